@@ -1,0 +1,71 @@
+# Everything a contributor runs. `make test` is what has to pass before a merge.
+
+# Packages where goroutines live run under the race detector; the rest, which
+# are pure or single-threaded, gain nothing from it and run without. A name
+# covers its subtree. Names without a package yet are harmless.
+RACY := live taskfile grpcgate httpgate fastrpc proxy broker guard telemetry config cmd lab examples internal/harness
+
+# Longer than any package needs on two cores; a test that hangs ends here.
+TIMEOUT := 5m
+
+FUZZTIME := 10s
+
+space := $(subst ,, )
+racy_pattern := /($(subst $(space),|,$(strip $(RACY))))(/|$$)
+
+# The race detector needs cgo on Linux, and so a C compiler. Without one the
+# tests still run, without the detector; continuous integration insists.
+cgo := $(shell go env CGO_ENABLED)
+race := $(if $(filter 1,$(cgo)),-race,)
+
+.PHONY: help
+help: ## Say what each target does.
+	@awk -F ': ## ' '/^[a-z-]+:.*## / {sub(/:.*/, "", $$1); printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: vet lint unit race cross ## Everything that must pass: vet, lint, unit tests, race, other platforms.
+
+.PHONY: vet
+vet: ## gofmt and go vet, for this machine.
+	@unformatted=$$(gofmt -l $$(go list -f '{{.Dir}}' ./...)); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+
+.PHONY: lint
+lint: ## The architecture and the documentation rules, as a test.
+	go test -count=1 -timeout $(TIMEOUT) ./internal/lint
+
+.PHONY: unit
+unit: ## Unit tests of packages without goroutines; fuzz seeds run as tests.
+	go test -timeout $(TIMEOUT) $$(go list ./... | grep -Ev '$(racy_pattern)' | grep -v '/internal/lint$$')
+
+.PHONY: race
+race: ## Unit tests of packages with goroutines, under the race detector.
+ifeq ($(race),)
+	@echo "race: cgo is off or there is no C compiler, so the race detector cannot run"
+	@[ "$$CI" != true ]
+endif
+	@packages=$$(go list ./... | grep -E '$(racy_pattern)'); \
+	if [ -z "$$packages" ]; then echo "race: no packages yet"; exit 0; fi; \
+	set -x; go test $(race) -timeout $(TIMEOUT) $$packages
+
+.PHONY: cross
+cross: ## Build and vet for linux and darwin, amd64 and arm64.
+	scripts/cross.sh
+
+.PHONY: bench
+bench: ## Benchmarks, each as a ratio against a reference in the same run where it can.
+	go test -run '^$$' -bench . -benchmem -timeout 30m ./...
+	@if [ -f bench/go.mod ]; then cd bench && go test -run '^$$' -bench . -benchmem -timeout 30m ./...; fi
+
+.PHONY: fuzz
+fuzz: ## Every fuzz target for FUZZTIME (10s).
+	scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: lab
+lab: ## Every experiment, quick form; fails if one misses its bars.
+	scripts/lab.sh
+
+.PHONY: deps
+deps: ## Install the programs that tests drive (Debian).
+	scripts/deps.sh

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Installs the programs that tests drive: a browser for the demo's page, and
+# three unmodified servers for the proxy to stand in front of.
+#
+# Idempotent: asks dpkg first and touches the network only when something is
+# missing. On Debian and its relatives it installs; elsewhere it only says what
+# to install, and succeeds, because tests skip what they cannot run unless
+# CI=true.
+set -euo pipefail
+
+# A race build needs a C compiler; the rest are what the tests start.
+packages=(gcc libc6-dev chromium nginx apache2 tomcat10)
+
+installed() {
+	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+	missing=()
+	command -v cc >/dev/null || missing+=("a C compiler")
+	command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=("Chromium")
+	command -v nginx >/dev/null || missing+=("nginx")
+	command -v apache2 >/dev/null || command -v httpd >/dev/null || missing+=("Apache httpd 2.4")
+	[ -d /usr/share/tomcat10 ] || missing+=("Tomcat 10 in /usr/share/tomcat10")
+	if [ "${#missing[@]}" -gt 0 ]; then
+		echo "deps: not a Debian machine, so nothing was installed. Tests that need these will skip:"
+		printf '  %s\n' "${missing[@]}"
+	fi
+	exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+	installed "$package" || missing+=("$package")
+done
+if [ "${#missing[@]}" -eq 0 ]; then
+	echo "deps: all present: ${packages[*]}"
+	exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+	if ! command -v sudo >/dev/null; then
+		echo "deps: missing ${missing[*]}; run as root: apt-get install ${missing[*]}" >&2
+		exit 1
+	fi
+	as_root=(sudo)
+fi
+
+# Debian starts a server as soon as it is installed. The tests start their own,
+# on free ports, so nobody's port 80 should be taken by running the tests.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+	trap '"${as_root[@]}" rm -f "$policy"' EXIT
+	printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+	"${as_root[@]}" chmod 755 "$policy"
+fi
+
+echo "deps: installing ${missing[*]}"
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+	apt-get install -y -q --no-install-recommends "${missing[@]}"
