@@ -20,7 +20,7 @@ race := $(if $(filter 1,$(cgo)),-race,)
 
 .PHONY: help
 help: ## Say what each target does.
-	@awk -F ': ## ' '/^[a-z-]+:.*## / {sub(/:.*/, "", $$1); printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F '## ' '/^[a-z-]+:.*## / {sub(/:.*/, "", $$1); printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: vet lint unit race cross ## Everything that must pass: vet, lint, unit tests, race, other platforms.
