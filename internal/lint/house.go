@@ -1,0 +1,126 @@
+package lint
+
+import (
+	"regexp"
+	"strings"
+)
+
+// House is what is checked: the rows, the exceptions, the forbidden words.
+type House struct {
+	// Rows lists every directory that may hold Go code. A directory in no row
+	// is a violation, so that a new package has to take its place.
+	Rows []Row
+	// Edges are the imports allowed inside one row, or against the rows.
+	Edges []Edge
+	// Apart lists subtrees that never import each other, in tests neither.
+	Apart [][2]string
+	// Words is what no file of the project may mention.
+	Words []Forbidden
+}
+
+// Row is one layer.
+type Row struct {
+	Name string
+	// Dirs are the row's directories; "x/..." is x with all below it. Inside
+	// one such subtree packages import each other freely.
+	Dirs []string
+	// Imports names the rows this one may import.
+	Imports []string
+	// Pure: no clock, goroutine, lock, log, I/O, chance or state.
+	Pure bool
+	// ThirdParty: libraries outside the standard one are allowed.
+	ThirdParty bool
+}
+
+// Edge is an import that the rows alone would not allow. From and To are
+// entries of Row.Dirs or directories.
+type Edge struct{ From, To, Why string }
+
+// Forbidden is a pattern that no line of any text file may match.
+type Forbidden struct {
+	Pattern *regexp.Regexp
+	Why     string
+}
+
+// Spillgate is the house of this module. A new package takes its place in
+// Rows; an import that a row does not allow needs a line in Edges, with a
+// reason that a reviewer accepts.
+func Spillgate() House {
+	words := []string{"words"}
+	parts := append(words[:1:1], "parts")
+	policies := append(parts[:2:2], "policies")
+	drivers := append(policies[:3:3], "drivers")
+	edges := append(drivers[:4:4], "edges", "tools")
+	return House{
+		Rows: []Row{
+			{Name: "words", Pure: true, Dirs: []string{"mono", "work"}},
+			{Name: "parts", Pure: true, Imports: words, Dirs: []string{"signal", "bucket", "wire"}},
+			{Name: "policies", Pure: true, Imports: parts, Dirs: []string{"credit", "slots", "admission", "rates", "schedule",
+				"share", "culprit", "placement", "baseline/..."}},
+			{Name: "drivers", Imports: policies, Dirs: []string{"sim/...", "live/...", "taskfile/..."}},
+			{Name: "edges", Imports: drivers, ThirdParty: true, Dirs: []string{"grpcgate/...", "httpgate/...", "fastrpc/...",
+				"proxy/...", "broker/...", "guard/...", "telemetry/...", "config/..."}},
+			{Name: "programs", Imports: edges, ThirdParty: true, Dirs: []string{"cmd/...", "lab/...", "examples/...",
+				"internal/harness/..."}},
+
+			// Tools draw and print for programs and know nothing of the house.
+			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table"}},
+			// Checks exist for tests alone; nothing else imports them.
+			{Name: "checks", ThirdParty: true, Imports: append(edges[:6:6], "programs"), Dirs: []string{"internal/lint",
+				"internal/needs", "internal/parity"}},
+		},
+		Edges: []Edge{
+			{"work", "mono", "a request carries the instants at which it came and must be done"},
+			{"baseline/...", "admission", "a baseline stands behind the same interface as the gate it is compared with"},
+			{"baseline/...", "credit", "a baseline with credits distributes them as ours are, so that only the pool differs"},
+			{"admission", "credit", "the gate's decision grants the windows that ride on its replies"},
+			{"admission", "slots", "the gate's decision includes whether a worker slot is free"},
+			{"grpcgate/...", "telemetry/...", "an edge counts and times what it decides"},
+			{"httpgate/...", "telemetry/...", "an edge counts and times what it decides"},
+			{"proxy/...", "telemetry/...", "an edge counts and times what it decides"},
+			{"proxy/...", "httpgate/...", "the proxy is the HTTP gate in front of somebody else's server"},
+			{"proxy/...", "grpcgate/...", "the proxy speaks the credit protocol for plain gRPC clients"},
+			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},
+			{"cmd/...", "lab/...", "the command line runs the experiments"},
+			{"cmd/...", "internal/harness/...", "the demo drives real processes with the harness's generator"},
+			{"lab/...", "internal/harness/...", "live experiments use the same generator as the demo"},
+		},
+		Apart: [][2]string{{"sim/...", "live/..."}},
+		Words: []Forbidden{
+			{regexp.MustCompile("(^|[\\s\"'`(=:,])/(home|root|work|tmp|Users)/"), "an absolute path of one machine; use a relative path or a temporary directory"},
+			{regexp.MustCompile(`(?i)\bsub-?agents?\b`), "the project speaks of the software alone"},
+			{regexp.MustCompile(`(^|[^\w\s]\s*)Generated (by|with)\b`), "a line about how a file came to be; say what it is instead"},
+			{regexp.MustCompile(`(?i)co-authored-[b]y:`), "history belongs to version control"},
+			{regexp.MustCompile(`(proxy|sum)[.]golang[.]org|registry[.]npmjs[.]org|files[.]pythonhosted`), "a package registry's host; the tools know where packages come from"},
+		},
+	}
+}
+
+// place returns the row of a directory and the entry of Row.Dirs that covers
+// it, or nil if the house has no place for it.
+func (h *House) place(dir string) (row *Row, entry string) {
+	for i := range h.Rows {
+		for _, entry := range h.Rows[i].Dirs {
+			if covers(entry, dir) {
+				return &h.Rows[i], entry
+			}
+		}
+	}
+	return nil, ""
+}
+
+// edge reports whether a named edge allows from to import to.
+func (h *House) edge(from, to string) bool {
+	for _, e := range h.Edges {
+		if covers(e.From, from) && covers(e.To, to) {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether entry, a directory or "x/...", holds dir.
+func covers(entry, dir string) bool {
+	tree, ok := strings.CutSuffix(entry, "/...")
+	return dir == tree || ok && strings.HasPrefix(dir, tree+"/")
+}
