@@ -1,0 +1,26 @@
+// Package admission decides what becomes of a request at a server: it runs, it
+// waits, or it is refused, with a reason and a hint when to come back.
+//
+// A Gate holds the one queue in which requests wait for a slot, and is the
+// whole of a server's control in one pure machine:
+//
+//	          ┌ expired? ── share? ── delay AQM ── feasible? ┐
+//	Arrive ──▶┤                                              ├─▶ Run: a slot
+//	          └───────────────── else ──────────────────────▶│
+//	                                       queue ── Next ────┘─▶ Shed: a reason
+//	Leave  ──▶ slot free, service time, credits for the reply
+//
+//	slots.Limit   how many run         credit.Pool   how many may be sent
+//
+// A request is refused as early as what is known allows: on arrival if the wait
+// it would have is too long, at its turn if the wait it had was.
+//
+// Invariants: a ticket that was told to run is returned once; a ticket that
+// waits is named by Next exactly once or canceled; the queueing delay is read
+// from the queue itself, so that it falls when the queue does, whether or not
+// anything is admitted.
+//
+// What this package does not do: it does not order the queue beyond first in,
+// first out, has no clock, lock or goroutine, and knows no protocol: edges turn
+// reasons into statuses.
+package admission

@@ -1,0 +1,379 @@
+package admission
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/slots"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+// Verdict is what becomes of a ticket.
+type Verdict uint8
+
+const (
+	// Wait: the ticket is in the queue until Next names it.
+	Wait Verdict = iota
+	// Run: the ticket holds a slot until Leave.
+	Run
+	// Shed: the request is refused for Ticket.Reason. It still must be replied
+	// to through Reply, which carries the client's credits.
+	Shed
+)
+
+// String names v as scripts and logs do.
+func (v Verdict) String() string {
+	switch v {
+	case Wait:
+		return "wait"
+	case Run:
+		return "run"
+	case Shed:
+		return "shed"
+	}
+	return "unknown"
+}
+
+// Ticket is one request's passage through a Gate. The driver allocates it, fills
+// the exported fields and passes it to Arrive; it may use it again once it was
+// replied to.
+type Ticket struct {
+	work.Request
+	// Client is the account that pays for the request, nil for a client that
+	// knows no credits.
+	Client *credit.Client
+	// Arrived is the instant at which the request reached this server, if that
+	// was earlier than Arrive: what lies between counts as queueing delay. Zero
+	// means the instant of Arrive.
+	Arrived mono.Time
+	// Owner is for the driver.
+	Owner any
+
+	reason     work.Reason
+	state      state
+	plain      bool // over its window or without one: stricter AQM
+	started    mono.Time
+	prev, next *Ticket
+}
+
+type state uint8
+
+const (
+	fresh state = iota
+	waiting
+	running
+	ended
+)
+
+// Reason says why the ticket was shed; work.None if it was not.
+func (t *Ticket) Reason() work.Reason { return t.reason }
+
+// Queued returns how long the ticket waited before it ran, or was shed.
+func (t *Ticket) Queued() time.Duration { return t.started.Sub(t.Arrived) }
+
+// Gate is a server's control in one machine. It is not safe for concurrent use;
+// calls take constant time, but for a Next that sheds many, and do not allocate.
+type Gate struct {
+	cfg      Config
+	limit    *slots.Limit
+	pool     *credit.Pool
+	head     *Ticket
+	tail     *Ticket
+	waiting  int
+	gap      float64 // ns between two departures while somebody waits, smoothed
+	lastGone mono.Time
+	busy     bool // somebody waited since lastGone
+	spread   float64
+	plainIn  int // plain requests waiting or running
+	draining bool
+}
+
+// New returns an open gate, or every mistake in cfg.
+func New(cfg Config) (*Gate, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	limit, errSlots := slots.New(cfg.Slots)
+	pool, errCredit := credit.NewPool(cfg.Credit)
+	if err := errors.Join(errSlots, errCredit); err != nil {
+		return nil, err
+	}
+	g := &Gate{cfg: cfg, limit: limit, pool: pool}
+	return g, nil
+}
+
+// Config returns the configuration with its defaults filled in.
+func (g *Gate) Config() Config { return g.cfg }
+
+// Pool returns the credit pool, for registering clients and sending their
+// grants. Nobody else may wake it.
+func (g *Gate) Pool() *credit.Pool { return g.pool }
+
+// Slots returns the limit on running requests, for looking at.
+func (g *Gate) Slots() *slots.Limit { return g.limit }
+
+// Waiting returns the number of requests in the queue.
+func (g *Gate) Waiting() int { return g.waiting }
+
+// Drain refuses every request that arrives from now on; those inside finish.
+func (g *Gate) Drain() { g.draining = true }
+
+// Delay returns the queueing delay at now: the age of the oldest waiting
+// request, and what requests wait inside the server, unseen.
+func (g *Gate) Delay(now mono.Time) time.Duration {
+	d := g.limit.Excess()
+	if g.head != nil {
+		d += now.Sub(g.head.Arrived)
+	}
+	return d
+}
+
+// Expect returns the wait that a request arriving at now would have.
+func (g *Gate) Expect(now mono.Time) time.Duration {
+	if g.head == nil && g.limit.Free() {
+		return 0
+	}
+	wait := time.Duration(g.gap * float64(g.waiting+1))
+	if g.head != nil {
+		// Should departures have stopped, the queue's age tells before its
+		// length does.
+		wait = max(wait, now.Sub(g.head.Arrived))
+	}
+	return wait
+}
+
+// Arrive decides about a request. After Wait, the driver calls Next when another
+// call may have freed a slot, and no later than NextWake.
+func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
+	if t.Arrived == 0 || t.Arrived > now {
+		t.Arrived = now
+	}
+	t.state, t.reason, t.started, t.plain = fresh, work.None, now, t.Client == nil
+	g.tick(now)
+	if late := now.Sub(t.Arrived); late > 0 {
+		g.pool.OnDelay(late)
+	}
+	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
+		t.plain = true
+	}
+	if r := g.judge(now, t); r != work.None {
+		return g.shed(t, r)
+	}
+	if t.plain {
+		g.plainIn++
+	}
+	if g.head == nil && g.limit.Free() {
+		g.run(now, t)
+		return Run
+	}
+	g.push(t)
+	return Wait
+}
+
+// judge returns why t is refused on arrival, if it is.
+func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
+	switch {
+	case g.draining:
+		return work.Draining
+	case t.Budget(now) <= 0:
+		return work.Expired
+	case g.waiting >= g.cfg.QueueLimit:
+		return work.QueueFull
+	case g.cfg.NoAQM:
+		return work.None
+	}
+	wait := now.Sub(t.Arrived) + g.Expect(now)
+	if wait == 0 {
+		return work.None
+	}
+	if wait > g.maxDelay() {
+		return work.Delay
+	}
+	if wait+g.limit.Service() > t.Deadline.Sub(t.Arrived) {
+		return work.Infeasible
+	}
+	if t.plain && t.Client != nil && wait > g.cfg.TargetDelay/2 {
+		// It takes more than it was granted while others queue.
+		return work.Share
+	}
+	return work.None
+}
+
+// maxDelay is the wait beyond which an answer would come after the objective.
+func (g *Gate) maxDelay() time.Duration {
+	rest := g.cfg.Objective - g.limit.Service() - g.limit.Excess()
+	return min(g.cfg.MaxDelay, max(rest, g.cfg.TargetDelay/2))
+}
+
+// Next returns the next ticket that leaves the queue and whether it runs or is
+// shed, until it returns nil. Call it after Leave, Cancel and OnWake.
+func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
+	t := g.head
+	if t == nil {
+		return nil, Wait
+	}
+	if r := g.stale(now, t); r != work.None {
+		g.pop(t)
+		g.left(now)
+		return t, g.shed(t, r)
+	}
+	if !g.limit.Free() {
+		return nil, Wait
+	}
+	g.pop(t)
+	g.run(now, t)
+	return t, Run
+}
+
+// stale returns why t has waited too long to be of use, if it has.
+func (g *Gate) stale(now mono.Time, t *Ticket) work.Reason {
+	if t.Budget(now) <= 0 {
+		return work.Expired
+	}
+	if g.cfg.NoAQM {
+		return work.None
+	}
+	if now > g.staleAt(t) {
+		if t.Budget(now) <= g.limit.Service() {
+			return work.Infeasible
+		}
+		return work.Delay
+	}
+	return work.None
+}
+
+// staleAt is the last instant at which t may still start: later its answer would
+// miss its deadline or the objective.
+func (g *Gate) staleAt(t *Ticket) mono.Time {
+	at := t.Arrived.Add(max(g.cfg.Objective-g.limit.Service(), g.cfg.TargetDelay))
+	if t.Deadline != mono.Never {
+		at = min(at, t.Deadline.Add(-g.limit.Service()))
+	}
+	return at
+}
+
+// Cancel takes a waiting ticket out of the queue whose caller gave up. It
+// reports false if the ticket was not waiting: then it runs or was shed.
+func (g *Gate) Cancel(now mono.Time, t *Ticket) bool {
+	if t.state != waiting {
+		return false
+	}
+	g.pop(t)
+	t.started = now
+	g.shed(t, work.Canceled)
+	return true
+}
+
+// Leave returns the slot of a ticket that ran. A second call does nothing.
+func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
+	if t.state != running {
+		return
+	}
+	t.state = ended
+	if t.plain {
+		g.plainIn--
+	}
+	g.limit.Release(now, t.started, o == work.Done)
+	g.left(now)
+	g.tick(now)
+}
+
+// Reply returns the grant for the reply to t. It must be called once for every
+// ticket that arrived and has a Client, whatever became of it, after Leave, Shed
+// or Cancel; later calls return the zero Grant and false.
+func (g *Gate) Reply(now mono.Time, t *Ticket) (wire.Grant, bool) {
+	c := t.Client
+	if c == nil || t.state != ended {
+		return wire.Grant{}, false
+	}
+	t.Client = nil
+	return g.pool.OnReply(now, c), true
+}
+
+// NextWake returns the instant at which a waiting ticket becomes too old, or the
+// pool must act on its own, or mono.Never.
+func (g *Gate) NextWake() mono.Time {
+	at := mono.Never
+	if g.head != nil {
+		at = min(g.staleAt(g.head).Add(1), g.head.Deadline)
+	}
+	if clients, _ := g.pool.Drained(); clients > 0 || g.pool.Delay() > 0 {
+		at = min(at, g.pool.NextWake())
+	}
+	return at
+}
+
+// OnWake does what is due at now. Early, late and repeated calls are harmless.
+// Call Next and Pool().NextGrant after it.
+func (g *Gate) OnWake(now mono.Time) { g.tick(now) }
+
+// Pushback returns how long a refused client should wait before it tries again:
+// the time until what waits now has gone, at least a tenth of the objective. It
+// is negative if it should not try again.
+func (g *Gate) Pushback(now mono.Time, t *Ticket) time.Duration {
+	if !t.reason.Retryable() {
+		return -1
+	}
+	return max(g.Expect(now), g.cfg.Objective/10)
+}
+
+func (g *Gate) tick(now mono.Time) {
+	if now >= g.pool.NextWake() {
+		g.pool.OnWake(now, g.Delay(now))
+	}
+}
+
+// left measures the time between departures while somebody waits: the pace at
+// which the queue moves, whether departures run or are shed at their turn.
+func (g *Gate) left(now mono.Time) {
+	if g.busy {
+		gap := math.Min(float64(now.Sub(g.lastGone)), float64(g.cfg.Objective))
+		if g.gap == 0 {
+			g.gap = gap
+		}
+		g.gap += (gap - g.gap) / 16
+	}
+	g.busy = g.head != nil
+	g.lastGone = now
+}
+
+func (g *Gate) run(now mono.Time, t *Ticket) {
+	t.state, t.started = running, now
+	g.limit.Acquire(now)
+}
+
+func (g *Gate) shed(t *Ticket, r work.Reason) Verdict {
+	t.state, t.reason = ended, r
+	return Shed
+}
+
+func (g *Gate) push(t *Ticket) {
+	t.state, t.prev, t.next = waiting, g.tail, nil
+	if g.tail == nil {
+		g.head = t
+	} else {
+		g.tail.next = t
+	}
+	g.tail = t
+	g.waiting++
+}
+
+func (g *Gate) pop(t *Ticket) {
+	if t.prev == nil {
+		g.head = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next == nil {
+		g.tail = t.prev
+	} else {
+		t.next.prev = t.prev
+	}
+	t.prev, t.next = nil, nil
+	g.waiting--
+}

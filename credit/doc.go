@@ -1,0 +1,40 @@
+// Package credit decides how many requests each client may have outstanding at
+// a server.
+//
+// A server owns a Pool. Every request takes one credit, which the client must
+// already hold, so that excess load waits at the client and costs the server
+// nothing. The Pool resizes itself once per interval from one signal, the
+// queueing delay at the server, and hands its credits out as windows that ride
+// on replies:
+//
+//	         demand, on requests
+//	Wallet ─────────────────────────────────▶ Pool.OnRequest
+//	  ▲                                          │
+//	  │ Window.OnGrant    Grant, on replies      ▼
+//	  └───────────────────────────────────── Pool.OnReply ◀── queueing delay
+//	                      or, for a client           Pool.OnDelay, Pool.OnWake
+//	                      with no reply to come:
+//	                      Pool.NextGrant
+//
+// A Grant is a window (the most requests a client may have outstanding), not a
+// number of tokens: a newer one replaces an older one, so lost, repeated and
+// reordered grants are harmless.
+//
+// Clients whose window is zero and who have nothing pending wait in the drained
+// list and are woken first in, first out, those with known demand first. The
+// pool speculates on the demand of the others: it grants a little more than was
+// asked for, which saves a message each time demand appears and makes a delay
+// AQM at the server necessary (package admission).
+//
+// Invariants, which Pool.Check tests: the windows sum to what the pool counts as
+// issued; a window is at least the client's pending requests after a reply
+// unless the client overran it, and at most MaxWindow; a client is in the
+// drained list exactly when its window and its pending requests are zero.
+//
+// What this package does not do: it has no clock, no lock and no goroutine, it
+// does not rank requests, and it does not refuse any: it only says who overran
+// a window.
+//
+// Source: Cho et al., "Overload Control for µs-scale RPCs with Breakwater",
+// OSDI 2020, with the changes that Config names.
+package credit

@@ -1,0 +1,419 @@
+package credit
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/wire"
+)
+
+// headroom bounds the pool to this many credits per client and per request
+// recently pending. Credits far beyond what clients use say nothing, and at a
+// spike the pool would take long to shrink to where they bind.
+const headroom = 8
+
+// Client is one client's account in a Pool: made by Register, ended by
+// Deregister, and never used with another pool.
+type Client struct {
+	window  int
+	pending int
+	demand  int
+	seq     uint32
+	// overdrawn is the largest window the client may still believe in: what it
+	// held before its last cut. Requests within it, sent before the cut
+	// arrived, are not an overrun.
+	overdrawn int
+	cutAt     mono.Time
+	heard     mono.Time
+	gone      bool
+	links     [numLinks]link
+	// Owner is for the driver: whatever it needs to reach the client.
+	Owner any
+}
+
+// Window returns the most requests the client may have outstanding.
+func (c *Client) Window() int { return c.window }
+
+// Pending returns the client's requests at the server.
+func (c *Client) Pending() int { return c.pending }
+
+// Demand returns the further requests the client last said it had ready.
+func (c *Client) Demand() int { return c.demand }
+
+// Pool divides a server's credits among its clients. A Pool is not safe for
+// concurrent use. No call allocates but Register; every call but Check takes
+// constant time.
+type Pool struct {
+	cfg     Config
+	total   float64
+	issued  int
+	clients int
+	pending int
+	peak    float64 // of pending, decaying
+	delay   time.Duration
+	worst   time.Duration // largest sample of the running interval
+	sampled bool
+	wake    mono.Time
+	hungry  list // drained, demand known
+	idle    list // drained, demand unknown
+	heard   list
+	dirty   list
+}
+
+// NewPool returns an empty pool, or every mistake in cfg.
+func NewPool(cfg Config) (*Pool, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Pool{
+		cfg:    cfg,
+		total:  float64(cfg.MinTotal),
+		hungry: list{which: linkDrained},
+		idle:   list{which: linkDrained},
+		heard:  list{which: linkHeard},
+		dirty:  list{which: linkDirty},
+	}, nil
+}
+
+// Total returns the size of the pool in credits. It may be smaller than Issued
+// while windows shrink, one request a reply.
+func (p *Pool) Total() int { return int(p.total) }
+
+// Issued returns the sum of all windows.
+func (p *Pool) Issued() int { return p.issued }
+
+// Clients returns the number of registered clients.
+func (p *Pool) Clients() int { return p.clients }
+
+// Pending returns the requests of registered clients at the server.
+func (p *Pool) Pending() int { return p.pending }
+
+// Drained returns the clients that have no credit and nothing pending, and how
+// many of them are known to have requests ready.
+func (p *Pool) Drained() (clients, hungry int) { return p.hungry.len + p.idle.len, p.hungry.len }
+
+// Delay returns the queueing delay of the last whole interval, the one the pool
+// acted on.
+func (p *Pool) Delay() time.Duration { return p.delay }
+
+// Config returns the configuration with its defaults filled in.
+func (p *Pool) Config() Config { return p.cfg }
+
+// Register adds a client that connected. Its first grant waits in NextGrant.
+// While the delay is under target it brings credits of its own with it: a new
+// client is demand that nobody has measured, and making it wait for a cold pool
+// to grow would refuse work that the server could do.
+func (p *Pool) Register(now mono.Time) *Client {
+	c := &Client{heard: now}
+	p.clients++
+	p.heard.pushBack(c)
+	w := 0
+	if p.delay < p.cfg.TargetDelay && p.worst < p.cfg.TargetDelay && !p.cfg.NoSpeculation {
+		w = min(p.cfg.InitialWindow, p.cfg.MaxWindow)
+		p.total = min(p.total+float64(w), p.ceiling())
+	}
+	p.setWindow(now, c, w)
+	p.announce(c)
+	return c
+}
+
+// Deregister ends a client that disconnected; its credits return to the pool at
+// once. Its requests still at the server must not be reported any more. A
+// second call does nothing.
+func (p *Pool) Deregister(now mono.Time, c *Client) {
+	if c.gone {
+		return
+	}
+	p.issued -= c.window
+	p.pending -= c.pending
+	p.clients--
+	for i := range c.links {
+		if l := c.links[i].in; l != nil {
+			l.remove(c)
+		}
+	}
+	c.gone, c.window, c.pending, c.demand = true, 0, 0, 0
+	p.total = math.Max(float64(p.cfg.MinTotal), math.Min(p.total, p.ceiling()))
+	p.feed(now)
+}
+
+// OnRequest counts a request that arrived from c and takes the demand it
+// carried. It reports false when c overran every window it could still believe
+// in: the caller may then refuse the request, which counts as pending until its
+// OnReply all the same.
+func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow bool) {
+	if c.gone {
+		return false
+	}
+	p.hear(now, c)
+	p.undrain(c)
+	c.pending++
+	p.pending++
+	p.peak = math.Max(p.peak, float64(p.pending))
+	c.demand = clampDemand(demand)
+	allowed := c.window
+	if c.overdrawn > allowed && now.Sub(c.cutAt) <= p.cfg.Lease {
+		allowed = c.overdrawn
+	}
+	// One more is the request that a client without credits may send unasked.
+	return c.pending <= max(allowed, 1)
+}
+
+// OnDemand takes the demand of a client that reports it without a request: it
+// has no credit and nothing pending, or its demand vanished.
+func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
+	if c.gone {
+		return
+	}
+	p.hear(now, c)
+	c.demand = clampDemand(demand)
+	if c.links[linkDrained].in != nil {
+		p.undrain(c)
+		p.drainIfEmpty(c)
+	}
+	p.feed(now)
+}
+
+// OnReply counts that a request of c leaves the server, answered or refused,
+// and returns the grant to put on the reply (Breakwater §3.2, lazy
+// distribution).
+func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
+	if c.gone {
+		return wire.Grant{Epoch: p.cfg.Epoch}
+	}
+	p.hear(now, c)
+	if c.pending > 0 {
+		c.pending--
+		p.pending--
+	}
+	free := int(p.total) - p.issued
+	w := c.window
+	switch {
+	case free >= 0:
+		w = min(c.pending+c.demand+p.overcommit(), c.window+free)
+	default:
+		w--
+	}
+	if p.hungry.len > 0 {
+		w = min(w, p.fair(c))
+	}
+	// Not under what is pending, which the client cannot take back. A client
+	// that overran its window does not widen it by that.
+	p.setWindow(now, c, max(w, min(c.pending, c.window)))
+	p.dirty.remove(c) // this grant is the newest
+	g := p.grant(c)
+	p.feed(now)
+	return g
+}
+
+// OnDelay takes a sample of the queueing delay. The largest sample of an
+// interval counts; an interval without samples keeps the delay that OnWake is
+// given, so a stale delay can never linger.
+func (p *Pool) OnDelay(d time.Duration) { p.worst = max(p.worst, d) }
+
+// NextWake returns the instant of the next OnWake that would do something, or
+// mono.Never. While it returns Never the driver may leave the pool alone.
+func (p *Pool) NextWake() mono.Time {
+	if p.clients == 0 {
+		return mono.Never
+	}
+	return p.wake
+}
+
+// OnWake ends the interval if it is over and resizes the pool from d, the
+// queueing delay at this instant, and the samples of OnDelay, of which the
+// largest counts. Early and repeated calls do nothing; a late call ends one
+// interval, not several, because one stale sample must not be acted on twice.
+func (p *Pool) OnWake(now mono.Time, d time.Duration) {
+	if now < p.wake {
+		return
+	}
+	p.wake = now.Add(p.cfg.Interval)
+	d = max(d, p.worst, 0)
+	p.delay, p.worst = d, 0
+	p.resize(d)
+	p.peak = math.Max(float64(p.pending), p.peak*(1-1.0/64))
+	p.reclaim(now)
+	p.feed(now)
+}
+
+// resize is the control law (Breakwater §3.2), plus slow start.
+func (p *Pool) resize(d time.Duration) {
+	target := p.cfg.TargetDelay
+	if d < target {
+		step := math.Max(p.cfg.Additive*float64(p.clients), 1)
+		if p.cfg.SlowStart > 0 && p.hungry.len > 0 && d < target/4 {
+			step = math.Max(step, p.cfg.SlowStart*p.total)
+		}
+		p.total += step
+	} else {
+		over := float64(d-target) / float64(target)
+		p.total *= math.Max(1-p.cfg.Decrease*over, 0.5)
+	}
+	p.total = math.Max(float64(p.cfg.MinTotal), math.Min(p.total, p.ceiling()))
+}
+
+// Scale multiplies the pool once, for a driver that knows the server's capacity
+// changed by that factor, for instance when a culprit that held it was
+// canceled. The result stays within the pool's bounds.
+func (p *Pool) Scale(now mono.Time, factor float64) {
+	if !(factor > 0) {
+		return
+	}
+	p.total = math.Max(float64(p.cfg.MinTotal), math.Min(p.total*factor, p.ceiling()))
+	p.feed(now)
+}
+
+// NextGrant returns a client to whom a grant must be sent without a reply, until
+// there is none. Several changes since the last call are one grant. A driver
+// that cannot reach the client drops the grant: the client revives by itself.
+func (p *Pool) NextGrant() (*Client, wire.Grant, bool) {
+	c := p.dirty.head
+	if c == nil {
+		return nil, wire.Grant{}, false
+	}
+	p.dirty.remove(c)
+	return c, p.grant(c), true
+}
+
+// ceiling is the most credits the pool may hold.
+func (p *Pool) ceiling() float64 {
+	most := headroom * (float64(p.clients) + p.peak)
+	return math.Max(float64(p.cfg.MinTotal), math.Min(most, float64(p.clients)*float64(p.cfg.MaxWindow)))
+}
+
+// overcommit is what each client gets beyond its known demand.
+func (p *Pool) overcommit() int {
+	if p.cfg.NoSpeculation {
+		return 0
+	}
+	return max((int(p.total)-p.issued)/p.clients, 1)
+}
+
+// fair is the largest window for c while others have demand and no credit: an
+// equal share, approached by one a reply. The original lets the first client to
+// ask have all that is free.
+func (p *Pool) fair(c *Client) int {
+	share := max(int(p.total)/(p.clients-p.idle.len), 1)
+	return max(share, c.window-1)
+}
+
+func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
+	w = min(w, p.cfg.MaxWindow)
+	if w < c.window {
+		if now.Sub(c.cutAt) > p.cfg.Lease || c.window > c.overdrawn {
+			c.overdrawn = c.window
+		}
+		c.cutAt = now
+	}
+	p.issued += w - c.window
+	c.window = w
+	p.undrain(c)
+	p.drainIfEmpty(c)
+}
+
+func (p *Pool) drainIfEmpty(c *Client) {
+	if c.window > 0 || c.pending > 0 {
+		return
+	}
+	if c.demand > 0 {
+		p.hungry.pushBack(c)
+	} else {
+		p.idle.pushBack(c)
+	}
+}
+
+func (p *Pool) undrain(c *Client) {
+	if l := c.links[linkDrained].in; l != nil {
+		l.remove(c)
+	}
+}
+
+// feed gives free credits to drained clients, one each, known demand first.
+func (p *Pool) feed(now mono.Time) {
+	for p.issued < int(p.total) {
+		c := p.hungry.head
+		if c == nil && !p.cfg.NoSpeculation {
+			c = p.idle.head
+		}
+		if c == nil {
+			return
+		}
+		p.hear(now, c) // its lease starts with the grant
+		p.setWindow(now, c, 1)
+		p.announce(c)
+	}
+}
+
+// reclaim takes back the credits of the client silent for longest, if its lease
+// is over and others wait for credits.
+func (p *Pool) reclaim(now mono.Time) {
+	for n := 0; n < 8; n++ { // a few an interval: constant time, and enough
+		c := p.heard.head
+		if c == nil || now.Sub(c.heard) <= p.cfg.Lease {
+			return
+		}
+		if p.hungry.len == 0 && p.issued <= int(p.total) {
+			return
+		}
+		p.hear(now, c)
+		if c.window == 0 || c.pending > 0 {
+			continue
+		}
+		c.demand = 0
+		p.setWindow(now, c, 0)
+		p.announce(c)
+	}
+}
+
+func (p *Pool) announce(c *Client) {
+	if c.links[linkDirty].in == nil {
+		p.dirty.pushBack(c)
+	}
+}
+
+func (p *Pool) grant(c *Client) wire.Grant {
+	c.seq++
+	return wire.Grant{Epoch: p.cfg.Epoch, Seq: c.seq, Window: uint32(c.window), Revive: p.cfg.Lease}
+}
+
+// hear moves c to the end of the list of clients by last sign of life.
+func (p *Pool) hear(now mono.Time, c *Client) {
+	c.heard = now
+	if p.heard.tail != c {
+		p.heard.remove(c)
+		p.heard.pushBack(c)
+	}
+}
+
+// clampDemand makes sense of a number that a client claims.
+func clampDemand(d int) int { return min(max(d, 0), WindowLimit) }
+
+// Check returns an error if an invariant of the package comment is broken. It
+// walks all clients and is meant for tests and simulations.
+func (p *Pool) Check() error {
+	var issued, pending, clients, drained int
+	for c := p.heard.head; c != nil; c = c.links[linkHeard].next {
+		issued += c.window
+		pending += c.pending
+		clients++
+		isDrained := c.links[linkDrained].in != nil
+		if isDrained {
+			drained++
+		}
+		if want := c.window == 0 && c.pending == 0; isDrained != want {
+			return fmt.Errorf("credit: window %d, pending %d: drained is %v, expected %v", c.window, c.pending, isDrained, want)
+		}
+		if c.window < 0 || c.window > p.cfg.MaxWindow || c.pending < 0 {
+			return fmt.Errorf("credit: window %d, pending %d out of range", c.window, c.pending)
+		}
+	}
+	if issued != p.issued || pending != p.pending || clients != p.clients || drained != p.hungry.len+p.idle.len {
+		return fmt.Errorf("credit: counted issued %d pending %d clients %d drained %d, the books say %d %d %d %d",
+			issued, pending, clients, drained, p.issued, p.pending, p.clients, p.hungry.len+p.idle.len)
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+package credit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+// WalletConfig sizes a Wallet. Zero fields take the default named in their
+// comment.
+type WalletConfig struct {
+	// QueueLimit is the most requests that wait for a credit; one more drops the
+	// oldest, which has the least time left. Default 1024. Larger keeps more
+	// requests that will expire anyway, smaller refuses short bursts.
+	QueueLimit int
+	// MaxWait is the longest wait for a credit. Default 0: as long as the
+	// request's budget, less the expected service time, allows. Set it for
+	// requests without deadlines.
+	MaxWait time.Duration
+}
+
+// Waiter is one request that waits in a Wallet, or was sent through it. The
+// driver allocates it, passes it to Submit and may use it again after its end.
+type Waiter struct {
+	// Deadline is the instant after which the answer is useless; mono.Never if
+	// there is none.
+	Deadline mono.Time
+	// Owner is for the driver.
+	Owner any
+
+	window     *Window
+	since      mono.Time
+	expire     mono.Time
+	queued     bool
+	prev, next *Waiter
+}
+
+// Window returns the account through which the request goes, once Submit or
+// Next said to send it; nil before.
+func (w *Waiter) Window() *Window { return w.window }
+
+// Step is what becomes of a waiter.
+type Step uint8
+
+const (
+	// Wait: the request stays in the wallet until Next names it.
+	Wait Step = iota
+	// Send: the request holds a credit of Waiter.Window and must be followed by
+	// exactly one Return.
+	Send
+	// Refuse: the request leaves the wallet unsent.
+	Refuse
+)
+
+// Wallet holds the requests of one client until a credit of some server is
+// free. Several servers that can serve the same requests share one wallet: a
+// request goes to the one with the most free credits. A Wallet is not safe for
+// concurrent use, and no call allocates but Open.
+type Wallet struct {
+	cfg        WalletConfig
+	windows    []*Window
+	turn       int
+	head, tail *Waiter
+	len        int
+	service    time.Duration // EWMA of time from send to reply
+}
+
+// NewWallet returns a wallet without servers, or every mistake in cfg.
+func NewWallet(cfg WalletConfig) (*Wallet, error) {
+	var errs []error
+	if cfg.QueueLimit < 0 {
+		errs = append(errs, fmt.Errorf("credit: QueueLimit is %d, expected 1 or more requests, or 0 for the default", cfg.QueueLimit))
+	}
+	if cfg.MaxWait < 0 {
+		errs = append(errs, fmt.Errorf("credit: MaxWait is %v, expected above 0, or 0 for the request's budget alone", cfg.MaxWait))
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	if cfg.QueueLimit == 0 {
+		cfg.QueueLimit = 1024
+	}
+	return &Wallet{cfg: cfg}, nil
+}
+
+// Open adds a server. Waiting requests may go to it: call Next.
+func (l *Wallet) Open() *Window {
+	w := &Window{reviveAt: mono.Never}
+	l.windows = append(l.windows, w)
+	return w
+}
+
+// Close removes a server. Requests outstanding there must still be returned; a
+// second call does nothing.
+func (l *Wallet) Close(w *Window) {
+	w.closed = true
+	for i, have := range l.windows {
+		if have == w {
+			l.windows = append(l.windows[:i], l.windows[i+1:]...)
+			return
+		}
+	}
+}
+
+// Reset forgets what a server granted, after a reconnect: its new life must
+// grant anew.
+func (l *Wallet) Reset(w *Window) {
+	w.state, w.grant, w.reviveAt = unknown, wire.Grant{}, mono.Never
+}
+
+// Len returns the number of waiting requests.
+func (l *Wallet) Len() int { return l.len }
+
+// Demand returns what to report to a server of the wallet: its part of the
+// waiting requests.
+func (l *Wallet) Demand() int {
+	if len(l.windows) == 0 {
+		return 0
+	}
+	return (l.len + len(l.windows) - 1) / len(l.windows)
+}
+
+// Submit takes a request. With a free credit and nobody waiting it is sent at
+// once. A wait may push out the oldest waiter: call Next after a Wait.
+func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
+	w.since, w.window = now, nil
+	w.expire = w.Deadline.Add(-l.service)
+	if l.cfg.MaxWait > 0 {
+		w.expire = min(w.expire, now.Add(l.cfg.MaxWait))
+	}
+	if w.Deadline <= now {
+		return Refuse, work.WalletExpired
+	}
+	if l.len == 0 {
+		if win := l.pick(now); win != nil {
+			l.take(now, w, win)
+			return Send, work.None
+		}
+	}
+	l.push(w)
+	return Wait, work.None
+}
+
+// Next returns the next waiter that leaves the queue, to be sent or refused with
+// a reason, until it returns nil. Call it after every call that can free a
+// credit or end a wait: Submit, Return, OnGrant, Open, OnWake.
+func (l *Wallet) Next(now mono.Time) (*Waiter, Step, work.Reason) {
+	for {
+		w := l.head
+		switch {
+		case w == nil:
+			return nil, Wait, work.None
+		case l.len > l.cfg.QueueLimit:
+			l.unlink(w)
+			return w, Refuse, work.WalletFull
+		case now >= w.expire:
+			l.unlink(w)
+			return w, Refuse, work.WalletExpired
+		}
+		win := l.pick(now)
+		if win == nil {
+			return nil, Wait, work.None
+		}
+		l.unlink(w)
+		l.take(now, w, win)
+		return w, Send, work.None
+	}
+}
+
+// Cancel takes a waiter out of the queue whose caller gave up. It reports false
+// if the waiter was not waiting any more: it then holds a credit to be returned,
+// or was refused.
+func (l *Wallet) Cancel(w *Waiter) bool {
+	if !w.queued {
+		return false
+	}
+	l.unlink(w)
+	return true
+}
+
+// Return gives back the credit of a request that was sent: it was answered,
+// refused, canceled or lost. served is the time from send to answer if the
+// server executed it, else 0. A second call does nothing.
+func (l *Wallet) Return(w *Waiter, served time.Duration) {
+	if w.window == nil {
+		return
+	}
+	w.window.outstanding--
+	w.window = nil
+	if served > 0 {
+		if l.service == 0 {
+			l.service = served
+		}
+		l.service += (served - l.service) / 16
+	}
+}
+
+// OnPlainReply notes an answer without a grant: a server that granted nothing so
+// far has no credits, and is not limited.
+func (l *Wallet) OnPlainReply(w *Window) {
+	if w.state == unknown {
+		w.state = plain
+	}
+}
+
+// OnGrant takes a grant of a server. It reports whether the grant was the
+// newest.
+func (l *Wallet) OnGrant(now mono.Time, w *Window, g wire.Grant) bool { return w.onGrant(now, g) }
+
+// NextWake returns the instant at which a waiter expires or a server may be
+// asked unasked, or mono.Never.
+func (l *Wallet) NextWake() mono.Time {
+	if l.head == nil {
+		return mono.Never
+	}
+	at := l.head.expire
+	for _, w := range l.windows {
+		if w.outstanding == 0 && !w.closed {
+			at = min(at, w.reviveAt)
+		}
+	}
+	return at
+}
+
+// pick returns the server with the most free credits, the servers taking turns
+// among equals, or nil.
+func (l *Wallet) pick(now mono.Time) *Window {
+	var best *Window
+	most := 0
+	n := len(l.windows)
+	for i := range n {
+		w := l.windows[(l.turn+i)%n]
+		if free := w.free(now); free > most {
+			best, most = w, free
+		}
+	}
+	if best != nil {
+		l.turn++
+	}
+	return best
+}
+
+func (l *Wallet) take(now mono.Time, w *Waiter, win *Window) {
+	win.outstanding++
+	if win.Limit() < win.outstanding { // unasked: not again for as long
+		win.reviveAt = now.Add(win.grant.Revive)
+	}
+	w.window = win
+}
+
+func (l *Wallet) push(w *Waiter) {
+	w.queued, w.prev, w.next = true, l.tail, nil
+	if l.tail == nil {
+		l.head = w
+	} else {
+		l.tail.next = w
+	}
+	l.tail = w
+	l.len++
+}
+
+func (l *Wallet) unlink(w *Waiter) {
+	if w.prev == nil {
+		l.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.queued, w.prev, w.next = false, nil, nil
+	l.len--
+}

@@ -1,0 +1,67 @@
+package slots
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config bounds a Limit. Zero fields take the default named in their comment.
+type Config struct {
+	// Slack is the residence time that may be spent in the hidden queue.
+	// Required: it follows from the latency objective, a twentieth of it by
+	// default in package admission. A quarter of the service time is allowed in
+	// any case. Larger never idles the server and hides more of the queue.
+	Slack time.Duration
+	// Initial is the limit before anything was measured, in requests. Default
+	// 1,000: a limit that is too high costs latency for one measuring window,
+	// one that is too low refuses work that could be done.
+	Initial int
+	// Min and Max bound the limit, in requests. Defaults 1 and 100,000. Equal
+	// values fix the limit.
+	Min, Max int
+	// Samples is how many completions make a measuring window. Default 32.
+	// Larger is steadier and slower.
+	Samples int
+	// MaxWindow ends a measuring window that has too few completions, if it has
+	// at least one. Default 250 ms.
+	MaxWindow time.Duration
+}
+
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	if c.Slack <= 0 {
+		errs = append(errs, fmt.Errorf("slots: Slack is %v, expected above 0: set it from the latency objective, for example 5 %% of it", c.Slack))
+	}
+	if c.Min < 0 || c.Max < 0 || c.Initial < 0 {
+		errs = append(errs, fmt.Errorf("slots: Min, Initial, Max are %d, %d, %d, expected 1 or more requests, or 0 for the defaults", c.Min, c.Initial, c.Max))
+	}
+	if c.Samples < 0 {
+		errs = append(errs, fmt.Errorf("slots: Samples is %d, expected 1 or more completions, or 0 for the default", c.Samples))
+	}
+	if c.MaxWindow < 0 {
+		errs = append(errs, fmt.Errorf("slots: MaxWindow is %v, expected above 0, or 0 for the default", c.MaxWindow))
+	}
+	if c.Min == 0 {
+		c.Min = 1
+	}
+	if c.Max == 0 {
+		c.Max = max(100_000, c.Min)
+	}
+	if c.Max < c.Min {
+		errs = append(errs, fmt.Errorf("slots: Max is %d, expected at least Min, which is %d", c.Max, c.Min))
+	}
+	if c.Initial == 0 {
+		c.Initial = min(max(1000, c.Min), max(c.Max, c.Min))
+	}
+	if c.Initial < c.Min || c.Initial > c.Max {
+		errs = append(errs, fmt.Errorf("slots: Initial is %d, expected between Min %d and Max %d", c.Initial, c.Min, c.Max))
+	}
+	if c.Samples == 0 {
+		c.Samples = 32
+	}
+	if c.MaxWindow == 0 {
+		c.MaxWindow = 250 * time.Millisecond
+	}
+	return c, errors.Join(errs...)
+}

@@ -1,0 +1,22 @@
+package wire
+
+import "time"
+
+// Grant is what a server tells one client about its credits. The newest grant
+// wins: see Newer.
+type Grant struct {
+	// Epoch tells apart the lives of a server: grants of another epoch than the
+	// current one are from before a restart or a reconnect.
+	Epoch uint32
+	// Seq counts the grants to one client within an epoch and wraps around.
+	Seq uint32
+	// Window is the most requests the client may have outstanding.
+	Window uint32
+	// Revive is how long a client whose window is zero and who hears nothing
+	// more waits until it may send one request unasked. It keeps a client alive
+	// whose grant was lost or who has no channel for grants without a reply.
+	Revive time.Duration
+}
+
+// Newer reports whether g was made after h, by the same life of a server.
+func (g Grant) Newer(h Grant) bool { return int32(g.Seq-h.Seq) > 0 }
