@@ -44,6 +44,8 @@ type Door interface {
 	// returns nil.
 	Connect(now mono.Time) *credit.Client
 	Disconnect(now mono.Time, c *credit.Client)
+	// OnDemand takes demand that a client reports without a request.
+	OnDemand(now mono.Time, c *credit.Client, demand int)
 	// Arrive decides about a request; see admission.Gate.
 	Arrive(now mono.Time, t *admission.Ticket) admission.Verdict
 	// Next names the tickets that leave the queue, to run or shed, until nil.
@@ -67,6 +69,8 @@ type Sender interface {
 	Submit(now mono.Time, w *credit.Waiter, priority work.Priority) (credit.Step, work.Reason)
 	// Next names the waiters that leave the queue, to be sent or refused.
 	Next(now mono.Time) (*credit.Waiter, credit.Step, work.Reason)
+	// Cancel takes a waiter out whose caller gave up; false if it does not wait.
+	Cancel(w *credit.Waiter) bool
 	// Demand is what to report with the next request.
 	Demand() int
 	// OnReply takes the reply to a request that was sent; rtt is the time since
