@@ -81,14 +81,10 @@ type Gate struct {
 	cfg      Config
 	limit    *slots.Limit
 	pool     *credit.Pool
-	head     *Ticket
-	tail     *Ticket
-	waiting  int
+	queue    Queue
 	gap      float64 // ns between two departures while somebody waits, smoothed
 	lastGone mono.Time
-	busy     bool // somebody waited since lastGone
-	spread   float64
-	plainIn  int // plain requests waiting or running
+	busy     bool // no slot was free at lastGone
 	draining bool
 }
 
@@ -118,7 +114,7 @@ func (g *Gate) Pool() *credit.Pool { return g.pool }
 func (g *Gate) Slots() *slots.Limit { return g.limit }
 
 // Waiting returns the number of requests in the queue.
-func (g *Gate) Waiting() int { return g.waiting }
+func (g *Gate) Waiting() int { return g.queue.Len() }
 
 // Drain refuses every request that arrives from now on; those inside finish.
 func (g *Gate) Drain() { g.draining = true }
@@ -127,22 +123,23 @@ func (g *Gate) Drain() { g.draining = true }
 // request, and what requests wait inside the server, unseen.
 func (g *Gate) Delay(now mono.Time) time.Duration {
 	d := g.limit.Excess()
-	if g.head != nil {
-		d += now.Sub(g.head.Arrived)
+	if g.queue.Len() > 0 {
+		d += now.Sub(g.queue.Head().Arrived)
 	}
 	return d
 }
 
 // Expect returns the wait that a request arriving at now would have.
 func (g *Gate) Expect(now mono.Time) time.Duration {
-	if g.head == nil && g.limit.Free() {
+	if g.queue.Len() == 0 && g.limit.Free() {
 		return 0
 	}
-	wait := time.Duration(g.gap * float64(g.waiting+1))
-	if g.head != nil {
+	ahead := g.queue.Len() + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
+	wait := time.Duration(g.gap * float64(ahead))
+	if g.queue.Len() > 0 {
 		// Should departures have stopped, the queue's age tells before its
 		// length does.
-		wait = max(wait, now.Sub(g.head.Arrived))
+		wait = max(wait, now.Sub(g.queue.Head().Arrived))
 	}
 	return wait
 }
@@ -150,10 +147,7 @@ func (g *Gate) Expect(now mono.Time) time.Duration {
 // Arrive decides about a request. After Wait, the driver calls Next when another
 // call may have freed a slot, and no later than NextWake.
 func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
-	if t.Arrived == 0 || t.Arrived > now {
-		t.Arrived = now
-	}
-	t.state, t.reason, t.started, t.plain = fresh, work.None, now, t.Client == nil
+	t.Begin(now)
 	g.tick(now)
 	if late := now.Sub(t.Arrived); late > 0 {
 		g.pool.OnDelay(late)
@@ -162,17 +156,34 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 		t.plain = true
 	}
 	if r := g.judge(now, t); r != work.None {
-		return g.shed(t, r)
+		return t.Refuse(now, r)
 	}
-	if t.plain {
-		g.plainIn++
+	if g.queue.Len() == 0 && g.limit.Free() {
+		return g.run(now, t)
 	}
-	if g.head == nil && g.limit.Free() {
-		g.run(now, t)
-		return Run
-	}
-	g.push(t)
+	g.queue.Push(t)
 	return Wait
+}
+
+// Observe decides about a request as Arrive does, and lets it run all the same:
+// the ticket holds a slot, over the limit if need be, and must Leave. It returns
+// what Arrive would have said, Wait with how long for.
+func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
+	t.Begin(now)
+	g.tick(now)
+	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
+		t.plain = true
+	}
+	wait := g.Expect(now)
+	t.reason = g.judge(now, t)
+	g.run(now, t)
+	switch {
+	case t.reason != work.None:
+		return Shed, 0
+	case wait > 0:
+		return Wait, wait
+	}
+	return Run, 0
 }
 
 // judge returns why t is refused on arrival, if it is.
@@ -182,7 +193,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		return work.Draining
 	case t.Budget(now) <= 0:
 		return work.Expired
-	case g.waiting >= g.cfg.QueueLimit:
+	case g.queue.Len() >= g.cfg.QueueLimit:
 		return work.QueueFull
 	case g.cfg.NoAQM:
 		return work.None
@@ -213,21 +224,19 @@ func (g *Gate) maxDelay() time.Duration {
 // Next returns the next ticket that leaves the queue and whether it runs or is
 // shed, until it returns nil. Call it after Leave, Cancel and OnWake.
 func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
-	t := g.head
+	t := g.queue.Head()
 	if t == nil {
 		return nil, Wait
 	}
 	if r := g.stale(now, t); r != work.None {
-		g.pop(t)
-		g.left(now)
-		return t, g.shed(t, r)
+		g.queue.Remove(t)
+		return t, t.Refuse(now, r)
 	}
 	if !g.limit.Free() {
 		return nil, Wait
 	}
-	g.pop(t)
-	g.run(now, t)
-	return t, Run
+	g.queue.Remove(t)
+	return t, g.run(now, t)
 }
 
 // stale returns why t has waited too long to be of use, if it has.
@@ -259,27 +268,28 @@ func (g *Gate) staleAt(t *Ticket) mono.Time {
 
 // Cancel takes a waiting ticket out of the queue whose caller gave up. It
 // reports false if the ticket was not waiting: then it runs or was shed.
-func (g *Gate) Cancel(now mono.Time, t *Ticket) bool {
-	if t.state != waiting {
+func (g *Gate) Cancel(now mono.Time, t *Ticket) bool { return g.Refuse(now, t, work.Canceled) }
+
+// Refuse takes a waiting ticket out of the queue for a reason of the driver's,
+// as Cancel does.
+func (g *Gate) Refuse(now mono.Time, t *Ticket, r work.Reason) bool {
+	if !g.queue.Remove(t) {
 		return false
 	}
-	g.pop(t)
-	t.started = now
-	g.shed(t, work.Canceled)
+	t.Refuse(now, r)
 	return true
 }
 
+// Oldest returns the ticket at the head of the queue, nil if nothing waits.
+func (g *Gate) Oldest() *Ticket { return g.queue.Head() }
+
 // Leave returns the slot of a ticket that ran. A second call does nothing.
 func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
-	if t.state != running {
+	if !t.End() {
 		return
 	}
-	t.state = ended
-	if t.plain {
-		g.plainIn--
-	}
-	g.limit.Release(now, t.started, o == work.Done)
 	g.left(now)
+	g.limit.Release(now, t.started, o == work.Done)
 	g.tick(now)
 }
 
@@ -299,10 +309,10 @@ func (g *Gate) Reply(now mono.Time, t *Ticket) (wire.Grant, bool) {
 // pool must act on its own, or mono.Never.
 func (g *Gate) NextWake() mono.Time {
 	at := mono.Never
-	if g.head != nil {
-		at = min(g.staleAt(g.head).Add(1), g.head.Deadline)
+	if g.queue.Len() > 0 {
+		at = min(g.staleAt(g.queue.Head()).Add(1), g.queue.Head().Deadline)
 	}
-	if clients, _ := g.pool.Drained(); clients > 0 || g.pool.Delay() > 0 {
+	if clients, _ := g.pool.Drained(); clients > 0 {
 		at = min(at, g.pool.NextWake())
 	}
 	return at
@@ -328,8 +338,8 @@ func (g *Gate) tick(now mono.Time) {
 	}
 }
 
-// left measures the time between departures while somebody waits: the pace at
-// which the queue moves, whether departures run or are shed at their turn.
+// left measures the time between two departures while every slot was taken from
+// one to the other: the pace at which the queue moves.
 func (g *Gate) left(now mono.Time) {
 	if g.busy {
 		gap := math.Min(float64(now.Sub(g.lastGone)), float64(g.cfg.Objective))
@@ -338,42 +348,11 @@ func (g *Gate) left(now mono.Time) {
 		}
 		g.gap += (gap - g.gap) / 16
 	}
-	g.busy = g.head != nil
+	g.busy = g.queue.Len() > 0 || !g.limit.Free()
 	g.lastGone = now
 }
 
-func (g *Gate) run(now mono.Time, t *Ticket) {
-	t.state, t.started = running, now
+func (g *Gate) run(now mono.Time, t *Ticket) Verdict {
 	g.limit.Acquire(now)
-}
-
-func (g *Gate) shed(t *Ticket, r work.Reason) Verdict {
-	t.state, t.reason = ended, r
-	return Shed
-}
-
-func (g *Gate) push(t *Ticket) {
-	t.state, t.prev, t.next = waiting, g.tail, nil
-	if g.tail == nil {
-		g.head = t
-	} else {
-		g.tail.next = t
-	}
-	g.tail = t
-	g.waiting++
-}
-
-func (g *Gate) pop(t *Ticket) {
-	if t.prev == nil {
-		g.head = t.next
-	} else {
-		t.prev.next = t.next
-	}
-	if t.next == nil {
-		g.tail = t.prev
-	} else {
-		t.next.prev = t.prev
-	}
-	t.prev, t.next = nil, nil
-	g.waiting--
+	return t.Start(now)
 }

@@ -109,8 +109,11 @@ func (l *Wallet) Close(w *Window) {
 // Reset forgets what a server granted, after a reconnect: its new life must
 // grant anew.
 func (l *Wallet) Reset(w *Window) {
-	w.state, w.grant, w.reviveAt = unknown, wire.Grant{}, mono.Never
+	w.state, w.grant, w.reviveAt, w.told = unknown, wire.Grant{}, mono.Never, 0
 }
+
+// Oldest returns the request that waits for longest, nil if none waits.
+func (l *Wallet) Oldest() *Waiter { return l.head }
 
 // Len returns the number of waiting requests.
 func (l *Wallet) Len() int { return l.len }
@@ -211,6 +214,24 @@ func (l *Wallet) OnPlainReply(w *Window) {
 // newest.
 func (l *Wallet) OnGrant(now mono.Time, w *Window, g wire.Grant) bool { return w.onGrant(now, g) }
 
+// NextDemand names a server that must be told the demand without a request,
+// until there is none: it granted no window and has no reply to come, so it
+// cannot learn of requests that began to wait, or of waiting ones that went
+// elsewhere. Call it after the calls that Next follows.
+func (l *Wallet) NextDemand() (*Window, int, bool) {
+	for _, w := range l.windows {
+		if w.state != credited || w.outstanding > 0 || w.grant.Window > 0 {
+			continue
+		}
+		// Appearing and vanishing are news; how much more is not.
+		if d := l.Demand(); (d > 0) != (w.told > 0) {
+			w.told = d
+			return w, d, true
+		}
+	}
+	return nil, 0, false
+}
+
 // NextWake returns the instant at which a waiter expires or a server may be
 // asked unasked, or mono.Never.
 func (l *Wallet) NextWake() mono.Time {
@@ -246,6 +267,7 @@ func (l *Wallet) pick(now mono.Time) *Window {
 
 func (l *Wallet) take(now mono.Time, w *Waiter, win *Window) {
 	win.outstanding++
+	win.told = 0
 	if win.Limit() < win.outstanding { // unasked: not again for as long
 		win.reviveAt = now.Add(win.grant.Revive)
 	}

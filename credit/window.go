@@ -19,6 +19,8 @@ type Window struct {
 	outstanding int
 	reviveAt    mono.Time
 	closed      bool
+	// told is the demand last reported without a request.
+	told int
 	// Owner is for the driver: the connection behind the window.
 	Owner any
 }
@@ -70,7 +72,9 @@ func (w *Window) onGrant(now mono.Time, g wire.Grant) bool {
 	}
 	w.state, w.grant = credited, g
 	w.reviveAt = mono.Never
-	if g.Window == 0 {
+	if g.Window > 0 {
+		w.told = 0 // the next request says it again
+	} else {
 		w.reviveAt = now.Add(g.Revive)
 	}
 	return true

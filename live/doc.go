@@ -1,0 +1,18 @@
+// Package live drives the policies of this module on the real clock, for
+// servers and clients written in Go.
+//
+// It decides nothing. A Gate wraps an admission.Gate and a Wallet wraps a
+// credit.Wallet: a lock around the policy, a channel for each request that
+// waits, one timer for the policy's next wake-up, and counters.
+//
+//	handler goroutines ──Enter──▶ lock ─▶ admission.Gate ─▶ unlock ──▶ run, wait, or refusal
+//	                   ──Leave──▶            │
+//	timer ───────────────────────────────────┘ ──▶ grants to clients, outside the lock
+//
+// Invariants: a ticket's slot is returned exactly once, whatever Leave is called
+// with and however often; no callback runs under a lock; after Close nothing
+// waits, no timer runs and no goroutine is left.
+//
+// What this package does not do: it knows no protocol and no metrics library;
+// edges do.
+package live

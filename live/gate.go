@@ -1,0 +1,343 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+// GateConfig describes a Gate. Only the objective is required.
+type GateConfig struct {
+	admission.Config
+	// Mode is how far decisions go. Default Enforce.
+	Mode Mode
+	// Observe, if set, is told the end of every request's passage. It is called
+	// on the request's goroutine, outside the lock, and must not block.
+	Observe func(Event)
+}
+
+// Request is one request at a Gate.
+type Request struct {
+	work.Request
+	// Client is the account of a client that knows credits, nil of others.
+	Client *Client
+	// Arrived is when the request reached this process, if the edge knows it
+	// better than Enter: the wait for the Go scheduler is queueing delay too.
+	Arrived mono.Time
+}
+
+// Gate admits requests to a server. All its methods may be called at once from
+// any goroutine.
+type Gate struct {
+	observe func(Event)
+
+	mu      sync.Mutex
+	mode    Mode
+	core    *admission.Gate
+	timer   *time.Timer
+	armed   mono.Time // of timer; mono.Never: not running
+	closed  bool
+	off     int // running tickets that bypassed the core
+	tallies Tallies
+}
+
+// NewGate returns an open gate, or every mistake in cfg.
+func NewGate(cfg GateConfig) (*Gate, error) {
+	var errs []error
+	if int(cfg.Mode) >= len(modeNames) {
+		errs = append(errs, fmt.Errorf("live: Mode is %d, expected Enforce, Monitor or Off", cfg.Mode))
+	}
+	if cfg.Credit.Epoch == 0 {
+		cfg.Credit.Epoch = rand.Uint32()
+	}
+	core, err := admission.New(cfg.Config)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, err
+	}
+	g := &Gate{observe: cfg.Observe, mode: cfg.Mode, core: core, armed: mono.Never}
+	g.timer = time.AfterFunc(time.Hour, g.onTimer)
+	g.timer.Stop()
+	return g, nil
+}
+
+// Client is a connected client that knows credits.
+type Client struct {
+	gate    *Gate
+	account *credit.Client
+	notify  func(wire.Grant)
+}
+
+// Connect opens an account for a client. notify, if not nil, is called for
+// grants that have no reply to ride on; not under a lock, possibly from several
+// goroutines at once with the newest grant being the one that counts, and it
+// must not block. A nil notify is a client that lives by Grant.Revive.
+func (g *Gate) Connect(notify func(wire.Grant)) *Client {
+	c := &Client{gate: g, notify: notify}
+	g.mu.Lock()
+	c.account = g.core.Pool().Register(Now())
+	c.account.Owner = c
+	g.finish(Now())
+	return c
+}
+
+// OnDemand takes the number of requests that the client has ready and cannot
+// send for want of credit.
+func (c *Client) OnDemand(n int) {
+	now := Now()
+	c.gate.mu.Lock()
+	c.gate.core.Pool().OnDemand(now, c.account, n)
+	c.gate.finish(now)
+}
+
+// Close ends the account; its credits go to other clients at once. Requests of
+// the client that still run keep their slots. Further calls do nothing.
+func (c *Client) Close() {
+	now := Now()
+	c.gate.mu.Lock()
+	c.gate.core.Pool().Deregister(now, c.account)
+	c.gate.finish(now)
+}
+
+// Ticket is the right to run one request, from Enter to Leave.
+type Ticket struct {
+	core     admission.Ticket
+	gate     *Gate
+	mode     Mode
+	wake     chan admission.Verdict
+	started  mono.Time
+	grant    wire.Grant
+	hasGrant bool
+	left     bool
+}
+
+// Queued returns how long the request waited for its turn.
+func (t *Ticket) Queued() time.Duration { return t.core.Queued() }
+
+// Grant returns the credits for the reply, after Leave; false for a client that
+// has no account.
+func (t *Ticket) Grant() (wire.Grant, bool) { return t.grant, t.hasGrant }
+
+// Enter admits r, at once or after a wait, or refuses it with a *Refusal. A wait
+// ends with ctx, and the refusal then wraps ctx's error. An admitted request must
+// be followed by Leave, also when its handler panics. The deadline of r counts if
+// it is sooner than that of ctx.
+func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
+	now := Now()
+	t := &Ticket{gate: g, started: now}
+	t.core.Request = r.Request
+	t.core.Arrived = r.Arrived
+	t.core.Owner = t
+	if r.Client != nil {
+		t.core.Client = r.Client.account
+	}
+	if t.core.Deadline == 0 {
+		t.core.Deadline = mono.Never
+	}
+	if d, ok := ctx.Deadline(); ok {
+		t.core.Deadline = min(t.core.Deadline, Instant(d))
+	}
+
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return nil, g.refuse(t, work.Draining, time.Second, nil)
+	}
+	t.mode = g.mode
+	var verdict admission.Verdict
+	switch t.mode {
+	case Off:
+		g.off++
+		g.mu.Unlock()
+		return t, nil
+	case Monitor:
+		would, _ := g.core.Observe(now, &t.core)
+		if would == admission.Shed {
+			g.tallies.Would[t.core.Reason()]++
+		}
+		verdict = admission.Run
+	default:
+		verdict = g.core.Arrive(now, &t.core)
+	}
+	switch verdict {
+	case admission.Run:
+		g.finish(now)
+		return t, nil
+	case admission.Shed:
+		return nil, g.endShed(now, t, nil)
+	}
+	t.wake = make(chan admission.Verdict, 1)
+	g.finish(now)
+
+	var cause error
+	select {
+	case verdict = <-t.wake:
+	case <-ctx.Done():
+		cause = context.Cause(ctx)
+		g.mu.Lock()
+		now = Now()
+		if g.core.Cancel(now, &t.core) {
+			return nil, g.endShed(now, t, cause)
+		}
+		g.mu.Unlock()
+		verdict = <-t.wake
+	}
+	if verdict == admission.Shed {
+		g.mu.Lock()
+		return nil, g.endShed(Now(), t, nil)
+	}
+	t.started = t.core.Started()
+	return t, nil
+}
+
+// endShed builds the refusal of a ticket that was shed. It is called with the
+// lock held and releases it.
+func (g *Gate) endShed(now mono.Time, t *Ticket, cause error) *Refusal {
+	reason := t.core.Reason()
+	if errors.Is(cause, context.DeadlineExceeded) {
+		reason = work.Expired
+	}
+	pushback := g.core.Pushback(now, &t.core)
+	t.grant, t.hasGrant = g.core.Reply(now, &t.core)
+	g.tallies.Shed[reason]++
+	g.finish(now)
+	return g.refuse(t, reason, pushback, cause)
+}
+
+func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause error) *Refusal {
+	if g.observe != nil {
+		g.observe(Event{
+			Reason: r, Enforced: true, Class: t.core.Class, Workflow: t.core.Workflow, Priority: t.core.Priority,
+			Queued: max(t.core.Queued(), 0),
+		})
+	}
+	return &Refusal{Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, cause: cause}
+}
+
+// Leave returns the ticket's slot and says how the request ended. Only the first
+// call counts; calls at once from several goroutines are allowed.
+func (t *Ticket) Leave(o work.Outcome) {
+	g := t.gate
+	now := Now()
+	g.mu.Lock()
+	if t.left {
+		g.mu.Unlock()
+		return
+	}
+	t.left = true
+	if t.mode == Off {
+		g.off--
+		g.mu.Unlock()
+		return
+	}
+	g.core.Leave(now, &t.core, o)
+	t.grant, t.hasGrant = g.core.Reply(now, &t.core)
+	g.tallies.Served[o]++
+	g.finish(now)
+	if g.observe != nil {
+		g.observe(Event{
+			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: t.core.Workflow,
+			Priority: t.core.Priority, Outcome: o, Queued: t.core.Queued(), Service: now.Sub(t.started),
+		})
+	}
+}
+
+// finish delivers what a call to the core made due, releases the lock, and sends
+// grants. It is called with the lock held.
+func (g *Gate) finish(now mono.Time) {
+	for t, v := g.core.Next(now); t != nil; t, v = g.core.Next(now) {
+		t.Owner.(*Ticket).wake <- v // never blocks: one verdict a ticket
+	}
+	g.arm(now)
+	var first delivery
+	var more []delivery
+	for n := 0; ; n++ {
+		c, grant, ok := g.core.Pool().NextGrant()
+		if !ok {
+			break
+		}
+		if d := (delivery{c.Owner, grant}); n == 0 {
+			first = d
+		} else {
+			more = append(more, d)
+		}
+	}
+	g.mu.Unlock()
+	first.send()
+	for _, d := range more {
+		d.send()
+	}
+}
+
+// delivery is a grant on its way to a client's notify.
+type delivery struct {
+	owner any
+	grant wire.Grant
+}
+
+func (d delivery) send() {
+	if c, ok := d.owner.(*Client); ok && c.notify != nil {
+		c.notify(d.grant)
+	}
+}
+
+// arm starts the timer if the core must be woken before it would fire.
+func (g *Gate) arm(now mono.Time) {
+	at := g.core.NextWake()
+	if g.closed || at >= g.armed {
+		return
+	}
+	g.armed = at
+	g.timer.Reset(max(at.Sub(now), 0))
+}
+
+func (g *Gate) onTimer() {
+	now := Now()
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return
+	}
+	g.armed = mono.Never
+	g.core.OnWake(now)
+	g.finish(now)
+}
+
+// SetMode changes how far decisions go. Requests that wait keep waiting for
+// their turn.
+func (g *Gate) SetMode(m Mode) {
+	g.mu.Lock()
+	g.mode = m
+	g.mu.Unlock()
+}
+
+// Drain refuses every request that comes from now on; those inside finish.
+func (g *Gate) Drain() {
+	g.mu.Lock()
+	g.core.Drain()
+	g.mu.Unlock()
+}
+
+// Close refuses what comes and what waits, and stops the timer. Requests that
+// run finish. Further calls do nothing.
+func (g *Gate) Close() error {
+	now := Now()
+	g.mu.Lock()
+	g.closed = true
+	g.timer.Stop()
+	g.core.Drain()
+	for t := g.core.Oldest(); t != nil; t = g.core.Oldest() {
+		g.core.Refuse(now, t, work.Draining)
+		t.Owner.(*Ticket).wake <- admission.Shed
+	}
+	g.finish(now)
+	return nil
+}

@@ -1,0 +1,41 @@
+package live
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+// Refusal is the error of a request that was not served.
+type Refusal struct {
+	// Reason says why.
+	Reason work.Reason
+	// Pushback is how long to wait before another attempt; negative means that
+	// another attempt is of no use.
+	Pushback time.Duration
+	// Grant is the credits for the refused client, if HasGrant.
+	Grant    wire.Grant
+	HasGrant bool
+	// cause is the error of the caller's context, if that ended the wait.
+	cause error
+}
+
+// Error says what happened, and what to do about it.
+func (r *Refusal) Error() string {
+	where := "the server refused the request"
+	if !r.Reason.Sent() {
+		where = "the request was not sent"
+	}
+	switch {
+	case r.Pushback < 0:
+		return fmt.Sprintf("spillgate: %s: %v; do not retry", where, r.Reason)
+	default:
+		return fmt.Sprintf("spillgate: %s: %v; retry after %v", where, r.Reason, r.Pushback)
+	}
+}
+
+// Unwrap returns the error of the caller's context if that is what ended the
+// wait, so that errors.Is(err, context.Canceled) holds.
+func (r *Refusal) Unwrap() error { return r.cause }
