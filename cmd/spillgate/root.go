@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// subcommands lists the constructors, in the order in which help shows them.
+func subcommands() []func() *cobra.Command {
+	return []func() *cobra.Command{
+		newVersion,
+	}
+}
+
+// Exit codes, the same for every subcommand.
+const (
+	exitOK      = 0
+	exitFailure = 1 // it started and did not reach its end, or fell short
+	exitUsage   = 2 // it never started, because of how it was called
+)
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, commands []func() *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(commands)
+	started := false
+	watchStart(root, &started)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, first error) error {
+		return flagMistakes(cmd, args, first)
+	})
+
+	cmd, err := root.ExecuteContextC(ctx)
+	var wrong *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &wrong) || !started:
+		printMistakes(stderr, cmd, err)
+		return exitUsage
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		fmt.Fprintf(stderr, "%s: interrupted\n", cmd.CommandPath())
+		return exitFailure
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), err)
+	return exitFailure
+}
+
+// newRoot assembles the command tree.
+func newRoot(commands []func() *cobra.Command) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "spillgate",
+		Short: "Keep services inside their latency objectives under overload",
+		Long: `Spillgate keeps services inside their latency objectives when demand exceeds
+what they can do. It stands in front of a service as a proxy, or inside it as a
+library, admits what can be served in time, and lets the excess wait or turn
+back where that costs least: at the client.`,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true, // run prints them
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	var examples []string
+	for _, construct := range commands {
+		cmd := construct()
+		root.AddCommand(cmd)
+		if cmd.Example != "" {
+			examples = append(examples, strings.TrimRight(cmd.Example, "\n"))
+		}
+	}
+	// Help shows the examples of what exists and of nothing else.
+	root.Example = strings.Join(examples, "\n")
+	return root
+}
+
+// watchStart makes every command note that it began to run, which tells a
+// failure from wrong usage: cobra's own checks all come before.
+func watchStart(cmd *cobra.Command, started *bool) {
+	if runE := cmd.RunE; runE != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*started = true
+			return runE(cmd, args)
+		}
+	}
+	for _, child := range cmd.Commands() {
+		watchStart(child, started)
+	}
+}
