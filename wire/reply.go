@@ -1,0 +1,132 @@
+package wire
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/spillgate/spillgate/work"
+)
+
+// Field numbers of Reply: 65 to 127.
+const (
+	fieldGrant    = 65
+	fieldShed     = 66
+	fieldProgress = 67
+)
+
+const (
+	grantLen    = 20
+	shedLen     = 10
+	progressLen = 16
+
+	flagRetryable = 1
+)
+
+// Shed says that the request was refused, and what the caller may do about it.
+// It comes from the gate that refused, so it stays true where a handler in
+// between rewrote the error.
+type Shed struct {
+	// Reason is why. work.None is a reason that this version does not know.
+	Reason work.Reason
+	// Retryable says that nothing was executed and a later attempt may succeed.
+	Retryable bool
+	// Pushback is how long to wait before that attempt, up to MaxDuration. It
+	// is negative, which means never, exactly if Retryable is false.
+	Pushback time.Duration
+}
+
+// Progress says what an executed request took, up to MaxDuration each.
+type Progress struct {
+	// Service is the time from the start of the handler to its end.
+	Service time.Duration
+	// Work is the part of it that was spent at this server, without the waits
+	// for others. Zero if it was not measured.
+	Work time.Duration
+}
+
+// Reply is what a server says to a client beside its answer, or without one on
+// a control stream. The zero Reply says nothing.
+type Reply struct {
+	// Grant is the client's credits, if HasGrant.
+	Grant    Grant
+	HasGrant bool
+	// Shed is why the request was refused, if HasShed.
+	Shed    Shed
+	HasShed bool
+	// Progress is what the request took, if HasProgress.
+	Progress    Progress
+	HasProgress bool
+}
+
+// Append appends the message to dst. Numbers out of range are brought to the
+// nearest one allowed.
+func (r Reply) Append(dst []byte) []byte {
+	dst = append(dst, Version)
+	if r.HasGrant {
+		dst = append(dst, fieldGrant, grantLen)
+		dst = binary.BigEndian.AppendUint32(dst, r.Grant.Epoch)
+		dst = binary.BigEndian.AppendUint32(dst, r.Grant.Seq)
+		dst = binary.BigEndian.AppendUint32(dst, min(r.Grant.Window, MaxCount))
+		dst = appendDuration(dst, r.Grant.Revive)
+	}
+	if r.HasShed {
+		dst = append(dst, fieldShed, shedLen, byte(r.Shed.Reason))
+		if r.Shed.Retryable {
+			dst = appendDuration(append(dst, flagRetryable), r.Shed.Pushback)
+		} else {
+			dst = appendDuration(append(dst, 0), 0)
+		}
+	}
+	if r.HasProgress {
+		dst = append(dst, fieldProgress, progressLen)
+		dst = appendDuration(dst, r.Progress.Service)
+		dst = appendDuration(dst, r.Progress.Work)
+	}
+	return dst
+}
+
+// ParseReply decodes a message from a server. The error wraps ErrMalformed or
+// ErrVersion, and the Reply beside it says nothing. Nothing of msg is kept.
+func ParseReply(msg []byte) (Reply, error) {
+	var r Reply
+	f := open(msg)
+	for f.next() {
+		switch v := f.value; f.field {
+		case fieldGrant:
+			f.once()
+			if !f.size(grantLen) {
+				break
+			}
+			r.HasGrant = true
+			r.Grant = Grant{
+				Epoch:  binary.BigEndian.Uint32(v),
+				Seq:    binary.BigEndian.Uint32(v[4:]),
+				Window: uint32(f.bounded(uint64(binary.BigEndian.Uint32(v[8:])), 0, MaxCount)),
+				Revive: f.duration(v[12:], 0),
+			}
+		case fieldShed:
+			f.once()
+			if !f.size(shedLen) {
+				break
+			}
+			r.HasShed = true
+			r.Shed = Shed{Reason: work.Reason(v[0]), Retryable: v[1]&flagRetryable != 0, Pushback: f.duration(v[2:], 0)}
+			if int(r.Shed.Reason) >= work.NumReasons {
+				r.Shed.Reason = work.None // a newer server's: the rest of the field still holds
+			}
+			if !r.Shed.Retryable {
+				r.Shed.Pushback = -1
+			}
+		case fieldProgress:
+			f.once()
+			if f.size(progressLen) {
+				r.HasProgress = true
+				r.Progress = Progress{Service: f.duration(v, 0), Work: f.duration(v[8:], 0)}
+			}
+		}
+	}
+	if f.err != nil {
+		return Reply{}, f.err
+	}
+	return r, nil
+}
