@@ -1,0 +1,23 @@
+// Package telemetry turns what gates do into metrics and log lines that an
+// operator can read.
+//
+//	live.Gate ──Event──▶ Gate.Observe ──▶ counters, histograms ─┐
+//	          ◀─Stats─── Gate.Watch   ──▶ gauges               ─┴▶ Telemetry.Handler ──▶ Prometheus
+//	                     Gate.Observe ──▶ overload notices     ───▶ slog
+//
+// Everything goes through OpenTelemetry, so that a program which has a meter
+// provider of its own passes its meter to NewGate and needs no Telemetry.
+//
+//	spillgate_requests_total{gate,decision,reason,class}  decision: admit, refuse, would_refuse
+//	spillgate_queue_delay_seconds{gate}                   histogram, of requests that ran
+//	spillgate_service_seconds{gate}                       histogram, of requests that ran
+//	spillgate_slots_limit, _slots_in_use, _waiting, _delay_seconds,
+//	spillgate_credits, _credits_issued, _clients, _clients_drained, _mode{gate}
+//
+// Invariants: labels are bounded: the name of the gate comes from the
+// configuration, the others from enumerations, and nothing a client sends
+// becomes one. Nothing is global. Observe does not block and does not allocate
+// unless it logs; a flood of refusals makes one log line per Notice.
+//
+// What this package does not do: no control loop reads its numbers.
+package telemetry

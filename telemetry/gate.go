@@ -1,0 +1,151 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/work"
+)
+
+// decision is what became of a request, as a label.
+type decision uint8
+
+const (
+	admit decision = iota
+	refuse
+	wouldRefuse // ran, because the gate only monitors
+	numDecisions
+)
+
+var decisionNames = [...]string{admit: "admit", refuse: "refuse", wouldRefuse: "would_refuse"}
+
+// Gate counts and times what one live.Gate does. Its methods may be called at
+// once from any goroutine.
+type Gate struct {
+	meter  metric.Meter
+	name   string
+	counts [numDecisions][work.NumReasons][work.NumClasses]atomic.Int64
+	queued metric.Float64Histogram
+	served metric.Float64Histogram
+	record []metric.RecordOption
+	notice notice
+}
+
+// NewGate returns the instruments for a gate called name, which must be one of
+// few: it becomes a label. Pass its Observe to live.NewGate, and the gate to
+// Watch. log, if not nil, gets the overload notices.
+//
+//	metrics, err := telemetry.NewGate(meter, "orders", logger)
+//	gate, err := live.NewGate(live.GateConfig{Config: cfg, Observe: metrics.Observe})
+//	stop, err := metrics.Watch(gate)
+func NewGate(meter metric.Meter, name string, log *slog.Logger) (*Gate, error) {
+	queued, errQueued := meter.Float64Histogram("spillgate_queue_delay", metric.WithUnit("s"),
+		metric.WithDescription("Time in the gate's queue of requests that ran."),
+		metric.WithExplicitBucketBoundaries(secondsBuckets()...))
+	served, errServed := meter.Float64Histogram("spillgate_service", metric.WithUnit("s"),
+		metric.WithDescription("Time in a slot of requests that ran."),
+		metric.WithExplicitBucketBoundaries(secondsBuckets()...))
+	if err := errors.Join(errQueued, errServed); err != nil {
+		return nil, err
+	}
+	return &Gate{
+		meter: meter, name: name, queued: queued, served: served,
+		record: []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("gate", name)))},
+		notice: notice{log: log, gate: name},
+	}, nil
+}
+
+// Observe takes the end of one request's passage. It is made for
+// live.GateConfig.Observe.
+func (g *Gate) Observe(e live.Event) {
+	d := admit
+	switch {
+	case e.Reason != work.None && e.Enforced:
+		d = refuse
+	case e.Reason != work.None:
+		d = wouldRefuse
+	}
+	if int(e.Reason) >= work.NumReasons || e.Class >= work.NumClasses {
+		return
+	}
+	g.counts[d][e.Reason][e.Class].Add(1)
+	if d == refuse {
+		g.notice.refused(e.Reason)
+		return
+	}
+	ctx := context.Background()
+	g.queued.Record(ctx, e.Queued.Seconds(), g.record...)
+	g.served.Record(ctx, e.Service.Seconds(), g.record...)
+}
+
+// Watch reports the state of gate, and what Observe counted, whenever metrics
+// are collected, until stop is called.
+func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
+	var errs []error
+	gauge := func(name, unit, description string) metric.Int64ObservableGauge {
+		i, err := g.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
+		errs = append(errs, err)
+		return i
+	}
+	requests, err := g.meter.Int64ObservableCounter("spillgate_requests", metric.WithDescription("Requests by what became of them and why."))
+	errs = append(errs, err)
+	delay, err := g.meter.Float64ObservableGauge("spillgate_delay", metric.WithUnit("s"), metric.WithDescription("Queueing delay at this instant, seen and hidden."))
+	errs = append(errs, err)
+	var (
+		limit   = gauge("spillgate_slots_limit", "", "Most requests that may run at once.")
+		inUse   = gauge("spillgate_slots_in_use", "", "Requests that run.")
+		waiting = gauge("spillgate_waiting", "", "Requests in the queue.")
+		credits = gauge("spillgate_credits", "", "Credits in the pool.")
+		issued  = gauge("spillgate_credits_issued", "", "Credits that clients hold.")
+		clients = gauge("spillgate_clients", "", "Clients with an account.")
+		drained = gauge("spillgate_clients_drained", "", "Clients without a credit.")
+		mode    = gauge("spillgate_mode", "", "0 enforce, 1 monitor, 2 off.")
+	)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	name := attribute.String("gate", g.name)
+	own := metric.WithAttributeSet(attribute.NewSet(name))
+	registration, err := g.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s := gate.Stats()
+		o.ObserveInt64(limit, int64(s.Limit), own)
+		o.ObserveInt64(inUse, int64(s.Running), own)
+		o.ObserveInt64(waiting, int64(s.Waiting), own)
+		o.ObserveInt64(credits, int64(s.Credits), own)
+		o.ObserveInt64(issued, int64(s.Issued), own)
+		o.ObserveInt64(clients, int64(s.Clients), own)
+		o.ObserveInt64(drained, int64(s.Drained), own)
+		o.ObserveInt64(mode, int64(s.Mode), own)
+		o.ObserveFloat64(delay, s.Delay.Seconds(), own)
+		g.count(func(n int64, d decision, r work.Reason, c work.Class) {
+			o.ObserveInt64(requests, n, metric.WithAttributes(name,
+				attribute.String("decision", decisionNames[d]),
+				attribute.String("reason", r.String()),
+				attribute.String("class", c.String())))
+		})
+		return nil
+	}, requests, delay, limit, inUse, waiting, credits, issued, clients, drained, mode)
+	if err != nil {
+		return nil, err
+	}
+	return registration.Unregister, nil
+}
+
+// count calls f for every combination of labels that has occurred.
+func (g *Gate) count(f func(n int64, d decision, r work.Reason, c work.Class)) {
+	for d := range g.counts {
+		for r := range g.counts[d] {
+			for c := range g.counts[d][r] {
+				if n := g.counts[d][r][c].Load(); n > 0 {
+					f(n, decision(d), work.Reason(r), work.Class(c))
+				}
+			}
+		}
+	}
+}

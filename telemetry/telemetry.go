@@ -1,0 +1,61 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+)
+
+// Scope is the name of the instrumentation scope of all instruments.
+const Scope = "github.com/spillgate/spillgate"
+
+// Telemetry is a meter provider with a Prometheus endpoint. Its methods may be
+// called at once from any goroutine.
+type Telemetry struct {
+	provider *sdkmetric.MeterProvider
+	registry *prometheus.Registry
+}
+
+// New returns a provider of its own, registered nowhere else.
+func New() (*Telemetry, error) {
+	registry := prometheus.NewRegistry()
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: Prometheus exporter: %w", err)
+	}
+	return &Telemetry{
+		provider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)),
+		registry: registry,
+	}, nil
+}
+
+// Meter returns the meter for gates and for a program's own instruments.
+func (t *Telemetry) Meter() metric.Meter { return t.provider.Meter(Scope) }
+
+// Handler serves the metrics in Prometheus's text format, and in OpenMetrics to
+// those who ask for it.
+func (t *Telemetry) Handler() http.Handler {
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4})
+}
+
+// Shutdown ends the provider; instruments made from its meter do nothing
+// afterwards.
+func (t *Telemetry) Shutdown(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+
+// secondsBuckets are the upper bounds of the histograms: 100 µs to 100 s, three
+// to a decade, because objectives from a millisecond to ten seconds are common.
+func secondsBuckets() []float64 {
+	return slices.Clone(buckets[:])
+}
+
+var buckets = [...]float64{
+	0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+	0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100,
+}

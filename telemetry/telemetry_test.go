@@ -1,0 +1,161 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/work"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scrape returns the metrics as Prometheus would read them.
+func scrape(t *testing.T, telemetry *Telemetry) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	telemetry.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	body, err := io.ReadAll(w.Result().Body)
+	if err != nil || w.Code != 200 {
+		t.Fatalf("scrape: status %d, %v", w.Code, err)
+	}
+	return string(body)
+}
+
+func newGate(t *testing.T, telemetry *Telemetry, name string, log *slog.Logger, mode live.Mode) (*live.Gate, *Gate, func() error) {
+	t.Helper()
+	metrics, err := NewGate(telemetry.Meter(), name, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: time.Second}, Mode: mode, Observe: metrics.Observe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := metrics.Watch(gate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { gate.Close() })
+	return gate, metrics, stop
+}
+
+func newTelemetry(t *testing.T) *Telemetry {
+	t.Helper()
+	telemetry, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { telemetry.Shutdown(context.Background()) })
+	return telemetry
+}
+
+func TestWhatPrometheusReads(t *testing.T) {
+	telemetry := newTelemetry(t)
+	gate, _, stop := newGate(t, telemetry, "orders", nil, live.Enforce)
+	newGate(t, telemetry, "stock", nil, live.Monitor)
+
+	ticket, err := gate.Enter(t.Context(), live.Request{Request: work.Request{Class: work.Interactive}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := scrape(t, telemetry), `spillgate_slots_in_use{gate="orders"} 1`; !strings.Contains(got, want) {
+		t.Errorf("no %s in\n%s", want, got)
+	}
+	ticket.Leave(work.Done)
+	gate.Drain()
+	if _, err := gate.Enter(t.Context(), live.Request{}); err == nil {
+		t.Fatal("a draining gate admitted a request")
+	}
+	got := scrape(t, telemetry)
+	for _, want := range []string{
+		`spillgate_requests_total{class="interactive",decision="admit",gate="orders",reason="none"} 1`,
+		`spillgate_requests_total{class="default",decision="refuse",gate="orders",reason="draining"} 1`,
+		`spillgate_service_seconds_count{gate="orders"} 1`,
+		`spillgate_queue_delay_seconds_bucket{gate="orders",le="0.0001"} `,
+		`spillgate_slots_in_use{gate="orders"} 0`,
+		`spillgate_slots_limit{gate="stock"} `,
+		`spillgate_delay_seconds{gate="orders"} `,
+		`spillgate_credits{gate="orders"} `,
+		`spillgate_mode{gate="stock"} 1`,
+		`spillgate_mode{gate="orders"} 0`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := scrape(t, telemetry); strings.Contains(got, `slots_limit{gate="orders"}`) {
+		t.Errorf("a stopped gate is still reported:\n%s", got)
+	}
+}
+
+// What a client sends never becomes a label.
+func TestLabelsAreBounded(t *testing.T) {
+	telemetry := newTelemetry(t)
+	_, metrics, _ := newGate(t, telemetry, "orders", nil, live.Enforce)
+	for i := range 1000 {
+		metrics.Observe(live.Event{Workflow: strings.Repeat("x", i), Priority: work.Priority(i), Class: work.Class(i), Reason: work.Reason(i), Enforced: true})
+		metrics.Observe(live.Event{Class: work.Class(i % 2)})
+	}
+	if got := strings.Count(scrape(t, telemetry), "spillgate_requests_total{"); got > 2*(work.NumReasons+1) {
+		t.Errorf("%d series of requests, expected at most one a reason and class", got)
+	}
+}
+
+// One line says that overload began; the flood that follows adds none.
+func TestOverloadNoticesAreRateLimited(t *testing.T) {
+	var out bytes.Buffer
+	n := notice{log: slog.New(slog.NewTextHandler(&out, nil)), gate: "orders"}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 1000 {
+				n.refused(work.Delay)
+			}
+		})
+	}
+	wg.Wait()
+	n.refused(work.Share)
+	if got := strings.Count(out.String(), "\n"); got != 1 {
+		t.Fatalf("%d lines, want 1:\n%s", got, out.String())
+	}
+	out.Reset()
+	n.last.Store(time.Now().Add(-Notice - time.Second).UnixNano())
+	n.refused(work.Delay)
+	line := out.String()
+	for _, want := range []string{"gate=orders", "share=1", "since=11"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("no %s in %q", want, line)
+		}
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	telemetry, err := New()
+	if err != nil {
+		b.Fatal(err)
+	}
+	g, err := NewGate(telemetry.Meter(), "orders", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := live.Event{Queued: time.Millisecond, Service: 3 * time.Millisecond}
+	b.ReportAllocs()
+	for b.Loop() {
+		g.Observe(e)
+	}
+}
