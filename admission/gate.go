@@ -52,6 +52,9 @@ type Ticket struct {
 	Arrived mono.Time
 	// Owner is for the driver.
 	Owner any
+	// Mark is for a policy other than Gate, to find on Leave what it noted on
+	// Arrive.
+	Mark int
 
 	reason     work.Reason
 	state      state

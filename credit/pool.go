@@ -267,6 +267,17 @@ func (p *Pool) Scale(now mono.Time, factor float64) {
 	p.feed(now)
 }
 
+// SetTotal sizes the pool to total, within its bounds, for a policy that shares
+// the distribution of credits and has a control law of its own. Such a policy
+// calls OnWake with a delay of exactly TargetDelay, which leaves the size alone.
+func (p *Pool) SetTotal(now mono.Time, total float64) {
+	if total != total {
+		return
+	}
+	p.total = math.Max(float64(p.cfg.MinTotal), math.Min(total, p.ceiling()))
+	p.feed(now)
+}
+
 // NextGrant returns a client to whom a grant must be sent without a reply, until
 // there is none. Several changes since the last call are one grant. A driver
 // that cannot reach the client drops the grant: the client revives by itself.
