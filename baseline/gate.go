@@ -53,6 +53,9 @@ func (g Gate) Feedback(now mono.Time, t *admission.Ticket) Feedback {
 	return f
 }
 
+// InUse returns how many requests run, for looking at.
+func (g Gate) InUse() int { return g.Slots().InUse() }
+
 // NextGrant names clients to whom a grant goes without a reply, until false.
 func (g Gate) NextGrant() (*credit.Client, wire.Grant, bool) { return g.Pool().NextGrant() }
 
@@ -92,6 +95,19 @@ func (s *Wallet) Cancel(w *credit.Waiter) bool { return s.wallet.Cancel(w) }
 
 // Demand is the number of waiting requests.
 func (s *Wallet) Demand() int { return s.wallet.Demand() }
+
+// NextDemand returns demand to be told to the server although no request carries
+// it, until false.
+func (s *Wallet) NextDemand() (int, bool) {
+	_, demand, ok := s.wallet.NextDemand()
+	return demand, ok
+}
+
+// OnLost gives back the credit of a request whose answer will never come.
+func (s *Wallet) OnLost(w *credit.Waiter) { s.wallet.Return(w, 0) }
+
+// Reset forgets what the server granted, after a reconnect; what waits stays.
+func (s *Wallet) Reset() { s.wallet.Reset(s.window) }
 
 // OnReply banks the grant of a reply and gives the request's credit back.
 func (s *Wallet) OnReply(now mono.Time, w *credit.Waiter, rtt time.Duration, f Feedback) {
