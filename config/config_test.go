@@ -1,0 +1,207 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"go.uber.org/goleak"
+
+	"github.com/spillgate/spillgate/live"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const example = "../examples/http/spillgate.yaml"
+
+// The example is valid, and all it shows as a default is the default.
+func TestExample(t *testing.T) {
+	f, err := Load(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Proxy.Objective != 100*time.Millisecond || f.Proxy.Upstreams[0].URL != "http://127.0.0.1:9000" || f.Proxy.Mode != live.Enforce {
+		t.Errorf("read %+v", f.Proxy)
+	}
+	short, err := Decode("short", []byte("slo: 100ms\nlisten: 127.0.0.1:8080\nadmin: 127.0.0.1:9090\nupstreams: http://127.0.0.1:9000\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := f.Proxy.WithDefaults(), short.Proxy.WithDefaults(); !reflect.DeepEqual(a, b) {
+		t.Errorf("the example is\n%+v\nand its required keys alone are\n%+v", a, b)
+	}
+}
+
+// The example names every key, in use or commented out.
+func TestExampleNamesEveryKey(t *testing.T) {
+	text, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The decoder names its keys when it meets one it does not know.
+	_, err = Decode("x", []byte("?: 1\ndrain: {?: 1}\nlimits: {?: 1}\nlog: {?: 1}\nlisten: [{?: 1}]\nupstreams: [{?: 1}]\n"))
+	keys := 0
+	for _, m := range mistakes(t, err) {
+		if m.Value != "unknown key" {
+			continue
+		}
+		for key := range strings.SplitSeq(m.Want, ", ") {
+			keys++
+			if !strings.Contains(string(text), key+":") {
+				t.Errorf("the example does not show %s (%s)", key, m.Field)
+			}
+		}
+	}
+	if keys < 25 {
+		t.Errorf("only %d keys were looked for", keys)
+	}
+}
+
+// mistakes returns the mistakes that err joins.
+func mistakes(t testing.TB, err error) []*Mistake {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	var one *Mistake
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		if !errors.As(err, &one) {
+			t.Fatalf("%T is no mistake: %v", err, err)
+		}
+		return []*Mistake{one}
+	}
+	var all []*Mistake
+	for _, err := range joined.Unwrap() {
+		if !errors.As(err, &one) {
+			t.Fatalf("%T is no mistake: %v", err, err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata/script", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd != "check" {
+				t.Fatalf("unknown command %s", d.Cmd)
+			}
+			_, err := Decode("f", []byte(d.Input))
+			if err == nil {
+				return "ok\n"
+			}
+			return err.Error() + "\n"
+		})
+	})
+}
+
+func TestNoEndOfMistakes(t *testing.T) {
+	_, err := Decode("f", []byte(strings.Repeat("x: 1\n", 5000)))
+	if n := len(mistakes(t, err)); n != maxMistakes {
+		t.Errorf("%d mistakes, want %d", n, maxMistakes)
+	}
+	_, err = Decode("f", make([]byte, MaxSize+1))
+	if err == nil || !strings.Contains(err.Error(), "more than 65536 bytes") {
+		t.Errorf("a file that is too large: %v", err)
+	}
+}
+
+func TestFilesThatAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "c.yaml")
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "expected a readable file") {
+		t.Errorf("a file that is missing: %v", err)
+	}
+	write(t, path, "slo: 1s\nlisten: {address: ':0', cert: a.pem, key: a.key}\nupstreams: {url: https://x, ca: b.pem}\n")
+	write(t, filepath.Join(dir, "b.pem"), "nothing")
+	_, err := Load(path)
+	got := mistakes(t, err)
+	if len(got) != 2 || got[0].Line != 2 || !strings.Contains(got[0].Error(), "a.pem") ||
+		got[1].Line != 3 || !strings.Contains(got[1].Error(), "it holds no certificate") {
+		t.Errorf("mistakes: %v", err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	// As editors and orchestrators do: a new file, moved into place.
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	text := func(slo string) string { return "slo: " + slo + "\nlisten: :0\nupstreams: http://x\n" }
+	write(t, path, text("1s"))
+	first, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type change struct {
+		f   *File
+		err error
+	}
+	changes := make(chan change)
+	force := make(chan os.Signal, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Watch(ctx, path, first, time.Millisecond, force, func(f *File, err error) { changes <- change{f, err} })
+	}()
+	write(t, path, text("2s"))
+	if c := <-changes; c.err != nil || c.f.Proxy.Objective != 2*time.Second {
+		t.Errorf("after the change: %+v", c)
+	}
+	write(t, path, text("fast"))
+	if c := <-changes; c.err == nil || !strings.Contains(c.err.Error(), `slo: "fast"`) {
+		t.Errorf("after a bad change: %+v", c)
+	}
+	force <- os.Interrupt
+	if c := <-changes; c.err == nil {
+		t.Errorf("after a forced look at a bad file: %+v", c)
+	}
+	write(t, path, text("3s"))
+	if c := <-changes; c.err != nil || c.f.Proxy.Objective != 3*time.Second {
+		t.Errorf("after the repair: %+v", c)
+	}
+	cancel()
+	<-done
+}
+
+func FuzzDecode(f *testing.F) {
+	text, err := os.ReadFile(example)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	for _, s := range []string{"", "-", "a: &a [*a]", "<<: 1", "? 1\n: 2", "slo: !!binary x", "listen: [[]]", "\xff", "x: |\n", "a:\n- b\n -c", "upstreams: {url: 'h2c://[::1%25eth0]:80/?'}", "trust: [::/0, 1.2.3.4/33]"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 4096 {
+			return // time, which MaxSize bounds, and not the decoder would be tested
+		}
+		file, err := Decode("f", data)
+		if err == nil {
+			if more := file.Proxy.Check(); len(more) > 0 {
+				t.Fatalf("accepted in spite of %v", more)
+			}
+			return
+		}
+		if n := len(mistakes(t, err)); n == 0 || n > maxMistakes {
+			t.Fatalf("%d mistakes", n)
+		}
+	})
+}

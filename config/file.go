@@ -1,0 +1,272 @@
+package config
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/proxy"
+)
+
+// MaxSize is the largest file, in bytes. The YAML parser takes time that grows
+// faster than its input; at this size the worst known takes about a second.
+const MaxSize = 64 << 10
+
+// File is the configuration file.
+type File struct {
+	// Proxy is what `spillgate proxy` runs.
+	Proxy proxy.Config
+	// Log is how the program logs.
+	Log Log
+
+	sum [sha256.Size]byte // of the file's contents
+}
+
+// Log says how the program logs.
+type Log struct {
+	// Level is the least severe level that is logged. Default info.
+	Level slog.Level
+	// JSON writes one JSON object a line instead of key=value text.
+	JSON bool
+}
+
+// Load reads and checks the file at path and the files it names; their paths are
+// relative to its directory. The error joins every *Mistake.
+func Load(path string) (*File, error) {
+	data, err := read(path)
+	if err != nil {
+		return nil, &Mistake{File: path, Value: err.Error(), Want: "a readable file"}
+	}
+	return parse(path, data, true)
+}
+
+// Decode reads a configuration from data, which is called name in mistakes. It
+// looks at no other file. The error joins every *Mistake.
+func Decode(name string, data []byte) (*File, error) { return parse(name, data, false) }
+
+// read returns the contents of a file, up to one byte more than is allowed.
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, MaxSize+1))
+}
+
+func parse(name string, data []byte, files bool) (*File, error) {
+	d := &decoder{file: name, places: map[string]place{}, bad: map[string]bool{}}
+	if len(data) > MaxSize {
+		d.add(place{}, "", fmt.Sprintf("more than %d bytes", MaxSize), fmt.Sprintf("at most %d bytes", MaxSize))
+		return nil, join(d.mistakes)
+	}
+	root, ok := d.parse(data)
+	if !ok {
+		return nil, join(d.mistakes)
+	}
+	f := d.decode(root)
+	f.sum = sha256.Sum256(data)
+	if files {
+		relativeTo(filepath.Dir(name), &f.Proxy)
+	}
+	found := f.Proxy.Check()
+	if files {
+		found = append(found, f.Proxy.CheckFiles()...)
+	}
+	for _, m := range found {
+		if at, fresh := d.locate(m.Field); fresh {
+			d.add(at, m.Field, m.Value, m.Want)
+		}
+	}
+	if err := join(d.mistakes); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// relativeTo makes the paths of files in c relative to dir.
+func relativeTo(dir string, c *proxy.Config) {
+	fix := func(paths ...*string) {
+		for _, p := range paths {
+			if *p != "" && !filepath.IsAbs(*p) {
+				*p = filepath.Join(dir, *p)
+			}
+		}
+	}
+	for i := range c.Listen {
+		l := &c.Listen[i]
+		fix(&l.Cert, &l.Key, &l.ClientCA)
+	}
+	for i := range c.Upstreams {
+		u := &c.Upstreams[i]
+		fix(&u.CA, &u.Cert, &u.Key)
+	}
+}
+
+// decode fills a File from the tree. This function is the list of keys.
+func (d *decoder) decode(root node) *File {
+	f := &File{}
+	p := &f.Proxy
+	d.object(root, keys{
+		"mode":   func(n node) { d.mode(n, &p.Mode) },
+		"slo":    func(n node) { d.duration(n, &p.Objective) },
+		"listen": func(n node) { d.listeners(n, &p.Listen) },
+		"admin":  func(n node) { d.text(n, &p.Admin) },
+		"upstreams": func(n node) {
+			d.upstreams(n, &p.Upstreams)
+		},
+		"trust": func(n node) {
+			d.list(n, func(n node) { p.Trust = append(p.Trust, d.network(n)) })
+		},
+		"exempt": func(n node) {
+			d.list(n, func(n node) {
+				path := ""
+				d.text(n, &path)
+				p.Exempt = append(p.Exempt, path)
+			})
+		},
+		"drain": func(n node) {
+			d.object(n, keys{
+				"notice":  func(n node) { d.duration(n, &p.Drain.Notice) },
+				"timeout": func(n node) { d.duration(n, &p.Drain.Timeout) },
+			})
+		},
+		"limits": func(n node) {
+			l := &p.Limits
+			d.object(n, keys{
+				"connections":    func(n node) { d.integer(n, &l.Connections) },
+				"header":         func(n node) { d.integer(n, &l.Header) },
+				"header_timeout": func(n node) { d.duration(n, &l.HeaderTimeout) },
+				"idle_timeout":   func(n node) { d.duration(n, &l.IdleTimeout) },
+				"streams":        func(n node) { d.integer(n, &l.Streams) },
+				"connect":        func(n node) { d.duration(n, &l.Connect) },
+				"response":       func(n node) { d.duration(n, &l.Response) },
+			})
+		},
+		"log": func(n node) {
+			d.object(n, keys{
+				"level":  func(n node) { d.level(n, &f.Log.Level) },
+				"format": func(n node) { d.format(n, &f.Log.JSON) },
+			})
+		},
+	})
+	return f
+}
+
+func (d *decoder) listeners(n node, to *[]proxy.Listener) {
+	d.list(n, func(n node) {
+		var l proxy.Listener
+		if n.scalar() {
+			d.text(n, &l.Address)
+		} else {
+			d.object(n, keys{
+				"address":   func(n node) { d.text(n, &l.Address) },
+				"cert":      func(n node) { d.text(n, &l.Cert) },
+				"key":       func(n node) { d.text(n, &l.Key) },
+				"client_ca": func(n node) { d.text(n, &l.ClientCA) },
+			})
+		}
+		*to = append(*to, l)
+	})
+}
+
+func (d *decoder) upstreams(n node, to *[]proxy.Upstream) {
+	d.list(n, func(n node) {
+		var u proxy.Upstream
+		if n.scalar() {
+			d.text(n, &u.URL)
+		} else {
+			d.object(n, keys{
+				"name":     func(n node) { d.text(n, &u.Name) },
+				"url":      func(n node) { d.text(n, &u.URL) },
+				"ca":       func(n node) { d.text(n, &u.CA) },
+				"cert":     func(n node) { d.text(n, &u.Cert) },
+				"key":      func(n node) { d.text(n, &u.Key) },
+				"insecure": func(n node) { d.boolean(n, &u.Insecure) },
+			})
+		}
+		*to = append(*to, u)
+	})
+}
+
+func (d *decoder) mode(n node, to *live.Mode) {
+	s := ""
+	if !d.text(n, &s) {
+		return
+	}
+	m, err := live.ParseMode(s)
+	if err != nil {
+		d.wrong(n, quoted(s), "off, monitor or enforce")
+		return
+	}
+	*to = m
+}
+
+func (d *decoder) network(n node) netip.Prefix {
+	s := ""
+	if !d.text(n, &s) {
+		return netip.Prefix{}
+	}
+	p, err := ParseNetwork(s)
+	if err != nil {
+		d.wrong(n, quoted(s), "a network such as 10.0.0.0/8 or an address such as 192.0.2.1")
+	}
+	return p
+}
+
+// ParseNetwork reads a network such as 10.0.0.0/8; an address alone is the
+// network of that one address.
+func ParseNetwork(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return netip.PrefixFrom(a.WithZone(""), a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("%q is no network, expected for example 10.0.0.0/8 or 192.0.2.1", s)
+	}
+	return p.Masked(), nil
+}
+
+func (d *decoder) level(n node, to *slog.Level) {
+	s := ""
+	if !d.text(n, &s) {
+		return
+	}
+	l, err := ParseLevel(s)
+	if err != nil {
+		d.wrong(n, quoted(s), "debug, info, warn or error")
+		return
+	}
+	*to = l
+}
+
+// ParseLevel returns the log level called s: debug, info, warn or error.
+func ParseLevel(s string) (slog.Level, error) {
+	for _, l := range [...]slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+		if name := l.String(); strings.EqualFold(s, name) {
+			return l, nil
+		}
+	}
+	return 0, fmt.Errorf("log level is %q, expected debug, info, warn or error", s)
+}
+
+func (d *decoder) format(n node, to *bool) {
+	s := ""
+	if !d.text(n, &s) {
+		return
+	}
+	switch s {
+	case "text":
+		*to = false
+	case "json":
+		*to = true
+	default:
+		d.wrong(n, quoted(s), "text or json")
+	}
+}

@@ -1,0 +1,343 @@
+package proxy
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/live"
+)
+
+// Config describes a proxy. Required are Objective, Listen and Upstreams; zero
+// fields take the default named in their comment. Check finds every mistake.
+type Config struct {
+	// Mode is how far the gates' decisions go. Default live.Enforce. Can change
+	// while the proxy runs.
+	Mode live.Mode
+	// Objective is the latency objective: the time from arrival to answer that
+	// clients are to see. Required, 1 ms to an hour. Can change while the proxy
+	// runs; the gates then learn anew.
+	Objective time.Duration
+	// Listen are the addresses to serve on. At least one.
+	Listen []Listener
+	// Admin is the host:port of metrics, status and health endpoints, without
+	// TLS, so it belongs on a private address. Default none.
+	Admin string
+	// Upstreams are the servers behind the proxy, which can all serve every
+	// request. At least one, at most MaxUpstreams. Can change while the proxy
+	// runs.
+	Upstreams []Upstream
+	// Trust are the networks whose tags and forwarding headers are believed:
+	// those of other proxies and of one's own services. Default none.
+	Trust []netip.Prefix
+	// Exempt are paths that are never refused or delayed, for health checks. A
+	// path that ends in a slash covers all below it. Default none.
+	Exempt []string
+	// Drain is the way out.
+	Drain Drain
+	// Limits bound what one client or all may take.
+	Limits Limits
+}
+
+// MaxUpstreams is the most upstreams of one proxy: choosing looks at each.
+const MaxUpstreams = 256
+
+// Listener is an address that clients connect to.
+type Listener struct {
+	// Address is a host:port; port 0 takes a free one.
+	Address string
+	// Cert and Key are PEM files; with them the listener speaks TLS only,
+	// without them HTTP/1.1 and cleartext HTTP/2.
+	Cert, Key string
+	// ClientCA is a PEM file; with it clients must show a certificate that it
+	// signed.
+	ClientCA string
+}
+
+// Upstream is one server behind the proxy.
+type Upstream struct {
+	// Name is what logs, metrics and the status page call it. Default the host
+	// and port of the URL. Two upstreams must not have the same name.
+	Name string
+	// URL says how to reach it: http:// is HTTP/1.1, h2c:// is cleartext HTTP/2
+	// and what a gRPC server without TLS needs, https:// is TLS with HTTP/2 if
+	// the server offers it. A path is put before that of every request.
+	URL string
+	// CA is a PEM file with the authorities that may sign the server's
+	// certificate. Default those of the system.
+	CA string
+	// Cert and Key are PEM files of the certificate to show to the server.
+	// Default none.
+	Cert, Key string
+	// Insecure accepts any certificate of the server.
+	Insecure bool
+}
+
+// Drain says how the proxy stops.
+type Drain struct {
+	// Notice is how long health checks fail while requests are still served, so
+	// that balancers stop sending. Default 0; a balancer that asks every 5 s
+	// needs more than that.
+	Notice time.Duration
+	// Timeout is how long requests inside may take to finish after the notice.
+	// Default 30 s. What is left then is cut off.
+	Timeout time.Duration
+}
+
+// Limits bound what clients may take. Zero fields take the default.
+type Limits struct {
+	// Connections is the most client connections at once; the next one waits
+	// unaccepted. Default 20,000.
+	Connections int
+	// Header is the largest request header, in bytes. Default 64 KiB. A larger
+	// one is answered 431.
+	Header int
+	// HeaderTimeout is how long a client may take to send a header. Default
+	// 10 s. A slower one is disconnected.
+	HeaderTimeout time.Duration
+	// IdleTimeout is how long a connection between two requests is kept, on both
+	// sides. Default 90 s.
+	IdleTimeout time.Duration
+	// Streams is the most concurrent requests on one HTTP/2 connection. Default
+	// 250.
+	Streams int
+	// Connect is how long connecting to an upstream may take, TLS included.
+	// Default 5 s. The answer then is 504.
+	Connect time.Duration
+	// Response is how long an upstream may take from the end of the request to
+	// the header of its response. Default 0: as long as the client waits. The
+	// answer then is 504.
+	Response time.Duration
+}
+
+// WithDefaults returns c with the defaults filled in.
+func (c Config) WithDefaults() Config {
+	or := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	or(&c.Drain.Timeout, 30*time.Second)
+	or(&c.Limits.HeaderTimeout, 10*time.Second)
+	or(&c.Limits.IdleTimeout, 90*time.Second)
+	or(&c.Limits.Connect, 5*time.Second)
+	if c.Limits.Connections == 0 {
+		c.Limits.Connections = 20_000
+	}
+	if c.Limits.Header == 0 {
+		c.Limits.Header = 64 << 10
+	}
+	if c.Limits.Streams == 0 {
+		c.Limits.Streams = 250
+	}
+	return c
+}
+
+// Mistake is one thing wrong with a Config.
+type Mistake struct {
+	// Field names the field as configuration files do: upstreams[1].url.
+	Field string
+	// Value is what was found, Want what was expected.
+	Value, Want string
+}
+
+// Error says what was found and what was expected.
+func (m *Mistake) Error() string {
+	if m.Value == "" {
+		return fmt.Sprintf("%s: missing, expected %s", m.Field, m.Want)
+	}
+	return fmt.Sprintf("%s: %s, expected %s", m.Field, m.Value, m.Want)
+}
+
+// Check returns every mistake in c, in the order of its fields. It looks at no
+// file and resolves no name.
+func (c Config) Check() []*Mistake {
+	var all []*Mistake
+	wrong := func(field, value, want string) { all = append(all, &Mistake{field, value, want}) }
+	between := func(field string, d, least, most time.Duration) {
+		if d < least || d > most {
+			wrong(field, d.String(), fmt.Sprintf("%v to %v", least, most))
+		}
+	}
+
+	if c.Mode > live.Off {
+		wrong("mode", strconv.Itoa(int(c.Mode)), "off, monitor or enforce")
+	}
+	if c.Objective == 0 {
+		wrong("slo", "", "the latency that clients are to see, for example 100ms")
+	} else {
+		between("slo", c.Objective, time.Millisecond, time.Hour)
+	}
+	if len(c.Listen) == 0 {
+		wrong("listen", "", "at least one address, for example 127.0.0.1:8080")
+	}
+	addresses := map[string]int{}
+	for i, l := range c.Listen {
+		field := fmt.Sprintf("listen[%d]", i)
+		checkAddress(wrong, field+".address", l.Address)
+		if first, dup := addresses[l.Address]; dup && l.Address != "" && !strings.HasSuffix(l.Address, ":0") {
+			wrong(field+".address", quote(l.Address), fmt.Sprintf("an address of its own: listen[%d] has it", first))
+		} else {
+			addresses[l.Address] = i
+		}
+		checkPair(wrong, field, l.Cert, l.Key)
+		if l.ClientCA != "" && l.Cert == "" {
+			wrong(field+".client_ca", quote(l.ClientCA), "cert and key beside it: without TLS clients show no certificate")
+		}
+	}
+	if c.Admin != "" {
+		checkAddress(wrong, "admin", c.Admin)
+	}
+	c.checkUpstreams(wrong)
+	for i, p := range c.Trust {
+		if !p.IsValid() {
+			wrong(fmt.Sprintf("trust[%d]", i), "an invalid network", "a network such as 10.0.0.0/8")
+		}
+	}
+	for i, p := range c.Exempt {
+		if !strings.HasPrefix(p, "/") {
+			wrong(fmt.Sprintf("exempt[%d]", i), quote(p), "a path that begins with a slash")
+		}
+	}
+	between("drain.notice", c.Drain.Notice, 0, 10*time.Minute)
+	between("drain.timeout", c.Drain.Timeout, 0, time.Hour)
+	if n := c.Limits.Connections; n < 0 || n > 1_000_000 {
+		wrong("limits.connections", strconv.Itoa(n), "1 to 1000000, or 0 for the default")
+	}
+	if n := c.Limits.Header; n != 0 && (n < 4096 || n > 16<<20) {
+		wrong("limits.header", strconv.Itoa(n), "4096 to 16777216 bytes, or 0 for the default")
+	}
+	if n := c.Limits.Streams; n < 0 || n > 100_000 {
+		wrong("limits.streams", strconv.Itoa(n), "1 to 100000, or 0 for the default")
+	}
+	between("limits.header_timeout", c.Limits.HeaderTimeout, 0, time.Hour)
+	between("limits.idle_timeout", c.Limits.IdleTimeout, 0, 24*time.Hour)
+	between("limits.connect", c.Limits.Connect, 0, time.Hour)
+	between("limits.response", c.Limits.Response, 0, 24*time.Hour)
+	return all
+}
+
+func (c Config) checkUpstreams(wrong func(field, value, want string)) {
+	switch n := len(c.Upstreams); {
+	case n == 0:
+		wrong("upstreams", "", "at least one server, for example http://127.0.0.1:9000")
+	case n > MaxUpstreams:
+		wrong("upstreams", strconv.Itoa(n)+" servers", fmt.Sprintf("at most %d", MaxUpstreams))
+	}
+	names := map[string]int{}
+	for i, u := range c.Upstreams {
+		field := fmt.Sprintf("upstreams[%d]", i)
+		target, mistake := u.target()
+		if mistake != "" {
+			value := ""
+			if u.URL != "" {
+				value = quote(redact(u.URL))
+			}
+			wrong(field+".url", value, mistake)
+		} else if name := u.label(); name != "" {
+			if first, dup := names[name]; dup {
+				wrong(field+".name", quote(name), fmt.Sprintf("a name of its own: upstreams[%d] has it", first))
+			} else {
+				names[name] = i
+			}
+		}
+		if len(u.Name) > 64 {
+			wrong(field+".name", quote(u.Name[:64]+"…"), "at most 64 bytes")
+		}
+		checkPair(wrong, field, u.Cert, u.Key)
+		if target != nil && target.Scheme != "https" {
+			for _, f := range [...]struct{ name, value string }{{"ca", u.CA}, {"cert", u.Cert}} {
+				if f.value != "" {
+					wrong(field+"."+f.name, quote(f.value), "an https:// url beside it: the connection has no TLS")
+				}
+			}
+			if u.Insecure {
+				wrong(field+".insecure", "true", "an https:// url beside it: the connection has no TLS")
+			}
+		}
+		if u.Insecure && u.CA != "" {
+			wrong(field+".insecure", "true", "no ca beside it: insecure accepts any certificate, so the ca would never be asked")
+		}
+	}
+}
+
+// target returns the parsed URL, or what was expected of it.
+func (u Upstream) target() (target *url.URL, mistake string) {
+	const want = "http://host:port, https://host:port or h2c://host:port"
+	if u.URL == "" {
+		return nil, want
+	}
+	t, err := url.Parse(u.URL)
+	switch {
+	case err != nil || t.Opaque != "":
+		return nil, want
+	case t.Scheme != "http" && t.Scheme != "https" && t.Scheme != "h2c":
+		return nil, want
+	case t.Hostname() == "" || strings.ContainsAny(t.Hostname(), " *"):
+		return nil, want + ": the host is missing"
+	case t.User != nil:
+		return nil, want + " without user and password"
+	case t.RawQuery != "" || t.ForceQuery || t.Fragment != "":
+		return nil, want + " without query and fragment"
+	}
+	if port := t.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, "a port from 1 to 65535"
+		}
+	}
+	return t, ""
+}
+
+// label is the upstream's name, or the default for it.
+func (u Upstream) label() string {
+	if u.Name != "" {
+		return u.Name
+	}
+	if t, mistake := u.target(); mistake == "" {
+		return t.Host
+	}
+	return ""
+}
+
+func checkAddress(wrong func(field, value, want string), field, address string) {
+	if address == "" {
+		wrong(field, "", "host:port, for example 127.0.0.1:8080 or :8080")
+		return
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		wrong(field, quote(address), "host:port with a port from 0 to 65535, for example 127.0.0.1:8080 or :8080")
+	}
+}
+
+func checkPair(wrong func(field, value, want string), field, cert, key string) {
+	switch {
+	case cert != "" && key == "":
+		wrong(field+".key", "", "the key of cert "+quote(cert))
+	case key != "" && cert == "":
+		wrong(field+".cert", "", "the certificate of key "+quote(key))
+	}
+}
+
+// quote shows a value from outside, cut to a readable length.
+func quote(s string) string {
+	if len(s) > 200 {
+		s = s[:200] + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// redact hides a password in a URL that will be shown.
+func redact(s string) string {
+	if u, err := url.Parse(s); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return s
+}
