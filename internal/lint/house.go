@@ -80,6 +80,7 @@ func Spillgate() House {
 			{"proxy/...", "telemetry/...", "an edge counts and times what it decides"},
 			{"proxy/...", "httpgate/...", "the proxy is the HTTP gate in front of somebody else's server"},
 			{"proxy/...", "grpcgate/...", "the proxy speaks the credit protocol for plain gRPC clients"},
+			{"config/...", "proxy/...", "the file describes a proxy, and the proxy says what is wrong with the description"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},
 			{"cmd/...", "lab/...", "the command line runs the experiments"},
 			{"cmd/...", "internal/harness/...", "the demo drives real processes with the harness's generator"},
