@@ -1,0 +1,101 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// groupAttr puts the child into a group of its own and ties its life to the
+// thread that forks it.
+func groupAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// shapeThread gives the calling thread the affinity and priority that its
+// child is to inherit.
+func shapeThread(cpus []int, nice int) error {
+	if len(cpus) > 0 {
+		if err := pin(0, cpus); err != nil {
+			return err
+		}
+	}
+	if nice != 0 {
+		// The raw system call reports 20-nice; without permission to raise the
+		// priority the child runs with the parent's.
+		raw, err := unix.Getpriority(unix.PRIO_PROCESS, unix.Gettid())
+		if err == nil {
+			_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 20-raw+nice)
+		}
+	}
+	return nil
+}
+
+func pin(tid int, cpus []int) error {
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	if err := unix.SchedSetaffinity(tid, &set); err != nil {
+		allowed, _ := CPUs()
+		return fmt.Errorf("cannot pin to CPUs %v, this process may use %v: %w", cpus, allowed, err)
+	}
+	return nil
+}
+
+// CPUs returns the processors that this process may use.
+func CPUs() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(os.Getpid(), &set); err != nil {
+		return nil, fmt.Errorf("proc: which CPUs may be used? %w", err)
+	}
+	var cpus []int
+	for cpu := range maxCPU {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}
+
+// PinSelf pins every thread of this process, and so every later one, to the
+// given processors. On systems other than Linux it does nothing.
+func PinSelf(cpus []int) error {
+	if err := (Spec{CPUs: cpus}).validate(); err != nil {
+		return fmt.Errorf("proc: %w", err)
+	}
+	done := map[int]bool{}
+	for fresh := true; fresh; { // until no thread was born meanwhile
+		fresh = false
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return fmt.Errorf("proc: which threads are there? %w", err)
+		}
+		for _, entry := range threads {
+			tid, err := strconv.Atoi(entry.Name())
+			if err != nil || done[tid] {
+				continue
+			}
+			if err := pin(tid, cpus); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("proc: %w", err)
+			}
+			done[tid], fresh = true, true
+		}
+	}
+	return nil
+}
+
+// awaitExit returns when the process has ended, and leaves it to be reaped, so
+// that its number and its group's cannot be taken meanwhile.
+func awaitExit(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
