@@ -24,7 +24,7 @@ type Config struct {
 	// Larger is steadier and slower.
 	Samples int
 	// MaxWindow ends a measuring window that has too few completions, if it has
-	// at least one. Default 250 ms.
+	// a few. Default 40 times Slack, at least 250 ms.
 	MaxWindow time.Duration
 }
 
@@ -61,7 +61,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Samples = 32
 	}
 	if c.MaxWindow == 0 {
-		c.MaxWindow = 250 * time.Millisecond
+		c.MaxWindow = max(40*c.Slack, 250*time.Millisecond)
 	}
 	return c, errors.Join(errs...)
 }

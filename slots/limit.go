@@ -8,21 +8,42 @@ import (
 )
 
 const (
-	// binding is the share of a window during which the limit must have been
-	// reached for its throughput to be the capacity at that limit.
+	// binding is the share of a window during which every slot must have been
+	// taken for its throughput to be the capacity at that limit.
 	binding = 0.5
-	// judgeAt is the fall in concurrency after which a cut is judged. Nearer to
-	// 1 the noise of a window of 32 exponential samples (18 %) decides.
-	judgeAt = 0.65
-	// queueElasticity is the relative fall of throughput per relative fall of
-	// concurrency below which there was a hidden queue: 0 says that the cut cost
-	// nothing, 1 that it cost all.
-	queueElasticity = 0.5
-	// probeAfter is how many binding windows pass between two probes: at half
-	// the throughput for one in 64, a probe costs under 1 %.
-	probeAfter = 64
-	// learn is the weight of a window in the service time.
-	learn = 0.1
+	// judgeAt is the ratio of two concurrencies from which on their throughputs
+	// are compared. Nearer to 1, noise decides: with 128 exponential completions
+	// on each side the elasticity is known to ±0.25.
+	judgeAt = 0.6
+	// probeTo is the share of the limit that a probe leaves: under judgeAt.
+	probeTo = 0.55
+	// probeFirst and probeLast are how many binding windows pass before the first
+	// probe, and at most between two: each that finds no queue cost throughput
+	// and doubles the number.
+	probeFirst, probeLast = 16, 1024
+	// judgeSamples is how many times Config.Samples completions a judgement takes
+	// at most; sure is how many standard deviations end it earlier.
+	judgeSamples, sure = 4, 1.6
+	// queued is the elasticity below which there is a hidden queue.
+	queued = 0.5
+	// leeway is the share of the service time that the hidden queue may take in
+	// any case: less, and the noise of the estimates would idle the server.
+	leeway = 0.4
+	// tolerance is how far the smoothed residence time may exceed the allowed
+	// one before the limit is cut, alarm how far that of a single window.
+	tolerance, alarm = 1.25, 2
+	// much and some are how far the residence time of one window, and of several,
+	// must fall under the service time to replace it at once: about two standard
+	// deviations of the mean of exponential times.
+	much, some = 0.6, 0.85
+	// memory is how many windows the smoothed operating point spans.
+	memory = 8
+	// earlySize is the number of completions whose mean is the first idea of the
+	// service time.
+	earlySize = 4
+	// idleQueue is the hidden queue, in Slacks, that is left alone while the limit
+	// does not bind.
+	idleQueue = 4
 )
 
 // Limit is an adaptive bound on running requests. It is not safe for concurrent
@@ -32,39 +53,54 @@ type Limit struct {
 	limit   float64
 	inUse   int
 	service float64 // ns; 0: unknown
+	anchor  float64 // ns; the service time of the last experiment
 	excess  float64 // ns in the hidden queue, smoothed
 
-	// The running window.
-	start    mono.Time
-	last     mono.Time // of the two integrals
-	level    float64   // ∫ inUse dt
-	full     float64   // ns during which inUse ≥ limit
-	done     int
-	sum      float64 // of residence times
-	early    float64 // smallest mean of a group of earlySize samples
-	group    float64
-	groupN   int
-	settling bool // residence still mixes two limits: wait for a window
-
-	// The experiment under way.
-	mode    mode
-	before  point
-	since   int // binding windows since the last probe
-	resumed float64
+	window window
+	// level is where the limit is now; ref where it was, or would have been,
+	// when it was last known to be right. The two are compared once they are far
+	// enough apart.
+	level, ref point
+	probing    bool
+	probeUp    bool
+	resumed    float64 // the limit before a probe
+	bound      int     // windows that bound since the last probe
+	probeGap   int
 }
 
-type mode uint8
+// point is an operating point: requests running, completions per nanosecond,
+// nanoseconds from start to end; means over a number of completions.
+type point struct {
+	concurrency, throughput, residence float64
+	samples, windows                   int
+}
 
-const (
-	steady  mode = iota
-	cutting      // residence was too long; before holds the start
-	probing      // halved for one window
-)
+// add takes another window into the mean.
+func (p *point) add(q point) {
+	p.windows = min(p.windows+1, memory)
+	w := 1 / float64(p.windows)
+	p.concurrency += (q.concurrency - p.concurrency) * w
+	p.throughput += (q.throughput - p.throughput) * w
+	p.residence += (q.residence - p.residence) * w
+	p.samples += q.samples
+}
 
-// point is an operating point.
-type point struct{ concurrency, throughput, residence float64 }
-
-const earlySize = 4
+// window collects completions under one limit.
+type window struct {
+	// flush is how many completions are not counted yet: those of requests that
+	// ran when the limit last moved tell of the queue before. Which of them are
+	// gone is not asked: counting only requests that started since would count
+	// the short ones first.
+	flush int
+	start mono.Time
+	last  mono.Time // of the two integrals
+	area  float64   // ∫ inUse dt
+	full  float64   // ns without a free slot
+	done  int
+	sum   float64 // of residence times
+	early float64 // smallest mean of earlySize completions
+	group float64
+}
 
 // New returns a limit at its initial value, or every mistake in cfg.
 func New(cfg Config) (*Limit, error) {
@@ -72,7 +108,7 @@ func New(cfg Config) (*Limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Limit{cfg: cfg, limit: float64(cfg.Initial), early: math.Inf(1)}, nil
+	return &Limit{cfg: cfg, limit: float64(cfg.Initial), probeGap: probeFirst}, nil
 }
 
 // Limit returns the most requests that may run at once.
@@ -104,181 +140,238 @@ func (l *Limit) Acquire(now mono.Time) {
 func (l *Limit) Release(now, started mono.Time, sample bool) {
 	l.integrate(now)
 	l.inUse--
-	if sample {
-		r := float64(max(now.Sub(started), 1))
-		l.done++
-		l.sum += r
-		l.group += r
-		if l.groupN++; l.groupN == earlySize {
-			l.early = math.Min(l.early, l.group/earlySize)
-			l.group, l.groupN = 0, 0
+	w := &l.window
+	if w.flush > 0 {
+		if w.flush--; w.flush == 0 {
+			*w = newWindow(now, 0)
 		}
+		return
+	}
+	if !sample {
+		return
+	}
+	if l.service == 0 && w.done == 0 {
+		*w = newWindow(started, 0)
+	}
+	r := float64(max(now.Sub(started), 1))
+	w.done++
+	w.sum += r
+	w.group += r
+	if w.done%earlySize == 0 {
+		w.early = math.Min(w.early, w.group/earlySize)
+		w.group = 0
 	}
 	l.endWindow(now)
 }
 
 // integrate advances the time averages.
 func (l *Limit) integrate(now mono.Time) {
-	dt := float64(now.Sub(l.last))
-	if dt > 0 {
-		l.level += dt * float64(l.inUse)
+	w := &l.window
+	if dt := float64(now.Sub(w.last)); dt > 0 {
+		w.area += dt * float64(l.inUse)
 		if !l.Free() {
-			l.full += dt
+			w.full += dt
 		}
-		l.last = now
+		w.last = now
 	}
 }
 
-// endWindow judges the running window once it holds enough completions.
+// endWindow acts on the running window once it holds enough completions.
 func (l *Limit) endWindow(now mono.Time) {
-	length := float64(now.Sub(l.start))
-	// At least as many completions as ran at once, or the window is shorter than
-	// a residence time and its throughput is chance.
-	enough := l.done >= max(l.cfg.Samples, int(l.level/math.Max(length, 1)))
-	if !enough && (l.done == 0 || length < float64(l.cfg.MaxWindow)) {
-		return
-	}
+	w := &l.window
+	length := float64(now.Sub(w.start))
 	if length <= 0 {
 		return
 	}
-	p := point{l.level / length, float64(l.done) / length, l.sum / float64(l.done)}
-	full := l.full / length
-	early := l.early
-	l.start, l.level, l.full, l.done, l.sum = now, 0, 0, 0, 0
-	l.early, l.group, l.groupN = math.Inf(1), 0, 0
-	if l.cfg.Min == l.cfg.Max {
-		l.observe(p)
+	// No fewer than ran at once, or the window is shorter than a residence time.
+	enough := w.done >= max(l.cfg.Samples, int(w.area/length))
+	if !enough && (w.done < earlySize || length < float64(l.cfg.MaxWindow)) {
 		return
 	}
+	p := point{w.area / length, float64(w.done) / length, w.sum / float64(w.done), w.done, 1}
+	full := w.full / length
 	if l.service == 0 {
-		// The first requests met no queue of others, whatever came after.
-		l.service = math.Min(p.residence, early)
+		// Should a queue have built up in this window, some met little of it.
+		l.setService(p.residence)
+		if w.early < p.residence/2 {
+			l.setService(w.early)
+		}
 	}
-	if l.settling {
-		l.settling = false
-		return
-	}
-	switch l.mode {
-	case probing:
-		l.judgeProbe(p)
-	case cutting:
-		l.continueCut(p, full)
-	default:
-		l.steer(p, full)
-	}
-	l.limit = math.Max(float64(l.cfg.Min), math.Min(l.limit, float64(l.cfg.Max)))
-	l.observe(p)
-}
-
-// observe updates the service time by a window that cannot have had a queue,
-// because its residence is the shortest known, and the hidden queue by any.
-func (l *Limit) observe(p point) {
-	if l.service == 0 || p.residence < l.service {
-		l.learn(p.residence)
+	l.level.add(p)
+	was := l.limit
+	if l.cfg.Min < l.cfg.Max {
+		l.steer(p, full >= binding)
+		l.limit = math.Max(float64(l.cfg.Min), math.Min(l.limit, float64(l.cfg.Max)))
+	} else if p.residence < l.service {
+		l.service += (p.residence - l.service) / memory
 	}
 	l.excess += (math.Max(p.residence-l.service, 0) - l.excess) / 4
+	*w = newWindow(now, 0)
+	if move := math.Abs(l.limit - was); move > was/4 {
+		*w = newWindow(now, l.inUse)
+		l.level = point{}
+	} else if move > was/32 {
+		*w = newWindow(now, l.inUse)
+	}
 }
 
-func (l *Limit) learn(residence float64) {
-	if l.service == 0 {
-		l.service = residence
-	}
-	l.service += (residence - l.service) * learn
+func newWindow(now mono.Time, flush int) window {
+	return window{start: now, last: now, flush: flush, early: math.Inf(1)}
 }
 
 // allowed is the residence time the limit is steered to.
 func (l *Limit) allowed() float64 {
-	return l.service + math.Max(float64(l.cfg.Slack), l.service/4)
+	return l.service + math.Max(float64(l.cfg.Slack), l.service*leeway)
 }
 
-// steer acts on a window in which no experiment ran.
-func (l *Limit) steer(p point, full float64) {
+func (l *Limit) setService(s float64) { l.service, l.anchor = s, s }
+
+// steer moves the limit after a window.
+func (l *Limit) steer(p point, bound bool) {
+	if l.judge(bound) {
+		return
+	}
+	if l.probing {
+		if !bound { // load fell away: nothing binds, nothing can be learned
+			l.probing, l.limit, l.ref = false, l.resumed, point{}
+		}
+		return
+	}
+	// Nothing takes less than the service time: it was shorter than believed.
+	if p.residence < l.service*much {
+		l.setService(p.residence)
+		l.level, l.ref, l.probeGap = p, point{}, probeFirst
+	} else if l.level.samples >= judgeSamples*l.cfg.Samples && l.level.residence < l.service*some {
+		l.setService(l.level.residence)
+	}
 	allowed := l.allowed()
-	if p.residence > allowed*1.1 { // a tenth for the noise of the mean
-		l.mode, l.before = cutting, p
+	limit, atOnce := allowed*tolerance, allowed*alarm
+	if !bound {
+		// A short hidden queue does no harm while nothing waits in front, and the
+		// first windows of a cold start know short requests only.
+		limit = math.Max(limit, l.service+idleQueue*float64(l.cfg.Slack))
+		atOnce = math.Max(atOnce, limit)
+	}
+	if p.residence > atOnce || l.level.residence > limit {
 		l.cut(p)
 		return
 	}
-	if full < binding {
+	if !bound {
+		// Nothing binds: the residence is the service time, unless a queue builds
+		// up, which is why it may only grow so far without an experiment.
+		l.service += (p.residence - l.service) / (2 * memory)
+		l.anchor = math.Min(l.anchor, l.service)
+		l.service = math.Min(l.service, l.anchor*tolerance)
+		l.ref = point{}
 		return
 	}
-	// Binding and fast enough: to the fixed point, at least one more, so that a
-	// small limit is not held down by rounding.
-	want := p.throughput * allowed
-	if p.residence < allowed {
-		want = math.Max(want, l.limit+math.Min(1, l.limit/16))
+	if l.ref.samples == 0 {
+		l.ref = l.level
 	}
-	l.limit = math.Min(want, l.limit*2)
-	if l.since++; l.since >= probeAfter && l.Limit() > l.cfg.Min {
-		l.since = 0
-		l.mode, l.before, l.resumed = probing, p, l.limit
-		l.limit = math.Max(l.limit/2, float64(l.cfg.Min))
-		l.settling = true
+	// To the limit whose residence is the allowed one if throughput stays; at
+	// least half a slot more while it is shorter, so that rounding does not hold
+	// a small limit down.
+	want := l.limit * math.Max(0.8, math.Min(allowed/l.level.residence, 1.5))
+	if want > l.limit && want < l.limit+0.5 {
+		want = l.limit + math.Min(0.5, l.limit/16)
+	}
+	l.limit = want
+	l.bound++
+	if l.bound >= l.probeGap && l.level.samples >= judgeSamples*l.cfg.Samples {
+		l.probe()
 	}
 }
 
-// cut lowers the limit to what the throughput of p needs, at most to half.
+// probe moves the limit far enough to be judged, down and up in turn: down finds
+// slots that only hold a queue, up finds slots that are missing.
+func (l *Limit) probe() {
+	l.bound, l.probing, l.resumed = 0, true, l.limit
+	l.ref = l.level
+	if l.probeUp || l.Limit() <= l.cfg.Min {
+		l.limit = math.Max(math.Ceil(l.ref.concurrency/probeTo), float64(l.cfg.Min+1))
+	} else {
+		l.limit = math.Max(math.Floor(l.ref.concurrency*probeTo), float64(l.cfg.Min))
+	}
+	l.probeUp = !l.probeUp
+}
+
+// cut lowers the limit to what the throughput needs, at most to half.
 func (l *Limit) cut(p point) {
 	from := math.Min(l.limit, p.concurrency)
-	l.limit = math.Max(math.Min(p.throughput*l.allowed(), from*0.9), from/2)
-	l.settling = true
-}
-
-// continueCut follows a cut until residence is short enough, or until it is
-// clear that the work is slower, not queued.
-func (l *Limit) continueCut(p point, full float64) {
-	if p.residence <= l.allowed()*1.1 {
-		l.mode = steady
+	if l.Limit() <= l.cfg.Min || from <= float64(l.cfg.Min) {
+		// There is nothing below to compare with: this is how long the work takes.
+		l.setService(p.residence)
+		l.ref = point{}
 		return
 	}
-	atFloor := l.Limit() <= l.cfg.Min
-	if p.concurrency > l.before.concurrency*judgeAt && !atFloor {
-		if full < binding && p.concurrency < l.limit*0.9 {
-			// Load fell away: nothing binds, nothing can be judged.
-			l.mode = steady
-			return
+	if l.ref.samples == 0 || l.ref.concurrency < p.concurrency {
+		l.ref = p
+	}
+	if p.concurrency <= l.ref.concurrency*judgeAt {
+		return // far enough: the judgement comes first
+	}
+	l.limit = math.Max(math.Min(p.throughput*l.allowed(), from*0.9), l.ref.concurrency/2)
+	l.level = point{}
+}
+
+// judge compares level and ref, if they are far enough apart and known well
+// enough, and reports whether it moved the limit.
+func (l *Limit) judge(bound bool) bool {
+	if !bound || l.ref.samples == 0 {
+		return false
+	}
+	known := l.level.samples >= judgeSamples*l.cfg.Samples || l.level.windows >= memory
+	distance := math.Log(l.level.concurrency / l.ref.concurrency)
+	if math.Abs(distance) < -math.Log(judgeAt) {
+		if l.probing && known { // it could not go far, at a small limit
+			l.probing, l.limit, l.ref = false, l.resumed, point{}
+			return true
 		}
-		l.cut(p)
-		return
+		return false
 	}
-	if atFloor || elasticity(l.before, p) > queueElasticity {
-		l.service = p.residence
-		l.limit = math.Max(l.limit, l.before.throughput*l.allowed())
-		l.mode = steady
-		l.settling = true
-		return
+	elasticity := math.Log(l.level.throughput/l.ref.throughput) / distance
+	// The noise of elasticity, were both throughputs those of Poisson departures.
+	noise := math.Sqrt(1/float64(l.level.samples)+1/float64(l.ref.samples)) / math.Abs(distance)
+	if !known && math.Abs(elasticity-queued) < sure*noise {
+		return false
 	}
-	l.before = p
-	l.cut(p)
-}
-
-// judgeProbe compares half the limit with the limit.
-func (l *Limit) judgeProbe(p point) {
-	l.mode = steady
-	if p.concurrency > l.before.concurrency*0.8 {
-		l.limit = l.resumed
-		return // the limit did not bind before or after: nothing learned
-	}
-	e := elasticity(l.before, p)
+	probe := l.probing
+	l.probing = false
+	both := (l.level.residence*float64(l.level.samples) + l.ref.residence*float64(l.ref.samples)) / float64(l.level.samples+l.ref.samples)
 	switch {
-	case e > queueElasticity:
-		// Half the slots cost throughput: no queue to speak of, so the residence
-		// at half is the service time, shorter or longer than believed.
-		l.limit = l.resumed
-		l.learn(p.residence)
+	case distance < 0 && elasticity > queued:
+		// Fewer slots, less throughput: each did its part of the work, and the
+		// residence is the service time.
+		if probe {
+			l.setService(both)
+			l.limit = l.resumed
+			l.probeGap = min(l.probeGap*2, probeLast)
+		} else {
+			l.setService(l.level.residence) // ref may be from before the work slowed
+			l.limit = math.Max(l.limit, l.ref.concurrency)
+			l.bound, l.probeGap = 0, probeFirst
+		}
+		l.ref, l.level = point{}, point{}
+	case distance < 0:
+		// Fewer slots, the same throughput: the others held a queue.
+		l.setService(math.Min(l.service, l.level.residence))
+		l.ref = l.level
+		return false
+	case elasticity > queued:
+		// More slots, more throughput.
+		l.setService(math.Max(l.service, both))
+		l.ref = l.level
+		return false
 	default:
-		l.service = p.residence
-		l.limit = math.Max(p.throughput*l.allowed(), l.resumed/2)
+		// More slots, the same throughput: they hold a queue.
+		if probe {
+			l.limit = l.resumed
+			l.probeGap = min(l.probeGap*2, probeLast)
+		} else {
+			l.setService(math.Min(l.service, l.ref.residence))
+			l.limit = math.Min(l.limit, math.Max(l.level.throughput*l.allowed(), l.ref.concurrency))
+		}
+		l.ref, l.level = point{}, point{}
 	}
-	l.settling = true
-}
-
-// elasticity is the relative fall of throughput per relative fall of
-// concurrency from a to b.
-func elasticity(a, b point) float64 {
-	fall := math.Log(a.concurrency / b.concurrency)
-	if !(fall > 0) {
-		return 0
-	}
-	return math.Log(a.throughput/b.throughput) / fall
+	return true
 }
