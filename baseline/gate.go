@@ -98,8 +98,8 @@ func (s *Wallet) Demand() int { return s.wallet.Demand() }
 
 // NextDemand returns demand to be told to the server although no request carries
 // it, until false.
-func (s *Wallet) NextDemand() (int, bool) {
-	_, demand, ok := s.wallet.NextDemand()
+func (s *Wallet) NextDemand(now mono.Time) (int, bool) {
+	_, demand, ok := s.wallet.NextDemand(now)
 	return demand, ok
 }
 

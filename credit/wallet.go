@@ -18,9 +18,14 @@ type WalletConfig struct {
 	// requests that will expire anyway, smaller refuses short bursts.
 	QueueLimit int
 	// MaxWait is the longest wait for a credit. Default 0: as long as the
-	// request's budget, less the expected service time, allows. Set it for
-	// requests without deadlines.
+	// request's budget, less the time that nearly every answer takes, allows.
+	// Set it for requests without deadlines.
 	MaxWait time.Duration
+	// Punctual reports each appearance and each disappearance of demand at once,
+	// as a server that does not speculate needs (Config.NoSpeculation). By
+	// default only appearances are reported, and no more often than the server
+	// says with Grant.Revive: each report costs the server a message.
+	Punctual bool
 }
 
 // Waiter is one request that waits in a Wallet, or was sent through it. The
@@ -66,7 +71,8 @@ type Wallet struct {
 	turn       int
 	head, tail *Waiter
 	len        int
-	service    time.Duration // EWMA of time from send to reply
+	service    time.Duration // smoothed time from send to reply
+	spread     time.Duration // its smoothed absolute deviation
 }
 
 // NewWallet returns a wallet without servers, or every mistake in cfg.
@@ -109,7 +115,7 @@ func (l *Wallet) Close(w *Window) {
 // Reset forgets what a server granted, after a reconnect: its new life must
 // grant anew.
 func (l *Wallet) Reset(w *Window) {
-	w.state, w.grant, w.reviveAt, w.told = unknown, wire.Grant{}, mono.Never, 0
+	w.state, w.grant, w.reviveAt, w.told, w.tellAt = unknown, wire.Grant{}, mono.Never, 0, 0
 }
 
 // Oldest returns the request that waits for longest, nil if none waits.
@@ -131,7 +137,7 @@ func (l *Wallet) Demand() int {
 // once. A wait may push out the oldest waiter: call Next after a Wait.
 func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
 	w.since, w.window = now, nil
-	w.expire = w.Deadline.Add(-l.service)
+	w.expire = w.Deadline.Add(-l.margin())
 	if l.cfg.MaxWait > 0 {
 		w.expire = min(w.expire, now.Add(l.cfg.MaxWait))
 	}
@@ -196,11 +202,20 @@ func (l *Wallet) Return(w *Waiter, served time.Duration) {
 	w.window = nil
 	if served > 0 {
 		if l.service == 0 {
-			l.service = served
+			l.service, l.spread = served, served/4
 		}
-		l.service += (served - l.service) / 16
+		off := served - l.service
+		l.service += off / 16
+		l.spread += (off.Abs() - l.spread) / 16
 	}
 }
+
+// margin is the time that an answer takes at most, but for about one in a
+// hundred: the mean and four mean deviations, as TCP's retransmission timer has
+// it (RFC 6298). A request that waits longer for a credit would be served in
+// vain. With the mean alone, 5 % of the answers came late at ten times the
+// capacity (simulation, exponential service).
+func (l *Wallet) margin() time.Duration { return l.service + 4*l.spread }
 
 // OnPlainReply notes an answer without a grant: a server that granted nothing so
 // far has no credits, and is not limited.
@@ -218,16 +233,30 @@ func (l *Wallet) OnGrant(now mono.Time, w *Window, g wire.Grant) bool { return w
 // until there is none: it granted no window and has no reply to come, so it
 // cannot learn of requests that began to wait, or of waiting ones that went
 // elsewhere. Call it after the calls that Next follows.
-func (l *Wallet) NextDemand() (*Window, int, bool) {
+func (l *Wallet) NextDemand(now mono.Time) (*Window, int, bool) {
 	for _, w := range l.windows {
 		if w.state != credited || w.outstanding > 0 || w.grant.Window > 0 {
 			continue
 		}
 		// Appearing and vanishing are news; how much more is not.
-		if d := l.Demand(); (d > 0) != (w.told > 0) {
-			w.told = d
-			return w, d, true
+		d := l.Demand()
+		if (d > 0) == (w.told > 0) {
+			continue
 		}
+		if !l.cfg.Punctual {
+			if d == 0 {
+				// Not worth a message: a credit that comes in vain is there
+				// when the next request comes.
+				w.told = 0
+				continue
+			}
+			if now < w.tellAt {
+				continue
+			}
+			w.tellAt = now.Add(w.grant.Revive)
+		}
+		w.told = d
+		return w, d, true
 	}
 	return nil, 0, false
 }

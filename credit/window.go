@@ -20,7 +20,8 @@ type Window struct {
 	reviveAt    mono.Time
 	closed      bool
 	// told is the demand last reported without a request.
-	told int
+	told   int
+	tellAt mono.Time // not again before
 	// Owner is for the driver: the connection behind the window.
 	Owner any
 }

@@ -225,7 +225,7 @@ func (w *Wallet) finish(now mono.Time) {
 		p.wake <- verdict{step, reason} // never blocks: one verdict a permit
 	}
 	var tell []func()
-	for win, demand, ok := w.core.NextDemand(); ok; win, demand, ok = w.core.NextDemand() {
+	for win, demand, ok := w.core.NextDemand(now); ok; win, demand, ok = w.core.NextDemand(now) {
 		if s := win.Owner.(*Server); s.notify != nil {
 			tell = append(tell, func() { s.notify(demand) })
 		}

@@ -95,7 +95,7 @@ func (w *World) pumpClient(id int32) {
 		}
 	}
 	if s, ok := c.sender.(reporter); ok {
-		if n, ok := s.NextDemand(); ok {
+		if n, ok := s.NextDemand(now); ok {
 			w.engine.At(w.upAt(c), event{demandAtServer, w.newNote(note{client: id, conn: c.conn, demand: n}), 0})
 		}
 	}
