@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // selfEvident are methods whose interface says all there is to say.
@@ -93,19 +94,33 @@ func (c *checker) declared(f *file, decl ast.Decl) {
 }
 
 // configFields checks that each exported field of an exported ...Config says
-// what it is.
+// what it is. Fields on neighbouring lines may share the comment above the
+// first if it names them.
 func (c *checker) configFields(f *file, spec *ast.TypeSpec) {
 	body, ok := spec.Type.(*ast.StructType)
 	if !ok || !strings.HasSuffix(spec.Name.Name, "Config") {
 		return
 	}
+	shared, end := "", 0
 	for _, field := range body.Fields.List {
+		if field.Doc != nil {
+			shared = field.Doc.Text()
+		} else if c.module.line(field.Pos()) > end+1 {
+			shared = ""
+		}
+		end = c.module.line(field.End())
 		for _, name := range field.Names {
-			if name.IsExported() && field.Doc == nil && field.Comment == nil {
+			if name.IsExported() && field.Doc == nil && field.Comment == nil && !mentions(shared, name.Name) {
 				c.report(f.path, c.module.line(name.Pos()), Doc, "field %s.%s has no comment: unit, default, what larger and smaller do", spec.Name.Name, name.Name)
 			}
 		}
 	}
+}
+
+// mentions reports whether a text contains a word.
+func mentions(text, word string) bool {
+	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return slices.Contains(words, word)
 }
 
 // receiverName returns the name of a method's receiver type.
