@@ -40,11 +40,11 @@ func TestMain(m *testing.M) {
 		fmt.Println("grandchild", grandchild.Process.Pid)
 		fmt.Print("listening on ")
 		fmt.Println("127.0.0.1:4711 (http)")
-		select {}
+		stay()
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("listening on x")
-		select {}
+		stay()
 	case "report":
 		cpus, _ := proc.CPUs()
 		fmt.Println("listening on", runtime.GOMAXPROCS(0), os.Getenv("GOGC"), cpus, niceOfSelf())
@@ -53,21 +53,29 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "cannot open the moon")
 		os.Exit(3)
 	case "mute":
-		select {}
+		stay()
 	case "liar": // says it on the wrong stream
 		fmt.Fprintln(os.Stderr, "listening on nothing")
-		select {}
+		stay()
 	case "parent": // starts a server, tells its pid, and is killed by the test
 		child, err := proc.Start(context.Background(), proc.Spec{Env: []string{roleVar + "=" + os.Getenv(roleVar+"_CHILD")}})
 		if err != nil {
 			panic(err)
 		}
 		fmt.Println("child", child.Pid())
-		select {}
+		stay()
 	case "lifeline":
 		proc.ExitWithParent()
 		fmt.Println("listening on lifeline")
-		select {}
+		stay()
+	}
+}
+
+// stay keeps a child running. (An empty select would be a deadlock to the
+// runtime, which ends the process.)
+func stay() {
+	for {
+		time.Sleep(time.Hour)
 	}
 }
 
