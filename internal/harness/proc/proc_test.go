@@ -203,11 +203,19 @@ func TestChildrenEndWithTheParent(t *testing.T) {
 // the meantime must not take it along.
 func TestChildOutlivesOtherThreads(t *testing.T) {
 	c := start(t, t.Context(), spec("stubborn"))
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() { runtime.LockOSThread() }) // the thread ends with the goroutine
+	var locked, ended sync.WaitGroup
+	all := make(chan struct{})
+	for range 50 { // at once, so that every idle thread is taken
+		locked.Add(1)
+		ended.Go(func() {
+			runtime.LockOSThread() // the thread ends with the goroutine
+			locked.Done()
+			<-all
+		})
 	}
-	wg.Wait()
+	locked.Wait()
+	close(all)
+	ended.Wait()
 	time.Sleep(20 * time.Millisecond) // a kill would come now
 	select {
 	case <-c.Exited():
