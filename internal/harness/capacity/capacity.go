@@ -17,6 +17,9 @@
 // within it (M/M/2, P(wait > 9 service times) = 0.71·exp(−3.6)), so an
 // attainment of 0.9 at a load of 0.8 leaves room for noise, not for a wrong top.
 //
+// The top is the best of several noisy tries and so is a little high: by 0 to
+// 3 % for a station of known capacity (BenchmarkFind, tries of 500 ms).
+//
 // What this package does not do: it does not look for a capacity that changes,
 // and it needs the service for itself while it measures.
 package capacity
@@ -40,7 +43,7 @@ type Config struct {
 	// SLO is the latency objective. Required.
 	SLO time.Duration
 	// Try is how long each load is applied. Default 500 ms. Longer gives a
-	// steadier result. The whole search takes some 8 to 15 tries.
+	// steadier result. BenchmarkFind's searches take 5 to 7 tries.
 	Try time.Duration
 	// MaxConcurrency is the most requests in flight in the closed loop.
 	// Default 256. The search ends there if goodput still rises.

@@ -52,7 +52,8 @@ type Config struct {
 	SLO time.Duration
 	// MaxInFlight is the most requests in flight. Default 20,000. Beyond it
 	// requests are counted as not sent and the run becomes invalid. Larger
-	// allows a longer overload without a deadline, at about 10 KB a request.
+	// allows a longer overload without a deadline, at the memory of a goroutine
+	// and of whatever Send holds for each request.
 	MaxInFlight int
 	// Drain is how long after the last arrival requests may still come back;
 	// then they are cut off and counted as unfinished. Default 10 SLOs, but at
@@ -128,7 +129,9 @@ func (g *Generator) Recorder() *measure.Recorder { return g.recorder }
 // arrivals are not already late.
 const lead = 5 * time.Millisecond
 
-// Run makes the run and returns when the last request has ended. When ctx ends
+// Run makes the run and returns when the last request has ended. The result's
+// rates are per second of arrivals: what comes back in the drain is counted,
+// the time it takes is not. When ctx ends
 // before the schedule does, the requests in flight are cut off and the result
 // is that of the part which was run, marked invalid. The error is about the
 // generator itself, never about requests; a second Run is one.
