@@ -27,7 +27,7 @@ test: vet lint unit race cross ## Everything that must pass: vet, lint, unit tes
 
 .PHONY: vet
 vet: ## gofmt and go vet, for this machine.
-	@unformatted=$$(gofmt -l $$(go list -f '{{.Dir}}' ./...)); \
+	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 
