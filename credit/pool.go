@@ -14,6 +14,14 @@ import (
 // spike the pool would take long to shrink to where they bind.
 const headroom = 8
 
+// demandLimit is the most demand of one client that counts, in requests: what is
+// claimed beyond it changes nothing until the client has sent some.
+const demandLimit = 1024
+
+// quantum is how many intervals a client keeps its only credit while others wait
+// for one.
+const quantum = 8
+
 // Client is one client's account in a Pool: made by Register, ended by
 // Deregister, and never used with another pool.
 type Client struct {
@@ -26,6 +34,7 @@ type Client struct {
 	// arrived, are not an overrun.
 	overdrawn int
 	cutAt     mono.Time
+	turn      mono.Time // when the window last rose from zero
 	heard     mono.Time
 	gone      bool
 	links     [numLinks]link
@@ -51,6 +60,7 @@ type Pool struct {
 	issued  int
 	clients int
 	pending int
+	demand  int     // sum over the clients
 	peak    float64 // of pending, decaying
 	delay   time.Duration
 	worst   time.Duration // largest sample of the running interval
@@ -129,13 +139,14 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 	}
 	p.issued -= c.window
 	p.pending -= c.pending
+	p.setDemand(c, 0)
 	p.clients--
 	for i := range c.links {
 		if l := c.links[i].in; l != nil {
 			l.remove(c)
 		}
 	}
-	c.gone, c.window, c.pending, c.demand = true, 0, 0, 0
+	c.gone, c.window, c.pending = true, 0, 0
 	p.total = math.Max(float64(p.cfg.MinTotal), math.Min(p.total, p.ceiling()))
 	p.feed(now)
 }
@@ -153,7 +164,7 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	c.pending++
 	p.pending++
 	p.peak = math.Max(p.peak, float64(p.pending))
-	c.demand = clampDemand(demand)
+	p.setDemand(c, demand)
 	allowed := c.window
 	if c.overdrawn > allowed && now.Sub(c.cutAt) <= p.cfg.Lease {
 		allowed = c.overdrawn
@@ -169,7 +180,7 @@ func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
 		return
 	}
 	p.hear(now, c)
-	c.demand = clampDemand(demand)
+	p.setDemand(c, demand)
 	if c.links[linkDrained].in != nil {
 		p.undrain(c)
 		p.drainIfEmpty(c)
@@ -198,7 +209,7 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 		w--
 	}
 	if p.hungry.len > 0 {
-		w = min(w, p.fair(c))
+		w = min(w, p.fair(now, c))
 	}
 	// Not under what is pending, which the client cannot take back. A client
 	// that overran its window does not widen it by that.
@@ -245,7 +256,7 @@ func (p *Pool) resize(d time.Duration) {
 	target := p.cfg.TargetDelay
 	if d < target {
 		step := math.Max(p.cfg.Additive*float64(p.clients), 1)
-		if p.cfg.SlowStart > 0 && p.hungry.len > 0 && d < target/4 {
+		if p.cfg.SlowStart > 0 && p.demand > 0 && d < target/4 {
 			step = math.Max(step, p.cfg.SlowStart*p.total)
 		}
 		p.total += step
@@ -292,7 +303,7 @@ func (p *Pool) NextGrant() (*Client, wire.Grant, bool) {
 
 // ceiling is the most credits the pool may hold.
 func (p *Pool) ceiling() float64 {
-	most := headroom * (float64(p.clients) + p.peak)
+	most := headroom*(float64(p.clients)+p.peak) + float64(p.demand)
 	return math.Max(float64(p.cfg.MinTotal), math.Min(most, float64(p.clients)*float64(p.cfg.MaxWindow)))
 }
 
@@ -305,11 +316,18 @@ func (p *Pool) overcommit() int {
 }
 
 // fair is the largest window for c while others have demand and no credit: an
-// equal share, approached by one a reply. The original lets the first client to
-// ask have all that is free.
-func (p *Pool) fair(c *Client) int {
-	share := max(int(p.total)/(p.clients-p.idle.len), 1)
-	return max(share, c.window-1)
+// equal share, approached by one a reply. Where there is less than one credit a
+// client, they take turns of a quantum: handing the credit on at each reply would
+// cost a message a request. The original has neither: who asks first has all that
+// is free, and keeps a last credit for as long as the pool does not shrink.
+func (p *Pool) fair(now mono.Time, c *Client) int {
+	if share := int(p.total) / (p.clients - p.idle.len); share >= 1 {
+		return max(share, c.window-1)
+	}
+	if now.Sub(c.turn) > quantum*p.cfg.Interval {
+		return 0
+	}
+	return max(1, c.window-1)
 }
 
 func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
@@ -319,6 +337,9 @@ func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
 			c.overdrawn = c.window
 		}
 		c.cutAt = now
+	}
+	if c.window == 0 {
+		c.turn = now
 	}
 	p.issued += w - c.window
 	c.window = w
@@ -374,7 +395,7 @@ func (p *Pool) reclaim(now mono.Time) {
 		if c.window == 0 || c.pending > 0 {
 			continue
 		}
-		c.demand = 0
+		p.setDemand(c, 0)
 		p.setWindow(now, c, 0)
 		p.announce(c)
 	}
@@ -400,16 +421,21 @@ func (p *Pool) hear(now mono.Time, c *Client) {
 	}
 }
 
-// clampDemand makes sense of a number that a client claims.
-func clampDemand(d int) int { return min(max(d, 0), WindowLimit) }
+// setDemand takes a number that a client claims, within reason.
+func (p *Pool) setDemand(c *Client, d int) {
+	d = min(max(d, 0), demandLimit)
+	p.demand += d - c.demand
+	c.demand = d
+}
 
 // Check returns an error if an invariant of the package comment is broken. It
 // walks all clients and is meant for tests and simulations.
 func (p *Pool) Check() error {
-	var issued, pending, clients, drained int
+	var issued, pending, demand, clients, drained int
 	for c := p.heard.head; c != nil; c = c.links[linkHeard].next {
 		issued += c.window
 		pending += c.pending
+		demand += c.demand
 		clients++
 		isDrained := c.links[linkDrained].in != nil
 		if isDrained {
@@ -422,7 +448,7 @@ func (p *Pool) Check() error {
 			return fmt.Errorf("credit: window %d, pending %d out of range", c.window, c.pending)
 		}
 	}
-	if issued != p.issued || pending != p.pending || clients != p.clients || drained != p.hungry.len+p.idle.len {
+	if issued != p.issued || pending != p.pending || demand != p.demand || clients != p.clients || drained != p.hungry.len+p.idle.len {
 		return fmt.Errorf("credit: counted issued %d pending %d clients %d drained %d, the books say %d %d %d %d",
 			issued, pending, clients, drained, p.issued, p.pending, p.clients, p.hungry.len+p.idle.len)
 	}

@@ -1,0 +1,375 @@
+package credit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"pgregory.net/rapid"
+
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/wire"
+)
+
+// original is the configuration of the paper's server, with none of ours.
+func original(target time.Duration) Config {
+	return Config{TargetDelay: target, Interval: 10 * time.Microsecond, SlowStart: -1, MinTotal: 10, MaxWindow: 64, InitialWindow: 1}
+}
+
+// TestResizeAsInThePaper checks the control law against numbers worked out by
+// hand from its formula.
+func TestResizeAsInThePaper(t *testing.T) {
+	const target = 80 * time.Microsecond
+	tests := []struct {
+		name    string
+		clients int
+		total   float64
+		delay   time.Duration
+		want    float64
+	}{
+		{"under target, 1,000 clients: one credit", 1000, 500, 0, 501},
+		{"under target, 10,000 clients: ten credits", 10_000, 500, 79 * time.Microsecond, 510},
+		{"under target, few clients: never under one", 3, 20, 0, 21},
+		{"at target: nothing lost", 1000, 500, 80 * time.Microsecond, 500},
+		{"twice the target: 2 %", 1000, 500, 160 * time.Microsecond, 490},
+		{"eleven times the target: 20 %", 1000, 500, 880 * time.Microsecond, 400},
+		{"far over target: at most half", 1000, 500, 8 * time.Second, 250},
+		{"never under the cores", 1000, 12, 8 * time.Second, 10},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p, err := NewPool(original(target))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range tt.clients {
+				p.Register(0)
+			}
+			p.total = tt.total
+			p.OnWake(mono.Time(time.Second), tt.delay)
+			if got := p.total; got < tt.want-1e-9 || got > tt.want+1e-9 {
+				t.Errorf("total = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestPool runs the narrated scripts under testdata/pool.
+func TestPool(t *testing.T) {
+	datadriven.Walk(t, "testdata/pool", func(t *testing.T, path string) {
+		var p *Pool
+		clients := map[string]*Client{}
+		names := map[*Client]string{}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			var out strings.Builder
+			at := mono.Time(0)
+			if d.HasArg("at") {
+				var s string
+				d.ScanArgs(t, "at", &s)
+				dur, err := time.ParseDuration(s)
+				if err != nil {
+					d.Fatalf(t, "at: %v", err)
+				}
+				at = mono.Time(dur)
+			}
+			number := func(key string) int {
+				n := 0
+				d.MaybeScanArgs(t, key, &n)
+				return n
+			}
+			who := func() (string, *Client) {
+				var name string
+				d.ScanArgs(t, "client", &name)
+				return name, clients[name]
+			}
+			grant := func(g wire.Grant) {
+				fmt.Fprintf(&out, "window=%d seq=%d\n", g.Window, g.Seq)
+			}
+			switch d.Cmd {
+			case "pool":
+				cfg := Config{TargetDelay: 80 * time.Microsecond, Interval: 10 * time.Microsecond, MinTotal: 4, InitialWindow: 1, SlowStart: -1, Lease: 640 * time.Microsecond}
+				cfg.NoSpeculation = d.HasArg("no-speculation")
+				var err error
+				if p, err = NewPool(cfg); err != nil {
+					return err.Error()
+				}
+			case "register":
+				for _, name := range strings.Fields(d.Input) {
+					c := p.Register(at)
+					clients[name], names[c] = c, name
+				}
+			case "deregister":
+				_, c := who()
+				p.Deregister(at, c)
+			case "request":
+				_, c := who()
+				if !p.OnRequest(at, c, number("demand")) {
+					out.WriteString("over its window\n")
+				}
+			case "demand":
+				_, c := who()
+				p.OnDemand(at, c, number("n"))
+			case "reply":
+				_, c := who()
+				grant(p.OnReply(at, c))
+			case "wake":
+				delay := time.Duration(0)
+				if d.HasArg("delay") {
+					var s string
+					d.ScanArgs(t, "delay", &s)
+					delay, _ = time.ParseDuration(s)
+				}
+				for i := max(number("times"), 1); i > 0; i-- {
+					p.OnWake(at, delay)
+					at = at.Add(10 * time.Microsecond)
+				}
+			case "grants":
+				for c, g, ok := p.NextGrant(); ok; c, g, ok = p.NextGrant() {
+					fmt.Fprintf(&out, "%s: ", names[c])
+					grant(g)
+				}
+			default:
+				d.Fatalf(t, "unknown command %q", d.Cmd)
+			}
+			if err := p.Check(); err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			drained, hungry := p.Drained()
+			fmt.Fprintf(&out, "total=%d issued=%d drained=%d hungry=%d", p.Total(), p.Issued(), drained, hungry)
+			if !d.HasArg("brief") {
+				for _, name := range sortedNames(clients) {
+					if c := clients[name]; !c.gone && len(clients) <= 8 {
+						out.WriteString("\n  " + name + ": window=" + strconv.Itoa(c.window) + " pending=" + strconv.Itoa(c.pending) + " demand=" + strconv.Itoa(c.demand))
+					}
+				}
+			}
+			return out.String() + "\n"
+		})
+	})
+}
+
+func sortedNames(m map[string]*Client) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	for i := range names {
+		for j := i; j > 0 && names[j] < names[j-1]; j-- {
+			names[j], names[j-1] = names[j-1], names[j]
+		}
+	}
+	return names
+}
+
+// TestShortLivedClientsLeaveNothingBehind: after 3,000 clients came and went,
+// those who stay have what they would have had without them.
+func TestShortLivedClientsLeaveNothingBehind(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stays := p.Register(0)
+	now := mono.Time(0)
+	for range 3000 {
+		now = now.Add(50 * time.Microsecond)
+		c := p.Register(now)
+		p.OnRequest(now, c, 5)
+		p.OnWake(now, 2*time.Millisecond) // overloaded all the while
+		p.OnReply(now, c)
+		p.Deregister(now, c)
+		p.Deregister(now, c) // a second time does nothing
+	}
+	if p.Clients() != 1 || p.Pending() != 0 || p.Issued() != stays.Window() {
+		t.Fatalf("clients %d, pending %d, issued %d, want 1, 0, %d", p.Clients(), p.Pending(), p.Issued(), stays.Window())
+	}
+	for range 200 {
+		now = now.Add(125 * time.Microsecond)
+		p.OnRequest(now, stays, 50)
+		p.OnWake(now, 0)
+		p.OnReply(now, stays)
+	}
+	if got := stays.Window(); got < 32 {
+		t.Errorf("the client who stayed has a window of %d, want it to grow with its demand of 50", got)
+	}
+}
+
+// TestDelayThatIsNotSampledDoesNotLinger: an interval without samples falls back
+// to what OnWake is told, so the pool cannot be stuck over or under target.
+func TestDelayThatIsNotSampledDoesNotLinger(t *testing.T) {
+	p, err := NewPool(original(80 * time.Microsecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		p.Register(0)
+	}
+	p.OnDelay(time.Second)
+	p.OnDelay(time.Microsecond) // the largest sample counts, not the last
+	p.OnWake(mono.Time(time.Second), 0)
+	if p.Delay() != time.Second {
+		t.Fatalf("delay %v, want 1s", p.Delay())
+	}
+	before := p.Total()
+	p.OnWake(mono.Time(2*time.Second), 0)
+	if p.Delay() != 0 || p.Total() <= before {
+		t.Errorf("delay %v, total %d after %d; want 0s and growth", p.Delay(), p.Total(), before)
+	}
+}
+
+// TestFloodersGainNothing: a client that ignores its window is told apart, and
+// its window does not grow by what it sends.
+func TestFloodersGainNothing(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: time.Millisecond, InitialWindow: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flooder, honest := p.Register(0), p.Register(0)
+	now := mono.Time(time.Millisecond)
+	p.OnWake(now, 3*time.Millisecond)
+	over := 0
+	for range 1000 {
+		if !p.OnRequest(now, flooder, WindowLimit) {
+			over++
+		}
+	}
+	if over < 990 {
+		t.Errorf("%d of 1000 requests were told to be over the window, want nearly all", over)
+	}
+	p.OnRequest(now, honest, 3)
+	for range 1000 {
+		now = now.Add(time.Microsecond)
+		p.OnWake(now, 3*time.Millisecond)
+		p.OnReply(now, flooder)
+	}
+	if flooder.Window() > 4 {
+		t.Errorf("the flooder's window is %d, want it no larger than the 4 it started with", flooder.Window())
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPoolProperties drives a pool with random events and checks the package's
+// invariants after each.
+func TestPoolProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, err := NewPool(Config{
+			TargetDelay:   80 * time.Microsecond,
+			MaxWindow:     rapid.IntRange(1, 70).Draw(t, "maxWindow"),
+			InitialWindow: 1,
+			MinTotal:      rapid.IntRange(1, 20).Draw(t, "minTotal"),
+			NoSpeculation: rapid.Bool().Draw(t, "noSpeculation"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := mono.Time(0)
+		var clients []*Client
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 20_000).Draw(t, "dt")))
+			var c *Client
+			if len(clients) > 0 {
+				c = clients[rapid.IntRange(0, len(clients)-1).Draw(t, "who")]
+			}
+			switch op := rapid.IntRange(0, 6).Draw(t, "op"); {
+			case op == 0 || c == nil:
+				clients = append(clients, p.Register(now))
+			case op == 1:
+				p.OnRequest(now, c, rapid.IntRange(-5, 100).Draw(t, "demand"))
+			case op == 2:
+				if c.pending > 0 {
+					before := c.window
+					g := p.OnReply(now, c)
+					if int(g.Window) != c.window || c.window < min(before, c.pending) {
+						t.Fatalf("reply said %d, window %d, pending %d", g.Window, c.window, c.pending)
+					}
+				}
+			case op == 3:
+				p.OnDemand(now, c, rapid.IntRange(-5, 100).Draw(t, "demand"))
+			case op == 4:
+				p.OnWake(now, time.Duration(rapid.IntRange(0, 400_000).Draw(t, "delay")))
+			case op == 5:
+				p.Deregister(now, c)
+			case op == 6:
+				for _, g, ok := p.NextGrant(); ok; _, g, ok = p.NextGrant() {
+					if int(g.Window) > p.cfg.MaxWindow {
+						t.Fatalf("granted %d, at most %d allowed", g.Window, p.cfg.MaxWindow)
+					}
+				}
+			}
+			if err := p.Check(); err != nil {
+				t.Fatal(err)
+			}
+			if p.Total() < p.cfg.MinTotal {
+				t.Fatalf("total %d under the least, %d", p.Total(), p.cfg.MinTotal)
+			}
+		}
+	})
+}
+
+// TestNobodyStarves: with one credit for a hundred clients that all want it,
+// each gets its turn.
+func TestNobodyStarves(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: 80 * time.Microsecond, Interval: 10 * time.Microsecond, InitialWindow: 1, MinTotal: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 100
+	served := map[*Client]int{}
+	var clients []*Client
+	for range n {
+		c := p.Register(0)
+		clients = append(clients, c)
+		p.OnDemand(0, c, 1)
+	}
+	now := mono.Time(0)
+	for range 40 * n {
+		now = now.Add(10 * time.Microsecond)
+		p.OnWake(now, 240*time.Microsecond) // over target: the pool shrinks to one
+		for _, c := range clients {
+			if c.window > c.pending {
+				p.OnRequest(now, c, 1)
+				p.OnReply(now, c)
+				served[c]++
+				break
+			}
+		}
+	}
+	least, most := served[clients[0]], 0
+	for _, c := range clients {
+		least, most = min(least, served[c]), max(most, served[c])
+	}
+	if least == 0 || most > 20*least {
+		t.Errorf("between %d and %d requests a client, want nobody without and none with far more", least, most)
+	}
+}
+
+func BenchmarkRequestReply(b *testing.B) {
+	for _, n := range []int{10, 10_000} {
+		b.Run(fmt.Sprintf("clients=%d", n), func(b *testing.B) {
+			p, err := NewPool(Config{TargetDelay: time.Millisecond})
+			if err != nil {
+				b.Fatal(err)
+			}
+			clients := make([]*Client, n)
+			for i := range clients {
+				clients[i] = p.Register(0)
+			}
+			b.ReportAllocs()
+			now, i := mono.Time(0), 0
+			for b.Loop() {
+				now = now.Add(time.Microsecond)
+				c := clients[i%n]
+				i++
+				p.OnRequest(now, c, 1)
+				p.OnWake(now, 0)
+				p.OnReply(now, c)
+				for _, _, ok := p.NextGrant(); ok; _, _, ok = p.NextGrant() {
+				}
+			}
+		})
+	}
+}
