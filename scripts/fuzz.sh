@@ -7,8 +7,9 @@ time=${1:-10s}
 
 found=0
 for package in $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do
-	# -list prints the targets' names, then a line that starts with "ok".
-	for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
+	# Prints the targets' names, then a line that starts with "ok".
+	listed=$(go test -list '^Fuzz' "$package")
+	for target in $(grep '^Fuzz' <<<"$listed" || true); do
 		found=$((found + 1))
 		echo "fuzz: $package $target for $time"
 		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -parallel 2 "$package"
