@@ -1,0 +1,280 @@
+package grpcgate
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/wire"
+)
+
+// BalancerName is the name of the load balancing policy that sends each call to
+// the server whose credit it holds. A service config that names another policy
+// works, without credits.
+const BalancerName = "spillgate_credit"
+
+// client is what DialOptions shares between the ClientConns that use it: the
+// options, and which pool of servers belongs to which ClientConn.
+type client struct {
+	o      clientOptions
+	err    error    // of the options: every call fails with it
+	pools  sync.Map // *grpc.ClientConn → *pool
+	budget retryBudget
+}
+
+// DialOptions returns the options that make a ClientConn's calls wait for
+// credits. The same options may be used for several ClientConns; each has its
+// own credits.
+//
+// A call takes a credit before it is sent and gives it back when it ends; a
+// stream holds one for its life. Without a free credit it waits in the wallet, a
+// bounded queue, as long as its context allows, and is then refused unsent with
+// RESOURCE_EXHAUSTED. While no server is connected it behaves as any call of
+// grpc does: it fails fast or waits for ready. Attempts of grpc's own retry
+// policy take a credit each.
+func DialOptions(opts ...ClientOption) []grpc.DialOption {
+	_, dial := newClient(opts)
+	return dial
+}
+
+func newClient(opts []ClientOption) (*client, []grpc.DialOption) {
+	c := &client{o: clientOptions{exempt: newExemptions()}}
+	for _, opt := range opts {
+		opt.client(&c.o)
+	}
+	if c.o.counters == nil {
+		c.o.counters = new(Counters)
+	}
+	if _, err := live.NewWallet(c.o.wallet); err != nil {
+		c.err = status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return c, []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(c.unary),
+		grpc.WithChainStreamInterceptor(c.stream),
+		grpc.WithDefaultServiceConfig(serviceConfig(c.o.service)),
+	}
+}
+
+// serviceConfig writes the balancer's name into a service config. What is not a
+// JSON object is left to grpc to complain about.
+func serviceConfig(user string) string {
+	if user == "" {
+		user = "{}"
+	}
+	var config map[string]json.RawMessage
+	if json.Unmarshal([]byte(user), &config) != nil || config == nil {
+		return user
+	}
+	if _, chosen := config["loadBalancingConfig"]; !chosen {
+		config["loadBalancingConfig"] = json.RawMessage(`[{"` + BalancerName + `":{}}]`)
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return user
+	}
+	return string(text)
+}
+
+// outgoing is one call of a client, as the context that reaches the picker, where
+// its attempts are sent to the servers that their permits name.
+type outgoing struct {
+	context.Context
+	client *client
+	conn   *grpc.ClientConn
+	in     *incoming // the request served by making this call, if any
+	told   bool      // the tags say that this client obeys credits
+	stream bool
+
+	mu       sync.Mutex
+	permit   *live.Permit // for the next attempt
+	err      error        // why there will be no permit
+	fetching bool
+	shed     wire.Shed // of the last attempt, if wasShed
+	wasShed  bool
+
+	first attempt // spares most calls an allocation
+	used  bool
+}
+
+type outgoingKey struct{}
+
+func (o *outgoing) Value(key any) any {
+	if key == (outgoingKey{}) {
+		return o
+	}
+	return o.Context.Value(key)
+}
+
+func outgoingFrom(ctx context.Context) *outgoing {
+	o, _ := ctx.Value(outgoingKey{}).(*outgoing)
+	return o
+}
+
+// begin prepares a call: it waits for a credit if servers are known. The context
+// returned is the call's, with its tags.
+func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int) (*outgoing, context.Context, error) {
+	o := &outgoing{Context: ctx, client: c, conn: conn, in: incomingFrom(ctx)}
+	var tags wire.Tags
+	if o.in != nil {
+		tags.Workflow, tags.Class, tags.Priority = o.in.tags.Workflow, o.in.tags.Class, o.in.tags.Priority
+	}
+	if p, ok := c.pools.Load(conn); ok {
+		permit, err := p.(*pool).acquire(ctx)
+		if err != nil {
+			o.in.refusedBelow()
+			return nil, nil, refusalError(err)
+		}
+		if permit != nil {
+			o.permit, o.told = permit, true
+			tags.Credits, tags.Demand = true, permit.Demand()
+		}
+	}
+	tags.Attempt = try
+	if d, ok := ctx.Deadline(); ok {
+		// Never zero, which would say that there is none.
+		if tags.Budget = time.Until(d); tags.Budget <= 0 {
+			tags.Budget = -1
+		}
+	}
+	if tags == (wire.Tags{}) {
+		return o, o, nil
+	}
+	var buf [128]byte
+	return o, metadata.AppendToOutgoingContext(o, wire.MetadataKey, string(tags.Append(buf[:0]))), nil
+}
+
+// take returns the permit for the next attempt, if there is one.
+func (o *outgoing) take() (*live.Permit, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.permit
+	o.permit = nil
+	return p, o.err
+}
+
+// end gives back a permit that no attempt took.
+func (o *outgoing) end() {
+	o.mu.Lock()
+	p := o.permit
+	o.permit = nil
+	o.mu.Unlock()
+	if p != nil {
+		p.Return(0)
+	}
+}
+
+// lastShed returns the refusal that ended the last attempt.
+func (o *outgoing) lastShed() (wire.Shed, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.shed, o.wasShed
+}
+
+func (c *client) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if c.o.exempt.has(method) {
+		return invoke(ctx, method, req, reply, conn, opts...)
+	}
+	if c.err != nil {
+		return c.err
+	}
+	for try := 0; ; try++ {
+		o, out, err := c.begin(ctx, conn, try)
+		if err != nil {
+			return err
+		}
+		err = func() error {
+			defer o.end() // also when an interceptor further in panics
+			return invoke(out, method, req, reply, conn, opts...)
+		}()
+		if c.o.retries == 0 {
+			return err
+		}
+		if err == nil {
+			c.budget.earn()
+			return nil
+		}
+		if try >= c.o.retries || !c.mayRetry(ctx, o) {
+			return err
+		}
+	}
+}
+
+// mayRetry reports whether a call that failed may be sent again, after waiting
+// as long as the server asked for.
+func (c *client) mayRetry(ctx context.Context, o *outgoing) bool {
+	shed, ok := o.lastShed()
+	if !ok || !shed.Retryable || o.in.served() != nil {
+		return false
+	}
+	if d, ok := ctx.Deadline(); ok && time.Until(d) <= shed.Pushback {
+		return false
+	}
+	if !c.budget.spend() {
+		c.o.counters.RetriesDenied.Add(1)
+		return false
+	}
+	c.o.counters.Retries.Add(1)
+	wait := time.NewTimer(shed.Pushback)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if c.o.exempt.has(method) {
+		return open(ctx, desc, conn, method, opts...)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	o, out, err := c.begin(ctx, conn, 0)
+	if err != nil {
+		return nil, err
+	}
+	o.stream = true
+	// By the time the stream is open an attempt has taken the permit.
+	defer o.end()
+	return open(out, desc, conn, method, opts...)
+}
+
+// retryBudget bounds retries to a tenth of the successes, with at most ten saved
+// up. It starts empty: before anything succeeded, a retry is not what is missing.
+type retryBudget struct{ tenths atomic.Int64 }
+
+const (
+	retryCost  = 10
+	retrySaved = 10 * retryCost
+)
+
+func (b *retryBudget) earn() {
+	for {
+		n := b.tenths.Load()
+		if n >= retrySaved || b.tenths.CompareAndSwap(n, n+1) {
+			return
+		}
+	}
+}
+
+func (b *retryBudget) spend() bool {
+	for {
+		n := b.tenths.Load()
+		if n < retryCost {
+			return false
+		}
+		if b.tenths.CompareAndSwap(n, n-retryCost) {
+			return true
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package grpcgate
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillgate/spillgate/wire"
+)
+
+const (
+	controlService = "spillgate.v1.Control"
+	controlMethod  = "/" + controlService + "/Credits"
+
+	// controlGap is the least time between two messages on a control stream, in
+	// each direction. A client that is woken for one credit answers on a reply
+	// from then on, so that more would only repeat what replies say.
+	controlGap = time.Millisecond
+)
+
+// RegisterControl adds the service by which clients hear of credits when they
+// have no reply to come. The server must have been made with ServerOptions.
+// Without it clients are served just the same, but one whose credits are gone
+// asks only when Grant.Revive is over.
+//
+// It is a call of its own, not one of ServerOptions, because grpc has no option
+// that adds a service, and one that handles unknown services would silently
+// replace a proxy's own.
+func RegisterControl(s grpc.ServiceRegistrar) {
+	s.RegisterService(&grpc.ServiceDesc{
+		ServiceName: controlService,
+		HandlerType: (*any)(nil),
+		Streams: []grpc.StreamDesc{{
+			StreamName:    "Credits",
+			Handler:       serveControl,
+			ServerStreams: true,
+			ClientStreams: true,
+		}},
+		Metadata: "spillgate/v1/control.proto",
+	}, struct{}{})
+}
+
+// control is the server's end of a control stream.
+type control struct {
+	stream grpc.ServerStream
+
+	mu      sync.Mutex
+	idle    sync.Cond // signaled when sending ends
+	grant   wire.Grant
+	pending bool
+	sending bool
+	closed  bool
+}
+
+// offer has g sent soon, unless a newer one is. It does not block.
+func (c *control) offer(g wire.Grant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.pending && !g.Newer(c.grant) {
+		return
+	}
+	c.grant, c.pending = g, true
+	if !c.sending {
+		c.sending = true
+		go c.send()
+	}
+}
+
+// send sends the newest grant until none is pending. It is a goroutine only
+// while there is something to send: thousands of streams mostly have nothing.
+func (c *control) send() {
+	gap := time.NewTimer(0)
+	defer gap.Stop()
+	<-gap.C
+	for {
+		c.mu.Lock()
+		if !c.pending || c.closed {
+			c.sending = false
+			c.idle.Broadcast()
+			c.mu.Unlock()
+			return
+		}
+		c.pending = false
+		msg := wire.Reply{HasGrant: true, Grant: c.grant}.Append(nil)
+		c.mu.Unlock()
+		if err := c.stream.SendMsg(wrapperspb.Bytes(msg)); err != nil {
+			c.mu.Lock()
+			c.closed = true // the handler sees the stream's end by itself
+			c.mu.Unlock()
+			continue
+		}
+		gap.Reset(controlGap)
+		select {
+		case <-gap.C:
+		case <-c.stream.Context().Done():
+		}
+	}
+}
+
+// close ends sending and waits for it: a stream must not be sent on after its
+// handler returned.
+func (c *control) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for c.sending {
+		c.idle.Wait()
+	}
+}
+
+func serveControl(_ any, ss grpc.ServerStream) error {
+	conn, _ := ss.Context().Value(connectionKey{}).(*connection)
+	if conn == nil {
+		return status.Error(codes.Unimplemented, "spillgate: this server was not made with grpcgate.ServerOptions")
+	}
+	s := conn.server
+	if n := s.controls.Add(1); n > int64(s.o.controlLimit) {
+		s.controls.Add(-1)
+		s.o.counters.ControlRefused.Add(1)
+		return status.Errorf(codes.ResourceExhausted, "spillgate: the server has %d control streams, its limit; live by Grant.Revive", s.o.controlLimit)
+	}
+	s.o.counters.ControlStreams.Add(1)
+	defer func() {
+		s.controls.Add(-1)
+		s.o.counters.ControlStreams.Add(-1)
+	}()
+	ctl := &control{stream: ss}
+	ctl.idle.L = &ctl.mu
+	if !conn.control.CompareAndSwap(nil, ctl) {
+		return status.Error(codes.AlreadyExists, "spillgate: this connection has a control stream already")
+	}
+	defer ctl.close()
+	defer conn.control.CompareAndSwap(ctl, nil)
+	if g := conn.missed.Swap(nil); g != nil {
+		ctl.offer(*g)
+	}
+	return ctl.receive(conn)
+}
+
+// receive takes the client's demand until the client ends the stream.
+func (c *control) receive(conn *connection) error {
+	gap := time.NewTimer(controlGap)
+	defer gap.Stop()
+	var msg wrapperspb.BytesValue
+	for {
+		switch err := c.stream.RecvMsg(&msg); err {
+		case nil:
+		case io.EOF:
+			return nil
+		default:
+			return err
+		}
+		tags, err := wire.ParseTags(msg.Value)
+		switch {
+		case err != nil:
+			conn.server.o.counters.Malformed.Add(1)
+		case tags.Credits:
+			if account := conn.open(); account != nil {
+				account.OnDemand(tags.Demand)
+			}
+		}
+		gap.Reset(controlGap)
+		select {
+		case <-gap.C: // a client that sends faster waits in its own flow control
+		case <-c.stream.Context().Done():
+			return status.FromContextError(c.stream.Context().Err()).Err()
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package grpcgate
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/wire"
+)
+
+// controlAgain is how long a client that was refused a control stream goes
+// without before it asks again. Meanwhile it lives by Grant.Revive.
+const controlAgain = 10 * time.Second
+
+// controlBuilder makes the control client of one connection. grpc closes what it
+// built when the connection's state changes.
+type controlBuilder struct{}
+
+func (*controlBuilder) Build(conn any) (balancer.Producer, func()) {
+	c := &controlClient{conn: conn.(grpc.ClientConnInterface), news: make(chan struct{}, 1)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c, c.close
+}
+
+// controlClient is a client's end of a control stream. The stream is opened when
+// there is something to say for the first time: most clients always have a reply
+// to come, and need none.
+type controlClient struct {
+	conn   grpc.ClientConnInterface
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	news   chan struct{}
+
+	mu      sync.Mutex
+	account *live.Server
+	client  *client
+	want    int
+	running bool
+	closed  bool
+	notTill time.Time
+	never   bool // the server has no such service
+}
+
+// serve sets the account that grants go to; nil for none.
+func (c *controlClient) serve(a *live.Server, client *client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.account, c.client = a, client
+}
+
+// demand tells the server how many requests wait for its credits. It does not
+// block; of several calls the last counts.
+func (c *controlClient) demand(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.want = n
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+	if c.running || c.closed || c.never || n == 0 || time.Now().Before(c.notTill) {
+		return
+	}
+	c.running = true
+	c.done.Add(1)
+	go c.run()
+}
+
+// run opens the stream and sends demand until the stream ends.
+func (c *controlClient) run() {
+	defer c.done.Done()
+	err := c.talk()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = false
+	switch status.Code(err) {
+	case codes.Unimplemented:
+		c.never = true
+	case codes.ResourceExhausted:
+		c.notTill = time.Now().Add(controlAgain)
+	default:
+		c.notTill = time.Now().Add(time.Second)
+	}
+}
+
+func (c *controlClient) talk() error {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	desc := &grpc.StreamDesc{StreamName: "Credits", ServerStreams: true, ClientStreams: true}
+	stream, err := c.conn.NewStream(ctx, desc, controlMethod, grpc.MaxCallRecvMsgSize(2*wire.MaxLen))
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.receive(stream) }()
+	gap := time.NewTimer(controlGap)
+	defer gap.Stop()
+	for {
+		select {
+		case <-c.news:
+		case err := <-ended:
+			return err
+		}
+		c.mu.Lock()
+		want := c.want
+		c.mu.Unlock()
+		msg := wire.Tags{Credits: true, Demand: want}.Append(nil)
+		if stream.SendMsg(wrapperspb.Bytes(msg)) != nil {
+			cancel()
+			return <-ended // the receiver knows why
+		}
+		gap.Reset(controlGap)
+		select {
+		case <-gap.C:
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+// receive takes grants until the stream ends.
+func (c *controlClient) receive(stream grpc.ClientStream) error {
+	var msg wrapperspb.BytesValue
+	for {
+		if err := stream.RecvMsg(&msg); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		account, client := c.account, c.client
+		c.mu.Unlock()
+		reply, err := wire.ParseReply(msg.Value)
+		if err != nil && client != nil {
+			client.o.counters.Malformed.Add(1)
+		}
+		if reply.HasGrant && account != nil {
+			account.OnGrant(reply.Grant)
+		}
+	}
+}
+
+// close ends the stream and waits until nothing of it runs.
+func (c *controlClient) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.cancel()
+	c.done.Wait()
+}

@@ -1,0 +1,41 @@
+package grpcgate
+
+import (
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/wire"
+)
+
+func TestCreditsRideOnTrailers(t *testing.T) {
+	gate := newGate(t, admission.Config{})
+	s := serve(t, gate, &echo{}, nil)
+	conn, c := dialGated(t, s.addr, nil)
+	ctx := within(t)
+	for i := range 10 {
+		var trailer metadata.MD
+		got, err := call1(ctx, conn, "hello", grpc.Trailer(&trailer))
+		if err != nil || got != "hello" {
+			t.Fatalf("%q, %v", got, err)
+		}
+		if i == 0 {
+			continue // the ClientConn was not linked to its wallet yet
+		}
+		reply, err := wire.ParseReply([]byte(trailer[wire.MetadataKey][0]))
+		if err != nil || !reply.HasGrant || reply.Grant.Window == 0 || !reply.HasProgress || reply.Progress.Service <= 0 {
+			t.Fatalf("%+v, %v", reply, err)
+		}
+	}
+	if got := gate.Stats().Clients; got != 1 {
+		t.Errorf("%d accounts, expected 1", got)
+	}
+	eventually(t, "all returned", settled(c, conn, gate))
+	conn.Close()
+	eventually(t, "the account closed with the connection", func() bool { return gate.Stats().Clients == 0 })
+	if poolOf(c, conn) != nil {
+		t.Error("the pool outlived its ClientConn")
+	}
+}

@@ -1,0 +1,165 @@
+package grpcgate
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+
+	"google.golang.org/grpc/tap"
+
+	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/wire"
+)
+
+// Option changes what ServerOptions installs.
+type Option interface{ server(*serverOptions) }
+
+// ClientOption changes what DialOptions installs.
+type ClientOption interface{ client(*clientOptions) }
+
+// SharedOption is an option of both sides.
+type SharedOption interface {
+	Option
+	ClientOption
+}
+
+// Counters count what went wrong between peers, and control streams. A program
+// passes one to WithCounters and reads it at any time.
+type Counters struct {
+	// Malformed counts metadata and messages of peers that were ignored because
+	// they broke a rule of their format, came twice, or were of another version.
+	Malformed atomic.Int64
+	// ControlStreams is the number of control streams open now; ControlRefused
+	// counts those refused because a server had as many as its limit.
+	ControlStreams atomic.Int64
+	ControlRefused atomic.Int64
+	// Retries counts the attempts that WithRetries made after the first;
+	// RetriesDenied those it would have made with more budget.
+	Retries       atomic.Int64
+	RetriesDenied atomic.Int64
+}
+
+// Classifier decides what to believe of the tags of a request, and may set them
+// for a request without any. It runs on the request's goroutine before the gate
+// and must not block. Tags.Credits, Demand and Client are not its to change.
+type Classifier func(ctx context.Context, method string, claimed wire.Tags) wire.Tags
+
+type serverOptions struct {
+	exempt       exemptions
+	counters     *Counters
+	classify     Classifier
+	tap          tap.ServerInHandle
+	controlLimit int
+	loadReports  bool
+}
+
+type clientOptions struct {
+	exempt   exemptions
+	counters *Counters
+	wallet   credit.WalletConfig
+	retries  int
+	service  string
+}
+
+type (
+	serverOption func(*serverOptions)
+	clientOption func(*clientOptions)
+	sharedOption struct {
+		serverOption
+		clientOption
+	}
+)
+
+func (f serverOption) server(o *serverOptions) { f(o) }
+func (f clientOption) client(o *clientOptions) { f(o) }
+
+// WithExempt lets methods pass without ticket and credit, beside those that
+// always do. A name is a method, "/pkg.Service/Method", or a whole service,
+// "pkg.Service". Use it for calls that are open for as long as a client is.
+func WithExempt(names ...string) SharedOption {
+	return sharedOption{
+		func(o *serverOptions) { o.exempt.add(names) },
+		func(o *clientOptions) { o.exempt.add(names) },
+	}
+}
+
+// WithCounters has events counted in c.
+func WithCounters(c *Counters) SharedOption {
+	return sharedOption{
+		func(o *serverOptions) { o.counters = c },
+		func(o *clientOptions) { o.counters = c },
+	}
+}
+
+// WithClassifier sets what a server believes of a request's tags. Default: all
+// of it, which is right inside one system; a server that strangers reach must
+// strip or map them.
+func WithClassifier(f Classifier) Option {
+	return serverOption(func(o *serverOptions) { o.classify = f })
+}
+
+// WithTap has next called in the connection reader after the tap handle of
+// ServerOptions, because a server has room for one tap handle only.
+func WithTap(next tap.ServerInHandle) Option {
+	return serverOption(func(o *serverOptions) { o.tap = next })
+}
+
+// WithControlLimit bounds the control streams of a server. Default 1,024; zero
+// or less allows none. A client beyond it is told so and lives by Grant.Revive:
+// after a lull its first request may wait for that long.
+func WithControlLimit(n int) Option {
+	return serverOption(func(o *serverOptions) { o.controlLimit = n })
+}
+
+// WithLoadReports has each reply carry the gate's utilization as an ORCA report
+// (endpoint-load-metrics-bin), for balancers that weigh servers by it.
+func WithLoadReports() Option {
+	return serverOption(func(o *serverOptions) { o.loadReports = true })
+}
+
+// WithWallet sizes the wallet of each ClientConn. A mistake in cfg fails every
+// call, as FAILED_PRECONDITION.
+func WithWallet(cfg credit.WalletConfig) ClientOption {
+	return clientOption(func(o *clientOptions) { o.wallet = cfg })
+}
+
+// WithRetries lets a unary call that a server refused be sent again up to n
+// times, if the server called it retryable, after the pushback it asked for, and
+// within a budget of a tenth of the successful calls. Default 0. A call made
+// while serving another is never sent again: only the edge retries.
+func WithRetries(n int) ClientOption {
+	return clientOption(func(o *clientOptions) { o.retries = n })
+}
+
+// WithServiceConfig sets the default service config, in JSON, into which the
+// balancer's name is written. Use it in place of grpc.WithDefaultServiceConfig,
+// which would put the balancer out.
+func WithServiceConfig(json string) ClientOption {
+	return clientOption(func(o *clientOptions) { o.service = json })
+}
+
+// exemptions is a set of methods and services.
+type exemptions map[string]bool
+
+func newExemptions() exemptions {
+	e := exemptions{}
+	e.add([]string{"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
+		"grpc.reflection.v1alpha.ServerReflection", controlService})
+	return e
+}
+
+func (e exemptions) add(names []string) {
+	for _, name := range names {
+		name = strings.TrimPrefix(strings.TrimSuffix(name, "/"), "/")
+		e[name] = true
+	}
+}
+
+// has reports whether a method, "/pkg.Service/Method", is exempt.
+func (e exemptions) has(method string) bool {
+	method = strings.TrimPrefix(method, "/")
+	if service, _, ok := strings.Cut(method, "/"); ok && e[service] {
+		return true
+	}
+	return e[method]
+}

@@ -1,0 +1,153 @@
+package grpcgate
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/work"
+)
+
+// picker sends each attempt to the server that its permit names.
+type picker struct {
+	pool  *pool
+	subs  []balancer.SubConn // for calls without permit: exempt ones
+	byAcc map[*live.Server]balancer.SubConn
+	turn  atomic.Uint32
+}
+
+// picker returns a picker for the servers connected now.
+func (p *pool) picker() balancer.Picker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pk := &picker{pool: p, byAcc: make(map[*live.Server]balancer.SubConn, len(p.backends))}
+	for sub, b := range p.backends {
+		pk.subs = append(pk.subs, sub)
+		if b.account != nil {
+			pk.byAcc[b.account] = sub
+		}
+	}
+	return pk
+}
+
+// Pick does not block. An attempt without a permit (the first call of a
+// ClientConn, a retry, a call whose server went away) takes a free credit or is
+// picked again when one was found for it.
+func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
+	if len(p.subs) == 0 {
+		return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
+	}
+	o := outgoingFrom(info.Ctx)
+	if o == nil {
+		return balancer.PickResult{SubConn: p.subs[int(p.turn.Add(1)%uint32(len(p.subs)))]}, nil
+	}
+	permit, err := o.take()
+	if err != nil {
+		return balancer.PickResult{}, err
+	}
+	if permit != nil {
+		if sub := p.byAcc[permit.Server()]; sub != nil {
+			return p.send(o, permit, sub), nil
+		}
+		permit.Return(0) // its server is gone
+	}
+	wallet := p.pool.link(o)
+	if wallet == nil {
+		return balancer.PickResult{}, balancer.ErrNoSubConnAvailable // closing
+	}
+	if permit := wallet.TryAcquire(); permit != nil {
+		if sub := p.pool.sub(permit.Server()); sub != nil {
+			return p.send(o, permit, sub), nil
+		}
+		permit.Return(0)
+	}
+	o.fetch(info.Ctx, p.pool, wallet)
+	return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
+}
+
+// fetch waits for a credit on behalf of an attempt and has it picked again.
+func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.fetching {
+		return
+	}
+	o.fetching = true
+	go func() {
+		permit, err := wallet.Acquire(ctx)
+		o.mu.Lock()
+		o.fetching = false
+		if err != nil {
+			o.in.refusedBelow()
+			o.err = refusalError(err)
+		}
+		o.permit = permit
+		o.mu.Unlock()
+		context.AfterFunc(ctx, o.end) // it may end before it is picked again
+		p.refresh(false)
+	}()
+}
+
+// attempt is one attempt of a call, from its pick to its end.
+type attempt struct {
+	call   *outgoing
+	pool   *pool
+	permit *live.Permit
+	sent   time.Time
+}
+
+func (p *picker) send(o *outgoing, permit *live.Permit, sub balancer.SubConn) balancer.PickResult {
+	o.mu.Lock()
+	a := &o.first
+	if o.used {
+		a = new(attempt)
+	}
+	o.used = true
+	o.wasShed = false
+	o.mu.Unlock()
+	*a = attempt{call: o, pool: p.pool, permit: permit, sent: time.Now()}
+	return balancer.PickResult{SubConn: sub, Done: a.done}
+}
+
+// done reads what the server said and gives the credit back.
+func (a *attempt) done(info balancer.DoneInfo) {
+	o, server := a.call, a.permit.Server()
+	reply := replyOf(info.Trailer, &o.client.o.counters.Malformed)
+	code := status.Code(info.Err)
+	switch {
+	case reply.HasGrant:
+		server.OnGrant(reply.Grant)
+	case o.told && !reply.HasShed && info.BytesReceived && answered(code):
+		server.OnPlainReply()
+	}
+	if reply.HasShed {
+		o.mu.Lock()
+		o.shed, o.wasShed = reply.Shed, true
+		o.mu.Unlock()
+		o.in.refusedBelow()
+		if reply.Shed.Reason == work.Draining {
+			a.pool.drained(server, reply.Shed.Pushback)
+		}
+	}
+	var served time.Duration
+	executed := !reply.HasShed && info.BytesReceived && answered(code)
+	if executed && !o.stream {
+		served = time.Since(a.sent)
+	}
+	a.permit.Return(served)
+}
+
+// answered reports whether a status is likely the server's own: the others are
+// also made by the client, or by what stands between.
+func answered(c codes.Code) bool {
+	switch c {
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,268 @@
+package grpcgate
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/tap"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+// server is one server's side.
+type server struct {
+	gate     *live.Gate
+	o        serverOptions
+	controls atomic.Int64
+	load     *loadReport // nil: none
+}
+
+// ServerOptions returns the options that put gate in front of every call of a
+// server but the exempt ones. Pass them before other interceptors: overload
+// control cannot save what was spent before it. A server has room for one tap
+// handle, which is among them; see WithTap.
+//
+// A refused call fails with UNAVAILABLE, DEADLINE_EXCEEDED or RESOURCE_EXHAUSTED,
+// with RetryInfo, ErrorInfo and the trailer grpc-retry-pushback-ms; its handler
+// does not run. A stream holds one ticket and one credit for its life; unless
+// its client sends several messages, its time counts as service time.
+func ServerOptions(gate *live.Gate, opts ...Option) []grpc.ServerOption {
+	s := &server{gate: gate, o: serverOptions{exempt: newExemptions(), controlLimit: 1024}}
+	for _, opt := range opts {
+		opt.server(&s.o)
+	}
+	if s.o.counters == nil {
+		s.o.counters = new(Counters)
+	}
+	if s.o.loadReports {
+		s.load = &loadReport{gate: gate}
+	}
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(s.unary),
+		grpc.ChainStreamInterceptor(s.stream),
+		grpc.StatsHandler((*serverStats)(s)),
+		grpc.InTapHandle(s.tap),
+	}
+}
+
+// tap runs in the goroutine that reads the connection, under the transport's
+// lock, before the call has a goroutine of its own. It stamps the arrival and
+// refuses nothing: what it refuses goes out without trailers, and so without
+// credits and pushback.
+func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if !s.o.exempt.has(info.FullMethodName) {
+		in := &incoming{Context: ctx, arrived: live.Now(), tags: tagsOf(info.Header, &s.o.counters.Malformed)}
+		in.conn, _ = ctx.Value(connectionKey{}).(*connection)
+		ctx = in
+	}
+	if s.o.tap != nil {
+		return s.o.tap(ctx, info)
+	}
+	return ctx, nil
+}
+
+// serverStats are the server's methods that grpc calls about connections and
+// calls.
+type serverStats server
+
+// TagConn gives a new connection its place for an account.
+func (s *serverStats) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
+	return context.WithValue(ctx, connectionKey{}, &connection{server: (*server)(s)})
+}
+
+// HandleConn closes the account of a connection that ended.
+func (s *serverStats) HandleConn(ctx context.Context, e stats.ConnStats) {
+	if _, ok := e.(*stats.ConnEnd); ok {
+		if c, _ := ctx.Value(connectionKey{}).(*connection); c != nil {
+			c.end()
+		}
+	}
+}
+
+// TagRPC is the first thing that runs on a call's goroutine: what lies between
+// the tap and here is the wait for a processor.
+func (s *serverStats) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
+	if in := incomingFrom(ctx); in != nil && in.arrived != 0 {
+		in.begun = live.Now()
+	}
+	return ctx
+}
+
+// HandleRPC does nothing.
+func (s *serverStats) HandleRPC(context.Context, stats.RPCStats) {}
+
+// call is one admitted call.
+type call struct {
+	server  *server
+	in      *incoming
+	ticket  *live.Ticket
+	started mono.Time
+	outcome work.Outcome
+	cancel  context.CancelFunc // nil unless the tags' budget is the shorter one
+}
+
+// enter takes the call through the gate. On success the call's leave must be
+// called and its handler be given the context returned.
+func (s *server) enter(ctx context.Context, method string) (call, context.Context, error) {
+	in := incomingFrom(ctx).served()
+	if in == nil { // a transport without tap handle
+		md, _ := metadata.FromIncomingContext(ctx)
+		in = &incoming{Context: ctx, tags: tagsOf(md, &s.o.counters.Malformed)}
+		in.conn, _ = ctx.Value(connectionKey{}).(*connection)
+		ctx = in
+	}
+	claimed := in.tags
+	if s.o.classify != nil {
+		in.tags = s.o.classify(ctx, method, claimed)
+		in.tags.Credits, in.tags.Demand, in.tags.Client = claimed.Credits, claimed.Demand, claimed.Client
+	}
+	r := live.Request{Request: work.Request{
+		Workflow: in.tags.Workflow,
+		Class:    in.tags.Class,
+		Priority: in.tags.Priority,
+		Attempt:  in.tags.Attempt,
+		Demand:   in.tags.Demand,
+	}}
+	if in.tags.Credits && in.conn != nil {
+		r.Client = in.conn.open()
+	}
+	now := live.Now()
+	c := call{server: s, in: in, outcome: work.Ignored}
+	if in.begun != 0 {
+		// Only the wait for a processor: the time that a slow client takes to
+		// send its message says nothing about this server.
+		r.Arrived = now.Add(-in.begun.Sub(in.arrived))
+	}
+	if b := in.tags.Budget; b > 0 {
+		from := now
+		if in.arrived != 0 {
+			from = in.arrived
+		}
+		r.Deadline = from.Add(b)
+		if d, ok := ctx.Deadline(); !ok || live.Instant(d).Sub(r.Deadline) > time.Millisecond {
+			ctx, c.cancel = context.WithTimeout(ctx, r.Deadline.Sub(now))
+		}
+	}
+	var err error
+	c.ticket, err = s.gate.Enter(ctx, r)
+	if err != nil {
+		if c.cancel != nil {
+			c.cancel()
+		}
+		s.refuse(ctx, in, err)
+		return c, ctx, refusalError(err)
+	}
+	c.started = live.Now()
+	return c, ctx, nil
+}
+
+// refuse puts credits and pushback on the reply of a refused call.
+func (s *server) refuse(ctx context.Context, in *incoming, err error) {
+	var r *live.Refusal
+	if !errors.As(err, &r) {
+		return
+	}
+	md := metadata.MD{pushbackKey: {pushbackText(r.Pushback)}}
+	if in.tags != (wire.Tags{}) {
+		reply := wire.Reply{
+			Grant: r.Grant, HasGrant: r.HasGrant,
+			HasShed: true,
+			Shed:    wire.Shed{Reason: r.Reason, Retryable: r.Pushback >= 0, Pushback: r.Pushback},
+		}
+		var buf [64]byte
+		md[wire.MetadataKey] = []string{string(reply.Append(buf[:0]))}
+	}
+	s.setTrailer(ctx, md)
+}
+
+// leave returns the ticket and writes the trailer; it is deferred, so that it
+// runs when the handler panics too.
+func (c *call) leave(ctx context.Context) {
+	c.ticket.Leave(c.outcome)
+	if c.cancel != nil {
+		c.cancel()
+	}
+	var reply wire.Reply
+	reply.Grant, reply.HasGrant = c.ticket.Grant()
+	var md metadata.MD
+	if c.outcome == work.Dropped {
+		// Who refused said so to this server; its clients must not retry
+		// through it.
+		reply.HasShed = c.in.tags != (wire.Tags{})
+		reply.Shed = wire.Shed{Reason: work.Downstream}
+		md = metadata.MD{pushbackKey: {"-1"}}
+	}
+	if reply.HasGrant && c.outcome == work.Done {
+		reply.HasProgress = true
+		reply.Progress.Service = live.Now().Sub(c.started)
+	}
+	if reply != (wire.Reply{}) {
+		var buf [64]byte
+		if md == nil {
+			md = make(metadata.MD, 1)
+		}
+		md[wire.MetadataKey] = []string{string(reply.Append(buf[:0]))}
+	}
+	if md != nil || c.server.load != nil {
+		c.server.setTrailer(ctx, md)
+	}
+}
+
+func (s *server) setTrailer(ctx context.Context, md metadata.MD) {
+	if s.load != nil {
+		md = s.load.add(md)
+	}
+	_ = grpc.SetTrailer(ctx, md) // fails only if the call has ended already
+}
+
+func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if s.o.exempt.has(info.FullMethod) {
+		return handle(ctx, req)
+	}
+	c, ctx, err := s.enter(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	defer c.leave(ctx)
+	resp, err := handle(ctx, req)
+	c.outcome = outcomeOf(ctx, c.in, err)
+	return resp, err
+}
+
+func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if s.o.exempt.has(info.FullMethod) {
+		return handle(srv, ss)
+	}
+	was := ss.Context()
+	c, ctx, err := s.enter(was, info.FullMethod)
+	if err != nil {
+		return err
+	}
+	defer c.leave(ctx)
+	if ctx != was {
+		ss = &streamWithContext{ss, ctx}
+	}
+	err = handle(srv, ss)
+	c.outcome = outcomeOf(ctx, c.in, err)
+	if c.outcome == work.Done && info.IsClientStream {
+		c.outcome = work.Ignored // the client decided how long it took
+	}
+	return err
+}
+
+// streamWithContext is a stream whose handler sees another context.
+type streamWithContext struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context returns the replaced context.
+func (s *streamWithContext) Context() context.Context { return s.ctx }

@@ -1,0 +1,119 @@
+package grpcgate
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/work"
+)
+
+const (
+	// errorDomain is the domain of ErrorInfo in every status of this package.
+	errorDomain = "spillgate"
+	// pushbackKey is the trailer by which a server steers grpc's own retries.
+	pushbackKey = "grpc-retry-pushback-ms"
+)
+
+// refused is a refusal as an error with a gRPC status. errors.As finds the
+// *live.Refusal in it.
+type refused struct {
+	status *status.Status
+	cause  *live.Refusal
+}
+
+func (e *refused) Error() string              { return e.status.Err().Error() }
+func (e *refused) GRPCStatus() *status.Status { return e.status }
+func (e *refused) Unwrap() error              { return e.cause }
+
+// refusalError turns an error of a gate or a wallet into one with a status.
+func refusalError(err error) error {
+	var r *live.Refusal
+	if !errors.As(err, &r) {
+		return status.FromContextError(err).Err()
+	}
+	st := status.New(codeOf(r), r.Error())
+	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(r.Reason.String()), Domain: errorDomain}
+	var with *status.Status
+	if r.Pushback >= 0 {
+		with, err = st.WithDetails(info, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.Pushback)})
+	} else {
+		with, err = st.WithDetails(info)
+	}
+	if err == nil { // else the status goes without details
+		st = with
+	}
+	return &refused{st, r}
+}
+
+// codeOf returns the status code of a refusal: RESOURCE_EXHAUSTED if the
+// client's own means are spent, UNAVAILABLE if the server is short,
+// DEADLINE_EXCEEDED if nothing can help, CANCELED if the caller left.
+func codeOf(r *live.Refusal) codes.Code {
+	switch {
+	case errors.Is(r, context.DeadlineExceeded):
+		return codes.DeadlineExceeded
+	case errors.Is(r, context.Canceled):
+		return codes.Canceled
+	}
+	switch r.Reason {
+	case work.WalletFull, work.WalletExpired, work.RetryBudget, work.Share:
+		return codes.ResourceExhausted
+	case work.Expired, work.Infeasible:
+		return codes.DeadlineExceeded
+	case work.Canceled:
+		return codes.Canceled
+	}
+	return codes.Unavailable
+}
+
+// pushbackText is the value of the trailer pushbackKey: whole milliseconds,
+// rounded up, or -1 for never.
+func pushbackText(d time.Duration) string {
+	if d < 0 {
+		return "-1"
+	}
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
+
+// fromSpillgate reports whether err is the refusal of a gate or a wallet, here
+// or further down.
+func fromSpillgate(err error) bool {
+	st, ok := status.FromError(err)
+	if !ok {
+		return false
+	}
+	switch st.Code() {
+	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
+	default:
+		return false // spares the decoding of details
+	}
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.Domain == errorDomain {
+			return true
+		}
+	}
+	return false
+}
+
+// outcomeOf says how a handler ended that returned err. An application's own
+// error is work done like any other.
+func outcomeOf(ctx context.Context, in *incoming, err error) work.Outcome {
+	switch {
+	case err == nil:
+		return work.Done
+	case in.downstream.Load() || fromSpillgate(err):
+		return work.Dropped
+	case ctx.Err() != nil:
+		return work.Ignored
+	}
+	return work.Done
+}

@@ -1,0 +1,127 @@
+package grpcgate
+
+import (
+	"context"
+	"sync/atomic"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/wire"
+)
+
+// incoming is a request that a server works on, as a context, so that stamp,
+// tags and context cost one allocation together.
+type incoming struct {
+	context.Context
+	conn    *connection
+	tags    wire.Tags
+	arrived mono.Time // at the connection reader
+	begun   mono.Time // on the call's own goroutine
+	// downstream is set when a call made while serving this one was refused for
+	// want of capacity.
+	downstream atomic.Bool
+	// tagged marks the work of WithTags; parent is then what it replaces, if
+	// anything.
+	tagged bool
+	parent *incoming
+}
+
+type incomingKey struct{}
+
+func (in *incoming) Value(key any) any {
+	if key == (incomingKey{}) {
+		return in
+	}
+	return in.Context.Value(key)
+}
+
+func incomingFrom(ctx context.Context) *incoming {
+	in, _ := ctx.Value(incomingKey{}).(*incoming)
+	return in
+}
+
+// served returns the request that a server works on, nil outside of one.
+func (in *incoming) served() *incoming {
+	for in != nil && in.tagged {
+		in = in.parent
+	}
+	return in
+}
+
+// refusedBelow notes that a call made on behalf of in was refused.
+func (in *incoming) refusedBelow() {
+	for ; in != nil; in = in.parent {
+		in.downstream.Store(true)
+	}
+}
+
+// WithTags returns a context whose outgoing calls carry the workflow, class and
+// priority of t. Inside a handler they replace those of the request served,
+// which outgoing calls carry otherwise.
+func WithTags(ctx context.Context, t wire.Tags) context.Context {
+	return &incoming{Context: ctx, tags: t, tagged: true, parent: incomingFrom(ctx)}
+}
+
+// TagsFrom returns the tags of the request that ctx serves, as the classifier
+// left them, or those of WithTags.
+func TagsFrom(ctx context.Context) (wire.Tags, bool) {
+	if in := incomingFrom(ctx); in != nil {
+		return in.tags, true
+	}
+	return wire.Tags{}, false
+}
+
+// tagsOf reads the tags in a request's metadata: those of Spillgate, or where
+// there are none, those in baggage. What is malformed or comes twice is counted
+// and ignored.
+func tagsOf(md metadata.MD, count *atomic.Int64) wire.Tags {
+	var t wire.Tags
+	switch values := md[wire.MetadataKey]; len(values) {
+	case 0:
+	case 1:
+		var err error
+		if t, err = wire.ParseTags([]byte(values[0])); err != nil {
+			count.Add(1)
+		}
+		return t
+	default:
+		count.Add(1)
+		return t
+	}
+	switch values := md["baggage"]; len(values) {
+	case 0:
+	case 1:
+		if err := wire.ParseBaggage(values[0], &t); err != nil {
+			count.Add(1)
+		}
+	default:
+		// Several baggage headers are one list (RFC 9110 §5.3); ours may then be
+		// in any of them, but not in two.
+		for _, v := range values {
+			before := t
+			if err := wire.ParseBaggage(v, &t); err != nil {
+				count.Add(1)
+				return before
+			}
+		}
+	}
+	return t
+}
+
+// replyOf reads the reply in a call's trailer.
+func replyOf(md metadata.MD, count *atomic.Int64) wire.Reply {
+	values := md[wire.MetadataKey]
+	if len(values) == 0 {
+		return wire.Reply{}
+	}
+	if len(values) > 1 {
+		count.Add(1)
+		return wire.Reply{}
+	}
+	r, err := wire.ParseReply([]byte(values[0]))
+	if err != nil {
+		count.Add(1)
+	}
+	return r
+}
