@@ -140,7 +140,9 @@ func (flood) OnWake(mono.Time) {}
 type (
 	// reporter names demand to be told to the server although no request
 	// carries it.
-	reporter interface{ NextDemand(now mono.Time) (int, bool) }
+	reporter interface {
+		NextDemand(now mono.Time) (int, bool)
+	}
 	// loser is told of a request whose answer will never come; others get a
 	// reply that says canceled.
 	loser interface{ OnLost(w *credit.Waiter) }

@@ -1,0 +1,67 @@
+// Package breakwater decides how the evaluation of Breakwater (Cho et al., OSDI
+// 2020) is repeated in simulation: load, demand spike, clients, ablation and
+// refusals, with its own baselines and others side by side.
+//
+//	10 cores, mean service 10 µs ◀── RTT 10 µs ──▶ 1,000 clients, Poisson
+//	SLO 200 µs; a refusal costs the server 1 µs, any other message 0.5 µs
+//
+// The published numbers come from a testbed with kernel bypass; the simulator
+// has no packet losses, no interrupts and no clients short of processor time.
+// What is comparable are ratios and times to converge, not microseconds.
+//
+// Invariants: goodput is of answers within the SLO of the intended send time,
+// the wait for a credit included; capacity is cores ÷ mean service time.
+//
+// What this package does not do: it tunes nothing; what peers get is in package
+// contenders.
+package breakwater
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/lab/contenders"
+	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/sim/model"
+)
+
+const (
+	mean      = 10 * time.Microsecond
+	cores     = 10
+	objective = 200 * time.Microsecond
+	oneWay    = 5 * time.Microsecond
+	clients   = 1000
+)
+
+func setting() contenders.Setting {
+	return contenders.Setting{Objective: objective, Cores: cores, Service: mean}
+}
+
+func server(shape model.Shape) model.Server {
+	return model.Server{Cores: cores, Service: model.Service{Mean: mean, Shape: shape}}
+}
+
+func capacity() float64 { return server(model.Exponential).Capacity() }
+
+// world is the testbed under a constant load, in multiples of its capacity.
+func world(seed uint64, p model.Policy, shape model.Shape, n int, load float64, warmup, length time.Duration) model.Config {
+	return model.Config{
+		Seed: seed, Policy: p, Objective: objective,
+		Server:  server(shape),
+		Network: model.Network{Delay: oneWay},
+		Groups:  []model.Group{{Name: "clients", Clients: n, Load: model.Constant(load * capacity())}},
+		Warmup:  warmup, Length: length,
+	}
+}
+
+// cost estimates how long a world takes to simulate: its requests.
+func cost(w *model.Config) float64 {
+	return w.Groups[0].Load.Steps[0].Rate * w.Length.Seconds()
+}
+
+// microseconds for tables and bars.
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// Experiments returns the experiments of this package.
+func Experiments() []experiment.Experiment {
+	return []experiment.Experiment{load(), spike(), manyClients(), ablation(), refusal()}
+}

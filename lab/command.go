@@ -1,0 +1,206 @@
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/lab/admission"
+	"github.com/spillgate/spillgate/lab/breakwater"
+	"github.com/spillgate/spillgate/lab/experiment"
+)
+
+// Experiments returns all there are, in the order of the list.
+func Experiments() []experiment.Experiment {
+	return append(breakwater.Experiments(), admission.Experiments()...)
+}
+
+// Command returns the command "lab" with its subcommands.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lab",
+		Short: "Run experiments: the papers' figures and the peers, side by side",
+		Example: `  spillgate lab list
+  spillgate lab run breakwater/spike --quick`,
+	}
+	cmd.AddCommand(newList(), newRun())
+	return cmd
+}
+
+func newList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the experiments and what each shows",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			width := 0
+			for _, e := range Experiments() {
+				width = max(width, len(e.Name))
+			}
+			for _, e := range Experiments() {
+				fmt.Fprintf(cmd.OutOrStdout(), "%-*s  %s\n", width, e.Name, e.Title)
+			}
+			return nil
+		},
+	}
+}
+
+func newRun() *cobra.Command {
+	var (
+		o      experiment.Options
+		asJSON bool
+		out    string
+	)
+	cmd := &cobra.Command{
+		Use:   "run NAME",
+		Short: "Run an experiment; fails if one of its bars is missed",
+		Long: `Run an experiment and print its tables, beside published numbers where there
+are some, and its bars. The exit status is 0 if every bar was reached.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%d names given, expected one of: %s", len(args), names())
+			}
+			if _, ok := find(args[0]); !ok {
+				return fmt.Errorf("there is no experiment %q, expected one of: %s", args[0], names())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, _ := find(args[0])
+			progress := newProgress(cmd.ErrOrStderr(), e.Name)
+			o.Progress = progress.step
+			began := time.Now()
+			result, err := e.Run(cmd.Context(), o)
+			progress.end()
+			if err != nil {
+				return fmt.Errorf("%s: %w", e.Name, err)
+			}
+			result.Name, result.Title, result.Seed, result.Quick = e.Name, e.Title, o.Seed, o.Quick
+			if out != "" {
+				page, err := writeReport(out, e, result)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "report: %s\n", page)
+			}
+			if asJSON {
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				err = enc.Encode(result)
+			} else {
+				err = printResult(cmd.OutOrStdout(), e, result, time.Since(began))
+			}
+			if err != nil {
+				return err
+			}
+			if short := result.Short(); len(short) > 0 {
+				return fmt.Errorf("%s: %d of %d bars missed, the first: %s", e.Name, len(short), len(result.Bars), short[0])
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&o.Quick, "quick", false, "fewer points and shorter runs, with the tolerance that the bars state")
+	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "source of all chance")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	cmd.Flags().StringVar(&out, "out", "", "also write a report with plots into this directory")
+	return cmd
+}
+
+func find(name string) (experiment.Experiment, bool) {
+	for _, e := range Experiments() {
+		if e.Name == name {
+			return e, true
+		}
+	}
+	return experiment.Experiment{}, false
+}
+
+func names() string {
+	var all []string
+	for _, e := range Experiments() {
+		all = append(all, e.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+func printResult(w io.Writer, e experiment.Experiment, r *experiment.Result, took time.Duration) error {
+	fmt.Fprintf(w, "%s: %s\n\n%s\n\n", e.Name, e.Title, e.About)
+	for _, t := range append(r.Table, r.BarTable()) {
+		if err := t.Print(w); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintln(w, note)
+	}
+	quick := ""
+	if r.Quick {
+		quick = ", quick form"
+	}
+	_, err := fmt.Fprintf(w, "seed %d%s, took %.1f s\n", r.Seed, quick, took.Seconds())
+	return err
+}
+
+func writeReport(dir string, e experiment.Experiment, r *experiment.Result) (string, error) {
+	page := &plot.Report{Title: e.Name + ": " + e.Title, Run: plot.ThisRun(r.Seed)}
+	page.Text(e.About)
+	for _, c := range r.Chart {
+		page.Chart(c)
+	}
+	for _, t := range append(append([]*table.Table{}, r.Table...), r.BarTable()) {
+		page.Table(t)
+	}
+	page.Text(strings.Join(r.Notes, "\n\n"))
+	return page.Write(dir)
+}
+
+// progress rewrites one line on a terminal, and prints a line now and then
+// elsewhere.
+type progress struct {
+	w        io.Writer
+	name     string
+	terminal bool
+	last     time.Time
+	shown    bool
+}
+
+func newProgress(w io.Writer, name string) *progress {
+	p := &progress{w: w, name: name}
+	if f, ok := w.(*os.File); ok {
+		if info, err := f.Stat(); err == nil {
+			p.terminal = info.Mode()&os.ModeCharDevice != 0
+		}
+	}
+	return p
+}
+
+func (p *progress) step(done, of int, what string) {
+	pause := 5 * time.Second
+	if p.terminal {
+		pause = 100 * time.Millisecond
+	}
+	if time.Since(p.last) < pause && done < of {
+		return
+	}
+	p.last, p.shown = time.Now(), true
+	line := fmt.Sprintf("%s: %d of %d, %s", p.name, done, of, what)
+	if p.terminal {
+		fmt.Fprintf(p.w, "\r\033[K%.100s", line)
+	} else {
+		fmt.Fprintln(p.w, line)
+	}
+}
+
+func (p *progress) end() {
+	if p.terminal && p.shown {
+		fmt.Fprint(p.w, "\r\033[K")
+	}
+}

@@ -1,0 +1,175 @@
+// Package contenders decides with which parameters each policy enters a
+// comparison.
+//
+//	Setting: objective, cores, service ──▶ All: Spillgate and its peers
+//
+// Spillgate gets the latency objective and nothing else. The peers get what
+// their authors require somebody to tune, tuned for the server at hand: the
+// number of cores as slots, thresholds as published for the service time. That
+// favours them.
+//
+// Invariants: all meet the same load, the same network and the same costs; a
+// policy that acts at the server alone has clients that send everything at
+// once.
+//
+// What this package does not do: it runs nothing.
+package contenders
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/baseline"
+	"github.com/spillgate/spillgate/baseline/aimd"
+	"github.com/spillgate/spillgate/baseline/codel"
+	"github.com/spillgate/spillgate/baseline/dagor"
+	"github.com/spillgate/spillgate/baseline/fifo"
+	"github.com/spillgate/spillgate/baseline/gradient2"
+	"github.com/spillgate/spillgate/baseline/none"
+	"github.com/spillgate/spillgate/baseline/protego"
+	"github.com/spillgate/spillgate/baseline/seda"
+	"github.com/spillgate/spillgate/baseline/semaphore"
+	"github.com/spillgate/spillgate/baseline/vegas"
+	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/sim/model"
+)
+
+// Setting is what the peers are tuned for.
+type Setting struct {
+	// Objective is the latency objective of the service.
+	Objective time.Duration
+	// Cores is how many requests the server works on at a time.
+	Cores int
+	// Service is the mean service time.
+	Service time.Duration
+}
+
+// Name of Spillgate in tables.
+const Name = "spillgate"
+
+// Spillgate is the policy under test, with the objective as its only setting.
+func Spillgate(s Setting) model.Policy {
+	return model.Gated(Name, admission.Config{Objective: s.Objective}, credit.WalletConfig{})
+}
+
+// All returns Spillgate and then every peer.
+func All(s Setting) []model.Policy {
+	return append([]model.Policy{Spillgate(s)}, Peers(s)...)
+}
+
+// Peers returns every policy that Spillgate is compared with.
+func Peers(s Setting) []model.Policy {
+	return []model.Policy{DAGOR(s), SEDA(s), Protego(s), FIFO(s), CoDel(s), Semaphore(s, s.Cores, 2*s.Cores),
+		Gradient2(s), Vegas(s), AIMD(s), None(s)}
+}
+
+// atServer is a policy whose clients send everything at once.
+func atServer(name string, door func(seed uint64) (baseline.Door, error)) model.Policy {
+	return model.Policy{
+		Name:   name,
+		Door:   func(seed uint64, _ int) (baseline.Door, error) { return door(seed) },
+		Sender: func(uint64, int) (baseline.Sender, error) { return none.Sender{}, nil },
+	}
+}
+
+// None lets the server run whatever arrives.
+func None(Setting) model.Policy {
+	return atServer("none", func(uint64) (baseline.Door, error) { return none.Door{}, nil })
+}
+
+// FIFO is first in, first out, dropping what can no longer meet its deadline.
+func FIFO(s Setting) model.Policy {
+	return atServer("deadline fifo", func(uint64) (baseline.Door, error) { return fifo.New(fifo.Config{Slots: s.Cores}) })
+}
+
+// Semaphore is a fixed number of slots and a bounded queue, set by hand.
+func Semaphore(_ Setting, limit, queue int) model.Policy {
+	return atServer("semaphore", func(uint64) (baseline.Door, error) {
+		return semaphore.New(semaphore.Config{Limit: limit, Queue: queue})
+	})
+}
+
+// CoDel drops by the delay of the queue; a tenth and twice of the objective
+// stand for its 5 and 100 ms, which are of wide-area networks.
+func CoDel(s Setting) model.Policy {
+	return atServer("codel", func(uint64) (baseline.Door, error) {
+		return codel.New(codel.Config{Slots: s.Cores, Law: codel.Controlled, Target: s.Objective / 10, Interval: 2 * s.Objective})
+	})
+}
+
+// Gradient2 is Netflix' adaptive limit.
+func Gradient2(Setting) model.Policy {
+	return atServer("gradient2", func(uint64) (baseline.Door, error) { return gradient2.New(gradient2.Config{}) })
+}
+
+// Vegas is TCP Vegas' rule applied to requests in flight.
+func Vegas(Setting) model.Policy {
+	return atServer("vegas", func(seed uint64) (baseline.Door, error) { return vegas.New(vegas.Config{Seed: seed}) })
+}
+
+// AIMD backs off when a completion exceeds the objective.
+func AIMD(s Setting) model.Policy {
+	return atServer("aimd", func(uint64) (baseline.Door, error) { return aimd.New(aimd.Config{Timeout: s.Objective}) })
+}
+
+// DAGOR is WeChat's priority levels as Breakwater's authors wrote them, at
+// their thresholds for 1, 10 and 100 µs, in proportion for other service times.
+func DAGOR(s Setting) model.Policy {
+	threshold := tuned(s.Service, 30*time.Microsecond, 70*time.Microsecond, 500*time.Microsecond)
+	return model.Policy{
+		Name: "dagor",
+		Door: func(uint64, int) (baseline.Door, error) {
+			return dagor.New(dagor.Config{Slots: s.Cores, Law: dagor.Stepwise, Threshold: threshold})
+		},
+		Sender: func(seed uint64, client int) (baseline.Sender, error) {
+			return dagor.NewSender(seed<<20 + uint64(client)), nil
+		},
+	}
+}
+
+// SEDA is rate control at the client, with the parameters of Breakwater's
+// authors for 1, 10 and 100 µs.
+func SEDA(s Setting) model.Policy {
+	cfg := seda.Config{Target: tuned(s.Service, 50*time.Microsecond, 80*time.Microsecond, 720*time.Microsecond)}
+	switch {
+	case s.Service < 3*time.Microsecond:
+		cfg.Increase, cfg.Decrease = 120, 1.04
+	case s.Service < 30*time.Microsecond:
+		cfg.Increase, cfg.Decrease = 40, 1.04
+	default:
+		cfg.Increase, cfg.Decrease = 10, 1.3
+	}
+	return model.Policy{
+		Name: "seda",
+		Door: func(uint64, int) (baseline.Door, error) { return none.Door{}, nil },
+		Sender: func(seed uint64, client int) (baseline.Sender, error) {
+			mine := cfg
+			mine.Seed = seed<<20 + uint64(client)
+			return seda.New(mine)
+		},
+	}
+}
+
+// Protego sizes the credit pool by the throughput it gains. Its wallet is
+// Spillgate's.
+func Protego(s Setting) model.Policy {
+	return model.Policy{
+		Name: "protego",
+		Door: func(uint64, int) (baseline.Door, error) {
+			return protego.New(protego.Config{Slots: s.Cores, Budget: s.Objective * 4 / 5})
+		},
+		Sender: func(uint64, int) (baseline.Sender, error) { return baseline.NewWallet(credit.WalletConfig{}) },
+	}
+}
+
+// tuned picks a published value for 1, 10 or 100 µs of service, or scales that
+// for 100 µs.
+func tuned(service, one, ten, hundred time.Duration) time.Duration {
+	switch {
+	case service < 3*time.Microsecond:
+		return one
+	case service < 30*time.Microsecond:
+		return ten
+	}
+	return time.Duration(float64(hundred) * float64(service) / float64(100*time.Microsecond))
+}

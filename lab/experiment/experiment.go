@@ -1,0 +1,137 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/table"
+)
+
+// Experiment is a named question.
+type Experiment struct {
+	// Name is "group/name", as typed.
+	Name string
+	// Title is what it shows, in one line.
+	Title string
+	// About is what is run and what a reader should notice, in a paragraph.
+	About string
+	// Live experiments run on the real clock and need a quiet machine.
+	Live bool
+	// Run does it. It returns early, with the context's error, when ctx ends.
+	Run func(ctx context.Context, o Options) (*Result, error)
+}
+
+// Options are what a run may vary.
+type Options struct {
+	// Seed is the source of all chance.
+	Seed uint64
+	// Quick takes fewer points and shorter runs: under 45 s on two cores.
+	Quick bool
+	// Progress, if not nil, is told how many of how many steps are done. It is
+	// called from one goroutine at a time.
+	Progress func(done, of int, what string)
+}
+
+// Result is what a run found.
+type Result struct {
+	Name  string         `json:"name"`
+	Title string         `json:"title"`
+	Seed  uint64         `json:"seed"`
+	Quick bool           `json:"quick"`
+	Notes []string       `json:"notes,omitempty"`
+	Bars  []Bar          `json:"bars"`
+	Table []*table.Table `json:"tables"`
+	Chart []*plot.Chart  `json:"-"`
+}
+
+// Bar is a number that must be reached.
+type Bar struct {
+	// Name says what is measured and where.
+	Name string `json:"name"`
+	Unit string `json:"unit,omitempty"`
+	// AtMost tells a ceiling from a floor.
+	AtMost    bool    `json:"at_most"`
+	Threshold float64 `json:"threshold"`
+	// Tolerance is what the quick form, being noisier, may miss Threshold by;
+	// 0 in the full form.
+	Tolerance float64 `json:"tolerance"`
+	Measured  float64 `json:"measured"`
+	Pass      bool    `json:"pass"`
+}
+
+// Floor adds a bar that measured must not fall below.
+func (r *Result) Floor(name, unit string, threshold, tolerance, measured float64) {
+	r.bar(Bar{Name: name, Unit: unit, Threshold: threshold, Tolerance: tolerance, Measured: measured})
+}
+
+// Ceiling adds a bar that measured must not exceed.
+func (r *Result) Ceiling(name, unit string, threshold, tolerance, measured float64) {
+	r.bar(Bar{Name: name, Unit: unit, AtMost: true, Threshold: threshold, Tolerance: tolerance, Measured: measured})
+}
+
+func (r *Result) bar(b Bar) {
+	if !r.Quick {
+		b.Tolerance = 0
+	}
+	// Written so that what is not a number passes no bar.
+	if b.AtMost {
+		b.Pass = b.Measured <= b.Threshold+b.Tolerance
+	} else {
+		b.Pass = b.Measured >= b.Threshold-b.Tolerance
+	}
+	if math.IsNaN(b.Measured) || math.IsInf(b.Measured, 0) {
+		b.Measured, b.Pass = -1, false // JSON has no other
+	}
+	r.Bars = append(r.Bars, b)
+}
+
+// Short returns the bars that were missed.
+func (r *Result) Short() []Bar {
+	var short []Bar
+	for _, b := range r.Bars {
+		if !b.Pass {
+			short = append(short, b)
+		}
+	}
+	return short
+}
+
+// String says what the bar wanted and got.
+func (b Bar) String() string {
+	word := "at least"
+	if b.AtMost {
+		word = "at most"
+	}
+	text := fmt.Sprintf("%s: %.4g%s, expected %s %.4g%s", b.Name, b.Measured, b.Unit, word, b.Threshold, b.Unit)
+	if b.Tolerance > 0 {
+		text += fmt.Sprintf(" with a tolerance of %.4g%s", b.Tolerance, b.Unit)
+	}
+	return text
+}
+
+// BarTable shows all bars.
+func (r *Result) BarTable() *table.Table {
+	t := &table.Table{Title: "Bars", Columns: []table.Column{{Name: "bar"}, {Name: "measured", Format: "%.4g"},
+		{Name: "wanted"}, {Name: "unit"}, {Name: "verdict"}}}
+	for _, b := range r.Bars {
+		want := "≥ "
+		if b.AtMost {
+			want = "≤ "
+		}
+		want += fmt.Sprintf("%.4g", b.Threshold)
+		if b.Tolerance > 0 {
+			want += fmt.Sprintf(" ± %.4g", b.Tolerance)
+		}
+		verdict := table.Cell{Value: "ok", Mark: table.Good}
+		if !b.Pass {
+			verdict = table.Cell{Value: "falls short", Mark: table.Bad}
+		}
+		t.Add(b.Name, b.Measured, want, b.Unit, verdict)
+	}
+	if r.Quick {
+		t.Note = "Quick form: the same bars; ± is the tolerance for its shorter runs."
+	}
+	return t
+}
