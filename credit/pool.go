@@ -118,6 +118,9 @@ func (p *Pool) Config() Config { return p.cfg }
 // to grow would refuse work that the server could do.
 func (p *Pool) Register(now mono.Time) *Client {
 	c := &Client{heard: now}
+	if p.clients == 0 {
+		p.wake = now // an empty pool has not been woken: its interval starts here
+	}
 	p.clients++
 	p.heard.pushBack(c)
 	w := 0

@@ -116,6 +116,7 @@ type Ticket struct {
 	started  mono.Time
 	grant    wire.Grant
 	hasGrant bool
+	pushback time.Duration
 	left     bool
 }
 
@@ -172,44 +173,42 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 		g.finish(now)
 		return t, nil
 	case admission.Shed:
-		return nil, g.endShed(now, t, nil)
+		g.shed(now, t)
+		g.finish(now)
+		return nil, g.refuse(t, t.core.Reason(), t.pushback, nil)
 	}
 	t.wake = make(chan admission.Verdict, 1)
 	g.finish(now)
 
-	var cause error
 	select {
 	case verdict = <-t.wake:
 	case <-ctx.Done():
-		cause = context.Cause(ctx)
+		cause, reason := context.Cause(ctx), work.Canceled
+		if errors.Is(cause, context.DeadlineExceeded) {
+			reason = work.Expired
+		}
 		g.mu.Lock()
 		now = Now()
-		if g.core.Cancel(now, &t.core) {
-			return nil, g.endShed(now, t, cause)
+		if g.core.Refuse(now, &t.core, reason) {
+			g.shed(now, t)
+			g.finish(now)
+			return nil, g.refuse(t, reason, t.pushback, cause)
 		}
 		g.mu.Unlock()
 		verdict = <-t.wake
 	}
 	if verdict == admission.Shed {
-		g.mu.Lock()
-		return nil, g.endShed(Now(), t, nil)
+		return nil, g.refuse(t, t.core.Reason(), t.pushback, nil)
 	}
 	t.started = t.core.Started()
 	return t, nil
 }
 
-// endShed builds the refusal of a ticket that was shed. It is called with the
-// lock held and releases it.
-func (g *Gate) endShed(now mono.Time, t *Ticket, cause error) *Refusal {
-	reason := t.core.Reason()
-	if errors.Is(cause, context.DeadlineExceeded) {
-		reason = work.Expired
-	}
-	pushback := g.core.Pushback(now, &t.core)
+// shed notes what the refusal of t will say. It is called with the lock held.
+func (g *Gate) shed(now mono.Time, t *Ticket) {
+	t.pushback = g.core.Pushback(now, &t.core)
 	t.grant, t.hasGrant = g.core.Reply(now, &t.core)
-	g.tallies.Shed[reason]++
-	g.finish(now)
-	return g.refuse(t, reason, pushback, cause)
+	g.tallies.Shed[t.core.Reason()]++
 }
 
 func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause error) *Refusal {
@@ -254,7 +253,11 @@ func (t *Ticket) Leave(o work.Outcome) {
 // grants. It is called with the lock held.
 func (g *Gate) finish(now mono.Time) {
 	for t, v := g.core.Next(now); t != nil; t, v = g.core.Next(now) {
-		t.Owner.(*Ticket).wake <- v // never blocks: one verdict a ticket
+		waiter := t.Owner.(*Ticket)
+		if v == admission.Shed {
+			g.shed(now, waiter)
+		}
+		waiter.wake <- v // never blocks: one verdict a ticket
 	}
 	g.arm(now)
 	var first delivery
@@ -336,6 +339,7 @@ func (g *Gate) Close() error {
 	g.core.Drain()
 	for t := g.core.Oldest(); t != nil; t = g.core.Oldest() {
 		g.core.Refuse(now, t, work.Draining)
+		g.shed(now, t.Owner.(*Ticket))
 		t.Owner.(*Ticket).wake <- admission.Shed
 	}
 	g.finish(now)
