@@ -17,9 +17,12 @@ type WalletConfig struct {
 	// oldest, which has the least time left. Default 1024. Larger keeps more
 	// requests that will expire anyway, smaller refuses short bursts.
 	QueueLimit int
-	// MaxWait is the longest wait for a credit. Default 0: as long as the
-	// request's budget, less the time that nearly every answer takes, allows.
-	// Set it for requests without deadlines.
+	// MaxWait is the longest wait for a credit. Default: a fifth of the request's
+	// budget, and no limit for a request without a deadline. In any case the
+	// request is refused when the rest of its budget is shorter than the time
+	// that nearly every answer takes. Larger loses fewer requests to short
+	// bursts; smaller lets a refused caller know sooner, and costs no goodput in
+	// overload, when fresh requests take the credits just as well.
 	MaxWait time.Duration
 	// Punctual reports each appearance and each disappearance of demand at once,
 	// as a server that does not speculate needs (Config.NoSpeculation). By
@@ -138,8 +141,11 @@ func (l *Wallet) Demand() int {
 func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
 	w.since, w.window = now, nil
 	w.expire = w.Deadline.Add(-l.margin())
-	if l.cfg.MaxWait > 0 {
+	switch {
+	case l.cfg.MaxWait > 0:
 		w.expire = min(w.expire, now.Add(l.cfg.MaxWait))
+	case w.Deadline != mono.Never:
+		w.expire = min(w.expire, now.Add(w.Deadline.Sub(now)/5))
 	}
 	if w.Deadline <= now {
 		return Refuse, work.WalletExpired
