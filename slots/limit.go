@@ -121,8 +121,13 @@ func (l *Limit) InUse() int { return l.inUse }
 func (l *Limit) Free() bool { return l.inUse < l.Limit() }
 
 // Service returns the estimate of the residence time without a hidden queue, 0
-// before the first measurement.
-func (l *Limit) Service() time.Duration { return time.Duration(l.service) }
+// before the first completion.
+func (l *Limit) Service() time.Duration {
+	if l.service == 0 && l.window.done > 0 {
+		return time.Duration(l.window.sum / float64(l.window.done))
+	}
+	return time.Duration(l.service)
+}
 
 // Excess returns the estimate of the time a request spends in the hidden queue:
 // what its residence exceeds the service time by.
