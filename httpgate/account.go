@@ -1,0 +1,284 @@
+package httpgate
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/wire"
+)
+
+const (
+	// maxIdentities is the most client identities of one address. A client
+	// beyond it is a plain one: identities cost nothing to mint, and each brings
+	// a first window.
+	maxIdentities = 64
+	// maxAccounts is the most accounts that one connection keeps open, as that
+	// of a proxy which carries the requests of several clients.
+	maxAccounts = 16
+)
+
+// Track makes s tell the gates of its handlers when connections come and go, so
+// that clients which know credits can have accounts. Call it before s serves.
+// Hooks that s has already are kept.
+//
+// An account belongs to a client's identity (wire.Tags.Client) at one address
+// and lasts as long as any of its connections; a client that names no identity
+// has one account a connection.
+func Track(s *http.Server) {
+	var conns sync.Map // net.Conn → *conn
+	before, state := s.ConnContext, s.ConnState
+	s.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+		if before != nil {
+			ctx = before(ctx, nc)
+		}
+		c := &conn{peer: peer(nc.RemoteAddr().String())}
+		conns.Store(nc, c)
+		return context.WithValue(ctx, connKey{}, c)
+	}
+	s.ConnState = func(nc net.Conn, to http.ConnState) {
+		if to == http.StateClosed || to == http.StateHijacked {
+			if c, ok := conns.LoadAndDelete(nc); ok {
+				c.(*conn).close()
+			}
+		}
+		if state != nil {
+			state(nc, to)
+		}
+	}
+}
+
+type connKey struct{}
+
+// conn is one connection and the accounts that it keeps open.
+type conn struct {
+	peer   netip.Addr
+	mu     sync.Mutex
+	bound  []binding
+	closed bool
+}
+
+type binding struct {
+	ledger  *ledger
+	id      uint64
+	account *account
+}
+
+// account returns the account of the client called id at a handler's ledger, nil
+// if it can have none.
+func (c *conn) account(l *ledger, id uint64) *account {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.bound {
+		if b := &c.bound[i]; b.ledger == l && b.id == id {
+			return b.account
+		}
+	}
+	if c.closed || len(c.bound) >= maxAccounts {
+		return nil
+	}
+	a := l.open(c.peer, id)
+	if a != nil {
+		c.bound = append(c.bound, binding{l, id, a})
+	}
+	return a
+}
+
+func (c *conn) close() {
+	c.mu.Lock()
+	bound := c.bound
+	c.bound, c.closed = nil, true
+	c.mu.Unlock()
+	for _, b := range bound {
+		b.ledger.release(b.account)
+	}
+}
+
+// ledger holds the accounts of one handler.
+type ledger struct {
+	mu       sync.Mutex
+	accounts map[identity]*account
+	perPeer  map[netip.Addr]int
+}
+
+type identity struct {
+	peer netip.Addr
+	id   uint64
+}
+
+// open returns the account of an identity with one reference more.
+func (l *ledger) open(peer netip.Addr, id uint64) *account {
+	a := &account{identity: identity{peer, id}, refs: 1, epoch: rand.Uint32()}
+	if id == 0 {
+		return a // the connection's own
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if have := l.accounts[a.identity]; have != nil {
+		have.refs++
+		return have
+	}
+	if l.perPeer[peer] >= maxIdentities {
+		return nil
+	}
+	if l.accounts == nil {
+		l.accounts, l.perPeer = map[identity]*account{}, map[netip.Addr]int{}
+	}
+	l.accounts[a.identity] = a
+	l.perPeer[peer]++
+	return a
+}
+
+// release takes a reference back; the last one closes the account.
+func (l *ledger) release(a *account) {
+	if a.id != 0 {
+		l.mu.Lock()
+		a.refs--
+		last := a.refs == 0
+		if last {
+			delete(l.accounts, a.identity)
+			if l.perPeer[a.peer]--; l.perPeer[a.peer] == 0 {
+				delete(l.perPeer, a.peer)
+			}
+		}
+		l.mu.Unlock()
+		if !last {
+			return
+		}
+	}
+	a.close()
+}
+
+// account is one client's credits at all targets of a handler, told to it as one
+// window. Its epoch is its own, so that a client which comes back to a fresh
+// account does not take the new grants for old ones.
+type account struct {
+	identity
+	refs int // guarded by ledger.mu
+
+	mu     sync.Mutex
+	parts  []part
+	epoch  uint32
+	seq    uint32
+	latest wire.Grant
+	has    bool
+	closed bool
+}
+
+// part is a client's account at the gate of one target.
+type part struct {
+	target *Target
+	client *live.Client
+	grant  wire.Grant
+	has    bool
+}
+
+// client returns the client at the target's gate, connected on first use; nil if
+// the account is closed.
+func (a *account) client(t *Target) *live.Client {
+	a.mu.Lock()
+	for i := range a.parts {
+		if a.parts[i].target == t {
+			c := a.parts[i].client
+			a.mu.Unlock()
+			return c
+		}
+	}
+	// Room for the grant that Connect makes, which comes by notify before it
+	// returns. A second request that gets here meanwhile runs as a plain one.
+	gone := a.closed || t.closed.Load()
+	if !gone {
+		a.parts = append(a.parts, part{target: t})
+	}
+	a.mu.Unlock()
+	if gone {
+		return nil
+	}
+	c := t.gate.Connect(func(g wire.Grant) { a.take(t, g) })
+	a.mu.Lock()
+	stale := a.closed
+	for i := range a.parts {
+		if a.parts[i].target == t {
+			a.parts[i].client = c
+		}
+	}
+	a.mu.Unlock()
+	if stale {
+		c.Close()
+		return nil
+	}
+	return c
+}
+
+// take notes a grant of one target and returns the one for the client.
+func (a *account) take(t *Target, g wire.Grant) wire.Grant {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sum := wire.Grant{Epoch: a.epoch}
+	kept := a.parts[:0]
+	for i := range a.parts {
+		p := a.parts[i]
+		if p.target.closed.Load() {
+			continue // its gate is closed, or will be
+		}
+		if p.target == t && (!p.has || p.grant.Epoch != g.Epoch || g.Newer(p.grant)) {
+			p.grant, p.has = g, true
+		}
+		if p.has {
+			sum.Window = min(sum.Window+p.grant.Window, wire.MaxCount)
+			if sum.Revive == 0 || p.grant.Revive < sum.Revive {
+				sum.Revive = p.grant.Revive
+			}
+		}
+		kept = append(kept, p)
+	}
+	clear(a.parts[len(kept):])
+	a.parts = kept
+	a.seq++
+	sum.Seq = a.seq
+	a.latest, a.has = sum, true
+	return sum
+}
+
+// newest returns the newest grant for the client.
+func (a *account) newest() (wire.Grant, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.latest, a.has
+}
+
+func (a *account) close() {
+	a.mu.Lock()
+	a.closed = true
+	parts := a.parts
+	a.parts = nil
+	a.mu.Unlock()
+	for _, p := range parts {
+		if p.client != nil {
+			p.client.Close()
+		}
+	}
+}
+
+// Target is a gate and the handler behind it: one server that can serve a
+// request. See Spread.
+type Target struct {
+	gate   *live.Gate
+	next   http.Handler
+	closed atomic.Bool
+}
+
+// NewTarget returns a target.
+func NewTarget(gate *live.Gate, next http.Handler) *Target { return &Target{gate: gate, next: next} }
+
+// Gate returns the target's gate.
+func (t *Target) Gate() *live.Gate { return t.gate }
+
+// Close takes the target's credits out of its clients' windows: no request will
+// be sent there any more. Requests inside finish. It does not close the gate.
+func (t *Target) Close() { t.closed.Store(true) }

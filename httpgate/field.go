@@ -1,0 +1,116 @@
+package httpgate
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spillgate/spillgate/wire"
+)
+
+// The fields in which messages travel, as net/http spells them.
+const (
+	field     = wire.HeaderName
+	grpcField = "Spillgate-Bin" // wire.MetadataKey
+	baggage   = "Baggage"
+)
+
+// isGRPC reports whether a message with this header is one of gRPC.
+func isGRPC(h http.Header) bool {
+	ct := h["Content-Type"]
+	return len(ct) == 1 && strings.HasPrefix(ct[0], "application/grpc") &&
+		(len(ct[0]) == len("application/grpc") || ct[0][len("application/grpc")] == '+' || ct[0][len("application/grpc")] == ';')
+}
+
+// fieldFor returns the name of the field for messages of a protocol.
+func fieldFor(grpc bool) string {
+	if grpc {
+		return grpcField
+	}
+	return field
+}
+
+// decodeField returns the message in the values of a field.
+func decodeField(values []string, grpc bool) ([]byte, error) {
+	if len(values) != 1 {
+		return nil, fmt.Errorf("%w: the field comes %d times, expected once", wire.ErrMalformed, len(values))
+	}
+	if !grpc {
+		return wire.FromHeader(values[0])
+	}
+	v := strings.TrimRight(values[0], "=")
+	if base64.RawStdEncoding.DecodedLen(len(v)) > wire.MaxLen {
+		return nil, fmt.Errorf("%w: the metadata has %d characters, expected at most %d bytes", wire.ErrMalformed, len(v), wire.MaxLen)
+	}
+	msg, err := base64.RawStdEncoding.DecodeString(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the metadata is not base64: %w", wire.ErrMalformed, err)
+	}
+	return msg, nil
+}
+
+// encodeField is the inverse of decodeField.
+func encodeField(msg []byte, grpc bool) string {
+	if grpc {
+		return base64.RawStdEncoding.EncodeToString(msg)
+	}
+	return wire.Header(msg)
+}
+
+// readTags returns what r says about itself and takes it off r.Header, so that
+// a handler which passes headers on does not pass on what was meant for this
+// hop. speaks reports tags that could be read.
+func (h *handler) readTags(r *http.Request, grpc bool) (t wire.Tags, speaks bool) {
+	name := fieldFor(grpc)
+	values, tagged := r.Header[name]
+	ranked := false // by baggage
+	if b := r.Header[baggage]; len(b) > 0 {
+		for _, v := range b {
+			ranked = ranked || strings.Contains(v, "spillgate.")
+		}
+	}
+	if !tagged && !ranked {
+		return t, false
+	}
+	trusted := h.trust != nil && h.trust(r)
+	if ranked {
+		joined := strings.Join(r.Header[baggage], ",")
+		if trusted {
+			if err := wire.ParseBaggage(joined, &t); err != nil {
+				h.tellMalformed(r, err)
+			}
+		} else if rest := wire.AppendBaggage(nil, joined, wire.Tags{}); len(rest) > 0 {
+			r.Header[baggage] = []string{string(rest)}
+		} else {
+			delete(r.Header, baggage)
+		}
+	}
+	if !tagged {
+		return t, false
+	}
+	delete(r.Header, name)
+	msg, err := decodeField(values, grpc)
+	if err == nil {
+		var own wire.Tags
+		if own, err = wire.ParseTags(msg); err == nil {
+			if own.Workflow == "" && own.Class == 0 && own.Priority == 0 {
+				own.Workflow, own.Class, own.Priority = t.Workflow, t.Class, t.Priority
+			}
+			t, speaks = own, true
+		}
+	}
+	if err != nil {
+		h.tellMalformed(r, err)
+	}
+	if !trusted {
+		t.Workflow, t.Class, t.Priority = "", 0, 0
+	}
+	return t, speaks
+}
+
+func (h *handler) tellMalformed(r *http.Request, err error) {
+	if h.malformed != nil {
+		h.malformed(r, err)
+	}
+}

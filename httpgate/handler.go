@@ -1,0 +1,160 @@
+package httpgate
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+// Handler admits each request through gate before next serves it. Install it
+// outside of all other middleware that does work, because overload control
+// cannot save the work done before admission, and call Track with the server, so
+// that clients can have credits.
+//
+// The context of an admitted request has the deadline that the client's budget
+// sets, and the tags that live.TagsFrom returns; Transport and the gRPC edge
+// send both on.
+func Handler(gate *live.Gate, next http.Handler, opts ...Option) http.Handler {
+	t := NewTarget(gate, next)
+	return Spread(func(*http.Request) *Target { return t }, opts...)
+}
+
+// Spread is a Handler over several targets, each with a gate of its own because
+// capacity belongs to a server. choose is called once for each request, before
+// its admission, and its target counts for the whole of it; nil answers 503. A
+// client sees one window, the sum of those at the targets.
+func Spread(choose func(*http.Request) *Target, opts ...Option) http.Handler {
+	return &handler{options: applyOptions(opts), choose: choose}
+}
+
+type handler struct {
+	options
+	choose func(*http.Request) *Target
+	ledger ledger
+}
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	grpc := isGRPC(r.Header)
+	tags, speaks := h.readTags(r, grpc)
+	t := h.choose(r)
+	if t == nil {
+		refusal := &live.Refusal{Reason: work.Draining, Pushback: time.Second}
+		refuse(rw, r, refusal, answer(refusal, wire.Grant{}, false), 0, grpc)
+		return
+	}
+	if h.exempt != nil && h.exempt(r) {
+		t.next.ServeHTTP(rw, r)
+		return
+	}
+
+	w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2}
+	var client *live.Client
+	if tags.Credits {
+		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+			if w.account = c.account(&h.ledger, tags.Client); w.account != nil {
+				client = w.account.client(t)
+			}
+		}
+	}
+	in := &served{Context: r.Context()}
+	if tags.Workflow != "" || tags.Class != 0 || tags.Priority != 0 || tags.Attempt != 0 {
+		in.Context = live.WithTags(in.Context, wire.Tags{Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority, Attempt: tags.Attempt})
+	}
+	if budget := shortest(tags.Budget, grpc, r.Header); budget < math.MaxInt64 {
+		ctx, cancel := context.WithTimeout(in.Context, budget)
+		defer cancel()
+		in.Context = ctx
+	}
+	w.in = in
+
+	ticket, err := t.gate.Enter(in, live.Request{
+		Request: work.Request{
+			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
+			Deadline: mono.Never, Demand: tags.Demand, Attempt: tags.Attempt,
+		},
+		Client: client,
+	})
+	if err != nil {
+		w.refuse(r, err)
+		return
+	}
+	w.ticket, w.began = ticket, live.Now()
+	defer w.end()
+	t.next.ServeHTTP(w, r.WithContext(in))
+	w.returned = true
+}
+
+// shortest returns the time that a request has left, MaxInt64 if it did not say.
+func shortest(budget time.Duration, grpc bool, h http.Header) time.Duration {
+	if budget <= 0 {
+		budget = math.MaxInt64
+	}
+	if grpc {
+		if v := h["Grpc-Timeout"]; len(v) == 1 {
+			if d, ok := grpcTimeout(v[0]); ok {
+				budget = min(budget, d)
+			}
+		}
+	}
+	return budget
+}
+
+// grpcTimeout reads the value of grpc-timeout: up to eight digits and a unit. It
+// reports false for what is no such value, and for times beyond those that
+// travel, which are no deadline.
+func grpcTimeout(s string) (time.Duration, bool) {
+	if len(s) < 2 || len(s) > 9 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s[:len(s)-1], 10, 32)
+	if err != nil {
+		return 0, false
+	}
+	var unit time.Duration
+	switch s[len(s)-1] {
+	case 'n':
+		unit = time.Nanosecond
+	case 'u':
+		unit = time.Microsecond
+	case 'm':
+		unit = time.Millisecond
+	case 'S':
+		unit = time.Second
+	case 'M':
+		unit = time.Minute
+	case 'H':
+		unit = time.Hour
+	default:
+		return 0, false
+	}
+	if n > uint64(wire.MaxDuration/unit) {
+		return 0, false
+	}
+	return time.Duration(n) * unit, true
+}
+
+// served is the context of a request that a handler works on.
+type served struct {
+	context.Context
+	// below is set when a request made while serving this one was refused.
+	below atomic.Bool
+}
+
+type servedKey struct{}
+
+// Value implements context.Context.
+func (s *served) Value(key any) any {
+	if key == (servedKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
+}

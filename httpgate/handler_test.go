@@ -1,0 +1,486 @@
+package httpgate
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+func text(s string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, s) })
+}
+
+// A client that knows credits gets them with every answer: HTTP/1.1 in the
+// header, HTTP/2 in the trailer. A plain client notices nothing.
+func TestCredits(t *testing.T) {
+	for _, major := range []int{1, 2} {
+		t.Run(fmt.Sprintf("HTTP/%d", major), func(t *testing.T) {
+			gate := newGate(t, roomy(), nil)
+			s := serve(t, Handler(gate, text("hello")))
+			b := base(t, major)
+			var last wire.Grant
+			for i := range 3 {
+				resp, body := send(t, b, request(t, s.url, wire.Tags{Credits: true, Demand: 3, Client: 7}))
+				if resp.ProtoMajor != major || body != "hello" {
+					t.Fatalf("HTTP/%d, body %q", resp.ProtoMajor, body)
+				}
+				at, other := resp.Header, resp.Trailer
+				if major == 2 {
+					at, other = other, at
+				}
+				r := replyIn(t, at)
+				if r == nil || !r.HasGrant || r.Grant.Window == 0 {
+					t.Fatalf("answer %d: reply %+v, want a grant", i, r)
+				}
+				if got := replyIn(t, other); got != nil {
+					t.Errorf("answer %d: the field also comes elsewhere: %+v", i, got)
+				}
+				if i > 0 && (r.Grant.Epoch != last.Epoch || major == 2 && !r.Grant.Newer(last)) {
+					t.Errorf("grant %+v after %+v", r.Grant, last)
+				}
+				last = r.Grant
+			}
+			if got := gate.Stats().Clients; got != 1 {
+				t.Errorf("%d clients, want 1", got)
+			}
+			plain, _ := http.NewRequest("GET", s.url, nil)
+			resp, _ := send(t, b, plain)
+			if replyIn(t, resp.Header) != nil || replyIn(t, resp.Trailer) != nil {
+				t.Errorf("a plain client got the field: %v %v", resp.Header, resp.Trailer)
+			}
+			b.CloseIdleConnections()
+			eventually(t, "the account to close with its connections", func() bool { return gate.Stats().Clients == 0 })
+		})
+	}
+}
+
+// One identity has one account over all its connections, and addresses cannot
+// mint identities without end.
+func TestIdentities(t *testing.T) {
+	gate := newGate(t, roomy(), nil)
+	s := serve(t, Handler(gate, text("")))
+	one, two := base(t, 1), base(t, 1)
+	send(t, one, request(t, s.url, wire.Tags{Credits: true, Client: 7}))
+	send(t, two, request(t, s.url, wire.Tags{Credits: true, Client: 7}))
+	if got := gate.Stats().Clients; got != 1 {
+		t.Errorf("%d clients after two connections of one, want 1", got)
+	}
+	one.CloseIdleConnections()
+	time.Sleep(time.Millisecond) // the account must survive whenever the server notices
+	if resp, _ := send(t, two, request(t, s.url, wire.Tags{Credits: true, Client: 7})); replyIn(t, resp.Header) == nil {
+		t.Error("no grant on the second connection after the first closed")
+	}
+	for id := range uint64(200) {
+		b := base(t, 1)
+		send(t, b, request(t, s.url, wire.Tags{Credits: true, Client: id + 100}))
+	}
+	if got := gate.Stats().Clients; got > maxIdentities {
+		t.Errorf("one address has %d accounts, want at most %d", got, maxIdentities)
+	}
+	for id := range uint64(3 * maxAccounts) {
+		send(t, two, request(t, s.url, wire.Tags{Credits: true, Client: id + 1000}))
+	}
+	if got := gate.Stats().Clients; got > maxIdentities {
+		t.Errorf("one address has %d accounts, want at most %d", got, maxIdentities)
+	}
+}
+
+// Refused requests get the status, the hints and the exact facts, and never
+// reach the handler.
+func TestRefusals(t *testing.T) {
+	gate := newGate(t, oneSlot(), nil)
+	var served atomic.Int32
+	entered, leave := make(chan struct{}), make(chan struct{})
+	s := serve(t, Handler(gate, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		served.Add(1)
+		entered <- struct{}{}
+		<-leave
+	})))
+	b := base(t, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { send(t, b, request(t, s.url, wire.Tags{})) })
+	<-entered
+
+	// Out of time on arrival, and in the queue.
+	for _, budget := range []time.Duration{1, 20 * time.Millisecond} {
+		resp, body := send(t, b, request(t, s.url, wire.Tags{Budget: budget, Credits: true}))
+		r := replyIn(t, resp.Header)
+		if resp.StatusCode != 504 || r == nil || !r.HasShed || r.Shed.Retryable || resp.Header.Get("Retry-After") != "" || !r.HasGrant {
+			t.Errorf("out of time: %d %v %+v %s", resp.StatusCode, resp.Header, r, body)
+		}
+	}
+	gate.Drain()
+	for _, method := range []string{"GET", "HEAD", "POST"} {
+		r := request(t, s.url, wire.Tags{})
+		r.Method = method
+		resp, body := send(t, b, r)
+		shed := replyIn(t, resp.Header)
+		if resp.StatusCode != 503 || shed == nil || shed.Shed.Reason != work.Draining || !shed.Shed.Retryable || shed.Shed.Pushback <= 0 {
+			t.Errorf("draining: %d %+v", resp.StatusCode, shed)
+		}
+		h := resp.Header
+		if h.Get("Retry-After") == "" || h.Get("RateLimit") != `"capacity";r=0;t=`+h.Get("Retry-After") || h.Get("Cache-Control") != "no-store" {
+			t.Errorf("draining: header %v", h)
+		}
+		if method == "HEAD" {
+			continue
+		}
+		var p struct {
+			Type, Title, Reason string
+			Status              int
+			Retryable           bool
+			Violated            []string `json:"violated-policies"`
+		}
+		if err := json.Unmarshal([]byte(body), &p); err != nil || p.Status != 503 || p.Reason != "draining" || !p.Retryable || len(p.Violated) != 1 {
+			t.Errorf("problem %s: %+v, %v", body, p, err)
+		}
+	}
+	close(leave)
+	wg.Wait()
+	if got := served.Load(); got != 1 {
+		t.Errorf("%d requests reached the handler, want 1", got)
+	}
+}
+
+func TestFormOfEachReason(t *testing.T) {
+	for _, test := range []struct {
+		reason work.Reason
+		status int
+		header string
+	}{
+		{work.Share, 429, `"credit";r=0;t=3`},
+		{work.WalletFull, 429, `"credit";r=0;t=3`},
+		{work.RetryBudget, 429, ``},
+		{work.Delay, 503, `"capacity";r=0;t=3`},
+		{work.QueueFull, 503, `"capacity";r=0;t=3`},
+		{work.Downstream, 503, ``},
+		{work.Expired, 504, ``},
+		{work.Infeasible, 504, ``},
+		{work.Canceled, 499, ``},
+	} {
+		pushback := 2001 * time.Millisecond
+		if !test.reason.Retryable() {
+			pushback = -1
+		}
+		w := httptest.NewRecorder()
+		Refuse(w, httptest.NewRequest("GET", "/", nil), &live.Refusal{Reason: test.reason, Pushback: pushback})
+		if w.Code != test.status || w.Header().Get("RateLimit") != test.header || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%v: %d %v %s", test.reason, w.Code, w.Header(), w.Body)
+		}
+		if want := map[bool]string{true: "3", false: ""}[pushback > 0]; w.Header().Get("Retry-After") != want {
+			t.Errorf("%v: Retry-After %q, want %q", test.reason, w.Header().Get("Retry-After"), want)
+		}
+	}
+}
+
+// The ticket comes back once whatever the handler does.
+func TestTicketsComeBack(t *testing.T) {
+	var seen events
+	gate := newGate(t, oneSlot(), seen.observe)
+	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/abort":
+			panic(http.ErrAbortHandler)
+		case "/abort-late":
+			io.WriteString(w, "begun")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		case "/wait":
+			<-r.Context().Done()
+		case "/error":
+			http.Error(w, "no", 500)
+		case "/outcome":
+			SetOutcome(struct{ around }{around{w}}, work.Ignored)
+		}
+	})))
+	for _, major := range []int{1, 2} {
+		b := base(t, major)
+		for _, test := range []struct {
+			path string
+			want work.Outcome
+		}{{"/abort", work.Ignored}, {"/abort-late", work.Ignored}, {"/wait", work.Ignored}, {"/error", work.Done}, {"/", work.Done}, {"/outcome", work.Ignored}} {
+			before := len(seen.list())
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			if test.path == "/wait" {
+				cancel()
+				ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+			}
+			r, _ := http.NewRequestWithContext(ctx, "GET", s.url+test.path, nil)
+			if resp, err := b.RoundTrip(r); err == nil {
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			eventually(t, test.path+" to be observed", func() bool { return len(seen.list()) > before })
+			cancel()
+			if got := seen.list()[before]; got.Outcome != test.want || len(seen.list()) != before+1 {
+				t.Errorf("HTTP/%d %s: observed %+v, want one %v", major, test.path, seen.list()[before:], test.want)
+			}
+			if got := gate.Stats().Running; got != 0 {
+				t.Fatalf("HTTP/%d %s: %d running afterwards", major, test.path, got)
+			}
+		}
+	}
+}
+
+type around struct{ http.ResponseWriter }
+
+func (a around) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// Upgraded connections and streams hold no slot; with one slot, all of these are
+// served at once.
+func TestStreamsHoldNoSlot(t *testing.T) {
+	gate := newGate(t, oneSlot(), nil)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/upgrade":
+			c, rw, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			defer c.Close()
+			rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			rw.Flush()
+			io.Copy(c, rw)
+		case "/events":
+			w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+			io.WriteString(w, "data: 1\n\n")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		case "/long":
+			if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Error(err)
+			}
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+			<-r.Context().Done()
+		}
+	})
+	s := serve(t, Handler(gate, handler, HoldStreams(time.Millisecond)))
+
+	nc, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	fmt.Fprintf(nc, "GET /upgrade HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	br := bufio.NewReader(nc)
+	resp, err := http.ReadResponse(br, nil)
+	if err != nil || resp.StatusCode != 101 {
+		t.Fatalf("upgrade: %v %v", resp, err)
+	}
+	echo := func() {
+		t.Helper()
+		fmt.Fprintf(nc, "ping\n")
+		if line, err := br.ReadString('\n'); line != "ping\n" {
+			t.Fatalf("echo %q, %v", line, err)
+		}
+	}
+	echo()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, major := range []int{1, 2} {
+		for _, path := range []string{"/events", "/long"} {
+			eventually(t, "the slot to be free", func() bool { return gate.Stats().Running == 0 })
+			r, _ := http.NewRequestWithContext(ctx, "GET", s.url+path, nil)
+			resp, err := base(t, major).RoundTrip(r)
+			if err != nil || resp.StatusCode != 200 {
+				t.Fatalf("%s: %v %v", path, resp, err)
+			}
+			defer resp.Body.Close()
+		}
+	}
+	eventually(t, "the slot to be free", func() bool { return gate.Stats().Running == 0 })
+	echo()
+}
+
+// Class, priority and workflow are believed from trusted peers only; budget and
+// attempt from all. What was for this hop goes no further.
+func TestTrust(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		var seen events
+		gate := newGate(t, roomy(), seen.observe)
+		var got wire.Tags
+		var header http.Header
+		var left time.Duration
+		opts := []Option{}
+		if trusted {
+			opts = append(opts, Trust(Networks(netip.MustParsePrefix("127.0.0.0/8"))))
+		}
+		s := serve(t, Handler(gate, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			got, header = live.TagsFrom(r.Context()), r.Header
+			if d, ok := r.Context().Deadline(); ok {
+				left = time.Until(d)
+			}
+		}), opts...))
+		b := base(t, 1)
+		rank := wire.Tags{Workflow: "pay", Class: work.Interactive, Priority: 3}
+		tags := rank
+		tags.Budget, tags.Attempt = time.Minute, 2
+		r := request(t, s.url, tags)
+		send(t, b, r)
+		want := wire.Tags{Attempt: 2}
+		if trusted {
+			want = rank
+			want.Attempt = 2
+		}
+		if got != want || left <= 0 || left > time.Minute || header[field] != nil {
+			t.Errorf("trusted %v: tags %+v, want %+v; left %v, header %v", trusted, got, want, left, header)
+		}
+		// By baggage, which stays for others.
+		r, _ = http.NewRequest("GET", s.url, nil)
+		r.Header.Set("Baggage", "a=b,spillgate.class=interactive,spillgate.workflow=pay,spillgate.priority=3")
+		send(t, b, r)
+		wantBaggage := "a=b"
+		if trusted {
+			want, wantBaggage = rank, r.Header.Get("Baggage")
+		} else {
+			want = wire.Tags{}
+		}
+		if got != want || header.Get("Baggage") != wantBaggage {
+			t.Errorf("trusted %v: tags by baggage %+v, want %+v; baggage %q", trusted, got, want, header.Get("Baggage"))
+		}
+		if e := seen.list(); len(e) != 2 || e[0].Class != got.Class {
+			t.Errorf("trusted %v: observed %+v", trusted, e)
+		}
+	}
+}
+
+// Malformed tags are ignored and counted.
+func TestMalformed(t *testing.T) {
+	gate := newGate(t, roomy(), nil)
+	var malformed atomic.Int32
+	s := serve(t, Handler(gate, text("ok"), OnMalformed(func(_ *http.Request, err error) {
+		malformed.Add(1)
+		if !errors.Is(err, wire.ErrMalformed) && !errors.Is(err, wire.ErrVersion) {
+			t.Errorf("%v wraps neither error", err)
+		}
+	})))
+	b := base(t, 1)
+	values := [][]string{
+		{""}, {"!"}, {"////"}, {strings.Repeat("A", 20_000)}, {wire.Header([]byte{9})}, {wire.Header([]byte{1, 1, 8})},
+		{wire.Header([]byte{1, 1, 8, 255, 255, 255, 255, 255, 255, 255, 255})}, {"AQ", "AQ"}, {"AQ=="},
+	}
+	for _, v := range values {
+		r, _ := http.NewRequest("GET", s.url, nil)
+		r.Header[field] = v
+		if resp, body := send(t, b, r); resp.StatusCode != 200 || body != "ok" {
+			t.Errorf("%.40q: %d %q", v, resp.StatusCode, body)
+		}
+	}
+	if got := malformed.Load(); int(got) != len(values) {
+		t.Errorf("%d counted, want %d", got, len(values))
+	}
+}
+
+func TestExempt(t *testing.T) {
+	gate := newGate(t, roomy(), nil)
+	gate.Drain()
+	s := serve(t, Handler(gate, text("ok"), Exempt(Paths("/health", "/internal/"))))
+	b := base(t, 1)
+	for path, want := range map[string]int{"/health": 200, "/internal/x/y": 200, "/healthy": 503, "/internal": 503, "/": 503} {
+		r, _ := http.NewRequest("GET", s.url+path, nil)
+		if resp, _ := send(t, b, r); resp.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+}
+
+// Several targets look like one window to a client.
+func TestSpread(t *testing.T) {
+	var targets []*Target
+	for range 3 {
+		targets = append(targets, NewTarget(newGate(t, roomy(), nil), text("")))
+	}
+	next := 0
+	s := serve(t, Spread(func(*http.Request) *Target {
+		if next == len(targets) {
+			return nil
+		}
+		return targets[next]
+	}))
+	b := base(t, 2)
+	windows := []uint32{}
+	tags := wire.Tags{Credits: true, Client: 7}
+	for next = range targets {
+		resp, _ := send(t, b, request(t, s.url, tags))
+		windows = append(windows, replyIn(t, resp.Trailer).Grant.Window)
+	}
+	if windows[0] == 0 || windows[1] <= windows[0] || windows[2] <= windows[1] {
+		t.Errorf("windows %v, want each larger by that of one more target", windows)
+	}
+	targets[0].Close()
+	targets[1].Close()
+	next = 2
+	resp, _ := send(t, b, request(t, s.url, tags))
+	if got, want := replyIn(t, resp.Trailer).Grant.Window, targets[2].Gate().Stats().Issued; int(got) != want {
+		t.Errorf("window %d after two of three targets left, want that of the third, %d", got, want)
+	}
+	next = 3
+	if resp, _ := send(t, b, request(t, s.url, tags)); resp.StatusCode != 503 {
+		t.Errorf("without a target: %d", resp.StatusCode)
+	}
+}
+
+func TestGRPCTimeout(t *testing.T) {
+	for s, want := range map[string]time.Duration{"1n": 1, "20m": 20 * time.Millisecond, "3S": 3 * time.Second, "99999999n": 99999999, "24H": 24 * time.Hour} {
+		if got, ok := grpcTimeout(s); !ok || got != want {
+			t.Errorf("%q: %v %v, want %v", s, got, ok, want)
+		}
+	}
+	for _, s := range []string{"", "1", "n", "-1n", "+1n", "1x", "123456789n", "25H", "99999999H", "1 m"} {
+		if got, ok := grpcTimeout(s); ok {
+			t.Errorf("%q: %v, want none", s, got)
+		}
+	}
+	for _, d := range []time.Duration{-5, 1, 99999999, 100_000_000, time.Hour, 24 * time.Hour} {
+		got, ok := grpcTimeout(grpcTimeoutText(d))
+		if want := max(d, 1); !ok || got < want || got > want+want/1e7+1 {
+			t.Errorf("%v travels as %s, %v", d, grpcTimeoutText(d), got)
+		}
+	}
+}
+
+func FuzzRequestField(f *testing.F) {
+	gate := newGate(f, roomy(), nil)
+	h := Handler(gate, text("ok"), Trust(func(*http.Request) bool { return true })).(*handler)
+	full := wire.Tags{Budget: time.Second, Workflow: "w", Class: 1, Priority: 5, Attempt: 1, Credits: true, Demand: 9, Client: 4}
+	f.Add(wire.Header(full.Append(nil)), "spillgate.class=interactive,a=b", "1S", false)
+	f.Add(encodeField(full.Append(nil), true), "spillgate.priority=%31", "99999999n", true)
+	f.Add("AQ", ",,;=", "", false)
+	f.Fuzz(func(t *testing.T, value, bag, timeout string, grpc bool) {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header[fieldFor(grpc)] = []string{value}
+		r.Header[baggage] = []string{bag}
+		r.Header["Grpc-Timeout"] = []string{timeout}
+		tags, speaks := h.readTags(r, grpc)
+		if r.Header[fieldFor(grpc)] != nil {
+			t.Fatal("the field stays on the request")
+		}
+		if !speaks && (tags.Credits || tags.Budget != 0) {
+			t.Fatalf("unread tags say %+v", tags)
+		}
+		if b := shortest(tags.Budget, grpc, r.Header); b < 0 {
+			t.Fatalf("budget %v", b)
+		}
+		if tags.Class >= work.NumClasses || tags.Priority > work.MaxPriority || tags.Workflow != "" && !wire.ValidWorkflow(tags.Workflow) {
+			t.Fatalf("tags %+v", tags)
+		}
+	})
+}

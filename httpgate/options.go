@@ -1,0 +1,111 @@
+package httpgate
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// StreamAfter is how long after its first flush an answer that is still being
+// written counts as a stream, which holds no slot. A second is far beyond what a
+// service with an objective takes to write what it has computed.
+const StreamAfter = time.Second
+
+// Option changes how a Handler works.
+type Option func(*options)
+
+type options struct {
+	exempt      func(*http.Request) bool
+	trust       func(*http.Request) bool
+	streamAfter time.Duration
+	malformed   func(*http.Request, error)
+}
+
+func applyOptions(opts []Option) options {
+	o := options{streamAfter: StreamAfter}
+	for _, f := range opts {
+		f(&o)
+	}
+	return o
+}
+
+// Exempt names requests that pass without a slot and are never refused: health
+// checks, which must not fail because of load, and streams that wait for long
+// before they answer anything. Of several, the last counts.
+func Exempt(exempt func(*http.Request) bool) Option {
+	return func(o *options) { o.exempt = exempt }
+}
+
+// Paths reports requests by path, for Exempt. A path that ends in a slash covers
+// all below it.
+func Paths(paths ...string) func(*http.Request) bool {
+	exact := map[string]bool{}
+	var trees []string
+	for _, p := range paths {
+		if strings.HasSuffix(p, "/") {
+			trees = append(trees, p)
+		} else {
+			exact[p] = true
+		}
+	}
+	return func(r *http.Request) bool {
+		if exact[r.URL.Path] {
+			return true
+		}
+		for _, t := range trees {
+			if strings.HasPrefix(r.URL.Path, t) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// Trust names requests whose class, priority and workflow are believed: those
+// that come from one's own services. Of several, the last counts.
+func Trust(trust func(*http.Request) bool) Option {
+	return func(o *options) { o.trust = trust }
+}
+
+// Networks reports requests by the address of the connection, for Trust. An
+// address is worth what the network makes of it; behind a proxy that does not
+// take off the tags of strangers it is worth nothing.
+func Networks(networks ...netip.Prefix) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		a := peer(r.RemoteAddr)
+		for _, n := range networks {
+			if n.Contains(a) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// HoldStreams sets how long after its first flush an unfinished answer gives its
+// slot back. Default StreamAfter; 0 is with the first flush, negative is never.
+func HoldStreams(d time.Duration) Option {
+	return func(o *options) { o.streamAfter = d }
+}
+
+// OnMalformed is told of tags that break the format. They are ignored, and the
+// request is served as one without tags. f must not block.
+func OnMalformed(f func(*http.Request, error)) Option {
+	return func(o *options) { o.malformed = f }
+}
+
+// peer returns the address of a connection, without its port; the zero Addr if
+// it has none, as of a Unix socket.
+func peer(remote string) netip.Addr {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return netip.Addr{}
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a.Unmap().WithZone("")
+}

@@ -1,0 +1,140 @@
+package httpgate
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+// statusClientClosed is what proxies log for a client that left; nobody is there
+// to read it.
+const statusClientClosed = 499
+
+// The names of the quota policies in RateLimit fields.
+const (
+	policyCredit   = "credit"   // the client's own window
+	policyCapacity = "capacity" // the server's slots
+)
+
+// Status returns the HTTP status of a refusal: 429 if the client's own means are
+// spent, 503 if the server is short, 504 if nothing can help in time, 499 if the
+// caller left.
+func Status(r work.Reason) int {
+	switch r {
+	case work.WalletFull, work.WalletExpired, work.RetryBudget, work.Share:
+		return http.StatusTooManyRequests
+	case work.Expired, work.Infeasible:
+		return http.StatusGatewayTimeout
+	case work.Canceled:
+		return statusClientClosed
+	}
+	return http.StatusServiceUnavailable
+}
+
+// Refuse answers r with a refusal that a handler met itself, such as that of a
+// Transport's wallet, in the form in which a Handler refuses.
+func Refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal) {
+	refuse(w, r, refusal, answer(refusal, wire.Grant{}, false), 0, isGRPC(r.Header))
+}
+
+// refuse answers a request that the gate did not admit.
+func (w *writer) refuse(r *http.Request, err error) {
+	var refusal *live.Refusal
+	if !errors.As(err, &refusal) {
+		refusal = &live.Refusal{Reason: work.Canceled, Pushback: -1}
+	}
+	var grant wire.Grant
+	var has bool
+	if w.account != nil {
+		if refusal.HasGrant {
+			grant, has = w.account.take(w.target, refusal.Grant), true
+		} else {
+			grant, has = w.account.newest()
+		}
+	}
+	quota := 0
+	switch {
+	case refusal.Reason == work.Share && has:
+		quota = int(grant.Window)
+	case Status(refusal.Reason) == http.StatusServiceUnavailable && refusal.Reason != work.Draining:
+		quota = w.target.gate.Stats().Limit
+	}
+	refuse(w.ResponseWriter, r, refusal, answer(refusal, grant, has), quota, w.grpc)
+}
+
+// answer is the exact form of a refusal.
+func answer(r *live.Refusal, grant wire.Grant, has bool) wire.Reply {
+	return wire.Reply{
+		Grant: grant, HasGrant: has,
+		Shed: wire.Shed{Reason: r.Reason, Retryable: r.Pushback >= 0, Pushback: r.Pushback}, HasShed: true,
+	}
+}
+
+// refuse writes a refusal. quota is the number of concurrent requests that the
+// policy in question allows, 0 if it is not known.
+func refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal, reply wire.Reply, quota int, grpc bool) {
+	h := w.Header()
+	var buf [128]byte
+	h[fieldFor(grpc)] = []string{encodeField(reply.Append(buf[:0]), grpc)}
+	if grpc {
+		refuseGRPC(w, refusal)
+		return
+	}
+	status := Status(refusal.Reason)
+	policy := ""
+	switch status {
+	case http.StatusTooManyRequests:
+		policy = policyCredit
+	case http.StatusServiceUnavailable:
+		policy = policyCapacity
+	}
+	if refusal.Pushback >= 0 {
+		after := strconv.FormatInt(int64((max(refusal.Pushback, 1)+time.Second-1)/time.Second), 10)
+		h["Retry-After"] = []string{after}
+		if policy != "" {
+			h["Ratelimit"] = []string{`"` + policy + `";r=0;t=` + after}
+		}
+	}
+	if policy != "" && quota > 0 {
+		h["Ratelimit-Policy"] = []string{`"` + policy + `";q=` + strconv.Itoa(quota) + `;qu="concurrent-requests"`}
+	}
+	if refusal.Reason == work.Draining && r.ProtoMajor == 1 {
+		h["Connection"] = []string{"close"}
+	}
+	h["Cache-Control"] = []string{"no-store"}
+	h["Content-Type"] = []string{"application/problem+json"}
+	body := problem(refusal.Reason, status, policy)
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body)
+	}
+}
+
+// problem returns the body of a refusal (RFC 9457). The types are those of
+// draft-ietf-httpapi-ratelimit-headers §5 where there is one.
+func problem(reason work.Reason, status int, policy string) []byte {
+	const types = "https://iana.org/assignments/http-problem-types#"
+	kind, title, violated := "about:blank", "The request was not served", ""
+	switch policy {
+	case policyCredit:
+		kind, title = types+"quota-exceeded", "The client sends more than it was granted"
+	case policyCapacity:
+		kind, title = types+"temporary-reduced-capacity", "The server is short of capacity"
+	default:
+		if status == http.StatusGatewayTimeout {
+			title = "The request could not be answered in its time"
+		}
+	}
+	if policy != "" {
+		violated = `,"violated-policies":["` + policy + `"]`
+	}
+	return fmt.Appendf(nil, `{"type":"%s","title":"%s","status":%d,"reason":"%s","retryable":%t%s}`+"\n",
+		kind, title, status, reason, reason.Retryable(), violated)
+}

@@ -1,0 +1,389 @@
+package httpgate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+const (
+	// maxHosts is the most servers for which a Transport keeps a wallet. Beyond
+	// it the least recently used idle one is forgotten; if none is idle, the
+	// request goes without a wallet.
+	maxHosts = 1024
+	// hostIdle is how long a wallet that nobody uses is kept.
+	hostIdle = 5 * time.Minute
+)
+
+// TransportOption changes how a Transport works.
+type TransportOption func(*transport)
+
+// Wallet sets the queue in which requests wait for credits, one for each server.
+// A configuration that live.NewWallet refuses makes every request fail with its
+// error.
+func Wallet(cfg credit.WalletConfig) TransportOption {
+	return func(t *transport) { t.wallet = cfg }
+}
+
+// Transport sends requests through base with credits: a request for a server
+// that grants credits waits until one is free, and is refused unsent, with a
+// *live.Refusal as error, when that takes too long. To servers that grant none
+// requests go at once. Each server, told apart by scheme and host:port, has a
+// wallet of its own. A nil base is http.DefaultTransport.
+//
+// What the server refused comes back as the response that it is, with its 429,
+// 503 or 504; nothing is retried. As with any RoundTripper the response's body
+// must be closed: it holds the credit until its end, until StreamAfter if its
+// length is unknown, or not at all if it is an event stream or an upgraded
+// connection.
+//
+// The tags of live.WithTags and the time left until the context's deadline
+// travel with the request.
+func Transport(base http.RoundTripper, opts ...TransportOption) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	t := &transport{base: base, id: rand.Uint64() | 1, hosts: map[hostKey]*host{}}
+	for _, f := range opts {
+		f(t)
+	}
+	return t
+}
+
+type transport struct {
+	base   http.RoundTripper
+	wallet credit.WalletConfig
+	id     uint64 // the client's identity
+
+	mu    sync.Mutex
+	hosts map[hostKey]*host
+}
+
+type hostKey struct{ scheme, host string }
+
+// host is one server.
+type host struct {
+	wallet *live.Wallet
+	server *live.Server
+	users  int       // guarded by transport.mu
+	used   mono.Time // guarded by transport.mu
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	h, err := t.enter(hostKey{r.URL.Scheme, r.URL.Host})
+	if err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	if h == nil {
+		return t.base.RoundTrip(t.tagged(r, nil, isGRPC(r.Header)))
+	}
+	permit, err := h.wallet.Acquire(ctx)
+	if err != nil {
+		t.leave(h)
+		closeBody(r)
+		noteBelow(ctx, err)
+		return nil, err
+	}
+	x := &exchange{t: t, host: h, permit: permit, ctx: ctx, sent: live.Now(), grpc: isGRPC(r.Header)}
+	resp, err := t.base.RoundTrip(t.tagged(r, permit, x.grpc))
+	if err != nil {
+		x.end()
+		return nil, err
+	}
+	x.onHeader(resp)
+	return resp, nil
+}
+
+// CloseIdleConnections is what http.Client.CloseIdleConnections calls. It also
+// forgets servers without requests.
+func (t *transport) CloseIdleConnections() {
+	t.mu.Lock()
+	t.evict(live.Now(), 0)
+	t.mu.Unlock()
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// enter returns the server called key with one user more; nil if there are too
+// many servers.
+func (t *transport) enter(key hostKey) (*host, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := live.Now()
+	h := t.hosts[key]
+	if h == nil {
+		t.evict(now, hostIdle)
+		if len(t.hosts) >= maxHosts && !t.evictOldest() {
+			return nil, nil
+		}
+		w, err := live.NewWallet(t.wallet)
+		if err != nil {
+			return nil, err
+		}
+		h = &host{wallet: w, server: w.Open(nil)}
+		t.hosts[key] = h
+	}
+	h.users++
+	h.used = now
+	return h, nil
+}
+
+func (t *transport) leave(h *host) {
+	t.mu.Lock()
+	h.users--
+	h.used = live.Now()
+	t.mu.Unlock()
+}
+
+// evict forgets servers that nobody has used for that long; the lock is held.
+func (t *transport) evict(now mono.Time, idle time.Duration) {
+	for key, h := range t.hosts {
+		if h.users == 0 && now.Sub(h.used) >= idle {
+			t.forget(key, h)
+		}
+	}
+}
+
+// evictOldest forgets the server that nobody has used for longest, and reports
+// whether there was one; the lock is held.
+func (t *transport) evictOldest() bool {
+	var oldest *host
+	var at hostKey
+	for key, h := range t.hosts {
+		if h.users == 0 && (oldest == nil || h.used < oldest.used) {
+			oldest, at = h, key
+		}
+	}
+	if oldest != nil {
+		t.forget(at, oldest)
+	}
+	return oldest != nil
+}
+
+func (t *transport) forget(key hostKey, h *host) {
+	h.wallet.Close()
+	delete(t.hosts, key)
+}
+
+// tagged returns a copy of r with the tags that travel. A permit of nil is a
+// request without a wallet, whose sender wants no credits.
+func (t *transport) tagged(r *http.Request, permit *live.Permit, grpc bool) *http.Request {
+	ctx := r.Context()
+	tags := live.TagsFrom(ctx)
+	rank := wire.Tags{Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority}
+	tags.Budget, tags.Credits, tags.Demand, tags.Client = 0, false, 0, 0
+	if d, ok := ctx.Deadline(); ok {
+		if tags.Budget = time.Until(d); tags.Budget == 0 {
+			tags.Budget = -1
+		}
+	}
+	if permit != nil {
+		tags.Credits, tags.Demand, tags.Client = true, permit.Demand(), t.id
+	}
+	out := new(http.Request)
+	*out = *r
+	out.Header = make(http.Header, len(r.Header)+2)
+	for k, v := range r.Header {
+		out.Header[k] = v // the values are shared and not written to
+	}
+	var buf [128]byte
+	out.Header[fieldFor(grpc)] = []string{encodeField(tags.Append(buf[:0]), grpc)}
+	if grpc && tags.Budget != 0 {
+		out.Header["Grpc-Timeout"] = []string{grpcTimeoutText(tags.Budget)}
+	}
+	if rank != (wire.Tags{}) {
+		var before string
+		for _, v := range r.Header[baggage] {
+			if before != "" {
+				before += ","
+			}
+			before += v
+		}
+		out.Header[baggage] = []string{string(wire.AppendBaggage(nil, before, rank))}
+	}
+	return out
+}
+
+// grpcTimeoutText is the value of grpc-timeout, in the finest unit that fits into
+// its eight digits.
+func grpcTimeoutText(d time.Duration) string {
+	d = max(d, 1)
+	for _, u := range [...]struct {
+		unit   time.Duration
+		letter string
+	}{{time.Nanosecond, "n"}, {time.Microsecond, "u"}, {time.Millisecond, "m"}, {time.Second, "S"}, {time.Minute, "M"}} {
+		if n := (d + u.unit - 1) / u.unit; n < 100_000_000 {
+			return strconv.FormatInt(int64(n), 10) + u.letter
+		}
+	}
+	return "99999999H"
+}
+
+// exchange is one request that was sent, until its credit is back.
+type exchange struct {
+	t      *transport
+	host   *host
+	permit *live.Permit
+	ctx    context.Context
+	sent   mono.Time
+	grpc   bool
+
+	once    sync.Once
+	granted bool
+	shed    bool
+	served  time.Duration
+	timer   *time.Timer
+}
+
+// onHeader takes what the header of the response says.
+func (x *exchange) onHeader(resp *http.Response) {
+	x.take(resp.Header)
+	if !x.shed {
+		x.served = live.Now().Sub(x.sent)
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil || resp.Body == http.NoBody {
+		// Nothing follows, or the body is the connection and stays as it is.
+		x.whole()
+		return
+	}
+	b := &body{ReadCloser: resp.Body, x: x, resp: resp}
+	resp.Body = b
+	switch {
+	case resp.ContentLength >= 0:
+	case isEventStream(resp.Header):
+		x.release(x.served)
+	default:
+		served := x.served // what the trailer will say comes too late for it
+		x.timer = time.AfterFunc(StreamAfter, func() { x.release(served) })
+	}
+}
+
+// take reads the field of a header or trailer, and leaves in it only what
+// matters beyond this hop: a refusal.
+func (x *exchange) take(h http.Header) {
+	name := fieldFor(x.grpc)
+	values := h[name]
+	if len(values) == 0 {
+		return
+	}
+	delete(h, name)
+	msg, err := decodeField(values, x.grpc)
+	if err != nil {
+		return
+	}
+	r, err := wire.ParseReply(msg)
+	if err != nil {
+		return
+	}
+	if r.HasGrant {
+		x.granted = true
+		x.host.server.OnGrant(r.Grant)
+	}
+	if r.HasShed {
+		x.shed = true
+		x.served = 0
+		noteShed(x.ctx)
+		h[name] = []string{encodeField(wire.Reply{Shed: r.Shed, HasShed: true}.Append(nil), x.grpc)}
+	}
+}
+
+// release gives the credit back, once.
+func (x *exchange) release(served time.Duration) {
+	x.once.Do(func() {
+		x.permit.Return(served)
+		x.t.leave(x.host)
+	})
+}
+
+// whole is end after all that the server had to say.
+func (x *exchange) whole() {
+	if !x.granted {
+		x.host.server.OnPlainReply()
+	}
+	x.end()
+}
+
+// end is release when nothing more will come.
+func (x *exchange) end() {
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	x.release(x.served)
+}
+
+// body gives the credit back at the end of the answer.
+type body struct {
+	io.ReadCloser
+	x    *exchange
+	resp *http.Response
+	once sync.Once
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.end(errors.Is(err, io.EOF))
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	err := b.ReadCloser.Close()
+	b.end(false)
+	return err
+}
+
+// end reads the trailer, which is there after the whole body was.
+func (b *body) end(whole bool) {
+	b.once.Do(func() {
+		if whole {
+			b.x.take(b.resp.Trailer)
+			b.x.whole()
+			return
+		}
+		b.x.end()
+	})
+}
+
+// noteBelow marks the request that ctx serves as one that was refused further
+// down, if err is a refusal.
+func noteBelow(ctx context.Context, err error) {
+	var r *live.Refusal
+	if errors.As(err, &r) && r.Reason != work.Canceled {
+		noteShed(ctx)
+	}
+}
+
+func noteShed(ctx context.Context) {
+	if s, ok := ctx.Value(servedKey{}).(*served); ok {
+		s.below.Store(true)
+	}
+}
+
+func isEventStream(h http.Header) bool {
+	ct := h["Content-Type"]
+	return len(ct) == 1 && len(ct[0]) >= len("text/event-stream") && ct[0][:len("text/event-stream")] == "text/event-stream"
+}
+
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+}

@@ -1,0 +1,242 @@
+package httpgate
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+// largeBody is the size beyond which the time that a caller takes to read an
+// answer is told apart from the time that it took to make, in bytes. Smaller
+// ones fit into the buffers of the connection.
+const largeBody = 64 << 10
+
+// writer is the response writer of an admitted request. Like any, it is used by
+// one goroutine at a time.
+type writer struct {
+	http.ResponseWriter
+	h       *handler
+	in      *served
+	target  *Target
+	account *account
+	ticket  *live.Ticket
+
+	grpc     bool // the request is one of gRPC
+	speaks   bool // the client understands the field
+	bare     bool // the answer has no body
+	trailers bool // the protocol has trailers
+	wrote    bool // the header
+	hijacked bool
+	returned bool // the handler, without a panic
+	dropped  bool // refused further down
+	outcome  work.Outcome
+	chosen   bool // outcome, by SetOutcome
+
+	began   mono.Time
+	size    int64
+	blocked time.Duration // in writing what is beyond largeBody
+	stream  *time.Timer
+	shed    wire.Shed // from further down
+	hasShed bool
+}
+
+// SetOutcome says how the request ended that w answers, where the handler knows
+// better than its return: an answer made without doing the work, such as a
+// failure to reach another server, is work.Ignored. w is the handler's response
+// writer or one around it. Without a gate it does nothing.
+func SetOutcome(w http.ResponseWriter, o work.Outcome) {
+	for w != nil {
+		if own, ok := w.(*writer); ok {
+			own.outcome, own.chosen = o, true
+			return
+		}
+		around, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return
+		}
+		w = around.Unwrap()
+	}
+}
+
+// Unwrap lets http.ResponseController reach the writer below.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *writer) WriteHeader(code int) {
+	if w.wrote || w.hijacked {
+		w.ResponseWriter.WriteHeader(code) // which logs the mistake
+		return
+	}
+	if code >= 100 && code < 200 && code != http.StatusSwitchingProtocols {
+		w.ResponseWriter.WriteHeader(code)
+		return
+	}
+	w.wrote = true
+	h := w.Header()
+	w.takeShed(h)
+	w.bare = w.bare || code == http.StatusNoContent || code == http.StatusNotModified
+	switch {
+	case code == http.StatusSwitchingProtocols:
+		w.ticket.Leave(work.Ignored)
+	case w.grpc && h["Grpc-Status"] != nil:
+		// All there is to say is in the header, so the work is done.
+		w.bare = true
+		w.ticket.Leave(w.result(true))
+	default:
+		if ct := h["Content-Type"]; len(ct) == 1 && strings.HasPrefix(ct[0], "text/event-stream") {
+			w.ticket.Leave(work.Ignored)
+		}
+	}
+	if w.speaks && (w.bare || !w.trailers) {
+		w.put(h, "", false)
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (w *writer) Write(p []byte) (int, error) {
+	if !w.wrote && !w.hijacked {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.size <= largeBody {
+		n, err := w.ResponseWriter.Write(p)
+		w.size += int64(n)
+		return n, err
+	}
+	start := live.Now()
+	n, err := w.ResponseWriter.Write(p)
+	w.blocked += live.Now().Sub(start)
+	w.size += int64(n)
+	return n, err
+}
+
+// ReadFrom implements io.ReaderFrom, so that files still go from disk to
+// connection in the kernel.
+func (w *writer) ReadFrom(src io.Reader) (int64, error) {
+	if !w.wrote && !w.hijacked {
+		w.WriteHeader(http.StatusOK)
+	}
+	start := live.Now()
+	n, err := io.Copy(w.ResponseWriter, src)
+	if w.size += n; w.size > largeBody {
+		w.blocked += live.Now().Sub(start)
+	}
+	return n, err
+}
+
+// Flush implements http.Flusher.
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// FlushError is what http.ResponseController calls.
+func (w *writer) FlushError() error {
+	if !w.wrote && !w.hijacked {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.stream == nil && w.h.streamAfter >= 0 {
+		ticket := w.ticket
+		w.stream = time.AfterFunc(w.h.streamAfter, func() { ticket.Leave(work.Ignored) })
+	}
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Hijack implements http.Hijacker. The slot is given back: what happens on the
+// connection from now on is not a request.
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.hijacked = true
+		w.ticket.Leave(work.Ignored)
+	}
+	return c, rw, err
+}
+
+// end returns the ticket, whatever the handler did, and adds the credits.
+func (w *writer) end() {
+	if w.stream != nil {
+		w.stream.Stop()
+	}
+	w.takeShed(w.Header())
+	w.ticket.Leave(w.result(w.returned))
+	if !w.returned || w.hijacked || !w.speaks {
+		return
+	}
+	switch h := w.Header(); {
+	case !w.wrote: // the header is sent when the server's own code ends
+		w.put(h, "", true)
+	case w.trailers && !w.bare:
+		w.put(h, http.TrailerPrefix, true)
+	}
+}
+
+// result says how the request ended.
+func (w *writer) result(returned bool) work.Outcome {
+	switch {
+	case !returned:
+		return work.Ignored
+	case w.dropped || w.in.below.Load():
+		return work.Dropped
+	case w.chosen:
+		return w.outcome
+	case w.in.Err() != nil:
+		return work.Ignored // the caller left, or its time is over
+	case w.blocked > 0 && 2*w.blocked > live.Now().Sub(w.began):
+		return work.Ignored // the caller was the slow one
+	}
+	return work.Done
+}
+
+// takeShed takes the field off h that a server further down put there, through a
+// handler which passes headers on: its credits are not for this client, but a
+// refusal is one all the way up.
+func (w *writer) takeShed(h http.Header) {
+	w.takeShedAs(h, field, false)
+	if w.grpc {
+		w.takeShedAs(h, grpcField, true)
+	}
+}
+
+func (w *writer) takeShedAs(h http.Header, name string, grpc bool) {
+	for _, key := range [...]string{name, http.TrailerPrefix + name} {
+		values := h[key]
+		if len(values) == 0 {
+			continue
+		}
+		delete(h, key)
+		msg, err := decodeField(values, grpc)
+		if err != nil {
+			continue
+		}
+		if r, err := wire.ParseReply(msg); err == nil && r.HasShed {
+			w.shed, w.hasShed, w.dropped = r.Shed, true, true
+		}
+	}
+}
+
+// put adds the field to h: the client's newest credits, why the request was
+// refused further down, and once it has left, what it took.
+func (w *writer) put(h http.Header, prefix string, left bool) {
+	r := wire.Reply{Shed: w.shed, HasShed: w.hasShed}
+	if w.account != nil {
+		if g, ok := w.ticket.Grant(); ok && (left || w.bare) {
+			r.Grant, r.HasGrant = w.account.take(w.target, g), true
+		} else {
+			r.Grant, r.HasGrant = w.account.newest()
+		}
+	}
+	if left && w.result(true) == work.Done {
+		r.HasProgress, r.Progress.Service = true, live.Now().Sub(w.began)
+	}
+	if r == (wire.Reply{}) {
+		return
+	}
+	var buf [128]byte
+	h[prefix+fieldFor(w.grpc)] = []string{encodeField(r.Append(buf[:0]), w.grpc)}
+}
