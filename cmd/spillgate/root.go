@@ -13,6 +13,7 @@ import (
 // subcommands lists the constructors, in the order in which help shows them.
 func subcommands() []func() *cobra.Command {
 	return []func() *cobra.Command{
+		newDemo,
 		newVersion,
 	}
 }

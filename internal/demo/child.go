@@ -1,0 +1,142 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/demo/stage"
+	"github.com/spillgate/spillgate/internal/harness/proc"
+)
+
+// crew starts child processes and places them on processors: the load on the
+// first, the services on the others.
+type crew struct {
+	command               []string
+	loadCPUs, serviceCPUs []int
+}
+
+// newCrew looks at the processors. With a single one nothing is pinned.
+func newCrew(command []string) (crew, error) {
+	c := crew{command: command}
+	cpus, err := proc.CPUs()
+	if err != nil {
+		return c, err
+	}
+	if len(cpus) > 1 {
+		c.loadCPUs, c.serviceCPUs = cpus[:1], cpus[1:]
+	}
+	return c, nil
+}
+
+// gogc is the collector's setting of every child. At the default, collection
+// alone can look like an overload on one processor.
+const gogc = "400"
+
+// start starts a child that plays p; every line it writes is given to on.
+func (c crew) start(ctx context.Context, name string, p stage.Part, on func(stage.Line)) (*proc.Child, error) {
+	arg, err := p.Arg()
+	if err != nil {
+		return nil, err
+	}
+	spec := proc.Spec{
+		Name: name, Args: append(append([]string(nil), c.command...), arg),
+		CPUs: c.serviceCPUs, GOGC: gogc, Output: &lines{on: on},
+	}
+	if p.Load != nil {
+		// A generator that is late makes the run invalid; see proc.Spec.Nice.
+		spec.CPUs, spec.Nice, spec.ReadyTimeout = c.loadCPUs, -10, -1
+	}
+	return proc.Start(ctx, spec)
+}
+
+// lines cuts what a child writes into lines and decodes those of JSON. What is
+// not JSON is kept by proc, for errors.
+type lines struct {
+	on   func(stage.Line)
+	mu   sync.Mutex
+	part []byte
+}
+
+// longest bounds a line, in bytes.
+const longest = 4 << 20
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for rest := p; ; {
+		piece, after, whole := bytes.Cut(rest, []byte("\n"))
+		if len(l.part)+len(piece) <= longest {
+			l.part = append(l.part, piece...)
+		}
+		if !whole {
+			return len(p), nil
+		}
+		var line stage.Line
+		if bytes.HasPrefix(l.part, []byte("{")) && json.Unmarshal(l.part, &line) == nil {
+			l.on(line)
+		}
+		l.part, rest = l.part[:0], after
+	}
+}
+
+// services are the three services of an act.
+type services struct {
+	entry    string // address
+	children []*proc.Child
+}
+
+// grace is how long a service may take to end when it is asked to.
+const grace = 2 * time.Second
+
+// stop ends the services and returns when they are gone.
+func (s *services) stop() {
+	var all sync.WaitGroup
+	for _, child := range s.children {
+		all.Go(func() { child.Stop(grace) })
+	}
+	all.Wait()
+}
+
+// open starts the services, from the last to the first.
+func (c crew) open(ctx context.Context, p Plan, seed uint64, gated bool, on func(*stage.Report)) (*services, error) {
+	s := &services{}
+	next := ""
+	for _, name := range []string{"store", "middle", "entry"} {
+		part := stage.Service{Name: name, Next: next, Gated: gated, Objective: p.SLO}
+		if next == "" {
+			part.Workers, part.Mean, part.Seed = p.Workers, p.Mean, seed
+		}
+		child, err := c.start(ctx, name, stage.Part{Service: &part}, func(l stage.Line) {
+			if l.Service != nil {
+				on(l.Service)
+			}
+		})
+		if err != nil {
+			s.stop()
+			return nil, fmt.Errorf("demo: starting the services: %w", err)
+		}
+		s.children = append(s.children, child)
+		next = child.Addr()
+	}
+	s.entry = next
+	return s, nil
+}
+
+// died returns an error if a service ended by itself.
+func (s *services) died() error {
+	for _, child := range s.children {
+		select {
+		case <-child.Exited():
+			if err := child.Wait(); err != nil {
+				return err
+			}
+			return fmt.Errorf("demo: process %d ended in the middle of the demo", child.Pid())
+		default:
+		}
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+// Package demo decides what the demo plays, in which order, and what it found.
+//
+//	                 ┌─ search for the capacity, plain services
+//	Play ── starts ──┼─ act 1: the load on plain services
+//	   │             └─ act 2: the same load on gated ones
+//	   │
+//	   └─ State, several times a second ──▶ screen, page, lines; in the end Tables, Report
+//
+// Each act has services of its own, in processes of their own (package stage).
+// Both acts have the same services with the same seed, the same connections and
+// the same requests at the same instants; the capacity that the load is a
+// multiple of is measured in the run. What the run's own generator spoilt is
+// marked invalid and says so in every view.
+//
+// Invariants: a State is never changed once it was published; when Play
+// returns, no process that it started is left.
+//
+// What this package does not do: it draws nothing, and asks nothing of the
+// person who watches.
+package demo

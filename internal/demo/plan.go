@@ -1,0 +1,88 @@
+package demo
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/harness/openloop"
+)
+
+// Plan is what is played. The length of a step is a whole number of quarters of
+// a second.
+type Plan struct {
+	// SLO is the latency objective, Timeout when a caller gives up.
+	SLO, Timeout time.Duration
+	// Workers of Mean service time each are the store's capacity.
+	Workers int
+	Mean    time.Duration
+	// Conns is the number of connections to the entry.
+	Conns int
+	// Try is the length of one try of the search for the capacity.
+	Try   time.Duration
+	Steps []Step
+}
+
+// Step is a stretch of the load.
+type Step struct {
+	Name string
+	// Factor is the load as a multiple of the measured capacity.
+	Factor float64
+	For    time.Duration
+}
+
+// Full is the demo of about a minute, Quick the one of about a quarter of that.
+//
+// The numbers: the store's workers finish 8/8ms = 1,000 requests a second, few
+// enough for three services and a generator on two processors, and enough that
+// half a second has a 99th percentile. The objective is ten times the mean
+// service time with the three hops' overhead, as in Breakwater's evaluation; the
+// callers' timeout is ten objectives, since timeouts are usually set for the
+// worst case and not for the objective.
+func Full() Plan { return plan(600*time.Millisecond, 6*time.Second, 10*time.Second, 6*time.Second) }
+
+// Quick is a shorter demo, with noisier figures.
+func Quick() Plan {
+	return plan(250*time.Millisecond, time.Second, 2*time.Second, 1500*time.Millisecond)
+}
+
+func plan(try, before, overload, after time.Duration) Plan {
+	return Plan{
+		SLO: 100 * time.Millisecond, Timeout: time.Second,
+		Workers: 8, Mean: 8 * time.Millisecond,
+		Conns: 48, Try: try,
+		Steps: []Step{{"0.7x", 0.7, before}, {"2.5x", 2.5, overload}, {"0.7x again", 0.7, after}},
+	}
+}
+
+// Nominal returns the requests a second that the store's workers can finish.
+func (p Plan) Nominal() float64 { return float64(p.Workers) / p.Mean.Seconds() }
+
+// Length returns how long the steps take together.
+func (p Plan) Length() time.Duration {
+	var d time.Duration
+	for _, s := range p.Steps {
+		d += s.For
+	}
+	return d
+}
+
+// profile returns the steps at a capacity.
+func (p Plan) profile(capacity float64) openloop.Profile {
+	var out openloop.Profile
+	for _, s := range p.Steps {
+		out = append(out, openloop.Step{Rate: s.Factor * capacity, For: s.For})
+	}
+	return out
+}
+
+const (
+	// tries is how many tries the search takes, about: for estimating only.
+	tries = 9
+	// between is what starting three services and connecting takes, and the
+	// drain at the end of an act, about.
+	between = 1500 * time.Millisecond
+)
+
+// estimate returns how long the demo takes, about.
+func (p Plan) estimate() time.Duration {
+	return p.Try*tries + 2*(p.Length()+between)
+}

@@ -1,0 +1,18 @@
+// Package stage holds the parts that the demo's child processes play: the
+// services of a small call graph, and the load on it.
+//
+//	load ──gRPC──▶ entry ──gRPC──▶ middle ──gRPC──▶ store: k workers, sleeping
+//	  │              │                │               │
+//	  └──────────────┴── JSON lines ──┴───────────────┘──▶ the parent reads
+//
+// A part is described by one JSON value, which is the only argument of the child
+// (Run), and tells what happens to it in lines of JSON on standard output, each
+// a [Line]. The same program plays a part with gates and without: Gated decides
+// whether the gRPC servers and clients get Spillgate's options, and nothing else
+// differs.
+//
+// The store's capacity is known to whoever starts it, and to nobody else: gates
+// and wallets are given the latency objective alone.
+//
+// What this package does not do: it starts no process, and it draws nothing.
+package stage

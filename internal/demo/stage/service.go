@@ -1,0 +1,277 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/grpcgate"
+	"github.com/spillgate/spillgate/internal/harness/service"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/work"
+)
+
+// Service describes one service of the call graph.
+type Service struct {
+	Name string `json:"name"`
+	// Next is the address of the service that this one calls for every request.
+	// Empty: it does the work itself.
+	Next string `json:"next,omitempty"`
+	// Gated puts a gate in front of the service, and a wallet behind its calls.
+	Gated bool `json:"gated"`
+	// Objective is the latency objective: all that a gate is told.
+	Objective time.Duration `json:"objective_ns"`
+	// Workers, Mean and Seed describe the work of a service without Next: how
+	// many requests it serves at once, and how long each takes, exponentially
+	// distributed.
+	Workers int           `json:"workers,omitempty"`
+	Mean    time.Duration `json:"mean_ns,omitempty"`
+	Seed    uint64        `json:"seed,omitempty"`
+}
+
+// Report is what a service counted since it started.
+type Report struct {
+	Name  string `json:"name"`
+	Gated bool   `json:"gated"`
+	// Shed counts refusals that were made here, by reason: by the service's gate,
+	// or by its wallet before it called the next service.
+	Shed map[string]uint64 `json:"shed,omitempty"`
+	// Inside is the number of requests in the process: in the gate's queue, in
+	// its slots, or without a gate in a handler.
+	Inside int `json:"inside"`
+
+	// Waiting to Drained describe the gate: requests in its queue and in slots,
+	// the limit on these, the queueing delay, credits in the pool and granted,
+	// clients that have an account, and those of them without credit.
+	Waiting int     `json:"waiting"`
+	Running int     `json:"running"`
+	Limit   int     `json:"limit"`
+	DelayMS float64 `json:"delay_ms"`
+	Credits int     `json:"credits"`
+	Granted int     `json:"granted"`
+	Clients int     `json:"clients"`
+	Drained int     `json:"drained"`
+
+	// Work describes the workers of a service that does the work itself.
+	Work *Work `json:"work,omitempty"`
+}
+
+// Work describes a service's workers.
+type Work struct {
+	Workers  int    `json:"workers"`
+	Busy     int    `json:"busy"`
+	Queued   int    `json:"queued"`
+	Finished uint64 `json:"finished"`
+	// Wasted counts those of Finished whose callers had given up by then.
+	Wasted uint64 `json:"wasted"`
+}
+
+const (
+	// method is the one that every service of the demo serves.
+	method      = "/spillgate.demo.v1.Tier/Do"
+	serviceName = "spillgate.demo.v1.Tier"
+	// reportEvery is how often a service tells how it is.
+	reportEvery = 200 * time.Millisecond
+)
+
+// tier is a running service.
+type tier struct {
+	cfg     Service
+	gate    *live.Gate       // nil without gates
+	station *service.Station // nil if it calls another service
+	next    *grpc.ClientConn // nil if it does the work itself
+	inside  atomic.Int64     // in handlers
+	unsent  [work.NumReasons]atomic.Uint64
+}
+
+func (s Service) validate() error {
+	var errs []error
+	if s.Objective <= 0 {
+		errs = append(errs, fmt.Errorf("demo: %s: objective is %v, expected above 0", s.Name, s.Objective))
+	}
+	if s.Next == "" && (s.Workers < 1 || s.Mean <= 0) {
+		errs = append(errs, fmt.Errorf("demo: %s: %d workers of %v, expected at least one, above 0", s.Name, s.Workers, s.Mean))
+	}
+	return errors.Join(errs...)
+}
+
+// run serves until ctx ends.
+func (s Service) run(ctx context.Context, out *writer) error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	t := &tier{cfg: s}
+	options, err := t.open()
+	defer t.close()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("demo: %s: %w", s.Name, err)
+	}
+	server := grpc.NewServer(options...)
+	server.RegisterService(t.describe(), t)
+	if s.Gated {
+		grpcgate.RegisterControl(server)
+	}
+	var reports sync.WaitGroup
+	defer reports.Wait()
+	defer server.Stop() // what runs is cut off: the demo's act is over
+	defer context.AfterFunc(ctx, server.Stop)()
+	reporting, stop := context.WithCancel(ctx)
+	defer stop()
+	reports.Go(func() { t.reports(reporting, out) })
+
+	out.text("listening on " + listener.Addr().String())
+	if err := server.Serve(listener); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("demo: %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// open makes what the service needs and returns its server's options.
+func (t *tier) open() ([]grpc.ServerOption, error) {
+	var err error
+	if t.cfg.Next == "" {
+		t.station, err = service.New(service.Config{Workers: t.cfg.Workers, Mean: t.cfg.Mean, Seed: t.cfg.Seed})
+	} else {
+		t.next, err = grpc.NewClient("passthrough:///"+t.cfg.Next, dialOptions(t.cfg.Gated, t.cfg.Objective)...)
+	}
+	if err != nil || !t.cfg.Gated {
+		return nil, err
+	}
+	t.gate, err = live.NewGate(live.GateConfig{Config: admission.Config{Objective: t.cfg.Objective}})
+	if err != nil {
+		return nil, err
+	}
+	return grpcgate.ServerOptions(t.gate), nil
+}
+
+// walletPatience is the share of the objective that a request may spend waiting
+// for a credit. The callers' deadline is far beyond the objective, so without it
+// a request would wait to be answered too late.
+const walletPatience = 0.1
+
+// dialOptions returns the options of every client in the demo.
+func dialOptions(gated bool, objective time.Duration) []grpc.DialOption {
+	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	if gated {
+		patience := time.Duration(walletPatience * float64(objective))
+		options = append(options, grpcgate.DialOptions(grpcgate.WithWallet(credit.WalletConfig{MaxWait: patience}))...)
+	}
+	return options
+}
+
+func (t *tier) close() {
+	if t.gate != nil {
+		_ = t.gate.Close()
+	}
+	if t.next != nil {
+		_ = t.next.Close()
+	}
+	if t.station != nil {
+		t.station.Close()
+	}
+}
+
+// describe returns the gRPC service: one method without fields.
+func (t *tier) describe() *grpc.ServiceDesc {
+	handle := func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+		in := new(emptypb.Empty)
+		if err := decode(in); err != nil {
+			return nil, err
+		}
+		if intercept == nil {
+			return t.do(ctx, in)
+		}
+		info := &grpc.UnaryServerInfo{Server: t, FullMethod: method}
+		return intercept(ctx, in, info, func(ctx context.Context, _ any) (any, error) { return t.do(ctx, in) })
+	}
+	return &grpc.ServiceDesc{
+		ServiceName: serviceName,
+		HandlerType: (*any)(nil),
+		Methods:     []grpc.MethodDesc{{MethodName: "Do", Handler: handle}},
+	}
+}
+
+// do serves one request: by calling the next service, or by working on it.
+func (t *tier) do(ctx context.Context, in *emptypb.Empty) (*emptypb.Empty, error) {
+	t.inside.Add(1)
+	defer t.inside.Add(-1)
+	out := new(emptypb.Empty)
+	if t.next != nil {
+		err := t.next.Invoke(ctx, method, in, out)
+		var refusal *live.Refusal
+		if errors.As(err, &refusal) && !refusal.Reason.Sent() {
+			t.unsent[refusal.Reason].Add(1)
+		}
+		return out, err
+	}
+	switch err := t.station.Do(ctx); {
+	case err == nil:
+		return out, nil
+	case ctx.Err() != nil:
+		return nil, status.FromContextError(ctx.Err()).Err()
+	default:
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+}
+
+// reports writes a report now and then, and a last one when ctx ends.
+func (t *tier) reports(ctx context.Context, out *writer) {
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			out.line(Line{Service: t.report()})
+		case <-ctx.Done():
+			out.line(Line{Service: t.report()})
+			return
+		}
+	}
+}
+
+func (t *tier) report() *Report {
+	r := &Report{Name: t.cfg.Name, Gated: t.cfg.Gated, Shed: map[string]uint64{}, Inside: int(t.inside.Load())}
+	for reason := range work.NumReasons {
+		if n := t.unsent[reason].Load(); n > 0 {
+			r.Shed[work.Reason(reason).String()] += n
+		}
+	}
+	if t.gate != nil {
+		st := t.gate.Stats()
+		for reason, n := range st.Shed {
+			if n > 0 {
+				r.Shed[work.Reason(reason).String()] += n
+			}
+		}
+		r.Inside = st.Waiting + st.Running
+		r.Waiting, r.Running, r.Limit = st.Waiting, st.Running, st.Limit
+		r.DelayMS = milliseconds(st.Delay)
+		r.Credits, r.Granted, r.Clients, r.Drained = st.Credits, st.Issued, st.Clients, st.Drained
+	}
+	if t.station != nil {
+		c := t.station.Counts()
+		r.Work = &Work{Workers: t.cfg.Workers, Busy: c.Running, Queued: c.Waiting, Finished: c.Finished, Wasted: c.Wasted}
+	}
+	return r
+}
+
+// milliseconds rounds to microseconds, which is more than a view shows.
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}
