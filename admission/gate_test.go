@@ -142,12 +142,12 @@ func TestAQMRecovers(t *testing.T) {
 	for i := range 20 {
 		late := &Ticket{}
 		late.Deadline = mono.Never
-		if v := g.Arrive(at(90*ms+time.Duration(i)), late); v != Shed || late.Reason() != work.Delay {
-			t.Fatalf("%v %v with a queue 90 ms old, want it shed for delay", v, late.Reason())
+		if v := g.Arrive(at(82*ms+time.Duration(i)), late); v != Shed || late.Reason() != work.Delay {
+			t.Fatalf("%v %v with a queue 82 ms old, want it shed for delay", v, late.Reason())
 		}
 	}
-	g.Leave(at(95*ms), running, work.Done)
-	if next, v := g.Next(at(95 * ms)); next != waiter || v != Run {
+	g.Leave(at(85*ms), running, work.Done)
+	if next, v := g.Next(at(85 * ms)); next != waiter || v != Run {
 		t.Fatalf("the waiter was not run: %v", v)
 	}
 	g.Leave(at(96*ms), waiter, work.Done)
