@@ -206,9 +206,11 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		return work.None
 	}
 	if wait > g.maxDelay() {
+		g.pool.OnDelay(wait)
 		return work.Delay
 	}
 	if wait+g.limit.Service() > t.Deadline.Sub(t.Arrived) {
+		g.pool.OnDelay(wait)
 		return work.Infeasible
 	}
 	if t.plain && t.Client != nil && wait > g.cfg.TargetDelay/2 {
