@@ -70,6 +70,31 @@ func TestFindsNoMoreThanThereIs(t *testing.T) {
 	}
 }
 
+// The retake decides, also when the best try did better.
+func TestRetakeReplacesTheTop(t *testing.T) {
+	var tries []capacity.Try
+	var slow atomic.Bool
+	found, err := capacity.Find(t.Context(), capacity.Config{
+		Try: 60 * ms, Retake: 120 * ms, SLO: time.Second, MaxConcurrency: 1, CheckAttainment: 0.01,
+		OnTry: func(try capacity.Try) { tries, _ = append(tries, try), slow.Swap(true) },
+		Send: func(context.Context, int, time.Time) measure.Outcome {
+			if slow.Load() {
+				time.Sleep(20 * ms)
+			}
+			return measure.Outcome{Kind: measure.Served}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tries) < 3 || tries[1].Concurrency != 1 || tries[1].Load != 0 {
+		t.Fatalf("tries are %+v, want one closed loop, its retake, and checks", tries)
+	}
+	if again := tries[1].Result.Goodput; found.Rate > again || again > tries[0].Result.Goodput/2 {
+		t.Errorf("found %.0f/s after %.0f/s and %.0f/s in the retake, want no more than that", found.Rate, tries[0].Result.Goodput, again)
+	}
+}
+
 // A service that answers quickly only in a closed loop does not get the closed
 // loop's rate.
 func TestCheckLowersTheRate(t *testing.T) {
