@@ -16,9 +16,10 @@ type Plan struct {
 	Mean    time.Duration
 	// Conns is the number of connections to the entry.
 	Conns int
-	// Try is the length of one try of the search for the capacity.
-	Try   time.Duration
-	Steps []Step
+	// Try is the length of one try of the search for the capacity, Retake of the
+	// last one, which decides.
+	Try, Retake time.Duration
+	Steps       []Step
 }
 
 // Step is a stretch of the load.
@@ -37,18 +38,20 @@ type Step struct {
 // service time with the three hops' overhead, as in Breakwater's evaluation; the
 // callers' timeout is ten objectives, since timeouts are usually set for the
 // worst case and not for the objective.
-func Full() Plan { return plan(600*time.Millisecond, 6*time.Second, 10*time.Second, 6*time.Second) }
+func Full() Plan {
+	return plan(400*time.Millisecond, 3*time.Second, 6*time.Second, 10*time.Second, 6*time.Second)
+}
 
 // Quick is a shorter demo, with noisier figures.
 func Quick() Plan {
-	return plan(250*time.Millisecond, time.Second, 2*time.Second, 1500*time.Millisecond)
+	return plan(200*time.Millisecond, 800*time.Millisecond, time.Second, 2500*time.Millisecond, 1500*time.Millisecond)
 }
 
-func plan(try, before, overload, after time.Duration) Plan {
+func plan(try, retake, before, overload, after time.Duration) Plan {
 	return Plan{
 		SLO: 100 * time.Millisecond, Timeout: time.Second,
 		Workers: 8, Mean: 8 * time.Millisecond,
-		Conns: 48, Try: try,
+		Conns: 48, Try: try, Retake: retake,
 		Steps: []Step{{"0.7x", 0.7, before}, {"2.5x", 2.5, overload}, {"0.7x again", 0.7, after}},
 	}
 }
@@ -76,13 +79,16 @@ func (p Plan) profile(capacity float64) openloop.Profile {
 
 const (
 	// tries is how many tries the search takes, about: for estimating only.
-	tries = 9
+	tries = 10
 	// between is what starting three services and connecting takes, and the
 	// drain at the end of an act, about.
 	between = 1500 * time.Millisecond
 )
 
+// search returns how long the search for the capacity takes, about.
+func (p Plan) search() time.Duration { return p.Try*tries + p.Retake + between/2 }
+
 // estimate returns how long the demo takes, about.
 func (p Plan) estimate() time.Duration {
-	return p.Try*tries + 2*(p.Length()+between)
+	return p.search() + 2*(p.Length()+between)
 }

@@ -142,11 +142,11 @@ func (d *director) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.reached(p.Try * tries)
+	d.reached(p.search())
 	if err := d.act(ctx, c, rate, false); err != nil {
 		return err
 	}
-	d.reached(p.Try*tries + p.Length() + between)
+	d.reached(p.search() + p.Length() + between)
 	if err := d.act(ctx, c, rate, true); err != nil {
 		return err
 	}
@@ -183,7 +183,8 @@ func (d *director) search(ctx context.Context, c crew) (float64, error) {
 	})
 	var found *stage.Capacity
 	err = c.run(ctx, s, stage.Load{
-		Target: s.entry, Conns: p.Conns, Objective: p.SLO, Timeout: p.Timeout, Seed: d.cfg.Seed, Try: p.Try,
+		Target: s.entry, Conns: p.Conns, Objective: p.SLO, Timeout: p.Timeout, Seed: d.cfg.Seed,
+		Try: p.Try, Retake: p.Retake,
 	}, func(l stage.Line) {
 		if l.Try != nil {
 			d.update(func(st *State) { st.Capacity.Tries = append(st.Capacity.Tries, *l.Try) })

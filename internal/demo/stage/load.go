@@ -36,7 +36,10 @@ type Load struct {
 	// Seed decides when each request leaves.
 	Seed uint64 `json:"seed"`
 
-	Try   time.Duration    `json:"try_ns,omitempty"`
+	// Try is the length of one try of the search, Retake of the one that counts.
+	Try    time.Duration `json:"try_ns,omitempty"`
+	Retake time.Duration `json:"retake_ns,omitempty"`
+	// Steps are the load, in requests a second.
 	Steps openloop.Profile `json:"steps,omitempty"`
 }
 
@@ -190,7 +193,7 @@ func (t *tally) all() map[string]uint64 {
 // search finds the capacity.
 func (l Load) search(ctx context.Context, send openloop.Send, out *writer) error {
 	found, err := capacity.Find(ctx, capacity.Config{
-		Send: send, SLO: l.Objective, Try: l.Try, Seed: l.Seed,
+		Send: send, SLO: l.Objective, Try: l.Try, Retake: l.Retake, Seed: l.Seed,
 		OnTry: func(t capacity.Try) {
 			out.line(Line{Try: &Try{
 				InFlight: t.Concurrency, Load: t.Load, Goodput: t.Result.Goodput,
