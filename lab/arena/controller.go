@@ -1,0 +1,145 @@
+package arena
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/baseline"
+	"github.com/spillgate/spillgate/baseline/aimd"
+	"github.com/spillgate/spillgate/baseline/codel"
+	"github.com/spillgate/spillgate/baseline/dagor"
+	"github.com/spillgate/spillgate/baseline/fifo"
+	"github.com/spillgate/spillgate/baseline/gradient2"
+	"github.com/spillgate/spillgate/baseline/none"
+	"github.com/spillgate/spillgate/baseline/protego"
+	"github.com/spillgate/spillgate/baseline/seda"
+	"github.com/spillgate/spillgate/baseline/semaphore"
+	"github.com/spillgate/spillgate/baseline/vegas"
+	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/grpcgate"
+	"github.com/spillgate/spillgate/lab/livedoor"
+	"github.com/spillgate/spillgate/live"
+)
+
+// Setting is the server that controllers are made for.
+type Setting struct {
+	// Station is "sleep" or "spin".
+	Station string
+	// Slots is how many requests the station works on at once.
+	Slots int
+	// Mean is the mean service time, Objective the latency objective.
+	Mean, Objective time.Duration
+}
+
+// Sleep and Spin are the two settings of specs and tables.
+func Sleep() Setting {
+	return Setting{Station: "sleep", Slots: 2, Mean: time.Millisecond, Objective: 10 * time.Millisecond}
+}
+
+// Spin is the setting whose handlers burn the processor.
+func Spin() Setting {
+	return Setting{Station: "spin", Slots: 1, Mean: 100 * time.Microsecond, Objective: 2 * time.Millisecond}
+}
+
+// Controller is one contender. Server and Client are called in the child
+// processes.
+type Controller struct {
+	// Name is one word.
+	Name string
+	// Quick says that it takes part in the quick form.
+	Quick bool
+	// Server returns the options of the grpc server, what else it needs on the
+	// server (may be nil) and what stops it (may be nil).
+	Server func(s Setting) (Installed, error)
+	// Client returns the options of one ClientConn. Nil: a plain client.
+	Client func(s Setting, conn int) ([]grpc.DialOption, func(), error)
+}
+
+// Installed is a controller in a server.
+type Installed struct {
+	Options  []grpc.ServerOption
+	Register func(grpc.ServiceRegistrar)
+	Stop     func()
+}
+
+// Own returns Spillgate and every compared policy of this module.
+func Own() []Controller {
+	plain := func(uint64) (baseline.Sender, error) { return none.Sender{}, nil }
+	wallet := func(uint64) (baseline.Sender, error) { return baseline.NewWallet(credit.WalletConfig{}) }
+	return []Controller{
+		spillgate(),
+		{Name: "none", Quick: true, Server: func(Setting) (Installed, error) { return Installed{}, nil }},
+		door("semaphore", true, func(s Setting) (baseline.Door, error) {
+			return semaphore.New(semaphore.Config{Limit: s.Slots, Queue: queue(s)})
+		}, plain),
+		door("fifo", true, func(s Setting) (baseline.Door, error) { return fifo.New(fifo.Config{Slots: s.Slots}) }, plain),
+		door("codel", false, func(s Setting) (baseline.Door, error) {
+			return codel.New(codel.Config{Slots: s.Slots, Law: codel.Controlled, Target: s.Objective / 4, Interval: s.Objective})
+		}, plain),
+		door("gradient2", false, func(Setting) (baseline.Door, error) { return gradient2.New(gradient2.Config{}) }, plain),
+		door("vegas", false, func(Setting) (baseline.Door, error) { return vegas.New(vegas.Config{}) }, plain),
+		door("aimd", false, func(s Setting) (baseline.Door, error) { return aimd.New(aimd.Config{Timeout: s.Objective}) }, plain),
+		door("dagor", false, func(s Setting) (baseline.Door, error) {
+			// A look every 10 µs, as published, would take a tenth of the core here.
+			return dagor.New(dagor.Config{Slots: s.Slots, Law: dagor.Stepwise, Threshold: s.Objective / 4,
+				Monitor: time.Millisecond, Window: 10 * time.Millisecond})
+		}, func(seed uint64) (baseline.Sender, error) { return dagor.NewSender(seed), nil }),
+		{Name: "seda", Server: func(Setting) (Installed, error) { return Installed{}, nil },
+			Client: client(func(s Setting, seed uint64) (baseline.Sender, error) {
+				return seda.New(seda.Config{Target: s.Objective, Increase: 10, Decrease: 1.3, Timeout: 100 * time.Millisecond,
+					MaxWait: s.Objective / 2, Seed: seed})
+			})},
+		door("protego", false, func(s Setting) (baseline.Door, error) {
+			return protego.New(protego.Config{Slots: s.Slots, Budget: s.Objective * 2 / 5, Interval: max(2*s.Mean, time.Millisecond)})
+		}, wallet),
+	}
+}
+
+// spillgate is the product as its users install it: the objective is its only
+// setting.
+func spillgate() Controller {
+	return Controller{
+		Name: "spillgate", Quick: true,
+		Server: func(s Setting) (Installed, error) {
+			g, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: s.Objective}})
+			if err != nil {
+				return Installed{}, err
+			}
+			return Installed{Options: grpcgate.ServerOptions(g), Register: grpcgate.RegisterControl, Stop: func() { _ = g.Close() }}, nil
+		},
+		Client: func(Setting, int) ([]grpc.DialOption, func(), error) { return grpcgate.DialOptions(), nil, nil },
+	}
+}
+
+// queue is a bound set by hand: what waits half the objective.
+func queue(s Setting) int {
+	return max(int(s.Objective/2/(s.Mean/time.Duration(s.Slots))), 1)
+}
+
+func door(name string, quick bool, door func(Setting) (baseline.Door, error), sender func(seed uint64) (baseline.Sender, error)) Controller {
+	return Controller{
+		Name: name, Quick: quick,
+		Server: func(s Setting) (Installed, error) {
+			d, err := door(s)
+			if err != nil {
+				return Installed{}, err
+			}
+			server := livedoor.NewServer(d)
+			return Installed{Options: server.Options(), Stop: server.Close}, nil
+		},
+		Client: client(func(_ Setting, seed uint64) (baseline.Sender, error) { return sender(seed) }),
+	}
+}
+
+func client(sender func(s Setting, seed uint64) (baseline.Sender, error)) func(Setting, int) ([]grpc.DialOption, func(), error) {
+	return func(s Setting, conn int) ([]grpc.DialOption, func(), error) {
+		policy, err := sender(s, uint64(conn))
+		if err != nil {
+			return nil, nil, err
+		}
+		c := livedoor.NewClient(policy)
+		return []grpc.DialOption{c.Option()}, c.Close, nil
+	}
+}

@@ -1,0 +1,317 @@
+package arena
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/harness/measure"
+	"github.com/spillgate/spillgate/internal/harness/openloop"
+	"github.com/spillgate/spillgate/internal/harness/proc"
+)
+
+// The children's garbage collection, part of every result: at the default of
+// 100, collection alone looks like an overload on one core.
+const (
+	serverGOGC    = "400"
+	generatorGOGC = "off"
+	generatorMem  = "GOMEMLIMIT=1GiB"
+)
+
+// Plan is what to run. Zero fields take the default named in their comment.
+type Plan struct {
+	// Controllers take part, in this order. Required.
+	Controllers []Controller
+	// Loads are multiples of the capacity. Default 1, 2 and 4; a load of Spike
+	// is a step from 0.4 to 1.4.
+	Loads []float64
+	// Settings are the servers. Default Sleep and Spin.
+	Settings []Setting
+	// Repeats is how often everything runs; medians count. Default 3.
+	Repeats int
+	// Length is the time of one run. Default 5 s.
+	Length time.Duration
+	// Conns is the number of connections. Default 100.
+	Conns int
+	// Seed decides arrivals and service times.
+	Seed uint64
+	// Progress, if not nil, is told of every run.
+	Progress func(done, of int, what string)
+}
+
+// Spike as a load is a step from 0.4 to 1.4 times the capacity at two fifths of
+// the run.
+const Spike = -1
+
+// Row is the median of one controller under one load.
+type Row struct {
+	Station    string  `json:"station"`
+	Load       float64 `json:"load"` // Spike: the step
+	Controller string  `json:"controller"`
+	// Share is goodput ÷ capacity, after the first quarter of the run. At a
+	// spike it is that of the time after the step.
+	Share float64 `json:"goodput_share"`
+	// Least and Most are the extremes of the repeats.
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+	// P99 is of the served, Refusal the median time until a refused client
+	// knew, Lag the p99 of the send lag.
+	P99     time.Duration `json:"p99_ns"`
+	Refusal time.Duration `json:"refusal_p50_ns"`
+	Lag     time.Duration `json:"lag_p99_ns"`
+	// Settled is the time from the step until goodput stays above 0.8 of what it
+	// could be; negative: never. Zero without a step.
+	Settled time.Duration `json:"settled_ns,omitempty"`
+	// Valid counts the repeats whose generator was on time.
+	Valid   int `json:"valid"`
+	Repeats int `json:"repeats"`
+}
+
+// Outcome is what Run found.
+type Outcome struct {
+	// Capacity is in requests per second, by station; that of "sleep" is known,
+	// that of "spin" measured.
+	Capacity map[string]float64 `json:"capacity"`
+	Rows     []Row              `json:"rows"`
+	Seed     uint64             `json:"seed"`
+	Length   time.Duration      `json:"length_ns"`
+}
+
+func (p Plan) withDefaults() (Plan, error) {
+	if len(p.Loads) == 0 {
+		p.Loads = []float64{1, 2, 4}
+	}
+	if len(p.Settings) == 0 {
+		p.Settings = []Setting{Sleep(), Spin()}
+	}
+	if p.Repeats == 0 {
+		p.Repeats = 3
+	}
+	if p.Length == 0 {
+		p.Length = 5 * time.Second
+	}
+	if p.Conns == 0 {
+		p.Conns = 100
+	}
+	var errs []error
+	if len(p.Controllers) == 0 {
+		errs = append(errs, errors.New("arena: no controllers"))
+	}
+	if p.Repeats < 0 || p.Length < 0 || p.Conns < 0 {
+		errs = append(errs, fmt.Errorf("arena: Repeats, Length, Conns are %d, %v, %d, expected above 0", p.Repeats, p.Length, p.Conns))
+	}
+	for _, load := range p.Loads {
+		if load != Spike && !(load > 0) {
+			errs = append(errs, fmt.Errorf("arena: a load is %v, expected above 0 or Spike", load))
+		}
+	}
+	return p, errors.Join(errs...)
+}
+
+// sample is one run.
+type sample struct {
+	share   float64
+	result  measure.Result
+	settled time.Duration
+}
+
+// Run runs the plan. It returns early with the context's error when ctx ends.
+func Run(ctx context.Context, p Plan) (*Outcome, error) {
+	p, err := p.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	out := &Outcome{Capacity: map[string]float64{}, Seed: p.Seed, Length: p.Length}
+	type cell struct {
+		setting    Setting
+		load       float64
+		controller string
+	}
+	samples := map[cell][]sample{}
+	var cells []cell
+	for _, s := range p.Settings {
+		for _, load := range p.Loads {
+			for _, c := range p.Controllers {
+				cells = append(cells, cell{s, load, c.Name})
+			}
+		}
+	}
+	total, done := len(cells)*p.Repeats+len(p.Settings), 0
+	progress := func(what string) {
+		if p.Progress != nil {
+			p.Progress(done, total, what)
+		}
+		done++
+	}
+	for _, s := range p.Settings {
+		progress("capacity of " + s.Station)
+		if out.Capacity[s.Station], err = p.capacity(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	for repeat := range p.Repeats {
+		for _, c := range cells {
+			progress(fmt.Sprintf("%s %s %s", c.setting.Station, loadName(c.load), c.controller))
+			one, err := p.one(ctx, c.setting, c.load, c.controller, out.Capacity[c.setting.Station], p.Seed+uint64(repeat))
+			if err != nil {
+				return nil, fmt.Errorf("arena: %s, %s, %s: %w", c.setting.Station, loadName(c.load), c.controller, err)
+			}
+			samples[c] = append(samples[c], one)
+		}
+	}
+	for _, c := range cells {
+		out.Rows = append(out.Rows, summarize(c.setting.Station, c.load, c.controller, samples[c]))
+	}
+	return out, nil
+}
+
+// capacity returns what the station can do: known for sleep, measured for spin,
+// where gRPC itself takes part of the processor.
+func (p Plan) capacity(ctx context.Context, s Setting) (float64, error) {
+	if s.Station == "sleep" {
+		return float64(s.Slots) / s.Mean.Seconds(), nil
+	}
+	got, err := p.pair(ctx, order{Role: "capacity", Controller: p.Controllers[0].Name, Setting: s}, "none")
+	return got.Capacity, err
+}
+
+func (p Plan) one(ctx context.Context, s Setting, load float64, controller string, capacity float64, seed uint64) (sample, error) {
+	profile := openloop.Steady(load*capacity, p.Length)
+	from := p.Length / 4
+	if load == Spike {
+		from = p.Length * 2 / 5
+		profile = openloop.Profile{{Rate: 0.4 * capacity, For: from}, {Rate: 1.4 * capacity, For: p.Length - from}}
+	}
+	got, err := p.pair(ctx, order{Role: "load", Controller: controller, Setting: s, Profile: profile, Seed: seed}, controller)
+	if err != nil {
+		return sample{}, err
+	}
+	one := sample{result: got.Result}
+	good := 0.0
+	for _, w := range got.Result.Windows {
+		if w.From >= from && w.To <= p.Length {
+			good += float64(w.Good)
+		}
+	}
+	one.share = good / (p.Length - from).Seconds() / capacity
+	if load == Spike {
+		one.settled = settled(got.Result.Windows, from, p.Length, 0.8*capacity)
+	}
+	return one, nil
+}
+
+// settled returns how long after the step the last window ended whose goodput
+// was below enough, or −1 if that was the last window of all.
+func settled(windows []measure.Span, step, end time.Duration, enough float64) time.Duration {
+	last, at := time.Duration(0), time.Duration(0)
+	for _, w := range windows {
+		if w.From < step || w.To > end {
+			continue
+		}
+		last = w.To
+		if w.Goodput < enough {
+			at = w.To - step
+		}
+	}
+	if at > 0 && at == last-step {
+		return -1
+	}
+	return at
+}
+
+// pair starts a server under the given controller and a generator, and returns
+// the generator's answer.
+func (p Plan) pair(ctx context.Context, o order, controller string) (answer, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cpus, err := proc.CPUs()
+	if err != nil {
+		return answer{}, err
+	}
+	serverCPU, generatorCPU := cpus[:1], cpus[len(cpus)-1:]
+	serving := o
+	serving.Role, serving.Controller = "server", controller
+	server, err := start(ctx, serving, proc.Spec{Name: "server", CPUs: serverCPU, GOGC: serverGOGC})
+	if err != nil {
+		return answer{}, err
+	}
+	defer server.Stop(time.Second)
+
+	var output bytes.Buffer
+	o.Addr, o.Conns, o.Controller = server.Addr(), p.Conns, controller
+	generator, err := start(ctx, o, proc.Spec{Name: "generator", CPUs: generatorCPU, GOGC: generatorGOGC,
+		Env: []string{generatorMem}, Nice: -10, ReadyTimeout: -1, Output: &output})
+	if err != nil {
+		return answer{}, err
+	}
+	patience := time.AfterFunc(p.Length+60*time.Second, cancel)
+	defer patience.Stop()
+	if err := generator.Wait(); err != nil {
+		return answer{}, fmt.Errorf("%w; server: %s", err, server.Output())
+	}
+	for line := range strings.Lines(output.String()) {
+		if text, ok := strings.CutPrefix(line, answerPrefix); ok {
+			var got answer
+			return got, json.Unmarshal([]byte(text), &got)
+		}
+	}
+	return answer{}, fmt.Errorf("the generator gave no answer: %s", generator.Output())
+}
+
+func start(ctx context.Context, o order, spec proc.Spec) (*proc.Child, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	spec.Env = append(spec.Env, roleVariable+"="+string(text))
+	spec.GOMAXPROCS = 1
+	if spec.Path, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	return proc.Start(ctx, spec)
+}
+
+func summarize(station string, load float64, controller string, samples []sample) Row {
+	row := Row{Station: station, Load: load, Controller: controller, Least: math.Inf(1), Repeats: len(samples)}
+	var shares []float64
+	var p99, refusal, lag, settled []time.Duration
+	for _, s := range samples {
+		shares = append(shares, s.share)
+		p99 = append(p99, s.result.Total.Latency.P99)
+		refusal = append(refusal, s.result.Total.Refusal.P50)
+		lag = append(lag, s.result.SendLag.P99)
+		if s.settled < 0 {
+			s.settled = math.MaxInt64
+		}
+		settled = append(settled, s.settled)
+		row.Least, row.Most = min(row.Least, s.share), max(row.Most, s.share)
+		if s.result.Valid {
+			row.Valid++
+		}
+	}
+	row.Share, row.P99, row.Refusal, row.Lag = median(shares), median(p99), median(refusal), median(lag)
+	if row.Settled = median(settled); row.Settled == math.MaxInt64 {
+		row.Settled = -1
+	}
+	return row
+}
+
+// median of a list that is not empty; of an even number the lower one.
+func median[T float64 | time.Duration](list []T) T {
+	slices.Sort(list)
+	return list[(len(list)-1)/2]
+}
+
+func loadName(load float64) string {
+	if load == Spike {
+		return "0.4→1.4"
+	}
+	return fmt.Sprintf("%gx", load)
+}

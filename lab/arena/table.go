@@ -1,0 +1,61 @@
+package arena
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/table"
+)
+
+// earlier is what an independent measurement on a like machine found, goodput ÷
+// capacity by station, load and controller.
+var earlier = map[string]string{
+	"sleep 1 none": "0", "sleep 2 none": "0", "sleep 4 none": "0",
+	"sleep 1 go-zero": "0", "sleep 2 go-zero": "0", "sleep 4 go-zero": "0",
+	"sleep 1 aegis": "0", "sleep 2 aegis": "0", "sleep 4 aegis": "0",
+	"sleep 1 semaphore": ".89", "sleep 2 semaphore": ".96", "sleep 4 semaphore": ".93",
+	"sleep 1 fifo": ".88", "sleep 2 fifo": ".91", "sleep 4 fifo": ".92",
+	"sleep 1 failsafe": ".62", "sleep 2 failsafe": ".20", "sleep 4 failsafe": ".14",
+	"spin 1 none": "0", "spin 2 none": "0", "spin 1 semaphore": "0", "spin 2 semaphore": "0",
+	"spin 1 go-zero": "0", "spin 2 go-zero": "0", "spin 1 aegis": "0", "spin 2 aegis": "0",
+	"spin 1 failsafe": "0", "spin 2 failsafe": "0",
+}
+
+// Tables shows the outcome, one table per station.
+func (o *Outcome) Tables() []*table.Table {
+	var tables []*table.Table
+	for _, row := range o.Rows {
+		title := fmt.Sprintf("%s station, capacity %.0f/s", row.Station, o.Capacity[row.Station])
+		if len(tables) == 0 || tables[len(tables)-1].Title != title {
+			tables = append(tables, &table.Table{
+				Title: title,
+				Columns: []table.Column{
+					{Name: "load"}, {Name: "controller"}, {Name: "goodput", Unit: "of capacity", Format: "%.2f"}, {Name: "least to most"}, {Name: "earlier"},
+					{Name: "p99 served"}, {Name: "refused knows"}, {Name: "settled"}, {Name: "lag p99"}, {Name: "valid"},
+				},
+				Note: "Medians of interleaved repeats, after the first quarter of each run. Deadline = objective. " +
+					"Server: one core, GOMAXPROCS=1, GOGC=" + serverGOGC + "; generator: another core, GOGC=" + generatorGOGC + ". " +
+					"valid: repeats whose generator was on time (lag p99 at most a tenth of the objective).",
+			})
+		}
+		settled := "-"
+		switch {
+		case row.Load != Spike:
+		case row.Settled < 0:
+			settled = "never"
+		default:
+			settled = row.Settled.String()
+		}
+		known := earlier[fmt.Sprintf("%s %g %s", row.Station, row.Load, row.Controller)]
+		if known == "" {
+			known = "-"
+		}
+		tables[len(tables)-1].Add(loadName(row.Load), row.Controller, row.Share,
+			fmt.Sprintf("%.2f–%.2f", row.Least, row.Most), known,
+			round(row.P99), round(row.Refusal), settled, round(row.Lag),
+			fmt.Sprintf("%d/%d", row.Valid, row.Repeats))
+	}
+	return tables
+}
+
+func round(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
