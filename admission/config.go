@@ -63,7 +63,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.QueueLimit = 10_000
 	}
 	if c.Slots.Slack == 0 {
-		c.Slots.Slack = max(c.Objective/20, 1)
+		c.Slots.Slack = max(c.Objective/10, 1)
 	}
 	c.Credit.TargetDelay = c.TargetDelay
 	return c, nil

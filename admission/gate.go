@@ -209,7 +209,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		g.pool.OnDelay(wait)
 		return work.Delay
 	}
-	if wait+g.limit.Service() > t.Deadline.Sub(t.Arrived) {
+	if wait+g.limit.Tail() > t.Deadline.Sub(t.Arrived) {
 		g.pool.OnDelay(wait)
 		return work.Infeasible
 	}
@@ -220,10 +220,17 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 	return work.None
 }
 
-// maxDelay is the wait beyond which an answer would come after the objective.
+// patience is the wait after which all but a few answers still come within the
+// objective.
+func (g *Gate) patience() time.Duration {
+	return max(g.cfg.Objective-g.limit.Tail(), g.cfg.TargetDelay/2)
+}
+
+// maxDelay is the expected wait beyond which a request is refused on arrival. It
+// leaves a fifth for expecting wrongly: a request refused at its turn has waited
+// in vain, and its client with it.
 func (g *Gate) maxDelay() time.Duration {
-	rest := g.cfg.Objective - g.limit.Service() - g.limit.Excess()
-	return min(g.cfg.MaxDelay, max(rest, g.cfg.TargetDelay/2))
+	return min(g.cfg.MaxDelay, g.patience()*4/5)
 }
 
 // Next returns the next ticket that leaves the queue and whether it runs or is
@@ -246,27 +253,29 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 
 // stale returns why t has waited too long to be of use, if it has.
 func (g *Gate) stale(now mono.Time, t *Ticket) work.Reason {
-	if t.Budget(now) <= 0 {
+	switch {
+	case t.Budget(now) <= 0:
 		return work.Expired
-	}
-	if g.cfg.NoAQM {
+	case g.cfg.NoAQM || now <= g.staleAt(t):
 		return work.None
+	case t.Budget(now) <= g.limit.Service():
+		return work.Infeasible
 	}
-	if now > g.staleAt(t) {
-		if t.Budget(now) <= g.limit.Service() {
-			return work.Infeasible
-		}
-		return work.Delay
-	}
-	return work.None
+	return work.Delay
 }
 
 // staleAt is the last instant at which t may still start: later its answer would
-// miss its deadline or the objective.
+// likely miss its deadline or the objective. While others wait behind it the time
+// is better spent on one of them, and likely means one in fifty; for the last in
+// the queue it means one in two.
 func (g *Gate) staleAt(t *Ticket) mono.Time {
-	at := t.Arrived.Add(max(g.cfg.Objective-g.limit.Service(), g.cfg.TargetDelay))
+	need := g.limit.Service()
+	if g.queue.Len() > 1 {
+		need = g.limit.Tail()
+	}
+	at := t.Arrived.Add(max(g.cfg.Objective-need, g.cfg.TargetDelay/2))
 	if t.Deadline != mono.Never {
-		at = min(at, t.Deadline.Add(-g.limit.Service()))
+		at = min(at, t.Deadline.Add(-need))
 	}
 	return at
 }

@@ -9,8 +9,8 @@ import (
 // Config bounds a Limit. Zero fields take the default named in their comment.
 type Config struct {
 	// Slack is the residence time that may be spent in the hidden queue.
-	// Required: it follows from the latency objective, a twentieth of it by
-	// default in package admission. A quarter of the service time is allowed in
+	// Required: it follows from the latency objective, a tenth of it by
+	// default in package admission. Two fifths of the service time are allowed in
 	// any case. Larger never idles the server and hides more of the queue.
 	Slack time.Duration
 	// Initial is the limit before anything was measured, in requests. Default
@@ -31,7 +31,7 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
 	if c.Slack <= 0 {
-		errs = append(errs, fmt.Errorf("slots: Slack is %v, expected above 0: set it from the latency objective, for example 5 %% of it", c.Slack))
+		errs = append(errs, fmt.Errorf("slots: Slack is %v, expected above 0: set it from the latency objective, for example 10 %% of it", c.Slack))
 	}
 	if c.Min < 0 || c.Max < 0 || c.Initial < 0 {
 		errs = append(errs, fmt.Errorf("slots: Min, Initial, Max are %d, %d, %d, expected 1 or more requests, or 0 for the defaults", c.Min, c.Initial, c.Max))

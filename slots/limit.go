@@ -55,6 +55,8 @@ type Limit struct {
 	service float64 // ns; 0: unknown
 	anchor  float64 // ns; the service time of the last experiment
 	excess  float64 // ns in the hidden queue, smoothed
+	mean    float64 // ns of residence, and its mean deviation, per completion
+	spread  float64
 
 	window window
 	// level is where the limit is now; ref where it was, or would have been,
@@ -133,6 +135,11 @@ func (l *Limit) Service() time.Duration {
 // what its residence exceeds the service time by.
 func (l *Limit) Excess() time.Duration { return time.Duration(l.excess) }
 
+// Tail returns the residence time that all but about one request in fifty stay
+// under: the mean and four mean deviations, as a retransmission timer has it
+// (RFC 6298). 0 before the first completion.
+func (l *Limit) Tail() time.Duration { return time.Duration(l.mean + 4*l.spread) }
+
 // Acquire takes a slot. The caller asks Free first; taking more than the limit
 // is allowed and counted, for requests that must run.
 func (l *Limit) Acquire(now mono.Time) {
@@ -145,6 +152,15 @@ func (l *Limit) Acquire(now mono.Time) {
 func (l *Limit) Release(now, started mono.Time, sample bool) {
 	l.integrate(now)
 	l.inUse--
+	r := float64(max(now.Sub(started), 1))
+	if sample {
+		if l.mean == 0 {
+			l.mean = r
+		}
+		off := r - l.mean
+		l.mean += off / 32
+		l.spread += (math.Abs(off) - l.spread) / 32
+	}
 	w := &l.window
 	if w.flush > 0 {
 		if w.flush--; w.flush == 0 {
@@ -158,7 +174,6 @@ func (l *Limit) Release(now, started mono.Time, sample bool) {
 	if l.service == 0 && w.done == 0 {
 		*w = newWindow(started, 0)
 	}
-	r := float64(max(now.Sub(started), 1))
 	w.done++
 	w.sum += r
 	w.group += r
