@@ -18,6 +18,12 @@ const headroom = 8
 // claimed beyond it changes nothing until the client has sent some.
 const demandLimit = 1024
 
+// calmIntervals is how many intervals the delay must have been low before the
+// pool grows by a share of its size: about as long as a credit takes to be felt.
+// A queue that was shed as a whole is short for a moment; growing then kept a
+// server at ten times its capacity busy with refusals for ever (simulation).
+const calmIntervals = 8
+
 // quantum is how many intervals a client keeps its only credit while others wait
 // for one.
 const quantum = 8
@@ -64,6 +70,10 @@ type Pool struct {
 	peak    float64 // of pending, decaying
 	delay   time.Duration
 	worst   time.Duration // largest sample of the running interval
+	calm    int           // intervals of low delay in a row
+	arrived int           // requests in the running interval
+	shed    int           // and how many of them were refused
+	refused float64       // share refused, smoothed over intervals
 	sampled bool
 	wake    mono.Time
 	hungry  list // drained, demand known
@@ -166,6 +176,7 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	p.undrain(c)
 	c.pending++
 	p.pending++
+	p.arrived++
 	p.peak = math.Max(p.peak, float64(p.pending))
 	p.setDemand(c, demand)
 	allowed := c.window
@@ -177,7 +188,8 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 }
 
 // OnDemand takes the demand of a client that reports it without a request: it
-// has no credit and nothing pending, or its demand vanished.
+// has no credit and nothing pending, or only what takes long, or its demand
+// vanished.
 func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
 	if c.gone {
 		return
@@ -187,6 +199,15 @@ func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
 	if c.links[linkDrained].in != nil {
 		p.undrain(c)
 		p.drainIfEmpty(c)
+	} else if free := int(p.total) - p.issued; c.demand > 0 && free > 0 {
+		w := min(c.pending+c.demand+p.overcommit(), c.window+free)
+		if p.hungry.len > 0 {
+			w = min(w, p.fair(now, c))
+		}
+		if w > c.window {
+			p.setWindow(now, c, w)
+			p.announce(c)
+		}
 	}
 	p.feed(now)
 }
@@ -228,6 +249,11 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 // given, so a stale delay can never linger.
 func (p *Pool) OnDelay(d time.Duration) { p.worst = max(p.worst, d) }
 
+// OnShed counts a request that the server refused because it had no time for it.
+// Refusing costs the server too: when most of what arrives is refused, there are
+// too many credits, whatever the delay of the rest, and the pool shrinks fast.
+func (p *Pool) OnShed() { p.shed++ }
+
 // NextWake returns the instant of the next OnWake that would do something, or
 // mono.Never. While it returns Never the driver may leave the pool alone.
 func (p *Pool) NextWake() mono.Time {
@@ -248,6 +274,10 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	p.wake = now.Add(p.cfg.Interval)
 	d = max(d, p.worst, 0)
 	p.delay, p.worst = d, 0
+	if p.arrived > 0 {
+		p.refused += (min(float64(p.shed)/float64(p.arrived), 1) - p.refused) / 8
+	}
+	p.arrived, p.shed = 0, 0
 	p.resize(d)
 	p.peak = math.Max(float64(p.pending), p.peak*(1-1.0/64))
 	p.reclaim(now)
@@ -257,9 +287,13 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 // resize is the control law (Breakwater §3.2), plus slow start.
 func (p *Pool) resize(d time.Duration) {
 	target := p.cfg.TargetDelay
+	p.calm++
+	if d >= target/4 {
+		p.calm = 0
+	}
 	if d < target {
 		step := math.Max(p.cfg.Additive*float64(p.clients), 1)
-		if p.cfg.SlowStart > 0 && p.demand > 0 && d < target/4 {
+		if p.cfg.SlowStart > 0 && p.demand > 0 && p.calm > calmIntervals {
 			step = math.Max(step, p.cfg.SlowStart*p.total)
 		}
 		p.total += step
@@ -267,6 +301,9 @@ func (p *Pool) resize(d time.Duration) {
 		over := float64(d-target) / float64(target)
 		p.total *= math.Max(1-p.cfg.Decrease*over, 0.5)
 	}
+	// A few refusals are the price of a full server: a share of 5 % shrinks the
+	// pool by 0.1 %, a share of 1 halves it.
+	p.total *= 1 - p.refused*p.refused/2
 	p.total = math.Max(float64(p.cfg.MinTotal), math.Min(p.total, p.ceiling()))
 }
 

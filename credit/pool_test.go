@@ -373,3 +373,33 @@ func BenchmarkRequestReply(b *testing.B) {
 		})
 	}
 }
+
+// TestDemandBehindSlowRequestsWidensTheWindow: a client with requests that take
+// long reports its demand without one, and gets what is free.
+func TestDemandBehindSlowRequestsWidensTheWindow(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: time.Millisecond, InitialWindow: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := p.Register(0)
+	p.OnWake(0, 0)
+	for range 2 {
+		p.OnRequest(0, c, 0)
+	}
+	for p.NextWake() < 1e6 {
+		p.OnWake(p.NextWake(), 0)
+	}
+	for _, _, ok := p.NextGrant(); ok; _, _, ok = p.NextGrant() {
+	}
+	if c.Window() != 2 || p.Total() <= 2 {
+		t.Fatalf("window %d of %d credits, want 2 of more", c.Window(), p.Total())
+	}
+	p.OnDemand(1e6, c, 3)
+	got, g, ok := p.NextGrant()
+	if !ok || got != c || g.Window <= 2 || int(g.Window) > p.Total() {
+		t.Errorf("granted %+v, %v, want a window above 2 and at most %d", g, ok, p.Total())
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+}

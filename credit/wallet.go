@@ -236,12 +236,19 @@ func (l *Wallet) OnPlainReply(w *Window) {
 func (l *Wallet) OnGrant(now mono.Time, w *Window, g wire.Grant) bool { return w.onGrant(now, g) }
 
 // NextDemand names a server that must be told the demand without a request,
-// until there is none: it granted no window and has no reply to come, so it
-// cannot learn of requests that began to wait, or of waiting ones that went
-// elsewhere. Call it after the calls that Next follows.
+// until there is none: it granted no window and has no reply to come, or none
+// for long, so it cannot learn of requests that began to wait, or of waiting
+// ones that went elsewhere. Call it after the calls that Next follows.
 func (l *Wallet) NextDemand(now mono.Time) (*Window, int, bool) {
 	for _, w := range l.windows {
-		if w.state != credited || w.outstanding > 0 || w.grant.Window > 0 {
+		if w.state != credited {
+			continue
+		}
+		if w.outstanding > 0 {
+			if l.len == 0 || now < w.quietAt() || w.free(now) > 0 {
+				continue
+			}
+		} else if w.grant.Window > 0 {
 			continue
 		}
 		// Appearing and vanishing are news; how much more is not.
@@ -275,8 +282,9 @@ func (l *Wallet) NextWake() mono.Time {
 	}
 	at := l.head.expire
 	for _, w := range l.windows {
-		if w.outstanding == 0 && !w.closed {
-			at = min(at, w.reviveAt)
+		at = min(at, w.unaskedAt())
+		if w.outstanding > 0 && w.told == 0 {
+			at = min(at, max(w.quietAt(), w.tellAt))
 		}
 	}
 	return at
@@ -302,7 +310,7 @@ func (l *Wallet) pick(now mono.Time) *Window {
 
 func (l *Wallet) take(now mono.Time, w *Waiter, win *Window) {
 	win.outstanding++
-	win.told = 0
+	win.told, win.heardAt = 0, now
 	if win.Limit() < win.outstanding { // unasked: not again for as long
 		win.reviveAt = now.Add(win.grant.Revive)
 	}

@@ -299,3 +299,53 @@ func TestConfigsReportEveryMistake(t *testing.T) {
 		t.Errorf("the error does not name both mistakes: %v", err)
 	}
 }
+
+// TestSlowReplyDoesNotHoldTheQueue: a request that takes for ever, such as a
+// stream, may use up the window; those behind it must not wait for its reply.
+func TestSlowReplyDoesNotHoldTheQueue(t *testing.T) {
+	const revive = 10 * time.Millisecond
+	l := newWallet(t, WalletConfig{})
+	s := l.Open()
+	l.OnGrant(0, s, wire.Grant{Seq: 1, Window: 1, Revive: revive})
+	l.Submit(0, waiter())
+	if step, _ := l.Submit(1, waiter()); step != Wait {
+		t.Fatal("sent beyond the window")
+	}
+	if _, _, ok := l.NextDemand(1); ok {
+		t.Error("told while the reply may well come")
+	}
+	if got := l.NextWake(); got != mono.Time(revive) {
+		t.Errorf("wakes at %v, want %v, when the server counts as silent", got, revive)
+	}
+	if _, n, ok := l.NextDemand(mono.Time(revive)); !ok || n != 1 {
+		t.Error("the server was not told that a request waits behind a slow one")
+	}
+	if _, _, ok := l.NextDemand(mono.Time(revive)); ok {
+		t.Error("told again though it is no news")
+	}
+	unasked := mono.Time(silence * revive)
+	if got := l.NextWake(); got != unasked {
+		t.Errorf("wakes at %v, want %v, when one may be sent unasked", got, unasked)
+	}
+	if w, _, _ := l.Next(unasked - 1); w != nil {
+		t.Error("sent unasked too early")
+	}
+	if _, step, _ := l.Next(unasked); step != Send {
+		t.Error("nothing sent though the server was silent for long")
+	}
+	l.Submit(unasked, waiter())
+	if w, _, _ := l.Next(unasked + 1); w != nil {
+		t.Error("a second one sent unasked at once")
+	}
+
+	// Before the first grant nothing is known: then after a second.
+	l = newWallet(t, WalletConfig{})
+	l.Open()
+	for range firstFlight {
+		l.Submit(0, waiter())
+	}
+	l.Submit(0, waiter())
+	if got := l.NextWake(); got != mono.Time(firstSilence) {
+		t.Errorf("wakes at %v, want %v", got, firstSilence)
+	}
+}

@@ -1,6 +1,8 @@
 package credit
 
 import (
+	"time"
+
 	"github.com/spillgate/spillgate/mono"
 	"github.com/spillgate/spillgate/wire"
 )
@@ -10,6 +12,15 @@ import (
 // without shows by its first reply that it has none.
 const firstFlight = 8
 
+const (
+	// silence is how many times Grant.Revive a client with a window used up by
+	// slow requests waits until it sends one unasked. It has told its demand
+	// after one, if there is a way to, and that comes first.
+	silence = 4
+	// firstSilence is the same for a server that has not granted anything yet.
+	firstSilence = time.Second
+)
+
 // Window is a client's side of its account at one server: what it may have
 // outstanding there. A Window belongs to one Wallet and is not safe for
 // concurrent use.
@@ -18,6 +29,7 @@ type Window struct {
 	grant       wire.Grant
 	outstanding int
 	reviveAt    mono.Time
+	heardAt     mono.Time // of the last grant or sending
 	closed      bool
 	// told is the demand last reported without a request.
 	told   int
@@ -59,10 +71,32 @@ func (w *Window) free(now mono.Time) int {
 	if n := w.Limit() - w.outstanding; n > 0 {
 		return n
 	}
-	if w.outstanding == 0 && now >= w.reviveAt {
+	if now >= w.unaskedAt() {
 		return 1
 	}
 	return 0
+}
+
+// quietAt is the instant from which a server whose window is used up is said to
+// be silent: its answers take so long that they cannot be relied on to carry the
+// demand there and credits back. Streams may take for ever.
+func (w *Window) quietAt() mono.Time {
+	if w.state == credited {
+		return w.heardAt.Add(w.grant.Revive)
+	}
+	return mono.Never
+}
+
+// unaskedAt is the instant at which one request may be sent without a credit,
+// because the client may have missed a grant, or has no way to ask for one.
+func (w *Window) unaskedAt() mono.Time {
+	switch {
+	case w.outstanding == 0:
+		return w.reviveAt
+	case w.state == credited:
+		return w.heardAt.Add(silence * w.grant.Revive)
+	}
+	return w.heardAt.Add(firstSilence)
 }
 
 // onGrant takes g if it is the newest and reports whether it was. A grant of
@@ -71,7 +105,7 @@ func (w *Window) onGrant(now mono.Time, g wire.Grant) bool {
 	if w.state == credited && g.Epoch == w.grant.Epoch && !g.Newer(w.grant) {
 		return false
 	}
-	w.state, w.grant = credited, g
+	w.state, w.grant, w.heardAt = credited, g, now
 	w.reviveAt = mono.Never
 	if g.Window > 0 {
 		w.told = 0 // the next request says it again
