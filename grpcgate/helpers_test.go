@@ -234,3 +234,17 @@ func settled(c *client, conn *grpc.ClientConn, gates ...*live.Gate) func() bool 
 		return true
 	}
 }
+
+func insecureCreds() grpc.DialOption {
+	return grpc.WithTransportCredentials(insecure.NewCredentials())
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lis.Close() })
+	return lis
+}
