@@ -201,13 +201,16 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 	case g.cfg.NoAQM:
 		return work.None
 	}
-	wait := now.Sub(t.Arrived) + g.Expect(now)
-	if wait == 0 {
-		return work.None
-	}
+	expected := g.Expect(now)
+	wait := now.Sub(t.Arrived) + expected
 	if wait > g.maxDelay() {
 		g.pool.OnDelay(wait)
 		return work.Delay
+	}
+	if expected == 0 {
+		// A free slot refuses nothing by estimate: were the estimate too high,
+		// nothing would run to correct it.
+		return work.None
 	}
 	if wait+g.limit.Tail() > t.Deadline.Sub(t.Arrived) {
 		g.pool.OnDelay(wait)
@@ -316,6 +319,9 @@ func (g *Gate) Reply(now mono.Time, t *Ticket) (wire.Grant, bool) {
 		return wire.Grant{}, false
 	}
 	t.Client = nil
+	if t.reason == work.Delay || t.reason == work.QueueFull || t.reason == work.Infeasible {
+		g.pool.OnShed()
+	}
 	return g.pool.OnReply(now, c), true
 }
 
