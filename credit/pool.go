@@ -301,9 +301,8 @@ func (p *Pool) resize(d time.Duration) {
 		over := float64(d-target) / float64(target)
 		p.total *= math.Max(1-p.cfg.Decrease*over, 0.5)
 	}
-	// A few refusals are the price of a full server: a share of 5 % shrinks the
-	// pool by 0.1 %, a share of 1 halves it.
-	p.total *= 1 - p.refused*p.refused/2
+	// A few refusals are the price of a full server; more than half are not.
+	p.total *= math.Min(1.5-p.refused, 1)
 	p.total = math.Max(float64(p.cfg.MinTotal), math.Min(p.total, p.ceiling()))
 }
 

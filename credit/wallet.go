@@ -65,13 +65,12 @@ const (
 )
 
 // Wallet holds the requests of one client until a credit of some server is
-// free. Several servers that can serve the same requests share one wallet: a
-// request goes to the one with the most free credits. A Wallet is not safe for
-// concurrent use, and no call allocates but Open.
+// free. Several servers that can serve the same requests share one wallet:
+// requests go to them in proportion to their free credits. A Wallet is not safe
+// for concurrent use, and no call allocates but Open.
 type Wallet struct {
 	cfg        WalletConfig
 	windows    []*Window
-	turn       int
 	head, tail *Waiter
 	len        int
 	service    time.Duration // smoothed time from send to reply
@@ -290,20 +289,26 @@ func (l *Wallet) NextWake() mono.Time {
 	return at
 }
 
-// pick returns the server with the most free credits, the servers taking turns
-// among equals, or nil.
+// pick returns a server with free credits, or nil. Servers are picked in
+// proportion to what they have free, smoothly and without chance: always the one
+// with the most would leave a server unvisited whose window is small because it
+// is not visited.
 func (l *Wallet) pick(now mono.Time) *Window {
 	var best *Window
-	most := 0
-	n := len(l.windows)
-	for i := range n {
-		w := l.windows[(l.turn+i)%n]
-		if free := w.free(now); free > most {
-			best, most = w, free
+	sum := 0
+	for _, w := range l.windows {
+		free := w.free(now)
+		if free == 0 {
+			continue
+		}
+		sum += free
+		w.score += free
+		if best == nil || w.score > best.score {
+			best = w
 		}
 	}
 	if best != nil {
-		l.turn++
+		best.score -= sum
 	}
 	return best
 }

@@ -349,3 +349,24 @@ func TestSlowReplyDoesNotHoldTheQueue(t *testing.T) {
 		t.Errorf("wakes at %v, want %v", got, firstSilence)
 	}
 }
+
+// TestSmallWindowsAreVisited: a server with few free credits gets its part, or
+// its window would stay small because nothing tells it of demand.
+func TestSmallWindowsAreVisited(t *testing.T) {
+	l := newWallet(t, WalletConfig{})
+	a, b := l.Open(), l.Open()
+	l.OnGrant(0, a, wire.Grant{Seq: 1, Window: 9, Revive: time.Hour})
+	l.OnGrant(0, b, wire.Grant{Seq: 1, Window: 1, Revive: time.Hour})
+	visits := map[*Window]int{}
+	for range 100 {
+		w := waiter()
+		if step, _ := l.Submit(0, w); step != Send {
+			t.Fatal("not sent")
+		}
+		visits[w.Window()]++
+		l.Return(w, 0)
+	}
+	if visits[a] != 90 || visits[b] != 10 {
+		t.Errorf("%d and %d of 100 requests one by one, want 90 and 10", visits[a], visits[b])
+	}
+}

@@ -31,6 +31,7 @@ type Window struct {
 	reviveAt    mono.Time
 	heardAt     mono.Time // of the last grant or sending
 	closed      bool
+	score       int // of being picked next
 	// told is the demand last reported without a request.
 	told   int
 	tellAt mono.Time // not again before
