@@ -181,10 +181,10 @@ func (w *writer) result(returned bool) work.Outcome {
 	switch {
 	case !returned:
 		return work.Ignored
-	case w.dropped || w.in.below.Load():
-		return work.Dropped
 	case w.chosen:
 		return w.outcome
+	case w.dropped || w.in.below.Load():
+		return work.Dropped
 	case w.in.Err() != nil:
 		return work.Ignored // the caller left, or its time is over
 	case w.blocked > 0 && 2*w.blocked > live.Now().Sub(w.began):

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spillgate/spillgate/config"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/proxy"
+)
+
+// configPoll is how often the configuration file is looked at for changes.
+const configPoll = 2 * time.Second
+
+// proxyFlags are the flags of `spillgate proxy` as they were typed. They stay
+// texts until all of them can be judged together.
+type proxyFlags struct {
+	config                          string
+	listen, upstream, trust, exempt []string
+	slo, mode, admin                string
+	cert, key, clientCA             string
+	upstreamCA, upstreamCert        string
+	upstreamKey                     string
+	insecure                        bool
+	drainNotice, drainTimeout       string
+	logLevel, logFormat             string
+}
+
+func newProxy() *cobra.Command {
+	var f proxyFlags
+	cmd := &cobra.Command{
+		Use:   "proxy",
+		Short: "Stand in front of a service and keep it inside its objective",
+		Long: `Stand in front of HTTP/1.1, HTTP/2 or gRPC servers, and let in what they can
+answer within the latency objective. What cannot be answered in time is refused
+at once, with a hint when to come back.
+
+Only the addresses and the objective are needed; the capacity is learned. With
+--mode monitor nothing is refused, and the metrics say what would have been.
+
+SIGTERM and Ctrl-C drain: health checks fail, new requests are refused, those
+inside finish. SIGHUP reads the configuration file again, which also happens by
+itself when the file changes. Flags beside --config replace keys of the file.`,
+		Example: `  spillgate proxy --listen :8080 --upstream http://127.0.0.1:9000 --slo 100ms
+  spillgate proxy --listen :8080 --upstream h2c://10.0.0.1:50051 --upstream h2c://10.0.0.2:50051 --slo 20ms --admin 127.0.0.1:9090
+  spillgate proxy --config spillgate.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runProxy(cmd, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config", "", "configuration `file`; see spillgate check")
+	flags.StringArrayVar(&f.listen, "listen", nil, "`host:port` to serve on; may be repeated")
+	flags.StringArrayVar(&f.upstream, "upstream", nil, "`url` of a server: http:// (HTTP/1.1), h2c:// (cleartext HTTP/2, gRPC) or https://; may be repeated")
+	flags.StringVar(&f.slo, "slo", "", "latency objective, a `duration` such as 100ms")
+	flags.StringVar(&f.mode, "mode", "", "off, monitor or enforce (default enforce)")
+	flags.StringVar(&f.admin, "admin", "", "`host:port` of metrics, status and health")
+	flags.StringArrayVar(&f.trust, "trust", nil, "`network` whose tags and forwarding headers are believed, such as 10.0.0.0/8; may be repeated")
+	flags.StringArrayVar(&f.exempt, "exempt", nil, "`path` that is never refused or delayed; may be repeated")
+	flags.StringVar(&f.cert, "cert", "", "PEM `file` with the certificate of the listeners")
+	flags.StringVar(&f.key, "key", "", "PEM `file` with its key")
+	flags.StringVar(&f.clientCA, "client-ca", "", "PEM `file` with the authorities for clients, who then need a certificate")
+	flags.StringVar(&f.upstreamCA, "upstream-ca", "", "PEM `file` with the authorities for upstreams (default those of the system)")
+	flags.StringVar(&f.upstreamCert, "upstream-cert", "", "PEM `file` with the certificate to show to upstreams")
+	flags.StringVar(&f.upstreamKey, "upstream-key", "", "PEM `file` with its key")
+	flags.BoolVar(&f.insecure, "upstream-insecure", false, "accept any certificate of upstreams")
+	flags.StringVar(&f.drainNotice, "drain-notice", "", "`duration` for which health checks fail before requests are refused (default 0s)")
+	flags.StringVar(&f.drainTimeout, "drain-timeout", "", "`duration` that requests inside have to finish (default 30s)")
+	flags.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error (default info)")
+	flags.StringVar(&f.logFormat, "log-format", "", "text or json (default text)")
+	return cmd
+}
+
+func runProxy(cmd *cobra.Command, f proxyFlags) error {
+	file, err := f.load()
+	if err != nil {
+		return err
+	}
+	log := newLogger(cmd, file.Log)
+	p, err := proxy.New(file.Proxy, log)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	var watching sync.WaitGroup
+	if f.config != "" {
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+		defer signal.Stop(hangup)
+		watching.Go(func() {
+			config.Watch(ctx, f.config, file, configPoll, hangup, func(next *config.File, err error) {
+				reload(p, log, f, next, err)
+			})
+		})
+	}
+	err = p.Run(ctx)
+	cancel()
+	watching.Wait()
+	return err
+}
+
+// reload takes a changed file, or says why it does not.
+func reload(p *proxy.Proxy, log *slog.Logger, f proxyFlags, next *config.File, err error) {
+	if err == nil {
+		if mistakes := f.override(next); len(mistakes) > 0 {
+			err = errors.Join(mistakes...)
+		}
+	}
+	var ignored []string
+	if err == nil {
+		ignored, err = p.Reload(next.Proxy)
+	}
+	if err != nil {
+		log.Error("configuration not taken; the old one stays", "error", err)
+		return
+	}
+	if len(ignored) > 0 {
+		log.Warn("changes that need a restart", "keys", strings.Join(ignored, ", "))
+	}
+	log.Info("configuration taken", "file", f.config)
+}
+
+// load returns the configuration that file and flags make together, or every
+// mistake in both.
+func (f *proxyFlags) load() (*config.File, error) {
+	file := &config.File{}
+	var fromFile error
+	if f.config != "" {
+		if file, fromFile = config.Load(f.config); fromFile != nil {
+			file = &config.File{}
+		}
+	}
+	mistakes := f.override(file)
+	if fromFile != nil {
+		// What is missing may be what the file has; only its own mistakes count.
+		return nil, usage(append(flatten(fromFile), mistakes...)...)
+	}
+	wrong := map[string]bool{}
+	for _, m := range mistakes {
+		if flag, _, ok := strings.Cut(m.Error(), " "); ok {
+			wrong[flag] = true
+		}
+	}
+	for _, m := range append(file.Proxy.Check(), file.Proxy.CheckFiles()...) {
+		name := flagFor(m.Field)
+		if wrong[name] {
+			continue // said already
+		}
+		if m.Value == "" {
+			mistakes = append(mistakes, fmt.Errorf("%s is missing, expected %s", name, m.Want))
+		} else {
+			mistakes = append(mistakes, fmt.Errorf("%s %s: expected %s", name, m.Value, m.Want))
+		}
+	}
+	return file, usage(mistakes...)
+}
+
+// override puts the flags into file and returns what cannot be read. Every
+// mistake begins with its flag.
+func (f *proxyFlags) override(file *config.File) (mistakes []error) {
+	p := &file.Proxy
+	duration := func(flag, value string, to *time.Duration) {
+		if value == "" {
+			return
+		}
+		d, err := time.ParseDuration(value)
+		if err != nil || d < 0 {
+			mistakes = append(mistakes, fmt.Errorf("%s %q: expected a duration such as 100ms", flag, value))
+			return
+		}
+		*to = d
+	}
+	duration("--slo", f.slo, &p.Objective)
+	duration("--drain-notice", f.drainNotice, &p.Drain.Notice)
+	duration("--drain-timeout", f.drainTimeout, &p.Drain.Timeout)
+	if f.mode != "" {
+		m, err := live.ParseMode(f.mode)
+		if err != nil {
+			mistakes = append(mistakes, fmt.Errorf("--mode %q: expected off, monitor or enforce", f.mode))
+		}
+		p.Mode = m
+	}
+	if f.admin != "" {
+		p.Admin = f.admin
+	}
+	if f.listen != nil {
+		p.Listen = nil
+		for _, address := range f.listen {
+			p.Listen = append(p.Listen, proxy.Listener{Address: address})
+		}
+	}
+	for i := range p.Listen {
+		l := &p.Listen[i]
+		replace(&l.Cert, f.cert)
+		replace(&l.Key, f.key)
+		replace(&l.ClientCA, f.clientCA)
+	}
+	if f.upstream != nil {
+		p.Upstreams = nil
+		for _, url := range f.upstream {
+			p.Upstreams = append(p.Upstreams, proxy.Upstream{URL: url})
+		}
+	}
+	for i := range p.Upstreams {
+		u := &p.Upstreams[i]
+		replace(&u.CA, f.upstreamCA)
+		replace(&u.Cert, f.upstreamCert)
+		replace(&u.Key, f.upstreamKey)
+		u.Insecure = u.Insecure || f.insecure
+	}
+	if f.trust != nil {
+		p.Trust = nil
+		for _, s := range f.trust {
+			n, err := config.ParseNetwork(s)
+			if err != nil {
+				mistakes = append(mistakes, fmt.Errorf("--trust %q: expected a network such as 10.0.0.0/8 or an address such as 192.0.2.1", s))
+				continue
+			}
+			p.Trust = append(p.Trust, n)
+		}
+	}
+	if f.exempt != nil {
+		p.Exempt = f.exempt
+	}
+	if f.logLevel != "" {
+		level, err := config.ParseLevel(f.logLevel)
+		if err != nil {
+			mistakes = append(mistakes, fmt.Errorf("--log-level %q: expected debug, info, warn or error", f.logLevel))
+		}
+		file.Log.Level = level
+	}
+	switch f.logFormat {
+	case "":
+	case "text", "json":
+		file.Log.JSON = f.logFormat == "json"
+	default:
+		mistakes = append(mistakes, fmt.Errorf("--log-format %q: expected text or json", f.logFormat))
+	}
+	return mistakes
+}
+
+func replace(to *string, value string) {
+	if value != "" {
+		*to = value
+	}
+}
+
+// flagFor names the flag that sets a field of the configuration; the field
+// itself if none does.
+func flagFor(field string) string {
+	name, rest, _ := strings.Cut(field, ".")
+	name, _, _ = strings.Cut(name, "[")
+	switch {
+	case name == "listen" && (rest == "" || rest == "address"):
+		return "--listen"
+	case name == "listen":
+		return "--" + strings.ReplaceAll(rest, "_", "-")
+	case name == "upstreams" && (rest == "" || rest == "url" || rest == "name"):
+		return "--upstream"
+	case name == "upstreams":
+		return "--upstream-" + rest
+	case name == "drain":
+		return "--drain-" + rest
+	case name == "limits":
+		return field
+	}
+	return "--" + name
+}
+
+// newLogger logs to the command's standard error.
+func newLogger(cmd *cobra.Command, c config.Log) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.Level}
+	if c.JSON {
+		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options))
+	}
+	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options))
+}

@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/work"
+)
+
+// The paths of the admin listener.
+const (
+	PathMetrics = "/metrics"
+	PathStatus  = "/.spillgate/status"
+	PathLive    = "/.spillgate/health/live"
+	PathReady   = "/.spillgate/health/ready"
+)
+
+// Admin serves metrics, status and health. It answers whoever asks, so it
+// belongs on a private address.
+func (p *Proxy) Admin() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+PathMetrics, p.metrics.Handler())
+	mux.HandleFunc("GET "+PathStatus, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		_ = e.Encode(p.Status())
+	})
+	mux.HandleFunc("GET "+PathLive, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("alive\n"))
+	})
+	mux.HandleFunc("GET "+PathReady, func(w http.ResponseWriter, _ *http.Request) {
+		phase := p.phase.Load()
+		if phase != serving {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte(phaseNames[phase] + "\n"))
+	})
+	return mux
+}
+
+// Status is the proxy at one instant, as the status page shows it. Durations are
+// in seconds.
+type Status struct {
+	// Phase is starting, serving, leaving or draining.
+	Phase     string           `json:"phase"`
+	Mode      string           `json:"mode"`
+	Objective float64          `json:"slo_seconds"`
+	Uptime    float64          `json:"uptime_seconds"`
+	Inside    int64            `json:"requests_inside"`
+	Malformed int64            `json:"malformed_tags"`
+	Upstreams []UpstreamStatus `json:"upstreams"`
+}
+
+// UpstreamStatus is one upstream and its gate.
+type UpstreamStatus struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+	// Reachable is false for a while after a connection failed.
+	Reachable bool    `json:"reachable"`
+	Limit     int     `json:"slots_limit"`
+	Running   int     `json:"running"`
+	Waiting   int     `json:"waiting"`
+	Delay     float64 `json:"delay_seconds"`
+	Service   float64 `json:"service_seconds"`
+	Clients   int     `json:"clients"`
+	Credits   int     `json:"credits"`
+	Issued    int     `json:"credits_issued"`
+	// Served, Refused and WouldRefuse count requests since the upstream joined,
+	// by outcome and by reason.
+	Served      map[string]uint64 `json:"served"`
+	Refused     map[string]uint64 `json:"refused"`
+	WouldRefuse map[string]uint64 `json:"would_refuse"`
+}
+
+// Status returns the state of the proxy.
+func (p *Proxy) Status() Status {
+	s := p.state.Load()
+	now := live.Now()
+	out := Status{
+		Phase: phaseNames[p.phase.Load()], Mode: s.cfg.Mode.String(), Objective: s.cfg.Objective.Seconds(),
+		Uptime: time.Since(p.started).Seconds(), Inside: p.active.Load(), Malformed: p.malformed.Load(),
+	}
+	for _, u := range s.upstreams {
+		g := u.gate.Stats()
+		st := UpstreamStatus{
+			Name: u.name, URL: redact(u.cfg.URL), Reachable: mono.Time(u.downUntil.Load()) <= now,
+			Limit: g.Limit, Running: g.Running, Waiting: g.Waiting, Delay: g.Delay.Seconds(), Service: g.Service.Seconds(),
+			Clients: g.Clients, Credits: g.Credits, Issued: g.Issued,
+			Served: map[string]uint64{}, Refused: map[string]uint64{}, WouldRefuse: map[string]uint64{},
+		}
+		for o, n := range g.Served {
+			if n > 0 {
+				st.Served[work.Outcome(o).String()] = n
+			}
+		}
+		for r := range work.NumReasons {
+			if n := g.Shed[r]; n > 0 {
+				st.Refused[work.Reason(r).String()] = n
+			}
+			if n := g.Would[r]; n > 0 {
+				st.WouldRefuse[work.Reason(r).String()] = n
+			}
+		}
+		out.Upstreams = append(out.Upstreams, st)
+	}
+	return out
+}

@@ -1,0 +1,29 @@
+// Package proxy puts a gate in front of servers that know nothing of it: a
+// reverse proxy for HTTP/1.1, HTTP/2 and gRPC.
+//
+//	          ┌ limits: connections, headers ┐   ┌ least loaded ┐   ┌ adaptive slots, AQM ┐
+//	client ──▶│ listener, TLS                │──▶│ choose       │──▶│ live.Gate a upstream│──▶ upstream
+//	          └ strangers' tags taken off    ┘   └──────────────┘   └ refuse: 429 503 504 ┘
+//	operator ──▶ admin listener: /metrics, /.spillgate/status, /.spillgate/health/{live,ready}
+//
+// Each upstream has a gate of its own, because capacity belongs to a server; a
+// request goes to the upstream whose slots are least in use. To an upstream
+// that speaks Spillgate the proxy is one client, which holds credits for all of
+// its own clients; to a client that speaks Spillgate it is a server, whose
+// window is the sum over the upstreams.
+//
+// The protocol work is that of net/http and net/http/httputil: bodies stream in
+// both directions, trailers and upgrades pass, hop-by-hop fields do not.
+//
+// Failures. An upstream that cannot be reached or breaks off answers 502, one
+// that is too slow 504; neither is a refusal, nor a sample of service time. An
+// upstream that refused a connection is passed over for a second while there are
+// others. A client that leaves takes its request with it.
+//
+// Invariants: a mistake in the configuration is found before anything starts,
+// and all at once; whatever a client can take is bounded by a named limit; after
+// Run nothing of the proxy is left, no goroutine and no connection.
+//
+// What this package does not do: it retries nothing, caches nothing, and asks no
+// upstream whether it is well.
+package proxy

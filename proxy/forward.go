@@ -1,0 +1,200 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/work"
+)
+
+// serve is the handler of an upstream, behind its gate.
+func (u *upstream) serve(reverse http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if u.http1 && isGRPC(r) {
+			httpgate.SetOutcome(w, work.Ignored)
+			httpgate.WriteGRPCStatus(w, status.New(codes.Unimplemented, "the upstream is configured as http://, which is HTTP/1.1; gRPC needs h2c:// or https://"))
+			return
+		}
+		reverse.ServeHTTP(w, r)
+	})
+}
+
+// rewrite makes the request for the upstream out of the client's. The reverse
+// proxy has taken off hop-by-hop fields and all that claims to say who the
+// client is.
+func (u *upstream) rewrite(r *httputil.ProxyRequest) {
+	if u.prefix {
+		r.SetURL(u.url)
+	} else {
+		r.Out.URL.Scheme, r.Out.URL.Host = u.url.Scheme, u.url.Host
+	}
+	r.Out.Host = r.In.Host
+	in, out := r.In.Header, r.Out.Header
+	trusted := u.p.state.Load().trusts(r.In)
+	if trusted {
+		if v := in["X-Forwarded-For"]; v != nil {
+			out["X-Forwarded-For"] = v
+		}
+	} else {
+		for name := range out {
+			if strings.HasPrefix(name, "X-Forwarded-") {
+				delete(out, name)
+			}
+		}
+		delete(out, "X-Real-Ip")
+	}
+	r.SetXForwarded()
+	if !trusted {
+		return
+	}
+	for _, name := range [...]string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if v := in[name]; v != nil {
+			out[name] = v
+		}
+	}
+	if v := in["Forwarded"]; v != nil {
+		// Who uses the standard field (RFC 7239) gets it continued; nobody else
+		// gets it begun.
+		out["Forwarded"] = []string{strings.Join(v, ", ") + ", " + forwarded(r.In)}
+	}
+}
+
+// forwarded is the element of the Forwarded field for the hop from r's client.
+func forwarded(r *http.Request) string {
+	node := "unknown"
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		if a, err := netip.ParseAddr(host); err == nil {
+			if node = a.Unmap().String(); a.Unmap().Is6() {
+				node = `"[` + node + `]"`
+			}
+		}
+	}
+	proto := "http"
+	if r.TLS != nil {
+		proto = "https"
+	}
+	return "for=" + node + ";proto=" + proto
+}
+
+// kind is what went wrong with an upstream, as a label.
+type kind string
+
+const (
+	connectFailed kind = "connect"
+	timedOut      kind = "timeout"
+	brokeOff      kind = "reset"
+	clientLeft    kind = "client_left"
+)
+
+// fail answers a request that the upstream did not. It is called by the reverse
+// proxy, before anything was written. What went wrong is for the log; the client
+// learns nothing about what is behind the proxy.
+func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var refusal *live.Refusal
+	if errors.As(err, &refusal) && r.Context().Err() == nil {
+		// The proxy has no credit of the upstream. To the client that is the
+		// delay in front of a server that is short, and nothing was executed.
+		httpgate.SetOutcome(w, work.Dropped)
+		pushback := max(refusal.Pushback, u.p.state.Load().cfg.Objective/10)
+		httpgate.Refuse(w, r, &live.Refusal{Reason: work.Delay, Pushback: pushback})
+		return
+	}
+	httpgate.SetOutcome(w, work.Ignored)
+	what := classify(r.Context(), err)
+	u.p.errors.Add(context.Background(), 1, metric.WithAttributes(attribute.String("upstream", u.name), attribute.String("kind", string(what))))
+	code, title := http.StatusBadGateway, "The server behind the proxy broke off"
+	switch what {
+	case clientLeft:
+		// Nobody reads this answer.
+		httpgate.Refuse(w, r, &live.Refusal{Reason: work.Canceled, Pushback: -1})
+		return
+	case timedOut:
+		code, title = http.StatusGatewayTimeout, "The server behind the proxy did not answer in time"
+	case connectFailed:
+		title = "The server behind the proxy cannot be reached"
+		u.downUntil.Store(int64(live.Now().Add(passedOver)))
+		if isTimeout(err) {
+			code = http.StatusGatewayTimeout
+		}
+	}
+	if skipped, ok := u.failures.allow(time.Second); ok {
+		u.p.log.Warn("upstream failed", "upstream", u.name, "kind", string(what), "error", err, "also", skipped)
+	}
+	if isGRPC(r) {
+		c := codes.Unavailable
+		if code == http.StatusGatewayTimeout && what == timedOut {
+			c = codes.DeadlineExceeded
+		}
+		httpgate.WriteGRPCStatus(w, status.New(c, title))
+		return
+	}
+	h := w.Header()
+	h["Content-Type"] = []string{"application/problem+json"}
+	h["Cache-Control"] = []string{"no-store"}
+	body := fmt.Sprintf(`{"type":"about:blank","title":%q,"status":%d}`+"\n", title, code)
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(code)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// classify says what an error of a round trip means.
+func classify(ctx context.Context, err error) kind {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return clientLeft
+	}
+	var op *net.OpError
+	var unknownAuthority x509.UnknownAuthorityError
+	var badCertificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &unknownAuthority), errors.As(err, &badCertificate):
+		return connectFailed
+	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+		return timedOut
+	}
+	return brokeOff
+}
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// isGRPC reports whether a request is one of gRPC, which takes its errors as
+// gRPC statuses.
+func isGRPC(r *http.Request) bool {
+	rest, ok := strings.CutPrefix(r.Header.Get("Content-Type"), "application/grpc")
+	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
+}
+
+// throttle lets one event pass for each span of time and counts the others.
+type throttle struct{ last, skipped atomic.Int64 }
+
+// allow reports whether an event may pass, and how many did not since the last.
+func (t *throttle) allow(every time.Duration) (skipped int64, ok bool) {
+	now, last := int64(live.Now()), t.last.Load()
+	if last != 0 && now-last < int64(every) || !t.last.CompareAndSwap(last, now) {
+		t.skipped.Add(1)
+		return 0, false
+	}
+	return t.skipped.Swap(0), true
+}

@@ -1,0 +1,318 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// Proxy is a reverse proxy with a gate for each upstream. Its methods may be
+// called at once from any goroutine.
+type Proxy struct {
+	log     *slog.Logger
+	metrics *telemetry.Telemetry
+	errors  metric.Int64Counter
+	handler http.Handler
+	buffers *buffers
+
+	state     atomic.Pointer[state]
+	phase     atomic.Int32
+	active    atomic.Int64 // requests inside, upgraded connections included
+	malformed atomic.Int64
+	started   time.Time
+
+	mu        sync.Mutex // of what follows, and of changes of state
+	listening bool
+	front     []net.Listener
+	admin     net.Listener
+	leaving   sync.WaitGroup // upstreams that were replaced and finish
+	stop      context.CancelFunc
+	stopped   context.Context // of requests: ends when they are cut off
+}
+
+// state is what can change while the proxy runs. It is replaced as a whole.
+type state struct {
+	cfg       Config
+	upstreams []*upstream
+	trusted   func(*http.Request) bool // nil: nobody
+	exempt    func(*http.Request) bool // nil: nothing
+}
+
+// The phases of a proxy's life.
+const (
+	starting int32 = iota
+	serving
+	noticing // still serving, but unready
+	draining
+)
+
+var phaseNames = [...]string{starting: "starting", serving: "serving", noticing: "leaving", draining: "draining"}
+
+// New returns a proxy that does not listen yet, or every mistake in cfg, each a
+// *Mistake. log may be nil.
+func New(cfg Config, log *slog.Logger) (*Proxy, error) {
+	if err := check(cfg); err != nil {
+		return nil, err
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	metrics, err := telemetry.New()
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), started: time.Now()}
+	p.stopped, p.stop = context.WithCancel(context.Background())
+	p.errors, err = metrics.Meter().Int64Counter("spillgate_upstream_errors",
+		metric.WithDescription("Requests that an upstream did not answer, by kind of failure."))
+	if err != nil {
+		return nil, err
+	}
+	_, err = metrics.Meter().Int64ObservableGauge("spillgate_requests_inside", metric.WithDescription("Requests that the proxy works on, upgraded connections and streams included."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(p.active.Load())
+			return nil
+		}))
+	if err != nil {
+		return nil, err
+	}
+	_, err = metrics.Meter().Int64ObservableCounter("spillgate_malformed_tags", metric.WithDescription("Requests whose tags broke the format and were ignored."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(p.malformed.Load())
+			return nil
+		}))
+	if err != nil {
+		return nil, err
+	}
+	if err := p.apply(cfg); err != nil {
+		return nil, err
+	}
+	p.handler = httpgate.Spread(p.choose,
+		httpgate.Trust(func(r *http.Request) bool { return p.state.Load().trusts(r) }),
+		httpgate.Exempt(func(r *http.Request) bool {
+			exempt := p.state.Load().exempt
+			return exempt != nil && exempt(r)
+		}),
+		httpgate.OnMalformed(func(*http.Request, error) { p.malformed.Add(1) }),
+	)
+	return p, nil
+}
+
+// check returns every mistake in cfg.
+func check(cfg Config) error {
+	var errs []error
+	for _, m := range append(cfg.Check(), cfg.CheckFiles()...) {
+		errs = append(errs, m)
+	}
+	return errors.Join(errs...)
+}
+
+// ServeHTTP handles one request. It is what the listeners serve.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.active.Add(1)
+	defer p.active.Add(-1)
+	if r.Method == http.MethodConnect {
+		http.Error(w, "CONNECT is for forward proxies", http.StatusMethodNotAllowed)
+		return
+	}
+	p.handler.ServeHTTP(w, r)
+}
+
+func (s *state) trusts(r *http.Request) bool { return s.trusted != nil && s.trusted(r) }
+
+// Reload takes a new configuration while the proxy runs: mode, objective,
+// upstreams, trust, exempt and drain. An upstream that is as it was keeps its
+// gate and what that has learned; one that is gone finishes what it has. The
+// other fields cannot change, and Reload returns the names of those that are
+// different. With an error, nothing changed.
+func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
+	if err := check(cfg); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.phase.Load() >= draining {
+		return nil, errors.New("proxy: it is draining, so its configuration cannot change")
+	}
+	old := p.state.Load().cfg
+	if !slices.Equal(old.Listen, cfg.Listen) {
+		ignored = append(ignored, "listen")
+	}
+	if old.Admin != cfg.Admin {
+		ignored = append(ignored, "admin")
+	}
+	if old.Limits != cfg.WithDefaults().Limits {
+		ignored = append(ignored, "limits")
+	}
+	cfg.Listen, cfg.Admin, cfg.Limits = old.Listen, old.Admin, old.Limits
+	if err := p.applyLocked(cfg); err != nil {
+		return nil, err
+	}
+	return ignored, nil
+}
+
+func (p *Proxy) apply(cfg Config) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.applyLocked(cfg)
+}
+
+func (p *Proxy) applyLocked(cfg Config) error {
+	cfg = cfg.WithDefaults()
+	old := p.state.Load()
+	next := &state{cfg: cfg}
+	if len(cfg.Trust) > 0 {
+		next.trusted = httpgate.Networks(cfg.Trust...)
+	}
+	if len(cfg.Exempt) > 0 {
+		next.exempt = httpgate.Paths(cfg.Exempt...)
+	}
+	var fresh []*upstream
+	for _, u := range cfg.Upstreams {
+		if old != nil && old.cfg.Objective == cfg.Objective {
+			i := slices.IndexFunc(old.upstreams, func(have *upstream) bool { return have.cfg == u })
+			if i >= 0 {
+				next.upstreams = append(next.upstreams, old.upstreams[i])
+				continue
+			}
+		}
+		up, err := p.newUpstream(cfg, u)
+		if err != nil {
+			for _, f := range fresh {
+				f.close()
+			}
+			return err
+		}
+		fresh = append(fresh, up)
+		next.upstreams = append(next.upstreams, up)
+	}
+	p.state.Store(next)
+	for _, up := range next.upstreams {
+		up.gate.SetMode(cfg.Mode)
+	}
+	for _, up := range fresh {
+		// Two gates may have one name for the moment in which one replaces the
+		// other, so the new one is watched when the old one is not any more.
+		if old != nil {
+			for _, have := range old.upstreams {
+				if have.name == up.name && !slices.Contains(next.upstreams, have) {
+					have.stopWatching()
+				}
+			}
+		}
+		if err := up.watch(); err != nil {
+			p.log.Error("metrics of upstream are missing", "upstream", up.name, "error", err)
+		}
+	}
+	if old == nil {
+		return nil
+	}
+	if old.cfg.Mode != cfg.Mode {
+		p.log.Info("mode changed", "from", old.cfg.Mode.String(), "to", cfg.Mode.String())
+	}
+	for _, up := range old.upstreams {
+		if !slices.Contains(next.upstreams, up) {
+			p.log.Info("upstream left", "upstream", up.name)
+			p.leaving.Go(func() { up.leave(p.stopped, old.cfg.Drain.Timeout) })
+		}
+	}
+	for _, up := range fresh {
+		p.log.Info("upstream joined", "upstream", up.name, "url", up.cfg.URL)
+	}
+	return nil
+}
+
+// SetMode changes how far the gates' decisions go.
+func (p *Proxy) SetMode(m live.Mode) error {
+	cfg := p.state.Load().cfg
+	cfg.Mode = m
+	_, err := p.Reload(cfg)
+	return err
+}
+
+// Metrics returns the proxy's telemetry, for further instruments.
+func (p *Proxy) Metrics() *telemetry.Telemetry { return p.metrics }
+
+// Addrs returns the addresses that the proxy listens on, and that of the admin
+// listener, nil without one; after Listen.
+func (p *Proxy) Addrs() (front []net.Addr, admin net.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.front {
+		front = append(front, l.Addr())
+	}
+	if p.admin != nil {
+		admin = p.admin.Addr()
+	}
+	return front, admin
+}
+
+// Listen opens the listeners, all of them or none. Run calls it if nobody did.
+func (p *Proxy) Listen() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listening {
+		return nil
+	}
+	cfg := p.state.Load().cfg
+	var errs []error
+	open := func(address string) net.Listener {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("proxy: listen on %s: %w", address, err))
+		}
+		return l
+	}
+	for _, l := range cfg.Listen {
+		if nl := open(l.Address); nl != nil {
+			p.front = append(p.front, nl)
+		}
+	}
+	if cfg.Admin != "" {
+		p.admin = open(cfg.Admin)
+	}
+	if err := errors.Join(errs...); err != nil {
+		p.closeListeners()
+		return err
+	}
+	p.listening = true
+	return nil
+}
+
+func (p *Proxy) closeListeners() {
+	for _, l := range p.front {
+		l.Close()
+	}
+	if p.admin != nil {
+		p.admin.Close()
+	}
+	p.front, p.admin = nil, nil
+}
+
+// Close ends a proxy that was never run.
+func (p *Proxy) Close() error {
+	p.stop()
+	p.mu.Lock()
+	p.phase.Store(draining)
+	p.closeListeners()
+	s := p.state.Load()
+	p.mu.Unlock()
+	p.leaving.Wait()
+	for _, up := range s.upstreams {
+		up.close()
+	}
+	return p.metrics.Shutdown(context.Background())
+}

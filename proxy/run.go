@@ -1,0 +1,230 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/spillgate/spillgate/httpgate"
+)
+
+// Run serves until ctx ends, then drains: health checks fail for the time of
+// Drain.Notice, then new requests are refused, those inside finish within
+// Drain.Timeout, and what is left is cut off. It returns nil after a drain, and
+// the error of a listener that failed otherwise. A proxy runs once.
+func (p *Proxy) Run(ctx context.Context) error {
+	if err := p.Listen(); err != nil {
+		_ = p.Close()
+		return err
+	}
+	cfg := p.state.Load().cfg
+	servers, err := p.servers(cfg)
+	if err != nil {
+		_ = p.Close()
+		return err
+	}
+	limited := newSharedLimit(cfg.Limits.Connections, len(servers))
+	var wg sync.WaitGroup
+	failed := make(chan error, len(servers)+1)
+	run := func(s *http.Server, l net.Listener) {
+		wg.Go(func() {
+			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		})
+	}
+	p.mu.Lock()
+	front, adminListener := p.front, p.admin
+	p.mu.Unlock()
+	for i, s := range servers {
+		l := limited(front[i])
+		if s.TLSConfig != nil {
+			l = tls.NewListener(l, s.TLSConfig)
+		}
+		run(s, l)
+	}
+	admin := &http.Server{Handler: p.Admin(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: p.errorLog()}
+	if adminListener != nil {
+		run(admin, netutil.LimitListener(adminListener, 64))
+	}
+	p.phase.CompareAndSwap(starting, serving)
+	p.logStart(cfg, front, adminListener)
+
+	select {
+	case <-ctx.Done():
+		p.drain(servers)
+	case err = <-failed:
+		p.log.Error("a listener failed", "error", err)
+		p.phase.Store(draining)
+	}
+	for _, s := range servers {
+		s.Close()
+	}
+	admin.Close()
+	p.stop()
+	wg.Wait()
+	for p.active.Load() > 0 { // their contexts have ended
+		time.Sleep(time.Millisecond)
+	}
+	if closeErr := p.Close(); err == nil {
+		err = closeErr
+	}
+	p.log.Info("stopped")
+	return err
+}
+
+// servers returns a server for each listener.
+func (p *Proxy) servers(cfg Config) ([]*http.Server, error) {
+	var all []*http.Server
+	for _, l := range cfg.Listen {
+		tlsConfig, err := l.server()
+		if err != nil {
+			return nil, err
+		}
+		s := &http.Server{
+			Handler:           p,
+			ReadHeaderTimeout: cfg.Limits.HeaderTimeout,
+			IdleTimeout:       cfg.Limits.IdleTimeout,
+			MaxHeaderBytes:    cfg.Limits.Header,
+			ErrorLog:          p.errorLog(),
+			BaseContext:       func(net.Listener) context.Context { return p.stopped },
+			TLSConfig:         tlsConfig,
+			Protocols:         new(http.Protocols),
+			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.Limits.Streams, SendPingTimeout: cfg.Limits.IdleTimeout, PingTimeout: pingAfter},
+		}
+		s.Protocols.SetHTTP1(true)
+		s.Protocols.SetHTTP2(true)
+		s.Protocols.SetUnencryptedHTTP2(tlsConfig == nil)
+		httpgate.Track(s)
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// drain is the way out, as Drain says.
+func (p *Proxy) drain(servers []*http.Server) {
+	d := p.state.Load().cfg.Drain
+	p.phase.Store(noticing)
+	p.log.Info("leaving", "notice", d.Notice, "timeout", d.Timeout, "inside", p.active.Load())
+	if d.Notice > 0 {
+		time.Sleep(d.Notice)
+	}
+	p.mu.Lock()
+	p.phase.Store(draining)
+	for _, u := range p.state.Load().upstreams {
+		u.gate.Drain()
+	}
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), d.Timeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, s := range servers {
+		wg.Go(func() { _ = s.Shutdown(ctx) })
+	}
+	wg.Wait()
+	// Shutdown does not wait for upgraded connections.
+	for tick := 5 * time.Millisecond; p.active.Load() > 0 && ctx.Err() == nil; {
+		select {
+		case <-ctx.Done():
+		case <-time.After(tick):
+		}
+	}
+	if n := p.active.Load(); n > 0 {
+		p.log.Warn("requests are cut off", "requests", n, "after", d.Timeout)
+	}
+}
+
+func (p *Proxy) logStart(cfg Config, front []net.Listener, admin net.Listener) {
+	attrs := []any{slog.String("mode", cfg.Mode.String()), slog.Duration("slo", cfg.Objective)}
+	for _, l := range front {
+		attrs = append(attrs, slog.String("listen", l.Addr().String()))
+	}
+	if admin != nil {
+		attrs = append(attrs, slog.String("admin", admin.Addr().String()))
+	}
+	for _, u := range cfg.Upstreams {
+		attrs = append(attrs, slog.String("upstream", redact(u.URL)))
+	}
+	p.log.Info("serving", attrs...)
+}
+
+// errorLog takes what net/http has to say, which is about single connections
+// and mostly noise that strangers make.
+func (p *Proxy) errorLog() *log.Logger { return log.New(debugWriter{p.log}, "", 0) }
+
+type debugWriter struct{ log *slog.Logger }
+
+func (d debugWriter) Write(b []byte) (int, error) {
+	d.log.Debug(strings.TrimSpace(string(b)))
+	return len(b), nil
+}
+
+// newSharedLimit returns a function that puts a number of listeners under one
+// limit of n connections together: the next one waits unaccepted. A listener
+// takes a place before it accepts, so all but one have a place to spare, or an
+// idle listener would keep a busy one from its last connection.
+func newSharedLimit(n, listeners int) func(net.Listener) net.Listener {
+	places := make(chan struct{}, n+listeners-1)
+	return func(l net.Listener) net.Listener {
+		return &limitedListener{Listener: l, places: places, done: make(chan struct{})}
+	}
+}
+
+type limitedListener struct {
+	net.Listener
+	places chan struct{}
+	once   sync.Once
+	done   chan struct{}
+}
+
+// Accept implements net.Listener.
+func (l *limitedListener) Accept() (net.Conn, error) {
+	select {
+	case l.places <- struct{}{}:
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+		return nil, err
+	}
+	return &limitedConn{Conn: c, places: l.places}, nil
+}
+
+// Close implements net.Listener.
+func (l *limitedListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return l.Listener.Close()
+}
+
+// limitedConn gives its place back when it is closed.
+type limitedConn struct {
+	net.Conn
+	places chan struct{}
+	once   sync.Once
+}
+
+// Close implements net.Conn.
+func (c *limitedConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { <-c.places })
+	return err
+}
+
+// CloseWrite lets an upgraded connection end one direction.
+func (c *limitedConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

@@ -1,0 +1,208 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+const (
+	// passedOver is how long an upstream that refused a connection is passed
+	// over while there are others: one request a second finds out whether it is
+	// back.
+	passedOver = time.Second
+	// idleConnections is the most idle connections kept to one upstream.
+	idleConnections = 1024
+	// looks is how many upstreams a choice looks at. With more than that it
+	// looks at that many, taken by chance.
+	looks = 8
+	// pingAfter is how long an HTTP/2 connection to an upstream may be silent
+	// before it must prove that it is alive, and how long the proof may take.
+	pingAfter = 15 * time.Second
+)
+
+// upstream is one server behind the proxy and its gate.
+type upstream struct {
+	p       *Proxy
+	cfg     Upstream
+	name    string
+	url     *url.URL // scheme http or https
+	prefix  bool     // url has a path
+	http1   bool     // it cannot speak gRPC
+	gate    *live.Gate
+	target  *httpgate.Target
+	base    *http.Transport
+	metrics *telemetry.Gate
+	unwatch atomic.Pointer[func() error]
+
+	downUntil atomic.Int64 // mono.Time
+	failures  throttle
+}
+
+// newUpstream builds an upstream.
+func (p *Proxy) newUpstream(cfg Config, u Upstream) (*upstream, error) {
+	tlsConfig, err := u.client()
+	if err != nil {
+		return nil, err
+	}
+	target, _ := u.target() // checked before
+	up := &upstream{p: p, cfg: u, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http"}
+	up.base = newTransport(cfg.Limits, target.Scheme, tlsConfig)
+	if target.Scheme == "h2c" {
+		target.Scheme = "http"
+	}
+	up.url = target
+	if up.metrics, err = telemetry.NewGate(p.metrics.Meter(), up.name, p.log); err != nil {
+		return nil, err
+	}
+	up.gate, err = live.NewGate(live.GateConfig{
+		Config:  admission.Config{Objective: cfg.Objective},
+		Mode:    cfg.Mode,
+		Observe: up.metrics.Observe,
+	})
+	if err != nil {
+		return nil, err
+	}
+	reverse := &httputil.ReverseProxy{
+		Rewrite: up.rewrite,
+		// The wait for an upstream's credits comes on top of that in the gate; an
+		// answer after the objective helps nobody.
+		Transport:    httpgate.Transport(up.base, httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5})),
+		BufferPool:   p.buffers,
+		ErrorHandler: up.fail,
+		ErrorLog:     log.New(io.Discard, "", 0), // what matters comes to fail
+	}
+	up.target = httpgate.NewTarget(up.gate, up.serve(reverse))
+	return up, nil
+}
+
+// newTransport returns the connections to one upstream. No proxy is taken from
+// the environment: the upstream is what the configuration says.
+func newTransport(l Limits, scheme string, tlsConfig *tls.Config) *http.Transport {
+	t := &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: l.Connect, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:       tlsConfig,
+		TLSHandshakeTimeout:   l.Connect,
+		ResponseHeaderTimeout: l.Response,
+		MaxIdleConns:          idleConnections,
+		MaxIdleConnsPerHost:   idleConnections,
+		IdleConnTimeout:       l.IdleTimeout,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    true, // the client's Accept-Encoding decides
+		Protocols:             new(http.Protocols),
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
+	}
+	switch scheme {
+	case "h2c":
+		t.Protocols.SetUnencryptedHTTP2(true)
+	case "https":
+		t.Protocols.SetHTTP1(true)
+		t.Protocols.SetHTTP2(true)
+	default:
+		t.Protocols.SetHTTP1(true)
+	}
+	return t
+}
+
+// watch reports the gate's state in metrics, until unwatched.
+func (u *upstream) watch() error {
+	stop, err := u.metrics.Watch(u.gate)
+	if err == nil {
+		u.unwatch.Store(&stop)
+	}
+	return err
+}
+
+func (u *upstream) stopWatching() {
+	if stop := u.unwatch.Swap(nil); stop != nil {
+		_ = (*stop)()
+	}
+}
+
+// leave finishes what the upstream has, for as long as that may take, and closes
+// it.
+func (u *upstream) leave(ctx context.Context, timeout time.Duration) {
+	u.target.Close()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		// The first look comes a tick late, so that requests which chose this
+		// upstream before it left have arrived.
+		select {
+		case <-ctx.Done():
+			u.close()
+			return
+		case <-tick.C:
+		}
+		if s := u.gate.Stats(); s.Running+s.Waiting == 0 {
+			u.close()
+			return
+		}
+	}
+}
+
+func (u *upstream) close() {
+	u.target.Close()
+	_ = u.gate.Close()
+	u.base.CloseIdleConnections()
+	u.stopWatching()
+}
+
+// choose names the upstream for a request: the one whose slots are least in use,
+// counting who waits for one, among those that can be reached.
+func (p *Proxy) choose(*http.Request) *httpgate.Target {
+	all := p.state.Load().upstreams
+	if len(all) == 1 {
+		return all[0].target
+	}
+	start := rand.IntN(len(all)) // so that equals share
+	now := live.Now()
+	var best *upstream
+	least, reached := 0.0, false
+	for i := range min(len(all), looks) {
+		u := all[(start+i)%len(all)]
+		if len(all) > looks && i > 0 {
+			u = all[rand.IntN(len(all))]
+		}
+		s := u.gate.Stats()
+		load := float64(s.Running+s.Waiting) / float64(max(s.Limit, 1))
+		up := mono.Time(u.downUntil.Load()) <= now
+		if best == nil || up && !reached || up == reached && load < least {
+			best, least, reached = u, load, up
+		}
+	}
+	return best.target
+}
+
+// buffers lends the memory through which bodies are copied.
+type buffers struct{ pool sync.Pool }
+
+const bufferSize = 32 << 10
+
+func newBuffers() *buffers {
+	return &buffers{sync.Pool{New: func() any { return new([bufferSize]byte) }}}
+}
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte { return b.pool.Get().(*[bufferSize]byte)[:] }
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(p []byte) { b.pool.Put((*[bufferSize]byte)(p)) }
