@@ -125,7 +125,12 @@ func (g *Gate) Drain() { g.draining = true }
 // Delay returns the queueing delay at now: the age of the oldest waiting
 // request, and what requests wait inside the server, unseen.
 func (g *Gate) Delay(now mono.Time) time.Duration {
+	// What is known of the inside is from when as many ran as may; with fewer
+	// running, less of it is true, and with none, nothing.
 	d := g.limit.Excess()
+	if n := g.limit.Limit(); g.limit.InUse() < n {
+		d = d * time.Duration(g.limit.InUse()) / time.Duration(n)
+	}
 	if g.queue.Len() > 0 {
 		d += now.Sub(g.queue.Head().Arrived)
 	}
@@ -153,7 +158,7 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	t.Begin(now)
 	g.tick(now)
 	if late := now.Sub(t.Arrived); late > 0 {
-		g.pool.OnDelay(late)
+		g.pool.OnDelay(g.pressure(late))
 	}
 	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
 		t.plain = true
@@ -204,7 +209,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 	expected := g.Expect(now)
 	wait := now.Sub(t.Arrived) + expected
 	if wait > g.maxDelay() {
-		g.pool.OnDelay(wait)
+		g.pool.OnDelay(g.pressure(wait))
 		return work.Delay
 	}
 	if expected == 0 {
@@ -213,7 +218,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		return work.None
 	}
 	if wait+g.limit.Tail() > t.Deadline.Sub(t.Arrived) {
-		g.pool.OnDelay(wait)
+		g.pool.OnDelay(g.pressure(wait))
 		return work.Infeasible
 	}
 	if t.plain && t.Client != nil && wait > g.cfg.TargetDelay/2 {
@@ -354,8 +359,20 @@ func (g *Gate) Pushback(now mono.Time, t *Ticket) time.Duration {
 
 func (g *Gate) tick(now mono.Time) {
 	if now >= g.pool.NextWake() {
-		g.pool.OnWake(now, g.Delay(now))
+		g.pool.OnWake(now, g.pressure(g.Delay(now)))
 	}
+}
+
+// pressure is what the pool is told of a delay d: d itself, or more when the
+// service takes so much of the objective that credits have to steer to a shorter
+// queue than TargetDelay. The pool's target stays half of what the AQM refuses,
+// or bursts would be refused all the time.
+func (g *Gate) pressure(d time.Duration) time.Duration {
+	target := max(g.maxDelay()/2, 1)
+	if target >= g.cfg.TargetDelay {
+		return d
+	}
+	return time.Duration(float64(d) * float64(g.cfg.TargetDelay) / float64(target))
 }
 
 // left measures the time between two departures while every slot was taken from
