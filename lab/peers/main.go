@@ -22,10 +22,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/zeromicro/go-zero/core/logx"
+
 	"github.com/spillgate/spillgate/lab/arena"
 )
 
 func main() {
+	logx.Disable() // go-zero writes statistics from the moment it is linked in
 	all := append(arena.Own(), peers()...)
 	arena.Child(all)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -13,7 +13,6 @@ import (
 	"github.com/go-kratos/aegis/ratelimit"
 	"github.com/go-kratos/aegis/ratelimit/bbr"
 	"github.com/zeromicro/go-zero/core/load"
-	"github.com/zeromicro/go-zero/core/logx"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -99,7 +98,6 @@ func intercept(chain ...grpc.UnaryServerInterceptor) arena.Installed {
 // goZero is go-zero's adaptive shedder as its own gRPC interceptor uses it, which
 // is internal to it, with its default threshold of 900 ‰ of the processor.
 func goZero(arena.Setting) (arena.Installed, error) {
-	logx.Disable()
 	load.DisableLog()
 	shedder := load.NewAdaptiveShedder(load.WithCpuThreshold(900))
 	return arena.Installed{Options: []grpc.ServerOption{grpc.ChainUnaryInterceptor(

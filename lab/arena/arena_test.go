@@ -1,0 +1,153 @@
+package arena
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spillgate/spillgate/internal/harness/measure"
+)
+
+// The test binary is also the children's program.
+func TestMain(m *testing.M) {
+	Child(Own())
+	os.Exit(m.Run())
+}
+
+// Real processes, a short run of two controllers. What they reach is the
+// machine's business; that both are counted and carry traffic is not.
+func TestRunCarriesTrafficThroughProcesses(t *testing.T) {
+	if testing.Short() || runtime.GOOS != "linux" {
+		t.Skip("starts pinned processes")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	var steps int
+	out, err := Run(ctx, Plan{
+		Controllers: pick(t, "spillgate", "semaphore"), Settings: []Setting{Sleep()}, Loads: []float64{0.2, Spike},
+		Repeats: 1, Length: time.Second, Conns: 4, Seed: 1, Progress: func(int, int, string) { steps++ },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out.Rows) != 4 || steps != 5 || out.Capacity["sleep"] != 2000 {
+		t.Errorf("%d rows, %d steps, capacity %v; want 4, 5 and 2,000", len(out.Rows), steps, out.Capacity)
+	}
+	for _, row := range out.Rows {
+		if row.Share <= 0 || row.P99 <= 0 {
+			t.Errorf("%s at %s served nothing: %+v", row.Controller, loadName(row.Load), row)
+		}
+	}
+	text := out.Tables()[0].Text(120)
+	for _, want := range []string{"spillgate", "semaphore", "0.4→1.4", "2000/s"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the table does not mention %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Run(ctx, Plan{Controllers: pick(t, "none"), Settings: []Setting{Sleep()}, Repeats: 1}); err == nil {
+		t.Error("a canceled run returned no error")
+	}
+}
+
+func TestPlanNamesEveryMistake(t *testing.T) {
+	_, err := Run(context.Background(), Plan{Repeats: -1, Loads: []float64{-3}})
+	for _, want := range []string{"no controllers", "are -1", "load is -3"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %q", err, want)
+		}
+	}
+}
+
+// Every controller of this module can be made for both servers.
+func TestEveryControllerIsComplete(t *testing.T) {
+	for _, c := range Own() {
+		for _, s := range []Setting{Sleep(), Spin()} {
+			in, err := c.Server(s)
+			if err != nil {
+				t.Errorf("%s, %s: %v", c.Name, s.Station, err)
+				continue
+			}
+			if in.Stop != nil {
+				in.Stop()
+			}
+			if c.Client == nil {
+				continue
+			}
+			_, stop, err := c.Client(s, 3)
+			if err != nil {
+				t.Errorf("%s, %s, client: %v", c.Name, s.Station, err)
+			}
+			if stop != nil {
+				stop()
+			}
+		}
+	}
+}
+
+func TestSettled(t *testing.T) {
+	ms := time.Millisecond
+	windows := func(goodput ...float64) (out []measure.Span) {
+		for i, g := range goodput {
+			out = append(out, measure.Span{From: time.Duration(i) * 100 * ms, To: time.Duration(i+1) * 100 * ms, Goodput: g})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		what    string
+		windows []measure.Span
+		want    time.Duration
+	}{
+		{"never below", windows(0, 9, 9, 9), 0},
+		{"one bad window after the step", windows(9, 1, 9, 9), 100 * ms},
+		{"a late relapse", windows(9, 9, 1, 9), 200 * ms},
+		{"bad to the end", windows(9, 9, 9, 1), -1},
+	} {
+		if got := settled(c.windows, 100*ms, 400*ms, 8); got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
+}
+
+func TestOutcomeOfStatuses(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want measure.Kind
+	}{
+		{nil, measure.Served},
+		{status.Error(codes.Unavailable, "x"), measure.Refused},
+		{status.Error(codes.PermissionDenied, "limit exceeded"), measure.Refused},
+		{status.Error(codes.DeadlineExceeded, "livedoor: refused: expired"), measure.Refused},
+		{status.Error(codes.DeadlineExceeded, "context deadline exceeded"), measure.TimedOut},
+		{status.Error(codes.Internal, "x"), measure.Failed},
+	} {
+		if got := outcome(c.err); got.Kind != c.want {
+			t.Errorf("%v: %v, want %v", c.err, got.Kind, c.want)
+		}
+	}
+}
+
+func pick(t *testing.T, names ...string) (chosen []Controller) {
+	t.Helper()
+	for _, name := range names {
+		for _, c := range Own() {
+			if c.Name == name {
+				chosen = append(chosen, c)
+			}
+		}
+	}
+	if len(chosen) != len(names) {
+		t.Fatalf("no such controllers: %v", names)
+	}
+	return chosen
+}
