@@ -147,12 +147,16 @@ func (l *Limit) Acquire(now mono.Time) {
 	l.inUse++
 }
 
-// Release returns a slot that was taken at started. A sample is a request that
-// was executed to its end; others say nothing about the speed of the work.
-func (l *Limit) Release(now, started mono.Time, sample bool) {
+// Release returns a slot that was taken at started. A request that was executed to
+// its end is a sample of the residence time. One that was given up is one if it
+// took longer than the others do: it would have taken longer still, and where
+// every caller gives up at a deadline nothing else would be known of a queue that
+// is longer than it.
+func (l *Limit) Release(now, started mono.Time, executed bool) {
 	l.integrate(now)
 	l.inUse--
 	r := float64(max(now.Sub(started), 1))
+	sample := executed || l.mean > 0 && r > l.mean
 	if sample {
 		if l.mean == 0 {
 			l.mean = r
@@ -204,8 +208,10 @@ func (l *Limit) endWindow(now mono.Time) {
 		return
 	}
 	// No fewer than ran at once, or the window is shorter than a residence time.
-	enough := w.done >= max(l.cfg.Samples, int(w.area/length))
-	if !enough && (w.done < earlySize || length < float64(l.cfg.MaxWindow)) {
+	// The first one is needed too soon for that.
+	enough := w.done >= l.cfg.Samples && (l.service == 0 || w.done >= int(w.area/length))
+	overdue := w.done >= earlySize && length >= float64(l.cfg.MaxWindow)
+	if !enough && !overdue && !l.alarmed() {
 		return
 	}
 	p := point{w.area / length, float64(w.done) / length, w.sum / float64(w.done), w.done, 1}
@@ -239,6 +245,14 @@ func newWindow(now mono.Time, flush int) window {
 	return window{start: now, last: now, flush: flush, early: math.Inf(1)}
 }
 
+// alarmed reports whether the running window shows a residence time so long that
+// waiting for its end would only let the hidden queue grow.
+func (l *Limit) alarmed() bool {
+	w := &l.window
+	return l.service > 0 && !l.probing && w.done >= 2*earlySize &&
+		w.sum/float64(w.done) > alarm*math.Max(l.allowed(), l.service+idleQueue*float64(l.cfg.Slack))
+}
+
 // allowed is the residence time the limit is steered to.
 func (l *Limit) allowed() float64 {
 	return l.service + math.Max(float64(l.cfg.Slack), l.service*leeway)
@@ -265,13 +279,15 @@ func (l *Limit) steer(p point, bound bool) {
 		l.setService(l.level.residence)
 	}
 	allowed := l.allowed()
-	limit, atOnce := allowed*tolerance, allowed*alarm
-	if !bound {
-		// A short hidden queue does no harm while nothing waits in front, and the
-		// first windows of a cold start know short requests only.
-		limit = math.Max(limit, l.service+idleQueue*float64(l.cfg.Slack))
-		atOnce = math.Max(atOnce, limit)
+	// A hidden queue under this is not worth an experiment that may cost
+	// throughput. While nothing waits in front it does even less harm, and the
+	// first windows of a cold start know short requests only.
+	harmless := float64(l.cfg.Slack) * idleQueue
+	if bound {
+		harmless /= 2
 	}
+	limit := math.Max(allowed*tolerance, l.service+harmless)
+	atOnce := math.Max(allowed*alarm, limit)
 	if p.residence > atOnce || l.level.residence > limit {
 		l.cut(p)
 		return
@@ -307,7 +323,10 @@ func (l *Limit) steer(p point, bound bool) {
 func (l *Limit) probe() {
 	l.bound, l.probing, l.resumed = 0, true, l.limit
 	l.ref = l.level
-	if l.probeUp || l.Limit() <= l.cfg.Min {
+	// A hidden queue is part of the residence. While the whole of that is short,
+	// it is not worth the throughput to ask how much of it is queue.
+	short := l.level.residence < idleQueue*float64(l.cfg.Slack)
+	if l.probeUp || short || l.Limit() <= l.cfg.Min {
 		l.limit = math.Max(math.Ceil(l.ref.concurrency/probeTo), float64(l.cfg.Min+1))
 	} else {
 		l.limit = math.Max(math.Floor(l.ref.concurrency*probeTo), float64(l.cfg.Min))
@@ -315,7 +334,8 @@ func (l *Limit) probe() {
 	l.probeUp = !l.probeUp
 }
 
-// cut lowers the limit to what the throughput needs, at most to half.
+// cut lowers the limit to what the throughput needs, in one step to half at most
+// unless that is far from enough.
 func (l *Limit) cut(p point) {
 	from := math.Min(l.limit, p.concurrency)
 	if l.Limit() <= l.cfg.Min || from <= float64(l.cfg.Min) {
@@ -330,7 +350,11 @@ func (l *Limit) cut(p point) {
 	if p.concurrency <= l.ref.concurrency*judgeAt {
 		return // far enough: the judgement comes first
 	}
-	l.limit = math.Max(math.Min(p.throughput*l.allowed(), from*0.9), l.ref.concurrency/2)
+	floor := l.ref.concurrency / 2
+	if want := p.throughput * l.allowed(); want < floor/2 {
+		floor = 1.5 * want // so far beyond that half would still be a long queue
+	}
+	l.limit = math.Max(math.Min(p.throughput*l.allowed(), from*0.9), floor)
 	l.level = point{}
 }
 
