@@ -1,42 +1,175 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
+	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/spillgate/spillgate/internal/demo"
+	"github.com/spillgate/spillgate/internal/demo/page"
+	"github.com/spillgate/spillgate/internal/demo/screen"
 	"github.com/spillgate/spillgate/internal/demo/stage"
 )
 
+// demoFlags are the flags of the demo.
+type demoFlags struct {
+	quick, plain, json, noPage bool
+	addr, out                  string
+	seed                       uint64
+}
+
 func newDemo() *cobra.Command {
-	quick := false
+	var f demoFlags
 	cmd := &cobra.Command{
-		Use:     "demo",
-		Short:   "Overload three services, first plain and then gated, and watch",
-		Example: "  spillgate demo",
-		Args:    cobra.NoArgs,
+		Use:   "demo",
+		Short: "Overload three real services, first plain and then gated, and watch",
+		Long: `Runs three services on this machine, entry, middle and store, that call each
+other over gRPC, measures what they can do, and overloads them twice with the
+same requests at the same instants: first as they are, then with a gate in front
+of each and a wallet in every client. It shows what happens, here and on a page
+for the browser, ends by itself in about a minute, and writes a report.`,
+		Example: `  spillgate demo
+  spillgate demo --quick --plain`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg := demo.Config{Plan: demo.Full(), Seed: rand.Uint64N(1e6), Command: []string{"demo", "part"}}
-			if quick {
-				cfg.Plan = demo.Quick()
+			var badAddr, badOut error
+			if _, _, err := net.SplitHostPort(f.addr); err != nil {
+				badAddr = fmt.Errorf("--addr %q: %w, expected host:port such as 127.0.0.1:8080, port 0 for any", f.addr, err)
 			}
-			st, err := demo.Play(cmd.Context(), cfg)
-			if err != nil {
+			if f.out == "" {
+				badOut = errors.New("--out is empty, expected a directory")
+			}
+			if err := usage(badAddr, badOut); err != nil {
 				return err
 			}
-			e := json.NewEncoder(cmd.OutOrStdout())
-			e.SetIndent("", " ")
-			return e.Encode(st)
+			if !cmd.Flags().Changed("seed") {
+				f.seed = rand.Uint64N(1_000_000)
+			}
+			return runDemo(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&quick, "quick", false, "a quarter of the time")
+	flags := cmd.Flags()
+	flags.BoolVar(&f.quick, "quick", false, "play a quarter of it, with noisier figures")
+	flags.BoolVar(&f.plain, "plain", false, "print lines even if the output is a terminal")
+	flags.BoolVar(&f.json, "json", false, "print nothing but the result, as JSON")
+	flags.BoolVar(&f.noPage, "no-page", false, "serve no page")
+	flags.StringVar(&f.addr, "addr", "127.0.0.1:0", "`address` of the page; anybody who reaches it can watch")
+	flags.StringVar(&f.out, "out", "out/demo", "`directory` of the report; files of the same names are replaced")
+	flags.Uint64Var(&f.seed, "seed", 0, "decides arrivals and service times (default random, printed)")
 	cmd.AddCommand(&cobra.Command{
-		Use: "part", Short: "Play a part in the demo", Hidden: true, Args: cobra.ExactArgs(1),
+		Use:    "part",
+		Short:  "Play a part in the demo",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return stage.Run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
 	})
 	return cmd
+}
+
+// view shows the demo while it goes on.
+type view interface {
+	// Show is given each new state; it must not block for long.
+	Show(demo.State)
+	// Close ends the view and leaves the terminal as it was.
+	Close()
+}
+
+type noView struct{}
+
+func (noView) Show(demo.State) {}
+func (noView) Close()          {}
+
+type lineView struct{ *demo.Lines }
+
+func (lineView) Close() {}
+
+// runDemo plays the demo with its views and prints the result.
+func runDemo(ctx context.Context, f demoFlags, stdout, stderr io.Writer) error {
+	ctx, interrupt := context.WithCancelCause(ctx)
+	defer interrupt(nil)
+
+	var server *page.Server
+	url := ""
+	if !f.noPage {
+		var err error
+		if server, err = page.Serve(f.addr); err != nil {
+			return fmt.Errorf("%w; choose another --addr, or --no-page", err)
+		}
+		defer server.Close()
+		url = server.URL()
+	}
+	var v view
+	switch {
+	case f.json:
+		v = noView{}
+	case !f.plain && isTerminal(stdout):
+		v = screen.Open(stdout.(*os.File), url, func() { interrupt(context.Canceled) })
+	default:
+		fmt.Fprintf(stdout, "spillgate demo, seed %d\n", f.seed)
+		if url != "" {
+			fmt.Fprintf(stdout, "live page: %s\n", url)
+		}
+		v = lineView{demo.NewLines(stdout)}
+	}
+	if f.json && url != "" {
+		fmt.Fprintf(stderr, "live page: %s\n", url)
+	}
+
+	cfg := demo.Config{
+		Plan: demo.Full(), Quick: f.quick, Seed: f.seed, Command: []string{"demo", "part"},
+		Report: func(s demo.State) (string, error) { return demo.WriteReport(f.out, s) },
+		Publish: func(s demo.State) {
+			v.Show(s)
+			if server != nil {
+				server.Show(s)
+			}
+		},
+	}
+	if f.quick {
+		cfg.Plan = demo.Quick()
+	}
+	state, err := demo.Play(ctx, cfg)
+	v.Close()
+	switch {
+	case ctx.Err() != nil:
+		return errInterrupted
+	case err != nil:
+		return err
+	case f.json:
+		out := json.NewEncoder(stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(state)
+	}
+	return printResult(stdout, state)
+}
+
+// printResult prints the tables and where the report is.
+func printResult(w io.Writer, s demo.State) error {
+	for _, t := range demo.Tables(s) {
+		fmt.Fprintln(w)
+		if err := t.Print(w); err != nil {
+			return err
+		}
+	}
+	repeat := fmt.Sprintf("spillgate demo --seed %d", s.Seed)
+	if s.Quick {
+		repeat += " --quick"
+	}
+	_, err := fmt.Fprintf(w, "\nreport: %s\nagain:  %s\n", s.Report, repeat)
+	return err
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }

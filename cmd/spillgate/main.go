@@ -8,7 +8,7 @@
 // A subcommand is a function that returns a *cobra.Command, listed in
 // [subcommands]. It checks all its flags and arguments before it starts, and
 // returns every mistake at once, joined, through [usage]. It stops when its
-// context ends. Exit codes: 0 success, 1 failure, 2 wrong usage.
+// context ends. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.
 //
 // What this package does not do: no logic of its own stands here, only flags,
 // wiring and output.

@@ -14,6 +14,8 @@ import (
 func subcommands() []func() *cobra.Command {
 	return []func() *cobra.Command{
 		newDemo,
+		newProxy,
+		newCheck,
 		newVersion,
 	}
 }
@@ -23,7 +25,13 @@ const (
 	exitOK      = 0
 	exitFailure = 1 // it started and did not reach its end, or fell short
 	exitUsage   = 2 // it never started, because of how it was called
+	// exitInterrupted is what shells report of a program that Ctrl-C ended.
+	exitInterrupted = 130
 )
+
+// errInterrupted is returned by a command that was to end by itself and was
+// stopped before.
+var errInterrupted = errors.New("interrupted")
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, commands []func() *cobra.Command, args []string, stdout, stderr io.Writer) int {
@@ -45,6 +53,9 @@ func run(ctx context.Context, commands []func() *cobra.Command, args []string, s
 	case errors.As(err, &wrong) || !started:
 		printMistakes(stderr, cmd, err)
 		return exitUsage
+	case errors.Is(err, errInterrupted):
+		fmt.Fprintf(stderr, "%s: interrupted\n", cmd.CommandPath())
+		return exitInterrupted
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		fmt.Fprintf(stderr, "%s: interrupted\n", cmd.CommandPath())
 		return exitFailure

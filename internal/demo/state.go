@@ -99,6 +99,16 @@ type Shed struct {
 // the service of that name.
 func Places() []string { return []string{"client", "entry", "middle", "store"} }
 
+// Reasons are the names of all reasons for which a request can be refused, in the
+// order in which it can meet them.
+func Reasons() []string {
+	var names []string
+	for reason := work.None + 1; int(reason) < work.NumReasons; reason++ {
+		names = append(names, reason.String())
+	}
+	return names
+}
+
 // Last returns the newest point, or a zero one.
 func (a *Act) Last() stage.Point {
 	if len(a.Points) == 0 {
@@ -156,8 +166,7 @@ func sheds(unsent map[string]uint64, services []stage.Report) []Shed {
 	for _, place := range Places() {
 		var here []Shed
 		// In the order of the reasons, so that equal counts do not change places.
-		for reason := range work.NumReasons {
-			name := work.Reason(reason).String()
+		for _, name := range Reasons() {
 			if n := at(place)[name]; n > 0 {
 				here = append(here, Shed{place, name, n})
 			}

@@ -1,0 +1,66 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// Lines writes what happens as lines of text: each scene as it begins, and about
+// a line a second. It is the view for a file or a pipe. It is not safe for
+// concurrent use.
+type Lines struct {
+	out    io.Writer
+	scene  Scene
+	tries  int
+	second float64
+	step   int
+}
+
+// NewLines returns a view that writes to w.
+func NewLines(w io.Writer) *Lines { return &Lines{out: w, step: -1} }
+
+// Show writes what is new in s.
+func (l *Lines) Show(s State) {
+	if s.Scene != l.scene {
+		l.scene, l.second, l.step = s.Scene, math.Inf(-1), -1
+		if !s.Scene.Over() {
+			fmt.Fprintf(l.out, "%5.1fs  %s\n", s.Elapsed, s.Note)
+		}
+	}
+	for ; l.tries < len(s.Capacity.Tries); l.tries++ {
+		t := s.Capacity.Tries[l.tries]
+		load := fmt.Sprintf("%d in flight", t.InFlight)
+		if t.InFlight == 0 {
+			load = fmt.Sprintf("%.0f/s, open loop", t.Load)
+		}
+		fmt.Fprintf(l.out, "%5.1fs    %-16s  goodput %5.0f/s  p99 %4.0f ms\n", s.Elapsed, load, t.Goodput, t.P99MS)
+	}
+	if s.Scene != Plain && s.Scene != Gated || len(s.Acts) == 0 {
+		return
+	}
+	a := &s.Acts[len(s.Acts)-1]
+	if len(a.Points) == 0 {
+		return
+	}
+	p := a.Last()
+	if i := s.Step(p.T - 1e-3); i != l.step {
+		l.step = i
+		fmt.Fprintf(l.out, "%5.1fs    load %s of %.0f requests/s\n", s.Elapsed, s.Steps[i].Name, s.Capacity.Rate)
+	}
+	if p.T-l.second < 1-1e-3 {
+		return
+	}
+	l.second = p.T
+	text := fmt.Sprintf("%5.1fs    offered %5.0f/s  goodput %5.0f/s  p50 %4.0f ms  p99 %4.0f ms", s.Elapsed, p.Offered, p.Goodput, p.P50MS, p.P99MS)
+	if p.TimedOut > 0 {
+		text += fmt.Sprintf("  timed out %.0f/s", p.TimedOut)
+	}
+	for _, reason := range Reasons() {
+		if n := p.Shed[reason]; n > 0 {
+			text += fmt.Sprintf("  %s %.0f/s", strings.ReplaceAll(reason, "_", " "), n)
+		}
+	}
+	fmt.Fprintln(l.out, text)
+}

@@ -1,0 +1,303 @@
+"use strict";
+
+// The page shows one state at a time: everything on it follows from the last one
+// that the server sent.
+
+const byId = (id) => document.getElementById(id);
+const whole = (x) => Math.round(x).toLocaleString("en");
+const words = (reason) => reason.replaceAll("_", " ");
+const places = ["client", "entry", "middle", "store"];
+
+// Reasons keep their colour for the whole page, in order of appearance.
+const reasonColour = new Map();
+function colourOf(reason) {
+  if (!reasonColour.has(reason)) reasonColour.set(reason, "r" + (reasonColour.size % 7));
+  return reasonColour.get(reason);
+}
+
+function element(name, attributes = {}, ...children) {
+  const e = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
+  e.append(...children);
+  return e;
+}
+function drawn(name, attributes = {}, text) {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
+  if (text !== undefined) e.textContent = text;
+  return e;
+}
+function setText(e, text) { if (e.textContent !== text) e.textContent = text; }
+
+// chart draws into svg:
+//   xMax, yMin, yMax, log, ticks    the scales
+//   areas, lines                    [{cls, values: [[x, y], …], base: [[x, y], …]}]
+//   levels                          [{cls, y, name}]
+//   shade                           [from, to] of the overload
+function chart(svg, c) {
+  const width = svg.clientWidth || 400, height = svg.clientHeight || 150;
+  const left = 40, right = 8, top = 6, bottom = 18;
+  const x = (v) => left + (width - left - right) * Math.min(Math.max(v / c.xMax, 0), 1);
+  const scale = c.log
+    ? (v) => Math.log(Math.max(v, c.yMin) / c.yMin) / Math.log(c.yMax / c.yMin)
+    : (v) => (v - c.yMin) / (c.yMax - c.yMin);
+  const y = (v) => height - bottom - (height - top - bottom) * Math.min(Math.max(scale(v), 0), 1);
+  const at = ([a, b]) => x(a).toFixed(1) + "," + y(b).toFixed(1);
+  const parts = [];
+  if (c.shade) {
+    parts.push(drawn("rect", { class: "shade", x: x(c.shade[0]), y: top, width: x(c.shade[1]) - x(c.shade[0]), height: height - top - bottom }));
+  }
+  for (const tick of c.ticks) {
+    parts.push(drawn("line", { class: "grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }));
+    parts.push(drawn("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, tick >= 1000 ? tick / 1000 + "k" : String(tick)));
+  }
+  for (let t = 0; t <= c.xMax; t += c.xMax > 10 ? 5 : 1) {
+    parts.push(drawn("text", { x: x(t), y: height - 4, "text-anchor": t === 0 ? "start" : "middle" }, t === 0 ? "0 s" : String(t)));
+  }
+  for (const area of c.areas || []) {
+    if (area.values.length < 2) continue;
+    const foot = area.base || [[area.values.at(-1)[0], c.yMin], [area.values[0][0], c.yMin]].reverse();
+    parts.push(drawn("path", { class: "fill " + area.cls, d: "M" + area.values.map(at).join("L") + "L" + [...foot].reverse().map(at).join("L") + "Z" }));
+  }
+  for (const line of c.lines || []) {
+    // A value of null is a gap.
+    let d = "", pen = "M";
+    for (const point of line.values) {
+      if (point[1] === null) { pen = "M"; continue; }
+      d += pen + at(point);
+      pen = "L";
+    }
+    if (d) parts.push(drawn("path", { class: line.cls, d }));
+  }
+  for (const level of c.levels || []) {
+    parts.push(drawn("line", { class: "level " + level.cls, x1: left, x2: width - right, y1: y(level.y), y2: y(level.y) }));
+    parts.push(drawn("text", { class: "levelname " + level.cls, x: left + 5, y: y(level.y) - 4 }, level.name));
+  }
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("aria-label", c.label);
+  svg.replaceChildren(...parts);
+}
+
+function steps(most, n) {
+  const raw = most / n, power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((f) => f * power).find((f) => f >= raw);
+  const out = [];
+  for (let v = 0; v <= most; v += step) out.push(v);
+  return out;
+}
+
+function caption(figure, title, ...items) {
+  const e = figure.querySelector("figcaption");
+  e.replaceChildren(element("b", {}, title), ...items.map(([cls, text]) => element("span", {}, element("i", { class: cls }), text)));
+}
+
+const overloadOf = (s) => s.steps.reduce((best, step) => (step.factor > best.factor ? step : best), s.steps[0]);
+const stepAt = (s, t) => s.steps.find((step) => t < step.to) || s.steps.at(-1);
+
+// figuresOf returns the numbers on an act's tiles: of the last half second while
+// it runs, of the overload afterwards.
+function figuresOf(s, act) {
+  const i = s.steps.indexOf(overloadOf(s));
+  if (act.outcome) {
+    const o = act.outcome.steps[i], seconds = o.to - o.from;
+    return { when: "at " + s.steps[i].name, offered: o.offered, goodput: o.goodput, met: o.attainment, p50: o.p50_ms, p99: o.p99_ms,
+      refused: o.refused / seconds, timedOut: o.timed_out / seconds };
+  }
+  const p = act.points.at(-1);
+  if (!p) return null;
+  const refused = Object.values(p.shed || {}).reduce((a, b) => a + b, 0);
+  return { when: "now", offered: p.offered, goodput: p.goodput, met: Math.min(p.goodput / Math.max(p.offered, 1), 1), p50: p.p50_ms, p99: p.p99_ms,
+    refused, timedOut: p.timed_out };
+}
+
+function tile(section, name, text, small, mark) {
+  const e = section.querySelector(`[data-tile=${name}]`);
+  e.replaceChildren(text, element("small", {}, small));
+  e.className = mark || "";
+}
+
+const actTitle = { plain: "Plain: the services as they are", gated: "Gated: the same load, gates and credits" };
+
+function showAct(s, act) {
+  let section = byId("act-" + act.name);
+  if (!section) {
+    section = byId("act").content.firstElementChild.cloneNode(true);
+    section.id = "act-" + act.name;
+    byId("acts").append(section);
+  }
+  setText(section.querySelector("h2"), actTitle[act.name]);
+  const capacity = s.capacity.rate, slo = s.slo_ms, over = overloadOf(s);
+  const shade = [over.from, over.to];
+  const f = figuresOf(s, act);
+  if (f) {
+    const full = Math.min(f.offered, capacity);
+    tile(section, "goodput", whole(f.goodput) + "/s", `${whole(100 * f.goodput / capacity)} % of capacity, ${f.when}`, f.goodput >= 0.9 * full ? "good" : "bad");
+    tile(section, "met", (100 * f.met).toFixed(f.met < 0.0995 ? 1 : 0) + " %", `of ${whole(f.offered)}/s offered`);
+    tile(section, "p99", whole(f.p99) + " ms", `objective ${whole(slo)} ms`, f.p99 <= slo ? "good" : "bad");
+    tile(section, "lost", whole(f.refused + f.timedOut) + "/s", f.refused ? "refused early" : f.timedOut ? `timed out after ${whole(s.timeout_ms)} ms` : "");
+  }
+
+  const xMax = s.act_length, yMax = 1.1 * over.factor * capacity;
+  const of = (key) => act.points.map((p) => [p.t, p[key]]);
+  const present = (key) => act.points.map((p) => [p.t, p[key] > 0 ? p[key] : null]);
+  const last = act.points.at(-1);
+  const load = section.querySelector("[data-chart=load]");
+  caption(load, "Load", ["goodput", "goodput"], ["offered", "offered"]);
+  chart(load.querySelector("svg"), {
+    xMax, yMin: 0, yMax, ticks: steps(yMax, 4), shade,
+    areas: [{ cls: "offered", values: of("offered") }, { cls: "goodput", values: of("goodput") }],
+    levels: [{ cls: "capacity", y: capacity, name: "capacity " + whole(capacity) + "/s" }],
+    label: last ? `Offered load ${whole(last.offered)} and goodput ${whole(last.goodput)} requests per second` : "No data yet",
+  });
+  const latency = section.querySelector("[data-chart=latency]");
+  caption(latency, "Latency of answers, ms", ["p99", "p99"], ["p50", "p50"]);
+  chart(latency.querySelector("svg"), {
+    xMax, yMin: 3, yMax: 1.15 * s.timeout_ms, log: true, ticks: [3, 10, 30, 100, 300, 1000].filter((t) => t <= 1.15 * s.timeout_ms), shade,
+    lines: [{ cls: "p50", values: present("p50_ms") }, { cls: "p99", values: present("p99_ms") }],
+    levels: [{ cls: "slo", y: slo, name: "SLO " + whole(slo) + " ms" }],
+    label: last ? `Latency: p50 ${whole(last.p50_ms)} and p99 ${whole(last.p99_ms)} milliseconds, objective ${whole(slo)}` : "No data yet",
+  });
+
+  // Requests without an answer, stacked by reason; time-outs on top.
+  const reasons = [];
+  for (const p of act.points) for (const r of Object.keys(p.shed || {})) if (!reasons.includes(r)) reasons.push(r);
+  const stack = [];
+  let base = act.points.map((p) => [p.t, 0]);
+  const pile = (cls, value) => {
+    const values = act.points.map((p, i) => [p.t, base[i][1] + value(p)]);
+    stack.push({ cls, values, base });
+    base = values;
+  };
+  for (const r of reasons) pile(colourOf(r), (p) => (p.shed || {})[r] || 0);
+  const timeouts = act.points.some((p) => p.timed_out > 0);
+  if (timeouts) pile("timeout", (p) => p.timed_out);
+  const sheds = section.querySelector("[data-chart=sheds]");
+  const legend = reasons.map((r) => [colourOf(r), words(r)]);
+  if (timeouts) legend.push(["timeout", "timed out"]);
+  caption(sheds, "Not answered, by reason", ...legend);
+  chart(sheds.querySelector("svg"), {
+    xMax, yMin: 0, yMax, ticks: steps(yMax, 4), shade, areas: stack,
+    label: `${whole(act.totals.refused)} requests refused and ${whole(act.totals.timed_out)} timed out so far`,
+  });
+  shedTable(section.querySelector("[data-table=sheds]"), act);
+  setText(section.querySelector("[data-store]"), storeText(act));
+}
+
+function shedTable(table, act) {
+  const reasons = [...new Set(act.sheds.map((shed) => shed.reason))];
+  if (act.name === "plain") {
+    const rows = [["timed out", act.totals.timed_out], ["in flight", act.in_flight]];
+    table.replaceChildren(element("tbody", {}, ...rows.map(([name, n]) => element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, whole(n))))));
+    return;
+  }
+  const count = (where, reason) => act.sheds.filter((x) => x.where === where && x.reason === reason).reduce((n, x) => n + x.count, 0);
+  const head = element("tr", {}, element("th", { scope: "col" }, "refused at"), ...places.map((p) => element("th", { scope: "col" }, p)));
+  const rows = reasons.map((r) => element("tr", {}, element("th", { scope: "row" }, words(r)), ...places.map((p) => element("td", {}, whole(count(p, r))))));
+  if (!rows.length) rows.push(element("tr", {}, element("th", { scope: "row" }, "nothing yet"), ...places.map(() => element("td", {}, "0"))));
+  table.replaceChildren(element("thead", {}, head), element("tbody", {}, ...rows));
+}
+
+function storeText(act) {
+  const store = act.services.find((service) => service.name === "store");
+  if (!store || !store.work) return "";
+  const w = store.work;
+  if (act.outcome) {
+    const vain = w.finished ? (100 * w.wasted) / w.finished : 0;
+    return `${vain.toFixed(vain < 9.95 ? 1 : 0)} % of the store's work was for callers who had given up.`;
+  }
+  let text = `Store: ${w.busy} of ${w.workers} workers busy, ${whole(w.queued)} in their queue`;
+  if (store.gated) text += `; gate: ${store.running} of ${store.limit} slots, ${store.granted} of ${store.credits} credits granted`;
+  return text + ".";
+}
+
+function recoveryText(s, act) {
+  const r = act.outcome.recovery;
+  if (r < 0) return `not within ${(s.steps.at(-1).to - s.steps.at(-1).from).toFixed(1)} s`;
+  return r === 0 ? "at once" : r.toFixed(2) + " s";
+}
+
+const complete = (s) => s.acts.length === 2 && s.acts.every((act) => act.outcome);
+
+function showResult(s) {
+  byId("result").hidden = !complete(s);
+  if (!complete(s)) return;
+  const slo = s.slo_ms, capacity = s.capacity.rate;
+  const figures = s.acts.map((act) => figuresOf(s, act));
+  const rows = [
+    ["offered", (f) => whole(f.offered) + "/s"],
+    ["goodput", (f) => `${whole(f.goodput)}/s, ${whole((100 * f.goodput) / capacity)} % of capacity`, (f) => f.goodput >= 0.9 * capacity],
+    ["objective met", (f) => (100 * f.met).toFixed(1) + " % of offered"],
+    ["p50 of answers", (f) => whole(f.p50) + " ms"],
+    ["p99 of answers", (f) => whole(f.p99) + " ms", (f) => f.p99 <= slo],
+    ["refused", (f) => whole(f.refused) + "/s"],
+    ["timed out", (f) => whole(f.timedOut) + "/s"],
+    ["well again after the overload", (f, act) => recoveryText(s, act), (f, act) => act.outcome.recovery >= 0 && act.outcome.recovery <= 1],
+    ["generator's lag, p99", (f, act) => act.outcome.lag_p99_ms.toFixed(2) + " ms" + (act.outcome.valid ? "" : ", does not count"), (f, act) => act.outcome.valid],
+  ];
+  const head = element("tr", {}, element("th", { scope: "col" }, "at " + overloadOf(s).name + " of " + whole(capacity) + "/s"), ...s.acts.map((act) => element("th", { scope: "col" }, act.name)));
+  byId("comparison").replaceChildren(element("thead", {}, head), element("tbody", {}, ...rows.map(([name, show, good]) =>
+    element("tr", {}, element("th", { scope: "row" }, name), ...s.acts.map((act, i) =>
+      element("td", good ? { class: good(figures[i], act) ? "good" : "bad" } : {}, show(figures[i], act)))))));
+  setText(byId("report"), s.report ? "Report with plots: " + s.report : "");
+}
+
+function showTries(s) {
+  byId("search").hidden = s.acts.length > 0;
+  const most = Math.max(1, ...s.capacity.tries.map((t) => t.goodput));
+  byId("tries").replaceChildren(...s.capacity.tries.map((t) => {
+    const bar = drawn("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" });
+    bar.append(drawn("rect", { width: (100 * t.goodput) / most, height: 10 }));
+    return element("div", { class: "try" }, element("span", {}, t.in_flight ? t.in_flight + " in flight" : "open, " + whole(t.load) + "/s"), bar,
+      element("span", {}, `${whole(t.goodput)}/s, p99 ${whole(t.p99_ms)} ms`));
+  }));
+}
+
+// describe tells the state in sentences, for those who cannot see the charts.
+function describe(s) {
+  const parts = [];
+  if (s.capacity.rate) parts.push(`The three services can do ${whole(s.capacity.rate)} requests per second within ${whole(s.slo_ms)} ms.`);
+  for (const act of s.acts) {
+    const f = figuresOf(s, act);
+    if (!f) continue;
+    const when = act.outcome ? `At ${overloadOf(s).name} the ${act.name} services` : `Now, at ${stepAt(s, act.elapsed).name}, the ${act.name} services`;
+    parts.push(`${when} answer ${whole(f.goodput)} of ${whole(f.offered)} requests per second in time, with a p99 of ${whole(f.p99)} ms; ` +
+      `${whole(act.totals.refused)} were refused and ${whole(act.totals.timed_out)} timed out in all.` +
+      (act.outcome ? ` Well again after the overload: ${recoveryText(s, act)}.` : ""));
+    if (act.outcome && !act.outcome.valid) parts.push(`This act does not count: ${act.outcome.invalid.join(", ")}.`);
+  }
+  return parts.join(" ") || s.note;
+}
+
+let announced = "";
+function show(s) {
+  setText(byId("facts"), `seed ${s.seed} · SLO ${whole(s.slo_ms)} ms · ${s.connections} connections` + (s.capacity.rate ? ` · capacity ${whole(s.capacity.rate)}/s` : ""));
+  byId("progress").value = s.share;
+  const seconds = Math.floor(s.elapsed);
+  setText(byId("clock"), Math.floor(seconds / 60) + ":" + String(seconds % 60).padStart(2, "0"));
+  const running = s.acts.find((act) => act.running);
+  const note = byId("note");
+  note.replaceChildren(...(running && running.points.length ? [element("b", {}, stepAt(s, running.elapsed).name + " of " + whole(s.capacity.rate) + "/s"), " "] : []), s.note + (s.error ? ": " + s.error : ""));
+  showTries(s);
+  byId("acts").hidden = s.acts.length === 0;
+  for (const act of s.acts) showAct(s, act);
+  showResult(s);
+  setText(byId("summary"), describe(s));
+  // Screen readers hear of scenes and steps, not of every figure.
+  const scene = s.scene + (running ? " " + stepAt(s, running.elapsed).name : "");
+  if (scene !== announced) {
+    announced = scene;
+    setText(byId("announce"), s.note + (running ? ", load " + stepAt(s, running.elapsed).name : ""));
+  }
+  document.body.dataset.number = s.number;
+  document.body.dataset.scene = s.scene;
+}
+
+let newest = null;
+const events = new EventSource("events");
+events.addEventListener("state", (e) => { newest = JSON.parse(e.data); show(newest); });
+events.addEventListener("end", () => events.close());
+events.onerror = () => {
+  // The demo is over, or was killed: what came last stays on the page.
+  if (newest && ["done", "interrupted", "failed"].includes(newest.scene)) events.close();
+};
+addEventListener("resize", () => { if (newest) show(newest); });

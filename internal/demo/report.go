@@ -1,0 +1,88 @@
+package demo
+
+import (
+	"fmt"
+
+	"github.com/spillgate/spillgate/internal/demo/stage"
+	"github.com/spillgate/spillgate/internal/plot"
+)
+
+// WriteReport writes the report of a finished demo into dir and returns the path
+// of its page.
+func WriteReport(dir string, s State) (string, error) {
+	r := &plot.Report{Title: "Spillgate demo: the same overload, plain and gated", Run: plot.ThisRun(s.Seed)}
+	r.Text(s.Summary())
+	r.Text(fmt.Sprintf("Three services, entry, middle and store, run as processes of their own on loopback and call each other over gRPC. "+
+		"An open-loop generator sends them Poisson arrivals over %d connections, the same ones in both acts. "+
+		"The load is a multiple of %.0f requests/s, the capacity measured in this run; the store's workers can do %.0f, which nobody was told. "+
+		"In the gated act every service stands behind a gate that knows the objective of %.0f ms and nothing else, and every client holds credits.",
+		s.Conns, s.Capacity.Rate, s.Capacity.Nominal, s.SLOMS))
+	if s.Capacity.Doubt != "" {
+		r.Text("The capacity is in doubt: " + s.Capacity.Doubt + ".")
+	}
+	tables := Tables(s)
+	for i, t := range tables {
+		if i == 1 {
+			for _, c := range charts(s) {
+				r.Chart(c)
+			}
+		}
+		r.Table(t)
+	}
+	return r.Write(dir)
+}
+
+// charts returns the pictures of both acts.
+func charts(s State) []*plot.Chart {
+	series := func(a Act, name string, value func(stage.Point) float64) plot.Series {
+		out := plot.Series{Name: name}
+		for _, p := range a.Points {
+			out.X = append(out.X, p.T)
+			out.Y = append(out.Y, value(p))
+		}
+		return out
+	}
+	over := s.Steps[s.Overload()]
+	spans := []plot.Span{{Name: over.Name, From: over.From, To: over.To}}
+	time := plot.Axis{Label: "time", Unit: "s"}
+	plain, gated := s.Acts[0], s.Acts[1]
+
+	offered := series(gated, "offered", func(p stage.Point) float64 { return p.Offered })
+	offered.Dashed = true
+	load := &plot.Chart{
+		Title: "Offered load and goodput", X: time, Y: plot.Axis{Label: "requests", Unit: "1/s"}, Spans: spans,
+		Series: []plot.Series{
+			series(gated, "gated", func(p stage.Point) float64 { return p.Goodput }),
+			series(plain, "plain", func(p stage.Point) float64 { return p.Goodput }),
+			offered,
+		},
+		Levels: []plot.Level{{Name: "capacity", At: s.Capacity.Rate}},
+	}
+	latency := &plot.Chart{
+		Title: "Latency of answers", X: time, Y: plot.Axis{Label: "latency", Unit: "ms", Log: true}, Spans: spans,
+		Series: []plot.Series{
+			series(gated, "gated p99", func(p stage.Point) float64 { return p.P99MS }),
+			series(plain, "plain p99", func(p stage.Point) float64 { return p.P99MS }),
+			series(gated, "gated p50", func(p stage.Point) float64 { return p.P50MS }),
+			series(plain, "plain p50", func(p stage.Point) float64 { return p.P50MS }),
+		},
+		Levels: []plot.Level{{Name: fmt.Sprintf("SLO %.0f ms", s.SLOMS), At: s.SLOMS}},
+	}
+	lost := &plot.Chart{
+		Title: "Requests not answered", X: time, Y: plot.Axis{Label: "requests", Unit: "1/s"}, Spans: spans,
+		Series: []plot.Series{
+			series(gated, "gated: refused", shedRate),
+			series(plain, "plain: timed out", func(p stage.Point) float64 { return p.TimedOut }),
+		},
+	}
+	return []*plot.Chart{load, latency, lost}
+}
+
+// shedRate is the refusals of a point, for whatever reason.
+func shedRate(p stage.Point) float64 {
+	total := 0.0
+	for _, n := range p.Shed {
+		total += n
+	}
+	return total
+}
