@@ -69,7 +69,8 @@ type Row struct {
 	// Settled is the time from the step until goodput stays above 0.8 of what it
 	// could be; negative: never. Zero without a step.
 	Settled time.Duration `json:"settled_ns,omitempty"`
-	// Valid counts the repeats whose generator was on time.
+	// Valid counts the repeats whose generator was on time. If there are any, the
+	// other repeats are left out of all numbers.
 	Valid   int `json:"valid"`
 	Repeats int `json:"repeats"`
 }
@@ -280,6 +281,10 @@ func start(ctx context.Context, o order, spec proc.Spec) (*proc.Child, error) {
 
 func summarize(station string, load float64, controller string, samples []sample) Row {
 	row := Row{Station: station, Load: load, Controller: controller, Least: math.Inf(1), Repeats: len(samples)}
+	late := func(s sample) bool { return !s.result.Valid }
+	if valid := slices.DeleteFunc(slices.Clone(samples), late); len(valid) > 0 {
+		samples = valid // the others say more about the generator
+	}
 	var shares []float64
 	var p99, refusal, lag, settled []time.Duration
 	for _, s := range samples {

@@ -36,7 +36,7 @@ func (o *Outcome) Tables() []*table.Table {
 				},
 				Note: "Medians of interleaved repeats, after the first quarter of each run. Deadline = objective. " +
 					"Server: one core, GOMAXPROCS=1, GOGC=" + serverGOGC + "; generator: another core, GOGC=" + generatorGOGC + ". " +
-					"valid: repeats whose generator was on time (lag p99 at most a tenth of the objective).",
+					"valid: repeats whose generator was on time (lag p99 at most a tenth of the objective); others count only if there is no such.",
 			})
 		}
 		settled := "-"

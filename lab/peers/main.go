@@ -59,7 +59,7 @@ func run(ctx context.Context, all []arena.Controller, args []string) error {
 		plan.Controllers = slices.DeleteFunc(slices.Clone(all), func(c arena.Controller) bool { return !c.Quick })
 		plan.Loads = []float64{2}
 		plan.Repeats = 1
-		plan.Length = 1500 * time.Millisecond
+		plan.Length = 1200 * time.Millisecond
 	}
 	if err := choose(&plan, all, *only, *loads, *settings); err != nil {
 		return err
