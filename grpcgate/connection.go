@@ -1,8 +1,13 @@
 package grpcgate
 
 import (
+	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"weak"
+
+	"google.golang.org/grpc/peer"
 
 	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/wire"
@@ -22,7 +27,30 @@ type connection struct {
 	ended bool
 }
 
-type connectionKey struct{}
+// connectionOf returns the connection of a call, nil if it has none that can be
+// told from others.
+func (s *server) connectionOf(ctx context.Context) *connection {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	if local, ok := p.LocalAddr.(*localAddr); ok {
+		return local.conn.of(s)
+	}
+	// grpc makes one Peer a connection and lets go of it when that ended.
+	key := weak.Make(p)
+	if c, ok := s.unwatched.Load(key); ok {
+		return c.(*connection)
+	}
+	c, loaded := s.unwatched.LoadOrStore(key, &connection{server: s})
+	if !loaded {
+		runtime.AddCleanup(p, func(c *connection) {
+			s.unwatched.Delete(key)
+			c.end()
+		}, c.(*connection))
+	}
+	return c.(*connection)
+}
 
 // open returns the account, opened if need be; nil once the connection ended.
 func (c *connection) open() *live.Client {

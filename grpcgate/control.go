@@ -24,8 +24,8 @@ const (
 )
 
 // RegisterControl adds the service by which clients hear of credits when they
-// have no reply to come. The server must have been made with ServerOptions.
-// Without it clients are served just the same, but one whose credits are gone
+// have no reply to come; Serve does it too. The server must have been made with
+// ServerOptions. Without it clients are served just the same, but one whose credits are gone
 // asks only when Grant.Revive is over.
 //
 // It is a call of its own, not one of ServerOptions, because grpc has no option
@@ -114,10 +114,11 @@ func (c *control) close() {
 }
 
 func serveControl(_ any, ss grpc.ServerStream) error {
-	conn, _ := ss.Context().Value(connectionKey{}).(*connection)
-	if conn == nil {
+	in := incomingFrom(ss.Context()).served()
+	if in == nil || in.conn == nil {
 		return status.Error(codes.Unimplemented, "spillgate: this server was not made with grpcgate.ServerOptions")
 	}
+	conn := in.conn
 	s := conn.server
 	if n := s.controls.Add(1); n > int64(s.o.controlLimit) {
 		s.controls.Add(-1)

@@ -13,7 +13,7 @@
 // A server takes two lines, a client one:
 //
 //	srv := grpc.NewServer(grpcgate.ServerOptions(gate)...)
-//	grpcgate.RegisterControl(srv)
+//	err := grpcgate.Serve(srv, listener) // in place of srv.Serve
 //
 //	conn, err := grpc.NewClient(target, append(grpcgate.DialOptions(), creds)...)
 //

@@ -16,6 +16,7 @@ import (
 	"github.com/spillgate/spillgate/admission"
 	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/slots"
+	"github.com/spillgate/spillgate/wire"
 )
 
 func TestMain(m *testing.M) {
@@ -118,16 +119,17 @@ func serveAt(t testing.TB, addr string, gate *live.Gate, e *echo, opts []Option,
 		more = append(ServerOptions(gate, opts...), more...)
 	}
 	s := &testServer{Server: grpc.NewServer(more...), gate: gate, addr: inner.Addr().String(), lis: lis, done: make(chan struct{})}
-	if gate != nil {
-		RegisterControl(s.Server)
-	}
 	if e.handle == nil {
 		e.handle = func(_ context.Context, req string) (string, error) { return req, nil }
 	}
 	s.RegisterService(e.desc(), struct{}{})
 	go func() {
 		defer close(s.done)
-		s.Serve(lis)
+		if gate != nil {
+			Serve(s.Server, lis)
+		} else {
+			s.Server.Serve(lis)
+		}
 	}()
 	t.Cleanup(func() {
 		s.Stop()
@@ -247,4 +249,8 @@ func listen(t testing.TB) net.Listener {
 	}
 	t.Cleanup(func() { lis.Close() })
 	return lis
+}
+
+func demandMessage(n int) *wrapperspb.BytesValue {
+	return wrapperspb.Bytes(wire.Tags{Credits: true, Demand: n}.Append(nil))
 }

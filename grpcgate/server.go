@@ -3,12 +3,12 @@ package grpcgate
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/tap"
 
 	"github.com/spillgate/spillgate/live"
@@ -22,7 +22,11 @@ type server struct {
 	gate     *live.Gate
 	o        serverOptions
 	controls atomic.Int64
+	probe    probe
 	load     *loadReport // nil: none
+	// unwatched holds the connections that Serve did not accept:
+	// weak.Pointer[peer.Peer] → *connection.
+	unwatched sync.Map
 }
 
 // ServerOptions returns the options that put gate in front of every call of a
@@ -48,7 +52,6 @@ func ServerOptions(gate *live.Gate, opts ...Option) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(s.stream),
-		grpc.StatsHandler((*serverStats)(s)),
 		grpc.InTapHandle(s.tap),
 	}
 }
@@ -58,10 +61,13 @@ func ServerOptions(gate *live.Gate, opts ...Option) []grpc.ServerOption {
 // refuses nothing: what it refuses goes out without trailers, and so without
 // credits and pushback.
 func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if !s.o.exempt.has(info.FullMethodName) {
-		in := &incoming{Context: ctx, arrived: live.Now(), tags: tagsOf(info.Header, &s.o.counters.Malformed)}
-		in.conn, _ = ctx.Value(connectionKey{}).(*connection)
-		ctx = in
+	switch {
+	case info.FullMethodName == controlMethod:
+		ctx = &incoming{Context: ctx, conn: s.connectionOf(ctx)}
+	case !s.o.exempt.has(info.FullMethodName):
+		now := live.Now()
+		ctx = s.receive(ctx, now, info.Header)
+		s.probe.launch(now)
 	}
 	if s.o.tap != nil {
 		return s.o.tap(ctx, info)
@@ -69,35 +75,14 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	return ctx, nil
 }
 
-// serverStats are the server's methods that grpc calls about connections and
-// calls.
-type serverStats server
-
-// TagConn gives a new connection its place for an account.
-func (s *serverStats) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
-	return context.WithValue(ctx, connectionKey{}, &connection{server: (*server)(s)})
-}
-
-// HandleConn closes the account of a connection that ended.
-func (s *serverStats) HandleConn(ctx context.Context, e stats.ConnStats) {
-	if _, ok := e.(*stats.ConnEnd); ok {
-		if c, _ := ctx.Value(connectionKey{}).(*connection); c != nil {
-			c.end()
-		}
+// receive attaches to a call's context what its headers say.
+func (s *server) receive(ctx context.Context, now mono.Time, header metadata.MD) *incoming {
+	in := &incoming{Context: ctx, arrived: now, tags: tagsOf(header, &s.o.counters.Malformed)}
+	if in.tags.Credits {
+		in.conn = s.connectionOf(ctx)
 	}
+	return in
 }
-
-// TagRPC is the first thing that runs on a call's goroutine: what lies between
-// the tap and here is the wait for a processor.
-func (s *serverStats) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
-	if in := incomingFrom(ctx); in != nil && in.arrived != 0 {
-		in.begun = live.Now()
-	}
-	return ctx
-}
-
-// HandleRPC does nothing.
-func (s *serverStats) HandleRPC(context.Context, stats.RPCStats) {}
 
 // call is one admitted call.
 type call struct {
@@ -115,8 +100,7 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 	in := incomingFrom(ctx).served()
 	if in == nil { // a transport without tap handle
 		md, _ := metadata.FromIncomingContext(ctx)
-		in = &incoming{Context: ctx, tags: tagsOf(md, &s.o.counters.Malformed)}
-		in.conn, _ = ctx.Value(connectionKey{}).(*connection)
+		in = s.receive(ctx, 0, md)
 		ctx = in
 	}
 	claimed := in.tags
@@ -136,10 +120,10 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 	}
 	now := live.Now()
 	c := call{server: s, in: in, outcome: work.Ignored}
-	if in.begun != 0 {
-		// Only the wait for a processor: the time that a slow client takes to
-		// send its message says nothing about this server.
-		r.Arrived = now.Add(-in.begun.Sub(in.arrived))
+	if in.arrived != 0 {
+		// Only the wait for a processor counts: the time that a slow client takes
+		// to send its message says nothing about this server.
+		r.Arrived = now.Add(-min(now.Sub(in.arrived), s.probe.wait(now)))
 	}
 	if b := in.tags.Budget; b > 0 {
 		from := now

@@ -17,7 +17,6 @@ type incoming struct {
 	conn    *connection
 	tags    wire.Tags
 	arrived mono.Time // at the connection reader
-	begun   mono.Time // on the call's own goroutine
 	// downstream is set when a call made while serving this one was refused for
 	// want of capacity.
 	downstream atomic.Bool

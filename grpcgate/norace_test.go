@@ -1,0 +1,5 @@
+//go:build !race
+
+package grpcgate
+
+const raceEnabled = false
