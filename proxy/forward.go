@@ -33,6 +33,12 @@ func (u *upstream) serve(reverse http.Handler) http.Handler {
 			httpgate.WriteGRPCStatus(w, status.New(codes.Unimplemented, "the upstream is configured as http://, which is HTTP/1.1; gRPC needs h2c:// or https://"))
 			return
 		}
+		if r.ProtoMajor == 1 && r.ContentLength != 0 {
+			// Else the server throws away what is left of the request's body once
+			// the answer begins, and what an upstream that answers early gets is
+			// cut short.
+			_ = http.NewResponseController(w).EnableFullDuplex()
+		}
 		reverse.ServeHTTP(w, r)
 	})
 }
@@ -47,6 +53,7 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = u.url.Scheme, u.url.Host
 	}
 	r.Out.Host = r.In.Host
+	r.Out.Trailer = r.In.Trailer // filled in when the body has ended; a copy would stay empty
 	in, out := r.In.Header, r.Out.Header
 	trusted := u.p.state.Load().trusts(r.In)
 	if trusted {
