@@ -3,16 +3,15 @@ package grpcgate
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"sync"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
 )
 
 // batch is how many calls of one kind run before the other kind's turn: long
@@ -101,73 +100,13 @@ func BenchmarkRefusal(b *testing.B) {
 	}
 }
 
-// TestMemoryPerClient measures what an account costs the server: 10,000 clients
-// that obey credits against as many that do not, connections not counted. It
-// prints both and fails beyond the bar of 1 KiB a client.
-func TestMemoryPerClient(t *testing.T) {
-	if testing.Short() {
-		t.Skip("10,000 connections")
-	}
-	if raceEnabled {
-		t.Skip("the race detector's own memory would be measured")
-	}
-	const clients, controlled = 10_000, 1024
-	gate := newGate(t, admission.Config{})
-	s := &server{gate: gate, o: serverOptions{exempt: newExemptions(), counters: new(Counters), controlLimit: controlled}}
-	used := func() float64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapInuse + m.StackInuse)
-	}
-	conns := make([]*connection, clients)
-	for i := range conns { // exists for plain clients too
-		conns[i] = &connection{server: s}
-	}
-	before := used()
-	for _, c := range conns {
-		c.open()
-	}
-	accounts := (used() - before) / clients
-	st := gate.Stats()
-	if st.Clients != clients {
-		t.Fatalf("%d accounts, expected %d", st.Clients, clients)
-	}
-	t.Logf("account: %.0f B a client", accounts)
-	for _, c := range conns {
-		c.end()
-	}
-
-	// The control streams of those that have one, measured over real
-	// connections, of which the server's half is what counts: an idle stream
-	// here holds both halves.
-	real := serve(t, newGate(t, admission.Config{}), &echo{}, nil)
-	var open []*grpc.ClientConn
-	const sample = 256
-	for range sample {
-		conn := dial(t, real.addr)
-		if _, err := call1(within(t), conn, "x"); err != nil {
-			t.Fatal(err)
+// BenchmarkRefusalStatus is the part of a refusal that makes its status.
+func BenchmarkRefusalStatus(b *testing.B) {
+	r := &live.Refusal{Reason: work.Delay, Pushback: 12 * time.Millisecond}
+	b.ReportAllocs()
+	for b.Loop() {
+		if refusalError(r) == nil {
+			b.Fatal("no error")
 		}
-		open = append(open, conn)
-	}
-	before = used()
-	for _, conn := range open {
-		ss, err := conn.NewStream(within(t), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, controlMethod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := ss.SendMsg(demandMessage(1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, "all streams open", func() bool { return real.gate.Stats().Clients == sample })
-	streams := (used() - before) / sample
-	t.Logf("control stream: %.0f B, client and server half together", streams)
-	all := accounts + streams*controlled/clients
-	t.Logf("with %d control streams among %d clients: at most %.0f B a client", controlled, clients, math.Ceil(all))
-	if all > 1024 {
-		t.Errorf("%.0f B a client, the bar is 1 KiB", all)
 	}
 }

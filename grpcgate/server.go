@@ -39,7 +39,12 @@ type server struct {
 // does not run. A stream holds one ticket and one credit for its life; unless
 // its client sends several messages, its time counts as service time.
 func ServerOptions(gate *live.Gate, opts ...Option) []grpc.ServerOption {
-	s := &server{gate: gate, o: serverOptions{exempt: newExemptions(), controlLimit: 1024}}
+	options, _ := newServer(gate, opts)
+	return options
+}
+
+func newServer(gate *live.Gate, opts []Option) ([]grpc.ServerOption, *server) {
+	s := &server{gate: gate, o: serverOptions{exempt: newExemptions(), controlLimit: defaultControlLimit}}
 	for _, opt := range opts {
 		opt.server(&s.o)
 	}
@@ -53,7 +58,7 @@ func ServerOptions(gate *live.Gate, opts ...Option) []grpc.ServerOption {
 		grpc.ChainUnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(s.stream),
 		grpc.InTapHandle(s.tap),
-	}
+	}, s
 }
 
 // tap runs in the goroutine that reads the connection, under the transport's

@@ -1,0 +1,64 @@
+package grpcgate
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
+
+	"github.com/spillgate/spillgate/admission"
+)
+
+// A server served without Serve finds ended connections by garbage collection.
+func TestConnectionsWithoutServe(t *testing.T) {
+	gate := newGate(t, admission.Config{})
+	srv := grpc.NewServer(ServerOptions(gate)...)
+	RegisterControl(srv)
+	srv.RegisterService((&echo{handle: func(_ context.Context, req string) (string, error) { return req, nil }}).desc(), struct{}{})
+	lis := listen(t)
+	go srv.Serve(lis)
+	defer srv.Stop()
+	a, _ := dialGated(t, lis.Addr().String(), nil)
+	b, _ := dialGated(t, lis.Addr().String(), nil)
+	for range 3 {
+		warm(t, a)
+		warm(t, b)
+	}
+	runtime.GC()
+	if got := gate.Stats().Clients; got != 2 {
+		t.Fatalf("%d accounts of 2 clients", got)
+	}
+	a.Close()
+	eventually(t, "the ended connection is found", func() bool {
+		runtime.GC()
+		return gate.Stats().Clients == 1
+	})
+	if _, err := call1(within(t), b, "x"); err != nil {
+		t.Error(err)
+	}
+}
+
+// What Serve wraps is still the connection that handlers and grpc expect.
+func TestServeKeepsAddresses(t *testing.T) {
+	gate := newGate(t, admission.Config{})
+	var remote, local net.Addr
+	s := serve(t, gate, &echo{handle: func(ctx context.Context, req string) (string, error) {
+		p, _ := peer.FromContext(ctx)
+		remote, local = p.Addr, p.LocalAddr
+		return req, nil
+	}}, nil, grpc.Creds(insecure.NewCredentials()))
+	conn := dial(t, s.addr)
+	if _, err := call1(within(t), conn, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := remote.(*net.TCPAddr); !ok {
+		t.Errorf("the peer's address is a %T", remote)
+	}
+	if local.String() != s.addr || local.Network() != "tcp" {
+		t.Errorf("the local address is %v %v, expected %s", local.Network(), local, s.addr)
+	}
+}
