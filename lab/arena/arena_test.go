@@ -29,8 +29,10 @@ func TestRunCarriesTrafficThroughProcesses(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var steps int
+	patient := Sleep()
+	patient.Objective = 2 * time.Second // which the slowest machine meets
 	out, err := Run(ctx, Plan{
-		Controllers: pick(t, "spillgate", "semaphore"), Settings: []Setting{Sleep()}, Loads: []float64{0.2, Spike},
+		Controllers: pick(t, "spillgate", "semaphore"), Settings: []Setting{patient}, Loads: []float64{0.2, Spike},
 		Repeats: 1, Length: time.Second, Conns: 4, Seed: 1, Progress: func(int, int, string) { steps++ },
 	})
 	if err != nil {

@@ -78,7 +78,7 @@ type Row struct {
 // Outcome is what Run found.
 type Outcome struct {
 	// Capacity is in requests per second, by station; that of "sleep" is known,
-	// that of "spin" measured.
+	// that of "spin" the median of those measured at the start of each repeat.
 	Capacity map[string]float64 `json:"capacity"`
 	Rows     []Row              `json:"rows"`
 	Seed     uint64             `json:"seed"`
@@ -144,28 +144,36 @@ func Run(ctx context.Context, p Plan) (*Outcome, error) {
 			}
 		}
 	}
-	total, done := len(cells)*p.Repeats+len(p.Settings), 0
+	total, done := (len(cells)+len(p.Settings))*p.Repeats, 0
 	progress := func(what string) {
 		if p.Progress != nil {
 			p.Progress(done, total, what)
 		}
 		done++
 	}
-	for _, s := range p.Settings {
-		progress("capacity of " + s.Station)
-		if out.Capacity[s.Station], err = p.capacity(ctx, s); err != nil {
-			return nil, err
-		}
-	}
+	capacities := map[string][]float64{}
 	for repeat := range p.Repeats {
+		// Anew in each repeat: on a machine that is now fast and now slow, the
+		// reference must have been there when the runs were.
+		capacity := map[string]float64{}
+		for _, s := range p.Settings {
+			progress("capacity of " + s.Station)
+			if capacity[s.Station], err = p.capacity(ctx, s); err != nil {
+				return nil, err
+			}
+			capacities[s.Station] = append(capacities[s.Station], capacity[s.Station])
+		}
 		for _, c := range cells {
 			progress(fmt.Sprintf("%s %s %s", c.setting.Station, loadName(c.load), c.controller))
-			one, err := p.one(ctx, c.setting, c.load, c.controller, out.Capacity[c.setting.Station], p.Seed+uint64(repeat))
+			one, err := p.one(ctx, c.setting, c.load, c.controller, capacity[c.setting.Station], p.Seed+uint64(repeat))
 			if err != nil {
 				return nil, fmt.Errorf("arena: %s, %s, %s: %w", c.setting.Station, loadName(c.load), c.controller, err)
 			}
 			samples[c] = append(samples[c], one)
 		}
+	}
+	for _, s := range p.Settings {
+		out.Capacity[s.Station] = median(capacities[s.Station])
 	}
 	for _, c := range cells {
 		out.Rows = append(out.Rows, summarize(c.setting.Station, c.load, c.controller, samples[c]))
