@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/resolver"
@@ -912,4 +914,91 @@ func TestStreamsGiveTheirCreditBack(t *testing.T) {
 		eventually(t, end+": credit returned", settled(c, conn, gate))
 		cancel()
 	}
+}
+
+// A gate that is turned off stops granting, and its clients stop waiting.
+func TestGateTurnedOff(t *testing.T) {
+	gate := newGate(t, fixed(1))
+	var running atomic.Int64
+	release := make(chan struct{})
+	s := serve(t, gate, &echo{handle: func(_ context.Context, req string) (string, error) {
+		if req == "hold" {
+			running.Add(1)
+			<-release
+		}
+		return req, nil
+	}}, nil)
+	conn, c := dialGated(t, s.addr, nil)
+	warm(t, conn)
+	gate.SetMode(live.Off)
+	for range plainForGood + 1 {
+		if _, err := call1(within(t), conn, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if _, err := call1(within(t), conn, "hold"); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	eventually(t, "100 calls run at once", func() bool { return running.Load() == 100 })
+	gate.SetMode(live.Enforce)
+	close(release)
+	wg.Wait()
+	warm(t, conn)
+	eventually(t, "all returned", settled(c, conn, gate))
+}
+
+// A server that reports itself unhealthy is not sent to, and comes back.
+func TestHealthChecks(t *testing.T) {
+	gates := []*live.Gate{newGate(t, fixed(8)), newGate(t, fixed(8))}
+	var checks []*health.Server
+	var addrs []string
+	for _, gate := range gates {
+		srv, hs, lis := grpc.NewServer(ServerOptions(gate)...), health.NewServer(), listen(t)
+		e := &echo{handle: func(_ context.Context, req string) (string, error) { return req, nil }}
+		srv.RegisterService(e.desc(), struct{}{})
+		grpc_health_v1.RegisterHealthServer(srv, hs)
+		go Serve(srv, lis)
+		defer srv.Stop()
+		checks, addrs = append(checks, hs), append(addrs, lis.Addr().String())
+	}
+	conn, c, _ := several(t, []ClientOption{WithServiceConfig(`{"healthCheckConfig":{"serviceName":""}}`)}, addrs...)
+	served := func(i int) uint64 { return gates[i].Stats().Served[work.Done] }
+	one := func() {
+		t.Helper()
+		if _, err := call1(within(t), conn, "x", grpc.WaitForReady(true)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "both serve", func() bool { one(); return served(0) > 3 && served(1) > 3 })
+	checks[0].SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	connected := func() int {
+		p := poolOf(c, conn)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.backends)
+	}
+	eventually(t, "one is left", func() bool { return connected() == 1 })
+	before := served(0)
+	for range 20 {
+		one()
+	}
+	if served(0) != before {
+		t.Error("calls went to a server that is not healthy")
+	}
+	// With none left, calls fail fast instead of waiting for credits.
+	checks[1].SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	eventually(t, "none is left", func() bool { return connected() == 0 })
+	if _, err := call1(within(t), conn, "x"); status.Code(err) != codes.Unavailable {
+		t.Errorf("%v, expected UNAVAILABLE", err)
+	}
+	checks[0].SetServingStatus("", grpc_health_v1.HealthCheckResponse_SERVING)
+	one()
+	eventually(t, "all returned", settled(c, conn, gates...))
 }

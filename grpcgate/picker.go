@@ -17,7 +17,7 @@ import (
 type picker struct {
 	pool  *pool
 	subs  []balancer.SubConn // for calls without permit: exempt ones
-	byAcc map[*live.Server]balancer.SubConn
+	byAcc map[*live.Server]*backend
 	turn  atomic.Uint32
 }
 
@@ -25,11 +25,11 @@ type picker struct {
 func (p *pool) picker() balancer.Picker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pk := &picker{pool: p, byAcc: make(map[*live.Server]balancer.SubConn, len(p.backends))}
+	pk := &picker{pool: p, byAcc: make(map[*live.Server]*backend, len(p.backends))}
 	for sub, b := range p.backends {
 		pk.subs = append(pk.subs, sub)
 		if b.account != nil {
-			pk.byAcc[b.account] = sub
+			pk.byAcc[b.account] = b
 		}
 	}
 	return pk
@@ -51,8 +51,8 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		return balancer.PickResult{}, err
 	}
 	if permit != nil {
-		if sub := p.byAcc[permit.Server()]; sub != nil {
-			return p.send(o, permit, sub), nil
+		if b := p.byAcc[permit.Server()]; b != nil {
+			return p.send(o, permit, b), nil
 		}
 		permit.Return(0) // its server is gone
 	}
@@ -61,8 +61,8 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		return balancer.PickResult{}, balancer.ErrNoSubConnAvailable // closing
 	}
 	if permit := wallet.TryAcquire(); permit != nil {
-		if sub := p.pool.sub(permit.Server()); sub != nil {
-			return p.send(o, permit, sub), nil
+		if b := p.pool.behind(permit.Server()); b != nil {
+			return p.send(o, permit, b), nil
 		}
 		permit.Return(0)
 	}
@@ -93,15 +93,21 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 	}()
 }
 
+// plainForGood is how many answers in a row without a grant mean that a server
+// has stopped granting, such as one whose gate was turned off. Fewer can be of
+// methods that only the server exempts.
+const plainForGood = 32
+
 // attempt is one attempt of a call, from its pick to its end.
 type attempt struct {
 	call   *outgoing
 	pool   *pool
+	on     *backend
 	permit *live.Permit
 	sent   time.Time
 }
 
-func (p *picker) send(o *outgoing, permit *live.Permit, sub balancer.SubConn) balancer.PickResult {
+func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.PickResult {
 	o.mu.Lock()
 	a := &o.first
 	if o.used {
@@ -110,8 +116,8 @@ func (p *picker) send(o *outgoing, permit *live.Permit, sub balancer.SubConn) ba
 	o.used = true
 	o.wasShed = false
 	o.mu.Unlock()
-	*a = attempt{call: o, pool: p.pool, permit: permit, sent: time.Now()}
-	return balancer.PickResult{SubConn: sub, Done: a.done}
+	*a = attempt{call: o, pool: p.pool, on: b, permit: permit, sent: time.Now()}
+	return balancer.PickResult{SubConn: b.sub, Done: a.done}
 }
 
 // done reads what the server said and gives the credit back.
@@ -122,7 +128,11 @@ func (a *attempt) done(info balancer.DoneInfo) {
 	switch {
 	case reply.HasGrant:
 		server.OnGrant(reply.Grant)
+		a.on.plain.Store(0)
 	case o.told && !reply.HasShed && info.BytesReceived && answered(code):
+		if a.on.plain.Add(1) == plainForGood {
+			server.Reset()
+		}
 		server.OnPlainReply()
 	}
 	if reply.HasShed {

@@ -3,6 +3,7 @@ package grpcgate
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -36,6 +37,7 @@ type backend struct {
 	control *controlClient
 	close   func()       // of the control stream
 	account *live.Server // nil until the pool is linked, or while it drains
+	plain   atomic.Int32 // answers in a row without a grant
 }
 
 // pool is the balancer of one ClientConn: its connected servers and the wallet
@@ -178,13 +180,13 @@ func (p *pool) acquire(ctx context.Context) (*live.Permit, error) {
 	return permit, err
 }
 
-// sub returns the connection of a server in the wallet, nil if it is gone.
-func (p *pool) sub(a *live.Server) balancer.SubConn {
+// behind returns what is connected to a server in the wallet, nil if it is gone.
+func (p *pool) behind(a *live.Server) *backend {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for sub, b := range p.backends {
+	for _, b := range p.backends {
 		if b.account == a {
-			return sub
+			return b
 		}
 	}
 	return nil
