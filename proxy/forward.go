@@ -39,6 +39,9 @@ func (u *upstream) serve(reverse http.Handler) http.Handler {
 			// cut short.
 			_ = http.NewResponseController(w).EnableFullDuplex()
 		}
+		if b := newRequestBody(w, r); b != nil {
+			defer b.done()
+		}
 		reverse.ServeHTTP(w, r)
 	})
 }
@@ -53,6 +56,9 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = u.url.Scheme, u.url.Host
 	}
 	r.Out.Host = r.In.Host
+	if b, ok := r.In.Body.(*requestBody); ok {
+		r.Out.Body = b
+	}
 	r.Out.Trailer = r.In.Trailer // filled in when the body has ended; a copy would stay empty
 	in, out := r.In.Header, r.Out.Header
 	trusted := u.p.state.Load().trusts(r.In)
