@@ -75,6 +75,9 @@ const (
 // Reason says why the ticket was shed; work.None if it was not.
 func (t *Ticket) Reason() work.Reason { return t.reason }
 
+// Running reports whether the ticket holds a slot.
+func (t *Ticket) Running() bool { return t.state == running }
+
 // Queued returns how long the ticket waited before it ran, or was shed.
 func (t *Ticket) Queued() time.Duration { return t.started.Sub(t.Arrived) }
 

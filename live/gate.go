@@ -112,6 +112,8 @@ type Ticket struct {
 	core     admission.Ticket
 	gate     *Gate
 	mode     Mode
+	verdict  admission.Verdict // on arrival
+	closed   bool              // the gate was
 	wake     chan admission.Verdict
 	started  mono.Time
 	grant    wire.Grant
@@ -132,6 +134,25 @@ func (t *Ticket) Grant() (wire.Grant, bool) { return t.grant, t.hasGrant }
 // be followed by Leave, also when its handler panics. The deadline of r counts if
 // it is sooner than that of ctx.
 func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
+	if d, ok := ctx.Deadline(); ok {
+		if at := Instant(d); r.Deadline == 0 || at < r.Deadline {
+			r.Deadline = at
+		}
+	}
+	t := g.Arrive(r)
+	if err := t.Wait(ctx); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Arrive is the first half of Enter, for an edge that sees a request before the
+// goroutine that will handle it runs. The request is in the gate from now on: it
+// may get its slot here, and the wait for the Go scheduler then counts as time in
+// that slot, so that a server whose handlers keep the processor busy is seen to
+// be full. Arrive never waits. Wait must follow, or Abandon if the handler's
+// goroutine never comes to it.
+func (g *Gate) Arrive(r Request) *Ticket {
 	now := Now()
 	t := &Ticket{gate: g, started: now}
 	t.core.Request = r.Request
@@ -143,65 +164,88 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 	if t.core.Deadline == 0 {
 		t.core.Deadline = mono.Never
 	}
-	if d, ok := ctx.Deadline(); ok {
-		t.core.Deadline = min(t.core.Deadline, Instant(d))
-	}
 
 	g.mu.Lock()
-	if g.closed {
-		g.mu.Unlock()
-		return nil, g.refuse(t, work.Draining, time.Second, nil)
-	}
 	t.mode = g.mode
-	var verdict admission.Verdict
-	switch t.mode {
-	case Off:
+	t.verdict = admission.Run
+	switch {
+	case g.closed:
+		t.closed = true
+		t.verdict = admission.Shed
+		g.mu.Unlock()
+		return t
+	case t.mode == Off:
 		g.off++
 		g.mu.Unlock()
-		return t, nil
-	case Monitor:
+		return t
+	case t.mode == Monitor:
 		would, _ := g.core.Observe(now, &t.core)
 		if would == admission.Shed {
 			g.tallies.Would[t.core.Reason()]++
 		}
-		verdict = admission.Run
 	default:
-		verdict = g.core.Arrive(now, &t.core)
+		t.verdict = g.core.Arrive(now, &t.core)
 	}
-	switch verdict {
-	case admission.Run:
-		g.finish(now)
-		return t, nil
+	switch t.verdict {
 	case admission.Shed:
 		g.shed(now, t)
-		g.finish(now)
-		return nil, g.refuse(t, t.core.Reason(), t.pushback, nil)
+	case admission.Wait:
+		t.wake = make(chan admission.Verdict, 1)
 	}
-	t.wake = make(chan admission.Verdict, 1)
 	g.finish(now)
+	return t
+}
 
-	select {
-	case verdict = <-t.wake:
-	case <-ctx.Done():
-		cause, reason := context.Cause(ctx), work.Canceled
-		if errors.Is(cause, context.DeadlineExceeded) {
-			reason = work.Expired
+// Wait is the second half of Enter. It is called once.
+func (t *Ticket) Wait(ctx context.Context) error {
+	g, verdict := t.gate, t.verdict
+	if verdict == admission.Wait {
+		select {
+		case verdict = <-t.wake:
+		case <-ctx.Done():
+			cause := context.Cause(ctx)
+			if t.giveUp(cause) {
+				return g.refuse(t, t.core.Reason(), t.pushback, cause)
+			}
+			verdict = <-t.wake
 		}
-		g.mu.Lock()
-		now = Now()
-		if g.core.Refuse(now, &t.core, reason) {
-			g.shed(now, t)
-			g.finish(now)
-			return nil, g.refuse(t, reason, t.pushback, cause)
-		}
+		t.started = t.core.Started()
+	}
+	switch {
+	case t.closed:
+		return g.refuse(t, work.Draining, g.core.Config().Objective, nil)
+	case verdict == admission.Shed:
+		return g.refuse(t, t.core.Reason(), t.pushback, nil)
+	}
+	return nil
+}
+
+// Abandon ends a ticket that arrived and that nobody will Wait for: its slot, or
+// its place in the queue, is free again. It may be called at any time and any
+// number of times; after Leave, or a Wait that failed, it does nothing.
+func (t *Ticket) Abandon() {
+	if t.verdict == admission.Wait && t.giveUp(context.Canceled) {
+		return
+	}
+	t.Leave(work.Ignored)
+}
+
+// giveUp takes a waiting ticket out of the queue, and reports false if it does
+// not wait any more.
+func (t *Ticket) giveUp(cause error) bool {
+	g, reason := t.gate, work.Canceled
+	if errors.Is(cause, context.DeadlineExceeded) {
+		reason = work.Expired
+	}
+	now := Now()
+	g.mu.Lock()
+	if !g.core.Refuse(now, &t.core, reason) {
 		g.mu.Unlock()
-		verdict = <-t.wake
+		return false
 	}
-	if verdict == admission.Shed {
-		return nil, g.refuse(t, t.core.Reason(), t.pushback, nil)
-	}
-	t.started = t.core.Started()
-	return t, nil
+	g.shed(now, t)
+	g.finish(now)
+	return true
 }
 
 // shed notes what the refusal of t will say. It is called with the lock held.
@@ -227,7 +271,7 @@ func (t *Ticket) Leave(o work.Outcome) {
 	g := t.gate
 	now := Now()
 	g.mu.Lock()
-	if t.left {
+	if t.left || t.mode != Off && !t.core.Running() {
 		g.mu.Unlock()
 		return
 	}
