@@ -111,6 +111,6 @@ func (r *Recorder) judge(res *Result, inFlight int, lag *hdrhistogram.Histogram)
 		res.Reject(fmt.Sprintf("%d requests were still in flight", inFlight))
 	}
 	if most := r.cfg.SLO / 10; lag.TotalCount() > 0 && res.SendLag.P99 > most {
-		res.Reject(fmt.Sprintf("send lag p99 is %v, must be at most a tenth of the SLO, %v", res.SendLag.P99, most))
+		res.Reject(fmt.Sprintf("send lag p99 is %v, must be at most a tenth of the SLO, %v", res.SendLag.P99.Round(10*time.Microsecond), most))
 	}
 }
