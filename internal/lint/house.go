@@ -61,7 +61,7 @@ func Spillgate() House {
 			{Name: "edges", Imports: drivers, ThirdParty: true, Dirs: []string{"grpcgate/...", "httpgate/...", "fastrpc/...",
 				"proxy/...", "broker/...", "guard/...", "telemetry/...", "config/..."}},
 			{Name: "programs", Imports: edges, ThirdParty: true, Dirs: []string{"cmd/...", "lab/...", "examples/...",
-				"internal/harness/..."}},
+				"internal/harness/...", "internal/demo/..."}},
 
 			// Tools draw and print for programs and know nothing of the house.
 			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table"}},
@@ -83,7 +83,8 @@ func Spillgate() House {
 			{"config/...", "proxy/...", "the file describes a proxy, and the proxy says what is wrong with the description"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},
 			{"cmd/...", "lab/...", "the command line runs the experiments"},
-			{"cmd/...", "internal/harness/...", "the demo drives real processes with the harness's generator"},
+			{"cmd/...", "internal/demo/...", "the command line plays the demo"},
+			{"internal/demo/...", "internal/harness/...", "the demo drives real processes with the harness's generator"},
 			{"lab/...", "internal/harness/...", "live experiments use the same generator as the demo"},
 		},
 		Apart: [][2]string{{"sim/...", "live/..."}},
