@@ -14,6 +14,7 @@ import (
 
 // Config describes a demo.
 type Config struct {
+	// Plan is what is played: Full() or Quick().
 	Plan Plan
 	// Seed decides every arrival and every service time.
 	Seed uint64

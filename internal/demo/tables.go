@@ -131,7 +131,7 @@ func comparison(s State) *table.Table {
 		total := float64(o.Refused+o.TimedOut+o.Failed) / (o.To - o.From)
 		switch {
 		case o.Refused == 0:
-			return fmt.Sprintf("%.0f/s timed out after %.0f ms", float64(o.TimedOut)/(o.To-o.From), s.TimeoutMS)
+			return fmt.Sprintf("%.0f/s timed out after %g s", float64(o.TimedOut)/(o.To-o.From), s.TimeoutMS/1000)
 		case o.TimedOut+o.Failed == 0:
 			return fmt.Sprintf("%.0f/s refused after %.0f ms", total, o.RefusalP50MS)
 		}
@@ -167,7 +167,7 @@ func steps(s State) *table.Table {
 			{Name: "SLO met", Unit: "%", Format: "%.1f"}, {Name: "p50", Unit: "ms", Format: "%.0f"}, {Name: "p99", Unit: "ms", Format: "%.0f"},
 			{Name: "refused", Unit: "1/s", Format: "%.0f"}, {Name: "timed out", Unit: "1/s", Format: "%.0f"},
 		},
-		Note: fmt.Sprintf("Latency from the instant a request was meant to leave; objective %.0f ms, callers give up after %.0f ms.", s.SLOMS, s.TimeoutMS),
+		Note: fmt.Sprintf("Latency from the instant a request was meant to leave; objective %.0f ms, callers give up after %g s.", s.SLOMS, s.TimeoutMS/1000),
 	}
 	for _, a := range s.Acts {
 		for i, o := range a.Outcome.Steps {

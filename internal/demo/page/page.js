@@ -134,7 +134,7 @@ function showAct(s, act) {
     tile(section, "goodput", whole(f.goodput) + "/s", `${whole(100 * f.goodput / capacity)} % of capacity, ${f.when}`, f.goodput >= 0.9 * full ? "good" : "bad");
     tile(section, "met", (100 * f.met).toFixed(f.met < 0.0995 ? 1 : 0) + " %", `of ${whole(f.offered)}/s offered`);
     tile(section, "p99", whole(f.p99) + " ms", `objective ${whole(slo)} ms`, f.p99 <= slo ? "good" : "bad");
-    tile(section, "lost", whole(f.refused + f.timedOut) + "/s", f.refused ? "refused early" : f.timedOut ? `timed out after ${whole(s.timeout_ms)} ms` : "");
+    tile(section, "lost", whole(f.refused + f.timedOut) + "/s", f.refused ? "refused at once, or nearly" : f.timedOut ? `timed out after ${s.timeout_ms / 1000} s` : "");
   }
 
   const xMax = s.act_length, yMax = 1.1 * over.factor * capacity;

@@ -53,7 +53,11 @@ func (l *look) panel(s *demo.State, a *demo.Act, width, height int) []string {
 	if s.Capacity.Rate > 0 {
 		share = 100 * v.goodput / s.Capacity.Rate
 	}
-	rows = append(rows, l.key(layerGood)+"goodput "+good.Render(fmt.Sprintf("%4.0f/s %3.0f%%", v.goodput, share))+" "+l.key(layerOffered)+fmt.Sprintf("offered %4.0f", v.offered))
+	capacity := ""
+	if inside >= 60 {
+		capacity = l.faint.Render(fmt.Sprintf(" ┄ capacity %.0f", s.Capacity.Rate))
+	}
+	rows = append(rows, l.key(layerGood)+"goodput "+good.Render(fmt.Sprintf("%4.0f/s %3.0f%%", v.goodput, share))+" "+l.key(layerOffered)+fmt.Sprintf("offered %4.0f", v.offered)+capacity)
 	rows = append(rows, l.loadChart(s, a, inside, top)...)
 	p99 := l.good
 	key := layerP99

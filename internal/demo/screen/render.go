@@ -19,7 +19,7 @@ const (
 	fixedLines           = 11
 	headLines, footLines = 3, 1
 	// tallest is the height of a chart at most, in lines.
-	tallest = 14
+	tallest = 24
 )
 
 // look is the styles on one terminal.

@@ -1,0 +1,193 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/spillgate/spillgate/internal/demo"
+	"github.com/spillgate/spillgate/internal/demo/demotest"
+	"github.com/spillgate/spillgate/internal/needs"
+)
+
+// browser starts a headless Chromium and returns its context and what it
+// complained about so far.
+func browser(t *testing.T) (context.Context, func() []string) {
+	t.Helper()
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(needs.Program(t, "chromium", "chromium-browser", "google-chrome")),
+		chromedp.UserDataDir(t.TempDir()),
+	}
+	for _, flag := range []string{"headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run",
+		"disable-background-networking", "disable-component-update", "disable-sync"} {
+		options = append(options, chromedp.Flag(flag, true))
+	}
+	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx); cancel() })
+
+	var mu sync.Mutex
+	var complaints []string
+	complain := func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		complaints = append(complaints, text)
+	}
+	err := chromedp.Listen(ctx, func(ev any) {
+		switch ev := ev.(type) {
+		case *runtime.EventExceptionThrown:
+			complain(fmt.Sprintf("exception: %+v", *ev.ExceptionDetails))
+		case *runtime.EventConsoleAPICalled:
+			if ev.Type == runtime.ConsoleAPICalledTypeError {
+				complain("console.error")
+			}
+		case *log.EventEntryAdded:
+			if ev.Entry.Level == log.EntryLevelError {
+				complain(ev.Entry.Text + " " + ev.Entry.URL)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctx, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), complaints...)
+	}
+}
+
+// shown is what the test reads off the page.
+type shown struct {
+	Goodput map[string]string // by act
+	P99     map[string]string
+	Drawn   map[string]int // length of all paths, by act and chart
+	Summary string
+	Result  bool
+	Wide    bool // something is wider than the window
+}
+
+const read = `(() => {
+	const out = { Goodput: {}, P99: {}, Drawn: {}, Summary: document.getElementById("summary").textContent,
+		Result: !document.getElementById("result").hidden,
+		Wide: document.documentElement.scrollWidth > document.documentElement.clientWidth };
+	for (const section of document.querySelectorAll(".acts > section")) {
+		const name = section.id.replace("act-", "");
+		out.Goodput[name] = section.querySelector("[data-tile=goodput]").firstChild.textContent;
+		out.P99[name] = section.querySelector("[data-tile=p99]").firstChild.textContent;
+		for (const figure of section.querySelectorAll("figure")) {
+			out.Drawn[name + " " + figure.dataset.chart] = [...figure.querySelectorAll("path")].reduce((n, p) => n + p.getAttribute("d").length, 0);
+		}
+	}
+	return out;
+})()`
+
+// The page follows the feed: charts grow, figures move, and in the end words and
+// figures are those of the result.
+func TestPageInBrowser(t *testing.T) {
+	ctx, complaints := browser(t)
+	s, err := Serve("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Show(demotest.Searching(t, 5))
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 800), chromedp.Navigate(s.URL())); err != nil {
+		t.Fatal(err)
+	}
+	// see waits until the page shows a state, and reads it.
+	see := func(state demo.State) shown {
+		t.Helper()
+		s.Show(state)
+		if _, err := chromedp.Run(ctx, chromedp.Poll[bool](fmt.Sprintf(`document.body.dataset.number === "%d"`, state.Number), chromedp.WithPollingInterval(20*time.Millisecond))); err != nil {
+			t.Fatalf("state %d is not shown: %v; %v", state.Number, err, complaints())
+		}
+		v, err := chromedp.Run(ctx, chromedp.Evaluate[shown](read))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+
+	tries, err := chromedp.Run(ctx, chromedp.Poll[int](`document.querySelectorAll(".try").length`))
+	if err != nil || tries != 5 {
+		t.Errorf("%d tries shown, %v; want 5", tries, err)
+	}
+	early, late := see(demotest.At(t, 0, 4)), see(demotest.At(t, 0, 15))
+	for _, chart := range []string{"plain load", "plain latency"} {
+		if early.Drawn[chart] == 0 || late.Drawn[chart] <= early.Drawn[chart] {
+			t.Errorf("%s: paths of %d and later %d characters, want them to grow", chart, early.Drawn[chart], late.Drawn[chart])
+		}
+	}
+	if early.Goodput["plain"] == late.Goodput["plain"] {
+		t.Errorf("goodput stays at %s", early.Goodput["plain"])
+	}
+	if gated := see(demotest.At(t, 1, 12)); gated.Drawn["gated sheds"] == 0 || gated.Result {
+		t.Errorf("in the gated act: %+v, want a chart of refusals and no result yet", gated)
+	}
+
+	end := demotest.Recorded(t)
+	end.Number = 1000
+	got := see(end)
+	if !got.Result {
+		t.Error("the result is hidden at the end")
+	}
+	for _, act := range end.Acts {
+		o := act.Outcome.Steps[end.Overload()]
+		if want := grouped(o.Goodput) + "/s"; got.Goodput[act.Name] != want {
+			t.Errorf("%s: goodput %q, want %q", act.Name, got.Goodput[act.Name], want)
+		}
+		if want := grouped(o.P99MS) + " ms"; got.P99[act.Name] != want {
+			t.Errorf("%s: p99 %q, want %q", act.Name, got.P99[act.Name], want)
+		}
+		for _, want := range []string{
+			fmt.Sprintf("the %s services answer %s of %s requests per second", act.Name, grouped(o.Goodput), grouped(o.Offered)),
+			fmt.Sprintf("%s were refused and %s timed out", grouped(float64(act.Totals.Refused)), grouped(float64(act.Totals.TimedOut))),
+		} {
+			if !strings.Contains(got.Summary, want) {
+				t.Errorf("the words are %q, want in them %q", got.Summary, want)
+			}
+		}
+	}
+	feed, err := chromedp.Run(ctx, chromedp.Evaluate[string](`fetch("state.json").then(r => r.json()).then(s => JSON.stringify(s) === JSON.stringify(newest) ? "same" : "different")`, chromedp.EvalAwaitPromise))
+	if err != nil || feed != "same" {
+		t.Errorf("what the page has and state.json are %s (%v), want the same", feed, err)
+	}
+
+	for _, width := range []int64{1280, 360} {
+		if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, 800), chromedp.Sleep(100*time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := chromedp.Run(ctx, chromedp.Evaluate[shown](read)); err != nil || v.Wide {
+			t.Errorf("%d pixels wide: scrolls sideways (%v)", width, err)
+		}
+	}
+
+	// The server ends; the page keeps what it shows and does not complain.
+	s.Close()
+	if v, err := chromedp.Run(ctx, chromedp.Evaluate[shown](read)); err != nil || v.Summary != got.Summary {
+		t.Errorf("after the end the words are %q (%v), want them unchanged", v.Summary, err)
+	}
+	if bad := complaints(); len(bad) > 0 {
+		t.Errorf("the browser complained: %q", bad)
+	}
+}
+
+// grouped writes a number as the page does.
+func grouped(v float64) string {
+	text := fmt.Sprintf("%.0f", v)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
