@@ -3,14 +3,19 @@ package grpcgate
 import (
 	"context"
 	"net"
+	"net/http"
 	"runtime"
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
 )
 
 // A server served without Serve finds ended connections by garbage collection.
@@ -61,4 +66,37 @@ func TestServeKeepsAddresses(t *testing.T) {
 	if local.String() != s.addr || local.Network() != "tcp" {
 		t.Errorf("the local address is %v %v, expected %s", local.Network(), local, s.addr)
 	}
+}
+
+// Behind net/http a connection cannot be told, so that its clients are plain.
+func TestServeHTTP(t *testing.T) {
+	gate := newGate(t, admission.Config{})
+	var tags wire.Tags
+	srv := grpc.NewServer(ServerOptions(gate)...)
+	srv.RegisterService((&echo{handle: func(ctx context.Context, req string) (string, error) {
+		tags, _ = TagsFrom(ctx)
+		return req, nil
+	}}).desc(), struct{}{})
+	lis := listen(t)
+	web := &http.Server{Handler: srv, Protocols: new(http.Protocols)}
+	web.Protocols.SetUnencryptedHTTP2(true)
+	go web.Serve(lis)
+	defer web.Close()
+	conn, c := dialGated(t, lis.Addr().String(), nil)
+	for range 5 {
+		if _, err := call1(WithTags(within(t), wire.Tags{Workflow: "w"}), conn, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tags.Workflow != "w" {
+		t.Errorf("%+v", tags)
+	}
+	if st := gate.Stats(); st.Clients != 0 || st.Served[work.Done] != 5 {
+		t.Errorf("%+v", st)
+	}
+	gate.Drain()
+	if _, err := call1(within(t), conn, "x"); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
+	eventually(t, "all returned", settled(c, conn, gate))
 }

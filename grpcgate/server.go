@@ -83,7 +83,7 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 // receive attaches to a call's context what its headers say.
 func (s *server) receive(ctx context.Context, now mono.Time, header metadata.MD) *incoming {
 	in := &incoming{Context: ctx, arrived: now, tags: tagsOf(header, &s.o.counters.Malformed)}
-	if in.tags.Credits {
+	if in.tags.Credits && now != 0 { // net/http makes a Peer for each request
 		in.conn = s.connectionOf(ctx)
 	}
 	return in
@@ -103,7 +103,7 @@ type call struct {
 // called and its handler be given the context returned.
 func (s *server) enter(ctx context.Context, method string) (call, context.Context, error) {
 	in := incomingFrom(ctx).served()
-	if in == nil { // a transport without tap handle
+	if in == nil { // net/http's transport has no tap handle
 		md, _ := metadata.FromIncomingContext(ctx)
 		in = s.receive(ctx, 0, md)
 		ctx = in
