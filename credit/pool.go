@@ -18,11 +18,9 @@ const headroom = 8
 // claimed beyond it changes nothing until the client has sent some.
 const demandLimit = 1024
 
-// calmIntervals is how many intervals the delay must have been low before the
-// pool grows by a share of its size: about as long as a credit takes to be felt.
-// A queue that was shed as a whole is short for a moment; growing then kept a
-// server at ten times its capacity busy with refusals for ever (simulation).
-const calmIntervals = 8
+// askShare bounds the messages of clients without credits: one in so many
+// requests.
+const askShare = 32
 
 // quantum is how many intervals a client keeps its only credit while others wait
 // for one.
@@ -73,6 +71,7 @@ type Pool struct {
 	calm    int           // intervals of low delay in a row
 	arrived int           // requests in the running interval
 	shed    int           // and how many of them were refused
+	rate    float64       // requests per interval, smoothed
 	refused float64       // share refused, smoothed over intervals
 	sampled bool
 	wake    mono.Time
@@ -200,7 +199,7 @@ func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
 		p.undrain(c)
 		p.drainIfEmpty(c)
 	} else if free := int(p.total) - p.issued; c.demand > 0 && free > 0 {
-		w := min(c.pending+c.demand+p.overcommit(), c.window+free)
+		w := min(c.pending+c.demand+p.overcommit(c), c.window+free)
 		if p.hungry.len > 0 {
 			w = min(w, p.fair(now, c))
 		}
@@ -228,7 +227,7 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 	w := c.window
 	switch {
 	case free >= 0:
-		w = min(c.pending+c.demand+p.overcommit(), c.window+free)
+		w = min(c.pending+c.demand+p.overcommit(c), c.window+free)
 	default:
 		w--
 	}
@@ -274,6 +273,7 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	p.wake = now.Add(p.cfg.Interval)
 	d = max(d, p.worst, 0)
 	p.delay, p.worst = d, 0
+	p.rate += (float64(p.arrived) - p.rate) / 16
 	if p.arrived > 0 {
 		p.refused += (min(float64(p.shed)/float64(p.arrived), 1) - p.refused) / 8
 	}
@@ -282,28 +282,6 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	p.peak = math.Max(float64(p.pending), p.peak*(1-1.0/64))
 	p.reclaim(now)
 	p.feed(now)
-}
-
-// resize is the control law (Breakwater §3.2), plus slow start.
-func (p *Pool) resize(d time.Duration) {
-	target := p.cfg.TargetDelay
-	p.calm++
-	if d >= target/4 {
-		p.calm = 0
-	}
-	if d < target {
-		step := math.Max(p.cfg.Additive*float64(p.clients), 1)
-		if p.cfg.SlowStart > 0 && p.demand > 0 && p.calm > calmIntervals {
-			step = math.Max(step, p.cfg.SlowStart*p.total)
-		}
-		p.total += step
-	} else {
-		over := float64(d-target) / float64(target)
-		p.total *= math.Max(1-p.cfg.Decrease*over, 0.5)
-	}
-	// A few refusals are the price of a full server; more than half are not.
-	p.total *= math.Min(1.5-p.refused, 1)
-	p.total = math.Max(float64(p.cfg.MinTotal), math.Min(p.total, p.ceiling()))
 }
 
 // Scale multiplies the pool once, for a driver that knows the server's capacity
@@ -346,12 +324,14 @@ func (p *Pool) ceiling() float64 {
 	return math.Max(float64(p.cfg.MinTotal), math.Min(most, float64(p.clients)*float64(p.cfg.MaxWindow)))
 }
 
-// overcommit is what each client gets beyond its known demand.
-func (p *Pool) overcommit() int {
+// overcommit is what c gets beyond its known demand: its part of the credits that
+// are free or its own. The original leaves out its own, and so takes from a lone
+// client at each second reply what it gave at the first.
+func (p *Pool) overcommit(c *Client) int {
 	if p.cfg.NoSpeculation {
 		return 0
 	}
-	return max((int(p.total)-p.issued)/p.clients, 1)
+	return max((int(p.total)-p.issued+c.window)/p.clients, 1)
 }
 
 // fair is the largest window for c while others have demand and no credit: an
@@ -448,7 +428,15 @@ func (p *Pool) announce(c *Client) {
 
 func (p *Pool) grant(c *Client) wire.Grant {
 	c.seq++
-	return wire.Grant{Epoch: p.cfg.Epoch, Seq: c.seq, Window: uint32(c.window), Revive: p.cfg.Lease}
+	return wire.Grant{Epoch: p.cfg.Epoch, Seq: c.seq, Window: uint32(c.window), Revive: p.revive()}
+}
+
+// revive is how long a client without credits keeps quiet: as long as the lease,
+// and with many clients so long that what they send unasked is at most one in
+// askShare of the requests.
+func (p *Pool) revive() time.Duration {
+	all := askShare * float64(p.clients) / math.Max(p.rate, 1) * float64(p.cfg.Interval)
+	return max(p.cfg.Lease, min(time.Duration(all), 64*p.cfg.Lease))
 }
 
 // hear moves c to the end of the list of clients by last sign of life.

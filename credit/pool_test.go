@@ -19,25 +19,38 @@ func original(target time.Duration) Config {
 	return Config{TargetDelay: target, Interval: 10 * time.Microsecond, SlowStart: -1, MinTotal: 10, MaxWindow: 64, InitialWindow: 1}
 }
 
-// TestResizeAsInThePaper checks the control law against numbers worked out by
-// hand from its formula.
-func TestResizeAsInThePaper(t *testing.T) {
+// TestResize checks the control law against numbers worked out by hand from its
+// formula. With no idle credits it is the paper's, but for the step, which
+// shrinks towards the target.
+func TestResize(t *testing.T) {
 	const target = 80 * time.Microsecond
 	tests := []struct {
 		name    string
 		clients int
 		total   float64
+		issued  int
+		pending int
+		rate    float64
+		refused float64
 		delay   time.Duration
 		want    float64
 	}{
-		{"under target, 1,000 clients: one credit", 1000, 500, 0, 501},
-		{"under target, 10,000 clients: ten credits", 10_000, 500, 79 * time.Microsecond, 510},
-		{"under target, few clients: never under one", 3, 20, 0, 21},
-		{"at target: nothing lost", 1000, 500, 80 * time.Microsecond, 500},
-		{"twice the target: 2 %", 1000, 500, 160 * time.Microsecond, 490},
-		{"eleven times the target: 20 %", 1000, 500, 880 * time.Microsecond, 400},
-		{"far over target: at most half", 1000, 500, 8 * time.Second, 250},
-		{"never under the cores", 1000, 12, 8 * time.Second, 10},
+		{"no delay, 1,000 clients: one credit", 1000, 500, 500, 500, 10, 0, 0, 501},
+		{"no delay, 10,000 clients: ten credits", 10_000, 500, 500, 500, 10, 0, 0, 510},
+		{"no delay, few clients: never under one", 3, 20, 20, 20, 10, 0, 0, 21},
+		{"three quarters of the target: a quarter of the step", 10_000, 500, 500, 500, 10, 0, 60 * time.Microsecond, 502.5},
+		{"at target: nothing lost", 1000, 500, 500, 500, 10, 0, 80 * time.Microsecond, 500},
+		{"twice the target: 2 %", 1000, 500, 500, 500, 10, 0, 160 * time.Microsecond, 490},
+		{"eleven times the target: 20 %", 1000, 500, 500, 500, 10, 0, 880 * time.Microsecond, 400},
+		{"far over target: at most half", 1000, 500, 500, 500, 10, 0, 8 * time.Second, 250},
+		{"never under the cores", 1000, 12, 12, 12, 10, 0, 8 * time.Second, 10},
+		// 400 idle credits at 10 requests an interval are used up in 40: a tenth
+		// of the speed.
+		{"idle credits: a cut of 0.2 %", 1000, 500, 500, 100, 10, 0, 160 * time.Microsecond, 499},
+		{"idle credits: a step of one, not ten", 10_000, 500, 500, 100, 10, 0, 0, 501},
+		{"the last cut not taken up: no further one", 1000, 500, 600, 600, 10, 0, 8 * time.Second, 500},
+		{"a tenth refused: 0.2 %", 1000, 500, 500, 500, 10, 0.1, 80 * time.Microsecond, 499},
+		{"all refused: half, and 2 % of that", 1000, 500, 500, 500, 10, 1, 80 * time.Microsecond, 245},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -45,11 +58,9 @@ func TestResizeAsInThePaper(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range tt.clients {
-				p.Register(0)
-			}
-			p.total = tt.total
-			p.OnWake(mono.Time(time.Second), tt.delay)
+			p.clients, p.issued, p.pending, p.peak = tt.clients, tt.issued, tt.pending, float64(tt.pending)
+			p.total, p.rate, p.refused = tt.total, tt.rate, tt.refused
+			p.resize(tt.delay)
 			if got := p.total; got < tt.want-1e-9 || got > tt.want+1e-9 {
 				t.Errorf("total = %v, want %v", got, tt.want)
 			}

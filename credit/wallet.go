@@ -18,9 +18,9 @@ type WalletConfig struct {
 	// requests that will expire anyway, smaller refuses short bursts.
 	QueueLimit int
 	// MaxWait is the longest wait for a credit. Default: a fifth of the request's
-	// budget, and no limit for a request without a deadline. In any case the
-	// request is refused when the rest of its budget is shorter than the time
-	// that nearly every answer takes. Larger loses fewer requests to short
+	// budget, and no limit for a request without a deadline; less, down to a
+	// twentieth, where the rest of the budget would be shorter than the time that
+	// nearly every answer takes. Larger loses fewer requests to short
 	// bursts; smaller lets a refused caller know sooner, and costs no goodput in
 	// overload, when fresh requests take the credits just as well.
 	MaxWait time.Duration
@@ -139,12 +139,13 @@ func (l *Wallet) Demand() int {
 // once. A wait may push out the oldest waiter: call Next after a Wait.
 func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
 	w.since, w.window = now, nil
-	w.expire = w.Deadline.Add(-l.margin())
-	switch {
-	case l.cfg.MaxWait > 0:
+	w.expire = mono.Never
+	if w.Deadline != mono.Never {
+		budget := w.Deadline.Sub(now)
+		w.expire = now.Add(max(min(budget/5, budget-l.margin()), budget/20))
+	}
+	if l.cfg.MaxWait > 0 {
 		w.expire = min(w.expire, now.Add(l.cfg.MaxWait))
-	case w.Deadline != mono.Never:
-		w.expire = min(w.expire, now.Add(w.Deadline.Sub(now)/5))
 	}
 	if w.Deadline <= now {
 		return Refuse, work.WalletExpired

@@ -247,7 +247,7 @@ func (p Plan) pair(ctx context.Context, o order, controller string) (answer, err
 	serverCPU, generatorCPU := cpus[:1], cpus[len(cpus)-1:]
 	serving := o
 	serving.Role, serving.Controller = "server", controller
-	server, err := start(ctx, serving, proc.Spec{Name: "server", CPUs: serverCPU, GOGC: serverGOGC})
+	server, err := start(ctx, serving, proc.Spec{Name: "server", CPUs: serverCPU, GOGC: serverGOGC, RealTime: true})
 	if err != nil {
 		return answer{}, err
 	}
@@ -256,7 +256,7 @@ func (p Plan) pair(ctx context.Context, o order, controller string) (answer, err
 	var output bytes.Buffer
 	o.Addr, o.Conns, o.Controller = server.Addr(), p.Conns, controller
 	generator, err := start(ctx, o, proc.Spec{Name: "generator", CPUs: generatorCPU, GOGC: generatorGOGC,
-		Env: []string{generatorMem}, Nice: -10, ReadyTimeout: -1, Output: &output})
+		Env: []string{generatorMem}, Nice: -10, RealTime: true, ReadyTimeout: -1, Output: &output})
 	if err != nil {
 		return answer{}, err
 	}

@@ -30,6 +30,9 @@ const (
 	objective = 200 * time.Microsecond
 	oneWay    = 5 * time.Microsecond
 	clients   = 1000
+	// connected is when the load begins: clients connect at the start, and the
+	// messages of 10,000 of them take the server half a millisecond.
+	connected = 2 * time.Millisecond
 )
 
 func setting() contenders.Setting {
@@ -48,14 +51,15 @@ func world(seed uint64, p model.Policy, shape model.Shape, n int, load float64, 
 		Seed: seed, Policy: p, Objective: objective,
 		Server:  server(shape),
 		Network: model.Network{Delay: oneWay},
-		Groups:  []model.Group{{Name: "clients", Clients: n, Load: model.Constant(load * capacity())}},
-		Warmup:  warmup, Length: length,
+		Groups: []model.Group{{Name: "clients", Clients: n,
+			Load: model.Load{Steps: []model.Step{{}, {At: connected, Rate: load * capacity()}}}}},
+		Warmup: warmup, Length: length,
 	}
 }
 
 // cost estimates how long a world takes to simulate: its requests.
 func cost(w *model.Config) float64 {
-	return w.Groups[0].Load.Steps[0].Rate * w.Length.Seconds()
+	return w.Groups[0].Load.Steps[1].Rate * w.Length.Seconds()
 }
 
 // microseconds for tables and bars.

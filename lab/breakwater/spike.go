@@ -39,7 +39,7 @@ func runSpike(ctx context.Context, o experiment.Options) (*experiment.Result, er
 	for _, p := range policies {
 		w := world(o.Seed, p, model.Exponential, clients, 1, 0, length)
 		w.Bin = bin
-		w.Groups[0].Load.Steps = []model.Step{{At: 0, Rate: 0.7 * capacity()}, {At: up, Rate: 1.4 * capacity()}, {At: down, Rate: 0.7 * capacity()}}
+		w.Groups[0].Load.Steps = []model.Step{{}, {At: connected, Rate: 0.7 * capacity()}, {At: up, Rate: 1.4 * capacity()}, {At: down, Rate: 0.7 * capacity()}}
 		cells = append(cells, experiment.Cell{Name: p.Name, World: w})
 	}
 	reports, err := experiment.Run(ctx, o, cells)
