@@ -96,15 +96,16 @@ func (l Load) play(ctx context.Context, send openloop.Send, unsent *tally, out *
 	reporting, stop := context.WithCancel(ctx)
 	defer stop()
 	var reports sync.WaitGroup
+	told := 0
 	reports.Go(func() {
 		tick := time.NewTicker(progressEvery / 5)
 		defer tick.Stop()
-		told := 0
 		for {
 			select {
 			case now := <-tick.C:
 				var p *Progress
-				if p, told = l.progress(recorder, unsent, now, told); p != nil {
+				// A window is left to settle before it is told.
+				if p, told = l.progress(recorder, unsent, now, now.Add(-window), told); p != nil {
 					out.line(Line{Progress: p})
 				}
 			case <-reporting.Done():
@@ -121,21 +122,19 @@ func (l Load) play(ctx context.Context, send openloop.Send, unsent *tally, out *
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// The last points, now that every request has ended.
-	p, _ := l.progress(recorder, unsent, time.Now(), 0)
-	if p != nil {
-		p.New = nil
+	// Every request has ended, so what is left of the points is settled.
+	if p, _ := l.progress(recorder, unsent, time.Now(), time.Now().Add(l.Steps.Duration()), told); p != nil {
 		out.line(Line{Progress: p})
 	}
 	out.line(Line{Outcome: l.outcome(recorder, result, unsent)})
 	return nil
 }
 
-// progress returns the points that are complete at now, after the first told
-// ones, or nil if there is no new one.
-func (l Load) progress(r *measure.Recorder, unsent *tally, now time.Time, told int) (*Progress, int) {
+// progress returns how the run is at now, with the points that end until settled
+// after the first told ones, or nil if there is no new one.
+func (l Load) progress(r *measure.Recorder, unsent *tally, now, settled time.Time, told int) (*Progress, int) {
 	look := r.Live(now)
-	whole := min(int((look.Elapsed-window)/progressEvery), int(l.Steps.Duration()/progressEvery))
+	whole := min(int((look.Elapsed+settled.Sub(now))/progressEvery), int(l.Steps.Duration()/progressEvery))
 	if whole <= told {
 		return nil, told
 	}

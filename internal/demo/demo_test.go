@@ -1,0 +1,241 @@
+package demo_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image/png"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spillgate/spillgate/internal/demo"
+	"github.com/spillgate/spillgate/internal/demo/demotest"
+	"github.com/spillgate/spillgate/internal/demo/stage"
+)
+
+// marker is in the environment of every process of this test.
+const marker = "SPILLGATE_DEMO_TEST"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "part" {
+		if err := stage.Run(context.Background(), os.Args[2], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if len(os.Args) == 3 && os.Args[1] == "refuse" {
+		fmt.Fprintln(os.Stderr, "this part is not for me")
+		os.Exit(3)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// short is a demo of a few seconds.
+func short() demo.Plan {
+	p := demo.Quick()
+	p.Workers, p.Mean, p.Conns = 4, 20*time.Millisecond, 8
+	p.SLO, p.Timeout = 300*time.Millisecond, time.Second
+	p.Try, p.Retake = 100*time.Millisecond, 200*time.Millisecond
+	p.Steps = []demo.Step{{"0.7x", 0.7, 500 * time.Millisecond}, {"2.5x", 2.5, 750 * time.Millisecond}, {"0.7x again", 0.7, 500 * time.Millisecond}}
+	return p
+}
+
+// children returns the processes of this test but itself.
+func children(t *testing.T, mark string) []string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, path := range environments {
+		if path == fmt.Sprintf("/proc/%d/environ", os.Getpid()) {
+			continue
+		}
+		if env, err := os.ReadFile(path); err == nil && bytes.Contains(env, []byte(marker+"="+mark)) {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// checkGone fails if processes with a mark stay.
+func checkGone(t *testing.T, mark string) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		left := children(t, mark)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("processes are left: %v", left)
+		}
+	}
+}
+
+// A whole demo with real processes: both acts get the same requests, the states
+// come in order, and nothing is left.
+func TestPlay(t *testing.T) {
+	mark := fmt.Sprint(time.Now().UnixNano())
+	t.Setenv(marker, mark)
+	var scenes []demo.Scene
+	number := 0
+	var lines bytes.Buffer
+	view := demo.NewLines(&lines)
+	final, err := demo.Play(t.Context(), demo.Config{
+		Plan: short(), Seed: 5, Command: []string{"part"},
+		Report: func(s demo.State) (string, error) { return demo.WriteReport(t.TempDir(), s) },
+		Publish: func(s demo.State) {
+			if s.Number != number+1 {
+				t.Errorf("state %d after %d", s.Number, number)
+			}
+			number = s.Number
+			if len(scenes) == 0 || scenes[len(scenes)-1] != s.Scene {
+				scenes = append(scenes, s.Scene)
+			}
+			if s.Share < 0 || s.Share > 1 {
+				t.Errorf("share %v", s.Share)
+			}
+			view.Show(s)
+		},
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, lines.String())
+	}
+	want := fmt.Sprint([]demo.Scene{demo.Searching, demo.Plain, demo.Gated, demo.Reporting, demo.Done})
+	if got := strings.Replace(fmt.Sprint(scenes), "starting ", "", 1); got != want {
+		t.Errorf("scenes %v, want %v", got, want)
+	}
+	if !final.Complete() || final.Capacity.Rate <= 0 || final.Report == "" || final.Share != 1 {
+		t.Fatalf("the end is %+v", final)
+	}
+	plain, gated := final.Acts[0].Outcome.Totals, final.Acts[1].Outcome.Totals
+	if plain.Offered != gated.Offered {
+		t.Errorf("offered %d and %d requests, want the same", plain.Offered, gated.Offered)
+	}
+	if plain.Refused != 0 || len(final.Acts[0].Sheds) != 0 {
+		t.Errorf("the plain act refused: %+v", final.Acts[0].Sheds)
+	}
+	for _, a := range final.Acts {
+		if len(a.Services) != 3 || len(a.Points) != 7 || a.Running {
+			t.Errorf("%s: %d services, %d points, running %v; want 3, 7, false", a.Name, len(a.Services), len(a.Points), a.Running)
+		}
+	}
+	for _, want := range []string{"act 1", "act 2", "open loop", "offered"} {
+		if !strings.Contains(lines.String(), want) {
+			t.Errorf("the lines do not say %q:\n%s", want, lines.String())
+		}
+	}
+	checkGone(t, mark)
+}
+
+// An interrupt in the middle of an act ends everything.
+func TestPlayInterrupted(t *testing.T) {
+	mark := fmt.Sprint(time.Now().UnixNano())
+	t.Setenv(marker, mark)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	final, err := demo.Play(ctx, demo.Config{
+		Plan: short(), Command: []string{"part"},
+		Publish: func(s demo.State) {
+			if len(s.Acts) == 1 && len(s.Acts[0].Points) > 1 {
+				cancel()
+			}
+		},
+	})
+	if !errors.Is(err, context.Canceled) || final.Scene != demo.Interrupted {
+		t.Errorf("scene %q, error %v; want an interruption", final.Scene, err)
+	}
+	checkGone(t, mark)
+}
+
+// A program that cannot play its part fails the demo, with what it wrote.
+func TestPlayFails(t *testing.T) {
+	final, err := demo.Play(t.Context(), demo.Config{Plan: short(), Command: []string{"refuse"}})
+	if err == nil || !strings.Contains(err.Error(), "not for me") {
+		t.Errorf("got %v, want an error that quotes the child", err)
+	}
+	if final.Scene != demo.Failed || final.Error == "" {
+		t.Errorf("scene %q, error %q", final.Scene, final.Error)
+	}
+}
+
+func TestTables(t *testing.T) {
+	s := demotest.Recorded(t)
+	tables := demo.Tables(s)
+	if len(tables) != 3 {
+		t.Fatalf("%d tables, want 3", len(tables))
+	}
+	o := s.Acts[1].Outcome.Steps[s.Overload()]
+	text := tables[0].Text(80)
+	for _, want := range []string{
+		fmt.Sprintf("%.0f/s, %.0f %% of capacity", o.Goodput, 100*o.Goodput/s.Capacity.Rate),
+		fmt.Sprintf("%.0f ms, objective 100", o.P99MS),
+		fmt.Sprintf("well again in %.2f s", s.Acts[1].Outcome.Recovery),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	for _, table := range tables {
+		for line := range strings.SplitSeq(table.Text(80), "\n") {
+			if n := len([]rune(line)); n > 80 {
+				t.Errorf("a line is %d wide: %q", n, line)
+			}
+		}
+	}
+	// A run that its generator spoilt says so.
+	s.Acts[0].Outcome.Valid, s.Acts[0].Outcome.Invalid = false, []string{"the generator was late"}
+	if text := demo.Tables(s)[0].Text(80); !strings.Contains(text, "INVALID") || !strings.Contains(text, "the generator was late") {
+		t.Errorf("an invalid run is not marked:\n%s", text)
+	}
+	if !strings.Contains(s.Summary(), "does not count") {
+		t.Errorf("an invalid run is summed up as %q", s.Summary())
+	}
+	if tables := demo.Tables(demotest.At(t, 1, 10)); tables != nil {
+		t.Errorf("tables of a demo that is not over: %v", tables)
+	}
+}
+
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	s := demotest.Recorded(t)
+	path, err := demo.WriteReport(dir, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<svg", "SLO 100 ms", fmt.Sprintf("%.0f requests/s", s.Capacity.Rate), "wallet expired"} {
+		if !bytes.Contains(page, []byte(want)) {
+			t.Errorf("the report does not have %q", want)
+		}
+	}
+	pictures, _ := filepath.Glob(filepath.Join(dir, "*.png"))
+	if len(pictures) != 3 {
+		t.Errorf("%d pictures, want 3", len(pictures))
+	}
+	for _, name := range pictures {
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := png.Decode(file); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = file.Close()
+	}
+}

@@ -1,0 +1,63 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/demo/stage"
+)
+
+// A child's output comes in pieces that know nothing of lines.
+func TestLinesOfAChild(t *testing.T) {
+	var got []string
+	l := &lines{on: func(line stage.Line) { got = append(got, fmt.Sprint(line.Try.InFlight)) }}
+	text := "listening on 127.0.0.1:1\n{\"try\":{\"in_flight\":1}}\n{broken\n\n{\"try\":{\"in_flight\":2}}\npanic: no\n{\"try\":{\"in_flight\":3}}\n{\"try\":"
+	for size := 1; size < len(text); size++ {
+		got, l.part = nil, nil
+		for i := 0; i < len(text); i += size {
+			if n, err := l.Write([]byte(text[i:min(i+size, len(text))])); err != nil || n != min(size, len(text)-i) {
+				t.Fatalf("Write returned %d, %v", n, err)
+			}
+		}
+		if strings.Join(got, " ") != "1 2 3" {
+			t.Fatalf("in pieces of %d: %v, want 1 2 3", size, got)
+		}
+	}
+}
+
+func TestSheds(t *testing.T) {
+	got := sheds(map[string]uint64{"wallet_expired": 7}, []stage.Report{
+		{Name: "store", Shed: map[string]uint64{"delay": 1}},
+		{Name: "entry", Shed: map[string]uint64{"delay": 2, "expired": 5, "infeasible": 2}},
+	})
+	want := "[{client wallet_expired 7} {entry expired 5} {entry infeasible 2} {entry delay 2} {store delay 1}]"
+	if fmt.Sprint(got) != want {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+// Points are told four times a second: steps must end on them.
+func TestPlans(t *testing.T) {
+	for name, p := range map[string]Plan{"full": Full(), "quick": Quick()} {
+		for _, s := range p.Steps {
+			if s.For%(250*time.Millisecond) != 0 {
+				t.Errorf("%s: step %s lasts %v", name, s.Name, s.For)
+			}
+		}
+		if p.Nominal() != 1000 {
+			t.Errorf("%s: the store can do %v, want 1,000", name, p.Nominal())
+		}
+		state := newDirector(Config{Plan: p}).state
+		if over := state.Steps[state.Overload()]; over.Factor != 2.5 {
+			t.Errorf("%s: the overload is %v", name, over)
+		}
+	}
+	if d := Full().estimate(); d < 45*time.Second || d > 75*time.Second {
+		t.Errorf("the demo takes %v, want about a minute", d)
+	}
+	if d := Quick().estimate(); d > 17*time.Second {
+		t.Errorf("the quick demo takes %v, want about a quarter of a minute", d)
+	}
+}

@@ -1,0 +1,163 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/muesli/termenv"
+	"pgregory.net/rapid"
+
+	"github.com/spillgate/spillgate/internal/demo"
+	"github.com/spillgate/spillgate/internal/demo/demotest"
+)
+
+const url = "http://127.0.0.1:12345/"
+
+func testLook(profile termenv.Profile) *look {
+	r := lipgloss.NewRenderer(io.Discard)
+	r.SetColorProfile(profile)
+	return newLook(r)
+}
+
+// states are the demo at its different moments.
+func states(t testing.TB) map[string]demo.State {
+	return map[string]demo.State{
+		"nothing":   {},
+		"searching": demotest.Searching(t, 7),
+		"begun":     demotest.At(t, 0, 0),
+		"plain":     demotest.At(t, 0, 13),
+		"gated":     demotest.At(t, 1, 9),
+		"done":      demotest.Recorded(t),
+	}
+}
+
+// checkSize fails if a drawing is not exactly as high as the terminal, or a line
+// is wider than it.
+func checkSize(t interface{ Errorf(string, ...any) }, what, drawing string, width, height int) {
+	lines := strings.Split(drawing, "\n")
+	if len(lines) != height {
+		t.Errorf("%s at %dx%d: %d lines", what, width, height, len(lines))
+	}
+	for i, line := range lines {
+		if w := ansi.StringWidth(line); w > width {
+			t.Errorf("%s at %dx%d: line %d is %d wide: %q", what, width, height, i, w, ansi.Strip(line))
+		}
+	}
+}
+
+func TestFitsEveryTerminal(t *testing.T) {
+	all := states(t)
+	looks := []*look{testLook(termenv.ANSI), testLook(termenv.Ascii)}
+	for name, s := range all {
+		for _, size := range [][2]int{{80, 24}, {200, 50}, {72, 20}, {300, 100}, {40, 10}, {1, 1}} {
+			for _, l := range looks {
+				checkSize(t, name, l.render(s, url, size[0], size[1]), size[0], size[1])
+			}
+		}
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		name := rapid.SampledFrom([]string{"nothing", "searching", "begun", "plain", "gated", "done"}).Draw(rt, "state")
+		width, height := rapid.IntRange(1, 250).Draw(rt, "width"), rapid.IntRange(1, 80).Draw(rt, "height")
+		checkSize(rt, name, looks[0].render(all[name], url, width, height), width, height)
+	})
+}
+
+// At 80 and at 200 columns the figures that matter are readable: none is cut.
+func TestShowsTheFigures(t *testing.T) {
+	s := demotest.Recorded(t)
+	for _, width := range []int{80, 200} {
+		text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
+		for i := range s.Acts {
+			v := figuresOf(&s, &s.Acts[i])
+			for _, want := range []string{
+				fmt.Sprintf("%.0f/s", v.goodput),
+				count(s.Acts[i].Totals.TimedOut),
+			} {
+				if !strings.Contains(text, want) {
+					t.Errorf("%d columns: %q is missing in\n%s", width, want, text)
+				}
+			}
+		}
+		for _, want := range []string{url, "seed 7", "SLO 100", "client", "entry", "middle", "store", "well again in 0.25 s"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%d columns: %q is missing in\n%s", width, want, text)
+			}
+		}
+	}
+}
+
+func TestSmallTerminalStillSaysSomething(t *testing.T) {
+	text := ansi.Strip(testLook(termenv.ANSI).render(demotest.Recorded(t), "", 60, 10))
+	for _, want := range []string{"plain: goodput", "gated: goodput"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+// Without colours the layers of a chart are told apart by their letters.
+func TestLayersWithoutColours(t *testing.T) {
+	l := testLook(termenv.Ascii)
+	rows := l.area([]column{{low: 8, high: 24, lowLayer: layerGood, highTop: layerOffered}, {}}, 3, 1, map[int]bool{1: true})
+	want := "░┊\n░┄\n█┊"
+	if got := strings.Join(rows, "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// With colours, heights are shown to an eighth of a line.
+func TestAreaHeights(t *testing.T) {
+	l := testLook(termenv.ANSI)
+	for _, test := range []struct {
+		c    column
+		want string // from the top
+	}{
+		{column{0, 0, layerGood, layerOffered}, "  "},
+		{column{3, 3, layerGood, layerOffered}, " ▃"},
+		{column{8, 12, layerGood, layerOffered}, "▄█"},
+		{column{3, 16, layerGood, layerOffered}, "█▃"}, // on a ground of the other colour
+		{column{16, 16, layerGood, layerOffered}, "██"},
+	} {
+		rows := l.area([]column{test.c}, 2, -1, nil)
+		if got := ansi.Strip(strings.Join(rows, "")); got != test.want {
+			t.Errorf("%+v is drawn as %q, want %q", test.c, got, test.want)
+		}
+	}
+}
+
+// Columns stand for time: they come as time passes, each with the points of its
+// stretch.
+func TestSample(t *testing.T) {
+	s := demotest.At(t, 0, 11) // half of an act of 22 s
+	a := &s.Acts[0]
+	if got := len(sample(&s, a, 40)); got != 20 {
+		t.Errorf("%d of 40 columns in the middle of the act, want 20", got)
+	}
+	seen := map[float64]bool{}
+	for x, points := range sample(&s, a, 40) {
+		for _, p := range points {
+			seen[p.T] = true
+			if to := 22 * float64(x+1) / 40; p.T > to+1e-6 && x > 0 {
+				t.Errorf("column %d, until %.2f s, has the point of %.2f s", x, to, p.T)
+			}
+		}
+	}
+	if len(seen) != len(a.Points) {
+		t.Errorf("%d of %d points are shown", len(seen), len(a.Points))
+	}
+	if got := sample(&demo.State{}, &demo.Act{}, 40); got != nil {
+		t.Errorf("no points: %d columns", len(got))
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := count(n); got != want {
+			t.Errorf("count(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
