@@ -143,6 +143,7 @@ func (d *decoder) decode(root node) *File {
 				"connections":    func(n node) { d.integer(n, &l.Connections) },
 				"header":         func(n node) { d.integer(n, &l.Header) },
 				"header_timeout": func(n node) { d.duration(n, &l.HeaderTimeout) },
+				"body_timeout":   func(n node) { d.duration(n, &l.BodyTimeout) },
 				"idle_timeout":   func(n node) { d.duration(n, &l.IdleTimeout) },
 				"streams":        func(n node) { d.integer(n, &l.Streams) },
 				"connect":        func(n node) { d.duration(n, &l.Connect) },

@@ -11,23 +11,35 @@ import (
 // errBodyClosed is what a read of a closed request body returns.
 var errBodyClosed = errors.New("proxy: read of a closed request body")
 
-// requestBody is the body of a client's request on its way to an upstream. Its
-// Close makes a Read that waits for the client return. The HTTP/2 transport
+// requestBody is the body of a client's request on its way to an upstream.
+//
+// Its Close makes a Read that waits for the client return. The HTTP/2 transport
 // relies on that: when the upstream dies, the exchange does not end before the
 // body does, and the client of a two-way stream may have nothing to say for
 // hours. The reverse proxy's own body has a Close that does nothing.
+//
+// Over HTTP/1 it also bounds how long a client may be silent. Over HTTP/2 it does
+// not: a stream may be silent for hours and costs no connection.
 type requestBody struct {
 	body    io.ReadCloser
+	left    int64                    // until the length that was announced; negative without one
 	control *http.ResponseController // of HTTP/1, nil of HTTP/2
+	silence time.Duration            // of HTTP/1
+	hold    bool                     // Close leaves the body alone
+	whole   bool                     // read to its end; used by the reader alone
 	ended   atomic.Bool              // by its end, an error or a Close
+	broken  atomic.Bool              // by a Close before its end
+	slow    atomic.Bool              // the client was silent for too long
 }
 
-// newRequestBody wraps the body of r, if it has one.
-func newRequestBody(w http.ResponseWriter, r *http.Request) *requestBody {
+// newRequestBody wraps the body of r, if it has one. The HTTP/1 transport closes
+// bodies that it has read as well as ones that it has not, and does not wait for
+// a Read to return, so towards it Close does nothing.
+func newRequestBody(w http.ResponseWriter, r *http.Request, silence time.Duration, http1 bool) *requestBody {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil
 	}
-	b := &requestBody{body: r.Body}
+	b := &requestBody{body: r.Body, left: r.ContentLength, silence: silence, hold: http1}
 	if r.ProtoMajor == 1 {
 		b.control = http.NewResponseController(w)
 	}
@@ -37,12 +49,29 @@ func newRequestBody(w http.ResponseWriter, r *http.Request) *requestBody {
 
 // Read implements io.Reader.
 func (b *requestBody) Read(p []byte) (int, error) {
+	if b.whole {
+		return 0, io.EOF // who knows the length asks whether there is more
+	}
 	if b.ended.Load() {
 		return 0, errBodyClosed
 	}
+	if b.control != nil {
+		_ = b.control.SetReadDeadline(time.Now().Add(b.silence))
+	}
 	n, err := b.body.Read(p)
-	if err != nil {
-		b.ended.Store(true)
+	// Who knows the length may not ask for the end.
+	last := b.left > 0 && b.left <= int64(n)
+	b.left -= int64(n)
+	if last && err == nil {
+		err = io.EOF
+	}
+	b.whole = err == io.EOF
+	if isTimeout(err) && !b.broken.Load() {
+		b.slow.Store(true)
+	}
+	if err != nil && !b.ended.Swap(true) && b.control != nil {
+		// The connection waits for the next request from now on.
+		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
@@ -50,9 +79,10 @@ func (b *requestBody) Read(p []byte) (int, error) {
 // Close ends the body for good, if it has not ended. An HTTP/1 connection cannot
 // be used for another request after that.
 func (b *requestBody) Close() error {
-	if b.ended.Swap(true) {
+	if b.hold || b.ended.Swap(true) {
 		return nil
 	}
+	b.broken.Store(true)
 	if b.control != nil {
 		return b.control.SetReadDeadline(time.Unix(1, 0))
 	}

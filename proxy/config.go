@@ -99,6 +99,10 @@ type Limits struct {
 	// HeaderTimeout is how long a client may take to send a header. Default
 	// 10 s. A slower one is disconnected.
 	HeaderTimeout time.Duration
+	// BodyTimeout is how long a client may be silent in the middle of the body of
+	// an HTTP/1 request. Default 60 s. A slower one is disconnected. Streams of
+	// HTTP/2 may be silent.
+	BodyTimeout time.Duration
 	// IdleTimeout is how long a connection between two requests is kept, on both
 	// sides. Default 90 s.
 	IdleTimeout time.Duration
@@ -123,6 +127,7 @@ func (c Config) WithDefaults() Config {
 	}
 	or(&c.Drain.Timeout, 30*time.Second)
 	or(&c.Limits.HeaderTimeout, 10*time.Second)
+	or(&c.Limits.BodyTimeout, 60*time.Second)
 	or(&c.Limits.IdleTimeout, 90*time.Second)
 	or(&c.Limits.Connect, 5*time.Second)
 	if c.Limits.Connections == 0 {
@@ -215,6 +220,7 @@ func (c Config) Check() []*Mistake {
 		wrong("limits.streams", strconv.Itoa(n), "1 to 100000, or 0 for the default")
 	}
 	between("limits.header_timeout", c.Limits.HeaderTimeout, 0, time.Hour)
+	between("limits.body_timeout", c.Limits.BodyTimeout, 0, time.Hour)
 	between("limits.idle_timeout", c.Limits.IdleTimeout, 0, 24*time.Hour)
 	between("limits.connect", c.Limits.Connect, 0, time.Hour)
 	between("limits.response", c.Limits.Response, 0, 24*time.Hour)

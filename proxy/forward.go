@@ -39,7 +39,7 @@ func (u *upstream) serve(reverse http.Handler) http.Handler {
 			// cut short.
 			_ = http.NewResponseController(w).EnableFullDuplex()
 		}
-		if b := newRequestBody(w, r); b != nil {
+		if b := newRequestBody(w, r, u.bodyTimeout, u.http1); b != nil {
 			defer b.done()
 		}
 		reverse.ServeHTTP(w, r)
@@ -115,6 +115,7 @@ const (
 	timedOut      kind = "timeout"
 	brokeOff      kind = "reset"
 	clientLeft    kind = "client_left"
+	clientSlow    kind = "client_slow"
 )
 
 // fail answers a request that the upstream did not. It is called by the reverse
@@ -132,12 +133,25 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	httpgate.SetOutcome(w, work.Ignored)
 	what := classify(r.Context(), err)
+	if b, ok := r.Body.(*requestBody); ok {
+		switch {
+		case b.slow.Load():
+			what = clientSlow
+		case b.broken.Load() && what == clientLeft:
+			// Breaking the body off ended the context too; it was not the client.
+			what = classify(context.Background(), err)
+		}
+	}
 	u.p.errors.Add(context.Background(), 1, metric.WithAttributes(attribute.String("upstream", u.name), attribute.String("kind", string(what))))
 	code, title := http.StatusBadGateway, "The server behind the proxy broke off"
 	switch what {
 	case clientLeft:
 		// Nobody reads this answer.
 		httpgate.Refuse(w, r, &live.Refusal{Reason: work.Canceled, Pushback: -1})
+		return
+	case clientSlow:
+		w.Header().Set("Connection", "close")
+		u.problem(w, r, http.StatusRequestTimeout, "The client was silent for too long in the middle of its request")
 		return
 	case timedOut:
 		code, title = http.StatusGatewayTimeout, "The server behind the proxy did not answer in time"
@@ -159,6 +173,11 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpgate.WriteGRPCStatus(w, status.New(c, title))
 		return
 	}
+	u.problem(w, r, code, title)
+}
+
+// problem writes an answer of the proxy's own (RFC 9457).
+func (u *upstream) problem(w http.ResponseWriter, r *http.Request, code int, title string) {
 	h := w.Header()
 	h["Content-Type"] = []string{"application/problem+json"}
 	h["Cache-Control"] = []string{"no-store"}

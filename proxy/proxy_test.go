@@ -356,6 +356,79 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// A client that is silent in the middle of its upload learns that the upstream
+// died: at once behind HTTP/2, when its silence has lasted too long behind
+// HTTP/1.
+func TestUpstreamDiesDuringUpload(t *testing.T) {
+	for _, scheme := range []string{"http://", "h2c://"} {
+		reading := make(chan struct{})
+		s, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Body.Read(make([]byte, 1))
+			close(reading)
+			io.Copy(io.Discard, r.Body)
+		}))
+		cfg := to(scheme + addr)
+		if scheme == "http://" {
+			cfg.Limits.BodyTimeout = 200 * time.Millisecond
+		}
+		p := start(t, cfg)
+		c, err := net.Dial("tcp", p.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+		<-reading
+		s.Close()
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		want := map[string]int{"http://": 408, "h2c://": 502}[scheme]
+		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != want {
+			t.Errorf("%s: %v %v, want %d", scheme, resp, err, want)
+		}
+		c.Close()
+		eventually(t, "the request to leave", func() bool { st := p.Status(); return st.Inside == 0 && st.Upstreams[0].Running == 0 })
+	}
+}
+
+// Connections are kept after every kind of body.
+func TestKeptConnections(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
+	for _, scheme := range []string{"http://", "h2c://"} {
+		p := start(t, to(scheme+addr))
+		c, err := net.Dial("tcp", p.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		br := bufio.NewReader(c)
+		for i, raw := range []string{
+			"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+			"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+			"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
+			"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+			"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello",
+			"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		} {
+			fmt.Fprint(c, raw)
+			for {
+				resp, err := http.ReadResponse(br, nil)
+				if err != nil {
+					t.Fatalf("%s: request %d: %v", scheme, i, err)
+				}
+				body := read(t, resp)
+				if resp.StatusCode == 100 {
+					continue
+				}
+				if resp.StatusCode != 200 || resp.Close || body != "" && body != "hello" {
+					t.Errorf("%s: request %d: %d %q, close %v", scheme, i, resp.StatusCode, body, resp.Close)
+				}
+				break
+			}
+		}
+	}
+}
+
 func TestChoice(t *testing.T) {
 	var urls []string
 	var hits [3]atomic.Int32

@@ -39,17 +39,19 @@ const (
 
 // upstream is one server behind the proxy and its gate.
 type upstream struct {
-	p       *Proxy
-	cfg     Upstream
-	name    string
-	url     *url.URL // scheme http or https
-	prefix  bool     // url has a path
-	http1   bool     // it cannot speak gRPC
-	gate    *live.Gate
-	target  *httpgate.Target
-	base    *http.Transport
-	metrics *telemetry.Gate
-	unwatch atomic.Pointer[func() error]
+	p      *Proxy
+	cfg    Upstream
+	name   string
+	url    *url.URL // scheme http or https
+	prefix bool     // url has a path
+	http1  bool     // it cannot speak gRPC
+	// bodyTimeout is Limits.BodyTimeout.
+	bodyTimeout time.Duration
+	gate        *live.Gate
+	target      *httpgate.Target
+	base        *http.Transport
+	metrics     *telemetry.Gate
+	unwatch     atomic.Pointer[func() error]
 
 	downUntil atomic.Int64 // mono.Time
 	failures  throttle
@@ -62,7 +64,7 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream) (*upstream, error) {
 		return nil, err
 	}
 	target, _ := u.target() // checked before
-	up := &upstream{p: p, cfg: u, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http"}
+	up := &upstream{p: p, cfg: u, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http", bodyTimeout: cfg.Limits.BodyTimeout}
 	up.base = newTransport(cfg.Limits, target.Scheme, tlsConfig)
 	if target.Scheme == "h2c" {
 		target.Scheme = "http"
