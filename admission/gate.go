@@ -216,7 +216,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		// nothing would run to correct it.
 		return work.None
 	}
-	if wait+g.limit.Tail() > t.Deadline.Sub(t.Arrived) {
+	if budget := t.Deadline.Sub(t.Arrived); wait > max(budget-g.limit.Tail(), (budget-g.limit.Service())/4) {
 		g.pool.OnDelay(g.pressure(wait))
 		return work.Infeasible
 	}

@@ -38,6 +38,11 @@ const (
 	much, some = 0.6, 0.85
 	// memory is how many windows the smoothed operating point spans.
 	memory = 8
+	// believe is after how many windows in which the limit did not bind the
+	// service time may grow again: a hidden queue would have filled the slots by
+	// then. First estimates can be far too low, with service times of two kinds a
+	// quarter of the mean.
+	believe = 32
 	// earlySize is the number of completions whose mean is the first idea of the
 	// service time.
 	earlySize = 4
@@ -67,6 +72,7 @@ type Limit struct {
 	probeUp    bool
 	resumed    float64 // the limit before a probe
 	bound      int     // windows that bound since the last probe
+	idle       int     // windows that did not, in a row
 	probeGap   int
 }
 
@@ -298,9 +304,13 @@ func (l *Limit) steer(p point, bound bool) {
 		l.service += (p.residence - l.service) / (2 * memory)
 		l.anchor = math.Min(l.anchor, l.service)
 		l.service = math.Min(l.service, l.anchor*tolerance)
+		if l.idle++; l.idle >= believe {
+			l.idle, l.anchor = 0, l.service
+		}
 		l.ref = point{}
 		return
 	}
+	l.idle = 0
 	if l.ref.samples == 0 {
 		l.ref = l.level
 	}
