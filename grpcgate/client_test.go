@@ -533,6 +533,9 @@ func TestChainInOneProcess(t *testing.T) {
 	if tags.Workflow != "buy" || tags.Class != work.Interactive || tags.Priority != 3 || !tags.Credits || tags.Budget <= 0 {
 		t.Errorf("at the leaf: %+v", tags)
 	}
+	for range 100 {
+		downClient.budget.earn() // it is not for want of budget that it does not retry
+	}
 	leafGate.Drain()
 	var trailer metadata.MD
 	_, err := call1(ctx, up, "x", grpc.Trailer(&trailer))
