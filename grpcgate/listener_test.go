@@ -2,13 +2,21 @@ package grpcgate
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	cryptorand "crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
 	"net"
 	"net/http"
 	"runtime"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -66,6 +74,46 @@ func TestServeKeepsAddresses(t *testing.T) {
 	if local.String() != s.addr || local.Network() != "tcp" {
 		t.Errorf("the local address is %v %v, expected %s", local.Network(), local, s.addr)
 	}
+}
+
+// Under TLS a connection is still told from others, and its end known at once.
+func TestServeTLS(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(cryptorand.Reader, form, form, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(cert)
+	gate := newGate(t, admission.Config{})
+	var info credentials.AuthInfo
+	s := serve(t, gate, &echo{handle: func(ctx context.Context, req string) (string, error) {
+		p, _ := peer.FromContext(ctx)
+		info = p.AuthInfo
+		return req, nil
+	}}, nil, grpc.Creds(credentials.NewServerTLSFromCert(&tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key})))
+	conn, err := grpc.NewClient(s.addr, append(DialOptions(), grpc.WithTransportCredentials(credentials.NewClientTLSFromCert(roots, "")))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	warm(t, conn)
+	if _, ok := info.(credentials.TLSInfo); !ok {
+		t.Errorf("the peer's auth info is a %T", info)
+	}
+	if got := gate.Stats().Clients; got != 1 {
+		t.Errorf("%d accounts, expected 1", got)
+	}
+	conn.Close()
+	eventually(t, "the account is closed", func() bool { return gate.Stats().Clients == 0 })
 }
 
 // Behind net/http a connection cannot be told, so that its clients are plain.
