@@ -81,6 +81,9 @@ func (t *Ticket) Running() bool { return t.state == running }
 // Queued returns how long the ticket waited before it ran, or was shed.
 func (t *Ticket) Queued() time.Duration { return t.started.Sub(t.Arrived) }
 
+// lagIntervals is how many intervals of the pool a short lag counts.
+const lagIntervals = 8
+
 // Gate is a server's control in one machine. It is not safe for concurrent use;
 // calls take constant time, but for a Next that sheds many, and do not allocate.
 type Gate struct {
@@ -92,6 +95,8 @@ type Gate struct {
 	lastGone mono.Time
 	busy     bool // no slot was free at lastGone
 	draining bool
+	lag      time.Duration // before requests are seen; see OnLag
+	lagUntil mono.Time     // when it is too old to count
 }
 
 // New returns an open gate, or every mistake in cfg.
@@ -126,14 +131,15 @@ func (g *Gate) Waiting() int { return g.queue.Len() }
 func (g *Gate) Drain() { g.draining = true }
 
 // Delay returns the queueing delay at now: the age of the oldest waiting
-// request. What requests wait inside the server, unseen, is the slots' business
+// request, and what requests waited before they were seen. What requests wait inside the server, unseen, is the slots' business
 // alone: counted here as well, it made credits and slots shrink each other, down
 // to 7 % of the capacity of a server that had become slow (simulation).
 func (g *Gate) Delay(now mono.Time) time.Duration {
-	if g.queue.Len() == 0 {
-		return 0
+	d := g.unseen(now)
+	if g.queue.Len() > 0 {
+		d += now.Sub(g.queue.Head().Arrived)
 	}
-	return now.Sub(g.queue.Head().Arrived)
+	return d
 }
 
 // Expect returns the wait that a request arriving at now would have.
@@ -172,6 +178,23 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	return Wait
 }
 
+// OnLag takes a measurement of the time that requests lie in sockets before this
+// process sees them: queueing delay that no ticket shows. It counts until the next
+// one, for about as long again at most.
+func (g *Gate) OnLag(now mono.Time, d time.Duration) {
+	g.lag = d
+	g.lagUntil = now.Add(max(2*d, lagIntervals*g.pool.Config().Interval))
+	g.tick(now)
+}
+
+// unseen returns the lag at now.
+func (g *Gate) unseen(now mono.Time) time.Duration {
+	if now > g.lagUntil {
+		return 0
+	}
+	return g.lag
+}
+
 // Observe decides about a request as Arrive does, and lets it run all the same:
 // the ticket holds a slot, over the limit if need be, and must Leave. It returns
 // what Arrive would have said, Wait with how long for.
@@ -205,8 +228,9 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 	case g.cfg.NoAQM:
 		return work.None
 	}
+	// A request came at some time during the lag: on average, in its middle.
 	expected := g.Expect(now)
-	wait := now.Sub(t.Arrived) + expected
+	wait := g.unseen(now)/2 + now.Sub(t.Arrived) + expected
 	if wait > g.maxDelay() {
 		g.pool.OnDelay(g.pressure(wait))
 		return work.Delay

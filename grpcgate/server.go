@@ -22,7 +22,6 @@ type server struct {
 	gate     *live.Gate
 	o        serverOptions
 	controls atomic.Int64
-	probe    probe
 	load     *loadReport // nil: none
 	// unwatched holds the connections that Serve did not accept:
 	// weak.Pointer[peer.Peer] → *connection.
@@ -51,6 +50,7 @@ func newServer(gate *live.Gate, opts []Option) ([]grpc.ServerOption, *server) {
 	if s.o.counters == nil {
 		s.o.counters = new(Counters)
 	}
+	gate.WatchNetwork()
 	if s.o.loadReports {
 		s.load = &loadReport{gate: gate}
 	}
@@ -70,9 +70,7 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	case info.FullMethodName == controlMethod:
 		ctx = &incoming{Context: ctx, conn: s.connectionOf(ctx)}
 	case !s.o.exempt.has(info.FullMethodName):
-		now := live.Now()
-		ctx = s.receive(ctx, now, info.Header)
-		s.probe.launch(now)
+		ctx = s.receive(ctx, live.Now(), info.Header)
 	}
 	if s.o.tap != nil {
 		return s.o.tap(ctx, info)
@@ -128,7 +126,7 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 	if in.arrived != 0 {
 		// Only the wait for a processor counts: the time that a slow client takes
 		// to send its message says nothing about this server.
-		r.Arrived = now.Add(-min(now.Sub(in.arrived), s.probe.wait(now)))
+		r.Arrived = now.Add(-min(now.Sub(in.arrived), s.gate.Lag(now)))
 	}
 	if b := in.tags.Budget; b > 0 {
 		from := now

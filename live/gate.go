@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/admission"
@@ -39,6 +40,7 @@ type Request struct {
 // any goroutine.
 type Gate struct {
 	observe func(Event)
+	lag     atomic.Pointer[lag]
 
 	mu      sync.Mutex
 	mode    Mode
@@ -68,6 +70,32 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	g.timer.Stop()
 	return g, nil
 }
+
+// WatchNetwork makes the gate measure how long bytes lie in sockets, and count
+// it as queueing delay. Edges whose requests come from connections that goroutines
+// read call it. It costs two file descriptors, a goroutine and a byte through a
+// pipe now and then while requests come. Further calls, and calls after Close, do
+// nothing.
+func (g *Gate) WatchNetwork() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lag.Load() == nil && !g.closed {
+		g.lag.Store(newLag(g.core.Pool().Config().Interval, g.onLag))
+	}
+}
+
+// onLag takes a measurement of the time that bytes lie in sockets.
+func (g *Gate) onLag(d time.Duration) {
+	now := Now()
+	g.mu.Lock()
+	g.core.OnLag(now, d)
+	g.finish(now)
+}
+
+// Lag returns how long a request lay in its connection's socket, and waited for a
+// processor, before its goroutine saw it, as measured a moment ago. It is long
+// where handlers keep the processors busy. It is 0 without WatchNetwork.
+func (g *Gate) Lag(now mono.Time) time.Duration { return g.lag.Load().value(now) }
 
 // Client is a connected client that knows credits.
 type Client struct {
@@ -154,6 +182,7 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 // goroutine never comes to it.
 func (g *Gate) Arrive(r Request) *Ticket {
 	now := Now()
+	g.lag.Load().poke(now)
 	t := &Ticket{gate: g, started: now}
 	t.core.Request = r.Request
 	t.core.Arrived = r.Arrived
@@ -387,5 +416,6 @@ func (g *Gate) Close() error {
 		t.Owner.(*Ticket).wake <- admission.Shed
 	}
 	g.finish(now)
+	g.lag.Load().close()
 	return nil
 }

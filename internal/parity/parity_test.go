@@ -37,14 +37,14 @@ type decision struct {
 
 const clients = 5
 
-// overload is a log that meets every branch: twice what four slots can do, with
+// overload is a log that meets every branch: four times what slots can do, with
 // a pause, a slow spell, deadlines and clients of both kinds.
 func overload(seed uint64) []call {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var log []call
 	at := time.Millisecond
 	for i := range 4000 {
-		gap := 120 * time.Microsecond
+		gap := 60 * time.Microsecond
 		if i == 2000 {
 			gap = 300 * time.Millisecond
 		}
