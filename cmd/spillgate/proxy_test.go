@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func proxyCommands() []func() *cobra.Command {
+	return []func() *cobra.Command{newProxy, newCheck}
+}
+
+// Every mistake in flags and file is reported at once, and nothing starts.
+func TestProxyMistakes(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("slo: fast\nport: 1\nlisten: :0\nupstreams: http://x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args string
+		code int
+		want []string // in this order
+	}{
+		{"proxy", exitUsage, []string{"3 mistakes", "--slo is missing", "--listen is missing", "--upstream is missing"}},
+		{"proxy --slo fast --listen 80 --upstream ftp://x --mode maybe --trust x --cert a --log-level loud --log-format xml --drain-timeout -1s --exempt x", exitUsage, []string{
+			"10 mistakes", `--slo "fast"`, `--drain-timeout "-1s"`, `--mode "maybe"`, `--trust "x"`, `--log-level "loud"`, `--log-format "xml"`,
+			`--listen "80"`, "--key is missing", `--upstream "ftp://x"`, `--exempt "x"`}},
+		{"proxy --config " + bad + " --mode maybe", exitUsage, []string{"3 mistakes", "bad.yaml:1:6: slo", "bad.yaml:2:1: port: unknown key", `--mode "maybe"`}},
+		{"proxy --config no-such-file", exitUsage, []string{"no-such-file"}},
+		{"proxy --slo 1s --listen 127.0.0.1:0 --upstream http://x --upstream-insecure", exitUsage, []string{"--upstream-insecure true: expected an https:// url"}},
+		{"proxy --slo 1s --listen 127.0.0.1:99999 --upstream http://x", exitUsage, []string{`--listen "127.0.0.1:99999"`}},
+		{"check", exitUsage, []string{"at least 1 arg"}},
+		{"check " + bad + " ../../examples/http/spillgate.yaml", exitFailure, []string{"bad.yaml:1:6: slo", "bad.yaml:2:1: port", "spillgate.yaml: ok", "2 mistakes"}},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			var out bytes.Buffer
+			if code := run(t.Context(), proxyCommands(), strings.Fields(test.args), &out, &out); code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
+			}
+			rest := out.String()
+			for _, want := range test.want {
+				_, after, ok := strings.Cut(rest, want)
+				if !ok {
+					t.Fatalf("no %q, in this order, in\n%s", want, out.String())
+				}
+				rest = after
+			}
+		})
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// The command serves, takes a changed file, refuses a bad one, and ends well.
+func TestProxyRuns(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
+	defer upstream.Close()
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	write := func(mode string) {
+		t.Helper()
+		text := "mode: " + mode + "\nslo: 1s\nlisten: 127.0.0.1:0\nupstreams: " + upstream.URL + "\n"
+		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("enforce")
+	var log lockedBuffer
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan int, 1)
+	go func() { ended <- run(ctx, proxyCommands(), []string{"proxy", "--config", path}, &log, &log) }()
+	waitFor := func(pattern string) []string {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			if m := regexp.MustCompile(pattern).FindStringSubmatch(log.String()); m != nil {
+				return m
+			}
+		}
+		t.Fatalf("no %s in the log:\n%s", pattern, log.String())
+		return nil
+	}
+	addr := waitFor(`listen=(127\S+)`)[1]
+	resp, err := http.Get("http://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if string(body) != "hello" {
+		t.Errorf("body %q", body)
+	}
+	write("monitor")
+	waitFor("from=enforce to=monitor")
+	write("maybe")
+	waitFor("configuration not taken")
+	cancel()
+	select {
+	case code := <-ended:
+		if code != exitOK {
+			t.Errorf("exit code %d", code)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the command did not end")
+	}
+}
