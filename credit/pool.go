@@ -40,6 +40,7 @@ type Client struct {
 	cutAt     mono.Time
 	turn      mono.Time // when the window last rose from zero
 	heard     mono.Time
+	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
 	gone      bool
 	links     [numLinks]link
 	// Owner is for the driver: whatever it needs to reach the client.
@@ -75,10 +76,13 @@ type Pool struct {
 	refused float64       // share refused, smoothed over intervals
 	sampled bool
 	wake    mono.Time
-	hungry  list // drained, demand known
-	idle    list // drained, demand unknown
-	heard   list
-	dirty   list
+	// turnaround is the time from a reply to the request that waited for its
+	// credit, smoothed: what a change of a window takes to be felt.
+	turnaround time.Duration
+	hungry     list // drained, demand known
+	idle       list // drained, demand unknown
+	heard      list
+	dirty      list
 }
 
 // NewPool returns an empty pool, or every mistake in cfg.
@@ -173,6 +177,10 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	}
 	p.hear(now, c)
 	p.undrain(c)
+	if c.replied != 0 {
+		p.turnaround += (now.Sub(c.replied) - p.turnaround) / 32
+		c.replied = 0
+	}
 	c.pending++
 	p.pending++
 	p.arrived++
@@ -219,6 +227,7 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 		return wire.Grant{Epoch: p.cfg.Epoch}
 	}
 	p.hear(now, c)
+	full := c.pending >= c.window
 	if c.pending > 0 {
 		c.pending--
 		p.pending--
@@ -237,6 +246,10 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 	// Not under what is pending, which the client cannot take back. A client
 	// that overran its window does not widen it by that.
 	p.setWindow(now, c, max(w, min(c.pending, c.window)))
+	c.replied = 0
+	if full && c.demand > 0 && c.window > c.pending {
+		c.replied = now
+	}
 	p.dirty.remove(c) // this grant is the newest
 	g := p.grant(c)
 	p.feed(now)
@@ -270,7 +283,8 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	if now < p.wake {
 		return
 	}
-	p.wake = now.Add(p.cfg.Interval)
+	// No sooner than the last change was felt, or it is made again and again.
+	p.wake = now.Add(max(p.cfg.Interval, min(p.turnaround, p.cfg.TargetDelay)))
 	d = max(d, p.worst, 0)
 	p.delay, p.worst = d, 0
 	p.rate += (float64(p.arrived) - p.rate) / 16
