@@ -68,6 +68,8 @@ func (p *pool) Build(info base.PickerBuildInfo) balancer.Picker {
 	return p.picker()
 }
 
+// connected makes ready the servers of the pool. Calls of it never overlap: grpc
+// makes them one after another.
 func (p *pool) connected(ready map[balancer.SubConn]base.SubConnInfo) {
 	var gone, come []*backend
 	p.mu.Lock()
@@ -79,18 +81,25 @@ func (p *pool) connected(ready map[balancer.SubConn]base.SubConnInfo) {
 	}
 	for sub := range ready {
 		if p.backends[sub] == nil && !p.closed {
-			b := &backend{sub: sub}
-			p.backends[sub] = b
-			come = append(come, b)
+			come = append(come, &backend{sub: sub})
 		}
 	}
-	wallet := p.wallet
+	p.mu.Unlock()
+	for _, b := range come {
+		control, done := b.sub.GetOrBuildProducer(&controlBuilder{})
+		b.control, b.close = control.(*controlClient), done
+	}
+	p.mu.Lock()
+	for _, b := range come {
+		p.backends[b.sub] = b
+	}
 	switch {
 	case len(p.backends) == 0:
 		p.lose()
 	case p.lost.Err() != nil:
 		p.lost, p.lose = context.WithCancel(context.Background())
 	}
+	wallet := p.wallet
 	p.mu.Unlock()
 	for _, b := range gone {
 		b.close()
@@ -98,10 +107,8 @@ func (p *pool) connected(ready map[balancer.SubConn]base.SubConnInfo) {
 			a.Close()
 		}
 	}
-	for _, b := range come {
-		control, done := b.sub.GetOrBuildProducer(&controlBuilder{})
-		b.control, b.close = control.(*controlClient), done
-		if wallet != nil {
+	if wallet != nil { // else link opens their accounts
+		for _, b := range come {
 			p.open(b, wallet)
 		}
 	}
