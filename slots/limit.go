@@ -215,7 +215,7 @@ func (l *Limit) endWindow(now mono.Time) {
 	}
 	// No fewer than ran at once, or the window is shorter than a residence time.
 	// The first one is needed too soon for that.
-	enough := w.done >= l.cfg.Samples && (l.service == 0 || w.done >= int(w.area/length))
+	enough := float64(w.done) >= float64(l.cfg.Samples)*l.variation() && (l.service == 0 || w.done >= int(w.area/length))
 	overdue := w.done >= earlySize && length >= float64(l.cfg.MaxWindow)
 	if !enough && !overdue && !l.alarmed() {
 		return
@@ -245,6 +245,16 @@ func (l *Limit) endWindow(now mono.Time) {
 	} else if move > was/32 {
 		*w = newWindow(now, l.inUse)
 	}
+}
+
+// variation is the square of the residence times' coefficient of variation, at
+// least 1, which exponential times have: so many times more samples are needed.
+func (l *Limit) variation() float64 {
+	if l.service == 0 {
+		return 1
+	}
+	cv := 1.36 * l.spread / l.mean // exact for exponential times, whose mean deviation is 2/e
+	return math.Max(1, math.Min(cv*cv, 8))
 }
 
 func newWindow(now mono.Time, flush int) window {
@@ -374,7 +384,7 @@ func (l *Limit) judge(bound bool) bool {
 	if !bound || l.ref.samples == 0 {
 		return false
 	}
-	known := l.level.samples >= judgeSamples*l.cfg.Samples || l.level.windows >= memory
+	known := float64(l.level.samples) >= judgeSamples*float64(l.cfg.Samples)*l.variation() || l.level.windows >= memory
 	distance := math.Log(l.level.concurrency / l.ref.concurrency)
 	if math.Abs(distance) < -math.Log(judgeAt) {
 		if l.probing && known { // it could not go far, at a small limit
@@ -385,7 +395,7 @@ func (l *Limit) judge(bound bool) bool {
 	}
 	elasticity := math.Log(l.level.throughput/l.ref.throughput) / distance
 	// The noise of elasticity, were both throughputs those of Poisson departures.
-	noise := math.Sqrt(1/float64(l.level.samples)+1/float64(l.ref.samples)) / math.Abs(distance)
+	noise := math.Sqrt(1/float64(l.level.samples)+1/float64(l.ref.samples)) / math.Abs(distance) * l.variation()
 	if !known && math.Abs(elasticity-queued) < sure*noise {
 		return false
 	}
