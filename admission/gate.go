@@ -135,7 +135,9 @@ func (g *Gate) Drain() { g.draining = true }
 // alone: counted here as well, it made credits and slots shrink each other, down
 // to 7 % of the capacity of a server that had become slow (simulation).
 func (g *Gate) Delay(now mono.Time) time.Duration {
-	d := g.unseen(now)
+	// A processor that comes late to read a request comes late to write its
+	// answer.
+	d := 2 * g.unseen(now)
 	if g.queue.Len() > 0 {
 		d += now.Sub(g.queue.Head().Arrived)
 	}
