@@ -51,10 +51,13 @@ func TestCredits(t *testing.T) {
 				if got := replyIn(t, other); got != nil {
 					t.Errorf("answer %d: the field also comes elsewhere: %+v", i, got)
 				}
-				if i > 0 && (r.Grant.Epoch != last.Epoch || major == 2 && !r.Grant.Newer(last)) {
+				if i > 0 && (r.Grant.Epoch != last.Epoch || !r.Grant.Newer(last)) {
 					t.Errorf("grant %+v after %+v", r.Grant, last)
 				}
 				last = r.Grant
+				if i > 0 && int(r.Grant.Window) < 4 {
+					t.Errorf("window %d, want at least the demand and the request itself", r.Grant.Window)
+				}
 			}
 			if got := gate.Stats().Clients; got != 1 {
 				t.Errorf("%d clients, want 1", got)

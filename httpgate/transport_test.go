@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/admission"
 	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/wire"
@@ -254,6 +255,50 @@ func TestChain(t *testing.T) {
 	eventually(t, "both requests to be observed", func() bool { return len(seen.list()) == 2 })
 	if e := seen.list(); e[0].Outcome != work.Done || e[1].Outcome != work.Dropped {
 		t.Errorf("outcomes %v and %v, want done and dropped", e[0].Outcome, e[1].Outcome)
+	}
+}
+
+// A client with more to send than a first flight gets to send it, over both
+// versions: its window follows its demand.
+func TestWindowFollowsDemand(t *testing.T) {
+	for _, major := range []int{1, 2} {
+		const callers = 30
+		// The pool grows once an interval, which follows from the objective.
+		gate := newGate(t, admission.Config{Objective: time.Second}, nil)
+		var running, most atomic.Int32
+		s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n := running.Add(1)
+			defer running.Add(-1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			time.Sleep(50 * time.Millisecond)
+		})))
+		b := base(t, major)
+		b.MaxIdleConnsPerHost = callers
+		rt := Transport(b)
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		for range callers {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						resp, err := rt.RoundTrip(get(t, context.Background(), s.url))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+				}
+			})
+		}
+		eventually(t, "more to run at once than a first flight", func() bool { return most.Load() > callers/2 })
+		close(stop)
+		wg.Wait()
 	}
 }
 

@@ -90,6 +90,9 @@ func (w *writer) WriteHeader(code int) {
 		// All there is to say is in the header, so the work is done.
 		w.bare = true
 		w.ticket.Leave(w.result(true))
+		if g, ok := w.ticket.Grant(); ok && w.account != nil {
+			w.account.take(w.target, g)
+		}
 	default:
 		if ct := h["Content-Type"]; len(ct) == 1 && strings.HasPrefix(ct[0], "text/event-stream") {
 			w.ticket.Leave(work.Ignored)
@@ -165,6 +168,12 @@ func (w *writer) end() {
 	}
 	w.takeShed(w.Header())
 	w.ticket.Leave(w.result(w.returned))
+	if w.account != nil {
+		// For this answer if it can still carry it, else for the client's next.
+		if g, ok := w.ticket.Grant(); ok {
+			w.account.take(w.target, g)
+		}
+	}
 	if !w.returned || w.hijacked || !w.speaks {
 		return
 	}
@@ -225,11 +234,7 @@ func (w *writer) takeShedAs(h http.Header, name string, grpc bool) {
 func (w *writer) put(h http.Header, prefix string, left bool) {
 	r := wire.Reply{Shed: w.shed, HasShed: w.hasShed}
 	if w.account != nil {
-		if g, ok := w.ticket.Grant(); ok && (left || w.bare) {
-			r.Grant, r.HasGrant = w.account.take(w.target, g), true
-		} else {
-			r.Grant, r.HasGrant = w.account.newest()
-		}
+		r.Grant, r.HasGrant = w.account.newest()
 	}
 	if left && w.result(true) == work.Done {
 		r.HasProgress, r.Progress.Service = true, live.Now().Sub(w.began)
