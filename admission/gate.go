@@ -95,6 +95,8 @@ type Gate struct {
 	lastGone mono.Time
 	busy     bool // no slot was free at lastGone
 	draining bool
+	seen     mono.Time     // of the last arrival
+	unasked  int           // requests of clients without credits, waiting or running
 	lag      time.Duration // before requests are seen; see OnLag
 	lagUntil mono.Time     // when it is too old to count
 }
@@ -163,6 +165,7 @@ func (g *Gate) Expect(now mono.Time) time.Duration {
 // call may have freed a slot, and no later than NextWake.
 func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	t.Begin(now)
+	g.seen = now
 	g.tick(now)
 	if late := now.Sub(t.Arrived); late > 0 {
 		g.pool.OnDelay(g.pressure(late))
@@ -172,6 +175,9 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	}
 	if r := g.judge(now, t); r != work.None {
 		return t.Refuse(now, r)
+	}
+	if t.Client == nil {
+		g.unasked++
 	}
 	if g.queue.Len() == 0 && g.limit.Free() {
 		return g.run(now, t)
@@ -208,6 +214,9 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	}
 	wait := g.Expect(now)
 	t.reason = g.judge(now, t)
+	if t.Client == nil {
+		g.unasked++
+	}
 	g.run(now, t)
 	switch {
 	case t.reason != work.None:
@@ -246,11 +255,22 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		g.pool.OnDelay(g.pressure(wait))
 		return work.Infeasible
 	}
-	if t.plain && t.Client != nil && wait > g.cfg.TargetDelay/2 {
-		// It takes more than it was granted while others queue.
+	if t.plain && wait > g.cfg.TargetDelay/2 && g.overShare(t) {
 		return work.Share
 	}
 	return work.None
+}
+
+// overShare reports whether t takes more than its share while others queue: its
+// client sent more than it was granted, or clients without credits, taken
+// together, already have half of the gate where there are clients with credits.
+// A queue of requests that nobody asked for would take the credits from those who
+// wait to be asked, and opening new connections must not help.
+func (g *Gate) overShare(t *Ticket) bool {
+	if t.Client != nil {
+		return true
+	}
+	return g.pool.Clients() > 0 && 2*g.unasked >= g.queue.Len()+g.limit.InUse()
 }
 
 // patience is the wait after which all but a few answers still come within the
@@ -274,8 +294,8 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 		return nil, Wait
 	}
 	if r := g.stale(now, t); r != work.None {
-		g.queue.Remove(t)
-		return t, t.Refuse(now, r)
+		g.Refuse(now, t, r)
+		return t, Shed
 	}
 	if !g.limit.Free() {
 		return nil, Wait
@@ -323,6 +343,7 @@ func (g *Gate) Refuse(now mono.Time, t *Ticket, r work.Reason) bool {
 	if !g.queue.Remove(t) {
 		return false
 	}
+	g.gone(t)
 	t.Refuse(now, r)
 	return true
 }
@@ -335,6 +356,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	if !t.End() {
 		return
 	}
+	g.gone(t)
 	g.left(now)
 	g.limit.Release(now, t.started, o == work.Done)
 	g.tick(now)
@@ -362,8 +384,9 @@ func (g *Gate) NextWake() mono.Time {
 	if g.queue.Len() > 0 {
 		at = min(g.staleAt(g.queue.Head()).Add(1), g.queue.Head().Deadline)
 	}
-	if clients, _ := g.pool.Drained(); clients > 0 {
-		at = min(at, g.pool.NextWake())
+	wake := g.pool.NextWake()
+	if clients, _ := g.pool.Drained(); clients > 0 || g.pool.Demand() > 0 && wake <= g.seen.Add(g.pool.Config().Lease) {
+		at = min(at, wake)
 	}
 	return at
 }
@@ -412,6 +435,13 @@ func (g *Gate) left(now mono.Time) {
 	}
 	g.busy = g.queue.Len() > 0 || !g.limit.Free()
 	g.lastGone = now
+}
+
+// gone counts that t, which was let in, is not in the gate any more.
+func (g *Gate) gone(t *Ticket) {
+	if t.Client == nil {
+		g.unasked--
+	}
 }
 
 func (g *Gate) run(now mono.Time, t *Ticket) Verdict {

@@ -17,7 +17,7 @@ const (
 	shedCut = 0.02
 	// agility is how many intervals' requests the idle credits may be worth for
 	// the pool to move at full speed.
-	agility = 4
+	agility = 1
 	// slowest is the least speed: without any requests, idle credits are too many
 	// all the same.
 	slowest = 1.0 / 256
@@ -42,15 +42,21 @@ const (
 // original step and cut swung between 35 and 1,200 credits with a period of
 // 1.2 ms, and lost 12 % of the goodput; this law loses 1 %. With 10,000 clients
 // at 1.2 times the capacity it took 10 % of the server for grants, and now takes
-// 2 % (simulation).
+// 1.5 % (simulation).
 func (p *Pool) resize(d time.Duration) {
 	target := p.cfg.TargetDelay
 	p.calm++
 	if d >= target/4 {
 		p.calm = 0
 	}
+	p.late++
+	if d < target {
+		p.late = 0
+	}
 	speed := 1.0
-	if idle := float64(p.issued - p.pending); idle > 0 {
+	// A delay that outlasts the time in which the idle credits are used up is not
+	// a swing.
+	if idle := float64(p.issued - p.pending); idle > float64(p.late)*p.rate {
 		speed = math.Max(math.Min(1, agility*p.rate/idle), slowest)
 	}
 	settled := float64(p.issued) <= p.total*takenUp+2

@@ -70,6 +70,7 @@ type Pool struct {
 	delay   time.Duration
 	worst   time.Duration // largest sample of the running interval
 	calm    int           // intervals of low delay in a row
+	late    int           // intervals over the target in a row
 	arrived int           // requests in the running interval
 	shed    int           // and how many of them were refused
 	rate    float64       // requests per interval, smoothed
@@ -114,6 +115,10 @@ func (p *Pool) Clients() int { return p.clients }
 // Pending returns the requests of registered clients at the server.
 func (p *Pool) Pending() int { return p.pending }
 
+// Demand returns the further requests that all clients together last said they
+// had ready.
+func (p *Pool) Demand() int { return p.demand }
+
 // Drained returns the clients that have no credit and nothing pending, and how
 // many of them are known to have requests ready.
 func (p *Pool) Drained() (clients, hungry int) { return p.hungry.len + p.idle.len, p.hungry.len }
@@ -126,9 +131,10 @@ func (p *Pool) Delay() time.Duration { return p.delay }
 func (p *Pool) Config() Config { return p.cfg }
 
 // Register adds a client that connected. Its first grant waits in NextGrant.
-// While the delay is under target it brings credits of its own with it: a new
-// client is demand that nobody has measured, and making it wait for a cold pool
-// to grow would refuse work that the server could do.
+// While the server is far from its target delay it brings credits of its own with
+// it: a new client is demand that nobody has measured, and making it wait for a
+// cold pool to grow would refuse work that the server could do. Otherwise it
+// waits with the drained: opening connections must not make credits.
 func (p *Pool) Register(now mono.Time) *Client {
 	c := &Client{heard: now}
 	if p.clients == 0 {
@@ -137,7 +143,7 @@ func (p *Pool) Register(now mono.Time) *Client {
 	p.clients++
 	p.heard.pushBack(c)
 	w := 0
-	if p.delay < p.cfg.TargetDelay && p.worst < p.cfg.TargetDelay && !p.cfg.NoSpeculation {
+	if calm := p.cfg.TargetDelay / 4; p.delay < calm && p.worst < calm && !p.cfg.NoSpeculation {
 		w = min(p.cfg.InitialWindow, p.cfg.MaxWindow)
 		p.total = min(p.total+float64(w), p.ceiling())
 	}
@@ -169,8 +175,9 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 
 // OnRequest counts a request that arrived from c and takes the demand it
 // carried. It reports false when c overran every window it could still believe
-// in: the caller may then refuse the request, which counts as pending until its
-// OnReply all the same.
+// in, as it does with the one request that it may send unasked: the caller may
+// then refuse the request, which counts as pending until its OnReply all the
+// same.
 func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow bool) {
 	if c.gone {
 		return false
@@ -190,8 +197,7 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	if c.overdrawn > allowed && now.Sub(c.cutAt) <= p.cfg.Lease {
 		allowed = c.overdrawn
 	}
-	// One more is the request that a client without credits may send unasked.
-	return c.pending <= max(allowed, 1)
+	return c.pending <= allowed
 }
 
 // OnDemand takes the demand of a client that reports it without a request: it

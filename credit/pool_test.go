@@ -44,9 +44,9 @@ func TestResize(t *testing.T) {
 		{"eleven times the target: 20 %", 1000, 500, 500, 500, 10, 0, 880 * time.Microsecond, 400},
 		{"far over target: at most half", 1000, 500, 500, 500, 10, 0, 8 * time.Second, 250},
 		{"never under the cores", 1000, 12, 12, 12, 10, 0, 8 * time.Second, 10},
-		// 400 idle credits at 10 requests an interval are used up in 40: a tenth
-		// of the speed.
-		{"idle credits: a cut of 0.2 %", 1000, 500, 500, 100, 10, 0, 160 * time.Microsecond, 499},
+		// 400 idle credits at 10 requests an interval are used up in 40 intervals:
+		// a fortieth of the speed.
+		{"idle credits: a cut of 0.05 %", 1000, 500, 500, 100, 10, 0, 160 * time.Microsecond, 499.75},
 		{"idle credits: a step of one, not ten", 10_000, 500, 500, 100, 10, 0, 0, 501},
 		{"the last cut not taken up: no further one", 1000, 500, 600, 600, 10, 0, 8 * time.Second, 500},
 		{"a tenth refused: 0.2 %", 1000, 500, 500, 500, 10, 0.1, 80 * time.Microsecond, 499},

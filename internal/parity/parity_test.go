@@ -37,25 +37,28 @@ type decision struct {
 
 const clients = 5
 
+// Seconds, not milliseconds: time costs nothing here, and among nanoseconds as
+// many as these no two events fall on the same one, whose order nobody defines.
+
 // overload is a log that meets every branch: four times what slots can do, with
 // a pause, a slow spell, deadlines and clients of both kinds.
 func overload(seed uint64) []call {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var log []call
-	at := time.Millisecond
+	at := time.Second
 	for i := range 4000 {
-		gap := 60 * time.Microsecond
+		gap := 60 * time.Millisecond
 		if i == 2000 {
-			gap = 300 * time.Millisecond
+			gap = 300 * time.Second
 		}
 		at += time.Duration(rng.ExpFloat64()*float64(gap)) + 1
 		c := call{at: at, client: rng.IntN(clients+1) - 1, demand: rng.IntN(4)}
-		c.service = time.Duration(rng.ExpFloat64()*1e6) + 1
+		c.service = time.Duration(rng.ExpFloat64()*1e9) + 1
 		if i > 2500 && i < 3000 {
 			c.service *= 4
 		}
 		if rng.IntN(3) == 0 {
-			c.budget = time.Duration(rng.IntN(20_000_000) + 1)
+			c.budget = time.Duration(rng.Int64N(20e9) + 1)
 		}
 		log = append(log, c)
 	}
@@ -63,7 +66,7 @@ func overload(seed uint64) []call {
 }
 
 func config() admission.Config {
-	return admission.Config{Objective: 10 * time.Millisecond, Credit: credit.Config{Epoch: 1}}
+	return admission.Config{Objective: 10 * time.Second, Credit: credit.Config{Epoch: 1}}
 }
 
 // virtual drives the pure gate through the simulator's engine.
