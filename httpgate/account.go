@@ -273,8 +273,12 @@ type Target struct {
 	closed atomic.Bool
 }
 
-// NewTarget returns a target.
-func NewTarget(gate *live.Gate, next http.Handler) *Target { return &Target{gate: gate, next: next} }
+// NewTarget returns a target. Its gate watches from now on how long requests lie
+// in sockets before a busy processor looks at them.
+func NewTarget(gate *live.Gate, next http.Handler) *Target {
+	gate.WatchNetwork()
+	return &Target{gate: gate, next: next}
+}
 
 // Gate returns the target's gate.
 func (t *Target) Gate() *live.Gate { return t.gate }

@@ -76,12 +76,14 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.in = in
 
+	now := live.Now()
 	ticket, err := t.gate.Enter(in, live.Request{
 		Request: work.Request{
 			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
 			Deadline: mono.Never, Demand: tags.Demand, Attempt: tags.Attempt,
 		},
-		Client: client,
+		Client:  client,
+		Arrived: now.Add(-t.gate.Lag(now)),
 	})
 	if err != nil {
 		w.refuse(r, err)
