@@ -398,7 +398,7 @@ func (w *World) Clients(f func(id int, c ClientView)) {
 // the door was told, requests as clients count them. It returns the first
 // difference.
 func (w *World) Audit() error {
-	queue, station := 0, 0
+	queue, station, pending := 0, 0, 0
 	inside := make([]int, len(w.clients))
 	for _, r := range w.requests {
 		switch r.atServer {
@@ -406,6 +406,11 @@ func (w *World) Audit() error {
 			queue++
 		case inStation:
 			station++
+		}
+		if r.atServer == inQueue || r.atServer == inStation {
+			if account, ok := w.accountOf(r); ok && account != nil {
+				pending++
+			}
 		}
 		if r.open {
 			inside[r.client]++
@@ -420,6 +425,9 @@ func (w *World) Audit() error {
 	}
 	if g, ok := w.door.(interface{ InUse() int }); ok && w.alive && g.InUse() != station {
 		return fmt.Errorf("model: the door says %d tickets run, %d were told to", g.InUse(), station)
+	}
+	if g, ok := w.door.(interface{ Pool() *credit.Pool }); ok && w.alive && g.Pool().Pending() != pending {
+		return fmt.Errorf("model: the pool says %d requests are pending, %d are", g.Pool().Pending(), pending)
 	}
 	for i := range w.clients {
 		if c := &w.clients[i]; c.inside != inside[i] {
