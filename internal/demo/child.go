@@ -36,6 +36,14 @@ func newCrew(command []string) (crew, error) {
 // alone can look like an overload on one processor.
 const gogc = "400"
 
+// The parts go before whatever else the machine does, where that is permitted:
+// what else it does is not to be measured. The generator goes first, because a
+// late one makes the run invalid (see proc.Spec.Nice).
+const (
+	serviceNice = -5
+	loadNice    = -10
+)
+
 // start starts a child that plays p; every line it writes is given to on.
 func (c crew) start(ctx context.Context, name string, p stage.Part, on func(stage.Line)) (*proc.Child, error) {
 	arg, err := p.Arg()
@@ -44,11 +52,10 @@ func (c crew) start(ctx context.Context, name string, p stage.Part, on func(stag
 	}
 	spec := proc.Spec{
 		Name: name, Args: append(append([]string(nil), c.command...), arg),
-		CPUs: c.serviceCPUs, GOGC: gogc, Output: &lines{on: on},
+		CPUs: c.serviceCPUs, Nice: serviceNice, GOGC: gogc, Output: &lines{on: on},
 	}
 	if p.Load != nil {
-		// A generator that is late makes the run invalid; see proc.Spec.Nice.
-		spec.CPUs, spec.Nice, spec.ReadyTimeout = c.loadCPUs, -10, -1
+		spec.CPUs, spec.Nice, spec.ReadyTimeout = c.loadCPUs, loadNice, -1
 	}
 	return proc.Start(ctx, spec)
 }

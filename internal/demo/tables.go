@@ -154,7 +154,7 @@ func comparison(s State) *table.Table {
 		return text
 	}, mark(func(a *Act) bool { return a.Outcome.Valid }))
 	if bad := s.Invalid(); bad != "" {
-		t.Note = "This run does not count: " + bad
+		t.Note = "This run does not count: " + bad + ". Something else kept this machine busy; run it again."
 	}
 	return t
 }
