@@ -3,7 +3,7 @@
 # Packages where goroutines live run under the race detector; the rest, which
 # are pure or single-threaded, gain nothing from it and run without. A name
 # covers its subtree. Names without a package yet are harmless.
-RACY := live taskfile grpcgate httpgate fastrpc proxy broker guard telemetry config cmd lab examples internal/harness
+RACY := live taskfile grpcgate httpgate fastrpc proxy broker guard telemetry config cmd lab examples internal/harness internal/demo
 
 # Longer than any package needs on two cores; a test that hangs ends here.
 TIMEOUT := 5m
