@@ -10,7 +10,7 @@ import (
 func groupAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // shapeThread does nothing: this system pins no threads.
-func shapeThread([]int, int) error { return nil }
+func shapeThread(Spec) error { return nil }
 
 // CPUs returns the processors that this process may use.
 func CPUs() ([]int, error) {

@@ -18,18 +18,21 @@ func groupAttr() *syscall.SysProcAttr {
 
 // shapeThread gives the calling thread the affinity and priority that its
 // child is to inherit.
-func shapeThread(cpus []int, nice int) error {
-	if len(cpus) > 0 {
-		if err := pin(0, cpus); err != nil {
+func shapeThread(spec Spec) error {
+	if len(spec.CPUs) > 0 {
+		if err := pin(0, spec.CPUs); err != nil {
 			return err
 		}
 	}
-	if nice != 0 {
+	if spec.RealTime && unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0) == nil {
+		return nil
+	}
+	if spec.Nice != 0 {
 		// The raw system call reports 20-nice; without permission to raise the
 		// priority the child runs with the parent's.
 		raw, err := unix.Getpriority(unix.PRIO_PROCESS, unix.Gettid())
 		if err == nil {
-			_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 20-raw+nice)
+			_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 20-raw+spec.Nice)
 		}
 	}
 	return nil
