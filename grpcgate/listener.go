@@ -41,7 +41,8 @@ func (l listener) Accept() (net.Conn, error) {
 // watchedConn is a connection that knows its client's account and ends it.
 type watchedConn struct {
 	net.Conn
-	local localAddr
+	local  localAddr
+	socket *readySocket // nil before the first read
 
 	mu     sync.Mutex
 	state  *connection

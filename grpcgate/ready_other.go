@@ -1,0 +1,6 @@
+//go:build !linux
+
+package grpcgate
+
+// readySocket is of use on Linux alone.
+type readySocket struct{}
