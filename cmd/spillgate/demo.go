@@ -169,7 +169,8 @@ func printResult(w io.Writer, s demo.State) error {
 	return err
 }
 
+// isTerminal reports whether w is a terminal that can be drawn on.
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
+	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
 }
