@@ -255,22 +255,23 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		g.pool.OnDelay(g.pressure(wait))
 		return work.Infeasible
 	}
-	if t.plain && wait > g.cfg.TargetDelay/2 && g.overShare(t) {
+	if t.plain && g.overShare(t, wait) {
 		return work.Share
 	}
 	return work.None
 }
 
-// overShare reports whether t takes more than its share while others queue: its
-// client sent more than it was granted, or clients without credits, taken
-// together, already have half of the gate where there are clients with credits.
-// A queue of requests that nobody asked for would take the credits from those who
-// wait to be asked, and opening new connections must not help.
-func (g *Gate) overShare(t *Ticket) bool {
+// overShare reports whether t, for which no slot is free, takes more than its
+// share: its client sent more than it was granted, or the queue grows while
+// clients without credits, taken together, have half of the gate where there are
+// clients with credits. A queue of requests that nobody asked for would take the
+// credits from those who wait to be asked, and opening new connections must not
+// help.
+func (g *Gate) overShare(t *Ticket, wait time.Duration) bool {
 	if t.Client != nil {
 		return true
 	}
-	return g.pool.Clients() > 0 && 2*g.unasked >= g.queue.Len()+g.limit.InUse()
+	return wait > g.cfg.TargetDelay/2 && g.pool.Clients() > 0 && 2*g.unasked >= g.queue.Len()+g.limit.InUse()
 }
 
 // patience is the wait after which all but a few answers still come within the

@@ -41,6 +41,7 @@ type Client struct {
 	turn      mono.Time // when the window last rose from zero
 	heard     mono.Time
 	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
+	season    uint32    // in which it was last active
 	gone      bool
 	links     [numLinks]link
 	// Owner is for the driver: whatever it needs to reach the client.
@@ -77,6 +78,11 @@ type Pool struct {
 	refused float64       // share refused, smoothed over intervals
 	sampled bool
 	wake    mono.Time
+	// Clients that asked for something in the last season, a lease long, and in
+	// the running one.
+	active, seen int
+	season       uint32
+	seasonEnds   mono.Time
 	// turnaround is the time from a reply to the request that waited for its
 	// credit, smoothed: what a change of a window takes to be felt.
 	turnaround time.Duration
@@ -183,6 +189,7 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 		return false
 	}
 	p.hear(now, c)
+	p.count(c)
 	p.undrain(c)
 	if c.replied != 0 {
 		p.turnaround += (now.Sub(c.replied) - p.turnaround) / 32
@@ -208,15 +215,14 @@ func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
 		return
 	}
 	p.hear(now, c)
+	p.count(c)
 	p.setDemand(c, demand)
 	if c.links[linkDrained].in != nil {
 		p.undrain(c)
 		p.drainIfEmpty(c)
 	} else if free := int(p.total) - p.issued; c.demand > 0 && free > 0 {
 		w := min(c.pending+c.demand+p.overcommit(c), c.window+free)
-		if p.hungry.len > 0 {
-			w = min(w, p.fair(now, c))
-		}
+		w = min(w, p.fair(now, c))
 		if w > c.window {
 			p.setWindow(now, c, w)
 			p.announce(c)
@@ -246,9 +252,7 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 	default:
 		w--
 	}
-	if p.hungry.len > 0 {
-		w = min(w, p.fair(now, c))
-	}
+	w = min(w, p.fair(now, c))
 	// Not under what is pending, which the client cannot take back. A client
 	// that overran its window does not widen it by that.
 	p.setWindow(now, c, max(w, min(c.pending, c.window)))
@@ -293,6 +297,11 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	p.wake = now.Add(max(p.cfg.Interval, min(p.turnaround, p.cfg.TargetDelay)))
 	d = max(d, p.worst, 0)
 	p.delay, p.worst = d, 0
+	if now >= p.seasonEnds {
+		p.active, p.seen = p.seen, 0
+		p.season++
+		p.seasonEnds = now.Add(p.cfg.Lease)
+	}
 	p.rate += (float64(p.arrived) - p.rate) / 16
 	if p.arrived > 0 {
 		p.refused += (min(float64(p.shed)/float64(p.arrived), 1) - p.refused) / 8
@@ -354,19 +363,33 @@ func (p *Pool) overcommit(c *Client) int {
 	return max((int(p.total)-p.issued+c.window)/p.clients, 1)
 }
 
-// fair is the largest window for c while others have demand and no credit: an
-// equal share, approached by one a reply. Where there is less than one credit a
-// client, they take turns of a quantum: handing the credit on at each reply would
-// cost a message a request. The original has neither: who asks first has all that
-// is free, and keeps a last credit for as long as the pool does not shrink.
+// fair is the largest window for c. While others wait for credits, or active ones
+// have none, it is an equal share, approached by one a reply. Where there is less than one credit a client, those with demand
+// take turns of a quantum: handing the credit on at each reply would cost a
+// message a request. The original has neither: who asks first has all that is
+// free, and keeps a last credit for as long as the pool does not shrink.
 func (p *Pool) fair(now mono.Time, c *Client) int {
-	if share := int(p.total) / (p.clients - p.idle.len); share >= 1 {
-		return max(share, c.window-1)
+	holders := p.clients - p.hungry.len - p.idle.len
+	active := min(max(p.active, p.seen, holders+p.hungry.len), p.clients)
+	if p.demand == c.demand && p.hungry.len == 0 && active <= holders {
+		return p.cfg.MaxWindow
 	}
-	if now.Sub(c.turn) > quantum*p.cfg.Interval {
+	share := int(p.total) / active
+	switch {
+	case share >= 1:
+		return max(share, c.window-1)
+	case p.hungry.len > 0 && now.Sub(c.turn) > quantum*p.cfg.Interval:
 		return 0
 	}
 	return max(1, c.window-1)
+}
+
+// count notes that c is active.
+func (p *Pool) count(c *Client) {
+	if c.season != p.season {
+		c.season = p.season
+		p.seen++
+	}
 }
 
 func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
