@@ -122,10 +122,8 @@ func outgoingFrom(ctx context.Context) *outgoing {
 // returned is the call's, with its tags.
 func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int) (*outgoing, context.Context, error) {
 	o := &outgoing{Context: ctx, client: c, conn: conn, in: incomingFrom(ctx)}
-	var tags wire.Tags
-	if o.in != nil {
-		tags.Workflow, tags.Class, tags.Priority = o.in.tags.Workflow, o.in.tags.Class, o.in.tags.Priority
-	}
+	from := live.TagsFrom(ctx)
+	tags := wire.Tags{Workflow: from.Workflow, Class: from.Class, Priority: from.Priority}
 	if p, ok := c.pools.Load(conn); ok {
 		permit, err := p.(*pool).acquire(ctx)
 		if err != nil {
@@ -211,7 +209,7 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 // as long as the server asked for.
 func (c *client) mayRetry(ctx context.Context, o *outgoing) bool {
 	shed, ok := o.lastShed()
-	if !ok || !shed.Retryable || o.in.served() != nil {
+	if !ok || !shed.Retryable || o.in != nil {
 		return false
 	}
 	if d, ok := ctx.Deadline(); ok && time.Until(d) <= shed.Pushback {

@@ -119,7 +119,7 @@ func TestTagsOnRequests(t *testing.T) {
 	warm(t, conn)
 	<-s.tags
 	<-s.tags
-	ctx := WithTags(within(t), wire.Tags{Workflow: "shop", Class: work.Interactive, Priority: 7})
+	ctx := live.WithTags(within(t), wire.Tags{Workflow: "shop", Class: work.Interactive, Priority: 7})
 	if _, err := call1(ctx, conn, "x"); err != nil {
 		t.Fatal(err)
 	}
@@ -509,7 +509,7 @@ func TestChainInOneProcess(t *testing.T) {
 	leafGate := newGate(t, admission.Config{})
 	var at atomic.Pointer[wire.Tags]
 	leaf := serve(t, leafGate, &echo{handle: func(ctx context.Context, req string) (string, error) {
-		tags, _ := TagsFrom(ctx)
+		tags := live.TagsFrom(ctx)
 		at.Store(&tags)
 		return req, nil
 	}}, nil)
@@ -523,7 +523,7 @@ func TestChainInOneProcess(t *testing.T) {
 		return out, nil
 	}}, nil)
 	up, upClient := dialGated(t, mid.addr, nil)
-	ctx := WithTags(within(t), wire.Tags{Workflow: "buy", Class: work.Interactive, Priority: 3})
+	ctx := live.WithTags(within(t), wire.Tags{Workflow: "buy", Class: work.Interactive, Priority: 3})
 	for range 3 {
 		if _, err := call1(ctx, up, "x"); err != nil {
 			t.Fatal(err)

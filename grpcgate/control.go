@@ -114,7 +114,7 @@ func (c *control) close() {
 }
 
 func serveControl(_ any, ss grpc.ServerStream) error {
-	in := incomingFrom(ss.Context()).served()
+	in := incomingFrom(ss.Context())
 	if in == nil || in.conn == nil {
 		return status.Error(codes.Unimplemented, "spillgate: this server was not made with grpcgate.ServerOptions")
 	}

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/wire"
 	"github.com/spillgate/spillgate/work"
 )
@@ -122,7 +123,7 @@ func TestServeHTTP(t *testing.T) {
 	var tags wire.Tags
 	srv := grpc.NewServer(ServerOptions(gate)...)
 	srv.RegisterService((&echo{handle: func(ctx context.Context, req string) (string, error) {
-		tags, _ = TagsFrom(ctx)
+		tags = live.TagsFrom(ctx)
 		return req, nil
 	}}).desc(), struct{}{})
 	lis := listen(t)
@@ -132,7 +133,7 @@ func TestServeHTTP(t *testing.T) {
 	defer web.Close()
 	conn, c := dialGated(t, lis.Addr().String(), nil)
 	for range 5 {
-		if _, err := call1(WithTags(within(t), wire.Tags{Workflow: "w"}), conn, "x"); err != nil {
+		if _, err := call1(live.WithTags(within(t), wire.Tags{Workflow: "w"}), conn, "x"); err != nil {
 			t.Fatal(err)
 		}
 	}

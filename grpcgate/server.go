@@ -100,7 +100,7 @@ type call struct {
 // enter takes the call through the gate. On success the call's leave must be
 // called and its handler be given the context returned.
 func (s *server) enter(ctx context.Context, method string) (call, context.Context, error) {
-	in := incomingFrom(ctx).served()
+	in := incomingFrom(ctx)
 	if in == nil { // net/http's transport has no tap handle
 		md, _ := metadata.FromIncomingContext(ctx)
 		in = s.receive(ctx, 0, md)

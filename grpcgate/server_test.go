@@ -243,7 +243,7 @@ func TestMalformedMetadataIsIgnoredAndCounted(t *testing.T) {
 	var counters Counters
 	var seen atomic.Pointer[wire.Tags]
 	s := serve(t, gate, &echo{handle: func(ctx context.Context, req string) (string, error) {
-		tags, _ := TagsFrom(ctx)
+		tags := live.TagsFrom(ctx)
 		seen.Store(&tags)
 		return req, nil
 	}}, []Option{WithCounters(&counters)})
@@ -434,7 +434,7 @@ func TestClassifierDecidesWhatToBelieve(t *testing.T) {
 	gate := newGate(t, admission.Config{})
 	got := make(chan wire.Tags, 1)
 	s := serve(t, gate, &echo{handle: func(ctx context.Context, req string) (string, error) {
-		tags, _ := TagsFrom(ctx)
+		tags := live.TagsFrom(ctx)
 		got <- tags
 		return req, nil
 	}}, []Option{WithClassifier(func(_ context.Context, method string, claimed wire.Tags) wire.Tags {

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/mono"
 	"github.com/spillgate/spillgate/wire"
 )
@@ -20,17 +21,16 @@ type incoming struct {
 	// downstream is set when a call made while serving this one was refused for
 	// want of capacity.
 	downstream atomic.Bool
-	// tagged marks the work of WithTags; parent is then what it replaces, if
-	// anything.
-	tagged bool
-	parent *incoming
 }
 
 type incomingKey struct{}
 
 func (in *incoming) Value(key any) any {
-	if key == (incomingKey{}) {
+	switch key {
+	case incomingKey{}:
 		return in
+	case live.TagsKey{}:
+		return in.tags
 	}
 	return in.Context.Value(key)
 }
@@ -40,35 +40,11 @@ func incomingFrom(ctx context.Context) *incoming {
 	return in
 }
 
-// served returns the request that a server works on, nil outside of one.
-func (in *incoming) served() *incoming {
-	for in != nil && in.tagged {
-		in = in.parent
-	}
-	return in
-}
-
-// refusedBelow notes that a call made on behalf of in was refused.
+// refusedBelow notes that a call made on behalf of in, if any, was refused.
 func (in *incoming) refusedBelow() {
-	for ; in != nil; in = in.parent {
+	if in != nil {
 		in.downstream.Store(true)
 	}
-}
-
-// WithTags returns a context whose outgoing calls carry the workflow, class and
-// priority of t. Inside a handler they replace those of the request served,
-// which outgoing calls carry otherwise.
-func WithTags(ctx context.Context, t wire.Tags) context.Context {
-	return &incoming{Context: ctx, tags: t, tagged: true, parent: incomingFrom(ctx)}
-}
-
-// TagsFrom returns the tags of the request that ctx serves, as the classifier
-// left them, or those of WithTags.
-func TagsFrom(ctx context.Context) (wire.Tags, bool) {
-	if in := incomingFrom(ctx); in != nil {
-		return in.tags, true
-	}
-	return wire.Tags{}, false
 }
 
 // tagsOf reads the tags in a request's metadata: those of Spillgate, or where
