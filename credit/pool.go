@@ -76,7 +76,6 @@ type Pool struct {
 	shed    int           // and how many of them were refused
 	rate    float64       // requests per interval, smoothed
 	refused float64       // share refused, smoothed over intervals
-	sampled bool
 	wake    mono.Time
 	// Clients that asked for something in the last season, a lease long, and in
 	// the running one.
@@ -144,7 +143,8 @@ func (p *Pool) Config() Config { return p.cfg }
 func (p *Pool) Register(now mono.Time) *Client {
 	c := &Client{heard: now}
 	if p.clients == 0 {
-		p.wake = now // an empty pool has not been woken: its interval starts here
+		// An empty pool has not been woken: its interval starts here.
+		p.wake, p.seasonEnds = now, now.Add(p.cfg.Lease)
 	}
 	p.clients++
 	p.heard.pushBack(c)
@@ -310,17 +310,6 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	p.resize(d)
 	p.peak = math.Max(float64(p.pending), p.peak*(1-1.0/64))
 	p.reclaim(now)
-	p.feed(now)
-}
-
-// Scale multiplies the pool once, for a driver that knows the server's capacity
-// changed by that factor, for instance when a culprit that held it was
-// canceled. The result stays within the pool's bounds.
-func (p *Pool) Scale(now mono.Time, factor float64) {
-	if !(factor > 0) {
-		return
-	}
-	p.total = math.Max(float64(p.cfg.MinTotal), math.Min(p.total*factor, p.ceiling()))
 	p.feed(now)
 }
 
