@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,11 +16,12 @@ import (
 	"github.com/spillgate/spillgate/lab/admission"
 	"github.com/spillgate/spillgate/lab/breakwater"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/served"
 )
 
 // Experiments returns all there are, in the order of the list.
 func Experiments() []experiment.Experiment {
-	return append(breakwater.Experiments(), admission.Experiments()...)
+	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments())
 }
 
 // Command returns the command "lab" with its subcommands.
@@ -29,6 +31,7 @@ func Command() *cobra.Command {
 		Short: "Run experiments: the papers' figures and the peers, side by side",
 		Example: `  spillgate lab list
   spillgate lab run breakwater/spike --quick`,
+		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newList(), newRun())
 	return cmd
@@ -99,6 +102,9 @@ are some, and its bars. The exit status is 0 if every bar was reached.`,
 			}
 			if err != nil {
 				return err
+			}
+			if len(result.Void) > 0 {
+				return fmt.Errorf("%s: the machine was too busy to judge, %d of its runs were disturbed, the first: %s; run it when nothing else does", e.Name, len(result.Void), result.Void[0])
 			}
 			if short := result.Short(); len(short) > 0 {
 				return fmt.Errorf("%s: %d of %d bars missed, the first: %s", e.Name, len(short), len(result.Bars), short[0])

@@ -19,9 +19,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spillgate/spillgate/lab"
 )
 
 func main() {
+	lab.Child() // does not return in the processes of a live experiment
 	// The first Ctrl-C ends the context, and the command winds down; after it
 	// the default is restored, so that the second one kills.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -40,12 +41,20 @@ type order struct {
 	Profile    openloop.Profile `json:"profile,omitempty"`
 	Conns      int              `json:"conns,omitempty"`
 	Seed       uint64           `json:"seed"`
+	// From is where the part of a run begins that counts.
+	From time.Duration `json:"from,omitempty"`
+	// Cold: connect and send nothing before the run.
+	Cold bool `json:"cold,omitempty"`
+	// Begin is when the run begins, on the clock that all processes of a machine
+	// share, and Changes count from then. Zero: when the generator is ready.
+	Begin   time.Time `json:"begin,omitzero"`
+	Changes []Change  `json:"changes,omitempty"`
 }
 
 // answer is what a generator found.
 type answer struct {
-	Result   measure.Result `json:"result"`
-	Capacity float64        `json:"capacity,omitempty"`
+	Measured
+	Capacity float64 `json:"capacity,omitempty"`
 }
 
 const answerPrefix = "answer "
@@ -106,6 +115,11 @@ func serve(ctx context.Context, o order, c Controller) error {
 		return err
 	}
 	defer station.Close()
+	for _, c := range o.Changes {
+		if err := station.SlowAt(o.Begin.Add(c.At), c.Slowness); err != nil {
+			return err
+		}
+	}
 	in, err := c.Server(o.Setting)
 	if err != nil {
 		return err
@@ -161,8 +175,19 @@ func generate(ctx context.Context, o order, c Controller) (answer, error) {
 		return answer{}, err
 	}
 	runtime.GC() // what dialing left; none is due during the run
+	if !o.Begin.IsZero() {
+		early := time.Until(o.Begin)
+		if early < 0 {
+			return answer{}, fmt.Errorf("the generator was ready %v after the run was to begin; the machine is busy", -early.Round(time.Millisecond))
+		}
+		select {
+		case <-time.After(early):
+		case <-ctx.Done():
+			return answer{}, ctx.Err()
+		}
+	}
 	result, err := g.Run(ctx)
-	return answer{Result: result}, err
+	return answer{Measured: Measured{Result: result, Counted: g.Recorder().Span(o.From, o.Profile.Duration())}}, err
 }
 
 // dial opens the connections and waits until each has carried a call, or had one
@@ -200,6 +225,15 @@ func dial(ctx context.Context, o order, c Controller) (openloop.Send, func(), er
 	}
 	for _, conn := range conns {
 		first, cancel := context.WithTimeout(ctx, 5*time.Second)
+		if o.Cold {
+			err := ready(first, conn)
+			cancel()
+			if err != nil {
+				closeAll()
+				return nil, nil, err
+			}
+			continue
+		}
 		err := conn.Invoke(livedoor.WithPriority(first, 0), method, new(emptypb.Empty), new(emptypb.Empty))
 		cancel()
 		if code := status.Code(err); code == codes.Unimplemented || ctx.Err() != nil {
@@ -216,6 +250,17 @@ func dial(ctx context.Context, o order, c Controller) (openloop.Send, func(), er
 		return outcome(err)
 	}
 	return send, closeAll, nil
+}
+
+// ready waits until conn is connected.
+func ready(ctx context.Context, conn *grpc.ClientConn) error {
+	conn.Connect()
+	for state := conn.GetState(); state != connectivity.Ready; state = conn.GetState() {
+		if !conn.WaitForStateChange(ctx, state) {
+			return fmt.Errorf("no connection, state %v: %w", state, ctx.Err())
+		}
+	}
+	return nil
 }
 
 // outcome reads a status as any client would.

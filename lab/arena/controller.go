@@ -97,6 +97,25 @@ func Own() []Controller {
 	}
 }
 
+// Hand returns the fixed limits that somebody would try beside "semaphore", which
+// has as many as the station has slots and a queue of half the objective:
+// half and twice the slots, and shorter and longer queues.
+func Hand() []Controller {
+	fixed := func(name string, limit func(Setting) int, shrink float64) Controller {
+		return door(name, false, func(s Setting) (baseline.Door, error) {
+			return semaphore.New(semaphore.Config{Limit: limit(s), Queue: max(int(shrink*float64(queue(s))), 1)})
+		}, func(uint64) (baseline.Sender, error) { return none.Sender{}, nil })
+	}
+	slots := func(s Setting) int { return s.Slots }
+	return []Controller{
+		fixed("semaphore/half", func(s Setting) int { return max(s.Slots/2, 1) }, 1),
+		fixed("semaphore/double", func(s Setting) int { return 2 * s.Slots }, 1),
+		fixed("semaphore/short", slots, 0.4),
+		fixed("semaphore/shortest", slots, 0.2),
+		fixed("semaphore/long", slots, 1.5),
+	}
+}
+
 // spillgate is the product as its users install it: the objective is its only
 // setting.
 func spillgate() Controller {

@@ -1,20 +1,16 @@
 package arena
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/measure"
 	"github.com/spillgate/spillgate/internal/harness/openloop"
-	"github.com/spillgate/spillgate/internal/harness/proc"
 )
 
 // The children's garbage collection, part of every result: at the default of
@@ -24,6 +20,8 @@ const (
 	generatorGOGC = "off"
 	generatorMem  = "GOMEMLIMIT=1GiB"
 )
+
+const defaultConns = 100
 
 // Plan is what to run. Zero fields take the default named in their comment.
 type Plan struct {
@@ -42,6 +40,11 @@ type Plan struct {
 	Conns int
 	// Seed decides arrivals and service times.
 	Seed uint64
+	// Skip leaves cells out; nil leaves out none.
+	Skip func(s Setting, load float64, controller string) bool
+	// Retakes is how many runs at most are made again because the machine
+	// disturbed them, all in all. Default 0.
+	Retakes int
 	// Progress, if not nil, is told of every run.
 	Progress func(done, of int, what string)
 }
@@ -61,18 +64,22 @@ type Row struct {
 	// Least and Most are the extremes of the repeats.
 	Least float64 `json:"least"`
 	Most  float64 `json:"most"`
-	// P99 is of the served, Refusal the median time until a refused client
-	// knew, Lag the p99 of the send lag.
-	P99     time.Duration `json:"p99_ns"`
-	Refusal time.Duration `json:"refusal_p50_ns"`
-	Lag     time.Duration `json:"lag_p99_ns"`
+	// P99 is of the served, Refusal and Refusal99 the time until a refused client
+	// knew, its median and p99; all of the part that counts. Lag is the p99 of
+	// the send lag.
+	P99       time.Duration `json:"p99_ns"`
+	Refusal   time.Duration `json:"refusal_p50_ns"`
+	Refusal99 time.Duration `json:"refusal_p99_ns"`
+	Lag       time.Duration `json:"lag_p99_ns"`
 	// Settled is the time from the step until goodput stays above 0.8 of what it
 	// could be; negative: never. Zero without a step.
 	Settled time.Duration `json:"settled_ns,omitempty"`
-	// Valid counts the repeats whose generator was on time. If there are any, the
-	// other repeats are left out of all numbers.
-	Valid   int `json:"valid"`
-	Repeats int `json:"repeats"`
+	// Valid counts the repeats that the machine did not disturb. If there are any,
+	// the other repeats are left out of all numbers. Why says what was wrong with
+	// the last of those.
+	Valid   int    `json:"valid"`
+	Repeats int    `json:"repeats"`
+	Why     string `json:"why,omitempty"`
 }
 
 // Outcome is what Run found.
@@ -99,7 +106,7 @@ func (p Plan) withDefaults() (Plan, error) {
 		p.Length = 5 * time.Second
 	}
 	if p.Conns == 0 {
-		p.Conns = 100
+		p.Conns = defaultConns
 	}
 	var errs []error
 	if len(p.Controllers) == 0 {
@@ -118,8 +125,8 @@ func (p Plan) withDefaults() (Plan, error) {
 
 // sample is one run.
 type sample struct {
+	Measured
 	share   float64
-	result  measure.Result
 	settled time.Duration
 }
 
@@ -140,6 +147,9 @@ func Run(ctx context.Context, p Plan) (*Outcome, error) {
 	for _, s := range p.Settings {
 		for _, load := range p.Loads {
 			for _, c := range p.Controllers {
+				if p.Skip != nil && p.Skip(s, load, c.Name) {
+					continue
+				}
 				cells = append(cells, cell{s, load, c.Name})
 			}
 		}
@@ -166,6 +176,10 @@ func Run(ctx context.Context, p Plan) (*Outcome, error) {
 		for _, c := range cells {
 			progress(fmt.Sprintf("%s %s %s", c.setting.Station, loadName(c.load), c.controller))
 			one, err := p.one(ctx, c.setting, c.load, c.controller, capacity[c.setting.Station], p.Seed+uint64(repeat))
+			for err == nil && !one.Result.Valid && p.Retakes > 0 {
+				p.Retakes--
+				one, err = p.one(ctx, c.setting, c.load, c.controller, capacity[c.setting.Station], p.Seed+uint64(repeat))
+			}
 			if err != nil {
 				return nil, fmt.Errorf("arena: %s, %s, %s: %w", c.setting.Station, loadName(c.load), c.controller, err)
 			}
@@ -187,7 +201,7 @@ func (p Plan) capacity(ctx context.Context, s Setting) (float64, error) {
 	if s.Station == "sleep" {
 		return float64(s.Slots) / s.Mean.Seconds(), nil
 	}
-	got, err := p.pair(ctx, order{Role: "capacity", Controller: p.Controllers[0].Name, Setting: s}, "none")
+	got, err := pair(ctx, order{Role: "capacity", Controller: p.Controllers[0].Name, Setting: s, Conns: p.Conns}, "none")
 	return got.Capacity, err
 }
 
@@ -198,11 +212,11 @@ func (p Plan) one(ctx context.Context, s Setting, load float64, controller strin
 		from = p.Length * 2 / 5
 		profile = openloop.Profile{{Rate: 0.4 * capacity, For: from}, {Rate: 1.4 * capacity, For: p.Length - from}}
 	}
-	got, err := p.pair(ctx, order{Role: "load", Controller: controller, Setting: s, Profile: profile, Seed: seed}, controller)
+	got, err := Measure(ctx, Job{Controller: controller, Setting: s, Profile: profile, From: from, Conns: p.Conns, Seed: seed})
 	if err != nil {
 		return sample{}, err
 	}
-	one := sample{result: got.Result}
+	one := sample{Measured: got}
 	good := 0.0
 	for _, w := range got.Result.Windows {
 		if w.From >= from && w.To <= p.Length {
@@ -235,81 +249,36 @@ func settled(windows []measure.Span, step, end time.Duration, enough float64) ti
 	return at
 }
 
-// pair starts a server under the given controller and a generator, and returns
-// the generator's answer.
-func (p Plan) pair(ctx context.Context, o order, controller string) (answer, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	cpus, err := proc.CPUs()
-	if err != nil {
-		return answer{}, err
-	}
-	serverCPU, generatorCPU := cpus[:1], cpus[len(cpus)-1:]
-	serving := o
-	serving.Role, serving.Controller = "server", controller
-	server, err := start(ctx, serving, proc.Spec{Name: "server", CPUs: serverCPU, GOGC: serverGOGC, RealTime: true})
-	if err != nil {
-		return answer{}, err
-	}
-	defer server.Stop(time.Second)
-
-	var output bytes.Buffer
-	o.Addr, o.Conns, o.Controller = server.Addr(), p.Conns, controller
-	generator, err := start(ctx, o, proc.Spec{Name: "generator", CPUs: generatorCPU, GOGC: generatorGOGC,
-		Env: []string{generatorMem}, Nice: -10, RealTime: true, ReadyTimeout: -1, Output: &output})
-	if err != nil {
-		return answer{}, err
-	}
-	patience := time.AfterFunc(p.Length+60*time.Second, cancel)
-	defer patience.Stop()
-	if err := generator.Wait(); err != nil {
-		return answer{}, fmt.Errorf("%w; server: %s", err, server.Output())
-	}
-	for line := range strings.Lines(output.String()) {
-		if text, ok := strings.CutPrefix(line, answerPrefix); ok {
-			var got answer
-			return got, json.Unmarshal([]byte(text), &got)
-		}
-	}
-	return answer{}, fmt.Errorf("the generator gave no answer: %s", generator.Output())
-}
-
-func start(ctx context.Context, o order, spec proc.Spec) (*proc.Child, error) {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
-	}
-	spec.Env = append(spec.Env, roleVariable+"="+string(text))
-	spec.GOMAXPROCS = 1
-	if spec.Path, err = os.Executable(); err != nil {
-		return nil, err
-	}
-	return proc.Start(ctx, spec)
-}
-
 func summarize(station string, load float64, controller string, samples []sample) Row {
 	row := Row{Station: station, Load: load, Controller: controller, Least: math.Inf(1), Repeats: len(samples)}
-	late := func(s sample) bool { return !s.result.Valid }
+	late := func(s sample) bool { return !s.Result.Valid }
+	for _, s := range samples {
+		if late(s) {
+			row.Why = strings.Join(s.Result.Invalid, "; ")
+		}
+	}
 	if valid := slices.DeleteFunc(slices.Clone(samples), late); len(valid) > 0 {
 		samples = valid // the others say more about the generator
 	}
 	var shares []float64
-	var p99, refusal, lag, settled []time.Duration
+	var p99, refusal, refusal99, lag, settled []time.Duration
 	for _, s := range samples {
 		shares = append(shares, s.share)
-		p99 = append(p99, s.result.Total.Latency.P99)
-		refusal = append(refusal, s.result.Total.Refusal.P50)
-		lag = append(lag, s.result.SendLag.P99)
+		p99 = append(p99, s.Counted.Latency.P99)
+		refusal = append(refusal, s.Counted.Refusal.P50)
+		refusal99 = append(refusal99, s.Counted.Refusal.P99)
+		lag = append(lag, s.Result.SendLag.P99)
 		if s.settled < 0 {
 			s.settled = math.MaxInt64
 		}
 		settled = append(settled, s.settled)
 		row.Least, row.Most = min(row.Least, s.share), max(row.Most, s.share)
-		if s.result.Valid {
+		if s.Result.Valid {
 			row.Valid++
 		}
 	}
-	row.Share, row.P99, row.Refusal, row.Lag = median(shares), median(p99), median(refusal), median(lag)
+	row.Share, row.P99, row.Lag = median(shares), median(p99), median(lag)
+	row.Refusal, row.Refusal99 = median(refusal), median(refusal99)
 	if row.Settled = median(settled); row.Settled == math.MaxInt64 {
 		row.Settled = -1
 	}

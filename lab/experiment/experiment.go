@@ -36,11 +36,14 @@ type Options struct {
 
 // Result is what a run found.
 type Result struct {
-	Name  string         `json:"name"`
-	Title string         `json:"title"`
-	Seed  uint64         `json:"seed"`
-	Quick bool           `json:"quick"`
-	Notes []string       `json:"notes,omitempty"`
+	Name  string   `json:"name"`
+	Title string   `json:"title"`
+	Seed  uint64   `json:"seed"`
+	Quick bool     `json:"quick"`
+	Notes []string `json:"notes,omitempty"`
+	// Void says why a live run must not be judged: the machine disturbed it. Its
+	// bars, those that could be stated, mean nothing.
+	Void  []string       `json:"void,omitempty"`
 	Bars  []Bar          `json:"bars"`
 	Table []*table.Table `json:"tables"`
 	Chart []*plot.Chart  `json:"-"`

@@ -1,0 +1,8 @@
+package lab
+
+import "github.com/spillgate/spillgate/lab/served"
+
+// Child does a child process's work and ends the process, if this process is one
+// that a live experiment started, and returns otherwise. A program with Command
+// calls it first in main.
+func Child() { served.Child() }

@@ -1,0 +1,106 @@
+package served
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/lab/experiment"
+)
+
+func clients() experiment.Experiment {
+	return experiment.Experiment{
+		Name:  "breakwater/clients-live",
+		Title: "10,000 connected gRPC clients: memory for control and processor time a request",
+		About: `10,000 connections to a gated and to a plain gRPC server, each a process on one core. Every client says that it
+obeys credits, makes calls and asks for a control stream; the server grants as many streams as its limit. Memory is
+what heap and stacks have in use after collections, gated less plain. Processor time is the server's own for a call,
+five at once, spread over all connections, with 10,000 clients and with 10 in turn. gRPC itself takes more time with
+more connections, gate or not; so the bar is on how much more the gate makes of it.`,
+		Live: true,
+		Run:  runClients,
+	}
+}
+
+// crowdFigures are what one kind of server shows.
+type crowdFigures struct {
+	memory, few, many float64   // bytes in all; µs a call, medians
+	ratios            []float64 // many ÷ few, by round
+	accounts, refused int
+}
+
+func runClients(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+	const many, few = 10_000, 10
+	rounds, calls := 15, 20_000
+	if o.Quick {
+		rounds, calls = 5, 5_000
+	}
+	if err := allowFiles(many + 500); err != nil {
+		return nil, err
+	}
+	var figures [2]crowdFigures
+	kinds := []string{grpcGated, grpcPlain}
+	for i, kind := range kinds {
+		show := func(done int, what string) { step(o, i*(2+rounds)+done, len(kinds)*(2+rounds), kind+": "+what) }
+		f, err := measureCrowd(ctx, kind, few, many, rounds, calls, show)
+		if err != nil {
+			return nil, err
+		}
+		figures[i] = f
+	}
+	step(o, 1, 1, "done")
+	gated, plain := figures[0], figures[1]
+	if gated.accounts != many {
+		return nil, fmt.Errorf("served: the gate has %d accounts, expected %d", gated.accounts, many)
+	}
+
+	r := &experiment.Result{Quick: o.Quick}
+	t := &table.Table{Title: "Servers", Columns: []table.Column{{Name: "server"}, {Name: "accounts"},
+		{Name: "heap and stacks", Unit: "MB", Format: "%.1f"}, {Name: "a client", Unit: "B", Format: "%.0f"},
+		{Name: "a call with 10", Unit: "µs", Format: "%.1f"}, {Name: "with 10,000", Unit: "µs", Format: "%.1f"}, {Name: "ratio", Format: "%.3f"}, {Name: "refused", Unit: "calls"}}}
+	for i, f := range figures {
+		t.Add(kinds[i], f.accounts, f.memory/1e6, f.memory/many, f.few, f.many, median(f.ratios), f.refused)
+	}
+	r.Ceiling("memory for control", " B a client", 1024, 0, (gated.memory-plain.memory)/many)
+	r.Ceiling("time a call with 10,000 clients against 10, beside the same without a gate", "", 1.1, 0.05, median(gated.ratios)/median(plain.ratios))
+	r.Ceiling("refused of all calls", " %", 0.1, 0.4, 100*float64(gated.refused)/float64(2*rounds*calls))
+	r.Table = []*table.Table{t}
+	return r, nil
+}
+
+// measureCrowd compares a server with many clients to one of its kind with few.
+func measureCrowd(ctx context.Context, kind string, few, many, rounds, calls int, show func(int, string)) (f crowdFigures, err error) {
+	show(0, "connecting")
+	small, err := gather(ctx, kind, few)
+	if err != nil {
+		return f, err
+	}
+	defer small.close()
+	big, err := gather(ctx, kind, many)
+	if err != nil {
+		return f, err
+	}
+	defer big.close()
+	show(1, "memory")
+	s, err := big.state()
+	if err != nil {
+		return f, err
+	}
+	f.memory, f.accounts = s.Memory, s.Clients
+	var times [2][]float64
+	for round := range rounds {
+		show(2+round, "calls")
+		for i, c := range []*crowd{small, big} {
+			each, refused, err := c.drive(ctx, calls)
+			if err != nil {
+				return f, err
+			}
+			f.refused += refused
+			times[i] = append(times[i], float64(each)/float64(time.Microsecond))
+		}
+		f.ratios = append(f.ratios, times[1][round]/times[0][round])
+	}
+	f.few, f.many = median(times[0]), median(times[1])
+	return f, nil
+}

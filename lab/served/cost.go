@@ -1,0 +1,256 @@
+package served
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+func cost() experiment.Experiment {
+	return experiment.Experiment{
+		Name:  "bench/cost",
+		Title: "what a decision costs, and what a gate costs gRPC, net/http and a reverse proxy",
+		About: `A decision is Enter and Leave of a gate that admits, timed in batches in turn with things of like size that
+everybody knows. The servers run in processes of their own on one core, plain and gated in turn, and what counts
+is their own processor time for a call: one core's throughput is its inverse. The proxies forward to the same
+upstream. Medians of the rounds.`,
+		Live: true,
+		Run:  runCost,
+	}
+}
+
+func runCost(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+	rounds, calls := 15, 10_000
+	if o.Quick {
+		rounds, calls = 5, 4_000
+	}
+	r := &experiment.Result{Quick: o.Quick}
+	step(o, 0, 2+rounds, "decisions")
+	if err := decisions(ctx, r, rounds); err != nil {
+		return nil, err
+	}
+	if err := edges(ctx, o, r, rounds, calls); err != nil {
+		return nil, err
+	}
+	step(o, 1, 1, "done")
+	return r, nil
+}
+
+// decisions times what happens inside one process.
+func decisions(ctx context.Context, r *experiment.Result, rounds int) error {
+	gate, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: 100 * time.Millisecond}})
+	if err != nil {
+		return err
+	}
+	defer gate.Close()
+	client := gate.Connect(func(wire.Grant) {})
+	defer client.Close()
+	decide := func(r live.Request) func() error {
+		return func() error {
+			ticket, err := gate.Enter(ctx, r)
+			if err != nil {
+				return err
+			}
+			ticket.Leave(work.Done)
+			ticket.Grant()
+			return nil
+		}
+	}
+	var mu sync.Mutex
+	slots := make(chan struct{}, 1)
+	kinds := []struct {
+		name string
+		call func() error
+	}{
+		{"two readings of the clock", func() error { time.Now(); time.Now(); return nil }},
+		{"a mutex, locked and unlocked twice", func() error {
+			for range 2 {
+				mu.Lock()
+				mu.Unlock() //nolint:staticcheck // that is what is timed
+			}
+			return nil
+		}},
+		{"a slot of a channel, taken and given back", func() error { slots <- struct{}{}; <-slots; return nil }},
+		{"a decision, plain client", decide(live.Request{})},
+		{"a decision, client with credits", decide(live.Request{Client: client})},
+	}
+	const batch = 500
+	spent, allocated := make([][]float64, len(kinds)), make([][]float64, len(kinds))
+	var m runtime.MemStats
+	for range 40 * rounds {
+		for i, k := range kinds {
+			runtime.ReadMemStats(&m)
+			before, start := m.Mallocs, time.Now()
+			for range batch {
+				if err := k.call(); err != nil {
+					return err
+				}
+			}
+			spent[i] = append(spent[i], float64(time.Since(start))/batch)
+			runtime.ReadMemStats(&m)
+			allocated[i] = append(allocated[i], float64(m.Mallocs-before)/batch)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	t := &table.Table{Title: "Decisions", Columns: []table.Column{{Name: "what"}, {Name: "time", Unit: "ns", Format: "%.0f"},
+		{Name: "allocations", Format: "%.2f"}, {Name: "bar"}}}
+	for i, k := range kinds {
+		bar := "-"
+		if i >= 3 {
+			bar = "≤ 400 ns, ≤ 1"
+			r.Ceiling(k.name, " ns", 400, 0, median(spent[i]))
+			r.Ceiling(k.name+", allocations", "", 1, 0.01, median(allocated[i]))
+		}
+		t.Add(k.name, median(spent[i]), median(allocated[i]), bar)
+	}
+	r.Table = append(r.Table, t)
+	return nil
+}
+
+// edges compares servers with a gate to the same without.
+func edges(ctx context.Context, o experiment.Options, r *experiment.Result, rounds, calls int) error {
+	upstream, err := compare(ctx, httpPlain, "")
+	if err != nil {
+		return err
+	}
+	defer upstream.stop()
+	pairs := []struct {
+		name         string
+		plain, gated string
+		bar          float64 // on gated ÷ plain; 0: none
+	}{
+		{"gRPC, a unary call", grpcPlain, grpcGated, 0},
+		{"net/http, a request", httpPlain, httpGated, 0},
+		{"reverse proxy, a request", proxyPlain, proxyGated, 1.25},
+	}
+	type side struct {
+		drive func(n int) (time.Duration, error)
+		times []float64
+	}
+	var sides [][2]*side
+	for _, p := range pairs {
+		var both [2]*side
+		for i, kind := range []string{p.plain, p.gated} {
+			s := &side{}
+			if kind == grpcPlain || kind == grpcGated {
+				c, err := gather(ctx, kind, 10)
+				if err != nil {
+					return err
+				}
+				defer c.close()
+				s.drive = func(n int) (time.Duration, error) {
+					each, refused, err := c.drive(ctx, n)
+					if refused > n/100 {
+						err = errors.Join(err, fmt.Errorf("served: %d of %d calls were refused", refused, n))
+					}
+					return each, err
+				}
+			} else {
+				c, err := compare(ctx, kind, "http://"+upstream.calls)
+				if err != nil {
+					return err
+				}
+				defer c.stop()
+				s.drive = func(n int) (time.Duration, error) { return driveHTTP(ctx, c, n) }
+			}
+			both[i] = s
+		}
+		sides = append(sides, both)
+	}
+	for round := range 1 + rounds { // the first warms up
+		step(o, 1+round, 2+rounds, "servers")
+		for _, both := range sides {
+			for _, s := range both {
+				each, err := s.drive(calls)
+				if err != nil {
+					return err
+				}
+				if round > 0 {
+					s.times = append(s.times, float64(each)/float64(time.Microsecond))
+				}
+			}
+		}
+	}
+	t := &table.Table{Title: "Servers: processor time", Columns: []table.Column{{Name: "what"}, {Name: "plain", Unit: "µs", Format: "%.1f"},
+		{Name: "gated", Unit: "µs", Format: "%.1f"}, {Name: "ratio", Format: "%.2f"}, {Name: "throughput lost", Unit: "%", Format: "%.0f"}, {Name: "bar"}}}
+	for i, p := range pairs {
+		var ratios []float64
+		for k := range rounds {
+			ratios = append(ratios, sides[i][1].times[k]/sides[i][0].times[k])
+		}
+		ratio, bar := median(ratios), "-"
+		if p.bar > 0 {
+			bar = "< 20 %"
+			r.Ceiling("throughput that the gate costs a reverse proxy", " %", 20, 3, 100*(1-1/ratio))
+		}
+		t.Add(p.name, median(sides[i][0].times), median(sides[i][1].times), ratio, 100*(1-1/ratio), bar)
+	}
+	r.Table = append(r.Table, t)
+	return nil
+}
+
+// driveHTTP makes n requests, five at once, and returns the server's processor
+// time for one.
+func driveHTTP(ctx context.Context, c *compared, n int) (time.Duration, error) {
+	const atOnce = 5
+	transport := &http.Transport{MaxIdleConnsPerHost: atOnce}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	before, err := c.state()
+	if err != nil {
+		return 0, err
+	}
+	errs := make(chan error, atOnce)
+	for range atOnce {
+		go func() {
+			for range n / atOnce {
+				if err := getOnce(ctx, client, "http://"+c.calls+"/"); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range atOnce {
+		err = errors.Join(err, <-errs)
+	}
+	if err != nil {
+		return 0, err
+	}
+	after, err := c.state()
+	return (after.Before - before.After) / time.Duration(n/atOnce*atOnce), err
+}
+
+func getOnce(ctx context.Context, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("served: %s answered %s", url, resp.Status)
+	}
+	return nil
+}
