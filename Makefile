@@ -20,7 +20,7 @@ race := $(if $(filter 1,$(cgo)),-race,)
 
 .PHONY: help
 help: ## Say what each target does.
-	@awk -F '## ' '/^[a-z-]+:.*## / {sub(/:.*/, "", $$1); printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F '## ' '/^[a-z-]+:.*## / {sub(/:.*/, "", $$1); printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: vet lint unit race cross ## Everything that must pass: vet, lint, unit tests, race, other platforms.
@@ -54,9 +54,12 @@ cross: ## Build and vet for linux and darwin, amd64 and arm64.
 	scripts/cross.sh
 
 .PHONY: bench
-bench: ## Benchmarks, each as a ratio against a reference in the same run where it can.
+bench: ## What a decision and each edge cost, beside the plain thing in the same run, and the bars (a minute or two).
+	go run ./cmd/spillgate lab run bench/cost
+
+.PHONY: benchall
+benchall: ## Every Go benchmark, for somebody who changes the code that it times.
 	go test -run '^$$' -bench . -benchmem -timeout 30m ./...
-	@if [ -f bench/go.mod ]; then cd bench && go test -run '^$$' -bench . -benchmem -timeout 30m ./...; fi
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME (10s).
