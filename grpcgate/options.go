@@ -105,11 +105,12 @@ func WithTap(next tap.ServerInHandle) Option {
 }
 
 // defaultControlLimit keeps the memory for control under 1 KiB a client when
-// there are 10,000: a control stream takes about 14 KB (8 of them stack) and an
-// account 233 bytes, as TestMemoryPerClient measures.
-const defaultControlLimit = 512
+// there are 10,000: a control stream takes about 14 KB (8 of them stack) and the
+// account and what a connection is watched with about 330 bytes. The experiment
+// breakwater/clients-live measured 1,066 bytes a client with 512 streams.
+const defaultControlLimit = 384
 
-// WithControlLimit bounds the control streams of a server. Default 512; zero
+// WithControlLimit bounds the control streams of a server. Default 384; zero
 // or less allows none. A client beyond it is told so and lives by Grant.Revive:
 // after a lull its first request may wait for that long.
 func WithControlLimit(n int) Option {
