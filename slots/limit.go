@@ -43,6 +43,8 @@ const (
 	// then. First estimates can be far too low, with service times of two kinds a
 	// quarter of the mean.
 	believe = 32
+	// spare is how many slots more than twice what runs stay free.
+	spare = 8
 	// earlySize is the number of completions whose mean is the first idea of the
 	// service time.
 	earlySize = 4
@@ -104,6 +106,7 @@ type window struct {
 	last  mono.Time // of the two integrals
 	area  float64   // ∫ inUse dt
 	full  float64   // ns without a free slot
+	most  int       // requests that ran at once
 	done  int
 	sum   float64 // of residence times
 	early float64 // smallest mean of earlySize completions
@@ -151,6 +154,7 @@ func (l *Limit) Tail() time.Duration { return time.Duration(l.mean + 4*l.spread)
 func (l *Limit) Acquire(now mono.Time) {
 	l.integrate(now)
 	l.inUse++
+	l.window.most = max(l.window.most, l.inUse)
 }
 
 // Release returns a slot that was taken at started. A request that was executed to
@@ -233,6 +237,10 @@ func (l *Limit) endWindow(now mono.Time) {
 	was := l.limit
 	if l.cfg.Min < l.cfg.Max {
 		l.steer(p, full >= binding)
+		if l.limit == was && w.full == 0 && !l.probing {
+			l.sink(w.most)
+			was = l.limit
+		}
 		l.limit = math.Max(float64(l.cfg.Min), math.Min(l.limit, float64(l.cfg.Max)))
 	} else if p.residence < l.service {
 		l.service += (p.residence - l.service) / memory
@@ -352,6 +360,15 @@ func (l *Limit) probe() {
 		l.limit = math.Max(math.Floor(l.ref.concurrency*probeTo), float64(l.cfg.Min))
 	}
 	l.probeUp = !l.probeUp
+}
+
+// sink lowers a limit that is far above most, what ran at once in a window in which
+// no slot was missing. It would let that many in before the first window of an
+// overload ended; and a limit that turns out too low grows by half a window.
+func (l *Limit) sink(most int) {
+	if room := 2*float64(most) + spare; l.limit > room {
+		l.limit += (room - l.limit) / memory
+	}
 }
 
 // cut lowers the limit to what the throughput needs, in one step to half at most
