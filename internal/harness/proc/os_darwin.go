@@ -12,6 +12,9 @@ func groupAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: tru
 // shapeThread does nothing: this system pins no threads.
 func shapeThread(Spec) error { return nil }
 
+// rankSession does nothing: sessions are not scheduled as groups.
+func rankSession(int, int) {}
+
 // CPUs returns the processors that this process may use.
 func CPUs() ([]int, error) {
 	cpus := make([]int, runtime.NumCPU())

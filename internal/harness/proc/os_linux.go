@@ -6,14 +6,31 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// groupAttr puts the child into a group of its own and ties its life to the
-// thread that forks it.
+// groupAttr puts the child into a group, and a session, of its own and ties its
+// life to the thread that forks it.
 func groupAttr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// rankSession gives the child's session the nice value that shapeThread gave the
+// child: where sessions are scheduled as groups (sched(7), autogroup), a nice value
+// counts inside its own session only. Without permission nothing happens.
+func rankSession(pid, nice int) {
+	if nice == 0 {
+		return
+	}
+	for range 3 {
+		err := os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte(strconv.Itoa(nice)), 0)
+		if !errors.Is(err, syscall.EAGAIN) {
+			return
+		}
+		time.Sleep(120 * time.Millisecond) // changes come ten a second at most
+	}
 }
 
 // shapeThread gives the calling thread the affinity and priority that its

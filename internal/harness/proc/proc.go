@@ -235,6 +235,7 @@ func (c *Child) own(spec Spec, started chan<- error) {
 		return
 	}
 	c.pid = cmd.Process.Pid
+	rankSession(c.pid, spec.Nice)
 	started <- nil
 
 	awaitExit(c.pid)
