@@ -38,11 +38,16 @@ const (
 	much, some = 0.6, 0.85
 	// memory is how many windows the smoothed operating point spans.
 	memory = 8
+	// onePoint is how far, as a logarithm, a window may lie from the smoothed
+	// operating point and belong to it.
+	onePoint = 0.2
 	// believe is after how many windows in which the limit did not bind the
 	// service time may grow again: a hidden queue would have filled the slots by
 	// then. First estimates can be far too low, with service times of two kinds a
 	// quarter of the mean.
 	believe = 32
+	// longest is how many service times a long request takes.
+	longest = 4
 	// spare is how many slots more than twice what runs stay free.
 	spare = 8
 	// earlySize is the number of completions whose mean is the first idea of the
@@ -70,6 +75,7 @@ type Limit struct {
 	// when it was last known to be right. The two are compared once they are far
 	// enough apart.
 	level, ref point
+	cutting    bool // ref is where a cut began that is not judged yet
 	probing    bool
 	probeUp    bool
 	resumed    float64 // the limit before a probe
@@ -102,6 +108,9 @@ type window struct {
 	// gone is not asked: counting only requests that started since would count
 	// the short ones first.
 	flush int
+	// opens is the instant before which nothing is counted: after a far move, long
+	// requests complete at the old pace for as long as they take.
+	opens mono.Time
 	start mono.Time
 	last  mono.Time // of the two integrals
 	area  float64   // ∫ inUse dt
@@ -178,15 +187,19 @@ func (l *Limit) Release(now, started mono.Time, executed bool) {
 	w := &l.window
 	if w.flush > 0 {
 		if w.flush--; w.flush == 0 {
-			*w = newWindow(now, 0)
+			*w = newWindow(now, 0, w.opens)
 		}
+		return
+	}
+	if now < w.opens {
+		*w = newWindow(now, 0, w.opens)
 		return
 	}
 	if !sample {
 		return
 	}
 	if l.service == 0 && w.done == 0 {
-		*w = newWindow(started, 0)
+		*w = newWindow(started, 0, started)
 	}
 	w.done++
 	w.sum += r
@@ -233,6 +246,10 @@ func (l *Limit) endWindow(now mono.Time) {
 			l.setService(w.early)
 		}
 	}
+	// The mean is of one operating point: a drifting limit must not drag it along.
+	if away := math.Abs(math.Log(p.concurrency / l.level.concurrency)); l.level.samples > 0 && away > onePoint {
+		l.level = point{}
+	}
 	l.level.add(p)
 	was := l.limit
 	if l.cfg.Min < l.cfg.Max {
@@ -246,12 +263,13 @@ func (l *Limit) endWindow(now mono.Time) {
 		l.service += (p.residence - l.service) / memory
 	}
 	l.excess += (math.Max(p.residence-l.service, 0) - l.excess) / 4
-	*w = newWindow(now, 0)
+	*w = newWindow(now, 0, now)
 	if move := math.Abs(l.limit - was); move > was/4 {
-		*w = newWindow(now, l.inUse)
+		long := math.Min(l.mean+4*l.spread, longest*l.service)
+		*w = newWindow(now, l.inUse, now.Add(time.Duration(long)))
 		l.level = point{}
 	} else if move > was/32 {
-		*w = newWindow(now, l.inUse)
+		*w = newWindow(now, l.inUse, now)
 	}
 }
 
@@ -265,8 +283,8 @@ func (l *Limit) variation() float64 {
 	return math.Max(1, math.Min(cv*cv, 8))
 }
 
-func newWindow(now mono.Time, flush int) window {
-	return window{start: now, last: now, flush: flush, early: math.Inf(1)}
+func newWindow(now mono.Time, flush int, opens mono.Time) window {
+	return window{start: now, last: now, flush: flush, opens: opens, early: math.Inf(1)}
 }
 
 // alarmed reports whether the running window shows a residence time so long that
@@ -316,6 +334,7 @@ func (l *Limit) steer(p point, bound bool) {
 		l.cut(p)
 		return
 	}
+	l.cutting = false
 	if !bound {
 		// Nothing binds: the residence is the service time, unless a queue builds
 		// up, which is why it may only grow so far without an experiment.
@@ -378,12 +397,13 @@ func (l *Limit) cut(p point) {
 	if l.Limit() <= l.cfg.Min || from <= float64(l.cfg.Min) {
 		// There is nothing below to compare with: this is how long the work takes.
 		l.setService(p.residence)
-		l.ref = point{}
+		l.ref, l.cutting = point{}, false
 		return
 	}
 	if l.ref.samples == 0 || l.ref.concurrency < p.concurrency {
 		l.ref = p
 	}
+	l.cutting = true
 	if p.concurrency <= l.ref.concurrency*judgeAt {
 		return // far enough: the judgement comes first
 	}
@@ -396,9 +416,11 @@ func (l *Limit) cut(p point) {
 }
 
 // judge compares level and ref, if they are far enough apart and known well
-// enough, and reports whether it moved the limit.
+// enough, and reports whether that is all that is to be done now.
 func (l *Limit) judge(bound bool) bool {
-	if !bound || l.ref.samples == 0 {
+	// Whether residence or throughput follows fewer running requests tells the
+	// same, whatever made them fewer: after a cut, credits or the AQM may.
+	if !bound && !l.cutting || l.ref.samples == 0 {
 		return false
 	}
 	known := float64(l.level.samples) >= judgeSamples*float64(l.cfg.Samples)*l.variation() || l.level.windows >= memory
@@ -414,10 +436,10 @@ func (l *Limit) judge(bound bool) bool {
 	// The noise of elasticity, were both throughputs those of Poisson departures.
 	noise := math.Sqrt(1/float64(l.level.samples)+1/float64(l.ref.samples)) / math.Abs(distance) * l.variation()
 	if !known && math.Abs(elasticity-queued) < sure*noise {
-		return false
+		return true // far enough apart to be judged, and not known well enough: stay
 	}
 	probe := l.probing
-	l.probing = false
+	l.probing, l.cutting = false, false
 	both := (l.level.residence*float64(l.level.samples) + l.ref.residence*float64(l.ref.samples)) / float64(l.level.samples+l.ref.samples)
 	switch {
 	case distance < 0 && elasticity > queued:

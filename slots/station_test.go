@@ -16,6 +16,7 @@ type station struct {
 	k       int
 	mean    time.Duration
 	fixed   bool // constant service times
+	bimodal bool // one in five takes four times the mean, the others a quarter
 	rate    float64
 	rng     *rand.Rand
 	now     mono.Time
@@ -101,7 +102,12 @@ func (s *station) run(d time.Duration) float64 {
 func (s *station) serve(started mono.Time) {
 	s.busy++
 	t := float64(s.mean)
-	if !s.fixed {
+	switch {
+	case s.bimodal && s.rng.IntN(5) == 0:
+		t *= 4
+	case s.bimodal:
+		t /= 4
+	case !s.fixed:
 		t *= s.rng.ExpFloat64()
 	}
 	heap.Push(&s.events, event{s.now.Add(time.Duration(t)), started})
