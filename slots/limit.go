@@ -128,7 +128,9 @@ func New(cfg Config) (*Limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Limit{cfg: cfg, limit: float64(cfg.Initial), probeGap: probeFirst}, nil
+	l := &Limit{cfg: cfg, limit: float64(cfg.Initial), probeGap: probeFirst}
+	l.window = newWindow(math.MinInt64, 0, math.MinInt64) // time may begin anywhere
+	return l, nil
 }
 
 // Limit returns the most requests that may run at once.
