@@ -209,7 +209,7 @@ func TestReturnAndCancelCountOnce(t *testing.T) {
 }
 
 // TestWalletProperties: whatever happens, no window is overrun but by one request
-// sent unasked, and every waiter ends exactly once.
+// at a time sent unasked, and every waiter ends exactly once.
 func TestWalletProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, err := NewWallet(WalletConfig{QueueLimit: rapid.IntRange(1, 8).Draw(t, "queue"), MaxWait: time.Duration(rapid.IntRange(0, 50).Draw(t, "wait"))})
@@ -273,8 +273,9 @@ func TestWalletProperties(t *testing.T) {
 				}
 			}
 			for i, s := range servers {
-				if s.outstanding > before[i] && s.outstanding > max(s.Limit(), 1) {
-					t.Fatalf("server %d: %d outstanding, window %d", i, s.outstanding, s.Limit())
+				// One request at a time may go unasked after a silence.
+				if over := s.outstanding - max(s.Limit(), before[i]); over > 1 {
+					t.Fatalf("server %d: %d outstanding, %d before, window %d", i, s.outstanding, before[i], s.Limit())
 				}
 			}
 			if submitted != ended+len(sent)+len(queued) || l.Len() != len(queued) {
