@@ -70,7 +70,9 @@ func pin(tid int, cpus []int) error {
 // CPUs returns the processors that this process may use.
 func CPUs() ([]int, error) {
 	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(os.Getpid(), &set); err != nil {
+	// Of the calling thread, 0, not of the process's first one: that may be the
+	// thread on which Start forked a child, pinned with it for good.
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		return nil, fmt.Errorf("proc: which CPUs may be used? %w", err)
 	}
 	var cpus []int

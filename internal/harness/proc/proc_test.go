@@ -254,6 +254,23 @@ func TestEnvironmentAndPinning(t *testing.T) {
 	}
 }
 
+// Whatever thread a pinned child was forked on, the main one included, this
+// process is not pinned with it.
+func TestPinnedChildrenLeaveTheParentAlone(t *testing.T) {
+	cpus, err := proc.CPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		s := spec("server")
+		s.CPUs = cpus[:1]
+		start(t, t.Context(), s).Stop(time.Second)
+		if after, _ := proc.CPUs(); !slices.Equal(after, cpus) {
+			t.Fatalf("after a child pinned to %v this process may use %v, before %v", s.CPUs, after, cpus)
+		}
+	}
+}
+
 func TestPinSelf(t *testing.T) {
 	cpus, err := proc.CPUs()
 	if err != nil {
