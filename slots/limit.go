@@ -338,13 +338,18 @@ func (l *Limit) steer(p point, bound bool) {
 	}
 	l.cutting = false
 	if !bound {
-		// Nothing binds: the residence is the service time, unless a queue builds
-		// up, which is why it may only grow so far without an experiment.
+		// Nothing binds, and if that has been so for a while, the residence is the
+		// service time, unless a queue builds up, which is why it may only grow so
+		// far without an experiment. In an overload credits make single windows
+		// like this.
+		if l.idle++; l.idle < memory && p.residence > l.service {
+			return
+		}
 		l.service += (p.residence - l.service) / (2 * memory)
 		l.anchor = math.Min(l.anchor, l.service)
 		l.service = math.Min(l.service, l.anchor*tolerance)
-		if l.idle++; l.idle >= believe {
-			l.idle, l.anchor = 0, l.service
+		if l.idle >= believe {
+			l.idle, l.anchor = memory, l.service
 		}
 		l.ref = point{}
 		return
