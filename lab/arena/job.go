@@ -78,8 +78,9 @@ func pair(ctx context.Context, o order, controller string) (answer, error) {
 		return answer{}, err
 	}
 	serverCPU, generatorCPU := cpus[0], cpus[len(cpus)-1]
-	// A process that keeps its processor busy must leave some of it to the system,
-	// which real-time processes do only in stalls of 50 ms.
+	// A process that keeps its processor busy must leave some of it to the system:
+	// to the thread, for one, that delivers packets when there are many. Real-time
+	// processes do so only in stalls of 50 ms.
 	busy := o.Setting.Station == "spin"
 	serving := o
 	serving.Role, serving.Controller = "server", controller

@@ -45,6 +45,9 @@ type Plan struct {
 	// Retakes is how many runs at most are made again because the machine
 	// disturbed them, all in all. Default 0.
 	Retakes int
+	// Patience is how long all runs together may wait for a machine that has
+	// nothing else to do. Default 0.
+	Patience time.Duration
 	// Progress, if not nil, is told of every run.
 	Progress func(done, of int, what string)
 }
@@ -168,6 +171,7 @@ func Run(ctx context.Context, p Plan) (*Outcome, error) {
 		capacity := map[string]float64{}
 		for _, s := range p.Settings {
 			progress("capacity of " + s.Station)
+			p.Patience -= AwaitQuiet(ctx, p.Patience)
 			if capacity[s.Station], err = p.capacity(ctx, s); err != nil {
 				return nil, err
 			}
@@ -175,9 +179,11 @@ func Run(ctx context.Context, p Plan) (*Outcome, error) {
 		}
 		for _, c := range cells {
 			progress(fmt.Sprintf("%s %s %s", c.setting.Station, loadName(c.load), c.controller))
+			p.Patience -= AwaitQuiet(ctx, p.Patience)
 			one, err := p.one(ctx, c.setting, c.load, c.controller, capacity[c.setting.Station], p.Seed+uint64(repeat))
 			for err == nil && !one.Result.Valid && p.Retakes > 0 {
 				p.Retakes--
+				p.Patience -= AwaitQuiet(ctx, p.Patience)
 				one, err = p.one(ctx, c.setting, c.load, c.controller, capacity[c.setting.Station], p.Seed+uint64(repeat))
 			}
 			if err != nil {

@@ -111,6 +111,7 @@ const retakes = 2
 // not count if it never was quiet enough.
 func measured(ctx context.Context, j arena.Job) (got arena.Measured, void string, err error) {
 	for range 1 + retakes {
+		arena.AwaitQuiet(ctx, time.Second)
 		got, err = arena.Measure(ctx, j)
 		if err != nil || got.Result.Valid {
 			return got, "", err

@@ -39,7 +39,7 @@ func peersPlan(o experiment.Options) arena.Plan {
 	plan := arena.Plan{
 		Controllers: append(arena.Own(), arena.Hand()...),
 		Loads:       []float64{0.7, 1, 2, 4, arena.Spike},
-		Repeats:     3, Length: 2500 * time.Millisecond, Retakes: 40,
+		Repeats:     3, Length: 2500 * time.Millisecond, Retakes: 40, Patience: 5 * time.Minute,
 		Seed: o.Seed,
 		// A load below the capacity says only what the semaphore's best is.
 		Skip: func(_ arena.Setting, load float64, controller string) bool {
@@ -54,7 +54,7 @@ func peersPlan(o experiment.Options) arena.Plan {
 			}
 		}
 		plan.Loads = []float64{1, 2, 4}
-		plan.Repeats, plan.Length, plan.Retakes = 1, 1200*time.Millisecond, 4
+		plan.Repeats, plan.Length, plan.Retakes, plan.Patience = 1, 1200*time.Millisecond, 4, 4*time.Second
 		plan.Skip = func(_ arena.Setting, load float64, controller string) bool {
 			switch controller {
 			case ours:
