@@ -92,6 +92,15 @@ func (g *Gate) onLag(d time.Duration) {
 	g.finish(now)
 }
 
+// lagUnderWay tells the core of a lag that is known to be long before it is known
+// how long: without it, the pool would grow until the next measurement is in,
+// which takes as long as the lag itself. It is called with the lock held.
+func (g *Gate) lagUnderWay(now mono.Time) {
+	if d := g.lag.Load().underWay(now); d > 0 {
+		g.core.OnLag(now, d)
+	}
+}
+
 // Lag returns how long a request lay in its connection's socket, and waited for a
 // processor, before its goroutine saw it, as measured a moment ago. It is long
 // where handlers keep the processors busy. It is 0 without WatchNetwork.
@@ -195,6 +204,7 @@ func (g *Gate) Arrive(r Request) *Ticket {
 	}
 
 	g.mu.Lock()
+	g.lagUnderWay(now)
 	t.mode = g.mode
 	t.verdict = admission.Run
 	switch {
@@ -310,6 +320,7 @@ func (t *Ticket) Leave(o work.Outcome) {
 		g.mu.Unlock()
 		return
 	}
+	g.lagUnderWay(now)
 	g.core.Leave(now, &t.core, o)
 	t.grant, t.hasGrant = g.core.Reply(now, &t.core)
 	g.tallies.Served[o]++
@@ -383,6 +394,7 @@ func (g *Gate) onTimer() {
 		return
 	}
 	g.armed = mono.Never
+	g.lagUnderWay(now)
 	g.core.OnWake(now)
 	g.finish(now)
 }

@@ -74,6 +74,23 @@ func (l *lag) value(now mono.Time) time.Duration {
 	return d
 }
 
+// underWay returns how long the byte under way takes already, if that is longer
+// than the last one took: what is known before it arrives.
+func (l *lag) underWay(now mono.Time) time.Duration {
+	if l == nil {
+		return 0
+	}
+	sent := l.sent.Load()
+	if sent == 0 {
+		return 0
+	}
+	d := now.Sub(mono.Time(sent))
+	if int64(d) <= l.last.Load() {
+		return 0
+	}
+	return d
+}
+
 func (l *lag) close() {
 	if l == nil || l.closed.Swap(true) {
 		return
