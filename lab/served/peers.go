@@ -53,14 +53,14 @@ func peersPlan(o experiment.Options) arena.Plan {
 				plan.Controllers = append(plan.Controllers, c)
 			}
 		}
-		plan.Loads = []float64{1, 2, 4}
+		plan.Loads = []float64{0.7, 1, 2, 4}
 		plan.Repeats, plan.Length, plan.Retakes, plan.Patience = 1, 1200*time.Millisecond, 4, 4*time.Second
-		plan.Skip = func(_ arena.Setting, load float64, controller string) bool {
+		plan.Skip = func(s arena.Setting, load float64, controller string) bool {
 			switch controller {
 			case ours:
-				return load == 1
+				return load < 2
 			case semaphore:
-				return false
+				return load == 0.7 && s.Station == "sleep" // where it does best at 2x
 			}
 			return load != 2
 		}
@@ -96,10 +96,6 @@ func judgePeers(r *experiment.Result, outcome *arena.Outcome) {
 				continue
 			}
 			where := fmt.Sprintf("%s at %gx", s.Station, row.Load)
-			if row.Valid == 0 {
-				r.Void = append(r.Void, fmt.Sprintf("%s, spillgate: %s", where, row.Why))
-				continue
-			}
 			if best.Valid == 0 {
 				r.Void = append(r.Void, fmt.Sprintf("%s: no run of the semaphore was undisturbed", s.Station))
 				break
@@ -107,9 +103,15 @@ func judgePeers(r *experiment.Result, outcome *arena.Outcome) {
 			ratio := row.Share / best.Share
 			table.Add(s.Station, fmt.Sprintf("%gx", row.Load), row.Share, best.Share, fmt.Sprintf("%s at %gx", best.Controller, best.Load), ratio)
 			objective := s.Objective.Seconds() * 1e3
+			known := len(r.Short())
 			r.Floor("goodput, "+where, " of the semaphore's best", 0.95, 0.07, ratio)
 			r.Ceiling("refused clients know, p99, "+where, " ms", 0.2*objective, 0.1*objective, row.Refusal99.Seconds()*1e3)
 			r.Ceiling("p99 of served, "+where, " ms", objective, 0.1*objective, row.P99.Seconds()*1e3)
+			// A disturbed run only makes its figures worse: it can reach a bar, and
+			// cannot miss one.
+			if row.Valid == 0 && len(r.Short()) > known {
+				r.Void = append(r.Void, fmt.Sprintf("%s, spillgate: %s", where, row.Why))
+			}
 		}
 	}
 	r.Table = append(r.Table, table)

@@ -133,7 +133,8 @@ func TestJudgePeers(t *testing.T) {
 	}{
 		{"the best at any load counts; runs that do not count, and others, are no bar", func([]arena.Row) {}, 2, 0, "refused clients know, p99, spin at 2x: 1 ms"},
 		{"one load falls short", func(r []arena.Row) { r[1].Share = 0.8 }, 3, 0, "goodput, sleep at 4x: 0.8696 of the semaphore's best"},
-		{"a run of Spillgate was disturbed", func(r []arena.Row) { r[0].Valid = 0 }, 2, 1, "sleep at 2x, spillgate: late"},
+		{"a disturbed run that reaches its bars does", func(r []arena.Row) { r[0].Valid = 0 }, 2, 0, ""},
+		{"one that does not says nothing", func(r []arena.Row) { r[0].Valid, r[0].Share = 0, 0.1 }, 3, 1, "sleep at 2x, spillgate: late"},
 		{"no run of the semaphore counts", func(r []arena.Row) { r[3].Valid, r[4].Valid = 0, 0 }, 2, 1, "sleep: no run of the semaphore"},
 	} {
 		r := &experiment.Result{}
