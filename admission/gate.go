@@ -246,6 +246,11 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		g.pool.OnDelay(g.pressure(wait))
 		return work.Delay
 	}
+	if t.Client != nil && t.plain && (expected > 0 || g.pool.Demand() > t.Client.Demand()) {
+		// More than it was granted, where others wait for a grant: a free slot is
+		// theirs.
+		return work.Share
+	}
 	if expected == 0 {
 		// A free slot refuses nothing by estimate: were the estimate too high,
 		// nothing would run to correct it.
@@ -255,23 +260,17 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		g.pool.OnDelay(g.pressure(wait))
 		return work.Infeasible
 	}
-	if t.plain && g.overShare(t, wait) {
+	if t.Client == nil && wait > g.cfg.TargetDelay/2 && g.crowded() {
 		return work.Share
 	}
 	return work.None
 }
 
-// overShare reports whether t, for which no slot is free, takes more than its
-// share: its client sent more than it was granted, or the queue grows while
-// clients without credits, taken together, have half of the gate where there are
-// clients with credits. A queue of requests that nobody asked for would take the
-// credits from those who wait to be asked, and opening new connections must not
-// help.
-func (g *Gate) overShare(t *Ticket, wait time.Duration) bool {
-	if t.Client != nil {
-		return true
-	}
-	return wait > g.cfg.TargetDelay/2 && g.pool.Clients() > 0 && 2*g.unasked >= g.queue.Len()+g.limit.InUse()
+// crowded reports whether clients without credits, taken together, have half of
+// the gate where there are clients with credits. A queue of requests that nobody
+// asked for would take the credits from those who wait to be asked.
+func (g *Gate) crowded() bool {
+	return g.pool.Clients() > 0 && 2*g.unasked >= g.queue.Len()+g.limit.InUse()
 }
 
 // patience is the wait after which all but a few answers still come within the
