@@ -134,7 +134,8 @@ func (b *Bucket) Charge(now mono.Time, n float64) {
 }
 
 // ReadyAt returns the earliest instant, not before now, at which AllowN for n
-// would succeed if nobody took tokens before; mono.Never if n is over Burst.
+// would succeed if nobody took tokens before, to within the rounding of the
+// balance; mono.Never if n is over Burst.
 func (b *Bucket) ReadyAt(now mono.Time, n float64) mono.Time {
 	if !(n <= b.burst) {
 		return mono.Never

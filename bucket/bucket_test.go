@@ -144,8 +144,11 @@ func TestBounds(t *testing.T) {
 				if !copied.AllowN(at, n) {
 					t.Fatalf("not ready at %v as promised: %v of %v", at, b.Tokens(at), n)
 				}
+				// Earlier than that it is not, but for the rounding of a balance as
+				// large as the burst, in nanoseconds of refill.
+				rounding := 2 + at.Sub(now)>>40 + time.Duration(2*cfg.Burst*0x1p-52/(cfg.Rate/1e9))
 				copied = *b
-				if at > now.Add(1) && copied.AllowN(at.Add(-2-at.Sub(now)>>40), n) {
+				if before := at.Add(-rounding); before > now && copied.AllowN(before, n) {
 					t.Fatalf("ready before %v", at)
 				}
 			}
