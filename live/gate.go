@@ -176,20 +176,16 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 			r.Deadline = at
 		}
 	}
-	t := g.Arrive(r)
-	if err := t.Wait(ctx); err != nil {
+	t := g.arrive(r)
+	if err := t.wait(ctx); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// Arrive is the first half of Enter, for an edge that sees a request before the
-// goroutine that will handle it runs. The request is in the gate from now on: it
-// may get its slot here, and the wait for the Go scheduler then counts as time in
-// that slot, so that a server whose handlers keep the processor busy is seen to
-// be full. Arrive never waits. Wait must follow, or Abandon if the handler's
-// goroutine never comes to it.
-func (g *Gate) Arrive(r Request) *Ticket {
+// arrive is the first half of Enter: the request is in the gate from now on. It
+// never waits.
+func (g *Gate) arrive(r Request) *Ticket {
 	now := Now()
 	g.lag.Load().poke(now)
 	t := &Ticket{gate: g, started: now}
@@ -235,8 +231,8 @@ func (g *Gate) Arrive(r Request) *Ticket {
 	return t
 }
 
-// Wait is the second half of Enter. It is called once.
-func (t *Ticket) Wait(ctx context.Context) error {
+// wait is the second half of Enter.
+func (t *Ticket) wait(ctx context.Context) error {
 	g, verdict := t.gate, t.verdict
 	if verdict == admission.Wait {
 		select {
@@ -257,16 +253,6 @@ func (t *Ticket) Wait(ctx context.Context) error {
 		return g.refuse(t, t.core.Reason(), t.pushback, nil)
 	}
 	return nil
-}
-
-// Abandon ends a ticket that arrived and that nobody will Wait for: its slot, or
-// its place in the queue, is free again. It may be called at any time and any
-// number of times; after Leave, or a Wait that failed, it does nothing.
-func (t *Ticket) Abandon() {
-	if t.verdict == admission.Wait && t.giveUp(context.Canceled) {
-		return
-	}
-	t.Leave(work.Ignored)
 }
 
 // giveUp takes a waiting ticket out of the queue, and reports false if it does
