@@ -176,8 +176,16 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 			r.Deadline = at
 		}
 	}
+	gone := ctx.Err() != nil
+	if gone {
+		// Nobody waits for the answer: it has no budget, whatever its deadline.
+		r.Deadline = Now() - 1
+	}
 	t := g.arrive(r)
 	if err := t.wait(ctx); err != nil {
+		if gone {
+			err.cause = context.Cause(ctx)
+		}
 		return nil, err
 	}
 	return t, nil
@@ -232,7 +240,7 @@ func (g *Gate) arrive(r Request) *Ticket {
 }
 
 // wait is the second half of Enter.
-func (t *Ticket) wait(ctx context.Context) error {
+func (t *Ticket) wait(ctx context.Context) *Refusal {
 	g, verdict := t.gate, t.verdict
 	if verdict == admission.Wait {
 		select {

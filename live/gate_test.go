@@ -130,6 +130,24 @@ func TestCallerGivesUpWhileWaiting(t *testing.T) {
 	}
 }
 
+// TestCallerGoneBeforeItsTurn: what nobody waits for does not run, though a slot is
+// free.
+func TestCallerGoneBeforeItsTurn(t *testing.T) {
+	g := newGate(t, 4, GateConfig{})
+	c := g.Connect(nil)
+	defer c.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := g.Enter(ctx, Request{Client: c})
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != work.Expired || !refusal.HasGrant || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want a refusal as expired that wraps the context's error and carries credits", err)
+	}
+	if s := g.Stats(); s.Running != 0 || s.Shed[work.Expired] != 1 {
+		t.Errorf("running %d, expired %d, want 0, 1", s.Running, s.Shed[work.Expired])
+	}
+}
+
 func TestDeadlinePassesWhileWaiting(t *testing.T) {
 	g := newGate(t, 1, GateConfig{})
 	first := enter(t, g, Request{})
