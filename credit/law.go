@@ -74,5 +74,5 @@ func (p *Pool) resize(d time.Duration) {
 		// A few refusals are the price of a full server; more than half are not.
 		p.total *= math.Min(1.5-p.refused, 1) * (1 - shedCut*p.refused)
 	}
-	p.total = math.Max(float64(p.cfg.MinTotal), math.Min(p.total, p.ceiling()))
+	p.total = p.bounded(p.total)
 }

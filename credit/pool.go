@@ -175,7 +175,7 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 		}
 	}
 	c.gone, c.window, c.pending = true, 0, 0
-	p.total = math.Max(float64(p.cfg.MinTotal), math.Min(p.total, p.ceiling()))
+	p.total = p.bounded(p.total)
 	p.feed(now)
 }
 
@@ -320,7 +320,7 @@ func (p *Pool) SetTotal(now mono.Time, total float64) {
 	if total != total {
 		return
 	}
-	p.total = math.Max(float64(p.cfg.MinTotal), math.Min(total, p.ceiling()))
+	p.total = p.bounded(total)
 	p.feed(now)
 }
 
@@ -334,6 +334,11 @@ func (p *Pool) NextGrant() (*Client, wire.Grant, bool) {
 	}
 	p.dirty.remove(c)
 	return c, p.grant(c), true
+}
+
+// bounded returns total, or the nearest size that the pool may have.
+func (p *Pool) bounded(total float64) float64 {
+	return math.Max(float64(p.cfg.MinTotal), math.Min(total, p.ceiling()))
 }
 
 // ceiling is the most credits the pool may hold.

@@ -41,7 +41,6 @@ type Waiter struct {
 	Owner any
 
 	window     *Window
-	since      mono.Time
 	expire     mono.Time
 	queued     bool
 	prev, next *Waiter
@@ -138,7 +137,7 @@ func (l *Wallet) Demand() int {
 // Submit takes a request. With a free credit and nobody waiting it is sent at
 // once. A wait may push out the oldest waiter: call Next after a Wait.
 func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
-	w.since, w.window = now, nil
+	w.window = nil
 	w.expire = mono.Never
 	if w.Deadline != mono.Never {
 		budget := w.Deadline.Sub(now)

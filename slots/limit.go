@@ -66,7 +66,6 @@ type Limit struct {
 	inUse   int
 	service float64 // ns; 0: unknown
 	anchor  float64 // ns; the service time of the last experiment
-	excess  float64 // ns in the hidden queue, smoothed
 	mean    float64 // ns of residence, and its mean deviation, per completion
 	spread  float64
 
@@ -150,10 +149,6 @@ func (l *Limit) Service() time.Duration {
 	}
 	return time.Duration(l.service)
 }
-
-// Excess returns the estimate of the time a request spends in the hidden queue:
-// what its residence exceeds the service time by.
-func (l *Limit) Excess() time.Duration { return time.Duration(l.excess) }
 
 // Tail returns the residence time that all but about one request in fifty stay
 // under: the mean and four mean deviations, as a retransmission timer has it
@@ -264,7 +259,6 @@ func (l *Limit) endWindow(now mono.Time) {
 	} else if p.residence < l.service {
 		l.service += (p.residence - l.service) / memory
 	}
-	l.excess += (math.Max(p.residence-l.service, 0) - l.excess) / 4
 	*w = newWindow(now, 0, now)
 	if move := math.Abs(l.limit - was); move > was/4 {
 		long := math.Min(l.mean+4*l.spread, longest*l.service)

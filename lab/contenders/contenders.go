@@ -1,7 +1,7 @@
 // Package contenders decides with which parameters each policy enters a
 // comparison.
 //
-//	Setting: objective, cores, service ──▶ All: Spillgate and its peers
+//	Setting: objective, cores, service ──▶ Spillgate, and its Peers
 //
 // Spillgate gets the latency objective and nothing else. The peers get what
 // their authors require somebody to tune, tuned for the server at hand: the
@@ -50,11 +50,6 @@ const Name = "spillgate"
 // Spillgate is the policy under test, with the objective as its only setting.
 func Spillgate(s Setting) model.Policy {
 	return model.Gated(Name, admission.Config{Objective: s.Objective}, credit.WalletConfig{})
-}
-
-// All returns Spillgate and then every peer.
-func All(s Setting) []model.Policy {
-	return append([]model.Policy{Spillgate(s)}, Peers(s)...)
 }
 
 // Peers returns every policy that Spillgate is compared with.

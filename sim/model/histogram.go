@@ -31,9 +31,6 @@ func (h *Histogram) Add(d time.Duration) {
 	h.max = max(h.max, d)
 }
 
-// Len returns how many durations were counted.
-func (h *Histogram) Len() int { return int(h.n) }
-
 // Mean returns their mean, 0 if there are none.
 func (h *Histogram) Mean() time.Duration {
 	if h.n == 0 {
