@@ -54,7 +54,7 @@ func Spillgate() House {
 	return House{
 		Rows: []Row{
 			{Name: "words", Pure: true, Dirs: []string{"mono", "work"}},
-			{Name: "parts", Pure: true, Imports: words, Dirs: []string{"signal", "bucket", "wire"}},
+			{Name: "parts", Pure: true, Imports: words, Dirs: []string{"signal", "bucket", "wire", "progress"}},
 			{Name: "policies", Pure: true, Imports: parts, Dirs: []string{"credit", "slots", "admission", "rates", "schedule",
 				"share", "culprit", "placement", "baseline/..."}},
 			{Name: "drivers", Imports: policies, Dirs: []string{"sim/...", "live/...", "taskfile/..."}},
@@ -71,6 +71,7 @@ func Spillgate() House {
 		},
 		Edges: []Edge{
 			{"work", "mono", "a request carries the instants at which it came and must be done"},
+			{"progress", "signal", "what a workflow takes is a mean of what its requests took"},
 			{"baseline/...", "admission", "a baseline stands behind the same interface as the gate it is compared with"},
 			{"baseline/...", "credit", "a baseline with credits distributes them as ours are, so that only the pool differs"},
 			{"admission", "credit", "the gate's decision grants the windows that ride on its replies"},
