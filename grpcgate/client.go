@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
 )
 
 // BalancerName is the name of the load balancing policy that sends each call to
@@ -24,10 +24,10 @@ const BalancerName = "spillgate_credit"
 // client is what DialOptions shares between the ClientConns that use it: the
 // options, and which pool of servers belongs to which ClientConn.
 type client struct {
-	o      clientOptions
-	err    error    // of the options: every call fails with it
-	pools  sync.Map // *grpc.ClientConn → *pool
-	budget retryBudget
+	o       clientOptions
+	err     error    // of the options: every call fails with it
+	pools   sync.Map // *grpc.ClientConn → *pool
+	retries live.Retries
 }
 
 // DialOptions returns the options that make a ClientConn's calls wait for
@@ -135,7 +135,7 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int) (*ou
 			tags.Credits, tags.Demand = true, permit.Demand()
 		}
 	}
-	tags.Attempt = try
+	tags.Attempt = from.Attempt + try
 	if d, ok := ctx.Deadline(); ok {
 		// Never zero, which would say that there is none.
 		if tags.Budget = time.Until(d); tags.Budget <= 0 {
@@ -196,7 +196,7 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 			return err
 		}
 		if err == nil {
-			c.budget.earn()
+			c.retries.Earn()
 			return nil
 		}
 		if try >= c.o.retries || !c.mayRetry(ctx, o) {
@@ -209,25 +209,17 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 // as long as the server asked for.
 func (c *client) mayRetry(ctx context.Context, o *outgoing) bool {
 	shed, ok := o.lastShed()
-	if !ok || !shed.Retryable || o.in != nil {
+	if !ok {
 		return false
 	}
-	if d, ok := ctx.Deadline(); ok && time.Until(d) <= shed.Pushback {
-		return false
-	}
-	if !c.budget.spend() {
+	switch c.retries.Ask(ctx, shed) {
+	case work.None:
+		c.o.counters.Retries.Add(1)
+		return live.Pause(ctx, shed.Pushback)
+	case work.RetryBudget:
 		c.o.counters.RetriesDenied.Add(1)
-		return false
 	}
-	c.o.counters.Retries.Add(1)
-	wait := time.NewTimer(shed.Pushback)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return false
 }
 
 func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -245,34 +237,4 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	// By the time the stream is open an attempt has taken the permit.
 	defer o.end()
 	return open(out, desc, conn, method, opts...)
-}
-
-// retryBudget bounds retries to a tenth of the successes, with at most ten saved
-// up. It starts empty: before anything succeeded, a retry is not what is missing.
-type retryBudget struct{ tenths atomic.Int64 }
-
-const (
-	retryCost  = 10
-	retrySaved = 10 * retryCost
-)
-
-func (b *retryBudget) earn() {
-	for {
-		n := b.tenths.Load()
-		if n >= retrySaved || b.tenths.CompareAndSwap(n, n+1) {
-			return
-		}
-	}
-}
-
-func (b *retryBudget) spend() bool {
-	for {
-		n := b.tenths.Load()
-		if n < retryCost {
-			return false
-		}
-		if b.tenths.CompareAndSwap(n, n-retryCost) {
-			return true
-		}
-	}
 }

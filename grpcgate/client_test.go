@@ -529,12 +529,19 @@ func TestChainInOneProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// What was a retry at the edge is one all the way.
+	if _, err := call1(live.WithTags(ctx, wire.Tags{Attempt: 2}), up, "x"); err != nil || at.Load().Attempt != 2 {
+		t.Errorf("attempt %d at the leaf, %v", at.Load().Attempt, err)
+	}
+	if _, err := call1(ctx, up, "x"); err != nil {
+		t.Fatal(err)
+	}
 	tags := at.Load()
 	if tags.Workflow != "buy" || tags.Class != work.Interactive || tags.Priority != 3 || !tags.Credits || tags.Budget <= 0 {
 		t.Errorf("at the leaf: %+v", tags)
 	}
 	for range 100 {
-		downClient.budget.earn() // it is not for want of budget that it does not retry
+		downClient.retries.Earn() // it is not for want of budget that it does not retry
 	}
 	leafGate.Drain()
 	var trailer metadata.MD
@@ -591,7 +598,7 @@ func TestRetriesStayInBudget(t *testing.T) {
 	}
 	ok()
 	for range 2000 {
-		c.budget.earn()
+		c.retries.Earn()
 	}
 	shed(busy)
 	before := s.calls.Load()
@@ -609,7 +616,7 @@ func TestRetriesStayInBudget(t *testing.T) {
 		<-s.tags
 	}
 	for range 10 {
-		c.budget.earn()
+		c.retries.Earn()
 	}
 	call1(within(t), conn, "x")
 	if first, second := <-s.tags, <-s.tags; first.Attempt != 0 || second.Attempt != 1 {

@@ -27,7 +27,7 @@ type incomingKey struct{}
 
 func (in *incoming) Value(key any) any {
 	switch key {
-	case incomingKey{}:
+	case incomingKey{}, live.ServingKey{}:
 		return in
 	case live.TagsKey{}:
 		return in.tags

@@ -34,5 +34,6 @@
 // identities per address, accounts per connection and hosts per Transport are
 // bounded by named constants.
 //
-// What this package does not do: it retries nothing and it balances nothing.
+// What this package does not do: it retries only what [Retries] allows, and it
+// balances nothing.
 package httpgate

@@ -155,7 +155,8 @@ type servedKey struct{}
 
 // Value implements context.Context.
 func (s *served) Value(key any) any {
-	if key == (servedKey{}) {
+	switch key {
+	case servedKey{}, live.ServingKey{}:
 		return s
 	}
 	return s.Context.Value(key)

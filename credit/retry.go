@@ -1,0 +1,30 @@
+package credit
+
+const (
+	// retryCost is how many successes pay for one retry: retries are at most a
+	// tenth of them.
+	retryCost = 10
+	// retrySaved is the most retries that are saved up. A refusal that hits many
+	// requests at once is not answered by all the retries that an hour earned.
+	retrySaved = 10
+)
+
+// RetryBudget bounds the retries of a client to a tenth of its successes, with at
+// most ten saved up. The zero value is empty: before anything succeeded, a retry
+// is not what is missing. It is not safe for concurrent use.
+//
+// Without a bound, refusals make load and load makes refusals: with r attempts a
+// request, a server that is refusing gets r times what overloaded it.
+type RetryBudget struct{ successes int }
+
+// Earn notes a success.
+func (b *RetryBudget) Earn() { b.successes = min(b.successes+1, retryCost*retrySaved) }
+
+// Spend takes one retry out of the budget and reports whether there was one.
+func (b *RetryBudget) Spend() bool {
+	if b.successes < retryCost {
+		return false
+	}
+	b.successes -= retryCost
+	return true
+}
