@@ -1,0 +1,171 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/mono"
+)
+
+// debtRounds is how many rounds a child sits out at most: what it used beyond
+// that is forgiven.
+const debtRounds = 1 << 16
+
+// creditRounds is how many rounds a child can be ahead at most after costs were
+// estimated too high. Several tasks that end together give back at once what
+// others have used meanwhile.
+const creditRounds = 64
+
+// depth is the most levels of children: classes, and workflows in them.
+const depth = 2
+
+// node is the root, a class or a workflow in a class. The children of a node that
+// have tasks waiting stand in a ring and take turns: deficit round robin
+// (Shreedhar and Varghese), in the form that lets the last task of a turn overdraw,
+// because what a task costs is certain only when it is done. Rounds in which
+// nobody could be served are not walked but counted.
+type node struct {
+	// As one of its parent's children.
+	parent     *node
+	quantum    time.Duration // in a round
+	deficit    time.Duration // left to use in this turn; below zero it owes
+	granted    int64         // rounds in which it got its quantum
+	prev, next *node         // in the ring; nil when nothing waits
+
+	// As a parent. turn is the child whose turn it is, or was the last: over.
+	turn     *node
+	over     bool
+	children int   // in the ring
+	passed   int64 // rounds
+
+	// As a leaf.
+	order heap
+	ages  list
+}
+
+// weigh gives n the share or weight w, from its next turn on.
+func (n *node) weigh(quantum time.Duration, w float64) {
+	n.quantum = max(time.Duration(float64(quantum)*w), 1)
+	n.deficit = min(max(n.deficit, -debtRounds*n.quantum), creditRounds*n.quantum)
+}
+
+// first returns the task of a leaf that is next, nil if none waits.
+func (n *node) first(now mono.Time, aging time.Duration) *Task {
+	if oldest := n.ages.head; oldest != nil && now.Sub(oldest.Arrived) >= aging {
+		return oldest
+	}
+	return n.order.first()
+}
+
+// pick returns the child to be served, and after how many more grants. It changes
+// nothing. A child must wait.
+func (n *node) pick() (child *node, grants int64) {
+	if !n.over && n.turn.deficit > 0 {
+		return n.turn, 0
+	}
+	c := n.turn
+	for range n.children {
+		c = c.next
+		need := int64(1)
+		if c.deficit <= 0 {
+			need += int64(-c.deficit / c.quantum)
+		}
+		if child == nil || need < grants {
+			child, grants = c, need
+		}
+		if grants == 1 {
+			break // nobody needs less, and who comes first goes first
+		}
+	}
+	return child, grants
+}
+
+// begin makes it the turn of the child that pick named. Those who stand before it
+// have had as many turns as it has, in vain, those behind it one less.
+func (n *node) begin(child *node, grants int64) {
+	if grants == 0 {
+		return
+	}
+	c, g := n.turn, grants
+	for range n.children {
+		c = c.next
+		c.deficit += time.Duration(g) * c.quantum
+		c.granted += g
+		if c == child {
+			g--
+		}
+	}
+	n.turn, n.over = child, false
+	n.passed = max(n.passed, child.granted)
+}
+
+// enter puts a child at the end of the ring because something waits there now.
+func (n *node) enter(c *node) {
+	switch away := n.passed - c.granted; {
+	case c.deficit > 0, away > int64(-c.deficit/c.quantum):
+		c.deficit = 0
+	case away > 0:
+		c.deficit += time.Duration(away) * c.quantum
+	}
+	c.granted = n.passed
+	n.children++
+	if n.turn == nil {
+		c.prev, c.next = c, c
+		n.turn, n.over = c, true
+		return
+	}
+	// The end is before the child whose turn it is, and behind the one whose turn
+	// is over.
+	c.prev, c.next = n.turn.prev, n.turn
+	if n.over {
+		c.prev, c.next = n.turn, n.turn.next
+		n.turn = c
+	}
+	c.prev.next, c.next.prev = c, c
+}
+
+// leave takes a child out of the ring because nothing waits there any more. What
+// it did not use of its turn is lost.
+func (n *node) leave(c *node) {
+	c.deficit = min(c.deficit, 0)
+	n.children--
+	if n.turn == c {
+		n.turn, n.over = c.prev, true
+	}
+	if n.children == 0 {
+		n.turn = nil
+	}
+	c.prev.next, c.next.prev = c.next, c.prev
+	c.prev, c.next = nil, nil
+}
+
+// debit charges n for a use of its parent.
+func (n *node) debit(use time.Duration) {
+	// Both are far below the largest Duration: a quantum is at most 1000 s.
+	n.deficit = max(n.deficit-min(use, maxUse), -debtRounds*n.quantum)
+}
+
+// refund takes back what a debit has charged too much. Nobody gets ahead of those
+// who were not there.
+func (n *node) refund(d time.Duration) {
+	most := n.quantum
+	if !n.alone() {
+		most *= creditRounds
+	}
+	n.deficit = min(n.deficit+min(d, maxUse), max(most, n.deficit))
+}
+
+// alone reports whether no sibling waits.
+func (n *node) alone() bool {
+	return n.parent.children == 0 || n.parent.children == 1 && n.next != nil
+}
+
+// pass counts a use that harms nobody, because n is alone, as rounds that pass:
+// they forgive what siblings who are away owe.
+func (n *node) pass(use time.Duration) {
+	rounds := min(int64(use/n.quantum), debtRounds)
+	n.parent.passed += rounds
+	n.granted += rounds
+}
+
+// maxUse is the most that counts of one charge.
+const maxUse = time.Duration(1) << 61
