@@ -17,10 +17,12 @@ const (
 	// MaxDuration is the longest duration that travels. A request with a larger
 	// budget than a day has none to speak of.
 	MaxDuration = 24 * time.Hour
-	// MaxWorkflow is the longest workflow name, in bytes.
+	// MaxWorkflow is the longest name of a workflow or a service, in bytes.
 	MaxWorkflow = 64
 	// MaxCount is the largest demand and the largest window, in requests.
 	MaxCount = 1 << 16
+	// MaxRate is the largest rate that travels, in requests per second.
+	MaxRate = 1 << 30
 
 	// MetadataKey is the gRPC metadata key of both messages.
 	MetadataKey = "spillgate-bin"
@@ -124,6 +126,14 @@ func (f *fields) bounded(v, least, most uint64) uint64 {
 		return 0
 	}
 	return v
+}
+
+// name reads a value that ValidWorkflow must accept; what says whose name it is.
+func (f *fields) name(what string) string {
+	if !validWorkflow(f.value) && f.err == nil {
+		f.err = malformed("%s %.80q, expected 1 to %d visible ASCII characters without , ; = %% \" \\", what, f.value, MaxWorkflow)
+	}
+	return string(f.value)
 }
 
 func appendDuration(dst []byte, d time.Duration) []byte {

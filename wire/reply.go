@@ -12,14 +12,20 @@ const (
 	fieldGrant    = 65
 	fieldShed     = 66
 	fieldProgress = 67
+	fieldRate     = 68
+	fieldAnswerer = 69
+	fieldService  = 70
 )
 
 const (
-	grantLen    = 20
-	shedLen     = 10
-	progressLen = 16
+	grantLen = 20
+	shedLen  = 10
 
 	flagRetryable = 1
+
+	// rateUnit is how many units of a rate that travels make one request per
+	// second. All its values are exact as a float64.
+	rateUnit = 1024
 )
 
 // Shed says that the request was refused, and what the caller may do about it.
@@ -35,15 +41,6 @@ type Shed struct {
 	Pushback time.Duration
 }
 
-// Progress says what an executed request took, up to MaxDuration each.
-type Progress struct {
-	// Service is the time from the start of the handler to its end.
-	Service time.Duration
-	// Work is the part of it that was spent at this server, without the waits
-	// for others. Zero if it was not measured.
-	Work time.Duration
-}
-
 // Reply is what a server says to a client beside its answer, or without one on
 // a control stream. The zero Reply says nothing.
 type Reply struct {
@@ -53,13 +50,26 @@ type Reply struct {
 	// Shed is why the request was refused, if HasShed.
 	Shed    Shed
 	HasShed bool
-	// Progress is what the request took, if HasProgress.
+	// Progress is what the request took, here and below, if HasProgress.
 	Progress    Progress
 	HasProgress bool
+	// Rate is the most requests per second of the request's workflow that the
+	// caller's process should send to this one, 0 to MaxRate, if HasRate; without
+	// it there is no limit to announce. It is one announcement of many: the
+	// newest counts, until it is too old.
+	Rate    float64
+	HasRate bool
+	// Process identifies the process that answers, over its life; zero if it does
+	// not say. Service is a name that ValidWorkflow accepts, common to the
+	// processes that can stand in for each other, or empty. A caller takes the
+	// rates of one service's processes together.
+	Process uint64
+	Service string
 }
 
 // Append appends the message to dst. Numbers out of range are brought to the
-// nearest one allowed.
+// nearest one allowed, the rate is rounded down; a rate that is no number and a
+// service that is not valid are left out.
 func (r Reply) Append(dst []byte) []byte {
 	dst = append(dst, Version)
 	if r.HasGrant {
@@ -78,9 +88,19 @@ func (r Reply) Append(dst []byte) []byte {
 		}
 	}
 	if r.HasProgress {
-		dst = append(dst, fieldProgress, progressLen)
-		dst = appendDuration(dst, r.Progress.Service)
-		dst = appendDuration(dst, r.Progress.Work)
+		dst = r.Progress.bounded().append(append(dst, fieldProgress, progressLen))
+	}
+	if r.HasRate && r.Rate == r.Rate {
+		dst = append(dst, fieldRate, 8)
+		dst = binary.BigEndian.AppendUint64(dst, uint64(min(max(r.Rate, 0), MaxRate)*rateUnit))
+	}
+	if r.Process != 0 {
+		dst = append(dst, fieldAnswerer, 8)
+		dst = binary.BigEndian.AppendUint64(dst, r.Process)
+	}
+	if ValidWorkflow(r.Service) {
+		dst = append(dst, fieldService, byte(len(r.Service)))
+		dst = append(dst, r.Service...)
 	}
 	return dst
 }
@@ -121,8 +141,22 @@ func ParseReply(msg []byte) (Reply, error) {
 			f.once()
 			if f.size(progressLen) {
 				r.HasProgress = true
-				r.Progress = Progress{Service: f.duration(v, 0), Work: f.duration(v[8:], 0)}
+				r.Progress = f.progress(v)
 			}
+		case fieldRate:
+			f.once()
+			if f.size(8) {
+				r.HasRate = true
+				r.Rate = float64(f.bounded(binary.BigEndian.Uint64(v), 0, MaxRate*rateUnit)) / rateUnit
+			}
+		case fieldAnswerer:
+			f.once()
+			if f.size(8) {
+				r.Process = binary.BigEndian.Uint64(v)
+			}
+		case fieldService:
+			f.once()
+			r.Service = f.name("service")
 		}
 	}
 	if f.err != nil {

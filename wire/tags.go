@@ -17,7 +17,11 @@ const (
 	fieldAttempt  = 5
 	fieldDemand   = 6
 	fieldClient   = 7
+	fieldTotal    = 8
+	fieldProcess  = 9
 )
+
+const totalLen = 2 * progressLen
 
 // Tags is what a request says about itself. The zero Tags says nothing.
 type Tags struct {
@@ -41,6 +45,15 @@ type Tags struct {
 	// Client identifies the sender where connections do not: behind a proxy
 	// that shares them. Zero means that the connection is the identity.
 	Client uint64
+	// Total is what a whole request of the workflow takes, from the entry point
+	// on, as expected there; zero if unknown. Elapsed is what the request has
+	// received before it was sent here. The order of a queue follows from them:
+	// what remains of the service, the work in total, the work so far.
+	Total, Elapsed Progress
+	// Process identifies the sending process, by the same number on all its
+	// connections: shares of a rate are announced to processes. Zero means that
+	// the account is the process.
+	Process uint64
 }
 
 // ValidWorkflow reports whether name can travel: 1 to MaxWorkflow visible ASCII
@@ -91,6 +104,13 @@ func (t Tags) Append(dst []byte) []byte {
 		dst = append(dst, fieldClient, 8)
 		dst = binary.BigEndian.AppendUint64(dst, t.Client)
 	}
+	if total, elapsed := t.Total.bounded(), t.Elapsed.bounded(); total != (Progress{}) || elapsed != (Progress{}) {
+		dst = elapsed.append(total.append(append(dst, fieldTotal, totalLen)))
+	}
+	if t.Process != 0 {
+		dst = append(dst, fieldProcess, 8)
+		dst = binary.BigEndian.AppendUint64(dst, t.Process)
+	}
 	return dst
 }
 
@@ -108,10 +128,7 @@ func ParseTags(msg []byte) (Tags, error) {
 			}
 		case fieldWorkflow:
 			f.once()
-			if !validWorkflow(f.value) && f.err == nil {
-				f.err = malformed("workflow %.80q, expected 1 to %d visible ASCII characters without , ; = %% \" \\", f.value, MaxWorkflow)
-			}
-			t.Workflow = string(f.value)
+			t.Workflow = f.name("workflow")
 		case fieldClass:
 			f.once()
 			t.Class = work.Class(f.uint8(uint8(work.NumClasses - 1)))
@@ -128,6 +145,16 @@ func ParseTags(msg []byte) (Tags, error) {
 			f.once()
 			if f.size(8) {
 				t.Client = binary.BigEndian.Uint64(f.value)
+			}
+		case fieldTotal:
+			f.once()
+			if f.size(totalLen) {
+				t.Total, t.Elapsed = f.progress(f.value), f.progress(f.value[progressLen:])
+			}
+		case fieldProcess:
+			f.once()
+			if f.size(8) {
+				t.Process = binary.BigEndian.Uint64(f.value)
 			}
 		}
 	}

@@ -81,11 +81,19 @@ func drawTags(t *rapid.T) Tags {
 		Attempt:  rapid.IntRange(0, 255).Draw(t, "attempt"),
 		Credits:  rapid.Bool().Draw(t, "credits"),
 		Client:   rapid.Uint64().Draw(t, "client"),
+		Total:    drawProgress(t, "total"),
+		Elapsed:  drawProgress(t, "elapsed"),
+		Process:  rapid.Uint64().Draw(t, "process"),
 	}
 	if tags.Credits {
 		tags.Demand = rapid.IntRange(0, MaxCount).Draw(t, "demand")
 	}
 	return tags
+}
+
+func drawProgress(t *rapid.T, name string) Progress {
+	service := rapid.Int64Range(0, int64(MaxDuration)).Draw(t, name+" service")
+	return Progress{time.Duration(service), time.Duration(rapid.Int64Range(service, int64(MaxDuration)).Draw(t, name+" work"))}
 }
 
 func drawReply(t *rapid.T) Reply {
@@ -104,8 +112,13 @@ func drawReply(t *rapid.T) Reply {
 		}
 	}
 	if r.HasProgress = rapid.Bool().Draw(t, "progress"); r.HasProgress {
-		r.Progress = Progress{d("service"), d("work")}
+		r.Progress = drawProgress(t, "progress")
 	}
+	if r.HasRate = rapid.Bool().Draw(t, "has rate"); r.HasRate {
+		r.Rate = float64(rapid.Uint64Range(0, MaxRate*rateUnit).Draw(t, "rate")) / rateUnit
+	}
+	r.Process = rapid.Uint64().Draw(t, "process")
+	r.Service = rapid.StringMatching(`[a-zA-Z0-9./_:+-]{0,64}`).Draw(t, "name")
 	return r
 }
 
@@ -136,9 +149,10 @@ func TestAppendBringsIntoRange(t *testing.T) {
 	if want := (Tags{Budget: 1, Priority: 127, Attempt: 255, Credits: true}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
-	tags = Tags{Budget: math.MaxInt64, Attempt: -1, Demand: math.MaxInt, Credits: true}
+	tags = Tags{Budget: math.MaxInt64, Attempt: -1, Demand: math.MaxInt, Credits: true,
+		Total: Progress{-1, math.MaxInt64}, Elapsed: Progress{time.Second, math.MinInt64}}
 	got, err = ParseTags(tags.Append(nil))
-	if want := (Tags{Credits: true, Demand: MaxCount}); err != nil || got != want {
+	if want := (Tags{Credits: true, Demand: MaxCount, Total: Progress{0, MaxDuration}, Elapsed: Progress{time.Second, time.Second}}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	reply := Reply{
@@ -157,9 +171,28 @@ func TestAppendBringsIntoRange(t *testing.T) {
 	}
 }
 
+// A rate is rounded down, so that what is announced to all does not exceed what
+// there is; what is no number is not announced.
+func TestRates(t *testing.T) {
+	for _, tt := range []struct {
+		rate, want float64
+		has        bool
+	}{
+		{100, 100, true}, {1.0 / 1024, 1.0 / 1024, true}, {1.9 / 1024, 1.0 / 1024, true}, {99.9999, 99.9990234375, true},
+		{1e-9, 0, true}, {0, 0, true}, {-5, 0, true}, {math.Inf(-1), 0, true},
+		{MaxRate, MaxRate, true}, {1e300, MaxRate, true}, {math.Inf(1), MaxRate, true}, {math.NaN(), 0, false},
+	} {
+		got, err := ParseReply(Reply{Rate: tt.rate, HasRate: true, Service: "two words"}.Append(nil))
+		if want := (Reply{Rate: tt.want, HasRate: tt.has}); err != nil || got != want {
+			t.Errorf("%v: %+v, %v, want %v", tt.rate, got, err, tt.want)
+		}
+	}
+}
+
 // Cutting a message anywhere gives an error, but between two fields.
 func TestEveryTruncationIsNoticed(t *testing.T) {
-	tags := Tags{Budget: time.Second, Workflow: "shop", Class: work.Interactive, Priority: 3, Attempt: 1, Credits: true, Demand: 9, Client: 7}
+	tags := Tags{Budget: time.Second, Workflow: "shop", Class: work.Interactive, Priority: 3, Attempt: 1, Credits: true, Demand: 9, Client: 7,
+		Total: Progress{2, 3}, Elapsed: Progress{0, 1}, Process: 5}
 	msg := tags.Append(nil)
 	whole := map[int]bool{1: true, len(msg): true}
 	for i := 1; i < len(msg); i += 2 + int(msg[i+1]) {
@@ -172,6 +205,29 @@ func TestEveryTruncationIsNoticed(t *testing.T) {
 		}
 		if err != nil && !errors.Is(err, ErrMalformed) {
 			t.Errorf("the first %d bytes: %v does not wrap ErrMalformed", i, err)
+		}
+	}
+	reply := Reply{HasGrant: true, HasShed: true, HasProgress: true, Rate: 5, HasRate: true, Process: 7, Service: "shop"}
+	msg = reply.Append(nil)
+	whole = map[int]bool{1: true, len(msg): true}
+	for i := 1; i < len(msg); i += 2 + int(msg[i+1]) {
+		whole[i] = true
+	}
+	for i := range len(msg) + 1 {
+		if _, err := ParseReply(msg[:i]); (err == nil) != whole[i] {
+			t.Errorf("the first %d of %d bytes: %v", i, len(msg), err)
+		}
+	}
+}
+
+// The longest messages there are fit, with much room for fields to come.
+func TestLongestMessages(t *testing.T) {
+	name := strings.Repeat("w", MaxWorkflow)
+	tags := Tags{Budget: 1, Workflow: name, Class: 1, Priority: 1, Attempt: 1, Credits: true, Client: 1, Elapsed: Progress{1, 1}, Process: 1}
+	reply := Reply{HasGrant: true, HasShed: true, HasProgress: true, HasRate: true, Process: 1, Service: name}
+	for _, msg := range [][]byte{tags.Append(nil), reply.Append(nil)} {
+		if len(msg) > MaxLen/3 {
+			t.Errorf("%d bytes of %d", len(msg), MaxLen)
 		}
 	}
 }
@@ -256,8 +312,9 @@ func TestBaggageReplacesOursAndKeepsTheRest(t *testing.T) {
 
 func TestEncodingDoesNotAllocate(t *testing.T) {
 	buf := make([]byte, 0, MaxLen)
-	tags := Tags{Budget: time.Second, Workflow: "shop", Class: work.Interactive, Credits: true, Demand: 9, Client: 7}
-	reply := Reply{HasGrant: true, HasShed: true, Shed: Shed{Retryable: true}, HasProgress: true}
+	tags := Tags{Budget: time.Second, Workflow: "shop", Class: work.Interactive, Credits: true, Demand: 9, Client: 7,
+		Total: Progress{2, 3}, Elapsed: Progress{1, 1}, Process: 5}
+	reply := Reply{HasGrant: true, HasShed: true, Shed: Shed{Retryable: true}, HasProgress: true, Rate: 81.25, HasRate: true, Process: 7}
 	var sink int
 	if n := testing.AllocsPerRun(100, func() { sink += len(tags.Append(buf)) + len(reply.Append(buf)) }); n != 0 {
 		t.Errorf("%v allocations", n)
