@@ -1,0 +1,90 @@
+package mesh
+
+import (
+	"math"
+	"time"
+)
+
+// isolated returns the time that a request takes alone in an idle world, with
+// the same work; its own parallel calls contend with each other there too.
+func (w *World) isolated(workflow int32, chance draws, tenant uint32) time.Duration {
+	if w.alone == nil {
+		cfg := w.cfg
+		cfg.Control, cfg.Faults, cfg.Log, cfg.Event, cfg.RatesOf = Control{}, nil, nil, nil, nil
+		cfg.Groups = []Group{{Load: Constant(0)}}
+		cfg.Workflows = append([]Workflow(nil), cfg.Workflows...)
+		for i := range cfg.Workflows {
+			cfg.Workflows[i].Deadline = Deadline{}
+		}
+		cfg.Network.Delay = w.cfg.Network.Delay
+		if cfg.Network.Delay == 0 {
+			cfg.Network.Delay = -1
+		}
+		cfg.Timeout, cfg.Bin, cfg.Warmup, cfg.Length = -1, 0, 0, math.MaxInt64
+		alone, err := New(cfg)
+		if err != nil {
+			w.err = err
+			return 0
+		}
+		w.alone = alone
+	}
+	a := w.alone
+	began := a.Now()
+	r := a.begin(0, workflow, chance, tenant, 0)
+	for r.open && a.Step() {
+	}
+	return a.Now().Sub(began)
+}
+
+// objectives fills in the objectives of services that have none.
+func (w *World) objectives() {
+	estimates := make([]float64, len(w.program.stages))
+	for i := len(estimates) - 1; i >= 0; i-- { // callees come after callers
+		estimates[i] = w.estimate(i, estimates)
+	}
+	for si := range w.cfg.Services {
+		s := &w.cfg.Services[si]
+		if s.Objective > 0 {
+			continue
+		}
+		least := math.Inf(1)
+		for i, st := range w.program.stages {
+			if int(st.service) == si && estimates[i] > 0 {
+				least = math.Min(least, estimates[i])
+			}
+		}
+		if math.IsInf(least, 1) {
+			least = float64(time.Millisecond)
+		}
+		s.Objective = max(durationOf(10*least), time.Microsecond)
+	}
+}
+
+// estimate returns about how long a stage takes alone, in nanoseconds, given the
+// estimates of the stages that it calls.
+func (w *World) estimate(stage int, of []float64) float64 {
+	st := w.program.stages[stage]
+	sum := 0.0
+	for _, s := range w.program.steps[st.first:st.last] {
+		if s.kind == stepWork {
+			sum += s.mean
+		}
+		if s.kind != stepCalls {
+			continue
+		}
+		longest := 0.0
+		for _, k := range w.program.calls[s.first:s.last] {
+			n := float64(k.least+k.most) / 2 * (1 - k.skip)
+			one := of[k.stage] + 2*float64(w.cfg.Network.Delay)
+			if !s.parallel {
+				sum += n * one
+				continue
+			}
+			callee := &w.cfg.Services[k.service]
+			units := float64(callee.Processes * callee.Resources[0].Capacity)
+			longest = math.Max(longest, one*(1+math.Max(n-1, 0)/units))
+		}
+		sum += longest
+	}
+	return sum
+}

@@ -1,0 +1,168 @@
+package mesh_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/sim/mesh"
+)
+
+const ms = time.Millisecond
+
+func run(t testing.TB, cfg mesh.Config) *mesh.Report {
+	t.Helper()
+	w, err := mesh.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func near(t *testing.T, what string, got, want, within float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= within*math.Abs(want)) {
+		t.Errorf("%s is %.4g, expected %.4g within %.0f %%", what, got, want, within*100)
+	}
+}
+
+// TestQueueingTheory: one server is M/M/1, with the mean response 1/(µ−λ); a
+// chain of two is two of them (Burke), and so is a fan to two at random.
+func TestQueueingTheory(t *testing.T) {
+	free := mesh.Network{Delay: -1}
+	work := mesh.Work(mesh.Exp(ms))
+	one := []mesh.Workflow{{Name: "one", Root: mesh.Stage{Service: "a", Steps: []mesh.Step{work}}}}
+	chain := []mesh.Workflow{{Name: "chain", Root: mesh.Stage{Service: "a", Steps: []mesh.Step{work, mesh.Each(mesh.One("b", work))}}}}
+	for _, tt := range []struct {
+		name      string
+		services  []mesh.Service
+		workflows []mesh.Workflow
+		rate      float64
+		want      float64 // mean response in ms
+	}{
+		{"M/M/1 at 0.5", []mesh.Service{{Name: "a"}}, one, 500, 2},
+		{"M/M/1 at 0.8", []mesh.Service{{Name: "a"}}, one, 800, 5},
+		{"M/M/2 at 0.8", []mesh.Service{{Name: "a", Resources: []mesh.Resource{{"cpu", 2}}}}, one, 1600, 1 / (1 - 0.64)},
+		{"two at random at 0.8", []mesh.Service{{Name: "a", Processes: 2, Pick: mesh.Random}}, one, 1600, 5},
+		{"chain at 0.7", []mesh.Service{{Name: "a"}, {Name: "b"}}, chain, 700, 2 / 0.3},
+		{"chain, second tier twice as wide", []mesh.Service{{Name: "a"}, {Name: "b", Processes: 2, Pick: mesh.Random}}, chain, 700, 1/0.3 + 1/0.65},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := run(t, mesh.Config{Seed: 1, Services: tt.services, Workflows: tt.workflows, Network: free,
+				Groups: []mesh.Group{{Load: mesh.Constant(tt.rate), Clients: 10}}, Warmup: 10 * time.Second, Length: 400 * time.Second})
+			near(t, "mean response in ms", float64(r.Workflows[0].Latency.Mean())/float64(ms), tt.want, 0.04)
+		})
+	}
+}
+
+// TestClosedLoop: N clients, one server, no network: the machine repairman, whose
+// throughput is µ(1 − p0).
+func TestClosedLoop(t *testing.T) {
+	const n = 10
+	r := run(t, mesh.Config{Seed: 1, Services: []mesh.Service{{Name: "a"}}, Network: mesh.Network{Delay: -1},
+		Workflows: []mesh.Workflow{{Name: "one", Root: mesh.Stage{Service: "a", Steps: []mesh.Step{mesh.Work(mesh.Exp(10 * ms))}}}},
+		Groups:    []mesh.Group{{Load: mesh.Closed(n, 100*ms)}}, Warmup: 10 * time.Second, Length: 1000 * time.Second})
+	sum, term := 1.0, 1.0
+	for k := n; k > 0; k-- {
+		term *= float64(k) * 0.1
+		sum += term
+	}
+	near(t, "throughput", float64(r.Workflows[0].Good)/r.Seconds, 100*(1-1/sum), 0.02)
+}
+
+// TestSteps follows one request, all of whose times are fixed, through every kind
+// of step.
+func TestSteps(t *testing.T) {
+	w := func(d time.Duration) mesh.Step { return mesh.Work(mesh.Fixed(d)) }
+	for _, tt := range []struct {
+		name  string
+		steps []mesh.Step
+		want  time.Duration // of network: 2 hops of 1 ms for the client's call
+	}{
+		{"nothing", nil, 2 * ms},
+		{"work", []mesh.Step{w(3 * ms)}, 5 * ms},
+		{"sequence", []mesh.Step{w(1 * ms), mesh.Each(mesh.One("b", w(4*ms)).Times(2, 2), mesh.One("c", w(1*ms)))}, 2*ms + 1*ms + 2*6*ms + 3*ms},
+		{"parallel over four", []mesh.Step{mesh.All(mesh.One("c", w(4*ms)).Times(4, 4))}, 2*ms + 6*ms},
+		{"parallel at one", []mesh.Step{mesh.All(mesh.One("b", w(4*ms)).Times(4, 4))}, 2*ms + 2*ms + 16*ms},
+		{"parallel of unequal ones", []mesh.Step{mesh.All(mesh.One("b", w(4*ms)), mesh.One("c", w(7*ms)))}, 2*ms + 9*ms},
+		{"all skipped", []mesh.Step{mesh.All(mesh.Call{Stage: mesh.Stage{Service: "b", Steps: []mesh.Step{w(ms)}}, Skip: 1}), w(ms)}, 3 * ms},
+		{"hold", []mesh.Step{{Hold: true, Resource: "lock"}, mesh.Each(mesh.One("b", w(ms))), {Free: true, Resource: "lock"}, w(ms)}, 2*ms + 3*ms + 1*ms},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := run(t, mesh.Config{Network: mesh.Network{Delay: ms},
+				Services: []mesh.Service{{Name: "a", Resources: []mesh.Resource{{"cpu", 1}, {"lock", 1}}}, {Name: "b"}, {Name: "c", Processes: 4}},
+				Workflows: []mesh.Workflow{{Name: "w", Root: mesh.Stage{Service: "a", Steps: tt.steps}}},
+				Groups:    []mesh.Group{{Load: mesh.Load{Trace: []time.Duration{0}}}}, Length: time.Second})
+			if got := r.Workflows[0].Latency.Max(); r.Workflows[0].Good != 1 || got != tt.want {
+				t.Errorf("%d answers, after %v, expected one after %v", r.Workflows[0].Good, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestHoldSpansCalls: a semaphore held over a call lets one request through at a
+// time, and its use counts the call.
+func TestHoldSpansCalls(t *testing.T) {
+	r := run(t, mesh.Config{Network: mesh.Network{Delay: ms},
+		Services: []mesh.Service{{Name: "a", Resources: []mesh.Resource{{"cpu", 8}, {"lock", 1}}}, {Name: "b", Resources: []mesh.Resource{{"cpu", 8}}}},
+		Workflows: []mesh.Workflow{{Name: "w", Root: mesh.Stage{Service: "a", Steps: []mesh.Step{
+			{Hold: true, Resource: "lock"}, mesh.Each(mesh.One("b", mesh.Work(mesh.Fixed(3*ms)))),
+		}}}},
+		Groups: []mesh.Group{{Load: mesh.Load{Trace: []time.Duration{0, 0, 0, 0}}}}, Length: 100 * ms})
+	if got := r.Workflows[0].Latency.Max(); got != 2*ms+4*5*ms {
+		t.Errorf("the last answer took %v, expected four holds of 5ms and 2ms of network", got)
+	}
+	near(t, "use of the lock", r.Services[0].Use[1], 0.2, 1e-6)
+}
+
+// TestDeadlineAlone: a deadline in multiples is of the request's own work, so
+// that alone every answer takes exactly its part of it.
+func TestDeadlineAlone(t *testing.T) {
+	flows, mix := mesh.StorageMix(mesh.Deadline{Multiple: 4})
+	r := run(t, mesh.Config{Seed: 3, Services: mesh.Storage(2), Workflows: flows,
+		Groups: []mesh.Group{{Mix: mix, Load: mesh.Closed(1, 100*ms)}}, Length: 100 * time.Second})
+	for i := range r.Workflows {
+		c := &r.Workflows[i]
+		if c.Good < 5 || c.Late > 0 {
+			t.Errorf("%s: %d good, %d late", flows[i].Name, c.Good, c.Late)
+		}
+		near(t, flows[i].Name+": the median of latency ÷ deadline", c.Ratio(0.5), 0.25, 0.02)
+	}
+}
+
+// TestCollapse: the store under twice what its extent nodes can do, with nothing
+// but timeouts that nobody propagates: the throughput falls far below capacity,
+// and nearly all work is wasted.
+func TestCollapse(t *testing.T) {
+	flows, mix := mesh.StorageMix(mesh.Deadline{After: time.Second})
+	world := func(rate float64) *mesh.Report {
+		return run(t, mesh.Config{Seed: 1, Services: mesh.Storage(2), Workflows: flows, Control: mesh.Control{GiveUp: true},
+			Groups: []mesh.Group{{Mix: mix, Load: mesh.Constant(rate)}}, Warmup: 20 * time.Second, Length: 40 * time.Second})
+	}
+	below, above := world(500), world(1800)
+	b, a := &below.Total, &above.Total
+	near(t, "goodput at 500/s", float64(b.Good)/below.Seconds, 500, 0.05)
+	if good := float64(a.Good) / above.Seconds; good > 250 {
+		t.Errorf("goodput at 1800/s is %.0f, expected a collapse to below 250", good)
+	}
+	if a.WastedShare() < 0.7 || b.WastedShare() > 0.02 {
+		t.Errorf("wasted: %.2f overloaded, %.2f not, expected over 0.7 and under 0.02", a.WastedShare(), b.WastedShare())
+	}
+	t.Logf("goodput %.0f and %.0f, wasted %.3f and %.3f", float64(b.Good)/below.Seconds, float64(a.Good)/above.Seconds, b.WastedShare(), a.WastedShare())
+}
+
+// TestStorageBaseline shows latency ÷ deadline of the store's mix with timeouts
+// only (Wisp, table 3, row baseline).
+func TestStorageBaseline(t *testing.T) {
+	flows, mix := mesh.StorageMix(mesh.Deadline{Multiple: 4})
+	for _, n := range []int{100, 150, 200, 250} {
+		r := run(t, mesh.Config{Seed: 1, Services: mesh.Storage(2), Workflows: flows,
+			Groups: []mesh.Group{{Mix: mix, Load: mesh.Closed(n, 300*ms)}}, Warmup: 10 * time.Second, Length: 110 * time.Second})
+		all := &r.Total
+		t.Logf("%d clients: %.0f/s, latency ÷ deadline mean %.2f p95 %.2f p99 %.2f, EN busy %.2f", n, float64(all.Good+all.Late)/r.Seconds, all.MeanRatio(), all.Ratio(0.95), all.Ratio(0.99), r.Services[3].Busy)
+	}
+}

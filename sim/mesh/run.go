@@ -1,0 +1,171 @@
+package mesh
+
+import (
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/work"
+)
+
+// start lets c run its stage.
+func (w *World) start(c *call) {
+	c.ran = w.Now()
+	c.process.running++
+	c.pc = w.program.stages[c.stage].first
+	w.advance(c)
+}
+
+// advance runs c's steps until one has to wait.
+func (w *World) advance(c *call) {
+	last := w.program.stages[c.stage].last
+	for c.pc < last {
+		s := &w.program.steps[c.pc]
+		r := &c.process.resources[s.resource]
+		switch s.kind {
+		case stepWork:
+			if w.acquire(c, r) {
+				w.beginWork(c, s)
+			}
+			return
+		case stepHold:
+			if !w.acquire(c, r) {
+				return
+			}
+			w.keep(c, r)
+		case stepFree:
+			w.letGo(c, r)
+		case stepCalls:
+			c.state, c.callAt, c.callLeft = calling, s.first, -1
+			if w.makeCalls(c, s) {
+				return
+			}
+		}
+		c.pc++
+	}
+	w.finish(c, cause{})
+}
+
+// makeCalls makes the calls of step s that are due, and reports whether any is
+// pending.
+func (w *World) makeCalls(c *call, s *step) bool {
+	for ; c.callAt < s.last; c.callAt, c.callLeft = c.callAt+1, -1 {
+		k := &w.program.calls[c.callAt]
+		if c.callLeft < 0 {
+			c.callLeft = k.least
+			if k.most > k.least {
+				c.callLeft += int32(c.chance.of(drawTimes, uint64(c.callAt)).below(int(k.most - k.least + 1)))
+			}
+		}
+		for c.callLeft > 0 {
+			c.callLeft--
+			c.born++
+			if k.skip > 0 && c.chance.of(drawSkip, c.born).unit() < k.skip {
+				continue
+			}
+			w.callDown(c, k)
+			if !s.parallel {
+				return true
+			}
+		}
+	}
+	return c.pending > 0
+}
+
+// childDone goes on with p, one of whose calls was answered well.
+func (w *World) childDone(p *call) {
+	s := &w.program.steps[p.pc]
+	if s.parallel && p.pending > 0 || !s.parallel && w.makeCalls(p, s) {
+		return
+	}
+	p.pc++
+	p.state = resuming
+	w.advance(p)
+}
+
+// beginWork occupies the unit that c has just got.
+func (w *World) beginWork(c *call, s *step) {
+	ns := c.chance.of(drawTime, uint64(c.pc)).time(s.mean, s.shape) / c.process.speed
+	c.state, c.began, c.need = working, w.Now(), durationOf(ns)
+	w.engine.At(c.began.Add(c.need), event{endWork, c.id, c.gen})
+}
+
+func (w *World) endWork(c *call) {
+	p := c.process
+	c.root.busy += c.need
+	p.busy += c.need
+	r := &p.resources[w.program.steps[c.pc].resource]
+	c.state = resuming
+	c.pc++
+	w.free(r, c.began)
+	w.resume(c)
+}
+
+// resume goes on with c after a wait, unless it was canceled meanwhile.
+func (w *World) resume(c *call) {
+	if c.canceled {
+		w.finish(c, cause{kind: gaveUp})
+		return
+	}
+	w.advance(c)
+}
+
+// hopeless drops c, which waited for a resource until that made no sense.
+func (w *World) hopeless(c *call) {
+	why := cause{shed, work.Infeasible}
+	w.countShed(c.process.service, why.reason)
+	w.finish(c, why)
+}
+
+// fail ends c because a call of its failed.
+func (w *World) fail(c *call, why cause) {
+	w.dropChildren(c)
+	w.finish(c, why)
+}
+
+func (w *World) dropChildren(c *call) {
+	for c.children != nil {
+		w.drop(c.children)
+	}
+}
+
+// finish ends the callee's side of c. why is zero if all went well.
+func (w *World) finish(c *call, why cause) {
+	for c.holds != nil {
+		w.letGo(c, c.holds.resource)
+	}
+	p := c.process
+	c.state = notHere
+	p.running--
+	outcome := work.Done
+	switch why.kind {
+	case none:
+	case gaveUp:
+		outcome = work.Ignored
+	default:
+		outcome = work.Dropped
+	}
+	if p.door != nil {
+		p.door.Leave(w.Now(), &c.ticket, outcome)
+		c.feedback = p.door.Feedback(w.Now(), &c.ticket)
+	}
+	if c.feedback.Reason = work.None; outcome != work.Done {
+		c.feedback.Reason = work.Downstream
+	}
+	w.reply(c, why)
+	w.pumpDoor(p)
+}
+
+// reply sends the answer, or nothing if nobody waits for it.
+func (w *World) reply(c *call, why cause) {
+	c.why = why
+	if !c.open {
+		c.there = false
+		w.release(c)
+		return
+	}
+	w.after(w.cfg.Network.Delay, event{replyAtCaller, c.id, c.gen})
+}
+
+func durationOf(ns float64) time.Duration {
+	return time.Duration(math.Min(math.Max(math.Round(ns), 0), math.MaxInt64/4))
+}
