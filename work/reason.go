@@ -37,6 +37,9 @@ const (
 	Canceled
 	// Downstream: a service further down the call graph refused.
 	Downstream
+	// Rate: the workflow sent more than its rate, and what waits of it already
+	// would have kept the request waiting for too long.
+	Rate
 
 	numReasons
 )
@@ -57,6 +60,7 @@ var reasonNames = [...]string{
 	Draining:      "draining",
 	Canceled:      "canceled",
 	Downstream:    "downstream",
+	Rate:          "rate",
 }
 
 // String returns the metric label of r.
@@ -72,7 +76,7 @@ func (r Reason) String() string {
 // or out of retries is not retryable.
 func (r Reason) Retryable() bool {
 	switch r {
-	case WalletFull, Delay, QueueFull, Share, Draining:
+	case WalletFull, Delay, QueueFull, Share, Draining, Rate:
 		return true
 	}
 	return false

@@ -1,0 +1,250 @@
+package rates
+
+import (
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/bucket"
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/signal"
+	"github.com/spillgate/spillgate/work"
+)
+
+// Verdict is what becomes of a request at its workflow's limit.
+type Verdict uint8
+
+const (
+	// Pass: the request enters; it must end with OnDone.
+	Pass Verdict = iota
+	// Wait: the request is counted in the backlog. The caller queues it, in the
+	// order it likes, and asks Next when its turn comes, or tells OnCancel.
+	Wait
+	// Drop: the request is refused, with a reason.
+	Drop
+)
+
+// String names v as scripts and logs do.
+func (v Verdict) String() string {
+	switch v {
+	case Pass:
+		return "pass"
+	case Wait:
+		return "wait"
+	case Drop:
+		return "drop"
+	}
+	return "unknown"
+}
+
+const (
+	// burstTime is the time for which a workflow may save up its rate.
+	burstTime = 10 * time.Millisecond
+	// latencyPeriods is how many periods the least latency is taken over.
+	latencyPeriods = 10
+	// probeEvery lets one in so many requests through that are infeasible by what
+	// is known, about 6 %: if what is known is wrong, they correct it.
+	probeEvery = 16
+)
+
+// limiter shapes one workflow: a token bucket at its rate, and a forecast of
+// whether a request that has to wait can still meet its deadline.
+type limiter struct {
+	bucket  *bucket.Bucket // nil until first limited
+	rate    float64
+	backlog int
+
+	// latency is how long an admitted request takes from here on. Admitted
+	// requests alone teach it, so a forecast that is too long would refuse those
+	// that could correct it: it is the least of the recent periods' means, and
+	// falls towards the plain service time while there are none.
+	latency float64 // seconds
+	least   signal.Extreme
+	window  bool // least has its window
+	sum     float64
+	samples float64
+	service signal.Average // of what requests say remains, seconds
+	doubts  int            // infeasible requests since the last that was let through
+}
+
+// sample takes the latency of an admitted request.
+func (l *limiter) sample(d time.Duration) {
+	l.sum += math.Max(d.Seconds(), 0)
+	l.samples++
+}
+
+// measure closes a period.
+func (l *limiter) measure(now mono.Time, period time.Duration) {
+	if !l.window {
+		l.least, l.window = signal.NewMin(latencyPeriods*period), true
+	}
+	if l.samples > 0 {
+		l.least.Add(now, l.sum/l.samples)
+		l.sum, l.samples = 0, 0
+	}
+	if least, ok := l.least.At(now); ok {
+		l.latency = least
+	} else if base, _ := l.service.Value(); l.latency > base {
+		l.latency = smooth(l.latency, base)
+	}
+}
+
+// set changes the rate. The bucket keeps its balance, up to the new burst: what
+// had passed before had been paid for.
+func (l *limiter) set(now mono.Time, rate float64) {
+	l.rate = rate
+	if rate >= NoLimit {
+		return
+	}
+	burst := math.Max(1, rate*burstTime.Seconds())
+	if l.bucket == nil {
+		// A rate is above zero and finite, and so is its burst.
+		l.bucket, _ = bucket.New(now, bucket.Config{Rate: rate, Burst: burst})
+		return
+	}
+	l.bucket.SetRate(now, rate)
+	l.bucket.SetBurst(now, burst)
+}
+
+func (l *limiter) limited() bool { return l.rate > 0 && l.rate < NoLimit }
+
+// wait returns how long a request has to wait behind the backlog.
+func (l *limiter) wait() time.Duration {
+	w := float64(l.backlog) / l.rate * 1e9
+	if w >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(w)
+}
+
+// feasible reports whether a request with this budget left can wait so long and
+// still be in time. One in probeEvery of those that cannot is let through.
+func (l *limiter) feasible(budget, wait time.Duration) (ok, probe bool) {
+	if tolerance := budget - time.Duration(l.latency*1e9); wait <= tolerance {
+		return true, false
+	}
+	if l.doubts++; l.doubts >= probeEvery {
+		l.doubts = 0
+		return true, true
+	}
+	return false, false
+}
+
+// Enter decides about a request that OnArrival has counted. It passes what has a
+// token and nobody ahead; it refuses what has no budget left (work.Expired), what
+// could not be answered in time after its wait here (work.Infeasible), what has
+// no deadline and would wait longer than Config.MaxWait (work.Rate), and what is
+// beyond Config.QueueLimit (work.QueueFull). A workflow without a limit passes:
+// where nothing is short, nothing is refused on a forecast.
+func (a *Adapter) Enter(now mono.Time, t *Request) (Verdict, work.Reason) {
+	f := a.flow(t.Workflow)
+	if f == nil || t.state != arrived {
+		return Pass, work.None
+	}
+	l := &f.limiter
+	if t.Remaining > 0 {
+		l.learnService(t.Remaining)
+	}
+	budget := t.Deadline.Sub(now)
+	switch {
+	case budget <= 0:
+		t.state = fresh
+		return Drop, work.Expired
+	case !l.limited() && l.backlog == 0:
+		return f.pass(now, t)
+	}
+	wait := l.wait()
+	ok, probe := l.feasible(budget, wait)
+	switch {
+	case !ok:
+		t.state = fresh
+		return Drop, work.Infeasible
+	case l.backlog == 0 && l.bucket.Allow(now):
+		return f.pass(now, t)
+	case t.Deadline == mono.Never && wait > a.cfg.MaxWait:
+		t.state = fresh
+		return Drop, work.Rate
+	case l.backlog >= a.cfg.QueueLimit:
+		t.state = fresh
+		return Drop, work.QueueFull
+	}
+	l.backlog++
+	t.state, t.probe = waiting, probe
+	return Wait, work.None
+}
+
+// Next decides about a waiting request whose turn has come: Wait means that no
+// token is there before ReadyAt, and that it stays in the queue. A request that
+// is not waiting passes without a token.
+func (a *Adapter) Next(now mono.Time, t *Request) (Verdict, work.Reason) {
+	f := a.flow(t.Workflow)
+	if f == nil || t.state != waiting {
+		return Pass, work.None
+	}
+	l := &f.limiter
+	budget := t.Deadline.Sub(now)
+	if budget <= 0 {
+		l.backlog--
+		t.state = fresh
+		return Drop, work.Expired
+	}
+	if l.limited() {
+		if !t.probe {
+			ok, probe := l.feasible(budget, 0)
+			if !ok {
+				l.backlog--
+				t.state = fresh
+				return Drop, work.Infeasible
+			}
+			t.probe = probe
+		}
+		if !l.bucket.Allow(now) {
+			return Wait, work.None
+		}
+	}
+	l.backlog--
+	return f.pass(now, t)
+}
+
+func (f *flow) pass(now mono.Time, t *Request) (Verdict, work.Reason) {
+	t.state, t.passed = inside, now
+	f.passed++
+	return Pass, work.None
+}
+
+// OnCancel takes a request out of the backlog whose caller gave up. One that does
+// not wait does nothing.
+func (a *Adapter) OnCancel(t *Request) {
+	if f := a.flow(t.Workflow); f != nil && t.state == waiting {
+		f.limiter.backlog--
+		t.state = fresh
+	}
+}
+
+// Backlog returns the waiting requests of a workflow.
+func (a *Adapter) Backlog(w Workflow) int {
+	if f := a.flow(w); f != nil {
+		return f.limiter.backlog
+	}
+	return 0
+}
+
+// ReadyAt returns the earliest instant, not before now, at which Next can pass a
+// waiting request of a workflow at today's rate; mono.Never if none waits.
+// OnWake changes rates, so ask again after it.
+func (a *Adapter) ReadyAt(now mono.Time, w Workflow) mono.Time {
+	f := a.flow(w)
+	switch {
+	case f == nil || f.limiter.backlog == 0:
+		return mono.Never
+	case !f.limiter.limited():
+		return now
+	}
+	return f.limiter.bucket.ReadyAt(now, 1)
+}
+
+func (l *limiter) learnService(d time.Duration) {
+	if _, any := l.service.Value(); !any {
+		l.service = signal.NewAverage(sampleWeight)
+	}
+	l.service.Add(d.Seconds())
+}

@@ -1,0 +1,262 @@
+package rates
+
+import "math"
+
+const (
+	// bindShare is the share of a period in which credits must bind for it to
+	// count as overloaded.
+	bindShare = 0.5
+	// overPeriods is how many periods in a row must be overloaded: one is a burst.
+	overPeriods = 2
+	// takenUp is how far a load may be over what was handed out, for a further cut.
+	takenUp = 1.02
+	// probeShare is the default of Config.Probe, as a share of the rate that the
+	// capacity could do of a workflow alone.
+	probeShare = 0.1
+	// freeAt is how many times its demand a workflow's limit must be to be lifted:
+	// it does not bind, and the process was not short while it was raised.
+	freeAt = 2
+)
+
+// resource is what this process can be short of.
+type resource struct {
+	capacity float64
+	load     float64 // smoothed, of all workflows
+	raw      float64 // of the last period
+	over     int     // overloaded periods in a row
+	base     float64 // the load that can be handed out, headroom included
+	since    int     // periods since base was set
+}
+
+func (r *resource) overloaded() bool { return r.over >= overPeriods }
+
+func (r *resource) spare() float64 { return math.Max(0, 1-r.load/r.capacity) }
+
+// divide finds the rate of every workflow that this process's own resources
+// leave room for.
+func (a *Adapter) divide(s Signals) {
+	a.judge(s)
+	switch a.cfg.Policy {
+	case MaxMinFair:
+		for _, f := range a.flows {
+			if f != nil {
+				f.local = NoLimit
+			}
+		}
+		for r := range a.resources {
+			a.share(r, (1-a.cfg.Headroom)*a.resources[r].capacity, func(f *flow, rate float64) {
+				f.local = math.Min(f.local, rate)
+			})
+		}
+	case DominantFair:
+		a.dominant()
+	default:
+		a.bottleneck()
+	}
+}
+
+// judge finds which resources are overloaded. With credits it is the most loaded
+// one, when they bound: the queues that would show it are kept short by them.
+func (a *Adapter) judge(s Signals) {
+	most := 0
+	for i := range a.resources {
+		r := &a.resources[i]
+		if i < len(s.Resources) {
+			if c := s.Resources[i].Capacity; c > 0 && !math.IsInf(c, 1) {
+				r.capacity = c
+			}
+		}
+		a.amounts[i] = r.capacity
+		r.load, r.raw = 0, 0
+		for _, f := range a.flows {
+			if f != nil {
+				r.load += f.use[i].load
+				r.raw += f.use[i].raw
+			}
+		}
+		// What a long use tells at its end may be more than fits into a period.
+		r.raw = math.Min(r.raw, r.capacity)
+		if r.load/r.capacity > a.resources[most].load/a.resources[most].capacity {
+			most = i
+		}
+	}
+	for i := range a.resources {
+		over := false
+		if s.Credits {
+			over = i == most && s.Bound >= bindShare
+		} else if i < len(s.Resources) {
+			p := s.Resources[i]
+			over = p.Target > 0 && p.Delay > p.Target
+		}
+		a.resources[i].note(over, a.cfg)
+	}
+}
+
+// note counts a period and sets what can be handed out: the largest load of the
+// overload, which is the capacity as it shows, and less when a cut was taken up
+// and did not help.
+func (r *resource) note(over bool, cfg Config) {
+	if !over {
+		r.over = 0
+		return
+	}
+	r.over++
+	r.since++
+	switch {
+	case r.over <= overPeriods:
+		r.base, r.since = r.raw, 0
+	case r.since > cfg.Hold && r.load <= (1-cfg.Headroom)*r.base*takenUp:
+		r.base, r.since = r.load, 0
+	default:
+		r.base = math.Max(r.base, r.raw)
+	}
+}
+
+// share divides so much of a resource among the workflows that use it and calls
+// set with the rate of each. Those who want more than their share get the water
+// level, and so do those who want less: their limit must not be what they happen
+// to use today.
+func (a *Adapter) share(r int, amount float64, set func(f *flow, rate float64)) {
+	a.fill.reset()
+	for i, f := range a.flows {
+		if f == nil {
+			continue
+		}
+		cost := f.cost(r)
+		if cost == 0 {
+			continue
+		}
+		want := math.Max(f.demand*cost, f.use[r].load)
+		first := math.Min(want, f.terms.Guarantee*cost)
+		amount -= first
+		a.fill.add(i, want-first, f.terms.Weight)
+	}
+	level := a.fill.level(math.Max(amount, 0))
+	for _, c := range a.fill.claims {
+		f := a.flows[c.who]
+		set(f, f.terms.Guarantee+level*f.terms.Weight/f.cost(r))
+	}
+}
+
+// bottleneck is BottleneckFair (Wisp §4.3, after Retro, NSDI 2015).
+//
+// Only what this process's own resources were short of is raised here, step by
+// step; what a service further down was short of comes back with its rates. A
+// process that calls others must not lift its own limit at once, as one could
+// read the paper: the overload would come back with the load.
+func (a *Adapter) bottleneck() {
+	for _, f := range a.flows {
+		if f != nil {
+			f.cut = NoLimit
+		}
+	}
+	for i := range a.resources {
+		if r := &a.resources[i]; r.overloaded() {
+			a.share(i, (1-a.cfg.Headroom)*r.base, func(f *flow, rate float64) {
+				f.cut = math.Min(f.cut, rate)
+			})
+		}
+	}
+	weights := 0.0
+	for _, f := range a.flows {
+		if f == nil {
+			continue
+		}
+		if f.calm++; f.cut < NoLimit {
+			f.calm = 0
+			f.local = math.Max(math.Min(f.cut, a.roof(f)), f.terms.Guarantee)
+		}
+		if a.rising(f) {
+			weights += f.terms.Weight
+		}
+	}
+	for _, f := range a.flows {
+		if f == nil || !a.rising(f) {
+			continue
+		}
+		spare, roof := 1.0, a.roof(f)
+		for r := range f.use {
+			if f.cost(r) > 0 {
+				spare = math.Min(spare, a.resources[r].spare())
+			}
+		}
+		step := a.cfg.Probe
+		if step == 0 {
+			step = probeShare * math.Min(roof, NoLimit*leastPart)
+		}
+		f.local = math.Max(math.Min(probed(f.local, step*f.terms.Weight/weights, spare), roof), f.terms.Guarantee)
+		if f.local >= freeAt*f.demand {
+			f.local = NoLimit
+		}
+	}
+}
+
+// rising reports whether a workflow's limit may be raised: the overload is past,
+// and nothing that it calls has fallen silent.
+func (a *Adapter) rising(f *flow) bool {
+	return f.local < NoLimit && f.calm > a.cfg.Hold && !f.held
+}
+
+// probed returns a limit raised by a step at a process with so much to spare.
+func probed(rate, step, spare float64) float64 { return rate + step*spare }
+
+// roof returns the rate of a workflow at which it would use a resource up alone.
+func (a *Adapter) roof(f *flow) float64 {
+	roof := float64(NoLimit)
+	for r := range f.use {
+		if cost := f.cost(r); cost > 0 {
+			roof = math.Min(roof, a.resources[r].capacity/cost)
+		}
+	}
+	return roof
+}
+
+// dominant is DominantFair. As in share, the largest claimant counts as
+// unbounded, and who wants less than its share gets the level at which the first
+// of its resources was used up.
+func (a *Adapter) dominant() {
+	n := len(a.resources)
+	a.users, a.costs = a.users[:0], a.costs[:0]
+	for i, f := range a.flows {
+		if f == nil {
+			continue
+		}
+		f.local = NoLimit
+		for r := range n {
+			a.costs = append(a.costs, f.cost(r))
+		}
+		a.users = append(a.users, drfUser{who: i, demand: f.demand, weight: f.terms.Weight})
+	}
+	top, largest := -1, -1.0
+	for k := range a.users {
+		u := &a.users[k]
+		u.cost = a.costs[k*n : (k+1)*n]
+		for r, c := range u.cost {
+			if want := u.demand * c / a.resources[r].capacity / u.weight; c > 0 && want > largest {
+				top, largest = k, want
+			}
+		}
+	}
+	if top < 0 {
+		return
+	}
+	a.users[top].demand = math.Inf(1)
+	for r := range a.left {
+		a.left[r] = (1 - a.cfg.Headroom) * a.amounts[r]
+	}
+	drf(a.amounts, a.left, a.full, a.users)
+	for k := range a.users {
+		u := &a.users[k]
+		if u.dominant == 0 {
+			continue
+		}
+		level := math.Inf(1)
+		for r, c := range u.cost {
+			if c > 0 {
+				level = math.Min(level, a.full[r])
+			}
+		}
+		f := a.flows[u.who]
+		f.local = math.Min(math.Max(u.tasks, math.Min(level*u.weight/u.dominant, a.roof(f))), NoLimit)
+	}
+}
