@@ -1,14 +1,16 @@
 // Command proxy compares reverse proxies under overload: the same HTTP server
-// behind Envoy without protection, with adaptive_concurrency, with
-// admission_control, and behind `spillgate proxy`.
+// alone, behind a plain reverse proxy in Go, behind `spillgate proxy`, and behind
+// Envoy without protection, with adaptive_concurrency and with
+// admission_control.
 //
-//	generator, core 1 ──▶ proxy, core 0 ──▶ upstream, core 0: 4 slots, mean 5 ms
+//	generator, core 1 ──▶ proxy, core 0 ──▶ upstream, core 0: 4 slots, mean 10 ms
 //
-//	go run ./proxy --envoy $(./envoy.sh) --spillgate ../../bin/spillgate
+//	go run ./proxy --envoy "$(./envoy.sh)" --spillgate ../../bin/spillgate
 //
 // The upstream sleeps, so that the core it shares with the proxy is not its
-// bottleneck: its capacity is 800 requests/s by construction. The objective is
-// 50 ms, which is also the client's timeout.
+// bottleneck: by construction it does 400 requests/s, and what it really does is
+// measured at the start of each repeat. The objective is 100 ms, which is also how
+// long clients wait. Every run starts with a fresh proxy, which knows nothing yet.
 package main
 
 import (
@@ -20,19 +22,15 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/spillgate/spillgate/internal/table"
 )
 
 const (
 	slots     = 4
-	mean      = 5 * time.Millisecond
-	objective = 50 * time.Millisecond
-	rate      = float64(slots) / 0.005 // slots ÷ mean, per second
+	mean      = 10 * time.Millisecond
+	objective = 100 * time.Millisecond
 )
 
 func main() {
@@ -45,124 +43,130 @@ func main() {
 	}
 }
 
-// row is the median of one proxy under one load.
-type row struct {
-	Load    float64       `json:"load"`
-	Proxy   string        `json:"proxy"`
-	Share   float64       `json:"goodput_share"`
-	P99     time.Duration `json:"p99_ns"`
-	Refused time.Duration `json:"refusal_p50_ns"`
-	Lag     time.Duration `json:"lag_p99_ns"`
-	Valid   int           `json:"valid"`
+// setting is what all runs of a repeat have in common.
+type setting struct {
+	capacity float64 // requests/s
+	length   time.Duration
+	patience time.Duration // of the clients
+	seed     uint64
+}
+
+// plan is what to run.
+type plan struct {
+	proxies []contender
+	loads   []load
+	repeats int
+	setting
 }
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("proxy", flag.ContinueOnError)
-	envoy := flags.String("envoy", "", "path of Envoy; see envoy.sh")
-	spillgate := flags.String("spillgate", "", "path of spillgate")
-	quick := flags.Bool("quick", false, "twice the capacity only, one run of 2 s each")
-	asJSON := flags.Bool("json", false, "print JSON")
+	envoy := flags.String("envoy", "", "path of Envoy, see envoy.sh (default without Envoy)")
+	spillgate := flags.String("spillgate", "", "path of spillgate (default without it)")
+	quick := flags.Bool("quick", false, "twice the capacity and a step from 0.4 to 1.4, one run of 2 s each")
+	only := flags.String("only", "", "contenders, separated by commas (default all)")
+	loads := flags.String("loads", "1,2,4,0.4-1.4,0.4-4", "multiples of the capacity, separated by commas; two of them with a dash between are a step at two fifths of the run")
+	patience := flags.Duration("patience", objective, "how long clients wait before they leave")
 	repeats := flags.Int("repeats", 3, "how often everything runs; medians count")
-	length := flags.Duration("length", 6*time.Second, "time of one run")
+	length := flags.Duration("length", 5*time.Second, "time of one run")
+	seed := flags.Uint64("seed", 1, "source of arrivals and service times of the first repeat; later ones count up")
+	runs := flags.String("runs", "", "`file` of runs: those in it count too, and the new ones are added")
+	asJSON := flags.Bool("json", false, "print JSON")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	loads := []float64{1, 2, 4}
 	if *quick {
-		loads, *repeats, *length = []float64{2}, 1, 2*time.Second
+		*loads, *repeats, *length = "2,0.4-1.4", 1, 2*time.Second
 	}
-	if *repeats < 1 || *length < time.Second {
-		return fmt.Errorf("--repeats is %d and --length %v, expected at least 1 and 1s", *repeats, *length)
+	p := plan{proxies: contenders(*envoy, *spillgate), repeats: *repeats, setting: setting{length: *length, patience: *patience, seed: *seed}}
+	var mistakes []error
+	var err error
+	if p.loads, err = parseLoads(*loads); err != nil {
+		mistakes = append(mistakes, err)
 	}
-	proxies := []contender{{name: "direct"}}
-	if *envoy != "" {
-		for _, filter := range []string{"none", "adaptive_concurrency", "admission_control"} {
-			proxies = append(proxies, contender{name: "envoy " + filter, envoy: *envoy, filter: filter})
-		}
+	if p.proxies, err = choose(p.proxies, *only); err != nil {
+		mistakes = append(mistakes, err)
 	}
-	if *spillgate != "" {
-		proxies = append(proxies, contender{name: "spillgate", spillgate: *spillgate})
+	if p.patience < objective || p.patience > time.Minute {
+		mistakes = append(mistakes, fmt.Errorf("--patience %v: expected at least the objective, %v, and at most 1m", p.patience, objective))
 	}
-
-	type cell struct {
-		load  float64
-		proxy string
+	if p.repeats < 0 || p.length < time.Second || p.length > time.Minute {
+		mistakes = append(mistakes, fmt.Errorf("--repeats %d --length %v: expected at least 0, and 1s to 1m", p.repeats, p.length))
 	}
-	found := map[cell][]measured{}
-	for repeat := range *repeats {
-		for _, load := range loads {
-			for _, p := range proxies {
-				fmt.Fprintf(os.Stderr, "\r\x1b[K%d/%d %gx %s", repeat+1, *repeats, load, p.name)
-				m, err := one(ctx, p, load, *length, uint64(repeat+1))
-				if err != nil {
-					fmt.Fprintln(os.Stderr)
-					return fmt.Errorf("%s: %w", p.name, err)
-				}
-				found[cell{load, p.name}] = append(found[cell{load, p.name}], m)
-			}
-		}
+	if err := errors.Join(mistakes...); err != nil {
+		return err
 	}
-	fmt.Fprint(os.Stderr, "\r\x1b[K")
-	var rows []row
-	for _, load := range loads {
-		for _, p := range proxies {
-			rows = append(rows, summarize(load, p.name, found[cell{load, p.name}]))
-		}
+	found, err := readRuns(*runs)
+	if err != nil {
+		return err
 	}
+	if err := p.run(ctx, func(m measured) error {
+		found = append(found, m)
+		return addRun(*runs, m)
+	}); err != nil {
+		return err
+	}
+	rows := summarize(found)
 	if *asJSON {
 		enc := json.NewEncoder(os.Stdout)
 		enc.SetIndent("", "  ")
 		return enc.Encode(rows)
 	}
-	t := table.Table{
-		Title: fmt.Sprintf("Reverse proxies before a server of %.0f/s, objective %v", rate, objective),
-		Columns: []table.Column{{Name: "load"}, {Name: "proxy"}, {Name: "goodput", Unit: "of capacity", Format: "%.2f"},
-			{Name: "p99 served"}, {Name: "refused knows"}, {Name: "lag p99"}, {Name: "valid"}},
-		Note: "Medians of interleaved repeats, after the first quarter of each run. Proxy and upstream on one core, generator on another.",
-	}
-	for _, r := range rows {
-		t.Add(strconv.FormatFloat(r.Load, 'g', -1, 64)+"x", r.Proxy, r.Share, r.P99.Round(100*time.Microsecond),
-			r.Refused.Round(100*time.Microsecond), r.Lag.Round(10*time.Microsecond), fmt.Sprintf("%d/%d", r.Valid, *repeats))
-	}
-	return t.Print(os.Stdout)
+	return printTable(os.Stdout, rows)
 }
 
-// measured is one run.
-type measured struct {
-	Share             float64
-	P99, Refused, Lag time.Duration
-	Valid             bool
-}
-
-func summarize(load float64, proxy string, runs []measured) row {
-	r := row{Load: load, Proxy: proxy}
-	var shares []float64
-	var p99, refused, lag []time.Duration
-	for _, m := range runs {
-		shares, p99 = append(shares, m.Share), append(p99, m.P99)
-		refused, lag = append(refused, m.Refused), append(lag, m.Lag)
-		if m.Valid {
-			r.Valid++
+// run makes the runs of the plan, contender by contender under each load, so that
+// those which are compared meet the same machine.
+func (p plan) run(ctx context.Context, done func(measured) error) error {
+	step, steps := 0, p.repeats*(1+len(p.loads)*len(p.proxies))
+	progress := func(what string) {
+		step++
+		fmt.Fprintf(os.Stderr, "\r\x1b[K%d/%d %s", step, steps, what)
+	}
+	defer fmt.Fprint(os.Stderr, "\r\x1b[K")
+	for repeat := range p.repeats {
+		s := p.setting
+		s.seed += uint64(repeat)
+		progress("capacity")
+		var err error
+		s.capacity, err = measureCapacity(ctx, s)
+		if err != nil {
+			return fmt.Errorf("capacity: %w", err)
+		}
+		for _, load := range p.loads {
+			for _, c := range p.proxies {
+				progress(load.String() + " " + c.name)
+				m, err := c.measure(ctx, load, s)
+				if err != nil {
+					return fmt.Errorf("%s at %s: %w", c.name, load, err)
+				}
+				if err := done(m); err != nil {
+					return err
+				}
+			}
 		}
 	}
-	r.Share, r.P99, r.Refused, r.Lag = median(shares), median(p99), median(refused), median(lag)
-	return r
+	return nil
 }
 
-func median[T float64 | time.Duration](list []T) T {
-	slices.Sort(list)
-	return list[(len(list)-1)/2]
-}
-
-// errNoAnswer says that a generator ended without a result.
-var errNoAnswer = errors.New("the generator gave no answer")
-
-func parseAnswer(output string) (measured, error) {
-	for line := range strings.Lines(output) {
-		if text, ok := strings.CutPrefix(line, answerPrefix); ok {
-			var m measured
-			return m, json.Unmarshal([]byte(text), &m)
-		}
+// choose keeps the contenders that are named in only, or all if it is empty.
+func choose(all []contender, only string) ([]contender, error) {
+	if only == "" {
+		return all, nil
 	}
-	return measured{}, errNoAnswer
+	var chosen []contender
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	var mistakes []error
+	for name := range strings.SplitSeq(only, ",") {
+		i := slices.Index(names, name)
+		if i < 0 {
+			mistakes = append(mistakes, fmt.Errorf("--only %q: expected some of %s", name, strings.Join(names, ", ")))
+			continue
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, errors.Join(mistakes...)
 }
