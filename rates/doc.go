@@ -6,16 +6,16 @@
 // for a workflow travels up the call graph, divided by the calls that one
 // request makes, until the entry holds back what would be refused further down:
 //
-//	 upstream u                     process p                      downstream d
-//	            OnArrival ──▶ offered A, demand of u
-//	                             │
-//	          Pass Wait Drop ◀── limiter: token bucket at sigma
-//	                             │
-//	                             ├──▶ OnUse    ─ load, cost ─▶ policy ─▶ local s
-//	                             ├──▶ OnCall   ─ alpha, calls per request ─┐
-//	                             ▼                                         ▼
-//	 ◀── Announce: sigma ×    OnDone          sigma = min(s, per service: ◀── OnRate
-//	     demand[u] ÷ demand                   quantile of rate ÷ alpha)
+//	upstream u                     process p                      downstream d
+//	           OnArrival ──▶ offered A, demand of u
+//	                            │
+//	         Pass Wait Drop ◀── limiter: token bucket at sigma
+//	                            │
+//	                            ├──▶ OnUse    ─ load, cost ─▶ policy ─▶ local s
+//	                            ├──▶ OnCall   ─ alpha, calls per request ─┐
+//	                            ▼                                         ▼
+//	◀── Announce: sigma ×    OnDone          sigma = min(s, per service: ◀── OnRate
+//	    demand[u] ÷ demand                   quantile of rate ÷ alpha)
 //
 // An Adapter does this once per period, for every workflow, from what the events
 // of the last period taught it. Where nothing is short, nothing is limited: a
