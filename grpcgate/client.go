@@ -132,7 +132,7 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int) (*ou
 		}
 		if permit != nil {
 			o.permit, o.told = permit, true
-			tags.Credits, tags.Demand = true, permit.Demand()
+			tags.Credits, tags.Demand, tags.Client = true, permit.Demand(), permit.Server().Identity()
 		}
 	}
 	tags.Attempt = from.Attempt + try

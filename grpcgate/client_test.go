@@ -127,7 +127,10 @@ func TestTagsOnRequests(t *testing.T) {
 	if got.Budget <= 0 || got.Budget > patience {
 		t.Errorf("budget %v, the context has %v", got.Budget, patience)
 	}
-	got.Budget = 0
+	if got.Client == 0 {
+		t.Error("the client has no name")
+	}
+	got.Budget, got.Client = 0, 0
 	if want := (wire.Tags{Workflow: "shop", Class: work.Interactive, Priority: 7, Credits: true}); got != want {
 		t.Errorf("%+v, expected %+v", got, want)
 	}

@@ -2,29 +2,41 @@ package grpcgate
 
 import (
 	"context"
+	"math/rand/v2"
+	"net/netip"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"weak"
 
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
 	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/mono"
 	"github.com/spillgate/spillgate/wire"
 )
 
-// connection is a client's connection to a server. It has an account at the gate
-// from the first request that says it obeys credits until it closes; a plain
+// connection is a connection to a server. The clients heard of on it have
+// accounts at the gate from the first request that says it obeys credits; a plain
 // client never has one.
 type connection struct {
-	server  *server
-	account atomic.Pointer[live.Client]
+	server   *server
+	peer     string // who answers for its clients
+	bindings live.Bindings[*account]
+	streams  atomic.Int32 // open ones of clients without an account
+}
+
+// account is one client's credits at a gate, and the stream by which it hears of
+// them without a reply. Its epoch is its own, so that a client which comes back
+// to a fresh account, as when a proxy in between reconnects, does not take the
+// new grants for old ones.
+type account struct {
+	client  *live.Client
+	epoch   uint32
+	streams atomic.Int32 // open ones
 	control atomic.Pointer[control]
 	// missed is the newest grant that found no control stream to go by.
 	missed atomic.Pointer[wire.Grant]
-
-	mu    sync.Mutex // of opening and ending the account
-	ended bool
 }
 
 // connectionOf returns the connection of a call, nil if it has none that can be
@@ -35,14 +47,14 @@ func (s *server) connectionOf(ctx context.Context) *connection {
 		return nil
 	}
 	if local, ok := p.LocalAddr.(*localAddr); ok {
-		return local.conn.of(s)
+		return local.conn.of(s, p)
 	}
 	// grpc makes one Peer a connection and lets go of it when that ended.
 	key := weak.Make(p)
 	if c, ok := s.unwatched.Load(key); ok {
 		return c.(*connection)
 	}
-	c, loaded := s.unwatched.LoadOrStore(key, &connection{server: s})
+	c, loaded := s.unwatched.LoadOrStore(key, s.newConnection(p))
 	if !loaded {
 		runtime.AddCleanup(p, func(c *connection) {
 			s.unwatched.Delete(key)
@@ -52,39 +64,71 @@ func (s *server) connectionOf(ctx context.Context) *connection {
 	return c.(*connection)
 }
 
-// open returns the account, opened if need be; nil once the connection ended.
-func (c *connection) open() *live.Client {
-	if a := c.account.Load(); a != nil {
-		return a
+func (s *server) newConnection(p *peer.Peer) *connection {
+	return &connection{server: s, peer: peerKey(p)}
+}
+
+// peerKey names who answers for the clients of a connection.
+func peerKey(p *peer.Peer) string {
+	if p == nil {
+		return ""
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if a := c.account.Load(); a != nil || c.ended {
-		return a
+	var certificate []byte
+	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.VerifiedChains) > 0 {
+		certificate = info.State.PeerCertificates[0].Raw
 	}
-	a := c.server.gate.Connect(c.offer)
-	c.account.Store(a)
+	var addr netip.AddrPort
+	if p.Addr != nil {
+		addr, _ = netip.ParseAddrPort(p.Addr.String())
+	}
+	return live.PeerKey(addr.Addr(), certificate)
+}
+
+// open returns the account of the client called id, opened if need be; nil if it
+// can have none.
+func (c *connection) open(now mono.Time, id uint64) *account {
+	a, _ := c.bindings.Account(now, c.server.ledger, c.peer, id)
 	return a
 }
 
-// end closes the account; calls that still run keep their tickets.
-func (c *connection) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = true
-	if a := c.account.Load(); a != nil {
-		a.Close()
-	}
+// end closes the accounts; calls that still run keep their tickets.
+func (c *connection) end() { c.bindings.Close(c.peer) }
+
+func (s *server) openAccount() *account {
+	a := &account{epoch: rand.Uint32()}
+	a.client = s.gate.Connect(a.offer)
+	return a
+}
+
+func (a *account) close() { a.client.Close() }
+
+// own returns g as the account's client knows it.
+func (a *account) own(g wire.Grant) wire.Grant {
+	g.Epoch = a.epoch
+	return g
 }
 
 // offer sends a grant without a reply, if there is a way.
-func (c *connection) offer(g wire.Grant) {
-	ctl := c.control.Load()
+func (a *account) offer(g wire.Grant) {
+	g = a.own(g)
+	ctl := a.control.Load()
 	if ctl == nil {
-		c.missed.Store(&g)
-		if ctl = c.control.Load(); ctl == nil {
+		a.missed.Store(&g)
+		if ctl = a.control.Load(); ctl == nil {
 			return
 		}
 	}
 	ctl.offer(g)
+}
+
+// hear makes ctl the stream by which the client hears of credits, and reports
+// false if it has another.
+func (a *account) hear(ctl *control) bool {
+	if !a.control.CompareAndSwap(nil, ctl) {
+		return false
+	}
+	if g := a.missed.Swap(nil); g != nil {
+		ctl.offer(*g)
+	}
+	return true
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/wire"
 )
 
@@ -47,7 +48,8 @@ func RegisterControl(s grpc.ServiceRegistrar) {
 
 // control is the server's end of a control stream.
 type control struct {
-	stream grpc.ServerStream
+	stream  grpc.ServerStream
+	account *account // whose grants it sends; of the handler's goroutine
 
 	mu      sync.Mutex
 	idle    sync.Cond // signaled when sending ends
@@ -132,15 +134,41 @@ func serveControl(_ any, ss grpc.ServerStream) error {
 	}()
 	ctl := &control{stream: ss}
 	ctl.idle.L = &ctl.mu
-	if !conn.control.CompareAndSwap(nil, ctl) {
-		return status.Error(codes.AlreadyExists, "spillgate: this connection has a control stream already")
-	}
 	defer ctl.close()
-	defer conn.control.CompareAndSwap(ctl, nil)
-	if g := conn.missed.Swap(nil); g != nil {
-		ctl.offer(*g)
+	defer ctl.leave()
+	// Until its first message says who it is, it is the client without a name.
+	if a, ok := conn.bindings.Find(s.ledger, 0); ok {
+		ctl.join(a)
 	}
 	return ctl.receive(conn)
+}
+
+// join makes c the stream of a, which may be nil, in place of the account that it
+// was the stream of. It reports false if a has another stream. It is called by
+// the goroutine of the stream's handler alone.
+func (c *control) join(a *account) bool {
+	if a == c.account {
+		return true
+	}
+	c.leave()
+	if a == nil {
+		return true
+	}
+	if !a.hear(c) {
+		return false
+	}
+	c.account = a
+	return true
+}
+
+func (c *control) leave() {
+	if c.account != nil {
+		c.account.control.CompareAndSwap(c, nil)
+		c.account = nil
+		c.mu.Lock()
+		c.pending = false // it was for another
+		c.mu.Unlock()
+	}
 }
 
 // receive takes the client's demand until the client ends the stream.
@@ -161,8 +189,12 @@ func (c *control) receive(conn *connection) error {
 		case err != nil:
 			conn.server.o.counters.Malformed.Add(1)
 		case tags.Credits:
-			if account := conn.open(); account != nil {
-				account.OnDemand(tags.Demand)
+			a := conn.open(live.Now(), tags.Client)
+			if !c.join(a) {
+				return status.Error(codes.AlreadyExists, "spillgate: this client has a control stream already")
+			}
+			if a != nil {
+				a.client.OnDemand(tags.Demand)
 			}
 		}
 		gap.Reset(controlGap)

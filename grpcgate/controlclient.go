@@ -110,9 +110,12 @@ func (c *controlClient) talk() error {
 			return err
 		}
 		c.mu.Lock()
-		want := c.want
+		tags := wire.Tags{Credits: true, Demand: c.want}
+		if c.account != nil {
+			tags.Client = c.account.Identity()
+		}
 		c.mu.Unlock()
-		msg := wire.Tags{Credits: true, Demand: want}.Append(nil)
+		msg := tags.Append(nil)
 		if stream.SendMsg(wrapperspb.Bytes(msg)) != nil {
 			cancel()
 			return <-ended // the receiver knows why

@@ -28,7 +28,13 @@
 // or between two ClientConns: the request's tags pass from one to the other in
 // the context alone.
 //
+// Who is a client. Behind a proxy that shares connections a connection is not a
+// client, so a client names itself (wire.Tags.Client), and has one account over
+// all the connections on which it is heard. What a peer can gain by making up
+// names is bounded: a peer is a verified client certificate, or else an address,
+// and live.Ledger says how many names it may have. A client with a connection to
+// itself always has an account.
+//
 // What this package does not do: it does not decide, package live does; it does
-// not know whom to believe, see WithClassifier; identity is the connection, so
-// behind a proxy that shares connections clients share one account.
+// not know whom to believe, see WithClassifier.
 package grpcgate

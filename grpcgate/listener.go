@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 )
 
 // Serve adds the control service to s, unless RegisterControl did, and serves
@@ -38,7 +39,7 @@ func (l listener) Accept() (net.Conn, error) {
 	return w, nil
 }
 
-// watchedConn is a connection that knows its client's account and ends it.
+// watchedConn is a connection that knows its clients' accounts and ends them.
 type watchedConn struct {
 	net.Conn
 	local  localAddr
@@ -59,7 +60,7 @@ type localAddr struct {
 // LocalAddr returns the local address.
 func (w *watchedConn) LocalAddr() net.Addr { return &w.local }
 
-// Close ends the account, and the connection.
+// Close ends the accounts, and the connection.
 func (w *watchedConn) Close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -79,12 +80,15 @@ func (w *watchedConn) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.New("grpcgate: the connection has no file descriptor")
 }
 
-// of returns the connection's state at s.
-func (w *watchedConn) of(s *server) *connection {
+// of returns the connection's state at s. p is its peer.
+func (w *watchedConn) of(s *server, p *peer.Peer) *connection {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.state == nil {
-		w.state = &connection{server: s, ended: w.closed}
+		w.state = s.newConnection(p)
+		if w.closed {
+			w.state.end()
+		}
 	}
 	return w.state
 }

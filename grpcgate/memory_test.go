@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -13,8 +14,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 
 	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/wire"
 )
 
@@ -41,11 +44,11 @@ func TestMemoryPerClient(t *testing.T) {
 	_, s := newServer(gate, nil)
 	conns := make([]*connection, clients)
 	for i := range conns {
-		conns[i] = &connection{server: s}
+		conns[i] = s.newConnection(&peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 1, byte(i>>8), byte(i)), Port: 1}})
 	}
 	before := inUse()
-	for _, c := range conns {
-		c.open()
+	for i, c := range conns {
+		c.open(live.Now(), uint64(i)+1)
 	}
 	account := (inUse() - before) / clients
 	if got := gate.Stats().Clients; got != clients {

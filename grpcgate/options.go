@@ -106,8 +106,9 @@ func WithTap(next tap.ServerInHandle) Option {
 
 // defaultControlLimit keeps the memory for control under 1 KiB a client when
 // there are 10,000: a control stream takes about 14 KB (8 of them stack) and the
-// account and what a connection is watched with about 330 bytes. The experiment
-// breakwater/clients-live measured 1,066 bytes a client with 512 streams.
+// account and what a connection is watched with about 470 bytes. The experiment
+// breakwater/clients-live measured 1,066 bytes a client with 512 streams and smaller
+// accounts; TestMemoryPerClient has 963 with these.
 const defaultControlLimit = 384
 
 // WithControlLimit bounds the control streams of a server. Default 384; zero

@@ -23,6 +23,7 @@ type server struct {
 	o        serverOptions
 	controls atomic.Int64
 	load     *loadReport // nil: none
+	ledger   *live.Ledger[*account]
 	// unwatched holds the connections that Serve did not accept:
 	// weak.Pointer[peer.Peer] → *connection.
 	unwatched sync.Map
@@ -50,6 +51,7 @@ func newServer(gate *live.Gate, opts []Option) ([]grpc.ServerOption, *server) {
 	if s.o.counters == nil {
 		s.o.counters = new(Counters)
 	}
+	s.ledger = live.NewLedger(s.openAccount, (*account).close)
 	gate.WatchNetwork()
 	if s.o.loadReports {
 		s.load = &loadReport{gate: gate}
@@ -118,10 +120,12 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 		Attempt:  in.tags.Attempt,
 		Demand:   in.tags.Demand,
 	}}
-	if in.tags.Credits && in.conn != nil {
-		r.Client = in.conn.open()
-	}
 	now := live.Now()
+	if in.tags.Credits && in.conn != nil {
+		if in.account = in.conn.open(now, in.tags.Client); in.account != nil {
+			r.Client = in.account.client
+		}
+	}
 	c := call{server: s, in: in, outcome: work.Ignored}
 	if in.arrived != 0 {
 		// Only the wait for a processor counts: the time that a slow client takes
@@ -160,9 +164,11 @@ func (s *server) refuse(ctx context.Context, in *incoming, err error) {
 	md := metadata.MD{pushbackKey: {pushbackText(r.Pushback)}}
 	if in.tags != (wire.Tags{}) {
 		reply := wire.Reply{
-			Grant: r.Grant, HasGrant: r.HasGrant,
 			HasShed: true,
 			Shed:    wire.Shed{Reason: r.Reason, Retryable: r.Pushback >= 0, Pushback: r.Pushback},
+		}
+		if r.HasGrant {
+			reply.Grant, reply.HasGrant = in.account.own(r.Grant), true
 		}
 		var buf [64]byte
 		md[wire.MetadataKey] = []string{string(reply.Append(buf[:0]))}
@@ -178,7 +184,9 @@ func (c *call) leave(ctx context.Context) {
 		c.cancel()
 	}
 	var reply wire.Reply
-	reply.Grant, reply.HasGrant = c.ticket.Grant()
+	if g, ok := c.ticket.Grant(); ok {
+		reply.Grant, reply.HasGrant = c.in.account.own(g), true
+	}
 	var md metadata.MD
 	if c.outcome == work.Dropped {
 		// Who refused said so to this server; its clients must not retry

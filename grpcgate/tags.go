@@ -16,6 +16,7 @@ import (
 type incoming struct {
 	context.Context
 	conn    *connection
+	account *account // of a client that obeys credits
 	tags    wire.Tags
 	arrived mono.Time // at the connection reader
 	// downstream is set when a call made while serving this one was refused for

@@ -13,23 +13,14 @@ import (
 	"github.com/spillgate/spillgate/wire"
 )
 
-const (
-	// maxIdentities is the most client identities of one address. A client
-	// beyond it is a plain one: identities cost nothing to mint, and each brings
-	// a first window.
-	maxIdentities = 64
-	// maxAccounts is the most accounts that one connection keeps open, as that
-	// of a proxy which carries the requests of several clients.
-	maxAccounts = 16
-)
-
 // Track makes s tell the gates of its handlers when connections come and go, so
 // that clients which know credits can have accounts. Call it before s serves.
 // Hooks that s has already are kept.
 //
-// An account belongs to a client's identity (wire.Tags.Client) at one address
-// and lasts as long as any of its connections; a client that names no identity
-// has one account a connection.
+// An account belongs to a client's identity (wire.Tags.Client) at one peer, which
+// is a verified client certificate or else an address, and lasts as long as any
+// of its connections; a client that names no identity has one account a
+// connection. live.Ledger bounds the identities of a peer and of a connection.
 func Track(s *http.Server) {
 	var conns sync.Map // net.Conn → *conn
 	before, state := s.ConnContext, s.ConnState
@@ -37,7 +28,7 @@ func Track(s *http.Server) {
 		if before != nil {
 			ctx = before(ctx, nc)
 		}
-		c := &conn{peer: peer(nc.RemoteAddr().String())}
+		c := &conn{addr: peer(nc.RemoteAddr().String())}
 		conns.Store(nc, c)
 		return context.WithValue(ctx, connKey{}, c)
 	}
@@ -57,110 +48,35 @@ type connKey struct{}
 
 // conn is one connection and the accounts that it keeps open.
 type conn struct {
-	peer   netip.Addr
-	mu     sync.Mutex
-	bound  []binding
-	closed bool
-}
-
-type binding struct {
-	ledger  *ledger
-	id      uint64
-	account *account
+	addr     netip.Addr
+	once     sync.Once
+	peer     string // who answers for its clients, after once
+	bindings live.Bindings[*account]
 }
 
 // account returns the account of the client called id at a handler's ledger, nil
-// if it can have none.
-func (c *conn) account(l *ledger, id uint64) *account {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range c.bound {
-		if b := &c.bound[i]; b.ledger == l && b.id == id {
-			return b.account
+// if it can have none. r is a request of the connection.
+func (c *conn) account(l *live.Ledger[*account], r *http.Request, id uint64) *account {
+	c.once.Do(func() {
+		var certificate []byte
+		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+			certificate = r.TLS.PeerCertificates[0].Raw
 		}
-	}
-	if c.closed || len(c.bound) >= maxAccounts {
-		return nil
-	}
-	a := l.open(c.peer, id)
-	if a != nil {
-		c.bound = append(c.bound, binding{l, id, a})
-	}
+		c.peer = live.PeerKey(c.addr, certificate)
+	})
+	a, _ := c.bindings.Account(live.Now(), l, c.peer, id)
 	return a
 }
 
 func (c *conn) close() {
-	c.mu.Lock()
-	bound := c.bound
-	c.bound, c.closed = nil, true
-	c.mu.Unlock()
-	for _, b := range bound {
-		b.ledger.release(b.account)
-	}
-}
-
-// ledger holds the accounts of one handler.
-type ledger struct {
-	mu       sync.Mutex
-	accounts map[identity]*account
-	perPeer  map[netip.Addr]int
-}
-
-type identity struct {
-	peer netip.Addr
-	id   uint64
-}
-
-// open returns the account of an identity with one reference more.
-func (l *ledger) open(peer netip.Addr, id uint64) *account {
-	a := &account{identity: identity{peer, id}, refs: 1, epoch: rand.Uint32()}
-	if id == 0 {
-		return a // the connection's own
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if have := l.accounts[a.identity]; have != nil {
-		have.refs++
-		return have
-	}
-	if l.perPeer[peer] >= maxIdentities {
-		return nil
-	}
-	if l.accounts == nil {
-		l.accounts, l.perPeer = map[identity]*account{}, map[netip.Addr]int{}
-	}
-	l.accounts[a.identity] = a
-	l.perPeer[peer]++
-	return a
-}
-
-// release takes a reference back; the last one closes the account.
-func (l *ledger) release(a *account) {
-	if a.id != 0 {
-		l.mu.Lock()
-		a.refs--
-		last := a.refs == 0
-		if last {
-			delete(l.accounts, a.identity)
-			if l.perPeer[a.peer]--; l.perPeer[a.peer] == 0 {
-				delete(l.perPeer, a.peer)
-			}
-		}
-		l.mu.Unlock()
-		if !last {
-			return
-		}
-	}
-	a.close()
+	c.once.Do(func() {}) // so that peer is read after it was written
+	c.bindings.Close(c.peer)
 }
 
 // account is one client's credits at all targets of a handler, told to it as one
 // window. Its epoch is its own, so that a client which comes back to a fresh
 // account does not take the new grants for old ones.
 type account struct {
-	identity
-	refs int // guarded by ledger.mu
-
 	mu     sync.Mutex
 	parts  []part
 	epoch  uint32
@@ -177,6 +93,8 @@ type part struct {
 	grant  wire.Grant
 	has    bool
 }
+
+func newAccount() *account { return &account{epoch: rand.Uint32()} }
 
 // client returns the client at the target's gate, connected on first use; nil if
 // the account is closed.

@@ -31,7 +31,7 @@
 //
 // Invariants: a ticket is returned exactly once, also when a handler panics,
 // hijacks or never ends its stream; nothing from outside grows without a limit:
-// identities per address, accounts per connection and hosts per Transport are
+// identities per peer, accounts per connection and hosts per Transport are
 // bounded by named constants.
 //
 // What this package does not do: it retries only what [Retries] allows, and it

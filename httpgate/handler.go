@@ -32,13 +32,13 @@ func Handler(gate *live.Gate, next http.Handler, opts ...Option) http.Handler {
 // its admission, and its target counts for the whole of it; nil answers 503. A
 // client sees one window, the sum of those at the targets.
 func Spread(choose func(*http.Request) *Target, opts ...Option) http.Handler {
-	return &handler{options: applyOptions(opts), choose: choose}
+	return &handler{options: applyOptions(opts), choose: choose, ledger: live.NewLedger(newAccount, (*account).close)}
 }
 
 type handler struct {
 	options
 	choose func(*http.Request) *Target
-	ledger ledger
+	ledger *live.Ledger[*account]
 }
 
 // ServeHTTP implements http.Handler.
@@ -60,7 +60,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	var client *live.Client
 	if tags.Credits {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
-			if w.account = c.account(&h.ledger, tags.Client); w.account != nil {
+			if w.account = c.account(h.ledger, r, tags.Client); w.account != nil {
 				client = w.account.client(t)
 			}
 		}

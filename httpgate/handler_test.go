@@ -89,18 +89,27 @@ func TestIdentities(t *testing.T) {
 	if resp, _ := send(t, two, request(t, s.url, wire.Tags{Credits: true, Client: 7})); replyIn(t, resp.Header) == nil {
 		t.Error("no grant on the second connection after the first closed")
 	}
-	for id := range uint64(200) {
-		b := base(t, 1)
-		send(t, b, request(t, s.url, wire.Tags{Credits: true, Client: id + 100}))
-	}
-	if got := gate.Stats().Clients; got > maxIdentities {
-		t.Errorf("one address has %d accounts, want at most %d", got, maxIdentities)
-	}
-	for id := range uint64(3 * maxAccounts) {
+	for id := range uint64(3 * live.MaxBindings) {
 		send(t, two, request(t, s.url, wire.Tags{Credits: true, Client: id + 1000}))
 	}
-	if got := gate.Stats().Clients; got > maxIdentities {
-		t.Errorf("one address has %d accounts, want at most %d", got, maxIdentities)
+	if got := gate.Stats().Clients; got > live.MaxBindings {
+		t.Errorf("one connection has %d accounts, want at most %d", got, live.MaxBindings)
+	}
+	// A client with a connection to itself is never without, whatever others of
+	// its address do: connections cost something.
+	for id := range uint64(100) {
+		b := base(t, 1)
+		resp, _ := send(t, b, request(t, s.url, wire.Tags{Credits: true, Client: id + 100}))
+		if replyIn(t, resp.Header) == nil {
+			t.Errorf("client %d has no account", id)
+		}
+		before := gate.Stats().Clients
+		for more := range uint64(3) {
+			send(t, b, request(t, s.url, wire.Tags{Credits: true, Client: id*10 + more + 10_000}))
+		}
+		if got := gate.Stats().Clients; got > before && got > live.MaxIdentities+1 {
+			t.Errorf("%d accounts after %d: identities were minted", got, before)
+		}
 	}
 }
 

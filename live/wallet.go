@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -40,13 +41,20 @@ type Server struct {
 	wallet *Wallet
 	window *credit.Window
 	notify func(demand int)
+	id     uint64
 }
+
+// Identity returns the name by which the server can tell this window from those
+// of other clients, where connections do not (wire.Tags.Client). It is a random
+// number, never 0, and of each server another: it names the window, not the
+// client, so that two connections to one server have an account each.
+func (s *Server) Identity() uint64 { return s.id }
 
 // Open adds a server. notify, if not nil, is called when the server must be told
 // the number of waiting requests because no request or reply carries it; not
 // under a lock, and it must not block.
 func (w *Wallet) Open(notify func(demand int)) *Server {
-	s := &Server{wallet: w, notify: notify}
+	s := &Server{wallet: w, notify: notify, id: rand.Uint64() | 1}
 	w.mu.Lock()
 	s.window = w.core.Open()
 	s.window.Owner = s
