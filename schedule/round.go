@@ -6,14 +6,9 @@ import (
 	"github.com/spillgate/spillgate/mono"
 )
 
-// debtRounds is how many rounds a child sits out at most: what it used beyond
-// that is forgiven.
-const debtRounds = 1 << 16
-
-// creditRounds is how many rounds a child can be ahead at most after costs were
-// estimated too high. Several tasks that end together give back at once what
-// others have used meanwhile.
-const creditRounds = 64
+// maxRounds is how many rounds a child sits out at most, and how many it can be
+// ahead after its costs were estimated too high: what is beyond is forgiven.
+const maxRounds = 1 << 16
 
 // depth is the most levels of children: classes, and workflows in them.
 const depth = 2
@@ -29,6 +24,7 @@ type node struct {
 	quantum    time.Duration // in a round
 	deficit    time.Duration // left to use in this turn; below zero it owes
 	granted    int64         // rounds in which it got its quantum
+	era        uint32        // ends when rounds that nobody missed forgive a debt
 	prev, next *node         // in the ring; nil when nothing waits
 
 	// As a parent. turn is the child whose turn it is, or was the last: over.
@@ -45,7 +41,7 @@ type node struct {
 // weigh gives n the share or weight w, from its next turn on.
 func (n *node) weigh(quantum time.Duration, w float64) {
 	n.quantum = max(time.Duration(float64(quantum)*w), 1)
-	n.deficit = min(max(n.deficit, -debtRounds*n.quantum), creditRounds*n.quantum)
+	n.deficit = n.bounded(n.deficit)
 }
 
 // first returns the task of a leaf that is next, nil if none waits.
@@ -85,6 +81,9 @@ func (n *node) begin(child *node, grants int64) {
 	if grants == 0 {
 		return
 	}
+	if n.children == 1 {
+		child.era++
+	}
 	c, g := n.turn, grants
 	for range n.children {
 		c = c.next
@@ -107,6 +106,7 @@ func (n *node) enter(c *node) {
 		c.deficit += time.Duration(away) * c.quantum
 	}
 	c.granted = n.passed
+	c.era++
 	n.children++
 	if n.turn == nil {
 		c.prev, c.next = c, c
@@ -140,18 +140,23 @@ func (n *node) leave(c *node) {
 
 // debit charges n for a use of its parent.
 func (n *node) debit(use time.Duration) {
-	// Both are far below the largest Duration: a quantum is at most 1000 s.
-	n.deficit = max(n.deficit-min(use, maxUse), -debtRounds*n.quantum)
+	n.deficit = n.bounded(n.deficit - min(use, maxUse))
 }
 
-// refund takes back what a debit has charged too much. Nobody gets ahead of those
-// who were not there.
-func (n *node) refund(d time.Duration) {
-	most := n.quantum
-	if !n.alone() {
-		most *= creditRounds
+// refund takes back what a debit of that era has charged too much. If the debt has
+// been forgiven meanwhile, for n was idle or alone, no credit grows from it.
+func (n *node) refund(d time.Duration, era uint32) {
+	after := n.bounded(n.deficit + min(d, maxUse))
+	if era != n.era {
+		after = min(after, max(n.deficit, 0))
 	}
-	n.deficit = min(n.deficit+min(d, maxUse), max(most, n.deficit))
+	n.deficit = after
+}
+
+// bounded keeps a deficit within maxRounds. No sum of it and a use overflows: a
+// quantum is at most 1000 s.
+func (n *node) bounded(d time.Duration) time.Duration {
+	return min(max(d, -maxRounds*n.quantum), maxRounds*n.quantum)
 }
 
 // alone reports whether no sibling waits.
@@ -162,7 +167,7 @@ func (n *node) alone() bool {
 // pass counts a use that harms nobody, because n is alone, as rounds that pass:
 // they forgive what siblings who are away owe.
 func (n *node) pass(use time.Duration) {
-	rounds := min(int64(use/n.quantum), debtRounds)
+	rounds := min(int64(use/n.quantum), maxRounds)
 	n.parent.passed += rounds
 	n.granted += rounds
 }

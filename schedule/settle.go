@@ -34,7 +34,7 @@ func (q *Queue) Settle(t *Task, used time.Duration) {
 	q.Charge(t, used)
 	if over := t.charged - max(used, 0); over > 0 {
 		for i, n := 0, t.leaf; n.parent != nil; i, n = i+1, n.parent {
-			n.refund(min(over, t.owed[i]))
+			n.refund(min(over, t.owed[i]), t.eras[i])
 		}
 	}
 	t.leaf = nil
@@ -49,6 +49,6 @@ func (t *Task) dispatch(quantum time.Duration) {
 	}
 	for i, n := 0, t.leaf; n.parent != nil; i, n = i+1, n.parent {
 		n.debit(t.charged)
-		t.owed[i] = t.charged
+		t.owed[i], t.eras[i] = t.charged, n.era
 	}
 }

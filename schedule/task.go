@@ -44,6 +44,7 @@ type Task struct {
 
 	charged time.Duration        // use that the queue knows about
 	owed    [depth]time.Duration // and how much of it was debited, leaf first
+	eras    [depth]uint32        // in which it was
 	loan    standing             // what waiters have that is better
 	lent    bool                 // loan counts
 }

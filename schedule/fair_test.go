@@ -1,0 +1,232 @@
+package schedule
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/work"
+)
+
+// While all workflows have tasks waiting, no two are ever further apart than what
+// one may use in a round and the largest task, per share; whatever was estimated.
+func TestSharesWithinOneQuantum(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 6).Draw(t, "workflows")
+		q, err := New(Config{Fair: true, Workflows: n, Quantum: rapid.SampledFrom([]time.Duration{ms / 8, ms, 40 * ms}).Draw(t, "quantum")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const largest = 10 * ms
+		shares, used := make([]float64, n), make([]float64, n)
+		for w := range n {
+			shares[w] = float64(rapid.IntRange(1, 16).Draw(t, "share")) / 4
+			q.SetShare(w, shares[w])
+			q.Push(1, &Task{Workflow: w, Deadline: mono.Never})
+			q.Push(1, &Task{Workflow: w, Deadline: mono.Never})
+		}
+		estimates, uses := rapid.Int64Range(-1, int64(3*largest)), rapid.Int64Range(0, int64(largest))
+		for range rapid.IntRange(1, 300).Draw(t, "tasks") {
+			task, _ := q.Next(2)
+			use := time.Duration(uses.Draw(t, "use"))
+			q.Settle(task, use)
+			used[task.Workflow] += float64(use)
+			task.Cost = time.Duration(estimates.Draw(t, "estimate"))
+			q.Push(2, task)
+			for a := range n {
+				for b := range n {
+					apart := used[a]/shares[a] - used[b]/shares[b]
+					if most := float64(q.cfg.Quantum) + float64(largest)/shares[a]; apart > most+1 {
+						t.Fatalf("workflow %d of share %v had %v, %d of share %v had %v: %v apart, want at most %v", a, shares[a], time.Duration(used[a]),
+							b, shares[b], time.Duration(used[b]), time.Duration(apart), time.Duration(most))
+					}
+				}
+			}
+		}
+	})
+}
+
+// station is a resource of several workers in virtual time.
+type station struct {
+	q       *Queue
+	now     mono.Time
+	running []running
+	used    map[[2]int]time.Duration
+}
+
+type running struct {
+	task *Task
+	from mono.Time
+	end  mono.Time
+}
+
+// start lets the next task run for as long as serve says.
+func (s *station) start(serve func(*Task) time.Duration) {
+	if task, run := s.q.Next(s.now); run {
+		s.running = append(s.running, running{task, s.now, s.now.Add(serve(task))})
+	}
+}
+
+// finish waits for the first to end and returns it.
+func (s *station) finish() *Task {
+	first := 0
+	for i := range s.running {
+		if s.running[i].end < s.running[first].end {
+			first = i
+		}
+	}
+	r := s.running[first]
+	s.running = append(s.running[:first], s.running[first+1:]...)
+	s.now = r.end
+	s.q.Settle(r.task, r.end.Sub(r.from))
+	s.used[[2]int{int(r.task.Class), r.task.Workflow}] += r.end.Sub(r.from)
+	return r.task
+}
+
+// Eight workers, two classes of 3 to 1, in each workflows with shares of 1, 2 and 4,
+// estimates that are wrong by up to ten times: in the long run everybody has his
+// part to 2 %.
+func TestLongRunShares(t *testing.T) {
+	for _, quantum := range []time.Duration{100 * time.Microsecond, ms, 10 * ms} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		q := mustNew(t, Config{Fair: true, Quantum: quantum})
+		q.SetWeight(work.Interactive, 3)
+		for w := range 3 {
+			q.SetShare(w, float64(int(1)<<w))
+		}
+		s := &station{q: q, used: map[[2]int]time.Duration{}}
+		push := func(class work.Class, workflow int) {
+			mean := float64(workflow+1) * float64(ms)
+			use := mean * rng.ExpFloat64()
+			cost := use * math.Pow(10, 2*rng.Float64()-1)
+			q.Push(s.now, &Task{Class: class, Workflow: workflow, Deadline: mono.Never, Cost: time.Duration(cost), Owner: time.Duration(use)})
+		}
+		serve := func(task *Task) time.Duration { return task.Owner.(time.Duration) }
+		for class := range work.NumClasses {
+			for w := range 3 {
+				for range 30 {
+					push(class, w)
+				}
+			}
+		}
+		for range 8 {
+			s.start(serve)
+		}
+		var total time.Duration
+		for total < 400*time.Second {
+			task := s.finish()
+			total += task.Owner.(time.Duration)
+			push(task.Class, task.Workflow)
+			s.start(serve)
+		}
+		for class := range work.NumClasses {
+			for w := range 3 {
+				want := []float64{1, 3}[class] / 4 * float64(int(1)<<w) / 7
+				got := s.used[[2]int{int(class), w}].Seconds() / total.Seconds()
+				if math.Abs(got/want-1) > 0.02 {
+					t.Errorf("quantum %v: workflow %d of class %v had %.4f, want %.4f", quantum, w, class, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A workflow that sends one request after the other, and is therefore never seen
+// waiting when its own ends, gets the same as one with a thousand in the queue.
+func TestOneAtATimeGetsItsShare(t *testing.T) {
+	q := mustNew(t, Config{Fair: true})
+	s := &station{q: q, used: map[[2]int]time.Duration{}}
+	push := func(workflow int, use time.Duration) {
+		q.Push(s.now, &Task{Workflow: workflow, Deadline: mono.Never, Cost: use})
+	}
+	for range 1000 {
+		push(1, 5*ms)
+	}
+	push(2, 5*ms)
+	serve := func(task *Task) time.Duration { return task.Cost }
+	s.start(serve)
+	thinking := false
+	for range 1000 {
+		task := s.finish()
+		if thinking { // its next request comes a moment after somebody else was started
+			push(2, 5*ms)
+		}
+		thinking = task.Workflow == 2
+		if task.Workflow == 1 {
+			push(1, 5*ms)
+		}
+		s.start(serve)
+	}
+	if a, b := s.used[[2]int{0, 1}], s.used[[2]int{0, 2}]; b < a*49/100 {
+		t.Errorf("one at a time had %v, the flood %v", b, a)
+	}
+}
+
+// A class that was idle while the other used the resource for long has no credit
+// for it when it comes, whatever was estimated and however many ran at once.
+func TestIdleGainsNoCredit(t *testing.T) {
+	for _, estimate := range []time.Duration{0, ms, 10 * ms, 100 * ms} {
+		q := mustNew(t, Config{})
+		s := &station{q: q, used: map[[2]int]time.Duration{}}
+		const use = 10 * ms
+		push := func(class work.Class) {
+			q.Push(s.now, &Task{Class: class, Deadline: mono.Never, Cost: estimate})
+		}
+		serve := func(*Task) time.Duration { return use }
+		for range 20 {
+			push(work.Default)
+		}
+		for range 4 {
+			s.start(serve)
+		}
+		for range 5000 {
+			push(s.finish().Class)
+			s.start(serve)
+		}
+		for range 2000 {
+			push(work.Interactive)
+		}
+		s.used = map[[2]int]time.Duration{}
+		for range 400 {
+			push(s.finish().Class)
+			s.start(serve)
+		}
+		a, b := s.used[[2]int{0, 0}], s.used[[2]int{1, 0}]
+		// Four of the idle time still ran when the other class came; beyond those,
+		// what four in flight can be estimated wrongly by, and a quantum.
+		if apart := (b - a).Abs(); apart > 8*use+4*estimate+2*ms {
+			t.Errorf("estimate %v: default had %v, interactive %v", estimate, a, b)
+		}
+	}
+}
+
+// Looking ahead changes nothing that comes.
+func TestPeekChangesNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	peeked, plain := mustNew(t, Config{Fair: true}), mustNew(t, Config{Fair: true})
+	for i := range 20_000 {
+		now := mono.Time(i)
+		if n := rng.IntN(6); n < 3 {
+			task := Task{Workflow: rng.IntN(5), Class: work.Class(rng.IntN(2)), Deadline: mono.Never, Cost: time.Duration(rng.IntN(int(10 * ms))), Owner: i}
+			other := task
+			peeked.Push(now, &task)
+			plain.Push(now, &other)
+		} else {
+			a, _ := peeked.Next(now)
+			b, _ := plain.Next(now)
+			if (a == nil) != (b == nil) || a != nil && a.Owner != b.Owner {
+				t.Fatalf("step %d: %v after looking, %v without", i, a, b)
+			}
+			if a != nil && rng.IntN(2) == 0 {
+				use := time.Duration(rng.IntN(int(20 * ms)))
+				peeked.Settle(a, use)
+				plain.Settle(b, use)
+			}
+		}
+		peeked.Peek(now)
+	}
+}
