@@ -60,7 +60,14 @@ func (p *Pool) resize(d time.Duration) {
 		speed = math.Max(math.Min(1, agility*p.rate/idle), slowest)
 	}
 	settled := float64(p.issued) <= p.total*takenUp+2
-	switch over := float64(d-target) / float64(target); {
+	over, refused := float64(d-target)/float64(target), p.refused
+	if p.tolerated > 0 {
+		if refused < p.tolerated {
+			over = math.Min(over, refused/p.tolerated-1)
+		}
+		refused = math.Max(refused-p.tolerated, 0)
+	}
+	switch {
 	case over < 0:
 		step := math.Max(p.cfg.Additive*float64(p.clients)*speed, 1) * -over
 		if p.cfg.SlowStart > 0 && p.demand > 0 && p.calm > calmIntervals {
@@ -72,7 +79,7 @@ func (p *Pool) resize(d time.Duration) {
 	}
 	if settled {
 		// A few refusals are the price of a full server; more than half are not.
-		p.total *= math.Min(1.5-p.refused, 1) * (1 - shedCut*p.refused)
+		p.total *= math.Min(1.5-refused, 1) * (1 - shedCut*refused)
 	}
 	p.total = p.bounded(p.total)
 }

@@ -76,7 +76,9 @@ type Pool struct {
 	shed    int           // and how many of them were refused
 	rate    float64       // requests per interval, smoothed
 	refused float64       // share refused, smoothed over intervals
-	wake    mono.Time
+	// tolerated is the share that may be; see Tolerate.
+	tolerated float64
+	wake      mono.Time
 	// Clients that asked for something in the last season, a lease long, and in
 	// the running one.
 	active, seen int
@@ -275,6 +277,17 @@ func (p *Pool) OnDelay(d time.Duration) { p.worst = max(p.worst, d) }
 // Refusing costs the server too: when most of what arrives is refused, there are
 // too many credits, whatever the delay of the rest, and the pool shrinks fast.
 func (p *Pool) OnShed() { p.shed++ }
+
+// Tolerate sets the share of the requests, 0 to 1, that may be refused without a
+// cut, and up to which the pool grows whatever the delay. Where the queue is too
+// short to smooth the arrivals, just enough credits for the capacity leave it
+// empty for part of the time. Zero, as at the start, in the original.
+func (p *Pool) Tolerate(share float64) {
+	if share != share {
+		return
+	}
+	p.tolerated = math.Max(0, math.Min(share, 1))
+}
 
 // NextWake returns the instant of the next OnWake that would do something, or
 // mono.Never. While it returns Never the driver may leave the pool alone.

@@ -1,0 +1,45 @@
+package model_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/sim/model"
+)
+
+// TestShortQueueStaysFilled: two slots of 1 ms and an objective of 10 ms leave a
+// queue of six or seven requests. Credits that let in just what the slots can do
+// would leave it empty for a twentieth of the time.
+func TestShortQueueStaysFilled(t *testing.T) {
+	const objective = 10 * time.Millisecond
+	server := model.Server{Cores: 2, Service: model.Service{Mean: time.Millisecond}, Message: -1}
+	policy := model.Gated("spillgate", admission.Config{Objective: objective}, credit.WalletConfig{})
+	for _, load := range []float64{2, 4} {
+		var good, seconds float64
+		for seed := range uint64(3) {
+			world, err := model.New(model.Config{
+				Seed: seed + 1, Policy: policy, Objective: objective, GiveUp: true,
+				Length: 8 * time.Second, Warmup: 2 * time.Second,
+				Server: server, Network: model.Network{Delay: 150 * time.Microsecond},
+				Groups: []model.Group{{Name: "clients", Clients: 100, Load: model.Constant(load * server.Capacity())}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := world.Run()
+			if err != nil {
+				t.Fatal(err)
+			}
+			good += float64(report.Total.Good)
+			seconds += report.Seconds
+			if p99 := report.Total.Known.Quantile(0.99); p99 > objective/5 {
+				t.Errorf("load %v, seed %d: refused clients know after %v at the 99th percentile, want at most %v", load, seed+1, p99, objective/5)
+			}
+		}
+		if share := good / seconds / server.Capacity(); share < 0.97 {
+			t.Errorf("load %v: goodput is %.3f of the capacity, want at least 0.97", load, share)
+		}
+	}
+}
