@@ -1,6 +1,9 @@
 package rates
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// bindShare is the share of a period in which credits must bind for it to
@@ -10,6 +13,12 @@ const (
 	overPeriods = 2
 	// takenUp is how far a load may be over what was handed out, for a further cut.
 	takenUp = 1.02
+	// drainTime is how soon a queue over its target is to be gone: the headroom
+	// grows by the share of it that the excess would take to drain, up to
+	// mostHeadroom. At 5 % alone, what two periods of twice the capacity left
+	// behind took 2 s (simulation).
+	drainTime    = time.Second
+	mostHeadroom = 0.5
 	// probeShare is the default of Config.Probe, as a share of the rate that the
 	// capacity could do of a workflow alone.
 	probeShare = 0.1
@@ -26,6 +35,7 @@ type resource struct {
 	over     int     // overloaded periods in a row
 	base     float64 // the load that can be handed out, headroom included
 	since    int     // periods since base was set
+	headroom float64 // share of base that is not
 }
 
 func (r *resource) overloaded() bool { return r.over >= overPeriods }
@@ -81,32 +91,34 @@ func (a *Adapter) judge(s Signals) {
 		}
 	}
 	for i := range a.resources {
-		over := false
+		over, excess := false, 0.0
 		if s.Credits {
 			over = i == most && s.Bound >= bindShare
 		} else if i < len(s.Resources) {
 			p := s.Resources[i]
 			over = p.Target > 0 && p.Delay > p.Target
+			excess = (p.Delay - p.Target).Seconds() / drainTime.Seconds()
 		}
-		a.resources[i].note(over, a.cfg)
+		a.resources[i].note(over, excess, a.cfg)
 	}
 }
 
 // note counts a period and sets what can be handed out: the largest load of the
 // overload, which is the capacity as it shows, and less when a cut was taken up
 // and did not help.
-func (r *resource) note(over bool, cfg Config) {
+func (r *resource) note(over bool, excess float64, cfg Config) {
 	if !over {
 		r.over = 0
 		return
 	}
 	r.over++
 	r.since++
+	r.headroom = math.Min(cfg.Headroom+math.Max(excess, 0), mostHeadroom)
 	switch {
 	case r.over <= overPeriods:
 		r.base, r.since = r.raw, 0
-	case r.since > cfg.Hold && r.load <= (1-cfg.Headroom)*r.base*takenUp:
-		r.base, r.since = r.load, 0
+	case r.since > cfg.Hold && math.Max(r.raw, r.load) <= (1-r.headroom)*r.base*takenUp:
+		r.base, r.since = math.Max(r.raw, r.load), 0
 	default:
 		r.base = math.Max(r.base, r.raw)
 	}
@@ -152,7 +164,7 @@ func (a *Adapter) bottleneck() {
 	}
 	for i := range a.resources {
 		if r := &a.resources[i]; r.overloaded() {
-			a.share(i, (1-a.cfg.Headroom)*r.base, func(f *flow, rate float64) {
+			a.share(i, (1-r.headroom)*r.base, func(f *flow, rate float64) {
 				f.cut = math.Min(f.cut, rate)
 			})
 		}

@@ -49,9 +49,11 @@ const (
 	// searchWindow is how many periods one quantile is tried for: long enough for
 	// the rates to follow and for the smoothing to forget the last one.
 	searchWindow = 50
-	// The step of the search starts at its largest; it shrinks by half where it
-	// turned around and grows by half where it went well.
+	// The step of the search starts at its largest. It is halved where the search
+	// turns around, and doubled when searchRun steps in a row went well: then the
+	// best quantile has moved away.
 	maxStep, minStep = 1.0 / 8, 1.0 / 64
+	searchRun        = 3
 )
 
 // search looks for the quantile with the least cost by moving it to and fro: the
@@ -63,6 +65,7 @@ type search struct {
 	last    float64 // mean cost of the window before
 	tried   bool
 	step    float64 // signed
+	run     int     // steps that went well in a row
 }
 
 // add takes the cost of one period at the quantile q and returns the quantile to
@@ -83,8 +86,11 @@ func (s *search) add(cost, q float64) float64 {
 	case !s.tried:
 		s.step = maxStep
 	case mean < s.last:
-		s.step = math.Copysign(math.Min(math.Abs(s.step)*1.5, maxStep), s.step)
+		if s.run++; s.run%searchRun == 0 {
+			s.step = math.Copysign(math.Min(math.Abs(s.step)*2, maxStep), s.step)
+		}
 	default:
+		s.run = 0
 		s.step = -math.Copysign(math.Max(math.Abs(s.step)/2, minStep), s.step)
 	}
 	s.last, s.tried, s.cost, s.periods = mean, true, 0, 0
