@@ -149,6 +149,18 @@ type served struct {
 	context.Context
 	// below is set when a request made while serving this one was refused.
 	below atomic.Bool
+	// ignored is set by Ignore.
+	ignored atomic.Bool
+}
+
+// Ignore says that the request which ctx belongs to ends without its work being
+// done, as an error of a server further down that a handler passes on, so that
+// its time is no sample. It is for who has the request's context but not its
+// response writer; see SetOutcome. Without a gate it does nothing.
+func Ignore(ctx context.Context) {
+	if s, ok := ctx.Value(servedKey{}).(*served); ok {
+		s.ignored.Store(true)
+	}
 }
 
 type servedKey struct{}

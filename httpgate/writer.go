@@ -194,6 +194,8 @@ func (w *writer) result(returned bool) work.Outcome {
 		return w.outcome
 	case w.dropped || w.in.below.Load():
 		return work.Dropped
+	case w.in.ignored.Load():
+		return work.Ignored
 	case w.in.Err() != nil:
 		return work.Ignored // the caller left, or its time is over
 	case w.blocked > 0 && 2*w.blocked > live.Now().Sub(w.began):

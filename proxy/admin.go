@@ -60,15 +60,18 @@ type UpstreamStatus struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
 	// Reachable is false for a while after a connection failed.
-	Reachable bool    `json:"reachable"`
-	Limit     int     `json:"slots_limit"`
-	Running   int     `json:"running"`
-	Waiting   int     `json:"waiting"`
-	Delay     float64 `json:"delay_seconds"`
-	Service   float64 `json:"service_seconds"`
-	Clients   int     `json:"clients"`
-	Credits   int     `json:"credits"`
-	Issued    int     `json:"credits_issued"`
+	Reachable bool `json:"reachable"`
+	// Out is true while the upstream is put out for its failures and gets probes
+	// alone.
+	Out     bool    `json:"out"`
+	Limit   int     `json:"slots_limit"`
+	Running int     `json:"running"`
+	Waiting int     `json:"waiting"`
+	Delay   float64 `json:"delay_seconds"`
+	Service float64 `json:"service_seconds"`
+	Clients int     `json:"clients"`
+	Credits int     `json:"credits"`
+	Issued  int     `json:"credits_issued"`
 	// Served, Refused and WouldRefuse count requests since the upstream joined,
 	// by outcome and by reason.
 	Served      map[string]uint64 `json:"served"`
@@ -87,7 +90,7 @@ func (p *Proxy) Status() Status {
 	for _, u := range s.upstreams {
 		g := u.gate.Stats()
 		st := UpstreamStatus{
-			Name: u.name, URL: redact(u.cfg.URL), Reachable: mono.Time(u.downUntil.Load()) <= now,
+			Name: u.name, URL: redact(u.cfg.URL), Reachable: mono.Time(u.downUntil.Load()) <= now, Out: u.out.Load(),
 			Limit: g.Limit, Running: g.Running, Waiting: g.Waiting, Delay: g.Delay.Seconds(), Service: g.Service.Seconds(),
 			Clients: g.Clients, Credits: g.Credits, Issued: g.Issued,
 			Served: map[string]uint64{}, Refused: map[string]uint64{}, WouldRefuse: map[string]uint64{},

@@ -37,6 +37,9 @@ type Config struct {
 	// Exempt are paths that are never refused or delayed, for health checks. A
 	// path that ends in a slash covers all below it. Default none.
 	Exempt []string
+	// Health says when an upstream is passed over. Can change while the proxy
+	// runs; the gates then learn anew.
+	Health Health
 	// Drain is the way out.
 	Drain Drain
 	// Limits bound what one client or all may take.
@@ -75,6 +78,23 @@ type Upstream struct {
 	Cert, Key string
 	// Insecure accepts any certificate of the server.
 	Insecure bool
+}
+
+// Health says when an upstream is put out, which is to get single requests as
+// probes until one goes well. At most half of the upstreams are out for their
+// answers, and all but one for not being reached.
+type Health struct {
+	// Failures is how many requests in a row must fail: answers 500, 502, 503 and
+	// 504 (gRPC: INTERNAL and UNAVAILABLE alone), connections broken off, and
+	// Limits.Response exceeded. One failure to connect is enough. Default 5.
+	// Larger tolerates more errors of the application; smaller loses fewer
+	// requests. Negative never puts one out; its failures then still count as
+	// load for a while.
+	Failures int
+	// Pause is the time to the first probe. It doubles with each that fails, up
+	// to 30 s. Default 1 s. Larger loses fewer requests to probes, smaller is
+	// back sooner.
+	Pause time.Duration
 }
 
 // Drain says how the proxy stops.
@@ -124,6 +144,10 @@ func (c Config) WithDefaults() Config {
 		if *d == 0 {
 			*d = value
 		}
+	}
+	or(&c.Health.Pause, time.Second)
+	if c.Health.Failures == 0 {
+		c.Health.Failures = 5
 	}
 	or(&c.Drain.Timeout, 30*time.Second)
 	or(&c.Limits.HeaderTimeout, 10*time.Second)
@@ -208,6 +232,10 @@ func (c Config) Check() []*Mistake {
 			wrong(fmt.Sprintf("exempt[%d]", i), quote(p), "a path that begins with a slash")
 		}
 	}
+	if n := c.Health.Failures; n > 1_000_000 {
+		wrong("health.failures", strconv.Itoa(n), "1 to 1000000, 0 for the default, or negative for never")
+	}
+	between("health.pause", c.Health.Pause, 0, longestPause)
 	between("drain.notice", c.Drain.Notice, 0, 10*time.Minute)
 	between("drain.timeout", c.Drain.Timeout, 0, time.Hour)
 	if n := c.Limits.Connections; n < 0 || n > 1_000_000 {

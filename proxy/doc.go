@@ -16,9 +16,17 @@
 // both directions, trailers and upgrades pass, hop-by-hop fields do not.
 //
 // Failures. An upstream that cannot be reached or breaks off answers 502, one
-// that is too slow 504; neither is a refusal, nor a sample of service time. An
-// upstream that refused a connection is passed over for a second while there are
-// others. A client that leaves takes its request with it.
+// that is too slow 504; neither is a refusal, nor a sample of service time. A
+// client that leaves takes its request with it.
+//
+// Health. An upstream that fails at once is always the least loaded, so each
+// failure counts as a request that is still there for about a second. After some
+// failures in a row (Config.Health), or one to connect, the upstream is put out:
+// it gets single requests as probes, ever further apart, until one goes well. At
+// most half of the upstreams are out for what they answer, all but one for not
+// being reached, so there is always one to choose. Answers 500, 502, 503 and 504
+// are failures, and no samples of service time; a refusal by an upstream's own
+// gate is none. Metrics: spillgate_upstream_out, _outs and _failures.
 //
 // Invariants: a mistake in the configuration is found before anything starts,
 // and all at once; whatever a client can take is bounded by a named limit; after

@@ -157,7 +157,7 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		code, title = http.StatusGatewayTimeout, "The server behind the proxy did not answer in time"
 	case connectFailed:
 		title = "The server behind the proxy cannot be reached"
-		u.downUntil.Store(int64(live.Now().Add(passedOver)))
+		u.downUntil.Store(int64(live.Now().Add(unreachableFor)))
 		if isTimeout(err) {
 			code = http.StatusGatewayTimeout
 		}

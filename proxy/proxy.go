@@ -34,6 +34,8 @@ type Proxy struct {
 	malformed atomic.Int64
 	started   time.Time
 
+	sparing sync.Mutex // of putting an upstream out
+
 	mu        sync.Mutex // of what follows, and of changes of state
 	listening bool
 	front     []net.Listener
@@ -95,6 +97,9 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 			return nil
 		}))
 	if err != nil {
+		return nil, err
+	}
+	if err := p.watchHealth(); err != nil {
 		return nil, err
 	}
 	if err := p.apply(cfg); err != nil {
@@ -182,7 +187,7 @@ func (p *Proxy) applyLocked(cfg Config) error {
 	}
 	var fresh []*upstream
 	for _, u := range cfg.Upstreams {
-		if old != nil && old.cfg.Objective == cfg.Objective {
+		if old != nil && old.cfg.Objective == cfg.Objective && old.cfg.Health == cfg.Health {
 			i := slices.IndexFunc(old.upstreams, func(have *upstream) bool { return have.cfg == u })
 			if i >= 0 {
 				next.upstreams = append(next.upstreams, old.upstreams[i])

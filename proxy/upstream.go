@@ -18,15 +18,13 @@ import (
 	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/mono"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
 const (
-	// passedOver is how long an upstream that refused a connection is passed
-	// over while there are others: one request a second finds out whether it is
-	// back.
-	passedOver = time.Second
+	// unreachableFor is how long the status page calls an upstream unreachable
+	// after a connection failed.
+	unreachableFor = time.Second
 	// idleConnections is the most idle connections kept to one upstream.
 	idleConnections = 1024
 	// looks is how many upstreams a choice looks at. With more than that it
@@ -53,7 +51,9 @@ type upstream struct {
 	metrics     *telemetry.Gate
 	unwatch     atomic.Pointer[func() error]
 
-	downUntil atomic.Int64 // mono.Time
+	health    health
+	out       atomic.Bool  // as health has it
+	downUntil atomic.Int64 // mono.Time; for the status page
 	failures  throttle
 }
 
@@ -65,6 +65,7 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream) (*upstream, error) {
 	}
 	target, _ := u.target() // checked before
 	up := &upstream{p: p, cfg: u, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http", bodyTimeout: cfg.Limits.BodyTimeout}
+	up.health.rule = cfg.Health
 	up.base = newTransport(cfg.Limits, target.Scheme, tlsConfig)
 	if target.Scheme == "h2c" {
 		target.Scheme = "http"
@@ -85,7 +86,7 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream) (*upstream, error) {
 		Rewrite: up.rewrite,
 		// The wait for an upstream's credits comes on top of that in the gate; an
 		// answer after the objective helps nobody.
-		Transport:    httpgate.Transport(up.base, httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5})),
+		Transport:    &judged{up, httpgate.Transport(up.base, httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5}))},
 		BufferPool:   p.buffers,
 		ErrorHandler: up.fail,
 		ErrorLog:     log.New(io.Discard, "", 0), // what matters comes to fail
@@ -169,7 +170,8 @@ func (u *upstream) close() {
 }
 
 // choose names the upstream for a request: the one whose slots are least in use,
-// counting who waits for one, among those that can be reached.
+// counting who waits for one and who failed lately, among those that are not put
+// out; or one that is, if it is time for its probe.
 func (p *Proxy) choose(*http.Request) *httpgate.Target {
 	all := p.state.Load().upstreams
 	if len(all) == 1 {
@@ -178,17 +180,23 @@ func (p *Proxy) choose(*http.Request) *httpgate.Target {
 	start := rand.IntN(len(all)) // so that equals share
 	now := live.Now()
 	var best *upstream
-	least, reached := 0.0, false
-	for i := range min(len(all), looks) {
+	least, in := 0.0, false
+	for i := range len(all) {
+		if i >= looks && in {
+			break
+		}
 		u := all[(start+i)%len(all)]
-		if len(all) > looks && i > 0 {
+		if len(all) > looks && i > 0 && i < looks {
 			u = all[rand.IntN(len(all))]
 		}
+		out, due, failures := u.health.look(now)
+		if due && u.health.take(now) {
+			return u.target
+		}
 		s := u.gate.Stats()
-		load := float64(s.Running+s.Waiting) / float64(max(s.Limit, 1))
-		up := mono.Time(u.downUntil.Load()) <= now
-		if best == nil || up && !reached || up == reached && load < least {
-			best, least, reached = u, load, up
+		load := (float64(s.Running+s.Waiting) + failures) / float64(max(s.Limit, 1))
+		if best == nil || !out && !in || out != in && load < least {
+			best, least, in = u, load, !out
 		}
 	}
 	return best.target

@@ -1,0 +1,236 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/mono"
+)
+
+const (
+	// failureWeight is how long a failure counts as a request that is still
+	// there: the time in which its weight falls to 1/e. At a second, an upstream
+	// with the limit L that fails at once is chosen no more often than about L
+	// times a second for each slot-load that the others have, where by its
+	// running requests alone it would seem idle and be chosen always.
+	failureWeight = time.Second
+	// longestPause is the longest time between two probes of an upstream, and how
+	// long one must have stayed in for the next pause to be the shortest again.
+	longestPause = 30 * time.Second
+)
+
+// result is what one request says about the upstream.
+type result uint8
+
+const (
+	wellDone    result = iota
+	failed             // answered 500, 502, 503 or 504, broke off, or was too slow
+	unreachable        // could not be connected to
+	saysNothing        // refused by a gate, or the client's own doing
+)
+
+// health is what the requests of an upstream say about it; nothing is sent to
+// find out. An upstream with some failures in a row is put out: it gets one
+// request, the probe, when its pause is over, and comes back with the first that
+// goes well. A probe that goes wrong, and one that leads nowhere, is followed by
+// another after a pause, twice as long if it went wrong.
+type health struct {
+	rule Health
+
+	mu     sync.Mutex
+	row    int       // failures in a row
+	weight float64   // of failures, at weighed
+	last   mono.Time // when weight was true
+	out    bool
+	since  mono.Time     // of out, or of being back
+	probe  mono.Time     // not before
+	pause  time.Duration // between probes
+	failed int64         // counts failures
+	outs   int64         // counts times out
+}
+
+// note takes the result of a request that was sent at began. If the upstream
+// would have to be put out, mayLeave says whether it can be; it is called
+// with the lock of h held. left reports that it was put out, back that it is back.
+func (h *health) note(now, began mono.Time, r result, mayLeave func(r result) bool) (left, back bool) {
+	if r == saysNothing {
+		return false, false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.out && began < h.since {
+		return false, false // sent before; it is known by now
+	}
+	if r == wellDone {
+		h.row = 0
+		if back = h.out; back {
+			h.out, h.since = false, now
+		}
+		return false, back
+	}
+	h.failed++
+	h.weight = h.weightAt(now) + 1
+	h.last = now
+	h.row++
+	switch {
+	case h.rule.Failures < 0:
+	case h.out:
+		h.pause = min(2*h.pause, longestPause)
+		h.probe = now.Add(h.pause)
+	case (r == unreachable || h.row >= h.rule.Failures) && mayLeave(r):
+		if h.outs > 0 && now.Sub(h.since) < longestPause {
+			h.pause = min(2*h.pause, longestPause)
+		} else {
+			h.pause = h.rule.Pause
+		}
+		h.out, h.since, h.probe = true, now, now.Add(h.pause)
+		h.outs++
+		return true, false
+	}
+	return false, false
+}
+
+func (h *health) weightAt(now mono.Time) float64 {
+	return h.weight * math.Exp(-now.Sub(h.last).Seconds()/failureWeight.Seconds())
+}
+
+// look returns whether the upstream is out, the weight of its failures, and
+// whether it is time for a probe.
+func (h *health) look(now mono.Time) (out, due bool, weight float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.weight > 0 {
+		weight = h.weightAt(now)
+	}
+	return h.out, h.out && now >= h.probe, weight
+}
+
+// take claims the probe that is due, and reports false if another request has it.
+func (h *health) take(now mono.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.out || now < h.probe {
+		return false
+	}
+	h.probe = now.Add(h.pause)
+	return true
+}
+
+// judged is the way to an upstream, seen by its health.
+type judged struct {
+	u    *upstream
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
+	began := live.Now()
+	resp, err := j.next.RoundTrip(r)
+	what := judge(r, resp, err)
+	if what == failed && err == nil {
+		// The work was not done, so its time says nothing.
+		httpgate.Ignore(r.Context())
+	}
+	j.u.note(live.Now(), began, what)
+	return resp, err
+}
+
+// judge says what the end of a round trip means for the upstream.
+func judge(r *http.Request, resp *http.Response, err error) result {
+	if err != nil {
+		var refusal *live.Refusal
+		b, _ := r.Body.(*requestBody)
+		switch {
+		case errors.As(err, &refusal), r.Context().Err() != nil:
+			return saysNothing
+		case b != nil && (b.slow.Load() || b.broken.Load()):
+			return saysNothing
+		case classify(r.Context(), err) == connectFailed:
+			return unreachable
+		}
+		return failed
+	}
+	if resp.Header["Spillgate"] != nil || resp.Header["Spillgate-Bin"] != nil {
+		return saysNothing // what the transport left there is a refusal
+	}
+	switch resp.StatusCode {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return failed
+	}
+	if st := resp.Header["Grpc-Status"]; len(st) == 1 && (st[0] == "13" || st[0] == "14") {
+		return failed // INTERNAL, UNAVAILABLE, and not a word else
+	}
+	return wellDone
+}
+
+// note takes the result of a request, and says in the log what follows from it.
+func (u *upstream) note(now, began mono.Time, r result) {
+	switch left, back := u.health.note(now, began, r, u.leaves); {
+	case left:
+		u.p.log.Warn("upstream is put out", "upstream", u.name, "reachable", r != unreachable)
+	case back:
+		u.out.Store(false)
+		u.p.log.Info("upstream is back", "upstream", u.name)
+	}
+}
+
+// leaves puts the upstream out of those to choose from, and reports false if it
+// cannot be spared: for their answers up to half are, because what makes more of
+// them fail is likely elsewhere; for not being reached all but one.
+func (u *upstream) leaves(r result) bool {
+	u.p.sparing.Lock()
+	defer u.p.sparing.Unlock()
+	all := u.p.state.Load().upstreams
+	out := 1
+	for _, other := range all {
+		if other != u && other.out.Load() {
+			out++
+		}
+	}
+	if r == unreachable && out >= len(all) || r != unreachable && out > len(all)/2 {
+		return false
+	}
+	u.out.Store(true)
+	return true
+}
+
+// watchHealth makes the instruments for the health of all upstreams.
+func (p *Proxy) watchHealth() error {
+	meter := p.metrics.Meter()
+	out, err1 := meter.Int64ObservableGauge("spillgate_upstream_out",
+		metric.WithDescription("1 while an upstream is put out for its failures and gets probes alone."))
+	outs, err2 := meter.Int64ObservableCounter("spillgate_upstream_outs",
+		metric.WithDescription("Times that an upstream was put out for its failures."))
+	failures, err3 := meter.Int64ObservableCounter("spillgate_upstream_failures",
+		metric.WithDescription("Requests that an upstream failed, by answering 500, 502, 503 or 504 or not at all; refusals of its gate are none."))
+	_, err4 := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s := p.state.Load()
+		if s == nil {
+			return nil
+		}
+		for _, u := range s.upstreams {
+			name := metric.WithAttributes(attribute.String("upstream", u.name))
+			u.health.mu.Lock()
+			isOut, nFailed, nOuts := u.health.out, u.health.failed, u.health.outs
+			u.health.mu.Unlock()
+			var n int64
+			if isOut {
+				n = 1
+			}
+			o.ObserveInt64(out, n, name)
+			o.ObserveInt64(outs, nOuts, name)
+			o.ObserveInt64(failures, nFailed, name)
+		}
+		return nil
+	}, out, outs, failures)
+	return errors.Join(err1, err2, err3, err4)
+}

@@ -1,0 +1,228 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+// The rule alone, with a clock of its own.
+func TestHealth(t *testing.T) {
+	spare := true
+	h := health{rule: Health{Failures: 3, Pause: time.Second}}
+	at := mono.Time(0)
+	note := func(r result) string {
+		left, back := h.note(at, at, r, func(result) bool { return spare })
+		return fmt.Sprint(left, back)
+	}
+	pass := func(d time.Duration) { at = at.Add(d) }
+	for i, step := range []struct {
+		after time.Duration
+		r     result
+		want  string // put out, back
+	}{
+		{0, failed, "false false"},
+		{0, failed, "false false"},
+		{0, wellDone, "false false"}, // the row is broken
+		{0, failed, "false false"},
+		{0, failed, "false false"},
+		{0, saysNothing, "false false"}, // the row is not
+		{0, failed, "true false"},
+		{0, failed, "false false"},               // a probe that failed: the next in 2 s
+		{2 * time.Second, failed, "false false"}, // 4 s
+		{4 * time.Second, wellDone, "false true"},
+		{time.Second, unreachable, "true false"}, // again so soon: 8 s
+	} {
+		pass(step.after)
+		if got := note(step.r); got != step.want {
+			t.Errorf("step %d: %s, expected %s", i, got, step.want)
+		}
+	}
+	if _, due, weight := h.look(at.Add(8*time.Second - 1)); due || weight < 0 || weight > 1 {
+		t.Errorf("due %v, weight %v", due, weight)
+	}
+	pass(8 * time.Second)
+	if out, due, _ := h.look(at); !out || !due || !h.take(at) || h.take(at) {
+		t.Error("expected one probe when the pause is over")
+	}
+	// It led nowhere, so there is another.
+	if pass(8 * time.Second); !h.take(at) {
+		t.Error("a probe that never ended keeps the upstream out")
+	}
+	// What was sent before it was put out says nothing new.
+	if _, back := h.note(at, h.since-1, wellDone, nil); back {
+		t.Error("an old answer brought it back")
+	}
+	// The pause is bounded, and short again after a good time.
+	for range 10 {
+		pass(time.Minute)
+		note(failed)
+	}
+	if h.pause != longestPause {
+		t.Errorf("pause %v", h.pause)
+	}
+	note(wellDone)
+	pass(longestPause)
+	if note(unreachable); h.pause != time.Second {
+		t.Errorf("pause %v after a good time", h.pause)
+	}
+	// Who cannot be spared stays, and who is never put out as well.
+	spare = false
+	h = health{rule: Health{Failures: 1, Pause: time.Second}}
+	if got := note(unreachable); got != "false false" || h.out {
+		t.Error("put out although it cannot be spared")
+	}
+	spare = true
+	h = health{rule: Health{Failures: -1, Pause: time.Second}}
+	for range 100 {
+		note(unreachable)
+	}
+	if _, _, weight := h.look(at); h.out || weight != 100 {
+		t.Errorf("out %v, weight %v", h.out, weight)
+	}
+	if _, _, weight := h.look(at.Add(time.Second)); weight < 36 || weight > 37 {
+		t.Errorf("weight %v after a second, expected 100/e", weight)
+	}
+}
+
+// Whatever the upstreams answer, there is one to choose that is in.
+func TestNeverAllOut(t *testing.T) {
+	for seed := range uint64(20) {
+		chance := rand.New(rand.NewPCG(seed, 3))
+		p := &Proxy{log: discard()}
+		s := &state{}
+		for range 2 + chance.IntN(5) {
+			s.upstreams = append(s.upstreams, &upstream{p: p, health: health{rule: Health{Failures: 1 + chance.IntN(5), Pause: time.Second}}})
+		}
+		p.state.Store(s)
+		now := mono.Time(0)
+		for range 2000 {
+			now = now.Add(time.Duration(chance.Int64N(int64(time.Second))))
+			u := s.upstreams[chance.IntN(len(s.upstreams))]
+			u.note(now, now, [...]result{wellDone, failed, failed, failed, unreachable, saysNothing}[chance.IntN(6)])
+			out := 0
+			for _, u := range s.upstreams {
+				if u.out.Load() != u.health.out {
+					t.Fatalf("seed %d: out %v, %v", seed, u.out.Load(), u.health.out)
+				}
+				if u.health.out {
+					out++
+				}
+			}
+			if out == len(s.upstreams) {
+				t.Fatalf("seed %d: all are out", seed)
+			}
+		}
+	}
+}
+
+// An upstream that fails at once does not attract the load, is found again when
+// it is well, and says all that in status and metrics.
+func TestFailingFast(t *testing.T) {
+	var broken atomic.Bool
+	broken.Store(true)
+	var hits [2]atomic.Int64
+	_, bad := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hits[0].Add(1)
+		if broken.Load() {
+			w.WriteHeader(500)
+			return
+		}
+		io.WriteString(w, "ok")
+	}))
+	_, good := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hits[1].Add(1)
+		time.Sleep(5 * time.Millisecond)
+		io.WriteString(w, "ok")
+	}))
+	cfg := to("http://"+bad, "http://"+good)
+	cfg.Health.Pause = 100 * time.Millisecond
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	c.Transport.(*http.Transport).MaxIdleConnsPerHost = 8
+	var failures atomic.Int64
+	const requests = 400
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range requests / 4 {
+				resp, err := c.Get(p.url)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				if resp.StatusCode != 200 {
+					failures.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	// Five to put it out, a few under way then, and a probe now and then.
+	if n := failures.Load(); n > requests/10 {
+		t.Errorf("%d of %d requests went to the upstream that fails", n, requests)
+	}
+	st := p.Status().Upstreams[0]
+	if !st.Out || st.Served["done"] != 0 || st.Served["ignored"] == 0 || p.Status().Upstreams[1].Out {
+		t.Errorf("status %+v", st)
+	}
+	_, metrics := get(t, c, p.admin+"/metrics")
+	for _, want := range []string{"spillgate_upstream_out{", "spillgate_upstream_outs_total{", "spillgate_upstream_failures_total{"} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %s in the metrics", want)
+		}
+	}
+	broken.Store(false)
+	eventually(t, "the upstream to be back", func() bool { get(t, c, p.url); return !p.Status().Upstreams[0].Out })
+	if log := p.log.String(); !strings.Contains(log, "upstream is put out") || !strings.Contains(log, "upstream is back") {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+// A refusal by the upstream's own gate, and what is the client's doing, are no
+// failures.
+func TestWhatIsNoFailure(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/shed":
+			w.Header().Set("Spillgate", wire.Header(wire.Reply{HasShed: true, Shed: wire.Shed{Reason: work.Delay, Retryable: true}}.Append(nil)))
+			w.WriteHeader(503)
+		case "/status":
+			var code int
+			fmt.Sscan(r.URL.RawQuery, &code)
+			w.WriteHeader(code)
+		}
+	}))
+	p := start(t, to("http://"+addr))
+	c := client(t, 1, nil)
+	failures := func() int64 {
+		u := p.state.Load().upstreams[0]
+		u.health.mu.Lock()
+		defer u.health.mu.Unlock()
+		return u.health.failed
+	}
+	for _, path := range []string{"/shed", "/status?404", "/status?429", "/status?501", "/status?200"} {
+		get(t, c, p.url+path)
+		if failures() != 0 {
+			t.Errorf("%s is a failure", path)
+		}
+	}
+	for i, code := range []int{500, 502, 503, 504} {
+		get(t, c, p.url+fmt.Sprint("/status?", code))
+		if failures() != int64(i)+1 {
+			t.Errorf("%d is no failure", code)
+		}
+	}
+}
