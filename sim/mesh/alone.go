@@ -36,6 +36,26 @@ func (w *World) isolated(workflow int32, chance draws, tenant uint32) time.Durat
 	return a.Now().Sub(began)
 }
 
+// threads returns about how many calls keep the workers of a service busy.
+func (w *World) threads(service int32) int {
+	most := 1.0
+	for i, st := range w.program.stages {
+		if st.service != service {
+			continue
+		}
+		work := 0.0
+		for _, s := range w.program.steps[st.first:st.last] {
+			if s.kind == stepWork {
+				work += s.mean
+			}
+		}
+		if work > 0 {
+			most = math.Max(most, w.estimates[i]/work)
+		}
+	}
+	return int(math.Ceil(most)) * w.cfg.Services[service].Resources[0].Capacity
+}
+
 // objectives fills in the objectives of services that have none.
 func (w *World) objectives() {
 	estimates := make([]float64, len(w.program.stages))
@@ -58,6 +78,7 @@ func (w *World) objectives() {
 		}
 		s.Objective = max(durationOf(10*least), time.Microsecond)
 	}
+	w.estimates = estimates
 }
 
 // estimate returns about how long a stage takes alone, in nanoseconds, given the

@@ -42,7 +42,7 @@ func (w *World) Audit() error {
 		}
 		p := c.process
 		switch c.state {
-		case notHere:
+		case notHere, shaped:
 		case atDoor:
 			at[p.id].queued++
 		default:

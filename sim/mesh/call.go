@@ -7,6 +7,9 @@ import (
 	"github.com/spillgate/spillgate/baseline"
 	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/progress"
+	"github.com/spillgate/spillgate/rates"
+	"github.com/spillgate/spillgate/schedule"
 	"github.com/spillgate/spillgate/work"
 )
 
@@ -25,9 +28,11 @@ type root struct {
 	budget   time.Duration // deadline less intended; 0 if there is none
 	open     bool          // the client still wants it
 	good     bool
-	top      *call         // the present attempt, nil between two
-	calls    int32         // alive
-	busy     time.Duration // at workers, for all its calls
+	// total and totalWork are what the workflow is expected to take.
+	total, totalWork time.Duration
+	top              *call         // the present attempt, nil between two
+	calls            int32         // alive
+	busy             time.Duration // at workers, for all its calls
 }
 
 // call is one call from a client or a process to a process: the caller's side
@@ -56,7 +61,6 @@ type call struct {
 	process  *process
 	deadline mono.Time // local
 	ticket   admission.Ticket
-	ran      mono.Time
 
 	// Running the stage.
 	pc       int32 // next step
@@ -69,9 +73,22 @@ type call struct {
 	need     time.Duration // of the present piece of work
 	holds    *hold
 
-	// In a resource's queue.
-	waits        *resource
+	// In a queue.
+	task         schedule.Task
+	waits        *resource // whose queue it is, unless shaped
+	queuedAt     mono.Time
 	qPrev, qNext *call
+
+	// What travels along: the service and the work before it; the rate that
+	// the caller would send at; on the answer those of the callee, and the rate
+	// that it announces.
+	elapsed, worked time.Duration
+	claim           float64
+	service, work   time.Duration
+	rate            float64
+	span            progress.Span
+	callID          progress.CallID // in the parent's span
+	req             rates.Request
 
 	// The answer.
 	feedback baseline.Feedback
@@ -91,13 +108,13 @@ const (
 type state uint8
 
 const (
-	notHere   state = iota
-	atDoor          // waits for the door to decide
-	inQueue         // waits for a resource
-	working         // occupies a worker
-	calling         // waits for calls
-	resuming        // got what it waited for, and is about to go on
-	numStates = iota
+	notHere  state = iota
+	shaped         // waits for the rate of its workflow
+	atDoor         // waits for the door to decide
+	inQueue        // waits for a resource
+	working        // occupies a worker
+	calling        // waits for calls
+	resuming       // got what it waited for, and is about to go on
 )
 
 // cause says why a call failed.
@@ -116,18 +133,11 @@ const (
 	gaveUp
 )
 
-// hold is one unit of a resource that a call keeps.
-type hold struct {
-	resource *resource
-	since    mono.Time
-	next     *hold
-}
-
 func (w *World) newCall() *call {
 	if n := len(w.freeCalls); n > 0 {
 		c := w.calls[w.freeCalls[n-1]]
 		w.freeCalls = w.freeCalls[:n-1]
-		*c = call{id: c.id, gen: c.gen}
+		*c = call{id: c.id, gen: c.gen, span: c.span, req: c.req} // those keep memory
 		return c
 	}
 	c := &call{id: int32(len(w.calls))}

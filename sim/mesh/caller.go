@@ -11,7 +11,9 @@ import (
 // node is what makes calls: a client or a process.
 type node struct {
 	place   Place
-	service int32 // noService for a client
+	process *process // nil for a client
+	name    string   // of the process among those of its service
+	service int32    // noService for a client
 	flood   bool
 	// links are per service that is called, in the order of the program's
 	// slots, and per process of it; made at the first call.
@@ -32,6 +34,7 @@ type link struct {
 	// account is the callee's side, in the callee's life of that number.
 	account *credit.Client
 	life    int
+	told    []told
 }
 
 // note is a message that belongs to no call: a grant or a report of demand.
@@ -40,6 +43,9 @@ type note struct {
 	grant  wire.Grant
 	demand int
 	life   int
+	// Of a poll.
+	workflow int32
+	rate     float64
 }
 
 // A Sender may implement these as well.
@@ -91,7 +97,7 @@ func (w *World) choose(n *node, k *callee, r *root, chance draws) *link {
 		case RoundRobin:
 			i = int(n.turn[k.slot] % uint32(count))
 			n.turn[k.slot]++
-		case Random:
+		case AtRandom:
 			i = chance.of(drawPick, 0).below(count)
 		case ByTenant:
 			i = s.rendezvous(r.tenant)
@@ -130,6 +136,8 @@ func (w *World) callDown(p *call, k *callee) {
 	c.chance = p.chance.of(drawChild, p.born)
 	c.link = w.choose(&p.process.node, k, p.root, c.chance)
 	p.adopt(c)
+	w.trackCall(p, c)
+	w.callCounted(p.process, p, c)
 	w.submit(c)
 }
 
@@ -225,6 +233,9 @@ func (w *World) replyAtCaller(c *call) {
 			l.sender.OnReply(w.Now(), &c.waiter, w.Now().Sub(c.sent), c.feedback)
 		}
 	}
+	if c.why.kind != lost {
+		w.hear(l, c.root.workflow, c.rate, c.why.kind == shed && c.feedback.Reason != work.Downstream)
+	}
 	w.conclude(c)
 	w.pumpLink(l)
 }
@@ -232,6 +243,9 @@ func (w *World) replyAtCaller(c *call) {
 // conclude ends the caller's side of c with the answer that it has.
 func (w *World) conclude(c *call) {
 	parent, r, why := c.parent, c.root, c.why
+	if parent != nil {
+		w.trackAnswer(parent, c)
+	}
 	c.orphan()
 	c.open = false
 	w.release(c)

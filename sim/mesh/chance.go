@@ -23,6 +23,7 @@ const (
 	drawPriority
 	drawWorkflow
 	drawRetry
+	drawPhase
 )
 
 // of derives the draws for a purpose; part tells like ones apart.

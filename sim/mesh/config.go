@@ -85,8 +85,8 @@ type Pick uint8
 const (
 	// RoundRobin takes turns, per caller, from a random start.
 	RoundRobin Pick = iota
-	// Random draws.
-	Random
+	// AtRandom draws.
+	AtRandom
 	// ByTenant always takes the same one for a tenant: rendezvous hashing.
 	ByTenant
 	// LeastOutstanding takes the one to which the caller has the fewest calls

@@ -4,12 +4,14 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/baseline"
+	"github.com/spillgate/spillgate/rates"
+	"github.com/spillgate/spillgate/schedule"
 )
 
-// Control is what decides in a world: a policy at the ingress of each process,
-// one at the egress to each process that it calls, and what becomes of calls
-// that nobody waits for. The zero Control lets everything run, to waste if need
-// be.
+// Control is what decides in a world: policies at the ingress of each process and
+// at its egress to each process that it calls, the order in front of resources,
+// and what becomes of calls that nobody waits for. The zero Control lets
+// everything run in order of arrival, to waste if need be.
 type Control struct {
 	// Name labels results.
 	Name string
@@ -26,10 +28,20 @@ type Control struct {
 	// Sender makes the policy of a caller for one process that it calls. Nil:
 	// everything is sent. from.Service is empty for a client.
 	Sender func(seed uint64, from, to Place) (baseline.Sender, error)
+	// Queue orders what waits for a resource, and at a rate limit. Nil: first in,
+	// first out. Workflows is filled in.
+	Queue *schedule.Config
+	// Rates limits each workflow at each process, in front of the Door. Nil: no
+	// limits. Resources, Service and Process are filled in.
+	Rates *rates.Config
 }
+
+// tracked reports whether requests measure their progress.
+func (c *Control) tracked() bool { return c.Queue != nil || c.Rates != nil }
 
 // Place is a process, for the constructors of its policies.
 type Place struct {
+	// Service is the service's name, or empty at a client.
 	Service string
 	// Process numbers the processes of the service, or the clients of a group.
 	Process int
@@ -37,6 +49,9 @@ type Place struct {
 	Life int
 	// Workers is the capacity of its first resource.
 	Workers int
+	// Threads is how many calls keep the workers busy, counting those that wait
+	// for calls of their own: Workers at a leaf, more elsewhere. An estimate.
+	Threads int
 	// Objective is Service.Objective, filled in.
 	Objective time.Duration
 }

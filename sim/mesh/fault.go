@@ -1,5 +1,7 @@
 package mesh
 
+import "github.com/spillgate/spillgate/schedule"
+
 // strike lets a fault happen.
 func (w *World) strike(f *Fault) {
 	for i := range w.cfg.Services {
@@ -39,9 +41,11 @@ func (w *World) kill(p *process) {
 			c.holds, h.next, w.freeHolds = h.next, w.freeHolds, h
 		}
 		c.state, c.waits, c.qPrev, c.qNext = notHere, nil, nil, nil
+		c.task = schedule.Task{}
 		w.dropChildren(c)
 		w.lose(c)
 	}
+	w.clear(p)
 	w.after(w.cfg.Network.Delay, event{linksBreak, p.id, 0})
 }
 

@@ -47,9 +47,9 @@ func TestQueueingTheory(t *testing.T) {
 		{"M/M/1 at 0.5", []mesh.Service{{Name: "a"}}, one, 500, 2},
 		{"M/M/1 at 0.8", []mesh.Service{{Name: "a"}}, one, 800, 5},
 		{"M/M/2 at 0.8", []mesh.Service{{Name: "a", Resources: []mesh.Resource{{"cpu", 2}}}}, one, 1600, 1 / (1 - 0.64)},
-		{"two at random at 0.8", []mesh.Service{{Name: "a", Processes: 2, Pick: mesh.Random}}, one, 1600, 5},
+		{"two at random at 0.8", []mesh.Service{{Name: "a", Processes: 2, Pick: mesh.AtRandom}}, one, 1600, 5},
 		{"chain at 0.7", []mesh.Service{{Name: "a"}, {Name: "b"}}, chain, 700, 2 / 0.3},
-		{"chain, second tier twice as wide", []mesh.Service{{Name: "a"}, {Name: "b", Processes: 2, Pick: mesh.Random}}, chain, 700, 1/0.3 + 1/0.65},
+		{"chain, second tier twice as wide", []mesh.Service{{Name: "a"}, {Name: "b", Processes: 2, Pick: mesh.AtRandom}}, chain, 700, 1/0.3 + 1/0.65},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := run(t, mesh.Config{Seed: 1, Services: tt.services, Workflows: tt.workflows, Network: free,
@@ -94,7 +94,7 @@ func TestSteps(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := run(t, mesh.Config{Network: mesh.Network{Delay: ms},
-				Services: []mesh.Service{{Name: "a", Resources: []mesh.Resource{{"cpu", 1}, {"lock", 1}}}, {Name: "b"}, {Name: "c", Processes: 4}},
+				Services:  []mesh.Service{{Name: "a", Resources: []mesh.Resource{{"cpu", 1}, {"lock", 1}}}, {Name: "b"}, {Name: "c", Processes: 4}},
 				Workflows: []mesh.Workflow{{Name: "w", Root: mesh.Stage{Service: "a", Steps: tt.steps}}},
 				Groups:    []mesh.Group{{Load: mesh.Load{Trace: []time.Duration{0}}}}, Length: time.Second})
 			if got := r.Workflows[0].Latency.Max(); r.Workflows[0].Good != 1 || got != tt.want {

@@ -7,6 +7,8 @@ import (
 	"github.com/spillgate/spillgate/baseline"
 	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/progress"
+	"github.com/spillgate/spillgate/rates"
 	"github.com/spillgate/spillgate/work"
 )
 
@@ -31,21 +33,25 @@ type process struct {
 	// queued and running are the calls that the door was told of.
 	queued, running int
 	busy            time.Duration
+
+	rates     *rates.Adapter
+	shapers   []shaper // per workflow
+	pressures []rates.Pressure
+	totals    *progress.Totals // of the requests that enter here
+	// pool is the door's, if it has one. bound is for how long since boundFrom
+	// clients wanted credits; wanted is whether they did at notedAt.
+	pool               *credit.Pool
+	bound              time.Duration
+	boundFrom, notedAt mono.Time
+	wanted             bool
 }
 
 // boot starts a life of p.
 func (w *World) boot(p *process) {
-	s := &w.cfg.Services[p.service]
 	p.alive, p.armed, p.door = true, mono.Never, nil
-	use := make([]time.Duration, len(s.Resources))
-	for i := range p.resources {
-		use[i] = p.resources[i].use
-	}
-	p.resources = make([]resource, len(s.Resources))
-	for i, r := range s.Resources {
-		p.resources[i] = resource{process: p, number: int32(i), capacity: int32(r.Capacity), use: use[i], queue: &line{}}
-	}
+	p.rates, p.pool, p.boundFrom, p.wanted = nil, nil, w.Now(), false
 	p.place.Life = p.life
+	w.clear(p)
 	if w.cfg.Control.Door != nil {
 		door, err := w.cfg.Control.Door(w.cfg.Seed, p.place)
 		if err != nil {
@@ -53,7 +59,27 @@ func (w *World) boot(p *process) {
 			return
 		}
 		p.door = door
+		if g, ok := door.(baseline.Gate); ok && !g.Config().NoCredit {
+			p.pool = g.Pool()
+		}
 		w.armDoor(p)
+	}
+	if w.tracked {
+		p.totals, _ = progress.NewTotals(progress.TotalsConfig{Workflows: len(w.cfg.Workflows)})
+	}
+	if w.cfg.Control.Rates != nil {
+		w.bootRates(p)
+	}
+}
+
+// clear gives p idle resources.
+func (w *World) clear(p *process) {
+	kinds := w.cfg.Services[p.service].Resources
+	if p.resources == nil {
+		p.resources = make([]resource, len(kinds))
+	}
+	for i := range p.resources {
+		p.resources[i] = resource{process: p, number: int32(i), capacity: int32(kinds[i].Capacity), use: p.resources[i].use, queue: w.newQueue()}
 	}
 }
 
@@ -69,27 +95,39 @@ func (w *World) requestAtProcess(c *call) {
 	if d := c.root.deadline; d != mono.Never {
 		c.deadline = now.Add(d.Sub(c.sent)) // the budget travels
 	}
-	if p.door == nil {
+	w.track(c)
+	if p.rates == nil || w.shape(c) {
+		w.admit(c)
+	}
+}
+
+// admit shows c to the door, if there is one.
+func (w *World) admit(c *call) {
+	if c.process.door == nil {
 		w.start(c)
 		return
 	}
 	w.arrive(c)
-	w.pumpDoor(p)
+	w.pumpDoor(c.process)
+}
+
+// demandOf returns the calls that wait at a caller.
+func (w *World) demandOf(l *link) int {
+	if l.sender == nil {
+		return 0
+	}
+	return l.sender.Demand()
 }
 
 // arrive shows c to the door.
 func (w *World) arrive(c *call) {
 	now := w.Now()
-	demand := 0
-	if c.link.sender != nil {
-		demand = c.link.sender.Demand()
-	}
 	c.ticket = admission.Ticket{
 		Request: work.Request{
 			Workflow: w.cfg.Workflows[c.root.workflow].Name,
 			Priority: c.root.priority,
 			Deadline: c.deadline,
-			Demand:   demand,
+			Demand:   w.demandOf(c.link),
 			Attempt:  int(c.root.attempt),
 		},
 		Client: w.account(c.link),
@@ -124,13 +162,20 @@ func (w *World) decided(c *call, v admission.Verdict, queued bool) {
 	case admission.Run:
 		w.start(c)
 	case admission.Shed:
-		c.state = notHere
-		why := cause{shed, c.ticket.Reason()}
-		w.countShed(p.service, why.reason)
 		c.feedback = p.door.Feedback(w.Now(), &c.ticket)
-		c.feedback.Reason = why.reason
-		w.reply(c, why)
+		if p.rates != nil {
+			p.rates.OnDone(w.Now(), &c.req, work.Dropped)
+		}
+		w.refuseHere(c, c.ticket.Reason())
 	}
+}
+
+// refuseHere answers c, of which nothing ran, with a refusal.
+func (w *World) refuseHere(c *call, reason work.Reason) {
+	c.state, c.service, c.work = notHere, 0, 0
+	c.feedback.Reason = reason
+	w.countShed(c.process.service, reason)
+	w.reply(c, cause{shed, reason})
 }
 
 // pumpDoor carries out what the door has decided.
@@ -156,6 +201,9 @@ func (w *World) pumpDoor(p *process) {
 		w.after(w.cfg.Network.Delay, event{grantAtLink, w.newNote(note{link: l, grant: g, life: p.life}), 0})
 	}
 	p.pumping = false
+	if p.pool != nil {
+		p.noteDemand(now)
+	}
 	w.armDoor(p)
 }
 
@@ -175,9 +223,17 @@ func (w *World) cancelAtProcess(c *call) {
 	p := c.process
 	c.canceled = true
 	switch c.state {
+	case shaped:
+		p.shapers[c.root.workflow].queue.remove(c)
+		p.rates.OnCancel(&c.req)
+		c.state, c.there = notHere, false
+		w.release(c)
 	case atDoor:
 		if p.door.Cancel(w.Now(), &c.ticket) {
 			p.door.Feedback(w.Now(), &c.ticket)
+			if p.rates != nil {
+				p.rates.OnDone(w.Now(), &c.req, work.Ignored)
+			}
 			p.queued--
 			c.state, c.there = notHere, false
 			w.release(c)

@@ -3,6 +3,7 @@ package mesh
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/mono"
@@ -28,6 +29,10 @@ type Report struct {
 	// knew.
 	Bins      [][]Count
 	BinLength time.Duration
+	// Rates are those of the processes of Config.RatesOf, at the end of each bin.
+	Rates []ProcessRates
+	// Polls is how many times a process asked for a rate that no answer brought.
+	Polls int
 	// Events is how many events the run took.
 	Events uint64
 }
@@ -93,6 +98,9 @@ type ServiceCount struct {
 
 func (w *World) startReport() {
 	w.report.Workflows = make([]Count, len(w.cfg.Workflows))
+	if w.cfg.Bin > 0 && len(w.cfg.RatesOf) > 0 && w.cfg.Control.Rates != nil {
+		w.after(w.cfg.Bin, event{kind: endBin})
+	}
 	w.report.Services = make([]ServiceCount, len(w.cfg.Services))
 	for i := range w.cfg.Services {
 		w.report.Services[i].Name = w.cfg.Services[i].Name
@@ -104,6 +112,36 @@ func (w *World) startReport() {
 			w.report.Bins[i] = make([]Count, len(w.cfg.Workflows))
 		}
 	}
+}
+
+// ProcessRates are the rates of a process over time.
+type ProcessRates struct {
+	Service string
+	Process int
+	// Rate is per bin and workflow, in requests/s; rates.NoLimit is none.
+	Rate [][]float64
+}
+
+// noteRates ends a bin.
+func (w *World) noteRates() {
+	if w.report.Rates == nil {
+		for _, p := range w.processes {
+			if slices.Contains(w.cfg.RatesOf, p.place.Service) {
+				w.report.Rates = append(w.report.Rates, ProcessRates{Service: p.place.Service, Process: p.place.Process})
+				w.watched = append(w.watched, p)
+			}
+		}
+	}
+	for i, p := range w.watched {
+		now := make([]float64, len(w.cfg.Workflows))
+		for f := range now {
+			if p.alive {
+				now[f] = p.rates.Rate(p.rates.Workflow(w.Now(), w.cfg.Workflows[f].Name))
+			}
+		}
+		w.report.Rates[i].Rate = append(w.report.Rates[i].Rate, now)
+	}
+	w.after(w.cfg.Bin, event{kind: endBin})
 }
 
 // count calls f with the counters of r's workflow that an occurrence at an

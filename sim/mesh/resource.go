@@ -15,74 +15,44 @@ type resource struct {
 	queue    queue
 	// use is the time for which units were taken, by work and by holds.
 	use time.Duration
+	// waited is the queueing delay of those granted since the last look.
+	waited  time.Duration
+	granted int
 }
 
-// queue orders the calls that wait for a resource.
-type queue interface {
-	push(now mono.Time, c *call)
-	// pop takes out the next; drop says that it is not worth running.
-	pop(now mono.Time) (c *call, drop bool)
-	remove(c *call)
-	len() int
+// hold is one unit of a resource that a call keeps.
+type hold struct {
+	resource *resource
+	since    mono.Time
+	next     *hold
 }
 
-// line is the queue that serves in order of arrival.
-type line struct {
-	head, tail *call
-	n          int
-}
-
-func (l *line) len() int { return l.n }
-
-func (l *line) push(_ mono.Time, c *call) {
-	c.qPrev, c.qNext = l.tail, nil
-	if l.tail == nil {
-		l.head = c
-	} else {
-		l.tail.qNext = c
-	}
-	l.tail = c
-	l.n++
-}
-
-func (l *line) pop(mono.Time) (*call, bool) {
-	c := l.head
-	if c != nil {
-		l.remove(c)
-	}
-	return c, false
-}
-
-func (l *line) remove(c *call) {
-	if c.qPrev == nil {
-		l.head = c.qNext
-	} else {
-		c.qPrev.qNext = c.qNext
-	}
-	if c.qNext == nil {
-		l.tail = c.qPrev
-	} else {
-		c.qNext.qPrev = c.qPrev
-	}
-	c.qPrev, c.qNext = nil, nil
-	l.n--
-}
-
-// acquire takes a unit for c, or lets it wait.
-func (w *World) acquire(c *call, r *resource) bool {
-	if r.inUse < r.capacity && r.queue.len() == 0 {
+// acquire takes a unit for c, or lets it wait. cost is how long c is expected to
+// keep it, in nanoseconds.
+func (w *World) acquire(c *call, r *resource, cost float64) bool {
+	if w.cfg.Control.Queue == nil && r.inUse < r.capacity && r.queue.len() == 0 {
 		r.inUse++
+		r.granted++
 		return true
 	}
-	c.state, c.waits = inQueue, r
+	c.state, c.waits, c.queuedAt = inQueue, r, w.Now()
+	w.fillTask(c, cost)
+	if w.tracked {
+		c.span.BeginWait(w.Now())
+	}
 	r.queue.push(w.Now(), c)
+	w.serve(r)
 	return false
 }
 
-// free gives a unit back that was taken at since, and serves who waits.
-func (w *World) free(r *resource, since mono.Time) {
+// free gives a unit back that c took at since, and serves who waits.
+func (w *World) free(c *call, r *resource, since mono.Time) {
 	r.inUse--
-	r.use += w.Now().Sub(since)
+	used := w.Now().Sub(since)
+	r.use += used
+	if a := r.process.rates; a != nil {
+		a.OnUse(c.req.Workflow, int(r.number), used)
+	}
 	w.serve(r)
 }
 
@@ -94,12 +64,16 @@ func (w *World) serve(r *resource) {
 			return
 		}
 		c.waits = nil
+		if w.tracked {
+			c.span.EndWait(w.Now())
+		}
 		if drop {
-			c.state = resuming
 			w.hopeless(c)
 			continue
 		}
 		r.inUse++
+		r.granted++
+		r.waited += w.Now().Sub(c.queuedAt)
 		w.granted(c, r)
 	}
 }
@@ -110,10 +84,25 @@ func (w *World) granted(c *call, r *resource) {
 		w.beginWork(c, s)
 		return
 	}
+	// A hold is charged its estimate: its length is that of the calls in it.
+	settle(r.queue, c, c.task.Cost)
 	w.keep(c, r)
 	c.pc++
 	c.state = resuming
 	w.engine.At(w.Now(), event{resume, c.id, c.gen})
+}
+
+// delay returns the mean queueing delay since the last look, or the age of the
+// oldest if nobody got through.
+func (r *resource) delay(now mono.Time) time.Duration {
+	var d time.Duration
+	if r.granted > 0 {
+		d = r.waited / time.Duration(r.granted)
+	} else if r.queue.len() > 0 {
+		d = now.Sub(r.queue.oldest())
+	}
+	r.waited, r.granted = 0, 0
+	return d
 }
 
 // keep notes a hold.
@@ -135,7 +124,7 @@ func (w *World) letGo(c *call, r *resource) {
 			*at = h.next
 			since := h.since
 			h.next, w.freeHolds = w.freeHolds, h
-			w.free(r, since)
+			w.free(c, r, since)
 			return
 		}
 	}

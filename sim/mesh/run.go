@@ -9,8 +9,10 @@ import (
 
 // start lets c run its stage.
 func (w *World) start(c *call) {
-	c.ran = w.Now()
 	c.process.running++
+	if w.tracked {
+		c.span.EndWait(w.Now())
+	}
 	c.pc = w.program.stages[c.stage].first
 	w.advance(c)
 }
@@ -23,12 +25,12 @@ func (w *World) advance(c *call) {
 		r := &c.process.resources[s.resource]
 		switch s.kind {
 		case stepWork:
-			if w.acquire(c, r) {
+			if w.acquire(c, r, s.mean) {
 				w.beginWork(c, s)
 			}
 			return
 		case stepHold:
-			if !w.acquire(c, r) {
+			if !w.acquire(c, r, 0) {
 				return
 			}
 			w.keep(c, r)
@@ -96,7 +98,8 @@ func (w *World) endWork(c *call) {
 	r := &p.resources[w.program.steps[c.pc].resource]
 	c.state = resuming
 	c.pc++
-	w.free(r, c.began)
+	settle(r.queue, c, c.need)
+	w.free(c, r, c.began)
 	w.resume(c)
 }
 
@@ -111,6 +114,7 @@ func (w *World) resume(c *call) {
 
 // hopeless drops c, which waited for a resource until that made no sense.
 func (w *World) hopeless(c *call) {
+	c.state = resuming
 	why := cause{shed, work.Infeasible}
 	w.countShed(c.process.service, why.reason)
 	w.finish(c, why)
@@ -136,6 +140,7 @@ func (w *World) finish(c *call, why cause) {
 	p := c.process
 	c.state = notHere
 	p.running--
+	w.trackEnd(c, why.kind == none)
 	outcome := work.Done
 	switch why.kind {
 	case none:
@@ -143,6 +148,9 @@ func (w *World) finish(c *call, why cause) {
 		outcome = work.Ignored
 	default:
 		outcome = work.Dropped
+	}
+	if p.rates != nil {
+		p.rates.OnDone(w.Now(), &c.req, outcome)
 	}
 	if p.door != nil {
 		p.door.Leave(w.Now(), &c.ticket, outcome)
@@ -162,6 +170,9 @@ func (w *World) reply(c *call, why cause) {
 		c.there = false
 		w.release(c)
 		return
+	}
+	if why.kind != lost {
+		w.announce(c)
 	}
 	w.after(w.cfg.Network.Delay, event{replyAtCaller, c.id, c.gen})
 }

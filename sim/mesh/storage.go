@@ -8,9 +8,9 @@ import "time"
 func Storage(psWorkers int) []Service {
 	return []Service{
 		{Name: "FE", Processes: 10},
-		{Name: "AUTH", Processes: 5, Pick: Random},
+		{Name: "AUTH", Processes: 5, Pick: AtRandom},
 		{Name: "PS", Processes: 10, Pick: ByTenant, Resources: []Resource{{"workers", psWorkers}}},
-		{Name: "EN", Processes: 10, Pick: Random},
+		{Name: "EN", Processes: 10, Pick: AtRandom},
 	}
 }
 

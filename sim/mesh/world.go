@@ -32,12 +32,15 @@ type World struct {
 	notes     []note
 	freeNotes []int32
 
-	alone  *World // for isolated
-	inside int    // requests not ended
-	stop   mono.Time
-	report Report
-	log    *bufio.Writer
-	err    error
+	alone     *World    // for isolated
+	estimates []float64 // per stage, ns alone
+	inside    int       // requests not ended
+	tracked   bool
+	stop      mono.Time
+	report    Report
+	watched   []*process // whose rates are reported
+	log       *bufio.Writer
+	err       error
 }
 
 // groupMix is what the clients of a group ask for, and how they reach the
@@ -84,17 +87,23 @@ const (
 	restart                           // who: process
 	linksBreak                        // who: process
 	linksBack                         // who: process
+	wakeShaper                        // who: process, arg: workflow
+	wakeRates                         // who: process, arg: life
+	pollAtProcess                     // who: note
+	rateAtCaller                      // who: note
+	endBin                            //
 )
 
 var eventNames = [...]string{"arrival", "users", "request", "end-work", "resume", "reply", "refused", "cancel", "timeouts",
-	"deadline", "retry", "wake-door", "wake-link", "grant", "demand", "fault", "restart", "break", "back"}
+	"deadline", "retry", "wake-door", "wake-link", "grant", "demand", "fault", "restart", "break", "back", "wake-shaper", "wake-rates",
+	"poll", "rate", "bin"}
 
 // New builds a world, or returns every mistake in cfg.
 func New(cfg Config) (*World, error) {
 	if err := cfg.withDefaults(); err != nil {
 		return nil, err
 	}
-	w := &World{cfg: cfg, stop: origin.Add(cfg.Length)}
+	w := &World{cfg: cfg, stop: origin.Add(cfg.Length), tracked: cfg.Control.tracked()}
 	w.engine.Advance(origin)
 	if cfg.Log != nil {
 		w.log = bufio.NewWriter(cfg.Log)
@@ -110,6 +119,7 @@ func New(cfg Config) (*World, error) {
 			p := &process{id: int32(len(w.processes)), speed: 1}
 			p.node = newNode(Place{Service: s.Name, Process: i, Workers: s.Resources[0].Capacity, Objective: s.Objective},
 				int32(si), len(down[si]), cfg.Seed^uint64(p.id))
+			p.process, p.place.Threads = p, w.threads(int32(si))
 			w.processes = append(w.processes, p)
 			run.processes = append(run.processes, p)
 			w.boot(p)
@@ -124,7 +134,7 @@ func New(cfg Config) (*World, error) {
 }
 
 func newNode(at Place, service int32, slots int, seed uint64) node {
-	n := node{place: at, service: service, links: make([][]*link, slots), turn: make([]uint32, slots)}
+	n := node{place: at, name: name(at.Process), service: service, links: make([][]*link, slots), turn: make([]uint32, slots)}
 	for i := range n.turn {
 		n.turn[i] = uint32(mix(seed + uint64(i)<<40))
 	}
@@ -256,6 +266,22 @@ func (w *World) handle(ev event) {
 		w.linksBreak(w.processes[ev.who])
 	case linksBack:
 		w.linksBack(w.processes[ev.who])
+	case wakeShaper:
+		if p := w.processes[ev.who]; p.alive && p.shapers[ev.arg].armed == w.Now() {
+			p.shapers[ev.arg].armed = mono.Never
+			w.pumpShaper(p, ev.arg)
+		}
+	case wakeRates:
+		if p := w.processes[ev.who]; p.alive && p.life == int(ev.arg) {
+			w.wakeRatesOf(p)
+		}
+	case pollAtProcess:
+		w.answerPoll(w.takeNote(ev.who))
+	case rateAtCaller:
+		n := w.takeNote(ev.who)
+		w.hear(n.link, n.workflow, n.rate, false)
+	case endBin:
+		w.noteRates()
 	}
 }
 
