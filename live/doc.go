@@ -1,9 +1,10 @@
 // Package live drives the policies of this module on the real clock, for
 // servers and clients written in Go.
 //
-// It decides nothing. A Gate wraps an admission.Gate and a Wallet wraps a
-// credit.Wallet: a lock around the policy, a channel for each request that
-// waits, one timer for the policy's next wake-up, and counters.
+// It decides nothing. A Gate wraps an admission.Gate, a Wallet a credit.Wallet
+// and a Resource a schedule.Queue: a lock around the policy, a channel for each
+// request that waits, one timer for the policy's next wake-up, and counters. A
+// Span wraps a progress.Span in the same way.
 //
 //	handler goroutines ──Enter──▶ lock ─▶ admission.Gate ─▶ unlock ──▶ run, wait, or refusal
 //	                   ──Leave──▶            │

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"math/rand/v2"
 
 	"github.com/spillgate/spillgate/wire"
 )
@@ -13,9 +14,12 @@ type TagsKey struct{}
 // WithTags returns a context whose requests carry t: edges of servers set what a
 // request said about itself, edges of clients send it on, so that class,
 // priority and workflow follow a request through a service, whatever protocols
-// it speaks on either side. Budget, Credits, Demand and Client are of one hop
-// and are not sent on; the budget that is left is that of the context's
-// deadline.
+// it speaks on either side.
+//
+// Budget, Credits, Demand, Client and Process are of one hop and are not sent
+// on; the budget that is left is that of the context's deadline. Workflow, Class,
+// Priority, Attempt and Total go on as they came. So does Elapsed, with what the
+// request received here: see Onward.
 func WithTags(ctx context.Context, t wire.Tags) context.Context {
 	return context.WithValue(ctx, TagsKey{}, t)
 }
@@ -26,3 +30,22 @@ func TagsFrom(ctx context.Context) wire.Tags {
 	t, _ := ctx.Value(TagsKey{}).(wire.Tags)
 	return t
 }
+
+// Onward returns the tags of a call made for the request that ctx belongs to:
+// those that go on, with the progress up to now if ctx has a Span. What is of one
+// hop is zero, for the edge that makes the call to fill in.
+func Onward(ctx context.Context) wire.Tags {
+	t := TagsFrom(ctx)
+	t.Budget, t.Credits, t.Demand, t.Client, t.Process = 0, false, 0, 0, 0
+	if s := SpanFrom(ctx); s != nil {
+		t.Elapsed = s.Elapsed()
+	}
+	return t
+}
+
+// process is this process's identity towards others, over its life.
+var process = rand.Uint64() | 1
+
+// Process returns the identity of this process, for wire.Tags.Process and
+// wire.Reply.Process: a random number, never 0, the same until the process ends.
+func Process() uint64 { return process }
