@@ -16,9 +16,15 @@ const (
 	// memory is how many periods all other means remember. Waits are long and
 	// alike for a relaxation time of the queue, a second at 80 % of 100/s.
 	memory = 16
+	// reachMemory is how many periods the ratio of the whole latency to the wait here
+	// remembers. It says how many stages there are and how full the others
+	// are, and much of its variation is chance at those others.
+	reachMemory = 64
 	// levelGain and splitGain are the share of the error that the two trims take up
 	// in a period. With the lag of memory they are damped.
 	levelGain, splitGain = 0.05, 0.05
+	// splitLeak is the share of the position's trim that is forgotten in a period.
+	splitLeak = 0.005
 	// mostShift bounds the trim of the position, as a logarithm of odds.
 	mostShift = 3
 	// few is how many completions of a class, within memory, are needed to act.
@@ -72,6 +78,7 @@ type account struct {
 	rate     float64 // per second
 	now      sums    // this period
 	past     sums    // fading
+	long     sums    // fading more slowly
 	batch    signal.Sketch
 	slow     float64 // sum of the batch's slowdowns
 	spread   float64 // of the slowdown beyond 1: p95 ÷ mean
@@ -239,10 +246,11 @@ func (c *Controller) observe(elapsed time.Duration) {
 		r.now.predicted = r.now.count * s.interactiveAt(at)
 		d.now.predicted = d.now.count * s.defaultAt(at)
 	}
-	keep := math.Exp(-periods / memory)
+	keep, keepLong := math.Exp(-periods/memory), math.Exp(-periods/reachMemory)
 	for i := range c.class {
 		a := &c.class[i]
 		a.past.fade(keep, a.now)
+		a.long.fade(keepLong, a.now)
 		a.now = sums{}
 	}
 	c.trim()
@@ -307,6 +315,12 @@ func (c *Controller) trim() {
 	measured := r.waited/r.count*r.service + d.waited/d.count*d.service
 	predicted := r.predicted/r.count*r.service + d.predicted/d.count*d.service
 	c.level = trimmed(c.level * math.Pow(measured/predicted, levelGain))
+	// How the waits divide is learned where they say much of the position: next to
+	// priority a large shift hardly shows, and chance would drive it away.
+	s, _ := c.station()
+	at := s.shifted(c.weight, c.shift)
+	tells := at * (1 - at) * ((s.last()-s.first())/s.interactiveAt(at) + (s.swapped().last()-s.swapped().first())/s.defaultAt(at))
 	split := math.Log(r.waited/r.predicted) - math.Log(d.waited/d.predicted)
-	c.shift = min(max(c.shift-splitGain*split, -mostShift), mostShift)
+	c.shift -= splitGain * split * min(tells, 1)
+	c.shift = min(max(c.shift*(1-splitLeak), -mostShift), mostShift)
 }

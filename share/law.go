@@ -13,8 +13,8 @@ type response struct{ isolated, reach float64 }
 func (a *account) response() response {
 	isolated := a.past.isolated / a.past.count
 	reach := 1.0
-	if a.past.waited > 0 {
-		reach = min(max((a.past.latency-a.past.isolated)/a.past.waited, 0), mostReach)
+	if a.long.waited > 0 {
+		reach = min(max((a.long.latency-a.long.isolated)/a.long.waited, 0), mostReach)
 	}
 	return response{isolated, reach}
 }
@@ -90,20 +90,17 @@ func (c *Controller) meets(s station, spreadR, spreadD float64) float64 {
 
 // calms returns the position that keeps interactive callers from giving up: an
 // integral, because their patience is known of what they met, not of what they
-// would meet.
+// would meet. It stays within one step of where the position is, or it would have
+// to come all the way back after a guard has held it.
 func (c *Controller) calms(s station, a *account) float64 {
-	lost := a.past.lost / a.past.count
-	if c.forced == 0 {
-		c.forced = s.shifted(c.weight, c.shift)
-	}
+	lost, here := a.past.lost/a.past.count, s.shifted(c.weight, c.shift)
 	switch {
 	case lost > c.cfg.MaxImpatience:
-		c.forced = min(max(c.forced, s.fifo())+eager, 1)
+		c.forced = min(max(c.forced, here)+eager, here+eager, 1)
 	case lost < c.cfg.MaxImpatience/2:
-		c.forced = max(c.forced-patient, 0)
-	}
-	if lost < c.cfg.MaxImpatience/2 && c.forced <= s.fifo() {
-		c.forced = 0
+		if c.forced -= patient; c.forced < s.fifo() {
+			c.forced = 0
+		}
 	}
 	return c.forced
 }
