@@ -43,7 +43,8 @@ type Signals struct {
 // Stats counts what an Adapter could not use or had no room for.
 type Stats struct {
 	// BadRates are announcements and BadDemands claims that were no number,
-	// negative, or above NoLimit, of which the last count as NoLimit.
+	// negative, or above NoLimit. Of these, finite rates above NoLimit count as
+	// NoLimit, and nothing else counts.
 	BadRates, BadDemands uint64
 	// NoRoom is how often a workflow had to share the default one for want of a
 	// number; Evicted how often a peer was forgotten for another.
@@ -110,6 +111,7 @@ func New(now mono.Time, cfg Config) (*Adapter, error) {
 	a.flows = append(a.flows, newFlow("", cfg.Terms[""], len(a.resources), now))
 	if cfg.Process != "" {
 		a.self = place(uint32(a.Peer(now, cfg.Service, cfg.Process)))
+		a.peers.rows[a.self].heard = mono.Never
 	}
 	return a, nil
 }
@@ -154,7 +156,7 @@ func (a *Adapter) Peer(now mono.Time, service, process string) Peer {
 	if !ok {
 		if i, ok = a.peers.add(key); !ok {
 			oldest := a.peers.oldest()
-			if oldest == a.self && a.self > 0 || oldest == 0 {
+			if oldest == 0 || oldest == a.self {
 				return 0
 			}
 			a.forgetPeer(oldest)
@@ -260,11 +262,10 @@ func (a *Adapter) OnArrival(now mono.Time, t *Request) {
 	}
 	s.heard = now
 	if d := t.Demand; d != 0 {
-		if !(d > 0 && d <= NoLimit) {
+		if d > 0 && d <= NoLimit {
+			s.claimed, s.toldAt, s.told = d, now, true
+		} else {
 			a.stats.BadDemands++
-		}
-		if d > 0 {
-			s.claimed, s.toldAt, s.told = math.Min(d, NoLimit), now, true
 		}
 	}
 	if t.Attempt == 0 {
@@ -421,7 +422,7 @@ func (a *Adapter) OnWake(now mono.Time, s Signals) {
 		}
 	}
 	for i := 1; i < len(a.peers.rows); i++ {
-		if r := &a.peers.rows[i]; r.used && i != a.self && now.Sub(r.heard) > a.cfg.Forget {
+		if r := &a.peers.rows[i]; r.used && now.Sub(r.heard) > a.cfg.Forget {
 			a.forgetPeer(i)
 		}
 	}

@@ -232,6 +232,8 @@ func (f *flow) measure(now mono.Time, seconds float64, stale time.Duration, forg
 		}
 		f.demand += s.demand(now, stale)
 	}
+	// What came from a process that was forgotten since came all the same.
+	f.demand = math.Max(f.demand, f.offered)
 	if f.completed > 0 {
 		weight := smoothing
 		if f.parents == 0 {

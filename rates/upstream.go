@@ -26,7 +26,10 @@ func (a *Adapter) split(now mono.Time, f *flow, stale time.Duration) {
 		return
 	}
 	least := f.least()
-	total := f.demand
+	total := 0.0
+	for i := range f.sources {
+		total += f.sources[i].demand(now, stale)
+	}
 	low, high := 0, 0.0
 	if total > 0 {
 		for i := range f.sources {
