@@ -121,18 +121,25 @@ func of[T any](runs []measured, field func(measured) T) []T {
 	return list
 }
 
-// median of a list that is not empty; of an even number the lower one.
+// median of a list that is not empty; of an even number the mean of the middle two,
+// so that a cell with a spoilt run is not the lower for it.
 func median[T float64 | uint64 | time.Duration](list []T) T {
 	slices.Sort(list)
-	return list[(len(list)-1)/2]
+	low, high := list[(len(list)-1)/2], list[len(list)/2]
+	return low + (high-low)/2
 }
 
 func printTable(w io.Writer, rows []row) error {
 	if len(rows) == 0 {
 		return errors.New("no runs")
 	}
+	var capacities []float64
+	for _, r := range rows {
+		capacities = append(capacities, r.Capacity)
+	}
+	capacity := median(capacities)
 	t := table.Table{
-		Title: fmt.Sprintf("Reverse proxies before a server of %.0f requests/s, objective %v", rows[0].Capacity, objective),
+		Title: fmt.Sprintf("Reverse proxies before a server of %.0f requests/s, objective %v", capacity, objective),
 		Columns: []table.Column{{Name: "load"}, {Name: "proxy"}, {Name: "goodput", Unit: "of capacity", Format: "%.2f"}, {Name: "least to most"},
 			{Name: "p99 served", Unit: "ms", Format: "%.1f"}, {Name: "refused knows p50", Unit: "ms", Format: "%.1f"}, {Name: "p99", Unit: "ms", Format: "%.1f"},
 			{Name: "refused", Unit: "of offered", Format: "%.2f"}, {Name: "late", Unit: "of offered", Format: "%.2f"},

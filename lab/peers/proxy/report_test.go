@@ -17,10 +17,11 @@ func TestSummarize(t *testing.T) {
 	rows := summarize([]measured{
 		{Load: "2x", Proxy: "a", Share: 0.5, P99: 30, Valid: true},
 		{Load: "2x", Proxy: "b", Share: 0.1},
-		{Load: "4x", Proxy: "a", Share: 0.3, Valid: true},
+		{Load: "4x", Proxy: "a", Share: 0.25, Valid: true},
 		{Load: "2x", Proxy: "a", Share: 0.7, P99: 10, Valid: true},
 		{Load: "2x", Proxy: "a", Share: 0.9, P99: 99},
 		{Load: "2x", Proxy: "a", Share: 0.6, P99: 20, Valid: true},
+		{Load: "4x", Proxy: "a", Share: 0.75, Valid: true},
 	})
 	type short struct {
 		load, proxy        string
@@ -35,7 +36,7 @@ func TestSummarize(t *testing.T) {
 	want := []short{
 		{"2x", "a", 0.6, 0.5, 0.7, 20, 3, 4},
 		{"2x", "b", 0.1, 0.1, 0.1, 0, 0, 1},
-		{"4x", "a", 0.3, 0.3, 0.3, 0, 1, 1},
+		{"4x", "a", 0.5, 0.25, 0.75, 0, 2, 2},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
