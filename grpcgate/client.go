@@ -35,7 +35,7 @@ type client struct {
 // own credits.
 //
 // A call takes a credit before it is sent and gives it back when it ends; a
-// stream holds one for its life. Without a free credit it waits in the wallet, a
+// stream gives it back earlier, as the server does its slot (WithStreamHold). Without a free credit it waits in the wallet, a
 // bounded queue, as long as its context allows, and is then refused unsent with
 // RESOURCE_EXHAUSTED. While no server is connected it behaves as any call of
 // grpc does: it fails fast or waits for ready. Attempts of grpc's own retry
@@ -46,7 +46,7 @@ func DialOptions(opts ...ClientOption) []grpc.DialOption {
 }
 
 func newClient(opts []ClientOption) (*client, []grpc.DialOption) {
-	c := &client{o: clientOptions{exempt: newExemptions()}}
+	c := &client{o: clientOptions{exempt: newExemptions(), hold: defaultHold}}
 	for _, opt := range opts {
 		opt.client(&c.o)
 	}
@@ -95,6 +95,7 @@ type outgoing struct {
 
 	mu       sync.Mutex
 	permit   *live.Permit // for the next attempt
+	holds    *live.Permit // of the last one
 	err      error        // why there will be no permit
 	fetching bool
 	shed     wire.Shed // of the last attempt, if wasShed
@@ -236,5 +237,9 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	o.stream = true
 	// By the time the stream is open an attempt has taken the permit.
 	defer o.end()
-	return open(out, desc, conn, method, opts...)
+	cs, err := open(out, desc, conn, method, opts...)
+	if err != nil || c.o.hold < 0 {
+		return cs, err
+	}
+	return newSentStream(cs, o, desc.ClientStreams, c.o.hold), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/tap"
 
@@ -33,6 +34,8 @@ type Counters struct {
 	// counts those refused because a server had as many as its limit.
 	ControlStreams atomic.Int64
 	ControlRefused atomic.Int64
+	// StreamsRefused counts streams of clients that had as many as they may.
+	StreamsRefused atomic.Int64
 	// Retries counts the attempts that WithRetries made after the first;
 	// RetriesDenied those it would have made with more budget.
 	Retries       atomic.Int64
@@ -50,6 +53,8 @@ type serverOptions struct {
 	classify     Classifier
 	tap          tap.ServerInHandle
 	controlLimit int
+	hold         time.Duration
+	streams      int
 	loadReports  bool
 }
 
@@ -58,6 +63,7 @@ type clientOptions struct {
 	counters *Counters
 	wallet   credit.WalletConfig
 	retries  int
+	hold     time.Duration
 	service  string
 }
 
@@ -116,6 +122,25 @@ const defaultControlLimit = 384
 // after a lull its first request may wait for that long.
 func WithControlLimit(n int) Option {
 	return serverOption(func(o *serverOptions) { o.controlLimit = n })
+}
+
+// WithStreamHold sets how long a stream that does no work keeps its slot and its
+// credit: after the first message of the handler, and while the handler waits for
+// one of the client before that. Default 1 s. Larger for streams that work on
+// after they began to answer; smaller frees slots sooner; negative holds them for
+// the stream's life, so that clients which keep streams open use up the slots.
+func WithStreamHold(d time.Duration) SharedOption {
+	return sharedOption{
+		func(o *serverOptions) { o.hold = d },
+		func(o *clientOptions) { o.hold = d },
+	}
+}
+
+// WithStreamLimit bounds the open streams of one client, exempt ones not counted:
+// of one that obeys credits by its account, of another by its connection. Default
+// 250; zero or less is no bound. One more is refused with RESOURCE_EXHAUSTED.
+func WithStreamLimit(n int) Option {
+	return serverOption(func(o *serverOptions) { o.streams = n })
 }
 
 // WithLoadReports has each reply carry the gate's utilization as an ORCA report

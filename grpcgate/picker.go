@@ -115,6 +115,7 @@ func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.Pic
 	}
 	o.used = true
 	o.wasShed = false
+	o.holds = permit
 	o.mu.Unlock()
 	*a = attempt{call: o, pool: p.pool, on: b, permit: permit, sent: time.Now()}
 	return balancer.PickResult{SubConn: b.sub, Done: a.done}

@@ -36,15 +36,21 @@ type server struct {
 //
 // A refused call fails with UNAVAILABLE, DEADLINE_EXCEEDED or RESOURCE_EXHAUSTED,
 // with RetryInfo, ErrorInfo and the trailer grpc-retry-pushback-ms; its handler
-// does not run. A stream holds one ticket and one credit for its life; unless
-// its client sends several messages, its time counts as service time.
+// does not run.
+//
+// A slot is for work, and a stream is work until it is answered. It gives slot
+// and credit back a second after the first message of its handler, or when its
+// handler has waited for a message of the client for a second (WithStreamHold),
+// and is then no sample of service time; nor is one whose client sends several
+// messages. What is open without a slot is bounded: a client has at most 250
+// streams (WithStreamLimit).
 func ServerOptions(gate *live.Gate, opts ...Option) []grpc.ServerOption {
 	options, _ := newServer(gate, opts)
 	return options
 }
 
 func newServer(gate *live.Gate, opts []Option) ([]grpc.ServerOption, *server) {
-	s := &server{gate: gate, o: serverOptions{exempt: newExemptions(), controlLimit: defaultControlLimit}}
+	s := &server{gate: gate, o: serverOptions{exempt: newExemptions(), controlLimit: defaultControlLimit, hold: defaultHold, streams: defaultStreams}}
 	for _, opt := range opts {
 		opt.server(&s.o)
 	}
@@ -237,27 +243,23 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		return handle(srv, ss)
 	}
 	was := ss.Context()
+	if open := s.streamsOf(was); open != nil {
+		defer open.Add(-1)
+		if n := open.Add(1); s.o.streams > 0 && int(n) > s.o.streams {
+			return s.refuseStream(was)
+		}
+	}
 	c, ctx, err := s.enter(was, info.FullMethod)
 	if err != nil {
 		return err
 	}
 	defer c.leave(ctx)
-	if ctx != was {
-		ss = &streamWithContext{ss, ctx}
-	}
-	err = handle(srv, ss)
+	held := newServedStream(ss, ctx, c.ticket, s.o.hold)
+	defer held.end() // also when the handler panics
+	err = handle(srv, held)
 	c.outcome = outcomeOf(ctx, c.in, err)
-	if c.outcome == work.Done && info.IsClientStream {
-		c.outcome = work.Ignored // the client decided how long it took
+	if c.outcome == work.Done && (held.end() || info.IsClientStream) {
+		c.outcome = work.Ignored // nobody knows how much of the time was work
 	}
 	return err
 }
-
-// streamWithContext is a stream whose handler sees another context.
-type streamWithContext struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-// Context returns the replaced context.
-func (s *streamWithContext) Context() context.Context { return s.ctx }

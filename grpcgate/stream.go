@@ -1,0 +1,151 @@
+package grpcgate
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/work"
+)
+
+const (
+	// defaultHold is how long a stream that does no work keeps slot and credit. A
+	// second is far beyond what a service with an objective takes to answer.
+	defaultHold = time.Second
+	// defaultStreams is the most open streams of a client: as many as an HTTP/2
+	// server of net/http allows on a connection.
+	defaultStreams = 250
+)
+
+// servedStream is a stream as its handler sees it. It gives the ticket back when
+// the stream is no work any more.
+type servedStream struct {
+	grpc.ServerStream
+	ctx    context.Context
+	ticket *live.Ticket
+	hold   time.Duration // negative: for life
+	timer  *time.Timer   // gives the ticket back
+	spoke  atomic.Bool   // the handler, first
+	over   atomic.Bool   // the ticket is back before the end
+}
+
+func newServedStream(ss grpc.ServerStream, ctx context.Context, ticket *live.Ticket, hold time.Duration) *servedStream {
+	s := &servedStream{ServerStream: ss, ctx: ctx, ticket: ticket, hold: hold}
+	s.timer = time.AfterFunc(time.Hour, func() {
+		s.over.Store(true)
+		s.ticket.Leave(work.Ignored)
+	})
+	s.timer.Stop()
+	return s
+}
+
+// Context returns the call's context, with its deadline and tags.
+func (s *servedStream) Context() context.Context { return s.ctx }
+
+// RecvMsg waits for the client. While it does, the handler has nothing to do.
+func (s *servedStream) RecvMsg(m any) error {
+	wait := s.hold >= 0 && !s.spoke.Load()
+	if wait {
+		s.timer.Reset(s.hold)
+	}
+	err := s.ServerStream.RecvMsg(m)
+	if wait && !s.spoke.Load() {
+		s.timer.Stop()
+	}
+	return err
+}
+
+// SendMsg sends an answer. After the first, what follows is a stream.
+func (s *servedStream) SendMsg(m any) error {
+	err := s.ServerStream.SendMsg(m)
+	if s.hold >= 0 && !s.spoke.Swap(true) {
+		s.timer.Reset(s.hold)
+	}
+	return err
+}
+
+// end reports whether the ticket came back before the stream's end.
+func (s *servedStream) end() bool {
+	s.timer.Stop()
+	return s.over.Load()
+}
+
+// streamsOf returns the number of open streams of the client that a call comes
+// from, nil if it cannot be told from others.
+func (s *server) streamsOf(ctx context.Context) *atomic.Int32 {
+	in := incomingFrom(ctx)
+	if in == nil {
+		return nil // net/http's transport, which has a limit of its own
+	}
+	if in.conn != nil {
+		if a := in.conn.open(live.Now(), in.tags.Client); a != nil {
+			return &a.streams
+		}
+		return &in.conn.streams
+	}
+	if c := s.connectionOf(ctx); c != nil {
+		return &c.streams
+	}
+	return nil
+}
+
+// refuseStream answers a stream of a client that has as many open as it may.
+func (s *server) refuseStream(ctx context.Context) error {
+	s.o.counters.StreamsRefused.Add(1)
+	err := &live.Refusal{Reason: work.Share, Pushback: time.Second}
+	s.refuse(ctx, incomingFrom(ctx), err)
+	return refusalError(err)
+}
+
+// sentStream is a stream as its caller sees it. It gives the credit back when the
+// stream is no work for the server any more, as the server gives back the slot.
+type sentStream struct {
+	grpc.ClientStream
+	call  *outgoing
+	timer *time.Timer
+	hold  time.Duration
+	two   bool        // both sides send
+	heard atomic.Bool // the server answered
+}
+
+func newSentStream(cs grpc.ClientStream, o *outgoing, two bool, hold time.Duration) *sentStream {
+	s := &sentStream{ClientStream: cs, call: o, two: two, hold: hold}
+	s.timer = time.AfterFunc(hold, o.release)
+	if !two {
+		s.timer.Stop() // until it is answered, it is a request like any other
+	}
+	return s
+}
+
+// SendMsg sends a message, which is work for the server.
+func (s *sentStream) SendMsg(m any) error {
+	if s.two && !s.heard.Load() {
+		s.timer.Reset(s.hold)
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+// RecvMsg waits for an answer.
+func (s *sentStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	switch {
+	case err != nil:
+		s.timer.Stop()
+	case !s.heard.Swap(true):
+		s.timer.Reset(s.hold)
+	}
+	return err
+}
+
+// release gives the credit of the attempt under way back before its end.
+func (o *outgoing) release() {
+	o.mu.Lock()
+	permit := o.holds
+	o.mu.Unlock()
+	if permit != nil {
+		permit.Return(0)
+	}
+}

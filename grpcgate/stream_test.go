@@ -1,0 +1,165 @@
+package grpcgate
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillgate/spillgate/work"
+)
+
+// talk answers each message with itself until the client ends.
+func talk(ss grpc.ServerStream) error {
+	for {
+		var m wrapperspb.StringValue
+		if err := ss.RecvMsg(&m); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := ss.SendMsg(&m); err != nil {
+			return err
+		}
+	}
+}
+
+func openChat(t *testing.T, conn *grpc.ClientConn) grpc.ClientStream {
+	t.Helper()
+	ss, err := conn.NewStream(within(t), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, chatMethod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ss
+}
+
+func exchange(t *testing.T, ss grpc.ClientStream) {
+	t.Helper()
+	var m wrapperspb.StringValue
+	if err := errors.Join(ss.SendMsg(wrapperspb.String("x")), ss.RecvMsg(&m)); err != nil || m.Value != "x" {
+		t.Fatalf("%q, %v", m.Value, err)
+	}
+}
+
+// Streams that never speak, and ones that have been answered, hold neither slot
+// nor credit, and work all the same.
+func TestQuietStreamsHoldNoSlot(t *testing.T) {
+	gate := newGate(t, fixed(2))
+	s := serve(t, gate, &echo{chat: talk}, []Option{WithStreamHold(5 * time.Millisecond)})
+	conn, c := dialGated(t, s.addr, []ClientOption{WithStreamHold(5 * time.Millisecond)})
+	warm(t, conn)
+	before := gate.Stats().Served
+	var open []grpc.ClientStream
+	for i := range 20 { // ten times the slots
+		ss := openChat(t, conn)
+		if i%2 == 0 {
+			exchange(t, ss)
+		}
+		open = append(open, ss)
+		eventually(t, "slot and credit are back", settled(c, conn, gate))
+	}
+	if _, err := call1(within(t), conn, "x"); err != nil {
+		t.Errorf("a call beside them: %v", err)
+	}
+	for _, ss := range open {
+		exchange(t, ss)
+		ss.CloseSend()
+		if err := ss.RecvMsg(new(wrapperspb.StringValue)); !errors.Is(err, io.EOF) {
+			t.Errorf("the end: %v", err)
+		}
+	}
+	eventually(t, "all returned", settled(c, conn, gate))
+	if got := gate.Stats().Served; got[work.Done] != before[work.Done]+1 || got[work.Ignored] != before[work.Ignored]+20 {
+		t.Errorf("%v after %v: streams are no samples", got, before)
+	}
+}
+
+// A handler that works keeps its slot however long it takes.
+func TestWorkingStreamsHoldTheirSlot(t *testing.T) {
+	gate := newGate(t, fixed(2))
+	release := make(chan struct{})
+	s := serve(t, gate, &echo{chat: func(ss grpc.ServerStream) error {
+		var m wrapperspb.StringValue
+		if err := ss.RecvMsg(&m); err != nil {
+			return err
+		}
+		<-release
+		return ss.SendMsg(&m)
+	}}, []Option{WithStreamHold(time.Millisecond)})
+	conn := dial(t, s.addr)
+	ss := openChat(t, conn)
+	ss.SendMsg(wrapperspb.String("x"))
+	eventually(t, "it runs", func() bool { return gate.Stats().Running == 1 || gate.Stats().Served[work.Ignored] == 1 })
+	if gate.Stats().Running == 0 {
+		t.Skip("the message came later than the hold")
+	}
+	time.Sleep(20 * time.Millisecond)
+	if st := gate.Stats(); st.Running != 1 && st.Served[work.Ignored] == 0 {
+		t.Errorf("%+v: it works and has no slot", st)
+	}
+	close(release)
+	eventually(t, "it ends", func() bool { return ss.RecvMsg(new(wrapperspb.StringValue)) != nil })
+}
+
+// One client has as many streams as it may; others are not concerned.
+func TestStreamsAreBounded(t *testing.T) {
+	gate := newGate(t, fixed(50))
+	var counters Counters
+	s := serve(t, gate, &echo{chat: talk}, []Option{WithStreamLimit(3), WithCounters(&counters)})
+	plain := dial(t, s.addr)
+	gated, c := dialGated(t, s.addr, nil)
+	warm(t, gated)
+	for _, conn := range []*grpc.ClientConn{plain, gated} {
+		var open []grpc.ClientStream
+		for range 3 {
+			ss := openChat(t, conn)
+			exchange(t, ss)
+			open = append(open, ss)
+		}
+		more := openChat(t, conn)
+		err := more.RecvMsg(new(wrapperspb.StringValue))
+		if info, retry := details(err); status.Code(err) != codes.ResourceExhausted || info.GetReason() != "SHARE" || retry == nil || len(more.Trailer()["grpc-retry-pushback-ms"]) != 1 {
+			t.Errorf("the fourth of three: %v, trailer %v", err, more.Trailer())
+		}
+		if _, err := call1(within(t), conn, "x"); err != nil {
+			t.Errorf("a call beside them: %v", err)
+		}
+		open[0].CloseSend()
+		eventually(t, "room for another", func() bool {
+			ss := openChat(t, conn)
+			ss.SendMsg(wrapperspb.String("x"))
+			return ss.RecvMsg(new(wrapperspb.StringValue)) == nil
+		})
+		for _, ss := range open {
+			ss.CloseSend()
+		}
+	}
+	if counters.StreamsRefused.Load() < 2 {
+		t.Errorf("%d refused are counted", counters.StreamsRefused.Load())
+	}
+	gated.Close()
+	plain.Close()
+	_ = c
+	eventually(t, "all returned", func() bool { return gate.Stats().Running == 0 })
+}
+
+// A refused stream has a trailer and no header: gRPC's form "trailers-only".
+func TestRefusedStream(t *testing.T) {
+	gate := newGate(t, fixed(1))
+	s := serve(t, gate, &echo{chat: talk}, nil)
+	conn := dial(t, s.addr)
+	gate.Drain()
+	ss := openChat(t, conn)
+	err := ss.RecvMsg(new(wrapperspb.StringValue))
+	header, _ := ss.Header()
+	if info, _ := details(err); info.GetReason() != "DRAINING" || len(header["spillgate-bin"]) != 0 || len(ss.Trailer()["grpc-retry-pushback-ms"]) != 1 {
+		t.Errorf("%v, header %v, trailer %v", err, header, ss.Trailer())
+	}
+	var _ metadata.MD = header
+}
