@@ -36,6 +36,9 @@ func (w *World) isolated(workflow int32, chance draws, tenant uint32) time.Durat
 	return a.Now().Sub(began)
 }
 
+// manyThreads is the threads per worker of a service that only calls others.
+const manyThreads = 1000
+
 // threads returns about how many calls keep the workers of a service busy.
 func (w *World) threads(service int32) int {
 	most := 1.0
@@ -49,9 +52,7 @@ func (w *World) threads(service int32) int {
 				work += s.mean
 			}
 		}
-		if work > 0 {
-			most = math.Max(most, w.estimates[i]/work)
-		}
+		most = math.Max(most, math.Min(w.estimates[i]/math.Max(work, 1), manyThreads))
 	}
 	return int(math.Ceil(most)) * w.cfg.Services[service].Resources[0].Capacity
 }
@@ -67,16 +68,16 @@ func (w *World) objectives() {
 		if s.Objective > 0 {
 			continue
 		}
-		least := math.Inf(1)
+		most := 0.0
 		for i, st := range w.program.stages {
-			if int(st.service) == si && estimates[i] > 0 {
-				least = math.Min(least, estimates[i])
+			if int(st.service) == si {
+				most = math.Max(most, estimates[i])
 			}
 		}
-		if math.IsInf(least, 1) {
-			least = float64(time.Millisecond)
+		if most == 0 {
+			most = float64(time.Millisecond)
 		}
-		s.Objective = max(durationOf(10*least), time.Microsecond)
+		s.Objective = max(durationOf(10*most), time.Microsecond)
 	}
 	w.estimates = estimates
 }

@@ -35,6 +35,7 @@ type link struct {
 	account *credit.Client
 	life    int
 	told    []told
+	heard   baseline.Feedback // last
 }
 
 // note is a message that belongs to no call: a grant or a report of demand.
@@ -230,6 +231,7 @@ func (w *World) replyAtCaller(c *call) {
 		if c.why.kind == lost {
 			w.tellLost(c)
 		} else {
+			l.heard = c.feedback
 			l.sender.OnReply(w.Now(), &c.waiter, w.Now().Sub(c.sent), c.feedback)
 		}
 	}
@@ -300,7 +302,10 @@ func (w *World) tellLost(c *call) {
 	case loser:
 		s.OnLost(&c.waiter)
 	default:
-		s.OnReply(w.Now(), &c.waiter, w.Now().Sub(c.sent), baseline.Feedback{Reason: work.Canceled})
+		// Nothing new was heard.
+		f := c.link.heard
+		f.Reason, f.HasGrant = work.Canceled, false
+		s.OnReply(w.Now(), &c.waiter, w.Now().Sub(c.sent), f)
 	}
 }
 

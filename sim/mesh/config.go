@@ -57,8 +57,8 @@ type Service struct {
 	// Pick is how callers choose the process. Default RoundRobin.
 	Pick Pick
 	// Objective is the latency objective of the service, downstream included, for
-	// controls that need one. Default: the smallest of ten times the mean time
-	// that a workflow takes from here on when it is alone.
+	// controls that need one. Default: ten times the mean time that the
+	// longest workflow takes from here on when it is alone.
 	Objective time.Duration
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spillgate/spillgate/rates"
 	"github.com/spillgate/spillgate/schedule"
 	"github.com/spillgate/spillgate/slots"
+	"github.com/spillgate/spillgate/work"
 )
 
 // None is no control at all: clients wait for ever late answers.
@@ -68,7 +69,13 @@ func Dagor() Control {
 	c.Door = func(_ uint64, at Place) (baseline.Door, error) {
 		return dagor.New(dagor.Config{Slots: at.Threads})
 	}
-	c.Sender = func(seed uint64, _, _ Place) (baseline.Sender, error) { return dagor.NewSender(seed), nil }
+	c.Sender = func(seed uint64, from, _ Place) (baseline.Sender, error) {
+		s := dagor.NewSender(seed)
+		// All are welcome until a level was heard. The level by chance that it
+		// starts with is for clients that send much on every connection.
+		s.OnReply(0, nil, 0, baseline.Feedback{Level: int(work.MaxPriority)})
+		return s, nil
+	}
 	return c
 }
 

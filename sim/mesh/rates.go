@@ -145,12 +145,14 @@ func (w *World) wakeRatesOf(p *process) {
 	w.engine.At(p.rates.NextWake(), event{wakeRates, p.id, int32(p.life)})
 }
 
-// noteDemand measures for how long clients want credits that they do not have.
+// noteDemand measures for how long credits bind: all are issued, and clients have
+// more to send.
 func (p *process) noteDemand(now mono.Time) {
 	if p.wanted {
 		p.bound += now.Sub(p.notedAt)
 	}
-	p.notedAt, p.wanted = now, p.pool.Demand() > 0
+	p.notedAt = now
+	p.wanted = p.pool.Demand() > 0 && p.pool.Issued() >= p.pool.Total()
 }
 
 // poll asks the processes that limited p and from which no answer has come for a
