@@ -298,7 +298,6 @@ func (h *Hold) Release() {
 	h.released = true
 	busy := max(now.Sub(h.started), 0)
 	more := busy - h.told
-	h.told = busy
 	if h.prev == nil {
 		r.held = h.next
 	} else {

@@ -52,6 +52,7 @@ func reasonOf(t testing.TB, err error) work.Reason {
 // order in which they get it.
 type line struct {
 	t     testing.TB
+	cost  time.Duration // as estimated
 	hold  time.Duration // for how long, at least
 	wg    sync.WaitGroup
 	mu    sync.Mutex
@@ -61,7 +62,7 @@ type line struct {
 func (l *line) join(r *Resource, name string, ctx context.Context) {
 	before := r.Stats().Waiting
 	l.wg.Go(func() {
-		err := r.Do(ctx, time.Millisecond, func(context.Context) error {
+		err := r.Do(ctx, l.cost, func(context.Context) error {
 			l.mu.Lock()
 			l.order = append(l.order, name)
 			l.mu.Unlock()
@@ -126,11 +127,12 @@ func TestResourceServesInOrder(t *testing.T) {
 	}
 }
 
-// The flood of one workflow is served in turns with the other's few requests.
+// The flood of one workflow is served in turns with the other's few requests, by
+// what they use, whatever was estimated.
 func TestResourceIsFairToWorkflows(t *testing.T) {
-	r := newResource(t, 1, schedule.FIFO, func(c *ResourceConfig) { c.Queue.Fair = true; c.Queue.Quantum = time.Millisecond })
+	r := newResource(t, 1, schedule.FIFO, fair)
 	first := acquire(t, context.Background(), r)
-	l := &line{t: t, hold: 2 * time.Millisecond} // two rounds each
+	l := &line{t: t, cost: 1, hold: 2 * time.Millisecond} // two rounds each
 	for range 3 {
 		l.join(r, "flood", tagged(wire.Tags{Workflow: "flood"}))
 	}
@@ -146,6 +148,26 @@ func TestResourceIsFairToWorkflows(t *testing.T) {
 	if newResource(t, 1, schedule.FIFO).SetShare("few", 4) {
 		t.Error("a share without Fair is taken")
 	}
+}
+
+func fair(c *ResourceConfig) { c.Queue.Fair, c.Queue.Quantum = true, time.Millisecond }
+
+// A long use counts while it lasts: the workflow does not get a second unit before
+// the other got one.
+func TestLongUseIsCharged(t *testing.T) {
+	r := newResource(t, 2, schedule.FIFO, fair)
+	long, err := r.Acquire(tagged(wire.Tags{Workflow: "flood"}), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy := acquire(t, context.Background(), r)
+	l := &line{t: t}
+	l.join(r, "flood", tagged(wire.Tags{Workflow: "flood", Priority: 1}))
+	l.join(r, "few", tagged(wire.Tags{Workflow: "few", Priority: 2}))
+	until(t, "few to be next", func() bool { return next(r) == 2 })
+	busy.Release()
+	l.want("few flood")
+	long.Release()
 }
 
 func TestResourceIsHeldByNoMoreThanItsCapacity(t *testing.T) {
@@ -223,6 +245,43 @@ func TestContextEndsTheWait(t *testing.T) {
 	}
 	if s := r.Stats(); s.Held != 0 || s.Waiting != 0 || s.Refused[work.Canceled] != 2 {
 		t.Errorf("left behind: %+v", s)
+	}
+}
+
+// The unit comes at the moment at which its waiter gives up: it is not lost.
+func TestGrantToOneWhoGivesUp(t *testing.T) {
+	r := newResource(t, 1, schedule.FIFO)
+	for range 20 {
+		h := acquire(t, context.Background(), r)
+		ctx, cancel := context.WithCancel(context.Background())
+		got := make(chan error, 1)
+		go func() {
+			h, err := r.Acquire(ctx, 0)
+			if err == nil {
+				h.Release()
+			}
+			got <- err
+		}()
+		until(t, "it to wait", func() bool { return r.Stats().Waiting == 1 })
+		r.mu.Lock()
+		cancel()
+		time.Sleep(2 * time.Millisecond) // it sees that, and waits for the lock
+		r.free++                         // as if there were one more
+		r.serve(Now())
+		r.mu.Unlock()
+		if err := <-got; err != nil && reasonOf(t, err) != work.Canceled {
+			t.Errorf("got %v, want canceled", err)
+		}
+		r.mu.Lock()
+		r.free--
+		r.mu.Unlock()
+		h.Release()
+		if s := r.Stats(); s.Held != 0 || s.Waiting != 0 {
+			t.Fatalf("left behind: %+v", s)
+		}
+	}
+	if s := r.Stats(); s.Granted+s.Refused[work.Canceled] != 40 {
+		t.Errorf("%d granted and %d canceled of 40", s.Granted, s.Refused[work.Canceled])
 	}
 }
 
@@ -495,7 +554,28 @@ func TestResourcesUnderStress(t *testing.T) {
 			}
 		})
 	}
+	done := make(chan struct{})
+	var watch sync.WaitGroup
+	for _, r := range []*Resource{outer, inner} {
+		watch.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					time.Sleep(100 * time.Microsecond)
+				}
+				r.mu.Lock()
+				if wake := r.queue.NextWake(); wake < r.armed || r.free > 0 && r.queue.Len() > 0 || r.queue.Len() > r.waiting {
+					t.Errorf("woken at %v, must be at %v; %d free, %d wait", r.armed, wake, r.free, r.queue.Len())
+				}
+				r.mu.Unlock()
+			}
+		})
+	}
 	wg.Wait()
+	close(done)
+	watch.Wait()
 	var busy time.Duration
 	for _, r := range []*Resource{outer, inner} {
 		s := r.Stats()
