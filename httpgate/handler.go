@@ -91,7 +91,9 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.ticket, w.began = ticket, live.Now()
 	defer w.end()
-	t.next.ServeHTTP(w, r.WithContext(in))
+	r = r.WithContext(in)
+	watchQuiet(r, ticket, h.streamAfter)
+	t.next.ServeHTTP(w, r)
 	w.returned = true
 }
 

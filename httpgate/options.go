@@ -9,7 +9,8 @@ import (
 )
 
 // StreamAfter is how long after its first flush an answer that is still being
-// written counts as a stream, which holds no slot. A second is far beyond what a
+// written counts as a stream, which holds no slot; and how long the client of a
+// two-way stream may be silent before that. A second is far beyond what a
 // service with an objective takes to write what it has computed.
 const StreamAfter = time.Second
 
@@ -85,7 +86,9 @@ func Networks(networks ...netip.Prefix) func(*http.Request) bool {
 }
 
 // HoldStreams sets how long after its first flush an unfinished answer gives its
-// slot back. Default StreamAfter; 0 is with the first flush, negative is never.
+// slot back, and after how much silence of its client a two-way stream. Default
+// StreamAfter; 0 is with the first flush (and StreamAfter of silence), negative
+// is never.
 func HoldStreams(d time.Duration) Option {
 	return func(o *options) { o.streamAfter = d }
 }

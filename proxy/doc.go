@@ -28,6 +28,11 @@
 // are failures, and no samples of service time; a refusal by an upstream's own
 // gate is none. Metrics: spillgate_upstream_out, _outs and _failures.
 //
+// Streams. A slot is for work, so a stream gives its own back when it was answered
+// for a second or its client was silent for one, as package httpgate says. Open
+// streams without a slot are bounded by Limits.Streams for each connection of a
+// client and by Limits.Connections for all.
+//
 // Invariants: a mistake in the configuration is found before anything starts,
 // and all at once; whatever a client can take is bounded by a named limit; after
 // Run nothing of the proxy is left, no goroutine and no connection.
