@@ -276,9 +276,8 @@ func TestControllerProperties(t *testing.T) {
 			for class := range work.NumClasses + 1 {
 				if rapid.Bool().Draw(t, "cancels") {
 					c.OnCancel(class, duration("after"))
-					c.OnDeadline(class, duration("allowed"))
 				}
-				s := Sample{duration("latency"), duration("isolated"), duration("waited"), duration("service")}
+				s := Sample{duration("latency"), duration("isolated"), duration("waited"), duration("service"), duration("allowed")}
 				for range rapid.IntRange(0, 40).Draw(t, "requests") {
 					c.OnArrival(class)
 					c.OnDone(class, s)
@@ -312,6 +311,43 @@ func TestConfigReportsEveryMistake(t *testing.T) {
 	}
 }
 
+// TestDeadlinesTellPatience: a request that carries a deadline says how long its
+// caller waits also when it is served long before.
+func TestDeadlinesTellPatience(t *testing.T) {
+	c, _ := New(Config{})
+	c.OnWake(0)
+	for i := range 1000 {
+		allowed := 2 * time.Second
+		if i%4 == 0 {
+			allowed = 50 * ms
+		}
+		c.OnDone(work.Default, Sample{Latency: 20 * ms, Isolated: 10 * ms, Waited: 10 * ms, Service: 10 * ms, Allowed: allowed})
+	}
+	for i := range mono.Time(10) {
+		c.OnWake((i + 1) * mono.Time(time.Second))
+	}
+	p := c.patience(work.Default)
+	if got := p.Outlasts(0.3); len(p) != 2 || math.Abs(got-0.7) > 0.1 {
+		t.Errorf("%v: %.2f outlast 0.3 s, want about 0.7", p, got)
+	}
+}
+
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	c, _ := New(Config{})
+	c.OnWake(0)
+	for range 100 {
+		c.OnCancel(work.Interactive, 50*ms)
+	}
+	now := mono.Time(0)
+	if n := testing.AllocsPerRun(100, func() {
+		now = now.Add(time.Second)
+		feed(c, now, 20, 20, 20*ms, 20*ms)
+		c.OnCancel(work.Default, 30*ms)
+	}); n != 0 {
+		t.Errorf("%v allocations a period, want none", n)
+	}
+}
+
 func TestReasonNames(t *testing.T) {
 	seen := map[string]bool{}
 	for r := Early; int(r) < NumReasons; r++ {
@@ -327,7 +363,13 @@ func TestReasonNames(t *testing.T) {
 }
 
 func BenchmarkOnDone(b *testing.B) {
-	c, _ := New(Config{Patience: mixed})
+	c, _ := New(Config{})
+	for range 100 {
+		c.OnCancel(work.Interactive, 50*ms)
+		c.OnCancel(work.Interactive, 500*ms)
+	}
+	c.OnWake(0)
+	c.OnWake(mono.Time(time.Second)) // patience is known now
 	b.ReportAllocs()
 	for b.Loop() {
 		c.OnArrival(work.Interactive)

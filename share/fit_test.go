@@ -61,7 +61,9 @@ func TestFitFindsTwoKinds(t *testing.T) {
 func TestFitWithoutCensoringWouldBeWrong(t *testing.T) {
 	var f Fitter
 	left := observe(&f, Patience{{1, 0.1}}, 0.5, 50_000, rand.New(rand.NewPCG(3, 4)))
-	f.Update()
+	for range 30 {
+		f.Update()
+	}
 	naive := 0.0
 	for _, b := range f.bins {
 		if b.left+b.stayed > 0 {

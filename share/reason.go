@@ -8,7 +8,8 @@ type Reason uint8
 const (
 	// Early: the period is not over. The weight stays.
 	Early Reason = iota
-	// Few: too few requests of one class completed to tell. The weight stays.
+	// Few: one class did not arrive in this period, or completed too few requests to
+	// tell. The weight stays.
 	Few
 	// Steady: the weight is within the dead band of what is wanted. It stays.
 	Steady
