@@ -213,13 +213,16 @@ func TestAwayIsForgivenByRounds(t *testing.T) {
 		settled  time.Duration // before the others are served
 		others   int           // tasks of 1 ms of each of the others meanwhile
 		final    time.Duration // after
+		late     bool          // when it is waiting again
 		ahead    int           // of the others, before it is served again
 	}{
-		{"nothing passed", 10 * ms, 10 * ms, 0, 10 * ms, 20},
-		{"part of it passed", 10 * ms, 10 * ms, 4, 10 * ms, 12},
-		{"all of it passed", 10 * ms, 10 * ms, 50, 10 * ms, 2},
-		{"it cost nothing after all", 10 * ms, 0, 50, 0, 2},
-		{"which was known after others were served", time.Hour, -1, 50, 0, 2},
+		{"nothing passed", 10 * ms, 10 * ms, 0, 10 * ms, false, 20},
+		{"part of it passed", 10 * ms, 10 * ms, 4, 10 * ms, false, 12},
+		{"all of it passed", 10 * ms, 10 * ms, 50, 10 * ms, false, 2},
+		{"it cost nothing after all", 10 * ms, 0, 50, 0, false, 2},
+		{"which was known after others were served", time.Hour, -1, 50, 0, false, 2},
+		{"which was known later still", 10 * ms, -1, 50, 0, true, 2},
+		{"which was known at the end, as less than nothing", 10 * ms, -1, 0, math.MinInt64, false, 2},
 	} {
 		q := mustNew(t, Config{Fair: true})
 		push := func(workflow int, cost time.Duration, n int) {
@@ -242,8 +245,11 @@ func TestAwayIsForgivenByRounds(t *testing.T) {
 		for range 2 * c.others {
 			serve()
 		}
-		q.Settle(debtor, c.final)
+		if !c.late {
+			q.Settle(debtor, c.final)
+		}
 		push(1, ms, 200)
+		q.Settle(debtor, c.final)
 		ahead := 0
 		for serve() != 1 {
 			ahead++
@@ -257,6 +263,136 @@ func TestAwayIsForgivenByRounds(t *testing.T) {
 		if ahead < c.ahead-2 || ahead > c.ahead+2 || mine < 9 || mine > 11 {
 			t.Errorf("%s: %d were ahead of it, want about %d; %d of the next 30 were its own, want 10", c.name, ahead, c.ahead, mine)
 		}
+	}
+}
+
+// Coming and going again forgives nothing twice, and neither does using the resource
+// oneself; somebody else's use does, while nobody waits for it.
+func TestWhatForgives(t *testing.T) {
+	q := mustNew(t, Config{Fair: true})
+	task := func(workflow int) *Task {
+		task := &Task{Workflow: workflow, Deadline: mono.Never, Cost: ms}
+		q.Push(1, task)
+		return task
+	}
+	next := func() *Task {
+		task, _ := q.Next(1)
+		return task
+	}
+	deficit := func() time.Duration { return q.flows[work.Default][1].deficit }
+	task(1)
+	debtor := next()
+	task(2)
+	q.Settle(debtor, 101*ms) // while somebody waits
+	if got := deficit(); got != -100*ms {
+		t.Fatalf("deficit %v after 101 ms of 1", got)
+	}
+	q.Settle(next(), ms)
+	for range 10 {
+		q.Remove(task(1))
+	}
+	if got := deficit(); got < -100*ms || got > -98*ms {
+		t.Errorf("deficit %v after coming and going", got)
+	}
+	task(1)
+	q.Remove(task(2)) // it waited while the other did
+	alone := next()   // which needs all the rounds
+	if got := deficit(); got < -ms || got > ms {
+		t.Errorf("deficit %v of one who waits alone", got)
+	}
+	task(2)
+	q.Charge(alone, 51*ms)
+	q.Remove(next())
+	before := deficit()
+	q.Settle(alone, 81*ms) // nobody waits: free, but no way to pay
+	q.Remove(task(1))
+	if got := deficit(); got < before || got > before+2*ms {
+		t.Errorf("deficit %v after its own use, was %v", got, before)
+	}
+	task(2)
+	long := next()
+	q.Settle(long, 21*ms)
+	q.Remove(task(1))
+	if got := deficit(); got < before+20*ms || got > before+24*ms {
+		t.Errorf("deficit %v after 21 ms of another's, was %v", got, before)
+	}
+}
+
+// Turns go round in the order in which workflows came, whoever drops out.
+func TestTurns(t *testing.T) {
+	for _, c := range []struct{ pushed, want string }{
+		{"aaabbbccc", "abcabcabc"},
+		{"aaabccc", "abcacac"},
+		{"abbbccc", "abcbcbc"},
+		{"aaabbbc", "abcabab"},
+		{"aaabbb-ccc", "abcabcabc"},
+	} {
+		q := mustNew(t, Config{Fair: true})
+		got := ""
+		next := func() {
+			task, _ := q.Next(1)
+			q.Settle(task, ms)
+			got += task.Owner.(string)
+		}
+		for _, name := range c.pushed {
+			if name == '-' {
+				next()
+				continue
+			}
+			q.Push(1, &Task{Workflow: int(name - 'a'), Deadline: mono.Never, Owner: string(name)})
+		}
+		for q.Len() > 0 {
+			next()
+		}
+		if got != c.want {
+			t.Errorf("pushed %s: %s, want %s", c.pushed, got, c.want)
+		}
+	}
+}
+
+// What costs nobody knows what counts as a quantum, also before it is settled.
+func TestUnknownCostsTakeTurns(t *testing.T) {
+	q := mustNew(t, Config{Fair: true})
+	for w := range 2 {
+		for range 10 {
+			q.Push(1, &Task{Workflow: w, Deadline: mono.Never})
+		}
+	}
+	for i := range 20 {
+		if task, _ := q.Next(1); task.Workflow != i%2 {
+			t.Fatalf("task %d is of workflow %d", i, task.Workflow)
+		}
+	}
+}
+
+// Who leaves most of every turn unused saves nothing for later.
+func TestUnusedTurnsAreLost(t *testing.T) {
+	q := mustNew(t, Config{Fair: true, Quantum: ms})
+	push := func(workflow int, cost time.Duration) {
+		q.Push(1, &Task{Workflow: workflow, Deadline: mono.Never, Cost: cost})
+	}
+	for range 500 {
+		push(1, ms)
+	}
+	push(2, ms/10)
+	for range 200 {
+		task, _ := q.Next(1)
+		q.Settle(task, task.Cost)
+		if task.Workflow == 2 {
+			push(2, ms/10)
+		}
+	}
+	for range 100 {
+		push(2, ms)
+	}
+	mine := 0
+	for range 40 {
+		task, _ := q.Next(1)
+		q.Settle(task, task.Cost)
+		mine += task.Workflow - 1
+	}
+	if mine < 18 || mine > 22 {
+		t.Errorf("%d of 40, want 20", mine)
 	}
 }
 

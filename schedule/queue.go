@@ -223,6 +223,9 @@ func (q *Queue) link(t *Task) {
 	t.leaf = q.leaf(s.class, t.Workflow)
 	t.leaf.order.push(entry{s.key, t, s.priority})
 	t.leaf.ages.insert(t)
+	for n := t.leaf; n != nil; n = n.parent {
+		n.waiting++
+	}
 	for n := t.leaf; n.parent != nil && n.next == nil; n = n.parent {
 		n.parent.enter(n)
 	}
@@ -232,6 +235,9 @@ func (q *Queue) link(t *Task) {
 func (q *Queue) unlink(t *Task) {
 	t.leaf.order.remove(t)
 	t.leaf.ages.remove(t)
+	for n := t.leaf; n != nil; n = n.parent {
+		n.waiting--
+	}
 	if t.leaf.ages.head != nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -32,9 +33,9 @@ func drain(q *Queue, now mono.Time) (ran, dropped []string) {
 		case task == nil:
 			return ran, dropped
 		case run:
-			ran = append(ran, task.Owner.(string))
+			ran = append(ran, fmt.Sprint(task.Owner))
 		default:
-			dropped = append(dropped, task.Owner.(string))
+			dropped = append(dropped, fmt.Sprint(task.Owner))
 		}
 	}
 }
@@ -209,6 +210,46 @@ func TestWaitingTaskIsNotPushedTwiceNorRemovedElsewhere(t *testing.T) {
 	}
 	if q.Remove(task) {
 		t.Error("a running task was removed")
+	}
+}
+
+// Of every waiter the best counts: the class of one, the key of another.
+func TestLoansAddUp(t *testing.T) {
+	q := mustNew(t, Config{Order: EDF})
+	holder := &Task{Owner: "holder", Deadline: 900}
+	q.Push(1, holder)
+	for _, name := range []string{"a", "b"} {
+		q.Push(1, &Task{Owner: name, Deadline: 500, Class: work.Interactive})
+	}
+	person := &Task{Deadline: 950, Class: work.Interactive}
+	batch := &Task{Deadline: 100}
+	if !q.Inherit(holder, person) || !q.Inherit(holder, batch) || q.Inherit(holder, person) {
+		t.Fatal("helped not twice")
+	}
+	if ran, _ := drain(q, 1); strings.Join(ran, " ") != "holder a b" {
+		t.Errorf("ran %v", ran)
+	}
+	q.Release(holder)
+	holder.Arrived = 0
+	q.Push(1, holder)
+	if q.classes[work.Default].order.first() != holder {
+		t.Error("released, it does not wait in its own class")
+	}
+}
+
+// What has come out can be collected.
+func TestNothingIsKept(t *testing.T) {
+	q := mustNew(t, Config{})
+	for range 9 {
+		q.Push(1, &Task{Deadline: 5})
+	}
+	drain(q, 3)
+	for _, h := range []heap{q.losses, q.classes[work.Default].order} {
+		for i, e := range h.entries[:cap(h.entries)] {
+			if e.task != nil {
+				t.Errorf("entry %d keeps its task", i)
+			}
+		}
 	}
 }
 

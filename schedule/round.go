@@ -27,10 +27,12 @@ type node struct {
 	era        uint32        // ends when rounds that nobody missed forgive a debt
 	prev, next *node         // in the ring; nil when nothing waits
 
-	// As a parent. turn is the child whose turn it is, or was the last: over.
+	// As a parent. turn is the child whose turn it is, or was the last, or while
+	// the ring is fresh, will be the last.
 	turn     *node
-	over     bool
+	fresh    bool  // no child was served since the ring was empty
 	children int   // in the ring
+	waiting  int   // tasks, in all leaves below
 	passed   int64 // rounds
 
 	// As a leaf.
@@ -55,7 +57,7 @@ func (n *node) first(now mono.Time, aging time.Duration) *Task {
 // pick returns the child to be served, and after how many more grants. It changes
 // nothing. A child must wait.
 func (n *node) pick() (child *node, grants int64) {
-	if !n.over && n.turn.deficit > 0 {
+	if n.turn.deficit > 0 {
 		return n.turn, 0
 	}
 	c := n.turn
@@ -93,43 +95,41 @@ func (n *node) begin(child *node, grants int64) {
 			g--
 		}
 	}
-	n.turn, n.over = child, false
+	n.turn, n.fresh = child, false
 	n.passed = max(n.passed, child.granted)
 }
 
-// enter puts a child at the end of the ring because something waits there now.
+// enter puts a child at the end of the ring because something waits there now. It
+// brings no credit, and owes less by the rounds that passed.
 func (n *node) enter(c *node) {
-	switch away := n.passed - c.granted; {
-	case c.deficit > 0, away > int64(-c.deficit/c.quantum):
+	if away := n.passed - c.granted; away > int64(-c.deficit/c.quantum) {
 		c.deficit = 0
-	case away > 0:
+	} else if away > 0 {
 		c.deficit += time.Duration(away) * c.quantum
 	}
+	c.deficit = min(c.deficit, 0)
 	c.granted = n.passed
 	c.era++
 	n.children++
-	if n.turn == nil {
+	switch last := n.turn; {
+	case last == nil:
 		c.prev, c.next = c, c
-		n.turn, n.over = c, true
+		n.turn, n.fresh = c, true
 		return
-	}
-	// The end is before the child whose turn it is, and behind the one whose turn
-	// is over.
-	c.prev, c.next = n.turn.prev, n.turn
-	if n.over {
-		c.prev, c.next = n.turn, n.turn.next
+	case n.fresh:
+		c.prev, c.next = last, last.next
 		n.turn = c
+	default: // before the one that has just been served
+		c.prev, c.next = last.prev, last
 	}
 	c.prev.next, c.next.prev = c, c
 }
 
-// leave takes a child out of the ring because nothing waits there any more. What
-// it did not use of its turn is lost.
+// leave takes a child out of the ring because nothing waits there any more.
 func (n *node) leave(c *node) {
-	c.deficit = min(c.deficit, 0)
 	n.children--
 	if n.turn == c {
-		n.turn, n.over = c.prev, true
+		n.turn = c.prev
 	}
 	if n.children == 0 {
 		n.turn = nil
