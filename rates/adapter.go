@@ -438,7 +438,7 @@ func (a *Adapter) OnWake(now mono.Time, s Signals) {
 		}
 		f.sigma = bounded(math.Min(f.local, f.down))
 		f.limiter.set(now, f.sigma)
-		a.split(now, f, stale)
+		a.split(f)
 	}
 }
 

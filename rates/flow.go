@@ -86,6 +86,7 @@ type source struct {
 	toldAt  mono.Time
 	heard   mono.Time
 	told    bool
+	demand  float64 // what it would send if nobody throttled it, per second
 	share   float64 // announced
 }
 
@@ -230,7 +231,8 @@ func (f *flow) measure(now mono.Time, seconds float64, stale time.Duration, forg
 			f.dropSource(s.peer)
 			continue
 		}
-		f.demand += s.demand(now, stale)
+		s.demand = s.unthrottled(now, stale)
+		f.demand += s.demand
 	}
 	// What came from a process that was forgotten since came all the same.
 	f.demand = math.Max(f.demand, f.offered)
@@ -261,10 +263,10 @@ func (f *flow) measure(now mono.Time, seconds float64, stale time.Duration, forg
 	f.ended = 0
 }
 
-// demand returns what the source would send if nobody throttled it: what it says
-// while that is fresh, and in any case what came. Shares that followed what came
-// would keep the ratios of the first throttling for ever.
-func (s *source) demand(now mono.Time, stale time.Duration) float64 {
+// unthrottled returns what the source would send if nobody throttled it: what it
+// says while that is fresh, and in any case what came. Shares that followed what
+// came would keep the ratios of the first throttling for ever.
+func (s *source) unthrottled(now mono.Time, stale time.Duration) float64 {
 	if s.told && now.Sub(s.toldAt) <= stale {
 		return math.Max(s.claimed, s.offered)
 	}

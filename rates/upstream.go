@@ -1,11 +1,6 @@
 package rates
 
-import (
-	"math"
-	"time"
-
-	"github.com/spillgate/spillgate/mono"
-)
+import "math"
 
 // An upstream process without demand is announced at least leastShare, in
 // requests/s, or leastPart of the workflow's rate, so that it can begin. All
@@ -13,6 +8,9 @@ import (
 const (
 	leastShare = 1.0
 	leastPart  = 0.01
+	// leastDemand is the demand, in requests/s, below which all upstream processes
+	// together count as having none and get the same.
+	leastDemand = 1e-6
 )
 
 // split divides a workflow's rate among its upstream processes in proportion to
@@ -21,40 +19,51 @@ const (
 // A process that is downstream as well is told the rate without what its own
 // service allows: its announcement would come back to it as its own limit, and
 // neither could ever raise it.
-func (a *Adapter) split(now mono.Time, f *flow, stale time.Duration) {
-	if len(f.sources) == 0 {
+func (a *Adapter) split(f *flow) {
+	if f.sigma >= NoLimit {
+		for i := range f.sources {
+			f.sources[i].share = NoLimit
+		}
 		return
 	}
-	least := f.least()
 	total := 0.0
 	for i := range f.sources {
-		total += f.sources[i].demand(now, stale)
+		total += f.sources[i].demand
 	}
-	low, high := 0, 0.0
-	if total > 0 {
+	least := f.least()
+	share := f.sigma / total // per demand
+	if total < leastDemand {
 		for i := range f.sources {
-			if d := f.sources[i].demand(now, stale); f.sigma*d/total < least {
+			f.sources[i].share = f.sigma / float64(len(f.sources))
+		}
+	} else {
+		low, high := 0, 0.0
+		for i := range f.sources {
+			if d := f.sources[i].demand; d*share < least {
 				low++
 			} else {
 				high += d
 			}
 		}
-	}
-	for i := range f.sources {
-		s := &f.sources[i]
-		d := s.demand(now, stale)
-		switch {
-		case total == 0:
-			s.share = f.sigma / float64(len(f.sources))
-		case f.sigma*d/total < least:
-			s.share = least
-		default:
-			s.share = (f.sigma - float64(low)*least) * d / high
+		rest := (f.sigma - float64(low)*least) / high
+		for i := range f.sources {
+			s := &f.sources[i]
+			if s.share = s.demand * rest; s.demand*share < least {
+				s.share = least
+			}
 		}
-		if rate := a.rateFor(f, s.peer); rate >= NoLimit {
+	}
+	if f.tight < 0 {
+		return
+	}
+	others := bounded(math.Min(f.local, f.next))
+	for i := range f.sources {
+		switch s := &f.sources[i]; {
+		case s.peer == 0 || a.serviceOf[s.peer] != f.tight:
+		case others >= NoLimit:
 			s.share = NoLimit
-		} else if rate > f.sigma {
-			s.share *= rate / f.sigma
+		default:
+			s.share *= others / f.sigma
 		}
 	}
 }
@@ -62,14 +71,6 @@ func (a *Adapter) split(now mono.Time, f *flow, stale time.Duration) {
 // least returns the share of an upstream process without demand.
 func (f *flow) least() float64 {
 	return math.Min(math.Max(leastShare, leastPart*f.sigma), f.sigma/2/math.Max(float64(len(f.sources)), 1))
-}
-
-// rateFor returns the rate to divide for an upstream process.
-func (a *Adapter) rateFor(f *flow, peer int) float64 {
-	if f.tight >= 0 && peer > 0 && a.serviceOf[peer] == f.tight {
-		return bounded(math.Min(f.local, f.next))
-	}
-	return f.sigma
 }
 
 // Announce returns the rate to announce to an upstream process for a workflow, in
