@@ -18,6 +18,10 @@ import (
 // served first (Wisp §4.3).
 const chargeEvery = 10 * time.Millisecond
 
+// drainPushback is how long after a resource was closed another attempt makes
+// sense: by then, callers have found another process.
+const drainPushback = time.Second
+
 // ResourceConfig describes a Resource. Only Capacity is required.
 type ResourceConfig struct {
 	// Queue is the order of those who wait. Its Workflows is also the most
@@ -170,7 +174,7 @@ func (r *Resource) Acquire(ctx context.Context, cost time.Duration) (*Hold, erro
 	r.mu.Lock()
 	switch {
 	case r.closed:
-		return nil, r.refuse(work.Draining, time.Second)
+		return nil, r.refuse(work.Draining, drainPushback)
 	case r.queue.Len() >= r.waiting:
 		return nil, r.refuse(work.QueueFull, now.Sub(r.queue.Oldest().Arrived))
 	}
@@ -259,8 +263,8 @@ func (h *Hold) outcome(reason work.Reason, cause error) (*Hold, error) {
 		return h, nil
 	}
 	refusal := &Refusal{Reason: reason, Pushback: -1, cause: cause}
-	if reason.Retryable() {
-		refusal.Pushback = time.Second
+	if reason == work.Draining { // all others that come to who waits are final
+		refusal.Pushback = drainPushback
 	}
 	return nil, refusal
 }
