@@ -11,7 +11,7 @@ import (
 // they enter: see progress.Totals. Its methods may be called at once from any
 // goroutine.
 //
-//	tags.Total = totals.Expect(tags.Workflow) // on the way in, nobody having said so
+//	tags.Total = totals.Expect(tags.Workflow) // on the way in
 //	…
 //	totals.OnDone(tags.Workflow, span.End()) // if it succeeded
 type Totals struct {
