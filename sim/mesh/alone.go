@@ -36,6 +36,26 @@ func (w *World) isolated(workflow int32, chance draws, tenant uint32) time.Durat
 	return a.Now().Sub(began)
 }
 
+// typicalSamples is over how many requests typical takes the mean.
+const typicalSamples = 500
+
+// typical returns the mean of isolated over requests of a workflow, in
+// nanoseconds.
+func (w *World) typical(workflow int32) float64 {
+	if w.typicals == nil {
+		w.typicals = make([]float64, len(w.cfg.Workflows))
+	}
+	if w.typicals[workflow] == 0 {
+		sum := 0.0
+		for i := range uint64(typicalSamples) {
+			chance := draws(w.cfg.Seed).of(drawTypical, i)
+			sum += float64(w.isolated(workflow, chance, uint32(i)))
+		}
+		w.typicals[workflow] = sum / typicalSamples
+	}
+	return w.typicals[workflow]
+}
+
 // manyThreads is the threads per worker of a service that only calls others.
 const manyThreads = 1000
 

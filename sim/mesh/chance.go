@@ -24,6 +24,7 @@ const (
 	drawWorkflow
 	drawRetry
 	drawPhase
+	drawTypical
 )
 
 // of derives the draws for a purpose; part tells like ones apart.

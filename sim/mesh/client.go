@@ -136,8 +136,11 @@ func (m *mixture) draw(u float64) int32 {
 // budget returns a request's budget, 0 if it has none.
 func (w *World) budget(workflow int32, chance draws, tenant uint32) time.Duration {
 	d := w.cfg.Workflows[workflow].Deadline
-	if d.Multiple > 0 {
-		return time.Duration(d.Multiple * float64(w.isolated(workflow, chance, tenant)))
+	switch {
+	case d.Multiple > 0:
+		return durationOf(d.Multiple * float64(w.isolated(workflow, chance, tenant)))
+	case d.Typical > 0:
+		return durationOf(d.Typical * w.typical(workflow))
 	}
 	return d.After
 }

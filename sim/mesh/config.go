@@ -158,6 +158,9 @@ func (c *Config) withDefaults() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("mesh: "+format, args...)) }
 	services := c.checkServices(bad)
+	if x := c.Control.WaitShare; !(x >= 0 && x <= 1) {
+		bad("Control.WaitShare is %v, expected 0 to 1", x)
+	}
 	workflows := map[string]bool{}
 	if len(c.Workflows) == 0 {
 		bad("Workflows is empty, expected at least one")
@@ -169,8 +172,8 @@ func (c *Config) withDefaults() error {
 		}
 		workflows[f.Name] = true
 		f.Root.check(f.Name, services, 1, bad)
-		if d := f.Deadline; d.After < 0 || !(d.Multiple >= 0) || math.IsInf(d.Multiple, 0) || d.After > 0 && d.Multiple > 0 {
-			bad("workflow %q has the deadline %+v, expected one of After and Multiple above 0, or neither", f.Name, d)
+		if d := f.Deadline; !d.valid() {
+			bad("workflow %q has the deadline %+v, expected one of its fields above 0, or none", f.Name, d)
 		}
 	}
 	c.checkGroups(workflows, bad)
@@ -204,6 +207,19 @@ func (c *Config) withDefaults() error {
 		c.Timeout = 10 * time.Second
 	}
 	return nil
+}
+
+// maxMultiple bounds a deadline in multiples. A larger one is refused.
+const maxMultiple = 1e6
+
+func (d Deadline) valid() bool {
+	set := 0
+	for _, is := range []bool{d.After > 0, d.Multiple > 0, d.Typical > 0} {
+		if is {
+			set++
+		}
+	}
+	return set <= 1 && d.After >= 0 && d.Multiple >= 0 && d.Multiple <= maxMultiple && d.Typical >= 0 && d.Typical <= maxMultiple
 }
 
 // maxBins bounds the bins of a report. More are refused.

@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"bytes"
+	"flag"
 	"strings"
 	"testing"
 	"time"
@@ -39,16 +40,14 @@ func harsh(seed uint64, control mesh.Control) mesh.Config {
 	return cfg
 }
 
+var seeds = flag.Uint64("seeds", 3, "how many random worlds TestBooks runs per control")
+
 // TestBooks recounts everything after every event of random worlds.
 func TestBooks(t *testing.T) {
-	seeds := uint64(12)
-	if testing.Short() {
-		seeds = 3
-	}
 	for _, control := range controls() {
 		t.Run(control.Name, func(t *testing.T) {
 			good := 0
-			for seed := uint64(1); seed <= seeds; seed++ {
+			for seed := uint64(1); seed <= *seeds; seed++ {
 				cfg := harsh(seed, control)
 				var broken error
 				events := 0

@@ -19,13 +19,16 @@ type Workflow struct {
 }
 
 // Deadline says how long an answer is of use, end to end, from the intended
-// send time. Zero: for ever.
+// send time. At most one of the fields is set; none means for ever.
 type Deadline struct {
 	// After is the budget itself.
 	After time.Duration
 	// Multiple, instead of After, is the budget in multiples of the time that
 	// the very request takes alone in an idle world.
 	Multiple float64
+	// Typical, instead of both, is the budget in multiples of the time that
+	// requests of the workflow take alone on average.
+	Typical float64
 }
 
 // Stage is one service's part in a workflow: steps, one after another.

@@ -33,6 +33,7 @@ type World struct {
 	freeNotes []int32
 
 	alone     *World    // for isolated
+	typicals  []float64 // per workflow, ns
 	estimates []float64 // per stage, ns alone
 	inside    int       // requests not ended
 	tracked   bool
