@@ -360,9 +360,10 @@ func (f *flow) startOver() {
 	}
 }
 
-// OnUse counts time for which a workflow kept a unit of a resource busy, as soon
-// as it is known: a long use is better told in parts. Times that are not above 0
-// and resources that do not exist are ignored.
+// OnUse counts time for which a workflow kept a unit of a resource busy. A use
+// longer than a period is to be told in parts, one a period: a resource full of
+// uses that nobody has told looks idle, and what can be handed out of it small.
+// Times that are not above 0 and resources that do not exist are ignored.
 func (a *Adapter) OnUse(w Workflow, resource int, busy time.Duration) {
 	f := a.flow(w)
 	if f == nil || busy <= 0 || resource < 0 || resource >= len(f.use) {

@@ -114,7 +114,8 @@ type Config struct {
 	MaxWorkflows int
 	// MaxPeers bounds the upstream and downstream processes told apart. Default
 	// 1,024, at most 65,535. Beyond it the one not heard of for longest is
-	// forgotten for a new one.
+	// forgotten for a new one. A workflow and a peer that it meets take about 100
+	// bytes.
 	MaxPeers int
 	// MaxWait is the longest shaping wait of a request without a deadline.
 	// Default 1 s. Larger keeps more waiting; what would wait longer is refused as
@@ -189,6 +190,7 @@ func (c Config) withDefaults() (Config, error) {
 	if len(errs) > 0 {
 		return c, errors.Join(errs...)
 	}
+	c.Terms = maps.Clone(c.Terms)
 	if c.Period == 0 {
 		c.Period = 100 * time.Millisecond
 	}

@@ -134,10 +134,14 @@ func (l *limiter) feasible(budget, wait time.Duration) (ok, probe bool) {
 // could not be answered in time after its wait here (work.Infeasible), what has
 // no deadline and would wait longer than Config.MaxWait (work.Rate), and what is
 // beyond Config.QueueLimit (work.QueueFull). A workflow without a limit passes:
-// where nothing is short, nothing is refused on a forecast.
+// where nothing is short, nothing is refused on a forecast. A second call for a
+// request repeats what it may do, and takes nothing.
 func (a *Adapter) Enter(now mono.Time, t *Request) (Verdict, work.Reason) {
 	f := a.flow(t.Workflow)
-	if f == nil || t.state != arrived {
+	switch {
+	case t.state == waiting:
+		return Wait, work.None
+	case f == nil || t.state != arrived:
 		return Pass, work.None
 	}
 	l := &f.limiter

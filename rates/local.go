@@ -116,7 +116,8 @@ func (r *resource) note(over bool, excess float64, cfg Config) {
 	r.headroom = math.Min(cfg.Headroom+math.Max(excess, 0), mostHeadroom)
 	switch {
 	case r.over <= overPeriods:
-		r.base, r.since = r.raw, 0
+		// Uses that are told only at their end leave periods without any.
+		r.base, r.since = math.Max(r.raw, math.Min(r.load, r.capacity)), 0
 	case r.since > cfg.Hold && math.Max(r.raw, r.load) <= (1-r.headroom)*r.base*takenUp:
 		r.base, r.since = math.Max(r.raw, r.load), 0
 	default:
