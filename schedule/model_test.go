@@ -351,7 +351,7 @@ func checkShape(t *rapid.T, q *Queue) {
 		if ring != n.children {
 			t.Fatalf("%d in the ring, %d counted", ring, n.children)
 		}
-		if n.parent != nil && (n.deficit != n.bounded(n.deficit)) {
+		if n.parent != nil && n.deficit.Abs() > 65536*n.quantum {
 			t.Fatalf("deficit %v with a quantum of %v", n.deficit, n.quantum)
 		}
 	}

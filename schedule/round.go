@@ -10,6 +10,9 @@ import (
 // ahead after its costs were estimated too high: what is beyond is forgiven.
 const maxRounds = 1 << 16
 
+// maxUse is the most that counts of one charge or refund.
+const maxUse = time.Duration(1) << 61
+
 // depth is the most levels of children: classes, and workflows in them.
 const depth = 2
 
@@ -102,12 +105,12 @@ func (n *node) begin(child *node, grants int64) {
 // enter puts a child at the end of the ring because something waits there now. It
 // brings no credit, and owes less by the rounds that passed.
 func (n *node) enter(c *node) {
+	c.deficit = min(c.deficit, 0)
 	if away := n.passed - c.granted; away > int64(-c.deficit/c.quantum) {
-		c.deficit = 0
+		c.deficit = 0 // the product could overflow
 	} else if away > 0 {
 		c.deficit += time.Duration(away) * c.quantum
 	}
-	c.deficit = min(c.deficit, 0)
 	c.granted = n.passed
 	c.era++
 	n.children++
@@ -171,6 +174,3 @@ func (n *node) pass(use time.Duration) {
 	n.parent.passed += rounds
 	n.granted += rounds
 }
-
-// maxUse is the most that counts of one charge.
-const maxUse = time.Duration(1) << 61

@@ -21,7 +21,8 @@ type Task struct {
 	Class    work.Class
 	Priority work.Priority
 	// Arrived is the instant at which the task reached this resource. Zero, or
-	// later than Push, means the instant of Push.
+	// later than Push, means the instant of Push; a task that is pushed again
+	// needs it anew.
 	Arrived mono.Time
 	// Deadline is the local instant after which the work is useless, mono.Never
 	// if there is none.
