@@ -53,6 +53,9 @@ const (
 	// earlySize is the number of completions whose mean is the first idea of the
 	// service time.
 	earlySize = 4
+	// futile is the share of a window's requests whose callers gave up that says
+	// that the server does nothing else than to work for nobody.
+	futile = 2.0 / 3
 	// idleQueue is the hidden queue, in Slacks, that is left alone while the limit
 	// does not bind.
 	idleQueue = 4
@@ -116,6 +119,7 @@ type window struct {
 	full  float64   // ns without a free slot
 	most  int       // requests that ran at once
 	done  int
+	given int     // up, of done: no throughput
 	sum   float64 // of residence times
 	early float64 // smallest mean of earlySize completions
 	group float64
@@ -199,6 +203,9 @@ func (l *Limit) Release(now, started mono.Time, executed bool) {
 		*w = newWindow(started, 0, started)
 	}
 	w.done++
+	if !executed {
+		w.given++
+	}
 	w.sum += r
 	w.group += r
 	if w.done%earlySize == 0 {
@@ -234,8 +241,13 @@ func (l *Limit) endWindow(now mono.Time) {
 	if !enough && !overdue && !l.alarmed() {
 		return
 	}
-	p := point{w.area / length, float64(w.done) / length, w.sum / float64(w.done), w.done, 1}
+	// Half a completion stands for none: it is in this window by chance.
+	p := point{w.area / length, math.Max(float64(w.done-w.given), 0.5) / length, w.sum / float64(w.done), w.done, 1}
 	full := w.full / length
+	if float64(w.given) > futile*float64(w.done) && l.cfg.Min < l.cfg.Max {
+		l.giveWay(now, p)
+		return
+	}
 	if l.service == 0 {
 		// Should a queue have built up in this window, some met little of it.
 		l.setService(p.residence)
@@ -267,6 +279,17 @@ func (l *Limit) endWindow(now mono.Time) {
 	} else if move > was/32 {
 		*w = newWindow(now, l.inUse, now)
 	}
+}
+
+// giveWay halves the limit after a window in which hardly anything was finished
+// before its caller gave up. A server that does not hear of that goes on working for
+// nobody, for as long as it is given more: how long its work takes cannot be told
+// until it has caught up.
+func (l *Limit) giveWay(now mono.Time, p point) {
+	l.limit = math.Max(float64(l.cfg.Min), math.Min(l.limit, p.concurrency)/2)
+	l.level, l.ref, l.probing, l.cutting = point{}, point{}, false, false
+	l.bound, l.idle, l.probeGap = 0, 0, probeFirst
+	l.window = newWindow(now, l.inUse, now)
 }
 
 // variation is the square of the residence times' coefficient of variation, at

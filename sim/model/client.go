@@ -100,6 +100,7 @@ const (
 	notHere ticketState = iota
 	inQueue
 	inStation // told to run
+	abandoned // left the door, while the station works on
 	answering // ended; a refusal's messages may still cost time
 )
 

@@ -120,6 +120,10 @@ type Server struct {
 	// Default 500 ns, so that a refusal costs 1 µs (measured for pipelined RPC
 	// in Go without a gRPC stack: 0.5 µs a call); negative: free.
 	Message time.Duration
+	// Deaf makes the door and the station two servers, as a proxy and an upstream
+	// are that does not notice that nobody waits any more: a canceled request
+	// leaves the door, and the station works on it to its end.
+	Deaf bool
 }
 
 // Capacity returns the most requests per second the server can execute.

@@ -199,6 +199,11 @@ func (w *World) finishJob(core, run int32) {
 	switch j.kind {
 	case execute:
 		r := w.requests[j.who]
+		if r.atServer == abandoned {
+			r.atServer, r.inNet = notHere, false
+			w.release(r)
+			break
+		}
 		w.door.Leave(now, &r.ticket, work.Done)
 		r.feedback = w.door.Feedback(now, &r.ticket)
 		r.feedback.Reason = work.None
@@ -246,10 +251,21 @@ func (w *World) takeOut(r *request) {
 }
 
 func (w *World) cancelAtServer(id, gen int32) {
-	if r := w.requests[id]; r.gen == gen && r.atServer == inQueue && w.alive {
-		w.takeOut(r)
-		w.pumpServer()
+	r := w.requests[id]
+	if r.gen != gen || !w.alive {
+		return
 	}
+	switch {
+	case r.atServer == inQueue:
+		w.takeOut(r)
+	case r.atServer == inStation && w.cfg.Server.Deaf:
+		w.door.Leave(w.Now(), &r.ticket, work.Ignored)
+		w.door.Feedback(w.Now(), &r.ticket)
+		r.atServer = abandoned
+	default:
+		return
+	}
+	w.pumpServer()
 }
 
 // reply sends the answer or the refusal to the client.
