@@ -25,6 +25,9 @@ const (
 	levelGain, splitGain = 0.05, 0.05
 	// splitLeak is the share of the position's trim that is forgotten in a period.
 	splitLeak = 0.005
+	// strictGain is the share of the excess of harm that a stricter guard takes up in a
+	// period.
+	strictGain = 0.01
 	// mostShift bounds the trim of the position, as a logarithm of odds.
 	mostShift = 3
 	// few is how many completions of a class, within memory, are needed to act.
@@ -73,6 +76,7 @@ type Controller struct {
 	level   float64 // factor on the wait of the model
 	shift   float64 // of the position of the model, as a logarithm of odds
 	forced  float64 // position that impatience asks for
+	strict  float64 // what the harm guard keeps below MaxHarm
 }
 
 // account is what is known of one class.

@@ -15,6 +15,7 @@ import (
 // TestLotteryAgainstOracle simulates the chain with fixed weights: the figures that
 // the formulas only approximate, and the conservation law, which is exact.
 func TestLotteryAgainstOracle(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ interactive, standard, weight, r, d float64 }{
 		{30, 30, 0.65, 90.1, 27.3},
 		{30, 30, 0.9, 78.5, 30.5},
@@ -46,6 +47,7 @@ const simulated = 4000 // seconds
 // it by more than a tenth. Means, because a single server decides on some
 // hundred requests and follows their chance.
 func TestControllerSettles(t *testing.T) {
+	t.Parallel()
 	const runs, before, after, settle = 12, 40, 60, 10
 	for _, tt := range [][2][2]float64{
 		{{20, 20}, {40, 40}},
@@ -94,6 +96,7 @@ func TestControllerSettles(t *testing.T) {
 // arrivals: interactive requests gain, in the mean and at p95, default ones lose
 // at most MaxHarm, and the law holds.
 func TestControllerHelpsWithinItsGuard(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ interactive, standard, gain float64 }{
 		{30, 30, 0.20},
 		{40, 40, 0.15},
@@ -141,6 +144,7 @@ func TestControllerHelpsWithinItsGuard(t *testing.T) {
 // TestLossGuard: where default callers give up, no more than MaxLoss beyond FIFO's
 // do; without the guard more would.
 func TestLossGuard(t *testing.T) {
+	t.Parallel()
 	lost := func(control bool, cfg Config) float64 {
 		w := newWorld(4, 4, 40, 45, 100)
 		w.patience = 0.2
@@ -308,6 +312,66 @@ func TestConfigReportsEveryMistake(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("error does not name %s: %v", word, err)
 		}
+	}
+}
+
+// TestTail: interactive requests whose mean is well under the ratio and whose p95 is
+// not, because one in ten takes far longer, raise the weight for that.
+func TestTail(t *testing.T) {
+	run := func(long time.Duration) (reasons [NumReasons]int, last Decision) {
+		c, _ := New(Config{Ratio: 1.2})
+		c.OnWake(0)
+		now := mono.Time(0)
+		for range 60 {
+			for i := range 40 {
+				wait := 20 * ms
+				if i%10 == 0 {
+					wait = long
+				}
+				c.OnArrival(work.Interactive)
+				c.OnDone(work.Interactive, Sample{Latency: 40*ms + 4*wait, Isolated: 40 * ms, Waited: wait, Service: 10 * ms})
+			}
+			now = now.Add(time.Second)
+			last = feed(c, now, 0, 40, 0, 40*ms)
+			reasons[last.Reason]++
+		}
+		return reasons, last
+	}
+	if reasons, last := run(20 * ms); reasons[Tail] > 0 || reasons[Mean] > 0 {
+		t.Errorf("no tail: %v, %+v, want no reason to go up", reasons, last)
+	}
+	if reasons, last := run(220 * ms); reasons[Tail] == 0 || reasons[Mean] > 0 || last.Weight < last.Neutral*1.05 {
+		t.Errorf("a long tail: %v, %+v, want the weight raised for it alone", reasons, last)
+	}
+}
+
+// TestTrims: a model that is wrong about the waits, and about who has them, learns.
+func TestTrims(t *testing.T) {
+	c, _ := New(Config{})
+	c.OnWake(0)
+	now := mono.Time(0)
+	period := func(waitR, waitD time.Duration) {
+		now = now.Add(time.Second)
+		feed(c, now, 40, 40, waitR, waitD)
+	}
+	// Constant service at 80 %: 20 ms says the model. 50 ms it is.
+	for range 300 {
+		period(50*ms, 50*ms)
+	}
+	if s, _ := c.station(); !within(s.wait, 0.05, 0.05) || !within(c.level, 2.5, 0.05) {
+		t.Errorf("wait of all %.4f s, level %.2f, want 0.05 and 2.5", s.wait, c.level)
+	}
+	// The weight does nothing here: the position is FIFO's whatever it is.
+	s, _ := c.station()
+	if at, plain := s.shifted(c.weight, c.shift), s.position(c.weight); c.weight < 0.6 || at > plain-0.05 {
+		t.Errorf("weight %.2f, position %.3f, without trim %.3f; want the trim to lower it", c.weight, at, plain)
+	}
+	for range 1000 {
+		period(1000*time.Second, 0)
+		period(0, 1000*time.Second)
+	}
+	if !(c.level <= trimMost) || !(math.Abs(c.shift) <= mostShift) {
+		t.Errorf("trims %v, %v are out of bounds", c.level, c.shift)
 	}
 }
 

@@ -71,8 +71,8 @@ func (f *Fitter) add(wait time.Duration, left bool) {
 	}
 }
 
-// Update improves the fit. It does a bounded amount of work, under 0.1 ms, and is
-// meant to be called once a second.
+// Update improves the fit. It does a bounded amount of work, under 0.1 ms,
+// and is meant to be called once a second.
 func (f *Fitter) Update() {
 	if f.left < fewLeft {
 		f.began = false

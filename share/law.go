@@ -46,6 +46,7 @@ func (c *Controller) move() Decision {
 	if at := c.spares(s, d, fifo); at < need {
 		need, down = at, Harm
 	}
+	c.restrain(d, down == Harm)
 	if at := c.keeps(s, fifo); at < need {
 		need, down = at, Loss
 	}
@@ -109,12 +110,30 @@ func (c *Controller) calms(s station, a *account) float64 {
 // slower than under FIFO, at least FIFO's.
 func (c *Controller) spares(s station, a *account, fifo float64) float64 {
 	d, other := a.response(), s.swapped()
-	room := (1+c.cfg.MaxHarm)*d.latency(s.wait) - d.latency(other.first())
+	room := (1+c.cfg.MaxHarm-c.strict)*d.latency(s.wait) - d.latency(other.first())
 	per := d.reach * (other.last() - other.first())
 	if !(per > 0) || room >= per {
 		return 1
 	}
 	return max(room/per, fifo)
+}
+
+// restrain makes the guard stricter while it binds and default requests are harmed
+// more than MaxHarm all the same: most of their time is spent in the bursts that
+// the rates are late to show. FIFO's latency is known from the same requests,
+// because what all wait together does not depend on the order.
+func (c *Controller) restrain(a *account, binds bool) {
+	if !binds {
+		c.strict *= 1 - strictGain
+		return
+	}
+	r, d := &c.class[work.Interactive].long, &a.long
+	if !(r.service+d.service > 0) {
+		return
+	}
+	fifo := (r.waited/r.count*r.service + d.waited/d.count*d.service) / (r.service + d.service)
+	harm := a.response().latency(d.waited/d.count)/a.response().latency(fifo) - 1
+	c.strict = min(max(c.strict+strictGain*(harm-c.cfg.MaxHarm), 0), c.cfg.MaxHarm)
 }
 
 // keeps returns the position up to which at most MaxLoss more default callers give
