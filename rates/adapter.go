@@ -194,6 +194,11 @@ func (a *Adapter) forgetPeer(i int) {
 	a.peers.remove(i)
 }
 
+// hear notes that a peer was heard of. This process itself is never silent.
+func (a *Adapter) hear(now mono.Time, i int) {
+	a.peers.rows[i].heard = max(a.peers.rows[i].heard, now)
+}
+
 // flow returns a workflow's account, nil if its number was forgotten.
 func (a *Adapter) flow(w Workflow) *flow {
 	if i, ok := a.workflows.at(uint32(w)); ok {
@@ -255,7 +260,7 @@ func (a *Adapter) OnArrival(now mono.Time, t *Request) {
 	}
 	f.heard = now
 	from, _ := a.peers.at(uint32(t.From))
-	a.peers.rows[from].heard = now
+	a.hear(now, from)
 	s := f.source(from)
 	if s == nil {
 		s = f.addSource(from)
@@ -282,7 +287,7 @@ func (a *Adapter) OnCall(now mono.Time, t *Request, to Peer, attempt int) {
 	if !ok || i == 0 {
 		return
 	}
-	a.peers.rows[i].heard = now
+	a.hear(now, i)
 	f := a.flow(t.Workflow)
 	if f == nil || i == a.self {
 		return

@@ -70,6 +70,24 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestItselfIsNotForgotten, though it calls itself and falls silent, and others
+// need its place.
+func TestItselfIsNotForgotten(t *testing.T) {
+	a := plain(t, Config{Service: "s", Process: "me", MaxPeers: 3, Forget: time.Second})
+	me := a.Peer(0, "s", "me")
+	r := Request{From: me, Deadline: mono.Never}
+	a.OnArrival(0, &r)
+	a.OnCall(0, &r, me, 0)
+	a.Peer(1, "s", "p")
+	a.Peer(2, "s", "q") // in p's place
+	for i := range 20 {
+		a.OnWake(mono.Time(i)*mono.Time(100*time.Millisecond), Signals{})
+	}
+	if again := a.Peer(mono.Time(3*time.Second), "s", "me"); again != me || place(uint32(me)) != a.self {
+		t.Errorf("this process is %d, was %d", again, me)
+	}
+}
+
 // TestCycle: p calls q, which calls p for the same workflow. When p's overload is
 // over, its limit rises, although q repeats what p announced to it.
 func TestCycle(t *testing.T) {
