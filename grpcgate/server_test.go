@@ -265,6 +265,9 @@ func TestMalformedMetadataIsIgnoredAndCounted(t *testing.T) {
 		{"budget negative", []string{wire.MetadataKey, "\x01\x01\x08\xff\xff\xff\xff\xff\xff\xff\xff"}, wire.Tags{}, 1},
 		{"baggage", []string{"baggage", "a=b,spillgate.workflow=w,spillgate.class=interactive"}, wire.Tags{Workflow: "w", Class: work.Interactive}, 0},
 		{"baggage bad", []string{"baggage", "spillgate.priority=900"}, wire.Tags{}, 1},
+		{"baggage twice", []string{"baggage", "spillgate.workflow=w", "baggage", "spillgate.workflow=v"}, wire.Tags{}, 1},
+		{"baggage half bad", []string{"baggage", "spillgate.workflow=w", "baggage", "spillgate.priority=-1"}, wire.Tags{}, 1},
+		{"baggage overlong", []string{"baggage", "spillgate.workflow=w", "baggage", strings.Repeat("a=b,", 2500)}, wire.Tags{}, 1},
 		{"baggage in two", []string{"baggage", "spillgate.workflow=w", "baggage", "spillgate.priority=9"}, wire.Tags{Workflow: "w", Priority: 9}, 0},
 	} {
 		before := counters.Malformed.Load()

@@ -2,6 +2,7 @@ package grpcgate
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 
 	"google.golang.org/grpc/metadata"
@@ -65,21 +66,11 @@ func tagsOf(md metadata.MD, count *atomic.Int64) wire.Tags {
 		count.Add(1)
 		return t
 	}
-	switch values := md["baggage"]; len(values) {
-	case 0:
-	case 1:
-		if err := wire.ParseBaggage(values[0], &t); err != nil {
+	if values := md["baggage"]; len(values) > 0 {
+		// Several baggage headers are one list (RFC 9110 §5.3): what comes in two
+		// of them comes twice, and their lengths add up.
+		if err := wire.ParseBaggage(strings.Join(values, ","), &t); err != nil {
 			count.Add(1)
-		}
-	default:
-		// Several baggage headers are one list (RFC 9110 §5.3); ours may then be
-		// in any of them, but not in two.
-		for _, v := range values {
-			before := t
-			if err := wire.ParseBaggage(v, &t); err != nil {
-				count.Add(1)
-				return before
-			}
 		}
 	}
 	return t

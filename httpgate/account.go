@@ -191,10 +191,10 @@ type Target struct {
 	closed atomic.Bool
 }
 
-// NewTarget returns a target. Its gate watches from now on how long requests lie
-// in sockets before a busy processor looks at them.
+// NewTarget returns a target. Where next does its work in this process, call
+// gate.WatchNetwork too: a busy processor leaves requests in their sockets.
+// Handler does.
 func NewTarget(gate *live.Gate, next http.Handler) *Target {
-	gate.WatchNetwork()
 	return &Target{gate: gate, next: next}
 }
 

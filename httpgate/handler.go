@@ -23,6 +23,7 @@ import (
 // sets, and the tags that live.TagsFrom returns; Transport and the gRPC edge
 // send both on.
 func Handler(gate *live.Gate, next http.Handler, opts ...Option) http.Handler {
+	gate.WatchNetwork()
 	t := NewTarget(gate, next)
 	return Spread(func(*http.Request) *Target { return t }, opts...)
 }
@@ -92,7 +93,9 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.ticket, w.began = ticket, live.Now()
 	defer w.end()
 	r = r.WithContext(in)
-	watchQuiet(r, ticket, h.streamAfter)
+	if r.ProtoMajor >= 2 && r.ContentLength < 0 {
+		watchQuiet(r, h.streamAfter, func() { ticket.Leave(work.Ignored) })
+	}
 	t.next.ServeHTTP(w, r)
 	w.returned = true
 }

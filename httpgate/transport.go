@@ -63,7 +63,8 @@ func OnRetry(f func(r *http.Request, why work.Reason)) TransportOption {
 // 503 or 504, unless Retries allows another attempt. As with any RoundTripper the response's body
 // must be closed: it holds the credit until its end, until StreamAfter if its
 // length is unknown, or not at all if it is an event stream or an upgraded
-// connection.
+// connection. A request whose body has nothing to say for StreamAfter gives the
+// credit back before it is answered.
 //
 // The tags of live.WithTags and the time left until the context's deadline
 // travel with the request.
@@ -142,7 +143,11 @@ func (t *transport) send(r *http.Request, try int) (*http.Response, *exchange, e
 		return nil, nil, err
 	}
 	x := &exchange{t: t, host: h, permit: permit, ctx: ctx, sent: live.Now(), grpc: isGRPC(r.Header)}
-	resp, err := t.base.RoundTrip(t.tagged(r, permit, try, x.grpc))
+	out := t.tagged(r, permit, try, x.grpc)
+	if out.ContentLength <= 0 {
+		watchQuiet(out, StreamAfter, func() { x.release(0) })
+	}
+	resp, err := t.base.RoundTrip(out)
 	if err != nil {
 		x.end()
 		return nil, nil, err

@@ -124,16 +124,30 @@ func (w *writer) Write(p []byte) (int, error) {
 // ReadFrom implements io.ReaderFrom, so that files still go from disk to
 // connection in the kernel.
 func (w *writer) ReadFrom(src io.Reader) (int64, error) {
+	var first int64
 	if !w.wrote && !w.hijacked {
-		w.WriteHeader(http.StatusOK)
+		// The header must not leave before there is something to send: the source
+		// may be the request's body, and its first read is what asks a client that
+		// expects it to continue.
+		n, err := io.Copy(writerOnly{w}, io.LimitReader(src, firstBytes))
+		if first = n; err != nil || n < firstBytes {
+			return first, err
+		}
 	}
 	start := live.Now()
 	n, err := io.Copy(w.ResponseWriter, src)
 	if w.size += n; w.size > largeBody {
 		w.blocked += live.Now().Sub(start)
 	}
-	return n, err
+	return first + n, err
 }
+
+// firstBytes is how much of a source goes through Write before ReadFrom leaves
+// the rest to the kernel.
+const firstBytes = 512
+
+// writerOnly hides that a writer has ReadFrom.
+type writerOnly struct{ io.Writer }
 
 // Flush implements http.Flusher.
 func (w *writer) Flush() { _ = w.FlushError() }
