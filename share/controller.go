@@ -90,7 +90,6 @@ type account struct {
 	batch    signal.Sketch
 	slow     float64 // sum of the batch's slowdowns
 	spread   float64 // of the slowdown beyond 1: p95 ÷ mean
-	p95      float64
 	fitter   Fitter
 }
 
@@ -268,7 +267,6 @@ func (a *account) closeBatch() {
 		spread := min(max((p95-1)/(mean-1), 1), 20)
 		a.spread += 0.3 * (spread - a.spread)
 	}
-	a.p95 = p95
 	a.slow = 0
 	a.batch.Reset()
 }

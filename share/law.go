@@ -97,7 +97,7 @@ func (c *Controller) calms(s station, a *account) float64 {
 	lost, here := a.past.lost/a.past.count, s.shifted(c.weight, c.shift)
 	switch {
 	case lost > c.cfg.MaxImpatience:
-		c.forced = min(max(c.forced, here)+eager, here+eager, 1)
+		c.forced = min(here+eager, 1)
 	case lost < c.cfg.MaxImpatience/2:
 		if c.forced -= patient; c.forced < s.fifo() {
 			c.forced = 0
