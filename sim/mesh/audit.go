@@ -3,6 +3,8 @@ package mesh
 import (
 	"errors"
 	"fmt"
+
+	"github.com/spillgate/spillgate/rates"
 )
 
 // Audit recounts the world's books from the state of every call: requests inside,
@@ -85,6 +87,7 @@ func (w *World) Audit() error {
 			bad("link %d has %d calls outstanding, its books say %d", i, out[i], l.outstanding)
 		}
 	}
+	w.auditShares(bad)
 	inside := 0
 	for i, r := range w.roots {
 		if r.open {
@@ -98,6 +101,36 @@ func (w *World) Audit() error {
 		bad("%d requests are inside, the books say %d", inside, w.inside)
 	}
 	return errors.Join(errs...)
+}
+
+// auditShares checks that what a process announced to its callers at the last
+// decision sums to no more than its rate.
+func (w *World) auditShares(bad func(string, ...any)) {
+	if w.cfg.Control.Rates == nil {
+		return
+	}
+	sums := make([]float64, len(w.processes)*len(w.cfg.Workflows))
+	name := func(f int32) string { return w.cfg.Workflows[f].Name }
+	for _, l := range w.links {
+		p := l.to
+		if l.from.service == noService || !p.alive || l.down {
+			continue
+		}
+		decided := p.rates.NextWake().Add(-p.rates.Config().Period)
+		from := p.rates.Peer(w.Now(), l.from.place.Service, l.from.name)
+		for _, t := range l.told {
+			forgotten := w.Now().Sub(t.arrived[1]) > p.rates.Config().Forget
+			if t.arrived[0] == 0 || t.arrived[0] > decided || forgotten {
+				continue
+			}
+			f := p.rates.Workflow(w.Now(), name(t.workflow))
+			sum := &sums[int(p.id)*len(w.cfg.Workflows)+int(t.workflow)]
+			*sum += p.rates.Announce(f, from)
+			if rate := p.rates.Rate(f); rate < rates.NoLimit && *sum > rate*(1+1e-9) {
+				bad("%s %d announced %v/s of %s, and lets in %v/s", p.place.Service, p.place.Process, *sum, name(t.workflow), rate)
+			}
+		}
+	}
 }
 
 // Inside returns the requests that are not over.

@@ -59,7 +59,7 @@ type call struct {
 	state    state
 	canceled bool
 	process  *process
-	deadline mono.Time // local
+	deadline mono.Time // local; the caller's until it arrives
 	ticket   admission.Ticket
 
 	// Running the stage.

@@ -133,7 +133,7 @@ func (s *service) rendezvous(tenant uint32) int {
 // callDown makes a call for c.
 func (w *World) callDown(p *call, k *callee) {
 	c := w.newCall()
-	c.root, c.stage = p.root, k.stage
+	c.root, c.stage, c.deadline = p.root, k.stage, p.deadline
 	c.chance = p.chance.of(drawChild, p.born)
 	c.link = w.choose(&p.process.node, k, p.root, c.chance)
 	p.adopt(c)
@@ -156,7 +156,7 @@ func (w *World) submit(c *call) {
 		w.send(c)
 		return
 	}
-	c.waiter.Deadline, c.waiter.Owner = c.root.deadline, c
+	c.waiter.Deadline, c.waiter.Owner = c.deadline, c
 	step, reason := l.sender.Submit(w.Now(), &c.waiter, c.root.priority)
 	switch step {
 	case credit.Send:

@@ -168,7 +168,7 @@ func (w *World) attempt(r *root) {
 	k := &w.mixes[w.clients[r.client].group].entry[r.workflow]
 	n := &w.clients[r.client].node
 	c := w.newCall()
-	c.root, c.stage = r, k.stage
+	c.root, c.stage, c.deadline = r, k.stage, r.deadline
 	c.chance = r.chance.of(drawChild, 0) // the same work each time
 	c.link = w.choose(n, k, r, c.chance.of(drawRetry, uint64(r.attempt)))
 	r.top = c

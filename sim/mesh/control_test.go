@@ -170,6 +170,49 @@ func TestFairQueueProtectsTheSmall(t *testing.T) {
 	}
 }
 
+// TestIsolation is the paper's experiment (Wisp, figure 7) in short: from the third
+// second on F sends more than the extent nodes can do. With timeouts alone
+// everybody who needs them is lost; with rates F is throttled, and only F.
+func TestIsolation(t *testing.T) {
+	e := func(d time.Duration) mesh.Step { return mesh.Work(mesh.Exp(d)) }
+	flow := func(name string, ps ...mesh.Step) mesh.Workflow {
+		return mesh.Workflow{Name: name, Deadline: mesh.Deadline{After: time.Second}, Root: mesh.Stage{Service: "FE", Steps: []mesh.Step{
+			mesh.Each(mesh.One("AUTH", e(ms))), mesh.Each(mesh.One("PS", ps...))}}}
+	}
+	readWrite := func(name string) mesh.Workflow {
+		return flow(name, mesh.Each(mesh.One("EN", e(4*ms)).Times(2, 2)), e(2*ms))
+	}
+	flows := []mesh.Workflow{readWrite("A"), readWrite("B"), readWrite("C"), readWrite("D"), flow("E", e(4*ms)), readWrite("F")}
+	var groups []mesh.Group
+	for _, f := range flows {
+		g := mesh.Group{Name: f.Name, Mix: []mesh.Part{{f.Name, 1}}, Load: mesh.Constant(100)}
+		if f.Name == "F" {
+			g.Clients, g.Load = 4, mesh.Load{Steps: []model.Step{{At: 0, Rate: 0}, {At: 3 * time.Second, Rate: 1500}}}
+		}
+		groups = append(groups, g)
+	}
+	inTime := func(c mesh.Control) (good []float64) {
+		r := run(t, mesh.Config{Seed: 1, Services: mesh.Storage(2), Workflows: flows, Groups: groups, Control: c, Length: 15 * time.Second, Bin: 3 * time.Second})
+		for f := range flows {
+			good = append(good, float64(r.Bins[4][f].Good)/float64(r.Bins[4][f].Offered))
+		}
+		return good
+	}
+	alone, shared := inTime(mesh.Control{GiveUp: true}), inTime(mesh.Rates())
+	t.Logf("in time, A to F: %.2f with timeouts only, %.2f with rates", alone, shared)
+	for f, name := range []string{"A", "B", "C", "D", "E"} {
+		if shared[f] < 0.95 {
+			t.Errorf("%s: %.2f in time with rates, expected 0.95 or more", name, shared[f])
+		}
+		if name != "E" && alone[f] > 0.3 {
+			t.Errorf("%s: %.2f in time with timeouts only, expected a collapse", name, alone[f])
+		}
+	}
+	if f := shared[5]; f < 0.2 || f > 0.6 {
+		t.Errorf("F: %.2f in time with rates, expected about what is left, 0.4", f)
+	}
+}
+
 // TestMetastable: retries beyond any budget keep a world down after a slow spell
 // that a world without them recovers from.
 func TestMetastable(t *testing.T) {

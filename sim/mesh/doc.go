@@ -1,28 +1,35 @@
 // Package mesh decides what happens in a simulated world of services that call
 // each other, around the very policy code that live servers run.
 //
-//	clients ─▶ process ─────────────────────────────────────▶ other processes
-//	open or    ┊ ingress          inside            egress ┊   of a service, picked
-//	closed     ┊ Door: admitted?  steps of a stage: Sender ┊
-//	loop       ┊                  work and holds on        ┊
-//	   ▲       ┊                  resources, each with     ┊
-//	   │       ┊                  a queue; calls           ┊
-//	   └── answers, with what policies put on them ◀───────┘
+//	clients ─▶ ingress of a process ─▶ its inside ────────▶ its egress ─▶ processes of
+//	open or    rates.Adapter: may it   steps of a stage:    Sender, per   other services
+//	closed     come now? then          work, holds, calls;  process that
+//	loop       Door: may it run?       a queue in front     it calls
+//	   ▲                               of each resource,
+//	   │                               in schedule's order
+//	   └──── answers, with credits, announced rates, service and work done ◀────┘
 //
 // A Workflow is a tree of stages. A stage runs at a process of its service, step
 // by step: work on a resource, holding one over several steps, or calls to other
 // services, in sequence or in parallel. A call that fails fails its caller's
 // stage at once. What nobody waits for any more runs on, to waste, or is canceled,
-// as the Control says; the work done in vain is counted.
+// as the Control says; the work done in vain is counted. Only clients retry.
+// Deadlines travel as the budget that is left.
 //
-// Only clients retry. Deadlines travel as the budget that is left.
+// Each process has an adapter of rates in front of its door, so that the time for
+// which a request waits for its workflow's rate is no queueing delay of the door.
+// Rates come with answers; a process that was limited and hears nothing for a
+// period asks.
 //
 // Invariants: a request ends exactly once; a unit of a resource is given back
-// exactly once; what a request draws by chance depends on the seed and its place
-// in the call tree alone, so that two controls compared on one seed meet the same
-// work; the same Config gives the same log, byte for byte.
+// exactly once; nobody waits for a resource of which a unit is free; announced
+// shares sum to no more than the rate; a request has no more service than time
+// (World.Audit checks these). What a request draws by chance depends on the seed
+// and its place in the call tree alone, so that two controls compared on one seed
+// meet the same work; the same Config gives the same log, byte for byte.
 //
-// What this package does not do: messages and refusals cost processes nothing
-// and the network loses none (package model has both); work that a process has
-// begun is not interrupted, and keeps its speed.
+// What this package does not do: messages and refusals cost processes nothing and
+// the network loses none (package model has both); work that a process has begun
+// is not interrupted, and keeps its speed; orders know the true mean of a piece
+// of work as its cost, where a server has to estimate it.
 package mesh

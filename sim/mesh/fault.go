@@ -59,13 +59,13 @@ func (w *World) linksBreak(p *process) {
 		case l.to == p:
 			l.down = true
 			w.failWaiting(l)
-			l.sender = nil
+			l.sender, l.told = nil, l.told[:0]
 		case l.from == &p.node:
 			if l.account != nil && l.to.alive && l.life == l.to.life {
 				l.to.door.Disconnect(w.Now(), l.account)
 				w.pumpDoor(l.to)
 			}
-			l.account, l.life, l.sender = nil, -1, nil
+			l.account, l.life, l.sender, l.told = nil, -1, nil, l.told[:0]
 			w.newSender(l)
 		}
 	}

@@ -36,6 +36,7 @@ type process struct {
 
 	rates     *rates.Adapter
 	shapers   []shaper // per workflow
+	shaping   []int32  // the workflows that ever waited
 	pressures []rates.Pressure
 	totals    *progress.Totals // of the requests that enter here
 	// pool is the door's, if it has one. bound is for how long since boundFrom
@@ -91,9 +92,8 @@ func (w *World) requestAtProcess(c *call) {
 		return
 	}
 	now := w.Now()
-	c.deadline = mono.Never
-	if d := c.root.deadline; d != mono.Never {
-		c.deadline = now.Add(d.Sub(c.sent)) // the budget travels
+	if c.deadline != mono.Never {
+		c.deadline = now.Add(c.deadline.Sub(c.sent)) // the budget travels
 	}
 	w.track(c)
 	if p.rates == nil || w.shape(c) {

@@ -17,9 +17,10 @@ type shaper struct {
 // told is what a link carried about one workflow.
 type told struct {
 	workflow int32
-	since    mono.Time // its first call
 	rate     float64   // last announced, NoLimit before
 	heard    mono.Time // when
+	// arrived is when the first and the last call reached the callee, 0 before.
+	arrived [2]mono.Time
 }
 
 // bootRates gives p an adapter for its new life. Periods of different processes
@@ -36,7 +37,7 @@ func (w *World) bootRates(p *process) {
 		return
 	}
 	p.rates = a
-	p.shapers = make([]shaper, len(w.cfg.Workflows))
+	p.shapers, p.shaping = make([]shaper, len(w.cfg.Workflows)), nil
 	period := a.NextWake().Sub(w.Now())
 	w.engine.At(a.NextWake().Add(durationOf(draws(w.cfg.Seed).of(drawPhase, uint64(p.id)).unit()*float64(period))), event{wakeRates, p.id, int32(p.life)})
 	p.pressures = make([]rates.Pressure, len(p.resources))
@@ -61,11 +62,18 @@ func (w *World) shape(c *call) bool {
 		c.req.Deadline = now.Add(durationOf(x * float64(c.deadline.Sub(now))))
 	}
 	a.OnArrival(now, &c.req)
+	if c.link.from.service != noService {
+		t := c.link.about(c.root.workflow)
+		if t.arrived[1] = now; t.arrived[0] == 0 {
+			t.arrived[0] = now
+		}
+	}
 	switch v, reason := a.Enter(now, &c.req); v {
 	case rates.Wait:
 		s := &p.shapers[c.root.workflow]
 		if s.queue == nil {
 			s.queue, s.armed = w.newQueue(), mono.Never
+			p.shaping = append(p.shaping, c.root.workflow)
 		}
 		c.state, c.queuedAt = shaped, now
 		w.fillTask(c, 0)
@@ -141,8 +149,8 @@ func (w *World) wakeRatesOf(p *process) {
 		p.bound, p.boundFrom = 0, now
 	}
 	p.rates.OnWake(now, s)
-	for f := range p.shapers {
-		w.pumpShaper(p, int32(f))
+	for _, f := range p.shaping {
+		w.pumpShaper(p, f)
 	}
 	w.poll(p)
 	w.engine.At(p.rates.NextWake(), event{wakeRates, p.id, int32(p.life)})
@@ -198,7 +206,6 @@ func (w *World) callCounted(p *process, parent, c *call) {
 	to := p.rates.Peer(now, c.link.to.place.Service, c.link.to.name)
 	c.claim = p.rates.Demand(parent.req.Workflow, to)
 	p.rates.OnCall(now, &parent.req, to, 0)
-	c.link.about(c.root.workflow, now)
 }
 
 // announce puts the rate for c's caller on the answer.
@@ -224,17 +231,17 @@ func (w *World) hear(l *link, workflow int32, rate float64, refused bool) {
 	if refused {
 		p.rates.OnShed(f, from)
 	}
-	t := l.about(workflow, now)
+	t := l.about(workflow)
 	t.rate, t.heard = rate, now
 }
 
 // about returns what l carried about a workflow.
-func (l *link) about(workflow int32, now mono.Time) *told {
+func (l *link) about(workflow int32) *told {
 	for i := range l.told {
 		if l.told[i].workflow == workflow {
 			return &l.told[i]
 		}
 	}
-	l.told = append(l.told, told{workflow: workflow, since: now, rate: rates.NoLimit})
+	l.told = append(l.told, told{workflow: workflow, rate: rates.NoLimit})
 	return &l.told[len(l.told)-1]
 }
