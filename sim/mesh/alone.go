@@ -16,7 +16,6 @@ func (w *World) isolated(workflow int32, chance draws, tenant uint32) time.Durat
 		for i := range cfg.Workflows {
 			cfg.Workflows[i].Deadline = Deadline{}
 		}
-		cfg.Network.Delay = w.cfg.Network.Delay
 		if cfg.Network.Delay == 0 {
 			cfg.Network.Delay = -1
 		}

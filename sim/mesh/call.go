@@ -50,7 +50,6 @@ type call struct {
 	prev, next *call // among the parent's open children
 	open       bool
 	phase      phase
-	submitted  mono.Time
 	sent       mono.Time
 	waiter     credit.Waiter
 
@@ -84,6 +83,7 @@ type call struct {
 	// that it announces.
 	elapsed, worked time.Duration
 	claim           float64
+	demand          int // calls that waited at the caller
 	service, work   time.Duration
 	rate            float64
 	span            progress.Span

@@ -145,7 +145,7 @@ func (w *World) callDown(p *call, k *callee) {
 // submit hands a new call to its link.
 func (w *World) submit(c *call) {
 	c.root.calls++
-	c.open, c.phase, c.submitted, c.process = true, waiting, w.Now(), c.link.to
+	c.open, c.phase, c.process = true, waiting, c.link.to
 	w.armTimeout(c)
 	l := c.link
 	switch {
@@ -169,7 +169,10 @@ func (w *World) submit(c *call) {
 }
 
 func (w *World) send(c *call) {
-	c.phase, c.there, c.sent = sent, true, w.Now()
+	c.phase, c.there, c.sent, c.demand = sent, true, w.Now(), 0
+	if s := c.link.sender; s != nil {
+		c.demand = s.Demand()
+	}
 	c.link.outstanding++
 	w.after(w.cfg.Network.Delay, event{requestAtProcess, c.id, c.gen})
 }
@@ -327,29 +330,34 @@ func (w *World) armTimeout(c *call) {
 		return // the client's deadline ends it before
 	}
 	w.timers.push(timer{at, c.id, c.gen})
-	if w.timers.len() == 1 {
-		w.engine.At(at, event{kind: timeouts})
-	}
+	w.armTimers()
 }
 
 // runTimers ends the patience that is over.
 func (w *World) runTimers() {
 	now := w.Now()
+	w.timers.armed = false
 	for w.timers.len() > 0 && w.timers.first().at <= now {
 		t := w.timers.pop()
 		if c := w.calls[t.id]; c.gen == t.gen && c.open && c.phase != refused {
 			w.timeoutAt(c)
 		}
 	}
-	if w.timers.len() > 0 {
+	w.armTimers()
+}
+
+func (w *World) armTimers() {
+	if !w.timers.armed && w.timers.len() > 0 {
+		w.timers.armed = true
 		w.engine.At(w.timers.first().at, event{kind: timeouts})
 	}
 }
 
 // timers is a queue.
 type timers struct {
-	buf  []timer
-	head int
+	buf   []timer
+	head  int
+	armed bool // an event is scheduled for the first
 }
 
 func (q *timers) len() int      { return len(q.buf) - q.head }

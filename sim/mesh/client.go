@@ -20,7 +20,6 @@ const (
 type client struct {
 	node
 	group   int32
-	number  int32 // in the group
 	seq     uint64
 	chance  draws
 	rng     *rand.Rand
@@ -220,8 +219,8 @@ func (w *World) concluded(r *root, why cause) {
 	w.endRoot(r)
 }
 
-// retryable reports whether an honest client may try again: nothing was
-// executed for long, and what stood in the way passes.
+// retryable reports whether an honest client may try again: what stood in the way
+// passes.
 func retryable(why cause) bool { return why.kind == shed && why.reason.Retryable() }
 
 // deadlineAt is when a client gives a request up.

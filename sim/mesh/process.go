@@ -111,14 +111,6 @@ func (w *World) admit(c *call) {
 	w.pumpDoor(c.process)
 }
 
-// demandOf returns the calls that wait at a caller.
-func (w *World) demandOf(l *link) int {
-	if l.sender == nil {
-		return 0
-	}
-	return l.sender.Demand()
-}
-
 // arrive shows c to the door.
 func (w *World) arrive(c *call) {
 	now := w.Now()
@@ -127,7 +119,7 @@ func (w *World) arrive(c *call) {
 			Workflow: w.cfg.Workflows[c.root.workflow].Name,
 			Priority: c.root.priority,
 			Deadline: c.deadline,
-			Demand:   w.demandOf(c.link),
+			Demand:   c.demand,
 			Attempt:  int(c.root.attempt),
 		},
 		Client: w.account(c.link),

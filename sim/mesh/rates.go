@@ -129,7 +129,7 @@ func (w *World) refuseUnseen(c *call, reason work.Reason) {
 	c.feedback.HasGrant = false
 	if p.pool != nil {
 		if account := w.account(c.link); account != nil {
-			p.pool.OnRequest(w.Now(), account, w.demandOf(c.link))
+			p.pool.OnRequest(w.Now(), account, c.demand)
 			c.feedback.Grant, c.feedback.HasGrant = p.pool.OnReply(w.Now(), account), true
 		}
 	}

@@ -162,7 +162,7 @@ func (w *World) startClients() {
 		w.firstClient = append(w.firstClient, int32(len(w.clients)))
 		for k := range g.Clients {
 			id := len(w.clients)
-			c := client{group: int32(gi), number: int32(k), index: k, tokens: 1, idle: true, stopped: true,
+			c := client{group: int32(gi), index: k, tokens: 1, idle: true, stopped: true,
 				rng: sim.Chance(w.cfg.Seed, streamArrivals, id), chance: draws(sim.Chance(w.cfg.Seed, streamWork, id).Uint64())}
 			c.node = newNode(Place{Process: k}, noService, len(m.slots), w.cfg.Seed^^uint64(id))
 			c.flood = g.Flood
