@@ -6,8 +6,6 @@ import (
 	"io"
 	"math"
 	"time"
-
-	"github.com/spillgate/spillgate/sim/model"
 )
 
 // Config describes a world. Services, Workflows, Groups and Length are required.
@@ -222,6 +220,10 @@ func (d Deadline) valid() bool {
 	return set <= 1 && d.After >= 0 && d.Multiple >= 0 && d.Multiple <= maxMultiple && d.Typical >= 0 && d.Typical <= maxMultiple
 }
 
+// maxProcesses bounds the processes of a service, and the units of a resource.
+// More are refused.
+const maxProcesses = 1 << 16
+
 // maxBins bounds the bins of a report. More are refused.
 const maxBins = 100_000
 
@@ -237,8 +239,8 @@ func (c *Config) checkServices(bad func(string, ...any)) map[string]*Service {
 			bad("service %d is named %q, expected a name of its own", i, s.Name)
 		}
 		services[s.Name] = s
-		if s.Processes < 0 || s.Objective < 0 || s.Pick > LeastOutstanding {
-			bad("service %q has %d processes, the objective %v, and picks by %d, expected 0 or more and a Pick", s.Name, s.Processes, s.Objective, s.Pick)
+		if s.Processes < 0 || s.Processes > maxProcesses || s.Objective < 0 || s.Pick > LeastOutstanding {
+			bad("service %q has %d processes, the objective %v, and picks by %d, expected up to %d processes, 0 or more, and a Pick", s.Name, s.Processes, s.Objective, s.Pick, maxProcesses)
 		}
 		s.Processes = max(s.Processes, 1)
 		if len(s.Resources) == 0 {
@@ -247,7 +249,7 @@ func (c *Config) checkServices(bad func(string, ...any)) map[string]*Service {
 		s.Resources = append([]Resource(nil), s.Resources...)
 		for k := range s.Resources {
 			r := &s.Resources[k]
-			if r.Capacity < 0 || s.resource(r.Name) != k {
+			if r.Capacity < 0 || r.Capacity > maxProcesses || s.resource(r.Name) != k {
 				bad("resource %q of %q has the capacity %d, expected 1 or more, or 0 for 1, and a name of its own", r.Name, s.Name, r.Capacity)
 			}
 			r.Capacity = max(r.Capacity, 1)
@@ -281,8 +283,8 @@ func (c *Config) checkGroups(workflows map[string]bool, bad func(string, ...any)
 		if err := g.Load.check(); err != nil {
 			bad("group %q: %w", g.Name, err)
 		}
-		if g.Clients < 0 || g.Tenants < 0 || g.Retry.Max < 0 || g.Retry.Backoff < 0 || !(g.Retry.Budget >= 0) {
-			bad("group %q has a negative number", g.Name)
+		if g.Clients < 0 || g.Clients > maxUsers || g.Tenants < 0 || g.Retry.Max < 0 || g.Retry.Backoff < 0 || !(g.Retry.Budget >= 0) {
+			bad("group %q has a negative number, or more than %d clients", g.Name, maxUsers)
 		}
 		g.Clients = max(g.Clients, 1)
 		if g.Load.closed() {
@@ -299,76 +301,3 @@ func (c *Config) checkGroups(workflows map[string]bool, bad func(string, ...any)
 		}
 	}
 }
-
-// Load is what a group of clients means to send. One of Steps, Trace and Users.
-type Load struct {
-	// Steps is an open load: Poisson arrivals at a rate that changes in steps,
-	// in order of time. The first rate holds from the start, the last to the end.
-	Steps []model.Step
-	// Trace is an open load as well: the times from the start at which the group
-	// sends, ascending; clients take turns. See ReadTrace.
-	Trace []time.Duration
-	// Users is a closed loop: so many clients from an instant on, each of which
-	// sends, waits for the end of its request, and thinks for an exponential
-	// time of the mean Think.
-	Users []Users
-	Think time.Duration
-}
-
-// Users is a number of clients from an instant on. Before the first there are
-// none.
-type Users struct {
-	At time.Duration
-	N  int
-}
-
-// Constant is the open load of one rate, in requests per second.
-func Constant(rate float64) Load { return Load{Steps: []model.Step{{Rate: rate}}} }
-
-// Closed is the closed loop of n clients.
-func Closed(n int, think time.Duration) Load { return Load{Users: []Users{{0, n}}, Think: think} }
-
-func (l *Load) closed() bool { return len(l.Users) > 0 }
-
-// most returns the most users at any time.
-func (l *Load) most() int {
-	n := 1
-	for _, u := range l.Users {
-		n = max(n, u.N)
-	}
-	return n
-}
-
-func (l *Load) check() error {
-	kinds := 0
-	for _, n := range []int{len(l.Steps), len(l.Trace), len(l.Users)} {
-		if n > 0 {
-			kinds++
-		}
-	}
-	if kinds != 1 {
-		return fmt.Errorf("Load has %d of Steps, Trace and Users, expected one", kinds)
-	}
-	for i, s := range l.Steps {
-		if s.At < 0 || !(s.Rate >= 0) || math.IsInf(s.Rate, 0) || i > 0 && s.At < l.Steps[i-1].At {
-			return fmt.Errorf("step %d is %v at %v, expected a rate of 0 or more at ascending times", i, s.Rate, s.At)
-		}
-	}
-	for i, at := range l.Trace {
-		if at < 0 || i > 0 && at < l.Trace[i-1] {
-			return fmt.Errorf("trace entry %d is %v, expected ascending times", i, at)
-		}
-	}
-	for i, u := range l.Users {
-		if u.At < 0 || u.N < 0 || u.N > maxUsers || i > 0 && u.At < l.Users[i-1].At {
-			return fmt.Errorf("users %d are %d at %v, expected 0 to %d at ascending times", i, u.N, u.At, maxUsers)
-		}
-	}
-	if l.Think < 0 {
-		return fmt.Errorf("Think is %v, expected 0 or more", l.Think)
-	}
-	return nil
-}
-
-// maxUsers bounds the clients of a closed loop. More are refused.
-const maxUsers = 1 << 20

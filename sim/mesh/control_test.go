@@ -122,6 +122,50 @@ func TestRatesShedAtTheEntry(t *testing.T) {
 	}
 }
 
+// TestStepRecovers: half of the capacity, then twice, then half again. Two seconds
+// after the step down nearly everything is in time again.
+func TestStepRecovers(t *testing.T) {
+	for _, c := range mesh.Modes() {
+		if c.Rates == nil && c.Door == nil {
+			continue
+		}
+		services, flows := chain(2, 100*ms)
+		r := run(t, mesh.Config{Seed: 1, Services: services, Workflows: flows, Control: c, Bin: time.Second,
+			Groups: []mesh.Group{{Clients: 8, Load: mesh.Load{Steps: []model.Step{{At: 0, Rate: 2000}, {At: 3 * time.Second, Rate: 8000}, {At: 7 * time.Second, Rate: 2000}}}}},
+			Length: 11 * time.Second})
+		before, during, after := &r.Bins[2][0], &r.Bins[6][0], &r.Bins[9][0]
+		t.Logf("%-14s in time: %d of %d before, %d of %d during, %d of %d after", c.Name, before.Good, before.Offered, during.Good, during.Offered, after.Good, after.Offered)
+		if share := float64(after.Good) / float64(after.Offered); share < 0.97 {
+			t.Errorf("%s: %.2f in time two seconds after the overload, expected 0.97 or more", c.Name, share)
+		}
+	}
+}
+
+// TestSilenceIsPolled: when load stops in the middle of an overload, no answers
+// bring rates any more. They are asked for, and the limits are gone when load
+// comes back.
+func TestSilenceIsPolled(t *testing.T) {
+	services, flows := chain(2, 100*ms)
+	cfg := mesh.Config{Seed: 1, Services: services, Workflows: flows, Control: mesh.Rates(), Bin: 100 * ms, RatesOf: []string{"a"},
+		Groups: []mesh.Group{{Clients: 8, Load: mesh.Load{Steps: []model.Step{{At: 0, Rate: 8000}, {At: 2 * time.Second, Rate: 0}, {At: 8 * time.Second, Rate: 2000}}}}},
+		Length: 9 * time.Second}
+	r := run(t, cfg)
+	polls, limited := r.Polls, 0
+	for _, p := range r.Rates {
+		if p.Rate[15][0] < rates.NoLimit {
+			limited++
+		}
+	}
+	good, offered := 0, 0
+	for _, b := range r.Bins[81:] {
+		good, offered = good+b[0].Good, offered+b[0].Offered
+	}
+	t.Logf("%d entries limited in the overload, %d polls, then %d of %d in time", limited, polls, good, offered)
+	if limited != 2 || polls == 0 || good < offered*97/100 {
+		t.Errorf("%d entries limited in the overload, %d polls, then %d of %d in time, expected 2, some, nearly all", limited, polls, good, offered)
+	}
+}
+
 // TestLeastSlackBeatsEarliestDeadline: of two workflows with equal deadlines, one
 // has much left to do after the common resource. Going by deadline serves both
 // alike; by slack, those that are in a hurry go first.

@@ -64,9 +64,9 @@ func CreditsRates() Control {
 	return c
 }
 
-// Dagor is the priority-based admission of Zhou et al. (SoCC 2018), at each
-// process and each connection.
-func Dagor() Control {
+// Priorities admits by priority, at each process and each connection (DAGOR, Zhou
+// et al., SoCC 2018).
+func Priorities() Control {
 	c := Timeouts()
 	c.Name = "dagor"
 	c.Door = func(_ uint64, at Place) (baseline.Door, error) {
@@ -84,5 +84,5 @@ func Dagor() Control {
 
 // Modes are the controls that experiments compare.
 func Modes() []Control {
-	return []Control{None(), Timeouts(), Rates(), RatesOrdered(schedule.EDF), RatesOrdered(schedule.LSTF), RatesFair(), Credits(), CreditsRates(), Dagor()}
+	return []Control{None(), Timeouts(), Rates(), RatesOrdered(schedule.EDF), RatesOrdered(schedule.LSTF), RatesFair(), Credits(), CreditsRates(), Priorities()}
 }
