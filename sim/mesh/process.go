@@ -234,7 +234,7 @@ func (w *World) cancelAtProcess(c *call) {
 	case inQueue:
 		c.waits.queue.remove(c)
 		c.waits = nil
-		w.finish(c, cause{kind: gaveUp})
+		w.finish(c, cause{kind: gaveUp}, work.Canceled)
 	case calling:
 		w.fail(c, cause{kind: gaveUp})
 	case working, resuming, notHere:

@@ -44,7 +44,7 @@ func (w *World) advance(c *call) {
 		}
 		c.pc++
 	}
-	w.finish(c, cause{})
+	w.finish(c, cause{}, work.None)
 }
 
 // makeCalls makes the calls of step s that are due, and reports whether any is
@@ -106,7 +106,7 @@ func (w *World) endWork(c *call) {
 // resume goes on with c after a wait, unless it was canceled meanwhile.
 func (w *World) resume(c *call) {
 	if c.canceled {
-		w.finish(c, cause{kind: gaveUp})
+		w.finish(c, cause{kind: gaveUp}, work.Canceled)
 		return
 	}
 	w.advance(c)
@@ -117,13 +117,13 @@ func (w *World) hopeless(c *call) {
 	c.state = resuming
 	why := cause{shed, work.Infeasible}
 	w.countShed(c.process.service, why.reason)
-	w.finish(c, why)
+	w.finish(c, why, why.reason)
 }
 
 // fail ends c because a call of its failed.
 func (w *World) fail(c *call, why cause) {
 	w.dropChildren(c)
-	w.finish(c, why)
+	w.finish(c, why, work.Downstream)
 }
 
 func (w *World) dropChildren(c *call) {
@@ -132,8 +132,9 @@ func (w *World) dropChildren(c *call) {
 	}
 }
 
-// finish ends the callee's side of c. why is zero if all went well.
-func (w *World) finish(c *call, why cause) {
+// finish ends the callee's side of c. why is zero if all went well; as is what the
+// caller's policy sees of it.
+func (w *World) finish(c *call, why cause, as work.Reason) {
 	for c.holds != nil {
 		w.letGo(c, c.holds.resource)
 	}
@@ -156,9 +157,7 @@ func (w *World) finish(c *call, why cause) {
 		p.door.Leave(w.Now(), &c.ticket, outcome)
 		c.feedback = p.door.Feedback(w.Now(), &c.ticket)
 	}
-	if c.feedback.Reason = work.None; outcome != work.Done {
-		c.feedback.Reason = work.Downstream
-	}
+	c.feedback.Reason = as
 	w.reply(c, why)
 	w.pumpDoor(p)
 }
