@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/rates"
+	"github.com/spillgate/spillgate/schedule"
 	"github.com/spillgate/spillgate/slots"
 )
 
@@ -27,6 +29,14 @@ type Config struct {
 	// Slots bounds the running requests. By default the limit adapts; Slack
 	// follows from the objective.
 	Slots slots.Config
+	// Schedule is the order in which requests wait for a slot: by class, by
+	// workflow, by deadline or progress. Default first in, first out, classes with
+	// equal weights.
+	Schedule schedule.Config
+	// Rates, if not nil, limits each workflow at this process to what it and those
+	// that it calls can do. The slots are its first resource; those in
+	// Rates.Resources, which may be empty, come after. Default nil: no limits.
+	Rates *rates.Config
 	// Credit sizes the credit pool. TargetDelay is taken from above.
 	Credit credit.Config
 	// NoCredit leaves the pool out: every client is a plain client.

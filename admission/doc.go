@@ -1,16 +1,16 @@
 // Package admission decides what becomes of a request at a server: it runs, it
 // waits, or it is refused, with a reason and a hint when to come back.
 //
-// A Gate holds the one queue in which requests wait for a slot, and is the
-// whole of a server's control in one pure machine:
+// A Gate is the whole of a server's control in one pure machine:
 //
 //	          ┌ expired? ── share? ── delay AQM ── feasible? ┐
 //	Arrive ──▶┤                                              ├─▶ Run: a slot
-//	          └───────────────── else ──────────────────────▶│
-//	                                       queue ── Next ────┘─▶ Shed: a reason
-//	Leave  ──▶ slot free, service time, credits for the reply
+//	          └── its workflow's rate ── shaping wait ──────▶│
+//	                    queue for a slot ── Next ────────────┘─▶ Shed: a reason
+//	Leave  ──▶ slot free, service time, credits and rate for the reply
 //
-//	slots.Limit   how many run         credit.Pool   how many may be sent
+//	slots.Limit     how many run        credit.Pool      how many may be sent
+//	schedule.Queue  who is next         rates.Adapter    whose they are
 //
 // A request is refused as early as what is known allows: on arrival if the wait
 // it would have is too long, at its turn if the wait it had was.
@@ -20,7 +20,11 @@
 // from the queue itself, so that it falls when the queue does, whether or not
 // anything is admitted.
 //
-// What this package does not do: it does not order the queue beyond first in,
-// first out, has no clock, lock or goroutine, and knows no protocol: edges turn
-// reasons into statuses.
+// The time a request is held back for its workflow's rate is no queueing delay:
+// the AQM and the credits do not see it.
+//
+// What this package does not do: it has no clock, lock or goroutine, and knows no
+// protocol: edges turn reasons into statuses. A request of lower priority is not
+// pushed out by one of higher priority: it waits, and is refused when that was too
+// long.
 package admission

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/rates"
+	"github.com/spillgate/spillgate/schedule"
 	"github.com/spillgate/spillgate/slots"
 	"github.com/spillgate/spillgate/wire"
 	"github.com/spillgate/spillgate/work"
@@ -50,6 +52,18 @@ type Ticket struct {
 	// was earlier than Arrive: what lies between counts as queueing delay. Zero
 	// means the instant of Arrive.
 	Arrived mono.Time
+	// Flow is the small number that the driver gave to the workflow, for the order
+	// of the queue: see schedule.Task.Workflow.
+	Flow int
+	// Remaining is the service that the request still needs, here and further on;
+	// Total what it needs altogether; Done what it has had. From progress metrics,
+	// 0 if unknown.
+	Remaining, Total, Done time.Duration
+	// From is the process that sent the request, and Claim the rate at which it
+	// would send such requests if nobody held it back, in requests/s, 0 if it did
+	// not say. They count where workflows have rates: see rates.Request.
+	From  rates.Peer
+	Claim float64
 	// Owner is for the driver.
 	Owner any
 	// Mark is for a policy other than Gate, to find on Leave what it noted on
@@ -60,13 +74,16 @@ type Ticket struct {
 	state      state
 	plain      bool // over its window or without one: stricter AQM
 	started    mono.Time
+	task       schedule.Task
+	rated      rates.Request
 	prev, next *Ticket
 }
 
 type state uint8
 
 const (
-	fresh state = iota
+	fresh  state = iota
+	shaped       // waits for its workflow's rate
 	waiting
 	running
 	ended
@@ -95,7 +112,8 @@ type Gate struct {
 	cfg      Config
 	limit    *slots.Limit
 	pool     *credit.Pool
-	queue    Queue
+	queue    *schedule.Queue
+	shaper   *shaper // nil without rates
 	gap      float64 // ns between two departures while somebody waits, smoothed
 	lastGone mono.Time
 	busy     bool // no slot was free at lastGone
@@ -104,6 +122,8 @@ type Gate struct {
 	unasked  int           // requests of clients without credits, waiting or running
 	lag      time.Duration // before requests are seen; see OnLag
 	lagUntil mono.Time     // when it is too old to count
+	ticked   mono.Time     // when the pool was last woken
+	bound    time.Duration // for how long credits bound, in this period of the rates
 }
 
 // New returns an open gate, or every mistake in cfg.
@@ -114,11 +134,12 @@ func New(cfg Config) (*Gate, error) {
 	}
 	limit, errSlots := slots.New(cfg.Slots)
 	pool, errCredit := credit.NewPool(cfg.Credit)
-	if err := errors.Join(errSlots, errCredit); err != nil {
+	queue, errQueue := schedule.New(cfg.Schedule)
+	shaper, errRates := newShaper(cfg)
+	if err := errors.Join(errSlots, errCredit, errQueue, errRates); err != nil {
 		return nil, err
 	}
-	g := &Gate{cfg: cfg, limit: limit, pool: pool}
-	return g, nil
+	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper}, nil
 }
 
 // Config returns the configuration with its defaults filled in.
@@ -131,8 +152,26 @@ func (g *Gate) Pool() *credit.Pool { return g.pool }
 // Slots returns the limit on running requests, for looking at.
 func (g *Gate) Slots() *slots.Limit { return g.limit }
 
-// Waiting returns the number of requests in the queue.
+// Waiting returns the number of requests in the queue for a slot.
 func (g *Gate) Waiting() int { return g.queue.Len() }
+
+// Shaping returns the number of requests that wait for their workflow's rate.
+func (g *Gate) Shaping() int {
+	if g.shaper == nil {
+		return 0
+	}
+	return g.shaper.waiting
+}
+
+// SetWeight changes what a class gets of the slots relative to the others: see
+// schedule.Queue.SetWeight.
+func (g *Gate) SetWeight(class work.Class, weight float64) bool {
+	return g.queue.SetWeight(class, weight)
+}
+
+// SetShare changes what a workflow gets of what its class gets, by the number that
+// tickets carry as Flow: see schedule.Queue.SetShare.
+func (g *Gate) SetShare(flow int, share float64) bool { return g.queue.SetShare(flow, share) }
 
 // Drain refuses every request that arrives from now on; those inside finish.
 func (g *Gate) Drain() { g.draining = true }
@@ -145,25 +184,29 @@ func (g *Gate) Delay(now mono.Time) time.Duration {
 	// A processor that comes late to read a request comes late to write its
 	// answer.
 	d := 2 * g.unseen(now)
-	if g.queue.Len() > 0 {
-		d += now.Sub(g.queue.Head().Arrived)
+	if oldest := g.queue.Oldest(); oldest != nil {
+		d += now.Sub(oldest.Arrived)
 	}
 	return d
 }
 
-// Expect returns the wait that a request arriving at now would have.
-func (g *Gate) Expect(now mono.Time) time.Duration {
-	if g.queue.Len() == 0 && g.limit.Free() {
+// Expect returns the wait that a request of the default class and workflow arriving
+// at now would have for a slot.
+func (g *Gate) Expect(now mono.Time) time.Duration { return g.expect(now, work.Default, 0) }
+
+func (g *Gate) expect(now mono.Time, class work.Class, flow int) time.Duration {
+	oldest := g.queue.Oldest()
+	if oldest == nil && g.limit.Free() {
 		return 0
 	}
-	ahead := g.queue.Len() + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
+	ahead := g.queue.Ahead(class, flow) + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
 	wait := time.Duration(g.gap * float64(ahead))
-	if g.queue.Len() > 0 {
+	if oldest != nil {
 		// Should departures have stopped, that tells before the length of the
 		// queue does. The age of its head would tell as well, but is long by chance
 		// too: refusing for that as well emptied the queue of a server with two
 		// slots, at 1 % of the goodput (simulation).
-		wait = max(wait, now.Sub(max(g.lastGone, g.queue.Head().Arrived)))
+		wait = max(wait, now.Sub(max(g.lastGone, oldest.Arrived)))
 	}
 	return wait
 }
@@ -180,17 +223,42 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
 		t.plain = true
 	}
+	if g.shaper != nil {
+		g.shaper.arrive(now, t, g.limit.Service())
+	}
 	if r := g.judge(now, t); r != work.None {
 		return t.Refuse(now, r)
 	}
+	if g.shaper != nil {
+		switch v, r := g.shaper.enter(now, t); v {
+		case rates.Wait:
+			return Wait
+		case rates.Drop:
+			return t.Refuse(now, r)
+		}
+	}
+	return g.admit(now, t, t.Arrived)
+}
+
+// admit lets t run or wait for a slot, in which it has been since an instant.
+func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 	if t.Client == nil {
 		g.unasked++
 	}
 	if g.queue.Len() == 0 && g.limit.Free() {
 		return g.run(now, t)
 	}
-	g.queue.Push(t)
+	t.fill(since, g.limit.Service())
+	g.queue.Push(now, &t.task)
+	t.state = waiting
 	return Wait
+}
+
+// fill tells the queue about t.
+func (t *Ticket) fill(since mono.Time, cost time.Duration) {
+	k := &t.task
+	k.Workflow, k.Class, k.Priority, k.Arrived, k.Deadline = t.Flow, t.Class, t.Priority, since, t.Deadline
+	k.Remaining, k.Total, k.Done, k.Cost, k.Owner = t.Remaining, t.Total, t.Done, cost, t
 }
 
 // OnLag takes a measurement of the time that requests lie in sockets before this
@@ -219,8 +287,16 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
 		t.plain = true
 	}
-	wait := g.Expect(now)
+	wait := g.expect(now, t.Class, t.Flow)
+	if g.shaper != nil {
+		g.shaper.arrive(now, t, g.limit.Service())
+	}
 	t.reason = g.judge(now, t)
+	if g.shaper != nil && t.reason == work.None {
+		var shaping time.Duration
+		shaping, t.reason = g.shaper.observe(now, t)
+		wait += shaping
+	}
 	if t.Client == nil {
 		g.unasked++
 	}
@@ -247,7 +323,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		return work.None
 	}
 	// A request came at some time during the lag: on average, in its middle.
-	expected := g.Expect(now)
+	expected := g.expect(now, t.Class, t.Flow)
 	wait := g.unseen(now)/2 + now.Sub(t.Arrived) + expected
 	if wait > g.maxDelay() {
 		g.pool.OnDelay(g.pressure(wait))
@@ -315,29 +391,74 @@ func (g *Gate) tolerated() float64 {
 	return ny / (n + ny)
 }
 
-// Next returns the next ticket that leaves the queue and whether it runs or is
-// shed, until it returns nil. Call it after Leave, Cancel and OnWake.
+// Next returns the next ticket that leaves the gate's queues and whether it runs or
+// is shed, until it returns nil. Call it after Leave, Cancel and OnWake.
 func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
-	t := g.queue.Head()
-	if t == nil {
+	if g.shaper != nil {
+		if t, v := g.released(now); t != nil {
+			return t, v
+		}
+	}
+	if task := g.queue.Expired(now); task != nil {
+		t := task.Owner.(*Ticket)
+		return t, g.dismiss(now, t, late(now, t.Deadline))
+	}
+	oldest := g.queue.Oldest()
+	if oldest == nil {
 		return nil, Wait
 	}
-	if r := g.stale(now, t); r != work.None {
-		g.Refuse(now, t, r)
-		return t, Shed
+	if t := oldest.Owner.(*Ticket); g.stale(now, t) != work.None {
+		r := g.stale(now, t)
+		g.queue.Remove(oldest)
+		return t, g.dismiss(now, t, r)
 	}
 	if !g.limit.Free() {
 		return nil, Wait
 	}
-	g.queue.Remove(t)
+	task, _ := g.queue.Next(now) // runs: what cannot was taken out above
+	t := task.Owner.(*Ticket)
+	if r := g.stale(now, t); r != work.None {
+		g.queue.Settle(task, 0)
+		return t, g.dismiss(now, t, r)
+	}
 	return t, g.run(now, t)
+}
+
+// released takes what its rate lets through out of the shaper. It returns what does
+// not go on to wait for a slot.
+func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
+	for {
+		t, r := g.shaper.next(now)
+		switch {
+		case t == nil:
+			return nil, Wait
+		case r != work.None:
+			return t, t.Refuse(now, r)
+		}
+		// It was held back on purpose: no queueing delay.
+		if v := g.admit(now, t, now); v == Run {
+			return t, v
+		}
+	}
+}
+
+// dismiss refuses a ticket that was taken out of the queue.
+func (g *Gate) dismiss(now mono.Time, t *Ticket, r work.Reason) Verdict {
+	g.gone(t)
+	return t.Refuse(now, r)
+}
+
+// late is why a request was dropped that cannot meet its deadline.
+func late(now, deadline mono.Time) work.Reason {
+	if deadline <= now {
+		return work.Expired
+	}
+	return work.Infeasible
 }
 
 // stale returns why t has waited too long to be of use, if it has.
 func (g *Gate) stale(now mono.Time, t *Ticket) work.Reason {
 	switch {
-	case t.Budget(now) <= 0:
-		return work.Expired
 	case g.cfg.NoAQM || now <= g.staleAt(t):
 		return work.None
 	case t.Budget(now) <= g.limit.Service():
@@ -355,7 +476,7 @@ func (g *Gate) staleAt(t *Ticket) mono.Time {
 	if g.queue.Len() > 1 {
 		need = (g.limit.Service() + 3*g.limit.Tail()) / 4
 	}
-	at := t.Arrived.Add(max(g.cfg.Objective-need, g.cfg.TargetDelay/2))
+	at := t.task.Arrived.Add(max(g.cfg.Objective-need, g.cfg.TargetDelay/2))
 	if t.Deadline != mono.Never {
 		at = min(at, t.Deadline.Add(-need))
 	}
@@ -369,16 +490,29 @@ func (g *Gate) Cancel(now mono.Time, t *Ticket) bool { return g.Refuse(now, t, w
 // Refuse takes a waiting ticket out of the queue for a reason of the driver's,
 // as Cancel does.
 func (g *Gate) Refuse(now mono.Time, t *Ticket, r work.Reason) bool {
-	if !g.queue.Remove(t) {
+	switch {
+	case t.state == shaped:
+		g.shaper.cancel(t)
+		t.Refuse(now, r)
+	case g.queue.Remove(&t.task):
+		g.dismiss(now, t, r)
+	default:
 		return false
 	}
-	g.gone(t)
-	t.Refuse(now, r)
 	return true
 }
 
-// Oldest returns the ticket at the head of the queue, nil if nothing waits.
-func (g *Gate) Oldest() *Ticket { return g.queue.Head() }
+// Oldest returns a ticket that waits, the one that has waited longest if all wait
+// for a slot; nil if none does.
+func (g *Gate) Oldest() *Ticket {
+	if oldest := g.queue.Oldest(); oldest != nil {
+		return oldest.Owner.(*Ticket)
+	}
+	if g.shaper != nil {
+		return g.shaper.any()
+	}
+	return nil
+}
 
 // Leave returns the slot of a ticket that ran. A second call does nothing.
 func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
@@ -387,6 +521,10 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	}
 	g.gone(t)
 	g.left(now)
+	g.queue.Settle(&t.task, now.Sub(t.started))
+	if g.shaper != nil {
+		g.shaper.leave(now, t, o)
+	}
 	g.limit.Release(now, t.started, o == work.Done)
 	g.tick(now)
 }
@@ -410,8 +548,11 @@ func (g *Gate) Reply(now mono.Time, t *Ticket) (wire.Grant, bool) {
 // pool must act on its own, or mono.Never.
 func (g *Gate) NextWake() mono.Time {
 	at := mono.Never
-	if g.queue.Len() > 0 {
-		at = min(g.staleAt(g.queue.Head()).Add(1), g.queue.Head().Deadline)
+	if oldest := g.queue.Oldest(); oldest != nil {
+		at = min(g.staleAt(oldest.Owner.(*Ticket)).Add(1), g.queue.NextWake())
+	}
+	if g.shaper != nil {
+		at = min(at, g.shaper.nextWake())
 	}
 	wake := g.pool.NextWake()
 	if clients, _ := g.pool.Drained(); clients > 0 || g.pool.Demand() > 0 && wake <= g.seen.Add(g.pool.Config().Lease) {
@@ -431,10 +572,13 @@ func (g *Gate) Pushback(now mono.Time, t *Ticket) time.Duration {
 	if !t.reason.Retryable() {
 		return -1
 	}
-	return max(g.Expect(now), g.cfg.Objective/10)
+	return max(g.expect(now, t.Class, t.Flow), g.cfg.Objective/10)
 }
 
 func (g *Gate) tick(now mono.Time) {
+	if g.shaper != nil {
+		g.adapt(now)
+	}
 	if now >= g.pool.NextWake() {
 		g.pool.Tolerate(g.tolerated())
 		g.pool.OnWake(now, g.pressure(g.Delay(now)))

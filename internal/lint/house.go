@@ -76,6 +76,8 @@ func Spillgate() House {
 			{"baseline/...", "credit", "a baseline with credits distributes them as ours are, so that only the pool differs"},
 			{"admission", "credit", "the gate's decision grants the windows that ride on its replies"},
 			{"admission", "slots", "the gate's decision includes whether a worker slot is free"},
+			{"admission", "schedule", "the gate's queue is in the scheduler's order"},
+			{"admission", "rates", "the gate's decision includes whether a workflow is over its rate"},
 			{"grpcgate/...", "telemetry/...", "an edge counts and times what it decides"},
 			{"httpgate/...", "telemetry/...", "an edge counts and times what it decides"},
 			{"proxy/...", "telemetry/...", "an edge counts and times what it decides"},

@@ -112,7 +112,7 @@ func AIMD(s Setting) model.Policy {
 func DAGOR(s Setting) model.Policy {
 	threshold := tuned(s.Service, 30*time.Microsecond, 70*time.Microsecond, 500*time.Microsecond)
 	return model.Policy{
-		Name: "dagor",
+		Name: "dagor", Ranked: true,
 		Door: func(uint64, int) (baseline.Door, error) {
 			return dagor.New(dagor.Config{Slots: s.Cores, Law: dagor.Stepwise, Threshold: threshold})
 		},

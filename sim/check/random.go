@@ -7,6 +7,8 @@ import (
 
 	"github.com/spillgate/spillgate/admission"
 	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/rates"
+	"github.com/spillgate/spillgate/schedule"
 	"github.com/spillgate/spillgate/sim"
 	"github.com/spillgate/spillgate/sim/model"
 	"github.com/spillgate/spillgate/slots"
@@ -64,12 +66,21 @@ func Random(seed uint64) (model.Config, Config) {
 	if chance(0.3) {
 		gate.Credit.MaxWindow = 1 + pick(64)
 	}
+	ordered := false
+	if chance(0.4) {
+		ordered = true
+		gate.Schedule = schedule.Config{Order: schedule.Order(pick(6)), Fair: chance(0.5)}
+	}
+	if chance(0.3) {
+		ordered = true
+		gate.Rates = &rates.Config{Period: max(4*cfg.Objective, time.Millisecond)}
+	}
 	wallet := credit.WalletConfig{}
 	if chance(0.5) {
 		wallet.QueueLimit = 1 + pick(32)
 	}
 	cfg.Policy = model.Gated("spillgate", gate, wallet)
-	return cfg, Config{Calm: calm}
+	return cfg, Config{Calm: calm, Ordered: ordered}
 }
 
 func groups(rng *rand.Rand, cfg model.Config) []model.Group {

@@ -31,7 +31,10 @@ func (w *World) arrive(id int32) {
 	c := &w.clients[id]
 	w.nextArrival(id)
 	need := w.cfg.Server.Service.draw(c.work)
-	priority := work.Priority(c.work.Uint32N(128))
+	priority := work.Priority(c.work.Uint32N(128)) // drawn in any case: the rest stays comparable
+	if !w.cfg.Policy.Ranked {
+		priority = 0
+	}
 	if c.away {
 		return
 	}

@@ -54,6 +54,9 @@ type Config struct {
 type Policy struct {
 	// Name labels results.
 	Name string
+	// Ranked gives each request a priority by chance, from the best to the least.
+	// Without it all have the best.
+	Ranked bool
 	// Door makes the server's policy, at the start and again when a server
 	// that was killed restarts; life counts these from 0.
 	Door func(seed uint64, life int) (baseline.Door, error)

@@ -98,7 +98,9 @@ func (w *World) requestAtServer(r *request) {
 			Deadline: now.Add(r.waiter.Deadline.Sub(r.sent)), // the budget travels
 			Demand:   r.demand,
 			Attempt:  r.attempt,
+			Workflow: w.cfg.Groups[w.clients[r.client].group].Name,
 		},
+		Flow:   int(w.clients[r.client].group),
 		Client: account,
 		Owner:  r,
 	}

@@ -420,8 +420,16 @@ func (w *World) Audit() error {
 		return fmt.Errorf("model: %d tickets wait and %d run by their state, %d and %d by the books",
 			queue, station, w.inQueue, w.station.executed)
 	}
-	if g, ok := w.door.(interface{ Waiting() int }); ok && w.alive && g.Waiting() != queue {
-		return fmt.Errorf("model: the door says %d tickets wait, %d were told to", g.Waiting(), queue)
+	waiting := queue
+	switch g := w.door.(type) {
+	case interface{ Waiting() int }:
+		waiting = g.Waiting()
+		if g, ok := g.(interface{ Shaping() int }); ok {
+			waiting += g.Shaping()
+		}
+	}
+	if w.alive && waiting != queue {
+		return fmt.Errorf("model: the door says %d tickets wait, %d were told to", waiting, queue)
 	}
 	if g, ok := w.door.(interface{ InUse() int }); ok && w.alive && g.InUse() != station {
 		return fmt.Errorf("model: the door says %d tickets run, %d were told to", g.InUse(), station)
