@@ -580,6 +580,10 @@ func (g *Gate) tick(now mono.Time) {
 		g.adapt(now)
 	}
 	if now >= g.pool.NextWake() {
+		if g.pool.Demand() > 0 && g.pool.Issued() >= g.pool.Total() {
+			g.bound += min(now.Sub(g.ticked), 2*g.pool.Config().Interval) // a pool that rests binds nobody
+		}
+		g.ticked = now
 		g.pool.Tolerate(g.tolerated())
 		g.pool.OnWake(now, g.pressure(g.Delay(now)))
 	}

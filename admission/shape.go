@@ -226,6 +226,11 @@ func (g *Gate) OnAnswer(now mono.Time, t *Ticket, from rates.Peer, rate float64,
 	}
 }
 
+// shortOfTime is the share of refused requests, beyond those the pool tolerates,
+// that is an overload whether or not credits bind: with more connections than
+// credits, each holds one, nobody waits for any, and the AQM does the work.
+const shortOfTime = 0.05
+
 // adapt ends a period of the rates if it is over. While there are credits their
 // shortage is the overload, for they keep the queue short.
 func (g *Gate) adapt(now mono.Time) {
@@ -235,8 +240,12 @@ func (g *Gate) adapt(now mono.Time) {
 		return
 	}
 	g.shaper.pressures[slotsResource] = rates.Pressure{Delay: g.Delay(now), Target: g.maxDelay() / 2, Capacity: float64(g.limit.Limit())}
+	bound := min(float64(g.bound)/float64(period), 1)
+	if g.pool.Refused() > g.tolerated()+shortOfTime {
+		bound = 1
+	}
 	a.OnWake(now, rates.Signals{
-		Credits: !g.cfg.NoCredit && g.pool.Clients() > 0, Bound: min(float64(g.bound)/float64(period), 1), Resources: g.shaper.pressures,
+		Credits: !g.cfg.NoCredit && g.pool.Clients() > 0, Bound: bound, Resources: g.shaper.pressures,
 	})
 	g.bound = 0
 }

@@ -134,6 +134,10 @@ func (p *Pool) Drained() (clients, hungry int) { return p.hungry.len + p.idle.le
 // acted on.
 func (p *Pool) Delay() time.Duration { return p.delay }
 
+// Refused returns the share of the requests that the server refused for want of
+// time, smoothed over about eight intervals.
+func (p *Pool) Refused() float64 { return p.refused }
+
 // Config returns the configuration with its defaults filled in.
 func (p *Pool) Config() Config { return p.cfg }
 

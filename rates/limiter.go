@@ -116,24 +116,29 @@ func (l *limiter) wait() time.Duration {
 	return time.Duration(w)
 }
 
-// feasible reports whether a request with this budget left can wait so long and
-// still be in time. One in probeEvery of those that cannot is let through.
-func (l *limiter) feasible(budget, wait time.Duration) (ok, probe bool) {
-	if tolerance := budget - time.Duration(l.latency*1e9); wait <= tolerance {
-		return true, false
+// feasible says why a request with this budget left cannot wait so long, up to a
+// share of the budget, and still be in time. One in probeEvery of those that cannot
+// is let through.
+func (l *limiter) feasible(budget, wait time.Duration, share float64) (reason work.Reason, probe bool) {
+	tolerance := budget - time.Duration(l.latency*1e9)
+	if wait <= tolerance && (wait == 0 || float64(wait) <= share*float64(budget)) {
+		return work.None, false
 	}
 	if l.doubts++; l.doubts >= probeEvery {
 		l.doubts = 0
-		return true, true
+		return work.None, true
 	}
-	return false, false
+	if tolerance >= 0 {
+		return work.Rate, false // it is the limit that takes too long
+	}
+	return work.Infeasible, false
 }
 
 // Enter decides about a request that OnArrival has counted. It passes what has a
 // token and nobody ahead; it refuses what has no budget left (work.Expired), what
-// could not be answered in time after its wait here (work.Infeasible), what has
-// no deadline and would wait longer than Config.MaxWait (work.Rate), and what is
-// beyond Config.QueueLimit (work.QueueFull). A workflow without a limit passes:
+// could not be answered in time even without a wait here (work.Infeasible), what
+// would wait here until it could not, or for longer than Config.WaitShare, or
+// without a deadline longer than Config.MaxWait (work.Rate), and what is beyond Config.QueueLimit (work.QueueFull). A workflow without a limit passes:
 // where nothing is short, nothing is refused on a forecast. A second call for a
 // request repeats what it may do, and takes nothing.
 func (a *Adapter) Enter(now mono.Time, t *Request) (Verdict, work.Reason) {
@@ -157,11 +162,11 @@ func (a *Adapter) Enter(now mono.Time, t *Request) (Verdict, work.Reason) {
 		return f.pass(now, t)
 	}
 	wait := l.wait()
-	ok, probe := l.feasible(budget, wait)
+	why, probe := l.feasible(budget, wait, a.cfg.WaitShare)
 	switch {
-	case !ok:
+	case why != work.None:
 		t.state = fresh
-		return Drop, work.Infeasible
+		return Drop, why
 	case l.backlog == 0 && l.bucket.Allow(now):
 		return f.pass(now, t)
 	case t.Deadline == mono.Never && wait > a.cfg.MaxWait:
@@ -193,11 +198,11 @@ func (a *Adapter) Next(now mono.Time, t *Request) (Verdict, work.Reason) {
 	}
 	if l.limited() {
 		if !t.probe {
-			ok, probe := l.feasible(budget, 0)
-			if !ok {
+			why, probe := l.feasible(budget, 0, 1)
+			if why != work.None {
 				l.backlog--
 				t.state = fresh
-				return Drop, work.Infeasible
+				return Drop, why
 			}
 			t.probe = probe
 		}

@@ -15,7 +15,7 @@ import (
 // limited returns an adapter with one workflow limited to a rate, whose admitted
 // requests take so long.
 func limited(t testing.TB, rate float64, latency time.Duration) (*Adapter, Workflow, *limiter) {
-	a, err := New(0, Config{Resources: []Resource{{"workers", 1}}})
+	a, err := New(0, Config{Resources: []Resource{{"workers", 1}}, WaitShare: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestFeasibility(t *testing.T) {
 	}{
 		{8, 300 * time.Millisecond, Wait, work.None},
 		{9, 300 * time.Millisecond, Wait, work.None},
-		{10, 300 * time.Millisecond, Drop, work.Infeasible},
+		{10, 300 * time.Millisecond, Drop, work.Rate},
 		{0, 300 * time.Millisecond, Pass, work.None},
 		{0, 119 * time.Millisecond, Drop, work.Infeasible},
 		{0, 0, Drop, work.Expired},
@@ -60,6 +60,18 @@ func TestFeasibility(t *testing.T) {
 		l.backlog = tt.backlog
 		if _, v, r := enter(a, 0, w, tt.budget); v != tt.want || r != tt.reason {
 			t.Errorf("backlog %d, %v left: %v %v, want %v %v", tt.backlog, tt.budget, v, r, tt.want, tt.reason)
+		}
+	}
+}
+
+// TestWaitShare: what passes needs some of its budget further on.
+func TestWaitShare(t *testing.T) {
+	for backlog, want := range map[int]Verdict{7: Wait, 8: Drop} { // 140 and 160 of 150 ms
+		a, w, l := limited(t, 50, 120*time.Millisecond)
+		a.cfg.WaitShare = 0.5
+		l.backlog = backlog
+		if _, v, _ := enter(a, 0, w, 300*time.Millisecond); v != want {
+			t.Errorf("backlog %d: %v, want %v", backlog, v, want)
 		}
 	}
 }

@@ -49,8 +49,12 @@ func (s *Sender) Cancel(*credit.Waiter) bool { return false }
 // Demand returns 0.
 func (s *Sender) Demand() int { return 0 }
 
-// OnReply takes the level of a reply. A level out of range is moved into it.
+// OnReply takes the level of a reply. A level out of range is moved into it. That
+// the client gave up is its own word, in which there is no level.
 func (s *Sender) OnReply(_ mono.Time, _ *credit.Waiter, _ time.Duration, f baseline.Feedback) {
+	if f.Reason == work.Canceled {
+		return
+	}
 	s.level = min(max(f.Level, 0), levels-1)
 }
 

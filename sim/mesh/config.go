@@ -156,9 +156,6 @@ func (c *Config) withDefaults() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("mesh: "+format, args...)) }
 	services := c.checkServices(bad)
-	if x := c.Control.WaitShare; !(x >= 0 && x <= 1) {
-		bad("Control.WaitShare is %v, expected 0 to 1", x)
-	}
 	workflows := map[string]bool{}
 	if len(c.Workflows) == 0 {
 		bad("Workflows is empty, expected at least one")

@@ -34,12 +34,6 @@ type Control struct {
 	// Rates limits each workflow at each process, in front of the Door. Nil: no
 	// limits. Resources, Service and Process are filled in.
 	Rates *rates.Config
-	// WaitShare is the part of the budget left, up to 1, that a limit is shown, so
-	// that a request does not wait until its last instant there. Default 1: all.
-	// With all of it, a leaf of three tiers at twice its capacity and 100 ms of
-	// budget served 345 of 4,000 requests/s in time, for what a request is let
-	// through with is less than what it meets further down; with half, 3,800.
-	WaitShare float64
 }
 
 // tracked reports whether requests measure their progress.

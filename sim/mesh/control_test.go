@@ -108,7 +108,7 @@ func TestRatesShedAtTheEntry(t *testing.T) {
 	entry := func(waitShare float64) (share, wasted float64) {
 		services, flows := chain(2, 100*ms)
 		c := mesh.Rates()
-		c.WaitShare = waitShare
+		c.Rates.WaitShare = waitShare
 		r := run(t, mesh.Config{Seed: 1, Services: services, Workflows: flows, Control: c,
 			Groups: []mesh.Group{{Load: mesh.Constant(8000), Clients: 8}}, Warmup: time.Second, Length: 10 * time.Second})
 		all := sheds(r.Services[0]) + sheds(r.Services[1]) + sheds(r.Services[2])

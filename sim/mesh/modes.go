@@ -11,9 +11,6 @@ import (
 	"github.com/spillgate/spillgate/work"
 )
 
-// waitShare is the Control.WaitShare of the modes.
-const waitShare = 0.5
-
 // None is no control at all: clients wait for ever late answers.
 func None() Control { return Control{Name: "none"} }
 
@@ -23,7 +20,7 @@ func Timeouts() Control { return Control{Name: "timeouts", GiveUp: true, Cancel:
 // Rates limits workflows along the call graph, and serves in order of arrival.
 func Rates() Control {
 	c := Timeouts()
-	c.Name, c.Rates, c.WaitShare = "rates", &rates.Config{}, waitShare
+	c.Name, c.Rates = "rates", &rates.Config{}
 	return c
 }
 
@@ -60,7 +57,7 @@ func Credits() Control {
 // CreditsRates is Credits and Rates: the rates see that credits bind.
 func CreditsRates() Control {
 	c := Credits()
-	c.Name, c.Rates, c.WaitShare = "credits+rates", &rates.Config{}, waitShare
+	c.Name, c.Rates = "credits+rates", &rates.Config{}
 	return c
 }
 

@@ -58,9 +58,6 @@ func (w *World) shape(c *call) bool {
 	}
 	c.req.Attempt, c.req.Demand = int(c.root.attempt), c.claim
 	c.req.Deadline, c.req.Remaining = c.deadline, w.remaining(c)
-	if x := w.cfg.Control.WaitShare; x > 0 && c.deadline != mono.Never {
-		c.req.Deadline = now.Add(durationOf(x * float64(c.deadline.Sub(now))))
-	}
 	a.OnArrival(now, &c.req)
 	if c.link.from.service != noService {
 		t := c.link.about(c.root.workflow)

@@ -1,0 +1,71 @@
+package model_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/baseline"
+	"github.com/spillgate/spillgate/baseline/none"
+	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/rates"
+	"github.com/spillgate/spillgate/schedule"
+	"github.com/spillgate/spillgate/sim/model"
+	"github.com/spillgate/spillgate/work"
+)
+
+// TestWorkflowsHoldTheirShares: one workflow asks for a third of what there is, the
+// other for four times of it. With rates the second is held back at the gate, and
+// the first does not notice; a fair queue alone does it as well.
+func TestWorkflowsHoldTheirShares(t *testing.T) {
+	const objective = 100 * time.Millisecond
+	server := model.Server{Cores: 4, Service: model.Service{Mean: 5 * time.Millisecond}, Message: 20 * time.Microsecond}
+	for _, c := range []struct {
+		name     string
+		schedule schedule.Config
+		rates    *rates.Config
+		plain    bool
+		modest   float64 // of its load, served in time
+		all      float64 // of the capacity
+		byRate   float64 // of what the other is refused by the server
+	}{
+		{"rates", schedule.Config{}, &rates.Config{}, true, 0.97, 0.88, 0.9},
+		{"fair", schedule.Config{Fair: true}, nil, true, 0.97, 0.95, 0},
+		{"rates and fair", schedule.Config{Fair: true}, &rates.Config{}, true, 0.98, 0.88, 0.9},
+		{"rates, fair and credits", schedule.Config{Fair: true}, &rates.Config{}, false, 0.95, 0.88, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			policy := model.Gated(c.name, admission.Config{Objective: objective, Schedule: c.schedule, Rates: c.rates, NoCredit: c.plain}, credit.WalletConfig{})
+			if c.plain {
+				policy.Sender = func(uint64, int) (baseline.Sender, error) { return none.Sender{}, nil }
+			}
+			world, err := model.New(model.Config{
+				Seed: 1, Policy: policy, Objective: objective, GiveUp: true,
+				Length: 12 * time.Second, Warmup: 4 * time.Second,
+				Server: server, Network: model.Network{Delay: 100 * time.Microsecond},
+				Groups: []model.Group{
+					{Name: "modest", Clients: 10, Load: model.Constant(server.Capacity() / 3)},
+					{Name: "greedy", Clients: 10, Load: model.Constant(4 * server.Capacity())},
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := world.Run()
+			if err != nil {
+				t.Fatal(err)
+			}
+			modest, greedy := report.Groups[0], report.Groups[1]
+			if got := float64(modest.Good) / float64(modest.Offered); got < c.modest {
+				t.Errorf("the modest workflow got %.3f of its load, want at least %v; refused %v", got, c.modest, modest.Refused)
+			}
+			if got := float64(report.Total.Good) / report.Seconds / server.Capacity(); got < c.all {
+				t.Errorf("goodput is %.3f of the capacity, want at least %v", got, c.all)
+			}
+			if refused := greedy.RefusedByServer(); float64(greedy.Refused[work.Rate]+greedy.Refused[work.Infeasible]) < c.byRate*float64(refused) {
+				t.Errorf("the greedy workflow was refused for %v, want %v of it for its rate", greedy.Refused, c.byRate)
+			}
+		})
+	}
+}
