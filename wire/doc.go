@@ -1,7 +1,7 @@
 // Package wire defines what travels between a client and a server beside the
 // request itself, and refuses what must not be believed.
 //
-//	client ── Tags: budget, workflow, class, priority, attempt, demand, progress ──▶ server
+//	client ── Tags: budget, workflow, class, priority, attempt, demand, progress, claim ──▶ server
 //	       ◀── Reply: grant, shed{reason, retryable, pushback}, progress, rate ──
 //
 // Both are one version byte and a list of fields (FORMAT.md is normative):

@@ -23,6 +23,9 @@ const (
 	MaxCount = 1 << 16
 	// MaxRate is the largest rate that travels, in requests per second.
 	MaxRate = 1 << 30
+	// rateUnit is how many units of a rate that travels make one request per
+	// second. All its values are exact as a float64.
+	rateUnit = 1024
 
 	// MetadataKey is the gRPC metadata key of both messages.
 	MetadataKey = "spillgate-bin"
@@ -118,6 +121,11 @@ func (f *fields) duration(b []byte, least time.Duration) time.Duration {
 	return time.Duration(f.bounded(binary.BigEndian.Uint64(b), uint64(least), uint64(MaxDuration)))
 }
 
+// rate reads an eight-byte value up to MaxRate.
+func (f *fields) rate() float64 {
+	return float64(f.bounded(binary.BigEndian.Uint64(f.value), 0, MaxRate*rateUnit)) / rateUnit
+}
+
 func (f *fields) bounded(v, least, most uint64) uint64 {
 	if v < least || v > most {
 		if f.err == nil {
@@ -138,6 +146,11 @@ func (f *fields) name(what string) string {
 
 func appendDuration(dst []byte, d time.Duration) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(min(max(d, 0), MaxDuration)))
+}
+
+// appendRate appends a rate that is a number.
+func appendRate(dst []byte, rate float64) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(min(max(rate, 0), MaxRate)*rateUnit))
 }
 
 // Header returns msg as the value of the HTTP header HeaderName: base64url

@@ -15,6 +15,7 @@ const (
 	fieldRate     = 68
 	fieldAnswerer = 69
 	fieldService  = 70
+	fieldFor      = 71
 )
 
 const (
@@ -22,10 +23,6 @@ const (
 	shedLen  = 10
 
 	flagRetryable = 1
-
-	// rateUnit is how many units of a rate that travels make one request per
-	// second. All its values are exact as a float64.
-	rateUnit = 1024
 )
 
 // Shed says that the request was refused, and what the caller may do about it.
@@ -65,11 +62,18 @@ type Reply struct {
 	// rates of one service's processes together.
 	Process uint64
 	Service string
+	// Workflow is whose rate it is, in a Reply that answers no request: a name that
+	// ValidWorkflow accepts, or empty for the default workflow.
+	Workflow string
 }
 
+// MaxReply is the longest message that Reply.Append writes in answer to a request,
+// in bytes: room for it on the stack spares an allocation.
+const MaxReply = 1 + 2 + grantLen + 2 + shedLen + 2 + progressLen + 10 + 10 + 2 + MaxWorkflow
+
 // Append appends the message to dst. Numbers out of range are brought to the
-// nearest one allowed, the rate is rounded down; a rate that is no number and a
-// service that is not valid are left out.
+// nearest one allowed, the rate is rounded down; a rate that is no number, and a
+// service or a workflow that is not valid, are left out.
 func (r Reply) Append(dst []byte) []byte {
 	dst = append(dst, Version)
 	if r.HasGrant {
@@ -91,8 +95,7 @@ func (r Reply) Append(dst []byte) []byte {
 		dst = r.Progress.bounded().append(append(dst, fieldProgress, progressLen))
 	}
 	if r.HasRate && r.Rate == r.Rate {
-		dst = append(dst, fieldRate, 8)
-		dst = binary.BigEndian.AppendUint64(dst, uint64(min(max(r.Rate, 0), MaxRate)*rateUnit))
+		dst = appendRate(append(dst, fieldRate, 8), r.Rate)
 	}
 	if r.Process != 0 {
 		dst = append(dst, fieldAnswerer, 8)
@@ -101,6 +104,10 @@ func (r Reply) Append(dst []byte) []byte {
 	if ValidWorkflow(r.Service) {
 		dst = append(dst, fieldService, byte(len(r.Service)))
 		dst = append(dst, r.Service...)
+	}
+	if ValidWorkflow(r.Workflow) {
+		dst = append(dst, fieldFor, byte(len(r.Workflow)))
+		dst = append(dst, r.Workflow...)
 	}
 	return dst
 }
@@ -147,7 +154,7 @@ func ParseReply(msg []byte) (Reply, error) {
 			f.once()
 			if f.size(8) {
 				r.HasRate = true
-				r.Rate = float64(f.bounded(binary.BigEndian.Uint64(v), 0, MaxRate*rateUnit)) / rateUnit
+				r.Rate = f.rate()
 			}
 		case fieldAnswerer:
 			f.once()
@@ -157,6 +164,9 @@ func ParseReply(msg []byte) (Reply, error) {
 		case fieldService:
 			f.once()
 			r.Service = f.name("service")
+		case fieldFor:
+			f.once()
+			r.Workflow = f.name("workflow")
 		}
 	}
 	if f.err != nil {

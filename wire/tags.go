@@ -19,6 +19,7 @@ const (
 	fieldClient   = 7
 	fieldTotal    = 8
 	fieldProcess  = 9
+	fieldClaim    = 10
 )
 
 const totalLen = 2 * progressLen
@@ -51,10 +52,20 @@ type Tags struct {
 	// what remains of the service, the work in total, the work so far.
 	Total, Elapsed Progress
 	// Process identifies the sending process, by the same number on all its
-	// connections: shares of a rate are announced to processes. Zero means that
-	// the account is the process.
+	// connections: shares of a rate are announced to processes. It also says that
+	// the sender wants to know what the request took. Zero means that the account
+	// is the process.
 	Process uint64
+	// Claim is the rate at which the sending process would send requests of the
+	// workflow here if nobody held it back, in requests per second, up to MaxRate;
+	// zero if it does not say. A share of a rate follows from it, so that of a
+	// stranger must not be believed.
+	Claim float64
 }
+
+// MaxTags is the longest message that Tags.Append writes, in bytes: room for it
+// on the stack spares an allocation.
+const MaxTags = 1 + 10 + 2 + MaxWorkflow + 3 + 3 + 3 + 6 + 10 + 2 + totalLen + 10 + 10
 
 // ValidWorkflow reports whether name can travel: 1 to MaxWorkflow visible ASCII
 // characters other than comma, semicolon, equals sign, percent sign, quotation
@@ -77,7 +88,8 @@ func validWorkflow[T string | []byte](name T) bool {
 
 // Append appends the message to dst. What is out of range is brought into it: a
 // number to the nearest one allowed, a budget above MaxDuration, a workflow that
-// is not valid and a class that does not exist to nothing.
+// is not valid, a class that does not exist and a claim that is no number to
+// nothing. A claim is rounded down.
 func (t Tags) Append(dst []byte) []byte {
 	dst = append(dst, Version)
 	if t.Budget != 0 && t.Budget <= MaxDuration {
@@ -110,6 +122,9 @@ func (t Tags) Append(dst []byte) []byte {
 	if t.Process != 0 {
 		dst = append(dst, fieldProcess, 8)
 		dst = binary.BigEndian.AppendUint64(dst, t.Process)
+	}
+	if t.Claim > 0 { // and so is a number
+		dst = appendRate(append(dst, fieldClaim, 8), t.Claim)
 	}
 	return dst
 }
@@ -155,6 +170,11 @@ func ParseTags(msg []byte) (Tags, error) {
 			f.once()
 			if f.size(8) {
 				t.Process = binary.BigEndian.Uint64(f.value)
+			}
+		case fieldClaim:
+			f.once()
+			if f.size(8) {
+				t.Claim = f.rate()
 			}
 		}
 	}

@@ -84,6 +84,7 @@ func drawTags(t *rapid.T) Tags {
 		Total:    drawProgress(t, "total"),
 		Elapsed:  drawProgress(t, "elapsed"),
 		Process:  rapid.Uint64().Draw(t, "process"),
+		Claim:    float64(rapid.Uint64Range(0, MaxRate*rateUnit).Draw(t, "claim")) / rateUnit,
 	}
 	if tags.Credits {
 		tags.Demand = rapid.IntRange(0, MaxCount).Draw(t, "demand")
@@ -220,18 +221,6 @@ func TestEveryTruncationIsNoticed(t *testing.T) {
 	}
 }
 
-// The longest messages there are fit, with much room for fields to come.
-func TestLongestMessages(t *testing.T) {
-	name := strings.Repeat("w", MaxWorkflow)
-	tags := Tags{Budget: 1, Workflow: name, Class: 1, Priority: 1, Attempt: 1, Credits: true, Client: 1, Elapsed: Progress{1, 1}, Process: 1}
-	reply := Reply{HasGrant: true, HasShed: true, HasProgress: true, HasRate: true, Process: 1, Service: name}
-	for _, msg := range [][]byte{tags.Append(nil), reply.Append(nil)} {
-		if len(msg) > MaxLen/3 {
-			t.Errorf("%d bytes of %d", len(msg), MaxLen)
-		}
-	}
-}
-
 func TestOverlongIsRefusedUnread(t *testing.T) {
 	msg := append([]byte{Version, 200, 255}, make([]byte, 255)...)
 	msg = append(append(msg, 201, 251), make([]byte, 251)...)
@@ -343,5 +332,40 @@ func BenchmarkTags(b *testing.B) {
 		if _, err := ParseTags(tags.Append(buf)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestLongestMessages: what MaxTags and MaxReply promise, so that buffers of that
+// size do.
+func TestLongestMessages(t *testing.T) {
+	name := strings.Repeat("w", MaxWorkflow)
+	long := Progress{MaxDuration, MaxDuration}
+	tags := Tags{Budget: 1, Workflow: name, Class: 1, Priority: 1, Attempt: 1, Credits: true, Demand: 1, Client: 1, Total: long, Elapsed: long, Process: 1, Claim: MaxRate}
+	if MaxTags > MaxLen/3 || MaxReply > MaxLen/3 {
+		t.Errorf("%d and %d bytes of %d leave little room for fields to come", MaxTags, MaxReply, MaxLen)
+	}
+	if n := len(tags.Append(nil)); n != MaxTags {
+		t.Errorf("the longest tags have %d bytes, MaxTags is %d", n, MaxTags)
+	}
+	reply := Reply{HasGrant: true, HasShed: true, HasProgress: true, Progress: long, HasRate: true, Rate: 1, Process: 1, Service: name}
+	if n := len(reply.Append(nil)); n != MaxReply {
+		t.Errorf("the longest reply has %d bytes, MaxReply is %d", n, MaxReply)
+	}
+	var buf [MaxTags]byte
+	if n := testing.AllocsPerRun(100, func() { tags.Append(buf[:0]) }); n != 0 {
+		t.Errorf("%v allocations for the longest tags", n)
+	}
+}
+
+// TestClaimsThatAreNone: what is no claim does not travel as one.
+func TestClaimsThatAreNone(t *testing.T) {
+	for claim, want := range map[float64]float64{-1: 0, 0: 0, math.Inf(-1): 0, math.Inf(1): MaxRate, 1e300: MaxRate, 0.5: 0.5, 1e-9: 0} {
+		got, err := ParseTags(Tags{Claim: claim}.Append(nil))
+		if err != nil || got.Claim != want {
+			t.Errorf("a claim of %v arrives as %v, %v, expected %v", claim, got.Claim, err, want)
+		}
+	}
+	if got, err := ParseTags(Tags{Claim: math.NaN()}.Append(nil)); err != nil || got.Claim != 0 {
+		t.Errorf("no number arrives as %v, %v", got.Claim, err)
 	}
 }
