@@ -81,3 +81,15 @@ type Sender interface {
 	NextWake() mono.Time
 	OnWake(now mono.Time)
 }
+
+// Listener is a Door whose decisions depend on what the calls of its own process
+// were told.
+type Listener interface {
+	// OnAnswer takes the feedback on a call that the process made to a service
+	// for a request of a workflow.
+	OnAnswer(now mono.Time, workflow, service string, f Feedback)
+}
+
+// Labeled is what the Owner of a Waiter implements if the driver knows to which
+// workflow the request belongs.
+type Labeled interface{ Workflow() string }

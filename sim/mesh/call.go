@@ -93,7 +93,13 @@ type call struct {
 	// The answer.
 	feedback baseline.Feedback
 	why      cause
+	label    string // the workflow's name
 }
+
+var _ baseline.Labeled = (*call)(nil)
+
+// Workflow returns the name of the workflow that c belongs to.
+func (c *call) Workflow() string { return c.label }
 
 // phase is where the caller's side of an open call is.
 type phase uint8

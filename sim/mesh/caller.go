@@ -146,6 +146,7 @@ func (w *World) callDown(p *call, k *callee) {
 func (w *World) submit(c *call) {
 	c.root.calls++
 	c.open, c.phase, c.process = true, waiting, c.link.to
+	c.label = w.cfg.Workflows[c.root.workflow].Name
 	w.armTimeout(c)
 	l := c.link
 	switch {
@@ -239,6 +240,11 @@ func (w *World) replyAtCaller(c *call) {
 		}
 	}
 	if c.why.kind != lost {
+		if p := l.from.process; p != nil && p.alive {
+			if d, ok := p.door.(baseline.Listener); ok {
+				d.OnAnswer(w.Now(), c.label, l.to.place.Service, c.feedback)
+			}
+		}
 		w.hear(l, c.root.workflow, c.rate, c.why.kind == shed && c.feedback.Reason != work.Downstream)
 	}
 	w.conclude(c)

@@ -59,6 +59,9 @@ func TestModesUnderOverload(t *testing.T) {
 	if g := goodput["dagor"]; g < 2400 {
 		t.Errorf("goodput with priorities is %.0f/s, expected 2400 or more", g)
 	}
+	if g := goodput["rajomon"]; g < 3500 {
+		t.Errorf("goodput with prices is %.0f/s, expected 3500 or more", g)
+	}
 }
 
 // TestRatesReachTheEntry: an overload at the leaf is seen at the entry, which then

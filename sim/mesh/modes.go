@@ -4,6 +4,7 @@ import (
 	"github.com/spillgate/spillgate/admission"
 	"github.com/spillgate/spillgate/baseline"
 	"github.com/spillgate/spillgate/baseline/dagor"
+	"github.com/spillgate/spillgate/baseline/rajomon"
 	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/rates"
 	"github.com/spillgate/spillgate/schedule"
@@ -79,7 +80,19 @@ func Priorities() Control {
 	return c
 }
 
+// Market admits who can pay the price of its workflow, at each process and each
+// connection (Rajomon, Xing et al., NSDI 2025).
+func Market() Control {
+	c := Timeouts()
+	c.Name = "rajomon"
+	c.Door = func(_ uint64, at Place) (baseline.Door, error) {
+		return rajomon.New(rajomon.Config{Slots: at.Threads})
+	}
+	c.Sender = func(uint64, Place, Place) (baseline.Sender, error) { return rajomon.NewSender(), nil }
+	return c
+}
+
 // Modes are the controls that experiments compare.
 func Modes() []Control {
-	return []Control{None(), Timeouts(), Rates(), RatesOrdered(schedule.EDF), RatesOrdered(schedule.LSTF), RatesFair(), Credits(), CreditsRates(), Priorities()}
+	return []Control{None(), Timeouts(), Rates(), RatesOrdered(schedule.EDF), RatesOrdered(schedule.LSTF), RatesFair(), Credits(), CreditsRates(), Priorities(), Market()}
 }
