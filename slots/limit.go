@@ -238,13 +238,13 @@ func (l *Limit) endWindow(now mono.Time) {
 	// The first one is needed too soon for that.
 	enough := float64(w.done) >= float64(l.cfg.Samples)*l.variation() && (l.service == 0 || w.done >= int(w.area/length))
 	overdue := w.done >= earlySize && length >= float64(l.cfg.MaxWindow)
-	if !enough && !overdue && !l.alarmed() {
+	if !enough && !overdue && !l.alarmed() && !l.inVain() {
 		return
 	}
 	// Half a completion stands for none: it is in this window by chance.
 	p := point{w.area / length, math.Max(float64(w.done-w.given), 0.5) / length, w.sum / float64(w.done), w.done, 1}
 	full := w.full / length
-	if float64(w.given) > futile*float64(w.done) && l.cfg.Min < l.cfg.Max {
+	if l.inVain() {
 		l.giveWay(now, p)
 		return
 	}
@@ -281,12 +281,19 @@ func (l *Limit) endWindow(now mono.Time) {
 	}
 }
 
-// giveWay halves the limit after a window in which hardly anything was finished
-// before its caller gave up. A server that does not hear of that goes on working for
-// nobody, for as long as it is given more: how long its work takes cannot be told
-// until it has caught up.
+// inVain reports whether hardly anything in the running window was finished before
+// its caller gave up.
+func (l *Limit) inVain() bool {
+	w := &l.window
+	return w.done >= 2*earlySize && float64(w.given) > futile*float64(w.done) && l.cfg.Min < l.cfg.Max
+}
+
+// giveWay quarters the limit when all work is in vain. A server that does not hear
+// that callers gave up goes on working for nobody for as long as it is given more:
+// how long its work takes cannot be told until it has caught up.
 func (l *Limit) giveWay(now mono.Time, p point) {
-	l.limit = math.Max(float64(l.cfg.Min), math.Min(l.limit, p.concurrency)/2)
+	l.limit = math.Max(float64(l.cfg.Min), math.Min(l.limit, p.concurrency)/4)
+	l.mean, l.spread = 0, 0
 	l.level, l.ref, l.probing, l.cutting = point{}, point{}, false, false
 	l.bound, l.idle, l.probeGap = 0, 0, probeFirst
 	l.window = newWindow(now, l.inUse, now)
