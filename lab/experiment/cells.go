@@ -1,9 +1,11 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/spillgate/spillgate/sim/model"
@@ -24,10 +26,25 @@ type Cell struct {
 // the cells. Worlds share nothing, so the order in which they run does not
 // matter.
 func Run(ctx context.Context, o Options, cells []Cell) ([]*model.Report, error) {
+	return Each(ctx, o, cells, func(c *Cell) (string, float64) { return c.Name, c.Cost }, runCell)
+}
+
+// Each runs every cell on all processors and returns what it returned, in the
+// order of the cells, or the first error. about names a cell, for progress and
+// errors, and says what it costs: the dearest start first.
+func Each[C, R any](ctx context.Context, o Options, cells []C, about func(*C) (name string, cost float64), run func(context.Context, *C) (R, error)) ([]R, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	order := byCost(cells)
-	reports := make([]*model.Report, len(cells))
+	order := make([]int, len(cells))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		_, x := about(&cells[a])
+		_, y := about(&cells[b])
+		return cmp.Compare(y, x)
+	})
+	results := make([]R, len(cells))
 	var (
 		mu         sync.Mutex
 		next, done int
@@ -44,16 +61,17 @@ func Run(ctx context.Context, o Options, cells []Cell) ([]*model.Report, error) 
 				i := order[next]
 				next++
 				mu.Unlock()
-				report, err := runCell(ctx, &cells[i])
+				name, _ := about(&cells[i])
+				result, err := run(ctx, &cells[i])
 				if err != nil {
-					cancel(fmt.Errorf("%s: %w", cells[i].Name, err))
+					cancel(fmt.Errorf("%s: %w", name, err))
 					return
 				}
 				mu.Lock()
-				reports[i] = report
+				results[i] = result
 				done++
 				if o.Progress != nil {
-					o.Progress(done, len(cells), cells[i].Name)
+					o.Progress(done, len(cells), name)
 				}
 				mu.Unlock()
 			}
@@ -63,7 +81,7 @@ func Run(ctx context.Context, o Options, cells []Cell) ([]*model.Report, error) 
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return reports, nil
+	return results, nil
 }
 
 func runCell(ctx context.Context, c *Cell) (*model.Report, error) {
@@ -77,18 +95,4 @@ func runCell(ctx context.Context, c *Cell) (*model.Report, error) {
 		}
 	}
 	return w.Report()
-}
-
-// byCost returns the indexes of cells, dearest first, equal ones in order.
-func byCost(cells []Cell) []int {
-	order := make([]int, len(cells))
-	for i := range order {
-		order[i] = i
-	}
-	for i := 1; i < len(order); i++ {
-		for j := i; j > 0 && cells[order[j]].Cost > cells[order[j-1]].Cost; j-- {
-			order[j], order[j-1] = order[j-1], order[j]
-		}
-	}
-	return order
 }

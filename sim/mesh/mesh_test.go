@@ -177,3 +177,20 @@ func TestStorageBaseline(t *testing.T) {
 		near(t, "p99", all.Ratio(0.99), tt.p99, 0.2)
 	}
 }
+
+// TestBetween: the bins of a whole run sum to its totals.
+func TestBetween(t *testing.T) {
+	flows, mix := mesh.StorageMix(mesh.Deadline{Multiple: 4})
+	r := run(t, mesh.Config{Seed: 1, Services: mesh.Storage(2), Workflows: flows, Control: mesh.Rates(), Bin: 300 * ms,
+		Groups: []mesh.Group{{Mix: mix, Load: mesh.Constant(1500)}}, Length: 5 * time.Second})
+	sum := r.Between(0, 5*time.Second, 0, 1, 2, 3)
+	all := &r.Total
+	if sum.Offered != all.Offered || sum.Ended() != all.Ended() || sum.Good != all.Good || sum.Busy != all.Busy ||
+		sum.Ratio(0.9) != all.Ratio(0.9) || sum.Latency.Mean() != all.Latency.Mean() || all.AllRefused() == 0 {
+		t.Errorf("the bins sum to %d offered, %d ended, %d good, the totals say %d, %d, %d", sum.Offered, sum.Ended(), sum.Good, all.Offered, all.Ended(), all.Good)
+	}
+	part := r.Between(600*ms, 900*ms, 1)
+	if bin := &r.Bins[2][1]; part.Good != bin.Good || part.Offered != bin.Offered {
+		t.Errorf("one bin of one workflow sums to %d of %d, expected %d of %d", part.Good, part.Offered, bin.Good, bin.Offered)
+	}
+}

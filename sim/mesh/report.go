@@ -81,6 +81,37 @@ func (c *Count) Ended() int {
 	return c.Good + c.Late + c.AllRefused() + c.TimedOut + c.GaveUp + c.Lost
 }
 
+func (c *Count) merge(o *Count) {
+	c.Offered += o.Offered
+	c.Retries += o.Retries
+	c.Good += o.Good
+	c.Late += o.Late
+	c.TimedOut += o.TimedOut
+	c.GaveUp += o.GaveUp
+	c.Lost += o.Lost
+	for i := range c.Refused {
+		c.Refused[i] += o.Refused[i]
+	}
+	c.Latency.Merge(&o.Latency)
+	c.ratio.Merge(&o.ratio)
+	c.Busy += o.Busy
+	c.Wasted += o.Wasted
+}
+
+// Between sums the bins of some workflows, by their numbers, from one time to
+// another, both from the start.
+func (r *Report) Between(from, to time.Duration, workflows ...int) Count {
+	var sum Count
+	for i := range r.Bins {
+		if at := time.Duration(i) * r.BinLength; at >= from && at < to {
+			for _, f := range workflows {
+				sum.merge(&r.Bins[i][f])
+			}
+		}
+	}
+	return sum
+}
+
 // ServiceCount is what happened at a service, from the start.
 type ServiceCount struct {
 	Name string

@@ -71,7 +71,8 @@ func (h *Histogram) Within(d time.Duration) float64 {
 	return float64(seen) / float64(h.n)
 }
 
-func (h *Histogram) merge(o *Histogram) {
+// Merge adds what o counted.
+func (h *Histogram) Merge(o *Histogram) {
 	for len(h.counts) < len(o.counts) {
 		h.counts = append(h.counts, 0)
 	}

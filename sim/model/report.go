@@ -78,8 +78,8 @@ func (c *Count) merge(o *Count) {
 	for i := range c.Refused {
 		c.Refused[i] += o.Refused[i]
 	}
-	c.Response.merge(&o.Response)
-	c.Known.merge(&o.Known)
+	c.Response.Merge(&o.Response)
+	c.Known.Merge(&o.Known)
 }
 
 // Goodput returns the good answers per second.
