@@ -59,7 +59,7 @@ func Spillgate() House {
 				"share", "culprit", "placement", "baseline/..."}},
 			{Name: "drivers", Imports: policies, Dirs: []string{"sim/...", "live/...", "taskfile/..."}},
 			{Name: "edges", Imports: drivers, ThirdParty: true, Dirs: []string{"grpcgate/...", "httpgate/...", "fastrpc/...",
-				"proxy/...", "broker/...", "guard/...", "telemetry/...", "config/..."}},
+				"proxy/...", "broker/...", "guard/...", "telemetry/...", "classify", "config/..."}},
 			{Name: "programs", Imports: edges, ThirdParty: true, Dirs: []string{"cmd/...", "lab/...", "examples/...",
 				"internal/harness/...", "internal/demo/..."}},
 
@@ -83,6 +83,8 @@ func Spillgate() House {
 			{"proxy/...", "telemetry/...", "an edge counts and times what it decides"},
 			{"proxy/...", "httpgate/...", "the proxy is the HTTP gate in front of somebody else's server"},
 			{"proxy/...", "grpcgate/...", "the proxy speaks the credit protocol for plain gRPC clients"},
+			{"proxy/...", "classify", "the proxy's rules say what a request is"},
+			{"config/...", "classify", "the file describes the rules"},
 			{"config/...", "proxy/...", "the file describes a proxy, and the proxy says what is wrong with the description"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},
 			{"cmd/...", "lab/...", "the command line runs the experiments"},

@@ -1,0 +1,328 @@
+package classify
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+const (
+	// MaxRules is the most rules; a request may be compared with each.
+	MaxRules = 256
+	// MaxChoices is the most alternatives of one condition.
+	MaxChoices = 64
+	// MaxWorkflows is the most workflows that can be listed.
+	MaxWorkflows = 1024
+	// maxText is the longest name, value or pattern in a rule, in bytes.
+	maxText = 256
+	// MaxDeadline is the longest deadline.
+	MaxDeadline = time.Hour
+)
+
+// DefaultName is what configurations and metrics call the workflow of requests
+// that belong to no other. Inside, its name is empty.
+const DefaultName = "default"
+
+// Config describes Rules. The zero Config has every request in the default
+// workflow, unless its sender is trusted and says otherwise.
+type Config struct {
+	// Workflows are the workflows that are told apart, by name. DefaultName is
+	// that of all others. At most MaxWorkflows.
+	Workflows map[string]Defaults
+	// Rules are tried in order; the first that matches counts. Default none. At
+	// most MaxRules.
+	Rules []Rule
+}
+
+// Defaults are what the requests of a workflow have if nothing else says
+// otherwise.
+type Defaults struct {
+	// Class is the kind of work. Default work.Default.
+	Class work.Class
+	// Priority is the order inside a class, 0 to 127. Default 0, the best. Larger
+	// is less important.
+	Priority work.Priority
+	// Deadline is how long after its arrival the answer to a request is useless
+	// that brought no deadline. Default 0: it has none. Smaller gives up sooner;
+	// larger works for callers who may have left. At most MaxDeadline.
+	Deadline time.Duration
+}
+
+// Rule gives what it sets to the requests that match.
+type Rule struct {
+	Match Match
+	Set   Set
+}
+
+// Match is a condition on a request. All of its fields must hold; of a field with
+// several values one must. The zero Match holds for every request.
+type Match struct {
+	// Header are headers that come with the request.
+	Header []Header
+	// Path are patterns of paths, for gRPC of full methods. A pattern that ends in
+	// a slash covers all below it, and a segment that is * stands for any one:
+	// /orders/, /users/*/cart, /shop.Cart/.
+	Path []string
+	// Method are HTTP methods. A gRPC call is a POST.
+	Method []string
+	// Host are names of hosts, without a port; *.example.com covers all below
+	// example.com.
+	Host []string
+	// Peer are networks in which the connection begins. Behind a proxy that is
+	// the proxy's.
+	Peer []netip.Prefix
+	// Baggage is for requests that say what they are, in tags or in W3C baggage.
+	Baggage Baggage
+}
+
+// Header is a condition on one header.
+type Header struct {
+	// Name, in upper or lower case.
+	Name string
+	// Value is what the header must be, where it comes exactly once. Empty: it
+	// must be there, whatever its value.
+	Value string
+}
+
+// Baggage is a condition on what a request says about itself.
+type Baggage uint8
+
+const (
+	// NoBaggage: it does not matter.
+	NoBaggage Baggage = iota
+	// TrustedBaggage: the request says something, and the edge trusts its sender.
+	TrustedBaggage
+	// AnyBaggage: the request says something, whoever sent it, and it is believed.
+	AnyBaggage
+
+	numBaggage
+)
+
+var baggageNames = [...]string{NoBaggage: "", TrustedBaggage: "trusted", AnyBaggage: "any"}
+
+// String returns the name of b in configurations.
+func (b Baggage) String() string {
+	if b < numBaggage {
+		return baggageNames[b]
+	}
+	return "unknown"
+}
+
+// ParseBaggage returns the condition called s.
+func ParseBaggage(s string) (Baggage, error) {
+	if i := slices.Index(baggageNames[:], s); i > 0 {
+		return Baggage(i), nil
+	}
+	return NoBaggage, fmt.Errorf("classify: baggage is %.40q, expected trusted or any", s)
+}
+
+// ParseClass returns the class called s.
+func ParseClass(s string) (work.Class, error) {
+	for c := range work.NumClasses {
+		if s == c.String() {
+			return c, nil
+		}
+	}
+	return 0, fmt.Errorf("classify: class is %.40q, expected default or interactive", s)
+}
+
+// Set is what a rule gives. What it leaves out is as a trusted sender says, or
+// else as the workflow has it.
+type Set struct {
+	// Workflow is one of Config.Workflows, or DefaultName.
+	Workflow string
+	// WorkflowHeader names a header whose value is the workflow. A request without
+	// it, with several, or with a value that cannot be a name is of the default
+	// workflow; so is one whose name is not listed, if there is no room for it
+	// among Names. Not together with Workflow.
+	WorkflowHeader string
+	// Class and Priority: nil leaves them.
+	Class    *work.Class
+	Priority *work.Priority
+	// Deadline as in Defaults; 0 leaves it.
+	Deadline time.Duration
+}
+
+// Check calls wrong for every mistake in c, with the field as configuration files
+// name it (rules[1].match.path[0]), the value that was found, empty if it is
+// missing, and what was expected.
+func (c Config) Check(wrong func(field, value, want string)) {
+	if n := len(c.Workflows); n > MaxWorkflows {
+		wrong("workflows", strconv.Itoa(n)+" workflows", fmt.Sprintf("at most %d", MaxWorkflows))
+	}
+	for _, name := range c.listed() {
+		field, d := "workflows."+name, c.Workflows[name]
+		if !wire.ValidWorkflow(name) {
+			wrong(field, quote(name), fmt.Sprintf("a name of 1 to %d visible ASCII characters without , ; = %% \" \\", wire.MaxWorkflow))
+		}
+		checkRank(wrong, field, d.Class, d.Priority, d.Deadline)
+	}
+	if n := len(c.Rules); n > MaxRules {
+		wrong("rules", strconv.Itoa(n)+" rules", fmt.Sprintf("at most %d", MaxRules))
+	}
+	all := -1
+	for i, r := range c.Rules {
+		field := fmt.Sprintf("rules[%d]", i)
+		if all >= 0 {
+			wrong(field, "a rule that is never reached", fmt.Sprintf("no rule after rules[%d], which matches every request", all))
+		} else if r.Match.always() {
+			all = i
+		}
+		r.Match.check(wrong, field+".match")
+		c.checkSet(wrong, field+".set", r.Set)
+	}
+}
+
+// listed returns the names of the workflows in alphabetical order.
+func (c Config) listed() []string {
+	names := make([]string, 0, len(c.Workflows))
+	for name := range c.Workflows {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (m *Match) always() bool {
+	return len(m.Header)+len(m.Path)+len(m.Method)+len(m.Host)+len(m.Peer) == 0 && m.Baggage == NoBaggage
+}
+
+func (m *Match) check(wrong func(field, value, want string), field string) {
+	for _, c := range [...]struct {
+		name string
+		n    int
+	}{{"header", len(m.Header)}, {"path", len(m.Path)}, {"method", len(m.Method)}, {"host", len(m.Host)}, {"peer", len(m.Peer)}} {
+		if c.n > MaxChoices {
+			wrong(field+"."+c.name, strconv.Itoa(c.n)+" alternatives", fmt.Sprintf("at most %d", MaxChoices))
+		}
+	}
+	at := func(name string, i int) string { return fmt.Sprintf("%s.%s[%d]", field, name, i) }
+	for i, h := range m.Header {
+		checkHeader(wrong, at("header", i), h.Name)
+		if len(h.Value) > maxText {
+			wrong(at("header", i), quote(h.Value), fmt.Sprintf("a value of at most %d bytes", maxText))
+		}
+	}
+	for i, p := range m.Path {
+		if want := checkPath(p); want != "" {
+			wrong(at("path", i), quote(p), want)
+		}
+	}
+	for i, s := range m.Method {
+		if !token(s) || s != strings.ToUpper(s) {
+			wrong(at("method", i), quote(s), "an HTTP method in capitals, for example GET")
+		}
+	}
+	for i, h := range m.Host {
+		if want := checkHost(h); want != "" {
+			wrong(at("host", i), quote(h), want)
+		}
+	}
+	for i, p := range m.Peer {
+		if !p.IsValid() {
+			wrong(at("peer", i), "an invalid network", "a network such as 10.0.0.0/8")
+		}
+	}
+	if m.Baggage >= numBaggage {
+		wrong(field+".baggage", strconv.Itoa(int(m.Baggage)), "trusted or any")
+	}
+}
+
+func (c Config) checkSet(wrong func(field, value, want string), field string, s Set) {
+	if s.Workflow != "" && s.Workflow != DefaultName {
+		if _, ok := c.Workflows[s.Workflow]; !ok {
+			wrong(field+".workflow", quote(s.Workflow), "a name under workflows: "+c.some())
+		}
+	}
+	if s.WorkflowHeader != "" {
+		checkHeader(wrong, field+".workflow_header", s.WorkflowHeader)
+		if s.Workflow != "" {
+			wrong(field+".workflow_header", quote(s.WorkflowHeader), "no workflow beside it: one of the two decides")
+		}
+	}
+	class, priority := work.Default, work.Priority(0)
+	if s.Class != nil {
+		class = *s.Class
+	}
+	if s.Priority != nil {
+		priority = *s.Priority
+	}
+	checkRank(wrong, field, class, priority, s.Deadline)
+}
+
+// some shows names that would be right.
+func (c Config) some() string {
+	names := c.listed()
+	if len(names) == 0 {
+		return "none is there"
+	}
+	if len(names) > 10 {
+		return strings.Join(names[:10], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}
+
+func checkRank(wrong func(field, value, want string), field string, class work.Class, priority work.Priority, deadline time.Duration) {
+	if class >= work.NumClasses {
+		wrong(field+".class", strconv.Itoa(int(class)), "default or interactive")
+	}
+	if priority > work.MaxPriority {
+		wrong(field+".priority", strconv.Itoa(int(priority)), fmt.Sprintf("0 to %d", work.MaxPriority))
+	}
+	if deadline != 0 && (deadline < time.Millisecond || deadline > MaxDeadline) {
+		wrong(field+".deadline", deadline.String(), fmt.Sprintf("%v to %v, or 0 for none", time.Millisecond, MaxDeadline))
+	}
+}
+
+func checkHeader(wrong func(field, value, want string), field, name string) {
+	switch {
+	case !token(name):
+		wrong(field, quote(name), "the name of a header, for example X-Tenant")
+	case textproto.CanonicalMIMEHeaderKey(name) == "Host":
+		wrong(field, quote(name), "another header: the host has a condition of its own")
+	}
+}
+
+// token reports whether s is a token of RFC 9110 §5.6.2.
+func token(s string) bool {
+	if s == "" || len(s) > maxText {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case '0' <= c && c <= '9', 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
+		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// quote shows a value, cut to a readable length.
+func quote(s string) string {
+	if len(s) > 100 {
+		s = s[:100] + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// err returns every mistake in c.
+func (c Config) err() error {
+	var errs []error
+	c.Check(func(field, value, want string) {
+		if value == "" {
+			value = "missing"
+		}
+		errs = append(errs, fmt.Errorf("classify: %s: %s, expected %s", field, value, want))
+	})
+	return errors.Join(errs...)
+}

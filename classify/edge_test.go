@@ -1,0 +1,220 @@
+package classify_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/grpcgate"
+	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+func tenants(t testing.TB, more ...classify.Rule) *classify.Rules {
+	t.Helper()
+	r, err := classify.New(classify.Config{
+		Workflows: map[string]classify.Defaults{"acme": {Class: work.Interactive, Priority: 4, Deadline: time.Minute}},
+		Rules:     append(more, classify.Rule{Match: classify.Match{Header: []classify.Header{{Name: "X-Tenant"}}}, Set: classify.Set{WorkflowHeader: "X-Tenant"}}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// What the rules say arrives in a gate behind them, with and without credits, and
+// what strangers say does not.
+func TestHandler(t *testing.T) {
+	events := make(chan live.Event, 1)
+	gate, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: 10 * time.Second}, Observe: func(e live.Event) { events <- e }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	var left time.Duration
+	var tags wire.Tags
+	inner := httpgate.Handler(gate, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		left = 0
+		if d, ok := r.Context().Deadline(); ok {
+			left = time.Until(d)
+		}
+		tags = live.TagsFrom(r.Context())
+	}), httpgate.Trust(func(*http.Request) bool { return true }))
+	server := httptest.NewServer(tenants(t).Handler(inner, nil, func(r *http.Request) bool { return r.Header.Get("X-Friend") != "" }))
+	defer server.Close()
+
+	hostile := wire.Tags{Workflow: "evil", Class: work.Interactive, Priority: 1, Process: 7, Total: wire.Progress{Service: time.Hour}}
+	credits := wire.Tags{Credits: true, Demand: 3, Attempt: 2, Budget: 20 * time.Second}
+	with := func(t, rank wire.Tags) wire.Tags {
+		t.Workflow, t.Class, t.Priority = rank.Workflow, rank.Class, rank.Priority
+		return t
+	}
+	acme := wire.Tags{Workflow: "acme", Class: work.Interactive, Priority: 4}
+	for _, test := range []struct {
+		name                 string
+		tenant, friend, bags string
+		tags                 *wire.Tags
+		want                 wire.Tags // of which only the rank counts
+		deadline             time.Duration
+		answered             bool // in Spillgate's field
+	}{
+		{name: "plain"},
+		{name: "tenant", tenant: "acme", want: acme, deadline: time.Minute},
+		{name: "tenant with tags", tenant: "acme", tags: &hostile, want: acme, deadline: time.Minute, answered: true},
+		{name: "tenant with credits", tenant: "acme", tags: &credits, want: acme, deadline: 20 * time.Second, answered: true},
+		{name: "tenant with baggage", tenant: "acme", bags: "a=b,spillgate.workflow=evil,spillgate.priority=1", want: acme, deadline: time.Minute},
+		{name: "stranger's tags", tags: &hostile, answered: true},
+		{name: "stranger's baggage", bags: "spillgate.workflow=evil,a=b"},
+		{name: "unknown tenant", tenant: "nobody"},
+		{name: "friend's tags", friend: "1", tags: &hostile, want: hostile, answered: true},
+		{name: "friend's baggage", friend: "1", bags: "spillgate.workflow=other", want: wire.Tags{Workflow: "other"}},
+		{name: "friend's tags and baggage", friend: "1", tags: ptr(with(credits, acme)), bags: "spillgate.workflow=other", want: acme, deadline: 20 * time.Second, answered: true},
+		{name: "malformed baggage", friend: "1", bags: "spillgate.priority=1000"},
+	} {
+		r, _ := http.NewRequest("GET", server.URL, nil)
+		for k, v := range map[string]string{"X-Tenant": test.tenant, "X-Friend": test.friend, "Baggage": test.bags} {
+			if v != "" {
+				r.Header.Set(k, v)
+			}
+		}
+		if test.tags != nil {
+			r.Header.Set(wire.HeaderName, wire.Header(test.tags.Append(nil)))
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		e := <-events
+		if got, want := (classify.Rank{Workflow: e.Workflow, Class: e.Class, Priority: e.Priority}), (classify.Rank{Workflow: test.want.Workflow, Class: test.want.Class, Priority: test.want.Priority}); got != want {
+			t.Errorf("%s: %+v, want %+v", test.name, got, want)
+		}
+		if test.friend == "" && (tags.Process != 0 || tags.Total != (wire.Progress{})) {
+			t.Errorf("%s: a stranger's %+v came through", test.name, tags)
+		}
+		if left > test.deadline || (left > 0) != (test.deadline > 0) || left < test.deadline-10*time.Second {
+			t.Errorf("%s: %v left, want at most %v", test.name, left, test.deadline)
+		}
+		if speaks := resp.Header.Get(wire.HeaderName) != ""; speaks != test.answered {
+			t.Errorf("%s: answered in %v", test.name, resp.Header)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// Malformed tags are taken off and told, and other members of baggage stay.
+func TestStamp(t *testing.T) {
+	for _, grpc := range []bool{false, true} {
+		r := httptest.NewRequest("POST", "/", nil)
+		r.Header["X-Tenant"] = []string{"acme"}
+		r.Header["Baggage"] = []string{"a=b", "spillgate.workflow=evil , c=d"}
+		field := wire.HeaderName
+		if grpc {
+			field = "Spillgate-Bin"
+			r.Header["Content-Type"] = []string{"application/grpc+proto"}
+			r.Header["Grpc-Timeout"] = []string{"1S"}
+		}
+		r.Header[field] = []string{"!"}
+		out, err := tenants(t).Stamp(0, r, nil, false)
+		if !errors.Is(err, wire.ErrMalformed) || r.Header[field] != nil {
+			t.Errorf("malformed tags: %v, %v left", err, r.Header[field])
+		}
+		if got, want := strings.Join(r.Header["Baggage"], "+"), "a=b,c=d,spillgate.workflow=acme,spillgate.class=interactive,spillgate.priority=4"; got != want {
+			t.Errorf("baggage %s, want %s", got, want)
+		}
+		if (out.Deadline == 0) != grpc {
+			t.Errorf("deadline %v, gRPC %v", out.Deadline, grpc)
+		}
+		msg := wire.Tags{Workflow: "evil", Credits: true, Demand: 3}.Append(nil)
+		r.Header[field] = []string{wire.Header(msg)}
+		if grpc {
+			r.Header[field] = []string{base64.StdEncoding.EncodeToString(msg)}
+		}
+		if _, err := tenants(t).Stamp(0, r, nil, false); err != nil {
+			t.Error(err)
+		}
+		msg, err = wire.FromHeader(r.Header[field][0])
+		if grpc {
+			msg, err = base64.RawStdEncoding.DecodeString(r.Header[field][0])
+		}
+		got, errParse := wire.ParseTags(msg)
+		if want := (wire.Tags{Workflow: "acme", Class: work.Interactive, Priority: 4, Credits: true, Demand: 3}); got != want || err != nil || errParse != nil {
+			t.Errorf("tags %+v, %v, %v, want %+v", got, err, errParse, want)
+		}
+	}
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header["X-Tenant"], r.Header["Upgrade"] = []string{"acme"}, []string{"websocket"}
+	if out, err := tenants(t).Stamp(0, r, nil, false); out.Deadline != 0 || err != nil {
+		t.Errorf("an upgrade has the deadline %v, %v", out.Deadline, err)
+	}
+}
+
+func FuzzStamp(f *testing.F) {
+	f.Add("!", "spillgate.workflow=x", "acme", true, false)
+	f.Add(wire.Header(wire.Tags{Workflow: "w", Priority: 3, Process: 9}.Append(nil)), "a=b,,spillgate.class=interactive", "", false, false)
+	f.Add(base64.RawStdEncoding.EncodeToString(wire.Tags{Budget: 1}.Append(nil)), "", "x", true, true)
+	f.Fuzz(func(t *testing.T, tags, bags, tenant string, grpc, trusted bool) {
+		r := httptest.NewRequest("POST", "/", nil)
+		r.Header["Spillgate"], r.Header["Baggage"], r.Header["X-Tenant"] = []string{tags}, []string{bags}, []string{tenant}
+		if grpc {
+			r.Header["Content-Type"], r.Header["Spillgate-Bin"] = []string{"application/grpc"}, []string{tags}
+		}
+		rules := tenants(t)
+		out, _ := rules.Stamp(0, r, nil, trusted)
+		if !trusted && !rules.Listed(out.Workflow) {
+			t.Fatalf("a stranger is %q", out.Workflow)
+		}
+		// What was stamped says what the rules said, to whoever believes it.
+		plain, err := classify.New(classify.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := plain.Stamp(0, r, nil, true)
+		if err != nil || again.Rank != out.Rank {
+			t.Fatalf("stamped again: %+v after %+v, %v", again.Rank, out.Rank, err)
+		}
+	})
+}
+
+// The adapter fits grpcgate, and believes as Stamp does.
+func TestGRPC(t *testing.T) {
+	r := tenants(t, classify.Rule{
+		Match: classify.Match{Path: []string{"/shop.Cart/"}, Host: []string{"shop"}, Method: []string{"POST"}, Peer: nil},
+		Set:   classify.Set{Workflow: "acme", Priority: ptr(work.Priority(1))},
+	})
+	var classifier grpcgate.Classifier = r.GRPC(nil, func(_ context.Context, method string) bool { return method == "/friend/f" })
+	ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-tenant", "acme", ":authority", "shop:443"))
+	ctx = peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1}})
+	claimed := wire.Tags{Workflow: "evil", Class: work.Interactive, Priority: 9, Process: 3, Attempt: 1, Credits: true, Client: 5}
+	if got, want := classifier(ctx, "/shop.Cart/Add", claimed), (wire.Tags{Workflow: "acme", Class: work.Interactive, Priority: 1, Attempt: 1, Credits: true, Client: 5, Budget: time.Minute}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := classifier(ctx, "/other/Add", claimed); got.Workflow != "acme" || got.Priority != 4 {
+		t.Errorf("tenant: %+v", got)
+	}
+	if got := classifier(t.Context(), "/friend/f", claimed); got != claimed {
+		t.Errorf("friend: %+v, want %+v", got, claimed)
+	}
+	timed, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	if got := classifier(timed, "/shop.Cart/Add", wire.Tags{}); got.Budget != 0 {
+		t.Errorf("a call with a deadline got %v", got.Budget)
+	}
+}

@@ -1,0 +1,258 @@
+package classify
+
+import (
+	"net/netip"
+	"net/textproto"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+// Facts are what rules look at. All of it comes from outside.
+type Facts struct {
+	// Method, Host and Path are those of HTTP. A gRPC call is a POST to its full
+	// method. Host may have a port.
+	Method, Host, Path string
+	// Peer is where the connection begins; the zero Addr is in no network.
+	Peer netip.Addr
+	// Header is spelt as net/http does, X-Tenant, or, with Lower, as gRPC does:
+	// x-tenant. It is not kept.
+	Header map[string][]string
+	Lower  bool
+	// Trusted says that the edge trusts the sender with Claims.
+	Trusted bool
+	// Claims is what the request says about itself.
+	Claims Rank
+}
+
+// Rank is a place among requests.
+type Rank struct {
+	// Workflow is empty for the default one.
+	Workflow string
+	Class    work.Class
+	Priority work.Priority
+}
+
+// Result is what a request is.
+type Result struct {
+	Rank
+	// Deadline is the time from the arrival after which the answer is useless, for
+	// a request that brought none; 0 is none.
+	Deadline time.Duration
+	// Rule is the place of the rule that matched, -1 if none did.
+	Rule int
+}
+
+// Rules is a compiled Config. It never changes, so its methods may be called at
+// once from any goroutine.
+type Rules struct {
+	rules     []rule
+	workflows map[string]Defaults
+	rest      Defaults
+	any       bool // a rule has AnyBaggage
+}
+
+type rule struct {
+	headers []header
+	paths   []path
+	methods []string
+	hosts   []host
+	peers   []netip.Prefix
+	baggage Baggage
+	set     Set
+	named   bool   // set.Workflow is there, the default one perhaps
+	from    header // set.WorkflowHeader
+}
+
+type header struct {
+	canonical, lower string
+	value            string // empty: any
+}
+
+func newHeader(name, value string) header {
+	return header{textproto.CanonicalMIMEHeaderKey(name), strings.ToLower(name), value}
+}
+
+// in returns the values in a request.
+func (h *header) in(f *Facts) []string {
+	if f.Lower {
+		return f.Header[h.lower]
+	}
+	return f.Header[h.canonical]
+}
+
+// New compiles cfg, or returns every mistake in it.
+func New(cfg Config) (*Rules, error) {
+	if err := cfg.err(); err != nil {
+		return nil, err
+	}
+	r := &Rules{workflows: make(map[string]Defaults, len(cfg.Workflows)), rest: cfg.Workflows[DefaultName]}
+	for name, d := range cfg.Workflows {
+		if name != DefaultName {
+			r.workflows[name] = d
+		}
+	}
+	for _, from := range cfg.Rules {
+		m := &from.Match
+		to := rule{methods: slices.Clone(m.Method), peers: slices.Clone(m.Peer), baggage: m.Baggage, set: from.Set, named: from.Set.Workflow != ""}
+		if to.set.Workflow == DefaultName {
+			to.set.Workflow = ""
+		}
+		to.set.Class, to.set.Priority = clone(to.set.Class), clone(to.set.Priority)
+		for _, h := range m.Header {
+			to.headers = append(to.headers, newHeader(h.Name, h.Value))
+		}
+		for _, p := range m.Path {
+			to.paths = append(to.paths, newPath(p))
+		}
+		for _, h := range m.Host {
+			to.hosts = append(to.hosts, newHost(h))
+		}
+		if name := from.Set.WorkflowHeader; name != "" {
+			to.from = newHeader(name, "")
+		}
+		r.any = r.any || m.Baggage == AnyBaggage
+		r.rules = append(r.rules, to)
+	}
+	return r, nil
+}
+
+func clone[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
+// Listed reports whether name is one of the workflows of the Config; the empty
+// name is.
+func (r *Rules) Listed(name string) bool {
+	_, ok := r.workflows[name]
+	return ok || name == ""
+}
+
+// Classify says what a request is. names, which may be nil, has the workflows that
+// are not listed and told apart nevertheless; without it the result depends on
+// nothing but the rules and the facts. It does not allocate, but for a new name.
+func (r *Rules) Classify(now mono.Time, f *Facts, names *Names) Result {
+	out := Result{Rule: -1}
+	var set Set
+	believed := f.Trusted
+	outside := false // the name is a stranger's choice
+	for i := range r.rules {
+		if c := &r.rules[i]; c.match(f) {
+			out.Rule, set = i, c.set
+			if c.baggage == AnyBaggage && !believed {
+				believed, outside = true, true
+			}
+			break
+		}
+	}
+	var claims Rank
+	if believed {
+		claims = f.Claims
+	}
+	switch {
+	case out.Rule >= 0 && set.WorkflowHeader != "":
+		claims.Workflow, outside = "", true
+		if v := r.rules[out.Rule].from.in(f); len(v) == 1 { // of two, which one?
+			claims.Workflow = v[0]
+		}
+	case out.Rule >= 0 && r.rules[out.Rule].named:
+		claims.Workflow, outside = set.Workflow, false
+	}
+	out.Workflow = claims.Workflow
+	if !wire.ValidWorkflow(out.Workflow) || out.Workflow == DefaultName {
+		out.Workflow = ""
+	}
+	defaults, listed := r.workflows[out.Workflow]
+	if !listed {
+		defaults = r.rest
+		if out.Workflow != "" && outside && !names.Keep(now, out.Workflow) {
+			out.Workflow = ""
+		}
+	}
+	out.Class, out.Priority, out.Deadline = defaults.Class, defaults.Priority, defaults.Deadline
+	if claims.Class != work.Default && claims.Class < work.NumClasses {
+		out.Class = claims.Class
+	}
+	if claims.Priority != 0 {
+		out.Priority = min(claims.Priority, work.MaxPriority)
+	}
+	if set.Class != nil {
+		out.Class = *set.Class
+	}
+	if set.Priority != nil {
+		out.Priority = *set.Priority
+	}
+	if set.Deadline != 0 {
+		out.Deadline = set.Deadline
+	}
+	return out
+}
+
+// match reports whether a request meets all conditions of c.
+func (c *rule) match(f *Facts) bool {
+	switch c.baggage {
+	case TrustedBaggage:
+		if !f.Trusted || f.Claims == (Rank{}) {
+			return false
+		}
+	case AnyBaggage:
+		if f.Claims == (Rank{}) {
+			return false
+		}
+	}
+	return c.matchMethod(f) && c.matchPath(f) && c.matchHost(f) && c.matchPeer(f) && c.matchHeader(f)
+}
+
+func (c *rule) matchMethod(f *Facts) bool {
+	return len(c.methods) == 0 || slices.Contains(c.methods, f.Method)
+}
+
+func (c *rule) matchPath(f *Facts) bool {
+	for i := range c.paths {
+		if c.paths[i].match(f.Path) {
+			return true
+		}
+	}
+	return len(c.paths) == 0
+}
+
+func (c *rule) matchHost(f *Facts) bool {
+	if len(c.hosts) == 0 {
+		return true
+	}
+	name := hostname(f.Host)
+	for i := range c.hosts {
+		if c.hosts[i].match(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *rule) matchPeer(f *Facts) bool {
+	for _, p := range c.peers {
+		if p.Contains(f.Peer) {
+			return true
+		}
+	}
+	return len(c.peers) == 0
+}
+
+func (c *rule) matchHeader(f *Facts) bool {
+	for i := range c.headers {
+		h := &c.headers[i]
+		v := h.in(f)
+		if h.value == "" && len(v) > 0 || len(v) == 1 && v[0] == h.value {
+			return true
+		}
+	}
+	return len(c.headers) == 0
+}
