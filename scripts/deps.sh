@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Installs the programs that tests drive: a browser for the demo's page, and
-# three unmodified servers for the proxy to stand in front of.
+# Installs the programs that tests drive: a browser for the demo's page, three
+# unmodified servers for the proxy to stand in front of, and a compiler for the
+# web application of lab/chains.
+# usage: scripts/deps.sh [package...], default all
 #
 # Idempotent: asks dpkg first and touches the network only when something is
 # missing. On Debian and its relatives it installs; elsewhere it only says what
@@ -9,7 +11,10 @@
 set -euo pipefail
 
 # A race build needs a C compiler; the rest are what the tests start.
-packages=(gcc libc6-dev chromium nginx apache2 tomcat10)
+packages=(gcc libc6-dev chromium nginx apache2 tomcat10 default-jdk-headless)
+if [ $# -gt 0 ]; then
+	packages=("$@")
+fi
 
 installed() {
 	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
@@ -22,6 +27,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	command -v nginx >/dev/null || missing+=("nginx")
 	command -v apache2 >/dev/null || command -v httpd >/dev/null || missing+=("Apache httpd 2.4")
 	[ -d /usr/share/tomcat10 ] || missing+=("Tomcat 10 in /usr/share/tomcat10")
+	command -v javac >/dev/null || missing+=("a JDK, 17 or later")
 	if [ "${#missing[@]}" -gt 0 ]; then
 		echo "deps: not a Debian machine, so nothing was installed. Tests that need these will skip:"
 		printf '  %s\n' "${missing[@]}"

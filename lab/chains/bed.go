@@ -1,0 +1,228 @@
+package chains
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/harness/proc"
+)
+
+// startTime is how long a server may take until it answers. A Tomcat on a busy
+// processor takes some seconds.
+const startTime = 60 * time.Second
+
+// Bed is a set of running servers, and what stands in front of them. Its methods
+// are for one goroutine; Close may be called from another.
+type Bed struct {
+	setting Setting
+	servers []string // host:port
+	fronts  []string // what requests are sent to; servers if nothing is in front
+	dir     string   // temporary, "" if there is none
+
+	mu       sync.Mutex
+	closed   bool
+	children []*proc.Child // servers
+	proxies  []*proc.Child
+}
+
+// StartServices starts Go services, all in one process, on the first processor that
+// this process may use. Close the bed in the end; the end of ctx ends the services
+// as well.
+func StartServices(ctx context.Context, s Setting, d Discipline) (*Bed, error) {
+	s, err := s.withDefaults()
+	if err := errors.Join(err, d.validate()); err != nil {
+		return nil, err
+	}
+	child, err := startChild(ctx, order{Role: roleServices, Setting: s, Discipline: d},
+		proc.Spec{Name: "services", GOMAXPROCS: 1, GOGC: "400", Nice: -10, RealTime: true}, firstCPU)
+	if err != nil {
+		return nil, err
+	}
+	servers := strings.Split(child.Addr(), ",")
+	return &Bed{setting: s, servers: servers, fronts: servers, children: []*proc.Child{child}}, nil
+}
+
+// Setting returns the bed's setting, defaults filled in.
+func (b *Bed) Setting() Setting { return b.setting }
+
+// Front stands a proxy in front of each server, as the mode has it, in place of
+// those that are there. program is spillgate; "" is this program.
+func (b *Bed) Front(ctx context.Context, program string, m Mode) error {
+	b.stopProxies()
+	b.fronts = b.servers
+	if b.dir == "" {
+		dir, err := os.MkdirTemp("", "spillgate-chains-")
+		if err != nil {
+			return fmt.Errorf("chains: %w", err)
+		}
+		b.dir = dir
+	}
+	ports, err := freeAddrs(2 * len(b.servers))
+	if err != nil {
+		return err
+	}
+	fronts, admins := ports[:len(b.servers)], ports[len(b.servers):]
+	for i, server := range b.servers {
+		name := filepath.Join(b.dir, fmt.Sprintf("proxy%d.yaml", i))
+		if err := os.WriteFile(name, []byte(m.file(fronts[i], admins[i], server)), 0o600); err != nil {
+			return fmt.Errorf("chains: %w", err)
+		}
+		child, err := proc.Start(ctx, pinned(proc.Spec{
+			Name: fmt.Sprintf("proxy %d (%s)", i, m.Name), Path: program, Args: append([]string{"proxy", "--config", name}, m.Args...),
+			GOMAXPROCS: 1, GOGC: "400", ReadyTimeout: -1,
+		}, firstCPU))
+		if err != nil {
+			return err
+		}
+		b.mu.Lock()
+		b.proxies = append(b.proxies, child)
+		b.mu.Unlock()
+	}
+	for i, admin := range admins {
+		if err := await(ctx, b.proxies[i], "http://"+admin+"/.spillgate/health/ready"); err != nil {
+			return err
+		}
+	}
+	b.fronts = fronts
+	return nil
+}
+
+// Run sends a load to what stands in front, from a process of its own on the last
+// processor, and returns what became of it.
+func (b *Bed) Run(ctx context.Context, l Load) (Measured, error) {
+	if err := l.validate(); err != nil {
+		return Measured{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.duration()+longestWait+30*time.Second)
+	defer cancel()
+	var m Measured
+	var output bytes.Buffer // all of it, which is more than a child keeps
+	child, err := startChild(ctx, order{Role: roleLoad, Setting: b.setting, Load: l, Servers: b.fronts},
+		proc.Spec{Name: "generator", GOMAXPROCS: 1, GOGC: "off", Env: []string{"GOMEMLIMIT=1GiB"}, ReadyTimeout: -1, Output: &output, Nice: -20, RealTime: true}, lastCPU)
+	if err != nil {
+		return m, err
+	}
+	if err := child.Wait(); err != nil {
+		return m, err
+	}
+	answer := ""
+	for line := range strings.Lines(output.String()) {
+		if text, ok := strings.CutPrefix(line, answerPrefix); ok {
+			answer = text
+		}
+	}
+	if err := json.Unmarshal([]byte(answer), &m); err != nil {
+		return m, fmt.Errorf("chains: the generator's answer: %w; it wrote: %.500s", err, child.Output())
+	}
+	return m, nil
+}
+
+// Counts returns what all servers together did since they were started.
+func (b *Bed) Counts(ctx context.Context) (Counts, error) {
+	var sum Counts
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	for _, server := range b.servers {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+server+"/stats", nil)
+		if err != nil {
+			return sum, fmt.Errorf("chains: %w", err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return sum, fmt.Errorf("chains: %w", err)
+		}
+		var c Counts
+		err = json.NewDecoder(resp.Body).Decode(&c)
+		resp.Body.Close()
+		if err != nil {
+			return sum, fmt.Errorf("chains: what server %s counted: %w", server, err)
+		}
+		sum = sum.plus(c)
+	}
+	return sum, nil
+}
+
+// Close ends all processes of the bed and removes its files. Further calls do
+// nothing.
+func (b *Bed) Close() {
+	b.stopProxies()
+	b.mu.Lock()
+	children := b.children
+	b.children, b.closed = nil, true
+	b.mu.Unlock()
+	stopAll(children)
+	if b.dir != "" {
+		_ = os.RemoveAll(b.dir)
+	}
+}
+
+func (b *Bed) stopProxies() {
+	b.mu.Lock()
+	proxies := b.proxies
+	b.proxies = nil
+	b.mu.Unlock()
+	stopAll(proxies)
+}
+
+// stopAll ends processes, all at once.
+func stopAll(children []*proc.Child) {
+	var wg sync.WaitGroup
+	for _, c := range children {
+		wg.Go(func() { c.Stop(3 * time.Second) })
+	}
+	wg.Wait()
+}
+
+// await waits until a URL answers 200, or says what its process had to say.
+func await(ctx context.Context, c *proc.Child, url string) error {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	give := time.After(startTime)
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return fmt.Errorf("chains: %w", err)
+		}
+		resp, err := client.Do(req)
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = errors.New(resp.Status)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-c.Exited():
+			return fmt.Errorf("chains: a process ended before it served: %w", c.Wait())
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-give:
+			return fmt.Errorf("chains: %s: %w after %v; the process wrote:\n%s", url, err, startTime, c.Output())
+		}
+	}
+}
+
+// freeAddrs returns addresses on loopback that were free a moment ago, for programs
+// that cannot tell which port they took.
+func freeAddrs(n int) ([]string, error) {
+	var all []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("chains: a free port: %w", err)
+		}
+		defer l.Close() // when all are known, so that they differ
+		all = append(all, "127.0.0.1:"+strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	}
+	return all, nil
+}

@@ -1,0 +1,92 @@
+package chains
+
+import (
+	"sync"
+	"time"
+
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/share"
+	"github.com/spillgate/spillgate/work"
+)
+
+// steering drives a share.Controller and gives its weight to a resource. A nil
+// steering does nothing.
+type steering struct {
+	resource resource
+	stop     chan struct{}
+	stopped  sync.WaitGroup
+
+	mu         sync.Mutex
+	controller *share.Controller
+}
+
+func newSteering(s Setting, r resource) (*steering, error) {
+	c, err := share.New(share.Config{Servers: float64(s.Workers)})
+	if err != nil {
+		return nil, err
+	}
+	st := &steering{resource: r, stop: make(chan struct{}), controller: c}
+	st.stopped.Go(st.run)
+	return st, nil
+}
+
+func (st *steering) run() {
+	for {
+		st.mu.Lock()
+		now := live.Now()
+		decision := st.controller.OnWake(now)
+		next := st.controller.NextWake()
+		st.mu.Unlock()
+		st.resource.weigh(decision.Weight)
+		select {
+		case <-st.stop:
+			return
+		case <-time.After(max(next.Sub(now), time.Millisecond)):
+		}
+	}
+}
+
+func (st *steering) onArrival(class work.Class) {
+	if st == nil {
+		return
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.controller.OnArrival(class)
+}
+
+// onDone tells of a request that came back from everything it called.
+func (st *steering) onDone(class work.Class, p passage, latency, isolated time.Duration) {
+	if st == nil {
+		return
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.controller.OnDone(class, share.Sample{Latency: latency, Isolated: isolated, Waited: p.waited(), Service: p.service()})
+}
+
+// onCancel tells of a request whose caller left. A server knows when a request
+// came to it; when its chain began, only the first one does.
+func (st *steering) onCancel(class work.Class, after time.Duration) {
+	if st == nil {
+		return
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.controller.OnCancel(class, after)
+}
+
+// weight returns that of the interactive class, 0 of no steering.
+func (st *steering) weight() float64 {
+	if st == nil {
+		return 0
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.controller.Weight()
+}
+
+func (st *steering) close() {
+	close(st.stop)
+	st.stopped.Wait()
+}
