@@ -98,8 +98,8 @@ type outgoing struct {
 	holds    *live.Permit // of the last one
 	err      error        // why there will be no permit
 	fetching bool
-	shed     wire.Shed // of the last attempt, if wasShed
-	wasShed  bool
+	reply    wire.Reply // to the last attempt
+	sent     live.Outgoing
 
 	first attempt // spares most calls an allocation
 	used  bool
@@ -123,20 +123,26 @@ func outgoingFrom(ctx context.Context) *outgoing {
 // returned is the call's, with its tags.
 func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int) (*outgoing, context.Context, error) {
 	o := &outgoing{Context: ctx, client: c, conn: conn, in: incomingFrom(ctx)}
-	from := live.TagsFrom(ctx)
-	tags := wire.Tags{Workflow: from.Workflow, Class: from.Class, Priority: from.Priority}
+	var permit *live.Permit
+	var to *live.Callee
 	if p, ok := c.pools.Load(conn); ok {
-		permit, err := p.(*pool).acquire(ctx)
-		if err != nil {
+		var err error
+		if permit, err = p.(*pool).acquire(ctx); err != nil {
 			o.in.refusedBelow()
 			return nil, nil, refusalError(err)
 		}
-		if permit != nil {
-			o.permit, o.told = permit, true
-			tags.Credits, tags.Demand, tags.Client = true, permit.Demand(), permit.Server().Identity()
+		if permit != nil && live.Serving(ctx) {
+			if b := p.(*pool).behind(permit.Server()); b != nil {
+				to = b.callee
+			}
 		}
 	}
-	tags.Attempt = from.Attempt + try
+	var tags wire.Tags
+	o.sent, tags = live.BeginCall(ctx, to, try)
+	if permit != nil {
+		o.permit, o.told = permit, true
+		tags.Credits, tags.Demand, tags.Client = true, permit.Demand(), permit.Server().Identity()
+	}
 	if d, ok := ctx.Deadline(); ok {
 		// Never zero, which would say that there is none.
 		if tags.Budget = time.Until(d); tags.Budget <= 0 {
@@ -146,7 +152,7 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int) (*ou
 	if tags == (wire.Tags{}) {
 		return o, o, nil
 	}
-	var buf [128]byte
+	var buf [wire.MaxTags]byte
 	return o, metadata.AppendToOutgoingContext(o, wire.MetadataKey, string(tags.Append(buf[:0]))), nil
 }
 
@@ -170,11 +176,11 @@ func (o *outgoing) end() {
 	}
 }
 
-// lastShed returns the refusal that ended the last attempt.
-func (o *outgoing) lastShed() (wire.Shed, bool) {
+// last returns the reply to the last attempt.
+func (o *outgoing) last() wire.Reply {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.shed, o.wasShed
+	return o.reply
 }
 
 func (c *client) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -184,13 +190,17 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 	if c.err != nil {
 		return c.err
 	}
+	c.o.counters.Untagged.Called(ctx, method)
 	for try := 0; ; try++ {
 		o, out, err := c.begin(ctx, conn, try)
 		if err != nil {
 			return err
 		}
 		err = func() error {
-			defer o.end() // also when an interceptor further in panics
+			defer func() { // also when an interceptor further in panics
+				o.end()
+				o.sent.End(o.last())
+			}()
 			return invoke(out, method, req, reply, conn, opts...)
 		}()
 		if c.o.retries == 0 {
@@ -209,10 +219,11 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 // mayRetry reports whether a call that failed may be sent again, after waiting
 // as long as the server asked for.
 func (c *client) mayRetry(ctx context.Context, o *outgoing) bool {
-	shed, ok := o.lastShed()
-	if !ok {
+	reply := o.last()
+	if !reply.HasShed {
 		return false
 	}
+	shed := reply.Shed
 	switch c.retries.Ask(ctx, shed) {
 	case work.None:
 		c.o.counters.Retries.Add(1)
@@ -230,6 +241,7 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	if c.err != nil {
 		return nil, c.err
 	}
+	c.o.counters.Untagged.Called(ctx, method)
 	o, out, err := c.begin(ctx, conn, 0)
 	if err != nil {
 		return nil, err
@@ -238,6 +250,9 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	// By the time the stream is open an attempt has taken the permit.
 	defer o.end()
 	cs, err := open(out, desc, conn, method, opts...)
+	if err != nil {
+		o.sent.End(o.last())
+	}
 	if err != nil || c.o.hold < 0 {
 		return cs, err
 	}

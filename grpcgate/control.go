@@ -22,6 +22,10 @@ const (
 	// each direction. A client that is woken for one credit answers on a reply
 	// from then on, so that more would only repeat what replies say.
 	controlGap = time.Millisecond
+
+	// maxQuestions is the most questions for a rate that wait to be sent, and the
+	// most answers. One more is left out: its asker asks again.
+	maxQuestions = 64
 )
 
 // RegisterControl adds the service by which clients hear of credits when they
@@ -55,6 +59,7 @@ type control struct {
 	idle    sync.Cond // signaled when sending ends
 	grant   wire.Grant
 	pending bool
+	answers []wire.Reply
 	sending bool
 	closed  bool
 }
@@ -67,13 +72,29 @@ func (c *control) offer(g wire.Grant) {
 		return
 	}
 	c.grant, c.pending = g, true
+	c.start()
+}
+
+// answer has the answer to a question sent soon. It does not block.
+func (c *control) answer(r wire.Reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || len(c.answers) >= maxQuestions {
+		return
+	}
+	c.answers = append(c.answers, r)
+	c.start()
+}
+
+// start is called with the lock held.
+func (c *control) start() {
 	if !c.sending {
 		c.sending = true
 		go c.send()
 	}
 }
 
-// send sends the newest grant until none is pending. It is a goroutine only
+// send sends the newest grant, and the answers, until there are none. It is a goroutine only
 // while there is something to send: thousands of streams mostly have nothing.
 func (c *control) send() {
 	gap := time.NewTimer(0)
@@ -81,15 +102,22 @@ func (c *control) send() {
 	<-gap.C
 	for {
 		c.mu.Lock()
-		if !c.pending || c.closed {
+		if !c.pending && len(c.answers) == 0 || c.closed {
 			c.sending = false
 			c.idle.Broadcast()
 			c.mu.Unlock()
 			return
 		}
-		c.pending = false
-		msg := wire.Reply{HasGrant: true, Grant: c.grant}.Append(nil)
+		var reply wire.Reply
+		if c.pending {
+			c.pending = false
+			reply.Grant, reply.HasGrant = c.grant, true
+		} else {
+			reply = c.answers[0]
+			c.answers = c.answers[1:]
+		}
 		c.mu.Unlock()
+		msg := reply.Append(nil)
 		if err := c.stream.SendMsg(wrapperspb.Bytes(msg)); err != nil {
 			c.mu.Lock()
 			c.closed = true // the handler sees the stream's end by itself
@@ -171,7 +199,8 @@ func (c *control) leave() {
 	}
 }
 
-// receive takes the client's demand until the client ends the stream.
+// receive takes the client's demand, and its questions, until the client ends the
+// stream.
 func (c *control) receive(conn *connection) error {
 	gap := time.NewTimer(controlGap)
 	defer gap.Stop()
@@ -195,6 +224,13 @@ func (c *control) receive(conn *connection) error {
 			}
 			if a != nil {
 				a.client.OnDemand(tags.Demand)
+			}
+		case tags.Process != 0:
+			if f := conn.server.o.classify; f != nil {
+				tags = f(c.stream.Context(), controlMethod, tags)
+			}
+			if reply, ok := conn.server.gate.Ask(tags); ok {
+				c.answer(reply)
 			}
 		}
 		gap.Reset(controlGap)

@@ -42,7 +42,10 @@ type controlClient struct {
 	mu      sync.Mutex
 	account *live.Server
 	client  *client
+	callee  *live.Callee
 	want    int
+	wants   bool // want is to be told
+	asks    []wire.Tags
 	running bool
 	closed  bool
 	notTill time.Time
@@ -61,26 +64,52 @@ func (c *controlClient) serve(a *live.Server, client *client) {
 func (c *controlClient) demand(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.want = n
+	c.want, c.wants = n, true
+	c.tell(n > 0)
+}
+
+// ofCallee sets the server at the other end.
+func (c *controlClient) ofCallee(callee *live.Callee) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.callee = callee
+}
+
+// ask sends a question for a rate. It does not block.
+func (c *controlClient) ask(tags wire.Tags) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.asks) < maxQuestions {
+		c.asks = append(c.asks, tags)
+		c.tell(true)
+	}
+}
+
+// tell has what is new sent, over a stream that is opened for it if it must be. It
+// is called with the lock held.
+func (c *controlClient) tell(open bool) {
 	select {
 	case c.news <- struct{}{}:
 	default:
 	}
-	if c.running || c.closed || c.never || n == 0 || time.Now().Before(c.notTill) {
-		return
+	switch {
+	case c.running:
+	case !open || c.closed || c.never || time.Now().Before(c.notTill):
+		c.asks = nil // they would be old by then
+	default:
+		c.running = true
+		c.done.Add(1)
+		go c.run()
 	}
-	c.running = true
-	c.done.Add(1)
-	go c.run()
 }
 
-// run opens the stream and sends demand until the stream ends.
+// run opens the stream and sends what is new until the stream ends.
 func (c *controlClient) run() {
 	defer c.done.Done()
 	err := c.talk()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running = false
+	c.running, c.asks = false, nil
 	switch status.Code(err) {
 	case codes.Unimplemented:
 		c.never = true
@@ -109,16 +138,11 @@ func (c *controlClient) talk() error {
 		case err := <-ended:
 			return err
 		}
-		c.mu.Lock()
-		tags := wire.Tags{Credits: true, Demand: c.want}
-		if c.account != nil {
-			tags.Client = c.account.Identity()
-		}
-		c.mu.Unlock()
-		msg := tags.Append(nil)
-		if stream.SendMsg(wrapperspb.Bytes(msg)) != nil {
-			cancel()
-			return <-ended // the receiver knows why
+		for _, tags := range c.take() {
+			if stream.SendMsg(wrapperspb.Bytes(tags.Append(nil))) != nil {
+				cancel()
+				return <-ended // the receiver knows why
+			}
 		}
 		gap.Reset(controlGap)
 		select {
@@ -129,7 +153,24 @@ func (c *controlClient) talk() error {
 	}
 }
 
-// receive takes grants until the stream ends.
+// take returns what is to be sent.
+func (c *controlClient) take() []wire.Tags {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.asks
+	c.asks = nil
+	if c.wants {
+		c.wants = false
+		tags := wire.Tags{Credits: true, Demand: c.want}
+		if c.account != nil {
+			tags.Client = c.account.Identity()
+		}
+		out = append(out, tags)
+	}
+	return out
+}
+
+// receive takes grants and answers until the stream ends.
 func (c *controlClient) receive(stream grpc.ClientStream) error {
 	var msg wrapperspb.BytesValue
 	for {
@@ -137,7 +178,7 @@ func (c *controlClient) receive(stream grpc.ClientStream) error {
 			return err
 		}
 		c.mu.Lock()
-		account, client := c.account, c.client
+		account, client, callee := c.account, c.client, c.callee
 		c.mu.Unlock()
 		reply, err := wire.ParseReply(msg.Value)
 		if err != nil && client != nil {
@@ -145,6 +186,9 @@ func (c *controlClient) receive(stream grpc.ClientStream) error {
 		}
 		if reply.HasGrant && account != nil {
 			account.OnGrant(reply.Grant)
+		}
+		if callee != nil {
+			callee.Announced(reply)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/wire"
 )
 
@@ -40,11 +41,18 @@ type Counters struct {
 	// RetriesDenied those it would have made with more budget.
 	Retries       atomic.Int64
 	RetriesDenied atomic.Int64
+	// Untagged counts, by method, the calls of clients that lost the request they
+	// were made for. It needs the same Counters at the server and the clients of
+	// the process.
+	Untagged live.Untagged
 }
 
 // Classifier decides what to believe of the tags of a request, and may set them
 // for a request without any. It runs on the request's goroutine before the gate
-// and must not block. Tags.Credits, Demand and Client are not its to change.
+// and must not block. Tags.Credits, Demand and Client are not its to change. Of
+// what it returns Process and Claim get the sender a share of a workflow's rate,
+// and Total and Elapsed a place in the queue: a stranger's are to be left out. It
+// is asked about questions for a rate too, with the method of the control stream.
 type Classifier func(ctx context.Context, method string, claimed wire.Tags) wire.Tags
 
 type serverOptions struct {

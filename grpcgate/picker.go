@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/wire"
 	"github.com/spillgate/spillgate/work"
 )
 
@@ -114,7 +115,7 @@ func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.Pic
 		a = new(attempt)
 	}
 	o.used = true
-	o.wasShed = false
+	o.reply = wire.Reply{}
 	o.holds = permit
 	o.mu.Unlock()
 	*a = attempt{call: o, pool: p.pool, on: b, permit: permit, sent: time.Now()}
@@ -136,10 +137,14 @@ func (a *attempt) done(info balancer.DoneInfo) {
 		}
 		server.OnPlainReply()
 	}
+	o.sent.Answered(a.on.callee, reply)
+	o.mu.Lock()
+	o.reply = reply
+	o.mu.Unlock()
+	if o.stream {
+		o.sent.End(reply)
+	}
 	if reply.HasShed {
-		o.mu.Lock()
-		o.shed, o.wasShed = reply.Shed, true
-		o.mu.Unlock()
 		o.in.refusedBelow()
 		if reply.Shed.Reason == work.Draining {
 			a.pool.drained(server, reply.Shed.Pushback)

@@ -22,7 +22,7 @@ type builder struct{}
 func (builder) Name() string { return BalancerName }
 
 func (builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
-	p := &pool{ClientConn: cc, backends: map[balancer.SubConn]*backend{}}
+	p := &pool{ClientConn: cc, target: opts.Target.Endpoint(), backends: map[balancer.SubConn]*backend{}}
 	p.lost, p.lose = context.WithCancel(context.Background())
 	p.lose() // nothing is connected yet
 	// The base balancer keeps a SubConn for each address, connected and health
@@ -35,6 +35,7 @@ func (builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balance
 type backend struct {
 	sub     balancer.SubConn
 	control *controlClient
+	callee  *live.Callee
 	close   func()       // of the control stream
 	account *live.Server // nil until the pool is linked, or while it drains
 	plain   atomic.Int32 // answers in a row without a grant
@@ -47,6 +48,7 @@ type backend struct {
 type pool struct {
 	balancer.Balancer   // the base
 	balancer.ClientConn // what the base reports to, through UpdateState below
+	target              string
 
 	mu       sync.Mutex
 	backends map[balancer.SubConn]*backend
@@ -88,6 +90,8 @@ func (p *pool) connected(ready map[balancer.SubConn]base.SubConnInfo) {
 	for _, b := range come {
 		control, done := b.sub.GetOrBuildProducer(&controlBuilder{})
 		b.control, b.close = control.(*controlClient), done
+		b.callee = live.NewCallee(p.target, b.control.ask)
+		b.control.ofCallee(b.callee)
 	}
 	p.mu.Lock()
 	for _, b := range come {
@@ -177,6 +181,9 @@ func (p *pool) acquire(ctx context.Context) (*live.Permit, error) {
 	if permit := wallet.TryAcquire(); permit != nil {
 		return permit, nil
 	}
+	span := live.SpanFrom(ctx)
+	span.BeginWait()
+	defer span.EndWait()
 	wait, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(lost, cancel)()

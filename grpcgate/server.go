@@ -119,13 +119,17 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 		in.tags = s.o.classify(ctx, method, claimed)
 		in.tags.Credits, in.tags.Demand, in.tags.Client = claimed.Credits, claimed.Demand, claimed.Client
 	}
-	r := live.Request{Request: work.Request{
-		Workflow: in.tags.Workflow,
-		Class:    in.tags.Class,
-		Priority: in.tags.Priority,
-		Attempt:  in.tags.Attempt,
-		Demand:   in.tags.Demand,
-	}}
+	s.o.counters.Untagged.Served(&in.tags)
+	r := live.Request{
+		Request: work.Request{
+			Workflow: in.tags.Workflow,
+			Class:    in.tags.Class,
+			Priority: in.tags.Priority,
+			Attempt:  in.tags.Attempt,
+			Demand:   in.tags.Demand,
+		},
+		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim,
+	}
 	now := live.Now()
 	if in.tags.Credits && in.conn != nil {
 		if in.account = in.conn.open(now, in.tags.Client); in.account != nil {
@@ -157,6 +161,7 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 		s.refuse(ctx, in, err)
 		return c, ctx, refusalError(err)
 	}
+	in.ticket, in.tags.Total = c.ticket, c.ticket.Total()
 	c.started = live.Now()
 	return c, ctx, nil
 }
@@ -169,14 +174,11 @@ func (s *server) refuse(ctx context.Context, in *incoming, err error) {
 	}
 	md := metadata.MD{pushbackKey: {pushbackText(r.Pushback)}}
 	if in.tags != (wire.Tags{}) {
-		reply := wire.Reply{
-			HasShed: true,
-			Shed:    wire.Shed{Reason: r.Reason, Retryable: r.Pushback >= 0, Pushback: r.Pushback},
+		reply := r.Reply()
+		if reply.HasGrant {
+			reply.Grant = in.account.own(reply.Grant)
 		}
-		if r.HasGrant {
-			reply.Grant, reply.HasGrant = in.account.own(r.Grant), true
-		}
-		var buf [64]byte
+		var buf [wire.MaxReply]byte
 		md[wire.MetadataKey] = []string{string(reply.Append(buf[:0]))}
 	}
 	s.setTrailer(ctx, md)
@@ -201,12 +203,13 @@ func (c *call) leave(ctx context.Context) {
 		reply.Shed = wire.Shed{Reason: work.Downstream}
 		md = metadata.MD{pushbackKey: {"-1"}}
 	}
-	if reply.HasGrant && c.outcome == work.Done {
+	c.ticket.Answer(&reply)
+	if reply.HasGrant && c.outcome == work.Done && !reply.HasProgress {
 		reply.HasProgress = true
 		reply.Progress.Service = live.Now().Sub(c.started)
 	}
 	if reply != (wire.Reply{}) {
-		var buf [64]byte
+		var buf [wire.MaxReply]byte
 		if md == nil {
 			md = make(metadata.MD, 1)
 		}
@@ -214,6 +217,14 @@ func (c *call) leave(ctx context.Context) {
 	}
 	if md != nil || c.server.load != nil {
 		c.server.setTrailer(ctx, md)
+	}
+}
+
+// ended notes how the handler ended that returned err.
+func (c *call) ended(ctx context.Context, err error) {
+	c.outcome = outcomeOf(ctx, c.in, err)
+	if err != nil {
+		c.ticket.Failed()
 	}
 }
 
@@ -234,7 +245,7 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	}
 	defer c.leave(ctx)
 	resp, err := handle(ctx, req)
-	c.outcome = outcomeOf(ctx, c.in, err)
+	c.ended(ctx, err)
 	return resp, err
 }
 
@@ -257,7 +268,7 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	held := newServedStream(ss, ctx, c.ticket, s.o.hold)
 	defer held.end() // also when the handler panics
 	err = handle(srv, held)
-	c.outcome = outcomeOf(ctx, c.in, err)
+	c.ended(ctx, err)
 	if c.outcome == work.Done && (held.end() || info.IsClientStream) {
 		c.outcome = work.Ignored // nobody knows how much of the time was work
 	}

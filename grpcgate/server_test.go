@@ -104,7 +104,7 @@ func TestStatusOfEachReason(t *testing.T) {
 		err := refusalError(&live.Refusal{Reason: r, Pushback: pushback})
 		var want codes.Code
 		switch r {
-		case work.WalletFull, work.WalletExpired, work.RetryBudget, work.Share:
+		case work.WalletFull, work.WalletExpired, work.RetryBudget, work.Share, work.Rate:
 			want = codes.ResourceExhausted
 		case work.Expired, work.Infeasible:
 			want = codes.DeadlineExceeded

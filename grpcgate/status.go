@@ -55,7 +55,7 @@ func refusalError(err error) error {
 }
 
 // codeOf returns the status code of a refusal: RESOURCE_EXHAUSTED if the
-// client's own means are spent, UNAVAILABLE if the server is short,
+// client's own means or its workflow's are spent, UNAVAILABLE if the server is short,
 // DEADLINE_EXCEEDED if nothing can help, CANCELED if the caller left.
 func codeOf(r *live.Refusal) codes.Code {
 	switch {
@@ -65,7 +65,7 @@ func codeOf(r *live.Refusal) codes.Code {
 		return codes.Canceled
 	}
 	switch r.Reason {
-	case work.WalletFull, work.WalletExpired, work.RetryBudget, work.Share:
+	case work.WalletFull, work.WalletExpired, work.RetryBudget, work.Share, work.Rate:
 		return codes.ResourceExhausted
 	case work.Expired, work.Infeasible:
 		return codes.DeadlineExceeded

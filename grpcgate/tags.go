@@ -17,9 +17,10 @@ import (
 type incoming struct {
 	context.Context
 	conn    *connection
-	account *account // of a client that obeys credits
-	tags    wire.Tags
-	arrived mono.Time // at the connection reader
+	account *account     // of a client that obeys credits
+	tags    wire.Tags    // nobody writes to them once the handler runs
+	ticket  *live.Ticket // once it is admitted
+	arrived mono.Time    // at the connection reader
 	// downstream is set when a call made while serving this one was refused for
 	// want of capacity.
 	downstream atomic.Bool
@@ -32,7 +33,15 @@ func (in *incoming) Value(key any) any {
 	case incomingKey{}, live.ServingKey{}:
 		return in
 	case live.TagsKey{}:
-		return in.tags
+		return &in.tags
+	}
+	if in.ticket != nil {
+		switch key {
+		case live.TicketKey{}:
+			return in.ticket
+		case live.SpanKey{}:
+			return in.ticket.Span()
+		}
 	}
 	return in.Context.Value(key)
 }

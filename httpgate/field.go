@@ -105,6 +105,7 @@ func (h *handler) readTags(r *http.Request, grpc bool) (t wire.Tags, speaks bool
 	}
 	if !trusted {
 		t.Workflow, t.Class, t.Priority = "", 0, 0
+		t.Total, t.Elapsed, t.Process, t.Claim = wire.Progress{}, wire.Progress{}, 0, 0
 	}
 	return t, speaks
 }

@@ -66,9 +66,12 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	in := &served{Context: r.Context()}
-	if tags.Workflow != "" || tags.Class != 0 || tags.Priority != 0 || tags.Attempt != 0 {
-		in.Context = live.WithTags(in.Context, wire.Tags{Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority, Attempt: tags.Attempt})
+	h.untagged.Served(&tags)
+	in := &served{Context: r.Context(), tags: wire.Tags{
+		Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority, Attempt: tags.Attempt, Total: tags.Total, Elapsed: tags.Elapsed,
+	}}
+	if in.tags == (wire.Tags{}) {
+		in.tags = live.TagsFrom(r.Context()) // of a handler further out
 	}
 	if budget := shortest(tags.Budget, grpc, r.Header); budget < math.MaxInt64 {
 		ctx, cancel := context.WithTimeout(in.Context, budget)
@@ -85,12 +88,14 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		},
 		Client:  client,
 		Arrived: now.Add(-t.gate.Lag(now)),
+		Total:   tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim,
 	})
 	if err != nil {
 		w.refuse(r, err)
 		return
 	}
 	w.ticket, w.began = ticket, live.Now()
+	in.ticket, in.tags.Total = ticket, ticket.Total()
 	defer w.end()
 	r = r.WithContext(in)
 	if r.ProtoMajor >= 2 && r.ContentLength < 0 {
@@ -152,6 +157,8 @@ func grpcTimeout(s string) (time.Duration, bool) {
 // served is the context of a request that a handler works on.
 type served struct {
 	context.Context
+	tags   wire.Tags    // nobody writes to them once the handler runs
+	ticket *live.Ticket // once it is admitted
 	// below is set when a request made while serving this one was refused.
 	below atomic.Bool
 	// ignored is set by Ignore.
@@ -175,6 +182,16 @@ func (s *served) Value(key any) any {
 	switch key {
 	case servedKey{}, live.ServingKey{}:
 		return s
+	case live.TagsKey{}:
+		return &s.tags
+	}
+	if s.ticket != nil {
+		switch key {
+		case live.TicketKey{}:
+			return s.ticket
+		case live.SpanKey{}:
+			return s.ticket.Span()
+		}
 	}
 	return s.Context.Value(key)
 }

@@ -179,6 +179,7 @@ func TestFormOfEachReason(t *testing.T) {
 		{work.Share, 429, `"credit";r=0;t=3`},
 		{work.WalletFull, 429, `"credit";r=0;t=3`},
 		{work.RetryBudget, 429, ``},
+		{work.Rate, 429, `"rate";r=0;t=3`},
 		{work.Delay, 503, `"capacity";r=0;t=3`},
 		{work.QueueFull, 503, `"capacity";r=0;t=3`},
 		{work.Downstream, 503, ``},

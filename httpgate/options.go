@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/spillgate/spillgate/live"
 )
 
 // StreamAfter is how long after its first flush an answer that is still being
@@ -22,6 +24,7 @@ type options struct {
 	trust       func(*http.Request) bool
 	streamAfter time.Duration
 	malformed   func(*http.Request, error)
+	untagged    *live.Untagged
 }
 
 func applyOptions(opts []Option) options {
@@ -64,8 +67,9 @@ func Paths(paths ...string) func(*http.Request) bool {
 	}
 }
 
-// Trust names requests whose class, priority and workflow are believed: those
-// that come from one's own services. Of several, the last counts.
+// Trust names requests whose class, priority and workflow are believed, and what
+// they say of their progress and of the process that sends them: those that come
+// from one's own services. Of several, the last counts.
 func Trust(trust func(*http.Request) bool) Option {
 	return func(o *options) { o.trust = trust }
 }
@@ -97,6 +101,12 @@ func HoldStreams(d time.Duration) Option {
 // request is served as one without tags. f must not block.
 func OnMalformed(f func(*http.Request, error)) Option {
 	return func(o *options) { o.malformed = f }
+}
+
+// Untagged has u told when a request with tags is served, so that calls of this
+// process which lost theirs are counted; see CountUntagged.
+func Untagged(u *live.Untagged) Option {
+	return func(o *options) { o.untagged = u }
 }
 
 // peer returns the address of a connection, without its port; the zero Addr if

@@ -19,15 +19,16 @@ const statusClientClosed = 499
 // The names of the quota policies in RateLimit fields.
 const (
 	policyCredit   = "credit"   // the client's own window
+	policyRate     = "rate"     // of the request's workflow
 	policyCapacity = "capacity" // the server's slots
 )
 
-// Status returns the HTTP status of a refusal: 429 if the client's own means are
-// spent, 503 if the server is short, 504 if nothing can help in time, 499 if the
+// Status returns the HTTP status of a refusal: 429 if the client's own means or its
+// workflow's are spent, 503 if the server is short, 504 if nothing can help in time, 499 if the
 // caller left.
 func Status(r work.Reason) int {
 	switch r {
-	case work.WalletFull, work.WalletExpired, work.RetryBudget, work.Share:
+	case work.WalletFull, work.WalletExpired, work.RetryBudget, work.Share, work.Rate:
 		return http.StatusTooManyRequests
 	case work.Expired, work.Infeasible:
 		return http.StatusGatewayTimeout
@@ -70,17 +71,16 @@ func (w *writer) refuse(r *http.Request, err error) {
 
 // answer is the exact form of a refusal.
 func answer(r *live.Refusal, grant wire.Grant, has bool) wire.Reply {
-	return wire.Reply{
-		Grant: grant, HasGrant: has,
-		Shed: wire.Shed{Reason: r.Reason, Retryable: r.Pushback >= 0, Pushback: r.Pushback}, HasShed: true,
-	}
+	reply := r.Reply()
+	reply.Grant, reply.HasGrant = grant, has
+	return reply
 }
 
 // refuse writes a refusal. quota is the number of concurrent requests that the
 // policy in question allows, 0 if it is not known.
 func refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal, reply wire.Reply, quota int, grpc bool) {
 	h := w.Header()
-	var buf [128]byte
+	var buf [wire.MaxReply]byte
 	h[fieldFor(grpc)] = []string{encodeField(reply.Append(buf[:0]), grpc)}
 	if grpc {
 		refuseGRPC(w, refusal)
@@ -90,7 +90,9 @@ func refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal, reply
 	policy := ""
 	switch status {
 	case http.StatusTooManyRequests:
-		policy = policyCredit
+		if policy = policyCredit; refusal.Reason == work.Rate {
+			policy = policyRate
+		}
 	case http.StatusServiceUnavailable:
 		policy = policyCapacity
 	}
@@ -125,6 +127,8 @@ func problem(reason work.Reason, status int, policy string) []byte {
 	switch policy {
 	case policyCredit:
 		kind, title = types+"quota-exceeded", "The client sends more than it was granted"
+	case policyRate:
+		kind, title = types+"quota-exceeded", "More requests of this workflow come than its rate allows"
 	case policyCapacity:
 		kind, title = types+"temporary-reduced-capacity", "The server is short of capacity"
 	default:

@@ -53,6 +53,12 @@ func OnRetry(f func(r *http.Request, why work.Reason)) TransportOption {
 	return func(t *transport) { t.onRetry = f }
 }
 
+// CountUntagged counts requests that lost the one they were made for in u, which
+// the handlers of the process were told of with Untagged, by method and host.
+func CountUntagged(u *live.Untagged) TransportOption {
+	return func(t *transport) { t.untagged = u }
+}
+
 // Transport sends requests through base with credits: a request for a server
 // that grants credits waits until one is free, and is refused unsent, with a
 // *live.Refusal as error, when that takes too long. To servers that grant none
@@ -66,8 +72,10 @@ func OnRetry(f func(r *http.Request, why work.Reason)) TransportOption {
 // connection. A request whose body has nothing to say for StreamAfter gives the
 // credit back before it is answered.
 //
-// The tags of live.WithTags and the time left until the context's deadline
-// travel with the request.
+// The tags of live.WithTags, the progress of the request that the context belongs
+// to and the time left until the context's deadline travel with the request. Rates
+// that the server announces come with its answers alone; see wire/FORMAT.md for
+// why that is enough.
 func Transport(base http.RoundTripper, opts ...TransportOption) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -80,11 +88,12 @@ func Transport(base http.RoundTripper, opts ...TransportOption) http.RoundTrippe
 }
 
 type transport struct {
-	base    http.RoundTripper
-	wallet  credit.WalletConfig
-	retries int
-	onRetry func(*http.Request, work.Reason) // nil: nobody asks
-	id      uint64                           // the client's identity
+	base     http.RoundTripper
+	wallet   credit.WalletConfig
+	retries  int
+	onRetry  func(*http.Request, work.Reason) // nil: nobody asks
+	id       uint64                           // the client's identity
+	untagged *live.Untagged
 
 	mu    sync.Mutex
 	hosts map[hostKey]*host
@@ -96,6 +105,7 @@ type hostKey struct{ scheme, host string }
 type host struct {
 	wallet *live.Wallet
 	server *live.Server
+	callee *live.Callee
 	budget live.Retries
 	users  int       // guarded by transport.mu
 	used   mono.Time // guarded by transport.mu
@@ -131,11 +141,20 @@ func (t *transport) send(r *http.Request, try int) (*http.Response, *exchange, e
 		closeBody(r)
 		return nil, nil, err
 	}
-	if h == nil {
-		resp, err := t.base.RoundTrip(t.tagged(r, nil, try, isGRPC(r.Header)))
+	t.untagged.Called(ctx, r.Method+" "+r.URL.Host)
+	if h == nil { // nor rates: nobody will read the reply
+		call, tags := live.BeginCall(ctx, nil, try)
+		resp, err := t.base.RoundTrip(t.tagged(r, tags, nil, isGRPC(r.Header)))
+		call.End(wire.Reply{})
 		return resp, nil, err
 	}
-	permit, err := h.wallet.Acquire(ctx)
+	permit := h.wallet.TryAcquire()
+	if permit == nil {
+		span := live.SpanFrom(ctx)
+		span.BeginWait()
+		permit, err = h.wallet.Acquire(ctx)
+		span.EndWait()
+	}
 	if err != nil {
 		t.leave(h)
 		closeBody(r)
@@ -143,7 +162,9 @@ func (t *transport) send(r *http.Request, try int) (*http.Response, *exchange, e
 		return nil, nil, err
 	}
 	x := &exchange{t: t, host: h, permit: permit, ctx: ctx, sent: live.Now(), grpc: isGRPC(r.Header)}
-	out := t.tagged(r, permit, try, x.grpc)
+	var tags wire.Tags
+	x.call, tags = live.BeginCall(ctx, h.callee, try)
+	out := t.tagged(r, tags, permit, x.grpc)
 	if out.ContentLength <= 0 {
 		watchQuiet(out, StreamAfter, func() { x.release(0) })
 	}
@@ -183,7 +204,7 @@ func (t *transport) enter(key hostKey) (*host, error) {
 		if err != nil {
 			return nil, err
 		}
-		h = &host{wallet: w, server: w.Open(nil)}
+		h = &host{wallet: w, server: w.Open(nil), callee: live.NewCallee(key.host, nil)}
 		t.hosts[key] = h
 	}
 	h.users++
@@ -230,12 +251,9 @@ func (t *transport) forget(key hostKey, h *host) {
 
 // tagged returns a copy of r with the tags that travel. A permit of nil is a
 // request without a wallet, whose sender wants no credits.
-func (t *transport) tagged(r *http.Request, permit *live.Permit, try int, grpc bool) *http.Request {
+func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit, grpc bool) *http.Request {
 	ctx := r.Context()
-	tags := live.TagsFrom(ctx)
 	rank := wire.Tags{Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority}
-	tags.Budget, tags.Credits, tags.Demand, tags.Client = 0, false, 0, 0
-	tags.Attempt += try
 	if d, ok := ctx.Deadline(); ok {
 		if tags.Budget = time.Until(d); tags.Budget == 0 {
 			tags.Budget = -1
@@ -250,7 +268,7 @@ func (t *transport) tagged(r *http.Request, permit *live.Permit, try int, grpc b
 	for k, v := range r.Header {
 		out.Header[k] = v // the values are shared and not written to
 	}
-	var buf [128]byte
+	var buf [wire.MaxTags]byte
 	out.Header[fieldFor(grpc)] = []string{encodeField(tags.Append(buf[:0]), grpc)}
 	if grpc && tags.Budget != 0 {
 		out.Header["Grpc-Timeout"] = []string{grpcTimeoutText(tags.Budget)}
@@ -293,6 +311,8 @@ type exchange struct {
 	grpc   bool
 
 	once    sync.Once
+	call    live.Outgoing
+	reply   wire.Reply // what was said up to now
 	granted bool
 	shed    bool
 	refusal wire.Shed // if shed
@@ -340,6 +360,8 @@ func (x *exchange) take(h http.Header) {
 	if err != nil {
 		return
 	}
+	x.call.Answered(x.host.callee, r)
+	x.reply = r
 	if r.HasGrant {
 		x.granted = true
 		x.host.server.OnGrant(r.Grant)
@@ -373,6 +395,7 @@ func (x *exchange) end() {
 	if x.timer != nil {
 		x.timer.Stop()
 	}
+	x.call.End(x.reply)
 	x.release(x.served)
 }
 

@@ -81,6 +81,9 @@ func (w *writer) WriteHeader(code int) {
 	}
 	w.wrote = true
 	h := w.Header()
+	if code >= http.StatusBadRequest {
+		w.ticket.Failed()
+	}
 	w.takeShed(h)
 	w.bare = w.bare || code == http.StatusNoContent || code == http.StatusNotModified
 	switch {
@@ -181,6 +184,9 @@ func (w *writer) end() {
 		w.stream.Stop()
 	}
 	w.takeShed(w.Header())
+	if w.grpc && w.failed() {
+		w.ticket.Failed()
+	}
 	w.ticket.Leave(w.result(w.returned))
 	if w.account != nil {
 		// For this answer if it can still carry it, else for the client's next.
@@ -197,6 +203,16 @@ func (w *writer) end() {
 	case w.trailers && !w.bare:
 		w.put(h, http.TrailerPrefix, true)
 	}
+}
+
+// failed reports whether an answer of gRPC says that the call failed.
+func (w *writer) failed() bool {
+	for _, key := range [...]string{"Grpc-Status", http.TrailerPrefix + "Grpc-Status"} {
+		if v := w.Header()[key]; len(v) > 0 && v[0] != "0" {
+			return true
+		}
+	}
+	return false
 }
 
 // result says how the request ended.
@@ -252,12 +268,15 @@ func (w *writer) put(h http.Header, prefix string, left bool) {
 	if w.account != nil {
 		r.Grant, r.HasGrant = w.account.newest()
 	}
-	if left && w.result(true) == work.Done {
+	if w.ticket != nil {
+		w.ticket.Answer(&r)
+	}
+	if left && w.result(true) == work.Done && !r.HasProgress {
 		r.HasProgress, r.Progress.Service = true, live.Now().Sub(w.began)
 	}
 	if r == (wire.Reply{}) {
 		return
 	}
-	var buf [128]byte
+	var buf [wire.MaxReply]byte
 	h[prefix+fieldFor(w.grpc)] = []string{encodeField(r.Append(buf[:0]), w.grpc)}
 }

@@ -21,6 +21,15 @@ type GateConfig struct {
 	admission.Config
 	// Mode is how far decisions go. Default Enforce.
 	Mode Mode
+	// Service names what the gate stands in front of to the processes that call
+	// it, by a name that wire.ValidWorkflow accepts, common to those that can stand
+	// in for each other. They need it where Rates are announced. Default none: the
+	// address they call names it.
+	Service string
+	// Shares is what workflows get of what their class gets of the slots, by name,
+	// from schedule.MinWeight to MaxWeight. They count with Schedule.Fair. Default
+	// 1 each. SetShare changes them.
+	Shares map[string]float64
 	// Observe, if set, is told the end of every request's passage. It is called
 	// on the request's goroutine, outside the lock, and must not block.
 	Observe func(Event)
@@ -34,6 +43,12 @@ type Request struct {
 	// Arrived is when the request reached this process, if the edge knows it
 	// better than Enter: the wait for the Go scheduler is queueing delay too.
 	Arrived mono.Time
+	// Total, Elapsed, Process and Claim are those of the request's wire.Tags, as
+	// far as the edge believes them. A request without any of them enters the
+	// system here.
+	Total, Elapsed wire.Progress
+	Process        uint64
+	Claim          float64
 }
 
 // Gate admits requests to a server. All its methods may be called at once from
@@ -41,6 +56,11 @@ type Request struct {
 type Gate struct {
 	observe func(Event)
 	lag     atomic.Pointer[lag]
+	id      uint64  // of this gate among processes
+	service string  // "" if it has no name
+	rated   bool    // workflows have rates
+	fair    bool    // the queue tells workflows apart
+	totals  *Totals // nil: nothing here needs to know what remains
 
 	mu      sync.Mutex
 	mode    Mode
@@ -50,6 +70,11 @@ type Gate struct {
 	closed  bool
 	off     int // running tickets that bypassed the core
 	tallies Tallies
+	flows   flows
+	callers map[uint64]*caller
+	watched []watched
+	told    map[subject]*told
+	pollAt  mono.Time
 }
 
 // NewGate returns an open gate, or every mistake in cfg.
@@ -61,11 +86,16 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	if cfg.Credit.Epoch == 0 {
 		cfg.Credit.Epoch = rand.Uint32()
 	}
+	g := &Gate{observe: cfg.Observe, mode: cfg.Mode, armed: mono.Never, id: rand.Uint64() | 1}
+	errs = append(errs, g.describe(&cfg))
 	core, err := admission.New(cfg.Config)
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
-	g := &Gate{observe: cfg.Observe, mode: cfg.Mode, core: core, armed: mono.Never}
+	g.core = core
+	if err := g.share(cfg.Shares); err != nil {
+		return nil, err
+	}
 	g.timer = time.AfterFunc(time.Hour, g.onTimer)
 	g.timer.Stop()
 	return g, nil
@@ -88,14 +118,16 @@ func (g *Gate) WatchNetwork() {
 func (g *Gate) onLag(d time.Duration) {
 	now := Now()
 	g.mu.Lock()
+	g.look(now)
 	g.core.OnLag(now, d)
 	g.finish(now)
 }
 
-// lagUnderWay tells the core of a lag that is known to be long before it is known
+// lagUnderWay comes before every event of the core. It tells it of a lag that is known to be long before it is known
 // how long: without it, the pool would grow until the next measurement is in,
 // which takes as long as the lag itself. It is called with the lock held.
 func (g *Gate) lagUnderWay(now mono.Time) {
+	g.look(now)
 	if d := g.lag.Load().underWay(now); d > 0 {
 		g.core.OnLag(now, d)
 	}
@@ -157,6 +189,7 @@ type Ticket struct {
 	hasGrant bool
 	pushback time.Duration
 	left     bool
+	stint
 }
 
 // Queued returns how long the request waited for its turn.
@@ -188,6 +221,9 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 		}
 		return nil, err
 	}
+	if t.measured {
+		t.span = NewSpan(r.Elapsed) // the waits in the gate are over
+	}
 	return t, nil
 }
 
@@ -206,11 +242,15 @@ func (g *Gate) arrive(r Request) *Ticket {
 	if t.core.Deadline == 0 {
 		t.core.Deadline = mono.Never
 	}
+	t.expect(&r)
 
 	g.mu.Lock()
 	g.lagUnderWay(now)
 	t.mode = g.mode
 	t.verdict = admission.Run
+	if g.fair || g.rated {
+		t.belong(now, &r)
+	}
 	switch {
 	case g.closed:
 		t.closed = true
@@ -219,6 +259,7 @@ func (g *Gate) arrive(r Request) *Ticket {
 		return t
 	case t.mode == Off:
 		g.off++
+		t.measured = false
 		g.mu.Unlock()
 		return t
 	case t.mode == Monitor:
@@ -285,6 +326,7 @@ func (t *Ticket) giveUp(cause error) bool {
 func (g *Gate) shed(now mono.Time, t *Ticket) {
 	t.pushback = g.core.Pushback(now, &t.core)
 	t.grant, t.hasGrant = g.core.Reply(now, &t.core)
+	t.part()
 	g.tallies.Shed[t.core.Reason()]++
 }
 
@@ -295,7 +337,7 @@ func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause er
 			Queued: max(t.core.Queued(), 0),
 		})
 	}
-	return &Refusal{Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, cause: cause}
+	return &Refusal{Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, announced: t.stint.announced, cause: cause}
 }
 
 // Leave returns the ticket's slot and says how the request ended. Only the first
@@ -317,8 +359,12 @@ func (t *Ticket) Leave(o work.Outcome) {
 	g.lagUnderWay(now)
 	g.core.Leave(now, &t.core, o)
 	t.grant, t.hasGrant = g.core.Reply(now, &t.core)
+	t.part()
 	g.tallies.Served[o]++
 	g.finish(now)
+	if t.entered && o == work.Done && !t.failed.Load() {
+		g.totals.OnDone(t.core.Workflow, t.span.End())
+	}
 	if g.observe != nil {
 		g.observe(Event{
 			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: t.core.Workflow,
@@ -390,7 +436,11 @@ func (g *Gate) onTimer() {
 	g.armed = mono.Never
 	g.lagUnderWay(now)
 	g.core.OnWake(now)
+	questions := g.questions(now)
 	g.finish(now)
+	for _, ask := range questions {
+		ask()
+	}
 }
 
 // SetMode changes how far decisions go. Requests that wait keep waiting for

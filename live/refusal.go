@@ -18,8 +18,19 @@ type Refusal struct {
 	// Grant is the credits for the refused client, if HasGrant.
 	Grant    wire.Grant
 	HasGrant bool
+	announced
 	// cause is the error of the caller's context, if that ended the wait.
 	cause error
+}
+
+// Reply returns what to tell the client beside the refusal, in its exact form.
+func (r *Refusal) Reply() wire.Reply {
+	out := wire.Reply{
+		Grant: r.Grant, HasGrant: r.HasGrant,
+		Shed: wire.Shed{Reason: r.Reason, Retryable: r.Pushback >= 0, Pushback: r.Pushback}, HasShed: true,
+	}
+	r.announced.fill(&out)
+	return out
 }
 
 // Error says what happened, and what to do about it.

@@ -88,6 +88,7 @@ type Resource struct {
 	armed  mono.Time // of timer; mono.Never: not running
 	closed bool
 	stats  ResourceStats
+	gate   func(string, time.Duration) // that watches it, as onUse
 }
 
 // ResourceStats is a Resource at one instant.
@@ -321,10 +322,9 @@ func (h *Hold) Release() {
 	r.stats.Busy += busy
 	r.queue.Settle(&h.task, busy)
 	r.serve(now)
+	gate := r.gate
 	r.unlock(now)
-	if r.onUse != nil && more > 0 {
-		r.onUse(h.workflow, more)
-	}
+	r.use(gate, h.workflow, more)
 	for _, w := range waiters {
 		w.repay(now)
 	}
@@ -385,7 +385,7 @@ func (h *Hold) tell(reason work.Reason) {
 // lock.
 func (r *Resource) unlock(now mono.Time) {
 	at := r.queue.NextWake()
-	if r.held != nil && (r.onUse != nil || r.queue.Len() > 0) {
+	if r.held != nil && (r.onUse != nil || r.gate != nil || r.queue.Len() > 0) {
 		at = min(at, now.Add(chargeEvery))
 	}
 	if !r.closed && at < r.armed {
@@ -418,12 +418,35 @@ func (r *Resource) onTimer() {
 		h.told = busy
 	}
 	r.serve(now)
+	gate := r.gate
 	r.unlock(now)
-	if r.onUse != nil {
-		for _, u := range uses {
-			r.onUse(u.workflow, u.busy)
-		}
+	for _, u := range uses {
+		r.use(gate, u.workflow, u.busy)
 	}
+}
+
+// use tells, outside the lock, for how long a workflow held the resource.
+func (r *Resource) use(gate func(string, time.Duration), workflow string, busy time.Duration) {
+	if busy <= 0 {
+		return
+	}
+	if r.onUse != nil {
+		r.onUse(workflow, busy)
+	}
+	if gate != nil {
+		gate(workflow, busy)
+	}
+}
+
+// watch has a gate told of every use; false if one is already.
+func (r *Resource) watch(use func(string, time.Duration)) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gate != nil {
+		return false
+	}
+	r.gate = use
+	return true
 }
 
 // SetWeight changes what a class gets relative to the others: see

@@ -151,6 +151,16 @@ func (s *Span) elapsed(now mono.Time) wire.Progress {
 	}
 }
 
+// Spent returns what the request has taken up to now at this process and below,
+// for wire.Reply.Progress; after End, what End returned.
+func (s *Span) Spent() wire.Progress {
+	now := Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.core.At(now)
+	return wire.Progress{Service: r.Service, Work: r.Work}
+}
+
 // End ends the measurement and returns what the request took. A branch is
 // reported to the request that forked it. Further calls return the same.
 func (s *Span) End() progress.Result {

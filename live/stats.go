@@ -21,8 +21,9 @@ type Tallies struct {
 type Stats struct {
 	Tallies
 	Mode Mode
-	// Waiting and Running are requests in the queue and in slots.
-	Waiting, Running int
+	// Waiting and Running are requests in the queue and in slots; Shaping those
+	// that wait for their workflow's rate, before the queue.
+	Waiting, Running, Shaping int
 	// Limit is the most that may run at once.
 	Limit int
 	// Delay is the queueing delay, seen and hidden.
@@ -46,6 +47,7 @@ func (g *Gate) Stats() Stats {
 		Tallies: g.tallies,
 		Mode:    g.mode,
 		Waiting: g.core.Waiting(),
+		Shaping: g.core.Shaping(),
 		Running: limit.InUse() + g.off,
 		Limit:   limit.Limit(),
 		Delay:   g.core.Delay(now),

@@ -2,13 +2,13 @@ package live
 
 import (
 	"context"
-	"math/rand/v2"
 
 	"github.com/spillgate/spillgate/wire"
 )
 
-// TagsKey is the key under which a context holds a wire.Tags. An edge that has a
-// context of its own for each request answers to it; others use WithTags.
+// TagsKey is the key under which a context holds a *wire.Tags, which nobody writes
+// to any more. An edge that has a context of its own for each request answers to
+// it; others use WithTags.
 type TagsKey struct{}
 
 // WithTags returns a context whose requests carry t: edges of servers set what a
@@ -16,19 +16,21 @@ type TagsKey struct{}
 // priority and workflow follow a request through a service, whatever protocols
 // it speaks on either side.
 //
-// Budget, Credits, Demand, Client and Process are of one hop and are not sent
-// on; the budget that is left is that of the context's deadline. Workflow, Class,
+// Budget, Credits, Demand, Client, Process and Claim are of one hop and are not
+// sent on; the budget that is left is that of the context's deadline. Workflow, Class,
 // Priority, Attempt and Total go on as they came. So does Elapsed, with what the
 // request received here: see Onward.
 func WithTags(ctx context.Context, t wire.Tags) context.Context {
-	return context.WithValue(ctx, TagsKey{}, t)
+	return context.WithValue(ctx, TagsKey{}, &t)
 }
 
 // TagsFrom returns the tags of the request that ctx belongs to, zero Tags if it
 // has none.
 func TagsFrom(ctx context.Context) wire.Tags {
-	t, _ := ctx.Value(TagsKey{}).(wire.Tags)
-	return t
+	if t, _ := ctx.Value(TagsKey{}).(*wire.Tags); t != nil {
+		return *t
+	}
+	return wire.Tags{}
 }
 
 // Onward returns the tags of a call made for the request that ctx belongs to:
@@ -36,16 +38,9 @@ func TagsFrom(ctx context.Context) wire.Tags {
 // hop is zero, for the edge that makes the call to fill in.
 func Onward(ctx context.Context) wire.Tags {
 	t := TagsFrom(ctx)
-	t.Budget, t.Credits, t.Demand, t.Client, t.Process = 0, false, 0, 0, 0
+	t.Budget, t.Credits, t.Demand, t.Client, t.Process, t.Claim = 0, false, 0, 0, 0, 0
 	if s := SpanFrom(ctx); s != nil {
 		t.Elapsed = s.Elapsed()
 	}
 	return t
 }
-
-// process is this process's identity towards others, over its life.
-var process = rand.Uint64() | 1
-
-// Process returns the identity of this process, for wire.Tags.Process and
-// wire.Reply.Process: a random number, never 0, the same until the process ends.
-func Process() uint64 { return process }

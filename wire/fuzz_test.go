@@ -28,7 +28,7 @@ func FuzzParseTags(f *testing.F) {
 
 func FuzzParseReply(f *testing.F) {
 	f.Add(Reply{HasGrant: true, HasShed: true, HasProgress: true}.Append(nil))
-	f.Add(Reply{Rate: 81.25, HasRate: true, Process: 7, Service: "shop", Workflow: "buy"}.Append(nil))
+	f.Add(Reply{Rate: 81.25, HasRate: true, Process: 7, Service: "shop", Workflow: "buy", Asker: 9}.Append(nil))
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		reply, err := ParseReply(msg)
 		if err != nil {

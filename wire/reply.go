@@ -16,6 +16,7 @@ const (
 	fieldAnswerer = 69
 	fieldService  = 70
 	fieldFor      = 71
+	fieldAsker    = 72
 )
 
 const (
@@ -63,8 +64,10 @@ type Reply struct {
 	Process uint64
 	Service string
 	// Workflow is whose rate it is, in a Reply that answers no request: a name that
-	// ValidWorkflow accepts, or empty for the default workflow.
+	// ValidWorkflow accepts, or empty for the default workflow. Asker is the
+	// process that asked for it, zero in a Reply that answers a request.
 	Workflow string
+	Asker    uint64
 }
 
 // MaxReply is the longest message that Reply.Append writes in answer to a request,
@@ -108,6 +111,10 @@ func (r Reply) Append(dst []byte) []byte {
 	if ValidWorkflow(r.Workflow) {
 		dst = append(dst, fieldFor, byte(len(r.Workflow)))
 		dst = append(dst, r.Workflow...)
+	}
+	if r.Asker != 0 {
+		dst = append(dst, fieldAsker, 8)
+		dst = binary.BigEndian.AppendUint64(dst, r.Asker)
 	}
 	return dst
 }
@@ -167,6 +174,11 @@ func ParseReply(msg []byte) (Reply, error) {
 		case fieldFor:
 			f.once()
 			r.Workflow = f.name("workflow")
+		case fieldAsker:
+			f.once()
+			if f.size(8) {
+				r.Asker = binary.BigEndian.Uint64(f.value)
+			}
 		}
 	}
 	if f.err != nil {

@@ -120,6 +120,8 @@ func drawReply(t *rapid.T) Reply {
 	}
 	r.Process = rapid.Uint64().Draw(t, "process")
 	r.Service = rapid.StringMatching(`[a-zA-Z0-9./_:+-]{0,64}`).Draw(t, "name")
+	r.Workflow = rapid.StringMatching(`[a-zA-Z0-9./_:+-]{0,64}`).Draw(t, "workflow")
+	r.Asker = rapid.Uint64().Draw(t, "asker")
 	return r
 }
 

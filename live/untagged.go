@@ -1,0 +1,67 @@
+package live
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+// MaxUntagged is the most methods that an Untagged tells apart. The rest are
+// counted together as UntaggedRest.
+const (
+	MaxUntagged  = 64
+	UntaggedRest = "other"
+)
+
+// Untagged counts the calls of a process that lost the request they were made for:
+// a handler that calls with context.TODO() in place of its own context leaves
+// behind class, priority, workflow and deadline. Calls without a request do not
+// matter to a process that serves none with tags; of one that does, those are
+// counted too that have no request, as of a job of its own.
+//
+// The server's edge and the client's share one Untagged, which is ready as its
+// zero value; a nil one counts nothing. Its methods may be called at once from any
+// goroutine.
+type Untagged struct {
+	serves atomic.Bool
+	mu     sync.Mutex
+	counts map[string]uint64
+}
+
+// Served notes the tags of a request that the process serves.
+func (u *Untagged) Served(t *wire.Tags) {
+	if u != nil && !u.serves.Load() && (t.Workflow != "" || t.Class != work.Default || t.Priority != 0 || t.Process != 0) {
+		u.serves.Store(true)
+	}
+}
+
+// Called notes a call that the process makes with ctx.
+func (u *Untagged) Called(ctx context.Context, method string) {
+	if u == nil || !u.serves.Load() || Serving(ctx) || TagsFrom(ctx) != (wire.Tags{}) {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.counts == nil {
+		u.counts = map[string]uint64{}
+	}
+	if _, known := u.counts[method]; !known && len(u.counts) >= MaxUntagged {
+		method = UntaggedRest
+	}
+	u.counts[method]++
+}
+
+// Each calls f for every method that was counted, in the order of their names.
+func (u *Untagged) Each(f func(method string, n uint64)) {
+	u.mu.Lock()
+	counts := maps.Clone(u.counts)
+	u.mu.Unlock()
+	for _, method := range slices.Sorted(maps.Keys(counts)) {
+		f(method, counts[method])
+	}
+}
