@@ -81,6 +81,7 @@ type Limit struct {
 	probing    bool
 	probeUp    bool
 	resumed    float64 // the limit before a probe
+	recovering bool    // from work in vain
 	bound      int     // windows that bound since the last probe
 	idle       int     // windows that did not, in a row
 	probeGap   int
@@ -176,7 +177,7 @@ func (l *Limit) Release(now, started mono.Time, executed bool) {
 	l.integrate(now)
 	l.inUse--
 	r := float64(max(now.Sub(started), 1))
-	sample := executed || l.mean > 0 && r > l.mean
+	sample := executed || (l.mean > 0 || l.recovering) && r > l.mean
 	if sample {
 		if l.mean == 0 {
 			l.mean = r
@@ -237,6 +238,9 @@ func (l *Limit) endWindow(now mono.Time) {
 	// No fewer than ran at once, or the window is shorter than a residence time.
 	// The first one is needed too soon for that.
 	enough := float64(w.done) >= float64(l.cfg.Samples)*l.variation() && (l.service == 0 || w.done >= int(w.area/length))
+	if l.recovering && w.done >= 2*earlySize && w.done >= int(w.area/length) {
+		enough = true
+	}
 	overdue := w.done >= earlySize && length >= float64(l.cfg.MaxWindow)
 	if !enough && !overdue && !l.alarmed() && !l.inVain() {
 		return
@@ -290,10 +294,11 @@ func (l *Limit) inVain() bool {
 
 // giveWay quarters the limit when all work is in vain. A server that does not hear
 // that callers gave up goes on working for nobody for as long as it is given more:
-// how long its work takes cannot be told until it has caught up.
+// how long its work takes cannot be told until it has caught up. Then the limit
+// doubles with every few completions until they take longer again.
 func (l *Limit) giveWay(now mono.Time, p point) {
 	l.limit = math.Max(float64(l.cfg.Min), math.Min(l.limit, p.concurrency)/4)
-	l.mean, l.spread = 0, 0
+	l.mean, l.spread, l.recovering = 0, 0, true
 	l.level, l.ref, l.probing, l.cutting = point{}, point{}, false, false
 	l.bound, l.idle, l.probeGap = 0, 0, probeFirst
 	l.window = newWindow(now, l.inUse, now)
@@ -347,6 +352,15 @@ func (l *Limit) steer(p point, bound bool) {
 		l.setService(l.level.residence)
 	}
 	allowed := l.allowed()
+	if l.recovering {
+		if l.recovering = p.residence <= allowed; l.recovering {
+			if bound {
+				l.limit *= 2
+			}
+			l.level, l.ref = point{}, point{}
+			return
+		}
+	}
 	// A hidden queue under this is not worth an experiment that may cost
 	// throughput. While nothing waits in front it does even less harm, and the
 	// first windows of a cold start know short requests only.
