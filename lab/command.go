@@ -17,11 +17,12 @@ import (
 	"github.com/spillgate/spillgate/lab/breakwater"
 	"github.com/spillgate/spillgate/lab/experiment"
 	"github.com/spillgate/spillgate/lab/served"
+	"github.com/spillgate/spillgate/lab/workflows"
 )
 
 // Experiments returns all there are, in the order of the list.
 func Experiments() []experiment.Experiment {
-	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments())
+	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments(), workflows.Experiments())
 }
 
 // Command returns the command "lab" with its subcommands.
