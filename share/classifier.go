@@ -151,12 +151,12 @@ type Classifier struct {
 
 // learned is what is known of one key.
 type learned struct {
-	key              Key
-	hops, total, own float64 // means; the times in nanoseconds
-	count            int
-	interactive      bool
-	why              Why
-	older, newer     int32 // −1: none
+	key                       Key
+	hops, total, service, own float64 // means; the times in nanoseconds
+	count                     int
+	interactive               bool
+	why                       Why
+	older, newer              int32 // −1: none
 }
 
 // NewClassifier returns a classifier that knows nothing, or every mistake in cfg.
@@ -177,6 +177,10 @@ type Verdict struct {
 	// Hops is the mean number of further services, Ratio the whole service time over
 	// this service's part; 0 if nothing is known.
 	Hops, Ratio float64
+	// Isolated is what requests take from this service on when nothing queues
+	// anywhere, the mean of Course.Service; 0 if nothing is known. It is what
+	// Sample.Isolated asks for.
+	Isolated time.Duration
 	// Seen is how many requests that rests on.
 	Seen int
 }
@@ -191,6 +195,7 @@ func (c *Classifier) Explain(k Key) Verdict {
 	if known {
 		l := &c.slots[slot]
 		v.Hops, v.Ratio, v.Seen, v.Why = l.hops, l.ratio(), l.count, l.why
+		v.Isolated = time.Duration(l.service)
 		if l.interactive {
 			v.Class = work.Interactive
 		}
@@ -204,11 +209,19 @@ func (c *Classifier) Explain(k Key) Verdict {
 	return v
 }
 
-// Learn takes what one completed request with this key did: how many services it
-// went to after this one, its whole service time, and this service's part of
-// it. Values that cannot be are moved to the nearest that can. It allocates for
-// a new key only.
-func (c *Classifier) Learn(k Key, hops int, total, own time.Duration) {
+// Course is what one completed request did. Times are of service: what it waited
+// for is left out.
+type Course struct {
+	// Hops is how many services it went to after this one.
+	Hops int
+	// Total is the whole request's, Service what it took from this service on, its
+	// calls included, and Own this service's part.
+	Total, Service, Own time.Duration
+}
+
+// Learn takes the course of one completed request with this key. Values that
+// cannot be are moved to the nearest that can. It allocates for a new key only.
+func (c *Classifier) Learn(k Key, did Course) {
 	slot, known := c.index[k]
 	if !known {
 		if len(k.Caller)+len(k.Callee)+len(k.Method) > MaxKeyBytes {
@@ -219,11 +232,13 @@ func (c *Classifier) Learn(k Key, hops int, total, own time.Duration) {
 	}
 	c.touch(slot)
 	l := &c.slots[slot]
-	own = max(own, 1)
+	own := max(did.Own, 1)
+	service := max(did.Service, own)
 	l.count = min(l.count+1, math.MaxInt32)
 	weight := math.Max(1/float64(l.count), 1/float64(c.cfg.Memory))
-	l.hops += (float64(min(max(hops, 0), MaxStages)) - l.hops) * weight
-	l.total += (float64(max(total, own)) - l.total) * weight
+	l.hops += (float64(min(max(did.Hops, 0), MaxStages)) - l.hops) * weight
+	l.total += (float64(max(did.Total, service)) - l.total) * weight
+	l.service += (float64(service) - l.service) * weight
 	l.own += (float64(own) - l.own) * weight
 	c.decide(l)
 }

@@ -63,7 +63,7 @@ func TestClassify(t *testing.T) {
 
 func repeat(c *Classifier, k Key, n, hops int, total, own time.Duration) {
 	for range n {
-		c.Learn(k, hops, total, own)
+		c.Learn(k, Course{Hops: hops, Total: total, Own: own})
 	}
 }
 
@@ -96,7 +96,7 @@ func TestNoFlapping(t *testing.T) {
 		changes, last := 0, work.Default
 		for i := range 4000 {
 			// Two calls, then none, ten times each: on average one.
-			c.Learn(k, 2*(i/10%2), ms, ms)
+			c.Learn(k, Course{Hops: 2 * (i / 10 % 2), Total: ms, Own: ms})
 			if class := c.Classify(k); class != last {
 				last = class
 				if i >= 400 {
@@ -121,9 +121,9 @@ func TestKeysAreBounded(t *testing.T) {
 	real := Key{"web", "orders", "Place"}
 	for i := range 10_000 {
 		if i%50 == 0 {
-			c.Learn(real, 2, 9*ms, ms)
+			c.Learn(real, Course{Hops: 2, Total: 9 * ms, Own: ms})
 		}
-		c.Learn(Key{"evil", "orders", fmt.Sprint(i)}, 0, ms, ms)
+		c.Learn(Key{"evil", "orders", fmt.Sprint(i)}, Course{Total: ms, Own: ms})
 		c.Explain(Key{"evil", "orders", fmt.Sprint("look", i)})
 	}
 	if c.Keys() != 100 || len(c.slots) != 100 {
@@ -132,7 +132,7 @@ func TestKeysAreBounded(t *testing.T) {
 	if v := c.Explain(real); v.Class != work.Interactive || v.Seen != 200 {
 		t.Errorf("the key in use was forgotten: %+v", v)
 	}
-	c.Learn(Key{Method: strings.Repeat("x", MaxKeyBytes+1)}, 5, ms, ms)
+	c.Learn(Key{Method: strings.Repeat("x", MaxKeyBytes+1)}, Course{Hops: 5, Total: ms, Own: ms})
 	if c.TooLong() != 1 || c.Keys() != 100 {
 		t.Errorf("too long: %d, keys %d, want 1, 100", c.TooLong(), c.Keys())
 	}
@@ -148,7 +148,8 @@ func TestClassifierProperties(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			k := Key{Method: fmt.Sprint(rapid.IntRange(0, 8).Draw(t, "key"))}
-			c.Learn(k, rapid.Int().Draw(t, "hops"), time.Duration(rapid.Int64().Draw(t, "total")), time.Duration(rapid.Int64().Draw(t, "own")))
+			span := func(name string) time.Duration { return time.Duration(rapid.Int64().Draw(t, name)) }
+			c.Learn(k, Course{rapid.Int().Draw(t, "hops"), span("total"), span("service"), span("own")})
 			if c.newest < 0 || c.slots[c.newest].key != k {
 				t.Fatalf("%v is not the newest", k)
 			}
@@ -195,7 +196,23 @@ func BenchmarkClassify(b *testing.B) {
 	repeat(c, k, 10, 2, 9*ms, ms)
 	b.ReportAllocs()
 	for b.Loop() {
-		c.Learn(k, 2, 9*ms, ms)
+		c.Learn(k, Course{Hops: 2, Total: 9 * ms, Own: ms})
 		c.Classify(k)
+	}
+}
+
+// TestIsolated: what a request takes from here on is the mean of what earlier ones
+// took, never less than this service's part.
+func TestIsolated(t *testing.T) {
+	c, _ := NewClassifier(ClassifierConfig{})
+	k := Key{"web", "orders", "list"}
+	if got := c.Explain(k).Isolated; got != 0 {
+		t.Errorf("%v of an unknown key", got)
+	}
+	for _, service := range []time.Duration{30 * ms, 50 * ms, 0} {
+		c.Learn(k, Course{Hops: 1, Total: 60 * ms, Service: service, Own: 10 * ms})
+	}
+	if got := c.Explain(k).Isolated; got != 30*ms {
+		t.Errorf("%v, want the mean of 30, 50 and 10 ms", got)
 	}
 }

@@ -10,6 +10,9 @@ import (
 // that class waits for at most some twenty others.
 const MinWeight = 0.05
 
+// DefaultPeriod is Config.Period where it is 0.
+const DefaultPeriod = time.Second
+
 // Config sets what a Controller aims at. The zero Config is a good start for one
 // server.
 type Config struct {
@@ -80,7 +83,7 @@ func (c Config) withDefaults() (Config, error) {
 	between("MaxStep", &c.MaxStep, 0.001, 1, 0.1)
 	between("DeadBand", &c.DeadBand, 0.001, 1, 0.05)
 	if c.Period == 0 {
-		c.Period = time.Second
+		c.Period = DefaultPeriod
 	} else if c.Period < time.Millisecond || c.Period > time.Hour {
 		errs = append(errs, fmt.Errorf("share: Period is %v, expected 1ms to 1h, or 0 for the default", c.Period))
 	}

@@ -70,6 +70,8 @@ type call struct {
 	pending  int32  // how many
 	began    mono.Time
 	need     time.Duration // of the present piece of work
+	class    work.Class
+	hops     int // calls below that were answered
 	holds    *hold
 
 	// In a queue.

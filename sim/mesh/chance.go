@@ -25,6 +25,7 @@ const (
 	drawRetry
 	drawPhase
 	drawTypical
+	drawPatience
 )
 
 // of derives the draws for a purpose; part tells like ones apart.

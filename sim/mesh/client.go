@@ -13,6 +13,7 @@ import (
 const (
 	streamArrivals sim.Stream = iota
 	streamWork
+	streamLottery
 )
 
 // client is one client of a group. In a closed loop it has one request at a
@@ -158,6 +159,9 @@ func (w *World) begin(id, workflow int32, chance draws, tenant uint32, budget ti
 	if w.cfg.Control.GiveUp && budget > 0 {
 		w.engine.At(r.deadline, event{deadline, r.id, r.gen})
 	}
+	if p := w.cfg.Workflows[workflow].Patience; w.cfg.Control.GiveUp && p > 0 {
+		w.engine.At(r.intended.Add(durationOf(chance.of(drawPatience, 0).exp()*float64(p))), event{deadline, r.id, r.gen})
+	}
 	w.attempt(r)
 	return r
 }
@@ -223,7 +227,8 @@ func (w *World) concluded(r *root, why cause) {
 // passes.
 func retryable(why cause) bool { return why.kind == shed && why.reason.Retryable() }
 
-// deadlineAt is when a client gives a request up.
+// deadlineAt is when a client gives a request up, for its deadline or out of
+// patience.
 func (w *World) deadlineAt(r *root) {
 	if r.top != nil {
 		top := r.top

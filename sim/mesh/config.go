@@ -170,8 +170,14 @@ func (c *Config) withDefaults() error {
 		if d := f.Deadline; !d.valid() {
 			bad("workflow %q has the deadline %+v, expected one of its fields above 0, or none", f.Name, d)
 		}
+		if f.Class > NonInteractive || f.Patience < 0 {
+			bad("workflow %q has the class %d and the patience %v, expected a Kind and 0 or more", f.Name, f.Class, f.Patience)
+		}
 	}
 	c.checkGroups(workflows, bad)
+	if l := c.Control.Lottery; !(l >= 0 && l <= 1) || l > 0 && (c.Control.Queue != nil || c.Control.Share != nil) {
+		bad("Control.Lottery is %v, expected 0 to 1, and 0 with Queue or Share", l)
+	}
 	for _, f := range c.Faults {
 		s := services[f.Service]
 		if s == nil || f.Process >= s.Processes || f.At < 0 || !(f.Speed >= 0) || math.IsInf(f.Speed, 0) || f.Kill < 0 {

@@ -6,6 +6,7 @@ import (
 	"github.com/spillgate/spillgate/baseline"
 	"github.com/spillgate/spillgate/rates"
 	"github.com/spillgate/spillgate/schedule"
+	"github.com/spillgate/spillgate/share"
 )
 
 // Control is what decides in a world: policies at the ingress of each process and
@@ -31,13 +32,26 @@ type Control struct {
 	// Queue orders what waits for a resource, and at a rate limit. Nil: first in,
 	// first out. Workflows is filled in.
 	Queue *schedule.Config
+	// Share gives each process a controller that moves the weight of the
+	// interactive class in front of its resources, and a classifier that learns
+	// which calls are of that class. Servers is filled in. Nil: classes weigh what
+	// Queue says.
+	Share *share.Config
+	// Lottery, if above 0, is instead of Queue: two lines in order of arrival, of
+	// which the one of the interactive class is drawn with this probability
+	// while both hold something. 1 is strict priority.
+	Lottery float64
 	// Rates limits each workflow at each process, in front of the Door. Nil: no
 	// limits. Resources, Service and Process are filled in.
 	Rates *rates.Config
 }
 
 // tracked reports whether requests measure their progress.
-func (c *Control) tracked() bool { return c.Queue != nil || c.Rates != nil }
+func (c *Control) tracked() bool { return c.Queue != nil || c.Rates != nil || c.Share != nil }
+
+// ordered reports whether something else than the order of arrival decides who
+// gets a resource.
+func (c *Control) ordered() bool { return c.Queue != nil || c.Share != nil || c.Lottery > 0 }
 
 // Place is a process, for the constructors of its policies.
 type Place struct {

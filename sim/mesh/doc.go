@@ -16,6 +16,10 @@
 // as the Control says; the work done in vain is counted. Only clients retry.
 // Deadlines travel as the budget that is left.
 //
+// With Control.Share each process learns which calls are interactive and moves the
+// weight of that class in front of its resources. It sees of a call what a server
+// would: who calls, its own wall time, and what answers tell of service and hops.
+//
 // Each process has an adapter of rates in front of its door, so that the time for
 // which a request waits for its workflow's rate is no queueing delay of the door.
 // Rates come with answers; a process that was limited and hears nothing for a

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spillgate/spillgate/mono"
 	"github.com/spillgate/spillgate/schedule"
+	"github.com/spillgate/spillgate/sim"
 )
 
 // queue orders the calls that wait.
@@ -21,10 +22,18 @@ type queue interface {
 }
 
 func (w *World) newQueue() queue {
-	if w.cfg.Control.Queue == nil {
+	ctl := &w.cfg.Control
+	if !ctl.ordered() {
 		return &line{}
 	}
-	cfg := *w.cfg.Control.Queue
+	if ctl.Lottery > 0 {
+		w.lotteries++
+		return &lottery{weight: ctl.Lottery, chance: sim.Chance(w.cfg.Seed, streamLottery, w.lotteries)}
+	}
+	var cfg schedule.Config
+	if ctl.Queue != nil {
+		cfg = *ctl.Queue
+	}
 	if cfg.Workflows == 0 {
 		cfg.Workflows = len(w.cfg.Workflows) + 1 // 0 is the default workflow
 	}
@@ -115,11 +124,11 @@ func settle(q queue, c *call, used time.Duration) {
 // fillTask says what the order may know about c, which is about to wait. cost is
 // expected at the resource.
 func (w *World) fillTask(c *call, cost float64) {
-	if w.cfg.Control.Queue == nil {
+	if !w.cfg.Control.ordered() {
 		return
 	}
 	t, now := &c.task, w.Now()
 	t.Workflow, t.Arrived, t.Deadline, t.Owner = int(c.root.workflow)+1, now, c.deadline, c
 	t.Remaining, t.Total, t.Done = w.remaining(c), c.root.totalWork, c.worked+c.span.At(now).Work
-	t.Cost = durationOf(cost)
+	t.Cost, t.Class = durationOf(cost), c.class
 }

@@ -34,6 +34,7 @@ type process struct {
 	queued, running int
 	busy            time.Duration
 
+	share     *sharing
 	rates     *rates.Adapter
 	shapers   []shaper // per workflow
 	shaping   []int32  // the workflows that ever waited
@@ -53,6 +54,10 @@ func (w *World) boot(p *process) {
 	p.rates, p.pool, p.boundFrom, p.wanted = nil, nil, w.Now(), false
 	p.place.Life = p.life
 	w.clear(p)
+	p.share = nil
+	if w.cfg.Control.Share != nil {
+		w.bootShare(p)
+	}
 	if w.cfg.Control.Door != nil {
 		door, err := w.cfg.Control.Door(w.cfg.Seed, p.place)
 		if err != nil {

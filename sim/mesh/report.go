@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/share"
 	"github.com/spillgate/spillgate/sim/model"
 	"github.com/spillgate/spillgate/work"
 )
@@ -31,10 +32,24 @@ type Report struct {
 	BinLength time.Duration
 	// Rates are those of the processes of Config.RatesOf, at the end of each bin.
 	Rates []ProcessRates
+	// Shares are what the controllers of Control.Share decided, one for each
+	// process and life.
+	Shares []ProcessShare
 	// Polls is how many times a process asked for a rate that no answer brought.
 	Polls int
 	// Events is how many events the run took.
 	Events uint64
+}
+
+// ProcessShare is what happened to the weight of a process's interactive class.
+type ProcessShare struct {
+	Service       string
+	Process, Life int
+	// At are the instants of Decisions, since the start.
+	At        []time.Duration
+	Decisions []share.Decision
+	// Calls counts, per workflow and class, as what calls were taken.
+	Calls [][work.NumClasses]int
 }
 
 // Count is what became of a workflow's requests.
@@ -220,6 +235,9 @@ func (w *World) Report() (*Report, error) {
 	r := w.report
 	r.Seconds = math.Max((w.Since() - w.cfg.Warmup).Seconds(), 0)
 	r.Events = w.engine.Done()
+	for _, s := range w.shares {
+		r.Shares = append(r.Shares, *s)
+	}
 	r.Services = append([]ServiceCount(nil), r.Services...)
 	for i := range w.services {
 		s := &w.services[i]

@@ -30,7 +30,7 @@ type hold struct {
 // acquire takes a unit for c, or lets it wait. cost is how long c is expected to
 // keep it, in nanoseconds.
 func (w *World) acquire(c *call, r *resource, cost float64) bool {
-	if w.cfg.Control.Queue == nil && r.inUse < r.capacity && r.queue.len() == 0 {
+	if !w.cfg.Control.ordered() && r.inUse < r.capacity && r.queue.len() == 0 {
 		r.inUse++
 		r.granted++
 		return true

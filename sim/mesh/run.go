@@ -10,6 +10,7 @@ import (
 // start lets c run its stage.
 func (w *World) start(c *call) {
 	c.process.running++
+	w.classify(c)
 	if w.tracked {
 		c.span.EndWait(w.Now())
 	}

@@ -36,6 +36,7 @@ func (w *World) trackCall(p, c *call) {
 // that failed on the way says nothing.
 func (w *World) trackAnswer(p, c *call) {
 	if w.tracked {
+		p.hops += 1 + c.hops
 		p.span.CallEnd(w.Now(), c.callID, c.service, c.work, c.why.kind == none || c.why.kind == shed)
 	}
 }
@@ -47,6 +48,9 @@ func (w *World) trackEnd(c *call, good bool) {
 	}
 	r := c.span.End(w.Now())
 	c.service, c.work = r.Service, r.Work
+	if c.process.share != nil {
+		w.learn(c, r, good)
+	}
 	if r.Service > r.Wall {
 		w.err = fmt.Errorf("mesh: a call to %s reports %v of service in %v", c.process.place.Service, r.Service, r.Wall)
 	}

@@ -16,7 +16,27 @@ type Workflow struct {
 	Root Stage
 	// Deadline is every request's budget.
 	Deadline Deadline
+	// Patience is how long clients wait for the whole request until they give up,
+	// the mean of an exponential time. Unlike Deadline it is told nobody. It takes
+	// Control.GiveUp. Default: for ever.
+	Patience time.Duration
+	// Class is that of all calls of the workflow. Default Learned.
+	Class Kind
 }
+
+// Kind says how calls come by their class.
+type Kind uint8
+
+const (
+	// Learned leaves it to the classifiers of Control.Share. Without, all calls are
+	// of the class work.Default.
+	Learned Kind = iota
+	// Interactive and NonInteractive are the classes work.Interactive and
+	// work.Default, whatever a classifier thinks.
+	Interactive
+	// NonInteractive is work.Default.
+	NonInteractive
+)
 
 // Deadline says how long an answer is of use, end to end, from the intended
 // send time. At most one of the fields is set; none means for ever.

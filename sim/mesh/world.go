@@ -37,6 +37,9 @@ type World struct {
 	estimates []float64 // per stage, ns alone
 	inside    int       // requests not ended
 	tracked   bool
+	lotteries int
+	methods   []string // per stage, what classifiers call it
+	shares    []*ProcessShare
 	stop      mono.Time
 	report    Report
 	watched   []*process // whose rates are reported
@@ -93,11 +96,12 @@ const (
 	pollAtProcess                     // who: note
 	rateAtCaller                      // who: note
 	endBin                            //
+	wakeShare                         // who: process, arg: life
 )
 
 var eventNames = [...]string{"arrival", "users", "request", "end-work", "resume", "reply", "refused", "cancel", "timeouts",
 	"deadline", "retry", "wake-door", "wake-link", "grant", "demand", "fault", "restart", "break", "back", "wake-shaper", "wake-rates",
-	"poll", "rate", "bin"}
+	"poll", "rate", "bin", "wake-share"}
 
 // New builds a world, or returns every mistake in cfg.
 func New(cfg Config) (*World, error) {
@@ -283,6 +287,10 @@ func (w *World) handle(ev event) {
 		w.hear(n.link, n.workflow, n.rate, false)
 	case endBin:
 		w.noteRates()
+	case wakeShare:
+		if p := w.processes[ev.who]; p.alive && p.life == int(ev.arg) {
+			w.wakeShareOf(p)
+		}
 	}
 }
 
