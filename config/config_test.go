@@ -3,9 +3,12 @@ package config
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +41,38 @@ func TestExample(t *testing.T) {
 	}
 }
 
+// What the example shows in comments is valid as well.
+func TestExampleInComments(t *testing.T) {
+	text, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	inside := false
+	for line := range strings.SplitSeq(string(text), "\n") {
+		switch {
+		case line == "workflows: {}", line == "rules: []":
+			continue
+		case line == "# workflows:", line == "# rules:":
+			inside = true
+		case !strings.HasPrefix(line, "#"):
+			inside = false
+		}
+		if inside {
+			line = strings.TrimPrefix(strings.TrimPrefix(line, "#"), " ")
+		}
+		out = append(out, line)
+	}
+	all := strings.NewReplacer("fair: false", "fair: true", "enabled: false", "enabled: true").Replace(strings.Join(out, "\n"))
+	f, err := Decode("example", []byte(all))
+	if err != nil {
+		t.Fatalf("%v\nin\n%s", err, all)
+	}
+	if p := f.Proxy; len(p.Workflows) != 2 || len(p.Rules) != 3 || p.Workflows["checkout"].Guarantee != 50 {
+		t.Errorf("read %+v, %+v", p.Workflows, p.Rules)
+	}
+}
+
 // The example names every key, in use or commented out.
 func TestExampleNamesEveryKey(t *testing.T) {
 	text, err := os.ReadFile(example)
@@ -45,7 +80,7 @@ func TestExampleNamesEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The decoder names its keys when it meets one it does not know.
-	_, err = Decode("x", []byte("?: 1\ndrain: {?: 1}\nlimits: {?: 1}\nlog: {?: 1}\nlisten: [{?: 1}]\nupstreams: [{?: 1}]\n"))
+	_, err = Decode("x", []byte("?: 1\nhealth: {?: 1}\nworkflows: {a: {?: 1}}\nrules: [{?: 1, match: {?: 1}, set: {?: 1}}]\nschedule: {?: 1}\nrates: {?: 1}\ndrain: {?: 1}\nlimits: {?: 1}\nlog: {?: 1}\nlisten: [{?: 1}]\nupstreams: [{?: 1}]\n"))
 	keys := 0
 	for _, m := range mistakes(t, err) {
 		if m.Value != "unknown key" {
@@ -58,7 +93,7 @@ func TestExampleNamesEveryKey(t *testing.T) {
 			}
 		}
 	}
-	if keys < 25 {
+	if keys < 60 {
 		t.Errorf("only %d keys were looked for", keys)
 	}
 }
@@ -93,11 +128,29 @@ func TestScripts(t *testing.T) {
 			if d.Cmd != "check" {
 				t.Fatalf("unknown command %s", d.Cmd)
 			}
-			_, err := Decode("f", []byte(d.Input))
-			if err == nil {
+			f, err := Decode("f", []byte(d.Input))
+			if err != nil {
+				return err.Error() + "\n"
+			}
+			if !d.HasArg("show") {
 				return "ok\n"
 			}
-			return err.Error() + "\n"
+			p, out := f.Proxy, ""
+			for _, name := range slices.Sorted(maps.Keys(p.Workflows)) {
+				out += fmt.Sprintf("%s %+v\n", name, p.Workflows[name])
+			}
+			for _, r := range p.Rules {
+				s := r.Set
+				out += fmt.Sprintf("%+v\n  -> %s %s %v", r.Match, s.Workflow, s.WorkflowHeader, s.Deadline)
+				if s.Class != nil {
+					out += fmt.Sprintf(" class %v", *s.Class)
+				}
+				if s.Priority != nil {
+					out += fmt.Sprintf(" priority %d", *s.Priority)
+				}
+				out += "\n"
+			}
+			return out + fmt.Sprintf("names %d, schedule %+v, rates %+v, health %+v\n", p.Names, p.Schedule, p.Rates, p.Health)
 		})
 	})
 }
@@ -186,7 +239,8 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text)
-	for _, s := range []string{"", "-", "a: &a [*a]", "<<: 1", "? 1\n: 2", "slo: !!binary x", "listen: [[]]", "\xff", "x: |\n", "a:\n- b\n -c", "upstreams: {url: 'h2c://[::1%25eth0]:80/?'}", "trust: [::/0, 1.2.3.4/33]"} {
+	for _, s := range []string{"", "-", "a: &a [*a]", "<<: 1", "? 1\n: 2", "slo: !!binary x", "listen: [[]]", "\xff", "x: |\n", "a:\n- b\n -c", "upstreams: {url: 'h2c://[::1%25eth0]:80/?'}", "trust: [::/0, 1.2.3.4/33]",
+		"workflows: {a: , 'b c': {weight: .inf}, 1: 2}\nrules: [{match: {header: [a=, b=c]}, set: {workflow: a}}, 7]\nrates: {quantile: -0}"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

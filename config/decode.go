@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,7 +74,10 @@ func (d *decoder) parse(data []byte) (node, bool) {
 
 // object decodes a mapping. A null is an empty one, as of a key whose children
 // are all commented out.
-func (d *decoder) object(n node, known keys) {
+func (d *decoder) object(n node, known keys) { d.entries(n, known, names(known)) }
+
+// entries decodes a mapping, whose keys are described by want.
+func (d *decoder) entries(n node, known keys, want string) {
 	if _, null := n.ast.(*ast.NullNode); null {
 		return
 	}
@@ -84,7 +88,7 @@ func (d *decoder) object(n node, known keys) {
 	case *ast.MappingValueNode:
 		values = []*ast.MappingValueNode{m}
 	default:
-		d.wrong(n, kind(n.ast), "keys and values: "+names(known))
+		d.wrong(n, kind(n.ast), "keys and values: "+want)
 		return
 	}
 	seen := map[string]place{}
@@ -92,7 +96,7 @@ func (d *decoder) object(n node, known keys) {
 		at := placeOf(v.Key)
 		key, ok := v.Key.(*ast.StringNode)
 		if !ok {
-			d.add(at, n.path, kind(v.Key), "a key: "+names(known))
+			d.add(at, n.path, kind(v.Key), "a key: "+want)
 			continue
 		}
 		child := node{ast: v.Value, path: join2(n.path, key.Value), at: placeOf(v.Value)}
@@ -106,12 +110,30 @@ func (d *decoder) object(n node, known keys) {
 		seen[key.Value] = at
 		decode, ok := known[key.Value]
 		if !ok {
-			d.add(at, join2(n.path, cut(key.Value)), "unknown key", names(known))
+			d.add(at, join2(n.path, cut(key.Value)), "unknown key", want)
 			continue
 		}
 		d.places[child.path] = child.at
 		decode(child)
 	}
+}
+
+// table decodes a mapping whose keys are names that the file chooses.
+func (d *decoder) table(n node, value func(key string, n node)) {
+	known := keys{}
+	var values []*ast.MappingValueNode
+	switch m := n.ast.(type) {
+	case *ast.MappingNode:
+		values = m.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{m}
+	}
+	for _, v := range values {
+		if key, ok := v.Key.(*ast.StringNode); ok {
+			known[key.Value] = func(n node) { value(key.Value, n) }
+		}
+	}
+	d.entries(n, known, "names, each with its keys and values")
 }
 
 // list decodes a list. A single value stands for a list of one.
@@ -203,6 +225,23 @@ func (d *decoder) integer(n node, to *int) {
 		return
 	}
 	*to = i
+}
+
+func (d *decoder) number(n node, to *float64) bool {
+	const want = "a number of at least 0"
+	switch n.ast.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		s := n.ast.GetToken().Value
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(x >= 0) || math.IsInf(x, 1) {
+			d.wrong(n, cut(s), want)
+			return false
+		}
+		*to = x
+		return true
+	}
+	d.wrong(n, kind(n.ast), want)
+	return false
 }
 
 func (d *decoder) boolean(n node, to *bool) {

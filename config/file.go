@@ -131,6 +131,17 @@ func (d *decoder) decode(root node) *File {
 				p.Exempt = append(p.Exempt, path)
 			})
 		},
+		"health": func(n node) {
+			d.object(n, keys{
+				"failures": func(n node) { d.failures(n, &p.Health.Failures) },
+				"pause":    func(n node) { d.duration(n, &p.Health.Pause) },
+			})
+		},
+		"workflows": func(n node) { d.workflows(n, &p.Workflows) },
+		"rules":     func(n node) { d.rules(n, &p.Rules) },
+		"names":     func(n node) { d.integer(n, &p.Names) },
+		"schedule":  func(n node) { d.schedule(n, &p.Schedule) },
+		"rates":     func(n node) { d.rates(n, &p.Rates) },
 		"drain": func(n node) {
 			d.object(n, keys{
 				"notice":  func(n node) { d.duration(n, &p.Drain.Notice) },

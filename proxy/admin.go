@@ -77,6 +77,10 @@ type UpstreamStatus struct {
 	Served      map[string]uint64 `json:"served"`
 	Refused     map[string]uint64 `json:"refused"`
 	WouldRefuse map[string]uint64 `json:"would_refuse"`
+	// Shaping is the number of requests that wait for their workflow's rate.
+	Shaping int `json:"shaping"`
+	// Workflows are those that had a request.
+	Workflows map[string]WorkflowStatus `json:"workflows"`
 }
 
 // Status returns the state of the proxy.
@@ -94,6 +98,7 @@ func (p *Proxy) Status() Status {
 			Limit: g.Limit, Running: g.Running, Waiting: g.Waiting, Delay: g.Delay.Seconds(), Service: g.Service.Seconds(),
 			Clients: g.Clients, Credits: g.Credits, Issued: g.Issued,
 			Served: map[string]uint64{}, Refused: map[string]uint64{}, WouldRefuse: map[string]uint64{},
+			Shaping: g.Shaping, Workflows: u.workflows(),
 		}
 		for o, n := range g.Served {
 			if n > 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/live"
 )
 
@@ -40,6 +41,25 @@ type Config struct {
 	// Health says when an upstream is passed over. Can change while the proxy
 	// runs; the gates then learn anew.
 	Health Health
+	// Workflows are the workflows that are told apart, by name, and what they are
+	// granted; classify.DefaultName is that of all other requests. Default none. Can
+	// change while the proxy runs.
+	Workflows map[string]Workflow
+	// Rules say what a request is; the first that matches counts. Default none:
+	// every request is of the default workflow, unless a trusted sender says
+	// otherwise. Can change while the proxy runs.
+	Rules []classify.Rule
+	// Names is how many workflows are told apart that a rule takes from requests
+	// and nobody listed, the first that come. Default 0: they share the default
+	// workflow. At most MaxNames. Larger gives strangers who invent names more. Can
+	// change while the proxy runs.
+	Names int
+	// Schedule is the order in which requests wait. Can change while the proxy
+	// runs; the gates then learn anew.
+	Schedule Schedule
+	// Rates holds each workflow to a rate. Can change while the proxy runs; the
+	// gates then learn anew.
+	Rates Rates
 	// Drain is the way out.
 	Drain Drain
 	// Limits bound what one client or all may take.
@@ -149,6 +169,11 @@ func (c Config) WithDefaults() Config {
 	if c.Health.Failures == 0 {
 		c.Health.Failures = 5
 	}
+	or(&c.Schedule.Aging, 5*time.Second)
+	or(&c.Rates.Period, 100*time.Millisecond)
+	if c.Rates.Quantile == 0 && c.Rates.IdleCost == 0 {
+		c.Rates.Quantile = 0.5
+	}
 	or(&c.Drain.Timeout, 30*time.Second)
 	or(&c.Limits.HeaderTimeout, 10*time.Second)
 	or(&c.Limits.BodyTimeout, 60*time.Second)
@@ -232,6 +257,7 @@ func (c Config) Check() []*Mistake {
 			wrong(fmt.Sprintf("exempt[%d]", i), quote(p), "a path that begins with a slash")
 		}
 	}
+	c.checkWorkflows(wrong)
 	if n := c.Health.Failures; n > 1_000_000 {
 		wrong("health.failures", strconv.Itoa(n), "1 to 1000000, 0 for the default, or negative for never")
 	}

@@ -132,14 +132,14 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	httpgate.SetOutcome(w, work.Ignored)
-	what := classify(r.Context(), err)
+	what := meaning(r.Context(), err)
 	if b, ok := r.Body.(*requestBody); ok {
 		switch {
 		case b.slow.Load():
 			what = clientSlow
 		case b.broken.Load() && what == clientLeft:
 			// Breaking the body off ended the context too; it was not the client.
-			what = classify(context.Background(), err)
+			what = meaning(context.Background(), err)
 		}
 	}
 	u.p.errors.Add(context.Background(), 1, metric.WithAttributes(attribute.String("upstream", u.name), attribute.String("kind", string(what))))
@@ -189,8 +189,8 @@ func (u *upstream) problem(w http.ResponseWriter, r *http.Request, code int, tit
 	}
 }
 
-// classify says what an error of a round trip means.
-func classify(ctx context.Context, err error) kind {
+// meaning says what an error of a round trip means.
+func meaning(ctx context.Context, err error) kind {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return clientLeft
 	}

@@ -154,7 +154,7 @@ func judge(r *http.Request, resp *http.Response, err error) result {
 			return saysNothing
 		case b != nil && (b.slow.Load() || b.broken.Load()):
 			return saysNothing
-		case classify(r.Context(), err) == connectFailed:
+		case meaning(r.Context(), err) == connectFailed:
 			return unreachable
 		}
 		return failed

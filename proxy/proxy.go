@@ -14,6 +14,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/telemetry"
@@ -51,6 +52,8 @@ type state struct {
 	upstreams []*upstream
 	trusted   func(*http.Request) bool // nil: nobody
 	exempt    func(*http.Request) bool // nil: nothing
+	rules     *classify.Rules
+	names     *classify.Names
 }
 
 // The phases of a proxy's life.
@@ -99,18 +102,16 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.watchHealth(); err != nil {
+	if err := errors.Join(p.watchHealth(), p.watchWorkflows()); err != nil {
 		return nil, err
 	}
 	if err := p.apply(cfg); err != nil {
 		return nil, err
 	}
 	p.handler = httpgate.Spread(p.choose,
-		httpgate.Trust(func(r *http.Request) bool { return p.state.Load().trusts(r) }),
-		httpgate.Exempt(func(r *http.Request) bool {
-			exempt := p.state.Load().exempt
-			return exempt != nil && exempt(r)
-		}),
+		// ServeHTTP has taken off or replaced what strangers say.
+		httpgate.Trust(func(*http.Request) bool { return true }),
+		httpgate.Exempt(func(r *http.Request) bool { return p.state.Load().exempts(r) }),
 		httpgate.OnMalformed(func(*http.Request, error) { p.malformed.Add(1) }),
 	)
 	return p, nil
@@ -133,16 +134,35 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "CONNECT is for forward proxies", http.StatusMethodNotAllowed)
 		return
 	}
+	s := p.state.Load()
+	what, err := s.rules.Stamp(live.Now(), r, s.names, s.trusts(r))
+	if err != nil {
+		p.malformed.Add(1)
+	}
+	if what.Deadline > 0 && !s.exempts(r) {
+		ctx, cancel := context.WithTimeout(r.Context(), what.Deadline)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
 	p.handler.ServeHTTP(w, r)
+}
+
+// has reports whether an upstream of that description is there.
+func (s *state) has(u Upstream) bool {
+	return slices.ContainsFunc(s.upstreams, func(up *upstream) bool { return up.cfg == u })
 }
 
 func (s *state) trusts(r *http.Request) bool { return s.trusted != nil && s.trusted(r) }
 
+func (s *state) exempts(r *http.Request) bool { return s.exempt != nil && s.exempt(r) }
+
 // Reload takes a new configuration while the proxy runs: mode, objective,
-// upstreams, trust, exempt and drain. An upstream that is as it was keeps its
-// gate and what that has learned; one that is gone finishes what it has. The
-// other fields cannot change, and Reload returns the names of those that are
-// different. With an error, nothing changed.
+// upstreams, trust, exempt, health, workflows, rules, names, schedule, rates and
+// drain. An upstream that is as it was keeps its gate and what that has learned,
+// unless objective, health, schedule or rates say otherwise, with rates the weights
+// and guarantees too; its successor begins with as many slots. One that is gone
+// finishes what it has. The other fields cannot change, and Reload returns the
+// names of those that are different. With an error, nothing changed.
 func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
 	if err := check(cfg); err != nil {
 		return nil, err
@@ -178,23 +198,35 @@ func (p *Proxy) apply(cfg Config) error {
 func (p *Proxy) applyLocked(cfg Config) error {
 	cfg = cfg.WithDefaults()
 	old := p.state.Load()
-	next := &state{cfg: cfg}
+	next := &state{cfg: cfg, names: classify.NewNames(cfg.Names)}
+	if old != nil && old.cfg.Names == cfg.Names {
+		next.names = old.names
+	}
+	var err error
+	if next.rules, err = classify.New(cfg.rules()); err != nil {
+		return err
+	}
 	if len(cfg.Trust) > 0 {
 		next.trusted = httpgate.Networks(cfg.Trust...)
 	}
 	if len(cfg.Exempt) > 0 {
 		next.exempt = httpgate.Paths(cfg.Exempt...)
 	}
-	var fresh []*upstream
+	var fresh, kept []*upstream
 	for _, u := range cfg.Upstreams {
-		if old != nil && old.cfg.Objective == cfg.Objective && old.cfg.Health == cfg.Health {
+		slots := 0
+		if old != nil {
 			i := slices.IndexFunc(old.upstreams, func(have *upstream) bool { return have.cfg == u })
-			if i >= 0 {
+			if i >= 0 && old.upstreams[i].serves(&cfg) {
+				kept = append(kept, old.upstreams[i])
 				next.upstreams = append(next.upstreams, old.upstreams[i])
 				continue
 			}
+			if i >= 0 && old.cfg.Objective == cfg.Objective {
+				slots = old.upstreams[i].gate.Stats().Limit
+			}
 		}
-		up, err := p.newUpstream(cfg, u)
+		up, err := p.newUpstream(cfg, u, slots)
 		if err != nil {
 			for _, f := range fresh {
 				f.close()
@@ -203,6 +235,12 @@ func (p *Proxy) applyLocked(cfg Config) error {
 		}
 		fresh = append(fresh, up)
 		next.upstreams = append(next.upstreams, up)
+	}
+	for _, up := range kept {
+		up.share(&cfg)
+	}
+	for _, up := range next.upstreams {
+		up.tallies.list(cfg.Workflows)
 	}
 	p.state.Store(next)
 	for _, up := range next.upstreams {
@@ -230,12 +268,18 @@ func (p *Proxy) applyLocked(cfg Config) error {
 	}
 	for _, up := range old.upstreams {
 		if !slices.Contains(next.upstreams, up) {
-			p.log.Info("upstream left", "upstream", up.name)
+			if !next.has(up.cfg) {
+				p.log.Info("upstream left", "upstream", up.name)
+			}
 			p.leaving.Go(func() { up.leave(p.stopped, old.cfg.Drain.Timeout) })
 		}
 	}
 	for _, up := range fresh {
-		p.log.Info("upstream joined", "upstream", up.name, "url", up.cfg.URL)
+		if old.has(up.cfg) {
+			p.log.Info("upstream has a new gate", "upstream", up.name, "slots", up.gate.Stats().Limit)
+		} else {
+			p.log.Info("upstream joined", "upstream", up.name, "url", redact(up.cfg.URL))
+		}
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spillgate/spillgate/admission"
 	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/live"
@@ -46,9 +45,12 @@ type upstream struct {
 	// bodyTimeout is Limits.BodyTimeout.
 	bodyTimeout time.Duration
 	gate        *live.Gate
+	made        Config          // what the gate was made by
+	shared      map[string]bool // workflows that ever had a share; with the lock of p
 	target      *httpgate.Target
 	base        *http.Transport
 	metrics     *telemetry.Gate
+	tallies     *tallies
 	unwatch     atomic.Pointer[func() error]
 
 	health    health
@@ -57,14 +59,18 @@ type upstream struct {
 	failures  throttle
 }
 
-// newUpstream builds an upstream.
-func (p *Proxy) newUpstream(cfg Config, u Upstream) (*upstream, error) {
+// newUpstream builds an upstream. slots is how many one that it replaces has found,
+// 0 if there was none.
+func (p *Proxy) newUpstream(cfg Config, u Upstream, slots int) (*upstream, error) {
 	tlsConfig, err := u.client()
 	if err != nil {
 		return nil, err
 	}
 	target, _ := u.target() // checked before
-	up := &upstream{p: p, cfg: u, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http", bodyTimeout: cfg.Limits.BodyTimeout}
+	up := &upstream{p: p, cfg: u, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http", bodyTimeout: cfg.Limits.BodyTimeout, tallies: newTallies(), made: cfg, shared: map[string]bool{}}
+	for name := range cfg.shares() {
+		up.shared[name] = true
+	}
 	up.health.rule = cfg.Health
 	up.base = newTransport(cfg.Limits, target.Scheme, tlsConfig)
 	if target.Scheme == "h2c" {
@@ -75,9 +81,13 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream) (*upstream, error) {
 		return nil, err
 	}
 	up.gate, err = live.NewGate(live.GateConfig{
-		Config:  admission.Config{Objective: cfg.Objective},
-		Mode:    cfg.Mode,
-		Observe: up.metrics.Observe,
+		Config: cfg.gate(slots),
+		Mode:   cfg.Mode,
+		Shares: cfg.shares(),
+		Observe: func(e live.Event) {
+			up.metrics.Observe(e)
+			up.tallies.observe(e)
+		},
 	})
 	if err != nil {
 		return nil, err

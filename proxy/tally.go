@@ -1,0 +1,192 @@
+package proxy
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/work"
+)
+
+const (
+	// maxTallies is the most workflows that are counted apart at one upstream,
+	// beside those that are listed. All others are counted as otherName: trusted
+	// senders may name any, and each makes a time series.
+	maxTallies = 64
+	otherName  = "(other)"
+)
+
+// tally counts what became of the requests of one workflow.
+type tally struct {
+	admitted atomic.Int64
+	refused  [work.NumReasons]atomic.Int64 // by the gate
+	would    [work.NumReasons]atomic.Int64 // ran, because the gate only monitors
+}
+
+// tallies are those of one upstream, by workflow.
+type tallies struct {
+	known atomic.Pointer[map[string]*tally] // replaced, never changed
+	mu    sync.Mutex                        // of replacing
+	free  int                               // room for what nobody listed
+}
+
+func newTallies() *tallies {
+	t := &tallies{free: maxTallies}
+	t.known.Store(&map[string]*tally{"": {}, otherName: {}})
+	return t
+}
+
+// list makes room for the workflows of a configuration.
+func (t *tallies) list(workflows map[string]Workflow) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := maps.Clone(*t.known.Load())
+	for name := range workflows {
+		if next[inside(name)] == nil {
+			next[inside(name)] = &tally{}
+		}
+	}
+	t.known.Store(&next)
+}
+
+// of returns the tally of a workflow.
+func (t *tallies) of(workflow string) *tally {
+	if have := (*t.known.Load())[workflow]; have != nil {
+		return have
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := *t.known.Load()
+	if have := known[workflow]; have != nil {
+		return have
+	}
+	if t.free == 0 {
+		return known[otherName]
+	}
+	t.free--
+	next := maps.Clone(known)
+	next[workflow] = &tally{}
+	t.known.Store(&next)
+	return next[workflow]
+}
+
+// observe takes the end of one request's passage.
+func (t *tallies) observe(e live.Event) {
+	if int(e.Reason) >= work.NumReasons {
+		return
+	}
+	w := t.of(e.Workflow)
+	switch {
+	case e.Reason == work.None:
+		w.admitted.Add(1)
+	case e.Enforced:
+		w.refused[e.Reason].Add(1)
+	default:
+		w.would[e.Reason].Add(1)
+	}
+}
+
+// label is the name of a workflow for operators.
+func label(workflow string) string {
+	if workflow == "" {
+		return classify.DefaultName
+	}
+	return workflow
+}
+
+// watchWorkflows makes the instrument for the workflows of all upstreams.
+func (p *Proxy) watchWorkflows() error {
+	requests, err := p.metrics.Meter().Int64ObservableCounter("spillgate_workflow_requests",
+		metric.WithDescription("Requests by workflow, what became of them and why. Workflows that are not listed are beyond some number counted as (other)."))
+	if err != nil {
+		return err
+	}
+	_, err = p.metrics.Meter().RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s := p.state.Load()
+		if s == nil {
+			return nil
+		}
+		for _, u := range s.upstreams {
+			gate := attribute.String("gate", u.name)
+			for name, t := range *u.tallies.known.Load() {
+				workflow := attribute.String("workflow", label(name))
+				observe := func(n int64, decision string, r work.Reason) {
+					if n > 0 {
+						o.ObserveInt64(requests, n, metric.WithAttributes(gate, workflow, attribute.String("decision", decision), attribute.String("reason", r.String())))
+					}
+				}
+				observe(t.admitted.Load(), "admit", work.None)
+				for r := range t.refused {
+					observe(t.refused[r].Load(), "refuse", work.Reason(r))
+					observe(t.would[r].Load(), "would_refuse", work.Reason(r))
+				}
+			}
+		}
+		return nil
+	}, requests)
+	return err
+}
+
+// WorkflowStatus is one workflow at one upstream.
+type WorkflowStatus struct {
+	// Served and Refused count requests since the upstream joined, refusals by
+	// reason. With the mode monitor WouldRefuse counts those that ran nevertheless.
+	Served      int64            `json:"served"`
+	Refused     map[string]int64 `json:"refused,omitempty"`
+	WouldRefuse map[string]int64 `json:"would_refuse,omitempty"`
+	// Rate is the limit in requests/s that rates hold it to now, Offered what
+	// comes; Rate is 0 for none.
+	Rate    float64 `json:"rate,omitempty"`
+	Offered float64 `json:"offered,omitempty"`
+}
+
+// workflows returns the state of those that had a request.
+func (u *upstream) workflows() map[string]WorkflowStatus {
+	out := map[string]WorkflowStatus{}
+	for name, t := range *u.tallies.known.Load() {
+		s := WorkflowStatus{Served: t.admitted.Load()}
+		total := s.Served
+		for r := range t.refused {
+			reason := work.Reason(r).String()
+			if n := t.refused[r].Load(); n > 0 {
+				s.Refused = put(s.Refused, reason, n)
+				total += n
+			}
+			if n := t.would[r].Load(); n > 0 {
+				s.WouldRefuse = put(s.WouldRefuse, reason, n)
+				total += n
+			}
+		}
+		if total > 0 {
+			out[label(name)] = s
+		}
+	}
+	for _, r := range u.gate.Rates(nil) {
+		s, ok := out[label(r.Name)]
+		if !ok {
+			continue
+		}
+		if r.Limited() && finite(r.Rate) {
+			s.Rate = r.Rate
+		}
+		if finite(r.Offered) {
+			s.Offered = r.Offered
+		}
+		out[label(r.Name)] = s
+	}
+	return out
+}
+
+func put(m map[string]int64, key string, n int64) map[string]int64 {
+	if m == nil {
+		m = map[string]int64{}
+	}
+	m[key] = n
+	return m
+}

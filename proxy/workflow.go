@@ -1,0 +1,227 @@
+package proxy
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/rates"
+	"github.com/spillgate/spillgate/schedule"
+	"github.com/spillgate/spillgate/work"
+)
+
+// Workflow is what an operator grants the requests of one workflow, and what they
+// have if nothing else says otherwise.
+type Workflow struct {
+	// Weight scales its share of the slots with Schedule.Fair, and its fair rate
+	// with Rates. Default 1; from 0.001 to 1000. Larger gets more while others
+	// wait; without others each gets all.
+	Weight float64
+	// Guarantee is a rate in requests/s below which Rates never limit it, whatever
+	// the others want. Default 0. Larger takes more from the others when it wants
+	// it; what it does not use goes to them. Not with rates.DominantFair.
+	Guarantee float64
+	// Deadline, Priority and Class are as in classify.Defaults.
+	Deadline time.Duration
+	Priority work.Priority
+	Class    work.Class
+}
+
+// Schedule is the order in which requests wait for an upstream's slots.
+type Schedule struct {
+	// Order rules inside a workflow, or where Fair is false among all requests of a
+	// class. Default schedule.FIFO.
+	Order schedule.Order
+	// Fair divides the slots among the workflows that wait, by their weights.
+	// Without it a workflow that sends more gets more.
+	Fair bool
+	// Aging is the age from which a request goes ahead of priority and order.
+	// Default 5 s. Smaller comes closer to first in, first out; larger lets the
+	// order starve a request for longer.
+	Aging time.Duration
+}
+
+// Rates is whether each workflow is held to a rate, that which the upstream and the
+// services behind it can do of it: see package rates.
+type Rates struct {
+	// Enabled turns it on. Default off.
+	Enabled bool
+	// Policy divides what is short. Default rates.BottleneckFair.
+	Policy rates.Policy
+	// Period is the time between two decisions. Default 100 ms, from 1 ms to a
+	// minute. Larger measures better and reacts later.
+	Period time.Duration
+	// Quantile is how the rates that the processes of one service announced become
+	// one, up to 1, the largest. Default 0.5; negative is the smallest. Larger uses
+	// more of the fast processes and has more refused by the slow ones.
+	Quantile float64
+	// IdleCost, above 0, searches for the best quantile: the cost of a request/s of
+	// capacity that is left unused against one that is refused. Default 0, off.
+	// Larger ends at larger quantiles. Not together with Quantile.
+	IdleCost float64
+}
+
+const (
+	// MaxNames is the largest Config.Names.
+	MaxNames = classify.MaxNames
+	// spareWorkflows is how many workflows a gate tells apart beyond those that are
+	// listed and those that may come: of trusted senders, and of later reloads.
+	spareWorkflows = 64
+	maxIdleCost    = 1e6
+	longestAging   = time.Hour
+	longestPeriod  = time.Minute
+)
+
+// rules is the part of c that says what a request is.
+func (c *Config) rules() classify.Config {
+	out := classify.Config{Rules: c.Rules}
+	if len(c.Workflows) > 0 {
+		out.Workflows = make(map[string]classify.Defaults, len(c.Workflows))
+		for name, w := range c.Workflows {
+			out.Workflows[name] = classify.Defaults{Class: w.Class, Priority: w.Priority, Deadline: w.Deadline}
+		}
+	}
+	return out
+}
+
+// inside is the name by which gates know a workflow.
+func inside(name string) string {
+	if name == classify.DefaultName {
+		return ""
+	}
+	return name
+}
+
+// checkWorkflows finds the mistakes in workflows, rules, schedule and rates.
+func (c *Config) checkWorkflows(wrong func(field, value, want string)) {
+	c.rules().Check(wrong)
+	for _, name := range slices.Sorted(maps.Keys(c.Workflows)) {
+		field, w := "workflows."+name, c.Workflows[name]
+		switch {
+		case w.Weight == 0:
+		case !(w.Weight >= schedule.MinWeight && w.Weight <= schedule.MaxWeight):
+			wrong(field+".weight", number(w.Weight), fmt.Sprintf("%v to %v, or 0 for the default", schedule.MinWeight, schedule.MaxWeight))
+		case !c.Schedule.Fair && !c.Rates.Enabled:
+			wrong(field+".weight", number(w.Weight), "schedule.fair or rates.enabled to be true: without them nothing is divided by weight")
+		}
+		switch {
+		case w.Guarantee == 0:
+		case !(w.Guarantee > 0 && w.Guarantee < rates.NoLimit):
+			wrong(field+".guarantee", number(w.Guarantee), fmt.Sprintf("0 or more requests/s and below %v", rates.NoLimit))
+		case !c.Rates.Enabled:
+			wrong(field+".guarantee", number(w.Guarantee), "rates.enabled to be true: without rates no workflow is limited")
+		case c.Rates.Policy == rates.DominantFair:
+			wrong(field+".guarantee", number(w.Guarantee), fmt.Sprintf("another rates.policy than %v, which knows no guarantees", rates.DominantFair))
+		}
+	}
+	if n := c.Names; n < 0 || n > MaxNames {
+		wrong("names", strconv.Itoa(n), fmt.Sprintf("0 to %d", MaxNames))
+	}
+	if o := c.Schedule.Order; o > schedule.LASF {
+		wrong("schedule.order", strconv.Itoa(int(o)), "fifo, edf, lstf, sjf, srtf or lasf")
+	}
+	if a := c.Schedule.Aging; a < 0 || a > longestAging {
+		wrong("schedule.aging", a.String(), fmt.Sprintf("0s to %v", longestAging))
+	}
+	r := c.Rates
+	if r.Policy > rates.DominantFair {
+		wrong("rates.policy", strconv.Itoa(int(r.Policy)), "bottleneck-fair, max-min-fair or dominant-fair")
+	}
+	if p := r.Period; p != 0 && (p < time.Millisecond || p > longestPeriod) {
+		wrong("rates.period", p.String(), fmt.Sprintf("%v to %v, or 0 for the default", time.Millisecond, longestPeriod))
+	}
+	if !(r.Quantile <= 1) {
+		wrong("rates.quantile", number(r.Quantile), "0 to 1")
+	}
+	if !(r.IdleCost >= 0 && r.IdleCost <= maxIdleCost) {
+		wrong("rates.idle_cost", number(r.IdleCost), fmt.Sprintf("0 to %v", maxIdleCost))
+	} else if r.IdleCost > 0 && r.Quantile != 0 {
+		wrong("rates.idle_cost", number(r.IdleCost), "no quantile beside it: idle_cost searches for one")
+	}
+}
+
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// shares is what workflows get of the slots; those that are listed are told apart
+// whatever else comes.
+func (c *Config) shares() map[string]float64 {
+	if !c.Schedule.Fair {
+		return nil
+	}
+	all := make(map[string]float64, len(c.Workflows))
+	for name, w := range c.Workflows {
+		all[inside(name)] = weight(w)
+	}
+	return all
+}
+
+func weight(w Workflow) float64 {
+	if w.Weight == 0 {
+		return 1
+	}
+	return w.Weight
+}
+
+// gate describes the gate of an upstream whose predecessor, if there was one, had
+// found that many slots.
+func (c *Config) gate(slots int) admission.Config {
+	out := admission.Config{Objective: c.Objective}
+	out.Schedule = schedule.Config{Order: c.Schedule.Order, Fair: c.Schedule.Fair, Aging: c.Schedule.Aging, Workflows: c.told()}
+	if r := c.Rates; r.Enabled {
+		out.Rates = &rates.Config{Policy: r.Policy, Period: r.Period, Quantile: r.Quantile, IdleCost: r.IdleCost, Terms: c.terms(), MaxWorkflows: c.told()}
+	}
+	out.Slots.Initial = slots
+	return out
+}
+
+// told is how many workflows a gate tells apart.
+func (c *Config) told() int { return len(c.Workflows) + c.Names + spareWorkflows }
+
+// terms is what rates grant the workflows; nil without rates.
+func (c *Config) terms() map[string]rates.Terms {
+	if !c.Rates.Enabled {
+		return nil
+	}
+	all := make(map[string]rates.Terms, len(c.Workflows))
+	for name, w := range c.Workflows {
+		all[inside(name)] = rates.Terms{Weight: weight(w), Guarantee: w.Guarantee}
+	}
+	return all
+}
+
+// serves reports whether the gate, as it is or with other shares, serves next as
+// well.
+func (u *upstream) serves(next *Config) bool {
+	c := &u.made
+	// A workflow that had a share once keeps its place in the gate.
+	places := len(u.shared)
+	for name := range next.shares() {
+		if !u.shared[name] {
+			places++
+		}
+	}
+	return c.Objective == next.Objective && c.Health == next.Health && c.Schedule == next.Schedule && c.Rates == next.Rates &&
+		maps.Equal(c.terms(), next.terms()) && places+next.Names <= c.told()-spareWorkflows/2
+}
+
+// share gives the gate the shares of next.
+func (u *upstream) share(next *Config) {
+	shares := next.shares()
+	for name := range u.shared {
+		if _, stays := shares[name]; !stays {
+			u.gate.SetShare(name, 1)
+		}
+	}
+	for name, share := range shares {
+		u.gate.SetShare(name, share)
+		u.shared[name] = true
+	}
+}
+
+// finite is false for what no metric can show.
+func finite(x float64) bool { return !math.IsInf(x, 0) && !math.IsNaN(x) }
