@@ -19,38 +19,49 @@ func Experiments() []experiment.Experiment {
 	return []experiment.Experiment{lawLive(), overallLive()}
 }
 
-// retakes is how often a run is made again because its generator was late.
-const retakes = 2
+// retakes is how many runs of an experiment are made again, all in all, because the
+// generator was late.
+func retakes(o experiment.Options, quick int) *int {
+	n := 8
+	if o.Quick {
+		n = quick
+	}
+	return &n
+}
 
 // run makes a run that counts, or says in r why none did.
-func run(ctx context.Context, r *experiment.Result, what string, start func() (*Bed, error), l Load) (Measured, Counts, error) {
-	for take := 0; ; take++ {
-		m, c, err := runOnce(ctx, start, l)
+func run(ctx context.Context, r *experiment.Result, again *int, what string, once func(context.Context) (Measured, Counts, error)) (Measured, Counts, error) {
+	for {
+		m, c, err := once(ctx)
 		if err != nil {
 			return m, c, fmt.Errorf("%s: %w", what, err)
 		}
 		if len(m.Invalid) == 0 {
 			return m, c, nil
 		}
-		if take == retakes {
+		if *again == 0 {
 			r.Void = append(r.Void, what+": "+strings.Join(m.Invalid, "; "))
 			return m, c, nil
 		}
+		*again--
 	}
 }
 
-func runOnce(ctx context.Context, start func() (*Bed, error), l Load) (Measured, Counts, error) {
-	b, err := start()
-	if err != nil {
-		return Measured{}, Counts{}, err
+// services is a run on Go services of its own.
+func services(s Setting, d Discipline, l Load) func(context.Context) (Measured, Counts, error) {
+	return func(ctx context.Context) (Measured, Counts, error) {
+		b, err := StartServices(ctx, s, d)
+		if err != nil {
+			return Measured{}, Counts{}, err
+		}
+		defer b.Close()
+		m, err := b.Run(ctx, l)
+		if err != nil {
+			return m, Counts{}, err
+		}
+		c, err := b.Counts(ctx)
+		return m, c, err
 	}
-	defer b.Close()
-	m, err := b.Run(ctx, l)
-	if err != nil {
-		return m, Counts{}, err
-	}
-	c, err := b.Counts(ctx)
-	return m, c, err
 }
 
 func lawLive() experiment.Experiment {
@@ -96,14 +107,14 @@ func runLawLive(ctx context.Context, o experiment.Options) (*experiment.Result, 
 		{Discipline{Name: fmt.Sprintf("static %.2f", part), Kind: Static, Weight: part}, func() share.Latency { return share.Latency{Interactive: both, Default: both} }},
 		{Discipline{Name: "share", Kind: Share}, nil},
 	}
-	r := &experiment.Result{Quick: o.Quick}
+	r, again := &experiment.Result{Quick: o.Quick}, retakes(o, 2)
 	t := latencyTable(fmt.Sprintf("Orders at %.0f %% load, both classes at the same rate", 200*chains/setting.Capacity()))
 	t.Columns = append(t.Columns, table.Column{Name: "chains, theory", Unit: "ms", Format: "%.1f"}, table.Column{Name: "singles, theory", Unit: "ms", Format: "%.1f"},
 		table.Column{Name: "from the law", Unit: "%", Format: "%+.1f"})
 	load := Load{Chains: openloop.Steady(chains, length), Singles: openloop.Steady(singles, length), Least: 1000, Most: 1000, Seed: o.Seed}
 	for i, c := range cases {
 		step(o, i, len(cases), c.Name)
-		m, counts, err := run(ctx, r, c.Name, func() (*Bed, error) { return StartServices(ctx, setting, c.Discipline) }, load)
+		m, counts, err := run(ctx, r, again, c.Name, services(setting, c.Discipline, load))
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +163,7 @@ func runOverallLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 	}
 	length, from := 40*time.Second, 10*time.Second
 	if o.Quick {
-		length, from = 17*time.Second, 8*time.Second
+		length, from = 14*time.Second, 7*time.Second
 	}
 	sizes := []struct {
 		name                     string
@@ -172,7 +183,7 @@ func runOverallLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 	// less does what they gain cost the others.
 	chains := 0.15 * setting.Capacity()
 	singles := 3 * chains * float64(setting.Servers)
-	r := &experiment.Result{Quick: o.Quick}
+	r, again := &experiment.Result{Quick: o.Quick}, retakes(o, 1)
 	papers := &table.Table{Title: "The paper's means before and after", Columns: []table.Column{{Name: "size"}, {Name: "chains", Unit: "ms"}, {Name: "singles", Unit: "ms"}}}
 	r.Table = append(r.Table, papers)
 	done, of := 0, len(sizes)*2
@@ -188,7 +199,7 @@ func runOverallLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 		for i, d := range []Discipline{{Name: "Go, fifo", Kind: FIFO}, {Name: "Go, share", Kind: Share}} {
 			step(o, done, of, d.Name)
 			done++
-			if got[i], _, err = run(ctx, r, d.Name+", "+size.name, func() (*Bed, error) { return StartServices(ctx, setting, d) }, load); err != nil {
+			if got[i], _, err = run(ctx, r, again, d.Name+", "+size.name, services(setting, d, load)); err != nil {
 				return nil, err
 			}
 			t.Add(latencyRow(d.Name, got[i])...)
@@ -199,7 +210,7 @@ func runOverallLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 		r.Ceiling("chains with share, of fifo, Go, "+size.name, "", size.bestChains, 0.05, ratio(work.Interactive))
 		r.Ceiling("singles with share, of fifo, Go, "+size.name, "", size.worstSingles, 0.05, ratio(work.Default))
 		if !o.Quick {
-			if err := tomcatRows(ctx, o, r, t, setting, load, func(what string) { step(o, done, of, what); done++ }); err != nil {
+			if err := tomcatRows(ctx, r, again, t, setting, load, func(what string) { step(o, done, of, what); done++ }); err != nil {
 				return nil, err
 			}
 		}
@@ -210,7 +221,7 @@ func runOverallLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 }
 
 // tomcatRows adds a row for each mode of the proxies in front of Tomcats.
-func tomcatRows(ctx context.Context, o experiment.Options, r *experiment.Result, t *table.Table, s Setting, l Load, show func(string)) error {
+func tomcatRows(ctx context.Context, r *experiment.Result, again *int, t *table.Table, s Setting, l Load, show func(string)) error {
 	b, err := StartTomcats(ctx, s)
 	if err != nil {
 		return err
@@ -230,15 +241,12 @@ func tomcatRows(ctx context.Context, o experiment.Options, r *experiment.Result,
 				return err
 			}
 		}
-		got, err := b.Run(ctx, l)
-		for take := 0; err == nil && len(got.Invalid) > 0 && take < retakes; take++ {
-			got, err = b.Run(ctx, l)
-		}
+		got, _, err := run(ctx, r, again, "Tomcat, "+m.Name, func(ctx context.Context) (Measured, Counts, error) {
+			m, err := b.Run(ctx, l)
+			return m, Counts{}, err
+		})
 		if err != nil {
 			return err
-		}
-		if len(got.Invalid) > 0 {
-			r.Void = append(r.Void, "Tomcat, "+m.Name+": "+strings.Join(got.Invalid, "; "))
 		}
 		t.Add(latencyRow("Tomcat, "+m.Name, got)...)
 		failed := got.Class[work.Default].Failed + got.Class[work.Interactive].Failed

@@ -52,7 +52,8 @@ func findTomcat() (tomcat, error) {
 }
 
 // StartTomcats builds the web application and starts unmodified Tomcat servers with
-// it, on the first processor that this process may use. Put proxies in front with
+// it. They are not pinned: four virtual machines that compile are more than one
+// processor has time for at first. Put proxies in front with
 // Front. Close the bed in the end; the end of ctx ends the servers as well. The
 // error wraps ErrNoTomcat where something is not installed.
 func StartTomcats(ctx context.Context, s Setting) (_ *Bed, err error) {
@@ -158,7 +159,7 @@ func (t tomcat) start(ctx context.Context, s Setting, i int, base, app, addr str
 			return nil, fmt.Errorf("chains: %w", err)
 		}
 	}
-	return proc.Start(ctx, pinned(proc.Spec{
+	return proc.Start(ctx, proc.Spec{
 		Name: fmt.Sprintf("tomcat %d", i), Path: t.java, ReadyTimeout: -1,
 		Args: []string{
 			"-Xms32m", "-Xmx128m", "-Xss256k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
@@ -169,5 +170,5 @@ func (t tomcat) start(ctx context.Context, s Setting, i int, base, app, addr str
 			fmt.Sprintf("-Dchains.mean_ns=%d", s.Mean.Nanoseconds()), fmt.Sprintf("-Dchains.seed=%d", int64(s.Seed*uint64(s.Servers))+int64(i)),
 			"org.apache.catalina.startup.Bootstrap", "start",
 		},
-	}, firstCPU))
+	})
 }

@@ -113,9 +113,11 @@ public final class Step extends HttpServlet {
         if (route == null || route.isEmpty()) {
             return null;
         }
-        if (function == null || !function.matches("/[a-z]{1,32}") || route.length() > MAX_ROUTE) {
-            throw new IllegalArgumentException("expected /step/FUNCTION in small letters and a route of at most "
-                    + MAX_ROUTE + " characters");
+        if (function == null || !function.matches("/[a-z]{1,32}")) {
+            throw new IllegalArgumentException("expected /step/FUNCTION in small letters");
+        }
+        if (route.length() > MAX_ROUTE || !route.matches("[0-9]+(,[0-9]+)*")) {
+            throw new IllegalArgumentException("route: expected ports and commas, at most " + MAX_ROUTE + " characters");
         }
         int comma = route.indexOf(',');
         int port = Integer.parseInt(comma < 0 ? route : route.substring(0, comma));
@@ -123,9 +125,6 @@ public final class Step extends HttpServlet {
             throw new IllegalArgumentException("route: expected ports");
         }
         String rest = comma < 0 ? "" : route.substring(comma + 1);
-        if (!rest.matches("[0-9,]*")) {
-            throw new IllegalArgumentException("route: expected ports and commas");
-        }
         return URI.create("http://127.0.0.1:" + port + "/step" + function + "?size=" + size
                 + (rest.isEmpty() ? "" : "&route=" + rest));
     }
