@@ -177,7 +177,7 @@ func TestEntryShedsWhatTheLeafCannotServe(t *testing.T) {
 	conn := dial(t, entry.addr)
 	send := func(workflow string) error {
 		ctx := metadata.AppendToOutgoingContext(context.Background(), wire.MetadataKey, string(wire.Tags{Workflow: workflow}.Append(nil)))
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, 500*ms)
 		defer cancel()
 		_, err := call1(ctx, conn, workflow)
 		return err
@@ -223,8 +223,8 @@ func TestEntryShedsWhatTheLeafCannotServe(t *testing.T) {
 	}
 	t.Logf("A: %d served, %d not; the leaf refused %d of A", good.Load(), bad.Load(), leaf.count(work.Rate, "A")+leaf.count(work.Delay, "A"))
 	for _, s := range entry.gate.Rates(nil) {
-		if s.Name == "A" && s.Limited() {
-			t.Errorf("A is limited at the entry: %+v", s)
+		if s.Name == "A" && s.Rate < 40 {
+			t.Errorf("A at the entry: %+v, expected no limit that binds at 20/s", s)
 		}
 		if s.Name == "F" && (!s.Limited() || s.Rate > 400) {
 			t.Errorf("F at the entry: %+v, expected a limit far below the 500/s that come", s)
