@@ -115,6 +115,7 @@ type Gate struct {
 	queue    *schedule.Queue
 	shaper   *shaper // nil without rates
 	gap      float64 // ns between two departures while somebody waits, smoothed
+	sunk     float64 // ns of work that requests have had before they come here, smoothed
 	lastGone mono.Time
 	busy     bool // no slot was free at lastGone
 	draining bool
@@ -216,6 +217,7 @@ func (g *Gate) expect(now mono.Time, class work.Class, flow int) time.Duration {
 func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	t.Begin(now)
 	g.seen = now
+	g.sunk += (float64(max(t.Done, 0)) - g.sunk) / 16
 	g.tick(now)
 	if late := now.Sub(t.Arrived); late > 0 {
 		g.pool.OnDelay(g.pressure(late))
@@ -381,8 +383,11 @@ func (g *Gate) maxDelay() time.Duration {
 // services each. The sum is least at ny = 1.8·ln(1/2c), within a tenth for c from
 // 0.01 to 0.5. With two slots and exponential times, at twice the capacity, that
 // is 5 % of the goodput (simulation).
+//
+// What a refused request has had from others counts as a cost of its refusal: far
+// down a call graph nothing is worth refusing that could be held back at the entry.
 func (g *Gate) tolerated() float64 {
-	cost := float64(refusalCost) / g.gap // infinite before the first departure
+	cost := (float64(refusalCost) + g.sunk) / g.gap // infinite before the first departure
 	ny := 1.8 * math.Log(0.5/cost)
 	if !(ny > 0) {
 		return 0

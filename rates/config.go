@@ -90,7 +90,8 @@ type Config struct {
 	IdleCost float64
 	// Headroom is the share of a resource's load that is not handed out again
 	// while it is overloaded, so that its queue drains. Default 0.05; negative
-	// means none. Larger drains faster and leaves more unused; at most 0.5.
+	// means none. Larger drains faster and leaves more unused; at most 0.5. While
+	// there are credits nothing is kept back: the queue is theirs to keep short.
 	Headroom float64
 	// Hold is how many periods the limits stay as they are after an overload,
 	// before they are raised. Default 3. Larger is steadier and fills up later.

@@ -220,11 +220,19 @@ func (f *flow) pass(now mono.Time, t *Request) (Verdict, work.Reason) {
 	return Pass, work.None
 }
 
-// OnCancel takes a request out of the backlog whose caller gave up. One that does
-// not wait does nothing.
+// OnCancel ends a request of which nothing ran: its caller gave up while it waited
+// here, or whoever stands behind refused it. It is no sample of what requests take:
+// counted as one, half of the requests refused behind would halve their cost and
+// double the rate. A request that has ended does nothing.
 func (a *Adapter) OnCancel(t *Request) {
-	if f := a.flow(t.Workflow); f != nil && t.state == waiting {
+	f := a.flow(t.Workflow)
+	switch {
+	case f == nil:
+	case t.state == waiting:
 		f.limiter.backlog--
+		t.state = fresh
+	case t.state == inside:
+		f.passed--
 		t.state = fresh
 	}
 }

@@ -109,6 +109,37 @@ func TestTurn(t *testing.T) {
 	}
 }
 
+// TestTurnedAwayIsNoCost: requests that were let in and then refused by what stands
+// behind take nothing, and do not make the others look cheaper.
+func TestTurnedAwayIsNoCost(t *testing.T) {
+	a, err := New(0, Config{Resources: []Resource{{"workers", 4}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := a.Workflow(0, "w")
+	now := mono.Time(0)
+	for range 20 {
+		for i := range 10 {
+			r, v, _ := enter(a, now, w, time.Second)
+			if v != Pass {
+				t.Fatalf("%v, want pass: there is no limit", v)
+			}
+			if i%2 == 0 {
+				a.OnCancel(r)
+				a.OnCancel(r)
+				continue
+			}
+			a.OnUse(w, 0, 10*time.Millisecond)
+			a.OnDone(now, r, work.Done)
+		}
+		if f := a.flow(w); math.Abs(f.cost(0)-0.010) > 1e-9 {
+			t.Fatalf("a request costs %v s, want 0.010", f.cost(0))
+		}
+		now = now.Add(100 * time.Millisecond)
+		a.OnWake(now, Signals{})
+	}
+}
+
 // TestOneInSixteenProbes: of requests that are infeasible by what is known,
 // exactly every sixteenth is let through, and its turn does not refuse it again.
 func TestOneInSixteenProbes(t *testing.T) {

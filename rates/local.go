@@ -99,26 +99,30 @@ func (a *Adapter) judge(s Signals) {
 			over = p.Target > 0 && p.Delay > p.Target
 			excess = (p.Delay - p.Target).Seconds() / drainTime.Seconds()
 		}
-		a.resources[i].note(over, excess, a.cfg)
+		headroom := a.cfg.Headroom
+		if s.Credits {
+			headroom = 0 // the queue is theirs to drain
+		}
+		a.resources[i].note(over, excess, headroom, a.cfg.Hold)
 	}
 }
 
 // note counts a period and sets what can be handed out: the largest load of the
 // overload, which is the capacity as it shows, and less when a cut was taken up
 // and did not help.
-func (r *resource) note(over bool, excess float64, cfg Config) {
+func (r *resource) note(over bool, excess, headroom float64, hold int) {
 	if !over {
 		r.over = 0
 		return
 	}
 	r.over++
 	r.since++
-	r.headroom = math.Min(cfg.Headroom+math.Max(excess, 0), mostHeadroom)
+	r.headroom = math.Min(headroom+math.Max(excess, 0), mostHeadroom)
 	switch {
 	case r.over <= overPeriods:
 		// Uses that are told only at their end leave periods without any.
 		r.base, r.since = math.Max(r.raw, math.Min(r.load, r.capacity)), 0
-	case r.since > cfg.Hold && math.Max(r.raw, r.load) <= (1-r.headroom)*r.base*takenUp:
+	case r.since > hold && math.Max(r.raw, r.load) <= (1-r.headroom)*r.base*takenUp:
 		r.base, r.since = math.Max(r.raw, r.load), 0
 	default:
 		r.base = math.Max(r.base, r.raw)

@@ -46,6 +46,8 @@ type process struct {
 	bound              time.Duration
 	boundFrom, notedAt mono.Time
 	wanted             bool
+	// came and refused count the requests at the door since the last look.
+	came, refused int
 }
 
 // boot starts a life of p.
@@ -128,6 +130,7 @@ func (w *World) arrive(c *call) {
 			Attempt:  int(c.root.attempt),
 		},
 		Client: w.account(c.link),
+		Done:   c.worked,
 		Owner:  c,
 	}
 	w.decided(c, c.process.door.Arrive(now, &c.ticket), false)
@@ -151,6 +154,8 @@ func (w *World) decided(c *call, v admission.Verdict, queued bool) {
 	p := c.process
 	if queued {
 		p.queued--
+	} else {
+		p.came++
 	}
 	switch v {
 	case admission.Wait:
@@ -159,9 +164,10 @@ func (w *World) decided(c *call, v admission.Verdict, queued bool) {
 	case admission.Run:
 		w.start(c)
 	case admission.Shed:
+		p.refused++
 		c.feedback = p.door.Feedback(w.Now(), &c.ticket)
 		if p.rates != nil {
-			p.rates.OnDone(w.Now(), &c.req, work.Dropped)
+			p.rates.OnCancel(&c.req)
 		}
 		w.refuseHere(c, c.ticket.Reason())
 	}
@@ -229,7 +235,7 @@ func (w *World) cancelAtProcess(c *call) {
 		if p.door.Cancel(w.Now(), &c.ticket) {
 			p.door.Feedback(w.Now(), &c.ticket)
 			if p.rates != nil {
-				p.rates.OnDone(w.Now(), &c.req, work.Ignored)
+				p.rates.OnCancel(&c.req)
 			}
 			p.queued--
 			c.state, c.there = notHere, false

@@ -8,6 +8,11 @@ import (
 	"github.com/spillgate/spillgate/work"
 )
 
+// shortOfTime is the share of refused requests that is an overload whether or not
+// credits bind: with more callers than credits each holds one, nobody waits for any,
+// and the refusals do the work.
+const shortOfTime = 0.05
+
 // shaper is where one workflow's requests wait for its rate, at one process.
 type shaper struct {
 	queue queue
@@ -143,7 +148,10 @@ func (w *World) wakeRatesOf(p *process) {
 	if p.pool != nil {
 		p.noteDemand(now)
 		s.Credits, s.Bound = true, p.bound.Seconds()/now.Sub(p.boundFrom).Seconds()
-		p.bound, p.boundFrom = 0, now
+		if float64(p.refused) > shortOfTime*float64(p.came) {
+			s.Bound = 1
+		}
+		p.bound, p.boundFrom, p.came, p.refused = 0, now, 0, 0
 	}
 	p.rates.OnWake(now, s)
 	for _, f := range p.shaping {
