@@ -1,8 +1,14 @@
 package lab
 
-import "github.com/spillgate/spillgate/lab/served"
+import (
+	"github.com/spillgate/spillgate/lab/chains"
+	"github.com/spillgate/spillgate/lab/served"
+)
 
 // Child does a child process's work and ends the process, if this process is one
 // that a live experiment started, and returns otherwise. A program with Command
 // calls it first in main.
-func Child() { served.Child() }
+func Child() {
+	chains.Child()
+	served.Child()
+}

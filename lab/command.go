@@ -15,6 +15,7 @@ import (
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/admission"
 	"github.com/spillgate/spillgate/lab/breakwater"
+	"github.com/spillgate/spillgate/lab/chains"
 	"github.com/spillgate/spillgate/lab/experiment"
 	"github.com/spillgate/spillgate/lab/served"
 	"github.com/spillgate/spillgate/lab/workflows"
@@ -22,7 +23,7 @@ import (
 
 // Experiments returns all there are, in the order of the list.
 func Experiments() []experiment.Experiment {
-	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments(), workflows.Experiments())
+	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments(), workflows.Experiments(), chains.Experiments())
 }
 
 // Command returns the command "lab" with its subcommands.

@@ -161,7 +161,7 @@ func runOverallLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 	if err != nil {
 		return nil, err
 	}
-	length, from := 40*time.Second, 10*time.Second
+	length, from := 25*time.Second, 10*time.Second
 	if o.Quick {
 		length, from = 14*time.Second, 7*time.Second
 	}

@@ -53,9 +53,9 @@ func findTomcat() (tomcat, error) {
 
 // StartTomcats builds the web application and starts unmodified Tomcat servers with
 // it. They are not pinned: four virtual machines that compile are more than one
-// processor has time for at first. Put proxies in front with
-// Front. Close the bed in the end; the end of ctx ends the servers as well. The
-// error wraps ErrNoTomcat where something is not installed.
+// processor has time for at first. Put proxies in front with Front. Close the bed in
+// the end; the end of ctx ends the servers as well. The error wraps ErrNoTomcat where
+// something is not installed.
 func StartTomcats(ctx context.Context, s Setting) (_ *Bed, err error) {
 	s, err = s.withDefaults()
 	if err != nil {
