@@ -81,11 +81,20 @@ type Limit struct {
 	probing    bool
 	probeUp    bool
 	resumed    float64 // the limit before a probe
-	recovering bool    // from work in vain
-	bound      int     // windows that bound since the last probe
-	idle       int     // windows that did not, in a row
+	recovering recovery
+	bound      int // windows that bound since the last probe
+	idle       int // windows that did not, in a row
 	probeGap   int
 }
+
+// recovery is what follows on work in vain.
+type recovery uint8
+
+const (
+	recovered  recovery = iota
+	catchingUp          // the server works off what it was given before
+	regrowing
+)
 
 // point is an operating point: requests running, completions per nanosecond,
 // nanoseconds from start to end; means over a number of completions.
@@ -177,8 +186,8 @@ func (l *Limit) Release(now, started mono.Time, executed bool) {
 	l.integrate(now)
 	l.inUse--
 	r := float64(max(now.Sub(started), 1))
-	sample := executed || (l.mean > 0 || l.recovering) && r > l.mean
-	if sample {
+	sample := executed || l.mean > 0 && r > l.mean
+	if executed {
 		if l.mean == 0 {
 			l.mean = r
 		}
@@ -238,7 +247,7 @@ func (l *Limit) endWindow(now mono.Time) {
 	// No fewer than ran at once, or the window is shorter than a residence time.
 	// The first one is needed too soon for that.
 	enough := float64(w.done) >= float64(l.cfg.Samples)*l.variation() && (l.service == 0 || w.done >= int(w.area/length))
-	if l.recovering && w.done >= 2*earlySize && w.done >= int(w.area/length) {
+	if l.recovering != recovered && w.done >= 2*earlySize && w.done >= int(w.area/length) {
 		enough = true
 	}
 	overdue := w.done >= earlySize && length >= float64(l.cfg.MaxWindow)
@@ -298,7 +307,7 @@ func (l *Limit) inVain() bool {
 // doubles with every few completions until they take longer again.
 func (l *Limit) giveWay(now mono.Time, p point) {
 	l.limit = math.Max(float64(l.cfg.Min), math.Min(l.limit, p.concurrency)/4)
-	l.mean, l.spread, l.recovering = 0, 0, true
+	l.recovering = catchingUp
 	l.level, l.ref, l.probing, l.cutting = point{}, point{}, false, false
 	l.bound, l.idle, l.probeGap = 0, 0, probeFirst
 	l.window = newWindow(now, l.inUse, now)
@@ -352,14 +361,18 @@ func (l *Limit) steer(p point, bound bool) {
 		l.setService(l.level.residence)
 	}
 	allowed := l.allowed()
-	if l.recovering {
-		if l.recovering = p.residence <= allowed; l.recovering {
+	if l.recovering != recovered {
+		switch {
+		case p.residence <= allowed:
+			l.recovering = regrowing
 			if bound {
 				l.limit *= 2
 			}
-			l.level, l.ref = point{}, point{}
-			return
+		case l.recovering == regrowing:
+			l.recovering = recovered
 		}
+		l.level, l.ref = point{}, point{}
+		return
 	}
 	// A hidden queue under this is not worth an experiment that may cost
 	// throughput. While nothing waits in front it does even less harm, and the
@@ -431,7 +444,7 @@ func (l *Limit) probe() {
 // overload ended; and a limit that turns out too low grows by half a window.
 func (l *Limit) sink(most int) {
 	if room := 2*float64(most) + spare; l.limit > room {
-		l.limit += (room - l.limit) / memory
+		l.limit += (room - l.limit) / 4
 	}
 }
 
