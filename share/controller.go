@@ -10,9 +10,6 @@ import (
 )
 
 const (
-	// rateMemory is how many periods the arrival rates remember: short, because they
-	// are what tells of a change of load first.
-	rateMemory = 3
 	// memory is how many periods all other means remember. Waits are long and
 	// alike for a relaxation time of the queue, a second at 80 % of 100/s.
 	memory = 16
@@ -24,7 +21,7 @@ const (
 	// in a period. With the lag of memory they are damped.
 	levelGain, splitGain = 0.05, 0.05
 	// splitLeak is the share of the position's trim that is forgotten in a period.
-	splitLeak = 0.005
+	splitLeak = 0.0005
 	// strictGain is the share of the excess of harm that a stricter guard takes up in a
 	// period.
 	strictGain = 0.01
@@ -82,11 +79,12 @@ type Controller struct {
 // account is what is known of one class.
 type account struct {
 	arrivals int
-	absent   bool    // no arrivals in the last period
-	rate     float64 // per second
-	now      sums    // this period
-	past     sums    // fading
-	long     sums    // fading more slowly
+	absent   bool   // no arrivals in the last period
+	rate     steady // of arrivals, per second
+	service  steady // mean time, in seconds
+	now      sums   // this period
+	past     sums   // fading
+	long     sums   // fading more slowly
 	batch    signal.Sketch
 	slow     float64 // sum of the batch's slowdowns
 	spread   float64 // of the slowdown beyond 1: p95 ÷ mean
@@ -141,8 +139,9 @@ func (c *Controller) OnArrival(class work.Class) { c.of(class).arrivals++ }
 // nearest that can.
 func (c *Controller) OnDone(class work.Class, s Sample) {
 	a := c.of(class)
-	isolated := min(max(s.Isolated, s.Service, 1).Seconds(), longest)
-	latency := min(max(s.Latency.Seconds(), isolated), longest)
+	// Isolated is a mean: a request may take less, and its latency be shorter.
+	isolated := min(max(s.Isolated, 1).Seconds(), longest)
+	latency := min(max(s.Latency, 1).Seconds(), longest)
 	waited := min(max(s.Waited, 0).Seconds(), latency)
 	service := min(max(s.Service, 0).Seconds(), latency)
 	a.now.count++
@@ -227,14 +226,16 @@ func (c *Controller) decision(why Reason) Decision {
 // observe closes the period's books.
 func (c *Controller) observe(elapsed time.Duration) {
 	periods := float64(elapsed) / float64(c.cfg.Period)
-	fade := math.Exp(-periods / rateMemory)
 	for i := range c.class {
 		a := &c.class[i]
 		rate := float64(a.arrivals) / elapsed.Seconds()
-		if a.rate == 0 && a.past.count == 0 {
-			a.rate = rate
+		a.rate.add(rate, math.Sqrt(math.Max(a.rate.calm, rate)/elapsed.Seconds()), periods)
+		if n := a.now.count; n > 0 {
+			mean := a.now.service / n
+			square := (a.past.service2 + a.now.service2) / (a.past.count + n)
+			spread := math.Sqrt(math.Max(square-a.service.calm*a.service.calm, 0) / n)
+			a.service.add(mean, spread, periods)
 		}
-		a.rate = fade*a.rate + (1-fade)*rate
 		a.arrivals, a.absent = 0, a.arrivals == 0
 		if a.batch.Count() >= tailBatch {
 			a.closeBatch()
@@ -300,10 +301,7 @@ func (c *Controller) station() (station, bool) {
 
 // load is the work a class brings, in servers.
 func (a *account) load() float64 {
-	if n := a.past.count + a.now.count; n > 0 {
-		return a.rate * (a.past.service + a.now.service) / n
-	}
-	return 0
+	return a.rate.calm * a.service.calm
 }
 
 // trim corrects the model by what was measured, as slowly as that is known: the

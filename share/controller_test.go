@@ -92,6 +92,27 @@ func TestControllerSettles(t *testing.T) {
 	}
 }
 
+// TestControllerGoesNoFurther: where the ratio can be met without more, it is met
+// about, and the rest is left to the others.
+func TestControllerGoesNoFurther(t *testing.T) {
+	t.Parallel()
+	for _, tt := range [][2]float64{{20, 60}, {25, 50}} {
+		w := newWorld(6, 4, tt[0], tt[1], 100)
+		w.control(Config{})
+		for range 100 {
+			w.wake()
+		}
+		w.reset()
+		for range 2000 {
+			w.wake()
+		}
+		got := w.latency()
+		if ratio := got.Interactive / 0.04 / (got.Default / 0.01); math.Abs(ratio-0.5) > 0.05 {
+			t.Errorf("%v: slowdowns are %.3f of each other, want the ratio of 0.5", tt, ratio)
+		}
+	}
+}
+
 // TestControllerHelpsWithinItsGuard compares with one FIFO queue under the same
 // arrivals: interactive requests gain, in the mean and at p95, default ones lose
 // at most MaxHarm, and the law holds.
@@ -99,9 +120,9 @@ func TestControllerHelpsWithinItsGuard(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ interactive, standard, gain float64 }{
 		{30, 30, 0.20},
-		{40, 40, 0.15},
+		{40, 40, 0.20},
 		{20, 60, 0.40},
-		{60, 20, 0.03},
+		{60, 20, 0.05},
 	} {
 		measure := func(control bool) (mean, tail Latency) {
 			w := newWorld(3, 4, tt.interactive, tt.standard, 100)
@@ -128,7 +149,7 @@ func TestControllerHelpsWithinItsGuard(t *testing.T) {
 			t.Errorf("%v: interactive p95 %.4f s, FIFO %.4f", tt, gotTail.Interactive, fifoTail.Interactive)
 		}
 		// Two means of 1,500 s at 80 % differ by some per cent by chance alone.
-		if harm := got.Default/fifo.Default - 1; harm > 0.25+0.08 {
+		if harm := got.Default/fifo.Default - 1; harm > 0.25+0.03 {
 			t.Errorf("%v: default %.4f s, FIFO %.4f: harm %.2f, want at most 0.25", tt, got.Default, fifo.Default, harm)
 		}
 		l := Load{Interactive: tt.interactive, Default: tt.standard, Service: 100, Hops: 4}
