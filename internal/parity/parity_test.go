@@ -14,7 +14,11 @@ import (
 	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/progress"
+	"github.com/spillgate/spillgate/rates"
+	"github.com/spillgate/spillgate/schedule"
 	"github.com/spillgate/spillgate/sim"
+	"github.com/spillgate/spillgate/wire"
 	"github.com/spillgate/spillgate/work"
 )
 
@@ -25,6 +29,17 @@ type call struct {
 	demand  int
 	budget  time.Duration // 0: none
 	service time.Duration
+
+	// Of a log with workflows: what the tags say, and what the one call that the
+	// handler makes is answered with when it ends.
+	workflow string
+	class    work.Class
+	priority work.Priority
+	process  uint64 // that sent it, 0: it did not say
+	claim    float64
+	total    wire.Progress
+	elapsed  wire.Progress
+	down     wire.Reply
 }
 
 // decision is what became of it.
@@ -65,15 +80,70 @@ func overload(seed uint64) []call {
 	return log
 }
 
+// workflows is overload of four workflows, whose requests come from three
+// processes and call another one, which limits one of them for a while.
+func workflows(seed uint64) []call {
+	log := overload(seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for i := range log {
+		c := &log[i]
+		c.workflow = []string{"a", "b", "c", "c", "c", ""}[rng.IntN(6)]
+		c.class, c.priority = work.Class(rng.IntN(int(work.NumClasses))), work.Priority(rng.IntN(3))
+		if c.process = rng.Uint64N(4); c.process > 0 {
+			c.claim = rng.Float64() * 20
+			c.elapsed.Service = time.Duration(rng.Int64N(1e9))
+			c.elapsed.Work = c.elapsed.Service + time.Duration(rng.Int64N(1e9))
+			if rng.IntN(4) > 0 {
+				c.total.Service = c.elapsed.Service + time.Duration(rng.Int64N(2e9))
+				c.total.Work = c.elapsed.Work + time.Duration(rng.Int64N(3e9))
+			}
+		} else {
+			c.total = wire.Progress{Service: time.Second, Work: time.Second} // or what the entry learned would count
+		}
+		if c.workflow == "c" {
+			c.down = wire.Reply{Process: 99, Service: "d", HasRate: i > 1000 && i < 1500, Rate: 0.5 + rng.Float64()}
+		}
+	}
+	return log
+}
+
 func config() admission.Config {
 	return admission.Config{Objective: 10 * time.Second, Credit: credit.Config{Epoch: 1}}
 }
 
-// virtual drives the pure gate through the simulator's engine.
-func virtual(t *testing.T, log []call) []decision {
-	gate, err := admission.New(config())
+// ordered is config with an order of the queue, and rates.
+func ordered(order schedule.Order, fair bool) admission.Config {
+	cfg := config()
+	cfg.Schedule = schedule.Config{Order: order, Fair: fair, Aging: 20 * time.Second, Quantum: time.Second}
+	cfg.Rates = &rates.Config{Period: 2 * time.Second, Terms: map[string]rates.Terms{"a": {Weight: 2}}}
+	return cfg
+}
+
+// virtual drives the pure gate through the simulator's engine, on a clock that
+// shows zero when the log begins.
+func virtual(t *testing.T, cfg admission.Config, zero mono.Time, log []call) []decision {
+	gate, err := admission.New(cfg)
 	if err != nil {
 		t.Fatal(err)
+	}
+	numbers := map[string]int{"": 0} // of workflows, in the order in which they come
+	peer := func(now mono.Time, service string, process uint64) rates.Peer {
+		return gate.Rates(now).Peer(now, service, fmt.Sprintf("%x", process))
+	}
+	// What the handler of a request does when it starts, and when it ends.
+	start := func(now mono.Time, t *admission.Ticket, c *call) {
+		if c.down.Process != 0 {
+			gate.Call(now, t, peer(now, c.down.Service, c.down.Process), 0)
+		}
+	}
+	finish := func(now mono.Time, t *admission.Ticket, c *call) {
+		if c.down.Process != 0 {
+			rate := float64(rates.NoLimit)
+			if c.down.HasRate {
+				rate = c.down.Rate
+			}
+			gate.OnAnswer(now, t, peer(now, c.down.Service, c.down.Process), rate, false)
+		}
 	}
 	type event struct {
 		arrive, leave int // call, or -1
@@ -83,7 +153,7 @@ func virtual(t *testing.T, log []call) []decision {
 	tickets := make([]admission.Ticket, len(log))
 	accounts := make([]*credit.Client, clients)
 	for i := range accounts {
-		accounts[i] = gate.Pool().Register(0)
+		accounts[i] = gate.Pool().Register(zero)
 	}
 	end := func(now mono.Time, i int) {
 		t := &tickets[i]
@@ -99,6 +169,7 @@ func virtual(t *testing.T, log []call) []decision {
 		for t, v := gate.Next(now); t != nil; t, v = gate.Next(now) {
 			i := t.Owner.(int)
 			if v == admission.Run {
+				start(now, t, &log[i])
 				engine.At(now.Add(log[i].service), event{-1, i})
 			} else {
 				end(now, i)
@@ -107,9 +178,10 @@ func virtual(t *testing.T, log []call) []decision {
 		for _, _, ok := gate.Pool().NextGrant(); ok; _, _, ok = gate.Pool().NextGrant() {
 		}
 	}
-	settle(0)
+	engine.Advance(zero)
+	settle(zero)
 	for i, c := range log {
-		engine.At(mono.Time(c.at), event{i, -1})
+		engine.At(zero.Add(c.at), event{i, -1})
 	}
 	// The driver's timer: one, moved only to an earlier instant.
 	timer := mono.Never
@@ -125,7 +197,7 @@ func virtual(t *testing.T, log []call) []decision {
 			engine.Advance(now)
 			gate.OnWake(now)
 			settle(now)
-			if engine.Len() == 0 && gate.Waiting() == 0 {
+			if engine.Len() == 0 && gate.Waiting() == 0 && gate.Shaping() == 0 {
 				break
 			}
 			continue
@@ -145,13 +217,29 @@ func virtual(t *testing.T, log []call) []decision {
 			if c.client >= 0 {
 				ticket.Client = accounts[c.client]
 			}
+			ticket.Workflow, ticket.Class, ticket.Priority = c.workflow, c.class, c.priority
+			if cfg.Rates != nil {
+				if _, known := numbers[c.workflow]; !known {
+					numbers[c.workflow] = len(numbers)
+				}
+				if cfg.Schedule.Fair {
+					ticket.Flow = numbers[c.workflow]
+				}
+				if c.process != 0 {
+					ticket.From, ticket.Claim = peer(now, "", c.process), c.claim
+				}
+				ticket.Remaining = progress.Remaining(c.total.Service, c.elapsed.Service)
+				ticket.Total, ticket.Done = c.total.Work, c.elapsed.Work
+			}
 			switch gate.Arrive(now, ticket) {
 			case admission.Run:
+				start(now, ticket, &log[i])
 				engine.At(now.Add(c.service), event{-1, i})
 			case admission.Shed:
 				end(now, i)
 			}
 		default:
+			finish(now, &tickets[e.leave], &log[e.leave])
 			gate.Leave(now, &tickets[e.leave], work.Done)
 			end(now, e.leave)
 		}
@@ -162,10 +250,11 @@ func virtual(t *testing.T, log []call) []decision {
 
 // real drives package live: a goroutine a request, real timers on a clock that
 // stands still while anything runs.
-func real(t *testing.T, log []call) []decision {
-	out := make([]decision, len(log))
+// It returns what its clock showed when the log began.
+func real(t *testing.T, cfg admission.Config, log []call) (out []decision, zero mono.Time) {
+	out = make([]decision, len(log))
 	synctest.Test(t, func(t *testing.T) {
-		gate, err := live.NewGate(live.GateConfig{Config: config()})
+		gate, err := live.NewGate(live.GateConfig{Config: cfg})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,12 +262,17 @@ func real(t *testing.T, log []call) []decision {
 		for i := range accounts {
 			accounts[i] = gate.Connect(nil)
 		}
+		callee := live.NewCallee("d", nil)
 		start := live.Now()
+		zero = start
 		var wg sync.WaitGroup
 		for i, c := range log {
 			wg.Go(func() {
 				time.Sleep(c.at)
-				r := live.Request{Request: work.Request{Demand: c.demand}}
+				r := live.Request{
+					Request: work.Request{Demand: c.demand, Workflow: c.workflow, Class: c.class, Priority: c.priority},
+					Process: c.process, Claim: c.claim, Total: c.total, Elapsed: c.elapsed,
+				}
 				if c.budget > 0 {
 					r.Deadline = start.Add(c.at + c.budget)
 				}
@@ -194,7 +288,14 @@ func real(t *testing.T, log []call) []decision {
 					}
 					return
 				}
-				time.Sleep(c.service)
+				if c.down.Process == 0 {
+					time.Sleep(c.service)
+				} else {
+					call, _ := live.BeginCall(live.WithTicket(context.Background(), ticket), callee, 0)
+					time.Sleep(c.service)
+					call.Answered(callee, c.down)
+					call.End(c.down)
+				}
 				ticket.Leave(work.Done)
 				out[i] = decision{queued: ticket.Queued(), window: -1}
 				if g, ok := ticket.Grant(); ok {
@@ -208,27 +309,14 @@ func real(t *testing.T, log []call) []decision {
 		}
 		gate.Close()
 	})
-	return out
+	return out, zero
 }
 
 func TestSimulatorAndServerDecideAlike(t *testing.T) {
 	seen := map[work.Reason]int{}
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			log := overload(seed)
-			want, got := virtual(t, log), real(t, log)
-			differ := 0
-			for i := range log {
-				seen[want[i].reason]++
-				if want[i] != got[i] {
-					if differ++; differ <= 3 {
-						t.Errorf("request %d at %v: the simulator says %+v, the server %+v", i, log[i].at, want[i], got[i])
-					}
-				}
-			}
-			if differ > 0 {
-				t.Errorf("%d of %d decisions differ", differ, len(log))
-			}
+			compare(t, seen, config(), overload(seed))
 		})
 	}
 	// The comparison proves little if the logs are tame.
@@ -236,5 +324,40 @@ func TestSimulatorAndServerDecideAlike(t *testing.T) {
 		if seen[r] == 0 {
 			t.Errorf("no request ended as %q: the logs do not test that", r)
 		}
+	}
+}
+
+func TestOrdersAndRatesDecideAlike(t *testing.T) {
+	seen := map[work.Reason]int{}
+	for seed, order := range []schedule.Order{schedule.FIFO, schedule.EDF, schedule.LSTF, schedule.SJF, schedule.SRTF, schedule.LASF} {
+		t.Run(order.String(), func(t *testing.T) {
+			compare(t, seen, ordered(order, seed%2 == 0), workflows(uint64(seed)))
+		})
+	}
+	for _, r := range []work.Reason{work.None, work.Delay, work.Infeasible, work.Rate} {
+		if seen[r] == 0 {
+			t.Errorf("no request ended as %q: the logs do not test that", r)
+		}
+	}
+}
+
+// compare feeds the log to both drivers.
+func compare(t *testing.T, seen map[work.Reason]int, cfg admission.Config, log []call) {
+	t.Helper()
+	got, zero := real(t, cfg, log)
+	// Estimators begin their windows at multiples of the window's length, so the
+	// clocks must agree modulo those, which all divide an hour.
+	want := virtual(t, cfg, (zero%mono.Time(time.Hour)+mono.Time(time.Hour))%mono.Time(time.Hour), log)
+	differ := 0
+	for i := range log {
+		seen[want[i].reason]++
+		if want[i] != got[i] {
+			if differ++; differ <= 3 {
+				t.Errorf("request %d at %v: the simulator says %+v, the server %+v", i, log[i].at, want[i], got[i])
+			}
+		}
+	}
+	if differ > 0 {
+		t.Errorf("%d of %d decisions differ", differ, len(log))
 	}
 }
