@@ -22,17 +22,14 @@ import (
 // processor takes some seconds.
 const startTime = 60 * time.Second
 
-// Bed is a set of running servers, and what stands in front of them. Its methods
-// are for one goroutine; Close may be called from another.
+// Bed is a set of running servers, and what stands in front of them. It is not safe
+// for concurrent use.
 type Bed struct {
-	setting Setting
-	servers []string // host:port
-	fronts  []string // what requests are sent to; servers if nothing is in front
-	dir     string   // temporary, "" if there is none
-
-	mu       sync.Mutex
-	closed   bool
-	children []*proc.Child // servers
+	setting  Setting
+	servers  []string // host:port
+	fronts   []string // what requests are sent to; servers if nothing is in front
+	dir      string   // temporary, "" if there is none
+	children []*proc.Child
 	proxies  []*proc.Child
 }
 
@@ -85,9 +82,7 @@ func (b *Bed) Front(ctx context.Context, program string, m Mode) error {
 		if err != nil {
 			return err
 		}
-		b.mu.Lock()
 		b.proxies = append(b.proxies, child)
-		b.mu.Unlock()
 	}
 	for i, admin := range admins {
 		if err := await(ctx, b.proxies[i], "http://"+admin+"/.spillgate/health/ready"); err != nil {
@@ -156,22 +151,16 @@ func (b *Bed) Counts(ctx context.Context) (Counts, error) {
 // nothing.
 func (b *Bed) Close() {
 	b.stopProxies()
-	b.mu.Lock()
-	children := b.children
-	b.children, b.closed = nil, true
-	b.mu.Unlock()
-	stopAll(children)
+	stopAll(b.children)
+	b.children = nil
 	if b.dir != "" {
 		_ = os.RemoveAll(b.dir)
 	}
 }
 
 func (b *Bed) stopProxies() {
-	b.mu.Lock()
-	proxies := b.proxies
+	stopAll(b.proxies)
 	b.proxies = nil
-	b.mu.Unlock()
-	stopAll(proxies)
 }
 
 // stopAll ends processes, all at once.

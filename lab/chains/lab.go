@@ -261,14 +261,15 @@ const warmup = 8 * time.Second
 func latencyTable(title string) *table.Table {
 	milli := func(name string) table.Column { return table.Column{Name: name, Unit: "ms", Format: "%.1f"} }
 	return &table.Table{Title: title, Columns: []table.Column{{Name: "order"}, milli("chains"), milli("chains, p95"), milli("singles"), milli("singles, p95"),
-		{Name: "refused", Unit: "%", Format: "%.1f"}, milli("lag")}}
+		{Name: "gave up", Unit: "%", Format: "%.1f"}, {Name: "refused", Unit: "%", Format: "%.1f"}, milli("lag")}}
 }
 
 func latencyRow(name string, m Measured) []any {
 	milli := func(d time.Duration) float64 { return d.Seconds() * 1000 }
 	chains, singles := m.Class[work.Interactive], m.Class[work.Default]
-	refused := 100 * float64(chains.Refused+singles.Refused) / math.Max(float64(chains.Offered+singles.Offered), 1)
-	return []any{name, milli(chains.Mean), milli(chains.P95), milli(singles.Mean), milli(singles.P95), refused, milli(m.Lag)}
+	percent := func(n int) float64 { return 100 * float64(n) / max(float64(chains.Offered+singles.Offered), 1) }
+	return []any{name, milli(chains.Mean), milli(chains.P95), milli(singles.Mean), milli(singles.P95),
+		percent(chains.Abandoned + singles.Abandoned), percent(chains.Refused + singles.Refused), milli(m.Lag)}
 }
 
 func step(o experiment.Options, done, of int, what string) {

@@ -47,7 +47,7 @@ const (
 // longestWait is when callers without patience give up.
 const longestWait = 30 * time.Second
 
-// Window is a stretch of the time series of a class.
+// window is the resolution of the time series.
 const window = time.Second
 
 func (l Load) validate() error {
@@ -106,14 +106,6 @@ type Stretch struct {
 	Served    int           `json:"served"`
 	Abandoned int           `json:"abandoned"`
 	Mean      time.Duration `json:"mean_ns"` // of the served, 0 if there are none
-}
-
-// AbandonedShare is the share of what was offered that gave up.
-func (c ClassResult) AbandonedShare() float64 {
-	if c.Offered == 0 {
-		return 0
-	}
-	return float64(c.Abandoned) / float64(c.Offered)
 }
 
 // Measured is what came of a run.

@@ -52,9 +52,6 @@ func TestResultSumsUp(t *testing.T) {
 	if !slices.Equal(series, wantSeries) {
 		t.Errorf("series %+v, want %+v", series, wantSeries)
 	}
-	if share := want.AbandonedShare(); share != 1./103 {
-		t.Errorf("abandoned %v", share)
-	}
 }
 
 func equal(a, b ClassResult) bool {

@@ -76,16 +76,6 @@ func (st *steering) onCancel(class work.Class, after time.Duration) {
 	st.controller.OnCancel(class, after)
 }
 
-// weight returns that of the interactive class, 0 of no steering.
-func (st *steering) weight() float64 {
-	if st == nil {
-		return 0
-	}
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.controller.Weight()
-}
-
 func (st *steering) close() {
 	close(st.stop)
 	st.stopped.Wait()
