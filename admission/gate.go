@@ -525,12 +525,12 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		return
 	}
 	g.gone(t)
+	g.limit.Release(now, t.started, o == work.Done)
 	g.left(now)
 	g.queue.Settle(&t.task, now.Sub(t.started))
 	if g.shaper != nil {
 		g.shaper.leave(now, t, o)
 	}
-	g.limit.Release(now, t.started, o == work.Done)
 	g.tick(now)
 }
 
@@ -607,7 +607,8 @@ func (g *Gate) pressure(d time.Duration) time.Duration {
 }
 
 // left measures the time between two departures while every slot was taken from
-// one to the other: the pace at which the queue moves.
+// one to the other: the pace at which the queue moves. It is called when the slot
+// is free again: a departure that leaves a slot empty begins no such time.
 func (g *Gate) left(now mono.Time) {
 	if g.busy {
 		gap := math.Min(float64(now.Sub(g.lastGone)), float64(g.cfg.Objective))

@@ -262,3 +262,32 @@ func BenchmarkArriveLeave(b *testing.B) {
 		g.Reply(now.Add(1), &ticket)
 	}
 }
+
+// TestIdleTimeIsNoPace: a server with one slot, idle for most of the time, queues
+// who comes while it is busy. Were the time between two departures its pace, idle
+// or not, a tenth of the capacity would be too much for it.
+func TestIdleTimeIsNoPace(t *testing.T) {
+	g, err := New(Config{Objective: 200 * time.Millisecond, Slots: slots.Config{Min: 1, Max: 1}, NoCredit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := mono.Time(time.Second)
+	for i := range 100 {
+		first, second := &Ticket{}, &Ticket{}
+		first.Deadline, second.Deadline = mono.Never, mono.Never
+		if v := g.Arrive(now, first); v != Run {
+			t.Fatalf("request %d: %v, expected to run: nobody is there", i, v)
+		}
+		if v := g.Arrive(now.Add(10*time.Millisecond), second); v != Wait {
+			t.Fatalf("request %d: %v, expected to wait for 10 ms of 200", i, v)
+		}
+		now = now.Add(20 * time.Millisecond)
+		g.Leave(now, first, work.Done)
+		if next, v := g.Next(now); next != second || v != Run {
+			t.Fatalf("request %d: %v, expected its turn", i, v)
+		}
+		now = now.Add(20 * time.Millisecond)
+		g.Leave(now, second, work.Done)
+		now = now.Add(360 * time.Millisecond)
+	}
+}
