@@ -3,10 +3,18 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/config"
+	"github.com/spillgate/spillgate/proxy"
+	"github.com/spillgate/spillgate/work"
 )
 
 func newCheck() *cobra.Command {
@@ -14,14 +22,16 @@ func newCheck() *cobra.Command {
 		Use:   "check FILE...",
 		Short: "Say everything that is wrong with configuration files",
 		Long: `Read configuration files, and the files they name, and print every mistake with
-its place: file:line:column. Nothing is started and no name is resolved. The exit
-code is 0 if all files are right and 1 if one is not.`,
+its place: file:line:column. Of a file that is right, print how its workflows and
+rules are understood. Nothing is started and no name is resolved. The exit code is 0
+if all files are right and 1 if one is not.`,
 		Example: "  spillgate check spillgate.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			mistakes := 0
 			for _, path := range args {
-				if _, err := config.Load(path); err != nil {
+				file, err := config.Load(path)
+				if err != nil {
 					for _, mistake := range flatten(err) {
 						mistakes++
 						fmt.Fprintln(cmd.OutOrStdout(), mistake)
@@ -29,6 +39,7 @@ code is 0 if all files are right and 1 if one is not.`,
 					continue
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", path)
+				describe(cmd.OutOrStdout(), &file.Proxy)
 			}
 			switch mistakes {
 			case 0:
@@ -39,4 +50,73 @@ code is 0 if all files are right and 1 if one is not.`,
 			return fmt.Errorf("%d mistakes", mistakes)
 		},
 	}
+}
+
+// describe prints workflows and rules, a line each.
+func describe(w io.Writer, c *proxy.Config) {
+	for _, name := range slices.Sorted(maps.Keys(c.Workflows)) {
+		f := c.Workflows[name]
+		var words []string
+		if f.Weight != 0 {
+			words = append(words, fmt.Sprintf("weight %g", f.Weight))
+		}
+		if f.Guarantee != 0 {
+			words = append(words, fmt.Sprintf("guarantee %g requests/s", f.Guarantee))
+		}
+		words = append(words, rank(&f.Class, &f.Priority, f.Deadline)...)
+		fmt.Fprintf(w, "  workflow %s: %s\n", name, strings.Join(words, ", "))
+	}
+	for i, r := range c.Rules {
+		var when, then []string
+		add := func(name string, values []string) {
+			if len(values) > 0 {
+				when = append(when, name+" "+strings.Join(values, " or "))
+			}
+		}
+		if r.Match.Baggage != classify.NoBaggage {
+			add("baggage", []string{r.Match.Baggage.String()})
+		}
+		var headers, peers []string
+		for _, h := range r.Match.Header {
+			if headers = append(headers, h.Name); h.Value != "" {
+				headers[len(headers)-1] += "=" + h.Value
+			}
+		}
+		for _, p := range r.Match.Peer {
+			peers = append(peers, p.String())
+		}
+		add("header", headers)
+		add("path", r.Match.Path)
+		add("method", r.Match.Method)
+		add("host", r.Match.Host)
+		add("peer", peers)
+		if len(when) == 0 {
+			when = []string{"every request"}
+		}
+		switch s := &r.Set; {
+		case s.Workflow != "":
+			then = append(then, "workflow "+s.Workflow)
+		case s.WorkflowHeader != "":
+			then = append(then, "workflow named by "+s.WorkflowHeader)
+		}
+		then = append(then, rank(r.Set.Class, r.Set.Priority, r.Set.Deadline)...)
+		if len(then) == 0 {
+			then = []string{"as it says, if it is believed"}
+		}
+		fmt.Fprintf(w, "  rule %d: %s: %s\n", i+1, strings.Join(when, ", "), strings.Join(then, ", "))
+	}
+}
+
+// rank describes what is not nil.
+func rank(class *work.Class, priority *work.Priority, deadline time.Duration) (words []string) {
+	if class != nil {
+		words = append(words, "class "+class.String())
+	}
+	if priority != nil {
+		words = append(words, fmt.Sprintf("priority %d", *priority))
+	}
+	if deadline > 0 {
+		words = append(words, fmt.Sprintf("deadline %v", deadline))
+	}
+	return words
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // configPoll is how often the configuration file is looked at for changes.
-const configPoll = 2 * time.Second
+const configPoll = time.Second
 
 // proxyFlags are the flags of `spillgate proxy` as they were typed. They stay
 // texts until all of them can be judged together.
@@ -50,7 +50,9 @@ Only the addresses and the objective are needed; the capacity is learned. With
 
 SIGTERM and Ctrl-C drain: health checks fail, new requests are refused, those
 inside finish. SIGHUP reads the configuration file again, which also happens by
-itself when the file changes. Flags beside --config replace keys of the file.`,
+itself within about a second when the file changes; the log says what was taken,
+what needs a restart, and every mistake if the file has one, in which case nothing
+changes. Flags beside --config replace keys of the file.`,
 		Example: `  spillgate proxy --listen :8080 --upstream http://127.0.0.1:9000 --slo 100ms
   spillgate proxy --listen :8080 --upstream h2c://10.0.0.1:50051 --upstream h2c://10.0.0.2:50051 --slo 20ms --admin 127.0.0.1:9090
   spillgate proxy --config spillgate.yaml`,
@@ -85,7 +87,9 @@ func runProxy(cmd *cobra.Command, f proxyFlags) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(cmd, file.Log)
+	level := new(slog.LevelVar)
+	level.Set(file.Log.Level)
+	log := newLogger(cmd, file.Log.JSON, level)
 	p, err := proxy.New(file.Proxy, log)
 	if err != nil {
 		return err
@@ -97,11 +101,8 @@ func runProxy(cmd *cobra.Command, f proxyFlags) error {
 		hangup := make(chan os.Signal, 1)
 		signal.Notify(hangup, syscall.SIGHUP)
 		defer signal.Stop(hangup)
-		watching.Go(func() {
-			config.Watch(ctx, f.config, file, configPoll, hangup, func(next *config.File, err error) {
-				reload(p, log, f, next, err)
-			})
-		})
+		r := reloader{p: p, log: log, level: level, flags: f, json: file.Log.JSON}
+		watching.Go(func() { config.Watch(ctx, f.config, file, configPoll, hangup, r.take) })
 	}
 	err = p.Run(ctx)
 	cancel()
@@ -109,25 +110,40 @@ func runProxy(cmd *cobra.Command, f proxyFlags) error {
 	return err
 }
 
-// reload takes a changed file, or says why it does not.
-func reload(p *proxy.Proxy, log *slog.Logger, f proxyFlags, next *config.File, err error) {
+// reloader takes changed files while a proxy runs.
+type reloader struct {
+	p     *proxy.Proxy
+	log   *slog.Logger
+	level *slog.LevelVar
+	flags proxyFlags
+	json  bool // the format of the log
+}
+
+// take takes a changed file, or says why it does not: all of it or nothing.
+func (r *reloader) take(next *config.File, err error) {
 	if err == nil {
-		if mistakes := f.override(next); len(mistakes) > 0 {
-			err = errors.Join(mistakes...)
-		}
+		err = errors.Join(r.flags.override(next)...)
 	}
 	var ignored []string
 	if err == nil {
-		ignored, err = p.Reload(next.Proxy)
+		ignored, err = r.p.Reload(next.Proxy)
 	}
 	if err != nil {
-		log.Error("configuration not taken; the old one stays", "error", err)
+		mistakes := flatten(err)
+		r.log.Error("configuration not taken; the old one stays", "file", r.flags.config, "mistakes", len(mistakes))
+		for _, m := range mistakes {
+			r.log.Error("mistake in the configuration", "mistake", m)
+		}
 		return
 	}
-	if len(ignored) > 0 {
-		log.Warn("changes that need a restart", "keys", strings.Join(ignored, ", "))
+	if next.Log.JSON != r.json {
+		ignored = append(ignored, "log.format")
 	}
-	log.Info("configuration taken", "file", f.config)
+	r.level.Set(next.Log.Level)
+	if len(ignored) > 0 {
+		r.log.Warn("changes that need a restart", "keys", strings.Join(ignored, ", "))
+	}
+	r.log.Info("configuration taken", "file", r.flags.config)
 }
 
 // load returns the configuration that file and flags make together, or every
@@ -278,9 +294,9 @@ func flagFor(field string) string {
 }
 
 // newLogger logs to the command's standard error.
-func newLogger(cmd *cobra.Command, c config.Log) *slog.Logger {
-	options := &slog.HandlerOptions{Level: c.Level}
-	if c.JSON {
+func newLogger(cmd *cobra.Command, json bool, level slog.Leveler) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if json {
 		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options))
 	}
 	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options))
