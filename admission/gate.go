@@ -450,6 +450,9 @@ func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
 // dismiss refuses a ticket that was taken out of the queue.
 func (g *Gate) dismiss(now mono.Time, t *Ticket, r work.Reason) Verdict {
 	g.gone(t)
+	if g.shaper != nil {
+		g.shaper.adapter.OnCancel(&t.rated) // nothing of it ran
+	}
 	return t.Refuse(now, r)
 }
 
