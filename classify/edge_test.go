@@ -218,3 +218,28 @@ func TestGRPC(t *testing.T) {
 		t.Errorf("a call with a deadline got %v", got.Budget)
 	}
 }
+
+// What a request costs that no rule is about, and one with a rule and tags.
+func BenchmarkStamp(b *testing.B) {
+	none, err := classify.New(classify.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	plain := httptest.NewRequest("GET", "/", nil)
+	b.Run("plain", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			none.Stamp(0, plain, nil, false)
+		}
+	})
+	rules, msg := tenants(b), wire.Header(wire.Tags{Credits: true, Demand: 3}.Append(nil))
+	b.Run("tenant with credits", func(b *testing.B) {
+		b.ReportAllocs()
+		r := httptest.NewRequest("GET", "/", nil)
+		tenant, sent := []string{"acme"}, []string{msg}
+		for b.Loop() {
+			r.Header["X-Tenant"], r.Header["Spillgate"] = tenant, sent
+			rules.Stamp(0, r, nil, false)
+		}
+	})
+}

@@ -45,7 +45,10 @@ func (r *Rules) Stamp(now mono.Time, req *http.Request, names *Names, trusted bo
 		}
 	}
 	others, ranked := joinBaggage(req.Header[baggage])
-	f := Facts{Method: req.Method, Host: req.Host, Path: req.URL.Path, Header: req.Header, Peer: parseAddr(req.RemoteAddr), Trusted: trusted}
+	f := Facts{Method: req.Method, Host: req.Host, Path: req.URL.Path, Header: req.Header, Trusted: trusted}
+	if len(r.rules) > 0 {
+		f.Peer = parseAddr(req.RemoteAddr)
+	}
 	f.Claims = Rank{own.Workflow, own.Class, own.Priority}
 	if ranked && f.Claims == (Rank{}) && (trusted || r.any) {
 		var t wire.Tags

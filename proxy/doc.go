@@ -3,7 +3,7 @@
 //
 //	          ┌ limits: connections, headers ┐   ┌ least loaded ┐   ┌ adaptive slots, AQM ┐
 //	client ──▶│ listener, TLS                │──▶│ choose       │──▶│ live.Gate a upstream│──▶ upstream
-//	          └ strangers' tags taken off    ┘   └──────────────┘   └ refuse: 429 503 504 ┘
+//	          └ rules: workflow, deadline    ┘   └──────────────┘   └ refuse: 429 503 504 ┘
 //	operator ──▶ admin listener: /metrics, /.spillgate/status, /.spillgate/health/{live,ready}
 //
 // Each upstream has a gate of its own, because capacity belongs to a server; a
@@ -27,6 +27,19 @@
 // being reached, so there is always one to choose. Answers 500, 502, 503 and 504
 // are failures, and no samples of service time; a refusal by an upstream's own
 // gate is none. Metrics: spillgate_upstream_out, _outs and _failures.
+//
+// Workflows. Rules (package classify) say what each request is, before anything
+// decides about it; what strangers say about themselves is taken off. The gates
+// divide slots and rates among the workflows by the weights and guarantees of the
+// configuration (Config.Schedule, Config.Rates). A deadline that the proxy sets ends
+// the request with 504 and, as one that the client set, says nothing about the
+// upstream's health. Metric: spillgate_workflow_requests_total.
+//
+// Changes. Reload takes a new configuration between two requests and closes no
+// connection. Gates stay where they can be told what is new: rules, deadlines,
+// ranks, and the weights of slots. Where they cannot, a new gate takes the next
+// requests, with as many slots, and the old one finishes what it has; until then the
+// upstream may have up to twice as many requests.
 //
 // Delay. The gates see their own queues only, not the time that requests lie in
 // the proxy's sockets (live.Gate.WatchNetwork): the processor that would be
