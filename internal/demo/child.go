@@ -108,12 +108,21 @@ func (s *services) stop() {
 	all.Wait()
 }
 
+// kind is how the services of an act are protected.
+type kind uint8
+
+const (
+	plainServices  kind = iota
+	gatedServices       // a gate each
+	sharedServices      // a gate each that tells tenants apart
+)
+
 // open starts the services, from the last to the first.
-func (c crew) open(ctx context.Context, p Plan, seed uint64, gated bool, on func(*stage.Report)) (*services, error) {
+func (c crew) open(ctx context.Context, p Plan, seed uint64, k kind, on func(*stage.Report)) (*services, error) {
 	s := &services{}
 	next := ""
 	for _, name := range []string{"store", "middle", "entry"} {
-		part := stage.Service{Name: name, Next: next, Gated: gated, Objective: p.SLO}
+		part := stage.Service{Name: name, Next: next, Gated: k != plainServices, Tenants: k == sharedServices, Objective: p.SLO}
 		if next == "" {
 			part.Workers, part.Mean, part.Seed = p.Workers, p.Mean, seed
 		}

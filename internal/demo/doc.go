@@ -2,12 +2,13 @@
 //
 //	                 ┌─ search for the capacity, plain services
 //	Play ── starts ──┼─ act 1: the load on plain services
-//	   │             └─ act 2: the same load on gated ones
+//	   │             ├─ act 2: the same load on gated ones
+//	   │             └─ act 3: tenants share gated ones, and one wants too much
 //	   │
 //	   └─ State, several times a second ──▶ screen, page, lines; in the end Tables, Report
 //
 // Each act has services of its own, in processes of their own (package stage).
-// Both acts have the same services with the same seed, the same connections and
+// The first two acts have the same services with the same seed, the same connections and
 // the same requests at the same instants; the capacity that the load is a
 // multiple of is measured in the run. What the run's own generator spoilt is
 // marked invalid and says so in every view.

@@ -37,6 +37,10 @@ func (l *Lines) Show(s State) {
 		}
 		fmt.Fprintf(l.out, "%5.1fs    %-16s  goodput %5.0f/s  p99 %4.0f ms\n", s.Elapsed, load, t.Goodput, t.P99MS)
 	}
+	if s.Scene == Sharing {
+		l.tenants(s)
+		return
+	}
 	if s.Scene != Plain && s.Scene != Gated || len(s.Acts) == 0 {
 		return
 	}
@@ -60,6 +64,33 @@ func (l *Lines) Show(s State) {
 	for _, reason := range Reasons() {
 		if n := p.Shed[reason]; n > 0 {
 			text += fmt.Sprintf("  %s %.0f/s", strings.ReplaceAll(reason, "_", " "), n)
+		}
+	}
+	fmt.Fprintln(l.out, text)
+}
+
+// tenants writes a line a second about all tenants.
+func (l *Lines) tenants(s State) {
+	a := s.Tenants
+	if a == nil {
+		return
+	}
+	at := a.Settled()
+	if at == 0 || at-l.second < 1-1e-3 {
+		return
+	}
+	if i := a.Step(at - 1e-3); i != l.step {
+		l.step = i
+		fmt.Fprintf(l.out, "%5.1fs    %s\n", s.Elapsed, a.Steps[i].Name)
+	}
+	l.second = at
+	text := fmt.Sprintf("%5.1fs  ", s.Elapsed)
+	for i := range a.Each {
+		t := &a.Each[i]
+		p := t.Last()
+		text += fmt.Sprintf("  %s: goodput %4.0f of %4.0f/s  p99 %3.0f ms", t.Name, p.Goodput, p.Offered, p.P99MS)
+		if lost := shedRate(p) + p.TimedOut; lost > 0 {
+			text += fmt.Sprintf("  not answered %.0f/s", lost)
 		}
 	}
 	fmt.Fprintln(l.out, text)

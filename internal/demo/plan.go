@@ -20,6 +20,18 @@ type Plan struct {
 	// last one, which decides.
 	Try, Retake time.Duration
 	Steps       []Step
+	// Tenants share the services in the last act, Before, During and After the
+	// burst of one of them. TenantConns is the number of connections of each.
+	Tenants               []Tenant
+	TenantConns           int
+	Before, During, After time.Duration
+}
+
+// Tenant is one of those who share the services. Its load is a multiple of the
+// measured capacity: Usual, but in the middle of the act Burst.
+type Tenant struct {
+	Name         string
+	Usual, Burst float64
 }
 
 // Step is a stretch of the load.
@@ -30,21 +42,27 @@ type Step struct {
 	For    time.Duration
 }
 
-// Full is the demo of about a minute, Quick the one of about a quarter of that.
+// Full is the demo of about 70 seconds, Quick the one of about a third of that.
 //
 // The numbers: the store's workers finish 8/8ms = 1,000 requests a second, few
 // enough for three services and a generator on two processors, and enough that
 // half a second has a 99th percentile. The objective is ten times the mean
 // service time with the three hops' overhead, as in Breakwater's evaluation; the
 // callers' timeout is ten objectives, since timeouts are usually set for the
-// worst case and not for the objective.
+// worst case and not for the objective. Two tenants that use 0.6 of the capacity
+// have 300 requests a second each, so four seconds have enough for a 99th
+// percentile; the third wants more than the overload of the acts before.
 func Full() Plan {
-	return plan(400*time.Millisecond, 3*time.Second, 6*time.Second, 10*time.Second, 6*time.Second)
+	p := plan(400*time.Millisecond, 3*time.Second, 6*time.Second, 10*time.Second, 6*time.Second)
+	p.Before, p.During, p.After = 4*time.Second, 6*time.Second, 2*time.Second
+	return p
 }
 
 // Quick is a shorter demo, with noisier figures.
 func Quick() Plan {
-	return plan(200*time.Millisecond, 800*time.Millisecond, time.Second, 2500*time.Millisecond, 1500*time.Millisecond)
+	p := plan(200*time.Millisecond, 800*time.Millisecond, time.Second, 2500*time.Millisecond, 1500*time.Millisecond)
+	p.Before, p.During, p.After = time.Second, 1500*time.Millisecond, 500*time.Millisecond
+	return p
 }
 
 func plan(try, retake, before, overload, after time.Duration) Plan {
@@ -53,6 +71,8 @@ func plan(try, retake, before, overload, after time.Duration) Plan {
 		Workers: 8, Mean: 8 * time.Millisecond,
 		Conns: 48, Try: try, Retake: retake,
 		Steps: []Step{{"0.7x", 0.7, before}, {"2.5x", 2.5, overload}, {"0.7x again", 0.7, after}},
+		Tenants:     []Tenant{{"a", 0.3, 0.3}, {"b", 0.3, 0.3}, {"c", 0, 3}},
+		TenantConns: 16,
 	}
 }
 
@@ -66,6 +86,18 @@ func (p Plan) Length() time.Duration {
 		d += s.For
 	}
 	return d
+}
+
+// TenantLength returns how long the act of the tenants takes.
+func (p Plan) TenantLength() time.Duration { return p.Before + p.During + p.After }
+
+// share returns a tenant's load at a capacity.
+func (p Plan) share(t Tenant, capacity float64) openloop.Profile {
+	return openloop.Profile{
+		{Rate: t.Usual * capacity, For: p.Before},
+		{Rate: t.Burst * capacity, For: p.During},
+		{Rate: t.Usual * capacity, For: p.After},
+	}
 }
 
 // profile returns the steps at a capacity.
@@ -90,5 +122,5 @@ func (p Plan) search() time.Duration { return p.Try*tries + p.Retake + between/2
 
 // estimate returns how long the demo takes, about.
 func (p Plan) estimate() time.Duration {
-	return p.search() + 2*(p.Length()+between)
+	return p.search() + 2*(p.Length()+between) + p.TenantLength() + between
 }

@@ -108,6 +108,7 @@ func (d *director) copy() State {
 		s.Acts[i].Points = slices.Clip(s.Acts[i].Points)
 		s.Acts[i].Services = slices.Clone(s.Acts[i].Services)
 	}
+	s.Tenants = s.Tenants.copy()
 	return s
 }
 
@@ -151,6 +152,10 @@ func (d *director) play(ctx context.Context) error {
 	if err := d.act(ctx, c, rate, true); err != nil {
 		return err
 	}
+	d.reached(p.search() + 2*(p.Length()+between))
+	if err := d.tenants(ctx, c, rate); err != nil {
+		return err
+	}
 	return d.report()
 }
 
@@ -174,7 +179,7 @@ func (d *director) report() error {
 // search finds the capacity of plain services.
 func (d *director) search(ctx context.Context, c crew) (float64, error) {
 	p := d.cfg.Plan
-	s, err := c.open(ctx, p, d.cfg.Seed, false, func(*stage.Report) {})
+	s, err := c.open(ctx, p, d.cfg.Seed, plainServices, func(*stage.Report) {})
 	if err != nil {
 		return 0, err
 	}
@@ -207,9 +212,9 @@ func (d *director) search(ctx context.Context, c crew) (float64, error) {
 // act plays the load once.
 func (d *director) act(ctx context.Context, c crew, rate float64, gated bool) error {
 	p := d.cfg.Plan
-	scene, note := Plain, "act 1: the services as they are, without gates"
+	scene, services, note := Plain, plainServices, "act 1: the services as they are, without gates"
 	if gated {
-		scene, note = Gated, "act 2: the same load, every service behind a gate that knows only the objective"
+		scene, services, note = Gated, gatedServices, "act 2: the same load, every service behind a gate that knows only the objective"
 	}
 	i := 0
 	d.update(func(st *State) {
@@ -230,7 +235,7 @@ func (d *director) act(ctx context.Context, c crew, rate float64, gated bool) er
 			a.Sheds = []Shed{}
 		}
 	}
-	s, err := c.open(ctx, p, d.cfg.Seed, gated, func(r *stage.Report) {
+	s, err := c.open(ctx, p, d.cfg.Seed, services, func(r *stage.Report) {
 		change(func(a *Act) { a.Services = replace(a.Services, *r) })
 	})
 	if err != nil {
@@ -311,6 +316,9 @@ func (d *director) end(ctx context.Context, err error) (State, error) {
 	st := &d.state
 	for i := range st.Acts {
 		st.Acts[i].Running = false
+	}
+	if st.Tenants != nil {
+		st.Tenants.Running = false
 	}
 	switch {
 	case err == nil:

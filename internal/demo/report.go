@@ -10,7 +10,7 @@ import (
 // WriteReport writes the report of a finished demo into dir and returns the path
 // of its page.
 func WriteReport(dir string, s State) (string, error) {
-	r := &plot.Report{Title: "Spillgate demo: the same overload, plain and gated", Run: plot.ThisRun(s.Seed)}
+	r := &plot.Report{Title: "Spillgate demo: the same overload, plain and gated, and tenants who share", Run: plot.ThisRun(s.Seed)}
 	r.Text(s.Summary())
 	r.Text(fmt.Sprintf("Three services, entry, middle and store, run as processes of their own on loopback and call each other over gRPC. "+
 		"An open-loop generator sends them Poisson arrivals over %d connections, the same ones in both acts. "+
@@ -28,6 +28,11 @@ func WriteReport(dir string, s State) (string, error) {
 			}
 		}
 		r.Table(t)
+	}
+	if s.Tenants.Complete() {
+		for _, c := range tenantCharts(s) {
+			r.Chart(c)
+		}
 	}
 	return r.Write(dir)
 }

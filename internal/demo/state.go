@@ -16,6 +16,7 @@ const (
 	Searching   Scene = "capacity"
 	Plain       Scene = "plain"
 	Gated       Scene = "gated"
+	Sharing     Scene = "tenants"
 	Reporting   Scene = "report"
 	Done        Scene = "done"
 	Interrupted Scene = "interrupted"
@@ -50,6 +51,8 @@ type State struct {
 	Capacity CapacityState `json:"capacity"`
 	// Acts holds the plain act and then the gated one, as far as they began.
 	Acts []Act `json:"acts"`
+	// Tenants is the act of the tenants; nil before it begins.
+	Tenants *TenantAct `json:"tenants,omitempty"`
 	// Report is the path of the report, once written.
 	Report string `json:"report,omitempty"`
 	Error  string `json:"error,omitempty"`

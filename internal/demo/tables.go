@@ -47,6 +47,9 @@ func (s *State) Summary() string {
 	}
 	text := fmt.Sprintf("At %.1fx the measured capacity of %.0f requests/s: ", step.Factor, s.Capacity.Rate) +
 		sentence(&s.Acts[0]) + " " + sentence(&s.Acts[1])
+	if s.Tenants.Complete() {
+		text += " " + s.Tenants.summary()
+	}
 	if bad := s.Invalid(); bad != "" {
 		text += " The run does not count: " + bad + "."
 	}
@@ -61,7 +64,7 @@ func (s *State) Invalid() string {
 			why = append(why, a.Name+": "+strings.Join(a.Outcome.Invalid, ", "))
 		}
 	}
-	return strings.Join(why, "; ")
+	return strings.Join(append(why, s.Tenants.invalid()...), "; ")
 }
 
 func recovered(a *Act, s *State) string {
@@ -76,8 +79,8 @@ func recovered(a *Act, s *State) string {
 	}
 }
 
-// Tables returns the result as tables: the acts side by side, every step, and
-// the refusals. Before both acts are over there are none.
+// Tables returns the result as tables: the acts side by side, every step, the
+// refusals, and the tenants. Before both acts are over there are none.
 func Tables(s State) []*table.Table {
 	if !s.Complete() {
 		return nil
@@ -85,6 +88,9 @@ func Tables(s State) []*table.Table {
 	tables := []*table.Table{comparison(s), steps(s)}
 	if t := refusals(s); t.Len() > 0 {
 		tables = append(tables, t)
+	}
+	if s.Tenants.Complete() {
+		tables = append(tables, tenants(s))
 	}
 	return tables
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/spillgate/spillgate/internal/harness/measure"
 	"github.com/spillgate/spillgate/internal/harness/openloop"
 	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/wire"
 )
 
 // Load describes one run of the load: a search for the capacity if Try is set,
@@ -41,6 +42,11 @@ type Load struct {
 	Retake time.Duration `json:"retake_ns,omitempty"`
 	// Steps are the load, in requests a second.
 	Steps openloop.Profile `json:"steps,omitempty"`
+	// Tenants, if there are any, each have a load of their own instead, all at
+	// once, over Conns connections each.
+	Tenants []Tenant `json:"tenants,omitempty"`
+	// tenant is whose requests these are; empty if there are no tenants.
+	tenant string
 }
 
 // Try is one try of the search for the capacity.
@@ -82,7 +88,11 @@ func (l Load) validate() error {
 	if l.Objective <= 0 || l.Timeout < l.Objective {
 		errs = append(errs, fmt.Errorf("demo: objective %v and timeout %v, expected above 0 and not below the objective", l.Objective, l.Timeout))
 	}
-	if l.Try == 0 {
+	switch {
+	case l.Try > 0:
+	case len(l.Tenants) > 0:
+		errs = append(errs, l.validateTenants())
+	default:
 		errs = append(errs, l.Steps.Validate())
 	}
 	return errors.Join(errs...)
@@ -93,26 +103,45 @@ func (l Load) run(ctx context.Context, out *writer) error {
 	if err := l.validate(); err != nil {
 		return err
 	}
+	if l.Try == 0 && len(l.Tenants) > 0 {
+		return l.playTenants(ctx, out)
+	}
 	conns, err := l.connect(ctx)
-	defer func() {
-		for _, c := range conns {
-			_ = c.Close()
-		}
-	}()
+	defer hangUp(conns)
 	if err != nil {
 		return err
 	}
 	local := newTally()
-	send := func(ctx context.Context, i int, intended time.Time) measure.Outcome {
-		ctx, cancel := context.WithDeadline(ctx, intended.Add(l.Timeout))
-		defer cancel()
-		err := conns[i%len(conns)].Invoke(ctx, method, new(emptypb.Empty), new(emptypb.Empty))
-		return outcomeOf(err, local)
-	}
+	send := l.sender(conns, local)
 	if l.Try > 0 {
 		return l.search(ctx, send, out)
 	}
 	return l.play(ctx, send, local, out)
+}
+
+// sender returns what sends one request, on each connection in turn. What ends
+// before it was sent is counted in local.
+func (l Load) sender(conns []*grpc.ClientConn, local *tally) openloop.Send {
+	return func(ctx context.Context, i int, intended time.Time) measure.Outcome {
+		ctx, cancel := context.WithDeadline(l.tagged(ctx), intended.Add(l.Timeout))
+		defer cancel()
+		err := conns[i%len(conns)].Invoke(ctx, method, new(emptypb.Empty), new(emptypb.Empty))
+		return outcomeOf(err, local)
+	}
+}
+
+// tagged returns a context whose requests name their tenant.
+func (l Load) tagged(ctx context.Context) context.Context {
+	if l.tenant == "" {
+		return ctx
+	}
+	return live.WithTags(ctx, wire.Tags{Workflow: l.tenant})
+}
+
+func hangUp(conns []*grpc.ClientConn) {
+	for _, c := range conns {
+		_ = c.Close()
+	}
 }
 
 // connect opens the connections and sends one request on each, so that no
@@ -135,7 +164,7 @@ func (l Load) connect(ctx context.Context) ([]*grpc.ClientConn, error) {
 				return conns, fmt.Errorf("demo: connection %d to %s is %v: %w", i, l.Target, state, ctx.Err())
 			}
 		}
-		if err := c.Invoke(ctx, method, new(emptypb.Empty), new(emptypb.Empty)); err != nil {
+		if err := c.Invoke(l.tagged(ctx), method, new(emptypb.Empty), new(emptypb.Empty)); err != nil {
 			return conns, fmt.Errorf("demo: the first request on connection %d: %w", i, err)
 		}
 	}

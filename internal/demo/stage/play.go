@@ -25,6 +25,8 @@ type Point struct {
 
 // Progress is a run as it goes on.
 type Progress struct {
+	// Tenant is whose requests these are; empty without tenants.
+	Tenant string `json:"tenant,omitempty"`
 	// New are the points since the last Progress.
 	New      []Point `json:"new,omitempty"`
 	Elapsed  float64 `json:"elapsed"` // seconds
@@ -48,6 +50,8 @@ type Totals struct {
 
 // Outcome is a finished run.
 type Outcome struct {
+	// Tenant is as in Progress.
+	Tenant string `json:"tenant,omitempty"`
 	// Valid says whether the run counts, Invalid why not.
 	Valid   bool     `json:"valid"`
 	Invalid []string `json:"invalid,omitempty"`
@@ -139,7 +143,7 @@ func (l Load) progress(r *measure.Recorder, unsent *tally, now, settled time.Tim
 		return nil, told
 	}
 	p := &Progress{
-		Elapsed: look.Elapsed.Seconds(), InFlight: look.InFlight,
+		Tenant: l.tenant, Elapsed: look.Elapsed.Seconds(), InFlight: look.InFlight,
 		Totals: totals(look.Total.Counts, look.Total.RefusedBy, unsent),
 	}
 	for ; told < whole; told++ {
@@ -179,7 +183,7 @@ func totals(c measure.Counts, shed map[string]uint64, unsent *tally) Totals {
 // outcome judges the run.
 func (l Load) outcome(r *measure.Recorder, result measure.Result, unsent *tally) *Outcome {
 	o := &Outcome{
-		Valid: result.Valid, Invalid: result.Invalid,
+		Tenant: l.tenant, Valid: result.Valid, Invalid: result.Invalid,
 		LagP50MS: milliseconds(result.SendLag.P50), LagP99MS: milliseconds(result.SendLag.P99),
 		Totals: totals(result.Total.Counts, result.Total.RefusedBy, unsent),
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/spillgate/spillgate/grpcgate"
 	"github.com/spillgate/spillgate/internal/harness/service"
 	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/rates"
 	"github.com/spillgate/spillgate/work"
 )
 
@@ -31,6 +32,9 @@ type Service struct {
 	Next string `json:"next,omitempty"`
 	// Gated puts a gate in front of the service, and a wallet behind its calls.
 	Gated bool `json:"gated"`
+	// Tenants makes its gate tell workflows apart: each has a rate, and its turn
+	// in the queue.
+	Tenants bool `json:"tenants,omitempty"`
 	// Objective is the latency objective: all that a gate is told.
 	Objective time.Duration `json:"objective_ns"`
 	// Workers, Mean and Seed describe the work of a service without Next: how
@@ -153,7 +157,12 @@ func (t *tier) open() ([]grpc.ServerOption, error) {
 	if err != nil || !t.cfg.Gated {
 		return nil, err
 	}
-	t.gate, err = live.NewGate(live.GateConfig{Config: admission.Config{Objective: t.cfg.Objective}})
+	cfg := live.GateConfig{Config: admission.Config{Objective: t.cfg.Objective}}
+	if t.cfg.Tenants {
+		cfg.Service = t.cfg.Name
+		cfg.Rates, cfg.Schedule.Fair = &rates.Config{}, true
+	}
+	t.gate, err = live.NewGate(cfg)
 	if err != nil {
 		return nil, err
 	}
