@@ -9,6 +9,10 @@ const (
 	// bindShare is the share of a period in which credits must bind for it to
 	// count as overloaded.
 	bindShare = 0.5
+	// shortLoad is the share of its capacity from which on a resource can be what
+	// credits bind for. Below, requests wait for something else, mostly for what they
+	// call: its own rates tell that, and a cut here would only follow the load down.
+	shortLoad = 0.5
 	// overPeriods is how many periods in a row must be overloaded: one is a burst.
 	overPeriods = 2
 	// takenUp is how far a load may be over what was handed out, for a further cut.
@@ -93,7 +97,8 @@ func (a *Adapter) judge(s Signals) {
 	for i := range a.resources {
 		over, excess := false, 0.0
 		if s.Credits {
-			over = i == most && s.Bound >= bindShare
+			r := &a.resources[i]
+			over = i == most && s.Bound >= bindShare && math.Max(r.load, r.raw) >= shortLoad*r.capacity
 		} else if i < len(s.Resources) {
 			p := s.Resources[i]
 			over = p.Target > 0 && p.Delay > p.Target

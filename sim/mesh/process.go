@@ -46,8 +46,8 @@ type process struct {
 	bound              time.Duration
 	boundFrom, notedAt mono.Time
 	wanted             bool
-	// came and refused count the requests at the door since the last look.
-	came, refused int
+	// came and refused count the requests at the door, smoothed.
+	came, refused float64
 }
 
 // boot starts a life of p.

@@ -13,6 +13,13 @@ import (
 // and the refusals do the work.
 const shortOfTime = 0.05
 
+// The counts of refused requests are smoothed over about five periods, and mean
+// nothing before there are a few.
+const (
+	keepCounts = 0.8
+	fewest     = 20
+)
+
 // shaper is where one workflow's requests wait for its rate, at one process.
 type shaper struct {
 	queue queue
@@ -148,10 +155,11 @@ func (w *World) wakeRatesOf(p *process) {
 	if p.pool != nil {
 		p.noteDemand(now)
 		s.Credits, s.Bound = true, p.bound.Seconds()/now.Sub(p.boundFrom).Seconds()
-		if float64(p.refused) > shortOfTime*float64(p.came) {
+		if p.refused > shortOfTime*p.came && p.came >= fewest {
 			s.Bound = 1
 		}
-		p.bound, p.boundFrom, p.came, p.refused = 0, now, 0, 0
+		p.bound, p.boundFrom = 0, now
+		p.came, p.refused = keepCounts*p.came, keepCounts*p.refused
 	}
 	p.rates.OnWake(now, s)
 	for _, f := range p.shaping {
