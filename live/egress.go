@@ -29,7 +29,7 @@ type TicketKey struct{}
 // count at t's gate.
 func WithTicket(ctx context.Context, t *Ticket) context.Context {
 	ctx = context.WithValue(ctx, TicketKey{}, t)
-	if t.span != nil {
+	if t.Span() != nil {
 		ctx = context.WithValue(ctx, SpanKey{}, t.span)
 	}
 	return ctx
@@ -116,7 +116,8 @@ type Outgoing struct {
 	counted bool // by the rates
 }
 
-// BeginCall begins a call to a server for the request that ctx belongs to, and
+// BeginCall begins a call to a server for the request that ctx belongs to, which
+// counts at the request's gate until the request has left it, and
 // returns the tags that travel with it; what is of the connection alone, Budget,
 // Credits, Demand and Client, the edge fills in. try is 0 for a first attempt. to
 // is nil if it is not known yet who is called. End must follow.
@@ -125,7 +126,7 @@ func BeginCall(ctx context.Context, to *Callee, try int) (Outgoing, wire.Tags) {
 	tags.Attempt += try
 	o := Outgoing{ticket: ticketFrom(ctx), span: SpanFrom(ctx).Call(), try: try}
 	t := o.ticket
-	if t == nil || t.span == nil {
+	if t == nil || t.Span() == nil {
 		o.ticket = nil
 		return o, tags
 	}
@@ -138,9 +139,10 @@ func BeginCall(ctx context.Context, to *Callee, try int) (Outgoing, wire.Tags) {
 		if id := to.id.Load(); id != nil && id.number != t.gate.id {
 			now := Now()
 			t.gate.mu.Lock()
-			tags.Claim = t.gate.core.Call(now, &t.core, t.gate.downstream(now, id), try)
+			if o.counted = !t.left; o.counted {
+				tags.Claim = t.gate.core.Call(now, t.core, t.gate.downstream(now, id), try)
+			}
 			t.gate.mu.Unlock()
-			o.counted = true
 		}
 	}
 	return o, tags
@@ -161,12 +163,15 @@ func (o *Outgoing) Answered(from *Callee, r wire.Reply) {
 	g, now := t.gate, Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if t.left {
+		return
+	}
 	peer := g.downstream(now, id)
 	if !o.counted { // nobody knew whom it was for
 		o.counted = true
-		g.core.Call(now, &t.core, peer, o.try)
+		g.core.Call(now, t.core, peer, o.try)
 	}
-	g.core.OnAnswer(now, &t.core, peer, rateOf(&r), r.HasShed)
+	g.core.OnAnswer(now, t.core, peer, rateOf(&r), r.HasShed)
 	g.tell(now, subject{t.core.Workflow, from}, &r)
 }
 

@@ -70,6 +70,7 @@ type Gate struct {
 	closed  bool
 	off     int // running tickets that bypassed the core
 	tallies Tallies
+	spare   []*admission.Ticket // of requests that never waited
 	flows   flows
 	callers map[uint64]*caller
 	watched []watched
@@ -123,9 +124,10 @@ func (g *Gate) onLag(d time.Duration) {
 	g.finish(now)
 }
 
-// lagUnderWay comes before every event of the core. It tells it of a lag that is known to be long before it is known
-// how long: without it, the pool would grow until the next measurement is in,
-// which takes as long as the lag itself. It is called with the lock held.
+// lagUnderWay comes before every event of the core. It tells it of a lag that is
+// known to be long before it is known how long: without it, the pool would grow
+// until the next measurement is in, which takes as long as the lag itself. It is
+// called with the lock held.
 func (g *Gate) lagUnderWay(now mono.Time) {
 	g.look(now)
 	if d := g.lag.Load().underWay(now); d > 0 {
@@ -178,22 +180,52 @@ func (c *Client) Close() {
 
 // Ticket is the right to run one request, from Enter to Leave.
 type Ticket struct {
-	core     admission.Ticket
+	core     *admission.Ticket // nil once it has left, if it never waited
 	gate     *Gate
+	*stint   // nil unless workflows matter
 	mode     Mode
 	verdict  admission.Verdict // on arrival
 	closed   bool              // the gate was
+	hasGrant bool
+	left     bool
 	wake     chan admission.Verdict
 	started  mono.Time
+	queued   time.Duration
 	grant    wire.Grant
-	hasGrant bool
 	pushback time.Duration
-	left     bool
-	stint
+}
+
+// spareTickets is the most tickets of the core that a gate keeps for later
+// requests. They are large, and to allocate one takes longer than to decide.
+const spareTickets = 1024
+
+// blank returns a ticket of the core. It is called with the lock held.
+func (g *Gate) blank() *admission.Ticket {
+	last := len(g.spare) - 1
+	if last < 0 {
+		return new(admission.Ticket)
+	}
+	c := g.spare[last]
+	g.spare = g.spare[:last]
+	return c
+}
+
+// recycle takes back the core's ticket of a request that has left. One that has
+// waited is in nobody's queue any more, and yet not as new; those are left to the
+// garbage collector. It is called with the lock held.
+func (t *Ticket) recycle() {
+	c, g := t.core, t.gate
+	if t.verdict != admission.Run || len(g.spare) >= spareTickets {
+		return
+	}
+	t.core = nil
+	c.Request, c.Owner, c.Client, c.Arrived = work.Request{}, nil, nil, 0
+	c.Flow, c.Remaining, c.Total, c.Done, c.From, c.Claim = 0, 0, 0, 0, 0, 0
+	g.spare = append(g.spare, c)
 }
 
 // Queued returns how long the request waited for its turn.
-func (t *Ticket) Queued() time.Duration { return t.core.Queued() }
+func (t *Ticket) Queued() time.Duration { return t.queued }
 
 // Grant returns the credits for the reply, after Leave; false for a client that
 // has no account.
@@ -221,7 +253,7 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 		}
 		return nil, err
 	}
-	if t.measured {
+	if t.stint != nil && t.measured {
 		t.span = NewSpan(r.Elapsed) // the waits in the gate are over
 	}
 	return t, nil
@@ -232,7 +264,16 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 func (g *Gate) arrive(r Request) *Ticket {
 	now := Now()
 	g.lag.Load().poke(now)
-	t := &Ticket{gate: g, started: now}
+	t := &Ticket{gate: g, started: now, verdict: admission.Run}
+
+	g.mu.Lock()
+	g.lagUnderWay(now)
+	if t.mode = g.mode; t.mode == Off && !g.closed {
+		g.off++
+		g.mu.Unlock()
+		return t
+	}
+	t.core = g.blank()
 	t.core.Request = r.Request
 	t.core.Arrived = r.Arrived
 	t.core.Owner = t
@@ -242,33 +283,25 @@ func (g *Gate) arrive(r Request) *Ticket {
 	if t.core.Deadline == 0 {
 		t.core.Deadline = mono.Never
 	}
-	t.expect(&r)
-
-	g.mu.Lock()
-	g.lagUnderWay(now)
-	t.mode = g.mode
-	t.verdict = admission.Run
-	if g.fair || g.rated {
-		t.belong(now, &r)
-	}
-	switch {
-	case g.closed:
+	if g.closed {
 		t.closed = true
 		t.verdict = admission.Shed
 		g.mu.Unlock()
 		return t
-	case t.mode == Off:
-		g.off++
-		t.measured = false
-		g.mu.Unlock()
-		return t
+	}
+	if asks := r.Process != 0 || r.Elapsed != (wire.Progress{}); asks || g.fair || g.totals != nil {
+		t.stint = &stint{asked: asks}
+		t.expect(&r)
+		t.belong(now, &r)
+	}
+	switch {
 	case t.mode == Monitor:
-		would, _ := g.core.Observe(now, &t.core)
+		would, _ := g.core.Observe(now, t.core)
 		if would == admission.Shed {
 			g.tallies.Would[t.core.Reason()]++
 		}
 	default:
-		t.verdict = g.core.Arrive(now, &t.core)
+		t.verdict = g.core.Arrive(now, t.core)
 	}
 	switch t.verdict {
 	case admission.Shed:
@@ -295,6 +328,9 @@ func (t *Ticket) wait(ctx context.Context) *Refusal {
 		}
 		t.started = t.core.Started()
 	}
+	if t.mode != Off && !t.closed {
+		t.queued = t.core.Queued()
+	}
 	switch {
 	case t.closed:
 		return g.refuse(t, work.Draining, g.core.Config().Objective, nil)
@@ -313,7 +349,7 @@ func (t *Ticket) giveUp(cause error) bool {
 	}
 	now := Now()
 	g.mu.Lock()
-	if !g.core.Refuse(now, &t.core, reason) {
+	if !g.core.Refuse(now, t.core, reason) {
 		g.mu.Unlock()
 		return false
 	}
@@ -324,9 +360,11 @@ func (t *Ticket) giveUp(cause error) bool {
 
 // shed notes what the refusal of t will say. It is called with the lock held.
 func (g *Gate) shed(now mono.Time, t *Ticket) {
-	t.pushback = g.core.Pushback(now, &t.core)
-	t.grant, t.hasGrant = g.core.Reply(now, &t.core)
-	t.part()
+	t.pushback = g.core.Pushback(now, t.core)
+	t.grant, t.hasGrant = g.core.Reply(now, t.core)
+	if t.stint != nil {
+		t.part()
+	}
 	g.tallies.Shed[t.core.Reason()]++
 }
 
@@ -337,7 +375,11 @@ func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause er
 			Queued: max(t.core.Queued(), 0),
 		})
 	}
-	return &Refusal{Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, announced: t.stint.announced, cause: cause}
+	refusal := &Refusal{Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, cause: cause}
+	if t.stint != nil {
+		refusal.announced = t.announced
+	}
+	return refusal
 }
 
 // Leave returns the ticket's slot and says how the request ended. Only the first
@@ -357,18 +399,24 @@ func (t *Ticket) Leave(o work.Outcome) {
 		return
 	}
 	g.lagUnderWay(now)
-	g.core.Leave(now, &t.core, o)
-	t.grant, t.hasGrant = g.core.Reply(now, &t.core)
-	t.part()
+	g.core.Leave(now, t.core, o)
+	t.grant, t.hasGrant = g.core.Reply(now, t.core)
+	entered := false
+	if t.stint != nil {
+		t.part()
+		entered = t.entered
+	}
 	g.tallies.Served[o]++
+	reason, request := t.core.Reason(), t.core.Request
+	t.recycle()
 	g.finish(now)
-	if t.entered && o == work.Done && !t.failed.Load() {
-		g.totals.OnDone(t.core.Workflow, t.span.End())
+	if entered && o == work.Done && !t.failed.Load() {
+		g.totals.OnDone(request.Workflow, t.span.End())
 	}
 	if g.observe != nil {
 		g.observe(Event{
-			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: t.core.Workflow,
-			Priority: t.core.Priority, Outcome: o, Queued: t.core.Queued(), Service: now.Sub(t.started),
+			Reason: reason, Enforced: t.mode == Enforce, Class: request.Class, Workflow: request.Workflow,
+			Priority: request.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started),
 		})
 	}
 }

@@ -26,7 +26,7 @@ import (
 type stint struct {
 	flow     *flow  // nil if the queue does not tell workflows apart
 	from     uint64 // the process that sent it, 0 if it did not say
-	asked    bool   // it wants to know what the request took
+	asked    bool   // who sent it wants to know what it took
 	measured bool
 	entered  bool          // the request comes from outside of the system
 	total    wire.Progress // of its workflow
@@ -154,7 +154,6 @@ func (g *Gate) flowOf(now mono.Time, workflow string) *flow {
 
 // expect notes what the request has had and what remains of it.
 func (t *Ticket) expect(r *Request) {
-	t.asked = r.Process != 0 || r.Elapsed != (wire.Progress{})
 	if t.measured = t.asked || t.gate.totals != nil; !t.measured {
 		return
 	}
@@ -171,9 +170,6 @@ func (t *Ticket) expect(r *Request) {
 // the lock held.
 func (t *Ticket) belong(now mono.Time, r *Request) {
 	g := t.gate
-	if g.closed || t.mode == Off {
-		return
-	}
 	if g.fair {
 		t.flow = g.flowOf(now, r.Workflow)
 		t.flow.inside++
@@ -231,7 +227,7 @@ func (t *Ticket) announce() {
 	}
 	t.process, t.service = g.id, g.service
 	if t.mode == Enforce {
-		t.rate, t.limited = g.core.Announce(&t.core)
+		t.rate, t.limited = g.core.Announce(t.core)
 	}
 }
 
@@ -239,6 +235,9 @@ func (t *Ticket) announce() {
 // one who wants to know: the rate for its process, and what the request took up
 // to now. After Leave the rate is that of Leave.
 func (t *Ticket) Answer(r *wire.Reply) {
+	if t.stint == nil {
+		return
+	}
 	if t.from != 0 && t.gate.rated {
 		t.gate.mu.Lock()
 		if !t.left {
@@ -254,11 +253,25 @@ func (t *Ticket) Answer(r *wire.Reply) {
 
 // Total returns what a request of the workflow takes, for wire.Tags.Total of the
 // request's context: as it came, or where requests enter, as remembered.
-func (t *Ticket) Total() wire.Progress { return t.total }
+func (t *Ticket) Total() wire.Progress {
+	if t.stint == nil {
+		return wire.Progress{}
+	}
+	return t.total
+}
 
 // Span returns what measures the request, nil if nobody wants to know.
-func (t *Ticket) Span() *Span { return t.span }
+func (t *Ticket) Span() *Span {
+	if t.stint == nil {
+		return nil
+	}
+	return t.span
+}
 
 // Failed says that the request ends with an error of the application, so that it
 // is no example of what its workflow takes. It is called before Leave.
-func (t *Ticket) Failed() { t.failed.Store(true) }
+func (t *Ticket) Failed() {
+	if t.stint != nil {
+		t.failed.Store(true)
+	}
+}
