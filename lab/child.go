@@ -3,6 +3,7 @@ package lab
 import (
 	"github.com/spillgate/spillgate/lab/chains"
 	"github.com/spillgate/spillgate/lab/served"
+	"github.com/spillgate/spillgate/lab/workflowslive"
 )
 
 // Child does a child process's work and ends the process, if this process is one
@@ -10,5 +11,6 @@ import (
 // calls it first in main.
 func Child() {
 	chains.Child()
+	workflowslive.Child()
 	served.Child()
 }

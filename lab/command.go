@@ -19,11 +19,12 @@ import (
 	"github.com/spillgate/spillgate/lab/experiment"
 	"github.com/spillgate/spillgate/lab/served"
 	"github.com/spillgate/spillgate/lab/workflows"
+	"github.com/spillgate/spillgate/lab/workflowslive"
 )
 
 // Experiments returns all there are, in the order of the list.
 func Experiments() []experiment.Experiment {
-	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments(), workflows.Experiments(), chains.Experiments())
+	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments(), workflows.Experiments(), workflowslive.Experiments(), chains.Experiments())
 }
 
 // Command returns the command "lab" with its subcommands.
