@@ -3,6 +3,7 @@ package progress
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spillgate/spillgate/mono"
@@ -63,6 +64,7 @@ type Totals struct {
 type total struct {
 	name          string
 	service, work signal.Average
+	least         float64 // ns, of the service: see Least
 	heard         mono.Time
 	older, newer  *total
 }
@@ -92,6 +94,7 @@ func (t *Totals) OnDone(now mono.Time, workflow string, service, work time.Durat
 	}
 	service = max(service, 0)
 	e.service.Add(float64(service))
+	e.leastOf(float64(service))
 	e.work.Add(float64(max(work, service)))
 	e.heard = now
 	e.older, e.newer = t.newest, nil
@@ -113,6 +116,36 @@ func (t *Totals) Expect(workflow string) (service, work time.Duration, ok bool) 
 	s, _ := e.service.Value()
 	w, _ := e.work.Value()
 	return duration(s), max(duration(w), duration(s)), true
+}
+
+// The service that all but a few requests take at least is followed in steps of
+// its own size: up by a little for each that took no less, down by so much for one
+// that took less that both balance when that is one in twenty.
+const (
+	below     = 0.05
+	leastStep = 0.1
+)
+
+func (e *total) leastOf(service float64) {
+	switch {
+	case e.least == 0 || service < e.least*(1-leastStep):
+		e.least = math.Max(service, e.least*(1-leastStep*(1-below)))
+	case service < e.least:
+		e.least = service
+	default:
+		e.least = math.Min(e.least*(1+leastStep*below), service)
+	}
+}
+
+// Least returns the service that a whole request of the workflow takes at least,
+// but for about one in twenty; 0 if nothing is known. Times that are always the
+// same are known exactly.
+func (t *Totals) Least(workflow string) time.Duration {
+	e := t.byName[workflow]
+	if e == nil {
+		return 0
+	}
+	return duration(e.least)
 }
 
 // Len returns the number of workflows remembered.

@@ -74,12 +74,16 @@ func (o Order) key(t *Task) int64 {
 func (t *Task) latest() mono.Time { return t.Deadline.Add(-max(t.Remaining, 0)) }
 
 // lost returns the first instant at which t cannot meet its deadline any more:
-// it has passed, or is nearer than the service that remains.
+// it has passed, or is nearer than the service that surely remains.
 func (t *Task) lost() mono.Time {
 	if t.Deadline == mono.Never {
 		return mono.Never
 	}
-	return min(t.Deadline, t.latest().Add(1))
+	at := t.latest()
+	if t.Least > 0 && t.Least < t.Remaining {
+		at = t.Deadline.Add(-t.Least)
+	}
+	return min(t.Deadline, at.Add(1))
 }
 
 func known(d, otherwise time.Duration) int64 {

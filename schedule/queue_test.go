@@ -322,3 +322,31 @@ func TestDominant(t *testing.T) {
 		}
 	}
 }
+
+// TestLeastDecidesWhatIsLost: a task counts as lost by what it surely needs, while
+// its order goes by what it is expected to need.
+func TestLeastDecidesWhatIsLost(t *testing.T) {
+	q, err := New(Config{Order: LSTF})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ms = time.Millisecond
+	doubtful := &Task{Deadline: mono.Time(20 * ms), Remaining: 50 * ms, Least: 5 * ms}
+	sure := &Task{Deadline: mono.Time(20 * ms), Remaining: 50 * ms}
+	easy := &Task{Deadline: mono.Time(20 * ms), Remaining: 10 * ms, Least: ms}
+	q.Push(1, easy)
+	q.Push(1, doubtful)
+	q.Push(1, sure)
+	if got, run := q.Next(1); got != sure || run {
+		t.Errorf("want the one that surely needs more than is left out first, not to run")
+	}
+	if at := q.NextWake(); at != mono.Time(15*ms+1) {
+		t.Errorf("the next is lost at %v, want just after 15 ms", at)
+	}
+	if got, run := q.Next(1); got != doubtful || !run {
+		t.Errorf("want the one with the least slack run first, in doubt or not")
+	}
+	if got, run := q.Next(mono.Time(19*ms + 1)); got != easy || run {
+		t.Errorf("want the last lost a millisecond before its deadline")
+	}
+}

@@ -28,11 +28,12 @@ type root struct {
 	budget   time.Duration // deadline less intended; 0 if there is none
 	open     bool          // the client still wants it
 	good     bool
-	// total and totalWork are what the workflow is expected to take.
-	total, totalWork time.Duration
-	top              *call         // the present attempt, nil between two
-	calls            int32         // alive
-	busy             time.Duration // at workers, for all its calls
+	// total and totalWork are what the workflow is expected to take, least what
+	// nearly all of its requests take.
+	total, totalWork, least time.Duration
+	top                     *call         // the present attempt, nil between two
+	calls                   int32         // alive
+	busy                    time.Duration // at workers, for all its calls
 }
 
 // call is one call from a client or a process to a process: the caller's side

@@ -130,5 +130,5 @@ func (w *World) fillTask(c *call, cost float64) {
 	t, now := &c.task, w.Now()
 	t.Workflow, t.Arrived, t.Deadline, t.Owner = int(c.root.workflow)+1, now, c.deadline, c
 	t.Remaining, t.Total, t.Done = w.remaining(c), c.root.totalWork, c.worked+c.span.At(now).Work
-	t.Cost, t.Class = durationOf(cost), c.class
+	t.Least, t.Cost, t.Class = w.surely(c), durationOf(cost), c.class
 }

@@ -17,7 +17,9 @@ func (w *World) track(c *call) {
 	c.span.BeginWait(now)
 	if c.link.from.service == noService {
 		r := c.root
-		r.total, r.totalWork, _ = c.process.totals.Expect(w.cfg.Workflows[r.workflow].Name)
+		name := w.cfg.Workflows[r.workflow].Name
+		r.total, r.totalWork, _ = c.process.totals.Expect(name)
+		r.least = c.process.totals.Least(name)
 	}
 }
 
@@ -65,4 +67,10 @@ func (w *World) remaining(c *call) time.Duration {
 		return 0
 	}
 	return progress.Remaining(c.root.total, c.elapsed+c.span.At(w.Now()).Service)
+}
+
+// surely returns the service that c's request needs with near certainty, for
+// schedule.Task.Least.
+func (w *World) surely(c *call) time.Duration {
+	return max(progress.Remaining(c.root.least, c.elapsed+c.span.At(w.Now()).Service), 1)
 }
