@@ -4,7 +4,9 @@
 // It decides nothing. A Gate wraps an admission.Gate, a Wallet a credit.Wallet
 // and a Resource a schedule.Queue: a lock around the policy, a channel for each
 // request that waits, one timer for the policy's next wake-up, and counters. A
-// Span wraps a progress.Span in the same way.
+// Span wraps a progress.Span in the same way. Where workflows matter, the context
+// of a request leads from its ticket to the calls that are made for it, and from
+// their replies back to the gate: see BeginCall.
 //
 //	handler goroutines ──Enter──▶ lock ─▶ admission.Gate ─▶ unlock ──▶ run, wait, or refusal
 //	                   ──Leave──▶            │

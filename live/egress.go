@@ -116,11 +116,12 @@ type Outgoing struct {
 	counted bool // by the rates
 }
 
-// BeginCall begins a call to a server for the request that ctx belongs to, which
-// counts at the request's gate until the request has left it, and
+// BeginCall begins a call to a server for the request that ctx belongs to, and
 // returns the tags that travel with it; what is of the connection alone, Budget,
 // Credits, Demand and Client, the edge fills in. try is 0 for a first attempt. to
-// is nil if it is not known yet who is called. End must follow.
+// is nil if it is not known yet who is called. End must follow. What is called
+// after the request has left its gate, as by a stream that gave its slot back, does
+// not count for the rates.
 func BeginCall(ctx context.Context, to *Callee, try int) (Outgoing, wire.Tags) {
 	tags := Onward(ctx)
 	tags.Attempt += try
@@ -293,9 +294,9 @@ func (g *Gate) isClosed() bool {
 
 // WatchResource makes r, which must be one of Config.Rates.Resources by name, known
 // to the rates of this gate: who uses it for how long, how many it has, and how
-// long they wait for it. More than the gate's TargetDelay is overload. It is called once
-// for a resource, and reports false if there is no resource of that name or r is
-// watched already.
+// long they wait for it. More than the gate's TargetDelay is overload. It is called
+// once for a resource, and reports false if there is no resource of that name or a
+// gate watches r already.
 func (g *Gate) WatchResource(name string, r *Resource) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -69,13 +69,8 @@ func (g *Gate) describe(cfg *GateConfig) error {
 		}
 	}
 	g.fair, g.rated = cfg.Schedule.Fair, cfg.Rates != nil
-	switch cfg.Schedule.Order {
-	case schedule.FIFO, schedule.EDF:
-		if !g.rated {
-			break
-		}
-		fallthrough
-	default: // somebody wants to know what remains
+	if order := cfg.Schedule.Order; g.rated || order != schedule.FIFO && order != schedule.EDF {
+		// Somebody wants to know what remains.
 		g.totals, _ = NewTotals(progress.TotalsConfig{}) // no mistakes in nothing
 	}
 	if g.rated {
