@@ -30,12 +30,14 @@ func newDemo() *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Overload three real services, first plain and then gated, and watch",
+		Short: "Overload three real services, plain and gated, then let tenants share them, and watch",
 		Long: `Runs three services on this machine, entry, middle and store, that call each
 other over gRPC, measures what they can do, and overloads them twice with the
 same requests at the same instants: first as they are, then with a gate in front
-of each and a wallet in every client. It shows what happens, here and on a page
-for the browser, ends by itself in about a minute, and writes a report.`,
+of each and a wallet in every client. Then three tenants share the gated services:
+two stay within their share, and the third comes with three times the capacity,
+at gates that know a rate and a turn for each. It shows what happens, here and on
+a page for the browser, ends by itself after some 70 seconds, and writes a report.`,
 		Example: `  spillgate demo
   spillgate demo --quick --plain`,
 		Args: cobra.NoArgs,
@@ -57,7 +59,7 @@ for the browser, ends by itself in about a minute, and writes a report.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.quick, "quick", false, "play a quarter of it, with noisier figures")
+	flags.BoolVar(&f.quick, "quick", false, "play about a third of it, with noisier figures")
 	flags.BoolVar(&f.plain, "plain", false, "print lines even if the output is a terminal")
 	flags.BoolVar(&f.json, "json", false, "print nothing but the result, as JSON")
 	flags.BoolVar(&f.noPage, "no-page", false, "serve no page")

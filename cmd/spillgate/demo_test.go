@@ -125,6 +125,9 @@ func TestDemo(t *testing.T) {
 	if plain.Refused != 0 || gated.Refused == 0 {
 		t.Errorf("the plain act refused %d requests, the gated one %d; want none and some", plain.Refused, gated.Refused)
 	}
+	if !s.Tenants.Complete() {
+		t.Errorf("the tenants' act is %+v, want it complete", s.Tenants)
+	}
 	page, err := os.ReadFile(s.Report)
 	if err != nil || !bytes.Contains(page, []byte("<svg")) || filepath.Dir(s.Report) != out {
 		t.Errorf("the report %s: %v", s.Report, err)

@@ -45,6 +45,7 @@ func short() demo.Plan {
 	p.SLO, p.Timeout = 300*time.Millisecond, time.Second
 	p.Try, p.Retake = 100*time.Millisecond, 200*time.Millisecond
 	p.Steps = []demo.Step{{"0.7x", 0.7, 500 * time.Millisecond}, {"2.5x", 2.5, 750 * time.Millisecond}, {"0.7x again", 0.7, 500 * time.Millisecond}}
+	p.TenantConns, p.Before, p.During, p.After = 3, 500*time.Millisecond, 750*time.Millisecond, 250*time.Millisecond
 	return p
 }
 
@@ -113,7 +114,7 @@ func TestPlay(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, lines.String())
 	}
-	want := fmt.Sprint([]demo.Scene{demo.Searching, demo.Plain, demo.Gated, demo.Reporting, demo.Done})
+	want := fmt.Sprint([]demo.Scene{demo.Searching, demo.Plain, demo.Gated, demo.Sharing, demo.Reporting, demo.Done})
 	if got := strings.Replace(fmt.Sprint(scenes), "starting ", "", 1); got != want {
 		t.Errorf("scenes %v, want %v", got, want)
 	}
@@ -132,7 +133,22 @@ func TestPlay(t *testing.T) {
 			t.Errorf("%s: %d services, %d points, running %v; want 3, 7, false", a.Name, len(a.Services), len(a.Points), a.Running)
 		}
 	}
-	for _, want := range []string{"act 1", "act 2", "open loop", "offered"} {
+	if !final.Tenants.Complete() || final.Tenants.Running || len(final.Tenants.Services) != 3 {
+		t.Fatalf("the tenants' act is %+v", final.Tenants)
+	}
+	for _, tenant := range final.Tenants.Each {
+		before, during, totals := tenant.Outcome.Steps[demo.BeforeBurst], tenant.Outcome.Steps[demo.DuringBurst], tenant.Totals
+		if (before.Offered == 0) != tenant.Aggressive() || during.Offered == 0 || len(tenant.Points) != 6 {
+			t.Errorf("tenant %s: %d points, offered %v before and %v during", tenant.Name, len(tenant.Points), before.Offered, during.Offered)
+		}
+		if ended := totals.Served + totals.Refused + totals.TimedOut + totals.Failed; ended != totals.Offered {
+			t.Errorf("tenant %s: %d of %d requests ended", tenant.Name, ended, totals.Offered)
+		}
+		if tenant.Aggressive() && totals.Refused == 0 {
+			t.Errorf("tenant %s at three times the capacity had nothing refused", tenant.Name)
+		}
+	}
+	for _, want := range []string{"act 1", "act 2", "act 3", "open loop", "offered", "c at 3x"} {
 		if !strings.Contains(lines.String(), want) {
 			t.Errorf("the lines do not say %q:\n%s", want, lines.String())
 		}
@@ -160,6 +176,26 @@ func TestPlayInterrupted(t *testing.T) {
 	checkGone(t, mark)
 }
 
+// An interrupt in the middle of the tenants' act ends everything too.
+func TestPlayInterruptedWithTenants(t *testing.T) {
+	mark := fmt.Sprint(time.Now().UnixNano())
+	t.Setenv(marker, mark)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	final, err := demo.Play(ctx, demo.Config{
+		Plan: short(), Command: []string{"part"},
+		Publish: func(s demo.State) {
+			if s.Tenants != nil && s.Tenants.Settled() > 0 {
+				cancel()
+			}
+		},
+	})
+	if !errors.Is(err, context.Canceled) || final.Scene != demo.Interrupted || final.Tenants == nil || final.Tenants.Running {
+		t.Errorf("scene %q, tenants %+v, error %v; want an interruption", final.Scene, final.Tenants, err)
+	}
+	checkGone(t, mark)
+}
+
 // A program that cannot play its part fails the demo, with what it wrote.
 func TestPlayFails(t *testing.T) {
 	final, err := demo.Play(t.Context(), demo.Config{Plan: short(), Command: []string{"refuse"}})
@@ -174,8 +210,31 @@ func TestPlayFails(t *testing.T) {
 func TestTables(t *testing.T) {
 	s := demotest.Recorded(t)
 	tables := demo.Tables(s)
-	if len(tables) != 3 {
-		t.Fatalf("%d tables, want 3", len(tables))
+	if len(tables) != 4 {
+		t.Fatalf("%d tables, want 4", len(tables))
+	}
+	shared := tables[3].Text(80)
+	for _, tenant := range s.Tenants.Each {
+		for step, name := range []string{"before", "during"} {
+			o := tenant.Outcome.Steps[step]
+			line := ""
+			for text := range strings.SplitSeq(shared, "\n") {
+				if strings.HasPrefix(strings.TrimSpace(text), tenant.Name+" "+name) {
+					line = text
+				}
+			}
+			if o.Offered == 0 {
+				if line != "" {
+					t.Errorf("a tenant who was away is listed: %q", line)
+				}
+				continue
+			}
+			for _, want := range []string{fmt.Sprintf(" %.0f ", o.Offered), fmt.Sprintf(" %.0f ", o.Goodput), fmt.Sprintf(" %.0f ", o.P99MS)} {
+				if !strings.Contains(line+" ", want) {
+					t.Errorf("%s %s: %q is missing in %q", tenant.Name, name, want, line)
+				}
+			}
+		}
 	}
 	o := s.Acts[1].Outcome.Steps[s.Overload()]
 	text := tables[0].Text(80)
@@ -203,6 +262,11 @@ func TestTables(t *testing.T) {
 	if !strings.Contains(s.Summary(), "does not count") {
 		t.Errorf("an invalid run is summed up as %q", s.Summary())
 	}
+	s = demotest.Recorded(t)
+	s.Tenants.Each[2].Outcome.Valid, s.Tenants.Each[2].Outcome.Invalid = false, []string{"it was late"}
+	if text := demo.Tables(s)[3].Text(80); !strings.Contains(text, "it was late") || !strings.Contains(s.Summary(), "does not count") {
+		t.Errorf("an invalid act of tenants is not marked:\n%s\n%s", text, s.Summary())
+	}
 	if tables := demo.Tables(demotest.At(t, 1, 10)); tables != nil {
 		t.Errorf("tables of a demo that is not over: %v", tables)
 	}
@@ -219,14 +283,14 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<svg", "SLO 100 ms", fmt.Sprintf("%.0f requests/s", s.Capacity.Rate), "wallet expired"} {
+	for _, want := range []string{"<svg", "SLO 100 ms", fmt.Sprintf("%.0f requests/s", s.Capacity.Rate), "wallet expired", "c during", "Goodput of each tenant"} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the report does not have %q", want)
 		}
 	}
 	pictures, _ := filepath.Glob(filepath.Join(dir, "*.png"))
-	if len(pictures) != 3 {
-		t.Errorf("%d pictures, want 3", len(pictures))
+	if len(pictures) != 5 {
+		t.Errorf("%d pictures, want 5", len(pictures))
 	}
 	for _, name := range pictures {
 		file, err := os.Open(name)

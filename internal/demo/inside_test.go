@@ -46,6 +46,20 @@ func TestPlans(t *testing.T) {
 				t.Errorf("%s: step %s lasts %v", name, s.Name, s.For)
 			}
 		}
+		for _, length := range []time.Duration{p.Before, p.During, p.After} {
+			if length <= 0 || length%(250*time.Millisecond) != 0 {
+				t.Errorf("%s: a step of the tenants lasts %v", name, length)
+			}
+		}
+		calm := 0.0
+		for _, tenant := range p.Tenants {
+			if tenant.Burst <= tenant.Usual {
+				calm += tenant.Usual
+			}
+		}
+		if calm >= 1 {
+			t.Errorf("%s: those who are to notice nothing want %v of the capacity", name, calm)
+		}
 		if p.Nominal() != 1000 {
 			t.Errorf("%s: the store can do %v, want 1,000", name, p.Nominal())
 		}
@@ -54,10 +68,10 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: the overload is %v", name, over)
 		}
 	}
-	if d := Full().estimate(); d < 45*time.Second || d > 75*time.Second {
-		t.Errorf("the demo takes %v, want about a minute", d)
+	if d := Full().estimate(); d < 60*time.Second || d > 80*time.Second {
+		t.Errorf("the demo takes %v, want about 70 seconds", d)
 	}
-	if d := Quick().estimate(); d > 17*time.Second {
-		t.Errorf("the quick demo takes %v, want about a quarter of a minute", d)
+	if d := Quick().estimate(); d > 24*time.Second {
+		t.Errorf("the quick demo takes %v, want about a third of that", d)
 	}
 }

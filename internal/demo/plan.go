@@ -70,9 +70,9 @@ func plan(try, retake, before, overload, after time.Duration) Plan {
 		SLO: 100 * time.Millisecond, Timeout: time.Second,
 		Workers: 8, Mean: 8 * time.Millisecond,
 		Conns: 48, Try: try, Retake: retake,
-		Steps: []Step{{"0.7x", 0.7, before}, {"2.5x", 2.5, overload}, {"0.7x again", 0.7, after}},
+		Steps:       []Step{{"0.7x", 0.7, before}, {"2.5x", 2.5, overload}, {"0.7x again", 0.7, after}},
 		Tenants:     []Tenant{{"a", 0.3, 0.3}, {"b", 0.3, 0.3}, {"c", 0, 3}},
-		TenantConns: 16,
+		TenantConns: 8,
 	}
 }
 

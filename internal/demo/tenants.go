@@ -34,6 +34,8 @@ type TenantState struct {
 	InFlight int           `json:"in_flight"`
 	Points   []stage.Point `json:"points"`
 	Totals   stage.Totals  `json:"totals"`
+	// Steps are those that are over.
+	Steps []stage.StepStats `json:"steps"`
 	// Outcome is the result, once the act is over.
 	Outcome *stage.Outcome `json:"outcome,omitempty"`
 }
@@ -55,6 +57,11 @@ func (t *TenantState) Last() stage.Point {
 		return stage.Point{}
 	}
 	return t.Points[len(t.Points)-1]
+}
+
+// Sheds lists its refusals, as it saw them, the commonest reason first.
+func (t *TenantState) Sheds() []Shed {
+	return sheds(t.Totals.Shed, nil)
 }
 
 // Complete reports whether every tenant has its outcome. A nil act is not.
@@ -112,7 +119,7 @@ func newTenantAct(p Plan) *TenantAct {
 	for _, t := range p.Tenants {
 		usual, burst = usual+t.Usual, burst+t.Burst
 		state := TenantState{
-			Name: t.Name, Usual: t.Usual, Burst: t.Burst, Points: []stage.Point{},
+			Name: t.Name, Usual: t.Usual, Burst: t.Burst, Points: []stage.Point{}, Steps: []stage.StepStats{},
 			Totals: stage.Totals{Shed: map[string]uint64{}, Unsent: map[string]uint64{}},
 		}
 		if state.Aggressive() {
@@ -174,9 +181,10 @@ func (a *TenantAct) take(l stage.Line) {
 		case l.Progress != nil && l.Progress.Tenant == t.Name:
 			t.Points = append(t.Points, l.Progress.New...)
 			t.InFlight, t.Totals = l.Progress.InFlight, l.Progress.Totals
+			t.Steps = append([]stage.StepStats{}, l.Progress.Over...)
 			a.Elapsed = max(a.Elapsed, min(l.Progress.Elapsed, a.Length))
 		case l.Outcome != nil && l.Outcome.Tenant == t.Name:
-			t.Outcome, t.Totals, t.InFlight = l.Outcome, l.Outcome.Totals, 0
+			t.Outcome, t.Totals, t.Steps, t.InFlight = l.Outcome, l.Outcome.Totals, l.Outcome.Steps, 0
 		}
 	}
 }

@@ -69,14 +69,16 @@ func browser(t *testing.T) (context.Context, func() []string) {
 type shown struct {
 	Goodput map[string]string // by act
 	P99     map[string]string
-	Drawn   map[string]int // length of all paths, by act and chart
+	Drawn   map[string]int    // length of all paths, by act and chart
+	Tenants map[string]string // goodput, by tenant
+	Turns   []string          // the rows of the tenants' table
 	Summary string
 	Result  bool
 	Wide    bool // something is wider than the window
 }
 
 const read = `(() => {
-	const out = { Goodput: {}, P99: {}, Drawn: {}, Summary: document.getElementById("summary").textContent,
+	const out = { Goodput: {}, P99: {}, Drawn: {}, Tenants: {}, Turns: [], Summary: document.getElementById("summary").textContent,
 		Result: !document.getElementById("result").hidden,
 		Wide: document.documentElement.scrollWidth > document.documentElement.clientWidth };
 	for (const section of document.querySelectorAll(".acts > section")) {
@@ -87,6 +89,14 @@ const read = `(() => {
 			out.Drawn[name + " " + figure.dataset.chart] = [...figure.querySelectorAll("path")].reduce((n, p) => n + p.getAttribute("d").length, 0);
 		}
 	}
+	for (const section of document.querySelectorAll("#each > section")) {
+		const name = section.id.replace("tenant-", "");
+		out.Tenants[name] = section.querySelector("[data-tile=goodput]").firstChild.textContent;
+		for (const figure of section.querySelectorAll("figure")) {
+			out.Drawn["tenant " + name + " " + figure.dataset.chart] = [...figure.querySelectorAll("path")].reduce((n, p) => n + p.getAttribute("d").length, 0);
+		}
+	}
+	for (const row of document.querySelectorAll("#turns tbody tr")) out.Turns.push([...row.children].map((cell) => cell.textContent).join("|"));
 	return out;
 })()`
 
@@ -136,6 +146,16 @@ func TestPageInBrowser(t *testing.T) {
 		t.Errorf("in the gated act: %+v, want a chart of refusals and no result yet", gated)
 	}
 
+	soon, burst := see(demotest.Sharing(t, 2)), see(demotest.Sharing(t, 8))
+	for _, chart := range []string{"tenant a load", "tenant a latency", "tenant b load"} {
+		if soon.Drawn[chart] == 0 || burst.Drawn[chart] <= soon.Drawn[chart] {
+			t.Errorf("%s: paths of %d and later %d characters, want them to grow", chart, soon.Drawn[chart], burst.Drawn[chart])
+		}
+	}
+	if len(soon.Turns) != 0 || len(burst.Turns) != 2 { // a and b before
+		t.Errorf("rows of the tenants' table are %q and later %q, want none and two", soon.Turns, burst.Turns)
+	}
+
 	end := demotest.Recorded(t)
 	end.Number = 1000
 	got := see(end)
@@ -157,6 +177,27 @@ func TestPageInBrowser(t *testing.T) {
 			if !strings.Contains(got.Summary, want) {
 				t.Errorf("the words are %q, want in them %q", got.Summary, want)
 			}
+		}
+	}
+	row := 0
+	for _, tenant := range end.Tenants.Each {
+		during := tenant.Outcome.Steps[demo.DuringBurst]
+		if want := grouped(during.Goodput) + "/s"; got.Tenants[tenant.Name] != want {
+			t.Errorf("tenant %s: goodput %q, want %q", tenant.Name, got.Tenants[tenant.Name], want)
+		}
+		if want := fmt.Sprintf("Tenant %s had, during the burst, %s of %s requests", tenant.Name, grouped(during.Goodput), grouped(during.Offered)); !strings.Contains(got.Summary, want) {
+			t.Errorf("the words are %q, want in them %q", got.Summary, want)
+		}
+		for step, name := range []string{"before", "during"} {
+			o := tenant.Outcome.Steps[step]
+			if o.Offered == 0 {
+				continue
+			}
+			want := fmt.Sprintf("%s %s|%s|%s|", tenant.Name, name, grouped(o.Offered), grouped(o.Goodput))
+			if row >= len(got.Turns) || !strings.HasPrefix(got.Turns[row], want) {
+				t.Errorf("rows of the tenants' table are %q, want row %d to begin with %q", got.Turns, row, want)
+			}
+			row++
 		}
 	}
 	feed, err := chromedp.Run(ctx, chromedp.Evaluate[string](`fetch("state.json").then(r => r.json()).then(s => JSON.stringify(s) === JSON.stringify(newest) ? "same" : "different")`, chromedp.EvalAwaitPromise))

@@ -183,6 +183,75 @@ function showAct(s, act) {
   setText(section.querySelector("[data-store]"), storeText(act));
 }
 
+// figuresOfTenant returns the numbers on a tenant's tiles: of the last half
+// second while the act runs, of the burst afterwards.
+function figuresOfTenant(a, t) {
+  const step = t.outcome && t.steps[1];
+  if (step) return { when: "during", offered: step.offered, goodput: step.goodput, p99: step.p99_ms };
+  const p = t.points.at(-1);
+  return p ? { when: "now", offered: p.offered, goodput: p.goodput, p99: p.p99_ms } : null;
+}
+
+const aggressive = (t) => t.burst > t.usual;
+const lostText = (shed, timedOut, show) => [...Object.entries(shed || {}).sort((x, y) => y[1] - x[1]).map(([r, n]) => `${words(r)} ${show(n)}`),
+  ...(timedOut ? [`timed out ${show(timedOut)}`] : [])].join(", ") || "none";
+const perSecond = (x) => (x < 1 ? x.toFixed(1) : whole(x));
+
+function showTenants(s) {
+  const a = s.tenants;
+  byId("tenants").hidden = !a;
+  if (!a) return;
+  for (const t of a.each) showTenant(s, a, t);
+  const columns = ["tenant", "offered, 1/s", "goodput, 1/s", "SLO met", "p99, ms", "refused, 1/s"];
+  const rows = [];
+  for (const t of a.each) {
+    ["before", "during"].forEach((when, i) => {
+      const o = t.steps[i];
+      if (!o || !o.offered) return;
+      const seconds = o.to - o.from;
+      rows.push(element("tr", {}, element("th", { scope: "row" }, `${t.name} ${when}`),
+        ...[whole(o.offered), whole(o.goodput), (100 * o.attainment).toFixed(1) + " %", whole(o.p99_ms), lostText(o.shed, o.timed_out, (n) => perSecond(n / seconds))]
+          .map((text) => element("td", {}, text))));
+    });
+  }
+  byId("turns").replaceChildren(element("thead", {}, element("tr", {}, ...columns.map((c) => element("th", { scope: "col" }, c)))), element("tbody", {}, ...rows));
+}
+
+function showTenant(s, a, t) {
+  let section = byId("tenant-" + t.name);
+  if (!section) {
+    section = byId("tenant").content.firstElementChild.cloneNode(true);
+    section.id = "tenant-" + t.name;
+    byId("each").append(section);
+  }
+  setText(section.querySelector("h3"), aggressive(t) ? `Tenant ${t.name} comes with ${t.burst}x the capacity` : `Tenant ${t.name}, ${t.usual}x the capacity`);
+  const slo = s.slo_ms, f = figuresOfTenant(a, t);
+  if (f) {
+    const mark = (good) => (aggressive(t) ? "" : good ? "good" : "bad");
+    tile(section, "goodput", whole(f.goodput) + "/s", `of ${whole(f.offered)}/s offered, ${f.when}`, mark(f.goodput >= 0.9 * f.offered));
+    tile(section, "p99", whole(f.p99) + " ms", `objective ${whole(slo)} ms`, mark(f.p99 <= slo));
+  }
+  const xMax = a.length, yMax = 1.25 * Math.max(t.usual, t.burst) * s.capacity.rate, shade = [a.steps[1].from, a.steps[1].to];
+  const of = (key) => t.points.map((p) => [p.t, p[key]]);
+  const last = t.points.at(-1);
+  const load = section.querySelector("[data-chart=load]");
+  caption(load, "Load", ["goodput", "goodput"], ["offered", "offered"]);
+  chart(load.querySelector("svg"), {
+    xMax, yMin: 0, yMax, ticks: steps(yMax, 4), shade,
+    areas: [{ cls: "offered", values: of("offered") }, { cls: "goodput", values: of("goodput") }],
+    label: last ? `Tenant ${t.name}: offered load ${whole(last.offered)} and goodput ${whole(last.goodput)} requests per second` : "No data yet",
+  });
+  const latency = section.querySelector("[data-chart=latency]");
+  caption(latency, "Latency of answers, ms", ["p99", "p99"]);
+  chart(latency.querySelector("svg"), {
+    xMax, yMin: 3, yMax: 1.15 * s.timeout_ms, log: true, ticks: [3, 10, 30, 100, 300, 1000].filter((v) => v <= 1.15 * s.timeout_ms), shade,
+    lines: [{ cls: "p99", values: t.points.map((p) => [p.t, p.p99_ms > 0 ? p.p99_ms : null]) }],
+    levels: [{ cls: "slo", y: slo, name: "SLO " + whole(slo) + " ms" }],
+    label: last ? `Tenant ${t.name}: p99 ${whole(last.p99_ms)} milliseconds, objective ${whole(slo)}` : "No data yet",
+  });
+  setText(section.querySelector("[data-sheds]"), "Refused so far: " + lostText(t.totals.shed, t.totals.timed_out, whole));
+}
+
 function shedTable(table, act) {
   const reasons = [...new Set(act.sheds.map((shed) => shed.reason))];
   if (act.name === "plain") {
@@ -265,6 +334,13 @@ function describe(s) {
       (act.outcome ? ` Well again after the overload: ${recoveryText(s, act)}.` : ""));
     if (act.outcome && !act.outcome.valid) parts.push(`This act does not count: ${act.outcome.invalid.join(", ")}.`);
   }
+  for (const t of s.tenants ? s.tenants.each : []) {
+    const f = figuresOfTenant(s.tenants, t);
+    if (!f || !f.offered) continue;
+    parts.push(`Tenant ${t.name} ${f.when === "now" ? "now has" : "had, during the burst,"} ${whole(f.goodput)} of ${whole(f.offered)} requests per second answered in time, with a p99 of ${whole(f.p99)} ms` +
+      (f.when === "during" && t.steps[0].offered ? `; before it, ${whole(t.steps[0].goodput)} of ${whole(t.steps[0].offered)} with ${whole(t.steps[0].p99_ms)} ms.` : "."));
+    if (t.outcome && !t.outcome.valid) parts.push(`Tenant ${t.name}'s load does not count: ${t.outcome.invalid.join(", ")}.`);
+  }
   return parts.join(" ") || s.note;
 }
 
@@ -275,18 +351,20 @@ function show(s) {
   const seconds = Math.floor(s.elapsed);
   setText(byId("clock"), Math.floor(seconds / 60) + ":" + String(seconds % 60).padStart(2, "0"));
   const running = s.acts.find((act) => act.running);
+  const sharing = s.tenants && s.tenants.running ? s.tenants.steps.find((step) => s.tenants.elapsed < step.to) || s.tenants.steps.at(-1) : null;
   const note = byId("note");
   note.replaceChildren(...(running && running.points.length ? [element("b", {}, stepAt(s, running.elapsed).name + " of " + whole(s.capacity.rate) + "/s"), " "] : []), s.note + (s.error ? ": " + s.error : ""));
   showTries(s);
   byId("acts").hidden = s.acts.length === 0;
   for (const act of s.acts) showAct(s, act);
+  showTenants(s);
   showResult(s);
   setText(byId("summary"), describe(s));
   // Screen readers hear of scenes and steps, not of every figure.
-  const scene = s.scene + (running ? " " + stepAt(s, running.elapsed).name : "");
+  const scene = s.scene + (sharing ? " " + sharing.name : "") + (running ? " " + stepAt(s, running.elapsed).name : "");
   if (scene !== announced) {
     announced = scene;
-    setText(byId("announce"), s.note + (running ? ", load " + stepAt(s, running.elapsed).name : ""));
+    setText(byId("announce"), s.note + (sharing ? ", " + sharing.name : "") + (running ? ", load " + stepAt(s, running.elapsed).name : ""));
   }
   document.body.dataset.number = s.number;
   document.body.dataset.scene = s.scene;

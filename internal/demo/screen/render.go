@@ -74,6 +74,9 @@ func (l *look) head(s demo.State, width int) []string {
 		step := s.Steps[s.Step(a.Elapsed)]
 		note = l.accent.Render(fmt.Sprintf("%s of %.0f/s", step.Name, s.Capacity.Rate)) + "  " + note
 	}
+	if a := s.Tenants; a != nil && a.Running && len(a.Steps) > 0 {
+		note = l.accent.Render(a.Steps[a.Step(a.Elapsed)].Name) + "  " + note
+	}
 	return []string{" " + spread(left, right, width-2), " " + l.bar(s.Share, width-2), " " + ansi.Truncate(note, width-2, "…")}
 }
 
@@ -105,6 +108,15 @@ func running(s *demo.State) *demo.Act {
 // small is the view on a terminal that is too small for charts.
 func (l *look) small(s demo.State) []string {
 	var out []string
+	if a := s.Tenants; a != nil {
+		for i := range a.Each {
+			t := &a.Each[i]
+			p := t.Last()
+			out = append(out, fmt.Sprintf(" %s: goodput %.0f of %.0f/s", t.Name, p.Goodput, p.Offered),
+				fmt.Sprintf("   p99 %.0f ms, refused %s", p.P99MS, count(t.Totals.Refused)))
+		}
+		return out
+	}
 	for i := range s.Acts {
 		a := &s.Acts[i]
 		v := figuresOf(&s, a)
@@ -114,8 +126,11 @@ func (l *look) small(s demo.State) []string {
 	return out
 }
 
-// body draws the search, then the first act, then both.
+// body draws the search, then the first act, then both, and then the tenants.
 func (l *look) body(s demo.State, width, height int) []string {
+	if s.Tenants != nil && len(s.Tenants.Each) > 0 {
+		return l.tenants(&s, width, height)
+	}
 	switch len(s.Acts) {
 	case 0:
 		return l.search(&s, width, height)

@@ -11,7 +11,9 @@
 //	╰──────────────────╯╰─────────────────╯
 //	the page's address, how to leave
 //
-// Both panels have the same scales, so that heights can be compared. The
+// In the last act each tenant has a panel instead, with a scale of its own.
+//
+// The first two panels have the same scales, so that heights can be compared. The
 // rendering is a pure function of the state and the terminal's size; every line
 // is at most as wide as the terminal and there are never more lines than it has,
 // whatever the size. Colours are the terminal's own sixteen, and the view is

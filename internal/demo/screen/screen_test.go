@@ -31,6 +31,8 @@ func states(t testing.TB) map[string]demo.State {
 		"begun":     demotest.At(t, 0, 0),
 		"plain":     demotest.At(t, 0, 13),
 		"gated":     demotest.At(t, 1, 9),
+		"sharing":   demotest.Sharing(t, 0),
+		"burst":     demotest.Sharing(t, 8),
 		"done":      demotest.Recorded(t),
 	}
 }
@@ -60,7 +62,7 @@ func TestFitsEveryTerminal(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		name := rapid.SampledFrom([]string{"nothing", "searching", "begun", "plain", "gated", "done"}).Draw(rt, "state")
+		name := rapid.SampledFrom([]string{"nothing", "searching", "begun", "plain", "gated", "sharing", "burst", "done"}).Draw(rt, "state")
 		width, height := rapid.IntRange(1, 250).Draw(rt, "width"), rapid.IntRange(1, 80).Draw(rt, "height")
 		checkSize(rt, name, looks[0].render(all[name], url, width, height), width, height)
 	})
@@ -69,6 +71,7 @@ func TestFitsEveryTerminal(t *testing.T) {
 // At 80 and at 200 columns the figures that matter are readable: none is cut.
 func TestShowsTheFigures(t *testing.T) {
 	s := demotest.Recorded(t)
+	s.Tenants = nil
 	for _, width := range []int{80, 200} {
 		text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
 		for i := range s.Acts {
@@ -82,7 +85,7 @@ func TestShowsTheFigures(t *testing.T) {
 				}
 			}
 		}
-		for _, want := range []string{url, "seed 7", "SLO 100", "client", "entry", "middle", "store", "well again in 0.25 s"} {
+		for _, want := range []string{url, "seed 7", "SLO 100", "client", "entry", "middle", "store", fmt.Sprintf("well again in %.2f s", s.Acts[1].Outcome.Recovery)} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%d columns: %q is missing in\n%s", width, want, text)
 			}
@@ -90,9 +93,41 @@ func TestShowsTheFigures(t *testing.T) {
 	}
 }
 
+// Each tenant's figures before and during the burst can be read, as they come.
+func TestShowsTheTenants(t *testing.T) {
+	end := demotest.Recorded(t)
+	for _, width := range []int{80, 200} {
+		for _, s := range []demo.State{demotest.Sharing(t, 8), end} {
+			text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
+			wants := []string{url, "a, 0.3x", "b, 0.3x", "c, comes with 3x", "before", "during", "SLO 100"}
+			for _, tenant := range s.Tenants.Each {
+				wants = append(wants, "refused "+count(tenant.Totals.Refused))
+				for _, o := range tenant.Steps[:min(len(tenant.Steps), demo.AfterBurst)] {
+					if o.Offered > 0 {
+						wants = append(wants, fmt.Sprintf("%7.0f", o.Goodput), fmt.Sprintf("%7.0f", o.P99MS))
+					}
+				}
+				for _, shed := range tenant.Sheds() {
+					if tenant.Aggressive() {
+						wants = append(wants, strings.ReplaceAll(shed.Reason, "_", " ")+" "+count(shed.Count))
+					}
+				}
+			}
+			for _, want := range wants {
+				if !strings.Contains(text, want) {
+					t.Errorf("%d columns, %s: %q is missing in\n%s", width, s.Scene, want, text)
+				}
+			}
+		}
+	}
+}
+
 func TestSmallTerminalStillSaysSomething(t *testing.T) {
-	text := ansi.Strip(testLook(termenv.ANSI).render(demotest.Recorded(t), "", 60, 10))
-	for _, want := range []string{"plain: goodput", "gated: goodput"} {
+	s := demotest.Recorded(t)
+	shared := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
+	s.Tenants = nil
+	text := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
+	for want, text := range map[string]string{"plain: goodput": text, "gated: goodput": text, "a: goodput": shared, "c: goodput": shared} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

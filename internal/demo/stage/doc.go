@@ -9,7 +9,10 @@
 // (Run), and tells what happens to it in lines of JSON on standard output, each
 // a [Line]. The same program plays a part with gates and without: Gated decides
 // whether the gRPC servers and clients get Spillgate's options, and nothing else
-// differs.
+// differs. Tenants beside it gives each gate rates and a fair queue.
+//
+// Tenants who share the services each have a load and connections of their own; a
+// request's workflow is the tenant's name.
 //
 // The store's capacity is known to whoever starts it, and to nobody else: gates
 // and wallets are given the latency objective alone.

@@ -150,8 +150,12 @@ func (l Load) connect(ctx context.Context) ([]*grpc.ClientConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	conns := make([]*grpc.ClientConn, 0, l.Conns)
+	patience := walletPatience
+	if l.tenant != "" {
+		patience = tenantPatience
+	}
 	for range l.Conns {
-		c, err := grpc.NewClient("passthrough:///"+l.Target, dialOptions(l.Gated, l.Objective)...)
+		c, err := grpc.NewClient("passthrough:///"+l.Target, dialOptions(l.Gated, patience, l.Objective)...)
 		if err != nil {
 			return conns, fmt.Errorf("demo: %w", err)
 		}

@@ -32,6 +32,9 @@ type Progress struct {
 	Elapsed  float64 `json:"elapsed"` // seconds
 	InFlight int     `json:"in_flight"`
 	Totals   Totals  `json:"totals"`
+	// Over are the steps that were over an objective ago. What was in flight at
+	// their end may be missing.
+	Over []StepStats `json:"over,omitempty"`
 }
 
 // Totals counts a run's requests so far.
@@ -149,6 +152,15 @@ func (l Load) progress(r *measure.Recorder, unsent *tally, now, settled time.Tim
 	for ; told < whole; told++ {
 		p.New = append(p.New, point(r, time.Duration(told+1)*progressEvery))
 	}
+	var from time.Duration
+	for _, step := range l.Steps {
+		to := from + step.For
+		if to+l.Objective > look.Elapsed {
+			break
+		}
+		p.Over = append(p.Over, stats(r, from, to))
+		from = to
+	}
 	return p, told
 }
 
@@ -189,14 +201,7 @@ func (l Load) outcome(r *measure.Recorder, result measure.Result, unsent *tally)
 	}
 	var from time.Duration
 	for _, step := range l.Steps {
-		s := r.Span(from, from+step.For)
-		o.Steps = append(o.Steps, StepStats{
-			From: s.From.Seconds(), To: s.To.Seconds(),
-			Offered: s.OfferedRate, Goodput: s.Goodput, Attainment: s.Attainment,
-			P50MS: milliseconds(s.Latency.P50), P99MS: milliseconds(s.Latency.P99),
-			Served: s.Served, Refused: s.Refused, TimedOut: s.TimedOut, Failed: s.Failed,
-			RefusalP50MS: milliseconds(s.Refusal.P50), Shed: s.RefusedBy,
-		})
+		o.Steps = append(o.Steps, stats(r, from, from+step.For))
 		from += step.For
 	}
 	last := l.Steps[len(l.Steps)-1].For
@@ -206,6 +211,18 @@ func (l Load) outcome(r *measure.Recorder, result measure.Result, unsent *tally)
 	}
 	o.Recovery = recovery(met, progressEvery)
 	return o
+}
+
+// stats describes what was recorded of a step.
+func stats(r *measure.Recorder, from, to time.Duration) StepStats {
+	s := r.Span(from, to)
+	return StepStats{
+		From: s.From.Seconds(), To: s.To.Seconds(),
+		Offered: s.OfferedRate, Goodput: s.Goodput, Attainment: s.Attainment,
+		P50MS: milliseconds(s.Latency.P50), P99MS: milliseconds(s.Latency.P99),
+		Served: s.Served, Refused: s.Refused, TimedOut: s.TimedOut, Failed: s.Failed,
+		RefusalP50MS: milliseconds(s.Refusal.P50), Shed: s.RefusedBy,
+	}
 }
 
 // metAgain is the share of a stretch's requests that must be met for the

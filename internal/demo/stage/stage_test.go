@@ -71,10 +71,17 @@ func play(t *testing.T, run func(context.Context, *writer) error) (*collector, f
 // them, with the last report of each.
 func chain(t *testing.T, gated bool, objective time.Duration, workers int, mean time.Duration) (string, func() map[string]Report) {
 	t.Helper()
+	return chainOf(t, Service{Gated: gated, Objective: objective}, workers, mean)
+}
+
+// chainOf is chain for services like the one given.
+func chainOf(t *testing.T, like Service, workers int, mean time.Duration) (string, func() map[string]Report) {
+	t.Helper()
 	next := ""
 	var stops []func() ([]Line, error)
 	for _, name := range []string{"store", "middle", "entry"} {
-		s := Service{Name: name, Next: next, Gated: gated, Objective: objective}
+		s := like
+		s.Name, s.Next = name, next
 		if next == "" {
 			s.Workers, s.Mean, s.Seed = workers, mean, 1
 		}
@@ -273,9 +280,55 @@ func TestMistakes(t *testing.T) {
 		{Load{}.run, "0 connections"},
 		{Load{Conns: 1, Objective: 2, Timeout: 1}.run, "not below the objective"},
 		{Load{Conns: 1, Objective: 1, Timeout: 1}.run, "no steps"},
+		{Load{Conns: 1, Objective: 1, Timeout: 1, Tenants: []Tenant{{Name: "a,b"}}}.run, `called "a,b"`},
+		{Load{Conns: 1, Objective: 1, Timeout: 1, Tenants: []Tenant{{Name: "a"}, {Name: "a"}}}.run, `called "a"`},
+		{Load{Conns: 1, Objective: 1, Timeout: 1, Tenants: []Tenant{{Name: "a"}}}.run, "tenant a: "},
 	} {
 		if err := test.run(t.Context(), &writer{out: io.Discard}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want an error with %q", err, test.want)
+		}
+	}
+}
+
+// Tenants play at once and are told apart everywhere, and who is away sends
+// nothing.
+func TestTenantsShareServices(t *testing.T) {
+	entry, stop := chainOf(t, Service{Gated: true, Tenants: true, Objective: 300 * time.Millisecond}, 4, 20*time.Millisecond)
+	steps := func(before, during float64) openloop.Profile {
+		return openloop.Profile{{Rate: before, For: 500 * time.Millisecond}, {Rate: during, For: 500 * time.Millisecond}}
+	}
+	lines := load(t, Load{
+		Conns: 2, Target: entry, Gated: true, Objective: 300 * time.Millisecond, Timeout: time.Second, Seed: 3,
+		Tenants: []Tenant{{"a", steps(60, 60)}, {"c", steps(0, 800)}},
+	})
+	reports := stop()
+	outcomes, points := map[string]Outcome{}, map[string][]Point{}
+	for _, l := range lines {
+		if l.Progress != nil {
+			points[l.Progress.Tenant] = append(points[l.Progress.Tenant], l.Progress.New...)
+		}
+		if l.Outcome != nil {
+			outcomes[l.Outcome.Tenant] = *l.Outcome
+		}
+	}
+	if len(outcomes) != 2 || len(points["a"]) != 4 || len(points["c"]) != 4 {
+		t.Fatalf("outcomes %+v, points %+v; want two tenants with four points each", outcomes, points)
+	}
+	a, c := outcomes["a"], outcomes["c"]
+	if a.Steps[0].Offered == 0 || a.Steps[1].Offered == 0 || c.Steps[0].Offered != 0 || c.Steps[1].Offered == 0 {
+		t.Errorf("offered %+v and %+v, want c to come in the second step", a.Steps, c.Steps)
+	}
+	for name, o := range outcomes {
+		if tot := o.Totals; tot.Served+tot.Refused+tot.TimedOut+tot.Failed != tot.Offered || tot.Failed != 0 {
+			t.Errorf("tenant %s: not every request ended, or some failed: %+v", name, tot)
+		}
+	}
+	if c.Totals.Refused == 0 {
+		t.Error("a tenant with four times the capacity had nothing refused")
+	}
+	for name, r := range reports {
+		if !r.Gated {
+			t.Errorf("%s has no gate", name)
 		}
 	}
 }
