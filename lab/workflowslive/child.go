@@ -100,7 +100,18 @@ type made struct {
 	busy float64
 }
 
-// run makes a run: six servers on one processor, the generator on another.
+// place returns the processor of a tier: the extent nodes share that of the
+// generator. Servers are not real-time processes: several of those on a processor
+// keep the kernel's thread that delivers packets from it.
+func place(t tier, cpus []int) []int {
+	if t == extent {
+		return cpus[len(cpus)-1:]
+	}
+	return cpus[:1]
+}
+
+// run makes a run: front ends and partition servers on one processor, the rest on
+// another.
 func run(ctx context.Context, s setting, c control) (made, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -122,7 +133,7 @@ func run(ctx context.Context, s setting, c control) (made, error) {
 		var addrs []string
 		for i := range tierSize {
 			server, err := start(ctx, order{Tier: t, Control: c, Setting: s, Next: next},
-				proc.Spec{Name: fmt.Sprintf("%s%d", t, i), CPUs: cpus[:1], GOGC: serverGOGC})
+				proc.Spec{Name: fmt.Sprintf("%s%d", t, i), CPUs: place(t, cpus), GOGC: serverGOGC})
 			if err != nil {
 				return made{}, err
 			}
@@ -133,7 +144,7 @@ func run(ctx context.Context, s setting, c control) (made, error) {
 	began := time.Now()
 	var output bytes.Buffer
 	generator, err := start(ctx, order{Control: c, Setting: s, Next: next},
-		proc.Spec{Name: "generator", CPUs: cpus[len(cpus)-1:], GOGC: generatorGOGC, Env: []string{generatorMem}, ReadyTimeout: -1, Output: &output})
+		proc.Spec{Name: "generator", CPUs: cpus[len(cpus)-1:], GOGC: generatorGOGC, Env: []string{generatorMem}, RealTime: true, ReadyTimeout: -1, Output: &output})
 	if err != nil {
 		return made{}, err
 	}
@@ -173,6 +184,6 @@ func start(ctx context.Context, o order, spec proc.Spec) (*proc.Child, error) {
 		return nil, err
 	}
 	spec.Env = append(spec.Env, roleVariable+"="+string(text))
-	spec.GOMAXPROCS, spec.RealTime, spec.Nice = 1, true, -20
+	spec.GOMAXPROCS, spec.Nice = 1, -20
 	return proc.Start(ctx, spec)
 }
