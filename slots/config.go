@@ -13,9 +13,10 @@ type Config struct {
 	// default in package admission. Two fifths of the service time are allowed in
 	// any case. Larger never idles the server and hides more of the queue.
 	Slack time.Duration
-	// Initial is the limit before anything was measured, in requests. Default
-	// 1,000: a limit that is too high costs latency for one measuring window,
-	// one that is too low refuses work that could be done.
+	// Initial is the limit before anything was measured, in requests. Default 256.
+	// A larger one lets a burst in that a small server takes long to work off; a
+	// smaller one refuses work that a large server could do, for the few measuring
+	// windows in which it grows by a half each.
 	Initial int
 	// Min and Max bound the limit, in requests. Defaults 1 and 100,000. Equal
 	// values fix the limit.
@@ -52,7 +53,7 @@ func (c Config) withDefaults() (Config, error) {
 		errs = append(errs, fmt.Errorf("slots: Max is %d, expected at least Min, which is %d", c.Max, c.Min))
 	}
 	if c.Initial == 0 {
-		c.Initial = min(max(1000, c.Min), max(c.Max, c.Min))
+		c.Initial = min(max(256, c.Min), max(c.Max, c.Min))
 	}
 	if c.Initial < c.Min || c.Initial > c.Max {
 		errs = append(errs, fmt.Errorf("slots: Initial is %d, expected between Min %d and Max %d", c.Initial, c.Min, c.Max))
