@@ -8,10 +8,10 @@
 //	   └─ State, several times a second ──▶ screen, page, lines; in the end Tables, Report
 //
 // Each act has services of its own, in processes of their own (package stage).
-// The first two acts have the same services with the same seed, the same connections and
-// the same requests at the same instants; the capacity that the load is a
-// multiple of is measured in the run. What the run's own generator spoilt is
-// marked invalid and says so in every view.
+// The first two acts have the same services with the same seed, the same
+// connections and the same requests at the same instants; the capacity that every
+// load is a multiple of is measured in the run. What the run's own generators
+// spoilt is marked invalid and says so in every view.
 //
 // Invariants: a State is never changed once it was published; when Play
 // returns, no process that it started is left.

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spillgate/spillgate/internal/demo/stage"
 	"github.com/spillgate/spillgate/internal/plot"
@@ -30,6 +31,9 @@ func WriteReport(dir string, s State) (string, error) {
 		r.Table(t)
 	}
 	if s.Tenants.Complete() {
+		r.Text(fmt.Sprintf("In the last act tenants %s share the services over %d connections each. The gates give every tenant a rate, "+
+			"and its turn in the queue; nobody told them who is who. A request's tenant is the workflow in its tags.",
+			strings.Join(s.Tenants.names(), ", "), s.Tenants.Conns))
 		for _, c := range tenantCharts(s) {
 			r.Chart(c)
 		}

@@ -18,6 +18,8 @@ type TenantAct struct {
 	Running bool    `json:"running"`
 	Elapsed float64 `json:"elapsed"`
 	Length  float64 `json:"length"`
+	// Conns is the number of connections of each tenant.
+	Conns int `json:"connections"`
 	// Steps are before, during and after the burst; a Factor is the load of all
 	// tenants.
 	Steps    []StepState    `json:"steps"`
@@ -99,6 +101,14 @@ func (a *TenantAct) Settled() float64 {
 	return at
 }
 
+func (a *TenantAct) names() []string {
+	var names []string
+	for _, t := range a.Each {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
 func (a *TenantAct) copy() *TenantAct {
 	if a == nil {
 		return nil
@@ -113,7 +123,7 @@ func (a *TenantAct) copy() *TenantAct {
 }
 
 func newTenantAct(p Plan) *TenantAct {
-	a := &TenantAct{Running: true, Length: p.TenantLength().Seconds(), Services: []stage.Report{}}
+	a := &TenantAct{Running: true, Length: p.TenantLength().Seconds(), Conns: p.TenantConns, Services: []stage.Report{}}
 	usual, burst := 0.0, 0.0
 	names := ""
 	for _, t := range p.Tenants {

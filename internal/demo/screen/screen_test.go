@@ -113,6 +113,10 @@ func TestShowsTheTenants(t *testing.T) {
 					}
 				}
 			}
+			panels := strings.Join(strings.Split(text, "\n")[headLines:], "\n")
+			if strings.Contains(panels, "…") {
+				t.Errorf("%d columns, %s: something is cut in\n%s", width, s.Scene, panels)
+			}
 			for _, want := range wants {
 				if !strings.Contains(text, want) {
 					t.Errorf("%d columns, %s: %q is missing in\n%s", width, s.Scene, want, text)
