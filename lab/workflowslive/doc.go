@@ -6,7 +6,7 @@
 //	                       workers   slots    grpcgate between them,
 //	                       semaphore          workflows by tags
 //
-// The paper's servers are forty machines; here six share a processor. So work is
+// The paper's servers are forty machines; here six share two processors. So work is
 // sleep behind a bounded number of workers, which is short when the workers are,
 // and the processor never is. What is comparable are ratios within one run.
 //

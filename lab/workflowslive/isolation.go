@@ -100,7 +100,7 @@ func runIsolation(ctx context.Context, o experiment.Options) (*experiment.Result
 		}
 		r.Notes = append(r.Notes, note(j, out[i]))
 	}
-	t.Note = "Published: timeouts only: all collapse; rates: A to E keep their throughput. The bars are of rates+fair."
+	t.Note = "Published: timeouts only: all collapse; rates: A to E keep their throughput. The bars are of rates+fair. Servers: GOMAXPROCS=1, GOGC=" + serverGOGC + "; generator: GOGC=" + generatorGOGC + "."
 	r.Floor("throughput kept by A to D", " of that before", 0.98, 0.005, kept)
 	r.Ceiling("p99 of A to D", " of that before", 1.2, 0.15, slower)
 	r.Table = []*table.Table{t}
@@ -120,7 +120,7 @@ func note(j job, m made) string {
 	for _, f := range m.flows {
 		lag = max(lag, f.Result.SendLag.P99)
 	}
-	return fmt.Sprintf("%s, seed %d: the servers used %.0f %% of their processor; p99 of the send lag at most %v.",
+	return fmt.Sprintf("%s, seed %d: the servers used %.0f %% of one processor; p99 of the send lag at most %v.",
 		j.control, j.setting.Seed, 100*m.busy, lag.Round(10*time.Microsecond))
 }
 

@@ -123,8 +123,8 @@ const (
 	// wide is a limit that no load of these experiments reaches: where requests
 	// wait for others, it is not the gate that bounds them.
 	wide = 20_000
-	// target is the queueing delay above which something is overloaded: a tenth of
-	// what the requests in question take.
+	// target is the queueing delay above which something is overloaded: a third of
+	// what requests take at all that are in nobody's way, or less.
 	target = 10 * time.Millisecond
 )
 
