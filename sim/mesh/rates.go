@@ -150,6 +150,7 @@ func (w *World) wakeRatesOf(p *process) {
 	now := w.Now()
 	s := rates.Signals{Resources: p.pressures}
 	for i := range p.resources {
+		p.resources[i].tell(now)
 		p.pressures[i] = rates.Pressure{Delay: p.resources[i].delay(now), Target: p.place.Objective * 2 / 5}
 	}
 	if p.pool != nil {

@@ -18,6 +18,15 @@ type resource struct {
 	// waited is the queueing delay of those granted since the last look.
 	waited  time.Duration
 	granted int
+	// taken are the units in use, in no order, and since when the rates have not
+	// been told of it. Only with rates.
+	taken []unit
+}
+
+// unit is one unit in use.
+type unit struct {
+	call   *call
+	untold mono.Time
 }
 
 // hold is one unit of a resource that a call keeps.
@@ -48,12 +57,35 @@ func (w *World) acquire(c *call, r *resource, cost float64) bool {
 // free gives a unit back that c took at since, and serves who waits.
 func (w *World) free(c *call, r *resource, since mono.Time) {
 	r.inUse--
-	used := w.Now().Sub(since)
-	r.use += used
+	r.use += w.Now().Sub(since)
 	if a := r.process.rates; a != nil {
-		a.OnUse(c.req.Workflow, int(r.number), used)
+		for i := range r.taken {
+			if u := &r.taken[i]; u.call == c {
+				a.OnUse(c.req.Workflow, int(r.number), w.Now().Sub(u.untold))
+				last := len(r.taken) - 1
+				r.taken[i], r.taken[last] = r.taken[last], unit{}
+				r.taken = r.taken[:last]
+				break
+			}
+		}
 	}
 	w.serve(r)
+}
+
+// took notes that c uses a unit from now on.
+func (r *resource) took(now mono.Time, c *call) {
+	if r.process.rates != nil {
+		r.taken = append(r.taken, unit{c, now})
+	}
+}
+
+// tell tells the rates of uses that go on.
+func (r *resource) tell(now mono.Time) {
+	for i := range r.taken {
+		u := &r.taken[i]
+		r.process.rates.OnUse(u.call.req.Workflow, int(r.number), now.Sub(u.untold))
+		u.untold = now
+	}
 }
 
 // serve gives free units to those who wait.
@@ -115,6 +147,7 @@ func (w *World) keep(c *call, r *resource) {
 	}
 	*h = hold{r, w.Now(), c.holds}
 	c.holds = h
+	r.took(w.Now(), c)
 }
 
 // letGo ends c's newest hold of r.

@@ -89,6 +89,7 @@ func (w *World) childDone(p *call) {
 func (w *World) beginWork(c *call, s *step) {
 	ns := c.chance.of(drawTime, uint64(c.pc)).time(s.mean, s.shape) / c.process.speed
 	c.state, c.began, c.need = working, w.Now(), durationOf(ns)
+	c.process.resources[s.resource].took(c.began, c)
 	w.engine.At(c.began.Add(c.need), event{endWork, c.id, c.gen})
 }
 
