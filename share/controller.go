@@ -98,6 +98,8 @@ type sums struct {
 	predicted float64
 	// lost is the chance of each caller to have given up before the end.
 	lost float64
+	// gave is how many gave up.
+	gave float64
 }
 
 func (s *sums) fade(keep float64, with sums) {
@@ -109,6 +111,7 @@ func (s *sums) fade(keep float64, with sums) {
 	s.service2 = s.service2*keep + with.service2
 	s.predicted = s.predicted*keep + with.predicted
 	s.lost = s.lost*keep + with.lost
+	s.gave = s.gave*keep + with.gave
 }
 
 // New returns a controller that gives both classes the same weight until it knows
@@ -168,8 +171,13 @@ func (c *Controller) OnDone(class work.Class, s Sample) {
 // OnCancel takes a request whose caller gave up after this time: of an interactive
 // one the time since it began, of a default one the time in the queue. It is
 // evidence of patience and no sample of anything else. Work cancelled as a culprit
-// or refused downstream is not to be reported.
-func (c *Controller) OnCancel(class work.Class, after time.Duration) { c.of(class).fitter.Left(after) }
+// or refused downstream is not to be reported, nor a default request that was
+// already being worked on: no order would have kept its caller.
+func (c *Controller) OnCancel(class work.Class, after time.Duration) {
+	a := c.of(class)
+	a.now.gave++
+	a.fitter.Left(after)
+}
 
 func (c *Controller) of(class work.Class) *account {
 	if class >= work.NumClasses {

@@ -143,18 +143,44 @@ func (c *Controller) keeps(s station, fifo float64) float64 {
 	if len(p) == 0 {
 		return 1
 	}
-	most := p.Lost(s.wait) + c.cfg.MaxLoss
-	if p.Lost(s.defaultAt(1)) <= most {
+	busy := s.interactive + s.standard
+	lost := func(at float64) float64 { return p.lostAsked(p.asked(s.defaultAt(at), busy), busy) }
+	here := s.shifted(c.weight, c.shift)
+	most := p.lostAsked(s.askedOfAll(p, here), busy) + c.cfg.MaxLoss/c.truth(lost(here))
+	if lost(1) <= most {
 		return 1
 	}
 	low, high := fifo, 1.0
 	for range 40 {
 		mid := (low + high) / 2
-		if p.Lost(s.defaultAt(mid)) <= most {
+		if lost(mid) <= most {
 			low = mid
 		} else {
 			high = mid
 		}
 	}
 	return low
+}
+
+// askedOfAll returns how long those who have to wait would be asked to under FIFO,
+// where default callers give up and the position is here now. The conservation law
+// is about what is asked, which is more than those waited who stayed.
+func (s station) askedOfAll(p Patience, here float64) float64 {
+	busy := s.interactive + s.standard
+	standard := p.asked(s.defaultAt(here), busy)
+	asked := (s.interactive*s.interactiveAt(here)/busy + s.standard*standard) / busy
+	// Who would not give up then is work for all, and lengthens all waits.
+	lost := p.lostAsked(standard, busy)
+	more := s.standard * (lost - p.lostAsked(asked, busy))
+	return asked * (1 + more/max(1-busy+s.standard*lost, 1-mostLoad))
+}
+
+// truth is how many default callers give up for each that the model says, within
+// what a wrong model can be wrong by.
+func (c *Controller) truth(says float64) float64 {
+	d := &c.class[work.Default].long
+	if d.gave < someLeft || !(says > 0) {
+		return 1
+	}
+	return min(max(d.gave/(d.gave+d.count)/says, 0.25), 4)
 }

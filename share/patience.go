@@ -74,6 +74,50 @@ func (p Patience) Lost(mean float64) float64 {
 	return sum
 }
 
+// A caller has to wait with probability busy, and then is asked to for an
+// exponential time. lostAsked returns the share of callers who give up if the mean
+// of that is asked, in seconds.
+func (p Patience) lostAsked(asked, busy float64) float64 { return busy * p.Lost(asked) }
+
+// stays returns the mean wait of those who stay.
+func (p Patience) stays(asked, busy float64) float64 {
+	sum := 0.0
+	for _, b := range p {
+		sum += b.Weight * asked / ((1 + b.Rate*asked) * (1 + b.Rate*asked))
+	}
+	return busy * sum / (1 - p.lostAsked(asked, busy))
+}
+
+// asked returns what was asked where those who stayed waited for that long in the
+// mean. It is the more above it the more give up, up to the point from which on
+// so many do that the others' wait says nothing; beyond, that point and as much
+// as the wait is above it.
+func (p Patience) asked(stayed, busy float64) float64 {
+	if !(stayed > 0) || !(busy > 0) {
+		return 0
+	}
+	low, high := 0.0, stayed/busy
+	for range 60 {
+		most := p.stays(high, busy)
+		if most >= stayed {
+			break
+		}
+		if most <= p.stays(low, busy) {
+			return low + (stayed-p.stays(low, busy))/busy
+		}
+		low, high = high, 1.1*high
+	}
+	for range 40 {
+		mid := (low + high) / 2
+		if p.stays(mid, busy) < stayed {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
 // waited is the mean time that callers stay if nobody comes within x seconds:
 // the integral of Outlasts.
 func (p Patience) waited(x float64) float64 {

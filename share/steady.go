@@ -6,8 +6,8 @@ const (
 	// quickMemory and calmMemory are how many periods the two means of a steady
 	// remember.
 	quickMemory, calmMemory = 3, 64
-	// surprise is how many standard deviations the quick mean is off until the calm
-	// one gives way: chance alone does that about once in a quarter of an hour.
+	// surprise is how many standard deviations the quick mean is off until both start
+	// anew: chance alone does that about once in a quarter of an hour.
 	surprise = 3
 )
 
@@ -31,6 +31,6 @@ func (s *steady) add(x, noise, periods float64) {
 	s.calm += (x - s.calm) * math.Max(periods/s.age, -math.Expm1(-periods/calmMemory))
 	// The variance of an exponential mean over m periods is 1/2m of a period's.
 	if math.Abs(s.quick-s.calm) > surprise*noise*math.Sqrt(periods/2/quickMemory) {
-		s.calm, s.age = s.quick, 1
+		s.quick, s.calm, s.age = x, x, periods
 	}
 }
