@@ -116,7 +116,7 @@ func (w *World) learn(c *call, r progress.Result, good bool) {
 		s.controller.OnDone(c.class, sample)
 	case c.canceled && c.class == work.Interactive:
 		s.controller.OnCancel(c.class, r.Wall)
-	case c.canceled:
+	case c.canceled && r.Own == 0:
 		s.controller.OnCancel(c.class, r.Waited)
 	}
 }
