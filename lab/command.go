@@ -17,6 +17,7 @@ import (
 	"github.com/spillgate/spillgate/lab/breakwater"
 	"github.com/spillgate/spillgate/lab/chains"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/interactive"
 	"github.com/spillgate/spillgate/lab/served"
 	"github.com/spillgate/spillgate/lab/workflows"
 	"github.com/spillgate/spillgate/lab/workflowslive"
@@ -24,7 +25,8 @@ import (
 
 // Experiments returns all there are, in the order of the list.
 func Experiments() []experiment.Experiment {
-	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments(), workflows.Experiments(), workflowslive.Experiments(), chains.Experiments())
+	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
+		interactive.Experiments(), chains.Experiments())
 }
 
 // Command returns the command "lab" with its subcommands.
