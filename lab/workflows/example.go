@@ -54,14 +54,14 @@ func exampleWorld(seed uint64, q float64, length time.Duration) mesh.Config {
 		},
 		Control: mesh.Control{Name: "rates", Rates: &rates.Config{Policy: rates.MaxMinFair, Headroom: -1, Quantile: q}},
 		Faults:  []mesh.Fault{{Service: "e", Process: 1, Speed: 0.8}},
-		Timeout: -1, Length: length, Bin: 100 * ms, RatesOf: []string{"a"},
+		Timeout: -1, Length: length, Bin: 500 * ms, RatesOf: []string{"a"},
 	}
 }
 
 func runExample(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
-	length := 60 * time.Second
+	length := 120 * time.Second
 	if o.Quick {
-		length = 30 * time.Second
+		length = 60 * time.Second
 	}
 	oracle := []struct{ q, sigma, drops float64 }{{0, 75, 0}, {0.25, 81.25, 25}, {0.5, 87.5, 50}, {0.75, 93.75, 75}, {1, 100, 100}}
 	var cells []cell

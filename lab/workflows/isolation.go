@@ -124,8 +124,9 @@ func runIsolation(ctx context.Context, o experiment.Options) (*experiment.Result
 			switch {
 			case !ours || f == aggressor:
 			case f == bursty:
-				// As the paper counts it: what is refused got no answer in time either.
-				lost.high(1 - per(float64(with.Good), float64(with.Offered)))
+				// What is refused got no answer in time either.
+				gone := float64(with.TimedOut + with.GaveUp + with.Late + with.AllRefused())
+				lost.high(per(gone, gone+float64(with.Good)))
 			default:
 				kept.low(keeps)
 				slower.high(per(q, p))

@@ -37,7 +37,7 @@ func quantileWorld(seed uint64, q float64, length time.Duration) mesh.Config {
 	}
 	control := mesh.Rates()
 	control.Rates = &rates.Config{Quantile: q}
-	return mesh.Config{Seed: seed, Services: mesh.Storage(4), Control: control, Length: length, Bin: time.Second, RatesOf: []string{"FE", "PS", "EN"},
+	return mesh.Config{Seed: seed, Services: mesh.Storage(4), Control: control, Length: length, Bin: 100 * ms, RatesOf: []string{"FE", "PS", "EN"},
 		Workflows: []mesh.Workflow{flow("scan", 10, 5*ms), flow("light", 2, 5*ms)},
 		Groups: []mesh.Group{
 			{Name: "scan", Mix: []mesh.Part{{Workflow: "scan", Weight: 1}}, Load: mesh.Closed(180, 100*ms)},
@@ -74,7 +74,7 @@ func runQuantile(ctx context.Context, o experiment.Options) (*experiment.Result,
 		seconds := length.Seconds() / 3
 		rate := float64(last.Good) / seconds
 		third := func(service string) []float64 {
-			x := rateOf(rep.Report, service, 0)
+			x := everySecond(rateOf(rep.Report, service, 0))
 			return x[len(x)*2/3:]
 		}
 		front := third("FE")
@@ -104,7 +104,7 @@ func runQuantile(ctx context.Context, o experiment.Options) (*experiment.Result,
 		chart := &plot.Chart{Title: "Sum of the rates of scans at " + tier, X: plot.Axis{Label: "time", Unit: "s"}, Y: plot.Axis{Label: "rate", Unit: "/s"}}
 		for g, q := range quantiles {
 			line := plot.Series{Name: fmt.Sprint("q = ", q)}
-			for k, v := range rateOf(out[g*len(all)].Report, tier, 0) {
+			for k, v := range everySecond(rateOf(out[g*len(all)].Report, tier, 0)) {
 				if !math.IsNaN(v) {
 					line.X, line.Y = append(line.X, float64(k+1)), append(line.Y, v)
 				}
@@ -114,4 +114,13 @@ func runQuantile(ctx context.Context, o experiment.Options) (*experiment.Result,
 		r.Chart = append(r.Chart, chart)
 	}
 	return r, nil
+}
+
+// everySecond returns the means of ten bins each, as the paper's figure has it.
+func everySecond(x []float64) []float64 {
+	var means []float64
+	for i := 0; i+10 <= len(x); i += 10 {
+		means = append(means, mean(x[i:i+10]))
+	}
+	return means
 }

@@ -16,8 +16,8 @@ func step() experiment.Experiment {
 		Name:  "compose/step",
 		Title: "half, twice, half of what three tiers can do: together as good as the best alone",
 		About: `The load of a chain of three tiers steps from half of the capacity of its last tier to twice as much and back. All
-layers together against each alone. Recovered is when for the last time less than 95 % of a tenth of a second came in
-time after the step down.`,
+layers together against each alone. Recovered is when for the last time less than 95 % as many as came in three tenths
+of a second were in time after the step down.`,
 		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 			return runSteps(ctx, o, nil)
 		},

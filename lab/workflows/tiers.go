@@ -74,14 +74,18 @@ func clientSheds(from, to *mesh.Report) float64 {
 	return n
 }
 
-// recovery returns the time from an instant to the end of the last bin after it in
-// which less than 95 % of what came in it was in time.
+// recoveryWindow is over what recovery looks: what came at its end is answered after
+// it, a few of a hundred.
+const recoveryWindow = 3
+
+// recovery returns the time from an instant to the end of the last window after it
+// in which less than 95 % as many were in time as came.
 func recovery(r *mesh.Report, from, to time.Duration) time.Duration {
-	last := from
-	for at := from; at < to; at += r.BinLength {
-		n := r.Between(at, at+r.BinLength, 0)
+	last, window := from, recoveryWindow*r.BinLength
+	for at := from; at+window <= to; at += r.BinLength {
+		n := r.Between(at, at+window, 0)
 		if float64(n.Good) < 0.95*float64(n.Offered) {
-			last = at + r.BinLength
+			last = at + window
 		}
 	}
 	return last - from
