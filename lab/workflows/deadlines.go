@@ -20,10 +20,16 @@ func deadlines() experiment.Experiment {
 		About: `100 to 250 clients in a closed loop ask a store for gets, puts, metadata and scans; each request's deadline is four
 times what it takes alone. The baseline has no control; the others limit workflows, and serve in order of arrival,
 by deadline and by slack. The paper's trace is not public: the mix is synthetic and was calibrated to its first row.
+A limit may take a tenth of the budget.
 Requests that were let in and given up at the deadline count as 1 or more: the percentiles are of all admitted.`,
 		Run: runDeadlines,
 	}
 }
+
+// limitShare is the share of its budget that a request may wait at a limit here.
+// Budgets are four times what a request takes alone: with the default, half of it,
+// the limits made up most of the delay, and 8 % fewer were in time.
+const limitShare = 0.1
 
 func deadlinesWorld(seed uint64, control mesh.Control, clients int, warmup, length time.Duration) mesh.Config {
 	flows, mix := mesh.StorageMix(mesh.Deadline{Multiple: 4})
@@ -60,7 +66,12 @@ func runDeadlines(ctx context.Context, o experiment.Options) (*experiment.Result
 	if o.Quick {
 		clients, length = []int{100, 250}, 40*time.Second
 	}
-	controls := []mesh.Control{mesh.None(), mesh.RatesOrdered(schedule.FIFO), mesh.RatesOrdered(schedule.EDF), mesh.RatesOrdered(schedule.LSTF)}
+	impatient := func(order schedule.Order) mesh.Control {
+		c := mesh.RatesOrdered(order)
+		c.Rates.WaitShare = limitShare
+		return c
+	}
+	controls := []mesh.Control{mesh.None(), impatient(schedule.FIFO), impatient(schedule.EDF), impatient(schedule.LSTF)}
 	const baseline, slackFirst = 0, 3
 	var cells []cell
 	for _, n := range clients {

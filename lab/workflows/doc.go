@@ -13,8 +13,8 @@
 // same work; a bar over several seeds is of the worst of them; a request that was
 // let in and given up at its deadline counts as one that missed it.
 //
-// What this package does not do: it tunes nothing per experiment; the controls are
-// those of package mesh with its defaults.
+// What this package does not do: it tunes little per experiment. The controls are
+// those of package mesh with its defaults, except where an experiment says so.
 package workflows
 
 import "github.com/spillgate/spillgate/lab/experiment"
