@@ -10,6 +10,7 @@ import (
 	"github.com/spillgate/spillgate/lab/experiment"
 	"github.com/spillgate/spillgate/sim/mesh"
 	"github.com/spillgate/spillgate/sim/model"
+	"github.com/spillgate/spillgate/work"
 )
 
 // cell is one run: an order in a setting on a seed.
@@ -57,6 +58,9 @@ func (c *class) lost() float64 { return float64(c.gaveUp) / math.Max(float64(c.o
 type outcome struct {
 	chains, singles class
 	seconds         float64
+	// calls at servers, and those that a server took for what they are not, from the
+	// start; of an order that learns.
+	calls, wrong int
 }
 
 func (out *outcome) add(r *mesh.Report) {
@@ -67,6 +71,16 @@ func (out *outcome) add(r *mesh.Report) {
 		}
 		c.latency.Merge(&n.Latency)
 		c.offered, c.gaveUp, c.served = c.offered+n.Offered, c.gaveUp+n.GaveUp, c.served+n.Good+n.Late
+	}
+	for _, p := range r.Shares {
+		for f, n := range p.Calls {
+			out.calls += n[work.Default] + n[work.Interactive]
+			if f < hops {
+				out.wrong += n[work.Default]
+			} else {
+				out.wrong += n[work.Interactive]
+			}
+		}
 	}
 	out.seconds += r.Seconds
 }
