@@ -22,6 +22,9 @@ const (
 	levelGain, splitGain = 0.05, 0.05
 	// splitLeak is the share of the position's trim that is forgotten in a period.
 	splitLeak = 0.0005
+	// inside is the part of MaxHarm that is steered to: who steers to a limit is
+	// beyond it half of the time.
+	inside = 0.95
 	// strictGain is the share of the excess of harm that a stricter guard takes up in a
 	// period.
 	strictGain = 0.01

@@ -110,7 +110,7 @@ func (c *Controller) calms(s station, a *account) float64 {
 // slower than under FIFO, at least FIFO's.
 func (c *Controller) spares(s station, a *account, fifo float64) float64 {
 	d, other := a.response(), s.swapped()
-	room := (1+c.cfg.MaxHarm-c.strict)*d.latency(s.wait) - d.latency(other.first())
+	room := (1+inside*c.cfg.MaxHarm-c.strict)*d.latency(s.wait) - d.latency(other.first())
 	per := d.reach * (other.last() - other.first())
 	if !(per > 0) || room >= per {
 		return 1
