@@ -79,7 +79,7 @@ func impatient() []setting {
 func runOverall(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	seeds, length := 6, 2060*time.Second
 	if o.Quick {
-		seeds, length = 3, 1060*time.Second
+		seeds, length = 3, 760*time.Second
 	}
 	const warmup = 60 * time.Second
 	by := orders()
