@@ -5,6 +5,7 @@ import (
 
 	"github.com/spillgate/spillgate/mono"
 	"github.com/spillgate/spillgate/progress"
+	"github.com/spillgate/spillgate/schedule"
 	"github.com/spillgate/spillgate/share"
 	"github.com/spillgate/spillgate/work"
 )
@@ -64,14 +65,11 @@ func (w *World) weigh(p *process) {
 	weight := p.share.controller.Weight()
 	for i := range p.resources {
 		if q, ok := p.resources[i].queue.(*ordered); ok {
-			q.SetWeight(work.Interactive, max(weight, leastWeight))
-			q.SetWeight(work.Default, max(1-weight, leastWeight))
+			q.SetWeight(work.Interactive, max(weight, schedule.MinWeight))
+			q.SetWeight(work.Default, max(1-weight, schedule.MinWeight))
 		}
 	}
 }
-
-// leastWeight is the smallest weight that a queue is told: less is not a weight.
-const leastWeight = 0.001
 
 // classify gives c, which is about to run its stage, its class.
 func (w *World) classify(c *call) {
