@@ -18,7 +18,8 @@
 // Invariants: a ticket that was told to run is returned once; a ticket that
 // waits is named by Next exactly once or canceled; the queueing delay is read
 // from the queue itself, so that it falls when the queue does, whether or not
-// anything is admitted.
+// anything is admitted. Instants that run backwards spoil a measurement, never the
+// gate.
 //
 // The time a request is held back for its workflow's rate is no queueing delay:
 // the AQM and the credits do not see it.

@@ -614,7 +614,7 @@ func (g *Gate) pressure(d time.Duration) time.Duration {
 // is free again: a departure that leaves a slot empty begins no such time.
 func (g *Gate) left(now mono.Time) {
 	if g.busy {
-		gap := math.Min(float64(now.Sub(g.lastGone)), float64(g.cfg.Objective))
+		gap := float64(min(max(now.Sub(g.lastGone), 0), g.cfg.Objective))
 		if g.gap == 0 {
 			g.gap = gap
 		}

@@ -291,3 +291,32 @@ func TestIdleTimeIsNoPace(t *testing.T) {
 		now = now.Add(360 * time.Millisecond)
 	}
 }
+
+// TestTimeBackwards: a driver that reads its clock before it has its turn tells of
+// departures at instants out of order. They must not leave the gate with a pace
+// below nothing, at which it refuses everybody.
+func TestTimeBackwards(t *testing.T) {
+	g, err := New(Config{Objective: 100 * time.Millisecond, Slots: slots.Config{Min: 1, Max: 1}, NoCredit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := mono.Time(time.Second)
+	arrive := func() *Ticket {
+		t := &Ticket{}
+		t.Deadline = mono.Never
+		g.Arrive(now, t)
+		return t
+	}
+	running := arrive()
+	for i := range 50 {
+		next := arrive()
+		if next.Reason() != work.None {
+			t.Fatalf("request %d: %v, expected to wait behind one", i, next.Reason())
+		}
+		now = now.Add(-time.Millisecond)
+		g.Leave(now, running, work.Done)
+		if running, _ = g.Next(now); running != next {
+			t.Fatalf("request %d: did not get its turn", i)
+		}
+	}
+}

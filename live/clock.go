@@ -10,7 +10,8 @@ import (
 // hour back, so that no instant of the process is the zero Time.
 var origin = time.Now().Add(-time.Hour)
 
-// Now returns the present on this process's monotonic clock.
+// Now returns the present on this process's monotonic clock. What is told to a
+// policy is read with the policy's lock held: no policy sees time run backwards.
 func Now() mono.Time { return mono.Time(time.Since(origin)) }
 
 // Instant converts t, which must carry a monotonic reading, as those of time.Now

@@ -138,8 +138,8 @@ func BeginCall(ctx context.Context, to *Callee, try int) (Outgoing, wire.Tags) {
 	}
 	if to != nil {
 		if id := to.id.Load(); id != nil && id.number != t.gate.id {
-			now := Now()
 			t.gate.mu.Lock()
+			now := Now()
 			if o.counted = !t.left; o.counted {
 				tags.Claim = t.gate.core.Call(now, t.core, t.gate.downstream(now, id), try)
 			}
@@ -161,9 +161,10 @@ func (o *Outgoing) Answered(from *Callee, r wire.Reply) {
 	if t == nil || id.number == t.gate.id {
 		return
 	}
-	g, now := t.gate, Now()
+	g := t.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	now := Now()
 	if t.left {
 		return
 	}
@@ -248,9 +249,9 @@ func (g *Gate) questions(now mono.Time) []func() {
 
 // answered takes the answer to a question. What was not asked is not believed.
 func (g *Gate) answered(from *Callee, r *wire.Reply) {
-	now := Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	now := Now()
 	s := subject{r.Workflow, from}
 	id := from.id.Load()
 	if g.closed || g.told[s] == nil || id == nil || id.number != r.Process {
@@ -267,9 +268,9 @@ func (g *Gate) Ask(tags wire.Tags) (wire.Reply, bool) {
 	if !g.rated || tags.Process == 0 {
 		return wire.Reply{}, false
 	}
-	now := Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	now := Now()
 	if g.closed || g.mode == Off {
 		return wire.Reply{}, false
 	}
@@ -320,9 +321,9 @@ type watched struct {
 
 // use counts a use of a resource.
 func (g *Gate) use(workflow string, resource int, busy time.Duration) {
-	now := Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	now := Now()
 	a := g.core.Rates(now)
 	a.OnUse(a.Workflow(now, workflow), resource, busy)
 }

@@ -117,8 +117,8 @@ func (g *Gate) WatchNetwork() {
 
 // onLag takes a measurement of the time that bytes lie in sockets.
 func (g *Gate) onLag(d time.Duration) {
-	now := Now()
 	g.mu.Lock()
+	now := Now()
 	g.look(now)
 	g.core.OnLag(now, d)
 	g.finish(now)
@@ -163,8 +163,8 @@ func (g *Gate) Connect(notify func(wire.Grant)) *Client {
 // OnDemand takes the number of requests that the client has ready and cannot
 // send for want of credit.
 func (c *Client) OnDemand(n int) {
-	now := Now()
 	c.gate.mu.Lock()
+	now := Now()
 	c.gate.core.Pool().OnDemand(now, c.account, n)
 	c.gate.finish(now)
 }
@@ -172,8 +172,8 @@ func (c *Client) OnDemand(n int) {
 // Close ends the account; its credits go to other clients at once. Requests of
 // the client that still run keep their slots. Further calls do nothing.
 func (c *Client) Close() {
-	now := Now()
 	c.gate.mu.Lock()
+	now := Now()
 	c.gate.core.Pool().Deregister(now, c.account)
 	c.gate.finish(now)
 }
@@ -262,11 +262,14 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 // arrive is the first half of Enter: the request is in the gate from now on. It
 // never waits.
 func (g *Gate) arrive(r Request) *Ticket {
-	now := Now()
-	g.lag.Load().poke(now)
-	t := &Ticket{gate: g, started: now, verdict: admission.Run}
+	if lag := g.lag.Load(); lag != nil {
+		lag.poke(Now())
+	}
+	t := &Ticket{gate: g, verdict: admission.Run}
 
 	g.mu.Lock()
+	now := Now()
+	t.started = now
 	g.lagUnderWay(now)
 	if t.mode = g.mode; t.mode == Off && !g.closed {
 		g.off++
@@ -347,8 +350,8 @@ func (t *Ticket) giveUp(cause error) bool {
 	if errors.Is(cause, context.DeadlineExceeded) {
 		reason = work.Expired
 	}
-	now := Now()
 	g.mu.Lock()
+	now := Now()
 	if !g.core.Refuse(now, t.core, reason) {
 		g.mu.Unlock()
 		return false
@@ -386,8 +389,8 @@ func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause er
 // call counts; calls at once from several goroutines are allowed.
 func (t *Ticket) Leave(o work.Outcome) {
 	g := t.gate
-	now := Now()
 	g.mu.Lock()
+	now := Now()
 	if t.left || t.mode != Off && !t.core.Running() {
 		g.mu.Unlock()
 		return
@@ -475,8 +478,8 @@ func (g *Gate) arm(now mono.Time) {
 }
 
 func (g *Gate) onTimer() {
-	now := Now()
 	g.mu.Lock()
+	now := Now()
 	if g.closed {
 		g.mu.Unlock()
 		return
@@ -509,8 +512,8 @@ func (g *Gate) Drain() {
 // Close refuses what comes and what waits, and stops the timer. Requests that
 // run finish. Further calls do nothing.
 func (g *Gate) Close() error {
-	now := Now()
 	g.mu.Lock()
+	now := Now()
 	g.closed = true
 	g.timer.Stop()
 	g.core.Drain()

@@ -168,11 +168,11 @@ func (r *Resource) Acquire(ctx context.Context, cost time.Duration) (*Hold, erro
 	if ctx.Err() != nil {
 		return nil, r.gone(ctx)
 	}
-	now := Now()
 	span := SpanFrom(ctx)
 	h := &Hold{r: r, up: holdFrom(ctx)}
 	h.describe(ctx, span, cost)
 	r.mu.Lock()
+	now := Now()
 	switch {
 	case r.closed:
 		return nil, r.refuse(work.Draining, drainPushback)
@@ -193,7 +193,7 @@ func (r *Resource) Acquire(ctx context.Context, cost time.Duration) (*Hold, erro
 	seen, stuck := h.task, r.stuck > 0
 	r.unlock(now)
 
-	span.beginWait(now)
+	span.BeginWait()
 	defer span.EndWait()
 	if h.up != nil {
 		h.borrow(now)
@@ -294,8 +294,8 @@ func (h *Hold) giveUp(ctx context.Context) (*Hold, error) {
 // Release gives the unit back. Only the first call counts.
 func (h *Hold) Release() {
 	r := h.r
-	now := Now()
 	r.mu.Lock()
+	now := Now()
 	if h.released || !h.granted {
 		r.mu.Unlock()
 		return
@@ -401,8 +401,8 @@ func (r *Resource) onTimer() {
 		busy     time.Duration
 	}
 	var uses []use
-	now := Now()
 	r.mu.Lock()
+	now := Now()
 	if r.closed {
 		r.mu.Unlock()
 		return
@@ -462,9 +462,9 @@ func (r *Resource) SetWeight(class work.Class, weight float64) bool {
 // without Queue.Fair, for a share out of range (schedule.MinWeight to MaxWeight),
 // and when no more workflows can be told apart.
 func (r *Resource) SetShare(workflow string, share float64) bool {
-	now := Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := Now()
 	w := r.flow(now, workflow)
 	if w.name != workflow || !r.queue.SetShare(w.number, share) {
 		return false
@@ -475,9 +475,9 @@ func (r *Resource) SetShare(workflow string, share float64) bool {
 
 // Stats returns the resource's state.
 func (r *Resource) Stats() ResourceStats {
-	now := Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := Now()
 	s := r.stats
 	s.Capacity, s.Held, s.Waiting = r.capacity, r.capacity-r.free, r.queue.Len()
 	if t := r.queue.Oldest(); t != nil {

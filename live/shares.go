@@ -196,8 +196,8 @@ func (s *Shares) Enter(ctx context.Context, k share.Key, r Request) (*Visit, err
 	if err != nil {
 		if !gone && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			// It was let in to wait, and nobody waits for it any more.
-			now := Now()
 			s.mu.Lock()
+			now := Now()
 			s.arrived(v.class)
 			s.gaveUp(v.class, now.Sub(v.arrived))
 			s.mu.Unlock()
@@ -219,12 +219,12 @@ func (v *Visit) Class() work.Class { return v.class }
 // slot was held, Total is Service. An interactive request that is work.Ignored, and
 // whose context has ended, is a caller who gave up. Only the first call counts.
 func (v *Visit) Leave(o work.Outcome, did share.Course) {
-	now := Now()
-	held := now.Sub(v.started)
+	held := Now().Sub(v.started)
 	v.Ticket.Leave(o)
 	s := v.shares
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := Now()
 	if v.left {
 		return
 	}

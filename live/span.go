@@ -61,9 +61,9 @@ func Branch(ctx context.Context) (context.Context, *Span) {
 	if parent == nil {
 		return ctx, nil
 	}
-	now := Now()
 	s := &Span{parent: parent}
 	parent.mu.Lock()
+	now := Now()
 	s.before = parent.elapsed(now)
 	s.call = parent.core.CallBegin(now)
 	parent.mu.Unlock()
@@ -75,13 +75,8 @@ func Branch(ctx context.Context) (context.Context, *Span) {
 // as many EndWait as BeginWait were called. A Resource does this itself.
 func (s *Span) BeginWait() {
 	if s != nil {
-		s.beginWait(Now())
-	}
-}
-
-func (s *Span) beginWait(now mono.Time) {
-	if s != nil {
 		s.mu.Lock()
+		now := Now()
 		s.core.BeginWait(now)
 		s.mu.Unlock()
 	}
@@ -90,8 +85,8 @@ func (s *Span) beginWait(now mono.Time) {
 // EndWait ends one wait.
 func (s *Span) EndWait() {
 	if s != nil {
-		now := Now()
 		s.mu.Lock()
+		now := Now()
 		s.core.EndWait(now)
 		s.mu.Unlock()
 	}
@@ -110,9 +105,9 @@ func (s *Span) Call() Call {
 	if s == nil {
 		return Call{}
 	}
-	now := Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := Now()
 	return Call{s, s.core.CallBegin(now)}
 }
 
@@ -124,8 +119,8 @@ func (c Call) End(r wire.Reply) {
 		return
 	}
 	refused := r.HasShed && r.Shed.Reason != work.Downstream
-	now := Now()
 	c.span.mu.Lock()
+	now := Now()
 	c.span.core.CallEnd(now, c.id, r.Progress.Service, r.Progress.Work, r.HasProgress || refused)
 	c.span.mu.Unlock()
 }
@@ -136,9 +131,9 @@ func (s *Span) Elapsed() wire.Progress {
 	if s == nil {
 		return wire.Progress{}
 	}
-	now := Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := Now()
 	return s.elapsed(now)
 }
 
@@ -154,9 +149,9 @@ func (s *Span) elapsed(now mono.Time) wire.Progress {
 // Spent returns what the request has taken up to now at this process and below,
 // for wire.Reply.Progress; after End, what End returned.
 func (s *Span) Spent() wire.Progress {
-	now := Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := Now()
 	r := s.core.At(now)
 	return wire.Progress{Service: r.Service, Work: r.Work}
 }
@@ -167,8 +162,8 @@ func (s *Span) End() progress.Result {
 	if s == nil {
 		return progress.Result{}
 	}
-	now := Now()
 	s.mu.Lock()
+	now := Now()
 	r := s.core.End(now)
 	first := !s.ended
 	s.ended = true

@@ -38,9 +38,9 @@ type Stats struct {
 
 // Stats returns the gate's state.
 func (g *Gate) Stats() Stats {
-	now := Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	now := Now()
 	pool, limit := g.core.Pool(), g.core.Slots()
 	drained, _ := pool.Drained()
 	return Stats{

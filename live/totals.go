@@ -39,8 +39,8 @@ func (t *Totals) Expect(workflow string) wire.Progress {
 
 // OnDone takes what a request took that succeeded, and no other.
 func (t *Totals) OnDone(workflow string, r progress.Result) {
-	now := Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now := Now()
 	t.core.OnDone(now, workflow, r.Service, r.Work)
 }

@@ -9,7 +9,6 @@ import (
 // nobody waits for one, else nil. It never waits: it is for callers that must
 // not, such as a load balancer's choice.
 func (w *Wallet) TryAcquire() *Permit {
-	now := Now()
 	p := &Permit{wallet: w}
 	p.core.Owner = p
 	p.core.Deadline = mono.Never
@@ -18,6 +17,7 @@ func (w *Wallet) TryAcquire() *Permit {
 		w.mu.Unlock()
 		return nil
 	}
+	now := Now()
 	step, _ := w.core.Submit(now, &p.core)
 	if step != credit.Send {
 		w.core.Cancel(&p.core)

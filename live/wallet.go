@@ -64,8 +64,8 @@ func (w *Wallet) Open(notify func(demand int)) *Server {
 
 // OnGrant takes a grant of the server, from a reply or without one.
 func (s *Server) OnGrant(g wire.Grant) {
-	now := Now()
 	s.wallet.mu.Lock()
+	now := Now()
 	s.wallet.core.OnGrant(now, s.window, g)
 	s.wallet.finish(now)
 }
@@ -125,7 +125,6 @@ func (p *Permit) Demand() int { return p.demand }
 // *Refusal whose reason says that the request was not sent. The wait ends with
 // ctx, and early when its deadline can no longer be met.
 func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
-	now := Now()
 	p := &Permit{wallet: w}
 	p.core.Owner = p
 	p.core.Deadline = mono.Never
@@ -137,6 +136,7 @@ func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
 		w.mu.Unlock()
 		return nil, &Refusal{Reason: work.Canceled, Pushback: -1}
 	}
+	now := Now()
 	step, reason := w.core.Submit(now, &p.core)
 	switch step {
 	case credit.Send:

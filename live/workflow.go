@@ -129,9 +129,9 @@ func (g *Gate) SetWeight(class work.Class, weight float64) bool {
 // Rates appends what the gate knows of its workflows' rates; nothing without
 // Config.Rates.
 func (g *Gate) Rates(to []rates.State) []rates.State {
-	now := Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	now := Now()
 	if a := g.core.Rates(now); a != nil {
 		to = a.AppendStates(to)
 	}

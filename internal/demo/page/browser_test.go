@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -226,7 +227,7 @@ func TestPageInBrowser(t *testing.T) {
 
 // grouped writes a number as the page does.
 func grouped(v float64) string {
-	text := fmt.Sprintf("%.0f", v)
+	text := fmt.Sprint(int(math.Floor(v + 0.5))) // half up, as a browser rounds
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}
