@@ -29,7 +29,7 @@ func TestRunCarriesTrafficThroughProcesses(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var steps int
-	patient := Sleep()
+	patient := FastSleep()
 	patient.Objective = 2 * time.Second // which the slowest machine meets
 	out, err := Run(ctx, Plan{
 		Controllers: pick(t, "spillgate", "semaphore"), Settings: []Setting{patient}, Loads: []float64{0.2, Spike},
@@ -38,7 +38,7 @@ func TestRunCarriesTrafficThroughProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(out.Rows) != 4 || steps != 5 || out.Capacity["sleep"] != 2000 {
+	if len(out.Rows) != 4 || steps != 5 || out.Capacity["fast sleep"] != 2000 {
 		t.Errorf("%d rows, %d steps, capacity %v; want 4, 5 and 2,000", len(out.Rows), steps, out.Capacity)
 	}
 	for _, row := range out.Rows {
@@ -74,10 +74,10 @@ func TestPlanNamesEveryMistake(t *testing.T) {
 // Every controller of this module can be made for both servers.
 func TestEveryControllerIsComplete(t *testing.T) {
 	for _, c := range Own() {
-		for _, s := range []Setting{Sleep(), Spin()} {
+		for _, s := range Settings() {
 			in, err := c.Server(s)
 			if err != nil {
-				t.Errorf("%s, %s: %v", c.Name, s.Station, err)
+				t.Errorf("%s, %s: %v", c.Name, s.Name, err)
 				continue
 			}
 			if in.Stop != nil {
@@ -88,7 +88,7 @@ func TestEveryControllerIsComplete(t *testing.T) {
 			}
 			_, stop, err := c.Client(s, 3)
 			if err != nil {
-				t.Errorf("%s, %s, client: %v", c.Name, s.Station, err)
+				t.Errorf("%s, %s, client: %v", c.Name, s.Name, err)
 			}
 			if stop != nil {
 				stop()

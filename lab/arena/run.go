@@ -30,12 +30,14 @@ type Plan struct {
 	// Loads are multiples of the capacity. Default 1, 2 and 4; a load of Spike
 	// is a step from 0.4 to 1.4.
 	Loads []float64
-	// Settings are the servers. Default Sleep and Spin.
+	// Settings are the servers. Default Settings().
 	Settings []Setting
 	// Repeats is how often everything runs; medians count. Default 3.
 	Repeats int
-	// Length is the time of one run. Default 5 s.
-	Length time.Duration
+	// Length is the time of one run. Default 5 s. It is at least Objectives times
+	// the setting's objective. Default 0.
+	Length     time.Duration
+	Objectives int
 	// Conns is the number of connections. Default 100.
 	Conns int
 	// Seed decides arrivals and service times.
@@ -100,7 +102,7 @@ func (p Plan) withDefaults() (Plan, error) {
 		p.Loads = []float64{1, 2, 4}
 	}
 	if len(p.Settings) == 0 {
-		p.Settings = []Setting{Sleep(), Spin()}
+		p.Settings = Settings()
 	}
 	if p.Repeats == 0 {
 		p.Repeats = 3
@@ -115,8 +117,8 @@ func (p Plan) withDefaults() (Plan, error) {
 	if len(p.Controllers) == 0 {
 		errs = append(errs, errors.New("arena: no controllers"))
 	}
-	if p.Repeats < 0 || p.Length < 0 || p.Conns < 0 {
-		errs = append(errs, fmt.Errorf("arena: Repeats, Length, Conns are %d, %v, %d, expected above 0", p.Repeats, p.Length, p.Conns))
+	if p.Repeats < 0 || p.Length < 0 || p.Objectives < 0 || p.Conns < 0 {
+		errs = append(errs, fmt.Errorf("arena: Repeats, Length, Objectives, Conns are %d, %v, %d, %d, expected above 0", p.Repeats, p.Length, p.Objectives, p.Conns))
 	}
 	for _, load := range p.Loads {
 		if load != Spike && !(load > 0) {
@@ -170,33 +172,33 @@ func Run(ctx context.Context, p Plan) (*Outcome, error) {
 		// reference must have been there when the runs were.
 		capacity := map[string]float64{}
 		for _, s := range p.Settings {
-			progress("capacity of " + s.Station)
+			progress("capacity of " + s.Name)
 			p.Patience -= AwaitQuiet(ctx, p.Patience)
-			if capacity[s.Station], err = p.capacity(ctx, s); err != nil {
+			if capacity[s.Name], err = p.capacity(ctx, s); err != nil {
 				return nil, err
 			}
-			capacities[s.Station] = append(capacities[s.Station], capacity[s.Station])
+			capacities[s.Name] = append(capacities[s.Name], capacity[s.Name])
 		}
 		for _, c := range cells {
-			progress(fmt.Sprintf("%s %s %s", c.setting.Station, loadName(c.load), c.controller))
+			progress(fmt.Sprintf("%s %s %s", c.setting.Name, loadName(c.load), c.controller))
 			p.Patience -= AwaitQuiet(ctx, p.Patience)
-			one, err := p.one(ctx, c.setting, c.load, c.controller, capacity[c.setting.Station], p.Seed+uint64(repeat))
+			one, err := p.one(ctx, c.setting, c.load, c.controller, capacity[c.setting.Name], p.Seed+uint64(repeat))
 			for err == nil && !one.Result.Valid && p.Retakes > 0 {
 				p.Retakes--
 				p.Patience -= AwaitQuiet(ctx, p.Patience)
-				one, err = p.one(ctx, c.setting, c.load, c.controller, capacity[c.setting.Station], p.Seed+uint64(repeat))
+				one, err = p.one(ctx, c.setting, c.load, c.controller, capacity[c.setting.Name], p.Seed+uint64(repeat))
 			}
 			if err != nil {
-				return nil, fmt.Errorf("arena: %s, %s, %s: %w", c.setting.Station, loadName(c.load), c.controller, err)
+				return nil, fmt.Errorf("arena: %s, %s, %s: %w", c.setting.Name, loadName(c.load), c.controller, err)
 			}
 			samples[c] = append(samples[c], one)
 		}
 	}
 	for _, s := range p.Settings {
-		out.Capacity[s.Station] = median(capacities[s.Station])
+		out.Capacity[s.Name] = median(capacities[s.Name])
 	}
 	for _, c := range cells {
-		out.Rows = append(out.Rows, summarize(c.setting.Station, c.load, c.controller, samples[c]))
+		out.Rows = append(out.Rows, summarize(c.setting.Name, c.load, c.controller, samples[c]))
 	}
 	return out, nil
 }
@@ -212,11 +214,12 @@ func (p Plan) capacity(ctx context.Context, s Setting) (float64, error) {
 }
 
 func (p Plan) one(ctx context.Context, s Setting, load float64, controller string, capacity float64, seed uint64) (sample, error) {
-	profile := openloop.Steady(load*capacity, p.Length)
-	from := p.Length / 4
+	length := max(p.Length, time.Duration(p.Objectives)*s.Objective)
+	profile := openloop.Steady(load*capacity, length)
+	from := length / 4
 	if load == Spike {
-		from = p.Length * 2 / 5
-		profile = openloop.Profile{{Rate: 0.4 * capacity, For: from}, {Rate: 1.4 * capacity, For: p.Length - from}}
+		from = length * 2 / 5
+		profile = openloop.Profile{{Rate: 0.4 * capacity, For: from}, {Rate: 1.4 * capacity, For: length - from}}
 	}
 	got, err := Measure(ctx, Job{Controller: controller, Setting: s, Profile: profile, From: from, Conns: p.Conns, Seed: seed})
 	if err != nil {
@@ -225,13 +228,13 @@ func (p Plan) one(ctx context.Context, s Setting, load float64, controller strin
 	one := sample{Measured: got}
 	good := 0.0
 	for _, w := range got.Result.Windows {
-		if w.From >= from && w.To <= p.Length {
+		if w.From >= from && w.To <= length {
 			good += float64(w.Good)
 		}
 	}
-	one.share = good / (p.Length - from).Seconds() / capacity
+	one.share = good / (length - from).Seconds() / capacity
 	if load == Spike {
-		one.settled = settled(got.Result.Windows, from, p.Length, 0.8*capacity)
+		one.settled = settled(got.Result.Windows, from, length, 0.8*capacity)
 	}
 	return one, nil
 }

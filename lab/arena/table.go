@@ -11,15 +11,15 @@ import (
 // capacity by station, load and controller. Its FIFO with delay AQM is nearest to
 // codel here; its generator, deadlines and service times were other ones.
 var earlier = map[string]string{
-	"sleep 1 none": "0", "sleep 2 none": "0", "sleep 4 none": "0",
-	"sleep 1 go-zero": "0", "sleep 2 go-zero": "0", "sleep 4 go-zero": "0",
-	"sleep 1 aegis": "0", "sleep 2 aegis": "0", "sleep 4 aegis": "0",
-	"sleep 1 semaphore": ".89", "sleep 2 semaphore": ".96", "sleep 4 semaphore": ".93",
-	"sleep 1 codel": ".88", "sleep 2 codel": ".91", "sleep 4 codel": ".92",
-	"sleep 1 failsafe": ".62", "sleep 2 failsafe": ".20", "sleep 4 failsafe": ".14",
-	"spin 1 none": "0", "spin 2 none": "0", "spin 1 semaphore": "0", "spin 2 semaphore": "0",
-	"spin 1 go-zero": "0", "spin 2 go-zero": "0", "spin 1 aegis": "0", "spin 2 aegis": "0",
-	"spin 1 failsafe": "0", "spin 2 failsafe": "0",
+	"fast sleep 1 none": "0", "fast sleep 2 none": "0", "fast sleep 4 none": "0",
+	"fast sleep 1 go-zero": "0", "fast sleep 2 go-zero": "0", "fast sleep 4 go-zero": "0",
+	"fast sleep 1 aegis": "0", "fast sleep 2 aegis": "0", "fast sleep 4 aegis": "0",
+	"fast sleep 1 semaphore": ".89", "fast sleep 2 semaphore": ".96", "fast sleep 4 semaphore": ".93",
+	"fast sleep 1 codel": ".88", "fast sleep 2 codel": ".91", "fast sleep 4 codel": ".92",
+	"fast sleep 1 failsafe": ".62", "fast sleep 2 failsafe": ".20", "fast sleep 4 failsafe": ".14",
+	"fast spin 1 none": "0", "fast spin 2 none": "0", "fast spin 1 semaphore": "0", "fast spin 2 semaphore": "0",
+	"fast spin 1 go-zero": "0", "fast spin 2 go-zero": "0", "fast spin 1 aegis": "0", "fast spin 2 aegis": "0",
+	"fast spin 1 failsafe": "0", "fast spin 2 failsafe": "0",
 }
 
 // Tables shows the outcome, one table per station.

@@ -123,14 +123,17 @@ func choose(plan *arena.Plan, all []arena.Controller, only, loads, settings stri
 	}
 	if settings != "" {
 		for name := range strings.SplitSeq(settings, ",") {
-			switch name {
-			case "sleep":
-				plan.Settings = append(plan.Settings, arena.Sleep())
-			case "spin":
-				plan.Settings = append(plan.Settings, arena.Spin())
-			default:
-				mistakes = append(mistakes, fmt.Sprintf("--settings: %q, expected sleep or spin", name))
+			known := arena.Settings()
+			i := slices.IndexFunc(known, func(s arena.Setting) bool { return s.Name == name })
+			if i < 0 {
+				var names []string
+				for _, s := range known {
+					names = append(names, s.Name)
+				}
+				mistakes = append(mistakes, fmt.Sprintf("--settings: %q, expected some of %s", name, strings.Join(names, ", ")))
+				continue
 			}
+			plan.Settings = append(plan.Settings, known[i])
 		}
 	}
 	if len(mistakes) > 0 {

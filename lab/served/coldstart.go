@@ -26,7 +26,7 @@ elsewhere still refused 46 to 68 % after 20 to 30 s.`,
 }
 
 func coldSetting() arena.Setting {
-	return arena.Setting{Station: "sleep", Slots: 100, Mean: 20 * time.Millisecond, Objective: 200 * time.Millisecond}
+	return arena.Setting{Name: "sleep", Station: "sleep", Slots: 100, Mean: 20 * time.Millisecond, Objective: 200 * time.Millisecond}
 }
 
 func runColdstart(ctx context.Context, o experiment.Options) (*experiment.Result, error) {

@@ -29,7 +29,7 @@ from 2.5 s after a change for 1.5 s.`,
 }
 
 func slowSetting() arena.Setting {
-	return arena.Setting{Station: "sleep", Slots: 40, Mean: 10 * time.Millisecond, Objective: 200 * time.Millisecond}
+	return arena.Setting{Name: "sleep", Station: "sleep", Slots: 40, Mean: 10 * time.Millisecond, Objective: 200 * time.Millisecond}
 }
 
 func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
