@@ -573,15 +573,6 @@ func (g *Gate) NextWake() mono.Time {
 // Call Next and Pool().NextGrant after it.
 func (g *Gate) OnWake(now mono.Time) { g.tick(now) }
 
-// Pushback returns how long a refused client should wait before it tries again:
-// the time until what waits now has gone, at least a tenth of the objective. It
-// is negative if it should not try again.
-func (g *Gate) Pushback(now mono.Time, t *Ticket) time.Duration {
-	if !t.reason.Retryable() {
-		return -1
-	}
-	return max(g.expect(now, t.Class, t.Flow), g.cfg.Objective/10)
-}
 
 func (g *Gate) tick(now mono.Time) {
 	if g.shaper != nil {
