@@ -573,7 +573,6 @@ func (g *Gate) NextWake() mono.Time {
 // Call Next and Pool().NextGrant after it.
 func (g *Gate) OnWake(now mono.Time) { g.tick(now) }
 
-
 func (g *Gate) tick(now mono.Time) {
 	if g.shaper != nil {
 		g.adapt(now)
