@@ -17,8 +17,11 @@ import (
 type SharesConfig struct {
 	// Config is the controller's. Servers should be about the gate's slots.
 	share.Config
-	// Classifier is how classes are learned.
+	// Classifier is how classes are learned, if Classes is nil.
 	Classifier share.ClassifierConfig
+	// Classes, if set, is where classes are learned, together with whoever else has
+	// it. Default nil: on one's own.
+	Classes *Classes
 	// Decided, if set, is told every decision that ends a period, early ones left
 	// out. It is called on a goroutine of its own, outside of all locks; decisions
 	// come one at a time and in order. It must not block.
@@ -35,16 +38,16 @@ type SharesConfig struct {
 //	                   │ every period
 //	                   └─▶ Gate.SetWeight
 //
-// All its methods may be called at once from any goroutine. A request costs two
+// All its methods may be called at once from any goroutine. A request costs four
 // locks beside the gate's.
 type Shares struct {
 	gate    *Gate
 	weigh   func(work.Class, float64) bool
 	decided func(share.Decision)
+	classes *Classes
 
 	mu         sync.Mutex
 	controller *share.Controller
-	classifier *share.Classifier
 	stats      SharesStats
 	timer      *time.Timer
 	closed     bool
@@ -55,11 +58,14 @@ type Shares struct {
 // cfg. One gate takes one Shares at a time. Close ends it.
 func NewShares(g *Gate, cfg SharesConfig) (*Shares, error) {
 	controller, err := share.New(cfg.Config)
-	classifier, errClass := share.NewClassifier(cfg.Classifier)
+	classes, errClass := cfg.Classes, error(nil)
+	if classes == nil {
+		classes, errClass = NewClasses(cfg.Classifier)
+	}
 	if err := errors.Join(err, errClass); err != nil {
 		return nil, err
 	}
-	s := &Shares{gate: g, weigh: g.SetWeight, decided: cfg.Decided, controller: controller, classifier: classifier}
+	s := &Shares{gate: g, weigh: g.SetWeight, decided: cfg.Decided, classes: classes, controller: controller}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.period(Now())
@@ -134,7 +140,7 @@ type SharesStats struct {
 func (s *Shares) Stats() SharesStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stats.Keys = s.classifier.Keys()
+	s.stats.Keys, _ = s.classes.Keys()
 	return s.stats
 }
 
@@ -150,10 +156,41 @@ func (s *Shares) gaveUp(class work.Class, after time.Duration) {
 }
 
 // Explain returns the class of requests with this key, and why, for display.
-func (s *Shares) Explain(k share.Key) share.Verdict {
+func (s *Shares) Explain(k share.Key) share.Verdict { return s.classes.Explain(k) }
+
+// Classes returns where classes are learned.
+func (s *Shares) Classes() *Classes { return s.classes }
+
+// OnArrival, OnDone and OnCancel tell of a request that the gate let in without
+// Enter, as share.Controller has it: that it was let in to wait or run, and that it
+// was completed, or that its caller left before the end. A class that does not
+// exist counts as work.Default.
+func (s *Shares) OnArrival(class work.Class) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.classifier.Explain(k)
+	s.arrived(known(class))
+}
+
+// known takes a class that does not exist for the default one.
+func known(class work.Class) work.Class {
+	if class >= work.NumClasses {
+		return work.Default
+	}
+	return class
+}
+
+// OnDone is explained at OnArrival.
+func (s *Shares) OnDone(class work.Class, did share.Sample) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.controller.OnDone(class, did)
+}
+
+// OnCancel is explained at OnArrival. after is how long the caller waited.
+func (s *Shares) OnCancel(class work.Class, after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gaveUp(known(class), after)
 }
 
 // Visit is a Ticket of a request that Shares knows of.
@@ -178,9 +215,7 @@ func (s *Shares) Enter(ctx context.Context, k share.Key, r Request) (*Visit, err
 		v.arrived = r.Arrived
 	}
 	if v.class != work.Interactive {
-		s.mu.Lock()
-		v.class = s.classifier.Classify(k)
-		s.mu.Unlock()
+		v.class = s.classes.Classify(k)
 	}
 	r.Class = v.class
 	if at, ok := ctx.Deadline(); ok {
@@ -237,9 +272,8 @@ func (v *Visit) Leave(o work.Outcome, did share.Course) {
 		if did.Own <= 0 {
 			did.Own = did.Service
 		}
-		s.classifier.Learn(v.key, did)
 		s.controller.OnDone(v.class, share.Sample{
-			Latency: now.Sub(v.arrived), Isolated: s.classifier.Explain(v.key).Isolated,
+			Latency: now.Sub(v.arrived), Isolated: s.classes.Learn(v.key, did).Isolated,
 			Waited: v.Queued(), Service: held, Allowed: v.allowed,
 		})
 	case o == work.Ignored && v.class == work.Interactive && v.gone() != nil:

@@ -192,3 +192,34 @@ func BenchmarkShares(b *testing.B) {
 		v.Leave(work.Done, share.Course{Hops: 1})
 	}
 }
+
+// TestSharesOfOtherDoors: what two Shares learn in one Classes both know, and
+// requests that came in elsewhere count as those of Enter do.
+func TestSharesOfOtherDoors(t *testing.T) {
+	together, err := NewClasses(share.ClassifierConfig{Few: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newShares(t, newGate(t, 1, GateConfig{}), SharesConfig{Classes: together})
+	b := newShares(t, newGate(t, 1, GateConfig{}), SharesConfig{Classes: together})
+	visit(t, a, orders, share.Course{Hops: 1})
+	if v := b.Explain(orders); v.Class != work.Interactive || b.Classes() != together {
+		t.Errorf("%+v", v)
+	}
+	visit(t, b, pages, share.Course{})
+	if v := together.AppendVerdicts(nil, -1); len(v) != 2 || v[0].Key != pages || v[1].Key != orders {
+		t.Errorf("listed %+v", v)
+	}
+	together.Learn(share.Key{Method: strings.Repeat("x", share.MaxKeyBytes+1)}, share.Course{})
+	if known, long := together.Keys(); known != 2 || long != 1 {
+		t.Errorf("%d keys, %d too long", known, long)
+	}
+	for _, class := range []work.Class{work.Interactive, work.Default, 99} {
+		a.OnArrival(class)
+		a.OnDone(class, share.Sample{Latency: time.Millisecond})
+		a.OnCancel(class, time.Millisecond)
+	}
+	if st := a.Stats(); st.Admitted != [work.NumClasses]uint64{work.Default: 3, work.Interactive: 1} || st.GaveUp != [work.NumClasses]uint64{work.Default: 2, work.Interactive: 1} {
+		t.Errorf("%+v", st)
+	}
+}
