@@ -37,7 +37,7 @@
 //
 // Changes. Reload takes a new configuration between two requests and closes no
 // connection. Gates stay where they can be told what is new: rules, deadlines,
-// ranks, and the weights of slots. Where they cannot, a new gate takes the next
+// ranks, weights and guarantees. Where they cannot, a new gate takes the next
 // requests, with as many slots, and the old one finishes what it has; until then the
 // upstream may have up to twice as many requests.
 //

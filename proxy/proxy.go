@@ -159,10 +159,10 @@ func (s *state) exempts(r *http.Request) bool { return s.exempt != nil && s.exem
 // Reload takes a new configuration while the proxy runs: mode, objective,
 // upstreams, trust, exempt, health, workflows, rules, names, schedule, rates and
 // drain. An upstream that is as it was keeps its gate and what that has learned,
-// unless objective, health, schedule or rates say otherwise, with rates the weights
-// and guarantees too; its successor begins with as many slots. One that is gone
-// finishes what it has. The other fields cannot change, and Reload returns the
-// names of those that are different. With an error, nothing changed.
+// unless objective, health, schedule or rates say otherwise, or the workflows have
+// become more than it has room for; its successor begins with as many slots. One
+// that is gone finishes what it has. The other fields cannot change, and Reload
+// returns the names of those that are different. With an error, nothing changed.
 func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
 	if err := check(cfg); err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func (p *Proxy) applyLocked(cfg Config) error {
 		next.upstreams = append(next.upstreams, up)
 	}
 	for _, up := range kept {
-		up.share(&cfg)
+		up.grant(&cfg)
 	}
 	for _, up := range next.upstreams {
 		up.tallies.list(cfg.Workflows)

@@ -29,6 +29,10 @@ const (
 	// looks is how many upstreams a choice looks at. With more than that it
 	// looks at that many, taken by chance.
 	looks = 8
+	// chosenBefore is how long an upstream that left takes requests that chose it
+	// before: the time from the choice to the gate. A processor that lets them wait
+	// for longer has them refused.
+	chosenBefore = time.Second
 	// pingAfter is how long an HTTP/2 connection to an upstream may be silent
 	// before it must prove that it is alive, and how long the proof may take.
 	pingAfter = 15 * time.Second
@@ -156,16 +160,14 @@ func (u *upstream) leave(ctx context.Context, timeout time.Duration) {
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		// The first look comes a tick late, so that requests which chose this
-		// upstream before it left have arrived.
+	for began := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			u.close()
 			return
 		case <-tick.C:
 		}
-		if s := u.gate.Stats(); s.Running+s.Waiting == 0 {
+		if s := u.gate.Stats(); time.Since(began) >= chosenBefore && s.Running+s.Waiting+s.Shaping == 0 {
 			u.close()
 			return
 		}

@@ -194,23 +194,25 @@ func (c *Config) terms() map[string]rates.Terms {
 	return all
 }
 
-// serves reports whether the gate, as it is or with other shares, serves next as
-// well.
+// serves reports whether the gate serves next as well, once it is told.
 func (u *upstream) serves(next *Config) bool {
 	c := &u.made
 	// A workflow that had a share once keeps its place in the gate.
 	places := len(u.shared)
-	for name := range next.shares() {
-		if !u.shared[name] {
-			places++
+	if next.Schedule.Fair || next.Rates.Enabled {
+		for name := range next.Workflows {
+			if !u.shared[inside(name)] {
+				places++
+			}
 		}
 	}
 	return c.Objective == next.Objective && c.Health == next.Health && c.Schedule == next.Schedule && c.Rates == next.Rates &&
-		maps.Equal(c.terms(), next.terms()) && places+next.Names <= c.told()-spareWorkflows/2
+		places+next.Names <= c.told()-spareWorkflows/2
 }
 
-// share gives the gate the shares of next.
-func (u *upstream) share(next *Config) {
+// grant gives the gate the shares and terms of next. Workflows that next does not
+// list have from now on what nobody granted them.
+func (u *upstream) grant(next *Config) {
 	shares := next.shares()
 	for name := range u.shared {
 		if _, stays := shares[name]; !stays {
@@ -220,6 +222,11 @@ func (u *upstream) share(next *Config) {
 	for name, share := range shares {
 		u.gate.SetShare(name, share)
 		u.shared[name] = true
+	}
+	if next.Rates.Enabled {
+		if err := u.gate.SetTerms(next.terms()); err != nil { // cannot be: they were checked
+			u.p.log.Error("weights and guarantees are not taken", "upstream", u.name, "error", err)
+		}
 	}
 }
 
