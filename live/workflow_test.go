@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,8 +59,25 @@ func TestGateConfigOfWorkflows(t *testing.T) {
 	goleak.VerifyNone(t)
 }
 
-// TestSharesOfSlots: with one slot taken, what waits is served by shares.
+// TestSharesOfSlots: with one slot taken, what waits is served by shares. Shares are
+// of time, and the system may stop whoever has the slot for many turns, so the median
+// of several attempts counts.
 func TestSharesOfSlots(t *testing.T) {
+	const n = 40
+	var counts []int
+	for range 9 {
+		counts = append(counts, firstOfShares(t, n))
+	}
+	slices.Sort(counts)
+	// 30 but for the first few, of which nothing is known.
+	if counts[4] < 25 || counts[4] > 35 {
+		t.Errorf("of the first %d served were %v of a, expected three of a for one of b", n, counts)
+	}
+}
+
+// firstOfShares has n requests of each of two workflows wait, of which a has three
+// times the share of b, and returns how many of the first n served are of a.
+func firstOfShares(t *testing.T, n int) int {
 	g := ratedGate(t, GateConfig{
 		Config: admission.Config{
 			Objective: time.Minute, Slots: slots.Config{Min: 1, Max: 1},
@@ -74,7 +92,6 @@ func TestSharesOfSlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const n = 40
 	order := make(chan string, 2*n)
 	for i, name := range []string{"b", "a"} {
 		for range n {
@@ -95,17 +112,13 @@ func TestSharesOfSlots(t *testing.T) {
 		}
 	}
 	held.Leave(work.Done)
-	count := map[string]int{}
-	for range n {
-		count[<-order]++
+	count := 0
+	for i := range 2 * n {
+		if name := <-order; i < n && name == "a" {
+			count++
+		}
 	}
-	// 30 and 10 but for the first few, of which nothing is known.
-	if count["a"] < 22 {
-		t.Errorf("of the first %d: %v, expected three of a for one of b", n, count)
-	}
-	for range n {
-		<-order
-	}
+	return count
 }
 
 // TestTotalsAreOfTheEntry: what whole requests took is learned where they enter,
