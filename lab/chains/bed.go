@@ -126,25 +126,44 @@ func (b *Bed) Run(ctx context.Context, l Load) (Measured, error) {
 // Counts returns what all servers together did since they were started.
 func (b *Bed) Counts(ctx context.Context) (Counts, error) {
 	var sum Counts
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	for _, server := range b.servers {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+server+"/stats", nil)
-		if err != nil {
-			return sum, fmt.Errorf("chains: %w", err)
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return sum, fmt.Errorf("chains: %w", err)
-		}
 		var c Counts
-		err = json.NewDecoder(resp.Body).Decode(&c)
-		resp.Body.Close()
-		if err != nil {
-			return sum, fmt.Errorf("chains: what server %s counted: %w", server, err)
+		if err := read(ctx, server, "/stats", &c); err != nil {
+			return sum, err
 		}
 		sum = sum.plus(c)
 	}
 	return sum, nil
+}
+
+// Weights returns the decisions of each server since it was started; none if the
+// discipline is not Share.
+func (b *Bed) Weights(ctx context.Context) ([][]Weighed, error) {
+	all := make([][]Weighed, len(b.servers))
+	for i, server := range b.servers {
+		if err := read(ctx, server, "/weights", &all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// read reads what a server says of itself.
+func read(ctx context.Context, server, path string, v any) error {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+server+path, nil)
+	if err != nil {
+		return fmt.Errorf("chains: %w", err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("chains: %w", err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(v); err != nil {
+		return fmt.Errorf("chains: %s of server %s: %w", path, server, err)
+	}
+	return nil
 }
 
 // Close ends all processes of the bed and removes its files. Further calls do

@@ -35,7 +35,9 @@ type Load struct {
 	Most  int `json:"most"`
 	// From is where the part of the run begins that counts.
 	From time.Duration `json:"from_ns"`
-	Seed uint64        `json:"seed"`
+	// Window is the resolution of the time series. Default 1 s; at least 1 ms.
+	Window time.Duration `json:"window_ns"`
+	Seed   uint64        `json:"seed"`
 }
 
 // The sizes of the paper's requests. It gives no upper bound for the large ones.
@@ -46,9 +48,6 @@ const (
 
 // longestWait is when callers without patience give up.
 const longestWait = 30 * time.Second
-
-// window is the resolution of the time series.
-const window = time.Second
 
 func (l Load) validate() error {
 	var errs []error
@@ -71,6 +70,9 @@ func (l Load) validate() error {
 			errs = append(errs, fmt.Errorf("chains: Patience of %v is %v, expected above 0, or 0 for none", work.Class(class), p))
 		}
 	}
+	if l.Window != 0 && l.Window < time.Millisecond {
+		errs = append(errs, fmt.Errorf("chains: Window is %v, expected 1ms or more, or 0 for the default", l.Window))
+	}
 	if d := l.duration(); l.From < 0 || l.From >= d {
 		errs = append(errs, fmt.Errorf("chains: From is %v, expected before the end at %v", l.From, d))
 	}
@@ -78,6 +80,13 @@ func (l Load) validate() error {
 }
 
 func (l Load) duration() time.Duration { return max(l.Chains.Duration(), l.Singles.Duration()) }
+
+func (l Load) window() time.Duration {
+	if l.Window == 0 {
+		return time.Second
+	}
+	return l.Window
+}
 
 // ClassResult is what became of the requests of one class that were meant to leave
 // in the part of a run that counts. Times are from the instant at which a request
@@ -96,11 +105,11 @@ type ClassResult struct {
 	P50  time.Duration `json:"p50_ns"`
 	P95  time.Duration `json:"p95_ns"`
 	P99  time.Duration `json:"p99_ns"`
-	// Series is the whole run, in stretches of a second.
+	// Series is the whole run, in stretches of the load's window.
 	Series []Stretch `json:"series"`
 }
 
-// Stretch are the requests that were meant to leave in one second of a run.
+// Stretch are the requests that were meant to leave in one window of a run.
 type Stretch struct {
 	Offered   int           `json:"offered"`
 	Served    int           `json:"served"`
@@ -110,6 +119,8 @@ type Stretch struct {
 
 // Measured is what came of a run.
 type Measured struct {
+	// Begun is the instant from which the run's times count.
+	Begun time.Time                    `json:"begun"`
 	Class [work.NumClasses]ClassResult `json:"class"`
 	// Lag is the p99 of how late requests left.
 	Lag time.Duration `json:"lag_ns"`
@@ -144,6 +155,7 @@ func generate(ctx context.Context, l Load, servers []string, mean time.Duration)
 	}
 	wg.Wait()
 	var m Measured
+	m.Begun = all[0].begun
 	for i, s := range all {
 		m.Class[s.class] = s.result(l)
 		m.Lag = max(m.Lag, results[i].SendLag.P99)
@@ -256,6 +268,7 @@ func (s *sender) get(ctx context.Context, url string, header http.Header) (int, 
 // result sums the samples up.
 func (s *sender) result(l Load) ClassResult {
 	var c ClassResult
+	window := l.window()
 	c.Series = make([]Stretch, (l.duration()+window-1)/window)
 	var times []time.Duration
 	var sum time.Duration

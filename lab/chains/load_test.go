@@ -22,8 +22,8 @@ func expect(t *testing.T, err error, all ...string) {
 }
 
 func TestLoadReportsEveryMistake(t *testing.T) {
-	expect(t, Load{Chains: openloop.Profile{{Rate: -1, For: time.Second}}, Least: 5, Most: 4, From: time.Second,
-		Patience: [work.NumClasses]time.Duration{-1}}.validate(), "rate is -1", "Least and Most are 5 and 4", "From is 1s", "Patience of default is -1ns")
+	expect(t, Load{Chains: openloop.Profile{{Rate: -1, For: time.Second}}, Least: 5, Most: 4, From: time.Second, Window: 1,
+		Patience: [work.NumClasses]time.Duration{-1}}.validate(), "rate is -1", "Least and Most are 5 and 4", "From is 1s", "Window is 1ns", "Patience of default is -1ns")
 	expect(t, Load{}.validate(), "neither chains nor singles")
 	if err := (Load{Singles: openloop.Steady(1, time.Second)}).validate(); err != nil {
 		t.Error(err)

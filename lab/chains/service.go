@@ -44,9 +44,12 @@ func newClient() *http.Client {
 
 // ServeHTTP implements http.Handler.
 func (s *goService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/stats" {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(s.workers.read())
+	switch r.URL.Path {
+	case "/stats":
+		answerJSON(w, s.workers.read())
+		return
+	case "/weights":
+		answerJSON(w, s.workers.steer.weighed())
 		return
 	}
 	size, hops, next, err := parseStep(r.URL)
@@ -69,6 +72,11 @@ func (s *goService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return // the caller has gone
 		}
 	}
+}
+
+func answerJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
 }
 
 // step does this service's work and then has the rest of the chain done.

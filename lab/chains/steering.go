@@ -1,6 +1,7 @@
 package chains
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -18,10 +19,28 @@ type steering struct {
 
 	mu         sync.Mutex
 	controller *share.Controller
+	path       []Weighed
 }
 
+// Weighed is a decision about the weight of the interactive class.
+type Weighed struct {
+	At     time.Time `json:"at"`
+	Weight float64   `json:"weight"`
+	Reason string    `json:"reason"`
+}
+
+// mostWeighed is how many decisions are remembered, of the first: more than an
+// hour's.
+const mostWeighed = 1 << 15
+
+// steady is the mean service time at which a period of the controller is what it is
+// by default. With other service times it is as many of them: where all times are a
+// tenth, a run is the same and takes a tenth of the time.
+const steady = 10 * time.Millisecond
+
 func newSteering(s Setting, r resource) (*steering, error) {
-	c, err := share.New(share.Config{Servers: float64(s.Workers)})
+	period := time.Duration(float64(share.DefaultPeriod) * float64(s.Mean) / float64(steady))
+	c, err := share.New(share.Config{Servers: float64(s.Workers), Period: max(period, time.Millisecond)})
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +55,9 @@ func (st *steering) run() {
 		now := live.Now()
 		decision := st.controller.OnWake(now)
 		next := st.controller.NextWake()
+		if decision.Reason != share.Early && len(st.path) < mostWeighed {
+			st.path = append(st.path, Weighed{time.Now(), decision.Weight, decision.Reason.String()})
+		}
 		st.mu.Unlock()
 		st.resource.weigh(decision.Weight)
 		select {
@@ -74,6 +96,16 @@ func (st *steering) onCancel(class work.Class, after time.Duration) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.controller.OnCancel(class, after)
+}
+
+// weighed returns the decisions so far, none if st is nil.
+func (st *steering) weighed() []Weighed {
+	if st == nil {
+		return nil
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return slices.Clone(st.path)
 }
 
 func (st *steering) close() {

@@ -94,7 +94,7 @@ func runDynamic(ctx context.Context, o experiment.Options) (*experiment.Result, 
 		line.X, line.Y = append(line.X, float64(i+1)), append(line.Y, w)
 	}
 	chart := &plot.Chart{Title: "Weight of the chains, mean over servers and seeds", X: x, Y: plot.Axis{Label: "weight", Max: 1}, Series: []plot.Series{line}, Spans: span}
-	start, settled, over, final := settling(weights, int(begins/second), int(ends/second))
+	start, settled, over, final := Settling(weights, int(begins/second), int(ends/second))
 	t.Note = fmt.Sprintf("The weight goes from %.3f to %.3f. Means over %d seeds.", start, final, seeds)
 	r.Ceiling("settled after chains began", " s", 10, 0, settled)
 	r.Ceiling("overshoot", " %", 10, 0, 100*over)
@@ -153,10 +153,11 @@ func weightOverTime(reports []*mesh.Report, length time.Duration) []float64 {
 	return sums
 }
 
-// settling returns where a weight starts, after how many seconds it stays within a
+// Settling returns where a weight starts, after how many seconds it stays within a
 // tenth of its final value, how far it goes past that, and that. A step that is
-// smaller than a tenth has settled at once.
-func settling(weights []float64, from, to int) (start, settled, over, final float64) {
+// smaller than a tenth has settled at once. weights are a second apart, the step is
+// at from, and the final value is the mean of the second half until to.
+func Settling(weights []float64, from, to int) (start, settled, over, final float64) {
 	start = weights[from-1]
 	half := weights[(from+to)/2 : to]
 	for _, w := range half {

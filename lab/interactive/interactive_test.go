@@ -45,12 +45,12 @@ func TestEqualizing(t *testing.T) {
 // TestSettling: a path that goes past its end and comes back.
 func TestSettling(t *testing.T) {
 	w := []float64{0.5, 0.5, 0.7, 0.9, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6}
-	start, settled, over, final := settling(w, 2, 12)
+	start, settled, over, final := Settling(w, 2, 12)
 	if start != 0.5 || settled != 3 || math.Abs(over-0.5) > 1e-9 || math.Abs(final-0.6) > 1e-9 {
 		t.Errorf("from %v to %v, settled after %v, %v past", start, final, settled, over)
 	}
 	down := []float64{0.9, 0.9, 0.5, 0.6, 0.6, 0.6}
-	if _, _, over, _ := settling(down, 2, 6); math.Abs(over-(1-0.5/0.6)) > 1e-9 {
+	if _, _, over, _ := Settling(down, 2, 6); math.Abs(over-(1-0.5/0.6)) > 1e-9 {
 		t.Errorf("downwards: %v past", over)
 	}
 }

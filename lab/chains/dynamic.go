@@ -1,0 +1,225 @@
+package chains
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/harness/openloop"
+	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/interactive"
+	"github.com/spillgate/spillgate/work"
+)
+
+func dynamicLive() experiment.Experiment {
+	return experiment.Experiment{
+		Name:  "d3g/dynamic-live",
+		Title: "chains that begin and end on four Go services: how long the share takes to settle",
+		About: `d3g/dynamic on loopback. Singles alone, at 40 % of each server. From 60 to 130 s chains come as well, through all
+four servers, at another 40 %. FIFO, static shares and share run at the same time on servers of their own with the same
+arrivals, so that what disturbs one disturbs all. The quick form is twice as fast, service times and the controllers' period
+alike, with chains from 15 to 55 s; its times are shown as if it were not faster. The share has settled when the weight, the
+mean over the servers and seeds, stays within a tenth of what it is in the second half. The paper (figure 5a): latency is
+long from 60 to 70 s, then it falls; singles recover after 130 s.`,
+		Live: true,
+		Run:  runDynamicLive,
+	}
+}
+
+// settleWithin is how long the share has to settle, in seconds.
+const settleWithin = 10
+
+// dynamicForm is how much of it is run.
+type dynamicForm struct {
+	mean    time.Duration // service time
+	seeds   int           // at a time
+	batches int           // one after the other
+	// begins and ends are when there are chains, stops is the end of all: in
+	// seconds of servers that can do a hundred requests in each.
+	begins, ends, stops int
+}
+
+// seconds is how long so many take.
+func (f dynamicForm) seconds(n int) time.Duration {
+	return time.Duration(n) * time.Second * f.mean / steady
+}
+
+func (f dynamicForm) load(s Setting, seed uint64) Load {
+	chains := 0.4 * s.Capacity()
+	singles := chains * float64(s.Servers)
+	return Load{
+		Chains:  openloop.Profile{{Rate: 0, For: f.seconds(f.begins)}, {Rate: chains, For: f.seconds(f.ends - f.begins)}, {Rate: 0, For: f.seconds(f.stops - f.ends)}},
+		Singles: openloop.Steady(singles, f.seconds(f.stops)),
+		Least:   1000, Most: 1000, Window: f.seconds(1), Seed: seed,
+	}
+}
+
+func runDynamicLive(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+	// A request costs a third of a millisecond of processor at each server and what
+	// calls it: six runs of the full form take a third of two processors, and three
+	// of the quick one as much.
+	f := dynamicForm{mean: steady, seeds: 2, batches: 2, begins: 60, ends: 130, stops: 190}
+	if o.Quick {
+		f = dynamicForm{mean: steady / 2, seeds: 1, batches: 1, begins: 15, ends: 55, stops: 70}
+	}
+	setting, err := Setting{Mean: f.mean}.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	part, _, _ := setting.Model(0.4*setting.Capacity(), 0.4*setting.Capacity()*float64(setting.Servers)).Separate()
+	by := []Discipline{{Name: "fifo", Kind: FIFO}, {Name: fmt.Sprintf("static %.2f", part), Kind: Static, Weight: part}, {Name: "share", Kind: Share}}
+
+	r, again := &experiment.Result{Quick: o.Quick}, retakes(o, 0)
+	runs := make([][]trialed, len(by)) // by order
+	for batch := range f.batches {
+		step(o, batch, f.batches, fmt.Sprintf("%d runs at once, %v", len(by)*f.seeds, f.seconds(f.stops)))
+		var trials []trial
+		for k := range by {
+			for i := range f.seeds {
+				s := setting
+				s.Seed = o.Seed*100 + uint64(batch*f.seeds+i)
+				trials = append(trials, trial{fmt.Sprintf("%s, seed %d", by[k].Name, s.Seed), s, by[k], f.load(s, s.Seed)})
+			}
+		}
+		out, err := abreast(ctx, r, again, trials)
+		if err != nil {
+			return nil, err
+		}
+		for k := range by {
+			runs[k] = append(runs[k], out[k*f.seeds:(k+1)*f.seeds]...)
+		}
+	}
+	step(o, f.batches, f.batches, "done")
+	f.report(r, by, runs)
+	return r, nil
+}
+
+// report fills r in. runs are by order: fifo, static shares, share.
+func (f dynamicForm) report(r *experiment.Result, by []Discipline, runs [][]trialed) {
+	phases := []struct {
+		name     string
+		from, to int
+	}{{"singles alone", 5, f.begins}, {"first 10 s of chains", f.begins, f.begins + settleWithin}, {"then", f.begins + settleWithin, f.ends},
+		{"first 10 s after", f.ends, f.ends + settleWithin}, {"afterwards", f.ends + settleWithin, f.stops}}
+	milli := func(name string) table.Column { return table.Column{Name: name, Unit: "ms", Format: "%.1f"} }
+	t := &table.Table{Title: "Mean latencies, of service times scaled to 10 ms", Columns: []table.Column{{Name: "phase"}, {Name: "order"}, milli("chains"), milli("singles")}}
+	x := plot.Axis{Label: "time", Unit: "s"}
+	span := []plot.Span{{Name: "chains", From: float64(f.begins), To: float64(f.ends)}}
+	charts := [work.NumClasses]*plot.Chart{
+		work.Interactive: {Title: "Chains, mean latency", X: x, Y: plot.Axis{Label: "latency", Unit: "ms"}, Spans: span},
+		work.Default:     {Title: "Singles, mean latency", X: x, Y: plot.Axis{Label: "latency", Unit: "ms"}, Spans: span},
+	}
+	const bin = 2
+	for k := range by {
+		for class, chart := range charts {
+			s := plot.Series{Name: by[k].Name, Dashed: k == 0}
+			for at := 0; at < f.stops; at += bin {
+				s.X, s.Y = append(s.X, float64(at)+bin/2.), append(s.Y, f.latency(runs[k], work.Class(class), at, at+bin))
+			}
+			chart.Series = append(chart.Series, s)
+		}
+	}
+	for _, p := range phases {
+		for k := range by {
+			var chains any // none
+			if c := f.latency(runs[k], work.Interactive, p.from, p.to); !math.IsNaN(c) {
+				chains = c
+			}
+			t.Add(p.name, by[k].Name, chains, f.latency(runs[k], work.Default, p.from, p.to))
+		}
+	}
+
+	weights := f.weights(runs[2])
+	line := plot.Series{Name: "share"}
+	for i, w := range weights {
+		line.X, line.Y = append(line.X, float64(i+1)), append(line.Y, w)
+	}
+	chart := &plot.Chart{Title: "Weight of the chains, mean over servers and seeds", X: x, Y: plot.Axis{Label: "weight", Max: 1}, Series: []plot.Series{line}, Spans: span}
+	start, settled, over, final := interactive.Settling(weights, f.begins, f.ends)
+	lag := time.Duration(0)
+	for _, some := range runs {
+		for _, one := range some {
+			lag = max(lag, one.Lag)
+		}
+	}
+	t.Note = fmt.Sprintf("The weight goes from %.3f to %.3f. Means over %d seeds of four servers. A second took %v; requests left up to %v late (p99).",
+		start, final, len(runs[0]), f.seconds(1), lag.Round(time.Microsecond))
+	r.Ceiling("settled after chains began", " s", settleWithin, 4, settled)
+	r.Ceiling("overshoot", " %", 10, 8, 100*over)
+
+	during := func(k int, class work.Class) float64 {
+		return f.latency(runs[k], class, f.begins+settleWithin, f.ends)
+	}
+	gain := 1 - during(2, work.Interactive)/during(0, work.Interactive)
+	harm := during(2, work.Default)/during(0, work.Default) - 1
+	r.Floor("chains gain, 10 s later on", " % (the law allows 25)", 20, 6, 100*gain)
+	r.Ceiling("singles lose, 10 s later on", " %", 25, 8, 100*harm)
+	r.Ceiling("share, singles beyond the law's least", " %", 3, 1, 100*beyondLaw(runs[2]))
+	r.Ceiling("the better-off class, 10 s later on", " of FIFO", 1, 0.02, min(1-gain, 1+harm))
+	after := func(k int) float64 { return f.latency(runs[k], work.Default, f.ends+settleWithin, f.stops) }
+	r.Ceiling("singles 10 s after the chains' end", " of FIFO's", 1.05, 0.1, after(2)/after(0))
+	r.Floor("static shares, the better-off class, 10 s later on", " of FIFO", 1, 0,
+		min(during(1, work.Interactive)/during(0, work.Interactive), during(1, work.Default)/during(0, work.Default)))
+	r.Table, r.Chart = append(r.Table, t), append(r.Chart, chart, charts[work.Interactive], charts[work.Default])
+}
+
+// latency is the mean latency of a class in a part of the time, in milliseconds at a
+// service time of 10 ms, or NaN if nothing was served.
+func (f dynamicForm) latency(runs []trialed, class work.Class, from, to int) float64 {
+	var sum time.Duration
+	served := 0
+	for _, one := range runs {
+		series := one.Class[class].Series
+		for i := from; i < min(to, len(series)); i++ {
+			sum += series[i].Mean * time.Duration(series[i].Served)
+			served += series[i].Served
+		}
+	}
+	if served == 0 {
+		return math.NaN()
+	}
+	return sum.Seconds() * 1e3 / float64(served) * float64(steady) / float64(f.mean)
+}
+
+// weights is the mean weight, over servers and seeds, at the end of each second.
+func (f dynamicForm) weights(runs []trialed) []float64 {
+	sums, n := make([]float64, f.stops), 0.0
+	for _, one := range runs {
+		for _, path := range one.weights {
+			n++
+			k, weight := 0, 0.5
+			for i := range sums {
+				for ; k < len(path) && path[k].At.Sub(one.Begun) <= f.seconds(i+1); k++ {
+					weight = path[k].Weight
+				}
+				sums[i] += weight
+			}
+		}
+	}
+	for i := range sums {
+		sums[i] /= n
+	}
+	return sums
+}
+
+// beyondLaw is how far the time of singles at servers is above the least that the
+// conservation law asks for what chains waited there, as a share of that: the same
+// arrivals and service times in one queue in order of arrival would have waited less
+// by what the order wasted, and all of that is put to the singles' account. It is
+// NaN if callers gave up.
+func beyondLaw(runs []trialed) float64 {
+	var wasted, singles float64
+	for _, one := range runs {
+		if _, ok := one.counts.LawDistance(); !ok {
+			return math.NaN()
+		}
+		wasted += (one.counts.Waited - one.counts.FIFO).Seconds()
+		for _, s := range one.Class[work.Default].Series {
+			singles += s.Mean.Seconds() * float64(s.Served)
+		}
+	}
+	return wasted / (singles - wasted)
+}
