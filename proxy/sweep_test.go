@@ -85,8 +85,10 @@ func TestClientLeavesDuringUpload(t *testing.T) {
 		if st := p.Status().Upstreams[0]; st.Served["ignored"] != 1 || st.Out || p.state.Load().upstreams[0].health.failed != 0 {
 			t.Errorf("%s: %+v: the client's doing is no failure of the upstream", scheme, st)
 		}
-		p.state.Load().upstreams[0].base.CloseIdleConnections()
-		eventually(t, "its goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
+		eventually(t, "its goroutines to end", func() bool {
+			p.state.Load().upstreams[0].base.CloseIdleConnections() // idle is one only when its stream has ended
+			return runtime.NumGoroutine() <= before
+		})
 	}
 }
 
