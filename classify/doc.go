@@ -8,8 +8,8 @@
 //	class, priority, deadline: the rule's, else a believed tag, else the workflow's ◀┘
 //
 // Rules are compiled once and never change, so that any number of requests can be
-// classified at once; a changed configuration makes new ones. GRPC is the way in
-// for gRPC servers, Stamp and Handler for net/http.
+// classified at once; a changed configuration makes new ones. GRPC and HTTP are the
+// ways in for servers of those kinds, Stamp is for who passes requests on.
 //
 // Invariants: what a request says about itself counts only if the edge trusts its
 // sender, or a rule says that it counts (AnyBaggage); a name from outside never

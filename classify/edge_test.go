@@ -38,7 +38,7 @@ func tenants(t testing.TB, more ...classify.Rule) *classify.Rules {
 
 // What the rules say arrives in a gate behind them, with and without credits, and
 // what strangers say does not.
-func TestHandler(t *testing.T) {
+func TestHTTP(t *testing.T) {
 	events := make(chan live.Event, 1)
 	gate, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: 10 * time.Second}, Observe: func(e live.Event) { events <- e }})
 	if err != nil {
@@ -47,14 +47,15 @@ func TestHandler(t *testing.T) {
 	defer gate.Close()
 	var left time.Duration
 	var tags wire.Tags
-	inner := httpgate.Handler(gate, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	friend := func(r *http.Request) bool { return r.Header.Get("X-Friend") != "" }
+	handler := httpgate.Handler(gate, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		left = 0
 		if d, ok := r.Context().Deadline(); ok {
 			left = time.Until(d)
 		}
 		tags = live.TagsFrom(r.Context())
-	}), httpgate.Trust(func(*http.Request) bool { return true }))
-	server := httptest.NewServer(tenants(t).Handler(inner, nil, func(r *http.Request) bool { return r.Header.Get("X-Friend") != "" }))
+	}), httpgate.Classify(tenants(t).HTTP(nil, friend)))
+	server := httptest.NewServer(handler)
 	defer server.Close()
 
 	hostile := wire.Tags{Workflow: "evil", Class: work.Interactive, Priority: 1, Process: 7, Total: wire.Progress{Service: time.Hour}}
@@ -115,6 +116,39 @@ func TestHandler(t *testing.T) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// The deadline of a workflow is not for a request that has one, in whatever form, nor
+// for an upgrade.
+func TestHTTPDeadline(t *testing.T) {
+	classifier := tenants(t).HTTP(nil, nil)
+	for _, test := range []struct {
+		name    string
+		change  func(*http.Request)
+		claimed wire.Tags
+		want    time.Duration
+	}{
+		{"none", func(*http.Request) {}, wire.Tags{}, time.Minute},
+		{"budget", func(*http.Request) {}, wire.Tags{Budget: time.Hour}, time.Hour},
+		{"gRPC without one", func(r *http.Request) { r.Header.Set("Content-Type", "application/grpc") }, wire.Tags{}, time.Minute},
+		{"gRPC", func(r *http.Request) {
+			r.Header.Set("Content-Type", "application/grpc")
+			r.Header.Set("Grpc-Timeout", "1S")
+		}, wire.Tags{}, 0},
+		{"upgrade", func(r *http.Request) { r.Header.Set("Upgrade", "websocket") }, wire.Tags{}, 0},
+		{"context", func(r *http.Request) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			t.Cleanup(cancel)
+			*r = *r.WithContext(ctx)
+		}, wire.Tags{}, 0},
+	} {
+		r := httptest.NewRequest("POST", "/", nil)
+		r.Header.Set("X-Tenant", "acme")
+		test.change(r)
+		if got := classifier(r, test.claimed).Budget; got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -25,11 +25,7 @@ func (r *Rules) GRPC(names *Names, trust func(ctx context.Context, method string
 		}
 		f.Claims = Rank{claimed.Workflow, claimed.Class, claimed.Priority}
 		out := r.Classify(live.Now(), &f, names)
-		t := claimed
-		if !f.Trusted {
-			t = wire.Tags{Budget: t.Budget, Attempt: t.Attempt, Credits: t.Credits, Demand: t.Demand, Client: t.Client}
-		}
-		t.Workflow, t.Class, t.Priority = out.Workflow, out.Class, out.Priority
+		t := believed(claimed, out.Rank, f.Trusted)
 		if _, has := ctx.Deadline(); !has && t.Budget == 0 {
 			t.Budget = out.Deadline
 		}

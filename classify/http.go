@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -21,9 +20,10 @@ const (
 	baggage     = "Baggage"
 )
 
-// Stamp says what req is and writes it into the tags that req carries, so that a
-// handler behind it may believe them: httpgate.Handler with httpgate.Trust of all
-// requests. From senders who are not trusted nothing else is left that could be
+// Stamp says what req is and writes it into the tags that req carries, so that who
+// passes the request on passes that on, and a handler behind it may believe them:
+// httpgate.Spread with httpgate.Trust of all requests. A server that answers itself
+// uses HTTP. From senders who are not trusted nothing else is left that could be
 // believed but what concerns this hop alone: the budget, the attempt, and credits.
 // Tags that break the format are taken off, and the error wraps wire.ErrMalformed.
 //
@@ -45,10 +45,7 @@ func (r *Rules) Stamp(now mono.Time, req *http.Request, names *Names, trusted bo
 		}
 	}
 	others, ranked := joinBaggage(req.Header[baggage])
-	f := Facts{Method: req.Method, Host: req.Host, Path: req.URL.Path, Header: req.Header, Trusted: trusted}
-	if len(r.rules) > 0 {
-		f.Peer = parseAddr(req.RemoteAddr)
-	}
+	f := r.facts(req, trusted)
 	f.Claims = Rank{own.Workflow, own.Class, own.Priority}
 	if ranked && f.Claims == (Rank{}) && (trusted || r.any) {
 		var t wire.Tags
@@ -58,12 +55,11 @@ func (r *Rules) Stamp(now mono.Time, req *http.Request, names *Names, trusted bo
 		f.Claims = Rank{t.Workflow, t.Class, t.Priority}
 	}
 	out := r.Classify(now, &f, names)
-
-	stamped := own
-	if !trusted {
-		stamped = wire.Tags{Budget: own.Budget, Attempt: own.Attempt, Credits: own.Credits, Demand: own.Demand, Client: own.Client}
+	if timed(req, &own, grpc) {
+		out.Deadline = 0
 	}
-	stamped.Workflow, stamped.Class, stamped.Priority = out.Workflow, out.Class, out.Priority
+
+	stamped := believed(own, out.Rank, trusted)
 	if tagged && stamped != own {
 		msg := stamped.Append(nil)
 		if grpc {
@@ -81,25 +77,52 @@ func (r *Rules) Stamp(now mono.Time, req *http.Request, names *Names, trusted bo
 			delete(req.Header, baggage)
 		}
 	}
-	if own.Budget != 0 || grpc && req.Header["Grpc-Timeout"] != nil || req.Header["Upgrade"] != nil {
-		out.Deadline = 0
-	}
 	return out, malformed
 }
 
-// Handler stamps each request by r before next serves it, and sets the deadline
-// that r gives. next is an httpgate.Handler with httpgate.Trust of all requests;
-// trust, which may be nil for nobody, names those whose tags are believed.
-func (r *Rules) Handler(next http.Handler, names *Names, trust func(*http.Request) bool) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		out, _ := r.Stamp(live.Now(), req, names, trust != nil && trust(req))
-		if out.Deadline > 0 {
-			ctx, cancel := context.WithTimeout(req.Context(), out.Deadline)
-			defer cancel()
-			req = req.WithContext(ctx)
+// HTTP returns what httpgate.Classify takes: what the rules say, and of what a request
+// says about itself as much as Stamp leaves. trust, which may be nil for nobody, names
+// requests whose tags are believed.
+func (r *Rules) HTTP(names *Names, trust func(*http.Request) bool) func(req *http.Request, claimed wire.Tags) wire.Tags {
+	return func(req *http.Request, claimed wire.Tags) wire.Tags {
+		f := r.facts(req, trust != nil && trust(req))
+		f.Claims = Rank{claimed.Workflow, claimed.Class, claimed.Priority}
+		out := r.Classify(live.Now(), &f, names)
+		t := believed(claimed, out.Rank, f.Trusted)
+		if !timed(req, &claimed, isGRPC(req.Header)) {
+			t.Budget = out.Deadline
 		}
-		next.ServeHTTP(w, req)
-	})
+		return t
+	}
+}
+
+// facts returns what rules look at, but for the claims.
+func (r *Rules) facts(req *http.Request, trusted bool) Facts {
+	f := Facts{Method: req.Method, Host: req.Host, Path: req.URL.Path, Header: req.Header, Trusted: trusted}
+	if len(r.rules) > 0 {
+		f.Peer = parseAddr(req.RemoteAddr)
+	}
+	return f
+}
+
+// timed reports whether a deadline of the rules would not apply to req: it has one,
+// or is an upgrade.
+func timed(req *http.Request, own *wire.Tags, grpc bool) bool {
+	if own.Budget != 0 || grpc && req.Header["Grpc-Timeout"] != nil || req.Header["Upgrade"] != nil {
+		return true
+	}
+	_, has := req.Context().Deadline()
+	return has
+}
+
+// believed returns what is left of the tags of a request of this rank: of a
+// stranger's, what concerns this hop alone.
+func believed(t wire.Tags, rank Rank, trusted bool) wire.Tags {
+	if !trusted {
+		t = wire.Tags{Budget: t.Budget, Attempt: t.Attempt, Credits: t.Credits, Demand: t.Demand, Client: t.Client}
+	}
+	t.Workflow, t.Class, t.Priority = rank.Workflow, rank.Class, rank.Priority
+	return t
 }
 
 // isGRPC reports whether a message with this header is one of gRPC.

@@ -21,7 +21,8 @@
 // Whom to believe. Budget, attempt and demand are taken from everybody: they
 // can only shorten the sender's own request, and fill its own window. Class,
 // priority and workflow rank a request above others, so they are taken only from
-// peers that [Trust] names, and by default from nobody.
+// peers that [Trust] names, and by default from nobody; or [Classify] says what each
+// request is, whatever it says of itself.
 //
 // Slots. A request holds one from its admission until its handler returns, with
 // three exceptions. A connection that is upgraded, and an answer of type

@@ -58,34 +58,48 @@ func encodeField(msg []byte, grpc bool) string {
 	return wire.Header(msg)
 }
 
-// readTags returns what r says about itself and takes it off r.Header, so that
-// a handler which passes headers on does not pass on what was meant for this
-// hop. speaks reports tags that could be read.
+// readTags returns what to believe of what r says about itself and takes it off
+// r.Header, so that a handler which passes headers on does not pass on what was meant
+// for this hop. speaks reports tags that could be read.
 func (h *handler) readTags(r *http.Request, grpc bool) (t wire.Tags, speaks bool) {
-	name := fieldFor(grpc)
-	values, tagged := r.Header[name]
 	ranked := false // by baggage
-	if b := r.Header[baggage]; len(b) > 0 {
-		for _, v := range b {
-			ranked = ranked || strings.Contains(v, "spillgate.")
-		}
+	for _, v := range r.Header[baggage] {
+		ranked = ranked || strings.Contains(v, "spillgate.")
 	}
-	if !tagged && !ranked {
+	if h.classify != nil {
+		claimed, speaks := h.claims(r, grpc, ranked)
+		t = h.classify(r, claimed)
+		t.Credits, t.Demand, t.Client = claimed.Credits, claimed.Demand, claimed.Client
+		if ranked {
+			rerank(r.Header, t)
+		}
+		return t, speaks
+	}
+	if _, tagged := r.Header[fieldFor(grpc)]; !tagged && !ranked {
 		return t, false
 	}
 	trusted := h.trust != nil && h.trust(r)
+	if ranked && !trusted {
+		ranked = false
+		rerank(r.Header, wire.Tags{})
+	}
+	if t, speaks = h.claims(r, grpc, ranked); !trusted {
+		t.Workflow, t.Class, t.Priority = "", 0, 0
+		t.Total, t.Elapsed, t.Process, t.Claim = wire.Progress{}, wire.Progress{}, 0, 0
+	}
+	return t, speaks
+}
+
+// claims returns what r says about itself, in tags, which it takes off, or, with
+// ranked, in baggage.
+func (h *handler) claims(r *http.Request, grpc, ranked bool) (t wire.Tags, speaks bool) {
 	if ranked {
-		joined := strings.Join(r.Header[baggage], ",")
-		if trusted {
-			if err := wire.ParseBaggage(joined, &t); err != nil {
-				h.tellMalformed(r, err)
-			}
-		} else if rest := wire.AppendBaggage(nil, joined, wire.Tags{}); len(rest) > 0 {
-			r.Header[baggage] = []string{string(rest)}
-		} else {
-			delete(r.Header, baggage)
+		if err := wire.ParseBaggage(strings.Join(r.Header[baggage], ","), &t); err != nil {
+			h.tellMalformed(r, err)
 		}
 	}
+	name := fieldFor(grpc)
+	values, tagged := r.Header[name]
 	if !tagged {
 		return t, false
 	}
@@ -97,17 +111,20 @@ func (h *handler) readTags(r *http.Request, grpc bool) (t wire.Tags, speaks bool
 			if own.Workflow == "" && own.Class == 0 && own.Priority == 0 {
 				own.Workflow, own.Class, own.Priority = t.Workflow, t.Class, t.Priority
 			}
-			t, speaks = own, true
+			return own, true
 		}
 	}
-	if err != nil {
-		h.tellMalformed(r, err)
+	h.tellMalformed(r, err)
+	return t, false
+}
+
+// rerank makes the rank in baggage that of t.
+func rerank(header http.Header, t wire.Tags) {
+	if b := wire.AppendBaggage(nil, strings.Join(header[baggage], ","), t); len(b) > 0 {
+		header[baggage] = []string{string(b)}
+	} else {
+		delete(header, baggage)
 	}
-	if !trusted {
-		t.Workflow, t.Class, t.Priority = "", 0, 0
-		t.Total, t.Elapsed, t.Process, t.Claim = wire.Progress{}, wire.Progress{}, 0, 0
-	}
-	return t, speaks
 }
 
 func (h *handler) tellMalformed(r *http.Request, err error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/wire"
 )
 
 // StreamAfter is how long after its first flush an answer that is still being
@@ -19,9 +20,20 @@ const StreamAfter = time.Second
 // Option changes how a Handler works.
 type Option func(*options)
 
+// Classifier decides what to believe of the tags of a request, and may set them for
+// a request without any: its budget too, which then is a deadline. It runs on the
+// request's goroutine before everything else and must not block. claimed is what the
+// request says, whoever sent it, its rank perhaps in baggage; r has no tags any more
+// and is not the classifier's to change. Tags.Credits, Demand and Client are not its
+// to change either. Of what it returns Process and Claim get the sender a share of a
+// workflow's rate, and Total and Elapsed a place in the queue: a stranger's are to be
+// left out.
+type Classifier func(r *http.Request, claimed wire.Tags) wire.Tags
+
 type options struct {
 	exempt      func(*http.Request) bool
 	trust       func(*http.Request) bool
+	classify    Classifier
 	streamAfter time.Duration
 	malformed   func(*http.Request, error)
 	untagged    *live.Untagged
@@ -72,6 +84,14 @@ func Paths(paths ...string) func(*http.Request) bool {
 // from one's own services. Of several, the last counts.
 func Trust(trust func(*http.Request) bool) Option {
 	return func(o *options) { o.trust = trust }
+}
+
+// Classify sets what is believed of a request's tags, in place of [Trust], which then
+// is not asked. Where a request brought a rank in baggage, what f returned stands
+// there afterwards, for handlers that pass headers on. classify.Rules.HTTP makes a
+// Classifier of rules. Of several, the last counts.
+func Classify(f Classifier) Option {
+	return func(o *options) { o.classify = f }
 }
 
 // Networks reports requests by the address of the connection, for Trust. An
