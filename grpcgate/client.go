@@ -190,7 +190,7 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 	if c.err != nil {
 		return c.err
 	}
-	c.o.counters.Untagged.Called(ctx, method)
+	c.o.untagged.Called(ctx, method)
 	for try := 0; ; try++ {
 		o, out, err := c.begin(ctx, conn, try)
 		if err != nil {
@@ -241,7 +241,7 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	if c.err != nil {
 		return nil, c.err
 	}
-	c.o.counters.Untagged.Called(ctx, method)
+	c.o.untagged.Called(ctx, method)
 	o, out, err := c.begin(ctx, conn, 0)
 	if err != nil {
 		return nil, err

@@ -41,10 +41,6 @@ type Counters struct {
 	// RetriesDenied those it would have made with more budget.
 	Retries       atomic.Int64
 	RetriesDenied atomic.Int64
-	// Untagged counts, by method, the calls of clients that lost the request they
-	// were made for. It needs the same Counters at the server and the clients of
-	// the process.
-	Untagged live.Untagged
 }
 
 // Classifier decides what to believe of the tags of a request, and may set them
@@ -69,6 +65,7 @@ type serverOptions struct {
 type clientOptions struct {
 	exempt   exemptions
 	counters *Counters
+	untagged *live.Untagged
 	wallet   credit.WalletConfig
 	retries  int
 	hold     time.Duration
@@ -169,6 +166,13 @@ func WithWallet(cfg credit.WalletConfig) ClientOption {
 // while serving another is never sent again: only the edge retries.
 func WithRetries(n int) ClientOption {
 	return clientOption(func(o *clientOptions) { o.retries = n })
+}
+
+// WithUntagged has calls that lost the request they were made for counted in u, by
+// method: that of the gate behind which the calls are made, Gate.Untagged. Default:
+// they are not counted.
+func WithUntagged(u *live.Untagged) ClientOption {
+	return clientOption(func(o *clientOptions) { o.untagged = u })
 }
 
 // WithServiceConfig sets the default service config, in JSON, into which the

@@ -119,7 +119,7 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 		in.tags = s.o.classify(ctx, method, claimed)
 		in.tags.Credits, in.tags.Demand, in.tags.Client = claimed.Credits, claimed.Demand, claimed.Client
 	}
-	s.o.counters.Untagged.Served(&in.tags)
+	s.gate.Untagged().Served(&in.tags)
 	r := live.Request{
 		Request: work.Request{
 			Workflow: in.tags.Workflow,

@@ -370,22 +370,22 @@ func TestQuestionsOfStrangers(t *testing.T) {
 	}
 }
 
-// TestCallsThatLostTheirRequest are counted by method, at a process that serves
+// TestCallsThatLostTheirRequest are counted by method, behind a gate that admits
 // requests with tags.
 func TestCallsThatLostTheirRequest(t *testing.T) {
-	counters := new(Counters)
+	gate := newGate(t, admission.Config{})
 	below := serve(t, newGate(t, admission.Config{}), &echo{}, nil)
-	down, _ := dialGated(t, below.addr, []ClientOption{WithCounters(counters)})
-	s := serve(t, newGate(t, admission.Config{}), &echo{handle: func(ctx context.Context, req string) (string, error) {
+	down, _ := dialGated(t, below.addr, []ClientOption{WithUntagged(gate.Untagged())})
+	s := serve(t, gate, &echo{handle: func(ctx context.Context, req string) (string, error) {
 		if req == "lost" {
 			ctx = context.TODO()
 		}
 		return call1(ctx, down, req)
-	}}, []Option{WithCounters(counters)})
+	}}, nil)
 	conn := dial(t, s.addr)
 	ctx := within(t)
 	count := func() (n uint64) {
-		counters.Untagged.Each(func(method string, c uint64) {
+		gate.Untagged().Each(func(method string, c uint64) {
 			if method != echoMethod {
 				t.Errorf("counted for %q", method)
 			}

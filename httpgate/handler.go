@@ -66,7 +66,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	h.untagged.Served(&tags)
+	t.gate.Untagged().Served(&tags)
 	in := &served{Context: r.Context(), tags: wire.Tags{
 		Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority, Attempt: tags.Attempt, Total: tags.Total, Elapsed: tags.Elapsed,
 	}}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spillgate/spillgate/live"
 	"github.com/spillgate/spillgate/wire"
 )
 
@@ -36,7 +35,6 @@ type options struct {
 	classify    Classifier
 	streamAfter time.Duration
 	malformed   func(*http.Request, error)
-	untagged    *live.Untagged
 }
 
 func applyOptions(opts []Option) options {
@@ -121,12 +119,6 @@ func HoldStreams(d time.Duration) Option {
 // request is served as one without tags. f must not block.
 func OnMalformed(f func(*http.Request, error)) Option {
 	return func(o *options) { o.malformed = f }
-}
-
-// Untagged has u told when a request with tags is served, so that calls of this
-// process which lost theirs are counted; see CountUntagged.
-func Untagged(u *live.Untagged) Option {
-	return func(o *options) { o.untagged = u }
 }
 
 // peer returns the address of a connection, without its port; the zero Addr if

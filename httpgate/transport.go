@@ -53,8 +53,9 @@ func OnRetry(f func(r *http.Request, why work.Reason)) TransportOption {
 	return func(t *transport) { t.onRetry = f }
 }
 
-// CountUntagged counts requests that lost the one they were made for in u, which
-// the handlers of the process were told of with Untagged, by method and host.
+// CountUntagged counts requests that lost the one they were made for in u, by method
+// and host: that of the gate behind which the requests are made, Gate.Untagged.
+// Default: they are not counted.
 func CountUntagged(u *live.Untagged) TransportOption {
 	return func(t *transport) { t.untagged = u }
 }

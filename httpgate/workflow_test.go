@@ -183,19 +183,19 @@ func TestProcessDoesNotLeak(t *testing.T) {
 
 // TestRequestsThatLostTheirs are counted by method and host.
 func TestRequestsThatLostTheirs(t *testing.T) {
-	var u live.Untagged
+	gate := newGate(t, roomy(), nil)
 	below := serve(t, Handler(newGate(t, roomy(), nil), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
-	client := Transport(base(t, 1), CountUntagged(&u))
-	s := serve(t, Handler(newGate(t, roomy(), nil), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	client := Transport(base(t, 1), CountUntagged(gate.Untagged()))
+	s := serve(t, Handler(gate, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if err := errors.Join(fetch(r.Context(), client, below.url), fetch(context.TODO(), client, below.url)); err != nil {
 			t.Error(err)
 		}
-	}), Trust(everybody), Untagged(&u)))
+	}), Trust(everybody)))
 	for _, workflow := range []string{"", "w", "w"} {
 		send(t, base(t, 1), request(t, s.url, wire.Tags{Workflow: workflow}))
 	}
 	n := uint64(0)
-	u.Each(func(method string, c uint64) {
+	gate.Untagged().Each(func(method string, c uint64) {
 		if want := "GET " + below.url[len("http://"):]; method != want {
 			t.Errorf("counted for %q, expected %q", method, want)
 		}

@@ -62,6 +62,8 @@ type Gate struct {
 	fair    bool    // the queue tells workflows apart
 	totals  *Totals // nil: nothing here needs to know what remains
 
+	untagged Untagged
+
 	mu      sync.Mutex
 	mode    Mode
 	core    *admission.Gate

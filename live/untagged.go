@@ -18,29 +18,35 @@ const (
 	UntaggedRest = "other"
 )
 
-// Untagged counts the calls of a process that lost the request they were made for:
-// a handler that calls with context.TODO() in place of its own context leaves
-// behind class, priority, workflow and deadline. Calls without a request do not
-// matter to a process that serves none with tags; of one that does, those are
-// counted too that have no request, as of a job of its own.
+// Untagged counts the calls that lost the request they were made for: a handler that
+// calls with context.TODO() in place of its own context leaves behind class,
+// priority, workflow and deadline. Calls without a request do not matter behind a
+// gate that admits none with tags; behind one that does, those are counted too that
+// have no request, as of a job of its own.
 //
-// The server's edge and the client's share one Untagged, which is ready as its
-// zero value; a nil one counts nothing. Its methods may be called at once from any
-// goroutine.
+// A gate has one, which the server's edge tells of requests. The clients of the
+// gate's handlers are given it as an option (grpcgate.WithUntagged,
+// httpgate.CountUntagged), for a call that has lost its request does not lead to the
+// gate; telemetry.Gate.Watch shows it. It is ready as its zero value; a nil one
+// counts nothing. Its methods may be called at once from any goroutine.
 type Untagged struct {
 	serves atomic.Bool
 	mu     sync.Mutex
 	counts map[string]uint64
 }
 
-// Served notes the tags of a request that the process serves.
+// Untagged returns the count of the calls that handlers behind the gate made without
+// the request they were serving.
+func (g *Gate) Untagged() *Untagged { return &g.untagged }
+
+// Served notes the tags of a request.
 func (u *Untagged) Served(t *wire.Tags) {
 	if u != nil && !u.serves.Load() && (t.Workflow != "" || t.Class != work.Default || t.Priority != 0 || t.Process != 0) {
 		u.serves.Store(true)
 	}
 }
 
-// Called notes a call that the process makes with ctx.
+// Called notes a call that is made with ctx.
 func (u *Untagged) Called(ctx context.Context, method string) {
 	if u == nil || !u.serves.Load() || Serving(ctx) || TagsFrom(ctx) != (wire.Tags{}) {
 		return

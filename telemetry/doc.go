@@ -13,10 +13,11 @@
 //	spillgate_service_seconds{gate}                       histogram, of requests that ran
 //	spillgate_slots_limit, _slots_in_use, _waiting, _delay_seconds,
 //	spillgate_credits, _credits_issued, _clients, _clients_drained, _mode{gate}
+//	spillgate_untagged_total{gate,method}                 calls that lost their request
 //
 // Invariants: labels are bounded: the name of the gate comes from the
-// configuration, the others from enumerations, and nothing a client sends
-// becomes one. Nothing is global. Observe does not block and does not allocate
+// configuration, the method from what the process calls, at most live.MaxUntagged
+// of them, the others from enumerations, and nothing a client sends becomes one. Nothing is global. Observe does not block and does not allocate
 // unless it logs; a flood of refusals makes one log line per Notice.
 //
 // What this package does not do: no control loop reads its numbers.

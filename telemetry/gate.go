@@ -84,8 +84,9 @@ func (g *Gate) Observe(e live.Event) {
 	g.served.Record(ctx, e.Service.Seconds(), g.record...)
 }
 
-// Watch reports the state of gate, and what Observe counted, whenever metrics
-// are collected, until stop is called.
+// Watch reports the state of gate, what Observe counted, and the calls of its
+// handlers that lost their request, whenever metrics are collected, until stop is
+// called.
 func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 	var errs []error
 	gauge := func(name, unit, description string) metric.Int64ObservableGauge {
@@ -94,6 +95,8 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 		return i
 	}
 	requests, err := g.meter.Int64ObservableCounter("spillgate_requests", metric.WithDescription("Requests by what became of them and why."))
+	errs = append(errs, err)
+	untagged, err := g.meter.Int64ObservableCounter("spillgate_untagged", metric.WithDescription("Calls, by method, of handlers that dropped the context of the request they served: they go on without class, priority, workflow and deadline."))
 	errs = append(errs, err)
 	delay, err := g.meter.Float64ObservableGauge("spillgate_delay", metric.WithUnit("s"), metric.WithDescription("Queueing delay at this instant, seen and hidden."))
 	errs = append(errs, err)
@@ -129,8 +132,11 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 				attribute.String("reason", r.String()),
 				attribute.String("class", c.String())))
 		})
+		gate.Untagged().Each(func(method string, n uint64) {
+			o.ObserveInt64(untagged, int64(n), metric.WithAttributes(name, attribute.String("method", method)))
+		})
 		return nil
-	}, requests, delay, limit, inUse, waiting, credits, issued, clients, drained, mode)
+	}, requests, untagged, delay, limit, inUse, waiting, credits, issued, clients, drained, mode)
 	if err != nil {
 		return nil, err
 	}
