@@ -33,7 +33,8 @@
 // divide slots and rates among the workflows by the weights and guarantees of the
 // configuration (Config.Schedule, Config.Rates). A deadline that the proxy sets ends
 // the request with 504 and, as one that the client set, says nothing about the
-// upstream's health. Metric: spillgate_workflow_requests_total.
+// upstream's health. Metrics: spillgate_workflow_requests_total and, with rates,
+// spillgate_workflow_offered, _rate and _shaping.
 //
 // Changes. Reload takes a new configuration between two requests and closes no
 // connection. Gates stay where they can be told what is new: rules, deadlines,

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/rates"
 	"github.com/spillgate/spillgate/work"
 )
 
@@ -100,21 +102,42 @@ func label(workflow string) string {
 	return workflow
 }
 
-// watchWorkflows makes the instrument for the workflows of all upstreams.
+// watchWorkflows makes the instruments for the workflows of all upstreams.
 func (p *Proxy) watchWorkflows() error {
-	requests, err := p.metrics.Meter().Int64ObservableCounter("spillgate_workflow_requests",
+	requests, err1 := p.metrics.Meter().Int64ObservableCounter("spillgate_workflow_requests",
 		metric.WithDescription("Requests by workflow, what became of them and why. Workflows that are not listed are beyond some number counted as (other)."))
-	if err != nil {
+	offered, err2 := p.metrics.Meter().Float64ObservableGauge("spillgate_workflow_offered",
+		metric.WithDescription("Requests per second that come of a workflow, with rates."))
+	rate, err3 := p.metrics.Meter().Float64ObservableGauge("spillgate_workflow_rate",
+		metric.WithDescription("Requests per second that a workflow is held to: limit is what counts and is announced to callers, own what the upstream's slots leave room for, downstream what it and those behind it announced. Missing where there is no limit."))
+	shaping, err4 := p.metrics.Meter().Int64ObservableGauge("spillgate_workflow_shaping",
+		metric.WithDescription("Requests that wait for the rate of their workflow."))
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
-	_, err = p.metrics.Meter().RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	_, err := p.metrics.Meter().RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s := p.state.Load()
 		if s == nil {
 			return nil
 		}
 		for _, u := range s.upstreams {
 			gate := attribute.String("gate", u.name)
-			for name, t := range *u.tallies.known.Load() {
+			known := *u.tallies.known.Load()
+			for _, r := range u.gate.Rates(nil) {
+				if known[r.Name] == nil {
+					continue // counted as (other)
+				}
+				workflow := attribute.String("workflow", label(r.Name))
+				own := metric.WithAttributes(gate, workflow)
+				o.ObserveFloat64(offered, r.Offered, own)
+				o.ObserveInt64(shaping, int64(r.Backlog), own)
+				for bound, x := range map[string]float64{"limit": r.Rate, "own": r.Local, "downstream": r.Downstream} {
+					if x < rates.NoLimit {
+						o.ObserveFloat64(rate, x, metric.WithAttributes(gate, workflow, attribute.String("bound", bound)))
+					}
+				}
+			}
+			for name, t := range known {
 				workflow := attribute.String("workflow", label(name))
 				observe := func(n int64, decision string, r work.Reason) {
 					if n > 0 {
@@ -129,7 +152,7 @@ func (p *Proxy) watchWorkflows() error {
 			}
 		}
 		return nil
-	}, requests)
+	}, requests, offered, rate, shaping)
 	return err
 }
 
@@ -140,10 +163,20 @@ type WorkflowStatus struct {
 	Served      int64            `json:"served"`
 	Refused     map[string]int64 `json:"refused,omitempty"`
 	WouldRefuse map[string]int64 `json:"would_refuse,omitempty"`
-	// Rate is the limit in requests/s that rates hold it to now, Offered what
-	// comes; Rate is 0 for none.
-	Rate    float64 `json:"rate,omitempty"`
-	Offered float64 `json:"offered,omitempty"`
+	// With rates, in requests/s. Offered is what comes. Rate is the limit, which is
+	// announced to callers; Own is what the upstream's slots leave room for, and
+	// Downstream what it and those that it calls announced, the tightest service of
+	// which is Tight. They are 0 where there is no limit. Held says that a service
+	// has fallen silent, so that the limit stays as it was.
+	Offered    float64 `json:"offered,omitempty"`
+	Rate       float64 `json:"rate,omitempty"`
+	Own        float64 `json:"rate_own,omitempty"`
+	Downstream float64 `json:"rate_downstream,omitempty"`
+	Tight      string  `json:"tight_service,omitempty"`
+	Held       bool    `json:"held,omitempty"`
+	// Shaping counts requests that wait for the rate now. Those that were dropped
+	// for it are Refused as rate.
+	Shaping int `json:"shaping,omitempty"`
 }
 
 // workflows returns the state of those that had a request.
@@ -172,15 +205,22 @@ func (u *upstream) workflows() map[string]WorkflowStatus {
 		if !ok {
 			continue
 		}
-		if r.Limited() && finite(r.Rate) {
-			s.Rate = r.Rate
-		}
+		s.Rate, s.Own, s.Downstream = limit(r.Rate), limit(r.Local), limit(r.Downstream)
+		s.Tight, s.Held, s.Shaping = r.Tight, r.Held, r.Backlog
 		if finite(r.Offered) {
 			s.Offered = r.Offered
 		}
 		out[label(r.Name)] = s
 	}
 	return out
+}
+
+// limit is a rate as the status shows it, 0 for none.
+func limit(rate float64) float64 {
+	if !(rate < rates.NoLimit) {
+		return 0
+	}
+	return rate
 }
 
 func put(m map[string]int64, key string, n int64) map[string]int64 {

@@ -223,3 +223,69 @@ func TestRatesInStatus(t *testing.T) {
 		t.Errorf("rates %+v", got)
 	}
 }
+
+// A limit is shown with where it comes from, who waits for it and who was dropped for
+// it, on the status page and in metrics; a workflow without one has none.
+func TestLimitsInStatus(t *testing.T) {
+	limit := wire.Header(wire.Reply{Process: 9, Service: "stock", HasRate: true, Rate: 2}.Append(nil))
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Tenant") == "acme" {
+			w.Header().Set(wire.HeaderName, limit)
+		}
+		io.WriteString(w, "ok")
+	}))
+	cfg := byTenant("http://" + addr)
+	cfg.Rates = Rates{Enabled: true, Period: 5 * time.Millisecond}
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	of := func(workflow string) WorkflowStatus { return p.Status().Upstreams[0].Workflows[workflow] }
+	eventually(t, "the upstream's limit", func() bool {
+		ask(t, c, p.url, "X-Tenant", "acme")
+		return of("acme").Rate > 0
+	})
+	ask(t, c, p.url, "X-Tenant", "slow")
+	const n = 8 // those that would wait for more than a second are dropped
+	answers := make(chan int, n)
+	for range n {
+		go func() {
+			resp, _ := ask(t, c, p.url, "X-Tenant", "acme")
+			answers <- resp.StatusCode
+		}()
+	}
+	eventually(t, "requests that wait, and such that do not", func() bool {
+		s := of("acme")
+		return s.Shaping > 0 && s.Refused["rate"] > 0
+	})
+	if s := of("acme"); !(s.Rate > 0 && s.Rate <= 2) || s.Downstream != s.Rate || s.Own != 0 || s.Tight != "stock" {
+		t.Errorf("the limited one: %+v", s)
+	}
+	if s := of("slow"); s.Rate != 0 || s.Own != 0 || s.Downstream != 0 || s.Tight != "" || s.Shaping != 0 || s.Refused != nil {
+		t.Errorf("the other one: %+v", s)
+	}
+	_, text := get(t, c, p.admin+PathMetrics)
+	for _, want := range []string{
+		`spillgate_workflow_rate{bound="limit",gate="` + addr + `",workflow="acme"} `,
+		`spillgate_workflow_rate{bound="downstream",gate="` + addr + `",workflow="acme"} `,
+		`spillgate_workflow_shaping{gate="` + addr + `",workflow="acme"} `,
+		`spillgate_workflow_offered{gate="` + addr + `",workflow="slow"} `,
+		`spillgate_workflow_requests_total{decision="refuse",gate="` + addr + `",reason="rate",workflow="acme"} `,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in the metrics", want)
+		}
+	}
+	for _, never := range []string{`bound="own"`, `workflow="slow"} 1e+09`} {
+		if strings.Contains(text, never) {
+			t.Errorf("%s in the metrics", never)
+		}
+	}
+	served := 0
+	for range n {
+		if <-answers == 200 {
+			served++
+		}
+	}
+	if served == 0 || served == n {
+		t.Errorf("%d of %d were served", served, n)
+	}
+}
