@@ -189,6 +189,10 @@ func TestServices(t *testing.T) {
 			}
 			defer b.Close()
 			c := drive(t, ctx, b, lightLoad(1500*time.Millisecond))
+			chains, singles := c.Class[work.Interactive], c.Class[work.Default]
+			if chains.FIFO <= 0 || chains.FIFO+singles.FIFO != c.FIFO || chains.Waited+singles.Waited != c.Waited {
+				t.Errorf("by class %+v, all %+v", c.Class, c)
+			}
 			if law, ok := c.LawDistance(); !ok || d.Kind == FIFO && law != 0 || d.Kind == Static && law <= 0 {
 				t.Errorf("from the law: %.3f, %v", law, ok)
 			}

@@ -16,7 +16,7 @@ import (
 
 // Experiments returns the experiments of this package.
 func Experiments() []experiment.Experiment {
-	return []experiment.Experiment{lawLive(), overallLive(), dynamicLive()}
+	return []experiment.Experiment{lawLive(), overallLive(), dynamicLive(), scaleLive()}
 }
 
 // retakes is how many runs of an experiment are made again, all in all, because the

@@ -96,7 +96,9 @@ func (s *goService) step(r *http.Request, class work.Class, hops int, next strin
 	}
 	switch {
 	case r.Context().Err() != nil:
-		s.workers.steer.onCancel(class, time.Since(p.arrived))
+		if class == work.Interactive { // no order keeps who leaves while being served
+			s.workers.steer.onCancel(class, time.Since(p.arrived))
+		}
 	case err != nil:
 		return http.StatusBadGateway
 	case status == http.StatusOK:

@@ -102,7 +102,7 @@ func (w *workers) serve(ctx context.Context, class work.Class) (passage, error) 
 	p := passage{arrived: time.Now()}
 	w.mu.Lock()
 	w.counts.Arrived++
-	w.ledger.arrive(p.arrived)
+	w.ledger.arrive(p.arrived, class)
 	w.mu.Unlock()
 	release, err := w.lines[line].acquire(ctx, class)
 	if err != nil {
@@ -111,7 +111,7 @@ func (w *workers) serve(ctx context.Context, class work.Class) (passage, error) 
 		w.mu.Unlock()
 		return p, err
 	}
-	w.start(line, &p)
+	w.start(line, class, &p)
 	err = w.sleep.DoFor(context.WithoutCancel(ctx), time.Until(p.ended))
 	w.mu.Lock()
 	w.free[line] = append(w.free[line], p.ended)
@@ -122,7 +122,7 @@ func (w *workers) serve(ctx context.Context, class work.Class) (passage, error) 
 }
 
 // start takes the worker that has been idle for longest.
-func (w *workers) start(line int, p *passage) {
+func (w *workers) start(line int, class work.Class, p *passage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	idle, first := w.free[line], 0
@@ -140,6 +140,7 @@ func (w *workers) start(line int, p *passage) {
 	w.ledger.start(drawn)
 	p.ended = p.started.Add(time.Duration(float64(drawn) / w.parts[line]))
 	w.counts.Waited += p.waited()
+	w.counts.Class[class].Waited += p.waited()
 	w.counts.Worked += drawn
 }
 
@@ -148,7 +149,10 @@ func (w *workers) read() Counts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.counts
-	c.FIFO = w.ledger.waited
+	for class, waited := range w.ledger.waited {
+		c.Class[class].FIFO = waited
+		c.FIFO += waited
+	}
 	return c
 }
 
@@ -176,6 +180,15 @@ type Counts struct {
 	// FIFO is what Waited would have been in one queue in order of arrival, of the
 	// same arrivals and service times. It is 0 for a Tomcat, which is one.
 	FIFO time.Duration `json:"fifo_waited_ns"`
+	// Class is what each class has of Waited and FIFO.
+	Class [work.NumClasses]Waits `json:"class"`
+}
+
+// Waits are what requests waited, and what they would have in one queue in order of
+// arrival.
+type Waits struct {
+	Waited time.Duration `json:"waited_ns"`
+	FIFO   time.Duration `json:"fifo_waited_ns"`
 }
 
 // LawDistance is by how much all waited longer than in one queue in order of
@@ -191,9 +204,13 @@ func (c Counts) LawDistance() (float64, bool) {
 
 // plus returns the sum of two servers' counts.
 func (c Counts) plus(d Counts) Counts {
+	for class, w := range d.Class {
+		c.Class[class].Waited += w.Waited
+		c.Class[class].FIFO += w.FIFO
+	}
 	return Counts{
 		Arrived: c.Arrived + d.Arrived, Finished: c.Finished + d.Finished, Abandoned: c.Abandoned + d.Abandoned,
-		Worked: c.Worked + d.Worked, Waited: c.Waited + d.Waited, FIFO: c.FIFO + d.FIFO,
+		Worked: c.Worked + d.Worked, Waited: c.Waited + d.Waited, FIFO: c.FIFO + d.FIFO, Class: c.Class,
 	}
 }
 
@@ -202,16 +219,23 @@ func (c Counts) plus(d Counts) Counts {
 // requests were taken up.
 type ledger struct {
 	free    []time.Time // when each worker is, in the replay
-	pending []time.Time // arrivals whose service times have not come yet
-	waited  time.Duration
+	pending []arrival   // whose service times have not come yet
+	waited  [work.NumClasses]time.Duration
+}
+
+type arrival struct {
+	at    time.Time
+	class work.Class
 }
 
 func newLedger(workers int) ledger { return ledger{free: make([]time.Time, workers)} }
 
-func (l *ledger) arrive(at time.Time) { l.pending = append(l.pending, at) }
+func (l *ledger) arrive(at time.Time, class work.Class) {
+	l.pending = append(l.pending, arrival{at, class})
+}
 
 func (l *ledger) start(work time.Duration) {
-	at := l.pending[0]
+	next := l.pending[0]
 	l.pending = l.pending[1:]
 	first := 0
 	for i := range l.free {
@@ -219,10 +243,10 @@ func (l *ledger) start(work time.Duration) {
 			first = i
 		}
 	}
-	start := at
-	if l.free[first].After(at) {
+	start := next.at
+	if l.free[first].After(next.at) {
 		start = l.free[first]
 	}
-	l.waited += start.Sub(at)
+	l.waited[next.class] += start.Sub(next.at)
 	l.free[first] = start.Add(work)
 }

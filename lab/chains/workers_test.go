@@ -21,14 +21,16 @@ func TestLedgerFollowsTheRecursion(t *testing.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "requests")
 		base := time.Unix(1000, 0)
 		l, free := newLedger(k), make([]time.Duration, k)
-		var now, want time.Duration
+		var now time.Duration
+		var want [work.NumClasses]time.Duration
 		var works []time.Duration
 		for range n {
 			now += time.Duration(rapid.IntRange(0, 5).Draw(t, "gap")) * ms
-			l.arrive(base.Add(now))
+			class := work.Class(rapid.IntRange(0, int(work.NumClasses)-1).Draw(t, "class"))
+			l.arrive(base.Add(now), class)
 			works = append(works, time.Duration(rapid.IntRange(0, 12).Draw(t, "work"))*ms)
 			slices.Sort(free)
-			want += max(free[0]-now, 0)
+			want[class] += max(free[0]-now, 0)
 			free[0] = max(free[0], now) + works[len(works)-1]
 			if rapid.Bool().Draw(t, "tell") {
 				for _, w := range works[len(works)-len(l.pending):] {
@@ -62,8 +64,8 @@ func TestLawDistance(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v, %v", c.what, got, ok, c.want, c.ok)
 		}
 	}
-	sum := Counts{1, 2, 3, 4, 5, 6}.plus(Counts{10, 20, 30, 40, 50, 60})
-	if want := (Counts{11, 22, 33, 44, 55, 66}); sum != want {
+	sum := Counts{1, 2, 3, 4, 5, 6, [work.NumClasses]Waits{{1, 2}, {3, 4}}}.plus(Counts{10, 20, 30, 40, 50, 60, [work.NumClasses]Waits{{10, 20}, {30, 40}}})
+	if want := (Counts{11, 22, 33, 44, 55, 66, [work.NumClasses]Waits{{11, 22}, {33, 44}}}); sum != want {
 		t.Errorf("sum %+v, want %+v", sum, want)
 	}
 }
