@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/proxy"
+	"github.com/spillgate/spillgate/share"
+	"github.com/spillgate/spillgate/work"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,9 +55,9 @@ func TestExampleInComments(t *testing.T) {
 	inside := false
 	for line := range strings.SplitSeq(string(text), "\n") {
 		switch {
-		case line == "workflows: {}", line == "rules: []":
+		case line == "workflows: {}", line == "rules: []", line == "egress: []":
 			continue
-		case line == "# workflows:", line == "# rules:":
+		case line == "# workflows:", line == "# rules:", line == "# egress:":
 			inside = true
 		case !strings.HasPrefix(line, "#"):
 			inside = false
@@ -63,7 +67,13 @@ func TestExampleInComments(t *testing.T) {
 		}
 		out = append(out, line)
 	}
-	all := strings.NewReplacer("fair: false", "fair: true", "enabled: false", "enabled: true").Replace(strings.Join(out, "\n"))
+	// In share only lines that begin with a key, or go on with one, are no prose.
+	for i, line := range out {
+		if rest, ok := strings.CutPrefix(line, "  # "); ok && shareKey.MatchString(rest) {
+			out[i] = "  " + rest
+		}
+	}
+	all := strings.NewReplacer("fair: false", "fair: true", "enabled: false", "enabled: true", "order: off", "order: weighted", "# slots: 8", "slots: 8").Replace(strings.Join(out, "\n"))
 	f, err := Decode("example", []byte(all))
 	if err != nil {
 		t.Fatalf("%v\nin\n%s", err, all)
@@ -71,7 +81,18 @@ func TestExampleInComments(t *testing.T) {
 	if p := f.Proxy; len(p.Workflows) != 2 || len(p.Rules) != 3 || p.Workflows["checkout"].Guarantee != 50 {
 		t.Errorf("read %+v, %+v", p.Workflows, p.Rules)
 	}
+	p := f.Proxy
+	if s := p.Share; p.Slots != (proxy.Slots{Min: 8, Max: 8}) || s.Order != proxy.FixedShare || s.Weight != 0.65 || s.Service != "orders" || s.Ratio != 0.5 ||
+		len(s.Classes) != 1 || s.Classes[0].Class != work.Interactive || len(s.Patience) != 2 || s.Patience[1] != (share.Branch{Weight: 0.3, Rate: 0.5}) || len(s.DefaultPatience) != 1 {
+		t.Errorf("read %+v, %+v", p.Slots, s)
+	}
+	if e := p.Egress; len(e) != 1 || e[0] != (proxy.Egress{Address: "127.0.0.1:15001", URL: "http://10.0.0.2:8080"}) {
+		t.Errorf("read %+v", e)
+	}
 }
+
+// shareKey is what a line of the example's share begins with that is commented out.
+var shareKey = regexp.MustCompile(`^(weight|service|ratio|harm|loss|max_weight|period|patience|default_patience|classes):|^  (- caller|  callee|  method|  class):`)
 
 // The example names every key, in use or commented out.
 func TestExampleNamesEveryKey(t *testing.T) {
@@ -80,7 +101,7 @@ func TestExampleNamesEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The decoder names its keys when it meets one it does not know.
-	_, err = Decode("x", []byte("?: 1\nhealth: {?: 1}\nworkflows: {a: {?: 1}}\nrules: [{?: 1, match: {?: 1}, set: {?: 1}}]\nschedule: {?: 1}\nrates: {?: 1}\ndrain: {?: 1}\nlimits: {?: 1}\nlog: {?: 1}\nlisten: [{?: 1}]\nupstreams: [{?: 1}]\n"))
+	_, err = Decode("x", []byte("?: 1\nhealth: {?: 1}\nworkflows: {a: {?: 1}}\nrules: [{?: 1, match: {?: 1}, set: {?: 1}}]\nschedule: {?: 1}\nrates: {?: 1}\nslots: {?: 1}\nshare: {?: 1, classes: [{?: 1}], patience: [{?: 1}]}\negress: [{?: 1}]\ndrain: {?: 1}\nlimits: {?: 1}\nlog: {?: 1}\nlisten: [{?: 1}]\nupstreams: [{?: 1}]\n"))
 	keys := 0
 	for _, m := range mistakes(t, err) {
 		if m.Value != "unknown key" {
@@ -93,7 +114,7 @@ func TestExampleNamesEveryKey(t *testing.T) {
 			}
 		}
 	}
-	if keys < 60 {
+	if keys < 90 {
 		t.Errorf("only %d keys were looked for", keys)
 	}
 }

@@ -107,6 +107,10 @@ func relativeTo(dir string, c *proxy.Config) {
 		u := &c.Upstreams[i]
 		fix(&u.CA, &u.Cert, &u.Key)
 	}
+	for i := range c.Egress {
+		e := &c.Egress[i]
+		fix(&e.CA, &e.Cert, &e.Key)
+	}
 }
 
 // decode fills a File from the tree. This function is the list of keys.
@@ -142,6 +146,9 @@ func (d *decoder) decode(root node) *File {
 		"names":     func(n node) { d.integer(n, &p.Names) },
 		"schedule":  func(n node) { d.schedule(n, &p.Schedule) },
 		"rates":     func(n node) { d.rates(n, &p.Rates) },
+		"slots":     func(n node) { d.slots(n, &p.Slots) },
+		"share":     func(n node) { d.share(n, &p.Share) },
+		"egress":    func(n node) { d.egress(n, &p.Egress) },
 		"drain": func(n node) {
 			d.object(n, keys{
 				"notice":  func(n node) { d.duration(n, &p.Drain.Notice) },
@@ -159,6 +166,7 @@ func (d *decoder) decode(root node) *File {
 				"streams":        func(n node) { d.integer(n, &l.Streams) },
 				"connect":        func(n node) { d.duration(n, &l.Connect) },
 				"response":       func(n node) { d.duration(n, &l.Response) },
+				"away":           func(n node) { d.integer(n, &l.Away) },
 			})
 		},
 		"log": func(n node) {

@@ -29,6 +29,7 @@ func (p *Proxy) Admin() http.Handler {
 		e.SetIndent("", "  ")
 		_ = e.Encode(p.Status())
 	})
+	mux.HandleFunc("GET "+PathClasses, p.serveClasses)
 	mux.HandleFunc("GET "+PathLive, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("alive\n"))
 	})
@@ -53,6 +54,10 @@ type Status struct {
 	Inside    int64            `json:"requests_inside"`
 	Malformed int64            `json:"malformed_tags"`
 	Upstreams []UpstreamStatus `json:"upstreams"`
+	// Classes are the kinds of requests that came last, and Egress what upstreams
+	// called; PathClasses shows both as text.
+	Classes []ClassStatus  `json:"classes,omitempty"`
+	Egress  []EgressStatus `json:"egress,omitempty"`
 }
 
 // UpstreamStatus is one upstream and its gate.
@@ -81,6 +86,8 @@ type UpstreamStatus struct {
 	Shaping int `json:"shaping"`
 	// Workflows are those that had a request.
 	Workflows map[string]WorkflowStatus `json:"workflows"`
+	// Share is what the classes get.
+	Share *ShareStatus `json:"share,omitempty"`
 }
 
 // Status returns the state of the proxy.
@@ -98,7 +105,7 @@ func (p *Proxy) Status() Status {
 			Limit: g.Limit, Running: g.Running, Waiting: g.Waiting, Delay: g.Delay.Seconds(), Service: g.Service.Seconds(),
 			Clients: g.Clients, Credits: g.Credits, Issued: g.Issued,
 			Served: map[string]uint64{}, Refused: map[string]uint64{}, WouldRefuse: map[string]uint64{},
-			Shaping: g.Shaping, Workflows: u.workflows(),
+			Shaping: g.Shaping, Workflows: u.workflows(), Share: u.shareStatus(&s.cfg),
 		}
 		for o, n := range g.Served {
 			if n > 0 {
@@ -115,5 +122,6 @@ func (p *Proxy) Status() Status {
 		}
 		out.Upstreams = append(out.Upstreams, st)
 	}
+	out.Classes, out.Egress = p.Classes(), p.egressStatus()
 	return out
 }

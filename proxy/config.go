@@ -60,6 +60,16 @@ type Config struct {
 	// Rates holds each workflow to a rate. Can change while the proxy runs; the
 	// gates then learn anew.
 	Rates Rates
+	// Slots are how many requests each upstream works on at once. Default: that is
+	// learned. Can change while the proxy runs; the gates then learn anew.
+	Slots Slots
+	// Share divides the slots between requests that go on to other services and those
+	// that do not. Default off. Can change while the proxy runs; what is known of
+	// classes then stays, unless Share.Classes change.
+	Share Share
+	// Egress are the addresses at which the upstreams' own calls go out. Default none.
+	// At most MaxEgress.
+	Egress []Egress
 	// Drain is the way out.
 	Drain Drain
 	// Limits bound what one client or all may take.
@@ -131,7 +141,7 @@ type Drain struct {
 // Limits bound what clients may take. Zero fields take the default.
 type Limits struct {
 	// Connections is the most client connections at once; the next one waits
-	// unaccepted. Default 20,000.
+	// unaccepted. Default 20,000. Connections to Egress may be as many again.
 	Connections int
 	// Header is the largest request header, in bytes. Default 64 KiB. A larger
 	// one is answered 431.
@@ -154,8 +164,13 @@ type Limits struct {
 	Connect time.Duration
 	// Response is how long an upstream may take from the end of the request to
 	// the header of its response. Default 0: as long as the client waits. The
-	// answer then is 504.
+	// answer then is 504. It holds for calls through Egress as well.
 	Response time.Duration
+	// Away is the most requests of an upstream that hold no slot because they have
+	// made a call through Egress. Default 1,000. One more keeps its slot while
+	// its calls are under way. Larger lets more pile up in an upstream whose calls
+	// are slow; smaller holds more slots for nothing.
+	Away int
 }
 
 // WithDefaults returns c with the defaults filled in.
@@ -174,6 +189,7 @@ func (c Config) WithDefaults() Config {
 	if c.Rates.Quantile == 0 && c.Rates.IdleCost == 0 {
 		c.Rates.Quantile = 0.5
 	}
+	c.Share = c.Share.withDefaults()
 	or(&c.Drain.Timeout, 30*time.Second)
 	or(&c.Limits.HeaderTimeout, 10*time.Second)
 	or(&c.Limits.BodyTimeout, 60*time.Second)
@@ -187,6 +203,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Limits.Streams == 0 {
 		c.Limits.Streams = 250
+	}
+	if c.Limits.Away == 0 {
+		c.Limits.Away = 1000
 	}
 	return c
 }
@@ -258,6 +277,8 @@ func (c Config) Check() []*Mistake {
 		}
 	}
 	c.checkWorkflows(wrong)
+	c.checkShare(wrong)
+	c.checkEgress(wrong)
 	if n := c.Health.Failures; n > 1_000_000 {
 		wrong("health.failures", strconv.Itoa(n), "1 to 1000000, 0 for the default, or negative for never")
 	}
@@ -291,37 +312,44 @@ func (c Config) checkUpstreams(wrong func(field, value, want string)) {
 	names := map[string]int{}
 	for i, u := range c.Upstreams {
 		field := fmt.Sprintf("upstreams[%d]", i)
-		target, mistake := u.target()
-		if mistake != "" {
-			value := ""
-			if u.URL != "" {
-				value = quote(redact(u.URL))
-			}
-			wrong(field+".url", value, mistake)
-		} else if name := u.label(); name != "" {
+		u.check(wrong, field)
+		if _, mistake := u.target(); mistake == "" {
+			name := u.label()
 			if first, dup := names[name]; dup {
 				wrong(field+".name", quote(name), fmt.Sprintf("a name of its own: upstreams[%d] has it", first))
 			} else {
 				names[name] = i
 			}
 		}
-		if len(u.Name) > 64 {
-			wrong(field+".name", quote(u.Name[:64]+"…"), "at most 64 bytes")
+	}
+}
+
+// check finds the mistakes in u alone, which stands in field.
+func (u Upstream) check(wrong func(field, value, want string), field string) {
+	target, mistake := u.target()
+	if mistake != "" {
+		value := ""
+		if u.URL != "" {
+			value = quote(redact(u.URL))
 		}
-		checkPair(wrong, field, u.Cert, u.Key)
-		if target != nil && target.Scheme != "https" {
-			for _, f := range [...]struct{ name, value string }{{"ca", u.CA}, {"cert", u.Cert}} {
-				if f.value != "" {
-					wrong(field+"."+f.name, quote(f.value), "an https:// url beside it: the connection has no TLS")
-				}
+		wrong(field+".url", value, mistake)
+	}
+	if len(u.Name) > 64 {
+		wrong(field+".name", quote(u.Name[:64]+"…"), "at most 64 bytes")
+	}
+	checkPair(wrong, field, u.Cert, u.Key)
+	if target != nil && target.Scheme != "https" {
+		for _, f := range [...]struct{ name, value string }{{"ca", u.CA}, {"cert", u.Cert}} {
+			if f.value != "" {
+				wrong(field+"."+f.name, quote(f.value), "an https:// url beside it: the connection has no TLS")
 			}
-			if u.Insecure {
-				wrong(field+".insecure", "true", "an https:// url beside it: the connection has no TLS")
-			}
 		}
-		if u.Insecure && u.CA != "" {
-			wrong(field+".insecure", "true", "no ca beside it: insecure accepts any certificate, so the ca would never be asked")
+		if u.Insecure {
+			wrong(field+".insecure", "true", "an https:// url beside it: the connection has no TLS")
 		}
+	}
+	if u.Insecure && u.CA != "" {
+		wrong(field+".insecure", "true", "no ca beside it: insecure accepts any certificate, so the ca would never be asked")
 	}
 }
 

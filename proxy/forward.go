@@ -33,6 +33,10 @@ func (u *upstream) serve(reverse http.Handler) http.Handler {
 			httpgate.WriteGRPCStatus(w, status.New(codes.Unimplemented, "the upstream is configured as http://, which is HTTP/1.1; gRPC needs h2c:// or https://"))
 			return
 		}
+		if v := visitOf(r); v != nil {
+			v.admitted(u, r.Context())
+			defer v.served()
+		}
 		if r.ProtoMajor == 1 && r.ContentLength != 0 {
 			// Else the server throws away what is left of the request's body once
 			// the answer begins, and what an upstream that answers early gets is
@@ -151,7 +155,7 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	case clientSlow:
 		w.Header().Set("Connection", "close")
-		u.problem(w, r, http.StatusRequestTimeout, "The client was silent for too long in the middle of its request")
+		problem(w, r, http.StatusRequestTimeout, "The client was silent for too long in the middle of its request")
 		return
 	case timedOut:
 		code, title = http.StatusGatewayTimeout, "The server behind the proxy did not answer in time"
@@ -173,11 +177,11 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpgate.WriteGRPCStatus(w, status.New(c, title))
 		return
 	}
-	u.problem(w, r, code, title)
+	problem(w, r, code, title)
 }
 
 // problem writes an answer of the proxy's own (RFC 9457).
-func (u *upstream) problem(w http.ResponseWriter, r *http.Request, code int, title string) {
+func problem(w http.ResponseWriter, r *http.Request, code int, title string) {
 	h := w.Header()
 	h["Content-Type"] = []string{"application/problem+json"}
 	h["Cache-Control"] = []string{"no-store"}

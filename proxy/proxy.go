@@ -35,11 +35,17 @@ type Proxy struct {
 	malformed atomic.Int64
 	started   time.Time
 
+	traces  traces
+	kinds   kinds
+	exits   []*exit      // they do not change
+	outside atomic.Int64 // calls of upstreams that are under way
+
 	sparing sync.Mutex // of putting an upstream out
 
 	mu        sync.Mutex // of what follows, and of changes of state
 	listening bool
 	front     []net.Listener
+	egress    []net.Listener // of exits
 	admin     net.Listener
 	leaving   sync.WaitGroup // upstreams that were replaced and finish
 	stop      context.CancelFunc
@@ -54,6 +60,7 @@ type state struct {
 	exempt    func(*http.Request) bool // nil: nothing
 	rules     *classify.Rules
 	names     *classify.Names
+	classes   *live.Classes // nil: none are learned
 }
 
 // The phases of a proxy's life.
@@ -102,11 +109,19 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(p.watchHealth(), p.watchWorkflows()); err != nil {
+	if err := errors.Join(p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
 		return nil, err
 	}
 	if err := p.apply(cfg); err != nil {
 		return nil, err
+	}
+	for _, e := range cfg.Egress {
+		x, err := p.newExit(p.state.Load().cfg.Limits, e)
+		if err != nil {
+			_ = p.Close()
+			return nil, err
+		}
+		p.exits = append(p.exits, x)
 	}
 	p.handler = httpgate.Spread(p.choose,
 		// ServeHTTP has taken off or replaced what strangers say.
@@ -144,7 +159,21 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
+	if s.classes == nil && len(p.exits) == 0 || s.exempts(r) {
+		p.handler.ServeHTTP(w, r)
+		return
+	}
+	v, r := p.begin(s, r, &what)
+	returned := false
+	defer func() { v.end(returned) }()
+	if v.asked && s.classes != nil {
+		w = &progressWriter{ResponseWriter: w, v: v}
+	}
 	p.handler.ServeHTTP(w, r)
+	if v.asked && s.classes != nil {
+		v.spent(w.Header()) // in what is sent behind the answer
+	}
+	returned = true
 }
 
 // has reports whether an upstream of that description is there.
@@ -157,9 +186,9 @@ func (s *state) trusts(r *http.Request) bool { return s.trusted != nil && s.trus
 func (s *state) exempts(r *http.Request) bool { return s.exempt != nil && s.exempt(r) }
 
 // Reload takes a new configuration while the proxy runs: mode, objective,
-// upstreams, trust, exempt, health, workflows, rules, names, schedule, rates and
-// drain. An upstream that is as it was keeps its gate and what that has learned,
-// unless objective, health, schedule or rates say otherwise, or the workflows have
+// upstreams, trust, exempt, health, workflows, rules, names, schedule, rates, slots,
+// share and drain. An upstream that is as it was keeps its gate and what that has learned,
+// unless objective, health, schedule, rates or slots say otherwise, or the workflows have
 // become more than it has room for; its successor begins with as many slots. One
 // that is gone finishes what it has. The other fields cannot change, and Reload
 // returns the names of those that are different. With an error, nothing changed.
@@ -179,10 +208,13 @@ func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
 	if old.Admin != cfg.Admin {
 		ignored = append(ignored, "admin")
 	}
+	if !slices.Equal(old.Egress, cfg.Egress) {
+		ignored = append(ignored, "egress")
+	}
 	if old.Limits != cfg.WithDefaults().Limits {
 		ignored = append(ignored, "limits")
 	}
-	cfg.Listen, cfg.Admin, cfg.Limits = old.Listen, old.Admin, old.Limits
+	cfg.Listen, cfg.Admin, cfg.Egress, cfg.Limits = old.Listen, old.Admin, old.Egress, old.Limits
 	if err := p.applyLocked(cfg); err != nil {
 		return nil, err
 	}
@@ -206,6 +238,13 @@ func (p *Proxy) applyLocked(cfg Config) error {
 	if next.rules, err = classify.New(cfg.rules()); err != nil {
 		return err
 	}
+	if cfg.Share.Order != NoClasses {
+		if old != nil && old.classes != nil && slices.Equal(old.cfg.Share.Classes, cfg.Share.Classes) {
+			next.classes = old.classes
+		} else if next.classes, err = live.NewClasses(cfg.Share.classifier()); err != nil {
+			return err
+		}
+	}
 	if len(cfg.Trust) > 0 {
 		next.trusted = httpgate.Networks(cfg.Trust...)
 	}
@@ -217,7 +256,7 @@ func (p *Proxy) applyLocked(cfg Config) error {
 		slots := 0
 		if old != nil {
 			i := slices.IndexFunc(old.upstreams, func(have *upstream) bool { return have.cfg == u })
-			if i >= 0 && old.upstreams[i].serves(&cfg) {
+			if i >= 0 && old.upstreams[i].serves(&cfg) && old.upstreams[i].made.Slots == cfg.Slots {
 				kept = append(kept, old.upstreams[i])
 				next.upstreams = append(next.upstreams, old.upstreams[i])
 				continue
@@ -236,8 +275,19 @@ func (p *Proxy) applyLocked(cfg Config) error {
 		fresh = append(fresh, up)
 		next.upstreams = append(next.upstreams, up)
 	}
+	for _, up := range fresh {
+		if err := up.steer(&cfg, next.classes); err != nil { // cannot be: it was checked
+			for _, f := range fresh {
+				f.close()
+			}
+			return err
+		}
+	}
 	for _, up := range kept {
 		up.grant(&cfg)
+		if err := up.steer(&cfg, next.classes); err != nil {
+			p.log.Error("the weights of classes stay as they are", "upstream", up.name, "error", err)
+		}
 	}
 	for _, up := range next.upstreams {
 		up.tallies.list(cfg.Workflows)
@@ -309,6 +359,16 @@ func (p *Proxy) Addrs() (front []net.Addr, admin net.Addr) {
 	return front, admin
 }
 
+// EgressAddrs returns the addresses of Config.Egress, in its order; after Listen.
+func (p *Proxy) EgressAddrs() (all []net.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.egress {
+		all = append(all, l.Addr())
+	}
+	return all
+}
+
 // Listen opens the listeners, all of them or none. Run calls it if nobody did.
 func (p *Proxy) Listen() error {
 	p.mu.Lock()
@@ -330,6 +390,11 @@ func (p *Proxy) Listen() error {
 			p.front = append(p.front, nl)
 		}
 	}
+	for _, e := range cfg.Egress {
+		if nl := open(e.Address); nl != nil {
+			p.egress = append(p.egress, nl)
+		}
+	}
 	if cfg.Admin != "" {
 		p.admin = open(cfg.Admin)
 	}
@@ -342,13 +407,13 @@ func (p *Proxy) Listen() error {
 }
 
 func (p *Proxy) closeListeners() {
-	for _, l := range p.front {
+	for _, l := range append(p.front[:len(p.front):len(p.front)], p.egress...) {
 		l.Close()
 	}
 	if p.admin != nil {
 		p.admin.Close()
 	}
-	p.front, p.admin = nil, nil
+	p.front, p.egress, p.admin = nil, nil, nil
 }
 
 // Close ends a proxy that was never run.
@@ -362,6 +427,9 @@ func (p *Proxy) Close() error {
 	p.leaving.Wait()
 	for _, up := range s.upstreams {
 		up.close()
+	}
+	for _, x := range p.exits {
+		x.close()
 	}
 	return p.metrics.Shutdown(context.Background())
 }

@@ -33,8 +33,11 @@ func (p *Proxy) Run(ctx context.Context) error {
 		return err
 	}
 	limited := newSharedLimit(cfg.Limits.Connections, len(servers))
+	// The servers' own calls have places of their own: if clients could take them
+	// all, requests that wait for others would never end.
+	limitedOut := newSharedLimit(cfg.Limits.Connections, max(len(p.exits), 1))
 	var wg sync.WaitGroup
-	failed := make(chan error, len(servers)+1)
+	failed := make(chan error, len(servers)+len(p.exits)+1)
 	run := func(s *http.Server, l net.Listener) {
 		wg.Go(func() {
 			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -43,8 +46,14 @@ func (p *Proxy) Run(ctx context.Context) error {
 		})
 	}
 	p.mu.Lock()
-	front, adminListener := p.front, p.admin
+	front, egress, adminListener := p.front, p.egress, p.admin
 	p.mu.Unlock()
+	var out []*http.Server
+	for i, x := range p.exits {
+		s := p.server(cfg, x)
+		out = append(out, s)
+		run(s, limitedOut(egress[i]))
+	}
 	for i, s := range servers {
 		l := limited(front[i])
 		if s.TLSConfig != nil {
@@ -66,13 +75,13 @@ func (p *Proxy) Run(ctx context.Context) error {
 		p.log.Error("a listener failed", "error", err)
 		p.phase.Store(draining)
 	}
-	for _, s := range servers {
+	for _, s := range append(servers[:len(servers):len(servers)], out...) {
 		s.Close()
 	}
 	admin.Close()
 	p.stop()
 	wg.Wait()
-	for p.active.Load() > 0 { // their contexts have ended
+	for p.active.Load()+p.outside.Load() > 0 { // their contexts have ended
 		time.Sleep(time.Millisecond)
 	}
 	if closeErr := p.Close(); err == nil {
@@ -90,24 +99,31 @@ func (p *Proxy) servers(cfg Config) ([]*http.Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := &http.Server{
-			Handler:           p,
-			ReadHeaderTimeout: cfg.Limits.HeaderTimeout,
-			IdleTimeout:       cfg.Limits.IdleTimeout,
-			MaxHeaderBytes:    cfg.Limits.Header,
-			ErrorLog:          p.errorLog(),
-			BaseContext:       func(net.Listener) context.Context { return p.stopped },
-			TLSConfig:         tlsConfig,
-			Protocols:         new(http.Protocols),
-			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.Limits.Streams, SendPingTimeout: cfg.Limits.IdleTimeout, PingTimeout: pingAfter},
-		}
-		s.Protocols.SetHTTP1(true)
+		s := p.server(cfg, p)
+		s.TLSConfig = tlsConfig
 		s.Protocols.SetHTTP2(true)
 		s.Protocols.SetUnencryptedHTTP2(tlsConfig == nil)
 		httpgate.Track(s)
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// server returns what serves HTTP/1.1 and cleartext HTTP/2 within the limits.
+func (p *Proxy) server(cfg Config, h http.Handler) *http.Server {
+	s := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: cfg.Limits.HeaderTimeout,
+		IdleTimeout:       cfg.Limits.IdleTimeout,
+		MaxHeaderBytes:    cfg.Limits.Header,
+		ErrorLog:          p.errorLog(),
+		BaseContext:       func(net.Listener) context.Context { return p.stopped },
+		Protocols:         new(http.Protocols),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.Limits.Streams, SendPingTimeout: cfg.Limits.IdleTimeout, PingTimeout: pingAfter},
+	}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetUnencryptedHTTP2(true)
+	return s
 }
 
 // drain is the way out, as Drain says.

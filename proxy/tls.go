@@ -23,6 +23,11 @@ func (c Config) CheckFiles() []*Mistake {
 		checkCertificate(wrong, field, u.Cert, u.Key)
 		checkAuthorities(wrong, field+".ca", u.CA)
 	}
+	for i, e := range c.Egress {
+		field := fmt.Sprintf("egress[%d]", i)
+		checkCertificate(wrong, field, e.Cert, e.Key)
+		checkAuthorities(wrong, field+".ca", e.CA)
+	}
 	return all
 }
 

@@ -56,6 +56,7 @@ type upstream struct {
 	metrics     *telemetry.Gate
 	tallies     *tallies
 	unwatch     atomic.Pointer[func() error]
+	steering
 
 	health    health
 	out       atomic.Bool  // as health has it
@@ -84,15 +85,12 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream, slots int) (*upstream, error
 	if up.metrics, err = telemetry.NewGate(p.metrics.Meter(), up.name, p.log); err != nil {
 		return nil, err
 	}
-	up.gate, err = live.NewGate(live.GateConfig{
-		Config: cfg.gate(slots),
-		Mode:   cfg.Mode,
-		Shares: cfg.shares(),
-		Observe: func(e live.Event) {
-			up.metrics.Observe(e)
-			up.tallies.observe(e)
-		},
-	})
+	gate := cfg.gated(slots)
+	gate.Observe = func(e live.Event) {
+		up.metrics.Observe(e)
+		up.tallies.observe(e)
+	}
+	up.gate, err = live.NewGate(gate)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +98,14 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream, slots int) (*upstream, error
 		Rewrite: up.rewrite,
 		// The wait for an upstream's credits comes on top of that in the gate; an
 		// answer after the objective helps nobody.
-		Transport:    &judged{up, httpgate.Transport(up.base, httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5}))},
-		BufferPool:   p.buffers,
+		Transport:  &judged{up, httpgate.Transport(up.base, httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5}))},
+		BufferPool: p.buffers,
+		ModifyResponse: func(r *http.Response) error {
+			if v := visitOf(r.Request); v != nil {
+				v.answered(r.StatusCode, r.Header)
+			}
+			return nil
+		},
 		ErrorHandler: up.fail,
 		ErrorLog:     log.New(io.Discard, "", 0), // what matters comes to fail
 	}
@@ -175,6 +179,7 @@ func (u *upstream) leave(ctx context.Context, timeout time.Duration) {
 }
 
 func (u *upstream) close() {
+	u.unsteer()
 	u.target.Close()
 	_ = u.gate.Close()
 	u.base.CloseIdleConnections()
@@ -184,10 +189,16 @@ func (u *upstream) close() {
 // choose names the upstream for a request: the one whose slots are least in use,
 // counting who waits for one and who failed lately, among those that are not put
 // out; or one that is, if it is time for its probe.
-func (p *Proxy) choose(*http.Request) *httpgate.Target {
+func (p *Proxy) choose(r *http.Request) *httpgate.Target {
+	u := p.least()
+	visitOf(r).chose(u)
+	return u.target
+}
+
+func (p *Proxy) least() *upstream {
 	all := p.state.Load().upstreams
 	if len(all) == 1 {
-		return all[0].target
+		return all[0]
 	}
 	start := rand.IntN(len(all)) // so that equals share
 	now := live.Now()
@@ -203,7 +214,7 @@ func (p *Proxy) choose(*http.Request) *httpgate.Target {
 		}
 		out, due, failures := u.health.look(now)
 		if due && u.health.take(now) {
-			return u.target
+			return u
 		}
 		s := u.gate.Stats()
 		load := (float64(s.Running+s.Waiting) + failures) / float64(max(s.Limit, 1))
@@ -211,7 +222,7 @@ func (p *Proxy) choose(*http.Request) *httpgate.Target {
 			best, least, in = u, load, !out
 		}
 	}
-	return best.target
+	return best
 }
 
 // buffers lends the memory through which bodies are copied.
