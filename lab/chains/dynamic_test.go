@@ -71,7 +71,7 @@ func TestDynamicReport(t *testing.T) {
 	want := map[string]float64{
 		"settled after chains began": 2, "overshoot": 50, "chains gain, 10 s later on": 25,
 		"singles lose while there are chains": 100 * 4. / 26,
-		"singles beyond the law's least":                                         0, "the better-off class": 0.75, "singles 10 s after the chains' end": 1.2,
+		"singles beyond the law's least":      0, "the better-off class": 0.75, "singles 10 s after the chains' end": 1.2,
 		"static shares, the better-off class, 10 s later on": 1.25,
 	}
 	for _, b := range r.Bars {
