@@ -17,11 +17,12 @@ type WalletConfig struct {
 	// oldest, which has the least time left. Default 1024. Larger keeps more
 	// requests that will expire anyway, smaller refuses short bursts.
 	QueueLimit int
-	// MaxWait is the longest wait for a credit. Default: an eighth of the request's
+	// MaxWait is the longest wait for a credit. Default: a sixth of the request's
 	// budget, and no limit for a request without a deadline; less, down to a
 	// twentieth, where the rest of the budget would be shorter than the time that
-	// nearly every answer takes. Larger loses fewer requests to short
-	// bursts; smaller lets a refused caller know sooner, and costs no goodput in
+	// nearly every answer takes. Larger loses fewer requests to short bursts, and
+	// gives clients that send now and then more beside those that always have
+	// something to send; smaller lets a refused caller know sooner, and costs no goodput in
 	// overload, when fresh requests take the credits just as well.
 	MaxWait time.Duration
 	// Punctual reports each appearance and each disappearance of demand at once,
@@ -141,7 +142,7 @@ func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
 	w.expire = mono.Never
 	if w.Deadline != mono.Never {
 		budget := w.Deadline.Sub(now)
-		w.expire = now.Add(max(min(budget/8, budget-l.margin()), budget/20))
+		w.expire = now.Add(max(min(budget/6, budget-l.margin()), budget/20))
 	}
 	if l.cfg.MaxWait > 0 {
 		w.expire = min(w.expire, now.Add(l.cfg.MaxWait))
