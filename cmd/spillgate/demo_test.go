@@ -128,6 +128,9 @@ func TestDemo(t *testing.T) {
 	if !s.Tenants.Complete() {
 		t.Errorf("the tenants' act is %+v, want it complete", s.Tenants)
 	}
+	if !s.Checkout.Complete() {
+		t.Errorf("the checkouts' act is %+v, want it complete", s.Checkout)
+	}
 	page, err := os.ReadFile(s.Report)
 	if err != nil || !bytes.Contains(page, []byte("<svg")) || filepath.Dir(s.Report) != out {
 		t.Errorf("the report %s: %v", s.Report, err)

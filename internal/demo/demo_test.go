@@ -8,6 +8,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -46,6 +47,7 @@ func short() demo.Plan {
 	p.Try, p.Retake = 100*time.Millisecond, 200*time.Millisecond
 	p.Steps = []demo.Step{{"0.7x", 0.7, 500 * time.Millisecond}, {"2.5x", 2.5, 750 * time.Millisecond}, {"0.7x again", 0.7, 500 * time.Millisecond}}
 	p.TenantConns, p.Before, p.During, p.After = 3, 500*time.Millisecond, 750*time.Millisecond, 250*time.Millisecond
+	p.Shop.CalmFor, p.Shop.FloodFor, p.Shop.Period = 250*time.Millisecond, 750*time.Millisecond, 50*time.Millisecond
 	return p
 }
 
@@ -114,7 +116,7 @@ func TestPlay(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, lines.String())
 	}
-	want := fmt.Sprint([]demo.Scene{demo.Searching, demo.Plain, demo.Gated, demo.Sharing, demo.Reporting, demo.Done})
+	want := fmt.Sprint([]demo.Scene{demo.Searching, demo.Plain, demo.Gated, demo.Sharing, demo.Checkout, demo.Reporting, demo.Done})
 	if got := strings.Replace(fmt.Sprint(scenes), "starting ", "", 1); got != want {
 		t.Errorf("scenes %v, want %v", got, want)
 	}
@@ -148,7 +150,35 @@ func TestPlay(t *testing.T) {
 			t.Errorf("tenant %s at three times the capacity had nothing refused", tenant.Name)
 		}
 	}
-	for _, want := range []string{"act 1", "act 2", "act 3", "open loop", "offered", "c at 3x"} {
+	if !final.Checkout.Complete() || final.Checkout.Running() != nil {
+		t.Fatalf("the checkouts' act is %+v", final.Checkout)
+	}
+	fifo, shares := final.Checkout.Order(demo.FIFO), final.Checkout.Order(demo.Shares)
+	for _, o := range []*demo.OrderState{fifo, shares} {
+		if len(o.Services) != len(final.Checkout.Servers) {
+			t.Errorf("%s: reports of %d servers, want %d", o.Name, len(o.Services), len(final.Checkout.Servers))
+		}
+		for _, k := range o.Kinds {
+			if same := fifo.Kind(k.Name).Totals; k.Totals.Offered != same.Offered || k.Totals.Offered == 0 || len(k.Points) != 4 {
+				t.Errorf("%s, %s: %d requests and %d points, want %d, the same in both orders, and 4", o.Name, k.Name, k.Totals.Offered, len(k.Points), same.Offered)
+			}
+			if ended := k.Totals.Served + k.Totals.Refused + k.Totals.TimedOut + k.Totals.Failed; ended != k.Totals.Offered || k.Totals.Failed != 0 {
+				t.Errorf("%s, %s: %+v, want every request to end, and none to fail", o.Name, k.Name, k.Totals)
+			}
+			if f, ok := o.Flood(k.Name); !ok || f.Served > 0 && (f.MeanMS <= 0 || f.P95MS < f.MeanMS/20) {
+				t.Errorf("%s, %s: the flood is %+v", o.Name, k.Name, f)
+			}
+		}
+	}
+	if len(fifo.Weights) != 0 || len(shares.Weights) != len(final.Checkout.Servers) {
+		t.Errorf("weights of %d and %d servers, want none in order of arrival, and all", len(fifo.Weights), len(shares.Weights))
+	}
+	for _, w := range shares.Weights {
+		if len(w.Points) == 0 || w.Checkout.Class != "interactive" || w.Read.Class != "default" {
+			t.Errorf("%s: %d decisions, checkouts are %+v and reads %+v", w.Server, len(w.Points), w.Checkout, w.Read)
+		}
+	}
+	for _, want := range []string{"act 1", "act 2", "act 3", "act 4", "open loop", "offered", "c at 3x", "reads at 0.72x", "weight of checkouts"} {
 		if !strings.Contains(lines.String(), want) {
 			t.Errorf("the lines do not say %q:\n%s", want, lines.String())
 		}
@@ -196,6 +226,26 @@ func TestPlayInterruptedWithTenants(t *testing.T) {
 	checkGone(t, mark)
 }
 
+// And one in the middle of the checkouts'.
+func TestPlayInterruptedWithCheckouts(t *testing.T) {
+	mark := fmt.Sprint(time.Now().UnixNano())
+	t.Setenv(marker, mark)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	final, err := demo.Play(ctx, demo.Config{
+		Plan: short(), Command: []string{"part"},
+		Publish: func(s demo.State) {
+			if o := s.Checkout.Order(demo.Shares); o != nil && len(o.Kinds[0].Points) > 0 {
+				cancel()
+			}
+		},
+	})
+	if !errors.Is(err, context.Canceled) || final.Scene != demo.Interrupted || final.Checkout == nil || final.Checkout.Running() != nil {
+		t.Errorf("scene %q, checkouts %+v, error %v; want an interruption", final.Scene, final.Checkout, err)
+	}
+	checkGone(t, mark)
+}
+
 // A program that cannot play its part fails the demo, with what it wrote.
 func TestPlayFails(t *testing.T) {
 	final, err := demo.Play(t.Context(), demo.Config{Plan: short(), Command: []string{"refuse"}})
@@ -210,8 +260,24 @@ func TestPlayFails(t *testing.T) {
 func TestTables(t *testing.T) {
 	s := demotest.Recorded(t)
 	tables := demo.Tables(s)
-	if len(tables) != 4 {
-		t.Fatalf("%d tables, want 4", len(tables))
+	if len(tables) != 6 {
+		t.Fatalf("%d tables, want 6", len(tables))
+	}
+	orders := tables[4].Text(80)
+	for _, kind := range []string{stage.Checkouts, stage.Reads} {
+		fifo, _ := s.Checkout.Order(demo.FIFO).Flood(kind)
+		shares, _ := s.Checkout.Order(demo.Shares).Flood(kind)
+		for _, want := range []*regexp.Regexp{
+			regexp.MustCompile(fmt.Sprintf(`%s, mean +%.0f +%.0f +\%+.0f\n`, kind, fifo.MeanMS, shares.MeanMS, 100*s.Checkout.Change(kind))),
+			regexp.MustCompile(fmt.Sprintf(`%s, p95 +%.0f +%.0f `, kind, fifo.P95MS, shares.P95MS)),
+		} {
+			if !want.MatchString(orders) {
+				t.Errorf("%v is missing in\n%s", want, orders)
+			}
+		}
+	}
+	if classes := tables[5].Text(80); !strings.Contains(classes, "interactive, hops") || !strings.Contains(classes, "default, neither") {
+		t.Errorf("classes are missing in\n%s", classes)
 	}
 	shared := tables[3].Text(80)
 	for _, tenant := range s.Tenants.Each {
@@ -267,6 +333,12 @@ func TestTables(t *testing.T) {
 	if text := demo.Tables(s)[3].Text(80); !strings.Contains(text, "it was late") || !strings.Contains(s.Summary(), "does not count") {
 		t.Errorf("an invalid act of tenants is not marked:\n%s\n%s", text, s.Summary())
 	}
+	s = demotest.Recorded(t)
+	lost := s.Checkout.Order(demo.FIFO).Kind(stage.Reads)
+	lost.Outcome.Valid, lost.Outcome.Invalid, lost.Steps[demo.DuringFlood].TimedOut = false, []string{"it was late"}, 17
+	if text := strings.ReplaceAll(demo.Tables(s)[4].Text(80), "\n", " "); !strings.Contains(text, "it was late") || !strings.Contains(text, "fifo reads 17") || !strings.Contains(s.Summary(), "does not count") {
+		t.Errorf("an invalid act of checkouts is not marked:\n%s\n%s", text, s.Summary())
+	}
 	if tables := demo.Tables(demotest.At(t, 1, 10)); tables != nil {
 		t.Errorf("tables of a demo that is not over: %v", tables)
 	}
@@ -283,14 +355,14 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<svg", "SLO 100 ms", fmt.Sprintf("%.0f requests/s", s.Capacity.Rate), "wallet expired", "c during", "Goodput of each tenant"} {
+	for _, want := range []string{"<svg", "SLO 100 ms", fmt.Sprintf("%.0f requests/s", s.Capacity.Rate), "wallet expired", "c during", "Goodput of each tenant", "checkouts, p95", "Latency of checkouts", "Weight of checkouts"} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the report does not have %q", want)
 		}
 	}
 	pictures, _ := filepath.Glob(filepath.Join(dir, "*.png"))
-	if len(pictures) != 5 {
-		t.Errorf("%d pictures, want 5", len(pictures))
+	if len(pictures) != 8 {
+		t.Errorf("%d pictures, want 8", len(pictures))
 	}
 	for _, name := range pictures {
 		file, err := os.Open(name)

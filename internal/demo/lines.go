@@ -5,6 +5,8 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"github.com/spillgate/spillgate/internal/demo/stage"
 )
 
 // Lines writes what happens as lines of text: each scene as it begins, and about
@@ -16,6 +18,7 @@ type Lines struct {
 	tries  int
 	second float64
 	step   int
+	order  string
 }
 
 // NewLines returns a view that writes to w.
@@ -37,8 +40,12 @@ func (l *Lines) Show(s State) {
 		}
 		fmt.Fprintf(l.out, "%5.1fs    %-16s  goodput %5.0f/s  p99 %4.0f ms\n", s.Elapsed, load, t.Goodput, t.P99MS)
 	}
-	if s.Scene == Sharing {
+	switch s.Scene {
+	case Sharing:
 		l.tenants(s)
+		return
+	case Checkout:
+		l.checkouts(s)
 		return
 	}
 	if s.Scene != Plain && s.Scene != Gated || len(s.Acts) == 0 {
@@ -92,6 +99,38 @@ func (l *Lines) tenants(s State) {
 		if lost := shedRate(p) + p.TimedOut; lost > 0 {
 			text += fmt.Sprintf("  not answered %.0f/s", lost)
 		}
+	}
+	fmt.Fprintln(l.out, text)
+}
+
+// checkouts writes a line a second about checkouts and reads.
+func (l *Lines) checkouts(s State) {
+	o := s.Checkout.Running()
+	if o == nil {
+		return
+	}
+	if o.Name != l.order {
+		if l.order != "" { // the scene's own line said so of the first
+			fmt.Fprintf(l.out, "%5.1fs  %s\n", s.Elapsed, s.Note)
+		}
+		l.order, l.second, l.step = o.Name, math.Inf(-1), -1
+	}
+	at := min(o.Kind(stage.Checkouts).Last().T, o.Kind(stage.Reads).Last().T)
+	if at == 0 || at-l.second < 1-1e-3 {
+		return
+	}
+	if i := s.Checkout.Step(at - 1e-3); i != l.step {
+		l.step = i
+		fmt.Fprintf(l.out, "%5.1fs    %s\n", s.Elapsed, s.Checkout.Steps[i].Name)
+	}
+	l.second = at
+	text := fmt.Sprintf("%5.1fs  ", s.Elapsed)
+	for _, k := range o.Kinds {
+		p := k.Last()
+		text += fmt.Sprintf("  %s: %4.0f/s  mean %3.0f ms  p95 %3.0f ms", k.Name, p.Offered, p.MeanMS, p.P95MS)
+	}
+	if w, ok := o.Weight(); ok {
+		text += fmt.Sprintf("  weight of checkouts %.2f", w)
 	}
 	fmt.Fprintln(l.out, text)
 }

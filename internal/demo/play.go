@@ -108,7 +108,7 @@ func (d *director) copy() State {
 		s.Acts[i].Points = slices.Clip(s.Acts[i].Points)
 		s.Acts[i].Services = slices.Clone(s.Acts[i].Services)
 	}
-	s.Tenants = s.Tenants.copy()
+	s.Tenants, s.Checkout = s.Tenants.copy(), s.Checkout.copy()
 	return s
 }
 
@@ -154,6 +154,10 @@ func (d *director) play(ctx context.Context) error {
 	}
 	d.reached(p.search() + 2*(p.Length()+between))
 	if err := d.tenants(ctx, c, rate); err != nil {
+		return err
+	}
+	d.reached(p.search() + 2*(p.Length()+between) + p.TenantLength() + between)
+	if err := d.checkout(ctx, c); err != nil {
 		return err
 	}
 	return d.report()
@@ -319,6 +323,9 @@ func (d *director) end(ctx context.Context, err error) (State, error) {
 	}
 	if st.Tenants != nil {
 		st.Tenants.Running = false
+	}
+	if o := st.Checkout.Running(); o != nil {
+		o.Running = false
 	}
 	switch {
 	case err == nil:

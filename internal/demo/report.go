@@ -11,7 +11,7 @@ import (
 // WriteReport writes the report of a finished demo into dir and returns the path
 // of its page.
 func WriteReport(dir string, s State) (string, error) {
-	r := &plot.Report{Title: "Spillgate demo: the same overload, plain and gated, and tenants who share", Run: plot.ThisRun(s.Seed)}
+	r := &plot.Report{Title: "Spillgate demo: the same overload, plain and gated, tenants who share, and checkouts in a flood of reads", Run: plot.ThisRun(s.Seed)}
 	r.Text(s.Summary())
 	r.Text(fmt.Sprintf("Three services, entry, middle and store, run as processes of their own on loopback and call each other over gRPC. "+
 		"An open-loop generator sends them Poisson arrivals over %d connections, the same ones in both acts. "+
@@ -31,10 +31,20 @@ func WriteReport(dir string, s State) (string, error) {
 		r.Table(t)
 	}
 	if s.Tenants.Complete() {
-		r.Text(fmt.Sprintf("In the last act tenants %s share the services over %d connections each. The gates give every tenant a rate, "+
+		r.Text(fmt.Sprintf("In the third act tenants %s share the services over %d connections each. The gates give every tenant a rate, "+
 			"and its turn in the queue; nobody told them who is who. A request's tenant is the workflow in its tags.",
 			strings.Join(s.Tenants.names(), ", "), s.Tenants.Conns))
 		for _, c := range tenantCharts(s) {
+			r.Chart(c)
+		}
+	}
+	if a := s.Checkout; a.Complete() {
+		r.Text(fmt.Sprintf("The checkouts go to %s, one after the other, each a process of its own with %d workers of %.0f ms; a read goes to one of them. "+
+			"Both orders get the same requests at the same instants, and servers with the same service times. First every server serves in order of arrival; "+
+			"then it learns which requests go on to further servers, and weighs the two classes in its queue, so that what many short waits add up to is shared fairly. "+
+			"Only the order changes: no worker is ever idle with a request at hand, so what checkouts gain reads pay, as little as the conservation law allows.",
+			strings.Join(a.Servers, ", "), a.Workers, a.MeanMS))
+		for _, c := range checkoutCharts(s) {
 			r.Chart(c)
 		}
 	}

@@ -17,6 +17,7 @@ const (
 	Plain       Scene = "plain"
 	Gated       Scene = "gated"
 	Sharing     Scene = "tenants"
+	Checkout    Scene = "checkout"
 	Reporting   Scene = "report"
 	Done        Scene = "done"
 	Interrupted Scene = "interrupted"
@@ -53,6 +54,8 @@ type State struct {
 	Acts []Act `json:"acts"`
 	// Tenants is the act of the tenants; nil before it begins.
 	Tenants *TenantAct `json:"tenants,omitempty"`
+	// Checkout is the act of the checkouts; nil before it begins.
+	Checkout *CheckoutAct `json:"checkout,omitempty"`
 	// Report is the path of the report, once written.
 	Report string `json:"report,omitempty"`
 	Error  string `json:"error,omitempty"`
@@ -142,14 +145,7 @@ func (a *Act) ShedAt(place string) uint64 {
 }
 
 // Step returns the index of the step that a time of an act falls into.
-func (s *State) Step(elapsed float64) int {
-	for i, step := range s.Steps {
-		if elapsed < step.To {
-			return i
-		}
-	}
-	return len(s.Steps) - 1
-}
+func (s *State) Step(elapsed float64) int { return stepAt(s.Steps, elapsed) }
 
 // sheds lists the refusals of an act in the order of the places, the commonest
 // reason first.

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spillgate/spillgate/internal/demo/stage"
@@ -50,6 +51,9 @@ func (s *State) Summary() string {
 	if s.Tenants.Complete() {
 		text += " " + s.Tenants.summary()
 	}
+	if s.Checkout.Complete() {
+		text += " " + s.Checkout.summary()
+	}
 	if bad := s.Invalid(); bad != "" {
 		text += " The run does not count: " + bad + "."
 	}
@@ -64,7 +68,7 @@ func (s *State) Invalid() string {
 			why = append(why, a.Name+": "+strings.Join(a.Outcome.Invalid, ", "))
 		}
 	}
-	return strings.Join(append(why, s.Tenants.invalid()...), "; ")
+	return strings.Join(slices.Concat(why, s.Tenants.invalid(), s.Checkout.invalid()), "; ")
 }
 
 func recovered(a *Act, s *State) string {
@@ -80,7 +84,7 @@ func recovered(a *Act, s *State) string {
 }
 
 // Tables returns the result as tables: the acts side by side, every step, the
-// refusals, and the tenants. Before both acts are over there are none.
+// refusals, the tenants, and the checkouts. Before both acts are over there are none.
 func Tables(s State) []*table.Table {
 	if !s.Complete() {
 		return nil
@@ -91,6 +95,12 @@ func Tables(s State) []*table.Table {
 	}
 	if s.Tenants.Complete() {
 		tables = append(tables, tenants(s))
+	}
+	if s.Checkout.Complete() {
+		tables = append(tables, checkouts(s))
+		if t := classes(s); t.Len() > 0 {
+			tables = append(tables, t)
+		}
 	}
 	return tables
 }

@@ -31,15 +31,9 @@ type TenantAct struct {
 type TenantState struct {
 	Name string `json:"name"`
 	// Usual and Burst are its load as multiples of the capacity.
-	Usual    float64       `json:"usual"`
-	Burst    float64       `json:"burst"`
-	InFlight int           `json:"in_flight"`
-	Points   []stage.Point `json:"points"`
-	Totals   stage.Totals  `json:"totals"`
-	// Steps are those that are over.
-	Steps []stage.StepStats `json:"steps"`
-	// Outcome is the result, once the act is over.
-	Outcome *stage.Outcome `json:"outcome,omitempty"`
+	Usual float64 `json:"usual"`
+	Burst float64 `json:"burst"`
+	Course
 }
 
 // The places of the steps in TenantAct.Steps and in an outcome's.
@@ -52,14 +46,6 @@ const (
 
 // Aggressive reports whether it is the one whose load grows.
 func (t *TenantState) Aggressive() bool { return t.Burst > t.Usual }
-
-// Last returns the newest point, or a zero one.
-func (t *TenantState) Last() stage.Point {
-	if len(t.Points) == 0 {
-		return stage.Point{}
-	}
-	return t.Points[len(t.Points)-1]
-}
 
 // Sheds lists its refusals, as it saw them, the commonest reason first.
 func (t *TenantState) Sheds() []Shed {
@@ -80,14 +66,7 @@ func (a *TenantAct) Complete() bool {
 }
 
 // Step returns the index of the step that a time of the act falls into.
-func (a *TenantAct) Step(elapsed float64) int {
-	for i, step := range a.Steps {
-		if elapsed < step.To {
-			return i
-		}
-	}
-	return len(a.Steps) - 1
-}
+func (a *TenantAct) Step(elapsed float64) int { return stepAt(a.Steps, elapsed) }
 
 // Settled returns the time up to which every tenant has points.
 func (a *TenantAct) Settled() float64 {
@@ -128,10 +107,7 @@ func newTenantAct(p Plan) *TenantAct {
 	names := ""
 	for _, t := range p.Tenants {
 		usual, burst = usual+t.Usual, burst+t.Burst
-		state := TenantState{
-			Name: t.Name, Usual: t.Usual, Burst: t.Burst, Points: []stage.Point{}, Steps: []stage.StepStats{},
-			Totals: stage.Totals{Shed: map[string]uint64{}, Unsent: map[string]uint64{}},
-		}
+		state := TenantState{Name: t.Name, Usual: t.Usual, Burst: t.Burst, Course: newCourse()}
 		if state.Aggressive() {
 			names += fmt.Sprintf("%s at %gx", t.Name, t.Burst)
 		}
@@ -186,16 +162,10 @@ func (d *director) tenants(ctx context.Context, c crew, rate float64) error {
 // take adds what a load tells of one tenant.
 func (a *TenantAct) take(l stage.Line) {
 	for i := range a.Each {
-		t := &a.Each[i]
-		switch {
-		case l.Progress != nil && l.Progress.Tenant == t.Name:
-			t.Points = append(t.Points, l.Progress.New...)
-			t.InFlight, t.Totals = l.Progress.InFlight, l.Progress.Totals
-			t.Steps = append([]stage.StepStats{}, l.Progress.Over...)
-			a.Elapsed = max(a.Elapsed, min(l.Progress.Elapsed, a.Length))
-		case l.Outcome != nil && l.Outcome.Tenant == t.Name:
-			t.Outcome, t.Totals, t.Steps, t.InFlight = l.Outcome, l.Outcome.Totals, l.Outcome.Steps, 0
-		}
+		a.Each[i].take(l, a.Each[i].Name)
+	}
+	if l.Progress != nil {
+		a.Elapsed = max(a.Elapsed, min(l.Progress.Elapsed, a.Length))
 	}
 }
 

@@ -1,5 +1,8 @@
 // Package demotest gives tests of the demo's views a recorded demo to show.
 //
+// The recording is made anew, when states or the plan have changed, by its own test
+// with -record (TestRecord).
+//
 // What this package does not do: it plays nothing.
 package demotest
 
@@ -11,6 +14,9 @@ import (
 	"github.com/spillgate/spillgate/internal/demo"
 	"github.com/spillgate/spillgate/internal/demo/stage"
 )
+
+// Seed is that of the recorded demo.
+const Seed = 7
 
 //go:embed recorded.json
 var recorded []byte
@@ -30,7 +36,7 @@ func Recorded(t testing.TB) demo.State {
 func At(t testing.TB, act int, elapsed float64) demo.State {
 	t.Helper()
 	s := Recorded(t)
-	s.Acts, s.Tenants = s.Acts[:act+1], nil
+	s.Acts, s.Tenants, s.Checkout = s.Acts[:act+1], nil, nil
 	a := &s.Acts[act]
 	a.Running, a.Outcome, a.Elapsed = true, nil, elapsed
 	n := 0
@@ -43,7 +49,7 @@ func At(t testing.TB, act int, elapsed float64) demo.State {
 		s.Scene, s.Note = demo.Gated, "act 2"
 	}
 	s.Number = 100*act + n
-	s.Share = 0.2 + 0.4*float64(act) + 0.4*elapsed/s.ActLength
+	s.Share = 0.1 + 0.3*float64(act) + 0.3*elapsed/s.ActLength
 	return s
 }
 
@@ -66,9 +72,44 @@ func Sharing(t testing.TB, elapsed float64) demo.State {
 		}
 		tenant.Points, tenant.Steps, tenant.Outcome = tenant.Points[:n], tenant.Steps[:over], nil
 	}
-	s.Scene, s.Note, s.Report = demo.Sharing, "act 3", ""
+	s.Scene, s.Note, s.Report, s.Checkout = demo.Sharing, "act 3", "", nil
 	s.Number = 500 + int(10*elapsed)
-	s.Share = 0.8 + 0.15*elapsed/a.Length
+	s.Share = 0.7 + 0.1*elapsed/a.Length
+	return s
+}
+
+// Shopping returns the recorded demo as it was some seconds into an order of the
+// checkouts, the first of which is 0. Totals, classes and reports of services are
+// those of the end.
+func Shopping(t testing.TB, order int, elapsed float64) demo.State {
+	t.Helper()
+	s := Recorded(t)
+	a := s.Checkout
+	a.Orders = a.Orders[:order+1]
+	o := &a.Orders[order]
+	o.Running, o.Elapsed = true, elapsed
+	for i := range o.Kinds {
+		k := &o.Kinds[i]
+		n, over := 0, 0
+		for n < len(k.Points) && k.Points[n].T <= elapsed {
+			n++
+		}
+		for over < len(a.Steps) && a.Steps[over].To+s.SLOMS/1000 <= elapsed {
+			over++
+		}
+		k.Points, k.Steps, k.Outcome = k.Points[:n], k.Steps[:over], nil
+	}
+	for i := range o.Weights {
+		w := &o.Weights[i]
+		n := 0
+		for n < len(w.Points) && w.Points[n].T <= elapsed {
+			n++
+		}
+		w.Points = w.Points[:n]
+	}
+	s.Scene, s.Note, s.Report = demo.Checkout, "act 4", ""
+	s.Number = 700 + 100*order + int(10*elapsed)
+	s.Share = 0.8 + 0.1*float64(order) + 0.1*elapsed/a.Length
 	return s
 }
 
@@ -78,6 +119,7 @@ func Searching(t testing.TB, tries int) demo.State {
 	t.Helper()
 	s := Recorded(t)
 	s.Scene, s.Note, s.Acts, s.Tenants, s.Report = demo.Searching, "measuring", []demo.Act{}, nil, ""
+	s.Checkout = nil
 	s.Capacity.Rate, s.Capacity.Tries = 0, append([]stage.Try{}, s.Capacity.Tries[:tries]...)
 	s.Number, s.Share = tries, 0.1
 	return s

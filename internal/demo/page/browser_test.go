@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/demo"
 	"github.com/spillgate/spillgate/internal/demo/demotest"
+	"github.com/spillgate/spillgate/internal/demo/stage"
 	"github.com/spillgate/spillgate/internal/needs"
 )
 
@@ -73,16 +74,18 @@ type shown struct {
 	Drawn   map[string]int    // length of all paths, by act and chart
 	Tenants map[string]string // goodput, by tenant
 	Turns   []string          // the rows of the tenants' table
+	Orders  map[string]string // mean, by order and kind
+	Both    []string          // the rows of the checkouts' table
 	Summary string
 	Result  bool
 	Wide    bool // something is wider than the window
 }
 
 const read = `(() => {
-	const out = { Goodput: {}, P99: {}, Drawn: {}, Tenants: {}, Turns: [], Summary: document.getElementById("summary").textContent,
+	const out = { Goodput: {}, P99: {}, Drawn: {}, Tenants: {}, Turns: [], Orders: {}, Both: [], Summary: document.getElementById("summary").textContent,
 		Result: !document.getElementById("result").hidden,
 		Wide: document.documentElement.scrollWidth > document.documentElement.clientWidth };
-	for (const section of document.querySelectorAll(".acts > section")) {
+	for (const section of document.querySelectorAll("#acts > section")) {
 		const name = section.id.replace("act-", "");
 		out.Goodput[name] = section.querySelector("[data-tile=goodput]").firstChild.textContent;
 		out.P99[name] = section.querySelector("[data-tile=p99]").firstChild.textContent;
@@ -97,6 +100,14 @@ const read = `(() => {
 			out.Drawn["tenant " + name + " " + figure.dataset.chart] = [...figure.querySelectorAll("path")].reduce((n, p) => n + p.getAttribute("d").length, 0);
 		}
 	}
+	for (const section of document.querySelectorAll("#orders > section")) {
+		const name = section.id.replace("order-", "");
+		for (const kind of ["checkouts", "reads", "weight"]) out.Orders[name + " " + kind] = section.querySelector("[data-tile=" + kind + "]").firstChild.textContent;
+		for (const figure of section.querySelectorAll("figure")) {
+			out.Drawn[name + " " + figure.dataset.chart] = [...figure.querySelectorAll("path")].reduce((n, p) => n + p.getAttribute("d").length, 0);
+		}
+	}
+	for (const row of document.querySelectorAll("#both tbody tr")) out.Both.push([...row.children].map((cell) => cell.textContent).join("|"));
 	for (const row of document.querySelectorAll("#turns tbody tr")) out.Turns.push([...row.children].map((cell) => cell.textContent).join("|"));
 	return out;
 })()`
@@ -157,6 +168,14 @@ func TestPageInBrowser(t *testing.T) {
 		t.Errorf("rows of the tenants' table are %q and later %q, want none and two", soon.Turns, burst.Turns)
 	}
 
+	first, second := see(demotest.Shopping(t, 0, 4)), see(demotest.Shopping(t, 1, 5))
+	if first.Drawn["fifo checkouts"] == 0 || second.Drawn["fifo checkouts"] <= first.Drawn["fifo checkouts"] || second.Drawn["shares weights"] == 0 || second.Drawn["fifo weights"] != 0 {
+		t.Errorf("paths are %v and later %v, want them to grow, and weights with shares alone", first.Drawn, second.Drawn)
+	}
+	if len(first.Both) != 0 || len(second.Both) != 4 || !strings.HasSuffix(second.Both[0], "|–|–") {
+		t.Errorf("rows of the checkouts' table are %q and later %q, want none, and four with nothing of shares yet", first.Both, second.Both)
+	}
+
 	end := demotest.Recorded(t)
 	end.Number = 1000
 	got := see(end)
@@ -199,6 +218,24 @@ func TestPageInBrowser(t *testing.T) {
 				t.Errorf("rows of the tenants' table are %q, want row %d to begin with %q", got.Turns, row, want)
 			}
 			row++
+		}
+	}
+	for i, kind := range []string{stage.Checkouts, stage.Reads} {
+		var means []float64
+		for j := range end.Checkout.Orders {
+			o := &end.Checkout.Orders[j]
+			f, _ := o.Flood(kind)
+			means = append(means, f.MeanMS)
+			if want := grouped(f.MeanMS) + " ms"; got.Orders[o.Name+" "+kind] != want {
+				t.Errorf("%s of %s: %q, want %q", kind, o.Name, got.Orders[o.Name+" "+kind], want)
+			}
+			if want := "with " + o.Name + ", checkouts took"; !strings.Contains(got.Summary, want) {
+				t.Errorf("the words are %q, want in them %q", got.Summary, want)
+			}
+		}
+		want := fmt.Sprintf("%s, mean|%s ms|%s ms|", kind, grouped(means[0]), grouped(means[1]))
+		if len(got.Both) != 4 || !strings.HasPrefix(got.Both[2*i], want) {
+			t.Errorf("rows of the checkouts' table are %q, want row %d to begin with %q", got.Both, 2*i, want)
 		}
 	}
 	feed, err := chromedp.Run(ctx, chromedp.Evaluate[string](`fetch("state.json").then(r => r.json()).then(s => JSON.stringify(s) === JSON.stringify(newest) ? "same" : "different")`, chromedp.EvalAwaitPromise))

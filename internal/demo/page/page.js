@@ -252,6 +252,82 @@ function showTenant(s, a, t) {
   setText(section.querySelector("[data-sheds]"), "Refused so far: " + lostText(t.totals.shed, t.totals.timed_out, whole));
 }
 
+const kindOf = (o, name) => o.kinds.find((kind) => kind.name === name);
+const orderTitle = { fifo: "fifo: every server serves in order of arrival", shares: "shares: the same requests, weighed by class" };
+const whyWords = { hops: "they go on to other servers", total: "their whole takes long", history: "they went on to other servers", caller: "their caller says so",
+  neither: "they end there", few: "too few were seen", unknown: "none was seen" };
+
+// flood returns what became of a kind's requests in the flood, once an order is over.
+const flood = (o, name) => (o && !o.running && kindOf(o, name).steps[1]) || null;
+const weightOf = (o) => {
+  const last = o.weights.filter((w) => w.points.length).map((w) => w.points.at(-1).weight);
+  return last.length ? last.reduce((x, y) => x + y, 0) / last.length : null;
+};
+const signed = (share) => (share < 0 ? "−" : "+") + Math.abs(Math.round(100 * share)) + " %";
+
+function showCheckout(s) {
+  const a = s.checkout;
+  byId("checkout").hidden = !a;
+  if (!a) return;
+  setText(byId("shop"), `A checkout visits ${a.servers.join(", ")}, one after the other; a read visits one of them. Each has ${a.workers} workers of ${a.mean_ms} ms and can do ${whole(a.capacity)}/s. ` +
+    "Both orders get the same requests at the same instants. Charts of a row have the same scale.");
+  // One scale for both orders, with room for p95 but for the odd half second.
+  const most = {};
+  for (const name of ["checkouts", "reads"]) {
+    most[name] = 1.05 * Math.max(5, ...a.orders.flatMap((o) => kindOf(o, name).points.map((p) => Math.min(p.p95_ms || 0, 3 * (p.mean_ms || 0)))));
+  }
+  for (const o of a.orders) showOrder(a, o, most);
+  const [fifo, shares] = a.orders;
+  const rows = [];
+  for (const name of ["checkouts", "reads"]) {
+    const before = flood(fifo, name), after = flood(shares, name);
+    if (!before) continue;
+    for (const [what, key] of [["mean", "mean_ms"], ["p95", "p95_ms"]]) {
+      rows.push(element("tr", {}, element("th", { scope: "row" }, `${name}, ${what}`),
+        ...[whole(before[key]) + " ms", after ? whole(after[key]) + " ms" : "–", after && before[key] ? signed(after[key] / before[key] - 1) : "–"].map((text) => element("td", {}, text))));
+    }
+  }
+  byId("both").replaceChildren(element("thead", {}, element("tr", {}, ...["in the flood", "fifo", "shares", "change"].map((c) => element("th", { scope: "col" }, c)))), element("tbody", {}, ...rows));
+  byId("both").hidden = !rows.length;
+  const known = shares ? shares.weights.filter((w) => w.checkout.class) : [];
+  setText(byId("classes"), known.map((w) => `At ${w.server} checkouts are ${w.checkout.class}, because ${whyWords[w.checkout.why] || w.checkout.why}, and reads ${w.read.class}, because ${whyWords[w.read.why] || w.read.why}.`).join(" "));
+  byId("classes").parentElement.hidden = !rows.length && !known.length;
+}
+
+function showOrder(a, o, most) {
+  let section = byId("order-" + o.name);
+  if (!section) {
+    section = byId("order").content.firstElementChild.cloneNode(true);
+    section.id = "order-" + o.name;
+    byId("orders").append(section);
+  }
+  setText(section.querySelector("h3"), orderTitle[o.name]);
+  const shade = [a.steps[1].from, a.steps[1].to], xMax = a.length;
+  for (const name of ["checkouts", "reads"]) {
+    const kind = kindOf(o, name), last = kind.points.at(-1), f = flood(o, name) || last;
+    if (f) tile(section, name, whole(f.mean_ms || 0) + " ms", `p95 ${whole(f.p95_ms || 0)} ms, ${flood(o, name) ? "in the flood" : "now"}`);
+    const figure = section.querySelector(`[data-chart=${name}]`);
+    caption(figure, (name === "checkouts" ? "Checkouts" : "Reads") + ", ms", ["p95", "p95"], ["mean", "mean"]);
+    const of = (key) => kind.points.map((p) => [p.t, p[key] > 0 ? p[key] : null]);
+    chart(figure.querySelector("svg"), {
+      xMax, yMin: 0, yMax: most[name], ticks: steps(most[name], 4), shade,
+      lines: [{ cls: "p95", values: of("p95_ms") }, { cls: "mean", values: of("mean_ms") }],
+      label: last ? `${name} of ${o.name}: mean ${whole(last.mean_ms || 0)} and p95 ${whole(last.p95_ms || 0)} milliseconds` : "No data yet",
+    });
+  }
+  const w = weightOf(o);
+  tile(section, "weight", w === null ? "none" : w.toFixed(2), w === null ? "one queue" : `reads ${(1 - w).toFixed(2)}, mean of ${o.weights.length} servers`);
+  const figure = section.querySelector("[data-chart=weights]");
+  figure.hidden = o.name !== "shares";
+  if (figure.hidden) return;
+  caption(figure, "Weight of checkouts at", ...o.weights.map((x, i) => ["r" + i, x.server]));
+  chart(figure.querySelector("svg"), {
+    xMax, yMin: 0, yMax: 1, ticks: [0, 0.5, 1], shade,
+    lines: o.weights.map((x, i) => ({ cls: "r" + i, values: x.points.map((p) => [p.t, p.weight]) })),
+    label: w === null ? "No data yet" : `Weight of checkouts ${w.toFixed(2)}, mean of the servers`,
+  });
+}
+
 function shedTable(table, act) {
   const reasons = [...new Set(act.sheds.map((shed) => shed.reason))];
   if (act.name === "plain") {
@@ -341,6 +417,11 @@ function describe(s) {
       (f.when === "during" && t.steps[0].offered ? `; before it, ${whole(t.steps[0].goodput)} of ${whole(t.steps[0].offered)} with ${whole(t.steps[0].p99_ms)} ms.` : "."));
     if (t.outcome && !t.outcome.valid) parts.push(`Tenant ${t.name}'s load does not count: ${t.outcome.invalid.join(", ")}.`);
   }
+  for (const o of s.checkout ? s.checkout.orders : []) {
+    const c = flood(o, "checkouts"), r = flood(o, "reads");
+    if (c && r) parts.push(`In the flood of reads, with ${o.name}, checkouts took ${whole(c.mean_ms)} ms and reads ${whole(r.mean_ms)} ms in the mean.`);
+    for (const k of o.kinds) if (k.outcome && !k.outcome.valid) parts.push(`The ${k.name} of ${o.name} do not count: ${k.outcome.invalid.join(", ")}.`);
+  }
   return parts.join(" ") || s.note;
 }
 
@@ -352,19 +433,23 @@ function show(s) {
   setText(byId("clock"), Math.floor(seconds / 60) + ":" + String(seconds % 60).padStart(2, "0"));
   const running = s.acts.find((act) => act.running);
   const sharing = s.tenants && s.tenants.running ? s.tenants.steps.find((step) => s.tenants.elapsed < step.to) || s.tenants.steps.at(-1) : null;
+  const order = s.checkout ? s.checkout.orders.find((o) => o.running) : null;
+  const shopping = order ? s.checkout.steps.find((step) => order.elapsed < step.to) || s.checkout.steps.at(-1) : null;
   const note = byId("note");
-  note.replaceChildren(...(running && running.points.length ? [element("b", {}, stepAt(s, running.elapsed).name + " of " + whole(s.capacity.rate) + "/s"), " "] : []), s.note + (s.error ? ": " + s.error : ""));
+  note.replaceChildren(...(running && running.points.length ? [element("b", {}, stepAt(s, running.elapsed).name + " of " + whole(s.capacity.rate) + "/s"), " "] : []),
+    ...(sharing || shopping ? [element("b", {}, (sharing || shopping).name), " "] : []), s.note + (s.error ? ": " + s.error : ""));
   showTries(s);
   byId("acts").hidden = s.acts.length === 0;
   for (const act of s.acts) showAct(s, act);
   showTenants(s);
+  showCheckout(s);
   showResult(s);
   setText(byId("summary"), describe(s));
   // Screen readers hear of scenes and steps, not of every figure.
-  const scene = s.scene + (sharing ? " " + sharing.name : "") + (running ? " " + stepAt(s, running.elapsed).name : "");
+  const scene = s.scene + (shopping ? " " + order.name + " " + shopping.name : "") + (sharing ? " " + sharing.name : "") + (running ? " " + stepAt(s, running.elapsed).name : "");
   if (scene !== announced) {
     announced = scene;
-    setText(byId("announce"), s.note + (sharing ? ", " + sharing.name : "") + (running ? ", load " + stepAt(s, running.elapsed).name : ""));
+    setText(byId("announce"), s.note + (shopping ? ", " + shopping.name : "") + (sharing ? ", " + sharing.name : "") + (running ? ", load " + stepAt(s, running.elapsed).name : ""));
   }
   document.body.dataset.number = s.number;
   document.body.dataset.scene = s.scene;

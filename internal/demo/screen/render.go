@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/spillgate/spillgate/internal/demo"
+	"github.com/spillgate/spillgate/internal/demo/stage"
 )
 
 const (
@@ -77,6 +78,9 @@ func (l *look) head(s demo.State, width int) []string {
 	if a := s.Tenants; a != nil && a.Running && len(a.Steps) > 0 {
 		note = l.accent.Render(a.Steps[a.Step(a.Elapsed)].Name) + "  " + note
 	}
+	if o := s.Checkout.Running(); o != nil && len(s.Checkout.Steps) > 0 {
+		note = l.accent.Render(s.Checkout.Steps[s.Checkout.Step(o.Elapsed)].Name) + "  " + note
+	}
 	return []string{" " + spread(left, right, width-2), " " + l.bar(s.Share, width-2), " " + ansi.Truncate(note, width-2, "…")}
 }
 
@@ -108,6 +112,15 @@ func running(s *demo.State) *demo.Act {
 // small is the view on a terminal that is too small for charts.
 func (l *look) small(s demo.State) []string {
 	var out []string
+	if a := s.Checkout; a != nil {
+		for i := range a.Orders {
+			o := &a.Orders[i]
+			c, c95 := timesOf(o, stage.Checkouts)
+			r, r95 := timesOf(o, stage.Reads)
+			out = append(out, fmt.Sprintf(" %s: checkouts %.0f ms, p95 %.0f", o.Name, c, c95), fmt.Sprintf("   reads %.0f ms, p95 %.0f", r, r95))
+		}
+		return out
+	}
 	if a := s.Tenants; a != nil {
 		for i := range a.Each {
 			t := &a.Each[i]
@@ -126,8 +139,12 @@ func (l *look) small(s demo.State) []string {
 	return out
 }
 
-// body draws the search, then the first act, then both, and then the tenants.
+// body draws the search, then the first act, then both, then the tenants, and then
+// the checkouts.
 func (l *look) body(s demo.State, width, height int) []string {
+	if s.Checkout != nil && len(s.Checkout.Orders) > 0 && len(s.Checkout.Steps) > 0 {
+		return l.orders(&s, width, height)
+	}
 	if s.Tenants != nil && len(s.Tenants.Each) > 0 {
 		return l.tenants(&s, width, height)
 	}

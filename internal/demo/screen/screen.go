@@ -11,7 +11,14 @@
 //	╰──────────────────╯╰─────────────────╯
 //	the page's address, how to leave
 //
-// In the last act each tenant has a panel instead, with a scale of its own.
+// In the third act each tenant has a panel instead, with a scale of its own. In the
+// last one, of the checkouts, there is one for each order:
+//
+//	╭ fifo ───────────╮╭ shares ─────────╮
+//	│ checkouts        ││ the same scale  │  mean and p95
+//	│ reads            ││ the same scale  │
+//	│                  ││ weight          │  0 to 1
+//	╰──────────────────╯╰─────────────────╯
 //
 // The first two panels have the same scales, so that heights can be compared. The
 // rendering is a pure function of the state and the terminal's size; every line

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/demo"
 	"github.com/spillgate/spillgate/internal/demo/demotest"
+	"github.com/spillgate/spillgate/internal/demo/stage"
 )
 
 const url = "http://127.0.0.1:12345/"
@@ -33,6 +34,9 @@ func states(t testing.TB) map[string]demo.State {
 		"gated":     demotest.At(t, 1, 9),
 		"sharing":   demotest.Sharing(t, 0),
 		"burst":     demotest.Sharing(t, 8),
+		"fifo":      demotest.Shopping(t, 0, 0),
+		"flood":     demotest.Shopping(t, 0, 4),
+		"shares":    demotest.Shopping(t, 1, 5),
 		"done":      demotest.Recorded(t),
 	}
 }
@@ -62,7 +66,7 @@ func TestFitsEveryTerminal(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		name := rapid.SampledFrom([]string{"nothing", "searching", "begun", "plain", "gated", "sharing", "burst", "done"}).Draw(rt, "state")
+		name := rapid.SampledFrom([]string{"nothing", "searching", "begun", "plain", "gated", "sharing", "burst", "fifo", "flood", "shares", "done"}).Draw(rt, "state")
 		width, height := rapid.IntRange(1, 250).Draw(rt, "width"), rapid.IntRange(1, 80).Draw(rt, "height")
 		checkSize(rt, name, looks[0].render(all[name], url, width, height), width, height)
 	})
@@ -71,7 +75,7 @@ func TestFitsEveryTerminal(t *testing.T) {
 // At 80 and at 200 columns the figures that matter are readable: none is cut.
 func TestShowsTheFigures(t *testing.T) {
 	s := demotest.Recorded(t)
-	s.Tenants = nil
+	s.Tenants, s.Checkout = nil, nil
 	for _, width := range []int{80, 200} {
 		text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
 		for i := range s.Acts {
@@ -96,6 +100,7 @@ func TestShowsTheFigures(t *testing.T) {
 // Each tenant's figures before and during the burst can be read, as they come.
 func TestShowsTheTenants(t *testing.T) {
 	end := demotest.Recorded(t)
+	end.Checkout = nil
 	for _, width := range []int{80, 200} {
 		for _, s := range []demo.State{demotest.Sharing(t, 8), end} {
 			text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
@@ -126,12 +131,52 @@ func TestShowsTheTenants(t *testing.T) {
 	}
 }
 
+// Both orders' figures, the weight and the classes can be read, as they come.
+func TestShowsTheCheckouts(t *testing.T) {
+	end := demotest.Recorded(t)
+	for _, width := range []int{80, 200} {
+		for _, s := range []demo.State{demotest.Shopping(t, 0, 4), demotest.Shopping(t, 1, 5), end} {
+			text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
+			wants := []string{url, "fifo", "shares", "checkouts", "reads", "none, in order of arrival", "interactive, it goes on", "default, it ends here"}
+			if len(s.Checkout.Orders) == 1 {
+				wants = append(wants[:6:6], "shares, the same requests, next")
+			}
+			for i := range s.Checkout.Orders {
+				o := &s.Checkout.Orders[i]
+				for _, k := range o.Kinds {
+					mean, p95 := timesOf(o, k.Name)
+					wants = append(wants, fmt.Sprintf("mean %3.0f", mean), fmt.Sprintf("p95 %3.0f ms", p95))
+				}
+				if w, ok := o.Weight(); ok {
+					wants = append(wants, fmt.Sprintf("checkouts %.2f  reads %.2f", w, 1-w))
+				} else if i > 0 {
+					t.Error("no weight is known")
+				}
+			}
+			if s.Scene == demo.Done {
+				wants = append(wants, fmt.Sprintf("checkouts %+.0f%%  reads %+.0f%%", 100*s.Checkout.Change(stage.Checkouts), 100*s.Checkout.Change(stage.Reads)))
+			}
+			panels := strings.Join(strings.Split(text, "\n")[headLines:], "\n")
+			if strings.Contains(panels, "…") {
+				t.Errorf("%d columns, %s: something is cut in\n%s", width, s.Scene, panels)
+			}
+			for _, want := range wants {
+				if !strings.Contains(text, want) {
+					t.Errorf("%d columns, %s: %q is missing in\n%s", width, s.Scene, want, text)
+				}
+			}
+		}
+	}
+}
+
 func TestSmallTerminalStillSaysSomething(t *testing.T) {
 	s := demotest.Recorded(t)
+	shopped := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
+	s.Checkout = nil
 	shared := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
 	s.Tenants = nil
 	text := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
-	for want, text := range map[string]string{"plain: goodput": text, "gated: goodput": text, "a: goodput": shared, "c: goodput": shared} {
+	for want, text := range map[string]string{"plain: goodput": text, "gated: goodput": text, "a: goodput": shared, "c: goodput": shared, "fifo: checkouts": shopped, "shares: checkouts": shopped} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -171,7 +216,7 @@ func TestAreaHeights(t *testing.T) {
 // Columns stand for time: they come as time passes, each with the points of its
 // stretch.
 func TestSample(t *testing.T) {
-	s := demotest.At(t, 0, 11) // half of an act of 22 s
+	s := demotest.At(t, 0, demotest.Recorded(t).ActLength/2)
 	a := &s.Acts[0]
 	if got := len(sample(&s, a, 40)); got != 20 {
 		t.Errorf("%d of 40 columns in the middle of the act, want 20", got)
@@ -180,7 +225,7 @@ func TestSample(t *testing.T) {
 	for x, points := range sample(&s, a, 40) {
 		for _, p := range points {
 			seen[p.T] = true
-			if to := 22 * float64(x+1) / 40; p.T > to+1e-6 && x > 0 {
+			if to := s.ActLength * float64(x+1) / 40; p.T > to+1e-6 && x > 0 {
 				t.Errorf("column %d, until %.2f s, has the point of %.2f s", x, to, p.T)
 			}
 		}

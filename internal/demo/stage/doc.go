@@ -14,8 +14,14 @@
 // Tenants who share the services each have a load and connections of their own; a
 // request's workflow is the tenant's name.
 //
+// A shop is several servers instead (Shop), each with workers of its own:
+//
+//	checkouts ──▶ first ──▶ second ──▶ … ──▶ last     queue: order of arrival,
+//	reads ──────▶ one of them                         or weights of live.Shares
+//
 // The store's capacity is known to whoever starts it, and to nobody else: gates
-// and wallets are given the latency objective alone.
+// and wallets are given the latency objective alone. The gates of a shop have as many
+// slots as there are workers.
 //
 // What this package does not do: it starts no process, and it draws nothing.
 package stage

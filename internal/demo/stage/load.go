@@ -45,8 +45,13 @@ type Load struct {
 	// Tenants, if there are any, each have a load of their own instead, all at
 	// once, over Conns connections each.
 	Tenants []Tenant `json:"tenants,omitempty"`
-	// tenant is whose requests these are; empty if there are no tenants.
+	// Flows, if there are any, are requests to a shop instead, all at once, each over
+	// Conns connections to each of its targets. Target and Gated do not matter.
+	Flows []Flow `json:"flows,omitempty"`
+	// tenant is whose requests these are, or the flow's name; empty without both.
 	tenant string
+	// times is how long requests took; nil but for flows.
+	times *times
 }
 
 // Try is one try of the search for the capacity.
@@ -90,8 +95,12 @@ func (l Load) validate() error {
 	}
 	switch {
 	case l.Try > 0:
+	case len(l.Tenants) > 0 && len(l.Flows) > 0:
+		errs = append(errs, errors.New("demo: there are tenants and flows, expected one of them"))
 	case len(l.Tenants) > 0:
 		errs = append(errs, l.validateTenants())
+	case len(l.Flows) > 0:
+		errs = append(errs, l.validateFlows())
 	default:
 		errs = append(errs, l.Steps.Validate())
 	}
@@ -103,8 +112,17 @@ func (l Load) run(ctx context.Context, out *writer) error {
 	if err := l.validate(); err != nil {
 		return err
 	}
-	if l.Try == 0 && len(l.Tenants) > 0 {
-		return l.playTenants(ctx, out)
+	if l.Try == 0 && len(l.Tenants)+len(l.Flows) > 0 {
+		prepare := l.tenants
+		if len(l.Flows) > 0 {
+			prepare = l.flows
+		}
+		runs, hangUp, err := prepare(ctx)
+		defer hangUp()
+		if err != nil {
+			return err
+		}
+		return together(ctx, runs, out)
 	}
 	conns, err := l.connect(ctx)
 	defer hangUp(conns)
@@ -144,18 +162,23 @@ func hangUp(conns []*grpc.ClientConn) {
 	}
 }
 
-// connect opens the connections and sends one request on each, so that no
-// handshake falls into the run.
+// connect opens the connections to the entry.
 func (l Load) connect(ctx context.Context) ([]*grpc.ClientConn, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	conns := make([]*grpc.ClientConn, 0, l.Conns)
 	patience := walletPatience
 	if l.tenant != "" {
 		patience = tenantPatience
 	}
-	for range l.Conns {
-		c, err := grpc.NewClient("passthrough:///"+l.Target, dialOptions(l.Gated, patience, l.Objective)...)
+	return dial(l.tagged(ctx), l.Target, l.Conns, method, dialOptions(l.Gated, patience, l.Objective)...)
+}
+
+// dial opens connections and sends one request on each, so that no handshake falls
+// into the run. What it opened it returns also with an error.
+func dial(ctx context.Context, target string, n int, method string, options ...grpc.DialOption) ([]*grpc.ClientConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	conns := make([]*grpc.ClientConn, 0, n)
+	for range n {
+		c, err := grpc.NewClient("passthrough:///"+target, options...)
 		if err != nil {
 			return conns, fmt.Errorf("demo: %w", err)
 		}
@@ -165,10 +188,10 @@ func (l Load) connect(ctx context.Context) ([]*grpc.ClientConn, error) {
 	for i, c := range conns {
 		for state := c.GetState(); state != connectivity.Ready; state = c.GetState() {
 			if !c.WaitForStateChange(ctx, state) {
-				return conns, fmt.Errorf("demo: connection %d to %s is %v: %w", i, l.Target, state, ctx.Err())
+				return conns, fmt.Errorf("demo: connection %d to %s is %v: %w", i, target, state, ctx.Err())
 			}
 		}
-		if err := c.Invoke(l.tagged(ctx), method, new(emptypb.Empty), new(emptypb.Empty)); err != nil {
+		if err := c.Invoke(ctx, method, new(emptypb.Empty), new(emptypb.Empty)); err != nil {
 			return conns, fmt.Errorf("demo: the first request on connection %d: %w", i, err)
 		}
 	}

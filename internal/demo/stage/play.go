@@ -13,20 +13,26 @@ import (
 // are requests a second; a latency is that of answers, counted from the instant
 // a request was meant to leave, and 0 where there was no answer.
 type Point struct {
-	T        float64            `json:"t"`
-	Offered  float64            `json:"offered"`
-	Served   float64            `json:"served"`
-	Goodput  float64            `json:"goodput"`
-	P50MS    float64            `json:"p50_ms"`
-	P99MS    float64            `json:"p99_ms"`
+	T       float64 `json:"t"`
+	Offered float64 `json:"offered"`
+	Served  float64 `json:"served"`
+	Goodput float64 `json:"goodput"`
+	P50MS   float64 `json:"p50_ms"`
+	P99MS   float64 `json:"p99_ms"`
+	// MeanMS and P95MS are of what was answered in it; only flows have them.
+	MeanMS   float64            `json:"mean_ms,omitempty"`
+	P95MS    float64            `json:"p95_ms,omitempty"`
 	Shed     map[string]float64 `json:"shed,omitempty"` // a second, by reason
 	TimedOut float64            `json:"timed_out"`
 }
 
 // Progress is a run as it goes on.
 type Progress struct {
-	// Tenant is whose requests these are; empty without tenants.
+	// Tenant is whose requests these are, or the name of the flow; empty without
+	// both.
 	Tenant string `json:"tenant,omitempty"`
+	// Began is when the run began.
+	Began time.Time `json:"began"`
 	// New are the points since the last Progress.
 	New      []Point `json:"new,omitempty"`
 	Elapsed  float64 `json:"elapsed"` // seconds
@@ -78,10 +84,13 @@ type StepStats struct {
 	Attainment float64 `json:"attainment"`
 	P50MS      float64 `json:"p50_ms"`
 	P99MS      float64 `json:"p99_ms"`
-	Served     uint64  `json:"served"`
-	Refused    uint64  `json:"refused"`
-	TimedOut   uint64  `json:"timed_out"`
-	Failed     uint64  `json:"failed"`
+	// MeanMS and P95MS are of the step's own requests; only flows have them.
+	MeanMS   float64 `json:"mean_ms,omitempty"`
+	P95MS    float64 `json:"p95_ms,omitempty"`
+	Served   uint64  `json:"served"`
+	Refused  uint64  `json:"refused"`
+	TimedOut uint64  `json:"timed_out"`
+	Failed   uint64  `json:"failed"`
 	// RefusalP50MS is the time until a refused caller knew.
 	RefusalP50MS float64           `json:"refusal_p50_ms"`
 	Shed         map[string]uint64 `json:"shed,omitempty"`
@@ -145,12 +154,13 @@ func (l Load) progress(r *measure.Recorder, unsent *tally, now, settled time.Tim
 	if whole <= told {
 		return nil, told
 	}
+	began := now.Add(-look.Elapsed)
 	p := &Progress{
-		Tenant: l.tenant, Elapsed: look.Elapsed.Seconds(), InFlight: look.InFlight,
+		Tenant: l.tenant, Began: began, Elapsed: look.Elapsed.Seconds(), InFlight: look.InFlight,
 		Totals: totals(look.Total.Counts, look.Total.RefusedBy, unsent),
 	}
 	for ; told < whole; told++ {
-		p.New = append(p.New, point(r, time.Duration(told+1)*progressEvery))
+		p.New = append(p.New, l.point(r, began, time.Duration(told+1)*progressEvery))
 	}
 	var from time.Duration
 	for _, step := range l.Steps {
@@ -158,14 +168,14 @@ func (l Load) progress(r *measure.Recorder, unsent *tally, now, settled time.Tim
 		if to+l.Objective > look.Elapsed {
 			break
 		}
-		p.Over = append(p.Over, stats(r, from, to))
+		p.Over = append(p.Over, l.stats(r, began, from, to))
 		from = to
 	}
 	return p, told
 }
 
 // point describes the span that ends at an instant.
-func point(r *measure.Recorder, at time.Duration) Point {
+func (l Load) point(r *measure.Recorder, began time.Time, at time.Duration) Point {
 	s := r.Span(max(at-span, 0), at)
 	seconds := (s.To - s.From).Seconds()
 	p := Point{
@@ -173,6 +183,7 @@ func point(r *measure.Recorder, at time.Duration) Point {
 		P50MS: milliseconds(s.Latency.P50), P99MS: milliseconds(s.Latency.P99),
 		TimedOut: float64(s.TimedOut) / seconds,
 	}
+	p.MeanMS, p.P95MS = l.times.answered(began.Add(s.From), began.Add(s.To))
 	for reason, n := range s.RefusedBy {
 		if p.Shed == nil {
 			p.Shed = map[string]float64{}
@@ -199,9 +210,11 @@ func (l Load) outcome(r *measure.Recorder, result measure.Result, unsent *tally)
 		LagP50MS: milliseconds(result.SendLag.P50), LagP99MS: milliseconds(result.SendLag.P99),
 		Totals: totals(result.Total.Counts, result.Total.RefusedBy, unsent),
 	}
+	now := time.Now()
+	began := now.Add(-r.Live(now).Elapsed)
 	var from time.Duration
 	for _, step := range l.Steps {
-		o.Steps = append(o.Steps, stats(r, from, from+step.For))
+		o.Steps = append(o.Steps, l.stats(r, began, from, from+step.For))
 		from += step.For
 	}
 	last := l.Steps[len(l.Steps)-1].For
@@ -214,9 +227,11 @@ func (l Load) outcome(r *measure.Recorder, result measure.Result, unsent *tally)
 }
 
 // stats describes what was recorded of a step.
-func stats(r *measure.Recorder, from, to time.Duration) StepStats {
+func (l Load) stats(r *measure.Recorder, began time.Time, from, to time.Duration) StepStats {
 	s := r.Span(from, to)
+	mean, p95 := l.times.meant(began.Add(from), began.Add(to))
 	return StepStats{
+		MeanMS: mean, P95MS: p95,
 		From: s.From.Seconds(), To: s.To.Seconds(),
 		Offered: s.OfferedRate, Goodput: s.Goodput, Attainment: s.Attainment,
 		P50MS: milliseconds(s.Latency.P50), P99MS: milliseconds(s.Latency.P99),

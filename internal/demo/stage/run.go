@@ -15,6 +15,7 @@ import (
 // Part is what one child process plays; exactly one field is set.
 type Part struct {
 	Service *Service `json:"service,omitempty"`
+	Shop    *Shop    `json:"shop,omitempty"`
 	Load    *Load    `json:"load,omitempty"`
 }
 
@@ -22,6 +23,8 @@ type Part struct {
 type Line struct {
 	// Service is what a service counted so far, five times a second.
 	Service *Report `json:"service,omitempty"`
+	// Weighing is what a server of a shop with shares decided, once a period.
+	Weighing *Weighing `json:"weighing,omitempty"`
 	// Try is one try of the search for the capacity, Capacity its result.
 	Try      *Try      `json:"try,omitempty"`
 	Capacity *Capacity `json:"capacity,omitempty"`
@@ -44,17 +47,19 @@ func Run(ctx context.Context, arg string, out io.Writer) error {
 	decoder := json.NewDecoder(strings.NewReader(arg))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&p); err != nil {
-		return fmt.Errorf("demo: the part %q: %w; expected JSON with a service or a load", arg, err)
+		return fmt.Errorf("demo: the part %q: %w; expected JSON with a service, a shop or a load", arg, err)
 	}
 	proc.ExitWithParent()
 	w := &writer{out: out}
 	switch {
-	case p.Service != nil && p.Load == nil:
+	case p.Service != nil && p.Shop == nil && p.Load == nil:
 		return p.Service.run(ctx, w)
-	case p.Load != nil && p.Service == nil:
+	case p.Shop != nil && p.Service == nil && p.Load == nil:
+		return p.Shop.run(ctx, w)
+	case p.Load != nil && p.Service == nil && p.Shop == nil:
 		return p.Load.run(ctx, w)
 	}
-	return errors.New("demo: the part names both a service and a load, or neither; expected one")
+	return errors.New("demo: the part names several of a service, a shop and a load, or none; expected one")
 }
 
 // writer writes whole lines.

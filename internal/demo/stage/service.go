@@ -137,7 +137,7 @@ func (s Service) run(ctx context.Context, out *writer) error {
 	defer context.AfterFunc(ctx, server.Stop)()
 	reporting, stop := context.WithCancel(ctx)
 	defer stop()
-	reports.Go(func() { t.reports(reporting, out) })
+	reports.Go(func() { report(reporting, out, t.report) })
 
 	out.text("listening on " + listener.Addr().String())
 	if err := server.Serve(listener); err != nil && ctx.Err() == nil {
@@ -248,16 +248,16 @@ func (t *tier) do(ctx context.Context, in *emptypb.Empty) (*emptypb.Empty, error
 	}
 }
 
-// reports writes a report now and then, and a last one when ctx ends.
-func (t *tier) reports(ctx context.Context, out *writer) {
+// report writes what now returns, now and then, and a last time when ctx ends.
+func report(ctx context.Context, out *writer, now func() *Report) {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			out.line(Line{Service: t.report()})
+			out.line(Line{Service: now()})
 		case <-ctx.Done():
-			out.line(Line{Service: t.report()})
+			out.line(Line{Service: now()})
 			return
 		}
 	}

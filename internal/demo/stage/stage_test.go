@@ -283,6 +283,10 @@ func TestMistakes(t *testing.T) {
 		{Load{Conns: 1, Objective: 1, Timeout: 1, Tenants: []Tenant{{Name: "a,b"}}}.run, `called "a,b"`},
 		{Load{Conns: 1, Objective: 1, Timeout: 1, Tenants: []Tenant{{Name: "a"}, {Name: "a"}}}.run, `called "a"`},
 		{Load{Conns: 1, Objective: 1, Timeout: 1, Tenants: []Tenant{{Name: "a"}}}.run, "tenant a: "},
+		{Shop{Name: "x"}.run, "0 workers of 0s"},
+		{Load{Conns: 1, Objective: 1, Timeout: 1, Flows: []Flow{{Name: "orders"}}}.run, `called "orders"`},
+		{Load{Conns: 1, Objective: 1, Timeout: 1, Flows: []Flow{{Name: Reads}}}.run, "reads have no targets"},
+		{Load{Conns: 1, Objective: 1, Timeout: 1, Flows: []Flow{{Name: Reads}}, Tenants: []Tenant{{Name: "a"}}}.run, "expected one of them"},
 	} {
 		if err := test.run(t.Context(), &writer{out: io.Discard}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want an error with %q", err, test.want)

@@ -40,35 +40,47 @@ func (l Load) validateTenants() error {
 // instants.
 const seedStep = 1_000_003
 
-// playTenants makes the run of all tenants. No generator begins before all are
-// connected; the first that fails ends the others.
-func (l Load) playTenants(ctx context.Context, out *writer) error {
-	loads := make([]Load, len(l.Tenants))
-	conns := make([][]*grpc.ClientConn, len(l.Tenants))
+// run is one of several loads that are played at once.
+type run struct {
+	load   Load
+	send   openloop.Send
+	unsent *tally
+}
+
+// tenants prepares a run of all tenants.
+func (l Load) tenants(ctx context.Context) ([]run, func(), error) {
+	var runs []run
+	var all []*grpc.ClientConn
+	closeAll := func() { hangUp(all) }
 	for i, t := range l.Tenants {
 		own := l
 		own.tenant, own.Steps, own.Tenants = t.Name, t.Steps, nil
 		own.Seed += uint64(i) * seedStep
-		var err error
-		conns[i], err = own.connect(ctx)
-		defer hangUp(conns[i])
+		conns, err := own.connect(ctx)
+		all = append(all, conns...)
 		if err != nil {
-			return err
+			return nil, closeAll, err
 		}
-		loads[i] = own
+		local := newTally()
+		runs = append(runs, run{own, own.sender(conns, local), local})
 	}
+	return runs, closeAll, nil
+}
+
+// together plays loads whose connections are all there. The first that fails ends
+// the others.
+func together(ctx context.Context, runs []run, out *writer) error {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
-	errs := make([]error, len(loads))
-	var runs sync.WaitGroup
-	for i, own := range loads {
-		runs.Go(func() {
-			local := newTally()
-			if errs[i] = own.play(ctx, own.sender(conns[i], local), local, out); errs[i] != nil {
+	errs := make([]error, len(runs))
+	var all sync.WaitGroup
+	for i, r := range runs {
+		all.Go(func() {
+			if errs[i] = r.load.play(ctx, r.send, r.unsent, out); errs[i] != nil {
 				cut()
 			}
 		})
 	}
-	runs.Wait()
+	all.Wait()
 	return errors.Join(errs...)
 }

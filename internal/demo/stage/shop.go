@@ -1,0 +1,372 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/internal/harness/service"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/share"
+	"github.com/spillgate/spillgate/slots"
+	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/work"
+)
+
+// Shop describes one server of a shop. A read needs one of them, a checkout all
+// of them, one after the other: each does its part and then calls the next.
+//
+// Whoever waits for a worker waits in a gate's queue. The gate has as many slots as
+// there are workers, so that nothing queues behind it, where it could not be
+// ordered. A server holds no worker while it waits for the next server.
+type Shop struct {
+	Name string `json:"name"`
+	// Next is the address of the server that a checkout goes on to; empty at the
+	// last one.
+	Next string `json:"next,omitempty"`
+	// Shares lets a live.Shares tell checkouts from reads, and weigh the two in the
+	// gate's queue. Without it the queue is in order of arrival.
+	Shares bool `json:"shares"`
+	// Objective is that of the gate, far beyond what is to be seen here: the act is
+	// about order, and refuses nothing.
+	Objective time.Duration `json:"objective_ns"`
+	// Workers and Mean are as in Service, Seed decides the service times. Requests
+	// draw them in the order in which they are taken up, so that any order has the
+	// same work done at the same instants.
+	Workers int           `json:"workers"`
+	Mean    time.Duration `json:"mean_ns"`
+	Seed    uint64        `json:"seed"`
+	// Period is the time between two changes of the weights.
+	Period time.Duration `json:"period_ns,omitempty"`
+}
+
+// Weighing is what a server's Shares found at an instant.
+type Weighing struct {
+	Server string    `json:"server"`
+	At     time.Time `json:"at"`
+	// Weight is that of interactive requests, the others have the rest. Want is the
+	// one that is being gone to.
+	Weight float64 `json:"weight"`
+	Want   float64 `json:"want"`
+	Reason string  `json:"reason"`
+	// Checkout and Read are the classes of the two methods, as it learned them, and
+	// why.
+	Checkout Verdict `json:"checkout"`
+	Read     Verdict `json:"read"`
+}
+
+// Verdict is the class of a method.
+type Verdict struct {
+	Class string `json:"class"`
+	// Why is a share.Why, or ByCaller.
+	Why  string `json:"why"`
+	Seen int    `json:"seen"` // requests it rests on
+}
+
+// ByCaller is why a request is interactive that came as one.
+const ByCaller = "caller"
+
+const (
+	shopName       = "spillgate.demo.v1.Shop"
+	checkoutMethod = "/" + shopName + "/Checkout"
+	readMethod     = "/" + shopName + "/Read"
+)
+
+// shop is a running server.
+type shop struct {
+	cfg    Shop
+	gate   *live.Gate
+	shares *live.Shares // nil: in order of arrival
+	bench  *bench
+	next   *grpc.ClientConn // nil at the last one
+	inside atomic.Int64
+	told   atomic.Bool // the last checkout came with its class
+}
+
+func (s Shop) validate() error {
+	var errs []error
+	if s.Objective <= 0 {
+		errs = append(errs, fmt.Errorf("demo: %s: objective is %v, expected above 0", s.Name, s.Objective))
+	}
+	if s.Workers < 1 || s.Mean <= 0 {
+		errs = append(errs, fmt.Errorf("demo: %s: %d workers of %v, expected at least one, above 0", s.Name, s.Workers, s.Mean))
+	}
+	return errors.Join(errs...)
+}
+
+// run serves until ctx ends.
+func (s Shop) run(ctx context.Context, out *writer) error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	t := &shop{cfg: s}
+	defer t.close()
+	if err := t.open(out); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("demo: %s: %w", s.Name, err)
+	}
+	server := grpc.NewServer()
+	server.RegisterService(t.describe(), t)
+	defer server.Stop() // what runs is cut off: the demo's act is over
+	defer context.AfterFunc(ctx, server.Stop)()
+	var reports sync.WaitGroup
+	defer reports.Wait()
+	reporting, stop := context.WithCancel(ctx)
+	defer stop()
+	reports.Go(func() { report(reporting, out, t.report) })
+
+	out.text("listening on " + listener.Addr().String())
+	if err := server.Serve(listener); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("demo: %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// open makes what the server needs.
+func (t *shop) open(out *writer) error {
+	s := t.cfg
+	var err error
+	if t.bench, err = newBench(s.Workers, s.Mean, s.Seed); err != nil {
+		return err
+	}
+	if s.Next != "" {
+		t.next, err = grpc.NewClient("passthrough:///"+s.Next, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			return err
+		}
+	}
+	t.gate, err = live.NewGate(live.GateConfig{Config: admission.Config{
+		Objective: s.Objective, Slots: slots.Config{Initial: s.Workers, Min: s.Workers, Max: s.Workers}, NoCredit: true,
+	}})
+	if err != nil || !s.Shares {
+		return err
+	}
+	t.shares, err = live.NewShares(t.gate, live.SharesConfig{
+		Config:  share.Config{Servers: float64(s.Workers), Period: s.Period, Patience: patient, DefaultPatience: patient},
+		Decided: func(d share.Decision) { out.line(Line{Weighing: t.weighing(d)}) },
+	})
+	return err
+}
+
+func (t *shop) close() {
+	if t.shares != nil {
+		t.shares.Close()
+	}
+	if t.gate != nil {
+		_ = t.gate.Close()
+	}
+	if t.next != nil {
+		_ = t.next.Close()
+	}
+	if t.bench != nil {
+		t.bench.sleep.Close()
+	}
+}
+
+// describe returns the gRPC service: two methods without fields.
+func (t *shop) describe() *grpc.ServiceDesc {
+	handle := func(method string) grpc.MethodHandler {
+		return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			in := new(emptypb.Empty)
+			if err := decode(in); err != nil {
+				return nil, err
+			}
+			return new(emptypb.Empty), t.do(ctx, method)
+		}
+	}
+	return &grpc.ServiceDesc{
+		ServiceName: shopName, HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{MethodName: "Checkout", Handler: handle(checkoutMethod)}, {MethodName: "Read", Handler: handle(readMethod)}},
+	}
+}
+
+// do serves one request: this server's part, and then the rest of the chain.
+func (t *shop) do(ctx context.Context, method string) error {
+	t.inside.Add(1)
+	defer t.inside.Add(-1)
+	goesOn := method == checkoutMethod && t.next != nil
+	class, err := t.part(ctx, method, goesOn)
+	if err != nil {
+		return failed(err)
+	}
+	if !goesOn {
+		return nil
+	}
+	tags := wire.Tags{Class: class}
+	ctx = metadata.AppendToOutgoingContext(ctx, wire.MetadataKey, string(tags.Append(nil)))
+	return t.next.Invoke(ctx, method, new(emptypb.Empty), new(emptypb.Empty))
+}
+
+// patient is how patient callers are here: none gives up within what is to be seen.
+// Left to itself, Shares would take the one timeout that all have for the mean of
+// an exponential patience, and weigh against impatience that there is not.
+var patient = share.Patience{{Weight: 1}}
+
+// failed is what a caller is told of an error of a gate or a bench.
+func failed(err error) error {
+	var refusal *live.Refusal
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return status.FromContextError(err).Err()
+	case errors.As(err, &refusal):
+		st, bad := status.New(codes.ResourceExhausted, "refused: "+refusal.Reason.String()).
+			WithDetails(&errdetails.ErrorInfo{Domain: "spillgate", Reason: strings.ToUpper(refusal.Reason.String())})
+		if bad == nil {
+			return st.Err()
+		}
+	}
+	return status.Error(codes.Unavailable, err.Error())
+}
+
+// part waits for a worker and has this server's part of a request done. It returns
+// the class that the request had.
+func (t *shop) part(ctx context.Context, method string, goesOn bool) (work.Class, error) {
+	arrived := time.Now()
+	if t.shares == nil {
+		ticket, err := t.gate.Enter(ctx, live.Request{})
+		if err != nil {
+			return work.Default, err
+		}
+		err = t.bench.work(ctx, arrived)
+		ticket.Leave(endOf(err))
+		return work.Default, err
+	}
+	// The servers of a shop believe each other about classes.
+	request := live.Request{}
+	request.Class = claimed(ctx)
+	if method == checkoutMethod {
+		t.told.Store(request.Class == work.Interactive)
+	}
+	visit, err := t.shares.Enter(ctx, t.key(method), request)
+	if err != nil {
+		return work.Default, err
+	}
+	err = t.bench.work(ctx, arrived)
+	did := share.Course{}
+	if goesOn {
+		did.Hops = 1 // at least: how many come after the next one is the next one's affair
+	}
+	visit.Leave(endOf(err), did)
+	return visit.Class(), err
+}
+
+func (t *shop) key(method string) share.Key { return share.Key{Callee: t.cfg.Name, Method: method} }
+
+func endOf(err error) work.Outcome {
+	if err != nil {
+		return work.Ignored
+	}
+	return work.Done
+}
+
+// claimed is the class that the caller of a request says it has.
+func claimed(ctx context.Context) work.Class {
+	values := metadata.ValueFromIncomingContext(ctx, wire.MetadataKey)
+	if len(values) != 1 {
+		return work.Default
+	}
+	tags, err := wire.ParseTags([]byte(values[0]))
+	if err != nil {
+		return work.Default
+	}
+	return tags.Class
+}
+
+func (t *shop) weighing(d share.Decision) *Weighing {
+	verdict := func(method string) Verdict {
+		v := t.shares.Explain(t.key(method))
+		if method == checkoutMethod && t.told.Load() {
+			return Verdict{Class: work.Interactive.String(), Why: ByCaller, Seen: v.Seen}
+		}
+		return Verdict{Class: v.Class.String(), Why: v.Why.String(), Seen: v.Seen}
+	}
+	return &Weighing{
+		Server: t.cfg.Name, At: time.Now(), Weight: d.Weight, Want: d.Want, Reason: d.Reason.String(),
+		Checkout: verdict(checkoutMethod), Read: verdict(readMethod),
+	}
+}
+
+func (t *shop) report() *Report {
+	st := t.gate.Stats()
+	r := &Report{
+		Name: t.cfg.Name, Gated: true, Shed: map[string]uint64{}, Inside: int(t.inside.Load()),
+		Waiting: st.Waiting, Running: st.Running, Limit: st.Limit, DelayMS: milliseconds(st.Delay),
+	}
+	for reason, n := range st.Shed {
+		if n > 0 {
+			r.Shed[work.Reason(reason).String()] += n
+		}
+	}
+	return r
+}
+
+// bench is the workers of a server. Its callers are never more than the workers.
+//
+// A request that waited starts when its worker became free, however late the news
+// of that came: late timers lengthen a request's own time, and take nothing from
+// the capacity. It is for the order of requests to decide who waits, and not for
+// the machine.
+type bench struct {
+	mean  time.Duration
+	sleep *service.Station
+
+	mu     sync.Mutex
+	random *rand.Rand
+	free   []time.Time // since when each idle worker is
+}
+
+func newBench(workers int, mean time.Duration, seed uint64) (*bench, error) {
+	sleep, err := service.New(service.Config{Mean: mean}) // without a limit: a precise sleep
+	if err != nil {
+		return nil, err
+	}
+	return &bench{mean: mean, sleep: sleep, random: rand.New(rand.NewPCG(seed, 0x3c6ef372fe94f82b)), free: make([]time.Time, workers)}, nil
+}
+
+// work does the work of a request that arrived at an instant. The end of ctx does
+// not end it: no server stops what it has begun.
+func (b *bench) work(ctx context.Context, arrived time.Time) error {
+	ended := b.start(arrived)
+	err := b.sleep.DoFor(context.WithoutCancel(ctx), time.Until(ended))
+	b.mu.Lock()
+	b.free = append(b.free, ended)
+	b.mu.Unlock()
+	return err
+}
+
+// start takes the worker that has been idle for longest, and returns when the work
+// will be done.
+func (b *bench) start(arrived time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first := 0
+	for i := range b.free {
+		if b.free[i].Before(b.free[first]) {
+			first = i
+		}
+	}
+	at := arrived
+	if b.free[first].After(at) {
+		at = b.free[first]
+	}
+	b.free = append(b.free[:first], b.free[first+1:]...)
+	return at.Add(time.Duration(b.random.ExpFloat64() * float64(b.mean)))
+}
