@@ -98,17 +98,19 @@ func runDynamic(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	t.Note = fmt.Sprintf("The weight goes from %.3f to %.3f. Means over %d seeds.", start, final, seeds)
 	r.Ceiling("settled after chains began", " s", 10, 0, settled)
 	r.Ceiling("overshoot", " %", 10, 0, 100*over)
-	v := s.judgeMeans(&means[2][0], &means[2][2])
+	v := s.judge(&means[2][0], &means[2][2])
 	r.Ceiling("singles lose from 70 s on", " %", 100*delta, 4, 100*v.harm)
 	r.Floor("chains gain from 70 s on", " % (the law allows 25)", 20, 2, 100*v.gain)
+	r.Ceiling("singles beyond the law's least from 70 s on", " %", 3, 1.5, 100*v.beyond)
+	both := 0.0
+	for _, p := range means[1:3] {
+		v := s.judge(&p[0], &p[2])
+		both = max(both, min(1-v.gain, 1+v.harm))
+	}
+	r.Ceiling("the better-off class, first 10 s and from then on", " of FIFO", 1, 0.01, both)
 	r.Ceiling("singles 10 s after the chains' end", " of FIFO's", 1.05, 0.02, means[4][2].singles.mean()/means[4][0].singles.mean())
 	r.Table, r.Chart = []*table.Table{t}, []*plot.Chart{chart, chains, singles}
 	return r, nil
-}
-
-// judgeMeans is judge without the law, for a part of a run.
-func (s *setting) judgeMeans(fifo, got *outcome) verdict {
-	return verdict{gain: 1 - got.chains.mean()/fifo.chains.mean(), harm: got.singles.mean()/fifo.singles.mean() - 1}
 }
 
 // or returns x, or what is drawn as a gap.

@@ -139,16 +139,19 @@ func runOverall(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	lost := &table.Table{Title: "Clients who give up after an exponential time", Columns: []table.Column{{Name: "chains and singles per second, patience"}, {Name: "order"},
 		{Name: "chains", Unit: "ms", Format: "%.1f"}, {Name: "singles", Unit: "ms", Format: "%.1f"},
 		{Name: "chains lost", Unit: "%", Format: "%.2f"}, {Name: "singles lost", Unit: "%", Format: "%.2f"}}}
-	most := 0.0
+	most, both := 0.0, 0.0
 	for i := range c {
 		got := out[len(a)+len(b)+i]
 		for k := range by {
 			lost.Add(c[i].name, by[k].name, got[k].chains.mean(), got[k].singles.mean(), 100*got[k].chains.lost(), 100*got[k].singles.lost())
 		}
-		most = max(most, got[len(by)-1].singles.lost()-got[0].singles.lost())
+		first, last := &got[0], &got[len(by)-1]
+		most = max(most, last.singles.lost()-first.singles.lost())
+		both = max(both, min(last.chains.lost()/first.chains.lost(), last.singles.lost()/first.singles.lost()))
 	}
 	lost.Note = "Means are of those who were served. Lost: who gave up, of all."
 	r.Ceiling("singles that give up beyond FIFO's, worst load", " %", 1, 0.3, 100*most)
+	r.Ceiling("clients who give up: the better-off class, how many do, worst", " of FIFO", 1, 0.01, both)
 	calls, wrong := 0, 0
 	for i := range out {
 		calls, wrong = calls+out[i][len(by)-1].calls, wrong+out[i][len(by)-1].wrong
