@@ -274,9 +274,9 @@ func (d *director) checkout(ctx context.Context, c crew) error {
 // order plays one order on servers of its own.
 func (d *director) order(ctx context.Context, c crew, name string) error {
 	p := d.cfg.Plan.Shop
-	note := "act 4: a checkout visits four servers, a read one of them; every server serves first come, first served"
+	note := "act 4: a checkout at all servers, a read at one; all in order"
 	if name == Shares {
-		note = "act 4: the same requests; every server learns what goes on to others, and weighs the two"
+		note = "act 4: the same requests, weighed by class at every server"
 	}
 	d.update(func(st *State) {
 		if st.Checkout == nil {

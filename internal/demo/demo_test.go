@@ -107,6 +107,10 @@ func TestPlay(t *testing.T) {
 			if len(scenes) == 0 || scenes[len(scenes)-1] != s.Scene {
 				scenes = append(scenes, s.Scene)
 			}
+			// Beside the step there is room for so much on 80 columns.
+			if n := len([]rune(s.Note)); n > 62 && !s.Scene.Over() {
+				t.Errorf("a note is %d long: %q", n, s.Note)
+			}
 			if s.Share < 0 || s.Share > 1 {
 				t.Errorf("share %v", s.Share)
 			}

@@ -218,7 +218,7 @@ func (d *director) act(ctx context.Context, c crew, rate float64, gated bool) er
 	p := d.cfg.Plan
 	scene, services, note := Plain, plainServices, "act 1: the services as they are, without gates"
 	if gated {
-		scene, services, note = Gated, gatedServices, "act 2: the same load, every service behind a gate that knows only the objective"
+		scene, services, note = Gated, gatedServices, "act 2: the same load, behind gates that know the objective"
 	}
 	i := 0
 	d.update(func(st *State) {

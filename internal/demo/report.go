@@ -21,31 +21,38 @@ func WriteReport(dir string, s State) (string, error) {
 	if s.Capacity.Doubt != "" {
 		r.Text("The capacity is in doubt: " + s.Capacity.Doubt + ".")
 	}
-	tables := Tables(s)
-	for i, t := range tables {
-		if i == 1 {
-			for _, c := range charts(s) {
-				r.Chart(c)
-			}
+	if s.Complete() {
+		r.Table(comparison(s))
+		for _, c := range charts(s) {
+			r.Chart(c)
 		}
-		r.Table(t)
+		r.Table(steps(s))
+		if t := refusals(s); t.Len() > 0 {
+			r.Table(t)
+		}
 	}
 	if s.Tenants.Complete() {
 		r.Text(fmt.Sprintf("In the third act tenants %s share the services over %d connections each. The gates give every tenant a rate, "+
 			"and its turn in the queue; nobody told them who is who. A request's tenant is the workflow in its tags.",
 			strings.Join(s.Tenants.names(), ", "), s.Tenants.Conns))
+		r.Table(tenants(s))
 		for _, c := range tenantCharts(s) {
 			r.Chart(c)
 		}
 	}
 	if a := s.Checkout; a.Complete() {
-		r.Text(fmt.Sprintf("The checkouts go to %s, one after the other, each a process of its own with %d workers of %.0f ms; a read goes to one of them. "+
+		r.Text(fmt.Sprintf("In the last act checkouts go to %s, one after the other, each a process of its own with %d workers of %.0f ms; a read goes to one of them. "+
 			"Both orders get the same requests at the same instants, and servers with the same service times. First every server serves in order of arrival; "+
-			"then it learns which requests go on to further servers, and weighs the two classes in its queue, so that what many short waits add up to is shared fairly. "+
-			"Only the order changes: no worker is ever idle with a request at hand, so what checkouts gain reads pay, as little as the conservation law allows.",
+			"then it learns which requests go on to further servers, and weighs the two classes in its queue: a checkout waits in every queue, a read in one. "+
+			"Only the order changes. No worker is idle with a request at hand, so what checkouts gain reads pay, as the conservation law has it: "+
+			"little, since there are many more of them.",
 			strings.Join(a.Servers, ", "), a.Workers, a.MeanMS))
+		r.Table(checkouts(s))
 		for _, c := range checkoutCharts(s) {
 			r.Chart(c)
+		}
+		if t := classes(s); t.Len() > 0 {
+			r.Table(t)
 		}
 	}
 	return r.Write(dir)

@@ -122,7 +122,7 @@ func newTenantAct(p Plan) *TenantAct {
 func (d *director) tenants(ctx context.Context, c crew, rate float64) error {
 	p := d.cfg.Plan
 	d.update(func(st *State) {
-		st.Scene, st.Note = Sharing, "act 3: an aggressive tenant arrives; gates with a rate and a turn for each tenant"
+		st.Scene, st.Note = Sharing, "act 3: an aggressive tenant; a rate and a turn for each"
 		st.Tenants = newTenantAct(p)
 	})
 	change := func(do func(*TenantAct)) {

@@ -142,7 +142,7 @@ function showAct(s, act) {
   const present = (key) => act.points.map((p) => [p.t, p[key] > 0 ? p[key] : null]);
   const last = act.points.at(-1);
   const load = section.querySelector("[data-chart=load]");
-  caption(load, "Load", ["goodput", "goodput"], ["offered", "offered"]);
+  caption(load, "Load, 1/s", ["goodput", "goodput"], ["offered", "offered"]);
   chart(load.querySelector("svg"), {
     xMax, yMin: 0, yMax, ticks: steps(yMax, 4), shade,
     areas: [{ cls: "offered", values: of("offered") }, { cls: "goodput", values: of("goodput") }],
@@ -174,7 +174,7 @@ function showAct(s, act) {
   const sheds = section.querySelector("[data-chart=sheds]");
   const legend = reasons.map((r) => [colourOf(r), words(r)]);
   if (timeouts) legend.push(["timeout", "timed out"]);
-  caption(sheds, "Not answered, by reason", ...legend);
+  caption(sheds, "Not answered, 1/s, by reason", ...legend);
   chart(sheds.querySelector("svg"), {
     xMax, yMin: 0, yMax, ticks: steps(yMax, 4), shade, areas: stack,
     label: `${whole(act.totals.refused)} requests refused and ${whole(act.totals.timed_out)} timed out so far`,
@@ -235,7 +235,7 @@ function showTenant(s, a, t) {
   const of = (key) => t.points.map((p) => [p.t, p[key]]);
   const last = t.points.at(-1);
   const load = section.querySelector("[data-chart=load]");
-  caption(load, "Load", ["goodput", "goodput"], ["offered", "offered"]);
+  caption(load, "Load, 1/s", ["goodput", "goodput"], ["offered", "offered"]);
   chart(load.querySelector("svg"), {
     xMax, yMin: 0, yMax, ticks: steps(yMax, 4), shade,
     areas: [{ cls: "offered", values: of("offered") }, { cls: "goodput", values: of("goodput") }],
@@ -290,8 +290,20 @@ function showCheckout(s) {
   byId("both").replaceChildren(element("thead", {}, element("tr", {}, ...["in the flood", "fifo", "shares", "change"].map((c) => element("th", { scope: "col" }, c)))), element("tbody", {}, ...rows));
   byId("both").hidden = !rows.length;
   const known = shares ? shares.weights.filter((w) => w.checkout.class) : [];
-  setText(byId("classes"), known.map((w) => `At ${w.server} checkouts are ${w.checkout.class}, because ${whyWords[w.checkout.why] || w.checkout.why}, and reads ${w.read.class}, because ${whyWords[w.read.why] || w.read.why}.`).join(" "));
+  setText(byId("classes"), ["checkout", "read"].map((kind) => verdictText(kind, known)).join(" "));
   byId("classes").parentElement.hidden = !rows.length && !known.length;
+}
+
+// verdictText says what servers take a kind of requests for, and why; those that
+// say the same together.
+function verdictText(kind, weights) {
+  const servers = new Map();
+  for (const w of weights) {
+    const says = `${w[kind].class}, because ${whyWords[w[kind].why] || w[kind].why}`;
+    servers.set(says, [...(servers.get(says) || []), w.server]);
+  }
+  const parts = [...servers].map(([says, where]) => `${says} (${where.join(", ")})`);
+  return parts.length ? `${kind === "checkout" ? "Checkouts" : "Reads"} are of the class ${parts.join("; ")}.` : "";
 }
 
 function showOrder(a, o, most) {
@@ -316,11 +328,10 @@ function showOrder(a, o, most) {
     });
   }
   const w = weightOf(o);
-  tile(section, "weight", w === null ? "none" : w.toFixed(2), w === null ? "one queue" : `reads ${(1 - w).toFixed(2)}, mean of ${o.weights.length} servers`);
+  tile(section, "weight", w === null ? "none" : w.toFixed(2), w === null ? "one queue" : `of checkouts, reads ${(1 - w).toFixed(2)}`);
   const figure = section.querySelector("[data-chart=weights]");
-  figure.hidden = o.name !== "shares";
-  if (figure.hidden) return;
-  caption(figure, "Weight of checkouts at", ...o.weights.map((x, i) => ["r" + i, x.server]));
+  if (o.weights.length) caption(figure, "Weight of checkouts at", ...o.weights.map((x, i) => ["r" + i, x.server]));
+  else caption(figure, "No weights: one queue at each server");
   chart(figure.querySelector("svg"), {
     xMax, yMin: 0, yMax: 1, ticks: [0, 0.5, 1], shade,
     lines: o.weights.map((x, i) => ({ cls: "r" + i, values: x.points.map((p) => [p.t, p.weight]) })),

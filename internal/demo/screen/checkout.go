@@ -45,6 +45,14 @@ func timesOf(o *demo.OrderState, kind string) (mean, p95 float64) {
 	return p.MeanMS, p.P95MS
 }
 
+// known writes a latency; there is none before the first answers.
+func known(ms float64) string {
+	if ms <= 0 {
+		return "  –"
+	}
+	return fmt.Sprintf("%3.0f", ms)
+}
+
 // order draws one of them.
 func (l *look) order(s *demo.State, name string, width, height int) []string {
 	inside := width - 4
@@ -59,13 +67,13 @@ func (l *look) order(s *demo.State, name string, width, height int) []string {
 		o = &demo.OrderState{Name: name}
 		title += ", next"
 	} else if !o.Running {
-		title = fmt.Sprintf("%s, figures at %s", name, a.Steps[demo.DuringFlood].Name)
+		title = name + ", figures of the flood"
 	}
 	own := demo.State{ActLength: a.Length, Steps: a.Steps}
 	var rows []string
 	for i, kind := range []string{stage.Checkouts, stage.Reads} {
 		mean, p95 := timesOf(o, kind)
-		rows = append(rows, fmt.Sprintf("%-10s", kind)+l.key(layerP50)+"mean "+l.title.Render(fmt.Sprintf("%3.0f", mean))+"  "+l.key(layerP99)+fmt.Sprintf("p95 %3.0f ms", p95))
+		rows = append(rows, fmt.Sprintf("%-10s", kind)+l.key(layerP50)+"mean "+l.title.Render(known(mean))+"  "+l.key(layerP99)+"p95 "+known(p95)+" ms")
 		act := demo.Act{Points: o.Kind(kind).Points}
 		rows = append(rows, l.timesChart(&own, &act, scale(a, kind), inside, [2]int{top, bottom}[i])...)
 	}
