@@ -52,6 +52,16 @@ func abreast(ctx context.Context, r *experiment.Result, again *int, trials []tri
 	}
 }
 
+// batchRetakes is how often runs abreast are made again, all in all: what makes one
+// of them late makes most of them late, and they take minutes.
+func batchRetakes(o experiment.Options) *int {
+	n := 2
+	if o.Quick {
+		n = 0
+	}
+	return &n
+}
+
 func abreastOnce(ctx context.Context, trials []trial) ([]trialed, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -72,7 +72,7 @@ func runDynamicLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 	part, _, _ := setting.Model(0.4*setting.Capacity(), 0.4*setting.Capacity()*float64(setting.Servers)).Separate()
 	by := []Discipline{{Name: "fifo", Kind: FIFO}, {Name: fmt.Sprintf("static %.2f", part), Kind: Static, Weight: part}, {Name: "share", Kind: Share}}
 
-	r, again := &experiment.Result{Quick: o.Quick}, retakes(o, 0)
+	r, again := &experiment.Result{Quick: o.Quick}, batchRetakes(o)
 	runs := make([][]trialed, len(by)) // by order
 	for batch := range f.batches {
 		step(o, batch, f.batches, fmt.Sprintf("%d runs at once, %v", len(by)*f.seeds, f.seconds(f.stops)))

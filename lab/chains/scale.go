@@ -88,7 +88,7 @@ func runScaleLive(ctx context.Context, o experiment.Options) (*experiment.Result
 		seeds, length, from = 1, 34*time.Second, 12*time.Second
 	}
 	by := []Discipline{{Name: "fifo", Kind: FIFO}, {Name: "share", Kind: Share}}
-	r, again := &experiment.Result{Quick: o.Quick}, retakes(o, 0)
+	r, again := &experiment.Result{Quick: o.Quick}, batchRetakes(o)
 	got := map[crowd][2][]trialed{}
 	for i := range seeds * len(batches) {
 		crowds, seed := batches[i%len(batches)], o.Seed*100+uint64(i/len(batches))
