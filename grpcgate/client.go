@@ -97,12 +97,12 @@ type outgoing struct {
 	permit   *live.Permit // for the next attempt
 	holds    *live.Permit // of the last one
 	err      error        // why there will be no permit
-	fetching bool
-	reply    wire.Reply // to the last attempt
+	fetching bool         // of this attempt
+	attempts int          // sent
+	reply    wire.Reply   // to the last attempt
 	sent     live.Outgoing
 
 	first attempt // spares most calls an allocation
-	used  bool
 }
 
 type outgoingKey struct{}

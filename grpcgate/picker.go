@@ -79,9 +79,17 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 		return
 	}
 	o.fetching = true
+	attempt := o.attempts
 	go func() {
 		permit, err := wallet.Acquire(ctx)
 		o.mu.Lock()
+		if o.attempts != attempt { // it was sent with another one, found by a pick
+			o.mu.Unlock()
+			if permit != nil {
+				permit.Return(0)
+			}
+			return
+		}
 		o.fetching = false
 		if err != nil {
 			o.in.refusedBelow()
@@ -111,10 +119,11 @@ type attempt struct {
 func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.PickResult {
 	o.mu.Lock()
 	a := &o.first
-	if o.used {
+	if o.attempts > 0 {
 		a = new(attempt)
 	}
-	o.used = true
+	o.attempts++
+	o.fetching = false
 	o.reply = wire.Reply{}
 	o.holds = permit
 	o.mu.Unlock()

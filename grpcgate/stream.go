@@ -54,6 +54,9 @@ func (s *servedStream) RecvMsg(m any) error {
 	err := s.ServerStream.RecvMsg(m)
 	if wait && !s.spoke.Load() {
 		s.timer.Stop()
+		if s.spoke.Load() { // SendMsg, in another goroutine, set what was stopped
+			s.timer.Reset(s.hold)
+		}
 	}
 	return err
 }

@@ -1,0 +1,64 @@
+package grpcgate
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/credit"
+	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/wire"
+)
+
+// A credit that is found for an attempt which was sent with another one meanwhile
+// goes back at once: the call, a stream perhaps, would keep it to its end. And what
+// became of an earlier attempt's search is nothing to the next one.
+func TestFetchedTooLate(t *testing.T) {
+	wallet, err := live.NewWallet(credit.WalletConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wallet.Close()
+	server := wallet.Open(nil)
+	grant := wire.Grant{Epoch: 1, Revive: time.Hour}
+	window := func(n uint32) {
+		grant.Seq, grant.Window = grant.Seq+1, n
+		server.OnGrant(grant)
+	}
+	window(1)
+	p := &picker{pool: &pool{wallet: wallet}}
+	on := &backend{account: server}
+	o := &outgoing{Context: t.Context()}
+	waits := func(n int) { eventually(t, "the wallet's queue", func() bool { return wallet.Waiting() == n }) }
+
+	first := wallet.TryAcquire()
+	o.fetch(t.Context(), p.pool, wallet)
+	waits(1)
+	p.send(o, first, on)
+	window(2)
+	eventually(t, "the second credit to come back", func() bool { return wallet.Waiting() == 0 && server.Outstanding() == 1 })
+	if late, err := o.take(); late != nil || err != nil {
+		t.Errorf("the call still has %v, %v", late, err)
+	}
+
+	// The next attempt's own search counts, not one that ends with the last.
+	window(1)
+	gone, cancel := context.WithCancelCause(t.Context())
+	o.fetch(gone, p.pool, wallet)
+	waits(1)
+	p.send(o, first, on)
+	o.fetch(t.Context(), p.pool, wallet)
+	waits(2)
+	cancel(errors.New("over"))
+	waits(1)
+	window(2)
+	var second *live.Permit
+	eventually(t, "the credit of the next attempt", func() bool {
+		second, err = o.take()
+		return second != nil || err != nil
+	})
+	if err != nil || server.Outstanding() != 2 {
+		t.Errorf("the next attempt has %v, %d outstanding", err, server.Outstanding())
+	}
+}
