@@ -102,7 +102,7 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream, slots int) (*upstream, error
 		BufferPool: p.buffers,
 		ModifyResponse: func(r *http.Response) error {
 			if v := visitOf(r.Request); v != nil {
-				v.answered(r.StatusCode, r.Header)
+				v.answered(r)
 			}
 			return nil
 		},

@@ -24,7 +24,7 @@ import (
 //	                                 egress: leave, slot ─┘    └─ outing.end
 //	                                 given back
 //
-// While the server waits for others it works on nothing, so the slot is not the
+// The slot is the request's until the server has the answer. While the server waits for others it works on nothing, so the slot is not the
 // request's any more, and does not become so again: what a server does with the
 // answers of others is little, or its slots are more. The zero span, class and key
 // are of a visit without Share.
@@ -146,18 +146,24 @@ func (v *visit) admitted(u *upstream, ctx context.Context) {
 	}
 }
 
-// answered takes the header of the server's answer, which ends its own part.
-func (v *visit) answered(status int, h http.Header) {
+// answered takes the header of the server's answer, which ends its own part. Where
+// the answer has a length, the server has it ready: the worker is free, and the slot,
+// while the proxy passes it on.
+func (v *visit) answered(resp *http.Response) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.status = status
-	if status == http.StatusSwitchingProtocols || strings.HasPrefix(h.Get("Content-Type"), "text/event-stream") {
+	v.status = resp.StatusCode
+	if v.status == http.StatusSwitchingProtocols || strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		v.stream = true
 	}
-	if v.span == nil {
+	if v.span == nil || v.ticket == nil {
 		return
 	}
 	took := v.span.End()
+	if !v.loose && !v.stream && resp.ContentLength >= 0 && v.status < http.StatusInternalServerError {
+		v.held = live.Now().Sub(v.started)
+		v.ticket.Leave(work.Done)
+	}
 	v.course = share.Course{Hops: v.calls, Service: took.Service, Own: took.Own, Total: min(max(v.before.Service, 0), wire.MaxDuration) + took.Service}
 }
 
@@ -169,7 +175,7 @@ func (v *visit) served() {
 		return
 	}
 	v.left = true
-	if !v.loose {
+	if !v.loose && v.held == 0 {
 		v.held = live.Now().Sub(v.started)
 		v.stream = v.stream || v.ticket.Left()
 	}
