@@ -28,6 +28,8 @@ type Bed struct {
 	setting  Setting
 	servers  []string // host:port
 	fronts   []string // what requests are sent to; servers if nothing is in front
+	exits    []string // what a server calls instead of the next front; nil: that itself
+	admins   []string // of the proxies
 	dir      string   // temporary, "" if there is none
 	children []*proc.Child
 	proxies  []*proc.Child
@@ -57,7 +59,7 @@ func (b *Bed) Setting() Setting { return b.setting }
 // those that are there. program is spillgate; "" is this program.
 func (b *Bed) Front(ctx context.Context, program string, m Mode) error {
 	b.stopProxies()
-	b.fronts = b.servers
+	b.fronts, b.exits = b.servers, nil
 	if b.dir == "" {
 		dir, err := os.MkdirTemp("", "spillgate-chains-")
 		if err != nil {
@@ -65,19 +67,20 @@ func (b *Bed) Front(ctx context.Context, program string, m Mode) error {
 		}
 		b.dir = dir
 	}
-	ports, err := freeAddrs(2 * len(b.servers))
+	n := len(b.servers)
+	ports, err := freeAddrs(3 * n)
 	if err != nil {
 		return err
 	}
-	fronts, admins := ports[:len(b.servers)], ports[len(b.servers):]
+	fronts, admins, exits := ports[:n], ports[n:2*n], ports[2*n:]
 	for i, server := range b.servers {
 		name := filepath.Join(b.dir, fmt.Sprintf("proxy%d.yaml", i))
-		if err := os.WriteFile(name, []byte(m.file(fronts[i], admins[i], server)), 0o600); err != nil {
+		if err := os.WriteFile(name, []byte(m.file(b.setting, fmt.Sprintf("server%d", i), fronts[i], admins[i], server, exits[i], fronts[(i+1)%n])), 0o600); err != nil {
 			return fmt.Errorf("chains: %w", err)
 		}
 		child, err := proc.Start(ctx, pinned(proc.Spec{
 			Name: fmt.Sprintf("proxy %d (%s)", i, m.Name), Path: program, Args: append([]string{"proxy", "--config", name}, m.Args...),
-			GOMAXPROCS: 1, GOGC: "400", ReadyTimeout: -1,
+			GOMAXPROCS: 1, GOGC: "400", ReadyTimeout: -1, Nice: -10,
 		}, firstCPU))
 		if err != nil {
 			return err
@@ -89,7 +92,10 @@ func (b *Bed) Front(ctx context.Context, program string, m Mode) error {
 			return err
 		}
 	}
-	b.fronts = fronts
+	b.fronts, b.admins = fronts, admins
+	if m.Egress {
+		b.exits = exits
+	}
 	return nil
 }
 
@@ -103,7 +109,7 @@ func (b *Bed) Run(ctx context.Context, l Load) (Measured, error) {
 	defer cancel()
 	var m Measured
 	var output bytes.Buffer // all of it, which is more than a child keeps
-	child, err := startChild(ctx, order{Role: roleLoad, Setting: b.setting, Load: l, Servers: b.fronts},
+	child, err := startChild(ctx, order{Role: roleLoad, Setting: b.setting, Load: l, Servers: b.fronts, Exits: b.exits},
 		proc.Spec{Name: "generator", GOMAXPROCS: 1, GOGC: "off", Env: []string{"GOMEMLIMIT=1GiB"}, ReadyTimeout: -1, Output: &output, Nice: -20, RealTime: true}, lastCPU)
 	if err != nil {
 		return m, err

@@ -33,6 +33,7 @@ type order struct {
 	Discipline Discipline `json:"discipline,omitzero"`
 	Load       Load       `json:"load,omitzero"`
 	Servers    []string   `json:"servers,omitempty"`
+	Exits      []string   `json:"exits,omitempty"`
 }
 
 // place says on which processor a child runs.
@@ -90,7 +91,7 @@ func child(text string) error {
 		return serveAll(ctx, o.Setting, o.Discipline)
 	case roleLoad:
 		runtime.GC() // none is due during the run
-		m, err := generate(ctx, o.Load, o.Servers, o.Setting.Mean)
+		m, err := generate(ctx, o.Load, o.Servers, o.Exits, o.Setting.Mean)
 		if err != nil {
 			return err
 		}

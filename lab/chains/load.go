@@ -33,6 +33,9 @@ type Load struct {
 	// Least and Most are the bytes of an answer, uniformly distributed. Default 0.
 	Least int `json:"least"`
 	Most  int `json:"most"`
+	// Silent callers say nothing of classes; who is in between has to see for
+	// itself.
+	Silent bool `json:"silent,omitempty"`
 	// From is where the part of the run begins that counts.
 	From time.Duration `json:"from_ns"`
 	// Window is the resolution of the time series. Default 1 s; at least 1 ms.
@@ -128,9 +131,9 @@ type Measured struct {
 	Invalid []string `json:"invalid,omitempty"`
 }
 
-// generate sends a load to servers and returns what became of it. mean is the
-// service time at each.
-func generate(ctx context.Context, l Load, servers []string, mean time.Duration) (Measured, error) {
+// generate sends a load to servers and returns what became of it. A server calls the
+// next one, or its own exit if there are some. mean is the service time at each.
+func generate(ctx context.Context, l Load, servers, exits []string, mean time.Duration) (Measured, error) {
 	if err := l.validate(); err != nil {
 		return Measured{}, err
 	}
@@ -141,7 +144,7 @@ func generate(ctx context.Context, l Load, servers []string, mean time.Duration)
 		if profile == nil {
 			continue
 		}
-		s, err := newSender(l, work.Class(class), profile, servers, mean, client)
+		s, err := newSender(l, work.Class(class), profile, servers, exits, mean, client)
 		if err != nil {
 			return Measured{}, err
 		}
@@ -171,7 +174,7 @@ type sender struct {
 	load    Load
 	class   work.Class
 	servers []string
-	ports   []string
+	next    []string // the port that each server calls
 	client  *http.Client
 	loop    *openloop.Generator
 	begun   time.Time
@@ -185,15 +188,19 @@ type sample struct {
 	kind     measure.Kind
 }
 
-func newSender(l Load, class work.Class, p openloop.Profile, servers []string, mean time.Duration, client *http.Client) (*sender, error) {
+func newSender(l Load, class work.Class, p openloop.Profile, servers, exits []string, mean time.Duration, client *http.Client) (*sender, error) {
 	s := &sender{load: l, class: class, servers: servers, client: client,
 		samples: make([]sample, 0, int(p.Requests()*1.5)+1000)}
-	for _, addr := range servers {
-		_, port, err := net.SplitHostPort(addr)
+	for i := range servers {
+		next := servers[(i+1)%len(servers)]
+		if len(exits) > 0 {
+			next = exits[i]
+		}
+		_, port, err := net.SplitHostPort(next)
 		if err != nil {
 			return nil, fmt.Errorf("chains: server: %w", err)
 		}
-		s.ports = append(s.ports, port)
+		s.next = append(s.next, port)
 	}
 	arrivals, err := openloop.Poisson(p, l.Seed<<1|uint64(class&1))
 	if err != nil {
@@ -223,10 +230,12 @@ func (s *sender) send(ctx context.Context, i int, intended time.Time) measure.Ou
 	header := http.Header{"User-Agent": {"generator"}, "Traceparent": {span("")}}
 	if s.class == work.Interactive {
 		function = "order"
-		for hop := 1; hop < len(s.ports); hop++ {
-			route = append(route, s.ports[(first+hop)%len(s.ports)])
+		for hop := range len(s.next) - 1 {
+			route = append(route, s.next[(first+hop)%len(s.next)])
 		}
-		header["Baggage"] = []string{"spillgate.class=interactive"}
+		if !s.load.Silent {
+			header["Baggage"] = []string{"spillgate.class=interactive"}
+		}
 	}
 	ctx, cancel := context.WithDeadline(ctx, intended.Add(patience))
 	defer cancel()

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/config"
 	"github.com/spillgate/spillgate/internal/harness/measure"
 	"github.com/spillgate/spillgate/internal/harness/openloop"
+	"github.com/spillgate/spillgate/proxy"
 	"github.com/spillgate/spillgate/work"
 )
 
@@ -133,9 +135,20 @@ func TestSpanKeepsTheTrace(t *testing.T) {
 }
 
 func TestModeFile(t *testing.T) {
-	for _, m := range Modes() {
-		if m.Name == "" || !strings.HasSuffix(m.Config, "\n") || !strings.Contains(m.file("a:1", "b:2", "c:3"), `upstreams: "http://c:3"`) {
-			t.Errorf("%+v", m)
+	s := Setting{Workers: 3}
+	for _, m := range append(Modes(), Ordered()...) {
+		text := m.file(s, "server0", "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4", "127.0.0.1:5")
+		f, err := config.Decode(m.Name, []byte(text))
+		if err != nil {
+			t.Errorf("%v in\n%s", err, text)
+			continue
+		}
+		p := f.Proxy
+		if m.Name == "" || p.Upstreams[0].URL != "http://127.0.0.1:3" || len(p.Egress) > 0 != m.Egress {
+			t.Errorf("%+v", p)
+		}
+		if m.Egress && (p.Egress[0] != proxy.Egress{Address: "127.0.0.1:4", URL: "http://127.0.0.1:5"} || p.Slots != proxy.Slots{Min: 3, Max: 3} || p.Share.Order.String() != m.Name) {
+			t.Errorf("%+v", p)
 		}
 	}
 }

@@ -160,7 +160,7 @@ func (t tomcat) start(ctx context.Context, s Setting, i int, base, app, addr str
 		}
 	}
 	return proc.Start(ctx, proc.Spec{
-		Name: fmt.Sprintf("tomcat %d", i), Path: t.java, ReadyTimeout: -1,
+		Name: fmt.Sprintf("tomcat %d", i), Path: t.java, ReadyTimeout: -1, Nice: -5,
 		Args: []string{
 			"-Xms32m", "-Xmx128m", "-Xss256k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 			"-cp", filepath.Join(t.home, "bin", "bootstrap.jar") + ":" + filepath.Join(t.home, "bin", "tomcat-juli.jar"),
