@@ -148,9 +148,10 @@ func overallLive() experiment.Experiment {
 		Name:  "d3g/overall-live",
 		Title: "chains and single requests of the paper's two sizes, on Tomcat behind the proxy and on Go services",
 		About: `Four servers, chains that visit all beside requests for one, answers of 100 to 200 KB and of 200 to 400 KB. On Tomcat
-10, unmodified, each server is behind a spillgate proxy, as it is and with gates that let everything pass. On Go services the
-same requests are in order of arrival, and in the order of share.Controller. The paper's servers are others: beside its
-milliseconds, what counts is the ratio between the two orders. The quick form leaves out Tomcat and the larger size.`,
+10, unmodified, each server is behind a spillgate proxy that learns which requests go on: with gates that let everything pass,
+then with as many slots as workers, in order of arrival and in the order of share.Controller. On Go services the same requests
+are in both orders too. The paper's servers are others: beside its milliseconds, what counts is the ratio between the two
+orders. The quick form leaves out Tomcat and the larger size.`,
 		Live: true,
 		Run:  runOverallLive,
 	}
@@ -189,7 +190,7 @@ func runOverallLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 	r.Table = append(r.Table, papers)
 	done, of := 0, len(sizes)*2
 	if !o.Quick {
-		of += len(sizes) * len(Modes())
+		of += len(sizes) * tomcatRuns
 	}
 	for _, size := range sizes {
 		papers.Add(size.name, size.chains, size.singles)
@@ -211,7 +212,7 @@ func runOverallLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 		r.Ceiling("chains with share, of fifo, Go, "+size.name, "", size.bestChains, 0.05, ratio(work.Interactive))
 		r.Ceiling("singles with share, of fifo, Go, "+size.name, "", size.worstSingles, 0.05, ratio(work.Default))
 		if !o.Quick {
-			if err := tomcatRows(ctx, r, again, t, setting, load, func(what string) { step(o, done, of, what); done++ }); err != nil {
+			if err := tomcatRows(ctx, r, again, t, size.name, load, func(what string) { step(o, done, of, what); done++ }); err != nil {
 				return nil, err
 			}
 		}
@@ -220,44 +221,6 @@ func runOverallLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 	step(o, of, of, "done")
 	return r, nil
 }
-
-// tomcatRows adds a row for each mode of the proxies in front of Tomcats.
-func tomcatRows(ctx context.Context, r *experiment.Result, again *int, t *table.Table, s Setting, l Load, show func(string)) error {
-	b, err := StartTomcats(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	for i, m := range Modes() {
-		show("Tomcat, " + m.Name)
-		if err := b.Front(ctx, "", m); err != nil {
-			return err
-		}
-		if i == 0 {
-			// A virtual machine compiles what it runs often; that is over after some
-			// thousand requests.
-			warm := l
-			warm.Chains, warm.Singles, warm.From = openloop.Steady(20, warmup), openloop.Steady(100, warmup), 0
-			if _, err := b.Run(ctx, warm); err != nil {
-				return err
-			}
-		}
-		got, _, err := run(ctx, r, again, "Tomcat, "+m.Name, func(ctx context.Context) (Measured, Counts, error) {
-			m, err := b.Run(ctx, l)
-			return m, Counts{}, err
-		})
-		if err != nil {
-			return err
-		}
-		t.Add(latencyRow("Tomcat, "+m.Name, got)...)
-		failed := got.Class[work.Default].Failed + got.Class[work.Interactive].Failed
-		r.Ceiling("failed requests, Tomcat, "+m.Name, "", 0, 0, float64(failed))
-	}
-	return nil
-}
-
-// warmup is how long new Tomcats are loaded before anything is measured.
-const warmup = 8 * time.Second
 
 func latencyTable(title string) *table.Table {
 	milli := func(name string) table.Column { return table.Column{Name: name, Unit: "ms", Format: "%.1f"} }

@@ -227,7 +227,7 @@ func (s *sender) send(ctx context.Context, i int, intended time.Time) measure.Ou
 		patience = time.Duration(math.Min(random.ExpFloat64()*float64(mean), float64(longestWait)))
 	}
 	function, route := "page", []string(nil)
-	header := http.Header{"User-Agent": {"generator"}, "Traceparent": {span("")}}
+	header := http.Header{"User-Agent": {"generator"}, "Traceparent": {trace(random.Uint64(), random.Uint64())}}
 	if s.class == work.Interactive {
 		function = "order"
 		for hop := range len(s.next) - 1 {

@@ -172,9 +172,13 @@ func stepURL(server, function string, size int, route []string) string {
 // span returns a traceparent of the same trace with a span of its own, of a new
 // trace if there is none.
 func span(parent string) string {
-	trace := fmt.Sprintf("%016x%016x", rand.Uint64()|1, rand.Uint64())
-	if parts := strings.Split(parent, "-"); len(parts) == 4 && len(parts[1]) == len(trace) {
-		trace = parts[1]
+	if parts := strings.Split(parent, "-"); len(parts) == 4 && len(parts[1]) == 32 {
+		return fmt.Sprintf("00-%s-%016x-01", parts[1], rand.Uint64()|1)
 	}
-	return fmt.Sprintf("00-%s-%016x-01", trace, rand.Uint64()|1)
+	return trace(rand.Uint64(), rand.Uint64())
+}
+
+// trace returns the traceparent of a trace that begins.
+func trace(high, low uint64) string {
+	return fmt.Sprintf("00-%016x%016x-%016x-01", high|1, low, rand.Uint64()|1)
 }

@@ -67,7 +67,7 @@ public final class Step extends HttpServlet {
             response.sendError(HttpServletResponse.SC_BAD_REQUEST, e.getMessage());
             return;
         }
-        workers.serve();
+        workers.serve(name(request.getHeader("traceparent")));
         int status = next == null ? HttpServletResponse.SC_OK : call(next, request);
         response.setStatus(status);
         if (status != HttpServletResponse.SC_OK) {
@@ -129,10 +129,19 @@ public final class Step extends HttpServlet {
                 + (rest.isEmpty() ? "" : "&route=" + rest));
     }
 
+    /** A number that all spans of a trace share; of a request without one, any. */
+    private static long name(String parent) {
+        return isParent(parent) ? Long.parseUnsignedLong(parent.substring(3, 19), 16) : ThreadLocalRandom.current().nextLong();
+    }
+
+    private static boolean isParent(String parent) {
+        return parent != null && parent.matches("00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}");
+    }
+
     /** A traceparent of the same trace with a span of its own; of a new trace if there is none. */
     private static String span(String parent) {
         ThreadLocalRandom random = ThreadLocalRandom.current();
-        String trace = parent != null && parent.matches("00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+        String trace = isParent(parent)
                 ? parent.substring(3, 35)
                 : String.format("%016x%016x", random.nextLong() | 1, random.nextLong());
         return String.format("00-%s-%016x-01", trace, random.nextLong() | 1);

@@ -12,10 +12,13 @@ import java.util.concurrent.locks.LockSupport;
  * then waited for: a late timer makes one answer late and takes nothing from the
  * capacity, which is k ÷ mean whatever else the machine does. A request whose
  * caller has gone is served all the same, as by most servers.
+ *
+ * <p>How long a request takes follows from its name and the seed, so that the
+ * same load is the same work in whatever order it comes.
  */
 final class Workers {
     private final double mean; // nanoseconds
-    private final SplittableRandom chance;
+    private final long seed;
     private final long[] free; // when each worker is, on System.nanoTime's clock
 
     private long arrived;
@@ -25,14 +28,14 @@ final class Workers {
 
     Workers(int k, double mean, long seed) {
         this.mean = mean;
-        this.chance = new SplittableRandom(seed);
+        this.seed = seed;
         this.free = new long[k];
         Arrays.fill(free, System.nanoTime());
     }
 
-    /** Returns when the request has been served. */
-    void serve() {
-        long end = arrive();
+    /** Returns when the request of that name has been served. */
+    void serve(long name) {
+        long end = arrive(new SplittableRandom(name * 0x9e3779b97f4a7c15L + seed));
         for (long left = end - System.nanoTime(); left > 0; left = end - System.nanoTime()) {
             LockSupport.parkNanos(left);
         }
@@ -41,7 +44,7 @@ final class Workers {
         }
     }
 
-    private synchronized long arrive() {
+    private synchronized long arrive(SplittableRandom chance) {
         long now = System.nanoTime();
         int first = 0;
         for (int i = 1; i < free.length; i++) {

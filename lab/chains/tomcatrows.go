@@ -1,0 +1,132 @@
+package chains
+
+import (
+	"context"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/harness/openloop"
+	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/work"
+)
+
+const (
+	// warmup is how long new Tomcats are loaded before anything is measured: a virtual
+	// machine compiles what it runs often, and that is over after some thousand
+	// requests.
+	warmup = 8 * time.Second
+	// tomcatRounds is how often fifo and share are run in turn. The waits of a
+	// queue at 80 % load are alike for long, and one run tells little.
+	tomcatRounds = 2
+	// tomcatRuns is how many runs make the rows of one size.
+	tomcatRuns = 1 + 2*tomcatRounds
+)
+
+// tomcatSetting is that of the Tomcats: two workers, as the paper's servers have two
+// cores. They are slower than those of the Go services, because a proxy, a virtual
+// machine and a late timer take some milliseconds between one request and the next
+// that a slot is not used for.
+func tomcatSetting(seed uint64) (Setting, error) {
+	return Setting{Workers: 2, Mean: 50 * time.Millisecond, Seed: seed}.withDefaults()
+}
+
+// tomcatRows adds a row for each order in front of Tomcats, and the bars: what share
+// makes of fifo, and what the conservation law says that must cost.
+func tomcatRows(ctx context.Context, r *experiment.Result, again *int, t *table.Table, size string, l Load, show func(string)) error {
+	s, err := tomcatSetting(l.Seed)
+	if err != nil {
+		return err
+	}
+	b, err := StartTomcats(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	length := l.Chains.Duration()
+	chains := 0.2 * s.Capacity()
+	singles := 3 * chains * float64(s.Servers)
+	l.Chains, l.Singles, l.Silent = openloop.Steady(chains, length), openloop.Steady(singles, length), true
+	warm := l
+	warm.Chains, warm.Singles, warm.From = openloop.Steady(chains, warmup), openloop.Steady(singles, warmup), 0
+	if err := b.Front(ctx, "", Modes()[0]); err != nil {
+		return err
+	}
+	if _, err := b.Run(ctx, warm); err != nil {
+		return err
+	}
+	once := func(m Mode, seed uint64) (Measured, error) {
+		show("Tomcat, " + m.Name)
+		if err := b.Front(ctx, "", m); err != nil {
+			return Measured{}, err
+		}
+		l := l
+		l.Seed = seed
+		got, _, err := run(ctx, r, again, "Tomcat, "+m.Name+", "+size, func(ctx context.Context) (Measured, Counts, error) {
+			m, err := b.Run(ctx, l)
+			return m, Counts{}, err
+		})
+		if err == nil {
+			t.Add(latencyRow("Tomcat, "+m.Name, got)...)
+			r.Ceiling("failed and refused, Tomcat, "+m.Name+", "+size, "", 0, 0, float64(got.wrong()))
+		}
+		return got, err
+	}
+	if _, err := once(Modes()[0], l.Seed); err != nil {
+		return err
+	}
+	ordered := map[string]Mode{}
+	for _, m := range Ordered() {
+		ordered[m.Name] = m
+	}
+	var fifo, share twoMeans
+	for round := range tomcatRounds {
+		for _, x := range []struct {
+			name string
+			to   *twoMeans
+		}{{"fifo", &fifo}, {"share", &share}} {
+			m, err := once(ordered[x.name], l.Seed+uint64(round))
+			if err != nil {
+				return err
+			}
+			x.to.add(m)
+		}
+	}
+	rates := s.Model(chains, singles)
+	gain, harm := share.ratio(&fifo, work.Interactive), share.ratio(&fifo, work.Default)
+	r.Ceiling("chains with share, of fifo, Tomcat, "+size, "", 0.65, 0, gain)
+	least := fifo.mean(work.Default) + rates.Interactive/rates.Default*(fifo.mean(work.Interactive)-share.mean(work.Interactive))/float64(s.Servers)
+	r.Ceiling("singles with share, of the least by the law, Tomcat, "+size, "", 1.03, 0, share.mean(work.Default)/least)
+	r.Ceiling("singles with share, of fifo, Tomcat, "+size, "", 1.25, 0, harm)
+	r.Ceiling("the better of both with share, of fifo, Tomcat, "+size, "", 1, 0, min(gain, harm))
+	return nil
+}
+
+// wrong counts requests that got no answer, though their callers waited.
+func (m *Measured) wrong() (n int) {
+	for _, c := range m.Class {
+		n += c.Failed + c.Refused
+	}
+	return n
+}
+
+// twoMeans are the mean latencies of both classes over several runs.
+type twoMeans [work.NumClasses]struct {
+	sum time.Duration
+	n   int
+}
+
+func (t *twoMeans) add(m Measured) {
+	for class, c := range m.Class {
+		t[class].sum += c.Mean * time.Duration(c.Served)
+		t[class].n += c.Served
+	}
+}
+
+// mean is in seconds.
+func (t *twoMeans) mean(class work.Class) float64 {
+	return t[class].sum.Seconds() / float64(max(t[class].n, 1))
+}
+
+func (t *twoMeans) ratio(of *twoMeans, class work.Class) float64 {
+	return t.mean(class) / of.mean(class)
+}
