@@ -4,7 +4,8 @@
 //	          ┌ limits: connections, headers ┐   ┌ least loaded ┐   ┌ adaptive slots, AQM ┐
 //	client ──▶│ listener, TLS                │──▶│ choose       │──▶│ live.Gate a upstream│──▶ upstream
 //	          └ rules: workflow, deadline    ┘   └──────────────┘   └ refuse: 429 503 504 ┘
-//	operator ──▶ admin listener: /metrics, /.spillgate/status, /.spillgate/health/{live,ready}
+//	upstream's calls ──▶ egress listener ──▶ other services; the slot is given back
+//	operator ──▶ admin listener: /metrics, /.spillgate/{status,classes}, /.spillgate/health/{live,ready}
 //
 // Each upstream has a gate of its own, because capacity belongs to a server; a
 // request goes to the upstream whose slots are least in use. To an upstream
@@ -36,6 +37,24 @@
 // upstream's health. Metrics: spillgate_workflow_requests_total and, with rates,
 // spillgate_workflow_offered, _rate and _shaping.
 //
+// Classes. Requests that go on to other services queue at several of them, so they
+// may go first (package share). Which do is seen where the upstream's own calls pass,
+// at Config.Egress: a call is of the request whose trace it names. What is learned by
+// caller, callee and method, what the controller of each upstream decides and why is
+// shown at /.spillgate/classes, and in the metrics spillgate_share_weight,
+// _share_decisions_total{reason}, _classes{class,why} and _egress_calls_total{call}.
+//
+// An upstream that waits for another one works on nothing. So with its first call a
+// request gives its slot back, and does not take it again: what is left to do with
+// the answers must be little, or be counted in Config.Slots. At most Limits.Away
+// requests of an upstream are without a slot; one more keeps its own. With
+// Config.Share the slot is also free once the upstream has a whole answer.
+//
+// How long a call takes without queues its callee says, if it is behind a proxy that
+// trusts this one; else a low quantile of the times of such calls is taken, which is
+// too little where queues are short. It decides how far Share favours who goes on;
+// what that costs others is bounded by Share.MaxHarm either way.
+//
 // Changes. Reload takes a new configuration between two requests and closes no
 // connection. Gates stay where they can be told what is new: rules, deadlines,
 // ranks, weights and guarantees. Where they cannot, a new gate takes the next
@@ -58,6 +77,9 @@
 // Invariants: a mistake in the configuration is found before anything starts,
 // and all at once; whatever a client can take is bounded by a named limit; after
 // Run nothing of the proxy is left, no goroutine and no connection.
+//
+// Names that callers give themselves are no proof: who calls himself as another gets
+// its class, and no more than that class gets.
 //
 // What this package does not do: it retries nothing, caches nothing, and asks no
 // upstream whether it is well.

@@ -52,7 +52,13 @@ SIGTERM and Ctrl-C drain: health checks fail, new requests are refused, those
 inside finish. SIGHUP reads the configuration file again, which also happens by
 itself within about a second when the file changes; the log says what was taken,
 what needs a restart, and every mistake if the file has one, in which case nothing
-changes. Flags beside --config replace keys of the file.`,
+changes. Flags beside --config replace keys of the file.
+
+Servers that call others: send their calls through an egress address of the file, and
+a request holds no slot while it waits for others (the server must hand traceparent
+on). With share.order, requests that go on to other services are told from those that
+do not, and get more of the slots; /.spillgate/classes of the admin address says which
+they are and why.`,
 		Example: `  spillgate proxy --listen :8080 --upstream http://127.0.0.1:9000 --slo 100ms
   spillgate proxy --listen :8080 --upstream h2c://10.0.0.1:50051 --upstream h2c://10.0.0.2:50051 --slo 20ms --admin 127.0.0.1:9090
   spillgate proxy --config spillgate.yaml`,
