@@ -323,6 +323,20 @@ func TestReloadedWorkflows(t *testing.T) {
 	if s := p.status(); s.Workflows["calm"].Served != 2 {
 		t.Errorf("the gate that came with rates: %+v", s.Workflows)
 	}
+
+	// Weights and guarantees need no new gate, with rates neither.
+	gates := strings.Count(p.log.String(), "upstream has a new gate")
+	p.write(upstream, "workflows: {calm: {weight: 4, guarantee: 20}, new: {guarantee: 3}}\n"+
+		"rules: [{match: {header: X-Tenant}, set: {workflow_header: X-Tenant}}]\nschedule: {fair: true}\nrates: {enabled: true}\n")
+	p.taken(3)
+	get("calm")
+	get("new")
+	if s := p.status(); s.Workflows["calm"].Served != 3 || s.Workflows["new"].Served != 1 {
+		t.Errorf("after new guarantees: %+v", s.Workflows)
+	}
+	if n := strings.Count(p.log.String(), "upstream has a new gate"); n != gates {
+		t.Errorf("guarantees made a new gate:\n%s", p.log.String())
+	}
 	if dials != 1 {
 		t.Errorf("%d connections, want one for all", dials)
 	}
