@@ -67,7 +67,10 @@ type visit struct {
 	left    bool // the server
 	stream  bool
 	status  int
-	course  share.Course // up to the header of the answer
+	// Up to the header of the answer: how fast a caller reads is not the server's
+	// affair.
+	latency time.Duration
+	course  share.Course
 }
 
 // begin gives r its visit, and its class. what is what the rules say, which it
@@ -159,9 +162,10 @@ func (v *visit) answered(resp *http.Response) {
 	if v.span == nil || v.ticket == nil {
 		return
 	}
-	took := v.span.End()
-	if !v.loose && !v.stream && resp.ContentLength >= 0 && v.status < http.StatusInternalServerError {
-		v.held = live.Now().Sub(v.started)
+	took, now := v.span.End(), live.Now()
+	v.latency = now.Sub(v.arrived)
+	if !v.loose && !v.stream && resp.ContentLength >= 0 && v.status < http.StatusBadRequest {
+		v.held = now.Sub(v.started)
 		v.ticket.Leave(work.Done)
 	}
 	v.course = share.Course{Hops: v.calls, Service: took.Service, Own: took.Own, Total: min(max(v.before.Service, 0), wire.MaxDuration) + took.Service}
@@ -213,7 +217,7 @@ func (v *visit) end(returned bool) {
 		known := v.s.classes.Learn(v.key, v.course)
 		v.p.kinds.given(v.key, v.rank.Class, v.why)
 		v.up.onDone(v.rank.Class, share.Sample{
-			Latency: now.Sub(v.arrived), Isolated: known.Isolated, Waited: v.waited, Service: v.held, Allowed: v.allowed,
+			Latency: v.latency, Isolated: known.Isolated, Waited: v.waited, Service: v.held, Allowed: v.allowed,
 		})
 	}
 }
