@@ -39,7 +39,7 @@ two stay within their share, and the third comes with three times the capacity,
 at gates that know a rate and a turn for each. In the end checkouts visit four
 servers one after the other, in a flood of reads that visit one, first in order of
 arrival and then weighed by class. It shows what happens, here and on a page for the
-browser, ends by itself after some 75 seconds, and writes a report.`,
+browser, ends by itself after some 70 seconds, and writes a report.`,
 		Example: `  spillgate demo
   spillgate demo --quick --plain`,
 		Args: cobra.NoArgs,
@@ -61,7 +61,7 @@ browser, ends by itself after some 75 seconds, and writes a report.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.quick, "quick", false, "play about a third of it, with noisier figures")
+	flags.BoolVar(&f.quick, "quick", false, "play less than half of it, with noisier figures")
 	flags.BoolVar(&f.plain, "plain", false, "print lines even if the output is a terminal")
 	flags.BoolVar(&f.json, "json", false, "print nothing but the result, as JSON")
 	flags.BoolVar(&f.noPage, "no-page", false, "serve no page")

@@ -123,6 +123,9 @@ func (c crew) open(ctx context.Context, p Plan, seed uint64, k kind, on func(*st
 	next := ""
 	for _, name := range []string{"store", "middle", "entry"} {
 		part := stage.Service{Name: name, Next: next, Gated: k != plainServices, Tenants: k == sharedServices, Objective: p.SLO}
+		if k == sharedServices {
+			part.Budget = p.Timeout
+		}
 		if next == "" {
 			part.Workers, part.Mean, part.Seed = p.Workers, p.Mean, seed
 		}

@@ -47,7 +47,7 @@ func short() demo.Plan {
 	p.Try, p.Retake = 100*time.Millisecond, 200*time.Millisecond
 	p.Steps = []demo.Step{{"0.7x", 0.7, 500 * time.Millisecond}, {"2.5x", 2.5, 750 * time.Millisecond}, {"0.7x again", 0.7, 500 * time.Millisecond}}
 	p.TenantConns, p.Before, p.During, p.After = 3, 500*time.Millisecond, 750*time.Millisecond, 250*time.Millisecond
-	p.Shop.CalmFor, p.Shop.FloodFor, p.Shop.Period = 250*time.Millisecond, 750*time.Millisecond, 50*time.Millisecond
+	p.Shop.CalmFor, p.Shop.FloodFor, p.Shop.Period = 250*time.Millisecond, 1250*time.Millisecond, 50*time.Millisecond
 	return p
 }
 
@@ -163,8 +163,8 @@ func TestPlay(t *testing.T) {
 			t.Errorf("%s: reports of %d servers, want %d", o.Name, len(o.Services), len(final.Checkout.Servers))
 		}
 		for _, k := range o.Kinds {
-			if same := fifo.Kind(k.Name).Totals; k.Totals.Offered != same.Offered || k.Totals.Offered == 0 || len(k.Points) != 4 {
-				t.Errorf("%s, %s: %d requests and %d points, want %d, the same in both orders, and 4", o.Name, k.Name, k.Totals.Offered, len(k.Points), same.Offered)
+			if same := fifo.Kind(k.Name).Totals; k.Totals.Offered != same.Offered || k.Totals.Offered == 0 || len(k.Points) != 6 {
+				t.Errorf("%s, %s: %d requests and %d points, want %d, the same in both orders, and 6", o.Name, k.Name, k.Totals.Offered, len(k.Points), same.Offered)
 			}
 			if ended := k.Totals.Served + k.Totals.Refused + k.Totals.TimedOut + k.Totals.Failed; ended != k.Totals.Offered || k.Totals.Failed != 0 {
 				t.Errorf("%s, %s: %+v, want every request to end, and none to fail", o.Name, k.Name, k.Totals)

@@ -44,7 +44,7 @@ type Step struct {
 	For    time.Duration
 }
 
-// Full is the demo of about 75 seconds, Quick the one of about a third of that.
+// Full is the demo of about 70 seconds, Quick the one of some 27.
 //
 // The numbers: the store's workers finish 8/8ms = 1,000 requests a second, few
 // enough for three services and a generator on two processors, and enough that
@@ -53,7 +53,9 @@ type Step struct {
 // callers' timeout is ten objectives, since timeouts are usually set for the
 // worst case and not for the objective. Two tenants that use 0.6 of the capacity
 // have 300 requests a second each, so four seconds have enough for a 99th
-// percentile; the third wants more than the overload of the acts before.
+// percentile; the third wants more than the overload of the acts before. They have two
+// connections each: credits are granted to connections, and of a few credits that are
+// spread over many, the one that is free is on another.
 //
 // A server of the shop finishes 2/6ms = 333 requests a second, so that the flood has
 // some 300 checkouts: enough for a 95th percentile. At 0.87 of its capacity a server
@@ -69,9 +71,9 @@ func Full() Plan {
 
 // Quick is a shorter demo, with noisier figures.
 func Quick() Plan {
-	p := plan(200*time.Millisecond, 800*time.Millisecond, time.Second, 2500*time.Millisecond, 1500*time.Millisecond)
+	p := plan(200*time.Millisecond, 800*time.Millisecond, time.Second, 2*time.Second, 1250*time.Millisecond)
 	p.Before, p.During, p.After = time.Second, 1500*time.Millisecond, 500*time.Millisecond
-	p.Shop = shopPlan(500*time.Millisecond, 2*time.Second, 100*time.Millisecond)
+	p.Shop = shopPlan(250*time.Millisecond, 1750*time.Millisecond, 100*time.Millisecond)
 	return p
 }
 
@@ -89,7 +91,7 @@ func plan(try, retake, before, overload, after time.Duration) Plan {
 		Conns: 48, Try: try, Retake: retake,
 		Steps:       []Step{{"0.7x", 0.7, before}, {"2.5x", 2.5, overload}, {"0.7x again", 0.7, after}},
 		Tenants:     []Tenant{{"a", 0.3, 0.3}, {"b", 0.3, 0.3}, {"c", 0, 3}},
-		TenantConns: 8,
+		TenantConns: 2,
 	}
 }
 

@@ -35,6 +35,10 @@ type Service struct {
 	// Tenants makes its gate tell workflows apart: each has a rate, and its turn
 	// in the queue.
 	Tenants bool `json:"tenants,omitempty"`
+	// Budget is how long callers wait for an answer; with Tenants, a request may
+	// wait at its rate's limit for half of the objective, and not for the default
+	// half of its budget. 0 leaves the default.
+	Budget time.Duration `json:"budget_ns,omitempty"`
 	// Objective is the latency objective: all that a gate is told.
 	Objective time.Duration `json:"objective_ns"`
 	// Workers, Mean and Seed describe the work of a service without Next: how
@@ -160,13 +164,23 @@ func (t *tier) open() ([]grpc.ServerOption, error) {
 	cfg := live.GateConfig{Config: admission.Config{Objective: t.cfg.Objective}}
 	if t.cfg.Tenants {
 		cfg.Service = t.cfg.Name
-		cfg.Rates, cfg.Schedule.Fair = &rates.Config{}, true
+		cfg.Rates, cfg.Schedule.Fair = &rates.Config{WaitShare: t.cfg.waitShare()}, true
 	}
 	t.gate, err = live.NewGate(cfg)
 	if err != nil {
 		return nil, err
 	}
 	return grpcgate.ServerOptions(t.gate), nil
+}
+
+// waitShare is the part of a request's budget that it may wait at a limit. At the
+// default a tenant whose rate is about what it sends keeps a queue there that is
+// half a budget long, five times the objective here, and has nothing in time.
+func (s Service) waitShare() float64 {
+	if s.Budget <= 0 {
+		return 0
+	}
+	return min(0.5*float64(s.Objective)/float64(s.Budget), 1)
 }
 
 // walletPatience is the share of the objective that a request may spend waiting
@@ -177,10 +191,11 @@ func (t *tier) open() ([]grpc.ServerOption, error) {
 const walletPatience = 0.05
 
 // tenantPatience is that of tenants. One who uses little has no credit to spare
-// when a request comes, and has to wait until one comes back. With four
-// connections each, two tenants in their share lost 112 and 118 of 1,700 requests
-// for want of credit at a twentieth, 37 and 47 at a fifth (a run each).
-const tenantPatience = 0.2
+// when a request comes, and has to wait until one comes back. In simulation, with
+// two connections each, two tenants in their share lost 1.6 to 4.5 % of their
+// requests for want of credit at a fifth of the objective, 0.1 to 0.6 % at two fifths,
+// and with eight connections each 6 to 22 and 6 to 11 % (three seeds).
+const tenantPatience = 0.4
 
 // dialOptions returns the options of every client in the demo. share is the part
 // of the objective that a request may wait for a credit.

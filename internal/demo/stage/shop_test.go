@@ -159,3 +159,18 @@ func TestTimes(t *testing.T) {
 		t.Errorf("no times: %v, %v", mean, p95)
 	}
 }
+
+func TestWaitShare(t *testing.T) {
+	for _, test := range []struct {
+		objective, budget time.Duration
+		want              float64
+	}{
+		{100 * time.Millisecond, time.Second, 0.05},
+		{time.Second, 100 * time.Millisecond, 1},
+		{time.Second, 0, 0}, // the default
+	} {
+		if got := (Service{Objective: test.objective, Budget: test.budget}).waitShare(); got != test.want {
+			t.Errorf("objective %v of a budget of %v: %v, want %v", test.objective, test.budget, got, test.want)
+		}
+	}
+}
