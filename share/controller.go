@@ -23,7 +23,8 @@ const (
 	// splitLeak is the share of the position's trim that is forgotten in a period.
 	splitLeak = 0.0005
 	// inside is the part of MaxHarm that is steered to: who steers to a limit is
-	// beyond it half of the time.
+	// beyond it half of the time. With what chance takes besides, a gain that MaxHarm
+	// limits is some 6 % less than MaxHarm would pay for: 34.6 % where that is 36.6.
 	inside = 0.95
 	// strictGain is the share of the excess of harm that a stricter guard takes up in a
 	// period.
