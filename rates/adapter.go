@@ -71,6 +71,7 @@ type Adapter struct {
 	resources []resource
 	wake      mono.Time
 	lastWake  mono.Time
+	credits   bool // bound what this process takes, by the last Signals
 	stats     Stats
 
 	// Memory of OnWake.
@@ -437,16 +438,44 @@ func (a *Adapter) OnWake(now mono.Time, s Signals) {
 			a.downstream(now, f, seconds, stale)
 		}
 	}
+	a.credits = s.Credits
 	a.divide(s)
 	for _, f := range a.flows {
 		if f == nil {
 			continue
 		}
 		f.sigma = bounded(math.Min(f.local, f.down))
-		f.limiter.set(now, f.sigma)
 		a.split(f)
+		a.shape(now, f, stale)
 	}
 }
+
+// shape sets what a workflow's requests are held to at this process. While there are
+// credits that is the share of those whose senders do not hold them back themselves:
+// what a peer with a rate sent has had its work. Held here as well, it waited in front
+// of idle workers, at 7 % of the goodput of three tiers (simulation). And it is a
+// little more than the rate where what is short is further down, see overdraft.
+func (a *Adapter) shape(now mono.Time, f *flow, stale time.Duration) {
+	if !a.credits || f.sigma >= NoLimit {
+		f.limiter.set(now, f.sigma, 1)
+		return
+	}
+	share := 0.0
+	for i := range f.sources {
+		if s := &f.sources[i]; s.peer == 0 || !s.says(now, stale) {
+			share += s.share
+		}
+	}
+	share = math.Max(share, f.least())
+	if f.down < f.local {
+		share *= 1 + overdraft
+	}
+	f.limiter.set(now, share, creditBurst)
+}
+
+// held reports whether the sender of a request holds its workflow to the rate that it
+// was told, as who says its demand does.
+func (t *Request) held() bool { return t.From != 0 && t.Demand > 0 && t.Demand <= NoLimit }
 
 // bounded keeps a rate where something can still be learned.
 func bounded(rate float64) float64 { return math.Min(math.Max(rate, leastRate), NoLimit) }

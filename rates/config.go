@@ -91,7 +91,8 @@ type Config struct {
 	// Headroom is the share of a resource's load that is not handed out again
 	// while it is overloaded, so that its queue drains. Default 0.05; negative
 	// means none. Larger drains faster and leaves more unused; at most 0.5. While
-	// there are credits nothing is kept back: the queue is theirs to keep short.
+	// there are credits nothing is kept back, but more handed out: the queue is theirs
+	// to keep short, and what is held back at the entries must not leave it empty.
 	Headroom float64
 	// Hold is how many periods the limits stay as they are after an overload,
 	// before they are raised. Default 3. Larger is steadier and fills up later.
@@ -119,7 +120,8 @@ type Config struct {
 	// bytes.
 	MaxPeers int
 	// WaitShare is the part of its budget that a request may wait at the limit, up
-	// to 1, as in the paper. Default 0.5. What passes has to queue and be served
+	// to 1, as in the paper. Default 0.5; 0.05 while there are credits, because fresh
+	// requests use the rate as well and have all of their time left. What passes has to queue and be served
 	// further on, as long as those before it did and by chance longer; and those
 	// are the ones that came through. At 1, requests enter with nothing to spare:
 	// with a leaf at twice its capacity, 9 % of it came in time (simulation).
@@ -230,9 +232,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.MaxPeers == 0 {
 		c.MaxPeers = 1024
-	}
-	if c.WaitShare == 0 {
-		c.WaitShare = 0.5
 	}
 	if c.MaxWait == 0 {
 		c.MaxWait = time.Second

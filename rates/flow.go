@@ -267,10 +267,15 @@ func (f *flow) measure(now mono.Time, seconds float64, stale time.Duration, forg
 // says while that is fresh, and in any case what came. Shares that followed what
 // came would keep the ratios of the first throttling for ever.
 func (s *source) unthrottled(now mono.Time, stale time.Duration) float64 {
-	if s.told && now.Sub(s.toldAt) <= stale {
+	if s.says(now, stale) {
 		return math.Max(s.claimed, s.offered)
 	}
 	return s.offered
+}
+
+// says reports whether the source has said its demand lately.
+func (s *source) says(now mono.Time, stale time.Duration) bool {
+	return s.told && now.Sub(s.toldAt) <= stale
 }
 
 // cost returns what a request takes of a resource, in seconds. Before the first

@@ -37,8 +37,16 @@ func (v Verdict) String() string {
 }
 
 const (
-	// burstTime is the time for which a workflow may save up its rate.
-	burstTime = 10 * time.Millisecond
+	// burstTime is the time for which a workflow may save up its rate. While there
+	// are credits it may save up creditBurst requests in any case, for which the queue
+	// has room: with one, a workflow of few requests loses a third of its rate when
+	// twice as many come by chance.
+	burstTime   = 10 * time.Millisecond
+	creditBurst = 4
+	// defaultWait is the default of Config.WaitShare, creditWait that while there are
+	// credits.
+	creditWait  = 0.05
+	defaultWait = 0.5
 	// latencyPeriods is how many periods the least latency is taken over.
 	latencyPeriods = 10
 	// probeEvery lets one in so many requests through that are infeasible by what
@@ -88,14 +96,14 @@ func (l *limiter) measure(now mono.Time, period time.Duration) {
 	}
 }
 
-// set changes the rate. The bucket keeps its balance, up to the new burst: what
-// had passed before had been paid for.
-func (l *limiter) set(now mono.Time, rate float64) {
+// set changes the rate, and the burst, to so many requests or more. The bucket keeps
+// its balance, up to the new burst: what had passed before had been paid for.
+func (l *limiter) set(now mono.Time, rate, least float64) {
 	l.rate = rate
 	if rate >= NoLimit {
 		return
 	}
-	burst := math.Max(1, rate*burstTime.Seconds())
+	burst := math.Max(least, rate*burstTime.Seconds())
 	if l.bucket == nil {
 		// A rate is above zero and finite, and so is its burst.
 		l.bucket, _ = bucket.New(now, bucket.Config{Rate: rate, Burst: burst})
@@ -103,6 +111,17 @@ func (l *limiter) set(now mono.Time, rate float64) {
 	}
 	l.bucket.SetRate(now, rate)
 	l.bucket.SetBurst(now, burst)
+}
+
+// waitShare returns the part of its budget that a request may wait.
+func (a *Adapter) waitShare() float64 {
+	switch {
+	case a.cfg.WaitShare > 0:
+		return a.cfg.WaitShare
+	case a.credits:
+		return creditWait
+	}
+	return defaultWait
 }
 
 func (l *limiter) limited() bool { return l.rate > 0 && l.rate < NoLimit }
@@ -138,9 +157,11 @@ func (l *limiter) feasible(budget, wait time.Duration, share float64) (reason wo
 // token and nobody ahead; it refuses what has no budget left (work.Expired), what
 // could not be answered in time even without a wait here (work.Infeasible), what
 // would wait here until it could not, or for longer than Config.WaitShare, or
-// without a deadline longer than Config.MaxWait (work.Rate), and what is beyond Config.QueueLimit (work.QueueFull). A workflow without a limit passes:
-// where nothing is short, nothing is refused on a forecast. A second call for a
-// request repeats what it may do, and takes nothing.
+// without a deadline longer than Config.MaxWait (work.Rate), and what is beyond
+// Config.QueueLimit (work.QueueFull). A workflow without a limit passes: where
+// nothing is short, nothing is refused on a forecast. So does, while there are
+// credits, what comes from a peer that says its demand: it holds itself to its rate.
+// A second call for a request repeats what it may do, and takes nothing.
 func (a *Adapter) Enter(now mono.Time, t *Request) (Verdict, work.Reason) {
 	f := a.flow(t.Workflow)
 	switch {
@@ -158,11 +179,11 @@ func (a *Adapter) Enter(now mono.Time, t *Request) (Verdict, work.Reason) {
 	case budget <= 0:
 		t.state = fresh
 		return Drop, work.Expired
-	case !l.limited() && l.backlog == 0:
+	case !l.limited() && l.backlog == 0, a.credits && t.held():
 		return f.pass(now, t)
 	}
 	wait := l.wait()
-	why, probe := l.feasible(budget, wait, a.cfg.WaitShare)
+	why, probe := l.feasible(budget, wait, a.waitShare())
 	switch {
 	case why != work.None:
 		t.state = fresh

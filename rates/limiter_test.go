@@ -21,7 +21,7 @@ func limited(t testing.TB, rate float64, latency time.Duration) (*Adapter, Workf
 	}
 	w := a.Workflow(0, "w")
 	l := &a.flow(w).limiter
-	l.set(0, rate)
+	l.set(0, rate, 1)
 	l.latency = latency.Seconds()
 	return a, w, l
 }
@@ -232,7 +232,7 @@ func TestRateChangesKeepTokens(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(rt, "changes") {
 			rate := rapid.Float64Range(1, 2000).Draw(rt, "rate")
 			end := now.Add(time.Duration(rapid.Int64Range(0, int64(200*time.Millisecond)).Draw(rt, "for")))
-			l.set(now, rate)
+			l.set(now, rate, 1)
 			most = math.Max(most, rate*burstTime.Seconds())
 			for {
 				if r.state != waiting {
@@ -272,7 +272,7 @@ func TestNothingShortNothingHeldBack(t *testing.T) {
 	if v != Wait {
 		t.Fatal(v)
 	}
-	l.set(0, NoLimit)
+	l.set(0, NoLimit, 1)
 	if at := a.ReadyAt(0, w); at != 0 {
 		t.Errorf("ready at %v, want at once", at)
 	}

@@ -17,6 +17,15 @@ const (
 	overPeriods = 2
 	// takenUp is how far a load may be over what was handed out, for a further cut.
 	takenUp = 1.02
+	// overdraft is the share of its rate that an entry lets through on top of it,
+	// while credits keep the queues further down short. With none, a leaf whose queue
+	// may hold fifteen served 93 % of its capacity at twice of it, with 6 % it serves
+	// 96 %, and 92 % of the refusals are made at the entry (simulation, three tiers).
+	// Larger wastes more of the work before the leaf.
+	overdraft = 0.06
+	// regain is how much of its idle share, per load, is handed out on top at a
+	// resource for which credits bind although it is not full.
+	regain = 2
 	// drainTime is how soon a queue over its target is to be gone: the headroom
 	// grows by the share of it that the excess would take to drain, up to
 	// mostHeadroom. At 5 % alone, what two periods of twice the capacity left
@@ -39,10 +48,25 @@ type resource struct {
 	over     int     // overloaded periods in a row
 	base     float64 // the load that can be handed out, headroom included
 	since    int     // periods since base was set
-	headroom float64 // share of base that is not
+	headroom float64 // share of base that is not; negative: that is on top
 }
 
 func (r *resource) overloaded() bool { return r.over >= overPeriods }
+
+// idle is the share of its load that is handed out on top of it while credits keep
+// the queue. A resource that is not full and refuses all the same refuses bursts: it
+// is brought up to its capacity.
+func (r *resource) idle() float64 {
+	return regain * math.Max(0, 1-math.Max(r.load, r.raw)/r.capacity)
+}
+
+// amount is what can be handed out with a headroom.
+func (r *resource) amount(headroom float64) float64 {
+	if headroom >= 0 {
+		return (1 - headroom) * r.base
+	}
+	return math.Min((1-headroom)*r.base, math.Max(r.capacity, r.base))
+}
 
 func (r *resource) spare() float64 { return math.Max(0, 1-r.load/r.capacity) }
 
@@ -104,11 +128,11 @@ func (a *Adapter) judge(s Signals) {
 			over = p.Target > 0 && p.Delay > p.Target
 			excess = (p.Delay - p.Target).Seconds() / drainTime.Seconds()
 		}
-		headroom := a.cfg.Headroom
+		r, headroom := &a.resources[i], a.cfg.Headroom
 		if s.Credits {
-			headroom = 0 // the queue is theirs to drain
+			headroom = -r.idle()
 		}
-		a.resources[i].note(over, excess, headroom, a.cfg.Hold)
+		r.note(over, excess, headroom, a.cfg.Hold)
 	}
 }
 
@@ -174,7 +198,7 @@ func (a *Adapter) bottleneck() {
 	}
 	for i := range a.resources {
 		if r := &a.resources[i]; r.overloaded() {
-			a.share(i, (1-r.headroom)*r.base, func(f *flow, rate float64) {
+			a.share(i, r.amount(r.headroom), func(f *flow, rate float64) {
 				f.cut = math.Min(f.cut, rate)
 			})
 		}
