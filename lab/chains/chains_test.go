@@ -67,8 +67,20 @@ func processes(t *testing.T) context.Context {
 
 const ms = time.Millisecond
 
+// fetch sends a GET and returns the status and the body.
+func fetch(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	return request(t, url, nil)
+}
+
 // ask sends a GET and returns the status and the length of the body.
 func ask(t *testing.T, url string, header http.Header) (status, length int) {
+	t.Helper()
+	status, body := request(t, url, header)
+	return status, len(body)
+}
+
+func request(t *testing.T, url string, header http.Header) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -84,7 +96,7 @@ func ask(t *testing.T, url string, header http.Header) (status, length int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp.StatusCode, len(body)
+	return resp.StatusCode, string(body)
 }
 
 // answers checks what both kinds of servers do with single requests.
@@ -263,6 +275,25 @@ func TestTomcats(t *testing.T) {
 		} else if m, err := b.Run(ctx, l); err != nil || m.Class[work.Default].Served == 0 || m.Class[work.Default].Failed+m.Class[work.Interactive].Failed > 0 {
 			t.Errorf("%+v, %v", m, err)
 		}
+	}
+	// In the order of the proxies, which see for themselves who goes on.
+	orderly := Ordered()
+	if err := b.Front(ctx, "", orderly[len(orderly)-1]); err != nil {
+		t.Fatal(err)
+	}
+	l := lightLoad(1500 * time.Millisecond)
+	l.Silent = true
+	drive(t, ctx, b, l)
+	_, page := fetch(t, "http://"+b.admins[0]+"/.spillgate/classes")
+	var found []string
+	for line := range strings.Lines(page) {
+		if f := strings.Fields(line); len(f) > 5 && f[2] == "GET" {
+			found = append(found, f[0]+" "+f[3]+" "+f[4])
+		}
+	}
+	slices.Sort(found)
+	if want := []string{"generator /step/order interactive", "generator /step/page default", "server3 /step/order interactive"}; !slices.Equal(found, want) {
+		t.Errorf("the first proxy knows %q, want %q:\n%s", found, want, page)
 	}
 	interrupted(t, ctx, b, interrupt)
 }
