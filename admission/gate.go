@@ -365,16 +365,16 @@ func (g *Gate) patience() time.Duration {
 }
 
 // maxDelay is the expected wait beyond which a request is refused on arrival. It
-// leaves room for expecting wrongly, three tenths of the patience or, where few
+// leaves room for expecting wrongly, a quarter of the patience or, where few
 // departures make up the wait, three standard deviations of their sum: a request
 // refused at its turn has waited in vain, and its client with it. With two workers
 // and exponential times at twice the capacity, 99 % of the refused clients then know
-// within about a sixth of the objective; with three tenths, within nearly half of
+// within about a sixth of the objective; with a quarter, within nearly half of
 // it (simulation).
 func (g *Gate) maxDelay() time.Duration {
 	patience := float64(g.patience())
 	sum := patience / (1 + 3*math.Sqrt(g.gap/patience))
-	return min(g.cfg.MaxDelay, time.Duration(math.Min(sum, patience*7/10)))
+	return min(g.cfg.MaxDelay, time.Duration(math.Min(sum, patience*3/4)))
 }
 
 // tolerated is the share of the arrivals that is worth refusing, for the queue not

@@ -18,6 +18,11 @@ const (
 	// agility is how many intervals' requests the idle credits may be worth for
 	// the pool to move at full speed.
 	agility = 1
+	// outlasts is how many times the time in which the idle credits are used up a
+	// delay must last to be taken for more than a swing. With 1, at twice the
+	// capacity and service times of two kinds, the pool swung between 390 and 570
+	// credits with a period of 12 ms, and lost 0.5 % of the goodput (simulation).
+	outlasts = 4
 	// slowest is the least speed: without any requests, idle credits are too many
 	// all the same.
 	slowest = 1.0 / 256
@@ -54,9 +59,9 @@ func (p *Pool) resize(d time.Duration) {
 		p.late = 0
 	}
 	speed := 1.0
-	// A delay that outlasts the time in which the idle credits are used up is not
-	// a swing.
-	if idle := float64(p.issued - p.pending); idle > float64(p.late)*p.rate {
+	// A delay that outlasts several times that in which the idle credits are used up
+	// is not a swing.
+	if idle := float64(p.issued - p.pending); idle*outlasts > float64(p.late)*p.rate {
 		speed = math.Max(math.Min(1, agility*p.rate/idle), slowest)
 	}
 	settled := float64(p.issued) <= p.total*takenUp+2
