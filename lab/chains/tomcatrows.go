@@ -91,10 +91,10 @@ func tomcatRows(ctx context.Context, r *experiment.Result, again *int, t *table.
 			x.to.add(m)
 		}
 	}
-	rates := s.Model(chains, singles)
 	gain, harm := share.ratio(&fifo, work.Interactive), share.ratio(&fifo, work.Default)
 	r.Ceiling("chains with share, of fifo, Tomcat, "+size, "", 0.65, 0, gain)
-	least := fifo.mean(work.Default) + rates.Interactive/rates.Default*(fifo.mean(work.Interactive)-share.mean(work.Interactive))/float64(s.Servers)
+	// Over all visits the sum of the latencies stays, as long as the work does.
+	least := fifo.mean(work.Default) + float64(fifo[work.Interactive].n)/float64(max(fifo[work.Default].n, 1))*(fifo.mean(work.Interactive)-share.mean(work.Interactive))
 	r.Ceiling("singles with share, of the least by the law, Tomcat, "+size, "", 1.03, 0, share.mean(work.Default)/least)
 	r.Ceiling("singles with share, of fifo, Tomcat, "+size, "", 1.25, 0, harm)
 	r.Ceiling("the better of both with share, of fifo, Tomcat, "+size, "", 1, 0, min(gain, harm))
