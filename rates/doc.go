@@ -22,6 +22,11 @@
 // workflow is limited from the moment in which its process or one below it is
 // overloaded until its limit has been twice its demand.
 //
+// While there are credits, they keep each process from more than it can do, and
+// rates only tell the entries: what a peer sends that knows its rate is not held
+// back again, and what enters is a little more than the rate, for the service that is
+// short not to run empty.
+//
 // Invariants: a limited workflow's rate is finite and above zero; what is
 // announced to the upstream processes sums to no more than the rate, but for
 // those that are downstream as well; a workflow that does not use a process is
