@@ -31,9 +31,9 @@ type Task struct {
 	// further on; Total what it needs altogether; Done what it has had. They
 	// come from progress metrics. 0 is unknown, and so is less.
 	Remaining, Total, Done time.Duration
-	// Least is what of Remaining is all but certain: with less time left than that
-	// the task counts as lost. 0 is unknown and counts as Remaining; so where
-	// nothing is certain, say a nanosecond. What tasks take varies, and dropping
+	// Least is what of Remaining is likely to be needed: with less time left than
+	// that the task counts as lost. 0 is unknown and counts as Remaining; so where
+	// nothing is likely, say a nanosecond. What tasks take varies, and dropping
 	// those that the mean does not fit drops many that would have been short.
 	Least time.Duration
 	// Cost estimates what the task takes of this resource; see [Dominant] for

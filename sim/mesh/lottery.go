@@ -21,6 +21,8 @@ func (l *lottery) len() int { return l.lines[work.Default].n + l.lines[work.Inte
 
 func (l *lottery) push(now mono.Time, c *call) { l.lines[c.class].push(now, c) }
 func (l *lottery) remove(c *call)              { l.lines[c.class].remove(c) }
+func (l *lottery) expired(mono.Time) *call     { return nil }
+func (l *lottery) nextWake() mono.Time         { return mono.Never }
 
 func (l *lottery) peek(now mono.Time) (*call, bool) {
 	d, r := &l.lines[work.Default], &l.lines[work.Interactive]

@@ -19,6 +19,10 @@ type queue interface {
 	len() int
 	// oldest returns since when the first of them has waited.
 	oldest() mono.Time
+	// expired takes out one that can no longer be in time, nil if there is none;
+	// nextWake is when there will be one.
+	expired(now mono.Time) *call
+	nextWake() mono.Time
 }
 
 func (w *World) newQueue() queue {
@@ -54,6 +58,8 @@ type line struct {
 func (l *line) len() int                     { return l.n }
 func (l *line) peek(mono.Time) (*call, bool) { return l.head, false }
 func (l *line) oldest() mono.Time            { return l.head.queuedAt }
+func (l *line) expired(mono.Time) *call      { return nil }
+func (l *line) nextWake() mono.Time          { return mono.Never }
 
 func (l *line) push(_ mono.Time, c *call) {
 	c.qPrev, c.qNext = l.tail, nil
@@ -96,6 +102,8 @@ func (o *ordered) len() int                    { return o.Len() }
 func (o *ordered) push(now mono.Time, c *call) { o.Push(now, &c.task) }
 func (o *ordered) remove(c *call)              { o.Remove(&c.task) }
 func (o *ordered) oldest() mono.Time           { return o.Oldest().Arrived }
+func (o *ordered) expired(now mono.Time) *call { return owner(o.Expired(now)) }
+func (o *ordered) nextWake() mono.Time         { return o.NextWake() }
 
 func (o *ordered) peek(now mono.Time) (*call, bool) {
 	t, run := o.Peek(now)

@@ -40,6 +40,7 @@ type process struct {
 	shaping   []int32  // the workflows that ever waited
 	pressures []rates.Pressure
 	totals    *progress.Totals // of the requests that enter here
+	parts     *progress.Totals // of the calls that come from other processes
 	// pool is the door's, if it has one. bound is for how long since boundFrom
 	// clients wanted credits; wanted is whether they did at notedAt.
 	pool               *credit.Pool
@@ -74,6 +75,7 @@ func (w *World) boot(p *process) {
 	}
 	if w.tracked {
 		p.totals, _ = progress.NewTotals(progress.TotalsConfig{Workflows: len(w.cfg.Workflows)})
+		p.parts, _ = progress.NewTotals(progress.TotalsConfig{Workflows: len(w.cfg.Workflows)})
 	}
 	if w.cfg.Control.Rates != nil {
 		w.bootRates(p)
@@ -87,7 +89,7 @@ func (w *World) clear(p *process) {
 		p.resources = make([]resource, len(kinds))
 	}
 	for i := range p.resources {
-		p.resources[i] = resource{process: p, number: int32(i), capacity: int32(kinds[i].Capacity), use: p.resources[i].use, queue: w.newQueue()}
+		p.resources[i] = resource{process: p, number: int32(i), capacity: int32(kinds[i].Capacity), use: p.resources[i].use, queue: w.newQueue(), armed: mono.Never}
 	}
 }
 

@@ -115,7 +115,7 @@ func (w *World) pumpShaper(p *process, workflow int32) {
 		}
 		switch v {
 		case rates.Wait:
-			at := max(p.rates.ReadyAt(now, c.req.Workflow), now+1)
+			at := max(min(p.rates.ReadyAt(now, c.req.Workflow), s.queue.nextWake()), now+1)
 			if at < s.armed {
 				s.armed = at
 				w.engine.At(at, event{wakeShaper, p.id, workflow})

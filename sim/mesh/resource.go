@@ -13,6 +13,7 @@ type resource struct {
 	capacity int32
 	inUse    int32
 	queue    queue
+	armed    mono.Time // the next expire, mono.Never if none is due
 	// use is the time for which units were taken, by work and by holds.
 	use time.Duration
 	// waited is the queueing delay of those granted since the last look.
@@ -95,10 +96,7 @@ func (w *World) serve(r *resource) {
 		if c == nil {
 			return
 		}
-		c.waits = nil
-		if w.tracked {
-			c.span.EndWait(w.Now())
-		}
+		w.leaveQueue(c)
 		if drop {
 			w.hopeless(c)
 			continue
@@ -107,6 +105,33 @@ func (w *World) serve(r *resource) {
 		r.granted++
 		r.waited += w.Now().Sub(c.queuedAt)
 		w.granted(c, r)
+	}
+	w.armQueue(r)
+}
+
+// leaveQueue ends the wait of c, which is out of its queue.
+func (w *World) leaveQueue(c *call) {
+	c.waits = nil
+	if w.tracked {
+		c.span.EndWait(w.Now())
+	}
+}
+
+// expire drops those who wait and can no longer be in time: while all units are
+// busy nobody else would look.
+func (w *World) expire(r *resource) {
+	for c := r.queue.expired(w.Now()); c != nil; c = r.queue.expired(w.Now()) {
+		w.leaveQueue(c)
+		w.hopeless(c)
+	}
+	w.armQueue(r)
+}
+
+// armQueue sees to it that expire runs when there is somebody to drop.
+func (w *World) armQueue(r *resource) {
+	if at := r.queue.nextWake(); at < r.armed {
+		r.armed = at
+		w.engine.At(max(at, w.Now()+1), event{wakeQueue, r.process.id, r.number})
 	}
 }
 

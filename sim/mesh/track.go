@@ -56,9 +56,14 @@ func (w *World) trackEnd(c *call, good bool) {
 	if r.Service > r.Wall {
 		w.err = fmt.Errorf("mesh: a call to %s reports %v of service in %v", c.process.place.Service, r.Service, r.Wall)
 	}
-	if good && c.link.from.service == noService {
-		c.process.totals.OnDone(w.Now(), w.cfg.Workflows[c.root.workflow].Name, r.Service, r.Work)
+	if !good {
+		return
 	}
+	of := c.process.parts
+	if c.link.from.service == noService {
+		of = c.process.totals
+	}
+	of.OnDone(w.Now(), w.cfg.Workflows[c.root.workflow].Name, r.Service, r.Work)
 }
 
 // remaining returns the service that c's request still needs, 0 if unknown.
@@ -69,8 +74,18 @@ func (w *World) remaining(c *call) time.Duration {
 	return progress.Remaining(c.root.total, c.elapsed+c.span.At(w.Now()).Service)
 }
 
-// surely returns the service that c's request needs with near certainty, for
-// schedule.Task.Least.
+// surely returns the service that c's request still needs but for few, for
+// schedule.Task.Least: by what whole requests of the workflow take, or by what its
+// calls take at this process and below, whichever is more. Near the end of a request
+// the first says nothing, for some requests are over by then.
 func (w *World) surely(c *call) time.Duration {
-	return max(progress.Remaining(c.root.least, c.elapsed+c.span.At(w.Now()).Service), 1)
+	if !w.tracked {
+		return 1
+	}
+	so := c.span.At(w.Now()).Service
+	least := progress.Remaining(c.root.least, c.elapsed+so)
+	if c.link.from.service != noService {
+		least = max(least, progress.Remaining(c.process.parts.Least(w.cfg.Workflows[c.root.workflow].Name), so))
+	}
+	return max(least, 1)
 }

@@ -97,11 +97,12 @@ const (
 	rateAtCaller                      // who: note
 	endBin                            //
 	wakeShare                         // who: process, arg: life
+	wakeQueue                         // who: process, arg: resource
 )
 
 var eventNames = [...]string{"arrival", "users", "request", "end-work", "resume", "reply", "refused", "cancel", "timeouts",
 	"deadline", "retry", "wake-door", "wake-link", "grant", "demand", "fault", "restart", "break", "back", "wake-shaper", "wake-rates",
-	"poll", "rate", "bin", "wake-share"}
+	"poll", "rate", "bin", "wake-share", "wake-queue"}
 
 // New builds a world, or returns every mistake in cfg.
 func New(cfg Config) (*World, error) {
@@ -290,6 +291,12 @@ func (w *World) handle(ev event) {
 	case wakeShare:
 		if p := w.processes[ev.who]; p.alive && p.life == int(ev.arg) {
 			w.wakeShareOf(p)
+		}
+	case wakeQueue:
+		// After a restart the queue is another one, and looking is harmless.
+		if r := &w.processes[ev.who].resources[ev.arg]; r.process.alive && r.armed <= w.Now() {
+			r.armed = mono.Never
+			w.expire(r)
 		}
 	}
 }
