@@ -119,9 +119,10 @@ type Config struct {
 	// forgotten for a new one. A workflow and a peer that it meets take about 100
 	// bytes.
 	MaxPeers int
-	// WaitShare is the part of its budget that a request may wait at the limit, up
-	// to 1, as in the paper. Default 0.5; 0.05 while there are credits, because fresh
-	// requests use the rate as well and have all of their time left. What passes has to queue and be served
+	// WaitShare is the part of its budget that a request may wait at the limit, for
+	// its turn and for its token, up to 1, as in the paper. Default 0.5; 0.05, of the
+	// turn alone, while there are credits, because fresh requests use the rate as
+	// well and have all of their time left. What passes has to queue and be served
 	// further on, as long as those before it did and by chance longer; and those
 	// are the ones that came through. At 1, requests enter with nothing to spare:
 	// with a leaf at twice its capacity, 9 % of it came in time (simulation).

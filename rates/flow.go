@@ -11,25 +11,30 @@ const (
 	// smoothing is the weight of a period in smoothed rates, loads and calls per
 	// request (Wisp §5 leaves it open).
 	smoothing = 0.2
-	// sampleWeight is the weight of one request in the cost of a workflow's
-	// requests, of which a period has together no more than smoothing: 30
-	// requests a period would otherwise leave no memory of earlier ones.
+	// sampleWeight is the weight of one request in its workflow's service time.
 	sampleWeight = 0.1
+	// costWeight is the weight of one request in the cost of a workflow's
+	// requests, of which a period has together no more than smoothing: 30
+	// requests a period would otherwise leave no memory of earlier ones. It must
+	// remember a burst: its last requests are those that took longest, and by the
+	// last ten the cost was up to 2.5 times what it is (simulation).
+	costWeight = 0.02
+	// steadyWeight is the weight of a period in what a workflow wants in the long
+	// run: requests that fan out make it a burst every few seconds.
+	steadyWeight = 0.02
 	// leastAlpha is how many calls per request a process must get to count as
 	// used.
 	leastAlpha = 1e-3
 )
 
-// ratio is the mean of a quotient, smoothed above and below the line alike, so
-// that a period counts by what happened in it.
+// ratio is a quotient of two sums that fade alike, so that a period counts by what
+// happened in it.
 type ratio struct{ above, below float64 }
 
-func (r *ratio) add(weight, above, below float64) {
-	if r.below == 0 {
-		weight = 1
-	}
-	r.above += weight * (above - r.above)
-	r.below += weight * (below - r.below)
+// add lets a part of the sums fade and adds to the rest.
+func (r *ratio) add(fade, above, below float64) {
+	r.above += above - fade*r.above
+	r.below += below - fade*r.below
 }
 
 // value returns the mean, 0 before the first sample.
@@ -48,6 +53,8 @@ type flow struct {
 	arrived float64 // first attempts in this period
 	offered float64 // A: first attempts per second, smoothed
 	demand  float64 // the same without the throttling further up
+	steady  float64 // demand, smoothed over some seconds
+	periods float64 // since the first request
 	sources []source
 	// sourceAt and linkAt hold, by place of the peer, the place in sources, or in
 	// branches and links, plus one.
@@ -236,6 +243,8 @@ func (f *flow) measure(now mono.Time, seconds float64, stale time.Duration, forg
 	}
 	// What came from a process that was forgotten since came all the same.
 	f.demand = math.Max(f.demand, f.offered)
+	f.periods++
+	f.steady += math.Max(steadyWeight, 1/f.periods) * (f.demand - f.steady)
 	if f.completed > 0 {
 		weight := smoothing
 		if f.parents == 0 {
@@ -256,7 +265,7 @@ func (f *flow) measure(now mono.Time, seconds float64, stale time.Duration, forg
 		u.raw, u.busy = u.busy/seconds, 0
 		u.load = smooth(u.load, u.raw)
 		if f.ended > 0 && u.owed+u.cost.above > 0 {
-			u.cost.add(math.Min(1-math.Pow(1-sampleWeight, f.ended), smoothing), u.owed, f.ended)
+			u.cost.add(math.Min(1-math.Pow(1-costWeight, f.ended), smoothing), u.owed, f.ended)
 			u.owed = 0
 		}
 	}

@@ -135,12 +135,24 @@ func (l *limiter) wait() time.Duration {
 	return time.Duration(w)
 }
 
-// feasible says why a request with this budget left cannot wait so long, up to a
-// share of the budget, and still be in time. One in probeEvery of those that cannot
-// is let through.
-func (l *limiter) feasible(budget, wait time.Duration, share float64) (reason work.Reason, probe bool) {
+// until returns how long a request waits that comes now: behind the backlog, and for
+// the next token. Where a rate is low the latter is the most of it: at 40 a second it
+// is up to 25 ms, and a budget may be less. While there are credits the share of the
+// budget is so small that nobody could wait for a token at all.
+func (l *limiter) until(now mono.Time, wait time.Duration) time.Duration {
+	if !l.limited() {
+		return 0
+	}
+	next := l.bucket.ReadyAt(now, 1).Sub(now)
+	return max(wait, wait+next) // the sum may overflow
+}
+
+// feasible says why a request with this budget left cannot wait so long behind the
+// backlog and still be in time, or not until then without using up more than a share
+// of the budget. One in probeEvery of those that cannot is let through.
+func (l *limiter) feasible(budget, wait, until time.Duration, share float64) (reason work.Reason, probe bool) {
 	tolerance := budget - time.Duration(l.latency*1e9)
-	if wait <= tolerance && (wait == 0 || float64(wait) <= share*float64(budget)) {
+	if wait <= tolerance && (until == 0 || float64(until) <= share*float64(budget)) {
 		return work.None, false
 	}
 	if l.doubts++; l.doubts >= probeEvery {
@@ -183,7 +195,11 @@ func (a *Adapter) Enter(now mono.Time, t *Request) (Verdict, work.Reason) {
 		return f.pass(now, t)
 	}
 	wait := l.wait()
-	why, probe := l.feasible(budget, wait, a.waitShare())
+	until := wait
+	if !a.credits {
+		until = l.until(now, wait)
+	}
+	why, probe := l.feasible(budget, wait, until, a.waitShare())
 	switch {
 	case why != work.None:
 		t.state = fresh
@@ -219,7 +235,7 @@ func (a *Adapter) Next(now mono.Time, t *Request) (Verdict, work.Reason) {
 	}
 	if l.limited() {
 		if !t.probe {
-			why, probe := l.feasible(budget, 0, 1)
+			why, probe := l.feasible(budget, 0, 0, 1)
 			if why != work.None {
 				l.backlog--
 				t.state = fresh

@@ -64,6 +64,21 @@ func TestFeasibility(t *testing.T) {
 	}
 }
 
+// TestWaitForAToken: at a low rate the wait for the next token counts, also of the
+// first who waits.
+func TestWaitForAToken(t *testing.T) {
+	for budget, want := range map[time.Duration]Verdict{300 * time.Millisecond: Drop, time.Second: Wait} {
+		a, w, _ := limited(t, 4, 20*time.Millisecond) // a token in 250 ms
+		a.cfg.WaitShare = 0.5
+		if _, v, _ := enter(a, 0, w, budget); v != Pass {
+			t.Fatalf("the first, %v left: %v, want pass", budget, v)
+		}
+		if _, v, _ := enter(a, 0, w, budget); v != want {
+			t.Errorf("the second, %v left: %v, want %v", budget, v, want)
+		}
+	}
+}
+
 // TestWaitShare: what passes needs some of its budget further on.
 func TestWaitShare(t *testing.T) {
 	for backlog, want := range map[int]Verdict{7: Wait, 8: Drop} { // 140 and 160 of 150 ms

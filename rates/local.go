@@ -49,6 +49,7 @@ type resource struct {
 	base     float64 // the load that can be handed out, headroom included
 	since    int     // periods since base was set
 	headroom float64 // share of base that is not; negative: that is on top
+	usual    float64 // headroom if no queue were to be drained
 }
 
 func (r *resource) overloaded() bool { return r.over >= overPeriods }
@@ -82,7 +83,8 @@ func (a *Adapter) divide(s Signals) {
 			}
 		}
 		for r := range a.resources {
-			a.share(r, (1-a.cfg.Headroom)*a.resources[r].capacity, func(f *flow, rate float64) {
+			amount := (1 - a.cfg.Headroom) * a.resources[r].capacity
+			a.share(r, amount, amount, func(f *flow, rate float64) {
 				f.local = math.Min(f.local, rate)
 			})
 		}
@@ -146,6 +148,7 @@ func (r *resource) note(over bool, excess, headroom float64, hold int) {
 	}
 	r.over++
 	r.since++
+	r.usual = headroom
 	r.headroom = math.Min(headroom+math.Max(excess, 0), mostHeadroom)
 	switch {
 	case r.over <= overPeriods:
@@ -162,7 +165,13 @@ func (r *resource) note(over bool, excess, headroom float64, hold int) {
 // set with the rate of each. Those who want more than their share get the water
 // level, and so do those who want less: their limit must not be what they happen
 // to use today.
-func (a *Adapter) share(r int, amount float64, set func(f *flow, rate float64)) {
+//
+// While a queue is to be drained there is less to divide, drained. Those go without
+// who want more than their share, and in any case the largest claimant: the queue is
+// theirs. The others keep what they want, up to their share: one whose requests come
+// in bursts, and that is judged by some seconds for it, was cut to less than half of
+// its share whenever another had overloaded the resource.
+func (a *Adapter) share(r int, amount, drained float64, set func(f *flow, rate float64)) {
 	a.fill.reset()
 	for i, f := range a.flows {
 		if f == nil {
@@ -175,12 +184,17 @@ func (a *Adapter) share(r int, amount float64, set func(f *flow, rate float64)) 
 		want := math.Max(f.demand*cost, f.use[r].load)
 		first := math.Min(want, f.terms.Guarantee*cost)
 		amount -= first
+		drained -= first
 		a.fill.add(i, want-first, f.terms.Weight)
 	}
-	level := a.fill.level(math.Max(amount, 0))
-	for _, c := range a.fill.claims {
-		f := a.flows[c.who]
-		set(f, f.terms.Guarantee+level*f.terms.Weight/f.cost(r))
+	level, low := a.fill.level(math.Max(amount, 0)), a.fill.level(math.Max(drained, 0))
+	for i, c := range a.fill.claims {
+		f, l := a.flows[c.who], low
+		wants := math.Min(c.demand, f.steady*f.cost(r)) / c.weight
+		if i < len(a.fill.claims)-1 && wants <= level {
+			l = math.Max(low, wants)
+		}
+		set(f, f.terms.Guarantee+l*f.terms.Weight/f.cost(r))
 	}
 }
 
@@ -198,7 +212,7 @@ func (a *Adapter) bottleneck() {
 	}
 	for i := range a.resources {
 		if r := &a.resources[i]; r.overloaded() {
-			a.share(i, r.amount(r.headroom), func(f *flow, rate float64) {
+			a.share(i, r.amount(r.usual), r.amount(r.headroom), func(f *flow, rate float64) {
 				f.cut = math.Min(f.cut, rate)
 			})
 		}
