@@ -43,6 +43,11 @@ const (
 	eager, patient = 0.1, 0.005
 	// longest bounds every time that is reported, in seconds.
 	longest = 1e6
+	// reachTimes is how many times as long as a request stayed its deadline says when
+	// its caller gives up. A later one says only that he does not give up before:
+	// patience that is over for all after a second looks exponential with that mean
+	// to the fit, of which a tenth is over after 100 ms.
+	reachTimes = 8
 )
 
 // Sample is what is known of one request that was admitted and completed.
@@ -56,7 +61,8 @@ type Sample struct {
 	// here.
 	Waited, Service time.Duration
 	// Allowed is the budget the request began with, from where its patience counts
-	// (see OnCancel): so long would its caller have waited. 0 or less: none known.
+	// (see OnCancel): so long would its caller have waited. One far beyond Latency
+	// tells only that the caller stays so long. 0 or less: none known.
 	Allowed time.Duration
 }
 
@@ -165,10 +171,13 @@ func (c *Controller) OnDone(class work.Class, s Sample) {
 		a.now.lost += 1 - c.patience(class).Outlasts(latency)
 		stayed = s.Latency
 	}
-	if s.Allowed > 0 {
-		a.fitter.Left(s.Allowed)
-	} else {
+	switch {
+	case s.Allowed <= 0:
 		a.fitter.Stayed(stayed)
+	case s.Allowed <= reachTimes*stayed:
+		a.fitter.Left(s.Allowed)
+	default:
+		a.fitter.Stayed(s.Allowed)
 	}
 }
 

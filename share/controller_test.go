@@ -417,6 +417,26 @@ func TestDeadlinesTellPatience(t *testing.T) {
 	}
 }
 
+// TestFarDeadlinesAreNoImpatience: callers who all have a second, and get their
+// answers in 50 ms, lose nothing by waiting.
+func TestFarDeadlinesAreNoImpatience(t *testing.T) {
+	c, _ := New(Config{})
+	c.OnWake(0)
+	for range 1000 {
+		s := Sample{Latency: 50 * ms, Isolated: 20 * ms, Waited: 20 * ms, Service: 10 * ms, Allowed: time.Second}
+		c.OnDone(work.Interactive, s)
+		c.OnDone(work.Default, s)
+	}
+	for i := range mono.Time(10) {
+		c.OnWake((i + 1) * mono.Time(time.Second))
+	}
+	for _, class := range []work.Class{work.Default, work.Interactive} {
+		if p := c.patience(class); p.Outlasts(0.1) < 0.99 {
+			t.Errorf("%v: %v: %.3f outlast 0.1 s, want nearly all", class, p, p.Outlasts(0.1))
+		}
+	}
+}
+
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	c, _ := New(Config{})
 	c.OnWake(0)
