@@ -466,11 +466,11 @@ func (a *Adapter) shape(now mono.Time, f *flow, stale time.Duration) {
 			share += s.share
 		}
 	}
-	share = math.Max(share, f.least())
+	share, burst := math.Max(share, f.least()), 1.0
 	if f.down < f.local {
-		share *= 1 + overdraft
+		share, burst = share*(1+overdraft), creditBurst
 	}
-	f.limiter.set(now, share, creditBurst)
+	f.limiter.set(now, share, burst)
 }
 
 // held reports whether the sender of a request holds its workflow to the rate that it

@@ -38,8 +38,8 @@ func (v Verdict) String() string {
 
 const (
 	// burstTime is the time for which a workflow may save up its rate. While there
-	// are credits it may save up creditBurst requests in any case, for which the queue
-	// has room: with one, a workflow of few requests loses a third of its rate when
+	// are credits and what is short is further down it may save up creditBurst requests
+	// in any case, for which the queue there has room: with one, a workflow of few requests loses a third of its rate when
 	// twice as many come by chance.
 	burstTime   = 10 * time.Millisecond
 	creditBurst = 4
