@@ -121,7 +121,7 @@ type Config struct {
 	MaxPeers int
 	// WaitShare is the part of its budget that a request may wait at the limit, for
 	// its turn and for its token, up to 1, as in the paper. Default 0.5; 0.05, of the
-	// turn alone, while there are credits, because fresh requests use the rate as
+	// turn alone, while there are credits and what is short is further down, because fresh requests use the rate as
 	// well and have all of their time left. What passes has to queue and be served
 	// further on, as long as those before it did and by chance longer; and those
 	// are the ones that came through. At 1, requests enter with nothing to spare:

@@ -127,7 +127,7 @@ func TestWaitShareWithCredits(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.OnWake(a.NextWake(), Signals{Credits: tt.credits})
-		if got := a.waitShare(); got != tt.want {
+		if got := a.waitShare(&flow{down: 1, local: NoLimit}); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}

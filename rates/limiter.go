@@ -114,11 +114,11 @@ func (l *limiter) set(now mono.Time, rate, least float64) {
 }
 
 // waitShare returns the part of its budget that a request may wait.
-func (a *Adapter) waitShare() float64 {
+func (a *Adapter) waitShare(f *flow) float64 {
 	switch {
 	case a.cfg.WaitShare > 0:
 		return a.cfg.WaitShare
-	case a.credits:
+	case a.credits && f.down < f.local:
 		return creditWait
 	}
 	return defaultWait
@@ -199,7 +199,7 @@ func (a *Adapter) Enter(now mono.Time, t *Request) (Verdict, work.Reason) {
 	if !a.credits {
 		until = l.until(now, wait)
 	}
-	why, probe := l.feasible(budget, wait, until, a.waitShare())
+	why, probe := l.feasible(budget, wait, until, a.waitShare(f))
 	switch {
 	case why != work.None:
 		t.state = fresh
