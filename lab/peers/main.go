@@ -45,7 +45,7 @@ func run(ctx context.Context, all []arena.Controller, args []string) error {
 	asJSON := flags.Bool("json", false, "print the outcome as JSON")
 	only := flags.String("only", "", "controllers, separated by commas (default all)")
 	loads := flags.String("loads", "", "multiples of the capacity, separated by commas; \"spike\" is a step from 0.4 to 1.4 (default 1,2,4,spike)")
-	settings := flags.String("settings", "", "sleep, spin, or both, separated by a comma (default both)")
+	settings := flags.String("settings", "", "sleep, spin, \"fast sleep\" and \"fast spin\", separated by commas (default all; the slow two in the quick form)")
 	repeats := flags.Int("repeats", 0, "how often everything runs; medians count (default 3)")
 	length := flags.Duration("length", 0, "time of one run (default 5s)")
 	conns := flags.Int("conns", 100, "connections")
@@ -60,6 +60,7 @@ func run(ctx context.Context, all []arena.Controller, args []string) error {
 		plan.Loads = []float64{2}
 		plan.Repeats = 1
 		plan.Length = 1200 * time.Millisecond
+		plan.Settings = []arena.Setting{arena.Sleep(), arena.Spin()}
 	}
 	if err := choose(&plan, all, *only, *loads, *settings); err != nil {
 		return err
@@ -122,6 +123,7 @@ func choose(plan *arena.Plan, all []arena.Controller, only, loads, settings stri
 		}
 	}
 	if settings != "" {
+		plan.Settings = nil
 		for name := range strings.SplitSeq(settings, ",") {
 			known := arena.Settings()
 			i := slices.IndexFunc(known, func(s arena.Setting) bool { return s.Name == name })
