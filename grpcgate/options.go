@@ -47,7 +47,8 @@ type Counters struct {
 // for a request without any. It runs on the request's goroutine before the gate
 // and must not block. Tags.Credits, Demand and Client are not its to change. Of
 // what it returns Process and Claim get the sender a share of a workflow's rate,
-// and Total and Elapsed a place in the queue: a stranger's are to be left out. It
+// and while there are credits let its requests past the rate, which it holds itself
+// to; Total and Elapsed get it a place in the queue: a stranger's are to be left out. It
 // is asked about questions for a rate too, with the method of the control stream.
 type Classifier func(ctx context.Context, method string, claimed wire.Tags) wire.Tags
 

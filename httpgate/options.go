@@ -25,8 +25,9 @@ type Option func(*options)
 // request says, whoever sent it, its rank perhaps in baggage; r has no tags any more
 // and is not the classifier's to change. Tags.Credits, Demand and Client are not its
 // to change either. Of what it returns Process and Claim get the sender a share of a
-// workflow's rate, and Total and Elapsed a place in the queue: a stranger's are to be
-// left out.
+// workflow's rate, and while there are credits let its requests past the rate, which it
+// holds itself to; Total and Elapsed get it a place in the queue: a stranger's are to
+// be left out.
 type Classifier func(r *http.Request, claimed wire.Tags) wire.Tags
 
 type options struct {
