@@ -103,6 +103,13 @@ func (t *Ticket) Queued() time.Duration { return t.started.Sub(t.Arrived) }
 // requests take less than twice that gains nothing by refusing some.
 const refusalCost = 20 * time.Microsecond
 
+// refusedMuch is the share of refusals that is an overload: see lenient.
+// refusedMemory is over how many arrivals it is smoothed.
+const (
+	refusedMuch   = 0.15
+	refusedMemory = 128
+)
+
 // lagIntervals is how many intervals of the pool a short lag counts.
 const lagIntervals = 8
 
@@ -117,7 +124,9 @@ type Gate struct {
 	gap      float64 // ns between two departures while somebody waits, smoothed
 	sunk     float64 // ns of work that requests have had before they come here, smoothed
 	lastGone mono.Time
-	busy     bool // no slot was free at lastGone
+	busy     bool      // no slot was free at lastGone
+	idle     mono.Time // when a slot was free last
+	refused  float64   // share of the arrivals that waited too long, smoothed
 	draining bool
 	seen     mono.Time     // of the last arrival
 	unasked  int           // requests of clients without credits, waiting or running
@@ -326,26 +335,30 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 	}
 	// A request came at some time during the lag: on average, in its middle.
 	expected := g.expect(now, t.Class, t.Flow)
+	if expected == 0 {
+		g.idle = now
+	}
 	wait := g.unseen(now)/2 + now.Sub(t.Arrived) + expected
-	if wait > g.maxDelay() {
+	long := wait > min(g.cfg.MaxDelay, g.lenient(now, g.maxDelay(), g.cfg.Objective))
+	budget := t.Deadline.Sub(t.Arrived)
+	hopeless := wait > g.lenient(now, max(budget-g.limit.Tail(), (budget-g.limit.Service())/4), budget)
+	g.refused -= g.refused / refusedMemory
+	// A free slot refuses nothing for its deadline by estimate: were the estimate too
+	// high, nothing would run to correct it.
+	if hopeless = hopeless && expected > 0; long || hopeless {
+		g.refused += 1.0 / refusedMemory
 		g.pool.OnDelay(g.pressure(wait))
-		return work.Delay
+		if long {
+			return work.Delay
+		}
+		return work.Infeasible
 	}
 	if t.Client != nil && t.plain && (expected > 0 || g.pool.Demand() > t.Client.Demand()) {
 		// More than it was granted, where others wait for a grant: a free slot is
 		// theirs.
 		return work.Share
 	}
-	if expected == 0 {
-		// A free slot refuses nothing by estimate: were the estimate too high,
-		// nothing would run to correct it.
-		return work.None
-	}
-	if budget := t.Deadline.Sub(t.Arrived); wait > max(budget-g.limit.Tail(), (budget-g.limit.Service())/4) {
-		g.pool.OnDelay(g.pressure(wait))
-		return work.Infeasible
-	}
-	if t.Client == nil && wait > g.cfg.TargetDelay/2 && g.crowded() {
+	if t.Client == nil && expected > 0 && wait > g.cfg.TargetDelay/2 && g.crowded() {
 		return work.Share
 	}
 	return work.None
@@ -375,6 +388,23 @@ func (g *Gate) maxDelay() time.Duration {
 	patience := float64(g.patience())
 	sum := patience / (1 + 3*math.Sqrt(g.gap/patience))
 	return min(g.cfg.MaxDelay, time.Duration(math.Min(sum, patience*3/4)))
+}
+
+// lenient returns the expected wait beyond which a request is refused on arrival now
+// that has a budget: strict in an overload, and while few are refused and the queue
+// empties now and then, up to four fifths of what the service leaves of the budget.
+// Where few slots are, a queue of a few requests is long, and most of them would be
+// in time: with one slot and exponential times, at 0.7 of the capacity, strict alone
+// refuses an eighth of what comes (simulation). In an overload the difference is
+// refused at its turn, late, and nobody is served the more.
+func (g *Gate) lenient(now mono.Time, strict, budget time.Duration) time.Duration {
+	most := (budget - g.limit.Service()) / 5 * 4
+	if most <= strict {
+		return strict
+	}
+	standing := float64(now.Sub(g.idle))/float64(g.cfg.Objective) - 1
+	overload := math.Max(0, math.Min(1, math.Max(g.refused/refusedMuch, standing)))
+	return most - time.Duration(float64(most-strict)*overload)
 }
 
 // tolerated is the share of the arrivals that is worth refusing, for the queue not
@@ -610,7 +640,9 @@ func (g *Gate) left(now mono.Time) {
 		}
 		g.gap += (gap - g.gap) / 16
 	}
-	g.busy = g.queue.Len() > 0 || !g.limit.Free()
+	if g.busy = g.queue.Len() > 0 || !g.limit.Free(); !g.busy {
+		g.idle = now
+	}
 	g.lastGone = now
 }
 

@@ -43,3 +43,40 @@ func TestShortQueueStaysFilled(t *testing.T) {
 		}
 	}
 }
+
+// TestFewSlotsRefuseLittle: what one or two slots can do in time, below their
+// capacity, they do. With one, at 0.7 of it, a twentieth would be late by itself.
+func TestFewSlotsRefuseLittle(t *testing.T) {
+	const objective = 10 * time.Millisecond
+	policy := model.Gated("spillgate", admission.Config{Objective: objective}, credit.WalletConfig{})
+	for _, tt := range []struct {
+		cores   int
+		load    float64
+		atLeast float64 // of what is offered, in time
+	}{
+		{1, 0.5, 0.985}, {1, 0.7, 0.93}, {2, 0.7, 0.985}, {2, 0.9, 0.93}, {4, 0.9, 0.975},
+	} {
+		server := model.Server{Cores: tt.cores, Service: model.Service{Mean: time.Millisecond}, Message: -1}
+		var good, offered int
+		for seed := range uint64(3) {
+			world, err := model.New(model.Config{
+				Seed: seed + 1, Policy: policy, Objective: objective, GiveUp: true,
+				Length: 8 * time.Second, Warmup: 2 * time.Second,
+				Server: server, Network: model.Network{Delay: 50 * time.Microsecond},
+				Groups: []model.Group{{Name: "clients", Clients: 20, Load: model.Constant(tt.load * server.Capacity())}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := world.Run()
+			if err != nil {
+				t.Fatal(err)
+			}
+			good += report.Total.Good
+			offered += report.Total.Offered
+		}
+		if share := float64(good) / float64(offered); share < tt.atLeast {
+			t.Errorf("%d cores at %v of their capacity: %.3f in time, want at least %v", tt.cores, tt.load, share, tt.atLeast)
+		}
+	}
+}
