@@ -339,19 +339,11 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		g.idle = now
 	}
 	wait := g.unseen(now)/2 + now.Sub(t.Arrived) + expected
-	long := wait > min(g.cfg.MaxDelay, g.lenient(now, g.maxDelay(), g.cfg.Objective))
-	budget := t.Deadline.Sub(t.Arrived)
-	hopeless := wait > g.lenient(now, max(budget-g.limit.Tail(), (budget-g.limit.Service())/4), budget)
 	g.refused -= g.refused / refusedMemory
-	// A free slot refuses nothing for its deadline by estimate: were the estimate too
-	// high, nothing would run to correct it.
-	if hopeless = hopeless && expected > 0; long || hopeless {
+	if r := g.tooLong(now, t, wait, expected > 0); r != work.None {
 		g.refused += 1.0 / refusedMemory
 		g.pool.OnDelay(g.pressure(wait))
-		if long {
-			return work.Delay
-		}
-		return work.Infeasible
+		return r
 	}
 	if t.Client != nil && t.plain && (expected > 0 || g.pool.Demand() > t.Client.Demand()) {
 		// More than it was granted, where others wait for a grant: a free slot is
@@ -360,6 +352,23 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 	}
 	if t.Client == nil && expected > 0 && wait > g.cfg.TargetDelay/2 && g.crowded() {
 		return work.Share
+	}
+	return work.None
+}
+
+// tooLong returns why a request is refused that would wait so long, if it is. A free
+// slot refuses nothing for its deadline by estimate: were the estimate too high,
+// nothing would run to correct it.
+func (g *Gate) tooLong(now mono.Time, t *Ticket, wait time.Duration, queued bool) work.Reason {
+	if wait <= 0 {
+		return work.None
+	}
+	if wait > min(g.cfg.MaxDelay, g.lenient(now, g.maxDelay(), g.cfg.Objective)) {
+		return work.Delay
+	}
+	budget := t.Deadline.Sub(t.Arrived)
+	if queued && wait > g.lenient(now, max(budget-g.limit.Tail(), (budget-g.limit.Service())/4), budget) {
+		return work.Infeasible
 	}
 	return work.None
 }
