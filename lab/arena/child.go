@@ -2,7 +2,6 @@ package arena
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -29,8 +28,7 @@ import (
 	"github.com/spillgate/spillgate/work"
 )
 
-// roleVariable carries a child's order, as JSON.
-const roleVariable = "SPILLGATE_ARENA"
+const role = proc.Role[order]("SPILLGATE_ARENA")
 
 // order is what a child is to do.
 type order struct {
@@ -57,29 +55,14 @@ type answer struct {
 	Capacity float64 `json:"capacity,omitempty"`
 }
 
-const answerPrefix = "answer "
-
 // Child does a child's work and ends the process if this process is one, and
 // returns otherwise. Call it first in main, with all controllers that Run is
 // given and the one called "none", under which the capacity is measured.
 func Child(controllers []Controller) {
-	text, ok := os.LookupEnv(roleVariable)
-	if !ok {
-		return
-	}
-	if err := child(text, controllers); err != nil {
-		fmt.Fprintln(os.Stderr, "arena:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	role.Play("arena", func(o order) error { return o.obey(controllers) })
 }
 
-func child(text string, controllers []Controller) error {
-	proc.ExitWithParent()
-	var o order
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return fmt.Errorf("the order: %w", err)
-	}
+func (o order) obey(controllers []Controller) error {
 	i := slices.IndexFunc(controllers, func(c Controller) bool { return c.Name == o.Controller })
 	if i < 0 {
 		return fmt.Errorf("no controller %q", o.Controller)
@@ -93,12 +76,7 @@ func child(text string, controllers []Controller) error {
 	if err != nil {
 		return err
 	}
-	line, err := json.Marshal(found)
-	if err != nil {
-		return err
-	}
-	fmt.Println(answerPrefix + string(line))
-	return nil
+	return proc.Answer(found)
 }
 
 const method = "/spillgate.lab.Arena/Work"

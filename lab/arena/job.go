@@ -3,10 +3,7 @@ package arena
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/measure"
@@ -104,30 +101,17 @@ func pair(ctx context.Context, o order, controller string) (answer, error) {
 		return answer{}, fmt.Errorf("%w; server: %s", err, server.Output())
 	}
 	lost := readUsage(serverCPU, server.Pid()).lostSince(before, busy)
-	for line := range strings.Lines(output.String()) {
-		if text, ok := strings.CutPrefix(line, answerPrefix); ok {
-			var got answer
-			if err := json.Unmarshal([]byte(text), &got); err != nil {
-				return got, fmt.Errorf("the generator's answer: %w", err)
-			}
-			if lost > mostLost {
-				got.Result.Reject(fmt.Sprintf("other processes took %.0f %% of the server's processor, more than %.0f %%", 100*lost, 100*mostLost))
-			}
-			return got, nil
-		}
+	var got answer
+	if err := proc.ReadAnswer(output.String(), &got); err != nil {
+		return got, fmt.Errorf("the generator: %w; it wrote: %s", err, generator.Output())
 	}
-	return answer{}, fmt.Errorf("the generator gave no answer: %s", generator.Output())
+	if lost > mostLost {
+		got.Result.Reject(fmt.Sprintf("other processes took %.0f %% of the server's processor, more than %.0f %%", 100*lost, 100*mostLost))
+	}
+	return got, nil
 }
 
 func start(ctx context.Context, o order, spec proc.Spec) (*proc.Child, error) {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
-	}
-	spec.Env = append(spec.Env, roleVariable+"="+string(text))
 	spec.GOMAXPROCS = 1
-	if spec.Path, err = os.Executable(); err != nil {
-		return nil, err
-	}
-	return proc.Start(ctx, spec)
+	return role.Start(ctx, o, spec)
 }

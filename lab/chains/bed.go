@@ -117,14 +117,8 @@ func (b *Bed) Run(ctx context.Context, l Load) (Measured, error) {
 	if err := child.Wait(); err != nil {
 		return m, err
 	}
-	answer := ""
-	for line := range strings.Lines(output.String()) {
-		if text, ok := strings.CutPrefix(line, answerPrefix); ok {
-			answer = text
-		}
-	}
-	if err := json.Unmarshal([]byte(answer), &m); err != nil {
-		return m, fmt.Errorf("chains: the generator's answer: %w; it wrote: %.500s", err, child.Output())
+	if err := proc.ReadAnswer(output.String(), &m); err != nil {
+		return m, fmt.Errorf("chains: the generator: %w; it wrote: %.500s", err, child.Output())
 	}
 	return m, nil
 }

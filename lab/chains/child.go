@@ -2,7 +2,6 @@ package chains
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -16,14 +15,11 @@ import (
 	"github.com/spillgate/spillgate/internal/harness/proc"
 )
 
-// roleVariable carries a child's order, as JSON.
-const roleVariable = "SPILLGATE_CHAINS"
+const role = proc.Role[order]("SPILLGATE_CHAINS")
 
 const (
 	roleServices = "services"
 	roleLoad     = "load"
-
-	answerPrefix = "answer "
 )
 
 // order is what a child is to do.
@@ -56,34 +52,14 @@ func pinned(spec proc.Spec, at place) proc.Spec {
 }
 
 func startChild(ctx context.Context, o order, spec proc.Spec, at place) (*proc.Child, error) {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil, fmt.Errorf("chains: %w", err)
-	}
-	spec.Env = append(spec.Env, roleVariable+"="+string(text))
-	return proc.Start(ctx, pinned(spec, at))
+	return role.Start(ctx, o, pinned(spec, at))
 }
 
 // Child does a child's work and ends the process if this process is one that a bed
 // started, and returns otherwise. A program that uses beds calls it first in main.
-func Child() {
-	text, ok := os.LookupEnv(roleVariable)
-	if !ok {
-		return
-	}
-	if err := child(text); err != nil {
-		fmt.Fprintln(os.Stderr, "chains:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func Child() { role.Play("chains", order.obey) }
 
-func child(text string) error {
-	proc.ExitWithParent()
-	var o order
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return fmt.Errorf("the order: %w", err)
-	}
+func (o order) obey() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	switch o.Role {
@@ -95,12 +71,7 @@ func child(text string) error {
 		if err != nil {
 			return err
 		}
-		line, err := json.Marshal(m)
-		if err != nil {
-			return err
-		}
-		fmt.Println(answerPrefix + string(line))
-		return nil
+		return proc.Answer(m)
 	}
 	return fmt.Errorf("no role %q", o.Role)
 }

@@ -3,13 +3,11 @@ package workflowslive
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -18,10 +16,7 @@ import (
 	"github.com/spillgate/spillgate/internal/harness/proc"
 )
 
-// roleVariable carries a child's order, as JSON.
-const roleVariable = "SPILLGATE_WORKFLOWS"
-
-const answerPrefix = "answer "
+const role = proc.Role[order]("SPILLGATE_WORKFLOWS")
 
 // The children's garbage collection, part of every result.
 const (
@@ -42,24 +37,9 @@ type order struct {
 // Child does a child's work and ends the process, if this process is one that an
 // experiment started, and returns otherwise. A program that runs experiments calls
 // it first in main.
-func Child() {
-	text, ok := os.LookupEnv(roleVariable)
-	if !ok {
-		return
-	}
-	if err := child(text); err != nil {
-		fmt.Fprintln(os.Stderr, "workflowslive:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func Child() { role.Play("workflowslive", order.obey) }
 
-func child(text string) error {
-	proc.ExitWithParent()
-	var o order
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return fmt.Errorf("the order: %w", err)
-	}
+func (o order) obey() error {
 	if err := o.Setting.validate(); err != nil {
 		return err
 	}
@@ -70,12 +50,7 @@ func child(text string) error {
 		if err != nil {
 			return err
 		}
-		line, err := json.Marshal(found)
-		if err != nil {
-			return err
-		}
-		fmt.Println(answerPrefix + string(line))
-		return nil
+		return proc.Answer(found)
 	}
 	p, err := newProcess(o.Tier, &o.Setting, o.Control, o.Next)
 	if err != nil {
@@ -159,15 +134,10 @@ func run(ctx context.Context, s setting, c control) (made, error) {
 		server.Stop(time.Second)
 		m.busy += server.CPUTime().Seconds() / took.Seconds()
 	}
-	for line := range strings.Lines(output.String()) {
-		if text, ok := strings.CutPrefix(line, answerPrefix); ok {
-			if err := json.Unmarshal([]byte(text), &m.flows); err != nil {
-				return m, fmt.Errorf("the generator's answer: %w", err)
-			}
-			return m, nil
-		}
+	if err := proc.ReadAnswer(output.String(), &m.flows); err != nil {
+		return m, fmt.Errorf("the generator: %w; it wrote: %s", err, generator.Output())
 	}
-	return m, fmt.Errorf("the generator gave no answer: %s", generator.Output())
+	return m, nil
 }
 
 // length is how long the longest load of a setting lasts.
@@ -179,11 +149,6 @@ func (s *setting) length() (d time.Duration) {
 }
 
 func start(ctx context.Context, o order, spec proc.Spec) (*proc.Child, error) {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
-	}
-	spec.Env = append(spec.Env, roleVariable+"="+string(text))
 	spec.GOMAXPROCS, spec.Nice = 1, -20
-	return proc.Start(ctx, spec)
+	return role.Start(ctx, o, spec)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"runtime"
 	"time"
 
@@ -21,10 +19,7 @@ import (
 	"github.com/spillgate/spillgate/internal/harness/service"
 )
 
-const (
-	roleVariable = "SPILLGATE_PROXY_LAB"
-	answerPrefix = "answer "
-)
+const role = proc.Role[order]("SPILLGATE_PROXY_LAB")
 
 // order is what a child is to do.
 type order struct {
@@ -42,23 +37,7 @@ type order struct {
 }
 
 // child does a child's work and ends the process, if this is one.
-func child() {
-	text, ok := os.LookupEnv(roleVariable)
-	if !ok {
-		return
-	}
-	proc.ExitWithParent()
-	var o order
-	err := json.Unmarshal([]byte(text), &o)
-	if err == nil {
-		err = o.obey()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "proxy:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func child() { role.Play("proxy", order.obey) }
 
 func (o order) obey() error {
 	var m measured
@@ -78,12 +57,7 @@ func (o order) obey() error {
 	if err != nil {
 		return err
 	}
-	line, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	fmt.Println(answerPrefix + string(line))
-	return nil
+	return proc.Answer(m)
 }
 
 // serve is the upstream: like most, it does not know when its caller gave up.

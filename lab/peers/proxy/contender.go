@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -145,23 +143,16 @@ func generate(ctx context.Context, o order, cpus []int) (measured, error) {
 	if err := generator.Wait(); err != nil {
 		return measured{}, err
 	}
-	for line := range strings.Lines(output.String()) {
-		if text, ok := strings.CutPrefix(line, answerPrefix); ok {
-			var m measured
-			return m, json.Unmarshal([]byte(text), &m)
-		}
+	var m measured
+	if err := proc.ReadAnswer(output.String(), &m); err != nil {
+		return measured{}, fmt.Errorf("the generator: %w", err)
 	}
-	return measured{}, errors.New("the generator gave no answer")
+	return m, nil
 }
 
 // startChild starts this program in another role.
 func startChild(ctx context.Context, o order, spec proc.Spec) (*proc.Child, error) {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
-	}
-	spec.Env = append(spec.Env, roleVariable+"="+string(text))
-	return proc.Start(ctx, spec)
+	return role.Start(ctx, o, spec)
 }
 
 // startGo starts the plain reverse proxy of Go's library.
