@@ -396,7 +396,7 @@ func (g *Gate) patience() time.Duration {
 func (g *Gate) maxDelay() time.Duration {
 	patience := float64(g.patience())
 	sum := patience / (1 + 3*math.Sqrt(g.gap/patience))
-	return min(g.cfg.MaxDelay, time.Duration(math.Min(sum, patience*3/4)))
+	return min(g.cfg.MaxDelay, time.Duration(min(sum, patience*3/4)))
 }
 
 // lenient returns the expected wait beyond which a request is refused on arrival now
@@ -412,7 +412,7 @@ func (g *Gate) lenient(now mono.Time, strict, budget time.Duration) time.Duratio
 		return strict
 	}
 	standing := float64(now.Sub(g.idle))/float64(g.cfg.Objective) - 1
-	overload := math.Max(0, math.Min(1, math.Max(g.refused/refusedMuch, standing)))
+	overload := max(0, min(1, max(g.refused/refusedMuch, standing)))
 	return most - time.Duration(float64(most-strict)*overload)
 }
 

@@ -129,7 +129,7 @@ func (b *Bucket) Reserve(now mono.Time, n float64) (wait time.Duration, ok bool)
 func (b *Bucket) Charge(now mono.Time, n float64) {
 	b.advance(now)
 	if n == n {
-		b.balance = math.Min(math.Max(b.balance-n, -b.debt), b.burst)
+		b.balance = min(max(b.balance-n, -b.debt), b.burst)
 	}
 }
 
@@ -172,7 +172,7 @@ func (b *Bucket) SetBurst(now mono.Time, burst float64) {
 	if burst > 0 && !math.IsInf(burst, 1) {
 		b.advance(now)
 		b.burst = burst
-		b.balance = math.Min(b.balance, burst)
+		b.balance = min(b.balance, burst)
 	}
 }
 
@@ -181,7 +181,7 @@ func (b *Bucket) at(now mono.Time) float64 {
 	if now <= b.last {
 		return b.balance
 	}
-	return math.Min(b.balance+float64(now.Sub(b.last))*b.perNano, b.burst)
+	return min(b.balance+float64(now.Sub(b.last))*b.perNano, b.burst)
 }
 
 func (b *Bucket) advance(now mono.Time) {

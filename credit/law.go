@@ -1,9 +1,6 @@
 package credit
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 const (
 	// calmIntervals is how many intervals the delay must have been low before the
@@ -62,29 +59,29 @@ func (p *Pool) resize(d time.Duration) {
 	// A delay that outlasts several times that in which the idle credits are used up
 	// is not a swing.
 	if idle := float64(p.issued - p.pending); idle*outlasts > float64(p.late)*p.rate {
-		speed = math.Max(math.Min(1, agility*p.rate/idle), slowest)
+		speed = max(min(1, agility*p.rate/idle), slowest)
 	}
 	settled := float64(p.issued) <= p.total*takenUp+2
 	over, refused := float64(d-target)/float64(target), p.refused
 	if p.tolerated > 0 {
 		if refused < p.tolerated {
-			over = math.Min(over, refused/p.tolerated-1)
+			over = min(over, refused/p.tolerated-1)
 		}
-		refused = math.Max(refused-p.tolerated, 0)
+		refused = max(refused-p.tolerated, 0)
 	}
 	switch {
 	case over < 0:
-		step := math.Max(p.cfg.Additive*float64(p.clients)*speed, 1) * -over
+		step := max(p.cfg.Additive*float64(p.clients)*speed, 1) * -over
 		if p.cfg.SlowStart > 0 && p.demand > 0 && p.calm > calmIntervals {
-			step = math.Max(step, p.cfg.SlowStart*p.total*math.Min(1, 2*speed))
+			step = max(step, p.cfg.SlowStart*p.total*min(1, 2*speed))
 		}
 		p.total += step
 	case settled:
-		p.total *= math.Max(1-p.cfg.Decrease*over*speed, 0.5)
+		p.total *= max(1-p.cfg.Decrease*over*speed, 0.5)
 	}
 	if settled {
 		// A few refusals are the price of a full server; more than half are not.
-		p.total *= math.Min(1.5-refused, 1) * (1 - shedCut*refused)
+		p.total *= min(1.5-refused, 1) * (1 - shedCut*refused)
 	}
 	p.total = p.bounded(p.total)
 }

@@ -2,7 +2,6 @@ package credit
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/spillgate/spillgate/mono"
@@ -204,7 +203,7 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	c.pending++
 	p.pending++
 	p.arrived++
-	p.peak = math.Max(p.peak, float64(p.pending))
+	p.peak = max(p.peak, float64(p.pending))
 	p.setDemand(c, demand)
 	allowed := c.window
 	if c.overdrawn > allowed && now.Sub(c.cutAt) <= p.cfg.Lease {
@@ -290,7 +289,7 @@ func (p *Pool) Tolerate(share float64) {
 	if share != share {
 		return
 	}
-	p.tolerated = math.Max(0, math.Min(share, 1))
+	p.tolerated = max(0, min(share, 1))
 }
 
 // NextWake returns the instant of the next OnWake that would do something, or
@@ -325,7 +324,7 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	}
 	p.arrived, p.shed = 0, 0
 	p.resize(d)
-	p.peak = math.Max(float64(p.pending), p.peak*(1-1.0/64))
+	p.peak = max(float64(p.pending), p.peak*(1-1.0/64))
 	p.reclaim(now)
 	p.feed(now)
 }
@@ -355,13 +354,13 @@ func (p *Pool) NextGrant() (*Client, wire.Grant, bool) {
 
 // bounded returns total, or the nearest size that the pool may have.
 func (p *Pool) bounded(total float64) float64 {
-	return math.Max(float64(p.cfg.MinTotal), math.Min(total, p.ceiling()))
+	return max(float64(p.cfg.MinTotal), min(total, p.ceiling()))
 }
 
 // ceiling is the most credits the pool may hold.
 func (p *Pool) ceiling() float64 {
 	most := headroom*(float64(p.clients)+p.peak) + float64(p.demand)
-	return math.Max(float64(p.cfg.MinTotal), math.Min(most, float64(p.clients)*float64(p.cfg.MaxWindow)))
+	return max(float64(p.cfg.MinTotal), min(most, float64(p.clients)*float64(p.cfg.MaxWindow)))
 }
 
 // overcommit is what c gets beyond its known demand: its part of the credits that
@@ -489,7 +488,7 @@ func (p *Pool) grant(c *Client) wire.Grant {
 // and with many clients so long that what they send unasked is at most one in
 // askShare of the requests.
 func (p *Pool) revive() time.Duration {
-	all := askShare * float64(p.clients) / math.Max(p.rate, 1) * float64(p.cfg.Interval)
+	all := askShare * float64(p.clients) / max(p.rate, 1) * float64(p.cfg.Interval)
 	return max(p.cfg.Lease, min(time.Duration(all), 64*p.cfg.Lease))
 }
 

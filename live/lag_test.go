@@ -25,7 +25,7 @@ func TestLagIsMeasured(t *testing.T) {
 	})
 	g.Close()
 	g.WatchNetwork() // nothing starts any more
-	if g.arrive(Request{}).wait(t.Context()) == nil {
+	if g.arrive(&Request{}).wait(t.Context()) == nil {
 		t.Error("a closed gate admitted a request")
 	}
 }
@@ -58,7 +58,7 @@ func TestGateKnowsOfALagUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := map[string]func(){
-		"Arrive":  func() { g.arrive(Request{}).Leave(work.Ignored) },
+		"Arrive":  func() { g.arrive(&Request{}).Leave(work.Ignored) },
 		"Leave":   func() { ticket.Leave(work.Done) },
 		"a timer": g.onTimer,
 	}

@@ -3,7 +3,6 @@ package progress
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/spillgate/spillgate/mono"
@@ -132,11 +131,11 @@ const (
 func (e *total) leastOf(service float64) {
 	switch {
 	case e.least == 0 || service < e.least*(1-leastStep):
-		e.least = math.Max(service, e.least*(1-leastStep*(1-below)))
+		e.least = max(service, e.least*(1-leastStep*(1-below)))
 	case service < e.least:
 		e.least = service
 	default:
-		e.least = math.Min(e.least*(1+leastStep*below), service)
+		e.least = min(e.least*(1+leastStep*below), service)
 	}
 }
 

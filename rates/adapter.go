@@ -399,7 +399,7 @@ func (a *Adapter) OnRate(now mono.Time, w Workflow, from Peer, rate float64) boo
 	if l == nil {
 		return false
 	}
-	l.rate, l.at, l.any = math.Min(rate, NoLimit), now, true
+	l.rate, l.at, l.any = min(rate, NoLimit), now, true
 	return true
 }
 
@@ -444,7 +444,7 @@ func (a *Adapter) OnWake(now mono.Time, s Signals) {
 		if f == nil {
 			continue
 		}
-		f.sigma = bounded(math.Min(f.local, f.down))
+		f.sigma = bounded(min(f.local, f.down))
 		a.split(f)
 		a.shape(now, f, stale)
 	}
@@ -466,7 +466,7 @@ func (a *Adapter) shape(now mono.Time, f *flow, stale time.Duration) {
 			share += s.share
 		}
 	}
-	share, burst := math.Max(share, f.least()), 1.0
+	share, burst := max(share, f.least()), 1.0
 	if f.down < f.local {
 		share, burst = share*(1+overdraft), creditBurst
 	}
@@ -478,7 +478,7 @@ func (a *Adapter) shape(now mono.Time, f *flow, stale time.Duration) {
 func (t *Request) held() bool { return t.From != 0 && t.Demand > 0 && t.Demand <= NoLimit }
 
 // bounded keeps a rate where something can still be learned.
-func bounded(rate float64) float64 { return math.Min(math.Max(rate, leastRate), NoLimit) }
+func bounded(rate float64) float64 { return min(max(rate, leastRate), NoLimit) }
 
 // Rate returns the rate at which a workflow may enter, in requests/s, NoLimit if
 // it is not limited. A workflow that was forgotten is not.
@@ -502,5 +502,5 @@ func (a *Adapter) Demand(w Workflow, to Peer) float64 {
 	if l == nil {
 		return 0
 	}
-	return math.Min(f.demand*f.alpha(l), NoLimit)
+	return min(f.demand*f.alpha(l), NoLimit)
 }

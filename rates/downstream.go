@@ -1,7 +1,6 @@
 package rates
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -104,11 +103,11 @@ func (a *Adapter) weigh(q float64, free int, demand float64) float64 {
 	if part == 0 {
 		return a.rates[lo]
 	}
-	next := math.Max(demand, a.rates[limited-1])
+	next := max(demand, a.rates[limited-1])
 	if lo+1 < limited {
 		next = a.rates[lo+1]
 	}
-	return math.Min(a.rates[lo]+part*(next-a.rates[lo]), NoLimit)
+	return min(a.rates[lo]+part*(next-a.rates[lo]), NoLimit)
 }
 
 // learn feeds the search for the best quantile of a service with what the last
@@ -121,7 +120,7 @@ func (a *Adapter) learn(f *flow, br *branch, seconds float64) {
 	}
 	best := f.demand
 	for _, r := range a.rates {
-		best = math.Max(best, r)
+		best = max(best, r)
 	}
 	cost := 0.0
 	for i := range br.links {
@@ -130,8 +129,8 @@ func (a *Adapter) learn(f *flow, br *branch, seconds float64) {
 		if !l.any || alpha < leastAlpha {
 			continue
 		}
-		room := math.Min(l.rate, best*alpha)
-		cost += l.shed/seconds + a.cfg.IdleCost*math.Max(room-(l.sent-l.shed)/seconds, 0)
+		room := min(l.rate, best*alpha)
+		cost += l.shed/seconds + a.cfg.IdleCost*max(room-(l.sent-l.shed)/seconds, 0)
 	}
 	br.q = br.search.add(cost, br.q)
 }

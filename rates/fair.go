@@ -23,7 +23,7 @@ func MaxMin(capacity float64, demands, weights []float64) []float64 {
 	}
 	shares := make([]float64, len(demands))
 	for _, c := range f.claims {
-		shares[c.who] = math.Min(c.demand, level*c.weight)
+		shares[c.who] = min(c.demand, level*c.weight)
 	}
 	return shares
 }
@@ -35,7 +35,7 @@ func Guarantee(capacity float64, demands, guarantees, weights []float64) []float
 	first := make([]float64, len(demands))
 	rest := make([]float64, len(demands))
 	for i, d := range demands {
-		first[i] = math.Min(atLeastZero(d), atLeastZero(guarantees[i]))
+		first[i] = min(atLeastZero(d), atLeastZero(guarantees[i]))
 		rest[i] = atLeastZero(d) - first[i]
 		capacity -= first[i]
 	}
@@ -119,7 +119,7 @@ func (f *filler) level(capacity float64) float64 {
 		weights -= c.weight
 	}
 	// Repeated subtraction may leave a little less than the last weight.
-	return capacity / math.Max(weights, f.claims[last].weight*1e-9)
+	return capacity / max(weights, f.claims[last].weight*1e-9)
 }
 
 // drfUser is one claimant of several resources at once.
@@ -142,7 +142,7 @@ func drf(capacity, left, saturated []float64, users []drfUser) {
 		u := &users[i]
 		u.dominant = 0
 		for r, c := range u.cost {
-			u.dominant = math.Max(u.dominant, atLeastZero(c)/capacity[r])
+			u.dominant = max(u.dominant, atLeastZero(c)/capacity[r])
 		}
 		u.active = u.dominant > 0 && !math.IsInf(u.dominant, 1)
 		u.tasks = 0
@@ -161,7 +161,7 @@ func drf(capacity, left, saturated []float64, users []drfUser) {
 		next := math.Inf(1)
 		for i := range users {
 			if u := &users[i]; u.active {
-				next = math.Min(next, u.demand*u.dominant/u.weight)
+				next = min(next, u.demand*u.dominant/u.weight)
 			}
 		}
 		full := -1
@@ -183,7 +183,7 @@ func drf(capacity, left, saturated []float64, users []drfUser) {
 			}
 			tasks := next * u.weight / u.dominant
 			for r, c := range u.cost {
-				left[r] = math.Max(left[r]-(tasks-u.tasks)*atLeastZero(c), 0)
+				left[r] = max(left[r]-(tasks-u.tasks)*atLeastZero(c), 0)
 			}
 			u.tasks = tasks
 			if met := u.demand*u.dominant/u.weight <= next; met || full >= 0 && u.cost[full] > 0 {

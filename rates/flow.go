@@ -242,9 +242,9 @@ func (f *flow) measure(now mono.Time, seconds float64, stale time.Duration, forg
 		f.demand += s.demand
 	}
 	// What came from a process that was forgotten since came all the same.
-	f.demand = math.Max(f.demand, f.offered)
+	f.demand = max(f.demand, f.offered)
 	f.periods++
-	f.steady += math.Max(steadyWeight, 1/f.periods) * (f.demand - f.steady)
+	f.steady += max(steadyWeight, 1/f.periods) * (f.demand - f.steady)
 	if f.completed > 0 {
 		weight := smoothing
 		if f.parents == 0 {
@@ -265,7 +265,7 @@ func (f *flow) measure(now mono.Time, seconds float64, stale time.Duration, forg
 		u.raw, u.busy = u.busy/seconds, 0
 		u.load = smooth(u.load, u.raw)
 		if f.ended > 0 && u.owed+u.cost.above > 0 {
-			u.cost.add(math.Min(1-math.Pow(1-costWeight, f.ended), smoothing), u.owed, f.ended)
+			u.cost.add(min(1-math.Pow(1-costWeight, f.ended), smoothing), u.owed, f.ended)
 			u.owed = 0
 		}
 	}
@@ -277,7 +277,7 @@ func (f *flow) measure(now mono.Time, seconds float64, stale time.Duration, forg
 // came would keep the ratios of the first throttling for ever.
 func (s *source) unthrottled(now mono.Time, stale time.Duration) float64 {
 	if s.says(now, stale) {
-		return math.Max(s.claimed, s.offered)
+		return max(s.claimed, s.offered)
 	}
 	return s.offered
 }
@@ -295,7 +295,7 @@ func (f *flow) cost(r int) float64 {
 	if c := u.cost.value(); c > 0 {
 		return c
 	}
-	return u.total / math.Max(f.passed, 1)
+	return u.total / max(f.passed, 1)
 }
 
 func smooth(mean, x float64) float64 { return mean + smoothing*(x-mean) }

@@ -76,7 +76,7 @@ type limiter struct {
 
 // sample takes the latency of an admitted request.
 func (l *limiter) sample(d time.Duration) {
-	l.sum += math.Max(d.Seconds(), 0)
+	l.sum += max(d.Seconds(), 0)
 	l.samples++
 }
 
@@ -103,7 +103,7 @@ func (l *limiter) set(now mono.Time, rate, least float64) {
 	if rate >= NoLimit {
 		return
 	}
-	burst := math.Max(least, rate*burstTime.Seconds())
+	burst := max(least, rate*burstTime.Seconds())
 	if l.bucket == nil {
 		// A rate is above zero and finite, and so is its burst.
 		l.bucket, _ = bucket.New(now, bucket.Config{Rate: rate, Burst: burst})

@@ -58,7 +58,7 @@ func (r *resource) overloaded() bool { return r.over >= overPeriods }
 // the queue. A resource that is not full and refuses all the same refuses bursts: it
 // is brought up to its capacity.
 func (r *resource) idle() float64 {
-	return regain * math.Max(0, 1-math.Max(r.load, r.raw)/r.capacity)
+	return regain * max(0, 1-max(r.load, r.raw)/r.capacity)
 }
 
 // amount is what can be handed out with a headroom.
@@ -66,10 +66,10 @@ func (r *resource) amount(headroom float64) float64 {
 	if headroom >= 0 {
 		return (1 - headroom) * r.base
 	}
-	return math.Min((1-headroom)*r.base, math.Max(r.capacity, r.base))
+	return min((1-headroom)*r.base, max(r.capacity, r.base))
 }
 
-func (r *resource) spare() float64 { return math.Max(0, 1-r.load/r.capacity) }
+func (r *resource) spare() float64 { return max(0, 1-r.load/r.capacity) }
 
 // divide finds the rate of every workflow that this process's own resources
 // leave room for.
@@ -85,7 +85,7 @@ func (a *Adapter) divide(s Signals) {
 		for r := range a.resources {
 			amount := (1 - a.cfg.Headroom) * a.resources[r].capacity
 			a.share(r, amount, amount, func(f *flow, rate float64) {
-				f.local = math.Min(f.local, rate)
+				f.local = min(f.local, rate)
 			})
 		}
 	case DominantFair:
@@ -115,7 +115,7 @@ func (a *Adapter) judge(s Signals) {
 			}
 		}
 		// What a long use tells at its end may be more than fits into a period.
-		r.raw = math.Min(r.raw, r.capacity)
+		r.raw = min(r.raw, r.capacity)
 		if r.load/r.capacity > a.resources[most].load/a.resources[most].capacity {
 			most = i
 		}
@@ -124,7 +124,7 @@ func (a *Adapter) judge(s Signals) {
 		over, excess := false, 0.0
 		if s.Credits {
 			r := &a.resources[i]
-			over = i == most && s.Bound >= bindShare && math.Max(r.load, r.raw) >= shortLoad*r.capacity
+			over = i == most && s.Bound >= bindShare && max(r.load, r.raw) >= shortLoad*r.capacity
 		} else if i < len(s.Resources) {
 			p := s.Resources[i]
 			over = p.Target > 0 && p.Delay > p.Target
@@ -149,15 +149,15 @@ func (r *resource) note(over bool, excess, headroom float64, hold int) {
 	r.over++
 	r.since++
 	r.usual = headroom
-	r.headroom = math.Min(headroom+math.Max(excess, 0), mostHeadroom)
+	r.headroom = min(headroom+max(excess, 0), mostHeadroom)
 	switch {
 	case r.over <= overPeriods:
 		// Uses that are told only at their end leave periods without any.
-		r.base, r.since = math.Max(r.raw, math.Min(r.load, r.capacity)), 0
-	case r.since > hold && math.Max(r.raw, r.load) <= (1-r.headroom)*r.base*takenUp:
-		r.base, r.since = math.Max(r.raw, r.load), 0
+		r.base, r.since = max(r.raw, min(r.load, r.capacity)), 0
+	case r.since > hold && max(r.raw, r.load) <= (1-r.headroom)*r.base*takenUp:
+		r.base, r.since = max(r.raw, r.load), 0
 	default:
-		r.base = math.Max(r.base, r.raw)
+		r.base = max(r.base, r.raw)
 	}
 }
 
@@ -181,18 +181,18 @@ func (a *Adapter) share(r int, amount, drained float64, set func(f *flow, rate f
 		if cost == 0 {
 			continue
 		}
-		want := math.Max(f.demand*cost, f.use[r].load)
-		first := math.Min(want, f.terms.Guarantee*cost)
+		want := max(f.demand*cost, f.use[r].load)
+		first := min(want, f.terms.Guarantee*cost)
 		amount -= first
 		drained -= first
 		a.fill.add(i, want-first, f.terms.Weight)
 	}
-	level, low := a.fill.level(math.Max(amount, 0)), a.fill.level(math.Max(drained, 0))
+	level, low := a.fill.level(max(amount, 0)), a.fill.level(max(drained, 0))
 	for i, c := range a.fill.claims {
 		f, l := a.flows[c.who], low
-		wants := math.Min(c.demand, f.steady*f.cost(r)) / c.weight
+		wants := min(c.demand, f.steady*f.cost(r)) / c.weight
 		if i < len(a.fill.claims)-1 && wants <= level {
-			l = math.Max(low, wants)
+			l = max(low, wants)
 		}
 		set(f, f.terms.Guarantee+l*f.terms.Weight/f.cost(r))
 	}
@@ -213,7 +213,7 @@ func (a *Adapter) bottleneck() {
 	for i := range a.resources {
 		if r := &a.resources[i]; r.overloaded() {
 			a.share(i, r.amount(r.usual), r.amount(r.headroom), func(f *flow, rate float64) {
-				f.cut = math.Min(f.cut, rate)
+				f.cut = min(f.cut, rate)
 			})
 		}
 	}
@@ -224,7 +224,7 @@ func (a *Adapter) bottleneck() {
 		}
 		if f.calm++; f.cut < NoLimit {
 			f.calm = 0
-			f.local = math.Max(math.Min(f.cut, a.roof(f)), f.terms.Guarantee)
+			f.local = max(min(f.cut, a.roof(f)), f.terms.Guarantee)
 		}
 		if a.rising(f) {
 			weights += f.terms.Weight
@@ -237,14 +237,14 @@ func (a *Adapter) bottleneck() {
 		spare, roof := 1.0, a.roof(f)
 		for r := range f.use {
 			if f.cost(r) > 0 {
-				spare = math.Min(spare, a.resources[r].spare())
+				spare = min(spare, a.resources[r].spare())
 			}
 		}
 		step := a.cfg.Probe
 		if step == 0 {
-			step = probeShare * math.Min(roof, NoLimit*leastPart)
+			step = probeShare * min(roof, NoLimit*leastPart)
 		}
-		f.local = math.Max(math.Min(probed(f.local, step*f.terms.Weight/weights, spare), roof), f.terms.Guarantee)
+		f.local = max(min(probed(f.local, step*f.terms.Weight/weights, spare), roof), f.terms.Guarantee)
 		if f.local >= freeAt*f.demand {
 			f.local = NoLimit
 		}
@@ -265,7 +265,7 @@ func (a *Adapter) roof(f *flow) float64 {
 	roof := float64(NoLimit)
 	for r := range f.use {
 		if cost := f.cost(r); cost > 0 {
-			roof = math.Min(roof, a.resources[r].capacity/cost)
+			roof = min(roof, a.resources[r].capacity/cost)
 		}
 	}
 	return roof
@@ -313,10 +313,10 @@ func (a *Adapter) dominant() {
 		level := math.Inf(1)
 		for r, c := range u.cost {
 			if c > 0 {
-				level = math.Min(level, a.full[r])
+				level = min(level, a.full[r])
 			}
 		}
 		f := a.flows[u.who]
-		f.local = math.Min(math.Max(u.tasks, math.Min(level*u.weight/u.dominant, a.roof(f))), NoLimit)
+		f.local = min(max(u.tasks, min(level*u.weight/u.dominant, a.roof(f))), NoLimit)
 	}
 }

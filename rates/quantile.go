@@ -27,7 +27,7 @@ func rank(n int, q float64) (lo int, part float64) {
 	if !(q > 0) {
 		q = 0
 	}
-	at := float64(n-1) * math.Min(q, 1)
+	at := float64(n-1) * min(q, 1)
 	lo = int(math.Floor(at))
 	return lo, at - math.Floor(at)
 }
@@ -87,15 +87,15 @@ func (s *search) add(cost, q float64) float64 {
 		s.step = maxStep
 	case mean < s.last:
 		if s.run++; s.run%searchRun == 0 {
-			s.step = math.Copysign(math.Min(math.Abs(s.step)*2, maxStep), s.step)
+			s.step = math.Copysign(min(math.Abs(s.step)*2, maxStep), s.step)
 		}
 	default:
 		s.run = 0
-		s.step = -math.Copysign(math.Max(math.Abs(s.step)/2, minStep), s.step)
+		s.step = -math.Copysign(max(math.Abs(s.step)/2, minStep), s.step)
 	}
 	s.last, s.tried, s.cost, s.periods = mean, true, 0, 0
 	if q+s.step > 1 || q+s.step < 0 {
 		s.step = -s.step
 	}
-	return math.Min(math.Max(q+s.step, 0), 1)
+	return min(max(q+s.step, 0), 1)
 }

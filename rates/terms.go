@@ -1,7 +1,5 @@
 package rates
 
-import "math"
-
 // SetTerms replaces the terms of all workflows, as if they had been in the Config
 // from the start. Those that are not named in it any more have the zero Terms; those
 // that nobody has heard of have theirs when they come. What was learned stays, and
@@ -24,7 +22,7 @@ func (a *Adapter) SetTerms(terms map[string]Terms) error {
 		if f.terms = next.Terms[f.name]; f.terms.Weight == 0 {
 			f.terms.Weight = 1
 		}
-		f.local = math.Max(f.local, f.terms.Guarantee)
+		f.local = max(f.local, f.terms.Guarantee)
 	}
 	return nil
 }

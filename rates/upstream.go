@@ -1,7 +1,5 @@
 package rates
 
-import "math"
-
 // An upstream process without demand is announced at least leastShare, in
 // requests/s, or leastPart of the workflow's rate, so that it can begin. All
 // such shares together take no more than half of the rate.
@@ -56,7 +54,7 @@ func (a *Adapter) split(f *flow) {
 	if f.tight < 0 {
 		return
 	}
-	others := bounded(math.Min(f.local, f.next))
+	others := bounded(min(f.local, f.next))
 	for i := range f.sources {
 		switch s := &f.sources[i]; {
 		case s.peer == 0 || a.serviceOf[s.peer] != f.tight:
@@ -70,7 +68,7 @@ func (a *Adapter) split(f *flow) {
 
 // least returns the share of an upstream process without demand.
 func (f *flow) least() float64 {
-	return math.Min(math.Max(leastShare, leastPart*f.sigma), f.sigma/2/math.Max(float64(len(f.sources)), 1))
+	return min(max(leastShare, leastPart*f.sigma), f.sigma/2/max(float64(len(f.sources)), 1))
 }
 
 // Announce returns the rate to announce to an upstream process for a workflow, in

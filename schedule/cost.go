@@ -15,7 +15,7 @@ func Dominant(use []time.Duration, capacity []float64) time.Duration {
 	most := 0.0
 	for r, u := range use {
 		if r < len(capacity) && capacity[r] > 0 {
-			most = math.Max(most, float64(u)/capacity[r])
+			most = max(most, float64(u)/capacity[r])
 		}
 	}
 	if most >= math.MaxInt64 {

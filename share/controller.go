@@ -250,11 +250,11 @@ func (c *Controller) observe(elapsed time.Duration) {
 	for i := range c.class {
 		a := &c.class[i]
 		rate := float64(a.arrivals) / elapsed.Seconds()
-		a.rate.add(rate, math.Sqrt(math.Max(a.rate.calm, rate)/elapsed.Seconds()), periods)
+		a.rate.add(rate, math.Sqrt(max(a.rate.calm, rate)/elapsed.Seconds()), periods)
 		if n := a.now.count; n > 0 {
 			mean := a.now.service / n
 			square := (a.past.service2 + a.now.service2) / (a.past.count + n)
-			spread := math.Sqrt(math.Max(square-a.service.calm*a.service.calm, 0) / n)
+			spread := math.Sqrt(max(square-a.service.calm*a.service.calm, 0) / n)
 			a.service.add(mean, spread, periods)
 		}
 		a.arrivals, a.absent = 0, a.arrivals == 0

@@ -28,7 +28,7 @@ func (s *steady) add(x, noise, periods float64) {
 	}
 	s.quick += (x - s.quick) * -math.Expm1(-periods/quickMemory)
 	s.age += periods
-	s.calm += (x - s.calm) * math.Max(periods/s.age, -math.Expm1(-periods/calmMemory))
+	s.calm += (x - s.calm) * max(periods/s.age, -math.Expm1(-periods/calmMemory))
 	// The variance of an exponential mean over m periods is 1/2m of a period's.
 	if math.Abs(s.quick-s.calm) > surprise*noise*math.Sqrt(periods/2/quickMemory) {
 		s.quick, s.calm, s.age = x, x, periods

@@ -23,7 +23,7 @@ func NewAverage(weight float64) Average {
 	if !(weight > 0) {
 		weight = math.SmallestNonzeroFloat64
 	}
-	return Average{keep: 1 - math.Min(weight, 1)}
+	return Average{keep: 1 - min(weight, 1)}
 }
 
 // Add takes a sample and returns the mean.

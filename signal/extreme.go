@@ -56,7 +56,7 @@ func (e *Extreme) At(now mono.Time) (x float64, ok bool) {
 	e.forget(now)
 	best := math.Inf(-1)
 	for _, b := range e.best {
-		best = math.Max(best, b)
+		best = max(best, b)
 	}
 	if math.IsInf(best, -1) {
 		return 0, false

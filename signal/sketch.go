@@ -46,7 +46,7 @@ func (s *Sketch) Quantile(q float64) time.Duration {
 	if s.count == 0 {
 		return 0
 	}
-	q = math.Min(math.Max(q, 0), 1)
+	q = min(max(q, 0), 1)
 	rank := uint64(math.Ceil(q * float64(s.count)))
 	rank = min(max(rank, 1), s.count)
 	for i, n := range s.counts {

@@ -219,7 +219,7 @@ func (l *Limit) Release(now, started mono.Time, executed bool) {
 	w.sum += r
 	w.group += r
 	if w.done%earlySize == 0 {
-		w.early = math.Min(w.early, w.group/earlySize)
+		w.early = min(w.early, w.group/earlySize)
 		w.group = 0
 	}
 	l.endWindow(now)
@@ -246,7 +246,7 @@ func (l *Limit) endWindow(now mono.Time) {
 	}
 	// No fewer than ran at once, or the window is shorter than a residence time.
 	// The first one is needed too soon for that.
-	enough := float64(w.done) >= float64(l.cfg.Samples)*l.variation() && (l.service == 0 || w.done >= int(w.area/length))
+	enough := w.done >= l.cfg.Samples && float64(w.done) >= float64(l.cfg.Samples)*l.variation() && (l.service == 0 || w.done >= int(w.area/length))
 	if l.recovering != recovered && w.done >= 2*earlySize && w.done >= int(w.area/length) {
 		enough = true
 	}
@@ -255,7 +255,7 @@ func (l *Limit) endWindow(now mono.Time) {
 		return
 	}
 	// Half a completion stands for none: it is in this window by chance.
-	p := point{w.area / length, math.Max(float64(w.done-w.given), 0.5) / length, w.sum / float64(w.done), w.done, 1}
+	p := point{w.area / length, max(float64(w.done-w.given), 0.5) / length, w.sum / float64(w.done), w.done, 1}
 	full := w.full / length
 	if l.inVain() {
 		l.giveWay(now, p)
@@ -280,13 +280,13 @@ func (l *Limit) endWindow(now mono.Time) {
 			l.sink(w.most)
 			was = l.limit
 		}
-		l.limit = math.Max(float64(l.cfg.Min), math.Min(l.limit, float64(l.cfg.Max)))
+		l.limit = max(float64(l.cfg.Min), min(l.limit, float64(l.cfg.Max)))
 	} else if p.residence < l.service {
 		l.service += (p.residence - l.service) / memory
 	}
 	*w = newWindow(now, 0, now)
 	if move := math.Abs(l.limit - was); move > was/4 {
-		long := math.Min(l.mean+4*l.spread, longest*l.service)
+		long := min(l.mean+4*l.spread, longest*l.service)
 		*w = newWindow(now, l.inUse, now.Add(time.Duration(long)))
 		l.level = point{}
 	} else if move > was/32 {
@@ -306,7 +306,7 @@ func (l *Limit) inVain() bool {
 // how long its work takes cannot be told until it has caught up. Then the limit
 // doubles with every few completions until they take longer again.
 func (l *Limit) giveWay(now mono.Time, p point) {
-	l.limit = math.Max(float64(l.cfg.Min), math.Min(l.limit, p.concurrency)/4)
+	l.limit = max(float64(l.cfg.Min), min(l.limit, p.concurrency)/4)
 	l.recovering = catchingUp
 	l.level, l.ref, l.probing, l.cutting = point{}, point{}, false, false
 	l.bound, l.idle, l.probeGap = 0, 0, probeFirst
@@ -320,7 +320,7 @@ func (l *Limit) variation() float64 {
 		return 1
 	}
 	cv := 1.36 * l.spread / l.mean // exact for exponential times, whose mean deviation is 2/e
-	return math.Max(1, math.Min(cv*cv, 8))
+	return max(1, min(cv*cv, 8))
 }
 
 func newWindow(now mono.Time, flush int, opens mono.Time) window {
@@ -332,12 +332,12 @@ func newWindow(now mono.Time, flush int, opens mono.Time) window {
 func (l *Limit) alarmed() bool {
 	w := &l.window
 	return l.service > 0 && !l.probing && w.done >= 2*earlySize &&
-		w.sum/float64(w.done) > alarm*math.Max(l.allowed(), l.service+idleQueue*float64(l.cfg.Slack))
+		w.sum/float64(w.done) > alarm*max(l.allowed(), l.service+idleQueue*float64(l.cfg.Slack))
 }
 
 // allowed is the residence time the limit is steered to.
 func (l *Limit) allowed() float64 {
-	return l.service + math.Max(float64(l.cfg.Slack), l.service*leeway)
+	return l.service + max(float64(l.cfg.Slack), l.service*leeway)
 }
 
 func (l *Limit) setService(s float64) { l.service, l.anchor = s, s }
@@ -381,8 +381,8 @@ func (l *Limit) steer(p point, bound bool) {
 	if bound {
 		harmless /= 2
 	}
-	limit := math.Max(allowed*tolerance, l.service+harmless)
-	atOnce := math.Max(allowed*alarm, limit)
+	limit := max(allowed*tolerance, l.service+harmless)
+	atOnce := max(allowed*alarm, limit)
 	if p.residence > atOnce || l.level.residence > limit {
 		l.cut(p)
 		return
@@ -397,8 +397,8 @@ func (l *Limit) steer(p point, bound bool) {
 			return
 		}
 		l.service += (p.residence - l.service) / (2 * memory)
-		l.anchor = math.Min(l.anchor, l.service)
-		l.service = math.Min(l.service, l.anchor*tolerance)
+		l.anchor = min(l.anchor, l.service)
+		l.service = min(l.service, l.anchor*tolerance)
 		if l.idle >= believe {
 			l.idle, l.anchor = memory, l.service
 		}
@@ -412,9 +412,9 @@ func (l *Limit) steer(p point, bound bool) {
 	// To the limit whose residence is the allowed one if throughput stays; at
 	// least half a slot more while it is shorter, so that rounding does not hold
 	// a small limit down.
-	want := l.limit * math.Max(0.8, math.Min(allowed/l.level.residence, 1.5))
+	want := l.limit * max(0.8, min(allowed/l.level.residence, 1.5))
 	if want > l.limit && want < l.limit+0.5 {
-		want = l.limit + math.Min(0.5, l.limit/16)
+		want = l.limit + min(0.5, l.limit/16)
 	}
 	l.limit = want
 	l.bound++
@@ -432,9 +432,9 @@ func (l *Limit) probe() {
 	// it is not worth the throughput to ask how much of it is queue.
 	short := l.level.residence < idleQueue*float64(l.cfg.Slack)
 	if l.probeUp || short || l.Limit() <= l.cfg.Min {
-		l.limit = math.Max(math.Ceil(l.ref.concurrency/probeTo), float64(l.cfg.Min+1))
+		l.limit = max(math.Ceil(l.ref.concurrency/probeTo), float64(l.cfg.Min+1))
 	} else {
-		l.limit = math.Max(math.Floor(l.ref.concurrency*probeTo), float64(l.cfg.Min))
+		l.limit = max(math.Floor(l.ref.concurrency*probeTo), float64(l.cfg.Min))
 	}
 	l.probeUp = !l.probeUp
 }
@@ -451,7 +451,7 @@ func (l *Limit) sink(most int) {
 // cut lowers the limit to what the throughput needs, in one step to half at most
 // unless that is far from enough.
 func (l *Limit) cut(p point) {
-	from := math.Min(l.limit, p.concurrency)
+	from := min(l.limit, p.concurrency)
 	if l.Limit() <= l.cfg.Min || from <= float64(l.cfg.Min) {
 		// There is nothing below to compare with: this is how long the work takes.
 		l.setService(p.residence)
@@ -469,7 +469,7 @@ func (l *Limit) cut(p point) {
 	if want := p.throughput * l.allowed(); want < floor/2 {
 		floor = 1.5 * want // so far beyond that half would still be a long queue
 	}
-	l.limit = math.Max(math.Min(p.throughput*l.allowed(), from*0.9), floor)
+	l.limit = max(min(p.throughput*l.allowed(), from*0.9), floor)
 	l.level = point{}
 }
 
@@ -509,18 +509,18 @@ func (l *Limit) judge(bound bool) bool {
 			l.probeGap = min(l.probeGap*2, probeLast)
 		} else {
 			l.setService(l.level.residence) // ref may be from before the work slowed
-			l.limit = math.Max(l.limit, l.ref.concurrency)
+			l.limit = max(l.limit, l.ref.concurrency)
 			l.bound, l.probeGap = 0, probeFirst
 		}
 		l.ref, l.level = point{}, point{}
 	case distance < 0:
 		// Fewer slots, the same throughput: the others held a queue.
-		l.setService(math.Min(l.service, l.level.residence))
+		l.setService(min(l.service, l.level.residence))
 		l.ref = l.level
 		return false
 	case elasticity > queued:
 		// More slots, more throughput.
-		l.setService(math.Max(l.service, both))
+		l.setService(max(l.service, both))
 		l.ref = l.level
 		return false
 	default:
@@ -529,8 +529,8 @@ func (l *Limit) judge(bound bool) bool {
 			l.limit = l.resumed
 			l.probeGap = min(l.probeGap*2, probeLast)
 		} else {
-			l.setService(math.Min(l.service, l.ref.residence))
-			l.limit = math.Min(l.limit, math.Max(l.level.throughput*l.allowed(), l.ref.concurrency))
+			l.setService(min(l.service, l.ref.residence))
+			l.limit = min(l.limit, max(l.level.throughput*l.allowed(), l.ref.concurrency))
 		}
 		l.ref, l.level = point{}, point{}
 	}

@@ -32,9 +32,9 @@ upstream. Medians of the rounds.`,
 }
 
 func runCost(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
-	rounds, calls := 15, 10_000
+	rounds, calls := 45, 3_000
 	if o.Quick {
-		rounds, calls = 5, 4_000
+		rounds, calls = 13, 1_500
 	}
 	r := &experiment.Result{Quick: o.Quick}
 	step(o, 0, 2+rounds, "decisions")
@@ -86,10 +86,10 @@ func decisions(ctx context.Context, r *experiment.Result, rounds int) error {
 		{"a decision, plain client", decide(live.Request{})},
 		{"a decision, client with credits", decide(live.Request{Client: client})},
 	}
-	const batch = 500
+	const batch = 5_000 // so many that cold caches after reading the counts do not show
 	spent, allocated := make([][]float64, len(kinds)), make([][]float64, len(kinds))
 	var m runtime.MemStats
-	for range 40 * rounds {
+	for range 2 * rounds {
 		for i, k := range kinds {
 			runtime.ReadMemStats(&m)
 			before, start := m.Mallocs, time.Now()
@@ -174,7 +174,9 @@ func edges(ctx context.Context, o experiment.Options, r *experiment.Result, roun
 	for round := range 1 + rounds { // the first warms up
 		step(o, 1+round, 2+rounds, "servers")
 		for _, both := range sides {
-			for _, s := range both {
+			for i := range both {
+				// In turn plain and gated first: what drifts falls on both.
+				s := both[(i+round)%2]
 				each, err := s.drive(calls)
 				if err != nil {
 					return err
