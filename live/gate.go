@@ -271,6 +271,9 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 		}
 		return nil, err
 	}
+	if t.mode == Enforce {
+		g.lag.Load().turn(t.started)
+	}
 	if t.stint != nil && t.measured {
 		t.span = NewSpan(r.Elapsed) // the waits in the gate are over
 	}

@@ -2,6 +2,7 @@ package live
 
 import (
 	"os"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -22,8 +23,10 @@ type lag struct {
 	sent   atomic.Int64 // instant of the byte under way; 0: none
 	next   atomic.Int64 // no other byte before this instant
 	last   atomic.Int64 // ns, what the last byte took
+	read   atomic.Int64 // instant at which a byte was read
 	closed atomic.Bool
 	done   chan struct{}
+	turns  turns
 }
 
 // newLag starts the goroutine that reads. At most one byte a gap is sent. It
@@ -34,7 +37,7 @@ func newLag(gap time.Duration, tell func(time.Duration)) *lag {
 		return nil
 	}
 	l := &lag{r: r, w: w, gap: gap, tell: tell, done: make(chan struct{})}
-	go l.read()
+	go l.listen()
 	return l
 }
 
@@ -45,22 +48,33 @@ func (l *lag) poke(now mono.Time) {
 		return
 	}
 	l.next.Store(int64(now.Add(l.gap)))
-	_, _ = l.w.Write([]byte{1}) // fails only when closed
+	l.ask()
 }
 
-func (l *lag) read() {
+func (l *lag) listen() {
 	defer close(l.done)
+	defer l.turns.end()
 	var buf [8]byte
 	for {
 		if _, err := l.r.Read(buf[:]); err != nil {
 			return
 		}
-		took := Now().Sub(mono.Time(l.sent.Load()))
-		l.last.Store(int64(took))
-		l.sent.Store(0)
-		l.tell(took)
+		now := Now()
+		l.read.Store(int64(now))
+		if sent := l.sent.Load(); sent != 0 {
+			took := now.Sub(mono.Time(sent))
+			l.last.Store(int64(took))
+			l.sent.Store(0)
+			l.tell(took)
+		}
+		if l.turns.give(runtime.GOMAXPROCS(0)) {
+			l.ask()
+		}
 	}
 }
+
+// ask has the network looked at. It fails only when closed.
+func (l *lag) ask() { _, _ = l.w.Write([]byte{1}) }
 
 // value returns what the last byte took, or the one under way if that is longer.
 func (l *lag) value(now mono.Time) time.Duration {

@@ -1,0 +1,104 @@
+package live
+
+import (
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/work"
+)
+
+func TestTurns(t *testing.T) {
+	var s turns
+	for _, c := range []struct {
+		now  mono.Time
+		long bool
+		want bool
+		why  string
+	}{
+		{10, false, false, "the lag is short"},
+		{20, true, true, "it is long"},
+		{119, false, true, "it was long a moment ago"},
+		{120, false, false, "it was long a while ago"},
+	} {
+		if got := s.on(c.now, c.long, 100); got != c.want {
+			t.Errorf("at %d turns are on: %v, want %v: %s", c.now, got, c.want, c.why)
+		}
+	}
+	_, first := s.take()
+	_, second := s.take()
+	wait, _ := s.take()
+	if !first || second {
+		t.Errorf("the first is the first: %v, and the second: %v", first, second)
+	}
+	if !s.give(2) || s.give(2) || len(s.waiting) != 0 {
+		t.Errorf("3 waited: %d are left after twice two turns", len(s.waiting))
+	}
+	<-wait
+	last, _ := s.take()
+	s.end()
+	<-last
+	if wait, _ := s.take(); wait != nil {
+		t.Error("a turn is waited for that nobody gives any more")
+	}
+}
+
+// A request begins only after a goroutine that has something to read has read it,
+// also where no processor is free to look at the network.
+func TestReadersComeFirst(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	g := newGate(t, 0, GateConfig{})
+	g.WatchNetwork()
+	l := g.lag.Load()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	reads := 0
+	saw := make(chan int, 1)
+	go func() {
+		var buf [1]byte
+		for {
+			if _, err := r.Read(buf[:]); err != nil {
+				r.Close()
+				return
+			}
+			reads++
+			select {
+			case saw <- reads:
+			default:
+				<-saw
+				saw <- reads
+			}
+		}
+	}()
+	for i := range 50 {
+		l.turns.until.Store(int64(mono.Never))
+		l.read.Store(0)
+		if _, err := w.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		enter(t, g, Request{}).Leave(work.Done)
+		select {
+		case n := <-saw:
+			if n != i+1 {
+				t.Fatalf("the reader has read %d, want %d", n, i+1)
+			}
+		default:
+			t.Fatalf("request %d began before the reader had read", i)
+		}
+	}
+}
+
+// Requests that wait for a turn when the gate closes go on.
+func TestCloseGivesTurns(t *testing.T) {
+	g := newGate(t, 0, GateConfig{})
+	g.WatchNetwork()
+	l := g.lag.Load()
+	wait, _ := l.turns.take()
+	g.Close()
+	<-wait
+	l.turn(Now())
+}
