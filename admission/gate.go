@@ -110,6 +110,13 @@ const (
 	refusedMemory = 128
 )
 
+// modestSlack is how far towards the patience the limit of the expected wait is moved
+// for a client that has less here than others while these wait for credits: let those
+// be refused who made the queue. Two connections that use 0.1 of a server each beside
+// one that wants all of it three times over lost 13 % without, and 4 % with it; at 1
+// the requests refused at their turn are more (simulation).
+const modestSlack = 0.7
+
 // lagIntervals is how many intervals of the pool a short lag counts.
 const lagIntervals = 8
 
@@ -363,7 +370,11 @@ func (g *Gate) tooLong(now mono.Time, t *Ticket, wait time.Duration, queued bool
 	if wait <= 0 {
 		return work.None
 	}
-	if wait > min(g.cfg.MaxDelay, g.lenient(now, g.maxDelay(), g.cfg.Objective)) {
+	most := g.maxDelay()
+	if t.Client != nil && g.pool.Modest(t.Client) {
+		most += time.Duration(modestSlack * float64(max(min(g.patience(), g.cfg.MaxDelay)-most, 0)))
+	}
+	if wait > min(g.cfg.MaxDelay, g.lenient(now, most, g.cfg.Objective)) {
 		return work.Delay
 	}
 	budget := t.Deadline.Sub(t.Arrived)

@@ -41,6 +41,7 @@ type Client struct {
 	heard     mono.Time
 	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
 	season    uint32    // in which it was last active
+	usual     float64   // pending when another request comes, smoothed
 	gone      bool
 	links     [numLinks]link
 	// Owner is for the driver: whatever it needs to reach the client.
@@ -65,6 +66,7 @@ type Pool struct {
 	issued  int
 	clients int
 	pending int
+	usual   float64 // pending, smoothed over intervals
 	demand  int     // sum over the clients
 	peak    float64 // of pending, decaying
 	delay   time.Duration
@@ -200,6 +202,7 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 		p.turnaround += (now.Sub(c.replied) - p.turnaround) / 32
 		c.replied = 0
 	}
+	c.usual += (float64(c.pending) - c.usual) / 32
 	c.pending++
 	p.pending++
 	p.arrived++
@@ -323,6 +326,7 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 		p.refused += (min(float64(p.shed)/float64(p.arrived), 1) - p.refused) / 8
 	}
 	p.arrived, p.shed = 0, 0
+	p.usual += (float64(p.pending) - p.usual) / 64
 	p.resize(d)
 	p.peak = max(float64(p.pending), p.peak*(1-1.0/64))
 	p.reclaim(now)
@@ -380,7 +384,7 @@ func (p *Pool) overcommit(c *Client) int {
 // free, and keeps a last credit for as long as the pool does not shrink.
 func (p *Pool) fair(now mono.Time, c *Client) int {
 	holders := p.clients - p.hungry.len - p.idle.len
-	active := min(max(p.active, p.seen, holders+p.hungry.len), p.clients)
+	active := max(p.actives(), holders+p.hungry.len)
 	if p.demand == c.demand && p.hungry.len == 0 && active <= holders {
 		return p.cfg.MaxWindow
 	}
@@ -506,6 +510,22 @@ func (p *Pool) setDemand(c *Client, d int) {
 	d = min(max(d, 0), demandLimit)
 	p.demand += d - c.demand
 	c.demand = d
+}
+
+// actives returns how many clients asked for something of late.
+func (p *Pool) actives() int { return min(max(p.active, p.seen), p.clients) }
+
+// A client is modest with modestBy requests less than the share modest of what an active
+// client has here on average: with few requests each, less is by chance.
+const (
+	modest   = 0.9
+	modestBy = 0.5
+)
+
+// Modest reports whether others wait for credits while c usually has clearly less at
+// the server than an active client has on average: the queue is not of its making.
+func (p *Pool) Modest(c *Client) bool {
+	return p.demand > 0 && (c.usual+modestBy)*float64(p.actives()) < modest*p.usual
 }
 
 // Check returns an error if an invariant of the package comment is broken. It

@@ -414,3 +414,32 @@ func TestDemandBehindSlowRequestsWidensTheWindow(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestModest(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: time.Millisecond, InitialWindow: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	light, heavy := p.Register(0), p.Register(0)
+	now := mono.Time(0)
+	round := func(demand int) {
+		for range 200 {
+			now = now.Add(p.Config().Interval)
+			p.OnRequest(now, light, 0)
+			p.OnReply(now, light)
+			p.OnRequest(now, heavy, demand)
+			p.OnWake(now, time.Millisecond)
+		}
+	}
+	round(0)
+	if p.Modest(light) || p.Modest(heavy) {
+		t.Error("nobody waits for credits, and somebody counts as modest")
+	}
+	round(1)
+	if !p.Modest(light) || p.Modest(heavy) {
+		t.Errorf("modest: the light client %v, want true, the one with %d requests here %v, want false", p.Modest(light), heavy.Pending(), p.Modest(heavy))
+	}
+	for heavy.Pending() > 0 {
+		p.OnReply(now, heavy)
+	}
+}
