@@ -51,9 +51,10 @@ type Step struct {
 // half a second has a 99th percentile. The objective is ten times the mean
 // service time with the three hops' overhead, as in Breakwater's evaluation; the
 // callers' timeout is ten objectives, since timeouts are usually set for the
-// worst case and not for the objective. Two tenants that use 0.6 of the capacity
-// have 300 requests a second each, so four seconds have enough for a 99th
-// percentile; the third wants more than the overload of the acts before. They have two
+// worst case and not for the objective. Two tenants that use half of the capacity
+// have 250 requests a second each, so four seconds have enough for a 99th
+// percentile; beside a third they may have a third. That one wants more than the
+// overload of the acts before. They have two
 // connections each: credits are granted to connections, and of a few credits that are
 // spread over many, the one that is free is on another.
 //
@@ -90,7 +91,7 @@ func plan(try, retake, before, overload, after time.Duration) Plan {
 		Workers: 8, Mean: 8 * time.Millisecond,
 		Conns: 48, Try: try, Retake: retake,
 		Steps:       []Step{{"0.7x", 0.7, before}, {"2.5x", 2.5, overload}, {"0.7x again", 0.7, after}},
-		Tenants:     []Tenant{{"a", 0.3, 0.3}, {"b", 0.3, 0.3}, {"c", 0, 3}},
+		Tenants:     []Tenant{{"a", 0.25, 0.25}, {"b", 0.25, 0.25}, {"c", 0, 3}},
 		TenantConns: 2,
 	}
 }

@@ -104,7 +104,7 @@ func TestShowsTheTenants(t *testing.T) {
 	for _, width := range []int{80, 200} {
 		for _, s := range []demo.State{demotest.Sharing(t, 8), end} {
 			text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
-			wants := []string{url, "a, 0.3x", "b, 0.3x", "c, comes with 3x", "before", "during", "SLO 100"}
+			wants := []string{url, "a, 0.25x", "b, 0.25x", "c, comes with 3x", "before", "during", "SLO 100"}
 			for _, tenant := range s.Tenants.Each {
 				wants = append(wants, "refused "+count(tenant.Totals.Refused))
 				for _, o := range tenant.Steps[:min(len(tenant.Steps), demo.AfterBurst)] {
