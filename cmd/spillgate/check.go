@@ -22,8 +22,8 @@ func newCheck() *cobra.Command {
 		Use:   "check FILE...",
 		Short: "Say everything that is wrong with configuration files",
 		Long: `Read configuration files, and the files they name, and print every mistake with
-its place: file:line:column. Of a file that is right, print how its workflows and
-rules are understood. Nothing is started and no name is resolved. The exit code is 0
+its place: file:line:column. Of a file that is right, print how its workflows, rules,
+slots and classes are understood. Nothing is started and no name is resolved. The exit code is 0
 if all files are right and 1 if one is not.`,
 		Example: "  spillgate check spillgate.yaml",
 		Args:    cobra.MinimumNArgs(1),
@@ -52,8 +52,53 @@ if all files are right and 1 if one is not.`,
 	}
 }
 
-// describe prints workflows and rules, a line each.
+// describe prints how c is understood, a line for each part of it.
 func describe(w io.Writer, c *proxy.Config) {
+	describeRules(w, c)
+	switch slots := c.Slots; {
+	case slots == proxy.Slots{}:
+	case slots.Min == slots.Max:
+		fmt.Fprintf(w, "  slots: %d\n", slots.Min)
+	case slots.Max == 0:
+		fmt.Fprintf(w, "  slots: learned, at least %d\n", slots.Min)
+	default:
+		fmt.Fprintf(w, "  slots: learned, %d to %d\n", max(slots.Min, 1), slots.Max)
+	}
+	describeShare(w, c.WithDefaults().Share)
+	for _, e := range c.Egress {
+		fmt.Fprintf(w, "  egress %s: calls of the upstreams to %s\n", e.Address, e.URL)
+	}
+}
+
+// describeShare prints what classes of requests get.
+func describeShare(w io.Writer, s proxy.Share) {
+	switch s.Order {
+	case proxy.NoClasses:
+		return
+	case proxy.FixedShare:
+		fmt.Fprintf(w, "  share: interactive requests have %g of the slots\n", s.Weight)
+	case proxy.LearnedShare:
+		fmt.Fprintf(w, "  share: interactive requests have up to %g of the slots; the others may take %g %% longer, and %g %% more of them give up\n",
+			s.MaxWeight, 100*s.MaxHarm, 100*s.MaxLoss)
+	default:
+		fmt.Fprintf(w, "  share: %v\n", s.Order)
+	}
+	for i, o := range s.Classes {
+		var when []string
+		for _, m := range [...]struct{ name, value string }{{"caller", o.Caller}, {"callee", o.Callee}, {"method", o.Method}} {
+			if m.value != "" {
+				when = append(when, m.name+" "+m.value)
+			}
+		}
+		if len(when) == 0 {
+			when = []string{"every request"}
+		}
+		fmt.Fprintf(w, "  class %d: %s: %v\n", i+1, strings.Join(when, ", "), o.Class)
+	}
+}
+
+// describeRules prints workflows and rules.
+func describeRules(w io.Writer, c *proxy.Config) {
 	for _, name := range slices.Sorted(maps.Keys(c.Workflows)) {
 		f := c.Workflows[name]
 		var words []string

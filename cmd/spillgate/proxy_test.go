@@ -27,11 +27,25 @@ func TestProxyMistakes(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("slo: fast\nport: 1\nlisten: :0\nupstreams: http://x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	classes := filepath.Join(t.TempDir(), "classes.yaml")
+	if err := os.WriteFile(classes, []byte(`slo: 1s
+listen: 127.0.0.1:0
+upstreams: http://127.0.0.1:1
+slots: 8
+share:
+  order: share
+  classes: [{caller: web, method: GET /orders, class: interactive}]
+egress: [{address: 127.0.0.1:15001, url: "http://10.0.0.2:8080"}]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		args string
 		code int
 		want []string // in this order
 	}{
+		{"check " + classes, exitOK, []string{"classes.yaml: ok", "slots: 8", "share: interactive requests have up to 0.95 of the slots", "25 % longer",
+			"class 1: caller web, method GET /orders: interactive", "egress 127.0.0.1:15001: calls of the upstreams to http://10.0.0.2:8080"}},
 		{"proxy", exitUsage, []string{"3 mistakes", "--slo is missing", "--listen is missing", "--upstream is missing"}},
 		{"proxy --slo fast --listen 80 --upstream ftp://x --mode maybe --trust x --cert a --log-level loud --log-format xml --drain-timeout -1s --exempt x", exitUsage, []string{
 			"10 mistakes", `--slo "fast"`, `--drain-timeout "-1s"`, `--mode "maybe"`, `--trust "x"`, `--log-level "loud"`, `--log-format "xml"`,
