@@ -302,6 +302,7 @@ func (a *Adapter) OnCall(now mono.Time, t *Request, to Peer, attempt int) {
 	if attempt > 0 {
 		return
 	}
+	l.tried++
 	// A request mostly calls the process that it called last.
 	for k := len(t.calls) - 1; k >= 0; k-- {
 		if t.calls[k].peer == to {
@@ -325,8 +326,9 @@ func (a *Adapter) OnShed(w Workflow, to Peer) {
 
 // OnDone ends a request that was let in. Calls per request and latency are
 // learned from those that ran to their end: a request that was refused further
-// down, or given up, made fewer calls than it would have. Only while no request
-// has ever got that far do the others count. A request that was not let in, or
+// down, or given up, made fewer calls than it would have. To which process of a
+// service they go, all requests tell. Only while no request has ever got to its end do
+// the others count. A request that was not let in, or
 // has ended before, does nothing.
 func (a *Adapter) OnDone(now mono.Time, t *Request, how work.Outcome) {
 	f := a.flow(t.Workflow)
@@ -502,5 +504,5 @@ func (a *Adapter) Demand(w Workflow, to Peer) float64 {
 	if l == nil {
 		return 0
 	}
-	return min(f.demand*f.alpha(l), NoLimit)
+	return min(f.demand*l.alpha, NoLimit)
 }

@@ -57,7 +57,7 @@ func (a *Adapter) ask(now mono.Time, f *flow, br *branch, seconds float64, stale
 	used, free, heard := false, 0, false
 	for i := range br.links {
 		l := &br.links[i]
-		alpha := f.alpha(l)
+		alpha := l.alpha
 		if alpha < leastAlpha {
 			continue
 		}
@@ -125,7 +125,7 @@ func (a *Adapter) learn(f *flow, br *branch, seconds float64) {
 	cost := 0.0
 	for i := range br.links {
 		l := &br.links[i]
-		alpha := f.alpha(l)
+		alpha := l.alpha
 		if !l.any || alpha < leastAlpha {
 			continue
 		}

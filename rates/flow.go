@@ -112,6 +112,9 @@ type link struct {
 	peer  int
 	calls float64 // by requests that completed in this period
 	each  float64 // calls per period, smoothed like flow.parents
+	tried float64 // first attempts in this period, by whatever request
+	tries float64 // per period, smoothed
+	alpha float64 // calls per completed request
 	sent  float64 // calls made in this period
 	shed  float64 // calls refused in this period
 	rate  float64 // announced
@@ -217,12 +220,29 @@ func (f *flow) dropLink(peer int) {
 	}
 }
 
-// alpha returns the calls to a process per completed request.
-func (f *flow) alpha(l *link) float64 {
+// apportion sets the calls to each process per completed request. How many go to a
+// service, completed requests tell. To which of its processes they go, all tell: those
+// that complete are those that did not meet the process which refuses most.
+func (f *flow) apportion() {
 	if f.parents == 0 {
-		return 0
+		return
 	}
-	return l.each / f.parents
+	for b := range f.branches {
+		links := f.branches[b].links
+		each, tries := 0.0, 0.0
+		for i := range links {
+			l := &links[i]
+			l.tries = smooth(l.tries, l.tried)
+			l.tried = 0
+			each += l.each
+			tries += l.tries
+		}
+		for i := range links {
+			if l := &links[i]; tries > 0 {
+				l.alpha = each / f.parents * l.tries / tries
+			}
+		}
+	}
 }
 
 // measure closes a period of the given length.
@@ -260,6 +280,7 @@ func (f *flow) measure(now mono.Time, seconds float64, stale time.Duration, forg
 		}
 	}
 	f.completed = 0
+	f.apportion()
 	for r := range f.use {
 		u := &f.use[r]
 		u.raw, u.busy = u.busy/seconds, 0

@@ -86,7 +86,7 @@ func (a *Adapter) AppendLinks(now mono.Time, w Workflow, to []LinkState) []LinkS
 		for i := range f.branches[b].links {
 			l := &f.branches[b].links[i]
 			p := a.peers.rows[l.peer].key
-			s := LinkState{Service: p.service, Process: p.process, Alpha: f.alpha(l), Heard: l.any, Quantile: f.branches[b].q}
+			s := LinkState{Service: p.service, Process: p.process, Alpha: l.alpha, Heard: l.any, Quantile: f.branches[b].q}
 			if l.any {
 				s.Announced, s.Age = l.rate, now.Sub(l.at)
 			}
