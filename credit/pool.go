@@ -42,6 +42,7 @@ type Client struct {
 	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
 	season    uint32    // in which it was last active
 	usual     float64   // pending when another request comes, smoothed
+	most      float64   // pending and ready at once, the most of late
 	gone      bool
 	links     [numLinks]link
 	// Owner is for the driver: whatever it needs to reach the client.
@@ -208,6 +209,7 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	p.arrived++
 	p.peak = max(p.peak, float64(p.pending))
 	p.setDemand(c, demand)
+	c.most = max(c.most, float64(c.pending+c.demand))
 	allowed := c.window
 	if c.overdrawn > allowed && now.Sub(c.cutAt) <= p.cfg.Lease {
 		allowed = c.overdrawn
@@ -260,7 +262,7 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 	default:
 		w--
 	}
-	w = min(w, p.fair(now, c))
+	w = min(max(w, p.kept(c)), p.fair(now, c))
 	// Not under what is pending, which the client cannot take back. A client
 	// that overran its window does not widen it by that.
 	p.setWindow(now, c, max(w, min(c.pending, c.window)))
@@ -384,7 +386,7 @@ func (p *Pool) overcommit(c *Client) int {
 // free, and keeps a last credit for as long as the pool does not shrink.
 func (p *Pool) fair(now mono.Time, c *Client) int {
 	holders := p.clients - p.hungry.len - p.idle.len
-	active := max(p.actives(), holders+p.hungry.len)
+	active := p.actives()
 	if p.demand == c.demand && p.hungry.len == 0 && active <= holders {
 		return p.cfg.MaxWindow
 	}
@@ -397,6 +399,22 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 	}
 	return max(1, c.window-1)
 }
+
+// kept is what a modest client keeps of its window: as much as it lately used at once,
+// up to one less than an equal share. It would else have nothing left for its next
+// burst, since those who always have requests ready take what is free: two connections
+// that use a tenth of a server each, beside one that wants all of it three times over,
+// waited in vain with 2 % of their requests, and with 0.5 % so (simulation).
+func (p *Pool) kept(c *Client) int {
+	c.most -= (c.most - float64(c.pending)) / keptFor
+	if p.cfg.NoSpeculation || !p.Modest(c) {
+		return 0
+	}
+	return min(int(c.most+0.5), c.window, int(p.total)/max(p.actives(), 1)-1)
+}
+
+// keptFor is over how many requests a client forgets how many it had at once.
+const keptFor = 32
 
 // count notes that c is active.
 func (p *Pool) count(c *Client) {
@@ -512,8 +530,10 @@ func (p *Pool) setDemand(c *Client, d int) {
 	c.demand = d
 }
 
-// actives returns how many clients asked for something of late.
-func (p *Pool) actives() int { return min(max(p.active, p.seen), p.clients) }
+// actives returns how many clients asked for something of late, or have something.
+func (p *Pool) actives() int {
+	return min(max(p.active, p.seen, p.clients-p.idle.len), p.clients)
+}
 
 // A client is modest with modestBy requests less than the share modest of what an active
 // client has here on average: with few requests each, less is by chance.
