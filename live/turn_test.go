@@ -76,10 +76,10 @@ func TestReadersComeFirst(t *testing.T) {
 	}()
 	for i := range 50 {
 		l.turns.until.Store(int64(mono.Never))
-		l.read.Store(0)
 		if _, err := w.Write([]byte{1}); err != nil {
 			t.Fatal(err)
 		}
+		l.read.Store(0)
 		enter(t, g, Request{}).Leave(work.Done)
 		select {
 		case n := <-saw:
