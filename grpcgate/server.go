@@ -78,21 +78,12 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	case info.FullMethodName == controlMethod:
 		ctx = &incoming{Context: ctx, conn: s.connectionOf(ctx)}
 	case !s.o.exempt.has(info.FullMethodName):
-		ctx = s.receive(ctx, live.Now(), info.Header)
+		ctx = &incoming{Context: ctx, arrived: live.Now(), unread: info.Header, server: s}
 	}
 	if s.o.tap != nil {
 		return s.o.tap(ctx, info)
 	}
 	return ctx, nil
-}
-
-// receive attaches to a call's context what its headers say.
-func (s *server) receive(ctx context.Context, now mono.Time, header metadata.MD) *incoming {
-	in := &incoming{Context: ctx, arrived: now, tags: tagsOf(header, &s.o.counters.Malformed)}
-	if in.tags.Credits && now != 0 { // net/http makes a Peer for each request
-		in.conn = s.connectionOf(ctx)
-	}
-	return in
 }
 
 // call is one admitted call.
@@ -109,9 +100,9 @@ type call struct {
 // called and its handler be given the context returned.
 func (s *server) enter(ctx context.Context, method string) (call, context.Context, error) {
 	in := incomingFrom(ctx)
-	if in == nil { // net/http's transport has no tap handle
+	if in == nil { // net/http's transport has no tap handle, and makes a Peer for each request
 		md, _ := metadata.FromIncomingContext(ctx)
-		in = s.receive(ctx, 0, md)
+		in = &incoming{Context: ctx, tags: tagsOf(md, &s.o.counters.Malformed)}
 		ctx = in
 	}
 	claimed := in.tags

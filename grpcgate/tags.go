@@ -18,12 +18,31 @@ type incoming struct {
 	context.Context
 	conn    *connection
 	account *account     // of a client that obeys credits
-	tags    wire.Tags    // nobody writes to them once the handler runs
+	tags    wire.Tags    // nobody writes to them once the handler runs; see read
 	ticket  *live.Ticket // once it is admitted
 	arrived mono.Time    // at the connection reader
 	// downstream is set when a call made while serving this one was refused for
 	// want of capacity.
 	downstream atomic.Bool
+	// unread is the header of a call whose tags nobody has looked at, at server.
+	unread metadata.MD
+	server *server
+}
+
+// read reads the tags, in the call's own goroutine: in the one that reads the
+// connection it made a stack of 4 KB one of 8, and with 10,000 clients that is 4 KB a
+// client. It comes before whatever may happen at once.
+func (in *incoming) read() *incoming {
+	if in == nil || in.unread == nil {
+		return in
+	}
+	header := in.unread
+	in.unread = nil
+	in.tags = tagsOf(header, &in.server.o.counters.Malformed)
+	if in.tags.Credits {
+		in.conn = in.server.connectionOf(in.Context)
+	}
+	return in
 }
 
 type incomingKey struct{}
@@ -33,7 +52,7 @@ func (in *incoming) Value(key any) any {
 	case incomingKey{}, live.ServingKey{}:
 		return in
 	case live.TagsKey{}:
-		return &in.tags
+		return &in.read().tags
 	}
 	if in.ticket != nil {
 		switch key {
@@ -48,7 +67,7 @@ func (in *incoming) Value(key any) any {
 
 func incomingFrom(ctx context.Context) *incoming {
 	in, _ := ctx.Value(incomingKey{}).(*incoming)
-	return in
+	return in.read()
 }
 
 // refusedBelow notes that a call made on behalf of in, if any, was refused.

@@ -49,7 +49,7 @@ type Measured struct {
 
 // preparation is how long a server and its generator have to get ready for a run
 // that begins at a given instant: 100 connections take a tenth of it.
-const preparation = 1500 * time.Millisecond
+const preparation = 3 * time.Second
 
 // Measure makes a run, which takes as long as its profile and about half a
 // second; with Changes, two seconds.
