@@ -193,6 +193,7 @@ type Ticket struct {
 	left     bool
 	wake     chan admission.Verdict
 	started  mono.Time
+	began    mono.Time // the handler
 	queued   time.Duration
 	grant    wire.Grant
 	pushback time.Duration
@@ -271,8 +272,9 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 		}
 		return nil, err
 	}
-	if t.mode == Enforce {
-		g.lag.Load().turn(t.started)
+	t.began = t.started
+	if t.mode == Enforce && g.lag.Load().turn(t.started) {
+		t.began = Now()
 	}
 	if t.stint != nil && t.measured {
 		t.span = NewSpan(r.Elapsed) // the waits in the gate are over
@@ -430,6 +432,9 @@ func (t *Ticket) Leave(o work.Outcome) {
 		entered = t.entered
 	}
 	g.tallies.Served[o]++
+	if lag := g.lag.Load(); lag != nil {
+		lag.turns.ran(now.Sub(t.began))
+	}
 	workflow := t.core.Workflow
 	event := Event{
 		Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: workflow,

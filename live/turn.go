@@ -30,7 +30,9 @@ import (
 const (
 	// turnShare is the part of the gap between two bytes that a lag must reach for
 	// turns to be taken, and that must have passed since the network was looked at.
-	// leastTurn bounds it from below: a turn costs some 10 µs.
+	// leastTurn bounds it from below, and is how long handlers must run: a turn costs
+	// some 10 µs, and much more where other goroutines or processes keep the
+	// processors busy, and all the while the slot.
 	turnShare = 4
 	leastTurn = 250 * time.Microsecond
 	// turnsLast is for how many gaps turns go on after a long lag: they keep it short.
@@ -43,24 +45,26 @@ const (
 // turns are the requests that wait until they may begin.
 type turns struct {
 	until   atomic.Int64 // instant from which on nobody takes a turn
+	handler atomic.Int64 // ns, about the median of what handlers take
 	mu      sync.Mutex
 	waiting []chan struct{}
 	over    bool // nobody gives one any more
 }
 
 // turn returns when the network was looked at and what had come was seen, or at once
-// if that was just now or the lag is short. A nil lag is short.
-func (l *lag) turn(now mono.Time) {
-	if l == nil {
-		return
+// if that was just now, the lag is short or handlers are. A nil lag is short. It
+// reports whether time has passed.
+func (l *lag) turn(now mono.Time) bool {
+	if l == nil || l.turns.handler.Load() < int64(leastTurn) {
+		return false
 	}
 	least := max(l.gap/turnShare, leastTurn)
 	if !l.turns.on(now, l.value(now) >= least, turnsLast*l.gap) || now.Sub(mono.Time(l.read.Load())) < least {
-		return
+		return false
 	}
 	wait, first := l.turns.take()
 	if wait == nil {
-		return
+		return false
 	}
 	if first {
 		l.ask()
@@ -69,6 +73,15 @@ func (l *lag) turn(now mono.Time) {
 	for range yields {
 		runtime.Gosched()
 	}
+	return true
+}
+
+// ran notes what a handler took. The estimate takes steps of at most an eighth of
+// itself: some are always interrupted for long. It is called by one goroutine at a time.
+func (t *turns) ran(d time.Duration) {
+	have := t.handler.Load()
+	step := max(have/8, int64(time.Microsecond))
+	t.handler.Store(max(have+min(max(int64(d)-have, -step), step), 0))
 }
 
 // on reports whether turns are taken: the lag is long, or was no longer ago than last.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/mono"
 	"github.com/spillgate/spillgate/work"
@@ -44,6 +45,33 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// Where handlers are short nobody takes a turn, and a long one among them is an
+// exception.
+func TestTurnsAreForLongHandlers(t *testing.T) {
+	l := &lag{gap: time.Millisecond}
+	l.turns.over = true // what would wait goes on
+	for range 200 {
+		l.turns.ran(20 * time.Microsecond)
+	}
+	l.turns.ran(time.Second)
+	if d := time.Duration(l.turns.handler.Load()); d < 15*time.Microsecond || d > 30*time.Microsecond {
+		t.Errorf("handlers take 20µs but for one, and count as %v", d)
+	}
+	for range 100 {
+		l.turns.ran(2 * time.Millisecond)
+	}
+	if d := time.Duration(l.turns.handler.Load()); d < 1900*time.Microsecond || d > 2*time.Millisecond {
+		t.Errorf("handlers take 2ms, and count as %v", d)
+	}
+	l.turns.ran(-time.Second)
+	for range 1000 {
+		l.turns.ran(0)
+	}
+	if d := l.turns.handler.Load(); d < 0 || d > int64(time.Microsecond) {
+		t.Errorf("handlers take no time, and count as %v", time.Duration(d))
+	}
+}
+
 // A request begins only after a goroutine that has something to read has read it,
 // also where no processor is free to look at the network.
 func TestReadersComeFirst(t *testing.T) {
@@ -76,6 +104,7 @@ func TestReadersComeFirst(t *testing.T) {
 	}()
 	for i := range 50 {
 		l.turns.until.Store(int64(mono.Never))
+		l.turns.handler.Store(int64(leastTurn))
 		if _, err := w.Write([]byte{1}); err != nil {
 			t.Fatal(err)
 		}
