@@ -159,9 +159,11 @@ func (t *shop) open(out *writer) error {
 	if err != nil || !s.Shares {
 		return err
 	}
+	made := make(chan struct{}) // its first period may end before it is known here
+	defer close(made)
 	t.shares, err = live.NewShares(t.gate, live.SharesConfig{
 		Config:  share.Config{Servers: float64(s.Workers), Period: s.Period, Patience: patient, DefaultPatience: patient},
-		Decided: func(d share.Decision) { out.line(Line{Weighing: t.weighing(d)}) },
+		Decided: func(d share.Decision) { <-made; out.line(Line{Weighing: t.weighing(d)}) },
 	})
 	return err
 }
