@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/sim/model"
 )
 
@@ -34,13 +32,13 @@ func TestNobodyTakesMoreThanItsShare(t *testing.T) {
 		{"a new connection for each request", model.Minting, 1.5, 2, 0.15, 0},
 	}
 	server := model.Server{Cores: 10, Service: model.Service{Mean: 10 * time.Microsecond}}
-	policy := model.Gated("spillgate", admission.Config{Objective: 200 * time.Microsecond}, credit.WalletConfig{})
+	policy := gated(200 * time.Microsecond)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var honest, others, offered int
 			for seed := range uint64(3) { // one alone is off by up to 0.005
-				world, err := model.New(model.Config{
+				report := run(t, model.Config{
 					Seed: seed + 1, Policy: policy, Objective: 200 * time.Microsecond, GiveUp: true,
 					Length: 150 * time.Millisecond, Warmup: 50 * time.Millisecond,
 					Server: server, Network: model.Network{Delay: 5 * time.Microsecond},
@@ -49,13 +47,6 @@ func TestNobodyTakesMoreThanItsShare(t *testing.T) {
 						{Name: "others", Clients: 10, Kind: tt.kind, Load: model.Constant(tt.others * server.Capacity())},
 					},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				report, err := world.Run()
-				if err != nil {
-					t.Fatal(err)
-				}
 				honest += report.Groups[0].Good
 				offered += report.Groups[0].Offered
 				others += report.Groups[1].Good
@@ -76,24 +67,17 @@ func TestNobodyTakesMoreThanItsShare(t *testing.T) {
 func TestModestClientsKeepWhatTheyAskFor(t *testing.T) {
 	const objective = 100 * time.Millisecond
 	server := model.Server{Cores: 8, Service: model.Service{Mean: 8 * time.Millisecond}}
-	policy := model.Gated("spillgate", admission.Config{Objective: objective}, credit.WalletConfig{})
+	policy := gated(objective)
 	load := func(name string, part float64) model.Group {
 		return model.Group{Name: name, Clients: 2, Load: model.Constant(part * server.Capacity())}
 	}
 	var good, offered, all float64
 	var seconds float64
 	for seed := range uint64(2) {
-		world, err := model.New(model.Config{
+		report := run(t, model.Config{
 			Seed: seed + 1, Policy: policy, Objective: objective, GiveUp: true, Length: 30 * time.Second, Warmup: 3 * time.Second,
 			Server: server, Network: model.Network{Delay: time.Millisecond}, Groups: []model.Group{load("a", 0.2), load("b", 0.2), load("c", 3)},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		report, err := world.Run()
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, g := range report.Groups[:2] {
 			good += float64(g.Good)
 			offered += float64(g.Offered)

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/sim/model"
 )
 
@@ -15,23 +13,16 @@ import (
 func TestShortQueueStaysFilled(t *testing.T) {
 	const objective = 10 * time.Millisecond
 	server := model.Server{Cores: 2, Service: model.Service{Mean: time.Millisecond}, Message: -1}
-	policy := model.Gated("spillgate", admission.Config{Objective: objective}, credit.WalletConfig{})
+	policy := gated(objective)
 	for _, load := range []float64{2, 4} {
 		var good, seconds float64
 		for seed := range uint64(3) {
-			world, err := model.New(model.Config{
+			report := run(t, model.Config{
 				Seed: seed + 1, Policy: policy, Objective: objective, GiveUp: true,
 				Length: 8 * time.Second, Warmup: 2 * time.Second,
 				Server: server, Network: model.Network{Delay: 150 * time.Microsecond},
 				Groups: []model.Group{{Name: "clients", Clients: 100, Load: model.Constant(load * server.Capacity())}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			report, err := world.Run()
-			if err != nil {
-				t.Fatal(err)
-			}
 			good += float64(report.Total.Good)
 			seconds += report.Seconds
 			if p99 := report.Total.Known.Quantile(0.99); p99 > objective/5 {
@@ -48,7 +39,7 @@ func TestShortQueueStaysFilled(t *testing.T) {
 // capacity, they do. With one, at 0.7 of it, a twentieth would be late by itself.
 func TestFewSlotsRefuseLittle(t *testing.T) {
 	const objective = 10 * time.Millisecond
-	policy := model.Gated("spillgate", admission.Config{Objective: objective}, credit.WalletConfig{})
+	policy := gated(objective)
 	for _, tt := range []struct {
 		cores   int
 		load    float64
@@ -59,19 +50,12 @@ func TestFewSlotsRefuseLittle(t *testing.T) {
 		server := model.Server{Cores: tt.cores, Service: model.Service{Mean: time.Millisecond}, Message: -1}
 		var good, offered int
 		for seed := range uint64(3) {
-			world, err := model.New(model.Config{
+			report := run(t, model.Config{
 				Seed: seed + 1, Policy: policy, Objective: objective, GiveUp: true,
 				Length: 8 * time.Second, Warmup: 2 * time.Second,
 				Server: server, Network: model.Network{Delay: 50 * time.Microsecond},
 				Groups: []model.Group{{Name: "clients", Clients: 20, Load: model.Constant(tt.load * server.Capacity())}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			report, err := world.Run()
-			if err != nil {
-				t.Fatal(err)
-			}
 			good += report.Total.Good
 			offered += report.Total.Offered
 		}
