@@ -31,19 +31,12 @@ func TestServerThatWorksForNobody(t *testing.T) {
 			t.Run(name+", "+policy.Name, func(t *testing.T) {
 				t.Parallel()
 				for seed := range uint64(3) {
-					world, err := model.New(model.Config{
+					report := run(t, model.Config{
 						Seed: seed + 1, Policy: policy, Objective: objective, GiveUp: true,
 						Length: 10 * time.Second, Warmup: 5 * time.Second,
 						Server: server, Network: model.Network{Delay: 100 * time.Microsecond},
 						Groups: []model.Group{{Name: "clients", Clients: 100, Load: load}},
 					})
-					if err != nil {
-						t.Fatal(err)
-					}
-					report, err := world.Run()
-					if err != nil {
-						t.Fatal(err)
-					}
 					if share := float64(report.Total.Good) / report.Seconds / server.Capacity(); share < 0.9 {
 						t.Errorf("seed %d: goodput is %.3f of the capacity, want at least 0.9", seed+1, share)
 					}

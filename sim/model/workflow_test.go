@@ -40,7 +40,7 @@ func TestWorkflowsHoldTheirShares(t *testing.T) {
 			if c.plain {
 				policy.Sender = func(uint64, int) (baseline.Sender, error) { return none.Sender{}, nil }
 			}
-			world, err := model.New(model.Config{
+			report := run(t, model.Config{
 				Seed: 1, Policy: policy, Objective: objective, GiveUp: true,
 				Length: 12 * time.Second, Warmup: 4 * time.Second,
 				Server: server, Network: model.Network{Delay: 100 * time.Microsecond},
@@ -49,13 +49,6 @@ func TestWorkflowsHoldTheirShares(t *testing.T) {
 					{Name: "greedy", Clients: 10, Load: model.Constant(4 * server.Capacity())},
 				},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			report, err := world.Run()
-			if err != nil {
-				t.Fatal(err)
-			}
 			modest, greedy := report.Groups[0], report.Groups[1]
 			if got := float64(modest.Good) / float64(modest.Offered); got < c.modest {
 				t.Errorf("the modest workflow got %.3f of its load, want at least %v; refused %v", got, c.modest, modest.Refused)
