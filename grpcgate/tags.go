@@ -31,7 +31,7 @@ type incoming struct {
 
 // read reads the tags, in the call's own goroutine: in the one that reads the
 // connection it made a stack of 4 KB one of 8, and with 10,000 clients that is 4 KB a
-// client. It comes before whatever may happen at once.
+// client. The first call is before the handler, and the context has one user then.
 func (in *incoming) read() *incoming {
 	if in == nil || in.unread == nil {
 		return in
