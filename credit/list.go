@@ -2,11 +2,12 @@ package credit
 
 // list is a doubly linked list threaded through one of the link pairs of its
 // clients, so that joining and leaving cost no allocation. which picks the
-// pair; a client is in at most one list per pair.
+// pair; a client is in at most one list per pair, and knows it by its mark,
+// which is not 0.
 type list struct {
-	which      int
-	head, tail *Client
-	len        int
+	which, mark uint8
+	head, tail  *Client
+	len         int
 }
 
 // The link pairs of a Client.
@@ -17,14 +18,12 @@ const (
 	numLinks
 )
 
-type link struct {
-	prev, next *Client
-	in         *list
-}
+type link struct{ prev, next *Client }
 
 func (l *list) pushBack(c *Client) {
 	k := &c.links[l.which]
-	k.prev, k.next, k.in = l.tail, nil, l
+	k.prev, k.next = l.tail, nil
+	c.in[l.which] = l.mark
 	if l.tail == nil {
 		l.head = c
 	} else {
@@ -35,10 +34,10 @@ func (l *list) pushBack(c *Client) {
 }
 
 func (l *list) remove(c *Client) {
-	k := &c.links[l.which]
-	if k.in != l {
+	if c.in[l.which] != l.mark {
 		return
 	}
+	k := &c.links[l.which]
 	if k.prev == nil {
 		l.head = k.next
 	} else {
@@ -50,5 +49,6 @@ func (l *list) remove(c *Client) {
 		k.next.links[l.which].prev = k.prev
 	}
 	*k = link{}
+	c.in[l.which] = 0
 	l.len--
 }

@@ -32,6 +32,7 @@ type Client struct {
 	pending int
 	demand  int
 	seq     uint32
+	season  uint32 // in which it was last active
 	// overdrawn is the largest window the client may still believe in: what it
 	// held before its last cut. Requests within it, sent before the cut
 	// arrived, are not an overrun.
@@ -40,11 +41,11 @@ type Client struct {
 	turn      mono.Time // when the window last rose from zero
 	heard     mono.Time
 	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
-	season    uint32    // in which it was last active
-	usual     float64   // pending when another request comes, smoothed
-	most      float64   // pending and ready at once, the most of late
-	gone      bool
+	usual     float32   // pending when another request comes, smoothed
+	most      float32   // pending and ready at once, the most of late
 	links     [numLinks]link
+	in        [numLinks]uint8 // the mark of the list, 0: in none
+	gone      bool
 	// Owner is for the driver: whatever it needs to reach the client.
 	Owner any
 }
@@ -104,10 +105,10 @@ func NewPool(cfg Config) (*Pool, error) {
 	return &Pool{
 		cfg:    cfg,
 		total:  float64(cfg.MinTotal),
-		hungry: list{which: linkDrained},
-		idle:   list{which: linkDrained},
-		heard:  list{which: linkHeard},
-		dirty:  list{which: linkDirty},
+		hungry: list{which: linkDrained, mark: 1},
+		idle:   list{which: linkDrained, mark: 2},
+		heard:  list{which: linkHeard, mark: 3},
+		dirty:  list{which: linkDirty, mark: 4},
 	}, nil
 }
 
@@ -177,11 +178,9 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 	p.pending -= c.pending
 	p.setDemand(c, 0)
 	p.clients--
-	for i := range c.links {
-		if l := c.links[i].in; l != nil {
-			l.remove(c)
-		}
-	}
+	p.undrain(c)
+	p.heard.remove(c)
+	p.dirty.remove(c)
 	c.gone, c.window, c.pending = true, 0, 0
 	p.total = p.bounded(p.total)
 	p.feed(now)
@@ -203,13 +202,13 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 		p.turnaround += (now.Sub(c.replied) - p.turnaround) / 32
 		c.replied = 0
 	}
-	c.usual += (float64(c.pending) - c.usual) / 32
+	c.usual += (float32(c.pending) - c.usual) / 32
 	c.pending++
 	p.pending++
 	p.arrived++
 	p.peak = max(p.peak, float64(p.pending))
 	p.setDemand(c, demand)
-	c.most = max(c.most, float64(c.pending+c.demand))
+	c.most = max(c.most, float32(c.pending+c.demand))
 	allowed := c.window
 	if c.overdrawn > allowed && now.Sub(c.cutAt) <= p.cfg.Lease {
 		allowed = c.overdrawn
@@ -227,7 +226,7 @@ func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
 	p.hear(now, c)
 	p.count(c)
 	p.setDemand(c, demand)
-	if c.links[linkDrained].in != nil {
+	if c.in[linkDrained] != 0 {
 		p.undrain(c)
 		p.drainIfEmpty(c)
 	} else if free := int(p.total) - p.issued; c.demand > 0 && free > 0 {
@@ -406,7 +405,7 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 // that use a tenth of a server each, beside one that wants all of it three times over,
 // waited in vain with 2 % of their requests, and with 0.5 % so (simulation).
 func (p *Pool) kept(c *Client) int {
-	c.most -= (c.most - float64(c.pending)) / keptFor
+	c.most -= (c.most - float32(c.pending)) / keptFor
 	if p.cfg.NoSpeculation || !p.Modest(c) {
 		return 0
 	}
@@ -453,9 +452,8 @@ func (p *Pool) drainIfEmpty(c *Client) {
 }
 
 func (p *Pool) undrain(c *Client) {
-	if l := c.links[linkDrained].in; l != nil {
-		l.remove(c)
-	}
+	p.hungry.remove(c)
+	p.idle.remove(c)
 }
 
 // feed gives free credits to drained clients, one each, known demand first.
@@ -496,7 +494,7 @@ func (p *Pool) reclaim(now mono.Time) {
 }
 
 func (p *Pool) announce(c *Client) {
-	if c.links[linkDirty].in == nil {
+	if c.in[linkDirty] == 0 {
 		p.dirty.pushBack(c)
 	}
 }
@@ -545,7 +543,7 @@ const (
 // Modest reports whether others wait for credits while c usually has clearly less at
 // the server than an active client has on average: the queue is not of its making.
 func (p *Pool) Modest(c *Client) bool {
-	return p.demand > 0 && (c.usual+modestBy)*float64(p.actives()) < modest*p.usual
+	return p.demand > 0 && float64(c.usual+modestBy)*float64(p.actives()) < modest*p.usual
 }
 
 // Check returns an error if an invariant of the package comment is broken. It
@@ -557,7 +555,7 @@ func (p *Pool) Check() error {
 		pending += c.pending
 		demand += c.demand
 		clients++
-		isDrained := c.links[linkDrained].in != nil
+		isDrained := c.in[linkDrained] != 0
 		if isDrained {
 			drained++
 		}

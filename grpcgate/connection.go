@@ -47,7 +47,7 @@ func (s *server) connectionOf(ctx context.Context) *connection {
 		return nil
 	}
 	if local, ok := p.LocalAddr.(*localAddr); ok {
-		return local.conn.of(s, p)
+		return (*watchedConn)(local).of(s, p)
 	}
 	// grpc makes one Peer a connection and lets go of it when that ended.
 	key := weak.Make(p)

@@ -34,31 +34,32 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watchedConn{Conn: c}
-	w.local = localAddr{c.LocalAddr(), w}
-	return w, nil
+	return &watchedConn{Conn: c}, nil
 }
 
 // watchedConn is a connection that knows its clients' accounts and ends them.
 type watchedConn struct {
 	net.Conn
-	local  localAddr
-	socket *readySocket // nil before the first read
+	socket readySocket
 
 	mu     sync.Mutex
 	state  *connection
 	closed bool
 }
 
-// localAddr is how a watchedConn is found again: grpc shows a call its peer's
-// addresses, not its connection.
-type localAddr struct {
-	net.Addr
-	conn *watchedConn
-}
+// localAddr is a watchedConn as its own address: grpc shows a call its peer's
+// addresses, not its connection, and finds it again by this. It is no object of its
+// own because there is one for every client.
+type localAddr watchedConn
+
+// Network returns the network's name.
+func (a *localAddr) Network() string { return a.Conn.LocalAddr().Network() }
+
+// String returns the address.
+func (a *localAddr) String() string { return a.Conn.LocalAddr().String() }
 
 // LocalAddr returns the local address.
-func (w *watchedConn) LocalAddr() net.Addr { return &w.local }
+func (w *watchedConn) LocalAddr() net.Addr { return (*localAddr)(w) }
 
 // Close ends the accounts, and the connection.
 func (w *watchedConn) Close() error {
