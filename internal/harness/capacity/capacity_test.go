@@ -98,13 +98,13 @@ func TestRetakeReplacesTheTop(t *testing.T) {
 // A service that answers quickly only in a closed loop does not get the closed
 // loop's rate.
 func TestCheckLowersTheRate(t *testing.T) {
-	var inFlight atomic.Int32
+	var closed, sent atomic.Int32
 	found, err := capacity.Find(t.Context(), capacity.Config{
 		Try: 60 * ms, SLO: time.Second, MaxConcurrency: 1, CheckAttainment: 1,
+		OnTry: func(try capacity.Try) { closed.Add(1) },
 		Send: func(ctx context.Context, _ int, intended time.Time) measure.Outcome {
-			defer inFlight.Add(-1)
-			if inFlight.Add(1) > 1 { // two at once, as chance has it in the open loop
-				return measure.Outcome{Kind: measure.Refused, Reason: "one at a time"}
+			if closed.Load() > 0 && sent.Add(1)%3 == 1 {
+				return measure.Outcome{Kind: measure.Refused, Reason: "every third in the open loop"}
 			}
 			time.Sleep(2 * ms)
 			return measure.Outcome{Kind: measure.Served}
