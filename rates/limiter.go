@@ -52,6 +52,11 @@ const (
 	// probeEvery lets one in so many requests through that are infeasible by what
 	// is known, about 6 %: if what is known is wrong, they correct it.
 	probeEvery = 16
+	// probeTime bounds how many these are when far more come than may enter, or they
+	// would take all tokens: one in probeEvery of what may enter, or one in so long a
+	// time if that is more, and never more than every second of it. At sixteen times a
+	// share, the workflow had none of it before (simulation).
+	probeTime = 250 * time.Millisecond
 )
 
 // limiter shapes one workflow: a token bucket at its rate, and a forecast of
@@ -72,6 +77,7 @@ type limiter struct {
 	samples float64
 	service signal.Average // of what requests say remains, seconds
 	doubts  int            // infeasible requests since the last that was let through
+	probed  mono.Time      // when that was
 }
 
 // sample takes the latency of an admitted request.
@@ -147,16 +153,26 @@ func (l *limiter) until(now mono.Time, wait time.Duration) time.Duration {
 	return max(wait, wait+next) // the sum may overflow
 }
 
+// probeGap is the least time between two probes.
+func (l *limiter) probeGap() time.Duration {
+	if !l.limited() {
+		return 0
+	}
+	each := 1e9 / l.rate
+	return time.Duration(min(probeEvery*each, max(2*each, float64(probeTime))))
+}
+
 // feasible says why a request with this budget left cannot wait so long behind the
 // backlog and still be in time, or not until then without using up more than a share
-// of the budget. One in probeEvery of those that cannot is let through.
-func (l *limiter) feasible(budget, wait, until time.Duration, share float64) (reason work.Reason, probe bool) {
+// of the budget. One in probeEvery of those that cannot is let through, as far as
+// probeTime allows.
+func (l *limiter) feasible(now mono.Time, budget, wait, until time.Duration, share float64) (reason work.Reason, probe bool) {
 	tolerance := budget - time.Duration(l.latency*1e9)
 	if wait <= tolerance && (until == 0 || float64(until) <= share*float64(budget)) {
 		return work.None, false
 	}
-	if l.doubts++; l.doubts >= probeEvery {
-		l.doubts = 0
+	if l.doubts++; l.doubts >= probeEvery && now.Sub(l.probed) >= l.probeGap() {
+		l.doubts, l.probed = 0, now
 		return work.None, true
 	}
 	if tolerance >= 0 {
@@ -199,7 +215,7 @@ func (a *Adapter) Enter(now mono.Time, t *Request) (Verdict, work.Reason) {
 	if !a.credits {
 		until = l.until(now, wait)
 	}
-	why, probe := l.feasible(budget, wait, until, a.waitShare(f))
+	why, probe := l.feasible(now, budget, wait, until, a.waitShare(f))
 	switch {
 	case why != work.None:
 		t.state = fresh
@@ -235,7 +251,7 @@ func (a *Adapter) Next(now mono.Time, t *Request) (Verdict, work.Reason) {
 	}
 	if l.limited() {
 		if !t.probe {
-			why, probe := l.feasible(budget, 0, 0, 1)
+			why, probe := l.feasible(now, budget, 0, 0, 1)
 			if why != work.None {
 				l.backlog--
 				t.state = fresh

@@ -170,12 +170,19 @@ func TestOneInSixteenProbes(t *testing.T) {
 	if got, want := fmt.Sprint(passed), "[16 32 48 64 80 96 112 128 144 160]"; got != want {
 		t.Errorf("passed %v, want %v", got, want)
 	}
+	now = now.Add(time.Second)
 	enter(a, now, w, time.Hour)
 	var probe *Request
-	for probe == nil {
+	for range 100 {
 		if r, v, _ := enter(a, now, w, time.Second); v == Wait {
+			if probe != nil {
+				t.Fatal("two probes at once, want none sooner than every second request that may enter")
+			}
 			probe = r
 		}
+	}
+	if probe == nil {
+		t.Fatal("no probe among 100 that are infeasible")
 	}
 	if v, _ := a.Next(now.Add(20*time.Millisecond), probe); v != Pass {
 		t.Errorf("%v at the turn of a probe, want pass", v)

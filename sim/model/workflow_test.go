@@ -16,7 +16,8 @@ import (
 
 // TestWorkflowsHoldTheirShares: one workflow asks for a third of what there is, the
 // other for four times of it. With rates the second is held back at the gate, and
-// the first does not notice; a fair queue alone does it as well.
+// the first does not notice; a fair queue alone does it as well. Nor is the second
+// locked out of what is left, if it asks for fifteen times of it.
 func TestWorkflowsHoldTheirShares(t *testing.T) {
 	const objective = 100 * time.Millisecond
 	server := model.Server{Cores: 4, Service: model.Service{Mean: 5 * time.Millisecond}, Message: 20 * time.Microsecond}
@@ -25,14 +26,16 @@ func TestWorkflowsHoldTheirShares(t *testing.T) {
 		schedule schedule.Config
 		rates    *rates.Config
 		plain    bool
+		greedy   float64 // of the capacity, offered
 		modest   float64 // of its load, served in time
 		all      float64 // of the capacity
 		byRate   float64 // of what the other is refused by the server
 	}{
-		{"rates", schedule.Config{}, &rates.Config{}, true, 0.97, 0.88, 0.9},
-		{"fair", schedule.Config{Fair: true}, nil, true, 0.97, 0.95, 0},
-		{"rates and fair", schedule.Config{Fair: true}, &rates.Config{}, true, 0.98, 0.88, 0.9},
-		{"rates, fair and credits", schedule.Config{Fair: true}, &rates.Config{}, false, 0.95, 0.88, 0},
+		{"rates", schedule.Config{}, &rates.Config{}, true, 4, 0.97, 0.88, 0.9},
+		{"fair", schedule.Config{Fair: true}, nil, true, 4, 0.97, 0.95, 0},
+		{"rates and fair", schedule.Config{Fair: true}, &rates.Config{}, true, 4, 0.98, 0.88, 0.9},
+		{"rates and fair at fifteen times", schedule.Config{Fair: true}, &rates.Config{}, true, 15, 0.98, 0.75, 0.9},
+		{"rates, fair and credits", schedule.Config{Fair: true}, &rates.Config{}, false, 4, 0.95, 0.88, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -46,7 +49,7 @@ func TestWorkflowsHoldTheirShares(t *testing.T) {
 				Server: server, Network: model.Network{Delay: 100 * time.Microsecond},
 				Groups: []model.Group{
 					{Name: "modest", Clients: 10, Load: model.Constant(server.Capacity() / 3)},
-					{Name: "greedy", Clients: 10, Load: model.Constant(4 * server.Capacity())},
+					{Name: "greedy", Clients: 10, Load: model.Constant(c.greedy * server.Capacity())},
 				},
 			})
 			modest, greedy := report.Groups[0], report.Groups[1]
