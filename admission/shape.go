@@ -157,9 +157,9 @@ func (s *shaper) any() *Ticket {
 	return nil
 }
 
-// leave counts a request that ran.
-func (s *shaper) leave(now mono.Time, t *Ticket, o work.Outcome) {
-	s.adapter.OnUse(t.rated.Workflow, slotsResource, now.Sub(t.started))
+// leave counts a request that ran and used a slot for so long.
+func (s *shaper) leave(now mono.Time, t *Ticket, o work.Outcome, used time.Duration) {
+	s.adapter.OnUse(t.rated.Workflow, slotsResource, used)
 	s.adapter.OnDone(now, &t.rated, o)
 }
 
@@ -240,6 +240,12 @@ func (g *Gate) adapt(now mono.Time) {
 		return
 	}
 	g.shaper.pressures[slotsResource] = rates.Pressure{Delay: g.Delay(now), Target: g.maxDelay() / 2, Capacity: float64(g.limit.Limit())}
+	if g.settling() {
+		// The queue is that of a limit which was too high. Taken for an overload at
+		// the start of a server with four times its capacity offered, it made rates of
+		// a hundredth of what there was, for ten seconds (simulation).
+		g.shaper.pressures[slotsResource].Target = 0
+	}
 	bound := min(float64(g.bound)/float64(period), 1)
 	if g.pool.Refused() > g.tolerated()+shortOfTime {
 		bound = 1

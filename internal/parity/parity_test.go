@@ -185,7 +185,7 @@ func virtual(t *testing.T, cfg admission.Config, zero mono.Time, log []call) []d
 	}
 	// The driver's timer: one, moved only to an earlier instant.
 	timer := mono.Never
-	for engine.Len() > 0 || timer != mono.Never {
+	for engine.Len() > 0 || timer != mono.Never || gate.Waiting() > 0 || gate.Shaping() > 0 {
 		timer = min(timer, gate.NextWake())
 		e, ok := engine.Next(timer)
 		if !ok || e.arrive < 0 && e.leave < 0 {
