@@ -77,7 +77,7 @@ type limiter struct {
 	samples float64
 	service signal.Average // of what requests say remains, seconds
 	doubts  int            // infeasible requests since the last that was let through
-	probed  mono.Time      // when that was
+	probed  mono.Time      // when that was, 0: never
 }
 
 // sample takes the latency of an admitted request.
@@ -171,7 +171,7 @@ func (l *limiter) feasible(now mono.Time, budget, wait, until time.Duration, sha
 	if wait <= tolerance && (until == 0 || float64(until) <= share*float64(budget)) {
 		return work.None, false
 	}
-	if l.doubts++; l.doubts >= probeEvery && now.Sub(l.probed) >= l.probeGap() {
+	if l.doubts++; l.doubts >= probeEvery && (l.probed == 0 || now.Sub(l.probed) >= l.probeGap()) {
 		l.doubts, l.probed = 0, now
 		return work.None, true
 	}
