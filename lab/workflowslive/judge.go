@@ -3,6 +3,7 @@ package workflowslive
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -18,18 +19,26 @@ const ms = time.Millisecond
 // nothing else to do.
 const quiet = time.Second
 
-// mostLag is the p99 of how late requests may leave: a few hundredths of what they
-// take at all, for a comparison to within a tenth.
-const mostLag = 3 * ms
+// mostLag is the p99 of how late requests may leave: a tenth of the work of the
+// shortest, on average, which is a few hundredths of what the slowest take, for a
+// comparison of these to within a tenth; at least 3 ms.
+func mostLag(s *setting) time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for _, f := range s.Flows {
+		least = min(least, f.Work+time.Duration(f.Reads)*f.Read)
+	}
+	return max(least/10, 3*ms)
+}
 
 // disturbed says why a run does not count, "" if it does.
-func disturbed(m made) string {
+func disturbed(m made, s *setting) string {
+	most := mostLag(s)
 	for _, f := range m.flows {
 		if !f.Result.Valid {
 			return f.Result.Invalid[0]
 		}
-		if lag := f.Result.SendLag.P99; lag > mostLag {
-			return fmt.Sprintf("requests left late, p99 %v, more than %v", lag.Round(100*time.Microsecond), mostLag)
+		if lag := f.Result.SendLag.P99; lag > most {
+			return fmt.Sprintf("requests left late, p99 %v, more than %v", lag.Round(100*time.Microsecond), most)
 		}
 	}
 	return ""
@@ -57,7 +66,7 @@ func results(ctx context.Context, o experiment.Options, r *experiment.Result, jo
 				return nil, fmt.Errorf("%s: %w", j.control, err)
 			}
 			out[i] = m
-			why := disturbed(m)
+			why := disturbed(m, &j.setting)
 			if why == "" || !j.judged {
 				break
 			}
