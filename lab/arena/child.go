@@ -53,6 +53,9 @@ type order struct {
 type answer struct {
 	Measured
 	Capacity float64 `json:"capacity,omitempty"`
+	// Late is by how much the generator was not ready when the run was to begin;
+	// there was none then.
+	Late time.Duration `json:"late_ns,omitempty"`
 }
 
 // Child does a child's work and ends the process if this process is one, and
@@ -156,7 +159,7 @@ func generate(ctx context.Context, o order, c Controller) (answer, error) {
 	if !o.Begin.IsZero() {
 		early := time.Until(o.Begin)
 		if early < 0 {
-			return answer{}, fmt.Errorf("the generator was ready %v after the run was to begin; the machine is busy", -early.Round(time.Millisecond))
+			return answer{Late: -early}, nil
 		}
 		select {
 		case <-time.After(early):
