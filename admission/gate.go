@@ -490,8 +490,8 @@ func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
 		case r != work.None:
 			return t, t.Refuse(now, r)
 		}
-		if t.Deadline != mono.Never && g.expect(now, t.Class, t.Flow)+g.surely() > t.Deadline.Sub(now) {
-			// It would be dropped at its turn, or answered in vain.
+		// With a free slot it runs: see tooLong.
+		if wait := g.expect(now, t.Class, t.Flow); wait > 0 && t.Deadline != mono.Never && wait+g.surely() > t.Deadline.Sub(now) {
 			g.shaper.adapter.OnCancel(&t.rated)
 			return t, t.Refuse(now, late(now, t.Deadline))
 		}

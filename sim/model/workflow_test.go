@@ -65,3 +65,23 @@ func TestWorkflowsHoldTheirShares(t *testing.T) {
 		})
 	}
 }
+
+// TestAWorkflowAloneIsNotLockedOut: at the start nobody knows the server, and the first
+// requests take seven times the objective. All that comes later waits for its rate, so
+// if it were refused by that forecast, nothing would ever correct it.
+func TestAWorkflowAloneIsNotLockedOut(t *testing.T) {
+	server := model.Server{Cores: 4, Service: model.Service{Mean: 5 * time.Millisecond}, Message: 20 * time.Microsecond}
+	policy := model.Gated("rates", admission.Config{Objective: 100 * time.Millisecond, Rates: &rates.Config{}, NoCredit: true}, credit.WalletConfig{})
+	policy.Sender = func(uint64, int) (baseline.Sender, error) { return none.Sender{}, nil }
+	for seed := range uint64(8) {
+		report := run(t, model.Config{
+			Seed: seed, Policy: policy, Objective: 100 * time.Millisecond, GiveUp: true,
+			Length: 12 * time.Second, Warmup: 4 * time.Second,
+			Server: server, Network: model.Network{Delay: 100 * time.Microsecond},
+			Groups: []model.Group{{Name: "alone", Clients: 10, Load: model.Constant(4 * server.Capacity())}},
+		})
+		if got := float64(report.Total.Good) / report.Seconds / server.Capacity(); got < 0.85 {
+			t.Errorf("seed %d: goodput is %.3f of the capacity, want at least 0.85; refused %v", seed, got, report.Total.Refused)
+		}
+	}
+}
