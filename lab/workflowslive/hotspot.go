@@ -43,7 +43,7 @@ func hotspotSetting(seed uint64, warm, length, settle time.Duration) setting {
 	end := double + settle + length
 	b := 1.5 * guestShare()
 	return setting{
-		Slots: 8, Workers: 8, Permits: permits, Deadline: time.Second, Period: length, Seed: seed,
+		Slots: 8, Workers: 8, Permits: permits, Deadline: time.Second, Target: 10 * ms, Period: length, Seed: seed,
 		Stretches: []stretch{{warm, begin}, {begin + settle, double}, {double + settle, end}, {begin, begin + time.Second}},
 		Flows: []flow{
 			{Name: "A", Profile: openloop.Steady(pinnedRate, end), Work: pinnedHold, Lock: true, Reads: 1, Read: 4 * ms, Pinned: true},

@@ -36,6 +36,10 @@ const (
 	victimRead    = 40 * ms
 	aggressorRead = 80 * ms
 	extentSize    = 16
+	// extentTarget is a third of what A takes that is in nobody's way. At 10 ms, F had
+	// half of what was left for it: with works of 80 ms somebody often waits as long
+	// before all workers are busy most of the time.
+	extentTarget = 28 * ms
 )
 
 // aggressorShare is what A to D leave for F, in requests/s: they want less than an
@@ -51,7 +55,7 @@ func isolationSetting(seed uint64, warm, length, settle time.Duration) setting {
 	begin := warm + length
 	end := begin + settle + length
 	s := setting{
-		Slots: extentSize, Workers: 8, Permits: 8, Deadline: time.Second, Period: length, Seed: seed,
+		Slots: extentSize, Workers: 8, Permits: 8, Deadline: time.Second, Target: extentTarget, Period: length, Seed: seed,
 		Stretches: []stretch{{warm, begin}, {begin + settle, end}},
 	}
 	for i := range victims {

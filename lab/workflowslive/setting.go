@@ -49,6 +49,8 @@ type setting struct {
 	// Slots are the workers of an extent node, Workers those of a partition
 	// server, Permits those of its semaphore.
 	Slots, Workers, Permits int
+	// Target is the queueing delay above which something is overloaded.
+	Target time.Duration `json:"target_ns"`
 	// Deadline is how long callers wait.
 	Deadline time.Duration `json:"deadline_ns"`
 	// Period is the time after which the requests of a workflow ask for the same
@@ -63,8 +65,8 @@ func (s *setting) validate() error {
 	if s.Slots < 1 || s.Workers < 1 || s.Permits < 1 {
 		errs = append(errs, fmt.Errorf("workflowslive: %d slots, %d workers and %d permits, expected 1 or more of each", s.Slots, s.Workers, s.Permits))
 	}
-	if s.Deadline <= 0 || s.Period <= 0 {
-		errs = append(errs, fmt.Errorf("workflowslive: the deadline is %v and the period %v, expected more than 0", s.Deadline, s.Period))
+	if s.Deadline <= 0 || s.Period <= 0 || s.Target <= 0 {
+		errs = append(errs, fmt.Errorf("workflowslive: the deadline is %v, the period %v and the target %v, expected more than 0", s.Deadline, s.Period, s.Target))
 	}
 	if len(s.Flows) == 0 {
 		errs = append(errs, errors.New("workflowslive: no workflows"))
@@ -119,14 +121,9 @@ func exponential(mean time.Duration, chance uint64) time.Duration {
 	return time.Duration(-float64(mean) * math.Log(u))
 }
 
-const (
-	// wide is a limit that no load of these experiments reaches: where requests
-	// wait for others, it is not the gate that bounds them.
-	wide = 20_000
-	// target is the queueing delay above which something is overloaded: a third of
-	// what requests take at all that are in nobody's way, or less.
-	target = 10 * time.Millisecond
-)
+// wide is a limit that no load of these experiments reaches: where requests
+// wait for others, it is not the gate that bounds them.
+const wide = 20_000
 
 // gate returns the gate of a process of a tier.
 func (s *setting) gate(t tier, c control) live.GateConfig {
@@ -135,7 +132,7 @@ func (s *setting) gate(t tier, c control) live.GateConfig {
 		n = s.Slots
 	}
 	cfg := live.GateConfig{Service: string(t), Config: admission.Config{
-		Objective: s.Deadline, TargetDelay: target, NoCredit: true, NoAQM: true,
+		Objective: s.Deadline, TargetDelay: s.Target, NoCredit: true, NoAQM: true,
 		Slots: slots.Config{Min: n, Max: n, Initial: n}, QueueLimit: wide,
 		Schedule: s.schedule(c),
 	}}
