@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/baseline"
-	"github.com/spillgate/spillgate/baseline/none"
 	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/sim/model"
 )
@@ -24,10 +22,10 @@ func TestServerThatWorksForNobody(t *testing.T) {
 		loads[fmt.Sprintf("%v from cold", load)] = model.Constant(load * server.Capacity())
 	}
 	with := model.Gated("credits", admission.Config{Objective: objective}, credit.WalletConfig{})
-	plain := with
-	plain.Name, plain.Sender = "plain clients", func(uint64, int) (baseline.Sender, error) { return none.Sender{}, nil }
+	without := with
+	without.Name, without.Sender = "plain clients", plain().Sender
 	for name, load := range loads {
-		for _, policy := range []model.Policy{with, plain} {
+		for _, policy := range []model.Policy{with, without} {
 			t.Run(name+", "+policy.Name, func(t *testing.T) {
 				t.Parallel()
 				for seed := range uint64(3) {

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/baseline"
-	"github.com/spillgate/spillgate/baseline/none"
 	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/rates"
 	"github.com/spillgate/spillgate/schedule"
@@ -14,13 +12,31 @@ import (
 	"github.com/spillgate/spillgate/work"
 )
 
+// shared is a server under a policy for its workflows, from its cold start on.
+func shared(seed uint64, policy model.Policy, groups ...model.Group) model.Config {
+	return model.Config{
+		Seed: seed, Policy: policy, Objective: sharedObjective, GiveUp: true,
+		Length: 12 * time.Second, Warmup: 4 * time.Second,
+		Server: sharedServer, Network: model.Network{Delay: 100 * time.Microsecond},
+		Groups: groups,
+	}
+}
+
+const sharedObjective = 100 * time.Millisecond
+
+var sharedServer = model.Server{Cores: 4, Service: model.Service{Mean: 5 * time.Millisecond}, Message: 20 * time.Microsecond}
+
+// goodput is what was answered in time at a shared server, of its capacity.
+func goodput(r *model.Report) float64 {
+	return float64(r.Total.Good) / r.Seconds / sharedServer.Capacity()
+}
+
 // TestWorkflowsHoldTheirShares: one workflow asks for a third of what there is, the
 // other for four times of it. With rates the second is held back at the gate, and
 // the first does not notice; a fair queue alone does it as well. Nor is the second
 // locked out of what is left, if it asks for fifteen times of it.
 func TestWorkflowsHoldTheirShares(t *testing.T) {
-	const objective = 100 * time.Millisecond
-	server := model.Server{Cores: 4, Service: model.Service{Mean: 5 * time.Millisecond}, Message: 20 * time.Microsecond}
+	capacity := sharedServer.Capacity()
 	for _, c := range []struct {
 		name     string
 		schedule schedule.Config
@@ -39,24 +55,18 @@ func TestWorkflowsHoldTheirShares(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			policy := model.Gated(c.name, admission.Config{Objective: objective, Schedule: c.schedule, Rates: c.rates, NoCredit: c.plain}, credit.WalletConfig{})
+			policy := model.Gated(c.name, admission.Config{Objective: sharedObjective, Schedule: c.schedule, Rates: c.rates, NoCredit: c.plain}, credit.WalletConfig{})
 			if c.plain {
-				policy.Sender = func(uint64, int) (baseline.Sender, error) { return none.Sender{}, nil }
+				policy.Sender = plain().Sender
 			}
-			report := run(t, model.Config{
-				Seed: 1, Policy: policy, Objective: objective, GiveUp: true,
-				Length: 12 * time.Second, Warmup: 4 * time.Second,
-				Server: server, Network: model.Network{Delay: 100 * time.Microsecond},
-				Groups: []model.Group{
-					{Name: "modest", Clients: 10, Load: model.Constant(server.Capacity() / 3)},
-					{Name: "greedy", Clients: 10, Load: model.Constant(c.greedy * server.Capacity())},
-				},
-			})
+			report := run(t, shared(1, policy,
+				model.Group{Name: "modest", Clients: 10, Load: model.Constant(capacity / 3)},
+				model.Group{Name: "greedy", Clients: 10, Load: model.Constant(c.greedy * capacity)}))
 			modest, greedy := report.Groups[0], report.Groups[1]
 			if got := float64(modest.Good) / float64(modest.Offered); got < c.modest {
 				t.Errorf("the modest workflow got %.3f of its load, want at least %v; refused %v", got, c.modest, modest.Refused)
 			}
-			if got := float64(report.Total.Good) / report.Seconds / server.Capacity(); got < c.all {
+			if got := goodput(report); got < c.all {
 				t.Errorf("goodput is %.3f of the capacity, want at least %v", got, c.all)
 			}
 			if refused := greedy.RefusedByServer(); float64(greedy.Refused[work.Rate]+greedy.Refused[work.Infeasible]) < c.byRate*float64(refused) {
@@ -70,17 +80,11 @@ func TestWorkflowsHoldTheirShares(t *testing.T) {
 // requests take seven times the objective. All that comes later waits for its rate, so
 // if it were refused by that forecast, nothing would ever correct it.
 func TestAWorkflowAloneIsNotLockedOut(t *testing.T) {
-	server := model.Server{Cores: 4, Service: model.Service{Mean: 5 * time.Millisecond}, Message: 20 * time.Microsecond}
-	policy := model.Gated("rates", admission.Config{Objective: 100 * time.Millisecond, Rates: &rates.Config{}, NoCredit: true}, credit.WalletConfig{})
-	policy.Sender = func(uint64, int) (baseline.Sender, error) { return none.Sender{}, nil }
+	policy := model.Gated("rates", admission.Config{Objective: sharedObjective, Rates: &rates.Config{}, NoCredit: true}, credit.WalletConfig{})
+	policy.Sender = plain().Sender
 	for seed := range uint64(8) {
-		report := run(t, model.Config{
-			Seed: seed, Policy: policy, Objective: 100 * time.Millisecond, GiveUp: true,
-			Length: 12 * time.Second, Warmup: 4 * time.Second,
-			Server: server, Network: model.Network{Delay: 100 * time.Microsecond},
-			Groups: []model.Group{{Name: "alone", Clients: 10, Load: model.Constant(4 * server.Capacity())}},
-		})
-		if got := float64(report.Total.Good) / report.Seconds / server.Capacity(); got < 0.85 {
+		report := run(t, shared(seed, policy, model.Group{Name: "alone", Clients: 10, Load: model.Constant(4 * sharedServer.Capacity())}))
+		if got := goodput(report); got < 0.85 {
 			t.Errorf("seed %d: goodput is %.3f of the capacity, want at least 0.85; refused %v", seed, got, report.Total.Refused)
 		}
 	}

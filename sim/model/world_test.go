@@ -111,7 +111,7 @@ func TestRefusalsCostTheServer(t *testing.T) {
 		}
 		return d, err
 	}
-	p.Sender = func(uint64, int) (baseline.Sender, error) { return none.Sender{}, nil }
+	p.Sender = plain().Sender
 	r := run(t, model.Config{
 		Seed: 1, Policy: p, Objective: time.Millisecond,
 		Server: model.Server{Cores: 1, Service: model.Service{Mean: 10 * time.Microsecond}, Message: time.Microsecond},
