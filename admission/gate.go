@@ -492,8 +492,7 @@ func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
 		}
 		// With a free slot it runs: see tooLong.
 		if wait := g.expect(now, t.Class, t.Flow); wait > 0 && t.Deadline != mono.Never && wait+g.surely() > t.Deadline.Sub(now) {
-			g.shaper.adapter.OnCancel(&t.rated)
-			return t, t.Refuse(now, late(now, t.Deadline))
+			return t, g.turnAway(now, t, late(now, t.Deadline))
 		}
 		// It was held back on purpose: no queueing delay.
 		if v := g.admit(now, t, now); v == Run {
@@ -505,8 +504,13 @@ func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
 // dismiss refuses a ticket that was taken out of the queue.
 func (g *Gate) dismiss(now mono.Time, t *Ticket, r work.Reason) Verdict {
 	g.gone(t)
+	return g.turnAway(now, t, r)
+}
+
+// turnAway refuses a ticket that its rate let through and of which nothing ran.
+func (g *Gate) turnAway(now mono.Time, t *Ticket, r work.Reason) Verdict {
 	if g.shaper != nil {
-		g.shaper.adapter.OnCancel(&t.rated) // nothing of it ran
+		g.shaper.adapter.OnCancel(&t.rated)
 	}
 	return t.Refuse(now, r)
 }
@@ -594,16 +598,17 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		return
 	}
 	g.gone(t)
-	used := now.Sub(t.started)
-	if g.settling() {
-		used = min(used, g.limit.Service()) // the rest is a queue that there should not have been
+	ran := now.Sub(t.started)
+	if g.shaper != nil {
+		used := ran
+		if g.settling() {
+			used = min(used, g.limit.Service()) // the rest is a queue that there should not have been
+		}
+		g.shaper.leave(now, t, o, used)
 	}
 	g.limit.Release(now, t.started, o == work.Done)
 	g.left(now)
-	g.queue.Settle(&t.task, now.Sub(t.started))
-	if g.shaper != nil {
-		g.shaper.leave(now, t, o, used)
-	}
+	g.queue.Settle(&t.task, ran)
 	g.tick(now)
 }
 

@@ -239,13 +239,14 @@ func (g *Gate) adapt(now mono.Time) {
 	if now < a.NextWake() {
 		return
 	}
-	g.shaper.pressures[slotsResource] = rates.Pressure{Delay: g.Delay(now), Target: g.maxDelay() / 2, Capacity: float64(g.limit.Limit())}
-	if g.settling() {
-		// The queue is that of a limit which was too high. Taken for an overload at
+	slots := rates.Pressure{Delay: g.Delay(now), Capacity: float64(g.limit.Limit())}
+	if !g.settling() {
+		// Else the queue is that of a limit which was too high. Taken for an overload at
 		// the start of a server with four times its capacity offered, it made rates of
 		// a hundredth of what there was, for ten seconds (simulation).
-		g.shaper.pressures[slotsResource].Target = 0
+		slots.Target = g.maxDelay() / 2
 	}
+	g.shaper.pressures[slotsResource] = slots
 	bound := min(float64(g.bound)/float64(period), 1)
 	if g.pool.Refused() > g.tolerated()+shortOfTime {
 		bound = 1

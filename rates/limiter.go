@@ -54,8 +54,8 @@ const (
 	probeEvery = 16
 	// probeTime bounds how many these are when far more come than may enter, or they
 	// would take all tokens: one in probeEvery of what may enter, or one in so long a
-	// time if that is more, and never more than every second of it. At sixteen times a
-	// share, the workflow had none of it before (simulation).
+	// time if that is more, and never more than every second of it. Without,
+	// a workflow that offered fifteen times the capacity got none of it (simulation).
 	probeTime = 250 * time.Millisecond
 )
 
