@@ -20,7 +20,7 @@ func isolation() experiment.Experiment {
 		About: `Six processes: two front ends, two partition servers, two extent nodes of 16 workers. A to D: 30/s each, 4 ms at a
 partition server and twice 40 ms at the extent nodes, exponential: less than half of an equal share. F comes later, with
 twice 80 ms, as in the simulated form, at five times what A to D leave of the extent nodes. Who is next in a queue waits for
-a worker: 5 ms here, an eighth of what A's read takes; with 8 workers and reads of 15 and 50 ms it was two fifths of it.
+a worker: 5 ms here, an eighth of what A's read takes; with 8 workers and reads of 15 and 50 ms it would be two fifths of it.
 Arrivals are Poisson, callers wait for 1 s. What is compared are two stretches of equal length, in which each workflow's
 requests ask for the same work; the p99 is the mean over the seeds. Deadlines alone; rates with queues in order of
 arrival; rates with fair queues. A workflow's throughput is the share of its offered requests that was answered in
@@ -36,9 +36,9 @@ const (
 	victimRead    = 40 * ms
 	aggressorRead = 80 * ms
 	extentSize    = 16
-	// extentTarget is a third of what A takes that is in nobody's way. At 10 ms, F had
-	// half of what was left for it: with works of 80 ms somebody often waits as long
-	// before all workers are busy most of the time.
+	// extentTarget is the delay target. At 10 ms, F had half of what was left for it:
+	// with works of 80 ms somebody often waits as long before all workers are busy most
+	// of the time.
 	extentTarget = 28 * ms
 )
 

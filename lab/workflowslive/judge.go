@@ -24,8 +24,8 @@ const quiet = time.Second
 // comparison of these to within a tenth; at least 3 ms.
 func mostLag(s *setting) time.Duration {
 	least := time.Duration(math.MaxInt64)
-	for _, f := range s.Flows {
-		least = min(least, f.Work+time.Duration(f.Reads)*f.Read)
+	for i := range s.Flows {
+		least = min(least, s.Flows[i].alone())
 	}
 	return max(least/10, 3*ms)
 }

@@ -37,6 +37,9 @@ type flow struct {
 	Pinned bool `json:"pinned,omitempty"`
 }
 
+// alone returns what a request takes on average that is in nobody's way.
+func (f *flow) alone() time.Duration { return f.Work + time.Duration(f.Reads)*f.Read }
+
 // stretch is a part of a run, from its start.
 type stretch struct {
 	From time.Duration `json:"from_ns"`
@@ -49,7 +52,8 @@ type setting struct {
 	// Slots are the workers of an extent node, Workers those of a partition
 	// server, Permits those of its semaphore.
 	Slots, Workers, Permits int
-	// Target is the queueing delay above which something is overloaded.
+	// Target is the queueing delay above which something is overloaded: a third of
+	// what requests take that are in nobody's way, or less.
 	Target time.Duration `json:"target_ns"`
 	// Deadline is how long callers wait.
 	Deadline time.Duration `json:"deadline_ns"`
