@@ -296,6 +296,7 @@ func TestMonitorAndOff(t *testing.T) {
 
 // What goes wrong behind the proxy is not a refusal.
 func TestFailures(t *testing.T) {
+	begun := make(chan struct{})
 	s, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/reset":
@@ -304,12 +305,15 @@ func TestFailures(t *testing.T) {
 			w.Header().Set("Content-Length", "1000000")
 			w.Write(make([]byte, 100_000))
 			panic(http.ErrAbortHandler)
+		case "/left":
+			close(begun)
+			<-r.Context().Done()
 		case "/slow":
 			<-r.Context().Done()
 		}
 	}))
 	cfg := to("http://" + addr)
-	cfg.Limits.Response = 50 * time.Millisecond
+	cfg.Limits.Response = 200 * time.Millisecond
 	p := start(t, cfg)
 	c := client(t, 1, nil)
 	for path, want := range map[string]int{"/reset": 502, "/slow": 504} {
@@ -331,8 +335,11 @@ func TestFailures(t *testing.T) {
 	resp.Body.Close()
 	// A client that leaves takes its request with it.
 	ctx, cancel := context.WithCancel(t.Context())
-	r, _ := http.NewRequestWithContext(ctx, "GET", p.url+"/slow", nil)
-	time.AfterFunc(10*time.Millisecond, cancel)
+	r, _ := http.NewRequestWithContext(ctx, "GET", p.url+"/left", nil)
+	go func() {
+		<-begun
+		cancel()
+	}()
 	if _, err := c.Do(r); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}

@@ -90,8 +90,14 @@ func TestRetakeReplacesTheTop(t *testing.T) {
 	if len(tries) < 3 || tries[1].Concurrency != 1 || tries[1].Load != 0 {
 		t.Fatalf("tries are %+v, want one closed loop, its retake, and checks", tries)
 	}
-	if again := tries[1].Result.Goodput; found.Rate > again || again > tries[0].Result.Goodput/2 {
-		t.Errorf("found %.0f/s after %.0f/s and %.0f/s in the retake, want no more than that", found.Rate, tries[0].Result.Goodput, again)
+	again := 0.0 // of several retakes the best counts
+	for _, try := range tries[1:] {
+		if try.Load == 0 {
+			again = max(again, try.Result.Goodput)
+		}
+	}
+	if found.Rate > again || again > tries[0].Result.Goodput/2 {
+		t.Errorf("found %.0f/s after %.0f/s and %.0f/s in the best retake, want no more than that", found.Rate, tries[0].Result.Goodput, again)
 	}
 }
 
