@@ -103,8 +103,13 @@ func (w *World) choose(n *node, k *callee, r *root, chance draws) *link {
 		case ByTenant:
 			i = s.rendezvous(r.tenant)
 		case LeastOutstanding:
-			for j := range count {
-				if w.link(n, k.slot, s, j).outstanding < w.link(n, k.slot, s, i).outstanding {
+			// Among equals the next in turn: were it the first, an idle service's calls
+			// would all go to one process.
+			first := int(n.turn[k.slot] % uint32(count))
+			n.turn[k.slot]++
+			i = first
+			for off := range count {
+				if j := (first + off) % count; w.link(n, k.slot, s, j).outstanding < w.link(n, k.slot, s, i).outstanding {
 					i = j
 				}
 			}

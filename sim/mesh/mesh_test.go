@@ -59,6 +59,21 @@ func TestQueueingTheory(t *testing.T) {
 	}
 }
 
+// TestLeastOutstanding: callers that each see few of the calls spread them no worse
+// than at random, and no better than one queue would.
+func TestLeastOutstanding(t *testing.T) {
+	for _, clients := range []int{1, 10, 200} {
+		r := run(t, mesh.Config{Seed: 1, Services: []mesh.Service{{Name: "a", Processes: 2, Pick: mesh.LeastOutstanding}}, Network: mesh.Network{Delay: -1},
+			Workflows: []mesh.Workflow{{Name: "one", Root: mesh.Stage{Service: "a", Steps: []mesh.Step{mesh.Work(mesh.Exp(ms))}}}},
+			Groups:    []mesh.Group{{Load: mesh.Constant(1600), Clients: clients}}, Warmup: 10 * time.Second, Length: 110 * time.Second})
+		mean := float64(r.Workflows[0].Latency.Mean()) / float64(ms)
+		t.Logf("%3d clients: mean response %.2f ms", clients, mean)
+		if mean < 1/(1-0.64)*0.95 || mean > 5*1.05 {
+			t.Errorf("with %d clients the mean response is %.2f ms, expected from 2.78, as with one queue, to 5, as at random", clients, mean)
+		}
+	}
+}
+
 // TestClosedLoop: N clients, one server, no network: the machine repairman, whose
 // throughput is µ(1 − p0).
 func TestClosedLoop(t *testing.T) {
