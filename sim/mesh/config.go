@@ -14,6 +14,9 @@ type Config struct {
 	Seed uint64
 	// Services are the nodes of the call graph.
 	Services []Service
+	// Headroom is the objective of services that have none, as a multiple of the mean
+	// time that the longest workflow takes from there on when it is alone. Default 10.
+	Headroom float64
 	// Workflows are the ways through it.
 	Workflows []Workflow
 	// Groups are the clients.
@@ -55,8 +58,7 @@ type Service struct {
 	// Pick is how callers choose the process. Default RoundRobin.
 	Pick Pick
 	// Objective is the latency objective of the service, downstream included, for
-	// controls that need one. Default: ten times the mean time that the
-	// longest workflow takes from here on when it is alone.
+	// controls that need one. Default: see Config.Headroom.
 	Objective time.Duration
 }
 
@@ -178,6 +180,9 @@ func (c *Config) withDefaults() error {
 	if l := c.Control.Lottery; !(l >= 0 && l <= 1) || l > 0 && (c.Control.Queue != nil || c.Control.Share != nil) {
 		bad("Control.Lottery is %v, expected 0 to 1, and 0 with Queue or Share", l)
 	}
+	if !(c.Headroom >= 0 && c.Headroom <= maxMultiple) {
+		bad("Headroom is %v, expected 0 to %v", c.Headroom, maxMultiple)
+	}
 	for _, f := range c.Faults {
 		s := services[f.Service]
 		if s == nil || f.Process >= s.Processes || f.At < 0 || !(f.Speed >= 0) || math.IsInf(f.Speed, 0) || f.Kill < 0 {
@@ -207,10 +212,13 @@ func (c *Config) withDefaults() error {
 	if c.Timeout == 0 {
 		c.Timeout = 10 * time.Second
 	}
+	if c.Headroom == 0 {
+		c.Headroom = 10
+	}
 	return nil
 }
 
-// maxMultiple bounds a deadline in multiples. A larger one is refused.
+// maxMultiple bounds deadlines and objectives in multiples. A larger one is refused.
 const maxMultiple = 1e6
 
 func (d Deadline) valid() bool {

@@ -340,11 +340,12 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 		Groups:    []mesh.Group{{Name: "g", Load: mesh.Load{Steps: []model.Step{{Rate: -1}}}}, {Name: "h", Mix: []mesh.Part{{"u", 1}}}},
 		Faults:    []mesh.Fault{{Service: "b"}},
 		RatesOf:   []string{"z"},
+		Headroom:  -1,
 	})
 	if err == nil {
 		t.Fatal("nonsense was accepted")
 	}
-	for _, want := range []string{"-1 processes", `service 1 is named "a"`, `"nowhere"`, "deadline", "step 0 is 0 of", "step 1 is 2 of", `resource "x"`, "step 0 is -1", `{Workflow:u`, "0 of Steps", "fault", `"z"`, "Length"} {
+	for _, want := range []string{"-1 processes", `service 1 is named "a"`, `"nowhere"`, "deadline", "step 0 is 0 of", "step 1 is 2 of", `resource "x"`, "step 0 is -1", `{Workflow:u`, "0 of Steps", "fault", `"z"`, "Headroom is -1", "Length"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not mention %s: %v", want, err)
 		}

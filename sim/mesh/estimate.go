@@ -46,7 +46,7 @@ func (w *World) objectives() {
 		if most == 0 {
 			most = float64(time.Millisecond)
 		}
-		s.Objective = max(durationOf(10*most), time.Microsecond)
+		s.Objective = max(durationOf(w.cfg.Headroom*most), time.Microsecond)
 	}
 	w.estimates = estimates
 }

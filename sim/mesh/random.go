@@ -61,13 +61,18 @@ func (g *Graph) withDefaults() {
 	}
 }
 
+// headroom of services at random: calls come to them in batches, a quarter of them have
+// a single worker in each process, and at half of its capacity such a process keeps 99 %
+// of its answers within ten service times only if calls come one by one.
+const headroom = 20
+
 // Random returns the services, the workflows and the clients of a seed. There are
 // no cycles: a service calls services of higher numbers only, and the shared ones
 // have the highest. The caller adds the Length, and a Control.
 func Random(seed uint64, g Graph) Config {
 	g.withDefaults()
 	d := drawer{g: g, rng: sim.Chance(seed, 0, 0)}
-	cfg := Config{Seed: seed}
+	cfg := Config{Seed: seed, Headroom: headroom}
 	for i := range g.Services {
 		cfg.Services = append(cfg.Services, Service{
 			Name:      fmt.Sprint("s", i),
