@@ -3,7 +3,8 @@
 //
 //	live.Gate ──Event──▶ Gate.Observe ──▶ counters, histograms ─┐
 //	          ◀─Stats─── Gate.Watch   ──▶ gauges               ─┴▶ Telemetry.Handler ──▶ Prometheus
-//	                     Gate.Observe ──▶ overload notices     ───▶ slog
+//	                     Gate.Observe ──▶ overload notices, at
+//	                                      debug level requests ───▶ slog
 //
 // Everything goes through OpenTelemetry, so that a program which has a meter
 // provider of its own passes its meter to NewGate and needs no Telemetry.
@@ -18,7 +19,7 @@
 // Invariants: labels are bounded: the name of the gate comes from the
 // configuration, the method from what the process calls, at most live.MaxUntagged
 // of them, the others from enumerations, and nothing a client sends becomes one. Nothing is global. Observe does not block and does not allocate
-// unless it logs; a flood of refusals makes one log line per Notice.
+// unless it logs; above debug level a flood of refusals makes one log line per Notice.
 //
 // What this package does not do: no control loop reads its numbers.
 package telemetry

@@ -34,12 +34,14 @@ type Gate struct {
 	queued metric.Float64Histogram
 	served metric.Float64Histogram
 	record []metric.RecordOption
+	log    *slog.Logger // nil: none
 	notice notice
 }
 
 // NewGate returns the instruments for a gate called name, which must be one of
 // few: it becomes a label. Pass its Observe to live.NewGate, and the gate to
-// Watch. log, if not nil, gets the overload notices.
+// Watch. log, if not nil, gets the overload notices, and at debug level every
+// request.
 //
 //	metrics, err := telemetry.NewGate(meter, "orders", logger)
 //	gate, err := live.NewGate(live.GateConfig{Config: cfg, Observe: metrics.Observe})
@@ -57,7 +59,7 @@ func NewGate(meter metric.Meter, name string, log *slog.Logger) (*Gate, error) {
 	return &Gate{
 		meter: meter, name: name, queued: queued, served: served,
 		record: []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("gate", name)))},
-		notice: notice{log: log, gate: name},
+		log:    log, notice: notice{log: log, gate: name},
 	}, nil
 }
 
@@ -75,6 +77,9 @@ func (g *Gate) Observe(e live.Event) {
 		return
 	}
 	g.counts[d][e.Reason][e.Class].Add(1)
+	if g.log != nil && g.log.Enabled(context.Background(), slog.LevelDebug) {
+		g.line(d, e)
+	}
 	if d == refuse {
 		g.notice.refused(e.Reason)
 		return
@@ -82,6 +87,19 @@ func (g *Gate) Observe(e live.Event) {
 	ctx := context.Background()
 	g.queued.Record(ctx, e.Queued.Seconds(), g.record...)
 	g.served.Record(ctx, e.Service.Seconds(), g.record...)
+}
+
+// line logs one request: what was decided and why, and how long it waited and held
+// its slot until now.
+func (g *Gate) line(d decision, e live.Event) {
+	attrs := []slog.Attr{
+		slog.String("gate", g.name), slog.String("decision", decisionNames[d]), slog.String("reason", e.Reason.String()),
+		slog.String("class", e.Class.String()), slog.String("workflow", e.Workflow), slog.Duration("queued", e.Queued),
+	}
+	if d != refuse {
+		attrs = append(attrs, slog.Duration("service", e.Service), slog.String("outcome", e.Outcome.String()))
+	}
+	g.log.LogAttrs(context.Background(), slog.LevelDebug, "request", attrs...)
 }
 
 // Watch reports the state of gate, what Observe counted, and the calls of its

@@ -144,6 +144,34 @@ func TestOverloadNoticesAreRateLimited(t *testing.T) {
 	}
 }
 
+// At debug level every request is a line, at others none.
+func TestRequestsAreLoggedForDebugging(t *testing.T) {
+	telemetry := newTelemetry(t)
+	var out bytes.Buffer
+	level := new(slog.LevelVar)
+	g, err := NewGate(telemetry.Meter(), "orders", slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := live.Event{Class: work.Interactive, Workflow: "a b", Enforced: true, Queued: 2 * time.Millisecond, Service: 3 * time.Millisecond, Outcome: work.Done}
+	g.Observe(ran)
+	if out.Len() > 0 {
+		t.Errorf("logged at level info: %s", out.String())
+	}
+	level.Set(slog.LevelDebug)
+	g.Observe(ran)
+	g.Observe(live.Event{Reason: work.Delay, Enforced: true, Queued: time.Millisecond})
+	lines := strings.Split(out.String(), "\n")
+	for i, want := range []string{
+		`msg=request gate=orders decision=admit reason=none class=interactive workflow="a b" queued=2ms service=3ms outcome=done`,
+		`msg=request gate=orders decision=refuse reason=delay class=default workflow="" queued=1ms`,
+	} {
+		if i >= len(lines) || !strings.HasSuffix(lines[i], want) {
+			t.Errorf("line %d of %q, expected %s", i, lines, want)
+		}
+	}
+}
+
 func BenchmarkObserve(b *testing.B) {
 	telemetry, err := New()
 	if err != nil {

@@ -33,6 +33,7 @@ type Bed struct {
 	dir      string   // temporary, "" if there is none
 	children []*proc.Child
 	proxies  []*proc.Child
+	logs     []*bytes.Buffer // of the proxies, if they log every request
 }
 
 // StartServices starts Go services, all in one process, on the first processor that
@@ -59,7 +60,7 @@ func (b *Bed) Setting() Setting { return b.setting }
 // those that are there. program is spillgate; "" is this program.
 func (b *Bed) Front(ctx context.Context, program string, m Mode) error {
 	b.stopProxies()
-	b.fronts, b.exits = b.servers, nil
+	b.fronts, b.exits, b.logs = b.servers, nil, nil
 	if b.dir == "" {
 		dir, err := os.MkdirTemp("", "spillgate-chains-")
 		if err != nil {
@@ -78,10 +79,15 @@ func (b *Bed) Front(ctx context.Context, program string, m Mode) error {
 		if err := os.WriteFile(name, []byte(m.file(b.setting, fmt.Sprintf("server%d", i), fronts[i], admins[i], server, exits[i], fronts[(i+1)%n])), 0o600); err != nil {
 			return fmt.Errorf("chains: %w", err)
 		}
-		child, err := proc.Start(ctx, pinned(proc.Spec{
+		spec := proc.Spec{
 			Name: fmt.Sprintf("proxy %d (%s)", i, m.Name), Path: program, Args: append([]string{"proxy", "--config", name}, m.Args...),
 			GOMAXPROCS: 1, GOGC: "400", ReadyTimeout: -1, Nice: -10,
-		}, firstCPU))
+		}
+		if m.Log {
+			b.logs = append(b.logs, new(bytes.Buffer))
+			spec.Output = b.logs[i]
+		}
+		child, err := proc.Start(ctx, pinned(spec, firstCPU))
 		if err != nil {
 			return err
 		}
@@ -132,6 +138,21 @@ func (b *Bed) Counts(ctx context.Context) (Counts, error) {
 			return sum, err
 		}
 		sum = sum.plus(c)
+	}
+	return sum, nil
+}
+
+// Replay stops the proxies and returns what all that they let in waited, and would
+// have in order of arrival, if their mode logs.
+func (b *Bed) Replay() (Counts, error) {
+	b.stopProxies() // and their logs are complete
+	var sum Counts
+	for _, log := range b.logs {
+		visits, err := readVisits(log)
+		if err != nil {
+			return sum, err
+		}
+		sum = sum.plus(replay(visits, b.setting.Workers))
 	}
 	return sum, nil
 }

@@ -46,7 +46,12 @@ func runProxy(file string) error {
 	if err != nil {
 		return err
 	}
-	p, err := proxy.New(f.Proxy, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	options := &slog.HandlerOptions{Level: f.Log.Level}
+	log := slog.New(slog.NewTextHandler(os.Stderr, options))
+	if f.Log.JSON {
+		log = slog.New(slog.NewJSONHandler(os.Stderr, options))
+	}
+	p, err := proxy.New(f.Proxy, log)
 	if err != nil {
 		return err
 	}
@@ -283,7 +288,11 @@ func TestTomcats(t *testing.T) {
 	}
 	l := lightLoad(1500 * time.Millisecond)
 	l.Silent = true
-	drive(t, ctx, b, l)
+	before, err := b.Counts(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := drive(t, ctx, b, l)
 	_, page := fetch(t, "http://"+b.admins[0]+"/.spillgate/classes")
 	var found []string
 	for line := range strings.Lines(page) {
@@ -292,8 +301,14 @@ func TestTomcats(t *testing.T) {
 		}
 	}
 	slices.Sort(found)
+	if got, err := b.Replay(); err != nil || got.Arrived != after.Arrived-before.Arrived || got.Waited < 0 {
+		t.Errorf("the proxies' logs have %+v, %v; expected the %d visits that the servers had", got, err, after.Arrived-before.Arrived)
+	}
 	if want := []string{"generator /step/order interactive", "generator /step/page default", "server3 /step/order interactive"}; !slices.Equal(found, want) {
 		t.Errorf("the first proxy knows %q, want %q:\n%s", found, want, page)
+	}
+	if err := b.Front(ctx, "", orderly[0]); err != nil {
+		t.Fatal(err)
 	}
 	interrupted(t, ctx, b, interrupt)
 }

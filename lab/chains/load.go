@@ -112,6 +112,14 @@ type ClassResult struct {
 	Series []Stretch `json:"series"`
 }
 
+// sent returns the requests of the whole run.
+func (c *ClassResult) sent() (n int) {
+	for _, s := range c.Series {
+		n += s.Offered
+	}
+	return n
+}
+
 // Stretch are the requests that were meant to leave in one window of a run.
 type Stretch struct {
 	Offered   int           `json:"offered"`

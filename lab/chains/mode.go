@@ -19,6 +19,8 @@ type Mode struct {
 	// Egress has the servers' calls go out through their own proxies, which see by
 	// that which requests go on, and which of them a server is working on.
 	Egress bool
+	// Log has the proxies log every request, for Bed.Replay.
+	Log bool
 }
 
 // Modes are those in which the order is the servers' own, which is that of arrival:
@@ -37,7 +39,7 @@ func Modes() []Mode {
 func Ordered() []Mode {
 	all := []Mode{{Name: "fifo"}, {Name: "priority"}, {Name: "share"}}
 	for i := range all {
-		all[i].Egress = true
+		all[i].Egress, all[i].Log = true, true
 		all[i].Config = "slo: 10s\nslots: WORKERS\ntrust: 127.0.0.0/8\nshare: {service: SERVICE, order: " + all[i].Name + "}\n"
 	}
 	return all
@@ -47,7 +49,12 @@ func Ordered() []Mode {
 // proxy calls next.
 func (m Mode) file(s Setting, service, listen, admin, upstream, exit, next string) string {
 	text := strings.NewReplacer("WORKERS", strconv.Itoa(s.Workers), "SERVICE", service).Replace(m.Config)
-	text += fmt.Sprintf("listen: %q\nadmin: %q\nupstreams: %q\ndrain: {timeout: 1s}\nlog: {level: warn}\n", listen, admin, "http://"+upstream)
+	text += fmt.Sprintf("listen: %q\nadmin: %q\nupstreams: %q\ndrain: {timeout: 1s}\n", listen, admin, "http://"+upstream)
+	if m.Log {
+		text += "log: {level: debug, format: json}\n"
+	} else {
+		text += "log: {level: warn}\n"
+	}
 	if m.Egress {
 		text += fmt.Sprintf("egress: [{address: %q, url: %q}]\n", exit, "http://"+next)
 	}

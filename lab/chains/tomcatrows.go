@@ -56,24 +56,28 @@ func tomcatRows(ctx context.Context, r *experiment.Result, again *int, t *table.
 	if _, err := b.Run(ctx, warm); err != nil {
 		return err
 	}
-	once := func(m Mode, seed uint64) (Measured, error) {
+	once := func(m Mode, seed uint64) (Measured, Counts, error) {
 		show("Tomcat, " + m.Name)
-		if err := b.Front(ctx, "", m); err != nil {
-			return Measured{}, err
-		}
 		l := l
 		l.Seed = seed
-		got, _, err := run(ctx, r, again, "Tomcat, "+m.Name+", "+size, func(ctx context.Context) (Measured, Counts, error) {
+		got, counts, err := run(ctx, r, again, "Tomcat, "+m.Name+", "+size, func(ctx context.Context) (Measured, Counts, error) {
+			if err := b.Front(ctx, "", m); err != nil {
+				return Measured{}, Counts{}, err
+			}
 			m, err := b.Run(ctx, l)
-			return m, Counts{}, err
+			if err != nil {
+				return m, Counts{}, err
+			}
+			c, err := b.Replay()
+			return m, c, err
 		})
 		if err == nil {
 			t.Add(latencyRow("Tomcat, "+m.Name, got)...)
 			r.Ceiling("failed and refused, Tomcat, "+m.Name+", "+size, "", 0, 0, float64(got.wrong()))
 		}
-		return got, err
+		return got, counts, err
 	}
-	if _, err := once(Modes()[0], l.Seed); err != nil {
+	if _, _, err := once(Modes()[0], l.Seed); err != nil {
 		return err
 	}
 	ordered := map[string]Mode{}
@@ -81,23 +85,33 @@ func tomcatRows(ctx context.Context, r *experiment.Result, again *int, t *table.
 		ordered[m.Name] = m
 	}
 	var fifo, share twoMeans
+	var visits Counts // with share
+	singlesSent := 0
 	for round := range tomcatRounds {
 		for _, x := range []struct {
 			name string
 			to   *twoMeans
 		}{{"fifo", &fifo}, {"share", &share}} {
-			m, err := once(ordered[x.name], l.Seed+uint64(round))
+			m, c, err := once(ordered[x.name], l.Seed+uint64(round))
 			if err != nil {
 				return err
 			}
 			x.to.add(m)
+			if x.to == &share {
+				visits = visits.plus(c)
+				singlesSent += m.Class[work.Default].sent()
+			}
 		}
 	}
 	gain, harm := share.ratio(&fifo, work.Interactive), share.ratio(&fifo, work.Default)
 	r.Ceiling("chains with share, of fifo, Tomcat, "+size, "", 0.65, 0, gain)
-	// Over all visits the sum of the latencies stays, as long as the work does.
-	least := fifo.mean(work.Default) + float64(fifo[work.Interactive].n)/float64(max(fifo[work.Default].n, 1))*(fifo.mean(work.Interactive)-share.mean(work.Interactive))
-	r.Ceiling("singles with share, of the least by the law, Tomcat, "+size, "", 1.03, 0, share.mean(work.Default)/least)
+	// Over all visits the sum of the waits stays, as long as no slot is free while
+	// somebody waits: what all waited longer than they would have in order of arrival, the
+	// singles need not have. Beside another run the law cannot be told to 3 %: the waits
+	// of four minutes in order of arrival scatter by a tenth.
+	singlesMean := share.mean(work.Default)
+	needless := (visits.Waited - visits.FIFO).Seconds() / float64(max(singlesSent, 1))
+	r.Ceiling("singles with share, of the least by the law, Tomcat, "+size, "", 1.03, 0, singlesMean/(singlesMean-needless))
 	r.Ceiling("singles with share, of fifo, Tomcat, "+size, "", 1.25, 0, harm)
 	r.Ceiling("the better of both with share, of fifo, Tomcat, "+size, "", 1, 0, min(gain, harm))
 	return nil

@@ -148,12 +148,7 @@ func (w *workers) start(line int, class work.Class, p *passage) {
 func (w *workers) read() Counts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := w.counts
-	for class, waited := range w.ledger.waited {
-		c.Class[class].FIFO = waited
-		c.FIFO += waited
-	}
-	return c
+	return w.counts.with(&w.ledger)
 }
 
 func (w *workers) close() {
@@ -200,6 +195,15 @@ func (c Counts) LawDistance() (float64, bool) {
 		return 0, false
 	}
 	return float64(c.Waited)/float64(c.FIFO) - 1, true
+}
+
+// with adds what a ledger found.
+func (c Counts) with(l *ledger) Counts {
+	for class, waited := range l.waited {
+		c.Class[class].FIFO = waited
+		c.FIFO += waited
+	}
+	return c
 }
 
 // plus returns the sum of two servers' counts.

@@ -1,0 +1,73 @@
+package chains
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/work"
+)
+
+// visit is one request's passage through a proxy that lets as many in as its server
+// has workers.
+type visit struct {
+	passage
+	class work.Class
+}
+
+// readVisits reads what a proxy logged at debug level, as JSON.
+func readVisits(log io.Reader) ([]visit, error) {
+	var all []visit
+	lines := bufio.NewScanner(log)
+	for lines.Scan() {
+		var l struct {
+			Time     time.Time     `json:"time"` // of the end
+			Msg      string        `json:"msg"`
+			Decision string        `json:"decision"`
+			Class    string        `json:"class"`
+			Queued   time.Duration `json:"queued"`
+			Service  time.Duration `json:"service"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			return nil, fmt.Errorf("chains: a proxy's log: %w: %.200s", err, lines.Text())
+		}
+		if l.Msg != "request" || l.Decision != "admit" {
+			continue
+		}
+		v := visit{class: work.Default}
+		if l.Class == work.Interactive.String() {
+			v.class = work.Interactive
+		}
+		v.ended = l.Time
+		v.started = v.ended.Add(-l.Service)
+		v.arrived = v.started.Add(-l.Queued)
+		all = append(all, v)
+	}
+	return all, lines.Err()
+}
+
+// replay counts what visits waited, and what they would have in order of arrival:
+// workers take the same arrivals up for as long as they were taken up in turn.
+func replay(visits []visit, workers int) Counts {
+	started := slices.Clone(visits)
+	slices.SortFunc(visits, func(a, b visit) int { return a.arrived.Compare(b.arrived) })
+	slices.SortFunc(started, func(a, b visit) int { return cmp.Or(a.started.Compare(b.started), a.arrived.Compare(b.arrived)) })
+	l := newLedger(workers)
+	var c Counts
+	for i, next := 0, 0; next < len(started); next++ {
+		s := started[next]
+		for ; i < len(visits) && !visits[i].arrived.After(s.started); i++ {
+			l.arrive(visits[i].arrived, visits[i].class)
+		}
+		l.start(s.service())
+		c.Waited += s.waited()
+		c.Class[s.class].Waited += s.waited()
+		c.Worked += s.service()
+	}
+	c.Arrived, c.Finished = uint64(len(visits)), uint64(len(visits))
+	return c.with(&l)
+}
