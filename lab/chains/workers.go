@@ -206,6 +206,9 @@ func (c Counts) with(l *ledger) Counts {
 	return c
 }
 
+// perVisit is the mean service time in seconds.
+func (c Counts) perVisit() float64 { return c.Worked.Seconds() / float64(max(c.Finished, 1)) }
+
 // plus returns the sum of two servers' counts.
 func (c Counts) plus(d Counts) Counts {
 	for class, w := range d.Class {
