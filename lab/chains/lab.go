@@ -151,7 +151,8 @@ func overallLive() experiment.Experiment {
 10, unmodified, each server is behind a spillgate proxy that learns which requests go on: with gates that let everything pass,
 then with as many slots as workers, in order of arrival and in the order of share.Controller. On Go services the same requests
 are in both orders too. The paper's servers are others: beside its milliseconds, what counts is the ratio between the two
-orders. The quick form leaves out Tomcat and the larger size.`,
+orders. What the conservation law says singles must lose, each run tells of itself: what its proxies let in is replayed in
+order of arrival. The quick form leaves out Tomcat and the larger size.`,
 		Live: true,
 		Run:  runOverallLive,
 	}

@@ -43,8 +43,8 @@ func readVisits(log io.Reader) ([]visit, error) {
 			v.class = work.Interactive
 		}
 		v.ended = l.Time
-		v.started = v.ended.Add(-l.Service)
-		v.arrived = v.started.Add(-l.Queued)
+		v.started = v.ended.Add(-max(l.Service, 0))
+		v.arrived = v.started.Add(-max(l.Queued, 0))
 		all = append(all, v)
 	}
 	return all, lines.Err()
@@ -53,15 +53,16 @@ func readVisits(log io.Reader) ([]visit, error) {
 // replay counts what visits waited, and what they would have in order of arrival:
 // workers take the same arrivals up for as long as they were taken up in turn.
 func replay(visits []visit, workers int) Counts {
-	started := slices.Clone(visits)
-	slices.SortFunc(visits, func(a, b visit) int { return a.arrived.Compare(b.arrived) })
-	slices.SortFunc(started, func(a, b visit) int { return cmp.Or(a.started.Compare(b.started), a.arrived.Compare(b.arrived)) })
+	arrivals := slices.SortedFunc(slices.Values(visits), func(a, b visit) int { return a.arrived.Compare(b.arrived) })
+	starts := slices.SortedFunc(slices.Values(visits), func(a, b visit) int {
+		return cmp.Or(a.started.Compare(b.started), a.arrived.Compare(b.arrived))
+	})
 	l := newLedger(workers)
 	var c Counts
-	for i, next := 0, 0; next < len(started); next++ {
-		s := started[next]
-		for ; i < len(visits) && !visits[i].arrived.After(s.started); i++ {
-			l.arrive(visits[i].arrived, visits[i].class)
+	for _, s := range starts {
+		for len(arrivals) > 0 && !arrivals[0].arrived.After(s.started) {
+			l.arrive(arrivals[0].arrived, arrivals[0].class)
+			arrivals = arrivals[1:]
 		}
 		l.start(s.service())
 		c.Waited += s.waited()

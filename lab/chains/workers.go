@@ -173,7 +173,7 @@ type Counts struct {
 	Worked time.Duration `json:"worked_ns"`
 	Waited time.Duration `json:"waited_ns"`
 	// FIFO is what Waited would have been in one queue in order of arrival, of the
-	// same arrivals and service times. It is 0 for a Tomcat, which is one.
+	// same arrivals and service times. A Tomcat, which is one, says 0.
 	FIFO time.Duration `json:"fifo_waited_ns"`
 	// Class is what each class has of Waited and FIFO.
 	Class [work.NumClasses]Waits `json:"class"`

@@ -77,12 +77,15 @@ func dialRaw(addr string) (*rawClient, error) {
 type rawBuffers struct {
 	out    bytes.Buffer
 	in     bufio.Reader
+	frames *http2.Framer // from in, to out: nothing of it belongs to a connection
 	header *hpack.Decoder
 	status string // of the last reply
 }
 
 func newRawBuffers() *rawBuffers {
 	b := &rawBuffers{}
+	b.frames = http2.NewFramer(&b.out, &b.in)
+	b.frames.SetReuseFrames()
 	b.header = hpack.NewDecoder(0, func(f hpack.HeaderField) {
 		if f.Name == "grpc-status" {
 			b.status = f.Value
@@ -94,7 +97,7 @@ func newRawBuffers() *rawBuffers {
 // call makes one unary call, waits for its end and returns its grpc-status.
 func (c *rawClient) call(b *rawBuffers, block []byte) (status string, err error) {
 	b.out.Reset()
-	w := http2.NewFramer(&b.out, nil)
+	w := b.frames
 	id := c.stream
 	c.stream += 2
 	if err := w.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true}); err != nil {
@@ -116,7 +119,7 @@ func (c *rawClient) call(b *rawBuffers, block []byte) (status string, err error)
 // reply.
 func (c *rawClient) openControl(b *rawBuffers) error {
 	b.out.Reset()
-	w := http2.NewFramer(&b.out, nil)
+	w := b.frames
 	id := c.stream
 	c.stream += 2
 	if err := w.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: controlBlock, EndHeaders: true}); err != nil {
@@ -137,8 +140,7 @@ func (c *rawClient) exchange(b *rawBuffers, id uint32) error {
 	}
 	b.in.Reset(c.conn)
 	b.out.Reset()
-	r := http2.NewFramer(&b.out, &b.in)
-	r.SetReuseFrames()
+	r := b.frames
 	for ended := false; ; {
 		f, err := r.ReadFrame()
 		if err != nil {
