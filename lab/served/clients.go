@@ -34,7 +34,7 @@ func runClients(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	const many, few = 10_000, 10
 	rounds, calls := 15, 20_000
 	if o.Quick {
-		rounds, calls = 6, 5_000
+		rounds, calls = 9, 2_500
 	}
 	if err := allowFiles(many + 500); err != nil {
 		return nil, err
