@@ -34,7 +34,6 @@ type Gate struct {
 	queued metric.Float64Histogram
 	served metric.Float64Histogram
 	record []metric.RecordOption
-	log    *slog.Logger // nil: none
 	notice notice
 }
 
@@ -59,7 +58,7 @@ func NewGate(meter metric.Meter, name string, log *slog.Logger) (*Gate, error) {
 	return &Gate{
 		meter: meter, name: name, queued: queued, served: served,
 		record: []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("gate", name)))},
-		log:    log, notice: notice{log: log, gate: name},
+		notice: notice{log: log, gate: name},
 	}, nil
 }
 
@@ -77,8 +76,8 @@ func (g *Gate) Observe(e live.Event) {
 		return
 	}
 	g.counts[d][e.Reason][e.Class].Add(1)
-	if g.log != nil && g.log.Enabled(context.Background(), slog.LevelDebug) {
-		g.line(d, e)
+	if log := g.notice.log; log != nil && log.Enabled(context.Background(), slog.LevelDebug) {
+		g.line(log, d, e)
 	}
 	if d == refuse {
 		g.notice.refused(e.Reason)
@@ -91,7 +90,7 @@ func (g *Gate) Observe(e live.Event) {
 
 // line logs one request: what was decided and why, and how long it waited and held
 // its slot until now.
-func (g *Gate) line(d decision, e live.Event) {
+func (g *Gate) line(log *slog.Logger, d decision, e live.Event) {
 	attrs := []slog.Attr{
 		slog.String("gate", g.name), slog.String("decision", decisionNames[d]), slog.String("reason", e.Reason.String()),
 		slog.String("class", e.Class.String()), slog.String("workflow", e.Workflow), slog.Duration("queued", e.Queued),
@@ -99,7 +98,7 @@ func (g *Gate) line(d decision, e live.Event) {
 	if d != refuse {
 		attrs = append(attrs, slog.Duration("service", e.Service), slog.String("outcome", e.Outcome.String()))
 	}
-	g.log.LogAttrs(context.Background(), slog.LevelDebug, "request", attrs...)
+	log.LogAttrs(context.Background(), slog.LevelDebug, "request", attrs...)
 }
 
 // Watch reports the state of gate, what Observe counted, and the calls of its

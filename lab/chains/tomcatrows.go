@@ -84,25 +84,17 @@ func tomcatRows(ctx context.Context, r *experiment.Result, again *int, t *table.
 	for _, m := range Ordered() {
 		ordered[m.Name] = m
 	}
-	var fifo, share twoMeans
-	var inOrder, visits Counts // with fifo, and with share
-	singlesSent := 0
+	var fifo, share rounds
 	for round := range tomcatRounds {
 		for _, x := range []struct {
 			name string
-			to   *twoMeans
+			to   *rounds
 		}{{"fifo", &fifo}, {"share", &share}} {
 			m, c, err := once(ordered[x.name], l.Seed+uint64(round))
 			if err != nil {
 				return err
 			}
-			x.to.add(m)
-			if x.to == &fifo {
-				inOrder = inOrder.plus(c)
-				continue
-			}
-			visits = visits.plus(c)
-			singlesSent += m.Class[work.Default].sent()
+			x.to.add(m, c)
 		}
 	}
 	gain, harm := share.ratio(&fifo, work.Interactive), share.ratio(&fifo, work.Default)
@@ -113,9 +105,9 @@ func tomcatRows(ctx context.Context, r *experiment.Result, again *int, t *table.
 	// of four minutes in order of arrival scatter by a tenth. The work does not: every
 	// request is as much in both.
 	singlesMean := share.mean(work.Default)
-	needless := (visits.Waited - visits.FIFO).Seconds() / float64(max(singlesSent, 1))
+	needless := (share.visits.Waited - share.visits.FIFO).Seconds() / float64(max(share.singles, 1))
 	r.Ceiling("singles with share, of the least by the law, Tomcat, "+size, "", 1.03, 0, singlesMean/(singlesMean-needless))
-	r.Ceiling("time in slots with share, of fifo, Tomcat, "+size, "", 1.03, 0, visits.perVisit()/inOrder.perVisit())
+	r.Ceiling("time in slots with share, of fifo, Tomcat, "+size, "", 1.03, 0, share.visits.perVisit()/fifo.visits.perVisit())
 	r.Ceiling("singles with share, of fifo, Tomcat, "+size, "", 1.25, 0, harm)
 	r.Ceiling("the better of both with share, of fifo, Tomcat, "+size, "", 1, 0, min(gain, harm))
 	return nil
@@ -129,24 +121,30 @@ func (m *Measured) wrong() (n int) {
 	return n
 }
 
-// twoMeans are the mean latencies of both classes over several runs.
-type twoMeans [work.NumClasses]struct {
-	sum time.Duration
-	n   int
+// rounds are the runs of one order.
+type rounds struct {
+	class [work.NumClasses]struct { // what counts of the latencies
+		sum time.Duration
+		n   int
+	}
+	visits  Counts // of the whole runs, as the proxies saw them
+	singles int    // sent in the whole runs
 }
 
-func (t *twoMeans) add(m Measured) {
+func (t *rounds) add(m Measured, visits Counts) {
 	for class, c := range m.Class {
-		t[class].sum += c.Mean * time.Duration(c.Served)
-		t[class].n += c.Served
+		t.class[class].sum += c.Mean * time.Duration(c.Served)
+		t.class[class].n += c.Served
 	}
+	t.visits = t.visits.plus(visits)
+	t.singles += m.Class[work.Default].sent()
 }
 
 // mean is in seconds.
-func (t *twoMeans) mean(class work.Class) float64 {
-	return t[class].sum.Seconds() / float64(max(t[class].n, 1))
+func (t *rounds) mean(class work.Class) float64 {
+	return t.class[class].sum.Seconds() / float64(max(t.class[class].n, 1))
 }
 
-func (t *twoMeans) ratio(of *twoMeans, class work.Class) float64 {
+func (t *rounds) ratio(of *rounds, class work.Class) float64 {
 	return t.mean(class) / of.mean(class)
 }

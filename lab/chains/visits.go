@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/work"
 )
 
@@ -38,9 +39,10 @@ func readVisits(log io.Reader) ([]visit, error) {
 		if l.Msg != "request" || l.Decision != "admit" {
 			continue
 		}
-		v := visit{class: work.Default}
-		if l.Class == work.Interactive.String() {
-			v.class = work.Interactive
+		var v visit
+		var err error
+		if v.class, err = classify.ParseClass(l.Class); err != nil {
+			return nil, fmt.Errorf("chains: a proxy's log: %w: %.200s", err, lines.Text())
 		}
 		v.ended = l.Time
 		v.started = v.ended.Add(-max(l.Service, 0))
@@ -65,9 +67,7 @@ func replay(visits []visit, workers int) Counts {
 			arrivals = arrivals[1:]
 		}
 		l.start(s.service())
-		c.Waited += s.waited()
-		c.Class[s.class].Waited += s.waited()
-		c.Worked += s.service()
+		c.add(s.class, s.waited(), s.service())
 	}
 	c.Arrived, c.Finished = uint64(len(visits)), uint64(len(visits))
 	return c.with(&l)

@@ -139,9 +139,7 @@ func (w *workers) start(line int, class work.Class, p *passage) {
 	drawn := time.Duration(w.random.ExpFloat64() * w.mean)
 	w.ledger.start(drawn)
 	p.ended = p.started.Add(time.Duration(float64(drawn) / w.parts[line]))
-	w.counts.Waited += p.waited()
-	w.counts.Class[class].Waited += p.waited()
-	w.counts.Worked += drawn
+	w.counts.add(class, p.waited(), drawn)
 }
 
 // read returns what was counted so far.
@@ -195,6 +193,13 @@ func (c Counts) LawDistance() (float64, bool) {
 		return 0, false
 	}
 	return float64(c.Waited)/float64(c.FIFO) - 1, true
+}
+
+// add counts a request that a worker took up.
+func (c *Counts) add(class work.Class, waited, worked time.Duration) {
+	c.Waited += waited
+	c.Class[class].Waited += waited
+	c.Worked += worked
 }
 
 // with adds what a ledger found.
