@@ -96,8 +96,7 @@ func (w *World) choose(n *node, k *callee, r *root, chance draws) *link {
 	if count > 1 {
 		switch s.pick {
 		case RoundRobin:
-			i = int(n.turn[k.slot] % uint32(count))
-			n.turn[k.slot]++
+			i = n.next(k.slot, count)
 		case AtRandom:
 			i = chance.of(drawPick, 0).below(count)
 		case ByTenant:
@@ -105,8 +104,7 @@ func (w *World) choose(n *node, k *callee, r *root, chance draws) *link {
 		case LeastOutstanding:
 			// Among equals the next in turn: were it the first, an idle service's calls
 			// would all go to one process.
-			first := int(n.turn[k.slot] % uint32(count))
-			n.turn[k.slot]++
+			first := n.next(k.slot, count)
 			i = first
 			for off := range count {
 				if j := (first + off) % count; w.link(n, k.slot, s, j).outstanding < w.link(n, k.slot, s, i).outstanding {
@@ -122,6 +120,13 @@ func (w *World) choose(n *node, k *callee, r *root, chance draws) *link {
 		i = (i + 1) % count
 	}
 	return n.links[k.slot][i]
+}
+
+// next takes turns among the processes of a callee.
+func (n *node) next(slot int32, count int) int {
+	i := int(n.turn[slot] % uint32(count))
+	n.turn[slot]++
+	return i
 }
 
 // rendezvous returns the process with the highest weight for a tenant.
