@@ -264,7 +264,7 @@ func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 		g.unasked++
 	}
 	if g.queue.Len() == 0 && g.limit.Free() {
-		return g.run(now, t)
+		return g.run(now, t, 0)
 	}
 	t.fill(since, g.limit.Service())
 	g.queue.Push(now, &t.task)
@@ -318,7 +318,7 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	if t.Client == nil {
 		g.unasked++
 	}
-	g.run(now, t)
+	g.run(now, t, wait)
 	switch {
 	case t.reason != work.None:
 		return Shed, 0
@@ -476,7 +476,7 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 		g.queue.Settle(task, 0)
 		return t, g.dismiss(now, t, r)
 	}
-	return t, g.run(now, t)
+	return t, g.run(now, t, now.Sub(task.Arrived))
 }
 
 // released takes what its rate lets through out of the shaper. It returns what does
@@ -703,7 +703,11 @@ func (g *Gate) gone(t *Ticket) {
 	}
 }
 
-func (g *Gate) run(now mono.Time, t *Ticket) Verdict {
+// run gives t, which waited for it, a slot.
+func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
+	if g.shaper != nil {
+		g.shaper.waits.Add(now, max(waited, 0))
+	}
 	g.limit.Acquire(now)
 	return t.Start(now)
 }

@@ -295,7 +295,7 @@ func (g *Gate) isClosed() bool {
 
 // WatchResource makes r, which must be one of Config.Rates.Resources by name, known
 // to the rates of this gate: who uses it for how long, how many it has, and how
-// long they wait for it. More than the gate's TargetDelay is overload. It is called
+// long they wait for it. A mean of more than the gate's TargetDelay is overload. It is called
 // once for a resource, and reports false if there is no resource of that name or a
 // gate watches r already.
 func (g *Gate) WatchResource(name string, r *Resource) bool {
@@ -309,7 +309,7 @@ func (g *Gate) WatchResource(name string, r *Resource) bool {
 	if i < 0 || !r.watch(func(workflow string, busy time.Duration) { g.use(workflow, i+1, busy) }) {
 		return false
 	}
-	g.watched = append(g.watched, watched{r, i})
+	g.watched = append(g.watched, watched{resource: r, place: i})
 	return true
 }
 
@@ -317,6 +317,20 @@ func (g *Gate) WatchResource(name string, r *Resource) bool {
 type watched struct {
 	resource *Resource
 	place    int
+	last     ResourceStats // at the last look
+}
+
+// pressure returns how the resource did since the last look: the mean wait of those
+// who got it, or, if nobody did, the wait of the first in line. The latter alone would be
+// a glance: in an overload of a few per cent, no two in a row need see it.
+func (w *watched) pressure() rates.Pressure {
+	s := w.resource.Stats()
+	p := rates.Pressure{Delay: s.Delay, Capacity: float64(s.Capacity)}
+	if n := s.Granted - w.last.Granted; n > 0 {
+		p.Delay = (s.Waited - w.last.Waited) / time.Duration(n)
+	}
+	w.last = s
+	return p
 }
 
 // use counts a use of a resource.
@@ -335,8 +349,10 @@ func (g *Gate) look(now mono.Time) {
 		return
 	}
 	target := g.core.Config().TargetDelay
-	for _, w := range g.watched {
-		s := w.resource.Stats()
-		g.core.OnPressure(w.place, rates.Pressure{Delay: s.Delay, Target: target, Capacity: float64(s.Capacity)})
+	for i := range g.watched {
+		w := &g.watched[i]
+		p := w.pressure()
+		p.Target = target
+		g.core.OnPressure(w.place, p)
 	}
 }

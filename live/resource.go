@@ -102,6 +102,8 @@ type ResourceStats struct {
 	// that did not.
 	Granted uint64
 	Refused [work.NumReasons]uint64
+	// Waited is how long those who got the resource waited for it, all together.
+	Waited time.Duration
 	// Busy is how long units of the resource were held, all together, by those
 	// who have given them back.
 	Busy time.Duration
@@ -353,6 +355,7 @@ func (r *Resource) serve(now mono.Time) {
 		r.held = h
 		r.free--
 		r.stats.Granted++
+		r.stats.Waited += max(now.Sub(t.Arrived), 0)
 		h.tell(work.None)
 	}
 }

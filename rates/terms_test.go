@@ -98,7 +98,8 @@ func TestTermsKeepWhatWasLearned(t *testing.T) {
 		now = two.period(a, now, true)
 	}
 	rate := func(name string) float64 { return a.Rate(a.Workflow(now, name)) }
-	if r := rate("w0") / rate("w1"); !near(r, 3) {
+	// A little more, while w1 alone makes room for what waits.
+	if r := rate("w0") / rate("w1"); r < 2.99 || r > 3.1 {
 		t.Fatalf("three to one gives %v", r)
 	}
 	limited := Request{Workflow: a.Workflow(now, "w1"), Deadline: mono.Never}
@@ -113,8 +114,9 @@ func TestTermsKeepWhatWasLearned(t *testing.T) {
 	if after := a.AppendStates(nil); !reflect.DeepEqual(before, after) {
 		t.Errorf("between two periods\n%+v became\n%+v", before, after)
 	}
-	if now = two.period(a, now, true); !near(rate("w1")/rate("w0"), 3) {
-		t.Errorf("one to three gives %v", rate("w0")/rate("w1"))
+	now = two.period(a, now, true)
+	if r := rate("w1") / rate("w0"); r < 2.99 || r > 3.1 {
+		t.Errorf("one to three gives one to %v", r)
 	}
 	three := append(two, 80)
 	for range 10 {

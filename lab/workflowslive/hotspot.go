@@ -30,6 +30,9 @@ const (
 	permits    = 2
 	pinnedRate = 80
 	pinnedHold = 5 * ms
+	// hotspotTarget is the delay target: what waits for the semaphore has to wait for
+	// half as long as A has it, on average.
+	hotspotTarget = pinnedHold / 2
 )
 
 // guestShare is what A leaves of the semaphore for B, in requests/s.
@@ -43,7 +46,7 @@ func hotspotSetting(seed uint64, warm, length, settle time.Duration) setting {
 	end := double + settle + length
 	b := 1.5 * guestShare()
 	return setting{
-		Slots: 8, Workers: 8, Permits: permits, Deadline: time.Second, Target: 10 * ms, Period: length, Seed: seed,
+		Slots: 8, Workers: 8, Permits: permits, Deadline: time.Second, Target: hotspotTarget, Period: length, Seed: seed,
 		Stretches: []stretch{{warm, begin}, {begin + settle, double}, {double + settle, end}, {begin, begin + time.Second}},
 		Flows: []flow{
 			{Name: "A", Profile: openloop.Steady(pinnedRate, end), Work: pinnedHold, Lock: true, Reads: 1, Read: 4 * ms, Pinned: true},

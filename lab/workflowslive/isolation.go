@@ -36,10 +36,8 @@ const (
 	victimRead    = 40 * ms
 	aggressorRead = 80 * ms
 	extentSize    = 16
-	// extentTarget is the delay target. At 10 ms, F had half of what was left for it:
-	// with works of 80 ms somebody often waits as long before all workers are busy most
-	// of the time.
-	extentTarget = 28 * ms
+	// extentTarget is the delay target: a quarter of what A's read takes.
+	extentTarget = victimRead / 4
 )
 
 // aggressorShare is what A to D leave for F, in requests/s: they want less than an
