@@ -2,6 +2,7 @@ package arena
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -27,6 +28,21 @@ func TestUsageParse(t *testing.T) {
 		if got := (usage{}).parse(c.stat, c.process, 0); got.known {
 			t.Errorf("%s: %+v is said to be known", name, got)
 		}
+	}
+}
+
+func TestStolen(t *testing.T) {
+	if got := stolen(stat); !slices.Equal(got, []float64{7, 1, 9}) {
+		t.Errorf("stolen %v ticks, want 7, 1 and 9", got)
+	}
+	for _, text := range []string{"", "cpu0 1 2", "cpu0 1 2 3 4 5 6 7 x"} {
+		if got := stolen(text); got != nil {
+			t.Errorf("%q: %v ticks are said to be stolen", text, got)
+		}
+	}
+	stop := WatchStolen()
+	if got := stop(); got != 0 {
+		t.Errorf("%v stolen in no time", got)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/spillgate/spillgate/internal/harness/proc"
+	"github.com/spillgate/spillgate/lab/arena"
 )
 
 const role = proc.Role[order]("SPILLGATE_WORKFLOWS")
@@ -73,6 +74,8 @@ type made struct {
 	flows []measured
 	// busy is the processor time of all servers, of one processor.
 	busy float64
+	// stolen is the largest share of a processor that the host took in a second.
+	stolen float64
 }
 
 // place returns the processor of a tier: the extent nodes share that of the
@@ -87,7 +90,7 @@ func place(t tier, cpus []int) []int {
 
 // run makes a run: front ends and partition servers on one processor, the rest on
 // another.
-func run(ctx context.Context, s setting, c control) (made, error) {
+func run(ctx context.Context, s setting, c control) (m made, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := s.validate(); err != nil {
@@ -116,7 +119,8 @@ func run(ctx context.Context, s setting, c control) (made, error) {
 		}
 		next = addrs
 	}
-	began := time.Now()
+	began, stolen := time.Now(), arena.WatchStolen()
+	defer func() { m.stolen = stolen() }()
 	var output bytes.Buffer
 	generator, err := start(ctx, order{Control: c, Setting: s, Next: next},
 		proc.Spec{Name: "generator", CPUs: cpus[len(cpus)-1:], GOGC: generatorGOGC, Env: []string{generatorMem}, RealTime: true, ReadyTimeout: -1, Output: &output})
@@ -129,7 +133,6 @@ func run(ctx context.Context, s setting, c control) (made, error) {
 		return made{}, err
 	}
 	took := time.Since(began)
-	var m made
 	for _, server := range servers {
 		server.Stop(time.Second)
 		m.busy += server.CPUTime().Seconds() / took.Seconds()

@@ -30,8 +30,15 @@ func mostLag(s *setting) time.Duration {
 	return max(least/10, 3*ms)
 }
 
+// mostStolen is the share of a processor that a host may take in a second: more is a
+// stall that shows in the p99 of a stretch.
+const mostStolen = 0.15
+
 // disturbed says why a run does not count, "" if it does.
 func disturbed(m made, s *setting) string {
+	if m.stolen > mostStolen {
+		return fmt.Sprintf("the host took %.0f %% of a processor for a second, more than %.0f %%", 100*m.stolen, 100*mostStolen)
+	}
 	most := mostLag(s)
 	for _, f := range m.flows {
 		if !f.Result.Valid {
