@@ -111,15 +111,13 @@ const (
 )
 
 // A process that uses busyFrom of its processors on average over busyCalls calls of
-// OnBusy is short of them, until it uses busyUntil, and its slots' slack is busyTighter
-// times smaller meanwhile. With a tenth of the objective, one processor with handlers that
-// burn it had two to four slots; what wants to refuse requests then waits behind all of
-// them, and nothing is served sooner.
+// OnBusy is short of them, until it uses busyUntil. What refusals use does not count,
+// refusalTime each: more running requests can be of use then.
 const (
 	busyFrom    = 0.8
 	busyUntil   = 0.6
 	busyCalls   = 5
-	busyTighter = 4
+	refusalTime = 60 * time.Microsecond
 )
 
 // modestSlack is how far towards the patience the limit of the expected wait is moved
@@ -151,6 +149,7 @@ type Gate struct {
 	unasked  int           // requests of clients without credits, waiting or running
 	lag      time.Duration // before requests are seen; see OnLag
 	burnt    float64       // share of the processors that is used; see OnBusy
+	turned   int           // refusals since
 	lagUntil mono.Time     // when it is too old to count
 	ticked   mono.Time     // when the pool was last woken
 	bound    time.Duration // for how long credits bound, in this period of the rates
@@ -258,6 +257,7 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 		g.shaper.arrive(now, t, g.limit.Service())
 	}
 	if r := g.judge(now, t); r != work.None {
+		g.turned++
 		return t.Refuse(now, r)
 	}
 	if g.shaper != nil {
@@ -301,16 +301,17 @@ func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 	g.tick(now)
 }
 
-// OnBusy takes the share of its processors that this process has used since the last
-// call, about a tenth of a second ago. Where that is nearly all of them, requests that
-// run beside others only share them: the limit then keeps fewer running.
-func (g *Gate) OnBusy(share float64) {
-	g.burnt += (share - g.burnt) / busyCalls
+// OnBusy takes what this process used of its processors since the last call, about a
+// tenth of a second ago, and what it could have used of so many. Where that is nearly
+// all, requests that run beside as many others as there are processors only share them.
+func (g *Gate) OnBusy(used, all time.Duration, processors int) {
+	g.burnt += (float64(used-time.Duration(g.turned)*refusalTime)/float64(all) - g.burnt) / busyCalls
+	g.turned = 0
 	switch {
 	case g.burnt >= busyFrom:
-		g.limit.SetSlack(g.cfg.Slots.Slack / busyTighter)
+		g.limit.SetUseful(processors)
 	case g.burnt <= busyUntil:
-		g.limit.SetSlack(g.cfg.Slots.Slack)
+		g.limit.SetUseful(0)
 	}
 }
 
@@ -535,6 +536,7 @@ func (g *Gate) dismiss(now mono.Time, t *Ticket, r work.Reason) Verdict {
 
 // turnAway refuses a ticket that its rate let through and of which nothing ran.
 func (g *Gate) turnAway(now mono.Time, t *Ticket, r work.Reason) Verdict {
+	g.turned++
 	if g.shaper != nil {
 		g.shaper.adapter.OnCancel(&t.rated)
 	}
@@ -570,13 +572,17 @@ func (g *Gate) surely() time.Duration { return (g.limit.Service() + 3*g.limit.Ta
 // before sending, the queue is always as long as it may be. With credits it seldom is,
 // and who is refused now has waited in vain: it means one in twelve. As many answers
 // come in time so, and at twice the capacity of four workers half as many are refused
-// at their turn, under one in a hundred of the refused (simulation and measurement).
+// at their turn, under one in a hundred of the refused (simulation and measurement). It
+// means one in six where the processors are short: with one of them a queue is long in
+// time, and varies. Where requests go on to other servers that would cost goodput.
 func (g *Gate) staleAt(t *Ticket) mono.Time {
 	need := g.limit.Service()
 	switch {
 	case g.queue.Len() <= 1:
 	case t.plain:
 		need = g.surely()
+	case g.limit.Useful() > 0:
+		need = (3*g.limit.Service() + g.limit.Tail()) / 4
 	default:
 		need = (g.limit.Service() + g.limit.Tail()) / 2
 	}

@@ -10,23 +10,22 @@ import (
 // busyGap is the least time between two looks at what this process used.
 const busyGap = 100 * time.Millisecond
 
-// busy measures which share of the processors this process uses.
+// busy measures what this process uses of the processors.
 type busy struct {
 	at   mono.Time
 	used time.Duration
 }
 
-// look returns the share since the last look, if that was a while ago and the system
-// tells.
-func (b *busy) look(now mono.Time) (share float64, ok bool) {
+// look returns what was used since the last look, if that was a while ago and the system
+// tells, what could have been, and of how many processors.
+func (b *busy) look(now mono.Time) (used, all time.Duration, processors int, ok bool) {
 	elapsed := now.Sub(b.at)
 	if elapsed < busyGap {
-		return 0, false
+		return 0, 0, 0, false
 	}
-	used := processorTime()
 	// A GOMAXPROCS above the number of processors makes none.
-	all := elapsed * time.Duration(min(runtime.NumCPU(), runtime.GOMAXPROCS(0)))
-	share, ok = float64(used-b.used)/float64(all), b.used > 0
-	b.at, b.used = now, used
-	return share, ok
+	processors = min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
+	before := b.used
+	b.at, b.used = now, processorTime()
+	return b.used - before, elapsed * time.Duration(processors), processors, before > 0
 }

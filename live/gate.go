@@ -125,8 +125,8 @@ func (g *Gate) onLag(d time.Duration) {
 	now := Now()
 	g.look(now)
 	g.core.OnLag(now, d)
-	if share, ok := g.busy.look(now); ok {
-		g.core.OnBusy(share)
+	if used, all, processors, ok := g.busy.look(now); ok {
+		g.core.OnBusy(used, all, processors)
 	}
 	g.finish(now)
 }

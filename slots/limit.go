@@ -56,6 +56,10 @@ const (
 	// futile is the share of a window's requests whose callers gave up that says
 	// that the server does nothing else than to work for nobody.
 	futile = 2.0 / 3
+	// usefulSlack is the part of Slack that is left while more requests would be of no
+	// use. With all of it, one processor with handlers that burn it had two to four
+	// slots: nothing is served sooner, and what wants to refuse requests waits longer.
+	usefulSlack = 4
 	// idleQueue is the hidden queue, in Slacks, that is left alone while the limit
 	// does not bind.
 	idleQueue = 4
@@ -67,6 +71,7 @@ type Limit struct {
 	cfg     Config
 	limit   float64
 	inUse   int
+	useful  int     // see SetUseful
 	service float64 // ns; 0: unknown
 	anchor  float64 // ns; the service time of the last experiment
 	mean    float64 // ns of residence, and its mean deviation, per completion
@@ -149,8 +154,21 @@ func New(cfg Config) (*Limit, error) {
 // Limit returns the most requests that may run at once.
 func (l *Limit) Limit() int { return int(l.limit + 0.5) }
 
-// SetSlack changes Config.Slack, to d above 0. The lengths of windows stay.
-func (l *Limit) SetSlack(d time.Duration) { l.cfg.Slack = max(d, 1) }
+// SetUseful says how many running requests are of use, as far as the driver knows: as
+// many as there are processors, while these are what is short. From there on the limit
+// does not grow, and the hidden queue is kept shorter. 0 means that nobody knows.
+func (l *Limit) SetUseful(n int) { l.useful = max(n, 0) }
+
+// Useful returns what SetUseful said last.
+func (l *Limit) Useful() int { return l.useful }
+
+// slack is the residence time that may be spent in the hidden queue.
+func (l *Limit) slack() float64 {
+	if l.useful > 0 {
+		return float64(l.cfg.Slack) / usefulSlack
+	}
+	return float64(l.cfg.Slack)
+}
 
 // InUse returns the requests that run.
 func (l *Limit) InUse() int { return l.inUse }
@@ -335,12 +353,12 @@ func newWindow(now mono.Time, flush int, opens mono.Time) window {
 func (l *Limit) alarmed() bool {
 	w := &l.window
 	return l.service > 0 && !l.probing && w.done >= 2*earlySize &&
-		w.sum/float64(w.done) > alarm*max(l.allowed(), l.service+idleQueue*float64(l.cfg.Slack))
+		w.sum/float64(w.done) > alarm*max(l.allowed(), l.service+idleQueue*l.slack())
 }
 
 // allowed is the residence time the limit is steered to.
 func (l *Limit) allowed() float64 {
-	return l.service + max(float64(l.cfg.Slack), l.service*leeway)
+	return l.service + max(l.slack(), l.service*leeway)
 }
 
 func (l *Limit) setService(s float64) { l.service, l.anchor = s, s }
@@ -380,7 +398,7 @@ func (l *Limit) steer(p point, bound bool) {
 	// A hidden queue under this is not worth an experiment that may cost
 	// throughput. While nothing waits in front it does even less harm, and the
 	// first windows of a cold start know short requests only.
-	harmless := float64(l.cfg.Slack) * idleQueue
+	harmless := l.slack() * idleQueue
 	if bound {
 		harmless /= 2
 	}
@@ -419,6 +437,9 @@ func (l *Limit) steer(p point, bound bool) {
 	if want > l.limit && want < l.limit+0.5 {
 		want = l.limit + min(0.5, l.limit/16)
 	}
+	if l.useful > 0 {
+		want = min(want, max(l.limit, float64(l.useful)))
+	}
 	l.limit = want
 	l.bound++
 	if l.bound >= l.probeGap && l.level.samples >= judgeSamples*l.cfg.Samples {
@@ -433,8 +454,12 @@ func (l *Limit) probe() {
 	l.ref = l.level
 	// A hidden queue is part of the residence. While the whole of that is short,
 	// it is not worth the throughput to ask how much of it is queue.
-	short := l.level.residence < idleQueue*float64(l.cfg.Slack)
+	short := l.level.residence < idleQueue*l.slack()
 	if l.probeUp || short || l.Limit() <= l.cfg.Min {
+		if l.useful > 0 && l.Limit() >= l.useful {
+			l.probing, l.probeUp = false, false
+			return
+		}
 		l.limit = max(math.Ceil(l.ref.concurrency/probeTo), float64(l.cfg.Min+1))
 	} else {
 		l.limit = max(math.Floor(l.ref.concurrency*probeTo), float64(l.cfg.Min))

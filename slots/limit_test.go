@@ -97,6 +97,39 @@ func TestUnlimitedServerThatSlowsDown(t *testing.T) {
 	}
 }
 
+// TestUseful: a server that is said to have so many processors runs hardly more
+// requests than that (the leeway is two fifths), and none of them idle; when nobody knows any more, it is tried
+// out again whether more would help.
+func TestUseful(t *testing.T) {
+	const mean = 2 * time.Millisecond
+	for _, k := range []int{1, 2, 8} {
+		t.Run(fmt.Sprint(k), func(t *testing.T) {
+			capacity := float64(k) / mean.Seconds()
+			s := newStation(Config{Slack: 2 * mean}, k, mean, 2*capacity, uint64(k))
+			s.run(time.Second)
+			s.limit.SetUseful(k)
+			s.run(3 * time.Second)
+			served, running := 0.0, 0.0
+			const steps = 500
+			for range steps {
+				served += s.run(10*time.Millisecond) / steps
+				running += float64(s.limit.InUse()) / steps
+			}
+			if served < 0.95*capacity {
+				t.Errorf("%.3f of the capacity", served/capacity)
+			}
+			if running > 1.4*float64(k)+0.2 {
+				t.Errorf("%.2f requests run, and %d are of use", running, k)
+			}
+			s.limit.SetUseful(0)
+			s.run(5 * time.Second)
+			if got := s.limit.Limit(); got <= k {
+				t.Errorf("nobody knows what is of use, and the limit is %d", got)
+			}
+		})
+	}
+}
+
 func TestFixedLimitStays(t *testing.T) {
 	s := newStation(Config{Slack: time.Millisecond, Min: 7, Max: 7}, 2, time.Millisecond, 4000, 1)
 	for range 50 {
