@@ -112,12 +112,12 @@ const (
 
 // A process that uses busyFrom of its processors on average over busyCalls calls of
 // OnBusy is short of them, until it uses busyUntil. What refusals use does not count,
-// refusalTime each: more running requests can be of use then.
+// refusalTime each, system and gRPC included: more running requests can be of use then.
 const (
 	busyFrom    = 0.8
 	busyUntil   = 0.6
 	busyCalls   = 5
-	refusalTime = 60 * time.Microsecond
+	refusalTime = 100 * time.Microsecond
 )
 
 // modestSlack is how far towards the patience the limit of the expected wait is moved
@@ -464,7 +464,11 @@ func (g *Gate) lenient(now mono.Time, strict, budget time.Duration) time.Duratio
 // What a refused request has had from others counts as a cost of its refusal: far
 // down a call graph nothing is worth refusing that could be held back at the entry.
 func (g *Gate) tolerated() float64 {
-	cost := (float64(refusalCost) + g.sunk) / g.gap // infinite before the first departure
+	refusal := refusalCost
+	if g.limit.Useful() > 0 {
+		refusal = refusalTime
+	}
+	cost := (float64(refusal) + g.sunk) / g.gap // infinite before the first departure
 	ny := 1.8 * math.Log(0.5/cost)
 	if !(ny > 0) {
 		return 0
