@@ -116,7 +116,7 @@ const (
 const (
 	busyFrom    = 0.8
 	busyUntil   = 0.6
-	busyCalls   = 5
+	busyCalls   = 10
 	refusalTime = 100 * time.Microsecond
 )
 
@@ -302,7 +302,7 @@ func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 }
 
 // OnBusy takes what this process used of its processors since the last call, about a
-// tenth of a second ago, and what it could have used of so many. Where that is nearly
+// fiftieth of a second ago, and what it could have used of so many. Where that is nearly
 // all, requests that run beside as many others as there are processors only share them.
 func (g *Gate) OnBusy(used, all time.Duration, processors int) {
 	g.burnt += (float64(used-time.Duration(g.turned)*refusalTime)/float64(all) - g.burnt) / busyCalls

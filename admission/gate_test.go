@@ -320,3 +320,42 @@ func TestTimeBackwards(t *testing.T) {
 		}
 	}
 }
+
+// TestBusy: a process that uses up its processors needs no more running requests than
+// these; one that uses them up refusing does, and one that has time again does.
+func TestBusy(t *testing.T) {
+	g, err := New(Config{Objective: 100 * ms, Slots: slots.Config{Min: 1, Max: 1}, QueueLimit: 1, NoCredit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := mono.Time(0)
+	var running Ticket
+	running.Deadline = mono.Never
+	if v := g.Arrive(now, &running); v != Run {
+		t.Fatalf("the first request: %v", v)
+	}
+	for _, s := range []struct {
+		what    string
+		used    time.Duration // of 40 ms, in two processors
+		refused int           // requests in each period
+		want    int
+	}{
+		{"idle", ms, 0, 0}, {"busy", 39 * ms, 0, 2}, {"less busy", 28 * ms, 0, 2}, {"idle again", 20 * ms, 0, 0},
+		{"busy with refusals", 39 * ms, 300, 0}, {"and with both", 39 * ms, 30, 2},
+	} {
+		for range 100 {
+			now = now.Add(20 * ms)
+			for range s.refused {
+				var late Ticket
+				late.Deadline = now
+				if v := g.Arrive(now, &late); v != Shed {
+					t.Fatalf("a request whose time is over: %v", v)
+				}
+			}
+			g.OnBusy(s.used, 40*ms, 2)
+		}
+		if got := g.limit.Useful(); got != s.want {
+			t.Errorf("%s: %d running requests are of use, want %d", s.what, got, s.want)
+		}
+	}
+}

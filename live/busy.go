@@ -8,7 +8,7 @@ import (
 )
 
 // busyGap is the least time between two looks at what this process used.
-const busyGap = 100 * time.Millisecond
+const busyGap = 20 * time.Millisecond
 
 // busy measures what this process uses of the processors.
 type busy struct {
