@@ -243,7 +243,8 @@ func (c *Classifier) Learn(k Key, did Course) {
 	c.decide(l)
 }
 
-func (l *learned) ratio() float64 { return l.total / l.own }
+// ratio is at least 1, as each total is at least its own: the means are rounded apart.
+func (l *learned) ratio() float64 { return max(1, l.total/l.own) }
 
 func (c *Classifier) decide(l *learned) {
 	stay := 1 - c.cfg.Leave
