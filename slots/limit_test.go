@@ -98,8 +98,8 @@ func TestUnlimitedServerThatSlowsDown(t *testing.T) {
 }
 
 // TestUseful: a server that is said to have so many processors runs hardly more
-// requests than that (the leeway is two fifths), and none of them idle; when nobody knows any more, it is tried
-// out again whether more would help.
+// requests than that (the leeway is two fifths), and none of them idle; when nobody
+// knows any more, it is tried out again whether more would help.
 func TestUseful(t *testing.T) {
 	const mean = 2 * time.Millisecond
 	for _, k := range []int{1, 2, 8} {
