@@ -155,12 +155,19 @@ func New(cfg Config) (*Limit, error) {
 func (l *Limit) Limit() int { return int(l.limit + 0.5) }
 
 // SetUseful says how many running requests are of use, as far as the driver knows: as
-// many as there are processors, while these are what is short. From there on the limit
-// does not grow, and the hidden queue is kept shorter. 0 means that nobody knows.
+// many as there are processors, while these are what is short. Up to there the limit
+// grows, and not beyond, and the hidden queue is kept shorter. 0 means that nobody knows.
+//
+// A limit that is above already grows on while the residence is short, and is only not
+// tried out further up: so many requests may be waiting for something else, most of the
+// time, and use the processors up between them.
 func (l *Limit) SetUseful(n int) { l.useful = max(n, 0) }
 
 // Useful returns what SetUseful said last.
 func (l *Limit) Useful() int { return l.useful }
+
+// atUseful reports whether no more requests run than are of use.
+func (l *Limit) atUseful() bool { return l.useful > 0 && l.Limit() <= l.useful }
 
 // slack is the residence time that may be spent in the hidden queue.
 func (l *Limit) slack() float64 {
@@ -437,7 +444,7 @@ func (l *Limit) steer(p point, bound bool) {
 	if want > l.limit && want < l.limit+0.5 {
 		want = l.limit + min(0.5, l.limit/16)
 	}
-	if l.useful > 0 {
+	if l.atUseful() {
 		want = min(want, max(l.limit, float64(l.useful)))
 	}
 	l.limit = want

@@ -118,7 +118,7 @@ func TestUseful(t *testing.T) {
 			if served < 0.95*capacity {
 				t.Errorf("%.3f of the capacity", served/capacity)
 			}
-			if running > 1.4*float64(k)+0.2 {
+			if running > 1.4*float64(k)+0.4 {
 				t.Errorf("%.2f requests run, and %d are of use", running, k)
 			}
 			s.limit.SetUseful(0)
@@ -127,6 +127,17 @@ func TestUseful(t *testing.T) {
 				t.Errorf("nobody knows what is of use, and the limit is %d", got)
 			}
 		})
+	}
+}
+
+// TestUsefulIsNoRoof: requests that wait for something else most of the time can use a
+// processor up between them, and more of them are of use all the same.
+func TestUsefulIsNoRoof(t *testing.T) {
+	s := newStation(Config{Slack: 20 * time.Millisecond, Initial: 20}, 100, 20*time.Millisecond, 4000, 1)
+	s.limit.SetUseful(1)
+	s.run(2 * time.Second)
+	if served := s.run(2 * time.Second); served < 0.97*4000 {
+		t.Errorf("%.0f/s of 4000/s are served, with a limit of %d", served, s.limit.Limit())
 	}
 }
 
