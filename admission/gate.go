@@ -332,7 +332,8 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
 		t.plain = true
 	}
-	wait := g.expect(now, t.Class, t.Flow)
+	queued := g.expect(now, t.Class, t.Flow)
+	wait := queued
 	if g.shaper != nil {
 		g.shaper.arrive(now, t, g.limit.Service())
 	}
@@ -345,7 +346,7 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	if t.Client == nil {
 		g.unasked++
 	}
-	g.run(now, t, wait)
+	g.run(now, t, queued)
 	switch {
 	case t.reason != work.None:
 		return Shed, 0
