@@ -567,8 +567,14 @@ func (g *Gate) stale(now mono.Time, t *Ticket) work.Reason {
 	return work.Delay
 }
 
+// within is the time that the service takes but for one time in six, twelve or
+// twenty-five: one, two or three quarters of the way to its tail.
+func (g *Gate) within(quarters time.Duration) time.Duration {
+	return ((4-quarters)*g.limit.Service() + quarters*g.limit.Tail()) / 4
+}
+
 // surely is the time that the service takes but for one time in twenty-five.
-func (g *Gate) surely() time.Duration { return (g.limit.Service() + 3*g.limit.Tail()) / 4 }
+func (g *Gate) surely() time.Duration { return g.within(3) }
 
 // staleAt is the last instant at which t may still start: later its answer would
 // likely miss its deadline or the objective. For the last in the queue likely means one
@@ -587,9 +593,9 @@ func (g *Gate) staleAt(t *Ticket) mono.Time {
 	case t.plain:
 		need = g.surely()
 	case g.limit.Useful() > 0:
-		need = (3*g.limit.Service() + g.limit.Tail()) / 4
+		need = g.within(1)
 	default:
-		need = (g.limit.Service() + g.limit.Tail()) / 2
+		need = g.within(2)
 	}
 	at := t.task.Arrived.Add(max(g.cfg.Objective-need, g.cfg.TargetDelay/2))
 	if t.Deadline != mono.Never {

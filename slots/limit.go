@@ -457,16 +457,17 @@ func (l *Limit) steer(p point, bound bool) {
 // probe moves the limit far enough to be judged, down and up in turn: down finds
 // slots that only hold a queue, up finds slots that are missing.
 func (l *Limit) probe() {
-	l.bound, l.probing, l.resumed = 0, true, l.limit
-	l.ref = l.level
+	l.bound, l.ref = 0, l.level
 	// A hidden queue is part of the residence. While the whole of that is short,
 	// it is not worth the throughput to ask how much of it is queue.
 	short := l.level.residence < idleQueue*l.slack()
-	if l.probeUp || short || l.Limit() <= l.cfg.Min {
-		if l.useful > 0 && l.Limit() >= l.useful {
-			l.probing, l.probeUp = false, false
-			return
-		}
+	up := l.probeUp || short || l.Limit() <= l.cfg.Min
+	if up && l.useful > 0 && l.Limit() >= l.useful {
+		l.probeUp = false
+		return
+	}
+	l.probing, l.resumed = true, l.limit
+	if up {
 		l.limit = max(math.Ceil(l.ref.concurrency/probeTo), float64(l.cfg.Min+1))
 	} else {
 		l.limit = max(math.Floor(l.ref.concurrency*probeTo), float64(l.cfg.Min))
