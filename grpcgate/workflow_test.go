@@ -3,6 +3,7 @@ package grpcgate
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -227,14 +228,19 @@ func TestEntryShedsWhatTheLeafCannotServe(t *testing.T) {
 		t.Errorf("the entry refused %d of the default workflow", n)
 	}
 	t.Logf("A: %d served, %d not; the leaf refused %d of A", good.Load(), bad.Load(), leaf.count(work.Rate, "A")+leaf.count(work.Delay, "A"))
-	for _, s := range entry.gate.Rates(nil) {
-		if s.Name == "A" && s.Rate < 40 {
-			t.Errorf("A at the entry: %+v, expected no limit that binds at 20/s", s)
+	// A stall of the machine may limit A for a moment.
+	var limits []rates.State
+	of := func(name string) rates.State {
+		i := slices.IndexFunc(limits, func(s rates.State) bool { return s.Name == name })
+		if i < 0 {
+			return rates.State{}
 		}
-		if s.Name == "F" && (!s.Limited() || s.Rate > 400) {
-			t.Errorf("F at the entry: %+v, expected a limit far below the 500/s that come", s)
-		}
+		return limits[i]
 	}
+	eventually(t, "at the entry no limit binds A's 20/s, and one far below 500/s binds F", func() bool {
+		limits = entry.gate.Rates(limits[:0])
+		return of("A").Rate >= 40 && of("F").Rate > 0 && of("F").Rate <= 400
+	})
 	err := func() error {
 		for range 1000 {
 			if err := send("F"); err != nil && entry.count(work.Rate, "F") > 0 {
