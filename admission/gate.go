@@ -113,11 +113,15 @@ const (
 // A process that uses busyFrom of its processors on average over busyCalls calls of
 // OnBusy is short of them, until it uses busyUntil. What refusals use does not count,
 // refusalTime each, system and gRPC included: more running requests can be of use then.
+// That is what each takes of 5,000 in a second; of 1,000, between requests that run,
+// each takes sparseRefusalTime, as it has to wake up all that takes part in it (a
+// server on one core that refuses everything).
 const (
-	busyFrom    = 0.8
-	busyUntil   = 0.6
-	busyCalls   = 10
-	refusalTime = 100 * time.Microsecond
+	busyFrom          = 0.8
+	busyUntil         = 0.6
+	busyCalls         = 10
+	refusalTime       = 100 * time.Microsecond
+	sparseRefusalTime = 250 * time.Microsecond
 )
 
 // modestSlack is how far towards the patience the limit of the expected wait is moved
@@ -467,7 +471,7 @@ func (g *Gate) lenient(now mono.Time, strict, budget time.Duration) time.Duratio
 func (g *Gate) tolerated() float64 {
 	refusal := refusalCost
 	if g.limit.Useful() > 0 {
-		refusal = refusalTime
+		refusal = sparseRefusalTime
 	}
 	cost := (float64(refusal) + g.sunk) / g.gap // infinite before the first departure
 	ny := 1.8 * math.Log(0.5/cost)
