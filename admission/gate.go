@@ -261,15 +261,14 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 		g.shaper.arrive(now, t, g.limit.Service())
 	}
 	if r := g.judge(now, t); r != work.None {
-		g.turned++
-		return t.Refuse(now, r)
+		return g.refuse(now, t, r)
 	}
 	if g.shaper != nil {
 		switch v, r := g.shaper.enter(now, t); v {
 		case rates.Wait:
 			return Wait
 		case rates.Drop:
-			return t.Refuse(now, r)
+			return g.refuse(now, t, r)
 		}
 	}
 	return g.admit(now, t, t.Arrived)
@@ -524,7 +523,7 @@ func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
 		case t == nil:
 			return nil, Wait
 		case r != work.None:
-			return t, t.Refuse(now, r)
+			return t, g.refuse(now, t, r)
 		}
 		// With a free slot it runs: see tooLong.
 		if wait := g.expect(now, t.Class, t.Flow); wait > 0 && t.Deadline != mono.Never && wait+g.surely() > t.Deadline.Sub(now) {
@@ -545,10 +544,15 @@ func (g *Gate) dismiss(now mono.Time, t *Ticket, r work.Reason) Verdict {
 
 // turnAway refuses a ticket that its rate let through and of which nothing ran.
 func (g *Gate) turnAway(now mono.Time, t *Ticket, r work.Reason) Verdict {
-	g.turned++
 	if g.shaper != nil {
 		g.shaper.adapter.OnCancel(&t.rated)
 	}
+	return g.refuse(now, t, r)
+}
+
+// refuse counts what is refused: see OnBusy.
+func (g *Gate) refuse(now mono.Time, t *Ticket, r work.Reason) Verdict {
+	g.turned++
 	return t.Refuse(now, r)
 }
 

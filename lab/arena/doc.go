@@ -9,10 +9,13 @@
 // Both children are the running program itself: a program that uses Run calls
 // Child first.
 //
-//   - sleep station: 2 slots, mean 1 ms, exponential; capacity 2,000/s by
-//     construction; objective 10 ms.
-//   - spin station: the processor, mean 100 µs, exponential; capacity measured
-//     without a controller; objective 2 ms.
+//   - sleep station: slots that sleep for an exponential time; capacity by
+//     construction. 4 slots of 10 ms and an objective of 100 ms; the fast one 2 of
+//     1 ms and 10 ms.
+//   - spin station: a processor that is burnt for an exponential time; capacity
+//     measured without a controller. 2 ms and an objective of 40 ms; the fast one
+//     100 µs and 2 ms. GOMAXPROCS is 2, one above the processors, so that the kernel
+//     lets who reads connections share them with handlers; the lone one has 1.
 //
 // Calls carry the objective as their deadline, counted from the intended
 // instant. The station does not know of it, as most databases do not: work whose

@@ -9,7 +9,8 @@ import (
 
 // earlier is what an independent measurement on a like machine found, goodput ÷
 // capacity by station, load and controller. Its FIFO with delay AQM is nearest to
-// codel here; its generator, deadlines and service times were other ones.
+// codel here; its generator, deadlines and service times were other ones, and its
+// servers had GOMAXPROCS=1.
 var earlier = map[string]string{
 	"fast sleep 1 none": "0", "fast sleep 2 none": "0", "fast sleep 4 none": "0",
 	"fast sleep 1 go-zero": "0", "fast sleep 2 go-zero": "0", "fast sleep 4 go-zero": "0",
