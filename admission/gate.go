@@ -110,6 +110,10 @@ const (
 	refusedMemory = 128
 )
 
+// forgotten is a mean that fades away, and is 0 from then on: the processor takes a
+// hundred times as long for numbers that are nearly too small to be written down.
+const forgotten = 1e-30
+
 // A process that uses busyFrom of its processors on average over busyCalls calls of
 // OnBusy is short of them, until it uses busyUntil. What refusals use does not count,
 // refusalTime each, system and gRPC included: more running requests can be of use then.
@@ -249,7 +253,9 @@ func (g *Gate) expect(now mono.Time, class work.Class, flow int) time.Duration {
 func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	t.Begin(now)
 	g.seen = now
-	g.sunk += (float64(max(t.Done, 0)) - g.sunk) / 16
+	if g.sunk += (float64(max(t.Done, 0)) - g.sunk) / 16; g.sunk < forgotten {
+		g.sunk = 0
+	}
 	g.tick(now)
 	if late := now.Sub(t.Arrived); late > 0 {
 		g.pool.OnDelay(g.pressure(late))
@@ -377,7 +383,9 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		g.idle = now
 	}
 	wait := g.unseen(now)/2 + now.Sub(t.Arrived) + expected
-	g.refused -= g.refused / refusedMemory
+	if g.refused -= g.refused / refusedMemory; g.refused < forgotten {
+		g.refused = 0
+	}
 	if r := g.tooLong(now, t, wait, expected > 0); r != work.None {
 		g.refused += 1.0 / refusedMemory
 		g.pool.OnDelay(g.pressure(wait))

@@ -440,9 +440,12 @@ func (t *Ticket) Leave(o work.Outcome) {
 		lag.turns.ran(now.Sub(t.began))
 	}
 	workflow := t.core.Workflow
-	event := Event{
-		Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: workflow,
-		Priority: t.core.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started),
+	var event Event
+	if g.observe != nil {
+		event = Event{
+			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: workflow,
+			Priority: t.core.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started),
+		}
 	}
 	t.recycle()
 	g.finish(now)
