@@ -21,6 +21,10 @@ const demandLimit = 1024
 // requests.
 const askShare = 32
 
+// forgotten is a mean that fades away, and is 0 from then on: the processor takes a
+// hundred times as long for numbers that are nearly too small to be written down.
+const forgotten = 1e-30
+
 // quantum is how many intervals a client keeps its only credit while others wait
 // for one.
 const quantum = 8
@@ -202,7 +206,9 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 		p.turnaround += (now.Sub(c.replied) - p.turnaround) / 32
 		c.replied = 0
 	}
-	c.usual += (float32(c.pending) - c.usual) / 32
+	if c.usual += (float32(c.pending) - c.usual) / 32; c.usual < forgotten {
+		c.usual = 0
+	}
 	c.pending++
 	p.pending++
 	p.arrived++
