@@ -2,9 +2,6 @@ package arena
 
 import (
 	"context"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -21,45 +18,24 @@ const (
 func AwaitQuiet(ctx context.Context, patience time.Duration) time.Duration {
 	began := time.Now()
 	for patience > 0 && ctx.Err() == nil && time.Since(began) < patience {
-		before, _ := os.ReadFile("/proc/stat")
+		before := readProcessors()[allProcessors]
 		select {
 		case <-time.After(quietLook):
 		case <-ctx.Done():
 		}
-		after, _ := os.ReadFile("/proc/stat")
-		if share, ok := inUse(string(before), string(after)); !ok || share <= quietShare {
+		if share, ok := inUse(before, readProcessors()[allProcessors]); !ok || share <= quietShare {
 			break
 		}
 	}
 	return time.Since(began)
 }
 
-// inUse returns the share of the processors' time that was neither idle nor waiting
-// for a disk between two readings of /proc/stat.
-func inUse(before, after string) (float64, bool) {
-	idle0, all0, ok0 := idleOf(before)
-	idle1, all1, ok1 := idleOf(after)
-	if !ok0 || !ok1 || all1 <= all0 {
+// inUse returns the share of the time between two readings that was neither idle nor
+// spent waiting for a disk; false if no time passed.
+func inUse(before, after processor) (float64, bool) {
+	passed := after.total() - before.total()
+	if passed <= 0 {
 		return 0, false
 	}
-	return 1 - (idle1-idle0)/(all1-all0), true
-}
-
-func idleOf(stat string) (idle, all float64, ok bool) {
-	line, _, _ := strings.Cut(stat, "\n")
-	fields := strings.Fields(line)
-	if len(fields) < 9 || fields[0] != "cpu" {
-		return 0, 0, false
-	}
-	for i, text := range fields[1:9] {
-		n, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return 0, 0, false
-		}
-		all += n
-		if i == 3 || i == 4 {
-			idle += n
-		}
-	}
-	return idle, all, true
+	return 1 - (after.unused()-before.unused())/passed, true
 }

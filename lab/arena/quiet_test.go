@@ -9,15 +9,14 @@ import (
 
 func TestInUse(t *testing.T) {
 	for name, c := range map[string]struct {
-		before, after string
+		before, after processor
 		want          float64
 		ok            bool
 	}{
-		"a quarter":             {"cpu 0 0 0 0 0 0 0 0 0 0\ncpu0", "cpu 10 5 5 50 10 0 0 0 0 0\n", 0.25, true},
-		"stolen time is in use": {"cpu 0 0 0 0 0 0 0 0", "cpu 0 0 0 50 0 0 0 50", 0.5, true},
-		"no time passed":        {"cpu 1 1 1 1 1 1 1 1", "cpu 1 1 1 1 1 1 1 1", 0, false},
-		"unreadable":            {"", "", 0, false},
-		"not numbers":           {"cpu a b c d e f g h", "cpu a b c d e f g h", 0, false},
+		"a quarter":             {processor{}, processor{user: 10, nice: 5, system: 5, idle: 50, ioWait: 10}, 0.25, true},
+		"stolen time is in use": {processor{}, processor{idle: 50, stolen: 50}, 0.5, true},
+		"no time passed":        {processor{user: 1, idle: 1}, processor{user: 1, idle: 1}, 0, false},
+		"nothing was read":      {processor{}, processor{}, 0, false},
 	} {
 		if got, ok := inUse(c.before, c.after); ok != c.ok || math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %g, %v, want %g, %v", name, got, ok, c.want, c.ok)

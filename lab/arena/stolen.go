@@ -1,11 +1,6 @@
 package arena
 
-import (
-	"os"
-	"strconv"
-	"strings"
-	"time"
-)
+import "time"
 
 const stolenLook = 250 * time.Millisecond
 
@@ -17,7 +12,7 @@ func WatchStolen() (stop func() float64) {
 	done, worst := make(chan struct{}), make(chan float64)
 	go func() {
 		const second = int(time.Second / stolenLook)
-		var last [second][]float64 // the readings of the last second, in turn
+		var last [second]map[string]processor // the readings of the last second, in turn
 		most := 0.0
 		looks := time.NewTicker(stolenLook)
 		defer looks.Stop()
@@ -28,30 +23,21 @@ func WatchStolen() (stop func() float64) {
 				return
 			case <-looks.C:
 			}
-			stat, _ := os.ReadFile("/proc/stat")
-			now, before := stolen(string(stat)), last[i%second]
-			for cpu := range min(len(now), len(before)) {
-				most = max(most, (now[cpu]-before[cpu])/float64(time.Second/tick))
-			}
+			now := readProcessors()
+			most = max(most, mostStolen(last[i%second], now)/float64(time.Second/tick))
 			last[i%second] = now
 		}
 	}()
 	return func() float64 { close(done); return <-worst }
 }
 
-// stolen returns what was taken of each processor so far, in the kernel's ticks, from
-// the text of /proc/stat.
-func stolen(stat string) (ticks []float64) {
-	for line := range strings.Lines(stat) {
-		fields := strings.Fields(line)
-		if len(fields) < 9 || !strings.HasPrefix(fields[0], "cpu") || fields[0] == "cpu" {
-			continue
+// mostStolen returns how many ticks were taken, between two readings, of the processor
+// of which most were.
+func mostStolen(before, after map[string]processor) (most float64) {
+	for name, p := range after {
+		if earlier, ok := before[name]; ok && name != allProcessors {
+			most = max(most, p.stolen-earlier.stolen)
 		}
-		n, err := strconv.ParseFloat(fields[8], 64)
-		if err != nil {
-			return nil
-		}
-		ticks = append(ticks, n)
 	}
-	return ticks
+	return most
 }

@@ -12,62 +12,46 @@ import (
 // run: at a capacity of one processor it is missing in the goodput.
 const mostLost = 0.04
 
-// usage is what a processor did for everybody and for one process, in the
-// kernel's ticks. Where the kernel does not tell, nothing is known to be lost.
+// usage is what a processor did for everybody, and what one process used, in ticks.
+// Where the kernel does not tell, nothing is known to be lost.
 type usage struct {
-	at                time.Time
-	all, stolen, mine float64
-	known             bool
+	at    time.Time
+	of    processor
+	mine  float64
+	known bool
 }
-
-// tick is the unit of both files on every Linux that Go runs on.
-const tick = 10 * time.Millisecond
 
 func readUsage(cpu, pid int) usage {
 	u := usage{at: time.Now()}
-	stat, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return u
-	}
 	process, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return u
 	}
-	return u.parse(string(stat), string(process), cpu)
+	var of, mine bool
+	u.of, of = readProcessors()[fmt.Sprintf("%s%d", allProcessors, cpu)]
+	u.mine, mine = parseProcess(string(process))
+	u.known = of && mine
+	return u
 }
 
-// parse takes the two files: proc(5) says what the fields are.
-func (u usage) parse(stat, process string, cpu int) usage {
-	var fields []string
-	for line := range strings.Lines(stat) {
-		if text, ok := strings.CutPrefix(line, fmt.Sprintf("cpu%d ", cpu)); ok {
-			fields = strings.Fields(text)
-		}
-	}
+// parseProcess returns the ticks that a process used, from the text of its file of
+// that kind: proc(5) says what the fields are.
+func parseProcess(stat string) (used float64, ok bool) {
 	// The name in parentheses may itself contain blanks; two fields on, numbers.
-	end := strings.LastIndexByte(process, ')')
-	if end < 0 || len(fields) < 8 {
-		return u
+	end := strings.LastIndexByte(stat, ')')
+	if end < 0 {
+		return 0, false
 	}
-	own := strings.Fields(process[end+1:])
-	if len(own) < 13 {
-		return u
+	fields := strings.Fields(stat[end+1:])
+	if len(fields) < 13 {
+		return 0, false
 	}
-	sum := func(texts ...string) (total float64) {
-		for _, text := range texts {
-			n, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return -1e18 // shows as nothing lost
-			}
-			total += n
-		}
-		return total
+	user, err := strconv.ParseFloat(fields[11], 64)
+	if err != nil {
+		return 0, false
 	}
-	u.all = sum(fields[0], fields[1], fields[2]) // user, nice, system
-	u.stolen = sum(fields[7])
-	u.mine = sum(own[11], own[12]) // user, system
-	u.known = true
-	return u
+	system, err := strconv.ParseFloat(fields[12], 64)
+	return user + system, err == nil
 }
 
 // lostSince returns the share of the processor that went to other processes, if
@@ -77,9 +61,9 @@ func (u usage) lostSince(before usage, others bool) float64 {
 	if !u.known || !before.known || elapsed <= 0 {
 		return 0
 	}
-	lost := u.stolen - before.stolen
+	lost := u.of.stolen - before.of.stolen
 	if others {
-		lost += (u.all - before.all) - (u.mine - before.mine)
+		lost += (u.of.used() - before.of.used()) - (u.mine - before.mine)
 	}
 	return min(max(lost/elapsed, 0), 1)
 }

@@ -2,43 +2,57 @@ package arena
 
 import (
 	"math"
-	"slices"
 	"testing"
 	"time"
 )
 
-const (
-	stat = `cpu  900 0 900 900 0 0 0 0 0 0
+func TestParseProcessors(t *testing.T) {
+	got := parseProcessors(`cpu  900 0 900 900 0 0 0 0 0 0
 cpu0 1000 20 300 5000 10 0 50 7 0 0
-cpu1 1 1 1 1 1 1 1 1 0 0
+cpu1 1 2 3
+cpu2 1 1 1 1 1 1 1 x 0 0
 cpu10 9 9 9 9 9 9 9 9 0 0
-`
-	process = "4711 (a (b) c) S 1 4711 4711 0 -1 4194304 98 0 0 0 250 50 0 0 20 0 1 0 493410"
-)
-
-func TestUsageParse(t *testing.T) {
-	got := usage{}.parse(stat, process, 0)
-	if !got.known || got.all != 1320 || got.stolen != 7 || got.mine != 300 {
-		t.Errorf("parsed %+v, want 1320 ticks in all, 7 stolen, 300 of the process", got)
+intr 1 2 3 4 5 6 7 8
+`)
+	first := processor{user: 1000, nice: 20, system: 300, idle: 5000, ioWait: 10, softIRQ: 50, stolen: 7}
+	if len(got) != 3 || got["cpu0"] != first || got["cpu10"].stolen != 9 || got[allProcessors].idle != 900 {
+		t.Errorf("parsed %+v, want the sum, cpu0 and cpu10", got)
 	}
-	for name, c := range map[string]struct{ stat, process string }{
-		"nothing": {}, "no such processor": {"cpu7 1 2 3 4 5 6 7 8", process}, "a short line": {"cpu0 1 2", process},
-		"no name": {stat, "4711 S 1 2 3"}, "a short process": {stat, "1 (x) S 1 2"},
+	if first.used() != 1320 || first.unused() != 5010 || first.total() != 6387 {
+		t.Errorf("%+v: used %g, unused %g of %g, want 1320 and 5010 of 6387", first, first.used(), first.unused(), first.total())
+	}
+	if got := parseProcessors(""); len(got) != 0 {
+		t.Errorf("parsed %+v from nothing", got)
+	}
+}
+
+func TestParseProcess(t *testing.T) {
+	for _, c := range []struct {
+		what, stat string
+		want       float64
+		ok         bool
+	}{
+		{"a name with blanks and parentheses", "4711 (a (b) c) S 1 4711 4711 0 -1 4194304 98 0 0 0 250 50 0 0 20 0 1 0 493410", 300, true},
+		{"nothing", "", 0, false},
+		{"no name", "4711 S 1 2 3", 0, false},
+		{"a short line", "1 (x) S 1 2", 0, false},
+		{"not a number", "1 (x) S 1 1 1 0 -1 1 1 0 0 0 x 50", 0, false},
 	} {
-		if got := (usage{}).parse(c.stat, c.process, 0); got.known {
-			t.Errorf("%s: %+v is said to be known", name, got)
+		if got, ok := parseProcess(c.stat); ok != c.ok || ok && got != c.want {
+			t.Errorf("%s: %g ticks, %v, want %g, %v", c.what, got, ok, c.want, c.ok)
 		}
 	}
 }
 
-func TestStolen(t *testing.T) {
-	if got := stolen(stat); !slices.Equal(got, []float64{7, 1, 9}) {
-		t.Errorf("stolen %v ticks, want 7, 1 and 9", got)
+func TestMostStolen(t *testing.T) {
+	taken := func(first, second float64) map[string]processor {
+		return map[string]processor{allProcessors: {stolen: first + second}, "cpu0": {stolen: first}, "cpu1": {stolen: second}}
 	}
-	for _, text := range []string{"", "cpu0 1 2", "cpu0 1 2 3 4 5 6 7 x"} {
-		if got := stolen(text); got != nil {
-			t.Errorf("%q: %v ticks are said to be stolen", text, got)
-		}
+	if got := mostStolen(taken(3, 5), taken(7, 20)); got != 15 {
+		t.Errorf("%g ticks, want the 15 of the second", got)
+	}
+	if got := mostStolen(nil, taken(7, 20)); got != 0 {
+		t.Errorf("%g ticks since no reading", got)
 	}
 	stop := WatchStolen()
 	if got := stop(); got != 0 {
@@ -48,7 +62,7 @@ func TestStolen(t *testing.T) {
 
 func TestLostSince(t *testing.T) {
 	at := func(seconds, all, stolen, mine float64) usage {
-		return usage{at: time.Unix(0, int64(seconds*1e9)), all: all, stolen: stolen, mine: mine, known: true}
+		return usage{at: time.Unix(0, int64(seconds*1e9)), of: processor{user: all, stolen: stolen}, mine: mine, known: true}
 	}
 	for _, c := range []struct {
 		what   string
@@ -61,7 +75,7 @@ func TestLostSince(t *testing.T) {
 		{"which do not count", at(1, 90, 0, 80), false, 0},
 		{"another machine took some", at(1, 80, 20, 80), false, 0.2},
 		{"ticks were rounded", at(1, 80, 0, 81), true, 0},
-		{"unknown", usage{at: time.Unix(1, 0), all: 90}, true, 0},
+		{"unknown", usage{at: time.Unix(1, 0), of: processor{user: 90}}, true, 0},
 	} {
 		if got := c.after.lostSince(at(0, 0, 0, 0), c.others); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %g lost, want %g", c.what, got, c.want)
