@@ -110,8 +110,8 @@ const (
 	refusedMemory = 128
 )
 
-// forgotten is a mean that fades away, and is 0 from then on: the processor takes a
-// hundred times as long for numbers that are nearly too small to be written down.
+// forgotten is where a mean that fades away becomes 0: the processor takes a hundred
+// times as long for numbers that are nearly too small to be written down.
 const forgotten = 1e-30
 
 // A process that uses busyFrom of its processors on average over busyCalls calls of

@@ -21,8 +21,8 @@ const demandLimit = 1024
 // requests.
 const askShare = 32
 
-// forgotten is a mean that fades away, and is 0 from then on: the processor takes a
-// hundred times as long for numbers that are nearly too small to be written down.
+// forgotten is where a mean that fades away becomes 0: the processor takes a hundred
+// times as long for numbers that are nearly too small to be written down.
 const forgotten = 1e-30
 
 // quantum is how many intervals a client keeps its only credit while others wait
