@@ -2,6 +2,7 @@ package arena
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -152,4 +153,24 @@ func pick(t *testing.T, names ...string) (chosen []Controller) {
 		t.Fatalf("no such controllers: %v", names)
 	}
 	return chosen
+}
+
+func TestBeside(t *testing.T) {
+	row := func(each ...float64) Row { return Row{Each: each} }
+	for _, c := range []struct {
+		what       string
+		row, other Row
+		ratio      float64
+		repeats    int
+	}{
+		{"a slow repeat is slow for both", row(0.9, 0.45, 0.8), row(1, 0.5, 1), 0.9, 3},
+		{"runs left out", row(0.9, -1, 0.8), row(-1, 0.5, 1), 0.8, 1},
+		{"nothing done counts", row(0, 0), row(1, 1), 0, 2},
+		{"and cannot be divided by", row(1), row(0), 0, 0},
+		{"no repeat", row(), row(1), 0, 0},
+	} {
+		if ratio, n := c.row.Beside(c.other); math.Abs(ratio-c.ratio) > 1e-9 || n != c.repeats {
+			t.Errorf("%s: %g in %d repeats, want %g in %d", c.what, ratio, n, c.ratio, c.repeats)
+		}
+	}
 }

@@ -66,9 +66,11 @@ type Row struct {
 	// Share is goodput ÷ capacity, after the first quarter of the run. At a
 	// spike it is that of the time after the step.
 	Share float64 `json:"goodput_share"`
-	// Least and Most are the extremes of the repeats.
-	Least float64 `json:"least"`
-	Most  float64 `json:"most"`
+	// Least and Most are the extremes of the repeats, Each is what each of them got, −1
+	// for one that is left out. All repeats of a plan are in the same order.
+	Least float64   `json:"least"`
+	Most  float64   `json:"most"`
+	Each  []float64 `json:"each"`
 	// P99 is of the served, Refusal and Refusal99 the time until a refused client
 	// knew, its median and p99; all of the part that counts. Lag is the p99 of
 	// the send lag.
@@ -261,12 +263,17 @@ func settled(windows []measure.Span, step, end time.Duration, enough float64) ti
 func summarize(station string, load float64, controller string, samples []sample) Row {
 	row := Row{Station: station, Load: load, Controller: controller, Least: math.Inf(1), Repeats: len(samples)}
 	late := func(s sample) bool { return !s.Result.Valid }
+	valid := slices.DeleteFunc(slices.Clone(samples), late)
 	for _, s := range samples {
+		row.Each = append(row.Each, s.share)
 		if late(s) {
 			row.Why = strings.Join(s.Result.Invalid, "; ")
+			if len(valid) > 0 {
+				row.Each[len(row.Each)-1] = -1
+			}
 		}
 	}
-	if valid := slices.DeleteFunc(slices.Clone(samples), late); len(valid) > 0 {
+	if len(valid) > 0 {
 		samples = valid // the others say more about the generator
 	}
 	var shares []float64
@@ -292,6 +299,22 @@ func summarize(station string, load float64, controller string, samples []sample
 		row.Settled = -1
 	}
 	return row
+}
+
+// Beside returns the row's goodput ÷ that of another of the same plan: the median of the
+// repeats in which both have one, as what slows the machine down slows a repeat of
+// both, and the number of these.
+func (r Row) Beside(other Row) (ratio float64, repeats int) {
+	var ratios []float64
+	for i := range min(len(r.Each), len(other.Each)) {
+		if r.Each[i] >= 0 && other.Each[i] > 0 {
+			ratios = append(ratios, r.Each[i]/other.Each[i])
+		}
+	}
+	if len(ratios) == 0 {
+		return 0, 0
+	}
+	return median(ratios), len(ratios)
 }
 
 // median of a list that is not empty; of an even number the lower one.

@@ -2,6 +2,7 @@
 // gRPC and HTTP on loopback, servers and generators in processes of their own.
 //
 //	admission/peers            every policy, two stations, 1x to 4x and a spike   arena
+//	admission/peers-fast       the same with objectives of 10 and 2 ms            arena
 //	admission/coldstart-live   100 slots, load from the first instant             arena
 //	admission/slowdown-live    4x slower and fast again, beside hand-set limits   arena
 //	breakwater/clients-live    10,000 connections: memory and processor time      crowd
@@ -27,7 +28,7 @@ import (
 
 // Experiments returns the experiments of this package.
 func Experiments() []experiment.Experiment {
-	return []experiment.Experiment{peers(), coldstart(), slowdown(), clients(), cost()}
+	return []experiment.Experiment{peers(), peersFast(), coldstart(), slowdown(), clients(), cost()}
 }
 
 // Child does a child process's work and ends the process if this process is one
