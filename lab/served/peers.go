@@ -18,8 +18,7 @@ func peers() experiment.Experiment {
 		About: `One server process and one generator process with 100 connections, a core each. The sleep station has 4 slots
 of 10 ms and an objective of 100 ms, the spin station burns 2 ms of the server's own core and has 40 ms, and GOMAXPROCS=2
 so that the kernel lets those who read connections in between; the full form shows it with GOMAXPROCS=1 as well.
-All are exponential. Spillgate is told the objective
-and nothing else. The semaphore is tuned by hand: its bar is the best that six settings of limit and queue (as many
+All are exponential. Spillgate is told the objective and nothing else. The semaphore is tuned by hand: its bar is the best that six settings of limit and queue (as many
 slots as the station has with a queue of 0.1, 0.2, 0.5 or 0.75 of the objective, half of them, twice as many) reach at
 any load that was measured, so also at the one that suits it best. Clients of the semaphore that are refused are told at
 once: where even they wait for more than a fifth of the objective, that is the machine, and it says nothing of Spillgate's.`,
@@ -187,9 +186,8 @@ func judgePeer(r *experiment.Result, s arena.Setting, row arena.Row, ratio float
 	r.Ceiling("p99 of served, "+where, " ms", objective, 0.1*objective, row.P99.Seconds()*1e3)
 	others := len(r.Short())
 	// Without a processor to spare, a refusal waits for the end of the handler in its
-	// way, which in 1.8 % of the cases is more than a fifth of the objective off; and a
-	// fifth of the fast one's objective is less than a slice of the kernel's.
-	if s != arena.LoneSpin() && s != arena.FastSpin() {
+	// way, which in 1.8 % of the cases is more than a fifth of the objective off.
+	if s != arena.LoneSpin() {
 		r.Ceiling("refused clients know, p99, "+where, " ms", 0.2*objective, 0.1*objective, row.Refusal99.Seconds()*1e3)
 	}
 	switch missed := len(r.Short()); {
