@@ -20,11 +20,15 @@ type WalletConfig struct {
 	// MaxWait is the longest wait for a credit. Default: a sixth of the request's
 	// budget, and no limit for a request without a deadline; less, down to a
 	// twentieth, where the rest of the budget would be shorter than the time that
-	// nearly every answer takes. Larger loses fewer requests to short bursts, and
-	// gives clients that send now and then more beside those that always have
+	// nearly every answer takes, and where timers are Late. Larger loses fewer
+	// requests to short bursts, and gives clients that send now and then more beside those that always have
 	// something to send; smaller lets a refused caller know sooner, and costs no goodput in
 	// overload, when fresh requests take the credits just as well.
 	MaxWait time.Duration
+	// Late is by how much the driver's timers are late at times. A wait then ends
+	// sooner, so that who is refused knows within a fifth of the budget all the
+	// same. Default 0.
+	Late time.Duration
 	// Punctual reports each appearance and each disappearance of demand at once,
 	// as a server that does not speculate needs (Config.NoSpeculation). By
 	// default only appearances are reported, and no more often than the server
@@ -86,6 +90,9 @@ func NewWallet(cfg WalletConfig) (*Wallet, error) {
 	if cfg.MaxWait < 0 {
 		errs = append(errs, fmt.Errorf("credit: MaxWait is %v, expected above 0, or 0 for the request's budget alone", cfg.MaxWait))
 	}
+	if cfg.Late < 0 {
+		errs = append(errs, fmt.Errorf("credit: Late is %v, expected 0 or more", cfg.Late))
+	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
@@ -142,7 +149,7 @@ func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
 	w.expire = mono.Never
 	if w.Deadline != mono.Never {
 		budget := w.Deadline.Sub(now)
-		w.expire = now.Add(max(min(budget/6, budget-l.margin()), budget/20))
+		w.expire = now.Add(max(min(budget/6, budget/5-l.cfg.Late, budget-l.margin()), budget/20))
 	}
 	if l.cfg.MaxWait > 0 {
 		w.expire = min(w.expire, now.Add(l.cfg.MaxWait))

@@ -371,3 +371,25 @@ func TestSmallWindowsAreVisited(t *testing.T) {
 		t.Errorf("%d and %d of 100 requests one by one, want 90 and 10", visits[a], visits[b])
 	}
 }
+
+// TestLateTimers: who is refused knows within a fifth of the budget, also by a timer that
+// is late.
+func TestLateTimers(t *testing.T) {
+	const ms = time.Millisecond
+	for _, test := range []struct{ late, budget, want time.Duration }{
+		{0, 60 * ms, 10 * ms},
+		{2 * ms, 60 * ms, 10 * ms},
+		{3 * ms, 60 * ms, 9 * ms},
+		{3 * ms, 30 * ms, 3 * ms},
+		{3 * ms, 10 * ms, ms / 2}, // a twentieth
+	} {
+		l := newWallet(t, WalletConfig{Late: test.late})
+		l.OnGrant(0, l.Open(), wire.Grant{Epoch: 1, Seq: 1, Revive: time.Second})
+		if step, _ := l.Submit(0, &Waiter{Deadline: mono.Time(test.budget)}); step != Wait {
+			t.Fatalf("without a credit: %v", step)
+		}
+		if at := l.NextWake(); at != mono.Time(test.want) {
+			t.Errorf("timers %v late, budget %v: refused after %v, want %v", test.late, test.budget, time.Duration(at), test.want)
+		}
+	}
+}
