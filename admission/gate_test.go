@@ -359,3 +359,47 @@ func TestBusy(t *testing.T) {
 		}
 	}
 }
+
+// TestShortOfProcessors: where the processors are short, fewer may wait, and those who
+// do may start until it is even whether their answers come in time.
+func TestShortOfProcessors(t *testing.T) {
+	queue := func(used time.Duration) (waiting int, latest time.Duration, g *Gate) {
+		g, err := New(Config{Objective: 100 * ms, Slots: slots.Config{Min: 1, Max: 1}, NoCredit: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, now := g.Pool().Register(0), mono.Time(time.Second)
+		arrive := func() (*Ticket, Verdict) {
+			r := &Ticket{Client: client}
+			r.Deadline = mono.Never
+			client = g.Pool().Register(now)
+			return r, g.Arrive(now, r)
+		}
+		running, _ := arrive()
+		for i := range 100 {
+			next, _ := arrive()
+			now = now.Add(time.Duration(1+i%2*4) * ms)
+			g.OnBusy(used, 20*ms, 1)
+			g.Leave(now, running, work.Done)
+			if got, v := g.Next(now); got != next || v != Run {
+				t.Fatalf("request %d: %v, expected its turn", i, v)
+			}
+			running = next
+		}
+		first, _ := arrive()
+		for waiting = 1; ; waiting++ {
+			if _, v := arrive(); v != Wait {
+				break
+			}
+		}
+		return waiting, g.staleAt(first).Sub(now), g
+	}
+	many, early, _ := queue(10 * ms)
+	few, late, g := queue(20 * ms)
+	if few >= many {
+		t.Errorf("%d may wait, and %d while processors are to spare; want fewer", few, many)
+	}
+	if want := 100*ms - g.limit.Service(); late != want || early >= late {
+		t.Errorf("they may start after %v, and after %v while processors are to spare; want %v, and less", late, early, want)
+	}
+}

@@ -82,6 +82,7 @@ type Pool struct {
 	arrived int           // requests in the running interval
 	shed    int           // and how many of them were refused
 	rate    float64       // requests per interval, smoothed
+	quiet   time.Duration // see revive
 	refused float64       // share refused, smoothed over intervals
 	// tolerated is the share that may be; see Tolerate.
 	tolerated float64
@@ -160,6 +161,7 @@ func (p *Pool) Register(now mono.Time) *Client {
 		p.wake, p.seasonEnds = now, now.Add(p.cfg.Lease)
 	}
 	p.clients++
+	p.quiet = p.revive()
 	p.heard.pushBack(c)
 	w := 0
 	if calm := p.cfg.TargetDelay / 4; p.delay < calm && p.worst < calm && !p.cfg.NoSpeculation {
@@ -182,6 +184,7 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 	p.pending -= c.pending
 	p.setDemand(c, 0)
 	p.clients--
+	p.quiet = p.revive()
 	p.undrain(c)
 	p.heard.remove(c)
 	p.dirty.remove(c)
@@ -329,6 +332,7 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 		p.seasonEnds = now.Add(p.cfg.Lease)
 	}
 	p.rate += (float64(p.arrived) - p.rate) / 16
+	p.quiet = p.revive()
 	if p.arrived > 0 {
 		p.refused += (min(float64(p.shed)/float64(p.arrived), 1) - p.refused) / 8
 	}
@@ -355,10 +359,14 @@ func (p *Pool) SetTotal(now mono.Time, total float64) {
 // there is none. Several changes since the last call are one grant. A driver
 // that cannot reach the client drops the grant: the client revives by itself.
 func (p *Pool) NextGrant() (*Client, wire.Grant, bool) {
-	c := p.dirty.head
-	if c == nil {
+	if p.dirty.head == nil { // as nearly always
 		return nil, wire.Grant{}, false
 	}
+	return p.nextGrant()
+}
+
+func (p *Pool) nextGrant() (*Client, wire.Grant, bool) {
+	c := p.dirty.head
 	p.dirty.remove(c)
 	return c, p.grant(c), true
 }
@@ -458,8 +466,10 @@ func (p *Pool) drainIfEmpty(c *Client) {
 }
 
 func (p *Pool) undrain(c *Client) {
-	p.hungry.remove(c)
-	p.idle.remove(c)
+	if c.in[linkDrained] != 0 {
+		p.hungry.remove(c)
+		p.idle.remove(c)
+	}
 }
 
 // feed gives free credits to drained clients, one each, known demand first.
@@ -507,7 +517,7 @@ func (p *Pool) announce(c *Client) {
 
 func (p *Pool) grant(c *Client) wire.Grant {
 	c.seq++
-	return wire.Grant{Epoch: p.cfg.Epoch, Seq: c.seq, Window: uint32(c.window), Revive: p.revive()}
+	return wire.Grant{Epoch: p.cfg.Epoch, Seq: c.seq, Window: uint32(c.window), Revive: p.quiet}
 }
 
 // revive is how long a client without credits keeps quiet: as long as the lease,

@@ -274,8 +274,9 @@ func (l *Limit) endWindow(now mono.Time) {
 	}
 	// No fewer than ran at once, or the window is shorter than a residence time.
 	// The first one is needed too soon for that.
-	enough := w.done >= l.cfg.Samples && float64(w.done) >= float64(l.cfg.Samples)*l.variation() && (l.service == 0 || w.done >= int(w.area/length))
-	if l.recovering != recovered && w.done >= 2*earlySize && w.done >= int(w.area/length) {
+	many := float64(w.done+1)*length > w.area
+	enough := w.done >= l.cfg.Samples && (l.service == 0 || many) && float64(w.done) >= float64(l.cfg.Samples)*l.variation()
+	if l.recovering != recovered && w.done >= 2*earlySize && many {
 		enough = true
 	}
 	overdue := w.done >= earlySize && length >= float64(l.cfg.MaxWindow)
@@ -360,7 +361,7 @@ func newWindow(now mono.Time, flush int, opens mono.Time) window {
 func (l *Limit) alarmed() bool {
 	w := &l.window
 	return l.service > 0 && !l.probing && w.done >= 2*earlySize &&
-		w.sum/float64(w.done) > alarm*max(l.allowed(), l.service+idleQueue*l.slack())
+		w.sum > float64(w.done)*alarm*max(l.allowed(), l.service+idleQueue*l.slack())
 }
 
 // allowed is the residence time the limit is steered to.
