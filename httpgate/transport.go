@@ -60,6 +60,13 @@ func CountUntagged(u *live.Untagged) TransportOption {
 	return func(t *transport) { t.untagged = u }
 }
 
+// KeepHeader puts what travels with a request into its own header instead of a copy, as
+// a RoundTripper must not do. It is for requests that nobody else looks at, such as those
+// that httputil.ReverseProxy makes; with Retries it does nothing.
+func KeepHeader() TransportOption {
+	return func(t *transport) { t.keep = true }
+}
+
 // Transport sends requests through base with credits: a request for a server
 // that grants credits waits until one is free, and is refused unsent, with a
 // *live.Refusal as error, when that takes too long. To servers that grant none
@@ -85,12 +92,14 @@ func Transport(base http.RoundTripper, opts ...TransportOption) http.RoundTrippe
 	for _, f := range opts {
 		f(t)
 	}
+	t.keep = t.keep && t.retries == 0 // the first attempt may still be reading it
 	return t
 }
 
 type transport struct {
 	base     http.RoundTripper
 	wallet   credit.WalletConfig
+	keep     bool // the header of requests
 	retries  int
 	onRetry  func(*http.Request, work.Reason) // nil: nobody asks
 	id       uint64                           // the client's identity
@@ -142,7 +151,9 @@ func (t *transport) send(r *http.Request, try int) (*http.Response, *exchange, e
 		closeBody(r)
 		return nil, nil, err
 	}
-	t.untagged.Called(ctx, r.Method+" "+r.URL.Host)
+	if t.untagged.Lost(ctx) {
+		t.untagged.Called(ctx, r.Method+" "+r.URL.Host)
+	}
 	if h == nil { // nor rates: nobody will read the reply
 		call, tags := live.BeginCall(ctx, nil, try)
 		resp, err := t.base.RoundTrip(t.tagged(r, tags, nil, isGRPC(r.Header)))
@@ -265,9 +276,11 @@ func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit,
 	}
 	out := new(http.Request)
 	*out = *r
-	out.Header = make(http.Header, len(r.Header)+2)
-	for k, v := range r.Header {
-		out.Header[k] = v // the values are shared and not written to
+	if !t.keep || r.Header == nil {
+		out.Header = make(http.Header, len(r.Header)+2)
+		for k, v := range r.Header {
+			out.Header[k] = v // the values are shared and not written to
+		}
 	}
 	var buf [wire.MaxTags]byte
 	out.Header[fieldFor(grpc)] = []string{encodeField(tags.Append(buf[:0]), grpc)}

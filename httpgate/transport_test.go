@@ -405,3 +405,40 @@ func FuzzReplyField(f *testing.F) {
 		}
 	})
 }
+
+// headerless answers, and keeps the header of what it was asked with.
+type headerless struct{ seen http.Header }
+
+func (h *headerless) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.seen = r.Header
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+// TestKeepHeader: tags go into the request's own header only where that is allowed, and
+// no attempt may still be reading it.
+func TestKeepHeader(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		opts []TransportOption
+		own  bool
+	}{
+		{"by default", nil, false},
+		{"kept", []TransportOption{KeepHeader()}, true},
+		{"with retries", []TransportOption{KeepHeader(), Retries(1)}, false},
+	} {
+		below := &headerless{}
+		r := httptest.NewRequest("GET", "http://a/", nil)
+		r.Header.Set("Own", "x")
+		resp, err := Transport(below, test.opts...).RoundTrip(r)
+		if err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		resp.Body.Close()
+		if below.seen["Spillgate"] == nil || below.seen.Get("Own") != "x" {
+			t.Errorf("%s: the header that was sent is %v", test.name, below.seen)
+		}
+		if own := r.Header["Spillgate"] != nil; own != test.own {
+			t.Errorf("%s: tags in the request's own header: %v, want %v", test.name, own, test.own)
+		}
+	}
+}

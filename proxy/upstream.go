@@ -98,7 +98,7 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream, slots int) (*upstream, error
 		Rewrite: up.rewrite,
 		// The wait for an upstream's credits comes on top of that in the gate; an
 		// answer after the objective helps nobody.
-		Transport:  &judged{up, httpgate.Transport(up.base, httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5}))},
+		Transport:  &judged{up, httpgate.Transport(up.base, httpgate.KeepHeader(), httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5}))},
 		BufferPool: p.buffers,
 		ModifyResponse: func(r *http.Response) error {
 			if v := visitOf(r.Request); v != nil {
