@@ -1,6 +1,7 @@
 package grpcgate
 
 import (
+	"context"
 	"io"
 	"sync"
 	"time"
@@ -48,6 +49,22 @@ func RegisterControl(s grpc.ServiceRegistrar) {
 		}},
 		Metadata: "spillgate/v1/control.proto",
 	}, struct{}{})
+}
+
+// controlled is the context of a control stream. It lasts as long as the connection, so
+// it has no more than that.
+type controlled struct {
+	context.Context
+	conn *connection // nil of a transport that has none
+}
+
+type controlledKey struct{}
+
+func (c *controlled) Value(key any) any {
+	if key == (controlledKey{}) {
+		return c.conn
+	}
+	return c.Context.Value(key)
 }
 
 // control is the server's end of a control stream.
@@ -144,11 +161,10 @@ func (c *control) close() {
 }
 
 func serveControl(_ any, ss grpc.ServerStream) error {
-	in := incomingFrom(ss.Context())
-	if in == nil || in.conn == nil {
+	conn, _ := ss.Context().Value(controlledKey{}).(*connection)
+	if conn == nil {
 		return status.Error(codes.Unimplemented, "spillgate: this server was not made with grpcgate.ServerOptions")
 	}
-	conn := in.conn
 	s := conn.server
 	if n := s.controls.Add(1); n > int64(s.o.controlLimit) {
 		s.controls.Add(-1)

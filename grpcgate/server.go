@@ -76,7 +76,7 @@ func newServer(gate *live.Gate, opts []Option) ([]grpc.ServerOption, *server) {
 func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	switch {
 	case info.FullMethodName == controlMethod:
-		ctx = &incoming{Context: ctx, conn: s.connectionOf(ctx)}
+		ctx = &controlled{ctx, s.connectionOf(ctx)}
 	case !s.o.exempt.has(info.FullMethodName):
 		ctx = &incoming{Context: ctx, arrived: live.Now(), unread: info.Header, server: s}
 	}
@@ -90,7 +90,6 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 type call struct {
 	server  *server
 	in      *incoming
-	ticket  *live.Ticket
 	started mono.Time
 	outcome work.Outcome
 	cancel  context.CancelFunc // nil unless the tags' budget is the shorter one
@@ -143,16 +142,14 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 			ctx, c.cancel = context.WithTimeout(ctx, r.Deadline.Sub(now))
 		}
 	}
-	var err error
-	c.ticket, err = s.gate.Enter(ctx, r)
-	if err != nil {
+	if err := s.gate.Admit(ctx, r, &in.room); err != nil {
 		if c.cancel != nil {
 			c.cancel()
 		}
 		s.refuse(ctx, in, err)
 		return c, ctx, refusalError(err)
 	}
-	in.ticket, in.tags.Total = c.ticket, c.ticket.Total()
+	in.ticket, in.tags.Total = &in.room, in.room.Total()
 	c.started = live.Now()
 	return c, ctx, nil
 }
@@ -178,12 +175,12 @@ func (s *server) refuse(ctx context.Context, in *incoming, err error) {
 // leave returns the ticket and writes the trailer; it is deferred, so that it
 // runs when the handler panics too.
 func (c *call) leave(ctx context.Context) {
-	c.ticket.Leave(c.outcome)
+	c.in.ticket.Leave(c.outcome)
 	if c.cancel != nil {
 		c.cancel()
 	}
 	var reply wire.Reply
-	if g, ok := c.ticket.Grant(); ok {
+	if g, ok := c.in.ticket.Grant(); ok {
 		reply.Grant, reply.HasGrant = c.in.account.own(g), true
 	}
 	var md metadata.MD
@@ -194,7 +191,7 @@ func (c *call) leave(ctx context.Context) {
 		reply.Shed = wire.Shed{Reason: work.Downstream}
 		md = metadata.MD{pushbackKey: {"-1"}}
 	}
-	c.ticket.Answer(&reply)
+	c.in.ticket.Answer(&reply)
 	if reply.HasGrant && c.outcome == work.Done && !reply.HasProgress {
 		reply.HasProgress = true
 		reply.Progress.Service = live.Now().Sub(c.started)
@@ -215,7 +212,7 @@ func (c *call) leave(ctx context.Context) {
 func (c *call) ended(ctx context.Context, err error) {
 	c.outcome = outcomeOf(ctx, c.in, err)
 	if err != nil {
-		c.ticket.Failed()
+		c.in.ticket.Failed()
 	}
 }
 
@@ -256,7 +253,7 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		return err
 	}
 	defer c.leave(ctx)
-	held := newServedStream(ss, ctx, c.ticket, s.o.hold)
+	held := newServedStream(ss, ctx, c.in.ticket, s.o.hold)
 	defer held.end() // also when the handler panics
 	err = handle(srv, held)
 	c.ended(ctx, err)

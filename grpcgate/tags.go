@@ -19,8 +19,9 @@ type incoming struct {
 	conn    *connection
 	account *account     // of a client that obeys credits
 	tags    wire.Tags    // nobody writes to them once the handler runs; see read
-	ticket  *live.Ticket // once it is admitted
-	arrived mono.Time    // at the connection reader
+	ticket  *live.Ticket // once it is admitted: room
+	room    live.Ticket
+	arrived mono.Time // at the connection reader
 	// downstream is set when a call made while serving this one was refused for
 	// want of capacity.
 	downstream atomic.Bool

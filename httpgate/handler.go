@@ -81,7 +81,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.in = in
 
 	now := live.Now()
-	ticket, err := t.gate.Enter(in, live.Request{
+	err := t.gate.Admit(in, live.Request{
 		Request: work.Request{
 			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
 			Deadline: mono.Never, Demand: tags.Demand, Attempt: tags.Attempt,
@@ -89,17 +89,17 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		Client:  client,
 		Arrived: now.Add(-t.gate.Lag(now)),
 		Total:   tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim,
-	})
+	}, &in.room)
 	if err != nil {
 		w.refuse(r, err)
 		return
 	}
-	w.ticket, w.began = ticket, live.Now()
-	in.ticket, in.tags.Total = ticket, ticket.Total()
+	w.began = live.Now()
+	in.ticket, in.tags.Total = &in.room, in.room.Total()
 	defer w.end()
 	r = r.WithContext(in)
 	if r.ProtoMajor >= 2 && r.ContentLength < 0 {
-		watchQuiet(r, h.streamAfter, func() { ticket.Leave(work.Ignored) })
+		watchQuiet(r, h.streamAfter, func() { in.room.Leave(work.Ignored) })
 	}
 	t.next.ServeHTTP(w, r)
 	w.returned = true
@@ -158,7 +158,8 @@ func grpcTimeout(s string) (time.Duration, bool) {
 type served struct {
 	context.Context
 	tags   wire.Tags    // nobody writes to them once the handler runs
-	ticket *live.Ticket // once it is admitted
+	ticket *live.Ticket // once it is admitted: room
+	room   live.Ticket
 	// below is set when a request made while serving this one was refused.
 	below atomic.Bool
 	// ignored is set by Ignore.

@@ -27,7 +27,6 @@ type writer struct {
 	in      *served
 	target  *Target
 	account *account
-	ticket  *live.Ticket
 
 	grpc     bool // the request is one of gRPC
 	speaks   bool // the client understands the field
@@ -82,23 +81,23 @@ func (w *writer) WriteHeader(code int) {
 	w.wrote = true
 	h := w.Header()
 	if code >= http.StatusBadRequest {
-		w.ticket.Failed()
+		w.in.ticket.Failed()
 	}
 	w.takeShed(h)
 	w.bare = w.bare || code == http.StatusNoContent || code == http.StatusNotModified
 	switch {
 	case code == http.StatusSwitchingProtocols:
-		w.ticket.Leave(work.Ignored)
+		w.in.ticket.Leave(work.Ignored)
 	case w.grpc && h["Grpc-Status"] != nil:
 		// All there is to say is in the header, so the work is done.
 		w.bare = true
-		w.ticket.Leave(w.result(true))
-		if g, ok := w.ticket.Grant(); ok && w.account != nil {
+		w.in.ticket.Leave(w.result(true))
+		if g, ok := w.in.ticket.Grant(); ok && w.account != nil {
 			w.account.take(w.target, g)
 		}
 	default:
 		if ct := h["Content-Type"]; len(ct) == 1 && strings.HasPrefix(ct[0], "text/event-stream") {
-			w.ticket.Leave(work.Ignored)
+			w.in.ticket.Leave(work.Ignored)
 		}
 	}
 	if w.speaks && (w.bare || !w.trailers) {
@@ -161,7 +160,7 @@ func (w *writer) FlushError() error {
 		w.WriteHeader(http.StatusOK)
 	}
 	if w.stream == nil && w.h.streamAfter >= 0 {
-		ticket := w.ticket
+		ticket := w.in.ticket
 		w.stream = time.AfterFunc(w.h.streamAfter, func() { ticket.Leave(work.Ignored) })
 	}
 	return http.NewResponseController(w.ResponseWriter).Flush()
@@ -173,7 +172,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.hijacked = true
-		w.ticket.Leave(work.Ignored)
+		w.in.ticket.Leave(work.Ignored)
 	}
 	return c, rw, err
 }
@@ -185,12 +184,12 @@ func (w *writer) end() {
 	}
 	w.takeShed(w.Header())
 	if w.grpc && w.failed() {
-		w.ticket.Failed()
+		w.in.ticket.Failed()
 	}
-	w.ticket.Leave(w.result(w.returned))
+	w.in.ticket.Leave(w.result(w.returned))
 	if w.account != nil {
 		// For this answer if it can still carry it, else for the client's next.
-		if g, ok := w.ticket.Grant(); ok {
+		if g, ok := w.in.ticket.Grant(); ok {
 			w.account.take(w.target, g)
 		}
 	}
@@ -268,8 +267,8 @@ func (w *writer) put(h http.Header, prefix string, left bool) {
 	if w.account != nil {
 		r.Grant, r.HasGrant = w.account.newest()
 	}
-	if w.ticket != nil {
-		w.ticket.Answer(&r)
+	if w.in.ticket != nil {
+		w.in.ticket.Answer(&r)
 	}
 	if left && w.result(true) == work.Done && !r.HasProgress {
 		r.HasProgress, r.Progress.Service = true, live.Now().Sub(w.began)

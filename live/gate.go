@@ -74,7 +74,6 @@ type Gate struct {
 	off     int // running tickets that bypassed the core
 	tallies Tallies
 	spare   []*admission.Ticket // of requests that never waited
-	fresh   []Ticket            // to be handed out
 	flows   flows
 	callers map[uint64]*caller
 	watched []watched
@@ -136,8 +135,14 @@ func (g *Gate) onLag(d time.Duration) {
 // until the next measurement is in, which takes as long as the lag itself. It is
 // called with the lock held.
 func (g *Gate) lagUnderWay(now mono.Time) {
+	if lag := g.lag.Load(); lag != nil || len(g.watched) > 0 {
+		g.measure(now, lag)
+	}
+}
+
+func (g *Gate) measure(now mono.Time, lag *lag) {
 	g.look(now)
-	if d := g.lag.Load().underWay(now); d > 0 {
+	if d := lag.underWay(now); d > 0 {
 		g.core.OnLag(now, d)
 	}
 }
@@ -185,7 +190,8 @@ func (c *Client) Close() {
 	c.gate.finish(now)
 }
 
-// Ticket is the right to run one request, from Enter to Leave.
+// Ticket is the right to run one request, from Enter or Admit to Leave. It must not be
+// copied.
 type Ticket struct {
 	core     *admission.Ticket // nil once it has left, if it never waited
 	gate     *Gate
@@ -206,21 +212,6 @@ type Ticket struct {
 // spareTickets is the most tickets of the core that a gate keeps for later
 // requests. They are large, and to allocate one takes longer than to decide.
 const spareTickets = 1024
-
-// ticketsAtOnce is how many tickets are allocated together: by one they take a fifth
-// of a decision's time, and the whole of a group stays for as long as one of it does.
-const ticketsAtOnce = 8
-
-// ticket returns a new ticket. It is called with the lock held.
-func (g *Gate) ticket() *Ticket {
-	if len(g.fresh) == 0 {
-		g.fresh = make([]Ticket, ticketsAtOnce)
-	}
-	t := &g.fresh[0]
-	g.fresh = g.fresh[1:]
-	t.gate, t.verdict = g, admission.Run
-	return t
-}
 
 // blank returns a ticket of the core. It is called with the lock held.
 func (g *Gate) blank() *admission.Ticket {
@@ -259,6 +250,17 @@ func (t *Ticket) Grant() (wire.Grant, bool) { return t.grant, t.hasGrant }
 // be followed by Leave, also when its handler panics. The deadline of r counts if
 // it is sooner than that of ctx.
 func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
+	t := new(Ticket)
+	if err := g.Admit(ctx, r, t); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Admit is Enter for who has room for a ticket in something of his own, and allocates
+// nothing for a request that need not wait. What t was before does not matter, but
+// no request may be in a gate with it, and nobody may still mean that one by it.
+func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
 	if d, ok := ctx.Deadline(); ok {
 		if at := Instant(d); r.Deadline == 0 || at < r.Deadline {
 			r.Deadline = at
@@ -269,12 +271,12 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 		// Nobody waits for the answer: it has no budget, whatever its deadline.
 		r.Deadline = Now() - 1
 	}
-	t := g.arrive(&r)
+	g.arrive(&r, t)
 	if err := t.wait(ctx); err != nil {
 		if gone {
 			err.cause = context.Cause(ctx)
 		}
-		return nil, err
+		return err
 	}
 	t.began = t.started
 	if t.mode == Enforce && g.lag.Load().turn(t.started) {
@@ -283,24 +285,23 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 	if t.stint != nil && t.measured {
 		t.span = NewSpan(r.Elapsed) // the waits in the gate are over
 	}
-	return t, nil
+	return nil
 }
 
-// arrive is the first half of Enter: the request is in the gate from now on. It
-// never waits.
-func (g *Gate) arrive(r *Request) *Ticket {
+// arrive is the first half of Admit: the request is in the gate from now on, with the
+// ticket t. It never waits.
+func (g *Gate) arrive(r *Request, t *Ticket) {
 	if lag := g.lag.Load(); lag != nil {
 		lag.poke(Now())
 	}
 	g.mu.Lock()
 	now := Now()
-	t := g.ticket()
-	t.started = now
+	*t = Ticket{gate: g, mode: g.mode, verdict: admission.Run, started: now}
 	g.lagUnderWay(now)
-	if t.mode = g.mode; t.mode == Off && !g.closed {
+	if t.mode == Off && !g.closed {
 		g.off++
 		g.mu.Unlock()
-		return t
+		return
 	}
 	t.core = g.blank()
 	t.core.Request = r.Request
@@ -316,7 +317,7 @@ func (g *Gate) arrive(r *Request) *Ticket {
 		t.closed = true
 		t.verdict = admission.Shed
 		g.mu.Unlock()
-		return t
+		return
 	}
 	if asks := r.Process != 0 || r.Elapsed != (wire.Progress{}); asks || g.fair || g.totals != nil {
 		t.stint = &stint{asked: asks}
@@ -339,10 +340,9 @@ func (g *Gate) arrive(r *Request) *Ticket {
 		t.wake = make(chan admission.Verdict, 1)
 	}
 	g.finish(now)
-	return t
 }
 
-// wait is the second half of Enter.
+// wait is the second half of Admit.
 func (t *Ticket) wait(ctx context.Context) *Refusal {
 	g, verdict := t.gate, t.verdict
 	if verdict == admission.Wait {

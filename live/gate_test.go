@@ -345,6 +345,47 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
+// TestAdmit: one ticket serves one request after another, whatever became of the one
+// before, and nothing of that one is left on it.
+func TestAdmit(t *testing.T) {
+	g := newGate(t, 1, GateConfig{})
+	credits := g.Connect(func(wire.Grant) {})
+	var ticket Ticket
+	for i := range 3 {
+		if err := g.Admit(t.Context(), Request{Client: credits}, &ticket); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := ticket.Grant(); ok || ticket.Left() {
+			t.Fatalf("request %d: a new ticket has credits for the reply or has left", i)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		var other Ticket
+		if err := g.Admit(ctx, Request{}, &other); err == nil {
+			t.Fatal("a second request got the only slot")
+		}
+		cancel()
+		ticket.Leave(work.Done)
+		ticket.Leave(work.Done)
+		if _, ok := ticket.Grant(); !ok || !ticket.Left() {
+			t.Fatalf("request %d: no credits for the reply, or not left", i)
+		}
+		if err := g.Admit(t.Context(), Request{}, &other); err != nil { // it was refused before
+			t.Fatal(err)
+		}
+		other.Leave(work.Done)
+	}
+	if s := g.Stats(); s.Running != 0 || s.Served[work.Done] != 6 {
+		t.Errorf("%d run, %d were served, want 0 and 6", s.Running, s.Served[work.Done])
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if g.Admit(context.Background(), Request{Client: credits}, &ticket) == nil {
+			ticket.Leave(work.Done)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for a request that need not wait, want 0", n)
+	}
+}
+
 func TestGateConfigReportsEveryMistake(t *testing.T) {
 	_, err := NewGate(GateConfig{Mode: 9, Config: admission.Config{QueueLimit: -1}})
 	if err == nil {
@@ -357,7 +398,7 @@ func TestGateConfigReportsEveryMistake(t *testing.T) {
 	}
 }
 
-func BenchmarkEnterLeave(b *testing.B) {
+func BenchmarkAdmitLeave(b *testing.B) {
 	for _, clients := range []int{0, 10, 10_000} {
 		name := "plain"
 		if clients > 0 {
@@ -372,14 +413,14 @@ func BenchmarkEnterLeave(b *testing.B) {
 			ctx := context.Background()
 			b.ReportAllocs()
 			i := 0
+			var ticket Ticket
 			for b.Loop() {
 				var r Request
 				if clients > 0 {
 					r.Client = cs[i%clients]
 					i++
 				}
-				ticket, err := g.Enter(ctx, r)
-				if err != nil {
+				if err := g.Admit(ctx, r, &ticket); err != nil {
 					b.Fatal(err)
 				}
 				ticket.Leave(work.Done)

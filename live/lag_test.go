@@ -25,7 +25,8 @@ func TestLagIsMeasured(t *testing.T) {
 	})
 	g.Close()
 	g.WatchNetwork() // nothing starts any more
-	if g.arrive(&Request{}).wait(t.Context()) == nil {
+	var ticket Ticket
+	if g.arrive(&Request{}, &ticket); ticket.wait(t.Context()) == nil {
 		t.Error("a closed gate admitted a request")
 	}
 }
@@ -57,8 +58,9 @@ func TestGateKnowsOfALagUnderWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var other Ticket
 	calls := map[string]func(){
-		"Arrive":  func() { g.arrive(&Request{}).Leave(work.Ignored) },
+		"Arrive":  func() { g.arrive(&Request{}, &other); other.Leave(work.Ignored) },
 		"Leave":   func() { ticket.Leave(work.Done) },
 		"a timer": g.onTimer,
 	}

@@ -46,9 +46,15 @@ func (u *Untagged) Served(t *wire.Tags) {
 	}
 }
 
+// Lost reports whether a call made with ctx is one to count: for callers to whom its
+// name costs something.
+func (u *Untagged) Lost(ctx context.Context) bool {
+	return u != nil && u.serves.Load() && !Serving(ctx) && TagsFrom(ctx) == (wire.Tags{})
+}
+
 // Called notes a call that is made with ctx.
 func (u *Untagged) Called(ctx context.Context, method string) {
-	if u == nil || !u.serves.Load() || Serving(ctx) || TagsFrom(ctx) != (wire.Tags{}) {
+	if !u.Lost(ctx) {
 		return
 	}
 	u.mu.Lock()

@@ -207,6 +207,12 @@ func TestCallsOfARequest(t *testing.T) {
 		return s
 	}
 	self := NewCallee("here", nil)
+	called := func(ticket *Ticket, below wire.Reply) (claim float64) {
+		call, tags := BeginCall(WithTicket(t.Context(), ticket), callee, 0)
+		call.Answered(callee, below)
+		call.End(below)
+		return tags.Claim
+	}
 	serve := func(below wire.Reply) (claim float64) {
 		t.Helper()
 		ticket, err := g.Enter(t.Context(), Request{Request: work.Request{Workflow: "w"}})
@@ -220,10 +226,7 @@ func TestCallsOfARequest(t *testing.T) {
 		}
 		call.Answered(self, wire.Reply{Process: tags.Process, HasRate: true, Rate: 1})
 		call.End(wire.Reply{})
-		call, tags = BeginCall(WithTicket(t.Context(), ticket), callee, 0)
-		call.Answered(callee, below)
-		call.End(below)
-		return tags.Claim
+		return called(ticket, below)
 	}
 	below := wire.Reply{Process: 9, Service: "below"}
 	claim := 0.0
@@ -234,15 +237,20 @@ func TestCallsOfARequest(t *testing.T) {
 		t.Fatalf("the claim is %v, and without a limit below %+v", claim, s)
 	}
 	below.HasRate, below.Rate = true, 1
-	serve(below)
-	for end := time.Now().Add(20 * time.Second); !state().Limited() && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
+	ticket, err := g.Enter(t.Context(), Request{Request: work.Request{Workflow: "w"}})
+	if err != nil {
+		t.Fatal(err)
 	}
+	// Told again and again: a limit is forgotten while the machine stalls.
+	for end := time.Now().Add(20 * time.Second); !state().Limited() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		called(ticket, below)
+	}
+	ticket.Leave(work.Done)
 	if s := state(); s.Tight != "below" || s.Rate > 1 {
 		t.Errorf("after a limit of 1/s from below: %+v", s)
 	}
 	// After its end a request counts for nothing, and costs nothing.
-	ticket, err := g.Enter(t.Context(), Request{Request: work.Request{Workflow: "v"}})
+	ticket, err = g.Enter(t.Context(), Request{Request: work.Request{Workflow: "v"}})
 	if err != nil {
 		t.Fatal(err)
 	}
