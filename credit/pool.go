@@ -82,7 +82,7 @@ type Pool struct {
 	arrived int           // requests in the running interval
 	shed    int           // and how many of them were refused
 	rate    float64       // requests per interval, smoothed
-	quiet   time.Duration // see revive
+	quiet   time.Duration // revive as of the last change of what it depends on: each grant says it
 	refused float64       // share refused, smoothed over intervals
 	// tolerated is the share that may be; see Tolerate.
 	tolerated float64
@@ -365,6 +365,7 @@ func (p *Pool) NextGrant() (*Client, wire.Grant, bool) {
 	return p.nextGrant()
 }
 
+// nextGrant is apart so that NextGrant can be inlined.
 func (p *Pool) nextGrant() (*Client, wire.Grant, bool) {
 	c := p.dirty.head
 	p.dirty.remove(c)

@@ -140,6 +140,7 @@ func (g *Gate) lagUnderWay(now mono.Time) {
 	}
 }
 
+// measure is apart so that lagUnderWay can be inlined.
 func (g *Gate) measure(now mono.Time, lag *lag) {
 	g.look(now)
 	if d := lag.underWay(now); d > 0 {
