@@ -142,7 +142,7 @@ func (t *Table) layout(width int) (headings []string, rows [][]string) {
 		}
 		limit := max(narrowest, widest-excess())
 		for r := range rows {
-			rows[r][at] = ansi.Wrap(rows[r][at], limit, "")
+			rows[r][at] = ansi.Wrap(rows[r][at], limit, "/")
 		}
 		headings[at] = ansi.Wrap(headings[at], limit, "")
 	}

@@ -1,7 +1,9 @@
 package arena
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/table"
@@ -29,12 +31,16 @@ func (o *Outcome) Tables() []*table.Table {
 	for _, row := range o.Rows {
 		title := fmt.Sprintf("%s station, capacity %.0f/s", row.Station, o.Capacity[row.Station])
 		if len(tables) == 0 || tables[len(tables)-1].Title != title {
+			columns := []table.Column{
+				{Name: "load"}, {Name: "controller"}, {Name: "goodput", Unit: "of capacity", Format: "%.2f"}, {Name: "least to most"},
+				{Name: "p99 served"}, {Name: "refused knows p50"}, {Name: "p99"}, {Name: "settled"}, {Name: "lag p99"}, {Name: "valid"},
+			}
+			if known(row.Station) {
+				columns = append(columns, table.Column{Name: "earlier"})
+			}
 			tables = append(tables, &table.Table{
-				Title: title,
-				Columns: []table.Column{
-					{Name: "load"}, {Name: "controller"}, {Name: "goodput", Unit: "of capacity", Format: "%.2f"}, {Name: "least to most"}, {Name: "earlier"},
-					{Name: "p99 served"}, {Name: "refused knows p50"}, {Name: "p99"}, {Name: "settled"}, {Name: "lag p99"}, {Name: "valid"},
-				},
+				Title:   title,
+				Columns: columns,
 				Note: "Medians of interleaved repeats, after the first quarter of each run. Deadline = objective. " +
 					"Server: one core, " + fmt.Sprintf("GOMAXPROCS=%d, GOGC=", procs(row.Station)) + serverGOGC + "; generator: another core, GOGC=" + generatorGOGC + ". " +
 					"valid: repeats whose generator was on time (lag p99 at most a tenth of the objective) and whose server had its processor to itself; others count only if there is no such.",
@@ -48,16 +54,26 @@ func (o *Outcome) Tables() []*table.Table {
 		default:
 			settled = row.Settled.String()
 		}
-		known := earlier[fmt.Sprintf("%s %g %s", row.Station, row.Load, row.Controller)]
-		if known == "" {
-			known = "-"
-		}
-		tables[len(tables)-1].Add(loadName(row.Load), row.Controller, row.Share,
-			fmt.Sprintf("%.2f–%.2f", row.Least, row.Most), known,
+		cells := []any{loadName(row.Load), row.Controller, row.Share,
+			fmt.Sprintf("%.2f–%.2f", row.Least, row.Most),
 			round(row.P99), round(row.Refusal), round(row.Refusal99), settled, round(row.Lag),
-			fmt.Sprintf("%d/%d", row.Valid, row.Repeats))
+			fmt.Sprintf("%d/%d", row.Valid, row.Repeats)}
+		if known(row.Station) {
+			cells = append(cells, cmp.Or(earlier[fmt.Sprintf("%s %g %s", row.Station, row.Load, row.Controller)], "-"))
+		}
+		tables[len(tables)-1].Add(cells...)
 	}
 	return tables
+}
+
+// known reports whether there is an earlier measurement of a station.
+func known(station string) bool {
+	for cell := range earlier {
+		if strings.HasPrefix(cell, station+" ") {
+			return true
+		}
+	}
+	return false
 }
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
