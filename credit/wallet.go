@@ -21,9 +21,10 @@ type WalletConfig struct {
 	// budget, and no limit for a request without a deadline; less, down to a
 	// twentieth, where the rest of the budget would be shorter than the time that
 	// nearly every answer takes, and where timers are Late. Larger loses fewer
-	// requests to short bursts, and gives clients that send now and then more beside those that always have
-	// something to send; smaller lets a refused caller know sooner, and costs no goodput in
-	// overload, when fresh requests take the credits just as well.
+	// requests to short bursts, and gives clients that send now and then more beside
+	// those that always have something to send; smaller lets a refused caller know
+	// sooner, and costs no goodput in overload, when fresh requests take the credits
+	// just as well.
 	MaxWait time.Duration
 	// Late is by how much the driver's timers are late at times. A wait then ends
 	// sooner, so that who is refused knows within a fifth of the budget all the
