@@ -510,8 +510,8 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 		return t, g.dismiss(now, t, late(now, t.Deadline))
 	}
 	oldest := g.queue.Oldest()
-	if t := oldest.Owner.(*Ticket); g.stale(now, t) != work.None {
-		r := g.stale(now, t)
+	t := oldest.Owner.(*Ticket)
+	if r := g.stale(now, t); r != work.None {
 		g.queue.Remove(oldest)
 		return t, g.dismiss(now, t, r)
 	}
@@ -519,7 +519,7 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 		return nil, Wait
 	}
 	task, _ := g.queue.Next(now) // runs: what cannot was taken out above
-	t := task.Owner.(*Ticket)
+	t = task.Owner.(*Ticket)
 	if r := g.stale(now, t); r != work.None {
 		g.queue.Settle(task, 0)
 		return t, g.dismiss(now, t, r)
@@ -611,13 +611,12 @@ func (g *Gate) surely() time.Duration { return g.within(3) }
 // Where requests go on to other servers that would cost goodput.
 func (g *Gate) staleAt(t *Ticket) mono.Time {
 	need := g.limit.Service()
-	if g.queue.Len() > 1 {
-		switch {
-		case t.plain:
-			need = g.surely()
-		case g.limit.Useful() == 0:
-			need = g.within(2)
-		}
+	switch {
+	case g.queue.Len() <= 1:
+	case t.plain:
+		need = g.surely()
+	case g.limit.Useful() == 0:
+		need = g.within(2)
 	}
 	at := t.task.Arrived.Add(max(g.cfg.Objective-need, g.cfg.TargetDelay/2))
 	if t.Deadline != mono.Never {

@@ -99,7 +99,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	defer w.end()
 	r = r.WithContext(in)
 	if r.ProtoMajor >= 2 && r.ContentLength < 0 {
-		watchQuiet(r, h.streamAfter, func() { in.room.Leave(work.Ignored) })
+		watchQuiet(r, h.streamAfter, func() { in.ticket.Leave(work.Ignored) })
 	}
 	t.next.ServeHTTP(w, r)
 	w.returned = true

@@ -3,7 +3,6 @@ package arena
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/table"
@@ -13,29 +12,36 @@ import (
 // capacity by station, load and controller. Its FIFO with delay AQM is nearest to
 // codel here; its generator, deadlines and service times were other ones, and its
 // servers had GOMAXPROCS=1.
-var earlier = map[string]string{
-	"fast sleep 1 none": "0", "fast sleep 2 none": "0", "fast sleep 4 none": "0",
-	"fast sleep 1 go-zero": "0", "fast sleep 2 go-zero": "0", "fast sleep 4 go-zero": "0",
-	"fast sleep 1 aegis": "0", "fast sleep 2 aegis": "0", "fast sleep 4 aegis": "0",
-	"fast sleep 1 semaphore": ".89", "fast sleep 2 semaphore": ".96", "fast sleep 4 semaphore": ".93",
-	"fast sleep 1 codel": ".88", "fast sleep 2 codel": ".91", "fast sleep 4 codel": ".92",
-	"fast sleep 1 failsafe": ".62", "fast sleep 2 failsafe": ".20", "fast sleep 4 failsafe": ".14",
-	"fast spin 1 none": "0", "fast spin 2 none": "0", "fast spin 1 semaphore": "0", "fast spin 2 semaphore": "0",
-	"fast spin 1 go-zero": "0", "fast spin 2 go-zero": "0", "fast spin 1 aegis": "0", "fast spin 2 aegis": "0",
-	"fast spin 1 failsafe": "0", "fast spin 2 failsafe": "0",
+var earlier = map[string]map[string]string{
+	"fast sleep": {
+		"1 none": "0", "2 none": "0", "4 none": "0",
+		"1 go-zero": "0", "2 go-zero": "0", "4 go-zero": "0",
+		"1 aegis": "0", "2 aegis": "0", "4 aegis": "0",
+		"1 semaphore": ".89", "2 semaphore": ".96", "4 semaphore": ".93",
+		"1 codel": ".88", "2 codel": ".91", "4 codel": ".92",
+		"1 failsafe": ".62", "2 failsafe": ".20", "4 failsafe": ".14",
+	},
+	"fast spin": {
+		"1 none": "0", "2 none": "0",
+		"1 semaphore": "0", "2 semaphore": "0",
+		"1 go-zero": "0", "2 go-zero": "0",
+		"1 aegis": "0", "2 aegis": "0",
+		"1 failsafe": "0", "2 failsafe": "0",
+	},
 }
 
 // Tables shows the outcome, one table per station.
 func (o *Outcome) Tables() []*table.Table {
 	var tables []*table.Table
 	for _, row := range o.Rows {
+		known := earlier[row.Station]
 		title := fmt.Sprintf("%s station, capacity %.0f/s", row.Station, o.Capacity[row.Station])
 		if len(tables) == 0 || tables[len(tables)-1].Title != title {
 			columns := []table.Column{
 				{Name: "load"}, {Name: "controller"}, {Name: "goodput", Unit: "of capacity", Format: "%.2f"}, {Name: "least to most"},
 				{Name: "p99 served"}, {Name: "refused knows p50"}, {Name: "p99"}, {Name: "settled"}, {Name: "lag p99"}, {Name: "valid"},
 			}
-			if known(row.Station) {
+			if known != nil {
 				columns = append(columns, table.Column{Name: "earlier"})
 			}
 			tables = append(tables, &table.Table{
@@ -58,22 +64,12 @@ func (o *Outcome) Tables() []*table.Table {
 			fmt.Sprintf("%.2f–%.2f", row.Least, row.Most),
 			round(row.P99), round(row.Refusal), round(row.Refusal99), settled, round(row.Lag),
 			fmt.Sprintf("%d/%d", row.Valid, row.Repeats)}
-		if known(row.Station) {
-			cells = append(cells, cmp.Or(earlier[fmt.Sprintf("%s %g %s", row.Station, row.Load, row.Controller)], "-"))
+		if known != nil {
+			cells = append(cells, cmp.Or(known[fmt.Sprintf("%g %s", row.Load, row.Controller)], "-"))
 		}
 		tables[len(tables)-1].Add(cells...)
 	}
 	return tables
-}
-
-// known reports whether there is an earlier measurement of a station.
-func known(station string) bool {
-	for cell := range earlier {
-		if strings.HasPrefix(cell, station+" ") {
-			return true
-		}
-	}
-	return false
 }
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
