@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,6 +196,31 @@ func eventually(t testing.TB, why string, what func() bool) {
 			t.Fatalf("not within %v: %s", patience, why)
 		}
 	}
+}
+
+// watchProcessor returns what tells for how long, at most, this process had no
+// processor to itself since: a server that gets none can do less than it is said to.
+func watchProcessor(t testing.TB) (away func() time.Duration) {
+	t.Helper()
+	var longest atomic.Int64
+	stop, done := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(stop); <-done })
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for last := time.Now(); ; {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			now := time.Now()
+			longest.Store(max(longest.Load(), int64(now.Sub(last))))
+			last = now
+		}
+	}()
+	return func() time.Duration { return time.Duration(longest.Load()) }
 }
 
 // poolOf returns the pool of a ClientConn made with DialOptions of c.
