@@ -567,6 +567,7 @@ func (p *Pool) Modest(c *Client) bool {
 // walks all clients and is meant for tests and simulations.
 func (p *Pool) Check() error {
 	var issued, pending, demand, clients, drained int
+	var heard mono.Time
 	for c := p.heard.head; c != nil; c = c.links[linkHeard].next {
 		issued += c.window
 		pending += c.pending
@@ -579,6 +580,10 @@ func (p *Pool) Check() error {
 		if want := c.window == 0 && c.pending == 0; isDrained != want {
 			return fmt.Errorf("credit: window %d, pending %d: drained is %v, expected %v", c.window, c.pending, isDrained, want)
 		}
+		if c.heard < heard {
+			return fmt.Errorf("credit: a client heard of at %v comes after one at %v", c.heard, heard)
+		}
+		heard = c.heard
 		if c.window < 0 || c.window > p.cfg.MaxWindow || c.pending < 0 {
 			return fmt.Errorf("credit: window %d, pending %d out of range", c.window, c.pending)
 		}

@@ -273,6 +273,7 @@ func TestPoolProperties(t *testing.T) {
 			InitialWindow: 1,
 			MinTotal:      rapid.IntRange(1, 20).Draw(t, "minTotal"),
 			NoSpeculation: rapid.Bool().Draw(t, "noSpeculation"),
+			Lease:         200 * time.Microsecond,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -355,6 +356,41 @@ func TestNobodyStarves(t *testing.T) {
 	}
 	if least == 0 || most > 20*least {
 		t.Errorf("between %d and %d requests a client, want nobody without and none with far more", least, most)
+	}
+}
+
+// TestLease: a client keeps its credits for a lease after its last sign of life, and
+// no longer if somebody waits for them.
+func TestLease(t *testing.T) {
+	const lease = 800 * time.Microsecond
+	for _, calls := range [][]time.Duration{nil, {50 * time.Microsecond}, {300 * time.Microsecond, 390 * time.Microsecond}, {700 * time.Microsecond}} {
+		p, err := NewPool(Config{TargetDelay: 80 * time.Microsecond, Interval: 10 * time.Microsecond, InitialWindow: 1, Lease: lease, NoSpeculation: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits, silent := p.Register(0), p.Register(0)
+		p.OnDemand(0, silent, 1) // has the only credit
+		p.OnDemand(0, waits, 1)
+		var last, lost mono.Time
+		for now := mono.Time(0); now < mono.Time(3*lease) && lost == 0; now = now.Add(10 * time.Microsecond) {
+			p.OnWake(now, 80*time.Microsecond) // as it should be: the pool stays as it is
+			if len(calls) > 0 && now == mono.Time(calls[0]) {
+				last, calls = now, calls[1:]
+				p.OnDemand(now, silent, 0)
+			}
+			if silent.Window() == 0 {
+				lost = now
+			}
+		}
+		if over := lost.Sub(last) - lease; over <= 0 || over > 10*time.Microsecond {
+			t.Errorf("heard of at %v, without credits at %v: want a lease of %v between, and at most an interval more", last, lost, lease)
+		}
+		if waits.Window() == 0 {
+			t.Error("what was taken back went to nobody")
+		}
+		if err := p.Check(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -270,8 +270,8 @@ func driveHTTP(ctx context.Context, c *compared, n int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	after, err := c.state()
-	return (after.Before - before.After) / time.Duration(n/atOnce*atOnce), err
+	after, err := c.used()
+	return (after - before.Used) / time.Duration(n/atOnce*atOnce), err
 }
 
 func getOnce(ctx context.Context, client *http.Client, url string) error {

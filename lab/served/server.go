@@ -44,15 +44,20 @@ const (
 
 const crowdMethod = "/spillgate.lab.Crowd/Echo"
 
-// state is what a server of a crowd tells of itself.
+// state is what a server tells of itself.
 type state struct {
-	// Memory is what is in use by heap and stacks, after collections, in bytes.
-	Memory float64 `json:"memory"`
-	// Before and After are its processor time before and after the collections.
-	Before  time.Duration `json:"cpu_before_ns"`
-	After   time.Duration `json:"cpu_after_ns"`
+	// Memory is what is in use by heap and stacks, after collections, in bytes; 0 if
+	// it was not asked to collect.
+	Memory  float64       `json:"memory"`
+	Used    time.Duration `json:"cpu_ns"`  // processor time, the collections too
 	Clients int           `json:"clients"` // accounts at the gate
 }
+
+// What a server can be asked, as a byte.
+const (
+	askCollected = 'c' // its state after collections
+	askAsIs      = 'i' // its state as it is
+)
 
 // compared is such a server, seen from the process that compares.
 type compared struct {
@@ -61,13 +66,13 @@ type compared struct {
 	ask   string // address at which it tells its state
 }
 
-// compare starts a server on a processor of its own.
-func compare(ctx context.Context, kind, target string) (*compared, error) {
+// compare starts a server on a processor of its own, with env in its environment.
+func compare(ctx context.Context, kind, target string, env ...string) (*compared, error) {
 	cpus, err := proc.CPUs()
 	if err != nil {
 		return nil, err
 	}
-	child, err := proc.Start(ctx, proc.Spec{Name: kind, Env: []string{serverVariable + "=" + kind + " " + target},
+	child, err := proc.Start(ctx, proc.Spec{Name: kind, Env: append(env, serverVariable+"="+kind+" "+target),
 		CPUs: cpus[:1], GOMAXPROCS: 1, GOGC: "400", Nice: -20})
 	if err != nil {
 		return nil, err
@@ -77,14 +82,25 @@ func compare(ctx context.Context, kind, target string) (*compared, error) {
 	return c, nil
 }
 
-// state asks the server.
-func (c *compared) state() (s state, err error) {
+// state asks the server to collect what is garbage, and how it is then.
+func (c *compared) state() (state, error) { return c.question(askCollected) }
+
+// used asks how much processor time the server has used so far.
+func (c *compared) used() (time.Duration, error) {
+	s, err := c.question(askAsIs)
+	return s.Used, err
+}
+
+func (c *compared) question(what byte) (s state, err error) {
 	conn, err := net.DialTimeout("tcp", c.ask, 10*time.Second)
 	if err != nil {
 		return s, err
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := conn.Write([]byte{what}); err != nil {
+		return s, err
+	}
 	return s, json.NewDecoder(conn).Decode(&s)
 }
 
@@ -135,7 +151,13 @@ func serveCompared(ctx context.Context, kind, target string) error {
 			if err != nil {
 				return
 			}
-			_ = json.NewEncoder(conn).Encode(stateOf(gate))
+			var what [1]byte
+			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			if _, err := io.ReadFull(conn, what[:]); err == nil {
+				s := stateOf(gate, what[0] == askCollected)
+				_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+				_ = json.NewEncoder(conn).Encode(s)
+			}
 			_ = conn.Close()
 		}
 	}()
@@ -233,17 +255,19 @@ func serveGRPC(ctx context.Context, l net.Listener, gate *live.Gate) error {
 	return server.Serve(l)
 }
 
-func stateOf(gate *live.Gate) state {
-	s := state{Before: cpuTime()}
-	for range 4 { // stacks shrink by half in each
-		runtime.GC()
+func stateOf(gate *live.Gate, collect bool) state {
+	var s state
+	if collect {
+		for range 4 { // stacks shrink by half in each
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		s.Memory = float64(m.HeapAlloc + m.StackInuse)
 	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	s.Memory = float64(m.HeapAlloc + m.StackInuse)
 	if gate != nil {
 		s.Clients = gate.Stats().Clients
 	}
-	s.After = cpuTime()
+	s.Used = cpuTime()
 	return s
 }
