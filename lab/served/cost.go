@@ -248,7 +248,7 @@ func driveHTTP(ctx context.Context, c *compared, n int) (time.Duration, error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: atOnce}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
-	before, err := c.state()
+	before, err := c.used()
 	if err != nil {
 		return 0, err
 	}
@@ -271,7 +271,7 @@ func driveHTTP(ctx context.Context, c *compared, n int) (time.Duration, error) {
 		return 0, err
 	}
 	after, err := c.used()
-	return (after - before.Used) / time.Duration(n/atOnce*atOnce), err
+	return (after - before) / time.Duration(n/atOnce*atOnce), err
 }
 
 func getOnce(ctx context.Context, client *http.Client, url string) error {

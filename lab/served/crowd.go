@@ -14,16 +14,10 @@ type crowd struct {
 	next    int
 }
 
-// evenStacks makes every goroutine start with the smallest stack. The runtime would take
-// the mean of those in use, which falls on either side of a power of two with the
-// number of connections and with what else the process does; and that of a call grows
-// once or twice by it, which is 2 or 3 µs.
-const evenStacks = "GODEBUG=adaptivestackstart=0"
-
-// gather starts a gRPC server and connects n clients, each of which makes two
-// calls and opens a control stream.
-func gather(ctx context.Context, kind string, n int) (*crowd, error) {
-	server, err := compare(ctx, kind, "", evenStacks)
+// gather starts a gRPC server with env in its environment and connects n clients, each
+// of which makes two calls and opens a control stream.
+func gather(ctx context.Context, kind string, n int, env ...string) (*crowd, error) {
+	server, err := compare(ctx, kind, "", env...)
 	if err != nil {
 		return nil, err
 	}
