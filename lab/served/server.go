@@ -59,6 +59,9 @@ const (
 	askAsIs      = 'i' // its state as it is
 )
 
+// questionTime is how long a question and its answer may take, collections included.
+const questionTime = 30 * time.Second
+
 // compared is such a server, seen from the process that compares.
 type compared struct {
 	child *proc.Child
@@ -97,7 +100,7 @@ func (c *compared) question(what byte) (s state, err error) {
 		return s, err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(questionTime))
 	if _, err := conn.Write([]byte{what}); err != nil {
 		return s, err
 	}
@@ -151,14 +154,7 @@ func serveCompared(ctx context.Context, kind, target string) error {
 			if err != nil {
 				return
 			}
-			var what [1]byte
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-			if _, err := io.ReadFull(conn, what[:]); err == nil {
-				s := stateOf(gate, what[0] == askCollected)
-				_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-				_ = json.NewEncoder(conn).Encode(s)
-			}
-			_ = conn.Close()
+			answerQuestion(conn, gate)
 		}
 	}()
 	if kind == proxyGated {
@@ -253,6 +249,17 @@ func serveGRPC(ctx context.Context, l net.Listener, gate *live.Gate) error {
 		return grpcgate.Serve(server, l)
 	}
 	return server.Serve(l)
+}
+
+// answerQuestion is the server's side of question.
+func answerQuestion(conn net.Conn, gate *live.Gate) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(questionTime))
+	var what [1]byte
+	if _, err := io.ReadFull(conn, what[:]); err != nil {
+		return
+	}
+	_ = json.NewEncoder(conn).Encode(stateOf(gate, what[0] == askCollected))
 }
 
 func stateOf(gate *live.Gate, collect bool) state {
