@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/live"
@@ -334,8 +335,11 @@ func (u Upstream) check(wrong func(field, value, want string), field string) {
 		}
 		wrong(field+".url", value, mistake)
 	}
-	if len(u.Name) > 64 {
+	switch {
+	case len(u.Name) > 64:
 		wrong(field+".name", quote(u.Name[:64]+"…"), "at most 64 bytes")
+	case !utf8.ValidString(u.Name):
+		wrong(field+".name", quote(u.Name), "UTF-8: it is a label of metrics")
 	}
 	checkPair(wrong, field, u.Cert, u.Key)
 	if target != nil && target.Scheme != "https" {

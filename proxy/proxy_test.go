@@ -853,6 +853,11 @@ func TestStartupFailures(t *testing.T) {
 	if !errors.As(err, &m) || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("an empty configuration: %v", err)
 	}
+	named := to("http://127.0.0.1:1")
+	named.Objective, named.Listen, named.Upstreams[0].Name = time.Second, []Listener{{Address: "127.0.0.1:0"}}, "\xff"
+	if _, err := New(named, nil); !errors.As(err, &m) || m.Field != "upstreams[0].name" {
+		t.Errorf("a name that is no text: %v", err)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream, slots int) (*upstream, error
 		target.Scheme = "http"
 	}
 	up.url = target
-	if up.metrics, err = telemetry.NewGate(p.metrics.Meter(), up.name, p.log); err != nil {
+	if up.metrics, err = p.metrics.NewGate(up.name, p.log); err != nil {
 		return nil, err
 	}
 	gate := cfg.gated(slots)

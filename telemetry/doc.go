@@ -7,7 +7,9 @@
 //	                                      debug level requests ───▶ slog
 //
 // Everything goes through OpenTelemetry, so that a program which has a meter
-// provider of its own passes its meter to NewGate and needs no Telemetry.
+// provider of its own passes its meter to NewGate and needs no Telemetry. The
+// histograms of Telemetry.NewGate alone are Prometheus's, because each request pays
+// for them.
 //
 //	spillgate_requests_total{gate,decision,reason,class}  decision: admit, refuse, would_refuse
 //	spillgate_queue_delay_seconds{gate}                   histogram, of requests that ran

@@ -31,10 +31,32 @@ type Gate struct {
 	meter  metric.Meter
 	name   string
 	counts [numDecisions][work.NumReasons][work.NumClasses]atomic.Int64
-	queued metric.Float64Histogram
-	served metric.Float64Histogram
-	record []metric.RecordOption
+	queued histogram
+	served histogram
 	notice notice
+}
+
+// The histograms of a gate.
+const (
+	queueDelay        = "spillgate_queue_delay"
+	queueDelayMeaning = "Time in the gate's queue of requests that ran."
+	service           = "spillgate_service"
+	serviceMeaning    = "Time in a slot of requests that ran."
+	gateLabel         = "gate"
+)
+
+// histogram takes times in seconds.
+type histogram interface{ Observe(seconds float64) }
+
+// instrument is a histogram of OpenTelemetry for one gate.
+type instrument struct {
+	metric.Float64Histogram
+	labels []metric.RecordOption
+}
+
+// Observe implements histogram.
+func (i instrument) Observe(seconds float64) {
+	i.Record(context.Background(), seconds, i.labels...)
 }
 
 // NewGate returns the instruments for a gate called name, which must be one of
@@ -46,20 +68,18 @@ type Gate struct {
 //	gate, err := live.NewGate(live.GateConfig{Config: cfg, Observe: metrics.Observe})
 //	stop, err := metrics.Watch(gate)
 func NewGate(meter metric.Meter, name string, log *slog.Logger) (*Gate, error) {
-	queued, errQueued := meter.Float64Histogram("spillgate_queue_delay", metric.WithUnit("s"),
-		metric.WithDescription("Time in the gate's queue of requests that ran."),
-		metric.WithExplicitBucketBoundaries(secondsBuckets()...))
-	served, errServed := meter.Float64Histogram("spillgate_service", metric.WithUnit("s"),
-		metric.WithDescription("Time in a slot of requests that ran."),
-		metric.WithExplicitBucketBoundaries(secondsBuckets()...))
-	if err := errors.Join(errQueued, errServed); err != nil {
+	var errs []error
+	labels := []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attribute.String(gateLabel, name)))}
+	timed := func(what, meaning string) histogram {
+		h, err := meter.Float64Histogram(what, metric.WithUnit("s"), metric.WithDescription(meaning), metric.WithExplicitBucketBoundaries(secondsBuckets()...))
+		errs = append(errs, err)
+		return instrument{h, labels}
+	}
+	queued, served := timed(queueDelay, queueDelayMeaning), timed(service, serviceMeaning)
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Gate{
-		meter: meter, name: name, queued: queued, served: served,
-		record: []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("gate", name)))},
-		notice: notice{log: log, gate: name},
-	}, nil
+	return &Gate{meter: meter, name: name, queued: queued, served: served, notice: notice{log: log, gate: name}}, nil
 }
 
 // Observe takes the end of one request's passage. It is made for
@@ -83,9 +103,8 @@ func (g *Gate) Observe(e live.Event) {
 		g.notice.refused(e.Reason)
 		return
 	}
-	ctx := context.Background()
-	g.queued.Record(ctx, e.Queued.Seconds(), g.record...)
-	g.served.Record(ctx, e.Service.Seconds(), g.record...)
+	g.queued.Observe(e.Queued.Seconds())
+	g.served.Observe(e.Service.Seconds())
 }
 
 // line logs one request: what was decided and why, and how long it waited and held
@@ -130,7 +149,7 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	name := attribute.String("gate", g.name)
+	name := attribute.String(gateLabel, g.name)
 	own := metric.WithAttributeSet(attribute.NewSet(name))
 	registration, err := g.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s := gate.Stats()

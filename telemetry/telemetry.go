@@ -2,7 +2,9 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 
@@ -21,6 +23,8 @@ const Scope = "github.com/spillgate/spillgate"
 type Telemetry struct {
 	provider *sdkmetric.MeterProvider
 	registry *prometheus.Registry
+
+	queued, served *prometheus.HistogramVec // by gate
 }
 
 // New returns a provider of its own, registered nowhere else.
@@ -30,10 +34,32 @@ func New() (*Telemetry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: Prometheus exporter: %w", err)
 	}
-	return &Telemetry{
+	t := &Telemetry{
 		provider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)),
 		registry: registry,
-	}, nil
+	}
+	timed := func(what, meaning string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: what + "_seconds", Help: meaning, Buckets: secondsBuckets()}, []string{gateLabel})
+		err = errors.Join(err, registry.Register(h))
+		return h
+	}
+	t.queued, t.served = timed(queueDelay, queueDelayMeaning), timed(service, serviceMeaning)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: histograms: %w", err)
+	}
+	return t, nil
+}
+
+// NewGate is NewGate with the meter of t, but for its histograms, which are Prometheus's
+// own: the same in what Handler serves, and an eighth of the time of OpenTelemetry's, which
+// looks the labels up for each request (go test -bench Observe ./telemetry).
+func (t *Telemetry) NewGate(name string, log *slog.Logger) (*Gate, error) {
+	queued, errQueued := t.queued.GetMetricWithLabelValues(name)
+	served, errServed := t.served.GetMetricWithLabelValues(name)
+	if err := errors.Join(errQueued, errServed); err != nil {
+		return nil, fmt.Errorf("telemetry: a gate called %q: %w", name, err)
+	}
+	return &Gate{meter: t.Meter(), name: name, queued: queued, served: served, notice: notice{log: log, gate: name}}, nil
 }
 
 // Meter returns the meter for gates and for a program's own instruments.

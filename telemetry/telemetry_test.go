@@ -34,7 +34,7 @@ func scrape(t *testing.T, telemetry *Telemetry) string {
 
 func newGate(t *testing.T, telemetry *Telemetry, name string, log *slog.Logger, mode live.Mode) (*live.Gate, *Gate, func() error) {
 	t.Helper()
-	metrics, err := NewGate(telemetry.Meter(), name, log)
+	metrics, err := telemetry.NewGate(name, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,18 +172,63 @@ func TestRequestsAreLoggedForDebugging(t *testing.T) {
 	}
 }
 
+// Both kinds of gates say the same of the same requests, one beside the other.
+func TestHistogramsOfBothKinds(t *testing.T) {
+	telemetry := newTelemetry(t)
+	both := map[string]*Gate{}
+	for name, of := range map[string]func(string, *slog.Logger) (*Gate, error){
+		"own":   telemetry.NewGate,
+		"meter": func(name string, log *slog.Logger) (*Gate, error) { return NewGate(telemetry.Meter(), name, log) },
+	} {
+		g, err := of(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both[name] = g
+	}
+	for _, g := range both {
+		for i := range 100 {
+			g.Observe(live.Event{Queued: time.Duration(i) * 10 * time.Microsecond, Service: time.Duration(i*i) * time.Millisecond})
+		}
+	}
+	lines := map[string][]string{}
+	for line := range strings.Lines(scrape(t, telemetry)) {
+		for name := range both {
+			if label := `gate="` + name + `"`; strings.Contains(line, label) {
+				lines[name] = append(lines[name], strings.Replace(line, label, "", 1))
+			}
+		}
+	}
+	if own, meter := strings.Join(lines["own"], ""), strings.Join(lines["meter"], ""); own != meter || len(lines["own"]) < 2*len(buckets) {
+		t.Errorf("of Telemetry.NewGate\n%sof NewGate\n%s", own, meter)
+	}
+}
+
+func TestAGateWithAnImpossibleName(t *testing.T) {
+	if _, err := newTelemetry(t).NewGate("\xff", nil); err == nil {
+		t.Error("a label that is not UTF-8 was taken")
+	}
+}
+
 func BenchmarkObserve(b *testing.B) {
 	telemetry, err := New()
 	if err != nil {
 		b.Fatal(err)
 	}
-	g, err := NewGate(telemetry.Meter(), "orders", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
 	e := live.Event{Queued: time.Millisecond, Service: 3 * time.Millisecond}
-	b.ReportAllocs()
-	for b.Loop() {
-		g.Observe(e)
+	for name, of := range map[string]func() (*Gate, error){
+		"prometheus":    func() (*Gate, error) { return telemetry.NewGate("orders", nil) },
+		"opentelemetry": func() (*Gate, error) { return NewGate(telemetry.Meter(), "stock", nil) },
+	} {
+		g, err := of()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				g.Observe(e)
+			}
+		})
 	}
 }
