@@ -55,7 +55,7 @@ func (r *Rules) Stamp(now mono.Time, req *http.Request, names *Names, trusted bo
 		f.Claims = Rank{t.Workflow, t.Class, t.Priority}
 	}
 	out := r.Classify(now, &f, names)
-	if timed(req, &own, grpc) {
+	if out.Deadline != 0 && timed(req, &own, grpc) {
 		out.Deadline = 0
 	}
 

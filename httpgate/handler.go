@@ -78,6 +78,8 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		defer cancel()
 		in.Context = ctx
 	}
+	in.done = in.Context.Done()
+	in.deadline, in.limited = in.Context.Deadline()
 	w.in = in
 
 	now := live.Now()
@@ -157,6 +159,12 @@ func grpcTimeout(s string) (time.Duration, bool) {
 // served is the context of a request that a handler works on.
 type served struct {
 	context.Context
+	// What Context says of its end. It is asked several times on the way from here, and
+	// looks for it in all that it was derived from.
+	done     <-chan struct{}
+	deadline time.Time
+	limited  bool
+
 	tags   wire.Tags    // nobody writes to them once the handler runs
 	ticket *live.Ticket // once it is admitted: room
 	room   live.Ticket
@@ -177,6 +185,12 @@ func Ignore(ctx context.Context) {
 }
 
 type servedKey struct{}
+
+// Done implements context.Context.
+func (s *served) Done() <-chan struct{} { return s.done }
+
+// Deadline implements context.Context.
+func (s *served) Deadline() (time.Time, bool) { return s.deadline, s.limited }
 
 // Value implements context.Context.
 func (s *served) Value(key any) any {

@@ -105,14 +105,16 @@ type transport struct {
 	id       uint64                           // the client's identity
 	untagged *live.Untagged
 
-	mu    sync.Mutex
-	hosts map[hostKey]*host
+	mu     sync.Mutex
+	hosts  map[hostKey]*host
+	latest *host // one of hosts, or nil: many transports have but one
 }
 
 type hostKey struct{ scheme, host string }
 
 // host is one server.
 type host struct {
+	key    hostKey
 	wallet *live.Wallet
 	server *live.Server
 	callee *live.Callee
@@ -146,7 +148,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // send makes one attempt. The exchange is nil if the server has no wallet.
 func (t *transport) send(r *http.Request, try int) (*http.Response, *exchange, error) {
 	ctx := r.Context()
-	h, err := t.enter(hostKey{r.URL.Scheme, r.URL.Host})
+	now := live.Now()
+	h, err := t.enter(now, hostKey{r.URL.Scheme, r.URL.Host})
 	if err != nil {
 		closeBody(r)
 		return nil, nil, err
@@ -166,6 +169,7 @@ func (t *transport) send(r *http.Request, try int) (*http.Response, *exchange, e
 		span.BeginWait()
 		permit, err = h.wallet.Acquire(ctx)
 		span.EndWait()
+		now = live.Now()
 	}
 	if err != nil {
 		t.leave(h)
@@ -173,7 +177,7 @@ func (t *transport) send(r *http.Request, try int) (*http.Response, *exchange, e
 		noteBelow(ctx, err)
 		return nil, nil, err
 	}
-	x := &exchange{t: t, host: h, permit: permit, ctx: ctx, sent: live.Now(), grpc: isGRPC(r.Header)}
+	x := &exchange{t: t, host: h, permit: permit, ctx: ctx, sent: now, grpc: isGRPC(r.Header)}
 	var tags wire.Tags
 	x.call, tags = live.BeginCall(ctx, h.callee, try)
 	out := t.tagged(r, tags, permit, x.grpc)
@@ -202,11 +206,13 @@ func (t *transport) CloseIdleConnections() {
 
 // enter returns the server called key with one user more; nil if there are too
 // many servers.
-func (t *transport) enter(key hostKey) (*host, error) {
+func (t *transport) enter(now mono.Time, key hostKey) (*host, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := live.Now()
-	h := t.hosts[key]
+	h := t.latest
+	if h == nil || h.key != key {
+		h = t.hosts[key]
+	}
 	if h == nil {
 		t.evict(now, hostIdle)
 		if len(t.hosts) >= maxHosts && !t.evictOldest() {
@@ -216,9 +222,10 @@ func (t *transport) enter(key hostKey) (*host, error) {
 		if err != nil {
 			return nil, err
 		}
-		h = &host{wallet: w, server: w.Open(nil), callee: live.NewCallee(key.host, nil)}
+		h = &host{key: key, wallet: w, server: w.Open(nil), callee: live.NewCallee(key.host, nil)}
 		t.hosts[key] = h
 	}
+	t.latest = h
 	h.users++
 	h.used = now
 	return h, nil
@@ -233,9 +240,9 @@ func (t *transport) leave(h *host) {
 
 // evict forgets servers that nobody has used for that long; the lock is held.
 func (t *transport) evict(now mono.Time, idle time.Duration) {
-	for key, h := range t.hosts {
+	for _, h := range t.hosts {
 		if h.users == 0 && now.Sub(h.used) >= idle {
-			t.forget(key, h)
+			t.forget(h)
 		}
 	}
 }
@@ -244,25 +251,28 @@ func (t *transport) evict(now mono.Time, idle time.Duration) {
 // whether there was one; the lock is held.
 func (t *transport) evictOldest() bool {
 	var oldest *host
-	var at hostKey
-	for key, h := range t.hosts {
+	for _, h := range t.hosts {
 		if h.users == 0 && (oldest == nil || h.used < oldest.used) {
-			oldest, at = h, key
+			oldest = h
 		}
 	}
 	if oldest != nil {
-		t.forget(at, oldest)
+		t.forget(oldest)
 	}
 	return oldest != nil
 }
 
-func (t *transport) forget(key hostKey, h *host) {
+func (t *transport) forget(h *host) {
 	h.wallet.Close()
-	delete(t.hosts, key)
+	delete(t.hosts, h.key)
+	if t.latest == h {
+		t.latest = nil
+	}
 }
 
-// tagged returns a copy of r with the tags that travel. A permit of nil is a
-// request without a wallet, whose sender wants no credits.
+// tagged returns r with the tags that travel, as a copy unless it may be changed: its
+// header is the transport's then, but not a body that may be watched. A permit of nil is
+// a request without a wallet, whose sender wants no credits.
 func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit, grpc bool) *http.Request {
 	ctx := r.Context()
 	rank := wire.Tags{Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority}
@@ -274,8 +284,11 @@ func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit,
 	if permit != nil {
 		tags.Credits, tags.Demand, tags.Client = true, permit.Demand(), t.id
 	}
-	out := new(http.Request)
-	*out = *r
+	out := r
+	if !t.keep || r.Header == nil || r.Body != nil {
+		out = new(http.Request)
+		*out = *r
+	}
 	if !t.keep || r.Header == nil {
 		out.Header = make(http.Header, len(r.Header)+2)
 		for k, v := range r.Header {

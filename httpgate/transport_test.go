@@ -341,6 +341,13 @@ func TestHostsAreBounded(t *testing.T) {
 	if n := len(rt.hosts); n != 0 {
 		t.Errorf("%d hosts after CloseIdleConnections", n)
 	}
+	// The one that was used last is forgotten as well.
+	last := fmt.Sprintf("http://h%d/", 2*maxHosts-1)
+	resp, err := rt.RoundTrip(get(t, t.Context(), last))
+	if err != nil || len(rt.hosts) != 1 {
+		t.Fatalf("%s after CloseIdleConnections: %v, %d hosts", last, err, len(rt.hosts))
+	}
+	resp.Body.Close()
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -440,5 +447,18 @@ func TestKeepHeader(t *testing.T) {
 		if own := r.Header["Spillgate"] != nil; own != test.own {
 			t.Errorf("%s: tags in the request's own header: %v, want %v", test.name, own, test.own)
 		}
+	}
+	// A body of no known length is watched, but stays the sender's in its request.
+	body := io.NopCloser(strings.NewReader("x"))
+	r := httptest.NewRequest("POST", "http://a/", body)
+	r.ContentLength = -1
+	before := r.Body
+	resp, err := Transport(&headerless{}, KeepHeader()).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if r.Body != before {
+		t.Errorf("the body of the request is now a %T", r.Body)
 	}
 }

@@ -238,25 +238,25 @@ func (w *writer) result(returned bool) work.Outcome {
 // refusal is one all the way up.
 func (w *writer) takeShed(h http.Header) {
 	w.takeShedAs(h, field, false)
+	w.takeShedAs(h, http.TrailerPrefix+field, false)
 	if w.grpc {
 		w.takeShedAs(h, grpcField, true)
+		w.takeShedAs(h, http.TrailerPrefix+grpcField, true)
 	}
 }
 
-func (w *writer) takeShedAs(h http.Header, name string, grpc bool) {
-	for _, key := range [...]string{name, http.TrailerPrefix + name} {
-		values := h[key]
-		if len(values) == 0 {
-			continue
-		}
-		delete(h, key)
-		msg, err := decodeField(values, grpc)
-		if err != nil {
-			continue
-		}
-		if r, err := wire.ParseReply(msg); err == nil && r.HasShed {
-			w.shed, w.hasShed, w.dropped = r.Shed, true, true
-		}
+func (w *writer) takeShedAs(h http.Header, key string, grpc bool) {
+	values := h[key]
+	if len(values) == 0 {
+		return
+	}
+	delete(h, key)
+	msg, err := decodeField(values, grpc)
+	if err != nil {
+		return
+	}
+	if r, err := wire.ParseReply(msg); err == nil && r.HasShed {
+		w.shed, w.hasShed, w.dropped = r.Shed, true, true
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/credit"
@@ -50,6 +51,7 @@ type Server struct {
 	window *credit.Window
 	notify func(demand int)
 	id     uint64
+	plain  atomic.Bool // OnPlainReply came since Reset; written with the wallet's lock
 }
 
 // Identity returns the name by which the server can tell this window from those
@@ -79,9 +81,13 @@ func (s *Server) OnGrant(g wire.Grant) {
 }
 
 // OnPlainReply notes a reply without credits: a server that never grants any is
-// not limited.
+// not limited. After Reset, the first one says all.
 func (s *Server) OnPlainReply() {
+	if s.plain.Load() {
+		return
+	}
 	s.wallet.mu.Lock()
+	s.plain.Store(true)
 	s.wallet.core.OnPlainReply(s.window)
 	s.wallet.finish(Now())
 }
@@ -89,6 +95,7 @@ func (s *Server) OnPlainReply() {
 // Reset forgets the server's grants, after a reconnect.
 func (s *Server) Reset() {
 	s.wallet.mu.Lock()
+	s.plain.Store(false)
 	s.wallet.core.Reset(s.window)
 	s.wallet.finish(Now())
 }

@@ -33,7 +33,7 @@ func (u *upstream) serve(reverse http.Handler) http.Handler {
 			httpgate.WriteGRPCStatus(w, status.New(codes.Unimplemented, "the upstream is configured as http://, which is HTTP/1.1; gRPC needs h2c:// or https://"))
 			return
 		}
-		if v := visitOf(r); v != nil {
+		if v := u.p.visitOf(r); v != nil {
 			v.admitted(u, r.Context())
 			defer v.served()
 		}

@@ -32,6 +32,7 @@ type Proxy struct {
 	state     atomic.Pointer[state]
 	phase     atomic.Int32
 	active    atomic.Int64 // requests inside, upgraded connections included
+	visited   atomic.Bool  // a request had a visit; never false again
 	malformed atomic.Int64
 	started   time.Time
 

@@ -101,7 +101,7 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream, slots int) (*upstream, error
 		Transport:  &judged{up, httpgate.Transport(up.base, httpgate.KeepHeader(), httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5}))},
 		BufferPool: p.buffers,
 		ModifyResponse: func(r *http.Response) error {
-			if v := visitOf(r.Request); v != nil {
+			if v := p.visitOf(r.Request); v != nil {
 				v.answered(r)
 			}
 			return nil
@@ -191,7 +191,7 @@ func (u *upstream) close() {
 // out; or one that is, if it is time for its probe.
 func (p *Proxy) choose(r *http.Request) *httpgate.Target {
 	u := p.least()
-	visitOf(r).chose(u)
+	p.visitOf(r).chose(u)
 	return u.target
 }
 

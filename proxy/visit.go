@@ -32,7 +32,12 @@ import (
 // visitKey is the key under which a request's context holds its *visit.
 type visitKey struct{}
 
-func visitOf(r *http.Request) *visit {
+// visitOf returns the visit of r, nil if it has none. Where no request ever had one, no
+// context is searched for it.
+func (p *Proxy) visitOf(r *http.Request) *visit {
+	if !p.visited.Load() {
+		return nil
+	}
 	v, _ := r.Context().Value(visitKey{}).(*visit)
 	return v
 }
@@ -77,6 +82,9 @@ type visit struct {
 // changes to what counts. end must follow.
 func (p *Proxy) begin(s *state, r *http.Request, what *classify.Result) (*visit, *http.Request) {
 	v := &visit{p: p, s: s, client: r.Context(), arrived: live.Now(), gone: r.Context().Err() != nil, rank: what.Rank}
+	if !p.visited.Load() {
+		p.visited.Store(true)
+	}
 	if len(s.cfg.Egress) > 0 {
 		id, ok, malformed := traceOf(r.Header)
 		if malformed {
