@@ -270,9 +270,9 @@ func (t *transport) forget(h *host) {
 	}
 }
 
-// tagged returns r with the tags that travel, as a copy unless it may be changed: its
-// header is the transport's then, but not a body that may be watched. A permit of nil is
-// a request without a wallet, whose sender wants no credits.
+// tagged returns a request like r with the tags that travel: r itself where KeepHeader
+// allows that and it has no body, which watchQuiet may replace. A permit of nil is a
+// request without a wallet, whose sender wants no credits.
 func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit, grpc bool) *http.Request {
 	ctx := r.Context()
 	rank := wire.Tags{Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority}
