@@ -46,14 +46,18 @@ func gather(ctx context.Context, kind string, n int, env ...string) (*crowd, err
 	return c, nil
 }
 
-// drive makes n calls, spread over the clients, five at once, and returns the
+// drive makes n calls, spread over the clients, atOnce at a time, and returns the
 // server's processor time for one, and how many were refused.
 func (c *crowd) drive(ctx context.Context, n int) (each time.Duration, refused int, err error) {
-	const atOnce = 5
-	before, err := c.used()
-	if err != nil {
-		return 0, 0, err
-	}
+	each, err = c.spent(n, func() (err error) {
+		refused, err = c.call(ctx, n)
+		return err
+	})
+	return each, refused, err
+}
+
+// call makes n calls, and returns how many were refused.
+func (c *crowd) call(ctx context.Context, n int) (refused int, err error) {
 	type part struct {
 		refused int
 		err     error
@@ -80,11 +84,7 @@ func (c *crowd) drive(ctx context.Context, n int) (each time.Duration, refused i
 		err = errors.Join(err, p.err)
 	}
 	c.next += (n + atOnce - 1) / atOnce * atOnce
-	if err = errors.Join(err, ctx.Err()); err != nil {
-		return 0, refused, err
-	}
-	after, err := c.used()
-	return (after - before) / time.Duration(n), refused, err
+	return refused, errors.Join(err, ctx.Err())
 }
 
 func (c *crowd) close() {

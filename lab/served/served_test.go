@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,13 +79,15 @@ func TestHTTPServersAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer upstream.stop()
+	client := newClient()
+	defer client.CloseIdleConnections()
 	for _, kind := range []string{httpGated, proxyPlain, proxyGated} {
 		c, err := compare(ctx, kind, "http://"+upstream.calls)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.stop()
-		if each, err := driveHTTP(ctx, c, 50); err != nil || each < 0 {
+		if each, err := driveHTTP(ctx, client, c, 50); err != nil || each < 0 {
 			t.Errorf("%s: %v a request, error %v", kind, each, err)
 		}
 	}
@@ -211,6 +214,29 @@ func TestExperimentsAreComplete(t *testing.T) {
 	for _, e := range Experiments() {
 		if e.Name == "" || e.Title == "" || e.About == "" || !e.Live || e.Run == nil {
 			t.Errorf("%q is not complete", e.Name)
+		}
+	}
+}
+
+// Only batches that nobody disturbed count, if there are enough; a miss without them says
+// nothing.
+func TestDecisionsAreJudged(t *testing.T) {
+	many := func(n int, ns float64) []float64 { return slices.Repeat([]float64{ns}, n) }
+	for _, c := range []struct {
+		what         string
+		spent, quiet []float64
+		measured     float64
+		pass, void   bool
+	}{
+		{"fast, mostly disturbed", many(100, 500), many(10, 300), 300, true, false},
+		{"slow, mostly disturbed", many(100, 600), many(10, 450), 450, false, false},
+		{"slow and always disturbed", many(100, 500), many(9, 300), 500, false, true},
+		{"fast though disturbed", many(100, 390), nil, 390, true, false},
+	} {
+		r := &experiment.Result{}
+		(&decisions{kinds: []*kind{{name: "a decision", bar: true, spent: c.spent, quiet: c.quiet, allocated: many(1, 0)}}}).judge(r)
+		if b := r.Bars[0]; b.Measured != c.measured || b.Pass != c.pass || len(r.Void) > 0 != c.void {
+			t.Errorf("%s: %v, void %q", c.what, b, r.Void)
 		}
 	}
 }

@@ -94,6 +94,19 @@ func (c *compared) used() (time.Duration, error) {
 	return s.Used, err
 }
 
+// spent returns what processor time the server uses for one of n calls, which work makes.
+func (c *compared) spent(n int, work func() error) (each time.Duration, err error) {
+	before, err := c.used()
+	if err != nil {
+		return 0, err
+	}
+	if err := work(); err != nil {
+		return 0, err
+	}
+	after, err := c.used()
+	return (after - before) / time.Duration(n), err
+}
+
 func (c *compared) question(what byte) (s state, err error) {
 	conn, err := net.DialTimeout("tcp", c.ask, 10*time.Second)
 	if err != nil {
