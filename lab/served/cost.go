@@ -25,8 +25,9 @@ func cost() experiment.Experiment {
 		About: `A decision is Admit and Leave of a gate that admits, as grpcgate and httpgate call them, timed in batches in
 turn with things of like size that everybody knows. While two readings of the clock take over 80 ns, others slow the
 processor down: what counts are the batches right before and after which they do not, if there are enough; without
-them, a decision that takes too long says nothing. The servers run in processes of their own on one core, plain and gated in turn, and what counts is their own processor time
-for a call: one core's throughput is its inverse. The proxies forward to the same upstream. Medians of the rounds.`,
+them, a decision that takes too long says nothing. The servers run in processes of their own on one core, plain and
+gated in turn, and what counts is their own processor time for a call: one core's throughput is its inverse. The
+proxies forward to the same upstream. Medians of the rounds.`,
 		Live: true,
 		Run:  runCost,
 	}
@@ -180,14 +181,13 @@ func (d *decisions) judge(r *experiment.Result) {
 	r.Table = append(r.Table, t)
 }
 
-// turns is how often, in a round, the two servers of a pair take turns: often, so that
-// both meet the machine as it is, now fast and now slow. A round is what is compared: it
-// has enough calls for a collection of garbage.
-const turns = 5
-
 // edges compares servers with a gate to the same without, in turns of so many calls, and
 // calls between before each round.
 func edges(ctx context.Context, o experiment.Options, r *experiment.Result, rounds, calls int, between func() error) (*table.Table, error) {
+	// In a round each server of a pair has this many turns: both are to meet the machine as
+	// it is, now fast and now slow. A round is what is compared: it has enough calls for a
+	// collection of garbage.
+	const turns = 5
 	upstream, err := compare(ctx, httpPlain, "")
 	if err != nil {
 		return nil, err
@@ -196,11 +196,11 @@ func edges(ctx context.Context, o experiment.Options, r *experiment.Result, roun
 	pairs := []struct {
 		name         string
 		plain, gated string
-		bar          float64 // on gated ÷ plain; 0: none
+		bar          bool
 	}{
-		{"gRPC, a unary call", grpcPlain, grpcGated, 0},
-		{"net/http, a request", httpPlain, httpGated, 0},
-		{"reverse proxy, a request", proxyPlain, proxyGated, 1.25},
+		{"gRPC, a unary call", grpcPlain, grpcGated, false},
+		{"net/http, a request", httpPlain, httpGated, false},
+		{"reverse proxy, a request", proxyPlain, proxyGated, true},
 	}
 	type side struct {
 		drive func(n int) (time.Duration, error)
@@ -270,7 +270,7 @@ func edges(ctx context.Context, o experiment.Options, r *experiment.Result, roun
 			ratios = append(ratios, sides[i][1].times[k]/sides[i][0].times[k])
 		}
 		ratio, bar := median(ratios), "-"
-		if p.bar > 0 {
+		if p.bar {
 			bar = "< 20 %"
 			r.Ceiling("throughput that the gate costs a reverse proxy", " %", 20, 3, 100*(1-1/ratio))
 		}
@@ -279,10 +279,7 @@ func edges(ctx context.Context, o experiment.Options, r *experiment.Result, roun
 	return t, nil
 }
 
-// atOnce is how many requests a server is sent at the same time.
-const atOnce = 5
-
-// newClient returns a client that keeps that many connections.
+// newClient returns a client that keeps atOnce connections.
 func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce}, Timeout: 20 * time.Second}
 }
@@ -290,24 +287,25 @@ func newClient() *http.Client {
 // driveHTTP makes n requests, a multiple of atOnce, and returns the server's processor
 // time for one.
 func driveHTTP(ctx context.Context, client *http.Client, c *compared, n int) (time.Duration, error) {
-	return c.spent(n, func() (err error) {
-		errs := make(chan error, atOnce)
-		for range atOnce {
-			go func() {
-				for range n / atOnce {
-					if err := getOnce(ctx, client, "http://"+c.calls+"/"); err != nil {
-						errs <- err
-						return
-					}
-				}
-				errs <- nil
-			}()
-		}
-		for range atOnce {
-			err = errors.Join(err, <-errs)
-		}
-		return err
-	})
+	return c.spent(n, func() error { return getMany(ctx, client, "http://"+c.calls+"/", n) })
+}
+
+// getMany makes n requests, a multiple of atOnce, that many at a time.
+func getMany(ctx context.Context, client *http.Client, url string, n int) (err error) {
+	errs := make(chan error, atOnce)
+	for range atOnce {
+		go func() {
+			var err error
+			for i := 0; i < n/atOnce && err == nil; i++ {
+				err = getOnce(ctx, client, url)
+			}
+			errs <- err
+		}()
+	}
+	for range atOnce {
+		err = errors.Join(err, <-errs)
+	}
+	return err
 }
 
 func getOnce(ctx context.Context, client *http.Client, url string) error {

@@ -62,6 +62,9 @@ const (
 // questionTime is how long a question and its answer may take, collections included.
 const questionTime = 30 * time.Second
 
+// atOnce is how many calls a compared server is sent at the same time.
+const atOnce = 5
+
 // compared is such a server, seen from the process that compares.
 type compared struct {
 	child *proc.Child
