@@ -15,13 +15,13 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
-	"github.com/spillgate/spillgate/admission"
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/grpcgate"
 	"github.com/spillgate/spillgate/httpgate"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 func tenants(t testing.TB, more ...classify.Rule) *classify.Rules {

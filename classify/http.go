@@ -8,9 +8,9 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/mono"
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // The fields in which tags travel, as net/http spells them.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 const (

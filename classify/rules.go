@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spillgate/spillgate/mono"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // Facts are what rules look at. All of it comes from outside.

@@ -17,10 +17,10 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"go.uber.org/goleak"
 
-	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/proxy"
-	"github.com/spillgate/spillgate/share"
-	"github.com/spillgate/spillgate/work"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/proxy"
 )
 

@@ -3,9 +3,9 @@ package config
 import (
 	"time"
 
+	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/proxy"
-	"github.com/spillgate/spillgate/share"
-	"github.com/spillgate/spillgate/work"
 )
 
 // slots decodes a number, or its bounds.

@@ -6,10 +6,10 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/proxy"
-	"github.com/spillgate/spillgate/rates"
-	"github.com/spillgate/spillgate/schedule"
-	"github.com/spillgate/spillgate/work"
 )
 
 // failures decodes a number, or never.

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // batch is how many calls of one kind run before the other kind's turn: long

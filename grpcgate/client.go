@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // BalancerName is the name of the load balancing policy that sends each call to

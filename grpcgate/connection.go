@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/mono"
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // connection is a connection to a server. The clients heard of on it have

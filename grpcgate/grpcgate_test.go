@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 func TestCreditsRideOnTrailers(t *testing.T) {

@@ -21,10 +21,10 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // A server served without Serve finds ended connections by garbage collection.

@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
 
-	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // crowdEnv makes this test binary a crowd of clients: address and number.

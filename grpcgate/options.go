@@ -8,9 +8,9 @@ import (
 
 	"google.golang.org/grpc/tap"
 
-	"github.com/spillgate/spillgate/credit"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // Option changes what ServerOptions installs.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/balancer/base"
 	"google.golang.org/grpc/connectivity"
 
-	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/internal/live"
 )
 
 func init() { balancer.Register(builder{}) }

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 const (

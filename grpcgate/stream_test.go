@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // talk answers each message with itself until the client ends.

@@ -15,12 +15,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/rates"
-	"github.com/spillgate/spillgate/slots"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/slots"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // tier is one process of a chain: entry → middle → leaf, each with a gate.

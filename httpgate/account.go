@@ -9,8 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // Track makes s tell the gates of its handlers when connections come and go, so

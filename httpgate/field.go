@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // The fields in which messages travel, as net/http spells them.

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/internal/live"
 )
 
 // refuseGRPC answers a gRPC request with a status and nothing else: the form

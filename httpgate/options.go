@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // StreamAfter is how long after its first flush an answer that is still being

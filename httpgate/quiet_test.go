@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // Two-way streams whose clients have nothing to say hold no slot, are no samples,

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // statusClientClosed is what proxies log for a client that left; nobody is there

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // refusalBody is the longest body of a refusal that may be followed by a retry,

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spillgate/spillgate/credit"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/mono"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 const (

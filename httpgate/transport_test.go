@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/credit"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 func get(t testing.TB, ctx context.Context, url string) *http.Request {

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/mono"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // largeBody is the size beyond which the time that a caller takes to read an

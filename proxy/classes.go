@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/spillgate/spillgate/share"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // PathClasses is the table of classes, of the admin listener: text, or with

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spillgate/spillgate/classify"
-	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/internal/live"
 )
 
 // Config describes a proxy. Required are Objective, Listen and Upstreams; zero

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/httpgate"
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // MaxEgress is the most addresses at which the upstreams' own calls go out.

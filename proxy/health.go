@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/spillgate/spillgate/httpgate"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/mono"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 const (

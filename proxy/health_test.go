@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/mono"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // The rule alone, with a clock of its own.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spillgate/spillgate/share"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/httpgate"
-	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/telemetry"
 )
 

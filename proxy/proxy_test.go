@@ -20,11 +20,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/admission"
 	"github.com/spillgate/spillgate/httpgate"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // Bodies far beyond any buffer stream both ways at once, with trailers, over

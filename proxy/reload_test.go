@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // under runs a load of three tenants against p while change is called n times, and

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/spillgate/spillgate/classify"
-	"github.com/spillgate/spillgate/share"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // ClassOrder is what the class of a request does to the order in which requests

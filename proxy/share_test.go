@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/classify"
-	"github.com/spillgate/spillgate/share"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 const someTrace = "0af7651916cd43dd8448eb211c80319c"

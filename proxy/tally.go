@@ -11,9 +11,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/spillgate/spillgate/classify"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/rates"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 const (

@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spillgate/spillgate/admission"
 	"github.com/spillgate/spillgate/classify"
-	"github.com/spillgate/spillgate/rates"
-	"github.com/spillgate/spillgate/schedule"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // Workflow is what an operator grants the requests of one workflow, and what they

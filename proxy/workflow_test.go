@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/classify"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/rates"
-	"github.com/spillgate/spillgate/schedule"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // byTenant is a configuration in which a header names the workflow.

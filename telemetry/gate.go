@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // decision is what became of a request, as a label.

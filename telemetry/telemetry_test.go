@@ -13,9 +13,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/admission"
 	"github.com/spillgate/spillgate/httpgate"
-	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/telemetry"
-	"github.com/spillgate/spillgate/wire"
 )
 
 // A handler that calls without the context of its request, and one that does not:

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/config"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/proxy"
-	"github.com/spillgate/spillgate/work"
 )
 
 func newCheck() *cobra.Command {

@@ -20,9 +20,8 @@ import (
 	"google.golang.org/grpc/health"
 	pb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate"
 	"github.com/spillgate/spillgate/grpcgate"
-	"github.com/spillgate/spillgate/live"
 )
 
 const (
@@ -37,7 +36,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	gate, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: objective}})
+	gate, err := spillgate.New(objective)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -129,7 +128,7 @@ func load(conn *grpc.ClientConn) {
 
 // refused sums the refusals of all reasons at the server. Most calls too many are
 // refused by the client's own wallet and never sent.
-func refused(s live.Stats) (n uint64) {
+func refused(s spillgate.Stats) (n uint64) {
 	for _, shed := range s.Shed {
 		n += shed
 	}

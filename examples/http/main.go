@@ -23,9 +23,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate"
 	"github.com/spillgate/spillgate/httpgate"
-	"github.com/spillgate/spillgate/live"
 )
 
 const objective = 100 * time.Millisecond
@@ -44,7 +43,7 @@ func main() {
 func run(ctx context.Context, out io.Writer) error {
 	// The server: a gate around the handler, and Track so that clients can have
 	// credits. Only the objective is needed.
-	gate, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: objective}})
+	gate, err := spillgate.New(objective)
 	if err != nil {
 		return err
 	}

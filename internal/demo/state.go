@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/spillgate/spillgate/internal/demo/stage"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // Scene is a part of the demo.

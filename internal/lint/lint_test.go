@@ -24,6 +24,26 @@ func TestHouse(t *testing.T) {
 	}
 }
 
+// A row or an edge of the house that nothing needs goes.
+func TestHouseIsLivedIn(t *testing.T) {
+	root := filepath.Join("..", "..")
+	unused, err := Unused(root, Spillgate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range unused {
+		t.Error(u)
+	}
+
+	house := Spillgate()
+	house.Rows[0].Dirs = append(house.Rows[0].Dirs, "internal/attic")
+	house.Edges = append(house.Edges, Edge{"internal/mono", "internal/work", "a made-up reason"})
+	house.Apart = append(house.Apart, [2]string{"internal/sim", "internal/cellar"})
+	if unused, err = Unused(root, house); err != nil || len(unused) != 3 {
+		t.Errorf("Unused = %q, %v; want the directory, the edge and the pair that were added", unused, err)
+	}
+}
+
 // Rows and edges are written by hand, so a misspelt name would allow nothing
 // or, worse, never be missed.
 func TestHouseIsConsistent(t *testing.T) {

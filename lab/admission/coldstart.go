@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/sim/model"
 )
 
 func coldstart() experiment.Experiment {

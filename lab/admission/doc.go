@@ -15,9 +15,9 @@ package admission
 import (
 	"time"
 
+	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/sim/model"
 )
 
 const (

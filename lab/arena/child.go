@@ -24,8 +24,8 @@ import (
 	"github.com/spillgate/spillgate/internal/harness/openloop"
 	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/internal/harness/service"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/lab/livedoor"
-	"github.com/spillgate/spillgate/work"
 )
 
 const role = proc.Role[order]("SPILLGATE_ARENA")

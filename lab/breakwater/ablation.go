@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	gate "github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/credit"
+	gate "github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/sim/model"
 )
 
 func ablation() experiment.Experiment {

@@ -23,8 +23,8 @@ import (
 	"github.com/spillgate/spillgate/config"
 	"github.com/spillgate/spillgate/internal/harness/openloop"
 	"github.com/spillgate/spillgate/internal/needs"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/proxy"
-	"github.com/spillgate/spillgate/work"
 )
 
 // The test binary is also the program of the children, and as much of `spillgate

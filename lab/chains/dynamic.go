@@ -9,9 +9,9 @@ import (
 	"github.com/spillgate/spillgate/internal/harness/openloop"
 	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/lab/experiment"
 	"github.com/spillgate/spillgate/lab/interactive"
-	"github.com/spillgate/spillgate/work"
 )
 
 func dynamicLive() experiment.Experiment {

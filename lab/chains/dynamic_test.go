@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/openloop"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/work"
 )
 
 // Half as long service times make everything half as long and the rates double.

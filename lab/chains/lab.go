@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/openloop"
+	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/share"
-	"github.com/spillgate/spillgate/work"
 )
 
 // Experiments returns the experiments of this package.

@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"sync"
 
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/schedule"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // line is a queue in order of arrival, or one for each class, between which chance

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/harness/measure"
 	"github.com/spillgate/spillgate/internal/harness/openloop"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // Load is what the generator sends. Which request begins where, asks for how much

@@ -10,8 +10,8 @@ import (
 	"github.com/spillgate/spillgate/config"
 	"github.com/spillgate/spillgate/internal/harness/measure"
 	"github.com/spillgate/spillgate/internal/harness/openloop"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/proxy"
-	"github.com/spillgate/spillgate/work"
 )
 
 func expect(t *testing.T, err error, all ...string) {

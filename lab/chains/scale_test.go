@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/work"
 )
 
 // What the law allows, from the formulas by hand: at 85 % load priority makes 67/96 of

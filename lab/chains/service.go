@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spillgate/spillgate/share"
+	"github.com/spillgate/spillgate/internal/share"
 )
 
 // Setting describes the servers of a bed. Zero fields take the default named in

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/share"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // steering drives a share.Controller and gives its weight to a resource. A nil

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spillgate/spillgate/internal/harness/openloop"
 	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/work"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/classify"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // visit is one request's passage through a proxy that lets as many in as its server

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // logged writes visits as a proxy logs them, times in milliseconds since an instant.

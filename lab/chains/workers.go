@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/service"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // turns hands out a number of turns at a time, one for each worker. A turn that was

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/spillgate/spillgate/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/model"
 )
 
 // Cell is one simulated world of an experiment.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/share"
 )
 
 func law() experiment.Experiment {

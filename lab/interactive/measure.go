@@ -6,11 +6,11 @@ import (
 	"math"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/sim/mesh"
+	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/sim/mesh"
-	"github.com/spillgate/spillgate/sim/model"
-	"github.com/spillgate/spillgate/work"
 )
 
 // cell is one run: an order in a setting on a seed.

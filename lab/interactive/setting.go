@@ -3,9 +3,9 @@ package interactive
 import (
 	"time"
 
-	"github.com/spillgate/spillgate/share"
-	"github.com/spillgate/spillgate/sim/mesh"
-	"github.com/spillgate/spillgate/sim/model"
+	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
+	"github.com/spillgate/spillgate/internal/sim/model"
 )
 
 // hops is how many servers there are, and how many a chain visits.

@@ -9,11 +9,11 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/spillgate/spillgate/baseline"
-	"github.com/spillgate/spillgate/credit"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/mono"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/baseline"
+	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // Client puts a Sender behind the unary calls of one ClientConn. It is safe for

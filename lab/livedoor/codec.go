@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/spillgate/spillgate/baseline"
-	"github.com/spillgate/spillgate/credit"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/baseline"
+	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // key is the metadata key in both directions.

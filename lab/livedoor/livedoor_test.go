@@ -15,17 +15,17 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/baseline"
-	"github.com/spillgate/spillgate/baseline/dagor"
-	"github.com/spillgate/spillgate/baseline/fifo"
-	"github.com/spillgate/spillgate/baseline/none"
-	"github.com/spillgate/spillgate/baseline/protego"
-	"github.com/spillgate/spillgate/baseline/seda"
-	"github.com/spillgate/spillgate/baseline/semaphore"
-	"github.com/spillgate/spillgate/credit"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/baseline"
+	"github.com/spillgate/spillgate/internal/baseline/dagor"
+	"github.com/spillgate/spillgate/internal/baseline/fifo"
+	"github.com/spillgate/spillgate/internal/baseline/none"
+	"github.com/spillgate/spillgate/internal/baseline/protego"
+	"github.com/spillgate/spillgate/internal/baseline/seda"
+	"github.com/spillgate/spillgate/internal/baseline/semaphore"
+	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

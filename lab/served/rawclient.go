@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // rawClient is one gRPC connection without goroutines and almost without memory,

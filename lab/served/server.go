@@ -21,11 +21,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/spillgate/spillgate/admission"
 	"github.com/spillgate/spillgate/grpcgate"
 	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/harness/proc"
-	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/proxy"
 )
 

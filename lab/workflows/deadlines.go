@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/schedule"
-	"github.com/spillgate/spillgate/sim/mesh"
 )
 
 func deadlines() experiment.Experiment {

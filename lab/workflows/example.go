@@ -6,10 +6,10 @@ import (
 	"math"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/rates"
-	"github.com/spillgate/spillgate/sim/mesh"
 )
 
 func example() experiment.Experiment {

@@ -6,10 +6,10 @@ import (
 	"math"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/sim/mesh"
+	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/sim/mesh"
-	"github.com/spillgate/spillgate/sim/model"
 )
 
 func hops() experiment.Experiment {

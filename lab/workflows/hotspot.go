@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/sim/mesh"
 )
 
 func hotspot() experiment.Experiment {

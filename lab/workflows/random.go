@@ -7,9 +7,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/sim/mesh"
 )
 
 func random() experiment.Experiment {

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/rates"
-	"github.com/spillgate/spillgate/sim/mesh"
 )
 
 // cell is one simulated world of an experiment.

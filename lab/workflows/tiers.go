@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spillgate/spillgate/schedule"
-	"github.com/spillgate/spillgate/sim/mesh"
-	"github.com/spillgate/spillgate/sim/model"
+	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
+	"github.com/spillgate/spillgate/internal/sim/model"
 )
 
 // The chains of the compose experiments: tiers of two processes each, of which the

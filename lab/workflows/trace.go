@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/sim/mesh"
 )
 
 // The arrivals of two services for language models, excerpts of the Azure LLM

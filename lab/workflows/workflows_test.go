@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/lab/experiment"
-	"github.com/spillgate/spillgate/sim/mesh"
 )
 
 // TestSlackQuick runs the shortest experiment: it has bars, reaches them, and gives

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/harness/measure"
 	"github.com/spillgate/spillgate/internal/harness/openloop"
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // connsEach is the number of the generator's connections to each front end.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spillgate/spillgate/grpcgate"
 	"github.com/spillgate/spillgate/internal/harness/service"
-	"github.com/spillgate/spillgate/live"
+	"github.com/spillgate/spillgate/internal/live"
 )
 
 // tier is a service of the call graph.

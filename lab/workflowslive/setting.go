@@ -6,12 +6,12 @@ import (
 	"math"
 	"time"
 
-	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/harness/openloop"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/rates"
-	"github.com/spillgate/spillgate/schedule"
-	"github.com/spillgate/spillgate/slots"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/slots"
 )
 
 // control says what the gates do.

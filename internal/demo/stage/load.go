@@ -18,8 +18,8 @@ import (
 	"github.com/spillgate/spillgate/internal/harness/capacity"
 	"github.com/spillgate/spillgate/internal/harness/measure"
 	"github.com/spillgate/spillgate/internal/harness/openloop"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // Load describes one run of the load: a search for the capacity if Try is set,

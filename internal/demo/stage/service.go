@@ -15,13 +15,13 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/spillgate/spillgate/admission"
-	"github.com/spillgate/spillgate/credit"
 	"github.com/spillgate/spillgate/grpcgate"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/harness/service"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/rates"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // Service describes one service of the call graph.

@@ -19,13 +19,13 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/spillgate/spillgate/admission"
+	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/harness/service"
-	"github.com/spillgate/spillgate/live"
-	"github.com/spillgate/spillgate/share"
-	"github.com/spillgate/spillgate/slots"
-	"github.com/spillgate/spillgate/wire"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/slots"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // Shop describes one server of a shop. A read needs one of them, a checkout all

@@ -18,7 +18,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/harness/measure"
 	"github.com/spillgate/spillgate/internal/harness/openloop"
-	"github.com/spillgate/spillgate/work"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/spillgate/spillgate/internal/harness/openloop"
-	"github.com/spillgate/spillgate/wire"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // Tenant is one of several who share the services. Its requests carry its name as

@@ -1,0 +1,777 @@
+package admission
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/slots"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// Verdict is what becomes of a ticket.
+type Verdict uint8
+
+const (
+	// Wait: the ticket is in the queue until Next names it.
+	Wait Verdict = iota
+	// Run: the ticket holds a slot until Leave.
+	Run
+	// Shed: the request is refused for Ticket.Reason. It still must be replied
+	// to through Reply, which carries the client's credits.
+	Shed
+)
+
+// String names v as scripts and logs do.
+func (v Verdict) String() string {
+	switch v {
+	case Wait:
+		return "wait"
+	case Run:
+		return "run"
+	case Shed:
+		return "shed"
+	}
+	return "unknown"
+}
+
+// Ticket is one request's passage through a Gate. The driver allocates it, fills
+// the exported fields and passes it to Arrive; it may use it again once it was
+// replied to.
+type Ticket struct {
+	work.Request
+	// Client is the account that pays for the request, nil for a client that
+	// knows no credits.
+	Client *credit.Client
+	// Arrived is the instant at which the request reached this server, if that
+	// was earlier than Arrive: what lies between counts as queueing delay. Zero
+	// means the instant of Arrive.
+	Arrived mono.Time
+	// Flow is the small number that the driver gave to the workflow, for the order
+	// of the queue: see schedule.Task.Workflow.
+	Flow int
+	// Remaining is the service that the request still needs, here and further on;
+	// Total what it needs altogether; Done what it has had. From progress metrics,
+	// 0 if unknown.
+	Remaining, Total, Done time.Duration
+	// From is the process that sent the request, and Claim the rate at which it
+	// would send such requests if nobody held it back, in requests/s, 0 if it did
+	// not say. They count where workflows have rates: see rates.Request.
+	From  rates.Peer
+	Claim float64
+	// Owner is for the driver.
+	Owner any
+	// Mark is for a policy other than Gate, to find on Leave what it noted on
+	// Arrive.
+	Mark int
+
+	reason     work.Reason
+	state      state
+	plain      bool // over its window or without one: stricter AQM
+	started    mono.Time
+	task       schedule.Task
+	rated      rates.Request
+	prev, next *Ticket
+}
+
+type state uint8
+
+const (
+	fresh  state = iota
+	shaped       // waits for its workflow's rate
+	waiting
+	running
+	ended
+)
+
+// Reason says why the ticket was shed; work.None if it was not.
+func (t *Ticket) Reason() work.Reason { return t.reason }
+
+// Running reports whether the ticket holds a slot.
+func (t *Ticket) Running() bool { return t.state == running }
+
+// Queued returns how long the ticket waited before it ran, or was shed.
+func (t *Ticket) Queued() time.Duration { return t.started.Sub(t.Arrived) }
+
+// refusalCost is the processor time that a refusal costs: 17 µs for a call that an
+// interceptor of grpc-go refuses, and what its client costs. A server whose
+// requests take less than twice that gains nothing by refusing some.
+const refusalCost = 20 * time.Microsecond
+
+// refusedMuch is the share of refusals that is an overload: see lenient.
+// refusedMemory is over how many arrivals it is smoothed.
+const (
+	refusedMuch   = 0.15
+	refusedMemory = 128
+)
+
+// forgotten is where a mean that fades away becomes 0: the processor takes a hundred
+// times as long for numbers that are nearly too small to be written down.
+const forgotten = 1e-30
+
+// A process that uses busyFrom of its processors on average over busyCalls calls of
+// OnBusy is short of them, until it uses busyUntil. What refusals use does not count,
+// refusalTime each, system and gRPC included: more running requests can be of use then.
+// That is what each takes of 5,000 in a second; of 1,000, between requests that run,
+// each takes sparseRefusalTime, as it has to wake up all that takes part in it (a
+// server on one core that refuses everything).
+const (
+	busyFrom          = 0.8
+	busyUntil         = 0.6
+	busyCalls         = 10
+	refusalTime       = 100 * time.Microsecond
+	sparseRefusalTime = 250 * time.Microsecond
+)
+
+// modestSlack is how far towards the patience the limit of the expected wait is moved
+// for a client that has less here than others while these wait for credits: let those
+// be refused who made the queue. Two connections that use 0.1 of a server each beside
+// one that wants all of it three times over lost 13 % without, and 4 % with it; at 1
+// the requests refused at their turn are more (simulation).
+const modestSlack = 0.7
+
+// lagIntervals is how many intervals of the pool a short lag counts.
+const lagIntervals = 8
+
+// Gate is a server's control in one machine. It is not safe for concurrent use;
+// calls take constant time, but for a Next that sheds many, and do not allocate.
+type Gate struct {
+	cfg      Config
+	limit    *slots.Limit
+	pool     *credit.Pool
+	queue    *schedule.Queue
+	shaper   *shaper // nil without rates
+	gap      float64 // ns between two departures while somebody waits, smoothed
+	sunk     float64 // ns of work that requests have had before they come here, smoothed
+	lastGone mono.Time
+	busy     bool      // no slot was free at lastGone
+	idle     mono.Time // when a slot was free last
+	refused  float64   // share of the arrivals that waited too long, smoothed
+	draining bool
+	seen     mono.Time     // of the last arrival
+	unasked  int           // requests of clients without credits, waiting or running
+	lag      time.Duration // before requests are seen; see OnLag
+	burnt    float64       // share of the processors that is used; see OnBusy
+	turned   int           // refusals since
+	lagUntil mono.Time     // when it is too old to count
+	ticked   mono.Time     // when the pool was last woken
+	bound    time.Duration // for how long credits bound, in this period of the rates
+}
+
+// New returns an open gate, or every mistake in cfg.
+func New(cfg Config) (*Gate, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	limit, errSlots := slots.New(cfg.Slots)
+	pool, errCredit := credit.NewPool(cfg.Credit)
+	queue, errQueue := schedule.New(cfg.Schedule)
+	shaper, errRates := newShaper(cfg)
+	if err := errors.Join(errSlots, errCredit, errQueue, errRates); err != nil {
+		return nil, err
+	}
+	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper}, nil
+}
+
+// Config returns the configuration with its defaults filled in.
+func (g *Gate) Config() Config { return g.cfg }
+
+// Pool returns the credit pool, for registering clients and sending their
+// grants. Nobody else may wake it.
+func (g *Gate) Pool() *credit.Pool { return g.pool }
+
+// Slots returns the limit on running requests, for looking at.
+func (g *Gate) Slots() *slots.Limit { return g.limit }
+
+// Waiting returns the number of requests in the queue for a slot.
+func (g *Gate) Waiting() int { return g.queue.Len() }
+
+// Shaping returns the number of requests that wait for their workflow's rate.
+func (g *Gate) Shaping() int {
+	if g.shaper == nil {
+		return 0
+	}
+	return g.shaper.waiting
+}
+
+// SetWeight changes what a class gets of the slots relative to the others: see
+// schedule.Queue.SetWeight.
+func (g *Gate) SetWeight(class work.Class, weight float64) bool {
+	return g.queue.SetWeight(class, weight)
+}
+
+// SetShare changes what a workflow gets of what its class gets, by the number that
+// tickets carry as Flow: see schedule.Queue.SetShare.
+func (g *Gate) SetShare(flow int, share float64) bool { return g.queue.SetShare(flow, share) }
+
+// Drain refuses every request that arrives from now on; those inside finish.
+func (g *Gate) Drain() { g.draining = true }
+
+// Delay returns the queueing delay at now: the age of the oldest waiting
+// request, and what requests waited before they were seen. What requests wait inside the server, unseen, is the slots' business
+// alone: counted here as well, it made credits and slots shrink each other, down
+// to 7 % of the capacity of a server that had become slow (simulation).
+func (g *Gate) Delay(now mono.Time) time.Duration {
+	// A processor that comes late to read a request comes late to write its
+	// answer.
+	d := 2 * g.unseen(now)
+	if oldest := g.queue.Oldest(); oldest != nil {
+		d += now.Sub(oldest.Arrived)
+	}
+	return d
+}
+
+// Expect returns the wait that a request of the default class and workflow arriving
+// at now would have for a slot.
+func (g *Gate) Expect(now mono.Time) time.Duration { return g.expect(now, work.Default, 0) }
+
+func (g *Gate) expect(now mono.Time, class work.Class, flow int) time.Duration {
+	oldest := g.queue.Oldest()
+	if oldest == nil && g.limit.Free() {
+		return 0
+	}
+	ahead := g.queue.Ahead(class, flow) + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
+	wait := time.Duration(g.gap * float64(ahead))
+	if oldest != nil {
+		// Should departures have stopped, that tells before the length of the
+		// queue does. The age of its head would tell as well, but is long by chance
+		// too: refusing for that as well emptied the queue of a server with two
+		// slots, at 1 % of the goodput (simulation).
+		wait = max(wait, now.Sub(max(g.lastGone, oldest.Arrived)))
+	}
+	return wait
+}
+
+// Arrive decides about a request. After Wait, the driver calls Next when another
+// call may have freed a slot, and no later than NextWake.
+func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
+	t.Begin(now)
+	g.seen = now
+	if g.sunk += (float64(max(t.Done, 0)) - g.sunk) / 16; g.sunk < forgotten {
+		g.sunk = 0
+	}
+	g.tick(now)
+	if late := now.Sub(t.Arrived); late > 0 {
+		g.pool.OnDelay(g.pressure(late))
+	}
+	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
+		t.plain = true
+	}
+	if g.shaper != nil {
+		g.shaper.arrive(now, t, g.limit.Service())
+	}
+	if r := g.judge(now, t); r != work.None {
+		return g.refuse(now, t, r)
+	}
+	if g.shaper != nil {
+		switch v, r := g.shaper.enter(now, t); v {
+		case rates.Wait:
+			return Wait
+		case rates.Drop:
+			return g.refuse(now, t, r)
+		}
+	}
+	return g.admit(now, t, t.Arrived)
+}
+
+// admit lets t run or wait for a slot, in which it has been since an instant.
+func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
+	if t.Client == nil {
+		g.unasked++
+	}
+	if g.queue.Len() == 0 && g.limit.Free() {
+		return g.run(now, t, 0)
+	}
+	t.fill(since, g.limit.Service())
+	g.queue.Push(now, &t.task)
+	t.state = waiting
+	return Wait
+}
+
+// fill tells the queue about t.
+func (t *Ticket) fill(since mono.Time, cost time.Duration) {
+	k := &t.task
+	k.Workflow, k.Class, k.Priority, k.Arrived, k.Deadline = t.Flow, t.Class, t.Priority, since, t.Deadline
+	k.Remaining, k.Total, k.Done, k.Cost, k.Owner = t.Remaining, t.Total, t.Done, cost, t
+}
+
+// OnLag takes a measurement of the time that requests lie in sockets before this
+// process sees them: queueing delay that no ticket shows. It counts until the next
+// one, for about as long again at most.
+func (g *Gate) OnLag(now mono.Time, d time.Duration) {
+	g.lag = d
+	g.lagUntil = now.Add(max(2*d, lagIntervals*g.pool.Config().Interval))
+	g.tick(now)
+}
+
+// OnBusy takes what this process used of its processors since the last call, about a
+// fiftieth of a second ago, and what it could have used of so many. Where that is nearly
+// all, requests that run beside as many others as there are processors only share them.
+func (g *Gate) OnBusy(used, all time.Duration, processors int) {
+	g.burnt += (float64(used-time.Duration(g.turned)*refusalTime)/float64(all) - g.burnt) / busyCalls
+	g.turned = 0
+	switch {
+	case g.burnt >= busyFrom:
+		g.limit.SetUseful(processors)
+	case g.burnt <= busyUntil:
+		g.limit.SetUseful(0)
+	}
+}
+
+// unseen returns the lag at now.
+func (g *Gate) unseen(now mono.Time) time.Duration {
+	if now > g.lagUntil {
+		return 0
+	}
+	return g.lag
+}
+
+// Observe decides about a request as Arrive does, and lets it run all the same:
+// the ticket holds a slot, over the limit if need be, and must Leave. It returns
+// what Arrive would have said, Wait with how long for.
+func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
+	t.Begin(now)
+	g.tick(now)
+	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
+		t.plain = true
+	}
+	queued := g.expect(now, t.Class, t.Flow)
+	wait := queued
+	if g.shaper != nil {
+		g.shaper.arrive(now, t, g.limit.Service())
+	}
+	t.reason = g.judge(now, t)
+	if g.shaper != nil && t.reason == work.None {
+		var shaping time.Duration
+		shaping, t.reason = g.shaper.observe(now, t)
+		wait += shaping
+	}
+	if t.Client == nil {
+		g.unasked++
+	}
+	g.run(now, t, queued)
+	switch {
+	case t.reason != work.None:
+		return Shed, 0
+	case wait > 0:
+		return Wait, wait
+	}
+	return Run, 0
+}
+
+// judge returns why t is refused on arrival, if it is.
+func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
+	switch {
+	case g.draining:
+		return work.Draining
+	case t.Budget(now) <= 0:
+		return work.Expired
+	case g.queue.Len() >= g.cfg.QueueLimit:
+		return work.QueueFull
+	case g.cfg.NoAQM:
+		return work.None
+	}
+	// A request came at some time during the lag: on average, in its middle.
+	expected := g.expect(now, t.Class, t.Flow)
+	if expected == 0 {
+		g.idle = now
+	}
+	wait := g.unseen(now)/2 + now.Sub(t.Arrived) + expected
+	if g.refused -= g.refused / refusedMemory; g.refused < forgotten {
+		g.refused = 0
+	}
+	if r := g.tooLong(now, t, wait, expected > 0); r != work.None {
+		g.refused += 1.0 / refusedMemory
+		g.pool.OnDelay(g.pressure(wait))
+		return r
+	}
+	if t.Client != nil && t.plain && (expected > 0 || g.pool.Demand() > t.Client.Demand()) {
+		// More than it was granted, where others wait for a grant: a free slot is
+		// theirs.
+		return work.Share
+	}
+	if t.Client == nil && expected > 0 && wait > g.cfg.TargetDelay/2 && g.crowded() {
+		return work.Share
+	}
+	return work.None
+}
+
+// tooLong returns why a request is refused that would wait so long, if it is. A free
+// slot refuses nothing for its deadline by estimate: were the estimate too high,
+// nothing would run to correct it.
+func (g *Gate) tooLong(now mono.Time, t *Ticket, wait time.Duration, queued bool) work.Reason {
+	if wait <= 0 {
+		return work.None
+	}
+	most := g.maxDelay()
+	if t.Client != nil && g.pool.Modest(t.Client) {
+		most += time.Duration(modestSlack * float64(max(min(g.patience(), g.cfg.MaxDelay)-most, 0)))
+	}
+	if wait > min(g.cfg.MaxDelay, g.lenient(now, most, g.cfg.Objective)) {
+		return work.Delay
+	}
+	budget := t.Deadline.Sub(t.Arrived)
+	if queued && wait > g.lenient(now, max(budget-g.limit.Tail(), (budget-g.limit.Service())/4), budget) {
+		return work.Infeasible
+	}
+	return work.None
+}
+
+// crowded reports whether clients without credits, taken together, have half of
+// the gate where there are clients with credits. A queue of requests that nobody
+// asked for would take the credits from those who wait to be asked.
+func (g *Gate) crowded() bool {
+	return g.pool.Clients() > 0 && 2*g.unasked >= g.queue.Len()+g.limit.InUse()
+}
+
+// patience is the wait after which all but a few answers still come within the
+// objective.
+func (g *Gate) patience() time.Duration {
+	return max(g.cfg.Objective-g.limit.Tail(), g.cfg.TargetDelay/2)
+}
+
+// maxDelay is the expected wait beyond which a request is refused on arrival. It
+// leaves room for expecting wrongly, a quarter of the patience or, where few
+// departures make up the wait, three standard deviations of their sum: a request
+// refused at its turn has waited in vain, and its client with it. With two workers
+// and exponential times at twice the capacity, 99 % of the refused clients then know
+// within about a sixth of the objective; with a quarter, within nearly half of
+// it (simulation). Where the processors are short it is four: what starts late there,
+// and what is refused late, has to wait for a processor once more on its way out.
+func (g *Gate) maxDelay() time.Duration {
+	patience := float64(g.patience())
+	deviations := 3.0
+	if g.limit.Useful() > 0 {
+		deviations = 4
+	}
+	sum := patience / (1 + deviations*math.Sqrt(g.gap/patience))
+	return min(g.cfg.MaxDelay, time.Duration(min(sum, patience*3/4)))
+}
+
+// lenient returns the expected wait beyond which a request is refused on arrival now
+// that has a budget: strict in an overload, and while few are refused and the queue
+// empties now and then, up to four fifths of what the service leaves of the budget.
+// Where few slots are, a queue of a few requests is long, and most of them would be
+// in time: with one slot and exponential times, at 0.7 of the capacity, strict alone
+// refuses an eighth of what comes (simulation). In an overload the difference is
+// refused at its turn, late, and nobody is served the more.
+func (g *Gate) lenient(now mono.Time, strict, budget time.Duration) time.Duration {
+	most := (budget - g.limit.Service()) / 5 * 4
+	if most <= strict {
+		return strict
+	}
+	standing := float64(now.Sub(g.idle))/float64(g.cfg.Objective) - 1
+	overload := max(0, min(1, max(g.refused/refusedMuch, standing)))
+	return most - time.Duration(float64(most-strict)*overload)
+}
+
+// tolerated is the share of the arrivals that is worth refusing, for the queue not
+// to run empty. At an offered load of 1+y, a server whose queue may hold n requests
+// idles for about y/(exp(ny)−1) of its time, and spends c·y on refusals of c
+// services each. The sum is least at ny = 1.8·ln(1/2c), within a tenth for c from
+// 0.01 to 0.5. With two slots and exponential times, at twice the capacity, that
+// is 5 % of the goodput (simulation).
+//
+// What a refused request has had from others counts as a cost of its refusal: far
+// down a call graph nothing is worth refusing that could be held back at the entry.
+func (g *Gate) tolerated() float64 {
+	refusal := refusalCost
+	if g.limit.Useful() > 0 {
+		refusal = sparseRefusalTime
+	}
+	cost := (float64(refusal) + g.sunk) / g.gap // infinite before the first departure
+	ny := 1.8 * math.Log(0.5/cost)
+	if !(ny > 0) {
+		return 0
+	}
+	n := float64(g.maxDelay()) / g.gap
+	return ny / (n + ny)
+}
+
+// Next returns the next ticket that leaves the gate's queues and whether it runs or
+// is shed, until it returns nil. Call it after Leave, Cancel and OnWake.
+func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
+	if g.shaper != nil {
+		if t, v := g.released(now); t != nil {
+			return t, v
+		}
+	}
+	if g.queue.Len() == 0 {
+		return nil, Wait
+	}
+	if task := g.queue.Expired(now); task != nil {
+		t := task.Owner.(*Ticket)
+		return t, g.dismiss(now, t, late(now, t.Deadline))
+	}
+	oldest := g.queue.Oldest()
+	t := oldest.Owner.(*Ticket)
+	if r := g.stale(now, t); r != work.None {
+		g.queue.Remove(oldest)
+		return t, g.dismiss(now, t, r)
+	}
+	if !g.limit.Free() {
+		return nil, Wait
+	}
+	task, _ := g.queue.Next(now) // runs: what cannot was taken out above
+	t = task.Owner.(*Ticket)
+	if r := g.stale(now, t); r != work.None {
+		g.queue.Settle(task, 0)
+		return t, g.dismiss(now, t, r)
+	}
+	return t, g.run(now, t, now.Sub(task.Arrived))
+}
+
+// released takes what its rate lets through out of the shaper. It returns what does
+// not go on to wait for a slot.
+func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
+	for {
+		t, r := g.shaper.next(now)
+		switch {
+		case t == nil:
+			return nil, Wait
+		case r != work.None:
+			return t, g.refuse(now, t, r)
+		}
+		// With a free slot it runs: see tooLong.
+		if wait := g.expect(now, t.Class, t.Flow); wait > 0 && t.Deadline != mono.Never && wait+g.surely() > t.Deadline.Sub(now) {
+			return t, g.turnAway(now, t, late(now, t.Deadline))
+		}
+		// It was held back on purpose: no queueing delay.
+		if v := g.admit(now, t, now); v == Run {
+			return t, v
+		}
+	}
+}
+
+// dismiss refuses a ticket that was taken out of the queue.
+func (g *Gate) dismiss(now mono.Time, t *Ticket, r work.Reason) Verdict {
+	g.gone(t)
+	return g.turnAway(now, t, r)
+}
+
+// turnAway refuses a ticket that its rate let through and of which nothing ran.
+func (g *Gate) turnAway(now mono.Time, t *Ticket, r work.Reason) Verdict {
+	if g.shaper != nil {
+		g.shaper.adapter.OnCancel(&t.rated)
+	}
+	return g.refuse(now, t, r)
+}
+
+// refuse counts what is refused: see OnBusy.
+func (g *Gate) refuse(now mono.Time, t *Ticket, r work.Reason) Verdict {
+	g.turned++
+	return t.Refuse(now, r)
+}
+
+// late is why a request was dropped that cannot meet its deadline.
+func late(now, deadline mono.Time) work.Reason {
+	if deadline <= now {
+		return work.Expired
+	}
+	return work.Infeasible
+}
+
+// stale returns why t has waited too long to be of use, if it has.
+func (g *Gate) stale(now mono.Time, t *Ticket) work.Reason {
+	switch {
+	case g.cfg.NoAQM || now <= g.staleAt(t):
+		return work.None
+	case t.Budget(now) <= g.limit.Service():
+		return work.Infeasible
+	}
+	return work.Delay
+}
+
+// within is the time that the service takes but for one time in twelve or twenty-five:
+// two or three quarters of the way to its tail.
+func (g *Gate) within(quarters time.Duration) time.Duration {
+	return ((4-quarters)*g.limit.Service() + quarters*g.limit.Tail()) / 4
+}
+
+// surely is the time that the service takes but for one time in twenty-five.
+func (g *Gate) surely() time.Duration { return g.within(3) }
+
+// staleAt is the last instant at which t may still start: later its answer would
+// likely miss its deadline or the objective. For the last in the queue likely means one
+// in two. While others wait behind it the time is better spent on one of them. Of a
+// client that knows no credits it then means one in twenty-five: where nobody asks
+// before sending, the queue is always as long as it may be. With credits it seldom is,
+// and who is refused now has waited in vain: it means one in twelve. As many answers
+// come in time so, and at twice the capacity of four workers half as many are refused
+// at their turn, under one in a hundred of the refused (simulation and measurement). It
+// means one in two, as for the last in the queue, where the processors are short: with
+// one of them a queue is long in time, and varies. With that and with fewer in the queue
+// (maxDelay) the goodput is the same there and fewer are refused late (measurement).
+// Where requests go on to other servers that would cost goodput.
+func (g *Gate) staleAt(t *Ticket) mono.Time {
+	need := g.limit.Service()
+	switch {
+	case g.queue.Len() <= 1:
+	case t.plain:
+		need = g.surely()
+	case g.limit.Useful() == 0:
+		need = g.within(2)
+	}
+	at := t.task.Arrived.Add(max(g.cfg.Objective-need, g.cfg.TargetDelay/2))
+	if t.Deadline != mono.Never {
+		at = min(at, t.Deadline.Add(-need))
+	}
+	return at
+}
+
+// Cancel takes a waiting ticket out of the queue whose caller gave up. It
+// reports false if the ticket was not waiting: then it runs or was shed.
+func (g *Gate) Cancel(now mono.Time, t *Ticket) bool { return g.Refuse(now, t, work.Canceled) }
+
+// Refuse takes a waiting ticket out of the queue for a reason of the driver's,
+// as Cancel does.
+func (g *Gate) Refuse(now mono.Time, t *Ticket, r work.Reason) bool {
+	switch {
+	case t.state == shaped:
+		g.shaper.cancel(t)
+		t.Refuse(now, r)
+	case g.queue.Remove(&t.task):
+		g.dismiss(now, t, r)
+	default:
+		return false
+	}
+	return true
+}
+
+// Oldest returns a ticket that waits, the one that has waited longest if all wait
+// for a slot; nil if none does.
+func (g *Gate) Oldest() *Ticket {
+	if oldest := g.queue.Oldest(); oldest != nil {
+		return oldest.Owner.(*Ticket)
+	}
+	if g.shaper != nil {
+		return g.shaper.any()
+	}
+	return nil
+}
+
+// Leave returns the slot of a ticket that ran. A second call does nothing.
+func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
+	if !t.End() {
+		return
+	}
+	g.gone(t)
+	ran := now.Sub(t.started)
+	if g.shaper != nil {
+		used := ran
+		if g.settling() {
+			used = min(used, g.limit.Service()) // the rest is a queue that there should not have been
+		}
+		g.shaper.leave(now, t, o, used)
+	}
+	g.limit.Release(now, t.started, o == work.Done)
+	g.left(now)
+	g.queue.Settle(&t.task, ran)
+	g.tick(now)
+}
+
+// Reply returns the grant for the reply to t. It must be called once for every
+// ticket that arrived and has a Client, whatever became of it, after Leave, Shed
+// or Cancel; later calls return the zero Grant and false.
+func (g *Gate) Reply(now mono.Time, t *Ticket) (wire.Grant, bool) {
+	c := t.Client
+	if c == nil || t.state != ended {
+		return wire.Grant{}, false
+	}
+	t.Client = nil
+	if t.reason == work.Delay || t.reason == work.QueueFull || t.reason == work.Infeasible {
+		g.pool.OnShed()
+	}
+	return g.pool.OnReply(now, c), true
+}
+
+// NextWake returns the instant at which a waiting ticket becomes too old, or the
+// pool must act on its own, or mono.Never.
+func (g *Gate) NextWake() mono.Time {
+	at := mono.Never
+	if oldest := g.queue.Oldest(); oldest != nil {
+		at = min(g.staleAt(oldest.Owner.(*Ticket)).Add(1), g.queue.NextWake())
+	}
+	if g.shaper != nil {
+		at = min(at, g.shaper.nextWake())
+	}
+	wake := g.pool.NextWake()
+	if clients, _ := g.pool.Drained(); clients > 0 || g.pool.Demand() > 0 && wake <= g.seen.Add(g.pool.Config().Lease) {
+		at = min(at, wake)
+	}
+	return at
+}
+
+// OnWake does what is due at now. Early, late and repeated calls are harmless.
+// Call Next and Pool().NextGrant after it.
+func (g *Gate) OnWake(now mono.Time) { g.tick(now) }
+
+func (g *Gate) tick(now mono.Time) {
+	if g.shaper != nil {
+		g.adapt(now)
+	}
+	if now >= g.pool.NextWake() {
+		if g.pool.Demand() > 0 && g.pool.Issued() >= g.pool.Total() {
+			g.bound += min(now.Sub(g.ticked), 2*g.pool.Config().Interval) // a pool that rests binds nobody
+		}
+		g.ticked = now
+		g.pool.Tolerate(g.tolerated())
+		g.pool.OnWake(now, g.pressure(g.Delay(now)))
+	}
+}
+
+// pressure is what the pool is told of a delay d: d itself, or more when the
+// service takes so much of the objective that credits have to steer to a shorter
+// queue than TargetDelay. The pool's target stays half of what the AQM refuses,
+// or bursts would be refused all the time.
+func (g *Gate) pressure(d time.Duration) time.Duration {
+	target := max(g.maxDelay()/2, 1)
+	if target >= g.cfg.TargetDelay {
+		return d
+	}
+	return time.Duration(float64(d) * float64(g.cfg.TargetDelay) / float64(target))
+}
+
+// left measures the time between two departures while every slot was taken from
+// one to the other: the pace at which the queue moves. It is called when the slot
+// is free again: a departure that leaves a slot empty begins no such time.
+func (g *Gate) left(now mono.Time) {
+	if g.busy {
+		gap := float64(min(max(now.Sub(g.lastGone), 0), g.cfg.Objective))
+		if g.gap == 0 {
+			g.gap = gap
+		}
+		g.gap += (gap - g.gap) / 16
+	}
+	if g.busy = g.queue.Len() > 0 || !g.limit.Free(); !g.busy {
+		g.idle = now
+	}
+	g.lastGone = now
+}
+
+// settling reports whether more run than the limit allows, because it was lowered: until
+// they are done nothing else starts, and neither the queue nor how long they take tells
+// what the server can do.
+func (g *Gate) settling() bool { return g.limit.InUse() > g.limit.Limit() }
+
+// gone counts that t, which was let in, is not in the gate any more.
+func (g *Gate) gone(t *Ticket) {
+	if t.Client == nil {
+		g.unasked--
+	}
+}
+
+// run gives t, which waited for it, a slot.
+func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
+	if g.shaper != nil {
+		g.shaper.waits.Add(now, max(waited, 0))
+	}
+	g.limit.Acquire(now)
+	return t.Start(now)
+}

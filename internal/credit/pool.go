@@ -1,0 +1,596 @@
+package credit
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
+)
+
+// headroom bounds the pool to this many credits per client and per request
+// recently pending. Credits far beyond what clients use say nothing, and at a
+// spike the pool would take long to shrink to where they bind.
+const headroom = 8
+
+// demandLimit is the most demand of one client that counts, in requests: what is
+// claimed beyond it changes nothing until the client has sent some.
+const demandLimit = 1024
+
+// askShare bounds the messages of clients without credits: one in so many
+// requests.
+const askShare = 32
+
+// forgotten is where a mean that fades away becomes 0: the processor takes a hundred
+// times as long for numbers that are nearly too small to be written down.
+const forgotten = 1e-30
+
+// quantum is how many intervals a client keeps its only credit while others wait
+// for one.
+const quantum = 8
+
+// Client is one client's account in a Pool: made by Register, ended by
+// Deregister, and never used with another pool.
+type Client struct {
+	window  int
+	pending int
+	demand  int
+	seq     uint32
+	season  uint32 // in which it was last active
+	// overdrawn is the largest window the client may still believe in: what it
+	// held before its last cut. Requests within it, sent before the cut
+	// arrived, are not an overrun.
+	overdrawn int
+	cutAt     mono.Time
+	turn      mono.Time // when the window last rose from zero
+	heard     mono.Time
+	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
+	usual     float32   // pending when another request comes, smoothed
+	most      float32   // pending and ready at once, the most of late
+	links     [numLinks]link
+	in        [numLinks]uint8 // the mark of the list, 0: in none
+	gone      bool
+	// Owner is for the driver: whatever it needs to reach the client.
+	Owner any
+}
+
+// Window returns the most requests the client may have outstanding.
+func (c *Client) Window() int { return c.window }
+
+// Pending returns the client's requests at the server.
+func (c *Client) Pending() int { return c.pending }
+
+// Demand returns the further requests the client last said it had ready.
+func (c *Client) Demand() int { return c.demand }
+
+// Pool divides a server's credits among its clients. A Pool is not safe for
+// concurrent use. No call allocates but Register; every call but Check takes
+// constant time.
+type Pool struct {
+	cfg     Config
+	total   float64
+	issued  int
+	clients int
+	pending int
+	usual   float64 // pending, smoothed over intervals
+	demand  int     // sum over the clients
+	peak    float64 // of pending, decaying
+	delay   time.Duration
+	worst   time.Duration // largest sample of the running interval
+	calm    int           // intervals of low delay in a row
+	late    int           // intervals over the target in a row
+	arrived int           // requests in the running interval
+	shed    int           // and how many of them were refused
+	rate    float64       // requests per interval, smoothed
+	quiet   time.Duration // revive as of the last change of what it depends on: each grant says it
+	refused float64       // share refused, smoothed over intervals
+	// tolerated is the share that may be; see Tolerate.
+	tolerated float64
+	wake      mono.Time
+	// Clients that asked for something in the last season, a lease long, and in
+	// the running one.
+	active, seen int
+	season       uint32
+	seasonEnds   mono.Time
+	// turnaround is the time from a reply to the request that waited for its
+	// credit, smoothed: what a change of a window takes to be felt.
+	turnaround time.Duration
+	hungry     list // drained, demand known
+	idle       list // drained, demand unknown
+	heard      list
+	dirty      list
+}
+
+// NewPool returns an empty pool, or every mistake in cfg.
+func NewPool(cfg Config) (*Pool, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Pool{
+		cfg:    cfg,
+		total:  float64(cfg.MinTotal),
+		hungry: list{which: linkDrained, mark: 1},
+		idle:   list{which: linkDrained, mark: 2},
+		heard:  list{which: linkHeard, mark: 3},
+		dirty:  list{which: linkDirty, mark: 4},
+	}, nil
+}
+
+// Total returns the size of the pool in credits. It may be smaller than Issued
+// while windows shrink, one request a reply.
+func (p *Pool) Total() int { return int(p.total) }
+
+// Issued returns the sum of all windows.
+func (p *Pool) Issued() int { return p.issued }
+
+// Clients returns the number of registered clients.
+func (p *Pool) Clients() int { return p.clients }
+
+// Pending returns the requests of registered clients at the server.
+func (p *Pool) Pending() int { return p.pending }
+
+// Demand returns the further requests that all clients together last said they
+// had ready.
+func (p *Pool) Demand() int { return p.demand }
+
+// Drained returns the clients that have no credit and nothing pending, and how
+// many of them are known to have requests ready.
+func (p *Pool) Drained() (clients, hungry int) { return p.hungry.len + p.idle.len, p.hungry.len }
+
+// Delay returns the queueing delay of the last whole interval, the one the pool
+// acted on.
+func (p *Pool) Delay() time.Duration { return p.delay }
+
+// Refused returns the share of the requests that the server refused for want of
+// time, smoothed over about eight intervals.
+func (p *Pool) Refused() float64 { return p.refused }
+
+// Config returns the configuration with its defaults filled in.
+func (p *Pool) Config() Config { return p.cfg }
+
+// Register adds a client that connected. Its first grant waits in NextGrant.
+// While the server is far from its target delay it brings credits of its own with
+// it: a new client is demand that nobody has measured, and making it wait for a
+// cold pool to grow would refuse work that the server could do. Otherwise it
+// waits with the drained: opening connections must not make credits.
+func (p *Pool) Register(now mono.Time) *Client {
+	c := &Client{heard: now}
+	if p.clients == 0 {
+		// An empty pool has not been woken: its interval starts here.
+		p.wake, p.seasonEnds = now, now.Add(p.cfg.Lease)
+	}
+	p.clients++
+	p.quiet = p.revive()
+	p.heard.pushBack(c)
+	w := 0
+	if calm := p.cfg.TargetDelay / 4; p.delay < calm && p.worst < calm && !p.cfg.NoSpeculation {
+		w = min(p.cfg.InitialWindow, p.cfg.MaxWindow)
+		p.total = min(p.total+float64(w), p.ceiling())
+	}
+	p.setWindow(now, c, w)
+	p.announce(c)
+	return c
+}
+
+// Deregister ends a client that disconnected; its credits return to the pool at
+// once. Its requests still at the server must not be reported any more. A
+// second call does nothing.
+func (p *Pool) Deregister(now mono.Time, c *Client) {
+	if c.gone {
+		return
+	}
+	p.issued -= c.window
+	p.pending -= c.pending
+	p.setDemand(c, 0)
+	p.clients--
+	p.quiet = p.revive()
+	p.undrain(c)
+	p.heard.remove(c)
+	p.dirty.remove(c)
+	c.gone, c.window, c.pending = true, 0, 0
+	p.total = p.bounded(p.total)
+	p.feed(now)
+}
+
+// OnRequest counts a request that arrived from c and takes the demand it
+// carried. It reports false when c overran every window it could still believe
+// in, as it does with the one request that it may send unasked: the caller may
+// then refuse the request, which counts as pending until its OnReply all the
+// same.
+func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow bool) {
+	if c.gone {
+		return false
+	}
+	p.hear(now, c)
+	p.count(c)
+	p.undrain(c)
+	if c.replied != 0 {
+		p.turnaround += (now.Sub(c.replied) - p.turnaround) / 32
+		c.replied = 0
+	}
+	if c.usual += (float32(c.pending) - c.usual) / 32; c.usual < forgotten {
+		c.usual = 0
+	}
+	c.pending++
+	p.pending++
+	p.arrived++
+	p.peak = max(p.peak, float64(p.pending))
+	p.setDemand(c, demand)
+	c.most = max(c.most, float32(c.pending+c.demand))
+	allowed := c.window
+	if c.overdrawn > allowed && now.Sub(c.cutAt) <= p.cfg.Lease {
+		allowed = c.overdrawn
+	}
+	return c.pending <= allowed
+}
+
+// OnDemand takes the demand of a client that reports it without a request: it
+// has no credit and nothing pending, or only what takes long, or its demand
+// vanished.
+func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
+	if c.gone {
+		return
+	}
+	p.hear(now, c)
+	p.count(c)
+	p.setDemand(c, demand)
+	if c.in[linkDrained] != 0 {
+		p.undrain(c)
+		p.drainIfEmpty(c)
+	} else if free := int(p.total) - p.issued; c.demand > 0 && free > 0 {
+		w := min(c.pending+c.demand+p.overcommit(c), c.window+free)
+		w = min(w, p.fair(now, c))
+		if w > c.window {
+			p.setWindow(now, c, w)
+			p.announce(c)
+		}
+	}
+	p.feed(now)
+}
+
+// OnReply counts that a request of c leaves the server, answered or refused,
+// and returns the grant to put on the reply (Breakwater §3.2, lazy
+// distribution).
+func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
+	if c.gone {
+		return wire.Grant{Epoch: p.cfg.Epoch}
+	}
+	p.hear(now, c)
+	full := c.pending >= c.window
+	if c.pending > 0 {
+		c.pending--
+		p.pending--
+	}
+	free := int(p.total) - p.issued
+	w := c.window
+	switch {
+	case free >= 0:
+		w = min(c.pending+c.demand+p.overcommit(c), c.window+free)
+	default:
+		w--
+	}
+	w = min(max(w, p.kept(c)), p.fair(now, c))
+	// Not under what is pending, which the client cannot take back. A client
+	// that overran its window does not widen it by that.
+	p.setWindow(now, c, max(w, min(c.pending, c.window)))
+	c.replied = 0
+	if full && c.demand > 0 && c.window > c.pending {
+		c.replied = now
+	}
+	p.dirty.remove(c) // this grant is the newest
+	g := p.grant(c)
+	p.feed(now)
+	return g
+}
+
+// OnDelay takes a sample of the queueing delay. The largest sample of an
+// interval counts; an interval without samples keeps the delay that OnWake is
+// given, so a stale delay can never linger.
+func (p *Pool) OnDelay(d time.Duration) { p.worst = max(p.worst, d) }
+
+// OnShed counts a request that the server refused because it had no time for it.
+// Refusing costs the server too: when most of what arrives is refused, there are
+// too many credits, whatever the delay of the rest, and the pool shrinks fast.
+func (p *Pool) OnShed() { p.shed++ }
+
+// Tolerate sets the share of the requests, 0 to 1, that may be refused without a
+// cut, and up to which the pool grows whatever the delay. Where the queue is too
+// short to smooth the arrivals, just enough credits for the capacity leave it
+// empty for part of the time. Zero, as at the start, in the original.
+func (p *Pool) Tolerate(share float64) {
+	if share != share {
+		return
+	}
+	p.tolerated = max(0, min(share, 1))
+}
+
+// NextWake returns the instant of the next OnWake that would do something, or
+// mono.Never. While it returns Never the driver may leave the pool alone.
+func (p *Pool) NextWake() mono.Time {
+	if p.clients == 0 {
+		return mono.Never
+	}
+	return p.wake
+}
+
+// OnWake ends the interval if it is over and resizes the pool from d, the
+// queueing delay at this instant, and the samples of OnDelay, of which the
+// largest counts. Early and repeated calls do nothing; a late call ends one
+// interval, not several, because one stale sample must not be acted on twice.
+func (p *Pool) OnWake(now mono.Time, d time.Duration) {
+	if now < p.wake {
+		return
+	}
+	// No sooner than the last change was felt, or it is made again and again.
+	p.wake = now.Add(max(p.cfg.Interval, min(p.turnaround, p.cfg.TargetDelay)))
+	d = max(d, p.worst, 0)
+	p.delay, p.worst = d, 0
+	if now >= p.seasonEnds {
+		p.active, p.seen = p.seen, 0
+		p.season++
+		p.seasonEnds = now.Add(p.cfg.Lease)
+	}
+	p.rate += (float64(p.arrived) - p.rate) / 16
+	p.quiet = p.revive()
+	if p.arrived > 0 {
+		p.refused += (min(float64(p.shed)/float64(p.arrived), 1) - p.refused) / 8
+	}
+	p.arrived, p.shed = 0, 0
+	p.usual += (float64(p.pending) - p.usual) / 64
+	p.resize(d)
+	p.peak = max(float64(p.pending), p.peak*(1-1.0/64))
+	p.reclaim(now)
+	p.feed(now)
+}
+
+// SetTotal sizes the pool to total, within its bounds, for a policy that shares
+// the distribution of credits and has a control law of its own. Such a policy
+// calls OnWake with a delay of exactly TargetDelay, which leaves the size alone.
+func (p *Pool) SetTotal(now mono.Time, total float64) {
+	if total != total {
+		return
+	}
+	p.total = p.bounded(total)
+	p.feed(now)
+}
+
+// NextGrant returns a client to whom a grant must be sent without a reply, until
+// there is none. Several changes since the last call are one grant. A driver
+// that cannot reach the client drops the grant: the client revives by itself.
+func (p *Pool) NextGrant() (*Client, wire.Grant, bool) {
+	if p.dirty.head == nil { // as nearly always
+		return nil, wire.Grant{}, false
+	}
+	return p.nextGrant()
+}
+
+// nextGrant is apart so that NextGrant can be inlined.
+func (p *Pool) nextGrant() (*Client, wire.Grant, bool) {
+	c := p.dirty.head
+	p.dirty.remove(c)
+	return c, p.grant(c), true
+}
+
+// bounded returns total, or the nearest size that the pool may have.
+func (p *Pool) bounded(total float64) float64 {
+	return max(float64(p.cfg.MinTotal), min(total, p.ceiling()))
+}
+
+// ceiling is the most credits the pool may hold.
+func (p *Pool) ceiling() float64 {
+	most := headroom*(float64(p.clients)+p.peak) + float64(p.demand)
+	return max(float64(p.cfg.MinTotal), min(most, float64(p.clients)*float64(p.cfg.MaxWindow)))
+}
+
+// overcommit is what c gets beyond its known demand: its part of the credits that
+// are free or its own. The original leaves out its own, and so takes from a lone
+// client at each second reply what it gave at the first.
+func (p *Pool) overcommit(c *Client) int {
+	if p.cfg.NoSpeculation {
+		return 0
+	}
+	return max((int(p.total)-p.issued+c.window)/p.clients, 1)
+}
+
+// fair is the largest window for c. While others wait for credits, or active ones
+// have none, it is an equal share, approached by one a reply. Where there is less than one credit a client, those with demand
+// take turns of a quantum: handing the credit on at each reply would cost a
+// message a request. The original has neither: who asks first has all that is
+// free, and keeps a last credit for as long as the pool does not shrink.
+func (p *Pool) fair(now mono.Time, c *Client) int {
+	holders := p.clients - p.hungry.len - p.idle.len
+	active := p.actives()
+	if p.demand == c.demand && p.hungry.len == 0 && active <= holders {
+		return p.cfg.MaxWindow
+	}
+	share := int(p.total) / active
+	switch {
+	case share >= 1:
+		return max(share, c.window-1)
+	case p.hungry.len > 0 && now.Sub(c.turn) > quantum*p.cfg.Interval:
+		return 0
+	}
+	return max(1, c.window-1)
+}
+
+// kept is what a modest client keeps of its window: as much as it lately used at once,
+// up to one less than an equal share. It would else have nothing left for its next
+// burst, since those who always have requests ready take what is free: two connections
+// that use a tenth of a server each, beside one that wants all of it three times over,
+// waited in vain with 2 % of their requests, and with 0.5 % so (simulation).
+func (p *Pool) kept(c *Client) int {
+	c.most -= (c.most - float32(c.pending)) / keptFor
+	if p.cfg.NoSpeculation || !p.Modest(c) {
+		return 0
+	}
+	return min(int(c.most+0.5), c.window, int(p.total)/max(p.actives(), 1)-1)
+}
+
+// keptFor is over how many requests a client forgets how many it had at once.
+const keptFor = 32
+
+// count notes that c is active.
+func (p *Pool) count(c *Client) {
+	if c.season != p.season {
+		c.season = p.season
+		p.seen++
+	}
+}
+
+func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
+	w = min(w, p.cfg.MaxWindow)
+	if w < c.window {
+		if now.Sub(c.cutAt) > p.cfg.Lease || c.window > c.overdrawn {
+			c.overdrawn = c.window
+		}
+		c.cutAt = now
+	}
+	if c.window == 0 {
+		c.turn = now
+	}
+	p.issued += w - c.window
+	c.window = w
+	p.undrain(c)
+	p.drainIfEmpty(c)
+}
+
+func (p *Pool) drainIfEmpty(c *Client) {
+	if c.window > 0 || c.pending > 0 {
+		return
+	}
+	if c.demand > 0 {
+		p.hungry.pushBack(c)
+	} else {
+		p.idle.pushBack(c)
+	}
+}
+
+func (p *Pool) undrain(c *Client) {
+	if c.in[linkDrained] != 0 {
+		p.hungry.remove(c)
+		p.idle.remove(c)
+	}
+}
+
+// feed gives free credits to drained clients, one each, known demand first.
+func (p *Pool) feed(now mono.Time) {
+	for p.issued < int(p.total) {
+		c := p.hungry.head
+		if c == nil && !p.cfg.NoSpeculation {
+			c = p.idle.head
+		}
+		if c == nil {
+			return
+		}
+		p.hear(now, c) // its lease starts with the grant
+		p.setWindow(now, c, 1)
+		p.announce(c)
+	}
+}
+
+// reclaim takes back the credits of the client silent for longest, if its lease
+// is over and others wait for credits.
+func (p *Pool) reclaim(now mono.Time) {
+	for n := 0; n < 8; n++ { // a few an interval: constant time, and enough
+		c := p.heard.head
+		if c == nil || now.Sub(c.heard) <= p.cfg.Lease {
+			return
+		}
+		if p.hungry.len == 0 && p.issued <= int(p.total) {
+			return
+		}
+		p.hear(now, c)
+		if c.window == 0 || c.pending > 0 {
+			continue
+		}
+		p.setDemand(c, 0)
+		p.setWindow(now, c, 0)
+		p.announce(c)
+	}
+}
+
+func (p *Pool) announce(c *Client) {
+	if c.in[linkDirty] == 0 {
+		p.dirty.pushBack(c)
+	}
+}
+
+func (p *Pool) grant(c *Client) wire.Grant {
+	c.seq++
+	return wire.Grant{Epoch: p.cfg.Epoch, Seq: c.seq, Window: uint32(c.window), Revive: p.quiet}
+}
+
+// revive is how long a client without credits keeps quiet: as long as the lease,
+// and with many clients so long that what they send unasked is at most one in
+// askShare of the requests.
+func (p *Pool) revive() time.Duration {
+	all := askShare * float64(p.clients) / max(p.rate, 1) * float64(p.cfg.Interval)
+	return max(p.cfg.Lease, min(time.Duration(all), 64*p.cfg.Lease))
+}
+
+// hear moves c to the end of the list of clients by last sign of life.
+func (p *Pool) hear(now mono.Time, c *Client) {
+	c.heard = now
+	if p.heard.tail != c {
+		p.heard.remove(c)
+		p.heard.pushBack(c)
+	}
+}
+
+// setDemand takes a number that a client claims, within reason.
+func (p *Pool) setDemand(c *Client, d int) {
+	d = min(max(d, 0), demandLimit)
+	p.demand += d - c.demand
+	c.demand = d
+}
+
+// actives returns how many clients asked for something of late, or have something.
+func (p *Pool) actives() int {
+	return min(max(p.active, p.seen, p.clients-p.idle.len), p.clients)
+}
+
+// A client is modest with modestBy requests less than the share modest of what an active
+// client has here on average: with few requests each, less is by chance.
+const (
+	modest   = 0.9
+	modestBy = 0.5
+)
+
+// Modest reports whether others wait for credits while c usually has clearly less at
+// the server than an active client has on average: the queue is not of its making.
+func (p *Pool) Modest(c *Client) bool {
+	return p.demand > 0 && float64(c.usual+modestBy)*float64(p.actives()) < modest*p.usual
+}
+
+// Check returns an error if an invariant of the package comment is broken. It
+// walks all clients and is meant for tests and simulations.
+func (p *Pool) Check() error {
+	var issued, pending, demand, clients, drained int
+	var heard mono.Time
+	for c := p.heard.head; c != nil; c = c.links[linkHeard].next {
+		issued += c.window
+		pending += c.pending
+		demand += c.demand
+		clients++
+		isDrained := c.in[linkDrained] != 0
+		if isDrained {
+			drained++
+		}
+		if want := c.window == 0 && c.pending == 0; isDrained != want {
+			return fmt.Errorf("credit: window %d, pending %d: drained is %v, expected %v", c.window, c.pending, isDrained, want)
+		}
+		if c.heard < heard {
+			return fmt.Errorf("credit: a client heard of at %v comes after one at %v", c.heard, heard)
+		}
+		heard = c.heard
+		if c.window < 0 || c.window > p.cfg.MaxWindow || c.pending < 0 {
+			return fmt.Errorf("credit: window %d, pending %d out of range", c.window, c.pending)
+		}
+	}
+	if issued != p.issued || pending != p.pending || demand != p.demand || clients != p.clients || drained != p.hungry.len+p.idle.len {
+		return fmt.Errorf("credit: counted issued %d pending %d clients %d drained %d, the books say %d %d %d %d",
+			issued, pending, clients, drained, p.issued, p.pending, p.clients, p.hungry.len+p.idle.len)
+	}
+	return nil
+}

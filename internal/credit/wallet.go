@@ -1,0 +1,358 @@
+package credit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// WalletConfig sizes a Wallet. Zero fields take the default named in their
+// comment.
+type WalletConfig struct {
+	// QueueLimit is the most requests that wait for a credit; one more drops the
+	// oldest, which has the least time left. Default 1024. Larger keeps more
+	// requests that will expire anyway, smaller refuses short bursts.
+	QueueLimit int
+	// MaxWait is the longest wait for a credit. Default: a sixth of the request's
+	// budget, and no limit for a request without a deadline; less, down to a
+	// twentieth, where the rest of the budget would be shorter than the time that
+	// nearly every answer takes, and where timers are Late. Larger loses fewer
+	// requests to short bursts, and gives clients that send now and then more beside
+	// those that always have something to send; smaller lets a refused caller know
+	// sooner, and costs no goodput in overload, when fresh requests take the credits
+	// just as well.
+	MaxWait time.Duration
+	// Late is by how much the driver's timers are late at times. A wait then ends
+	// sooner, so that who is refused knows within a fifth of the budget all the
+	// same. Default 0.
+	Late time.Duration
+	// Punctual reports each appearance and each disappearance of demand at once,
+	// as a server that does not speculate needs (Config.NoSpeculation). By
+	// default only appearances are reported, and no more often than the server
+	// says with Grant.Revive: each report costs the server a message.
+	Punctual bool
+}
+
+// Waiter is one request that waits in a Wallet, or was sent through it. The
+// driver allocates it, passes it to Submit and may use it again after its end.
+type Waiter struct {
+	// Deadline is the instant after which the answer is useless; mono.Never if
+	// there is none.
+	Deadline mono.Time
+	// Owner is for the driver.
+	Owner any
+
+	window     *Window
+	expire     mono.Time
+	queued     bool
+	prev, next *Waiter
+}
+
+// Window returns the account through which the request goes, once Submit or
+// Next said to send it; nil before.
+func (w *Waiter) Window() *Window { return w.window }
+
+// Step is what becomes of a waiter.
+type Step uint8
+
+const (
+	// Wait: the request stays in the wallet until Next names it.
+	Wait Step = iota
+	// Send: the request holds a credit of Waiter.Window and must be followed by
+	// exactly one Return.
+	Send
+	// Refuse: the request leaves the wallet unsent.
+	Refuse
+)
+
+// Wallet holds the requests of one client until a credit of some server is
+// free. Several servers that can serve the same requests share one wallet:
+// requests go to them in proportion to their free credits. A Wallet is not safe
+// for concurrent use, and no call allocates but Open.
+type Wallet struct {
+	cfg        WalletConfig
+	windows    []*Window
+	head, tail *Waiter
+	len        int
+	service    time.Duration // smoothed time from send to reply
+	spread     time.Duration // its smoothed absolute deviation
+}
+
+// NewWallet returns a wallet without servers, or every mistake in cfg.
+func NewWallet(cfg WalletConfig) (*Wallet, error) {
+	var errs []error
+	if cfg.QueueLimit < 0 {
+		errs = append(errs, fmt.Errorf("credit: QueueLimit is %d, expected 1 or more requests, or 0 for the default", cfg.QueueLimit))
+	}
+	if cfg.MaxWait < 0 {
+		errs = append(errs, fmt.Errorf("credit: MaxWait is %v, expected above 0, or 0 for the request's budget alone", cfg.MaxWait))
+	}
+	if cfg.Late < 0 {
+		errs = append(errs, fmt.Errorf("credit: Late is %v, expected 0 or more", cfg.Late))
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	if cfg.QueueLimit == 0 {
+		cfg.QueueLimit = 1024
+	}
+	return &Wallet{cfg: cfg}, nil
+}
+
+// Open adds a server. Waiting requests may go to it: call Next.
+func (l *Wallet) Open() *Window {
+	w := &Window{reviveAt: mono.Never}
+	l.windows = append(l.windows, w)
+	return w
+}
+
+// Close removes a server. Requests outstanding there must still be returned; a
+// second call does nothing.
+func (l *Wallet) Close(w *Window) {
+	w.closed = true
+	for i, have := range l.windows {
+		if have == w {
+			l.windows = append(l.windows[:i], l.windows[i+1:]...)
+			return
+		}
+	}
+}
+
+// Reset forgets what a server granted, after a reconnect: its new life must
+// grant anew.
+func (l *Wallet) Reset(w *Window) {
+	w.state, w.grant, w.reviveAt, w.told, w.tellAt = unknown, wire.Grant{}, mono.Never, 0, 0
+}
+
+// Oldest returns the request that waits for longest, nil if none waits.
+func (l *Wallet) Oldest() *Waiter { return l.head }
+
+// Len returns the number of waiting requests.
+func (l *Wallet) Len() int { return l.len }
+
+// Demand returns what to report to a server of the wallet: its part of the
+// waiting requests.
+func (l *Wallet) Demand() int {
+	if len(l.windows) == 0 {
+		return 0
+	}
+	return (l.len + len(l.windows) - 1) / len(l.windows)
+}
+
+// Submit takes a request. With a free credit and nobody waiting it is sent at
+// once. A wait may push out the oldest waiter: call Next after a Wait.
+func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
+	w.window = nil
+	w.expire = mono.Never
+	if w.Deadline != mono.Never {
+		budget := w.Deadline.Sub(now)
+		w.expire = now.Add(max(min(budget/6, budget/5-l.cfg.Late, budget-l.margin()), budget/20))
+	}
+	if l.cfg.MaxWait > 0 {
+		w.expire = min(w.expire, now.Add(l.cfg.MaxWait))
+	}
+	if w.Deadline <= now {
+		return Refuse, work.WalletExpired
+	}
+	if l.len == 0 {
+		if win := l.pick(now); win != nil {
+			l.take(now, w, win)
+			return Send, work.None
+		}
+	}
+	l.push(w)
+	return Wait, work.None
+}
+
+// Next returns the next waiter that leaves the queue, to be sent or refused with
+// a reason, until it returns nil. Call it after every call that can free a
+// credit or end a wait: Submit, Return, OnGrant, Open, OnWake.
+func (l *Wallet) Next(now mono.Time) (*Waiter, Step, work.Reason) {
+	for {
+		w := l.head
+		switch {
+		case w == nil:
+			return nil, Wait, work.None
+		case l.len > l.cfg.QueueLimit:
+			l.unlink(w)
+			return w, Refuse, work.WalletFull
+		case now >= w.expire:
+			l.unlink(w)
+			return w, Refuse, work.WalletExpired
+		}
+		win := l.pick(now)
+		if win == nil {
+			return nil, Wait, work.None
+		}
+		l.unlink(w)
+		l.take(now, w, win)
+		return w, Send, work.None
+	}
+}
+
+// Cancel takes a waiter out of the queue whose caller gave up. It reports false
+// if the waiter was not waiting any more: it then holds a credit to be returned,
+// or was refused.
+func (l *Wallet) Cancel(w *Waiter) bool {
+	if !w.queued {
+		return false
+	}
+	l.unlink(w)
+	return true
+}
+
+// Return gives back the credit of a request that was sent: it was answered,
+// refused, canceled or lost. served is the time from send to answer if the
+// server executed it, else 0. A second call does nothing.
+func (l *Wallet) Return(w *Waiter, served time.Duration) {
+	if w.window == nil {
+		return
+	}
+	w.window.outstanding--
+	w.window = nil
+	if served > 0 {
+		if l.service == 0 {
+			l.service, l.spread = served, served/4
+		}
+		off := served - l.service
+		l.service += off / 16
+		l.spread += (off.Abs() - l.spread) / 16
+	}
+}
+
+// margin is the time that an answer takes at most, but for about one in a
+// hundred: the mean and four mean deviations, as TCP's retransmission timer has
+// it (RFC 6298). A request that waits longer for a credit would be served in
+// vain. With the mean alone, 5 % of the answers came late at ten times the
+// capacity (simulation, exponential service).
+func (l *Wallet) margin() time.Duration { return l.service + 4*l.spread }
+
+// OnPlainReply notes an answer without a grant: a server that granted nothing so
+// far has no credits, and is not limited.
+func (l *Wallet) OnPlainReply(w *Window) {
+	if w.state == unknown {
+		w.state = plain
+	}
+}
+
+// OnGrant takes a grant of a server. It reports whether the grant was the
+// newest.
+func (l *Wallet) OnGrant(now mono.Time, w *Window, g wire.Grant) bool { return w.onGrant(now, g) }
+
+// NextDemand names a server that must be told the demand without a request,
+// until there is none: it granted no window and has no reply to come, or none
+// for long, so it cannot learn of requests that began to wait, or of waiting
+// ones that went elsewhere. Call it after the calls that Next follows.
+func (l *Wallet) NextDemand(now mono.Time) (*Window, int, bool) {
+	for _, w := range l.windows {
+		if w.state != credited {
+			continue
+		}
+		if w.outstanding > 0 {
+			if l.len == 0 || now < w.quietAt() || w.free(now) > 0 {
+				continue
+			}
+		} else if w.grant.Window > 0 {
+			continue
+		}
+		// Appearing and vanishing are news; how much more is not.
+		d := l.Demand()
+		if (d > 0) == (w.told > 0) {
+			continue
+		}
+		if !l.cfg.Punctual {
+			if d == 0 {
+				// Not worth a message: a credit that comes in vain is there
+				// when the next request comes.
+				w.told = 0
+				continue
+			}
+			if now < w.tellAt {
+				continue
+			}
+			w.tellAt = now.Add(w.grant.Revive)
+		}
+		w.told = d
+		return w, d, true
+	}
+	return nil, 0, false
+}
+
+// NextWake returns the instant at which a waiter expires or a server may be
+// asked unasked, or mono.Never.
+func (l *Wallet) NextWake() mono.Time {
+	if l.head == nil {
+		return mono.Never
+	}
+	at := l.head.expire
+	for _, w := range l.windows {
+		at = min(at, w.unaskedAt())
+		if w.outstanding > 0 && w.told == 0 {
+			at = min(at, max(w.quietAt(), w.tellAt))
+		}
+	}
+	return at
+}
+
+// pick returns a server with free credits, or nil. Servers are picked in
+// proportion to what they have free, smoothly and without chance: always the one
+// with the most would leave a server unvisited whose window is small because it
+// is not visited.
+func (l *Wallet) pick(now mono.Time) *Window {
+	var best *Window
+	sum := 0
+	for _, w := range l.windows {
+		free := w.free(now)
+		if free == 0 {
+			continue
+		}
+		sum += free
+		w.score += free
+		if best == nil || w.score > best.score {
+			best = w
+		}
+	}
+	if best != nil {
+		best.score -= sum
+	}
+	return best
+}
+
+func (l *Wallet) take(now mono.Time, w *Waiter, win *Window) {
+	win.outstanding++
+	win.told, win.heardAt = 0, now
+	if win.Limit() < win.outstanding { // unasked: not again for as long
+		win.reviveAt = now.Add(win.grant.Revive)
+	}
+	w.window = win
+}
+
+func (l *Wallet) push(w *Waiter) {
+	w.queued, w.prev, w.next = true, l.tail, nil
+	if l.tail == nil {
+		l.head = w
+	} else {
+		l.tail.next = w
+	}
+	l.tail = w
+	l.len++
+}
+
+func (l *Wallet) unlink(w *Waiter) {
+	if w.prev == nil {
+		l.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.queued, w.prev, w.next = false, nil, nil
+	l.len--
+}

@@ -1,0 +1,117 @@
+package credit
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
+)
+
+// firstFlight is how many requests a client sends to a server that has not
+// granted anything yet. A server with a Pool answers the first with a grant; one
+// without shows by its first reply that it has none.
+const firstFlight = 8
+
+const (
+	// silence is how many times Grant.Revive a client with a window used up by
+	// slow requests waits until it sends one unasked. It has told its demand
+	// after one, if there is a way to, and that comes first.
+	silence = 4
+	// firstSilence is the same for a server that has not granted anything yet.
+	firstSilence = time.Second
+)
+
+// Window is a client's side of its account at one server: what it may have
+// outstanding there. A Window belongs to one Wallet and is not safe for
+// concurrent use.
+type Window struct {
+	state       windowState
+	grant       wire.Grant
+	outstanding int
+	reviveAt    mono.Time
+	heardAt     mono.Time // of the last grant or sending
+	closed      bool
+	score       int // of being picked next
+	// told is the demand last reported without a request.
+	told   int
+	tellAt mono.Time // not again before
+	// Owner is for the driver: the connection behind the window.
+	Owner any
+}
+
+type windowState uint8
+
+const (
+	unknown  windowState = iota // nothing heard yet
+	plain                       // the server grants nothing: no limit
+	credited                    // the newest grant holds
+)
+
+// Outstanding returns the requests sent and not yet answered.
+func (w *Window) Outstanding() int { return w.outstanding }
+
+// Limit returns the most requests that may be outstanding now.
+func (w *Window) Limit() int {
+	switch w.state {
+	case plain:
+		return WindowLimit
+	case credited:
+		return int(min(w.grant.Window, WindowLimit))
+	}
+	return firstFlight
+}
+
+// Credited reports whether the server has granted anything in this epoch.
+func (w *Window) Credited() bool { return w.state == credited }
+
+// free returns how many requests may be sent at now.
+func (w *Window) free(now mono.Time) int {
+	if w.closed {
+		return 0
+	}
+	if n := w.Limit() - w.outstanding; n > 0 {
+		return n
+	}
+	if now >= w.unaskedAt() {
+		return 1
+	}
+	return 0
+}
+
+// quietAt is the instant from which a server whose window is used up is said to
+// be silent: its answers take so long that they cannot be relied on to carry the
+// demand there and credits back. Streams may take for ever.
+func (w *Window) quietAt() mono.Time {
+	if w.state == credited {
+		return w.heardAt.Add(w.grant.Revive)
+	}
+	return mono.Never
+}
+
+// unaskedAt is the instant at which one request may be sent without a credit,
+// because the client may have missed a grant, or has no way to ask for one.
+func (w *Window) unaskedAt() mono.Time {
+	switch {
+	case w.outstanding == 0:
+		return w.reviveAt
+	case w.state == credited:
+		return w.heardAt.Add(silence * w.grant.Revive)
+	}
+	return w.heardAt.Add(firstSilence)
+}
+
+// onGrant takes g if it is the newest and reports whether it was. A grant of
+// another epoch starts anew: the server restarted.
+func (w *Window) onGrant(now mono.Time, g wire.Grant) bool {
+	if w.state == credited && g.Epoch == w.grant.Epoch && !g.Newer(w.grant) {
+		return false
+	}
+	w.state, w.grant, w.heardAt = credited, g, now
+	w.reviveAt = mono.Never
+	if g.Window > 0 {
+		w.told = 0 // the next request says it again
+	} else {
+		w.reviveAt = now.Add(g.Revive)
+	}
+	return true
+}

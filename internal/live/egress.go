@@ -1,0 +1,358 @@
+package live
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/wire"
+)
+
+// A call that is made for a request is counted at the gate that admitted the
+// request, whatever protocols are on either side: the request's context leads to
+// the ticket, and the ticket to the gate.
+//
+//	handler ─ ctx ─▶ BeginCall ─▶ wire.Tags: elapsed, process, claim ──▶
+//	                 Answered  ◀─ wire.Reply: rate, refusal            ◀── callee
+//	                 End       ◀─ wire.Reply: progress
+
+// TicketKey is the key under which a context holds the *Ticket of its request. An
+// edge that has a context of its own for each request answers to it; others use
+// WithTicket.
+type TicketKey struct{}
+
+// WithTicket returns a context of the request that t admitted: calls made with it
+// count at t's gate.
+func WithTicket(ctx context.Context, t *Ticket) context.Context {
+	ctx = context.WithValue(ctx, TicketKey{}, t)
+	if t.Span() != nil {
+		ctx = context.WithValue(ctx, SpanKey{}, t.span)
+	}
+	return ctx
+}
+
+func ticketFrom(ctx context.Context) *Ticket {
+	t, _ := ctx.Value(TicketKey{}).(*Ticket)
+	return t
+}
+
+// Callee is a server as its callers know it. Which process it is, and of which
+// service, its replies say; where several answer at one address, the last one
+// counts. Its methods may be called at once from any goroutine.
+type Callee struct {
+	name string
+	ask  func(wire.Tags)
+	id   atomic.Pointer[calleeID]
+
+	mu     sync.Mutex
+	askers []*Gate
+}
+
+type calleeID struct {
+	number           uint64
+	service, process string
+}
+
+// NewCallee returns a server of which nothing is known but a name for its service,
+// in case it does not tell one: its address. ask, if not nil, sends a question
+// for a rate (wire/FORMAT.md) without a request; it must not block, and Announced
+// takes the answer. Without it, rates come with answers alone.
+func NewCallee(name string, ask func(wire.Tags)) *Callee { return &Callee{name: name, ask: ask} }
+
+// learn takes who answered.
+func (c *Callee) learn(r *wire.Reply) *calleeID {
+	id := c.id.Load()
+	if r.Process == 0 || id != nil && id.number == r.Process && (r.Service == "" || r.Service == id.service) {
+		return id
+	}
+	id = &calleeID{r.Process, r.Service, processName(r.Process)}
+	if id.service == "" {
+		id.service = c.name
+	}
+	c.id.Store(id)
+	return id
+}
+
+// Announced takes the answer to a question.
+func (c *Callee) Announced(r wire.Reply) {
+	if r.Process == 0 || r.Asker == 0 {
+		return
+	}
+	c.mu.Lock()
+	i := slices.IndexFunc(c.askers, func(g *Gate) bool { return g.id == r.Asker })
+	var g *Gate
+	if i >= 0 {
+		g = c.askers[i]
+	}
+	c.mu.Unlock()
+	if g != nil {
+		g.answered(c, &r)
+	}
+}
+
+// question is what one gate asks, to be called without a lock.
+func (c *Callee) question(g *Gate, tags wire.Tags) func() {
+	return func() {
+		c.mu.Lock()
+		if !slices.Contains(c.askers, g) {
+			c.askers = slices.DeleteFunc(c.askers, (*Gate).isClosed)
+			c.askers = append(c.askers, g)
+		}
+		c.mu.Unlock()
+		c.ask(tags)
+	}
+}
+
+// Outgoing is a call that is under way for a request. The zero Outgoing is of a
+// call that nobody makes for anybody.
+type Outgoing struct {
+	ticket  *Ticket
+	span    Call
+	try     int
+	counted bool // by the rates
+}
+
+// BeginCall begins a call to a server for the request that ctx belongs to, and
+// returns the tags that travel with it; what is of the connection alone, Budget,
+// Credits, Demand and Client, the edge fills in. try is 0 for a first attempt. to
+// is nil if it is not known yet who is called. End must follow. What is called
+// after the request has left its gate, as by a stream that gave its slot back, does
+// not count for the rates.
+func BeginCall(ctx context.Context, to *Callee, try int) (Outgoing, wire.Tags) {
+	tags := Onward(ctx)
+	tags.Attempt += try
+	o := Outgoing{ticket: ticketFrom(ctx), span: SpanFrom(ctx).Call(), try: try}
+	t := o.ticket
+	if t == nil || t.Span() == nil {
+		o.ticket = nil
+		return o, tags
+	}
+	tags.Process = t.gate.id
+	if !t.gate.rated {
+		o.ticket = nil
+		return o, tags
+	}
+	if to != nil {
+		if id := to.id.Load(); id != nil && id.number != t.gate.id {
+			t.gate.mu.Lock()
+			now := Now()
+			if o.counted = !t.left; o.counted {
+				tags.Claim = t.gate.core.Call(now, t.core, t.gate.downstream(now, id), try)
+			}
+			t.gate.mu.Unlock()
+		}
+	}
+	return o, tags
+}
+
+// Answered takes the reply of the server that a call, or one attempt of it, was
+// sent to: the rate that it announces and whether it refused. A reply that says
+// nothing changes nothing.
+func (o *Outgoing) Answered(from *Callee, r wire.Reply) {
+	if r.Process == 0 || from == nil {
+		return
+	}
+	id := from.learn(&r)
+	t := o.ticket
+	if t == nil || id.number == t.gate.id {
+		return
+	}
+	g := t.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := Now()
+	if t.left {
+		return
+	}
+	peer := g.downstream(now, id)
+	if !o.counted { // nobody knew whom it was for
+		o.counted = true
+		g.core.Call(now, t.core, peer, o.try)
+	}
+	g.core.OnAnswer(now, t.core, peer, rateOf(&r), r.HasShed)
+	g.tell(now, subject{t.core.Workflow, from}, &r)
+}
+
+// End ends the call with what its last reply says it took; see Call.End.
+func (o *Outgoing) End(r wire.Reply) { o.span.End(r) }
+
+func rateOf(r *wire.Reply) float64 {
+	if r.HasRate {
+		return r.Rate
+	}
+	return rates.NoLimit
+}
+
+// downstream returns the number that the rates have for a process that is called
+// from here. It is called with the lock held.
+func (g *Gate) downstream(now mono.Time, id *calleeID) rates.Peer {
+	a := g.core.Rates(now)
+	// Who calls and is called is one process to the rates.
+	g.caller(id.number, a.Config().MaxPeers).service = id.service
+	return a.Peer(now, id.service, id.process)
+}
+
+// subject is what a callee announces a rate for.
+type subject struct {
+	workflow string
+	callee   *Callee
+}
+
+// told is when a limit was heard that may be over by now.
+type told struct{ heard mono.Time }
+
+// tell notes what was announced with an answer: a limit that no further answer
+// corrects must be asked for. It is called with the lock held.
+func (g *Gate) tell(now mono.Time, s subject, r *wire.Reply) {
+	if s.callee.ask == nil {
+		return
+	}
+	was := g.told[s]
+	switch {
+	case was != nil && r.HasRate:
+		was.heard = now
+	case was != nil:
+		delete(g.told, s)
+	case r.HasRate && len(g.told) < g.core.Rates(now).Config().MaxPeers:
+		g.told[s] = &told{now} // beyond that, rates come with answers alone
+	}
+}
+
+// questions returns what is to be asked now: for every limit that was not heard of
+// for a period. It is called with the lock held.
+func (g *Gate) questions(now mono.Time) []func() {
+	if len(g.told) == 0 || now < g.pollAt {
+		return nil
+	}
+	a := g.core.Rates(now)
+	period, forget := a.Config().Period, a.Config().Forget
+	g.pollAt = now.Add(period)
+	var out []func()
+	for s, t := range g.told { // in any order: they are independent
+		age := now.Sub(t.heard)
+		id := s.callee.id.Load()
+		switch {
+		case age > forget || id == nil:
+			delete(g.told, s)
+		case age >= period:
+			tags := wire.Tags{Workflow: s.workflow, Process: g.id}
+			tags.Claim = a.Demand(a.Workflow(now, s.workflow), g.downstream(now, id))
+			out = append(out, s.callee.question(g, tags))
+		}
+	}
+	return out
+}
+
+// answered takes the answer to a question. What was not asked is not believed.
+func (g *Gate) answered(from *Callee, r *wire.Reply) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := Now()
+	s := subject{r.Workflow, from}
+	id := from.id.Load()
+	if g.closed || g.told[s] == nil || id == nil || id.number != r.Process {
+		return
+	}
+	a := g.core.Rates(now)
+	a.OnRate(now, a.Workflow(now, r.Workflow), g.downstream(now, id), rateOf(r))
+	g.tell(now, s, r)
+}
+
+// Ask answers the question of another process, as far as the edge believes its
+// tags, for the rate that it may send at; false if there is no answer.
+func (g *Gate) Ask(tags wire.Tags) (wire.Reply, bool) {
+	if !g.rated || tags.Process == 0 {
+		return wire.Reply{}, false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := Now()
+	if g.closed || g.mode == Off {
+		return wire.Reply{}, false
+	}
+	r := wire.Reply{Process: g.id, Service: g.service, Workflow: tags.Workflow, Asker: tags.Process}
+	if g.mode == Enforce {
+		a := g.core.Rates(now)
+		// A claim without a request: an attempt that is none of the first is not
+		// counted, and one that does not enter is nothing else.
+		q := rates.Request{Workflow: a.Workflow(now, tags.Workflow), From: g.upstream(now, tags.Process), Attempt: 1, Demand: tags.Claim}
+		a.OnArrival(now, &q)
+		r.Rate = a.Announce(q.Workflow, q.From)
+		r.HasRate = r.Rate < rates.NoLimit
+	}
+	return r, true
+}
+
+func (g *Gate) isClosed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
+}
+
+// WatchResource makes r, which must be one of Config.Rates.Resources by name, known
+// to the rates of this gate: who uses it for how long, how many it has, and how
+// long they wait for it. A mean of more than the gate's TargetDelay is overload. It is called
+// once for a resource, and reports false if there is no resource of that name or a
+// gate watches r already.
+func (g *Gate) WatchResource(name string, r *Resource) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.rated || g.closed {
+		return false
+	}
+	// The first of the adapter's are the slots.
+	i := slices.IndexFunc(g.core.Config().Rates.Resources, func(c rates.Resource) bool { return c.Name == name })
+	if i < 0 || !r.watch(func(workflow string, busy time.Duration) { g.use(workflow, i+1, busy) }) {
+		return false
+	}
+	g.watched = append(g.watched, watched{resource: r, place: i})
+	return true
+}
+
+// watched is a resource and its place in Config.Rates.Resources.
+type watched struct {
+	resource *Resource
+	place    int
+	last     ResourceStats // at the last look
+}
+
+// pressure returns how the resource did since the last look: the mean wait of those
+// who got it, or, if nobody did, the wait of the first in line. The latter alone would be
+// a glance: in an overload of a few per cent, no two in a row need see it.
+func (w *watched) pressure() rates.Pressure {
+	s := w.resource.Stats()
+	p := rates.Pressure{Delay: s.Delay, Capacity: float64(s.Capacity)}
+	if n := s.Granted - w.last.Granted; n > 0 {
+		p.Delay = (s.Waited - w.last.Waited) / time.Duration(n)
+	}
+	w.last = s
+	return p
+}
+
+// use counts a use of a resource.
+func (g *Gate) use(workflow string, resource int, busy time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := Now()
+	a := g.core.Rates(now)
+	a.OnUse(a.Workflow(now, workflow), resource, busy)
+}
+
+// look tells the core how its resources are doing, if a period ends at now. It is
+// called with the lock held, and takes those of the resources.
+func (g *Gate) look(now mono.Time) {
+	if len(g.watched) == 0 || now < g.core.Rates(now).NextWake() {
+		return
+	}
+	target := g.core.Config().TargetDelay
+	for i := range g.watched {
+		w := &g.watched[i]
+		p := w.pressure()
+		p.Target = target
+		g.core.OnPressure(w.place, p)
+	}
+}

@@ -1,0 +1,559 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// GateConfig describes a Gate. Only the objective is required.
+type GateConfig struct {
+	admission.Config
+	// Mode is how far decisions go. Default Enforce.
+	Mode Mode
+	// Service names what the gate stands in front of to the processes that call
+	// it, by a name that wire.ValidWorkflow accepts, common to those that can stand
+	// in for each other. They need it where Rates are announced. Default none: the
+	// address they call names it.
+	Service string
+	// Shares is what workflows get of what their class gets of the slots, by name,
+	// from schedule.MinWeight to MaxWeight. They count with Schedule.Fair. Default
+	// 1 each. SetShare changes them.
+	Shares map[string]float64
+	// Observe, if set, is told the end of every request's passage. It is called
+	// on the request's goroutine, outside the lock, and must not block.
+	Observe func(Event)
+}
+
+// Request is one request at a Gate.
+type Request struct {
+	work.Request
+	// Client is the account of a client that knows credits, nil of others.
+	Client *Client
+	// Arrived is when the request reached this process, if the edge knows it
+	// better than Enter: the wait for the Go scheduler is queueing delay too.
+	Arrived mono.Time
+	// Total, Elapsed, Process and Claim are those of the request's wire.Tags, as
+	// far as the edge believes them. A request without any of them enters the
+	// system here.
+	Total, Elapsed wire.Progress
+	Process        uint64
+	Claim          float64
+}
+
+// Gate admits requests to a server. All its methods may be called at once from
+// any goroutine.
+type Gate struct {
+	observe func(Event)
+	lag     atomic.Pointer[lag]
+	busy    busy
+	id      uint64  // of this gate among processes
+	service string  // "" if it has no name
+	rated   bool    // workflows have rates
+	fair    bool    // the queue tells workflows apart
+	totals  *Totals // nil: nothing here needs to know what remains
+
+	untagged Untagged
+
+	mu      sync.Mutex
+	mode    Mode
+	core    *admission.Gate
+	timer   *time.Timer
+	armed   mono.Time // of timer; mono.Never: not running
+	closed  bool
+	off     int // running tickets that bypassed the core
+	tallies Tallies
+	spare   []*admission.Ticket // of requests that never waited
+	flows   flows
+	callers map[uint64]*caller
+	watched []watched
+	told    map[subject]*told
+	pollAt  mono.Time
+}
+
+// NewGate returns an open gate, or every mistake in cfg.
+func NewGate(cfg GateConfig) (*Gate, error) {
+	var errs []error
+	if int(cfg.Mode) >= len(modeNames) {
+		errs = append(errs, fmt.Errorf("live: Mode is %d, expected Enforce, Monitor or Off", cfg.Mode))
+	}
+	if cfg.Credit.Epoch == 0 {
+		cfg.Credit.Epoch = rand.Uint32()
+	}
+	g := &Gate{observe: cfg.Observe, mode: cfg.Mode, armed: mono.Never, id: rand.Uint64() | 1}
+	errs = append(errs, g.describe(&cfg))
+	core, err := admission.New(cfg.Config)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, err
+	}
+	g.core = core
+	if err := g.share(cfg.Shares); err != nil {
+		return nil, err
+	}
+	g.timer = time.AfterFunc(time.Hour, g.onTimer)
+	g.timer.Stop()
+	return g, nil
+}
+
+// WatchNetwork makes the gate measure how long bytes lie in sockets, and count
+// it as queueing delay. Edges whose requests come from connections that goroutines
+// read call it. It costs two file descriptors, a goroutine and a byte through a
+// pipe now and then while requests come. Further calls, and calls after Close, do
+// nothing.
+func (g *Gate) WatchNetwork() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lag.Load() == nil && !g.closed {
+		g.lag.Store(newLag(g.core.Pool().Config().Interval, g.onLag))
+	}
+}
+
+// onLag takes a measurement of the time that bytes lie in sockets.
+func (g *Gate) onLag(d time.Duration) {
+	g.mu.Lock()
+	now := Now()
+	g.look(now)
+	g.core.OnLag(now, d)
+	if used, all, processors, ok := g.busy.look(now); ok {
+		g.core.OnBusy(used, all, processors)
+	}
+	g.finish(now)
+}
+
+// lagUnderWay comes before every event of the core. It tells it of a lag that is
+// known to be long before it is known how long: without it, the pool would grow
+// until the next measurement is in, which takes as long as the lag itself. It is
+// called with the lock held.
+func (g *Gate) lagUnderWay(now mono.Time) {
+	if lag := g.lag.Load(); lag != nil || len(g.watched) > 0 {
+		g.measure(now, lag)
+	}
+}
+
+// measure is apart so that lagUnderWay can be inlined.
+func (g *Gate) measure(now mono.Time, lag *lag) {
+	g.look(now)
+	if d := lag.underWay(now); d > 0 {
+		g.core.OnLag(now, d)
+	}
+}
+
+// Lag returns how long a request lay in its connection's socket, and waited for a
+// processor, before its goroutine saw it, as measured a moment ago. It is long
+// where handlers keep the processors busy. It is 0 without WatchNetwork.
+func (g *Gate) Lag(now mono.Time) time.Duration { return g.lag.Load().value(now) }
+
+// Client is a connected client that knows credits.
+type Client struct {
+	gate    *Gate
+	account *credit.Client
+	notify  func(wire.Grant)
+}
+
+// Connect opens an account for a client. notify, if not nil, is called for
+// grants that have no reply to ride on; not under a lock, possibly from several
+// goroutines at once with the newest grant being the one that counts, and it
+// must not block. A nil notify is a client that lives by Grant.Revive.
+func (g *Gate) Connect(notify func(wire.Grant)) *Client {
+	c := &Client{gate: g, notify: notify}
+	g.mu.Lock()
+	c.account = g.core.Pool().Register(Now())
+	c.account.Owner = c
+	g.finish(Now())
+	return c
+}
+
+// OnDemand takes the number of requests that the client has ready and cannot
+// send for want of credit.
+func (c *Client) OnDemand(n int) {
+	c.gate.mu.Lock()
+	now := Now()
+	c.gate.core.Pool().OnDemand(now, c.account, n)
+	c.gate.finish(now)
+}
+
+// Close ends the account; its credits go to other clients at once. Requests of
+// the client that still run keep their slots. Further calls do nothing.
+func (c *Client) Close() {
+	c.gate.mu.Lock()
+	now := Now()
+	c.gate.core.Pool().Deregister(now, c.account)
+	c.gate.finish(now)
+}
+
+// Ticket is the right to run one request, from Enter or Admit to Leave. It must not be
+// copied.
+type Ticket struct {
+	core     *admission.Ticket // nil once it has left, if it never waited
+	gate     *Gate
+	*stint   // nil unless workflows matter
+	mode     Mode
+	verdict  admission.Verdict // on arrival
+	closed   bool              // the gate was
+	hasGrant bool
+	left     bool
+	wake     chan admission.Verdict
+	started  mono.Time
+	began    mono.Time // the handler
+	queued   time.Duration
+	grant    wire.Grant
+	pushback time.Duration
+}
+
+// spareTickets is the most tickets of the core that a gate keeps for later
+// requests. They are large, and to allocate one takes longer than to decide.
+const spareTickets = 1024
+
+// blank returns a ticket of the core. It is called with the lock held.
+func (g *Gate) blank() *admission.Ticket {
+	last := len(g.spare) - 1
+	if last < 0 {
+		return new(admission.Ticket)
+	}
+	c := g.spare[last]
+	g.spare = g.spare[:last]
+	return c
+}
+
+// recycle takes back the core's ticket of a request that has left. One that has
+// waited is in nobody's queue any more, and yet not as new; those are left to the
+// garbage collector. It is called with the lock held.
+func (t *Ticket) recycle() {
+	c, g := t.core, t.gate
+	if t.verdict != admission.Run || len(g.spare) >= spareTickets {
+		return
+	}
+	t.core = nil
+	c.Owner, c.Client, c.Arrived = nil, nil, 0
+	c.Flow, c.Remaining, c.Total, c.Done, c.From, c.Claim = 0, 0, 0, 0, 0, 0
+	g.spare = append(g.spare, c)
+}
+
+// Queued returns how long the request waited for its turn.
+func (t *Ticket) Queued() time.Duration { return t.queued }
+
+// Grant returns the credits for the reply, after Leave; false for a client that
+// has no account.
+func (t *Ticket) Grant() (wire.Grant, bool) { return t.grant, t.hasGrant }
+
+// Enter admits r, at once or after a wait, or refuses it with a *Refusal. A wait
+// ends with ctx, and the refusal then wraps ctx's error. An admitted request must
+// be followed by Leave, also when its handler panics. The deadline of r counts if
+// it is sooner than that of ctx.
+func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
+	t := new(Ticket)
+	if err := g.Admit(ctx, r, t); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Admit is Enter for who has room for a ticket in something of his own, and allocates
+// nothing for a request that need not wait. What t was before does not matter, but
+// no request may be in a gate with it, and nobody may still mean that one by it.
+func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
+	if d, ok := ctx.Deadline(); ok {
+		if at := Instant(d); r.Deadline == 0 || at < r.Deadline {
+			r.Deadline = at
+		}
+	}
+	gone := ctx.Err() != nil
+	if gone {
+		// Nobody waits for the answer: it has no budget, whatever its deadline.
+		r.Deadline = Now() - 1
+	}
+	g.arrive(&r, t)
+	if err := t.wait(ctx); err != nil {
+		if gone {
+			err.cause = context.Cause(ctx)
+		}
+		return err
+	}
+	t.began = t.started
+	if t.mode == Enforce && g.lag.Load().turn(t.started) {
+		t.began = Now()
+	}
+	if t.stint != nil && t.measured {
+		t.span = NewSpan(r.Elapsed) // the waits in the gate are over
+	}
+	return nil
+}
+
+// arrive is the first half of Admit: the request is in the gate from now on, with the
+// ticket t. It never waits.
+func (g *Gate) arrive(r *Request, t *Ticket) {
+	if lag := g.lag.Load(); lag != nil {
+		lag.poke(Now())
+	}
+	g.mu.Lock()
+	now := Now()
+	*t = Ticket{gate: g, mode: g.mode, verdict: admission.Run, started: now}
+	g.lagUnderWay(now)
+	if t.mode == Off && !g.closed {
+		g.off++
+		g.mu.Unlock()
+		return
+	}
+	t.core = g.blank()
+	t.core.Request = r.Request
+	t.core.Arrived = r.Arrived
+	t.core.Owner = t
+	if r.Client != nil {
+		t.core.Client = r.Client.account
+	}
+	if t.core.Deadline == 0 {
+		t.core.Deadline = mono.Never
+	}
+	if g.closed {
+		t.closed = true
+		t.verdict = admission.Shed
+		g.mu.Unlock()
+		return
+	}
+	if asks := r.Process != 0 || r.Elapsed != (wire.Progress{}); asks || g.fair || g.totals != nil {
+		t.stint = &stint{asked: asks}
+		t.expect(r)
+		t.belong(now, r)
+	}
+	switch {
+	case t.mode == Monitor:
+		would, _ := g.core.Observe(now, t.core)
+		if would == admission.Shed {
+			g.tallies.Would[t.core.Reason()]++
+		}
+	default:
+		t.verdict = g.core.Arrive(now, t.core)
+	}
+	switch t.verdict {
+	case admission.Shed:
+		g.shed(now, t)
+	case admission.Wait:
+		t.wake = make(chan admission.Verdict, 1)
+	}
+	g.finish(now)
+}
+
+// wait is the second half of Admit.
+func (t *Ticket) wait(ctx context.Context) *Refusal {
+	g, verdict := t.gate, t.verdict
+	if verdict == admission.Wait {
+		select {
+		case verdict = <-t.wake:
+		case <-ctx.Done():
+			cause := context.Cause(ctx)
+			if t.giveUp(cause) {
+				return g.refuse(t, t.core.Reason(), t.pushback, cause)
+			}
+			verdict = <-t.wake
+		}
+		t.started = t.core.Started()
+	}
+	if t.mode != Off && !t.closed {
+		t.queued = t.core.Queued()
+	}
+	switch {
+	case t.closed:
+		return g.refuse(t, work.Draining, g.core.Config().Objective, nil)
+	case verdict == admission.Shed:
+		return g.refuse(t, t.core.Reason(), t.pushback, nil)
+	}
+	return nil
+}
+
+// giveUp takes a waiting ticket out of the queue, and reports false if it does
+// not wait any more.
+func (t *Ticket) giveUp(cause error) bool {
+	g, reason := t.gate, work.Canceled
+	if errors.Is(cause, context.DeadlineExceeded) {
+		reason = work.Expired
+	}
+	g.mu.Lock()
+	now := Now()
+	if !g.core.Refuse(now, t.core, reason) {
+		g.mu.Unlock()
+		return false
+	}
+	g.shed(now, t)
+	g.finish(now)
+	return true
+}
+
+// shed notes what the refusal of t will say. It is called with the lock held.
+func (g *Gate) shed(now mono.Time, t *Ticket) {
+	t.pushback = g.core.Pushback(now, t.core)
+	t.grant, t.hasGrant = g.core.Reply(now, t.core)
+	if t.stint != nil {
+		t.part()
+	}
+	g.tallies.Shed[t.core.Reason()]++
+}
+
+func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause error) *Refusal {
+	if g.observe != nil {
+		g.observe(Event{
+			Reason: r, Enforced: true, Class: t.core.Class, Workflow: t.core.Workflow, Priority: t.core.Priority,
+			Queued: max(t.core.Queued(), 0),
+		})
+	}
+	refusal := &Refusal{Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, cause: cause}
+	if t.stint != nil {
+		refusal.announced = t.announced
+	}
+	return refusal
+}
+
+// Leave returns the ticket's slot and says how the request ended. Only the first
+// call counts; calls at once from several goroutines are allowed.
+func (t *Ticket) Leave(o work.Outcome) {
+	g := t.gate
+	g.mu.Lock()
+	now := Now()
+	if t.left || t.mode != Off && !t.core.Running() {
+		g.mu.Unlock()
+		return
+	}
+	t.left = true
+	if t.mode == Off {
+		g.off--
+		g.mu.Unlock()
+		return
+	}
+	g.lagUnderWay(now)
+	g.core.Leave(now, t.core, o)
+	t.grant, t.hasGrant = g.core.Reply(now, t.core)
+	entered := false
+	if t.stint != nil {
+		t.part()
+		entered = t.entered
+	}
+	g.tallies.Served[o]++
+	if lag := g.lag.Load(); lag != nil {
+		lag.turns.ran(now.Sub(t.began))
+	}
+	workflow := t.core.Workflow
+	var event Event
+	if g.observe != nil {
+		event = Event{
+			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: workflow,
+			Priority: t.core.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started),
+		}
+	}
+	t.recycle()
+	g.finish(now)
+	if entered && o == work.Done && !t.failed.Load() {
+		g.totals.OnDone(workflow, t.span.End())
+	}
+	if g.observe != nil {
+		g.observe(event)
+	}
+}
+
+// finish delivers what a call to the core made due, releases the lock, and sends
+// grants. It is called with the lock held.
+func (g *Gate) finish(now mono.Time) {
+	for t, v := g.core.Next(now); t != nil; t, v = g.core.Next(now) {
+		waiter := t.Owner.(*Ticket)
+		if v == admission.Shed {
+			g.shed(now, waiter)
+		}
+		waiter.wake <- v // never blocks: one verdict a ticket
+	}
+	g.arm(now)
+	c, grant, ok := g.core.Pool().NextGrant()
+	if !ok {
+		g.mu.Unlock()
+		return
+	}
+	first := delivery{c.Owner, grant}
+	var more []delivery
+	for c, grant, ok = g.core.Pool().NextGrant(); ok; c, grant, ok = g.core.Pool().NextGrant() {
+		more = append(more, delivery{c.Owner, grant})
+	}
+	g.mu.Unlock()
+	first.send()
+	for _, d := range more {
+		d.send()
+	}
+}
+
+// delivery is a grant on its way to a client's notify.
+type delivery struct {
+	owner any
+	grant wire.Grant
+}
+
+func (d delivery) send() {
+	if c, ok := d.owner.(*Client); ok && c.notify != nil {
+		c.notify(d.grant)
+	}
+}
+
+// arm starts the timer if the core must be woken before it would fire.
+func (g *Gate) arm(now mono.Time) {
+	at := g.core.NextWake()
+	if g.closed || at >= g.armed {
+		return
+	}
+	g.armed = at
+	g.timer.Reset(max(at.Sub(now), 0))
+}
+
+func (g *Gate) onTimer() {
+	g.mu.Lock()
+	now := Now()
+	if g.closed {
+		g.mu.Unlock()
+		return
+	}
+	g.armed = mono.Never
+	g.lagUnderWay(now)
+	g.core.OnWake(now)
+	questions := g.questions(now)
+	g.finish(now)
+	for _, ask := range questions {
+		ask()
+	}
+}
+
+// SetMode changes how far decisions go. Requests that wait keep waiting for
+// their turn.
+func (g *Gate) SetMode(m Mode) {
+	g.mu.Lock()
+	g.mode = m
+	g.mu.Unlock()
+}
+
+// Drain refuses every request that comes from now on; those inside finish.
+func (g *Gate) Drain() {
+	g.mu.Lock()
+	g.core.Drain()
+	g.mu.Unlock()
+}
+
+// Close refuses what comes and what waits, and stops the timer. Requests that
+// run finish. Further calls do nothing.
+func (g *Gate) Close() error {
+	g.mu.Lock()
+	now := Now()
+	g.closed = true
+	g.timer.Stop()
+	g.core.Drain()
+	for t := g.core.Oldest(); t != nil; t = g.core.Oldest() {
+		g.core.Refuse(now, t, work.Draining)
+		g.shed(now, t.Owner.(*Ticket))
+		t.Owner.(*Ticket).wake <- admission.Shed
+	}
+	g.finish(now)
+	g.lag.Load().close()
+	return nil
+}

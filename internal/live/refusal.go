@@ -1,0 +1,52 @@
+package live
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// Refusal is the error of a request that was not served.
+type Refusal struct {
+	// Reason says why.
+	Reason work.Reason
+	// Pushback is how long to wait before another attempt; negative means that
+	// another attempt is of no use.
+	Pushback time.Duration
+	// Grant is the credits for the refused client, if HasGrant.
+	Grant    wire.Grant
+	HasGrant bool
+	announced
+	// cause is the error of the caller's context, if that ended the wait.
+	cause error
+}
+
+// Reply returns what to tell the client beside the refusal, in its exact form.
+func (r *Refusal) Reply() wire.Reply {
+	out := wire.Reply{
+		Grant: r.Grant, HasGrant: r.HasGrant,
+		Shed: wire.Shed{Reason: r.Reason, Retryable: r.Pushback >= 0, Pushback: r.Pushback}, HasShed: true,
+	}
+	r.announced.fill(&out)
+	return out
+}
+
+// Error says what happened, and what to do about it.
+func (r *Refusal) Error() string {
+	where := "the server refused the request"
+	if !r.Reason.Sent() {
+		where = "the request was not sent"
+	}
+	switch {
+	case r.Pushback < 0:
+		return fmt.Sprintf("spillgate: %s: %v; do not retry", where, r.Reason)
+	default:
+		return fmt.Sprintf("spillgate: %s: %v; retry after %v", where, r.Reason, r.Pushback)
+	}
+}
+
+// Unwrap returns the error of the caller's context if that is what ended the
+// wait, so that errors.Is(err, context.Canceled) holds.
+func (r *Refusal) Unwrap() error { return r.cause }

@@ -1,0 +1,247 @@
+package schedule
+
+import (
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// Queue holds the tasks that wait for one resource. It is not safe for concurrent
+// use. Calls take time logarithmic in the number of waiting tasks, Next and Peek
+// also linear in the number of workflows that have tasks waiting; only the first
+// task of a workflow, and growing, allocate.
+type Queue struct {
+	cfg      Config
+	root     node
+	classes  [work.NumClasses]node
+	flows    [work.NumClasses][]*node // made when first used
+	shares   []float64
+	arrivals list
+	losses   heap
+	len      int
+	seq      uint64
+}
+
+// New returns an empty queue, or every mistake in cfg.
+func New(cfg Config) (*Queue, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	q := &Queue{cfg: cfg, arrivals: list{which: ofQueue}, losses: heap{which: byLoss}}
+	for class := range q.classes {
+		c := &q.classes[class]
+		*c = newNode(&q.root)
+		c.weigh(cfg.Quantum, cfg.Weights[class])
+		if cfg.Fair {
+			q.flows[class] = make([]*node, cfg.Workflows)
+		}
+	}
+	if cfg.Fair {
+		q.shares = make([]float64, cfg.Workflows)
+		for w := range q.shares {
+			q.shares[w] = 1
+		}
+	}
+	return q, nil
+}
+
+func newNode(parent *node) node {
+	return node{parent: parent, order: heap{which: byOrder}, ages: list{which: ofLeaf}}
+}
+
+// Config returns the configuration with its defaults filled in.
+func (q *Queue) Config() Config { return q.cfg }
+
+// Len returns the number of waiting tasks.
+func (q *Queue) Len() int { return q.len }
+
+// Oldest returns the waiting task that arrived first, nil if none waits. Its age
+// is the queueing delay. It takes constant time.
+func (q *Queue) Oldest() *Task { return q.arrivals.head }
+
+// NextWake returns the instant at which the next waiting task becomes unable to
+// meet its deadline, mono.Never if none can. Call Expired then; earlier, later or
+// not at all is harmless, for Next looks as well.
+func (q *Queue) NextWake() mono.Time {
+	if len(q.losses.entries) == 0 {
+		return mono.Never
+	}
+	return mono.Time(q.losses.entries[0].key)
+}
+
+// Push lets t wait. It does nothing to a task that waits already. A task that was
+// dispatched and not settled is taken as settled. Tasks that arrived before others
+// that wait already are put before those one by one: Arrived is for a delay of
+// moments.
+func (q *Queue) Push(now mono.Time, t *Task) {
+	if t.in != nil {
+		return
+	}
+	if t.Arrived == 0 || t.Arrived > now {
+		t.Arrived = now
+	}
+	q.seq++
+	t.in, t.seq = q, q.seq
+	q.len++
+	q.arrivals.insert(t)
+	t.places[byLoss] = nowhere
+	if at := t.lost(); at != mono.Never {
+		q.losses.push(entry{key: int64(at), task: t})
+	}
+	q.link(t)
+}
+
+// Remove takes t out because its caller gave up. It reports false, and does
+// nothing, if t does not wait in this queue.
+func (q *Queue) Remove(t *Task) bool {
+	if t.in != q {
+		return false
+	}
+	q.unlink(t)
+	q.losses.remove(t)
+	q.arrivals.remove(t)
+	t.in, t.leaf = nil, nil
+	q.len--
+	return true
+}
+
+// Expired removes and returns a task that cannot meet its deadline any more, the
+// one that has been so for longest, or nil if there is none. Call it until then,
+// also while the resource is busy: the sooner such a task is refused, the sooner
+// its caller can do something else.
+func (q *Queue) Expired(now mono.Time) *Task {
+	if q.NextWake() > now {
+		return nil
+	}
+	t := q.losses.first()
+	if t != nil {
+		q.Remove(t)
+	}
+	return t
+}
+
+// Next removes and returns the next task and whether it is to run, on a resource
+// that is free. Tasks that cannot meet their deadlines come out first, and are not
+// to run; so call it until it returns nil or one that is. It never returns a task
+// to run that cannot meet its deadline. Call Settle when the task is done.
+func (q *Queue) Next(now mono.Time) (t *Task, run bool) {
+	if t := q.Expired(now); t != nil {
+		return t, false
+	}
+	if q.len == 0 {
+		return nil, false
+	}
+	leaf := &q.root
+	for leaf.children > 0 {
+		child, grants := leaf.pick()
+		leaf.begin(child, grants)
+		leaf = child
+	}
+	t = leaf.first(now, q.cfg.Aging)
+	t.dispatch(q.cfg.Quantum)
+	q.Remove(t)
+	t.leaf = leaf
+	return t, true
+}
+
+// Peek returns what Next would return, and changes nothing.
+func (q *Queue) Peek(now mono.Time) (t *Task, run bool) {
+	if t := q.losses.first(); t != nil && q.NextWake() <= now {
+		return t, false
+	}
+	if q.len == 0 {
+		return nil, false
+	}
+	leaf := &q.root
+	for leaf.children > 0 {
+		leaf, _ = leaf.pick()
+	}
+	return leaf.first(now, q.cfg.Aging), true
+}
+
+// SetWeight changes what a class gets relative to the others, from its next turn
+// on. It reports false, and does nothing, outside MinWeight to MaxWeight or for a
+// class that does not exist.
+func (q *Queue) SetWeight(class work.Class, weight float64) bool {
+	if class >= work.NumClasses || !validWeight(weight) {
+		return false
+	}
+	q.cfg.Weights[class] = weight
+	q.classes[class].weigh(q.cfg.Quantum, weight)
+	return true
+}
+
+// SetShare changes what a workflow gets of what its class gets, 1 at first, from
+// its next turn on. It reports false, and does nothing, outside MinWeight to
+// MaxWeight, for a number that is not a workflow's own, or without Fair.
+func (q *Queue) SetShare(workflow int, share float64) bool {
+	if workflow < 0 || workflow >= len(q.shares) || !validWeight(share) {
+		return false
+	}
+	q.shares[workflow] = share
+	for class := range q.flows {
+		if f := q.flows[class][workflow]; f != nil {
+			f.weigh(q.cfg.Quantum, share)
+		}
+	}
+	return true
+}
+
+// standing returns t's class, priority and key, with what was lent to it.
+func (q *Queue) standing(t *Task) standing {
+	s := standing{t.Class, t.Priority, q.cfg.Order.key(t)}
+	if s.class >= work.NumClasses {
+		s.class = work.Default
+	}
+	if t.lent {
+		s = s.raised(t.loan)
+	}
+	return s
+}
+
+// leaf returns where a task of that class and workflow waits.
+func (q *Queue) leaf(class work.Class, workflow int) *node {
+	if !q.cfg.Fair {
+		return &q.classes[class]
+	}
+	if workflow < 0 || workflow >= q.cfg.Workflows {
+		workflow = 0
+	}
+	f := q.flows[class][workflow]
+	if f == nil {
+		made := newNode(&q.classes[class])
+		f = &made
+		f.weigh(q.cfg.Quantum, q.shares[workflow])
+		q.flows[class][workflow] = f
+	}
+	return f
+}
+
+// link puts t into its leaf, and the leaf and its class into their rings.
+func (q *Queue) link(t *Task) {
+	s := q.standing(t)
+	t.leaf = q.leaf(s.class, t.Workflow)
+	t.leaf.order.push(entry{s.key, t, s.priority})
+	t.leaf.ages.insert(t)
+	for n := t.leaf; n != nil; n = n.parent {
+		n.waiting++
+	}
+	for n := t.leaf; n.parent != nil && n.next == nil; n = n.parent {
+		n.parent.enter(n)
+	}
+}
+
+// unlink undoes link.
+func (q *Queue) unlink(t *Task) {
+	t.leaf.order.remove(t)
+	t.leaf.ages.remove(t)
+	for n := t.leaf; n != nil; n = n.parent {
+		n.waiting--
+	}
+	if t.leaf.ages.head != nil {
+		return
+	}
+	for n := t.leaf; n.parent != nil && n.children == 0; n = n.parent {
+		n.parent.leave(n)
+	}
+}

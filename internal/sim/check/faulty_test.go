@@ -1,0 +1,85 @@
+package check_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/baseline"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/sim/check"
+	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// unfair is a door that runs its second waiter first, now and then.
+type unfair struct {
+	baseline.Gate
+	held *admission.Ticket
+	n    int
+}
+
+func (u *unfair) Next(now mono.Time) (*admission.Ticket, admission.Verdict) {
+	if t := u.held; t != nil {
+		u.held = nil
+		return t, admission.Run
+	}
+	t, v := u.Gate.Next(now)
+	if t == nil || v != admission.Run {
+		return t, v
+	}
+	if u.n++; u.n%5 == 0 {
+		if second, v := u.Gate.Next(now); second != nil {
+			u.held = t
+			return second, v
+		}
+	}
+	return t, v
+}
+
+// forgetful is a door that gives a slot back and does not end the ticket, so that
+// its credit stays pending.
+type forgetful struct{ baseline.Gate }
+
+func (f forgetful) Leave(now mono.Time, t *admission.Ticket, _ work.Outcome) {
+	f.Slots().Release(now, t.Started(), true)
+}
+
+// TestCheckerSees plants mistakes in the door, each of which some world of the
+// swarm must show.
+func TestCheckerSees(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		door func(baseline.Gate) baseline.Door
+		want string
+	}{
+		{"out of order", func(g baseline.Gate) baseline.Door { return &unfair{Gate: g} }, "came earlier"},
+		{"a ticket never left", func(g baseline.Gate) baseline.Door { return forgetful{g} }, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 40; seed++ {
+				cfg, look := check.Random(seed)
+				inner := cfg.Policy.Door
+				cfg.Policy.Door = func(seed uint64, life int) (baseline.Door, error) {
+					d, err := inner(seed, life)
+					if err != nil {
+						return nil, err
+					}
+					return tt.door(d.(baseline.Gate)), nil
+				}
+				watch := check.New(look)
+				cfg.Hooks = watch.Hooks()
+				w, err := model.New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for w.Step() && watch.Err() == nil {
+				}
+				if err := watch.Err(); err != nil && strings.Contains(err.Error(), tt.want) {
+					return
+				}
+			}
+			t.Error("no check of 40 worlds saw it")
+		})
+	}
+}

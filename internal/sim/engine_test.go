@@ -1,0 +1,111 @@
+package sim_test
+
+import (
+	"math/rand/v2"
+	"sort"
+	"testing"
+
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/sim"
+)
+
+// TestOrder compares the heap with a stable sort, scheduling while running.
+func TestOrder(t *testing.T) {
+	rng := sim.Chance(1, 0, 0)
+	var e sim.Engine[int]
+	type planned struct {
+		at mono.Time
+		id int
+	}
+	var want, got []planned
+	plan := func(at mono.Time) {
+		want = append(want, planned{at, len(want)})
+		e.At(at, len(want)-1)
+	}
+	for range 500 {
+		plan(mono.Time(rng.IntN(50)))
+	}
+	for {
+		id, ok := e.Next(mono.Never)
+		if !ok {
+			break
+		}
+		got = append(got, planned{e.Now(), id})
+		if len(want) < 5000 {
+			plan(e.Now() + mono.Time(rng.IntN(20)))
+			plan(e.Now() + mono.Time(rng.IntN(20)))
+		}
+	}
+	sort.SliceStable(want, func(i, j int) bool { return want[i].at < want[j].at })
+	if len(got) != len(want) {
+		t.Fatalf("%d events came, %d were scheduled", len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("event %d is %v, expected %v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestNextStopsBeforeEnd(t *testing.T) {
+	var e sim.Engine[string]
+	e.At(10, "at ten")
+	e.At(mono.Never, "never")
+	if _, ok := e.Next(10); ok || e.Now() != 0 {
+		t.Fatalf("an event at the end came, or time moved to %v", e.Now())
+	}
+	e.Advance(20)
+	if e.Now() != 10 {
+		t.Fatalf("advanced to %v, past an event at 10ns", e.Now())
+	}
+	if ev, ok := e.Next(11); !ok || ev != "at ten" {
+		t.Fatalf("got %q, %v", ev, ok)
+	}
+	e.At(5, "late")
+	if ev, ok := e.Next(11); !ok || ev != "late" || e.Now() != 10 {
+		t.Fatalf("a past event is due now: got %q, %v at %v", ev, ok, e.Now())
+	}
+	if e.Len() != 0 || e.Done() != 2 {
+		t.Fatalf("%d left, %d done, expected 0 and 2", e.Len(), e.Done())
+	}
+}
+
+// TestChanceStreams shows that a stream depends on all of its name and on
+// nothing else.
+func TestChanceStreams(t *testing.T) {
+	draw := func(r *rand.Rand) uint64 { return r.Uint64() }
+	if draw(sim.Chance(1, 2, 3)) != draw(sim.Chance(1, 2, 3)) {
+		t.Fatal("the same name gave two streams")
+	}
+	seen := map[uint64]bool{}
+	for seed := range uint64(4) {
+		for purpose := range sim.Stream(4) {
+			for id := range 64 {
+				seen[draw(sim.Chance(seed, purpose, id))] = true
+			}
+		}
+	}
+	if len(seen) != 4*4*64 {
+		t.Fatalf("%d different streams out of %d names", len(seen), 4*4*64)
+	}
+}
+
+// BenchmarkEngine is one event taken and one scheduled, with n to come, on top
+// of the cost of drawing the instant.
+func BenchmarkEngine(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(map[int]string{100: "100", 10_000: "10000"}[n], func(b *testing.B) {
+			rng := sim.Chance(1, 0, 0)
+			var e sim.Engine[[2]int32]
+			for range n {
+				e.At(mono.Time(rng.Uint32N(1000)), [2]int32{})
+			}
+			b.ResetTimer()
+			for range b.N {
+				ev, _ := e.Next(mono.Never)
+				e.At(e.Now()+mono.Time(rng.Uint32N(1000)), ev)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mevents/s")
+		})
+	}
+}

@@ -1,0 +1,217 @@
+package mesh
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/baseline"
+	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/progress"
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// root is one request of a client over all its attempts and all calls that it
+// causes. It is used again once the last of them is gone.
+type root struct {
+	id, gen  int32
+	client   int32
+	workflow int32
+	tenant   uint32
+	priority work.Priority
+	attempt  int32
+	chance   draws
+	intended mono.Time
+	deadline mono.Time
+	budget   time.Duration // deadline less intended; 0 if there is none
+	open     bool          // the client still wants it
+	good     bool
+	// total and totalWork are what the workflow is expected to take, least what
+	// nearly all of its requests take.
+	total, totalWork, least time.Duration
+	top                     *call         // the present attempt, nil between two
+	calls                   int32         // alive
+	busy                    time.Duration // at workers, for all its calls
+}
+
+// call is one call from a client or a process to a process: the caller's side
+// of it, while open, and the callee's, while there. The record is used again
+// once both are over.
+type call struct {
+	id, gen int32
+	root    *root
+	chance  draws
+	stage   int32
+	link    *link
+
+	// The caller's side.
+	parent     *call // nil for a client's, and once the caller has given up
+	prev, next *call // among the parent's open children
+	open       bool
+	phase      phase
+	sent       mono.Time
+	waiter     credit.Waiter
+
+	// The callee's side. there holds from sending until the answer is taken.
+	there    bool
+	state    state
+	canceled bool
+	process  *process
+	deadline mono.Time // local; the caller's until it arrives
+	ticket   admission.Ticket
+
+	// Running the stage.
+	pc       int32 // next step
+	callAt   int32 // in a step of calls: which callee, how many of it are left
+	callLeft int32
+	born     uint64 // children so far, those skipped included
+	children *call  // open ones
+	pending  int32  // how many
+	began    mono.Time
+	need     time.Duration // of the present piece of work
+	class    work.Class
+	hops     int // calls below that were answered
+	holds    *hold
+
+	// In a queue.
+	task         schedule.Task
+	waits        *resource // whose queue it is, unless shaped
+	queuedAt     mono.Time
+	qPrev, qNext *call
+
+	// What travels along: the service and the work before it; the rate that
+	// the caller would send at; on the answer those of the callee, and the rate
+	// that it announces.
+	elapsed, worked time.Duration
+	claim           float64
+	demand          int // calls that waited at the caller
+	service, work   time.Duration
+	rate            float64
+	span            progress.Span
+	callID          progress.CallID // in the parent's span
+	req             rates.Request
+
+	// The answer.
+	feedback baseline.Feedback
+	why      cause
+	label    string // the workflow's name
+}
+
+var _ baseline.Labeled = (*call)(nil)
+
+// Workflow returns the name of the workflow that c belongs to.
+func (c *call) Workflow() string { return c.label }
+
+// phase is where the caller's side of an open call is.
+type phase uint8
+
+const (
+	waiting phase = iota // in the sender
+	sent
+	refused // by the sender; the caller is about to know
+)
+
+// state is where the callee's side of a call is.
+type state uint8
+
+const (
+	notHere  state = iota
+	shaped         // waits for the rate of its workflow
+	atDoor         // waits for the door to decide
+	inQueue        // waits for a resource
+	working        // occupies a worker
+	calling        // waits for calls
+	resuming       // got what it waited for, and is about to go on
+)
+
+// cause says why a call failed.
+type cause struct {
+	kind   failure
+	reason work.Reason // of a refusal
+}
+
+type failure uint8
+
+const (
+	none failure = iota
+	shed
+	timedOut
+	lost
+	gaveUp
+)
+
+func (w *World) newCall() *call {
+	if n := len(w.freeCalls); n > 0 {
+		c := w.calls[w.freeCalls[n-1]]
+		w.freeCalls = w.freeCalls[:n-1]
+		*c = call{id: c.id, gen: c.gen, span: c.span, req: c.req} // those keep memory
+		return c
+	}
+	c := &call{id: int32(len(w.calls))}
+	w.calls = append(w.calls, c)
+	return c
+}
+
+// release makes c free for other use if neither side needs it.
+func (w *World) release(c *call) {
+	if c.open || c.there {
+		return
+	}
+	r := c.root
+	c.root = nil
+	c.gen++
+	w.freeCalls = append(w.freeCalls, c.id)
+	r.calls--
+	w.releaseRoot(r)
+}
+
+func (w *World) newRoot() *root {
+	if n := len(w.freeRoots); n > 0 {
+		r := w.roots[w.freeRoots[n-1]]
+		w.freeRoots = w.freeRoots[:n-1]
+		*r = root{id: r.id, gen: r.gen}
+		return r
+	}
+	r := &root{id: int32(len(w.roots))}
+	w.roots = append(w.roots, r)
+	return r
+}
+
+func (w *World) releaseRoot(r *root) {
+	if r.open || r.calls > 0 {
+		return
+	}
+	w.settle(r)
+	r.gen++
+	w.freeRoots = append(w.freeRoots, r.id)
+}
+
+// adopt puts c among the open children of p.
+func (p *call) adopt(c *call) {
+	c.parent, c.prev, c.next = p, nil, p.children
+	if p.children != nil {
+		p.children.prev = c
+	}
+	p.children = c
+	p.pending++
+}
+
+// orphan takes c from its parent's open children.
+func (c *call) orphan() {
+	p := c.parent
+	if p == nil {
+		return
+	}
+	if c.prev == nil {
+		p.children = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	p.pending--
+	c.parent, c.prev, c.next = nil, nil, nil
+}

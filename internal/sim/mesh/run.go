@@ -1,0 +1,183 @@
+package mesh
+
+import (
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// start lets c run its stage.
+func (w *World) start(c *call) {
+	c.process.running++
+	w.classify(c)
+	if w.tracked {
+		c.span.EndWait(w.Now())
+	}
+	c.pc = w.program.stages[c.stage].first
+	w.advance(c)
+}
+
+// advance runs c's steps until one has to wait.
+func (w *World) advance(c *call) {
+	last := w.program.stages[c.stage].last
+	for c.pc < last {
+		s := &w.program.steps[c.pc]
+		r := &c.process.resources[s.resource]
+		switch s.kind {
+		case stepWork:
+			if w.acquire(c, r, s.mean) {
+				w.beginWork(c, s)
+			}
+			return
+		case stepHold:
+			if !w.acquire(c, r, 0) {
+				return
+			}
+			w.keep(c, r)
+		case stepFree:
+			w.letGo(c, r)
+		case stepCalls:
+			c.state, c.callAt, c.callLeft = calling, s.first, -1
+			if w.makeCalls(c, s) {
+				return
+			}
+		}
+		c.pc++
+	}
+	w.finish(c, cause{}, work.None)
+}
+
+// makeCalls makes the calls of step s that are due, and reports whether any is
+// pending.
+func (w *World) makeCalls(c *call, s *step) bool {
+	for ; c.callAt < s.last; c.callAt, c.callLeft = c.callAt+1, -1 {
+		k := &w.program.calls[c.callAt]
+		if c.callLeft < 0 {
+			c.callLeft = k.least
+			if k.most > k.least {
+				c.callLeft += int32(c.chance.of(drawTimes, uint64(c.callAt)).below(int(k.most - k.least + 1)))
+			}
+		}
+		for c.callLeft > 0 {
+			c.callLeft--
+			c.born++
+			if k.skip > 0 && c.chance.of(drawSkip, c.born).unit() < k.skip {
+				continue
+			}
+			w.callDown(c, k)
+			if !s.parallel {
+				return true
+			}
+		}
+	}
+	return c.pending > 0
+}
+
+// childDone goes on with p, one of whose calls was answered well.
+func (w *World) childDone(p *call) {
+	s := &w.program.steps[p.pc]
+	if s.parallel && p.pending > 0 || !s.parallel && w.makeCalls(p, s) {
+		return
+	}
+	p.pc++
+	p.state = resuming
+	w.advance(p)
+}
+
+// beginWork occupies the unit that c has just got.
+func (w *World) beginWork(c *call, s *step) {
+	ns := c.chance.of(drawTime, uint64(c.pc)).time(s.mean, s.shape) / c.process.speed
+	c.state, c.began, c.need = working, w.Now(), durationOf(ns)
+	c.process.resources[s.resource].took(c.began, c)
+	w.engine.At(c.began.Add(c.need), event{endWork, c.id, c.gen})
+}
+
+func (w *World) endWork(c *call) {
+	p := c.process
+	c.root.busy += c.need
+	p.busy += c.need
+	r := &p.resources[w.program.steps[c.pc].resource]
+	c.state = resuming
+	c.pc++
+	settle(r.queue, c, c.need)
+	w.free(c, r, c.began)
+	w.resume(c)
+}
+
+// resume goes on with c after a wait, unless it was canceled meanwhile.
+func (w *World) resume(c *call) {
+	if c.canceled {
+		w.finish(c, cause{kind: gaveUp}, work.Canceled)
+		return
+	}
+	w.advance(c)
+}
+
+// hopeless drops c, which waited for a resource until that made no sense.
+func (w *World) hopeless(c *call) {
+	c.state = resuming
+	why := cause{shed, work.Infeasible}
+	w.countShed(c.process.service, why.reason)
+	w.finish(c, why, why.reason)
+}
+
+// fail ends c because a call of its failed.
+func (w *World) fail(c *call, why cause) {
+	w.dropChildren(c)
+	w.finish(c, why, work.Downstream)
+}
+
+func (w *World) dropChildren(c *call) {
+	for c.children != nil {
+		w.drop(c.children)
+	}
+}
+
+// finish ends the callee's side of c. why is zero if all went well; as is what the
+// caller's policy sees of it.
+func (w *World) finish(c *call, why cause, as work.Reason) {
+	for c.holds != nil {
+		w.letGo(c, c.holds.resource)
+	}
+	p := c.process
+	c.state = notHere
+	p.running--
+	w.trackEnd(c, why.kind == none)
+	outcome := work.Done
+	switch why.kind {
+	case none:
+	case gaveUp:
+		outcome = work.Ignored
+	default:
+		outcome = work.Dropped
+	}
+	if p.rates != nil {
+		p.rates.OnDone(w.Now(), &c.req, outcome)
+	}
+	if p.door != nil {
+		p.door.Leave(w.Now(), &c.ticket, outcome)
+		c.feedback = p.door.Feedback(w.Now(), &c.ticket)
+	}
+	c.feedback.Reason = as
+	w.reply(c, why)
+	w.pumpDoor(p)
+}
+
+// reply sends the answer, or nothing if nobody waits for it.
+func (w *World) reply(c *call, why cause) {
+	c.why = why
+	if !c.open {
+		c.there = false
+		w.release(c)
+		return
+	}
+	if why.kind != lost {
+		w.announce(c)
+	}
+	w.after(w.cfg.Network.Delay, event{replyAtCaller, c.id, c.gen})
+}
+
+func durationOf(ns float64) time.Duration {
+	return time.Duration(math.Min(math.Max(math.Round(ns), 0), math.MaxInt64/4))
+}

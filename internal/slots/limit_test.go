@@ -1,0 +1,195 @@
+package slots
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// TestFollowsTheServer loads stations of unknown capacity at twice what they can
+// do, makes them four times slower and then fast again, and asks that the slots
+// keep them busy without hiding a long queue. Means over seeds: a single run of a
+// random process proves little in either direction.
+func TestFollowsTheServer(t *testing.T) {
+	const seeds = 6
+	phases := []struct {
+		name string
+		slow time.Duration // factor on the service time
+		settle,
+		measure time.Duration
+		atLeast float64 // throughput, share of capacity
+	}{
+		{"cold start", 1, 100 * time.Millisecond, 900 * time.Millisecond, 0.90},
+		{"steady", 1, 0, 4 * time.Second, 0.95},
+		{"4x slower", 4, 0, 5 * time.Second, 0.90},
+		{"still slow", 4, 0, 5 * time.Second, 0.94},
+		{"fast again", 1, 0, time.Second, 0.90},
+		{"steady again", 1, 0, 4 * time.Second, 0.95},
+	}
+	for _, k := range []int{1, 2, 10, 100} {
+		for _, slack := range []time.Duration{time.Millisecond, 200 * time.Microsecond} {
+			for _, shape := range []string{"exponential", "fixed", "bimodal"} {
+				if shape == "bimodal" && k < 100 {
+					continue // few workers with an occasional job of four times the mean: all noise
+				}
+				t.Run(fmt.Sprintf("k=%d/slack=%v/%s", k, slack, shape), func(t *testing.T) {
+					t.Parallel()
+					const mean = time.Millisecond
+					got := make([]float64, len(phases))
+					most := make([]int, len(phases))
+					for seed := range uint64(seeds) {
+						s := newStation(Config{Slack: slack}, k, mean, 2*float64(k)/mean.Seconds(), seed)
+						s.fixed, s.bimodal = shape == "fixed", shape == "bimodal"
+						for i, p := range phases {
+							s.mean = mean * p.slow
+							s.run(p.settle)
+							capacity := float64(k) / s.mean.Seconds()
+							got[i] += s.run(p.measure) / capacity / seeds
+							most[i] = max(most[i], s.limit.Limit())
+						}
+					}
+					for i, p := range phases {
+						atLeast := p.atLeast
+						if slack < mean/2 {
+							// An objective of twice the service time: less slack than
+							// the noise of a window.
+							atLeast -= 0.03
+						}
+						if got[i] < atLeast {
+							t.Errorf("%s: throughput is %.3f of capacity, want at least %.2f (limit up to %d)", p.name, got[i], atLeast, most[i])
+						}
+						if roof := 6*k + 8; most[i] > roof {
+							t.Errorf("%s: limit reached %d with %d workers, want at most %d", p.name, most[i], k, roof)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestColdStartRefusesNothing: nobody told the limit that the server has 100
+// slots, and at 70 % load nothing may ever wait for it.
+func TestColdStartRefusesNothing(t *testing.T) {
+	for seed := range uint64(8) {
+		s := newStation(Config{Slack: 5 * time.Millisecond}, 100, 10*time.Millisecond, 7000, seed)
+		s.run(10 * time.Second)
+		if s.refused > 0 || s.front > 0 {
+			t.Errorf("seed %d: %d of %d refused, %d waiting, want none", seed, s.refused, s.offered, s.front)
+		}
+	}
+}
+
+// TestUnlimitedServerThatSlowsDown: residence grows because the work takes
+// longer, not because anything queues. The cut that asks must be undone.
+func TestUnlimitedServerThatSlowsDown(t *testing.T) {
+	s := newStation(Config{Slack: 500 * time.Microsecond}, 100_000, time.Millisecond, 20_000, 3)
+	s.run(2 * time.Second)
+	s.mean *= 8
+	s.run(2 * time.Second)
+	s.refused, s.offered = 0, 0
+	s.run(5 * time.Second)
+	if share := float64(s.refused) / float64(s.offered); share > 0.01 {
+		t.Errorf("%.2f %% refused by a server that has room, want under 1 %% (limit %d, service %v)", 100*share, s.limit.Limit(), s.limit.Service())
+	}
+}
+
+// TestUseful: a server that is said to have so many processors runs hardly more
+// requests than that (the leeway is two fifths), and none of them idle; when nobody
+// knows any more, it is tried out again whether more would help.
+func TestUseful(t *testing.T) {
+	const mean = 2 * time.Millisecond
+	for _, k := range []int{1, 2, 8} {
+		t.Run(fmt.Sprint(k), func(t *testing.T) {
+			capacity := float64(k) / mean.Seconds()
+			s := newStation(Config{Slack: 2 * mean}, k, mean, 2*capacity, uint64(k))
+			s.run(time.Second)
+			s.limit.SetUseful(k)
+			s.run(3 * time.Second)
+			served, running := 0.0, 0.0
+			const steps = 500
+			for range steps {
+				served += s.run(10*time.Millisecond) / steps
+				running += float64(s.limit.InUse()) / steps
+			}
+			if served < 0.95*capacity {
+				t.Errorf("%.3f of the capacity", served/capacity)
+			}
+			if running > 1.4*float64(k)+0.4 {
+				t.Errorf("%.2f requests run, and %d are of use", running, k)
+			}
+			s.limit.SetUseful(0)
+			s.run(5 * time.Second)
+			if got := s.limit.Limit(); got <= k {
+				t.Errorf("nobody knows what is of use, and the limit is %d", got)
+			}
+		})
+	}
+}
+
+// TestUsefulIsNoRoof: requests that wait for something else most of the time can use a
+// processor up between them, and more of them are of use all the same.
+func TestUsefulIsNoRoof(t *testing.T) {
+	s := newStation(Config{Slack: 20 * time.Millisecond, Initial: 20}, 100, 20*time.Millisecond, 4000, 1)
+	s.limit.SetUseful(1)
+	s.run(2 * time.Second)
+	if served := s.run(2 * time.Second); served < 0.97*4000 {
+		t.Errorf("%.0f/s of 4000/s are served, with a limit of %d", served, s.limit.Limit())
+	}
+}
+
+func TestFixedLimitStays(t *testing.T) {
+	s := newStation(Config{Slack: time.Millisecond, Min: 7, Max: 7}, 2, time.Millisecond, 4000, 1)
+	for range 50 {
+		s.run(100 * time.Millisecond)
+		if got := s.limit.Limit(); got != 7 {
+			t.Fatalf("limit moved to %d, want 7 as configured", got)
+		}
+	}
+}
+
+func TestIgnoredCompletionsFreeTheSlotAndTeachNothing(t *testing.T) {
+	l, err := New(Config{Slack: time.Millisecond, Initial: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range mono.Time(1000) {
+		l.Acquire(i * 1000)
+		l.Release(i*1000+999, i*1000, false)
+	}
+	if l.InUse() != 0 || l.Service() != 0 || l.Limit() != 2 {
+		t.Errorf("in use %d, service %v, limit %d; want 0, 0s, 2", l.InUse(), l.Service(), l.Limit())
+	}
+}
+
+func TestConfigReportsEveryMistake(t *testing.T) {
+	_, err := New(Config{Slack: -1, Min: -1, Samples: -2, MaxWindow: -3})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, word := range []string{"Slack", "Min", "Samples", "MaxWindow"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("error does not name %s: %v", word, err)
+		}
+	}
+	if _, err := New(Config{Slack: 1, Min: 5, Max: 3}); err == nil {
+		t.Error("Max below Min was accepted")
+	}
+}
+
+func BenchmarkAcquireRelease(b *testing.B) {
+	l, err := New(Config{Slack: time.Millisecond})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	now := mono.Time(0)
+	for b.Loop() {
+		now += 1000
+		l.Acquire(now)
+		l.Release(now+500, now, true)
+	}
+}

@@ -1,0 +1,114 @@
+package slots
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// station is what a Limit must find out about: k workers behind a queue of their
+// own, unseen, fed by Poisson arrivals through the limit. What finds no slot
+// waits in front, up to frontMax, and is lost beyond.
+type station struct {
+	limit   *Limit
+	k       int
+	mean    time.Duration
+	fixed   bool // constant service times
+	bimodal bool // one in five takes four times the mean, the others a quarter
+	rate    float64
+	rng     *rand.Rand
+	now     mono.Time
+	events  events
+	hidden  []mono.Time // start of the requests that wait inside
+	busy    int
+	front   int
+	served  int
+	refused int
+	offered int
+	maxHid  int
+}
+
+const frontMax = 64
+
+type event struct {
+	at      mono.Time
+	started mono.Time // of the request that finishes; -1: an arrival
+}
+
+type events []event
+
+func (e events) Len() int           { return len(e) }
+func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
+func (e *events) Pop() any          { o := *e; x := o[len(o)-1]; *e = o[:len(o)-1]; return x }
+
+func newStation(cfg Config, k int, mean time.Duration, rate float64, seed uint64) *station {
+	l, err := New(cfg)
+	if err != nil {
+		panic(err)
+	}
+	s := &station{limit: l, k: k, mean: mean, rate: rate, rng: rand.New(rand.NewPCG(seed, 1))}
+	s.arrive()
+	return s
+}
+
+func (s *station) arrive() {
+	gap := s.rng.ExpFloat64() / s.rate * 1e9
+	heap.Push(&s.events, event{s.now.Add(time.Duration(gap)), -1})
+}
+
+// run advances by d and returns the throughput in it, per second.
+func (s *station) run(d time.Duration) float64 {
+	end := s.now.Add(d)
+	before := s.served
+	for s.events[0].at <= end {
+		e := heap.Pop(&s.events).(event)
+		s.now = e.at
+		if e.started < 0 {
+			s.offered++
+			s.arrive()
+			if s.front >= frontMax {
+				s.refused++
+				continue
+			}
+			s.front++
+		} else {
+			s.served++
+			s.busy--
+			s.limit.Release(s.now, e.started, true)
+			if len(s.hidden) > 0 {
+				s.serve(s.hidden[0])
+				s.hidden = s.hidden[1:]
+			}
+		}
+		for s.front > 0 && s.limit.Free() {
+			s.front--
+			s.limit.Acquire(s.now)
+			if s.busy < s.k {
+				s.serve(s.now)
+			} else {
+				s.hidden = append(s.hidden, s.now)
+				s.maxHid = max(s.maxHid, len(s.hidden))
+			}
+		}
+	}
+	s.now = end
+	return float64(s.served-before) / d.Seconds()
+}
+
+func (s *station) serve(started mono.Time) {
+	s.busy++
+	t := float64(s.mean)
+	switch {
+	case s.bimodal && s.rng.IntN(5) == 0:
+		t *= 4
+	case s.bimodal:
+		t /= 4
+	case !s.fixed:
+		t *= s.rng.ExpFloat64()
+	}
+	heap.Push(&s.events, event{s.now.Add(time.Duration(t)), started})
+}

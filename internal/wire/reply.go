@@ -1,0 +1,188 @@
+package wire
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// Field numbers of Reply: 65 to 127.
+const (
+	fieldGrant    = 65
+	fieldShed     = 66
+	fieldProgress = 67
+	fieldRate     = 68
+	fieldAnswerer = 69
+	fieldService  = 70
+	fieldFor      = 71
+	fieldAsker    = 72
+)
+
+const (
+	grantLen = 20
+	shedLen  = 10
+
+	flagRetryable = 1
+)
+
+// Shed says that the request was refused, and what the caller may do about it.
+// It comes from the gate that refused, so it stays true where a handler in
+// between rewrote the error.
+type Shed struct {
+	// Reason is why. work.None is a reason that this version does not know.
+	Reason work.Reason
+	// Retryable says that nothing was executed and a later attempt may succeed.
+	Retryable bool
+	// Pushback is how long to wait before that attempt, up to MaxDuration. It
+	// is negative, which means never, exactly if Retryable is false.
+	Pushback time.Duration
+}
+
+// Reply is what a server says to a client beside its answer, or without one on
+// a control stream. The zero Reply says nothing.
+type Reply struct {
+	// Grant is the client's credits, if HasGrant.
+	Grant    Grant
+	HasGrant bool
+	// Shed is why the request was refused, if HasShed.
+	Shed    Shed
+	HasShed bool
+	// Progress is what the request took, here and below, if HasProgress.
+	Progress    Progress
+	HasProgress bool
+	// Rate is the most requests per second of the request's workflow that the
+	// caller's process should send to this one, 0 to MaxRate, if HasRate; without
+	// it there is no limit to announce. It is one announcement of many: the
+	// newest counts, until it is too old.
+	Rate    float64
+	HasRate bool
+	// Process identifies the process that answers, over its life; zero if it does
+	// not say. Service is a name that ValidWorkflow accepts, common to the
+	// processes that can stand in for each other, or empty. A caller takes the
+	// rates of one service's processes together.
+	Process uint64
+	Service string
+	// Workflow is whose rate it is, in a Reply that answers no request: a name that
+	// ValidWorkflow accepts, or empty for the default workflow. Asker is the
+	// process that asked for it, zero in a Reply that answers a request.
+	Workflow string
+	Asker    uint64
+}
+
+// MaxReply is the longest message that Reply.Append writes in answer to a request,
+// in bytes: room for it on the stack spares an allocation.
+const MaxReply = 1 + 2 + grantLen + 2 + shedLen + 2 + progressLen + 10 + 10 + 2 + MaxWorkflow
+
+// Append appends the message to dst. Numbers out of range are brought to the
+// nearest one allowed, the rate is rounded down; a rate that is no number, and a
+// service or a workflow that is not valid, are left out.
+func (r Reply) Append(dst []byte) []byte {
+	dst = append(dst, Version)
+	if r.HasGrant {
+		dst = append(dst, fieldGrant, grantLen)
+		dst = binary.BigEndian.AppendUint32(dst, r.Grant.Epoch)
+		dst = binary.BigEndian.AppendUint32(dst, r.Grant.Seq)
+		dst = binary.BigEndian.AppendUint32(dst, min(r.Grant.Window, MaxCount))
+		dst = appendDuration(dst, r.Grant.Revive)
+	}
+	if r.HasShed {
+		dst = append(dst, fieldShed, shedLen, byte(r.Shed.Reason))
+		if r.Shed.Retryable {
+			dst = appendDuration(append(dst, flagRetryable), r.Shed.Pushback)
+		} else {
+			dst = appendDuration(append(dst, 0), 0)
+		}
+	}
+	if r.HasProgress {
+		dst = r.Progress.bounded().append(append(dst, fieldProgress, progressLen))
+	}
+	if r.HasRate && r.Rate == r.Rate {
+		dst = appendRate(append(dst, fieldRate, 8), r.Rate)
+	}
+	if r.Process != 0 {
+		dst = append(dst, fieldAnswerer, 8)
+		dst = binary.BigEndian.AppendUint64(dst, r.Process)
+	}
+	if ValidWorkflow(r.Service) {
+		dst = append(dst, fieldService, byte(len(r.Service)))
+		dst = append(dst, r.Service...)
+	}
+	if ValidWorkflow(r.Workflow) {
+		dst = append(dst, fieldFor, byte(len(r.Workflow)))
+		dst = append(dst, r.Workflow...)
+	}
+	if r.Asker != 0 {
+		dst = append(dst, fieldAsker, 8)
+		dst = binary.BigEndian.AppendUint64(dst, r.Asker)
+	}
+	return dst
+}
+
+// ParseReply decodes a message from a server. The error wraps ErrMalformed or
+// ErrVersion, and the Reply beside it says nothing. Nothing of msg is kept.
+func ParseReply(msg []byte) (Reply, error) {
+	var r Reply
+	f := open(msg)
+	for f.next() {
+		switch v := f.value; f.field {
+		case fieldGrant:
+			f.once()
+			if !f.size(grantLen) {
+				break
+			}
+			r.HasGrant = true
+			r.Grant = Grant{
+				Epoch:  binary.BigEndian.Uint32(v),
+				Seq:    binary.BigEndian.Uint32(v[4:]),
+				Window: uint32(f.bounded(uint64(binary.BigEndian.Uint32(v[8:])), 0, MaxCount)),
+				Revive: f.duration(v[12:], 0),
+			}
+		case fieldShed:
+			f.once()
+			if !f.size(shedLen) {
+				break
+			}
+			r.HasShed = true
+			r.Shed = Shed{Reason: work.Reason(v[0]), Retryable: v[1]&flagRetryable != 0, Pushback: f.duration(v[2:], 0)}
+			if int(r.Shed.Reason) >= work.NumReasons {
+				r.Shed.Reason = work.None // a newer server's: the rest of the field still holds
+			}
+			if !r.Shed.Retryable {
+				r.Shed.Pushback = -1
+			}
+		case fieldProgress:
+			f.once()
+			if f.size(progressLen) {
+				r.HasProgress = true
+				r.Progress = f.progress(v)
+			}
+		case fieldRate:
+			f.once()
+			if f.size(8) {
+				r.HasRate = true
+				r.Rate = f.rate()
+			}
+		case fieldAnswerer:
+			f.once()
+			if f.size(8) {
+				r.Process = binary.BigEndian.Uint64(v)
+			}
+		case fieldService:
+			f.once()
+			r.Service = f.name("service")
+		case fieldFor:
+			f.once()
+			r.Workflow = f.name("workflow")
+		case fieldAsker:
+			f.once()
+			if f.size(8) {
+				r.Asker = binary.BigEndian.Uint64(f.value)
+			}
+		}
+	}
+	if f.err != nil {
+		return Reply{}, f.err
+	}
+	return r, nil
+}
