@@ -141,7 +141,7 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int) (*ou
 	o.sent, tags = live.BeginCall(ctx, to, try)
 	if permit != nil {
 		o.permit, o.told = permit, true
-		tags.Credits, tags.Demand, tags.Client = true, permit.Demand(), permit.Server().Identity()
+		tags.Credits, tags.Demand, tags.Client, tags.Waited = true, permit.Demand(), permit.Server().Identity(), permit.Waited()
 	}
 	if d, ok := ctx.Deadline(); ok {
 		// Never zero, which would say that there is none.

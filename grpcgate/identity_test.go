@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
@@ -52,7 +53,9 @@ func TestClientsBehindAProxy(t *testing.T) {
 	var conns []*grpc.ClientConn
 	var sides []*client
 	for range clients {
-		conn, c := dialGated(t, addr, nil)
+		// Every call is to wait for its credit, so it may wait for longer than the
+		// objective makes worth it.
+		conn, c := dialGated(t, addr, []ClientOption{WithWallet(credit.WalletConfig{MaxWait: 20 * time.Second})})
 		warm(t, conn)
 		warm(t, conn)
 		conns, sides = append(conns, conn), append(sides, c)

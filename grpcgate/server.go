@@ -118,7 +118,7 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 			Attempt:  in.tags.Attempt,
 			Demand:   in.tags.Demand,
 		},
-		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim,
+		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim, Waited: in.tags.Waited,
 	}
 	now := live.Now()
 	if in.tags.Credits && in.conn != nil {

@@ -152,6 +152,9 @@ func (a *account) take(t *Target, g wire.Grant) wire.Grant {
 			if sum.Revive == 0 || p.grant.Revive < sum.Revive {
 				sum.Revive = p.grant.Revive
 			}
+			if sum.Objective == 0 || p.grant.Objective > 0 && p.grant.Objective < sum.Objective {
+				sum.Objective = p.grant.Objective
+			}
 		}
 		kept = append(kept, p)
 	}

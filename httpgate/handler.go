@@ -90,7 +90,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		},
 		Client:  client,
 		Arrived: now.Add(-t.gate.Lag(now)),
-		Total:   tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim,
+		Total:   tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
 	}, &in.room)
 	if err != nil {
 		w.refuse(r, err)

@@ -282,7 +282,7 @@ func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit,
 		}
 	}
 	if permit != nil {
-		tags.Credits, tags.Demand, tags.Client = true, permit.Demand(), t.id
+		tags.Credits, tags.Demand, tags.Client, tags.Waited = true, permit.Demand(), t.id, permit.Waited()
 	}
 	out := r
 	if !t.keep || r.Header == nil || r.Body != nil {

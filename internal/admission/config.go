@@ -75,6 +75,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Slots.Slack == 0 {
 		c.Slots.Slack = max(c.Objective/10, 1)
 	}
-	c.Credit.TargetDelay = c.TargetDelay
+	c.Credit.TargetDelay, c.Credit.Objective = c.TargetDelay, c.Objective
 	return c, nil
 }

@@ -52,6 +52,9 @@ type Ticket struct {
 	// was earlier than Arrive: what lies between counts as queueing delay. Zero
 	// means the instant of Arrive.
 	Arrived mono.Time
+	// Waited is for how long the request waited at its client before it was sent. It
+	// is part of what the caller sees of the objective, and no queueing delay.
+	Waited time.Duration
 	// Flow is the small number that the driver gave to the workflow, for the order
 	// of the queue: see schedule.Task.Workflow.
 	Flow int
@@ -94,6 +97,12 @@ func (t *Ticket) Reason() work.Reason { return t.reason }
 
 // Running reports whether the ticket holds a slot.
 func (t *Ticket) Running() bool { return t.state == running }
+
+// useful is the instant after which an answer is late: for its caller, or for the
+// objective, which counts from the instant at which the client meant to send.
+func (t *Ticket) useful(objective time.Duration) mono.Time {
+	return min(t.Deadline, t.Arrived.Add(objective-t.Waited))
+}
 
 // Queued returns how long the ticket waited before it ran, or was shed.
 func (t *Ticket) Queued() time.Duration { return t.started.Sub(t.Arrived) }
@@ -416,11 +425,14 @@ func (g *Gate) tooLong(now mono.Time, t *Ticket, wait time.Duration, queued bool
 	if wait > min(g.cfg.MaxDelay, g.lenient(now, most, g.cfg.Objective)) {
 		return work.Delay
 	}
-	budget := t.Deadline.Sub(t.Arrived)
-	if queued && wait > g.lenient(now, max(budget-g.limit.Tail(), (budget-g.limit.Service())/4), budget) {
-		return work.Infeasible
+	budget := t.useful(g.cfg.Objective).Sub(t.Arrived)
+	switch {
+	case !queued || wait <= g.lenient(now, max(budget-g.limit.Tail(), (budget-g.limit.Service())/4), budget):
+		return work.None
+	case t.Deadline.Sub(t.Arrived) > budget:
+		return work.Delay // its caller would wait, the objective would be missed
 	}
-	return work.None
+	return work.Infeasible
 }
 
 // crowded reports whether clients without credits, taken together, have half of
@@ -618,7 +630,7 @@ func (g *Gate) staleAt(t *Ticket) mono.Time {
 	case g.limit.Useful() == 0:
 		need = g.within(2)
 	}
-	at := t.task.Arrived.Add(max(g.cfg.Objective-need, g.cfg.TargetDelay/2))
+	at := t.task.Arrived.Add(max(g.cfg.Objective-t.Waited-need, g.cfg.TargetDelay/2))
 	if t.Deadline != mono.Never {
 		at = min(at, t.Deadline.Add(-need))
 	}

@@ -15,6 +15,9 @@ type Config struct {
 	// TargetDelay is the queueing delay the pool steers to. Required: it follows
 	// from the service's latency objective, which no default can know.
 	TargetDelay time.Duration
+	// Objective is the latency objective that grants carry, for clients to know
+	// what a wait for a credit is worth. Default 0: grants do not say.
+	Objective time.Duration
 	// Interval is the time between two changes of the pool. Default
 	// TargetDelay/8, at least 10 µs: about one round trip when the objective is
 	// ten times service plus round trip. Larger reacts later, smaller acts
@@ -61,6 +64,9 @@ func (c Config) withDefaults() (Config, error) {
 	var errs []error
 	if c.TargetDelay <= 0 {
 		errs = append(errs, fmt.Errorf("credit: TargetDelay is %v, expected above 0: set it from the latency objective, for example 40 %% of it", c.TargetDelay))
+	}
+	if c.Objective < 0 {
+		errs = append(errs, fmt.Errorf("credit: Objective is %v, expected above 0, or 0 to say nothing", c.Objective))
 	}
 	if c.Interval < 0 {
 		errs = append(errs, fmt.Errorf("credit: Interval is %v, expected above 0, or 0 for the default", c.Interval))

@@ -278,10 +278,9 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 	if full && c.demand > 0 && c.window > c.pending {
 		c.replied = now
 	}
-	p.dirty.remove(c) // this grant is the newest
-	g := p.grant(c)
-	p.feed(now)
-	return g
+	p.feed(now) // may give c a credit too, which this grant then carries
+	p.dirty.remove(c)
+	return p.grant(c)
 }
 
 // OnDelay takes a sample of the queueing delay. The largest sample of an
@@ -518,7 +517,7 @@ func (p *Pool) announce(c *Client) {
 
 func (p *Pool) grant(c *Client) wire.Grant {
 	c.seq++
-	return wire.Grant{Epoch: p.cfg.Epoch, Seq: c.seq, Window: uint32(c.window), Revive: p.quiet}
+	return wire.Grant{Epoch: p.cfg.Epoch, Seq: c.seq, Window: uint32(c.window), Revive: p.quiet, Objective: p.cfg.Objective}
 }
 
 // revive is how long a client without credits keeps quiet: as long as the lease,

@@ -17,14 +17,15 @@ type WalletConfig struct {
 	// oldest, which has the least time left. Default 1024. Larger keeps more
 	// requests that will expire anyway, smaller refuses short bursts.
 	QueueLimit int
-	// MaxWait is the longest wait for a credit. Default: a sixth of the request's
-	// budget, and no limit for a request without a deadline; less, down to a
-	// twentieth, where the rest of the budget would be shorter than the time that
-	// nearly every answer takes, and where timers are Late. Larger loses fewer
-	// requests to short bursts, and gives clients that send now and then more beside
-	// those that always have something to send; smaller lets a refused caller know
-	// sooner, and costs no goodput in overload, when fresh requests take the credits
-	// just as well.
+	// MaxWait is the longest wait for a credit, or the request's deadline if that is
+	// sooner. Default: a sixth of the request's budget or of the servers' objective,
+	// whichever is shorter; less, down to a twentieth, where the rest would be shorter
+	// than the time that nearly every answer takes, and where timers are Late. A
+	// request without a deadline, to servers that did not say their objective, waits
+	// without limit. Larger loses fewer requests to short bursts, and gives clients
+	// that send now and then more beside those that always have something to send;
+	// smaller lets a refused caller know sooner, and costs no goodput in overload, when
+	// fresh requests take the credits just as well.
 	MaxWait time.Duration
 	// Late is by how much the driver's timers are late at times. A wait then ends
 	// sooner, so that who is refused knows within a fifth of the budget all the
@@ -47,6 +48,7 @@ type Waiter struct {
 	Owner any
 
 	window     *Window
+	since      mono.Time // of Submit
 	expire     mono.Time
 	queued     bool
 	prev, next *Waiter
@@ -55,6 +57,9 @@ type Waiter struct {
 // Window returns the account through which the request goes, once Submit or
 // Next said to send it; nil before.
 func (w *Waiter) Window() *Window { return w.window }
+
+// Waited returns for how long, up to now, the request is on its way: since Submit.
+func (w *Waiter) Waited(now mono.Time) time.Duration { return max(now.Sub(w.since), 0) }
 
 // Step is what becomes of a waiter.
 type Step uint8
@@ -78,6 +83,7 @@ type Wallet struct {
 	windows    []*Window
 	head, tail *Waiter
 	len        int
+	objective  time.Duration // the shortest that a server said; 0: none did
 	service    time.Duration // smoothed time from send to reply
 	spread     time.Duration // its smoothed absolute deviation
 }
@@ -146,15 +152,8 @@ func (l *Wallet) Demand() int {
 // Submit takes a request. With a free credit and nobody waiting it is sent at
 // once. A wait may push out the oldest waiter: call Next after a Wait.
 func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
-	w.window = nil
-	w.expire = mono.Never
-	if w.Deadline != mono.Never {
-		budget := w.Deadline.Sub(now)
-		w.expire = now.Add(max(min(budget/6, budget/5-l.cfg.Late, budget-l.margin()), budget/20))
-	}
-	if l.cfg.MaxWait > 0 {
-		w.expire = min(w.expire, now.Add(l.cfg.MaxWait))
-	}
+	w.window, w.since = nil, now
+	w.expire = l.expiry(w)
 	if w.Deadline <= now {
 		return Refuse, work.WalletExpired
 	}
@@ -166,6 +165,37 @@ func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
 	}
 	l.push(w)
 	return Wait, work.None
+}
+
+// expiry is the instant from which on w does not wait for a credit any more. A
+// caller that would wait for many objectives is not helped by an answer that comes
+// after one: with deadlines of five objectives at three times the capacity, waits
+// of a sixth of the deadline made all answers late (lab run wild/single).
+func (l *Wallet) expiry(w *Waiter) mono.Time {
+	if l.cfg.MaxWait > 0 {
+		return min(w.Deadline, w.since.Add(l.cfg.MaxWait))
+	}
+	until := w.Deadline
+	if l.objective > 0 {
+		until = min(until, w.since.Add(l.objective))
+	}
+	if until == mono.Never {
+		return mono.Never
+	}
+	budget := until.Sub(w.since)
+	return w.since.Add(max(min(budget/6, budget/5-l.cfg.Late, budget-l.margin()), budget/20))
+}
+
+// hear takes what a grant says of its server's objective. The shortest counts, since
+// a request may go to any of the servers; waits that began before end by it too.
+func (l *Wallet) hear(objective time.Duration) {
+	if objective <= 0 || l.objective > 0 && objective >= l.objective {
+		return
+	}
+	l.objective = objective
+	for w := l.head; w != nil; w = w.next {
+		w.expire = min(w.expire, l.expiry(w))
+	}
 }
 
 // Next returns the next waiter that leaves the queue, to be sent or refused with
@@ -241,7 +271,10 @@ func (l *Wallet) OnPlainReply(w *Window) {
 
 // OnGrant takes a grant of a server. It reports whether the grant was the
 // newest.
-func (l *Wallet) OnGrant(now mono.Time, w *Window, g wire.Grant) bool { return w.onGrant(now, g) }
+func (l *Wallet) OnGrant(now mono.Time, w *Window, g wire.Grant) bool {
+	l.hear(g.Objective)
+	return w.onGrant(now, g)
+}
 
 // NextDemand names a server that must be told the demand without a request,
 // until there is none: it granted no window and has no reply to come, or none

@@ -43,6 +43,8 @@ type Request struct {
 	// Arrived is when the request reached this process, if the edge knows it
 	// better than Enter: the wait for the Go scheduler is queueing delay too.
 	Arrived mono.Time
+	// Waited is that of the request's wire.Tags.
+	Waited time.Duration
 	// Total, Elapsed, Process and Claim are those of the request's wire.Tags, as
 	// far as the edge believes them. A request without any of them enters the
 	// system here.
@@ -307,6 +309,7 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 	t.core = g.blank()
 	t.core.Request = r.Request
 	t.core.Arrived = r.Arrived
+	t.core.Waited = r.Waited
 	t.core.Owner = t
 	if r.Client != nil {
 		t.core.Client = r.Client.account

@@ -24,7 +24,7 @@ func (w *Wallet) TryAcquire() *Permit {
 		w.mu.Unlock()
 		return nil
 	}
-	p.sent()
+	p.sent(now)
 	w.finish(now)
 	return p
 }

@@ -120,6 +120,7 @@ type Permit struct {
 	wallet   *Wallet
 	server   *Server
 	demand   int
+	waited   time.Duration
 	wake     chan verdict
 	returned bool
 }
@@ -135,6 +136,10 @@ func (p *Permit) Server() *Server { return p.server }
 // Demand returns the number of further requests that waited for this server when
 // the permit was given; it travels with the request.
 func (p *Permit) Demand() int { return p.demand }
+
+// Waited returns for how long the request waited for the permit; it travels with
+// the request.
+func (p *Permit) Waited() time.Duration { return p.waited }
 
 // Acquire waits for a credit and returns the permit to send one request, or a
 // *Refusal whose reason says that the request was not sent. The wait ends with
@@ -155,7 +160,7 @@ func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
 	step, reason := w.core.Submit(now, &p.core)
 	switch step {
 	case credit.Send:
-		p.sent()
+		p.sent(now)
 		w.finish(now)
 		return p, nil
 	case credit.Refuse:
@@ -197,9 +202,10 @@ func notSent(ctx context.Context) *Refusal {
 }
 
 // sent fills in what a permit knows once it holds a credit; the lock is held.
-func (p *Permit) sent() {
+func (p *Permit) sent(now mono.Time) {
 	p.server = p.core.Window().Owner.(*Server)
 	p.demand = p.wallet.core.Demand()
+	p.waited = p.core.Waited(now)
 }
 
 // Return gives the credit back. served is the time from sending to the answer if
@@ -243,7 +249,7 @@ func (w *Wallet) finish(now mono.Time) {
 	for c, step, reason := w.core.Next(now); c != nil; c, step, reason = w.core.Next(now) {
 		p := c.Owner.(*Permit)
 		if step == credit.Send {
-			p.sent()
+			p.sent(now)
 		}
 		p.wake <- verdict{step, reason} // never blocks: one verdict a permit
 	}

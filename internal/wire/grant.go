@@ -16,6 +16,10 @@ type Grant struct {
 	// more waits until it may send one request unasked. It keeps a client alive
 	// whose grant was lost or who has no channel for grants without a reply.
 	Revive time.Duration
+	// Objective is the latency objective of the server, up to MaxDuration, zero if
+	// it does not say. What a wait for a credit is worth follows from it, also where
+	// the caller's deadline is far.
+	Objective time.Duration
 }
 
 // Newer reports whether g was made after h, by the same life of a server.

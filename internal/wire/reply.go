@@ -17,6 +17,7 @@ const (
 	fieldService  = 70
 	fieldFor      = 71
 	fieldAsker    = 72
+	fieldAim      = 73
 )
 
 const (
@@ -72,7 +73,7 @@ type Reply struct {
 
 // MaxReply is the longest message that Reply.Append writes in answer to a request,
 // in bytes: room for it on the stack spares an allocation.
-const MaxReply = 1 + 2 + grantLen + 2 + shedLen + 2 + progressLen + 10 + 10 + 2 + MaxWorkflow
+const MaxReply = 1 + 2 + grantLen + 10 + 2 + shedLen + 2 + progressLen + 10 + 10 + 2 + MaxWorkflow
 
 // Append appends the message to dst. Numbers out of range are brought to the
 // nearest one allowed, the rate is rounded down; a rate that is no number, and a
@@ -85,6 +86,9 @@ func (r Reply) Append(dst []byte) []byte {
 		dst = binary.BigEndian.AppendUint32(dst, r.Grant.Seq)
 		dst = binary.BigEndian.AppendUint32(dst, min(r.Grant.Window, MaxCount))
 		dst = appendDuration(dst, r.Grant.Revive)
+		if r.Grant.Objective > 0 {
+			dst = appendDuration(append(dst, fieldAim, 8), r.Grant.Objective)
+		}
 	}
 	if r.HasShed {
 		dst = append(dst, fieldShed, shedLen, byte(r.Shed.Reason))
@@ -133,10 +137,16 @@ func ParseReply(msg []byte) (Reply, error) {
 			}
 			r.HasGrant = true
 			r.Grant = Grant{
-				Epoch:  binary.BigEndian.Uint32(v),
-				Seq:    binary.BigEndian.Uint32(v[4:]),
-				Window: uint32(f.bounded(uint64(binary.BigEndian.Uint32(v[8:])), 0, MaxCount)),
-				Revive: f.duration(v[12:], 0),
+				Epoch:     binary.BigEndian.Uint32(v),
+				Seq:       binary.BigEndian.Uint32(v[4:]),
+				Window:    uint32(f.bounded(uint64(binary.BigEndian.Uint32(v[8:])), 0, MaxCount)),
+				Revive:    f.duration(v[12:], 0),
+				Objective: r.Grant.Objective,
+			}
+		case fieldAim:
+			f.once()
+			if f.size(8) {
+				r.Grant.Objective = f.duration(v, 1)
 			}
 		case fieldShed:
 			f.once()
@@ -183,6 +193,9 @@ func ParseReply(msg []byte) (Reply, error) {
 	}
 	if f.err != nil {
 		return Reply{}, f.err
+	}
+	if !r.HasGrant {
+		r.Grant.Objective = 0
 	}
 	return r, nil
 }

@@ -20,6 +20,7 @@ const (
 	fieldTotal    = 8
 	fieldProcess  = 9
 	fieldClaim    = 10
+	fieldWaited   = 11
 )
 
 const totalLen = 2 * progressLen
@@ -61,11 +62,15 @@ type Tags struct {
 	// zero if it does not say. A share of a rate follows from it, so that of a
 	// stranger must not be believed.
 	Claim float64
+	// Waited is for how long the request waited for a credit of the receiver before
+	// it was sent, up to MaxDuration. The wait counts against the receiver's
+	// objective, as the caller sees it.
+	Waited time.Duration
 }
 
 // MaxTags is the longest message that Tags.Append writes, in bytes: room for it
 // on the stack spares an allocation.
-const MaxTags = 1 + 10 + 2 + MaxWorkflow + 3 + 3 + 3 + 6 + 10 + 2 + totalLen + 10 + 10
+const MaxTags = 1 + 10 + 2 + MaxWorkflow + 3 + 3 + 3 + 6 + 10 + 2 + totalLen + 10 + 10 + 10
 
 // ValidWorkflow reports whether name can travel: 1 to MaxWorkflow visible ASCII
 // characters other than comma, semicolon, equals sign, percent sign, quotation
@@ -126,6 +131,9 @@ func (t Tags) Append(dst []byte) []byte {
 	if t.Claim > 0 { // and so is a number
 		dst = appendRate(append(dst, fieldClaim, 8), t.Claim)
 	}
+	if t.Waited > 0 {
+		dst = appendDuration(append(dst, fieldWaited, 8), t.Waited)
+	}
 	return dst
 }
 
@@ -175,6 +183,11 @@ func ParseTags(msg []byte) (Tags, error) {
 			f.once()
 			if f.size(8) {
 				t.Claim = f.rate()
+			}
+		case fieldWaited:
+			f.once()
+			if f.size(8) {
+				t.Waited = f.duration(f.value, 0)
 			}
 		}
 	}

@@ -41,7 +41,10 @@ func (w *World) arrive(id int32) {
 	r := w.newRequest()
 	r.client, r.intended, r.work, r.priority = id, w.Now(), need, priority
 	r.open = true
-	r.waiter.Deadline = r.intended.Add(w.cfg.Objective)
+	r.waiter.Deadline = mono.Never
+	if w.cfg.Deadline > 0 {
+		r.waiter.Deadline = r.intended.Add(w.cfg.Deadline)
+	}
 	r.waiter.Owner = r
 	c.inside++
 	c.stats.Offered++
@@ -118,7 +121,7 @@ func (w *World) send(r *request) {
 	r.demand = c.sender.Demand()
 	c.stats.Sent++
 	w.engine.At(w.upAt(c), event{requestAtServer, r.id, 0})
-	if w.cfg.GiveUp && !r.timed {
+	if w.cfg.GiveUp && !r.timed && r.waiter.Deadline != mono.Never {
 		r.timed = true
 		w.engine.At(r.waiter.Deadline, event{giveUp, r.id, r.gen})
 	}

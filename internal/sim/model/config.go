@@ -21,6 +21,8 @@ type Config struct {
 	// Objective is the latency objective, from the intended send time to the
 	// answer; it is also every request's budget.
 	Objective time.Duration
+	// Deadline is what callers allow. Default Objective; negative: no deadline.
+	Deadline time.Duration
 	// Groups are the clients.
 	Groups []Group
 	// Server is the one server.
@@ -88,6 +90,8 @@ type Group struct {
 	Load Load
 	// Kind is how they behave. Default Honest.
 	Kind Kind
+	// Poll, if above 0, makes the requests of the group take so long and no core.
+	Poll time.Duration
 	// Churn makes clients come and go. Zero: they stay.
 	Churn Churn
 }
@@ -230,6 +234,9 @@ func (c *Config) withDefaults() error {
 		c.Server.Message = 500 * time.Nanosecond
 	case c.Server.Message < 0:
 		c.Server.Message = 0
+	}
+	if c.Deadline == 0 {
+		c.Deadline = c.Objective
 	}
 	if c.Retry.Budget == 0 {
 		c.Retry.Budget = 0.1

@@ -96,6 +96,10 @@ const (
 	// Bimodal is 4 times the mean for one request in five, else a quarter of
 	// it (Breakwater §5).
 	Bimodal
+	// Rare is half the mean for 99 requests in 100, and 50 times it for the other.
+	Rare
+	// Pareto has the index 1.5: a third of the mean at least, no variance.
+	Pareto
 )
 
 // String names s as results do.
@@ -107,6 +111,10 @@ func (s Shape) String() string {
 		return "constant"
 	case Bimodal:
 		return "bimodal"
+	case Rare:
+		return "rare"
+	case Pareto:
+		return "pareto"
 	}
 	return "unknown"
 }
@@ -128,6 +136,13 @@ func (s Service) draw(rng *rand.Rand) float64 {
 			return 4 * mean
 		}
 		return mean / 4
+	case Rare:
+		if rng.Float64() < 0.01 {
+			return 50.5 * mean
+		}
+		return mean / 2
+	case Pareto:
+		return mean / 3 * math.Pow(1-rng.Float64(), -1/1.5)
 	}
 	return mean * rng.ExpFloat64()
 }

@@ -92,14 +92,19 @@ func (w *World) requestAtServer(r *request) {
 		w.release(r)
 		return
 	}
+	deadline := mono.Never
+	if r.waiter.Deadline != mono.Never {
+		deadline = now.Add(r.waiter.Deadline.Sub(r.sent)) // the budget travels
+	}
 	r.ticket = admission.Ticket{
 		Request: work.Request{
 			Priority: r.priority,
-			Deadline: now.Add(r.waiter.Deadline.Sub(r.sent)), // the budget travels
+			Deadline: deadline,
 			Demand:   r.demand,
 			Attempt:  r.attempt,
 			Workflow: w.cfg.Groups[w.clients[r.client].group].Name,
 		},
+		Waited: r.sent.Sub(r.intended),
 		Flow:   int(w.clients[r.client].group),
 		Client: account,
 		Owner:  r,
@@ -123,6 +128,11 @@ func (w *World) decided(t *admission.Ticket, v admission.Verdict, queued bool) {
 		w.inQueue++
 	case admission.Run:
 		r.atServer = inStation
+		if poll := w.cfg.Groups[w.clients[r.client].group].Poll; poll > 0 {
+			w.station.executed++
+			w.after(poll, event{finishPoll, r.id, r.gen})
+			return
+		}
 		w.add(job{execute, r.id, r.work + float64(w.cfg.Server.Handle)})
 	case admission.Shed:
 		r.atServer = answering
@@ -217,6 +227,24 @@ func (w *World) finishJob(core, run int32) {
 	case takeDemand:
 		w.deliverDemand(j.who)
 	}
+	w.pumpServer()
+}
+
+func (w *World) finishPoll(id, gen int32) {
+	r := w.requests[id]
+	if r.gen != gen || r.atServer != inStation && r.atServer != abandoned {
+		return
+	}
+	w.station.executed--
+	if r.atServer == abandoned {
+		r.atServer, r.inNet = notHere, false
+		w.release(r)
+		return
+	}
+	w.door.Leave(w.Now(), &r.ticket, work.Done)
+	r.feedback = w.door.Feedback(w.Now(), &r.ticket)
+	r.feedback.Reason = work.None
+	w.reply(r)
 	w.pumpServer()
 }
 

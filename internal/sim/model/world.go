@@ -81,10 +81,11 @@ const (
 	connectionsBreak                  // arg: life
 	join                              // who: client
 	depart                            // who: client
+	finishPoll                        // who: request, arg: use
 )
 
 var eventNames = [...]string{"arrive", "wake-client", "wake-server", "request", "demand", "finish", "reply", "grant",
-	"connect", "hangup", "retry", "give-up", "cancel", "fault", "restart", "break", "join", "depart"}
+	"connect", "hangup", "retry", "give-up", "cancel", "fault", "restart", "break", "join", "depart", "poll"}
 
 // New builds a world, or returns every mistake in cfg.
 func New(cfg Config) (*World, error) {
@@ -225,6 +226,8 @@ func (w *World) handle(ev event) {
 		w.demandAtServer(ev.who)
 	case finishJob:
 		w.finishJob(ev.who, ev.arg)
+	case finishPoll:
+		w.finishPoll(ev.who, ev.arg)
 	case replyAtClient:
 		w.replyAtClient(w.requests[ev.who])
 	case grantAtClient:

@@ -1,0 +1,142 @@
+package wild
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/baseline"
+	"github.com/spillgate/spillgate/internal/baseline/none"
+	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/lab/contenders"
+	"github.com/spillgate/spillgate/lab/experiment"
+)
+
+// The bars: the least share of the best semaphore's goodput, over the whole and in
+// the second after a change.
+const (
+	floor       = 0.95
+	changeFloor = 0.85
+)
+
+// fullSeeds is how many seeds the full form plays, of which the worst counts.
+const fullSeeds = 20
+
+// Experiments returns the experiments of this package.
+func Experiments() []experiment.Experiment {
+	return []experiment.Experiment{{
+		Name:  "wild/single",
+		Title: "one service that nobody tuned for, with only the objective set, beside the best hand-set semaphore",
+		About: `Each row is a world: service times near the objective, rare long requests, heavy tails, long polls, slowdowns,
+stalls, bursts, deadlines of one objective to none. The worst seed counts. A semaphore is told the number of workers; its
+queue is the best of a sweep for that world and seed.`,
+		Run: run,
+	}}
+}
+
+// plain is Spillgate in front of clients that know no credits.
+func plain(s contenders.Setting) model.Policy {
+	return model.Policy{
+		Name: "spillgate, plain clients",
+		Door: func(uint64, int) (baseline.Door, error) {
+			return baseline.NewGate(admission.Config{Objective: s.Objective, NoCredit: true})
+		},
+		Sender: func(uint64, int) (baseline.Sender, error) { return none.Sender{}, nil },
+	}
+}
+
+// played is what one policy made of one world.
+type played struct{ whole, second model.Count }
+
+func run(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+	seeds, all := fullSeeds, rows(o.Quick)
+	if o.Quick {
+		seeds = 2
+	}
+	var cells []experiment.Cell
+	var contenderOf []int // of each cell
+	names := []string{contenders.Name, "plain clients"}
+	for _, r := range all {
+		s := contenders.Setting{Objective: r.world.Objective, Cores: workers, Service: r.world.Server.Service.Mean}
+		policies := []model.Policy{contenders.Spillgate(s), plain(s)}
+		for _, queue := range []int{0, 2, workers / 2, workers, 2 * workers, 4 * workers} {
+			policies = append(policies, contenders.Semaphore(s, workers, queue))
+		}
+		for seed := range seeds {
+			for i, p := range policies {
+				w := r.world
+				w.Seed, w.Policy = o.Seed+uint64(seed), p
+				cells = append(cells, experiment.Cell{Name: r.name, World: w})
+				contenderOf = append(contenderOf, i)
+			}
+		}
+	}
+	reports, err := experiment.Run(ctx, o, cells)
+	if err != nil {
+		return nil, err
+	}
+	r := &experiment.Result{Quick: o.Quick}
+	t := &table.Table{Title: "Goodput beside the best semaphore, worst seed", Columns: []table.Column{{Name: "world"}, {Name: "clients"},
+		{Name: "goodput", Unit: "of the best", Format: "%.3f"}, {Name: "second after the change", Unit: "of the best", Format: "%.3f"},
+		{Name: "p99", Unit: "of the objective", Format: "%.2f"}, {Name: "late", Unit: "of answers", Format: "%.4f"},
+		{Name: "refused", Unit: "of offered", Format: "%.4f"}, {Name: "semaphore's p99", Unit: "of the objective", Format: "%.2f"}}}
+	per := len(cells) / len(all)
+	for i, row := range all {
+		mine := reports[i*per : (i+1)*per]
+		for who, name := range names {
+			v := judge(row, mine, contenderOf[i*per:(i+1)*per], who)
+			t.Add(row.name, name, v.goodput, v.second, v.p99, v.late, v.refused, v.rival)
+			r.Floor(fmt.Sprintf("%s, %s: goodput", row.name, name), " of the best semaphore", floor, 0.03, v.goodput)
+			if row.change > 0 {
+				r.Floor(fmt.Sprintf("%s, %s: goodput in the second after", row.name, name), " of the best semaphore", changeFloor, 0.03, v.second)
+			}
+		}
+	}
+	r.Table = []*table.Table{t}
+	return r, nil
+}
+
+// verdict is the worst of a policy over the seeds of a world.
+type verdict struct{ goodput, second, p99, late, refused, rival float64 }
+
+// judge compares contender who with the best semaphore, seed by seed.
+func judge(row row, reports []*model.Report, contender []int, who int) verdict {
+	policies := 0
+	for _, c := range contender {
+		policies = max(policies, c+1)
+	}
+	worst := verdict{goodput: 1e9, second: 1e9}
+	for at := 0; at < len(reports); at += policies {
+		seed := reports[at : at+policies]
+		mine, best, bestSecond := look(row, seed[who]), 1, 1
+		for _, rival := range seed[2:] {
+			s := look(row, rival)
+			if s.whole.Good > best {
+				best = s.whole.Good
+				worst.rival = max(worst.rival, ofObjective(row, &s.whole))
+			}
+			bestSecond = max(bestSecond, s.second.Good)
+		}
+		answers := max(mine.whole.Good+mine.whole.Late, 1)
+		worst.goodput = min(worst.goodput, float64(mine.whole.Good)/float64(best))
+		worst.second = min(worst.second, float64(mine.second.Good)/float64(bestSecond))
+		worst.p99 = max(worst.p99, ofObjective(row, &mine.whole))
+		worst.late = max(worst.late, float64(mine.whole.Late)/float64(answers))
+		worst.refused = max(worst.refused, float64(mine.whole.AllRefused())/float64(max(mine.whole.Offered, 1)))
+	}
+	return worst
+}
+
+func look(r row, report *model.Report) played {
+	p := played{whole: report.Between(r.from, r.to)}
+	if r.change > 0 {
+		p.second = report.Between(r.change, r.change+time.Second)
+	}
+	return p
+}
+
+func ofObjective(r row, c *model.Count) float64 {
+	return float64(c.Response.Quantile(0.99)) / float64(r.world.Objective)
+}
