@@ -77,6 +77,7 @@ type Ticket struct {
 	state      state
 	plain      bool // over its window or without one: stricter AQM
 	started    mono.Time
+	lent       bool // ran for longer than the objective and gave its slot back
 	task       schedule.Task
 	rated      rates.Request
 	prev, next *Ticket
@@ -162,6 +163,8 @@ type Gate struct {
 	idle     mono.Time // when a slot was free last
 	refused  float64   // share of the arrivals that waited too long, smoothed
 	draining bool
+	running  runList
+	lendAt   mono.Time     // no slot is taken back before
 	seen     mono.Time     // of the last arrival
 	unasked  int           // requests of clients without credits, waiting or running
 	lag      time.Duration // before requests are seen; see OnLag
@@ -185,7 +188,7 @@ func New(cfg Config) (*Gate, error) {
 	if err := errors.Join(errSlots, errCredit, errQueue, errRates); err != nil {
 		return nil, err
 	}
-	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper}, nil
+	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper, lendAt: math.MinInt64}, nil // time may begin anywhere
 }
 
 // Config returns the configuration with its defaults filled in.
@@ -674,6 +677,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		return
 	}
 	g.gone(t)
+	g.running.remove(t)
 	ran := now.Sub(t.started)
 	if g.shaper != nil {
 		used := ran
@@ -682,7 +686,11 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		}
 		g.shaper.leave(now, t, o, used)
 	}
-	g.limit.Release(now, t.started, o == work.Done)
+	if t.lent {
+		g.limit.Repay()
+	} else {
+		g.limit.Release(now, t.started, o == work.Done)
+	}
 	g.left(now)
 	g.queue.Settle(&t.task, ran)
 	g.tick(now)
@@ -710,6 +718,9 @@ func (g *Gate) NextWake() mono.Time {
 	if oldest := g.queue.Oldest(); oldest != nil {
 		at = min(g.staleAt(oldest.Owner.(*Ticket)).Add(1), g.queue.NextWake())
 	}
+	if t := g.running.head; t != nil && g.limit.Lends() {
+		at = min(at, max(t.started.Add(g.cfg.Objective+1), g.lendAt))
+	}
 	if g.shaper != nil {
 		at = min(at, g.shaper.nextWake())
 	}
@@ -725,6 +736,7 @@ func (g *Gate) NextWake() mono.Time {
 func (g *Gate) OnWake(now mono.Time) { g.tick(now) }
 
 func (g *Gate) tick(now mono.Time) {
+	g.lend(now)
 	if g.shaper != nil {
 		g.adapt(now)
 	}
@@ -785,5 +797,24 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 		g.shaper.waits.Add(now, max(waited, 0))
 	}
 	g.limit.Acquire(now)
+	t.lent = false
+	g.running.push(t)
 	return t.Start(now)
+}
+
+// lend takes the slots back of what runs for longer than the objective: others may
+// be served meanwhile. NextWake names the instant, so that it does not depend on what
+// else happens.
+func (g *Gate) lend(now mono.Time) {
+	if !g.limit.Lends() {
+		return
+	}
+	for t := g.running.head; t != nil && now.Sub(t.started) > g.cfg.Objective && now >= g.lendAt; t = g.running.head {
+		if !g.limit.Lend(now) {
+			g.lendAt = now.Add(g.cfg.Objective / 8) // ask again when others have ended
+			return
+		}
+		t.lent = true
+		g.running.remove(t)
+	}
 }

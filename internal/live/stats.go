@@ -48,7 +48,7 @@ func (g *Gate) Stats() Stats {
 		Mode:    g.mode,
 		Waiting: g.core.Waiting(),
 		Shaping: g.core.Shaping(),
-		Running: limit.InUse() + g.off,
+		Running: limit.InUse() + limit.Lent() + g.off,
 		Limit:   limit.Limit(),
 		Delay:   g.core.Delay(now),
 		Service: limit.Service(),

@@ -22,6 +22,10 @@
 // Invariants: the limit stays within Min and Max; a limit that does not bind is
 // never lowered by low throughput, only by a residence time that grew.
 //
+// A request that runs for longer than the objective may give its slot back while it
+// runs on: see Lend. So long polls and rare long requests neither hold the slots of
+// the others nor pass for slow service.
+//
 // What this package does not do: it keeps no queue and does not choose who
-// runs. Requests much longer than others only count through the mean.
+// runs.
 package slots

@@ -24,6 +24,18 @@ const (
 	// judgeSamples is how many times Config.Samples completions a judgement takes
 	// at most; sure is how many standard deviations end it earlier.
 	judgeSamples, sure = 4, 1.6
+	// cutSlacks is the residence, in Slacks, below which no cut aims: a hidden queue
+	// inside it costs nobody anything, and where the work takes that long itself less
+	// would idle the server. With a Slack of a tenth of the objective it is 0.3 of
+	// it. Without it a server that became 6 times slower kept 0.24 of what the best
+	// semaphore did, with it 0.56 (lab run wild/single, worst of 20 seeds).
+	cutSlacks = 3
+	// judgeSlacks, or judgeLeast if that is longer, is how long a cut may last before it
+	// is judged by what is known: two objectives, of which Slack is a tenth. Waiting for
+	// certainty kept a server that had become 8 times slower at a third of what it
+	// could do for 4 s (simulation).
+	judgeSlacks = 20
+	judgeLeast  = 100 * time.Millisecond
 	// queued is the elasticity below which there is a hidden queue.
 	queued = 0.5
 	// leeway is the share of the service time that the hidden queue may take in
@@ -71,6 +83,8 @@ type Limit struct {
 	cfg     Config
 	limit   float64
 	inUse   int
+	lent    int     // running requests that gave their slots back; see Lend
+	lending float64 // share of the requests that do, smoothed
 	useful  int     // see SetUseful
 	service float64 // ns; 0: unknown
 	anchor  float64 // ns; the service time of the last experiment
@@ -83,6 +97,7 @@ type Limit struct {
 	// enough apart.
 	level, ref point
 	cutting    bool // ref is where a cut began that is not judged yet
+	cutAt      mono.Time
 	probing    bool
 	probeUp    bool
 	resumed    float64 // the limit before a probe
@@ -213,6 +228,7 @@ func (l *Limit) Acquire(now mono.Time) {
 func (l *Limit) Release(now, started mono.Time, executed bool) {
 	l.integrate(now)
 	l.inUse--
+	l.lending -= l.lending / lendMemory
 	r := float64(max(now.Sub(started), 1))
 	sample := executed || l.mean > 0 && r > l.mean
 	if executed {
@@ -253,6 +269,39 @@ func (l *Limit) Release(now, started mono.Time, executed bool) {
 	l.endWindow(now)
 }
 
+// lendable is the share of the requests that may give their slots back while they
+// run. Few are long by nature; where many are, the work has become slow, and more of
+// it must not be let in. lendMemory is over how many requests the share is smoothed.
+const (
+	lendable   = 1.0 / 8
+	lendMemory = 64
+)
+
+// Lend takes back the slot of a request that has run for longer than its objective
+// and runs on: a long poll, a stream, an export. It is no sample of how long others
+// take. It reports false, and does nothing, where so many do that it is the work
+// that is slow, and where Max run without a slot already. Repay ends the request, instead of Release.
+func (l *Limit) Lend(now mono.Time) bool {
+	if l.lending+1.0/lendMemory > lendable || l.lent >= l.cfg.Max || !l.Lends() {
+		return false
+	}
+	l.integrate(now)
+	l.lending += 1.0 / lendMemory
+	l.inUse--
+	l.lent++
+	return true
+}
+
+// Lends reports whether Lend can ever take a slot back: not where the limit is fixed,
+// whose owner has decided how many run.
+func (l *Limit) Lends() bool { return l.cfg.Min < l.cfg.Max }
+
+// Repay ends a request whose slot was lent.
+func (l *Limit) Repay() { l.lent-- }
+
+// Lent returns the requests that run without a slot.
+func (l *Limit) Lent() int { return l.lent }
+
 // integrate advances the time averages.
 func (l *Limit) integrate(now mono.Time) {
 	w := &l.window
@@ -284,7 +333,7 @@ func (l *Limit) endWindow(now mono.Time) {
 		return
 	}
 	// Half a completion stands for none: it is in this window by chance.
-	p := point{w.area / length, max(float64(w.done-w.given), 0.5) / length, w.sum / float64(w.done), w.done, 1}
+	p := point{w.area / length, max(float64(w.done-w.given), 0.5) / length, max(w.sum, w.area) / float64(w.done), w.done, 1}
 	full := w.full / length
 	if l.inVain() {
 		l.giveWay(now, p)
@@ -502,12 +551,13 @@ func (l *Limit) cut(p point) {
 	if p.concurrency <= l.ref.concurrency*judgeAt {
 		return // far enough: the judgement comes first
 	}
+	want := p.throughput * max(l.allowed(), cutSlacks*l.slack())
 	floor := l.ref.concurrency / 2
-	if want := p.throughput * l.allowed(); want < floor/2 {
+	if want < floor/2 {
 		floor = 1.5 * want // so far beyond that half would still be a long queue
 	}
-	l.limit = max(min(p.throughput*l.allowed(), from*0.9), floor)
-	l.level = point{}
+	l.limit = max(min(want, from*0.9), floor)
+	l.level, l.cutAt = point{}, l.window.last
 }
 
 // judge compares level and ref, if they are far enough apart and known well
@@ -518,7 +568,8 @@ func (l *Limit) judge(bound bool) bool {
 	if !bound && !l.cutting || l.ref.samples == 0 {
 		return false
 	}
-	known := float64(l.level.samples) >= judgeSamples*float64(l.cfg.Samples)*l.variation() || l.level.windows >= memory
+	known := float64(l.level.samples) >= judgeSamples*float64(l.cfg.Samples)*l.variation() || l.level.windows >= memory ||
+		l.cutting && l.window.last.Sub(l.cutAt) > max(judgeSlacks*l.cfg.Slack, judgeLeast)
 	distance := math.Log(l.level.concurrency / l.ref.concurrency)
 	if math.Abs(distance) < -math.Log(judgeAt) {
 		if l.probing && known { // it could not go far, at a small limit

@@ -165,6 +165,48 @@ func TestIgnoredCompletionsFreeTheSlotAndTeachNothing(t *testing.T) {
 	}
 }
 
+// A request that is long by nature gives its slot back and teaches nothing; when one
+// in eight is long, it is the work that is slow, and slots stay where they are.
+func TestLend(t *testing.T) {
+	l, err := New(Config{Slack: time.Millisecond, Initial: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := mono.Time(time.Second)
+	lent := 0
+	for range 20 {
+		l.Acquire(now)
+		if l.Lend(now) {
+			lent++
+		}
+	}
+	if lent != 8 || l.Lent() != 8 || l.InUse() != 12 {
+		t.Errorf("%d of 20 requests gave their slots back, %d run without one and %d with, want 8, 8, 12", lent, l.Lent(), l.InUse())
+	}
+	for range 1000 {
+		l.Acquire(now)
+		now = now.Add(time.Millisecond)
+		l.Release(now, now-mono.Time(time.Millisecond), true)
+	}
+	if !l.Lend(now) {
+		t.Error("after a thousand short requests a long one kept its slot")
+	}
+	for range 9 {
+		l.Repay()
+	}
+	if l.Lent() != 0 || l.Service() > 2*time.Millisecond {
+		t.Errorf("%d run without a slot, and others take %v, want none and 1ms", l.Lent(), l.Service())
+	}
+	fixed, err := New(Config{Slack: time.Millisecond, Min: 3, Max: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed.Acquire(now)
+	if fixed.Lend(now) {
+		t.Error("a fixed limit gave a slot back")
+	}
+}
+
 func TestConfigReportsEveryMistake(t *testing.T) {
 	_, err := New(Config{Slack: -1, Min: -1, Samples: -2, MaxWindow: -3})
 	if err == nil {
