@@ -14,6 +14,9 @@ const workers = 8
 type row struct {
 	name  string
 	world model.Config
+	// held is how many requests at once need no worker: a semaphore that is told of
+	// the workers alone is then not the best.
+	held int
 	// from and to bound the part of the run that is judged.
 	from, to time.Duration
 	// change, if above 0, is when the world changes: the second after it is judged
@@ -83,7 +86,9 @@ func polls(n int, long time.Duration) row {
 	w := base(100*time.Millisecond, 10*time.Millisecond, model.Exponential, 0.5)
 	w.GiveUp, w.Deadline = false, -1
 	w.Groups = append(w.Groups, model.Group{Name: "pollers", Clients: n, Poll: long, Load: model.Constant(float64(n) / long.Seconds())})
-	return steady(fmt.Sprintf("%d long polls of %v beside 0.5x", n, long), w)
+	r := steady(fmt.Sprintf("%d long polls of %v beside 0.5x", n, long), w)
+	r.held = n
+	return r
 }
 
 func slowdown(factor float64) row {
