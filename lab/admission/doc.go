@@ -44,5 +44,5 @@ func capacity() float64 { return float64(cores) / mean.Seconds() }
 
 // Experiments returns the experiments of this package.
 func Experiments() []experiment.Experiment {
-	return []experiment.Experiment{coldstart(), slowdown()}
+	return experiment.Simulated(coldstart(), slowdown())
 }

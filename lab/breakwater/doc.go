@@ -67,5 +67,5 @@ func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 // Experiments returns the experiments of this package.
 func Experiments() []experiment.Experiment {
-	return []experiment.Experiment{load(), spike(), manyClients(), ablation(), refusal()}
+	return experiment.Simulated(load(), spike(), manyClients(), ablation(), refusal())
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -31,10 +30,16 @@ func Run(ctx context.Context, o Options, cells []Cell) ([]*model.Report, error) 
 
 // Each runs every cell on all processors and returns what it returned, in the
 // order of the cells, or the first error. about names a cell, for progress and
-// errors, and says what it costs: the dearest start first.
+// errors, and says what it costs: the dearest start first. Where several seeds are
+// judged, their cells share the processors.
 func Each[C, R any](ctx context.Context, o Options, cells []C, about func(*C) (name string, cost float64), run func(context.Context, *C) (R, error)) ([]R, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	crew := o.crew
+	if crew == nil {
+		crew = newCrew(o.Progress)
+	}
+	crew.expect(len(cells))
 	order := make([]int, len(cells))
 	for i := range order {
 		order[i] = i
@@ -45,36 +50,19 @@ func Each[C, R any](ctx context.Context, o Options, cells []C, about func(*C) (n
 		return cmp.Compare(y, x)
 	})
 	results := make([]R, len(cells))
-	var (
-		mu         sync.Mutex
-		next, done int
-		wait       sync.WaitGroup
-	)
-	for range min(runtime.GOMAXPROCS(0), len(cells)) {
+	var wait sync.WaitGroup
+	for _, i := range order {
+		name, cost := about(&cells[i])
 		wait.Go(func() {
-			for {
-				mu.Lock()
-				if next == len(order) || ctx.Err() != nil {
-					mu.Unlock()
-					return
-				}
-				i := order[next]
-				next++
-				mu.Unlock()
-				name, _ := about(&cells[i])
-				result, err := run(ctx, &cells[i])
-				if err != nil {
-					cancel(fmt.Errorf("%s: %w", name, err))
-					return
-				}
-				mu.Lock()
-				results[i] = result
-				done++
-				if o.Progress != nil {
-					o.Progress(done, len(cells), name)
-				}
-				mu.Unlock()
+			if !crew.take(ctx, cost) {
+				return
 			}
+			defer crew.give(name)
+			result, err := run(ctx, &cells[i])
+			if err != nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+			}
+			results[i] = result
 		})
 	}
 	wait.Wait()

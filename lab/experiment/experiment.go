@@ -32,14 +32,21 @@ type Options struct {
 	// Progress, if not nil, is told how many of how many steps are done. It is
 	// called from one goroutine at a time.
 	Progress func(done, of int, what string)
+
+	crew *crew // shared by the seeds; nil: an experiment's own
 }
 
 // Result is what a run found.
 type Result struct {
-	Name  string   `json:"name"`
-	Title string   `json:"title"`
-	Seed  uint64   `json:"seed"`
-	Quick bool     `json:"quick"`
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Seed  uint64 `json:"seed"`
+	Quick bool   `json:"quick"`
+	// Seeds is how many seeds from Seed on the bars are the worst of; 0 if that is
+	// not how the experiment is judged. Shown is the one that Table, Chart and
+	// Notes are of.
+	Seeds int      `json:"seeds,omitempty"`
+	Shown uint64   `json:"shown_seed,omitempty"`
 	Notes []string `json:"notes,omitempty"`
 	// Void says why a live run must not be judged: the machine disturbed it. Its
 	// bars, those that could be stated, mean nothing.
@@ -62,6 +69,9 @@ type Bar struct {
 	Tolerance float64 `json:"tolerance"`
 	Measured  float64 `json:"measured"`
 	Pass      bool    `json:"pass"`
+	// Spread says what the seeds measured, where several were judged: Measured is
+	// the worst of them.
+	Spread *Spread `json:"spread,omitempty"`
 }
 
 // Floor adds a bar that measured must not fall below.
@@ -118,6 +128,10 @@ func (b Bar) String() string {
 func (r *Result) BarTable() *table.Table {
 	t := &table.Table{Title: "Bars", Columns: []table.Column{{Name: "bar"}, {Name: "measured", Format: "%.4g"},
 		{Name: "wanted"}, {Name: "unit"}, {Name: "verdict"}}}
+	if r.Seeds > 1 {
+		t.Title = fmt.Sprintf("Bars: the worst of seeds %d to %d", r.Seed, r.Seed+uint64(r.Seeds)-1)
+		t.Columns = append(t.Columns, table.Column{Name: "worst seed"}, table.Column{Name: "least"}, table.Column{Name: "median"}, table.Column{Name: "most"})
+	}
 	for _, b := range r.Bars {
 		want := "≥ "
 		if b.AtMost {
@@ -131,10 +145,17 @@ func (r *Result) BarTable() *table.Table {
 		if !b.Pass {
 			verdict = table.Cell{Value: "falls short", Mark: table.Bad}
 		}
-		t.Add(b.Name, b.Measured, want, b.Unit, verdict)
+		row := []any{b.Name, b.Measured, want, b.Unit, verdict}
+		if s := b.Spread; s != nil && r.Seeds > 1 {
+			row = append(row, s.Worst, s.Least, s.Median, s.Most)
+		}
+		t.Add(row...)
 	}
 	if r.Quick {
 		t.Note = "Quick form: the same bars; ± is the tolerance for its shorter runs."
+		if r.Seeds > 0 {
+			t.Note += fmt.Sprintf(" One seed; the full form judges the worst of %d.", Seeds)
+		}
 	}
 	return t
 }

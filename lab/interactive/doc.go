@@ -22,5 +22,5 @@ import "github.com/spillgate/spillgate/lab/experiment"
 
 // Experiments returns the experiments of this package.
 func Experiments() []experiment.Experiment {
-	return []experiment.Experiment{overall(), dynamic(), scale(), law()}
+	return experiment.Simulated(overall(), dynamic(), scale(), law())
 }

@@ -21,8 +21,8 @@ import "github.com/spillgate/spillgate/lab/experiment"
 
 // Experiments returns the experiments of this package.
 func Experiments() []experiment.Experiment {
-	return []experiment.Experiment{
+	return experiment.Simulated(
 		example(), isolation(), deadlines(), lowLatency(), hotspot(), quantile(), slack(), trace(), random(),
 		leaf(), hops(), step(), retries(),
-	}
+	)
 }
