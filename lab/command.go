@@ -118,8 +118,8 @@ are some, and its bars. The exit status is 0 if every bar was reached.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&o.Quick, "quick", false, "fewer points, shorter runs and one seed, with the tolerance that the bars state")
-	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "source of all chance; full simulated runs count the worst of this seed and the four after it")
+	cmd.Flags().BoolVar(&o.Quick, "quick", false, "fewer points, shorter runs and the seed alone, with the tolerance that the bars state")
+	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "source of all chance; full simulated runs count the worst of five from this one, 1,000 apart")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	cmd.Flags().StringVar(&out, "out", "", "also write a report with plots into this directory")
 	return cmd

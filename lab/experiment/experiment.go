@@ -42,9 +42,9 @@ type Result struct {
 	Title string `json:"title"`
 	Seed  uint64 `json:"seed"`
 	Quick bool   `json:"quick"`
-	// Seeds is how many seeds from Seed on the bars are the worst of; 0 if that is
-	// not how the experiment is judged. Shown is the one that Table, Chart and
-	// Notes are of.
+	// Seeds is how many seeds from Seed on, SeedStride apart, the bars are the worst
+	// of; 0 if that is not how the experiment is judged. Shown is the one that Table,
+	// Chart and Notes are of.
 	Seeds int      `json:"seeds,omitempty"`
 	Shown uint64   `json:"shown_seed,omitempty"`
 	Notes []string `json:"notes,omitempty"`
@@ -129,8 +129,8 @@ func (r *Result) BarTable() *table.Table {
 	t := &table.Table{Title: "Bars", Columns: []table.Column{{Name: "bar"}, {Name: "measured", Format: "%.4g"},
 		{Name: "wanted"}, {Name: "unit"}, {Name: "verdict"}}}
 	if r.Seeds > 1 {
-		t.Title = fmt.Sprintf("Bars: the worst of seeds %d to %d", r.Seed, r.Seed+uint64(r.Seeds)-1)
-		t.Columns = append(t.Columns, table.Column{Name: "worst seed"}, table.Column{Name: "least"}, table.Column{Name: "median"}, table.Column{Name: "most"})
+		t.Title = fmt.Sprintf("Bars: the worst of %d seeds, %d, %d … %d", r.Seeds, r.Seed, r.Seed+SeedStride, r.Seed+uint64(r.Seeds-1)*SeedStride)
+		t.Columns = append(t.Columns, table.Column{Name: "worst seed"}, table.Column{Name: "least"}, table.Column{Name: "median"}, table.Column{Name: "most"}, table.Column{Name: "seeds that state it"})
 	}
 	for _, b := range r.Bars {
 		want := "≥ "
@@ -147,14 +147,14 @@ func (r *Result) BarTable() *table.Table {
 		}
 		row := []any{b.Name, b.Measured, want, b.Unit, verdict}
 		if s := b.Spread; s != nil && r.Seeds > 1 {
-			row = append(row, s.Worst, s.Least, s.Median, s.Most)
+			row = append(row, s.Worst, s.Least, s.Median, s.Most, s.Stated)
 		}
 		t.Add(row...)
 	}
 	if r.Quick {
 		t.Note = "Quick form: the same bars; ± is the tolerance for its shorter runs."
 		if r.Seeds > 0 {
-			t.Note += fmt.Sprintf(" One seed; the full form judges the worst of %d.", Seeds)
+			t.Note += fmt.Sprintf(" In full: the worst of %d seeds.", Seeds)
 		}
 	}
 	return t

@@ -14,6 +14,11 @@ import (
 // The quick form has one, because it must end within 45 s.
 const Seeds = 5
 
+// SeedStride lies between two of these seeds: experiments may use a few consecutive
+// seeds of their own from the one they are given, up to 48 today, and runs that two
+// judgements shared would make the spread look smaller than it is.
+const SeedStride = 1000
+
 // Spread is what the seeds of an experiment measured for one bar.
 type Spread struct {
 	// Worst is the seed that the bar's Measured is of, the first of equals.
@@ -53,7 +58,7 @@ func onSeeds(ctx context.Context, o Options, one func(context.Context, Options) 
 	var wait sync.WaitGroup
 	for k := range n {
 		mine := o
-		mine.Seed += uint64(k)
+		mine.Seed += uint64(k) * SeedStride
 		wait.Go(func() {
 			r, err := one(ctx, mine)
 			if err != nil {
@@ -69,7 +74,7 @@ func onSeeds(ctx context.Context, o Options, one func(context.Context, Options) 
 	for k, err := range errs {
 		// What the first error stopped says only that it was stopped.
 		if err != nil && !errors.Is(err, context.Canceled) && n > 1 {
-			return nil, fmt.Errorf("seed %d: %w", o.Seed+uint64(k), err)
+			return nil, fmt.Errorf("seed %d: %w", o.Seed+uint64(k)*SeedStride, err)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

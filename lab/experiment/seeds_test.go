@@ -32,17 +32,20 @@ func judged(t *testing.T, o experiment.Options, measured func(seed uint64) (floo
 	return r
 }
 
-// Seeds 7 to 11 measure floors of 2 3 0.5 4 5 and ceilings of 0 0.9 0 0 0: the floor is
-// missed on seed 9, and the ceiling is nearest to being missed on seed 8.
+// at is the seed number k, from 0, of a run that is given the seed first.
+func at(first, k uint64) uint64 { return first + k*experiment.SeedStride }
+
+// Five seeds measure floors of 2 3 0.5 4 5 and ceilings of 0 0.9 0 0 0: the floor is
+// missed on the third, and the ceiling is nearest to being missed on the second.
 func TestWorstOfSeedsCounts(t *testing.T) {
-	floors := map[uint64]float64{7: 2, 8: 3, 9: 0.5, 10: 4, 11: 5}
+	floors := map[uint64]float64{7: 2, at(7, 1): 3, at(7, 2): 0.5, at(7, 3): 4, at(7, 4): 5}
 	r := judged(t, experiment.Options{Seed: 7}, func(seed uint64) (float64, float64) {
-		if seed == 8 {
+		if seed == at(7, 1) {
 			return floors[seed], 0.9
 		}
 		return floors[seed], 0
 	})
-	want := []experiment.Spread{{Worst: 9, Least: 0.5, Median: 3, Most: 5, Stated: 5}, {Worst: 8, Least: 0, Median: 0, Most: 0.9, Stated: 5}}
+	want := []experiment.Spread{{Worst: at(7, 2), Least: 0.5, Median: 3, Most: 5, Stated: 5}, {Worst: at(7, 1), Least: 0, Median: 0, Most: 0.9, Stated: 5}}
 	for i, b := range r.Bars {
 		if *b.Spread != want[i] {
 			t.Errorf("%s: spread %+v, want %+v", b.Name, *b.Spread, want[i])
@@ -51,11 +54,29 @@ func TestWorstOfSeedsCounts(t *testing.T) {
 	if r.Bars[0].Measured != 0.5 || r.Bars[0].Pass || r.Bars[1].Measured != 0.9 || !r.Bars[1].Pass {
 		t.Errorf("bars %+v, want the floor missed with 0.5 and the ceiling reached with 0.9", r.Bars)
 	}
-	if r.Seed != 7 || r.Seeds != 5 || r.Shown != 9 || r.Table[0].Title != "T, seed 9" || r.Chart[0].Title != "C, seed 9" {
-		t.Errorf("seeds %d from %d, shown %d, %q, %q; want the tables of seed 9", r.Seeds, r.Seed, r.Shown, r.Table[0].Title, r.Chart[0].Title)
+	if r.Seed != 7 || r.Seeds != 5 || r.Shown != at(7, 2) || r.Table[0].Title != "T, seed 2007" || r.Chart[0].Title != "C, seed 2007" {
+		t.Errorf("seeds %d from %d, shown %d, %q, %q; want the tables of seed 2007", r.Seeds, r.Seed, r.Shown, r.Table[0].Title, r.Chart[0].Title)
 	}
-	if text := r.BarTable().Text(120); !strings.Contains(text, "the worst of seeds 7 to 11") || !strings.Contains(text, "worst seed") {
-		t.Errorf("the table of bars does not say that it is of seeds 7 to 11:\n%s", text)
+	if text := r.BarTable().Text(120); !strings.Contains(text, "the worst of 5 seeds, 7, 1007 … 4007") || !strings.Contains(text, "worst seed") {
+		t.Errorf("the table of bars does not say of which seeds it is:\n%s", text)
+	}
+}
+
+// An experiment that runs seeds of its own, from the one it is given on, shares none
+// between two judgements.
+func TestSeedsDoNotOverlap(t *testing.T) {
+	var mu sync.Mutex
+	ran := map[uint64]int{}
+	judged(t, experiment.Options{Seed: 1}, func(seed uint64) (float64, float64) {
+		mu.Lock()
+		defer mu.Unlock()
+		for own := range uint64(48) { // as many as d3g/dynamic has
+			ran[seed+own]++
+		}
+		return 1, 1
+	})
+	if len(ran) != 5*48 {
+		t.Errorf("%d different seeds, want 240", len(ran))
 	}
 }
 
@@ -63,13 +84,13 @@ func TestWorstOfSeedsCounts(t *testing.T) {
 // as −1.
 func TestNoNumberIsTheWorst(t *testing.T) {
 	r := judged(t, experiment.Options{Seed: 1}, func(seed uint64) (float64, float64) {
-		if seed == 3 {
+		if seed == at(1, 2) {
 			return 1, math.NaN()
 		}
 		return 1, 50
 	})
-	if b := r.Bars[1]; b.Pass || b.Spread.Worst != 3 {
-		t.Errorf("%+v, want seed 3 as the worst", b)
+	if b := r.Bars[1]; b.Pass || b.Spread.Worst != at(1, 2) {
+		t.Errorf("%+v, want the third seed as the worst", b)
 	}
 }
 
@@ -82,8 +103,8 @@ func TestQuickFormHasOneSeed(t *testing.T) {
 	if len(seeds) != 1 || seeds[0] != 7 || r.Seeds != 1 || r.Table[0].Title != "T" {
 		t.Errorf("ran seeds %v, title %q; want seed 7 alone and the title as it was", seeds, r.Table[0].Title)
 	}
-	if text := r.BarTable().Text(120); !strings.Contains(text, "One seed; the full form judges the worst of 5") {
-		t.Errorf("the table of bars does not say that this is one seed:\n%s", text)
+	if text := r.BarTable().Text(120); !strings.Contains(text, "In full: the worst of 5 seeds") {
+		t.Errorf("the table of bars does not say that the full form has more seeds:\n%s", text)
 	}
 }
 
@@ -91,8 +112,8 @@ func TestQuickFormHasOneSeed(t *testing.T) {
 func TestBarOfSomeSeeds(t *testing.T) {
 	e := experiment.Simulated(experiment.Experiment{Run: func(_ context.Context, o experiment.Options) (*experiment.Result, error) {
 		r := &experiment.Result{}
-		if o.Seed%2 == 0 {
-			r.Floor("even", "", 1, 0, float64(o.Seed))
+		if k := (o.Seed - 1) / experiment.SeedStride; k%2 == 1 {
+			r.Floor("odd", "", 1, 0, float64(k))
 		}
 		r.Floor("all", "", 1, 0, 1)
 		return r, nil
@@ -101,8 +122,8 @@ func TestBarOfSomeSeeds(t *testing.T) {
 	if err != nil || len(r.Bars) != 2 {
 		t.Fatalf("%+v, %v; want two bars", r, err)
 	}
-	if b := r.Bars[1]; b.Name != "even" || b.Measured != 2 || b.Spread.Stated != 2 || b.Spread.Most != 4 {
-		t.Errorf("%+v, %+v; want the bar of seeds 2 and 4", b, b.Spread)
+	if b := r.Bars[1]; b.Name != "odd" || b.Measured != 1 || b.Spread.Stated != 2 || b.Spread.Most != 3 {
+		t.Errorf("%+v, %+v; want the bar of the second and the fourth seed", b, b.Spread)
 	}
 }
 
@@ -137,7 +158,7 @@ func TestSeedsShareTheProcessors(t *testing.T) {
 	if limit := runtime.GOMAXPROCS(0); most > limit {
 		t.Errorf("%d cells ran at once, want at most %d", most, limit)
 	}
-	if _, err, _ := run(4); err == nil || !strings.Contains(err.Error(), "seed 4: cell: broken") {
-		t.Errorf("error %v, want that of seed 4", err)
+	if _, err, _ := run(at(1, 3)); err == nil || !strings.Contains(err.Error(), "seed 3001: cell: broken") {
+		t.Errorf("error %v, want that of seed 3001", err)
 	}
 }
