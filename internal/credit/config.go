@@ -59,8 +59,8 @@ type Config struct {
 	Epoch uint32
 }
 
-// withDefaults returns c with defaults filled in, or all mistakes at once.
-func (c Config) withDefaults() (Config, error) {
+// mistakes returns everything that is wrong with c.
+func (c Config) mistakes() []error {
 	var errs []error
 	if c.TargetDelay <= 0 {
 		errs = append(errs, fmt.Errorf("credit: TargetDelay is %v, expected above 0: set it from the latency objective, for example 40 %% of it", c.TargetDelay))
@@ -92,7 +92,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Lease < 0 {
 		errs = append(errs, fmt.Errorf("credit: Lease is %v, expected above 0, or 0 for the default", c.Lease))
 	}
-	if len(errs) > 0 {
+	return errs
+}
+
+// withDefaults returns c with defaults filled in, or all mistakes at once.
+func (c Config) withDefaults() (Config, error) {
+	if errs := c.mistakes(); len(errs) > 0 {
 		return c, errors.Join(errs...)
 	}
 	if c.Interval == 0 {
