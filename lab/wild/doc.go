@@ -4,8 +4,7 @@
 //	8 workers, nobody is told ◀── RTT 0.5 ms ──▶ clients with credits, and plain ones
 //	   │ service near the objective, rare long requests, heavy tails, long polls,
 //	   │ slowdowns, stalls, bursts, callers with long deadlines or none
-//	   └─ beside it, per world: the best of a sweep of hand-set semaphores, seed by
-//	      seed; and the one of them that is best over all seeds
+//	   └─ beside it, per world: the best of a sweep of hand-set semaphores
 //
 // A row is one world. Each policy plays it on several seeds, the worst of which
 // counts: the least ratio of its goodput to that of the best semaphore on the

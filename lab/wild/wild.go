@@ -3,7 +3,6 @@ package wild
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
@@ -32,8 +31,7 @@ func Experiments() []experiment.Experiment {
 		Title: "one service that nobody tuned for, with only the objective set, beside the best hand-set semaphore",
 		About: `Each row is a world: service times near the objective, rare long requests, heavy tails, long polls, slowdowns,
 stalls, bursts, deadlines of one objective to none. The worst seed counts. A semaphore is told the number of workers; its
-queue is the best of a sweep for that world and seed; beside long polls it is told of twice their number too. Which queue
-is best varies from seed to seed by chance: "one semaphore" is the best over all seeds, judged alike, without a bar.`,
+queue is the best of a sweep for that world and seed; beside long polls it is told of twice their number too.`,
 		Run: run,
 	}}
 }
@@ -96,8 +94,6 @@ func run(ctx context.Context, o experiment.Options) (*experiment.Result, error) 
 				r.Floor(fmt.Sprintf("%s, %s: goodput in the second after", row.name, name), " of the best semaphore", changeFloor, 0.03, v.second)
 			}
 		}
-		v := hindsight(row, mine, contenderOf[first[i]:first[i+1]], len(names))
-		t.Add(row.name, "one semaphore", v.goodput, v.second, v.p99, v.late, v.refused, v.rival)
 	}
 	r.Table = []*table.Table{t}
 	return r, nil
@@ -132,18 +128,6 @@ func judge(row row, reports []*model.Report, contender []int, who int) verdict {
 		worst.refused = max(worst.refused, float64(mine.whole.AllRefused())/float64(max(mine.whole.Offered, 1)))
 	}
 	return worst
-}
-
-// hindsight is the verdict on the semaphore that does best over all seeds: what is left
-// of the best of each seed, with nothing to adapt to but chance.
-func hindsight(row row, reports []*model.Report, contender []int, from int) verdict {
-	var best verdict
-	for who := from; who <= slices.Max(contender); who++ {
-		if v := judge(row, reports, contender, who); v.goodput > best.goodput {
-			best = v
-		}
-	}
-	return best
 }
 
 func look(r row, report *model.Report) played {
