@@ -129,7 +129,7 @@ func (r *Result) BarTable() *table.Table {
 	t := &table.Table{Title: "Bars", Columns: []table.Column{{Name: "bar"}, {Name: "measured", Format: "%.4g"},
 		{Name: "wanted"}, {Name: "unit"}, {Name: "verdict"}}}
 	if r.Seeds > 1 {
-		t.Title = fmt.Sprintf("Bars: the worst of %d seeds, %d, %d … %d", r.Seeds, r.Seed, r.Seed+SeedStride, r.Seed+uint64(r.Seeds-1)*SeedStride)
+		t.Title = fmt.Sprintf("Bars: the worst of %d seeds, %d, %d … %d", r.Seeds, r.Seed, seedAt(r.Seed, 1), seedAt(r.Seed, r.Seeds-1))
 		t.Columns = append(t.Columns, table.Column{Name: "worst seed"}, table.Column{Name: "least"}, table.Column{Name: "median"}, table.Column{Name: "most"}, table.Column{Name: "seeds that state it"})
 	}
 	for _, b := range r.Bars {

@@ -19,6 +19,9 @@ const Seeds = 5
 // judgements shared would make the spread look smaller than it is.
 const SeedStride = 1000
 
+// seedAt returns the seed number k, from 0, of a run that is given the seed first.
+func seedAt(first uint64, k int) uint64 { return first + uint64(k)*SeedStride }
+
 // Spread is what the seeds of an experiment measured for one bar.
 type Spread struct {
 	// Worst is the seed that the bar's Measured is of, the first of equals.
@@ -58,7 +61,7 @@ func onSeeds(ctx context.Context, o Options, one func(context.Context, Options) 
 	var wait sync.WaitGroup
 	for k := range n {
 		mine := o
-		mine.Seed += uint64(k) * SeedStride
+		mine.Seed = seedAt(o.Seed, k)
 		wait.Go(func() {
 			r, err := one(ctx, mine)
 			if err != nil {
@@ -74,7 +77,7 @@ func onSeeds(ctx context.Context, o Options, one func(context.Context, Options) 
 	for k, err := range errs {
 		// What the first error stopped says only that it was stopped.
 		if err != nil && !errors.Is(err, context.Canceled) && n > 1 {
-			return nil, fmt.Errorf("seed %d: %w", o.Seed+uint64(k)*SeedStride, err)
+			return nil, fmt.Errorf("seed %d: %w", seedAt(o.Seed, k), err)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
