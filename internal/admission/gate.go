@@ -77,7 +77,10 @@ type Ticket struct {
 	state      state
 	plain      bool // over its window or without one: stricter AQM
 	started    mono.Time
-	lent       bool // ran for longer than the objective and gave its slot back
+	since      mono.Time     // in the queue for a slot
+	scale      float64       // of residences, when it started
+	promised   time.Duration // the wait that was expected then
+	lent       bool          // ran for longer than the objective and gave its slot back
 	task       schedule.Task
 	rated      rates.Request
 	prev, next *Ticket
@@ -113,11 +116,14 @@ func (t *Ticket) Queued() time.Duration { return t.started.Sub(t.Arrived) }
 // requests take less than twice that gains nothing by refusing some.
 const refusalCost = 20 * time.Microsecond
 
-// refusedMuch is the share of refusals that is an overload: see lenient.
-// refusedMemory is over how many arrivals it is smoothed.
 const (
-	refusedMuch   = 0.15
-	refusedMemory = 128
+	// decideEvery is after how many departures it is decided anew what a wait is worth.
+	decideEvery = 16
+	// arrivalMemory is over how many arrivals the time between them, and the share of
+	// those refused, is smoothed.
+	arrivalMemory = 64
+	// refusedMuch is the share of refusals that is an overload, and no burst.
+	refusedMuch = 0.15
 )
 
 // forgotten is where a mean that fades away becomes 0: the processor takes a hundred
@@ -156,12 +162,14 @@ type Gate struct {
 	pool     *credit.Pool
 	queue    *schedule.Queue
 	shaper   *shaper // nil without rates
-	gap      float64 // ns between two departures while somebody waits, smoothed
+	pace     pace
 	sunk     float64 // ns of work that requests have had before they come here, smoothed
-	lastGone mono.Time
-	busy     bool      // no slot was free at lastGone
+	worth    worth
+	between  float64   // ns between two arrivals, smoothed
+	arrived  bool      // something has, at seen
 	idle     mono.Time // when a slot was free last
 	refused  float64   // share of the arrivals that waited too long, smoothed
+	events   int       // since what a wait is worth was decided
 	draining bool
 	running  runList
 	lendAt   mono.Time     // no slot is taken back before
@@ -188,7 +196,7 @@ func New(cfg Config) (*Gate, error) {
 	if err := errors.Join(errSlots, errCredit, errQueue, errRates); err != nil {
 		return nil, err
 	}
-	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper, lendAt: math.MinInt64}, nil // time may begin anywhere
+	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper, lendAt: math.MinInt64, worth: newWorth(cfg.Objective), pace: pace{slots: limit.Limit(), scale: 1}}, nil // time may begin anywhere
 }
 
 // Config returns the configuration with its defaults filled in.
@@ -249,13 +257,13 @@ func (g *Gate) expect(now mono.Time, class work.Class, flow int) time.Duration {
 		return 0
 	}
 	ahead := g.queue.Ahead(class, flow) + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
-	wait := time.Duration(g.gap * float64(ahead))
+	wait := time.Duration(g.pace.gap.value * float64(ahead))
 	if oldest != nil {
 		// Should departures have stopped, that tells before the length of the
 		// queue does. The age of its head would tell as well, but is long by chance
 		// too: refusing for that as well emptied the queue of a server with two
 		// slots, at 1 % of the goodput (simulation).
-		wait = max(wait, now.Sub(max(g.lastGone, oldest.Arrived)))
+		wait = max(wait, now.Sub(max(g.pace.last, oldest.Arrived)))
 	}
 	return wait
 }
@@ -264,7 +272,14 @@ func (g *Gate) expect(now mono.Time, class work.Class, flow int) time.Duration {
 // call may have freed a slot, and no later than NextWake.
 func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	t.Begin(now)
-	g.seen = now
+	if g.arrived {
+		apart := float64(min(max(now.Sub(g.seen), 1), g.cfg.Objective))
+		if g.between == 0 {
+			g.between = apart
+		}
+		g.between += (apart - g.between) / arrivalMemory
+	}
+	g.seen, g.arrived = now, true
 	if g.sunk += (float64(max(t.Done, 0)) - g.sunk) / 16; g.sunk < forgotten {
 		g.sunk = 0
 	}
@@ -294,6 +309,7 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 
 // admit lets t run or wait for a slot, in which it has been since an instant.
 func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
+	t.since = since
 	if t.Client == nil {
 		g.unasked++
 	}
@@ -359,6 +375,7 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 		g.shaper.arrive(now, t, g.limit.Service())
 	}
 	t.reason = g.judge(now, t)
+	t.promised = 0 // it does not wait
 	if g.shaper != nil && t.reason == work.None {
 		var shaping time.Duration
 		shaping, t.reason = g.shaper.observe(now, t)
@@ -395,11 +412,12 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 		g.idle = now
 	}
 	wait := g.unseen(now)/2 + now.Sub(t.Arrived) + expected
-	if g.refused -= g.refused / refusedMemory; g.refused < forgotten {
+	t.promised = wait
+	if g.refused -= g.refused / arrivalMemory; g.refused < forgotten {
 		g.refused = 0
 	}
-	if r := g.tooLong(now, t, wait, expected > 0); r != work.None {
-		g.refused += 1.0 / refusedMemory
+	if r := g.tooLong(t, wait, expected > 0); r != work.None {
+		g.refused += 1.0 / arrivalMemory
 		g.pool.OnDelay(g.pressure(wait))
 		return r
 	}
@@ -417,20 +435,23 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 // tooLong returns why a request is refused that would wait so long, if it is. A free
 // slot refuses nothing for its deadline by estimate: were the estimate too high,
 // nothing would run to correct it.
-func (g *Gate) tooLong(now mono.Time, t *Ticket, wait time.Duration, queued bool) work.Reason {
+func (g *Gate) tooLong(t *Ticket, wait time.Duration, queued bool) work.Reason {
 	if wait <= 0 {
 		return work.None
 	}
-	most := g.maxDelay()
-	if t.Client != nil && g.pool.Modest(t.Client) {
-		most += time.Duration(modestSlack * float64(max(min(g.patience(), g.cfg.MaxDelay)-most, 0)))
+	most, all := g.maxDelay(), max(g.cfg.Objective-g.worth.need, 0)
+	switch {
+	case !queued:
+		most = max(most, all/2)
+	case t.Client != nil && g.pool.Modest(t.Client):
+		most += time.Duration(modestSlack * float64(max(min(all, g.cfg.MaxDelay)-most, 0)))
 	}
-	if wait > min(g.cfg.MaxDelay, g.lenient(now, most, g.cfg.Objective)) {
+	if wait > most {
 		return work.Delay
 	}
 	budget := t.useful(g.cfg.Objective).Sub(t.Arrived)
 	switch {
-	case !queued || wait <= g.lenient(now, max(budget-g.limit.Tail(), (budget-g.limit.Service())/4), budget):
+	case !queued || budget >= g.cfg.Objective || wait <= g.worth.worthwhile(budget):
 		return work.None
 	case t.Deadline.Sub(t.Arrived) > budget:
 		return work.Delay // its caller would wait, the objective would be missed
@@ -445,45 +466,34 @@ func (g *Gate) crowded() bool {
 	return g.pool.Clients() > 0 && 2*g.unasked >= g.queue.Len()+g.limit.InUse()
 }
 
-// patience is the wait after which all but a few answers still come within the
-// objective.
-func (g *Gate) patience() time.Duration {
-	return max(g.cfg.Objective-g.limit.Tail(), g.cfg.TargetDelay/2)
+// maxDelay is the expected wait beyond which a request is refused on arrival.
+func (g *Gate) maxDelay() time.Duration { return min(g.cfg.MaxDelay, g.worth.wait) }
+
+// overload is 1 where many are refused, or the queue has been there for long, and 0 where
+// few are and it runs empty now and then.
+func (g *Gate) overload(now mono.Time) float64 {
+	standing := float64(now.Sub(g.idle))/float64(g.cfg.Objective) - 1
+	return max(0, min(max(g.refused/refusedMuch, standing), 1))
 }
 
-// maxDelay is the expected wait beyond which a request is refused on arrival. It
-// leaves room for expecting wrongly, a quarter of the patience or, where few
-// departures make up the wait, three standard deviations of their sum: a request
-// refused at its turn has waited in vain, and its client with it. With two workers
-// and exponential times at twice the capacity, 99 % of the refused clients then know
-// within about a sixth of the objective; with a quarter, within nearly half of
-// it (simulation). Where the processors are short it is four: what starts late there,
-// and what is refused late, has to wait for a processor once more on its way out.
-func (g *Gate) maxDelay() time.Duration {
-	patience := float64(g.patience())
+// decide decides anew what a wait is worth, every few events.
+func (g *Gate) decide(now mono.Time) {
+	if g.events++; g.events < decideEvery && g.worth.count >= decideEvery {
+		return
+	}
+	g.events = 0
+	load := 0.0
+	if g.between > 0 {
+		load = g.pace.gap.value / g.between
+	}
+	// Of the waits that are promised one in a hundred is then so much longer that it ends
+	// with a refusal. Where the processors are short, what starts late and what is refused
+	// late has to wait for one once more on its way out.
 	deviations := 3.0
 	if g.limit.Useful() > 0 {
 		deviations = 4
 	}
-	sum := patience / (1 + deviations*math.Sqrt(g.gap/patience))
-	return min(g.cfg.MaxDelay, time.Duration(min(sum, patience*3/4)))
-}
-
-// lenient returns the expected wait beyond which a request is refused on arrival now
-// that has a budget: strict in an overload, and while few are refused and the queue
-// empties now and then, up to four fifths of what the service leaves of the budget.
-// Where few slots are, a queue of a few requests is long, and most of them would be
-// in time: with one slot and exponential times, at 0.7 of the capacity, strict alone
-// refuses an eighth of what comes (simulation). In an overload the difference is
-// refused at its turn, late, and nobody is served the more.
-func (g *Gate) lenient(now mono.Time, strict, budget time.Duration) time.Duration {
-	most := (budget - g.limit.Service()) / 5 * 4
-	if most <= strict {
-		return strict
-	}
-	standing := float64(now.Sub(g.idle))/float64(g.cfg.Objective) - 1
-	overload := max(0, min(1, max(g.refused/refusedMuch, standing)))
-	return most - time.Duration(float64(most-strict)*overload)
+	g.worth.refresh(g.pace, load, deviations, g.overload(now))
 }
 
 // tolerated is the share of the arrivals that is worth refusing, for the queue not
@@ -500,12 +510,12 @@ func (g *Gate) tolerated() float64 {
 	if g.limit.Useful() > 0 {
 		refusal = sparseRefusalTime
 	}
-	cost := (float64(refusal) + g.sunk) / g.gap // infinite before the first departure
+	cost := (float64(refusal) + g.sunk) / g.pace.gap.value // infinite before the first departure
 	ny := 1.8 * math.Log(0.5/cost)
 	if !(ny > 0) {
 		return 0
 	}
-	n := float64(g.maxDelay()) / g.gap
+	n := max(float64(min(g.cfg.MaxDelay, g.worth.strict))/g.pace.gap.value, ny)
 	return ny / (n + ny)
 }
 
@@ -554,10 +564,11 @@ func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
 			return t, g.refuse(now, t, r)
 		}
 		// With a free slot it runs: see tooLong.
-		if wait := g.expect(now, t.Class, t.Flow); wait > 0 && t.Deadline != mono.Never && wait+g.surely() > t.Deadline.Sub(now) {
+		if wait := g.expect(now, t.Class, t.Flow); wait > 0 && t.Deadline != mono.Never && wait+g.worth.need > t.Deadline.Sub(now) {
 			return t, g.turnAway(now, t, late(now, t.Deadline))
 		}
 		// It was held back on purpose: no queueing delay.
+		t.promised = g.expect(now, t.Class, t.Flow)
 		if v := g.admit(now, t, now); v == Run {
 			return t, v
 		}
@@ -597,43 +608,26 @@ func (g *Gate) stale(now mono.Time, t *Ticket) work.Reason {
 	switch {
 	case g.cfg.NoAQM || now <= g.staleAt(t):
 		return work.None
-	case t.Budget(now) <= g.limit.Service():
+	case t.Budget(now) <= g.worth.hope:
 		return work.Infeasible
 	}
 	return work.Delay
 }
 
-// within is the time that the service takes but for one time in twelve or twenty-five:
-// two or three quarters of the way to its tail.
-func (g *Gate) within(quarters time.Duration) time.Duration {
-	return ((4-quarters)*g.limit.Service() + quarters*g.limit.Tail()) / 4
-}
-
-// surely is the time that the service takes but for one time in twenty-five.
-func (g *Gate) surely() time.Duration { return g.within(3) }
-
 // staleAt is the last instant at which t may still start: later its answer would
-// likely miss its deadline or the objective. For the last in the queue likely means one
-// in two. While others wait behind it the time is better spent on one of them. Of a
-// client that knows no credits it then means one in twenty-five: where nobody asks
-// before sending, the queue is always as long as it may be. With credits it seldom is,
-// and who is refused now has waited in vain: it means one in twelve. As many answers
-// come in time so, and at twice the capacity of four workers half as many are refused
-// at their turn, under one in a hundred of the refused (simulation and measurement). It
-// means one in two, as for the last in the queue, where the processors are short: with
-// one of them a queue is long in time, and varies. With that and with fewer in the queue
-// (maxDelay) the goodput is the same there and fewer are refused late (measurement).
-// Where requests go on to other servers that would cost goodput.
+// likely miss its deadline or the objective. While others wait behind it the time is
+// better spent on one of them; but not where the processors are short, where who is
+// refused late costs as much as who is served.
 func (g *Gate) staleAt(t *Ticket) mono.Time {
-	need := g.limit.Service()
+	need := g.worth.hope
 	switch {
-	case g.queue.Len() <= 1:
+	case g.queue.Len() <= 1 || g.limit.Useful() > 0:
 	case t.plain:
-		need = g.surely()
-	case g.limit.Useful() == 0:
-		need = g.within(2)
+		need = g.worth.need
+	default:
+		need = g.worth.credited
 	}
-	at := t.task.Arrived.Add(max(g.cfg.Objective-t.Waited-need, g.cfg.TargetDelay/2))
+	at := t.task.Arrived.Add(max(g.cfg.Objective-t.Waited-need, g.cfg.Objective/16))
 	if t.Deadline != mono.Never {
 		at = min(at, t.Deadline.Add(-need))
 	}
@@ -679,6 +673,11 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	g.gone(t)
 	g.running.remove(t)
 	ran := now.Sub(t.started)
+	if !t.lent && (o == work.Done || float64(ran) > g.pace.ran.value) {
+		g.pace.ran.add(float64(ran))
+		g.worth.add(g.pace.share(now.Sub(t.since)-t.promised, t.scale))
+	}
+	g.decide(now)
 	if g.shaper != nil {
 		used := ran
 		if g.settling() {
@@ -691,7 +690,12 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	} else {
 		g.limit.Release(now, t.started, o == work.Done)
 	}
-	g.left(now)
+	g.pace.follow(g.limit)
+	busy := g.queue.Len() > 0 || !g.limit.Free()
+	if !busy {
+		g.idle = now
+	}
+	g.pace.left(now, busy, g.cfg.Objective)
 	g.queue.Settle(&t.task, ran)
 	g.tick(now)
 }
@@ -719,7 +723,7 @@ func (g *Gate) NextWake() mono.Time {
 		at = min(g.staleAt(oldest.Owner.(*Ticket)).Add(1), g.queue.NextWake())
 	}
 	if t := g.running.head; t != nil && g.limit.Lends() {
-		at = min(at, max(t.started.Add(g.cfg.Objective+1), g.lendAt))
+		at = min(at, max(t.started.Add(g.long()+1), g.lendAt))
 	}
 	if g.shaper != nil {
 		at = min(at, g.shaper.nextWake())
@@ -753,36 +757,22 @@ func (g *Gate) tick(now mono.Time) {
 // pressure is what the pool is told of a delay d: d itself, or more when the
 // service takes so much of the objective that credits have to steer to a shorter
 // queue than TargetDelay. The pool's target stays half of what the AQM refuses,
-// or bursts would be refused all the time.
+// or bursts would be refused all the time. While the limit is lower than it need be, to
+// learn from it, the queue tells nothing about the demand.
 func (g *Gate) pressure(d time.Duration) time.Duration {
-	target := max(g.maxDelay()/2, 1)
-	if target >= g.cfg.TargetDelay {
-		return d
+	if target := max(min(g.cfg.MaxDelay, g.worth.strict)/2, 1); target < g.cfg.TargetDelay {
+		d = time.Duration(float64(d) * float64(g.cfg.TargetDelay) / float64(target))
 	}
-	return time.Duration(float64(d) * float64(g.cfg.TargetDelay) / float64(target))
+	if g.limit.Trying() {
+		return min(d, g.cfg.TargetDelay) // at which the pool stays as it is
+	}
+	return d
 }
 
-// left measures the time between two departures while every slot was taken from
-// one to the other: the pace at which the queue moves. It is called when the slot
-// is free again: a departure that leaves a slot empty begins no such time.
-func (g *Gate) left(now mono.Time) {
-	if g.busy {
-		gap := float64(min(max(now.Sub(g.lastGone), 0), g.cfg.Objective))
-		if g.gap == 0 {
-			g.gap = gap
-		}
-		g.gap += (gap - g.gap) / 16
-	}
-	if g.busy = g.queue.Len() > 0 || !g.limit.Free(); !g.busy {
-		g.idle = now
-	}
-	g.lastGone = now
-}
-
-// settling reports whether more run than the limit allows, because it was lowered: until
-// they are done nothing else starts, and neither the queue nor how long they take tells
-// what the server can do.
-func (g *Gate) settling() bool { return g.limit.InUse() > g.limit.Limit() }
+// settling reports whether more run than the limit allows, because it was lowered, or
+// fewer than could, to learn from it: neither the queue nor how long they take tells what
+// the server can do.
+func (g *Gate) settling() bool { return g.limit.InUse() > g.limit.Limit() || g.limit.Trying() }
 
 // gone counts that t, which was let in, is not in the gate any more.
 func (g *Gate) gone(t *Ticket) {
@@ -797,10 +787,24 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 		g.shaper.waits.Add(now, max(waited, 0))
 	}
 	g.limit.Acquire(now)
+	t.scale = g.pace.scale
+	if waited > 0 {
+		g.worth.kept(waited-t.promised, float64(t.promised)*g.pace.gap.value)
+	}
 	t.lent = false
 	g.running.push(t)
 	return t.Start(now)
 }
+
+// long is how long a request runs that is long by nature: longer than the objective, and
+// than the others.
+func (g *Gate) long() time.Duration {
+	return max(g.cfg.Objective, time.Duration(longMeans*g.pace.ran.value))
+}
+
+// longMeans is how many mean residence times so few random ones take that those are long
+// by nature: of exponential ones one in fifty.
+const longMeans = 4
 
 // lend takes the slots back of what runs for longer than the objective: others may
 // be served meanwhile. NextWake names the instant, so that it does not depend on what
@@ -809,8 +813,8 @@ func (g *Gate) lend(now mono.Time) {
 	if !g.limit.Lends() {
 		return
 	}
-	for t := g.running.head; t != nil && now.Sub(t.started) > g.cfg.Objective && now >= g.lendAt; t = g.running.head {
-		if !g.limit.Lend(now) {
+	for t := g.running.head; t != nil && now.Sub(t.started) > g.long() && now >= g.lendAt; t = g.running.head {
+		if !g.limit.Lend(now, t.started) {
 			g.lendAt = now.Add(g.cfg.Objective / 8) // ask again when others have ended
 			return
 		}

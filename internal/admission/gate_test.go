@@ -399,7 +399,7 @@ func TestShortOfProcessors(t *testing.T) {
 	if few >= many {
 		t.Errorf("%d may wait, and %d while processors are to spare; want fewer", few, many)
 	}
-	if want := 100*ms - g.limit.Service(); late != want || early >= late {
+	if want := 100*ms - g.worth.hope; late != want || early >= late {
 		t.Errorf("they may start after %v, and after %v while processors are to spare; want %v, and less", late, early, want)
 	}
 }

@@ -9,9 +9,8 @@ import (
 // Config bounds a Limit. Zero fields take the default named in their comment.
 type Config struct {
 	// Slack is the residence time that may be spent in the hidden queue.
-	// Required: it follows from the latency objective, a tenth of it by
-	// default in package admission. Two fifths of the service time are allowed in
-	// any case. Larger never idles the server and hides more of the queue.
+	// Required: a tenth of the latency objective, and taken for that where a residence
+	// is judged. Larger never idles the server and hides more of the queue.
 	Slack time.Duration
 	// Initial is the limit before anything was measured, in requests. Default 256.
 	// A larger one lets a burst in that a small server takes long to work off; a

@@ -4,23 +4,31 @@
 // Behind the gate stands something that can work on an unknown number of
 // requests at a time: cores, a pool of workers, a database's connections. With
 // too few slots it idles; with too many the surplus queues inside it, where
-// nobody can order it, refuse it or see it. The limit is steered to the point
-// where the hidden queue is short but never empty:
+// nobody can order it, refuse it or see it. The limit is steered to just above the
+// knee, where the hidden queue is short but never empty:
 //
-//	limit = throughput × (service + slack)
+//	limit = knee + throughput × slack
 //
-// throughput is measured while slots are the bottleneck; service, the residence
-// time without a hidden queue, cannot be measured by looking on, because a
-// longer residence is a queue or slower work, and both look the same from here.
-// It is learned by experiment instead:
+//	throughput │      ┌──────────       knee = throughput × service
+//	           │    ╱ ·
+//	           │  ╱   ·
+//	           └──────┴────────── requests at once
+//	                 knee
 //
-//	residence above service + slack ──▶ cut ──▶ residence follows: it was a queue
-//	                                       └──▶ throughput follows: the work is
-//	                                            slower; undo, service = residence
-//	limit binds for long            ──▶ probe: halve for one window, same question
+// The knee is what is remembered: a server that becomes slower does less with as many
+// workers, and needs no new limit. It is learned by trial, because a longer residence
+// is a queue or slower work, and both look the same from here:
 //
-// Invariants: the limit stays within Min and Max; a limit that does not bind is
-// never lowered by low throughput, only by a residence time that grew.
+//	residence with half as many running ──▶ knee = throughput before × that
+//	throughput with half again as many  ──▶ it grew: the knee is there
+//	requests at once, and no longer residence, while slots are free ──▶ at least so many
+//
+// What has no effect on the objective is left alone: trials are rare, and rarer while
+// they find nothing. A trial after which the server does less is undone.
+//
+// Invariants: the limit stays within Min and Max; while nothing binds, low throughput
+// lowers no limit below what runs; with a residence over the objective no limit grows
+// far without a trial.
 //
 // A request that runs for longer than the objective may give its slot back while it
 // runs on: see Lend. So long polls and rare long requests neither hold the slots of

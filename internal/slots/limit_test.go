@@ -176,7 +176,7 @@ func TestLend(t *testing.T) {
 	lent := 0
 	for range 20 {
 		l.Acquire(now)
-		if l.Lend(now) {
+		if l.Lend(now, now) {
 			lent++
 		}
 	}
@@ -188,7 +188,7 @@ func TestLend(t *testing.T) {
 		now = now.Add(time.Millisecond)
 		l.Release(now, now-mono.Time(time.Millisecond), true)
 	}
-	if !l.Lend(now) {
+	if !l.Lend(now, now) {
 		t.Error("after a thousand short requests a long one kept its slot")
 	}
 	for range 9 {
@@ -202,7 +202,7 @@ func TestLend(t *testing.T) {
 		t.Fatal(err)
 	}
 	fixed.Acquire(now)
-	if fixed.Lend(now) {
+	if fixed.Lend(now, now) {
 		t.Error("a fixed limit gave a slot back")
 	}
 }

@@ -4,7 +4,8 @@
 //	8 workers, nobody is told ◀── RTT 0.5 ms ──▶ clients with credits, and plain ones
 //	   │ service near the objective, rare long requests, heavy tails, long polls,
 //	   │ slowdowns, stalls, bursts, callers with long deadlines or none
-//	   └─ beside it, per world: the best of a sweep of hand-set semaphores
+//	   └─ beside it, per world: the best of a sweep of hand-set semaphores, seed by
+//	      seed; and the one of them that is best over all seeds
 //
 // A row is one world. Each policy plays it on several seeds, the worst of which
 // counts: the least ratio of its goodput to that of the best semaphore on the

@@ -3,6 +3,7 @@ package wild
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
@@ -31,7 +32,8 @@ func Experiments() []experiment.Experiment {
 		Title: "one service that nobody tuned for, with only the objective set, beside the best hand-set semaphore",
 		About: `Each row is a world: service times near the objective, rare long requests, heavy tails, long polls, slowdowns,
 stalls, bursts, deadlines of one objective to none. The worst seed counts. A semaphore is told the number of workers; its
-queue is the best of a sweep for that world and seed; beside long polls it is told of twice their number too.`,
+queue is the best of a sweep for that world and seed; beside long polls it is told of twice their number too. Which queue
+is best varies from seed to seed by chance: "one semaphore" is the best over all seeds, judged alike, without a bar.`,
 		Run: run,
 	}}
 }
@@ -80,7 +82,7 @@ func run(ctx context.Context, o experiment.Options) (*experiment.Result, error) 
 	}
 	r := &experiment.Result{Quick: o.Quick}
 	t := &table.Table{Title: "Goodput beside the best semaphore, worst seed", Columns: []table.Column{{Name: "world"}, {Name: "clients"},
-		{Name: "goodput", Unit: "of the best", Format: "%.3f"}, {Name: "second after the change", Unit: "of the best", Format: "%.3f"},
+		{Name: "goodput", Unit: "of the best", Format: "%.3f"}, {Name: "in the median seed", Format: "%.3f"}, {Name: "second after the change", Unit: "of the best", Format: "%.3f"},
 		{Name: "p99", Unit: "of the objective", Format: "%.2f"}, {Name: "late", Unit: "of answers", Format: "%.4f"},
 		{Name: "refused", Unit: "of offered", Format: "%.4f"}, {Name: "semaphore's p99", Unit: "of the objective", Format: "%.2f"}}}
 	first = append(first, len(cells))
@@ -88,19 +90,22 @@ func run(ctx context.Context, o experiment.Options) (*experiment.Result, error) 
 		mine := reports[first[i]:first[i+1]]
 		for who, name := range names {
 			v := judge(row, mine, contenderOf[first[i]:first[i+1]], who)
-			t.Add(row.name, name, v.goodput, v.second, v.p99, v.late, v.refused, v.rival)
+			t.Add(row.name, name, v.goodput, v.median, v.second, v.p99, v.late, v.refused, v.rival)
 			r.Floor(fmt.Sprintf("%s, %s: goodput", row.name, name), " of the best semaphore", floor, 0.03, v.goodput)
 			if row.change > 0 {
 				r.Floor(fmt.Sprintf("%s, %s: goodput in the second after", row.name, name), " of the best semaphore", changeFloor, 0.03, v.second)
 			}
 		}
+		v := hindsight(row, mine, contenderOf[first[i]:first[i+1]], len(names))
+		t.Add(row.name, "one semaphore", v.goodput, v.median, v.second, v.p99, v.late, v.refused, v.rival)
 	}
 	r.Table = []*table.Table{t}
 	return r, nil
 }
 
-// verdict is the worst of a policy over the seeds of a world.
-type verdict struct{ goodput, second, p99, late, refused, rival float64 }
+// verdict is the worst of a policy over the seeds of a world, and the median of the
+// goodput.
+type verdict struct{ goodput, median, second, p99, late, refused, rival float64 }
 
 // judge compares contender who with the best semaphore, seed by seed.
 func judge(row row, reports []*model.Report, contender []int, who int) verdict {
@@ -108,7 +113,8 @@ func judge(row row, reports []*model.Report, contender []int, who int) verdict {
 	for _, c := range contender {
 		policies = max(policies, c+1)
 	}
-	worst := verdict{goodput: 1e9, second: 1e9}
+	worst := verdict{second: 1e9}
+	var goodput []float64
 	for at := 0; at < len(reports); at += policies {
 		seed := reports[at : at+policies]
 		mine, best, bestSecond := look(row, seed[who]), 1, 1
@@ -121,13 +127,27 @@ func judge(row row, reports []*model.Report, contender []int, who int) verdict {
 			bestSecond = max(bestSecond, s.second.Good)
 		}
 		answers := max(mine.whole.Good+mine.whole.Late, 1)
-		worst.goodput = min(worst.goodput, float64(mine.whole.Good)/float64(best))
+		goodput = append(goodput, float64(mine.whole.Good)/float64(best))
 		worst.second = min(worst.second, float64(mine.second.Good)/float64(bestSecond))
 		worst.p99 = max(worst.p99, ofObjective(row, &mine.whole))
 		worst.late = max(worst.late, float64(mine.whole.Late)/float64(answers))
 		worst.refused = max(worst.refused, float64(mine.whole.AllRefused())/float64(max(mine.whole.Offered, 1)))
 	}
+	slices.Sort(goodput)
+	worst.goodput, worst.median = goodput[0], goodput[len(goodput)/2]
 	return worst
+}
+
+// hindsight is the verdict on the semaphore that does best over all seeds: what is left
+// of the best of each seed, with nothing to adapt to but chance.
+func hindsight(row row, reports []*model.Report, contender []int, from int) verdict {
+	var best verdict
+	for who := from; who <= slices.Max(contender); who++ {
+		if v := judge(row, reports, contender, who); v.goodput > best.goodput {
+			best = v
+		}
+	}
+	return best
 }
 
 func look(r row, report *model.Report) played {

@@ -52,7 +52,7 @@ func TestNobodyTakesMoreThanItsShare(t *testing.T) {
 				others += report.Groups[1].Good
 			}
 			if share := float64(others) / float64(others+honest); share > tt.atMost {
-				t.Errorf("the ten got %.2f of what was served, want at most %.2f", share, tt.atMost)
+				t.Errorf("the ten got %.3f of what was served, want at most %.2f", share, tt.atMost)
 			}
 			if got := float64(honest) / float64(offered); got < tt.atLeast {
 				t.Errorf("the ninety got %.2f of their load, want at least %.2f", got, tt.atLeast)

@@ -1,0 +1,72 @@
+package admission
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/slots"
+)
+
+// pace is how fast requests leave the slots, and, by Little's law, how long they hold
+// them:
+//
+//	time between two departures × slots = residence
+//
+// So a limit that moves says at once what it does to those who start under it: above
+// the knee the residence moves with the limit and the gap stays, below it the other way
+// round. To measure that anew would take until all who started before are gone.
+type pace struct {
+	gap   mean      // ns between two departures while every slot is taken
+	ran   mean      // ns in a slot
+	last  mono.Time // of the departures
+	busy  bool      // no slot was free then
+	slots int       // as many as there were then
+	scale float64   // what the residence is, by all that the limit did
+}
+
+// residence returns how long a request runs that starts now, in ns; 0 before anything is
+// known.
+func (p *pace) residence() float64 {
+	if p.gap.value == 0 {
+		return p.ran.value
+	}
+	return p.gap.value * float64(p.slots)
+}
+
+// share returns which part of the residence that is to be expected now a request took
+// that started when the scale was another.
+func (p *pace) share(took time.Duration, scale float64) float64 {
+	return float64(max(took, 1)) * p.scale / scale / p.residence()
+}
+
+// follow takes what the limit is now.
+func (p *pace) follow(l *slots.Limit) {
+	was, is, knee := float64(p.slots), float64(l.Limit()), l.Knee()
+	if was == is {
+		return
+	}
+	p.slots = l.Limit()
+	switch {
+	case !p.busy:
+		p.gap.multiply(was / is) // the residence is what it was
+	case knee > 0:
+		p.gap.multiply(min(was, knee) / min(is, knee))
+		fallthrough
+	default:
+		p.scale *= max(is, knee) / max(was, knee)
+	}
+}
+
+// left measures a departure: if every slot was taken since the last one, the time
+// between them is the pace. It is called when the slot is free again, with whether all
+// are taken now: a departure that leaves a slot empty begins no such time.
+func (p *pace) left(now mono.Time, busy bool, longest time.Duration) {
+	if p.busy {
+		p.gap.add(float64(min(max(now.Sub(p.last), 1), longest)))
+	} else if p.gap.value > 0 && p.ran.value > 0 {
+		// As if all slots had been taken: a pace that was taken for far too slow lets
+		// nobody wait, and would never be seen to be better.
+		p.gap.add(p.ran.value / float64(p.slots))
+	}
+	p.busy, p.last = busy, now
+}

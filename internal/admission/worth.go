@@ -1,0 +1,216 @@
+package admission
+
+import (
+	"math"
+	"time"
+)
+
+// worth estimates how many requests are answered within the objective after a wait,
+// and from it how long a wait is worth while.
+//
+//	residence times ÷ their mean ──▶ which share ends within a time
+//	departures while all slots are taken ──▶ the wait of the n-th in the queue
+//	arrivals ──▶ the load
+//
+// A longer queue lets the server idle less, and makes those in it late. With a load of
+// ρ, n slots and K places the numbers in the gate are those of a birth and death
+// process, of which each state k > n weighs ρ of the one before; a request that comes
+// then waits for k−n departures, and the share within of what is left of the objective
+// of such is answered in time. The best K is where the most are, per unit of time.
+//
+// The shape of the residence times is learned here, slowly, in means; the mean is the
+// pace's, which a server that becomes slow changes at once.
+type worth struct {
+	objective time.Duration
+	mean      float64 // ns; see pace.residence
+	count     float64 // requests in shape, of late
+	shape     [buckets]float64
+	error     float64              // square of what waits differ from what was promised; see kept
+	below     [buckets + 1]float64 // share in the buckets under each
+	edges     [buckets + 1]float64 // where the buckets begin, in means
+
+	// What refresh decided: how long a wait is worth while for a request that has the
+	// whole objective, and how much of its budget must be left when it starts: if
+	// others could start in its place, the same with a credit, and if none could.
+	// strict is what wait is in an overload.
+	wait, strict, need, credited, hope time.Duration
+	longest                            time.Duration // wait, if there were no doubt about it
+	slow                               float64       // ns; see worthwhile
+	overload                           float64       // 0 to 1
+}
+
+const (
+	// The shape is known in so many buckets, perOctave of them from one residence to its
+	// double, from least means on; the last holds everything from 16 means on.
+	buckets   = 112
+	perOctave = 16
+	least     = 1.0 / 8
+	// steps is how many lengths of the queue are tried.
+	steps = 64
+	// shapeMemory is over how many requests the shape is smoothed.
+	shapeMemory = 256
+	// errorMemory is over how many waits their errors are smoothed, worst the largest that
+	// counts.
+	errorMemory, worst = 64, 4
+	// spare is the part of the objective that is left for the way to the client and for
+	// chance.
+	spare = 1.0 / 20
+	// flat is how near to the best a longer queue may come: refusals cost something.
+	flat = 0.99
+	// spoiled is what is left of the share in time for the last in a queue that is longer
+	// than it need be.
+	spoiled = 0.995
+	// lenience is the part of the time left that may be waited while there is no overload.
+	lenience = 0.8
+	// replaced is how much less likely to be in time than one that comes just now a
+	// request may be at its turn, while others wait behind it.
+	replaced = 0.95
+	// asked is the same for a request that came with a credit: it was asked for, and with
+	// credits such waits are rare.
+	asked = 0.75
+)
+
+// newWorth returns what is known before the first request: every wait that fits in the
+// objective is worth while.
+func newWorth(objective time.Duration) worth {
+	w := worth{objective: objective, wait: objective, longest: objective, strict: objective, error: 1}
+	for i := 1; i <= buckets; i++ {
+		w.edges[i] = least * math.Exp2(float64(i)/perOctave)
+	}
+	return w
+}
+
+// add takes how long a request took from the instant at which it was expected to start,
+// in means.
+func (w *worth) add(took float64) {
+	if w.count += 1; w.count > shapeMemory { // as all fade, the newest weighs more
+		for i := range w.shape {
+			w.shape[i] /= 2
+		}
+		w.count /= 2
+	}
+	w.shape[w.bucketOf(took)]++
+}
+
+// bucketOf returns the bucket of a residence in means.
+func (w *worth) bucketOf(x float64) int {
+	low, high := 0, buckets
+	for high-low > 1 {
+		if mid := (low + high) / 2; x < w.edges[mid] {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return low
+}
+
+// within returns the share of the requests that end within d ns once they run, 1 before
+// anything is known.
+func (w *worth) within(d float64) float64 {
+	switch {
+	case d <= 0:
+		return 0
+	case w.count == 0:
+		return 1
+	}
+	x := d / w.mean
+	i := w.bucketOf(x)
+	return w.below[i] + (w.below[i+1]-w.below[i])*min((x-w.edges[i])/(w.edges[i+1]-w.edges[i]), 1)
+}
+
+// quantile returns the time within which a share of the requests ends.
+func (w *worth) quantile(share float64) time.Duration {
+	for i := range w.shape {
+		if up := w.below[i+1]; up >= share && up > w.below[i] {
+			part := (share - w.below[i]) / (up - w.below[i])
+			return time.Duration(w.mean * (w.edges[i] + (w.edges[i+1]-w.edges[i])*max(part, 0)))
+		}
+	}
+	return 0
+}
+
+// refresh decides anew, for slots from which requests depart at a pace and arrive load
+// times as often. overload is 0 while hardly any are refused, and 1 when many are.
+func (w *worth) refresh(p pace, load, deviations, overload float64) {
+	gap := p.gap.value
+	w.mean = p.residence()
+	sum := 0.0
+	for i, k := range w.shape {
+		sum += k
+		w.below[i+1] = sum / max(w.count, 1)
+	}
+	all := float64(w.objective) * (1 - spare)
+	w.wait = w.objective
+	if gap > 0 && load > 0 {
+		places := w.places(p.slots, gap, load)
+		w.wait = time.Duration((places + 0.5) * gap)
+	}
+	promised := w.within(all - float64(w.wait))
+	w.need, w.credited, w.hope = w.quantile(replaced*promised), w.quantile(asked*promised), w.quantile(promised/2)
+	w.slow = deviations * deviations * w.error * gap
+	w.longest = w.wait
+	w.overload = 1
+	w.strict = w.worthwhile(w.objective)
+	w.overload = overload
+	w.wait = w.worthwhile(w.objective)
+}
+
+// worthwhile returns the longest wait that is worth while for a request that has so
+// much time. In an overload, who is told to wait and is refused at its turn has waited in
+// vain, and its client with it: so the wait may be longer by some deviations than it was
+// expected to be. While few are refused the queue will be empty again, and who may be
+// in time may wait.
+func (w *worth) worthwhile(budget time.Duration) time.Duration {
+	strict := float64(w.longest - (w.objective - budget))
+	if left := float64(budget - w.need); left > 0 {
+		strict = min(strict, left/(1+math.Sqrt(w.slow/left)))
+	}
+	lenient := max(lenience*float64(budget-w.hope), strict)
+	return time.Duration(max(lenient-(lenient-strict)*w.overload, 0))
+}
+
+// kept takes how far a wait was from what was promised, where the square of that would be
+// even on average if departures came at random.
+func (w *worth) kept(off time.Duration, even float64) {
+	if even > 0 {
+		w.error += (min(float64(off)*float64(off)/even, worst) - w.error) / errorMemory
+	}
+}
+
+// places returns the number of places in the queue with which, or with fewer, the most
+// are answered in time but for flat.
+func (w *worth) places(n int, gap, load float64) float64 {
+	all := float64(w.objective) * (1 - spare)
+	load = max(load, 1) // or nothing need be refused for the others' sake
+	weight := 1.0       // of the states up to all slots taken, in that of the last
+	n = min(n, steps)
+	for i := 1; i <= n; i++ {
+		weight = 1 + weight*float64(i)/(load*float64(n))
+	}
+	good := load * (weight - 1) * w.within(all)
+	step := max(1, math.Ceil(all/gap/steps))
+	decay := math.Pow(load, -step)
+	best, most := good/weight, 0.0
+	var value [steps + 1]float64
+	value[0] = best
+	k := 1
+	for ; k <= steps; k++ {
+		wait := float64(k) * step * gap
+		share := w.within(all - wait)
+		if share == 0 {
+			break
+		}
+		weight = weight*decay + step
+		good = good*decay + step*share
+		value[k] = good / weight
+		best = max(best, value[k])
+	}
+	late, found := spoiled*w.within(all), false
+	for i := range k {
+		if value[i] >= flat*best && (!found || w.within(all-float64(i)*step*gap) >= late) {
+			most, found = float64(i)*step, true
+		}
+	}
+	return most
+}

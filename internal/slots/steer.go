@@ -1,0 +1,284 @@
+package slots
+
+import (
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+const (
+	// binding is the share of a window during which every slot, or crowded that of the
+	// slots which on average, must have been taken for its throughput to be the capacity
+	// at that limit: if nobody waits in front, slots are empty between two requests.
+	binding, crowded = 0.5, 0.9
+	// memory is how many windows means span.
+	memory = 8
+	// unmoved is the relative change of the limit below which the running requests are
+	// as good as under the new one.
+	unmoved = 1.0 / 16
+	// harmless is the hidden queue, in Slacks, that is not worth a trial while the knee
+	// is unknown, and roomy what the limit may grow to without one.
+	harmless, roomy = 2, 3
+	// half, most and whole are half of the objective, most and all of it, in Slacks of a
+	// tenth.
+	half, most, whole = 5, 8, 10
+	// lost is what is left of the throughput when a trial has lowered the limit too far.
+	lost = 0.6
+	// much is how far the residence of one window must fall under the service time to
+	// replace it at once: two standard deviations of the mean of exponential times.
+	much = 0.65
+	// margin is how far, relatively, the limit lies above the knee: the knee is known to
+	// a tenth or two, and a slot too few costs more than one too many.
+	margin = 0.1
+	// believe is after how many windows in a row in which the limit did not bind the
+	// service time may grow without a trial. First estimates can be far too low, with
+	// service times of two kinds a quarter of the mean.
+	believe = 8
+	// spare is how many slots more than near times what runs stay free.
+	spare = 2
+	// futile is the share of a window's requests whose callers gave up that says
+	// that the server does nothing else than to work for nobody.
+	futile = 2.0 / 3
+)
+
+// recovery is what follows on work in vain.
+type recovery uint8
+
+const (
+	recovered  recovery = iota
+	catchingUp          // the server works off what it was given before
+	regrowing
+)
+
+// steer moves the limit after a window.
+func (l *Limit) steer(p point) {
+	switch {
+	case l.recovering != recovered:
+		l.recover(p)
+	case l.trial.dir != 0:
+		l.judge(p)
+	case p.bound && !l.window.hasty:
+		l.full(p)
+	default:
+		l.roam(p)
+	}
+}
+
+// roam is for a window in which the limit did not bind: the residence is the service
+// time, unless a queue builds up.
+func (l *Limit) roam(p point) {
+	l.late, l.before, l.level = 0, point{}, level{}
+	if known := max(l.knee, l.least); p.residence > l.alarm() && p.concurrency > near*known {
+		slack := float64(l.cfg.Slack)
+		if l.limit = max(known, p.concurrency*down); known == 0 {
+			l.limit = p.throughput * min(half*slack+2*l.alone, whole*slack)
+		}
+		return
+	}
+	if l.useful > 0 && l.Limit() > l.useful && p.residence > 2*l.alone {
+		// What runs shares the processors, in clumps that leave slots empty in between. A
+		// limit that binds can be tried out.
+		l.limit = max(float64(l.useful), p.concurrency)
+		return
+	}
+	l.idle++
+	switch {
+	case p.residence < l.alone:
+		l.alone += (p.residence - l.alone) / 2
+	case l.idle > believe:
+		// A hidden queue would have filled the slots by now.
+		l.alone += (min(p.residence, near*l.alone) - l.alone) / 2
+	}
+	l.service = l.alone
+	if p.residence <= l.alone*near {
+		if l.least == 0 && l.idle > memory/2 {
+			l.least = p.concurrency
+		} else if l.least > 0 {
+			l.least = max(l.least, l.least+(p.concurrency-l.least)/4)
+		}
+		if l.knee > 0 {
+			l.knee = max(l.knee, p.concurrency)
+		}
+	}
+	if p.throughput > l.rate {
+		l.rate += (p.throughput - l.rate) / memory
+	}
+}
+
+// near is how much longer than the service time, relatively, a residence may be that
+// shows no queue.
+const near = 1.25
+
+// full is for a window in which the limit bound.
+func (l *Limit) full(p point) {
+	slack := float64(l.cfg.Slack)
+	l.idle = 0
+	l.rate = l.level.throughput(p, l.length)
+	l.untried++
+	if p.residence <= most*slack {
+		l.late = 0
+	} else if l.late++; l.late == 2 || l.late == l.asked {
+		// Hardly anything is in time: is it a queue? Asked more and more rarely.
+		l.untried, l.trial.last, l.least = max(l.untried, l.gap-memory), 1, 0
+		l.asked = 4 * l.late
+	}
+	switch {
+	case l.knee == 0 && l.useful == 0 && p.residence <= harmless*slack:
+		l.limit = min(l.limit*up, max(l.limit, roomy*slack*p.throughput))
+		return
+	case l.knee == 0 && l.least > 0:
+		// As many as did without a queue when the work was faster.
+		l.knee, l.trial.last, l.fresh = max(l.least, p.concurrency*down), -1, memory
+	case l.level.windows == 0:
+		return // not known well enough to compare with
+	case l.knee == 0:
+		l.try(p, -1)
+		return
+	case l.untried >= l.gap && !(l.useful > 0 && l.Limit() <= l.useful):
+		switch {
+		case l.trial.last < 0 && p.concurrency < up*l.knee: // else far more run than the knee
+			l.try(p, 1)
+			return
+		case l.useful > 0 || p.residence > harmless*slack:
+			l.try(p, -1)
+			return
+		}
+		l.untried, l.trial.last = 0, -1
+	}
+	if l.regret(p) {
+		return
+	}
+	l.notice(p)
+	l.service = min(l.knee/l.rate, p.residence)
+	l.limit = min(l.target(), l.limit*up)
+}
+
+// regret undoes what the last trial did if fewer requests do less: it was wrong.
+func (l *Limit) regret(p point) bool {
+	b := l.before
+	if b.samples == 0 || l.level.windows == 0 {
+		return false
+	}
+	l.before = point{}
+	if l.rate >= lost*b.throughput || p.concurrency >= b.concurrency {
+		return false
+	}
+	l.knee, l.limit, l.samples, l.untried = b.concurrency, b.concurrency, 0, l.gap/2
+	return true
+}
+
+// notice learns from windows under a limit that does not move.
+func (l *Limit) notice(p point) {
+	if p.residence < l.alone*much {
+		// The work takes less than it did: can more be done at once, too?
+		l.alone, l.untried, l.trial.last = p.residence, l.gap, -1
+	}
+	if l.fresh == 0 {
+		return
+	}
+	if l.fresh--; p.residence > most*float64(l.cfg.Slack) {
+		l.fresh = max(l.fresh-3, 0) // hardly anything is in time: no haste
+	}
+	if v := &l.level; v.windows > 1 {
+		l.knee = max(l.knee, l.rate*l.alone)
+		if v.area < l.alone*v.done { // no queue
+			l.knee = max(l.knee, p.concurrency*(1+margin))
+		}
+	}
+}
+
+// target is the limit with the hidden queue that it is to have.
+func (l *Limit) target() float64 {
+	if l.useful > 0 {
+		return max(l.knee, float64(l.useful))
+	}
+	slack := float64(l.cfg.Slack)
+	return min(l.knee+max(l.doubt()*l.knee, l.rate*slack), max(l.knee, most*slack*l.rate))
+}
+
+// doubt is how far, relatively, the limit lies above the knee at least: a slot too few
+// costs more than one too many.
+func (l *Limit) doubt() float64 {
+	if l.samples == 0 {
+		return margin
+	}
+	return max(margin, 1/math.Sqrt(l.samples))
+}
+
+// alarm is the residence from which on waiting for the end of a window would only let
+// the hidden queue grow.
+func (l *Limit) alarm() float64 {
+	alone := l.alone
+	if alone == 0 {
+		alone = l.window.early
+	}
+	return max(half*float64(l.cfg.Slack), 2*alone)
+}
+
+func (l *Limit) alarmed() bool {
+	w := &l.window
+	few, known := earlySize, max(l.knee, l.least)
+	if known == 0 {
+		few *= 4 // the throughput is all there is to go by
+	}
+	return l.trial.dir == 0 && w.done >= few && (known > 0 || w.full == 0) && float64(l.inUse) > near*known && w.residence() > l.alarm()
+}
+
+// sink lowers a limit that is far above most, what ran at once in a window in which
+// no slot was missing. It would let that many in before the first window of an
+// overload ended; and a limit that turns out too low grows by half a window.
+func (l *Limit) sink(peak int) {
+	l.peak = max(float64(peak), l.peak*(1-1.0/(2*memory)))
+	if room := max(near*l.peak+spare, l.target()); l.limit > room {
+		l.limit += (room - l.limit) / 4
+	}
+}
+
+// turn is how long it takes until what runs now is done, but for a few.
+func (l *Limit) turn() time.Duration {
+	return time.Duration(min(l.mean+2*l.spread, whole*float64(l.cfg.Slack)))
+}
+
+// inVain reports whether hardly anything in the running window was finished before
+// its caller gave up.
+func (l *Limit) inVain() bool {
+	w := &l.window
+	return w.done >= 2*earlySize && float64(w.given) > futile*float64(w.done) && l.cfg.Min < l.cfg.Max
+}
+
+// giveWay quarters the limit when all work is in vain. A server that does not hear
+// that callers gave up goes on working for nobody for as long as it is given more:
+// how long its work takes cannot be told until it has caught up. Then the limit
+// doubles with every few completions until they take longer again.
+func (l *Limit) giveWay(now mono.Time, p point) {
+	l.limit = max(float64(l.cfg.Min), min(l.limit, p.concurrency)/4)
+	l.recovering = catchingUp
+	l.trial, l.knee, l.rate, l.untried, l.gap = trial{}, 0, 0, 0, trialFirst
+	l.window = newWindow(now, now)
+	l.window.moved, l.window.opens = true, now
+}
+
+// recover is for a window after work in vain.
+func (l *Limit) recover(p point) {
+	slack := float64(l.cfg.Slack)
+	switch {
+	case p.residence <= l.service+max(slack, 0.4*l.service):
+		l.recovering = regrowing
+		if p.bound {
+			l.limit *= 2
+		}
+	case l.recovering == regrowing:
+		l.recovering = recovered
+	}
+}
+
+// variation is the square of the residence times' coefficient of variation, at
+// least 1, which exponential times have: so many times more samples are needed.
+func (l *Limit) variation() float64 {
+	if l.service == 0 || l.mean == 0 {
+		return 1
+	}
+	cv := 1.36 * l.spread / l.mean // exact for exponential times, whose mean deviation is 2/e
+	return max(1, min(cv*cv, 8))
+}

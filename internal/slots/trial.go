@@ -1,0 +1,147 @@
+package slots
+
+import "math"
+
+const (
+	// trialFirst and trialLast are how many binding windows pass between two trials: one
+	// costs up to half of the throughput of its window, a hundredth of that of fifty,
+	// and each that finds nothing new doubles the number.
+	trialFirst, trialLast = 48, 512
+	// up and down are how far a stage goes; littleUp how far up where the residence is
+	// long and more would make it too long.
+	up, littleUp, down = 1.5, 1.25, 0.5
+	// forget is what is left, at each trial, of the requests at once that had no queue:
+	// they may have one now.
+	forget = 0.9
+	// samplesMost is over how many completions of trials the knee is smoothed.
+	samplesMost = 256
+	// changed is the difference, as a logarithm, from which on the knee has moved: three
+	// standard deviations of a trial with 32 exponential completions.
+	changed = 0.5
+	// queued is the elasticity of the throughput below which there is a hidden queue.
+	queued = 0.5
+	// With half the requests running the residence is half as long where all the others
+	// waited, and as long where none did. Under shorter some queue may be left to find;
+	// under perhaps as well, where a further stage costs little because the residence is
+	// below brief Slacks, or where some took far less before; over kept there was none.
+	shorter, perhaps, kept = 0.5, 0.7, 0.8
+	brief, far             = 4, 4
+)
+
+// trial is an experiment with the limit: with fewer running, the residence tells the
+// service time; with more, the throughput tells whether they were too few.
+type trial struct {
+	dir    int8  // -1: fewer run, 1: more; 0: no trial
+	last   int8  // direction of the last one
+	from   point // where it began, with the throughput of all windows there
+	before point // the stage before this one
+}
+
+// try begins a trial at p.
+func (l *Limit) try(p point, dir int8) {
+	if p.concurrency < float64(l.cfg.Min)+0.5 {
+		dir = 1
+	}
+	from := p
+	from.throughput, from.residence = l.rate, p.concurrency/l.rate
+	l.trial = trial{dir: dir, from: from}
+	l.untried = 0
+	l.least *= forget
+	l.step(from)
+}
+
+// step moves the limit to the next stage of the trial, from p.
+func (l *Limit) step(p point) {
+	switch slack := float64(l.cfg.Slack); {
+	case l.trial.dir < 0:
+		l.limit = max(math.Floor(p.concurrency*down+0.25), math.Floor(min(l.least, p.concurrency)), float64(l.cfg.Min))
+	case p.residence > half*slack && p.residence < whole*slack:
+		l.limit = max(math.Ceil(p.concurrency*littleUp), math.Floor(p.concurrency+1.5))
+	default:
+		l.limit = max(math.Ceil(p.concurrency*up), math.Floor(p.concurrency+1.5))
+	}
+	l.trial.before = p
+}
+
+// judge looks at the window of a trial's stage.
+func (l *Limit) judge(p point) {
+	switch {
+	case l.trial.dir < 0:
+		l.judgeDown(p)
+	case !p.bound: // so many are enough
+		if p.residence < near*l.trial.from.residence {
+			l.knee = max(l.knee, p.concurrency*near)
+		}
+		l.end()
+		l.limit = max(l.target(), l.trial.from.concurrency)
+	default:
+		l.judgeUp(p)
+	}
+}
+
+// judgeDown measures the service time with fewer requests running. By Little's law as
+// many keep the server busy as come in such a time at its throughput: no decision
+// whether there was a queue is needed, and none can starve the server.
+func (l *Limit) judgeDown(p point) {
+	t, slack := &l.trial, float64(l.cfg.Slack)
+	ratio := p.residence / t.before.residence
+	more := ratio < shorter || ratio < perhaps && (p.residence < brief*slack || p.residence > far*l.alone)
+	if more && p.residence > slack && p.concurrency >= max(float64(l.cfg.Min)+0.5, l.least*near) {
+		l.step(p)
+		return
+	}
+	l.learn(min(t.from.throughput*p.residence, t.from.concurrency), p)
+	l.service = min(p.residence, l.knee/l.rate)
+	l.limit = l.target()
+	unqueued := p.residence > kept*t.from.residence
+	if unqueued {
+		l.least = max(l.least, t.from.concurrency)
+		l.limit = max(l.limit, t.from.concurrency)
+	}
+	if l.fresh = 0; unqueued || p.residence > brief*slack {
+		l.fresh = 2 * memory
+	}
+	l.end()
+	switch {
+	case unqueued && p.residence > whole*slack:
+		l.untried = max(l.gap-memory/2, 0) // hardly anything is in time: nothing is lost by trying
+	case unqueued && l.useful > 0:
+		l.untried = l.gap // they wait for something else than processors: are more of use?
+	}
+	l.before = t.from
+}
+
+func (l *Limit) judgeUp(p point) {
+	t := &l.trial
+	distance := math.Log(p.concurrency / t.before.concurrency)
+	if distance > 0 && math.Log(p.throughput/t.before.throughput) > queued*distance {
+		// There was no queue before, so that was the service time.
+		l.alone = t.before.concurrency / t.before.throughput
+		l.knee, l.rate, l.gap = min(p.concurrency, p.throughput*l.alone), p.throughput, memory
+		l.step(p)
+		return
+	}
+	if t.before == t.from {
+		l.gap = min(2*l.gap, trialLast)
+	}
+	l.end()
+	l.limit = l.target()
+}
+
+// learn takes a measurement of the knee and of the service time.
+func (l *Limit) learn(knee float64, p point) {
+	l.alone = p.residence
+	if l.knee == 0 || math.Abs(math.Log(knee/l.knee)) > changed {
+		l.gap, l.knee, l.samples = trialFirst, knee, p.samples
+		return
+	}
+	l.gap = min(2*l.gap, trialLast)
+	l.samples = min(l.samples+p.samples, samplesMost)
+	l.knee += (knee - l.knee) * min(p.samples/l.samples, 1)
+}
+
+// end ends the trial.
+func (l *Limit) end() {
+	l.trial.last, l.trial.dir = l.trial.dir, 0
+	l.untried = 0
+}

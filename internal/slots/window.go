@@ -1,0 +1,193 @@
+package slots
+
+import (
+	"math"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// point is an operating point: requests running, completions per nanosecond,
+// nanoseconds from start to end; means over a number of completions.
+type point struct {
+	concurrency, throughput, residence float64
+	samples                            float64
+	bound                              bool // slots were missing for half of the time
+}
+
+// window collects completions under one limit.
+type window struct {
+	start mono.Time
+	last  mono.Time // of the two integrals
+	area  float64   // ∫ inUse dt
+	full  float64   // ns without a free slot
+	most  int       // requests that ran at once
+	done  int
+	given int       // up, of done: no throughput
+	sum   float64   // of residence times
+	first mono.Time // of the completions
+	early float64   // smallest mean of earlySize completions
+	group float64
+	// moved is set while a change of the limit is not in force: see Limit.settling.
+	moved bool
+	hasty bool // ended early: see Limit.alarmed
+	opens mono.Time
+	// flush is how many completions are not counted yet: those of requests that
+	// ran when a trial's limit came in force tell of the queue before. Which of them are
+	// gone is not asked: counting only requests that started since would count
+	// the short ones first.
+	flush int
+}
+
+// earlySize is the number of completions whose mean is the first idea of the
+// service time.
+const earlySize = 4
+
+func newWindow(now, start mono.Time) window {
+	return window{start: start, last: now, early: math.Inf(1)}
+}
+
+// integrate advances the time averages, with so many running up to now.
+func (w *window) integrate(now mono.Time, running int, free bool) {
+	if dt := float64(now.Sub(w.last)); dt > 0 {
+		w.area += dt * float64(running)
+		if !free {
+			w.full += dt
+		}
+		w.last = now
+	}
+}
+
+// add takes a completion.
+func (w *window) add(now mono.Time, r float64, executed bool) {
+	if w.done == 0 {
+		w.first = now
+	}
+	w.done++
+	if !executed {
+		w.given++
+	}
+	w.sum += r
+	w.group += r
+	if w.done%earlySize == 0 {
+		w.early = min(w.early, w.group/earlySize)
+		w.group = 0
+	}
+}
+
+// residence is how long a request takes, as Little's law has it or as those had it that
+// are done: a queue that builds up shows in the first before it is served.
+func (w *window) residence() float64 { return max(w.sum, w.area) / float64(w.done) }
+
+// point sums the window up.
+func (w *window) point(length, limit float64) point {
+	// Half a completion stands for none: it is in this window by chance.
+	return point{w.area / length, max(float64(w.done-w.given), 0.5) / length, w.residence(), float64(w.done), w.full >= binding*length || w.area >= crowded*limit*length}
+}
+
+// endWindow acts on the running window once it holds enough completions.
+func (l *Limit) endWindow(now mono.Time) {
+	w := &l.window
+	length := float64(now.Sub(w.start))
+	if length <= 0 {
+		return
+	}
+	if l.inVain() {
+		l.giveWay(now, w.point(length, l.limit))
+		return
+	}
+	if !l.enough(length) {
+		if w.hasty = l.alarmed(); !w.hasty {
+			return
+		}
+	}
+	p := w.point(length, l.limit)
+	l.length = length
+	if l.service == 0 {
+		// It began with nothing running, so nothing was done for the first while.
+		if since := float64(now.Sub(w.first)); since > 0 && w.done > earlySize {
+			p.throughput = float64(w.done-1) / since
+		}
+		// Should a queue have built up in this window, some met little of it.
+		l.alone = min(p.residence, w.early)
+		l.service = l.alone
+	}
+	was := l.limit
+	if l.cfg.Min == l.cfg.Max {
+		l.service += (min(p.residence, l.service*2) - l.service) / memory
+	} else {
+		l.steer(p)
+		if w.full == 0 && l.trial.dir == 0 && l.limit == was {
+			l.sink(w.most)
+			was = l.limit
+		}
+		l.limit = max(float64(l.cfg.Min), min(l.limit, float64(l.cfg.Max)))
+	}
+	l.level.add(w, length)
+	l.begin(now, l.limit/was)
+}
+
+// begin begins a window after the limit moved by a factor.
+func (l *Limit) begin(now mono.Time, moved float64) {
+	l.window = newWindow(now, now)
+	switch {
+	case moved < 1-unmoved:
+		l.window.moved, l.window.opens = true, now
+	case moved > 1+unmoved:
+		l.window.moved, l.window.opens = true, now.Add(l.turn())
+	default:
+		return
+	}
+	l.level = level{}
+}
+
+// enough reports whether the running window, length ns long, holds enough completions.
+func (l *Limit) enough(length float64) bool {
+	w, samples := &l.window, float64(l.cfg.Samples)
+	switch {
+	case w.done < earlySize:
+		return false
+	case l.trial.dir < 0:
+		samples = max(samples, 3*l.limit)
+	case l.trial.dir > 0:
+		samples = max(2*samples, 4*l.limit)
+	}
+	// No fewer than ran at once, or the window is shorter than a residence time.
+	many := float64(w.done+1)*length > w.area
+	switch {
+	case length >= float64(l.cfg.MaxWindow):
+		return true
+	case l.recovering != recovered && w.done >= 2*earlySize && many:
+		return true
+	}
+	// The first one is needed too soon for that.
+	return float64(w.done) >= samples*l.variation() && (many || l.service == 0)
+}
+
+// level is the sum of the windows under one limit, so that what falls into one and
+// not into the next by chance is right in the end.
+type level struct {
+	length, done, area float64
+	windows            int
+}
+
+// throughput returns that of the windows and of p, which was length ns long, together; of
+// p alone, and forgets the others, if that is another one.
+func (v *level) throughput(p point, length float64) float64 {
+	if v.windows == 0 {
+		return p.throughput
+	}
+	x := (v.done + p.throughput*length) / (v.length + length)
+	if away := p.throughput / x; away > 2 || away < 0.5 {
+		*v, x = level{}, p.throughput
+	}
+	return x
+}
+
+func (v *level) add(w *window, length float64) {
+	if v.windows++; v.windows > memory {
+		v.length, v.done, v.area, v.windows = v.length/2, v.done/2, v.area/2, memory/2
+	}
+	v.length += length
+	v.done += float64(w.done - w.given)
+	v.area += w.area
+}
