@@ -275,7 +275,8 @@ func TestWindowFollowsDemand(t *testing.T) {
 		})))
 		b := base(t, major)
 		b.MaxIdleConnsPerHost = callers
-		rt := Transport(b)
+		// Callers may wait: what is tested is the window, not their patience.
+		rt := Transport(b, Wallet(credit.WalletConfig{MaxWait: 20 * time.Second}))
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		for range callers {
