@@ -22,6 +22,7 @@ import (
 type connection struct {
 	server   *server
 	peer     string // who answers for its clients
+	sender   live.Sender
 	bindings live.Bindings[*account]
 	streams  atomic.Int32 // open ones of clients without an account
 }
@@ -65,7 +66,8 @@ func (s *server) connectionOf(ctx context.Context) *connection {
 }
 
 func (s *server) newConnection(p *peer.Peer) *connection {
-	return &connection{server: s, peer: peerKey(p)}
+	peer := peerKey(p)
+	return &connection{server: s, peer: peer, sender: live.NewSender(peer)}
 }
 
 // peerKey names who answers for the clients of a connection.

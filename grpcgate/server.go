@@ -121,6 +121,9 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim, Waited: in.tags.Waited,
 	}
 	now := live.Now()
+	if in.conn != nil {
+		r.Sender = in.conn.sender
+	}
 	if in.tags.Credits && in.conn != nil {
 		if in.account = in.conn.open(now, in.tags.Client); in.account != nil {
 			r.Client = in.account.client

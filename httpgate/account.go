@@ -51,21 +51,29 @@ type conn struct {
 	addr     netip.Addr
 	once     sync.Once
 	peer     string // who answers for its clients, after once
+	sender   live.Sender
 	bindings live.Bindings[*account]
 }
 
 // account returns the account of the client called id at a handler's ledger, nil
 // if it can have none. r is a request of the connection.
 func (c *conn) account(l *live.Ledger[*account], r *http.Request, id uint64) *account {
+	c.meet(r)
+	a, _ := c.bindings.Account(live.Now(), l, c.peer, id)
+	return a
+}
+
+// meet learns from a request of the connection who answers for its clients.
+func (c *conn) meet(r *http.Request) live.Sender {
 	c.once.Do(func() {
 		var certificate []byte
 		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 			certificate = r.TLS.PeerCertificates[0].Raw
 		}
 		c.peer = live.PeerKey(c.addr, certificate)
+		c.sender = live.NewSender(c.peer)
 	})
-	a, _ := c.bindings.Account(live.Now(), l, c.peer, id)
-	return a
+	return c.sender
 }
 
 func (c *conn) close() {

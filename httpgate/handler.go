@@ -59,8 +59,10 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 	w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2}
 	var client *live.Client
-	if tags.Credits {
-		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+	var sender live.Sender
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+		sender = c.meet(r)
+		if tags.Credits {
 			if w.account = c.account(h.ledger, r, tags.Client); w.account != nil {
 				client = w.account.client(t)
 			}
@@ -89,6 +91,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			Deadline: mono.Never, Demand: tags.Demand, Attempt: tags.Attempt,
 		},
 		Client:  client,
+		Sender:  sender,
 		Arrived: now.Add(-t.gate.Lag(now)),
 		Total:   tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
 	}, &in.room)

@@ -13,7 +13,9 @@
 //	schedule.Queue  who is next         rates.Adapter    whose they are
 //
 // A request is refused as early as what is known allows: on arrival if the wait
-// it would have is too long, at its turn if the wait it had was.
+// it would have is too long, at its turn if the wait it had was. Where that is, a
+// request of somebody who had clearly more of late makes room for one of somebody who had
+// less, if one waits: max-min over the senders that the driver tells apart.
 //
 // Invariants: a ticket that was told to run is returned once; a ticket that
 // waits is named by Next exactly once or canceled; the queueing delay is read

@@ -67,6 +67,12 @@ type Ticket struct {
 	// not say. They count where workflows have rates: see rates.Request.
 	From  rates.Peer
 	Claim float64
+	// Source is who sends the request, and Peer who answers for all that are sent from
+	// there, as an address does for its connections: numbers that the driver chose, 0 if
+	// it does not know. Where a queue is full those are refused first who had more than
+	// others: peers among each other, sources among those of one peer. Without a Source
+	// it is the Client.
+	Source, Peer uint64
 	// Owner is for the driver.
 	Owner any
 	// Mark is for a policy other than Gate, to find on Leave what it noted on
@@ -81,6 +87,11 @@ type Ticket struct {
 	scale      float64       // of residences, when it started
 	promised   time.Duration // the wait that was expected then
 	lent       bool          // ran for longer than the objective and gave its slot back
+	pushed     bool          // out of the queue, for somebody who had less
+	spared     bool          // at its turn, as those behind it had more
+	had        float64       // what its source had when it came, and its peer
+	peerHad    float64
+	place      int // in Gate.line
 	task       schedule.Task
 	rated      rates.Request
 	prev, next *Ticket
@@ -144,13 +155,6 @@ const (
 	sparseRefusalTime = 250 * time.Microsecond
 )
 
-// modestSlack is how far towards the patience the limit of the expected wait is moved
-// for a client that has less here than others while these wait for credits: let those
-// be refused who made the queue. Two connections that use 0.1 of a server each beside
-// one that wants all of it three times over lost 13 % without, and 4 % with it; at 1
-// the requests refused at their turn are more (simulation).
-const modestSlack = 0.7
-
 // lagIntervals is how many intervals of the pool a short lag counts.
 const lagIntervals = 8
 
@@ -161,6 +165,10 @@ type Gate struct {
 	limit    *slots.Limit
 	pool     *credit.Pool
 	queue    *schedule.Queue
+	line     []*Ticket // what is in queue
+	look     int       // the place in it that was looked at last
+	pushed   []*Ticket // out of queue, for Next to name
+	usage    *usage
 	shaper   *shaper // nil without rates
 	pace     pace
 	sunk     float64 // ns of work that requests have had before they come here, smoothed
@@ -196,7 +204,7 @@ func New(cfg Config) (*Gate, error) {
 	if err := errors.Join(errSlots, errCredit, errQueue, errRates); err != nil {
 		return nil, err
 	}
-	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper, lendAt: math.MinInt64, worth: newWorth(cfg.Objective), pace: pace{slots: limit.Limit(), scale: 1}}, nil // time may begin anywhere
+	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper, lendAt: math.MinInt64, worth: newWorth(cfg.Objective), usage: newUsage(), pace: pace{slots: limit.Limit(), scale: 1}}, nil // time may begin anywhere
 }
 
 // Config returns the configuration with its defaults filled in.
@@ -287,13 +295,15 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	if late := now.Sub(t.Arrived); late > 0 {
 		g.pool.OnDelay(g.pressure(late))
 	}
-	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
-		t.plain = true
+	g.note(t)
+	if t.Client != nil {
+		g.pool.OnUse(now, t.Client, g.standing(t), g.usage.total())
+		t.plain = !g.pool.OnRequest(now, t.Client, t.Demand)
 	}
 	if g.shaper != nil {
 		g.shaper.arrive(now, t, g.limit.Service())
 	}
-	if r := g.judge(now, t); r != work.None {
+	if r := g.judge(now, t, true); r != work.None {
 		return g.refuse(now, t, r)
 	}
 	if g.shaper != nil {
@@ -313,11 +323,13 @@ func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 	if t.Client == nil {
 		g.unasked++
 	}
+	g.usage.let(t.source(), t.peer())
 	if g.queue.Len() == 0 && g.limit.Free() {
 		return g.run(now, t, 0)
 	}
 	t.fill(since, g.limit.Service())
 	g.queue.Push(now, &t.task)
+	g.enter(t)
 	t.state = waiting
 	return Wait
 }
@@ -366,6 +378,7 @@ func (g *Gate) unseen(now mono.Time) time.Duration {
 func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	t.Begin(now)
 	g.tick(now)
+	g.note(t)
 	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
 		t.plain = true
 	}
@@ -374,7 +387,7 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	if g.shaper != nil {
 		g.shaper.arrive(now, t, g.limit.Service())
 	}
-	t.reason = g.judge(now, t)
+	t.reason = g.judge(now, t, false)
 	t.promised = 0 // it does not wait
 	if g.shaper != nil && t.reason == work.None {
 		var shaping time.Duration
@@ -384,6 +397,7 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	if t.Client == nil {
 		g.unasked++
 	}
+	g.usage.let(t.source(), t.peer())
 	g.run(now, t, queued)
 	switch {
 	case t.reason != work.None:
@@ -394,14 +408,14 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	return Run, 0
 }
 
-// judge returns why t is refused on arrival, if it is.
-func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
+// judge returns why t is refused on arrival, if it is. Others may have to make room for it.
+func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 	switch {
 	case g.draining:
 		return work.Draining
 	case t.Budget(now) <= 0:
 		return work.Expired
-	case g.queue.Len() >= g.cfg.QueueLimit:
+	case g.queue.Len() >= g.cfg.QueueLimit && !(room && g.makeRoom(now, t)):
 		return work.QueueFull
 	case g.cfg.NoAQM:
 		return work.None
@@ -416,15 +430,19 @@ func (g *Gate) judge(now mono.Time, t *Ticket) work.Reason {
 	if g.refused -= g.refused / arrivalMemory; g.refused < forgotten {
 		g.refused = 0
 	}
+	if t.Client != nil && t.plain && (expected > 0 || g.pool.Demand() > t.Client.Demand()) {
+		// More than it was granted. Where others wait for a grant, a free slot is theirs.
+		return work.Share
+	}
 	if r := g.tooLong(t, wait, expected > 0); r != work.None {
 		g.refused += 1.0 / arrivalMemory
 		g.pool.OnDelay(g.pressure(wait))
-		return r
-	}
-	if t.Client != nil && t.plain && (expected > 0 || g.pool.Demand() > t.Client.Demand()) {
-		// More than it was granted, where others wait for a grant: a free slot is
-		// theirs.
-		return work.Share
+		wait -= time.Duration(g.pace.gap.value)
+		if late := wait > t.useful(g.cfg.Objective).Sub(t.Arrived)-g.worth.hope; late || expected == 0 || !room || !g.makeRoom(now, t) {
+			return r
+		}
+		t.promised = wait // with one less ahead
+		return work.None
 	}
 	if t.Client == nil && expected > 0 && wait > g.cfg.TargetDelay/2 && g.crowded() {
 		return work.Share
@@ -443,8 +461,6 @@ func (g *Gate) tooLong(t *Ticket, wait time.Duration, queued bool) work.Reason {
 	switch {
 	case !queued:
 		most = max(most, all/2)
-	case t.Client != nil && g.pool.Modest(t.Client):
-		most += time.Duration(modestSlack * float64(max(min(all, g.cfg.MaxDelay)-most, 0)))
 	}
 	if wait > most {
 		return work.Delay
@@ -527,6 +543,11 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 			return t, v
 		}
 	}
+	if n := len(g.pushed); n > 0 {
+		t := g.pushed[n-1]
+		g.pushed[n-1], g.pushed = nil, g.pushed[:n-1]
+		return t, Shed
+	}
 	if g.queue.Len() == 0 {
 		return nil, Wait
 	}
@@ -549,6 +570,7 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 		g.queue.Settle(task, 0)
 		return t, g.dismiss(now, t, r)
 	}
+	g.leave(t)
 	return t, g.run(now, t, now.Sub(task.Arrived))
 }
 
@@ -578,6 +600,8 @@ func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
 // dismiss refuses a ticket that was taken out of the queue.
 func (g *Gate) dismiss(now mono.Time, t *Ticket, r work.Reason) Verdict {
 	g.gone(t)
+	g.leave(t)
+	g.usage.add(t.source(), t.peer(), -1)
 	return g.turnAway(now, t, r)
 }
 
@@ -606,7 +630,7 @@ func late(now, deadline mono.Time) work.Reason {
 // stale returns why t has waited too long to be of use, if it has.
 func (g *Gate) stale(now mono.Time, t *Ticket) work.Reason {
 	switch {
-	case g.cfg.NoAQM || now <= g.staleAt(t):
+	case g.cfg.NoAQM || now <= g.staleAt(t) || g.spare(now, t):
 		return work.None
 	case t.Budget(now) <= g.worth.hope:
 		return work.Infeasible
@@ -621,7 +645,7 @@ func (g *Gate) stale(now mono.Time, t *Ticket) work.Reason {
 func (g *Gate) staleAt(t *Ticket) mono.Time {
 	need := g.worth.hope
 	switch {
-	case g.queue.Len() <= 1 || g.limit.Useful() > 0:
+	case g.queue.Len() <= 1 || g.limit.Useful() > 0 || t.spared:
 	case t.plain:
 		need = g.worth.need
 	default:
@@ -677,6 +701,9 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		g.pace.ran.add(float64(ran))
 		g.worth.add(g.pace.share(now.Sub(t.since)-t.promised, t.scale))
 	}
+	if !t.lent && g.pace.ran.value > 0 {
+		g.usage.add(t.source(), t.peer(), min(float64(ran)/g.pace.ran.value, longest)-1)
+	}
 	g.decide(now)
 	if g.shaper != nil {
 		used := ran
@@ -709,7 +736,7 @@ func (g *Gate) Reply(now mono.Time, t *Ticket) (wire.Grant, bool) {
 		return wire.Grant{}, false
 	}
 	t.Client = nil
-	if t.reason == work.Delay || t.reason == work.QueueFull || t.reason == work.Infeasible {
+	if t.reason == work.Delay || t.reason == work.QueueFull || t.reason == work.Infeasible || t.pushed {
 		g.pool.OnShed()
 	}
 	return g.pool.OnReply(now, c), true
@@ -718,6 +745,9 @@ func (g *Gate) Reply(now mono.Time, t *Ticket) (wire.Grant, bool) {
 // NextWake returns the instant at which a waiting ticket becomes too old, or the
 // pool must act on its own, or mono.Never.
 func (g *Gate) NextWake() mono.Time {
+	if len(g.pushed) > 0 {
+		return g.pushed[0].started
+	}
 	at := mono.Never
 	if oldest := g.queue.Oldest(); oldest != nil {
 		at = min(g.staleAt(oldest.Owner.(*Ticket)).Add(1), g.queue.NextWake())

@@ -26,8 +26,12 @@
 // asked for, which saves a message each time demand appears and makes a delay
 // AQM at the server necessary (package admission).
 //
+// Clients that lately had clearly less than an equal share find a credit whenever they
+// have a request, beside the pool: it is what the others divide. Those that had clearly
+// more come last while others wait.
+//
 // Invariants, which Pool.Check tests: the windows sum to what the pool counts as
-// issued; a window is at least the client's pending requests after a reply
+// issued, those of modest clients to what it counts as kept; a window is at least the client's pending requests after a reply
 // unless the client overran it, and at most MaxWindow; a client is in the
 // drained list exactly when its window and its pending requests are zero.
 //

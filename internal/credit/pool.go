@@ -21,10 +21,6 @@ const demandLimit = 1024
 // requests.
 const askShare = 32
 
-// forgotten is where a mean that fades away becomes 0: the processor takes a hundred
-// times as long for numbers that are nearly too small to be written down.
-const forgotten = 1e-30
-
 // quantum is how many intervals a client keeps its only credit while others wait
 // for one.
 const quantum = 8
@@ -45,14 +41,17 @@ type Client struct {
 	turn      mono.Time // when the window last rose from zero
 	heard     mono.Time
 	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
-	usual     float32   // pending when another request comes, smoothed
-	most      float32   // pending and ready at once, the most of late
+	number    uint64
+	standing  standing
 	links     [numLinks]link
 	in        [numLinks]uint8 // the mark of the list, 0: in none
 	gone      bool
 	// Owner is for the driver: whatever it needs to reach the client.
 	Owner any
 }
+
+// Number tells the client from all others of its pool, earlier ones too. It is above 0.
+func (c *Client) Number() uint64 { return c.number }
 
 // Window returns the most requests the client may have outstanding.
 func (c *Client) Window() int { return c.window }
@@ -67,31 +66,34 @@ func (c *Client) Demand() int { return c.demand }
 // concurrent use. No call allocates but Register; every call but Check takes
 // constant time.
 type Pool struct {
-	cfg     Config
-	total   float64
-	issued  int
-	clients int
-	pending int
-	usual   float64 // pending, smoothed over intervals
-	demand  int     // sum over the clients
-	peak    float64 // of pending, decaying
-	delay   time.Duration
-	worst   time.Duration // largest sample of the running interval
-	calm    int           // intervals of low delay in a row
-	late    int           // intervals over the target in a row
-	arrived int           // requests in the running interval
-	shed    int           // and how many of them were refused
-	rate    float64       // requests per interval, smoothed
-	quiet   time.Duration // revive as of the last change of what it depends on: each grant says it
-	refused float64       // share refused, smoothed over intervals
+	cfg         Config
+	total       float64
+	issued      int
+	clients     int
+	pending     int
+	registered  uint64  // clients so far
+	heavyDemand int     // of demand
+	kept        int     // of the issued, what modest clients have: not of the pool
+	demand      int     // sum over the clients
+	peak        float64 // of pending, decaying
+	delay       time.Duration
+	worst       time.Duration // largest sample of the running interval
+	calm        int           // intervals of low delay in a row
+	late        int           // intervals over the target in a row
+	arrived     int           // requests in the running interval
+	shed        int           // and how many of them were refused
+	rate        float64       // requests per interval, smoothed
+	quiet       time.Duration // revive as of the last change of what it depends on: each grant says it
+	refused     float64       // share refused, smoothed over intervals
 	// tolerated is the share that may be; see Tolerate.
 	tolerated float64
 	wake      mono.Time
 	// Clients that asked for something in the last season, a lease long, and in
 	// the running one.
-	active, seen int
-	season       uint32
-	seasonEnds   mono.Time
+	active, seen     int
+	activeAs, seenAs [standings]int // of these, by how much they had
+	season           uint32
+	seasonEnds       mono.Time
 	// turnaround is the time from a reply to the request that waited for its
 	// credit, smoothed: what a change of a window takes to be felt.
 	turnaround time.Duration
@@ -155,7 +157,8 @@ func (p *Pool) Config() Config { return p.cfg }
 // cold pool to grow would refuse work that the server could do. Otherwise it
 // waits with the drained: opening connections must not make credits.
 func (p *Pool) Register(now mono.Time) *Client {
-	c := &Client{heard: now}
+	p.registered++
+	c := &Client{heard: now, number: p.registered}
 	if p.clients == 0 {
 		// An empty pool has not been woken: its interval starts here.
 		p.wake, p.seasonEnds = now, now.Add(p.cfg.Lease)
@@ -180,6 +183,7 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 	if c.gone {
 		return
 	}
+	p.rank(c, usual)
 	p.issued -= c.window
 	p.pending -= c.pending
 	p.setDemand(c, 0)
@@ -209,17 +213,13 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 		p.turnaround += (now.Sub(c.replied) - p.turnaround) / 32
 		c.replied = 0
 	}
-	if c.usual += (float32(c.pending) - c.usual) / 32; c.usual < forgotten {
-		c.usual = 0
-	}
 	c.pending++
 	p.pending++
 	p.arrived++
 	p.peak = max(p.peak, float64(p.pending))
 	p.setDemand(c, demand)
-	c.most = max(c.most, float32(c.pending+c.demand))
 	allowed := c.window
-	if c.overdrawn > allowed && now.Sub(c.cutAt) <= p.cfg.Lease {
+	if c.standing != heavy && c.overdrawn > allowed && now.Sub(c.cutAt) <= p.cfg.Lease {
 		allowed = c.overdrawn
 	}
 	return c.pending <= allowed
@@ -235,11 +235,14 @@ func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
 	p.hear(now, c)
 	p.count(c)
 	p.setDemand(c, demand)
-	if c.in[linkDrained] != 0 {
+	if c.in[linkDrained] != 0 && c.standing != modest {
 		p.undrain(c)
 		p.drainIfEmpty(c)
-	} else if free := int(p.total) - p.issued; c.demand > 0 && free > 0 {
-		w := min(c.pending+c.demand+p.overcommit(c), c.window+free)
+	} else if free := p.free(); c.demand > 0 && (free > 0 || c.standing == modest) {
+		w := min(c.pending+c.demand+p.overcommit(c), c.window+max(free, 0))
+		if c.standing == modest {
+			w = max(w, p.room())
+		}
 		w = min(w, p.fair(now, c))
 		if w > c.window {
 			p.setWindow(now, c, w)
@@ -262,7 +265,7 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 		c.pending--
 		p.pending--
 	}
-	free := int(p.total) - p.issued
+	free := p.free()
 	w := c.window
 	switch {
 	case free >= 0:
@@ -270,7 +273,10 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 	default:
 		w--
 	}
-	w = min(max(w, p.kept(c)), p.fair(now, c))
+	if c.standing == modest {
+		w = max(w, p.room())
+	}
+	w = min(w, p.fair(now, c))
 	// Not under what is pending, which the client cannot take back. A client
 	// that overran its window does not widen it by that.
 	p.setWindow(now, c, max(w, min(c.pending, c.window)))
@@ -327,6 +333,7 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	p.delay, p.worst = d, 0
 	if now >= p.seasonEnds {
 		p.active, p.seen = p.seen, 0
+		p.activeAs, p.seenAs = p.seenAs, [standings]int{}
 		p.season++
 		p.seasonEnds = now.Add(p.cfg.Lease)
 	}
@@ -336,7 +343,6 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 		p.refused += (min(float64(p.shed)/float64(p.arrived), 1) - p.refused) / 8
 	}
 	p.arrived, p.shed = 0, 0
-	p.usual += (float64(p.pending) - p.usual) / 64
 	p.resize(d)
 	p.peak = max(float64(p.pending), p.peak*(1-1.0/64))
 	p.reclaim(now)
@@ -389,7 +395,7 @@ func (p *Pool) overcommit(c *Client) int {
 	if p.cfg.NoSpeculation {
 		return 0
 	}
-	return max((int(p.total)-p.issued+c.window)/p.clients, 1)
+	return max((p.free()+c.window)/p.clients, 1)
 }
 
 // fair is the largest window for c. While others wait for credits, or active ones
@@ -398,42 +404,29 @@ func (p *Pool) overcommit(c *Client) int {
 // message a request. The original has neither: who asks first has all that is
 // free, and keeps a last credit for as long as the pool does not shrink.
 func (p *Pool) fair(now mono.Time, c *Client) int {
-	holders := p.clients - p.hungry.len - p.idle.len
-	active := p.actives()
-	if p.demand == c.demand && p.hungry.len == 0 && active <= holders {
+	if c.standing == modest || !p.short(c) {
 		return p.cfg.MaxWindow
 	}
-	share := int(p.total) / active
+	share, least := int(p.total)/p.others(), c.window-1
+	overdue := c.standing == heavy && p.delay >= p.cfg.TargetDelay/2
+	if overdue {
+		least = 0
+	}
 	switch {
 	case share >= 1:
-		return max(share, c.window-1)
-	case p.hungry.len > 0 && now.Sub(c.turn) > quantum*p.cfg.Interval:
+		return max(share, least)
+	case p.hungry.len > 0 && (overdue || now.Sub(c.turn) > quantum*p.cfg.Interval):
 		return 0
 	}
-	return max(1, c.window-1)
+	return max(1, least)
 }
-
-// kept is what a modest client keeps of its window: as much as it lately used at once,
-// up to one less than an equal share. It would else have nothing left for its next
-// burst, since those who always have requests ready take what is free: two connections
-// that use a tenth of a server each, beside one that wants all of it three times over,
-// waited in vain with 2 % of their requests, and with 0.5 % so (simulation).
-func (p *Pool) kept(c *Client) int {
-	c.most -= (c.most - float32(c.pending)) / keptFor
-	if p.cfg.NoSpeculation || !p.Modest(c) {
-		return 0
-	}
-	return min(int(c.most+0.5), c.window, int(p.total)/max(p.actives(), 1)-1)
-}
-
-// keptFor is over how many requests a client forgets how many it had at once.
-const keptFor = 32
 
 // count notes that c is active.
 func (p *Pool) count(c *Client) {
 	if c.season != p.season {
 		c.season = p.season
 		p.seen++
+		p.seenAs[c.standing]++
 	}
 }
 
@@ -449,6 +442,9 @@ func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
 		c.turn = now
 	}
 	p.issued += w - c.window
+	if c.standing == modest {
+		p.kept += w - c.window
+	}
 	c.window = w
 	p.undrain(c)
 	p.drainIfEmpty(c)
@@ -474,7 +470,7 @@ func (p *Pool) undrain(c *Client) {
 
 // feed gives free credits to drained clients, one each, known demand first.
 func (p *Pool) feed(now mono.Time) {
-	for p.issued < int(p.total) {
+	for p.free() > 0 {
 		c := p.hungry.head
 		if c == nil && !p.cfg.NoSpeculation {
 			c = p.idle.head
@@ -496,7 +492,7 @@ func (p *Pool) reclaim(now mono.Time) {
 		if c == nil || now.Sub(c.heard) <= p.cfg.Lease {
 			return
 		}
-		if p.hungry.len == 0 && p.issued <= int(p.total) {
+		if p.hungry.len == 0 && p.free() >= 0 {
 			return
 		}
 		p.hear(now, c)
@@ -541,6 +537,9 @@ func (p *Pool) hear(now mono.Time, c *Client) {
 func (p *Pool) setDemand(c *Client, d int) {
 	d = min(max(d, 0), demandLimit)
 	p.demand += d - c.demand
+	if c.standing == heavy {
+		p.heavyDemand += d - c.demand
+	}
 	c.demand = d
 }
 
@@ -549,29 +548,22 @@ func (p *Pool) actives() int {
 	return min(max(p.active, p.seen, p.clients-p.idle.len), p.clients)
 }
 
-// A client is modest with modestBy requests less than the share modest of what an active
-// client has here on average: with few requests each, less is by chance.
-const (
-	modest   = 0.9
-	modestBy = 0.5
-)
-
-// Modest reports whether others wait for credits while c usually has clearly less at
-// the server than an active client has on average: the queue is not of its making.
-func (p *Pool) Modest(c *Client) bool {
-	return p.demand > 0 && float64(c.usual+modestBy)*float64(p.actives()) < modest*p.usual
-}
-
 // Check returns an error if an invariant of the package comment is broken. It
 // walks all clients and is meant for tests and simulations.
 func (p *Pool) Check() error {
-	var issued, pending, demand, clients, drained int
+	var issued, pending, demand, clients, drained, kept, heavyDemand int
 	var heard mono.Time
 	for c := p.heard.head; c != nil; c = c.links[linkHeard].next {
 		issued += c.window
 		pending += c.pending
 		demand += c.demand
 		clients++
+		switch c.standing {
+		case modest:
+			kept += c.window
+		case heavy:
+			heavyDemand += c.demand
+		}
 		isDrained := c.in[linkDrained] != 0
 		if isDrained {
 			drained++
@@ -590,6 +582,9 @@ func (p *Pool) Check() error {
 	if issued != p.issued || pending != p.pending || demand != p.demand || clients != p.clients || drained != p.hungry.len+p.idle.len {
 		return fmt.Errorf("credit: counted issued %d pending %d clients %d drained %d, the books say %d %d %d %d",
 			issued, pending, clients, drained, p.issued, p.pending, p.clients, p.hungry.len+p.idle.len)
+	}
+	if kept != p.kept || heavyDemand != p.heavyDemand {
+		return fmt.Errorf("credit: the modest hold %d credits and the heavy ask for %d, the books say %d and %d", kept, heavyDemand, p.kept, p.heavyDemand)
 	}
 	return nil
 }

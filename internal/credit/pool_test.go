@@ -286,7 +286,7 @@ func TestPoolProperties(t *testing.T) {
 			if len(clients) > 0 {
 				c = clients[rapid.IntRange(0, len(clients)-1).Draw(t, "who")]
 			}
-			switch op := rapid.IntRange(0, 6).Draw(t, "op"); {
+			switch op := rapid.IntRange(0, 7).Draw(t, "op"); {
 			case op == 0 || c == nil:
 				clients = append(clients, p.Register(now))
 			case op == 1:
@@ -305,6 +305,8 @@ func TestPoolProperties(t *testing.T) {
 				p.OnWake(now, time.Duration(rapid.IntRange(0, 400_000).Draw(t, "delay")))
 			case op == 5:
 				p.Deregister(now, c)
+			case op == 7:
+				p.OnUse(now, c, float64(rapid.IntRange(0, 100).Draw(t, "had")), 100)
 			case op == 6:
 				for _, g, ok := p.NextGrant(); ok; _, g, ok = p.NextGrant() {
 					if int(g.Window) > p.cfg.MaxWindow {
@@ -448,34 +450,5 @@ func TestDemandBehindSlowRequestsWidensTheWindow(t *testing.T) {
 	}
 	if err := p.Check(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestModest(t *testing.T) {
-	p, err := NewPool(Config{TargetDelay: time.Millisecond, InitialWindow: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	light, heavy := p.Register(0), p.Register(0)
-	now := mono.Time(0)
-	round := func(demand int) {
-		for range 200 {
-			now = now.Add(p.Config().Interval)
-			p.OnRequest(now, light, 0)
-			p.OnReply(now, light)
-			p.OnRequest(now, heavy, demand)
-			p.OnWake(now, time.Millisecond)
-		}
-	}
-	round(0)
-	if p.Modest(light) || p.Modest(heavy) {
-		t.Error("nobody waits for credits, and somebody counts as modest")
-	}
-	round(1)
-	if !p.Modest(light) || p.Modest(heavy) {
-		t.Errorf("modest: the light client %v, want true, the one with %d requests here %v, want false", p.Modest(light), heavy.Pending(), p.Modest(heavy))
-	}
-	for heavy.Pending() > 0 {
-		p.OnReply(now, heavy)
 	}
 }

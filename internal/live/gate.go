@@ -40,6 +40,8 @@ type Request struct {
 	work.Request
 	// Client is the account of a client that knows credits, nil of others.
 	Client *Client
+	// Sender is the connection that the request came by.
+	Sender Sender
 	// Arrived is when the request reached this process, if the edge knows it
 	// better than Enter: the wait for the Go scheduler is queueing delay too.
 	Arrived mono.Time
@@ -311,8 +313,10 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 	t.core.Arrived = r.Arrived
 	t.core.Waited = r.Waited
 	t.core.Owner = t
+	t.core.Source, t.core.Peer = r.Sender.source, r.Sender.peer
 	if r.Client != nil {
-		t.core.Client = r.Client.account
+		// An account is of one client, by however many connections.
+		t.core.Client, t.core.Source = r.Client.account, 0
 	}
 	if t.core.Deadline == 0 {
 		t.core.Deadline = mono.Never

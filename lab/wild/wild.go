@@ -35,6 +35,13 @@ stalls, bursts, deadlines of one objective to none. The worst seed counts. A sem
 queue is the best of a sweep for that world and seed; beside long polls it is told of twice their number too. Which queue
 is best varies from seed to seed by chance: "one semaphore" is the best over all seeds, judged alike, without a bar.`,
 		Run: run,
+	}, {
+		Name:  "wild/greedy",
+		Title: "polite clients beside one that sends all it can, with only the objective set",
+		About: `Twenty clients send a part of an equal share each, one sends once or ten times what the server can do, and obeys its
+window or does not. The polite are to get what they ask for, and the server is to stay full. The worst seed counts. The
+semaphore, told the number of workers, serves whoever comes first.`,
+		Run: runGreedy,
 	}}
 }
 

@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/baseline"
+	"github.com/spillgate/spillgate/internal/baseline/none"
 	"github.com/spillgate/spillgate/internal/sim/model"
 )
 
@@ -91,5 +94,55 @@ func TestModestClientsKeepWhatTheyAskFor(t *testing.T) {
 	}
 	if goodput := all / seconds / server.Capacity(); goodput < 0.97 {
 		t.Errorf("goodput is %.3f of the capacity, want 0.97", goodput)
+	}
+}
+
+// TestPoliteBesideGreedy: one client sends ten times what the server can do, twenty ask for
+// half of an equal share each. These get it, whether the greedy one obeys its window or not.
+// (lab run wild/greedy plays more of the kind.)
+func TestPoliteBesideGreedy(t *testing.T) {
+	const objective = 200 * time.Millisecond
+	plain := model.Policy{
+		Name: "plain",
+		Door: func(uint64, int) (baseline.Door, error) {
+			return baseline.NewGate(admission.Config{Objective: objective, NoCredit: true})
+		},
+		Sender: func(uint64, int) (baseline.Sender, error) { return none.Sender{}, nil },
+	}
+	for _, tt := range []struct {
+		name    string
+		policy  model.Policy
+		kind    model.Kind
+		service time.Duration
+	}{
+		{"obeys", gated(objective), model.Honest, 2 * time.Millisecond},
+		{"ignores its window", gated(objective), model.Flooding, 2 * time.Millisecond},
+		{"ignores its window, slow service", gated(objective), model.Flooding, 20 * time.Millisecond},
+		{"nobody knows credits", plain, model.Honest, 2 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server := model.Server{Cores: 8, Service: model.Service{Mean: tt.service, Shape: model.Exponential}}
+			var good, offered, all float64
+			const seeds = 4
+			for seed := range uint64(seeds) {
+				r := run(t, model.Config{
+					Seed: seed + 1, Policy: tt.policy, Objective: objective, GiveUp: true, Length: 8 * time.Second, Warmup: 3 * time.Second,
+					Server: server, Network: model.Network{Delay: 250 * time.Microsecond}, Groups: []model.Group{
+						{Name: "polite", Clients: 20, Load: model.Constant(0.5 * 20 / 21 * server.Capacity())},
+						{Name: "greedy", Clients: 1, Kind: tt.kind, Load: model.Constant(10 * server.Capacity())},
+					},
+				})
+				good, offered = good+float64(r.Groups[0].Good), offered+float64(r.Groups[0].Offered)
+				all += float64(r.Total.Good) / r.Seconds / server.Capacity() / seeds
+			}
+			// Refusing whoever comes, it is a tenth for the last.
+			if share := good / offered; share < 0.95 {
+				t.Errorf("the polite get %.3f of what they ask for, want 0.95", share)
+			}
+			if all < 0.95 {
+				t.Errorf("goodput is %.3f of the capacity, want 0.95", all)
+			}
+		})
 	}
 }

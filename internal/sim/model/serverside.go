@@ -107,6 +107,8 @@ func (w *World) requestAtServer(r *request) {
 		Waited: r.sent.Sub(r.intended),
 		Flow:   int(w.clients[r.client].group),
 		Client: account,
+		Source: uint64(r.client)<<32 | uint64(uint32(r.conn)) + 1,
+		Peer:   uint64(r.client) + 1,
 		Owner:  r,
 	}
 	w.decided(&r.ticket, w.door.Arrive(now, &r.ticket), false)

@@ -1,0 +1,137 @@
+package admission
+
+import (
+	"math"
+
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// Where a queue is as long as it may be, somebody has to be refused: whoever has had
+// most, not whoever comes. That is max-min: who asks for less than an equal share gets
+// what it asks for, and the others share the rest.
+const (
+	// lookedAt is how many of those that wait are looked at for one to make room. Who has
+	// a tenth of the queue is among 32 in 97 of 100 cases.
+	lookedAt = 32
+	// heavier is by how much more, and by how many deviations of a count, a sender must
+	// have had than another, not to be it by chance: the most of 32 that are alike has two
+	// deviations more than the mean, and the one that comes has two less at times.
+	heavier, heavierBy = 1.1, 4
+	// alone is the share of all requests that shows that there is no other peer: many
+	// clients behind one proxy are told apart by what they are.
+	alone = 0.95
+	// longest is how many requests as long as the mean a long one counts at most.
+	longest = 16
+)
+
+// makeRoom pushes out of the queue a request whose sender had clearly more than that of t,
+// which would have to wait just as t would. It reports whether there was one: Next then
+// names it.
+func (g *Gate) makeRoom(now mono.Time, t *Ticket) bool {
+	out := g.heaviest(t)
+	if out == nil {
+		return false
+	}
+	g.queue.Remove(&out.task)
+	g.dismiss(now, out, work.Share)
+	out.pushed = true
+	g.pushed = append(g.pushed, out)
+	return true
+}
+
+// spare lets t start after all, as it may still be in time and somebody who waits had
+// clearly more.
+func (g *Gate) spare(now mono.Time, t *Ticket) bool {
+	if t.spared || g.queue.Len() == 0 || g.heaviest(t) == nil {
+		return false
+	}
+	t.spared = true
+	return now <= g.staleAt(t)
+}
+
+// heaviest returns one of those that wait whose sender had clearly more than that of t:
+// of some, the one with the most, and of its requests the newest; nil if there is none.
+func (g *Gate) heaviest(t *Ticket) *Ticket {
+	var out *Ticket
+	n := len(g.line)
+	for range min(n, lookedAt) {
+		if g.look++; g.look >= n {
+			g.look = 0
+		}
+		o := g.line[g.look]
+		if o.Class != t.Class || g.cfg.Schedule.Fair && o.Flow != t.Flow {
+			continue
+		}
+		if out == nil {
+			out = o
+			continue
+		}
+		if x, y := had(o, out); x > y || x == y && o.Arrived > out.Arrived {
+			out = o
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	if x, y := had(out, t); x <= heavier*y+heavierBy*math.Sqrt(y+1) {
+		return nil
+	}
+	return out
+}
+
+// had returns what the senders of two had: their peers if these are different ones, else
+// they themselves.
+func had(a, b *Ticket) (x, y float64) {
+	if a.Peer != b.Peer && a.Peer != 0 && b.Peer != 0 {
+		return a.peerHad, b.peerHad
+	}
+	return a.had, b.had
+}
+
+// note looks up what the sender of t had, and its peer.
+func (g *Gate) note(t *Ticket) {
+	t.had, t.peerHad = g.usage.of(t.source()), 0
+	if t.Peer != 0 {
+		t.peerHad = g.usage.of(t.peer())
+	}
+}
+
+// standing is what the sender of t had, or its peer if there are others.
+func (g *Gate) standing(t *Ticket) float64 {
+	if t.peerHad < alone*g.usage.total() {
+		return max(t.had, t.peerHad)
+	}
+	return t.had
+}
+
+// source is the number of the sender of t.
+func (t *Ticket) source() uint64 {
+	if t.Source == 0 && t.Client != nil {
+		return t.Client.Number()
+	}
+	return t.Source
+}
+
+// peer is the number of its peer, which is no source's; 0 if it is not known.
+func (t *Ticket) peer() uint64 {
+	if t.Peer == 0 {
+		return 0
+	}
+	return ^t.Peer
+}
+
+// enter and leave keep the line: those that wait for a slot, in no order, so that some
+// can be looked at.
+func (g *Gate) enter(t *Ticket) {
+	t.place = len(g.line)
+	g.line = append(g.line, t)
+}
+
+func (g *Gate) leave(t *Ticket) {
+	last := len(g.line) - 1
+	moved := g.line[last]
+	g.line[t.place], moved.place = moved, t.place
+	g.line[last] = nil
+	g.line = g.line[:last]
+}

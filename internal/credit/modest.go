@@ -1,0 +1,108 @@
+package credit
+
+import (
+	"math"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// standing is how much a client had of late beside the others.
+type standing uint8
+
+const (
+	usual  standing = iota
+	modest          // clearly less than an equal share
+	heavy           // clearly more
+	standings
+)
+
+// A client is modest that had less than the share modestShare of what an active one had on
+// average, and heavy that had more than heavyShare of it, by so many deviations of a count:
+// else it is by chance.
+const (
+	modestShare, heavyShare = 0.9, 1.1
+	deviations              = 2
+	// enough requests of each on average tell something: first flights come in clumps.
+	enough = 16
+)
+
+// OnUse takes what a client had of late, and all clients together, in requests. Who asks
+// for clearly less than an equal share finds a credit whenever it has a request, beside
+// the pool: what others may have is divided among them. Who had clearly more waits while
+// others do.
+func (p *Pool) OnUse(now mono.Time, c *Client, had, all float64) {
+	if c.gone || p.cfg.NoSpeculation {
+		return
+	}
+	// The heavy ones count as one, however many they are: connections cost nothing.
+	equal := all / float64(max(p.actives()-max(p.ranked(heavy)-1, 0), 1))
+	was := c.standing
+	switch {
+	case equal < enough:
+		p.rank(c, usual)
+	case had+deviations*math.Sqrt(had+1) < modestShare*equal:
+		p.rank(c, modest)
+	case had > heavyShare*equal+deviations*math.Sqrt(equal+1):
+		p.rank(c, heavy)
+	default:
+		p.rank(c, usual)
+	}
+	if was == modest && c.standing != modest && p.free() < 0 {
+		// What it had beside the pool it does not bring in.
+		p.setWindow(now, c, min(c.window, max(c.pending, int(p.total)/p.others(), 1)))
+	}
+}
+
+// rank moves what c has into the pool or out of it.
+func (p *Pool) rank(c *Client, s standing) {
+	if c.standing == s {
+		return
+	}
+	if c.season == p.season {
+		p.seenAs[c.standing]--
+		p.seenAs[s]++
+	}
+	if c.standing == modest {
+		p.kept -= c.window
+	} else if s == modest {
+		p.kept += c.window
+	}
+	if c.standing == heavy {
+		p.heavyDemand -= c.demand
+	} else if s == heavy {
+		p.heavyDemand += c.demand
+	}
+	c.standing = s
+}
+
+// short reports whether others than c, and than those that had more than others, wait for
+// credits, or active ones have none.
+func (p *Pool) short(c *Client) bool {
+	own := c.demand
+	if c.standing == heavy {
+		own = 0
+	}
+	holders := p.clients - p.hungry.len - p.idle.len
+	return p.demand-p.heavyDemand > own || p.hungry.len > 0 || p.actives() > holders
+}
+
+// ranked returns how many of the actives have a standing.
+func (p *Pool) ranked(s standing) int { return max(p.activeAs[s], p.seenAs[s]) }
+
+// others returns how many active clients share the pool, 1 at least.
+func (p *Pool) others() int { return max(p.actives()-p.ranked(modest), 1) }
+
+// room returns the least window of a modest client: as much as a new client has, or a
+// burst of an equal share of what is here. A burst need not wait: the server would not hear of
+// requests that wait for no longer than the answer to the one before takes.
+func (p *Pool) room() int {
+	equal := p.peak / float64(max(p.actives(), 1))
+	return min(max(p.cfg.InitialWindow, int(burst*equal), 1), p.cfg.MaxWindow)
+}
+
+// burst is how many times what a client has here on average it has at most, at an arrival
+// in a thousand, if that is some ten requests.
+const burst = 2
+
+// free returns how many credits may be issued: below 0 if there are too many.
+func (p *Pool) free() int { return int(p.total) - (p.issued - p.kept) }
