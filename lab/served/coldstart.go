@@ -32,7 +32,7 @@ func coldSetting() arena.Setting {
 func runColdstart(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	s := coldSetting()
 	length, repeats := 10*time.Second, 3
-	rivals := []string{"gradient2", "vegas", "aimd"}
+	rivals := []string{"gradient2", "gradient2/1s", "vegas", "vegas/1s", "aimd"}
 	if o.Quick {
 		length, repeats, rivals = 4*time.Second, 2, rivals[:1]
 	}

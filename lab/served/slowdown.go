@@ -36,7 +36,7 @@ func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result,
 	s := slowSetting()
 	slow, hold, settle, repeats := 5*time.Second, 10*time.Second, 5*time.Second, 2
 	hand := []string{semaphore, "semaphore/short", "semaphore/shortest", "semaphore/half", "fifo"}
-	rivals := []string{"gradient2", "vegas", "aimd", "codel"}
+	rivals := []string{"gradient2", "gradient2/1s", "vegas", "vegas/1s", "aimd", "codel"}
 	if o.Quick {
 		slow, hold, settle, repeats = 1500*time.Millisecond, 4*time.Second, 2500*time.Millisecond, 1
 		hand, rivals = []string{"semaphore/shortest", "fifo"}, nil
