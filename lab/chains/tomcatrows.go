@@ -102,6 +102,7 @@ func tomcatRows(ctx context.Context, r *experiment.Result, again *int, t *table.
 	r.On(machine, func() {
 		r.Ceiling("chains with share, of fifo, Tomcat, "+size, "", 0.65, 0, gain)
 	})
+	// The least by the law was FIFO's run's, and moved to what the same visits allow.
 	// Over all visits the sum of the waits stays, as long as no slot is free while
 	// somebody waits: what all waited longer than they would have in order of arrival, the
 	// singles need not have. Beside another run the law cannot be told to 3 %: the waits

@@ -173,6 +173,8 @@ func (d *decisions) judge(r *experiment.Result) {
 				machine.Ours = []string{fmt.Sprintf("nobody else slowed the processor down, so that two readings of the clock took at most %d ns, in %d of %d batches; at least %d are needed",
 					quietClock, len(k.quiet), len(k.spent), quietBatches)}
 			}
+			// Moved from the median of all batches to that of those which nobody slowed down,
+			// if there are enough: the machine is fast or slow for some milliseconds at a time.
 			r.On(machine, func() { r.Ceiling(k.name, " ns", 400, 0, median(counts)) })
 			r.Ceiling(k.name+", allocations", "", 1, 0.01, median(k.allocated))
 		}
