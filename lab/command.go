@@ -150,6 +150,9 @@ func printResult(w io.Writer, e experiment.Experiment, r *experiment.Result, too
 	for _, note := range r.Notes {
 		fmt.Fprintln(w, note)
 	}
+	for _, why := range r.Void {
+		fmt.Fprintln(w, "void:", why)
+	}
 	quick := ""
 	if r.Quick {
 		quick = ", quick form"

@@ -146,7 +146,7 @@ func (r *Result) BarTable() *table.Table {
 		verdict := table.Cell{Value: "ok", Mark: table.Good}
 		switch {
 		case b.Void != "":
-			verdict = table.Cell{Value: "void: " + b.Void, Mark: table.Faint}
+			verdict = table.Cell{Value: "void", Mark: table.Faint}
 		case !b.Pass:
 			verdict = table.Cell{Value: "falls short", Mark: table.Bad}
 		}
