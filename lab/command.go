@@ -109,11 +109,8 @@ are some, and its bars. The exit status is 0 if every bar was reached.`,
 			if err != nil {
 				return err
 			}
-			if len(result.Void) > 0 {
-				return fmt.Errorf("%s: the machine was too busy to judge, %d of its runs were disturbed, the first: %s; run it when nothing else does", e.Name, len(result.Void), result.Void[0])
-			}
-			if short := result.Short(); len(short) > 0 {
-				return fmt.Errorf("%s: %d of %d bars missed, the first: %s", e.Name, len(short), len(result.Bars), short[0])
+			if err := result.Error(); err != nil {
+				return fmt.Errorf("%s: %w", e.Name, err)
 			}
 			return nil
 		},
@@ -152,6 +149,9 @@ func printResult(w io.Writer, e experiment.Experiment, r *experiment.Result, too
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintln(w, note)
+	}
+	for _, why := range r.Void {
+		fmt.Fprintln(w, "void:", why)
 	}
 	quick := ""
 	if r.Quick {

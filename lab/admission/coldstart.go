@@ -32,6 +32,7 @@ func runColdstart(ctx context.Context, o experiment.Options) (*experiment.Result
 	s := setting()
 	policies := []model.Policy{contenders.Spillgate(s), contenders.Gradient2(s), contenders.Vegas(s), contenders.AIMD(s),
 		contenders.DAGOR(s), contenders.SEDA(s), contenders.Protego(s), contenders.CoDel(s), contenders.FIFO(s)}
+	policies = append(policies, contenders.Windowed(s)...)
 	var cells []experiment.Cell
 	for i, p := range policies {
 		for _, shape := range shapes {

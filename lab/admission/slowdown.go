@@ -41,6 +41,8 @@ func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result,
 	hand = append(hand, p)
 	if o.Quick {
 		rivals = rivals[:6]
+	} else {
+		rivals = append(rivals, contenders.Windowed(s)...)
 	}
 
 	var cells []experiment.Cell

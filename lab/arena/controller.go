@@ -111,6 +111,10 @@ func Own() []Controller {
 		}, plain),
 		door("gradient2", false, func(Setting) (baseline.Door, error) { return gradient2.New(gradient2.Config{}) }, plain),
 		door("vegas", false, func(Setting) (baseline.Door, error) { return vegas.New(vegas.Config{}) }, plain),
+		door("gradient2/1s", false, func(Setting) (baseline.Door, error) {
+			return gradient2.New(gradient2.Config{Window: gradient2.Window})
+		}, plain),
+		door("vegas/1s", false, func(Setting) (baseline.Door, error) { return vegas.New(vegas.Config{Window: vegas.Window}) }, plain),
 		door("aimd", false, func(s Setting) (baseline.Door, error) { return aimd.New(aimd.Config{Timeout: s.Objective}) }, plain),
 		door("dagor", false, func(s Setting) (baseline.Door, error) {
 			// A look every 10 µs, as published, would take a tenth of the core here.

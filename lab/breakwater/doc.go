@@ -10,7 +10,8 @@
 // What is comparable are ratios and times to converge, not microseconds.
 //
 // Invariants: goodput is of answers within the SLO of the intended send time,
-// the wait for a credit included; capacity is cores ÷ mean service time.
+// the wait for a credit included; capacity is cores ÷ mean service time; every policy is
+// measured for the same time, after a warm-up in which it reaches its level.
 //
 // What this package does not do: it tunes nothing; what peers get is in package
 // contenders.
@@ -45,15 +46,31 @@ func server(shape model.Shape) model.Server {
 
 func capacity() float64 { return server(model.Exponential).Capacity() }
 
-// world is the testbed under a constant load, in multiples of its capacity.
+// slowStart is what SEDA, which begins at 2 to 8 requests/s a client, and Protego,
+// which adds a credit per 200 µs, get on top of the others' warm-up: without it their
+// figures are of their cold start, not of their level.
+const slowStart = 800 * time.Millisecond
+
+// coldStart returns how much longer than the others a policy takes to reach its level.
+func coldStart(p model.Policy) time.Duration {
+	if p.Name == "seda" || p.Name == "protego" {
+		return slowStart
+	}
+	return 0
+}
+
+// world is the testbed under a constant load, in multiples of its capacity. What is
+// measured begins after warmup and the policy's own cold start, and is as long for every
+// policy.
 func world(seed uint64, p model.Policy, shape model.Shape, n int, load float64, warmup, length time.Duration) model.Config {
+	more := coldStart(p)
 	return model.Config{
 		Seed: seed, Policy: p, Objective: objective,
 		Server:  server(shape),
 		Network: model.Network{Delay: oneWay},
 		Groups: []model.Group{{Name: "clients", Clients: n,
 			Load: model.Load{Steps: []model.Step{{}, {At: connected, Rate: load * capacity()}}}}},
-		Warmup: warmup, Length: length,
+		Warmup: warmup + more, Length: length + more,
 	}
 }
 

@@ -24,10 +24,6 @@ The paper (§5.2) shows Breakwater near capacity with a p99 near the SLO up to 1
 	}
 }
 
-// slowStart is what SEDA, which begins at 2 to 8 requests/s a client, and Protego,
-// which adds a credit per 200 µs, get on top of the others' warm-up.
-const slowStart = 800 * time.Millisecond
-
 var shapes = []model.Shape{model.Exponential, model.Fixed, model.Bimodal}
 
 func runLoad(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
@@ -57,12 +53,6 @@ func runLoad(ctx context.Context, o experiment.Options) (*experiment.Result, err
 	for i, p := range peers {
 		for _, x := range peerLoads {
 			theirs[i] = append(theirs[i], add(p, model.Exponential, x, peerLength))
-			// From their cold starts these take long to reach their level.
-			if p.Name == "seda" || p.Name == "protego" {
-				w := &cells[len(cells)-1].World
-				w.Warmup += slowStart
-				w.Length += slowStart
-			}
 		}
 	}
 	reports, err := experiment.Run(ctx, o, cells)

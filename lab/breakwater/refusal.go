@@ -59,7 +59,7 @@ func runRefusal(ctx context.Context, o experiment.Options) (*experiment.Result, 
 			line.Y = append(line.Y, q)
 			if v == 0 {
 				r.Ceiling(fmt.Sprintf("p99 until known, %gx", x), " µs", microseconds(objective)/5, microseconds(objective)/50, q)
-				r.Floor(fmt.Sprintf("known before the SLO, %gx", x), " of refused", 0.999, 0.0005, known.Within(objective))
+				r.Floor(fmt.Sprintf("known before the SLO, %gx", x), " of refused", 1, 0.0001, known.Within(objective))
 			}
 		}
 		chart.Series = append(chart.Series, line)

@@ -28,17 +28,20 @@ below 20 ms, DAGOR 500 ms, SEDA 1.58 s.`,
 const bin = time.Millisecond
 
 func runSpike(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
-	up, down, length := 600*time.Millisecond, 4600*time.Millisecond, 5100*time.Millisecond
+	// The jump finds every policy at its level: all have the warm-up that the slowest needs.
+	up, jumped, rest := 100*time.Millisecond+slowStart, 4*time.Second, 500*time.Millisecond
 	if o.Quick {
-		up, down, length = 300*time.Millisecond, 2300*time.Millisecond, 2500*time.Millisecond
+		jumped, rest = 2*time.Second, 200*time.Millisecond
 	}
+	down := up + jumped
+	length := down + rest
 	s := setting()
 	published := map[string]string{contenders.Name: "< 20 ms", "dagor": "500 ms", "seda": "1.58 s"}
 	policies := []model.Policy{contenders.Spillgate(s), contenders.DAGOR(s), contenders.SEDA(s), contenders.Protego(s), contenders.FIFO(s)}
 	var cells []experiment.Cell
 	for _, p := range policies {
 		w := world(o.Seed, p, model.Exponential, clients, 1, 0, length)
-		w.Bin = bin
+		w.Bin, w.Warmup, w.Length = bin, 0, length // up already leaves time for cold starts
 		w.Groups[0].Load.Steps = []model.Step{{}, {At: connected, Rate: 0.7 * capacity()}, {At: up, Rate: 1.4 * capacity()}, {At: down, Rate: 0.7 * capacity()}}
 		cells = append(cells, experiment.Cell{Name: p.Name, World: w})
 	}

@@ -147,21 +147,26 @@ func (f dynamicForm) report(r *experiment.Result, by []Discipline, runs [][]tria
 	}
 	t.Note = fmt.Sprintf("The weight goes from %.3f to %.3f. Means over %d seeds of four servers. A second took %v; requests left up to %v late (p99). One queue's: what the same arrivals at each server would have waited in order of arrival.",
 		start, final, len(runs[0]), f.seconds(1), lag.Round(time.Microsecond))
-	r.Ceiling("settled after chains began", " s", settleWithin, 4, settled)
-	r.Ceiling("overshoot", " %", 10, 8, 100*over)
-
 	during := func(k int, class work.Class) float64 {
 		return f.latency(runs[k], class, f.begins+settleWithin, f.ends)
 	}
-	r.Floor("chains gain, 10 s later on", " % (the law allows 25)", 20, 6, 100*(1-during(2, work.Interactive)/during(0, work.Interactive)))
 	chains, singles := ofOneQueue(runs[2], work.Interactive, f.begins, f.ends), ofOneQueue(runs[2], work.Default, f.begins, f.ends)
-	r.Ceiling("singles lose while there are chains", " % of one queue's", 25, 4, 100*(singles-1))
-	r.Ceiling("singles beyond the law's least", " %", 3, 1, 100*beyondLaw(runs[2]))
-	r.Ceiling("the better-off class", " of one queue's", 1, 0, min(chains, singles))
 	after := func(k int) float64 { return f.latency(runs[k], work.Default, f.ends+settleWithin, f.stops) }
-	r.Ceiling("singles 10 s after the chains' end", " of FIFO's", 1.05, 0.1, after(2)/after(0))
-	r.Floor("static shares, the better-off class, 10 s later on", " of FIFO", 1, 0,
-		min(during(1, work.Interactive)/during(0, work.Interactive), during(1, work.Default)/during(0, work.Default)))
+	// Moved: the singles' loss and the better-off class were of FIFO's run, from 10 s after
+	// the chains began on. One queue of the same arrivals needs no other run and lets the
+	// settling count, so the tolerances fell from 8 to 4 % and from 0.02 to 0.
+	// The runs are abreast: what disturbs one disturbs all.
+	r.On(experiment.Machine{Ours: r.Void, Theirs: r.Void}, func() {
+		r.Ceiling("settled after chains began", " s", settleWithin, 4, settled)
+		r.Ceiling("overshoot", " %", 10, 8, 100*over)
+		r.Floor("chains gain, 10 s later on", " % (the law allows 25)", 20, 6, 100*(1-during(2, work.Interactive)/during(0, work.Interactive)))
+		r.Ceiling("singles lose while there are chains", " % of one queue's", 25, 4, 100*(singles-1))
+		r.Ceiling("singles beyond the law's least", " %", 3, 1, 100*beyondLaw(runs[2]))
+		r.Ceiling("the better-off class", " of one queue's", 1, 0, min(chains, singles))
+		r.Ceiling("singles 10 s after the chains' end", " of FIFO's", 1.05, 0.1, after(2)/after(0))
+		r.Floor("static shares, the better-off class, 10 s later on", " of FIFO", 1, 0,
+			min(during(1, work.Interactive)/during(0, work.Interactive), during(1, work.Default)/during(0, work.Default)))
+	})
 	r.Table, r.Chart = append(r.Table, t), append(r.Chart, chart, charts[work.Interactive], charts[work.Default])
 }
 

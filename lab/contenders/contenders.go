@@ -92,14 +92,29 @@ func CoDel(s Setting) model.Policy {
 	})
 }
 
-// Gradient2 is Netflix' adaptive limit.
+// Gradient2 is Netflix' adaptive limit, fed every completion, with its authors' defaults.
 func Gradient2(Setting) model.Policy {
 	return atServer("gradient2", func(uint64) (baseline.Door, error) { return gradient2.New(gradient2.Config{}) })
 }
 
-// Vegas is TCP Vegas' rule applied to requests in flight.
+// Vegas is TCP Vegas' rule applied to requests in flight: what their limiters use unless
+// told otherwise, fed every completion, with its authors' defaults.
 func Vegas(Setting) model.Policy {
 	return atServer("vegas", func(seed uint64) (baseline.Door, error) { return vegas.New(vegas.Config{Seed: seed}) })
+}
+
+// Windowed are the two limits as they are behind their authors' WindowedLimit, which sums a
+// second up into one sample. It leaves out what took less than 100 µs and needs some
+// seconds to move, so they take part where service takes milliseconds and runs take long.
+func Windowed(Setting) []model.Policy {
+	return []model.Policy{
+		atServer("gradient2, 1 s", func(uint64) (baseline.Door, error) {
+			return gradient2.New(gradient2.Config{Window: gradient2.Window})
+		}),
+		atServer("vegas, 1 s", func(seed uint64) (baseline.Door, error) {
+			return vegas.New(vegas.Config{Seed: seed, Window: vegas.Window})
+		}),
+	}
 }
 
 // AIMD backs off when a completion exceeds the objective.

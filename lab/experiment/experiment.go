@@ -48,8 +48,8 @@ type Result struct {
 	Seeds int      `json:"seeds,omitempty"`
 	Shown uint64   `json:"shown_seed,omitempty"`
 	Notes []string `json:"notes,omitempty"`
-	// Void says why a live run must not be judged: the machine disturbed it. Its
-	// bars, those that could be stated, mean nothing.
+	// Void says which runs or bars of a live experiment the machine disturbed, and how.
+	// The bars that this explains say so themselves; see Result.On.
 	Void  []string       `json:"void,omitempty"`
 	Bars  []Bar          `json:"bars"`
 	Table []*table.Table `json:"tables"`
@@ -69,6 +69,8 @@ type Bar struct {
 	Tolerance float64 `json:"tolerance"`
 	Measured  float64 `json:"measured"`
 	Pass      bool    `json:"pass"`
+	// Void says how the machine explains the figure, so that it counts neither way.
+	Void string `json:"void,omitempty"`
 	// Spread says what the seeds measured, where several were judged: Measured is
 	// the worst of them.
 	Spread *Spread `json:"spread,omitempty"`
@@ -100,11 +102,11 @@ func (r *Result) bar(b Bar) {
 	r.Bars = append(r.Bars, b)
 }
 
-// Short returns the bars that were missed.
+// Short returns the bars that were missed, without those that are void.
 func (r *Result) Short() []Bar {
 	var short []Bar
 	for _, b := range r.Bars {
-		if !b.Pass {
+		if !b.Pass && b.Void == "" {
 			short = append(short, b)
 		}
 	}
@@ -142,7 +144,10 @@ func (r *Result) BarTable() *table.Table {
 			want += fmt.Sprintf(" ± %.4g", b.Tolerance)
 		}
 		verdict := table.Cell{Value: "ok", Mark: table.Good}
-		if !b.Pass {
+		switch {
+		case b.Void != "":
+			verdict = table.Cell{Value: "void", Mark: table.Faint}
+		case !b.Pass:
 			verdict = table.Cell{Value: "falls short", Mark: table.Bad}
 		}
 		row := []any{b.Name, b.Measured, want, b.Unit, verdict}

@@ -3,6 +3,7 @@ package served
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/measure"
@@ -32,7 +33,7 @@ func coldSetting() arena.Setting {
 func runColdstart(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	s := coldSetting()
 	length, repeats := 10*time.Second, 3
-	rivals := []string{"gradient2", "vegas", "aimd"}
+	rivals := []string{"gradient2", "gradient2/1s", "vegas", "vegas/1s", "aimd"}
 	if o.Quick {
 		length, repeats, rivals = 4*time.Second, 2, rivals[:1]
 	}
@@ -43,7 +44,8 @@ func runColdstart(ctx context.Context, o experiment.Options) (*experiment.Result
 	chart := &plot.Chart{Title: "Refused after a cold start", X: plot.Axis{Label: "time", Unit: "s"}, Y: plot.Axis{Label: "refused", Unit: "% of offered"}}
 
 	jobs := repeats + len(rivals)
-	var worst float64
+	var quiet, all []float64 // refused after the first second
+	var disturbed []string
 	for i := range jobs {
 		name := ours
 		if i >= repeats {
@@ -69,13 +71,22 @@ func runColdstart(ctx context.Context, o experiment.Options) (*experiment.Result
 		if name != ours {
 			continue
 		}
-		if void != "" {
-			r.Void = append(r.Void, fmt.Sprintf("run %d: %s", i+1, void))
+		if void == "" {
+			quiet = append(quiet, after)
+		} else {
+			disturbed = append(disturbed, fmt.Sprintf("run %d: %s", i+1, void))
 		}
-		worst = max(worst, after)
+		all = append(all, after)
 	}
 	step(o, jobs, jobs, "done")
-	r.Ceiling("refused after 1 s, the worst run", " %", 1, 0.5, 100*worst)
+	// A quiet run counts whatever disturbed the others.
+	if len(quiet) > 0 {
+		r.Void = append(r.Void, disturbed...)
+		all, disturbed = quiet, nil
+	}
+	r.On(experiment.Machine{Ours: disturbed}, func() {
+		r.Ceiling("refused after 1 s, the worst run", " %", 1, 0.5, 100*slices.Max(all))
+	})
 	r.Table, r.Chart = []*table.Table{t}, []*plot.Chart{chart}
 	return r, nil
 }

@@ -145,15 +145,14 @@ func TestJudgePeers(t *testing.T) {
 		{"the best at any load counts; runs that do not count, and others, are no bar", func([]arena.Row) {}, 2, 0, "refused clients know, p99, fast spin at 2x: 1 ms"},
 		{"one load falls short", func(r []arena.Row) { r[1].Share = 0.8 }, 3, 0, "goodput, fast sleep at 4x: 0.8696 of the semaphore's best"},
 		{"a disturbed run that reaches its bars does", func(r []arena.Row) { r[0].Valid = 0 }, 2, 0, ""},
-		{"one that does not says nothing", func(r []arena.Row) { r[0].Valid, r[0].Share = 0, 0.1 }, 3, 1, "fast sleep at 2x, spillgate: late"},
-		{"no run of the semaphore counts", func(r []arena.Row) { r[3].Valid, r[4].Valid = 0, 0 }, 2, 2, "fast sleep at 2x: too few runs of the semaphore"},
+		{"one that does not says nothing", func(r []arena.Row) { r[0].Valid, r[0].Share = 0, 0.1 }, 2, 1, "goodput, fast sleep at 2x: late"},
+		{"but hides no miss of another load", func(r []arena.Row) { r[0].Valid, r[0].Share, r[1].Share = 0, 0.1, 0.1 }, 3, 1, "goodput, fast sleep at 4x: 0.1087"},
+		{"no run of the semaphore counts", func(r []arena.Row) { r[0].Share, r[1].Share, r[3].Valid, r[4].Valid, r[5].Share = 3, 3, 0, 0, 0.9 }, 2, 2, "fast sleep at 2x: too few runs of the semaphore"},
+		{"which hides no miss beside them", func(r []arena.Row) { r[3].Valid, r[4].Valid = 0, 0 }, 4, 0, "goodput, fast sleep at 2x: 0.45"},
 		{"refused clients know late", func(r []arena.Row) { r[0].Refusal99 = 3 * time.Millisecond }, 3, 0, "refused clients know, p99, fast sleep at 2x: 3 ms"},
-		{"the machine tells them late", func(r []arena.Row) {
+		{"also where a semaphore tells them as late: a figure excuses no figure", func(r []arena.Row) {
 			r[0].Refusal99, r[3].Refusal99 = 3*time.Millisecond, 2500*time.Microsecond
-		}, 3, 1, "by a semaphore, knows after 2.5ms"},
-		{"and does not excuse what else is missed", func(r []arena.Row) {
-			r[0].Share, r[0].Refusal99, r[3].Refusal99 = 0.8, 3*time.Millisecond, 3*time.Millisecond
-		}, 4, 0, "goodput, fast sleep at 2x"},
+		}, 3, 0, "refused clients know, p99, fast sleep at 2x: 3 ms"},
 	} {
 		r := &experiment.Result{}
 		judgePeers(r, all(c.change))

@@ -36,7 +36,7 @@ func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result,
 	s := slowSetting()
 	slow, hold, settle, repeats := 5*time.Second, 10*time.Second, 5*time.Second, 2
 	hand := []string{semaphore, "semaphore/short", "semaphore/shortest", "semaphore/half", "fifo"}
-	rivals := []string{"gradient2", "vegas", "aimd", "codel"}
+	rivals := []string{"gradient2", "gradient2/1s", "vegas", "vegas/1s", "aimd", "codel"}
 	if o.Quick {
 		slow, hold, settle, repeats = 1500*time.Millisecond, 4*time.Second, 2500*time.Millisecond, 1
 		hand, rivals = []string{"semaphore/shortest", "fifo"}, nil
@@ -51,6 +51,7 @@ func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result,
 	chart := &plot.Chart{Title: "Goodput through a slowdown", X: plot.Axis{Label: "time", Unit: "s"}, Y: plot.Axis{Label: "goodput", Unit: "requests/s"},
 		Spans: []plot.Span{{Name: "4 times slower", From: slow.Seconds(), To: fast.Seconds()}}}
 
+	var machine experiment.Machine
 	type phases struct{ first, slow, again []float64 }
 	names := append(append([]string{ours}, hand...), rivals...)
 	found, p99 := make([]phases, len(names)), make([]time.Duration, len(names))
@@ -64,7 +65,15 @@ func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result,
 			return nil, err
 		}
 		if void != "" {
-			r.Void = append(r.Void, fmt.Sprintf("%s: %s", names[i], void))
+			why := fmt.Sprintf("%s: %s", names[i], void)
+			switch {
+			case i == 0:
+				machine.Ours = append(machine.Ours, why)
+			case i <= len(hand):
+				machine.Theirs = append(machine.Theirs, why)
+			default:
+				r.Notes = append(r.Notes, "Disturbed, and in no bar: "+why)
+			}
 		}
 		goodput := func(from, to time.Duration) float64 {
 			return between(got.Result.Windows, from, to, good) / (to - from).Seconds()
@@ -92,8 +101,10 @@ func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result,
 		p := found[i]
 		t.Add(name, median(p.first), median(p.slow), median(p.slow)/bestSlow, median(p.again), median(p.again)/bestAgain, p99[i].Round(time.Millisecond))
 	}
-	r.Floor(fmt.Sprintf("goodput from %v after the slowdown", settle), " of the best hand-set", 0.9, 0.05, median(found[0].slow)/bestSlow)
-	r.Floor(fmt.Sprintf("goodput from %v after recovery", settle), " of the best hand-set", 0.9, 0.05, median(found[0].again)/bestAgain)
+	r.On(machine, func() {
+		r.Floor(fmt.Sprintf("goodput from %v after the slowdown", settle), " of the best hand-set", 0.9, 0.05, median(found[0].slow)/bestSlow)
+		r.Floor(fmt.Sprintf("goodput from %v after recovery", settle), " of the best hand-set", 0.9, 0.05, median(found[0].again)/bestAgain)
+	})
 	r.Table, r.Chart = []*table.Table{t}, []*plot.Chart{chart}
 	return r, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/measure"
@@ -59,7 +60,7 @@ type job struct {
 }
 
 // results makes the runs. One that counts and was disturbed is made again, retakes
-// times in all; after that r is void.
+// times in all; after that r says so, and its figures void what they enter.
 func results(ctx context.Context, o experiment.Options, r *experiment.Result, jobs []job, retakes int) ([]made, error) {
 	out := make([]made, len(jobs))
 	for i, j := range jobs {
@@ -88,6 +89,16 @@ func results(ctx context.Context, o experiment.Options, r *experiment.Result, jo
 		o.Progress(len(jobs), len(jobs), "done")
 	}
 	return out, nil
+}
+
+// disturbedUnder returns what results said of the runs under a control.
+func disturbedUnder(r *experiment.Result, c control) (why []string) {
+	for _, void := range r.Void {
+		if strings.HasPrefix(void, string(c)+", seed ") {
+			why = append(why, void)
+		}
+	}
+	return why
 }
 
 // seeds returns n seeds from that of the options, or in the quick form one.

@@ -40,9 +40,13 @@ type Config struct {
 	// LongWindow is the number of samples of the long average. Default 600.
 	LongWindow int
 	// Window sums up the completions of this time into one sample. Default 0:
-	// each is a sample, as the class does by itself; its authors' windows are 1 s.
+	// each is a sample, as the class does by itself.
 	Window time.Duration
 }
+
+// Window is what its authors' WindowedLimit has by default. It is optional there: their
+// limiters feed the class every completion unless told otherwise.
+const Window = time.Second
 
 // Algorithm is the limit's arithmetic.
 type Algorithm struct {

@@ -78,3 +78,18 @@ func TestConfigNamesEveryMistake(t *testing.T) {
 		}
 	}
 }
+
+// What Gradient2Limit.Builder and WindowedLimit.Builder say when nobody sets anything.
+func TestDefaultsAreItsAuthors(t *testing.T) {
+	a, err := NewAlgorithm(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{InitialLimit: 20, MinLimit: 20, MaxLimit: 200, Queue: 4, Smoothing: 0.2, LongWindow: 600}
+	if a.cfg != want {
+		t.Errorf("defaults %+v, want %+v", a.cfg, want)
+	}
+	if warmupSamples != 10 || Window != time.Second {
+		t.Errorf("%d samples of warm-up and a window of %v, want 10 and 1 s", warmupSamples, Window)
+	}
+}

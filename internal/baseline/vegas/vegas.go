@@ -46,6 +46,10 @@ type Config struct {
 	Seed uint64
 }
 
+// Window is what its authors' WindowedLimit has by default. It is optional there: their
+// limiters feed the class every completion unless told otherwise.
+const Window = time.Second
+
 // Algorithm is the limit's arithmetic.
 type Algorithm struct {
 	cfg      Config

@@ -88,3 +88,23 @@ func TestConfigNamesEveryMistake(t *testing.T) {
 		}
 	}
 }
+
+// What VegasLimit.Builder and WindowedLimit.Builder say when nobody sets anything, and
+// Log10RootFunction at the edges of its steps.
+func TestDefaultsAreItsAuthors(t *testing.T) {
+	a, err := NewAlgorithm(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := a.cfg, (Config{InitialLimit: 20, MaxLimit: 1000, Smoothing: 1, Probe: 30}); got != want {
+		t.Errorf("defaults %+v, want %+v", got, want)
+	}
+	if a.Limit() != 20 || Window != time.Second {
+		t.Errorf("first limit %d and window %v, want 20 and 1 s", a.Limit(), Window)
+	}
+	for limit, want := range map[float64]float64{1: 1, 9: 1, 99.9: 1, 100: 2, 999: 2, 1000: 3} {
+		if got := log10(limit); got != want {
+			t.Errorf("the root of %v is %v, want %v", limit, got, want)
+		}
+	}
+}

@@ -133,9 +133,12 @@ type Live struct {
 type Result struct {
 	SLO    time.Duration `json:"slo_ns"`
 	Window time.Duration `json:"window_ns"`
-	// Valid says whether the run may be used; Invalid says why not.
+	// Valid says whether the run may be used; Invalid says why not: the machine, as its
+	// records show, or whoever made the run spoilt it. What the run measured never does.
 	Valid   bool     `json:"valid"`
 	Invalid []string `json:"invalid,omitempty"`
+	// Remarks say what a reader of the figures must know of a run that counts.
+	Remarks []string `json:"remarks,omitempty"`
 
 	// Total covers the whole run, with distributions exact to three digits.
 	Total Span `json:"total"`
@@ -144,6 +147,9 @@ type Result struct {
 	// Windows is the run's time series; its distributions are within 3 %.
 	Windows []Span `json:"windows"`
 }
+
+// Remark adds to what a reader must know. The run counts as before.
+func (r *Result) Remark(text string) { r.Remarks = append(r.Remarks, text) }
 
 // Reject marks the run as one that does not count, for the given reason.
 func (r *Result) Reject(reason string) {

@@ -51,7 +51,7 @@ type Config struct {
 	// SLO is the latency objective. Required.
 	SLO time.Duration
 	// MaxInFlight is the most requests in flight. Default 20,000. Beyond it
-	// requests are counted as not sent and the run becomes invalid. Larger
+	// requests are counted as not sent, which the result remarks on. Larger
 	// allows a longer overload without a deadline, at the memory of a goroutine
 	// and of whatever Send holds for each request.
 	MaxInFlight int
