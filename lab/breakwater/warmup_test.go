@@ -35,7 +35,7 @@ func TestPoliciesAreMeasuredForTheSameTimeAtTheirLevel(t *testing.T) {
 	}
 }
 
-// What SEDA reaches at twice the capacity after its warm-up is its level: as much again
+// What SEDA reaches at 1.2 times the capacity after its warm-up is its level: as much again
 // changes less than a tenth, and without it the figure would be of its cold start.
 func TestSlowStartEndsTheColdStart(t *testing.T) {
 	goodput := func(more time.Duration) float64 {
