@@ -82,9 +82,9 @@ func runGreedy(ctx context.Context, o experiment.Options) (*experiment.Result, e
 		return nil, err
 	}
 	r := &experiment.Result{Quick: o.Quick}
-	t := &table.Table{Title: "Polite clients beside a greedy one", Columns: []table.Column{{Name: "world"}, {Name: "policy"},
-		{Name: "polite served, worst seed", Unit: "of what they send", Format: "%.3f"}, {Name: "all seeds", Format: "%.3f"},
-		{Name: "goodput, worst seed", Unit: "of the capacity", Format: "%.3f"}, {Name: "all seeds", Format: "%.3f"}}}
+	t := &table.Table{Title: "Twenty polite clients beside a greedy one, worst seed", Columns: []table.Column{{Name: "world"}, {Name: "policy"},
+		{Name: "polite served", Unit: "of what they send", Format: "%.3f"}, {Name: "mean of the seeds", Format: "%.3f"},
+		{Name: "goodput", Unit: "of the capacity", Format: "%.3f"}, {Name: "its mean", Format: "%.3f"}}}
 	for i, g := range all {
 		for who, name := range names {
 			worst, worstAll := 2.0, 2.0

@@ -38,8 +38,8 @@ is best varies from seed to seed by chance: "one semaphore" is the best over all
 	}, {
 		Name:  "wild/greedy",
 		Title: "polite clients beside one that sends all it can, with only the objective set",
-		About: `Twenty clients send a part of an equal share each, one sends once or ten times what the server can do, and obeys its
-window or does not. The polite are to get what they ask for, and the server is to stay full. The worst seed counts. The
+		About: `Twenty clients send a part of an equal share each; one sends once or ten times what the server can do, and obeys its
+window or floods. The polite are to get what they ask for, and the server is to stay full. The worst seed counts. The
 semaphore, told the number of workers, serves whoever comes first.`,
 		Run: runGreedy,
 	}}
