@@ -123,10 +123,10 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 	now := live.Now()
 	if in.conn != nil {
 		r.Sender = in.conn.sender
-	}
-	if in.tags.Credits && in.conn != nil {
-		if in.account = in.conn.open(now, in.tags.Client); in.account != nil {
-			r.Client = in.account.client
+		if in.tags.Credits {
+			if in.account = in.conn.open(now, in.tags.Client); in.account != nil {
+				r.Client = in.account.client
+			}
 		}
 	}
 	c := call{server: s, in: in, outcome: work.Ignored}

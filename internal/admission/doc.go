@@ -13,7 +13,7 @@
 //	schedule.Queue  who is next         rates.Adapter    whose they are
 //
 // A request is refused as early as what is known allows: on arrival if the wait
-// it would have is too long, at its turn if the wait it had was. Where that is, a
+// it would have is too long, at its turn if the wait it had was. Where the queue is full, a
 // request of somebody who had clearly more of late makes room for one of somebody who had
 // less, if one waits: max-min over the senders that the driver tells apart.
 //

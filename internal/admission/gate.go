@@ -91,7 +91,7 @@ type Ticket struct {
 	spared     bool          // at its turn, as those behind it had more
 	had        float64       // what its source had when it came, and its peer
 	peerHad    float64
-	place      int // in Gate.line
+	place      int // in Gate.waiters
 	task       schedule.Task
 	rated      rates.Request
 	prev, next *Ticket
@@ -165,8 +165,7 @@ type Gate struct {
 	limit    *slots.Limit
 	pool     *credit.Pool
 	queue    *schedule.Queue
-	line     []*Ticket // what is in queue
-	look     int       // the place in it that was looked at last
+	waiters  waiters   // what is in queue
 	pushed   []*Ticket // out of queue, for Next to name
 	usage    *usage
 	shaper   *shaper // nil without rates
@@ -329,7 +328,7 @@ func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 	}
 	t.fill(since, g.limit.Service())
 	g.queue.Push(now, &t.task)
-	g.enter(t)
+	g.waiters.push(t)
 	t.state = waiting
 	return Wait
 }
@@ -570,7 +569,7 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 		g.queue.Settle(task, 0)
 		return t, g.dismiss(now, t, r)
 	}
-	g.leave(t)
+	g.waiters.remove(t)
 	return t, g.run(now, t, now.Sub(task.Arrived))
 }
 
@@ -600,7 +599,7 @@ func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
 // dismiss refuses a ticket that was taken out of the queue.
 func (g *Gate) dismiss(now mono.Time, t *Ticket, r work.Reason) Verdict {
 	g.gone(t)
-	g.leave(t)
+	g.waiters.remove(t)
 	g.usage.add(t.source(), t.peer(), -1)
 	return g.turnAway(now, t, r)
 }

@@ -54,12 +54,8 @@ func (g *Gate) spare(now mono.Time, t *Ticket) bool {
 // of some, the one with the most, and of its requests the newest; nil if there is none.
 func (g *Gate) heaviest(t *Ticket) *Ticket {
 	var out *Ticket
-	n := len(g.line)
-	for range min(n, lookedAt) {
-		if g.look++; g.look >= n {
-			g.look = 0
-		}
-		o := g.line[g.look]
+	for range min(len(g.waiters.tickets), lookedAt) {
+		o := g.waiters.next()
 		if o.Class != t.Class || g.cfg.Schedule.Fair && o.Flow != t.Flow {
 			continue
 		}
@@ -119,19 +115,4 @@ func (t *Ticket) peer() uint64 {
 		return 0
 	}
 	return ^t.Peer
-}
-
-// enter and leave keep the line: those that wait for a slot, in no order, so that some
-// can be looked at.
-func (g *Gate) enter(t *Ticket) {
-	t.place = len(g.line)
-	g.line = append(g.line, t)
-}
-
-func (g *Gate) leave(t *Ticket) {
-	last := len(g.line) - 1
-	moved := g.line[last]
-	g.line[t.place], moved.place = moved, t.place
-	g.line[last] = nil
-	g.line = g.line[:last]
 }

@@ -94,23 +94,23 @@ func TestAPeerOfManyConnectionsIsOne(t *testing.T) {
 	}
 }
 
-// TestLineHoldsWhatWaits: whatever leaves the queue, by its turn, its deadline, its caller or
-// for others, leaves the line too.
-func TestLineHoldsWhatWaits(t *testing.T) {
+// TestWaitersAreWhatWaits: whatever leaves the queue, by its turn, its deadline, its caller or
+// for others, is no waiter any more.
+func TestWaitersAreWhatWaits(t *testing.T) {
 	g := crowd(t, Ticket{Source: 1})
 	check := func(after string) {
 		t.Helper()
-		if len(g.line) != g.Waiting() {
-			t.Fatalf("after %s %d in line, %d wait", after, len(g.line), g.Waiting())
+		if len(g.waiters.tickets) != g.Waiting() {
+			t.Fatalf("after %s %d waiters, %d wait", after, len(g.waiters.tickets), g.Waiting())
 		}
-		for i, o := range g.line {
+		for i, o := range g.waiters.tickets {
 			if o.place != i || !o.task.Waiting() {
 				t.Fatalf("after %s the one in place %d says %d, waiting %v", after, i, o.place, o.task.Waiting())
 			}
 		}
 	}
 	check("arrivals")
-	g.Cancel(at(time.Millisecond), g.line[2])
+	g.Cancel(at(time.Millisecond), g.waiters.tickets[2])
 	check("a cancel")
 	hasty := &Ticket{Source: 2}
 	hasty.Deadline = at(20 * time.Millisecond)

@@ -4,12 +4,11 @@ package admission
 // usageMemory requests, the newest counting most. It tells who asks for more than others
 // and who made the queue.
 //
-// Senders are numbers that the driver chose, and those who answer for them, their peers, too.
-// Each counts in one cell of every row, and
-// has what the smaller of its cells says, as in a count-min sketch (Cormode and
-// Muthukrishnan 2005): it never seems to have had less than it had, and of a thousand
-// others few share both cells with one that has had much. So the memory is bounded, and
-// nobody has to be forgotten.
+// Senders are numbers that the driver chose, and so are those who answer for them, their
+// peers. Each counts in one cell of every row, and has what the smaller of its cells
+// says, as in a count-min sketch (Cormode and Muthukrishnan 2005): it never seems to have
+// had less than it had, and of a thousand others few share both cells with one that has
+// had much. So the memory is bounded, and nobody has to be forgotten.
 type usage struct {
 	unit  float64 // of a request that is let in now: as what counts grows, all else fades
 	all   float64 // in the unit at the start

@@ -31,9 +31,10 @@
 // more come last while others wait.
 //
 // Invariants, which Pool.Check tests: the windows sum to what the pool counts as
-// issued, those of modest clients to what it counts as kept; a window is at least the client's pending requests after a reply
-// unless the client overran it, and at most MaxWindow; a client is in the
-// drained list exactly when its window and its pending requests are zero.
+// issued, those of modest clients to what it counts as kept; a window is at least
+// the client's pending requests after a reply unless the client overran it, and at
+// most MaxWindow; a client is in the drained list exactly when its window and its
+// pending requests are zero.
 //
 // What this package does not do: it has no clock, no lock and no goroutine, it
 // does not rank requests, and it does not refuse any: it only says who overran

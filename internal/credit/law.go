@@ -58,10 +58,10 @@ func (p *Pool) resize(d time.Duration) {
 	speed := 1.0
 	// A delay that outlasts several times that in which the idle credits are used up
 	// is not a swing.
-	if idle := float64(p.issued - p.kept - p.pending); idle*outlasts > float64(p.late)*p.rate {
+	if idle := float64(p.divided() - p.pending); idle*outlasts > float64(p.late)*p.rate {
 		speed = max(min(1, agility*p.rate/idle), slowest)
 	}
-	settled := float64(p.issued-p.kept) <= p.total*takenUp+2
+	settled := float64(p.divided()) <= p.total*takenUp+2
 	over, refused := float64(d-target)/float64(target), p.refused
 	if p.tolerated > 0 {
 		if refused < p.tolerated {

@@ -104,5 +104,17 @@ func (p *Pool) room() int {
 // in a thousand, if that is some ten requests.
 const burst = 2
 
+// divided returns the credits that are issued from the pool, without those of modest
+// clients.
+func (p *Pool) divided() int { return p.issued - p.kept }
+
 // free returns how many credits may be issued: below 0 if there are too many.
-func (p *Pool) free() int { return int(p.total) - (p.issued - p.kept) }
+func (p *Pool) free() int { return int(p.total) - p.divided() }
+
+// bound returns the nearest window to w that c may have.
+func (p *Pool) bound(now mono.Time, c *Client, w int) int {
+	if c.standing == modest {
+		w = max(w, p.room())
+	}
+	return min(w, p.fair(now, c))
+}

@@ -46,8 +46,8 @@ func TestStanding(t *testing.T) {
 }
 
 // TestManyIdentitiesOfOneHeavySender: six of eight clients are heavy and count as one, so
-// that an equal share is a third: who had a fifth is modest, and not one that had more
-// than an eighth.
+// that an equal share is a third: who had a fifth is modest, although that is more than an
+// eighth.
 func TestManyIdentitiesOfOneHeavySender(t *testing.T) {
 	p, clients := actives(t, 8)
 	for _, c := range clients[2:] {

@@ -239,11 +239,7 @@ func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
 		p.undrain(c)
 		p.drainIfEmpty(c)
 	} else if free := p.free(); c.demand > 0 && (free > 0 || c.standing == modest) {
-		w := min(c.pending+c.demand+p.overcommit(c), c.window+max(free, 0))
-		if c.standing == modest {
-			w = max(w, p.room())
-		}
-		w = min(w, p.fair(now, c))
+		w := p.bound(now, c, min(c.pending+c.demand+p.overcommit(c), c.window+max(free, 0)))
 		if w > c.window {
 			p.setWindow(now, c, w)
 			p.announce(c)
@@ -273,10 +269,7 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 	default:
 		w--
 	}
-	if c.standing == modest {
-		w = max(w, p.room())
-	}
-	w = min(w, p.fair(now, c))
+	w = p.bound(now, c, w)
 	// Not under what is pending, which the client cannot take back. A client
 	// that overran its window does not widen it by that.
 	p.setWindow(now, c, max(w, min(c.pending, c.window)))
