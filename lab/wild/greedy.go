@@ -3,6 +3,7 @@ package wild
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/sim/model"
@@ -21,23 +22,22 @@ type greedy struct {
 	service time.Duration
 	part    float64
 	times   float64 // of the capacity, what the greedy one sends
-	kind    model.Kind
 }
 
 func (g greedy) String() string {
-	how := "obeys"
-	if g.kind == model.Flooding {
-		how = "floods"
-	}
-	return fmt.Sprintf("%v of a share, %v; %vx, %s", g.part, g.service, g.times, how)
+	return fmt.Sprintf("%v of a share, %v; %vx", g.part, g.service, g.times)
 }
 
-func (g greedy) world() model.Config {
+// capacity is that of the row's server, in requests/s.
+func (g greedy) capacity() float64 {
+	return base(200*time.Millisecond, g.service, model.Exponential, 0).Server.Capacity()
+}
+
+func (g greedy) world(kind model.Kind) model.Config {
 	w := base(200*time.Millisecond, g.service, model.Exponential, 0)
-	capacity := w.Server.Capacity()
 	w.Groups = []model.Group{
-		{Name: "polite", Clients: 20, Load: model.Constant(g.part * 20 / 21 * capacity)},
-		{Name: "greedy", Clients: 1, Kind: g.kind, Load: model.Constant(g.times * capacity)},
+		{Name: "polite", Clients: 20, Load: model.Constant(g.part * 20 / 21 * g.capacity())},
+		{Name: "greedy", Clients: 1, Kind: kind, Load: model.Constant(g.times * g.capacity())},
 	}
 	w.Warmup = 3 * time.Second
 	return w
@@ -49,10 +49,8 @@ func greedyRows(quick bool) []greedy {
 	for _, service := range []time.Duration{2 * time.Millisecond, 20 * time.Millisecond} {
 		for _, part := range []float64{0.2, 0.5} {
 			for _, times := range []float64{1, 10} {
-				for _, kind := range []model.Kind{model.Honest, model.Flooding} {
-					if g := (greedy{service, part, times, kind}); !quick || part == 0.5 && times == 10 {
-						all = append(all, g)
-					}
+				if g := (greedy{service, part, times}); !quick || part == 0.5 && times == 10 {
+					all = append(all, g)
 				}
 			}
 		}
@@ -60,19 +58,39 @@ func greedyRows(quick bool) []greedy {
 	return all
 }
 
+// contender is who stands in front of the server, and how the greedy client behaves: one
+// that knows no credits has no window to obey.
+type contender struct {
+	name   string
+	policy model.Policy
+	kind   model.Kind
+	judged bool
+}
+
+func greedyContenders(s contenders.Setting) []contender {
+	return []contender{
+		{contenders.Name + ", it obeys", contenders.Spillgate(s), model.Honest, true},
+		{contenders.Name + ", it floods", contenders.Spillgate(s), model.Flooding, true},
+		{"plain clients", plain(s), model.Honest, true},
+		{"semaphore", contenders.Semaphore(s, workers, 2*workers), model.Honest, false},
+	}
+}
+
 func runGreedy(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	seeds, all := fullSeeds, greedyRows(o.Quick)
 	if o.Quick {
 		seeds = 4
 	}
-	names := []string{contenders.Name, "plain clients", "semaphore"}
+	who := func(g greedy) []contender {
+		return greedyContenders(contenders.Setting{Objective: 200 * time.Millisecond, Cores: workers, Service: g.service})
+	}
 	var cells []experiment.Cell
 	for _, g := range all {
-		w := g.world()
-		s := contenders.Setting{Objective: w.Objective, Cores: workers, Service: g.service}
-		for seed := range seeds {
-			for _, p := range []model.Policy{contenders.Spillgate(s), plain(s), contenders.Semaphore(s, workers, 2*workers)} {
-				w.Seed, w.Policy = o.Seed+uint64(seed), p
+		for _, c := range who(g) {
+			w := g.world(c.kind)
+			w.Policy = c.policy
+			for seed := range seeds {
+				w.Seed = o.Seed + uint64(seed)
 				cells = append(cells, experiment.Cell{Name: g.String(), World: w})
 			}
 		}
@@ -85,20 +103,20 @@ func runGreedy(ctx context.Context, o experiment.Options) (*experiment.Result, e
 	t := &table.Table{Title: "Twenty polite clients beside a greedy one, worst seed", Columns: []table.Column{{Name: "world"}, {Name: "policy"},
 		{Name: "polite served", Unit: "of what they send", Format: "%.3f"}, {Name: "mean of the seeds", Format: "%.3f"},
 		{Name: "goodput", Unit: "of the capacity", Format: "%.3f"}, {Name: "its mean", Format: "%.3f"}}}
-	for i, g := range all {
-		for who, name := range names {
-			worst, worstAll := 2.0, 2.0
-			var served, goodput float64
-			for seed := range seeds {
-				report := reports[(i*seeds+seed)*len(names)+who]
-				share := float64(report.Groups[0].Good) / float64(max(report.Groups[0].Offered, 1))
-				all := float64(report.Total.Good) / report.Seconds / cells[(i*seeds)*len(names)].World.Server.Capacity()
-				worst, worstAll = min(worst, share), min(worstAll, all)
-				served, goodput = served+share/float64(seeds), goodput+all/float64(seeds)
+	for _, g := range all {
+		for _, c := range who(g) {
+			least, leastAll := math.Inf(1), math.Inf(1)
+			var mean, meanAll float64
+			for _, report := range reports[:seeds] {
+				served := float64(report.Groups[0].Good) / float64(max(report.Groups[0].Offered, 1))
+				all := float64(report.Total.Good) / report.Seconds / g.capacity()
+				least, leastAll = min(least, served), min(leastAll, all)
+				mean, meanAll = mean+served/float64(seeds), meanAll+all/float64(seeds)
 			}
-			t.Add(g.String(), name, worst, served, worstAll, goodput)
-			if who < 2 {
-				r.Floor(fmt.Sprintf("%v, %s: polite served", g, name), " of what they send", politeFloor, 0.03, worst)
+			reports = reports[seeds:]
+			t.Add(g.String(), c.name, least, mean, leastAll, meanAll)
+			if c.judged {
+				r.Floor(fmt.Sprintf("%v, %s: polite served", g, c.name), " of what they send", politeFloor, 0.03, least)
 			}
 		}
 	}

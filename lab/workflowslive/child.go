@@ -76,6 +76,8 @@ type made struct {
 	busy float64
 	// stolen is the largest share of a processor that the host took in a second.
 	stolen float64
+	// disturbed says why a run that is judged does not count, "" if it does.
+	disturbed string
 }
 
 // place returns the processor of a tier: the extent nodes share that of the

@@ -78,7 +78,10 @@ func runHotspot(ctx context.Context, o experiment.Options) (*experiment.Result, 
 		{Name: "median before", Unit: "ms", Format: "%.1f"}, {Name: "B's first second", Unit: "ms", Format: "%.1f"}, {Name: "with B", Unit: "ms", Format: "%.1f"}, {Name: "with twice B", Unit: "ms", Format: "%.1f"},
 		{Name: "p99 before", Unit: "ms", Format: "%.0f"}, {Name: "with twice B", Unit: "ms", Format: "%.0f"}, {Name: "kept", Unit: "of throughput", Format: "%.3f"},
 		{Name: "refused at the entry", Unit: "of requests", Format: "%.3f"}, {Name: "further down", Unit: "of requests", Format: "%.3f"}}}
-	type figures struct{ first, second, beside, throttled float64 }
+	type figures struct {
+		first, second, beside, throttled float64
+		machine                          experiment.Machine
+	}
 	worst := map[control]*figures{rated: {}, ratedFair: {}}
 	for i, j := range jobs {
 		for f, flow := range j.setting.Flows {
@@ -103,12 +106,15 @@ func runHotspot(ctx context.Context, o experiment.Options) (*experiment.Result, 
 				w.throttled = max(w.throttled, per(float64(twice.Refused), float64(twice.Offered)))
 			}
 		}
+		if w, why := worst[j.control], out[i].disturbed; why != "" {
+			w.machine.Ours = append(w.machine.Ours, why)
+		}
 		r.Notes = append(r.Notes, note(j, out[i]))
 	}
 	t.Note = "Published (a plot): A returns to its level within seconds of both leaps; the background is not throttled."
 	for _, c := range []control{rated, ratedFair} {
 		w := worst[c]
-		r.On(experiment.Machine{Ours: disturbedUnder(r, c)}, func() {
+		r.On(w.machine, func() {
 			r.Ceiling("A's median with B, "+string(c), " of that before", 1.5, 0.1, w.first)
 			r.Ceiling("A's median with twice B, "+string(c), " of that before", 1.5, 0.1, w.second)
 			r.Ceiling("p99 of C with twice B, "+string(c), " of that before", 1.2, 0.15, w.beside)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/measure"
@@ -79,7 +78,8 @@ func results(ctx context.Context, o experiment.Options, r *experiment.Result, jo
 				break
 			}
 			if retakes == 0 {
-				r.Void = append(r.Void, fmt.Sprintf("%s, seed %d: %s", j.control, j.setting.Seed, why))
+				out[i].disturbed = fmt.Sprintf("%s, seed %d: %s", j.control, j.setting.Seed, why)
+				r.Void = append(r.Void, out[i].disturbed)
 				break
 			}
 			retakes--
@@ -89,16 +89,6 @@ func results(ctx context.Context, o experiment.Options, r *experiment.Result, jo
 		o.Progress(len(jobs), len(jobs), "done")
 	}
 	return out, nil
-}
-
-// disturbedUnder returns what results said of the runs under a control.
-func disturbedUnder(r *experiment.Result, c control) (why []string) {
-	for _, void := range r.Void {
-		if strings.HasPrefix(void, string(c)+", seed ") {
-			why = append(why, void)
-		}
-	}
-	return why
 }
 
 // seeds returns n seeds from that of the options, or in the quick form one.
