@@ -1,0 +1,18 @@
+// Package world describes a world: services and what their requests take,
+// clients and what they send, processors, a network and faults, as one value.
+// What runs a world, in virtual time or with real processes, gets this value and
+// a seed, and nothing else; what it measured comes back as a Report.
+//
+//	clients ──Load, Ask──▶ network ──▶ service: gate?, workers ─▶ steps: wait, compute, call ──▶ next service
+//	                                      │                          │
+//	                                      └──────── host: processors shared by all services on it
+//
+// Invariants: a world that Check accepts has for every name that it uses one
+// thing of that name, no call that leads back to the method it came from, and
+// a length of time. Order is that of the description, so that the same value and seed
+// give the same bytes. What a gate is not told (workers, service times,
+// processors) stays hidden from it.
+//
+// What this package does not do: it runs nothing, reads no file (worldfile
+// does) and knows no policy: who is compared in a world is no part of it.
+package world

@@ -1,0 +1,22 @@
+package world
+
+import "time"
+
+// Fault is something that happens to a service at an instant and is over after a
+// time.
+type Fault struct {
+	At, For time.Duration
+	// Every, if above 0, repeats it.
+	Every   time.Duration
+	Service string
+	// Replica is the process it happens to, from 1. Default 0: all of them.
+	Replica int
+	// Slower, if above 0, multiplies what waits and computations take that
+	// begin in that time (2: twice as long), and what is left of those that run.
+	Slower float64
+	// Stop halts all work in that time.
+	Stop bool
+	// Kill ends the processes with all their state; they start again when the
+	// fault is over. Connections break at once.
+	Kill bool
+}

@@ -1,0 +1,98 @@
+package world
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// Group is a number of like clients.
+type Group struct {
+	Name string
+	// Clients is how many processes there are, each with so many Connections, by
+	// which they are accounted; default 1 and 1. With SharedAddress all clients
+	// of the group come from one address: where there are no connections to tell
+	// clients apart they are one.
+	Clients, Connections int
+	SharedAddress        bool
+	// Kind is what they know of overload control.
+	Kind Kind
+	// Ask is what they ask for, each as often as its weight. At least one.
+	Ask []Ask
+	// Load is what all clients of the group together mean to send.
+	Load Load
+	// Arrive is the time in which they connect, evenly one after the other. Default
+	// 0: all at the start.
+	Arrive time.Duration
+	// Deadline is what callers allow, counted from the intended send time.
+	// Default the objective; negative: they wait for ever.
+	Deadline time.Duration
+	// Retry is how a refused request is sent again.
+	Retry Retry
+	// Workflow, Class and Priority are what the requests are tagged with. Default
+	// the group's name, and the zero values.
+	Workflow string
+	Class    work.Class
+	Priority work.Priority
+	// Share is the weight of the workflow among workflows at the services asked.
+	// Default 1.
+	Share float64
+}
+
+// Kind is what clients know of overload control.
+type Kind uint8
+
+const (
+	// Credits: clients with Spillgate's wallet.
+	Credits Kind = iota
+	// Plain clients know nothing, and send what they have.
+	Plain
+	// Greedy clients speak the protocol, and ignore every window.
+	Greedy
+)
+
+// Ask is a method and how often it is asked for, relative to the others.
+type Ask struct {
+	Target
+	Weight float64
+}
+
+// Retry is how often and when a refused request is sent again. Only a refusal that
+// says that nothing was executed is retried, and never past the deadline.
+type Retry struct {
+	// Attempts is the most of a request, the first one included. 0 or 1: no retry.
+	Attempts int
+	// Backoff is the mean of the wait before the first retry; it doubles each
+	// time and is drawn between half and one and a half of that. A server's
+	// pushback counts instead unless Stubborn.
+	Backoff  time.Duration
+	Stubborn bool
+	// Budget is the share of successes that may be retried. 0: any number.
+	Budget float64
+}
+
+// Load is what a group means to send over time. One of Steps, Users and Arrivals is
+// set.
+type Load struct {
+	// Steps are rates, each from its instant to the next. The first is at 0.
+	// Arrivals are a Poisson process.
+	Steps []Rate
+	// Users send their next request when the answer to the last is there and
+	// Think, exponential, is over: a closed loop.
+	Users int
+	Think time.Duration
+	// Arrivals are instants of a trace, ascending; the trace starts again at its
+	// end.
+	Arrivals []time.Duration
+}
+
+// Rate is a rate from an instant on.
+type Rate struct {
+	At time.Duration
+	// PerSecond are requests per second, if above 0; else Times the capacity of
+	// the world for what the group asks.
+	PerSecond, Times float64
+	// With For and Every above 0 the rate holds only for so long, again each
+	// Every, until the next step; between, the rate of the step before holds.
+	For, Every time.Duration
+}

@@ -1,0 +1,92 @@
+package world
+
+import "time"
+
+// World is one description of services under load. The zero value of a field is
+// its default where one is named.
+type World struct {
+	// Name labels results.
+	Name string
+	// Objective is the latency objective of all services and clients, from the
+	// intended send time to the answer. Above 0.
+	Objective time.Duration
+	// Warmup is the time from the start whose requests count in no total, though
+	// in the bins. Length is the whole time, warm-up included; above it.
+	Warmup, Length time.Duration
+	// Hosts are machines whose processors services share.
+	Hosts []Host
+	// Services, at least one.
+	Services []Service
+	// Clients, at least one group.
+	Clients []Group
+	// Network lies between all processes.
+	Network Network
+	// Faults happen at their instants.
+	Faults []Fault
+}
+
+// Host is a machine.
+type Host struct {
+	Name string
+	// Processors is how many there are, 1 or more.
+	Processors int
+	// Message is the processor time that it costs a process of this host to
+	// receive or send a message, refusals included. Default 20 µs, about what
+	// gRPC for Go takes; negative: none.
+	Message time.Duration
+}
+
+// Network is the way between processes.
+type Network struct {
+	// Delay is the time each way. Jitter adds an exponential time of that mean;
+	// messages of one connection and direction stay in order.
+	Delay, Jitter time.Duration
+}
+
+// Service is a number of like processes.
+type Service struct {
+	Name string
+	// Host is where they run: what they compute shares its processors. Empty: every
+	// computation takes its time and nothing more, as on processors of its own.
+	Host string
+	// Replicas is how many processes there are. Callers take them in turn. Default
+	// 1.
+	Replicas int
+	// Workers is how many requests a process works on at a time: threads, or the
+	// connections of a pool. The rest wait in order, behind the gate, which is not
+	// told. Default: any number.
+	Workers int
+	// Objective is what the gate is told. Default that of the world.
+	Objective time.Duration
+	// Ungated services have no policy in front.
+	Ungated bool
+	// Deaf services work on requests to the end whose caller gave up: those behind a
+	// proxy mostly do. Others stop at the next step.
+	Deaf bool
+	// Methods, at least one.
+	Methods []Method
+}
+
+// Method is what a request of one kind does.
+type Method struct {
+	Name string
+	// Idle requests hold no worker: long polls, streams.
+	Idle bool
+	// Steps follow one another, at least one. The worker is held from the first
+	// to the end of the last.
+	Steps []Step
+}
+
+// Step is one thing that a request does. One of the three is set.
+type Step struct {
+	// Wait is time that passes: a disk, a lock, somebody else's service.
+	Wait *Draw
+	// Compute is processor time: it passes at the speed of the host.
+	Compute *Draw
+	// Call are methods of other services, all called at once. The step ends with the
+	// last answer; a call that is refused or late fails the request.
+	Call []Target
+}
+
+// Target is a method of a service.
+type Target struct{ Service, Method string }
