@@ -86,6 +86,7 @@ type Ticket struct {
 	since      mono.Time     // in the queue for a slot
 	scale      float64       // of residences, when it started
 	promised   time.Duration // the wait that was expected then
+	slot       slots.Place   // see slots.Limit
 	lent       bool          // ran for longer than the objective and gave its slot back
 	pushed     bool          // out of the queue, for somebody who had less
 	spared     bool          // at its turn, as those behind it had more
@@ -203,6 +204,7 @@ func New(cfg Config) (*Gate, error) {
 	if err := errors.Join(errSlots, errCredit, errQueue, errRates); err != nil {
 		return nil, err
 	}
+	limit.SetOrdered(cfg.Rates != nil || cfg.Schedule.Fair || cfg.Schedule.Order != schedule.FIFO)
 	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper, lendAt: math.MinInt64, worth: newWorth(cfg.Objective), usage: newUsage(), pace: pace{slots: limit.Limit(), scale: 1}}, nil // time may begin anywhere
 }
 
@@ -230,6 +232,7 @@ func (g *Gate) Shaping() int {
 // SetWeight changes what a class gets of the slots relative to the others: see
 // schedule.Queue.SetWeight.
 func (g *Gate) SetWeight(class work.Class, weight float64) bool {
+	g.limit.SetOrdered(true)
 	return g.queue.SetWeight(class, weight)
 }
 
@@ -709,12 +712,12 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		if g.settling() {
 			used = min(used, g.limit.Service()) // the rest is a queue that there should not have been
 		}
-		g.shaper.leave(now, t, o, used)
+		g.shaper.leave(now, t, o, used/time.Duration(g.limit.Limit()))
 	}
 	if t.lent {
 		g.limit.Repay()
 	} else {
-		g.limit.Release(now, t.started, o == work.Done)
+		g.limit.Release(now, t.started, t.slot, o == work.Done)
 	}
 	g.pace.follow(g.limit)
 	busy := g.queue.Len() > 0 || !g.limit.Free()
@@ -815,7 +818,7 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 	if g.shaper != nil {
 		g.shaper.waits.Add(now, max(waited, 0))
 	}
-	g.limit.Acquire(now)
+	t.slot = g.limit.Acquire(now)
 	t.scale = g.pace.scale
 	if waited > 0 {
 		g.worth.kept(waited-t.promised, float64(t.promised)*g.pace.gap.value)
@@ -843,7 +846,7 @@ func (g *Gate) lend(now mono.Time) {
 		return
 	}
 	for t := g.running.head; t != nil && now.Sub(t.started) > g.long() && now >= g.lendAt; t = g.running.head {
-		if !g.limit.Lend(now, t.started) {
+		if !g.limit.Lend(now, t.started, t.slot) {
 			g.lendAt = now.Add(g.cfg.Objective / 8) // ask again when others have ended
 			return
 		}

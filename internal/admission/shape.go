@@ -40,10 +40,8 @@ func newShaper(cfg Config) (*shaper, error) {
 		return nil, nil
 	}
 	s := &shaper{cfg: *cfg.Rates, order: schedule.Config{Order: cfg.Schedule.Order, Aging: cfg.Schedule.Aging}}
-	slots := rates.Resource{Name: "slots", Capacity: float64(cfg.Slots.Initial)}
-	if slots.Capacity == 0 {
-		slots.Capacity = 1 // until the first look
-	}
+	// A request uses a share of the slots, so that a limit that moves changes nothing.
+	slots := rates.Resource{Name: "slots", Capacity: 1}
 	s.cfg.Resources = append([]rates.Resource{slots}, cfg.Rates.Resources...)
 	s.pressures = make([]rates.Pressure, len(s.cfg.Resources))
 	_, err := rates.New(0, s.cfg)
@@ -241,7 +239,7 @@ func (g *Gate) adapt(now mono.Time) {
 	if now < a.NextWake() {
 		return
 	}
-	slots := rates.Pressure{Delay: g.waited(now), Capacity: float64(g.limit.Limit())}
+	slots := rates.Pressure{Delay: g.waited(now)}
 	if !g.settling() {
 		// Else the queue is that of a limit which was too high. Taken for an overload at
 		// the start of a server with four times its capacity offered, it made rates of

@@ -30,16 +30,21 @@ type Limit struct {
 	rate, service, alone float64
 	fresh                int
 
-	level   level
-	length  float64 // ns, of the last window
-	trial   trial
-	before  point   // the last trial that lowered the limit, until it is seen whether rightly
-	untried int     // binding windows since the last trial
-	gap     int     // of them between two trials
-	idle    int     // windows in a row in which the limit did not bind
-	late    int     // binding windows in a row in which hardly anything is in time
-	asked   int     // of them, until it is asked again whether it is a queue
-	peak    float64 // requests at once, decaying
+	level         level
+	line          line
+	other         point // the level before
+	fifo          bool
+	ordered       bool
+	reach         reach
+	length        float64 // ns, of the last window
+	trial         trial
+	before        point   // the last trial that lowered the limit, until it is seen whether rightly
+	untried       int     // binding windows since the last trial
+	gap, raiseGap int     // of them between two trials
+	idle          int     // windows in a row in which the limit did not bind
+	late          int     // binding windows in a row in which hardly anything is in time
+	asked         int     // of them, until it is asked again whether it is a queue
+	peak          float64 // requests at once, decaying
 
 	recovering recovery
 }
@@ -50,7 +55,7 @@ func New(cfg Config) (*Limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limit{cfg: cfg, limit: float64(cfg.Initial), gap: trialFirst}
+	l := &Limit{cfg: cfg, limit: float64(cfg.Initial), gap: trialFirst, raiseGap: raiseFirst}
 	l.window = newWindow(math.MinInt64, math.MinInt64) // time may begin anywhere
 	return l, nil
 }
@@ -86,6 +91,10 @@ func (l *Limit) SetUseful(n int) {
 	l.useful = max(n, 0)
 }
 
+// SetOrdered says whether it matters who is served first. Then hardly any request is to wait
+// where nobody can order it.
+func (l *Limit) SetOrdered(yes bool) { l.ordered = yes }
+
 // Useful returns what SetUseful said last.
 func (l *Limit) Useful() int { return l.useful }
 
@@ -99,10 +108,11 @@ func (l *Limit) Knee() float64 { return l.knee }
 
 // Acquire takes a slot. The caller asks Free first; taking more than the limit
 // is allowed and counted, for requests that must run.
-func (l *Limit) Acquire(now mono.Time) {
+func (l *Limit) Acquire(now mono.Time) Place {
 	l.window.integrate(now, l.inUse, l.Free())
 	l.inUse++
 	l.window.most = max(l.window.most, l.inUse)
+	return l.line.enter(now, l.mean*apart)
 }
 
 // Release returns a slot that was taken at started. A request that was executed to
@@ -110,9 +120,10 @@ func (l *Limit) Acquire(now mono.Time) {
 // took longer than the others do: it would have taken longer still, and where
 // every caller gives up at a deadline nothing else would be known of a queue that
 // is longer than it.
-func (l *Limit) Release(now, started mono.Time, executed bool) {
+func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 	w := &l.window
 	w.integrate(now, l.inUse, l.Free())
+	rank := l.line.leave(place)
 	l.inUse--
 	l.lending -= l.lending / lendMemory
 	r := float64(max(now.Sub(started), 1))
@@ -132,6 +143,8 @@ func (l *Limit) Release(now, started mono.Time, executed bool) {
 		*w = newWindow(started, started)
 	}
 	w.add(now, r, executed)
+	w.order.add(rank)
+	l.reach.add(rank)
 	l.endWindow(now)
 }
 
@@ -157,6 +170,10 @@ func (l *Limit) settling(now mono.Time) bool {
 	return false
 }
 
+// apart is which part of a residence two requests must start apart for the order in which
+// they end to tell something: constant times vary by some hundredths.
+const apart = 1.0 / 16
+
 // lendable is the share of the requests that may give their slots back while they
 // run. Few are long by nature; where many are, the work has become slow, and more of
 // it must not be let in. lendMemory is over how many requests the share is smoothed.
@@ -169,12 +186,13 @@ const (
 // and runs on: a long poll, a stream, an export. It is no sample of how long others
 // take. It reports false, and does nothing, where so many do that it is the work
 // that is slow, and where Max run without a slot already. Repay ends the request, instead of Release.
-func (l *Limit) Lend(now, started mono.Time) bool {
+func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 	if l.lending+1.0/lendMemory > lendable || l.lent >= l.cfg.Max || !l.Lends() {
 		return false
 	}
 	l.window.integrate(now, l.inUse, l.Free())
 	l.lending += 1.0 / lendMemory
+	l.line.leave(place)
 	l.inUse--
 	l.lent++
 	if w := &l.window; !w.moved && w.flush == 0 && w.done > 0 {

@@ -157,8 +157,8 @@ func TestIgnoredCompletionsFreeTheSlotAndTeachNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range mono.Time(1000) {
-		l.Acquire(i * 1000)
-		l.Release(i*1000+999, i*1000, false)
+		place := l.Acquire(i * 1000)
+		l.Release(i*1000+999, i*1000, place, false)
 	}
 	if l.InUse() != 0 || l.Service() != 0 || l.Limit() != 2 {
 		t.Errorf("in use %d, service %v, limit %d; want 0, 0s, 2", l.InUse(), l.Service(), l.Limit())
@@ -175,8 +175,7 @@ func TestLend(t *testing.T) {
 	now := mono.Time(time.Second)
 	lent := 0
 	for range 20 {
-		l.Acquire(now)
-		if l.Lend(now, now) {
+		if l.Lend(now, now, l.Acquire(now)) {
 			lent++
 		}
 	}
@@ -184,11 +183,11 @@ func TestLend(t *testing.T) {
 		t.Errorf("%d of 20 requests gave their slots back, %d run without one and %d with, want 8, 8, 12", lent, l.Lent(), l.InUse())
 	}
 	for range 1000 {
-		l.Acquire(now)
+		place := l.Acquire(now)
 		now = now.Add(time.Millisecond)
-		l.Release(now, now-mono.Time(time.Millisecond), true)
+		l.Release(now, now-mono.Time(time.Millisecond), place, true)
 	}
-	if !l.Lend(now, now) {
+	if !l.Lend(now, now, l.Acquire(now)) {
 		t.Error("after a thousand short requests a long one kept its slot")
 	}
 	for range 9 {
@@ -201,8 +200,7 @@ func TestLend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fixed.Acquire(now)
-	if fixed.Lend(now, now) {
+	if fixed.Lend(now, now, fixed.Acquire(now)) {
 		t.Error("a fixed limit gave a slot back")
 	}
 }
@@ -231,7 +229,6 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	now := mono.Time(0)
 	for b.Loop() {
 		now += 1000
-		l.Acquire(now)
-		l.Release(now+500, now, true)
+		l.Release(now+500, now, l.Acquire(now), true)
 	}
 }

@@ -21,7 +21,7 @@ type station struct {
 	rng     *rand.Rand
 	now     mono.Time
 	events  events
-	hidden  []mono.Time // start of the requests that wait inside
+	hidden  []event // the requests that wait inside
 	busy    int
 	front   int
 	served  int
@@ -35,6 +35,7 @@ const frontMax = 64
 type event struct {
 	at      mono.Time
 	started mono.Time // of the request that finishes; -1: an arrival
+	place   Place
 }
 
 type events []event
@@ -57,7 +58,7 @@ func newStation(cfg Config, k int, mean time.Duration, rate float64, seed uint64
 
 func (s *station) arrive() {
 	gap := s.rng.ExpFloat64() / s.rate * 1e9
-	heap.Push(&s.events, event{s.now.Add(time.Duration(gap)), -1})
+	heap.Push(&s.events, event{at: s.now.Add(time.Duration(gap)), started: -1})
 }
 
 // run advances by d and returns the throughput in it, per second.
@@ -78,7 +79,7 @@ func (s *station) run(d time.Duration) float64 {
 		} else {
 			s.served++
 			s.busy--
-			s.limit.Release(s.now, e.started, true)
+			s.limit.Release(s.now, e.started, e.place, true)
 			if len(s.hidden) > 0 {
 				s.serve(s.hidden[0])
 				s.hidden = s.hidden[1:]
@@ -86,11 +87,11 @@ func (s *station) run(d time.Duration) float64 {
 		}
 		for s.front > 0 && s.limit.Free() {
 			s.front--
-			s.limit.Acquire(s.now)
+			e := event{started: s.now, place: s.limit.Acquire(s.now)}
 			if s.busy < s.k {
-				s.serve(s.now)
+				s.serve(e)
 			} else {
-				s.hidden = append(s.hidden, s.now)
+				s.hidden = append(s.hidden, e)
 				s.maxHid = max(s.maxHid, len(s.hidden))
 			}
 		}
@@ -99,7 +100,7 @@ func (s *station) run(d time.Duration) float64 {
 	return float64(s.served-before) / d.Seconds()
 }
 
-func (s *station) serve(started mono.Time) {
+func (s *station) serve(e event) {
 	s.busy++
 	t := float64(s.mean)
 	switch {
@@ -110,5 +111,6 @@ func (s *station) serve(started mono.Time) {
 	case !s.fixed:
 		t *= s.rng.ExpFloat64()
 	}
-	heap.Push(&s.events, event{s.now.Add(time.Duration(t)), started})
+	e.at = s.now.Add(time.Duration(t))
+	heap.Push(&s.events, e)
 }

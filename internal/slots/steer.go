@@ -17,9 +17,11 @@ const (
 	// unmoved is the relative change of the limit below which the running requests are
 	// as good as under the new one.
 	unmoved = 1.0 / 16
+	// moves is by how much the numbers that run must differ to compare what they do.
+	moves = 1.2
 	// harmless is the hidden queue, in Slacks, that is not worth a trial while the knee
 	// is unknown, and roomy what the limit may grow to without one.
-	harmless, roomy = 2, 3
+	harmless, roomy, unordered = 2, 3, 4
 	// half, most and whole are half of the objective, most and all of it, in Slacks of a
 	// tenth.
 	half, most, whole = 5, 8, 10
@@ -69,10 +71,10 @@ func (l *Limit) steer(p point) {
 // time, unless a queue builds up.
 func (l *Limit) roam(p point) {
 	l.late, l.before, l.level = 0, point{}, level{}
-	if known := max(l.knee, l.least); p.residence > l.alarm() && p.concurrency > near*known {
+	if known := l.known(); p.residence > l.alarm() && p.concurrency > near*known {
 		slack := float64(l.cfg.Slack)
-		if l.limit = max(known, p.concurrency*down); known == 0 {
-			l.limit = p.throughput * min(half*slack+2*l.alone, whole*slack)
+		if l.limit = max(known, p.concurrency*down); l.knee == 0 && l.least == 0 {
+			l.limit = max(p.throughput*min(half*slack+2*l.alone, whole*slack), known*(1+margin)+1)
 		}
 		return
 	}
@@ -116,43 +118,94 @@ func (l *Limit) full(p point) {
 	l.idle = 0
 	l.rate = l.level.throughput(p, l.length)
 	l.untried++
-	if p.residence <= most*slack {
-		l.late = 0
-	} else if l.late++; l.late == 2 || l.late == l.asked {
-		// Hardly anything is in time: is it a queue? Asked more and more rarely.
-		l.untried, l.trial.last, l.least = max(l.untried, l.gap-memory), 1, 0
-		l.asked = 4 * l.late
-	}
+	l.hurry(p)
+	here := p
+	here.order.merge(l.level.order)
+	here.throughput = l.rate
+	l.compare(l.other, here)
 	switch {
-	case l.knee == 0 && l.useful == 0 && p.residence <= harmless*slack:
-		l.limit = min(l.limit*up, max(l.limit, roomy*slack*p.throughput))
+	case l.knee == 0 && l.useful == 0 && p.residence <= l.harmless():
+		l.limit = min(l.limit*up, max(l.limit, max(roomy*slack, l.hidden())*p.throughput))
 		return
-	case l.knee == 0 && l.least > 0:
+	case l.knee == 0 && l.fifo:
+		l.knee = l.reach.most()
+	case l.knee == 0 && l.known() > 0 && l.useful == 0 && l.least > 0:
 		// As many as did without a queue when the work was faster.
-		l.knee, l.trial.last, l.fresh = max(l.least, p.concurrency*down), -1, memory
+		l.knee, l.trial.last, l.fresh = max(l.known(), p.concurrency*down), -1, memory
 	case l.level.windows == 0:
 		return // not known well enough to compare with
 	case l.knee == 0:
-		l.try(p, -1)
+		l.try(here, -1)
 		return
-	case l.untried >= l.gap && !(l.useful > 0 && l.Limit() <= l.useful):
-		switch {
-		case l.trial.last < 0 && p.concurrency < up*l.knee: // else far more run than the knee
-			l.try(p, 1)
-			return
-		case l.useful > 0 || p.residence > harmless*slack:
-			l.try(p, -1)
-			return
-		}
-		l.untried, l.trial.last = 0, -1
+	}
+	if dir := l.due(here); dir != 0 {
+		l.try(here, dir)
+		return
 	}
 	if l.regret(p) {
 		return
 	}
-	l.notice(p)
+	if p.residence < l.alone*much {
+		// The work takes less than it did: can more be done at once, too?
+		l.alone, l.untried, l.trial.last = p.residence, l.gap, -1
+	}
+	if l.fifo && here.order.count >= enoughRanks {
+		l.knee, l.samples = l.reach.most(), samplesMost
+		l.alone = min(l.knee/l.rate, p.residence)
+	}
 	l.service = min(l.knee/l.rate, p.residence)
 	l.limit = min(l.target(), l.limit*up)
 }
+
+// hurry brings the next trial forward where hardly anything is in time: is it a queue? It
+// is asked more and more rarely.
+func (l *Limit) hurry(p point) {
+	if p.residence <= most*float64(l.cfg.Slack) {
+		l.late = 0
+	} else if l.late++; l.late == 2 || l.late == l.asked {
+		l.untried, l.trial.last, l.least = max(l.untried, l.gap-memory), 1, 0
+		l.asked = 4 * l.late
+	}
+}
+
+// due returns the direction of the trial that is due, 0 for none.
+func (l *Limit) due(p point) int8 {
+	switch {
+	case l.useful > 0 && l.Limit() <= l.useful:
+		return 0
+	case p.order.full(p.concurrency) && l.untried >= l.raiseGap && p.residence <= whole*float64(l.cfg.Slack):
+		return 1 // nothing shows a queue
+	case l.fifo && p.order.short(p.concurrency) || l.untried < l.gap:
+		return 0
+	case l.trial.last < 0 && p.concurrency < up*l.knee: // else far more run than the knee
+		return 1
+	case l.useful > 0 || p.residence > l.harmless():
+		return -1
+	}
+	l.untried, l.trial.last = 0, -1
+	return 0
+}
+
+// compare learns from two levels whether requests wait in line behind those in service: then
+// fewer that run do as much.
+func (l *Limit) compare(a, b point) {
+	if a.concurrency < b.concurrency {
+		a, b = b, a
+	}
+	if b.throughput == 0 || a.concurrency < moves*b.concurrency {
+		return
+	}
+	worse := b.throughput < a.throughput*(1+b.concurrency/a.concurrency)/2
+	switch c := contrast(a.order, b.order, a.concurrency, b.concurrency); {
+	case c > 0 && !worse:
+		l.fifo = true
+	case c < 0 || worse && min(a.order.count, b.order.count) >= enoughRanks:
+		l.fifo = false
+	}
+}
+
+// known returns how many requests were seen to be served at once, at least.
+func (l *Limit) known() float64 { return max(l.knee, l.least, l.reach.most()) }
 
 // regret undoes what the last trial did if fewer requests do less: it was wrong.
 func (l *Limit) regret(p point) bool {
@@ -168,34 +221,28 @@ func (l *Limit) regret(p point) bool {
 	return true
 }
 
-// notice learns from windows under a limit that does not move.
-func (l *Limit) notice(p point) {
-	if p.residence < l.alone*much {
-		// The work takes less than it did: can more be done at once, too?
-		l.alone, l.untried, l.trial.last = p.residence, l.gap, -1
-	}
-	if l.fresh == 0 {
-		return
-	}
-	if l.fresh--; p.residence > most*float64(l.cfg.Slack) {
-		l.fresh = max(l.fresh-3, 0) // hardly anything is in time: no haste
-	}
-	if v := &l.level; v.windows > 1 {
-		l.knee = max(l.knee, l.rate*l.alone)
-		if v.area < l.alone*v.done { // no queue
-			l.knee = max(l.knee, p.concurrency*(1+margin))
-		}
-	}
-}
-
 // target is the limit with the hidden queue that it is to have.
 func (l *Limit) target() float64 {
 	if l.useful > 0 {
 		return max(l.knee, float64(l.useful))
 	}
 	slack := float64(l.cfg.Slack)
-	return min(l.knee+max(l.doubt()*l.knee, l.rate*slack), max(l.knee, most*slack*l.rate))
+	if l.fifo {
+		return l.knee * (1 + margin)
+	}
+	return max(min(l.knee*(1+l.doubt()), max(l.knee, most*slack*l.rate)), l.rate*l.hidden())
 }
+
+// hidden is the residence, in ns, with a hidden queue that costs nobody anything.
+func (l *Limit) hidden() float64 {
+	if l.ordered {
+		return float64(l.cfg.Slack)
+	}
+	return unordered * float64(l.cfg.Slack)
+}
+
+// harmless is the residence, in ns, up to which it is not asked whether it is a queue.
+func (l *Limit) harmless() float64 { return max(harmless*float64(l.cfg.Slack), l.hidden()) }
 
 // doubt is how far, relatively, the limit lies above the knee at least: a slot too few
 // costs more than one too many.
@@ -230,7 +277,7 @@ func (l *Limit) alarmed() bool {
 // overload ended; and a limit that turns out too low grows by half a window.
 func (l *Limit) sink(peak int) {
 	l.peak = max(float64(peak), l.peak*(1-1.0/(2*memory)))
-	if room := max(near*l.peak+spare, l.target()); l.limit > room {
+	if room := max(near*l.peak+spare, l.knee*(1+margin)); l.limit > room {
 		l.limit += (room - l.limit) / 4
 	}
 }

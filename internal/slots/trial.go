@@ -7,6 +7,7 @@ const (
 	// costs up to half of the throughput of its window, a hundredth of that of fifty,
 	// and each that finds nothing new doubles the number.
 	trialFirst, trialLast = 48, 512
+	raiseFirst            = 4
 	// up and down are how far a stage goes; littleUp how far up where the residence is
 	// long and more would make it too long.
 	up, littleUp, down = 1.5, 1.25, 0.5
@@ -44,6 +45,7 @@ func (l *Limit) try(p point, dir int8) {
 	}
 	from := p
 	from.throughput, from.residence = l.rate, p.concurrency/l.rate
+	_ = 0
 	l.trial = trial{dir: dir, from: from}
 	l.untried = 0
 	l.least *= forget
@@ -54,7 +56,7 @@ func (l *Limit) try(p point, dir int8) {
 func (l *Limit) step(p point) {
 	switch slack := float64(l.cfg.Slack); {
 	case l.trial.dir < 0:
-		l.limit = max(math.Floor(p.concurrency*down+0.25), math.Floor(min(l.least, p.concurrency)), float64(l.cfg.Min))
+		l.limit = max(l.lower(p), float64(l.cfg.Min))
 	case p.residence > half*slack && p.residence < whole*slack:
 		l.limit = max(math.Ceil(p.concurrency*littleUp), math.Floor(p.concurrency+1.5))
 	default:
@@ -63,17 +65,37 @@ func (l *Limit) step(p point) {
 	l.trial.before = p
 }
 
+// lower returns how many run in the next stage downwards from p.
+func (l *Limit) lower(p point) float64 {
+	low := math.Floor(p.concurrency*down + 0.25)
+	if o := l.trial.from.order; o.short(l.trial.from.concurrency) {
+		return max(low, min(math.Ceil(o.top), math.Floor(p.concurrency*0.7)))
+	}
+	return max(low, math.Floor(min(l.least, p.concurrency)))
+}
+
 // judge looks at the window of a trial's stage.
 func (l *Limit) judge(p point) {
+	l.compare(l.trial.before, p)
 	switch {
-	case l.trial.dir < 0:
-		l.judgeDown(p)
+	case l.trial.dir < 0 && p.concurrency < down*l.limit: // fewer came than may run
+		l.limit = l.trial.from.concurrency
+		l.end()
+		l.untried = max(l.gap-memory, 0)
 	case !p.bound: // so many are enough
 		if p.residence < near*l.trial.from.residence {
 			l.knee = max(l.knee, p.concurrency*near)
 		}
 		l.end()
 		l.limit = max(l.target(), l.trial.from.concurrency)
+	case l.fifo:
+		l.end()
+		l.knee, l.samples = l.reach.most(), samplesMost
+		l.alone = min(l.knee/l.trial.from.throughput, p.residence)
+		l.service = l.alone
+		l.limit = l.target()
+	case l.trial.dir < 0:
+		l.judgeDown(p)
 	default:
 		l.judgeUp(p)
 	}
@@ -86,7 +108,7 @@ func (l *Limit) judgeDown(p point) {
 	t, slack := &l.trial, float64(l.cfg.Slack)
 	ratio := p.residence / t.before.residence
 	more := ratio < shorter || ratio < perhaps && (p.residence < brief*slack || p.residence > far*l.alone)
-	if more && p.residence > slack && p.concurrency >= max(float64(l.cfg.Min)+0.5, l.least*near) {
+	if more && p.residence > slack && p.concurrency >= float64(l.cfg.Min)+0.5 && l.lower(p) < reaches*p.concurrency {
 		l.step(p)
 		return
 	}
@@ -97,9 +119,6 @@ func (l *Limit) judgeDown(p point) {
 	if unqueued {
 		l.least = max(l.least, t.from.concurrency)
 		l.limit = max(l.limit, t.from.concurrency)
-	}
-	if l.fresh = 0; unqueued || p.residence > brief*slack {
-		l.fresh = 2 * memory
 	}
 	l.end()
 	switch {
@@ -117,12 +136,13 @@ func (l *Limit) judgeUp(p point) {
 	if distance > 0 && math.Log(p.throughput/t.before.throughput) > queued*distance {
 		// There was no queue before, so that was the service time.
 		l.alone = t.before.concurrency / t.before.throughput
-		l.knee, l.rate, l.gap = min(p.concurrency, p.throughput*l.alone), p.throughput, memory
+		l.knee, l.rate, l.gap, l.raiseGap = min(p.concurrency, p.throughput*l.alone), p.throughput, memory, raiseFirst
 		l.step(p)
 		return
 	}
 	if t.before == t.from {
 		l.gap = min(2*l.gap, trialLast)
+		l.raiseGap = min(4*l.raiseGap, trialLast)
 	}
 	l.end()
 	l.limit = l.target()
@@ -132,7 +152,7 @@ func (l *Limit) judgeUp(p point) {
 func (l *Limit) learn(knee float64, p point) {
 	l.alone = p.residence
 	if l.knee == 0 || math.Abs(math.Log(knee/l.knee)) > changed {
-		l.gap, l.knee, l.samples = trialFirst, knee, p.samples
+		l.gap, l.raiseGap, l.knee, l.samples = trialFirst, raiseFirst, knee, p.samples
 		return
 	}
 	l.gap = min(2*l.gap, trialLast)

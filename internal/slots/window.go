@@ -11,6 +11,7 @@ import (
 type point struct {
 	concurrency, throughput, residence float64
 	samples                            float64
+	order                              order
 	bound                              bool // slots were missing for half of the time
 }
 
@@ -22,8 +23,9 @@ type window struct {
 	full  float64   // ns without a free slot
 	most  int       // requests that ran at once
 	done  int
-	given int       // up, of done: no throughput
-	sum   float64   // of residence times
+	given int     // up, of done: no throughput
+	sum   float64 // of residence times
+	order order
 	first mono.Time // of the completions
 	early float64   // smallest mean of earlySize completions
 	group float64
@@ -81,7 +83,8 @@ func (w *window) residence() float64 { return max(w.sum, w.area) / float64(w.don
 // point sums the window up.
 func (w *window) point(length, limit float64) point {
 	// Half a completion stands for none: it is in this window by chance.
-	return point{w.area / length, max(float64(w.done-w.given), 0.5) / length, w.residence(), float64(w.done), w.full >= binding*length || w.area >= crowded*limit*length}
+	return point{concurrency: w.area / length, throughput: max(float64(w.done-w.given), 0.5) / length, residence: w.residence(), samples: float64(w.done),
+		order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length}
 }
 
 // endWindow acts on the running window once it holds enough completions.
@@ -137,6 +140,9 @@ func (l *Limit) begin(now mono.Time, moved float64) {
 	default:
 		return
 	}
+	if v := &l.level; v.order.count >= enoughRanks/4 {
+		l.other = point{concurrency: v.area / v.length, throughput: v.done / v.length, order: v.order}
+	}
 	l.level = level{}
 }
 
@@ -168,6 +174,7 @@ func (l *Limit) enough(length float64) bool {
 type level struct {
 	length, done, area float64
 	windows            int
+	order              order
 }
 
 // throughput returns that of the windows and of p, which was length ns long, together; of
@@ -190,4 +197,5 @@ func (v *level) add(w *window, length float64) {
 	v.length += length
 	v.done += float64(w.done - w.given)
 	v.area += w.area
+	v.order.merge(w.order)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/sim/check"
+	"github.com/spillgate/spillgate/internal/slots"
 	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -42,7 +43,7 @@ func (u *unfair) Next(now mono.Time) (*admission.Ticket, admission.Verdict) {
 type forgetful struct{ baseline.Gate }
 
 func (f forgetful) Leave(now mono.Time, t *admission.Ticket, _ work.Outcome) {
-	f.Slots().Release(now, t.Started(), true)
+	f.Slots().Release(now, t.Started(), slots.Place{}, true)
 }
 
 // TestCheckerSees plants mistakes in the door, each of which some world of the
