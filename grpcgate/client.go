@@ -176,6 +176,16 @@ func (o *outgoing) end() {
 	}
 }
 
+// server returns the server that the last attempt was sent to, nil if none was.
+func (o *outgoing) server() *live.Server {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.holds == nil {
+		return nil
+	}
+	return o.holds.Server()
+}
+
 // last returns the reply to the last attempt.
 func (o *outgoing) last() wire.Reply {
 	o.mu.Lock()
@@ -191,6 +201,7 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 		return c.err
 	}
 	c.o.untagged.Called(ctx, method)
+	began := live.Now()
 	for try := 0; ; try++ {
 		o, out, err := c.begin(ctx, conn, try)
 		if err != nil {
@@ -207,7 +218,7 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 			return err
 		}
 		if err == nil {
-			c.retries.Earn()
+			c.retries.Earn(ctx, o.server(), began)
 			return nil
 		}
 		if try >= c.o.retries || !c.mayRetry(ctx, o) {

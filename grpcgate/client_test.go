@@ -544,7 +544,7 @@ func TestChainInOneProcess(t *testing.T) {
 		t.Errorf("at the leaf: %+v", tags)
 	}
 	for range 100 {
-		downClient.retries.Earn() // it is not for want of budget that it does not retry
+		downClient.retries.Earn(context.Background(), nil, live.Now()) // it is not for want of budget that it does not retry
 	}
 	leafGate.Drain()
 	var trailer metadata.MD
@@ -601,7 +601,7 @@ func TestRetriesStayInBudget(t *testing.T) {
 	}
 	ok()
 	for range 2000 {
-		c.retries.Earn()
+		c.retries.Earn(context.Background(), nil, live.Now())
 	}
 	shed(busy)
 	before := s.calls.Load()
@@ -619,7 +619,7 @@ func TestRetriesStayInBudget(t *testing.T) {
 		<-s.tags
 	}
 	for range 10 {
-		c.retries.Earn()
+		c.retries.Earn(context.Background(), nil, live.Now())
 	}
 	call1(within(t), conn, "x")
 	if first, second := <-s.tags, <-s.tags; first.Attempt != 0 || second.Attempt != 1 {

@@ -195,7 +195,7 @@ func (c *call) leave(ctx context.Context) {
 		md = metadata.MD{pushbackKey: {"-1"}}
 	}
 	c.in.ticket.Answer(&reply)
-	if reply.HasGrant && c.outcome == work.Done && !reply.HasProgress {
+	if reply.HasGrant && c.outcome.Executed() && !reply.HasProgress {
 		reply.HasProgress = true
 		reply.Progress.Service = live.Now().Sub(c.started)
 	}
@@ -260,7 +260,7 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	defer held.end() // also when the handler panics
 	err = handle(srv, held)
 	c.ended(ctx, err)
-	if c.outcome == work.Done && (held.end() || info.IsClientStream) {
+	if c.outcome.Executed() && (held.end() || info.IsClientStream) {
 		c.outcome = work.Ignored // nobody knows how much of the time was work
 	}
 	return err

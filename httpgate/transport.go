@@ -125,6 +125,7 @@ type host struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	began := live.Now()
 	for try := 0; ; try++ {
 		resp, x, err := t.send(r, try)
 		if err != nil || x == nil || t.retries == 0 {
@@ -132,7 +133,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		if !x.shed {
 			if succeeded(resp) {
-				x.host.budget.Earn()
+				x.host.budget.Earn(r.Context(), x.host.server, began)
 			}
 			return resp, nil
 		}

@@ -30,7 +30,7 @@ var decisionNames = [...]string{admit: "admit", refuse: "refuse", wouldRefuse: "
 type Gate struct {
 	meter  metric.Meter
 	name   string
-	counts [numDecisions][work.NumReasons][work.NumClasses]atomic.Int64
+	counts [numDecisions][work.NumReasons][work.NumClasses][work.NumOutcomes]atomic.Int64
 	queued histogram
 	served histogram
 	notice notice
@@ -92,10 +92,10 @@ func (g *Gate) Observe(e live.Event) {
 	case e.Reason != work.None:
 		d = wouldRefuse
 	}
-	if int(e.Reason) >= work.NumReasons || e.Class >= work.NumClasses {
+	if int(e.Reason) >= work.NumReasons || e.Class >= work.NumClasses || int(e.Outcome) >= work.NumOutcomes {
 		return
 	}
-	g.counts[d][e.Reason][e.Class].Add(1)
+	g.counts[d][e.Reason][e.Class][e.Outcome].Add(1)
 	if log := g.notice.log; log != nil && log.Enabled(context.Background(), slog.LevelDebug) {
 		g.line(log, d, e)
 	}
@@ -162,11 +162,8 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 		o.ObserveInt64(drained, int64(s.Drained), own)
 		o.ObserveInt64(mode, int64(s.Mode), own)
 		o.ObserveFloat64(delay, s.Delay.Seconds(), own)
-		g.count(func(n int64, d decision, r work.Reason, c work.Class) {
-			o.ObserveInt64(requests, n, metric.WithAttributes(name,
-				attribute.String("decision", decisionNames[d]),
-				attribute.String("reason", r.String()),
-				attribute.String("class", c.String())))
+		g.count(func(n int64, labels ...attribute.KeyValue) {
+			o.ObserveInt64(requests, n, metric.WithAttributes(append(labels, name)...))
 		})
 		gate.Untagged().Each(func(method string, n uint64) {
 			o.ObserveInt64(untagged, int64(n), metric.WithAttributes(name, attribute.String("method", method)))
@@ -180,12 +177,24 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 }
 
 // count calls f for every combination of labels that has occurred.
-func (g *Gate) count(f func(n int64, d decision, r work.Reason, c work.Class)) {
+// What was refused has no outcome.
+func (g *Gate) count(f func(n int64, labels ...attribute.KeyValue)) {
 	for d := range g.counts {
 		for r := range g.counts[d] {
 			for c := range g.counts[d][r] {
-				if n := g.counts[d][r][c].Load(); n > 0 {
-					f(n, decision(d), work.Reason(r), work.Class(c))
+				for o := range g.counts[d][r][c] {
+					n := g.counts[d][r][c][o].Load()
+					if n == 0 {
+						continue
+					}
+					labels := []attribute.KeyValue{
+						attribute.String("decision", decisionNames[d]), attribute.String("reason", work.Reason(r).String()),
+						attribute.String("class", work.Class(c).String()),
+					}
+					if decision(d) != refuse {
+						labels = append(labels, attribute.String("outcome", work.Outcome(o).String()))
+					}
+					f(n, labels...)
 				}
 			}
 		}

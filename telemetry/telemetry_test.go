@@ -79,7 +79,7 @@ func TestWhatPrometheusReads(t *testing.T) {
 	}
 	got := scrape(t, telemetry)
 	for _, want := range []string{
-		`spillgate_requests_total{class="interactive",decision="admit",gate="orders",reason="none"} 1`,
+		`spillgate_requests_total{class="interactive",decision="admit",gate="orders",outcome="done",reason="none"} 1`,
 		`spillgate_requests_total{class="default",decision="refuse",gate="orders",reason="draining"} 1`,
 		`spillgate_service_seconds_count{gate="orders"} 1`,
 		`spillgate_queue_delay_seconds_bucket{gate="orders",le="0.0001"} `,
@@ -109,10 +109,10 @@ func TestLabelsAreBounded(t *testing.T) {
 	_, metrics, _ := newGate(t, telemetry, "orders", nil, live.Enforce)
 	for i := range 1000 {
 		metrics.Observe(live.Event{Workflow: strings.Repeat("x", i), Priority: work.Priority(i), Class: work.Class(i), Reason: work.Reason(i), Enforced: true})
-		metrics.Observe(live.Event{Class: work.Class(i % 2)})
+		metrics.Observe(live.Event{Class: work.Class(i % 2), Outcome: work.Outcome(i / 2 % 200)})
 	}
-	if got := strings.Count(scrape(t, telemetry), "spillgate_requests_total{"); got > 2*(work.NumReasons+1) {
-		t.Errorf("%d series of requests, expected at most one a reason and class", got)
+	if got := strings.Count(scrape(t, telemetry), "spillgate_requests_total{"); got > 2*(work.NumReasons+work.NumOutcomes) {
+		t.Errorf("%d series of requests, expected at most one a reason or outcome and class", got)
 	}
 }
 

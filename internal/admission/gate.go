@@ -73,6 +73,9 @@ type Ticket struct {
 	// others: peers among each other, sources among those of one peer. Without a Source
 	// it is the Client.
 	Source, Peer uint64
+	// Objective is within which time an answer to this request helps its caller, where
+	// that is not the gate's objective: of a method of its own kind. 0 is the gate's.
+	Objective time.Duration
 	// Owner is for the driver.
 	Owner any
 	// Mark is for a policy other than Gate, to find on Leave what it noted on
@@ -116,8 +119,15 @@ func (t *Ticket) Running() bool { return t.state == running }
 // useful is the instant after which an answer is late: for its caller, or for the
 // objective, which counts from the instant at which the client meant to send.
 func (t *Ticket) useful(objective time.Duration) mono.Time {
+	if t.Objective > 0 {
+		objective = t.Objective
+	}
 	return min(t.Deadline, t.Arrived.Add(objective-t.Waited))
 }
+
+// Late reports whether an answer at now comes too late for t, which arrived: after the
+// deadline of its caller or after the objective.
+func (g *Gate) Late(now mono.Time, t *Ticket) bool { return now > t.useful(g.cfg.Objective) }
 
 // Queued returns how long the ticket waited before it ran, or was shed.
 func (t *Ticket) Queued() time.Duration { return t.started.Sub(t.Arrived) }
@@ -696,7 +706,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	g.gone(t)
 	g.running.remove(t)
 	ran := now.Sub(t.started)
-	if !t.lent && (o == work.Done || float64(ran) > g.pace.ran.value) {
+	if !t.lent && (o.Executed() || float64(ran) > g.pace.ran.value) {
 		g.pace.ran.add(float64(ran))
 		g.worth.add(g.pace.share(now.Sub(t.since)-t.promised, t.scale))
 	}
@@ -714,7 +724,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	if t.lent {
 		g.limit.Repay()
 	} else {
-		g.limit.Release(now, t.started, o == work.Done)
+		g.limit.Release(now, t.started, o.Executed())
 	}
 	g.pace.follow(g.limit)
 	busy := g.queue.Len() > 0 || !g.limit.Free()

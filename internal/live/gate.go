@@ -47,6 +47,9 @@ type Request struct {
 	Arrived mono.Time
 	// Waited is that of the request's wire.Tags.
 	Waited time.Duration
+	// Objective is that of the request's method or route, 0 if that has none of its
+	// own: see admission.Ticket.
+	Objective time.Duration
 	// Total, Elapsed, Process and Claim are those of the request's wire.Tags, as
 	// far as the edge believes them. A request without any of them enters the
 	// system here.
@@ -311,7 +314,7 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 	t.core = g.blank()
 	t.core.Request = r.Request
 	t.core.Arrived = r.Arrived
-	t.core.Waited = r.Waited
+	t.core.Waited, t.core.Objective = r.Waited, r.Objective
 	t.core.Owner = t
 	t.core.Source, t.core.Peer = r.Sender.source, r.Sender.peer
 	if r.Client != nil {
@@ -419,7 +422,8 @@ func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause er
 	return refusal
 }
 
-// Leave returns the ticket's slot and says how the request ended. Only the first
+// Leave returns the ticket's slot and says how the request ended. Work that is Done
+// after the deadline of its caller, or after the objective, is Late. Only the first
 // call counts; calls at once from several goroutines are allowed.
 func (t *Ticket) Leave(o work.Outcome) {
 	g := t.gate
@@ -434,6 +438,9 @@ func (t *Ticket) Leave(o work.Outcome) {
 		g.off--
 		g.mu.Unlock()
 		return
+	}
+	if o == work.Done && g.core.Late(now, t.core) {
+		o = work.Late
 	}
 	g.lagUnderWay(now)
 	g.core.Leave(now, t.core, o)
@@ -457,8 +464,8 @@ func (t *Ticket) Leave(o work.Outcome) {
 	}
 	t.recycle()
 	g.finish(now)
-	if entered && o == work.Done && !t.failed.Load() {
-		g.totals.OnDone(workflow, t.span.End())
+	if entered && o.Executed() && !t.failed.Load() {
+		g.totals.onEnd(workflow, t.span.End(), o == work.Late)
 	}
 	if g.observe != nil {
 		g.observe(event)

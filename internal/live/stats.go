@@ -9,7 +9,7 @@ import (
 // Tallies count what became of requests since the gate was made.
 type Tallies struct {
 	// Served counts requests that ran, by how they ended.
-	Served [3]uint64
+	Served [work.NumOutcomes]uint64
 	// Shed counts refused requests by reason.
 	Shed [work.NumReasons]uint64
 	// Would counts, by reason, requests that ran because the gate only

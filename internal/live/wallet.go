@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -78,6 +79,20 @@ func (s *Server) OnGrant(g wire.Grant) {
 	now := Now()
 	s.wallet.core.OnGrant(now, s.window, g)
 	s.wallet.finish(now)
+}
+
+// objective returns the objective that the server said last, the longest Duration if
+// it said none. A nil server said none.
+func (s *Server) objective() time.Duration {
+	if s == nil {
+		return math.MaxInt64
+	}
+	s.wallet.mu.Lock()
+	defer s.wallet.mu.Unlock()
+	if d := s.window.Objective(); d > 0 {
+		return d
+	}
+	return math.MaxInt64
 }
 
 // OnPlainReply notes a reply without credits: a server that never grants any is
