@@ -95,3 +95,31 @@ func TestLateAnswersEarnNoRetries(t *testing.T) {
 		}
 	}
 }
+
+// A method has the objective that WithObjectives gives it or its service.
+func TestObjectivesPerMethod(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		opts []Option
+		want work.Outcome
+	}{
+		{"none of its own", nil, work.Late},
+		{"its own", []Option{WithObjectives(map[string]time.Duration{echoMethod: time.Hour})}, work.Done},
+		{"its service's", []Option{WithObjectives(map[string]time.Duration{"test.Echo": time.Hour})}, work.Done},
+		{"its own before its service's", []Option{WithObjectives(map[string]time.Duration{"test.Echo": time.Hour, echoMethod: time.Millisecond})}, work.Late},
+		{"another method's", []Option{WithObjectives(map[string]time.Duration{watchMethod: time.Hour})}, work.Late},
+		{"the last for the name", []Option{WithObjectives(map[string]time.Duration{echoMethod: time.Hour}), WithObjectives(map[string]time.Duration{echoMethod: time.Millisecond})}, work.Late},
+	} {
+		gate := newGate(t, admission.Config{Objective: time.Millisecond})
+		s := serve(t, gate, &echo{handle: func(_ context.Context, req string) (string, error) {
+			time.Sleep(5 * time.Millisecond)
+			return req, nil
+		}}, tt.opts)
+		if _, err := call1(within(t), dial(t, s.addr), "x"); err != nil {
+			t.Fatal(err)
+		}
+		if n := gate.Stats().Served; n[tt.want] != 1 {
+			t.Errorf("%s: served %v by outcome, expected one %v", tt.name, n, tt.want)
+		}
+	}
+}

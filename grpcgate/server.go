@@ -119,6 +119,7 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 			Demand:   in.tags.Demand,
 		},
 		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim, Waited: in.tags.Waited,
+		Objective: s.o.objective(method),
 	}
 	now := live.Now()
 	if in.conn != nil {

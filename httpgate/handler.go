@@ -84,16 +84,21 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	in.deadline, in.limited = in.Context.Deadline()
 	w.in = in
 
+	var objective time.Duration
+	if h.objective != nil {
+		objective = h.objective(r)
+	}
 	now := live.Now()
 	err := t.gate.Admit(in, live.Request{
 		Request: work.Request{
 			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
 			Deadline: mono.Never, Demand: tags.Demand, Attempt: tags.Attempt,
 		},
-		Client:  client,
-		Sender:  sender,
-		Arrived: now.Add(-t.gate.Lag(now)),
-		Total:   tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
+		Client:    client,
+		Sender:    sender,
+		Arrived:   now.Add(-t.gate.Lag(now)),
+		Objective: objective,
+		Total:     tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
 	}, &in.room)
 	if err != nil {
 		w.refuse(r, err)

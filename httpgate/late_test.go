@@ -54,3 +54,27 @@ func TestNothingAfterTheDeadlineIsDone(t *testing.T) {
 		t.Errorf("served %v by outcome, expected none to be done", n)
 	}
 }
+
+// A path has the objective that ByPath gives it, or the longest path above it.
+func TestObjectivesPerPath(t *testing.T) {
+	gate := newGate(t, admission.Config{Objective: time.Millisecond}, nil)
+	h := Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(5 * time.Millisecond)
+	}), Objectives(ByPath(map[string]time.Duration{"/reports/": time.Hour, "/reports/quick/": time.Millisecond, "/export": time.Hour, "/reports/quick/not": time.Hour})))
+	s := serve(t, h)
+	for path, want := range map[string]work.Outcome{
+		"/": work.Late, "/reports": work.Late, "/reports/": work.Done, "/reports/a/b": work.Done, "/reports/quick/a": work.Late,
+		"/reports/quick/not": work.Done, "/export": work.Done, "/export/a": work.Late, "/exports": work.Late,
+	} {
+		before := gate.Stats().Served
+		r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(t, base(t, 1), r)
+		eventually(t, "the request to leave", func() bool { return gate.Stats().Served != before })
+		if n := gate.Stats().Served; n[want] != before[want]+1 {
+			t.Errorf("%s: %v after %v, expected one more %v", path, n, before, want)
+		}
+	}
+}

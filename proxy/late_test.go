@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/classify"
 )
 
 // What an upstream answers after the objective is counted as late, in the status and in
@@ -30,5 +32,30 @@ func TestLateAnswersAreCounted(t *testing.T) {
 	_, metrics := get(t, c, p.admin+"/metrics")
 	if want := `outcome="late",reason="none"} 5`; !strings.Contains(metrics, want) {
 		t.Errorf("no %s in\n%s", want, metrics)
+	}
+}
+
+// A rule gives the requests that match an objective of their own.
+func TestObjectivesByRule(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(5 * time.Millisecond)
+	}))
+	cfg := to("http://" + addr)
+	cfg.Objective = time.Millisecond
+	cfg.Rules = []classify.Rule{{Match: classify.Match{Path: []string{"/reports/"}}, Set: classify.Set{Objective: time.Hour}}}
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	served := func() map[string]uint64 { return p.Status().Upstreams[0].Served }
+	get(t, c, p.url+"/reports/1")
+	eventually(t, "the report to leave", func() bool { return served()["done"]+served()["late"] == 1 })
+	get(t, c, p.url+"/other")
+	eventually(t, "the other to leave", func() bool { return served()["done"]+served()["late"] == 2 })
+	if n := served(); n["done"] != 1 || n["late"] != 1 {
+		t.Errorf("served %v by outcome, expected one in time, the report, and one late", n)
+	}
+	cfg.Listen = []Listener{{Address: "127.0.0.1:0"}}
+	cfg.Rules[0].Set.Objective = time.Microsecond
+	if all := cfg.Check(); len(all) != 1 || all[0].Field != "rules[0].set.objective" || all[0].Value != "1µs" {
+		t.Errorf("mistakes %v, expected one in rules[0].set.objective", all)
 	}
 }

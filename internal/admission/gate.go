@@ -87,6 +87,7 @@ type Ticket struct {
 	plain      bool // over its window or without one: stricter AQM
 	started    mono.Time
 	since      mono.Time     // in the queue for a slot
+	due        mono.Time     // its objective ends, counted from its start
 	scale      float64       // of residences, when it started
 	promised   time.Duration // the wait that was expected then
 	lent       bool          // ran for longer than the objective and gave its slot back
@@ -119,10 +120,15 @@ func (t *Ticket) Running() bool { return t.state == running }
 // useful is the instant after which an answer is late: for its caller, or for the
 // objective, which counts from the instant at which the client meant to send.
 func (t *Ticket) useful(objective time.Duration) mono.Time {
+	return min(t.Deadline, t.Arrived.Add(t.objective(objective)-t.Waited))
+}
+
+// objective is what counts for t at a gate with an objective.
+func (t *Ticket) objective(gate time.Duration) time.Duration {
 	if t.Objective > 0 {
-		objective = t.Objective
+		return t.Objective
 	}
-	return min(t.Deadline, t.Arrived.Add(objective-t.Waited))
+	return gate
 }
 
 // Late reports whether an answer at now comes too late for t, which arrived: after the
@@ -762,7 +768,7 @@ func (g *Gate) NextWake() mono.Time {
 		at = min(g.staleAt(oldest.Owner.(*Ticket)).Add(1), g.queue.NextWake())
 	}
 	if t := g.running.head; t != nil && g.limit.Lends() {
-		at = min(at, max(t.started.Add(g.long()+1), g.lendAt))
+		at = min(at, max(t.started.Add(g.long(t)+1), g.lendAt))
 	}
 	if g.shaper != nil {
 		at = min(at, g.shaper.nextWake())
@@ -831,14 +837,14 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 		g.worth.kept(waited-t.promised, float64(t.promised)*g.pace.gap.value)
 	}
 	t.lent = false
-	g.running.push(t)
+	g.running.push(t, now.Add(t.objective(g.cfg.Objective)))
 	return t.Start(now)
 }
 
-// long is how long a request runs that is long by nature: longer than the objective, and
-// than the others.
-func (g *Gate) long() time.Duration {
-	return max(g.cfg.Objective, time.Duration(longMeans*g.pace.ran.value))
+// long is how long t runs if it is long by nature: longer than its objective, and than
+// the others.
+func (g *Gate) long(t *Ticket) time.Duration {
+	return max(t.objective(g.cfg.Objective), time.Duration(longMeans*g.pace.ran.value))
 }
 
 // longMeans is how many mean residence times so few random ones take that those are long
@@ -852,7 +858,7 @@ func (g *Gate) lend(now mono.Time) {
 	if !g.limit.Lends() {
 		return
 	}
-	for t := g.running.head; t != nil && now.Sub(t.started) > g.long() && now >= g.lendAt; t = g.running.head {
+	for t := g.running.head; t != nil && now.Sub(t.started) > g.long(t) && now >= g.lendAt; t = g.running.head {
 		if !g.limit.Lend(now, t.started) {
 			g.lendAt = now.Add(g.cfg.Objective / 8) // ask again when others have ended
 			return
