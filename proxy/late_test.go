@@ -59,3 +59,28 @@ func TestObjectivesByRule(t *testing.T) {
 		t.Errorf("mistakes %v, expected one in rules[0].set.objective", all)
 	}
 }
+
+// An upstream that takes three times the objective is served all the same, and the log and
+// the status say that it cannot meet it.
+func TestAnObjectiveOutOfReach(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(15 * time.Millisecond)
+	}))
+	cfg := to("http://" + addr)
+	cfg.Objective = 5 * time.Millisecond
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	answered := 0
+	eventually(t, "said that it is out of reach", func() bool {
+		if resp, _ := get(t, c, p.url); resp.StatusCode == http.StatusOK {
+			answered++
+		}
+		return p.Status().Upstreams[0].Unreachable
+	})
+	if answered < 16 {
+		t.Errorf("%d requests were answered until then, expected some 32", answered)
+	}
+	if log := p.log.String(); strings.Count(log, "objective out of reach") != 1 || !strings.Contains(log, "objective=5ms service=") {
+		t.Errorf("expected one line with the objective and the time:\n%s", log)
+	}
+}

@@ -18,6 +18,7 @@
 //	                                                      or the objective), ignored, dropped
 //	spillgate_queue_delay_seconds{gate}                   histogram, of requests that ran
 //	spillgate_service_seconds{gate}                       histogram, of requests that ran
+//	spillgate_objective_seconds, _service_estimate_seconds, _objective_unreachable,
 //	spillgate_slots_limit, _slots_in_use, _waiting, _delay_seconds,
 //	spillgate_credits, _credits_issued, _clients, _clients_drained, _mode{gate}
 //	spillgate_untagged_total{gate,method}                 calls that lost their request

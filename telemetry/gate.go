@@ -96,6 +96,9 @@ func (g *Gate) Observe(e live.Event) {
 		return
 	}
 	g.counts[d][e.Reason][e.Class][e.Outcome].Add(1)
+	if e.Reach != nil {
+		g.notice.reach(*e.Reach)
+	}
 	if log := g.notice.log; log != nil && log.Enabled(context.Background(), slog.LevelDebug) {
 		g.line(log, d, e)
 	}
@@ -136,15 +139,20 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 	errs = append(errs, err)
 	delay, err := g.meter.Float64ObservableGauge("spillgate_delay", metric.WithUnit("s"), metric.WithDescription("Queueing delay at this instant, seen and hidden."))
 	errs = append(errs, err)
+	objective, err := g.meter.Float64ObservableGauge("spillgate_objective", metric.WithUnit("s"), metric.WithDescription("Latency that callers are to see."))
+	errs = append(errs, err)
+	estimate, err := g.meter.Float64ObservableGauge("spillgate_service_estimate", metric.WithUnit("s"), metric.WithDescription("Estimate of the time in a slot without a queue behind it."))
+	errs = append(errs, err)
 	var (
-		limit   = gauge("spillgate_slots_limit", "", "Most requests that may run at once.")
-		inUse   = gauge("spillgate_slots_in_use", "", "Requests that run.")
-		waiting = gauge("spillgate_waiting", "", "Requests in the queue.")
-		credits = gauge("spillgate_credits", "", "Credits in the pool.")
-		issued  = gauge("spillgate_credits_issued", "", "Credits that clients hold.")
-		clients = gauge("spillgate_clients", "", "Clients with an account.")
-		drained = gauge("spillgate_clients_drained", "", "Clients without a credit.")
-		mode    = gauge("spillgate_mode", "", "0 enforce, 1 monitor, 2 off.")
+		unreachable = gauge("spillgate_objective_unreachable", "", "1 while the service takes longer than the objective even where nothing waits.")
+		limit       = gauge("spillgate_slots_limit", "", "Most requests that may run at once.")
+		inUse       = gauge("spillgate_slots_in_use", "", "Requests that run.")
+		waiting     = gauge("spillgate_waiting", "", "Requests in the queue.")
+		credits     = gauge("spillgate_credits", "", "Credits in the pool.")
+		issued      = gauge("spillgate_credits_issued", "", "Credits that clients hold.")
+		clients     = gauge("spillgate_clients", "", "Clients with an account.")
+		drained     = gauge("spillgate_clients_drained", "", "Clients without a credit.")
+		mode        = gauge("spillgate_mode", "", "0 enforce, 1 monitor, 2 off.")
 	)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -162,6 +170,13 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 		o.ObserveInt64(drained, int64(s.Drained), own)
 		o.ObserveInt64(mode, int64(s.Mode), own)
 		o.ObserveFloat64(delay, s.Delay.Seconds(), own)
+		o.ObserveFloat64(objective, s.Objective.Seconds(), own)
+		o.ObserveFloat64(estimate, s.Service.Seconds(), own)
+		out := int64(0)
+		if s.Unreachable {
+			out = 1
+		}
+		o.ObserveInt64(unreachable, out, own)
 		g.count(func(n int64, labels ...attribute.KeyValue) {
 			o.ObserveInt64(requests, n, metric.WithAttributes(append(labels, name)...))
 		})
@@ -169,7 +184,7 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 			o.ObserveInt64(untagged, int64(n), metric.WithAttributes(name, attribute.String("method", method)))
 		})
 		return nil
-	}, requests, untagged, delay, limit, inUse, waiting, credits, issued, clients, drained, mode)
+	}, requests, untagged, delay, objective, estimate, unreachable, limit, inUse, waiting, credits, issued, clients, drained, mode)
 	if err != nil {
 		return nil, err
 	}

@@ -81,6 +81,7 @@ type Gate struct {
 	off     int // running tickets that bypassed the core
 	tallies Tallies
 	spare   []*admission.Ticket // of requests that never waited
+	reach   reach
 	flows   flows
 	callers map[uint64]*caller
 	watched []watched
@@ -443,6 +444,7 @@ func (t *Ticket) Leave(o work.Outcome) {
 		o = work.Late
 	}
 	g.lagUnderWay(now)
+	changed := o.Executed() && t.core.Objective == 0 && g.reach.add(now.Sub(t.started), g.core.Config().Objective, g.core.Slots().Service())
 	g.core.Leave(now, t.core, o)
 	t.grant, t.hasGrant = g.core.Reply(now, t.core)
 	entered := false
@@ -460,6 +462,9 @@ func (t *Ticket) Leave(o work.Outcome) {
 		event = Event{
 			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: workflow,
 			Priority: t.core.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started),
+		}
+		if changed {
+			event.Reach = &Reach{Objective: g.core.Config().Objective, Out: g.reach.out, Service: g.reach.known}
 		}
 	}
 	t.recycle()
