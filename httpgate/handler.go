@@ -46,6 +46,9 @@ type handler struct {
 func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	grpc := isGRPC(r.Header)
 	tags, speaks := h.readTags(r, grpc)
+	if grpc {
+		tags.Attempt = max(tags.Attempt, attemptsBefore(r.Header))
+	}
 	t := h.choose(r)
 	if t == nil {
 		refusal := &live.Refusal{Reason: work.Draining, Pushback: time.Second}
@@ -128,6 +131,20 @@ func shortest(budget time.Duration, grpc bool, h http.Header) time.Duration {
 		}
 	}
 	return budget
+}
+
+// attemptsBefore is what gRPC's own retry policy says of the attempts made before, 0 if it
+// says nothing that can be read.
+func attemptsBefore(h http.Header) int {
+	v := h["Grpc-Previous-Rpc-Attempts"]
+	if len(v) != 1 {
+		return 0
+	}
+	n, err := strconv.ParseUint(v[0], 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(min(n, wire.MaxAttempt))
 }
 
 // grpcTimeout reads the value of grpc-timeout: up to eight digits and a unit. It

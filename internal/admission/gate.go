@@ -430,7 +430,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 		return work.Draining
 	case t.Budget(now) <= 0:
 		return work.Expired
-	case g.queue.Len() >= g.cfg.QueueLimit && !(room && g.makeRoom(now, t)):
+	case g.queue.Len() >= g.cfg.QueueLimit && (t.Attempt > 0 || !(room && g.makeRoom(now, t))):
 		return work.QueueFull
 	case g.cfg.NoAQM:
 		return work.None
@@ -442,7 +442,11 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 	}
 	wait := g.unseen(now)/2 + now.Sub(t.Arrived) + expected
 	t.promised = wait
-	if g.refused -= g.refused / arrivalMemory; g.refused < forgotten {
+	if t.Attempt > 0 {
+		if g.yields(now, wait, expected > 0) {
+			return work.Delay
+		}
+	} else if g.refused -= g.refused / arrivalMemory; g.refused < forgotten {
 		g.refused = 0
 	}
 	if t.Client != nil && t.plain && (expected > 0 || g.pool.Demand() > t.Client.Demand()) {
@@ -463,6 +467,16 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 		return work.Share
 	}
 	return work.None
+}
+
+// yields reports whether a retry that would wait so long is refused for the sake of fresh
+// requests. In an overload somebody is refused all the time, and of a request that was
+// refused before less of the objective is left: a retry may wait for the less, the more
+// of an overload there is, and in a full one not at all. A free slot is anybody's. It is
+// no sign of an overload that retries are refused, or that they come: the load is what
+// comes for the first time.
+func (g *Gate) yields(now mono.Time, wait time.Duration, queued bool) bool {
+	return queued && float64(wait) > (1-g.overload(now))*float64(g.maxDelay())
 }
 
 // tooLong returns why a request is refused that would wait so long, if it is. A free

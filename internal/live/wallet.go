@@ -152,8 +152,7 @@ func (p *Permit) Server() *Server { return p.server }
 // the permit was given; it travels with the request.
 func (p *Permit) Demand() int { return p.demand }
 
-// Waited returns for how long the request waited for the permit; it travels with
-// the request.
+// Waited returns for how long the request waited for the permit.
 func (p *Permit) Waited() time.Duration { return p.waited }
 
 // Acquire waits for a credit and returns the permit to send one request, or a
