@@ -131,11 +131,6 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 		}
 	}
 	c := call{server: s, in: in, outcome: work.Ignored}
-	if in.arrived != 0 {
-		// Only the wait for a processor counts: the time that a slow client takes
-		// to send its message says nothing about this server.
-		r.Arrived = now.Add(-min(now.Sub(in.arrived), s.gate.Lag(now)))
-	}
 	if b := in.tags.Budget; b > 0 {
 		from := now
 		if in.arrived != 0 {

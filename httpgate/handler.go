@@ -91,7 +91,6 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if h.objective != nil {
 		objective = h.objective(r)
 	}
-	now := live.Now()
 	err := t.gate.Admit(in, live.Request{
 		Request: work.Request{
 			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
@@ -99,7 +98,6 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		},
 		Client:    client,
 		Sender:    sender,
-		Arrived:   now.Add(-t.gate.Lag(now)),
 		Objective: objective,
 		Total:     tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
 	}, &in.room)

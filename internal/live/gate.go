@@ -42,8 +42,9 @@ type Request struct {
 	Client *Client
 	// Sender is the connection that the request came by.
 	Sender Sender
-	// Arrived is when the request reached this process, if the edge knows it
-	// better than Enter: the wait for the Go scheduler is queueing delay too.
+	// Arrived is when the request reached this process, if the edge knows it better than
+	// Enter. Default: the instant of Enter, less what requests lie in sockets (see
+	// WatchNetwork).
 	Arrived mono.Time
 	// Waited is that of the request's wire.Tags.
 	Waited time.Duration
@@ -155,11 +156,6 @@ func (g *Gate) measure(now mono.Time, lag *lag) {
 		g.core.OnLag(now, d)
 	}
 }
-
-// Lag returns how long a request lay in its connection's socket, and waited for a
-// processor, before its goroutine saw it, as measured a moment ago. It is long
-// where handlers keep the processors busy. It is 0 without WatchNetwork.
-func (g *Gate) Lag(now mono.Time) time.Duration { return g.lag.Load().value(now) }
 
 // Client is a connected client that knows credits.
 type Client struct {
