@@ -3,6 +3,8 @@ package credit
 import (
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // TestDisconnectBoundsThePool: credits for clients that have gone are not kept for those
@@ -45,5 +47,38 @@ func TestOneCreditLessAReply(t *testing.T) {
 	}
 	if err := p.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLeaseBeginsWithTheGrant: a client that waited for longer than a lease, and then gets
+// a credit, may keep it for a lease, although others wait and nothing was heard of it.
+func TestLeaseBeginsWithTheGrant(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: time.Millisecond, NoSpeculation: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	has, waits := p.Register(0), p.Register(0)
+	p.OnDemand(0, has, 1)
+	p.OnDemand(0, waits, 1)
+	if has.Window() != 1 || waits.Window() != 0 {
+		t.Fatalf("windows %d and %d of one credit, want 1 and 0", has.Window(), waits.Window())
+	}
+	lease := p.Config().Lease
+	now := mono.Time(2 * lease)
+	other := p.Register(now)
+	p.OnDemand(now, other, 1)
+	p.Deregister(now, has)
+	if waits.Window() != 1 {
+		t.Fatalf("window %d of who waited longest, want 1", waits.Window())
+	}
+	p.OnWake(now, p.cfg.TargetDelay)
+	if waits.Window() != 1 {
+		t.Errorf("window %d right after the grant, want 1", waits.Window())
+	}
+	now = now.Add(lease + 1)
+	p.OnDemand(now, other, 1)
+	p.OnWake(now, p.cfg.TargetDelay)
+	if waits.Window() != 0 || other.Window() != 1 {
+		t.Errorf("windows %d and %d a lease after, want 0 and 1", waits.Window(), other.Window())
 	}
 }
