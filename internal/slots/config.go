@@ -8,9 +8,8 @@ import (
 
 // Config bounds a Limit. Zero fields take the default named in their comment.
 type Config struct {
-	// Slack is the residence time that may be spent in the hidden queue.
-	// Required: a tenth of the latency objective, and taken for that where a residence
-	// is judged. Larger never idles the server and hides more of the queue.
+	// Slack is a tenth of the latency objective, in which residence times are judged.
+	// Required. Larger hides more of the queue, and idles the server less.
 	Slack time.Duration
 	// Initial is the limit before anything was measured, in requests. Default 256.
 	// A larger one lets a burst in that a small server takes long to work off; a

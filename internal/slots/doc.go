@@ -1,13 +1,10 @@
 // Package slots decides how many requests may run at once, without being told
 // the capacity of what runs them.
 //
-// Behind the gate stands something that can work on an unknown number of
-// requests at a time: cores, a pool of workers, a database's connections. With
-// too few slots it idles; with too many the surplus queues inside it, where
-// nobody can order it, refuse it or see it. The limit is steered to just above the
-// knee, where the hidden queue is short but never empty:
-//
-//	limit = knee + throughput × slack
+// Behind the gate stands something that works on an unknown number of requests at a
+// time: cores, a pool of workers, a database's connections. With too few slots it
+// idles. With too many the surplus queues inside it, where nobody can order it, refuse
+// it or see it. The knee is the number from which on throughput stays flat:
 //
 //	throughput │      ┌──────────       knee = throughput × service
 //	           │    ╱ ·
@@ -15,20 +12,36 @@
 //	           └──────┴────────── requests at once
 //	                 knee
 //
-// The knee is what is remembered: a server that becomes slower does less with as many
-// workers, and needs no new limit. It is learned by trial, because a longer residence
-// is a queue or slower work, and both look the same from here:
+// Three observations tell of the knee. Each is right where the others are weak:
 //
-//	residence with half as many running ──▶ knee = throughput before × that
-//	throughput with half again as many  ──▶ it grew: the knee is there
-//	requests at once, and no longer residence, while slots are free ──▶ at least so many
+//	observation                                 tells                          fails for
+//	the order in which requests end (line.go):  the highest rank is the knee   times that are nearly
+//	first come, first served, with k workers                                   equal; shared processors
+//	none ends beyond the k-th in line
+//	residence while fewer run (trial.go)        knee = throughput × residence  random times, few samples
+//	throughput while more run (trial.go)        whether the knee is higher     a residence near the objective
 //
-// What has no effect on the objective is left alone: trials are rare, and rarer while
-// they find nothing. A trial after which the server does less is undone.
+// The limit follows from what is known:
+//
+//	regime                        limit
+//	ranks confirm a line          knee, and a tenth or one more
+//	residence is well inside the  grows until the residence is 0.4 of the objective: a hidden
+//	objective, no line confirmed  queue costs nobody anything, a slot too few costs throughput
+//	residence beyond that         knee from trials, and as much more as they leave in doubt
+//	no slot is missing            sinks towards a quarter above the most that ran at once
+//	residence passes half of the  at once to what is known to be served at once
+//	objective while it builds up
+//	callers gave up on all of it  a quarter, then doubles while residence stays short
+//
+// The knee is what is remembered, not the service time: a server that becomes slower
+// does less with as many workers, and needs no new limit.
+//
+// Where it matters who is served first (SetOrdered) the hidden queue is kept to a tenth
+// of the objective.
 //
 // Invariants: the limit stays within Min and Max; while nothing binds, low throughput
-// lowers no limit below what runs; with a residence over the objective no limit grows
-// far without a trial.
+// lowers no limit below what runs; no verdict by ranks stands against a throughput that
+// fell with the limit; a trial after which the server does less is undone.
 //
 // A request that runs for longer than the objective may give its slot back while it
 // runs on: see Lend. So long polls and rare long requests neither hold the slots of

@@ -8,7 +8,7 @@ import (
 )
 
 // Limit is an adaptive bound on running requests. It is not safe for concurrent
-// use; calls take constant time and do not allocate.
+// use; calls take bounded time and do not allocate.
 type Limit struct {
 	cfg     Config
 	limit   float64
@@ -25,25 +25,22 @@ type Limit struct {
 	// many that were seen to run without a queue.
 	knee, samples, least float64
 	// rate is the completions per ns while the limit binds; service the residence in ns
-	// without a hidden queue, now; alone the same as last measured, which is to be
-	// believed for some fresh windows.
+	// without a hidden queue, now; alone the same as last measured.
 	rate, service, alone float64
-	fresh                int
 
-	level         level
-	line          line
-	other         point // the level before
-	fifo          bool
-	ordered       bool
-	reach         reach
+	line    line
+	reach   reach
+	fifo    bool  // ranks show that requests wait in line behind those in service
+	ordered bool  // see SetOrdered
+	level   level // all windows under this limit
+	other   point // the level before, to compare with
+
 	length        float64 // ns, of the last window
 	trial         trial
 	before        point   // the last trial that lowered the limit, until it is seen whether rightly
 	untried       int     // binding windows since the last trial
 	gap, raiseGap int     // of them between two trials
 	idle          int     // windows in a row in which the limit did not bind
-	late          int     // binding windows in a row in which hardly anything is in time
-	asked         int     // of them, until it is asked again whether it is a queue
 	peak          float64 // requests at once, decaying
 
 	recovering recovery
@@ -107,7 +104,7 @@ func (l *Limit) Trying() bool { return l.trial.dir < 0 }
 func (l *Limit) Knee() float64 { return l.knee }
 
 // Acquire takes a slot. The caller asks Free first; taking more than the limit
-// is allowed and counted, for requests that must run.
+// is allowed and counted, for requests that must run. The place is for Release or Lend.
 func (l *Limit) Acquire(now mono.Time) Place {
 	l.window.integrate(now, l.inUse, l.Free())
 	l.inUse++
@@ -115,7 +112,7 @@ func (l *Limit) Acquire(now mono.Time) Place {
 	return l.line.enter(now, l.mean*apart)
 }
 
-// Release returns a slot that was taken at started. A request that was executed to
+// Release returns a slot that was taken at started, at a place. A request that was executed to
 // its end is a sample of the residence time. One that was given up is one if it
 // took longer than the others do: it would have taken longer still, and where
 // every caller gives up at a deadline nothing else would be known of a queue that

@@ -53,10 +53,13 @@ const (
 	// ones: the highest of 48 is short of it by more than a tenth once in a hundred times.
 	enoughRanks = 48
 	// reaches is which part of what runs the ranks reach where no queue shows.
-	reaches = 0.9
+	reaches = 0.95
 	// mixed is the mean rank of times that are random enough, between 0 for the first and 1 for
 	// the highest: exponential ones have 0.5, lognormal ones of half the variation 0.33.
 	mixed = 0.4
+	// fewRanks is how many are all seen soon, and beyondTop how far the mean may lead beyond the
+	// highest that was seen.
+	fewRanks, beyondTop = 16, 1.15
 	// ranksVary is the coefficient of variation of ranks, if all up to the knee are alike.
 	ranksVary = 0.58
 )
@@ -65,7 +68,7 @@ const (
 func (o *order) short(n float64) bool { return o.count >= enoughRanks && o.top < reaches*n }
 func (o *order) full(n float64) bool  { return o.count >= enoughRanks && o.top >= reaches*n }
 
-// contrast is what two levels, with a and b running, tell of the queue behind those in
+// contrast is what the ranks at two levels, with na and nb running, tell of the queue behind those in
 // service: the ranks stay where they are if what is beyond only waits (1), move with what
 // runs if nothing waits or all share what there is (-1), or do not tell (0).
 func contrast(a, b order, na, nb float64) int {

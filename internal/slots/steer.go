@@ -19,9 +19,13 @@ const (
 	unmoved = 1.0 / 16
 	// moves is by how much the numbers that run must differ to compare what they do.
 	moves = 1.2
-	// harmless is the hidden queue, in Slacks, that is not worth a trial while the knee
-	// is unknown, and roomy what the limit may grow to without one.
-	harmless, roomy, unordered = 2, 3, 4
+	// surely is how many standard deviations are no chance.
+	surely = 1.5
+	// unordered is the residence, in Slacks, that a hidden queue may make where nobody minds
+	// the order: with the way to the client and chance, the rest of the objective is left
+	// for the queue in front. Where order matters harmless is what is not worth a trial,
+	// and roomy what the limit may grow to while the knee is unknown.
+	unordered, harmless, roomy = 4, 2, 3
 	// half, most and whole are half of the objective, most and all of it, in Slacks of a
 	// tenth.
 	half, most, whole = 5, 8, 10
@@ -70,7 +74,7 @@ func (l *Limit) steer(p point) {
 // roam is for a window in which the limit did not bind: the residence is the service
 // time, unless a queue builds up.
 func (l *Limit) roam(p point) {
-	l.late, l.before, l.level = 0, point{}, level{}
+	l.before, l.level = point{}, level{}
 	if known := l.known(); p.residence > l.alarm() && p.concurrency > near*known {
 		slack := float64(l.cfg.Slack)
 		if l.limit = max(known, p.concurrency*down); l.knee == 0 && l.least == 0 {
@@ -90,7 +94,7 @@ func (l *Limit) roam(p point) {
 		l.alone += (p.residence - l.alone) / 2
 	case l.idle > believe:
 		// A hidden queue would have filled the slots by now.
-		l.alone += (min(p.residence, near*l.alone) - l.alone) / 2
+		l.alone += (min(p.took, near*l.alone) - l.alone) / 2
 	}
 	l.service = l.alone
 	if p.residence <= l.alone*near {
@@ -121,17 +125,17 @@ func (l *Limit) full(p point) {
 	l.hurry(p)
 	here := p
 	here.order.merge(l.level.order)
-	here.throughput = l.rate
+	here.throughput, here.samples = l.rate, p.samples+l.level.done
 	l.compare(l.other, here)
 	switch {
 	case l.knee == 0 && l.useful == 0 && p.residence <= l.harmless():
 		l.limit = min(l.limit*up, max(l.limit, max(roomy*slack, l.hidden())*p.throughput))
 		return
 	case l.knee == 0 && l.fifo:
-		l.knee = l.reach.most()
+		l.knee = l.counted(here.order)
 	case l.knee == 0 && l.known() > 0 && l.useful == 0 && l.least > 0:
 		// As many as did without a queue when the work was faster.
-		l.knee, l.trial.last, l.fresh = max(l.known(), p.concurrency*down), -1, memory
+		l.knee, l.trial.last = max(l.known(), p.concurrency*down), -1
 	case l.level.windows == 0:
 		return // not known well enough to compare with
 	case l.knee == 0:
@@ -150,21 +154,18 @@ func (l *Limit) full(p point) {
 		l.alone, l.untried, l.trial.last = p.residence, l.gap, -1
 	}
 	if l.fifo && here.order.count >= enoughRanks {
-		l.knee, l.samples = l.reach.most(), samplesMost
+		l.knee, l.samples = max(l.knee, l.counted(here.order)), samplesMost
 		l.alone = min(l.knee/l.rate, p.residence)
 	}
 	l.service = min(l.knee/l.rate, p.residence)
 	l.limit = min(l.target(), l.limit*up)
 }
 
-// hurry brings the next trial forward where hardly anything is in time: is it a queue? It
-// is asked more and more rarely.
+// hurry brings the next trial forward where hardly anything is in time: is it a queue?
 func (l *Limit) hurry(p point) {
-	if p.residence <= most*float64(l.cfg.Slack) {
-		l.late = 0
-	} else if l.late++; l.late == 2 || l.late == l.asked {
-		l.untried, l.trial.last, l.least = max(l.untried, l.gap-memory), 1, 0
-		l.asked = 4 * l.late
+	if p.residence > most*float64(l.cfg.Slack) {
+		l.untried += memory
+		l.least = 0
 	}
 }
 
@@ -173,9 +174,9 @@ func (l *Limit) due(p point) int8 {
 	switch {
 	case l.useful > 0 && l.Limit() <= l.useful:
 		return 0
-	case p.order.full(p.concurrency) && l.untried >= l.raiseGap && p.residence <= whole*float64(l.cfg.Slack):
+	case p.order.full(p.limit) && l.untried >= l.raiseGap && p.residence <= whole*float64(l.cfg.Slack):
 		return 1 // nothing shows a queue
-	case l.fifo && p.order.short(p.concurrency) || l.untried < l.gap:
+	case l.fifo && p.order.short(p.limit) || l.untried < l.gap:
 		return 0
 	case l.trial.last < 0 && p.concurrency < up*l.knee: // else far more run than the knee
 		return 1
@@ -186,22 +187,35 @@ func (l *Limit) due(p point) int8 {
 	return 0
 }
 
-// compare learns from two levels whether requests wait in line behind those in service: then
-// fewer that run do as much.
+// compare learns from two levels, of which one had moves times as many running, whether
+// requests wait in line behind those in service: then fewer that run do as much. A
+// throughput that fell with the limit refutes any order.
 func (l *Limit) compare(a, b point) {
 	if a.concurrency < b.concurrency {
 		a, b = b, a
 	}
-	if b.throughput == 0 || a.concurrency < moves*b.concurrency {
+	if b.throughput == 0 || a.throughput == 0 || a.concurrency < moves*b.concurrency {
 		return
 	}
-	worse := b.throughput < a.throughput*(1+b.concurrency/a.concurrency)/2
+	chance := surely * math.Sqrt(1/a.samples+1/b.samples)
+	worse := b.throughput < a.throughput*(1-max(margin, min(chance, (1-b.concurrency/a.concurrency)/2)))
 	switch c := contrast(a.order, b.order, a.concurrency, b.concurrency); {
 	case c > 0 && !worse:
 		l.fifo = true
-	case c < 0 || worse && min(a.order.count, b.order.count) >= enoughRanks:
+		l.knee, l.samples = l.counted(b.order), samplesMost
+	case c < 0 || worse && min(a.samples, b.samples) >= enoughRanks:
 		l.fifo = false
 	}
+}
+
+// counted returns how many requests are in service by the ranks that were seen: as far as they
+// reach, or, as the highest of many is seldom seen, twice their mean.
+func (l *Limit) counted(o order) float64 {
+	top := l.reach.most()
+	if top > fewRanks {
+		top = max(top, min(2*o.beyond()+1, top*beyondTop))
+	}
+	return top
 }
 
 // known returns how many requests were seen to be served at once, at least.
@@ -228,7 +242,7 @@ func (l *Limit) target() float64 {
 	}
 	slack := float64(l.cfg.Slack)
 	if l.fifo {
-		return l.knee * (1 + margin)
+		return l.knee + max(margin*l.knee, min(1, l.rate*slack))
 	}
 	return max(min(l.knee*(1+l.doubt()), max(l.knee, most*slack*l.rate)), l.rate*l.hidden())
 }

@@ -5,7 +5,8 @@ import "math"
 const (
 	// trialFirst and trialLast are how many binding windows pass between two trials: one
 	// costs up to half of the throughput of its window, a hundredth of that of fifty,
-	// and each that finds nothing new doubles the number.
+	// and each that finds nothing new doubles the number. raiseFirst is the same for a
+	// trial upwards where the ranks show no queue: it costs no throughput.
 	trialFirst, trialLast = 48, 512
 	raiseFirst            = 4
 	// up and down are how far a stage goes; littleUp how far up where the residence is
@@ -45,7 +46,6 @@ func (l *Limit) try(p point, dir int8) {
 	}
 	from := p
 	from.throughput, from.residence = l.rate, p.concurrency/l.rate
-	_ = 0
 	l.trial = trial{dir: dir, from: from}
 	l.untried = 0
 	l.least *= forget
@@ -67,11 +67,11 @@ func (l *Limit) step(p point) {
 
 // lower returns how many run in the next stage downwards from p.
 func (l *Limit) lower(p point) float64 {
-	low := math.Floor(p.concurrency*down + 0.25)
-	if o := l.trial.from.order; o.short(l.trial.from.concurrency) {
-		return max(low, min(math.Ceil(o.top), math.Floor(p.concurrency*0.7)))
+	low := max(math.Floor(p.concurrency*down+0.25), math.Floor(min(l.least, p.concurrency)))
+	if o := l.trial.from.order; o.short(l.trial.from.limit) {
+		low = max(low, min(math.Ceil(o.top), math.Floor(p.concurrency/moves)))
 	}
-	return max(low, math.Floor(min(l.least, p.concurrency)))
+	return low
 }
 
 // judge looks at the window of a trial's stage.
@@ -90,7 +90,7 @@ func (l *Limit) judge(p point) {
 		l.limit = max(l.target(), l.trial.from.concurrency)
 	case l.fifo:
 		l.end()
-		l.knee, l.samples = l.reach.most(), samplesMost
+		l.knee, l.samples = max(l.knee, l.counted(p.order)), samplesMost
 		l.alone = min(l.knee/l.trial.from.throughput, p.residence)
 		l.service = l.alone
 		l.limit = l.target()

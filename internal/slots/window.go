@@ -10,7 +10,9 @@ import (
 // nanoseconds from start to end; means over a number of completions.
 type point struct {
 	concurrency, throughput, residence float64
+	took                               float64 // ns, the mean of those done
 	samples                            float64
+	limit                              float64
 	order                              order
 	bound                              bool // slots were missing for half of the time
 }
@@ -83,8 +85,8 @@ func (w *window) residence() float64 { return max(w.sum, w.area) / float64(w.don
 // point sums the window up.
 func (w *window) point(length, limit float64) point {
 	// Half a completion stands for none: it is in this window by chance.
-	return point{concurrency: w.area / length, throughput: max(float64(w.done-w.given), 0.5) / length, residence: w.residence(), samples: float64(w.done),
-		order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length}
+	return point{concurrency: w.area / length, throughput: max(float64(w.done-w.given), 0.5) / length, residence: w.residence(), took: w.sum / float64(w.done), samples: float64(w.done),
+		limit: limit, order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length}
 }
 
 // endWindow acts on the running window once it holds enough completions.
@@ -141,7 +143,7 @@ func (l *Limit) begin(now mono.Time, moved float64) {
 		return
 	}
 	if v := &l.level; v.order.count >= enoughRanks/4 {
-		l.other = point{concurrency: v.area / v.length, throughput: v.done / v.length, order: v.order}
+		l.other = point{concurrency: v.area / v.length, throughput: v.done / v.length, samples: v.done, order: v.order}
 	}
 	l.level = level{}
 }
@@ -193,6 +195,7 @@ func (v *level) throughput(p point, length float64) float64 {
 func (v *level) add(w *window, length float64) {
 	if v.windows++; v.windows > memory {
 		v.length, v.done, v.area, v.windows = v.length/2, v.done/2, v.area/2, memory/2
+		v.order.count, v.order.sum = v.order.count/2, v.order.sum/2
 	}
 	v.length += length
 	v.done += float64(w.done - w.given)
