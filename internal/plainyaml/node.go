@@ -26,6 +26,21 @@ func (n Node) Scalar() bool {
 	return true
 }
 
+// Mapping reports whether n has keys and values.
+func (n Node) Mapping() bool {
+	switch n.ast.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return true
+	}
+	return false
+}
+
+// Sequence reports whether n is a list.
+func (n Node) Sequence() bool {
+	_, ok := n.ast.(*ast.SequenceNode)
+	return ok
+}
+
 // Word returns the text of n, and false if n is a number or anything else.
 func (n Node) Word() (string, bool) {
 	if v, ok := n.ast.(*ast.StringNode); ok {

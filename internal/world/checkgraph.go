@@ -6,7 +6,12 @@ import (
 )
 
 // String returns the target as files write it: service.method.
-func (t Target) String() string { return t.Service + "." + t.Method }
+func (t Target) String() string {
+	if t.Method == "" {
+		return t.Service
+	}
+	return t.Service + "." + t.Method
+}
 
 // node is a method in the call graph.
 type node struct {
@@ -103,11 +108,7 @@ func (c *checker) target(path string, to Target) *node {
 	}
 	s := c.service(to.Service)
 	if s == nil {
-		value := to.Service
-		if to.Method != "" {
-			value = to.String()
-		}
-		c.unknown(path, value, "a method of one of the services", c.serviceNames())
+		c.unknown(path, to.String(), "a method of one of the services", c.serviceNames())
 		return nil
 	}
 	var known []string
