@@ -10,9 +10,10 @@ import (
 type Report struct {
 	World, Policy string
 	Seed          uint64
-	// Measured is the time that the totals cover: without the warm-up.
+	// Measured is the time that the totals of groups and services cover: without
+	// the warm-up.
 	Measured time.Duration
-	// Groups are in the order of the world.
+	// Groups and Services are in the order of the world.
 	Groups   []GroupReport
 	Services []ServiceReport
 	// Bins are parts of the run of Bin length, from the start, all groups together.
