@@ -75,7 +75,9 @@ func call(t *testing.T, s stages, text string, args ...string) (out, progress st
 	return clean(stdout.String()), clean(stderr.String()), err
 }
 
-var fakes = stages{simulate: fake, policies: []string{"spillgate", "semaphore:N:Q", "none"}}
+var forms = []string{"spillgate", "semaphore:N", "semaphore:N:Q", "none"}
+
+var fakes = stages{simulated: stage{fake, forms}}
 
 func TestWorldPrints(t *testing.T) {
 	out, progress, err := call(t, fakes, aWorld, "--policy", "spillgate,none", "--seeds", "2", "--seed", "3")
@@ -148,13 +150,15 @@ func TestWorldMistakes(t *testing.T) {
 		wants []string
 	}{
 		{"flags", fakes, aWorld, []string{"--seeds", "0", "--policy", "spilgate,none,none", "another"},
-			[]string{`2 files given, expected one`, `--seeds is 0, expected 1 to 1000`, `--policy "spilgate", expected one of: spillgate, semaphore:N:Q, none`, `--policy "none" comes twice`}},
+			[]string{`2 files given, expected one`, `--seeds is 0, expected 1 to 1000`, `--policy "spilgate", expected one of: spillgate, semaphore:N, semaphore:N:Q, none`, `--policy "none" comes twice`}},
 		{"no policy", fakes, aWorld, []string{"--policy", ""}, []string{"--policy names none"}},
-		{"no live processes", fakes, aWorld, []string{"--live"}, []string{"unknown flag: --live"}},
+		{"a policy that is not live", stages{live: stage{policies: forms[:1]}}, aWorld, []string{"--live", "--policy", "none"}, []string{`--policy "none", expected one of: spillgate`}},
+		{"numbers that are missing", fakes, aWorld, []string{"--policy", "semaphore,semaphore:x,semaphore:1:2:3,none:1"},
+			[]string{`"semaphore"`, `"semaphore:x"`, `"semaphore:1:2:3"`, `"none:1"`}},
 		{"a file with mistakes", fakes, "objective: fast\nlength: 1s\n", []string{"--check"},
 			[]string{"shop.yaml:1:12: objective: \"fast\"", "shop.yaml:1:1: services: missing", "shop.yaml:1:1: clients: missing"}},
-		{"a run that fails", stages{simulate: broken, policies: fakes.policies}, aWorld, nil, []string{"seed 1: out of luck"}},
-		{"a live run that fails", stages{live: broken, policies: fakes.policies}, aWorld, []string{"--live"}, []string{"spillgate, seed 1: out of luck"}},
+		{"a run that fails", stages{simulated: stage{broken, forms}}, aWorld, nil, []string{"seed 1: out of luck"}},
+		{"a live run that fails", stages{live: stage{broken, forms}}, aWorld, []string{"--live"}, []string{"spillgate, seed 1: out of luck"}},
 	} {
 		out, _, err := call(t, c.s, c.text, c.args...)
 		if err == nil || out != "" {
@@ -170,7 +174,7 @@ func TestWorldMistakes(t *testing.T) {
 }
 
 func TestWorldChecksAlone(t *testing.T) {
-	out, _, err := call(t, stages{policies: fakes.policies}, aWorld, "--check") // nothing could play it
+	out, _, err := call(t, stages{simulated: stage{policies: forms}}, aWorld, "--check") // nothing could play it
 	if want := "shop.yaml: ok: objective 100ms, 3s long with 1s of warm-up, 1 service, 2 groups of clients, 1 fault\n"; err != nil || out != want {
 		t.Errorf("%v, %q, want %q", err, out, want)
 	}
@@ -185,7 +189,7 @@ func TestWorldLive(t *testing.T) {
 		r.Void = "processors were taken away"
 		return r, err
 	}
-	out, _, err := call(t, stages{live: live, policies: fakes.policies}, aWorld, "--live", "--policy", "none,semaphore:8:16")
+	out, _, err := call(t, stages{live: stage{live, forms}}, aWorld, "--live", "--policy", "none,semaphore:8:16")
 	if err != nil || strings.Join(played, " ") != "none semaphore:8:16" {
 		t.Errorf("%v, played %v", err, played)
 	}

@@ -148,6 +148,10 @@ clients[0].load.steps[4].every: 1ms, expected 2ms to 24h0m0s
 clients[2].load.steps[0]: a burst, expected a rate without for and every in the first step, which holds between bursts`},
 		{"a multiple of no capacity", func(w *World) { w.Services[0].Host = ""; w.Clients[1].Load = Load{Steps: []Rate{{Times: 2}}} },
 			`clients[1].load.steps[0].rate: 2x, expected a rate such as 200/s: what the group asks for has no capacity, for no service has workers or a host`},
+		{"a host that nothing costs", func(w *World) {
+			w.Services[0].Host = "fast"
+			w.Clients[1].Load = Load{Steps: []Rate{{Times: 2}}}
+		}, `clients[1].load.steps[0].rate: 2x, expected a rate such as 200/s: what the group asks for has no capacity, for no service has workers or a host`},
 		{"retries", func(w *World) { w.Clients[0].Retry = Retry{Stubborn: true}; w.Clients[2].Retry.Attempts = 101 }, `clients[0].retry.attempts: missing, expected 2 or more, for a retry needs a second attempt
 clients[2].retry.attempts: 101, expected 0 to 100`},
 		{"faults", func(w *World) {
