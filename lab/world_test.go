@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/internal/world"
 )
@@ -195,5 +197,54 @@ func TestWorldLive(t *testing.T) {
 	}
 	if !strings.Contains(out, "void: semaphore:8:16, seed 1: processors were taken away\n") {
 		t.Errorf("the void is not said:\n%s", out)
+	}
+}
+
+func TestPolicyForms(t *testing.T) {
+	for _, c := range []struct {
+		policy, form string
+		want         bool
+	}{
+		{"none", "none", true}, {"none", "nones", false}, {"none:1", "none", false},
+		{"semaphore:8", "semaphore:N", true}, {"semaphore:8:16", "semaphore:N", false}, {"semaphore:-8", "semaphore:N", false}, {"semaphore:", "semaphore:N", false},
+		{"semaphore:8/http", "semaphore:N/http", true}, {"semaphore:8/grpc", "semaphore:N/http", false}, {"semaphore:8", "semaphore:N/http", false},
+		{"spillgate/http", "spillgate", false}, {"", "none", false},
+	} {
+		if got := hasForm(c.policy, c.form); got != c.want {
+			t.Errorf("%q written as %q: %v, want %v", c.policy, c.form, got, c.want)
+		}
+	}
+}
+
+func TestFaultsOverTime(t *testing.T) {
+	w := &world.World{Length: 10 * time.Second, Faults: []world.Fault{
+		{At: time.Second, For: 2 * time.Second, Every: 4 * time.Second, Service: "a", Slower: 10},
+		{At: 8 * time.Second, For: 5 * time.Second, Service: "b", Kill: true},
+		{At: 0, For: time.Millisecond, Every: time.Millisecond, Service: "c", Stop: true},
+	}}
+	spans := faultSpans(w)
+	want := []plot.Span{{Name: "a 10x slower", From: 1, To: 3}, {From: 5, To: 7}, {From: 9, To: 10}, {Name: "b killed", From: 8, To: 10}, {Name: "c stopped", From: 0, To: 0.001}}
+	if len(spans) != 3+1+maxSpans || !slices.Equal(spans[:5], want) {
+		t.Errorf("%d spans: %v, want %v and more", len(spans), spans[:min(5, len(spans))], want)
+	}
+}
+
+func TestSqueeze(t *testing.T) {
+	for n := range 200 {
+		values := make([]float64, n)
+		sum := 0.0
+		for i := range values {
+			values[i] = 7
+		}
+		out := squeeze(values, 60)
+		for _, v := range out {
+			sum += v
+		}
+		if len(out) > 60 || n > 0 && len(out) == 0 || sum != 7*float64(len(out)) {
+			t.Fatalf("%d values became %v", n, out)
+		}
+	}
+	if got := squeeze([]float64{1, 3, 5}, 2); !slices.Equal(got, []float64{2, 5}) {
+		t.Errorf("squeezed to %v, want [2 5]", got)
 	}
 }
