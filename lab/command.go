@@ -23,6 +23,7 @@ import (
 	"github.com/spillgate/spillgate/lab/wild"
 	"github.com/spillgate/spillgate/lab/workflows"
 	"github.com/spillgate/spillgate/lab/workflowslive"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 // Experiments returns all there are, in the order of the list.
@@ -41,7 +42,8 @@ func Command() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newList(), newRun(), newWorld(stages{
-		live: stage{bed.Run, []string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:N", "semaphore:N:Q", "semaphore:N/http", "semaphore:N:Q/http"}},
+		simulated: stage{worlds.Simulate, worlds.Policies()},
+		live:      stage{bed.Run, []string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:N", "semaphore:N:Q", "semaphore:N/http", "semaphore:N:Q/http"}},
 	}))
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,7 +86,7 @@ mistakes. All of them are printed.`,
 				return fmt.Errorf("%s cannot be played:\n%w", args[0], err)
 			}
 			if o.onlyCheck {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: %s\n", args[0], describeWorld(w))
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: %s\n%s", args[0], describeWorld(w), describeCapacity(w.WithDefaults()))
 				return err
 			}
 			return playWorld(cmd, &s, &o, w.WithDefaults())
@@ -226,6 +227,21 @@ func describeWorld(w *world.World) string {
 	return strings.Join(parts, ", ")
 }
 
+// describeCapacity says in a line what the capacity for each group is, or nothing if
+// none is limited. It expects a world from WithDefaults.
+func describeCapacity(w *world.World) string {
+	var parts []string
+	for i := range w.Clients {
+		if c := w.Capacity(i); !math.IsInf(c, 1) {
+			parts = append(parts, fmt.Sprintf("%s %.4g/s", w.Clients[i].Name, c))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "capacity for what each group asks, by itself: " + strings.Join(parts, ", ") + "\n"
+}
+
 // worldTables returns the tables that have rows.
 func worldTables(w *world.World, results []played) []*table.Table {
 	all := []*table.Table{clientTable(w, results), reasonTable(w, results), serviceTable(results)}
@@ -234,7 +250,7 @@ func worldTables(w *world.World, results []played) []*table.Table {
 
 // printWorld prints tables and what happened over time.
 func printWorld(out io.Writer, w *world.World, results []played, o *worldOptions, took time.Duration) error {
-	fmt.Fprintf(out, "%s: %s\n\n", w.Name, describeWorld(w))
+	fmt.Fprintf(out, "%s: %s\n%s\n", w.Name, describeWorld(w), describeCapacity(w))
 	for _, t := range worldTables(w, results) {
 		if err := t.Print(out); err != nil {
 			return err

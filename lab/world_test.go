@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -177,7 +178,8 @@ func TestWorldMistakes(t *testing.T) {
 
 func TestWorldChecksAlone(t *testing.T) {
 	out, _, err := call(t, stages{simulated: stage{policies: forms}}, aWorld, "--check") // nothing could play it
-	if want := "shop.yaml: ok: objective 100ms, 3s long with 1s of warm-up, 1 service, 2 groups of clients, 1 fault\n"; err != nil || out != want {
+	if want := "shop.yaml: ok: objective 100ms, 3s long with 1s of warm-up, 1 service, 2 groups of clients, 1 fault\n" +
+		"capacity for what each group asks, by itself: web 800/s, batch 800/s\n"; err != nil || out != want {
 		t.Errorf("%v, %q, want %q", err, out, want)
 	}
 }
@@ -246,5 +248,26 @@ func TestSqueeze(t *testing.T) {
 	}
 	if got := squeeze([]float64{1, 3, 5}, 2); !slices.Equal(got, []float64{2, 5}) {
 		t.Errorf("squeezed to %v, want [2 5]", got)
+	}
+}
+
+// The command simulates: at twice its load a service with Spillgate answers in time,
+// and one without does not.
+func TestWorldForReal(t *testing.T) {
+	cmd := Command()
+	var out bytes.Buffer
+	cmd.SetArgs([]string{"world", "../examples/worlds/double.yaml", "--json"})
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got jsonWorld
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	with, without := got.Runs[0].Groups[0], got.Runs[1].Groups[0]
+	if got.Runs[0].Policy != "spillgate" || with.Offered != without.Offered || with.Good < 2*without.Good || len(got.Runs[0].Bins) == 0 {
+		t.Errorf("with a gate %+v, without %+v", with, without)
 	}
 }

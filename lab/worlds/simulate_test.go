@@ -136,3 +136,18 @@ func TestPolicies(t *testing.T) {
 		}
 	}
 }
+
+// A user that is refused in no time does not send for ever at the same instant.
+func TestRefusedAtOnce(t *testing.T) {
+	w := single(world.Constant, 0)
+	w.Network.Delay, w.Warmup, w.Length = 0, 0, time.Second
+	w.Clients[0].Load = world.Load{Users: 20}
+	r, err := Simulate(t.Context(), w, "semaphore:1:0", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One is in the service at a time, and 19 come back each millisecond.
+	if c := r.Groups[0].Counts; c.Good < 98 || c.Good > 100 || c.Refused < 18_000 || c.Refused > 20_000 {
+		t.Errorf("counted %+v, want 100 good ones and 19,000 refused", c)
+	}
+}

@@ -86,20 +86,25 @@ func (w *World) users(group, n int32) {
 		c.stopped = k >= n
 		if !c.stopped && c.idle {
 			c.idle = false
-			w.think(id)
+			w.think(id, 0)
 		}
 	}
 }
 
-// think schedules the next request of a client in a closed loop.
-func (w *World) think(id int32) {
+// breath is the least time from a request to the next of a client in a closed loop,
+// where no time passed until the first was refused. Without it, a client that does
+// not think would send for ever at the same instant.
+const breath = time.Millisecond
+
+// think schedules the next request of a client in a closed loop, after least or more.
+func (w *World) think(id int32, least time.Duration) {
 	c := &w.clients[id]
 	if c.stopped {
 		c.idle = true
 		return
 	}
 	wait := time.Duration(c.rng.ExpFloat64() * float64(w.cfg.Groups[c.group].Load.Think))
-	w.after(wait, event{arrival, id, 0})
+	w.after(max(wait, least), event{arrival, id, 0})
 }
 
 // clientArrival is the intended send time of a request.
@@ -252,9 +257,12 @@ func (w *World) deadlineAt(r *root) {
 func (w *World) endRoot(r *root) {
 	r.open = false
 	w.inside--
-	id := r.client
+	id, least := r.client, time.Duration(0)
+	if w.Now() == r.intended {
+		least = breath
+	}
 	w.releaseRoot(r)
 	if c := &w.clients[id]; w.cfg.Groups[c.group].Load.closed() {
-		w.think(id)
+		w.think(id, least)
 	}
 }
