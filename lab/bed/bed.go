@@ -66,7 +66,7 @@ func Play(ctx context.Context, w *world.World, policy string, seed uint64) (*Pla
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if err := publish(dir, worldFile, w); err != nil {
+	if err := publish(dir, worldFile, p.World); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -230,7 +230,10 @@ func (b *bed) played(results []tallied, record Record) *Played {
 		for _, seat := range b.seen {
 			if seat.order.Service == s.Name {
 				mine := readLooks(seat.output.String())
-				addLooks(&report, mine, seat.order.Replica == 1, len(r.Bins))
+				b.addLooks(&report, mine)
+				if l := limits(mine, len(r.Bins)); seat.order.Replica == 1 && l != nil {
+					report.Limits = l
+				}
 				looks = append(looks, mine...)
 			}
 		}
@@ -240,27 +243,38 @@ func (b *bed) played(results []tallied, record Record) *Played {
 	return out
 }
 
-// addLooks adds what a seat did: the last look of each process that sat there, of which
-// a later one begins with less than the one before.
-func addLooks(to *world.ServiceReport, looks []Look, first bool, bins int) {
+// addLooks adds what a seat did after the warm-up: of each process that sat there the
+// last look, less that at the end of the warm-up.
+func (b *bed) addLooks(to *world.ServiceReport, looks []Look) {
+	var warm Look
 	for i, l := range looks {
-		if first && l.Limit > 0 {
-			if to.Limits == nil {
-				to.Limits = make([]int, bins)
-			}
-			if at := int(l.At/bin) - 1; at >= 0 && at < bins {
-				to.Limits[at] = l.Limit
-			}
+		if l.At <= b.plan.Warmup {
+			warm = l
 		}
 		if last := i+1 == len(looks) || looks[i+1].Used < l.Used; !last {
 			continue
 		}
-		to.Begun += l.Begun
-		to.Finished += l.Finished
-		to.Wasted += l.Wasted
-		to.Busy += l.Busy
-		for _, n := range l.Shed {
-			to.Refused += int(n)
+		to.Begun += l.Begun - warm.Begun
+		to.Finished += l.Finished - warm.Finished
+		to.Wasted += l.Wasted - warm.Wasted
+		to.Busy += l.Busy - warm.Busy
+		for reason, n := range l.Shed {
+			to.Refused += int(n - warm.Shed[reason])
+		}
+		warm = Look{}
+	}
+}
+
+// limits returns the limit at the end of each bin, nil if there never is one.
+func limits(looks []Look, bins int) []int {
+	var all []int
+	for _, l := range looks {
+		if l.Limit > 0 && all == nil {
+			all = make([]int, bins)
+		}
+		if at := int(l.At/bin) - 1; all != nil && at >= 0 && at < bins {
+			all[at] = l.Limit
 		}
 	}
+	return all
 }

@@ -28,7 +28,8 @@ type connection struct {
 	wallet, greedy bool
 	tags           wire.Tags
 	// from is the address that it calls from; empty: any.
-	from string
+	from    string
+	network world.Network
 	// retry is what gRPC's own retry policy is to do; nil: nothing.
 	retry *world.Retry
 }

@@ -40,16 +40,12 @@ type member struct {
 	callers map[string]caller
 }
 
-// workflow is the name that the requests of a group go by.
+// workflow is the name that the requests of a group go by, "" if it cannot travel.
 func workflow(g *world.Group) string {
-	name := g.Workflow
-	if name == "" {
-		name = g.Name
-	}
-	if !wire.ValidWorkflow(name) {
+	if !wire.ValidWorkflow(g.Workflow) {
 		return ""
 	}
-	return name
+	return g.Workflow
 }
 
 // beClients is all groups, from the beginning that it announces to the end.
@@ -134,11 +130,11 @@ func (g *group) join(ctx context.Context, n int) error {
 // many as there are clients.
 func (g *group) member(i int) (*member, error) {
 	m := &member{client: i % g.Clients, callers: map[string]caller{}}
-	c := connection{policy: g.policy, from: g.address(m.client)}
+	c := connection{policy: g.policy, from: g.address(m.client), network: g.plan.Network}
 	if g.policy.kind == credited {
 		c.wallet, c.greedy = g.Kind == world.Credits, g.Kind == world.Greedy
 	}
-	if c.wallet || g.Workflow != "" || g.Class != 0 || g.Priority != 0 {
+	if c.wallet || g.plan.weighed() || g.Workflow != g.Name || g.Class != 0 || g.Priority != 0 {
 		c.tags = wire.Tags{Workflow: workflow(g.Group), Class: g.Class, Priority: g.Priority}
 	}
 	if g.native() {

@@ -58,15 +58,3 @@ func weight(points []world.Point) (all float64) {
 	}
 	return all
 }
-
-// mean returns the mean of a distribution.
-func mean(d *world.Draw) time.Duration {
-	if d.Shape != world.Weighted {
-		return d.Mean
-	}
-	sum := 0.0
-	for _, p := range d.Points {
-		sum += float64(p.Value) * p.Weight
-	}
-	return time.Duration(sum / weight(d.Points))
-}

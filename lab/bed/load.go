@@ -1,7 +1,6 @@
 package bed
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -37,31 +36,35 @@ func profile(steps []world.Rate, length time.Duration, capacity float64) openloo
 		if from >= length {
 			break
 		}
-		p = append(p, openloop.Step{Rate: rateAt(steps, from, length, capacity), For: min(edges[i+1], length) - from})
+		p = append(p, openloop.Step{Rate: rateAt(steps, from, capacity), For: min(edges[i+1], length) - from})
 	}
 	return p
 }
 
-// bursts yields the instants at which step i begins to hold.
+// bursts yields the instants at which step i begins to hold: one, or, if it is a burst,
+// all until the next step that is none.
 func bursts(steps []world.Rate, i int, length time.Duration) func(yield func(time.Duration) bool) {
 	end := length
-	if i+1 < len(steps) {
-		end = min(end, steps[i+1].At)
+	for _, later := range steps[i+1:] {
+		if later.Every == 0 {
+			end = min(end, later.At)
+			break
+		}
 	}
 	return func(yield func(time.Duration) bool) {
-		for at := steps[i].At; at < end && yield(at) && steps[i].Every > 0 && steps[i].For > 0; at += steps[i].Every {
+		for at := steps[i].At; at < end && yield(at) && steps[i].Every > 0; at += steps[i].Every {
 		}
 	}
 }
 
 // rateAt returns the rate at t: that of the last step that holds then.
-func rateAt(steps []world.Rate, t, length time.Duration, capacity float64) float64 {
+func rateAt(steps []world.Rate, t time.Duration, capacity float64) float64 {
 	for i := len(steps) - 1; i >= 0; i-- {
 		s := steps[i]
-		if s.At > t || s.Every > 0 && s.For > 0 && (t-s.At)%s.Every >= s.For {
+		if s.At > t || s.Every > 0 && (t-s.At)%s.Every >= s.For {
 			continue
 		}
-		if s.PerSecond > 0 || math.IsInf(capacity, 1) {
+		if s.PerSecond > 0 || s.Times == 0 {
 			return s.PerSecond
 		}
 		return s.Times * capacity
@@ -69,7 +72,7 @@ func rateAt(steps []world.Rate, t, length time.Duration, capacity float64) float
 	return 0
 }
 
-// replay repeats a trace until an instant.
+// replay repeats a trace until an instant, each time a mean gap after its last one.
 type replay struct {
 	trace []time.Duration
 	until time.Duration
@@ -79,7 +82,8 @@ type replay struct {
 
 func (r *replay) Next() (time.Duration, bool) {
 	if r.i == len(r.trace) {
-		r.i, r.base = 0, r.base+max(r.trace[len(r.trace)-1], 1)
+		last, n := r.trace[len(r.trace)-1], time.Duration(len(r.trace))
+		r.i, r.base = 0, r.base+max(last+last/n, 1)
 	}
 	at := r.base + r.trace[r.i]
 	r.i++

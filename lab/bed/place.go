@@ -21,7 +21,7 @@ func newPlace(p *plan, cpus []int) (place, error) {
 	others := cpus[:max(last, 1)]
 	hosts, next := map[string][]int{}, 0
 	for _, h := range p.Hosts {
-		n := max(h.Processors, 1)
+		n := h.Processors
 		switch {
 		case n > len(cpus):
 			return at, fmt.Errorf("bed: host %q has %d processors, and this machine %d", h.Name, n, len(cpus))

@@ -10,78 +10,26 @@ import (
 	"github.com/spillgate/spillgate/internal/world"
 )
 
-// plan is a world whose names are resolved and whose defaults are filled in.
+// plan is a world with its defaults filled in, whose names are resolved.
 type plan struct {
-	world.World
+	*world.World
 	services map[string]*world.Service
-	hosts    map[string]*world.Host
 }
 
-// newPlan reports all that keeps a world from being played here.
+// newPlan reports every mistake of a world.
 func newPlan(w *world.World) (*plan, error) {
-	p := &plan{World: *w, services: map[string]*world.Service{}, hosts: map[string]*world.Host{}}
-	p.Services, p.Clients = slices.Clone(w.Services), slices.Clone(w.Clients)
 	var errs []error
-	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("bed: "+format, args...)) }
-	if w.Objective <= 0 || w.Length <= w.Warmup || w.Warmup < 0 {
-		wrong("objective %v, warm-up %v, length %v; expected above 0, from 0 on, above the warm-up", w.Objective, w.Warmup, w.Length)
+	for _, mistake := range w.Check() {
+		errs = append(errs, fmt.Errorf("bed: %w", mistake))
 	}
-	if len(w.Services) == 0 || len(w.Clients) == 0 {
-		wrong("%d services and %d groups of clients, expected at least one of each", len(w.Services), len(w.Clients))
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
-	for i := range w.Hosts {
-		p.hosts[w.Hosts[i].Name] = &w.Hosts[i]
-	}
+	p := &plan{World: w.WithDefaults(), services: map[string]*world.Service{}}
 	for i := range p.Services {
-		s := &p.Services[i]
-		s.Replicas = max(s.Replicas, 1)
-		if s.Objective == 0 {
-			s.Objective = w.Objective
-		}
-		p.services[s.Name] = s
-		if p.hosts[s.Host] == nil && s.Host != "" {
-			wrong("service %q is on host %q, which there is not", s.Name, s.Host)
-		}
+		p.services[p.Services[i].Name] = &p.Services[i]
 	}
-	for i := range p.Clients {
-		p.group(&p.Clients[i], wrong)
-	}
-	for _, s := range p.Services {
-		for _, m := range s.Methods {
-			p.steps(s.Name+"."+m.Name, m.Steps, wrong)
-		}
-	}
-	for _, f := range p.Faults {
-		if p.services[f.Service] == nil {
-			wrong("a fault happens to service %q, which there is not", f.Service)
-		}
-	}
-	return p, errors.Join(errs...)
-}
-
-func (p *plan) steps(name string, steps []world.Step, wrong func(string, ...any)) {
-	for i, step := range steps {
-		for _, to := range step.Call {
-			if p.method(to) == nil {
-				wrong("step %d of %s calls %s.%s, which there is not", i+1, name, to.Service, to.Method)
-			}
-		}
-	}
-}
-
-func (p *plan) group(g *world.Group, wrong func(string, ...any)) {
-	g.Clients, g.Connections = max(g.Clients, 1), max(g.Connections, 1)
-	if g.Deadline == 0 {
-		g.Deadline = p.Objective
-	}
-	if len(g.Ask) == 0 {
-		wrong("group %q asks for nothing", g.Name)
-	}
-	for _, ask := range g.Ask {
-		if p.method(ask.Target) == nil {
-			wrong("group %q asks for %s.%s, which there is not", g.Name, ask.Service, ask.Method)
-		}
-	}
+	return p, nil
 }
 
 // method returns a method, nil if there is none.
@@ -108,11 +56,7 @@ func (p *plan) capacity(g *world.Group) float64 {
 		all += ask.Weight
 	}
 	for _, ask := range g.Ask {
-		part := 1.0
-		if all > 0 {
-			part = ask.Weight / all
-		}
-		p.load(ask.Target, part, held, used)
+		p.load(ask.Target, ask.Weight/all, held, used)
 	}
 	least := math.Inf(1)
 	for _, s := range p.Services {
@@ -122,7 +66,7 @@ func (p *plan) capacity(g *world.Group) float64 {
 	}
 	for _, h := range p.Hosts {
 		if t := used[h.Name]; t > 0 {
-			least = min(least, float64(max(h.Processors, 1))/t.Seconds())
+			least = min(least, float64(h.Processors)/t.Seconds())
 		}
 	}
 	return least
@@ -135,10 +79,10 @@ func (p *plan) load(t world.Target, part float64, held, used map[string]time.Dur
 	for _, step := range m.Steps {
 		switch {
 		case step.Wait != nil:
-			takes += mean(step.Wait)
+			takes += step.Wait.Mean
 		case step.Compute != nil:
-			takes += mean(step.Compute)
-			used[s.Host] += time.Duration(part * float64(mean(step.Compute)))
+			takes += step.Compute.Mean
+			used[s.Host] += time.Duration(part * float64(step.Compute.Mean))
 		default:
 			longest := time.Duration(0)
 			for _, call := range step.Call {
@@ -151,6 +95,11 @@ func (p *plan) load(t world.Target, part float64, held, used map[string]time.Dur
 		held[s.Name] += time.Duration(part * float64(takes))
 	}
 	return takes
+}
+
+// weighed reports whether some workflows are to get more than others.
+func (p *plan) weighed() bool {
+	return slices.ContainsFunc(p.Clients, func(g world.Group) bool { return g.Share != 1 })
 }
 
 // computes reports whether a service uses processors for its work.

@@ -62,7 +62,7 @@ func newProcess(o *order, p *plan, pol policy, peers map[string][]string) (_ *pr
 				if x.callers[to.Service] != nil {
 					continue
 				}
-				if x.callers[to.Service], err = newCaller(to.Service, peers[to.Service], connection{policy: pol, wallet: pol.kind == credited}); err != nil {
+				if x.callers[to.Service], err = newCaller(to.Service, peers[to.Service], connection{policy: pol, wallet: pol.kind == credited, network: p.Network}); err != nil {
 					return nil, err
 				}
 			}
@@ -74,14 +74,14 @@ func newProcess(o *order, p *plan, pol policy, peers map[string][]string) (_ *pr
 // newGate makes the gate of a service as its users make it. Only where the world weighs
 // workflows is more said than the objective.
 func newGate(p *plan, s *world.Service) (*live.Gate, error) {
-	shares := map[string]float64{}
-	for _, g := range p.Clients {
-		if g.Share > 0 && g.Share != 1 {
-			shares[workflow(&g)] = g.Share
-		}
-	}
-	if len(shares) == 0 {
+	if !p.weighed() {
 		return spillgate.New(s.Objective)
+	}
+	shares := map[string]float64{}
+	for i := range p.Clients {
+		if name := workflow(&p.Clients[i]); name != "" {
+			shares[name] = p.Clients[i].Share
+		}
 	}
 	return spillgate.NewWith(spillgate.Config{Shares: shares,
 		Config: spillgate.Admission{Objective: s.Objective, Schedule: spillgate.Schedule{Fair: true}}})

@@ -140,10 +140,7 @@ func newRPCCaller(service string, addrs []string, c connection) (*rpcCaller, err
 	}
 	r.InitialState(state)
 	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithResolvers(r), grpc.WithStatsHandler(sentCounter{})}
-	if c.from != "" {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(c.from)}}
-		options = append(options, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }))
-	}
+	options = append(options, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return c.dial(ctx, "tcp", addr) }))
 	if c.wallet {
 		options = append(options, grpcgate.DialOptions(grpcgate.WithServiceConfig(serviceConfig(c.retry, "")))...)
 	} else {

@@ -110,10 +110,7 @@ type webCaller struct {
 
 func newWebCaller(addrs []string, c connection) *webCaller {
 	w := &webCaller{addrs: addrs, c: c, base: &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}}
-	if c.from != "" {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(c.from)}}
-		w.base.DialContext = d.DialContext
-	}
+	w.base.DialContext = w.c.dial
 	if tags := c.strangersTags(); tags != "" {
 		w.header = wire.Header([]byte(tags))
 	}
