@@ -149,6 +149,12 @@ type Set struct {
 	Priority *work.Priority
 	// Deadline as in Defaults; 0 leaves it.
 	Deadline time.Duration
+	// Objective is the latency that callers of such requests are to see, where it is
+	// not that of the gate: longer for exports and reports, shorter for lookups. 0, the
+	// default, is the gate's. At most MaxDeadline. It is in what Classify and Stamp
+	// return; a gate inside a service is told by httpgate.Objectives or
+	// grpcgate.WithObjectives.
+	Objective time.Duration
 }
 
 // Check calls wrong for every mistake in c, with the field as configuration files
@@ -256,6 +262,9 @@ func (c Config) checkSet(wrong func(field, value, want string), field string, s 
 		priority = *s.Priority
 	}
 	checkRank(wrong, field, class, priority, s.Deadline)
+	if d := s.Objective; d != 0 && (d < time.Millisecond || d > MaxDeadline) {
+		wrong(field+".objective", d.String(), fmt.Sprintf("%v to %v, or 0 for that of all", time.Millisecond, MaxDeadline))
+	}
 }
 
 // some shows names that would be right.

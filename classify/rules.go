@@ -45,6 +45,8 @@ type Result struct {
 	Deadline time.Duration
 	// Rule is the place of the rule that matched, -1 if none did.
 	Rule int
+	// Objective is that of the rule that matched, 0 if it has none: see Set.
+	Objective time.Duration
 }
 
 // Rules is a compiled Config. It never changes, so its methods may be called at
@@ -193,6 +195,7 @@ func (r *Rules) Classify(now mono.Time, f *Facts, names *Names) Result {
 	if set.Deadline != 0 {
 		out.Deadline = set.Deadline
 	}
+	out.Objective = set.Objective
 	return out
 }
 

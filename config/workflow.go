@@ -108,7 +108,8 @@ func (d *decoder) set(n node, to *classify.Set) {
 			to.Priority = new(work.Priority)
 			d.priority(n, to.Priority)
 		},
-		"deadline": func(n node) { d.Duration(n, &to.Deadline) },
+		"deadline":  func(n node) { d.Duration(n, &to.Deadline) },
+		"objective": func(n node) { d.Duration(n, &to.Objective) },
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -119,9 +120,9 @@ func outgoingFrom(ctx context.Context) *outgoing {
 	return o
 }
 
-// begin prepares a call: it waits for a credit if servers are known. The context
-// returned is the call's, with its tags.
-func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int) (*outgoing, context.Context, error) {
+// begin prepares an attempt of a call, the first of which began at an instant: it waits
+// for a credit if servers are known. The context returned is the call's, with its tags.
+func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, began mono.Time) (*outgoing, context.Context, error) {
 	o := &outgoing{Context: ctx, client: c, conn: conn, in: incomingFrom(ctx)}
 	var permit *live.Permit
 	var to *live.Callee
@@ -142,6 +143,9 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int) (*ou
 	if permit != nil {
 		o.permit, o.told = permit, true
 		tags.Credits, tags.Demand, tags.Client, tags.Waited = true, permit.Demand(), permit.Server().Identity(), permit.Waited()
+	}
+	if try > 0 {
+		tags.Waited = live.Now().Sub(began)
 	}
 	if d, ok := ctx.Deadline(); ok {
 		// Never zero, which would say that there is none.
@@ -176,6 +180,16 @@ func (o *outgoing) end() {
 	}
 }
 
+// server returns the server that the last attempt was sent to, nil if none was.
+func (o *outgoing) server() *live.Server {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.holds == nil {
+		return nil
+	}
+	return o.holds.Server()
+}
+
 // last returns the reply to the last attempt.
 func (o *outgoing) last() wire.Reply {
 	o.mu.Lock()
@@ -191,8 +205,9 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 		return c.err
 	}
 	c.o.untagged.Called(ctx, method)
+	began := live.Now()
 	for try := 0; ; try++ {
-		o, out, err := c.begin(ctx, conn, try)
+		o, out, err := c.begin(ctx, conn, try, began)
 		if err != nil {
 			return err
 		}
@@ -207,7 +222,7 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 			return err
 		}
 		if err == nil {
-			c.retries.Earn()
+			c.retries.Earn(ctx, o.server(), began)
 			return nil
 		}
 		if try >= c.o.retries || !c.mayRetry(ctx, o) {
@@ -242,7 +257,7 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 		return nil, c.err
 	}
 	c.o.untagged.Called(ctx, method)
-	o, out, err := c.begin(ctx, conn, 0)
+	o, out, err := c.begin(ctx, conn, 0, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -544,7 +544,7 @@ func TestChainInOneProcess(t *testing.T) {
 		t.Errorf("at the leaf: %+v", tags)
 	}
 	for range 100 {
-		downClient.retries.Earn() // it is not for want of budget that it does not retry
+		downClient.retries.Earn(context.Background(), nil, live.Now()) // it is not for want of budget that it does not retry
 	}
 	leafGate.Drain()
 	var trailer metadata.MD
@@ -601,7 +601,7 @@ func TestRetriesStayInBudget(t *testing.T) {
 	}
 	ok()
 	for range 2000 {
-		c.retries.Earn()
+		c.retries.Earn(context.Background(), nil, live.Now())
 	}
 	shed(busy)
 	before := s.calls.Load()
@@ -619,11 +619,16 @@ func TestRetriesStayInBudget(t *testing.T) {
 		<-s.tags
 	}
 	for range 10 {
-		c.retries.Earn()
+		c.retries.Earn(context.Background(), nil, live.Now())
 	}
 	call1(within(t), conn, "x")
-	if first, second := <-s.tags, <-s.tags; first.Attempt != 0 || second.Attempt != 1 {
+	first, second := <-s.tags, <-s.tags
+	if first.Attempt != 0 || second.Attempt != 1 {
 		t.Errorf("attempts %d and %d, expected 0 and 1", first.Attempt, second.Attempt)
+	}
+	// What it waited counts from the first.
+	if second.Waited < busy.Pushback || second.Waited < first.Waited {
+		t.Errorf("the second attempt says that it waited %v, the first %v; between them were at least %v", second.Waited, first.Waited, busy.Pushback)
 	}
 }
 
@@ -642,6 +647,14 @@ func TestGrpcRetryPolicy(t *testing.T) {
 	}
 	if got := s.calls.Load() - before; got != 4 {
 		t.Errorf("%d attempts, the policy says 4", got)
+	}
+	for range before {
+		<-s.tags
+	}
+	for want := range 4 {
+		if got := (<-s.tags).Attempt; got != want {
+			t.Errorf("attempt %d, expected %d", got, want)
+		}
 	}
 	eventually(t, "all returned", settled(c, conn))
 	// With no credit left for the second attempt it waits for one, as the first

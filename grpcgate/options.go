@@ -54,6 +54,7 @@ type Classifier func(ctx context.Context, method string, claimed wire.Tags) wire
 
 type serverOptions struct {
 	exempt       exemptions
+	objectives   map[string]time.Duration // by method or service, without slashes around
 	counters     *Counters
 	classify     Classifier
 	tap          tap.ServerInHandle
@@ -108,6 +109,35 @@ func WithCounters(c *Counters) SharedOption {
 // strip or map them.
 func WithClassifier(f Classifier) Option {
 	return serverOption(func(o *serverOptions) { o.classify = f })
+}
+
+// WithObjectives gives methods an objective of their own, the latency that their callers
+// are to see: longer for exports, shorter for lookups. A name is a method or a service, as
+// in WithExempt; that of the method counts. What has none, or one that is not above 0, has
+// the gate's. Of several options, the last one for a name counts.
+func WithObjectives(objectives map[string]time.Duration) Option {
+	return serverOption(func(o *serverOptions) {
+		if o.objectives == nil {
+			o.objectives = make(map[string]time.Duration, len(objectives))
+		}
+		for name, d := range objectives {
+			o.objectives[bare(name)] = d
+		}
+	})
+}
+
+// objective returns the objective of a method, "/pkg.Service/Method", 0 if it has none of
+// its own.
+func (o *serverOptions) objective(method string) time.Duration {
+	if len(o.objectives) == 0 {
+		return 0
+	}
+	method = bare(method)
+	d, ok := o.objectives[method]
+	if service, _, found := strings.Cut(method, "/"); found && !ok {
+		d = o.objectives[service]
+	}
+	return d
 }
 
 // WithTap has next called in the connection reader after the tap handle of
@@ -195,10 +225,12 @@ func newExemptions() exemptions {
 
 func (e exemptions) add(names []string) {
 	for _, name := range names {
-		name = strings.TrimPrefix(strings.TrimSuffix(name, "/"), "/")
-		e[name] = true
+		e[bare(name)] = true
 	}
 }
+
+// bare returns the name of a method or service without slashes around it.
+func bare(name string) string { return strings.TrimPrefix(strings.TrimSuffix(name, "/"), "/") }
 
 // has reports whether a method, "/pkg.Service/Method", is exempt.
 func (e exemptions) has(method string) bool {

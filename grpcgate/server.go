@@ -119,6 +119,7 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 			Demand:   in.tags.Demand,
 		},
 		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim, Waited: in.tags.Waited,
+		Objective: s.o.objective(method),
 	}
 	now := live.Now()
 	if in.conn != nil {
@@ -130,11 +131,6 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 		}
 	}
 	c := call{server: s, in: in, outcome: work.Ignored}
-	if in.arrived != 0 {
-		// Only the wait for a processor counts: the time that a slow client takes
-		// to send its message says nothing about this server.
-		r.Arrived = now.Add(-min(now.Sub(in.arrived), s.gate.Lag(now)))
-	}
 	if b := in.tags.Budget; b > 0 {
 		from := now
 		if in.arrived != 0 {
@@ -195,7 +191,7 @@ func (c *call) leave(ctx context.Context) {
 		md = metadata.MD{pushbackKey: {"-1"}}
 	}
 	c.in.ticket.Answer(&reply)
-	if reply.HasGrant && c.outcome == work.Done && !reply.HasProgress {
+	if reply.HasGrant && c.outcome.Executed() && !reply.HasProgress {
 		reply.HasProgress = true
 		reply.Progress.Service = live.Now().Sub(c.started)
 	}
@@ -260,7 +256,7 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	defer held.end() // also when the handler panics
 	err = handle(srv, held)
 	c.ended(ctx, err)
-	if c.outcome == work.Done && (held.end() || info.IsClientStream) {
+	if c.outcome.Executed() && (held.end() || info.IsClientStream) {
 		c.outcome = work.Ignored // nobody knows how much of the time was work
 	}
 	return err

@@ -105,9 +105,12 @@ func fromSpillgate(err error) bool {
 }
 
 // outcomeOf says how a handler ended that returned err. An application's own
-// error is work done like any other.
+// error is work done like any other. An answer that nobody waits for any more, as its
+// caller left or its deadline passed, is late.
 func outcomeOf(ctx context.Context, in *incoming, err error) work.Outcome {
 	switch {
+	case err == nil && ctx.Err() != nil:
+		return work.Late
 	case err == nil:
 		return work.Done
 	case in.downstream.Load() || fromSpillgate(err):

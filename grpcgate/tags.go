@@ -2,6 +2,7 @@ package grpcgate
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -78,10 +79,26 @@ func (in *incoming) refusedBelow() {
 	}
 }
 
-// tagsOf reads the tags in a request's metadata: those of Spillgate, or where
+// attemptsKey is the metadata by which grpc's own retry policy says how many attempts of
+// the call were made before.
+const attemptsKey = "grpc-previous-rpc-attempts"
+
+// tagsOf reads the tags in a request's metadata, and which attempt it is: what they say,
+// or grpc's own retry policy if that is more.
+func tagsOf(md metadata.MD, count *atomic.Int64) wire.Tags {
+	t := ownTags(md, count)
+	if v := md[attemptsKey]; len(v) == 1 {
+		if n, err := strconv.ParseUint(v[0], 10, 31); err == nil {
+			t.Attempt = max(t.Attempt, int(min(n, wire.MaxAttempt)))
+		}
+	}
+	return t
+}
+
+// ownTags reads the tags in a request's metadata: those of Spillgate, or where
 // there are none, those in baggage. What is malformed or comes twice is counted
 // and ignored.
-func tagsOf(md metadata.MD, count *atomic.Int64) wire.Tags {
+func ownTags(md metadata.MD, count *atomic.Int64) wire.Tags {
 	var t wire.Tags
 	switch values := md[wire.MetadataKey]; len(values) {
 	case 0:

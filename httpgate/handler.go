@@ -46,6 +46,9 @@ type handler struct {
 func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	grpc := isGRPC(r.Header)
 	tags, speaks := h.readTags(r, grpc)
+	if grpc {
+		tags.Attempt = max(tags.Attempt, attemptsBefore(r.Header))
+	}
 	t := h.choose(r)
 	if t == nil {
 		refusal := &live.Refusal{Reason: work.Draining, Pushback: time.Second}
@@ -84,16 +87,19 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	in.deadline, in.limited = in.Context.Deadline()
 	w.in = in
 
-	now := live.Now()
+	var objective time.Duration
+	if h.objective != nil {
+		objective = h.objective(r)
+	}
 	err := t.gate.Admit(in, live.Request{
 		Request: work.Request{
 			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
 			Deadline: mono.Never, Demand: tags.Demand, Attempt: tags.Attempt,
 		},
-		Client:  client,
-		Sender:  sender,
-		Arrived: now.Add(-t.gate.Lag(now)),
-		Total:   tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
+		Client:    client,
+		Sender:    sender,
+		Objective: objective,
+		Total:     tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
 	}, &in.room)
 	if err != nil {
 		w.refuse(r, err)
@@ -123,6 +129,20 @@ func shortest(budget time.Duration, grpc bool, h http.Header) time.Duration {
 		}
 	}
 	return budget
+}
+
+// attemptsBefore is what gRPC's own retry policy says of the attempts made before, 0 if it
+// says nothing that can be read.
+func attemptsBefore(h http.Header) int {
+	v := h["Grpc-Previous-Rpc-Attempts"]
+	if len(v) != 1 {
+		return 0
+	}
+	n, err := strconv.ParseUint(v[0], 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(min(n, wire.MaxAttempt))
 }
 
 // grpcTimeout reads the value of grpc-timeout: up to eight digits and a unit. It

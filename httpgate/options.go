@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -34,6 +35,7 @@ type options struct {
 	exempt      func(*http.Request) bool
 	trust       func(*http.Request) bool
 	classify    Classifier
+	objective   func(*http.Request) time.Duration // nil: that of the gate
 	streamAfter time.Duration
 	malformed   func(*http.Request, error)
 }
@@ -105,6 +107,33 @@ func Networks(networks ...netip.Prefix) func(*http.Request) bool {
 			}
 		}
 		return false
+	}
+}
+
+// Objectives names the latency that callers of a request are to see, where it is not the
+// gate's objective: longer for exports, shorter for lookups. 0 is the gate's. f runs on
+// the request's goroutine before the gate and must not block. Of several, the last
+// counts.
+func Objectives(f func(*http.Request) time.Duration) Option {
+	return func(o *options) { o.objective = f }
+}
+
+// ByPath gives objectives by path, for Objectives. A path that ends in a slash covers all
+// below it; of several that cover a request the longest counts. What no path covers, and
+// an objective that is not above 0, is left to the gate's.
+func ByPath(objectives map[string]time.Duration) func(*http.Request) time.Duration {
+	known := maps.Clone(objectives)
+	return func(r *http.Request) time.Duration {
+		path := r.URL.Path
+		if d, ok := known[path]; ok {
+			return d
+		}
+		for end := strings.LastIndexByte(path, '/'); end >= 0; end = strings.LastIndexByte(path[:end], '/') {
+			if d, ok := known[path[:end+1]]; ok {
+				return d
+			}
+		}
+		return 0
 	}
 }
 

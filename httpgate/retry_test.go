@@ -97,8 +97,12 @@ func TestRetries(t *testing.T) {
 				t.Errorf("refused twice: %d %q after %d attempts, %d retries", resp.StatusCode, text, n, made.Load())
 			}
 			for want := range 3 {
-				if got := (<-s.tags).Attempt; got != want {
-					t.Errorf("attempt %d, expected %d", got, want)
+				got := <-s.tags
+				if got.Attempt != want {
+					t.Errorf("attempt %d, expected %d", got.Attempt, want)
+				}
+				if least := time.Duration(want) * time.Millisecond; got.Waited < least {
+					t.Errorf("attempt %d says that the request waited %v, the pauses were %v", want, got.Waited, least)
 				}
 			}
 			// What cannot be repeated is not, whatever the budget.

@@ -125,14 +125,15 @@ type host struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	began := live.Now()
 	for try := 0; ; try++ {
-		resp, x, err := t.send(r, try)
+		resp, x, err := t.send(r, try, began)
 		if err != nil || x == nil || t.retries == 0 {
 			return resp, err
 		}
 		if !x.shed {
 			if succeeded(resp) {
-				x.host.budget.Earn()
+				x.host.budget.Earn(r.Context(), x.host.server, began)
 			}
 			return resp, nil
 		}
@@ -145,8 +146,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// send makes one attempt. The exchange is nil if the server has no wallet.
-func (t *transport) send(r *http.Request, try int) (*http.Response, *exchange, error) {
+// send makes one attempt at what began at an instant. The exchange is nil if the server
+// has no wallet.
+func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Response, *exchange, error) {
 	ctx := r.Context()
 	now := live.Now()
 	h, err := t.enter(now, hostKey{r.URL.Scheme, r.URL.Host})
@@ -180,6 +182,9 @@ func (t *transport) send(r *http.Request, try int) (*http.Response, *exchange, e
 	x := &exchange{t: t, host: h, permit: permit, ctx: ctx, sent: now, grpc: isGRPC(r.Header)}
 	var tags wire.Tags
 	x.call, tags = live.BeginCall(ctx, h.callee, try)
+	if tags.Waited = permit.Waited(); try > 0 {
+		tags.Waited = now.Sub(began)
+	}
 	out := t.tagged(r, tags, permit, x.grpc)
 	if out.ContentLength <= 0 {
 		watchQuiet(out, StreamAfter, func() { x.release(0) })
@@ -282,7 +287,7 @@ func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit,
 		}
 	}
 	if permit != nil {
-		tags.Credits, tags.Demand, tags.Client, tags.Waited = true, permit.Demand(), t.id, permit.Waited()
+		tags.Credits, tags.Demand, tags.Client = true, permit.Demand(), t.id
 	}
 	out := r
 	if !t.keep || r.Header == nil || r.Body != nil {

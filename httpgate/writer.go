@@ -270,7 +270,7 @@ func (w *writer) put(h http.Header, prefix string, left bool) {
 	if w.in.ticket != nil {
 		w.in.ticket.Answer(&r)
 	}
-	if left && w.result(true) == work.Done && !r.HasProgress {
+	if left && w.result(true).Executed() && !r.HasProgress {
 		r.HasProgress, r.Progress.Service = true, live.Now().Sub(w.began)
 	}
 	if r == (wire.Reply{}) {

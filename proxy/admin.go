@@ -77,6 +77,9 @@ type UpstreamStatus struct {
 	Clients int     `json:"clients"`
 	Credits int     `json:"credits"`
 	Issued  int     `json:"credits_issued"`
+	// Unreachable says that the upstream takes longer than the objective even where
+	// nothing waits.
+	Unreachable bool `json:"objective_unreachable"`
 	// Served, Refused and WouldRefuse count requests since the upstream joined,
 	// by outcome and by reason.
 	Served      map[string]uint64 `json:"served"`
@@ -103,7 +106,7 @@ func (p *Proxy) Status() Status {
 		st := UpstreamStatus{
 			Name: u.name, URL: redact(u.cfg.URL), Reachable: mono.Time(u.downUntil.Load()) <= now, Out: u.out.Load(),
 			Limit: g.Limit, Running: g.Running, Waiting: g.Waiting, Delay: g.Delay.Seconds(), Service: g.Service.Seconds(),
-			Clients: g.Clients, Credits: g.Credits, Issued: g.Issued,
+			Clients: g.Clients, Credits: g.Credits, Issued: g.Issued, Unreachable: g.Unreachable,
 			Served: map[string]uint64{}, Refused: map[string]uint64{}, WouldRefuse: map[string]uint64{},
 			Shaping: g.Shaping, Workflows: u.workflows(), Share: u.shareStatus(&s.cfg),
 		}

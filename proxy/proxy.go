@@ -128,6 +128,7 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 		// ServeHTTP has taken off or replaced what strangers say.
 		httpgate.Trust(func(*http.Request) bool { return true }),
 		httpgate.Exempt(func(r *http.Request) bool { return p.state.Load().exempts(r) }),
+		httpgate.Objectives(objectiveOf),
 		httpgate.OnMalformed(func(*http.Request, error) { p.malformed.Add(1) }),
 	)
 	return p, nil
@@ -142,6 +143,15 @@ func check(cfg Config) error {
 	return errors.Join(errs...)
 }
 
+// objectiveKey is the key under which a request's context holds the objective that the
+// rules give it, if they do.
+type objectiveKey struct{}
+
+func objectiveOf(r *http.Request) time.Duration {
+	d, _ := r.Context().Value(objectiveKey{}).(time.Duration)
+	return d
+}
+
 // ServeHTTP handles one request. It is what the listeners serve.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.active.Add(1)
@@ -154,6 +164,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	what, err := s.rules.Stamp(live.Now(), r, s.names, s.trusts(r))
 	if err != nil {
 		p.malformed.Add(1)
+	}
+	if what.Objective > 0 {
+		r = r.WithContext(context.WithValue(r.Context(), objectiveKey{}, what.Objective))
 	}
 	if what.Deadline > 0 && !s.exempts(r) {
 		ctx, cancel := context.WithTimeout(r.Context(), what.Deadline)

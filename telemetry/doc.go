@@ -11,9 +11,14 @@
 // histograms of Telemetry.NewGate alone are Prometheus's, because each request pays
 // for them.
 //
-//	spillgate_requests_total{gate,decision,reason,class}  decision: admit, refuse, would_refuse
+//	spillgate_requests_total{gate,decision,reason,class,outcome}
+//	                                                      decision: admit, refuse, would_refuse
+//	                                                      outcome, of requests that ran: done, late
+//	                                                      (executed after the deadline of the caller
+//	                                                      or the objective), ignored, dropped
 //	spillgate_queue_delay_seconds{gate}                   histogram, of requests that ran
 //	spillgate_service_seconds{gate}                       histogram, of requests that ran
+//	spillgate_objective_seconds, _service_estimate_seconds, _objective_unreachable,
 //	spillgate_slots_limit, _slots_in_use, _waiting, _delay_seconds,
 //	spillgate_credits, _credits_issued, _clients, _clients_drained, _mode{gate}
 //	spillgate_untagged_total{gate,method}                 calls that lost their request

@@ -30,7 +30,7 @@ var decisionNames = [...]string{admit: "admit", refuse: "refuse", wouldRefuse: "
 type Gate struct {
 	meter  metric.Meter
 	name   string
-	counts [numDecisions][work.NumReasons][work.NumClasses]atomic.Int64
+	counts [numDecisions][work.NumReasons][work.NumClasses][work.NumOutcomes]atomic.Int64
 	queued histogram
 	served histogram
 	notice notice
@@ -92,10 +92,13 @@ func (g *Gate) Observe(e live.Event) {
 	case e.Reason != work.None:
 		d = wouldRefuse
 	}
-	if int(e.Reason) >= work.NumReasons || e.Class >= work.NumClasses {
+	if int(e.Reason) >= work.NumReasons || e.Class >= work.NumClasses || int(e.Outcome) >= work.NumOutcomes {
 		return
 	}
-	g.counts[d][e.Reason][e.Class].Add(1)
+	g.counts[d][e.Reason][e.Class][e.Outcome].Add(1)
+	if e.Reach != nil {
+		g.notice.reach(*e.Reach)
+	}
 	if log := g.notice.log; log != nil && log.Enabled(context.Background(), slog.LevelDebug) {
 		g.line(log, d, e)
 	}
@@ -136,15 +139,20 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 	errs = append(errs, err)
 	delay, err := g.meter.Float64ObservableGauge("spillgate_delay", metric.WithUnit("s"), metric.WithDescription("Queueing delay at this instant, seen and hidden."))
 	errs = append(errs, err)
+	objective, err := g.meter.Float64ObservableGauge("spillgate_objective", metric.WithUnit("s"), metric.WithDescription("Latency that callers are to see."))
+	errs = append(errs, err)
+	estimate, err := g.meter.Float64ObservableGauge("spillgate_service_estimate", metric.WithUnit("s"), metric.WithDescription("Estimate of the time in a slot without a queue behind it."))
+	errs = append(errs, err)
 	var (
-		limit   = gauge("spillgate_slots_limit", "", "Most requests that may run at once.")
-		inUse   = gauge("spillgate_slots_in_use", "", "Requests that run.")
-		waiting = gauge("spillgate_waiting", "", "Requests in the queue.")
-		credits = gauge("spillgate_credits", "", "Credits in the pool.")
-		issued  = gauge("spillgate_credits_issued", "", "Credits that clients hold.")
-		clients = gauge("spillgate_clients", "", "Clients with an account.")
-		drained = gauge("spillgate_clients_drained", "", "Clients without a credit.")
-		mode    = gauge("spillgate_mode", "", "0 enforce, 1 monitor, 2 off.")
+		unreachable = gauge("spillgate_objective_unreachable", "", "1 while the service takes longer than the objective even where nothing waits.")
+		limit       = gauge("spillgate_slots_limit", "", "Most requests that may run at once.")
+		inUse       = gauge("spillgate_slots_in_use", "", "Requests that run.")
+		waiting     = gauge("spillgate_waiting", "", "Requests in the queue.")
+		credits     = gauge("spillgate_credits", "", "Credits in the pool.")
+		issued      = gauge("spillgate_credits_issued", "", "Credits that clients hold.")
+		clients     = gauge("spillgate_clients", "", "Clients with an account.")
+		drained     = gauge("spillgate_clients_drained", "", "Clients without a credit.")
+		mode        = gauge("spillgate_mode", "", "0 enforce, 1 monitor, 2 off.")
 	)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -162,17 +170,21 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 		o.ObserveInt64(drained, int64(s.Drained), own)
 		o.ObserveInt64(mode, int64(s.Mode), own)
 		o.ObserveFloat64(delay, s.Delay.Seconds(), own)
-		g.count(func(n int64, d decision, r work.Reason, c work.Class) {
-			o.ObserveInt64(requests, n, metric.WithAttributes(name,
-				attribute.String("decision", decisionNames[d]),
-				attribute.String("reason", r.String()),
-				attribute.String("class", c.String())))
+		o.ObserveFloat64(objective, s.Objective.Seconds(), own)
+		o.ObserveFloat64(estimate, s.Service.Seconds(), own)
+		out := int64(0)
+		if s.Unreachable {
+			out = 1
+		}
+		o.ObserveInt64(unreachable, out, own)
+		g.count(func(n int64, labels ...attribute.KeyValue) {
+			o.ObserveInt64(requests, n, metric.WithAttributes(append(labels, name)...))
 		})
 		gate.Untagged().Each(func(method string, n uint64) {
 			o.ObserveInt64(untagged, int64(n), metric.WithAttributes(name, attribute.String("method", method)))
 		})
 		return nil
-	}, requests, untagged, delay, limit, inUse, waiting, credits, issued, clients, drained, mode)
+	}, requests, untagged, delay, objective, estimate, unreachable, limit, inUse, waiting, credits, issued, clients, drained, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -180,12 +192,24 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 }
 
 // count calls f for every combination of labels that has occurred.
-func (g *Gate) count(f func(n int64, d decision, r work.Reason, c work.Class)) {
+// What was refused has no outcome.
+func (g *Gate) count(f func(n int64, labels ...attribute.KeyValue)) {
 	for d := range g.counts {
 		for r := range g.counts[d] {
 			for c := range g.counts[d][r] {
-				if n := g.counts[d][r][c].Load(); n > 0 {
-					f(n, decision(d), work.Reason(r), work.Class(c))
+				for o := range g.counts[d][r][c] {
+					n := g.counts[d][r][c][o].Load()
+					if n == 0 {
+						continue
+					}
+					labels := []attribute.KeyValue{
+						attribute.String("decision", decisionNames[d]), attribute.String("reason", work.Reason(r).String()),
+						attribute.String("class", work.Class(c).String()),
+					}
+					if decision(d) != refuse {
+						labels = append(labels, attribute.String("outcome", work.Outcome(o).String()))
+					}
+					f(n, labels...)
 				}
 			}
 		}

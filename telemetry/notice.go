@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -20,6 +21,19 @@ type notice struct {
 	// last is when the last line was written, in nanoseconds since the Unix
 	// epoch, 0 before the first.
 	last atomic.Int64
+}
+
+// reach logs that the objective cannot be met, or can be again.
+func (n *notice) reach(r live.Reach) {
+	if n.log == nil {
+		return
+	}
+	attrs := []any{slog.String("gate", n.gate), slog.Duration("objective", r.Objective), slog.Duration("service", r.Service)}
+	if r.Out {
+		n.log.Warn("objective out of reach: the service takes longer even where nothing waits, so every answer is late", attrs...)
+		return
+	}
+	n.log.Info("objective within reach again", attrs...)
 }
 
 // refused counts a refusal, and logs what was counted since the last line if

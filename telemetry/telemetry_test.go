@@ -79,7 +79,7 @@ func TestWhatPrometheusReads(t *testing.T) {
 	}
 	got := scrape(t, telemetry)
 	for _, want := range []string{
-		`spillgate_requests_total{class="interactive",decision="admit",gate="orders",reason="none"} 1`,
+		`spillgate_requests_total{class="interactive",decision="admit",gate="orders",outcome="done",reason="none"} 1`,
 		`spillgate_requests_total{class="default",decision="refuse",gate="orders",reason="draining"} 1`,
 		`spillgate_service_seconds_count{gate="orders"} 1`,
 		`spillgate_queue_delay_seconds_bucket{gate="orders",le="0.0001"} `,
@@ -109,10 +109,10 @@ func TestLabelsAreBounded(t *testing.T) {
 	_, metrics, _ := newGate(t, telemetry, "orders", nil, live.Enforce)
 	for i := range 1000 {
 		metrics.Observe(live.Event{Workflow: strings.Repeat("x", i), Priority: work.Priority(i), Class: work.Class(i), Reason: work.Reason(i), Enforced: true})
-		metrics.Observe(live.Event{Class: work.Class(i % 2)})
+		metrics.Observe(live.Event{Class: work.Class(i % 2), Outcome: work.Outcome(i / 2 % 200)})
 	}
-	if got := strings.Count(scrape(t, telemetry), "spillgate_requests_total{"); got > 2*(work.NumReasons+1) {
-		t.Errorf("%d series of requests, expected at most one a reason and class", got)
+	if got := strings.Count(scrape(t, telemetry), "spillgate_requests_total{"); got > 2*(work.NumReasons+work.NumOutcomes) {
+		t.Errorf("%d series of requests, expected at most one a reason or outcome and class", got)
 	}
 }
 
@@ -230,5 +230,58 @@ func BenchmarkObserve(b *testing.B) {
 				g.Observe(e)
 			}
 		})
+	}
+}
+
+// That an objective cannot be met is said once, with the time that was measured, and so
+// is the end of it; the metrics say it for as long as it is so.
+func TestObjectiveOutOfReach(t *testing.T) {
+	const objective = 2 * time.Millisecond
+	var lines bytes.Buffer
+	telemetry := newTelemetry(t)
+	metrics, err := telemetry.NewGate("orders", slog.New(slog.NewTextHandler(&lines, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: objective}, Observe: metrics.Observe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { gate.Close() })
+	if _, err := metrics.Watch(gate); err != nil {
+		t.Fatal(err)
+	}
+	serve := func(took time.Duration, until string) {
+		for range 2000 {
+			ticket, err := gate.Enter(t.Context(), live.Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(took)
+			ticket.Leave(work.Done)
+			if strings.Contains(lines.String(), until) {
+				return
+			}
+		}
+		t.Fatalf("not logged: %s\n%s", until, lines.String())
+	}
+	serve(3*objective, "objective out of reach")
+	for range 40 {
+		serve(3*objective, "objective out of reach")
+	}
+	if log := lines.String(); strings.Count(log, "out of reach") != 1 || !strings.Contains(log, "gate=orders objective=2ms service=") {
+		t.Errorf("expected one line with the objective and the time:\n%s", log)
+	}
+	got := scrape(t, telemetry)
+	for _, want := range []string{
+		`spillgate_objective_unreachable{gate="orders"} 1`, `spillgate_objective_seconds{gate="orders"} 0.002`, `spillgate_service_estimate_seconds{gate="orders"} 0.0`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+	serve(0, "objective within reach again")
+	if got, want := scrape(t, telemetry), `spillgate_objective_unreachable{gate="orders"} 0`; !strings.Contains(got, want) {
+		t.Errorf("no %s in\n%s", want, got)
 	}
 }

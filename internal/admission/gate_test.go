@@ -90,6 +90,8 @@ func TestGate(t *testing.T) {
 					if since, ok := duration("since"); ok {
 						ticket.Arrived = at(since)
 					}
+					ticket.Waited, _ = duration("waited")
+					d.MaybeScanArgs(t, "attempt", &ticket.Attempt)
 					var client string
 					d.MaybeScanArgs(t, "client", &client)
 					ticket.Client = clients[client]

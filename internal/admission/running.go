@@ -1,18 +1,32 @@
 package admission
 
-// runList is the tickets that run and hold a slot, in the order in which they
-// started, threaded through the tickets. The zero runList is empty.
+import "github.com/spillgate/spillgate/internal/mono"
+
+// runList is the tickets that run and hold a slot, in the order in which their
+// objectives end, threaded through the tickets: where all have the gate's, that is the
+// order in which they started. The zero runList is empty.
 type runList struct{ head, tail *Ticket }
 
-// push puts t, which starts now, at the end.
-func (l *runList) push(t *Ticket) {
-	t.prev, t.next = l.tail, nil
-	if l.tail == nil {
+// push puts t, whose objective ends at due, in its place. It goes past those that run
+// with so much longer an objective, of which there are fewer than slots.
+func (l *runList) push(t *Ticket, due mono.Time) {
+	t.due = due
+	before := l.tail
+	for before != nil && before.due > due {
+		before = before.prev
+	}
+	t.prev, t.next = before, l.head
+	if before == nil {
 		l.head = t
 	} else {
-		l.tail.next = t
+		t.next = before.next
+		before.next = t
 	}
-	l.tail = t
+	if t.next == nil {
+		l.tail = t
+	} else {
+		t.next.prev = t
+	}
 }
 
 // remove takes t out. It does nothing if t is not in the list.

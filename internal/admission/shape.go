@@ -268,5 +268,5 @@ func (g *Gate) waited(now mono.Time) time.Duration {
 	if s.Count == 0 {
 		return g.Delay(now)
 	}
-	return 2*g.unseen(now) + s.Mean
+	return g.unseen(now) + max(g.unseen(now), s.Mean) // as in Delay
 }

@@ -50,6 +50,10 @@ const (
 // Outstanding returns the requests sent and not yet answered.
 func (w *Window) Outstanding() int { return w.outstanding }
 
+// Objective returns the objective that the server's newest grant said, 0 if it said
+// none.
+func (w *Window) Objective() time.Duration { return w.grant.Objective }
+
 // Limit returns the most requests that may be outstanding now.
 func (w *Window) Limit() int {
 	switch w.state {

@@ -22,4 +22,7 @@ type Event struct {
 	// Queued is the time in the gate's queue, Service the time from start to
 	// Leave, 0 if it did not run.
 	Queued, Service time.Duration
+	// Reach is there when with this request it has changed whether the objective can be
+	// met at all: once a change.
+	Reach *Reach
 }

@@ -42,11 +42,15 @@ type Request struct {
 	Client *Client
 	// Sender is the connection that the request came by.
 	Sender Sender
-	// Arrived is when the request reached this process, if the edge knows it
-	// better than Enter: the wait for the Go scheduler is queueing delay too.
+	// Arrived is when the request reached this process, if the edge knows it better than
+	// Enter. Default: the instant of Enter, less what requests lie in sockets (see
+	// WatchNetwork).
 	Arrived mono.Time
 	// Waited is that of the request's wire.Tags.
 	Waited time.Duration
+	// Objective is that of the request's method or route, 0 if that has none of its
+	// own: see admission.Ticket.
+	Objective time.Duration
 	// Total, Elapsed, Process and Claim are those of the request's wire.Tags, as
 	// far as the edge believes them. A request without any of them enters the
 	// system here.
@@ -78,6 +82,7 @@ type Gate struct {
 	off     int // running tickets that bypassed the core
 	tallies Tallies
 	spare   []*admission.Ticket // of requests that never waited
+	reach   reach
 	flows   flows
 	callers map[uint64]*caller
 	watched []watched
@@ -151,11 +156,6 @@ func (g *Gate) measure(now mono.Time, lag *lag) {
 		g.core.OnLag(now, d)
 	}
 }
-
-// Lag returns how long a request lay in its connection's socket, and waited for a
-// processor, before its goroutine saw it, as measured a moment ago. It is long
-// where handlers keep the processors busy. It is 0 without WatchNetwork.
-func (g *Gate) Lag(now mono.Time) time.Duration { return g.lag.Load().value(now) }
 
 // Client is a connected client that knows credits.
 type Client struct {
@@ -311,7 +311,7 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 	t.core = g.blank()
 	t.core.Request = r.Request
 	t.core.Arrived = r.Arrived
-	t.core.Waited = r.Waited
+	t.core.Waited, t.core.Objective = r.Waited, r.Objective
 	t.core.Owner = t
 	t.core.Source, t.core.Peer = r.Sender.source, r.Sender.peer
 	if r.Client != nil {
@@ -419,7 +419,8 @@ func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause er
 	return refusal
 }
 
-// Leave returns the ticket's slot and says how the request ended. Only the first
+// Leave returns the ticket's slot and says how the request ended. Work that is Done
+// after the deadline of its caller, or after the objective, is Late. Only the first
 // call counts; calls at once from several goroutines are allowed.
 func (t *Ticket) Leave(o work.Outcome) {
 	g := t.gate
@@ -435,7 +436,11 @@ func (t *Ticket) Leave(o work.Outcome) {
 		g.mu.Unlock()
 		return
 	}
+	if o == work.Done && g.core.Late(now, t.core) {
+		o = work.Late
+	}
 	g.lagUnderWay(now)
+	changed := o.Executed() && t.core.Objective == 0 && g.reach.add(now.Sub(t.started), g.core.Config().Objective, g.core.Slots().Service())
 	g.core.Leave(now, t.core, o)
 	t.grant, t.hasGrant = g.core.Reply(now, t.core)
 	entered := false
@@ -454,11 +459,14 @@ func (t *Ticket) Leave(o work.Outcome) {
 			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: workflow,
 			Priority: t.core.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started),
 		}
+		if changed {
+			event.Reach = &Reach{Objective: g.core.Config().Objective, Out: g.reach.out, Service: g.reach.known}
+		}
 	}
 	t.recycle()
 	g.finish(now)
-	if entered && o == work.Done && !t.failed.Load() {
-		g.totals.OnDone(workflow, t.span.End())
+	if entered && o.Executed() && !t.failed.Load() {
+		g.totals.onEnd(workflow, t.span.End(), o == work.Late)
 	}
 	if g.observe != nil {
 		g.observe(event)

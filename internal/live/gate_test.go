@@ -14,6 +14,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/slots"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -340,8 +341,8 @@ func TestManyAtOnce(t *testing.T) {
 	if s.Running != 0 || s.Waiting != 0 || s.Clients != 0 || s.Issued != 0 {
 		t.Errorf("left over: running %d, waiting %d, clients %d, issued %d", s.Running, s.Waiting, s.Clients, s.Issued)
 	}
-	if int64(s.Served[work.Done]) != ran.Load() || int64(shed) != refused.Load() || ran.Load()+refused.Load() != workers*each {
-		t.Errorf("gate says %d served, %d shed; callers say %d, %d", s.Served[work.Done], shed, ran.Load(), refused.Load())
+	if int64(s.Served[work.Done]+s.Served[work.Late]) != ran.Load() || int64(shed) != refused.Load() || ran.Load()+refused.Load() != workers*each {
+		t.Errorf("gate says %d served, %d shed; callers say %d, %d", s.Served[work.Done]+s.Served[work.Late], shed, ran.Load(), refused.Load())
 	}
 }
 
@@ -426,5 +427,51 @@ func BenchmarkAdmitLeave(b *testing.B) {
 				ticket.Leave(work.Done)
 			}
 		})
+	}
+}
+
+// A wait that ends because the time of its context is over is not one whose caller left,
+// also where the context did not say when that would be.
+func TestReasonOfAWaitThatEnds(t *testing.T) {
+	for _, tt := range []struct {
+		cause error
+		want  work.Reason
+	}{{context.DeadlineExceeded, work.Expired}, {context.Canceled, work.Canceled}, {errors.New("left"), work.Canceled}} {
+		g := newGate(t, 1, GateConfig{})
+		first := enter(t, g, Request{})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := g.Enter(ctx, Request{})
+			ended <- err
+		}()
+		until(t, "the request to wait", func() bool { return g.Stats().Waiting == 1 })
+		cancel(tt.cause)
+		var r *Refusal
+		if err := <-ended; !errors.As(err, &r) || r.Reason != tt.want || !errors.Is(err, tt.cause) {
+			t.Errorf("%v: %v, want a refusal for %v", tt.cause, err, tt.want)
+		}
+		first.Leave(work.Done)
+	}
+}
+
+// Of the deadlines of a request and of its context the sooner one counts.
+func TestTheSoonerDeadlineCounts(t *testing.T) {
+	g := newGate(t, 4, GateConfig{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	d, _ := ctx.Deadline()
+	of := Instant(d)
+	for _, tt := range []struct{ own, want mono.Time }{
+		{0, of}, {mono.Never, of}, {of.Add(time.Hour), of}, {of.Add(-time.Minute), of.Add(-time.Minute)},
+	} {
+		ticket, err := g.Enter(ctx, Request{Request: work.Request{Deadline: tt.own}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ticket.core.Deadline; got.Sub(tt.want).Abs() > time.Millisecond {
+			t.Errorf("a deadline of %v and %v by the context: %v, want %v", tt.own, of, got, tt.want)
+		}
+		ticket.Leave(work.Done)
 	}
 }

@@ -14,14 +14,14 @@ import (
 // reaches the policy.
 func TestLagIsMeasured(t *testing.T) {
 	g := newGate(t, 1, GateConfig{})
-	if d := g.Lag(Now()); d != 0 {
+	if d := g.Stats().Lag; d != 0 {
 		t.Errorf("lag %v before WatchNetwork, want 0", d)
 	}
 	g.WatchNetwork()
 	g.WatchNetwork()
 	until(t, "a measurement", func() bool {
 		enter(t, g, Request{}).Leave(work.Done)
-		return g.Lag(Now()) > 0
+		return g.Stats().Lag > 0
 	})
 	g.Close()
 	g.WatchNetwork() // nothing starts any more

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -23,8 +24,16 @@ type Retries struct {
 	budget credit.RetryBudget
 }
 
-// Earn notes a request that succeeded.
-func (r *Retries) Earn() {
+// Earn notes a request that was answered without an error. It counts as a success
+// unless the answer came too late to help: after the deadline of ctx, or after the
+// objective of the server that answered, from the instant at which the caller meant to
+// send. from is nil if the server is not known; a server that did not say its objective
+// has none. The objective is the gate's: where a method has a longer one of its own,
+// calls of it that take longer than the gate's earn nothing.
+func (r *Retries) Earn(ctx context.Context, from *Server, began mono.Time) {
+	if ctx.Err() != nil || from.objective() < Now().Sub(began) {
+		return
+	}
 	r.mu.Lock()
 	r.budget.Earn()
 	r.mu.Unlock()

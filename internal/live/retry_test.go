@@ -40,7 +40,7 @@ func TestRetries(t *testing.T) {
 	} {
 		var r Retries
 		for range tt.earned {
-			r.Earn()
+			r.Earn(context.Background(), nil, Now())
 		}
 		if got := r.Ask(tt.ctx, tt.shed); got != tt.want {
 			t.Errorf("%s: %v, expected %v", tt.name, got, tt.want)

@@ -265,7 +265,7 @@ func (v *Visit) Leave(o work.Outcome, did share.Course) {
 	}
 	v.left = true
 	switch {
-	case o == work.Done:
+	case o.Executed():
 		if did.Service <= 0 {
 			did.Service = held
 		}

@@ -37,6 +37,18 @@ func (t *Totals) Expect(workflow string) wire.Progress {
 	return wire.Progress{Service: service, Work: work}
 }
 
+// onEnd takes what a request took that was executed to its end. One that was too late
+// says what an overload makes of its workflow, and counts only while nothing else is
+// known of it: else a workflow that is always late would have no estimate at all.
+func (t *Totals) onEnd(workflow string, r progress.Result, late bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, _, known := t.core.Expect(workflow); late && known {
+		return
+	}
+	t.core.OnDone(Now(), workflow, r.Service, r.Work)
+}
+
 // OnDone takes what a request took that succeeded, and no other.
 func (t *Totals) OnDone(workflow string, r progress.Result) {
 	t.mu.Lock()

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -80,6 +81,20 @@ func (s *Server) OnGrant(g wire.Grant) {
 	s.wallet.finish(now)
 }
 
+// objective returns the objective that the server said last, the longest Duration if
+// it said none. A nil server said none.
+func (s *Server) objective() time.Duration {
+	if s == nil {
+		return math.MaxInt64
+	}
+	s.wallet.mu.Lock()
+	defer s.wallet.mu.Unlock()
+	if d := s.window.Objective(); d > 0 {
+		return d
+	}
+	return math.MaxInt64
+}
+
 // OnPlainReply notes a reply without credits: a server that never grants any is
 // not limited. After Reset, the first one says all.
 func (s *Server) OnPlainReply() {
@@ -137,8 +152,7 @@ func (p *Permit) Server() *Server { return p.server }
 // the permit was given; it travels with the request.
 func (p *Permit) Demand() int { return p.demand }
 
-// Waited returns for how long the request waited for the permit; it travels with
-// the request.
+// Waited returns for how long the request waited for the permit.
 func (p *Permit) Waited() time.Duration { return p.waited }
 
 // Acquire waits for a credit and returns the permit to send one request, or a

@@ -1,6 +1,8 @@
 package live
 
 import (
+	"context"
+	"runtime"
 	"testing"
 	"time"
 
@@ -49,5 +51,44 @@ func TestPlainReplies(t *testing.T) {
 			}
 		}
 		s.Reset()
+	}
+}
+
+// A permit that is under way when its context ends is the caller's all the same, who gives
+// it back: it would be lost otherwise.
+func TestPermitUnderWayWhenTheContextEnds(t *testing.T) {
+	w, err := NewWallet(credit.WalletConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	s := w.Open(nil)
+	for seq := range uint32(64) {
+		s.OnGrant(wire.Grant{Epoch: 1, Seq: 2*seq + 1, Window: 0, Revive: time.Hour})
+		ctx, cancel := context.WithCancel(t.Context())
+		permits := make(chan *Permit)
+		go func() {
+			p, err := w.Acquire(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			permits <- p
+		}()
+		until(t, "the request to wait", func() bool { return w.Waiting() == 1 })
+		// The context ends, and before the waiter can say so, there is a credit for it.
+		w.mu.Lock()
+		cancel()
+		runtime.Gosched()
+		now := Now()
+		w.core.OnGrant(now, s.window, wire.Grant{Epoch: 1, Seq: 2*seq + 2, Window: 1, Revive: time.Hour})
+		w.finish(now)
+		if p := <-permits; p == nil || s.Outstanding() != 1 {
+			t.Fatalf("permit %v, %d outstanding", p, s.Outstanding())
+		} else {
+			p.Return(0)
+		}
+	}
+	if n := s.Outstanding(); n != 0 {
+		t.Errorf("%d outstanding in the end", n)
 	}
 }

@@ -338,7 +338,7 @@ func (a *Adapter) OnDone(now mono.Time, t *Request, how work.Outcome) {
 	t.state = fresh
 	f.heard = now
 	f.ended++
-	if how == work.Done {
+	if how.Executed() {
 		if !f.known {
 			f.startOver()
 		}

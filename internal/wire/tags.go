@@ -25,6 +25,9 @@ const (
 
 const totalLen = 2 * progressLen
 
+// MaxAttempt is the largest Tags.Attempt.
+const MaxAttempt = 255
+
 // Tags is what a request says about itself. The zero Tags says nothing.
 type Tags struct {
 	// Budget is the time left when the request was sent, up to MaxDuration.
@@ -37,7 +40,7 @@ type Tags struct {
 	// Class and Priority as the sender claims them.
 	Class    work.Class
 	Priority work.Priority
-	// Attempt is 0 for a first attempt and counts retries, up to 255.
+	// Attempt is 0 for a first attempt and counts retries, up to MaxAttempt.
 	Attempt int
 	// Credits says that the sender keeps a wallet: it obeys grants and wants
 	// them on replies. Demand has a meaning only with it: the further requests
@@ -62,9 +65,9 @@ type Tags struct {
 	// zero if it does not say. A share of a rate follows from it, so that of a
 	// stranger must not be believed.
 	Claim float64
-	// Waited is for how long the request waited for a credit of the receiver before
-	// it was sent, up to MaxDuration. The wait counts against the receiver's
-	// objective, as the caller sees it.
+	// Waited is for how long the request waited at its sender before it was sent, up to
+	// MaxDuration: for a credit of the receiver, and for the attempts before this one.
+	// The wait counts against the receiver's objective, as the caller sees it.
 	Waited time.Duration
 }
 
@@ -111,7 +114,7 @@ func (t Tags) Append(dst []byte) []byte {
 		dst = append(dst, fieldPriority, 1, byte(min(t.Priority, work.MaxPriority)))
 	}
 	if t.Attempt > 0 {
-		dst = append(dst, fieldAttempt, 1, byte(min(t.Attempt, 255)))
+		dst = append(dst, fieldAttempt, 1, byte(min(t.Attempt, MaxAttempt)))
 	}
 	if t.Credits {
 		dst = append(dst, fieldDemand, 4)
@@ -160,7 +163,7 @@ func ParseTags(msg []byte) (Tags, error) {
 			t.Priority = work.Priority(f.uint8(uint8(work.MaxPriority)))
 		case fieldAttempt:
 			f.once()
-			t.Attempt = int(f.uint8(255))
+			t.Attempt = int(f.uint8(MaxAttempt))
 		case fieldDemand:
 			f.once()
 			t.Credits, t.Demand = true, f.count()

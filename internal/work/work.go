@@ -75,15 +75,29 @@ func (r *Request) Budget(now mono.Time) time.Duration { return r.Deadline.Sub(no
 type Outcome uint8
 
 const (
-	// Done: the work was executed. Its time is a sample of service time, also
-	// when the application answered with an error of its own.
+	// Done: the work was executed, in time as far as is known. Its time is a sample
+	// of service time, also when the application answered with an error of its own.
 	Done Outcome = iota
 	// Ignored: the work ended in a way that says nothing about this server's
 	// speed, such as a caller that gave up or a handler that panicked.
 	Ignored
 	// Dropped: a service further down refused because it is overloaded.
 	Dropped
+	// Late: the work was executed to its end, and nobody was helped: the answer
+	// came after the deadline of its caller or after the objective. Its time is a
+	// sample as that of Done is, and it is no success. Whoever runs a gate says
+	// Done; the gate, which knows when the request came, makes Late of it.
+	Late
+
+	numOutcomes
 )
+
+// NumOutcomes is the number of outcomes; an Outcome below it is valid.
+const NumOutcomes = int(numOutcomes)
+
+// Executed reports whether the work was executed to its end, so that its time says
+// how long such work takes.
+func (o Outcome) Executed() bool { return o == Done || o == Late }
 
 // String returns the metric label of o.
 func (o Outcome) String() string {
@@ -94,6 +108,8 @@ func (o Outcome) String() string {
 		return "ignored"
 	case Dropped:
 		return "dropped"
+	case Late:
+		return "late"
 	}
 	return "unknown"
 }

@@ -62,7 +62,7 @@ func (o *order) look(ctx context.Context, p *plan, x *process) error {
 			Begun: int(x.begun.Load()), Finished: int(x.finished.Load()), Wasted: int(x.wasted.Load()), Busy: time.Duration(x.busy.Load())}
 		switch {
 		case x.gate != nil:
-			l.gate(x.gate.Stats(), x.gate.Lag(live.Now()))
+			l.gate(x.gate.Stats())
 		case x.semaphore != nil:
 			l.Shed = map[string]uint64{}
 			for r := range x.semaphore.refused {
@@ -78,8 +78,8 @@ func (o *order) look(ctx context.Context, p *plan, x *process) error {
 }
 
 // gate fills in what a gate says of itself.
-func (l *Look) gate(s live.Stats, lag time.Duration) {
-	l.Limit, l.Running, l.Waiting, l.Delay, l.Takes, l.Lag = s.Limit, s.Running, s.Waiting, s.Delay, s.Service, lag
+func (l *Look) gate(s live.Stats) {
+	l.Limit, l.Running, l.Waiting, l.Delay, l.Takes, l.Lag = s.Limit, s.Running, s.Waiting, s.Delay, s.Service, s.Lag
 	l.Clients, l.Credits, l.Issued = s.Clients, s.Credits, s.Issued
 	l.Shed = map[string]uint64{}
 	for r, n := range s.Shed {

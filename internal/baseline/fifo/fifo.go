@@ -94,7 +94,7 @@ func (d *Door) Cancel(now mono.Time, t *admission.Ticket) bool { return d.line.C
 
 // Leave frees the slot of t.
 func (d *Door) Leave(now mono.Time, t *admission.Ticket, o work.Outcome) {
-	if d.line.Leave(t) && o == work.Done {
+	if d.line.Leave(t) && o.Executed() {
 		d.service.Add(float64(now.Sub(t.Started())))
 	}
 }

@@ -170,7 +170,7 @@ func (d *Door) Leave(now mono.Time, t *admission.Ticket, o work.Outcome) {
 	if !d.line.Leave(t) {
 		return
 	}
-	if o == work.Done {
+	if o.Executed() {
 		d.law.out++
 	}
 	d.update(now)

@@ -1,0 +1,125 @@
+package grpcgate
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// A permit that comes for an attempt whose call is over is given back with the call's
+// context: nobody picks again to take it.
+func TestPermitOfACallThatIsOver(t *testing.T) {
+	wallet, err := live.NewWallet(credit.WalletConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wallet.Close()
+	server := wallet.Open(nil)
+	server.OnGrant(wire.Grant{Epoch: 1, Seq: 1, Window: 0, Revive: time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := &outgoing{Context: ctx}
+	o.fetch(ctx, new(pool), wallet)
+	eventually(t, "the attempt waits for a credit", func() bool { return wallet.Waiting() == 1 })
+	o.end() // the call fails for another reason; its context lives on
+	server.OnGrant(wire.Grant{Epoch: 1, Seq: 2, Window: 1, Revive: time.Hour})
+	eventually(t, "the permit is there", func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.permit != nil
+	})
+	if n := server.Outstanding(); n != 1 {
+		t.Fatalf("%d outstanding, want the permit", n)
+	}
+	cancel()
+	eventually(t, "the permit is back", func() bool { return server.Outstanding() == 0 })
+}
+
+// The only server drains: there is no other to go to, so it is asked as before, and it
+// refuses each call itself, at once. When it is there again, calls go on.
+func TestDrainOfTheOnlyServer(t *testing.T) {
+	gate := newGate(t, fixed(4))
+	s := serve(t, gate, &echo{}, nil)
+	conn, c := dialGated(t, s.addr, nil)
+	warm(t, conn)
+	gate.Drain()
+	for i := range 3 {
+		_, err := call1(within(t), conn, "x")
+		if status.Code(err) != codes.Unavailable {
+			t.Fatalf("call %d: %v", i, err)
+		}
+	}
+	if n := gate.Stats().Shed[work.Draining]; n != 3 {
+		t.Errorf("the server refused %d of 3 calls", n)
+	}
+	eventually(t, "all returned", settled(c, conn, gate))
+	if p := poolOf(c, conn); p == nil || p.behind(accountOf(p)) == nil {
+		t.Error("the pool has no account at its only server any more")
+	}
+}
+
+// accountOf returns the account at the only server of p.
+func accountOf(p *pool) *live.Server {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.backends {
+		return b.account
+	}
+	return nil
+}
+
+// The only server says GOAWAY while one call runs and others wait for its credit: the one
+// ends well, the others fail or go to the server that comes in its place, none hangs, and
+// no credit is lost.
+func TestGoAwayOfTheOnlyServer(t *testing.T) {
+	inside, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	old := serve(t, newGate(t, fixed(1)), &echo{handle: func(_ context.Context, req string) (string, error) {
+		if req == "hold" {
+			once.Do(func() { close(inside) })
+			<-release
+		}
+		return req, nil
+	}}, nil)
+	conn, c := dialGated(t, old.addr, nil)
+	warm(t, conn)
+	var held error
+	var wg sync.WaitGroup
+	wg.Go(func() { _, held = call1(within(t), conn, "hold") })
+	<-inside
+	wg.Go(old.GracefulStop)
+	eventually(t, "the server takes no connection", func() bool {
+		p := poolOf(c, conn)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.backends) == 0
+	})
+	var waiting [8]error
+	for i := range waiting {
+		wg.Go(func() { _, waiting[i] = call1(within(t), conn, "x", grpc.WaitForReady(true)) })
+	}
+	gate := newGate(t, fixed(4))
+	serveAt(t, old.addr, gate, &echo{}, nil)
+	close(release)
+	wg.Wait()
+	if held != nil {
+		t.Errorf("the call inside: %v", held)
+	}
+	for i, err := range waiting {
+		if err != nil {
+			t.Errorf("call %d, which waits for a server: %v", i, err)
+		}
+	}
+	eventually(t, "all returned", settled(c, conn, gate))
+	warm(t, conn)
+}

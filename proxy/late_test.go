@@ -1,0 +1,86 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/classify"
+)
+
+// What an upstream answers after the objective is counted as late, in the status and in
+// the metrics.
+func TestLateAnswersAreCounted(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(5 * time.Millisecond)
+		io.WriteString(w, "ok")
+	}))
+	cfg := to("http://" + addr)
+	cfg.Objective = time.Millisecond
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	for range 5 {
+		get(t, c, p.url)
+	}
+	served := func() map[string]uint64 { return p.Status().Upstreams[0].Served }
+	eventually(t, "the requests to leave", func() bool { return served()["late"]+served()["done"] == 5 })
+	if n := served(); n["late"] != 5 {
+		t.Errorf("served %v by outcome, expected 5 late", n)
+	}
+	_, metrics := get(t, c, p.admin+"/metrics")
+	if want := `outcome="late",reason="none"} 5`; !strings.Contains(metrics, want) {
+		t.Errorf("no %s in\n%s", want, metrics)
+	}
+}
+
+// A rule gives the requests that match an objective of their own.
+func TestObjectivesByRule(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(5 * time.Millisecond)
+	}))
+	cfg := to("http://" + addr)
+	cfg.Objective = time.Millisecond
+	cfg.Rules = []classify.Rule{{Match: classify.Match{Path: []string{"/reports/"}}, Set: classify.Set{Objective: time.Hour}}}
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	served := func() map[string]uint64 { return p.Status().Upstreams[0].Served }
+	get(t, c, p.url+"/reports/1")
+	eventually(t, "the report to leave", func() bool { return served()["done"]+served()["late"] == 1 })
+	get(t, c, p.url+"/other")
+	eventually(t, "the other to leave", func() bool { return served()["done"]+served()["late"] == 2 })
+	if n := served(); n["done"] != 1 || n["late"] != 1 {
+		t.Errorf("served %v by outcome, expected one in time, the report, and one late", n)
+	}
+	cfg.Listen = []Listener{{Address: "127.0.0.1:0"}}
+	cfg.Rules[0].Set.Objective = time.Microsecond
+	if all := cfg.Check(); len(all) != 1 || all[0].Field != "rules[0].set.objective" || all[0].Value != "1µs" {
+		t.Errorf("mistakes %v, expected one in rules[0].set.objective", all)
+	}
+}
+
+// An upstream that takes three times the objective is served all the same, and the log and
+// the status say that it cannot meet it.
+func TestAnObjectiveOutOfReach(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(15 * time.Millisecond)
+	}))
+	cfg := to("http://" + addr)
+	cfg.Objective = 5 * time.Millisecond
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	answered := 0
+	eventually(t, "said that it is out of reach", func() bool {
+		if resp, _ := get(t, c, p.url); resp.StatusCode == http.StatusOK {
+			answered++
+		}
+		return p.Status().Upstreams[0].Unreachable
+	})
+	if answered < 16 {
+		t.Errorf("%d requests were answered until then, expected some 32", answered)
+	}
+	if log := p.log.String(); strings.Count(log, "objective out of reach") != 1 || !strings.Contains(log, "objective=5ms service=") {
+		t.Errorf("expected one line with the objective and the time:\n%s", log)
+	}
+}
