@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -58,31 +60,24 @@ type Request struct {
 // Gate admits requests to a server. All its methods may be called at once from
 // any goroutine.
 type Gate struct {
-	observe func(Event)
-	lag     atomic.Pointer[lag]
-	busy    busy
-	id      uint64  // of this gate among processes
-	service string  // "" if it has no name
-	rated   bool    // workflows have rates
-	fair    bool    // the queue tells workflows apart
-	totals  *Totals // nil: nothing here needs to know what remains
-
-	untagged Untagged
+	observe   func(Event)
+	lag       atomic.Pointer[lag]
+	busy      busy
+	id        uint64 // of this gate among processes
+	service   string // "" if it has no name
+	objective time.Duration
+	untagged  Untagged
 
 	mu      sync.Mutex
 	mode    Mode
-	core    *admission.Gate
+	node    *node.Node
 	timer   *time.Timer
 	armed   mono.Time // of timer; mono.Never: not running
 	closed  bool
-	off     int // running tickets that bypassed the core
+	off     int // running tickets that bypassed the node
 	tallies Tallies
 	spare   []*admission.Ticket // of requests that never waited
-	flows   flows
-	callers map[uint64]*caller
 	watched []watched
-	told    map[subject]*told
-	pollAt  mono.Time
 }
 
 // NewGate returns an open gate, or every mistake in cfg.
@@ -94,19 +89,30 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	if cfg.Credit.Epoch == 0 {
 		cfg.Credit.Epoch = rand.Uint32()
 	}
-	g := &Gate{observe: cfg.Observe, mode: cfg.Mode, armed: mono.Never, id: rand.Uint64() | 1}
-	errs = append(errs, g.describe(&cfg))
-	core, err := admission.New(cfg.Config)
+	id := rand.Uint64() | 1
+	n, err := node.New(node.Config{Config: cfg.Config, Service: cfg.Service, Number: id, Shares: cfg.Shares})
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
-	g.core = core
-	if err := g.share(cfg.Shares); err != nil {
-		return nil, err
-	}
+	g := openGate(n, id, cfg.Objective)
+	g.observe, g.mode, g.service = cfg.Observe, cfg.Mode, cfg.Service
+	return g, nil
+}
+
+// NewGateOf returns an open gate in which another policy decides, for comparisons
+// on the real clock: the edges treat its requests as they treat those of any gate,
+// but no handler waits for its turn at the network. objective is the latency
+// objective, from which hints to refused clients follow. Nothing else may call
+// the policy any more. After Close, what waits at the policy ends with its context.
+func NewGateOf(policy baseline.Door, objective time.Duration) *Gate {
+	return openGate(node.Around(policy), rand.Uint64()|1, objective)
+}
+
+func openGate(n *node.Node, id uint64, objective time.Duration) *Gate {
+	g := &Gate{node: n, id: id, objective: objective, armed: mono.Never}
 	g.timer = time.AfterFunc(time.Hour, g.onTimer)
 	g.timer.Stop()
-	return g, nil
+	return g
 }
 
 // WatchNetwork makes the gate measure how long bytes lie in sockets, and count
@@ -117,24 +123,33 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 func (g *Gate) WatchNetwork() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lag.Load() == nil && !g.closed {
-		g.lag.Store(newLag(g.core.Pool().Config().Interval, g.onLag))
+	if g.lag.Load() != nil || g.closed {
+		return
 	}
+	gap := g.objective / lagsInObjective
+	if own := g.node.Gate(); own != nil {
+		gap = own.Pool().Config().Interval
+	}
+	g.lag.Store(newLag(gap, g.onLag))
 }
+
+// lagsInObjective is how often the network is looked at in an objective for another
+// policy than the gate: as often as for a gate with the default configuration.
+const lagsInObjective = 20
 
 // onLag takes a measurement of the time that bytes lie in sockets.
 func (g *Gate) onLag(d time.Duration) {
 	g.mu.Lock()
 	now := Now()
 	g.look(now)
-	g.core.OnLag(now, d)
+	g.node.OnLag(now, d)
 	if used, all, processors, ok := g.busy.look(now); ok {
-		g.core.OnBusy(used, all, processors)
+		g.node.OnBusy(used, all, processors)
 	}
 	g.finish(now)
 }
 
-// lagUnderWay comes before every event of the core. It tells it of a lag that is
+// lagUnderWay comes before every event of the node. It tells it of a lag that is
 // known to be long before it is known how long: without it, the pool would grow
 // until the next measurement is in, which takes as long as the lag itself. It is
 // called with the lock held.
@@ -148,7 +163,7 @@ func (g *Gate) lagUnderWay(now mono.Time) {
 func (g *Gate) measure(now mono.Time, lag *lag) {
 	g.look(now)
 	if d := lag.underWay(now); d > 0 {
-		g.core.OnLag(now, d)
+		g.node.OnLag(now, d)
 	}
 }
 
@@ -160,7 +175,7 @@ func (g *Gate) Lag(now mono.Time) time.Duration { return g.lag.Load().value(now)
 // Client is a connected client that knows credits.
 type Client struct {
 	gate    *Gate
-	account *credit.Client
+	account *credit.Client // nil if the policy knows no clients
 	notify  func(wire.Grant)
 }
 
@@ -171,9 +186,11 @@ type Client struct {
 func (g *Gate) Connect(notify func(wire.Grant)) *Client {
 	c := &Client{gate: g, notify: notify}
 	g.mu.Lock()
-	c.account = g.core.Pool().Register(Now())
-	c.account.Owner = c
-	g.finish(Now())
+	now := Now()
+	if c.account = g.node.Connect(now); c.account != nil {
+		c.account.Owner = c
+	}
+	g.finish(now)
 	return c
 }
 
@@ -182,7 +199,7 @@ func (g *Gate) Connect(notify func(wire.Grant)) *Client {
 func (c *Client) OnDemand(n int) {
 	c.gate.mu.Lock()
 	now := Now()
-	c.gate.core.Pool().OnDemand(now, c.account, n)
+	c.gate.node.OnDemand(now, c.account, n)
 	c.gate.finish(now)
 }
 
@@ -191,16 +208,19 @@ func (c *Client) OnDemand(n int) {
 func (c *Client) Close() {
 	c.gate.mu.Lock()
 	now := Now()
-	c.gate.core.Pool().Deregister(now, c.account)
+	c.gate.node.Disconnect(now, c.account)
 	c.gate.finish(now)
 }
 
 // Ticket is the right to run one request, from Enter or Admit to Leave. It must not be
 // copied.
 type Ticket struct {
-	core     *admission.Ticket // nil once it has left, if it never waited
-	gate     *Gate
-	*stint   // nil unless workflows matter
+	core   *admission.Ticket // nil once it has left, if it never waited
+	gate   *Gate
+	stay   node.Stay // of its workflow, if that matters
+	span   *Span     // nil unless it is measured
+	failed atomic.Bool
+	announced
 	mode     Mode
 	verdict  admission.Verdict // on arrival
 	closed   bool              // the gate was
@@ -239,7 +259,7 @@ func (t *Ticket) recycle() {
 	}
 	t.core = nil
 	c.Owner, c.Client, c.Arrived = nil, nil, 0
-	c.Flow, c.Remaining, c.Total, c.Done, c.From, c.Claim = 0, 0, 0, 0, 0, 0
+	c.Flow, c.Remaining, c.Total, c.Done, c.From, c.Claim, c.Mark, c.Stay = 0, 0, 0, 0, 0, 0, 0, nil
 	g.spare = append(g.spare, c)
 }
 
@@ -284,10 +304,10 @@ func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
 		return err
 	}
 	t.began = t.started
-	if t.mode == Enforce && g.lag.Load().turn(t.started) {
+	if t.mode == Enforce && g.node.Gate() != nil && g.lag.Load().turn(t.started) {
 		t.began = Now()
 	}
-	if t.stint != nil && t.measured {
+	if t.stay.Measured {
 		t.span = NewSpan(r.Elapsed) // the waits in the gate are over
 	}
 	return nil
@@ -314,7 +334,7 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 	t.core.Waited = r.Waited
 	t.core.Owner = t
 	t.core.Source, t.core.Peer = r.Sender.source, r.Sender.peer
-	if r.Client != nil {
+	if r.Client != nil && r.Client.account != nil {
 		// An account is of one client, by however many connections.
 		t.core.Client, t.core.Source = r.Client.account, 0
 	}
@@ -327,19 +347,18 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 		g.mu.Unlock()
 		return
 	}
-	if asks := r.Process != 0 || r.Elapsed != (wire.Progress{}); asks || g.fair || g.totals != nil {
-		t.stint = &stint{asked: asks}
-		t.expect(r)
-		t.belong(now, r)
+	tags := node.Tags{Process: r.Process, Claim: r.Claim, Total: r.Total, Elapsed: r.Elapsed}
+	if g.node.Described() || tags.Asks() {
+		g.node.Describe(now, t.core, &tags, &t.stay)
 	}
 	switch {
 	case t.mode == Monitor:
-		would, _ := g.core.Observe(now, t.core)
+		would, _ := g.node.Observe(now, t.core)
 		if would == admission.Shed {
 			g.tallies.Would[t.core.Reason()]++
 		}
 	default:
-		t.verdict = g.core.Arrive(now, t.core)
+		t.verdict = g.node.Arrive(now, t.core)
 	}
 	switch t.verdict {
 	case admission.Shed:
@@ -370,7 +389,7 @@ func (t *Ticket) wait(ctx context.Context) *Refusal {
 	}
 	switch {
 	case t.closed:
-		return g.refuse(t, work.Draining, g.core.Config().Objective, nil)
+		return g.refuse(t, work.Draining, g.objective, nil)
 	case verdict == admission.Shed:
 		return g.refuse(t, t.core.Reason(), t.pushback, nil)
 	}
@@ -386,7 +405,7 @@ func (t *Ticket) giveUp(cause error) bool {
 	}
 	g.mu.Lock()
 	now := Now()
-	if !g.core.Refuse(now, t.core, reason) {
+	if !g.node.Refuse(now, t.core, reason) {
 		g.mu.Unlock()
 		return false
 	}
@@ -397,12 +416,23 @@ func (t *Ticket) giveUp(cause error) bool {
 
 // shed notes what the refusal of t will say. It is called with the lock held.
 func (g *Gate) shed(now mono.Time, t *Ticket) {
-	t.pushback = g.core.Pushback(now, t.core)
-	t.grant, t.hasGrant = g.core.Reply(now, t.core)
-	if t.stint != nil {
-		t.part()
+	f := t.reply(now)
+	t.pushback = f.Pushback
+	if t.pushback == 0 { // the policy does not say
+		t.pushback = -1
+		if f.Reason.Retryable() {
+			t.pushback = g.objective
+		}
 	}
-	g.tallies.Shed[t.core.Reason()]++
+	g.tallies.Shed[f.Reason]++
+}
+
+// reply takes what the answer will say. It is called with the lock held.
+func (t *Ticket) reply(now mono.Time) baseline.Feedback {
+	f := t.gate.node.Feedback(now, t.core)
+	t.grant, t.hasGrant = f.Grant, f.HasGrant
+	t.announce(f.Announces, f.Rate, f.HasRate)
+	return f
 }
 
 func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause error) *Refusal {
@@ -412,11 +442,7 @@ func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause er
 			Queued: max(t.core.Queued(), 0),
 		})
 	}
-	refusal := &Refusal{Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, cause: cause}
-	if t.stint != nil {
-		refusal.announced = t.announced
-	}
-	return refusal
+	return &Refusal{Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, announced: t.announced, cause: cause}
 }
 
 // Leave returns the ticket's slot and says how the request ended. Only the first
@@ -436,39 +462,33 @@ func (t *Ticket) Leave(o work.Outcome) {
 		return
 	}
 	g.lagUnderWay(now)
-	g.core.Leave(now, t.core, o)
-	t.grant, t.hasGrant = g.core.Reply(now, t.core)
-	entered := false
-	if t.stint != nil {
-		t.part()
-		entered = t.entered
+	if t.span != nil && o == work.Done && !t.failed.Load() {
+		g.node.Took(now, t.core, t.span.End())
 	}
+	g.node.Leave(now, t.core, o)
+	t.reply(now)
 	g.tallies.Served[o]++
 	if lag := g.lag.Load(); lag != nil {
 		lag.turns.ran(now.Sub(t.began))
 	}
-	workflow := t.core.Workflow
 	var event Event
 	if g.observe != nil {
 		event = Event{
-			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: workflow,
+			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: t.core.Workflow,
 			Priority: t.core.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started),
 		}
 	}
 	t.recycle()
 	g.finish(now)
-	if entered && o == work.Done && !t.failed.Load() {
-		g.totals.OnDone(workflow, t.span.End())
-	}
 	if g.observe != nil {
 		g.observe(event)
 	}
 }
 
-// finish delivers what a call to the core made due, releases the lock, and sends
+// finish delivers what a call to the node made due, releases the lock, and sends
 // grants. It is called with the lock held.
 func (g *Gate) finish(now mono.Time) {
-	for t, v := g.core.Next(now); t != nil; t, v = g.core.Next(now) {
+	for t, v := g.node.Next(now); t != nil; t, v = g.node.Next(now) {
 		waiter := t.Owner.(*Ticket)
 		if v == admission.Shed {
 			g.shed(now, waiter)
@@ -476,14 +496,14 @@ func (g *Gate) finish(now mono.Time) {
 		waiter.wake <- v // never blocks: one verdict a ticket
 	}
 	g.arm(now)
-	c, grant, ok := g.core.Pool().NextGrant()
+	c, grant, ok := g.node.NextGrant()
 	if !ok {
 		g.mu.Unlock()
 		return
 	}
 	first := delivery{c.Owner, grant}
 	var more []delivery
-	for c, grant, ok = g.core.Pool().NextGrant(); ok; c, grant, ok = g.core.Pool().NextGrant() {
+	for c, grant, ok = g.node.NextGrant(); ok; c, grant, ok = g.node.NextGrant() {
 		more = append(more, delivery{c.Owner, grant})
 	}
 	g.mu.Unlock()
@@ -505,9 +525,9 @@ func (d delivery) send() {
 	}
 }
 
-// arm starts the timer if the core must be woken before it would fire.
+// arm starts the timer if the node must be woken before it would fire.
 func (g *Gate) arm(now mono.Time) {
-	at := g.core.NextWake()
+	at := g.node.NextWake()
 	if g.closed || at >= g.armed {
 		return
 	}
@@ -524,7 +544,7 @@ func (g *Gate) onTimer() {
 	}
 	g.armed = mono.Never
 	g.lagUnderWay(now)
-	g.core.OnWake(now)
+	g.node.OnWake(now)
 	questions := g.questions(now)
 	g.finish(now)
 	for _, ask := range questions {
@@ -543,7 +563,7 @@ func (g *Gate) SetMode(m Mode) {
 // Drain refuses every request that comes from now on; those inside finish.
 func (g *Gate) Drain() {
 	g.mu.Lock()
-	g.core.Drain()
+	g.node.Drain()
 	g.mu.Unlock()
 }
 
@@ -554,9 +574,9 @@ func (g *Gate) Close() error {
 	now := Now()
 	g.closed = true
 	g.timer.Stop()
-	g.core.Drain()
-	for t := g.core.Oldest(); t != nil; t = g.core.Oldest() {
-		g.core.Refuse(now, t, work.Draining)
+	g.node.Drain()
+	for t := g.node.Oldest(); t != nil; t = g.node.Oldest() {
+		g.node.Refuse(now, t, work.Draining)
 		g.shed(now, t.Owner.(*Ticket))
 		t.Owner.(*Ticket).wake <- admission.Shed
 	}

@@ -36,25 +36,20 @@ type Stats struct {
 	Clients, Drained, Credits, Issued int
 }
 
-// Stats returns the gate's state.
+// Stats returns the gate's state. Where another policy decides (NewGateOf), it
+// holds the tallies and the mode alone.
 func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := Now()
-	pool, limit := g.core.Pool(), g.core.Slots()
-	drained, _ := pool.Drained()
-	return Stats{
-		Tallies: g.tallies,
-		Mode:    g.mode,
-		Waiting: g.core.Waiting(),
-		Shaping: g.core.Shaping(),
-		Running: limit.InUse() + limit.Lent() + g.off,
-		Limit:   limit.Limit(),
-		Delay:   g.core.Delay(now),
-		Service: limit.Service(),
-		Clients: pool.Clients(),
-		Drained: drained,
-		Credits: pool.Total(),
-		Issued:  pool.Issued(),
+	s := Stats{Tallies: g.tallies, Mode: g.mode, Running: g.off}
+	core := g.node.Gate()
+	if core == nil {
+		return s
 	}
+	pool, limit := core.Pool(), core.Slots()
+	s.Waiting, s.Shaping, s.Running, s.Limit = core.Waiting(), core.Shaping(), limit.InUse()+limit.Lent()+g.off, limit.Limit()
+	s.Delay, s.Service = core.Delay(Now()), limit.Service()
+	s.Clients, s.Credits, s.Issued = pool.Clients(), pool.Total(), pool.Issued()
+	s.Drained, _ = pool.Drained()
+	return s
 }
