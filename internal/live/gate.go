@@ -215,12 +215,9 @@ func (c *Client) Close() {
 // Ticket is the right to run one request, from Enter or Admit to Leave. It must not be
 // copied.
 type Ticket struct {
-	core   *admission.Ticket // nil once it has left, if it never waited
-	gate   *Gate
-	stay   node.Stay // of its workflow, if that matters
-	span   *Span     // nil unless it is measured
-	failed atomic.Bool
-	announced
+	core     *admission.Ticket // nil once it has left, if it never waited
+	gate     *Gate
+	*stint   // nil unless workflows matter
 	mode     Mode
 	verdict  admission.Verdict // on arrival
 	closed   bool              // the gate was
@@ -307,7 +304,7 @@ func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
 	if t.mode == Enforce && g.node.Gate() != nil && g.lag.Load().turn(t.started) {
 		t.began = Now()
 	}
-	if t.stay.Measured {
+	if t.stint != nil && t.stay.Measured {
 		t.span = NewSpan(r.Elapsed) // the waits in the gate are over
 	}
 	return nil
@@ -347,9 +344,8 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 		g.mu.Unlock()
 		return
 	}
-	tags := node.Tags{Process: r.Process, Claim: r.Claim, Total: r.Total, Elapsed: r.Elapsed}
-	if g.node.Described() || tags.Asks() {
-		g.node.Describe(now, t.core, &tags, &t.stay)
+	if g.node.Described() || r.Process != 0 || r.Elapsed != (wire.Progress{}) {
+		t.describe(now, r)
 	}
 	switch {
 	case t.mode == Monitor:
@@ -416,23 +412,28 @@ func (t *Ticket) giveUp(cause error) bool {
 
 // shed notes what the refusal of t will say. It is called with the lock held.
 func (g *Gate) shed(now mono.Time, t *Ticket) {
-	f := t.reply(now)
-	t.pushback = f.Pushback
-	if t.pushback == 0 { // the policy does not say
-		t.pushback = -1
-		if f.Reason.Retryable() {
-			t.pushback = g.objective
-		}
-	}
-	g.tallies.Shed[f.Reason]++
+	t.reply(now)
+	g.tallies.Shed[t.core.Reason()]++
 }
 
 // reply takes what the answer will say. It is called with the lock held.
-func (t *Ticket) reply(now mono.Time) baseline.Feedback {
-	f := t.gate.node.Feedback(now, t.core)
+func (t *Ticket) reply(now mono.Time) {
+	var f baseline.Feedback
+	t.gate.node.Reply(now, t.core, &f)
 	t.grant, t.hasGrant = f.Grant, f.HasGrant
-	t.announce(f.Announces, f.Rate, f.HasRate)
-	return f
+	if t.stint != nil {
+		t.announce(f.Announces, f.Rate, f.HasRate)
+	}
+	if !f.Shed() {
+		return
+	}
+	switch t.pushback = f.Pushback; {
+	case t.pushback != 0: // else the policy does not say
+	case f.Reason.Retryable():
+		t.pushback = t.gate.objective
+	default:
+		t.pushback = -1
+	}
 }
 
 func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause error) *Refusal {
@@ -442,7 +443,11 @@ func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause er
 			Queued: max(t.core.Queued(), 0),
 		})
 	}
-	return &Refusal{Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, announced: t.announced, cause: cause}
+	refusal := &Refusal{Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, cause: cause}
+	if t.stint != nil {
+		refusal.announced = t.announced
+	}
+	return refusal
 }
 
 // Leave returns the ticket's slot and says how the request ended. Only the first
@@ -462,7 +467,7 @@ func (t *Ticket) Leave(o work.Outcome) {
 		return
 	}
 	g.lagUnderWay(now)
-	if t.span != nil && o == work.Done && !t.failed.Load() {
+	if t.Span() != nil && o == work.Done && !t.failed.Load() {
 		g.node.Took(now, t.core, t.span.End())
 	}
 	g.node.Leave(now, t.core, o)

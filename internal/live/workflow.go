@@ -1,10 +1,22 @@
 package live
 
 import (
+	"sync/atomic"
+
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
+
+// stint is the part of a ticket that is about its workflow and its sender.
+type stint struct {
+	stay   node.Stay
+	span   *Span // nil unless it is measured
+	failed atomic.Bool
+	announced
+}
 
 // announced is the rate for the process that sent a request.
 type announced struct {
@@ -18,6 +30,14 @@ func (a *announced) fill(r *wire.Reply) {
 	if a.process != 0 {
 		r.Process, r.Service, r.Rate, r.HasRate = a.process, a.service, a.rate, a.limited
 	}
+}
+
+// describe tells the node what the tags of the request say. It is called with the
+// lock held, where they matter.
+func (t *Ticket) describe(now mono.Time, r *Request) {
+	t.stint = new(stint)
+	tags := node.Tags{Process: r.Process, Claim: r.Claim, Total: r.Total, Elapsed: r.Elapsed}
+	t.gate.node.Describe(now, t.core, &tags, &t.stay)
 }
 
 // announce takes what node.Announce says. It is called with the lock held.
@@ -58,7 +78,7 @@ func (g *Gate) Rates(to []rates.State) []rates.State {
 // one who wants to know: the rate for its process, and what the request took up
 // to now. After Leave the rate is that of Leave.
 func (t *Ticket) Answer(r *wire.Reply) {
-	if !t.stay.Asked {
+	if t.stint == nil || !t.stay.Asked {
 		return
 	}
 	if t.gate.node.Rated() {
@@ -76,11 +96,25 @@ func (t *Ticket) Answer(r *wire.Reply) {
 
 // Total returns what a request of the workflow takes, for wire.Tags.Total of the
 // request's context: as it came, or where requests enter, as remembered.
-func (t *Ticket) Total() wire.Progress { return t.stay.Total }
+func (t *Ticket) Total() wire.Progress {
+	if t.stint == nil {
+		return wire.Progress{}
+	}
+	return t.stay.Total
+}
 
 // Span returns what measures the request, nil if nobody wants to know.
-func (t *Ticket) Span() *Span { return t.span }
+func (t *Ticket) Span() *Span {
+	if t.stint == nil {
+		return nil
+	}
+	return t.span
+}
 
 // Failed says that the request ends with an error of the application, so that it
 // is no example of what its workflow takes. It is called before Leave.
-func (t *Ticket) Failed() { t.failed.Store(true) }
+func (t *Ticket) Failed() {
+	if t.stint != nil {
+		t.failed.Store(true)
+	}
+}
