@@ -135,6 +135,9 @@ func BeginCall(ctx context.Context, to *Callee, try int) (Outgoing, wire.Tags) {
 		return o, tags
 	}
 	tags.Process = t.gate.id
+	if t.visit != nil && try == 0 {
+		t.visit.calls.Add(1)
+	}
 	if !t.gate.node.Rated() {
 		o.ticket = nil
 		return o, tags

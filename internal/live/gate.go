@@ -14,6 +14,7 @@ import (
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/node"
+	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -32,6 +33,11 @@ type GateConfig struct {
 	// from schedule.MinWeight to MaxWeight. They count with Schedule.Fair. Default
 	// 1 each. SetShare changes them.
 	Shares map[string]float64
+	// ClassShares, if not nil, has the gate learn which requests are interactive, by
+	// Request.Key, and divide the slots between them and others: see package share.
+	// Its Servers is by default Slots.Initial. Default nil: a request has the class
+	// that its tags say, and classes have equal weights until SetWeight.
+	ClassShares *SharesConfig
 	// Observe, if set, is told the end of every request's passage. It is called
 	// on the request's goroutine, outside the lock, and must not block.
 	Observe func(Event)
@@ -55,6 +61,9 @@ type Request struct {
 	Total, Elapsed wire.Progress
 	Process        uint64
 	Claim          float64
+	// Key is the kind of the request, for GateConfig.ClassShares. Its Callee is by
+	// default GateConfig.Service.
+	Key share.Key
 }
 
 // Gate admits requests to a server. All its methods may be called at once from
@@ -66,6 +75,7 @@ type Gate struct {
 	id        uint64 // of this gate among processes
 	service   string // "" if it has no name
 	objective time.Duration
+	shares    *Shares // nil: classes are not learned
 	untagged  Untagged
 
 	mu      sync.Mutex
@@ -86,6 +96,7 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	if int(cfg.Mode) >= len(modeNames) {
 		errs = append(errs, fmt.Errorf("live: Mode is %d, expected Enforce, Monitor or Off", cfg.Mode))
 	}
+	errs = append(errs, cfg.ClassShares.check())
 	if cfg.Credit.Epoch == 0 {
 		cfg.Credit.Epoch = rand.Uint32()
 	}
@@ -96,6 +107,15 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	}
 	g := openGate(n, id, cfg.Objective)
 	g.observe, g.mode, g.service = cfg.Observe, cfg.Mode, cfg.Service
+	if cfg.ClassShares != nil {
+		own := *cfg.ClassShares
+		if own.Servers == 0 {
+			own.Servers = float64(cfg.Slots.Initial)
+		}
+		if g.shares, err = NewShares(g, own); err != nil {
+			return nil, errors.Join(err, g.Close())
+		}
+	}
 	return g, nil
 }
 
@@ -293,19 +313,24 @@ func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
 		// Nobody waits for the answer: it has no budget, whatever its deadline.
 		r.Deadline = Now() - 1
 	}
+	v := g.begin(ctx, &r)
 	g.arrive(&r, t)
 	if err := t.wait(ctx); err != nil {
 		if gone {
 			err.cause = context.Cause(ctx)
 		}
+		v.refused(err, gone)
 		return err
 	}
 	t.began = t.started
 	if t.mode == Enforce && g.node.Gate() != nil && g.lag.Load().turn(t.started) {
 		t.began = Now()
 	}
-	if t.stint != nil && t.stay.Measured {
+	if t.stint != nil && (t.stay.Measured || v != nil) {
 		t.span = NewSpan(r.Elapsed) // the waits in the gate are over
+		if t.visit = v; v != nil {
+			v.admitted()
+		}
 	}
 	return nil
 }
@@ -344,7 +369,7 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 		g.mu.Unlock()
 		return
 	}
-	if g.node.Described() || r.Process != 0 || r.Elapsed != (wire.Progress{}) {
+	if g.node.Described() || g.shares != nil || r.Process != 0 || r.Elapsed != (wire.Progress{}) {
 		t.describe(now, r)
 	}
 	switch {
@@ -485,6 +510,9 @@ func (t *Ticket) Leave(o work.Outcome) {
 	}
 	t.recycle()
 	g.finish(now)
+	if t.stint != nil && t.visit != nil {
+		t.visit.end(t, now, o)
+	}
 	if g.observe != nil {
 		g.observe(event)
 	}
@@ -587,5 +615,8 @@ func (g *Gate) Close() error {
 	}
 	g.finish(now)
 	g.lag.Load().close()
+	if g.shares != nil {
+		g.shares.Close()
+	}
 	return nil
 }

@@ -15,6 +15,7 @@ type stint struct {
 	stay   node.Stay
 	span   *Span // nil unless it is measured
 	failed atomic.Bool
+	visit  *visit // nil without class shares
 	announced
 }
 
