@@ -8,6 +8,7 @@ import (
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -15,6 +16,7 @@ import (
 // credits: one policy for one server. NewGateOf is its counterpart at the server.
 // All its methods may be called at once from any goroutine.
 type Outlet struct {
+	notify func(demand int)
 	mu     sync.Mutex
 	policy baseline.Sender
 	timer  *time.Timer
@@ -23,8 +25,10 @@ type Outlet struct {
 }
 
 // NewOutlet returns an outlet around policy, which nothing else may call any more.
-func NewOutlet(policy baseline.Sender) *Outlet {
-	o := &Outlet{policy: policy, armed: mono.Never}
+// notify, if not nil, is called when the server must be told the number of waiting
+// requests because no request carries it; not under a lock, and it must not block.
+func NewOutlet(policy baseline.Sender, notify func(demand int)) *Outlet {
+	o := &Outlet{policy: policy, notify: notify, armed: mono.Never}
 	o.timer = time.AfterFunc(time.Hour, o.onTimer)
 	o.timer.Stop()
 	return o
@@ -100,6 +104,14 @@ func (s *Sending) Lost() {
 	o.finish(Now())
 }
 
+// OnGrant takes a grant of the server that came without an answer.
+func (o *Outlet) OnGrant(g wire.Grant) {
+	o.mu.Lock()
+	now := Now()
+	o.policy.OnGrant(now, g)
+	o.finish(now)
+}
+
 // Close stops the timer. What waits ends with its context.
 func (o *Outlet) Close() {
 	o.mu.Lock()
@@ -111,7 +123,6 @@ func (o *Outlet) Close() {
 // finish delivers what a call to the policy made due and releases the lock, which
 // is held when it is called.
 func (o *Outlet) finish(now mono.Time) {
-	defer o.mu.Unlock()
 	for w, step, reason := o.policy.Next(now); w != nil; w, step, reason = o.policy.Next(now) {
 		s := w.Owner.(*Sending)
 		if step == credit.Send {
@@ -122,6 +133,14 @@ func (o *Outlet) finish(now mono.Time) {
 	if at := o.policy.NextWake(); !o.closed && at < o.armed {
 		o.armed = at
 		o.timer.Reset(max(at.Sub(now), 0))
+	}
+	demand, tell := 0, false
+	if p, reports := o.policy.(interface{ NextDemand(mono.Time) (int, bool) }); reports && o.notify != nil {
+		demand, tell = p.NextDemand(now)
+	}
+	o.mu.Unlock()
+	if tell {
+		o.notify(demand)
 	}
 }
 

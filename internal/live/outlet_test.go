@@ -78,7 +78,7 @@ func TestOutlet(t *testing.T) {
 		t.Fatal(err)
 	}
 	wallet.OnGrant(Now(), wire.Grant{Epoch: 1, Seq: 1, Window: 1, Revive: time.Hour})
-	o := NewOutlet(wallet)
+	o := NewOutlet(wallet, nil)
 	defer o.Close()
 	first, err := o.Submit(t.Context(), 0)
 	if err != nil {
@@ -118,7 +118,7 @@ func TestOutletWakesItsPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := NewOutlet(policy)
+	o := NewOutlet(policy, nil)
 	defer o.Close()
 	for i := range 5 {
 		s, err := o.Submit(t.Context(), 0)

@@ -197,7 +197,7 @@ func client(sender func(s Setting, seed uint64) (baseline.Sender, error)) connec
 		if err != nil {
 			return nil, nil, err
 		}
-		o := live.NewOutlet(policy)
+		o := live.NewOutlet(policy, nil)
 		return []grpc.DialOption{grpc.WithChainUnaryInterceptor(intercept(o))}, o.Close, nil
 	}
 }

@@ -131,7 +131,7 @@ func TestLevelReachesTheClient(t *testing.T) {
 	}
 	var handled atomic.Int64
 	addr := startServer(t, gated(Setting{Objective: time.Second}, door), func() { handled.Add(1) })
-	outlet := live.NewOutlet(dagor.NewSender(5))
+	outlet := live.NewOutlet(dagor.NewSender(5), nil)
 	t.Cleanup(outlet.Close)
 	first, err := outlet.Submit(t.Context(), 0)
 	if err != nil {
