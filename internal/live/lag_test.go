@@ -66,7 +66,7 @@ func TestGateKnowsOfALagUnderWay(t *testing.T) {
 	}
 	for name, call := range calls {
 		g.mu.Lock()
-		g.core.OnLag(Now(), 0)
+		g.node.OnLag(Now(), 0)
 		g.mu.Unlock()
 		for !g.lag.Load().sent.CompareAndSwap(0, int64(Now().Add(-10*time.Second))) {
 			time.Sleep(time.Millisecond) // one is under way in earnest
