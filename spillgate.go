@@ -43,6 +43,9 @@ type (
 	Rates = rates.Config
 	// Schedule is what Config takes for the order of waiting requests.
 	Schedule = schedule.Config
+	// ClassShares is what Config takes for interactive requests, which a Gate then tells
+	// from others by itself.
+	ClassShares = live.SharesConfig
 	// Wallet is what a client's side of a connection takes.
 	Wallet = credit.WalletConfig
 	// Mode is how far a Gate's decisions go.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -44,6 +45,9 @@ type server struct {
 // and is then no sample of service time; nor is one whose client sends several
 // messages. What is open without a slot is bounded: a client has at most 250
 // streams (WithStreamLimit).
+//
+// A gate with GateConfig.ClassShares learns which methods, told apart by workflow, are
+// interactive, and the calls of their handlers carry the class that it learned.
 func ServerOptions(gate *live.Gate, opts ...Option) []grpc.ServerOption {
 	options, _ := newServer(gate, opts)
 	return options
@@ -121,6 +125,9 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim, Waited: in.tags.Waited,
 		Objective: s.o.objective(method),
 	}
+	if s.gate.Shares() != nil {
+		r.Key = share.Key{Caller: in.tags.Workflow, Method: method}
+	}
 	now := live.Now()
 	if in.conn != nil {
 		r.Sender = in.conn.sender
@@ -149,6 +156,9 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 		return c, ctx, refusalError(err)
 	}
 	in.ticket, in.tags.Total = &in.room, in.room.Total()
+	if class, ok := in.room.Class(); ok {
+		in.tags.Class = class
+	}
 	c.started = live.Now()
 	return c, ctx, nil
 }

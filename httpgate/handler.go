@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -21,7 +22,8 @@ import (
 //
 // The context of an admitted request has the deadline that the client's budget
 // sets, and the tags that live.TagsFrom returns; Transport and the gRPC edge
-// send both on.
+// send both on. A gate with GateConfig.ClassShares learns which kinds of requests
+// (Kind, told apart by workflow) are interactive, and the tags say what it learned.
 func Handler(gate *live.Gate, next http.Handler, opts ...Option) http.Handler {
 	gate.WatchNetwork()
 	t := NewTarget(gate, next)
@@ -91,7 +93,12 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if h.objective != nil {
 		objective = h.objective(r)
 	}
+	var key share.Key
+	if t.gate.Shares() != nil {
+		key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
+	}
 	err := t.gate.Admit(in, live.Request{
+		Key: key,
 		Request: work.Request{
 			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
 			Deadline: mono.Never, Demand: tags.Demand, Attempt: tags.Attempt,
@@ -107,6 +114,9 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.began = live.Now()
 	in.ticket, in.tags.Total = &in.room, in.room.Total()
+	if class, ok := in.room.Class(); ok {
+		in.tags.Class = class
+	}
 	defer w.end()
 	r = r.WithContext(in)
 	if r.ProtoMajor >= 2 && r.ContentLength < 0 {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/chains"
 	"github.com/spillgate/spillgate/lab/served"
 	"github.com/spillgate/spillgate/lab/workflowslive"
@@ -13,4 +14,5 @@ func Child() {
 	chains.Child()
 	workflowslive.Child()
 	served.Child()
+	bed.Child()
 }

@@ -16,9 +16,6 @@ const (
 	// share.Classifier does. Beyond it all are forgotten; those that still come are
 	// soon known again.
 	maxKinds = 4096
-	// maxSegments is how many segments of a path tell methods apart, maxSegment the
-	// longest of them, in bytes. The rest is one "*" each.
-	maxSegments, maxSegment = 6, 40
 	// shortTime is the quantile of a call's times that is taken for its time without
 	// queues, where the callee does not say. Three stages at 80 % load are as fast
 	// as that without queueing in 3 % of the calls, one in 18 %.
@@ -116,46 +113,3 @@ func caller(h http.Header, name string) string {
 }
 
 func cutName(s string) string { return s[:min(len(s), maxName)] }
-
-// method is what a request asks for: its method and path, without what looks like
-// the name of one thing among many.
-func method(r *http.Request) string {
-	path := r.URL.Path
-	if isGRPC(r) {
-		return path[:min(len(path), share.MaxKeyBytes/2)]
-	}
-	var b strings.Builder
-	b.WriteString(r.Method[:min(len(r.Method), 16)])
-	b.WriteByte(' ')
-	n := 0
-	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		if n++; n > maxSegments {
-			b.WriteString("/*")
-			break
-		}
-		b.WriteByte('/')
-		if oneOfMany(segment) {
-			b.WriteByte('*')
-		} else {
-			b.WriteString(segment)
-		}
-	}
-	return b.String()
-}
-
-// oneOfMany reports whether a segment of a path names a thing, not a kind of
-// thing: a number, an identifier, something long or unprintable.
-func oneOfMany(segment string) bool {
-	digits, letters := 0, 0
-	for i := range len(segment) {
-		switch c := segment[i]; {
-		case c >= '0' && c <= '9':
-			digits++
-		case c <= ' ' || c > '~':
-			return true
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
-			letters++
-		}
-	}
-	return len(segment) > maxSegment || digits > 0 && letters == 0 || digits >= 3
-}

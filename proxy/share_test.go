@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -552,7 +553,7 @@ func TestMethodAndCaller(t *testing.T) {
 		r := &http.Request{Method: "GET", Header: http.Header{}}
 		r.URL = mustURL(t, "http://x/")
 		r.URL.Path = path
-		if got := method(r); got != want {
+		if got := httpgate.Kind(r); got != want {
 			t.Errorf("%q: %q, want %q", path, got, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/share"
@@ -98,7 +99,7 @@ func (p *Proxy) begin(s *state, r *http.Request, what *classify.Result) (*visit,
 	}
 	if s.classes != nil {
 		c := &s.cfg
-		v.key = share.Key{Caller: caller(r.Header, c.Share.callerHeader()), Callee: c.service(), Method: method(r)}
+		v.key = share.Key{Caller: caller(r.Header, c.Share.callerHeader()), Callee: c.service(), Method: httpgate.Kind(r)}
 		known := s.classes.Explain(v.key)
 		ruled, explicit := c.explicit(what)
 		switch {
@@ -222,7 +223,8 @@ func (v *visit) end(returned bool) {
 			v.up.onCancel(v.rank.Class, now.Sub(v.arrived))
 		}
 	case returned && v.status > 0 && v.status < http.StatusBadRequest:
-		known := v.s.classes.Learn(v.key, v.course)
+		v.s.classes.Learn(v.key, v.course)
+		known := v.s.classes.Explain(v.key)
 		v.p.kinds.given(v.key, v.rank.Class, v.why)
 		v.up.onDone(v.rank.Class, share.Sample{
 			Latency: v.latency, Isolated: known.Isolated, Waited: v.waited, Service: v.held, Allowed: v.allowed,

@@ -79,8 +79,9 @@ type Ticket struct {
 	// Owner is for the driver.
 	Owner any
 	// Mark is for a policy other than Gate, to find on Leave what it noted on
-	// Arrive.
+	// Arrive; Stay is the same for what stands around the policy.
 	Mark int
+	Stay any
 
 	reason     work.Reason
 	state      state

@@ -35,7 +35,18 @@ type Feedback struct {
 	Level int
 	// Reason is why the request was refused, work.None if it was served.
 	Reason work.Reason
+	// Pushback is how long a refused client should wait before it tries again,
+	// negative if it should not. A policy that does not say leaves 0.
+	Pushback time.Duration
+	// Rate is the rate at which the sender may send such requests, in requests/s, if
+	// HasRate; else there is no limit. Announces says that the sender is to be told
+	// either.
+	Rate               float64
+	Announces, HasRate bool
 }
+
+// Shed reports whether the server refused the request.
+func (f *Feedback) Shed() bool { return f.Reason != work.None }
 
 // Door is a server's policy. admission.Gate is one, but for Feedback, which
 // wraps its Reply.

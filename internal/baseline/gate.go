@@ -46,9 +46,12 @@ func (g Gate) OnDemand(now mono.Time, c *credit.Client, demand int) {
 	}
 }
 
-// Feedback is the grant for the reply to t and why t was refused.
+// Feedback is the grant for the reply to t, why t was refused, and for how long.
 func (g Gate) Feedback(now mono.Time, t *admission.Ticket) Feedback {
 	f := Feedback{Reason: t.Reason()}
+	if f.Shed() {
+		f.Pushback = g.Pushback(now, t)
+	}
 	f.Grant, f.HasGrant = g.Reply(now, t)
 	return f
 }

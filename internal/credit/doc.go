@@ -40,6 +40,13 @@
 // does not rank requests, and it does not refuse any: it only says who overran
 // a window.
 //
+// A credit is for one request, whatever that costs. Credits in units of cost, so that dear
+// calls take more of them, are not here: a client would have to know what a call costs
+// before it sends it, and hold several credits for one, which it waits for longer than
+// cheap calls do. Instead the pool steers to a delay, so that there are fewer credits where
+// calls are dear, and whose they are is decided by what each client had, where a call
+// counts as often as it took the mean time (OnUse; package admission).
+//
 // Source: Cho et al., "Overload Control for µs-scale RPCs with Breakwater",
 // OSDI 2020, with the changes that Config names.
 package credit

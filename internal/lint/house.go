@@ -49,8 +49,9 @@ func Spillgate() House {
 	words := []string{"words"}
 	parts := append(words[:1:1], "parts")
 	policies := append(parts[:2:2], "policies")
-	drivers := append(policies[:3:3], "drivers")
-	edges := append(drivers[:4:4], "edges", "tools")
+	node := append(policies[:3:3], "node")
+	drivers := append(node[:4:4], "drivers")
+	edges := append(drivers[:5:5], "edges", "tools")
 	return House{
 		Rows: []Row{
 			{Name: "words", Pure: true, Dirs: []string{"internal/mono", "internal/work"}},
@@ -58,7 +59,8 @@ func Spillgate() House {
 				"internal/world"}},
 			{Name: "policies", Pure: true, Imports: parts, Dirs: []string{"internal/credit", "internal/slots", "internal/admission",
 				"internal/rates", "internal/schedule", "internal/share", "internal/baseline/..."}},
-			{Name: "drivers", Imports: policies, Dirs: []string{"internal/sim/...", "internal/live"}},
+			{Name: "node", Pure: true, Imports: policies, Dirs: []string{"internal/node"}},
+			{Name: "drivers", Imports: node, Dirs: []string{"internal/sim/...", "internal/live"}},
 			// What users import or run; the root package is among them.
 			{Name: "edges", Imports: drivers, ThirdParty: true, Dirs: []string{".", "grpcgate", "httpgate", "proxy", "telemetry",
 				"classify", "config"}},
@@ -67,10 +69,10 @@ func Spillgate() House {
 			// Examples see what users see.
 			{Name: "examples", Imports: []string{"edges"}, ThirdParty: true, Dirs: []string{"examples/..."}},
 
-			// Tools draw and print for programs and know nothing of the house.
-			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table"}},
+			// Tools draw, print and read files, and know nothing of the house.
+			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table", "internal/plainyaml"}},
 			// Checks exist for tests alone; nothing else imports them.
-			{Name: "checks", ThirdParty: true, Imports: append(edges[:6:6], "programs", "examples"), Dirs: []string{"internal/lint",
+			{Name: "checks", ThirdParty: true, Imports: append(edges[:7:7], "programs", "examples"), Dirs: []string{"internal/lint",
 				"internal/needs", "internal/parity"}},
 		},
 		Edges: []Edge{
@@ -87,6 +89,7 @@ func Spillgate() House {
 			{"proxy", "classify", "the proxy's rules say what a request is"},
 			{"config", "classify", "the file describes the rules"},
 			{"config", "proxy", "the file describes a proxy, and the proxy says what is wrong with the description"},
+			{"config", "internal/plainyaml", "the file is YAML, and its mistakes are reported as those of every file"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},
 			{"cmd/...", "lab/...", "the command line runs the experiments"},
 			{"cmd/...", "internal/demo/...", "the command line plays the demo"},

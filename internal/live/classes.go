@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/spillgate/spillgate/internal/share"
-	"github.com/spillgate/spillgate/internal/work"
 )
 
 // Classes tells interactive requests from others by what became of earlier ones:
@@ -25,9 +24,6 @@ func NewClasses(cfg share.ClassifierConfig) (*Classes, error) {
 	return &Classes{core: core}, nil
 }
 
-// Classify returns the class of requests with this key.
-func (c *Classes) Classify(k share.Key) work.Class { return c.Explain(k).Class }
-
 // Explain returns the class of requests with this key, and why.
 func (c *Classes) Explain(k share.Key) share.Verdict {
 	c.mu.Lock()
@@ -35,13 +31,11 @@ func (c *Classes) Explain(k share.Key) share.Verdict {
 	return c.core.Explain(k)
 }
 
-// Learn takes what one completed request with this key did, and returns what is
-// known of the key now.
-func (c *Classes) Learn(k share.Key, did share.Course) share.Verdict {
+// Learn takes what one completed request with this key did.
+func (c *Classes) Learn(k share.Key, did share.Course) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.core.Learn(k, did)
-	return c.core.Explain(k)
 }
 
 // AppendVerdicts appends what is known of up to n keys, those learned last first,

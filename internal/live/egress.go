@@ -7,9 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // A call that is made for a request is counted at the gate that admitted the
@@ -46,15 +49,10 @@ func ticketFrom(ctx context.Context) *Ticket {
 type Callee struct {
 	name string
 	ask  func(wire.Tags)
-	id   atomic.Pointer[calleeID]
+	id   atomic.Pointer[node.Process]
 
 	mu     sync.Mutex
 	askers []*Gate
-}
-
-type calleeID struct {
-	number           uint64
-	service, process string
 }
 
 // NewCallee returns a server of which nothing is known but a name for its service,
@@ -63,18 +61,23 @@ type calleeID struct {
 // takes the answer. Without it, rates come with answers alone.
 func NewCallee(name string, ask func(wire.Tags)) *Callee { return &Callee{name: name, ask: ask} }
 
+// Who returns the process that answered last, nil before any did.
+func (c *Callee) Who() *node.Process { return c.id.Load() }
+
+// Asks reports whether the callee can be asked for a rate without a request.
+func (c *Callee) Asks() bool { return c.ask != nil }
+
 // learn takes who answered.
-func (c *Callee) learn(r *wire.Reply) *calleeID {
-	id := c.id.Load()
-	if r.Process == 0 || id != nil && id.number == r.Process && (r.Service == "" || r.Service == id.service) {
-		return id
+func (c *Callee) learn(r *wire.Reply) {
+	who := c.Who()
+	if who != nil && who.Number == r.Process && (r.Service == "" || r.Service == who.Service) {
+		return
 	}
-	id = &calleeID{r.Process, r.Service, processName(r.Process)}
-	if id.service == "" {
-		id.service = c.name
+	service := r.Service
+	if service == "" {
+		service = c.name
 	}
-	c.id.Store(id)
-	return id
+	c.id.Store(node.NewProcess(r.Process, service))
 }
 
 // Announced takes the answer to a question.
@@ -132,16 +135,19 @@ func BeginCall(ctx context.Context, to *Callee, try int) (Outgoing, wire.Tags) {
 		return o, tags
 	}
 	tags.Process = t.gate.id
-	if !t.gate.rated {
+	if t.visit != nil && try == 0 {
+		t.visit.calls.Add(1)
+	}
+	if !t.gate.node.Rated() {
 		o.ticket = nil
 		return o, tags
 	}
 	if to != nil {
-		if id := to.id.Load(); id != nil && id.number != t.gate.id {
+		if who := to.Who(); who != nil && who.Number != t.gate.id {
 			t.gate.mu.Lock()
 			now := Now()
 			if o.counted = !t.left; o.counted {
-				tags.Claim = t.gate.core.Call(now, t.core, t.gate.downstream(now, id), try)
+				tags.Claim = t.gate.node.Call(now, t.core, who, try)
 			}
 			t.gate.mu.Unlock()
 		}
@@ -156,9 +162,9 @@ func (o *Outgoing) Answered(from *Callee, r wire.Reply) {
 	if r.Process == 0 || from == nil {
 		return
 	}
-	id := from.learn(&r)
+	from.learn(&r)
 	t := o.ticket
-	if t == nil || id.number == t.gate.id {
+	if t == nil || r.Process == t.gate.id {
 		return
 	}
 	g := t.gate
@@ -168,123 +174,49 @@ func (o *Outgoing) Answered(from *Callee, r wire.Reply) {
 	if t.left {
 		return
 	}
-	peer := g.downstream(now, id)
 	if !o.counted { // nobody knew whom it was for
 		o.counted = true
-		g.core.Call(now, t.core, peer, o.try)
+		g.node.Call(now, t.core, from.Who(), o.try)
 	}
-	g.core.OnAnswer(now, t.core, peer, rateOf(&r), r.HasShed)
-	g.tell(now, subject{t.core.Workflow, from}, &r)
+	f := baseline.Feedback{Rate: r.Rate, HasRate: r.HasRate}
+	if r.HasShed {
+		if f.Reason = r.Shed.Reason; f.Reason == work.None {
+			f.Reason = work.Delay // a newer server's, which this one does not know
+		}
+	}
+	g.node.OnAnswer(now, t.core, from, &f)
 }
 
 // End ends the call with what its last reply says it took; see Call.End.
 func (o *Outgoing) End(r wire.Reply) { o.span.End(r) }
 
-func rateOf(r *wire.Reply) float64 {
-	if r.HasRate {
-		return r.Rate
-	}
-	return rates.NoLimit
-}
-
-// downstream returns the number that the rates have for a process that is called
-// from here. It is called with the lock held.
-func (g *Gate) downstream(now mono.Time, id *calleeID) rates.Peer {
-	a := g.core.Rates(now)
-	// Who calls and is called is one process to the rates.
-	g.caller(id.number, a.Config().MaxPeers).service = id.service
-	return a.Peer(now, id.service, id.process)
-}
-
-// subject is what a callee announces a rate for.
-type subject struct {
-	workflow string
-	callee   *Callee
-}
-
-// told is when a limit was heard that may be over by now.
-type told struct{ heard mono.Time }
-
-// tell notes what was announced with an answer: a limit that no further answer
-// corrects must be asked for. It is called with the lock held.
-func (g *Gate) tell(now mono.Time, s subject, r *wire.Reply) {
-	if s.callee.ask == nil {
-		return
-	}
-	was := g.told[s]
-	switch {
-	case was != nil && r.HasRate:
-		was.heard = now
-	case was != nil:
-		delete(g.told, s)
-	case r.HasRate && len(g.told) < g.core.Rates(now).Config().MaxPeers:
-		g.told[s] = &told{now} // beyond that, rates come with answers alone
-	}
-}
-
-// questions returns what is to be asked now: for every limit that was not heard of
-// for a period. It is called with the lock held.
+// questions returns what is to be asked now. It is called with the lock held.
 func (g *Gate) questions(now mono.Time) []func() {
-	if len(g.told) == 0 || now < g.pollAt {
-		return nil
-	}
-	a := g.core.Rates(now)
-	period, forget := a.Config().Period, a.Config().Forget
-	g.pollAt = now.Add(period)
 	var out []func()
-	for s, t := range g.told { // in any order: they are independent
-		age := now.Sub(t.heard)
-		id := s.callee.id.Load()
-		switch {
-		case age > forget || id == nil:
-			delete(g.told, s)
-		case age >= period:
-			tags := wire.Tags{Workflow: s.workflow, Process: g.id}
-			tags.Claim = a.Demand(a.Workflow(now, s.workflow), g.downstream(now, id))
-			out = append(out, s.callee.question(g, tags))
-		}
+	for p, ok := g.node.NextPoll(now); ok; p, ok = g.node.NextPoll(now) {
+		out = append(out, p.Callee.(*Callee).question(g, p.Tags))
 	}
 	return out
 }
 
-// answered takes the answer to a question. What was not asked is not believed.
+// answered takes the answer to a question.
 func (g *Gate) answered(from *Callee, r *wire.Reply) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := Now()
-	s := subject{r.Workflow, from}
-	id := from.id.Load()
-	if g.closed || g.told[s] == nil || id == nil || id.number != r.Process {
-		return
+	if !g.closed {
+		g.node.OnPollAnswer(Now(), from, r)
 	}
-	a := g.core.Rates(now)
-	a.OnRate(now, a.Workflow(now, r.Workflow), g.downstream(now, id), rateOf(r))
-	g.tell(now, s, r)
 }
 
 // Ask answers the question of another process, as far as the edge believes its
 // tags, for the rate that it may send at; false if there is no answer.
 func (g *Gate) Ask(tags wire.Tags) (wire.Reply, bool) {
-	if !g.rated || tags.Process == 0 {
-		return wire.Reply{}, false
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := Now()
 	if g.closed || g.mode == Off {
 		return wire.Reply{}, false
 	}
-	r := wire.Reply{Process: g.id, Service: g.service, Workflow: tags.Workflow, Asker: tags.Process}
-	if g.mode == Enforce {
-		a := g.core.Rates(now)
-		// A claim without a request: an attempt that is none of the first is not
-		// counted, and one that does not enter is nothing else.
-		q := rates.Request{Workflow: a.Workflow(now, tags.Workflow), From: g.upstream(now, tags.Process), Attempt: 1, Demand: tags.Claim}
-		a.OnArrival(now, &q)
-		r.Rate = a.Announce(q.Workflow, q.From)
-		r.HasRate = r.Rate < rates.NoLimit
-	}
-	return r, true
+	return g.node.OnPoll(Now(), &tags, g.mode == Enforce)
 }
 
 func (g *Gate) isClosed() bool {
@@ -301,12 +233,11 @@ func (g *Gate) isClosed() bool {
 func (g *Gate) WatchResource(name string, r *Resource) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.rated || g.closed {
+	if !g.node.Rated() || g.closed {
 		return false
 	}
-	// The first of the adapter's are the slots.
-	i := slices.IndexFunc(g.core.Config().Rates.Resources, func(c rates.Resource) bool { return c.Name == name })
-	if i < 0 || !r.watch(func(workflow string, busy time.Duration) { g.use(workflow, i+1, busy) }) {
+	i := slices.IndexFunc(g.node.Gate().Config().Rates.Resources, func(c rates.Resource) bool { return c.Name == name })
+	if i < 0 || !r.watch(func(workflow string, busy time.Duration) { g.use(workflow, i, busy) }) {
 		return false
 	}
 	g.watched = append(g.watched, watched{resource: r, place: i})
@@ -337,22 +268,16 @@ func (w *watched) pressure() rates.Pressure {
 func (g *Gate) use(workflow string, resource int, busy time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := Now()
-	a := g.core.Rates(now)
-	a.OnUse(a.Workflow(now, workflow), resource, busy)
+	g.node.OnUse(Now(), workflow, resource, busy)
 }
 
-// look tells the core how its resources are doing, if a period ends at now. It is
+// look tells the node how its resources are doing, if a period ends at now. It is
 // called with the lock held, and takes those of the resources.
 func (g *Gate) look(now mono.Time) {
-	if len(g.watched) == 0 || now < g.core.Rates(now).NextWake() {
+	if len(g.watched) == 0 || !g.node.Due(now) {
 		return
 	}
-	target := g.core.Config().TargetDelay
 	for i := range g.watched {
-		w := &g.watched[i]
-		p := w.pressure()
-		p.Target = target
-		g.core.OnPressure(w.place, p)
+		g.node.OnPressure(g.watched[i].place, g.watched[i].pressure())
 	}
 }

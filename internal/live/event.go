@@ -3,8 +3,12 @@ package live
 import (
 	"time"
 
+	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/work"
 )
+
+// Reach says whether a gate's objective can be met at all: see node.Reach.
+type Reach = node.Reach
 
 // Event is the end of one request's passage, for metrics.
 type Event struct {

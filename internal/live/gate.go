@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/node"
+	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -30,6 +33,11 @@ type GateConfig struct {
 	// from schedule.MinWeight to MaxWeight. They count with Schedule.Fair. Default
 	// 1 each. SetShare changes them.
 	Shares map[string]float64
+	// ClassShares, if not nil, has the gate learn which requests are interactive, by
+	// Request.Key, and divide the slots between them and others: see package share.
+	// Its Servers is by default Slots.Initial. Default nil: a request has the class
+	// that its tags say, and classes have equal weights until SetWeight.
+	ClassShares *SharesConfig
 	// Observe, if set, is told the end of every request's passage. It is called
 	// on the request's goroutine, outside the lock, and must not block.
 	Observe func(Event)
@@ -57,37 +65,33 @@ type Request struct {
 	Total, Elapsed wire.Progress
 	Process        uint64
 	Claim          float64
+	// Key is the kind of the request, for GateConfig.ClassShares. Its Callee is by
+	// default GateConfig.Service.
+	Key share.Key
 }
 
 // Gate admits requests to a server. All its methods may be called at once from
 // any goroutine.
 type Gate struct {
-	observe func(Event)
-	lag     atomic.Pointer[lag]
-	busy    busy
-	id      uint64  // of this gate among processes
-	service string  // "" if it has no name
-	rated   bool    // workflows have rates
-	fair    bool    // the queue tells workflows apart
-	totals  *Totals // nil: nothing here needs to know what remains
-
-	untagged Untagged
+	observe   func(Event)
+	lag       atomic.Pointer[lag]
+	busy      busy
+	id        uint64 // of this gate among processes
+	service   string // "" if it has no name
+	objective time.Duration
+	shares    *Shares // nil: classes are not learned
+	untagged  Untagged
 
 	mu      sync.Mutex
 	mode    Mode
-	core    *admission.Gate
+	node    *node.Node
 	timer   *time.Timer
 	armed   mono.Time // of timer; mono.Never: not running
 	closed  bool
-	off     int // running tickets that bypassed the core
+	off     int // running tickets that bypassed the node
 	tallies Tallies
 	spare   []*admission.Ticket // of requests that never waited
-	reach   reach
-	flows   flows
-	callers map[uint64]*caller
 	watched []watched
-	told    map[subject]*told
-	pollAt  mono.Time
 }
 
 // NewGate returns an open gate, or every mistake in cfg.
@@ -96,22 +100,43 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	if int(cfg.Mode) >= len(modeNames) {
 		errs = append(errs, fmt.Errorf("live: Mode is %d, expected Enforce, Monitor or Off", cfg.Mode))
 	}
+	errs = append(errs, cfg.ClassShares.check())
 	if cfg.Credit.Epoch == 0 {
 		cfg.Credit.Epoch = rand.Uint32()
 	}
-	g := &Gate{observe: cfg.Observe, mode: cfg.Mode, armed: mono.Never, id: rand.Uint64() | 1}
-	errs = append(errs, g.describe(&cfg))
-	core, err := admission.New(cfg.Config)
+	id := rand.Uint64() | 1
+	n, err := node.New(node.Config{Config: cfg.Config, Service: cfg.Service, Number: id, Shares: cfg.Shares})
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
-	g.core = core
-	if err := g.share(cfg.Shares); err != nil {
-		return nil, err
+	g := openGate(n, id, cfg.Objective)
+	g.observe, g.mode, g.service = cfg.Observe, cfg.Mode, cfg.Service
+	if cfg.ClassShares != nil {
+		own := *cfg.ClassShares
+		if own.Servers == 0 {
+			own.Servers = float64(cfg.Slots.Initial)
+		}
+		if g.shares, err = NewShares(g, own); err != nil {
+			return nil, errors.Join(err, g.Close())
+		}
 	}
+	return g, nil
+}
+
+// NewGateOf returns an open gate in which another policy decides, for comparisons
+// on the real clock: the edges treat its requests as they treat those of any gate,
+// but no handler waits for its turn at the network. objective is the latency
+// objective, from which hints to refused clients follow. Nothing else may call
+// the policy any more. After Close, what waits at the policy ends with its context.
+func NewGateOf(policy baseline.Door, objective time.Duration) *Gate {
+	return openGate(node.Around(policy), rand.Uint64()|1, objective)
+}
+
+func openGate(n *node.Node, id uint64, objective time.Duration) *Gate {
+	g := &Gate{node: n, id: id, objective: objective, armed: mono.Never}
 	g.timer = time.AfterFunc(time.Hour, g.onTimer)
 	g.timer.Stop()
-	return g, nil
+	return g
 }
 
 // WatchNetwork makes the gate measure how long bytes lie in sockets, and count
@@ -122,24 +147,33 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 func (g *Gate) WatchNetwork() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lag.Load() == nil && !g.closed {
-		g.lag.Store(newLag(g.core.Pool().Config().Interval, g.onLag))
+	if g.lag.Load() != nil || g.closed {
+		return
 	}
+	gap := g.objective / lagsInObjective
+	if own := g.node.Gate(); own != nil {
+		gap = own.Pool().Config().Interval
+	}
+	g.lag.Store(newLag(gap, g.onLag))
 }
+
+// lagsInObjective is how often the network is looked at in an objective for another
+// policy than the gate: as often as for a gate with the default configuration.
+const lagsInObjective = 20
 
 // onLag takes a measurement of the time that bytes lie in sockets.
 func (g *Gate) onLag(d time.Duration) {
 	g.mu.Lock()
 	now := Now()
 	g.look(now)
-	g.core.OnLag(now, d)
+	g.node.OnLag(now, d)
 	if used, all, processors, ok := g.busy.look(now); ok {
-		g.core.OnBusy(used, all, processors)
+		g.node.OnBusy(used, all, processors)
 	}
 	g.finish(now)
 }
 
-// lagUnderWay comes before every event of the core. It tells it of a lag that is
+// lagUnderWay comes before every event of the node. It tells it of a lag that is
 // known to be long before it is known how long: without it, the pool would grow
 // until the next measurement is in, which takes as long as the lag itself. It is
 // called with the lock held.
@@ -153,14 +187,14 @@ func (g *Gate) lagUnderWay(now mono.Time) {
 func (g *Gate) measure(now mono.Time, lag *lag) {
 	g.look(now)
 	if d := lag.underWay(now); d > 0 {
-		g.core.OnLag(now, d)
+		g.node.OnLag(now, d)
 	}
 }
 
 // Client is a connected client that knows credits.
 type Client struct {
 	gate    *Gate
-	account *credit.Client
+	account *credit.Client // nil if the policy knows no clients
 	notify  func(wire.Grant)
 }
 
@@ -171,9 +205,11 @@ type Client struct {
 func (g *Gate) Connect(notify func(wire.Grant)) *Client {
 	c := &Client{gate: g, notify: notify}
 	g.mu.Lock()
-	c.account = g.core.Pool().Register(Now())
-	c.account.Owner = c
-	g.finish(Now())
+	now := Now()
+	if c.account = g.node.Connect(now); c.account != nil {
+		c.account.Owner = c
+	}
+	g.finish(now)
 	return c
 }
 
@@ -182,7 +218,7 @@ func (g *Gate) Connect(notify func(wire.Grant)) *Client {
 func (c *Client) OnDemand(n int) {
 	c.gate.mu.Lock()
 	now := Now()
-	c.gate.core.Pool().OnDemand(now, c.account, n)
+	c.gate.node.OnDemand(now, c.account, n)
 	c.gate.finish(now)
 }
 
@@ -191,7 +227,7 @@ func (c *Client) OnDemand(n int) {
 func (c *Client) Close() {
 	c.gate.mu.Lock()
 	now := Now()
-	c.gate.core.Pool().Deregister(now, c.account)
+	c.gate.node.Disconnect(now, c.account)
 	c.gate.finish(now)
 }
 
@@ -239,7 +275,7 @@ func (t *Ticket) recycle() {
 	}
 	t.core = nil
 	c.Owner, c.Client, c.Arrived = nil, nil, 0
-	c.Flow, c.Remaining, c.Total, c.Done, c.From, c.Claim = 0, 0, 0, 0, 0, 0
+	c.Flow, c.Remaining, c.Total, c.Done, c.From, c.Claim, c.Mark, c.Stay = 0, 0, 0, 0, 0, 0, 0, nil
 	g.spare = append(g.spare, c)
 }
 
@@ -276,19 +312,24 @@ func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
 		// Nobody waits for the answer: it has no budget, whatever its deadline.
 		r.Deadline = Now() - 1
 	}
+	v := g.begin(ctx, &r)
 	g.arrive(&r, t)
 	if err := t.wait(ctx); err != nil {
 		if gone {
 			err.cause = context.Cause(ctx)
 		}
+		v.refused(err, gone)
 		return err
 	}
 	t.began = t.started
-	if t.mode == Enforce && g.lag.Load().turn(t.started) {
+	if t.mode == Enforce && g.node.Gate() != nil && g.lag.Load().turn(t.started) {
 		t.began = Now()
 	}
-	if t.stint != nil && t.measured {
+	if t.stint != nil && (t.stay.Measured || v != nil) {
 		t.span = NewSpan(r.Elapsed) // the waits in the gate are over
+		if t.visit = v; v != nil {
+			v.admitted()
+		}
 	}
 	return nil
 }
@@ -314,7 +355,7 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 	t.core.Waited, t.core.Objective = r.Waited, r.Objective
 	t.core.Owner = t
 	t.core.Source, t.core.Peer = r.Sender.source, r.Sender.peer
-	if r.Client != nil {
+	if r.Client != nil && r.Client.account != nil {
 		// An account is of one client, by however many connections.
 		t.core.Client, t.core.Source = r.Client.account, 0
 	}
@@ -327,19 +368,17 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 		g.mu.Unlock()
 		return
 	}
-	if asks := r.Process != 0 || r.Elapsed != (wire.Progress{}); asks || g.fair || g.totals != nil {
-		t.stint = &stint{asked: asks}
-		t.expect(r)
-		t.belong(now, r)
+	if g.node.Described() || g.shares != nil || r.Process != 0 || r.Elapsed != (wire.Progress{}) {
+		t.describe(now, r)
 	}
 	switch {
 	case t.mode == Monitor:
-		would, _ := g.core.Observe(now, t.core)
+		would, _ := g.node.Observe(now, t.core)
 		if would == admission.Shed {
 			g.tallies.Would[t.core.Reason()]++
 		}
 	default:
-		t.verdict = g.core.Arrive(now, t.core)
+		t.verdict = g.node.Arrive(now, t.core)
 	}
 	switch t.verdict {
 	case admission.Shed:
@@ -370,7 +409,7 @@ func (t *Ticket) wait(ctx context.Context) *Refusal {
 	}
 	switch {
 	case t.closed:
-		return g.refuse(t, work.Draining, g.core.Config().Objective, nil)
+		return g.refuse(t, work.Draining, g.objective, nil)
 	case verdict == admission.Shed:
 		return g.refuse(t, t.core.Reason(), t.pushback, nil)
 	}
@@ -386,7 +425,7 @@ func (t *Ticket) giveUp(cause error) bool {
 	}
 	g.mu.Lock()
 	now := Now()
-	if !g.core.Refuse(now, t.core, reason) {
+	if !g.node.Refuse(now, t.core, reason) {
 		g.mu.Unlock()
 		return false
 	}
@@ -397,12 +436,28 @@ func (t *Ticket) giveUp(cause error) bool {
 
 // shed notes what the refusal of t will say. It is called with the lock held.
 func (g *Gate) shed(now mono.Time, t *Ticket) {
-	t.pushback = g.core.Pushback(now, t.core)
-	t.grant, t.hasGrant = g.core.Reply(now, t.core)
-	if t.stint != nil {
-		t.part()
-	}
+	t.reply(now)
 	g.tallies.Shed[t.core.Reason()]++
+}
+
+// reply takes what the answer will say. It is called with the lock held.
+func (t *Ticket) reply(now mono.Time) {
+	var f baseline.Feedback
+	t.gate.node.Reply(now, t.core, &f)
+	t.grant, t.hasGrant = f.Grant, f.HasGrant
+	if t.stint != nil {
+		t.announce(f.Announces, f.Rate, f.HasRate)
+	}
+	if !f.Shed() {
+		return
+	}
+	switch t.pushback = f.Pushback; {
+	case t.pushback != 0: // else the policy does not say
+	case f.Reason.Retryable():
+		t.pushback = t.gate.objective
+	default:
+		t.pushback = -1
+	}
 }
 
 func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause error) *Refusal {
@@ -436,47 +491,38 @@ func (t *Ticket) Leave(o work.Outcome) {
 		g.mu.Unlock()
 		return
 	}
-	if o == work.Done && g.core.Late(now, t.core) {
-		o = work.Late
-	}
 	g.lagUnderWay(now)
-	changed := o.Executed() && t.core.Objective == 0 && g.reach.add(now.Sub(t.started), g.core.Config().Objective, g.core.Slots().Service())
-	g.core.Leave(now, t.core, o)
-	t.grant, t.hasGrant = g.core.Reply(now, t.core)
-	entered := false
-	if t.stint != nil {
-		t.part()
-		entered = t.entered
+	o, reach := g.node.End(now, t.core, o)
+	if t.Span() != nil && o.Executed() && !t.failed.Load() {
+		g.node.Took(now, t.core, t.span.End(), o)
 	}
+	g.node.Leave(now, t.core, o)
+	t.reply(now)
 	g.tallies.Served[o]++
 	if lag := g.lag.Load(); lag != nil {
 		lag.turns.ran(now.Sub(t.began))
 	}
-	workflow := t.core.Workflow
 	var event Event
 	if g.observe != nil {
 		event = Event{
-			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: workflow,
-			Priority: t.core.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started),
-		}
-		if changed {
-			event.Reach = &Reach{Objective: g.core.Config().Objective, Out: g.reach.out, Service: g.reach.known}
+			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: t.core.Workflow,
+			Priority: t.core.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started), Reach: reach,
 		}
 	}
 	t.recycle()
 	g.finish(now)
-	if entered && o.Executed() && !t.failed.Load() {
-		g.totals.onEnd(workflow, t.span.End(), o == work.Late)
+	if t.stint != nil && t.visit != nil {
+		t.visit.end(t, now, o)
 	}
 	if g.observe != nil {
 		g.observe(event)
 	}
 }
 
-// finish delivers what a call to the core made due, releases the lock, and sends
+// finish delivers what a call to the node made due, releases the lock, and sends
 // grants. It is called with the lock held.
 func (g *Gate) finish(now mono.Time) {
-	for t, v := g.core.Next(now); t != nil; t, v = g.core.Next(now) {
+	for t, v := g.node.Next(now); t != nil; t, v = g.node.Next(now) {
 		waiter := t.Owner.(*Ticket)
 		if v == admission.Shed {
 			g.shed(now, waiter)
@@ -484,14 +530,14 @@ func (g *Gate) finish(now mono.Time) {
 		waiter.wake <- v // never blocks: one verdict a ticket
 	}
 	g.arm(now)
-	c, grant, ok := g.core.Pool().NextGrant()
+	c, grant, ok := g.node.NextGrant()
 	if !ok {
 		g.mu.Unlock()
 		return
 	}
 	first := delivery{c.Owner, grant}
 	var more []delivery
-	for c, grant, ok = g.core.Pool().NextGrant(); ok; c, grant, ok = g.core.Pool().NextGrant() {
+	for c, grant, ok = g.node.NextGrant(); ok; c, grant, ok = g.node.NextGrant() {
 		more = append(more, delivery{c.Owner, grant})
 	}
 	g.mu.Unlock()
@@ -513,9 +559,9 @@ func (d delivery) send() {
 	}
 }
 
-// arm starts the timer if the core must be woken before it would fire.
+// arm starts the timer if the node must be woken before it would fire.
 func (g *Gate) arm(now mono.Time) {
-	at := g.core.NextWake()
+	at := g.node.NextWake()
 	if g.closed || at >= g.armed {
 		return
 	}
@@ -532,7 +578,7 @@ func (g *Gate) onTimer() {
 	}
 	g.armed = mono.Never
 	g.lagUnderWay(now)
-	g.core.OnWake(now)
+	g.node.OnWake(now)
 	questions := g.questions(now)
 	g.finish(now)
 	for _, ask := range questions {
@@ -551,7 +597,7 @@ func (g *Gate) SetMode(m Mode) {
 // Drain refuses every request that comes from now on; those inside finish.
 func (g *Gate) Drain() {
 	g.mu.Lock()
-	g.core.Drain()
+	g.node.Drain()
 	g.mu.Unlock()
 }
 
@@ -562,13 +608,16 @@ func (g *Gate) Close() error {
 	now := Now()
 	g.closed = true
 	g.timer.Stop()
-	g.core.Drain()
-	for t := g.core.Oldest(); t != nil; t = g.core.Oldest() {
-		g.core.Refuse(now, t, work.Draining)
+	g.node.Drain()
+	for t := g.node.Oldest(); t != nil; t = g.node.Oldest() {
+		g.node.Refuse(now, t, work.Draining)
 		g.shed(now, t.Owner.(*Ticket))
 		t.Owner.(*Ticket).wake <- admission.Shed
 	}
 	g.finish(now)
 	g.lag.Load().close()
+	if g.shares != nil {
+		g.shares.Close()
+	}
 	return nil
 }

@@ -14,14 +14,14 @@ import (
 // reaches the policy.
 func TestLagIsMeasured(t *testing.T) {
 	g := newGate(t, 1, GateConfig{})
-	if d := g.lag.Load().value(Now()); d != 0 {
+	if d := g.Stats().Lag; d != 0 {
 		t.Errorf("lag %v before WatchNetwork, want 0", d)
 	}
 	g.WatchNetwork()
 	g.WatchNetwork()
 	until(t, "a measurement", func() bool {
 		enter(t, g, Request{}).Leave(work.Done)
-		return g.lag.Load().value(Now()) > 0
+		return g.Stats().Lag > 0
 	})
 	g.Close()
 	g.WatchNetwork() // nothing starts any more
@@ -66,7 +66,7 @@ func TestGateKnowsOfALagUnderWay(t *testing.T) {
 	}
 	for name, call := range calls {
 		g.mu.Lock()
-		g.core.OnLag(Now(), 0)
+		g.node.OnLag(Now(), 0)
 		g.mu.Unlock()
 		for !g.lag.Load().sent.CompareAndSwap(0, int64(Now().Add(-10*time.Second))) {
 			time.Sleep(time.Millisecond) // one is under way in earnest

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/credit"
-	"github.com/spillgate/spillgate/internal/progress"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -74,39 +73,25 @@ func TestLateWorkIsASampleOfServiceTime(t *testing.T) {
 	}
 }
 
-// What a request of a workflow takes is learned from those that were in time, and from
-// others only while there were none.
-func TestTotalsPreferWhatWasInTime(t *testing.T) {
-	totals, _ := NewTotals(progress.TotalsConfig{})
-	took := func(d time.Duration) progress.Result { return progress.Result{Service: d, Work: d} }
-	totals.onEnd("w", took(8*time.Second), true)
-	if got := totals.Expect("w").Service; got != 8*time.Second {
-		t.Errorf("of a workflow that was late only, %v is known, expected 8s", got)
-	}
-	totals.onEnd("v", took(time.Second), false)
-	for range 100 {
-		totals.onEnd("v", took(8*time.Second), true)
-	}
-	if got := totals.Expect("v").Service; got != time.Second {
-		t.Errorf("late requests made %v of one that takes 1s", got)
-	}
-}
-
+// What a request of a workflow takes is learned from those that were in time.
 func TestAGateLearnsTotalsFromWhatWasInTime(t *testing.T) {
 	g, err := NewGate(GateConfig{Config: admission.Config{Objective: time.Hour, Schedule: schedule.Config{Order: schedule.SJF}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	in := func(waited, took time.Duration) {
+	in := func(waited, took time.Duration) (expected wire.Progress) {
 		ticket := enter(t, g, Request{Request: work.Request{Workflow: "w"}, Waited: waited})
 		time.Sleep(took)
 		ticket.Leave(work.Done)
+		return ticket.Total()
 	}
 	in(0, 0)
-	known := g.totals.Expect("w")
-	in(2*time.Hour, 20*time.Millisecond)
-	if got := g.totals.Expect("w"); got != known {
+	known := in(2*time.Hour, 20*time.Millisecond)
+	if known == (wire.Progress{}) {
+		t.Error("nothing is expected after a request that was in time")
+	}
+	if got := in(0, 0); got != known {
 		t.Errorf("a late request changed what is expected from %v to %v", known, got)
 	}
 }

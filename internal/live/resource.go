@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/progress"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/work"
@@ -80,7 +81,7 @@ type Resource struct {
 
 	mu     sync.Mutex
 	queue  *schedule.Queue
-	flows  flows
+	flows  node.Flows
 	free   int
 	held   *Hold // list of those who hold, newest first
 	stuck  int   // of them, how many have waiters elsewhere
@@ -123,7 +124,7 @@ func NewResource(cfg ResourceConfig) (*Resource, error) {
 	}
 	r := &Resource{
 		capacity: cfg.Capacity, waiting: cfg.Waiting, order: queue.Config().Order, onUse: cfg.OnUse,
-		queue: queue, flows: newFlows(names), free: cfg.Capacity, armed: mono.Never,
+		queue: queue, flows: node.NewFlows(names), free: cfg.Capacity, armed: mono.Never,
 	}
 	r.timer = time.AfterFunc(time.Hour, r.onTimer)
 	r.timer.Stop()
@@ -136,7 +137,7 @@ type Hold struct {
 	up       *Hold // of the context that it was acquired with
 	task     schedule.Task
 	workflow string
-	flow     *flow
+	flow     *node.Flow
 
 	// Guarded by the lock of r.
 	wake       chan work.Reason // of one who waits; None: it is yours
@@ -182,8 +183,8 @@ func (r *Resource) Acquire(ctx context.Context, cost time.Duration) (*Hold, erro
 		return nil, r.refuse(work.QueueFull, now.Sub(r.queue.Oldest().Arrived))
 	}
 	h.flow = r.flow(now, h.workflow)
-	h.flow.inside++
-	h.task.Workflow = h.flow.number
+	h.flow.Inside++
+	h.task.Workflow = h.flow.Number
 	r.queue.Push(now, &h.task)
 	r.serve(now)
 	if !h.task.Waiting() {
@@ -232,10 +233,10 @@ func (h *Hold) describe(ctx context.Context, span *Span, cost time.Duration) {
 }
 
 // flow returns what the queue tells apart as the workflow, with the lock held.
-func (r *Resource) flow(now mono.Time, workflow string) *flow {
-	w, fresh := r.flows.of(now, workflow)
+func (r *Resource) flow(now mono.Time, workflow string) *node.Flow {
+	w, fresh := r.flows.Of(now, workflow)
 	if fresh {
-		r.queue.SetShare(w.number, 1) // whosever it was before
+		r.queue.SetShare(w.Number, 1) // whosever it was before
 	}
 	return w
 }
@@ -277,7 +278,7 @@ func (h *Hold) giveUp(ctx context.Context) (*Hold, error) {
 	r := h.r
 	r.mu.Lock()
 	if r.queue.Remove(&h.task) {
-		h.flow.inside--
+		h.flow.Inside--
 		r.unlock(Now())
 		return nil, r.gone(ctx)
 	}
@@ -319,7 +320,7 @@ func (h *Hold) Release() {
 		waiters = append(waiters, h.waiters...)
 		r.stuck--
 	}
-	h.flow.inside--
+	h.flow.Inside--
 	r.free++
 	r.stats.Busy += busy
 	r.queue.Settle(&h.task, busy)
@@ -370,7 +371,7 @@ func (r *Resource) drop(now mono.Time, t *schedule.Task) {
 }
 
 func (r *Resource) dismiss(h *Hold, reason work.Reason) {
-	h.flow.inside--
+	h.flow.Inside--
 	r.stats.Refused[reason]++
 	h.tell(reason)
 }
@@ -469,10 +470,10 @@ func (r *Resource) SetShare(workflow string, share float64) bool {
 	defer r.mu.Unlock()
 	now := Now()
 	w := r.flow(now, workflow)
-	if w.name != workflow || !r.queue.SetShare(w.number, share) {
+	if w.Name != workflow || !r.queue.SetShare(w.Number, share) {
 		return false
 	}
-	w.pinned = true
+	w.Pinned = true
 	return true
 }
 

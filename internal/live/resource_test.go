@@ -496,35 +496,6 @@ func TestUseIsTold(t *testing.T) {
 	}
 }
 
-// Names of workflows without end: the first keep their numbers, the others share
-// one, and numbers of those that are silent are given away.
-func TestFlowsAreBounded(t *testing.T) {
-	f := newFlows(3)
-	one, _ := f.of(0, "one")
-	two, _ := f.of(0, "two")
-	two.pinned = true
-	for i := range 1000 {
-		if w, fresh := f.of(0, fmt.Sprint("flood", i)); w.number != 0 || fresh {
-			t.Fatalf("flood %d has number %d", i, w.number)
-		}
-	}
-	one.inside = 1
-	later := Now().Add(2 * flowKeep)
-	if w, _ := f.of(later, "late"); w.number != 0 {
-		t.Errorf("the number of a workflow in use was given away, %d", w.number)
-	}
-	one.inside = 0
-	if w, fresh := f.of(later, "late"); w.number != 1 || !fresh {
-		t.Errorf("number %d, fresh %v, want 1", w.number, fresh)
-	}
-	if w, _ := f.of(later, "one"); w.number != 0 {
-		t.Errorf("one has number %d, want 0", w.number)
-	}
-	if w, _ := f.of(later, "two"); w.number != 2 || len(f.byName) != 3 {
-		t.Errorf("two has number %d, %d names", w.number, len(f.byName))
-	}
-}
-
 func TestResourceConfigSaysAllThatIsWrong(t *testing.T) {
 	_, err := NewResource(ResourceConfig{Waiting: -1, Queue: schedule.Config{Aging: -1}})
 	for _, part := range []string{"Capacity is 0", "Waiting is -1", "Aging is -1ns"} {
@@ -583,10 +554,8 @@ func TestResourcesUnderStress(t *testing.T) {
 		if s.Held != 0 || s.Waiting != 0 || r.free != r.capacity || r.held != nil || r.stuck != 0 || s.Granted == 0 {
 			t.Errorf("left behind: %+v, %d free, %d stuck", s, r.free, r.stuck)
 		}
-		for _, w := range r.flows.all {
-			if w.inside != 0 {
-				t.Errorf("%d requests left inside workflow %q", w.inside, w.name)
-			}
+		if n := r.flows.Inside(); n != 0 {
+			t.Errorf("%d requests left inside their workflows", n)
 		}
 	}
 	if time.Duration(used.Load()) != busy {

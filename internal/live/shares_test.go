@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -17,33 +18,39 @@ var (
 	pages  = share.Key{Caller: "web", Callee: "orders", Method: "page"}
 )
 
-func newShares(t testing.TB, g *Gate, cfg SharesConfig) *Shares {
+// sharing returns a gate with so many slots that learns classes.
+func sharing(t testing.TB, slots int, cfg SharesConfig) (*Gate, *Shares) {
 	t.Helper()
-	s, err := NewShares(g, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
+	g := newGate(t, slots, GateConfig{ClassShares: &cfg})
+	return g, g.Shares()
 }
 
-// visit lets one request through.
-func visit(t testing.TB, s *Shares, k share.Key, did share.Course) work.Class {
+// pass lets one request through.
+func pass(t testing.TB, g *Gate, k share.Key, did share.Course) work.Class {
 	t.Helper()
-	v, err := s.Enter(context.Background(), k, Request{})
+	ticket, err := g.Enter(context.Background(), Request{Key: k})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer v.Leave(work.Done, did)
-	return v.Class()
+	defer ticket.Leave(work.Done)
+	ticket.Did(did)
+	return classOf(t, ticket)
+}
+
+func classOf(t testing.TB, ticket *Ticket) work.Class {
+	t.Helper()
+	class, ok := ticket.Class()
+	if !ok {
+		t.Error("the request has no class")
+	}
+	return class
 }
 
 // TestSharesLearnAndWeigh: requests that go on become interactive, and with both
 // classes there the controller changes the weights of the gate.
 func TestSharesLearnAndWeigh(t *testing.T) {
-	g := newGate(t, 1, GateConfig{})
 	decisions := make(chan share.Decision, 1000)
-	s := newShares(t, g, SharesConfig{Config: share.Config{Period: 2 * time.Millisecond, MaxHarm: 100}, Decided: func(d share.Decision) {
+	g, s := sharing(t, 1, SharesConfig{Config: share.Config{Period: 2 * time.Millisecond, MaxHarm: 100}, Decided: func(d share.Decision) {
 		select {
 		case decisions <- d:
 		default:
@@ -59,13 +66,13 @@ func TestSharesLearnAndWeigh(t *testing.T) {
 		return g.SetWeight(class, weight)
 	}
 	s.mu.Unlock()
-	if c := visit(t, s, orders, share.Course{Hops: 2}); c != work.Default {
+	if c := pass(t, g, orders, share.Course{Hops: 2}); c != work.Default {
 		t.Errorf("the first request of a kind is %v", c)
 	}
 	until(t, "a change of the weight", func() bool {
 		for range 20 {
-			visit(t, s, orders, share.Course{Hops: 2, Total: 30 * time.Millisecond, Service: 20 * time.Millisecond})
-			visit(t, s, pages, share.Course{})
+			pass(t, g, orders, share.Course{Hops: 2, Total: 30 * time.Millisecond, Service: 20 * time.Millisecond})
+			pass(t, g, pages, share.Course{})
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -85,24 +92,21 @@ func TestSharesLearnAndWeigh(t *testing.T) {
 
 // TestSharesKeepsWhatTheEdgeSays: a request that the edge calls interactive is.
 func TestSharesKeepsWhatTheEdgeSays(t *testing.T) {
-	s := newShares(t, newGate(t, 1, GateConfig{}), SharesConfig{})
-	r := Request{}
-	r.Class = work.Interactive
-	v, err := s.Enter(context.Background(), pages, r)
+	g, _ := sharing(t, 1, SharesConfig{})
+	v, err := g.Enter(context.Background(), Request{Request: work.Request{Class: work.Interactive}, Key: pages})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer v.Leave(work.Done, share.Course{})
-	if v.Class() != work.Interactive {
-		t.Errorf("class %v", v.Class())
+	defer v.Leave(work.Done)
+	if class := classOf(t, v); class != work.Interactive {
+		t.Errorf("class %v", class)
 	}
 }
 
 // TestSharesCountWhoGivesUp: in the queue whoever does; while being worked on an
 // interactive request's caller; not a refusal, and not a handler that failed.
 func TestSharesCountWhoGivesUp(t *testing.T) {
-	g := newGate(t, 1, GateConfig{})
-	s := newShares(t, g, SharesConfig{Config: share.Config{Period: time.Hour}, Classifier: share.ClassifierConfig{Overrides: []share.Override{{Method: orders.Method, Class: work.Interactive}}}})
+	g, s := sharing(t, 1, SharesConfig{Config: share.Config{Period: time.Hour}, Classifier: share.ClassifierConfig{Overrides: []share.Override{{Method: orders.Method, Class: work.Interactive}}}})
 	type seen struct{ interactive, standard uint64 }
 	expect := func(what string, want seen) {
 		t.Helper()
@@ -112,14 +116,14 @@ func TestSharesCountWhoGivesUp(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	holder, err := s.Enter(ctx, orders, Request{})
+	holder, err := g.Enter(ctx, Request{Key: orders})
 	if err != nil {
 		t.Fatal(err)
 	}
 	waiting, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() {
-		_, err := s.Enter(waiting, pages, Request{})
+		_, err := g.Enter(waiting, Request{Key: pages})
 		ended <- err
 	}()
 	until(t, "a request that waits", func() bool { return g.Stats().Waiting == 1 })
@@ -128,27 +132,26 @@ func TestSharesCountWhoGivesUp(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	expect("given up in the queue", seen{standard: 1})
-	if _, err := s.Enter(waiting, pages, Request{}); err == nil {
+	if _, err := g.Enter(waiting, Request{Key: pages}); err == nil {
 		t.Error("a request was admitted whose caller is gone")
 	}
 	expect("gone on arrival", seen{standard: 1})
 	cancel()
-	holder.Leave(work.Ignored, share.Course{})
-	holder.Leave(work.Ignored, share.Course{})
+	holder.Leave(work.Ignored)
+	holder.Leave(work.Ignored)
 	expect("given up while being worked on", seen{interactive: 1, standard: 1})
-	failed, err := s.Enter(context.Background(), orders, Request{})
+	failed, err := g.Enter(context.Background(), Request{Key: orders})
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed.Leave(work.Ignored, share.Course{})
+	failed.Leave(work.Ignored)
 	expect("a handler that failed", seen{interactive: 1, standard: 1})
 }
 
 // TestSharesConcurrently: requests, a short period, a look at everything, and two
 // Closes at once.
 func TestSharesConcurrently(t *testing.T) {
-	g := newGate(t, 4, GateConfig{})
-	s := newShares(t, g, SharesConfig{Config: share.Config{Period: time.Millisecond}, Decided: func(share.Decision) {}})
+	g, s := sharing(t, 4, SharesConfig{Config: share.Config{Period: time.Millisecond}, Decided: func(share.Decision) {}})
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -157,7 +160,7 @@ func TestSharesConcurrently(t *testing.T) {
 				k = pages
 			}
 			for range 200 {
-				visit(t, s, k, share.Course{Hops: i % 2})
+				pass(t, g, k, share.Course{Hops: i % 2})
 				s.Stats()
 				s.Explain(k)
 			}
@@ -168,45 +171,53 @@ func TestSharesConcurrently(t *testing.T) {
 		all.Go(s.Close)
 	}
 	all.Wait()
-	visit(t, s, orders, share.Course{}) // after Close too
+	pass(t, g, orders, share.Course{}) // after Close too
 	if n := g.Stats(); n.Running != 0 || n.Waiting != 0 {
 		t.Errorf("%+v are inside", n)
 	}
 }
 
 func TestSharesReportEveryMistake(t *testing.T) {
-	_, err := NewShares(newGate(t, 1, GateConfig{}), SharesConfig{Config: share.Config{Ratio: -1}, Classifier: share.ClassifierConfig{Hops: -1}})
-	if err == nil || !strings.Contains(err.Error(), "Ratio") || !strings.Contains(err.Error(), "Hops") {
-		t.Errorf("%v, want both", err)
+	wrong := SharesConfig{Config: share.Config{Ratio: -1}, Classifier: share.ClassifierConfig{Hops: -1}}
+	_, alone := NewShares(newGate(t, 1, GateConfig{}), wrong)
+	_, inside := NewGate(GateConfig{ClassShares: &wrong, Mode: 99})
+	for _, err := range []error{alone, inside} {
+		if err == nil || !strings.Contains(err.Error(), "Ratio") || !strings.Contains(err.Error(), "Hops") {
+			t.Errorf("%v, want both", err)
+		}
+	}
+	if !strings.Contains(inside.Error(), "Objective") || !strings.Contains(inside.Error(), "Mode") {
+		t.Errorf("%v, want those of the gate as well", inside)
 	}
 }
 
 func BenchmarkShares(b *testing.B) {
-	s := newShares(b, newGate(b, 1, GateConfig{}), SharesConfig{})
+	g, _ := sharing(b, 1, SharesConfig{})
 	b.ReportAllocs()
 	for b.Loop() {
-		v, err := s.Enter(context.Background(), orders, Request{})
+		v, err := g.Enter(context.Background(), Request{Key: orders})
 		if err != nil {
 			b.Fatal(err)
 		}
-		v.Leave(work.Done, share.Course{Hops: 1})
+		v.Did(share.Course{Hops: 1})
+		v.Leave(work.Done)
 	}
 }
 
 // TestSharesOfOtherDoors: what two Shares learn in one Classes both know, and
-// requests that came in elsewhere count as those of Enter do.
+// requests that came in elsewhere count as those of Admit do.
 func TestSharesOfOtherDoors(t *testing.T) {
 	together, err := NewClasses(share.ClassifierConfig{Few: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newShares(t, newGate(t, 1, GateConfig{}), SharesConfig{Classes: together})
-	b := newShares(t, newGate(t, 1, GateConfig{}), SharesConfig{Classes: together})
-	visit(t, a, orders, share.Course{Hops: 1})
+	first, a := sharing(t, 1, SharesConfig{Classes: together})
+	second, b := sharing(t, 1, SharesConfig{Classes: together})
+	pass(t, first, orders, share.Course{Hops: 1})
 	if v := b.Explain(orders); v.Class != work.Interactive || b.Classes() != together {
 		t.Errorf("%+v", v)
 	}
-	visit(t, b, pages, share.Course{})
+	pass(t, second, pages, share.Course{})
 	if v := together.AppendVerdicts(nil, -1); len(v) != 2 || v[0].Key != pages || v[1].Key != orders {
 		t.Errorf("listed %+v", v)
 	}
@@ -221,5 +232,49 @@ func TestSharesOfOtherDoors(t *testing.T) {
 	}
 	if st := a.Stats(); st.Admitted != [work.NumClasses]uint64{work.Default: 3, work.Interactive: 1} || st.GaveUp != [work.NumClasses]uint64{work.Default: 2, work.Interactive: 1} {
 		t.Errorf("%+v", st)
+	}
+}
+
+// TestCallsMakeInteractive: a request whose handler calls another service is one that
+// goes on, and its calls carry its class; with the gate off, nothing is learned.
+func TestCallsMakeInteractive(t *testing.T) {
+	g, s := sharing(t, 1, SharesConfig{Classifier: share.ClassifierConfig{Few: 1}})
+	callee := NewCallee("below", nil)
+	serve := func(k share.Key, calls int) {
+		ticket, err := g.Enter(t.Context(), Request{Key: k})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ticket.Leave(work.Done)
+		for range calls {
+			call, _ := BeginCall(WithTicket(t.Context(), ticket), callee, 0)
+			call.Answered(callee, wire.Reply{})
+			call.End(wire.Reply{})
+		}
+	}
+	for range 5 {
+		serve(orders, 2)
+		serve(pages, 0)
+	}
+	if a, b := s.Explain(orders), s.Explain(pages); a.Class != work.Interactive || a.Why != share.ByHops || b.Class != work.Default || b.Why == share.ByHops {
+		t.Errorf("%+v and %+v, want orders alone to be interactive", a, b)
+	}
+	failed, err := g.Enter(t.Context(), Request{Key: share.Key{Method: "fails"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed.Failed()
+	failed.Leave(work.Done)
+	g.SetMode(Off)
+	off, err := g.Enter(t.Context(), Request{Key: share.Key{Method: "off"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := off.Class(); ok {
+		t.Error("a gate that is off gave a class")
+	}
+	off.Leave(work.Done)
+	if known, _ := s.Classes().Keys(); known != 2 {
+		t.Errorf("%d kinds are known, want 2", known)
 	}
 }

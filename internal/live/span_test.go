@@ -179,27 +179,3 @@ func TestSpanFromManyGoroutines(t *testing.T) {
 	wg.Wait()
 	checkResult(t, s.End())
 }
-
-// What a request took at its entry is what the next of its workflow is expected to
-// take.
-func TestTotalsAtTheEntry(t *testing.T) {
-	totals, err := NewTotals(progress.TotalsConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := totals.Expect("buy"); got != (wire.Progress{}) {
-		t.Errorf("of a workflow that never came, %+v is expected", got)
-	}
-	s := NewSpan(wire.Progress{})
-	c := s.Call()
-	time.Sleep(5 * time.Millisecond)
-	c.End(wire.Reply{HasProgress: true, Progress: wire.Progress{Service: time.Millisecond, Work: 7 * time.Millisecond}})
-	r := s.End()
-	totals.OnDone("buy", r)
-	if got := totals.Expect("buy"); got.Service.Round(time.Microsecond) != r.Service.Round(time.Microsecond) || got.Work.Round(time.Microsecond) != r.Work.Round(time.Microsecond) {
-		t.Errorf("expected %+v, it took %+v", got, r)
-	}
-	if _, err := NewTotals(progress.TotalsConfig{Keep: -1}); err == nil {
-		t.Error("a mistake in the configuration is not told")
-	}
-}

@@ -28,6 +28,9 @@ type Stats struct {
 	Limit int
 	// Delay is the queueing delay, seen and hidden.
 	Delay time.Duration
+	// Lag is how long bytes lay in a socket before a goroutine read them, as measured a
+	// moment ago: long where handlers burn the processors, 0 without WatchNetwork.
+	Lag time.Duration
 	// Service is the estimate of the time a request takes without queueing.
 	Service time.Duration
 	// Objective is the gate's, and Unreachable says that the service takes longer than
@@ -40,27 +43,21 @@ type Stats struct {
 	Clients, Drained, Credits, Issued int
 }
 
-// Stats returns the gate's state.
+// Stats returns the gate's state. Where another policy decides (NewGateOf), it
+// holds the tallies, the mode, the objective and the lag alone.
 func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := Now()
-	pool, limit := g.core.Pool(), g.core.Slots()
-	drained, _ := pool.Drained()
-	return Stats{
-		Tallies:     g.tallies,
-		Mode:        g.mode,
-		Waiting:     g.core.Waiting(),
-		Shaping:     g.core.Shaping(),
-		Running:     limit.InUse() + limit.Lent() + g.off,
-		Limit:       limit.Limit(),
-		Delay:       g.core.Delay(now),
-		Service:     limit.Service(),
-		Objective:   g.core.Config().Objective,
-		Unreachable: g.reach.out,
-		Clients:     pool.Clients(),
-		Drained:     drained,
-		Credits:     pool.Total(),
-		Issued:      pool.Issued(),
+	s := Stats{Tallies: g.tallies, Mode: g.mode, Running: g.off, Objective: g.objective, Lag: g.lag.Load().value(now)}
+	core := g.node.Gate()
+	if core == nil {
+		return s
 	}
+	pool, limit := core.Pool(), core.Slots()
+	s.Waiting, s.Shaping, s.Running, s.Limit = core.Waiting(), core.Shaping(), limit.InUse()+limit.Lent()+g.off, limit.Limit()
+	s.Delay, s.Service, s.Unreachable = core.Delay(now), limit.Service(), g.node.Unreachable()
+	s.Clients, s.Credits, s.Issued = pool.Clients(), pool.Total(), pool.Issued()
+	s.Drained, _ = pool.Drained()
+	return s
 }

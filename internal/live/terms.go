@@ -10,7 +10,7 @@ import "github.com/spillgate/spillgate/internal/rates"
 func (g *Gate) SetTerms(terms map[string]rates.Terms) error {
 	g.mu.Lock()
 	now := Now()
-	err := g.core.SetTerms(now, terms)
+	err := g.node.SetTerms(now, terms)
 	g.finish(now)
 	return err
 }

@@ -296,7 +296,7 @@ func TestQuestions(t *testing.T) {
 	}
 	callee.Announced(wire.Reply{Process: 9, Workflow: "w", Asker: question.Process})
 	g.mu.Lock()
-	left := len(g.told)
+	left := g.node.Limited()
 	g.mu.Unlock()
 	if left != 0 {
 		t.Errorf("%d limits are still asked for after the last was lifted", left)

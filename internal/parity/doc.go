@@ -1,7 +1,14 @@
-// Package parity holds one test: the same log of events, fed to the gate through
-// the simulator's engine on virtual time and through package live with its
-// goroutines, locks and timers, must lead to the same decisions at the same
-// instants. What the simulator says of a policy is then true of the server.
+// Package parity holds two tests, which show that what the simulator says of a policy
+// is true of the server.
+//
+//	requests ─▶ sim/mesh ───────────▶ node, wallets ─▶ tape ─┐
+//	   └─ what was submitted, and how long it took           ├─ equal, line by line
+//	          └─▶ live: Gate, Outlet ─▶ node, wallets ─▶ tape ┘
+//
+// The first lets the simulator's own driver and package live play the same requests,
+// and compares every event that a node and its clients' wallets were told of, with its
+// instant and its answer. The second feeds a log with workflows, senders and calls to
+// the gate through a plain loop and through package live, and compares the decisions.
 //
 // It is the only place that sees both drivers.
 package parity

@@ -6,77 +6,11 @@ import (
 	"slices"
 )
 
-// MaxMin divides capacity: nobody gets more than its demand, and nobody could
-// get more without taking from somebody who has less per weight. weights may be
-// nil for equal ones. Negative or missing numbers count as 0, weights that are
-// not above 0 as 1.
-func MaxMin(capacity float64, demands, weights []float64) []float64 {
-	var f filler
-	var total float64
-	for i, d := range demands {
-		f.add(i, atLeastZero(d), weightOf(weights, i))
-		total += atLeastZero(d)
-	}
-	level := math.Inf(1)
-	if !(total <= capacity) {
-		level = f.level(atLeastZero(capacity))
-	}
-	shares := make([]float64, len(demands))
-	for _, c := range f.claims {
-		shares[c.who] = min(c.demand, level*c.weight)
-	}
-	return shares
-}
-
-// Guarantee divides capacity as MaxMin does, after each has got its guarantee,
-// or its demand if that is less. Guarantees are met even where they exceed the
-// capacity.
-func Guarantee(capacity float64, demands, guarantees, weights []float64) []float64 {
-	first := make([]float64, len(demands))
-	rest := make([]float64, len(demands))
-	for i, d := range demands {
-		first[i] = min(atLeastZero(d), atLeastZero(guarantees[i]))
-		rest[i] = atLeastZero(d) - first[i]
-		capacity -= first[i]
-	}
-	shares := MaxMin(capacity, rest, weights)
-	for i := range shares {
-		shares[i] += first[i]
-	}
-	return shares
-}
-
-// DRF gives each of several users as many tasks as keep their dominant shares
-// max-min fair: costs[i][r] is what one task of i takes of resource r, demands[i]
-// the most tasks that i wants, +Inf for any number, weights as for MaxMin. Tasks
-// are divisible. Someone whose tasks cost nothing gets its demand.
-func DRF(capacity []float64, costs [][]float64, demands, weights []float64) []float64 {
-	users := make([]drfUser, len(costs))
-	for i := range costs {
-		users[i] = drfUser{cost: costs[i], demand: atLeastZero(demands[i]), weight: weightOf(weights, i)}
-	}
-	left := slices.Clone(capacity)
-	saturated := make([]float64, len(capacity))
-	drf(capacity, left, saturated, users)
-	tasks := make([]float64, len(costs))
-	for i := range users {
-		tasks[i] = users[i].tasks
-	}
-	return tasks
-}
-
 func atLeastZero(x float64) float64 {
 	if !(x > 0) {
 		return 0
 	}
 	return x
-}
-
-func weightOf(weights []float64, i int) float64 {
-	if weights == nil || !(weights[i] > 0) {
-		return 1
-	}
-	return weights[i]
 }
 
 // claim is what one workflow wants of what is divided.

@@ -39,23 +39,6 @@ func TestMaxMin(t *testing.T) {
 	}
 }
 
-func TestGuarantee(t *testing.T) {
-	for _, tt := range []struct {
-		name                string
-		capacity            float64
-		demands, guarantees []float64
-		want                []float64
-	}{
-		{"the rest is shared", 100, []float64{90, 90, 90}, []float64{40, 0, 0}, []float64{60, 20, 20}},
-		{"what is not used is shared", 100, []float64{10, 90, 90}, []float64{40, 0, 0}, []float64{10, 45, 45}},
-		{"nobody is below its guarantee", 50, []float64{60, 60, 60}, []float64{40, 40, 0}, []float64{40, 40, 0}},
-	} {
-		if got := Guarantee(tt.capacity, tt.demands, tt.guarantees, nil); !allNear(got, tt.want) {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
-		}
-	}
-}
-
 func TestDRF(t *testing.T) {
 	inf := math.Inf(1)
 	for _, tt := range []struct {
@@ -180,4 +163,52 @@ func TestLevel(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}
+}
+
+// MaxMin divides capacity: nobody gets more than its demand, and nobody could
+// get more without taking from somebody who has less per weight. weights may be
+// nil for equal ones. Negative or missing numbers count as 0, weights that are
+// not above 0 as 1.
+func MaxMin(capacity float64, demands, weights []float64) []float64 {
+	var f filler
+	var total float64
+	for i, d := range demands {
+		f.add(i, atLeastZero(d), weightOf(weights, i))
+		total += atLeastZero(d)
+	}
+	level := math.Inf(1)
+	if !(total <= capacity) {
+		level = f.level(atLeastZero(capacity))
+	}
+	shares := make([]float64, len(demands))
+	for _, c := range f.claims {
+		shares[c.who] = min(c.demand, level*c.weight)
+	}
+	return shares
+}
+
+// DRF gives each of several users as many tasks as keep their dominant shares
+// max-min fair: costs[i][r] is what one task of i takes of resource r, demands[i]
+// the most tasks that i wants, +Inf for any number, weights as for MaxMin. Tasks
+// are divisible. Someone whose tasks cost nothing gets its demand.
+func DRF(capacity []float64, costs [][]float64, demands, weights []float64) []float64 {
+	users := make([]drfUser, len(costs))
+	for i := range costs {
+		users[i] = drfUser{cost: costs[i], demand: atLeastZero(demands[i]), weight: weightOf(weights, i)}
+	}
+	left := slices.Clone(capacity)
+	saturated := make([]float64, len(capacity))
+	drf(capacity, left, saturated, users)
+	tasks := make([]float64, len(costs))
+	for i := range users {
+		tasks[i] = users[i].tasks
+	}
+	return tasks
+}
+
+func weightOf(weights []float64, i int) float64 {
+	if weights == nil || !(weights[i] > 0) {
+		return 1
+	}
+	return weights[i]
 }

@@ -105,3 +105,19 @@ func TestSearchFindsTheBestQuantile(t *testing.T) {
 		}
 	}
 }
+
+// Quantile is the oracle of quantiles. It returns the q-quantile of values, which it sorts: by linear
+// interpolation between the order statistics around 1 + (n−1)q, type 7 of
+// Hyndman and Fan, The American Statistician 50(4), 1996. q is moved into 0 to
+// 1; of no values it is not a number.
+func Quantile(values []float64, q float64) float64 {
+	slices.Sort(values)
+	lo, part := rank(len(values), q)
+	switch {
+	case lo < 0:
+		return math.NaN()
+	case part == 0:
+		return values[lo]
+	}
+	return values[lo] + part*(values[lo+1]-values[lo])
+}

@@ -300,29 +300,6 @@ func TestWeightsAndSharesAreBounded(t *testing.T) {
 	}
 }
 
-// Dominant resource fairness: 9 processors and 18 GB, A takes 1 and 4, B 3 and 1.
-func TestDominant(t *testing.T) {
-	capacity := []float64{9, 18}
-	for _, c := range []struct {
-		use  []time.Duration
-		cap  []float64
-		want time.Duration
-	}{
-		{[]time.Duration{9 * ms, 36 * ms}, capacity, 2 * ms},
-		{[]time.Duration{27 * ms, 9 * ms}, capacity, 3 * ms},
-		{[]time.Duration{-ms, 0}, capacity, 0},
-		{[]time.Duration{ms, time.Hour}, []float64{1}, ms},
-		{[]time.Duration{ms, time.Hour, time.Hour, time.Hour}, []float64{2, 0, math.NaN(), -1}, ms / 2},
-		{[]time.Duration{ms}, []float64{math.Inf(1)}, 0},
-		{[]time.Duration{math.MaxInt64}, []float64{1e-300}, math.MaxInt64},
-		{nil, nil, 0},
-	} {
-		if got := Dominant(c.use, c.cap); got != c.want {
-			t.Errorf("Dominant(%v, %v) = %v, want %v", c.use, c.cap, got, c.want)
-		}
-	}
-}
-
 // TestLeastDecidesWhatIsLost: a task counts as lost by what it surely needs, while
 // its order goes by what it is expected to need.
 func TestLeastDecidesWhatIsLost(t *testing.T) {

@@ -20,6 +20,13 @@ const (
 	// levelGain and splitGain are the share of the error that the two trims take up
 	// in a period. With the lag of memory they are damped.
 	levelGain, splitGain = 0.05, 0.05
+	// trimMost bounds a trim and its inverse: a model further off is wrong.
+	trimMost = 16
+	// mostLoad is the utilization at which models of a queue that cannot empty are
+	// evaluated, because they know no answer beyond. The trims do the rest.
+	mostLoad = 0.97
+	// tailShare is the share of requests beyond what is called the tail.
+	tailShare = 0.05
 	// splitLeak is the share of the position's trim that is forgotten in a period.
 	splitLeak = 0.0005
 	// inside is the part of MaxHarm that is steered to: who steers to a limit is
@@ -345,3 +352,6 @@ func (c *Controller) trim() {
 	c.shift -= splitGain * split * min(tells, 1)
 	c.shift = min(max(c.shift*(1-splitLeak), -mostShift), mostShift)
 }
+
+// trimmed bounds a trim.
+func trimmed(x float64) float64 { return min(max(x, 1.0/trimMost), trimMost) }

@@ -19,7 +19,7 @@
 //
 // The rest of the package is the arithmetic behind that, for use in models as
 // well: queues whose customers give up ([MarkovQueue], [ImpatientQueue]), chains
-// of them ([Chain], [Estimator]), and what FIFO, separate servers and priority
+// of them ([Chain]), and what FIFO, separate servers and priority
 // make of a [Load].
 //
 // Invariants: the weight stays between MinWeight and Config.MaxWeight; it changes

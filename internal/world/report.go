@@ -10,9 +10,10 @@ import (
 type Report struct {
 	World, Policy string
 	Seed          uint64
-	// Measured is the time that the totals cover: without the warm-up.
+	// Measured is the time that the totals of groups and services cover: without
+	// the warm-up.
 	Measured time.Duration
-	// Groups are in the order of the world.
+	// Groups and Services are in the order of the world.
 	Groups   []GroupReport
 	Services []ServiceReport
 	// Bins are parts of the run of Bin length, from the start, all groups together.
@@ -60,7 +61,8 @@ type ServiceReport struct {
 	Begun, Finished, Wasted int
 	// Refused are the requests its gate refused.
 	Refused int
-	// Busy is the time for which workers were held, all together.
+	// Busy is the time for which requests were at work, all together, those that
+	// hold no worker included.
 	Busy time.Duration
 	// Limits is the limit of the policy of the first process at the end of each
 	// bin, 0 where a policy has none.

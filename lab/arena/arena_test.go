@@ -130,7 +130,7 @@ func TestOutcomeOfStatuses(t *testing.T) {
 		{nil, measure.Served},
 		{status.Error(codes.Unavailable, "x"), measure.Refused},
 		{status.Error(codes.PermissionDenied, "limit exceeded"), measure.Refused},
-		{status.Error(codes.DeadlineExceeded, "livedoor: refused: expired"), measure.Refused},
+		{status.Error(codes.DeadlineExceeded, "spillgate: the server refused the request: expired; do not retry"), measure.Refused},
 		{status.Error(codes.DeadlineExceeded, "context deadline exceeded"), measure.TimedOut},
 		{status.Error(codes.Internal, "x"), measure.Failed},
 	} {

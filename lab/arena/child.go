@@ -25,7 +25,6 @@ import (
 	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/internal/harness/service"
 	"github.com/spillgate/spillgate/internal/work"
-	"github.com/spillgate/spillgate/lab/livedoor"
 )
 
 const role = proc.Role[order]("SPILLGATE_ARENA")
@@ -215,7 +214,7 @@ func dial(ctx context.Context, o order, c Controller) (openloop.Send, func(), er
 			}
 			continue
 		}
-		err := conn.Invoke(livedoor.WithPriority(first, 0), method, new(emptypb.Empty), new(emptypb.Empty))
+		err := conn.Invoke(withPriority(first, 0), method, new(emptypb.Empty), new(emptypb.Empty))
 		cancel()
 		if code := status.Code(err); code == codes.Unimplemented || ctx.Err() != nil {
 			closeAll()
@@ -226,7 +225,7 @@ func dial(ctx context.Context, o order, c Controller) (openloop.Send, func(), er
 		ctx, cancel := context.WithDeadline(ctx, intended.Add(o.Setting.Objective))
 		defer cancel()
 		// Spread over connections and priorities without a pattern common to both.
-		ctx = livedoor.WithPriority(ctx, work.Priority(i*61%128))
+		ctx = withPriority(ctx, work.Priority(i*61%128))
 		err := conns[i%len(conns)].Invoke(ctx, method, new(emptypb.Empty), new(emptypb.Empty))
 		return outcome(err)
 	}

@@ -18,9 +18,7 @@ import (
 	"github.com/spillgate/spillgate/internal/baseline/seda"
 	"github.com/spillgate/spillgate/internal/baseline/semaphore"
 	"github.com/spillgate/spillgate/internal/baseline/vegas"
-	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
-	"github.com/spillgate/spillgate/lab/livedoor"
 )
 
 // Setting is the server that controllers are made for.
@@ -85,7 +83,7 @@ type Controller struct {
 	// server (may be nil) and what stops it (may be nil).
 	Server func(s Setting) (Installed, error)
 	// Client returns the options of one ClientConn. Nil: a plain client.
-	Client func(s Setting, conn int) ([]grpc.DialOption, func(), error)
+	Client connect
 }
 
 // Installed is a controller in a server.
@@ -97,38 +95,35 @@ type Installed struct {
 
 // Own returns Spillgate and every compared policy of this module.
 func Own() []Controller {
-	plain := func(uint64) (baseline.Sender, error) { return none.Sender{}, nil }
-	wallet := func(uint64) (baseline.Sender, error) { return baseline.NewWallet(credit.WalletConfig{}) }
 	return []Controller{
 		spillgate(),
 		{Name: "none", Quick: true, Server: func(Setting) (Installed, error) { return Installed{}, nil }},
 		door("semaphore", true, func(s Setting) (baseline.Door, error) {
 			return semaphore.New(semaphore.Config{Limit: s.Slots, Queue: queue(s)})
-		}, plain),
-		door("fifo", true, func(s Setting) (baseline.Door, error) { return fifo.New(fifo.Config{Slots: s.Slots}) }, plain),
+		}, nil),
+		door("fifo", true, func(s Setting) (baseline.Door, error) { return fifo.New(fifo.Config{Slots: s.Slots}) }, nil),
 		door("codel", false, func(s Setting) (baseline.Door, error) {
 			return codel.New(codel.Config{Slots: s.Slots, Law: codel.Controlled, Target: s.Objective / 4, Interval: s.Objective})
-		}, plain),
-		door("gradient2", false, func(Setting) (baseline.Door, error) { return gradient2.New(gradient2.Config{}) }, plain),
-		door("vegas", false, func(Setting) (baseline.Door, error) { return vegas.New(vegas.Config{}) }, plain),
+		}, nil),
+		door("gradient2", false, func(Setting) (baseline.Door, error) { return gradient2.New(gradient2.Config{}) }, nil),
+		door("vegas", false, func(Setting) (baseline.Door, error) { return vegas.New(vegas.Config{}) }, nil),
 		door("gradient2/1s", false, func(Setting) (baseline.Door, error) {
 			return gradient2.New(gradient2.Config{Window: gradient2.Window})
-		}, plain),
-		door("vegas/1s", false, func(Setting) (baseline.Door, error) { return vegas.New(vegas.Config{Window: vegas.Window}) }, plain),
-		door("aimd", false, func(s Setting) (baseline.Door, error) { return aimd.New(aimd.Config{Timeout: s.Objective}) }, plain),
+		}, nil),
+		door("vegas/1s", false, func(Setting) (baseline.Door, error) { return vegas.New(vegas.Config{Window: vegas.Window}) }, nil),
+		door("aimd", false, func(s Setting) (baseline.Door, error) { return aimd.New(aimd.Config{Timeout: s.Objective}) }, nil),
 		door("dagor", false, func(s Setting) (baseline.Door, error) {
 			// A look every 10 µs, as published, would take a tenth of the core here.
 			return dagor.New(dagor.Config{Slots: s.Slots, Law: dagor.Stepwise, Threshold: s.Objective / 4,
 				Monitor: time.Millisecond, Window: 10 * time.Millisecond})
-		}, func(seed uint64) (baseline.Sender, error) { return dagor.NewSender(seed), nil }),
-		{Name: "seda", Server: func(Setting) (Installed, error) { return Installed{}, nil },
-			Client: client(func(s Setting, seed uint64) (baseline.Sender, error) {
-				return seda.New(seda.Config{Target: s.Objective, Increase: 10, Decrease: 1.3, Timeout: 100 * time.Millisecond,
-					MaxWait: s.Objective / 2, Seed: seed})
-			})},
+		}, client(func(_ Setting, seed uint64) (baseline.Sender, error) { return dagor.NewSender(seed), nil })),
+		door("seda", false, func(Setting) (baseline.Door, error) { return none.Door{}, nil }, client(func(s Setting, seed uint64) (baseline.Sender, error) {
+			return seda.New(seda.Config{Target: s.Objective, Increase: 10, Decrease: 1.3, Timeout: 100 * time.Millisecond,
+				MaxWait: s.Objective / 2, Seed: seed})
+		})),
 		door("protego", false, func(s Setting) (baseline.Door, error) {
 			return protego.New(protego.Config{Slots: s.Slots, Budget: s.Objective * 2 / 5, Interval: max(2*s.Mean, time.Millisecond)})
-		}, wallet),
+		}, credits),
 	}
 }
 
@@ -139,7 +134,7 @@ func Hand() []Controller {
 	fixed := func(name string, limit func(Setting) int, shrink float64) Controller {
 		return door(name, false, func(s Setting) (baseline.Door, error) {
 			return semaphore.New(semaphore.Config{Limit: limit(s), Queue: max(int(shrink*float64(queue(s))), 1)})
-		}, func(uint64) (baseline.Sender, error) { return none.Sender{}, nil })
+		}, nil)
 	}
 	slots := func(s Setting) int { return s.Slots }
 	return []Controller{
@@ -163,7 +158,7 @@ func spillgate() Controller {
 			}
 			return Installed{Options: grpcgate.ServerOptions(g), Register: grpcgate.RegisterControl, Stop: func() { _ = g.Close() }}, nil
 		},
-		Client: func(Setting, int) ([]grpc.DialOption, func(), error) { return grpcgate.DialOptions(), nil, nil },
+		Client: credits,
 	}
 }
 
@@ -172,7 +167,16 @@ func queue(s Setting) int {
 	return max(int(s.Objective/2/(s.Mean/time.Duration(s.Slots))), 1)
 }
 
-func door(name string, quick bool, door func(Setting) (baseline.Door, error), sender func(seed uint64) (baseline.Sender, error)) Controller {
+// connect makes a contender's side of one ClientConn; see Controller.Client.
+type connect = func(s Setting, conn int) ([]grpc.DialOption, func(), error)
+
+// credits is the client of servers that grant credits.
+func credits(Setting, int) ([]grpc.DialOption, func(), error) {
+	return grpcgate.DialOptions(), nil, nil
+}
+
+// door is a policy of servers behind the edge that Spillgate has.
+func door(name string, quick bool, door func(Setting) (baseline.Door, error), client connect) Controller {
 	return Controller{
 		Name: name, Quick: quick,
 		Server: func(s Setting) (Installed, error) {
@@ -180,20 +184,20 @@ func door(name string, quick bool, door func(Setting) (baseline.Door, error), se
 			if err != nil {
 				return Installed{}, err
 			}
-			server := livedoor.NewServer(d)
-			return Installed{Options: server.Options(), Stop: server.Close}, nil
+			return gated(s, d), nil
 		},
-		Client: client(func(_ Setting, seed uint64) (baseline.Sender, error) { return sender(seed) }),
+		Client: client,
 	}
 }
 
-func client(sender func(s Setting, seed uint64) (baseline.Sender, error)) func(Setting, int) ([]grpc.DialOption, func(), error) {
+// client is a policy of clients.
+func client(sender func(s Setting, seed uint64) (baseline.Sender, error)) connect {
 	return func(s Setting, conn int) ([]grpc.DialOption, func(), error) {
 		policy, err := sender(s, uint64(conn))
 		if err != nil {
 			return nil, nil, err
 		}
-		c := livedoor.NewClient(policy)
-		return []grpc.DialOption{c.Option()}, c.Close, nil
+		o := live.NewOutlet(policy, nil)
+		return []grpc.DialOption{grpc.WithChainUnaryInterceptor(intercept(o))}, o.Close, nil
 	}
 }

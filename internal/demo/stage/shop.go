@@ -153,25 +153,24 @@ func (t *shop) open(out *writer) error {
 			return err
 		}
 	}
-	t.gate, err = live.NewGate(live.GateConfig{Config: admission.Config{
+	cfg := live.GateConfig{Config: admission.Config{
 		Objective: s.Objective, Slots: slots.Config{Initial: s.Workers, Min: s.Workers, Max: s.Workers}, NoCredit: true,
-	}})
-	if err != nil || !s.Shares {
-		return err
-	}
+	}}
 	made := make(chan struct{}) // its first period may end before it is known here
 	defer close(made)
-	t.shares, err = live.NewShares(t.gate, live.SharesConfig{
-		Config:  share.Config{Servers: float64(s.Workers), Period: s.Period, Patience: patient, DefaultPatience: patient},
-		Decided: func(d share.Decision) { <-made; out.line(Line{Weighing: t.weighing(d)}) },
-	})
+	if s.Shares {
+		cfg.ClassShares = &live.SharesConfig{
+			Config:  share.Config{Period: s.Period, Patience: patient, DefaultPatience: patient},
+			Decided: func(d share.Decision) { <-made; out.line(Line{Weighing: t.weighing(d)}) },
+		}
+	}
+	if t.gate, err = live.NewGate(cfg); err == nil {
+		t.shares = t.gate.Shares()
+	}
 	return err
 }
 
 func (t *shop) close() {
-	if t.shares != nil {
-		t.shares.Close()
-	}
 	if t.gate != nil {
 		_ = t.gate.Close()
 	}
@@ -242,32 +241,25 @@ func failed(err error) error {
 // the class that the request had.
 func (t *shop) part(ctx context.Context, method string, goesOn bool) (work.Class, error) {
 	arrived := time.Now()
-	if t.shares == nil {
-		ticket, err := t.gate.Enter(ctx, live.Request{})
-		if err != nil {
-			return work.Default, err
+	request := live.Request{Key: t.key(method)}
+	if t.shares != nil {
+		// The servers of a shop believe each other about classes.
+		request.Class = claimed(ctx)
+		if method == checkoutMethod {
+			t.told.Store(request.Class == work.Interactive)
 		}
-		err = t.bench.work(ctx, arrived)
-		ticket.Leave(endOf(err))
-		return work.Default, err
 	}
-	// The servers of a shop believe each other about classes.
-	request := live.Request{}
-	request.Class = claimed(ctx)
-	if method == checkoutMethod {
-		t.told.Store(request.Class == work.Interactive)
-	}
-	visit, err := t.shares.Enter(ctx, t.key(method), request)
+	ticket, err := t.gate.Enter(ctx, request)
 	if err != nil {
 		return work.Default, err
 	}
 	err = t.bench.work(ctx, arrived)
-	did := share.Course{}
 	if goesOn {
-		did.Hops = 1 // at least: how many come after the next one is the next one's affair
+		ticket.Did(share.Course{Hops: 1}) // at least: how many come after the next one is the next one's affair
 	}
-	visit.Leave(endOf(err), did)
-	return visit.Class(), err
+	ticket.Leave(endOf(err))
+	class, _ := ticket.Class()
+	return class, err
 }
 
 func (t *shop) key(method string) share.Key { return share.Key{Callee: t.cfg.Name, Method: method} }

@@ -1,0 +1,49 @@
+package node
+
+import (
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/progress"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// End returns how a request ended that is about to Leave: what is Done after the
+// deadline of its caller, or after its objective, is Late. reach is not nil if with this
+// request it has changed whether the objective can be met at all: once a change. A
+// policy that is not the gate knows no objective: under it o stays as it is.
+func (n *Node) End(now mono.Time, t *admission.Ticket, o work.Outcome) (_ work.Outcome, reach *Reach) {
+	if n.gate == nil {
+		return o, nil
+	}
+	if o == work.Done && n.gate.Late(now, t) {
+		o = work.Late
+	}
+	if !o.Executed() || t.Objective != 0 {
+		return o, nil
+	}
+	objective := n.gate.Config().Objective
+	if n.reach.add(now.Sub(t.Started()), objective, n.gate.Slots().Service()) {
+		reach = &Reach{Objective: objective, Out: n.reach.out, Service: n.reach.known}
+	}
+	return o, reach
+}
+
+// Unreachable reports whether the service takes longer than the objective even where
+// nothing waits: see Reach.
+func (n *Node) Unreachable() bool { return n.reach.out }
+
+// Took takes what a request took that is about to Leave, executed to its end without an
+// error of the application. It counts where the request entered the system, and nowhere
+// else. One that is work.Late says what an overload makes of its workflow, and counts
+// only while nothing else is known of it: else a workflow that is always late would have
+// no estimate at all.
+func (n *Node) Took(now mono.Time, t *admission.Ticket, r progress.Result, o work.Outcome) {
+	s := stayOf(t)
+	if s == nil || !s.Entered {
+		return
+	}
+	if _, _, known := n.totals.Expect(t.Workflow); known && o == work.Late {
+		return
+	}
+	n.totals.OnDone(now, t.Workflow, r.Service, r.Work)
+}

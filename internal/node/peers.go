@@ -1,0 +1,106 @@
+package node
+
+import (
+	"strconv"
+
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/baseline"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// Process is a process as its replies name it. It does not change.
+type Process struct {
+	// Number is what the process calls itself, never 0.
+	Number uint64
+	// Service is its service.
+	Service string
+	name    string
+}
+
+// NewProcess returns the process with a number other than 0, of a service.
+func NewProcess(number uint64, service string) *Process {
+	return &Process{number, service, processName(number)}
+}
+
+// processName is how a process is called where names are wanted.
+func processName(number uint64) string { return strconv.FormatUint(number, 16) }
+
+// Callee is a server as a driver knows it, by its address. Values are compared.
+type Callee interface {
+	// Who returns the process that answered last there, nil before any did.
+	Who() *Process
+	// Asks reports whether the driver can ask it for a rate without a request.
+	Asks() bool
+}
+
+// caller is a process that sends requests here, as the rates have it. service is
+// known of one that is called from here as well.
+type caller struct{ service, process string }
+
+// callersKept is how many callers are remembered by number, per peer that the
+// rates tell apart. Beyond it all are forgotten; those that still call come back.
+const callersKept = 2
+
+func (n *Node) caller(number uint64, peers int) *caller {
+	c := n.callers[number]
+	if c == nil {
+		if len(n.callers) >= callersKept*peers {
+			clear(n.callers)
+		}
+		c = &caller{process: processName(number)}
+		n.callers[number] = c
+	}
+	return c
+}
+
+// upstream returns the number that the rates have for a process that sends
+// requests here.
+func (n *Node) upstream(now mono.Time, number uint64) rates.Peer {
+	a := n.gate.Rates(now)
+	c := n.caller(number, a.Config().MaxPeers)
+	return a.Peer(now, c.service, c.process)
+}
+
+// downstream returns the number that the rates have for a process that is called
+// from here.
+func (n *Node) downstream(now mono.Time, p *Process) rates.Peer {
+	a := n.gate.Rates(now)
+	// A process that calls and is called is one process to the rates.
+	n.caller(p.Number, a.Config().MaxPeers).service = p.Service
+	return a.Peer(now, p.Service, p.name)
+}
+
+// Call counts a call that the request of t makes to a process, and returns the
+// demand that travels with it, in requests/s. attempt counts retries of the call
+// from 0. Without rates, and for a call of the process to itself, it does nothing.
+func (n *Node) Call(now mono.Time, t *admission.Ticket, to *Process, attempt int) (claim float64) {
+	if !n.rated || to.Number == n.number {
+		return 0
+	}
+	return n.gate.Call(now, t, n.downstream(now, to), attempt)
+}
+
+// OnAnswer takes what the answer to a call for t said: the callee's rate, and
+// whether it refused. The callee has answered, so Who knows it.
+func (n *Node) OnAnswer(now mono.Time, t *admission.Ticket, from Callee, f *baseline.Feedback) {
+	who := from.Who()
+	if l, ok := n.door.(baseline.Listener); ok {
+		l.OnAnswer(now, t.Workflow, who.Service, *f)
+	}
+	if !n.rated || who.Number == n.number {
+		return
+	}
+	// What was refused further down was counted there.
+	refused := f.Shed() && f.Reason != work.Downstream
+	n.gate.OnAnswer(now, t, n.downstream(now, who), rateOf(f), refused)
+	n.hear(now, subject{t.Workflow, from}, f.HasRate)
+}
+
+func rateOf(f *baseline.Feedback) float64 {
+	if f.HasRate {
+		return f.Rate
+	}
+	return rates.NoLimit
+}

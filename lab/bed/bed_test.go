@@ -1,0 +1,177 @@
+package bed
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spillgate/spillgate/internal/world"
+)
+
+func TestMain(m *testing.M) {
+	Child() // does not return in the processes of a world
+	goleak.VerifyTestMain(m)
+}
+
+const ms = time.Millisecond
+
+func wait(d time.Duration) world.Step {
+	return world.Step{Wait: &world.Draw{Shape: world.Exponential, Mean: d}}
+}
+
+// small is a world of all that a world can have, two seconds long: an entry that computes
+// and calls a store of two replicas, two clients of each kind, a closed loop.
+func small() *world.World {
+	to := func(service, method string) world.Target { return world.Target{Service: service, Method: method} }
+	group := func(name string, kind world.Kind, target world.Target, load world.Load) world.Group {
+		return world.Group{Name: name, Clients: 2, Connections: 2, Kind: kind, Ask: []world.Ask{{Target: target}}, Load: load}
+	}
+	rate := func(r float64) world.Load { return world.Load{Steps: []world.Rate{{PerSecond: r}}} }
+	w := &world.World{
+		Name: "small", Objective: 200 * ms, Warmup: 500 * ms, Length: 1300 * ms,
+		Hosts: []world.Host{{Name: "box", Processors: 1}},
+		Services: []world.Service{
+			{Name: "entry", Host: "box", Methods: []world.Method{{Name: "get", Steps: []world.Step{
+				{Compute: &world.Draw{Mean: 100 * time.Microsecond}},
+				{Call: []world.Target{to("store", "read"), to("store", "read")}}, wait(ms)}}}},
+			{Name: "store", Replicas: 2, Workers: 2, Deaf: true, Methods: []world.Method{
+				{Name: "read", Steps: []world.Step{wait(5 * ms)}},
+				{Name: "poll", Idle: true, Steps: []world.Step{{Wait: &world.Draw{Mean: 300 * ms}}}}}},
+		},
+		Clients: []world.Group{
+			group("users", world.Credits, to("entry", "get"), rate(60)),
+			group("others", world.Plain, to("entry", "get"), rate(40)),
+			group("greedy", world.Greedy, to("store", "read"), rate(40)),
+			group("polls", world.Plain, to("store", "poll"), world.Load{Users: 3}),
+		},
+		Network: world.Network{Delay: ms, Jitter: ms},
+	}
+	w.Clients[0].Arrive = 200 * ms
+	w.Clients[1].Retry = world.Retry{Attempts: 3, Backoff: ms, Stubborn: true}
+	w.Clients[2].Retry = world.Retry{Attempts: 2, Backoff: ms, Budget: 0.1}
+	w.Clients[3].Deadline = -1
+	return w
+}
+
+// Every policy and transport plays the small world: what was offered ends in one way each,
+// is the same for all of them, and nothing is left of a run.
+func TestRun(t *testing.T) {
+	var offered []int
+	for _, policy := range []string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:8:8", "semaphore:8/http"} {
+		t.Run(strings.ReplaceAll(policy, "/", " over "), func(t *testing.T) {
+			before := resources(t)
+			r, err := Run(t.Context(), small(), policy, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, g := range r.Groups {
+				if ended := g.Good + g.Late + g.Refused + g.Expired + g.Failed; ended != g.Offered || g.Offered == 0 {
+					t.Errorf("%s: %+v: %d ended", g.Name, g.Counts, ended)
+				}
+				if g.Failed > 0 || g.Good+g.Late == 0 {
+					t.Errorf("%s: %+v: expected answers and no failures", g.Name, g.Counts)
+				}
+				if i < 3 && len(offered) < 3 {
+					offered = append(offered, g.Offered)
+				} else if i < 3 && offered[i] != g.Offered {
+					t.Errorf("%s: %d offered, %d under the first policy", g.Name, g.Offered, offered[i])
+				}
+				if len(g.Clients) != 2 || g.Clients[0].Offered == 0 || g.Clients[1].Offered == 0 {
+					t.Errorf("%s: clients %+v, expected two that send", g.Name, g.Clients)
+				}
+			}
+			for _, s := range r.Services {
+				if s.Finished == 0 || s.Busy == 0 || s.Finished > s.Begun+s.Begun/10+20 {
+					t.Errorf("%+v: expected work", s)
+				}
+			}
+			if limited := !strings.HasPrefix(policy, "none"); limited != (len(r.Services[0].Limits) > 0) {
+				t.Errorf("limits of the entry: %v", r.Services[0].Limits)
+			}
+			if after := resources(t); after != before {
+				t.Errorf("children and descriptors %q before, %q after", before, after)
+			}
+		})
+	}
+}
+
+// resources tells the children, the descriptors and the bed's directories.
+func resources(t *testing.T) string {
+	if runtime.GOOS != "linux" {
+		return ""
+	}
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks, _ := filepath.Glob("/proc/self/task/*/children")
+	children := ""
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task)
+		children += string(text)
+	}
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), "spillgate-bed-*"))
+	return children + " " + strconv.Itoa(len(fds)) + " " + strconv.Itoa(len(dirs))
+}
+
+// A run that is cut short leaves nothing behind either.
+func TestRunEndsWithItsContext(t *testing.T) {
+	before := resources(t)
+	w := small()
+	w.Length = time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := Run(ctx, w, "none", 1); err == nil {
+		t.Error("no error")
+	}
+	if after := resources(t); after != before {
+		t.Errorf("children and descriptors %q before, %q after", before, after)
+	}
+}
+
+// A killed service is gone, and there again; a halted one answers nobody, and goes on.
+func TestFaults(t *testing.T) {
+	for _, f := range []world.Fault{
+		{At: 500 * ms, For: 300 * ms, Service: "store", Kill: true},
+		{At: 500 * ms, For: 300 * ms, Service: "store", Stop: true},
+		{At: 500 * ms, For: 300 * ms, Service: "store", Slower: 1000},
+	} {
+		w := small()
+		w.Warmup, w.Length, w.Faults = 0, 3500*ms, []world.Fault{f}
+		w.Clients = w.Clients[2:3]
+		r, err := Run(t.Context(), w, "none", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost, back := 0, 0
+		for i, b := range r.Bins {
+			switch at := time.Duration(i) * r.Bin; {
+			case at >= f.At && at < f.At+f.For:
+				lost += b.Offered - b.Good
+			case at > f.At+f.For:
+				back += b.Good
+			}
+		}
+		if lost == 0 || back == 0 {
+			t.Errorf("%+v: %d lost while it lasted, %d good after it, expected some of both", f, lost, back)
+		}
+	}
+}
+
+func TestMistakesAreReportedTogether(t *testing.T) {
+	w := small()
+	w.Objective, w.Services[0].Host = 0, "nowhere"
+	_, err := Run(t.Context(), w, "magic", 1)
+	for _, part := range []string{"objective", "nowhere", `"magic"`} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v, expected it to tell of %s", err, part)
+		}
+	}
+}

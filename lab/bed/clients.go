@@ -1,0 +1,276 @@
+package bed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/harness/openloop"
+	"github.com/spillgate/spillgate/internal/harness/proc"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/world"
+)
+
+// group is all clients of one group of a world.
+type group struct {
+	*world.Group
+	plan    *plan
+	policy  policy
+	seed    uint64
+	peers   map[string][]string
+	number  int
+	begin   time.Time
+	tally   *tally
+	weights float64
+
+	mu      sync.Mutex
+	conns   []*member // connections in the order of their arrival
+	earned  float64   // retries that successes allow
+	members int
+}
+
+// member is one connection of a client: one to each service that the group asks.
+type member struct {
+	client  int
+	callers map[string]caller
+}
+
+// workflow is the name that the requests of a group go by, "" if it cannot travel.
+func workflow(g *world.Group) string {
+	if !wire.ValidWorkflow(g.Workflow) {
+		return ""
+	}
+	return g.Workflow
+}
+
+// beClients is all groups, from the beginning that it announces to the end.
+func (o *order) beClients(ctx context.Context, p *plan, pol policy) error {
+	var peers map[string][]string
+	if err := await(ctx, o.Dir, peersFile, &peers); err != nil {
+		return err
+	}
+	var groups []*group
+	defer func() {
+		for _, g := range groups {
+			g.close()
+		}
+	}()
+	for i := range p.Clients {
+		g := &group{Group: &p.Clients[i], plan: p, policy: pol, seed: mix(o.Seed ^ mix(uint64(i))), peers: peers, number: i}
+		g.tally, g.members = newTally(p, g.Group), g.Clients*g.Connections
+		for _, ask := range g.Ask {
+			g.weights += ask.Weight
+		}
+		groups = append(groups, g)
+		if g.Arrive == 0 {
+			if err := g.join(ctx, g.members); err != nil {
+				return err
+			}
+		}
+	}
+	runtime.GC() // what connecting left; none is due during the run
+	begin := time.Now().Add(startDelay)
+	if err := publish(o.Dir, beginFile, begin); err != nil {
+		return err
+	}
+	ends := make([]error, len(groups))
+	results := make([]tallied, len(groups))
+	var all sync.WaitGroup
+	for i, g := range groups {
+		g.begin = begin
+		all.Go(func() { results[i], ends[i] = g.run(ctx) })
+	}
+	all.Wait()
+	if err := errors.Join(ends...); err != nil {
+		return err
+	}
+	return proc.Answer(results)
+}
+
+// startDelay is the time between the announcement of the beginning and the beginning.
+const startDelay = 200 * time.Millisecond
+
+// connectTime is how long connecting may take.
+const connectTime = 10 * time.Second
+
+// join connects n more members and waits until they are.
+func (g *group) join(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	var fresh []*member
+	for range n {
+		g.mu.Lock()
+		i := len(g.conns)
+		g.mu.Unlock()
+		m, err := g.member(i + len(fresh))
+		if err != nil {
+			return err
+		}
+		fresh = append(fresh, m)
+	}
+	for _, m := range fresh {
+		for _, c := range m.callers {
+			if err := c.connect(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.conns = append(g.conns, fresh...)
+	return nil
+}
+
+// member makes the i-th connection. Those of a client follow one another in time by as
+// many as there are clients.
+func (g *group) member(i int) (*member, error) {
+	m := &member{client: i % g.Clients, callers: map[string]caller{}}
+	c := connection{policy: g.policy, from: g.address(m.client), network: g.plan.Network}
+	if g.policy.kind == credited {
+		c.wallet, c.greedy = g.Kind == world.Credits, g.Kind == world.Greedy
+	}
+	if c.wallet || g.plan.weighed() || g.Workflow != g.Name || g.Class != 0 || g.Priority != 0 {
+		c.tags = wire.Tags{Workflow: workflow(g.Group), Class: g.Class, Priority: g.Priority}
+	}
+	if g.native() {
+		c.retry = &g.Retry
+	}
+	for _, ask := range g.Ask {
+		if m.callers[ask.Service] != nil {
+			continue
+		}
+		call, err := newCaller(ask.Service, g.peers[ask.Service], c)
+		if err != nil {
+			return nil, err
+		}
+		m.callers[ask.Service] = call
+	}
+	return m, nil
+}
+
+// native reports whether gRPC retries by itself. It makes five attempts at most.
+func (g *group) native() bool {
+	return g.Retry.Stubborn && g.Retry.Attempts > 1 && g.Retry.Attempts <= 5 && g.policy.over == overGRPC
+}
+
+// address is where a client calls from: loopback has an address for each, where the
+// system answers to all of them.
+func (g *group) address(client int) string {
+	if runtime.GOOS != "linux" {
+		return ""
+	}
+	if g.SharedAddress {
+		client = 0
+	}
+	return fmt.Sprintf("127.%d.%d.%d", 1+g.number%250, client/250%250, 1+client%250)
+}
+
+// run is the group's part of a run.
+func (g *group) run(ctx context.Context) (tallied, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var ramp sync.WaitGroup
+	defer ramp.Wait()
+	if g.Arrive > 0 {
+		ramp.Go(func() { g.ramp(ctx) })
+	}
+	arrivals, err := g.plan.arrivals(g.Group, g.seed)
+	if err != nil {
+		return tallied{}, err
+	}
+	if arrivals == nil {
+		g.closed(ctx)
+		stop()
+		return g.tally.result(), nil
+	}
+	sleep(ctx, time.Until(g.begin)-openLead)
+	generator, err := openloop.New(openloop.Config{Arrivals: arrivals, SLO: g.plan.Objective, Window: bin, Send: g.send, Drain: g.patience()})
+	if err != nil {
+		return tallied{}, err
+	}
+	result, err := generator.Run(ctx)
+	stop()
+	if err != nil {
+		return tallied{}, err
+	}
+	for _, w := range result.Windows {
+		if w.NotSent > 0 {
+			g.tally.skip(w.From, int(w.NotSent))
+		}
+	}
+	out := g.tally.result()
+	out.Lag = result.SendLag.P99
+	return out, nil
+}
+
+// openLead is the time that the generator takes between its call and its first instant.
+const openLead = 5 * time.Millisecond
+
+// patience is how long after the last arrival answers are waited for.
+func (g *group) patience() time.Duration {
+	return max(min(g.Deadline, 5*g.plan.Objective)+100*time.Millisecond, time.Second)
+}
+
+// ramp connects the members over time.
+func (g *group) ramp(ctx context.Context) {
+	for i := range g.members {
+		sleep(ctx, time.Until(g.begin.Add(g.Arrive*time.Duration(i)/time.Duration(g.members))))
+		if ctx.Err() != nil {
+			return
+		}
+		_ = g.join(ctx, 1) // who does not get in sends nothing
+	}
+}
+
+// closed has each user send, wait and think until the end.
+func (g *group) closed(ctx context.Context) {
+	end := g.begin.Add(g.plan.Length)
+	ctx, cancel := context.WithDeadline(ctx, end.Add(g.patience()))
+	defer cancel()
+	var users sync.WaitGroup
+	var next atomic.Int64
+	for user := range g.Load.Users {
+		users.Go(func() {
+			chance := rand.New(rand.NewPCG(g.seed, uint64(user)))
+			sleep(ctx, time.Until(g.begin))
+			for {
+				if g.Load.Think > 0 {
+					sleep(ctx, time.Duration(chance.ExpFloat64()*float64(g.Load.Think)))
+				}
+				now := time.Now()
+				if now.After(end) || ctx.Err() != nil {
+					return
+				}
+				g.request(ctx, user, int(next.Add(1)), now)
+			}
+		})
+	}
+	users.Wait()
+}
+
+func (g *group) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m := range g.conns {
+		for _, c := range m.callers {
+			c.close()
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,60 @@
+package bed
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// Record is what was noted of the machine during a run.
+type Record struct {
+	// SendLag is the 99th percentile of how late requests left, in open loops.
+	SendLag time.Duration
+	// Stolen is the largest share of a processor that the host took in a second.
+	Stolen float64
+	// Others is the largest share of a processor of the run that other processes used,
+	// Clients what the clients used of theirs.
+	Others, Clients float64
+	// Crowded says that the machine has fewer processors than the world; "" if not.
+	Crowded string
+}
+
+// What a run may be disturbed by before it is void.
+const (
+	// mostLag is the share of the objective that the send lag may have (rule 1 of
+	// the harness).
+	mostLag = 0.1
+	// mostStolen is a stall that shows in the 99th percentile of some seconds.
+	mostStolen = 0.15
+	// mostOthers is missing in the goodput where the processor is the capacity.
+	mostOthers = 0.04
+	// mostClients is as much as a generator may use of its processor before it sends
+	// late or reads late.
+	mostClients = 0.9
+)
+
+// void says why the record makes figures void, "" if it does not.
+func (r *Record) void(objective time.Duration) string {
+	switch most := time.Duration(mostLag * float64(objective)); {
+	case r.Crowded != "":
+		return r.Crowded
+	case r.SendLag > most:
+		return fmt.Sprintf("requests left late, p99 %v, more than %v", r.SendLag.Round(10*time.Microsecond), most)
+	case r.Stolen > mostStolen:
+		return fmt.Sprintf("the host took %.0f %% of a processor for a second, more than %.0f %%", 100*r.Stolen, 100*mostStolen)
+	case r.Others > mostOthers:
+		return fmt.Sprintf("other processes used %.0f %% of a processor, more than %.0f %%", 100*r.Others, 100*mostOthers)
+	case r.Clients > mostClients:
+		return fmt.Sprintf("the clients used %.0f %% of their processor, more than %.0f %%", 100*r.Clients, 100*mostClients)
+	}
+	return ""
+}
+
+// processorTime returns the processor time, of user and system, that this process used.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,64 @@
+package bed
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// What stands in front of a service.
+const (
+	credited = "spillgate"
+	nothing  = "none"
+	bounded  = "semaphore"
+)
+
+// How processes talk.
+const (
+	overGRPC  = "grpc"
+	overHTTP  = "http"
+	overProxy = "proxy" // HTTP, with the control in a process of its own
+)
+
+// policy is what stands in front of services and behind those who call them.
+type policy struct {
+	kind         string
+	over         string
+	limit, queue int // of a semaphore
+}
+
+// parsePolicy reads NAME or NAME/TRANSPORT, where NAME is spillgate, none or
+// semaphore:LIMIT[:QUEUE], and TRANSPORT is grpc, the default, http, or, with
+// spillgate, proxy. A semaphore without a queue of its own lets as many wait as run.
+func parsePolicy(text string) (policy, error) {
+	name, over, found := strings.Cut(text, "/")
+	if !found {
+		over = overGRPC
+	}
+	kind, args, _ := strings.Cut(name, ":")
+	p := policy{kind: kind, over: over}
+	wrong := func(why string) error {
+		return fmt.Errorf("bed: the policy is %q, %s; expected spillgate, none or semaphore:LIMIT[:QUEUE], with /grpc, /http or, after spillgate, /proxy", text, why)
+	}
+	switch {
+	case over != overGRPC && over != overHTTP && over != overProxy:
+		return p, wrong("with the unknown transport " + strconv.Quote(over))
+	case over == overProxy && kind != credited:
+		return p, wrong("and the proxy knows spillgate alone")
+	case kind == bounded:
+		limit, queue, two := strings.Cut(args, ":")
+		var err error
+		if p.limit, err = strconv.Atoi(limit); err != nil || p.limit < 1 {
+			return p, wrong("whose limit is no number above 0")
+		}
+		p.queue = p.limit
+		if two {
+			if p.queue, err = strconv.Atoi(queue); err != nil || p.queue < 0 {
+				return p, wrong("whose queue is no number from 0 on")
+			}
+		}
+	case kind != credited && kind != nothing || args != "":
+		return p, wrong("which there is not")
+	}
+	return p, nil
+}
