@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/baseline"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim"
 	"github.com/spillgate/spillgate/internal/world"
 )
 
@@ -13,7 +13,7 @@ type tally struct {
 	world  *world.World
 	report world.Report
 	// latency and told are per group.
-	latency, told []model.Histogram
+	latency, told []sim.Histogram
 	who           []origins // per client
 }
 
@@ -28,7 +28,7 @@ const (
 )
 
 func (w *World) startTally(d *world.World) {
-	t := &tally{world: d, latency: make([]model.Histogram, len(d.Clients)), told: make([]model.Histogram, len(d.Clients))}
+	t := &tally{world: d, latency: make([]sim.Histogram, len(d.Clients)), told: make([]sim.Histogram, len(d.Clients))}
 	w.tally = t
 	t.report = world.Report{World: d.Name, Policy: w.cfg.Control.Name, Seed: w.cfg.Seed, Measured: d.Length - d.Warmup, Bin: binLength}
 	for t.report.Bin*mostBins < d.Length {
