@@ -56,6 +56,11 @@ type Service struct {
 	// connections of a pool. The rest wait in order, behind the gate, which is not
 	// told. Default: any number.
 	Workers int
+	// Message is the time for which a worker is kept by a message of no request that is
+	// worked on, before any request: a refusal costs two, credits without an answer and
+	// demand without a request one each. It takes Workers, and stands for servers
+	// whose threads handle their own messages. Default: none.
+	Message time.Duration
 	// Objective is what the gate is told. Default that of the world.
 	Objective time.Duration
 	// Ungated services have no policy in front.

@@ -198,6 +198,8 @@ func (w *World) handleDescribed(ev event) {
 		w.faultBegins(ev.who)
 	case faultEnds:
 		w.faultEnds(ev.who)
+	case endChore:
+		w.endChoreOf(w.processes[ev.who], ev.arg)
 	case endTallyBin:
 		w.noteLimits()
 	}

@@ -78,14 +78,26 @@ func (w *World) countSent(c *call) {
 	}
 }
 
+// good reports whether an answer after some time is in time: for the caller, and for the
+// objective of a described world.
+func (w *World) good(r *root, took time.Duration) bool {
+	d := w.cfg.described
+	return (r.budget == 0 || took <= r.budget) && (d == nil || took <= d.world.Objective)
+}
+
+// patient reports whether a client waits beyond its deadlines.
+func (w *World) patient(client int32) bool {
+	d := w.cfg.described
+	return d != nil && d.world.Clients[w.clients[client].group].Patient
+}
+
 // answered counts an answer after some time.
 func (t *tally) answered(r *root, took time.Duration) {
 	if t == nil {
 		return
 	}
-	good := took <= t.world.Objective && (r.budget == 0 || took <= r.budget)
 	t.counts(r, func(c *world.Counts) {
-		if good {
+		if r.good {
 			c.Good++
 		} else {
 			c.Late++
