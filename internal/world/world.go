@@ -65,9 +65,14 @@ type Service struct {
 	Objective time.Duration
 	// Ungated services have no policy in front.
 	Ungated bool
-	// Deaf services work on requests to the end whose caller gave up: those behind a
-	// proxy mostly do. Others stop at the next step.
+	// Deaf services work on requests to the end whose caller gave up: handlers that do
+	// not look at their context do, and those behind a proxy mostly. Others stop at
+	// the next step.
 	Deaf bool
+	// Proxied services have their gate in a proxy in front of them, which lets a request
+	// go when its caller gives up, whatever the service does. Other gates hold it until
+	// the work on it is over.
+	Proxied bool
 	// Methods, at least one.
 	Methods []Method
 }

@@ -252,7 +252,9 @@ func (w *World) armDoor(p *process) {
 func (w *World) cancelAtProcess(c *call) {
 	p := c.process
 	if w.deaf(p) && c.state != arriving && c.state != atDoor {
-		w.abandon(c)
+		if w.cfg.described.world.Services[p.service].Proxied {
+			w.abandon(c)
+		}
 		return
 	}
 	c.canceled = true
