@@ -14,6 +14,7 @@ import (
 	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/admission"
+	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/breakwater"
 	"github.com/spillgate/spillgate/lab/chains"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -23,6 +24,7 @@ import (
 	"github.com/spillgate/spillgate/lab/wildlive"
 	"github.com/spillgate/spillgate/lab/workflows"
 	"github.com/spillgate/spillgate/lab/workflowslive"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 // Experiments returns all there are, in the order of the list.
@@ -40,7 +42,10 @@ func Command() *cobra.Command {
   spillgate lab run breakwater/spike --quick`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newList(), newRun())
+	cmd.AddCommand(newList(), newRun(), newWorld(stages{
+		simulated: stage{worlds.Simulate, worlds.Policies()},
+		live:      stage{bed.Run, []string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:N", "semaphore:N:Q", "semaphore:N/http", "semaphore:N:Q/http"}},
+	}))
 	return cmd
 }
 

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,13 +23,22 @@ import (
 // player runs a world once with a policy and a seed.
 type player func(ctx context.Context, w *world.World, policy string, seed uint64) (*world.Report, error)
 
-// stages are where worlds can be played.
-type stages struct {
-	simulate player
-	// live is nil where there are no real processes.
-	live player
-	// policies are the forms of policy names: "none", "semaphore:N:Q".
+// stage is where worlds can be played.
+type stage struct {
+	play player
+	// policies are the forms of policy names, such as none and semaphore:N:Q.
 	policies []string
+}
+
+// stages are the simulator, and real processes on this machine.
+type stages struct{ simulated, live stage }
+
+// of returns the stage that is asked for.
+func (s *stages) of(live bool) *stage {
+	if live {
+		return &s.live
+	}
+	return &s.simulated
 }
 
 // maxSeeds is the most seeds of one command.
@@ -67,7 +78,7 @@ mistakes. All of them are printed.`,
 			if len(args) != 1 {
 				mistakes = append(mistakes, fmt.Errorf("%d files given, expected one", len(args)))
 			}
-			return errors.Join(append(mistakes, o.mistakes(s.policies)...)...)
+			return errors.Join(append(mistakes, o.mistakes(s.of(o.live).policies)...)...)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w, err := worldfile.Load(args[0])
@@ -75,19 +86,17 @@ mistakes. All of them are printed.`,
 				return fmt.Errorf("%s cannot be played:\n%w", args[0], err)
 			}
 			if o.onlyCheck {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: %s\n", args[0], describeWorld(w))
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: %s\n%s", args[0], describeWorld(w), describeCapacity(w.WithDefaults()))
 				return err
 			}
-			return playWorld(cmd, s, &o, w.WithDefaults())
+			return playWorld(cmd, &s, &o, w.WithDefaults())
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.policies, "policy", []string{"spillgate", "none"}, "policies to compare, separated by commas: "+strings.Join(s.policies, ", "))
+	f.StringSliceVar(&o.policies, "policy", []string{"spillgate", "none"}, "policies to compare, separated by commas: "+strings.Join(s.simulated.policies, ", ")+"; live: "+strings.Join(s.live.policies, ", "))
 	f.Uint64Var(&o.seed, "seed", 1, "source of all chance")
 	f.IntVar(&o.seeds, "seeds", 1, fmt.Sprintf("how many seeds to play, from --seed on, 1 to %d", maxSeeds))
-	if s.live != nil {
-		f.BoolVar(&o.live, "live", false, "play it with real processes on this machine, one after the other, instead of simulating it")
-	}
+	f.BoolVar(&o.live, "live", false, "play it with real processes on this machine, one run after the other, instead of simulating it")
 	f.BoolVar(&o.onlyCheck, "check", false, "only say what is wrong with the file")
 	f.BoolVar(&o.asJSON, "json", false, "print the result as JSON")
 	f.StringVar(&o.out, "out", "", "also write a report with plots into this directory")
@@ -103,15 +112,28 @@ func (o *worldOptions) mistakes(known []string) []error {
 	if len(o.policies) == 0 {
 		all = append(all, fmt.Errorf("--policy names none, expected some of: %s", strings.Join(known, ", ")))
 	}
-	kind := func(policy string) string { name, _, _ := strings.Cut(policy, ":"); return name }
 	for i, policy := range o.policies {
-		if !slices.ContainsFunc(known, func(form string) bool { return kind(form) == kind(policy) }) {
+		if !slices.ContainsFunc(known, func(form string) bool { return hasForm(policy, form) }) {
 			all = append(all, fmt.Errorf("--policy %q, expected one of: %s", policy, strings.Join(known, ", ")))
 		} else if slices.Contains(o.policies[:i], policy) {
 			all = append(all, fmt.Errorf("--policy %q comes twice, expected it once", policy))
 		}
 	}
 	return all
+}
+
+// hasForm reports whether a policy is written as form says, in which a part of capital
+// letters stands for a number: semaphore:8/http is as semaphore:N/http.
+func hasForm(policy, form string) bool {
+	split := func(s string) []string { return strings.Split(strings.ReplaceAll(s, "/", ":/"), ":") }
+	parts, forms := split(policy), split(form)
+	return slices.EqualFunc(parts, forms, func(part, form string) bool {
+		if strings.HasPrefix(form, "/") || form != strings.ToUpper(form) {
+			return part == form
+		}
+		n, err := strconv.Atoi(part)
+		return err == nil && n >= 0
+	})
 }
 
 // played is what came of a world with one policy.
@@ -122,7 +144,7 @@ type played struct {
 }
 
 // playWorld plays w with all policies and seeds, and shows what came of it.
-func playWorld(cmd *cobra.Command, s stages, o *worldOptions, w *world.World) error {
+func playWorld(cmd *cobra.Command, s *stages, o *worldOptions, w *world.World) error {
 	progress := newProgress(cmd.ErrOrStderr(), w.Name)
 	began := time.Now()
 	results, err := playAll(cmd.Context(), s, o, w, progress.step)
@@ -147,7 +169,7 @@ func playWorld(cmd *cobra.Command, s stages, o *worldOptions, w *world.World) er
 
 // playAll plays w with all policies and seeds: simulations on all processors, real
 // processes one world after the other.
-func playAll(ctx context.Context, s stages, o *worldOptions, w *world.World, step func(done, of int, what string)) ([]played, error) {
+func playAll(ctx context.Context, s *stages, o *worldOptions, w *world.World, step func(done, of int, what string)) ([]played, error) {
 	type run struct {
 		policy string
 		seed   uint64
@@ -163,7 +185,7 @@ func playAll(ctx context.Context, s stages, o *worldOptions, w *world.World, ste
 	if o.live {
 		for i := range runs {
 			step(i, len(runs), name(&runs[i]))
-			r, err := s.live(ctx, w, runs[i].policy, runs[i].seed)
+			r, err := s.live.play(ctx, w, runs[i].policy, runs[i].seed)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name(&runs[i]), err)
 			}
@@ -172,7 +194,9 @@ func playAll(ctx context.Context, s stages, o *worldOptions, w *world.World, ste
 	} else {
 		var err error
 		reports, err = experiment.Each(ctx, experiment.Options{Progress: step}, runs, func(r *run) (string, float64) { return name(r), 0 },
-			func(ctx context.Context, r *run) (*world.Report, error) { return s.simulate(ctx, w, r.policy, r.seed) })
+			func(ctx context.Context, r *run) (*world.Report, error) {
+				return s.simulated.play(ctx, w, r.policy, r.seed)
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -203,6 +227,21 @@ func describeWorld(w *world.World) string {
 	return strings.Join(parts, ", ")
 }
 
+// describeCapacity says in a line what the capacity for each group is, or nothing if
+// none is limited. It expects a world from WithDefaults.
+func describeCapacity(w *world.World) string {
+	var parts []string
+	for i := range w.Clients {
+		if c := w.Capacity(i); !math.IsInf(c, 1) {
+			parts = append(parts, fmt.Sprintf("%s %.4g/s", w.Clients[i].Name, c))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "capacity for what each group asks, by itself: " + strings.Join(parts, ", ") + "\n"
+}
+
 // worldTables returns the tables that have rows.
 func worldTables(w *world.World, results []played) []*table.Table {
 	all := []*table.Table{clientTable(w, results), reasonTable(w, results), serviceTable(results)}
@@ -211,7 +250,7 @@ func worldTables(w *world.World, results []played) []*table.Table {
 
 // printWorld prints tables and what happened over time.
 func printWorld(out io.Writer, w *world.World, results []played, o *worldOptions, took time.Duration) error {
-	fmt.Fprintf(out, "%s: %s\n\n", w.Name, describeWorld(w))
+	fmt.Fprintf(out, "%s: %s\n%s\n", w.Name, describeWorld(w), describeCapacity(w))
 	for _, t := range worldTables(w, results) {
 		if err := t.Print(out); err != nil {
 			return err

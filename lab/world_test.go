@@ -5,13 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/internal/world"
 )
@@ -75,7 +78,9 @@ func call(t *testing.T, s stages, text string, args ...string) (out, progress st
 	return clean(stdout.String()), clean(stderr.String()), err
 }
 
-var fakes = stages{simulate: fake, policies: []string{"spillgate", "semaphore:N:Q", "none"}}
+var forms = []string{"spillgate", "semaphore:N", "semaphore:N:Q", "none"}
+
+var fakes = stages{simulated: stage{fake, forms}}
 
 func TestWorldPrints(t *testing.T) {
 	out, progress, err := call(t, fakes, aWorld, "--policy", "spillgate,none", "--seeds", "2", "--seed", "3")
@@ -148,13 +153,15 @@ func TestWorldMistakes(t *testing.T) {
 		wants []string
 	}{
 		{"flags", fakes, aWorld, []string{"--seeds", "0", "--policy", "spilgate,none,none", "another"},
-			[]string{`2 files given, expected one`, `--seeds is 0, expected 1 to 1000`, `--policy "spilgate", expected one of: spillgate, semaphore:N:Q, none`, `--policy "none" comes twice`}},
+			[]string{`2 files given, expected one`, `--seeds is 0, expected 1 to 1000`, `--policy "spilgate", expected one of: spillgate, semaphore:N, semaphore:N:Q, none`, `--policy "none" comes twice`}},
 		{"no policy", fakes, aWorld, []string{"--policy", ""}, []string{"--policy names none"}},
-		{"no live processes", fakes, aWorld, []string{"--live"}, []string{"unknown flag: --live"}},
+		{"a policy that is not live", stages{live: stage{policies: forms[:1]}}, aWorld, []string{"--live", "--policy", "none"}, []string{`--policy "none", expected one of: spillgate`}},
+		{"numbers that are missing", fakes, aWorld, []string{"--policy", "semaphore,semaphore:x,semaphore:1:2:3,none:1"},
+			[]string{`"semaphore"`, `"semaphore:x"`, `"semaphore:1:2:3"`, `"none:1"`}},
 		{"a file with mistakes", fakes, "objective: fast\nlength: 1s\n", []string{"--check"},
 			[]string{"shop.yaml:1:12: objective: \"fast\"", "shop.yaml:1:1: services: missing", "shop.yaml:1:1: clients: missing"}},
-		{"a run that fails", stages{simulate: broken, policies: fakes.policies}, aWorld, nil, []string{"seed 1: out of luck"}},
-		{"a live run that fails", stages{live: broken, policies: fakes.policies}, aWorld, []string{"--live"}, []string{"spillgate, seed 1: out of luck"}},
+		{"a run that fails", stages{simulated: stage{broken, forms}}, aWorld, nil, []string{"seed 1: out of luck"}},
+		{"a live run that fails", stages{live: stage{broken, forms}}, aWorld, []string{"--live"}, []string{"spillgate, seed 1: out of luck"}},
 	} {
 		out, _, err := call(t, c.s, c.text, c.args...)
 		if err == nil || out != "" {
@@ -170,8 +177,9 @@ func TestWorldMistakes(t *testing.T) {
 }
 
 func TestWorldChecksAlone(t *testing.T) {
-	out, _, err := call(t, stages{policies: fakes.policies}, aWorld, "--check") // nothing could play it
-	if want := "shop.yaml: ok: objective 100ms, 3s long with 1s of warm-up, 1 service, 2 groups of clients, 1 fault\n"; err != nil || out != want {
+	out, _, err := call(t, stages{simulated: stage{policies: forms}}, aWorld, "--check") // nothing could play it
+	if want := "shop.yaml: ok: objective 100ms, 3s long with 1s of warm-up, 1 service, 2 groups of clients, 1 fault\n" +
+		"capacity for what each group asks, by itself: web 800/s, batch 800/s\n"; err != nil || out != want {
 		t.Errorf("%v, %q, want %q", err, out, want)
 	}
 }
@@ -185,11 +193,81 @@ func TestWorldLive(t *testing.T) {
 		r.Void = "processors were taken away"
 		return r, err
 	}
-	out, _, err := call(t, stages{live: live, policies: fakes.policies}, aWorld, "--live", "--policy", "none,semaphore:8:16")
+	out, _, err := call(t, stages{live: stage{live, forms}}, aWorld, "--live", "--policy", "none,semaphore:8:16")
 	if err != nil || strings.Join(played, " ") != "none semaphore:8:16" {
 		t.Errorf("%v, played %v", err, played)
 	}
 	if !strings.Contains(out, "void: semaphore:8:16, seed 1: processors were taken away\n") {
 		t.Errorf("the void is not said:\n%s", out)
+	}
+}
+
+func TestPolicyForms(t *testing.T) {
+	for _, c := range []struct {
+		policy, form string
+		want         bool
+	}{
+		{"none", "none", true}, {"none", "nones", false}, {"none:1", "none", false},
+		{"semaphore:8", "semaphore:N", true}, {"semaphore:8:16", "semaphore:N", false}, {"semaphore:-8", "semaphore:N", false}, {"semaphore:", "semaphore:N", false},
+		{"semaphore:8/http", "semaphore:N/http", true}, {"semaphore:8/grpc", "semaphore:N/http", false}, {"semaphore:8", "semaphore:N/http", false},
+		{"spillgate/http", "spillgate", false}, {"", "none", false},
+	} {
+		if got := hasForm(c.policy, c.form); got != c.want {
+			t.Errorf("%q written as %q: %v, want %v", c.policy, c.form, got, c.want)
+		}
+	}
+}
+
+func TestFaultsOverTime(t *testing.T) {
+	w := &world.World{Length: 10 * time.Second, Faults: []world.Fault{
+		{At: time.Second, For: 2 * time.Second, Every: 4 * time.Second, Service: "a", Slower: 10},
+		{At: 8 * time.Second, For: 5 * time.Second, Service: "b", Kill: true},
+		{At: 0, For: time.Millisecond, Every: time.Millisecond, Service: "c", Stop: true},
+	}}
+	spans := faultSpans(w)
+	want := []plot.Span{{Name: "a 10x slower", From: 1, To: 3}, {From: 5, To: 7}, {From: 9, To: 10}, {Name: "b killed", From: 8, To: 10}, {Name: "c stopped", From: 0, To: 0.001}}
+	if len(spans) != 3+1+maxSpans || !slices.Equal(spans[:5], want) {
+		t.Errorf("%d spans: %v, want %v and more", len(spans), spans[:min(5, len(spans))], want)
+	}
+}
+
+func TestSqueeze(t *testing.T) {
+	for n := range 200 {
+		values := make([]float64, n)
+		sum := 0.0
+		for i := range values {
+			values[i] = 7
+		}
+		out := squeeze(values, 60)
+		for _, v := range out {
+			sum += v
+		}
+		if len(out) > 60 || n > 0 && len(out) == 0 || sum != 7*float64(len(out)) {
+			t.Fatalf("%d values became %v", n, out)
+		}
+	}
+	if got := squeeze([]float64{1, 3, 5}, 2); !slices.Equal(got, []float64{2, 5}) {
+		t.Errorf("squeezed to %v, want [2 5]", got)
+	}
+}
+
+// The command simulates: at twice its load a service with Spillgate answers in time,
+// and one without does not.
+func TestWorldForReal(t *testing.T) {
+	cmd := Command()
+	var out bytes.Buffer
+	cmd.SetArgs([]string{"world", "../examples/worlds/double.yaml", "--json"})
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got jsonWorld
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	with, without := got.Runs[0].Groups[0], got.Runs[1].Groups[0]
+	if got.Runs[0].Policy != "spillgate" || with.Offered != without.Offered || with.Good < 2*without.Good || len(got.Runs[0].Bins) == 0 {
+		t.Errorf("with a gate %+v, without %+v", with, without)
 	}
 }

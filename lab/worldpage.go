@@ -52,10 +52,11 @@ func limitChart(w *world.World, results []played, s int) *plot.Chart {
 	return c
 }
 
-// faultSpans returns when faults last, each repetition for itself, but for those of a
-// fault that comes very often.
+// maxSpans is the most repetitions of a fault that are shaded: the first ones.
+const maxSpans = 50
+
+// faultSpans returns when faults last, each repetition for itself.
 func faultSpans(w *world.World) []plot.Span {
-	const most = 50
 	var spans []plot.Span
 	for _, f := range w.Faults {
 		what := "stopped"
@@ -66,7 +67,7 @@ func faultSpans(w *world.World) []plot.Span {
 			what = fmt.Sprintf("%gx slower", f.Slower)
 		}
 		name := f.Service + " " + what
-		for k, at := 0, f.At; k < most && at < w.Length; k, at = k+1, at+f.Every {
+		for k, at := 0, f.At; k < maxSpans && at < w.Length; k, at = k+1, at+f.Every {
 			spans = append(spans, plot.Span{Name: name, From: at.Seconds(), To: min(at+f.For, w.Length).Seconds()})
 			name = "" // once is enough
 			if f.Every == 0 {

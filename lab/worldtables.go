@@ -129,9 +129,9 @@ func serviceTable(results []played) *table.Table {
 	const rate = "%.1f"
 	t := &table.Table{Title: "What services did", Columns: []table.Column{
 		{Name: "policy"}, {Name: "service"}, {Name: "begun", Unit: "/s", Format: rate}, {Name: "finished", Unit: "/s", Format: rate}, {Name: "wasted", Unit: "%", Format: "%.1f"},
-		{Name: "refused", Unit: "/s", Format: rate}, {Name: "busy", Unit: "workers", Format: "%.2f"}, {Name: "limit at the end"},
-	}, Note: "wasted: finished for callers that no longer waited, of what was begun. busy: the mean number of workers held.\n" +
-		"limit at the end: the policy's limit of what runs at once, in the first process."}
+		{Name: "refused", Unit: "/s", Format: rate}, {Name: "busy", Unit: "requests", Format: "%.2f"}, {Name: "limit"},
+	}, Note: "wasted: finished for callers that no longer waited, of what was begun. busy: the mean number of requests at work.\n" +
+		"limit: at the end, the policy's limit of what runs at once, in the first process."}
 	for i := range results {
 		p := &results[i]
 		for s := range p.reports[0].Services {

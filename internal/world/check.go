@@ -75,6 +75,9 @@ func (w *World) Check() []Mistake {
 	for i := range w.Faults {
 		c.fault(fmt.Sprintf("faults[%d]", i), &w.Faults[i])
 	}
+	if len(c.mistakes) == 0 {
+		c.multiples()
+	}
 	return c.mistakes
 }
 

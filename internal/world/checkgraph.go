@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -55,8 +56,7 @@ func (c *checker) visit(at Target, n *node, way []Target) {
 	}
 	n.state = open
 	way = append(way, at)
-	// Processors bound what computes on them; messages cost processor time too.
-	n.bounded = n.service.Host != "" || n.service.Workers > 0 && !n.method.Idle
+	n.bounded = n.service.Workers > 0 && !n.method.Idle || c.costs(n)
 	for i := range n.method.Steps {
 		for k, to := range n.method.Steps[i].Call {
 			path := fmt.Sprintf("%s.steps[%d].call[%d]", n.path, i, k)
@@ -80,6 +80,17 @@ func (c *checker) visit(at Target, n *node, way []Target) {
 	if n.calls > MaxCalls && len(way) == 1 {
 		c.wrong(n.path, fmt.Sprintf("more than %d calls for one request, with those of its calls", MaxCalls), fmt.Sprintf("at most %d", MaxCalls))
 	}
+}
+
+// costs reports whether a request takes time of a host: of what computes there, or of
+// its messages.
+func (c *checker) costs(n *node) bool {
+	for i := range c.world.Hosts {
+		if h := &c.world.Hosts[i]; h.Name == n.service.Host && h.Message >= 0 {
+			return true
+		}
+	}
+	return n.service.Host != "" && slices.ContainsFunc(n.method.Steps, func(s Step) bool { return s.Compute != nil })
 }
 
 // loop writes the part of way that begins at to, which it ends with again.

@@ -81,6 +81,22 @@ func (c *checker) load(path string, l *Load, bounded bool) {
 	c.arrivals(path+".arrivals", l)
 }
 
+// multiples checks the rates that are multiples of the capacity, which only a world
+// without other mistakes has.
+func (c *checker) multiples() {
+	w := c.world.WithDefaults()
+	for i := range w.Clients {
+		for k, r := range w.Clients[i].Load.Steps {
+			if r.Times == 0 {
+				continue
+			}
+			if rate := r.Times * w.Capacity(i); rate > MaxRate {
+				c.wrong(fmt.Sprintf("clients[%d].load.steps[%d].rate", i, k), fmt.Sprintf("%gx, or %g/s", r.Times, rate), fmt.Sprintf("at most %d/s", int(MaxRate)))
+			}
+		}
+	}
+}
+
 func (c *checker) rate(path string, steps []Rate, i int, bounded bool) {
 	r := &steps[i]
 	c.number(path+".rate", r.PerSecond, MaxRate, false)

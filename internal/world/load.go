@@ -79,7 +79,8 @@ type Load struct {
 	// Arrivals are a Poisson process.
 	Steps []Rate
 	// Users send their next request when the answer to the last is there and
-	// Think, exponential, is over: a closed loop.
+	// Think, exponential, is over: a closed loop. A user that is refused in no time
+	// at all waits for a millisecond.
 	Users int
 	Think time.Duration
 	// Arrivals are instants of a trace, ascending, from the start of the run. The

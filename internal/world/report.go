@@ -61,7 +61,8 @@ type ServiceReport struct {
 	Begun, Finished, Wasted int
 	// Refused are the requests its gate refused.
 	Refused int
-	// Busy is the time for which workers were held, all together.
+	// Busy is the time for which requests were at work, all together, those that
+	// hold no worker included.
 	Busy time.Duration
 	// Limits is the limit of the policy of the first process at the end of each
 	// bin, 0 where a policy has none.

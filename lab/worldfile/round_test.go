@@ -12,8 +12,10 @@ import (
 	"github.com/spillgate/spillgate/internal/world"
 )
 
-// What a world says, a file says: random worlds are written and read again.
+// What a world says, a file says: random worlds are written and read again. Every
+// field of a world has a key.
 func TestRoundTrip(t *testing.T) {
+	seen := map[string]bool{"Rate.Times": true} // which the scripts read
 	for seed := range uint64(200) {
 		r := &random{rand.New(rand.NewPCG(seed, 0))}
 		w := r.world()
@@ -25,6 +27,33 @@ func TestRoundTrip(t *testing.T) {
 		}
 		if !reflect.DeepEqual(got, w) {
 			t.Fatalf("seed %d:\n%s\nbecame\n%swritten as\n%s", seed, show(w), show(got), text)
+		}
+		visit(reflect.ValueOf(w), seen)
+	}
+	for field, some := range seen {
+		if !some {
+			t.Errorf("no file said %s", field)
+		}
+	}
+}
+
+// visit notes for each field of v, and of what it holds, whether it ever had a value
+// that is not zero.
+func visit(v reflect.Value, seen map[string]bool) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			visit(v.Elem(), seen)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			visit(v.Index(i), seen)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name := v.Type().Name() + "." + v.Type().Field(i).Name
+			seen[name] = seen[name] || !v.Field(i).IsZero()
+			visit(v.Field(i), seen)
 		}
 	}
 }
