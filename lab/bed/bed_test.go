@@ -64,7 +64,7 @@ func small() *world.World {
 // is the same for all of them, and nothing is left of a run.
 func TestRun(t *testing.T) {
 	var offered []int
-	for _, policy := range []string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:8:8", "semaphore:8/http"} {
+	for _, policy := range []string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:8:8", "semaphore:16/http"} {
 		t.Run(strings.ReplaceAll(policy, "/", " over "), func(t *testing.T) {
 			before := resources(t)
 			r, err := Run(t.Context(), small(), policy, 7)

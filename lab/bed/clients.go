@@ -179,7 +179,7 @@ func (g *group) run(ctx context.Context) (tallied, error) {
 	if g.Arrive > 0 {
 		ramp.Go(func() { g.ramp(ctx) })
 	}
-	arrivals, err := g.plan.arrivals(g.Group, g.seed)
+	arrivals, err := g.plan.arrivals(g.number, g.seed)
 	if err != nil {
 		return tallied{}, err
 	}
@@ -227,6 +227,10 @@ func (g *group) ramp(ctx context.Context) {
 	}
 }
 
+// breath is the least time from a request that was not answered to the next one of the
+// same user, as in the simulator: a refusal in no time would have users do nothing else.
+const breath = time.Millisecond
+
 // closed has each user send, wait and think until the end.
 func (g *group) closed(ctx context.Context) {
 	end := g.begin.Add(g.plan.Length)
@@ -246,7 +250,9 @@ func (g *group) closed(ctx context.Context) {
 				if now.After(end) || ctx.Err() != nil {
 					return
 				}
-				g.request(ctx, user, int(next.Add(1)), now)
+				if e := g.request(ctx, user, int(next.Add(1)), now); e.kind != served {
+					sleep(ctx, breath-time.Since(now))
+				}
 			}
 		})
 	}

@@ -27,9 +27,9 @@ type policy struct {
 	limit, queue int // of a semaphore
 }
 
-// parsePolicy reads NAME or NAME/TRANSPORT, where NAME is spillgate, none or
-// semaphore:LIMIT[:QUEUE], and TRANSPORT is grpc, the default, http, or, with
-// spillgate, proxy. A semaphore without a queue of its own lets as many wait as run.
+// parsePolicy reads NAME or NAME/TRANSPORT. NAME is spillgate, none or
+// semaphore:LIMIT[:QUEUE]; TRANSPORT is grpc, the default, http, or, with spillgate, proxy.
+// A semaphore without QUEUE has no queue.
 func parsePolicy(text string) (policy, error) {
 	name, over, found := strings.Cut(text, "/")
 	if !found {
@@ -51,7 +51,6 @@ func parsePolicy(text string) (policy, error) {
 		if p.limit, err = strconv.Atoi(limit); err != nil || p.limit < 1 {
 			return p, wrong("whose limit is no number above 0")
 		}
-		p.queue = p.limit
 		if two {
 			if p.queue, err = strconv.Atoi(queue); err != nil || p.queue < 0 {
 				return p, wrong("whose queue is no number from 0 on")
