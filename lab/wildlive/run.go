@@ -257,7 +257,7 @@ func limitsOf(reports []*world.Report) string {
 	least, most := 0, 0
 	for _, r := range reports {
 		limits := r.Services[0].Limits
-		for _, l := range limits[min(len(limits), len(limits)-int(r.Measured/r.Bin)):] {
+		for _, l := range limits[max(len(limits)-int(r.Measured/r.Bin), 0):] {
 			if most = max(most, l); least == 0 || l < least {
 				least = l
 			}
