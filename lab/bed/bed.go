@@ -32,7 +32,7 @@ type Played struct {
 	Record Record
 }
 
-// Run plays a world under a policy, see Play, and returns the report.
+// Run plays a world under a policy that is no peer, see Play, and returns the report.
 func Run(ctx context.Context, w *world.World, policy string, seed uint64) (*world.Report, error) {
 	played, err := Play(ctx, w, policy, seed)
 	if err != nil {
@@ -44,12 +44,12 @@ func Run(ctx context.Context, w *world.World, policy string, seed uint64) (*worl
 // Play plays a world under a policy with real processes, and returns when all of them
 // are gone. The policy is NAME or NAME/TRANSPORT: NAME is spillgate, none or
 // semaphore:LIMIT[:QUEUE], TRANSPORT is grpc, the default, http, or, with spillgate,
-// proxy. It takes the length of the world and some seconds. The error says all that
+// proxy; or it is the name of one of the peers. It takes the length of the world and some seconds. The error says all that
 // is wrong with world and policy, or which process failed; that a service answers
 // nobody is no error.
-func Play(ctx context.Context, w *world.World, policy string, seed uint64) (*Played, error) {
+func Play(ctx context.Context, w *world.World, policy string, seed uint64, peers ...Peer) (*Played, error) {
 	p, errWorld := newPlan(w)
-	pol, errPolicy := parsePolicy(policy)
+	pol, errPolicy := parsePolicy(policy, peers)
 	if err := errors.Join(errWorld, errPolicy); err != nil {
 		return nil, err
 	}

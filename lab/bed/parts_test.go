@@ -21,12 +21,16 @@ func TestPolicies(t *testing.T) {
 		"semaphore:8:0":      {kind: bounded, over: overGRPC, limit: 8},
 		"semaphore:8:2/http": {kind: bounded, over: overHTTP, limit: 8, queue: 2},
 	} {
-		if got, err := parsePolicy(text); err != nil || got != want {
+		if got, err := parsePolicy(text, nil); err != nil || got != want {
 			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "spill", "spillgate:1", "none/proxy", "none/udp", "semaphore", "semaphore:0", "semaphore:x", "semaphore:1:-1", "semaphore:1:x"} {
-		if p, err := parsePolicy(text); err == nil {
+	peers := []Peer{{Name: "magic"}}
+	if got, err := parsePolicy("magic", peers); err != nil || got.peer != &peers[0] || got.over != overGRPC {
+		t.Errorf("the peer: %+v, %v", got, err)
+	}
+	for _, text := range []string{"", "magic", "spill", "spillgate:1", "none/proxy", "none/udp", "semaphore", "semaphore:0", "semaphore:x", "semaphore:1:-1", "semaphore:1:x"} {
+		if p, err := parsePolicy(text, nil); err == nil {
 			t.Errorf("%q: %+v, want an error", text, p)
 		}
 	}

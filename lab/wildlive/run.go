@@ -34,15 +34,18 @@ const quiet = 2 * time.Second
 // retakes is how often a run that the machine disturbed is made again.
 const retakes = 1
 
-// Experiments returns the experiment of all rows and one for each family of them.
-func Experiments() []experiment.Experiment {
+// Experiments returns the experiment of all rows and one for each family of them, with
+// peers beside the semaphores where requests come over gRPC.
+func Experiments(peers ...bed.Peer) []experiment.Experiment {
 	about := `Real processes on loopback: services on one processor, all clients on another, which is how every figure is to be read. The
 gates are told the objective and nothing else. Beside them semaphores of a few settings, in each gated service, and no
 control at all, in the same minutes, since processors change their speed. The median of three runs counts. A bar
 is void only for what the record of the machine shows: how late requests left, what the host stole, what other processes used.`
 	of := func(name, title string, rows []row) experiment.Experiment {
 		return experiment.Experiment{Name: name, Title: title, About: about, Live: true,
-			Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) { return play(ctx, o, rows) }}
+			Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+				return play(ctx, o, rows, peers)
+			}}
 	}
 	left := rows()
 	all := []experiment.Experiment{of("wild/live", "services that nobody tuned for as real processes, beside swept semaphores and none", left)}
@@ -64,7 +67,7 @@ type run struct {
 	disturbs []string
 }
 
-func play(ctx context.Context, o experiment.Options, rows []row) (*experiment.Result, error) {
+func play(ctx context.Context, o experiment.Options, rows []row, peers []bed.Peer) (*experiment.Result, error) {
 	repeats := repeatsInFull
 	if o.Quick {
 		repeats = 1
@@ -75,7 +78,7 @@ func play(ctx context.Context, o experiment.Options, rows []row) (*experiment.Re
 	r := &experiment.Result{Quick: o.Quick}
 	t := newTable()
 	for i, row := range rows {
-		runs := row.contenders(o.Quick)
+		runs := row.contenders(o.Quick, peers)
 		for repeat := range repeats {
 			w, err := row.calibrated(ctx, o.Seed+uint64(repeat))
 			if err != nil {
@@ -85,7 +88,7 @@ func play(ctx context.Context, o experiment.Options, rows []row) (*experiment.Re
 				if o.Progress != nil {
 					o.Progress(i, len(rows), row.name+": "+runs[k].policy)
 				}
-				if err := runs[k].play(ctx, w, o.Seed+uint64(repeat)); err != nil {
+				if err := runs[k].play(ctx, w, o.Seed+uint64(repeat), peers); err != nil {
 					return nil, fmt.Errorf("%s: %s: %w", row.name, runs[k].policy, err)
 				}
 			}
@@ -96,8 +99,9 @@ func play(ctx context.Context, o experiment.Options, rows []row) (*experiment.Re
 	return r, nil
 }
 
-// contenders returns who plays a row: Spillgate first, then the semaphores, and none.
-func (row *row) contenders(quick bool) (all []run) {
+// contenders returns who plays a row: Spillgate first, then the semaphores and the peers,
+// and none.
+func (row *row) contenders(quick bool, peers []bed.Peer) (all []run) {
 	semaphores := row.semaphores
 	if quick {
 		semaphores = semaphores[:min(len(semaphores), 1)]
@@ -105,6 +109,11 @@ func (row *row) contenders(quick bool) (all []run) {
 	all = append(all, run{policy: "spillgate" + cmp.Or(row.ours, row.over)})
 	for _, s := range semaphores {
 		all = append(all, run{policy: s + row.over})
+	}
+	if row.over == "" {
+		for _, peer := range peers {
+			all = append(all, run{policy: peer.Name})
+		}
 	}
 	return append(all, run{policy: "none" + row.over})
 }
@@ -129,13 +138,14 @@ func (row *row) calibrated(ctx context.Context, seed uint64) (*world.World, erro
 }
 
 // play adds a run; one that the machine disturbed is made again.
-func (r *run) play(ctx context.Context, w *world.World, seed uint64) error {
+func (r *run) play(ctx context.Context, w *world.World, seed uint64, peers []bed.Peer) error {
 	for try := 0; ; try++ {
 		arena.AwaitQuiet(ctx, quiet)
-		report, err := bed.Run(ctx, w, r.policy, seed)
+		played, err := bed.Play(ctx, w, r.policy, seed, peers...)
 		if err != nil {
 			return err
 		}
+		report := played.Report
 		if report.Void == "" || try == retakes {
 			r.reports = append(r.reports, report)
 			if report.Void != "" {

@@ -33,7 +33,7 @@ func TestRowsAreWorlds(t *testing.T) {
 			t.Errorf("%q of family %q comes twice, or has no family", row.name, row.family)
 		}
 		names[row.name] = true
-		if all := row.contenders(false); all[0].policy[:9] != "spillgate" || !strings.HasPrefix(all[len(all)-1].policy, "none") {
+		if all := row.contenders(false, nil); all[0].policy[:9] != "spillgate" || !strings.HasPrefix(all[len(all)-1].policy, "none") {
 			t.Errorf("%s: %v, expected Spillgate first and none last", row.name, all)
 		}
 	}
