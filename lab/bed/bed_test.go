@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/internal/world"
 )
 
 func TestMain(m *testing.M) {
-	Child() // does not return in the processes of a world
+	Child(rude) // does not return in the processes of a world
 	goleak.VerifyTestMain(m)
 }
 
@@ -64,7 +67,7 @@ func small() *world.World {
 // is the same for all of them, and nothing is left of a run.
 func TestRun(t *testing.T) {
 	var offered []int
-	for _, policy := range []string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:8:8", "semaphore:8/http"} {
+	for _, policy := range []string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:8:8", "semaphore:16/http"} {
 		t.Run(strings.ReplaceAll(policy, "/", " over "), func(t *testing.T) {
 			before := resources(t)
 			r, err := Run(t.Context(), small(), policy, 7)
@@ -119,6 +122,28 @@ func resources(t *testing.T) string {
 	}
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), "spillgate-bed-*"))
 	return children + " " + strconv.Itoa(len(fds)) + " " + strconv.Itoa(len(dirs))
+}
+
+// rude refuses every request, and does not say why.
+var rude = Peer{Name: "rude", Options: func() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.UnaryInterceptor(func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
+		return nil, status.Error(codes.ResourceExhausted, "no")
+	})}
+}}
+
+// A peer stands in front of every service.
+func TestPeers(t *testing.T) {
+	w := small()
+	w.Clients = w.Clients[1:3]
+	p, err := Play(t.Context(), w, "rude", 1, rude)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range p.Report.Groups {
+		if g.Offered == 0 || g.Refused != g.Offered {
+			t.Errorf("%+v, expected all refused", g)
+		}
+	}
 }
 
 // A run that is cut short leaves nothing behind either.
