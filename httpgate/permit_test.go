@@ -71,14 +71,15 @@ func TestARequestWithoutCreditUsesNoServer(t *testing.T) {
 	s := newRefusing(t)
 	rt := Transport(base(t, 1)).(*transport)
 	send(t, rt, get(t, t.Context(), s.url))
-	rt.latest.server.OnGrant(wire.Grant{Epoch: 1, Seq: 1, Window: 0, Revive: time.Hour})
+	only := rt.latest
+	only.server.OnGrant(wire.Grant{Epoch: 1, Seq: 1, Window: 0, Revive: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error)
 	go func() {
 		_, err := rt.RoundTrip(get(t, ctx, s.url))
 		failed <- err
 	}()
-	eventually(t, "the request to wait for a credit", func() bool { return rt.latest.wallet.Waiting() == 1 })
+	eventually(t, "the request to wait for a credit", func() bool { return only.wallet.Waiting() == 1 })
 	cancel()
 	var refusal *live.Refusal
 	if err := <-failed; !errors.As(err, &refusal) || refusal.Reason != work.Canceled {
@@ -86,7 +87,7 @@ func TestARequestWithoutCreditUsesNoServer(t *testing.T) {
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	if n := rt.latest.users; n != 0 {
+	if n := only.users; n != 0 {
 		t.Errorf("%d users of the server, expected none", n)
 	}
 }
