@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/plainyaml"
 	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/proxy"
@@ -178,8 +179,8 @@ func TestScripts(t *testing.T) {
 
 func TestNoEndOfMistakes(t *testing.T) {
 	_, err := Decode("f", []byte(strings.Repeat("x: 1\n", 5000)))
-	if n := len(mistakes(t, err)); n != maxMistakes {
-		t.Errorf("%d mistakes, want %d", n, maxMistakes)
+	if n := len(mistakes(t, err)); n != plainyaml.MaxMistakes {
+		t.Errorf("%d mistakes, want %d", n, plainyaml.MaxMistakes)
 	}
 	_, err = Decode("f", make([]byte, MaxSize+1))
 	if err == nil || !strings.Contains(err.Error(), "more than 65536 bytes") {
@@ -275,7 +276,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		if n := len(mistakes(t, err)); n == 0 || n > maxMistakes {
+		if n := len(mistakes(t, err)); n == 0 || n > plainyaml.MaxMistakes {
 			t.Fatalf("%d mistakes", n)
 		}
 	})

@@ -11,12 +11,25 @@ import (
 	"strings"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/plainyaml"
 	"github.com/spillgate/spillgate/proxy"
 )
 
 // MaxSize is the largest file, in bytes. The YAML parser takes time that grows
 // faster than its input; at this size the worst known takes about a second.
 const MaxSize = 64 << 10
+
+// Mistake is one thing wrong with a file. Errors of this package join them, in
+// the order of the file.
+type Mistake = plainyaml.Mistake
+
+// decoder fills a File from a tree.
+type decoder struct{ *plainyaml.Decoder }
+
+type (
+	node = plainyaml.Node
+	keys = plainyaml.Keys
+)
 
 // File is the configuration file.
 type File struct {
@@ -61,14 +74,14 @@ func read(path string) ([]byte, error) {
 }
 
 func parse(name string, data []byte, files bool) (*File, error) {
-	d := &decoder{file: name, places: map[string]place{}, bad: map[string]bool{}}
+	d := &decoder{plainyaml.New(name)}
 	if len(data) > MaxSize {
-		d.add(place{}, "", fmt.Sprintf("more than %d bytes", MaxSize), fmt.Sprintf("at most %d bytes", MaxSize))
-		return nil, join(d.mistakes)
+		d.Whole(fmt.Sprintf("more than %d bytes", MaxSize), fmt.Sprintf("at most %d bytes", MaxSize))
+		return nil, d.Err()
 	}
-	root, ok := d.parse(data)
+	root, ok := d.Parse(data)
 	if !ok {
-		return nil, join(d.mistakes)
+		return nil, d.Err()
 	}
 	f := d.decode(root)
 	f.sum = sha256.Sum256(data)
@@ -80,11 +93,9 @@ func parse(name string, data []byte, files bool) (*File, error) {
 		found = append(found, f.Proxy.CheckFiles()...)
 	}
 	for _, m := range found {
-		if at, fresh := d.locate(m.Field); fresh {
-			d.add(at, m.Field, m.Value, m.Want)
-		}
+		d.Found(m.Field, m.Value, m.Want)
 	}
-	if err := join(d.mistakes); err != nil {
+	if err := d.Err(); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -117,60 +128,60 @@ func relativeTo(dir string, c *proxy.Config) {
 func (d *decoder) decode(root node) *File {
 	f := &File{}
 	p := &f.Proxy
-	d.object(root, keys{
+	d.Object(root, keys{
 		"mode":   func(n node) { d.mode(n, &p.Mode) },
-		"slo":    func(n node) { d.duration(n, &p.Objective) },
+		"slo":    func(n node) { d.Duration(n, &p.Objective) },
 		"listen": func(n node) { d.listeners(n, &p.Listen) },
-		"admin":  func(n node) { d.text(n, &p.Admin) },
+		"admin":  func(n node) { d.Text(n, &p.Admin) },
 		"upstreams": func(n node) {
 			d.upstreams(n, &p.Upstreams)
 		},
 		"trust": func(n node) {
-			d.list(n, func(n node) { p.Trust = append(p.Trust, d.network(n)) })
+			d.List(n, func(n node) { p.Trust = append(p.Trust, d.network(n)) })
 		},
 		"exempt": func(n node) {
-			d.list(n, func(n node) {
+			d.List(n, func(n node) {
 				path := ""
-				d.text(n, &path)
+				d.Text(n, &path)
 				p.Exempt = append(p.Exempt, path)
 			})
 		},
 		"health": func(n node) {
-			d.object(n, keys{
+			d.Object(n, keys{
 				"failures": func(n node) { d.failures(n, &p.Health.Failures) },
-				"pause":    func(n node) { d.duration(n, &p.Health.Pause) },
+				"pause":    func(n node) { d.Duration(n, &p.Health.Pause) },
 			})
 		},
 		"workflows": func(n node) { d.workflows(n, &p.Workflows) },
 		"rules":     func(n node) { d.rules(n, &p.Rules) },
-		"names":     func(n node) { d.integer(n, &p.Names) },
+		"names":     func(n node) { d.Integer(n, &p.Names) },
 		"schedule":  func(n node) { d.schedule(n, &p.Schedule) },
 		"rates":     func(n node) { d.rates(n, &p.Rates) },
 		"slots":     func(n node) { d.slots(n, &p.Slots) },
 		"share":     func(n node) { d.share(n, &p.Share) },
 		"egress":    func(n node) { d.egress(n, &p.Egress) },
 		"drain": func(n node) {
-			d.object(n, keys{
-				"notice":  func(n node) { d.duration(n, &p.Drain.Notice) },
-				"timeout": func(n node) { d.duration(n, &p.Drain.Timeout) },
+			d.Object(n, keys{
+				"notice":  func(n node) { d.Duration(n, &p.Drain.Notice) },
+				"timeout": func(n node) { d.Duration(n, &p.Drain.Timeout) },
 			})
 		},
 		"limits": func(n node) {
 			l := &p.Limits
-			d.object(n, keys{
-				"connections":    func(n node) { d.integer(n, &l.Connections) },
-				"header":         func(n node) { d.integer(n, &l.Header) },
-				"header_timeout": func(n node) { d.duration(n, &l.HeaderTimeout) },
-				"body_timeout":   func(n node) { d.duration(n, &l.BodyTimeout) },
-				"idle_timeout":   func(n node) { d.duration(n, &l.IdleTimeout) },
-				"streams":        func(n node) { d.integer(n, &l.Streams) },
-				"connect":        func(n node) { d.duration(n, &l.Connect) },
-				"response":       func(n node) { d.duration(n, &l.Response) },
-				"away":           func(n node) { d.integer(n, &l.Away) },
+			d.Object(n, keys{
+				"connections":    func(n node) { d.Integer(n, &l.Connections) },
+				"header":         func(n node) { d.Integer(n, &l.Header) },
+				"header_timeout": func(n node) { d.Duration(n, &l.HeaderTimeout) },
+				"body_timeout":   func(n node) { d.Duration(n, &l.BodyTimeout) },
+				"idle_timeout":   func(n node) { d.Duration(n, &l.IdleTimeout) },
+				"streams":        func(n node) { d.Integer(n, &l.Streams) },
+				"connect":        func(n node) { d.Duration(n, &l.Connect) },
+				"response":       func(n node) { d.Duration(n, &l.Response) },
+				"away":           func(n node) { d.Integer(n, &l.Away) },
 			})
 		},
 		"log": func(n node) {
-			d.object(n, keys{
+			d.Object(n, keys{
 				"level":  func(n node) { d.level(n, &f.Log.Level) },
 				"format": func(n node) { d.format(n, &f.Log.JSON) },
 			})
@@ -180,16 +191,16 @@ func (d *decoder) decode(root node) *File {
 }
 
 func (d *decoder) listeners(n node, to *[]proxy.Listener) {
-	d.list(n, func(n node) {
+	d.List(n, func(n node) {
 		var l proxy.Listener
-		if n.scalar() {
-			d.text(n, &l.Address)
+		if n.Scalar() {
+			d.Text(n, &l.Address)
 		} else {
-			d.object(n, keys{
-				"address":   func(n node) { d.text(n, &l.Address) },
-				"cert":      func(n node) { d.text(n, &l.Cert) },
-				"key":       func(n node) { d.text(n, &l.Key) },
-				"client_ca": func(n node) { d.text(n, &l.ClientCA) },
+			d.Object(n, keys{
+				"address":   func(n node) { d.Text(n, &l.Address) },
+				"cert":      func(n node) { d.Text(n, &l.Cert) },
+				"key":       func(n node) { d.Text(n, &l.Key) },
+				"client_ca": func(n node) { d.Text(n, &l.ClientCA) },
 			})
 		}
 		*to = append(*to, l)
@@ -197,18 +208,18 @@ func (d *decoder) listeners(n node, to *[]proxy.Listener) {
 }
 
 func (d *decoder) upstreams(n node, to *[]proxy.Upstream) {
-	d.list(n, func(n node) {
+	d.List(n, func(n node) {
 		var u proxy.Upstream
-		if n.scalar() {
-			d.text(n, &u.URL)
+		if n.Scalar() {
+			d.Text(n, &u.URL)
 		} else {
-			d.object(n, keys{
-				"name":     func(n node) { d.text(n, &u.Name) },
-				"url":      func(n node) { d.text(n, &u.URL) },
-				"ca":       func(n node) { d.text(n, &u.CA) },
-				"cert":     func(n node) { d.text(n, &u.Cert) },
-				"key":      func(n node) { d.text(n, &u.Key) },
-				"insecure": func(n node) { d.boolean(n, &u.Insecure) },
+			d.Object(n, keys{
+				"name":     func(n node) { d.Text(n, &u.Name) },
+				"url":      func(n node) { d.Text(n, &u.URL) },
+				"ca":       func(n node) { d.Text(n, &u.CA) },
+				"cert":     func(n node) { d.Text(n, &u.Cert) },
+				"key":      func(n node) { d.Text(n, &u.Key) },
+				"insecure": func(n node) { d.Boolean(n, &u.Insecure) },
 			})
 		}
 		*to = append(*to, u)
@@ -217,12 +228,12 @@ func (d *decoder) upstreams(n node, to *[]proxy.Upstream) {
 
 func (d *decoder) mode(n node, to *live.Mode) {
 	s := ""
-	if !d.text(n, &s) {
+	if !d.Text(n, &s) {
 		return
 	}
 	m, err := live.ParseMode(s)
 	if err != nil {
-		d.wrong(n, quoted(s), "off, monitor or enforce")
+		d.Wrong(n, plainyaml.Quoted(s), "off, monitor or enforce")
 		return
 	}
 	*to = m
@@ -230,12 +241,12 @@ func (d *decoder) mode(n node, to *live.Mode) {
 
 func (d *decoder) network(n node) netip.Prefix {
 	s := ""
-	if !d.text(n, &s) {
+	if !d.Text(n, &s) {
 		return netip.Prefix{}
 	}
 	p, err := ParseNetwork(s)
 	if err != nil {
-		d.wrong(n, quoted(s), "a network such as 10.0.0.0/8 or an address such as 192.0.2.1")
+		d.Wrong(n, plainyaml.Quoted(s), "a network such as 10.0.0.0/8 or an address such as 192.0.2.1")
 	}
 	return p
 }
@@ -255,12 +266,12 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 
 func (d *decoder) level(n node, to *slog.Level) {
 	s := ""
-	if !d.text(n, &s) {
+	if !d.Text(n, &s) {
 		return
 	}
 	l, err := ParseLevel(s)
 	if err != nil {
-		d.wrong(n, quoted(s), "debug, info, warn or error")
+		d.Wrong(n, plainyaml.Quoted(s), "debug, info, warn or error")
 		return
 	}
 	*to = l
@@ -278,7 +289,7 @@ func ParseLevel(s string) (slog.Level, error) {
 
 func (d *decoder) format(n node, to *bool) {
 	s := ""
-	if !d.text(n, &s) {
+	if !d.Text(n, &s) {
 		return
 	}
 	switch s {
@@ -287,6 +298,6 @@ func (d *decoder) format(n node, to *bool) {
 	case "json":
 		*to = true
 	default:
-		d.wrong(n, quoted(s), "text or json")
+		d.Wrong(n, plainyaml.Quoted(s), "text or json")
 	}
 }

@@ -1,11 +1,11 @@
 package config
 
 import (
+	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/internal/plainyaml"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/work"
@@ -14,25 +14,25 @@ import (
 
 // failures decodes a number, or never.
 func (d *decoder) failures(n node, to *int) {
-	if s, ok := n.ast.(*ast.StringNode); ok {
-		if s.Value == "never" {
+	if s, ok := n.Word(); ok {
+		if s == "never" {
 			*to = -1
 			return
 		}
-		d.wrong(n, quoted(s.Value), "a whole number of at least 0, or never")
+		d.Wrong(n, plainyaml.Quoted(s), "a whole number of at least 0, or never")
 		return
 	}
-	d.integer(n, to)
+	d.Integer(n, to)
 }
 
 func (d *decoder) workflows(n node, to *map[string]proxy.Workflow) {
 	all := map[string]proxy.Workflow{}
-	d.table(n, func(name string, n node) {
+	d.Table(n, func(name string, n node) {
 		var w proxy.Workflow
-		d.object(n, keys{
-			"weight":    func(n node) { d.number(n, &w.Weight) },
-			"guarantee": func(n node) { d.number(n, &w.Guarantee) },
-			"deadline":  func(n node) { d.duration(n, &w.Deadline) },
+		d.Object(n, keys{
+			"weight":    func(n node) { d.Number(n, &w.Weight) },
+			"guarantee": func(n node) { d.Number(n, &w.Guarantee) },
+			"deadline":  func(n node) { d.Duration(n, &w.Deadline) },
 			"priority":  func(n node) { d.priority(n, &w.Priority) },
 			"class":     func(n node) { d.class(n, &w.Class) },
 		})
@@ -44,9 +44,9 @@ func (d *decoder) workflows(n node, to *map[string]proxy.Workflow) {
 }
 
 func (d *decoder) rules(n node, to *[]classify.Rule) {
-	d.list(n, func(n node) {
+	d.List(n, func(n node) {
 		var r classify.Rule
-		d.object(n, keys{
+		d.Object(n, keys{
 			"match": func(n node) { d.match(n, &r.Match) },
 			"set":   func(n node) { d.set(n, &r.Set) },
 		})
@@ -55,22 +55,22 @@ func (d *decoder) rules(n node, to *[]classify.Rule) {
 }
 
 func (d *decoder) match(n node, to *classify.Match) {
-	before := len(d.mistakes)
+	before := d.Len()
 	defer func() {
-		if len(d.mistakes) > before {
+		if d.Len() > before {
 			// Without the condition that could not be read it may match everything,
 			// which would make mistakes of the rules behind it.
 			to.Method = append(to.Method, "GET")
 		}
 	}()
-	d.object(n, keys{
+	d.Object(n, keys{
 		"header": func(n node) {
-			d.list(n, func(n node) {
+			d.List(n, func(n node) {
 				var h classify.Header
-				if s := ""; d.text(n, &s) {
+				if s := ""; d.Text(n, &s) {
 					value := false
 					if h.Name, h.Value, value = strings.Cut(s, "="); value && h.Value == "" {
-						d.wrong(n, quoted(s), "a header such as X-Tenant, or with its value, X-Tenant=acme")
+						d.Wrong(n, plainyaml.Quoted(s), "a header such as X-Tenant, or with its value, X-Tenant=acme")
 					}
 				}
 				to.Header = append(to.Header, h)
@@ -80,15 +80,15 @@ func (d *decoder) match(n node, to *classify.Match) {
 		"method": func(n node) { d.texts(n, &to.Method) },
 		"host":   func(n node) { d.texts(n, &to.Host) },
 		"peer": func(n node) {
-			d.list(n, func(n node) {
+			d.List(n, func(n node) {
 				to.Peer = append(to.Peer, d.network(n))
 			})
 		},
 		"baggage": func(n node) {
-			if s := ""; d.text(n, &s) {
+			if s := ""; d.Text(n, &s) {
 				b, err := classify.ParseBaggage(s)
 				if err != nil {
-					d.wrong(n, quoted(s), "trusted or any")
+					d.Wrong(n, plainyaml.Quoted(s), "trusted or any")
 				}
 				to.Baggage = b
 			}
@@ -97,9 +97,9 @@ func (d *decoder) match(n node, to *classify.Match) {
 }
 
 func (d *decoder) set(n node, to *classify.Set) {
-	d.object(n, keys{
-		"workflow":        func(n node) { d.text(n, &to.Workflow) },
-		"workflow_header": func(n node) { d.text(n, &to.WorkflowHeader) },
+	d.Object(n, keys{
+		"workflow":        func(n node) { d.Text(n, &to.Workflow) },
+		"workflow_header": func(n node) { d.Text(n, &to.WorkflowHeader) },
 		"class": func(n node) {
 			to.Class = new(work.Class)
 			d.class(n, to.Class)
@@ -108,51 +108,51 @@ func (d *decoder) set(n node, to *classify.Set) {
 			to.Priority = new(work.Priority)
 			d.priority(n, to.Priority)
 		},
-		"deadline": func(n node) { d.duration(n, &to.Deadline) },
+		"deadline": func(n node) { d.Duration(n, &to.Deadline) },
 	})
 }
 
 func (d *decoder) schedule(n node, to *proxy.Schedule) {
-	d.object(n, keys{
+	d.Object(n, keys{
 		"order": func(n node) {
-			if s := ""; d.text(n, &s) {
+			if s := ""; d.Text(n, &s) {
 				o, err := schedule.ParseOrder(s)
 				if err != nil {
-					d.wrong(n, quoted(s), "fifo, edf, lstf, sjf, srtf or lasf")
+					d.Wrong(n, plainyaml.Quoted(s), "fifo, edf, lstf, sjf, srtf or lasf")
 				}
 				to.Order = o
 			}
 		},
 		"fair": func(n node) {
 			to.Fair = true // if it cannot be read: weights are no mistakes then
-			d.boolean(n, &to.Fair)
+			d.Boolean(n, &to.Fair)
 		},
-		"aging": func(n node) { d.duration(n, &to.Aging) },
+		"aging": func(n node) { d.Duration(n, &to.Aging) },
 	})
 }
 
 func (d *decoder) rates(n node, to *proxy.Rates) {
-	d.object(n, keys{
+	d.Object(n, keys{
 		"enabled": func(n node) {
 			to.Enabled = true // as fair
-			d.boolean(n, &to.Enabled)
+			d.Boolean(n, &to.Enabled)
 		},
 		"policy": func(n node) {
-			if s := ""; d.text(n, &s) {
+			if s := ""; d.Text(n, &s) {
 				p, ok := policy(s)
 				if !ok {
-					d.wrong(n, quoted(s), "bottleneck-fair, max-min-fair or dominant-fair")
+					d.Wrong(n, plainyaml.Quoted(s), "bottleneck-fair, max-min-fair or dominant-fair")
 				}
 				to.Policy = p
 			}
 		},
-		"period": func(n node) { d.duration(n, &to.Period) },
+		"period": func(n node) { d.Duration(n, &to.Period) },
 		"quantile": func(n node) {
-			if d.number(n, &to.Quantile) && to.Quantile == 0 {
+			if d.Number(n, &to.Quantile) && to.Quantile == 0 {
 				to.Quantile = -1 // to a proxy.Config 0 is the default, and this is the smallest
 			}
 		},
-		"idle_cost": func(n node) { d.number(n, &to.IdleCost) },
+		"idle_cost": func(n node) { d.Number(n, &to.IdleCost) },
 	})
 }
 
@@ -166,21 +166,21 @@ func policy(s string) (rates.Policy, bool) {
 }
 
 func (d *decoder) texts(n node, to *[]string) {
-	d.list(n, func(n node) {
+	d.List(n, func(n node) {
 		s := ""
-		d.text(n, &s)
+		d.Text(n, &s)
 		*to = append(*to, s)
 	})
 }
 
 func (d *decoder) class(n node, to *work.Class) {
 	s := ""
-	if !d.text(n, &s) {
+	if !d.Text(n, &s) {
 		return
 	}
 	c, err := classify.ParseClass(s)
 	if err != nil {
-		d.wrong(n, quoted(s), "default or interactive")
+		d.Wrong(n, plainyaml.Quoted(s), "default or interactive")
 		return
 	}
 	*to = c
@@ -188,8 +188,8 @@ func (d *decoder) class(n node, to *work.Class) {
 
 func (d *decoder) priority(n node, to *work.Priority) {
 	i := 0
-	if d.integer(n, &i); i > int(work.MaxPriority) {
-		d.wrong(n, cut(n.ast.GetToken().Value), "0 (the best) to 127")
+	if d.Integer(n, &i); i > int(work.MaxPriority) {
+		d.Wrong(n, strconv.Itoa(i), "0 (the best) to 127")
 		return
 	}
 	*to = work.Priority(i)

@@ -69,8 +69,8 @@ func Spillgate() House {
 			// Examples see what users see.
 			{Name: "examples", Imports: []string{"edges"}, ThirdParty: true, Dirs: []string{"examples/..."}},
 
-			// Tools draw and print for programs and know nothing of the house.
-			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table"}},
+			// Tools draw, print and read files, and know nothing of the house.
+			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table", "internal/plainyaml"}},
 			// Checks exist for tests alone; nothing else imports them.
 			{Name: "checks", ThirdParty: true, Imports: append(edges[:7:7], "programs", "examples"), Dirs: []string{"internal/lint",
 				"internal/needs", "internal/parity"}},
@@ -89,6 +89,7 @@ func Spillgate() House {
 			{"proxy", "classify", "the proxy's rules say what a request is"},
 			{"config", "classify", "the file describes the rules"},
 			{"config", "proxy", "the file describes a proxy, and the proxy says what is wrong with the description"},
+			{"config", "internal/plainyaml", "the file is YAML, and its mistakes are reported as those of every file"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},
 			{"cmd/...", "lab/...", "the command line runs the experiments"},
 			{"cmd/...", "internal/demo/...", "the command line plays the demo"},

@@ -7,12 +7,13 @@
 //	                                      │                          │
 //	                                      └──────── host: processors shared by all services on it
 //
-// Invariants: a world that Check accepts has for every name that it uses one
-// thing of that name, no call that leads back to the method it came from, and
-// a length of time. Order is that of the description, so that the same value and seed
-// give the same bytes. What a gate is not told (workers, service times,
-// processors) stays hidden from it.
+// Invariants: a world that Check accepts has exactly one thing of every name that
+// it uses, no call that leads back to the method it came from, a length of time,
+// and a size that a machine can play. WithDefaults fills in every default, and
+// changes nothing the second time. Order is that of the description, so that the
+// same value and seed give the same bytes. A gate is told the objective alone:
+// workers, service times and processors stay hidden from it.
 //
 // What this package does not do: it runs nothing, reads no file (worldfile
-// does) and knows no policy: who is compared in a world is no part of it.
+// does) and knows no policy: the policies compared in a world are no part of it.
 package world

@@ -21,19 +21,22 @@ const (
 // Draw is a distribution of times.
 type Draw struct {
 	Shape Shape
-	// Mean is above 0; of Weighted it follows from the points.
+	// Mean is above 0. That of Weighted follows from the points, and WithDefaults
+	// fills it in.
 	Mean time.Duration
 	// Param is what Pareto and Lognormal need, 0 for others.
 	Param float64
 	// Points are what Weighted draws from: a histogram, or rare and long ones
 	// among the others. Each time is exact, or, with Spread, the mean of an
-	// exponential time.
+	// exponential time. Empty for other shapes.
 	Points []Point
 	Spread bool
 }
 
 // Point is a time and how often it comes, relative to the others.
 type Point struct {
-	Value  time.Duration
+	// Value is 0 or more; one of a draw's is above 0.
+	Value time.Duration
+	// Weight is 0 or more; the weights of a draw sum to more than 0.
 	Weight float64
 }

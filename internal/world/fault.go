@@ -3,11 +3,13 @@ package world
 import "time"
 
 // Fault is something that happens to a service at an instant and is over after a
-// time.
+// time. It slows down, stops or kills: one of the three is set.
 type Fault struct {
+	// At is the instant at which it begins, For, above 0, how long it lasts.
 	At, For time.Duration
-	// Every, if above 0, repeats it.
-	Every   time.Duration
+	// Every, if above 0, repeats it, each time from its beginning.
+	Every time.Duration
+	// Service is the one it happens to.
 	Service string
 	// Replica is the process it happens to, from 1. Default 0: all of them.
 	Replica int

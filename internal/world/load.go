@@ -24,8 +24,8 @@ type Group struct {
 	// Arrive is the time in which they connect, evenly one after the other. Default
 	// 0: all at the start.
 	Arrive time.Duration
-	// Deadline is what callers allow, counted from the intended send time.
-	// Default the objective; negative: they wait for ever.
+	// Deadline is the time that callers allow, counted from the intended send
+	// time. Default the objective; negative: they wait for ever.
 	Deadline time.Duration
 	// Retry is how a refused request is sent again.
 	Retry Retry
@@ -51,9 +51,10 @@ const (
 	Greedy
 )
 
-// Ask is a method and how often it is asked for, relative to the others.
+// Ask is a method and how often it is asked for.
 type Ask struct {
 	Target
+	// Weight is relative to the other methods of the group. Default 1.
 	Weight float64
 }
 
@@ -81,8 +82,8 @@ type Load struct {
 	// Think, exponential, is over: a closed loop.
 	Users int
 	Think time.Duration
-	// Arrivals are instants of a trace, ascending; the trace starts again at its
-	// end.
+	// Arrivals are instants of a trace, ascending, from the start of the run. The
+	// trace starts again one mean gap after its last instant.
 	Arrivals []time.Duration
 }
 
@@ -90,9 +91,10 @@ type Load struct {
 type Rate struct {
 	At time.Duration
 	// PerSecond are requests per second, if above 0; else Times the capacity of
-	// the world for what the group asks.
+	// the world for what the group asks. Both 0: nothing is sent.
 	PerSecond, Times float64
-	// With For and Every above 0 the rate holds only for so long, again each
-	// Every, until the next step; between, the rate of the step before holds.
+	// With For and Every above 0 the rate is a burst: it holds for For, again each
+	// Every, until the next step that is no burst. Between, the rate of the last
+	// step that was no burst holds; the first step is none.
 	For, Every time.Duration
 }

@@ -5,7 +5,7 @@ import "time"
 // World is one description of services under load. The zero value of a field is
 // its default where one is named.
 type World struct {
-	// Name labels results.
+	// Name labels results. May be empty.
 	Name string
 	// Objective is the latency objective of all services and clients, from the
 	// intended send time to the answer. Above 0.

@@ -42,6 +42,13 @@ is best varies from seed to seed by chance: "one semaphore" is the best over all
 window or floods. The polite are to get what they ask for, and the server is to stay full. The worst seed counts. The
 semaphore, told the number of workers, serves whoever comes first.`,
 		Run: runGreedy,
+	}, {
+		Name:  "wild/hosts",
+		Title: "several services on the same processors, call graphs and retries, with only the objective set",
+		About: `Each row is a described world: services that share processors, messages that cost some, call trees, clients that
+retry, connect in masses or have workflows of different weight, replicas of different speed. The worst seed counts. The best
+of several semaphores, the same at each service, is chosen for each world and seed.`,
+		Run: runHosts,
 	}}
 }
 

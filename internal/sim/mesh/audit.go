@@ -44,16 +44,19 @@ func (w *World) Audit() error {
 		}
 		p := c.process
 		switch c.state {
-		case notHere, shaped:
+		case notHere, shaped, arriving, answering:
 		case atDoor:
 			at[p.id].queued++
 		default:
+			if c.abandoned {
+				break // the door was told that it left
+			}
 			at[p.id].running++
 		}
 		if c.state == inQueue {
 			waits[c.waits]++
 		}
-		if c.state == working {
+		if c.state == working && w.program.steps[c.pc].kind == stepWork {
 			taken[&p.resources[w.program.steps[c.pc].resource]]++
 		}
 		for h := c.holds; h != nil; h = h.next {

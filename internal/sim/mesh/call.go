@@ -51,6 +51,7 @@ type call struct {
 	prev, next *call // among the parent's open children
 	open       bool
 	phase      phase
+	asked      mono.Time // when it was to be sent
 	sent       mono.Time
 	waiter     credit.Waiter
 
@@ -58,9 +59,11 @@ type call struct {
 	there    bool
 	state    state
 	canceled bool
-	process  *process
-	deadline mono.Time // local; the caller's until it arrives
-	ticket   admission.Ticket
+	// abandoned calls left the door, for nobody waits for them, and run on.
+	abandoned bool
+	process   *process
+	deadline  mono.Time // local; the caller's until it arrives
+	ticket    admission.Ticket
 
 	// Running the stage.
 	pc       int32 // next step
@@ -71,6 +74,10 @@ type call struct {
 	pending  int32  // how many
 	began    mono.Time
 	need     time.Duration // of the present piece of work
+	left     float64       // ns at nominal speed, of the present wait, as of since
+	since    mono.Time
+	ends     mono.Time // of the present wait
+	heldFrom mono.Time // since when it has its worker; 0: not yet
 	class    work.Class
 	hops     int // calls below that were answered
 	holds    *hold
@@ -117,19 +124,22 @@ const (
 type state uint8
 
 const (
-	notHere  state = iota
-	shaped         // waits for the rate of its workflow
-	atDoor         // waits for the door to decide
-	inQueue        // waits for a resource
-	working        // occupies a worker
-	calling        // waits for calls
-	resuming       // got what it waited for, and is about to go on
+	notHere   state = iota
+	shaped          // waits for the rate of its workflow
+	atDoor          // waits for the door to decide
+	inQueue         // waits for a resource
+	working         // occupies a worker
+	calling         // waits for calls
+	resuming        // got what it waited for, and is about to go on
+	arriving        // its message waits for a processor
+	answering       // its answer does
 )
 
 // cause says why a call failed.
 type cause struct {
 	kind   failure
 	reason work.Reason // of a refusal
+	nested bool        // a call failed, and parts of the request were executed
 }
 
 type failure uint8

@@ -15,6 +15,8 @@ type node struct {
 	name    string   // of the process among those of its service
 	service int32    // noService for a client
 	flood   bool
+	plain   bool   // knows nothing of the policy
+	peer    uint64 // the address, from 1
 	// links are per service that is called, in the order of the program's
 	// slots, and per process of it; made at the first call.
 	links [][]*link
@@ -36,6 +38,8 @@ type link struct {
 	life    int
 	told    []told
 	heard   baseline.Feedback // last
+	// Messages of one direction keep their order.
+	lastUp, lastDown mono.Time
 }
 
 // note is a message that belongs to no call: a grant or a report of demand.
@@ -77,7 +81,7 @@ func (w *World) link(n *node, slot int32, s *service, i int) *link {
 }
 
 func (w *World) newSender(l *link) {
-	if w.cfg.Control.Sender == nil || l.from.flood {
+	if w.cfg.Control.Sender == nil || l.from.flood || l.from.plain || w.ungated(l.to) {
 		return
 	}
 	s, err := w.cfg.Control.Sender(w.cfg.Seed+uint64(l.id), l.from.place, l.to.place)
@@ -156,7 +160,7 @@ func (w *World) callDown(p *call, k *callee) {
 func (w *World) submit(c *call) {
 	c.root.calls++
 	c.open, c.phase, c.process = true, waiting, c.link.to
-	c.label = w.cfg.Workflows[c.root.workflow].Name
+	c.label, c.asked = w.label(c.root), w.Now()
 	w.armTimeout(c)
 	l := c.link
 	switch {
@@ -175,7 +179,7 @@ func (w *World) submit(c *call) {
 	case credit.Wait:
 		w.pumpLink(l)
 	case credit.Refuse:
-		w.refuse(c, cause{shed, reason})
+		w.refuse(c, cause{kind: shed, reason: reason})
 	}
 }
 
@@ -183,9 +187,14 @@ func (w *World) send(c *call) {
 	c.phase, c.there, c.sent, c.demand = sent, true, w.Now(), 0
 	if s := c.link.sender; s != nil {
 		c.demand = s.Demand()
+	} else if c.link.from.flood && w.cfg.described != nil {
+		c.demand = credit.WindowLimit
 	}
 	c.link.outstanding++
-	w.after(w.cfg.Network.Delay, event{requestAtProcess, c.id, c.gen})
+	w.countSent(c)
+	if !w.charge(c.link.from.process, job{kind: jobSend, who: c.id, gen: c.gen}) {
+		w.travel(c)
+	}
 }
 
 // refuse tells the caller of c, in an event of its own, that it was not sent.
@@ -213,12 +222,12 @@ func (w *World) pumpLink(l *link) {
 		if step == credit.Send {
 			w.send(c)
 		} else {
-			w.refuse(c, cause{shed, reason})
+			w.refuse(c, cause{kind: shed, reason: reason})
 		}
 	}
 	if s, ok := l.sender.(reporter); ok {
 		if n, ok := s.NextDemand(now); ok {
-			w.after(w.cfg.Network.Delay, event{demandAtProcess, w.newNote(note{link: l, demand: n, life: l.to.life}), 0})
+			w.engine.At(w.up(l), event{demandAtProcess, w.newNote(note{link: l, demand: n, life: l.to.life}), 0})
 		}
 	}
 	l.pumping = false
@@ -306,7 +315,7 @@ func (w *World) drop(c *call) {
 		l.outstanding--
 		w.tellLost(c)
 		if w.cfg.Control.Cancel && c.there {
-			w.after(w.cfg.Network.Delay, event{cancelAtProcess, c.id, c.gen})
+			w.engine.At(w.up(l), event{cancelAtProcess, c.id, c.gen})
 		}
 		w.pumpLink(l)
 	case refused:

@@ -14,6 +14,7 @@ const (
 	streamArrivals sim.Stream = iota
 	streamWork
 	streamLottery
+	streamNetwork
 )
 
 // client is one client of a group. In a closed loop it has one request at a
@@ -26,7 +27,8 @@ type client struct {
 	rng     *rand.Rand
 	at      float64 // ns from the start of the last open arrival
 	step    int
-	index   int // into the trace
+	index   int   // into the trace
+	via     int32 // the client whose connections it uses
 	tokens  float64
 	idle    bool // out of the closed loop
 	stopped bool
@@ -35,21 +37,22 @@ type client struct {
 // tokensMax bounds the retry budget that successes build up.
 const tokensMax = 10
 
-// nextArrival returns the time from the start of a client's next open request.
-func (c *client) nextArrival(g *Group) (time.Duration, bool) {
+// nextArrival returns the time from the start of the next open request of one of so
+// many clients.
+func (c *client) nextArrival(g *Group, clients int) (time.Duration, bool) {
 	if g.Load.Trace != nil {
 		if c.index >= len(g.Load.Trace) {
 			return 0, false
 		}
 		at := g.Load.Trace[c.index]
-		c.index += g.Clients
+		c.index += clients
 		return at, true
 	}
 	// A unit exponential is used up at the rate of each step that it crosses.
 	steps := g.Load.Steps
 	left := c.rng.ExpFloat64()
 	for c.step < len(steps) {
-		rate := steps[c.step].Rate / float64(g.Clients) / 1e9
+		rate := steps[c.step].Rate / float64(clients) / 1e9
 		end := math.Inf(1)
 		if c.step+1 < len(steps) {
 			end = float64(steps[c.step+1].At)
@@ -69,7 +72,7 @@ func (c *client) nextArrival(g *Group) (time.Duration, bool) {
 // scheduleArrival schedules a client's next open request.
 func (w *World) scheduleArrival(id int32) {
 	c := &w.clients[id]
-	if at, ok := c.nextArrival(&w.cfg.Groups[c.group]); ok && at < w.cfg.Length {
+	if at, ok := c.nextArrival(&w.cfg.Groups[c.group], w.cfg.Groups[c.group].Clients); ok && at < w.cfg.Length {
 		w.engine.At(origin.Add(at), event{arrival, id, 0})
 	}
 }
@@ -108,7 +111,7 @@ func (w *World) clientArrival(id int32) {
 			c.idle = true
 			return
 		}
-	} else {
+	} else if w.cfg.described == nil {
 		w.scheduleArrival(id)
 	}
 	c.seq++
@@ -149,13 +152,14 @@ func (w *World) budget(workflow int32, chance draws, tenant uint32) time.Duratio
 func (w *World) begin(id, workflow int32, chance draws, tenant uint32, budget time.Duration) *root {
 	r := w.newRoot()
 	r.client, r.workflow, r.chance, r.intended, r.open = id, workflow, chance, w.Now(), true
-	r.tenant, r.priority = tenant, priorityOf(chance)
+	r.tenant, r.priority = tenant, w.priorityOf(id, chance)
 	r.budget, r.deadline = budget, mono.Never
 	if budget > 0 {
 		r.deadline = r.intended.Add(budget)
 	}
 	w.inside++
 	w.count(r, r.intended, func(n *Count) { n.Offered++ })
+	w.enter(r)
 	if w.cfg.Control.GiveUp && budget > 0 {
 		w.engine.At(r.deadline, event{deadline, r.id, r.gen})
 	}
@@ -169,7 +173,7 @@ func (w *World) begin(id, workflow int32, chance draws, tenant uint32, budget ti
 // attempt sends a request, for the first time or again.
 func (w *World) attempt(r *root) {
 	k := &w.mixes[w.clients[r.client].group].entry[r.workflow]
-	n := &w.clients[r.client].node
+	n := &w.clients[w.clients[r.client].via].node
 	c := w.newCall()
 	c.root, c.stage, c.deadline = r, k.stage, r.deadline
 	c.chance = r.chance.of(drawChild, 0) // the same work each time
@@ -182,10 +186,14 @@ func (w *World) attempt(r *root) {
 func (w *World) concluded(r *root, why cause) {
 	c := &w.clients[r.client]
 	g := &w.cfg.Groups[c.group]
+	if w.cfg.described != nil && why.kind != none && w.retryAsDescribed(r, why) {
+		return
+	}
 	if why.kind == none {
 		c.tokens = min(c.tokens+g.Retry.Budget, tokensMax)
 		took := w.Now().Sub(r.intended)
 		r.good = r.budget == 0 || took <= r.budget
+		w.tally.answered(r, took)
 		w.count(r, w.Now(), func(n *Count) {
 			if r.good {
 				n.Good++
@@ -210,6 +218,7 @@ func (w *World) concluded(r *root, why cause) {
 			return
 		}
 	}
+	w.failed(r, why)
 	w.count(r, w.Now(), func(n *Count) {
 		switch why.kind {
 		case shed:
@@ -235,6 +244,7 @@ func (w *World) deadlineAt(r *root) {
 		r.top = nil
 		w.drop(top)
 	}
+	w.tally.expired(r)
 	w.count(r, w.Now(), func(n *Count) { n.GaveUp++ })
 	w.endRoot(r)
 }

@@ -1,7 +1,5 @@
 package mesh
 
-import "github.com/spillgate/spillgate/internal/sim/model"
-
 // program is all workflows flattened, so that running one follows indexes and
 // looks up no names.
 type program struct {
@@ -24,17 +22,24 @@ const (
 	stepHold
 	stepFree
 	stepCalls
+	stepWait
+	stepCompute
+	stepBegin
 )
 
 type step struct {
 	kind     stepKind
-	shape    model.Shape
+	shape    Shape
 	parallel bool
 	resource int32
 	mean     float64 // ns
 	// first and last bound the step's calls.
 	first, last int32
+	draw        drawing // of stepWait and stepCompute
 }
+
+// timed reports whether the step is time that passes, or work.
+func (s *step) timed() bool { return s.kind == stepWork || s.kind == stepWait || s.kind == stepCompute }
 
 // callee is a call, or several like ones.
 type callee struct {
@@ -80,6 +85,14 @@ func (p *program) add(cfg *Config, number map[string]int32, down [][]int32, from
 			to.kind = stepHold
 		case s.Free:
 			to.kind = stepFree
+		case s.begin:
+			to.kind = stepBegin
+		case s.Wait != nil:
+			to.kind, to.draw = stepWait, newDrawing(s.Wait)
+			to.mean = to.draw.mean
+		case s.Compute != nil:
+			to.kind, to.draw = stepCompute, newDrawing(s.Compute)
+			to.mean = to.draw.mean
 		case len(s.Calls) > 0:
 			to.kind = stepCalls
 			to.first = int32(len(p.calls))

@@ -45,6 +45,8 @@ type Config struct {
 	// Event, if not nil, is called after every event, for checks. It must not
 	// change anything.
 	Event func(w *World)
+
+	described *described // nil: not made by Describe
 }
 
 // Service is a number of like processes.
@@ -233,7 +235,7 @@ func (d Deadline) valid() bool {
 
 // maxProcesses bounds the processes of a service, and the units of a resource.
 // More are refused.
-const maxProcesses = 1 << 16
+const maxProcesses = 1 << 20
 
 // maxBins bounds the bins of a report. More are refused.
 const maxBins = 100_000
@@ -298,7 +300,7 @@ func (c *Config) checkGroups(workflows map[string]bool, bad func(string, ...any)
 			bad("group %q has a negative number, or more than %d clients", g.Name, maxUsers)
 		}
 		g.Clients = max(g.Clients, 1)
-		if g.Load.closed() {
+		if g.Load.closed() && c.described == nil {
 			g.Clients = g.Load.most()
 		}
 		if g.Tenants == 0 {

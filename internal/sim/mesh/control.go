@@ -37,6 +37,9 @@ type Control struct {
 	// which calls are of that class. Servers is filled in. Nil: classes weigh what
 	// Queue says.
 	Share *share.Config
+	// Ranked gives each request of a described world a priority by chance, from the
+	// best to the least, for policies that need ranks. Elsewhere all have one.
+	Ranked bool
 	// Lottery, if above 0, is instead of Queue: two lines in order of arrival, of
 	// which the one of the interactive class is drawn with this probability
 	// while both hold something. 1 is strict priority.

@@ -25,6 +25,13 @@
 // Rates come with answers; a process that was limited and hears nothing for a
 // period asks.
 //
+// Describe makes a Config of a world.World, which adds hosts, whose processors the
+// processes on them take in turns and whose messages cost processor time; connections
+// with accounts, clients without wallets, retries, ramps and bursts; and faults that
+// end. A process on a host finds out how long messages wait for a processor, and what
+// it uses of them, as a live one does. World.Measured then tells what a world.Report
+// holds.
+//
 // Invariants: a request ends exactly once; a unit of a resource is given back
 // exactly once; nobody waits for a resource of which a unit is free; announced
 // shares sum to no more than the rate; a request has no more service than time
@@ -32,8 +39,8 @@
 // and its place in the call tree alone, so that two controls compared on one seed
 // meet the same work; the same Config gives the same log, byte for byte.
 //
-// What this package does not do: messages and refusals cost processes nothing and
-// the network loses none (package model has both); work that a process has begun
-// is not interrupted, and keeps its speed; orders know the true mean of a piece
-// of work as its cost, where a server has to estimate it.
+// What this package does not do: the network loses no message; messages cost nothing
+// without a host; the pushback of a refusal is not waited for; work at a resource is not
+// interrupted, and keeps its speed; orders know the true mean of a piece of work as its
+// cost, where a server has to estimate it.
 package mesh

@@ -17,7 +17,7 @@ func (w *World) threads(service int32) int {
 		}
 		work := 0.0
 		for _, s := range w.program.steps[st.first:st.last] {
-			if s.kind == stepWork {
+			if s.timed() {
 				work += s.mean
 			}
 		}
@@ -57,7 +57,7 @@ func (w *World) estimate(stage int, of []float64) float64 {
 	st := w.program.stages[stage]
 	sum := 0.0
 	for _, s := range w.program.steps[st.first:st.last] {
-		if s.kind == stepWork {
+		if s.timed() {
 			sum += s.mean
 		}
 		if s.kind != stepCalls {

@@ -46,6 +46,7 @@ func (w *World) kill(p *process) {
 		w.lose(c)
 	}
 	w.clear(p)
+	w.vacate(p)
 	w.after(w.cfg.Network.Delay, event{linksBreak, p.id, 0})
 }
 

@@ -34,6 +34,14 @@ type process struct {
 	queued, running int
 	busy            time.Duration
 
+	// Of a world with hosts and faults that end.
+	host  *host
+	jobs  ring[job]
+	ready bool // in the line of its host
+	pace  pace
+	lag   lag
+	used  float64 // ns of processors
+
 	share     *sharing
 	rates     *rates.Adapter
 	shapers   []shaper // per workflow
@@ -61,7 +69,7 @@ func (w *World) boot(p *process) {
 	if w.cfg.Control.Share != nil {
 		w.bootShare(p)
 	}
-	if w.cfg.Control.Door != nil {
+	if w.cfg.Control.Door != nil && !w.ungated(p) {
 		door, err := w.cfg.Control.Door(w.cfg.Seed, p.place)
 		if err != nil {
 			w.err = err
@@ -71,6 +79,7 @@ func (w *World) boot(p *process) {
 		if g, ok := door.(baseline.Gate); ok && !g.Config().NoCredit {
 			p.pool = g.Pool()
 		}
+		w.setShares(p)
 		w.armDoor(p)
 	}
 	if w.tracked {
@@ -96,10 +105,16 @@ func (w *World) clear(p *process) {
 // requestAtProcess is the arrival of a call.
 func (w *World) requestAtProcess(c *call) {
 	p := c.process
-	if !p.alive {
+	switch {
+	case c.canceled: // while its message waited for a processor
+		c.state, c.there = notHere, false
+		w.release(c)
+		return
+	case !p.alive:
 		w.lose(c)
 		return
 	}
+	c.state = notHere
 	now := w.Now()
 	if c.deadline != mono.Never {
 		c.deadline = now.Add(c.deadline.Sub(c.sent)) // the budget travels
@@ -135,6 +150,8 @@ func (w *World) arrive(c *call) {
 		Done:   c.worked,
 		Owner:  c,
 	}
+	w.tag(c)
+	w.measure(c.process)
 	w.decided(c, c.process.door.Arrive(now, &c.ticket), false)
 }
 
@@ -143,7 +160,9 @@ func (w *World) account(l *link) *credit.Client {
 	p := l.to
 	if l.life != p.life {
 		l.life = p.life
-		l.account = p.door.Connect(w.Now())
+		if l.account = nil; !l.from.plain {
+			l.account = p.door.Connect(w.Now())
+		}
 		if l.account != nil {
 			l.account.Owner = l
 		}
@@ -180,7 +199,8 @@ func (w *World) refuseHere(c *call, reason work.Reason) {
 	c.state, c.service, c.work = notHere, 0, 0
 	c.feedback.Reason = reason
 	w.countShed(c.process.service, reason)
-	w.reply(c, cause{shed, reason})
+	w.tally.refused(c.process.service, w.Since())
+	w.reply(c, cause{kind: shed, reason: reason})
 }
 
 // pumpDoor carries out what the door has decided.
@@ -203,7 +223,7 @@ func (w *World) pumpDoor(p *process) {
 			break
 		}
 		l := account.Owner.(*link)
-		w.after(w.cfg.Network.Delay, event{grantAtLink, w.newNote(note{link: l, grant: g, life: p.life}), 0})
+		w.engine.At(w.down(l), event{grantAtLink, w.newNote(note{link: l, grant: g, life: p.life}), 0})
 	}
 	p.pumping = false
 	if p.pool != nil {
@@ -226,6 +246,10 @@ func (w *World) armDoor(p *process) {
 // cancelAtProcess is when a process learns that nobody waits for c.
 func (w *World) cancelAtProcess(c *call) {
 	p := c.process
+	if w.deaf(p) && c.state != arriving && c.state != atDoor {
+		w.abandon(c)
+		return
+	}
 	c.canceled = true
 	switch c.state {
 	case shaped:
@@ -250,6 +274,8 @@ func (w *World) cancelAtProcess(c *call) {
 		w.finish(c, cause{kind: gaveUp}, work.Canceled)
 	case calling:
 		w.fail(c, cause{kind: gaveUp})
+	case arriving, answering:
+		// It is dropped when its message has its turn.
 	case working, resuming, notHere:
 		// Work is not interrupted.
 	}

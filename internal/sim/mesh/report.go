@@ -8,7 +8,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/share"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -65,12 +65,12 @@ type Count struct {
 	// process that was killed.
 	TimedOut, GaveUp, Lost int
 	// Latency is of good and late answers, from the intended send time.
-	Latency model.Histogram
+	Latency sim.Histogram
 	// Busy is the time of workers spent on requests that are over, Wasted the
 	// part of it spent on those without a good answer.
 	Busy, Wasted time.Duration
 
-	ratio model.Histogram
+	ratio sim.Histogram
 }
 
 // ratioUnit is a ratio of 1 in Count.ratio.

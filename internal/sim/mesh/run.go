@@ -42,6 +42,11 @@ func (w *World) advance(c *call) {
 			if w.makeCalls(c, s) {
 				return
 			}
+		case stepWait, stepCompute:
+			w.pass(c, s)
+			return
+		case stepBegin:
+			w.begun(c)
 		}
 		c.pc++
 	}
@@ -117,7 +122,7 @@ func (w *World) resume(c *call) {
 // hopeless drops c, which waited for a resource until that made no sense.
 func (w *World) hopeless(c *call) {
 	c.state = resuming
-	why := cause{shed, work.Infeasible}
+	why := cause{kind: shed, reason: work.Infeasible}
 	w.countShed(c.process.service, why.reason)
 	w.finish(c, why, why.reason)
 }
@@ -125,6 +130,7 @@ func (w *World) hopeless(c *call) {
 // fail ends c because a call of its failed.
 func (w *World) fail(c *call, why cause) {
 	w.dropChildren(c)
+	why.nested = true
 	w.finish(c, why, work.Downstream)
 }
 
@@ -142,6 +148,12 @@ func (w *World) finish(c *call, why cause, as work.Reason) {
 	}
 	p := c.process
 	c.state = notHere
+	w.ended(c, why)
+	if c.abandoned {
+		c.there = false
+		w.release(c)
+		return
+	}
 	p.running--
 	w.trackEnd(c, why.kind == none)
 	outcome := work.Done
@@ -174,8 +186,12 @@ func (w *World) reply(c *call, why cause) {
 	}
 	if why.kind != lost {
 		w.announce(c)
+		if w.charge(c.process, job{kind: jobAnswer, who: c.id, gen: c.gen}) {
+			c.state = answering
+			return
+		}
 	}
-	w.after(w.cfg.Network.Delay, event{replyAtCaller, c.id, c.gen})
+	w.engine.At(w.down(c.link), event{replyAtCaller, c.id, c.gen})
 }
 
 func durationOf(ns float64) time.Duration {

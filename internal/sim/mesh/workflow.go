@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/world"
 )
 
 // Workflow is a way through the call graph, as a tree of stages.
@@ -59,7 +59,7 @@ type Stage struct {
 	Steps   []Step
 }
 
-// Step is one of: Work, Hold, Free, or Calls.
+// Step is one of: Work, Hold, Free, Calls, Wait, or Compute.
 type Step struct {
 	// Work occupies a unit of Resource for so long.
 	Work Time
@@ -75,6 +75,10 @@ type Step struct {
 	// all at once. The step ends when all have answered, or at the first failure.
 	Calls    []Call
 	Parallel bool
+	// Wait and Compute are time that passes without any resource of the service, the
+	// second at the speed of the processors of its host, if it has one.
+	Wait, Compute *world.Draw
+	begin         bool // no step: the request takes a worker from here on
 }
 
 // Call is a call, or several like ones, to another service.
@@ -91,14 +95,14 @@ type Call struct {
 // Time is a distribution of service times.
 type Time struct {
 	Mean  time.Duration
-	Shape model.Shape
+	Shape Shape
 }
 
 // Exp is the exponential distribution.
 func Exp(mean time.Duration) Time { return Time{Mean: mean} }
 
 // Fixed is always d.
-func Fixed(d time.Duration) Time { return Time{Mean: d, Shape: model.Fixed} }
+func Fixed(d time.Duration) Time { return Time{Mean: d, Shape: ShapeFixed} }
 
 // Work is a step of service time at the first resource.
 func Work(t Time) Step { return Step{Work: t} }
@@ -135,13 +139,13 @@ func (s *Stage) check(workflow string, services map[string]*Service, depth int, 
 		st := &s.Steps[i]
 		where := fmt.Sprintf("workflow %q, service %q, step %d", workflow, s.Service, i)
 		kinds := 0
-		for _, is := range []bool{st.Work.Mean != 0, st.Hold, st.Free, len(st.Calls) > 0} {
+		for _, is := range []bool{st.Work.Mean != 0, st.Hold, st.Free, len(st.Calls) > 0, st.Wait != nil, st.Compute != nil, st.begin} {
 			if is {
 				kinds++
 			}
 		}
 		if kinds != 1 {
-			bad("%s is %d of Work, Hold, Free and Calls, expected exactly one", where, kinds)
+			bad("%s is %d of Work, Hold, Free, Calls, Wait and Compute, expected exactly one", where, kinds)
 		}
 		if st.Work.Mean < 0 {
 			bad("%s has Work of %v, expected above 0", where, st.Work.Mean)

@@ -3,6 +3,7 @@ package mesh
 import (
 	"bufio"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
@@ -40,6 +41,10 @@ type World struct {
 	lotteries int
 	methods   []string // per stage, what classifiers call it
 	shares    []*ProcessShare
+	hosts     []*host
+	cores     []core
+	jitter    *rand.Rand
+	tally     *tally // nil: not described
 	stop      mono.Time
 	report    Report
 	watched   []*process // whose rates are reported
@@ -98,11 +103,18 @@ const (
 	endBin                            //
 	wakeShare                         // who: process, arg: life
 	wakeQueue                         // who: process, arg: resource
+	groupArrival                      // who: group
+	joinNetwork                       // who: client
+	endSlice                          // who: core, arg: run
+	endWait                           // who: call
+	faultBegins                       // who: fault
+	faultEnds                         // who: fault
+	endTallyBin                       //
 )
 
 var eventNames = [...]string{"arrival", "users", "request", "end-work", "resume", "reply", "refused", "cancel", "timeouts",
 	"deadline", "retry", "wake-door", "wake-link", "grant", "demand", "fault", "restart", "break", "back", "wake-shaper", "wake-rates",
-	"poll", "rate", "bin", "wake-share", "wake-queue"}
+	"poll", "rate", "bin", "wake-share", "wake-queue", "group-arrival", "join", "end-slice", "end-wait", "fault-begins", "fault-ends", "tally-bin"}
 
 // New builds a world, or returns every mistake in cfg.
 func New(cfg Config) (*World, error) {
@@ -127,12 +139,16 @@ func New(cfg Config) (*World, error) {
 				int32(si), len(down[si]), cfg.Seed^uint64(p.id))
 			p.process, p.place.Threads = p, w.threads(int32(si))
 			w.processes = append(w.processes, p)
+			w.place(p)
 			run.processes = append(run.processes, p)
 			w.boot(p)
 		}
 		w.services = append(w.services, run)
 	}
 	w.startClients()
+	if err := w.startDescribed(); err != nil {
+		return nil, err
+	}
 	for i, f := range w.cfg.Faults {
 		w.engine.At(origin.Add(f.At), event{strike, int32(i), 0})
 	}
@@ -170,15 +186,19 @@ func (w *World) startClients() {
 			c := client{group: int32(gi), index: k, tokens: 1, idle: true, stopped: true,
 				rng: sim.Chance(w.cfg.Seed, streamArrivals, id), chance: draws(sim.Chance(w.cfg.Seed, streamWork, id).Uint64())}
 			c.node = newNode(Place{Process: k}, noService, len(m.slots), w.cfg.Seed^^uint64(id))
-			c.flood = g.Flood
+			c.flood, c.via = g.Flood, int32(id)
+			w.settleClient(&c, gi, k)
 			w.clients = append(w.clients, c)
 		}
 		for k := range g.Clients {
-			if !g.Load.closed() {
+			if !g.Load.closed() && w.cfg.described == nil {
 				w.scheduleArrival(w.firstClient[gi] + int32(k))
 			}
 		}
 		for _, u := range g.Load.Users {
+			if w.cfg.described != nil {
+				break // they start as they connect
+			}
 			w.engine.At(origin.Add(u.At), event{setUsers, int32(gi), int32(u.N)})
 		}
 	}
@@ -298,12 +318,18 @@ func (w *World) handle(ev event) {
 			r.armed = mono.Never
 			w.expire(r)
 		}
+	default:
+		w.handleDescribed(ev)
 	}
 }
 
 func (w *World) handleCall(kind eventKind, c *call) {
 	switch kind {
 	case requestAtProcess:
+		if p := c.process; !c.canceled && p.alive && w.charge(p, job{kind: jobTake, who: c.id, gen: c.gen}) {
+			c.state = arriving
+			return
+		}
 		w.requestAtProcess(c)
 	case endWork:
 		if c.state == working {
@@ -314,6 +340,9 @@ func (w *World) handleCall(kind eventKind, c *call) {
 			w.resume(c)
 		}
 	case replyAtCaller:
+		if c.open && w.charge(c.link.from.process, job{kind: jobHear, who: c.id, gen: c.gen}) {
+			return
+		}
 		w.replyAtCaller(c)
 	case refusedAtCaller:
 		if c.open && c.phase == refused {
@@ -341,6 +370,9 @@ func (w *World) takeNote(i int32) note {
 }
 
 // priorityOf ranks a request at its entry; all its calls carry the rank.
-func priorityOf(chance draws) work.Priority {
+func (w *World) priorityOf(client int32, chance draws) work.Priority {
+	if d := w.cfg.described; d != nil && !w.cfg.Control.Ranked {
+		return d.world.Clients[w.clients[client].group].Priority
+	}
 	return work.Priority(chance.of(drawPriority, 0).below(int(work.MaxPriority) + 1))
 }

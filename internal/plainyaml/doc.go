@@ -1,0 +1,20 @@
+// Package plainyaml reads files in YAML without its dark corners, and decides what
+// their mistakes are called and where they stand.
+//
+//	bytes ──Parse──▶ Node ──Object, List, Text …──▶ fields of a struct
+//	                           │                       │
+//	                        mistakes ◀────Found──── its own check
+//	                           ▼
+//	               Err: file.yaml:3:6: slo: "fast", expected a duration such as 100ms
+//
+// There are no anchors, aliases, merges and tags, one document, plain mappings and
+// lists. Keys that are unknown and keys that come twice are mistakes, because a
+// misspelt limit that is silently ignored is found in the next overload.
+//
+// Invariants: all mistakes are reported, up to MaxMistakes, in the order of the
+// file, and each once; bytes from outside never panic. Parsing takes time that
+// grows faster than its input, so callers bound what they read.
+//
+// What this package does not do: it opens no file, knows no key and fills no
+// struct by reflection. A decoder is not safe for concurrent use.
+package plainyaml

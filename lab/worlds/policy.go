@@ -1,0 +1,150 @@
+package worlds
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/baseline"
+	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
+	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/lab/contenders"
+)
+
+// peer is a policy that is tuned for a service.
+type peer struct {
+	name string
+	make func(contenders.Setting) model.Policy
+}
+
+var peers = []peer{
+	{"none", contenders.None},
+	{"fifo", contenders.FIFO},
+	{"codel", contenders.CoDel},
+	{"gradient2", contenders.Gradient2},
+	{"vegas", contenders.Vegas},
+	{"aimd", contenders.AIMD},
+	{"dagor", contenders.DAGOR},
+	{"seda", contenders.SEDA},
+	{"protego", contenders.Protego},
+}
+
+// Policies returns the names that Simulate knows. N and Q stand for numbers: slots, and
+// requests that may wait for one.
+func Policies() []string {
+	names := []string{contenders.Name, "semaphore:N", "semaphore:N:Q"}
+	for _, p := range peers {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// control returns the policy of a name for a world, whose defaults are filled in.
+func control(w *world.World, name string) (mesh.Control, error) {
+	if name == contenders.Name {
+		return spillgate(w), nil
+	}
+	for _, p := range peers {
+		if p.name == name {
+			return tuned(w, name, p.make), nil
+		}
+	}
+	limit, queue, err := semaphore(name)
+	if err != nil {
+		return mesh.Control{}, err
+	}
+	return tuned(w, name, func(s contenders.Setting) model.Policy { return contenders.Semaphore(s, limit, queue) }), nil
+}
+
+// maxSlots bounds the numbers of a semaphore. More are refused.
+const maxSlots = 1_000_000
+
+// semaphore reads semaphore:N or semaphore:N:Q.
+func semaphore(name string) (limit, queue int, err error) {
+	parts := strings.Split(name, ":")
+	wrong := fmt.Errorf("policy %q: expected one of %s, with 1 to %d for N and 0 to %d for Q", name, strings.Join(Policies(), ", "), maxSlots, maxSlots)
+	if parts[0] != "semaphore" || len(parts) < 2 || len(parts) > 3 {
+		return 0, 0, wrong
+	}
+	if limit, err = strconv.Atoi(parts[1]); err != nil || limit < 1 || limit > maxSlots {
+		return 0, 0, wrong
+	}
+	if len(parts) == 3 {
+		if queue, err = strconv.Atoi(parts[2]); err != nil || queue < 0 || queue > maxSlots {
+			return 0, 0, wrong
+		}
+	}
+	return limit, queue, nil
+}
+
+// spillgate is the policy under test: a gate in front of each service, told the
+// objective, and a wallet at each caller.
+func spillgate(w *world.World) mesh.Control {
+	fair := false
+	for i := range w.Clients {
+		fair = fair || w.Clients[i].Share != 1
+	}
+	return mesh.Control{
+		Name: contenders.Name,
+		Door: func(_ uint64, at mesh.Place) (baseline.Door, error) {
+			return baseline.NewGate(admission.Config{Objective: at.Objective, Credit: credit.Config{Epoch: uint32(at.Life + 1)},
+				Schedule: schedule.Config{Fair: fair}})
+		},
+		Sender: func(uint64, mesh.Place, mesh.Place) (baseline.Sender, error) {
+			return baseline.NewWallet(credit.WalletConfig{})
+		},
+	}
+}
+
+// tuned is a policy that is told of each service what its authors ask for.
+func tuned(w *world.World, name string, of func(contenders.Setting) model.Policy) mesh.Control {
+	settings := map[string]contenders.Setting{}
+	for i := range w.Services {
+		settings[w.Services[i].Name] = setting(w, &w.Services[i])
+	}
+	return mesh.Control{
+		Name:   name,
+		Ranked: of(settings[w.Services[0].Name]).Ranked,
+		Door: func(seed uint64, at mesh.Place) (baseline.Door, error) {
+			return of(settings[at.Service]).Door(seed+uint64(at.Process), at.Life)
+		},
+		Sender: func(seed uint64, from, to mesh.Place) (baseline.Sender, error) {
+			return of(settings[to.Service]).Sender(seed, from.Process)
+		},
+	}
+}
+
+// assumed is how many slots a service gets that has neither workers nor a host.
+const assumed = 64
+
+// setting is what there is to know of a service for somebody who tunes a policy.
+func setting(w *world.World, s *world.Service) contenders.Setting {
+	out := contenders.Setting{Objective: s.Objective, Cores: s.Workers}
+	if out.Cores == 0 {
+		out.Cores = assumed
+		for i := range w.Hosts {
+			if w.Hosts[i].Name == s.Host {
+				out.Cores = w.Hosts[i].Processors
+			}
+		}
+	}
+	for i := range s.Methods {
+		if s.Methods[i].Idle {
+			continue
+		}
+		for _, step := range s.Methods[i].Steps {
+			if step.Wait != nil {
+				out.Service += step.Wait.Mean
+			} else if step.Compute != nil {
+				out.Service += step.Compute.Mean
+			}
+		}
+	}
+	out.Service = max(out.Service/time.Duration(len(s.Methods)), time.Microsecond)
+	return out
+}
