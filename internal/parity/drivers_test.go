@@ -30,7 +30,7 @@ type scene struct {
 	workers  int
 	service  time.Duration // mean, exponential
 	deadline time.Duration // 0: none
-	rates    []mesh.Change  // requests/s
+	rates    []mesh.Change // requests/s
 	node     node.Config
 	delay    time.Duration // of the network, each way
 	length   time.Duration
