@@ -10,6 +10,7 @@ import (
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/baseline/none"
 	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/world"
@@ -92,8 +93,8 @@ func spillgate(w *world.World) mesh.Control {
 	return mesh.Control{
 		Name: contenders.Name,
 		Door: func(_ uint64, at mesh.Place) (baseline.Door, error) {
-			return baseline.NewGate(admission.Config{Objective: at.Objective, Credit: credit.Config{Epoch: uint32(at.Life + 1)},
-				Schedule: schedule.Config{Fair: fair}})
+			return node.New(node.Config{Config: admission.Config{Objective: at.Objective, Credit: credit.Config{Epoch: uint32(at.Life + 1)},
+				Schedule: schedule.Config{Fair: fair}}})
 		},
 		Sender: func(uint64, mesh.Place, mesh.Place) (baseline.Sender, error) {
 			return baseline.NewWallet(credit.WalletConfig{})

@@ -80,7 +80,7 @@ func (w *World) boot(p *process) {
 			return
 		}
 		p.door = door
-		if g, ok := door.(baseline.Gate); ok && !g.Config().NoCredit {
+		if g := gateOf(door); g != nil && !g.Config().NoCredit {
 			p.pool = g.Pool()
 		}
 		w.setShares(p)

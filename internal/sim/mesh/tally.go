@@ -182,10 +182,10 @@ func (w *World) noteLimits() {
 
 // limitOf returns a policy's limit on what runs, 0 if it has none.
 func limitOf(door baseline.Door) int {
-	switch d := door.(type) {
-	case baseline.Gate:
-		return d.Slots().Limit()
-	case interface{ Limit() int }:
+	if g := gateOf(door); g != nil {
+		return g.Slots().Limit()
+	}
+	if d, ok := door.(interface{ Limit() int }); ok {
 		return d.Limit()
 	}
 	return 0
