@@ -103,6 +103,10 @@ func sharedRows() (all []row) {
 		all = append(all, row{family: "shared", name: fmt.Sprintf("call tree of 5 on one core, %vx", times), world: tree(), times: times,
 			semaphores: wide, light: times <= 0.7, quick: times == 2})
 	}
+	for _, times := range []float64{0.7, 2} {
+		all = append(all, row{family: "shared", name: fmt.Sprintf("call tree of 5 on one core over HTTP, %vx", times), world: tree(), times: times,
+			over: "/http", semaphores: wide, light: times <= 0.7})
+	}
 	loop := tree()
 	loop.Clients[0].Load = world.Load{Users: 32}
 	all = append(all, row{family: "shared", name: "call tree of 5 on one core, closed loop of 32", world: loop, semaphores: wide, light: true})
