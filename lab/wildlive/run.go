@@ -31,8 +31,8 @@ const repeatsInFull = 3
 // quiet is how long a run waits for a machine that does nothing else.
 const quiet = 2 * time.Second
 
-// retakes is how often a run that the machine disturbed is made again.
-const retakes = 1
+// retakesInFull is how often the full form makes a run again that the machine disturbed.
+const retakesInFull = 1
 
 // Experiments returns the experiment of all rows and one for each family of them, with
 // peers beside the semaphores where requests come over gRPC.
@@ -70,9 +70,9 @@ type run struct {
 }
 
 func play(ctx context.Context, o experiment.Options, rows []row, peers []bed.Peer) (*experiment.Result, error) {
-	repeats := repeatsInFull
+	repeats, retakes := repeatsInFull, retakesInFull
 	if o.Quick {
-		repeats = 1
+		repeats, retakes = 1, 0
 		if quick := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !r.quick }); len(quick) > 0 {
 			rows = quick
 		}
@@ -90,7 +90,7 @@ func play(ctx context.Context, o experiment.Options, rows []row, peers []bed.Pee
 				if o.Progress != nil {
 					o.Progress(i, len(rows), row.name+": "+runs[k].String())
 				}
-				if err := runs[k].play(ctx, w, o.Seed+uint64(repeat), peers); err != nil {
+				if err := runs[k].play(ctx, w, o.Seed+uint64(repeat), retakes, peers); err != nil {
 					return nil, fmt.Errorf("%s: %v: %w", row.name, &runs[k], err)
 				}
 			}
@@ -101,8 +101,8 @@ func play(ctx context.Context, o experiment.Options, rows []row, peers []bed.Pee
 	return r, nil
 }
 
-// contenders returns who plays a row: Spillgate first, in the full form with plain clients
-// too, then the semaphores and the peers, and none.
+// contenders returns who plays a row: Spillgate first, then semaphores, peers, and none. The
+// quick form has no plain clients, one semaphore, and none only where it is judged by.
 func (row *row) contenders(quick bool, peers []bed.Peer) (all []run) {
 	semaphores := row.semaphores
 	if quick {
@@ -120,7 +120,10 @@ func (row *row) contenders(quick bool, peers []bed.Peer) (all []run) {
 			all = append(all, run{policy: peer.Name})
 		}
 	}
-	return append(all, run{policy: "none" + row.over})
+	if !quick || row.light || len(semaphores) == 0 {
+		all = append(all, run{policy: "none" + row.over})
+	}
+	return all
 }
 
 // calibrated returns the row's world with rates in requests per second where it has
@@ -142,8 +145,8 @@ func (row *row) calibrated(ctx context.Context, seed uint64) (*world.World, erro
 	return &w, nil
 }
 
-// play adds a run; one that the machine disturbed is made again.
-func (r *run) play(ctx context.Context, w *world.World, seed uint64, peers []bed.Peer) error {
+// play adds a run; one that the machine disturbed is made again, up to most times.
+func (r *run) play(ctx context.Context, w *world.World, seed uint64, most int, peers []bed.Peer) error {
 	if r.plain {
 		w = plain(w)
 	}
@@ -154,7 +157,7 @@ func (r *run) play(ctx context.Context, w *world.World, seed uint64, peers []bed
 			return err
 		}
 		report := played.Report
-		if report.Void == "" || try == retakes {
+		if report.Void == "" || try == most {
 			r.reports = append(r.reports, report)
 			if report.Void != "" {
 				r.disturbs = append(r.disturbs, fmt.Sprintf("%v, seed %d: %s", r, seed, report.Void))
