@@ -66,6 +66,7 @@ func small() *world.World {
 // Every policy and transport plays the small world: what was offered ends in one way each,
 // is the same for all of them, and nothing is left of a run.
 func TestRun(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	var offered []int
 	for _, policy := range []string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:8:8", "semaphore:16/http"} {
 		t.Run(strings.ReplaceAll(policy, "/", " over "), func(t *testing.T) {
@@ -148,6 +149,7 @@ func TestPeers(t *testing.T) {
 
 // A run that is cut short leaves nothing behind either.
 func TestRunEndsWithItsContext(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	before := resources(t)
 	w := small()
 	w.Length = time.Hour

@@ -75,7 +75,7 @@ func eight(objective time.Duration, takes *world.Draw, load world.Load) *world.W
 }
 
 // The semaphores beside services of eight workers.
-var eights = []string{"semaphore:8:8", "semaphore:8:16"}
+var eights = []string{"semaphore:8:16", "semaphore:8:8"}
 
 // rows returns all rows.
 func rows() []row {
@@ -98,10 +98,14 @@ func sharedRows() (all []row) {
 		}
 		return w
 	}
-	wide := []string{"semaphore:16:16", "semaphore:32:16"}
+	wide := []string{"semaphore:32:16", "semaphore:16:16"}
 	for _, times := range []float64{0.3, 0.45, 0.7, 1.2, 2} {
 		all = append(all, row{family: "shared", name: fmt.Sprintf("call tree of 5 on one core, %vx", times), world: tree(), times: times,
 			semaphores: wide, light: times <= 0.7, quick: times == 2})
+	}
+	for _, times := range []float64{0.7, 2} {
+		all = append(all, row{family: "shared", name: fmt.Sprintf("call tree of 5 on one core over HTTP, %vx", times), world: tree(), times: times,
+			over: "/http", semaphores: wide, light: times <= 0.7})
 	}
 	loop := tree()
 	loop.Clients[0].Load = world.Load{Users: 32}
@@ -116,7 +120,7 @@ func sharedRows() (all []row) {
 			Clients:  []world.Group{{Name: "clients", Clients: 20, Kind: world.Plain, Ask: asks("service")}}}
 		w.Services[0].Host = "box"
 		all = append(all, row{family: "cheap", name: fmt.Sprintf("%v of the only core, plain clients, %vx", c.takes, c.times), world: w, times: c.times,
-			semaphores: []string{"semaphore:2:8", "semaphore:4:16"}, quick: c.times == 2})
+			semaphores: []string{"semaphore:2:8", "semaphore:4:16"}})
 	}
 	return all
 }
@@ -132,7 +136,7 @@ func pollRows() (all []row) {
 		polled.Methods = append(polled.Methods, world.Method{Name: "poll", Idle: true, Steps: []world.Step{waits(&world.Draw{Mean: 2 * second})}})
 		w.Services = []world.Service{polled}
 		all = append(all, row{family: "polls", name: fmt.Sprintf("%d long polls beside 200/s through the proxy", polls), world: w, over: "/http", ours: "/proxy",
-			light: true, quick: polls == 8})
+			light: true, quick: polls == 64})
 	}
 	return all
 }

@@ -31,8 +31,8 @@ const repeatsInFull = 3
 // quiet is how long a run waits for a machine that does nothing else.
 const quiet = 2 * time.Second
 
-// retakes is how often a run that the machine disturbed is made again.
-const retakes = 1
+// retakesInFull is how often the full form makes a run again that the machine disturbed.
+const retakesInFull = 1
 
 // Experiments returns the experiment of all rows and one for each family of them, with
 // peers beside the semaphores where requests come over gRPC.
@@ -62,15 +62,17 @@ is void only for what the record of the machine shows: how late requests left, w
 
 // run is what one policy made of a row.
 type run struct {
-	policy   string
+	policy string
+	// plain gives it clients that know nothing of credits.
+	plain    bool
 	reports  []*world.Report // of the repeats
 	disturbs []string
 }
 
 func play(ctx context.Context, o experiment.Options, rows []row, peers []bed.Peer) (*experiment.Result, error) {
-	repeats := repeatsInFull
+	repeats, retakes := repeatsInFull, retakesInFull
 	if o.Quick {
-		repeats = 1
+		repeats, retakes = 1, 0
 		if quick := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !r.quick }); len(quick) > 0 {
 			rows = quick
 		}
@@ -86,10 +88,10 @@ func play(ctx context.Context, o experiment.Options, rows []row, peers []bed.Pee
 			}
 			for k := range runs {
 				if o.Progress != nil {
-					o.Progress(i, len(rows), row.name+": "+runs[k].policy)
+					o.Progress(i, len(rows), row.name+": "+runs[k].String())
 				}
-				if err := runs[k].play(ctx, w, o.Seed+uint64(repeat), peers); err != nil {
-					return nil, fmt.Errorf("%s: %s: %w", row.name, runs[k].policy, err)
+				if err := runs[k].play(ctx, w, o.Seed+uint64(repeat), retakes, peers); err != nil {
+					return nil, fmt.Errorf("%s: %v: %w", row.name, &runs[k], err)
 				}
 			}
 		}
@@ -99,14 +101,17 @@ func play(ctx context.Context, o experiment.Options, rows []row, peers []bed.Pee
 	return r, nil
 }
 
-// contenders returns who plays a row: Spillgate first, then the semaphores and the peers,
-// and none.
+// contenders returns who plays a row: Spillgate first, then semaphores, peers, and none. The
+// quick form has no plain clients, one semaphore, and none only where it is judged by.
 func (row *row) contenders(quick bool, peers []bed.Peer) (all []run) {
 	semaphores := row.semaphores
 	if quick {
 		semaphores = semaphores[:min(len(semaphores), 1)]
 	}
 	all = append(all, run{policy: "spillgate" + cmp.Or(row.ours, row.over)})
+	if !quick && row.world.Clients[0].Kind == world.Credits {
+		all = append(all, run{policy: all[0].policy, plain: true})
+	}
 	for _, s := range semaphores {
 		all = append(all, run{policy: s + row.over})
 	}
@@ -115,7 +120,10 @@ func (row *row) contenders(quick bool, peers []bed.Peer) (all []run) {
 			all = append(all, run{policy: peer.Name})
 		}
 	}
-	return append(all, run{policy: "none" + row.over})
+	if !quick || row.light || len(semaphores) == 0 {
+		all = append(all, run{policy: "none" + row.over})
+	}
+	return all
 }
 
 // calibrated returns the row's world with rates in requests per second where it has
@@ -137,8 +145,11 @@ func (row *row) calibrated(ctx context.Context, seed uint64) (*world.World, erro
 	return &w, nil
 }
 
-// play adds a run; one that the machine disturbed is made again.
-func (r *run) play(ctx context.Context, w *world.World, seed uint64, peers []bed.Peer) error {
+// play adds a run; one that the machine disturbed is made again, up to most times.
+func (r *run) play(ctx context.Context, w *world.World, seed uint64, most int, peers []bed.Peer) error {
+	if r.plain {
+		w = plain(w)
+	}
 	for try := 0; ; try++ {
 		arena.AwaitQuiet(ctx, quiet)
 		played, err := bed.Play(ctx, w, r.policy, seed, peers...)
@@ -146,14 +157,31 @@ func (r *run) play(ctx context.Context, w *world.World, seed uint64, peers []bed
 			return err
 		}
 		report := played.Report
-		if report.Void == "" || try == retakes {
+		if report.Void == "" || try == most {
 			r.reports = append(r.reports, report)
 			if report.Void != "" {
-				r.disturbs = append(r.disturbs, fmt.Sprintf("%s, seed %d: %s", r.policy, seed, report.Void))
+				r.disturbs = append(r.disturbs, fmt.Sprintf("%v, seed %d: %s", r, seed, report.Void))
 			}
 			return nil
 		}
 	}
+}
+
+// plain returns a world like w whose clients know nothing of credits.
+func plain(w *world.World) *world.World {
+	out := *w
+	out.Clients = slices.Clone(w.Clients)
+	for i := range out.Clients {
+		out.Clients[i].Kind = world.Plain
+	}
+	return &out
+}
+
+func (r *run) String() string {
+	if r.plain {
+		return r.policy + ", plain clients"
+	}
+	return r.policy
 }
 
 // figure is the median over the repeats of what f says of each.
@@ -216,48 +244,56 @@ func (row *row) judge(r *experiment.Result, t *table.Table, runs []run) {
 		for _, report := range run.reports {
 			each = append(each, fmt.Sprintf("%.0f", row.goodput(report)))
 		}
-		t.Add(row.name, run.policy, run.figure(offered), run.figure(row.goodput), strings.Join(each, " "), run.figure(served), run.figure(refused),
+		t.Add(row.name, run.String(), run.figure(offered), run.figure(row.goodput), strings.Join(each, " "), run.figure(served), run.figure(refused),
 			run.figure(late), 1e3*run.figure(p50), 1e3*run.figure(p99), limitsOf(run.reports), strings.Join(run.disturbs, "; "))
 	}
-	ours, none := &runs[0], &runs[len(runs)-1]
+	none := &runs[len(runs)-1]
 	best, bestAfter := none, none
-	for i := range runs[1:] {
-		if run := &runs[1+i]; run.figure(row.goodput) > best.figure(row.goodput) {
+	rivals := slices.IndexFunc(runs, func(r run) bool { return !strings.HasPrefix(r.policy, "spillgate") })
+	for i := range runs[rivals:] {
+		if run := &runs[rivals+i]; run.figure(row.goodput) > best.figure(row.goodput) {
 			best = run
 		}
-		if run := &runs[1+i]; run.figure(row.after) > bestAfter.figure(row.after) {
+		if run := &runs[rivals+i]; run.figure(row.after) > bestAfter.figure(row.after) {
 			bestAfter = run
 		}
 	}
-	r.On(experiment.Machine{Ours: ours.disturbs, Theirs: best.disturbs}, func() {
-		r.Floor(row.name+": goodput", " of the best", floor, 0.05, ours.figure(row.goodput)/best.figure(row.goodput))
-	})
-	if row.change > 0 {
-		r.On(experiment.Machine{Ours: ours.disturbs, Theirs: bestAfter.disturbs}, func() {
-			r.Floor(row.name+": goodput in the second after", " of the best", changeFloor, 0.05, ours.figure(row.after)/bestAfter.figure(row.after))
+	for i := range runs[:rivals] {
+		ours := &runs[i]
+		name := row.name
+		if ours.plain {
+			name += ", plain clients"
+		}
+		r.On(experiment.Machine{Ours: ours.disturbs, Theirs: best.disturbs}, func() {
+			r.Floor(name+": goodput", " of the best", floor, 0.05, ours.figure(row.goodput)/best.figure(row.goodput))
 		})
+		if row.change > 0 {
+			r.On(experiment.Machine{Ours: ours.disturbs, Theirs: bestAfter.disturbs}, func() {
+				r.Floor(name+": goodput in the second after", " of the best", changeFloor, 0.05, ours.figure(row.after)/bestAfter.figure(row.after))
+			})
+		}
+		row.judgeAlone(r, name, ours, none)
 	}
-	row.judgeAlone(r, ours, none)
 }
 
 // judgeAlone adds the bars that need no semaphore.
-func (row *row) judgeAlone(r *experiment.Result, ours, none *run) {
+func (row *row) judgeAlone(r *experiment.Result, name string, ours, none *run) {
 	objective := row.world.Objective.Seconds()
 	r.On(experiment.Machine{Ours: ours.disturbs}, func() {
 		if row.polite {
-			r.Floor(row.name+": polite served", " of what they send", politeFloor, 0.03, ours.figure(served))
+			r.Floor(name+": polite served", " of what they send", politeFloor, 0.03, ours.figure(served))
 		}
 		if row.family != "rare" { // whose long requests are late by nature
-			r.Ceiling(row.name+": p99", " of the objective", 1, 0.1, ours.figure(p99)/objective)
-			r.Ceiling(row.name+": late", " of the answers", mostLate, 0.01, ours.figure(late))
+			r.Ceiling(name+": p99", " of the objective", 1, 0.1, ours.figure(p99)/objective)
+			r.Ceiling(name+": late", " of the answers", mostLate, 0.01, ours.figure(late))
 		}
 		if row.light {
-			r.Ceiling(row.name+": refused", " of what is offered", mostRefused, 0.005, ours.figure(refused))
+			r.Ceiling(name+": refused", " of what is offered", mostRefused, 0.005, ours.figure(refused))
 		}
 	})
 	if row.light {
 		r.On(experiment.Machine{Ours: ours.disturbs, Theirs: none.disturbs}, func() {
-			r.Ceiling(row.name+": p50", " of that without control", mostSlower, 0.2, ours.figure(p50)/none.figure(p50))
+			r.Ceiling(name+": p50", " of that without control", mostSlower, 0.2, ours.figure(p50)/none.figure(p50))
 		})
 	}
 }
