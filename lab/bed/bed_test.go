@@ -194,9 +194,9 @@ func TestFaults(t *testing.T) {
 
 func TestMistakesAreReportedTogether(t *testing.T) {
 	w := small()
-	w.Objective, w.Services[0].Host = 0, "nowhere"
+	w.Objective, w.Services[0].Host, w.Clients[0].Patient = 0, "nowhere", true
 	_, err := Run(t.Context(), w, "magic", 1)
-	for _, part := range []string{"objective", "nowhere", `"magic"`} {
+	for _, part := range []string{"objective", "nowhere", "clients[0].patient", `"magic"`} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("error %v, expected it to tell of %s", err, part)
 		}

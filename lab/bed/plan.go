@@ -14,11 +14,16 @@ type plan struct {
 	services map[string]*world.Service
 }
 
-// newPlan reports every mistake of a world.
+// newPlan reports every mistake of a world, and what real processes do not do.
 func newPlan(w *world.World) (*plan, error) {
 	var errs []error
 	for _, mistake := range w.Check() {
 		errs = append(errs, fmt.Errorf("bed: %w", mistake))
+	}
+	for i := range w.Clients {
+		if w.Clients[i].Patient {
+			errs = append(errs, fmt.Errorf("bed: clients[%d].patient: true, expected false: real callers leave at their deadline", i))
+		}
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
