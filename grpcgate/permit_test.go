@@ -123,3 +123,83 @@ func TestGoAwayOfTheOnlyServer(t *testing.T) {
 	eventually(t, "all returned", settled(c, conn, gate))
 	warm(t, conn)
 }
+
+// What a wallet holds of a server is gone with the connection, and a server that is opened
+// twice has one account.
+func TestAccountsFollowConnections(t *testing.T) {
+	s := newScript(t, false)
+	s.grants(3, time.Hour)
+	conn, c := dialGated(t, s.addr, nil)
+	warm(t, conn)
+	eventually(t, "all returned", settled(c, conn))
+	p := poolOf(c, conn)
+	account := accountOf(p)
+	take := func() (permits []*live.Permit) {
+		for permit := p.wallet.TryAcquire(); permit != nil; permit = p.wallet.TryAcquire() {
+			permits = append(permits, permit)
+		}
+		return permits
+	}
+	p.mu.Lock()
+	var only *backend
+	for _, b := range p.backends {
+		only = b
+	}
+	p.mu.Unlock()
+	p.open(only, p.wallet)
+	permits := take()
+	for _, permit := range permits {
+		if permit.Server() != account {
+			t.Error("a permit for an account that the connection does not have")
+		}
+		permit.Return(0)
+	}
+	if len(permits) != 3 {
+		t.Errorf("%d permits, the server granted 3", len(permits))
+	}
+	s.Stop()
+	eventually(t, "the connection is gone", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.backends) == 0
+	})
+	if permits := take(); len(permits) != 0 {
+		t.Errorf("%d permits for a server that is gone", len(permits))
+	}
+}
+
+// Answers without a grant count while they come in a row: methods that only the server
+// exempts do not make it one that grants nothing.
+func TestAGrantBetweenPlainAnswers(t *testing.T) {
+	s := newScript(t, false)
+	conn, c := dialGated(t, s.addr, nil)
+	warm(t, conn)
+	s.grants(2, time.Hour)
+	warm(t, conn)
+	granted := s.reply.Load()
+	plain := func() {
+		s.reply.Store(nil)
+		for range plainForGood * 3 / 4 {
+			if _, err := call1(within(t), conn, "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	plain()
+	s.reply.Store(granted)
+	if _, err := call1(within(t), conn, "x"); err != nil {
+		t.Fatal(err)
+	}
+	plain()
+	eventually(t, "all returned", settled(c, conn))
+	var permits []*live.Permit
+	for permit := poolOf(c, conn).wallet.TryAcquire(); permit != nil; permit = poolOf(c, conn).wallet.TryAcquire() {
+		permits = append(permits, permit)
+	}
+	if len(permits) != 2 {
+		t.Errorf("%d permits, the server granted 2", len(permits))
+	}
+	for _, permit := range permits {
+		permit.Return(0)
+	}
+}

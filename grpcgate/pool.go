@@ -31,6 +31,17 @@ func (builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balance
 	return p
 }
 
+// UpdateClientConnState gives the base the addresses of the endpoints where the resolver
+// names no others: it knows none but addresses.
+func (p *pool) UpdateClientConnState(s balancer.ClientConnState) error {
+	if len(s.ResolverState.Addresses) == 0 {
+		for _, e := range s.ResolverState.Endpoints {
+			s.ResolverState.Addresses = append(s.ResolverState.Addresses, e.Addresses...)
+		}
+	}
+	return p.Balancer.UpdateClientConnState(s)
+}
+
 // backend is a server that is connected.
 type backend struct {
 	sub     balancer.SubConn

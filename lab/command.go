@@ -21,6 +21,7 @@ import (
 	"github.com/spillgate/spillgate/lab/interactive"
 	"github.com/spillgate/spillgate/lab/served"
 	"github.com/spillgate/spillgate/lab/wild"
+	"github.com/spillgate/spillgate/lab/wildlive"
 	"github.com/spillgate/spillgate/lab/workflows"
 	"github.com/spillgate/spillgate/lab/workflowslive"
 	"github.com/spillgate/spillgate/lab/worlds"
@@ -28,7 +29,7 @@ import (
 
 // Experiments returns all there are, in the order of the list.
 func Experiments() []experiment.Experiment {
-	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments(), wild.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
+	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments(), wild.Experiments(), wildlive.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
 		interactive.Experiments(), chains.Experiments())
 }
 

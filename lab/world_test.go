@@ -39,7 +39,7 @@ func fake(_ context.Context, w *world.World, policy string, seed uint64) (*world
 	}
 	for i, g := range w.Clients {
 		c := world.Counts{Offered: 800, Good: good / (i + 1), Late: 700 - good, Refused: 100, Attempts: 900}
-		report := world.GroupReport{Name: g.Name, Counts: c, P50: 12 * time.Millisecond, P99: 80 * time.Millisecond, Max: time.Second, Told: time.Duration(seed) * time.Millisecond}
+		report := world.GroupReport{Name: g.Name, Counts: c, P50: 12 * time.Millisecond, P99: time.Duration(90-seed) * time.Millisecond, Max: time.Second, Told: time.Duration(seed) * time.Millisecond}
 		report.Reasons[work.Delay], report.Reasons[work.WalletExpired] = 20, 80
 		if policy == "none" {
 			report.P99, report.Reasons, report.Told = 3*time.Second, [work.NumReasons]int{}, 0

@@ -19,7 +19,6 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
-	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -31,7 +30,7 @@ type scene struct {
 	workers  int
 	service  time.Duration // mean, exponential
 	deadline time.Duration // 0: none
-	rates    []model.Step  // requests/s
+	rates    []mesh.Change // requests/s
 	node     node.Config
 	delay    time.Duration // of the network, each way
 	length   time.Duration
@@ -291,7 +290,7 @@ func scenes() (all []*scene) {
 	for seed, deadline := range []time.Duration{0, 150 * time.Millisecond, 400 * time.Millisecond} {
 		all = append(all, &scene{
 			clients: 5, workers: 4, service: 10 * time.Millisecond, deadline: deadline, delay: 3 * time.Millisecond,
-			rates: []model.Step{{Rate: 280}, {At: 2 * time.Second, Rate: 1200}, {At: 5 * time.Second, Rate: 200}},
+			rates: []mesh.Change{{Rate: 280}, {At: 2 * time.Second, Rate: 1200}, {At: 5 * time.Second, Rate: 200}},
 			node:  node.Config{Config: admission.Config{Objective: 200 * time.Millisecond, Credit: credit.Config{Epoch: 1}}}, length: 7 * time.Second, seed: uint64(seed) + 11,
 		})
 	}

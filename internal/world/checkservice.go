@@ -31,6 +31,9 @@ func (c *checker) services() {
 			processes += max(s.Replicas, 1)
 		}
 		c.integer(path+".workers", s.Workers, 0, MaxWorkers)
+		if c.duration(path+".message", s.Message, 0) && s.Message > 0 && s.Workers == 0 {
+			c.wrong(path+".message", s.Message.String(), "workers, who are the ones that handle messages")
+		}
 		if s.Objective != 0 {
 			c.duration(path+".objective", s.Objective, time.Microsecond)
 		}

@@ -27,6 +27,9 @@ type Group struct {
 	// Deadline is the time that callers allow, counted from the intended send
 	// time. Default the objective; negative: they wait for ever.
 	Deadline time.Duration
+	// Patient clients take an answer however late it is. They tell services the
+	// deadline all the same.
+	Patient bool
 	// Retry is how a refused request is sent again.
 	Retry Retry
 	// Workflow, Class and Priority are what the requests are tagged with. Default

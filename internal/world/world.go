@@ -56,13 +56,23 @@ type Service struct {
 	// connections of a pool. The rest wait in order, behind the gate, which is not
 	// told. Default: any number.
 	Workers int
+	// Message is the time for which a worker is kept by a message of no request that is
+	// worked on, before any request: a refusal costs two, credits without an answer and
+	// demand without a request one each. It takes Workers, and stands for servers
+	// whose threads handle their own messages. Default: none.
+	Message time.Duration
 	// Objective is what the gate is told. Default that of the world.
 	Objective time.Duration
 	// Ungated services have no policy in front.
 	Ungated bool
-	// Deaf services work on requests to the end whose caller gave up: those behind a
-	// proxy mostly do. Others stop at the next step.
+	// Deaf services work on requests to the end whose caller gave up: handlers that do
+	// not look at their context do, and those behind a proxy mostly. Others stop at
+	// the next step.
 	Deaf bool
+	// Proxied services have their gate in a proxy in front of them, which lets a request
+	// go when its caller gives up, whatever the service does. Other gates hold it until
+	// the work on it is over.
+	Proxied bool
 	// Methods, at least one.
 	Methods []Method
 }

@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 func coldstart() experiment.Experiment {
@@ -25,24 +26,24 @@ requests after 20 to 30 s.`,
 
 func runColdstart(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	length := 20 * time.Second
-	shapes := []model.Shape{model.Exponential, model.Fixed, model.Bimodal}
+	shapes := []worlds.Shape{worlds.Exponential, worlds.Constant, worlds.Bimodal}
 	if o.Quick {
 		length = 6 * time.Second
 	}
 	s := setting()
-	policies := []model.Policy{contenders.Spillgate(s), contenders.Gradient2(s), contenders.Vegas(s), contenders.AIMD(s),
+	policies := []mesh.Control{contenders.Spillgate(s), contenders.Gradient2(s), contenders.Vegas(s), contenders.AIMD(s),
 		contenders.DAGOR(s), contenders.SEDA(s), contenders.Protego(s), contenders.CoDel(s), contenders.FIFO(s)}
 	policies = append(policies, contenders.Windowed(s)...)
 	var cells []experiment.Cell
+	var shapeOf []worlds.Shape
 	for i, p := range policies {
 		for _, shape := range shapes {
-			if i > 0 && shape != model.Exponential {
+			if i > 0 && shape != worlds.Exponential {
 				continue
 			}
-			w := world(o.Seed, p, shape, length)
-			w.Bin = 100 * time.Millisecond
-			w.Groups = []model.Group{{Name: "clients", Clients: clients, Load: model.Constant(0.7 * capacity())}}
-			cells = append(cells, experiment.Cell{Name: fmt.Sprintf("%s, %v", p.Name, shape), World: w})
+			c := server(o.Seed, p, shape, 0.7, length)
+			c.Bin = 100 * time.Millisecond
+			cells, shapeOf = append(cells, c), append(shapeOf, shape)
 		}
 	}
 	reports, err := experiment.Run(ctx, o, cells)
@@ -55,22 +56,22 @@ func runColdstart(ctx context.Context, o experiment.Options) (*experiment.Result
 		{Name: "good, later", Unit: "of offered", Format: "%.4f"}, {Name: "p99, later", Unit: "ms"}}}
 	chart := &plot.Chart{Title: "Refused share after a cold start, exponential service", X: plot.Axis{Label: "time", Unit: "s"}, Y: plot.Axis{Label: "refused", Unit: "of offered"}}
 	for i := range cells {
-		rep, shape := reports[i], cells[i].World.Server.Service.Shape
+		rep, shape := reports[i], shapeOf[i]
 		first, later := rep.Between(0, time.Second), rep.Between(time.Second, length)
 		refused := share(later.AllRefused(), later.Offered)
-		t.Add(cells[i].World.Policy.Name, shape.String(), share(first.AllRefused(), first.Offered), refused,
-			share(later.Good, later.Offered), later.Response.Quantile(0.99).Seconds()*1e3)
-		if shape == model.Exponential {
-			line := plot.Series{Name: cells[i].World.Policy.Name}
+		t.Add(cells[i].Control.Name, shape.String(), share(first.AllRefused(), first.Offered), refused,
+			share(later.Good, later.Offered), later.Latency.Quantile(0.99).Seconds()*1e3)
+		if shape == worlds.Exponential {
+			line := plot.Series{Name: cells[i].Control.Name}
 			for k := range rep.Bins {
 				line.X = append(line.X, (time.Duration(k) * rep.BinLength).Seconds())
-				line.Y = append(line.Y, share(rep.Bins[k].AllRefused(), rep.Bins[k].Offered))
+				line.Y = append(line.Y, share(rep.Bins[k][0].AllRefused(), rep.Bins[k][0].Offered))
 			}
 			chart.Series = append(chart.Series, line)
 		}
 		if i < len(shapes) {
 			r.Ceiling(fmt.Sprintf("refused after 1 s, %v", shape), " of offered", 0.01, 0, refused)
-			r.Ceiling(fmt.Sprintf("p99 after 1 s, %v", shape), " ms", objective.Seconds()*1e3, 0, later.Response.Quantile(0.99).Seconds()*1e3)
+			r.Ceiling(fmt.Sprintf("p99 after 1 s, %v", shape), " ms", objective.Seconds()*1e3, 0, later.Latency.Quantile(0.99).Seconds()*1e3)
 		}
 	}
 	r.Table, r.Chart = []*table.Table{t}, []*plot.Chart{chart}

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/internal/world"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 func slowdown() experiment.Experiment {
@@ -26,11 +28,11 @@ its queue mode nothing.`,
 
 func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	const slow, fast, length = 10 * time.Second, 20 * time.Second, 30 * time.Second
-	shapes := []model.Shape{model.Exponential, model.Fixed, model.Bimodal}
+	shapes := []worlds.Shape{worlds.Exponential, worlds.Constant, worlds.Bimodal}
 	s := setting()
-	rivals := []model.Policy{contenders.Gradient2(s), contenders.Vegas(s), contenders.AIMD(s), contenders.DAGOR(s), contenders.SEDA(s),
+	rivals := []mesh.Control{contenders.Gradient2(s), contenders.Vegas(s), contenders.AIMD(s), contenders.DAGOR(s), contenders.SEDA(s),
 		contenders.Protego(s), contenders.CoDel(s), contenders.None(s)}
-	var hand []model.Policy
+	var hand []mesh.Control
 	for _, queue := range []int{0, cores / 2, cores, 2 * cores} {
 		p := contenders.Semaphore(s, cores, queue)
 		p.Name = fmt.Sprintf("%d slots, queue %d", cores, queue)
@@ -46,15 +48,15 @@ func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result,
 	}
 
 	var cells []experiment.Cell
-	add := func(p model.Policy, shape model.Shape) int {
-		w := world(o.Seed, p, shape, length)
-		w.Bin = 250 * time.Millisecond
-		w.Groups = []model.Group{{Name: "clients", Clients: clients, Load: model.Constant(0.9 * capacity())}}
-		w.Faults = []model.Fault{{At: slow, Speed: 0.25}, {At: fast, Speed: 1}}
-		cells = append(cells, experiment.Cell{Name: fmt.Sprintf("%s, %v", p.Name, shape), World: w})
+	var shapeOf []worlds.Shape
+	add := func(p mesh.Control, shape worlds.Shape) int {
+		c := server(o.Seed, p, shape, 0.9, length)
+		c.Bin = 250 * time.Millisecond
+		c.World.Faults = []world.Fault{{At: slow, For: fast - slow, Service: c.World.Services[0].Name, Slower: 4}}
+		cells, shapeOf = append(cells, c), append(shapeOf, shape)
 		return len(cells) - 1
 	}
-	ours, best := map[model.Shape]int{}, map[model.Shape][]int{}
+	ours, best := map[worlds.Shape]int{}, map[worlds.Shape][]int{}
 	for _, shape := range shapes {
 		ours[shape] = add(contenders.Spillgate(s), shape)
 		for _, p := range hand {
@@ -62,7 +64,7 @@ func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result,
 		}
 	}
 	for _, p := range rivals {
-		add(p, model.Exponential)
+		add(p, worlds.Exponential)
 	}
 	reports, err := experiment.Run(ctx, o, cells)
 	if err != nil {
@@ -73,7 +75,7 @@ func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result,
 		c := reports[i].Between(from+5*time.Second, from+10*time.Second)
 		return float64(c.Good) / 5
 	}
-	optimum := func(shape model.Shape, from time.Duration) float64 {
+	optimum := func(shape worlds.Shape, from time.Duration) float64 {
 		most := 0.0
 		for _, i := range best[shape] {
 			most = max(most, goodput(i, from))
@@ -86,15 +88,15 @@ func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result,
 	chart := &plot.Chart{Title: "Goodput through a slowdown, exponential service", X: plot.Axis{Label: "time", Unit: "s"}, Y: plot.Axis{Label: "goodput", Unit: "requests/s"},
 		Spans: []plot.Span{{Name: "4 times slower", From: slow.Seconds(), To: fast.Seconds()}}}
 	for i := range cells {
-		shape := cells[i].World.Server.Service.Shape
+		shape := shapeOf[i]
 		slowed := reports[i].Between(slow+5*time.Second, slow+10*time.Second)
 		a, b := goodput(i, slow)/optimum(shape, slow), goodput(i, fast)/optimum(shape, fast)
-		t.Add(cells[i].World.Policy.Name, shape.String(), goodput(i, 0), goodput(i, slow), a, goodput(i, fast), b, slowed.Response.Quantile(0.99).Seconds()*1e3)
-		if shape == model.Exponential {
-			line := plot.Series{Name: cells[i].World.Policy.Name}
+		t.Add(cells[i].Control.Name, shape.String(), goodput(i, 0), goodput(i, slow), a, goodput(i, fast), b, slowed.Latency.Quantile(0.99).Seconds()*1e3)
+		if shape == worlds.Exponential {
+			line := plot.Series{Name: cells[i].Control.Name}
 			for k := range reports[i].Bins {
 				line.X = append(line.X, (time.Duration(k) * reports[i].BinLength).Seconds())
-				line.Y = append(line.Y, float64(reports[i].Bins[k].Good)/reports[i].BinLength.Seconds())
+				line.Y = append(line.Y, float64(reports[i].Bins[k][0].Good)/reports[i].BinLength.Seconds())
 			}
 			chart.Series = append(chart.Series, line)
 		}

@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/internal/world"
 )
 
 func TestMain(m *testing.M) {
-	Child() // does not return in the processes of a world
+	Child(rude) // does not return in the processes of a world
 	goleak.VerifyTestMain(m)
 }
 
@@ -63,8 +66,9 @@ func small() *world.World {
 // Every policy and transport plays the small world: what was offered ends in one way each,
 // is the same for all of them, and nothing is left of a run.
 func TestRun(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	var offered []int
-	for _, policy := range []string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:8:8", "semaphore:8/http"} {
+	for _, policy := range []string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:8:8", "semaphore:16/http"} {
 		t.Run(strings.ReplaceAll(policy, "/", " over "), func(t *testing.T) {
 			before := resources(t)
 			r, err := Run(t.Context(), small(), policy, 7)
@@ -121,8 +125,31 @@ func resources(t *testing.T) string {
 	return children + " " + strconv.Itoa(len(fds)) + " " + strconv.Itoa(len(dirs))
 }
 
+// rude refuses every request, and does not say why.
+var rude = Peer{Name: "rude", Options: func() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.UnaryInterceptor(func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
+		return nil, status.Error(codes.ResourceExhausted, "no")
+	})}
+}}
+
+// A peer stands in front of every service.
+func TestPeers(t *testing.T) {
+	w := small()
+	w.Clients = w.Clients[1:3]
+	p, err := Play(t.Context(), w, "rude", 1, rude)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range p.Report.Groups {
+		if g.Offered == 0 || g.Refused != g.Offered {
+			t.Errorf("%+v, expected all refused", g)
+		}
+	}
+}
+
 // A run that is cut short leaves nothing behind either.
 func TestRunEndsWithItsContext(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	before := resources(t)
 	w := small()
 	w.Length = time.Hour
@@ -167,9 +194,9 @@ func TestFaults(t *testing.T) {
 
 func TestMistakesAreReportedTogether(t *testing.T) {
 	w := small()
-	w.Objective, w.Services[0].Host = 0, "nowhere"
+	w.Objective, w.Services[0].Host, w.Clients[0].Patient = 0, "nowhere", true
 	_, err := Run(t.Context(), w, "magic", 1)
-	for _, part := range []string{"objective", "nowhere", `"magic"`} {
+	for _, part := range []string{"objective", "nowhere", "clients[0].patient", `"magic"`} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("error %v, expected it to tell of %s", err, part)
 		}

@@ -43,10 +43,13 @@ const (
 )
 
 // Child does a child's work and ends the process, if this process is one that Run
-// started, and returns otherwise. A program that runs worlds calls it first in main.
-func Child() { role.Play("bed", order.obey) }
+// started, and returns otherwise. A program that runs worlds calls it first in main,
+// with all peers that it plays.
+func Child(peers ...Peer) {
+	role.Play("bed", func(o order) error { return o.obey(peers) })
+}
 
-func (o order) obey() error {
+func (o order) obey(peers []Peer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var w world.World
@@ -57,7 +60,7 @@ func (o order) obey() error {
 	if err != nil {
 		return err
 	}
-	pol, err := parsePolicy(o.Policy)
+	pol, err := parsePolicy(o.Policy, peers)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package bed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -32,12 +31,6 @@ type group struct {
 	conns   []*member // connections in the order of their arrival
 	earned  float64   // retries that successes allow
 	members int
-}
-
-// member is one connection of a client: one to each service that the group asks.
-type member struct {
-	client  int
-	callers map[string]caller
 }
 
 // workflow is the name that the requests of a group go by, "" if it cannot travel.
@@ -95,81 +88,6 @@ func (o *order) beClients(ctx context.Context, p *plan, pol policy) error {
 // startDelay is the time between the announcement of the beginning and the beginning.
 const startDelay = 200 * time.Millisecond
 
-// connectTime is how long connecting may take.
-const connectTime = 10 * time.Second
-
-// join connects n more members and waits until they are.
-func (g *group) join(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
-	defer cancel()
-	var fresh []*member
-	for range n {
-		g.mu.Lock()
-		i := len(g.conns)
-		g.mu.Unlock()
-		m, err := g.member(i + len(fresh))
-		if err != nil {
-			return err
-		}
-		fresh = append(fresh, m)
-	}
-	for _, m := range fresh {
-		for _, c := range m.callers {
-			if err := c.connect(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.conns = append(g.conns, fresh...)
-	return nil
-}
-
-// member makes the i-th connection. Those of a client follow one another in time by as
-// many as there are clients.
-func (g *group) member(i int) (*member, error) {
-	m := &member{client: i % g.Clients, callers: map[string]caller{}}
-	c := connection{policy: g.policy, from: g.address(m.client), network: g.plan.Network}
-	if g.policy.kind == credited {
-		c.wallet, c.greedy = g.Kind == world.Credits, g.Kind == world.Greedy
-	}
-	if c.wallet || g.plan.weighed() || g.Workflow != g.Name || g.Class != 0 || g.Priority != 0 {
-		c.tags = wire.Tags{Workflow: workflow(g.Group), Class: g.Class, Priority: g.Priority}
-	}
-	if g.native() {
-		c.retry = &g.Retry
-	}
-	for _, ask := range g.Ask {
-		if m.callers[ask.Service] != nil {
-			continue
-		}
-		call, err := newCaller(ask.Service, g.peers[ask.Service], c)
-		if err != nil {
-			return nil, err
-		}
-		m.callers[ask.Service] = call
-	}
-	return m, nil
-}
-
-// native reports whether gRPC retries by itself. It makes five attempts at most.
-func (g *group) native() bool {
-	return g.Retry.Stubborn && g.Retry.Attempts > 1 && g.Retry.Attempts <= 5 && g.policy.over == overGRPC
-}
-
-// address is where a client calls from: loopback has an address for each, where the
-// system answers to all of them.
-func (g *group) address(client int) string {
-	if runtime.GOOS != "linux" {
-		return ""
-	}
-	if g.SharedAddress {
-		client = 0
-	}
-	return fmt.Sprintf("127.%d.%d.%d", 1+g.number%250, client/250%250, 1+client%250)
-}
-
 // run is the group's part of a run.
 func (g *group) run(ctx context.Context) (tallied, error) {
 	ctx, stop := context.WithCancel(ctx)
@@ -179,7 +97,7 @@ func (g *group) run(ctx context.Context) (tallied, error) {
 	if g.Arrive > 0 {
 		ramp.Go(func() { g.ramp(ctx) })
 	}
-	arrivals, err := g.plan.arrivals(g.Group, g.seed)
+	arrivals, err := g.plan.arrivals(g.number, g.seed)
 	if err != nil {
 		return tallied{}, err
 	}
@@ -216,16 +134,9 @@ func (g *group) patience() time.Duration {
 	return max(min(g.Deadline, 5*g.plan.Objective)+100*time.Millisecond, time.Second)
 }
 
-// ramp connects the members over time.
-func (g *group) ramp(ctx context.Context) {
-	for i := range g.members {
-		sleep(ctx, time.Until(g.begin.Add(g.Arrive*time.Duration(i)/time.Duration(g.members))))
-		if ctx.Err() != nil {
-			return
-		}
-		_ = g.join(ctx, 1) // who does not get in sends nothing
-	}
-}
+// breath is the least time from a request that was not answered to the next one of the
+// same user, as in the simulator: a refusal in no time would have users do nothing else.
+const breath = time.Millisecond
 
 // closed has each user send, wait and think until the end.
 func (g *group) closed(ctx context.Context) {
@@ -246,21 +157,13 @@ func (g *group) closed(ctx context.Context) {
 				if now.After(end) || ctx.Err() != nil {
 					return
 				}
-				g.request(ctx, user, int(next.Add(1)), now)
+				if e := g.request(ctx, user, int(next.Add(1)), now); e.kind != served {
+					sleep(ctx, breath-time.Since(now))
+				}
 			}
 		})
 	}
 	users.Wait()
-}
-
-func (g *group) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, m := range g.conns {
-		for _, c := range m.callers {
-			c.close()
-		}
-	}
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -8,16 +8,17 @@ import (
 	"github.com/spillgate/spillgate/internal/world"
 )
 
-// arrivals returns the instants at which a group means to send, nil if it is a closed
+// arrivals returns the instants at which group i means to send, nil if it is a closed
 // loop.
-func (p *plan) arrivals(g *world.Group, seed uint64) (openloop.Arrivals, error) {
-	switch {
+func (p *plan) arrivals(i int, seed uint64) (openloop.Arrivals, error) {
+	switch g := &p.Clients[i]; {
 	case g.Load.Users > 0:
 		return nil, nil
 	case len(g.Load.Arrivals) > 0:
 		return &replay{trace: g.Load.Arrivals, until: p.Length}, nil
+	default:
+		return openloop.Poisson(profile(g.Load.Steps, p.Length, p.Capacity(i)), seed)
 	}
-	return openloop.Poisson(profile(g.Load.Steps, p.Length, p.capacity(g)), seed)
 }
 
 // profile returns rates over time: steps, of which some hold only now and then.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/work"
+	"github.com/spillgate/spillgate/lab/arena"
 )
 
 // bin is the length of the parts of a report.
@@ -27,7 +29,7 @@ type Look struct {
 	Finished int           `json:"finished"`
 	Wasted   int           `json:"wasted"`
 	Busy     time.Duration `json:"busy"`
-	// Used is the processor time of the process.
+	// Used is the processor time of the process, to a hundredth of a second.
 	Used time.Duration `json:"used"`
 	// Shed counts what the gate refused, by reason.
 	Shed map[string]uint64 `json:"shed,omitempty"`
@@ -58,7 +60,7 @@ func (o *order) look(ctx context.Context, p *plan, x *process) error {
 		return err
 	}
 	return everyBin(ctx, begin, func(at time.Duration) Look {
-		l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: processorTime(),
+		l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: arena.Used(os.Getpid()),
 			Begun: int(x.begun.Load()), Finished: int(x.finished.Load()), Wasted: int(x.wasted.Load()), Busy: time.Duration(x.busy.Load())}
 		switch {
 		case x.gate != nil:

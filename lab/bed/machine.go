@@ -2,7 +2,6 @@ package bed
 
 import (
 	"fmt"
-	"syscall"
 	"time"
 )
 
@@ -48,13 +47,4 @@ func (r *Record) void(objective time.Duration) string {
 		return fmt.Sprintf("the clients used %.0f %% of their processor, more than %.0f %%", 100*r.Clients, 100*mostClients)
 	}
 	return ""
-}
-
-// processorTime returns the processor time, of user and system, that this process used.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

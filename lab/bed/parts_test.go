@@ -17,16 +17,20 @@ func TestPolicies(t *testing.T) {
 		"spillgate":          {kind: credited, over: overGRPC},
 		"spillgate/proxy":    {kind: credited, over: overProxy},
 		"none/http":          {kind: nothing, over: overHTTP},
-		"semaphore:8":        {kind: bounded, over: overGRPC, limit: 8, queue: 8},
+		"semaphore:8":        {kind: bounded, over: overGRPC, limit: 8},
 		"semaphore:8:0":      {kind: bounded, over: overGRPC, limit: 8},
 		"semaphore:8:2/http": {kind: bounded, over: overHTTP, limit: 8, queue: 2},
 	} {
-		if got, err := parsePolicy(text); err != nil || got != want {
+		if got, err := parsePolicy(text, nil); err != nil || got != want {
 			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "spill", "spillgate:1", "none/proxy", "none/udp", "semaphore", "semaphore:0", "semaphore:x", "semaphore:1:-1", "semaphore:1:x"} {
-		if p, err := parsePolicy(text); err == nil {
+	peers := []Peer{{Name: "magic"}}
+	if got, err := parsePolicy("magic", peers); err != nil || got.peer != &peers[0] || got.over != overGRPC {
+		t.Errorf("the peer: %+v, %v", got, err)
+	}
+	for _, text := range []string{"", "magic", "spill", "spillgate:1", "none/proxy", "none/udp", "semaphore", "semaphore:0", "semaphore:x", "semaphore:1:-1", "semaphore:1:x"} {
+		if p, err := parsePolicy(text, nil); err == nil {
 			t.Errorf("%q: %+v, want an error", text, p)
 		}
 	}
@@ -77,32 +81,6 @@ func TestReplayStartsAgain(t *testing.T) {
 	}
 	if want := []time.Duration{1, 3, 6, 9, 11, 14, 17, 19}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-// The entry's 2 workers hold 20 ms while it calls, the store's 4 workers are held 5 ms
-// twice, and the box computes 1 ms: 100, 400 and 1,000 requests a second.
-func TestCapacity(t *testing.T) {
-	w := small()
-	w.Services[0].Workers = 2
-	w.Services[0].Methods[0].Steps[0].Compute.Mean = ms
-	w.Services[0].Methods[0].Steps[2] = wait(14 * ms)
-	p, err := newPlan(w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		workers int
-		want    float64
-	}{{2, 100}, {9, 400}, {0, 400}} {
-		p.services["entry"].Workers = c.workers
-		if got := p.capacity(&p.Clients[0]); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("with %d workers %.1f/s, want %v", c.workers, got, c.want)
-		}
-	}
-	p.services["store"].Workers = 0
-	if got := p.capacity(&p.Clients[0]); math.Abs(got-1000) > 1e-6 {
-		t.Errorf("the box does %.1f/s, want 1000", got)
 	}
 }
 

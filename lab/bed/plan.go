@@ -3,9 +3,7 @@ package bed
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"time"
 
 	"github.com/spillgate/spillgate/internal/world"
 )
@@ -16,11 +14,16 @@ type plan struct {
 	services map[string]*world.Service
 }
 
-// newPlan reports every mistake of a world.
+// newPlan reports every mistake of a world, and what real processes do not do.
 func newPlan(w *world.World) (*plan, error) {
 	var errs []error
 	for _, mistake := range w.Check() {
 		errs = append(errs, fmt.Errorf("bed: %w", mistake))
+	}
+	for i := range w.Clients {
+		if w.Clients[i].Patient {
+			errs = append(errs, fmt.Errorf("bed: clients[%d].patient: true, expected false: real callers leave at their deadline", i))
+		}
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -30,71 +33,6 @@ func newPlan(w *world.World) (*plan, error) {
 		p.services[p.Services[i].Name] = &p.Services[i]
 	}
 	return p, nil
-}
-
-// method returns a method, nil if there is none.
-func (p *plan) method(t world.Target) *world.Method {
-	s := p.services[t.Service]
-	if s == nil {
-		return nil
-	}
-	for i := range s.Methods {
-		if s.Methods[i].Name == t.Method {
-			return &s.Methods[i]
-		}
-	}
-	return nil
-}
-
-// capacity returns the requests per second of what a group asks that the workers and
-// the processors of the world can do, +Inf if nothing bounds them. It counts no
-// message: what they cost is the machine's affair.
-func (p *plan) capacity(g *world.Group) float64 {
-	held, used := map[string]time.Duration{}, map[string]time.Duration{}
-	all := 0.0
-	for _, ask := range g.Ask {
-		all += ask.Weight
-	}
-	for _, ask := range g.Ask {
-		p.load(ask.Target, ask.Weight/all, held, used)
-	}
-	least := math.Inf(1)
-	for _, s := range p.Services {
-		if t := held[s.Name]; t > 0 && s.Workers > 0 {
-			least = min(least, float64(s.Workers*s.Replicas)/t.Seconds())
-		}
-	}
-	for _, h := range p.Hosts {
-		if t := used[h.Name]; t > 0 {
-			least = min(least, float64(h.Processors)/t.Seconds())
-		}
-	}
-	return least
-}
-
-// load adds the time for which part of a request holds workers, by service, and
-// processors, by host. It returns how long the request takes on the whole.
-func (p *plan) load(t world.Target, part float64, held, used map[string]time.Duration) (takes time.Duration) {
-	m, s := p.method(t), p.services[t.Service]
-	for _, step := range m.Steps {
-		switch {
-		case step.Wait != nil:
-			takes += step.Wait.Mean
-		case step.Compute != nil:
-			takes += step.Compute.Mean
-			used[s.Host] += time.Duration(part * float64(step.Compute.Mean))
-		default:
-			longest := time.Duration(0)
-			for _, call := range step.Call {
-				longest = max(longest, p.load(call, part, held, used))
-			}
-			takes += longest
-		}
-	}
-	if !m.Idle {
-		held[s.Name] += time.Duration(part * float64(takes))
-	}
-	return takes
 }
 
 // weighed reports whether some workflows are to get more than others.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"google.golang.org/grpc"
 )
 
 // What stands in front of a service.
@@ -20,17 +22,31 @@ const (
 	overProxy = "proxy" // HTTP, with the control in a process of its own
 )
 
+// Peer is somebody else's control of gRPC servers, under a name of its own among the
+// policies.
+type Peer struct {
+	Name string
+	// Options makes the control of one process and returns what puts it in front.
+	Options func() []grpc.ServerOption
+}
+
 // policy is what stands in front of services and behind those who call them.
 type policy struct {
 	kind         string
 	over         string
-	limit, queue int // of a semaphore
+	limit, queue int   // of a semaphore
+	peer         *Peer // nil: one of the three kinds
 }
 
-// parsePolicy reads NAME or NAME/TRANSPORT, where NAME is spillgate, none or
-// semaphore:LIMIT[:QUEUE], and TRANSPORT is grpc, the default, http, or, with
-// spillgate, proxy. A semaphore without a queue of its own lets as many wait as run.
-func parsePolicy(text string) (policy, error) {
+// parsePolicy reads NAME or NAME/TRANSPORT. NAME is spillgate, none or
+// semaphore:LIMIT[:QUEUE]; TRANSPORT is grpc, the default, http, or, with spillgate, proxy.
+// A semaphore without QUEUE has no queue. The name of a peer is a policy as well.
+func parsePolicy(text string, peers []Peer) (policy, error) {
+	for i := range peers {
+		if peers[i].Name == text {
+			return policy{kind: text, over: overGRPC, peer: &peers[i]}, nil
+		}
+	}
 	name, over, found := strings.Cut(text, "/")
 	if !found {
 		over = overGRPC
@@ -51,7 +67,6 @@ func parsePolicy(text string) (policy, error) {
 		if p.limit, err = strconv.Atoi(limit); err != nil || p.limit < 1 {
 			return p, wrong("whose limit is no number above 0")
 		}
-		p.queue = p.limit
 		if two {
 			if p.queue, err = strconv.Atoi(queue); err != nil || p.queue < 0 {
 				return p, wrong("whose queue is no number from 0 on")

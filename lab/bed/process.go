@@ -20,6 +20,7 @@ type process struct {
 	service   *world.Service
 	gate      *live.Gate    // nil: none
 	semaphore *semaphore    // nil: none
+	peer      *Peer         // nil: none
 	workers   chan struct{} // nil: any number; who waits to put something in is served in order
 	wait      *service.Station
 	compute   *service.Station
@@ -47,6 +48,8 @@ func newProcess(o *order, p *plan, pol policy, peers map[string][]string) (_ *pr
 		}
 	case gated && pol.kind == bounded:
 		x.semaphore = newSemaphore(pol.limit, pol.queue)
+	case gated:
+		x.peer = pol.peer
 	}
 	for _, station := range []struct {
 		to   **service.Station

@@ -31,13 +31,7 @@ import (
 
 // serveRPC serves a service over gRPC until ctx ends.
 func (x *process) serveRPC(ctx context.Context, l net.Listener) error {
-	var options []grpc.ServerOption
-	if x.gate != nil {
-		options = grpcgate.ServerOptions(x.gate)
-	} else if x.semaphore != nil {
-		options = append(options, grpc.ChainUnaryInterceptor(x.semaphore.intercept))
-	}
-	server := grpc.NewServer(options...)
+	server := grpc.NewServer(x.options()...)
 	desc := &grpc.ServiceDesc{ServiceName: url.PathEscape(x.service.Name), HandlerType: (*any)(nil)}
 	for i := range x.service.Methods {
 		desc.Methods = append(desc.Methods, x.method(&x.service.Methods[i]))
@@ -54,6 +48,19 @@ func (x *process) serveRPC(ctx context.Context, l net.Listener) error {
 		return nil
 	}
 	return err
+}
+
+// options returns what puts the control in front of the server.
+func (x *process) options() []grpc.ServerOption {
+	switch {
+	case x.gate != nil:
+		return grpcgate.ServerOptions(x.gate)
+	case x.semaphore != nil:
+		return []grpc.ServerOption{grpc.ChainUnaryInterceptor(x.semaphore.intercept)}
+	case x.peer != nil:
+		return x.peer.Options()
+	}
+	return nil
 }
 
 func (x *process) method(m *world.Method) grpc.MethodDesc {
@@ -108,8 +115,11 @@ func endOfStatus(err error) (e end, ok bool) {
 		return end{}, false
 	}
 	e = end{kind: failed, pushback: -1}
-	if c := st.Code(); c == codes.DeadlineExceeded || c == codes.Canceled {
+	switch st.Code() {
+	case codes.DeadlineExceeded, codes.Canceled:
 		e.kind = expired
+	case codes.ResourceExhausted: // a peer says no more than that
+		e.kind = refused
 	}
 	for _, d := range st.Details() {
 		switch d := d.(type) {

@@ -8,10 +8,11 @@ import (
 	gate "github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/plot"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 func ablation() experiment.Experiment {
@@ -32,18 +33,19 @@ func runAblation(ctx context.Context, o experiment.Options) (*experiment.Result,
 		loads = []float64{0.7, 1, 1.4, 2}
 		warmup, length = 50*time.Millisecond, 150*time.Millisecond
 	}
-	variants := []model.Policy{
+	variants := []mesh.Control{
 		contenders.None(setting()),
-		model.Gated("credits only", gate.Config{Objective: objective, NoAQM: true, Credit: credit.Config{NoSpeculation: true}}, credit.WalletConfig{Punctual: true}),
-		model.Gated("and speculation", gate.Config{Objective: objective, NoAQM: true}, credit.WalletConfig{}),
-		model.Gated("and AQM", gate.Config{Objective: objective}, credit.WalletConfig{}),
+		contenders.Gated("credits only", gate.Config{Objective: objective, NoAQM: true, Credit: credit.Config{NoSpeculation: true}}, credit.WalletConfig{Punctual: true}),
+		contenders.Gated("and speculation", gate.Config{Objective: objective, NoAQM: true}, credit.WalletConfig{}),
+		contenders.Gated("and AQM", gate.Config{Objective: objective}, credit.WalletConfig{}),
 	}
 	const none, only, speculation, whole = 0, 1, 2, 3
 	var cells []experiment.Cell
 	for _, p := range variants {
 		for _, x := range loads {
-			w := world(o.Seed, p, model.Exponential, clients, x, warmup, length)
-			cells = append(cells, experiment.Cell{Name: fmt.Sprintf("%s, %gx", p.Name, x), World: w, Cost: cost(&w)})
+			c := testbed(o.Seed, p, worlds.Exponential, clients, x, warmup, length)
+			c.Name = fmt.Sprintf("%s, %gx", p.Name, x)
+			cells = append(cells, c)
 		}
 	}
 	reports, err := experiment.Run(ctx, o, cells)
@@ -64,8 +66,8 @@ func runAblation(ctx context.Context, o experiment.Options) (*experiment.Result,
 			rep := reports[v*len(loads)+k]
 			good := rep.Goodput() / capacity()
 			done := float64(rep.Total.Good+rep.Total.Late) / rep.Seconds / capacity()
-			q := microseconds(rep.Total.Response.Quantile(0.99))
-			t.Add(p.Name, x, done, good, q, rep.Messages, float64(rep.Total.RefusedByServer())/float64(rep.Total.Offered))
+			q := microseconds(rep.Total.Latency.Quantile(0.99))
+			t.Add(p.Name, x, done, good, q, rep.Messages(), float64(rep.Total.RefusedByServer())/float64(rep.Total.Offered))
 			g.Y, l.Y = append(g.Y, good), append(l.Y, q)
 			through[v], p99[v] = append(through[v], done), append(p99[v], q)
 			if v == whole && x >= 1 {

@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 func manyClients() experiment.Experiment {
@@ -32,13 +33,14 @@ func runClients(ctx context.Context, o experiment.Options) (*experiment.Result, 
 		warmup, length = 150*time.Millisecond, 300*time.Millisecond
 	}
 	s := setting()
-	policies := []model.Policy{contenders.Spillgate(s), contenders.DAGOR(s), contenders.SEDA(s), contenders.Protego(s)}
+	policies := []mesh.Control{contenders.Spillgate(s), contenders.DAGOR(s), contenders.SEDA(s), contenders.Protego(s)}
 	var cells []experiment.Cell
 	for _, p := range policies {
 		for _, x := range loads {
 			for _, n := range numbers {
-				w := world(o.Seed, p, model.Exponential, n, x, warmup, length)
-				cells = append(cells, experiment.Cell{Name: fmt.Sprintf("%s, %d clients, %gx", p.Name, n, x), World: w, Cost: cost(&w)})
+				c := testbed(o.Seed, p, worlds.Exponential, n, x, warmup, length)
+				c.Name = fmt.Sprintf("%s, %d clients, %gx", p.Name, n, x)
+				cells = append(cells, c)
 			}
 		}
 	}
@@ -61,8 +63,8 @@ func runClients(ctx context.Context, o experiment.Options) (*experiment.Result, 
 				rep := reports[k]
 				k++
 				at[n] = rep.Goodput() / capacity()
-				p99 := microseconds(rep.Total.Response.Quantile(0.99))
-				t.Add(p.Name, x, n, at[n], p99, float64(rep.Total.RefusedByServer())/float64(rep.Total.Offered), rep.Messages, rep.Fairness())
+				p99 := microseconds(rep.Total.Latency.Quantile(0.99))
+				t.Add(p.Name, x, n, at[n], p99, float64(rep.Total.RefusedByServer())/float64(rep.Total.Offered), rep.Messages(), rep.Fairness())
 				line.X, line.Y = append(line.X, float64(n)), append(line.Y, at[n])
 				if pi == 0 && n >= 1000 {
 					r.Floor(fmt.Sprintf("goodput, %d clients, %gx", n, x), " of capacity", 0.97*0.97, 0.01, at[n])

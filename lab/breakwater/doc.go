@@ -20,9 +20,11 @@ package breakwater
 import (
 	"time"
 
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
+	"github.com/spillgate/spillgate/internal/world"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 const (
@@ -31,6 +33,7 @@ const (
 	objective = 200 * time.Microsecond
 	oneWay    = 5 * time.Microsecond
 	clients   = 1000
+	message   = 500 * time.Nanosecond
 	// connected is when the load begins: clients connect at the start, and the
 	// messages of 10,000 of them take the server half a millisecond.
 	connected = 2 * time.Millisecond
@@ -40,11 +43,7 @@ func setting() contenders.Setting {
 	return contenders.Setting{Objective: objective, Cores: cores, Service: mean}
 }
 
-func server(shape model.Shape) model.Server {
-	return model.Server{Cores: cores, Service: model.Service{Mean: mean, Shape: shape}}
-}
-
-func capacity() float64 { return server(model.Exponential).Capacity() }
+func capacity() float64 { return cores / mean.Seconds() }
 
 // slowStart is what SEDA, which begins at 2 to 8 requests/s a client, and Protego,
 // which adds a credit per 200 µs, get on top of the others' warm-up: without it their
@@ -52,31 +51,24 @@ func capacity() float64 { return server(model.Exponential).Capacity() }
 const slowStart = 800 * time.Millisecond
 
 // coldStart returns how much longer than the others a policy takes to reach its level.
-func coldStart(p model.Policy) time.Duration {
+func coldStart(p mesh.Control) time.Duration {
 	if p.Name == "seda" || p.Name == "protego" {
 		return slowStart
 	}
 	return 0
 }
 
-// world is the testbed under a constant load, in multiples of its capacity. What is
+// testbed is what was measured on, under a constant load, in multiples of its capacity. What is
 // measured begins after warmup and the policy's own cold start, and is as long for every
 // policy.
-func world(seed uint64, p model.Policy, shape model.Shape, n int, load float64, warmup, length time.Duration) model.Config {
+func testbed(seed uint64, p mesh.Control, shape worlds.Shape, n int, load float64, warmup, length time.Duration) experiment.Cell {
 	more := coldStart(p)
-	return model.Config{
-		Seed: seed, Policy: p, Objective: objective,
-		Server:  server(shape),
-		Network: model.Network{Delay: oneWay},
-		Groups: []model.Group{{Name: "clients", Clients: n,
-			Load: model.Load{Steps: []model.Step{{}, {At: connected, Rate: load * capacity()}}}}},
-		Warmup: warmup + more, Length: length + more,
-	}
-}
-
-// cost estimates how long a world takes to simulate: its requests.
-func cost(w *model.Config) float64 {
-	return w.Groups[0].Load.Steps[1].Rate * w.Length.Seconds()
+	w := worlds.Single(p.Name, objective, cores, shape.Draw(mean), n, world.Load{Steps: []world.Rate{{}, {At: connected, Times: load}}})
+	w.Services[0].Message, w.Clients[0].Patient = message, true
+	w.Network.Delay = oneWay
+	w.Warmup, w.Length = warmup+more, length+more
+	// Dearer ones, of more requests, are simulated first.
+	return experiment.Cell{World: w, Control: p, Seed: seed, Cost: load * w.Length.Seconds()}
 }
 
 // microseconds for tables and bars.

@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 func load() experiment.Experiment {
@@ -24,7 +25,7 @@ The paper (§5.2) shows Breakwater near capacity with a p99 near the SLO up to 1
 	}
 }
 
-var shapes = []model.Shape{model.Exponential, model.Fixed, model.Bimodal}
+var shapes = []worlds.Shape{worlds.Exponential, worlds.Constant, worlds.Bimodal}
 
 func runLoad(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	loads := []float64{0.1, 0.3, 0.5, 0.7, 0.9, 1, 1.2, 1.5, 2, 3, 4, 6, 10}
@@ -37,12 +38,13 @@ func runLoad(ctx context.Context, o experiment.Options) (*experiment.Result, err
 		warmup, length, peerLength = 50*time.Millisecond, 150*time.Millisecond, 120*time.Millisecond
 	}
 	var cells []experiment.Cell
-	add := func(p model.Policy, shape model.Shape, x float64, length time.Duration) int {
-		w := world(o.Seed, p, shape, clients, x, warmup, length)
-		cells = append(cells, experiment.Cell{Name: fmt.Sprintf("%s, %v, %gx", p.Name, shape, x), World: w, Cost: cost(&w)})
+	add := func(p mesh.Control, shape worlds.Shape, x float64, length time.Duration) int {
+		c := testbed(o.Seed, p, shape, clients, x, warmup, length)
+		c.Name = fmt.Sprintf("%s, %v, %gx", p.Name, shape, x)
+		cells = append(cells, c)
 		return len(cells) - 1
 	}
-	ours := map[model.Shape][]int{}
+	ours := map[worlds.Shape][]int{}
 	for _, shape := range shapes {
 		for _, x := range loads {
 			ours[shape] = append(ours[shape], add(contenders.Spillgate(setting()), shape, x, length))
@@ -52,7 +54,7 @@ func runLoad(ctx context.Context, o experiment.Options) (*experiment.Result, err
 	theirs := make([][]int, len(peers))
 	for i, p := range peers {
 		for _, x := range peerLoads {
-			theirs[i] = append(theirs[i], add(p, model.Exponential, x, peerLength))
+			theirs[i] = append(theirs[i], add(p, worlds.Exponential, x, peerLength))
 		}
 	}
 	reports, err := experiment.Run(ctx, o, cells)
@@ -62,7 +64,7 @@ func runLoad(ctx context.Context, o experiment.Options) (*experiment.Result, err
 
 	r := &experiment.Result{Quick: o.Quick}
 	good := func(i int) float64 { return reports[i].Goodput() / capacity() }
-	p99 := func(i int) float64 { return microseconds(reports[i].Total.Response.Quantile(0.99)) }
+	p99 := func(i int) float64 { return microseconds(reports[i].Total.Latency.Quantile(0.99)) }
 
 	own := &table.Table{Title: "Spillgate", Columns: []table.Column{{Name: "service"}, {Name: "offered", Unit: "of capacity", Format: "%.1f"},
 		{Name: "goodput", Unit: "of capacity", Format: "%.3f"}, {Name: "p50", Unit: "µs"}, {Name: "p99", Unit: "µs"},
@@ -77,8 +79,8 @@ func runLoad(ctx context.Context, o experiment.Options) (*experiment.Result, err
 			i := ours[shape][k]
 			t := &reports[i].Total
 			offered := float64(max(t.Offered, 1))
-			own.Add(shape.String(), x, good(i), microseconds(t.Response.Quantile(0.5)), p99(i),
-				float64(t.AllRefused()-t.RefusedByServer())/offered, float64(t.RefusedByServer())/offered, reports[i].Messages, reports[i].Fairness())
+			own.Add(shape.String(), x, good(i), microseconds(t.Latency.Quantile(0.5)), p99(i),
+				float64(t.AllRefused()-t.RefusedByServer())/offered, float64(t.RefusedByServer())/offered, reports[i].Messages(), reports[i].Fairness())
 			at := fmt.Sprintf("%v, %gx", shape, x)
 			if x >= 1 {
 				r.Floor("goodput, "+at, " of capacity", 0.97, 0.01, good(i))
@@ -95,7 +97,7 @@ func runLoad(ctx context.Context, o experiment.Options) (*experiment.Result, err
 		}
 		goodput.Series, tail.Series = append(goodput.Series, g), append(tail.Series, l)
 	}
-	curve(contenders.Name, loads, ours[model.Exponential])
+	curve(contenders.Name, loads, ours[worlds.Exponential])
 	side := &table.Table{Title: "Goodput side by side, exponential service", Columns: []table.Column{{Name: "policy"}}}
 	for _, x := range peerLoads {
 		side.Columns = append(side.Columns, table.Column{Name: fmt.Sprintf("%gx", x), Format: "%.3f"})
@@ -104,7 +106,7 @@ func runLoad(ctx context.Context, o experiment.Options) (*experiment.Result, err
 	for _, x := range peerLoads {
 		for k := range loads {
 			if loads[k] == x {
-				row = append(row, good(ours[model.Exponential][k]))
+				row = append(row, good(ours[worlds.Exponential][k]))
 			}
 		}
 	}

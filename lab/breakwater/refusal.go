@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 func refusal() experiment.Experiment {
@@ -31,12 +32,13 @@ func runRefusal(ctx context.Context, o experiment.Options) (*experiment.Result, 
 		warmup, length = 50*time.Millisecond, 150*time.Millisecond
 	}
 	s := setting()
-	policies := []model.Policy{contenders.Spillgate(s), contenders.DAGOR(s), contenders.SEDA(s), contenders.Protego(s), contenders.FIFO(s), contenders.CoDel(s)}
+	policies := []mesh.Control{contenders.Spillgate(s), contenders.DAGOR(s), contenders.SEDA(s), contenders.Protego(s), contenders.FIFO(s), contenders.CoDel(s)}
 	var cells []experiment.Cell
 	for _, p := range policies {
 		for _, x := range loads {
-			w := world(o.Seed, p, model.Exponential, clients, x, warmup, length)
-			cells = append(cells, experiment.Cell{Name: fmt.Sprintf("%s, %gx", p.Name, x), World: w, Cost: cost(&w)})
+			c := testbed(o.Seed, p, worlds.Exponential, clients, x, warmup, length)
+			c.Name = fmt.Sprintf("%s, %gx", p.Name, x)
+			cells = append(cells, c)
 		}
 	}
 	reports, err := experiment.Run(ctx, o, cells)
@@ -53,7 +55,7 @@ func runRefusal(ctx context.Context, o experiment.Options) (*experiment.Result, 
 		line := plot.Series{Name: p.Name, X: loads}
 		for k, x := range loads {
 			rep := reports[v*len(loads)+k]
-			known := &rep.Total.Known
+			known := &rep.Total.Told
 			q := microseconds(known.Quantile(0.99))
 			t.Add(p.Name, x, float64(rep.Total.AllRefused())/float64(rep.Total.Offered), microseconds(known.Quantile(0.5)), q, known.Within(objective), rep.Goodput()/capacity())
 			line.Y = append(line.Y, q)

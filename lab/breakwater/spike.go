@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/internal/world"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 func spike() experiment.Experiment {
@@ -37,13 +39,13 @@ func runSpike(ctx context.Context, o experiment.Options) (*experiment.Result, er
 	length := down + rest
 	s := setting()
 	published := map[string]string{contenders.Name: "< 20 ms", "dagor": "500 ms", "seda": "1.58 s"}
-	policies := []model.Policy{contenders.Spillgate(s), contenders.DAGOR(s), contenders.SEDA(s), contenders.Protego(s), contenders.FIFO(s)}
+	policies := []mesh.Control{contenders.Spillgate(s), contenders.DAGOR(s), contenders.SEDA(s), contenders.Protego(s), contenders.FIFO(s)}
 	var cells []experiment.Cell
 	for _, p := range policies {
-		w := world(o.Seed, p, model.Exponential, clients, 1, 0, length)
-		w.Bin, w.Warmup, w.Length = bin, 0, length // up already leaves time for cold starts
-		w.Groups[0].Load.Steps = []model.Step{{}, {At: connected, Rate: 0.7 * capacity()}, {At: up, Rate: 1.4 * capacity()}, {At: down, Rate: 0.7 * capacity()}}
-		cells = append(cells, experiment.Cell{Name: p.Name, World: w})
+		c := testbed(o.Seed, p, worlds.Exponential, clients, 1, 0, length)
+		c.Name, c.Bin, c.World.Warmup, c.World.Length = p.Name, bin, 0, length // up already leaves time for cold starts
+		c.World.Clients[0].Load.Steps = []world.Rate{{}, {At: connected, Times: 0.7}, {At: up, Times: 1.4}, {At: down, Times: 0.7}}
+		cells = append(cells, c)
 	}
 	reports, err := experiment.Run(ctx, o, cells)
 	if err != nil {
@@ -61,19 +63,19 @@ func runSpike(ctx context.Context, o experiment.Options) (*experiment.Result, er
 		rep := reports[i]
 		converged := convergence(rep, up, down)
 		first, all, after := rep.Between(up, up+20*bin), rep.Between(up+20*bin, down), rep.Between(down+20*bin, length)
-		share := func(c *model.Count, d time.Duration) float64 { return float64(c.Good) / d.Seconds() / capacity() }
+		share := func(c *mesh.Count, d time.Duration) float64 { return float64(c.Good) / d.Seconds() / capacity() }
 		var ms any = "never"
 		if converged >= 0 {
 			ms = converged.Seconds() * 1e3
 		}
 		spiked := share(&all, down-up-20*bin)
-		t.Add(p.Name, ms, published[p.Name], share(&first, 20*bin), spiked, microseconds(first.Response.Quantile(0.99)),
-			microseconds(all.Response.Quantile(0.99)), float64(after.Good)/float64(after.Offered))
+		t.Add(p.Name, ms, published[p.Name], share(&first, 20*bin), spiked, microseconds(first.Latency.Quantile(0.99)),
+			microseconds(all.Latency.Quantile(0.99)), float64(after.Good)/float64(after.Offered))
 		g, l := plot.Series{Name: p.Name}, plot.Series{Name: p.Name}
 		for k := range rep.Bins {
 			at := (time.Duration(k)*bin - up).Seconds() * 1e3
-			g.X, g.Y = append(g.X, at), append(g.Y, share(&rep.Bins[k], bin))
-			l.X, l.Y = append(l.X, at), append(l.Y, microseconds(rep.Bins[k].Response.Quantile(0.99)))
+			g.X, g.Y = append(g.X, at), append(g.Y, share(&rep.Bins[k][0], bin))
+			l.X, l.Y = append(l.X, at), append(l.Y, microseconds(rep.Bins[k][0].Latency.Quantile(0.99)))
 		}
 		goodput.Series, tail.Series = append(goodput.Series, g), append(tail.Series, l)
 		if i == 0 {
@@ -83,7 +85,7 @@ func runSpike(ctx context.Context, o experiment.Options) (*experiment.Result, er
 			}
 			r.Ceiling("converged after the jump", " ms", 20, 0, back)
 			r.Floor("goodput in the spike, from 20 ms on", " of capacity", 0.97, 0.01, spiked)
-			r.Ceiling("p99 in the spike, from 20 ms on", " µs", microseconds(objective), 0, microseconds(all.Response.Quantile(0.99)))
+			r.Ceiling("p99 in the spike, from 20 ms on", " µs", microseconds(objective), 0, microseconds(all.Latency.Quantile(0.99)))
 			r.Floor("goodput after the spike, from 20 ms on", " of offered", 0.99, 0.005, float64(after.Good)/float64(after.Offered))
 		}
 	}
@@ -95,7 +97,7 @@ func runSpike(ctx context.Context, o experiment.Options) (*experiment.Result, er
 
 // convergence is the time from the jump to the first instant at which the
 // goodput has come to its level of the spike and stays there, negative if none.
-func convergence(rep *model.Report, up, down time.Duration) time.Duration {
+func convergence(rep *experiment.Played, up, down time.Duration) time.Duration {
 	const window, stay = 5, 50
 	half := rep.Between((up+down)/2, down)
 	level := float64(half.Good) / float64((down-up)/2/bin)
@@ -103,7 +105,7 @@ func convergence(rep *model.Report, up, down time.Duration) time.Duration {
 	average := func(k int) float64 {
 		sum := 0
 		for i := k; i < k+window; i++ {
-			sum += rep.Bins[i].Good
+			sum += rep.Bins[i][0].Good
 		}
 		return float64(sum) / window
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 // Whichever experiment asks, SEDA and Protego have their cold start behind them, and
@@ -17,8 +17,8 @@ func TestPoliciesAreMeasuredForTheSameTimeAtTheirLevel(t *testing.T) {
 	slow := map[string]bool{"seda": true, "protego": true}
 	seen := 0
 	for _, p := range append(contenders.Peers(setting()), contenders.Spillgate(setting())) {
-		w := world(1, p, model.Exponential, clients, 1, warmup, length)
-		if got := w.Length - w.Warmup; got != length-warmup {
+		c := testbed(1, p, worlds.Exponential, clients, 1, warmup, length)
+		if got := c.World.Length - c.World.Warmup; got != length-warmup {
 			t.Errorf("%s is measured for %v, want %v", p.Name, got, length-warmup)
 		}
 		want := warmup
@@ -26,8 +26,8 @@ func TestPoliciesAreMeasuredForTheSameTimeAtTheirLevel(t *testing.T) {
 			want += slowStart
 			seen++
 		}
-		if w.Warmup != want {
-			t.Errorf("%s has %v to warm up, want %v", p.Name, w.Warmup, want)
+		if c.World.Warmup != want {
+			t.Errorf("%s has %v to warm up, want %v", p.Name, c.World.Warmup, want)
 		}
 	}
 	if seen != len(slow) {
@@ -39,9 +39,9 @@ func TestPoliciesAreMeasuredForTheSameTimeAtTheirLevel(t *testing.T) {
 // changes less than a tenth, and without it the figure would be of its cold start.
 func TestSlowStartEndsTheColdStart(t *testing.T) {
 	goodput := func(more time.Duration) float64 {
-		w := world(1, contenders.SEDA(setting()), model.Exponential, clients, 1.2, 50*time.Millisecond, 150*time.Millisecond)
-		w.Warmup, w.Length = w.Warmup+more, w.Length+more
-		reports, err := experiment.Run(context.Background(), experiment.Options{}, []experiment.Cell{{Name: "seda", World: w}})
+		c := testbed(1, contenders.SEDA(setting()), worlds.Exponential, clients, 1.2, 50*time.Millisecond, 150*time.Millisecond)
+		c.World.Warmup, c.World.Length = c.World.Warmup+more, c.World.Length+more
+		reports, err := experiment.Run(context.Background(), experiment.Options{}, []experiment.Cell{c})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ import (
 	"github.com/spillgate/spillgate/internal/baseline/semaphore"
 	"github.com/spillgate/spillgate/internal/baseline/vegas"
 	"github.com/spillgate/spillgate/internal/credit"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 )
 
 // Setting is what the peers are tuned for.
@@ -48,37 +48,50 @@ type Setting struct {
 const Name = "spillgate"
 
 // Spillgate is the policy under test, with the objective as its only setting.
-func Spillgate(s Setting) model.Policy {
-	return model.Gated(Name, admission.Config{Objective: s.Objective}, credit.WalletConfig{})
+func Spillgate(s Setting) mesh.Control {
+	return Gated(Name, admission.Config{Objective: s.Objective}, credit.WalletConfig{})
+}
+
+// Gated is a gate at each service and a wallet at each caller. The gate's epoch is set
+// for each life of a process.
+func Gated(name string, gate admission.Config, wallet credit.WalletConfig) mesh.Control {
+	return mesh.Control{
+		Name: name,
+		Door: func(_ uint64, at mesh.Place) (baseline.Door, error) {
+			gate := gate
+			gate.Credit.Epoch = uint32(at.Life + 1)
+			return baseline.NewGate(gate)
+		},
+		Sender: func(uint64, mesh.Place, mesh.Place) (baseline.Sender, error) { return baseline.NewWallet(wallet) },
+	}
 }
 
 // Peers returns every policy that Spillgate is compared with.
-func Peers(s Setting) []model.Policy {
-	return []model.Policy{DAGOR(s), SEDA(s), Protego(s), FIFO(s), CoDel(s), Semaphore(s, s.Cores, 2*s.Cores),
+func Peers(s Setting) []mesh.Control {
+	return []mesh.Control{DAGOR(s), SEDA(s), Protego(s), FIFO(s), CoDel(s), Semaphore(s, s.Cores, 2*s.Cores),
 		Gradient2(s), Vegas(s), AIMD(s), None(s)}
 }
 
 // atServer is a policy whose clients send everything at once.
-func atServer(name string, door func(seed uint64) (baseline.Door, error)) model.Policy {
-	return model.Policy{
-		Name:   name,
-		Door:   func(seed uint64, _ int) (baseline.Door, error) { return door(seed) },
-		Sender: func(uint64, int) (baseline.Sender, error) { return none.Sender{}, nil },
+func atServer(name string, door func(seed uint64) (baseline.Door, error)) mesh.Control {
+	return mesh.Control{
+		Name: name,
+		Door: func(seed uint64, _ mesh.Place) (baseline.Door, error) { return door(seed) },
 	}
 }
 
 // None lets the server run whatever arrives.
-func None(Setting) model.Policy {
+func None(Setting) mesh.Control {
 	return atServer("none", func(uint64) (baseline.Door, error) { return none.Door{}, nil })
 }
 
 // FIFO is first in, first out, dropping what can no longer meet its deadline.
-func FIFO(s Setting) model.Policy {
+func FIFO(s Setting) mesh.Control {
 	return atServer("deadline fifo", func(uint64) (baseline.Door, error) { return fifo.New(fifo.Config{Slots: s.Cores}) })
 }
 
 // Semaphore is a fixed number of slots and a bounded queue, set by hand.
-func Semaphore(_ Setting, limit, queue int) model.Policy {
+func Semaphore(_ Setting, limit, queue int) mesh.Control {
 	return atServer("semaphore", func(uint64) (baseline.Door, error) {
 		return semaphore.New(semaphore.Config{Limit: limit, Queue: queue})
 	})
@@ -86,28 +99,28 @@ func Semaphore(_ Setting, limit, queue int) model.Policy {
 
 // CoDel drops by the delay of the queue; a tenth and twice of the objective
 // stand for its 5 and 100 ms, which are of wide-area networks.
-func CoDel(s Setting) model.Policy {
+func CoDel(s Setting) mesh.Control {
 	return atServer("codel", func(uint64) (baseline.Door, error) {
 		return codel.New(codel.Config{Slots: s.Cores, Law: codel.Controlled, Target: s.Objective / 10, Interval: 2 * s.Objective})
 	})
 }
 
 // Gradient2 is Netflix' adaptive limit, fed every completion, with its authors' defaults.
-func Gradient2(Setting) model.Policy {
+func Gradient2(Setting) mesh.Control {
 	return atServer("gradient2", func(uint64) (baseline.Door, error) { return gradient2.New(gradient2.Config{}) })
 }
 
 // Vegas is TCP Vegas' rule applied to requests in flight: what their limiters use unless
 // told otherwise, fed every completion, with its authors' defaults.
-func Vegas(Setting) model.Policy {
+func Vegas(Setting) mesh.Control {
 	return atServer("vegas", func(seed uint64) (baseline.Door, error) { return vegas.New(vegas.Config{Seed: seed}) })
 }
 
 // Windowed are the two limits as they are behind their authors' WindowedLimit, which sums a
 // second up into one sample. It leaves out what took less than 100 µs and needs some
 // seconds to move, so they take part where service takes milliseconds and runs take long.
-func Windowed(Setting) []model.Policy {
-	return []model.Policy{
+func Windowed(Setting) []mesh.Control {
+	return []mesh.Control{
 		atServer("gradient2, 1 s", func(uint64) (baseline.Door, error) {
 			return gradient2.New(gradient2.Config{Window: gradient2.Window})
 		}),
@@ -118,28 +131,28 @@ func Windowed(Setting) []model.Policy {
 }
 
 // AIMD backs off when a completion exceeds the objective.
-func AIMD(s Setting) model.Policy {
+func AIMD(s Setting) mesh.Control {
 	return atServer("aimd", func(uint64) (baseline.Door, error) { return aimd.New(aimd.Config{Timeout: s.Objective}) })
 }
 
 // DAGOR is WeChat's priority levels as Breakwater's authors wrote them, at
 // their thresholds for 1, 10 and 100 µs, in proportion for other service times.
-func DAGOR(s Setting) model.Policy {
+func DAGOR(s Setting) mesh.Control {
 	threshold := tuned(s.Service, 30*time.Microsecond, 70*time.Microsecond, 500*time.Microsecond)
-	return model.Policy{
+	return mesh.Control{
 		Name: "dagor", Ranked: true,
-		Door: func(uint64, int) (baseline.Door, error) {
+		Door: func(uint64, mesh.Place) (baseline.Door, error) {
 			return dagor.New(dagor.Config{Slots: s.Cores, Law: dagor.Stepwise, Threshold: threshold})
 		},
-		Sender: func(seed uint64, client int) (baseline.Sender, error) {
-			return dagor.NewSender(seed<<20 + uint64(client)), nil
+		Sender: func(seed uint64, from, _ mesh.Place) (baseline.Sender, error) {
+			return dagor.NewSender(seed<<20 + uint64(from.Process)), nil
 		},
 	}
 }
 
 // SEDA is rate control at the client, with the parameters of Breakwater's
 // authors for 1, 10 and 100 µs.
-func SEDA(s Setting) model.Policy {
+func SEDA(s Setting) mesh.Control {
 	cfg := seda.Config{Target: tuned(s.Service, 50*time.Microsecond, 80*time.Microsecond, 720*time.Microsecond)}
 	switch {
 	case s.Service < 3*time.Microsecond:
@@ -149,12 +162,12 @@ func SEDA(s Setting) model.Policy {
 	default:
 		cfg.Increase, cfg.Decrease = 10, 1.3
 	}
-	return model.Policy{
+	return mesh.Control{
 		Name: "seda",
-		Door: func(uint64, int) (baseline.Door, error) { return none.Door{}, nil },
-		Sender: func(seed uint64, client int) (baseline.Sender, error) {
+		Door: func(uint64, mesh.Place) (baseline.Door, error) { return none.Door{}, nil },
+		Sender: func(seed uint64, from, _ mesh.Place) (baseline.Sender, error) {
 			mine := cfg
-			mine.Seed = seed<<20 + uint64(client)
+			mine.Seed = seed<<20 + uint64(from.Process)
 			return seda.New(mine)
 		},
 	}
@@ -162,13 +175,15 @@ func SEDA(s Setting) model.Policy {
 
 // Protego sizes the credit pool by the throughput it gains. Its wallet is
 // Spillgate's.
-func Protego(s Setting) model.Policy {
-	return model.Policy{
+func Protego(s Setting) mesh.Control {
+	return mesh.Control{
 		Name: "protego",
-		Door: func(uint64, int) (baseline.Door, error) {
+		Door: func(uint64, mesh.Place) (baseline.Door, error) {
 			return protego.New(protego.Config{Slots: s.Cores, Budget: s.Objective * 4 / 5})
 		},
-		Sender: func(uint64, int) (baseline.Sender, error) { return baseline.NewWallet(credit.WalletConfig{}) },
+		Sender: func(uint64, mesh.Place, mesh.Place) (baseline.Sender, error) {
+			return baseline.NewWallet(credit.WalletConfig{})
+		},
 	}
 }
 

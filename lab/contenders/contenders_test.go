@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/mono"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -21,7 +21,7 @@ func TestLimitsEnterWithTheirAuthorsDefaults(t *testing.T) {
 			t.Errorf("%s moved to %d before its first window was over, want %d", p.Name, got, authors)
 		}
 	}
-	for _, p := range []model.Policy{Gradient2(s), Vegas(s)} {
+	for _, p := range []mesh.Control{Gradient2(s), Vegas(s)} {
 		if got := afterHalfASecond(t, p); got == authors {
 			t.Errorf("%s is still at %d after 500 completions, want it moved by each", p.Name, got)
 		}
@@ -30,9 +30,9 @@ func TestLimitsEnterWithTheirAuthorsDefaults(t *testing.T) {
 
 // afterHalfASecond returns the limit of a new door after a completion a millisecond, each
 // of 10 ms, with as many running as the limit allows.
-func afterHalfASecond(t *testing.T, p model.Policy) int {
+func afterHalfASecond(t *testing.T, p mesh.Control) int {
 	t.Helper()
-	d, err := p.Door(1, 0)
+	d, err := p.Door(1, mesh.Place{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,25 +6,70 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
+	"github.com/spillgate/spillgate/internal/world"
 )
 
 // Cell is one simulated world of an experiment.
 type Cell struct {
 	// Name is shown as progress and in errors.
 	Name string
-	// World is the whole of its configuration.
-	World model.Config
+	// World is what happens, under Control, by the chance of Seed.
+	World   *world.World
+	Control mesh.Control
+	Seed    uint64
+	// Bin is the length of the bins of the report. Default 0: no bins.
+	Bin time.Duration
 	// Cost orders the cells: dearer ones start first, so that none is left
 	// running alone at the end. Any unit; default 0.
 	Cost float64
 }
 
+// Played is what one world came to. Bins and Between count what happened when clients
+// knew; Seen counts by the intended send time.
+type Played struct {
+	*mesh.Report
+	Seen *world.Report
+}
+
+// Between sums the bins from one time to another, both from the start.
+func (p *Played) Between(from, to time.Duration) mesh.Count {
+	all := make([]int, len(p.Workflows))
+	for i := range all {
+		all[i] = i
+	}
+	return p.Report.Between(from, to, all...)
+}
+
+// Messages is the share of the first service's workers' time spent on messages of no
+// request that it worked on.
+func (p *Played) Messages() float64 { return p.Services[0].Messages }
+
+// Fairness is Jain's index of the good answers per client that offered anything: 1 if
+// all got the same, 1/n if one got all.
+func (p *Played) Fairness() float64 {
+	var n, sum, squares float64
+	for i := range p.Seen.Groups {
+		for _, c := range p.Seen.Groups[i].Clients {
+			if c.Offered > 0 {
+				n++
+				sum += float64(c.Good)
+				squares += float64(c.Good) * float64(c.Good)
+			}
+		}
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (n * squares)
+}
+
 // Run runs cells on all processors and returns their reports in the order of
 // the cells. Worlds share nothing, so the order in which they run does not
 // matter.
-func Run(ctx context.Context, o Options, cells []Cell) ([]*model.Report, error) {
+func Run(ctx context.Context, o Options, cells []Cell) ([]*Played, error) {
 	return Each(ctx, o, cells, func(c *Cell) (string, float64) { return c.Name, c.Cost }, runCell)
 }
 
@@ -72,8 +117,13 @@ func Each[C, R any](ctx context.Context, o Options, cells []C, about func(*C) (n
 	return results, nil
 }
 
-func runCell(ctx context.Context, c *Cell) (*model.Report, error) {
-	w, err := model.New(c.World)
+func runCell(ctx context.Context, c *Cell) (*Played, error) {
+	cfg, err := mesh.Describe(c.World, c.Control, c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Bin = c.Bin
+	w, err := mesh.New(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -82,5 +132,9 @@ func runCell(ctx context.Context, c *Cell) (*model.Report, error) {
 			return nil, ctx.Err()
 		}
 	}
-	return w.Report()
+	r, err := w.Report()
+	if err != nil {
+		return nil, err
+	}
+	return &Played{r, w.Measured()}, nil
 }

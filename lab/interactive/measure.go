@@ -6,8 +6,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/sim"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
-	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -45,7 +45,7 @@ func runCells(ctx context.Context, o experiment.Options, cells []cell) ([]*mesh.
 
 // class is what became of the requests of one class, over all seeds.
 type class struct {
-	latency         model.Histogram
+	latency         sim.Histogram
 	offered, gaveUp int
 	served          int
 }

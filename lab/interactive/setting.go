@@ -5,7 +5,6 @@ import (
 
 	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
-	"github.com/spillgate/spillgate/internal/sim/model"
 )
 
 // hops is how many servers there are, and how many a chain visits.
@@ -119,7 +118,7 @@ func (s *setting) world(seed uint64, o order, warmup, length time.Duration) mesh
 		case i >= hops:
 			g.Load = mesh.Constant(s.singles)
 		case s.to > 0:
-			g.Load = mesh.Load{Steps: []model.Step{{}, {At: s.from, Rate: s.chains / hops}, {At: s.to}}}
+			g.Load = mesh.Load{Steps: []mesh.Change{{}, {At: s.from, Rate: s.chains / hops}, {At: s.to}}}
 		default:
 			g.Load = mesh.Constant(s.chains / hops)
 		}

@@ -4,6 +4,7 @@
 //	go run . --quick                 the main contenders, under 45 s
 //	go run .                         all, three repeats
 //	go run . --only failsafe,spillgate --loads 2 --settings spin
+//	go run . wild --quick            worlds that nobody tuned for, with failsafe-go
 //
 // It is a module of its own, so that users of Spillgate do not download its
 // peers. See README.md.
@@ -25,15 +26,22 @@ import (
 	"github.com/zeromicro/go-zero/core/logx"
 
 	"github.com/spillgate/spillgate/lab/arena"
+	"github.com/spillgate/spillgate/lab/bed"
 )
 
 func main() {
 	logx.Disable() // go-zero writes statistics from the moment it is linked in
 	all := append(arena.Own(), peers()...)
 	arena.Child(all)
+	bed.Child(wildPeers()...)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, all, os.Args[1:]); err != nil {
+	play := func(args []string) error { return run(ctx, all, args) }
+	args := os.Args[1:]
+	if len(args) > 0 && args[0] == "wild" {
+		play, args = func(args []string) error { return runWild(ctx, args) }, args[1:]
+	}
+	if err := play(args); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
 	}

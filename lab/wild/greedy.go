@@ -6,10 +6,12 @@ import (
 	"math"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/internal/world"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 // politeFloor is the least share of what the polite clients send that is to be answered in
@@ -28,17 +30,16 @@ func (g greedy) String() string {
 	return fmt.Sprintf("%v of a share, %v; %vx", g.part, g.service, g.times)
 }
 
-// capacity is that of the row's server, in requests/s.
-func (g greedy) capacity() float64 {
-	return base(200*time.Millisecond, g.service, model.Exponential, 0).Server.Capacity()
-}
+// row is the world without clients.
+func (g greedy) row() row { return base(200*time.Millisecond, g.service, worlds.Exponential, 0) }
 
-func (g greedy) world(kind model.Kind) model.Config {
-	w := base(200*time.Millisecond, g.service, model.Exponential, 0)
-	w.Groups = []model.Group{
-		{Name: "polite", Clients: 20, Load: model.Constant(g.part * 20 / 21 * g.capacity())},
-		{Name: "greedy", Clients: 1, Kind: kind, Load: model.Constant(g.times * g.capacity())},
-	}
+func (g greedy) world(kind world.Kind) *world.World {
+	w := g.row().world
+	w.Name = g.String()
+	polite, one := w.Clients[0], w.Clients[0]
+	polite.Name, polite.Load = "polite", worlds.Times(g.part*20/21)
+	one.Name, one.Clients, one.Kind, one.Load = "greedy", 1, kind, worlds.Times(g.times)
+	w.Clients = []world.Group{polite, one}
 	w.Warmup = 3 * time.Second
 	return w
 }
@@ -62,17 +63,17 @@ func greedyRows(quick bool) []greedy {
 // that knows no credits has no window to obey.
 type contender struct {
 	name   string
-	policy model.Policy
-	kind   model.Kind
+	policy mesh.Control
+	kind   world.Kind
 	judged bool
 }
 
 func greedyContenders(s contenders.Setting) []contender {
 	return []contender{
-		{contenders.Name + ", it obeys", contenders.Spillgate(s), model.Honest, true},
-		{contenders.Name + ", it floods", contenders.Spillgate(s), model.Flooding, true},
-		{"plain clients", plain(s), model.Honest, true},
-		{"semaphore", contenders.Semaphore(s, workers, 2*workers), model.Honest, false},
+		{contenders.Name + ", it obeys", contenders.Spillgate(s), world.Credits, true},
+		{contenders.Name + ", it floods", contenders.Spillgate(s), world.Greedy, true},
+		{"plain clients", plain(s), world.Credits, true},
+		{"semaphore", contenders.Semaphore(s, workers, 2*workers), world.Credits, false},
 	}
 }
 
@@ -88,10 +89,8 @@ func runGreedy(ctx context.Context, o experiment.Options) (*experiment.Result, e
 	for _, g := range all {
 		for _, c := range who(g) {
 			w := g.world(c.kind)
-			w.Policy = c.policy
 			for seed := range seeds {
-				w.Seed = o.Seed + uint64(seed)
-				cells = append(cells, experiment.Cell{Name: g.String(), World: w})
+				cells = append(cells, experiment.Cell{Name: g.String(), World: w, Control: c.policy, Seed: o.Seed + uint64(seed)})
 			}
 		}
 	}
@@ -104,12 +103,13 @@ func runGreedy(ctx context.Context, o experiment.Options) (*experiment.Result, e
 		{Name: "polite served", Unit: "of what they send", Format: "%.3f"}, {Name: "mean of the seeds", Format: "%.3f"},
 		{Name: "goodput", Unit: "of the capacity", Format: "%.3f"}, {Name: "its mean", Format: "%.3f"}}}
 	for _, g := range all {
+		world := g.row()
 		for _, c := range who(g) {
 			least, leastAll := math.Inf(1), math.Inf(1)
 			var mean, meanAll float64
 			for _, report := range reports[:seeds] {
-				served := float64(report.Groups[0].Good) / float64(max(report.Groups[0].Offered, 1))
-				all := float64(report.Total.Good) / report.Seconds / g.capacity()
+				served := float64(report.Seen.Groups[0].Good) / float64(max(report.Seen.Groups[0].Offered, 1))
+				all := report.Goodput() / world.capacity()
 				least, leastAll = min(least, served), min(leastAll, all)
 				mean, meanAll = mean+served/float64(seeds), meanAll+all/float64(seeds)
 			}

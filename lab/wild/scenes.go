@@ -29,7 +29,7 @@ func scenes(quick bool) []scene {
 		}
 		all = append(all, sharedLoop(processors))
 	}
-	return append(all, cheap(2), cheap(4), retries(), fanOut(), weighted(world.Plain), weighted(world.Credits), ramp(),
+	return append(all, cheap(2), cheap(4), retries(), fanOut(), givenUp(world.Constant), givenUp(world.Exponential), weighted(world.Plain), weighted(world.Credits), ramp(),
 		slowReplica(0.8), slowReplica(1.5), burstsOf(), oneGate(world.Plain), oneGate(world.Credits))
 }
 
@@ -119,6 +119,18 @@ func retries() scene {
 	w.Clients[0].Kind = world.Plain
 	w.Clients[0].Retry = world.Retry{Attempts: 4, Backoff: 20 * ms, Stubborn: true}
 	return scene{world: w, semaphores: atWorkers, from: 5 * time.Second, to: 7 * time.Second}
+}
+
+// givenUp is a service that takes half of the objective, and stops the work on requests
+// whose callers gave up.
+func givenUp(shape world.Shape) scene {
+	name := "constant"
+	if shape == world.Exponential {
+		name = "exponential"
+	}
+	w := plot(name+" service of 50 % of the objective that stops with its caller, 2x", 200*ms, []world.Service{{Name: "service", Workers: workers,
+		Methods: does(world.Step{Wait: &world.Draw{Shape: shape, Mean: 100 * ms}})}}, times(2))
+	return scene{world: w, semaphores: atWorkers}
 }
 
 // fanOut is a handler that calls three services, one of which has half the capacity of

@@ -8,8 +8,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/baseline"
-	"github.com/spillgate/spillgate/internal/baseline/none"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -53,18 +52,17 @@ of several semaphores, the same at each service, is chosen for each world and se
 }
 
 // plain is Spillgate in front of clients that know no credits.
-func plain(s contenders.Setting) model.Policy {
-	return model.Policy{
+func plain(s contenders.Setting) mesh.Control {
+	return mesh.Control{
 		Name: "spillgate, plain clients",
-		Door: func(uint64, int) (baseline.Door, error) {
+		Door: func(uint64, mesh.Place) (baseline.Door, error) {
 			return baseline.NewGate(admission.Config{Objective: s.Objective, NoCredit: true})
 		},
-		Sender: func(uint64, int) (baseline.Sender, error) { return none.Sender{}, nil },
 	}
 }
 
 // played is what one policy made of one world.
-type played struct{ whole, second model.Count }
+type played struct{ whole, second mesh.Count }
 
 func run(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	seeds, all := fullSeeds, rows(o.Quick)
@@ -75,17 +73,15 @@ func run(ctx context.Context, o experiment.Options) (*experiment.Result, error) 
 	var contenderOf, first []int // of each cell; of each row
 	names := []string{contenders.Name, "plain clients"}
 	for _, r := range all {
-		s := contenders.Setting{Objective: r.world.Objective, Cores: workers, Service: r.world.Server.Service.Mean}
-		policies := []model.Policy{contenders.Spillgate(s), plain(s)}
+		s := contenders.Setting{Objective: r.world.Objective, Cores: workers, Service: r.service}
+		policies := []mesh.Control{contenders.Spillgate(s), plain(s)}
 		for _, queue := range []int{0, 2, workers / 2, workers, 2 * workers, 4 * workers} {
 			policies = append(policies, contenders.Semaphore(s, workers+2*r.held, queue))
 		}
 		first = append(first, len(cells))
 		for seed := range seeds {
 			for i, p := range policies {
-				w := r.world
-				w.Seed, w.Policy = o.Seed+uint64(seed), p
-				cells = append(cells, experiment.Cell{Name: r.name, World: w})
+				cells = append(cells, experiment.Cell{Name: r.name, World: r.world, Control: p, Seed: o.Seed + uint64(seed), Bin: 100 * time.Millisecond})
 				contenderOf = append(contenderOf, i)
 			}
 		}
@@ -122,7 +118,7 @@ func run(ctx context.Context, o experiment.Options) (*experiment.Result, error) 
 type verdict struct{ goodput, median, second, p99, late, refused, rival float64 }
 
 // judge compares contender who with the best semaphore, seed by seed.
-func judge(row row, reports []*model.Report, contender []int, who int) verdict {
+func judge(row row, reports []*experiment.Played, contender []int, who int) verdict {
 	policies := 0
 	for _, c := range contender {
 		policies = max(policies, c+1)
@@ -154,7 +150,7 @@ func judge(row row, reports []*model.Report, contender []int, who int) verdict {
 
 // hindsight is the verdict on the semaphore that does best over all seeds: what is left
 // of the best of each seed, with nothing to adapt to but chance.
-func hindsight(row row, reports []*model.Report, contender []int, from int) verdict {
+func hindsight(row row, reports []*experiment.Played, contender []int, from int) verdict {
 	var best verdict
 	for who := from; who <= slices.Max(contender); who++ {
 		if v := judge(row, reports, contender, who); v.goodput > best.goodput {
@@ -164,7 +160,7 @@ func hindsight(row row, reports []*model.Report, contender []int, from int) verd
 	return best
 }
 
-func look(r row, report *model.Report) played {
+func look(r row, report *experiment.Played) played {
 	p := played{whole: report.Between(r.from, r.to)}
 	if r.change > 0 {
 		p.second = report.Between(r.change, r.change+time.Second)
@@ -172,6 +168,6 @@ func look(r row, report *model.Report) played {
 	return p
 }
 
-func ofObjective(r row, c *model.Count) float64 {
-	return float64(c.Response.Quantile(0.99)) / float64(r.world.Objective)
+func ofObjective(r row, c *mesh.Count) float64 {
+	return float64(c.Latency.Quantile(0.99)) / float64(r.world.Objective)
 }

@@ -6,18 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
+	"github.com/spillgate/spillgate/internal/world"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
 
 // The worst seed counts, against the best semaphore of the same seed.
 func TestJudge(t *testing.T) {
-	r := row{world: model.Config{Objective: 100 * time.Millisecond}, to: time.Second}
-	good := func(n int) *model.Report {
-		return &model.Report{BinLength: time.Second, Bins: []model.Count{{Offered: 100, Good: n, Late: 100 - n}}}
+	r := row{world: &world.World{Objective: 100 * time.Millisecond}, to: time.Second}
+	good := func(n int) *experiment.Played {
+		return &experiment.Played{Report: &mesh.Report{BinLength: time.Second, Workflows: make([]mesh.Count, 1), Bins: [][]mesh.Count{{{Offered: 100, Good: n, Late: 100 - n}}}}}
 	}
-	reports := []*model.Report{
+	reports := []*experiment.Played{
 		good(90), good(80), good(100), good(60), // ours, plain clients, two semaphores
 		good(45), good(50), good(40), good(50),
 	}
@@ -41,20 +42,14 @@ func TestRowsThatHold(t *testing.T) {
 		if !forever && !polled {
 			continue
 		}
-		w := r.world
-		s := contenders.Setting{Objective: w.Objective, Cores: workers, Service: w.Server.Service.Mean}
-		w.Seed, w.Policy = 1, contenders.Spillgate(s)
-		m, err := model.New(w)
+		s := contenders.Setting{Objective: r.world.Objective, Cores: workers, Service: r.service}
+		reports, err := experiment.Run(t.Context(), experiment.Options{}, []experiment.Cell{{World: r.world, Control: contenders.Spillgate(s), Seed: 1, Bin: 100 * time.Millisecond}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := m.Run()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := report.Between(r.from, r.to)
+		c := reports[0].Between(r.from, r.to)
 		seconds := (r.to - r.from).Seconds()
-		if share := float64(c.Good) / seconds / w.Server.Capacity(); forever && share < 0.9 {
+		if share := float64(c.Good) / seconds / r.capacity(); forever && share < 0.9 {
 			t.Errorf("%s: goodput is %.2f of the capacity, want 0.9 at least", r.name, share)
 		}
 		if polled && c.AllRefused() > 0 {

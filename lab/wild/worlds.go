@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 // workers is how many requests the server works on at a time.
@@ -12,8 +13,9 @@ const workers = 8
 
 // row is one world of the table.
 type row struct {
-	name  string
-	world model.Config
+	name    string
+	world   *world.World
+	service time.Duration // of a request, on average
 	// held is how many requests at once need no worker: a semaphore that is told of
 	// the workers alone is then not the best.
 	held int
@@ -24,20 +26,22 @@ type row struct {
 	change time.Duration
 }
 
-// base is a world of steady load, in multiples of the capacity.
-func base(objective, service time.Duration, shape model.Shape, load float64) model.Config {
-	server := model.Server{Cores: workers, Service: model.Service{Mean: service, Shape: shape}}
-	return model.Config{
-		Objective: objective, Server: server, GiveUp: true,
-		Groups:  []model.Group{{Name: "clients", Clients: 20, Load: model.Constant(load * server.Capacity())}},
-		Network: model.Network{Delay: 250 * time.Microsecond},
-		Length:  13 * time.Second, Bin: 100 * time.Millisecond,
-	}
+// base is a row of steady load, in multiples of the capacity.
+func base(objective, service time.Duration, shape worlds.Shape, load float64) row {
+	w := worlds.Single("", objective, workers, shape.Draw(service), 20, worlds.Times(load))
+	// The handlers do not look at their contexts.
+	w.Services[0].Deaf = true
+	w.Network.Delay, w.Length = 250*time.Microsecond, 13*time.Second
+	return row{world: w, service: service}
 }
 
+// capacity is that of the row's workers, in requests/s.
+func (r *row) capacity() float64 { return workers / r.service.Seconds() }
+
 // steady judges a world from its third second on.
-func steady(name string, w model.Config) row {
-	return row{name: name, world: w, from: 3 * time.Second, to: w.Length}
+func steady(name string, r row) row {
+	r.name, r.world.Name, r.from, r.to = name, name, 3*time.Second, r.world.Length
+	return r
 }
 
 // rows returns every world; quick leaves out those between others.
@@ -49,7 +53,7 @@ func rows(quick bool) []row {
 	if quick {
 		shares, factors, deadlines = []int{20, 50, 75}, []float64{4, 8}, []float64{1, 5, -1}
 	}
-	for _, shape := range []model.Shape{model.Fixed, model.Exponential} {
+	for _, shape := range []worlds.Shape{worlds.Constant, worlds.Exponential} {
 		for _, percent := range shares {
 			const objective = 200 * time.Millisecond
 			all = append(all, steady(fmt.Sprintf("%v service of %d %% of the objective, 2x", shape, percent),
@@ -57,8 +61,8 @@ func rows(quick bool) []row {
 		}
 	}
 	for _, d := range deadlines {
-		w := base(200*time.Millisecond, 10*time.Millisecond, model.Exponential, 3)
-		w.Deadline = time.Duration(d * float64(w.Objective))
+		w := base(200*time.Millisecond, 10*time.Millisecond, worlds.Exponential, 3)
+		w.world.Clients[0].Deadline = time.Duration(d * float64(w.world.Objective))
 		name := fmt.Sprintf("callers wait %v objectives, 3x", d)
 		if d < 0 {
 			name = "callers wait for ever, 3x"
@@ -67,10 +71,10 @@ func rows(quick bool) []row {
 	}
 	for _, load := range []float64{1, 2} {
 		all = append(all, steady(fmt.Sprintf("1 %% of the requests take 100 times as long, %vx", load),
-			base(100*time.Millisecond, 10*time.Millisecond, model.Rare, load)))
+			base(100*time.Millisecond, 10*time.Millisecond, worlds.Rare, load)))
 	}
 	for _, load := range []float64{1.5, 3} {
-		all = append(all, steady(fmt.Sprintf("Pareto 1.5, %vx", load), base(200*time.Millisecond, 10*time.Millisecond, model.Pareto, load)))
+		all = append(all, steady(fmt.Sprintf("Pareto 1.5, %vx", load), base(200*time.Millisecond, 10*time.Millisecond, worlds.Pareto, load)))
 	}
 	all = append(all, polls(8, 2*time.Second), polls(64, 10*time.Second))
 	for _, f := range factors {
@@ -83,42 +87,42 @@ func rows(quick bool) []row {
 // polls are requests that wait without a worker beside half the capacity of short
 // ones.
 func polls(n int, long time.Duration) row {
-	w := base(100*time.Millisecond, 10*time.Millisecond, model.Exponential, 0.5)
-	w.GiveUp, w.Deadline = false, -1
-	w.Groups = append(w.Groups, model.Group{Name: "pollers", Clients: n, Poll: long, Load: model.Constant(float64(n) / long.Seconds())})
-	r := steady(fmt.Sprintf("%d long polls of %v beside 0.5x", n, long), w)
+	r := base(100*time.Millisecond, 10*time.Millisecond, worlds.Exponential, 0.5)
+	s := &r.world.Services[0]
+	s.Methods = append(s.Methods, world.Method{Name: "poll", Idle: true, Steps: []world.Step{{Wait: &world.Draw{Mean: long}}}})
+	r.world.Clients[0].Deadline = -1
+	r.world.Clients = append(r.world.Clients, world.Group{Name: "pollers", Clients: n, Deadline: -1,
+		Ask:  []world.Ask{{Target: world.Target{Service: s.Name, Method: "poll"}}},
+		Load: world.Load{Steps: []world.Rate{{PerSecond: float64(n) / long.Seconds()}}}})
+	r = steady(fmt.Sprintf("%d long polls of %v beside 0.5x", n, long), r)
 	r.held = n
 	return r
 }
 
 func slowdown(factor float64) row {
-	w := base(200*time.Millisecond, 10*time.Millisecond, model.Exponential, 0.7)
-	const at, until = 5 * time.Second, 11 * time.Second
-	w.Length = 14 * time.Second
-	w.Faults = []model.Fault{{At: at, Speed: 1 / factor}, {At: until, Speed: 1}}
-	return row{name: fmt.Sprintf("%v times slower for 6 s, 0.7x", factor), world: w, from: at, to: until, change: at}
+	r := base(200*time.Millisecond, 10*time.Millisecond, worlds.Exponential, 0.7)
+	const at, lasts = 5 * time.Second, 6 * time.Second
+	r.name = fmt.Sprintf("%v times slower for 6 s, 0.7x", factor)
+	r.world.Name, r.world.Length = r.name, 14*time.Second
+	r.world.Faults = []world.Fault{{At: at, For: lasts, Service: r.world.Services[0].Name, Slower: factor}}
+	r.from, r.to, r.change = at, at+lasts, at
+	return r
 }
 
 func bursts() row {
-	w := base(100*time.Millisecond, 10*time.Millisecond, model.Exponential, 0.3)
-	capacity := w.Server.Capacity()
-	var steps []model.Step
-	for at := time.Duration(0); at < w.Length; at += time.Second {
-		steps = append(steps, model.Step{At: at, Rate: 0.3 * capacity}, model.Step{At: at + 900*time.Millisecond, Rate: 5 * capacity})
-	}
-	w.Groups[0].Load = model.Load{Steps: steps}
-	return steady("0.3x with 100 ms of 5x each second", w)
+	r := base(100*time.Millisecond, 10*time.Millisecond, worlds.Exponential, 0.3)
+	r.world.Clients[0].Load.Steps = append(r.world.Clients[0].Load.Steps,
+		world.Rate{At: 900 * time.Millisecond, Times: 5, For: 100 * time.Millisecond, Every: time.Second})
+	return steady("0.3x with 100 ms of 5x each second", r)
 }
 
 func stalls() row {
-	w := base(300*time.Millisecond, 10*time.Millisecond, model.Exponential, 0.8)
-	for at := 2 * time.Second; at < w.Length; at += 2 * time.Second {
-		w.Faults = append(w.Faults, model.Fault{At: at, Speed: 1e-6}, model.Fault{At: at + 150*time.Millisecond, Speed: 1})
-	}
-	return steady("all stops for 150 ms every 2 s, 0.8x", w)
+	r := base(300*time.Millisecond, 10*time.Millisecond, worlds.Exponential, 0.8)
+	r.world.Faults = []world.Fault{{At: 2 * time.Second, For: 150 * time.Millisecond, Every: 2 * time.Second, Service: r.world.Services[0].Name, Stop: true}}
+	return steady("all stops for 150 ms every 2 s, 0.8x", r)
 }
 
 // calm is no overload at all: nothing is to be refused.
 func calm() row {
-	return steady("no overload, 0.7x", base(100*time.Millisecond, 10*time.Millisecond, model.Exponential, 0.7))
+	return steady("no overload, 0.7x", base(100*time.Millisecond, 10*time.Millisecond, worlds.Exponential, 0.7))
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/sim/mesh"
-	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
@@ -75,7 +74,7 @@ func runHops(ctx context.Context, o experiment.Options) (*experiment.Result, err
 		make func(seed uint64, c mesh.Control) mesh.Config
 	}{
 		{"chain", func(seed uint64, c mesh.Control) mesh.Config {
-			w := chain(seed, c, 3, []model.Step{{Rate: 2 * leafCapacity()}}, length)
+			w := chain(seed, c, 3, []mesh.Change{{Rate: 2 * leafCapacity()}}, length)
 			w.Warmup = 3 * time.Second
 			return w
 		}},

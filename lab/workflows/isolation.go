@@ -7,7 +7,6 @@ import (
 
 	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
-	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
@@ -70,7 +69,7 @@ func isolationWorld(seed uint64, control mesh.Control, begin, length time.Durati
 		switch i {
 		case aggressor:
 			g.Clients = 4
-			g.Load = mesh.Load{Steps: []model.Step{{}, {At: begin, Rate: 5 * aggressorShare()}}}
+			g.Load = mesh.Load{Steps: []mesh.Change{{}, {At: begin, Rate: 5 * aggressorShare()}}}
 		case bursty:
 			g.Load = mesh.Load{}
 			for at := time.Second; at < length; at += 2 * time.Second {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/sim/mesh"
-	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
@@ -35,7 +34,7 @@ func runLeaf(ctx context.Context, o experiment.Options) (*experiment.Result, err
 	for _, kind := range kinds {
 		for _, c := range controls {
 			for _, seed := range all {
-				steps := []model.Step{{Rate: 0.5 * leafCapacity()}, {At: up, Rate: 2 * leafCapacity()}}
+				steps := []mesh.Change{{Rate: 0.5 * leafCapacity()}, {At: up, Rate: 2 * leafCapacity()}}
 				cells = append(cells, cell{name: named(c, seed, fmt.Sprint(kind.tiers, " tiers")), world: chain(seed, c, kind.tiers, steps, length),
 					looks: []time.Duration{up + kind.after, length}})
 			}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
-	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
@@ -55,7 +54,7 @@ func runSteps(ctx context.Context, o experiment.Options, kinds []mesh.Group) (*e
 	for _, kind := range kinds {
 		for _, c := range controls {
 			for _, seed := range all {
-				w := chain(seed, c, 3, []model.Step{{Rate: 0.5 * leafCapacity()}, {At: up, Rate: 2 * leafCapacity()}, {At: down, Rate: 0.5 * leafCapacity()}}, length)
+				w := chain(seed, c, 3, []mesh.Change{{Rate: 0.5 * leafCapacity()}, {At: up, Rate: 2 * leafCapacity()}, {At: down, Rate: 0.5 * leafCapacity()}}, length)
 				w.Groups[0].Retry, w.Groups[0].Flood = kind.Retry, kind.Flood
 				w.RatesOf = []string{"a"}
 				cells = append(cells, cell{name: named(c, seed, kind.Name), world: w})

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
-	"github.com/spillgate/spillgate/internal/sim/model"
 )
 
 // The chains of the compose experiments: tiers of two processes each, of which the
@@ -23,7 +22,7 @@ const (
 func leafCapacity() float64 { return perTier * leafWorkers / stageTime.Seconds() }
 
 // chain is so many tiers under an open load that changes in steps.
-func chain(seed uint64, control mesh.Control, tiers int, steps []model.Step, length time.Duration) mesh.Config {
+func chain(seed uint64, control mesh.Control, tiers int, steps []mesh.Change, length time.Duration) mesh.Config {
 	work := mesh.Work(mesh.Exp(stageTime))
 	cfg := mesh.Config{Seed: seed, Control: control, Length: length, Bin: 100 * ms}
 	var root mesh.Stage

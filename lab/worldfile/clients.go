@@ -22,6 +22,7 @@ func (d *decoder) group(n node) world.Group {
 		"load":           func(n node) { d.load(n, &g.Load) },
 		"arrive":         func(n node) { d.Duration(n, &g.Arrive) },
 		"deadline":       func(n node) { d.orWord(n, &g.Deadline, "never") },
+		"patient":        func(n node) { d.Boolean(n, &g.Patient) },
 		"retry": func(n node) {
 			r := &g.Retry
 			d.Object(n, keys{

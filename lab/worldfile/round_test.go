@@ -97,7 +97,7 @@ func (r *random) world() *world.World {
 
 // service makes a service that calls those before it.
 func (r *random) service(w *world.World, i int) world.Service {
-	s := world.Service{Name: fmt.Sprint("s", i), Replicas: r.IntN(4), Workers: 1 + r.IntN(9), Ungated: r.yes(), Deaf: r.yes()}
+	s := world.Service{Name: fmt.Sprint("s", i), Replicas: r.IntN(4), Workers: 1 + r.IntN(9), Ungated: r.yes(), Deaf: r.yes(), Proxied: r.yes(), Message: r.time()}
 	if len(w.Hosts) > 0 && r.yes() {
 		s.Host = w.Hosts[r.IntN(len(w.Hosts))].Name
 	}
@@ -147,7 +147,7 @@ func (r *random) draw() *world.Draw {
 func (r *random) group(w *world.World, i int) world.Group {
 	g := world.Group{
 		Name: fmt.Sprint("group ", i), Clients: r.IntN(9), Connections: r.IntN(9), SharedAddress: r.yes(), Kind: world.Kind(r.IntN(3)), Arrive: r.time(),
-		Deadline: time.Duration(r.IntN(3) - 1), Class: work.Class(r.IntN(int(work.NumClasses))), Priority: work.Priority(r.IntN(128)), Share: float64(r.IntN(9)) / 4,
+		Deadline: time.Duration(r.IntN(3) - 1), Patient: r.yes(), Class: work.Class(r.IntN(int(work.NumClasses))), Priority: work.Priority(r.IntN(128)), Share: float64(r.IntN(9)) / 4,
 	}
 	if r.yes() {
 		g.Workflow = "checkout"
@@ -183,7 +183,8 @@ func write(w *world.World, files map[string]string) string {
 	}
 	b.WriteString("services:\n")
 	for _, s := range w.Services {
-		fmt.Fprintf(&b, "- name: %s\n  host: %q\n  replicas: %d\n  workers: %d\n  objective: %v\n  gate: %v\n  deaf: %v\n  methods:\n", s.Name, s.Host, s.Replicas, s.Workers, s.Objective, !s.Ungated, s.Deaf)
+		fmt.Fprintf(&b, "- name: %s\n  host: %q\n  replicas: %d\n  workers: %d\n  objective: %v\n  gate: %v\n  deaf: %v\n  proxied: %v\n  message: %v\n  methods:\n",
+			s.Name, s.Host, s.Replicas, s.Workers, s.Objective, !s.Ungated, s.Deaf, s.Proxied, s.Message)
 		for _, m := range s.Methods {
 			fmt.Fprintf(&b, "  - name: %s\n    idle: %v\n    steps:\n", m.Name, m.Idle)
 			for _, step := range m.Steps {
@@ -238,8 +239,8 @@ func writeDraw(d *world.Draw) string {
 }
 
 func writeGroup(b *strings.Builder, g *world.Group, files map[string]string) {
-	fmt.Fprintf(b, "- name: %s\n  clients: %d\n  connections: %d\n  shared_address: %v\n  kind: %s\n  arrive: %v\n", g.Name, g.Clients, g.Connections, g.SharedAddress,
-		[]string{"credits", "plain", "greedy"}[g.Kind], g.Arrive)
+	fmt.Fprintf(b, "- name: %s\n  clients: %d\n  connections: %d\n  shared_address: %v\n  kind: %s\n  arrive: %v\n  patient: %v\n", g.Name, g.Clients, g.Connections, g.SharedAddress,
+		[]string{"credits", "plain", "greedy"}[g.Kind], g.Arrive, g.Patient)
 	if deadline := orWord("deadline", g.Deadline, "never"); deadline != "" {
 		fmt.Fprintln(b, " "+deadline[1:])
 	}

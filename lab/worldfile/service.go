@@ -26,6 +26,8 @@ func (d *decoder) service(n node) world.Service {
 		"objective": func(n node) { d.Duration(n, &s.Objective) },
 		"gate":      func(n node) { d.Boolean(n, &gate) },
 		"deaf":      func(n node) { d.Boolean(n, &s.Deaf) },
+		"proxied":   func(n node) { d.Boolean(n, &s.Proxied) },
+		"message":   func(n node) { d.Duration(n, &s.Message) },
 		"methods": func(n node) {
 			if methods {
 				d.Wrong(n, "methods beside steps", "one of them")

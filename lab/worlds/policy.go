@@ -8,10 +8,11 @@ import (
 
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/baseline"
+	"github.com/spillgate/spillgate/internal/baseline/none"
 	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
-	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/world"
 	"github.com/spillgate/spillgate/lab/contenders"
 )
@@ -19,7 +20,7 @@ import (
 // peer is a policy that is tuned for a service.
 type peer struct {
 	name string
-	make func(contenders.Setting) model.Policy
+	make func(contenders.Setting) mesh.Control
 }
 
 var peers = []peer{
@@ -58,7 +59,7 @@ func control(w *world.World, name string) (mesh.Control, error) {
 	if err != nil {
 		return mesh.Control{}, err
 	}
-	return tuned(w, name, func(s contenders.Setting) model.Policy { return contenders.Semaphore(s, limit, queue) }), nil
+	return tuned(w, name, func(s contenders.Setting) mesh.Control { return contenders.Semaphore(s, limit, queue) }), nil
 }
 
 // maxSlots bounds the numbers of a semaphore. More are refused.
@@ -92,8 +93,8 @@ func spillgate(w *world.World) mesh.Control {
 	return mesh.Control{
 		Name: contenders.Name,
 		Door: func(_ uint64, at mesh.Place) (baseline.Door, error) {
-			return baseline.NewGate(admission.Config{Objective: at.Objective, Credit: credit.Config{Epoch: uint32(at.Life + 1)},
-				Schedule: schedule.Config{Fair: fair}})
+			return node.New(node.Config{Config: admission.Config{Objective: at.Objective, Credit: credit.Config{Epoch: uint32(at.Life + 1)},
+				Schedule: schedule.Config{Fair: fair}}})
 		},
 		Sender: func(uint64, mesh.Place, mesh.Place) (baseline.Sender, error) {
 			return baseline.NewWallet(credit.WalletConfig{})
@@ -102,7 +103,7 @@ func spillgate(w *world.World) mesh.Control {
 }
 
 // tuned is a policy that is told of each service what its authors ask for.
-func tuned(w *world.World, name string, of func(contenders.Setting) model.Policy) mesh.Control {
+func tuned(w *world.World, name string, of func(contenders.Setting) mesh.Control) mesh.Control {
 	settings := map[string]contenders.Setting{}
 	for i := range w.Services {
 		settings[w.Services[i].Name] = setting(w, &w.Services[i])
@@ -111,10 +112,13 @@ func tuned(w *world.World, name string, of func(contenders.Setting) model.Policy
 		Name:   name,
 		Ranked: of(settings[w.Services[0].Name]).Ranked,
 		Door: func(seed uint64, at mesh.Place) (baseline.Door, error) {
-			return of(settings[at.Service]).Door(seed+uint64(at.Process), at.Life)
+			return of(settings[at.Service]).Door(seed+uint64(at.Process), at)
 		},
 		Sender: func(seed uint64, from, to mesh.Place) (baseline.Sender, error) {
-			return of(settings[to.Service]).Sender(seed, from.Process)
+			if p := of(settings[to.Service]); p.Sender != nil {
+				return p.Sender(seed, from, to)
+			}
+			return none.Sender{}, nil
 		},
 	}
 }

@@ -64,6 +64,7 @@ func (w *World) Audit() error {
 		}
 	}
 	for i, p := range w.processes {
+		taken[&p.resources[0]] += p.busyChores
 		if at[i].queued != p.queued || at[i].running != p.running {
 			bad("%s %d has %d tickets waiting and %d running by their state, %d and %d by its books",
 				p.place.Service, p.place.Process, at[i].queued, at[i].running, p.queued, p.running)

@@ -2,8 +2,6 @@ package mesh
 
 import (
 	"math"
-
-	"github.com/spillgate/spillgate/internal/sim/model"
 )
 
 // draws is the chance of one request, or of one call of it: a function, not a
@@ -43,11 +41,11 @@ func (d draws) below(n int) int { return int(d.unit() * float64(n)) }
 func (d draws) exp() float64 { return -math.Log(1 - d.unit()) }
 
 // time returns a service time in nanoseconds.
-func (d draws) time(mean float64, shape model.Shape) float64 {
+func (d draws) time(mean float64, shape Shape) float64 {
 	switch shape {
-	case model.Fixed:
+	case ShapeFixed:
 		return mean
-	case model.Bimodal:
+	case ShapeBimodal:
 		if d.unit() < 0.2 {
 			return 4 * mean
 		}

@@ -165,7 +165,7 @@ func (w *World) begin(id, workflow int32, chance draws, tenant uint32, budget ti
 	w.inside++
 	w.count(r, r.intended, func(n *Count) { n.Offered++ })
 	w.enter(r)
-	if w.cfg.Control.GiveUp && budget > 0 {
+	if w.cfg.Control.GiveUp && budget > 0 && !w.patient(id) {
 		w.engine.At(r.deadline, event{deadline, r.id, r.gen})
 	}
 	if p := w.cfg.Workflows[workflow].Patience; w.cfg.Control.GiveUp && p > 0 {
@@ -197,7 +197,7 @@ func (w *World) concluded(r *root, why cause) {
 	if why.kind == none {
 		c.tokens = min(c.tokens+g.Retry.Budget, tokensMax)
 		took := w.Now().Sub(r.intended)
-		r.good = r.budget == 0 || took <= r.budget
+		r.good = w.good(r, took)
 		w.tally.answered(r, took)
 		w.count(r, w.Now(), func(n *Count) {
 			if r.good {
@@ -228,6 +228,7 @@ func (w *World) concluded(r *root, why cause) {
 		switch why.kind {
 		case shed:
 			n.Refused[why.reason]++
+			n.Told.Add(w.Now().Sub(r.intended))
 		case timedOut:
 			n.TimedOut++
 		default:

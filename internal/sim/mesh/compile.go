@@ -1,7 +1,5 @@
 package mesh
 
-import "github.com/spillgate/spillgate/internal/sim/model"
-
 // program is all workflows flattened, so that running one follows indexes and
 // looks up no names.
 type program struct {
@@ -31,7 +29,7 @@ const (
 
 type step struct {
 	kind     stepKind
-	shape    model.Shape
+	shape    Shape
 	parallel bool
 	resource int32
 	mean     float64 // ns

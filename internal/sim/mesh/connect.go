@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/sim"
 	"github.com/spillgate/spillgate/internal/work"
@@ -134,8 +133,8 @@ func (w *World) tag(c *call) {
 
 // setShares tells p's gate the weights of workflows.
 func (w *World) setShares(p *process) {
-	g, ok := p.door.(baseline.Gate)
-	if w.cfg.described == nil || !ok {
+	g := gateOf(p.door)
+	if w.cfg.described == nil || g == nil {
 		return
 	}
 	for i := range w.cfg.described.world.Clients {

@@ -8,7 +8,6 @@ import (
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
-	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -134,7 +133,7 @@ func TestStepRecovers(t *testing.T) {
 		}
 		services, flows := chain(2, 100*ms)
 		r := run(t, mesh.Config{Seed: 1, Services: services, Workflows: flows, Control: c, Bin: time.Second,
-			Groups: []mesh.Group{{Clients: 8, Load: mesh.Load{Steps: []model.Step{{At: 0, Rate: 2000}, {At: 3 * time.Second, Rate: 8000}, {At: 7 * time.Second, Rate: 2000}}}}},
+			Groups: []mesh.Group{{Clients: 8, Load: mesh.Load{Steps: []mesh.Change{{At: 0, Rate: 2000}, {At: 3 * time.Second, Rate: 8000}, {At: 7 * time.Second, Rate: 2000}}}}},
 			Length: 11 * time.Second})
 		before, during, after := &r.Bins[2][0], &r.Bins[6][0], &r.Bins[9][0]
 		t.Logf("%-14s in time: %d of %d before, %d of %d during, %d of %d after", c.Name, before.Good, before.Offered, during.Good, during.Offered, after.Good, after.Offered)
@@ -150,7 +149,7 @@ func TestStepRecovers(t *testing.T) {
 func TestSilenceIsPolled(t *testing.T) {
 	services, flows := chain(2, 100*ms)
 	cfg := mesh.Config{Seed: 1, Services: services, Workflows: flows, Control: mesh.Rates(), Bin: 100 * ms, RatesOf: []string{"a"},
-		Groups: []mesh.Group{{Clients: 8, Load: mesh.Load{Steps: []model.Step{{At: 0, Rate: 8000}, {At: 2 * time.Second, Rate: 0}, {At: 8 * time.Second, Rate: 2000}}}}},
+		Groups: []mesh.Group{{Clients: 8, Load: mesh.Load{Steps: []mesh.Change{{At: 0, Rate: 8000}, {At: 2 * time.Second, Rate: 0}, {At: 8 * time.Second, Rate: 2000}}}}},
 		Length: 9 * time.Second}
 	r := run(t, cfg)
 	polls, limited := r.Polls, 0
@@ -234,7 +233,7 @@ func TestIsolation(t *testing.T) {
 	for _, f := range flows {
 		g := mesh.Group{Name: f.Name, Mix: []mesh.Part{{f.Name, 1}}, Load: mesh.Constant(100)}
 		if f.Name == "F" {
-			g.Clients, g.Load = 4, mesh.Load{Steps: []model.Step{{At: 0, Rate: 0}, {At: 3 * time.Second, Rate: 1500}}}
+			g.Clients, g.Load = 4, mesh.Load{Steps: []mesh.Change{{At: 0, Rate: 0}, {At: 3 * time.Second, Rate: 1500}}}
 		}
 		groups = append(groups, g)
 	}
@@ -337,7 +336,7 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 	_, err := mesh.New(mesh.Config{
 		Services:  []mesh.Service{{Name: "a", Processes: -1}, {Name: "a"}},
 		Workflows: []mesh.Workflow{{Name: "w", Root: mesh.Stage{Service: "nowhere"}}, {Name: "v", Deadline: mesh.Deadline{After: 1, Multiple: 1}, Root: mesh.Stage{Service: "a", Steps: []mesh.Step{{}, {Work: mesh.Exp(1), Hold: true, Resource: "x"}}}}},
-		Groups:    []mesh.Group{{Name: "g", Load: mesh.Load{Steps: []model.Step{{Rate: -1}}}}, {Name: "h", Mix: []mesh.Part{{"u", 1}}}},
+		Groups:    []mesh.Group{{Name: "g", Load: mesh.Load{Steps: []mesh.Change{{Rate: -1}}}}, {Name: "h", Mix: []mesh.Part{{"u", 1}}}},
 		Faults:    []mesh.Fault{{Service: "b"}},
 		RatesOf:   []string{"z"},
 		Headroom:  -1,

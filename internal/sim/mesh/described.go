@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/world"
 )
 
@@ -113,7 +112,7 @@ func loadOf(w *world.World, i int) (Load, error) {
 		}
 		return r.Times * capacity
 	}
-	var steps []model.Step
+	var steps []Change
 	between := 0.0
 	for k := range l.Steps {
 		s := &l.Steps[k]
@@ -126,13 +125,13 @@ func loadOf(w *world.World, i int) (Load, error) {
 			return Load{}, fmt.Errorf("mesh: group %q sends %v times the capacity, expected a rate per second, for nothing limits the capacity", w.Clients[i].Name, s.Times)
 		}
 		if s.For == 0 {
-			steps, between = append(steps, model.Step{At: s.At, Rate: now}), now
+			steps, between = append(steps, Change{At: s.At, Rate: now}), now
 			continue
 		}
 		for at := s.At; at < end; at += s.Every {
-			steps = append(steps, model.Step{At: at, Rate: now})
+			steps = append(steps, Change{At: at, Rate: now})
 			if at+s.For < min(end, at+s.Every) {
-				steps = append(steps, model.Step{At: at + s.For, Rate: between})
+				steps = append(steps, Change{At: at + s.For, Rate: between})
 			}
 			if len(steps) > maxChanges {
 				return Load{}, fmt.Errorf("mesh: the rate of group %q changes more than %d times, expected fewer bursts", w.Clients[i].Name, maxChanges)
@@ -199,6 +198,8 @@ func (w *World) handleDescribed(ev event) {
 		w.faultBegins(ev.who)
 	case faultEnds:
 		w.faultEnds(ev.who)
+	case endChore:
+		w.endChoreOf(w.processes[ev.who], ev.arg)
 	case endTallyBin:
 		w.noteLimits()
 	}

@@ -39,9 +39,9 @@ func busyWorld(seed uint64) *world.World {
 			{Name: "front", Host: "box", Methods: append(steps(world.Step{Compute: exponential(msec)}, world.Step{Call: calls("left", "right")}, world.Step{Compute: constant(msec / 2)}),
 				world.Method{Name: "poll", Idle: true, Steps: []world.Step{{Wait: constant(300 * msec)}}})},
 			{Name: "left", Host: "box", Replicas: 2, Workers: 2, Deaf: seed%3 == 0, Methods: steps(world.Step{Compute: &world.Draw{Shape: world.Pareto, Param: 1.5, Mean: msec}})},
-			{Name: "right", Workers: 4, Ungated: seed%4 == 1, Deaf: seed%2 == 0, Methods: steps(world.Step{Wait: &world.Draw{Shape: world.Weighted, Spread: true,
+			{Name: "right", Workers: 4, Ungated: seed%4 == 1, Deaf: seed%2 == 0, Proxied: seed%4 == 2, Methods: steps(world.Step{Wait: &world.Draw{Shape: world.Weighted, Spread: true,
 				Points: []world.Point{{Value: 5 * msec, Weight: 9}, {Value: 50 * msec, Weight: 1}}}}, world.Step{Call: calls("leaf")})},
-			{Name: "leaf", Workers: 3, Methods: steps(world.Step{Wait: &world.Draw{Shape: world.Lognormal, Param: 1, Mean: 3 * msec}})},
+			{Name: "leaf", Workers: 3, Message: msec / 10, Methods: steps(world.Step{Wait: &world.Draw{Shape: world.Lognormal, Param: 1, Mean: 3 * msec}})},
 		},
 		Clients: []world.Group{
 			{Name: "wallets", Clients: 3, Connections: 2, Ask: ask("front", "do"), Arrive: time.Second,

@@ -3,7 +3,6 @@ package mesh
 import (
 	"time"
 
-	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
@@ -24,8 +23,8 @@ type lag struct {
 // measure sends a byte now and then, and tells p's gate what the one under way takes
 // already.
 func (w *World) measure(p *process) {
-	g, ok := p.door.(baseline.Gate)
-	if !ok || p.host == nil {
+	g := gateOf(p.door)
+	if g == nil || p.host == nil {
 		return
 	}
 	now := w.Now()
@@ -43,8 +42,8 @@ func (w *World) measure(p *process) {
 
 // probed is when the byte was read.
 func (w *World) probed(p *process) {
-	g, ok := p.door.(baseline.Gate)
-	if !ok || !p.alive || p.lag.sent == 0 {
+	g := gateOf(p.door)
+	if g == nil || !p.alive || p.lag.sent == 0 {
 		return
 	}
 	now := w.Now()

@@ -4,15 +4,13 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/spillgate/spillgate/internal/sim/model"
 )
 
 // Load is what a group of clients means to send. One of Steps, Trace and Users.
 type Load struct {
 	// Steps is an open load: Poisson arrivals at a rate that changes in steps,
 	// in order of time. The first rate holds from the start, the last to the end.
-	Steps []model.Step
+	Steps []Change
 	// Trace is an open load as well: the times from the start at which the group
 	// sends, ascending; clients take turns. See ReadTrace.
 	Trace []time.Duration
@@ -31,7 +29,7 @@ type Users struct {
 }
 
 // Constant is the open load of one rate, in requests per second.
-func Constant(rate float64) Load { return Load{Steps: []model.Step{{Rate: rate}}} }
+func Constant(rate float64) Load { return Load{Steps: []Change{{Rate: rate}}} }
 
 // Closed is the closed loop of n clients.
 func Closed(n int, think time.Duration) Load { return Load{Users: []Users{{0, n}}, Think: think} }
@@ -80,3 +78,9 @@ func (l *Load) check() error {
 
 // maxUsers bounds the clients of a closed loop. More are refused.
 const maxUsers = 1 << 20
+
+// Change is a rate, in requests/s, from an instant on.
+type Change struct {
+	At   time.Duration
+	Rate float64
+}

@@ -79,6 +79,7 @@ func (w *World) changePace(p *process, change func(*pace)) {
 		c.since = w.Now()
 		w.armWait(c)
 	}
+	w.serve(&p.resources[0])
 	if p.host != nil {
 		w.makeReady(p)
 		w.dispatch(p.host)

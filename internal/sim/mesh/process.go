@@ -41,6 +41,10 @@ type process struct {
 	pace  pace
 	lag   lag
 	used  float64 // ns of processors
+	// Of a service whose workers handle messages.
+	chores     ring[chore]
+	busyChores int32
+	messages   time.Duration
 
 	share     *sharing
 	rates     *rates.Adapter
@@ -76,7 +80,7 @@ func (w *World) boot(p *process) {
 			return
 		}
 		p.door = door
-		if g, ok := door.(baseline.Gate); ok && !g.Config().NoCredit {
+		if g := gateOf(door); g != nil && !g.Config().NoCredit {
 			p.pool = g.Pool()
 		}
 		w.setShares(p)
@@ -94,6 +98,7 @@ func (w *World) boot(p *process) {
 // clear gives p idle resources.
 func (w *World) clear(p *process) {
 	kinds := w.cfg.Services[p.service].Resources
+	w.dropChores(p)
 	if p.resources == nil {
 		p.resources = make([]resource, len(kinds))
 	}
@@ -200,7 +205,7 @@ func (w *World) refuseHere(c *call, reason work.Reason) {
 	c.feedback.Reason = reason
 	w.countShed(c.process.service, reason)
 	w.tally.refused(c.process.service, w.Since())
-	w.reply(c, cause{kind: shed, reason: reason})
+	w.refusalLeaves(c, reason)
 }
 
 // pumpDoor carries out what the door has decided.
@@ -223,7 +228,7 @@ func (w *World) pumpDoor(p *process) {
 			break
 		}
 		l := account.Owner.(*link)
-		w.engine.At(w.down(l), event{grantAtLink, w.newNote(note{link: l, grant: g, life: p.life}), 0})
+		w.grantLeaves(note{link: l, grant: g, life: p.life})
 	}
 	p.pumping = false
 	if p.pool != nil {
@@ -247,7 +252,9 @@ func (w *World) armDoor(p *process) {
 func (w *World) cancelAtProcess(c *call) {
 	p := c.process
 	if w.deaf(p) && c.state != arriving && c.state != atDoor {
-		w.abandon(c)
+		if w.cfg.described.world.Services[p.service].Proxied {
+			w.abandon(c)
+		}
 		return
 	}
 	c.canceled = true

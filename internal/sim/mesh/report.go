@@ -8,7 +8,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/share"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -65,12 +65,14 @@ type Count struct {
 	// process that was killed.
 	TimedOut, GaveUp, Lost int
 	// Latency is of good and late answers, from the intended send time.
-	Latency model.Histogram
+	Latency sim.Histogram
+	// Told is, for refused requests, from the intended send time until the client knows.
+	Told sim.Histogram
 	// Busy is the time of workers spent on requests that are over, Wasted the
 	// part of it spent on those without a good answer.
 	Busy, Wasted time.Duration
 
-	ratio model.Histogram
+	ratio sim.Histogram
 }
 
 // ratioUnit is a ratio of 1 in Count.ratio.
@@ -87,6 +89,17 @@ func (c *Count) AllRefused() int {
 	n := 0
 	for _, r := range c.Refused {
 		n += r
+	}
+	return n
+}
+
+// RefusedByServer returns the requests that were sent and then refused.
+func (c *Count) RefusedByServer() int {
+	n := 0
+	for r, m := range c.Refused {
+		if work.Reason(r).Sent() {
+			n += m
+		}
 	}
 	return n
 }
@@ -108,10 +121,14 @@ func (c *Count) merge(o *Count) {
 		c.Refused[i] += o.Refused[i]
 	}
 	c.Latency.Merge(&o.Latency)
+	c.Told.Merge(&o.Told)
 	c.ratio.Merge(&o.ratio)
 	c.Busy += o.Busy
 	c.Wasted += o.Wasted
 }
+
+// Goodput returns the good answers per second.
+func (r *Report) Goodput() float64 { return float64(r.Total.Good) / r.Seconds }
 
 // Between sums the bins of some workflows, by their numbers, from one time to
 // another, both from the start.
@@ -140,6 +157,8 @@ type ServiceCount struct {
 	// Busy is the share of the workers' time spent on work, which holds do not
 	// count as.
 	Busy float64
+	// Messages is the share of the workers' time spent on messages.
+	Messages float64
 }
 
 func (w *World) startReport() {
@@ -252,6 +271,7 @@ func (w *World) Report() (*Report, error) {
 				out.Use[k] += float64(p.resources[k].use) / time / float64(p.resources[k].capacity)
 			}
 			out.Busy += float64(p.busy) / time / float64(p.resources[0].capacity)
+			out.Messages += float64(p.messages) / time / float64(p.resources[0].capacity)
 		}
 	}
 	return &r, w.err

@@ -91,6 +91,9 @@ func (r *resource) tell(now mono.Time) {
 
 // serve gives free units to those who wait.
 func (w *World) serve(r *resource) {
+	for p := r.process; r.number == 0 && p.chores.len() > 0 && r.inUse < r.capacity && p.pace.stops == 0; {
+		w.beginChore(p, p.chores.pop())
+	}
 	for r.inUse < r.capacity {
 		c, drop := r.queue.pop(w.Now())
 		if c == nil {

@@ -1,20 +1,20 @@
 package mesh
 
 import (
+	"errors"
 	"strconv"
 
-	"github.com/spillgate/spillgate/internal/mono"
+	control "github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/progress"
-	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
 // sharing is what a process knows of its two classes.
 type sharing struct {
-	controller *share.Controller
-	classifier *share.Classifier
-	report     *ProcessShare
+	*control.Shares
+	classes *share.Classifier
+	report  *ProcessShare
 }
 
 // bootShare gives p a controller and a classifier for its new life. Periods of
@@ -24,13 +24,9 @@ func (w *World) bootShare(p *process) {
 	if cfg.Servers == 0 {
 		cfg.Servers = float64(p.place.Workers)
 	}
-	controller, err := share.New(cfg)
-	if err != nil {
-		w.err = err
-		return
-	}
-	classifier, err := share.NewClassifier(share.ClassifierConfig{})
-	if err != nil {
+	classes, errClass := share.NewClassifier(share.ClassifierConfig{})
+	shares, err := control.NewShares(cfg, classes)
+	if err = errors.Join(err, errClass); err != nil {
 		w.err = err
 		return
 	}
@@ -41,7 +37,7 @@ func (w *World) bootShare(p *process) {
 	}
 	report := &ProcessShare{Service: p.place.Service, Process: p.place.Process, Life: p.life, Calls: make([][work.NumClasses]int, len(w.cfg.Workflows))}
 	w.shares = append(w.shares, report)
-	p.share = &sharing{controller, classifier, report}
+	p.share = &sharing{shares, classes, report}
 	w.weigh(p)
 	period := cfg.Period
 	if period == 0 {
@@ -54,19 +50,17 @@ func (w *World) bootShare(p *process) {
 // wakeShareOf lets p's controller end a period.
 func (w *World) wakeShareOf(p *process) {
 	s := p.share
-	d := s.controller.OnWake(w.Now())
+	d := s.OnWake(w.Now())
 	w.weigh(p)
 	s.report.At, s.report.Decisions = append(s.report.At, w.Since()), append(s.report.Decisions, d)
-	w.engine.At(s.controller.NextWake(), event{wakeShare, p.id, int32(p.life)})
+	w.engine.At(s.NextWake(), event{wakeShare, p.id, int32(p.life)})
 }
 
 // weigh tells p's queues the controller's weight.
 func (w *World) weigh(p *process) {
-	weight := p.share.controller.Weight()
 	for i := range p.resources {
 		if q, ok := p.resources[i].queue.(*ordered); ok {
-			q.SetWeight(work.Interactive, max(weight, schedule.MinWeight))
-			q.SetWeight(work.Default, max(1-weight, schedule.MinWeight))
+			p.share.Weigh(q.SetWeight)
 		}
 	}
 }
@@ -81,11 +75,11 @@ func (w *World) classify(c *call) {
 		c.class = work.Default
 	default:
 		if s != nil {
-			c.class = s.classifier.Classify(w.key(c))
+			c.class = s.classes.Classify(w.key(c))
 		}
 	}
 	if s != nil {
-		s.controller.OnArrival(c.class)
+		s.Admitted(c.class)
 		s.report.Calls[c.root.workflow][c.class]++
 	}
 }
@@ -100,21 +94,17 @@ func (w *World) learn(c *call, r progress.Result, good bool) {
 	s := c.process.share
 	switch {
 	case good:
-		k := w.key(c)
 		// At the entry the total is known. Further on it is what the entry expects.
 		total := r.Service
 		if c.link.from.service != noService {
 			total = max(c.root.total, total)
 		}
-		s.classifier.Learn(k, share.Course{Hops: c.hops, Total: total, Service: r.Service, Own: r.Own})
-		sample := share.Sample{Latency: r.Wall, Isolated: s.classifier.Explain(k).Isolated, Waited: r.Waited, Service: r.Own}
-		if c.deadline != mono.Never {
-			sample.Allowed = c.deadline.Sub(w.Now()) + r.Wall
-		}
-		s.controller.OnDone(c.class, sample)
+		now := w.Now()
+		v := control.Begin(w.key(c), c.class, now.Add(-r.Wall), c.deadline)
+		s.End(now, &v, work.Done, r.Waited, r.Own, false, share.Course{Hops: c.hops, Total: total, Service: r.Service, Own: r.Own})
 	case c.canceled && c.class == work.Interactive:
-		s.controller.OnCancel(c.class, r.Wall)
+		s.GaveUp(c.class, r.Wall)
 	case c.canceled && r.Own == 0:
-		s.controller.OnCancel(c.class, r.Waited)
+		s.GaveUp(c.class, r.Waited)
 	}
 }

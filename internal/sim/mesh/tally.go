@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/baseline"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim"
 	"github.com/spillgate/spillgate/internal/world"
 )
 
@@ -13,7 +13,7 @@ type tally struct {
 	world  *world.World
 	report world.Report
 	// latency and told are per group.
-	latency, told []model.Histogram
+	latency, told []sim.Histogram
 	who           []origins // per client
 }
 
@@ -28,7 +28,7 @@ const (
 )
 
 func (w *World) startTally(d *world.World) {
-	t := &tally{world: d, latency: make([]model.Histogram, len(d.Clients)), told: make([]model.Histogram, len(d.Clients))}
+	t := &tally{world: d, latency: make([]sim.Histogram, len(d.Clients)), told: make([]sim.Histogram, len(d.Clients))}
 	w.tally = t
 	t.report = world.Report{World: d.Name, Policy: w.cfg.Control.Name, Seed: w.cfg.Seed, Measured: d.Length - d.Warmup, Bin: binLength}
 	for t.report.Bin*mostBins < d.Length {
@@ -78,14 +78,26 @@ func (w *World) countSent(c *call) {
 	}
 }
 
+// good reports whether an answer after some time is in time: for the caller, and for the
+// objective of a described world.
+func (w *World) good(r *root, took time.Duration) bool {
+	d := w.cfg.described
+	return (r.budget == 0 || took <= r.budget) && (d == nil || took <= d.world.Objective)
+}
+
+// patient reports whether a client waits beyond its deadlines.
+func (w *World) patient(client int32) bool {
+	d := w.cfg.described
+	return d != nil && d.world.Clients[w.clients[client].group].Patient
+}
+
 // answered counts an answer after some time.
 func (t *tally) answered(r *root, took time.Duration) {
 	if t == nil {
 		return
 	}
-	good := took <= t.world.Objective && (r.budget == 0 || took <= r.budget)
 	t.counts(r, func(c *world.Counts) {
-		if good {
+		if r.good {
 			c.Good++
 		} else {
 			c.Late++
@@ -170,10 +182,10 @@ func (w *World) noteLimits() {
 
 // limitOf returns a policy's limit on what runs, 0 if it has none.
 func limitOf(door baseline.Door) int {
-	switch d := door.(type) {
-	case baseline.Gate:
-		return d.Slots().Limit()
-	case interface{ Limit() int }:
+	if g := gateOf(door); g != nil {
+		return g.Slots().Limit()
+	}
+	if d, ok := door.(interface{ Limit() int }); ok {
 		return d.Limit()
 	}
 	return 0

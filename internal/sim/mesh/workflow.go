@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/world"
 )
 
@@ -96,14 +95,14 @@ type Call struct {
 // Time is a distribution of service times.
 type Time struct {
 	Mean  time.Duration
-	Shape model.Shape
+	Shape Shape
 }
 
 // Exp is the exponential distribution.
 func Exp(mean time.Duration) Time { return Time{Mean: mean} }
 
 // Fixed is always d.
-func Fixed(d time.Duration) Time { return Time{Mean: d, Shape: model.Fixed} }
+func Fixed(d time.Duration) Time { return Time{Mean: d, Shape: ShapeFixed} }
 
 // Work is a step of service time at the first resource.
 func Work(t Time) Step { return Step{Work: t} }

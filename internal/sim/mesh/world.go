@@ -33,23 +33,25 @@ type World struct {
 	notes     []note
 	freeNotes []int32
 
-	alone     *World    // for isolated
-	typicals  []float64 // per workflow, ns
-	estimates []float64 // per stage, ns alone
-	inside    int       // requests not ended
-	tracked   bool
-	lotteries int
-	methods   []string // per stage, what classifiers call it
-	shares    []*ProcessShare
-	hosts     []*host
-	cores     []core
-	jitter    *rand.Rand
-	tally     *tally // nil: not described
-	stop      mono.Time
-	report    Report
-	watched   []*process // whose rates are reported
-	log       *bufio.Writer
-	err       error
+	alone      *World    // for isolated
+	typicals   []float64 // per workflow, ns
+	estimates  []float64 // per stage, ns alone
+	inside     int       // requests not ended
+	tracked    bool
+	lotteries  int
+	methods    []string // per stage, what classifiers call it
+	shares     []*ProcessShare
+	hosts      []*host
+	cores      []core
+	chores     []chore
+	freeChores []int32
+	jitter     *rand.Rand
+	tally      *tally // nil: not described
+	stop       mono.Time
+	report     Report
+	watched    []*process // whose rates are reported
+	log        *bufio.Writer
+	err        error
 }
 
 // groupMix is what the clients of a group ask for, and how they reach the
@@ -110,11 +112,12 @@ const (
 	faultBegins                       // who: fault
 	faultEnds                         // who: fault
 	endTallyBin                       //
+	endChore                          // who: process, arg: chore
 )
 
 var eventNames = [...]string{"arrival", "users", "request", "end-work", "resume", "reply", "refused", "cancel", "timeouts",
 	"deadline", "retry", "wake-door", "wake-link", "grant", "demand", "fault", "restart", "break", "back", "wake-shaper", "wake-rates",
-	"poll", "rate", "bin", "wake-share", "wake-queue", "group-arrival", "join", "end-slice", "end-wait", "fault-begins", "fault-ends", "tally-bin"}
+	"poll", "rate", "bin", "wake-share", "wake-queue", "group-arrival", "join", "end-slice", "end-wait", "fault-begins", "fault-ends", "tally-bin", "end-chore"}
 
 // New builds a world, or returns every mistake in cfg.
 func New(cfg Config) (*World, error) {
@@ -280,10 +283,7 @@ func (w *World) handle(ev event) {
 			w.pumpLink(n.link)
 		}
 	case demandAtProcess:
-		if n := w.takeNote(ev.who); n.link.to.alive && n.life == n.link.to.life && n.link.to.door != nil {
-			n.link.to.door.OnDemand(w.Now(), w.account(n.link), n.demand)
-			w.pumpDoor(n.link.to)
-		}
+		w.demandArrives(ev.who)
 	case strike:
 		w.strike(&w.cfg.Faults[ev.who])
 	case restart:

@@ -3,6 +3,7 @@ package model
 import (
 	"time"
 
+	"github.com/spillgate/spillgate/internal/sim"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -42,10 +43,10 @@ type Count struct {
 	// up by a client at their deadline.
 	Lost, Abandoned int
 	// Response is of good and late answers, from the intended send time.
-	Response Histogram
+	Response sim.Histogram
 	// Known is, for refused requests, from the intended send time until the
 	// client knows.
-	Known Histogram
+	Known sim.Histogram
 }
 
 // AllRefused returns the refused requests, whatever the reason.
