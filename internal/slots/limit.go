@@ -13,10 +13,11 @@ type Limit struct {
 	cfg     Config
 	limit   float64
 	inUse   int
-	lent    int     // running requests that gave their slots back; see Lend
-	lending float64 // share of the requests that do, smoothed
-	useful  int     // see SetUseful
-	mean    float64 // ns of residence, and its mean deviation, per completion
+	ended   mono.Time // the last release, or loan of a slot that was taken for stuck
+	lent    int       // running requests that gave their slots back; see Lend
+	lending float64   // share of the requests that do, smoothed
+	useful  int       // see SetUseful
+	mean    float64   // ns of residence, and its mean deviation, per completion
 	spread  float64
 
 	window window
@@ -107,6 +108,9 @@ func (l *Limit) Knee() float64 { return l.knee }
 // is allowed and counted, for requests that must run. The place is for Release or Lend.
 func (l *Limit) Acquire(now mono.Time) Place {
 	l.window.integrate(now, l.inUse, l.Free())
+	if l.inUse == 0 {
+		l.ended = now // nothing is stuck
+	}
 	l.inUse++
 	l.window.most = max(l.window.most, l.inUse)
 	return l.line.enter(now, l.mean*apart)
@@ -120,6 +124,7 @@ func (l *Limit) Acquire(now mono.Time) Place {
 func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 	w := &l.window
 	w.integrate(now, l.inUse, l.Free())
+	l.ended = now
 	rank := l.line.leave(place)
 	l.inUse--
 	l.lending -= l.lending / lendMemory
@@ -182,10 +187,17 @@ const (
 // Lend takes back the slot of a request that has run for longer than its objective
 // and runs on: a long poll, a stream, an export. It is no sample of how long others
 // take. It reports false, and does nothing, where so many do that it is the work
-// that is slow, and where Max run without a slot already. Repay ends the request, instead of Release.
+// that is slow, and where Max run without a slot already. Should nothing end for an
+// objective, one more is lent, to see whether others end soon: long polls that came
+// first would hold every slot for good. Repay ends the request, instead of Release.
 func (l *Limit) Lend(now, started mono.Time, place Place) bool {
-	if l.lending+1.0/lendMemory > lendable || l.lent >= l.cfg.Max || !l.Lends() {
+	many := l.lending+1.0/lendMemory > lendable
+	stuck := now.Sub(l.ended) > time.Duration(whole*l.cfg.Slack)
+	if many && !stuck || l.lent >= l.cfg.Max || !l.Lends() {
 		return false
+	}
+	if many {
+		l.ended = now
 	}
 	l.window.integrate(now, l.inUse, l.Free())
 	l.lending += 1.0 / lendMemory

@@ -205,6 +205,46 @@ func TestLend(t *testing.T) {
 	}
 }
 
+// TestLendStuck: long polls that come before anything else take every slot. One is given back
+// an objective, until others end; from then on these pay for more.
+func TestLendStuck(t *testing.T) {
+	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := mono.Time(time.Second)
+	var polls []Place
+	for range 30 {
+		polls = append(polls, l.Acquire(began))
+	}
+	ask := func(now mono.Time) (lent int) {
+		for len(polls) > 0 && l.Lend(now, began, polls[0]) {
+			polls = polls[1:]
+			lent++
+		}
+		return lent
+	}
+	now := began.Add(101 * time.Millisecond)
+	if got := ask(now); got != 8+1 {
+		t.Errorf("%d slots lent when nothing has ended for an objective, want an eighth of 64 and one", got)
+	}
+	if got := ask(now.Add(90 * time.Millisecond)); got != 0 {
+		t.Errorf("%d more lent within the next objective, want none", got)
+	}
+	if got := ask(now.Add(101 * time.Millisecond)); got != 1 {
+		t.Errorf("%d more lent after the next objective, want one", got)
+	}
+	for range 400 { // short requests through the slots that are free now
+		now = now.Add(5 * time.Millisecond)
+		place := l.Acquire(now)
+		l.Release(now.Add(5*time.Millisecond), now, place, true)
+		ask(now)
+	}
+	if len(polls) > 0 {
+		t.Errorf("after 400 short requests %d polls hold slots, want none", len(polls))
+	}
+}
+
 func TestConfigReportsEveryMistake(t *testing.T) {
 	_, err := New(Config{Slack: -1, Min: -1, Samples: -2, MaxWindow: -3})
 	if err == nil {
