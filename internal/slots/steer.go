@@ -322,15 +322,18 @@ func (l *Limit) giveWay(now mono.Time, p point) {
 
 // recover is for a window after work in vain.
 func (l *Limit) recover(p point) {
-	slack := float64(l.cfg.Slack)
-	switch {
-	case p.residence <= l.service+max(slack, 0.4*l.service):
-		l.recovering = regrowing
-		if p.bound {
-			l.limit *= 2
-		}
-	case l.recovering == regrowing:
+	if p.given > 1-futile {
+		return // not caught up
+	}
+	if l.recovering == catchingUp {
+		// So few run that this is the service time; what was thought of it before may be
+		// what made the work vain.
+		l.recovering, l.service, l.alone = regrowing, p.residence, p.residence
+	}
+	if p.residence > l.service+max(float64(l.cfg.Slack), 0.4*l.service) {
 		l.recovering = recovered
+	} else if p.bound {
+		l.limit *= 2
 	}
 }
 
