@@ -45,6 +45,7 @@ type Limit struct {
 	peak          float64 // requests at once, decaying
 
 	recovering recovery
+	patient    mono.Time // until then it is catching up
 }
 
 // New returns a limit at its initial value, or every mistake in cfg.

@@ -46,6 +46,8 @@ const (
 	// futile is the share of a window's requests whose callers gave up that says
 	// that the server does nothing else than to work for nobody.
 	futile = 2.0 / 3
+	// catchUp is how many objectives a server gets to work off what is in vain.
+	catchUp = 4
 )
 
 // recovery is what follows on work in vain.
@@ -303,9 +305,10 @@ func (l *Limit) turn() time.Duration {
 
 // inVain reports whether hardly anything in the running window was finished before
 // its caller gave up.
-func (l *Limit) inVain() bool {
+func (l *Limit) inVain(now mono.Time) bool {
 	w := &l.window
-	return w.done >= 2*earlySize && float64(w.given) > futile*float64(w.done) && l.cfg.Min < l.cfg.Max
+	return w.done >= 2*earlySize && float64(w.given) > futile*float64(w.done) && l.cfg.Min < l.cfg.Max &&
+		!(l.recovering == catchingUp && now < l.patient)
 }
 
 // giveWay quarters the limit when all work is in vain. A server that does not hear
@@ -314,7 +317,7 @@ func (l *Limit) inVain() bool {
 // doubles with every few completions until they take longer again.
 func (l *Limit) giveWay(now mono.Time, p point) {
 	l.limit = max(float64(l.cfg.Min), min(l.limit, p.concurrency)/4)
-	l.recovering = catchingUp
+	l.recovering, l.patient = catchingUp, now.Add(catchUp*whole*l.cfg.Slack)
 	l.trial, l.knee, l.rate, l.untried, l.gap = trial{}, 0, 0, 0, trialFirst
 	l.window = newWindow(now, now)
 	l.window.moved, l.window.opens = true, now
@@ -332,6 +335,8 @@ func (l *Limit) recover(p point) {
 	}
 	if p.residence > l.service+max(float64(l.cfg.Slack), 0.4*l.service) {
 		l.recovering = recovered
+	} else if room := l.reach.most() + 1; p.bound && l.limit < room && 2*l.limit >= room {
+		l.limit, l.recovering = room, recovered
 	} else if p.bound {
 		l.limit *= 2
 	}

@@ -133,7 +133,11 @@ func (l *Limit) judgeDown(p point) {
 func (l *Limit) judgeUp(p point) {
 	t := &l.trial
 	distance := math.Log(p.concurrency / t.before.concurrency)
-	if distance > 0 && math.Log(p.throughput/t.before.throughput) > queued*distance {
+	least := queued
+	if p.order.full(p.limit) {
+		least /= 2 // nothing shows a queue, so that less of a gain will do
+	}
+	if distance > 0 && math.Log(p.throughput/t.before.throughput) > least*distance {
 		// There was no queue before, so that was the service time.
 		l.alone = t.before.concurrency / t.before.throughput
 		l.knee, l.rate, l.gap, l.raiseGap = min(p.concurrency, p.throughput*l.alone), p.throughput, memory, raiseFirst
@@ -142,7 +146,7 @@ func (l *Limit) judgeUp(p point) {
 	}
 	if t.before == t.from {
 		l.gap = min(2*l.gap, trialLast)
-		l.raiseGap = min(4*l.raiseGap, trialLast)
+		l.raiseGap = min(2*l.raiseGap, trialLast)
 	}
 	l.end()
 	l.limit = l.target()

@@ -97,8 +97,8 @@ func (l *Limit) endWindow(now mono.Time) {
 	if length <= 0 {
 		return
 	}
-	if l.inVain() {
-		l.giveWay(now, w.point(length, l.limit))
+	if l.inVain(now) {
+		l.giveWay(now, w.point(length, float64(l.Limit())))
 		return
 	}
 	if !l.enough(length) {
@@ -106,7 +106,7 @@ func (l *Limit) endWindow(now mono.Time) {
 			return
 		}
 	}
-	p := w.point(length, l.limit)
+	p := w.point(length, float64(l.Limit()))
 	l.length = length
 	if l.service == 0 {
 		// It began with nothing running, so nothing was done for the first while.
