@@ -46,6 +46,7 @@ type Limit struct {
 
 	recovering recovery
 	patient    mono.Time // until then it is catching up
+	caught     float64   // completions that told the service time when it had
 }
 
 // New returns a limit at its initial value, or every mistake in cfg.

@@ -135,6 +135,8 @@ func (l *Limit) full(p point) {
 		return
 	case l.knee == 0 && l.fifo:
 		l.knee = l.counted(here.order)
+	case l.knee == 0 && l.caught > 0:
+		l.knee, l.samples, l.caught = min(l.rate*l.alone, p.concurrency), l.caught, 0
 	case l.knee == 0 && l.known() > 0 && l.useful == 0 && l.least > 0:
 		// As many as did without a queue when the work was faster.
 		l.knee, l.trial.last = max(l.known(), p.concurrency*down), -1
@@ -325,13 +327,16 @@ func (l *Limit) giveWay(now mono.Time, p point) {
 
 // recover is for a window after work in vain.
 func (l *Limit) recover(p point) {
-	if p.given > 1-futile {
-		return // not caught up
-	}
-	if l.recovering == catchingUp {
+	switch {
+	case p.given > 1-futile && l.recovering == regrowing:
+		l.limit, l.recovering = l.limit/2, recovered
+		return
+	case p.given > 1-futile:
+		return
+	case l.recovering == catchingUp:
 		// So few run that this is the service time; what was thought of it before may be
 		// what made the work vain.
-		l.recovering, l.service, l.alone = regrowing, p.residence, p.residence
+		l.recovering, l.service, l.alone, l.caught = regrowing, p.residence, p.residence, p.samples
 	}
 	if p.residence > l.service+max(float64(l.cfg.Slack), 0.4*l.service) {
 		l.recovering = recovered
