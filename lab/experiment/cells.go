@@ -70,7 +70,7 @@ func (p *Played) Fairness() float64 {
 // the cells. Worlds share nothing, so the order in which they run does not
 // matter.
 func Run(ctx context.Context, o Options, cells []Cell) ([]*Played, error) {
-	return Each(ctx, o, cells, func(c *Cell) (string, float64) { return c.Name, c.Cost }, runCell)
+	return Each(ctx, o, cells, func(c *Cell) (string, float64) { return c.Name, c.Cost }, Play)
 }
 
 // Each runs every cell on all processors and returns what it returned, in the
@@ -117,7 +117,9 @@ func Each[C, R any](ctx context.Context, o Options, cells []C, about func(*C) (n
 	return results, nil
 }
 
-func runCell(ctx context.Context, c *Cell) (*Played, error) {
+// Play runs one cell. What Run returns of thousands of cells would fill the memory: an
+// experiment of many keeps, with Each, what it judges.
+func Play(ctx context.Context, c *Cell) (*Played, error) {
 	cfg, err := mesh.Describe(c.World, c.Control, c.Seed)
 	if err != nil {
 		return nil, err

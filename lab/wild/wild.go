@@ -64,12 +64,27 @@ func plain(s contenders.Setting) mesh.Control {
 // played is what one policy made of one world.
 type played struct{ whole, second mesh.Count }
 
+// cell is a row that one policy plays.
+type cell struct {
+	row row
+	experiment.Cell
+}
+
+// play runs a cell and keeps what is judged.
+func play(ctx context.Context, c *cell) (played, error) {
+	report, err := experiment.Play(ctx, &c.Cell)
+	if err != nil {
+		return played{}, err
+	}
+	return look(c.row, report), nil
+}
+
 func run(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	seeds, all := fullSeeds, rows(o.Quick)
 	if o.Quick {
 		seeds = 2
 	}
-	var cells []experiment.Cell
+	var cells []cell
 	var contenderOf, first []int // of each cell; of each row
 	names := []string{contenders.Name, "plain clients"}
 	for _, r := range all {
@@ -81,12 +96,12 @@ func run(ctx context.Context, o experiment.Options) (*experiment.Result, error) 
 		first = append(first, len(cells))
 		for seed := range seeds {
 			for i, p := range policies {
-				cells = append(cells, experiment.Cell{Name: r.name, World: r.world, Control: p, Seed: o.Seed + uint64(seed), Bin: 100 * time.Millisecond})
+				cells = append(cells, cell{r, experiment.Cell{Name: r.name, World: r.world, Control: p, Seed: o.Seed + uint64(seed), Bin: 100 * time.Millisecond}})
 				contenderOf = append(contenderOf, i)
 			}
 		}
 	}
-	reports, err := experiment.Run(ctx, o, cells)
+	reports, err := experiment.Each(ctx, o, cells, func(c *cell) (string, float64) { return c.Name, c.Cost }, play)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +133,7 @@ func run(ctx context.Context, o experiment.Options) (*experiment.Result, error) 
 type verdict struct{ goodput, median, second, p99, late, refused, rival float64 }
 
 // judge compares contender who with the best semaphore, seed by seed.
-func judge(row row, reports []*experiment.Played, contender []int, who int) verdict {
+func judge(row row, reports []played, contender []int, who int) verdict {
 	policies := 0
 	for _, c := range contender {
 		policies = max(policies, c+1)
@@ -127,9 +142,8 @@ func judge(row row, reports []*experiment.Played, contender []int, who int) verd
 	var goodput []float64
 	for at := 0; at < len(reports); at += policies {
 		seed := reports[at : at+policies]
-		mine, best, bestSecond := look(row, seed[who]), 1, 1
-		for _, rival := range seed[2:] {
-			s := look(row, rival)
+		mine, best, bestSecond := seed[who], 1, 1
+		for _, s := range seed[2:] {
 			if s.whole.Good > best {
 				best = s.whole.Good
 				worst.rival = max(worst.rival, ofObjective(row, &s.whole))
@@ -150,7 +164,7 @@ func judge(row row, reports []*experiment.Played, contender []int, who int) verd
 
 // hindsight is the verdict on the semaphore that does best over all seeds: what is left
 // of the best of each seed, with nothing to adapt to but chance.
-func hindsight(row row, reports []*experiment.Played, contender []int, from int) verdict {
+func hindsight(row row, reports []played, contender []int, from int) verdict {
 	var best verdict
 	for who := from; who <= slices.Max(contender); who++ {
 		if v := judge(row, reports, contender, who); v.goodput > best.goodput {

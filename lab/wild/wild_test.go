@@ -15,10 +15,10 @@ import (
 // The worst seed counts, against the best semaphore of the same seed.
 func TestJudge(t *testing.T) {
 	r := row{world: &world.World{Objective: 100 * time.Millisecond}, to: time.Second}
-	good := func(n int) *experiment.Played {
-		return &experiment.Played{Report: &mesh.Report{BinLength: time.Second, Workflows: make([]mesh.Count, 1), Bins: [][]mesh.Count{{{Offered: 100, Good: n, Late: 100 - n}}}}}
+	good := func(n int) played {
+		return look(r, &experiment.Played{Report: &mesh.Report{BinLength: time.Second, Workflows: make([]mesh.Count, 1), Bins: [][]mesh.Count{{{Offered: 100, Good: n, Late: 100 - n}}}}})
 	}
-	reports := []*experiment.Played{
+	reports := []played{
 		good(90), good(80), good(100), good(60), // ours, plain clients, two semaphores
 		good(45), good(50), good(40), good(50),
 	}
