@@ -83,7 +83,7 @@ func (l *Limit) judge(p point) {
 		l.end()
 		l.untried = max(l.gap-memory, 0)
 	case !p.bound: // so many are enough
-		if p.residence < near*l.trial.from.residence {
+		if f := l.trial.from; p.took < near*f.took && p.took < f.took*max(1+unmoved, math.Sqrt(p.concurrency/f.concurrency)) {
 			l.knee = max(l.knee, p.concurrency*near)
 		}
 		l.end()
@@ -137,7 +137,9 @@ func (l *Limit) judgeUp(p point) {
 	if p.order.full(p.limit) {
 		least /= 2 // nothing shows a queue, so that less of a gain will do
 	}
-	if distance > 0 && math.Log(p.throughput/t.before.throughput) > least*distance {
+	// The two say the same, by Little's law, and each is disturbed by other things.
+	more, longer := math.Log(p.throughput/t.before.throughput), math.Log(p.took/t.before.took)
+	if distance > 0 && more > least*distance && longer < (1-least)*distance {
 		// There was no queue before, so that was the service time.
 		l.alone = t.before.concurrency / t.before.throughput
 		l.knee, l.rate, l.gap, l.raiseGap = min(p.concurrency, p.throughput*l.alone), p.throughput, memory, raiseFirst
