@@ -83,16 +83,15 @@ func (s *server) streamsOf(ctx context.Context) *atomic.Int32 {
 	if in == nil {
 		return nil // net/http's transport, which has a limit of its own
 	}
-	if in.conn != nil {
+	if in.conn == nil {
+		return nil
+	}
+	if in.tags.Credits {
 		if a := in.conn.open(live.Now(), in.tags.Client); a != nil {
 			return &a.streams
 		}
-		return &in.conn.streams
 	}
-	if c := s.connectionOf(ctx); c != nil {
-		return &c.streams
-	}
-	return nil
+	return &in.conn.streams
 }
 
 // refuseStream answers a stream of a client that has as many open as it may.

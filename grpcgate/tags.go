@@ -17,7 +17,7 @@ import (
 // tags and context cost one allocation together.
 type incoming struct {
 	context.Context
-	conn    *connection
+	conn    *connection  // that it came by, also that of a plain client
 	account *account     // of a client that obeys credits
 	tags    wire.Tags    // nobody writes to them once the handler runs; see read
 	ticket  *live.Ticket // once it is admitted: room
@@ -41,9 +41,7 @@ func (in *incoming) read() *incoming {
 	header := in.unread
 	in.unread = nil
 	in.tags = tagsOf(header, &in.server.o.counters.Malformed)
-	if in.tags.Credits {
-		in.conn = in.server.connectionOf(in.Context)
-	}
+	in.conn = in.server.connectionOf(in.Context)
 	return in
 }
 

@@ -3,6 +3,8 @@ package bed
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -76,31 +78,39 @@ func (b *bed) strike(ctx context.Context, f *world.Fault, s *seat) error {
 	return err
 }
 
-// watch notes what others use of the processors of the run, from its beginning until ctx
-// ends.
+// watch notes what others use of the processors on which services compute, from the
+// beginning of the run until ctx ends. Elsewhere nobody is short of processors: what else
+// disturbs shows in how late requests leave.
 func (b *bed) watch(ctx context.Context, clients *proc.Child, record *Record) error {
 	if _, err := b.order.awaitBegin(ctx); err != nil {
 		return nil
 	}
-	cpus := map[int]bool{}
-	for _, cpu := range b.place.clients {
-		cpus[cpu] = true
-	}
+	cpus, shared := map[int]bool{}, false
 	for _, s := range b.seen {
 		for _, cpu := range s.cpus {
-			cpus[cpu] = true
+			if computes(b.plan.services[s.order.Service]) {
+				cpus[cpu] = true
+			}
 		}
 	}
-	var all []int
-	for cpu := range cpus {
-		all = append(all, cpu)
+	for _, cpu := range b.place.clients {
+		shared = shared || cpus[cpu]
 	}
+	if len(cpus) == 0 {
+		return nil
+	}
+	all := slices.Sorted(maps.Keys(cpus))
 	mine := func() time.Duration {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		used := usedBy(clients)
+		used := time.Duration(0)
+		if shared {
+			used = usedBy(clients)
+		}
 		for _, s := range b.seen {
-			used += s.used + usedBy(s.child)
+			if slices.ContainsFunc(s.cpus, func(cpu int) bool { return cpus[cpu] }) {
+				used += s.used + usedBy(s.child)
+			}
 		}
 		return used
 	}

@@ -11,8 +11,8 @@ type Record struct {
 	SendLag time.Duration
 	// Stolen is the largest share of a processor that the host took in a second.
 	Stolen float64
-	// Others is the largest share of a processor of the run that other processes used,
-	// Clients what the clients used of theirs.
+	// Others is the share of a processor that other processes used of those on which
+	// services compute, Clients what the clients used of theirs.
 	Others, Clients float64
 	// Crowded says that the machine has fewer processors than the world; "" if not.
 	Crowded string

@@ -130,7 +130,7 @@ func pollRows() (all []row) {
 	for _, polls := range []int{8, 64} {
 		w := &world.World{Objective: 100 * ms, Warmup: 2 * second, Length: 8 * second, Clients: []world.Group{
 			{Name: "clients", Clients: 20, Kind: world.Plain, Ask: asks("service"), Load: world.Load{Steps: []world.Rate{{PerSecond: 200}}}},
-			{Name: "polls", Clients: polls, Kind: world.Plain, Deadline: -1, Load: world.Load{Users: polls},
+			{Name: "polls", Clients: polls, Kind: world.Plain, Deadline: -1, Load: world.Load{Users: polls, Think: 100 * ms},
 				Ask: []world.Ask{{Target: world.Target{Service: "service", Method: "poll"}}}}}}
 		polled := service("service", 0, waits(exponential(10*ms)))
 		polled.Methods = append(polled.Methods, world.Method{Name: "poll", Idle: true, Steps: []world.Step{waits(&world.Draw{Mean: 2 * second})}})
