@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/rates"
 )
 
@@ -13,7 +14,7 @@ import (
 func (w *World) Audit() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("mesh: "+format, args...)) }
-	type atProcess struct{ queued, running int }
+	type atProcess struct{ queued, running, credited int }
 	at := make([]atProcess, len(w.processes))
 	out := make([]int32, len(w.links))
 	taken := map[*resource]int32{}
@@ -53,6 +54,9 @@ func (w *World) Audit() error {
 			}
 			at[p.id].running++
 		}
+		if c.credited() {
+			at[p.id].credited++
+		}
 		if c.state == inQueue {
 			waits[c.waits]++
 		}
@@ -79,11 +83,14 @@ func (w *World) Audit() error {
 				bad("%s %d, resource %d: %d calls wait while a unit is free", p.place.Service, p.place.Process, k, r.queue.len())
 			}
 		}
-		if g, ok := p.door.(interface{ Waiting() int }); ok && p.alive && g.Waiting() != p.queued {
-			bad("%s %d: the door says %d tickets wait, %d were told to", p.place.Service, p.place.Process, g.Waiting(), p.queued)
+		if g, ok := p.door.(interface{ Waiting() int }); ok && p.alive && g.Waiting()+shaping(p) != p.queued {
+			bad("%s %d: the door says %d tickets wait, %d were told to", p.place.Service, p.place.Process, g.Waiting()+shaping(p), p.queued)
 		}
 		if g, ok := p.door.(interface{ InUse() int }); ok && p.alive && g.InUse() != p.running {
 			bad("%s %d: the door says %d tickets run, %d were told to", p.place.Service, p.place.Process, g.InUse(), p.running)
+		}
+		if g, ok := p.door.(interface{ Pool() *credit.Pool }); ok && p.alive && g.Pool().Pending() != at[i].credited {
+			bad("%s %d: the pool says %d requests are pending, %d are", p.place.Service, p.place.Process, g.Pool().Pending(), at[i].credited)
 		}
 	}
 	for i, l := range w.links {
@@ -105,6 +112,21 @@ func (w *World) Audit() error {
 		bad("%d requests are inside, the books say %d", inside, w.inside)
 	}
 	return errors.Join(errs...)
+}
+
+// credited reports whether c waits or runs on the credit of an account that still exists.
+func (c *call) credited() bool {
+	a := c.ticket.Client
+	return a != nil && c.state != notHere && c.state != shaped && c.state != arriving && c.state != answering &&
+		!c.abandoned && c.link.life == c.process.life && c.link.account == a
+}
+
+// shaping returns how many tickets wait at p's door for the rate of their workflow.
+func shaping(p *process) int {
+	if g, ok := p.door.(interface{ Shaping() int }); ok {
+		return g.Shaping()
+	}
+	return 0
 }
 
 // auditShares checks that what a process announced to its callers at the last

@@ -45,6 +45,8 @@ type Config struct {
 	// Event, if not nil, is called after every event, for checks. It must not
 	// change anything.
 	Event func(w *World)
+	// Hooks watch doors, for checks.
+	Hooks Hooks
 
 	described *described // nil: not made by Describe
 }
