@@ -212,7 +212,7 @@ func (w *World) concluded(r *root, why cause) {
 				n.Late++
 			}
 			n.Latency.Add(took)
-			if r.budget > 0 {
+			if r.budget > 0 && w.cfg.described == nil { // those have no use for it
 				n.ratio.Add(time.Duration(float64(took) / float64(r.budget) * ratioUnit))
 			}
 		})
