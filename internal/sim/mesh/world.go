@@ -289,6 +289,14 @@ func (w *World) handle(ev event) {
 		}
 	case demandAtProcess:
 		w.demandArrives(ev.who)
+	default:
+		w.handleOther(ev)
+	}
+}
+
+// handleOther handles faults, and what rates, shares and queues do by themselves.
+func (w *World) handleOther(ev event) {
+	switch ev.kind {
 	case strike:
 		w.strike(&w.cfg.Faults[ev.who])
 	case restart:
