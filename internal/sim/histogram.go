@@ -12,7 +12,10 @@ const sub = 6
 // Histogram counts durations in buckets of constant relative width. The zero
 // Histogram is empty.
 type Histogram struct {
+	// counts are those of the buckets from low on: a report of many bins keeps thousands
+	// of histograms, most of which span a few doublings.
 	counts []uint32
+	low    int
 	n      uint64
 	sum    float64
 	max    time.Duration
@@ -22,13 +25,28 @@ type Histogram struct {
 func (h *Histogram) Add(d time.Duration) {
 	d = max(d, 0)
 	i := bucket(uint64(d))
-	for i >= len(h.counts) {
-		h.counts = append(h.counts, make([]uint32, 128)...)
-	}
-	h.counts[i]++
+	h.span(i, i)
+	h.counts[i-h.low]++
 	h.n++
 	h.sum += float64(d)
 	h.max = max(h.max, d)
+}
+
+// span makes room for the buckets from first to last, whole doublings at a time.
+func (h *Histogram) span(first, last int) {
+	const whole = 1 << sub
+	if len(h.counts) == 0 {
+		h.low = first &^ (whole - 1)
+	}
+	if first < h.low {
+		low := first &^ (whole - 1)
+		h.counts = append(make([]uint32, h.low-low, h.low-low+len(h.counts)), h.counts...)
+		h.low = low
+	}
+	if last >= h.low+len(h.counts) {
+		more := last&^(whole-1) + whole - h.low
+		h.counts = append(make([]uint32, 0, more), h.counts...)[:more]
+	}
 }
 
 // Mean returns their mean, 0 if there are none.
@@ -50,7 +68,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	for i, c := range h.counts {
 		seen += uint64(c)
 		if c > 0 && seen >= need {
-			return min(upper(i), h.max)
+			return min(upper(h.low+i), h.max)
 		}
 	}
 	return h.max
@@ -63,7 +81,7 @@ func (h *Histogram) Within(d time.Duration) float64 {
 	}
 	var seen uint64
 	for i, c := range h.counts {
-		if upper(i) > d {
+		if upper(h.low+i) > d {
 			break
 		}
 		seen += uint64(c)
@@ -73,11 +91,11 @@ func (h *Histogram) Within(d time.Duration) float64 {
 
 // Merge adds what o counted.
 func (h *Histogram) Merge(o *Histogram) {
-	for len(h.counts) < len(o.counts) {
-		h.counts = append(h.counts, 0)
+	if len(o.counts) > 0 {
+		h.span(o.low, o.low+len(o.counts)-1)
 	}
 	for i, c := range o.counts {
-		h.counts[i] += c
+		h.counts[o.low-h.low+i] += c
 	}
 	h.n += o.n
 	h.sum += o.sum

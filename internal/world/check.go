@@ -71,6 +71,9 @@ func (w *World) Check() []Mistake {
 	c.clients()
 	c.duration("network.delay", w.Network.Delay, 0)
 	c.duration("network.jitter", w.Network.Jitter, 0)
+	c.number("network.lose_grant", w.Network.LoseGrant, 1, false)
+	c.number("network.repeat_grant", w.Network.RepeatGrant, 1, false)
+	c.number("network.delay_grant", w.Network.DelayGrant, 1, false)
 	c.entries("faults", len(w.Faults))
 	for i := range w.Faults {
 		c.fault(fmt.Sprintf("faults[%d]", i), &w.Faults[i])
@@ -158,20 +161,26 @@ func (c *checker) fault(path string, f *Fault) {
 	if f.Every != 0 {
 		c.duration(path+".every", f.Every, max(f.For, MinEvery))
 	}
+	c.duration(path+".notice", f.Notice, 0)
 	s := c.service(f.Service)
-	if s == nil {
+	if f.Vanish != 0 {
+		c.number(path+".vanish", f.Vanish, 1, true)
+		if f.Service != "" || f.Replica != 0 {
+			c.wrong(path+".service", f.Service, "none, for clients vanish")
+		}
+	} else if s == nil {
 		c.unknown(path+".service", f.Service, "a service", c.serviceNames())
 	} else if replicas := max(s.Replicas, 1); f.Replica < 0 || f.Replica > replicas {
 		c.integer(path+".replica", f.Replica, 0, replicas)
 	}
 	set := 0
-	for _, is := range [...]bool{f.Slower != 0, f.Stop, f.Kill} {
+	for _, is := range [...]bool{f.Slower != 0, f.Stop, f.Kill, f.Vanish != 0} {
 		if is {
 			set++
 		}
 	}
 	if set != 1 {
-		c.wrong(path, fmt.Sprintf("%d of slower, stop and kill", set), "one of them")
+		c.wrong(path, fmt.Sprintf("%d of slower, stop, kill and vanish", set), "one of them")
 	}
 	if f.Slower != 0 {
 		c.number(path+".slower", f.Slower, MaxTimes, true)

@@ -110,7 +110,7 @@ services[0].methods[0].steps[1].call[3]: missing, expected a method of one of th
 		w.Clients[1].Name = "trace"
 	}, `clients[0].clients: -1, expected 0 to 100000
 clients[0].connections: -1, expected 0 to 100000
-clients[0].kind: kind 9, expected credits, plain or greedy
+clients[0].kind: kind 9, expected credits, plain, greedy or minting
 clients[0].ask: missing, expected the method that the clients ask for
 clients[0].arrive: -1ns, expected 0s to 24h0m0s
 clients[0].class: class 9, expected default or interactive
@@ -166,10 +166,10 @@ clients[2].retry.attempts: 101, expected 0 to 100`},
 	}, `faults[1].at: 20s, expected an instant of the run, 0s to less than 20s
 faults[1].for: 0s, expected 1ns to 24h0m0s
 faults[1].service: "shelf", expected a service: api, store
-faults[1]: 0 of slower, stop and kill, expected one of them
+faults[1]: 0 of slower, stop, kill and vanish, expected one of them
 faults[2].every: 100µs, expected 1ms to 24h0m0s
 faults[2].replica: 4, expected 0 to 3
-faults[2]: 2 of slower, stop and kill, expected one of them
+faults[2]: 2 of slower, stop, kill and vanish, expected one of them
 faults[2].slower: -1, expected above 0, at most 1000`},
 }
 

@@ -9,8 +9,8 @@ import (
 func (c *checker) group(path string, g *Group) {
 	c.integer(path+".clients", g.Clients, 0, MaxClients)
 	c.integer(path+".connections", g.Connections, 0, MaxClients)
-	if g.Kind > Greedy {
-		c.wrong(path+".kind", fmt.Sprintf("kind %d", g.Kind), "credits, plain or greedy")
+	if g.Kind > Minting {
+		c.wrong(path+".kind", fmt.Sprintf("kind %d", g.Kind), "credits, plain, greedy or minting")
 	}
 	if len(g.Ask) == 0 {
 		c.wrong(path+".ask", "", "the method that the clients ask for")
@@ -26,6 +26,11 @@ func (c *checker) group(path string, g *Group) {
 	}
 	c.load(path+".load", &g.Load, bounded)
 	c.duration(path+".arrive", g.Arrive, 0)
+	c.duration(path+".churn.stay", g.Churn.Stay, 0)
+	c.duration(path+".churn.away", g.Churn.Away, 0)
+	if (g.Churn.Stay > 0) != (g.Churn.Away > 0) {
+		c.wrong(path+".churn", fmt.Sprintf("%v and %v", g.Churn.Stay, g.Churn.Away), "both times above 0, or none")
+	}
 	if g.Deadline > 0 {
 		c.duration(path+".deadline", g.Deadline, 0)
 	}

@@ -24,6 +24,8 @@ type Group struct {
 	// Arrive is the time in which they connect, evenly one after the other. Default
 	// 0: all at the start.
 	Arrive time.Duration
+	// Churn makes connections come and go. Default: they stay.
+	Churn Churn
 	// Deadline is the time that callers allow, counted from the intended send
 	// time. Default the objective; negative: they wait for ever.
 	Deadline time.Duration
@@ -42,6 +44,11 @@ type Group struct {
 	Share float64
 }
 
+// Churn is how long a connection stays, and how long it is away before the next, on
+// average; both are exponential. Clients send nothing by a connection that is away,
+// and forget what they had sent. Both are above 0, or both 0.
+type Churn struct{ Stay, Away time.Duration }
+
 // Kind is what clients know of overload control.
 type Kind uint8
 
@@ -52,6 +59,8 @@ const (
 	Plain
 	// Greedy clients speak the protocol, and ignore every window.
 	Greedy
+	// Minting clients are greedy, and open a new connection for each request.
+	Minting
 )
 
 // Ask is a method and how often it is asked for.

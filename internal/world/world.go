@@ -41,6 +41,10 @@ type Network struct {
 	// Delay is the time each way. Jitter adds an exponential time of that mean;
 	// messages of one connection and direction stay in order.
 	Delay, Jitter time.Duration
+	// LoseGrant, RepeatGrant and DelayGrant are the shares, 0 to 1, of grants of credits
+	// that get lost, also from answers, that come a second time up to ten delays
+	// later, and that come up to ten delays late and so out of order.
+	LoseGrant, RepeatGrant, DelayGrant float64
 }
 
 // Service is a number of like processes.

@@ -35,9 +35,9 @@ func runAblation(ctx context.Context, o experiment.Options) (*experiment.Result,
 	}
 	variants := []mesh.Control{
 		contenders.None(setting()),
-		contenders.Gated("credits only", gate.Config{Objective: objective, NoAQM: true, Credit: credit.Config{NoSpeculation: true}}, credit.WalletConfig{Punctual: true}),
-		contenders.Gated("and speculation", gate.Config{Objective: objective, NoAQM: true}, credit.WalletConfig{}),
-		contenders.Gated("and AQM", gate.Config{Objective: objective}, credit.WalletConfig{}),
+		mesh.Gated("credits only", gate.Config{Objective: objective, NoAQM: true, Credit: credit.Config{NoSpeculation: true}}, credit.WalletConfig{Punctual: true}),
+		mesh.Gated("and speculation", gate.Config{Objective: objective, NoAQM: true}, credit.WalletConfig{}),
+		mesh.Gated("and AQM", gate.Config{Objective: objective}, credit.WalletConfig{}),
 	}
 	const none, only, speculation, whole = 0, 1, 2, 3
 	var cells []experiment.Cell

@@ -49,21 +49,7 @@ const Name = "spillgate"
 
 // Spillgate is the policy under test, with the objective as its only setting.
 func Spillgate(s Setting) mesh.Control {
-	return Gated(Name, admission.Config{Objective: s.Objective}, credit.WalletConfig{})
-}
-
-// Gated is a gate at each service and a wallet at each caller. The gate's epoch is set
-// for each life of a process.
-func Gated(name string, gate admission.Config, wallet credit.WalletConfig) mesh.Control {
-	return mesh.Control{
-		Name: name,
-		Door: func(_ uint64, at mesh.Place) (baseline.Door, error) {
-			gate := gate
-			gate.Credit.Epoch = uint32(at.Life + 1)
-			return baseline.NewGate(gate)
-		},
-		Sender: func(uint64, mesh.Place, mesh.Place) (baseline.Sender, error) { return baseline.NewWallet(wallet) },
-	}
+	return mesh.Gated(Name, admission.Config{Objective: s.Objective}, credit.WalletConfig{})
 }
 
 // Peers returns every policy that Spillgate is compared with.

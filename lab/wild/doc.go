@@ -7,7 +7,10 @@
 //	   └─ beside it, per world: the best of a sweep of hand-set semaphores, seed by
 //	      seed; and the one of them that is best over all seeds
 //
-// A row is one world. Each policy plays it on several seeds, the worst of which
+// wild/hosts plays services that share processors, call graphs, retries and masses of
+// connections, beside the best of a few semaphores.
+//
+// A row is one world, as package world describes it. Each policy plays it on several seeds, the worst of which
 // counts: the least ratio of its goodput to that of the best semaphore on the
 // same seed.
 //

@@ -90,16 +90,12 @@ func spillgate(w *world.World) mesh.Control {
 	for i := range w.Clients {
 		fair = fair || w.Clients[i].Share != 1
 	}
-	return mesh.Control{
-		Name: contenders.Name,
-		Door: func(_ uint64, at mesh.Place) (baseline.Door, error) {
-			return node.New(node.Config{Config: admission.Config{Objective: at.Objective, Credit: credit.Config{Epoch: uint32(at.Life + 1)},
-				Schedule: schedule.Config{Fair: fair}}})
-		},
-		Sender: func(uint64, mesh.Place, mesh.Place) (baseline.Sender, error) {
-			return baseline.NewWallet(credit.WalletConfig{})
-		},
+	c := mesh.Gated(contenders.Name, admission.Config{}, credit.WalletConfig{})
+	c.Door = func(_ uint64, at mesh.Place) (baseline.Door, error) {
+		return node.New(node.Config{Config: admission.Config{Objective: at.Objective, Credit: credit.Config{Epoch: uint32(at.Life + 1)},
+			Schedule: schedule.Config{Fair: fair}}})
 	}
+	return c
 }
 
 // tuned is a policy that is told of each service what its authors ask for.

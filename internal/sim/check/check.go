@@ -2,42 +2,37 @@ package check
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/credit"
-	"github.com/spillgate/spillgate/internal/mono"
-	"github.com/spillgate/spillgate/internal/sim/model"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 )
 
-// Config says how closely to look. The zero Config looks after every event and
-// does not look for starvation.
+// Config says how closely to look. The zero Config looks after every event.
 type Config struct {
-	// Every is the number of events between two looks at the whole world.
-	// Default 1. What concerns one ticket is checked always.
+	// Every is the number of events between two recounts of the whole world. Default 1.
+	// What concerns one ticket or one window is checked always.
 	Every int
-	// Starvation is the longest an honest client may go without a good answer
-	// while it has demand, away from faults. Default 0: not checked.
-	Starvation time.Duration
-	// Calm is the time from which on starvation is checked: after the last
-	// fault.
-	Calm time.Duration
-	// Ordered says that the door's queue has another order than first in, first
+	// Ordered says that the doors' queues have another order than first in, first
 	// out.
 	Ordered bool
 }
 
-// Checker watches one world. Install its Hooks, then ask Err.
+// Checker watches one world. Install its Hooks and Event, then ask Err.
 type Checker struct {
-	cfg     Config
-	events  int
-	err     error
-	queue   []*admission.Ticket // in order of arrival; nil for those taken out
-	head    int
-	place   map[*admission.Ticket]int
-	held    map[int]*holding
-	granted int
+	cfg    Config
+	events int
+	err    error
+	doors  map[int]*line
+	held   map[int]*holding
+}
+
+// line is what waits at a door, as the checker was told.
+type line struct {
+	queue []*admission.Ticket // in order of arrival; nil for those taken out
+	head  int
+	place map[*admission.Ticket]int
 }
 
 // holding is what an honest client has been told it may have outstanding.
@@ -53,86 +48,112 @@ func New(cfg Config) *Checker {
 	if cfg.Every <= 0 {
 		cfg.Every = 1
 	}
-	return &Checker{cfg: cfg, place: map[*admission.Ticket]int{}, held: map[int]*holding{}}
+	return &Checker{cfg: cfg, doors: map[int]*line{}, held: map[int]*holding{}}
 }
 
 // Err returns the first broken promise, with the time and the number of the
 // event after which it was seen.
 func (c *Checker) Err() error { return c.err }
 
-// Hooks returns what the world must call.
-func (c *Checker) Hooks() model.Hooks {
-	return model.Hooks{Event: c.event, Decision: c.decision, Canceled: c.canceled, Restarted: c.restarted}
+// Hooks returns what the world must call, beside Event.
+func (c *Checker) Hooks() mesh.Hooks {
+	return mesh.Hooks{Decision: c.decision, Canceled: c.canceled, Booted: c.booted}
 }
 
-func (c *Checker) fail(w *model.World, format string, args ...any) {
+// at returns the line of a process.
+func (c *Checker) at(process int) *line {
+	l := c.doors[process]
+	if l == nil {
+		l = &line{place: map[*admission.Ticket]int{}}
+		c.doors[process] = l
+	}
+	return l
+}
+
+func (c *Checker) fail(w *mesh.World, format string, args ...any) {
 	if c.err == nil {
 		c.err = fmt.Errorf("after %v, event %d: %w", w.Since(), c.events, fmt.Errorf(format, args...))
 	}
 }
 
 // decision checks the order of the queue.
-func (c *Checker) decision(w *model.World, t *admission.Ticket, v admission.Verdict, queued bool) {
+func (c *Checker) decision(w *mesh.World, process int, t *admission.Ticket, v admission.Verdict, queued bool) {
+	l := c.at(process)
 	switch {
 	case !queued && v == admission.Wait:
-		if _, twice := c.place[t]; twice {
+		if _, twice := l.place[t]; twice {
 			c.fail(w, "check: a ticket that waits arrived again")
 		}
-		c.place[t] = len(c.queue)
-		c.queue = append(c.queue, t)
+		l.place[t] = len(l.queue)
+		l.queue = append(l.queue, t)
 	case queued:
-		at, waits := c.place[t]
+		at, waits := l.place[t]
 		if !waits {
 			c.fail(w, "check: a ticket left the queue that did not wait in it, verdict %v", v)
 			return
 		}
-		c.skip()
-		if at != c.head && v == admission.Run && !c.cfg.Ordered {
-			c.fail(w, "check: a ticket ran before %d that came earlier", at-c.head)
+		l.skip()
+		if at != l.head && v == admission.Run && !c.cfg.Ordered {
+			c.fail(w, "check: a ticket ran before %d that came earlier", at-l.head)
 		}
-		c.remove(t)
+		l.remove(t)
 	}
 	if v == admission.Shed && t.Reason() == 0 {
 		c.fail(w, "check: a ticket was shed without a reason")
 	}
 }
 
-func (c *Checker) canceled(_ *model.World, t *admission.Ticket) { c.remove(t) }
+func (c *Checker) canceled(_ *mesh.World, process int, t *admission.Ticket) { c.at(process).remove(t) }
 
-func (c *Checker) restarted(*model.World) {
-	c.queue, c.head = nil, 0
-	clear(c.place)
+func (c *Checker) booted(_ *mesh.World, process int) {
+	delete(c.doors, process)
 	clear(c.held)
 }
 
-func (c *Checker) remove(t *admission.Ticket) {
-	if at, ok := c.place[t]; ok {
-		c.queue[at] = nil
-		delete(c.place, t)
+func (l *line) remove(t *admission.Ticket) {
+	if at, ok := l.place[t]; ok {
+		l.queue[at] = nil
+		delete(l.place, t)
 	}
 }
 
-func (c *Checker) skip() {
-	for c.head < len(c.queue) && c.queue[c.head] == nil {
-		c.head++
+func (l *line) skip() {
+	for l.head < len(l.queue) && l.queue[l.head] == nil {
+		l.head++
 	}
 }
 
-func (c *Checker) event(w *model.World) {
+// Event is what the world must call after every event.
+func (c *Checker) Event(w *mesh.World) {
 	c.events++
-	if c.err != nil || c.events%c.cfg.Every != 0 {
+	if c.err != nil {
 		return
 	}
+	if c.events%c.cfg.Every == 0 {
+		c.books(w)
+	}
+	w.Links(func(id int, v mesh.LinkView) {
+		if s, ok := v.Sender.(interface{ Window() *credit.Window }); ok && v.Up {
+			c.window(w, id, v, s.Window())
+		} else {
+			delete(c.held, id)
+		}
+	})
+}
+
+// books recounts what the world and the gates count.
+func (c *Checker) books(w *mesh.World) {
 	if err := w.Audit(); err != nil {
 		c.fail(w, "%w", err)
 	}
-	if g, ok := w.Door().(baseline.Gate); ok {
-		c.gate(w, g)
-	}
-	w.Clients(func(id int, v model.ClientView) { c.client(w, id, v) })
+	w.Doors(func(_ int, _ mesh.Place, d baseline.Door) {
+		if g, ok := d.(baseline.Gate); ok {
+			c.gate(w, g)
+		}
+	})
 }
 
-func (c *Checker) gate(w *model.World, g baseline.Gate) {
+func (c *Checker) gate(w *mesh.World, g baseline.Gate) {
 	if err := g.Pool().Check(); err != nil {
 		c.fail(w, "%w", err)
 	}
@@ -148,26 +169,10 @@ func (c *Checker) gate(w *model.World, g baseline.Gate) {
 	}
 }
 
-func (c *Checker) client(w *model.World, id int, v model.ClientView) {
-	if v.Kind != model.Honest || !v.Up {
-		delete(c.held, id)
-		return
-	}
-	if s, ok := v.Sender.(interface{ Window() *credit.Window }); ok {
-		c.window(w, id, v, s.Window())
-	}
-	if c.cfg.Starvation > 0 && w.Since() > c.cfg.Calm && v.Stats.WaitingSince != mono.Never {
-		since := max(v.Stats.WaitingSince, w.Now().Add(c.cfg.Calm-w.Since()))
-		if waits := w.Now().Sub(since); waits > c.cfg.Starvation {
-			c.fail(w, "check: client %d has had demand and no good answer for %v, expected one within %v", id, waits, c.cfg.Starvation)
-		}
-	}
-}
-
 // window checks that a client keeps to what it was granted. Outstanding
 // requests may exceed the present limit, because it fell after they were sent,
 // but then they must not grow in number.
-func (c *Checker) window(w *model.World, id int, v model.ClientView, win *credit.Window) {
+func (c *Checker) window(w *mesh.World, id int, v mesh.LinkView, win *credit.Window) {
 	if win.Outstanding() != v.Outstanding {
 		c.fail(w, "check: client %d counts %d outstanding, the world %d", id, win.Outstanding(), v.Outstanding)
 	}

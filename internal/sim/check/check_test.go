@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/internal/sim/check"
-	"github.com/spillgate/spillgate/internal/sim/model"
 )
 
 var (
@@ -17,30 +16,28 @@ var (
 func TestSwarm(t *testing.T) {
 	good := 0
 	for seed := *first; seed < *first+uint64(*seeds); seed++ {
-		cfg, look := check.Random(seed)
-		watch := check.New(look)
-		cfg.Hooks = watch.Hooks()
-		world, err := model.New(cfg)
+		w, watch, err := check.Random(seed).Start()
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		for world.Step() && watch.Err() == nil {
+		for w.Step() && watch.Err() == nil {
 		}
-		report, err := world.Report()
-		if err != nil {
+		if _, err := w.Report(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if err := watch.Err(); err != nil {
 			t.Errorf("seed %d: %v\n  repeat with: go test ./sim/check -run TestSwarm -seed %d -seeds 1", seed, err, seed)
 			continue
 		}
-		all := report.Total
-		inside := 0
-		world.Clients(func(_ int, c model.ClientView) { inside += c.Inside })
-		if ended := all.Good + all.Late + all.AllRefused() + all.Lost + all.Abandoned; all.Offered != ended+inside {
-			t.Errorf("seed %d: %d requests offered, %d ended and %d inside", seed, all.Offered, ended, inside)
+		offered, ended := 0, 0
+		for _, g := range w.Measured().Groups {
+			offered += g.Offered
+			ended += g.Good + g.Late + g.Refused + g.Expired + g.Failed
+			good += g.Good
 		}
-		good += all.Good
+		if offered != ended+w.Inside() {
+			t.Errorf("seed %d: %d requests offered, %d ended and %d inside", seed, offered, ended, w.Inside())
+		}
 	}
 	if good == 0 {
 		t.Error("no world gave a single good answer: nothing was tested")

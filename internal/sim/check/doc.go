@@ -1,14 +1,13 @@
 // Package check decides whether a simulated world keeps the promises that the
 // policies make, after every event.
 //
-//	model.World ──hooks──▶ Checker: books, windows, queue order, starvation
+//	mesh.World ──hooks──▶ Checker: books, windows, queue order, starvation
 //	seed ──▶ Random: a world with random clients, faults and network
 //
 // What is checked: credits are conserved (credit.Pool.Check) and every window is
 // within its bounds; an honest client has no more outstanding than it was
 // granted at some time within a lease; no ticket is lost or ends twice; tickets
-// leave the queue in the order in which they came; every honest client with
-// demand gets an answer within a bound, while nothing is broken.
+// leave the queue in the order in which they came; every request ends once.
 //
 // Invariants: a Checker only looks; a seed gives the same world every time, so
 // a failure is repeated by its seed.

@@ -8,8 +8,8 @@ import (
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/sim/check"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/slots"
-	"github.com/spillgate/spillgate/internal/sim/model"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -59,18 +59,16 @@ func TestCheckerSees(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 40; seed++ {
-				cfg, look := check.Random(seed)
-				inner := cfg.Policy.Door
-				cfg.Policy.Door = func(seed uint64, life int) (baseline.Door, error) {
-					d, err := inner(seed, life)
+				play := check.Random(seed)
+				inner := play.Control.Door
+				play.Control.Door = func(seed uint64, at mesh.Place) (baseline.Door, error) {
+					d, err := inner(seed, at)
 					if err != nil {
 						return nil, err
 					}
 					return tt.door(d.(baseline.Gate)), nil
 				}
-				watch := check.New(look)
-				cfg.Hooks = watch.Hooks()
-				w, err := model.New(cfg)
+				w, watch, err := play.Start()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -38,6 +38,8 @@ type link struct {
 	life    int
 	told    []told
 	heard   baseline.Feedback // last
+	gone    bool              // its client left it
+	policed bool              // it is in World.policed
 	// Messages of one direction keep their order.
 	lastUp, lastDown mono.Time
 }
@@ -90,6 +92,10 @@ func (w *World) newSender(l *link) {
 		return
 	}
 	l.sender = s
+	if !l.policed {
+		l.policed = true
+		w.policed = append(w.policed, l)
+	}
 }
 
 // choose picks the process for a call.
@@ -188,7 +194,7 @@ func (w *World) send(c *call) {
 	if s := c.link.sender; s != nil {
 		c.demand = s.Demand()
 	} else if c.link.from.flood && w.cfg.described != nil {
-		c.demand = credit.WindowLimit
+		c.demand = greed
 	}
 	c.link.outstanding++
 	w.countSent(c)
@@ -303,8 +309,13 @@ func (w *World) timeoutAt(c *call) {
 	}
 }
 
+// forget is drop for a caller that vanished: the callee is not told.
+func (w *World) forget(c *call) { w.let(c, false) }
+
 // drop ends the caller's side of c, whose answer nobody wants any more.
-func (w *World) drop(c *call) {
+func (w *World) drop(c *call) { w.let(c, w.cfg.Control.Cancel) }
+
+func (w *World) let(c *call, tell bool) {
 	l := c.link
 	c.orphan()
 	c.open = false
@@ -314,7 +325,7 @@ func (w *World) drop(c *call) {
 	case sent:
 		l.outstanding--
 		w.tellLost(c)
-		if w.cfg.Control.Cancel && c.there {
+		if tell && c.there {
 			w.engine.At(w.up(l), event{cancelAtProcess, c.id, c.gen})
 		}
 		w.pumpLink(l)

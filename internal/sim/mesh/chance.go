@@ -24,6 +24,7 @@ const (
 	drawPhase
 	drawTypical
 	drawPatience
+	drawChurn
 )
 
 // of derives the draws for a purpose; part tells like ones apart.

@@ -78,8 +78,7 @@ func (w *World) handled(p *process, c chore) {
 			w.reply(call, call.why)
 		}
 	case sendGrant:
-		n := w.notes[c.who]
-		w.engine.At(w.down(n.link), event{grantAtLink, c.who, 0})
+		w.grantTravels(c.who)
 	case takeDemand:
 		w.takeDemand(w.takeNote(c.who))
 	}
@@ -125,6 +124,15 @@ func (w *World) grantLeaves(n note) {
 		return
 	}
 	w.charge(p, job{kind: jobChore})
+	w.grantTravels(i)
+}
+
+func (w *World) grantTravels(i int32) {
+	n := w.notes[i]
+	if !w.spoil(n) {
+		w.takeNote(i)
+		return
+	}
 	w.engine.At(w.down(n.link), event{grantAtLink, i, 0})
 }
 

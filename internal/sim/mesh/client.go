@@ -15,6 +15,7 @@ const (
 	streamWork
 	streamLottery
 	streamNetwork
+	streamVanish
 )
 
 // client is one client of a group. In a closed loop it has one request at a
@@ -32,6 +33,9 @@ type client struct {
 	tokens  float64
 	idle    bool // out of the closed loop
 	stopped bool
+	joined  bool // once connected
+	away    bool // its connections are gone
+	turns   uint64
 }
 
 // tokensMax bounds the retry budget that successes build up.
@@ -119,6 +123,13 @@ func (w *World) clientArrival(id int32) {
 	} else if w.cfg.described == nil {
 		w.scheduleArrival(id)
 	}
+	if w.clients[c.via].away {
+		if g.Load.closed() {
+			w.after(rejoin, event{arrival, id, 0})
+		}
+		return
+	}
+	w.mint(id)
 	c.seq++
 	chance := c.chance.of(drawChild, c.seq)
 	workflow := w.mixes[c.group].draw(chance.of(drawWorkflow, 0).unit())
@@ -206,7 +217,7 @@ func (w *World) concluded(r *root, why cause) {
 				n.Late++
 			}
 			n.Latency.Add(took)
-			if r.budget > 0 {
+			if r.budget > 0 && w.cfg.described == nil { // those have no use for it
 				n.ratio.Add(time.Duration(float64(took) / float64(r.budget) * ratioUnit))
 			}
 		})

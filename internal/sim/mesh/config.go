@@ -45,6 +45,8 @@ type Config struct {
 	// Event, if not nil, is called after every event, for checks. It must not
 	// change anything.
 	Event func(w *World)
+	// Hooks watch doors, for checks.
+	Hooks Hooks
 
 	described *described // nil: not made by Describe
 }
@@ -185,6 +187,27 @@ func (c *Config) withDefaults() error {
 	if !(c.Headroom >= 0 && c.Headroom <= maxMultiple) {
 		bad("Headroom is %v, expected 0 to %v", c.Headroom, maxMultiple)
 	}
+	c.checkRun(services, bad)
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	switch {
+	case c.Network.Delay == 0:
+		c.Network.Delay = 100 * time.Microsecond
+	case c.Network.Delay < 0:
+		c.Network.Delay = 0
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 10 * time.Second
+	}
+	if c.Headroom == 0 {
+		c.Headroom = 10
+	}
+	return nil
+}
+
+// checkRun checks the faults, and what is measured when.
+func (c *Config) checkRun(services map[string]*Service, bad func(string, ...any)) {
 	for _, f := range c.Faults {
 		s := services[f.Service]
 		if s == nil || f.Process >= s.Processes || f.At < 0 || !(f.Speed >= 0) || math.IsInf(f.Speed, 0) || f.Kill < 0 {
@@ -202,22 +225,6 @@ func (c *Config) withDefaults() error {
 	if c.Bin > 0 && c.Length/c.Bin > maxBins {
 		bad("Bin is %v for a Length of %v, expected at most %d bins", c.Bin, c.Length, maxBins)
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
-	}
-	switch {
-	case c.Network.Delay == 0:
-		c.Network.Delay = 100 * time.Microsecond
-	case c.Network.Delay < 0:
-		c.Network.Delay = 0
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 10 * time.Second
-	}
-	if c.Headroom == 0 {
-		c.Headroom = 10
-	}
-	return nil
 }
 
 // maxMultiple bounds deadlines and objectives in multiples. A larger one is refused.

@@ -47,7 +47,7 @@ func Describe(w *world.World, ctl Control, seed uint64) (Config, error) {
 		if err != nil {
 			return Config{}, err
 		}
-		group := Group{Name: g.Name, Load: load, Tenants: 1, Flood: g.Kind == world.Greedy, Retry: Retry{Budget: g.Retry.Budget},
+		group := Group{Name: g.Name, Load: load, Tenants: 1, Flood: g.Kind >= world.Greedy, Retry: Retry{Budget: g.Retry.Budget},
 			Clients: max(g.Clients*g.Connections, g.Load.Users)}
 		for k, a := range g.Ask {
 			name := fmt.Sprintf("%d/%d", i, k)
@@ -187,7 +187,9 @@ func (w *World) handleDescribed(ev event) {
 	case groupArrival:
 		w.groupArrival(ev.who)
 	case joinNetwork:
+		w.clients[ev.who].joined = true
 		w.join(ev.who)
+		w.churn(ev.who)
 	case endSlice:
 		w.endSliceOf(ev.who, ev.arg)
 	case endWait:
@@ -200,6 +202,12 @@ func (w *World) handleDescribed(ev event) {
 		w.faultEnds(ev.who)
 	case endChore:
 		w.endChoreOf(w.processes[ev.who], ev.arg)
+	case hangUp:
+		w.hangUp(w.links[ev.who])
+	case depart:
+		w.departs(ev.who)
+	case rejoinNetwork:
+		w.rejoins(ev.who, ev.arg == 1)
 	case endTallyBin:
 		w.noteLimits()
 	}

@@ -49,9 +49,11 @@ func busyWorld(seed uint64) *world.World {
 			{Name: "plain", Kind: world.Plain, Ask: ask("front", "do"), Deadline: -1, Load: world.Load{Users: 5, Think: 20 * msec}},
 			{Name: "greedy", Kind: world.Greedy, Connections: 4, SharedAddress: true, Ask: ask("right", "do"), Share: 2,
 				Retry: world.Retry{Attempts: 4, Backoff: 5 * msec, Budget: 0.5}, Load: world.Load{Arrivals: []time.Duration{0, 10 * msec, 20 * msec}}},
+			{Name: "guests", Clients: 4, Ask: ask("left", "do"), Churn: world.Churn{Stay: 300 * msec, Away: 100 * msec}, Load: world.Load{Users: 8, Think: 10 * msec}},
+			{Name: "minters", Kind: world.Minting, Ask: ask("leaf", "do"), Patient: true, Load: world.Load{Steps: []world.Rate{{PerSecond: 50}}}},
 			{Name: "pollers", Ask: ask("front", "poll"), Deadline: 200 * msec, Load: world.Load{Steps: []world.Rate{{PerSecond: 20}}}},
 		},
-		Network: world.Network{Delay: 200 * time.Microsecond, Jitter: 300 * time.Microsecond},
+		Network: world.Network{Delay: 200 * time.Microsecond, Jitter: 300 * time.Microsecond, LoseGrant: 0.1, RepeatGrant: 0.1, DelayGrant: 0.1},
 		Faults: []world.Fault{
 			{At: 400 * msec, For: 150 * msec, Every: 700 * msec, Service: "left", Replica: 1, Kill: true},
 			{At: 500 * msec, For: 300 * msec, Service: "front", Slower: 3},
@@ -59,6 +61,7 @@ func busyWorld(seed uint64) *world.World {
 			{At: 900 * msec, For: 200 * msec, Every: 500 * msec, Service: "right", Slower: 5},
 			{At: 1500 * msec, For: 50 * msec, Service: "front", Kill: true},
 			{At: 1600 * msec, For: 100 * msec, Service: "right", Stop: true},
+			{At: 1700 * msec, For: 200 * msec, Vanish: 0.5, Notice: 50 * msec},
 		},
 	}
 	return w

@@ -29,8 +29,9 @@
 // processes on them take in turns and whose messages cost processor time; connections
 // with accounts, clients without wallets, retries, ramps and bursts; and faults that
 // end. A process on a host finds out how long messages wait for a processor, and what
-// it uses of them, as a live one does. World.Measured then tells what a world.Report
-// holds.
+// it uses of them, as a live one does. Workers may handle their own messages instead.
+// Connections may come, go and vanish; grants get lost, late or repeated. World.Measured
+// tells what a world.Report holds.
 //
 // Invariants: a request ends exactly once; a unit of a resource is given back
 // exactly once; nobody waits for a resource of which a unit is free; announced
@@ -39,8 +40,8 @@
 // and its place in the call tree alone, so that two controls compared on one seed
 // meet the same work; the same Config gives the same log, byte for byte.
 //
-// What this package does not do: the network loses no message; messages cost nothing
-// without a host; the pushback of a refusal is not waited for; work at a resource is not
+// What this package does not do: the network loses nothing but grants; messages cost
+// nothing without a host or Service.Message; the pushback of a refusal is not waited for; work at a resource is not
 // interrupted, and keeps its speed; orders know the true mean of a piece of work as its
 // cost, where a server has to estimate it.
 package mesh

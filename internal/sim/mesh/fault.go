@@ -59,6 +59,7 @@ func (w *World) linksBreak(p *process) {
 		switch {
 		case l.to == p:
 			l.down = true
+			w.failSent(l)
 			w.failWaiting(l)
 			l.sender, l.told = nil, l.told[:0]
 		case l.from == &p.node:
@@ -69,6 +70,25 @@ func (w *World) linksBreak(p *process) {
 			l.account, l.life, l.sender, l.told = nil, -1, nil, l.told[:0]
 			w.newSender(l)
 		}
+	}
+}
+
+// failSent fails the calls that were sent by l. What of them is in flight, or was taken
+// by the next life of the process, is dropped there.
+func (w *World) failSent(l *link) {
+	for _, c := range w.calls {
+		if c.root == nil || !c.open || c.link != l || c.phase != sent {
+			continue
+		}
+		l.outstanding--
+		w.tellLost(c)
+		if c.process.alive && c.state != notHere {
+			w.cancelAtProcess(c)
+		} else {
+			c.canceled = true
+		}
+		c.why = cause{kind: lost}
+		w.conclude(c)
 	}
 }
 
@@ -91,7 +111,7 @@ func (w *World) restart(p *process) {
 // linksBack is when p's callers can reach it again.
 func (w *World) linksBack(p *process) {
 	for _, l := range w.links {
-		if l.to == p && l.down {
+		if l.to == p && l.down && !l.gone {
 			l.down = false
 			w.newSender(l)
 		}

@@ -41,17 +41,30 @@ func RatesFair() Control {
 
 // Credits puts a gate in front of each process and a wallet in front of each
 // connection.
-func Credits() Control {
+func Credits() Control { return gated("credits", admission.Config{}, credit.WalletConfig{}, true) }
+
+// Gated is Credits with a configuration of one's own. The objective, where there is none,
+// and the epoch are those of the place.
+func Gated(name string, gate admission.Config, wallet credit.WalletConfig) Control {
+	return gated(name, gate, wallet, false)
+}
+
+// gated may tell the gate how many threads its server has.
+func gated(name string, gate admission.Config, wallet credit.WalletConfig, told bool) Control {
 	c := Timeouts()
-	c.Name = "credits"
+	c.Name = name
 	c.Door = func(_ uint64, at Place) (baseline.Door, error) {
-		return baseline.NewGate(admission.Config{
-			Objective: at.Objective,
-			Slots:     slots.Config{Initial: at.Threads},
-			Credit:    credit.Config{Epoch: uint32(at.Life + 1)},
-		})
+		cfg := gate
+		cfg.Credit.Epoch = uint32(at.Life + 1)
+		if cfg.Objective == 0 {
+			cfg.Objective = at.Objective
+		}
+		if told {
+			cfg.Slots = slots.Config{Initial: at.Threads}
+		}
+		return baseline.NewGate(cfg)
 	}
-	c.Sender = func(uint64, Place, Place) (baseline.Sender, error) { return baseline.NewWallet(credit.WalletConfig{}) }
+	c.Sender = func(uint64, Place, Place) (baseline.Sender, error) { return baseline.NewWallet(wallet) }
 	return c
 }
 

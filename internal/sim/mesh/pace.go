@@ -93,6 +93,9 @@ func (w *World) faultBegins(i int32) {
 	if f.Every > 0 {
 		w.after(f.Every, event{faultBegins, i, 0})
 	}
+	if f.Vanish > 0 {
+		w.clientsVanish(i, f)
+	}
 	w.struck(f, func(p *process) {
 		switch {
 		case f.Slower > 0:

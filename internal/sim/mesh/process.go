@@ -66,6 +66,9 @@ type process struct {
 // boot starts a life of p.
 func (w *World) boot(p *process) {
 	p.alive, p.armed, p.door = true, mono.Never, nil
+	if f := w.cfg.Hooks.Booted; f != nil {
+		f(w, int(p.id))
+	}
 	p.rates, p.pool, p.boundFrom, p.wanted = nil, nil, w.Now(), false
 	p.place.Life = p.life
 	w.clear(p)
@@ -163,6 +166,12 @@ func (w *World) arrive(c *call) {
 // account returns the callee's side of a link. It is opened by the first call.
 func (w *World) account(l *link) *credit.Client {
 	p := l.to
+	if l.gone {
+		if l.life != p.life {
+			return nil
+		}
+		return l.account // it is not opened again
+	}
 	if l.life != p.life {
 		l.life = p.life
 		if l.account = nil; !l.from.plain {
@@ -178,6 +187,9 @@ func (w *World) account(l *link) *credit.Client {
 // decided carries out the door's decision about c.
 func (w *World) decided(c *call, v admission.Verdict, queued bool) {
 	p := c.process
+	if f := w.cfg.Hooks.Decision; f != nil {
+		f(w, int(p.id), &c.ticket, v, queued)
+	}
 	if queued {
 		p.queued--
 	} else {
@@ -266,6 +278,9 @@ func (w *World) cancelAtProcess(c *call) {
 		w.release(c)
 	case atDoor:
 		if p.door.Cancel(w.Now(), &c.ticket) {
+			if f := w.cfg.Hooks.Canceled; f != nil {
+				f(w, int(p.id), &c.ticket)
+			}
 			p.door.Feedback(w.Now(), &c.ticket)
 			if p.rates != nil {
 				p.rates.OnCancel(&c.req)

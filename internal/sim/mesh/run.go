@@ -184,6 +184,9 @@ func (w *World) reply(c *call, why cause) {
 		w.release(c)
 		return
 	}
+	if f := &c.feedback; f.HasGrant {
+		f.HasGrant = w.spoil(note{link: c.link, grant: f.Grant, life: c.process.life})
+	}
 	if why.kind != lost {
 		w.announce(c)
 		if w.charge(c.process, job{kind: jobAnswer, who: c.id, gen: c.gen}) {

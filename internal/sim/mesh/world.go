@@ -22,6 +22,7 @@ type World struct {
 	firstClient []int32
 	mixes       []groupMix
 	links       []*link
+	policed     []*link // that ever had a policy
 	timers      timers
 
 	// Records that are used again.
@@ -46,6 +47,7 @@ type World struct {
 	chores     []chore
 	freeChores []int32
 	jitter     *rand.Rand
+	spoiler    *rand.Rand
 	tally      *tally // nil: not described
 	stop       mono.Time
 	report     Report
@@ -113,11 +115,14 @@ const (
 	faultEnds                         // who: fault
 	endTallyBin                       //
 	endChore                          // who: process, arg: chore
+	hangUp                            // who: link
+	depart                            // who: client
+	rejoinNetwork                     // who: client, arg: 1 if of its own accord
 )
 
 var eventNames = [...]string{"arrival", "users", "request", "end-work", "resume", "reply", "refused", "cancel", "timeouts",
 	"deadline", "retry", "wake-door", "wake-link", "grant", "demand", "fault", "restart", "break", "back", "wake-shaper", "wake-rates",
-	"poll", "rate", "bin", "wake-share", "wake-queue", "group-arrival", "join", "end-slice", "end-wait", "fault-begins", "fault-ends", "tally-bin", "end-chore"}
+	"poll", "rate", "bin", "wake-share", "wake-queue", "group-arrival", "join", "end-slice", "end-wait", "fault-begins", "fault-ends", "tally-bin", "end-chore", "hang-up", "depart", "rejoin"}
 
 // New builds a world, or returns every mistake in cfg.
 func New(cfg Config) (*World, error) {
@@ -284,6 +289,14 @@ func (w *World) handle(ev event) {
 		}
 	case demandAtProcess:
 		w.demandArrives(ev.who)
+	default:
+		w.handleOther(ev)
+	}
+}
+
+// handleOther handles faults, and what rates, shares and queues do by themselves.
+func (w *World) handleOther(ev event) {
+	switch ev.kind {
 	case strike:
 		w.strike(&w.cfg.Faults[ev.who])
 	case restart:
