@@ -155,10 +155,10 @@ clients[2].load.steps[0]: a burst, expected a rate without for and every in the 
 	{"a multiple of a huge capacity", func(w *World) {
 		w.Services[0].Methods[0].Steps = w.Services[0].Methods[0].Steps[:1]
 		w.Hosts[0].Message = -1
-		w.Services[0].Methods[0].Steps[0].Compute.Mean = 100
-	}, `clients[0].load.steps[0].rate: 0.7x, or 1.4e+07/s, expected at most 10000000/s
-clients[0].load.steps[1].rate: 2x, or 4e+07/s, expected at most 10000000/s
-clients[0].load.steps[2].rate: 5x, or 1e+08/s, expected at most 10000000/s`},
+		w.Services[0].Methods[0].Steps[0].Compute.Mean = 10
+	}, `clients[0].load.steps[0].rate: 0.7x, or 1.4e+08/s, expected at most 100000000/s
+clients[0].load.steps[1].rate: 2x, or 4e+08/s, expected at most 100000000/s
+clients[0].load.steps[2].rate: 5x, or 1e+09/s, expected at most 100000000/s`},
 	{"retries", func(w *World) { w.Clients[0].Retry = Retry{Stubborn: true}; w.Clients[2].Retry.Attempts = 101 }, `clients[0].retry.attempts: missing, expected 2 or more, for a retry needs a second attempt
 clients[2].retry.attempts: 101, expected 0 to 100`},
 	{"faults", func(w *World) {

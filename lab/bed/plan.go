@@ -24,6 +24,20 @@ func newPlan(w *world.World) (*plan, error) {
 		if w.Clients[i].Patient {
 			errs = append(errs, fmt.Errorf("bed: clients[%d].patient: true, expected false: real callers leave at their deadline", i))
 		}
+		if w.Clients[i].Churn != (world.Churn{}) {
+			errs = append(errs, fmt.Errorf("bed: clients[%d].churn: %+v, expected none: connections of real clients stay", i, w.Clients[i].Churn))
+		}
+		if w.Clients[i].Kind == world.Minting {
+			errs = append(errs, fmt.Errorf("bed: clients[%d].kind: minting, expected credits, plain or greedy: real clients keep their connections", i))
+		}
+	}
+	if n := w.Network; n.LoseGrant > 0 || n.RepeatGrant > 0 || n.DelayGrant > 0 {
+		errs = append(errs, fmt.Errorf("bed: network: shares of grants are %v, %v, %v, expected 0: real connections lose none", n.LoseGrant, n.RepeatGrant, n.DelayGrant))
+	}
+	for i := range w.Faults {
+		if w.Faults[i].Vanish > 0 {
+			errs = append(errs, fmt.Errorf("bed: faults[%d].vanish: %v, expected 0: connections of real clients do not vanish", i, w.Faults[i].Vanish))
+		}
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)

@@ -80,7 +80,7 @@ func runAblation(ctx context.Context, o experiment.Options) (*experiment.Result,
 	last := len(loads) - 1
 	r.Ceiling(fmt.Sprintf("goodput without control, %gx", loads[last]), " of capacity", 0.1, 0, reports[none*len(loads)+last].Goodput()/capacity())
 	r.Floor(fmt.Sprintf("throughput gained by speculation, %gx", loads[last]), " of capacity", 0.01, 0.005, through[speculation][last]-through[only][last])
-	r.Floor(fmt.Sprintf("p99 cut by the AQM, %gx", loads[last]), " µs", 0, 0, p99[speculation][last]-p99[whole][last])
+	r.Floor(fmt.Sprintf("p99 cut by the AQM, %gx", loads[last]), " µs", 0, 15, p99[speculation][last]-p99[whole][last])
 	r.Table, r.Chart = []*table.Table{t}, []*plot.Chart{goodput, tail}
 	return r, nil
 }

@@ -23,6 +23,12 @@ func (d *decoder) group(n node) world.Group {
 		"arrive":         func(n node) { d.Duration(n, &g.Arrive) },
 		"deadline":       func(n node) { d.orWord(n, &g.Deadline, "never") },
 		"patient":        func(n node) { d.Boolean(n, &g.Patient) },
+		"churn": func(n node) {
+			d.Object(n, keys{
+				"stay": func(n node) { d.Duration(n, &g.Churn.Stay) },
+				"away": func(n node) { d.Duration(n, &g.Churn.Away) },
+			})
+		},
 		"retry": func(n node) {
 			r := &g.Retry
 			d.Object(n, keys{
@@ -52,8 +58,10 @@ func (d *decoder) kind(n node, to *world.Kind) {
 		*to = world.Plain
 	case "greedy":
 		*to = world.Greedy
+	case "minting":
+		*to = world.Minting
 	default:
-		d.Wrong(n, plainyaml.Quoted(s), "credits, plain or greedy")
+		d.Wrong(n, plainyaml.Quoted(s), "credits, plain, greedy or minting")
 	}
 }
 

@@ -66,7 +66,8 @@ func (r *random) yes() bool { return r.IntN(2) == 0 }
 func (r *random) time() time.Duration { return time.Duration(1+r.IntN(1_000_000)) * time.Microsecond }
 
 func (r *random) world() *world.World {
-	w := &world.World{Name: "some world", Objective: r.time(), Warmup: 5 * time.Second, Length: time.Minute, Network: world.Network{Delay: r.time(), Jitter: r.time()}}
+	w := &world.World{Name: "some world", Objective: r.time(), Warmup: 5 * time.Second, Length: time.Minute, Network: world.Network{Delay: r.time(), Jitter: r.time(),
+		LoseGrant: r.Float64(), RepeatGrant: r.Float64(), DelayGrant: r.Float64()}}
 	for i := range r.IntN(3) {
 		w.Hosts = append(w.Hosts, world.Host{Name: fmt.Sprint("host ", i), Processors: 1 + r.IntN(9), Message: time.Duration(r.IntN(3)-1) * time.Nanosecond})
 	}
@@ -82,7 +83,9 @@ func (r *random) world() *world.World {
 		if r.yes() {
 			f.Every = f.For + time.Second
 		}
-		switch r.IntN(3) {
+		switch r.IntN(4) {
+		case 3:
+			f.Vanish, f.Notice, f.Service, f.Replica = 0.5+r.Float64()/2, r.time(), "", 0
 		case 0:
 			f.Slower = 1 + float64(r.IntN(9))/4
 		case 1:
@@ -146,11 +149,14 @@ func (r *random) draw() *world.Draw {
 
 func (r *random) group(w *world.World, i int) world.Group {
 	g := world.Group{
-		Name: fmt.Sprint("group ", i), Clients: r.IntN(9), Connections: r.IntN(9), SharedAddress: r.yes(), Kind: world.Kind(r.IntN(3)), Arrive: r.time(),
+		Name: fmt.Sprint("group ", i), Clients: r.IntN(9), Connections: r.IntN(9), SharedAddress: r.yes(), Kind: world.Kind(r.IntN(4)), Arrive: r.time(),
 		Deadline: time.Duration(r.IntN(3) - 1), Patient: r.yes(), Class: work.Class(r.IntN(int(work.NumClasses))), Priority: work.Priority(r.IntN(128)), Share: float64(r.IntN(9)) / 4,
 	}
 	if r.yes() {
 		g.Workflow = "checkout"
+	}
+	if r.yes() {
+		g.Churn = world.Churn{Stay: r.time(), Away: r.time()}
 	}
 	if r.yes() {
 		g.Retry = world.Retry{Attempts: 2 + r.IntN(3), Backoff: r.time(), Stubborn: r.yes(), Budget: float64(r.IntN(4)) / 8}
@@ -177,7 +183,8 @@ func (r *random) group(w *world.World, i int) world.Group {
 // write renders a world with every key, zeros left out, and puts traces into files.
 func write(w *world.World, files map[string]string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "name: %s\nobjective: %v\nwarmup: %v\nlength: %v\nnetwork: {delay: %v, jitter: %v}\nhosts:\n", w.Name, w.Objective, w.Warmup, w.Length, w.Network.Delay, w.Network.Jitter)
+	fmt.Fprintf(&b, "name: %s\nobjective: %v\nwarmup: %v\nlength: %v\nnetwork: {delay: %v, jitter: %v, lose_grant: %v, repeat_grant: %v, delay_grant: %v}\nhosts:\n", w.Name, w.Objective, w.Warmup, w.Length,
+		w.Network.Delay, w.Network.Jitter, w.Network.LoseGrant, w.Network.RepeatGrant, w.Network.DelayGrant)
 	for _, h := range w.Hosts {
 		fmt.Fprintf(&b, "- {name: %s, processors: %d%s}\n", h.Name, h.Processors, orWord("message", h.Message, "none"))
 	}
@@ -205,7 +212,12 @@ func write(w *world.World, files map[string]string) string {
 	}
 	b.WriteString("faults:\n")
 	for _, f := range w.Faults {
-		fmt.Fprintf(&b, "- {at: %v, for: %v, every: %v, service: %s, replica: %d, slower: %g, stop: %v, kill: %v}\n", f.At, f.For, f.Every, f.Service, f.Replica, f.Slower, f.Stop, f.Kill)
+		fmt.Fprintf(&b, "- {at: %v, for: %v, every: %v, ", f.At, f.For, f.Every)
+		if f.Vanish > 0 {
+			fmt.Fprintf(&b, "vanish: %v, notice: %v}\n", f.Vanish, f.Notice)
+			continue
+		}
+		fmt.Fprintf(&b, "service: %s, replica: %d, slower: %g, stop: %v, kill: %v}\n", f.Service, f.Replica, f.Slower, f.Stop, f.Kill)
 	}
 	return strings.ReplaceAll(b.String(), "  host: \"\"\n", "")
 }
@@ -239,8 +251,8 @@ func writeDraw(d *world.Draw) string {
 }
 
 func writeGroup(b *strings.Builder, g *world.Group, files map[string]string) {
-	fmt.Fprintf(b, "- name: %s\n  clients: %d\n  connections: %d\n  shared_address: %v\n  kind: %s\n  arrive: %v\n  patient: %v\n", g.Name, g.Clients, g.Connections, g.SharedAddress,
-		[]string{"credits", "plain", "greedy"}[g.Kind], g.Arrive, g.Patient)
+	fmt.Fprintf(b, "- name: %s\n  clients: %d\n  connections: %d\n  shared_address: %v\n  kind: %s\n  arrive: %v\n  patient: %v\n  churn: {stay: %v, away: %v}\n", g.Name, g.Clients, g.Connections, g.SharedAddress,
+		[]string{"credits", "plain", "greedy", "minting"}[g.Kind], g.Arrive, g.Patient, g.Churn.Stay, g.Churn.Away)
 	if deadline := orWord("deadline", g.Deadline, "never"); deadline != "" {
 		fmt.Fprintln(b, " "+deadline[1:])
 	}

@@ -27,6 +27,10 @@ func (d *decoder) world(root node, w *world.World) {
 			d.Object(n, keys{
 				"delay":  func(n node) { d.Duration(n, &w.Network.Delay) },
 				"jitter": func(n node) { d.Duration(n, &w.Network.Jitter) },
+
+				"lose_grant":   func(n node) { d.Number(n, &w.Network.LoseGrant) },
+				"repeat_grant": func(n node) { d.Number(n, &w.Network.RepeatGrant) },
+				"delay_grant":  func(n node) { d.Number(n, &w.Network.DelayGrant) },
 			})
 		},
 		"faults": func(n node) {
@@ -60,6 +64,12 @@ func (d *decoder) fault(n node) world.Fault {
 		},
 		"stop": func(n node) { d.Boolean(n, &f.Stop) },
 		"kill": func(n node) { d.Boolean(n, &f.Kill) },
+		"vanish": func(n node) {
+			if !d.Number(n, &f.Vanish) {
+				f.Vanish = 1 // so that one mistake does not make two
+			}
+		},
+		"notice": func(n node) { d.Duration(n, &f.Notice) },
 	})
 	return f
 }
