@@ -31,7 +31,7 @@ const (
 	MaxProcessors, MaxWorkers = 1024, 1_000_000
 	// MaxRate is the highest rate, in requests per second, MaxTimes the highest
 	// multiple of the capacity.
-	MaxRate, MaxTimes = 100_000_000, 1000
+	MaxRate, MaxTimes = 1_000_000_000, 1000
 	// MaxTime is the longest time of any kind.
 	MaxTime = 24 * time.Hour
 	// MinEvery is the shortest period of bursts and faults.

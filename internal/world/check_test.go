@@ -139,7 +139,7 @@ clients[2].load.arrivals[1]: 0s, expected instants from 0s on, ascending`},
 		w.Clients[2].Load = Load{Steps: []Rate{{Times: 1, For: ms, Every: ms}}}
 	}, `clients[0].load.steps[0].rate: requests per second and a multiple of the capacity, expected one of them
 clients[0].load.steps[0].at: 1ms, expected 0s, for the first step
-clients[0].load.steps[1].rate: -1, expected 0 to 1e+07
+clients[0].load.steps[1].rate: -1, expected 0 to 1e+09
 clients[0].load.steps[1].at: 1ms, expected later than the step before, 1ms
 clients[0].load.steps[2].at: 20s, expected an instant of the run, 0s to less than 20s
 clients[0].load.steps[3].at: 2s, expected later than the step before, 20s
@@ -155,10 +155,10 @@ clients[2].load.steps[0]: a burst, expected a rate without for and every in the 
 	{"a multiple of a huge capacity", func(w *World) {
 		w.Services[0].Methods[0].Steps = w.Services[0].Methods[0].Steps[:1]
 		w.Hosts[0].Message = -1
-		w.Services[0].Methods[0].Steps[0].Compute.Mean = 10
-	}, `clients[0].load.steps[0].rate: 0.7x, or 1.4e+08/s, expected at most 100000000/s
-clients[0].load.steps[1].rate: 2x, or 4e+08/s, expected at most 100000000/s
-clients[0].load.steps[2].rate: 5x, or 1e+09/s, expected at most 100000000/s`},
+		w.Services[0].Methods[0].Steps[0].Compute.Mean = 1
+	}, `clients[0].load.steps[0].rate: 0.7x, or 1.4e+09/s, expected at most 1000000000/s
+clients[0].load.steps[1].rate: 2x, or 4e+09/s, expected at most 1000000000/s
+clients[0].load.steps[2].rate: 5x, or 1e+10/s, expected at most 1000000000/s`},
 	{"retries", func(w *World) { w.Clients[0].Retry = Retry{Stubborn: true}; w.Clients[2].Retry.Attempts = 101 }, `clients[0].retry.attempts: missing, expected 2 or more, for a retry needs a second attempt
 clients[2].retry.attempts: 101, expected 0 to 100`},
 	{"faults", func(w *World) {

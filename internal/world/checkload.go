@@ -96,7 +96,7 @@ func (c *checker) multiples() {
 				continue
 			}
 			if rate := r.Times * w.Capacity(i); rate > MaxRate {
-				c.wrong(fmt.Sprintf("clients[%d].load.steps[%d].rate", i, k), fmt.Sprintf("%gx, or %g/s", r.Times, rate), fmt.Sprintf("at most %d/s", int(MaxRate)))
+				c.wrong(fmt.Sprintf("clients[%d].load.steps[%d].rate", i, k), fmt.Sprintf("%gx, or %.6g/s", r.Times, rate), fmt.Sprintf("at most %d/s", int(MaxRate)))
 			}
 		}
 	}
