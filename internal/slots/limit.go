@@ -194,13 +194,13 @@ const (
 // and runs on: a long poll, a stream, an export. It is no sample of how long others
 // take. It reports false, and does nothing, where so many do that it is the work
 // that is slow, unless those that end are brief, and where Max run without a slot
-// already. Should nothing end for an objective, one more is lent, to see whether others
-// end soon: long polls that came first would hold every slot for good. Repay ends the
-// request, instead of Release.
+// already. Should nothing end for an objective while every slot is taken, one more is
+// lent, to see whether others end soon: long polls that came first would hold every slot
+// for good. Repay ends the request, instead of Release.
 func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 	brief := l.mean > 0 && l.mean < briefest*whole*float64(l.cfg.Slack)
 	many := l.lending+1.0/lendMemory > lendable && !brief
-	stuck := now.Sub(l.ended) > time.Duration(whole*l.cfg.Slack)
+	stuck := !l.Free() && now.Sub(l.ended) > time.Duration(whole*l.cfg.Slack)
 	if many && !stuck || l.lent >= l.cfg.Max || !l.Lends() {
 		return false
 	}
