@@ -181,25 +181,20 @@ const apart = 1.0 / 16
 // lendable is the share of the requests that may give their slots back while they
 // run. Few are long by nature; where many are, the work has become slow, and more of
 // it must not be let in. lendMemory is over how many requests the share is smoothed.
-// Where those that end take less than briefest of the objective on average, the long ones
-// are of another kind, however many they are: should the server have stopped instead, an
-// objective's worth of requests enters it each objective.
 const (
 	lendable   = 1.0 / 8
 	lendMemory = 64
-	briefest   = 0.25
 )
 
 // Lend takes back the slot of a request that has run for longer than its objective
 // and runs on: a long poll, a stream, an export. It is no sample of how long others
 // take. It reports false, and does nothing, where so many do that it is the work
-// that is slow, unless those that end are brief, and where Max run without a slot
-// already. Should nothing end for an objective while every slot is taken, one more is
-// lent, to see whether others end soon: long polls that came first would hold every slot
-// for good. Repay ends the request, instead of Release.
+// that is slow, and where Max run without a slot already. Should nothing end for an
+// objective while every slot is taken, one more is lent, to see whether others end
+// soon: long polls that came first would hold every slot for good. Repay ends the
+// request, instead of Release.
 func (l *Limit) Lend(now, started mono.Time, place Place) bool {
-	brief := l.mean > 0 && l.mean < briefest*whole*float64(l.cfg.Slack)
-	many := l.lending+1.0/lendMemory > lendable && !brief
+	many := l.lending+1.0/lendMemory > lendable
 	stuck := !l.Free() && now.Sub(l.ended) > time.Duration(whole*l.cfg.Slack)
 	if many && !stuck || l.lent >= l.cfg.Max || !l.Lends() {
 		return false
@@ -212,7 +207,7 @@ func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 	l.line.leave(place)
 	l.inUse--
 	l.lent++
-	if w := &l.window; !w.moved && w.flush == 0 && w.done > 0 && !brief {
+	if w := &l.window; !w.moved && w.flush == 0 && w.done > 0 {
 		w.add(now, float64(now.Sub(started)), true) // as far as slots are concerned
 	}
 	return true
