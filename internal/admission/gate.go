@@ -546,6 +546,10 @@ func (g *Gate) decide(now mono.Time) {
 		return
 	}
 	g.events = 0
+	if g.sunk > 0 {
+		// Services further up hold back what this one cannot do, if they see its queue.
+		g.limit.SetOrdered(true)
+	}
 	load := 0.0
 	if g.between > 0 {
 		load = g.pace.gap.value / g.between
