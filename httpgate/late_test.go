@@ -24,15 +24,28 @@ func TestLateAnswersAreNoSuccess(t *testing.T) {
 			io.WriteString(w, "ok")
 		})))
 		rt := Transport(base(t, 1), Retries(1))
-		for range 20 {
+		ask := func() {
 			r, err := http.NewRequestWithContext(t.Context(), "GET", s.url, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			send(t, rt, r)
 		}
-		if n := gate.Stats().Served; n[tt.want] != 20 {
-			t.Errorf("objective %v: served %v by outcome, expected 20 %v", tt.objective, n, tt.want)
+		for range 20 {
+			ask()
+		}
+		// A busy machine may refuse one for the objective of 1 ms.
+		eventually(t, "20 requests that "+tt.want.String(), func() bool {
+			if gate.Stats().Served[tt.want] >= 20 {
+				return true
+			}
+			ask()
+			return false
+		})
+		for outcome, n := range gate.Stats().Served {
+			if work.Outcome(outcome) != tt.want && n > 0 {
+				t.Errorf("objective %v: %d served as %v, expected none but %v", tt.objective, n, work.Outcome(outcome), tt.want)
+			}
 		}
 		busy := wire.Shed{Reason: work.Delay, Retryable: true}
 		if why := rt.(*transport).latest.budget.Ask(t.Context(), busy); why != tt.retry {
