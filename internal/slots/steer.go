@@ -137,7 +137,7 @@ func (l *Limit) full(p point) {
 		l.knee = l.counted(here.order)
 	case l.knee == 0 && l.caught > 0:
 		l.knee, l.samples, l.caught = min(l.rate*l.alone, p.concurrency), l.caught, 0
-	case l.knee == 0 && l.known() > 0 && l.useful == 0 && l.least > 0:
+	case l.knee == 0 && l.useful == 0 && l.least > 0:
 		// As many as did without a queue when the work was faster.
 		l.knee, l.trial.last = max(l.known(), p.concurrency*down), -1
 	case l.level.windows == 0:
@@ -158,8 +158,7 @@ func (l *Limit) full(p point) {
 		l.alone, l.untried, l.trial.last = p.residence, l.gap, -1
 	}
 	if l.fifo && here.order.count >= enoughRanks {
-		l.knee, l.samples = max(l.knee, l.counted(here.order)), samplesMost
-		l.alone = min(l.knee/l.rate, p.residence)
+		l.rely(here, l.rate)
 	}
 	l.service = min(l.knee/l.rate, p.residence)
 	l.limit = min(l.target(), l.limit*up)
@@ -220,6 +219,13 @@ func (l *Limit) counted(o order) float64 {
 		top = max(top, min(2*o.beyond()+1, top*beyondTop))
 	}
 	return top
+}
+
+// rely takes the knee from the ranks at p, where a line is confirmed, and the service time
+// with it, at a rate. More than was counted before is taken at once, less only by comparison.
+func (l *Limit) rely(p point, rate float64) {
+	l.knee, l.samples = max(l.knee, l.counted(p.order)), samplesMost
+	l.alone = min(l.knee/rate, p.residence)
 }
 
 // known returns how many requests were seen to be served at once, at least.

@@ -90,8 +90,7 @@ func (l *Limit) judge(p point) {
 		l.limit = max(l.target(), l.trial.from.concurrency)
 	case l.fifo:
 		l.end()
-		l.knee, l.samples = max(l.knee, l.counted(p.order)), samplesMost
-		l.alone = min(l.knee/l.trial.from.throughput, p.residence)
+		l.rely(p, l.trial.from.throughput)
 		l.service = l.alone
 		l.limit = l.target()
 	case l.trial.dir < 0:
