@@ -132,3 +132,32 @@ func TestWaitShareWithCredits(t *testing.T) {
 		}
 	}
 }
+
+// TestDemandBeyondTheCapacityIsOverload: credits that bind for only a third of the time are
+// an overload where the callers would send more than the process can do.
+func TestDemandBeyondTheCapacityIsOverload(t *testing.T) {
+	rate := func(demand float64) float64 {
+		a, err := New(0, Config{Resources: []Resource{{"workers", 1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, up, now := a.Workflow(0, "w"), a.Peer(0, "up", "0"), mono.Time(0)
+		for range 20 {
+			for range 95 {
+				r := Request{Workflow: w, Deadline: mono.Never, From: up, Demand: demand}
+				a.OnArrival(now, &r)
+				a.OnUse(w, 0, time.Millisecond)
+				a.OnDone(now, &r, work.Done)
+			}
+			now = now.Add(100 * time.Millisecond)
+			a.OnWake(now, Signals{Credits: true, Bound: 0.3})
+		}
+		return a.Rate(w)
+	}
+	if got := rate(2000); got < 900 || got > 1100 {
+		t.Errorf("of 2000/s that are wanted the rate is %v, want about the 1000 that the worker can do", got)
+	}
+	if got := rate(950); got < NoLimit {
+		t.Errorf("of 950/s that are wanted the rate is %v, want no limit", got)
+	}
+}
