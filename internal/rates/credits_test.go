@@ -161,3 +161,34 @@ func TestDemandBeyondTheCapacityIsOverload(t *testing.T) {
 		t.Errorf("of 950/s that are wanted the rate is %v, want no limit", got)
 	}
 }
+
+// TestWhatIsShortFurtherDownIsNotClaimedHere: of 1000/s that a worker can do, a workflow that may
+// send only 100/s on leaves the rest to the other one.
+func TestWhatIsShortFurtherDownIsNotClaimedHere(t *testing.T) {
+	a, err := New(0, Config{Resources: []Resource{{"workers", 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far, now := a.Workflow(0, "near"), a.Workflow(0, "far"), mono.Time(0)
+	up, down := a.Peer(0, "up", "0"), a.Peer(0, "down", "0")
+	for range 20 {
+		for i := range 100 {
+			r := Request{Workflow: near, Deadline: mono.Never, From: up, Demand: 1500}
+			if i%10 == 0 {
+				r.Workflow, r.Demand = far, 1000
+			}
+			a.OnArrival(now, &r)
+			if r.Workflow == far {
+				a.OnCall(now, &r, down, 0)
+			}
+			a.OnUse(r.Workflow, 0, time.Millisecond)
+			a.OnDone(now, &r, work.Done)
+		}
+		now = now.Add(100 * time.Millisecond)
+		a.OnRate(now, far, down, 100)
+		a.OnWake(now, Signals{Credits: true, Bound: 1})
+	}
+	if got := a.Rate(near); got < 850 || got > 950 {
+		t.Errorf("the rate of the workflow that calls nobody is %v, want about the 900 that the other one leaves", got)
+	}
+}

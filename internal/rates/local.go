@@ -170,18 +170,22 @@ func (a *Adapter) judge(s Signals) {
 }
 
 // wanted is how much of a resource its workflows would use if none of their requests were
-// refused anywhere. Clients that refuse at once what has no credit have no demand when the
+// refused, but for what is short further down. Clients that refuse at once what has no credit have no demand when the
 // pool looks, so that credits seem to bind for a third of the time at twice the capacity
 // (four tiers, simulation).
 func (a *Adapter) wanted(r int) float64 {
 	sum := 0.0
 	for _, f := range a.flows {
 		if f != nil {
-			sum += f.demand * f.cost(r)
+			sum += f.claim() * f.cost(r)
 		}
 	}
 	return sum
 }
+
+// claim is what a workflow would send through this process if it had room for all of it: a
+// service further down that is short may let less of it through.
+func (f *flow) claim() float64 { return min(f.demand, f.down*(1+overdraft)) }
 
 // limits reports whether this process holds anybody back who uses a resource.
 func (a *Adapter) limits(r int) bool {
@@ -231,7 +235,7 @@ func (a *Adapter) share(r int, amount, drained float64, set func(f *flow, rate f
 		if cost == 0 {
 			continue
 		}
-		want := max(f.demand*cost, f.use[r].load)
+		want := max(f.claim()*cost, f.use[r].load)
 		first := min(want, f.terms.Guarantee*cost)
 		amount -= first
 		drained -= first
