@@ -17,7 +17,8 @@
 //	observation                                 tells                          fails for
 //	the order in which requests end (line.go):  the highest rank is the knee   times that are nearly
 //	first come, first served, with k workers                                   equal; shared processors
-//	none ends beyond the k-th in line
+//	none ends beyond the k-th in line; also
+//	while more than ever ran (calm.go)
 //	residence while fewer run (trial.go)        knee = throughput × residence  random times, few samples
 //	throughput while more run (trial.go)        whether the knee is higher     a residence near the objective
 //
@@ -44,7 +45,7 @@
 // fell with the limit; a trial after which the server does less is undone.
 //
 // A request that runs for longer than the objective may give its slot back while it
-// runs on: see Lend. So long polls and rare long requests neither hold the slots of
+// runs on, any number of them while those that end are brief: see Lend. So long polls and rare long requests neither hold the slots of
 // the others nor pass for slow service.
 //
 // What this package does not do: it keeps no queue and does not choose who

@@ -16,6 +16,7 @@ type Limit struct {
 	ended   mono.Time // the last release, or loan of a slot that was taken for stuck
 	lent    int       // running requests that gave their slots back; see Lend
 	lending float64   // share of the requests that do, smoothed
+	brief   int       // completions in a row that took less than half the objective
 	useful  int       // see SetUseful
 	mean    float64   // ns of residence, and its mean deviation, per completion
 	spread  float64
@@ -31,6 +32,7 @@ type Limit struct {
 
 	line    line
 	reach   reach
+	calm    calm
 	fifo    bool  // ranks show that requests wait in line behind those in service
 	ordered bool  // see SetOrdered
 	level   level // all windows under this limit
@@ -127,7 +129,7 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 	w := &l.window
 	w.integrate(now, l.inUse, l.Free())
 	l.ended = now
-	rank := l.line.leave(place)
+	ran, rank := float64(l.inUse), l.line.leave(place)
 	l.inUse--
 	l.lending -= l.lending / lendMemory
 	r := float64(max(now.Sub(started), 1))
@@ -136,9 +138,16 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 		if l.mean == 0 {
 			l.mean = r
 		}
+		if l.brief++; r > half*float64(l.cfg.Slack) {
+			l.brief = 0
+		}
 		off := r - l.mean
 		l.mean += off / 32
 		l.spread += (math.Abs(off) - l.spread) / 32
+		if l.calm.end(rank, ran) && !l.fifo {
+			l.fifo = true
+			l.knee, l.samples = l.reach.most(), samplesMost
+		}
 	}
 	if l.settling(now) || !sample {
 		return
@@ -184,17 +193,22 @@ const apart = 1.0 / 16
 const (
 	lendable   = 1.0 / 8
 	lendMemory = 64
+	// briefRun completions in a row within half of the objective are no chance where the work is slow:
+	// if one request in eight takes longer than the objective, exponential times have 65 % within
+	// half of it, and so many in a row three times in a hundred.
+	briefRun = 8
 )
 
 // Lend takes back the slot of a request that has run for longer than its objective
 // and runs on: a long poll, a stream, an export. It is no sample of how long others
 // take. It reports false, and does nothing, where so many do that it is the work
-// that is slow, and where Max run without a slot already. Should nothing end for an
+// that is slow, unless those that end now are all brief, and where Max run without a
+// slot already. Should nothing end for an
 // objective while every slot is taken, one more is lent, to see whether others end
 // soon: long polls that came first would hold every slot for good. Repay ends the
 // request, instead of Release.
 func (l *Limit) Lend(now, started mono.Time, place Place) bool {
-	many := l.lending+1.0/lendMemory > lendable
+	many := l.lending+1.0/lendMemory > lendable && !l.lively(now)
 	stuck := !l.Free() && now.Sub(l.ended) > time.Duration(whole*l.cfg.Slack)
 	if many && !stuck || l.lent >= l.cfg.Max || !l.Lends() {
 		return false
@@ -211,6 +225,12 @@ func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 		w.add(now, float64(now.Sub(started)), true) // as far as slots are concerned
 	}
 	return true
+}
+
+// lively reports whether those that end now are all far from their objective: what runs for
+// longer is long by nature, however many do.
+func (l *Limit) lively(now mono.Time) bool {
+	return l.brief >= briefRun && now.Sub(l.ended) <= time.Duration(half*l.cfg.Slack)
 }
 
 // Lends reports whether Lend can ever take a slot back: not where the limit is fixed,

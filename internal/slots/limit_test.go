@@ -241,14 +241,26 @@ func TestLendStuck(t *testing.T) {
 	if got := ask(now.Add(101 * time.Millisecond)); got != 1 {
 		t.Errorf("%d more lent after the next objective, want one", got)
 	}
-	for range 400 { // short requests through the slots that are free now
-		now = now.Add(5 * time.Millisecond)
-		place := l.Acquire(now)
-		l.Release(now.Add(5*time.Millisecond), now, place, true)
-		ask(now)
+	short := func(n int, took time.Duration) { // through the slots that are free now
+		for range n {
+			place := l.Acquire(now)
+			now = now.Add(took)
+			l.Release(now, now.Add(-took), place, true)
+		}
 	}
-	if len(polls) > 0 {
-		t.Errorf("after 400 short requests %d polls hold slots, want none", len(polls))
+	short(briefRun-1, 20*time.Millisecond)
+	short(1, 51*time.Millisecond)
+	short(briefRun-1, 20*time.Millisecond)
+	if got := ask(now); got != 0 {
+		t.Errorf("%d more lent although one of the last short ones took half of the objective, want none", got)
+	}
+	short(1, 20*time.Millisecond)
+	if got := ask(now.Add(60 * time.Millisecond)); got != 0 {
+		t.Errorf("%d more lent when nothing has ended for half an objective, want none", got)
+	}
+	held := len(polls)
+	if got := ask(now); got != held {
+		t.Errorf("after %d short requests in a row %d more lent, want all %d", briefRun, got, held)
 	}
 }
 

@@ -70,6 +70,9 @@ func (l *Limit) steer(p point) {
 		l.full(p)
 	default:
 		l.roam(p)
+		if l.fifo && l.knee > 0 {
+			l.limit = l.target() // what would only wait behind the line waits in front of it
+		}
 	}
 }
 
@@ -105,7 +108,7 @@ func (l *Limit) roam(p point) {
 		} else if l.least > 0 {
 			l.least = max(l.least, l.least+(p.concurrency-l.least)/4)
 		}
-		if l.knee > 0 {
+		if l.knee > 0 && !l.fifo {
 			l.knee = max(l.knee, p.concurrency)
 		}
 	}

@@ -1,0 +1,110 @@
+package slots
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// discipline is a server that works on the requests in it: on the k oldest, each at full speed, or
+// on all of them, who share so many processors.
+type discipline struct{ workers, processors float64 }
+
+// speed returns how fast it works on each of the n in it, and on how many of the oldest.
+func (d discipline) speed(n int) (speed float64, served int) {
+	switch {
+	case d.workers > 0:
+		return 1, min(n, int(d.workers))
+	case float64(n) > d.processors:
+		return d.processors / float64(n), n
+	}
+	return 1, n
+}
+
+// settled plays Poisson arrivals at the rates, each for so many completions, and returns after how many
+// of them the ranks make a line certain, 0 if never, and how far they reach.
+func settled(d discipline, draw func(*rand.Rand) float64, seed uint64, each int, rates ...float64) (after int, reach float64) {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	var c calm
+	var left []float64
+	done := 0
+	for _, rate := range rates {
+		arrival := rng.ExpFloat64() / rate
+		for end := done + each; done < end; {
+			speed, served := d.speed(len(left))
+			next := 0
+			for i := range served {
+				if left[i] < left[next] {
+					next = i
+				}
+			}
+			if len(left) == 0 || left[next]/speed > arrival {
+				for i := range served {
+					left[i] -= arrival * speed
+				}
+				left, arrival = append(left, draw(rng)), rng.ExpFloat64()/rate
+				continue
+			}
+			took := left[next]
+			for i := range served {
+				left[i] -= took
+			}
+			arrival -= took / speed
+			ran := float64(len(left))
+			left = slices.Delete(left, next, next+1)
+			done++
+			if c.end(next+1, ran) {
+				return done, c.reach
+			}
+		}
+	}
+	return 0, c.reach
+}
+
+// TestALineShowsInCalm: below its capacity a server with a line behind its workers shows it, by
+// what ends while more run than the workers are. What has none is taken for one only where more
+// that run are of no use.
+func TestALineShowsInCalm(t *testing.T) {
+	exponential := func(r *rand.Rand) float64 { return r.ExpFloat64() }
+	uniform := func(r *rand.Rand) float64 { return 0.5 + r.Float64() }
+	nearly := func(r *rand.Rand) float64 { return 1 + 0.01*r.Float64() }
+	rare := func(r *rand.Rand) float64 {
+		if r.IntN(100) == 0 {
+			return 50
+		}
+		return 0.5
+	}
+	bimodal := func(r *rand.Rand) float64 {
+		if r.IntN(5) == 0 {
+			return 4
+		}
+		return 0.25
+	}
+	for _, tt := range []struct {
+		name   string
+		server discipline
+		draw   func(*rand.Rand) float64
+		rates  []float64
+		within int     // completions, 0: never
+		reach  float64 // where it is certain: at least
+	}{
+		{"8 workers, exponential", discipline{workers: 8}, exponential, []float64{5.6}, 2500, 8},
+		{"8 workers, bimodal", discipline{workers: 8}, bimodal, []float64{5.6}, 2500, 8},
+		{"2 workers, exponential", discipline{workers: 2}, exponential, []float64{1.4}, 2500, 2},
+		{"40 workers, exponential", discipline{workers: 40}, exponential, []float64{36}, 8000, 38},
+		{"8 workers, nearly equal times", discipline{workers: 8}, nearly, []float64{5.6}, 0, 0},
+		{"as many as come", discipline{workers: 1e6}, exponential, []float64{5.6, 20}, 0, 0},
+		{"as many as come, some of them long", discipline{workers: 1e6}, rare, []float64{5.6, 20}, 0, 0},
+		{"4 processors, exponential", discipline{processors: 4}, exponential, []float64{2, 3.6}, 0, 0},
+		{"4 processors, uniform", discipline{processors: 4}, uniform, []float64{2, 3.6}, 40_000, 4},
+		{"4 processors, nearly equal times", discipline{processors: 4}, nearly, []float64{2, 3.6}, 0, 0},
+		{"one processor, bimodal", discipline{processors: 1}, bimodal, []float64{0.5, 0.95}, 40_000, 2},
+	} {
+		for seed := range uint64(10) {
+			after, reach := settled(tt.server, tt.draw, seed, 20_000, tt.rates...)
+			if tt.within == 0 && after > 0 || tt.within > 0 && (after == 0 || after > tt.within || reach < tt.reach) {
+				t.Errorf("%s, seed %d: a line is certain after %d completions, up to %v, want within %d (0: never) and at least %v", tt.name, seed, after, reach, tt.within, tt.reach)
+			}
+		}
+	}
+}
