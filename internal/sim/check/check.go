@@ -93,8 +93,8 @@ func (c *Checker) decision(w *mesh.World, process int, t *admission.Ticket, v ad
 			return
 		}
 		l.skip()
-		if at != l.head && v == admission.Run && !c.cfg.Ordered {
-			c.fail(w, "check: a ticket ran before %d that came earlier", at-l.head)
+		if n := l.earlier(at, t); n > 0 && v == admission.Run && !c.cfg.Ordered {
+			c.fail(w, "check: a ticket ran before %d that came earlier", n)
 		}
 		l.remove(t)
 	}
@@ -115,6 +115,18 @@ func (l *line) remove(t *admission.Ticket) {
 		l.queue[at] = nil
 		delete(l.place, t)
 	}
+}
+
+// earlier counts those in front of t, at a place, that came before it: what lay in a socket for
+// longer came first although it was read later.
+func (l *line) earlier(at int, t *admission.Ticket) int {
+	n := 0
+	for _, other := range l.queue[l.head:at] {
+		if other != nil && other.Arrived <= t.Arrived {
+			n++
+		}
+	}
+	return n
 }
 
 func (l *line) skip() {
