@@ -45,7 +45,8 @@ func (l *Limit) try(p point, dir int8) {
 		dir = 1
 	}
 	from := p
-	from.throughput, from.residence = l.rate, p.concurrency/l.rate
+	// The rate may be that of a start, when nothing waited yet.
+	from.throughput, from.residence = l.rate, max(p.residence, p.concurrency/l.rate)
 	l.trial = trial{dir: dir, from: from}
 	l.untried = 0
 	l.least *= forget
@@ -82,7 +83,7 @@ func (l *Limit) judge(p point) {
 		l.limit = l.trial.from.concurrency
 		l.end()
 		l.untried = max(l.gap-memory, 0)
-	case !p.bound: // so many are enough
+	case !p.bound && l.trial.dir > 0: // so many are enough
 		if f := l.trial.from; p.took < near*f.took && p.took < f.took*max(1+unmoved, math.Sqrt(p.concurrency/f.concurrency)) {
 			l.knee = max(l.knee, p.concurrency*near)
 		}
