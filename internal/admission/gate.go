@@ -62,6 +62,8 @@ type Ticket struct {
 	// Total what it needs altogether; Done what it has had. From progress metrics,
 	// 0 if unknown.
 	Remaining, Total, Done time.Duration
+	// Least is what of Remaining is likely to be needed: see schedule.Task.
+	Least time.Duration
 	// From is the process that sent the request, and Claim the rate at which it
 	// would send such requests if nobody held it back, in requests/s, 0 if it did
 	// not say. They count where workflows have rates: see rates.Request.
@@ -373,7 +375,7 @@ func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 func (t *Ticket) fill(since mono.Time, cost time.Duration) {
 	k := &t.task
 	k.Workflow, k.Class, k.Priority, k.Arrived, k.Deadline = t.Flow, t.Class, t.Priority, since, t.Deadline
-	k.Remaining, k.Total, k.Done, k.Cost, k.Owner = t.Remaining, t.Total, t.Done, cost, t
+	k.Remaining, k.Total, k.Done, k.Least, k.Cost, k.Owner = t.Remaining, t.Total, t.Done, t.Least, cost, t
 }
 
 // OnLag takes a measurement of the time that requests lie in sockets before this
