@@ -515,6 +515,9 @@ func (g *Gate) tooLong(t *Ticket, wait time.Duration, queued bool) work.Reason {
 	if wait > most {
 		return work.Delay
 	}
+	if g.cfg.Schedule.Order.ByDeadline() {
+		return work.None // who has little time left goes first, and what is lost leaves the queue
+	}
 	budget := t.useful(g.cfg.Objective).Sub(t.Arrived)
 	switch {
 	case !queued || budget >= g.cfg.Objective || wait <= g.worth.worthwhile(budget):

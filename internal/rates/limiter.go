@@ -43,10 +43,6 @@ const (
 	// twice as many come by chance.
 	burstTime   = 10 * time.Millisecond
 	creditBurst = 4
-	// defaultWait is the default of Config.WaitShare, creditWait that while there are
-	// credits.
-	creditWait  = 0.05
-	defaultWait = 0.5
 	// latencyPeriods is how many periods the least latency is taken over.
 	latencyPeriods = 10
 	// probeEvery lets one in so many requests through that are infeasible by what
@@ -119,17 +115,6 @@ func (l *limiter) set(now mono.Time, rate, least float64) {
 	l.bucket.SetBurst(now, burst)
 }
 
-// waitShare returns the part of its budget that a request may wait.
-func (a *Adapter) waitShare(f *flow) float64 {
-	switch {
-	case a.cfg.WaitShare > 0:
-		return a.cfg.WaitShare
-	case a.credits && f.down < f.local:
-		return creditWait
-	}
-	return defaultWait
-}
-
 func (l *limiter) limited() bool { return l.rate > 0 && l.rate < NoLimit }
 
 // wait returns how long a request has to wait behind the backlog.
@@ -143,8 +128,7 @@ func (l *limiter) wait() time.Duration {
 
 // until returns how long a request waits that comes now: behind the backlog, and for
 // the next token. Where a rate is low the latter is the most of it: at 40 a second it
-// is up to 25 ms, and a budget may be less. While there are credits the share of the
-// budget is so small that nobody could wait for a token at all.
+// is up to 25 ms, and a budget may be less.
 func (l *limiter) until(now mono.Time, wait time.Duration) time.Duration {
 	if !l.limited() {
 		return 0
@@ -211,11 +195,7 @@ func (a *Adapter) Enter(now mono.Time, t *Request) (Verdict, work.Reason) {
 		return f.pass(now, t)
 	}
 	wait := l.wait()
-	until := wait
-	if !a.credits {
-		until = l.until(now, wait)
-	}
-	why, probe := l.feasible(now, budget, wait, until, a.waitShare(f))
+	why, probe := l.feasible(now, budget, wait, l.until(now, wait), a.cfg.WaitShare)
 	switch {
 	case why != work.None:
 		t.state = fresh

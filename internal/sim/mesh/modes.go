@@ -46,18 +46,21 @@ func Bare(name string, cfg admission.Config) Control {
 	c.Name, c.Queue = name, &cfg.Schedule
 	cfg.NoCredit, cfg.NoAQM, cfg.QueueLimit = true, true, wide
 	cfg.Slots = slots.Config{Min: wide, Initial: wide, Max: wide}
-	c.Door = func(_ uint64, at Place) (baseline.Door, error) {
-		cfg := cfg
-		if cfg.Rates != nil {
-			own := *cfg.Rates
-			for _, r := range at.Resources {
-				own.Resources = append(own.Resources, rates.Resource{Name: r.Name, Capacity: float64(r.Capacity)})
-			}
-			cfg.Rates = &own
-		}
-		return NewNode(cfg, at)
-	}
+	c.Door = func(_ uint64, at Place) (baseline.Door, error) { return NewNode(watching(cfg, at), at) }
 	return c
+}
+
+// watching is cfg with rates that know the resources of a place.
+func watching(cfg admission.Config, at Place) admission.Config {
+	if cfg.Rates == nil {
+		return cfg
+	}
+	own := *cfg.Rates
+	for _, r := range at.Resources {
+		own.Resources = append(own.Resources, rates.Resource{Name: r.Name, Capacity: float64(r.Capacity)})
+	}
+	cfg.Rates = &own
+	return cfg
 }
 
 // Credits puts a node in front of each process and a wallet in front of each
@@ -65,18 +68,28 @@ func Bare(name string, cfg admission.Config) Control {
 func Credits() Control { return told("credits", admission.Config{}) }
 
 // CreditsRates is Credits with limits of workflows: the rates see that credits bind.
-func CreditsRates() Control { return told("credits+rates", admission.Config{Rates: &rates.Config{}}) }
+func CreditsRates() Control {
+	return layered("credits+rates", admission.Config{Rates: &rates.Config{}})
+}
 
-// Whole is CreditsRates with an order of its own: all layers.
+// Whole is CreditsRates with an order of its own, at the nodes and in front of the
+// resources: all layers.
 func Whole(o schedule.Order) Control {
-	return told("credits+rates+"+o.String(), admission.Config{Rates: &rates.Config{}, Schedule: schedule.Config{Order: o}})
+	return layered("credits+rates+"+o.String(), admission.Config{Rates: &rates.Config{}, Schedule: schedule.Config{Order: o}})
+}
+
+// layered is a node that knows the resources inside of its process.
+func layered(name string, cfg admission.Config) Control {
+	c := told(name, cfg)
+	c.Queue = &cfg.Schedule
+	return c
 }
 
 // told tells nodes how many threads their servers have, to begin with.
 func told(name string, cfg admission.Config) Control {
 	c := Gated(name, cfg, credit.WalletConfig{})
 	c.Door = func(_ uint64, at Place) (baseline.Door, error) {
-		cfg := cfg
+		cfg := watching(cfg, at)
 		cfg.Slots.Initial = at.Threads
 		return NewNode(cfg, at)
 	}
