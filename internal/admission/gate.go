@@ -756,7 +756,11 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	ran := now.Sub(t.started)
 	if !t.lent && (o.Executed() || float64(ran) > g.pace.ran.value) {
 		g.pace.ran.add(float64(ran))
-		g.worth.add(g.pace.share(now.Sub(t.since)-t.promised, t.scale))
+		took := now.Sub(t.since) - t.promised
+		if g.cfg.Schedule.Order.ByDeadline() {
+			took = ran // to be overtaken is no doubt about how long a service takes
+		}
+		g.worth.add(g.pace.share(took, t.scale))
 	}
 	if !t.lent && g.pace.ran.value > 0 {
 		g.usage.add(t.source(), t.peer(), min(float64(ran)/g.pace.ran.value, longest)-1)
