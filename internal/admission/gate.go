@@ -62,6 +62,8 @@ type Ticket struct {
 	// Total what it needs altogether; Done what it has had. From progress metrics,
 	// 0 if unknown.
 	Remaining, Total, Done time.Duration
+	// Least is what of Remaining is likely to be needed: see schedule.Task.
+	Least time.Duration
 	// From is the process that sent the request, and Claim the rate at which it
 	// would send such requests if nobody held it back, in requests/s, 0 if it did
 	// not say. They count where workflows have rates: see rates.Request.
@@ -373,7 +375,7 @@ func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 func (t *Ticket) fill(since mono.Time, cost time.Duration) {
 	k := &t.task
 	k.Workflow, k.Class, k.Priority, k.Arrived, k.Deadline = t.Flow, t.Class, t.Priority, since, t.Deadline
-	k.Remaining, k.Total, k.Done, k.Cost, k.Owner = t.Remaining, t.Total, t.Done, cost, t
+	k.Remaining, k.Total, k.Done, k.Least, k.Cost, k.Owner = t.Remaining, t.Total, t.Done, t.Least, cost, t
 }
 
 // OnLag takes a measurement of the time that requests lie in sockets before this
@@ -512,6 +514,9 @@ func (g *Gate) tooLong(t *Ticket, wait time.Duration, queued bool) work.Reason {
 	}
 	if wait > most {
 		return work.Delay
+	}
+	if g.cfg.Schedule.Order.ByDeadline() {
+		return work.None // who has little time left goes first, and what is lost leaves the queue
 	}
 	budget := t.useful(g.cfg.Objective).Sub(t.Arrived)
 	switch {
@@ -751,7 +756,11 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	ran := now.Sub(t.started)
 	if !t.lent && (o.Executed() || float64(ran) > g.pace.ran.value) {
 		g.pace.ran.add(float64(ran))
-		g.worth.add(g.pace.share(now.Sub(t.since)-t.promised, t.scale))
+		took := now.Sub(t.since) - t.promised
+		if g.cfg.Schedule.Order.ByDeadline() {
+			took = ran // to be overtaken is no doubt about how long a service takes
+		}
+		g.worth.add(g.pace.share(took, t.scale))
 	}
 	if !t.lent && g.pace.ran.value > 0 {
 		g.usage.add(t.source(), t.peer(), min(float64(ran)/g.pace.ran.value, longest)-1)

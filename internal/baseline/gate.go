@@ -56,9 +56,6 @@ func (g Gate) Feedback(now mono.Time, t *admission.Ticket) Feedback {
 	return f
 }
 
-// InUse returns how many requests run, for looking at.
-func (g Gate) InUse() int { return g.Slots().InUse() + g.Slots().Lent() }
-
 // NextGrant names clients to whom a grant goes without a reply, until false.
 func (g Gate) NextGrant() (*credit.Client, wire.Grant, bool) { return g.Pool().NextGrant() }
 

@@ -227,6 +227,9 @@ func (h *Hold) describe(ctx context.Context, span *Span, cost time.Duration) {
 		Total:     tags.Total.Work, Done: elapsed.Work,
 		Cost: cost, Owner: h,
 	}
+	if t := ticketFrom(ctx); t.Span() != nil {
+		h.task.Least = max(progress.Remaining(t.stay.Least, elapsed.Service-tags.Elapsed.Service), 1)
+	}
 	if d, ok := ctx.Deadline(); ok {
 		h.task.Deadline = Instant(d)
 	}

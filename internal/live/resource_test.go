@@ -285,6 +285,30 @@ func TestGrantToOneWhoGivesUp(t *testing.T) {
 	}
 }
 
+// TestLikelyRequestsAreNotHopeless: what is too long in the mean, and short enough for
+// nearly all, waits for its turn.
+func TestLikelyRequestsAreNotHopeless(t *testing.T) {
+	r := newResource(t, 1, schedule.LSTF)
+	ticket := &Ticket{stint: &stint{span: NewSpan(wire.Progress{})}}
+	ctx := WithTicket(within(t, tagged(wire.Tags{Total: wire.Progress{Service: 2 * time.Hour}}), time.Hour), ticket)
+	for _, tt := range []struct {
+		least time.Duration
+		want  work.Reason
+	}{{0, work.None}, {30 * time.Minute, work.None}, {2 * time.Hour, work.Infeasible}} {
+		ticket.stay.Least = tt.least
+		h, err := r.Acquire(ctx, 0)
+		got := work.None
+		if err == nil {
+			h.Release()
+		} else {
+			got = reasonOf(t, err)
+		}
+		if got != tt.want {
+			t.Errorf("with %v for nearly all and an hour left: %v, want %v", tt.least, got, tt.want)
+		}
+	}
+}
+
 func TestHopelessRequestsAreRefused(t *testing.T) {
 	r := newResource(t, 1, schedule.LSTF)
 	needs := func(d time.Duration) context.Context {

@@ -104,9 +104,9 @@ func (t *Ticket) Total() wire.Progress {
 	return t.stay.Total
 }
 
-// Span returns what measures the request, nil if nobody wants to know.
+// Span returns what measures the request, nil if nobody wants to know, and of a nil t.
 func (t *Ticket) Span() *Span {
-	if t.stint == nil {
+	if t == nil || t.stint == nil {
 		return nil
 	}
 	return t.span

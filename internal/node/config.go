@@ -49,8 +49,9 @@ func (c *Config) check() error {
 // New returns a node around an admission.Gate, or every mistake in cfg.
 func New(cfg Config) (*Node, error) {
 	n := &Node{number: cfg.Number, service: cfg.Service, fair: cfg.Schedule.Fair, rated: cfg.Rates != nil}
-	if order := cfg.Schedule.Order; n.rated || order != schedule.FIFO && order != schedule.EDF {
+	if order := cfg.Schedule.Order; n.rated || order != schedule.FIFO {
 		n.totals, _ = progress.NewTotals(progress.TotalsConfig{}) // the zero value has no mistakes
+		n.parts, _ = progress.NewTotals(progress.TotalsConfig{})
 	}
 	if n.rated {
 		own := *cfg.Rates

@@ -33,17 +33,21 @@ func (n *Node) End(now mono.Time, t *admission.Ticket, o work.Outcome) (_ work.O
 func (n *Node) Unreachable() bool { return n.reach.out }
 
 // Took takes what a request took that is about to Leave, executed to its end without an
-// error of the application. It counts where the request entered the system, and nowhere
-// else. One that is work.Late says what an overload makes of its workflow, and counts
+// error of the application: where it entered the system for what whole requests take, and
+// elsewhere for what they take from there on. One that is work.Late says what an overload makes of its workflow, and counts
 // only while nothing else is known of it: else a workflow that is always late would have
 // no estimate at all.
 func (n *Node) Took(now mono.Time, t *admission.Ticket, r progress.Result, o work.Outcome) {
 	s := stayOf(t)
-	if s == nil || !s.Entered {
+	if s == nil || n.totals == nil {
 		return
 	}
-	if _, _, known := n.totals.Expect(t.Workflow); known && o == work.Late {
+	of := n.parts
+	if s.Entered {
+		of = n.totals
+	}
+	if _, _, known := of.Expect(t.Workflow); known && o == work.Late {
 		return
 	}
-	n.totals.OnDone(now, t.Workflow, r.Service, r.Work)
+	of.OnDone(now, t.Workflow, r.Service, r.Work)
 }

@@ -22,7 +22,8 @@ type Node struct {
 	service string
 	rated   bool             // workflows have rates
 	fair    bool             // the queue tells workflows apart
-	totals  *progress.Totals // nil: nothing here needs to know what remains
+	totals  *progress.Totals // of whole requests; nil: nothing here needs to know what remains
+	parts   *progress.Totals // of what other processes sent here; nil with totals
 	flows   Flows
 	callers map[uint64]*caller
 	pollers pollers

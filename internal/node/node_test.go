@@ -88,6 +88,26 @@ func TestTotalsAreOfTheEntry(t *testing.T) {
 	}
 }
 
+// What most requests take at least from here on is learned apart for those that enter and
+// for those that other processes send, and goes to the queue with the mean.
+func TestLeastIsFromHereOn(t *testing.T) {
+	n := rated(t, Config{})
+	for _, tt := range []struct {
+		tags Tags
+		took time.Duration
+	}{{Tags{}, 20 * time.Millisecond}, {Tags{Process: 5, Total: wire.Progress{Service: time.Second}}, 5 * time.Millisecond}} {
+		for _, want := range []time.Duration{0, tt.took} {
+			ticket, stay := arrive(t, n, start, "w", tt.tags)
+			if stay.Least != want || ticket.Least != max(want, 1) {
+				t.Errorf("%+v: at least %v, and %v for the queue, expected %v", tt.tags, stay.Least, ticket.Least, want)
+			}
+			n.Took(start, ticket, progress.Result{Service: tt.took, Work: tt.took}, work.Done)
+			n.Leave(start, ticket, work.Done)
+			n.Feedback(start, ticket)
+		}
+	}
+}
+
 // A number is a workflow's while one of its requests is inside, whatever became of
 // it, and Feedback ends that.
 func TestFeedbackEndsTheStay(t *testing.T) {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/mono"
@@ -33,6 +34,9 @@ type Stay struct {
 	// Total is what a whole request of the workflow takes: as its tags say or, where
 	// requests enter, as remembered. Zero if unknown.
 	Total wire.Progress
+	// Least is what nearly all requests of the workflow take from their arrival here on,
+	// 0 if unknown: with less time left than that, one is lost.
+	Least time.Duration
 	// Asked reports Tags.Asks, and Measured whether somebody wants to know what the
 	// request takes: then the driver measures it. Entered says that it comes from
 	// outside of the system: then Took counts.
@@ -57,9 +61,12 @@ func (n *Node) Describe(now mono.Time, t *admission.Ticket, tags *Tags, s *Stay)
 		if !s.Asked && tags.Total == (wire.Progress{}) && n.totals != nil {
 			s.Entered = true
 			s.Total.Service, s.Total.Work, _ = n.totals.Expect(t.Workflow)
+			s.Least = n.totals.Least(t.Workflow)
+		} else if n.parts != nil {
+			s.Least = n.parts.Least(t.Workflow)
 		}
 		t.Remaining = progress.Remaining(s.Total.Service, tags.Elapsed.Service)
-		t.Total, t.Done = s.Total.Work, tags.Elapsed.Work
+		t.Total, t.Done, t.Least = s.Total.Work, tags.Elapsed.Work, max(s.Least, 1)
 	}
 	if n.fair {
 		s.flow = n.flowOf(now, t.Workflow)

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/progress"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
@@ -119,63 +121,90 @@ func ordered(order schedule.Order, fair bool) admission.Config {
 	return cfg
 }
 
-// virtual drives the pure gate through the simulator's engine, on a clock that
+// callee is a server that is called. Who it is, its first answer says.
+type callee struct{ who *node.Process }
+
+func (c *callee) Who() *node.Process { return c.who }
+func (c *callee) Asks() bool         { return false }
+
+// passage is what a driver keeps of a request.
+type passage struct {
+	admission.Ticket
+	stay node.Stay
+	span progress.Span
+	call progress.CallID
+
+	counted bool // the call
+}
+
+// virtual drives the pure node through the simulator's engine, on a clock that
 // shows zero when the log begins.
 func virtual(t *testing.T, cfg admission.Config, zero mono.Time, log []call) []decision {
-	gate, err := admission.New(cfg)
+	n, err := node.New(node.Config{Config: cfg, Number: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	numbers := map[string]int{"": 0} // of workflows, in the order in which they come
-	peer := func(now mono.Time, service string, process uint64) rates.Peer {
-		return gate.Rates(now).Peer(now, service, fmt.Sprintf("%x", process))
+	gate := n.Gate()
+	d := &callee{}
+	count := func(now mono.Time, p *passage) {
+		if d.who != nil && !p.counted {
+			p.counted = true
+			n.Call(now, &p.Ticket, d.who, 0)
+		}
 	}
 	// What the handler of a request does when it starts, and when it ends.
-	start := func(now mono.Time, t *admission.Ticket, c *call) {
+	start := func(now mono.Time, p *passage, c *call) {
+		p.span.Begin(now)
 		if c.down.Process != 0 {
-			gate.Call(now, t, peer(now, c.down.Service, c.down.Process), 0)
+			p.call = p.span.CallBegin(now)
+			count(now, p)
 		}
 	}
-	finish := func(now mono.Time, t *admission.Ticket, c *call) {
+	finish := func(now mono.Time, p *passage, c *call) {
 		if c.down.Process != 0 {
-			rate := float64(rates.NoLimit)
-			if c.down.HasRate {
-				rate = c.down.Rate
+			if d.who == nil {
+				d.who = node.NewProcess(c.down.Process, c.down.Service)
 			}
-			gate.OnAnswer(now, t, peer(now, c.down.Service, c.down.Process), rate, false)
+			count(now, p)
+			n.OnAnswer(now, &p.Ticket, d, &baseline.Feedback{Rate: c.down.Rate, HasRate: c.down.HasRate})
+			p.span.CallEnd(now, p.call, 0, 0, false)
 		}
+		o, _ := n.End(now, &p.Ticket, work.Done)
+		if p.stay.Measured {
+			n.Took(now, &p.Ticket, p.span.End(now), o)
+		}
+		n.Leave(now, &p.Ticket, o)
 	}
 	type event struct {
 		arrive, leave int // call, or -1
 	}
 	var engine sim.Engine[event]
 	out := make([]decision, len(log))
-	tickets := make([]admission.Ticket, len(log))
+	tickets := make([]passage, len(log))
 	accounts := make([]*credit.Client, clients)
 	for i := range accounts {
-		accounts[i] = gate.Pool().Register(zero)
+		accounts[i] = n.Connect(zero)
 	}
 	end := func(now mono.Time, i int) {
 		t := &tickets[i]
 		out[i] = decision{reason: t.Reason(), queued: t.Queued(), window: -1}
-		if t.Reason() != work.None {
-			out[i].pushback = gate.Pushback(now, t)
-		}
-		if g, ok := gate.Reply(now, t); ok {
-			out[i].window = int(g.Window)
+		f := n.Feedback(now, &t.Ticket)
+		out[i].pushback = f.Pushback
+		if f.HasGrant {
+			out[i].window = int(f.Grant.Window)
 		}
 	}
 	settle := func(now mono.Time) {
-		for t, v := gate.Next(now); t != nil; t, v = gate.Next(now) {
+		for t, v := n.Next(now); t != nil; t, v = n.Next(now) {
 			i := t.Owner.(int)
 			if v == admission.Run {
-				start(now, t, &log[i])
+				start(now, &tickets[i], &log[i])
 				engine.At(now.Add(log[i].service), event{-1, i})
 			} else {
 				end(now, i)
 			}
 		}
-		for _, _, ok := gate.Pool().NextGrant(); ok; _, _, ok = gate.Pool().NextGrant() {
+		for _, _, ok := n.NextGrant(); ok; _, _, ok = n.NextGrant() {
 		}
 	}
 	engine.Advance(zero)
@@ -186,7 +215,7 @@ func virtual(t *testing.T, cfg admission.Config, zero mono.Time, log []call) []d
 	// The driver's timer: one, moved only to an earlier instant.
 	timer := mono.Never
 	for engine.Len() > 0 || timer != mono.Never || gate.Waiting() > 0 || gate.Shaping() > 0 {
-		timer = min(timer, gate.NextWake())
+		timer = min(timer, n.NextWake())
 		e, ok := engine.Next(timer)
 		if !ok || e.arrive < 0 && e.leave < 0 {
 			if engine.Len() == 0 && timer == mono.Never {
@@ -195,7 +224,7 @@ func virtual(t *testing.T, cfg admission.Config, zero mono.Time, log []call) []d
 			now := timer
 			timer = mono.Never
 			engine.Advance(now)
-			gate.OnWake(now)
+			n.OnWake(now)
 			settle(now)
 			if engine.Len() == 0 && gate.Waiting() == 0 && gate.Shaping() == 0 {
 				break
@@ -218,20 +247,11 @@ func virtual(t *testing.T, cfg admission.Config, zero mono.Time, log []call) []d
 				ticket.Client = accounts[c.client]
 			}
 			ticket.Workflow, ticket.Class, ticket.Priority = c.workflow, c.class, c.priority
-			if cfg.Rates != nil {
-				if _, known := numbers[c.workflow]; !known {
-					numbers[c.workflow] = len(numbers)
-				}
-				if cfg.Schedule.Fair {
-					ticket.Flow = numbers[c.workflow]
-				}
-				if c.process != 0 {
-					ticket.From, ticket.Claim = peer(now, "", c.process), c.claim
-				}
-				ticket.Remaining = progress.Remaining(c.total.Service, c.elapsed.Service)
-				ticket.Total, ticket.Done = c.total.Work, c.elapsed.Work
+			tags := node.Tags{Process: c.process, Claim: c.claim, Total: c.total, Elapsed: c.elapsed}
+			if n.Described() || tags.Asks() {
+				n.Describe(now, &ticket.Ticket, &tags, &ticket.stay)
 			}
-			switch gate.Arrive(now, ticket) {
+			switch n.Arrive(now, &ticket.Ticket) {
 			case admission.Run:
 				start(now, ticket, &log[i])
 				engine.At(now.Add(c.service), event{-1, i})
@@ -240,7 +260,6 @@ func virtual(t *testing.T, cfg admission.Config, zero mono.Time, log []call) []d
 			}
 		default:
 			finish(now, &tickets[e.leave], &log[e.leave])
-			gate.Leave(now, &tickets[e.leave], work.Done)
 			end(now, e.leave)
 		}
 		settle(now)

@@ -120,12 +120,13 @@ type Config struct {
 	// bytes.
 	MaxPeers int
 	// WaitShare is the part of its budget that a request may wait at the limit, for
-	// its turn and for its token, up to 1, as in the paper. Default 0.5; 0.05, of the
-	// turn alone, while there are credits and what is short is further down, because fresh requests use the rate as
-	// well and have all of their time left. What passes has to queue and be served
-	// further on, as long as those before it did and by chance longer; and those
-	// are the ones that came through. At 1, requests enter with nothing to spare:
-	// with a leaf at twice its capacity, 9 % of it came in time (simulation).
+	// its turn and for its token, up to 1, as in the paper. Default 0.5, because fresh
+	// requests use the rate as well and have all of their time left. What passes has to
+	// queue and be served further on, as long as those before it did and by chance longer;
+	// and those are the ones that came through. At 1, requests enter with nothing to spare:
+	// with a leaf at twice its capacity, 9 % of it came in time (simulation). At 0.05, what
+	// a burst brings is refused that there would be time for once it is over: of bursts of
+	// three times the capacity 29 instead of 31 % were in time (wisp/trace).
 	WaitShare float64
 	// MaxWait is the longest shaping wait of a request without a deadline.
 	// Default 1 s. Larger keeps more waiting; what would wait longer is refused as
@@ -233,6 +234,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.MaxPeers == 0 {
 		c.MaxPeers = 1024
+	}
+	if c.WaitShare == 0 {
+		c.WaitShare = 0.5
 	}
 	if c.MaxWait == 0 {
 		c.MaxWait = time.Second

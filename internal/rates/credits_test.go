@@ -114,25 +114,6 @@ func TestNoOverdraftForWhatIsShortHere(t *testing.T) {
 	}
 }
 
-// TestWaitShareWithCredits: how long a request may wait for its rate depends on whether
-// there are credits, unless it was configured.
-func TestWaitShareWithCredits(t *testing.T) {
-	for _, tt := range []struct {
-		configured float64
-		credits    bool
-		want       float64
-	}{{0, false, defaultWait}, {0, true, creditWait}, {0.3, false, 0.3}, {0.3, true, 0.3}} {
-		a, err := New(0, Config{Resources: []Resource{{"workers", 1}}, WaitShare: tt.configured})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.OnWake(a.NextWake(), Signals{Credits: tt.credits})
-		if got := a.waitShare(&flow{down: 1, local: NoLimit}); got != tt.want {
-			t.Errorf("%+v: %v", tt, got)
-		}
-	}
-}
-
 // TestDemandBeyondTheCapacityIsOverload: credits that bind for only a third of the time are
 // an overload where the callers would send more than the process can do.
 func TestDemandBeyondTheCapacityIsOverload(t *testing.T) {

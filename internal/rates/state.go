@@ -17,6 +17,9 @@ type State struct {
 	// Rate is the rate at which it may enter; Local what this process alone would
 	// allow, Downstream what the tightest service below it does. NoLimit is none.
 	Rate, Local, Downstream float64
+	// Shared is how much of Rate the last decision gave to the processes that send such
+	// requests, but for those of Tight, whose own limit is no part of it.
+	Shared float64
 	// Tight names the service that Downstream comes from, "" if none.
 	Tight string
 	// Held says that a service it calls has fallen silent, so that the last known
@@ -60,6 +63,11 @@ func (a *Adapter) State(w Workflow) (State, bool) {
 	}
 	if f.tight >= 0 {
 		s.Tight = a.services.rows[f.tight].key
+	}
+	for i := range f.sources {
+		if src := &f.sources[i]; src.peer == 0 || a.serviceOf[src.peer] != f.tight {
+			s.Shared += src.share
+		}
 	}
 	return s, true
 }

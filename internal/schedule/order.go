@@ -43,6 +43,10 @@ func (o Order) String() string {
 	return "unknown"
 }
 
+// ByDeadline reports whether the time that is left says who goes first, so that a short
+// budget makes for a short wait.
+func (o Order) ByDeadline() bool { return o == EDF || o == LSTF }
+
 // ParseOrder returns the order of that name, in lower or upper case.
 func ParseOrder(text string) (Order, error) {
 	for o, name := range orderNames {

@@ -3,6 +3,7 @@ package interactive
 import (
 	"time"
 
+	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 )
@@ -61,7 +62,9 @@ func static() order           { return order{name: "static shares", split: true}
 func priority() order         { return order{name: "priority", control: mesh.Control{Lottery: 1}} }
 func lottery(w float64) order { return order{name: "lottery", control: mesh.Control{Lottery: w}} }
 func shared(cfg share.Config) order {
-	return order{name: "share", control: mesh.Control{Share: &cfg}}
+	c := mesh.Bare("share", admission.Config{})
+	c.Share = &cfg
+	return order{name: c.Name, control: c}
 }
 func ours() order { return shared(share.Config{}) }
 

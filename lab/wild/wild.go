@@ -55,8 +55,8 @@ of several semaphores, the same at each service, is chosen for each world and se
 func plain(s contenders.Setting) mesh.Control {
 	return mesh.Control{
 		Name: "spillgate, plain clients",
-		Door: func(uint64, mesh.Place) (baseline.Door, error) {
-			return baseline.NewGate(admission.Config{Objective: s.Objective, NoCredit: true})
+		Door: func(_ uint64, at mesh.Place) (baseline.Door, error) {
+			return mesh.NewNode(admission.Config{Objective: s.Objective, NoCredit: true}, at)
 		},
 	}
 }

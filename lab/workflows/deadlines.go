@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
@@ -72,11 +73,9 @@ func runDeadlines(ctx context.Context, o experiment.Options) (*experiment.Result
 		clients, length = []int{100, 250}, 40*time.Second
 	}
 	impatient := func(order schedule.Order) mesh.Control {
-		c := mesh.RatesOrdered(order)
 		// Who waits too long is dropped at each hop, which drains the queues: nothing
 		// need be kept back for it. With 5 % kept back, 2 % more were refused.
-		c.Rates.WaitShare, c.Rates.Headroom = limitShare, -1
-		return c
+		return mesh.RatesOrdered(order, rates.Config{WaitShare: limitShare, Headroom: -1})
 	}
 	controls := []mesh.Control{mesh.None(), impatient(schedule.FIFO), impatient(schedule.EDF), impatient(schedule.LSTF)}
 	const baseline, inOrder, slackFirst = 0, 1, 3

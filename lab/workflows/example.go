@@ -32,6 +32,12 @@ func every(gap, phase, length time.Duration) mesh.Load {
 	return mesh.Load{Trace: at}
 }
 
+// patient is a control whose clients and callers wait for every answer.
+func patient(c mesh.Control) mesh.Control {
+	c.GiveUp, c.Cancel = false, false
+	return c
+}
+
 // exampleWorld is the graph of §4.1.2. Refusals do not cancel what runs beside
 // them, as in the arithmetic of the example.
 func exampleWorld(seed uint64, q float64, length time.Duration) mesh.Config {
@@ -52,7 +58,7 @@ func exampleWorld(seed uint64, q float64, length time.Duration) mesh.Config {
 			{Name: "w1", Mix: []mesh.Part{{Workflow: "w1", Weight: 1}}, Load: every(10*ms, 0, length)},
 			{Name: "w2", Mix: []mesh.Part{{Workflow: "w2", Weight: 1}}, Load: every(10*ms, ms, length)},
 		},
-		Control: mesh.Control{Name: "rates", Rates: &rates.Config{Policy: rates.MaxMinFair, Headroom: -1, Quantile: q}},
+		Control: patient(mesh.Rates(rates.Config{Policy: rates.MaxMinFair, Headroom: -1, Quantile: q})),
 		Faults:  []mesh.Fault{{Service: "e", Process: 1, Speed: 0.8}},
 		Timeout: -1, Length: length, Bin: 500 * ms, RatesOf: []string{"a"},
 	}

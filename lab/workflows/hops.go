@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -51,7 +52,7 @@ func fan(seed uint64, control mesh.Control, length time.Duration) mesh.Config {
 		Groups:   []mesh.Group{{Clients: 8, Load: mesh.Constant(4000)}}}
 	var calls []mesh.Call
 	for i := range 4 {
-		name := fmt.Sprint("leaf ", i)
+		name := fmt.Sprint("leaf-", i)
 		workers := 3
 		if i == 0 {
 			workers = 2
@@ -91,7 +92,7 @@ func runHops(ctx context.Context, o experiment.Options) (*experiment.Result, err
 			return w
 		}})
 	}
-	controls := []mesh.Control{whole(), mesh.CreditsRates(), mesh.Rates(), mesh.Credits(), mesh.Priorities(), mesh.Market(), mesh.Timeouts()}
+	controls := []mesh.Control{whole(), mesh.CreditsRates(), mesh.Rates(rates.Config{}), mesh.Credits(), mesh.Priorities(), mesh.Market(), mesh.Timeouts()}
 	const ours = 0
 	rivals := map[int]string{3: "credits alone", 4: "DAGOR", 5: "Rajomon"}
 	var cells []cell

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -65,7 +66,7 @@ func runHotspot(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	if o.Quick {
 		begin, double, length = 15*time.Second, 30*time.Second, 45*time.Second
 	}
-	controls := []mesh.Control{mesh.None(), mesh.Rates()}
+	controls := []mesh.Control{mesh.None(), mesh.Rates(rates.Config{})}
 	all := seeds(o, 3, 2)
 	var cells []cell
 	for _, c := range controls {

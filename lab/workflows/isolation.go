@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -89,7 +90,7 @@ func runIsolation(ctx context.Context, o experiment.Options) (*experiment.Result
 	if o.Quick {
 		begin, length = 22*time.Second, 60*time.Second
 	}
-	controls := []mesh.Control{{Name: "timeouts only", GiveUp: true}, mesh.Rates(), mesh.RatesFair()}
+	controls := []mesh.Control{{Name: "timeouts only", GiveUp: true}, mesh.Rates(rates.Config{}), mesh.RatesFair()}
 	const fair = 2
 	all := seeds(o, 3, 1)
 	var cells []cell

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -25,7 +26,7 @@ the rates for each tier.`,
 func runLeaf(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	up, length := 3*time.Second, 13*time.Second
 	all := seeds(o, 5, 2)
-	controls := []mesh.Control{whole(), mesh.CreditsRates(), mesh.Rates(), mesh.Credits(), mesh.Priorities(), mesh.Market(), mesh.Timeouts()}
+	controls := []mesh.Control{whole(), mesh.CreditsRates(), mesh.Rates(rates.Config{}), mesh.Credits(), mesh.Priorities(), mesh.Market(), mesh.Timeouts()}
 	kinds := []struct {
 		tiers int
 		after time.Duration

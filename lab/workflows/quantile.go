@@ -35,9 +35,7 @@ func quantileWorld(seed uint64, q float64, length time.Duration) mesh.Config {
 	if q == 0 {
 		q = -1
 	}
-	control := mesh.Rates()
-	control.Rates = &rates.Config{Quantile: q}
-	return mesh.Config{Seed: seed, Services: mesh.Storage(4), Control: control, Length: length, Bin: 100 * ms, RatesOf: []string{"FE", "PS", "EN"},
+	return mesh.Config{Seed: seed, Services: mesh.Storage(4), Control: mesh.Rates(rates.Config{Quantile: q}), Length: length, Bin: 100 * ms, RatesOf: []string{"FE", "PS", "EN"},
 		Workflows: []mesh.Workflow{flow("scan", 10, 5*ms), flow("light", 2, 5*ms)},
 		Groups: []mesh.Group{
 			{Name: "scan", Mix: []mesh.Part{{Workflow: "scan", Weight: 1}}, Load: mesh.Closed(180, 100*ms)},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
@@ -26,8 +27,7 @@ rates, so that the order alone decides.`,
 func slackWorld(seed uint64, order schedule.Order, rate float64, length time.Duration) mesh.Config {
 	w := func(d time.Duration) mesh.Step { return mesh.Work(mesh.Fixed(d)) }
 	deadline := mesh.Deadline{After: 60 * ms}
-	c := mesh.Timeouts()
-	c.Name, c.Queue = order.String(), &schedule.Config{Order: order}
+	c := mesh.Bare(order.String(), admission.Config{Schedule: schedule.Config{Order: order}})
 	return mesh.Config{Seed: seed, Control: c, Warmup: 5 * time.Second, Length: length,
 		Services: []mesh.Service{{Name: "a"}, {Name: "b", Resources: []mesh.Resource{{Name: "workers", Capacity: 4}}}},
 		Workflows: []mesh.Workflow{

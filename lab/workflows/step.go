@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -45,7 +46,7 @@ func runSteps(ctx context.Context, o experiment.Options, kinds []mesh.Group) (*e
 	if o.Quick {
 		up, down, length = 2*time.Second, 12*time.Second, 18*time.Second
 	}
-	controls := []mesh.Control{whole(), mesh.CreditsRates(), mesh.Rates(), mesh.Credits(), mesh.Priorities(), mesh.Market(), mesh.Timeouts()}
+	controls := []mesh.Control{whole(), mesh.CreditsRates(), mesh.Rates(rates.Config{}), mesh.Credits(), mesh.Priorities(), mesh.Market(), mesh.Timeouts()}
 	again := len(kinds) > 0
 	if !again {
 		kinds = []mesh.Group{{Name: "once"}}
@@ -86,7 +87,7 @@ func runSteps(ctx context.Context, o experiment.Options, kinds []mesh.Group) (*e
 				wasted = append(wasted, over.WastedShare())
 				tries = append(tries, per(float64(over.Retries), float64(over.Offered)))
 				slowest.high(recovery(rep.Report, down, length-500*ms).Seconds())
-				if c.Rates != nil {
+				if len(rep.Rates) > 0 {
 					rate := rateOf(rep.Report, "a", 0)
 					third := rate[int((down-(down-up)/3)/(100*ms)):int(down/(100*ms))]
 					swing = append(swing, spread(third))

@@ -43,11 +43,7 @@ func chain(seed uint64, control mesh.Control, tiers int, steps []mesh.Change, le
 }
 
 // whole is everything together: credits, rates and slack.
-func whole() mesh.Control {
-	c := mesh.CreditsRates()
-	c.Name, c.Queue = "credits+rates+lstf", &schedule.Config{Order: schedule.LSTF}
-	return c
-}
+func whole() mesh.Control { return mesh.Whole(schedule.LSTF) }
 
 // atEntry returns the share of all refusals between two looks that clients and the
 // first service made.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -53,7 +54,7 @@ func traceWorld(seed uint64, control mesh.Control, at []time.Duration) mesh.Conf
 
 func runTrace(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	all := seeds(o, 5, 2)
-	controls := []mesh.Control{mesh.None(), mesh.Timeouts(), mesh.Priorities(), mesh.Market(), mesh.Rates(), mesh.Credits(), whole()}
+	controls := []mesh.Control{mesh.None(), mesh.Timeouts(), mesh.Priorities(), mesh.Market(), mesh.Rates(rates.Config{}), mesh.Credits(), whole()}
 	loads := []float64{0.6, 1.5}
 	capacity := modelServers * modelWorkers / modelTime.Seconds()
 	traces := []struct {

@@ -86,14 +86,16 @@ func semaphore(name string) (limit, queue int, err error) {
 // spillgate is the policy under test: a gate in front of each service, told the
 // objective, and a wallet at each caller.
 func spillgate(w *world.World) mesh.Control {
-	fair := false
+	shares := map[string]float64{}
 	for i := range w.Clients {
-		fair = fair || w.Clients[i].Share != 1
+		if c := &w.Clients[i]; c.Share != 1 {
+			shares[c.Workflow] = c.Share
+		}
 	}
 	c := mesh.Gated(contenders.Name, admission.Config{}, credit.WalletConfig{})
 	c.Door = func(_ uint64, at mesh.Place) (baseline.Door, error) {
-		return node.New(node.Config{Config: admission.Config{Objective: at.Objective, Credit: credit.Config{Epoch: uint32(at.Life + 1)},
-			Schedule: schedule.Config{Fair: fair}}})
+		return node.New(node.Config{Service: at.Service, Number: at.Number, Shares: shares, Config: admission.Config{
+			Objective: at.Objective, Credit: credit.Config{Epoch: uint32(at.Life + 1)}, Schedule: schedule.Config{Fair: len(shares) > 0}}})
 	}
 	return c
 }

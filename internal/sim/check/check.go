@@ -6,6 +6,7 @@ import (
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 )
 
@@ -159,13 +160,13 @@ func (c *Checker) books(w *mesh.World) {
 		c.fail(w, "%w", err)
 	}
 	w.Doors(func(_ int, _ mesh.Place, d baseline.Door) {
-		if g, ok := d.(baseline.Gate); ok {
-			c.gate(w, g)
+		if n, ok := d.(*node.Node); ok {
+			c.gate(w, n.Gate())
 		}
 	})
 }
 
-func (c *Checker) gate(w *mesh.World, g baseline.Gate) {
+func (c *Checker) gate(w *mesh.World, g *admission.Gate) {
 	if err := g.Pool().Check(); err != nil {
 		c.fail(w, "%w", err)
 	}

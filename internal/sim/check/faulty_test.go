@@ -7,6 +7,7 @@ import (
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/sim/check"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/slots"
@@ -15,7 +16,7 @@ import (
 
 // unfair is a door that runs its second waiter first, now and then.
 type unfair struct {
-	baseline.Gate
+	*node.Node
 	held *admission.Ticket
 	n    int
 }
@@ -25,12 +26,12 @@ func (u *unfair) Next(now mono.Time) (*admission.Ticket, admission.Verdict) {
 		u.held = nil
 		return t, admission.Run
 	}
-	t, v := u.Gate.Next(now)
+	t, v := u.Node.Next(now)
 	if t == nil || v != admission.Run {
 		return t, v
 	}
 	if u.n++; u.n%5 == 0 {
-		if second, v := u.Gate.Next(now); second != nil {
+		if second, v := u.Node.Next(now); second != nil {
 			u.held = t
 			return second, v
 		}
@@ -40,10 +41,10 @@ func (u *unfair) Next(now mono.Time) (*admission.Ticket, admission.Verdict) {
 
 // forgetful is a door that gives a slot back and does not end the ticket, so that
 // its credit stays pending.
-type forgetful struct{ baseline.Gate }
+type forgetful struct{ *node.Node }
 
 func (f forgetful) Leave(now mono.Time, t *admission.Ticket, _ work.Outcome) {
-	f.Slots().Release(now, t.Started(), slots.Place{}, true)
+	f.Gate().Slots().Release(now, t.Started(), slots.Place{}, true)
 }
 
 // TestCheckerSees plants mistakes in the door, each of which some world of the
@@ -51,11 +52,11 @@ func (f forgetful) Leave(now mono.Time, t *admission.Ticket, _ work.Outcome) {
 func TestCheckerSees(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		door func(baseline.Gate) baseline.Door
+		door func(*node.Node) baseline.Door
 		want string
 	}{
-		{"out of order", func(g baseline.Gate) baseline.Door { return &unfair{Gate: g} }, "came earlier"},
-		{"a ticket never left", func(g baseline.Gate) baseline.Door { return forgetful{g} }, ""},
+		{"out of order", func(n *node.Node) baseline.Door { return &unfair{Node: n} }, "came earlier"},
+		{"a ticket never left", func(n *node.Node) baseline.Door { return forgetful{n} }, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 40; seed++ {
@@ -66,7 +67,7 @@ func TestCheckerSees(t *testing.T) {
 					if err != nil {
 						return nil, err
 					}
-					return tt.door(d.(baseline.Gate)), nil
+					return tt.door(d.(*node.Node)), nil
 				}
 				w, watch, err := play.Start()
 				if err != nil {

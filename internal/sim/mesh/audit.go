@@ -4,8 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spillgate/spillgate/internal/credit"
-	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/admission"
 )
 
 // Audit recounts the world's books from the state of every call: requests inside,
@@ -27,7 +26,6 @@ func (w *World) Audit() error {
 			b.bad("link %d has %d calls outstanding, its books say %d", i, b.out[i], l.outstanding)
 		}
 	}
-	w.auditShares(b.bad)
 	inside := 0
 	for i, r := range w.roots {
 		if r.open {
@@ -84,7 +82,7 @@ func (b *books) call(c *call) {
 	}
 	p := c.process
 	switch c.state {
-	case notHere, shaped, arriving, answering:
+	case notHere, arriving, answering:
 	case atDoor:
 		b.at[p.id].queued++
 	default:
@@ -126,60 +124,37 @@ func (b *books) process(p *process, at atProcess) {
 	if !p.alive {
 		return
 	}
-	if g, ok := p.door.(interface{ Waiting() int }); ok && g.Waiting()+shaping(p) != p.queued {
-		b.bad("%s: the door says %d tickets wait, %d were told to", who, g.Waiting()+shaping(p), p.queued)
+	if g := gateOf(p.policy); g != nil {
+		b.gate(who, g, p, at)
 	}
-	if g, ok := p.door.(interface{ InUse() int }); ok && g.InUse() != p.running {
-		b.bad("%s: the door says %d tickets run, %d were told to", who, g.InUse(), p.running)
+}
+
+// gate compares p's books with its gate's.
+func (b *books) gate(who string, g *admission.Gate, p *process, at atProcess) {
+	if n := g.Waiting() + g.Shaping(); n != p.queued {
+		b.bad("%s: the door says %d tickets wait, %d were told to", who, n, p.queued)
 	}
-	if g, ok := p.door.(interface{ Pool() *credit.Pool }); ok && g.Pool().Pending() != at.credited {
+	if n := g.Slots().InUse() + g.Slots().Lent(); n != p.running {
+		b.bad("%s: the door says %d tickets run, %d were told to", who, n, p.running)
+	}
+	if g.Pool().Pending() != at.credited {
 		b.bad("%s: the pool says %d requests are pending, %d are", who, g.Pool().Pending(), at.credited)
+	}
+	if g.Config().Rates == nil {
+		return
+	}
+	for _, s := range g.Rates(b.world.Now()).AppendStates(nil) {
+		if s.Limited() && s.Shared > s.Rate*(1+1e-9) {
+			b.bad("%s announced %v/s of %q, and lets in %v/s", who, s.Shared, s.Name, s.Rate)
+		}
 	}
 }
 
 // credited reports whether c waits or runs on the credit of an account that still exists.
 func (c *call) credited() bool {
 	a := c.ticket.Client
-	return a != nil && c.state != notHere && c.state != shaped && c.state != arriving && c.state != answering &&
+	return a != nil && c.state != notHere && c.state != arriving && c.state != answering &&
 		!c.abandoned && c.link.life == c.process.life && c.link.account == a
-}
-
-// shaping returns how many tickets wait at p's door for the rate of their workflow.
-func shaping(p *process) int {
-	if g, ok := p.door.(interface{ Shaping() int }); ok {
-		return g.Shaping()
-	}
-	return 0
-}
-
-// auditShares checks that what a process announced to its callers at the last
-// decision sums to no more than its rate.
-func (w *World) auditShares(bad func(string, ...any)) {
-	if w.cfg.Control.Rates == nil {
-		return
-	}
-	sums := make([]float64, len(w.processes)*len(w.cfg.Workflows))
-	name := func(f int32) string { return w.cfg.Workflows[f].Name }
-	for _, l := range w.links {
-		p := l.to
-		if l.from.service == noService || !p.alive || l.down {
-			continue
-		}
-		decided := p.rates.NextWake().Add(-p.rates.Config().Period)
-		from := p.rates.Peer(w.Now(), l.from.place.Service, l.from.name)
-		for _, t := range l.told {
-			forgotten := w.Now().Sub(t.arrived[1]) > p.rates.Config().Forget
-			if t.arrived[0] == 0 || t.arrived[0] > decided || forgotten {
-				continue
-			}
-			f := p.rates.Workflow(w.Now(), name(t.workflow))
-			sum := &sums[int(p.id)*len(w.cfg.Workflows)+int(t.workflow)]
-			*sum += p.rates.Announce(f, from)
-			if rate := p.rates.Rate(f); rate < rates.NoLimit && *sum > rate*(1+1e-9) {
-				bad("%s %d announced %v/s of %s, and lets in %v/s", p.place.Service, p.place.Process, *sum, name(t.workflow), rate)
-			}
-		}
-	}
 }
 
 // Inside returns the requests that are not over.

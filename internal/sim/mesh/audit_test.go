@@ -7,25 +7,26 @@ import (
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
 // forgetful is a door that now and then does not end a ticket.
 type forgetful struct {
-	baseline.Gate
+	*node.Node
 	n *int
 }
 
 func (f forgetful) Leave(now mono.Time, t *admission.Ticket, o work.Outcome) {
 	if *f.n++; *f.n%20 != 0 {
-		f.Gate.Leave(now, t, o)
+		f.Node.Leave(now, t, o)
 	}
 }
 
 // repeating is a door that now and then lets a ticket run that runs already.
 type repeating struct {
-	baseline.Gate
+	*node.Node
 	last *admission.Ticket
 	n    int
 }
@@ -34,7 +35,7 @@ func (r *repeating) Next(now mono.Time) (*admission.Ticket, admission.Verdict) {
 	if r.n++; r.n%20 == 0 && r.last != nil && r.last.Running() {
 		return r.last, admission.Run
 	}
-	t, v := r.Gate.Next(now)
+	t, v := r.Node.Next(now)
 	if v == admission.Run && t != nil {
 		r.last = t
 	}
@@ -45,11 +46,11 @@ func (r *repeating) Next(now mono.Time) (*admission.Ticket, admission.Verdict) {
 func TestAuditSees(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		door func(baseline.Gate) baseline.Door
+		door func(*node.Node) baseline.Door
 		want string
 	}{
-		{"a ticket never left", func(g baseline.Gate) baseline.Door { return forgetful{g, new(int)} }, "the door says"},
-		{"a ticket runs twice", func(g baseline.Gate) baseline.Door { return &repeating{Gate: g} }, "by their state"},
+		{"a ticket never left", func(n *node.Node) baseline.Door { return forgetful{n, new(int)} }, "the door says"},
+		{"a ticket runs twice", func(n *node.Node) baseline.Door { return &repeating{Node: n} }, "by their state"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			services, flows := chain(1, 100*ms)
@@ -60,7 +61,7 @@ func TestAuditSees(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return tt.door(d.(baseline.Gate)), nil
+				return tt.door(d.(*node.Node)), nil
 			}
 			var broken error
 			w, err := mesh.New(mesh.Config{Seed: 1, Services: services, Workflows: flows, Control: c,

@@ -7,9 +7,10 @@ import (
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/mono"
+	control "github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/progress"
-	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -28,12 +29,9 @@ type root struct {
 	budget   time.Duration // deadline less intended; 0 if there is none
 	open     bool          // the client still wants it
 	good     bool
-	// total and totalWork are what the workflow is expected to take, least what
-	// nearly all of its requests take.
-	total, totalWork, least time.Duration
-	top                     *call         // the present attempt, nil between two
-	calls                   int32         // alive
-	busy                    time.Duration // at workers, for all its calls
+	top      *call         // the present attempt, nil between two
+	calls    int32         // alive
+	busy     time.Duration // at workers, for all its calls
 }
 
 // call is one call from a client or a process to a process: the caller's side
@@ -78,30 +76,31 @@ type call struct {
 	since    mono.Time
 	ends     mono.Time // of the present wait
 	heldFrom mono.Time // since when it has its worker; 0: not yet
-	class    work.Class
-	hops     int // calls below that were answered
 	holds    *hold
 
 	// In a queue.
 	task         schedule.Task
-	waits        *resource // whose queue it is, unless shaped
+	waits        *resource // whose queue it is
 	queuedAt     mono.Time
 	qPrev, qNext *call
 
-	// What travels along: the service and the work before it; the rate that
-	// the caller would send at; on the answer those of the callee, and the rate
-	// that it announces.
-	elapsed, worked time.Duration
-	claim           float64
-	demand          int // calls that waited at the caller
-	service, work   time.Duration
-	rate            float64
-	span            progress.Span
-	callID          progress.CallID // in the parent's span
-	req             rates.Request
+	// What travels along.
+	tags    control.Tags
+	demand  int  // calls that waited at the caller
+	counted bool // by the caller's rates
+
+	// What the callee's node and class shares know of it, and what it takes there.
+	stay     control.Stay
+	visit    control.Visit
+	class    work.Class
+	measured bool
+	made     int // calls
+	span     progress.Span
+	callID   progress.CallID // in the parent's span
 
 	// The answer.
 	feedback baseline.Feedback
+	took     wire.Progress
 	why      cause
 	label    string // the workflow's name
 }
@@ -125,7 +124,6 @@ type state uint8
 
 const (
 	notHere   state = iota
-	shaped          // waits for the rate of its workflow
 	atDoor          // waits for the door to decide
 	inQueue         // waits for a resource
 	working         // occupies a worker
@@ -156,7 +154,7 @@ func (w *World) newCall() *call {
 	if n := len(w.freeCalls); n > 0 {
 		c := w.calls[w.freeCalls[n-1]]
 		w.freeCalls = w.freeCalls[:n-1]
-		*c = call{id: c.id, gen: c.gen, span: c.span, req: c.req} // those keep memory
+		*c = call{id: c.id, gen: c.gen, span: c.span} // it keeps memory
 		return c
 	}
 	c := &call{id: int32(len(w.calls))}

@@ -4,6 +4,7 @@ import (
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/mono"
+	control "github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -12,7 +13,6 @@ import (
 type node struct {
 	place   Place
 	process *process // nil for a client
-	name    string   // of the process among those of its service
 	service int32    // noService for a client
 	flood   bool
 	plain   bool   // knows nothing of the policy
@@ -36,7 +36,7 @@ type link struct {
 	// account is the callee's side, in the callee's life of that number.
 	account *credit.Client
 	life    int
-	told    []told
+	who     *control.Process  // answered last, nil before any did
 	heard   baseline.Feedback // last
 	gone    bool              // its client left it
 	policed bool              // it is in World.policed
@@ -50,9 +50,9 @@ type note struct {
 	grant  wire.Grant
 	demand int
 	life   int
-	// Of a poll.
-	workflow int32
-	rate     float64
+	// Of a poll, and of its answer.
+	ask  *wire.Tags
+	told *wire.Reply
 }
 
 // A Sender may implement these as well.
@@ -157,8 +157,11 @@ func (w *World) callDown(p *call, k *callee) {
 	c.chance = p.chance.of(drawChild, p.born)
 	c.link = w.choose(&p.process.node, k, p.root, c.chance)
 	p.adopt(c)
-	w.trackCall(p, c)
-	w.callCounted(p.process, p, c)
+	p.made++
+	if p.measured {
+		c.callID = p.span.CallBegin(w.Now())
+	}
+	w.tagsOf(p, c)
 	w.submit(c)
 }
 
@@ -265,12 +268,7 @@ func (w *World) replyAtCaller(c *call) {
 		}
 	}
 	if c.why.kind != lost {
-		if p := l.from.process; p != nil && p.alive {
-			if d, ok := p.door.(baseline.Listener); ok {
-				d.OnAnswer(w.Now(), c.label, l.to.place.Service, c.feedback)
-			}
-		}
-		w.hear(l, c.root.workflow, c.rate, c.why.kind == shed && c.feedback.Reason != work.Downstream)
+		w.hear(c)
 	}
 	w.conclude(c)
 	w.pumpLink(l)
@@ -279,8 +277,8 @@ func (w *World) replyAtCaller(c *call) {
 // conclude ends the caller's side of c with the answer that it has.
 func (w *World) conclude(c *call) {
 	parent, r, why := c.parent, c.root, c.why
-	if parent != nil {
-		w.trackAnswer(parent, c)
+	if parent != nil && parent.measured {
+		parent.span.CallEnd(w.Now(), c.callID, c.took.Service, c.took.Work, why.kind == none || why.kind == shed)
 	}
 	c.orphan()
 	c.open = false

@@ -101,7 +101,7 @@ func (w *World) dropChores(p *process) {
 
 // takeDemand tells a door of demand that came without a call.
 func (w *World) takeDemand(n note) {
-	if p := n.link.to; p.alive && n.life == p.life && p.door != nil {
+	if p := n.link.to; p.alive && n.life == p.life {
 		p.door.OnDemand(w.Now(), w.account(n.link), n.demand)
 		w.pumpDoor(p)
 	}

@@ -57,7 +57,7 @@ func (w *World) join(id int32) {
 		s := &w.services[number]
 		for i := range s.processes {
 			l := w.link(&c.node, int32(slot), s, i)
-			if l.to.alive && l.to.door != nil {
+			if l.to.alive {
 				w.account(l)
 				w.pumpDoor(l.to)
 			}
@@ -107,10 +107,6 @@ func (w *World) label(r *root) string {
 	return w.cfg.Workflows[r.workflow].Name
 }
 
-// maxFlow is the highest number of a workflow in the queue of a gate, whose default
-// holds 64. The rest are one.
-const maxFlow = 63
-
 // tag fills in what an edge knows of a request beside what the simulation of a call
 // graph needs.
 func (w *World) tag(c *call) {
@@ -120,29 +116,12 @@ func (w *World) tag(c *call) {
 	}
 	g := &d.world.Clients[w.clients[c.root.client].group]
 	t := &c.ticket
-	t.Workflow, t.Class = g.Workflow, g.Class
-	if t.Flow = d.flows[g.Workflow]; t.Flow > maxFlow {
-		t.Flow = 0
-	}
+	t.Class = g.Class
 	t.Waited = c.sent.Sub(c.asked)
 	if c.link.from.service == noService {
 		t.Waited = c.sent.Sub(c.root.intended)
 	}
 	t.Source, t.Peer = uint64(c.link.id)+1, c.link.from.peer
-}
-
-// setShares tells p's gate the weights of workflows.
-func (w *World) setShares(p *process) {
-	g := gateOf(p.door)
-	if w.cfg.described == nil || g == nil {
-		return
-	}
-	for i := range w.cfg.described.world.Clients {
-		c := &w.cfg.described.world.Clients[i]
-		if flow := w.cfg.described.flows[c.Workflow]; c.Share != 1 && flow <= maxFlow {
-			g.SetShare(flow, c.Share)
-		}
-	}
 }
 
 // retryAsDescribed sends a request again, if its group does that and the failure was a
@@ -175,11 +154,9 @@ func (w *World) abandon(c *call) {
 	p := c.process
 	c.abandoned = true
 	p.running--
-	if p.door != nil {
-		p.door.Leave(w.Now(), &c.ticket, work.Ignored)
-		p.door.Feedback(w.Now(), &c.ticket)
-		w.pumpDoor(p)
-	}
+	p.door.Leave(w.Now(), &c.ticket, work.Ignored)
+	p.door.Feedback(w.Now(), &c.ticket)
+	w.pumpDoor(p)
 }
 
 // travel sends c to the process that it calls.

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/baseline"
-	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/share"
 )
@@ -23,19 +22,19 @@ type Control struct {
 	// stops after the present piece of work, and so on downwards. Without it
 	// everything runs on, to waste.
 	Cancel bool
-	// Door makes a process's policy, at the start and for each life after a kill.
-	// Nil: everything runs.
+	// Door makes a process's policy, at the start and for each life after a kill. A
+	// *node.Node hears what package live tells one: what tags say, calls and their
+	// answers, resources, polls. Nil: everything runs.
 	Door func(seed uint64, at Place) (baseline.Door, error)
 	// Sender makes the policy of a caller for one process that it calls. Nil:
 	// everything is sent. from.Service is empty for a client.
 	Sender func(seed uint64, from, to Place) (baseline.Sender, error)
-	// Queue orders what waits for a resource, and at a rate limit. Nil: first in,
-	// first out. Workflows is filled in.
+	// Queue orders what waits for a resource, as that of a live.Resource does. Nil:
+	// first in, first out. Workflows is filled in.
 	Queue *schedule.Config
-	// Share gives each process a controller that moves the weight of the
-	// interactive class in front of its resources, and a classifier that learns
-	// which calls are of that class. Servers is filled in. Nil: classes weigh what
-	// Queue says.
+	// Share gives each process a node.Shares, which learns which calls are interactive
+	// and moves the weight of that class, at the process's node and in front of its
+	// resources. Servers is filled in. Nil: classes weigh what Queue says.
 	Share *share.Config
 	// Ranked gives each request of a described world a priority by chance, from the
 	// best to the least, for policies that need ranks. Elsewhere all have one.
@@ -44,13 +43,7 @@ type Control struct {
 	// which the one of the interactive class is drawn with this probability
 	// while both hold something. 1 is strict priority.
 	Lottery float64
-	// Rates limits each workflow at each process, in front of the Door. Nil: no
-	// limits. Resources, Service and Process are filled in.
-	Rates *rates.Config
 }
-
-// tracked reports whether requests measure their progress.
-func (c *Control) tracked() bool { return c.Queue != nil || c.Rates != nil || c.Share != nil }
 
 // ordered reports whether something else than the order of arrival decides who
 // gets a resource.
@@ -62,8 +55,12 @@ type Place struct {
 	Service string
 	// Process numbers the processes of the service, or the clients of a group.
 	Process int
-	// Life counts the process's restarts from 0.
-	Life int
+	// Life counts the process's restarts from 0, and Number tells it, in this life, from
+	// all others.
+	Life   int
+	Number uint64
+	// Resources are the process's.
+	Resources []Resource
 	// Workers is the capacity of its first resource.
 	Workers int
 	// Threads is how many calls keep the workers busy, counting those that wait

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
@@ -51,7 +52,7 @@ func TestModesUnderOverload(t *testing.T) {
 		t.Errorf("goodput with credits is %.0f/s, expected 3600 or more", g)
 	}
 	for _, c := range mesh.Modes() {
-		if g := goodput[c.Name]; c.Rates != nil && g < 3200 {
+		if g := goodput[c.Name]; strings.Contains(c.Name, "rates") && g < 3200 {
 			t.Errorf("goodput with %s is %.0f/s, expected 3200 or more", c.Name, g)
 		}
 	}
@@ -69,7 +70,7 @@ func TestModesUnderOverload(t *testing.T) {
 func TestRatesReachTheEntry(t *testing.T) {
 	services, flows := chain(2, 2*time.Second)
 	var broken error
-	cfg := mesh.Config{Seed: 1, Services: services, Workflows: flows, Control: mesh.Rates(), RatesOf: []string{"a", "b", "c"},
+	cfg := mesh.Config{Seed: 1, Services: services, Workflows: flows, Control: mesh.Rates(rates.Config{}), RatesOf: []string{"a", "b", "c"},
 		Groups: []mesh.Group{{Load: mesh.Constant(8000), Clients: 8}}, Length: 8 * time.Second, Bin: 100 * ms}
 	events := 0
 	cfg.Event = func(w *mesh.World) {
@@ -109,8 +110,7 @@ func TestRatesReachTheEntry(t *testing.T) {
 func TestRatesShedAtTheEntry(t *testing.T) {
 	entry := func(waitShare float64) (share, wasted float64) {
 		services, flows := chain(2, 100*ms)
-		c := mesh.Rates()
-		c.Rates.WaitShare = waitShare
+		c := mesh.Rates(rates.Config{WaitShare: waitShare})
 		r := run(t, mesh.Config{Seed: 1, Services: services, Workflows: flows, Control: c,
 			Groups: []mesh.Group{{Load: mesh.Constant(8000), Clients: 8}}, Warmup: time.Second, Length: 10 * time.Second})
 		all := sheds(r.Services[0]) + sheds(r.Services[1]) + sheds(r.Services[2])
@@ -128,7 +128,7 @@ func TestRatesShedAtTheEntry(t *testing.T) {
 // after the step down nearly everything is in time again.
 func TestStepRecovers(t *testing.T) {
 	for _, c := range mesh.Modes() {
-		if c.Rates == nil && c.Door == nil {
+		if c.Door == nil {
 			continue
 		}
 		services, flows := chain(2, 100*ms)
@@ -148,7 +148,7 @@ func TestStepRecovers(t *testing.T) {
 // comes back.
 func TestSilenceIsPolled(t *testing.T) {
 	services, flows := chain(2, 100*ms)
-	cfg := mesh.Config{Seed: 1, Services: services, Workflows: flows, Control: mesh.Rates(), Bin: 100 * ms, RatesOf: []string{"a"},
+	cfg := mesh.Config{Seed: 1, Services: services, Workflows: flows, Control: mesh.Rates(rates.Config{}), Bin: 100 * ms, RatesOf: []string{"a"},
 		Groups: []mesh.Group{{Clients: 8, Load: mesh.Load{Steps: []mesh.Change{{At: 0, Rate: 8000}, {At: 2 * time.Second, Rate: 0}, {At: 8 * time.Second, Rate: 2000}}}}},
 		Length: 9 * time.Second}
 	r := run(t, cfg)
@@ -178,8 +178,7 @@ func TestLeastSlackBeatsEarliestDeadline(t *testing.T) {
 		{Name: "long", Deadline: mesh.Deadline{After: 60 * ms}, Root: mesh.Stage{Service: "a", Steps: []mesh.Step{w(10 * ms), mesh.Each(mesh.One("b", w(25*ms)))}}},
 	}
 	good := func(o schedule.Order) int {
-		c := mesh.Timeouts()
-		c.Queue = &schedule.Config{Order: o}
+		c := mesh.Bare(o.String(), admission.Config{Schedule: schedule.Config{Order: o}})
 		r := run(t, mesh.Config{Seed: 1, Control: c, Workflows: flows,
 			Services: []mesh.Service{{Name: "a"}, {Name: "b", Resources: []mesh.Resource{{"workers", 4}}}},
 			Groups:   []mesh.Group{{Load: mesh.Constant(85)}}, Warmup: 5 * time.Second, Length: 205 * time.Second})
@@ -244,7 +243,7 @@ func TestIsolation(t *testing.T) {
 		}
 		return good
 	}
-	alone, shared := inTime(mesh.Control{GiveUp: true}), inTime(mesh.Rates())
+	alone, shared := inTime(mesh.Control{GiveUp: true}), inTime(mesh.Rates(rates.Config{}))
 	t.Logf("in time, A to F: %.2f with timeouts only, %.2f with rates", alone, shared)
 	for f, name := range []string{"A", "B", "C", "D", "E"} {
 		if shared[f] < 0.95 {

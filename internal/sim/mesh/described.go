@@ -12,13 +12,11 @@ import (
 // described is what a world.World says beyond what the rest of a Config holds.
 type described struct {
 	world *world.World // with its defaults
-	// flows numbers the workflows for policies, from 1.
-	flows map[string]int
 }
 
 // Describe returns the Config of a world under a control, or every mistake in the
 // world. Clients give requests up at their deadlines, and callers tell those whom they
-// called. Control.GiveUp, Cancel, Rates, Share and Queue are not used.
+// called. Control.GiveUp, Cancel, Share and Queue are not used.
 func Describe(w *world.World, ctl Control, seed uint64) (Config, error) {
 	var errs []error
 	for _, m := range w.Check() {
@@ -28,9 +26,9 @@ func Describe(w *world.World, ctl Control, seed uint64) (Config, error) {
 		return Config{}, errors.Join(errs...)
 	}
 	full := w.WithDefaults()
-	ctl.GiveUp, ctl.Cancel, ctl.Rates, ctl.Share, ctl.Queue = true, true, nil, nil, nil
+	ctl.GiveUp, ctl.Cancel, ctl.Share, ctl.Queue = true, true, nil, nil
 	cfg := Config{Seed: seed, Control: ctl, Network: Network{Delay: full.Network.Delay}, Timeout: -1,
-		Warmup: full.Warmup, Length: full.Length, described: &described{world: full, flows: map[string]int{}}}
+		Warmup: full.Warmup, Length: full.Length, described: &described{world: full}}
 	if cfg.Network.Delay == 0 {
 		cfg.Network.Delay = -1
 	}
@@ -55,9 +53,6 @@ func Describe(w *world.World, ctl Control, seed uint64) (Config, error) {
 			cfg.Workflows = append(cfg.Workflows, Workflow{Name: name, Root: f.stage(a.Target), Deadline: Deadline{After: max(g.Deadline, 0)}})
 		}
 		cfg.Groups = append(cfg.Groups, group)
-		if cfg.described.flows[g.Workflow] == 0 {
-			cfg.described.flows[g.Workflow] = len(cfg.described.flows) + 1
-		}
 	}
 	return cfg, nil
 }

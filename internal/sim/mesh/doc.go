@@ -1,12 +1,12 @@
 // Package mesh decides what happens in a simulated world of services that call
 // each other, around the very policy code that live servers run.
 //
-//	clients ─▶ ingress of a process ─▶ its inside ────────▶ its egress ─▶ processes of
-//	open or    rates.Adapter: may it   steps of a stage:    Sender, per   other services
-//	closed     come now? then          work, holds, calls;  process that
-//	loop       Door: may it run?       a queue in front     it calls
-//	   ▲                               of each resource,
-//	   │                               in schedule's order
+//	clients ─▶ node.Node of a process ─▶ its inside ────────▶ its egress ─▶ processes of
+//	open or    may it come, and run,     steps of a stage:    Sender, per   other services
+//	closed     and when?                 work, holds, calls;  process that
+//	loop                                 a queue in front     it calls
+//	   ▲                                 of each resource,
+//	   │                                 in schedule's order
 //	   └──── answers, with credits, announced rates, service and work done ◀────┘
 //
 // A Workflow is a tree of stages. A stage runs at a process of its service, step
@@ -16,14 +16,15 @@
 // as the Control says; the work done in vain is counted. Only clients retry.
 // Deadlines travel as the budget that is left.
 //
-// With Control.Share each process learns which calls are interactive and moves the
-// weight of that class in front of its resources. It sees of a call what a server
-// would: who calls, its own wall time, and what answers tell of service and hops.
+// A node hears what package live tells one: what the tags of a request say, the calls
+// that a process makes and their answers, what its requests take, and, where its rates
+// name the process's resources, who uses those and how long they are waited for. It asks
+// processes that limited it and from which nothing has come for a period. What tells a
+// process of its callers travels with calls and answers, and nothing else does.
 //
-// Each process has an adapter of rates in front of its door, so that the time for
-// which a request waits for its workflow's rate is no queueing delay of the door.
-// Rates come with answers; a process that was limited and hears nothing for a
-// period asks.
+// With Control.Share each process learns which calls are interactive and moves the
+// weight of that class at its node and in front of its resources. It sees of a call what a
+// server would: who calls, its own wall time, and whether it calls others.
 //
 // Describe makes a Config of a world.World, which adds hosts, whose processors the
 // processes on them take in turns and whose messages cost processor time; connections

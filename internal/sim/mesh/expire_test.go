@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/work"
@@ -18,8 +19,7 @@ func TestHopelessLeaveABusyWorker(t *testing.T) {
 	at := func(name string, at ...time.Duration) mesh.Group {
 		return mesh.Group{Mix: []mesh.Part{{Workflow: name, Weight: 1}}, Load: mesh.Load{Trace: at}}
 	}
-	control := mesh.Timeouts()
-	control.Queue = &schedule.Config{Order: schedule.LSTF}
+	control := mesh.Bare("lstf", admission.Config{Schedule: schedule.Config{Order: schedule.LSTF}})
 	r := run(t, mesh.Config{
 		Services: []mesh.Service{{Name: "a"}},
 		Workflows: []mesh.Workflow{

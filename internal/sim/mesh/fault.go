@@ -61,13 +61,13 @@ func (w *World) linksBreak(p *process) {
 			l.down = true
 			w.failSent(l)
 			w.failWaiting(l)
-			l.sender, l.told = nil, l.told[:0]
+			l.sender, l.who = nil, nil
 		case l.from == &p.node:
 			if l.account != nil && l.to.alive && l.life == l.to.life {
 				l.to.door.Disconnect(w.Now(), l.account)
 				w.pumpDoor(l.to)
 			}
-			l.account, l.life, l.sender, l.told = nil, -1, nil, l.told[:0]
+			l.account, l.life, l.sender, l.who = nil, -1, nil, nil
 			w.newSender(l)
 		}
 	}

@@ -23,7 +23,7 @@ type lag struct {
 // measure sends a byte now and then, and tells p's gate what the one under way takes
 // already.
 func (w *World) measure(p *process) {
-	g := gateOf(p.door)
+	g := p.door.Gate()
 	if g == nil || p.host == nil {
 		return
 	}
@@ -36,23 +36,22 @@ func (w *World) measure(p *process) {
 		return
 	}
 	if d := now.Sub(p.lag.sent); d > p.lag.last {
-		g.OnLag(now, d)
+		p.door.OnLag(now, d)
 	}
 }
 
 // probed is when the byte was read.
 func (w *World) probed(p *process) {
-	g := gateOf(p.door)
-	if g == nil || !p.alive || p.lag.sent == 0 {
+	if p.door.Gate() == nil || !p.alive || p.lag.sent == 0 {
 		return
 	}
 	now := w.Now()
 	p.lag.last, p.lag.sent = now.Sub(p.lag.sent), 0
-	g.OnLag(now, p.lag.last)
+	p.door.OnLag(now, p.lag.last)
 	if elapsed := now.Sub(p.lag.lookedAt); elapsed >= busyGap {
 		n := p.host.processors
 		if p.lag.lookedAt > 0 {
-			g.OnBusy(durationOf(p.used-p.lag.used), elapsed*time.Duration(n), n)
+			p.door.OnBusy(durationOf(p.used-p.lag.used), elapsed*time.Duration(n), n)
 		}
 		p.lag.lookedAt, p.lag.used = now, p.used
 	}

@@ -40,11 +40,11 @@ func (w *World) Links(f func(id int, v LinkView)) {
 	}
 }
 
-// Doors calls f for the policy of every process that is alive and has one.
+// Doors calls f for the policy of every process that is alive.
 func (w *World) Doors(f func(process int, at Place, d baseline.Door)) {
 	for i, p := range w.processes {
-		if p.alive && p.door != nil {
-			f(i, p.place, p.door)
+		if p.alive {
+			f(i, p.place, p.policy)
 		}
 	}
 }

@@ -24,24 +24,25 @@ func (l *lottery) remove(c *call)              { l.lines[c.class].remove(c) }
 func (l *lottery) expired(mono.Time) *call     { return nil }
 func (l *lottery) nextWake() mono.Time         { return mono.Never }
 
-func (l *lottery) peek(now mono.Time) (*call, bool) {
+// next returns who is.
+func (l *lottery) next() *call {
 	d, r := &l.lines[work.Default], &l.lines[work.Interactive]
 	switch {
 	case d.n == 0:
-		return r.head, false
+		return r.head
 	case r.n == 0:
-		return d.head, false
+		return d.head
 	case !l.drawn:
 		l.drawn, l.class = true, work.Default
 		if l.chance.Float64() < l.weight {
 			l.class = work.Interactive
 		}
 	}
-	return l.lines[l.class].head, false
+	return l.lines[l.class].head
 }
 
-func (l *lottery) pop(now mono.Time) (*call, bool) {
-	c, _ := l.peek(now)
+func (l *lottery) pop(mono.Time) (*call, bool) {
+	c := l.next()
 	if c != nil {
 		l.drawn = false
 		l.remove(c)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 )
 
@@ -196,7 +197,7 @@ func TestStorageBaseline(t *testing.T) {
 // TestBetween: the bins of a whole run sum to its totals.
 func TestBetween(t *testing.T) {
 	flows, mix := mesh.StorageMix(mesh.Deadline{Multiple: 4})
-	r := run(t, mesh.Config{Seed: 1, Services: mesh.Storage(2), Workflows: flows, Control: mesh.Rates(), Bin: 300 * ms,
+	r := run(t, mesh.Config{Seed: 1, Services: mesh.Storage(2), Workflows: flows, Control: mesh.Rates(rates.Config{}), Bin: 300 * ms,
 		Groups: []mesh.Group{{Mix: mix, Load: mesh.Constant(1500)}}, Length: 5 * time.Second})
 	sum := r.Between(0, 5*time.Second, 0, 1, 2, 3)
 	all := &r.Total

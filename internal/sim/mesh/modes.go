@@ -6,6 +6,7 @@ import (
 	"github.com/spillgate/spillgate/internal/baseline/dagor"
 	"github.com/spillgate/spillgate/internal/baseline/rajomon"
 	"github.com/spillgate/spillgate/internal/credit"
+	control "github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/slots"
@@ -18,61 +19,100 @@ func None() Control { return Control{Name: "none"} }
 // Timeouts gives up at deadlines, and cancels what was called for it.
 func Timeouts() Control { return Control{Name: "timeouts", GiveUp: true, Cancel: true} }
 
-// Rates limits workflows along the call graph, and serves in order of arrival.
-func Rates() Control {
-	c := Timeouts()
-	c.Name, c.Rates = "rates", &rates.Config{}
-	return c
+// Rates limits workflows along the call graph, and serves in order of arrival: Wisp's
+// control alone.
+func Rates(cfg rates.Config) Control {
+	return Bare("rates", admission.Config{Rates: &cfg})
 }
 
 // RatesOrdered limits workflows, and serves in an order.
-func RatesOrdered(o schedule.Order) Control {
-	c := Rates()
-	c.Name, c.Queue = "rates+"+o.String(), &schedule.Config{Order: o}
-	return c
+func RatesOrdered(o schedule.Order, cfg rates.Config) Control {
+	return Bare("rates+"+o.String(), admission.Config{Rates: &cfg, Schedule: schedule.Config{Order: o}})
 }
 
 // RatesFair limits workflows, and lets them share each resource fairly.
 func RatesFair() Control {
-	c := Rates()
-	c.Name, c.Queue = "rates+fair", &schedule.Config{Fair: true}
+	return Bare("rates+fair", admission.Config{Rates: &rates.Config{}, Schedule: schedule.Config{Fair: true}})
+}
+
+// wide is a number of slots, and of requests that wait, that no world reaches.
+const wide = 1 << 20
+
+// Bare is a node in which nothing but its Schedule and its Rates act: no credits, no AQM,
+// and as many slots as there are requests. What they act on is the resources inside of the
+// process, of which the node knows, and which serve in the order of its Schedule.
+func Bare(name string, cfg admission.Config) Control {
+	c := Timeouts()
+	c.Name, c.Queue = name, &cfg.Schedule
+	cfg.NoCredit, cfg.NoAQM, cfg.QueueLimit = true, true, wide
+	cfg.Slots = slots.Config{Min: wide, Initial: wide, Max: wide}
+	c.Door = func(_ uint64, at Place) (baseline.Door, error) { return NewNode(watching(cfg, at), at) }
 	return c
 }
 
-// Credits puts a gate in front of each process and a wallet in front of each
-// connection.
-func Credits() Control { return gated("credits", admission.Config{}, credit.WalletConfig{}, true) }
-
-// Gated is Credits with a configuration of one's own. The objective, where there is none,
-// and the epoch are those of the place.
-func Gated(name string, gate admission.Config, wallet credit.WalletConfig) Control {
-	return gated(name, gate, wallet, false)
+// watching is cfg with rates that know the resources of a place.
+func watching(cfg admission.Config, at Place) admission.Config {
+	if cfg.Rates == nil {
+		return cfg
+	}
+	own := *cfg.Rates
+	for _, r := range at.Resources {
+		own.Resources = append(own.Resources, rates.Resource{Name: r.Name, Capacity: float64(r.Capacity)})
+	}
+	cfg.Rates = &own
+	return cfg
 }
 
-// gated may tell the gate how many threads its server has.
-func gated(name string, gate admission.Config, wallet credit.WalletConfig, told bool) Control {
+// Credits puts a node in front of each process and a wallet in front of each
+// connection.
+func Credits() Control { return told("credits", admission.Config{}) }
+
+// CreditsRates is Credits with limits of workflows: the rates see that credits bind.
+func CreditsRates() Control {
+	return layered("credits+rates", admission.Config{Rates: &rates.Config{}})
+}
+
+// Whole is CreditsRates with an order of its own, at the nodes and in front of the
+// resources: all layers.
+func Whole(o schedule.Order) Control {
+	return layered("credits+rates+"+o.String(), admission.Config{Rates: &rates.Config{}, Schedule: schedule.Config{Order: o}})
+}
+
+// layered is a node that knows the resources inside of its process.
+func layered(name string, cfg admission.Config) Control {
+	c := told(name, cfg)
+	c.Queue = &cfg.Schedule
+	return c
+}
+
+// told tells nodes how many threads their servers have, to begin with.
+func told(name string, cfg admission.Config) Control {
+	c := Gated(name, cfg, credit.WalletConfig{})
+	c.Door = func(_ uint64, at Place) (baseline.Door, error) {
+		cfg := watching(cfg, at)
+		cfg.Slots.Initial = at.Threads
+		return NewNode(cfg, at)
+	}
+	return c
+}
+
+// Gated is Credits with a configuration of one's own.
+func Gated(name string, cfg admission.Config, wallet credit.WalletConfig) Control {
 	c := Timeouts()
 	c.Name = name
-	c.Door = func(_ uint64, at Place) (baseline.Door, error) {
-		cfg := gate
-		cfg.Credit.Epoch = uint32(at.Life + 1)
-		if cfg.Objective == 0 {
-			cfg.Objective = at.Objective
-		}
-		if told {
-			cfg.Slots = slots.Config{Initial: at.Threads}
-		}
-		return baseline.NewGate(cfg)
-	}
+	c.Door = func(_ uint64, at Place) (baseline.Door, error) { return NewNode(cfg, at) }
 	c.Sender = func(uint64, Place, Place) (baseline.Sender, error) { return baseline.NewWallet(wallet) }
 	return c
 }
 
-// CreditsRates is Credits and Rates: the rates see that credits bind.
-func CreditsRates() Control {
-	c := Credits()
-	c.Name, c.Rates = "credits+rates", &rates.Config{}
-	return c
+// NewNode returns the node of a place. The objective, where there is none, and the epoch
+// are those of the place.
+func NewNode(cfg admission.Config, at Place) (*control.Node, error) {
+	cfg.Credit.Epoch = uint32(at.Life + 1)
+	if cfg.Objective == 0 {
+		cfg.Objective = at.Objective
+	}
+	return control.New(control.Config{Config: cfg, Service: at.Service, Number: at.Number})
 }
 
 // Priorities admits by priority, at each process and each connection (DAGOR, Zhou
@@ -107,5 +147,5 @@ func Market() Control {
 
 // Modes are the controls that experiments compare.
 func Modes() []Control {
-	return []Control{None(), Timeouts(), Rates(), RatesOrdered(schedule.EDF), RatesOrdered(schedule.LSTF), RatesFair(), Credits(), CreditsRates(), Priorities(), Market()}
+	return []Control{None(), Timeouts(), Rates(rates.Config{}), RatesOrdered(schedule.EDF, rates.Config{}), RatesOrdered(schedule.LSTF, rates.Config{}), RatesFair(), Credits(), CreditsRates(), Priorities(), Market()}
 }

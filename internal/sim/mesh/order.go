@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/progress"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/sim"
 )
@@ -11,9 +12,7 @@ import (
 // queue orders the calls that wait.
 type queue interface {
 	push(now mono.Time, c *call)
-	// peek returns the next; drop says that it can no longer be in time.
-	peek(now mono.Time) (c *call, drop bool)
-	// pop takes it out.
+	// pop takes out the next; drop says that it can no longer be in time.
 	pop(now mono.Time) (c *call, drop bool)
 	remove(c *call)
 	len() int
@@ -55,11 +54,10 @@ type line struct {
 	n          int
 }
 
-func (l *line) len() int                     { return l.n }
-func (l *line) peek(mono.Time) (*call, bool) { return l.head, false }
-func (l *line) oldest() mono.Time            { return l.head.queuedAt }
-func (l *line) expired(mono.Time) *call      { return nil }
-func (l *line) nextWake() mono.Time          { return mono.Never }
+func (l *line) len() int                { return l.n }
+func (l *line) oldest() mono.Time       { return l.head.queuedAt }
+func (l *line) expired(mono.Time) *call { return nil }
+func (l *line) nextWake() mono.Time     { return mono.Never }
 
 func (l *line) push(_ mono.Time, c *call) {
 	c.qPrev, c.qNext = l.tail, nil
@@ -105,11 +103,6 @@ func (o *ordered) oldest() mono.Time           { return o.Oldest().Arrived }
 func (o *ordered) expired(now mono.Time) *call { return owner(o.Expired(now)) }
 func (o *ordered) nextWake() mono.Time         { return o.NextWake() }
 
-func (o *ordered) peek(now mono.Time) (*call, bool) {
-	t, run := o.Peek(now)
-	return owner(t), !run
-}
-
 func (o *ordered) pop(now mono.Time) (*call, bool) {
 	t, run := o.Next(now)
 	return owner(t), !run
@@ -136,7 +129,9 @@ func (w *World) fillTask(c *call, cost float64) {
 		return
 	}
 	t, now := &c.task, w.Now()
+	so := c.here(now)
 	t.Workflow, t.Arrived, t.Deadline, t.Owner = int(c.root.workflow)+1, now, c.deadline, c
-	t.Remaining, t.Total, t.Done = w.remaining(c), c.root.totalWork, c.worked+c.span.At(now).Work
-	t.Least, t.Cost, t.Class = w.surely(c), durationOf(cost), c.class
+	t.Remaining = progress.Remaining(c.stay.Total.Service, c.tags.Elapsed.Service+so.Service)
+	t.Total, t.Done = c.stay.Total.Work, c.tags.Elapsed.Work+so.Work
+	t.Least, t.Cost, t.Class = max(progress.Remaining(c.stay.Least, so.Service), 1), durationOf(cost), c.class
 }

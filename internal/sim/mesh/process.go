@@ -7,8 +7,8 @@ import (
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/mono"
-	"github.com/spillgate/spillgate/internal/progress"
-	"github.com/spillgate/spillgate/internal/rates"
+	control "github.com/spillgate/spillgate/internal/node"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -27,9 +27,13 @@ type process struct {
 	speed     float64
 	alive     bool
 	life      int
-	door      baseline.Door
-	armed     mono.Time
-	pumping   bool
+	// door decides about requests: policy, or a node around it.
+	door    *control.Node
+	policy  baseline.Door
+	who     *control.Process
+	armed   mono.Time
+	pumping bool
+	watched bool // the node hears of the resources
 	// queued and running are the calls that the door was told of.
 	queued, running int
 	busy            time.Duration
@@ -46,55 +50,21 @@ type process struct {
 	busyChores int32
 	messages   time.Duration
 
-	share     *sharing
-	rates     *rates.Adapter
-	shapers   []shaper // per workflow
-	shaping   []int32  // the workflows that ever waited
-	pressures []rates.Pressure
-	totals    *progress.Totals // of the requests that enter here
-	parts     *progress.Totals // of the calls that come from other processes
-	// pool is the door's, if it has one. bound is for how long since boundFrom
-	// clients wanted credits; wanted is whether they did at notedAt.
-	pool               *credit.Pool
-	bound              time.Duration
-	boundFrom, notedAt mono.Time
-	wanted             bool
-	// came and refused count the requests at the door, smoothed.
-	came, refused float64
+	share *sharing // nil: classes are not learned
 }
 
 // boot starts a life of p.
 func (w *World) boot(p *process) {
-	p.alive, p.armed, p.door = true, mono.Never, nil
+	p.alive, p.armed = true, mono.Never
 	if f := w.cfg.Hooks.Booted; f != nil {
 		f(w, int(p.id))
 	}
-	p.rates, p.pool, p.boundFrom, p.wanted = nil, nil, w.Now(), false
 	p.place.Life = p.life
 	w.clear(p)
+	w.openDoor(p)
 	p.share = nil
 	if w.cfg.Control.Share != nil {
 		w.bootShare(p)
-	}
-	if w.cfg.Control.Door != nil && !w.ungated(p) {
-		door, err := w.cfg.Control.Door(w.cfg.Seed, p.place)
-		if err != nil {
-			w.err = err
-			return
-		}
-		p.door = door
-		if g := gateOf(door); g != nil && !g.Config().NoCredit {
-			p.pool = g.Pool()
-		}
-		w.setShares(p)
-		w.armDoor(p)
-	}
-	if w.tracked {
-		p.totals, _ = progress.NewTotals(progress.TotalsConfig{Workflows: len(w.cfg.Workflows)})
-		p.parts, _ = progress.NewTotals(progress.TotalsConfig{Workflows: len(w.cfg.Workflows)})
-	}
-	if w.cfg.Control.Rates != nil {
-		w.bootRates(p)
 	}
 }
 
@@ -127,40 +97,21 @@ func (w *World) requestAtProcess(c *call) {
 	if c.deadline != mono.Never {
 		c.deadline = now.Add(c.deadline.Sub(c.sent)) // the budget travels
 	}
-	w.track(c)
-	if p.rates == nil || w.shape(c) {
-		w.admit(c)
-	}
-}
-
-// admit shows c to the door, if there is one.
-func (w *World) admit(c *call) {
-	if c.process.door == nil {
-		w.start(c)
-		return
-	}
-	w.arrive(c)
-	w.pumpDoor(c.process)
-}
-
-// arrive shows c to the door.
-func (w *World) arrive(c *call) {
-	now := w.Now()
+	w.measure(p)
+	w.look(p)
+	w.classify(c)
 	c.ticket = admission.Ticket{
 		Request: work.Request{
-			Workflow: w.cfg.Workflows[c.root.workflow].Name,
-			Priority: c.root.priority,
-			Deadline: c.deadline,
-			Demand:   c.demand,
-			Attempt:  int(c.root.attempt),
+			Workflow: c.label, Class: c.class, Priority: c.root.priority,
+			Deadline: c.deadline, Demand: c.demand, Attempt: int(c.root.attempt),
 		},
 		Client: w.account(c.link),
-		Done:   c.worked,
 		Owner:  c,
 	}
 	w.tag(c)
-	w.measure(c.process)
-	w.decided(c, c.process.door.Arrive(now, &c.ticket), false)
+	w.describe(c)
+	w.decided(c, p.door.Arrive(now, &c.ticket), false)
+	w.pumpDoor(p)
 }
 
 // account returns the callee's side of a link. It is opened by the first call.
@@ -192,8 +143,6 @@ func (w *World) decided(c *call, v admission.Verdict, queued bool) {
 	}
 	if queued {
 		p.queued--
-	} else {
-		p.came++
 	}
 	switch v {
 	case admission.Wait:
@@ -202,18 +151,14 @@ func (w *World) decided(c *call, v admission.Verdict, queued bool) {
 	case admission.Run:
 		w.start(c)
 	case admission.Shed:
-		p.refused++
 		c.feedback = p.door.Feedback(w.Now(), &c.ticket)
-		if p.rates != nil {
-			p.rates.OnCancel(&c.req)
-		}
 		w.refuseHere(c, c.ticket.Reason())
 	}
 }
 
 // refuseHere answers c, of which nothing ran, with a refusal.
 func (w *World) refuseHere(c *call, reason work.Reason) {
-	c.state, c.service, c.work = notHere, 0, 0
+	c.state, c.took = notHere, wire.Progress{}
 	c.feedback.Reason = reason
 	w.countShed(c.process.service, reason)
 	w.tally.refused(c.process.service, w.Since())
@@ -222,7 +167,7 @@ func (w *World) refuseHere(c *call, reason work.Reason) {
 
 // pumpDoor carries out what the door has decided.
 func (w *World) pumpDoor(p *process) {
-	if p.door == nil || !p.alive || p.pumping {
+	if !p.alive || p.pumping {
 		return
 	}
 	p.pumping = true
@@ -243,9 +188,6 @@ func (w *World) pumpDoor(p *process) {
 		w.grantLeaves(note{link: l, grant: g, life: p.life})
 	}
 	p.pumping = false
-	if p.pool != nil {
-		p.noteDemand(now)
-	}
 	w.armDoor(p)
 }
 
@@ -271,20 +213,13 @@ func (w *World) cancelAtProcess(c *call) {
 	}
 	c.canceled = true
 	switch c.state {
-	case shaped:
-		p.shapers[c.root.workflow].queue.remove(c)
-		p.rates.OnCancel(&c.req)
-		c.state, c.there = notHere, false
-		w.release(c)
 	case atDoor:
 		if p.door.Cancel(w.Now(), &c.ticket) {
 			if f := w.cfg.Hooks.Canceled; f != nil {
 				f(w, int(p.id), &c.ticket)
 			}
 			p.door.Feedback(w.Now(), &c.ticket)
-			if p.rates != nil {
-				p.rates.OnCancel(&c.req)
-			}
+			p.share.gaveUp(w.Now(), c)
 			p.queued--
 			c.state, c.there = notHere, false
 			w.release(c)

@@ -163,7 +163,7 @@ type ServiceCount struct {
 
 func (w *World) startReport() {
 	w.report.Workflows = make([]Count, len(w.cfg.Workflows))
-	if w.cfg.Bin > 0 && len(w.cfg.RatesOf) > 0 && w.cfg.Control.Rates != nil {
+	if w.cfg.Bin > 0 && len(w.cfg.RatesOf) > 0 {
 		w.after(w.cfg.Bin, event{kind: endBin})
 	}
 	w.report.Services = make([]ServiceCount, len(w.cfg.Services))
@@ -191,7 +191,7 @@ type ProcessRates struct {
 func (w *World) noteRates() {
 	if w.report.Rates == nil {
 		for _, p := range w.processes {
-			if slices.Contains(w.cfg.RatesOf, p.place.Service) {
+			if slices.Contains(w.cfg.RatesOf, p.place.Service) && p.door.Rated() {
 				w.report.Rates = append(w.report.Rates, ProcessRates{Service: p.place.Service, Process: p.place.Process})
 				w.watched = append(w.watched, p)
 			}
@@ -201,7 +201,8 @@ func (w *World) noteRates() {
 		now := make([]float64, len(w.cfg.Workflows))
 		for f := range now {
 			if p.alive {
-				now[f] = p.rates.Rate(p.rates.Workflow(w.Now(), w.cfg.Workflows[f].Name))
+				a := p.door.Gate().Rates(w.Now())
+				now[f] = a.Rate(a.Workflow(w.Now(), w.cfg.Workflows[f].Name))
 			}
 		}
 		w.report.Rates[i].Rate = append(w.report.Rates[i].Rate, now)

@@ -19,8 +19,8 @@ type resource struct {
 	// waited is the queueing delay of those granted since the last look.
 	waited  time.Duration
 	granted int
-	// taken are the units in use, in no order, and since when the rates have not
-	// been told of it. Only with rates.
+	// taken are the units in use, in no order, and since when the node has not been told
+	// of it, where it wants to know.
 	taken []unit
 }
 
@@ -47,7 +47,7 @@ func (w *World) acquire(c *call, r *resource, cost float64) bool {
 	}
 	c.state, c.waits, c.queuedAt = inQueue, r, w.Now()
 	w.fillTask(c, cost)
-	if w.tracked {
+	if c.measured {
 		c.span.BeginWait(w.Now())
 	}
 	r.queue.push(w.Now(), c)
@@ -59,15 +59,13 @@ func (w *World) acquire(c *call, r *resource, cost float64) bool {
 func (w *World) free(c *call, r *resource, since mono.Time) {
 	r.inUse--
 	r.use += w.Now().Sub(since)
-	if a := r.process.rates; a != nil {
-		for i := range r.taken {
-			if u := &r.taken[i]; u.call == c {
-				a.OnUse(c.req.Workflow, int(r.number), w.Now().Sub(u.untold))
-				last := len(r.taken) - 1
-				r.taken[i], r.taken[last] = r.taken[last], unit{}
-				r.taken = r.taken[:last]
-				break
-			}
+	for i := range r.taken {
+		if u := &r.taken[i]; u.call == c {
+			u.tell(w.Now(), r)
+			last := len(r.taken) - 1
+			r.taken[i], r.taken[last] = r.taken[last], unit{}
+			r.taken = r.taken[:last]
+			break
 		}
 	}
 	w.serve(r)
@@ -75,18 +73,21 @@ func (w *World) free(c *call, r *resource, since mono.Time) {
 
 // took notes that c uses a unit from now on.
 func (r *resource) took(now mono.Time, c *call) {
-	if r.process.rates != nil {
+	if r.process.watched {
 		r.taken = append(r.taken, unit{c, now})
 	}
 }
 
-// tell tells the rates of uses that go on.
+// tell tells the node of uses that go on.
 func (r *resource) tell(now mono.Time) {
 	for i := range r.taken {
-		u := &r.taken[i]
-		r.process.rates.OnUse(u.call.req.Workflow, int(r.number), now.Sub(u.untold))
-		u.untold = now
+		r.taken[i].tell(now, r)
 	}
+}
+
+func (u *unit) tell(now mono.Time, r *resource) {
+	r.process.door.OnUse(now, u.call.label, int(r.number), now.Sub(u.untold))
+	u.untold = now
 }
 
 // serve gives free units to those who wait.
@@ -115,7 +116,7 @@ func (w *World) serve(r *resource) {
 // leaveQueue ends the wait of c, which is out of its queue.
 func (w *World) leaveQueue(c *call) {
 	c.waits = nil
-	if w.tracked {
+	if c.measured {
 		c.span.EndWait(w.Now())
 	}
 }

@@ -1,18 +1,25 @@
 package mesh
 
 import (
+	"fmt"
 	"math"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/baseline"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/progress"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
 // start lets c run its stage.
 func (w *World) start(c *call) {
 	c.process.running++
-	w.classify(c)
-	if w.tracked {
-		c.span.EndWait(w.Now())
+	if c.measured {
+		c.span.Begin(w.Now()) // the waits before it are over
+	}
+	if s := c.process.share; s != nil {
+		s.Admitted(c.visit.Class)
 	}
 	c.pc = w.program.stages[c.stage].first
 	w.advance(c)
@@ -155,7 +162,15 @@ func (w *World) finish(c *call, why cause, as work.Reason) {
 		return
 	}
 	p.running--
-	w.trackEnd(c, why.kind == none)
+	w.leaveDoor(c, why)
+	c.feedback.Reason = as
+	w.reply(c, why)
+	w.pumpDoor(p)
+}
+
+// leaveDoor tells the node and the class shares that c is over.
+func (w *World) leaveDoor(c *call, why cause) {
+	p, now := c.process, w.Now()
 	outcome := work.Done
 	switch why.kind {
 	case none:
@@ -164,16 +179,34 @@ func (w *World) finish(c *call, why cause, as work.Reason) {
 	default:
 		outcome = work.Dropped
 	}
-	if p.rates != nil {
-		p.rates.OnDone(w.Now(), &c.req, outcome)
+	w.look(p)
+	outcome, _ = p.door.End(now, &c.ticket, outcome)
+	var r progress.Result
+	if c.measured {
+		r = c.span.End(now)
+		c.took = wire.Progress{Service: r.Service, Work: r.Work}
+		if r.Service > r.Wall {
+			w.err = fmt.Errorf("mesh: a call to %s reports %v of service in %v", p.place.Service, r.Service, r.Wall)
+		}
 	}
-	if p.door != nil {
-		p.door.Leave(w.Now(), &c.ticket, outcome)
-		c.feedback = p.door.Feedback(w.Now(), &c.ticket)
+	if c.stay.Measured && why.kind == none {
+		p.door.Took(now, &c.ticket, r, outcome)
 	}
-	c.feedback.Reason = as
-	w.reply(c, why)
-	w.pumpDoor(p)
+	p.door.Leave(now, &c.ticket, outcome)
+	c.feedback = baseline.Feedback{}
+	p.door.Reply(now, &c.ticket, &c.feedback)
+	if p.share != nil {
+		p.share.end(now, c, outcome, r)
+	}
+}
+
+// here returns what c has taken at its process and below up to now.
+func (c *call) here(now mono.Time) wire.Progress {
+	if !c.measured {
+		return wire.Progress{}
+	}
+	r := c.span.At(now)
+	return wire.Progress{Service: r.Service, Work: r.Work}
 }
 
 // reply sends the answer, or nothing if nobody waits for it.
@@ -188,7 +221,6 @@ func (w *World) reply(c *call, why cause) {
 		f.HasGrant = w.spoil(note{link: c.link, grant: f.Grant, life: c.process.life})
 	}
 	if why.kind != lost {
-		w.announce(c)
 		if w.charge(c.process, job{kind: jobAnswer, who: c.id, gen: c.gen}) {
 			c.state = answering
 			return

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/spillgate/spillgate/internal/mono"
 	control "github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/progress"
 	"github.com/spillgate/spillgate/internal/share"
@@ -30,11 +31,6 @@ func (w *World) bootShare(p *process) {
 		w.err = err
 		return
 	}
-	if w.methods == nil {
-		for stage := range w.program.stages {
-			w.methods = append(w.methods, strconv.Itoa(stage))
-		}
-	}
 	report := &ProcessShare{Service: p.place.Service, Process: p.place.Process, Life: p.life, Calls: make([][work.NumClasses]int, len(w.cfg.Workflows))}
 	w.shares = append(w.shares, report)
 	p.share = &sharing{shares, classes, report}
@@ -56,8 +52,9 @@ func (w *World) wakeShareOf(p *process) {
 	w.engine.At(s.NextWake(), event{wakeShare, p.id, int32(p.life)})
 }
 
-// weigh tells p's queues the controller's weight.
+// weigh tells p's node and the queues of its resources the controller's weight.
 func (w *World) weigh(p *process) {
+	p.share.Weigh(p.door.SetWeight)
 	for i := range p.resources {
 		if q, ok := p.resources[i].queue.(*ordered); ok {
 			p.share.Weigh(q.SetWeight)
@@ -65,46 +62,42 @@ func (w *World) weigh(p *process) {
 	}
 }
 
-// classify gives c, which is about to run its stage, its class.
+// classify gives c, which has just arrived, its class: by who calls, and which method.
 func (w *World) classify(c *call) {
-	s := c.process.share
-	switch w.cfg.Workflows[c.root.workflow].Class {
-	case Interactive:
+	c.class = work.Default
+	if w.cfg.Workflows[c.root.workflow].Class == Interactive {
 		c.class = work.Interactive
-	case NonInteractive:
-		c.class = work.Default
-	default:
-		if s != nil {
-			c.class = s.classes.Classify(w.key(c))
-		}
 	}
-	if s != nil {
-		s.Admitted(c.class)
-		s.report.Calls[c.root.workflow][c.class]++
-	}
-}
-
-// key is what a process can see of a call: who calls, and which method.
-func (w *World) key(c *call) share.Key {
-	return share.Key{Caller: c.link.from.place.Service, Callee: c.process.place.Service, Method: w.methods[c.stage]}
-}
-
-// learn takes what came of c, which took r at its process.
-func (w *World) learn(c *call, r progress.Result, good bool) {
 	s := c.process.share
-	switch {
-	case good:
-		// At the entry the total is known. Further on it is what the entry expects.
-		total := r.Service
-		if c.link.from.service != noService {
-			total = max(c.root.total, total)
-		}
-		now := w.Now()
-		v := control.Begin(w.key(c), c.class, now.Add(-r.Wall), c.deadline)
-		s.End(now, &v, work.Done, r.Waited, r.Own, false, share.Course{Hops: c.hops, Total: total, Service: r.Service, Own: r.Own})
-	case c.canceled && c.class == work.Interactive:
-		s.GaveUp(c.class, r.Wall)
-	case c.canceled && r.Own == 0:
-		s.GaveUp(c.class, r.Waited)
+	if s == nil {
+		return
 	}
+	if w.methods == nil {
+		for stage := range w.program.stages {
+			w.methods = append(w.methods, strconv.Itoa(stage))
+		}
+	}
+	key := share.Key{Caller: c.link.from.place.Service, Callee: c.process.place.Service, Method: w.methods[c.stage]}
+	c.class = control.Classify(s.classes, key, c.class)
+	c.visit = control.Begin(key, c.class, w.Now(), c.deadline)
+	s.report.Calls[c.root.workflow][c.class]++
+}
+
+// gaveUp takes a call whose caller left while it waited for the node.
+func (s *sharing) gaveUp(now mono.Time, c *call) {
+	if s != nil {
+		s.GaveUpWaiting(now, &c.visit)
+	}
+}
+
+// end takes how a call ended that was let in, and what it took. The server that the
+// classes share is the resource which it works on, so that who leaves before it had any
+// of it gave up waiting.
+func (s *sharing) end(now mono.Time, c *call, o work.Outcome, r progress.Result) {
+	if o == work.Ignored && r.Own == 0 {
+		s.GaveUp(c.visit.Class, c.ticket.Queued()+r.Waited)
+		return
+	}
+	did := share.Course{Hops: c.made, Total: c.tags.Elapsed.Service + r.Service, Service: r.Service, Own: r.Own}
+	s.End(now, &c.visit, o, c.ticket.Queued()+r.Waited, r.Own, c.canceled, did)
 }

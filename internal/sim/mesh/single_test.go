@@ -9,6 +9,7 @@ import (
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/credit"
+	control "github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/work"
@@ -291,8 +292,8 @@ func TestRefusalsCostTheWorkers(t *testing.T) {
 	open := ctl.Door
 	ctl.Door = func(seed uint64, at Place) (baseline.Door, error) {
 		d, err := open(seed, at)
-		if g, ok := d.(baseline.Gate); ok {
-			g.Drain()
+		if n, ok := d.(*control.Node); ok {
+			n.Drain()
 		}
 		return d, err
 	}

@@ -175,7 +175,7 @@ func (w *World) ended(c *call, why cause) {
 func (w *World) noteLimits() {
 	for i := range w.services {
 		r := &w.tally.report.Services[i]
-		r.Limits = append(r.Limits, limitOf(w.services[i].processes[0].door))
+		r.Limits = append(r.Limits, limitOf(w.services[i].processes[0].policy))
 	}
 	w.after(w.tally.report.Bin, event{kind: endTallyBin})
 }

@@ -38,7 +38,6 @@ type World struct {
 	typicals   []float64 // per workflow, ns
 	estimates  []float64 // per stage, ns alone
 	inside     int       // requests not ended
-	tracked    bool
 	lotteries  int
 	methods    []string // per stage, what classifiers call it
 	shares     []*ProcessShare
@@ -100,8 +99,6 @@ const (
 	restart                           // who: process
 	linksBreak                        // who: process
 	linksBack                         // who: process
-	wakeShaper                        // who: process, arg: workflow
-	wakeRates                         // who: process, arg: life
 	pollAtProcess                     // who: note
 	rateAtCaller                      // who: note
 	endBin                            //
@@ -121,7 +118,7 @@ const (
 )
 
 var eventNames = [...]string{"arrival", "users", "request", "end-work", "resume", "reply", "refused", "cancel", "timeouts",
-	"deadline", "retry", "wake-door", "wake-link", "grant", "demand", "fault", "restart", "break", "back", "wake-shaper", "wake-rates",
+	"deadline", "retry", "wake-door", "wake-link", "grant", "demand", "fault", "restart", "break", "back",
 	"poll", "rate", "bin", "wake-share", "wake-queue", "group-arrival", "join", "end-slice", "end-wait", "fault-begins", "fault-ends", "tally-bin", "end-chore", "hang-up", "depart", "rejoin"}
 
 // New builds a world, or returns every mistake in cfg.
@@ -129,7 +126,7 @@ func New(cfg Config) (*World, error) {
 	if err := cfg.withDefaults(); err != nil {
 		return nil, err
 	}
-	w := &World{cfg: cfg, stop: origin.Add(cfg.Length), tracked: cfg.Control.tracked()}
+	w := &World{cfg: cfg, stop: origin.Add(cfg.Length)}
 	w.engine.Advance(origin)
 	if cfg.Log != nil {
 		w.log = bufio.NewWriter(cfg.Log)
@@ -143,7 +140,7 @@ func New(cfg Config) (*World, error) {
 		run := service{pick: s.Pick, first: int32(len(w.processes))}
 		for i := range s.Processes {
 			p := &process{id: int32(len(w.processes)), speed: 1}
-			p.node = newNode(Place{Service: s.Name, Process: i, Workers: s.Resources[0].Capacity, Objective: s.Objective},
+			p.node = newNode(Place{Service: s.Name, Process: i, Workers: s.Resources[0].Capacity, Resources: s.Resources, Objective: s.Objective},
 				int32(si), len(down[si]), cfg.Seed^uint64(p.id))
 			p.process, p.place.Threads = p, w.threads(int32(si))
 			w.processes = append(w.processes, p)
@@ -164,7 +161,7 @@ func New(cfg Config) (*World, error) {
 }
 
 func newNode(at Place, service int32, slots int, seed uint64) node {
-	n := node{place: at, name: name(at.Process), service: service, links: make([][]*link, slots), turn: make([]uint32, slots)}
+	n := node{place: at, service: service, links: make([][]*link, slots), turn: make([]uint32, slots)}
 	for i := range n.turn {
 		n.turn[i] = uint32(mix(seed + uint64(i)<<40))
 	}
@@ -271,8 +268,7 @@ func (w *World) handle(ev event) {
 	case wakeDoor:
 		if p := w.processes[ev.who]; p.alive && p.life == int(ev.arg) && p.armed == w.Now() {
 			p.armed = mono.Never
-			p.door.OnWake(w.Now())
-			w.pumpDoor(p)
+			w.wakeDoorOf(p)
 		}
 	case wakeLink:
 		if l := w.links[ev.who]; l.armed == w.Now() {
@@ -305,20 +301,10 @@ func (w *World) handleOther(ev event) {
 		w.linksBreak(w.processes[ev.who])
 	case linksBack:
 		w.linksBack(w.processes[ev.who])
-	case wakeShaper:
-		if p := w.processes[ev.who]; p.alive && p.shapers[ev.arg].armed == w.Now() {
-			p.shapers[ev.arg].armed = mono.Never
-			w.pumpShaper(p, ev.arg)
-		}
-	case wakeRates:
-		if p := w.processes[ev.who]; p.alive && p.life == int(ev.arg) {
-			w.wakeRatesOf(p)
-		}
 	case pollAtProcess:
 		w.answerPoll(w.takeNote(ev.who))
 	case rateAtCaller:
-		n := w.takeNote(ev.who)
-		w.hear(n.link, n.workflow, n.rate, false)
+		w.pollAnswered(w.takeNote(ev.who))
 	case endBin:
 		w.noteRates()
 	case wakeShare:
