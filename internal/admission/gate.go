@@ -255,7 +255,13 @@ func (g *Gate) SetWeight(class work.Class, weight float64) bool {
 
 // SetShare changes what a workflow gets of what its class gets, by the number that
 // tickets carry as Flow: see schedule.Queue.SetShare.
-func (g *Gate) SetShare(flow int, share float64) bool { return g.queue.SetShare(flow, share) }
+func (g *Gate) SetShare(flow int, share float64) bool {
+	if !g.queue.SetShare(flow, share) {
+		return false
+	}
+	g.pool.SetShare(flow, share)
+	return true
+}
 
 // Drain refuses every request that arrives from now on; those inside finish.
 func (g *Gate) Drain() { g.draining = true }
@@ -332,6 +338,9 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	}
 	g.note(t)
 	if t.Client != nil {
+		if g.cfg.Schedule.Fair {
+			g.pool.OnWorkflow(t.Client, t.Flow)
+		}
 		g.pool.OnUse(now, t.Client, g.standing(t), g.usage.total())
 		t.plain = !g.pool.OnRequest(now, t.Client, t.Demand)
 	}

@@ -35,7 +35,8 @@ func (p *Pool) OnUse(now mono.Time, c *Client, had, all float64) {
 		return
 	}
 	// The heavy ones count as one, however many they are: connections cost nothing.
-	equal := all / float64(max(p.actives()-max(p.ranked(heavy)-1, 0), 1))
+	due, _ := p.due(c)
+	equal := due * all / float64(max(p.actives()-max(p.ranked(heavy)-1, 0), 1))
 	was := c.standing
 	switch {
 	case equal < enough:
@@ -58,10 +59,6 @@ func (p *Pool) rank(c *Client, s standing) {
 	if c.standing == s {
 		return
 	}
-	if c.season == p.season {
-		p.seenAs[c.standing]--
-		p.seenAs[s]++
-	}
 	if c.standing == modest {
 		p.kept -= c.window
 	} else if s == modest {
@@ -73,6 +70,7 @@ func (p *Pool) rank(c *Client, s standing) {
 		p.heavyDemand += c.demand
 	}
 	c.standing = s
+	p.recount(c)
 }
 
 // short reports whether others than c, and than those that had more than others, wait for
@@ -87,7 +85,7 @@ func (p *Pool) short(c *Client) bool {
 }
 
 // ranked returns how many of the actives have a standing.
-func (p *Pool) ranked(s standing) int { return max(p.activeAs[s], p.seenAs[s]) }
+func (p *Pool) ranked(s standing) int { return p.everyone.of(s) }
 
 // others returns how many active clients share the pool, 1 at least.
 func (p *Pool) others() int { return max(p.actives()-p.ranked(modest), 1) }

@@ -32,7 +32,7 @@ type Client struct {
 	pending int
 	demand  int
 	seq     uint32
-	season  uint32 // in which it was last active
+	attendance
 	// overdrawn is the largest window the client may still believe in: what it
 	// held before its last cut. Requests within it, sent before the cut
 	// arrived, are not an overrun.
@@ -88,12 +88,11 @@ type Pool struct {
 	// tolerated is the share that may be; see Tolerate.
 	tolerated float64
 	wake      mono.Time
-	// Clients that asked for something in the last season, a lease long, and in
-	// the running one.
-	active, seen     int
-	activeAs, seenAs [standings]int // of these, by how much they had
-	season           uint32
-	seasonEnds       mono.Time
+	// Clients that asked for something: all, and those of whom a workflow is known.
+	everyone, known census
+	workflows       [maxWorkflows]workflow
+	season          uint32
+	seasonEnds      mono.Time
 	// turnaround is the time from a reply to the request that waited for its
 	// credit, smoothed: what a change of a window takes to be felt.
 	turnaround time.Duration
@@ -109,14 +108,19 @@ func NewPool(cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pool{
+	p := &Pool{
 		cfg:    cfg,
 		total:  float64(cfg.MinTotal),
+		season: 2, // a new client was active in none before
 		hungry: list{which: linkDrained, mark: 1},
 		idle:   list{which: linkDrained, mark: 2},
 		heard:  list{which: linkHeard, mark: 3},
 		dirty:  list{which: linkDirty, mark: 4},
-	}, nil
+	}
+	for i := range p.workflows {
+		p.workflows[i].share = 1
+	}
+	return p, nil
 }
 
 // Total returns the size of the pool in credits. It may be smaller than Issued
@@ -184,6 +188,7 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 		return
 	}
 	p.rank(c, usual)
+	p.forget(c)
 	p.issued -= c.window
 	p.pending -= c.pending
 	p.setDemand(c, 0)
@@ -325,11 +330,10 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	d = max(d, p.worst, 0)
 	p.delay, p.worst = d, 0
 	if now >= p.seasonEnds {
-		p.active, p.seen = p.seen, 0
-		p.activeAs, p.seenAs = p.seenAs, [standings]int{}
-		p.season++
+		p.nextSeason()
 		p.seasonEnds = now.Add(p.cfg.Lease)
 	}
+	p.divide()
 	p.rate += (float64(p.arrived) - p.rate) / 16
 	p.quiet = p.revive()
 	if p.arrived > 0 {
@@ -400,7 +404,8 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 	if c.standing == modest || !p.short(c) {
 		return p.cfg.MaxWindow
 	}
-	share, least := int(p.total)/p.others(), c.window-1
+	_, due := p.due(c)
+	share, least := p.part(now, c, due), c.window-1
 	overdue := c.standing == heavy && p.delay >= p.cfg.TargetDelay/2
 	if overdue {
 		least = 0
@@ -408,19 +413,10 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 	switch {
 	case share >= 1:
 		return max(share, least)
-	case p.hungry.len > 0 && (overdue || now.Sub(c.turn) > quantum*p.cfg.Interval):
+	case p.hungry.len > 0 && (overdue || now.Sub(c.turn) > p.turnOf(due)):
 		return 0
 	}
 	return max(1, least)
-}
-
-// count notes that c is active.
-func (p *Pool) count(c *Client) {
-	if c.season != p.season {
-		c.season = p.season
-		p.seen++
-		p.seenAs[c.standing]++
-	}
 }
 
 func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
@@ -538,7 +534,7 @@ func (p *Pool) setDemand(c *Client, d int) {
 
 // actives returns how many clients asked for something of late, or have something.
 func (p *Pool) actives() int {
-	return min(max(p.active, p.seen, p.clients-p.idle.len), p.clients)
+	return min(max(p.everyone.all(), p.clients-p.idle.len), p.clients)
 }
 
 // Check returns an error if an invariant of the package comment is broken. It
