@@ -405,7 +405,7 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 		return p.cfg.MaxWindow
 	}
 	_, due := p.due(c)
-	share, least := p.part(now, c, due), c.window-1
+	share, least := int(p.total*due/float64(p.others())), c.window-1
 	overdue := c.standing == heavy && p.delay >= p.cfg.TargetDelay/2
 	if overdue {
 		least = 0
@@ -413,7 +413,7 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 	switch {
 	case share >= 1:
 		return max(share, least)
-	case p.hungry.len > 0 && (overdue || now.Sub(c.turn) > p.turnOf(due)):
+	case p.hungry.len > 0 && (overdue || now.Sub(c.turn) > quantum*p.cfg.Interval):
 		return 0
 	}
 	return max(1, least)

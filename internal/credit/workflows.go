@@ -1,12 +1,6 @@
 package credit
 
-import (
-	"math"
-	"math/bits"
-	"time"
-
-	"github.com/spillgate/spillgate/internal/mono"
-)
+import "math/bits"
 
 // maxWorkflows is how many workflows a pool tells apart. A client that asks for further
 // ones alone has as much of the pool as the others have on average.
@@ -187,30 +181,4 @@ func (p *Pool) due(c *Client) (all, left float64) {
 		return 1, 1
 	}
 	return all, left
-}
-
-// part returns a window for c that is due times an equal part of what modest clients
-// leave. Where clients differ, a part of a credit is one for a part of the time: rounded
-// down, windows of one and of two would be for shares of one to three.
-func (p *Pool) part(now mono.Time, c *Client, due float64) int {
-	if due == 1 {
-		return int(p.total) / p.others()
-	}
-	whole, rest := math.Modf(p.total / float64(p.others()) * due)
-	turn := float64(quantum * p.cfg.Interval)
-	_, phase := math.Modf(float64(c.number)*math.Phi + float64(now)/turn)
-	if whole >= 1 && phase < rest {
-		whole++
-	}
-	return int(min(whole, float64(p.cfg.MaxWindow)))
-}
-
-// turnOf returns how long a client keeps its only credit while others wait for one. Who
-// waits for W between turns of length L has a credit for L/(L+W) of the time, so lengths
-// are as the odds s/(1-s) of the parts s of a credit.
-func (p *Pool) turnOf(due float64) time.Duration {
-	equal := min(p.total/float64(p.others()), 0.9)
-	part := min(equal*due, 0.9)
-	odds := part / (1 - part) / (equal / (1 - equal))
-	return time.Duration(float64(quantum*p.cfg.Interval) * max(0.25, min(odds, 4)))
 }
