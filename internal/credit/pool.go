@@ -267,8 +267,12 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 		p.pending--
 	}
 	free := p.free()
-	w := c.window
+	w, share := c.window, p.share(c)
 	switch {
+	case p.hungry.len > 0 && w <= share && c.standing != modest && p.settled():
+		// What is free goes to those who wait, who may be due less than one each. If too
+		// many are issued, somebody else has more than its share.
+		w = min(share, w+1, max(c.pending+c.demand, w))
 	case free >= 0:
 		w = min(c.pending+c.demand+p.overcommit(c), c.window+free)
 	default:
@@ -404,8 +408,7 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 	if c.standing == modest || !p.short(c) {
 		return p.cfg.MaxWindow
 	}
-	_, due := p.due(c)
-	share, least := int(p.total*due/float64(p.others())), c.window-1
+	share, least := p.share(c), c.window-1
 	overdue := c.standing == heavy && p.delay >= p.cfg.TargetDelay/2
 	if overdue {
 		least = 0
@@ -417,6 +420,12 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 		return 0
 	}
 	return max(1, least)
+}
+
+// share returns the part of the pool that is due to c.
+func (p *Pool) share(c *Client) int {
+	_, due := p.due(c)
+	return int(min(p.total*due/float64(p.others()), float64(p.cfg.MaxWindow)))
 }
 
 func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
