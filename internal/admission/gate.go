@@ -338,10 +338,11 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	}
 	g.note(t)
 	if t.Client != nil {
+		g.pool.OnPeer(t.Client, t.Peer)
 		if g.cfg.Schedule.Fair {
 			g.pool.OnWorkflow(t.Client, t.Flow)
 		}
-		g.pool.OnUse(now, t.Client, g.standing(t), g.usage.total())
+		g.pool.OnUse(now, t.Client, t.had, t.peerHad, g.usage.total())
 		t.plain = !g.pool.OnRequest(now, t.Client, t.Demand)
 	}
 	if g.shaper != nil {

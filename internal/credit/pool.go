@@ -33,6 +33,8 @@ type Client struct {
 	demand  int
 	seq     uint32
 	attendance
+	party *party
+	alone party // its own, if nobody is known to answer for it
 	// overdrawn is the largest window the client may still believe in: what it
 	// held before its last cut. Requests within it, sent before the cut
 	// arrived, are not an overrun.
@@ -88,11 +90,13 @@ type Pool struct {
 	// tolerated is the share that may be; see Tolerate.
 	tolerated float64
 	wake      mono.Time
-	// Clients that asked for something: all, and those of whom a workflow is known.
-	everyone, known census
-	workflows       [maxWorkflows]workflow
-	season          uint32
-	seasonEnds      mono.Time
+	// Clients that asked for something, their parties, and those of which a workflow is
+	// known.
+	everyone, parties, known census
+	workflows                [maxWorkflows]workflow
+	peers                    map[uint64]*party
+	season                   uint32
+	seasonEnds               mono.Time
 	// turnaround is the time from a reply to the request that waited for its
 	// credit, smoothed: what a change of a window takes to be felt.
 	turnaround time.Duration
@@ -111,7 +115,8 @@ func NewPool(cfg Config) (*Pool, error) {
 	p := &Pool{
 		cfg:    cfg,
 		total:  float64(cfg.MinTotal),
-		season: 2, // a new client was active in none before
+		season: 2, // who is new was active in none before
+		peers:  map[uint64]*party{},
 		hungry: list{which: linkDrained, mark: 1},
 		idle:   list{which: linkDrained, mark: 2},
 		heard:  list{which: linkHeard, mark: 3},
@@ -162,7 +167,9 @@ func (p *Pool) Config() Config { return p.cfg }
 // waits with the drained: opening connections must not make credits.
 func (p *Pool) Register(now mono.Time) *Client {
 	p.registered++
-	c := &Client{heard: now, number: p.registered}
+	c := &Client{heard: now, number: p.registered, attendance: attendance{season: p.season - 2}}
+	c.alone = party{attendance: c.attendance, clients: 1}
+	c.party = &c.alone
 	if p.clients == 0 {
 		// An empty pool has not been woken: its interval starts here.
 		p.wake, p.seasonEnds = now, now.Add(p.cfg.Lease)
@@ -189,6 +196,7 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 	}
 	p.rank(c, usual)
 	p.forget(c)
+	c.party = &c.alone
 	p.issued -= c.window
 	p.pending -= c.pending
 	p.setDemand(c, 0)
@@ -396,7 +404,8 @@ func (p *Pool) overcommit(c *Client) int {
 	if p.cfg.NoSpeculation {
 		return 0
 	}
-	return max((p.free()+c.window)/p.clients, 1)
+	all, _ := p.due(c)
+	return max(int(float64(p.free()+c.window)*all/float64(p.clients)), 1)
 }
 
 // fair is the largest window for c. While others wait for credits, or active ones

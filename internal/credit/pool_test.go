@@ -306,7 +306,7 @@ func TestPoolProperties(t *testing.T) {
 			case op == 5:
 				p.Deregister(now, c)
 			case op == 7:
-				p.OnUse(now, c, float64(rapid.IntRange(0, 100).Draw(t, "had")), 100)
+				p.OnUse(now, c, float64(rapid.IntRange(0, 100).Draw(t, "had")), 100, 100)
 			case op == 6:
 				for _, g, ok := p.NextGrant(); ok; _, g, ok = p.NextGrant() {
 					if int(g.Window) > p.cfg.MaxWindow {

@@ -1,0 +1,192 @@
+package credit
+
+import "math/bits"
+
+// census counts who asked for something, in the last season, a lease long, and in the
+// running one, by how much they had.
+type census struct{ last, now [standings]int }
+
+// all returns how many there are.
+func (s *census) all() int {
+	var last, now int
+	for i := range s.now {
+		last, now = last+s.last[i], now+s.now[i]
+	}
+	return max(last, now)
+}
+
+// of returns how many of them have a standing.
+func (s *census) of(as standing) int { return max(s.last[as], s.now[as]) }
+
+// next begins a season.
+func (s *census) next() { s.last, s.now = s.now, [standings]int{} }
+
+// attendance is when and as what somebody counts.
+type attendance struct {
+	season  uint32 // in which it was active last
+	before  bool   // it was so in the one before as well
+	as, was standing
+}
+
+// attend notes a new season.
+func (a *attendance) attend(season uint32, as standing) {
+	a.before = a.season+1 == season
+	a.was, a.as = a.as, as
+	a.season = season
+}
+
+// leave calls f for each count of somebody who counts no more in a season.
+func (a *attendance) leave(season uint32, now, last func(as standing)) {
+	switch {
+	case a.season == season:
+		now(a.as)
+		if a.before {
+			last(a.was)
+		}
+	case a.season+1 == season:
+		last(a.as)
+	}
+}
+
+// party is who shares the pool with others: a peer with all its clients, which share its
+// part, or a client of whom no peer is known. So clients cost nothing, and gain nothing.
+type party struct {
+	attendance
+	standing         standing
+	carries, carried uint64 // the workflows that it asked for in these seasons, a bit each
+	clients          int
+	members          census // the clients that asked for something
+	counted          uint32 // the season of members
+	number           uint64 // of the peer, 0: none
+}
+
+// of returns the members as of a season.
+func (a *party) of(season uint32) *census {
+	switch {
+	case a.counted == season:
+	case a.counted+1 == season:
+		a.members.next()
+	default:
+		a.members = census{}
+	}
+	a.counted = season
+	return &a.members
+}
+
+// OnPeer notes who answers for c, a number that the driver chose, 0 if it does not know.
+// It comes before OnWorkflow, OnUse and OnRequest. A peer has as much of the pool as a
+// client of whom no peer is known, however many clients it has.
+func (p *Pool) OnPeer(c *Client, number uint64) {
+	if c.gone || c.party.number == number {
+		return
+	}
+	p.forget(c)
+	a := &c.alone
+	if number != 0 {
+		if a = p.peers[number]; a == nil {
+			a = &party{number: number, attendance: attendance{season: p.season - 2}}
+			p.peers[number] = a
+		}
+	}
+	c.attendance = attendance{season: p.season - 2}
+	a.clients++
+	c.party = a
+}
+
+// count notes that c is active.
+func (p *Pool) count(c *Client) {
+	if c.season != p.season {
+		c.attend(p.season, c.standing)
+		p.everyone.now[c.as]++
+		c.party.of(p.season).now[c.as]++
+	}
+	if a := c.party; a.season != p.season {
+		a.attend(p.season, a.standing)
+		a.carries, a.carried = 0, a.carries
+		p.parties.now[a.as]++
+	}
+}
+
+// rankParty gives a party a new standing.
+func (p *Pool) rankParty(a *party, s standing) {
+	if a.standing = s; a.season == p.season && a.as != s {
+		p.censuses(a.carries, func(n *census) {
+			n.now[a.as]--
+			n.now[s]++
+		})
+		a.as = s
+	}
+}
+
+// recount moves an active client to its new standing.
+func (p *Pool) recount(c *Client) {
+	if c.season != p.season || c.as == c.standing {
+		return
+	}
+	for _, n := range []*census{&p.everyone, c.party.of(p.season)} {
+		n.now[c.as]--
+		n.now[c.standing]++
+	}
+	c.as = c.standing
+}
+
+// forget takes a client out of its party, and the party out of the pool with the last
+// one: who asked for as much as it did counts in its stead at once.
+func (p *Pool) forget(c *Client) {
+	a := c.party
+	m := a.of(p.season)
+	c.leave(p.season,
+		func(as standing) { p.everyone.now[as]--; m.now[as]-- },
+		func(as standing) { p.everyone.last[as]--; m.last[as]-- })
+	if a.clients--; a.clients > 0 {
+		return
+	}
+	last := a.carried
+	if a.season != p.season {
+		last = a.carries
+	}
+	a.leave(p.season,
+		func(as standing) { p.censuses(a.carries, func(n *census) { n.now[as]-- }) },
+		func(as standing) { p.censuses(last, func(n *census) { n.last[as]-- }) })
+	if a.number != 0 {
+		delete(p.peers, a.number)
+	} else {
+		*a = party{attendance: attendance{season: p.season - 2}}
+	}
+}
+
+// censuses calls f for each census in which a party counts that asked for some workflows.
+func (p *Pool) censuses(carries uint64, f func(*census)) {
+	f(&p.parties)
+	if carries != 0 {
+		f(&p.known)
+	}
+	for ; carries != 0; carries &= carries - 1 {
+		f(&p.workflows[bits.TrailingZeros64(carries)].census)
+	}
+}
+
+// nextSeason begins to count anew.
+func (p *Pool) nextSeason() {
+	p.season++
+	p.everyone.next()
+	p.parties.next()
+	p.known.next()
+	for i := range p.workflows {
+		p.workflows[i].next()
+	}
+}
+
+// sharing returns how many parties share what there is. Clients who have something and
+// did not ask of late are parties of their own.
+func (p *Pool) sharing() int { return p.parties.all() + p.actives() - p.everyone.all() }
+
+// due is how much an equal share is for c, 1 on average: of all that there is, and of what
+// modest clients leave.
+func (p *Pool) due(c *Client) (all, left float64) {
+	all, left = p.worth(c.party)
+	m := c.party.of(p.season)
+	n, parties := max(m.all(), 1), max(p.sharing(), 1)
+	rest := max(n-m.of(modest), 1) * max(parties-p.parties.of(modest), 1)
+	return all * float64(max(p.actives(), 1)) / float64(n*parties), left * float64(p.others()) / float64(rest)
+}
