@@ -52,8 +52,8 @@ func (p *Pool) OnUse(now mono.Time, c *Client, had, peerHad, all float64) {
 	if s == heavy && peerHad >= alone*all {
 		s, equal = usual, all
 	}
-	if m := a.of(p.season); s == usual && m.all() > 1 {
-		s = compare(had, equal/float64(max(m.all()-max(m.of(heavy)-1, 0), 1)))
+	if n := p.active(a); s == usual && n > 1 {
+		s = compare(had, equal/float64(max(n-max(a.of(p.season).of(heavy)-1, 0), 1)))
 	}
 	was := c.standing
 	p.rank(c, s)

@@ -54,7 +54,8 @@ type party struct {
 	attendance
 	standing         standing
 	carries, carried uint64 // the workflows that it asked for in these seasons, a bit each
-	clients          int
+	clients, idle    int    // how many there are, and have nothing and want nothing
+	issued           int    // their windows
 	members          census // the clients that asked for something
 	counted          uint32 // the season of members
 	number           uint64 // of the peer, 0: none
@@ -80,17 +81,48 @@ func (p *Pool) OnPeer(c *Client, number uint64) {
 	if c.gone || c.party.number == number {
 		return
 	}
+	p.undrain(c)
 	p.forget(c)
 	a := &c.alone
 	if number != 0 {
 		if a = p.peers[number]; a == nil {
-			a = &party{number: number, attendance: attendance{season: p.season - 2}}
+			a = &party{number: number}
 			p.peers[number] = a
 		}
 	}
+	p.join(c, a)
+	p.drainIfEmpty(c)
+}
+
+// join makes c one of a party, as a client that did not ask for anything yet.
+func (p *Pool) join(c *Client, a *party) {
+	if a.clients == 0 {
+		*a = party{number: a.number, attendance: attendance{season: p.season - 2}}
+	}
 	c.attendance = attendance{season: p.season - 2}
-	a.clients++
 	c.party = a
+	if a.clients == a.idle {
+		p.holding++
+	}
+	a.clients++
+	a.issued += c.window
+}
+
+// rest counts clients of a party that want nothing any more, or are no longer so.
+func (p *Pool) rest(a *party, n int) {
+	was := a.clients > a.idle
+	a.idle += n
+	p.hold(was, a.clients > a.idle)
+}
+
+// hold counts the parties of whom somebody has something or wants it.
+func (p *Pool) hold(was, is bool) {
+	switch {
+	case is && !was:
+		p.holding++
+	case was && !is:
+		p.holding--
+	}
 }
 
 // count notes that c is active.
@@ -138,7 +170,11 @@ func (p *Pool) forget(c *Client) {
 	c.leave(p.season,
 		func(as standing) { p.everyone.now[as]--; m.now[as]-- },
 		func(as standing) { p.everyone.last[as]--; m.last[as]-- })
-	if a.clients--; a.clients > 0 {
+	was := a.clients > a.idle
+	a.clients--
+	a.issued -= c.window
+	p.hold(was, a.clients > a.idle)
+	if a.clients > 0 {
 		return
 	}
 	last := a.carried
@@ -150,8 +186,6 @@ func (p *Pool) forget(c *Client) {
 		func(as standing) { p.censuses(last, func(n *census) { n.last[as]-- }) })
 	if a.number != 0 {
 		delete(p.peers, a.number)
-	} else {
-		*a = party{attendance: attendance{season: p.season - 2}}
 	}
 }
 
@@ -177,16 +211,28 @@ func (p *Pool) nextSeason() {
 	}
 }
 
-// sharing returns how many parties share what there is. Clients who have something and
-// did not ask of late are parties of their own.
-func (p *Pool) sharing() int { return p.parties.all() + p.actives() - p.everyone.all() }
+// sharing returns how many parties share what there is: those that asked for something of
+// late, or have something.
+func (p *Pool) sharing() int { return max(p.parties.all(), p.holding, 1) }
+
+// active returns how many clients of a party are so.
+func (p *Pool) active(a *party) int { return max(a.of(p.season).all(), a.clients-a.idle, 1) }
 
 // due is how much an equal share is for c, 1 on average: of all that there is, and of what
 // modest clients leave.
 func (p *Pool) due(c *Client) (all, left float64) {
 	all, left = p.worth(c.party)
-	m := c.party.of(p.season)
-	n, parties := max(m.all(), 1), max(p.sharing(), 1)
-	rest := max(n-m.of(modest), 1) * max(parties-p.parties.of(modest), 1)
+	n, parties := p.active(c.party), p.sharing()
+	rest := max(n-c.party.of(p.season).of(modest), 1) * max(parties-p.parties.of(modest), 1)
 	return all * float64(max(p.actives(), 1)) / float64(n*parties), left * float64(p.others()) / float64(rest)
+}
+
+// sated reports whether the other clients of c's party have what is due to all of them.
+func (p *Pool) sated(c *Client) bool {
+	a := c.party
+	if a.clients == 1 {
+		return false
+	}
+	_, left := p.worth(a)
+	return float64(a.issued-c.window) >= p.total*left/float64(max(p.sharing()-p.parties.of(modest), 1))
 }

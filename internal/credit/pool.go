@@ -21,6 +21,10 @@ const demandLimit = 1024
 // requests.
 const askShare = 32
 
+// lookedAt is how many clients without credits are looked at for one whose party has less
+// than its share.
+const lookedAt = 8
+
 // quantum is how many intervals a client keeps its only credit while others wait
 // for one.
 const quantum = 8
@@ -93,6 +97,7 @@ type Pool struct {
 	// Clients that asked for something, their parties, and those of which a workflow is
 	// known.
 	everyone, parties, known census
+	holding                  int // parties of whom somebody has something or wants it
 	workflows                [maxWorkflows]workflow
 	peers                    map[uint64]*party
 	season                   uint32
@@ -168,8 +173,7 @@ func (p *Pool) Config() Config { return p.cfg }
 func (p *Pool) Register(now mono.Time) *Client {
 	p.registered++
 	c := &Client{heard: now, number: p.registered, attendance: attendance{season: p.season - 2}}
-	c.alone = party{attendance: c.attendance, clients: 1}
-	c.party = &c.alone
+	p.join(c, &c.alone)
 	if p.clients == 0 {
 		// An empty pool has not been woken: its interval starts here.
 		p.wake, p.seasonEnds = now, now.Add(p.cfg.Lease)
@@ -195,6 +199,7 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 		return
 	}
 	p.rank(c, usual)
+	p.undrain(c)
 	p.forget(c)
 	c.party = &c.alone
 	p.issued -= c.window
@@ -202,7 +207,6 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 	p.setDemand(c, 0)
 	p.clients--
 	p.quiet = p.revive()
-	p.undrain(c)
 	p.heard.remove(c)
 	p.dirty.remove(c)
 	c.gone, c.window, c.pending = true, 0, 0
@@ -232,6 +236,9 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	p.peak = max(p.peak, float64(p.pending))
 	p.setDemand(c, demand)
 	allowed := c.window
+	if c.standing == modest {
+		allowed = max(allowed, p.room(c)) // it has that as soon as it is told
+	}
 	if c.standing != heavy && c.overdrawn > allowed && now.Sub(c.cutAt) <= p.cfg.Lease {
 		allowed = c.overdrawn
 	}
@@ -425,7 +432,7 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 	switch {
 	case share >= 1:
 		return max(share, least)
-	case p.hungry.len > 0 && (overdue || now.Sub(c.turn) > quantum*p.cfg.Interval):
+	case p.hungry.len > 0 && (overdue || p.sated(c) || now.Sub(c.turn) > quantum*p.cfg.Interval):
 		return 0
 	}
 	return max(1, least)
@@ -449,6 +456,7 @@ func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
 		c.turn = now
 	}
 	p.issued += w - c.window
+	c.party.issued += w - c.window
 	if c.standing == modest {
 		p.kept += w - c.window
 	}
@@ -465,23 +473,24 @@ func (p *Pool) drainIfEmpty(c *Client) {
 		p.hungry.pushBack(c)
 	} else {
 		p.idle.pushBack(c)
+		p.rest(c.party, 1)
 	}
 }
 
 func (p *Pool) undrain(c *Client) {
-	if c.in[linkDrained] != 0 {
+	switch c.in[linkDrained] {
+	case p.hungry.mark:
 		p.hungry.remove(c)
+	case p.idle.mark:
 		p.idle.remove(c)
+		p.rest(c.party, -1)
 	}
 }
 
 // feed gives free credits to drained clients, one each, known demand first.
 func (p *Pool) feed(now mono.Time) {
 	for p.free() > 0 {
-		c := p.hungry.head
-		if c == nil && !p.cfg.NoSpeculation {
-			c = p.idle.head
-		}
+		c := p.next()
 		if c == nil {
 			return
 		}
@@ -489,6 +498,23 @@ func (p *Pool) feed(now mono.Time) {
 		p.setWindow(now, c, 1)
 		p.announce(c)
 	}
+}
+
+// next returns who is to have a free credit, nil if nobody is. The clients of a party that
+// has its share wait for those of others.
+func (p *Pool) next() *Client {
+	for range min(p.hungry.len, lookedAt) {
+		c := p.hungry.head
+		if !p.sated(c) {
+			return c
+		}
+		p.hungry.remove(c)
+		p.hungry.pushBack(c)
+	}
+	if p.hungry.len > 0 || p.cfg.NoSpeculation {
+		return p.hungry.head
+	}
+	return p.idle.head
 }
 
 // reclaim takes back the credits of the client silent for longest, if its lease
@@ -558,7 +584,8 @@ func (p *Pool) actives() int {
 // Check returns an error if an invariant of the package comment is broken. It
 // walks all clients and is meant for tests and simulations.
 func (p *Pool) Check() error {
-	var issued, pending, demand, clients, drained, kept, heavyDemand int
+	var issued, pending, demand, clients, drained, kept, heavyDemand, holding int
+	ofParty := map[*party][3]int{} // clients, idle, windows
 	var heard mono.Time
 	for c := p.heard.head; c != nil; c = c.links[linkHeard].next {
 		issued += c.window
@@ -571,6 +598,12 @@ func (p *Pool) Check() error {
 		case heavy:
 			heavyDemand += c.demand
 		}
+		of := ofParty[c.party]
+		of[0], of[2] = of[0]+1, of[2]+c.window
+		if c.in[linkDrained] == p.idle.mark {
+			of[1]++
+		}
+		ofParty[c.party] = of
 		isDrained := c.in[linkDrained] != 0
 		if isDrained {
 			drained++
@@ -589,6 +622,17 @@ func (p *Pool) Check() error {
 	if issued != p.issued || pending != p.pending || demand != p.demand || clients != p.clients || drained != p.hungry.len+p.idle.len {
 		return fmt.Errorf("credit: counted issued %d pending %d clients %d drained %d, the books say %d %d %d %d",
 			issued, pending, clients, drained, p.issued, p.pending, p.clients, p.hungry.len+p.idle.len)
+	}
+	for a, of := range ofParty { //lint:ordered any mistake will do
+		if of != [3]int{a.clients, a.idle, a.issued} {
+			return fmt.Errorf("credit: peer %d has %v clients, idle ones and windows, the books say %d %d %d", a.number, of, a.clients, a.idle, a.issued)
+		}
+		if a.clients > a.idle {
+			holding++
+		}
+	}
+	if holding != p.holding {
+		return fmt.Errorf("credit: %d parties have or want something, the books say %d", holding, p.holding)
 	}
 	if kept != p.kept || heavyDemand != p.heavyDemand {
 		return fmt.Errorf("credit: the modest hold %d credits and the heavy ask for %d, the books say %d and %d", kept, heavyDemand, p.kept, p.heavyDemand)
