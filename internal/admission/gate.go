@@ -202,6 +202,7 @@ type Gate struct {
 	unasked  int           // requests of clients without credits, waiting or running
 	lag      time.Duration // before requests are seen; see OnLag
 	burnt    float64       // share of the processors that is used; see OnBusy
+	own      float64       // the same, with what refusals use
 	turned   int           // refusals since
 	lagUntil mono.Time     // when it is too old to count
 	ticked   mono.Time     // when the pool was last woken
@@ -288,11 +289,13 @@ func (g *Gate) Delay(now mono.Time) time.Duration {
 const socketWait = 0.75
 
 // begin begins t. The time that it lay in a socket counts once: here, unless the driver
-// knows better when it arrived.
+// knows better when it arrived. Its answer will wait for the processor as well, once it has
+// left: so much less of the objective is there for it.
 func (g *Gate) begin(now mono.Time, t *Ticket) {
 	if t.Arrived == 0 {
 		t.Arrived = now.Add(-time.Duration(socketWait * float64(g.unseen(now))))
 	}
+	t.Waited += g.unseen(now)
 	t.Begin(now)
 }
 
@@ -399,7 +402,11 @@ func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 // fiftieth of a second ago, and what it could have used of so many. Where that is nearly
 // all, requests that run beside as many others as there are processors only share them.
 func (g *Gate) OnBusy(used, all time.Duration, processors int) {
-	g.burnt += (float64(used-time.Duration(g.turned)*refusalTime)/float64(all) - g.burnt) / busyCalls
+	g.own += (float64(used)/float64(all) - g.own) / busyCalls
+	if g.lag < g.cfg.Objective/10 {
+		used = max(used-time.Duration(g.turned)*refusalTime, 0)
+	}
+	g.burnt += (float64(used)/float64(all) - g.burnt) / busyCalls
 	g.turned = 0
 	switch {
 	case g.burnt >= busyFrom:
@@ -407,6 +414,16 @@ func (g *Gate) OnBusy(used, all time.Duration, processors int) {
 	case g.burnt <= busyUntil:
 		g.limit.SetUseful(0)
 	}
+}
+
+// behind is for how long the messages of a request wait for this process's own work, on the
+// way in and on the way out: that is part of what many slots cost. Where others use the
+// processors fewer slots would change nothing.
+func (g *Gate) behind(now mono.Time) time.Duration {
+	if g.own < busyFrom {
+		return 0
+	}
+	return 2 * g.unseen(now)
 }
 
 // unseen returns the lag at now.
@@ -777,7 +794,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	if t.lent {
 		g.limit.Repay()
 	} else {
-		g.limit.Release(now, t.started, t.slot, o.Executed())
+		g.limit.Release(now, t.started.Add(-g.behind(now)), t.slot, o.Executed())
 	}
 	g.pace.follow(g.limit)
 	busy := g.queue.Len() > 0 || !g.limit.Free()
