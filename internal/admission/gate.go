@@ -403,7 +403,7 @@ func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 // all, requests that run beside as many others as there are processors only share them.
 func (g *Gate) OnBusy(used, all time.Duration, processors int) {
 	g.own += (float64(used)/float64(all) - g.own) / busyCalls
-	if g.lag < g.cfg.Objective/10 {
+	if g.limit.Useful() == 0 && g.lag < g.cfg.Objective/10 {
 		used = max(used-time.Duration(g.turned)*refusalTime, 0)
 	}
 	g.burnt += (float64(used)/float64(all) - g.burnt) / busyCalls
@@ -420,7 +420,7 @@ func (g *Gate) OnBusy(used, all time.Duration, processors int) {
 // way in and on the way out: that is part of what many slots cost. Where others use the
 // processors fewer slots would change nothing.
 func (g *Gate) behind(now mono.Time) time.Duration {
-	if g.own < busyFrom {
+	if g.own < busyUntil {
 		return 0
 	}
 	return 2 * g.unseen(now)
