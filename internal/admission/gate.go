@@ -818,7 +818,11 @@ func (g *Gate) Reply(now mono.Time, t *Ticket) (wire.Grant, bool) {
 	if t.reason == work.Delay || t.reason == work.QueueFull || t.reason == work.Infeasible || t.pushed {
 		g.pool.OnShed()
 	}
-	return g.pool.OnReply(now, c), true
+	grant := g.pool.OnReply(now, c)
+	if g.cfg.Schedule.Fair {
+		grant.Part = g.pool.Part(t.Flow)
+	}
+	return grant, true
 }
 
 // NextWake returns the instant at which a waiting ticket becomes too old, or the

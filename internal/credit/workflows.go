@@ -48,6 +48,15 @@ func (p *Pool) OnWorkflow(c *Client, number int) {
 	}
 }
 
+// Part returns how much of the credits of each party that asks for a workflow is for that,
+// beside other workflows: see wire.Grant.Part.
+func (p *Pool) Part(number int) float64 {
+	if number < 0 || number >= maxWorkflows || p.workflows[number].each == 0 {
+		return 1
+	}
+	return p.workflows[number].each
+}
+
 // divide divides the weights of the workflows that are asked for.
 func (p *Pool) divide() {
 	known := p.known.all()
