@@ -193,7 +193,7 @@ func TestAGrantBetweenPlainAnswers(t *testing.T) {
 	plain()
 	eventually(t, "all returned", settled(c, conn))
 	var permits []*live.Permit
-	for permit := poolOf(c, conn).wallet.TryAcquire(t.Context()); permit != nil; permit = poolOf(c, conn).wallet.TryAcquire() {
+	for permit := poolOf(c, conn).wallet.TryAcquire(t.Context()); permit != nil; permit = poolOf(c, conn).wallet.TryAcquire(context.Background()) {
 		permits = append(permits, permit)
 	}
 	if len(permits) != 2 {

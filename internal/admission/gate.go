@@ -173,6 +173,12 @@ const (
 	sparseRefusalTime = 250 * time.Microsecond
 )
 
+// shortLag is the part of the objective from which on a lag shows that the processors are
+// short, whatever uses them: where they are not, messages do not wait. Refusals of 17 µs
+// counted as refusalTime let the slots of handlers of 100 µs grow without end; of a fifth,
+// a tenth, a twentieth and a fortieth none is better (simulation).
+const shortLag = 1.0 / 10
+
 // lagIntervals is how many intervals of the pool a short lag counts.
 const lagIntervals = 8
 
@@ -400,10 +406,12 @@ func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 
 // OnBusy takes what this process used of its processors since the last call, about a
 // fiftieth of a second ago, and what it could have used of so many. Where that is nearly
-// all, requests that run beside as many others as there are processors only share them.
+// all, requests that run beside as many others as there are processors only share them. What
+// refusals use is not what requests use, until messages wait for the processors: then what
+// they cost is not known well enough.
 func (g *Gate) OnBusy(used, all time.Duration, processors int) {
 	g.own += (float64(used)/float64(all) - g.own) / busyCalls
-	if g.limit.Useful() == 0 && g.lag < g.cfg.Objective/10 {
+	if g.limit.Useful() == 0 && float64(g.lag) < shortLag*float64(g.cfg.Objective) {
 		used = max(used-time.Duration(g.turned)*refusalTime, 0)
 	}
 	g.burnt += (float64(used)/float64(all) - g.burnt) / busyCalls

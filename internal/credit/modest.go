@@ -37,6 +37,7 @@ func (p *Pool) OnUse(now mono.Time, c *Client, had, peerHad, all float64) {
 	if c.gone || p.cfg.NoSpeculation {
 		return
 	}
+	p.count(c)
 	a := c.party
 	if a.number == 0 {
 		peerHad = had

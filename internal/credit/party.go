@@ -4,28 +4,29 @@ import "math/bits"
 
 // census counts who asked for something, in the last season, a lease long, and in the
 // running one, by how much they had.
-type census struct{ last, now [standings]int }
+type census struct{ last, now [standings]int32 }
 
 // all returns how many there are.
 func (s *census) all() int {
-	var last, now int
+	var last, now int32
 	for i := range s.now {
 		last, now = last+s.last[i], now+s.now[i]
 	}
-	return max(last, now)
+	return int(max(last, now))
 }
 
 // of returns how many of them have a standing.
-func (s *census) of(as standing) int { return max(s.last[as], s.now[as]) }
+func (s *census) of(as standing) int { return int(max(s.last[as], s.now[as])) }
 
 // next begins a season.
-func (s *census) next() { s.last, s.now = s.now, [standings]int{} }
+func (s *census) next() { s.last, s.now = s.now, [standings]int32{} }
 
 // attendance is when and as what somebody counts.
 type attendance struct {
-	season  uint32 // in which it was active last
-	before  bool   // it was so in the one before as well
-	as, was standing
+	season   uint32 // in which it was active last
+	before   bool   // it was so in the one before as well
+	as, was  standing
+	standing standing // now
 }
 
 // attend notes a new season.
@@ -49,16 +50,16 @@ func (a *attendance) leave(season uint32, now, last func(as standing)) {
 }
 
 // party is who shares the pool with others: a peer with all its clients, which share its
-// part, or a client of whom no peer is known. So clients cost nothing, and gain nothing.
+// part, or a client of whom no peer is known. So clients cost nothing, and gain nothing. A
+// client that never asked for anything has none yet, and counts as one by itself.
 type party struct {
 	attendance
-	standing         standing
+	number           uint64 // of the peer, 0: none
 	carries, carried uint64 // the workflows that it asked for in these seasons, a bit each
-	clients, idle    int    // how many there are, and have nothing and want nothing
-	issued           int    // their windows
+	issued           int32  // the windows of its clients
+	clients, idle    int32  // how many there are, and have nothing and want nothing
 	members          census // the clients that asked for something
 	counted          uint32 // the season of members
-	number           uint64 // of the peer, 0: none
 }
 
 // of returns the members as of a season.
@@ -78,38 +79,45 @@ func (a *party) of(season uint32) *census {
 // It comes before OnWorkflow, OnUse and OnRequest. A peer has as much of the pool as a
 // client of whom no peer is known, however many clients it has.
 func (p *Pool) OnPeer(c *Client, number uint64) {
-	if c.gone || c.party.number == number {
+	if c.gone || c.party != nil && c.party.number == number {
 		return
 	}
 	p.undrain(c)
-	p.forget(c)
-	a := &c.alone
-	if number != 0 {
-		if a = p.peers[number]; a == nil {
-			a = &party{number: number}
-			p.peers[number] = a
-		}
+	if p.forget(c); number == 0 {
+		p.join(c, new(party))
+		p.drainIfEmpty(c)
+		return
+	}
+	a := p.peers[number]
+	if a == nil {
+		a = &party{number: number}
+		p.peers[number] = a
 	}
 	p.join(c, a)
 	p.drainIfEmpty(c)
 }
 
-// join makes c one of a party, as a client that did not ask for anything yet.
+// join makes c, which is in none, one of a party, as a client that did not ask for anything
+// yet.
 func (p *Pool) join(c *Client, a *party) {
 	if a.clients == 0 {
-		*a = party{number: a.number, attendance: attendance{season: p.season - 2}}
+		a.season = p.season - 2
 	}
-	c.attendance = attendance{season: p.season - 2}
+	c.attendance = attendance{season: p.season - 2, standing: c.standing}
 	c.party = a
 	if a.clients == a.idle {
 		p.holding++
 	}
 	a.clients++
-	a.issued += c.window
+	a.issued += int32(c.window)
 }
 
 // rest counts clients of a party that want nothing any more, or are no longer so.
-func (p *Pool) rest(a *party, n int) {
+func (p *Pool) rest(a *party, n int32) {
+	if a == nil {
+		p.hold(n > 0, n < 0)
+		return
+	}
 	was := a.clients > a.idle
 	a.idle += n
 	p.hold(was, a.clients > a.idle)
@@ -127,6 +135,9 @@ func (p *Pool) hold(was, is bool) {
 
 // count notes that c is active.
 func (p *Pool) count(c *Client) {
+	if c.party == nil {
+		p.OnPeer(c, 0)
+	}
 	if c.season != p.season {
 		c.attend(p.season, c.standing)
 		p.everyone.now[c.as]++
@@ -155,7 +166,7 @@ func (p *Pool) recount(c *Client) {
 	if c.season != p.season || c.as == c.standing {
 		return
 	}
-	for _, n := range []*census{&p.everyone, c.party.of(p.season)} {
+	for _, n := range [...]*census{&p.everyone, c.party.of(p.season)} {
 		n.now[c.as]--
 		n.now[c.standing]++
 	}
@@ -166,13 +177,17 @@ func (p *Pool) recount(c *Client) {
 // one: who asked for as much as it did counts in its stead at once.
 func (p *Pool) forget(c *Client) {
 	a := c.party
+	if a == nil {
+		p.hold(true, false) // it was taken out of the drained
+		return
+	}
 	m := a.of(p.season)
 	c.leave(p.season,
 		func(as standing) { p.everyone.now[as]--; m.now[as]-- },
 		func(as standing) { p.everyone.last[as]--; m.last[as]-- })
 	was := a.clients > a.idle
 	a.clients--
-	a.issued -= c.window
+	a.issued -= int32(c.window)
 	p.hold(was, a.clients > a.idle)
 	if a.clients > 0 {
 		return
@@ -216,11 +231,14 @@ func (p *Pool) nextSeason() {
 func (p *Pool) sharing() int { return max(p.parties.all(), p.holding, 1) }
 
 // active returns how many clients of a party are so.
-func (p *Pool) active(a *party) int { return max(a.of(p.season).all(), a.clients-a.idle, 1) }
+func (p *Pool) active(a *party) int { return max(a.of(p.season).all(), int(a.clients-a.idle), 1) }
 
 // due is how much an equal share is for c, 1 on average: of all that there is, and of what
 // modest clients leave.
 func (p *Pool) due(c *Client) (all, left float64) {
+	if c.party == nil {
+		return 1, 1
+	}
 	all, left = p.worth(c.party)
 	n, parties := p.active(c.party), p.sharing()
 	rest := max(n-c.party.of(p.season).of(modest), 1) * max(parties-p.parties.of(modest), 1)
@@ -230,9 +248,9 @@ func (p *Pool) due(c *Client) (all, left float64) {
 // sated reports whether the other clients of c's party have what is due to all of them.
 func (p *Pool) sated(c *Client) bool {
 	a := c.party
-	if a.clients == 1 {
+	if a == nil || a.clients == 1 {
 		return false
 	}
 	_, left := p.worth(a)
-	return float64(a.issued-c.window) >= p.total*left/float64(max(p.sharing()-p.parties.of(modest), 1))
+	return float64(int(a.issued)-c.window) >= p.total*left/float64(max(p.sharing()-p.parties.of(modest), 1))
 }

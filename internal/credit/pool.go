@@ -38,7 +38,6 @@ type Client struct {
 	seq     uint32
 	attendance
 	party *party
-	alone party // its own, if nobody is known to answer for it
 	// overdrawn is the largest window the client may still believe in: what it
 	// held before its last cut. Requests within it, sent before the cut
 	// arrived, are not an overrun.
@@ -48,7 +47,6 @@ type Client struct {
 	heard     mono.Time
 	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
 	number    uint64
-	standing  standing
 	links     [numLinks]link
 	in        [numLinks]uint8 // the mark of the list, 0: in none
 	gone      bool
@@ -173,7 +171,7 @@ func (p *Pool) Config() Config { return p.cfg }
 func (p *Pool) Register(now mono.Time) *Client {
 	p.registered++
 	c := &Client{heard: now, number: p.registered, attendance: attendance{season: p.season - 2}}
-	p.join(c, &c.alone)
+	p.holding++
 	if p.clients == 0 {
 		// An empty pool has not been woken: its interval starts here.
 		p.wake, p.seasonEnds = now, now.Add(p.cfg.Lease)
@@ -201,7 +199,6 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 	p.rank(c, usual)
 	p.undrain(c)
 	p.forget(c)
-	c.party = &c.alone
 	p.issued -= c.window
 	p.pending -= c.pending
 	p.setDemand(c, 0)
@@ -456,7 +453,9 @@ func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
 		c.turn = now
 	}
 	p.issued += w - c.window
-	c.party.issued += w - c.window
+	if c.party != nil {
+		c.party.issued += int32(w - c.window)
+	}
 	if c.standing == modest {
 		p.kept += w - c.window
 	}
@@ -598,12 +597,17 @@ func (p *Pool) Check() error {
 		case heavy:
 			heavyDemand += c.demand
 		}
-		of := ofParty[c.party]
-		of[0], of[2] = of[0]+1, of[2]+c.window
-		if c.in[linkDrained] == p.idle.mark {
-			of[1]++
+		isIdle := c.in[linkDrained] == p.idle.mark
+		if c.party == nil && !isIdle {
+			holding++
+		} else if c.party != nil {
+			of := ofParty[c.party]
+			of[0], of[2] = of[0]+1, of[2]+c.window
+			if isIdle {
+				of[1]++
+			}
+			ofParty[c.party] = of
 		}
-		ofParty[c.party] = of
 		isDrained := c.in[linkDrained] != 0
 		if isDrained {
 			drained++
@@ -624,7 +628,7 @@ func (p *Pool) Check() error {
 			issued, pending, clients, drained, p.issued, p.pending, p.clients, p.hungry.len+p.idle.len)
 	}
 	for a, of := range ofParty { //lint:ordered any mistake will do
-		if of != [3]int{a.clients, a.idle, a.issued} {
+		if of != [3]int{int(a.clients), int(a.idle), int(a.issued)} {
 			return fmt.Errorf("credit: peer %d has %v clients, idle ones and windows, the books say %d %d %d", a.number, of, a.clients, a.idle, a.issued)
 		}
 		if a.clients > a.idle {
