@@ -21,10 +21,6 @@ const demandLimit = 1024
 // requests.
 const askShare = 32
 
-// lookedAt is how many clients without credits are looked at for one whose party has less
-// than its share.
-const lookedAt = 8
-
 // quantum is how many intervals a client keeps its only credit while others wait
 // for one.
 const quantum = 8
@@ -67,8 +63,8 @@ func (c *Client) Pending() int { return c.pending }
 func (c *Client) Demand() int { return c.demand }
 
 // Pool divides a server's credits among its clients. A Pool is not safe for
-// concurrent use. No call allocates but Register; every call but Check takes
-// constant time.
+// concurrent use. No call allocates but Register, and the first that says something new of a
+// client; every call but Check takes constant time.
 type Pool struct {
 	cfg         Config
 	total       float64
@@ -429,7 +425,7 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 	switch {
 	case share >= 1:
 		return max(share, least)
-	case p.hungry.len > 0 && (overdue || p.sated(c) || now.Sub(c.turn) > quantum*p.cfg.Interval):
+	case p.hungry.len > 0 && (overdue || now.Sub(c.turn) > quantum*p.cfg.Interval):
 		return 0
 	}
 	return max(1, least)
@@ -499,14 +495,10 @@ func (p *Pool) feed(now mono.Time) {
 	}
 }
 
-// next returns who is to have a free credit, nil if nobody is. The clients of a party that
-// has its share wait for those of others.
+// next returns who is to have a free credit, nil if nobody is. A client whose party has
+// its share lets one go before it.
 func (p *Pool) next() *Client {
-	for range min(p.hungry.len, lookedAt) {
-		c := p.hungry.head
-		if !p.sated(c) {
-			return c
-		}
+	if c := p.hungry.head; c != nil && p.sated(c) {
 		p.hungry.remove(c)
 		p.hungry.pushBack(c)
 	}

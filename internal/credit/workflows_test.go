@@ -241,3 +241,25 @@ func TestModestNeedNotBeTold(t *testing.T) {
 		t.Error("one that had more than its share sends without a credit")
 	}
 }
+
+// TestWhoHasItsShareLetsOthersGoFirst: a free credit goes to a client that waits for its first
+// one, though one of a peer that has its share has waited for longer.
+func TestWhoHasItsShareLetsOthersGoFirst(t *testing.T) {
+	b := newBench(t)
+	rich, poor := b.add(3, 7), b.add(1, 8)
+	b.settle(10, 40)
+	p := b.p
+	p.setWindow(b.now, rich[1], 60) // nothing is free
+	for _, c := range []*Client{rich[0], poor[0]} {
+		p.setWindow(b.now, c, 0)
+		p.setDemand(c, 5)
+		p.undrain(c)
+		p.drainIfEmpty(c)
+	}
+	if p.hungry.head != rich[0] {
+		t.Fatal("the one of the peer with the share does not wait for longest")
+	}
+	if c := p.next(); c != poor[0] {
+		t.Errorf("client %d is next, want %d", c.Number(), poor[0].Number())
+	}
+}
