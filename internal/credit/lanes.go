@@ -60,7 +60,6 @@ func (s *lanes) push(w *Waiter) {
 	w.lane, w.laneNext, w.lanePrev = l, nil, l.tail
 	if l.tail == nil {
 		l.head = w
-		l.start = max(l.start, s.now)
 		s.busy = append(s.busy, l)
 	} else {
 		l.tail.laneNext = w

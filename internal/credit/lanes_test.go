@@ -126,6 +126,9 @@ func TestLanesAreBounded(t *testing.T) {
 	if sent := sendOn(t, l, first, 3*maxLanes+1); len(sent) != 3*maxLanes+1 || l.Len() != 0 {
 		t.Errorf("%d workflows were sent and %d wait, want all and none", len(sent), l.Len())
 	}
+	if lane := l.lanes.of("another"); lane.name != "another" {
+		t.Errorf("nothing waits, and another workflow shares the lane %q, want one of its own", lane.name)
+	}
 	for i := range 3 * maxLanes {
 		l.OnPart(&Waiter{Workflow: "x" + strconv.Itoa(i)}, 1)
 	}

@@ -44,9 +44,9 @@ func (p *Pool) OnUse(now mono.Time, c *Client, had, peerHad, all float64) {
 	}
 	worth, _ := p.worth(a)
 	// The heavy ones count as one, however many they are: connections cost nothing.
-	equal := worth * all / float64(max(p.sharing()-max(p.parties.of(heavy)-1, 0), 1))
+	equal := worth * all / float64(max(p.Parties()-max(p.parties.of(heavy)-1, 0), 1))
 	s := usual
-	if p.sharing() > 1 {
+	if p.Parties() > 1 {
 		s = compare(peerHad, equal)
 	}
 	p.rankParty(a, s)

@@ -226,9 +226,9 @@ func (p *Pool) nextSeason() {
 	}
 }
 
-// sharing returns how many parties share what there is: those that asked for something of
-// late, or have something.
-func (p *Pool) sharing() int { return max(p.parties.all(), p.holding, 1) }
+// Parties returns how many peers, and clients of whom no peer is known, share the pool: those
+// that asked for something of late, or have something. It is 1 at least.
+func (p *Pool) Parties() int { return max(p.parties.all(), p.holding, 1) }
 
 // active returns how many clients of a party are so.
 func (p *Pool) active(a *party) int { return max(a.of(p.season).all(), int(a.clients-a.idle), 1) }
@@ -240,7 +240,7 @@ func (p *Pool) due(c *Client) (all, left float64) {
 		return 1, 1
 	}
 	all, left = p.worth(c.party)
-	n, parties := p.active(c.party), p.sharing()
+	n, parties := p.active(c.party), p.Parties()
 	rest := max(n-c.party.of(p.season).of(modest), 1) * max(parties-p.parties.of(modest), 1)
 	return all * float64(max(p.actives(), 1)) / float64(n*parties), left * float64(p.others()) / float64(rest)
 }
@@ -252,5 +252,5 @@ func (p *Pool) sated(c *Client) bool {
 		return false
 	}
 	_, left := p.worth(a)
-	return float64(int(a.issued)-c.window) >= p.total*left/float64(max(p.sharing()-p.parties.of(modest), 1))
+	return float64(int(a.issued)-c.window) >= p.total*left/float64(max(p.Parties()-p.parties.of(modest), 1))
 }

@@ -163,14 +163,14 @@ func TestConnectionsOfAPeer(t *testing.T) {
 	b.settle(200, 400)
 	b.want("twenty connections of a peer", many, 100, 25) // a credit each is rounded away
 	b.want("three clients", single, 300, 25)
-	if b.p.sharing() != 4 {
-		t.Errorf("%d share the pool, want 4", b.p.sharing())
+	if b.p.Parties() != 4 {
+		t.Errorf("%d share the pool, want 4", b.p.Parties())
 	}
 	for _, c := range many {
 		b.p.Deregister(b.now, c)
 	}
-	if len(b.p.peers) != 0 || b.p.sharing() != 3 {
-		t.Errorf("%d peers are kept and %d share the pool after they left, want 0 and 3", len(b.p.peers), b.p.sharing())
+	if len(b.p.peers) != 0 || b.p.Parties() != 3 {
+		t.Errorf("%d peers are kept and %d share the pool after they left, want 0 and 3", len(b.p.peers), b.p.Parties())
 	}
 }
 
@@ -187,11 +187,29 @@ func TestConnectionsThatLieAround(t *testing.T) {
 		b.p.OnReply(b.now, c)
 	}
 	b.settle(100, 100)
-	if n := b.p.sharing(); n != 10 {
+	if n := b.p.Parties(); n != 10 {
 		t.Errorf("%d share the pool, want 10", n)
 	}
 	if got := sum(honest); got < 85 {
 		t.Errorf("the others have %d of 100 credits, want 90", got)
+	}
+}
+
+// TestSilentConnectionsAreOnePartys: connections of a peer that have credits and are silent for
+// long are still the peer's, which is one party, and its part is divided among all of them.
+func TestSilentConnectionsAreOnePartys(t *testing.T) {
+	b := newBench(t)
+	silent, c := b.add(20, 7), b.add(1, 8)
+	b.settle(10, 100)
+	for range 3 {
+		b.p.nextSeason()
+		b.p.count(c[0])
+	}
+	if n := b.p.Parties(); n != 2 {
+		t.Errorf("%d share the pool, want 2", n)
+	}
+	if n := b.p.active(silent[0].party); n != 20 {
+		t.Errorf("%d connections of the peer divide its part, want 20", n)
 	}
 }
 
