@@ -32,7 +32,7 @@ func TestFetchedTooLate(t *testing.T) {
 	o := &outgoing{Context: t.Context()}
 	waits := func(n int) { eventually(t, "the wallet's queue", func() bool { return wallet.Waiting() == n }) }
 
-	first := wallet.TryAcquire()
+	first := wallet.TryAcquire(t.Context())
 	o.fetch(t.Context(), p.pool, wallet)
 	waits(1)
 	p.send(o, first, on)

@@ -135,7 +135,7 @@ func TestAccountsFollowConnections(t *testing.T) {
 	p := poolOf(c, conn)
 	account := accountOf(p)
 	take := func() (permits []*live.Permit) {
-		for permit := p.wallet.TryAcquire(); permit != nil; permit = p.wallet.TryAcquire() {
+		for permit := p.wallet.TryAcquire(t.Context()); permit != nil; permit = p.wallet.TryAcquire(context.Background()) {
 			permits = append(permits, permit)
 		}
 		return permits
@@ -193,7 +193,7 @@ func TestAGrantBetweenPlainAnswers(t *testing.T) {
 	plain()
 	eventually(t, "all returned", settled(c, conn))
 	var permits []*live.Permit
-	for permit := poolOf(c, conn).wallet.TryAcquire(); permit != nil; permit = poolOf(c, conn).wallet.TryAcquire() {
+	for permit := poolOf(c, conn).wallet.TryAcquire(t.Context()); permit != nil; permit = poolOf(c, conn).wallet.TryAcquire(context.Background()) {
 		permits = append(permits, permit)
 	}
 	if len(permits) != 2 {

@@ -61,7 +61,7 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	if wallet == nil {
 		return balancer.PickResult{}, balancer.ErrNoSubConnAvailable // closing
 	}
-	if permit := wallet.TryAcquire(); permit != nil {
+	if permit := wallet.TryAcquire(info.Ctx); permit != nil {
 		if b := p.pool.behind(permit.Server()); b != nil {
 			return p.send(o, permit, b), nil
 		}
@@ -138,7 +138,7 @@ func (a *attempt) done(info balancer.DoneInfo) {
 	code := status.Code(info.Err)
 	switch {
 	case reply.HasGrant:
-		server.OnGrant(reply.Grant)
+		a.permit.OnGrant(reply.Grant)
 		a.on.plain.Store(0)
 	case o.told && !reply.HasShed && info.BytesReceived && answered(code):
 		if a.on.plain.Add(1) == plainForGood {

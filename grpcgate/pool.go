@@ -189,7 +189,7 @@ func (p *pool) acquire(ctx context.Context) (*live.Permit, error) {
 	if lost.Err() != nil {
 		return nil, nil
 	}
-	if permit := wallet.TryAcquire(); permit != nil {
+	if permit := wallet.TryAcquire(ctx); permit != nil {
 		return permit, nil
 	}
 	span := live.SpanFrom(ctx)

@@ -165,7 +165,7 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 		call.End(wire.Reply{})
 		return resp, nil, err
 	}
-	permit := h.wallet.TryAcquire()
+	permit := h.wallet.TryAcquire(ctx)
 	if permit == nil {
 		span := live.SpanFrom(ctx)
 		span.BeginWait()
@@ -396,7 +396,7 @@ func (x *exchange) take(h http.Header) {
 	x.reply = r
 	if r.HasGrant {
 		x.granted = true
-		x.host.server.OnGrant(r.Grant)
+		x.permit.OnGrant(r.Grant)
 	}
 	if r.HasShed {
 		x.shed, x.refusal = true, r.Shed

@@ -175,6 +175,12 @@ const (
 	sparseRefusalTime = 250 * time.Microsecond
 )
 
+// shortLag is the part of the objective from which on a lag shows that the processors are
+// short, whatever uses them: where they are not, messages do not wait. Refusals of 17 µs
+// counted as refusalTime let the slots of handlers of 100 µs grow without end; of a fifth,
+// a tenth, a twentieth and a fortieth none is better (simulation).
+const shortLag = 1.0 / 10
+
 // lagIntervals is how many intervals of the pool a short lag counts.
 const lagIntervals = 8
 
@@ -204,6 +210,7 @@ type Gate struct {
 	unasked  int           // requests of clients without credits, waiting or running
 	lag      time.Duration // before requests are seen; see OnLag
 	burnt    float64       // share of the processors that is used; see OnBusy
+	own      float64       // the same, with what refusals use
 	turned   int           // refusals since
 	lagUntil mono.Time     // when it is too old to count
 	ticked   mono.Time     // when the pool was last woken
@@ -257,7 +264,13 @@ func (g *Gate) SetWeight(class work.Class, weight float64) bool {
 
 // SetShare changes what a workflow gets of what its class gets, by the number that
 // tickets carry as Flow: see schedule.Queue.SetShare.
-func (g *Gate) SetShare(flow int, share float64) bool { return g.queue.SetShare(flow, share) }
+func (g *Gate) SetShare(flow int, share float64) bool {
+	if !g.queue.SetShare(flow, share) {
+		return false
+	}
+	g.pool.SetShare(flow, share)
+	return true
+}
 
 // Drain refuses every request that arrives from now on; those inside finish.
 func (g *Gate) Drain() { g.draining = true }
@@ -284,11 +297,13 @@ func (g *Gate) Delay(now mono.Time) time.Duration {
 const socketWait = 0.75
 
 // begin begins t. The time that it lay in a socket counts once: here, unless the driver
-// knows better when it arrived.
+// knows better when it arrived. Its answer will wait for the processor as well, once it has
+// left: so much less of the objective is there for it.
 func (g *Gate) begin(now mono.Time, t *Ticket) {
 	if t.Arrived == 0 {
 		t.Arrived = now.Add(-time.Duration(socketWait * float64(g.unseen(now))))
 	}
+	t.Waited += g.unseen(now)
 	t.Begin(now)
 }
 
@@ -334,7 +349,11 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	}
 	g.note(t)
 	if t.Client != nil {
-		g.pool.OnUse(now, t.Client, g.standing(t), g.usage.total())
+		g.pool.OnPeer(t.Client, t.Peer)
+		if g.cfg.Schedule.Fair {
+			g.pool.OnWorkflow(t.Client, t.Flow)
+		}
+		g.pool.OnUse(now, t.Client, t.had, t.peerHad, g.usage.total())
 		t.plain = !g.pool.OnRequest(now, t.Client, t.Demand)
 	}
 	if g.shaper != nil {
@@ -389,9 +408,15 @@ func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 
 // OnBusy takes what this process used of its processors since the last call, about a
 // fiftieth of a second ago, and what it could have used of so many. Where that is nearly
-// all, requests that run beside as many others as there are processors only share them.
+// all, requests that run beside as many others as there are processors only share them. What
+// refusals use is not what requests use, until messages wait for the processors: then what
+// they cost is not known well enough.
 func (g *Gate) OnBusy(used, all time.Duration, processors int) {
-	g.burnt += (float64(used-time.Duration(g.turned)*refusalTime)/float64(all) - g.burnt) / busyCalls
+	g.own += (float64(used)/float64(all) - g.own) / busyCalls
+	if g.limit.Useful() == 0 && float64(g.lag) < shortLag*float64(g.cfg.Objective) {
+		used = max(used-time.Duration(g.turned)*refusalTime, 0)
+	}
+	g.burnt += (float64(used)/float64(all) - g.burnt) / busyCalls
 	g.turned = 0
 	switch {
 	case g.burnt >= busyFrom:
@@ -399,6 +424,16 @@ func (g *Gate) OnBusy(used, all time.Duration, processors int) {
 	case g.burnt <= busyUntil:
 		g.limit.SetUseful(0)
 	}
+}
+
+// behind is for how long the messages of a request wait for this process's own work, on the
+// way in and on the way out: that is part of what many slots cost. Where others use the
+// processors fewer slots would change nothing.
+func (g *Gate) behind(now mono.Time) time.Duration {
+	if g.own < busyUntil {
+		return 0
+	}
+	return 2 * g.unseen(now)
 }
 
 // unseen returns the lag at now.
@@ -776,7 +811,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	if t.lent {
 		g.limit.Repay()
 	} else {
-		g.limit.Release(now, t.started, t.slot, o.Executed())
+		g.limit.Release(now, t.started.Add(-g.behind(now)), t.slot, o.Executed())
 	}
 	g.pace.follow(g.limit)
 	busy := g.queue.Len() > 0 || !g.limit.Free()
@@ -800,7 +835,11 @@ func (g *Gate) Reply(now mono.Time, t *Ticket) (wire.Grant, bool) {
 	if t.reason == work.Delay || t.reason == work.QueueFull || t.reason == work.Infeasible || t.pushed {
 		g.pool.OnShed()
 	}
-	return g.pool.OnReply(now, c), true
+	grant := g.pool.OnReply(now, c)
+	if g.cfg.Schedule.Fair {
+		grant.Part = g.pool.Part(t.Flow)
+	}
+	return grant, true
 }
 
 // NextWake returns the instant at which a waiting ticket becomes too old, or the

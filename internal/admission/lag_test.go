@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // TestLagCountsOnce: what a request waits in a socket before it is seen is three quarters
@@ -53,4 +54,78 @@ func TestLagCountsOnce(t *testing.T) {
 		t.Errorf("a second after the last lag a request arrived %v ago, want now", now.Sub(k.Arrived))
 	}
 	delay(now.Sub(oldest))
+}
+
+// TestTheWayOutIsPartOfTheObjective: an answer waits for the processor as its request did. Who
+// leaves with less than that left is late, and who could not start before is not let wait.
+func TestTheWayOutIsPartOfTheObjective(t *testing.T) {
+	const lag = 8 * ms
+	g := fixed(t, 1)
+	now := at(time.Second)
+	g.OnLag(now, lag)
+	k := &Ticket{Arrived: now}
+	k.Deadline = mono.Never
+	if v := g.Arrive(now, k); v != Run {
+		t.Fatalf("%v, want run", v)
+	}
+	last := now.Add(g.Config().Objective - lag)
+	if g.Late(last, k) || !g.Late(last+1, k) {
+		t.Errorf("late at %v: %v, a moment later: %v, want false and true", last, g.Late(last, k), g.Late(last+1, k))
+	}
+}
+
+// TestSlotsMakeMessagesWait: where a process uses up the processors, what it runs makes its own
+// messages wait, and that is counted with what a request takes; where others use them it is not.
+func TestSlotsMakeMessagesWait(t *testing.T) {
+	const lag, ran = 8 * ms, 10 * ms
+	for _, tt := range []struct {
+		own  float64
+		want time.Duration
+	}{{1, ran + 2*lag}, {0.2, ran}} {
+		g := fixed(t, 1)
+		now := at(time.Second)
+		for range 100 {
+			g.OnBusy(time.Duration(tt.own*20*float64(ms)), 20*ms, 1)
+		}
+		k := &Ticket{Arrived: now}
+		k.Deadline = mono.Never
+		g.Arrive(now, k)
+		now = now.Add(ran)
+		g.OnLag(now, lag)
+		g.Leave(now, k, work.Done)
+		if got := g.Slots().Service(); got != tt.want {
+			t.Errorf("a process that uses %v of the processors: a request takes %v, want %v", tt.own, got, tt.want)
+		}
+	}
+}
+
+// TestCheapRefusals: a process that refuses 600 requests in 20 ms cannot have spent 100 µs on
+// each. While messages do not wait, what it uses may all be refusals, and more may run; once they
+// do, the processors are short, and stay so until they are not used up any more.
+func TestCheapRefusals(t *testing.T) {
+	g := fixed(t, 4)
+	now := at(time.Second)
+	busy := func(lag, used time.Duration) int {
+		for range 100 {
+			now = now.Add(20 * ms)
+			g.OnLag(now, lag)
+			g.turned = 600
+			g.OnBusy(used, 20*ms, 2)
+		}
+		return g.Slots().Useful()
+	}
+	objective := g.Config().Objective
+	for i, step := range []struct {
+		lag, used time.Duration
+		want      int
+	}{
+		{objective/10 - 1, 20 * ms, 0},
+		{objective / 10, 20 * ms, 2},
+		{0, 20 * ms, 2},
+		{0, 10 * ms, 0},
+	} {
+		if got := busy(step.lag, step.used); got != step.want {
+			t.Errorf("step %d: %d running requests are of use, want %d", i, got, step.want)
+		}
+	}
 }

@@ -18,9 +18,6 @@ const (
 	// have had than another, not to be it by chance: the most of 32 that are alike has two
 	// deviations more than the mean, and the one that comes has two less at times.
 	heavier, heavierBy = 1.1, 4
-	// alone is the share of all requests that shows that there is no other peer: many
-	// clients behind one proxy are told apart by what they are.
-	alone = 0.95
 	// longest is how many requests as long as the mean a long one counts at most.
 	longest = 16
 )
@@ -91,14 +88,6 @@ func (g *Gate) note(t *Ticket) {
 	if t.Peer != 0 {
 		t.peerHad = g.usage.of(t.peer())
 	}
-}
-
-// standing is what the sender of t had, or its peer if there are others.
-func (g *Gate) standing(t *Ticket) float64 {
-	if t.peerHad < alone*g.usage.total() {
-		return max(t.had, t.peerHad)
-	}
-	return t.had
 }
 
 // source is the number of the sender of t.

@@ -113,6 +113,7 @@ func (s *Wallet) Reset() { s.wallet.Reset(s.window) }
 func (s *Wallet) OnReply(now mono.Time, w *credit.Waiter, rtt time.Duration, f Feedback) {
 	if f.HasGrant {
 		s.wallet.OnGrant(now, s.window, f.Grant)
+		s.wallet.OnPart(w, f.Grant.Part)
 	} else {
 		s.wallet.OnPlainReply(s.window)
 	}

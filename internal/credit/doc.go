@@ -26,12 +26,22 @@
 // asked for, which saves a message each time demand appears and makes a delay
 // AQM at the server necessary (package admission).
 //
+// A pool is shared by parties: peers, which answer for their clients, and clients of whom no
+// peer is known. With workflows, a party's share is the sum of its parts of the workflows
+// that it asks for:
+//
+//	weight of a workflow ÷ parties that ask for it = part of each ──▶ Grant.Part
+//	                       sum over its workflows ÷ clients of the party = due to each
+//
+// Its wallet lets what waits go in the proportion of the parts.
+//
 // Clients that lately had clearly less than an equal share find a credit whenever they
 // have a request, beside the pool: it is what the others divide. Those that had clearly
 // more come last while others wait.
 //
 // Invariants, which Pool.Check tests: the windows sum to what the pool counts as
-// issued, those of modest clients to what it counts as kept; a window is at least
+// issued, those of modest clients to what it counts as kept, those of a party's clients
+// to what it counts for that; a window is at least
 // the client's pending requests after a reply unless the client overran it, and at
 // most MaxWindow; a client is in the drained list exactly when its window and its
 // pending requests are zero.

@@ -29,6 +29,9 @@ const (
 	takenUp = 1.1
 )
 
+// settled reports whether windows have shrunk to what the pool is, nearly.
+func (p *Pool) settled() bool { return float64(p.divided()) <= p.total*takenUp+2 }
+
 // resize is the control law: Breakwater's (§3.2), which adds a step under the
 // target and multiplies by 1 − Decrease·(d−target)/target over it, with four
 // changes.
@@ -61,7 +64,7 @@ func (p *Pool) resize(d time.Duration) {
 	if idle := float64(p.divided() - p.pending); idle*outlasts > float64(p.late)*p.rate {
 		speed = max(min(1, agility*p.rate/idle), slowest)
 	}
-	settled := float64(p.divided()) <= p.total*takenUp+2
+	settled := p.settled()
 	over, refused := float64(d-target)/float64(target), p.refused
 	if p.tolerated > 0 {
 		if refused < p.tolerated {

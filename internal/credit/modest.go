@@ -22,45 +22,65 @@ const (
 const (
 	modestShare, heavyShare = 0.9, 1.1
 	deviations              = 2
+	// alone is the share of all requests that shows that there is no other peer: many
+	// clients behind one proxy are told apart by what they are.
+	alone = 0.95
 	// enough requests of each on average tell something: first flights come in clumps.
 	enough = 16
 )
 
-// OnUse takes what a client had of late, and all clients together, in requests. Who asks
+// OnUse takes what a client had of late, its peer, and all together, in requests. Who asks
 // for clearly less than an equal share finds a credit whenever it has a request, beside
 // the pool: what others may have is divided among them. Who had clearly more waits while
-// others do.
-func (p *Pool) OnUse(now mono.Time, c *Client, had, all float64) {
+// others do. Peers are compared with each other, and clients with those of their peer.
+func (p *Pool) OnUse(now mono.Time, c *Client, had, peerHad, all float64) {
 	if c.gone || p.cfg.NoSpeculation {
 		return
 	}
-	// The heavy ones count as one, however many they are: connections cost nothing.
-	equal := all / float64(max(p.actives()-max(p.ranked(heavy)-1, 0), 1))
-	was := c.standing
-	switch {
-	case equal < enough:
-		p.rank(c, usual)
-	case had+deviations*math.Sqrt(had+1) < modestShare*equal:
-		p.rank(c, modest)
-	case had > heavyShare*equal+deviations*math.Sqrt(equal+1):
-		p.rank(c, heavy)
-	default:
-		p.rank(c, usual)
+	p.count(c)
+	a := c.party
+	if a.number == 0 {
+		peerHad = had
 	}
+	worth, _ := p.worth(a)
+	// The heavy ones count as one, however many they are: connections cost nothing.
+	equal := worth * all / float64(max(p.Parties()-max(p.parties.of(heavy)-1, 0), 1))
+	s := usual
+	if p.Parties() > 1 {
+		s = compare(peerHad, equal)
+	}
+	p.rankParty(a, s)
+	if s == heavy && peerHad >= alone*all {
+		s, equal = usual, all
+	}
+	if n := p.active(a); s == usual && n > 1 {
+		s = compare(had, equal/float64(max(n-max(a.of(p.season).of(heavy)-1, 0), 1)))
+	}
+	was := c.standing
+	p.rank(c, s)
 	if was == modest && c.standing != modest && p.free() < 0 {
 		// What it had beside the pool it does not bring in.
-		p.setWindow(now, c, min(c.window, max(c.pending, int(p.total)/p.others(), 1)))
+		p.setWindow(now, c, min(c.window, max(c.pending, p.share(c), 1)))
 	}
+}
+
+// compare tells the standing of who had so many requests where an equal share is so many.
+func compare(had, equal float64) standing {
+	switch {
+	case equal < enough:
+		return usual
+	case had+deviations*math.Sqrt(had+1) < modestShare*equal:
+		return modest
+	case had > heavyShare*equal+deviations*math.Sqrt(equal+1):
+		return heavy
+	}
+	return usual
 }
 
 // rank moves what c has into the pool or out of it.
 func (p *Pool) rank(c *Client, s standing) {
 	if c.standing == s {
 		return
-	}
-	if c.season == p.season {
-		p.seenAs[c.standing]--
-		p.seenAs[s]++
 	}
 	if c.standing == modest {
 		p.kept -= c.window
@@ -73,6 +93,7 @@ func (p *Pool) rank(c *Client, s standing) {
 		p.heavyDemand += c.demand
 	}
 	c.standing = s
+	p.recount(c)
 }
 
 // short reports whether others than c, and than those that had more than others, wait for
@@ -87,7 +108,7 @@ func (p *Pool) short(c *Client) bool {
 }
 
 // ranked returns how many of the actives have a standing.
-func (p *Pool) ranked(s standing) int { return max(p.activeAs[s], p.seenAs[s]) }
+func (p *Pool) ranked(s standing) int { return p.everyone.of(s) }
 
 // others returns how many active clients share the pool, 1 at least.
 func (p *Pool) others() int { return max(p.actives()-p.ranked(modest), 1) }
@@ -95,8 +116,9 @@ func (p *Pool) others() int { return max(p.actives()-p.ranked(modest), 1) }
 // room returns the least window of a modest client: as much as a new client has, or a
 // burst of an equal share of what is here. A burst need not wait: the server would not hear of
 // requests that wait for no longer than the answer to the one before takes.
-func (p *Pool) room() int {
-	equal := p.peak / float64(max(p.actives(), 1))
+func (p *Pool) room(c *Client) int {
+	all, _ := p.due(c)
+	equal := all * p.peak / float64(max(p.actives(), 1))
 	return min(max(p.cfg.InitialWindow, int(burst*equal), 1), p.cfg.MaxWindow)
 }
 
@@ -114,7 +136,7 @@ func (p *Pool) free() int { return int(p.total) - p.divided() }
 // bound returns the nearest window to w that c may have.
 func (p *Pool) bound(now mono.Time, c *Client, w int) int {
 	if c.standing == modest {
-		w = max(w, p.room())
+		w = max(w, p.room(c))
 	}
 	return min(w, p.fair(now, c))
 }

@@ -35,7 +35,7 @@ func TestStanding(t *testing.T) {
 		{0, 63, usual}, {0, 65, modest}, // fewer than 16 each tell nothing
 	} {
 		p, clients := actives(t, 4)
-		p.OnUse(0, clients[0], test.had, test.all)
+		p.OnUse(0, clients[0], test.had, 0, test.all)
 		if got := clients[0].standing; got != test.want {
 			t.Errorf("%v of %v requests among four: standing %d, want %d", test.had, test.all, got, test.want)
 		}
@@ -51,9 +51,9 @@ func TestStanding(t *testing.T) {
 func TestManyIdentitiesOfOneHeavySender(t *testing.T) {
 	p, clients := actives(t, 8)
 	for _, c := range clients[2:] {
-		p.OnUse(0, c, 900, 1500)
+		p.OnUse(0, c, 900, 0, 1500)
 	}
-	p.OnUse(0, clients[0], 300, 1500)
+	p.OnUse(0, clients[0], 300, 0, 1500)
 	if got := clients[0].standing; got != modest {
 		t.Errorf("standing %d, want modest", got)
 	}
@@ -65,13 +65,13 @@ func TestManyIdentitiesOfOneHeavySender(t *testing.T) {
 func TestModestFindsACredit(t *testing.T) {
 	p, clients := actives(t, 4)
 	c := clients[0]
-	p.OnUse(0, c, 10, 400)
+	p.OnUse(0, c, 10, 0, 400)
 	p.SetTotal(0, 1)
 	if g := p.OnReply(0, c); g.Window != 8 {
 		t.Errorf("window %d, want that of a new client, 8", g.Window)
 	}
 	free := p.free()
-	p.OnUse(0, c, 100, 400)
+	p.OnUse(0, c, 100, 0, 400)
 	if c.Window() > 1 {
 		t.Errorf("window %d after it had as much as others, want at most 1", c.Window())
 	}
@@ -95,7 +95,7 @@ func TestHeavyWaitsWhileOthersWait(t *testing.T) {
 	p.OnReply(now, waiting)
 	p.setWindow(now, waiting, 0)
 	p.SetTotal(now, 4)
-	p.OnUse(now, greedy, 300, 400)
+	p.OnUse(now, greedy, 300, 0, 400)
 	p.OnDemand(now, waiting, 1)
 	if waiting.Window() != 0 {
 		t.Fatalf("the one that waits has a window of %d, want none", waiting.Window())

@@ -32,7 +32,8 @@ type Client struct {
 	pending int
 	demand  int
 	seq     uint32
-	season  uint32 // in which it was last active
+	attendance
+	party *party
 	// overdrawn is the largest window the client may still believe in: what it
 	// held before its last cut. Requests within it, sent before the cut
 	// arrived, are not an overrun.
@@ -42,7 +43,6 @@ type Client struct {
 	heard     mono.Time
 	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
 	number    uint64
-	standing  standing
 	links     [numLinks]link
 	in        [numLinks]uint8 // the mark of the list, 0: in none
 	gone      bool
@@ -63,8 +63,8 @@ func (c *Client) Pending() int { return c.pending }
 func (c *Client) Demand() int { return c.demand }
 
 // Pool divides a server's credits among its clients. A Pool is not safe for
-// concurrent use. No call allocates but Register; every call but Check takes
-// constant time.
+// concurrent use. No call allocates but Register, and the first that says something new of a
+// client; every call but Check takes constant time.
 type Pool struct {
 	cfg         Config
 	total       float64
@@ -88,12 +88,14 @@ type Pool struct {
 	// tolerated is the share that may be; see Tolerate.
 	tolerated float64
 	wake      mono.Time
-	// Clients that asked for something in the last season, a lease long, and in
-	// the running one.
-	active, seen     int
-	activeAs, seenAs [standings]int // of these, by how much they had
-	season           uint32
-	seasonEnds       mono.Time
+	// Clients that asked for something, their parties, and those of which a workflow is
+	// known.
+	everyone, parties, known census
+	holding                  int // parties of whom somebody has something or wants it
+	workflows                [maxWorkflows]workflow
+	peers                    map[uint64]*party
+	season                   uint32
+	seasonEnds               mono.Time
 	// turnaround is the time from a reply to the request that waited for its
 	// credit, smoothed: what a change of a window takes to be felt.
 	turnaround time.Duration
@@ -109,14 +111,20 @@ func NewPool(cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pool{
+	p := &Pool{
 		cfg:    cfg,
 		total:  float64(cfg.MinTotal),
+		season: 2, // who is new was active in none before
+		peers:  map[uint64]*party{},
 		hungry: list{which: linkDrained, mark: 1},
 		idle:   list{which: linkDrained, mark: 2},
 		heard:  list{which: linkHeard, mark: 3},
 		dirty:  list{which: linkDirty, mark: 4},
-	}, nil
+	}
+	for i := range p.workflows {
+		p.workflows[i].share = 1
+	}
+	return p, nil
 }
 
 // Total returns the size of the pool in credits. It may be smaller than Issued
@@ -158,7 +166,8 @@ func (p *Pool) Config() Config { return p.cfg }
 // waits with the drained: opening connections must not make credits.
 func (p *Pool) Register(now mono.Time) *Client {
 	p.registered++
-	c := &Client{heard: now, number: p.registered}
+	c := &Client{heard: now, number: p.registered, attendance: attendance{season: p.season - 2}}
+	p.holding++
 	if p.clients == 0 {
 		// An empty pool has not been woken: its interval starts here.
 		p.wake, p.seasonEnds = now, now.Add(p.cfg.Lease)
@@ -184,12 +193,13 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 		return
 	}
 	p.rank(c, usual)
+	p.undrain(c)
+	p.forget(c)
 	p.issued -= c.window
 	p.pending -= c.pending
 	p.setDemand(c, 0)
 	p.clients--
 	p.quiet = p.revive()
-	p.undrain(c)
 	p.heard.remove(c)
 	p.dirty.remove(c)
 	c.gone, c.window, c.pending = true, 0, 0
@@ -219,6 +229,9 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	p.peak = max(p.peak, float64(p.pending))
 	p.setDemand(c, demand)
 	allowed := c.window
+	if c.standing == modest {
+		allowed = max(allowed, p.room(c)) // it has that as soon as it is told
+	}
 	if c.standing != heavy && c.overdrawn > allowed && now.Sub(c.cutAt) <= p.cfg.Lease {
 		allowed = c.overdrawn
 	}
@@ -262,8 +275,12 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 		p.pending--
 	}
 	free := p.free()
-	w := c.window
+	w, share := c.window, p.share(c)
 	switch {
+	case p.hungry.len > 0 && w <= share && c.standing != modest && p.settled():
+		// What is free goes to those who wait, who may be due less than one each. If too
+		// many are issued, somebody else has more than its share.
+		w = min(share, w+1, max(c.pending+c.demand, w))
 	case free >= 0:
 		w = min(c.pending+c.demand+p.overcommit(c), c.window+free)
 	default:
@@ -325,11 +342,10 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	d = max(d, p.worst, 0)
 	p.delay, p.worst = d, 0
 	if now >= p.seasonEnds {
-		p.active, p.seen = p.seen, 0
-		p.activeAs, p.seenAs = p.seenAs, [standings]int{}
-		p.season++
+		p.nextSeason()
 		p.seasonEnds = now.Add(p.cfg.Lease)
 	}
+	p.divide()
 	p.rate += (float64(p.arrived) - p.rate) / 16
 	p.quiet = p.revive()
 	if p.arrived > 0 {
@@ -388,7 +404,8 @@ func (p *Pool) overcommit(c *Client) int {
 	if p.cfg.NoSpeculation {
 		return 0
 	}
-	return max((p.free()+c.window)/p.clients, 1)
+	all, _ := p.due(c)
+	return max(int(float64(p.free()+c.window)*all/float64(p.clients)), 1)
 }
 
 // fair is the largest window for c. While others wait for credits, or active ones
@@ -400,7 +417,7 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 	if c.standing == modest || !p.short(c) {
 		return p.cfg.MaxWindow
 	}
-	share, least := int(p.total)/p.others(), c.window-1
+	share, least := p.share(c), c.window-1
 	overdue := c.standing == heavy && p.delay >= p.cfg.TargetDelay/2
 	if overdue {
 		least = 0
@@ -414,13 +431,10 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 	return max(1, least)
 }
 
-// count notes that c is active.
-func (p *Pool) count(c *Client) {
-	if c.season != p.season {
-		c.season = p.season
-		p.seen++
-		p.seenAs[c.standing]++
-	}
+// share returns the part of the pool that is due to c.
+func (p *Pool) share(c *Client) int {
+	_, due := p.due(c)
+	return int(min(p.total*due/float64(p.others()), float64(p.cfg.MaxWindow)))
 }
 
 func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
@@ -435,6 +449,9 @@ func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
 		c.turn = now
 	}
 	p.issued += w - c.window
+	if c.party != nil {
+		c.party.issued += int32(w - c.window)
+	}
 	if c.standing == modest {
 		p.kept += w - c.window
 	}
@@ -451,23 +468,24 @@ func (p *Pool) drainIfEmpty(c *Client) {
 		p.hungry.pushBack(c)
 	} else {
 		p.idle.pushBack(c)
+		p.rest(c.party, 1)
 	}
 }
 
 func (p *Pool) undrain(c *Client) {
-	if c.in[linkDrained] != 0 {
+	switch c.in[linkDrained] {
+	case p.hungry.mark:
 		p.hungry.remove(c)
+	case p.idle.mark:
 		p.idle.remove(c)
+		p.rest(c.party, -1)
 	}
 }
 
 // feed gives free credits to drained clients, one each, known demand first.
 func (p *Pool) feed(now mono.Time) {
 	for p.free() > 0 {
-		c := p.hungry.head
-		if c == nil && !p.cfg.NoSpeculation {
-			c = p.idle.head
-		}
+		c := p.next()
 		if c == nil {
 			return
 		}
@@ -475,6 +493,19 @@ func (p *Pool) feed(now mono.Time) {
 		p.setWindow(now, c, 1)
 		p.announce(c)
 	}
+}
+
+// next returns who is to have a free credit, nil if nobody is. A client whose party has
+// its share lets one go before it.
+func (p *Pool) next() *Client {
+	if c := p.hungry.head; c != nil && p.sated(c) {
+		p.hungry.remove(c)
+		p.hungry.pushBack(c)
+	}
+	if p.hungry.len > 0 || p.cfg.NoSpeculation {
+		return p.hungry.head
+	}
+	return p.idle.head
 }
 
 // reclaim takes back the credits of the client silent for longest, if its lease
@@ -538,13 +569,14 @@ func (p *Pool) setDemand(c *Client, d int) {
 
 // actives returns how many clients asked for something of late, or have something.
 func (p *Pool) actives() int {
-	return min(max(p.active, p.seen, p.clients-p.idle.len), p.clients)
+	return min(max(p.everyone.all(), p.clients-p.idle.len), p.clients)
 }
 
 // Check returns an error if an invariant of the package comment is broken. It
 // walks all clients and is meant for tests and simulations.
 func (p *Pool) Check() error {
-	var issued, pending, demand, clients, drained, kept, heavyDemand int
+	var issued, pending, demand, clients, drained, kept, heavyDemand, holding int
+	ofParty := map[*party][3]int{} // clients, idle, windows
 	var heard mono.Time
 	for c := p.heard.head; c != nil; c = c.links[linkHeard].next {
 		issued += c.window
@@ -556,6 +588,17 @@ func (p *Pool) Check() error {
 			kept += c.window
 		case heavy:
 			heavyDemand += c.demand
+		}
+		isIdle := c.in[linkDrained] == p.idle.mark
+		if c.party == nil && !isIdle {
+			holding++
+		} else if c.party != nil {
+			of := ofParty[c.party]
+			of[0], of[2] = of[0]+1, of[2]+c.window
+			if isIdle {
+				of[1]++
+			}
+			ofParty[c.party] = of
 		}
 		isDrained := c.in[linkDrained] != 0
 		if isDrained {
@@ -575,6 +618,17 @@ func (p *Pool) Check() error {
 	if issued != p.issued || pending != p.pending || demand != p.demand || clients != p.clients || drained != p.hungry.len+p.idle.len {
 		return fmt.Errorf("credit: counted issued %d pending %d clients %d drained %d, the books say %d %d %d %d",
 			issued, pending, clients, drained, p.issued, p.pending, p.clients, p.hungry.len+p.idle.len)
+	}
+	for a, of := range ofParty { //lint:ordered any mistake will do
+		if of != [3]int{int(a.clients), int(a.idle), int(a.issued)} {
+			return fmt.Errorf("credit: peer %d has %v clients, idle ones and windows, the books say %d %d %d", a.number, of, a.clients, a.idle, a.issued)
+		}
+		if a.clients > a.idle {
+			holding++
+		}
+	}
+	if holding != p.holding {
+		return fmt.Errorf("credit: %d parties have or want something, the books say %d", holding, p.holding)
 	}
 	if kept != p.kept || heavyDemand != p.heavyDemand {
 		return fmt.Errorf("credit: the modest hold %d credits and the heavy ask for %d, the books say %d and %d", kept, heavyDemand, p.kept, p.heavyDemand)

@@ -44,8 +44,14 @@ type Waiter struct {
 	// Deadline is the instant after which the answer is useless; mono.Never if
 	// there is none.
 	Deadline mono.Time
+	// Workflow is the name of the request's workflow, where servers give each its part of
+	// the credits: see OnPart.
+	Workflow string
 	// Owner is for the driver.
 	Owner any
+
+	lane               *lane // nil unless it waits and servers speak of parts
+	lanePrev, laneNext *Waiter
 
 	window     *Window
 	since      mono.Time // of Submit
@@ -75,7 +81,8 @@ const (
 )
 
 // Wallet holds the requests of one client until a credit of some server is
-// free. Several servers that can serve the same requests share one wallet:
+// free: in order of arrival or, once a server said which part of the credits is for which
+// workflow, in these proportions. Several servers that can serve the same requests share one wallet:
 // requests go to them in proportion to their free credits. A Wallet is not safe
 // for concurrent use, and no call allocates but Open.
 type Wallet struct {
@@ -83,6 +90,8 @@ type Wallet struct {
 	windows    []*Window
 	head, tail *Waiter
 	len        int
+	lanes      lanes
+	parted     bool          // a server spoke of parts
 	objective  time.Duration // the shortest that a server said; 0: none did
 	service    time.Duration // smoothed time from send to reply
 	spread     time.Duration // its smoothed absolute deviation
@@ -218,8 +227,11 @@ func (l *Wallet) Next(now mono.Time) (*Waiter, Step, work.Reason) {
 		if win == nil {
 			return nil, Wait, work.None
 		}
-		l.unlink(w)
+		if w.lane != nil { // what came before any server spoke of parts comes first
+			w = l.lanes.first()
+		}
 		l.take(now, w, win)
+		l.unlink(w)
 		return w, Send, work.None
 	}
 }
@@ -274,6 +286,15 @@ func (l *Wallet) OnPlainReply(w *Window) {
 func (l *Wallet) OnGrant(now mono.Time, w *Window, g wire.Grant) bool {
 	l.hear(g.Objective)
 	return w.onGrant(now, g)
+}
+
+// OnPart takes what the answer to a request that was sent says of the part of the credits
+// that is for its workflow: see wire.Grant.Part. 0 changes nothing.
+func (l *Wallet) OnPart(w *Waiter, part float64) {
+	if part > 0 {
+		l.parted = true
+		l.lanes.hear(w, part)
+	}
 }
 
 // NextDemand names a server that must be told the demand without a request,
@@ -358,6 +379,9 @@ func (l *Wallet) pick(now mono.Time) *Window {
 func (l *Wallet) take(now mono.Time, w *Waiter, win *Window) {
 	win.outstanding++
 	win.told, win.heardAt = 0, now
+	if l.parted {
+		l.lanes.served(w)
+	}
 	if win.Limit() < win.outstanding { // unasked: not again for as long
 		win.reviveAt = now.Add(win.grant.Revive)
 	}
@@ -373,6 +397,9 @@ func (l *Wallet) push(w *Waiter) {
 	}
 	l.tail = w
 	l.len++
+	if l.parted {
+		l.lanes.push(w)
+	}
 }
 
 func (l *Wallet) unlink(w *Waiter) {
@@ -388,4 +415,7 @@ func (l *Wallet) unlink(w *Waiter) {
 	}
 	w.queued, w.prev, w.next = false, nil, nil
 	l.len--
+	if w.lane != nil {
+		l.lanes.remove(w)
+	}
 }

@@ -73,7 +73,7 @@ func (w *Wallet) Open(notify func(demand int)) *Server {
 	return s
 }
 
-// OnGrant takes a grant of the server, from a reply or without one.
+// OnGrant takes a grant of the server that came without a reply: see Permit.OnGrant.
 func (s *Server) OnGrant(g wire.Grant) {
 	s.wallet.mu.Lock()
 	now := Now()
@@ -155,12 +155,27 @@ func (p *Permit) Demand() int { return p.demand }
 // Waited returns for how long the request waited for the permit.
 func (p *Permit) Waited() time.Duration { return p.waited }
 
+// permit returns a permit for a request of ctx, which has no server yet.
+func (w *Wallet) permit(ctx context.Context) *Permit {
+	p := &Permit{wallet: w}
+	p.core.Owner, p.core.Workflow = p, TagsFrom(ctx).Workflow
+	return p
+}
+
+// OnGrant takes the grant on the answer to the request that was sent with p.
+func (p *Permit) OnGrant(g wire.Grant) {
+	p.wallet.mu.Lock()
+	now := Now()
+	p.wallet.core.OnPart(&p.core, g.Part)
+	p.wallet.core.OnGrant(now, p.server.window, g)
+	p.wallet.finish(now)
+}
+
 // Acquire waits for a credit and returns the permit to send one request, or a
 // *Refusal whose reason says that the request was not sent. The wait ends with
 // ctx, and early when its deadline can no longer be met.
 func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
-	p := &Permit{wallet: w}
-	p.core.Owner = p
+	p := w.permit(ctx)
 	p.core.Deadline = mono.Never
 	if d, ok := ctx.Deadline(); ok {
 		p.core.Deadline = Instant(d)

@@ -24,7 +24,7 @@ func TestPlainReplies(t *testing.T) {
 	sent := func() int {
 		var permits []*Permit
 		for range tries {
-			if p := w.TryAcquire(); p != nil {
+			if p := w.TryAcquire(t.Context()); p != nil {
 				permits = append(permits, p)
 			}
 		}

@@ -20,6 +20,11 @@ type Grant struct {
 	// it does not say. What a wait for a credit is worth follows from it, also where
 	// the caller's deadline is far.
 	Objective time.Duration
+	// Part is how much of the window is for requests of the workflow of the one that is
+	// answered, beside the Part of other workflows: requests that wait for credits go
+	// in this proportion. From 0 to MaxRate, in steps of 1/1024; zero if the server does
+	// not say.
+	Part float64
 }
 
 // Newer reports whether g was made after h, by the same life of a server.

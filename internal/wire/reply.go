@@ -18,6 +18,7 @@ const (
 	fieldFor      = 71
 	fieldAsker    = 72
 	fieldAim      = 73
+	fieldPart     = 74
 )
 
 const (
@@ -73,7 +74,7 @@ type Reply struct {
 
 // MaxReply is the longest message that Reply.Append writes in answer to a request,
 // in bytes: room for it on the stack spares an allocation.
-const MaxReply = 1 + 2 + grantLen + 10 + 2 + shedLen + 2 + progressLen + 10 + 10 + 2 + MaxWorkflow
+const MaxReply = 1 + 2 + grantLen + 10 + 10 + 2 + shedLen + 2 + progressLen + 10 + 10 + 2 + MaxWorkflow
 
 // Append appends the message to dst. Numbers out of range are brought to the
 // nearest one allowed, the rate is rounded down; a rate that is no number, and a
@@ -88,6 +89,9 @@ func (r Reply) Append(dst []byte) []byte {
 		dst = appendDuration(dst, r.Grant.Revive)
 		if r.Grant.Objective > 0 {
 			dst = appendDuration(append(dst, fieldAim, 8), r.Grant.Objective)
+		}
+		if r.Grant.Part > 0 { // and so is a number
+			dst = appendRate(append(dst, fieldPart, 8), r.Grant.Part)
 		}
 	}
 	if r.HasShed {
@@ -142,11 +146,17 @@ func ParseReply(msg []byte) (Reply, error) {
 				Window:    uint32(f.bounded(uint64(binary.BigEndian.Uint32(v[8:])), 0, MaxCount)),
 				Revive:    f.duration(v[12:], 0),
 				Objective: r.Grant.Objective,
+				Part:      r.Grant.Part,
 			}
 		case fieldAim:
 			f.once()
 			if f.size(8) {
 				r.Grant.Objective = f.duration(v, 1)
+			}
+		case fieldPart:
+			f.once()
+			if f.size(8) {
+				r.Grant.Part = f.rate()
 			}
 		case fieldShed:
 			f.once()
@@ -195,7 +205,7 @@ func ParseReply(msg []byte) (Reply, error) {
 		return Reply{}, f.err
 	}
 	if !r.HasGrant {
-		r.Grant.Objective = 0
+		r.Grant.Objective, r.Grant.Part = 0, 0
 	}
 	return r, nil
 }

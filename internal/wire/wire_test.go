@@ -105,7 +105,8 @@ func drawReply(t *rapid.T) Reply {
 	var r Reply
 	if r.HasGrant = rapid.Bool().Draw(t, "grant"); r.HasGrant {
 		r.Grant = Grant{rapid.Uint32().Draw(t, "epoch"), rapid.Uint32().Draw(t, "seq"),
-			rapid.Uint32Range(0, MaxCount).Draw(t, "window"), d("revive"), d("objective")}
+			rapid.Uint32Range(0, MaxCount).Draw(t, "window"), d("revive"), d("objective"),
+			float64(rapid.Uint64Range(0, MaxRate*rateUnit).Draw(t, "part")) / rateUnit}
 	}
 	if r.HasShed = rapid.Bool().Draw(t, "shed"); r.HasShed {
 		r.Shed = Shed{Reason: work.Reason(rapid.IntRange(0, work.NumReasons-1).Draw(t, "reason")), Pushback: -1}
@@ -211,7 +212,7 @@ func TestEveryTruncationIsNoticed(t *testing.T) {
 			t.Errorf("the first %d bytes: %v does not wrap ErrMalformed", i, err)
 		}
 	}
-	reply := Reply{HasGrant: true, Grant: Grant{Objective: 1}, HasShed: true, HasProgress: true, Rate: 5, HasRate: true, Process: 7, Service: "shop"}
+	reply := Reply{HasGrant: true, Grant: Grant{Objective: 1, Part: 1}, HasShed: true, HasProgress: true, Rate: 5, HasRate: true, Process: 7, Service: "shop"}
 	msg = reply.Append(nil)
 	whole = map[int]bool{1: true, len(msg): true}
 	for i := 1; i < len(msg); i += 2 + int(msg[i+1]) {
@@ -306,7 +307,7 @@ func TestEncodingDoesNotAllocate(t *testing.T) {
 	buf := make([]byte, 0, MaxLen)
 	tags := Tags{Budget: time.Second, Workflow: "shop", Class: work.Interactive, Credits: true, Demand: 9, Client: 7,
 		Total: Progress{2, 3}, Elapsed: Progress{1, 1}, Process: 5}
-	reply := Reply{HasGrant: true, Grant: Grant{Objective: 1}, HasShed: true, Shed: Shed{Retryable: true}, HasProgress: true, Rate: 81.25, HasRate: true, Process: 7}
+	reply := Reply{HasGrant: true, Grant: Grant{Objective: 1, Part: 1}, HasShed: true, Shed: Shed{Retryable: true}, HasProgress: true, Rate: 81.25, HasRate: true, Process: 7}
 	var sink int
 	if n := testing.AllocsPerRun(100, func() { sink += len(tags.Append(buf)) + len(reply.Append(buf)) }); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -350,7 +351,7 @@ func TestLongestMessages(t *testing.T) {
 	if n := len(tags.Append(nil)); n != MaxTags {
 		t.Errorf("the longest tags have %d bytes, MaxTags is %d", n, MaxTags)
 	}
-	reply := Reply{HasGrant: true, Grant: Grant{Objective: 1}, HasShed: true, HasProgress: true, Progress: long, HasRate: true, Rate: 1, Process: 1, Service: name}
+	reply := Reply{HasGrant: true, Grant: Grant{Objective: 1, Part: 1}, HasShed: true, HasProgress: true, Progress: long, HasRate: true, Rate: 1, Process: 1, Service: name}
 	if n := len(reply.Append(nil)); n != MaxReply {
 		t.Errorf("the longest reply has %d bytes, MaxReply is %d", n, MaxReply)
 	}

@@ -180,7 +180,7 @@ func (w *World) submit(c *call) {
 		w.send(c)
 		return
 	}
-	c.waiter.Deadline, c.waiter.Owner = c.deadline, c
+	c.waiter.Deadline, c.waiter.Owner, c.waiter.Workflow = c.deadline, c, c.label
 	step, reason := l.sender.Submit(w.Now(), &c.waiter, c.root.priority)
 	switch step {
 	case credit.Send:

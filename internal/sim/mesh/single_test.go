@@ -201,10 +201,11 @@ func TestNobodyTakesMoreThanItsShare(t *testing.T) {
 		{"heavy but obedient, beside as many as there is room for", world.Credits, 1.5, 2, 0.2, 0},
 		{"ignores its window", world.Greedy, 1.5, 2, 0.2, 0},
 		{"floods at five times the capacity", world.Greedy, 1.5, 5, 0.35, 0},
-		// Each new connection brings a credit, so that these get more than a tenth: the
-		// bounds hold what they get, and are no promise.
-		{"a new connection for each request, beside light clients", world.Minting, 0.5, 0.5, 0.55, 0.9},
-		{"a new connection for each request", world.Minting, 1.5, 0.5, 0.5, 0},
+		// At half the load there is room for nearly all of them, and they get 0.48. The
+		// ten clients are ten peers: a tenth is theirs beside 90 that ask for more.
+		{"a new connection for each request, beside light clients", world.Minting, 0.5, 0.5, 0.5, 0.95},
+		{"a new connection for each request", world.Minting, 1.5, 0.5, 0.1, 0},
+		{"four new connections for each request that there is room for", world.Minting, 1.5, 2, 0.2, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -221,6 +222,63 @@ func TestNobodyTakesMoreThanItsShare(t *testing.T) {
 			}
 			if got := float64(honest) / float64(offered); got < tt.atLeast {
 				t.Errorf("the ninety got %.2f of their load, want at least %.2f", got, tt.atLeast)
+			}
+		})
+	}
+}
+
+// Two workflows of weights 3 and 1 send far more than there is, over credits: the first gets
+// three times as much, however many clients ask for it, whether these come and go, and where
+// clients ask for both.
+func TestWeightsOverCredits(t *testing.T) {
+	front := world.Service{Name: "front", Replicas: 3, Ungated: true, Methods: []world.Method{{Name: "do", Steps: []world.Step{{Call: []world.Target{{Service: "service", Method: "do"}}}}}}}
+	gate := Gated("spillgate", admission.Config{Schedule: schedule.Config{Fair: true}}, credit.WalletConfig{})
+	both := func(name string) world.Group {
+		g := crowd(name, 20, 0)
+		g.Ask, g.Kind, g.Load.Steps = ask("front", "do"), world.Plain, []world.Rate{{PerSecond: 2400}}
+		return g
+	}
+	coming := crowd("a", 20, 8)
+	coming.Churn = world.Churn{Stay: 300 * msec, Away: 100 * msec}
+	onlyB := crowd("b2", 4, 4)
+	onlyB.Workflow = "b"
+	for _, tt := range []struct {
+		name    string
+		atLeast float64       // of the capacity
+		groups  []world.Group // a, b, and what else is of b
+	}{
+		{"as many clients of each", 0.95, []world.Group{crowd("a", 20, 8), crowd("b", 20, 8)}},
+		{"few of the heavier", 0.95, []world.Group{crowd("a", 10, 8), crowd("b", 40, 8)}},
+		{"few of the lighter", 0.95, []world.Group{crowd("a", 40, 8), crowd("b", 10, 8)}},
+		{"one of each", 0.95, []world.Group{crowd("a", 1, 4), crowd("b", 1, 4)}},
+		// What is done for who has left is in vain. With credits divided among clients, of
+		// whom those that stay get more, it is 0.88.
+		{"those of the heavier come and go", 0.8, []world.Group{coming, crowd("b", 20, 8)}},
+		{"clients that ask for both", 0.95, []world.Group{both("a"), both("b")}},
+		{"clients that ask for both, and others for the lighter", 0.95, []world.Group{both("a"), both("b"), onlyB}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var heavier, lighter, all float64
+			const seeds = 2
+			for seed := range uint64(seeds) {
+				w := lasting(single(200*msec, 8, exponential(10*msec), 0), 3*time.Second, 10*time.Second, 100*time.Microsecond, tt.groups...)
+				w.Services[0].Deaf = false
+				w.Services = append(w.Services, front)
+				w.Clients[0].Share = 3
+				report, r := play(t, w, gate, seed+1)
+				heavier += float64(r.Groups[0].Good)
+				for _, g := range r.Groups[1:] {
+					lighter += float64(g.Good)
+				}
+				all += report.Goodput() / 800 / seeds
+			}
+			// With credits divided among clients it is 1.6, 0.5, 3, 1.3, 1.3, 1.3 and 0.7 for one.
+			if ratio := heavier / lighter; ratio < 2.65 || ratio > 3.35 {
+				t.Errorf("the heavier workflow gets %.2f for one of the lighter, want 3", ratio)
+			}
+			if all < tt.atLeast {
+				t.Errorf("goodput is %.3f of the capacity, want %v", all, tt.atLeast)
 			}
 		})
 	}

@@ -1,0 +1,57 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// TestGrantsSayTheParts: where workflows have weights, an answer says which part of the credits
+// is for the workflow of its request; where all are alike it does not.
+func TestGrantsSayTheParts(t *testing.T) {
+	for _, fair := range []bool{true, false} {
+		g := fixed(t, 4, func(cfg *Config) { cfg.Schedule = schedule.Config{Fair: fair} })
+		if g.SetShare(1, 3) != fair {
+			t.Errorf("fair is %v, and SetShare says otherwise", fair)
+		}
+		now := at(time.Second)
+		c := g.Pool().Register(now)
+		var parts [3]float64
+		for range 2 { // the first answer of a workflow comes before the others are known
+			for flow := 1; flow <= 2; flow++ {
+				k := &Ticket{Client: c, Flow: flow}
+				k.Deadline = mono.Never
+				if v := g.Arrive(now, k); v != Run {
+					t.Fatalf("%v, want run", v)
+				}
+				now = now.Add(ms)
+				g.Leave(now, k, work.Done)
+				grant, _ := g.Reply(now, k)
+				parts[flow] = grant.Part
+			}
+		}
+		switch ratio := parts[1] / parts[2]; {
+		case fair && !(ratio > 2.99 && ratio < 3.01):
+			t.Errorf("the parts are %v, want 3 to 1", parts[1:])
+		case !fair && parts != [3]float64{}:
+			t.Errorf("the parts are %v without workflows, want none", parts[1:])
+		}
+	}
+}
+
+// TestPeersShareCredits: ten connections of one address and one of another are two parties.
+func TestPeersShareCredits(t *testing.T) {
+	g := fixed(t, 1)
+	now := at(time.Second)
+	for i := range 11 {
+		k := &Ticket{Client: g.Pool().Register(now), Source: uint64(i + 1), Peer: 1 + uint64(i/10)}
+		k.Deadline, k.Demand = mono.Never, 100
+		g.Arrive(now, k)
+	}
+	if n := g.Pool().Parties(); n != 2 {
+		t.Errorf("%d parties, want 2", n)
+	}
+}
