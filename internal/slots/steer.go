@@ -26,6 +26,10 @@ const (
 	// for the queue in front. Where order matters harmless is what is not worth a trial,
 	// and roomy what the limit may grow to while the knee is unknown.
 	unordered, harmless, roomy = 4, 2, 3
+	// fed is the hidden queue, in Slacks, that a line has in an overload, for the workers to have
+	// something to do until the next credits are there: without one 2,000 clients got 94 % of the
+	// capacity instead of 98 %, with half a Slack the second after a slowdown suffered.
+	fed = 0.25
 	// half, most and whole are half of the objective, most and all of it, in Slacks of a
 	// tenth.
 	half, most, whole = 5, 8, 10
@@ -255,7 +259,11 @@ func (l *Limit) target() float64 {
 	}
 	slack := float64(l.cfg.Slack)
 	if l.fifo {
-		return l.knee + max(margin*l.knee, min(1, l.rate*slack))
+		hidden := min(1, l.rate*slack)
+		if !l.ordered && l.idle == 0 {
+			hidden = max(hidden, fed*l.rate*slack)
+		}
+		return l.knee + max(margin*l.knee, hidden)
 	}
 	return max(min(l.knee*(1+l.doubt()), max(l.knee, most*slack*l.rate)), l.rate*l.hidden())
 }
