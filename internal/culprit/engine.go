@@ -77,7 +77,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		if v.inFlight == 0 && s.Finished.Count == 0 {
 			d.State = Idle
 		} else {
-			n.learn(v, w)
+			n.learn(v, w, &e.before, &e.now)
 		}
 	}
 	if e.cancels.tripped {
@@ -92,7 +92,7 @@ func (e *Engine) look(s *Sample) bool {
 	if s.Blind != "" || s.Check() != nil || e.before.any && s.At <= e.before.at {
 		return false
 	}
-	return e.view.look(s, &e.before, &e.now, e.cfg.Objective)
+	return e.view.look(s, &e.before, &e.now, e.cfg.Objective, e.cfg.Choice == Present)
 }
 
 // relax ends a suspicion; calm is how long the objective has been met now.
@@ -176,7 +176,7 @@ func (e *Engine) stateOf(why Why, best int) State {
 }
 
 // learn enters a normal sample.
-func (n *normal) learn(v *view, w *recent) {
+func (n *normal) learn(v *view, w *recent, before, now *looked) {
 	weight := n.weight(v.dt)
 	for len(n.lost) < v.r {
 		n.lost, n.usual = append(n.lost, 0), append(n.usual, 0)
@@ -189,11 +189,9 @@ func (n *normal) learn(v *view, w *recent) {
 			n.lost[r] += weight * (v.lostTo[r]/float64(v.inFlight) - n.lost[r])
 		}
 	}
-	for i := range v.s.Holds {
-		h := &v.s.Holds[i]
-		timed := v.s.Resources[h.Resource].Kind == Lock || v.s.Resources[h.Resource].Kind == Queue
-		if u := &v.uses[i]; u.now > 0 && (!timed || v.lostTo[h.Resource] > 0) {
-			n.use(int(h.Resource), u.sofar)
+	for _, k := range before.kept { // a culprit in the making has not ended
+		if now.find(before.ids[k.task]) < 0 && int(k.resource) < v.r {
+			n.use(int(k.resource), k.amount)
 		}
 	}
 	n.seenMore(v.dt, w.throughput())

@@ -18,6 +18,8 @@ import "github.com/spillgate/spillgate/internal/mono"
 type graph struct {
 	direct, final []float64
 	keeps         []float64 // part of the resource that the task keeps from the others
+	onward        []float64 // share of the task's time that it loses to others there
+	waits         []float64 // by task: the sum over resources
 
 	queued    []poolOf // by resource: how its waits are distributed
 	edgesFrom []int32  // by task: its edges are edge[edgesFrom[i]:edgesFrom[i+1]]
@@ -53,6 +55,15 @@ func (g *graph) build(v *view, horizon float64) {
 	g.pools(v)
 	g.shares(v, horizon)
 	g.blame(v)
+	g.onward, g.waits = resized(g.onward, cells), resized(g.waits, v.n)
+	for at, lost := range v.lost {
+		// What it keeps itself it does not wait for: a task that takes nine tenths of
+		// the processors is slowed down by itself.
+		if lost > 0 {
+			g.onward[at] = lost * max(1-g.keeps[at], 0)
+			g.waits[at/v.r] += g.onward[at]
+		}
+	}
 	g.flow.spread(v, g)
 }
 
@@ -225,5 +236,5 @@ func (g *graph) blocking(v *view, e Edge) float64 {
 		return v.uses[h-1].gain
 	}
 	t := &v.s.Tasks[e.Blocker]
-	return v.s.At.Sub(t.Started).Seconds() * ahead(t.Done, t.Total)
+	return v.s.At.Sub(t.Started).Seconds() * v.left[e.Blocker]
 }

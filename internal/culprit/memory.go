@@ -18,6 +18,13 @@ type looked struct {
 	late      []bool // counted as late already
 	waited    []time.Duration
 	got       []uint64
+	kept      []keptUse
+}
+
+// keptUse is what a task used of a resource that others wait for.
+type keptUse struct {
+	task, resource int32
+	amount         float64
 }
 
 // reset makes room for n tasks and r resources and forgets the rest.
@@ -35,6 +42,7 @@ func (l *looked) reset(at mono.Time, n, r int) {
 	l.late = resized(l.late, n)
 	l.waited = resized(l.waited, n*r)
 	l.got = resized(l.got, n*r)
+	l.kept = l.kept[:0]
 }
 
 // add enters task i and reports whether its ID was new.
@@ -86,7 +94,7 @@ type normal struct {
 	inFlight   float64       // foreground tasks
 	busy       float64       // late foreground tasks that do not wait
 	lost       []float64     // share of in-flight time, by resource
-	usual      []float64     // median use of a task that others wait for, by resource; 0 unknown
+	usual      []float64     // median use that others waited for, of tasks that ended, by resource; 0 unknown
 }
 
 // learning is the time constant of what is normal: long against an incident,
