@@ -198,14 +198,14 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 			group += c.score
 		}
 	}
-	several = falling && group >= e.cfg.Clear
 	best = -1
 	for k := range e.found {
 		c := &e.found[k]
 		if c.why != WhyNot {
 			continue
 		}
-		if c.score < e.cfg.Clear && (!several || c.common || c.dam) {
+		together := group >= e.cfg.Clear && !c.common && !c.dam && (falling || e.cancels.knows(v.s.Tasks[c.task].Kind, v.s.At))
+		if c.score < e.cfg.Clear && !together {
 			c.why = Unclear
 			continue
 		}
@@ -213,7 +213,7 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 			best = k
 		}
 	}
-	return best, several && best >= 0 && e.found[best].score < e.cfg.Clear
+	return best, best >= 0 && e.found[best].score < e.cfg.Clear
 }
 
 // dominated reports whether another contender that may be cancelled is at least as

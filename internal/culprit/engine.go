@@ -59,7 +59,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 	v, w, n := &e.view, &e.recent, &e.normal
 	w.add(v, s.Finished, e.cfg.Objective)
 	e.cancels.completed += s.Finished.Count
-	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.late, w.resolved),
+	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.fast.late, w.fast.resolved),
 		Throughput: w.throughput(), Baseline: n.throughput, Noise: n.noise}
 	miss, flat := missed(v, w), n.flat(w.throughput())
 	d.Outcome = e.verify(miss)

@@ -178,15 +178,15 @@ func servers() []scene {
 			return cfg
 		}},
 		{"c10", "query cache: a search with large aggregations", true, 60 * ms, func(t trial) hold.Config {
-			search := hold.Program{Kind: heavy, Ops: []hold.Op{touch(0, 32, 32, 5*ms)}, Times: int(4000 * t.size), Known: true}
-			return hold.Config{Resources: []hold.Resource{{Name: "query cache", Kind: culprit.Memory, Pages: 1000, Hot: 950, Miss: 20 * ms}},
-				Loads:  []hold.Load{open(150*t.load, program(victims, touch(0, 2, 2, 3*ms), run(4*ms)))},
+			search := hold.Program{Kind: heavy, Ops: []hold.Op{touch(0, 32, 32, 10*ms)}, Times: int(4000 * t.size), Known: true}
+			return hold.Config{Resources: []hold.Resource{{Name: "query cache", Kind: culprit.Memory, Pages: 1000, Hot: 950, Miss: ms}},
+				Loads:  []hold.Load{open(150*t.load, program(victims, touch(0, 20, 20, 3*ms), run(4*ms)))},
 				Guests: []hold.Guest{{Program: search, At: t.onset, Steps: cancellable, Culprit: true, Target: true}}}
 		}},
 		{"c11", "heap: a nested aggregation", true, 60 * ms, func(t trial) hold.Config {
-			search := hold.Program{Kind: heavy, Ops: []hold.Op{touch(0, 50, 50, 5*ms)}, Times: int(4000 * t.size)}
-			return hold.Config{Resources: []hold.Resource{{Name: "heap", Kind: culprit.Memory, Pages: 2000, Hot: 1500, Miss: 10 * ms}},
-				Loads:  []hold.Load{open(150*t.load, program(victims, touch(0, 5, 5, 3*ms), run(4*ms)))},
+			search := hold.Program{Kind: heavy, Ops: []hold.Op{touch(0, 50, 50, 10*ms)}, Times: int(4000 * t.size)}
+			return hold.Config{Resources: []hold.Resource{{Name: "heap", Kind: culprit.Memory, Pages: 2000, Hot: 1500, Miss: ms}},
+				Loads:  []hold.Load{open(150*t.load, program(victims, touch(0, 30, 30, 3*ms), run(4*ms)))},
 				Guests: []hold.Guest{{Program: search, At: t.onset, Steps: cancellable, Culprit: true, Target: true}}}
 		}},
 		{"c12", "processors: a query of thousands of terms", false, 60 * ms, func(t trial) hold.Config {
