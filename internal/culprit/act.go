@@ -90,7 +90,7 @@ func (e *Engine) patience(undo time.Duration) time.Duration {
 func (e *Engine) act(d *Decision, c *contender, several bool) {
 	v, done := &e.view, &e.cancels
 	t := &v.s.Tasks[c.task]
-	another := done.pending.active && done.pending.several && several && done.pending.task != t.ID
+	another := several && e.another(t.ID)
 	switch {
 	case !e.confirmed(e.agreed.samples, e.agreed.span):
 		d.Why = Unconfirmed
@@ -114,8 +114,22 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 		return
 	}
 	d.State = Cancelled
+	if several {
+		d.Soon = e.cfg.Objective / 4
+	}
 	done.take(t.ID, c.step)
 	done.pending = pending{active: true, task: t.ID, step: c.step, at: v.s.At, stuck: v.stuck, several: several, dam: c.dam, patience: e.patience(t.Undo)}
+}
+
+// another reports whether the pending action was on another of several tasks that
+// hog a resource together, and took effect. Then relief comes with the last of them.
+func (e *Engine) another(task uint64) bool {
+	p := &e.cancels.pending
+	if !p.active || !p.several || p.task == task {
+		return false
+	}
+	there := e.now.find(p.task)
+	return there < 0 || !e.view.hogs(there)
 }
 
 // take notes a step.

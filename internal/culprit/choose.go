@@ -175,6 +175,8 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Waiting
 	case v.s.At.Sub(t.Started) < e.cfg.MinAge, timed && c.usage.sofar < e.cfg.MinAge.Seconds():
 		return Young
+	case c.dam && e.normal.regular(t.Kind, v.s.At):
+		return Ordinary
 	case !c.dam && c.resource < len(e.normal.usual) && c.usage.sofar <= rare*e.normal.usual[c.resource]:
 		return Ordinary
 	case t.Barred != NotBarred:

@@ -74,12 +74,19 @@ func (l *lateness) add(keep, missed, inTime float64) {
 	l.resolved = keep*l.resolved + missed + inTime
 }
 
-// beyondNoise reports whether more than lateAllowed are late, by more than three
-// standard deviations of a count that is as rare as allowed.
-func (l *lateness) beyondNoise() bool {
+// beyondNoise reports whether more than lateAllowed are late, by more than a number
+// of standard deviations of a count that is as rare as allowed.
+func (l *lateness) beyondNoise(deviations float64) bool {
 	allowed := lateAllowed * l.resolved
-	return l.late >= 2 && l.late > allowed+3*math.Sqrt(allowed)
+	return l.late >= 2 && l.late > allowed+deviations*math.Sqrt(allowed)
 }
+
+// A suspicion begins three deviations above what is allowed and ends at one, so
+// that a count near the line does not end it with every other sample.
+const (
+	suspectFrom  = 3
+	suspectUntil = 1
+)
 
 // stuckVictims is how many late tasks that wait are a sign of trouble. One that
 // waits for one holder is an even exchange: cancelling the holder to save it
@@ -87,9 +94,13 @@ func (l *lateness) beyondNoise() bool {
 const stuckVictims = 2
 
 // missed reports whether the foreground misses its objective: by what ended, or
-// by the age of what does not end.
-func missed(v *view, w *recent) bool {
-	return v.stuck >= stuckVictims || w.fast.beyondNoise() || w.slow.beyondNoise()
+// by the age of what does not end. before tells that the previous sample said so.
+func missed(v *view, w *recent, before bool) bool {
+	deviations := float64(suspectFrom)
+	if before {
+		deviations = suspectUntil
+	}
+	return v.stuck >= stuckVictims || w.fast.beyondNoise(deviations) || w.slow.beyondNoise(deviations)
 }
 
 // flat reports whether throughput is flat or falling: not above the baseline by

@@ -61,7 +61,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 	e.cancels.completed += s.Finished.Count
 	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.fast.late, w.fast.resolved),
 		Throughput: w.throughput(), Baseline: n.throughput, Noise: n.noise}
-	miss, flat := missed(v, w), n.flat(w.throughput())
+	miss, flat := missed(v, w, e.suspect > 0), n.flat(w.throughput())
 	d.Outcome = e.verify(miss)
 	switch {
 	case miss && flat:
@@ -187,6 +187,11 @@ func (n *normal) learn(v *view, w *recent, before, now *looked) {
 	for r := range v.r {
 		if v.inFlight > 0 {
 			n.lost[r] += weight * (v.lostTo[r]/float64(v.inFlight) - n.lost[r])
+		}
+	}
+	for i, id := range before.ids {
+		if now.find(id) < 0 {
+			n.remember(before.kinds[i], v.s.At)
 		}
 	}
 	for _, k := range before.kept { // a culprit in the making has not ended

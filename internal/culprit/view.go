@@ -36,7 +36,7 @@ func (v *view) look(s *Sample, before, now *looked, objective time.Duration, pre
 	v.reset(s, before, objective)
 	now.reset(s.At, v.n, v.r)
 	for i := range s.Tasks {
-		if !now.add(i, s.Tasks[i].ID) {
+		if !now.add(i, s.Tasks[i].ID, s.Tasks[i].Kind) {
 			return false
 		}
 		v.span[i] = min(s.At.Sub(s.Tasks[i].Started), v.dt).Seconds()

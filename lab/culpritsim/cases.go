@@ -179,13 +179,13 @@ func servers() []scene {
 		}},
 		{"c10", "query cache: a search with large aggregations", true, 60 * ms, func(t trial) hold.Config {
 			search := hold.Program{Kind: heavy, Ops: []hold.Op{touch(0, 32, 32, 10*ms)}, Times: int(4000 * t.size), Known: true}
-			return hold.Config{Resources: []hold.Resource{{Name: "query cache", Kind: culprit.Memory, Pages: 1000, Hot: 950, Miss: ms}},
+			return hold.Config{Resources: []hold.Resource{{Name: "query cache", Kind: culprit.Memory, Pages: 1000, Hot: 950, Miss: 3 * ms}},
 				Loads:  []hold.Load{open(150*t.load, program(victims, touch(0, 20, 20, 3*ms), run(4*ms)))},
 				Guests: []hold.Guest{{Program: search, At: t.onset, Steps: cancellable, Culprit: true, Target: true}}}
 		}},
 		{"c11", "heap: a nested aggregation", true, 60 * ms, func(t trial) hold.Config {
 			search := hold.Program{Kind: heavy, Ops: []hold.Op{touch(0, 50, 50, 10*ms)}, Times: int(4000 * t.size)}
-			return hold.Config{Resources: []hold.Resource{{Name: "heap", Kind: culprit.Memory, Pages: 2000, Hot: 1500, Miss: ms}},
+			return hold.Config{Resources: []hold.Resource{{Name: "heap", Kind: culprit.Memory, Pages: 2000, Hot: 1500, Miss: 3 * ms}},
 				Loads:  []hold.Load{open(150*t.load, program(victims, touch(0, 30, 30, 3*ms), run(4*ms)))},
 				Guests: []hold.Guest{{Program: search, At: t.onset, Steps: cancellable, Culprit: true, Target: true}}}
 		}},
@@ -208,7 +208,7 @@ func servers() []scene {
 				Guests: []hold.Guest{{Program: stats, At: t.onset, Steps: cancellable, Culprit: true, Target: true}}}
 		}},
 		{"c15", "search threads: nested range queries", false, 100 * ms, func(t trial) hold.Config {
-			cfg := hold.Config{Resources: []hold.Resource{slots("threads", 8), system("processors", 4)},
+			cfg := hold.Config{Resources: []hold.Resource{slots("threads", 8), system("processors", 8)},
 				Loads: []hold.Load{open(150*t.load, program(victims, take(0), burn(1, 6*ms)))}}
 			for i := range 10 {
 				cfg.Guests = append(cfg.Guests, hold.Guest{Program: hold.Program{Kind: heavy, Ops: []hold.Op{take(0), spend(1, 10*ms)}, Times: int(800 * t.size), Known: true},

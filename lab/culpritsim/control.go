@@ -14,7 +14,7 @@ type ours struct {
 	debug   func(*culprit.Decision)
 }
 
-func (o *ours) Observe(s *culprit.Sample) []culprit.Action {
+func (o *ours) Observe(s *culprit.Sample) ([]culprit.Action, time.Duration) {
 	d := o.engine.Observe(s)
 	if o.debug != nil {
 		o.debug(d)
@@ -23,7 +23,7 @@ func (o *ours) Observe(s *culprit.Sample) []culprit.Action {
 	if d.Action.Step != culprit.NoStep || d.Action.Limit.Kind != 0 {
 		o.actions = append(o.actions, d.Action)
 	}
-	return o.actions
+	return o.actions, d.Soon
 }
 
 // troubled reports whether two foreground tasks wait for longer than the objective:
@@ -49,9 +49,9 @@ type oldest struct {
 	actions   []culprit.Action
 }
 
-func (o *oldest) Observe(s *culprit.Sample) []culprit.Action {
+func (o *oldest) Observe(s *culprit.Sample) ([]culprit.Action, time.Duration) {
 	if s.At < o.next || !troubled(s, o.objective) {
-		return nil
+		return nil, 0
 	}
 	var first *culprit.Task
 	for i := range s.Tasks {
@@ -61,7 +61,7 @@ func (o *oldest) Observe(s *culprit.Sample) []culprit.Action {
 		}
 	}
 	if first == nil {
-		return nil
+		return nil, 0
 	}
 	step := culprit.Statement
 	if o.steps[first.ID] == culprit.Statement || !first.Steps.Has(step) {
@@ -70,7 +70,7 @@ func (o *oldest) Observe(s *culprit.Sample) []culprit.Action {
 	o.steps[first.ID] = step
 	o.next = s.At.Add(time.Second)
 	o.actions = append(o.actions[:0], culprit.Action{Task: first.ID, Step: step})
-	return o.actions
+	return o.actions, 0
 }
 
 func (o *oldest) taken(t *culprit.Task) bool { return o.steps[t.ID] == culprit.Session }
@@ -82,7 +82,7 @@ type victimsDropped struct {
 	actions   []culprit.Action
 }
 
-func (d *victimsDropped) Observe(s *culprit.Sample) []culprit.Action {
+func (d *victimsDropped) Observe(s *culprit.Sample) ([]culprit.Action, time.Duration) {
 	d.actions = d.actions[:0]
 	for i := range s.Holds {
 		h := &s.Holds[i]
@@ -90,5 +90,5 @@ func (d *victimsDropped) Observe(s *culprit.Sample) []culprit.Action {
 			d.actions = append(d.actions, culprit.Action{Task: t.ID, Step: culprit.Statement})
 		}
 	}
-	return d.actions
+	return d.actions, 0
 }

@@ -23,7 +23,8 @@ func TestTry(t *testing.T) {
 		if only != "" && only != s.name {
 			continue
 		}
-		for seed := uint64(1); seed <= uint64(max(seeds, 1)); seed++ {
+		from, _ := strconv.Atoi(os.Getenv("FROM"))
+		for seed := uint64(max(from, 1)); seed <= uint64(max(seeds, from, 1)); seed++ {
 			free := hold.Play(s.config(seed, false, every))
 			s.objective = time.Duration(1.25 * float64(free.P99))
 			none := hold.Play(s.config(seed, true, every))

@@ -167,8 +167,7 @@ func (a *app) handle(e event) {
 			a.shareDone(int(e.n))
 		}
 	case look:
-		a.look()
-		a.engine.At(now.Add(a.cfg.Every), e)
+		a.engine.At(now.Add(a.look()), e)
 	case obey:
 		if t := &a.tasks[e.n]; t.gen == e.gen {
 			a.cancel(e.n, e.step)

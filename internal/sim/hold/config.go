@@ -25,10 +25,10 @@ type Config struct {
 	Controller Controller
 }
 
-// Controller is told each look and answers with actions. The sample is valid
-// during the call.
+// Controller is told each look and answers with actions, and after which time to
+// look again if that is sooner than usual. The sample is valid during the call.
 type Controller interface {
-	Observe(*culprit.Sample) []culprit.Action
+	Observe(*culprit.Sample) (actions []culprit.Action, soon time.Duration)
 }
 
 // Resource is something to hold or to consume.

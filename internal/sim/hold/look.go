@@ -6,8 +6,9 @@ import (
 	"github.com/spillgate/spillgate/internal/culprit"
 )
 
-// look shows the application to the controller and carries out what it wants.
-func (a *app) look() {
+// look shows the application to the controller, carries out what it wants and
+// returns the time to the next look.
+func (a *app) look() time.Duration {
 	s := &a.sample
 	s.At = a.engine.Now()
 	s.Tasks, s.Holds = s.Tasks[:0], s.Holds[:0]
@@ -22,9 +23,13 @@ func (a *app) look() {
 		}
 	}
 	if a.cfg.Controller == nil {
-		return
+		return a.cfg.Every
 	}
-	for _, action := range a.cfg.Controller.Observe(s) {
+	actions, soon := a.cfg.Controller.Observe(s)
+	if soon == 0 || soon > a.cfg.Every {
+		soon = a.cfg.Every
+	}
+	for _, action := range actions {
 		if action.Would {
 			continue
 		}
@@ -38,6 +43,7 @@ func (a *app) look() {
 			}
 		}
 	}
+	return soon
 }
 
 // show describes a task.
