@@ -77,7 +77,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		if v.inFlight == 0 && s.Finished.Count == 0 {
 			d.State = Idle
 		} else {
-			n.learn(v, w, &e.before, &e.now)
+			n.learn(v, w, &e.before, &e.now, e.cfg.Objective)
 		}
 	}
 	if e.cancels.tripped {
@@ -176,7 +176,7 @@ func (e *Engine) stateOf(why Why, best int) State {
 }
 
 // learn enters a normal sample.
-func (n *normal) learn(v *view, w *recent, before, now *looked) {
+func (n *normal) learn(v *view, w *recent, before, now *looked, objective time.Duration) {
 	weight := n.weight(v.dt)
 	for len(n.lost) < v.r {
 		n.lost, n.usual = append(n.lost, 0), append(n.usual, 0)
@@ -196,7 +196,11 @@ func (n *normal) learn(v *view, w *recent, before, now *looked) {
 	}
 	for _, k := range before.kept { // a culprit in the making has not ended
 		if now.find(before.ids[k.task]) < 0 && int(k.resource) < v.r {
-			n.use(int(k.resource), k.amount)
+			first := k.amount
+			if kind := v.s.Resources[k.resource].Kind; kind == Lock || kind == Queue {
+				first = objective.Seconds() / rare // makes no task usual that is old enough to be judged
+			}
+			n.use(int(k.resource), k.amount, first)
 		}
 	}
 	n.seenMore(v.dt, w.throughput())

@@ -22,7 +22,7 @@ type looked struct {
 	kept      []keptUse
 }
 
-// keptUse is what a task used of a resource that others wait for.
+// keptUse is what a task used of a resource.
 type keptUse struct {
 	task, resource int32
 	amount         float64
@@ -95,7 +95,7 @@ type normal struct {
 	inFlight   float64       // foreground tasks
 	busy       float64       // late foreground tasks that do not wait
 	lost       []float64     // share of in-flight time, by resource
-	usual      []float64     // median use that others waited for, of tasks that ended, by resource; 0 unknown
+	usual      []float64     // median use of tasks that ended, by resource; 0 unknown
 	kinds      [seenKinds]seenKind
 }
 
@@ -146,13 +146,13 @@ func (n *normal) observe(w, throughput float64) {
 // dozens of observations.
 const medianStep = 0.05
 
-// use moves the running median of a resource towards one observation. A step up
-// or down by a fixed ratio settles where both are equally likely.
-func (n *normal) use(r int, amount float64) {
+// use moves the running median of a resource towards one observation, from first
+// on. A step up or down by a fixed ratio settles where both are equally likely.
+func (n *normal) use(r int, amount, first float64) {
 	switch m := &n.usual[r]; {
 	case amount <= 0:
 	case *m == 0:
-		*m = amount
+		*m = first
 	case amount > *m:
 		*m *= 1 + medianStep
 	default:

@@ -60,8 +60,7 @@ func (v *view) look(s *Sample, before, now *looked, objective time.Duration, pre
 	}
 	for i := range s.Holds {
 		h := &s.Holds[i]
-		kind := s.Resources[h.Resource].Kind
-		if u := &v.uses[i]; u.now > 0 && (v.lostTo[h.Resource] > 0 || kind == Memory || kind == System) {
+		if u := &v.uses[i]; u.now > 0 {
 			now.kept = append(now.kept, keptUse{h.Task, h.Resource, u.sofar})
 		}
 	}

@@ -109,6 +109,7 @@ func Play(cfg Config) *Report {
 	a.locks, a.shares, a.pools = make([]lock, n), make([]share, n), make([]pool, n)
 	for r := range cfg.Resources {
 		a.pools[r].hot = float64(cfg.Resources[r].Hot)
+		a.pools[r].resident = a.pools[r].hot // it has run for a while
 		a.pools[r].size = float64(cfg.Resources[r].Pages)
 		a.sample.Resources = append(a.sample.Resources, culprit.Resource{Name: cfg.Resources[r].Name, Kind: cfg.Resources[r].Kind})
 	}
