@@ -31,6 +31,7 @@ type agreement struct {
 	samples int
 	span    time.Duration // from the first of them to the last
 	task    uint64
+	kind    uint64 // 0 if victims have it as well
 	several bool
 }
 
@@ -57,6 +58,11 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		return d
 	}
 	v, w, n := &e.view, &e.recent, &e.normal
+	if !e.before.any { // since when things were counted is not known
+		d.State = Normal
+		e.before, e.now = e.now, e.before
+		return d
+	}
 	w.add(v, s.Finished, e.cfg.Objective)
 	e.cancels.completed += s.Finished.Count
 	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.fast.late, w.fast.resolved),
@@ -140,21 +146,21 @@ func (e *Engine) decide(d *Decision) {
 const confirmSamples = 3
 
 // agree counts how many samples in a row led to the same pick. Where several tasks
-// hog a resource together, each of them is the same pick.
+// hog a resource together, each of them is the same pick, and so is the next task
+// of a kind that no victim has: a culprit may come in many short tasks.
 func (e *Engine) agree(v *view, best int, several bool) {
 	if best < 0 {
 		e.agreed = agreement{}
 		return
 	}
-	task := v.s.Tasks[e.found[best].task].ID
-	a := &e.agreed
-	if a.samples == 0 || a.task != task && !(a.several && several) {
-		*a = agreement{samples: 1, task: task, several: several}
-		return
+	now := agreement{samples: 1, task: v.s.Tasks[e.found[best].task].ID, several: several}
+	if !e.found[best].common {
+		now.kind = v.s.Tasks[e.found[best].task].Kind
 	}
-	a.samples++
-	a.span += v.dt
-	a.task, a.several = task, several
+	if a := &e.agreed; a.samples > 0 && (a.task == now.task || a.several && several || a.kind != 0 && a.kind == now.kind) {
+		now.samples, now.span = a.samples+1, a.span+v.dt
+	}
+	e.agreed = now
 }
 
 // confirmed reports whether n samples over a time are enough to act on.
