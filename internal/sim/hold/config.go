@@ -46,6 +46,10 @@ type Resource struct {
 	// the pages that the foreground touches while a guest holds a snapshot
 	// (Acquire), and Miss is what 1,000 old pages add to each touch.
 	History bool
+	// Heap makes Memory a heap: nothing is evicted, and a page that the foreground
+	// touches takes Miss with the share of the hot pages that have no room, because
+	// the collector runs then.
+	Heap bool
 }
 
 // Load is a stream of foreground requests.

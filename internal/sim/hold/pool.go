@@ -48,8 +48,15 @@ func (a *app) touch(n int32) {
 		if lost > 0 {
 			c.waits += uint64(units)
 		}
+	case t.load >= 0 && r.Heap:
+		lost = a.touchHeap(p, c, units, r.Miss)
 	case t.load >= 0:
 		lost = a.touchHot(p, c, units, r.Miss)
+	case r.Heap:
+		units = min(units, int(p.size-p.guests))
+		c.gets += uint64(units)
+		c.used += units
+		p.guests += float64(units)
 	default:
 		a.touchCold(p, c, units)
 	}
@@ -76,6 +83,20 @@ func (a *app) touchHot(p *pool, c *cell, units int, miss time.Duration) time.Dur
 		}
 	}
 	return time.Duration(misses) * miss
+}
+
+// touchHeap uses hot pages of a heap.
+func (a *app) touchHeap(p *pool, c *cell, units int, miss time.Duration) time.Duration {
+	c.gets += uint64(units)
+	short := (p.hot + p.guests - p.size) / p.hot
+	collected := 0
+	for range units {
+		if a.dice.Float64() < short {
+			collected++
+		}
+	}
+	c.waits += uint64(collected)
+	return time.Duration(collected) * miss
 }
 
 // touchCold brings a guest's pages in.
