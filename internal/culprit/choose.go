@@ -106,10 +106,14 @@ func (e *Engine) shortlist(c contender) {
 func (e *Engine) price(v *view, c *contender) {
 	t := &v.s.Tasks[c.task]
 	for r, g := range c.gains {
-		c.victims += v.lostTo[r] * g
+		c.victims += ratio(e.recent.lost[r], e.recent.looks) * g
 		if e.weights[r]*g > e.weights[c.resource]*c.gains[c.resource] {
 			c.resource = r
 		}
+	}
+	if !c.dam {
+		// A dam is no victim worth saving: it is the cheaper one to cancel.
+		c.victims = max(c.victims-float64(e.graph.victimDams), 0)
 	}
 	c.usage = e.usageOf(v, c)
 	c.step = t.Steps.after(e.stepTaken(t.ID))
@@ -126,7 +130,7 @@ func (e *Engine) price(v *view, c *contender) {
 }
 
 // usageOf returns the use that c's score rests on. A dam lasts as long as the
-// longest hold that it waits for. A task that inherits blame holds something else,
+// longest hold that it waits for, and then holds itself. A task that inherits blame holds something else,
 // so the longest of its holds counts.
 func (e *Engine) usageOf(v *view, c *contender) usage {
 	t := &v.s.Tasks[c.task]
@@ -138,9 +142,7 @@ func (e *Engine) usageOf(v *view, c *contender) usage {
 				u.remain = max(u.remain, v.uses[i].remain)
 			}
 		}
-		if u.remain == 0 {
-			u.remain = age.Seconds()
-		}
+		u.remain += age.Seconds() * v.left[c.task]
 		u.gain = u.remain
 		return u
 	}

@@ -150,7 +150,9 @@ const confirmSamples = 3
 // of a kind that no victim has: a culprit may come in many short tasks.
 func (e *Engine) agree(v *view, best int, several bool) {
 	if best < 0 {
-		e.agreed = agreement{}
+		if v.inFlight > 0 { // where nobody is in flight, nobody disagrees
+			e.agreed = agreement{}
+		}
 		return
 	}
 	now := agreement{samples: 1, task: v.s.Tasks[e.found[best].task].ID, several: several}

@@ -17,6 +17,8 @@ type watched struct {
 	times   []mono.Time
 	broken  []string
 	firstAt mono.Time // of the first action
+	seen    map[string]int
+	debug2  func(*culprit.Decision)
 }
 
 func watch(cfg culprit.Config) (*watched, error) {
@@ -44,6 +46,12 @@ func (w *watched) fail(at mono.Time, format string, args ...any) {
 
 // check holds a decision against the invariants.
 func (w *watched) check(s *culprit.Sample, d *culprit.Decision) {
+	if w.seen != nil {
+		w.seen[d.State.String()+" "+d.Why.String()]++
+	}
+	if w.debug2 != nil {
+		w.debug2(d)
+	}
 	sum := 0.0
 	for _, c := range d.Candidates {
 		if c.Score < 0 || c.Score > 1+1e-9 || math.IsNaN(c.Net) || math.IsInf(c.Net, 0) || math.IsNaN(c.Score) {
