@@ -29,7 +29,8 @@ type Engine struct {
 // agreement counts samples in a row that agree on a pick.
 type agreement struct {
 	samples int
-	span    time.Duration // from the first of them to the last
+	against int           // samples in a row that disagree
+	span    time.Duration // since the first of them
 	task    uint64
 	kind    uint64 // 0 if victims have it as well
 	several bool
@@ -149,9 +150,15 @@ const confirmSamples = 3
 // hog a resource together, each of them is the same pick, and so is the next task
 // of a kind that no victim has: a culprit may come in many short tasks.
 func (e *Engine) agree(v *view, best int, several bool) {
+	a := &e.agreed
 	if best < 0 {
-		if v.inFlight > 0 { // where nobody is in flight, nobody disagrees
-			e.agreed = agreement{}
+		// Where nobody is in flight nobody disagrees. A single sample that disagrees may
+		// have come between two short tasks of the culprit.
+		if v.inFlight > 0 {
+			a.against++
+		}
+		if a.span += v.dt; a.against > 1 {
+			*a = agreement{}
 		}
 		return
 	}
@@ -159,7 +166,7 @@ func (e *Engine) agree(v *view, best int, several bool) {
 	if !e.found[best].common {
 		now.kind = v.s.Tasks[e.found[best].task].Kind
 	}
-	if a := &e.agreed; a.samples > 0 && (a.task == now.task || a.several && several || a.kind != 0 && a.kind == now.kind) {
+	if a.samples > 0 && (a.task == now.task || a.several && several || a.kind != 0 && a.kind == now.kind) {
 		now.samples, now.span = a.samples+1, a.span+v.dt
 	}
 	e.agreed = now
