@@ -154,6 +154,16 @@ func (e *Engine) limit(v *view, c *contender) Limit {
 	return Limit{Kind: kind, For: e.cfg.LimitFor}
 }
 
+// shed limits the kind of a culprit that cannot be cancelled, once.
+func (e *Engine) shed(d *Decision, c *contender) {
+	l := e.limit(&e.view, c)
+	if l.Kind == 0 || e.cancels.knows(l.Kind, d.At) {
+		return
+	}
+	e.cancels.know(l, d.At)
+	d.Action = Action{Task: e.view.s.Tasks[c.task].ID, Kind: l.Kind, Limit: l, Would: e.cfg.Mode == Monitor}
+}
+
 // capped reports whether a cap forbids a further cancel at an instant.
 func (e *Engine) capped(at mono.Time) bool {
 	c := &e.cancels

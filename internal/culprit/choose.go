@@ -183,6 +183,8 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Ordinary
 	case t.Barred != NotBarred:
 		return BarredTask
+	case c.step == NoStep && e.cfg.Mode == Monitor && e.stepTaken(t.ID) != NoStep:
+		return Monitoring
 	case c.step == NoStep:
 		return Fixed
 	case c.net <= 0:
@@ -208,7 +210,7 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 		if c.why != WhyNot {
 			continue
 		}
-		together := group >= e.cfg.Clear && !c.common && !c.dam && (falling || e.cancels.knows(v.s.Tasks[c.task].Kind, v.s.At))
+		together := !c.common && !c.dam && (group >= e.cfg.Clear && falling || e.cancels.knows(v.s.Tasks[c.task].Kind, v.s.At))
 		if c.score < e.cfg.Clear && !together {
 			c.why = Unclear
 			continue

@@ -35,6 +35,9 @@ func (w *recent) add(v *view, f Finished, objective time.Duration) {
 	}
 	missed := float64(v.newlyLate + late)
 	w.fast.add(keep, missed, float64(inTime))
+	if w.fast.beyondNoise(suspectFrom) {
+		missed, inTime = 0, 0 // the slow window is for what the fast one does not see, and must not outlast it
+	}
 	w.slow.add(math.Pow(keep, 1/slower), missed, float64(inTime))
 	w.done = keep*w.done + float64(f.Count)
 	w.seconds = keep*w.seconds + v.dt.Seconds()

@@ -136,7 +136,7 @@ func (e *Engine) decide(d *Decision) {
 	if best >= 0 {
 		e.act(d, &e.found[best], several)
 	} else if d.State == Named && d.Why == Fixed {
-		d.Action.Limit = e.limit(v, &e.found[0])
+		e.shed(d, &e.found[0])
 	}
 	e.list(v, best)
 	d.Blame, d.Candidates = e.blame, e.candidates

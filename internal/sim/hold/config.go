@@ -9,10 +9,13 @@ import (
 
 // Config describes an application and a run.
 type Config struct {
-	Seed      uint64
+	// Seed is the source of all chance.
+	Seed uint64
+	// Resources are what programs refer to by index.
 	Resources []Resource
-	Loads     []Load
-	Guests    []Guest
+	// Loads are the foreground, Guests the tasks beside it.
+	Loads  []Load
+	Guests []Guest
 	// Objective is the latency that the foreground must meet; finished requests
 	// beyond it are late.
 	Objective time.Duration
