@@ -64,7 +64,7 @@ func Spillgate() House {
 				"internal/taskfile"}},
 			// What users import or run; the root package is among them.
 			{Name: "edges", Imports: drivers, ThirdParty: true, Dirs: []string{".", "grpcgate", "httpgate", "proxy", "telemetry",
-				"classify", "config"}},
+				"classify", "config", "tracer"}},
 			{Name: "programs", Imports: edges, ThirdParty: true, Dirs: []string{"cmd/...", "lab/...",
 				"internal/harness/...", "internal/demo/..."}},
 			// Examples see what users see.
