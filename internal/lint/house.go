@@ -91,6 +91,7 @@ func Spillgate() House {
 			{"config", "classify", "the file describes the rules"},
 			{"config", "proxy", "the file describes a proxy, and the proxy says what is wrong with the description"},
 			{"config", "internal/plainyaml", "the file is YAML, and its mistakes are reported as those of every file"},
+			{"internal/tracers", "internal/needs", "a test that drives a tracer of another language needs its compiler"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},
 			{"cmd/...", "lab/...", "the command line runs the experiments"},
 			{"cmd/...", "internal/demo/...", "the command line plays the demo"},
