@@ -60,10 +60,10 @@ func Spillgate() House {
 			{Name: "policies", Pure: true, Imports: parts, Dirs: []string{"internal/credit", "internal/slots", "internal/admission",
 				"internal/rates", "internal/schedule", "internal/share", "internal/culprit", "internal/baseline/..."}},
 			{Name: "node", Pure: true, Imports: policies, Dirs: []string{"internal/node"}},
-			{Name: "drivers", Imports: node, Dirs: []string{"internal/sim/...", "internal/live", "internal/culprit/audit"}},
+			{Name: "drivers", Imports: node, Dirs: []string{"internal/sim/...", "internal/live", "internal/culprit/audit", "internal/taskfile"}},
 			// What users import or run; the root package is among them.
 			{Name: "edges", Imports: drivers, ThirdParty: true, Dirs: []string{".", "grpcgate", "httpgate", "proxy", "telemetry",
-				"classify", "config"}},
+				"classify", "config", "tracer"}},
 			{Name: "programs", Imports: edges, ThirdParty: true, Dirs: []string{"cmd/...", "lab/...",
 				"internal/harness/...", "internal/demo/..."}},
 			// Examples see what users see.
@@ -73,7 +73,7 @@ func Spillgate() House {
 			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table", "internal/plainyaml"}},
 			// Checks exist for tests alone; nothing else imports them.
 			{Name: "checks", ThirdParty: true, Imports: append(edges[:7:7], "programs", "examples"), Dirs: []string{"internal/lint",
-				"internal/needs", "internal/parity"}},
+				"internal/needs", "internal/parity", "internal/tracers"}},
 		},
 		Edges: []Edge{
 			{"internal/work", "internal/mono", "a request carries the instants at which it came and must be done"},
@@ -90,6 +90,7 @@ func Spillgate() House {
 			{"config", "classify", "the file describes the rules"},
 			{"config", "proxy", "the file describes a proxy, and the proxy says what is wrong with the description"},
 			{"config", "internal/plainyaml", "the file is YAML, and its mistakes are reported as those of every file"},
+			{"internal/tracers", "internal/needs", "a test that drives a tracer of another language needs its compiler"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},
 			{"cmd/...", "lab/...", "the command line runs the experiments"},
 			{"cmd/...", "internal/demo/...", "the command line plays the demo"},
