@@ -2,16 +2,16 @@ package tracer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/taskfile"
 )
 
 // ErrCancelled is the cause, to errors.Is, of the context of a task that the
 // engine cancelled.
-var ErrCancelled = errors.New("cancelled by Spillgate")
+var ErrCancelled = live.ErrCancelled
 
 // Info describes a task that begins. Its zero value is a request of unknown
 // kind.
@@ -37,8 +37,9 @@ type Task struct {
 	ctx    taskContext
 	cancel context.CancelCauseFunc
 	branch bool
+	gated  bool // of a request behind a gate: any goroutine of it may record
 
-	mu    sync.Mutex // between the watcher and End
+	mu    sync.Mutex // between the watcher and End; with gated, around every event
 	ended bool
 }
 
@@ -59,9 +60,17 @@ func (c *taskContext) Value(key any) any {
 }
 
 // From returns the task that ctx carries, nil if there is none.
+//
+// Behind a gate that Of was called with, every request has a task, without Begin.
 func From(ctx context.Context) *Task {
-	task, _ := ctx.Value(taskKey{}).(*Task)
-	return task
+	if task, ok := ctx.Value(taskKey{}).(*Task); ok {
+		return task
+	}
+	if ticket := live.TicketFrom(ctx); ticket != nil {
+		task, _ := ticket.Traced().(*Task)
+		return task
+	}
+	return nil
 }
 
 // Begin starts a task. The returned context carries it, and is cancelled with a
@@ -95,7 +104,9 @@ func (t *Tracer) begin(ctx context.Context, info Info, parent *Task) (context.Co
 		return ctx, nil
 	}
 	task := &Task{tracer: t, slot: slot, info: info}
-	if parent != nil {
+	if parent != nil && parent.gated {
+		task.gated, task.branch = true, true // its request is cancelled by the gate
+	} else if parent != nil {
 		task.cancel, task.branch = parent.cancel, true
 	} else {
 		ctx, task.cancel = context.WithCancelCause(ctx)
@@ -153,31 +164,52 @@ func (t *Task) deliver() {
 	}
 }
 
+// enter and leave stand around an event.
+func (t *Task) enter() {
+	if t.gated {
+		t.mu.Lock()
+	}
+}
+
+func (t *Task) leave() {
+	if t.gated {
+		t.mu.Unlock()
+	}
+}
+
 // Acquire records that the task now holds n more units of r.
 func (t *Task) Acquire(r Resource, n uint64) {
 	if t != nil {
+		t.enter()
 		t.slot.Acquire(r.number-1, n)
+		t.leave()
 	}
 }
 
 // Release records that the task gave back n units of r.
 func (t *Task) Release(r Resource, n uint64) {
 	if t != nil {
+		t.enter()
 		t.slot.Release(r.number-1, n)
+		t.leave()
 	}
 }
 
 // WaitBegin records that the task waits for r from now on.
 func (t *Task) WaitBegin(r Resource) {
 	if t != nil {
+		t.enter()
 		t.slot.WaitBegin(r.number - 1)
+		t.leave()
 	}
 }
 
 // WaitEnd records that the wait for r is over, successful or not.
 func (t *Task) WaitEnd(r Resource) {
 	if t != nil {
+		t.enter()
 		t.slot.WaitEnd(r.number - 1)
+		t.leave()
 	}
 }
 
@@ -185,7 +217,9 @@ func (t *Task) WaitEnd(r Resource) {
 // make room. If WaitBegin was called for r, that wait is over.
 func (t *Task) Evicted(r Resource, n uint64) {
 	if t != nil {
+		t.enter()
 		t.slot.Evicted(r.number-1, n)
+		t.leave()
 	}
 }
 
@@ -193,7 +227,9 @@ func (t *Task) Evicted(r Resource, n uint64) {
 // together with others of the same sort, as a reader's does.
 func (t *Task) SetShared(r Resource, shared bool) {
 	if t != nil {
+		t.enter()
 		t.slot.SetShared(r.number-1, shared)
+		t.leave()
 	}
 }
 
@@ -201,7 +237,9 @@ func (t *Task) SetShared(r Resource, shared bool) {
 // unknown. The engine spares tasks that are nearly done.
 func (t *Task) SetProgress(done, total uint64) {
 	if t != nil {
+		t.enter()
 		t.slot.SetProgress(done, total)
+		t.leave()
 	}
 }
 
@@ -209,6 +247,8 @@ func (t *Task) SetProgress(done, total uint64) {
 // such as an open transaction between two statements.
 func (t *Task) SetIdle(idle bool) {
 	if t != nil {
+		t.enter()
 		t.slot.SetFlags(t.info.flags(idle))
+		t.leave()
 	}
 }

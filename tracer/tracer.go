@@ -31,6 +31,7 @@ type Tracer struct {
 	stop  chan struct{}
 	lost  chan struct{} // closed when the file was truncated
 	done  chan struct{}
+	gate  *gateSide // nil: the engine is somewhere else
 }
 
 // watchEvery is how often a tracer looks for cancels: FORMAT.md asks for 20 ms
@@ -65,7 +66,7 @@ func (t *Tracer) Close() error {
 	t.tasks.Wait()
 	close(t.stop)
 	<-t.done
-	return t.file.Close()
+	return errors.Join(t.gate.close(), t.file.Close())
 }
 
 // watch delivers cancels until Close.

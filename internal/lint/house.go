@@ -84,6 +84,8 @@ func Spillgate() House {
 			{"internal/admission", "internal/slots", "the gate's decision includes whether a worker slot is free"},
 			{"internal/admission", "internal/schedule", "the gate's queue is in the scheduler's order"},
 			{"internal/admission", "internal/rates", "the gate's decision includes whether a workflow is over its rate"},
+			{"internal/live", "internal/taskfile", "a gate reads what its handlers hold from the file in which their tracer records it"},
+			{"internal/live", "internal/culprit/audit", "what a gate decides about culprits can be written down"},
 			{"proxy", "telemetry", "an edge counts and times what it decides"},
 			{"proxy", "httpgate", "the proxy is the HTTP gate in front of somebody else's server"},
 			{"proxy", "classify", "the proxy's rules say what a request is"},

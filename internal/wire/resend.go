@@ -27,6 +27,20 @@ type Resend struct {
 	After time.Duration
 }
 
+// Header returns what a client that knows nothing of Spillgate sends in the header
+// HeaderName: Tags with the token.
+func (r Resend) Header() string { return Header(Tags{Token: r.Token}.Append(nil)) }
+
+// ResendOf returns the token in what Resend.Header returned, and false for anything else.
+func ResendOf(header string) (Token, bool) {
+	msg, err := FromHeader(header)
+	if err != nil {
+		return Token{}, false
+	}
+	tags, err := ParseTags(msg)
+	return tags.Token, err == nil && tags.Token != (Token{})
+}
+
 // token reads a token that is not zero.
 func (f *fields) token() (t Token) {
 	if !f.size(tokenLen) {
