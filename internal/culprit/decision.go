@@ -22,6 +22,16 @@ const (
 // String returns the word that files and flags use.
 func (m Mode) String() string { return word(modeWords[:], int(m)) }
 
+// ParseMode returns the mode of that name, and false if there is none.
+func ParseMode(name string) (Mode, bool) {
+	for m, word := range modeWords {
+		if word == name {
+			return Mode(m), true
+		}
+	}
+	return Monitor, false
+}
+
 var modeWords = [modes]string{"monitor", "enforce", "off"}
 
 // State is what the engine takes the application to be in.
