@@ -50,7 +50,7 @@ func (t *Ticket) Cancelled() *Refusal {
 	if !t.cancelled {
 		return nil
 	}
-	return &Refusal{Reason: work.Culprit, Pushback: -1, Resend: t.resend, cause: ErrCancelled}
+	return &Refusal{Reason: work.Culprit, Pushback: -1, Resend: t.rare.resend, cause: ErrCancelled}
 }
 
 // cancelOf marks the request with an id as cancelled and returns what tells its
@@ -61,8 +61,9 @@ func (g *Gate) cancelOf(now mono.Time, id uint64, token wire.Token, credits int)
 	if t == nil || t.cancel == nil || t.cancelled || t.protected {
 		return nil, nil
 	}
-	t.cancelled, t.credits = true, credits
-	t.resend = wire.Resend{Token: token, After: g.tasks.readmit.Issue(now, token, t.fingerprint(), background(t.core.Priority))}
+	t.cancelled = true
+	t.rare = &rare{credits: credits}
+	t.rare.resend = wire.Resend{Token: token, After: g.tasks.readmit.Issue(now, token, t.fingerprint(), background(t.core.Priority))}
 	tell = t.cancel
 	return tell, t
 }

@@ -113,7 +113,7 @@ type finder struct {
 	recorder *audit.Recorder
 	begun    bool // the log
 	sample   culprit.Sample
-	tickets  []*Ticket // of the sample, at the same indices
+	kinds    []what // of the sample's tasks, at the same indices
 	last     mono.Time
 	empty    int // looks in a row that saw nothing
 	before   history
@@ -180,7 +180,7 @@ func (f *finder) look() {
 	f.see()
 	d := f.observe()
 	notice := f.act(d)
-	clear(f.tickets)
+	clear(f.kinds)
 	rest := f.settle(d)
 	if f.notify != nil && notice != nil {
 		f.notify(*notice)
@@ -197,7 +197,7 @@ func (f *finder) clear(now mono.Time) {
 	s.Tasks, s.Holds = s.Tasks[:0], s.Holds[:0]
 	s.Resources = append(s.Resources[:0], culprit.Resource{Name: "slots", Kind: culprit.Queue})
 	s.Resources = append(s.Resources, f.file.resources...)
-	f.tickets = f.tickets[:0]
+	f.kinds = f.kinds[:0]
 	f.last = now
 }
 
@@ -207,12 +207,12 @@ func (f *finder) see() {
 	g.mu.Lock()
 	now := Now()
 	f.clear(now)
-	f.tickets = g.tasks.show(now, g.cancels, &f.sample, f.tickets)
+	f.kinds = g.tasks.show(now, g.cancels, &f.sample, f.kinds)
 	if own := g.node.Gate(); own != nil {
 		f.before.note(now, own.Pool().Total())
 	}
 	g.mu.Unlock()
-	f.tickets = f.file.see(&f.sample, f.tickets, g.objective)
+	f.kinds = f.file.see(&f.sample, f.kinds, g.objective)
 }
 
 // observe has the engine decide, and writes down what it decided.
@@ -287,8 +287,8 @@ func (f *finder) name(d *culprit.Decision, n *CulpritNotice) {
 
 // kindOf returns what a task of the sample does.
 func (f *finder) kindOf(at int) string {
-	if t := f.tickets[at]; t != nil {
-		return t.label()
+	if k := f.kinds[at]; k.request {
+		return k.String()
 	}
 	return f.file.kindOf(f.sample.Tasks[at].Kind)
 }

@@ -388,7 +388,7 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 		t.describe(now, r)
 	}
 	if g.tasks.on {
-		t.kind, t.task.workflow = r.Kind, r.Workflow
+		t.kind = r.Kind
 		if !g.tasks.readmit.Empty() {
 			g.tasks.knock(now, r, t)
 		}
@@ -536,7 +536,7 @@ func (t *Ticket) Leave(o work.Outcome) {
 	}
 	g.node.Leave(now, t.core, o)
 	if t.cancelled {
-		g.node.Recover(now, t.credits)
+		g.node.Recover(now, t.rare.credits)
 	}
 	t.reply(now)
 	g.tallies.Served[o]++

@@ -33,34 +33,47 @@ type tasks struct {
 type task struct {
 	id         uint64 // 0: not in the list
 	kind       Kind
-	workflow   string
 	mark       uint64 // of the kind, 0 until it is asked for
 	prev, next *Ticket
-	token      wire.Token // that was shown, and taken
+	cancel     func(error) // nil: nothing listens
 	protected  bool
 	cancelled  bool
-	cancel     func(error) // nil: nothing listens
-	resend     wire.Resend
-	credits    int // before the disturbance
+	rare       *rare // nil of nearly all
 	traced     traced
 }
 
-// fingerprint returns the kind of a request as a number.
-func (t *task) fingerprint() uint64 {
+// rare is what a ticket has that was cancelled, or shows a token.
+type rare struct {
+	token   wire.Token // that was shown, and taken
+	resend  wire.Resend
+	credits int // before the disturbance
+}
+
+// fingerprint returns the kind of a request as a number. It is called with the lock held.
+func (t *Ticket) fingerprint() uint64 {
 	if t.mark == 0 {
-		t.mark = max(taskfile.Fingerprint(t.label()), 1)
+		t.mark = max(taskfile.Fingerprint(t.what().String()), 1)
 	}
 	return t.mark
 }
 
-// label returns the kind of a request for people.
-func (t *task) label() string {
+// what is the kind of a request, for people. It outlives the ticket.
+type what struct {
+	kind     Kind
+	workflow string
+	request  bool // else it is a task of the file
+}
+
+func (t *Ticket) what() what { return what{t.kind, t.core.Workflow, true} }
+
+// String returns the workflow and the kind.
+func (w what) String() string {
 	name := ""
-	if t.kind != nil {
-		name = t.kind.Kind()
+	if w.kind != nil {
+		name = w.kind.Kind()
 	}
-	if t.workflow != "" {
-		name = t.workflow + ": " + name
+	if w.workflow != "" {
+		name = w.workflow + ": " + name
 	}
 	return name
 }
@@ -74,7 +87,7 @@ func (k *tasks) knock(now mono.Time, r *Request, t *Ticket) {
 	answer, wait := k.readmit.Ask(now, t.fingerprint(), r.Token)
 	switch answer {
 	case readmit.Protect:
-		t.token, t.protected = r.Token, true
+		t.rare, t.protected = &rare{token: r.Token}, true
 	case readmit.Later, readmit.Refuse:
 		t.core.Barred, t.pushback = work.Culprit, wait
 	}
@@ -91,7 +104,7 @@ func (k *tasks) enter(t *Ticket) {
 	}
 	k.tail = t
 	if t.protected {
-		k.readmit.Used(t.token, true)
+		k.readmit.Used(t.rare.token, true)
 	}
 	if k.resting {
 		k.resting = false
@@ -134,8 +147,8 @@ func (k *tasks) ended(t *Ticket, o work.Outcome) {
 // refused counts a request that missed its objective because it was refused for want
 // of time. It is no throughput.
 func (k *tasks) refused(t *Ticket) {
-	if t.token != (wire.Token{}) {
-		k.readmit.Used(t.token, false)
+	if t.protected {
+		k.readmit.Used(t.rare.token, false)
 	}
 	if !k.on || background(t.core.Priority) {
 		return
@@ -152,7 +165,7 @@ const slotsResource = 0
 
 // show appends what is inside to a look at now. Unless it enforces, all that runs could
 // be cancelled.
-func (k *tasks) show(now mono.Time, enforce bool, s *culprit.Sample, tickets []*Ticket) []*Ticket {
+func (k *tasks) show(now mono.Time, enforce bool, s *culprit.Sample, kinds []what) []what {
 	for t := k.head; t != nil && len(s.Tasks) < culprit.MaxTasks; t = t.next {
 		started := min(t.core.Arrived, now)
 		c := culprit.Task{ID: t.id, Kind: t.fingerprint(), Started: max(started, 0), Background: background(t.core.Priority)}
@@ -167,11 +180,11 @@ func (k *tasks) show(now mono.Time, enforce bool, s *culprit.Sample, tickets []*
 			s.Holds = append(s.Holds, h)
 		}
 		s.Tasks = append(s.Tasks, c)
-		tickets = append(tickets, t)
+		kinds = append(kinds, t.what())
 	}
 	s.Finished = k.finished
 	k.finished = culprit.Finished{}
-	return tickets
+	return kinds
 }
 
 // slotHold says what a request has to do with the slots. One that gave its slot back

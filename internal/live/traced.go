@@ -107,16 +107,16 @@ type file struct {
 }
 
 // see adds what the file has to a sample, which already holds the requests. It returns
-// their tickets, with nil for each task that is none. A file that cannot be read makes
+// their kinds, with a zero one for each task that is none. A file that cannot be read makes
 // the sample blind.
-func (f *file) see(s *culprit.Sample, tickets []*Ticket, objective time.Duration) []*Ticket {
+func (f *file) see(s *culprit.Sample, kinds []what, objective time.Duration) []what {
 	if f.engine == nil {
-		return tickets
+		return kinds
 	}
 	look, err := f.engine.Look(objective)
 	if err != nil {
 		s.Blind = err.Error()
-		return tickets
+		return kinds
 	}
 	f.resources = look.Sample.Resources
 	s.Resources = append(s.Resources[:slotsResource+1], f.resources...)
@@ -134,7 +134,7 @@ func (f *file) see(s *culprit.Sample, tickets []*Ticket, objective time.Duration
 			t.ID |= fileTask
 			t.Started = f.at(t.Started, s.At)
 			at = int32(len(s.Tasks))
-			s.Tasks, tickets = append(s.Tasks, t), append(tickets, nil)
+			s.Tasks, kinds = append(s.Tasks, t), append(kinds, what{})
 		case !inside:
 			at = -1 // it has just left
 		case t.Total > 0:
@@ -152,7 +152,7 @@ func (f *file) see(s *culprit.Sample, tickets []*Ticket, objective time.Duration
 	s.Finished.Count += look.Sample.Finished.Count
 	s.Finished.Timed += look.Sample.Finished.Timed
 	s.Finished.Late += look.Sample.Finished.Late
-	return tickets
+	return kinds
 }
 
 // add enters a hold. What several goroutines of one request do is one hold of it.
