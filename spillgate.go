@@ -23,6 +23,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
@@ -62,6 +63,10 @@ type (
 	Class = work.Class
 	// Stats is what a Gate counted.
 	Stats = live.Stats
+	// Culprit is what Config takes for requests that keep others waiting.
+	Culprit = live.CulpritConfig
+	// CulpritNotice is what a Gate tells of them.
+	CulpritNotice = live.CulpritNotice
 )
 
 // The modes. Monitor decides, counts and refuses nothing; Off does not decide.
@@ -70,6 +75,18 @@ const (
 	Monitor = live.Monitor
 	Off     = live.Off
 )
+
+// The modes of Culprit. The default, MonitorCulprits, names the request that keeps others
+// waiting; EnforceCulprits cancels it, through its context.
+const (
+	MonitorCulprits = culprit.Monitor
+	EnforceCulprits = culprit.Enforce
+	IgnoreCulprits  = culprit.Off
+)
+
+// ErrCancelled is the cause, to errors.Is, of the context of a request that was cancelled
+// because others waited for what it held.
+var ErrCancelled = live.ErrCancelled
 
 // The classes. Requests of class Interactive go on to other services while a
 // person waits.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/plainyaml"
 	"github.com/spillgate/spillgate/proxy"
@@ -110,6 +111,7 @@ func relativeTo(dir string, c *proxy.Config) {
 			}
 		}
 	}
+	fix(&c.Culprit.Audit)
 	for i := range c.Listen {
 		l := &c.Listen[i]
 		fix(&l.Cert, &l.Key, &l.ClientCA)
@@ -159,7 +161,21 @@ func (d *decoder) decode(root node) *File {
 		"rates":     func(n node) { d.rates(n, &p.Rates) },
 		"slots":     func(n node) { d.slots(n, &p.Slots) },
 		"share":     func(n node) { d.share(n, &p.Share) },
-		"egress":    func(n node) { d.egress(n, &p.Egress) },
+		"culprit": func(n node) {
+			d.Object(n, keys{
+				"mode": func(n node) {
+					if s := ""; d.Text(n, &s) {
+						m, ok := culprit.ParseMode(s)
+						if !ok {
+							d.Wrong(n, plainyaml.Quoted(s), "off, monitor or enforce")
+						}
+						p.Culprit.Mode = m
+					}
+				},
+				"audit": func(n node) { d.Text(n, &p.Culprit.Audit) },
+			})
+		},
+		"egress": func(n node) { d.egress(n, &p.Egress) },
 		"drain": func(n node) {
 			d.Object(n, keys{
 				"notice":  func(n node) { d.Duration(n, &p.Drain.Notice) },

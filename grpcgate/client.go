@@ -147,6 +147,7 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, bega
 	if try > 0 {
 		tags.Waited = live.Now().Sub(began)
 	}
+	tags.Token = live.TokenFrom(ctx)
 	if d, ok := ctx.Deadline(); ok {
 		// Never zero, which would say that there is none.
 		if tags.Budget = time.Until(d); tags.Budget <= 0 {

@@ -97,6 +97,8 @@ type call struct {
 	started mono.Time
 	outcome work.Outcome
 	cancel  context.CancelFunc // nil unless the tags' budget is the shorter one
+	done    func()             // ends what the gate can cancel
+	stopped *live.Refusal      // not nil: the gate cancelled the call, which failed
 }
 
 // enter takes the call through the gate. On success the call's leave must be
@@ -108,10 +110,12 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 		in = &incoming{Context: ctx, tags: tagsOf(md, &s.o.counters.Malformed)}
 		ctx = in
 	}
+	in.method = method
 	claimed := in.tags
 	if s.o.classify != nil {
 		in.tags = s.o.classify(ctx, method, claimed)
 		in.tags.Credits, in.tags.Demand, in.tags.Client = claimed.Credits, claimed.Demand, claimed.Client
+		in.tags.Token = claimed.Token
 	}
 	s.gate.Untagged().Served(&in.tags)
 	r := live.Request{
@@ -123,7 +127,7 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 			Demand:   in.tags.Demand,
 		},
 		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim, Waited: in.tags.Waited,
-		Objective: s.o.objective(method),
+		Objective: s.o.objective(method), Kind: in, Token: in.tags.Token,
 	}
 	if s.gate.Shares() != nil {
 		r.Key = share.Key{Caller: in.tags.Workflow, Method: method}
@@ -159,6 +163,7 @@ func (s *server) enter(ctx context.Context, method string) (call, context.Contex
 	if class, ok := in.room.Class(); ok {
 		in.tags.Class = class
 	}
+	ctx, c.done = in.room.Watch(ctx)
 	c.started = live.Now()
 	return c, ctx, nil
 }
@@ -185,6 +190,7 @@ func (s *server) refuse(ctx context.Context, in *incoming, err error) {
 // runs when the handler panics too.
 func (c *call) leave(ctx context.Context) {
 	c.in.ticket.Leave(c.outcome)
+	c.done()
 	if c.cancel != nil {
 		c.cancel()
 	}
@@ -198,6 +204,11 @@ func (c *call) leave(ctx context.Context) {
 		// through it.
 		reply.HasShed = c.in.tags != (wire.Tags{})
 		reply.Shed = wire.Shed{Reason: work.Downstream}
+		md = metadata.MD{pushbackKey: {"-1"}}
+	}
+	if c.stopped != nil {
+		told := c.stopped.Reply()
+		reply.HasShed, reply.Shed, reply.Resend = c.in.tags != (wire.Tags{}), told.Shed, told.Resend
 		md = metadata.MD{pushbackKey: {"-1"}}
 	}
 	c.in.ticket.Answer(&reply)
@@ -217,12 +228,19 @@ func (c *call) leave(ctx context.Context) {
 	}
 }
 
-// ended notes how the handler ended that returned err.
-func (c *call) ended(ctx context.Context, err error) {
+// ended notes how the handler ended that returned err, and returns what the client is
+// told: if the gate cancelled the call, that.
+func (c *call) ended(ctx context.Context, err error) error {
 	c.outcome = outcomeOf(ctx, c.in, err)
 	if err != nil {
 		c.in.ticket.Failed()
 	}
+	stopped := c.in.ticket.Cancelled()
+	if err == nil || stopped == nil {
+		return err // it may have been done all the same
+	}
+	c.stopped, c.outcome = stopped, work.Ignored
+	return refusalError(stopped)
 }
 
 func (s *server) setTrailer(ctx context.Context, md metadata.MD) {
@@ -242,8 +260,10 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	}
 	defer c.leave(ctx)
 	resp, err := handle(ctx, req)
-	c.ended(ctx, err)
-	return resp, err
+	if told := c.ended(ctx, err); told != nil {
+		return nil, told
+	}
+	return resp, nil
 }
 
 func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
@@ -265,7 +285,7 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	held := newServedStream(ss, ctx, c.in.ticket, s.o.hold)
 	defer held.end() // also when the handler panics
 	err = handle(srv, held)
-	c.ended(ctx, err)
+	err = c.ended(ctx, err)
 	if c.outcome.Executed() && (held.end() || info.IsClientStream) {
 		c.outcome = work.Ignored // nobody knows how much of the time was work
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -43,8 +44,13 @@ func refusalError(err error) error {
 	st := status.New(codeOf(r), r.Error())
 	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(r.Reason.String()), Domain: errorDomain}
 	var with *status.Status
-	if r.Pushback >= 0 {
-		with, err = st.WithDetails(info, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.Pushback)})
+	pushback := r.Pushback
+	if r.Resend.Token != (wire.Token{}) {
+		info.Metadata = map[string]string{resendField: r.Resend.Header()}
+		pushback = r.Resend.After
+	}
+	if pushback >= 0 {
+		with, err = st.WithDetails(info, &errdetails.RetryInfo{RetryDelay: durationpb.New(pushback)})
 	} else {
 		with, err = st.WithDetails(info)
 	}
@@ -56,9 +62,12 @@ func refusalError(err error) error {
 
 // codeOf returns the status code of a refusal: RESOURCE_EXHAUSTED if the
 // client's own means or its workflow's are spent, UNAVAILABLE if the server is short,
-// DEADLINE_EXCEEDED if nothing can help, CANCELED if the caller left.
+// DEADLINE_EXCEEDED if nothing can help, CANCELED if the caller left, ABORTED if the gate
+// cancelled what ran.
 func codeOf(r *live.Refusal) codes.Code {
 	switch {
+	case r.Resend.Token != (wire.Token{}):
+		return codes.Aborted
 	case errors.Is(r, context.DeadlineExceeded):
 		return codes.DeadlineExceeded
 	case errors.Is(r, context.Canceled):
@@ -92,7 +101,7 @@ func fromSpillgate(err error) bool {
 		return false
 	}
 	switch st.Code() {
-	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
+	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Aborted:
 	default:
 		return false // spares the decoding of details
 	}

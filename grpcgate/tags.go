@@ -17,8 +17,9 @@ import (
 // tags and context cost one allocation together.
 type incoming struct {
 	context.Context
-	conn    *connection  // that it came by, also that of a plain client
-	account *account     // of a client that obeys credits
+	conn    *connection // that it came by, also that of a plain client
+	account *account    // of a client that obeys credits
+	method  string
 	tags    wire.Tags    // nobody writes to them once the handler runs; see read
 	ticket  *live.Ticket // once it is admitted: room
 	room    live.Ticket
@@ -44,6 +45,9 @@ func (in *incoming) read() *incoming {
 	in.conn = in.server.connectionOf(in.Context)
 	return in
 }
+
+// Kind is what the call does: see live.Kind.
+func (in *incoming) Kind() string { return in.method }
 
 type incomingKey struct{}
 

@@ -14,19 +14,27 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // refuseGRPC answers a gRPC request with a status and nothing else: the form
 // called trailers-only, in which the header is the trailer.
 func refuseGRPC(w http.ResponseWriter, r *live.Refusal) {
-	st := status.New(grpcCode(Status(r.Reason)), r.Error())
+	code, wait := grpcCode(Status(r.Reason)), r.Pushback
 	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(r.Reason.String()), Domain: "spillgate"}
+	if r.Resend.Token != (wire.Token{}) {
+		code, wait = codes.Aborted, r.Resend.After
+		info.Metadata = map[string]string{"resend": r.Resend.Header()}
+	}
+	st := status.New(code, r.Error())
 	pushback := int64(-1)
 	var with *status.Status
 	var err error
 	if r.Pushback >= 0 {
 		pushback = int64((r.Pushback + time.Millisecond - 1) / time.Millisecond)
-		with, err = st.WithDetails(info, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.Pushback)})
+	}
+	if wait >= 0 {
+		with, err = st.WithDetails(info, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	} else {
 		with, err = st.WithDetails(info)
 	}

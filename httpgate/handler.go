@@ -74,7 +74,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	t.gate.Untagged().Served(&tags)
-	in := &served{Context: r.Context(), tags: wire.Tags{
+	in := &served{Context: r.Context(), method: r.Method, path: r.URL.Path, grpc: grpc, tags: wire.Tags{
 		Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority, Attempt: tags.Attempt, Total: tags.Total, Elapsed: tags.Elapsed,
 	}}
 	if in.tags == (wire.Tags{}) {
@@ -87,7 +87,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	in.done = in.Context.Done()
 	in.deadline, in.limited = in.Context.Deadline()
-	w.in = in
+	w.in, w.r = in, r
 
 	var objective time.Duration
 	if h.objective != nil {
@@ -106,7 +106,8 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		Client:    client,
 		Sender:    sender,
 		Objective: objective,
-		Total:     tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
+		Kind:      in, Token: tags.Token,
+		Total: tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
 	}, &in.room)
 	if err != nil {
 		w.refuse(r, err)
@@ -117,6 +118,10 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if class, ok := in.room.Class(); ok {
 		in.tags.Class = class
 	}
+	var done func()
+	in.Context, done = in.room.Watch(in.Context)
+	defer done()
+	in.done = in.Context.Done()
 	defer w.end()
 	r = r.WithContext(in)
 	if r.ProtoMajor >= 2 && r.ContentLength < 0 {
@@ -198,6 +203,9 @@ type served struct {
 	deadline time.Time
 	limited  bool
 
+	method, path string
+	grpc         bool
+
 	tags   wire.Tags    // nobody writes to them once the handler runs
 	ticket *live.Ticket // once it is admitted: room
 	room   live.Ticket
@@ -206,6 +214,9 @@ type served struct {
 	// ignored is set by Ignore.
 	ignored atomic.Bool
 }
+
+// Kind is what the request does: see live.Kind.
+func (s *served) Kind() string { return kindOf(s.method, s.path, s.grpc) }
 
 // Ignore says that the request which ctx belongs to ends without its work being
 // done, as an error of a server further down that a handler passes on, so that

@@ -13,14 +13,15 @@ const maxSegments, maxSegment = 6, 40
 
 // Kind returns what a request asks for: its method and path, without what looks like
 // the name of one thing among many; of gRPC, the method. It allocates. A gate with
-// class shares tells its requests apart by it.
-func Kind(r *http.Request) string {
-	path := r.URL.Path
-	if isGRPC(r.Header) {
+// class shares, or one that looks for culprits, tells its requests apart by it.
+func Kind(r *http.Request) string { return kindOf(r.Method, r.URL.Path, isGRPC(r.Header)) }
+
+func kindOf(method, path string, grpc bool) string {
+	if grpc {
 		return path[:min(len(path), share.MaxKeyBytes/2)]
 	}
 	var b strings.Builder
-	b.WriteString(r.Method[:min(len(r.Method), 16)])
+	b.WriteString(method[:min(len(method), 16)])
 	b.WriteByte(' ')
 	n := 0
 	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {

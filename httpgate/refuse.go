@@ -63,7 +63,7 @@ func (w *writer) refuse(r *http.Request, err error) {
 	switch {
 	case refusal.Reason == work.Share && has:
 		quota = int(grant.Window)
-	case Status(refusal.Reason) == http.StatusServiceUnavailable && refusal.Reason != work.Draining:
+	case Status(refusal.Reason) == http.StatusServiceUnavailable && refusal.Reason != work.Draining && refusal.Reason != work.Culprit:
 		quota = w.target.gate.Stats().Limit
 	}
 	refuse(w.ResponseWriter, r, refusal, answer(refusal, grant, has), quota, w.grpc)
@@ -94,10 +94,17 @@ func refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal, reply
 			policy = policyRate
 		}
 	case http.StatusServiceUnavailable:
-		policy = policyCapacity
+		if policy = policyCapacity; refusal.Reason == work.Culprit {
+			policy = "" // it is about this request, not about the others
+		}
 	}
-	if refusal.Pushback >= 0 {
-		after := strconv.FormatInt(int64((max(refusal.Pushback, 1)+time.Second-1)/time.Second), 10)
+	wait := refusal.Pushback
+	if refusal.Resend.Token != (wire.Token{}) {
+		wait = refusal.Resend.After
+		h[resendField] = []string{refusal.Resend.Header()}
+	}
+	if wait >= 0 {
+		after := strconv.FormatInt(int64((max(wait, 1)+time.Second-1)/time.Second), 10)
 		h["Retry-After"] = []string{after}
 		if policy != "" {
 			h["Ratelimit"] = []string{`"` + policy + `";r=0;t=` + after}
@@ -111,7 +118,7 @@ func refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal, reply
 	}
 	h["Cache-Control"] = []string{"no-store"}
 	h["Content-Type"] = []string{"application/problem+json"}
-	body := problem(refusal.Reason, status, policy)
+	body := problem(refusal, status, policy)
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
@@ -121,7 +128,7 @@ func refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal, reply
 
 // problem returns the body of a refusal (RFC 9457). The types are those of
 // draft-ietf-httpapi-ratelimit-headers §5 where there is one.
-func problem(reason work.Reason, status int, policy string) []byte {
+func problem(refusal *live.Refusal, status int, policy string) []byte {
 	const types = "https://iana.org/assignments/http-problem-types#"
 	kind, title, violated := "about:blank", "The request was not served", ""
 	switch policy {
@@ -132,7 +139,10 @@ func problem(reason work.Reason, status int, policy string) []byte {
 	case policyCapacity:
 		kind, title = types+"temporary-reduced-capacity", "The server is short of capacity"
 	default:
-		if status == http.StatusGatewayTimeout {
+		switch {
+		case refusal.Resend.Token != (wire.Token{}):
+			title = "The request was cancelled, because others wait for what it held"
+		case status == http.StatusGatewayTimeout:
 			title = "The request could not be answered in its time"
 		}
 	}
@@ -140,5 +150,5 @@ func problem(reason work.Reason, status int, policy string) []byte {
 		violated = `,"violated-policies":["` + policy + `"]`
 	}
 	return fmt.Appendf(nil, `{"type":"%s","title":"%s","status":%d,"reason":"%s","retryable":%t%s}`+"\n",
-		kind, title, status, reason, reason.Retryable(), violated)
+		kind, title, status, refusal.Reason, refusal.Pushback >= 0 && refusal.Reason.Retryable(), violated)
 }

@@ -161,6 +161,7 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	}
 	if h == nil { // nor rates: nobody will read the reply
 		call, tags := live.BeginCall(ctx, nil, try)
+		tags.Token = live.TokenFrom(ctx)
 		resp, err := t.base.RoundTrip(t.tagged(r, tags, nil, isGRPC(r.Header)))
 		call.End(wire.Reply{})
 		return resp, nil, err
@@ -182,6 +183,7 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	x := &exchange{t: t, host: h, permit: permit, ctx: ctx, sent: now, grpc: isGRPC(r.Header)}
 	var tags wire.Tags
 	x.call, tags = live.BeginCall(ctx, h.callee, try)
+	tags.Token = live.TokenFrom(ctx)
 	if tags.Waited = permit.Waited(); try > 0 {
 		tags.Waited = now.Sub(began)
 	}

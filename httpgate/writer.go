@@ -25,6 +25,7 @@ type writer struct {
 	http.ResponseWriter
 	h       *handler
 	in      *served
+	r       *http.Request
 	target  *Target
 	account *account
 
@@ -34,6 +35,7 @@ type writer struct {
 	trailers bool // the protocol has trailers
 	wrote    bool // the header
 	hijacked bool
+	cut      bool // the gate cancelled the request and answered it
 	returned bool // the handler, without a panic
 	dropped  bool // refused further down
 	outcome  work.Outcome
@@ -78,8 +80,11 @@ func (w *writer) WriteHeader(code int) {
 		w.ResponseWriter.WriteHeader(code)
 		return
 	}
-	w.wrote = true
 	h := w.Header()
+	if w.failing(code, h) && w.cancelled() {
+		return
+	}
+	w.wrote = true
 	if code >= http.StatusBadRequest {
 		w.in.ticket.Failed()
 	}
@@ -111,6 +116,9 @@ func (w *writer) Write(p []byte) (int, error) {
 	if !w.wrote && !w.hijacked {
 		w.WriteHeader(http.StatusOK)
 	}
+	if w.cut {
+		return len(p), nil
+	}
 	if w.size <= largeBody {
 		n, err := w.ResponseWriter.Write(p)
 		w.size += int64(n)
@@ -135,6 +143,10 @@ func (w *writer) ReadFrom(src io.Reader) (int64, error) {
 		if first = n; err != nil || n < firstBytes {
 			return first, err
 		}
+	}
+	if w.cut {
+		n, err := io.Copy(io.Discard, src)
+		return first + n, err
 	}
 	start := live.Now()
 	n, err := io.Copy(w.ResponseWriter, src)
@@ -177,10 +189,40 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, rw, err
 }
 
+// failing reports whether a header says that the request failed.
+func (w *writer) failing(code int, h http.Header) bool {
+	if v := h["Grpc-Status"]; w.grpc && len(v) > 0 {
+		return v[0] != "0"
+	}
+	return code >= http.StatusBadRequest
+}
+
+// cancelled answers the request if the gate has cancelled it, in place of what the
+// handler says of its failure.
+func (w *writer) cancelled() bool {
+	refusal := w.in.ticket.Cancelled()
+	if refusal == nil {
+		return false
+	}
+	w.wrote, w.cut = true, true
+	w.in.ticket.Leave(work.Ignored)
+	if w.account != nil {
+		if g, ok := w.in.ticket.Grant(); ok {
+			w.account.take(w.target, g)
+		}
+	}
+	clear(w.Header())
+	w.refuse(w.r, refusal)
+	return true
+}
+
 // end returns the ticket, whatever the handler did, and adds the credits.
 func (w *writer) end() {
 	if w.stream != nil {
 		w.stream.Stop()
+	}
+	if w.cut || w.returned && !w.wrote && !w.hijacked && w.cancelled() {
+		return
 	}
 	w.takeShed(w.Header())
 	if w.grpc && w.failed() {

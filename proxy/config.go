@@ -68,6 +68,9 @@ type Config struct {
 	// that do not. Default off. Can change while the proxy runs; what is known of
 	// classes then stays, unless Share.Classes change.
 	Share Share
+	// Culprit says how each gate looks for requests that keep others waiting for a slot.
+	// Default: it names them. Can change while the proxy runs; the gates then learn anew.
+	Culprit Culprit
 	// Egress are the addresses at which the upstreams' own calls go out. Default none.
 	// At most MaxEgress.
 	Egress []Egress
@@ -279,6 +282,7 @@ func (c Config) Check() []*Mistake {
 	}
 	c.checkWorkflows(wrong)
 	c.checkShare(wrong)
+	c.checkCulprit(wrong)
 	c.checkEgress(wrong)
 	if n := c.Health.Failures; n > 1_000_000 {
 		wrong("health.failures", strconv.Itoa(n), "1 to 1000000, 0 for the default, or negative for never")

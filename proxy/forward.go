@@ -135,6 +135,10 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpgate.Refuse(w, r, &live.Refusal{Reason: work.Delay, Pushback: pushback})
 		return
 	}
+	if errors.Is(context.Cause(r.Context()), live.ErrCancelled) {
+		w.WriteHeader(http.StatusServiceUnavailable) // which the gate puts its own answer in place of
+		return
+	}
 	httpgate.SetOutcome(w, work.Ignored)
 	what := meaning(r.Context(), err)
 	if b, ok := r.Body.(*requestBody); ok {

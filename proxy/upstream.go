@@ -62,6 +62,7 @@ type upstream struct {
 	out       atomic.Bool  // as health has it
 	downUntil atomic.Int64 // mono.Time; for the status page
 	failures  throttle
+	audit     *auditLog // nil: none
 }
 
 // newUpstream builds an upstream. slots is how many one that it replaces has found,
@@ -90,6 +91,8 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream, slots int) (*upstream, error
 		up.metrics.Observe(e)
 		up.tallies.observe(e)
 	}
+	up.audit = cfg.Culprit.audit()
+	gate.Culprit = cfg.Culprit.culprits(up.name, up.audit, up.metrics.Culprit)
 	up.gate, err = live.NewGate(gate)
 	if err != nil {
 		return nil, err
@@ -182,6 +185,7 @@ func (u *upstream) close() {
 	u.unsteer()
 	u.target.Close()
 	_ = u.gate.Close()
+	u.audit.close()
 	u.base.CloseIdleConnections()
 	u.stopWatching()
 }

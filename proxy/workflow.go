@@ -206,7 +206,7 @@ func (u *upstream) serves(next *Config) bool {
 			}
 		}
 	}
-	return c.Objective == next.Objective && c.Health == next.Health && c.Schedule == next.Schedule && c.Rates == next.Rates &&
+	return c.Objective == next.Objective && c.Health == next.Health && c.Schedule == next.Schedule && c.Rates == next.Rates && c.Culprit == next.Culprit &&
 		places+next.Names <= c.told()-spareWorkflows/2
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that tests drive: a browser for the demo's page, three
-# unmodified servers for the proxy to stand in front of, and a compiler for the
-# web application of lab/chains.
+# unmodified servers for the proxy to stand in front of, and compilers for the
+# tracers of C, C++ and Java and the web application of lab/chains.
 # usage: scripts/deps.sh [package...], default all
 #
 # Idempotent: asks dpkg first and touches the network only when something is
@@ -11,7 +11,7 @@
 set -euo pipefail
 
 # A race build needs a C compiler; the rest are what the tests start.
-packages=(gcc libc6-dev chromium nginx apache2 tomcat10 default-jdk-headless)
+packages=(gcc g++ libc6-dev cmake pkg-config chromium nginx apache2 tomcat10 default-jdk-headless)
 if [ $# -gt 0 ]; then
 	packages=("$@")
 fi
@@ -23,6 +23,9 @@ installed() {
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	missing=()
 	command -v cc >/dev/null || missing+=("a C compiler")
+	command -v c++ >/dev/null || missing+=("a C++ compiler")
+	command -v cmake >/dev/null || missing+=("CMake")
+	command -v pkg-config >/dev/null || missing+=("pkg-config")
 	command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=("Chromium")
 	command -v nginx >/dev/null || missing+=("nginx")
 	command -v apache2 >/dev/null || command -v httpd >/dev/null || missing+=("Apache httpd 2.4")

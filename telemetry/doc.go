@@ -12,15 +12,21 @@
 // for them.
 //
 //	spillgate_requests_total{gate,decision,reason,class,outcome}
-//	                                                      decision: admit, refuse, would_refuse
+//	                                                      decision: admit, refuse, would_refuse,
+//	                                                      cancel (ran, and was cancelled as a culprit)
 //	                                                      outcome, of requests that ran: done, late
 //	                                                      (executed after the deadline of the caller
-//	                                                      or the objective), ignored, dropped
+//	                                                      or the objective), ignored, dropped,
+//	                                                      cancelled
 //	spillgate_queue_delay_seconds{gate}                   histogram, of requests that ran
 //	spillgate_service_seconds{gate}                       histogram, of requests that ran
 //	spillgate_objective_seconds, _service_estimate_seconds, _objective_unreachable,
 //	spillgate_slots_limit, _slots_in_use, _waiting, _delay_seconds,
 //	spillgate_credits, _credits_issued, _clients, _clients_drained, _mode{gate}
+//	spillgate_culprit_state{gate,state}                   1 for the state of the service
+//	spillgate_culprit_cancels_total{gate,action}          action: cancel, would_cancel
+//	spillgate_culprit_outcomes_total{gate,verdict}        verdict: relieved, futile, ignored
+//	spillgate_culprit_limits, _tokens, _audit_lost_total{gate}
 //	spillgate_untagged_total{gate,method}                 calls that lost their request
 //
 // Invariants: labels are bounded: the name of the gate comes from the

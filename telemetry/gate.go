@@ -20,10 +20,11 @@ const (
 	admit decision = iota
 	refuse
 	wouldRefuse // ran, because the gate only monitors
+	stopped     // ran, and was cancelled as a culprit
 	numDecisions
 )
 
-var decisionNames = [...]string{admit: "admit", refuse: "refuse", wouldRefuse: "would_refuse"}
+var decisionNames = [...]string{admit: "admit", refuse: "refuse", wouldRefuse: "would_refuse", stopped: "cancel"}
 
 // Gate counts and times what one live.Gate does. Its methods may be called at
 // once from any goroutine.
@@ -87,6 +88,8 @@ func NewGate(meter metric.Meter, name string, log *slog.Logger) (*Gate, error) {
 func (g *Gate) Observe(e live.Event) {
 	d := admit
 	switch {
+	case e.Outcome == work.Cancelled:
+		d = stopped
 	case e.Reason != work.None && e.Enforced:
 		d = refuse
 	case e.Reason != work.None:
@@ -102,8 +105,11 @@ func (g *Gate) Observe(e live.Event) {
 	if log := g.notice.log; log != nil && log.Enabled(context.Background(), slog.LevelDebug) {
 		g.line(log, d, e)
 	}
-	if d == refuse {
+	switch d {
+	case refuse:
 		g.notice.refused(e.Reason)
+		return
+	case stopped: // no sample
 		return
 	}
 	g.queued.Observe(e.Queued.Seconds())
@@ -154,6 +160,8 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 		drained     = gauge("spillgate_clients_drained", "", "Clients without a credit.")
 		mode        = gauge("spillgate_mode", "", "0 enforce, 1 monitor, 2 off.")
 	)
+	culprits, err := watchCulprits(g.meter)
+	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -177,6 +185,7 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 			out = 1
 		}
 		o.ObserveInt64(unreachable, out, own)
+		culprits.observe(o, gate.Culprits(), name)
 		g.count(func(n int64, labels ...attribute.KeyValue) {
 			o.ObserveInt64(requests, n, metric.WithAttributes(append(labels, name)...))
 		})
@@ -184,7 +193,7 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 			o.ObserveInt64(untagged, int64(n), metric.WithAttributes(name, attribute.String("method", method)))
 		})
 		return nil
-	}, requests, untagged, delay, objective, estimate, unreachable, limit, inUse, waiting, credits, issued, clients, drained, mode)
+	}, append(culprits.all(), requests, untagged, delay, objective, estimate, unreachable, limit, inUse, waiting, credits, issued, clients, drained, mode)...)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func newTelemetry(t *testing.T) *Telemetry {
 
 func TestWhatPrometheusReads(t *testing.T) {
 	telemetry := newTelemetry(t)
-	gate, _, stop := newGate(t, telemetry, "orders", nil, live.Enforce)
+	gate, metrics, stop := newGate(t, telemetry, "orders", nil, live.Enforce)
 	newGate(t, telemetry, "stock", nil, live.Monitor)
 
 	ticket, err := gate.Enter(t.Context(), live.Request{Request: work.Request{Class: work.Interactive}})
@@ -77,8 +77,13 @@ func TestWhatPrometheusReads(t *testing.T) {
 	if _, err := gate.Enter(t.Context(), live.Request{}); err == nil {
 		t.Fatal("a draining gate admitted a request")
 	}
+	metrics.Observe(live.Event{Reason: work.Culprit, Enforced: true, Outcome: work.Cancelled})
 	got := scrape(t, telemetry)
 	for _, want := range []string{
+		`spillgate_requests_total{class="default",decision="cancel",gate="orders",outcome="cancelled",reason="culprit"} 1`,
+		`spillgate_culprit_state{gate="orders",state="named"} 0`,
+		`spillgate_culprit_cancels_total{action="would_cancel",gate="stock"} 0`,
+		`spillgate_culprit_outcomes_total{gate="orders",verdict="relieved"} 0`,
 		`spillgate_requests_total{class="interactive",decision="admit",gate="orders",outcome="done",reason="none"} 1`,
 		`spillgate_requests_total{class="default",decision="refuse",gate="orders",reason="draining"} 1`,
 		`spillgate_service_seconds_count{gate="orders"} 1`,

@@ -78,6 +78,9 @@ type Ticket struct {
 	// Objective is within which time an answer to this request helps its caller, where
 	// that is not the gate's objective: of a method of its own kind. 0 is the gate's.
 	Objective time.Duration
+	// Barred is why the driver has the request refused on arrival, work.None if it has
+	// no reason of its own.
+	Barred work.Reason
 	// Owner is for the driver.
 	Owner any
 	// Mark is for a policy other than Gate, to find on Leave what it noted on
@@ -118,8 +121,16 @@ const (
 // Reason says why the ticket was shed; work.None if it was not.
 func (t *Ticket) Reason() work.Reason { return t.reason }
 
-// Running reports whether the ticket holds a slot.
+// Running reports whether the ticket runs, with a slot or after it gave that back: see
+// Lent.
 func (t *Ticket) Running() bool { return t.state == running }
+
+// Lent reports whether the ticket, which runs, gave its slot back: see
+// slots.Limit.Lend.
+func (t *Ticket) Lent() bool { return t.lent }
+
+// Waiting reports since when the ticket waits for a slot, if it does.
+func (t *Ticket) Waiting() (since mono.Time, waits bool) { return t.since, t.state == waiting }
 
 // useful is the instant after which an answer is late: for its caller, or for the
 // objective, which counts from the instant at which the client meant to send.
@@ -485,6 +496,8 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 	switch {
 	case g.draining:
 		return work.Draining
+	case t.Barred != work.None:
+		return t.Barred
 	case t.Budget(now) <= 0:
 		return work.Expired
 	case g.queue.Len() >= g.cfg.QueueLimit && (t.Attempt > 0 || !(room && g.makeRoom(now, t))):
@@ -789,7 +802,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	g.gone(t)
 	g.running.remove(t)
 	ran := now.Sub(t.started)
-	if !t.lent && (o.Executed() || float64(ran) > g.pace.ran.value) {
+	if !t.lent && o != work.Cancelled && (o.Executed() || float64(ran) > g.pace.ran.value) {
 		g.pace.ran.add(float64(ran))
 		took := now.Sub(t.since) - t.promised
 		if g.cfg.Schedule.Order.ByDeadline() {

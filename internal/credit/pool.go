@@ -369,6 +369,17 @@ func (p *Pool) SetTotal(now mono.Time, total float64) {
 	p.feed(now)
 }
 
+// recovered is the part of the pool that a disturbance took away which comes back at
+// once when its cause is gone. The rest is found as always.
+const recovered = 0.8
+
+// Recover sizes the pool to four fifths of what it was before something that is over
+// now, if it is smaller, and within its bounds: the delay that made it shrink said
+// nothing of what the server can do.
+func (p *Pool) Recover(now mono.Time, before int) {
+	p.SetTotal(now, max(p.total, recovered*float64(before)))
+}
+
 // NextGrant returns a client to whom a grant must be sent without a reply, until
 // there is none. Several changes since the last call are one grant. A driver
 // that cannot reach the client drops the grant: the client revives by itself.

@@ -38,6 +38,9 @@ func WithTicket(ctx context.Context, t *Ticket) context.Context {
 	return ctx
 }
 
+// TicketFrom returns the ticket of the request that ctx belongs to, nil if there is none.
+func TicketFrom(ctx context.Context) *Ticket { return ticketFrom(ctx) }
+
 func ticketFrom(ctx context.Context) *Ticket {
 	t, _ := ctx.Value(TicketKey{}).(*Ticket)
 	return t

@@ -14,6 +14,9 @@ type Reach = node.Reach
 type Event struct {
 	// Reason is why the request was refused, work.None if it was served.
 	Reason work.Reason
+	// A request that was cancelled while it ran has the reason work.Culprit and the
+	// outcome work.Cancelled.
+	//
 	// Enforced is false where the gate only monitored: the request ran, Reason
 	// says what would have been.
 	Enforced bool

@@ -38,6 +38,9 @@ type GateConfig struct {
 	// Its Servers is by default Slots.Initial. Default nil: a request has the class
 	// that its tags say, and classes have equal weights until SetWeight.
 	ClassShares *SharesConfig
+	// Culprit says how the gate looks for requests that keep others waiting. Default: it
+	// names them.
+	Culprit CulpritConfig
 	// Observe, if set, is told the end of every request's passage. It is called
 	// on the request's goroutine, outside the lock, and must not block.
 	Observe func(Event)
@@ -68,6 +71,10 @@ type Request struct {
 	// Key is the kind of the request, for GateConfig.ClassShares. Its Callee is by
 	// default GateConfig.Service.
 	Key share.Key
+	// Kind is what the request does, for GateConfig.Culprit; nil if unknown. Token is
+	// that of its wire.Tags.
+	Kind  Kind
+	Token wire.Token
 }
 
 // Gate admits requests to a server. All its methods may be called at once from
@@ -92,6 +99,11 @@ type Gate struct {
 	tallies Tallies
 	spare   []*admission.Ticket // of requests that never waited
 	watched []watched
+	tasks   tasks
+
+	finder  *finder // nil: no culprits are looked for
+	cancels bool    // and they are cancelled
+	tracing atomic.Pointer[Tracing]
 }
 
 // NewGate returns an open gate, or every mistake in cfg.
@@ -111,6 +123,9 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	}
 	g := openGate(n, id, cfg.Objective)
 	g.observe, g.mode, g.service = cfg.Observe, cfg.Mode, cfg.Service
+	if err := g.find(cfg.Culprit, n.Gate().Config().Objective, cfg.Service); err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
 	if cfg.ClassShares != nil {
 		own := *cfg.ClassShares
 		if own.Servers == 0 {
@@ -234,9 +249,10 @@ func (c *Client) Close() {
 // Ticket is the right to run one request, from Enter or Admit to Leave. It must not be
 // copied.
 type Ticket struct {
-	core     *admission.Ticket // nil once it has left, if it never waited
-	gate     *Gate
-	*stint   // nil unless workflows matter
+	core   *admission.Ticket // nil once it has left, if it never waited
+	gate   *Gate
+	*stint // nil unless workflows matter
+	task
 	mode     Mode
 	verdict  admission.Verdict // on arrival
 	closed   bool              // the gate was
@@ -274,7 +290,7 @@ func (t *Ticket) recycle() {
 		return
 	}
 	t.core = nil
-	c.Owner, c.Client, c.Arrived = nil, nil, 0
+	c.Owner, c.Client, c.Arrived, c.Barred = nil, nil, 0, work.None
 	c.Flow, c.Remaining, c.Total, c.Done, c.From, c.Claim, c.Mark, c.Stay = 0, 0, 0, 0, 0, 0, 0, nil
 	g.spare = append(g.spare, c)
 }
@@ -371,6 +387,12 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 	if g.node.Described() || g.shares != nil || r.Process != 0 || r.Elapsed != (wire.Progress{}) {
 		t.describe(now, r)
 	}
+	if g.tasks.on {
+		t.kind = r.Kind
+		if !g.tasks.readmit.Empty() {
+			g.tasks.knock(now, r, t)
+		}
+	}
 	switch {
 	case t.mode == Monitor:
 		would, _ := g.node.Observe(now, t.core)
@@ -385,6 +407,11 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 		g.shed(now, t)
 	case admission.Wait:
 		t.wake = make(chan admission.Verdict, 1)
+		fallthrough
+	case admission.Run:
+		if g.tasks.on {
+			g.tasks.enter(t)
+		}
 	}
 	g.finish(now)
 }
@@ -436,7 +463,13 @@ func (t *Ticket) giveUp(cause error) bool {
 
 // shed notes what the refusal of t will say. It is called with the lock held.
 func (g *Gate) shed(now mono.Time, t *Ticket) {
+	told := t.pushback
 	t.reply(now)
+	if t.core.Reason() == work.Culprit {
+		t.pushback = told
+	}
+	g.tasks.refused(t)
+	g.tasks.leave(t)
 	g.tallies.Shed[t.core.Reason()]++
 }
 
@@ -492,13 +525,23 @@ func (t *Ticket) Leave(o work.Outcome) {
 		return
 	}
 	g.lagUnderWay(now)
-	o, reach := g.node.End(now, t.core, o)
+	var reach *Reach
+	if t.cancelled {
+		o = work.Cancelled
+	} else {
+		o, reach = g.node.End(now, t.core, o)
+	}
 	if t.Span() != nil && o.Executed() && !t.failed.Load() {
 		g.node.Took(now, t.core, t.span.End(), o)
 	}
 	g.node.Leave(now, t.core, o)
+	if t.cancelled {
+		g.node.Recover(now, t.rare.credits)
+	}
 	t.reply(now)
 	g.tallies.Served[o]++
+	g.tasks.ended(t, o)
+	g.tasks.leave(t)
 	if lag := g.lag.Load(); lag != nil {
 		lag.turns.ran(now.Sub(t.began))
 	}
@@ -508,9 +551,15 @@ func (t *Ticket) Leave(o work.Outcome) {
 			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: t.core.Workflow,
 			Priority: t.core.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started), Reach: reach,
 		}
+		if o == work.Cancelled {
+			event.Reason, event.Enforced = work.Culprit, true
+		}
 	}
 	t.recycle()
 	g.finish(now)
+	if t.traced.now.Load() != nil || g.tracing.Load() != nil {
+		t.traced.end()
+	}
 	if t.stint != nil && t.visit != nil {
 		t.visit.end(t, now, o)
 	}
@@ -616,6 +665,7 @@ func (g *Gate) Close() error {
 	}
 	g.finish(now)
 	g.lag.Load().close()
+	g.finder.close()
 	if g.shares != nil {
 		g.shares.Close()
 	}

@@ -18,6 +18,9 @@ type Refusal struct {
 	// Grant is the credits for the refused client, if HasGrant.
 	Grant    wire.Grant
 	HasGrant bool
+	// Resend is what a request needs to be sent again that was cancelled while it ran,
+	// zero of others.
+	Resend wire.Resend
 	announced
 	// cause is the error of the caller's context, if that ended the wait.
 	cause error
@@ -29,6 +32,7 @@ func (r *Refusal) Reply() wire.Reply {
 		Grant: r.Grant, HasGrant: r.HasGrant,
 		Shed: wire.Shed{Reason: r.Reason, Retryable: r.Pushback >= 0, Pushback: r.Pushback}, HasShed: true,
 	}
+	out.Resend = r.Resend
 	r.announced.fill(&out)
 	return out
 }
@@ -40,6 +44,8 @@ func (r *Refusal) Error() string {
 		where = "the request was not sent"
 	}
 	switch {
+	case r.Resend.Token != (wire.Token{}):
+		return fmt.Sprintf("spillgate: the server cancelled the request while it ran: %v; if it may be executed twice, send it again after %v, with its token", r.Reason, r.Resend.After)
 	case r.Pushback < 0:
 		return fmt.Sprintf("spillgate: %s: %v; do not retry", where, r.Reason)
 	default:

@@ -16,7 +16,7 @@ type TagsKey struct{}
 // priority and workflow follow a request through a service, whatever protocols
 // it speaks on either side.
 //
-// Budget, Credits, Demand, Client, Process, Claim and Waited are of one hop and are not
+// Budget, Credits, Demand, Client, Process, Claim, Waited and Token are of one hop and are not
 // sent on; the budget that is left is that of the context's deadline. Workflow, Class,
 // Priority, Attempt and Total go on as they came. So does Elapsed, with what the
 // request received here: see Onward.
@@ -38,7 +38,7 @@ func TagsFrom(ctx context.Context) wire.Tags {
 // hop is zero, for the edge that makes the call to fill in.
 func Onward(ctx context.Context) wire.Tags {
 	t := TagsFrom(ctx)
-	t.Budget, t.Credits, t.Demand, t.Client, t.Process, t.Claim, t.Waited = 0, false, 0, 0, 0, 0, 0
+	t.Budget, t.Credits, t.Demand, t.Client, t.Process, t.Claim, t.Waited, t.Token = 0, false, 0, 0, 0, 0, 0, wire.Token{}
 	if s := SpanFrom(ctx); s != nil {
 		t.Elapsed = s.Elapsed()
 	}

@@ -67,7 +67,7 @@ func (v *visit) admitted() {
 // end ends the visit of a ticket that has left. A request that failed is no example
 // of what its kind does.
 func (v *visit) end(t *Ticket, now mono.Time, o work.Outcome) {
-	took, did, gone := t.span.End(), v.did, v.ctx.Err() != nil
+	took, did, gone := t.span.End(), v.did, v.ctx.Err() != nil && o != work.Cancelled
 	did.Hops = max(did.Hops, int(v.calls.Load()))
 	if did.Service <= 0 {
 		did.Service, did.Own = took.Service, took.Own

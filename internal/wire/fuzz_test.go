@@ -10,6 +10,7 @@ import (
 func FuzzParseTags(f *testing.F) {
 	f.Add([]byte{1, 1, 8, 0, 0, 0, 0, 0, 0, 0, 9, 2, 1, 'w', 6, 4, 0, 0, 0, 1})
 	f.Add(Tags{Budget: 1, Total: Progress{2, 3}, Elapsed: Progress{1, 1}, Process: 7, Claim: 0.5}.Append(nil))
+	f.Add(Tags{Token: Token{1, 2}}.Append(nil))
 	f.Add([]byte{2})
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		tags, err := ParseTags(msg)
@@ -28,6 +29,7 @@ func FuzzParseTags(f *testing.F) {
 
 func FuzzParseReply(f *testing.F) {
 	f.Add(Reply{HasGrant: true, HasShed: true, HasProgress: true}.Append(nil))
+	f.Add(Reply{HasShed: true, Resend: Resend{Token: Token{1}, After: 1}}.Append(nil))
 	f.Add(Reply{Rate: 81.25, HasRate: true, Process: 7, Service: "shop", Workflow: "buy", Asker: 9}.Append(nil))
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		reply, err := ParseReply(msg)

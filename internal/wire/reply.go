@@ -19,11 +19,14 @@ const (
 	fieldAsker    = 72
 	fieldAim      = 73
 	fieldPart     = 74
+	fieldResend   = 75
 )
 
 const (
 	grantLen = 20
 	shedLen  = 10
+	// resendLen is a token and a duration.
+	resendLen = tokenLen + 8
 
 	flagRetryable = 1
 )
@@ -50,6 +53,9 @@ type Reply struct {
 	// Shed is why the request was refused, if HasShed.
 	Shed    Shed
 	HasShed bool
+	// Resend says how a request that was cancelled while it ran may be sent again, if
+	// its Token is not zero.
+	Resend Resend
 	// Progress is what the request took, here and below, if HasProgress.
 	Progress    Progress
 	HasProgress bool
@@ -74,7 +80,7 @@ type Reply struct {
 
 // MaxReply is the longest message that Reply.Append writes in answer to a request,
 // in bytes: room for it on the stack spares an allocation.
-const MaxReply = 1 + 2 + grantLen + 10 + 10 + 2 + shedLen + 2 + progressLen + 10 + 10 + 2 + MaxWorkflow
+const MaxReply = 1 + 2 + grantLen + 10 + 10 + 2 + shedLen + 2 + progressLen + 10 + 10 + 2 + MaxWorkflow + 2 + resendLen
 
 // Append appends the message to dst. Numbers out of range are brought to the
 // nearest one allowed, the rate is rounded down; a rate that is no number, and a
@@ -101,6 +107,10 @@ func (r Reply) Append(dst []byte) []byte {
 		} else {
 			dst = appendDuration(append(dst, 0), 0)
 		}
+	}
+	if r.Resend.Token != (Token{}) {
+		dst = append(append(dst, fieldResend, resendLen), r.Resend.Token[:]...)
+		dst = appendDuration(dst, r.Resend.After)
 	}
 	if r.HasProgress {
 		dst = r.Progress.bounded().append(append(dst, fieldProgress, progressLen))
@@ -170,6 +180,15 @@ func ParseReply(msg []byte) (Reply, error) {
 			}
 			if !r.Shed.Retryable {
 				r.Shed.Pushback = -1
+			}
+		case fieldResend:
+			f.once()
+			if f.size(resendLen) {
+				r.Resend.Token = Token(v[:tokenLen])
+				r.Resend.After = f.duration(v[tokenLen:], 0)
+				if r.Resend.Token == (Token{}) {
+					r.Resend.After = 0
+				}
 			}
 		case fieldProgress:
 			f.once()

@@ -21,6 +21,7 @@ const (
 	fieldProcess  = 9
 	fieldClaim    = 10
 	fieldWaited   = 11
+	fieldToken    = 12
 )
 
 const totalLen = 2 * progressLen
@@ -69,11 +70,14 @@ type Tags struct {
 	// MaxDuration: for a credit of the receiver, and for the attempts before this one.
 	// The wait counts against the receiver's objective, as the caller sees it.
 	Waited time.Duration
+	// Token is that of the Resend which came when the request was cancelled, zero if it
+	// was not.
+	Token Token
 }
 
 // MaxTags is the longest message that Tags.Append writes, in bytes: room for it
 // on the stack spares an allocation.
-const MaxTags = 1 + 10 + 2 + MaxWorkflow + 3 + 3 + 3 + 6 + 10 + 2 + totalLen + 10 + 10 + 10
+const MaxTags = 1 + 10 + 2 + MaxWorkflow + 3 + 3 + 3 + 6 + 10 + 2 + totalLen + 10 + 10 + 10 + 2 + tokenLen
 
 // ValidWorkflow reports whether name can travel: 1 to MaxWorkflow visible ASCII
 // characters other than comma, semicolon, equals sign, percent sign, quotation
@@ -137,6 +141,9 @@ func (t Tags) Append(dst []byte) []byte {
 	if t.Waited > 0 {
 		dst = appendDuration(append(dst, fieldWaited, 8), t.Waited)
 	}
+	if t.Token != (Token{}) {
+		dst = append(append(dst, fieldToken, tokenLen), t.Token[:]...)
+	}
 	return dst
 }
 
@@ -192,6 +199,9 @@ func ParseTags(msg []byte) (Tags, error) {
 			if f.size(8) {
 				t.Waited = f.duration(f.value, 0)
 			}
+		case fieldToken:
+			f.once()
+			t.Token = f.token()
 		}
 	}
 	if f.err != nil {

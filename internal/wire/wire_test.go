@@ -72,6 +72,11 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+func drawToken(t *rapid.T) (token Token) {
+	copy(token[:], rapid.SliceOfN(rapid.Byte(), 0, len(token)).Draw(t, "token"))
+	return token
+}
+
 func drawTags(t *rapid.T) Tags {
 	tags := Tags{
 		Budget:   time.Duration(rapid.Int64Range(0, int64(MaxDuration)).Draw(t, "budget")),
@@ -86,6 +91,7 @@ func drawTags(t *rapid.T) Tags {
 		Process:  rapid.Uint64().Draw(t, "process"),
 		Claim:    float64(rapid.Uint64Range(0, MaxRate*rateUnit).Draw(t, "claim")) / rateUnit,
 		Waited:   time.Duration(rapid.Int64Range(0, int64(MaxDuration)).Draw(t, "waited")),
+		Token:    drawToken(t),
 	}
 	if tags.Credits {
 		tags.Demand = rapid.IntRange(0, MaxCount).Draw(t, "demand")
@@ -113,6 +119,9 @@ func drawReply(t *rapid.T) Reply {
 		if r.Shed.Retryable = rapid.Bool().Draw(t, "retryable"); r.Shed.Retryable {
 			r.Shed.Pushback = d("pushback")
 		}
+	}
+	if r.Resend.Token = drawToken(t); r.Resend.Token != (Token{}) {
+		r.Resend.After = d("after")
 	}
 	if r.HasProgress = rapid.Bool().Draw(t, "progress"); r.HasProgress {
 		r.Progress = drawProgress(t, "progress")
@@ -344,14 +353,14 @@ func BenchmarkTags(b *testing.B) {
 func TestLongestMessages(t *testing.T) {
 	name := strings.Repeat("w", MaxWorkflow)
 	long := Progress{MaxDuration, MaxDuration}
-	tags := Tags{Budget: 1, Workflow: name, Class: 1, Priority: 1, Attempt: 1, Credits: true, Demand: 1, Client: 1, Total: long, Elapsed: long, Process: 1, Claim: MaxRate, Waited: MaxDuration}
-	if MaxTags > MaxLen/3 || MaxReply > MaxLen/3 {
+	tags := Tags{Budget: 1, Workflow: name, Class: 1, Priority: 1, Attempt: 1, Credits: true, Demand: 1, Client: 1, Total: long, Elapsed: long, Process: 1, Claim: MaxRate, Waited: MaxDuration, Token: Token{1}}
+	if MaxTags > MaxLen*3/8 || MaxReply > MaxLen*3/8 {
 		t.Errorf("%d and %d bytes of %d leave little room for fields to come", MaxTags, MaxReply, MaxLen)
 	}
 	if n := len(tags.Append(nil)); n != MaxTags {
 		t.Errorf("the longest tags have %d bytes, MaxTags is %d", n, MaxTags)
 	}
-	reply := Reply{HasGrant: true, Grant: Grant{Objective: 1, Part: 1}, HasShed: true, HasProgress: true, Progress: long, HasRate: true, Rate: 1, Process: 1, Service: name}
+	reply := Reply{HasGrant: true, Grant: Grant{Objective: 1, Part: 1}, HasShed: true, HasProgress: true, Progress: long, HasRate: true, Rate: 1, Process: 1, Service: name, Resend: Resend{Token: Token{1}}}
 	if n := len(reply.Append(nil)); n != MaxReply {
 		t.Errorf("the longest reply has %d bytes, MaxReply is %d", n, MaxReply)
 	}

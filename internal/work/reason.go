@@ -40,6 +40,9 @@ const (
 	// Rate: the workflow sent more than its rate, and what waits of it already
 	// would have kept the request waiting for too long.
 	Rate
+	// Culprit: the request was cancelled because others waited for what it held, or it
+	// is of the kind of one that was cancelled a moment ago.
+	Culprit
 
 	numReasons
 )
@@ -61,6 +64,7 @@ var reasonNames = [...]string{
 	Canceled:      "canceled",
 	Downstream:    "downstream",
 	Rate:          "rate",
+	Culprit:       "culprit",
 }
 
 // String returns the metric label of r.
@@ -73,10 +77,11 @@ func (r Reason) String() string {
 
 // Retryable reports whether a later attempt can succeed where this one did not:
 // nothing was executed, and what stood in the way passes. A request out of time
-// or out of retries is not retryable.
+// or out of retries is not retryable. Of a Culprit it is true where none of it ran;
+// one that was cancelled while it ran says so itself.
 func (r Reason) Retryable() bool {
 	switch r {
-	case WalletFull, Delay, QueueFull, Share, Draining, Rate:
+	case WalletFull, Delay, QueueFull, Share, Draining, Rate, Culprit:
 		return true
 	}
 	return false

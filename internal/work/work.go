@@ -88,6 +88,9 @@ const (
 	// sample as that of Done is, and it is no success. Whoever runs a gate says
 	// Done; the gate, which knows when the request came, makes Late of it.
 	Late
+	// Cancelled: the gate cancelled the work, because others waited for what it held.
+	// It is charged what it used, and is no sample of anything.
+	Cancelled
 
 	numOutcomes
 )
@@ -110,6 +113,8 @@ func (o Outcome) String() string {
 		return "dropped"
 	case Late:
 		return "late"
+	case Cancelled:
+		return "cancelled"
 	}
 	return "unknown"
 }

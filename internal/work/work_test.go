@@ -30,7 +30,7 @@ func TestWhatIsHopelessIsNotRetryable(t *testing.T) {
 			t.Errorf("%v is retryable, want not", r)
 		}
 	}
-	for _, r := range []Reason{WalletFull, Delay, QueueFull, Share, Draining, Rate} {
+	for _, r := range []Reason{WalletFull, Delay, QueueFull, Share, Draining, Rate, Culprit} {
 		if !r.Retryable() {
 			t.Errorf("%v is not retryable, want retryable", r)
 		}

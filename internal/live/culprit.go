@@ -1,0 +1,378 @@
+package live
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/culprit/audit"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/readmit"
+	"github.com/spillgate/spillgate/internal/wire"
+)
+
+// CulpritConfig says how a gate looks for requests that keep others waiting. Its zero
+// value watches and cancels nothing.
+type CulpritConfig struct {
+	// Mode is culprit.Monitor by default: it names culprits. Enforce cancels them,
+	// where the gate enforces as well.
+	Mode culprit.Mode
+	// Engine has the thresholds and caps. Its Objective and Mode are not used.
+	Engine culprit.Config
+	// Every is the time between two looks, 10 ms to 1 s. Default: a quarter of the
+	// objective, but 50 to 100 ms. Shorter finds culprits sooner; a look takes about a
+	// microsecond a request.
+	Every time.Duration
+	// Readmit says when a request that was cancelled may be sent again. Its Objective is
+	// not used.
+	Readmit readmit.Config
+	// Audit, if not nil, gets a line of JSON for each look of an incident, from which its
+	// decisions can be computed again: see package audit. A Write that fails is tried
+	// again with the next line; what it had is lost.
+	Audit io.Writer
+	// Source is what the lines of Audit call the gate. Default GateConfig.Service.
+	Source string
+	// Notify, if set, is told what is decided. It is called outside the locks of the gate,
+	// from one goroutine at a time, and must not block.
+	Notify func(CulpritNotice)
+}
+
+// CulpritNotice tells that a culprit was named or cancelled, what came of it, or that the
+// state has changed.
+type CulpritNotice struct {
+	// State is the state now, and Why what keeps the engine from acting.
+	State culprit.State
+	Why   culprit.Why
+	// Step is what was done, culprit.NoStep if nothing, and Would says that it only would
+	// have been.
+	Step  culprit.Step
+	Would bool
+	// Kind is what the culprit does, "" if there is none. Resource is what it holds,
+	// Score its part of the time that others lose, 0 to 1, Victims how many wait for it,
+	// and Age how long it has been there.
+	Kind     string
+	Resource string
+	Score    float64
+	Victims  float64
+	Age      time.Duration
+	// Verdict is what came of an earlier cancel, culprit.Pending if nothing yet, After
+	// what time.
+	Verdict culprit.Verdict
+	After   time.Duration
+}
+
+// numVerdicts is the number of verdicts.
+const numVerdicts = int(culprit.Ignored) + 1
+
+// CulpritStats is what a gate knows of culprits.
+type CulpritStats struct {
+	Mode  culprit.Mode
+	State culprit.State
+	Why   culprit.Why
+	// Named counts culprits that were named: cancelled, or would have been. Cancels
+	// counts those that were, Would those that would have been.
+	Cancels, Would uint64
+	// Outcomes counts what cancels came to, by culprit.Verdict.
+	Outcomes [numVerdicts]uint64
+	// Limits is how many kinds of requests may not begin at present, Tokens how many
+	// requests were cancelled and may be sent again.
+	Limits, Tokens int
+	// Unwritten counts lines of the audit log that were lost.
+	Unwritten uint64
+}
+
+func (c *CulpritConfig) check(objective time.Duration) error {
+	if c.Every != 0 && (c.Every < 10*time.Millisecond || c.Every > time.Second) {
+		return fmt.Errorf("live: Culprit.Every is %v, expected 10ms to 1s, or 0 for the default", c.Every)
+	}
+	if c.Mode > culprit.Off {
+		return fmt.Errorf("live: Culprit.Mode is %d, expected Monitor, Enforce or Off", c.Mode)
+	}
+	return nil
+}
+
+// restAfter is how many looks at an empty gate come before nobody looks any more: until
+// then the end of an incident is seen.
+const restAfter = 20
+
+// finder looks for culprits in a gate. A timer runs look; nothing runs while the gate is
+// empty.
+type finder struct {
+	gate   *Gate
+	every  time.Duration
+	notify func(CulpritNotice)
+	log    io.Writer
+
+	mu       sync.Mutex // before that of the gate
+	closed   bool
+	timer    *time.Timer
+	recorder *audit.Recorder
+	begun    bool // the log
+	sample   culprit.Sample
+	kinds    []what // of the sample's tasks, at the same indices
+	last     mono.Time
+	empty    int // looks in a row that saw nothing
+	before   history
+	file     file
+	stats    CulpritStats
+}
+
+// find begins to look for culprits.
+func (g *Gate) find(cfg CulpritConfig, objective time.Duration, service string) error {
+	if cfg.Mode == culprit.Off {
+		return cfg.check(objective)
+	}
+	engine := cfg.Engine
+	engine.Objective, engine.Mode = objective, cfg.Mode
+	if g.mode != Enforce {
+		engine.Mode = culprit.Monitor
+	}
+	if cfg.Source == "" {
+		cfg.Source = service
+	}
+	recorder, errEngine := audit.NewRecorder(cfg.Source, engine)
+	cfg.Readmit.Objective = objective
+	list, errReadmit := readmit.New(cfg.Readmit)
+	if err := errors.Join(cfg.check(objective), errEngine, errReadmit); err != nil {
+		return err
+	}
+	if cfg.Every == 0 {
+		cfg.Every = min(max(objective/4, 50*time.Millisecond), 100*time.Millisecond)
+	}
+	f := &finder{gate: g, every: cfg.Every, notify: cfg.Notify, log: cfg.Audit, recorder: recorder}
+	f.stats.Mode = engine.Mode
+	f.timer = time.AfterFunc(time.Hour, f.look)
+	f.timer.Stop()
+	g.finder, g.cancels = f, engine.Mode == culprit.Enforce
+	g.tasks = tasks{on: true, readmit: list, resting: true, wake: func() { f.timer.Reset(f.every) }}
+	return nil
+}
+
+// close ends the looks. One that is under way ends first.
+func (f *finder) close() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	f.timer.Stop()
+}
+
+// look takes one look and does what follows from it.
+func (f *finder) look() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	if f.empty > restAfter { // it rested, and nothing was inside: so the time is no stall
+		f.empty = 0
+		if now := Now().Add(-f.every); now > f.last {
+			f.clear(now)
+			f.observe()
+		}
+	}
+	f.see()
+	d := f.observe()
+	notice := f.act(d)
+	clear(f.kinds)
+	rest := f.settle(d)
+	if f.notify != nil && notice != nil {
+		f.notify(*notice)
+	}
+	if !rest {
+		f.timer.Reset(f.every)
+	}
+}
+
+// clear begins a sample.
+func (f *finder) clear(now mono.Time) {
+	s := &f.sample
+	s.At, s.Blind, s.Finished = now, "", culprit.Finished{}
+	s.Tasks, s.Holds = s.Tasks[:0], s.Holds[:0]
+	s.Resources = append(s.Resources[:0], culprit.Resource{Name: "slots", Kind: culprit.Queue})
+	s.Resources = append(s.Resources, f.file.resources...)
+	f.kinds = f.kinds[:0]
+	f.last = now
+}
+
+// see fills the sample.
+func (f *finder) see() {
+	g := f.gate
+	g.mu.Lock()
+	now := Now()
+	f.clear(now)
+	f.kinds = g.tasks.show(now, g.cancels, &f.sample, f.kinds)
+	if own := g.node.Gate(); own != nil {
+		f.before.note(now, own.Pool().Total())
+	}
+	g.mu.Unlock()
+	f.kinds = f.file.see(&f.sample, f.kinds, g.objective)
+}
+
+// observe has the engine decide, and writes down what it decided.
+func (f *finder) observe() *culprit.Decision {
+	if f.log != nil && !f.begun {
+		f.write(f.recorder.Begin())
+		f.begun = true
+	}
+	d, lines := f.recorder.Observe(&f.sample)
+	f.write(lines)
+	return d
+}
+
+func (f *finder) write(lines []byte) {
+	if f.log == nil || len(lines) == 0 {
+		return
+	}
+	if _, err := f.log.Write(lines); err != nil {
+		f.stats.Unwritten++
+	}
+}
+
+// act carries out a decision and returns what is to be told of it, if anything.
+func (f *finder) act(d *culprit.Decision) *CulpritNotice {
+	var told *CulpritNotice
+	n := CulpritNotice{State: d.State, Why: d.Why, Step: d.Action.Step, Would: d.Action.Would}
+	if d.State != f.stats.State && max(d.State, f.stats.State) >= culprit.Overload {
+		told = &n
+	}
+	f.stats.State, f.stats.Why = d.State, d.Why
+	if d.State >= culprit.Overload {
+		f.name(d, &n)
+	}
+	if v := d.Outcome.Verdict; v != culprit.Pending {
+		n.Verdict, n.After = v, d.Outcome.After
+		f.stats.Outcomes[v]++
+		told = &n
+	}
+	if d.Action.Step != culprit.NoStep {
+		told = &n
+		if n.Would || !f.cancel(d, n.Resource) {
+			n.Would = true
+			f.stats.Would++
+		} else {
+			f.stats.Cancels++
+		}
+	}
+	if l := d.Action.Limit; l.Kind != 0 && !n.Would && f.gate.cancels {
+		f.gate.mu.Lock()
+		f.gate.tasks.readmit.Limit(l.Kind, Now().Add(l.For))
+		f.gate.mu.Unlock()
+	}
+	return told
+}
+
+// name says who the first candidate is, or who is acted on.
+func (f *finder) name(d *culprit.Decision, n *CulpritNotice) {
+	for i := range d.Candidates {
+		c := &d.Candidates[i]
+		if d.Action.Task != 0 && c.Task != d.Action.Task || d.Action.Task == 0 && i > 0 {
+			continue
+		}
+		n.Score, n.Victims, n.Resource = c.Score, c.Victims, f.sample.Resources[c.Resource].Name
+		for at := range f.sample.Tasks {
+			if f.sample.Tasks[at].ID == c.Task {
+				n.Age = f.sample.At.Sub(f.sample.Tasks[at].Started)
+				n.Kind = f.kindOf(at)
+			}
+		}
+	}
+}
+
+// kindOf returns what a task of the sample does.
+func (f *finder) kindOf(at int) string {
+	if k := f.kinds[at]; k.request {
+		return k.String()
+	}
+	return f.file.kindOf(f.sample.Tasks[at].Kind)
+}
+
+// cancel cancels the task of an action, and reports false if there is nothing to cancel
+// any more.
+func (f *finder) cancel(d *culprit.Decision, resource string) bool {
+	if d.Action.Task >= fileTask {
+		return f.file.cancel(d.Action.Task)
+	}
+	var token wire.Token
+	_, _ = rand.Read(token[:]) // never fails
+	g := f.gate
+	g.mu.Lock()
+	if g.mode != Enforce {
+		g.mu.Unlock()
+		return false
+	}
+	now := Now()
+	since := now
+	for i := range f.sample.Tasks {
+		if f.sample.Tasks[i].ID == d.Action.Task {
+			since = f.sample.Tasks[i].Started
+		}
+	}
+	tell, t := g.cancelOf(now, d.Action.Task, token, f.before.at(since))
+	g.mu.Unlock()
+	if t == nil {
+		return false
+	}
+	tell(cause(resource))
+	return true
+}
+
+// settle ends a look, and reports true if nobody needs to look until somebody comes.
+func (f *finder) settle(d *culprit.Decision) bool {
+	g := f.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tasks.readmit.Observe(f.sample.At, d.State == culprit.Normal || d.State == culprit.Idle)
+	f.stats.Limits, f.stats.Tokens = g.tasks.readmit.Limits(), g.tasks.readmit.Tokens()
+	f.empty++
+	if len(f.sample.Tasks) > 0 || f.sample.Finished != (culprit.Finished{}) || d.State > culprit.Normal || g.tasks.head != nil || f.stats.Limits > 0 {
+		f.empty = 0
+	}
+	g.tasks.resting = f.empty > restAfter
+	return g.tasks.resting
+}
+
+// history is how many credits there were in the past, one number a look.
+type history struct {
+	looks [64]struct {
+		at    mono.Time
+		total int
+	}
+	next int
+}
+
+func (h *history) note(at mono.Time, total int) {
+	look := &h.looks[h.next%len(h.looks)]
+	look.at, look.total = at, total
+	h.next++
+}
+
+// at returns the number at the last look before an instant, or at the oldest.
+func (h *history) at(then mono.Time) int {
+	total := 0
+	for i := h.next - 1; i >= max(h.next-len(h.looks), 0); i-- {
+		look := &h.looks[i%len(h.looks)]
+		if total = look.total; look.at <= then {
+			break
+		}
+	}
+	return total
+}
+
+// Culprits returns what the gate knows of culprits; Mode is culprit.Off if it looks for
+// none.
+func (g *Gate) Culprits() CulpritStats {
+	f := g.finder
+	if f == nil {
+		return CulpritStats{Mode: culprit.Off}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stats
+}

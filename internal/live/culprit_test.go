@@ -1,0 +1,220 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/culprit/audit"
+	"github.com/spillgate/spillgate/internal/slots"
+	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// exhausted is a gate whose slots are held by requests that end only when they are
+// cancelled, while others come for as long as the test runs.
+type exhausted struct {
+	*Gate
+	events chan Event
+	log    lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func exhaust(t *testing.T, mode culprit.Mode) *exhausted {
+	t.Helper()
+	x := &exhausted{events: make(chan Event, 1<<16)}
+	cfg := GateConfig{
+		Config:  admission.Config{Objective: 100 * time.Millisecond, Slots: slots.Config{Min: 2, Max: 2, Initial: 2}},
+		Culprit: CulpritConfig{Mode: mode, Audit: &x.log, Source: "test"},
+		Observe: func(e Event) {
+			select {
+			case x.events <- e:
+			default:
+			}
+		},
+	}
+	var err error
+	if x.Gate, err = NewGate(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.Close() })
+	ctx, stop := context.WithCancel(context.Background())
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				if ticket, err := x.Enter(ctx, Request{Kind: kind("read")}); err == nil {
+					time.Sleep(time.Millisecond)
+					ticket.Leave(work.Done)
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		stop()
+		callers.Wait()
+	})
+	time.Sleep(500 * time.Millisecond) // in which it learns what is usual
+	return x
+}
+
+// seize holds a slot until the context that the gate gives ends.
+func (x *exhausted) seize(t *testing.T) (*Ticket, context.Context, func()) {
+	t.Helper()
+	for {
+		ticket, err := x.Enter(t.Context(), Request{Kind: kind("export")})
+		if err == nil {
+			ctx, done := ticket.Watch(t.Context())
+			return ticket, ctx, done
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestACancelledRequestIsCountedOnce: its outcome is one of its own, whatever is said of
+// it when it leaves, its token is random, and the log can be replayed.
+func TestACancelledRequestIsCountedOnce(t *testing.T) {
+	x := exhaust(t, culprit.Enforce)
+	first, ctx1, done1 := x.seize(t)
+	second, ctx2, done2 := x.seize(t)
+	defer done1()
+	defer done2()
+	over := time.After(20 * time.Second)
+	ticket, other, ctx := first, second, ctx1
+	select {
+	case <-ctx1.Done():
+	case <-ctx2.Done():
+		ticket, other, ctx = second, first, ctx2
+	case <-over:
+		t.Fatalf("nothing was cancelled; state %+v", x.Culprits())
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, ErrCancelled) || !strings.Contains(cause.Error(), "slots") {
+		t.Errorf("the cause is %v, expected that others wait for the slots", cause)
+	}
+	r := ticket.Cancelled()
+	if r == nil || r.Reason != work.Culprit || r.Resend.Token == (wire.Token{}) || r.Resend.After <= 0 {
+		t.Fatalf("the refusal is %+v, expected a token", r)
+	}
+	ticket.Leave(work.Done)
+	ticket.Leave(work.Done)
+	other.Leave(work.Ignored)
+	x.Gate.SetMode(Enforce)
+	s := x.Stats()
+	if s.Served[work.Cancelled] < 1 || s.Served[work.Cancelled] > 2 {
+		t.Errorf("%d were cancelled, expected one, or both", s.Served[work.Cancelled])
+	}
+	told := 0
+	for len(x.events) > 0 {
+		if e := <-x.events; e.Outcome == work.Cancelled {
+			told++
+			if e.Reason != work.Culprit || !e.Enforced {
+				t.Errorf("the event is %+v, expected the reason culprit", e)
+			}
+		}
+	}
+	if uint64(told) != s.Served[work.Cancelled] {
+		t.Errorf("%d events of %d cancelled requests", told, s.Served[work.Cancelled])
+	}
+	// A kind is limited unless victims have it as well, as far as the last look shows.
+	if next, err := x.Enter(t.Context(), Request{Kind: kind("export")}); err == nil {
+		if next.Leave(work.Done); x.Culprits().Limits > 0 {
+			t.Error("the next of its kind was admitted, expected the reason culprit")
+		}
+	}
+	x.finder.close()
+	x.log.mu.Lock()
+	defer x.log.mu.Unlock()
+	looks := 0
+	err := audit.Replay(bytes.NewReader(x.log.b.Bytes()), func(l *audit.Look) error {
+		if looks++; !l.Same() {
+			t.Errorf("a decision is computed as %s, the log has %s", l.Replayed, l.Logged)
+		}
+		return nil
+	})
+	if err != nil || looks == 0 {
+		t.Errorf("%d looks are in the log, %v", looks, err)
+	}
+}
+
+// TestCreditsComeBack: when a cancelled request leaves, the credits are four fifths of
+// what they were before it came, in one step, and never fewer than they are.
+func TestCreditsComeBack(t *testing.T) {
+	g := newGate(t, 0, GateConfig{Config: admission.Config{Objective: time.Second}, Culprit: CulpritConfig{Mode: culprit.Enforce}})
+	pool := g.node.Gate().Pool()
+	for range 100 {
+		g.Connect(nil)
+	}
+	ticket, err := g.Enter(t.Context(), Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, done := ticket.Watch(t.Context())
+	defer done()
+	g.mu.Lock()
+	pool.SetTotal(Now(), 100)
+	g.mu.Unlock()
+	g.mu.Lock()
+	tell, _ := g.cancelOf(Now(), ticket.id, wire.Token{1}, 100)
+	pool.SetTotal(Now(), 10) // the disturbance
+	g.mu.Unlock()
+	tell(ErrCancelled)
+	<-ctx.Done()
+	ticket.Leave(work.Ignored)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if got := pool.Total(); got < 80 || got > 90 {
+		t.Errorf("%d credits after the cancel, expected 80 of 100", got)
+	}
+}
+
+// TestNobodyLooksAtAnEmptyGate: the looks end when nothing is inside, and begin again.
+func TestNobodyLooksAtAnEmptyGate(t *testing.T) {
+	g := newGate(t, 0, GateConfig{Config: admission.Config{Objective: time.Second}, Culprit: CulpritConfig{Every: 10 * time.Millisecond}})
+	rests := func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.tasks.resting
+	}
+	for range 2 {
+		ticket, err := g.Enter(t.Context(), Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rests() {
+			t.Error("nobody looks although a request is inside")
+		}
+		ticket.Leave(work.Done)
+		for began := time.Now(); !rests(); time.Sleep(time.Millisecond) {
+			if time.Since(began) > 20*time.Second {
+				t.Fatal("somebody still looks at an empty gate")
+			}
+		}
+	}
+}
+
+// TestMistakesOfCulprits: all are told.
+func TestMistakesOfCulprits(t *testing.T) {
+	_, err := NewGate(GateConfig{Config: admission.Config{Objective: time.Second}, Culprit: CulpritConfig{Every: time.Hour, Engine: culprit.Config{Clear: 2}}})
+	for _, want := range []string{"Culprit.Every", "Clear"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error %v does not tell of %s", err, want)
+		}
+	}
+}

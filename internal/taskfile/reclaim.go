@@ -1,0 +1,54 @@
+package taskfile
+
+import "sync/atomic"
+
+// Reclaim frees what dead processes left behind and returns how many slots
+// that were. Once a second is enough: Look leaves the tasks of the dead out by
+// itself. It reads a file of /proc for each process that owns a slot.
+func (e *Engine) Reclaim() (freed int, err error) {
+	err = e.guarded(func() error {
+		freed = e.file.reclaim(Token.alive)
+		return nil
+	})
+	return freed, err
+}
+
+func (f *File) reclaim(alive func(Token) bool) (freed int) {
+	known := map[uint64]bool{uint64(f.self): true}
+	lives := func(owner uint64) bool {
+		v, ok := known[owner]
+		if !ok {
+			v = alive(Token(owner))
+			known[owner] = v
+		}
+		return v
+	}
+	for i := range f.geo.Slots {
+		w := f.words(i)
+		if owner := atomic.LoadUint64(&w.owner); owner != 0 && !lives(owner) && f.free(w, owner) {
+			freed++
+		}
+	}
+	for _, table := range [][]nameWords{f.resourceNames(), f.kindNames()} {
+		for i := range table {
+			state := &table[i].state
+			if owner := atomic.LoadUint64(state); owner != 0 && owner != nameReady && !lives(owner) {
+				atomic.CompareAndSwapUint64(state, owner, 0)
+			}
+		}
+	}
+	return freed
+}
+
+// free takes a slot from a dead owner. Whoever dies in here leaves a slot of
+// his own behind, which the next engine frees.
+func (f *File) free(w *slotWords, owner uint64) bool {
+	if !atomic.CompareAndSwapUint64(&w.owner, owner, uint64(f.self)) {
+		return false
+	}
+	if sequence := atomic.LoadUint64(&w.sequence); sequence%2 == 1 {
+		atomic.StoreUint64(&w.sequence, sequence+1)
+	}
+	atomic.StoreUint64(&w.owner, 0)
+	return true
+}

@@ -1,0 +1,81 @@
+package tracer
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/taskfile"
+)
+
+// gateSide is what a tracer of a gate has beside its own file.
+type gateSide struct {
+	engine *taskfile.Engine
+	stop   func() // the gate's use of it
+}
+
+// Of returns a Tracer for the handlers behind gate: what Mutex, RWMutex, Pool, WorkQueue
+// and Cache record with a request's context is known to the gate, which then names, and
+// with GateConfig.Culprit.Mode enforce cancels, the request that others wait for.
+// Begin is for work that is no request.
+//
+//	gate, err := spillgate.NewWith(cfg)
+//	tr, err := tracer.Of(gate, tracer.Config{})
+//	orders := tr.NewMutex("orders")
+//	…
+//	if err := orders.Lock(ctx); err != nil { // in a handler
+//
+// Without cfg.Path the file is a temporary one that nobody else sees. The error is that
+// the gate looks for no culprits or has a tracer, or that this system has no task files;
+// a program may go on with the nil *Tracer that comes with it, whose locks work
+// untraced. Close is called after the gate's requests have ended.
+func Of(gate *live.Gate, cfg Config) (*Tracer, error) {
+	if cfg.Path == "" {
+		dir, err := os.MkdirTemp("", "spillgate-*")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir) // the file lives on in memory
+		cfg.Path = filepath.Join(dir, "tasks")
+	}
+	engine, err := taskfile.Attach(cfg.Path, taskfile.Geometry{Slots: cfg.Slots, Resources: cfg.Resources, Kinds: cfg.Kinds})
+	if err != nil {
+		return nil, err
+	}
+	if err := engine.SetMode(taskfile.Precise); err != nil { // nobody ticks
+		return nil, errors.Join(err, engine.Close())
+	}
+	t, err := Open(cfg)
+	if err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
+	t.gate = &gateSide{engine: engine, stop: func() {}}
+	stop, err := gate.Trace(live.Tracing{Engine: engine, Begin: t.beginRequest})
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	t.gate.stop = stop
+	return t, nil
+}
+
+// beginRequest begins the task of a request behind the gate.
+func (t *Tracer) beginRequest(key uint64) live.Traced {
+	info := Info{Key: key, Background: true}
+	slot := t.file.Begin(taskfile.Task{Key: key, Flags: info.flags(false)})
+	if !slot.Traced() {
+		return nil
+	}
+	task := &Task{tracer: t, slot: slot, info: info, branch: true, gated: true}
+	t.tasks.Add(1)
+	t.live[slot.Index()].Store(task)
+	return task
+}
+
+func (g *gateSide) close() error {
+	if g == nil {
+		return nil
+	}
+	g.stop()
+	return g.engine.Close()
+}
