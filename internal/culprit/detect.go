@@ -1,0 +1,119 @@
+package culprit
+
+import (
+	"math"
+	"time"
+)
+
+// recent sums up the last few samples. Each sum decays with the time constant
+// window, so that a count in it stands for the samples of about that time.
+type recent struct {
+	fast, slow    lateness
+	done, seconds float64 // completions, time
+	inFlight      float64 // foreground tasks in flight, summed over samples
+	looks         float64 // samples
+	lost          []float64
+}
+
+// lateAllowed is the share of late requests that a 99th percentile allows.
+const lateAllowed = 0.01
+
+// window returns the time constant of recent: an objective, because a request
+// that misses it was in flight for as long; and no less than three samples,
+// because fewer are no average.
+func window(objective, dt time.Duration) time.Duration { return max(objective, 3*dt) }
+
+// add enters a sample.
+func (w *recent) add(v *view, f Finished, objective time.Duration) {
+	keep := math.Exp(-float64(v.dt) / float64(window(objective, v.dt)))
+	// A task that was late in flight has been counted; it is not counted again
+	// when it ends.
+	late := f.Late - min(f.Late, v.lateBefore)
+	inTime := f.Timed - min(f.Timed, f.Late)
+	if f.Timed == 0 {
+		inTime = f.Count - min(f.Count, v.lateBefore)
+	}
+	missed := float64(v.newlyLate + late)
+	w.fast.add(keep, missed, float64(inTime))
+	if w.fast.beyondNoise(suspectFrom) {
+		missed, inTime = 0, 0 // the slow window is for what the fast one does not see, and must not outlast it
+	}
+	w.slow.add(math.Pow(keep, 1/slower), missed, float64(inTime))
+	w.done = keep*w.done + float64(f.Count)
+	w.seconds = keep*w.seconds + v.dt.Seconds()
+	w.inFlight = keep*w.inFlight + float64(v.inFlight)
+	w.looks = keep*w.looks + 1
+	for len(w.lost) < v.r {
+		w.lost = append(w.lost, 0)
+	}
+	for r := range w.lost {
+		w.lost[r] *= keep
+		if r < v.r {
+			w.lost[r] += v.lostTo[r]
+		}
+	}
+}
+
+func ratio(a, b float64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return a / b
+}
+
+// throughput returns completions per second, flight the mean number in flight.
+func (w *recent) throughput() float64 { return ratio(w.done, w.seconds) }
+func (w *recent) flight() float64     { return ratio(w.inFlight, w.looks) }
+
+// lateness counts the requests that met or missed the objective, each once.
+type lateness struct{ late, resolved float64 }
+
+// slower is how many times longer the window is that finds what few requests
+// show: the standard deviation of a share falls with the root of their number.
+const slower = 10
+
+func (l *lateness) add(keep, missed, inTime float64) {
+	l.late = keep*l.late + missed
+	l.resolved = keep*l.resolved + missed + inTime
+}
+
+// beyondNoise reports whether more than lateAllowed are late, by more than a number
+// of standard deviations of a count that is as rare as allowed.
+func (l *lateness) beyondNoise(deviations float64) bool {
+	allowed := lateAllowed * l.resolved
+	return l.late >= 2 && l.late > allowed+deviations*math.Sqrt(allowed)
+}
+
+// A suspicion begins three deviations above what is allowed and ends at one, so
+// that a count near the line does not end it with every other sample.
+const (
+	suspectFrom  = 3
+	suspectUntil = 1
+)
+
+// stuckVictims is how many late tasks that wait are a sign of trouble. One that
+// waits for one holder is an even exchange: cancelling the holder to save it
+// would gain nothing.
+const stuckVictims = 2
+
+// missed reports whether the foreground misses its objective: by what ended, or
+// by the age of what does not end. before tells that the previous sample said so.
+func missed(v *view, w *recent, before bool) bool {
+	deviations := float64(suspectFrom)
+	if before {
+		deviations = suspectUntil
+	}
+	return v.stuck >= stuckVictims || w.fast.beyondNoise(deviations) || w.slow.beyondNoise(deviations)
+}
+
+// flat reports whether throughput is flat or falling: not above the baseline by
+// more than twice its noise. Without a baseline there is nothing it could have
+// risen from.
+func (n *normal) flat(throughput float64) bool {
+	return n.seen == 0 || throughput <= n.throughput+2*n.noise
+}
+
+// falling reports whether throughput is below the baseline by more than noise.
+func (n *normal) falling(throughput float64) bool {
+	return n.seen == 0 || throughput < n.throughput-2*n.noise
+}
