@@ -141,7 +141,8 @@ func get(t *testing.T, url string) int {
 type enforcer struct {
 	t         *testing.T
 	engine    *taskfile.Engine
-	done      chan struct{}
+	policy    *culprit.Engine
+	cancel    context.CancelFunc
 	all       sync.WaitGroup
 	once      sync.Once
 	samples   atomic.Int64
@@ -149,64 +150,42 @@ type enforcer struct {
 }
 
 func (e *enforcer) start() {
-	e.done = make(chan struct{})
+	var err error
+	if e.policy, err = culprit.New(culprit.Config{Objective: objective, Mode: culprit.Enforce}); err != nil {
+		e.t.Fatal(err)
+	}
 	if err := e.engine.SetMode(taskfile.Coarse); err != nil {
 		e.t.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	e.cancel = cancel
 	e.all.Go(func() {
-		for e.pause(time.Millisecond) {
-			if err := e.engine.Tick(); err != nil {
-				e.t.Error(err)
-			}
-		}
-	})
-	e.all.Go(func() {
-		policy, err := culprit.New(culprit.Config{Objective: objective, Mode: culprit.Enforce})
-		if err != nil {
+		if err := e.engine.Run(ctx, 50*time.Millisecond, objective, e.see); !errors.Is(err, context.Canceled) {
 			e.t.Error(err)
-			return
-		}
-		for e.pause(50 * time.Millisecond) {
-			if err := e.look(policy); err != nil {
-				e.t.Error(err)
-			}
 		}
 	})
 }
 
-func (e *enforcer) pause(d time.Duration) bool {
-	select {
-	case <-e.done:
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
-func (e *enforcer) look(policy *culprit.Engine) error {
-	look, err := e.engine.Look(objective)
-	if err != nil {
-		return err
-	}
+// see hands a look to the engine and carries its action out.
+func (e *enforcer) see(look *taskfile.Look) {
 	e.samples.Add(1)
-	action := policy.Observe(&look.Sample).Action
+	action := e.policy.Observe(&look.Sample).Action
 	if action.Step == culprit.NoStep {
-		return nil
+		return
 	}
 	for _, task := range look.Sample.Tasks {
 		if task.ID == action.Task {
 			e.cancelled = append(e.cancelled, e.engine.KindName(task.Kind))
 		}
 	}
-	if err := e.engine.Cancel(action.Task, taskfile.Culprit); !errors.Is(err, taskfile.ErrEnded) {
-		return err
+	if err := e.engine.Cancel(action.Task, taskfile.Culprit); err != nil && !errors.Is(err, taskfile.ErrEnded) {
+		e.t.Error(err)
 	}
-	return nil
 }
 
 func (e *enforcer) stop() {
 	e.once.Do(func() {
-		close(e.done)
+		e.cancel()
 		e.all.Wait()
 		if err := e.engine.Close(); err != nil {
 			e.t.Error(err)
