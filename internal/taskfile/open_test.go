@@ -112,13 +112,13 @@ func TestRunEndsWithItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	looks := 0
-	err := e.Run(t.Context(), time.Millisecond, time.Second, func(*Look) {
+	err := e.Run(t.Context(), Loop{Period: time.Millisecond, Objective: time.Second, See: func(*Look) {
 		if looks++; looks == 10 {
 			if err := os.Truncate(f.Path(), 0); err != nil {
 				t.Error(err)
 			}
 		}
-	})
+	}})
 	if !errors.Is(err, ErrGone) || looks != 10 {
 		t.Errorf("after %d looks Run says %v", looks, err)
 	}

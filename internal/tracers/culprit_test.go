@@ -160,7 +160,8 @@ func (e *enforcer) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	e.cancel = cancel
 	e.all.Go(func() {
-		if err := e.engine.Run(ctx, 50*time.Millisecond, objective, e.see); !errors.Is(err, context.Canceled) {
+		loop := taskfile.Loop{Period: 50 * time.Millisecond, Objective: objective, See: e.see}
+		if err := e.engine.Run(ctx, loop); !errors.Is(err, context.Canceled) {
 			e.t.Error(err)
 		}
 	})
