@@ -39,7 +39,7 @@ func TestTheCulpritOfEachShop(t *testing.T) {
 			return []string{C(t, []string{"-O2", "-I" + filepath.Join(Root(), "tracer/c")}, "examples/culprit-c/culprit.c", "tracer/c/spillgate_tracer.c")}
 		}},
 		{"java", func(t *testing.T) []string {
-			return []string{needs.Program(t, "java"), "-cp", Java(t, "examples/culprit-java/Culprit.java"), "Culprit"}
+			return []string{needs.Program(t, "java"), "-cp", Jar(t, "examples/culprit-java/Culprit.java"), "Culprit"}
 		}},
 	} {
 		t.Run(shop.name, func(t *testing.T) {

@@ -1,5 +1,8 @@
 package spillgate.tracer;
 
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+
 /**
  * One running task: a request, a transaction, a background job. Events are called by one thread at a time. Ending it is
  * closing it.
@@ -8,7 +11,7 @@ public final class Task implements AutoCloseable {
     /** A task that is not traced. */
     static final Task NONE = new Task();
 
-    // Offsets in a slot, then in a cell.
+    // Offsets in a slot.
     private static final int SEQUENCE = 8;
     private static final int STARTED = 16;
     private static final int KEY = 24;
@@ -23,14 +26,16 @@ public final class Task implements AutoCloseable {
     private static final int SHARED = 96;
     static final int CANCEL = 128;
     static final int REASON = 136;
+    // Words of a cell.
     private static final int GETS = 0;
-    private static final int FREES = 8;
-    private static final int WAITS = 16;
-    private static final int WAIT_TIME = 24;
-    private static final int WAITING_SINCE = 32;
-    private static final int HOLD_TIME = 40;
-    private static final int HELD_SINCE = 48;
-    private static final int USED = 56;
+    private static final int FREES = 1;
+    private static final int WAITS = 2;
+    private static final int WAIT_TIME = 3;
+    private static final int WAITING_SINCE = 4;
+    private static final int HOLD_TIME = 5;
+    private static final int HELD_SINCE = 6;
+    private static final int USED = 7;
+    private static final int WORDS = 8;
 
     private final Tracer tracer;
     private final TaskFile file;
@@ -38,6 +43,8 @@ public final class Task implements AutoCloseable {
     private final int slot;
     private final long sequence;
     private final Runnable cancel;
+    // What this task wrote into its cells, because a read of the file costs several times a read of an array.
+    private final long[] own;
     private int resources; // 0 once the task is not traced any more
     private long touched;
     private boolean delivered; // guarded by this, as the end is
@@ -49,14 +56,17 @@ public final class Task implements AutoCloseable {
         slot = 0;
         sequence = 0;
         cancel = null;
+        own = null;
     }
 
-    Task(Tracer tracer, TaskFile file, int index, Info info) {
+    /** Begins a task in a slot that was claimed. Own is the slot's, for a word of each of its cells. */
+    Task(Tracer tracer, TaskFile file, int index, Info info, long[] own) {
         this.tracer = tracer;
         this.file = file;
         this.index = index;
         this.slot = file.slot(index);
         this.cancel = info.cancel();
+        this.own = own;
         this.resources = file.geometry.resources();
         clearCells();
         file.put(slot + TOUCHED, 0);
@@ -76,8 +86,8 @@ public final class Task implements AutoCloseable {
         long mask = file.get(slot + TOUCHED);
         for (int r = 0; r < resources; r++) {
             if ((mask >>> r & 1) != 0) {
-                for (int at = GETS; at <= USED; at += 8) {
-                    file.put(slot + Geometry.SLOT_HEAD + r * Geometry.CELL + at, 0);
+                for (int word = GETS; word <= USED; word++) {
+                    file.put(slot + Geometry.SLOT_HEAD + r * Geometry.CELL + 8 * word, 0);
                 }
             }
         }
@@ -88,62 +98,65 @@ public final class Task implements AutoCloseable {
         return resources != 0;
     }
 
-    /** Returns the offset of the task's cell, 0 if there is none. */
+    /** Returns where the task's cell begins in {@link #own}, -1 if there is none. */
     private int cell(Resource resource) {
         int r = resource.number;
         if (r < 0 || r >= resources) {
-            return 0;
+            return -1;
         }
         if ((touched >>> r & 1) == 0) {
+            Arrays.fill(own, r * WORDS, (r + 1) * WORDS, 0);
             touched |= 1L << r;
             file.put(slot + TOUCHED, touched);
         }
-        return slot + Geometry.SLOT_HEAD + r * Geometry.CELL;
+        return r * WORDS;
     }
 
     /** Records that the task now holds so many more units. */
     public void acquire(Resource resource, long units) {
         int c = cell(resource);
-        if (c == 0) {
+        if (c < 0) {
             return;
         }
-        long used = file.get(c + USED);
-        file.put(c + GETS, file.get(c + GETS) + units);
-        if (used == 0) {
-            file.put(c + HELD_SINCE, file.now());
+        ByteBuffer m = file.memory();
+        store(m, c + GETS, own[c + GETS] + units);
+        if (own[c + USED] == 0) {
+            store(m, c + HELD_SINCE, TaskFile.now(m));
         }
-        file.put(c + USED, used + units);
+        store(m, c + USED, own[c + USED] + units);
     }
 
     /** Records that the task gave units back. */
     public void release(Resource resource, long units) {
         int c = cell(resource);
-        if (c == 0) {
+        if (c < 0) {
             return;
         }
-        long used = file.get(c + USED);
+        ByteBuffer m = file.memory();
+        long used = own[c + USED];
         long left = Long.compareUnsigned(units, used) < 0 ? used - units : 0;
         if (left == 0 && used != 0) {
-            long since = file.get(c + HELD_SINCE);
-            file.put(c + HELD_SINCE, 0);
-            file.put(c + HOLD_TIME, file.get(c + HOLD_TIME) + elapsed(since, file.now()));
+            long since = own[c + HELD_SINCE];
+            store(m, c + HELD_SINCE, 0);
+            store(m, c + HOLD_TIME, own[c + HOLD_TIME] + elapsed(since, TaskFile.now(m)));
         }
-        file.put(c + USED, left);
-        file.put(c + FREES, file.get(c + FREES) + units);
+        store(m, c + USED, left);
+        store(m, c + FREES, own[c + FREES] + units);
     }
 
     /** Records that the task waits from now on. */
     public void waitBegin(Resource resource) {
         int c = cell(resource);
-        if (c != 0) {
-            file.put(c + WAITING_SINCE, file.now());
+        if (c >= 0) {
+            ByteBuffer m = file.memory();
+            store(m, c + WAITING_SINCE, TaskFile.now(m));
         }
     }
 
     /** Records that the wait is over, successful or not. */
     public void waitEnd(Resource resource) {
         int c = cell(resource);
-        if (c != 0 && file.get(c + WAITING_SINCE) != 0) {
+        if (c >= 0 && own[c + WAITING_SINCE] != 0) {
             endWait(c, 1);
         }
     }
@@ -151,32 +164,40 @@ public final class Task implements AutoCloseable {
     /** Records that the task displaced units of memory, which ends a wait for it. */
     public void evicted(Resource resource, long units) {
         int c = cell(resource);
-        if (c != 0) {
+        if (c >= 0) {
             endWait(c, units);
         }
     }
 
     private void endWait(int c, long count) {
-        long since = file.get(c + WAITING_SINCE);
+        ByteBuffer m = file.memory();
+        long since = own[c + WAITING_SINCE];
         if (since != 0) {
-            file.put(c + WAITING_SINCE, 0);
-            file.put(c + WAIT_TIME, file.get(c + WAIT_TIME) + elapsed(since, file.now()));
+            store(m, c + WAITING_SINCE, 0);
+            store(m, c + WAIT_TIME, own[c + WAIT_TIME] + elapsed(since, TaskFile.now(m)));
         }
-        file.put(c + WAITS, file.get(c + WAITS) + count);
+        store(m, c + WAITS, own[c + WAITS] + count);
     }
 
     /** Records a wait that is over, in nanoseconds. */
     public void waited(Resource resource, long nanoseconds) {
         int c = cell(resource);
-        if (c != 0) {
-            file.put(c + WAIT_TIME, file.get(c + WAIT_TIME) + nanoseconds);
-            file.put(c + WAITS, file.get(c + WAITS) + 1);
+        if (c >= 0) {
+            ByteBuffer m = file.memory();
+            store(m, c + WAIT_TIME, own[c + WAIT_TIME] + nanoseconds);
+            store(m, c + WAITS, own[c + WAITS] + 1);
         }
+    }
+
+    /** Writes a word of a cell, here and in the file. */
+    private void store(ByteBuffer m, int word, long value) {
+        own[word] = value;
+        TaskFile.put(m, slot + Geometry.SLOT_HEAD + 8 * word, value);
     }
 
     /** Says whether the next hold of a lock, and the wait for it, is a reader's. */
     public void setShared(Resource resource, boolean shared) {
-        if (cell(resource) == 0) {
+        if (cell(resource) < 0) {
             return;
         }
         long old = file.get(slot + SHARED);

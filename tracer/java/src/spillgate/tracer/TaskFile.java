@@ -146,7 +146,17 @@ final class TaskFile {
     }
 
     void put(int at, long value) {
+        put(memory, at, value);
+    }
+
+    /** Does as put does, for several stores of one event. */
+    static void put(ByteBuffer memory, int at, long value) {
         LONG.setRelease(memory, at, value);
+    }
+
+    /** What put writes to at present. */
+    ByteBuffer memory() {
+        return memory;
     }
 
     boolean swap(int at, long old, long value) {
@@ -174,7 +184,11 @@ final class TaskFile {
 
     /** The present as the mode has it. */
     long now() {
-        long clock = get(CLOCK);
+        return now(memory);
+    }
+
+    static long now(ByteBuffer memory) {
+        long clock = (long) LONG.getOpaque(memory, CLOCK);
         return (clock & MODE_BITS) == PRECISE ? System.nanoTime() : clock & ~MODE_BITS;
     }
 }

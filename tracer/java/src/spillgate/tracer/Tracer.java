@@ -15,6 +15,7 @@ public final class Tracer implements AutoCloseable {
 
     private final TaskFile file; // null: nothing is traced
     private final AtomicReferenceArray<Task> live;
+    private final long[][] own; // of each slot, what its task wrote
     private final AtomicInteger next = new AtomicInteger();
     private Thread watcher;
     private volatile boolean stopped;
@@ -22,7 +23,9 @@ public final class Tracer implements AutoCloseable {
 
     Tracer(TaskFile file) {
         this.file = file;
-        this.live = new AtomicReferenceArray<>(file == null ? 0 : file.geometry.slots());
+        int slots = file == null ? 0 : file.geometry.slots();
+        this.live = new AtomicReferenceArray<>(slots);
+        this.own = new long[slots][];
     }
 
     /** Returns a tracer that traces nothing, for programs that run without an engine. */
@@ -89,7 +92,12 @@ public final class Tracer implements AutoCloseable {
 
     /** Starts a task in a slot that was claimed. */
     Task beginIn(int index, Info info) {
-        Task task = new Task(this, file, index, info);
+        long[] words = own[index]; // the claim of the slot orders this after the last task's end
+        if (words == null) {
+            words = new long[file.geometry.resources() * 8];
+            own[index] = words;
+        }
+        Task task = new Task(this, file, index, info, words);
         live.set(index, task);
         return task;
     }
