@@ -47,6 +47,14 @@ func TestEngineProcess(t *testing.T) {
 			e.Cancel(task.ID, Culprit) // most have ended by then
 		}
 		e.Reclaim()
+		for range 100 { // the engine's process traces too
+			s := e.file.Begin(Task{Key: uint64(n)})
+			s.Acquire(n%3, 1)
+			s.WaitBegin(0)
+			s.WaitEnd(0)
+			s.Release(n%3, 1)
+			s.End()
+		}
 		if n == 0 {
 			fmt.Println("attached")
 		}
