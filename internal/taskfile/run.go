@@ -70,18 +70,27 @@ func (e *Engine) Run(ctx context.Context, l Loop) error {
 	}
 }
 
+// slowTicks is how many periods of the clock pass between two ticks while no
+// tracer reads the clock, in modes off and precise. Waking up is what it costs.
+const slowTicks = 20
+
 // keepClock ticks until ctx ends.
 func (e *Engine) keepClock(ctx context.Context, period time.Duration) error {
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
+	timer := time.NewTimer(period)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
-			if err := e.Tick(); err != nil {
-				return err
-			}
+		case <-timer.C:
 		}
+		if err := e.Tick(); err != nil {
+			return err
+		}
+		next := period
+		if e.Mode() != Coarse {
+			next *= slowTicks
+		}
+		timer.Reset(next)
 	}
 }
