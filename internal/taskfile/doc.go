@@ -6,7 +6,7 @@
 //
 //	tracer   Open ─▶ File.Begin ─▶ Slot.Acquire, WaitBegin, … ─▶ Slot.End
 //	                                 │ shared memory
-//	engine   Attach ─▶ Engine.Tick, SetMode, Cancel, Reclaim ─▶ Engine.Look
+//	engine   Attach ─▶ Engine.Run: Tick, Reclaim, Look ─▶ SetMode, Cancel
 //
 // Invariants:
 //
@@ -20,6 +20,6 @@
 //  4. A file that loses its pages while an engine reads it is an error, no
 //     crash.
 //
-// What this package does not do: it decides nothing, knows no context and no
-// lock of the application, and runs no goroutine.
+// What this package does not do: it decides nothing, and knows no context and no
+// lock of the application.
 package taskfile

@@ -96,6 +96,13 @@ func (e *Engine) SetMode(m Mode) error {
 	return e.writeClock()
 }
 
+// Mode returns what SetMode asked for last.
+func (e *Engine) Mode() Mode {
+	e.tick.Lock()
+	defer e.tick.Unlock()
+	return e.mode
+}
+
 // Tick writes the present into the file. It is called each millisecond while
 // the mode is Coarse: instants are as exact as the time between two calls. A
 // late call is harmless. It costs about as much as reading the clock.

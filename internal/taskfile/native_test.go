@@ -72,3 +72,9 @@ func judge(t *testing.T, run func(args ...string) string) {
 		t.Errorf("judged %v,\nwant   %v", got, want)
 	}
 }
+
+// TestVectorsInJava has the Java library act out, read and refuse the vectors.
+func TestVectorsInJava(t *testing.T) {
+	classpath := tracers.Java(t, "tracer/java/test/spillgate/tracer/Vectors.java")
+	nativeVectors(t, tracers.Runtimes(t)[0], "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, "spillgate.tracer.Vectors")
+}

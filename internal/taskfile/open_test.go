@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/needs"
 )
@@ -101,6 +102,27 @@ func TestOneEngineAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(second.Close(), f.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRunEndsWithItsFile(t *testing.T) {
+	e, f := onDisk(t, small)
+	if err := e.SetMode(Coarse); err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	err := e.Run(t.Context(), Loop{Period: time.Millisecond, Objective: time.Second, See: func(*Look) {
+		if looks++; looks == 10 {
+			if err := os.Truncate(f.Path(), 0); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	if !errors.Is(err, ErrGone) || looks != 10 {
+		t.Errorf("after %d looks Run says %v", looks, err)
+	}
+	if err := errors.Join(e.Close(), f.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -4,10 +4,17 @@ import "sync/atomic"
 
 // Reclaim frees what dead processes left behind and returns how many slots
 // that were. Once a second is enough: Look leaves the tasks of the dead out by
-// itself. It reads a file of /proc for each process that owns a slot.
+// itself. It reads a file of /proc for each process that owns a slot, of 256
+// processes at most; the others' turn comes with the next calls.
 func (e *Engine) Reclaim() (freed int, err error) {
 	err = e.guarded(func() error {
-		freed = e.file.reclaim(Token.alive)
+		checks := 0
+		freed = e.file.reclaim(func(owner Token) bool {
+			if checks++; checks > mostChecks {
+				return true // not known: a later call asks
+			}
+			return owner.alive()
+		})
 		return nil
 	})
 	return freed, err
@@ -23,8 +30,9 @@ func (f *File) reclaim(alive func(Token) bool) (freed int) {
 		}
 		return v
 	}
-	for i := range f.geo.Slots {
-		w := f.words(i)
+	first := int(f.next.Add(1)) // where a search begins, so that all get their turn
+	for k := range f.geo.Slots {
+		w := f.words((first + k) % f.geo.Slots)
 		if owner := atomic.LoadUint64(&w.owner); owner != 0 && !lives(owner) && f.free(w, owner) {
 			freed++
 		}

@@ -1,7 +1,6 @@
 package tracers
 
 import (
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -29,7 +28,7 @@ func TestCLibrary(t *testing.T) {
 }
 
 // TestCPackage builds and installs the library with CMake, finds it with
-// pkg-config and with CMake, and runs a C++ program on it.
+// pkg-config and with CMake, runs a C++ program on it and builds the example.
 func TestCPackage(t *testing.T) {
 	cmake, pkgconfig := needs.Program(t, "cmake"), needs.Program(t, "pkg-config")
 	build, prefix := t.TempDir(), t.TempDir()
@@ -40,24 +39,9 @@ func TestCPackage(t *testing.T) {
 	program := CPlusPlus(t, strings.Fields(found), "tracer/c/test/scopes.cpp")
 	Run(t, nil, program, filepath.Join(t.TempDir(), "tasks"))
 
-	user := t.TempDir()
-	const cmakeLists = `cmake_minimum_required(VERSION 3.16)
-project(user C)
-find_package(SpillgateTracer 1 REQUIRED)
-add_executable(user user.c)
-target_link_libraries(user Spillgate::tracer)
-`
-	const source = `#include <spillgate_tracer.h>
-int main(void) { return sg_open(0, 0) ? 1 : 0; }
-`
-	for name, text := range map[string]string{"CMakeLists.txt": cmakeLists, "user.c": source} {
-		if err := os.WriteFile(filepath.Join(user, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	Run(t, nil, cmake, "-S", user, "-B", filepath.Join(user, "build"), "-DCMAKE_PREFIX_PATH="+prefix)
-	Run(t, nil, cmake, "--build", filepath.Join(user, "build"))
-	Run(t, nil, filepath.Join(user, "build", "user"))
+	example := filepath.Join(Root(), "examples/culprit-c")
+	Run(t, nil, cmake, "-S", example, "-B", filepath.Join(build, "example"), "-DCMAKE_PREFIX_PATH="+prefix)
+	Run(t, nil, cmake, "--build", filepath.Join(build, "example"))
 }
 
 // BenchmarkC reports what an event costs in the C library, beside half of an
@@ -69,15 +53,25 @@ func BenchmarkC(b *testing.B) {
 	}
 }
 
-// report takes lines of a name and nanoseconds for metrics.
+// report takes lines of a name and nanoseconds for metrics, and adds what an
+// event of mode coarse is to half of a lock and unlock, and what tracing adds to
+// a request.
 func report(b *testing.B, lines string) {
 	b.Helper()
+	ns := map[string]float64{}
 	for line := range strings.Lines(lines) {
-		name, ns, ok := strings.Cut(strings.TrimSpace(line), " ")
+		name, text, ok := strings.Cut(strings.TrimSpace(line), " ")
 		if !ok {
 			b.Fatalf("the benchmark printed %q", line)
 		}
-		b.ReportMetric(number(b, ns), name+"-ns")
+		ns[name] = number(b, text)
+		b.ReportMetric(ns[name], name+"-ns")
+	}
+	b.ReportMetric(ns["coarse"]/ns["mutex"], "coarse/mutex")
+	for _, mode := range []string{"coarse", "precise"} {
+		if traced := ns[mode+"-request"]; traced > 0 {
+			b.ReportMetric(100*(traced/ns["untraced-request"]-1), mode+"-overhead-%")
+		}
 	}
 }
 

@@ -203,8 +203,12 @@ typedef struct {
 	pthread_t watcher;
 } process;
 
-/* Phases of a task; its state is sequence * 4 + phase, 0 for none. */
-enum { RUNNING = 1, DELIVERING = 2, DELIVERED = 3 };
+/* Phases of a task; its state is sequence * 4 + phase, 0 for none. Whatever
+ * another process writes into the file, one thread at a time begins or ends a
+ * task here, and no cancel is called outside of it. */
+enum { CHANGING = 0, RUNNING = 1, DELIVERING = 2, DELIVERED = 3 };
+
+#define BEGINNING (UINT64_MAX << 2 | CHANGING)
 
 struct sg_task {
 	_Alignas(LINE) cell *cells; /* null: not traced */
@@ -627,6 +631,9 @@ sg_task *sg_begin(sg_tracer *t, const sg_info *info) {
 		uint64_t free_slot = 0;
 		word *owner = &slot_at(t, index)->owner;
 		if (get(owner) == 0 && atomic_compare_exchange_strong(owner, &free_slot, token)) {
+			uint64_t none = 0;
+			if (!atomic_compare_exchange_strong(&t->tasks[index].state, &none, BEGINNING))
+				continue; /* somebody else freed a slot of ours */
 			thread.next = index;
 			return begin_in(t, index, info ? info : &nothing, thread.id);
 		}
@@ -644,7 +651,7 @@ void sg_end(sg_task *task) {
 			sched_yield();
 			state = atomic_load_explicit(&task->state, memory_order_acquire);
 		}
-	} while (!atomic_compare_exchange_weak(&task->state, &state, 0));
+	} while (!atomic_compare_exchange_weak(&task->state, &state, task->sequence << 2 | CHANGING));
 	slot_words *w = task->words;
 	if (!(get(&w->flags) & SG_BACKGROUND) && get(&w->delivered) != task->sequence) {
 		_Atomic uint32_t *counts = (_Atomic uint32_t *)(task->cells + task->resources);
@@ -654,6 +661,7 @@ void sg_end(sg_task *task) {
 	}
 	put(&w->sequence, task->sequence + 1);
 	task->cells = NULL;
+	put(&task->state, 0);
 	put(&w->owner, 0);
 }
 

@@ -257,6 +257,46 @@ static void check_threads(void) {
 	sg_mutex_destroy(&lock);
 }
 
+/* Another process writes anything into the slots. Counts become wrong, nothing
+ * else: no crash, and no cancel outside its task. */
+static void *write_junk(void *arg) {
+	shared_things *s = arg;
+	unsigned seed = 1;
+	size_t first = slots_offset(&tracer->size), words = (file_bytes(&tracer->size) - first) / 8;
+	while (atomic_load(s->stop) == false) {
+		uint64_t junk = rand_r(&seed) % 3 == 0 ? 0 : (uint64_t)rand_r(&seed) << 33 | (uint64_t)rand_r(&seed);
+		put((word *)(tracer->memory + first) + (size_t)rand_r(&seed) % words, junk);
+		slot_words *w = slot_at(tracer, (size_t)rand_r(&seed) % tracer->size.slots);
+		put(&w->owner, 0);
+		put(&w->cancel, get(&w->sequence));
+		atomic_fetch_add(&tracer->live->cancels, 1);
+		if (rand_r(&seed) % 64 == 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void check_junk(void) {
+	sg_mutex lock;
+	_Atomic bool stop = false;
+	_Atomic int delivered = CANCELS / 2;
+	CHECK(sg_mutex_init(&lock, tracer, "stress") == 0);
+	shared_things s = {&lock, &stop, &delivered};
+	pthread_t threads[THREADS], enemy;
+	CHECK(pthread_create(&enemy, NULL, write_junk, &s) == 0);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&threads[i], NULL, run_tasks, &s) == 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	atomic_store(&stop, true);
+	pthread_join(enemy, NULL);
+	for (uint32_t i = 0; i < tracer->size.slots; i++) {
+		CHECK(get(&tracer->tasks[i].state) == 0);
+		put(&slot_at(tracer, i)->owner, 0);
+	}
+	sg_mutex_destroy(&lock);
+}
+
 /* A truncated file: the watcher lets go of it, and the program goes on. */
 static void check_truncation(const char *path) {
 	sg_task *task = sg_begin(tracer, NULL);
@@ -288,6 +328,7 @@ int main(int argc, char **argv) {
 	check_cancel();
 	check_helpers();
 	check_threads();
+	check_junk();
 	check_truncation(argv[1]);
 	sg_close(tracer);
 	CHECK(sg_open(&(sg_config){.path = argv[1]}, &error) == NULL && strcmp(error.word, "short") == 0);

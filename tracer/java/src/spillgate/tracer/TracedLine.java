@@ -1,0 +1,39 @@
+package spillgate.tracer;
+
+import java.util.concurrent.TimeUnit;
+
+/** What the helpers share: a wait that is recorded and can be cancelled. */
+final class TracedLine {
+    private static final long PATIENCE_NS = 20_000_000;
+
+    /** Tries to enter; waits up to a time, of nothing or more. */
+    @FunctionalInterface
+    interface Entrance {
+        boolean tryEnter(long time, TimeUnit unit) throws InterruptedException;
+    }
+
+    private TracedLine() {}
+
+    /** Enters, and records the wait and the hold. Throws CancelledException if the task is cancelled while it waits. */
+    static void enter(Entrance entrance, Task task, Resource resource, long units) throws InterruptedException {
+        await(entrance, task, resource);
+        task.acquire(resource, units);
+    }
+
+    /** Does as enter does, and records the wait alone. */
+    static void await(Entrance entrance, Task task, Resource resource) throws InterruptedException {
+        if (!entrance.tryEnter(0, TimeUnit.NANOSECONDS)) {
+            task.waitBegin(resource);
+            try {
+                while (!entrance.tryEnter(PATIENCE_NS, TimeUnit.NANOSECONDS)) {
+                    task.checkPoint();
+                }
+            } catch (InterruptedException e) {
+                task.checkPoint(); // a cancel that interrupts is a cancel
+                throw e;
+            } finally {
+                task.waitEnd(resource);
+            }
+        }
+    }
+}

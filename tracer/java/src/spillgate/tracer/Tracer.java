@@ -1,0 +1,161 @@
+package spillgate.tracer;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReferenceArray;
+import java.util.concurrent.locks.LockSupport;
+
+/** Writes the tasks of this process into a task file. Its methods may be called by any thread. */
+public final class Tracer implements AutoCloseable {
+    // FORMAT.md asks for 20 ms or less.
+    private static final long WATCH_EVERY_NS = 10_000_000;
+    private static final long WATCH_IDLE_NS = 100_000_000;
+    private static final Tracer NONE = new Tracer(null);
+
+    private final TaskFile file; // null: nothing is traced
+    private final AtomicReferenceArray<Task> live;
+    private final long[][] own; // of each slot, what its task wrote
+    private final AtomicInteger next = new AtomicInteger();
+    private Thread watcher;
+    private volatile boolean stopped;
+    private volatile boolean lost;
+
+    Tracer(TaskFile file) {
+        this.file = file;
+        int slots = file == null ? 0 : file.geometry.slots();
+        this.live = new AtomicReferenceArray<>(slots);
+        this.own = new long[slots][];
+    }
+
+    /** Returns a tracer that traces nothing, for programs that run without an engine. */
+    public static Tracer none() {
+        return NONE;
+    }
+
+    /** Opens the task file at path, creating it with the default geometry if there is none. */
+    public static Tracer open(Path path) throws IOException {
+        return open(path, Geometry.DEFAULT);
+    }
+
+    /**
+     * Opens the task file at path, creating it if there is none. A file that is damaged, of another version or of another
+     * user is refused with a {@link RefusedException}.
+     */
+    public static Tracer open(Path path, Geometry geometry) throws IOException {
+        Tracer t = new Tracer(TaskFile.open(path, geometry));
+        t.watcher = new Thread(t::watch, "spillgate-tracer");
+        t.watcher.setDaemon(true);
+        t.watcher.start();
+        return t;
+    }
+
+    /** Returns the resource of this name; called once for a resource, not for each event. */
+    public Resource resource(String name, Resource.Kind kind) {
+        if (file == null) {
+            return Resource.NONE;
+        }
+        return new Resource(Names.intern(file, Geometry.HEADER, file.geometry.resources(), name, kind.ordinal() + 1));
+    }
+
+    /** Returns the fingerprint of a kind of task and makes its name known; called once for a kind. A name with control characters is 0. */
+    public long kind(String name) {
+        byte[] bytes = Names.encode(name);
+        if (file == null || bytes == null) {
+            return 0;
+        }
+        Names.intern(file, file.geometry.kindsOffset(), file.geometry.kinds(), name, 0);
+        return Header.fingerprint(bytes);
+    }
+
+    /** Begins a task; if the mode is off or no slot is free, one whose events do nothing. */
+    public Task begin(Info info) {
+        if (file == null) {
+            return Task.NONE;
+        }
+        long mode = file.get(TaskFile.CLOCK) & TaskFile.MODE_BITS;
+        if (mode != TaskFile.COARSE && mode != TaskFile.PRECISE) {
+            return Task.NONE;
+        }
+        int slots = file.geometry.slots();
+        int first = next.getAndIncrement();
+        for (int i = 0; i < slots; i++) {
+            int index = Math.floorMod(first + i, slots);
+            int owner = file.slot(index);
+            if (file.get(owner) == 0 && file.swap(owner, 0, file.token)) {
+                return beginIn(index, info);
+            }
+        }
+        file.add(TaskFile.UNTRACED, 1);
+        return Task.NONE;
+    }
+
+    /** Starts a task in a slot that was claimed. */
+    Task beginIn(int index, Info info) {
+        long[] words = own[index]; // the claim of the slot orders this after the last task's end
+        if (words == null) {
+            words = new long[file.geometry.resources() * 8];
+            own[index] = words;
+        }
+        Task task = new Task(this, file, index, info, words);
+        live.set(index, task);
+        return task;
+    }
+
+    void ended(int index) {
+        live.set(index, null);
+    }
+
+    /** Returns whether the file was truncated, after which nothing is traced any more. */
+    boolean lost() {
+        return lost;
+    }
+
+    // A task whose cancel comes while it begins is not in the list yet, therefore each change is looked at twice.
+    private void watch() {
+        long seen = 0;
+        boolean again = false;
+        while (!stopped) {
+            LockSupport.parkNanos((file.get(TaskFile.CLOCK) & TaskFile.MODE_BITS) == 0 ? WATCH_IDLE_NS : WATCH_EVERY_NS);
+            if (stopped) {
+                return;
+            }
+            if (!file.whole()) {
+                file.detach();
+                lost = true;
+                return;
+            }
+            long cancels = file.getAcquire(TaskFile.CANCELS);
+            if (cancels != seen || again) {
+                again = cancels != seen;
+                seen = cancels;
+                deliver();
+            }
+        }
+    }
+
+    private void deliver() {
+        for (int i = 0; i < live.length(); i++) {
+            Task task = live.get(i);
+            if (task != null) {
+                task.deliver();
+            }
+        }
+    }
+
+    /** Stops watching and lets go of the file. Tasks that still run are not traced any more. */
+    @Override
+    public void close() throws IOException {
+        if (file == null || stopped) {
+            return;
+        }
+        stopped = true;
+        LockSupport.unpark(watcher);
+        try {
+            watcher.join();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        file.close();
+    }
+}
