@@ -163,6 +163,18 @@ func (e *Engine) usageOf(v *view, c *contender) usage {
 	return u
 }
 
+// blocked returns the share of its time that a task waits for a lock or a slot that
+// others hold. What it loses where use is divided only slows it down.
+func (e *Engine) blocked(v *view, i int) float64 {
+	sum := 0.0
+	for r, lost := range e.graph.onward[i*v.r : (i+1)*v.r] {
+		if kind := v.s.Resources[r].Kind; kind == Lock || kind == Queue {
+			sum += lost
+		}
+	}
+	return sum
+}
+
 // rare is how many times the usual use of a resource makes a task unusual: an
 // exponential with the median 1 exceeds it once in a million, ln 10⁶ ÷ ln 2.
 const rare = 20
@@ -173,11 +185,11 @@ func (e *Engine) judge(v *view, c *contender) Why {
 	kind := v.s.Resources[c.resource].Kind
 	timed := kind == Lock || kind == Queue
 	switch {
-	case !c.dam && e.graph.waits[c.task] > 0.5:
+	case !c.dam && e.blocked(v, c.task) > 0.5:
 		return Waiting
 	case v.s.At.Sub(t.Started) < e.cfg.MinAge, timed && c.usage.sofar < e.cfg.MinAge.Seconds():
 		return Young
-	case c.dam && e.normal.regular(t.Kind, v.s.At):
+	case c.dam && (c.common || e.normal.regular(t.Kind, v.s.At)):
 		return Ordinary
 	case !c.dam && c.resource < len(e.normal.usual) && c.usage.sofar <= rare*e.normal.usual[c.resource]:
 		return Ordinary
@@ -199,8 +211,8 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 	group := 0.0
 	for k := range e.found {
 		c := &e.found[k]
-		c.why = e.judge(v, c)
-		if c.common = e.kindWaits(v, c); c.why == WhyNot && !c.common && !c.dam {
+		c.common = e.kindWaits(v, c)
+		if c.why = e.judge(v, c); c.why == WhyNot && !c.common && !c.dam {
 			group += c.score
 		}
 	}
@@ -250,7 +262,7 @@ func (e *Engine) kindWaits(v *view, c *contender) bool {
 	}
 	waiting, alike := 0, 0
 	for i := range v.n {
-		if v.victim(i) && v.wait[i] >= 0.5 {
+		if i != c.task && v.victim(i) && v.wait[i] >= 0.5 {
 			waiting++
 			if v.s.Tasks[i].Kind == kind {
 				alike++
