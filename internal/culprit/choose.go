@@ -106,7 +106,9 @@ func (e *Engine) shortlist(c contender) {
 func (e *Engine) price(v *view, c *contender) {
 	t := &v.s.Tasks[c.task]
 	for r, g := range c.gains {
-		c.victims += ratio(e.recent.lost[r], e.recent.looks) * g
+		// As many as lose their time now, or did in the mean of the last samples: few
+		// requests at a time make single samples say little.
+		c.victims += max(v.lostTo[r], ratio(e.recent.lost[r], e.recent.looks)) * g
 		if e.weights[r]*g > e.weights[c.resource]*c.gains[c.resource] {
 			c.resource = r
 		}

@@ -88,7 +88,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		}
 	}
 	if e.cancels.tripped {
-		d.State, d.Why, d.Action = GivenUp, Tripped, Action{}
+		d.State, d.Why = GivenUp, Tripped
 	}
 	e.before, e.now = e.now, e.before
 	return d
