@@ -81,7 +81,7 @@ func (l *lateness) add(keep, missed, inTime float64) {
 // of standard deviations of a count that is as rare as allowed.
 func (l *lateness) beyondNoise(deviations float64) bool {
 	allowed := lateAllowed * l.resolved
-	return l.late >= 2 && l.late > allowed+deviations*math.Sqrt(allowed)
+	return l.late > 1 && l.late > allowed+deviations*math.Sqrt(allowed)
 }
 
 // A suspicion begins three deviations above what is allowed and ends at one, so
