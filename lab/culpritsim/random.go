@@ -96,7 +96,7 @@ func (a *randomApp) crowd() {
 			p.Ops = append(p.Ops, join(r), run(5*ms), give(r), run(time.Second))
 		}
 	}
-	a.cfg.Guests = append(a.cfg.Guests, a.sessions(20+a.chance.IntN(40), p)...)
+	a.cfg.Guests = append(a.cfg.Guests, a.sessions(60+a.chance.IntN(120), p)...)
 }
 
 // sessions returns n guests that do p again and again.
