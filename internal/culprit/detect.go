@@ -87,10 +87,12 @@ func (l *lateness) beyondNoise(deviations float64) bool {
 	return l.late > 1 && l.late > allowed+deviations*math.Sqrt(allowed)
 }
 
-// A suspicion begins three deviations above what is allowed and ends at one, so
-// that a count near the line does not end it with every other sample.
+// A suspicion begins two deviations above what is allowed, because it costs
+// little: it only makes the engine look for a culprit, which must then be clear
+// and confirmed. It ends at one, so that a count near the line does not end it
+// with every other sample.
 const (
-	suspectFrom  = 3
+	suspectFrom  = 2
 	suspectUntil = 1
 )
 
