@@ -97,7 +97,7 @@ func playScene(s scene, seed uint64) ([]outcome, error) {
 func outcomeOf(r, free *hold.Report, onset mono.Time) outcome {
 	o := outcome{rate: r.Rate / free.Rate, tail: float64(r.P99) / float64(free.P99), dropped: float64(r.Dropped) / float64(max(r.Started, 1)), decided: -1}
 	if r.P99 == 0 {
-		o.tail = 999 // nothing that started ended
+		o.tail = nothingEnded
 	}
 	for _, c := range r.Cancels {
 		if c.Target && o.decided < 0 {
@@ -108,6 +108,17 @@ func outcomeOf(r, free *hold.Report, onset mono.Time) outcome {
 		}
 	}
 	return o
+}
+
+// nothingEnded stands for the p99 of a run in which nothing that started later ended.
+const nothingEnded = 1e9
+
+// ended returns what a table shows of a p99.
+func ended(tail float64) any {
+	if tail >= nothingEnded {
+		return "none ended"
+	}
+	return tail
 }
 
 // harm returns when a gradual culprit begins to harm: from then on the p99 of the
@@ -207,7 +218,7 @@ func runScene(ctx context.Context, o experiment.Options, s scene) (*experiment.R
 			mine[k] = played[k][i]
 		}
 		v := summarize(mine)
-		t.Add(c.name, v.rate, v.medianRate, v.tail, v.medianTop, 100*v.dropped, v.found, v.wrong, v.decided.Milliseconds(), v.median.Milliseconds())
+		t.Add(c.name, v.rate, v.medianRate, ended(v.tail), ended(v.medianTop), 100*v.dropped, v.found, v.wrong, v.decided.Milliseconds(), v.median.Milliseconds())
 		switch {
 		case c.judged:
 			r.Floor("throughput", " of the run without culprit", rateFloor, 0, v.rate)
