@@ -131,6 +131,9 @@ func runRandom(ctx context.Context, o experiment.Options) (*experiment.Result, e
 	broken := 0
 	for i, f := range all {
 		broken += len(f.broken)
+		if f.wrong > 0 && len(r.Notes) < 10 {
+			r.Notes = append(r.Notes, fmt.Sprintf("seed %d, with a culprit: %v: %d wrong cancels", runs[i].seed, runs[i].hog, f.wrong))
+		}
 		for _, text := range f.broken {
 			if len(r.Notes) < 10 {
 				r.Notes = append(r.Notes, fmt.Sprintf("seed %d: %s", runs[i].seed, text))
