@@ -92,6 +92,8 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 	t := &v.s.Tasks[c.task]
 	another := several && e.another(t.ID)
 	switch {
+	case done.tripped:
+		return
 	case !e.confirmed(e.agreed.samples, e.agreed.span):
 		d.Why = Unconfirmed
 		return
@@ -103,7 +105,7 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 		return
 	}
 	d.Action = Action{Task: t.ID, Kind: t.Kind, Step: c.step, Limit: e.limit(v, c)}
-	e.recent.fast, e.recent.slow = lateness{}, lateness{} // what comes now shows whether it helped
+	e.recent.late = [lateWindows]lateness{} // what comes now shows whether it helped
 	done.know(d.Action.Limit, v.s.At)
 	done.recent = append(done.recent, v.s.At)
 	done.total++
@@ -157,7 +159,7 @@ func (e *Engine) limit(v *view, c *contender) Limit {
 // shed limits the kind of a culprit that cannot be cancelled, once.
 func (e *Engine) shed(d *Decision, c *contender) {
 	l := e.limit(&e.view, c)
-	if l.Kind == 0 || e.cancels.knows(l.Kind, d.At) {
+	if l.Kind == 0 || e.cancels.tripped || e.cancels.knows(l.Kind, d.At) {
 		return
 	}
 	e.cancels.know(l, d.At)

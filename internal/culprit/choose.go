@@ -106,7 +106,9 @@ func (e *Engine) shortlist(c contender) {
 func (e *Engine) price(v *view, c *contender) {
 	t := &v.s.Tasks[c.task]
 	for r, g := range c.gains {
-		c.victims += ratio(e.recent.lost[r], e.recent.looks) * g
+		// As many as lose their time now, or did in the mean of the last samples: few
+		// requests at a time make single samples say little.
+		c.victims += max(v.lostTo[r], ratio(e.recent.lost[r], e.recent.looks)) * g
 		if e.weights[r]*g > e.weights[c.resource]*c.gains[c.resource] {
 			c.resource = r
 		}
@@ -136,15 +138,8 @@ func (e *Engine) usageOf(v *view, c *contender) usage {
 	t := &v.s.Tasks[c.task]
 	age := v.s.At.Sub(t.Started)
 	if c.dam {
-		u := usage{sofar: age.Seconds()}
-		for i := range v.s.Holds {
-			if h := &v.s.Holds[i]; int(h.Resource) == c.resource && h.HeldSince != Unset && int(h.Task) != c.task {
-				u.remain = max(u.remain, v.uses[i].remain)
-			}
-		}
-		u.remain += age.Seconds() * v.left[c.task]
-		u.gain = u.remain
-		return u
+		remain := e.graph.queued[c.resource].longest + age.Seconds()*v.left[c.task]
+		return usage{sofar: age.Seconds(), gain: remain, remain: remain}
 	}
 	if h := v.holdOf[c.task*v.r+c.resource]; h > 0 && v.uses[h-1].now > 0 {
 		return v.uses[h-1]
@@ -163,6 +158,18 @@ func (e *Engine) usageOf(v *view, c *contender) usage {
 	return u
 }
 
+// blocked returns the share of its time that a task waits for a lock or a slot that
+// others hold. What it loses where use is divided only slows it down.
+func (e *Engine) blocked(v *view, i int) float64 {
+	sum := 0.0
+	for r, lost := range e.graph.onward[i*v.r : (i+1)*v.r] {
+		if kind := v.s.Resources[r].Kind; kind == Lock || kind == Queue {
+			sum += lost
+		}
+	}
+	return sum
+}
+
 // rare is how many times the usual use of a resource makes a task unusual: an
 // exponential with the median 1 exceeds it once in a million, ln 10⁶ ÷ ln 2.
 const rare = 20
@@ -173,11 +180,11 @@ func (e *Engine) judge(v *view, c *contender) Why {
 	kind := v.s.Resources[c.resource].Kind
 	timed := kind == Lock || kind == Queue
 	switch {
-	case !c.dam && e.graph.waits[c.task] > 0.5:
+	case !c.dam && e.blocked(v, c.task) > 0.5:
 		return Waiting
 	case v.s.At.Sub(t.Started) < e.cfg.MinAge, timed && c.usage.sofar < e.cfg.MinAge.Seconds():
 		return Young
-	case c.dam && e.normal.regular(t.Kind, v.s.At):
+	case c.dam && (c.common || e.normal.regular(t.Kind, v.s.At)):
 		return Ordinary
 	case !c.dam && c.resource < len(e.normal.usual) && c.usage.sofar <= rare*e.normal.usual[c.resource]:
 		return Ordinary
@@ -199,8 +206,8 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 	group := 0.0
 	for k := range e.found {
 		c := &e.found[k]
-		c.why = e.judge(v, c)
-		if c.common = e.kindWaits(v, c); c.why == WhyNot && !c.common && !c.dam {
+		c.common = e.kindWaits(v, c)
+		if c.why = e.judge(v, c); c.why == WhyNot && !c.common && !c.dam {
 			group += c.score
 		}
 	}
@@ -250,7 +257,7 @@ func (e *Engine) kindWaits(v *view, c *contender) bool {
 	}
 	waiting, alike := 0, 0
 	for i := range v.n {
-		if v.victim(i) && v.wait[i] >= 0.5 {
+		if i != c.task && v.victim(i) && v.wait[i] >= 0.5 {
 			waiting++
 			if v.s.Tasks[i].Kind == kind {
 				alike++

@@ -101,11 +101,11 @@ func playHog(seed uint64, objective time.Duration, w *watched) found {
 	return f
 }
 
-// How many applications each form plays. A quiet one has about 40 task-minutes, so
+// How many applications each form plays. A quiet one has about 100 task-minutes, so
 // that the full form sees a million of them.
 const (
-	quickQuiet, quickHogs = 400, 300
-	fullQuiet, fullHogs   = 26_000, 5_000
+	quickQuiet, quickHogs = 150, 200
+	fullQuiet, fullHogs   = 11_000, 2_000
 )
 
 func runRandom(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
@@ -131,6 +131,9 @@ func runRandom(ctx context.Context, o experiment.Options) (*experiment.Result, e
 	broken := 0
 	for i, f := range all {
 		broken += len(f.broken)
+		if f.wrong > 0 && len(r.Notes) < 10 {
+			r.Notes = append(r.Notes, fmt.Sprintf("seed %d, with a culprit: %v: %d wrong cancels", runs[i].seed, runs[i].hog, f.wrong))
+		}
 		for _, text := range f.broken {
 			if len(r.Notes) < 10 {
 				r.Notes = append(r.Notes, fmt.Sprintf("seed %d: %s", runs[i].seed, text))
