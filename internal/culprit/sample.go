@@ -1,0 +1,217 @@
+package culprit
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// Sample is one look at an application. The source owns the slices; the engine
+// reads them during Observe and keeps none.
+type Sample struct {
+	// At is the instant of the look. It must not be before the previous one.
+	At mono.Time
+	// Tasks are those alive now, in any order, with distinct IDs.
+	Tasks []Task
+	// Resources are what tasks contend for. Hold and Edge refer to them by
+	// index. A source appends to the list and never reorders it.
+	Resources []Resource
+	// Holds says what each task holds of each resource or waits for, at most one
+	// entry for a pair. A pair without an entry has nothing to say.
+	Holds []Hold
+	// Edges says which task waits for which, where the source knows it from a
+	// lock table. A resource without edges has its waits derived from Holds.
+	Edges []Edge
+	// Finished counts foreground tasks that ended since the previous sample.
+	Finished Finished
+	// Blind, if not empty, says which view failed. The engine then only watches:
+	// it learns nothing and cancels nothing.
+	Blind string
+}
+
+// Task is a unit that can be cancelled: a statement or a transaction, a
+// request, a background job. A task keeps its ID as long as it holds anything,
+// so a transaction whose statement was cancelled is the same task.
+type Task struct {
+	// ID identifies the task. A source never reuses one.
+	ID uint64
+	// Kind is a fingerprint of what the task does: the same work has the same
+	// kind. 0 means unknown.
+	Kind uint64
+	// Started is the instant at which the task began.
+	Started mono.Time
+	// Done and Total are its progress, k of N in any unit. Total 0 means unknown.
+	Done, Total uint64
+	// Background tasks have no latency objective, so they are no victims.
+	Background bool
+	// Idle tasks hold things and run nothing, such as an idle transaction.
+	Idle bool
+	// Barred says why the task must not be cancelled; NotBarred is the zero value.
+	Barred Bar
+	// Steps are the ways in which the source can act on the task now. The empty
+	// set means that it cannot be cancelled.
+	Steps Steps
+	// Undo is how long undoing the task's work is expected to take, for example
+	// a rollback. The resources stay held meanwhile. 0 means at once or unknown.
+	Undo time.Duration
+}
+
+// Bar is a reason why a task must not be cancelled.
+type Bar uint8
+
+const (
+	// NotBarred is no reason.
+	NotBarred Bar = iota
+	// Protected tasks carry a one-shot token: they repeat what was cancelled.
+	Protected
+	// Replication tasks feed another server.
+	Replication
+	// Schema tasks change tables or indexes.
+	Schema
+	// Backup tasks copy the data.
+	Backup
+	// Maintenance is work that must end for the server to live, such as a vacuum
+	// against transaction wraparound.
+	Maintenance
+	// Denied tasks match a rule of the operator.
+	Denied
+	bars
+)
+
+// String returns the word that logs and metrics use.
+func (b Bar) String() string { return word(barWords[:], int(b)) }
+
+var barWords = [bars]string{"none", "protected", "replication", "schema", "backup", "maintenance", "denied"}
+
+// Step is a way to act on a task. A larger step is harsher.
+type Step uint8
+
+const (
+	// NoStep is none.
+	NoStep Step = iota
+	// Throttle slows the task down and loses none of its work.
+	Throttle
+	// Statement ends what the task is doing now.
+	Statement
+	// Session ends the task with everything that it holds.
+	Session
+	steps
+)
+
+// String returns the word that logs and metrics use.
+func (s Step) String() string { return word(stepWords[:], int(s)) }
+
+var stepWords = [steps]string{"none", "throttle", "statement", "session"}
+
+// Steps is a set of steps: bit 1<<s stands for step s.
+type Steps uint8
+
+// StepsOf returns the set of the given steps.
+func StepsOf(list ...Step) Steps {
+	var set Steps
+	for _, s := range list {
+		if s > NoStep && s < steps {
+			set |= 1 << s
+		}
+	}
+	return set
+}
+
+// Has reports whether s is in the set.
+func (set Steps) Has(s Step) bool { return s > NoStep && s < steps && set>>s&1 == 1 }
+
+// after returns the mildest step of the set that is harsher than s, or NoStep.
+func (set Steps) after(s Step) Step {
+	for s++; s < steps; s++ {
+		if set.Has(s) {
+			return s
+		}
+	}
+	return NoStep
+}
+
+// Resource is what tasks contend for.
+type Resource struct {
+	// Name is what people call it, for example "lock:orders" or "buffer pool".
+	Name string
+	// Kind says how its use and its contention are measured.
+	Kind Kind
+}
+
+// Kind is a kind of resource. Section 3.4 of the paper has the formulas.
+type Kind uint8
+
+const (
+	// Lock is held by one task, or by several that share it.
+	Lock Kind = iota
+	// Memory is a pool or cache: tasks take units of it and evict those of others.
+	Memory
+	// Queue is a set of slots, such as the threads of a pool. Tasks wait for one.
+	Queue
+	// System is consumed at a rate: processors, disks, a log.
+	System
+	kinds
+)
+
+// String returns the word that logs and metrics use.
+func (k Kind) String() string { return word(kindWords[:], int(k)) }
+
+var kindWords = [kinds]string{"lock", "memory", "queue", "system"}
+
+// Unset stands for an instant that does not apply: a Hold that does not hold or
+// does not wait at present.
+const Unset = mono.Never
+
+// Hold is what one task has to do with one resource. Counters are cumulative
+// since the task began; a source that can only sample adds, at each look, the
+// time since its previous look.
+type Hold struct {
+	// Task and Resource are indices into the sample's slices.
+	Task, Resource int32
+	// Gets is how often, or how many units, the task acquired. Lock and Queue:
+	// acquisitions. Memory: units taken. System: units consumed, for example
+	// nanoseconds of a processor or bytes written.
+	Gets uint64
+	// Frees is what the task gave back, in the unit of Gets.
+	Frees uint64
+	// Waits is how often the task was delayed. Memory: the units it had to evict.
+	Waits uint64
+	// WaitTime is the time that finished waits took; the present one is not in it.
+	WaitTime time.Duration
+	// HoldTime is the time that finished holds took; the present one is not in it.
+	HoldTime time.Duration
+	// WaitingSince is when the present wait began, or Unset.
+	WaitingSince mono.Time
+	// HeldSince is when the present hold began, or Unset.
+	HeldSince mono.Time
+	// Used is how many units the task holds now: slots, pages, bytes. 0 for a
+	// task that holds (HeldSince) counts as one unit.
+	Used uint64
+	// Shared tells that the present hold, or wait, of a Lock goes together with
+	// other shared ones. A source that does not know leaves it false.
+	Shared bool
+}
+
+// Edge says that one task waits for another. A waiter may have several edges:
+// it goes on when all its blockers have let go.
+type Edge struct {
+	// Waiter and Blocker are indices of tasks, Resource is what is waited for.
+	Waiter, Blocker, Resource int32
+}
+
+// Finished counts foreground tasks that ended since the previous sample.
+type Finished struct {
+	// Count is how many ended, late or not. It is the throughput.
+	Count uint64
+	// Timed is how many of Count the source measured, Late is how many of these
+	// took longer than the objective. Both are 0 if it knows no latencies.
+	Timed, Late uint64
+}
+
+// word returns list[i], or a word for what is out of range.
+func word(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return "unknown"
+}
