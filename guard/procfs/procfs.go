@@ -8,8 +8,7 @@
 // another program than the expected one is not taken for the server: Beside asks
 // the kernel for the program's name.
 //
-// What this package does not do: it keeps nothing between calls, and reads nothing
-// where there is no /proc.
+// What this package does not do: it reads nothing where there is no /proc.
 package procfs
 
 import (
@@ -96,4 +95,40 @@ func (u *Usage) parseIO(text []byte) {
 	if found == 2 {
 		u.Read, u.Written, u.IO = read, written, true
 	}
+}
+
+// Meter tells what processes or threads consumed between looks. The zero value is
+// ready.
+type Meter struct {
+	looks map[int64]reading
+	n     uint64
+}
+
+type reading struct {
+	Usage
+	look uint64
+}
+
+// Begin begins a look; what was not read in the one before is forgotten.
+func (m *Meter) Begin() {
+	if m.looks == nil {
+		m.looks = map[int64]reading{}
+	}
+	for id, r := range m.looks {
+		if r.look != m.n {
+			delete(m.looks, id)
+		}
+	}
+	m.n++
+}
+
+// Since returns what id consumed since the look before, given what it has consumed
+// in all: nothing if that is not known.
+func (m *Meter) Since(id int64, now Usage) (u Usage) {
+	before, ok := m.looks[id]
+	m.looks[id] = reading{now, m.n}
+	if !ok || now.CPU < before.CPU || now.Read < before.Read || now.Written < before.Written || now.IO != before.IO {
+		return Usage{}
+	}
+	return Usage{CPU: now.CPU - before.CPU, Delay: max(now.Delay-before.Delay, 0), Read: now.Read - before.Read, Written: now.Written - before.Written, IO: now.IO}
 }

@@ -62,3 +62,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestMeter(t *testing.T) {
+	var m Meter
+	at := func(cpu time.Duration) Usage { return Usage{CPU: cpu, Read: uint64(cpu), IO: true} }
+	for i, step := range []struct{ now, want time.Duration }{{100, 0}, {150, 50}, {150, 0}, {20, 0}, {30, 10}} {
+		m.Begin()
+		if got := m.Since(7, at(step.now)); got.CPU != step.want || got.Read != uint64(step.want) {
+			t.Errorf("look %d: %+v, expected %d", i, got, step.want)
+		}
+	}
+	m.Begin()
+	m.Begin()
+	if got := m.Since(7, at(99)); got.CPU != 0 || len(m.looks) != 1 {
+		t.Errorf("after a gap: %+v", got)
+	}
+}

@@ -65,21 +65,16 @@ type Entry struct {
 
 // cell is what one task has to do with one resource.
 type cell struct {
-	any       bool // has anything to say
-	look      uint64
-	waitTime  time.Duration
-	waiting   mono.Time // since; Unset when not
-	waitLook  uint64
-	held      mono.Time
-	holdLook  uint64
-	holdTime  time.Duration
-	used      uint64
-	shared    bool
-	based     bool
-	base      uint64 // consumption at the first look
-	baseDelay time.Duration
-	gets      uint64
-	delay     time.Duration
+	any      bool // has anything to say
+	waitTime time.Duration
+	waiting  mono.Time // since; Unset when not
+	waitLook uint64
+	held     mono.Time
+	holdLook uint64
+	holdTime time.Duration
+	used     uint64
+	shared   bool
+	gets     uint64
 }
 
 // Tracker remembers tasks between looks. It is not safe for concurrent use.
@@ -186,15 +181,12 @@ func (t *Tracker) Holds(e *Entry, resource int, since mono.Time, used uint64, sh
 	c.holdLook, c.held, c.used, c.shared = t.n, t.past(since), used, shared
 }
 
-// Consumes tells the total that the session of e has consumed of a resource, and
-// how long it was delayed; both since any instant before the task, and never
-// falling. What was consumed before the first look at the task is left out.
-func (t *Tracker) Consumes(e *Entry, resource int, total uint64, delay time.Duration) {
+// Consumes tells how much e has consumed of a resource since the look before, and
+// how long it was delayed by it in that time.
+func (t *Tracker) Consumes(e *Entry, resource int, units uint64, delay time.Duration) {
 	c := e.cell(resource)
-	if !c.based || total < c.base {
-		c.based, c.base, c.baseDelay = true, total, delay
-	}
-	c.gets, c.delay = total-c.base, max(delay-c.baseDelay, 0)
+	c.gets += units
+	c.waitTime += max(delay, 0)
 }
 
 func (e *Entry) cell(resource int) *cell {
@@ -225,7 +217,7 @@ func (t *Tracker) End(completed uint64) *Look {
 			if c := &e.cells[r]; c.any {
 				t.settle(c)
 				t.look.Sample.Holds = append(t.look.Sample.Holds, culprit.Hold{
-					Task: int32(e.Index), Resource: int32(r), Gets: c.gets, WaitTime: c.waitTime + c.delay, WaitingSince: c.waiting,
+					Task: int32(e.Index), Resource: int32(r), Gets: c.gets, WaitTime: c.waitTime, WaitingSince: c.waiting,
 					HoldTime: c.holdTime, HeldSince: c.held, Used: c.used, Shared: c.shared})
 			}
 		}
