@@ -30,8 +30,8 @@ type Config struct {
 	Trip int
 	// Rearm is how long the objective must be met after that. Default 1 min.
 	Rearm time.Duration
-	// LimitFor is how long the kind of a cancelled task is limited to one at a
-	// time. Default 10 s.
+	// LimitFor is how long no task of the kind of a cancelled one may begin.
+	// Default 10 s. Kinds that victims have as well are not limited.
 	LimitFor time.Duration
 	// Candidates is how many tasks a Decision lists. Default 8, at most 64.
 	Candidates int
@@ -40,8 +40,8 @@ type Config struct {
 // Limits of a sample. Beyond them the engine only watches, as if blind: its
 // memory and time are bounded by them.
 const (
-	MaxTasks     = 1 << 14
-	MaxResources = 1 << 8
+	MaxTasks     = 1 << 13
+	MaxResources = 1 << 7
 	MaxHolds     = 1 << 17
 	MaxEdges     = 1 << 17
 )

@@ -78,6 +78,8 @@ const (
 	Fixed
 	// BarredTask: Task.Barred has a reason.
 	BarredTask
+	// Lesser: another task is the better pick.
+	Lesser
 	// Dear: cancelling costs more than it is expected to save.
 	Dear
 	// Unconfirmed: fewer consecutive samples agree than required.
@@ -97,7 +99,7 @@ const (
 func (w Why) String() string { return word(whyWords[:], int(w)) }
 
 var whyWords = [whys]string{"", "blind", "throughput rising", "unexplained", "no clear share", "ordinary use", "waits itself", "too young",
-	"cannot be cancelled", "barred", "not worth its price", "unconfirmed", "capped", "backing off", "tripped", "monitoring"}
+	"cannot be cancelled", "barred", "another is better", "not worth its price", "unconfirmed", "capped", "backing off", "tripped", "monitoring"}
 
 // Decision is the engine's answer to one Sample. Its slices belong to the
 // engine and are valid until the next call of Observe.
@@ -190,13 +192,11 @@ type Action struct {
 	Limit Limit
 }
 
-// Limit is a temporary, one-shot admission limit for a kind of task. It ends by
-// itself.
+// Limit is a temporary, one-shot admission limit: no task of a kind begins for a
+// while. It ends by itself.
 type Limit struct {
 	// Kind is the fingerprint; 0 means no limit.
 	Kind uint64
-	// Most is how many tasks of the kind may run at a time.
-	Most int
 	// For is how long the limit stands.
 	For time.Duration
 }

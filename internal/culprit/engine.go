@@ -1,8 +1,37 @@
 package culprit
 
-// Engine is the policy. It is not safe for concurrent use.
+import "time"
+
+// Engine is the policy. It is not safe for concurrent use. Observe takes time in
+// proportion to (tasks + holds + edges) × resources, and allocates only while a
+// sample is larger than all before.
 type Engine struct {
 	cfg Config
+
+	before, now looked
+	view        view
+	recent      recent
+	normal      normal
+	graph       graph
+
+	weights    []float64 // C_r, summing to 1
+	found      []contender
+	blame      []Blame
+	candidates []Candidate
+
+	suspect int           // samples in a row that were suspect
+	calm    time.Duration // how long the objective has been met
+	agreed  agreement
+	cancels cancels
+	out     Decision
+}
+
+// agreement counts samples in a row that agree on a pick.
+type agreement struct {
+	samples int
+	span    time.Duration // from the first of them to the last
+	task    uint64
+	several bool
 }
 
 // New returns an Engine that has seen nothing. It fails if cfg has a mistake.
@@ -11,4 +40,167 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	return &Engine{cfg: cfg.filled()}, nil
+}
+
+// Observe takes one look and decides. A sample that is blind, that has a mistake
+// (see Sample.Check) or that is not later than the previous one changes nothing
+// but that picks must be confirmed anew.
+func (e *Engine) Observe(s *Sample) *Decision {
+	d := &e.out
+	*d = Decision{At: s.At, State: d.State}
+	if e.cfg.Mode == Off {
+		return d
+	}
+	if !e.look(s) {
+		e.agreed = agreement{}
+		d.Why = Blind
+		return d
+	}
+	v, w, n := &e.view, &e.recent, &e.normal
+	w.add(v, s.Finished, e.cfg.Objective)
+	e.cancels.completed += s.Finished.Count
+	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.late, w.resolved),
+		Throughput: w.throughput(), Baseline: n.throughput, Noise: n.noise}
+	miss, flat := missed(v, w), n.flat(w.throughput())
+	d.Outcome = e.verify(miss)
+	switch {
+	case miss && flat:
+		e.calm = 0
+		e.decide(d)
+	case miss:
+		e.relax(0)
+		d.State, d.Why = Normal, Rising
+		n.seenMore(v.dt, w.throughput())
+	default:
+		e.relax(v.dt)
+		d.State = Normal
+		if v.inFlight == 0 && s.Finished.Count == 0 {
+			d.State = Idle
+		} else {
+			n.learn(v, w)
+		}
+	}
+	if e.cancels.tripped {
+		d.State, d.Why, d.Action = GivenUp, Tripped, Action{}
+	}
+	e.before, e.now = e.now, e.before
+	return d
+}
+
+// look turns the sample into a view and reports whether it can be used.
+func (e *Engine) look(s *Sample) bool {
+	if s.Blind != "" || s.Check() != nil || e.before.any && s.At <= e.before.at {
+		return false
+	}
+	return e.view.look(s, &e.before, &e.now, e.cfg.Objective)
+}
+
+// relax ends a suspicion; calm is how long the objective has been met now.
+func (e *Engine) relax(calm time.Duration) {
+	e.suspect, e.agreed = 0, agreement{}
+	if e.calm += calm; calm == 0 {
+		e.calm = 0
+	}
+	if e.calm >= e.cfg.Rearm {
+		e.cancels.rearm()
+	}
+}
+
+// decide looks for a culprit in a suspect sample.
+func (e *Engine) decide(d *Decision) {
+	v := &e.view
+	e.suspect++
+	e.blame = resized(e.blame, v.r)
+	explained := explain(v, &e.recent, &e.normal, e.blame)
+	e.graph.build(v, e.cfg.Objective.Seconds())
+	e.rank(v)
+	best, several := e.pick(v, e.normal.falling(e.recent.throughput()))
+	switch {
+	case explained < 0.5:
+		best, d.Why = -1, Unexplained
+	case best >= 0:
+	case len(e.found) > 0 && e.found[0].score >= e.cfg.Clear:
+		d.Why = e.found[0].why
+	default:
+		d.Why = Unclear
+	}
+	e.agree(v, best, several)
+	d.State = e.stateOf(d.Why, best)
+	if best >= 0 {
+		e.act(d, &e.found[best], several)
+	} else if d.State == Named && d.Why == Fixed {
+		d.Action.Limit = e.limit(v, &e.found[0])
+	}
+	e.list(v, best)
+	d.Blame, d.Candidates = e.blame, e.candidates
+}
+
+// confirmSamples is how many samples at most must agree; fewer do, but two, if
+// they span half an objective, for which no burst of short requests lasts.
+const confirmSamples = 3
+
+// agree counts how many samples in a row led to the same pick. Where several tasks
+// hog a resource together, each of them is the same pick.
+func (e *Engine) agree(v *view, best int, several bool) {
+	if best < 0 {
+		e.agreed = agreement{}
+		return
+	}
+	task := v.s.Tasks[e.found[best].task].ID
+	a := &e.agreed
+	if a.samples == 0 || a.task != task && !(a.several && several) {
+		*a = agreement{samples: 1, task: task, several: several}
+		return
+	}
+	a.samples++
+	a.span += v.dt
+	a.task, a.several = task, several
+}
+
+// confirmed reports whether n samples over a time are enough to act on.
+func (e *Engine) confirmed(n int, span time.Duration) bool {
+	return n >= confirmSamples || n >= 2 && span >= e.cfg.Objective/2
+}
+
+// stateOf names the state of a suspect sample. Without a pick it is overload, or a
+// culprit that has a name and must be left alone, once as many samples say so as a
+// pick would need.
+func (e *Engine) stateOf(why Why, best int) State {
+	switch {
+	case best >= 0, !e.confirmed(e.suspect, time.Duration(e.suspect-1)*e.view.dt):
+		return Suspect
+	case why == Fixed, why == BarredTask, why == Dear, why == Monitoring:
+		return Named
+	}
+	return Overload
+}
+
+// learn enters a normal sample.
+func (n *normal) learn(v *view, w *recent) {
+	weight := n.weight(v.dt)
+	for len(n.lost) < v.r {
+		n.lost, n.usual = append(n.lost, 0), append(n.usual, 0)
+	}
+	n.inFlight += weight * (float64(v.inFlight) - n.inFlight)
+	_, busy := lateTasks(v)
+	n.busy += weight * (float64(busy) - n.busy)
+	for r := range v.r {
+		if v.inFlight > 0 {
+			n.lost[r] += weight * (v.lostTo[r]/float64(v.inFlight) - n.lost[r])
+		}
+	}
+	for i := range v.s.Holds {
+		h := &v.s.Holds[i]
+		timed := v.s.Resources[h.Resource].Kind == Lock || v.s.Resources[h.Resource].Kind == Queue
+		if u := &v.uses[i]; u.now > 0 && (!timed || v.lostTo[h.Resource] > 0) {
+			n.use(int(h.Resource), u.sofar)
+		}
+	}
+	n.seenMore(v.dt, w.throughput())
+}
+
+// seenMore enters a throughput and the time that it was seen for.
+func (n *normal) seenMore(dt time.Duration, throughput float64) {
+	n.observe(n.weight(dt), throughput)
+	n.seen += dt
 }

@@ -1,0 +1,164 @@
+package culprit
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// cancels is what the engine remembers of its actions.
+type cancels struct {
+	recent    []mono.Time // of the last minute, oldest first
+	total     uint64
+	completed uint64 // foreground tasks that ended since the engine began
+	taken     []stepTaken
+	pending   pending
+	futile    int // actions in a row that brought no relief
+	notBefore mono.Time
+	tripped   bool
+}
+
+// stepTaken is the harshest step taken on a task that is still there.
+type stepTaken struct {
+	task uint64
+	step Step
+}
+
+// pending is the action whose relief is awaited.
+type pending struct {
+	active   bool
+	task     uint64
+	step     Step
+	at       mono.Time
+	stuck    int
+	several  bool
+	dam      bool
+	patience time.Duration
+}
+
+// stepTaken returns the harshest step taken on a task.
+func (e *Engine) stepTaken(task uint64) Step {
+	for _, t := range e.cancels.taken {
+		if t.task == task {
+			return t.step
+		}
+	}
+	return NoStep
+}
+
+// rearm closes the trip and forgets what was futile.
+func (c *cancels) rearm() { c.tripped, c.futile, c.notBefore = false, 0, 0 }
+
+// patience is how long relief is awaited: an objective, because the requests that
+// waited end only then in time again, and two samples, because one may have been
+// taken while the cancel was under way.
+func (e *Engine) patience(undo time.Duration) time.Duration {
+	return max(e.cfg.Objective, 2*e.view.dt) + undo
+}
+
+// act turns a confirmed pick into an action, or says what keeps it back.
+func (e *Engine) act(d *Decision, c *contender, several bool) {
+	v, done := &e.view, &e.cancels
+	t := &v.s.Tasks[c.task]
+	another := done.pending.active && done.pending.several && several && done.pending.task != t.ID
+	switch {
+	case !e.confirmed(e.agreed.samples, e.agreed.span):
+		d.Why = Unconfirmed
+		return
+	case done.pending.active && !another, v.s.At < done.notBefore:
+		d.State, d.Why = Cancelled, BackingOff
+		return
+	case e.capped(v.s.At):
+		d.State, d.Why = Named, Capped
+		return
+	}
+	d.Action = Action{Task: t.ID, Kind: t.Kind, Step: c.step, Limit: e.limit(v, c)}
+	done.recent = append(done.recent, v.s.At)
+	done.total++
+	if e.cfg.Mode == Monitor {
+		// What would have followed is not known: the task is reported once.
+		d.State, d.Why, d.Action.Would = Named, Monitoring, true
+		done.take(t.ID, steps-1)
+		return
+	}
+	d.State = Cancelled
+	done.take(t.ID, c.step)
+	done.pending = pending{active: true, task: t.ID, step: c.step, at: v.s.At, stuck: v.stuck, several: several, dam: c.dam, patience: e.patience(t.Undo)}
+}
+
+// take notes a step.
+func (c *cancels) take(task uint64, step Step) {
+	for i := range c.taken {
+		if c.taken[i].task == task {
+			c.taken[i].step = step
+			return
+		}
+	}
+	c.taken = append(c.taken, stepTaken{task, step})
+}
+
+// limit returns the admission limit for the kind of c, or clients would send the
+// culprit again. A kind that victims have as well is not limited: that would drop
+// them.
+func (e *Engine) limit(v *view, c *contender) Limit {
+	kind := v.s.Tasks[c.task].Kind
+	if kind == 0 || c.common {
+		return Limit{}
+	}
+	return Limit{Kind: kind, For: e.cfg.LimitFor}
+}
+
+// capped reports whether a cap forbids a further cancel at an instant.
+func (e *Engine) capped(at mono.Time) bool {
+	c := &e.cancels
+	minute, second := 0, 0
+	kept := c.recent[:0]
+	for _, was := range c.recent {
+		if at.Sub(was) >= time.Minute {
+			continue
+		}
+		kept = append(kept, was)
+		minute++
+		if at.Sub(was) < time.Second {
+			second++
+		}
+	}
+	c.recent = kept
+	free := float64(e.cfg.PerSecond)
+	return minute >= e.cfg.PerMinute || second >= e.cfg.PerSecond || float64(c.total) >= free+e.cfg.PerCompletion*float64(c.completed)
+}
+
+// verify says what the pending action has come to. It forgets the steps taken on
+// tasks that are gone.
+func (e *Engine) verify(miss bool) Outcome {
+	c, p := &e.cancels, &e.cancels.pending
+	kept := c.taken[:0]
+	for _, t := range c.taken {
+		if e.now.find(t.task) >= 0 {
+			kept = append(kept, t)
+		}
+	}
+	c.taken = kept
+	if !p.active {
+		return Outcome{}
+	}
+	out := Outcome{Task: p.task, Step: p.step, After: e.view.s.At.Sub(p.at)}
+	there := e.now.find(p.task)
+	switch {
+	case !miss || e.view.stuck <= p.stuck/2 && e.view.stuck < p.stuck:
+		out.Verdict = Relieved
+		c.futile = 0
+	case out.After < p.patience:
+		return Outcome{}
+	case there >= 0 && (e.view.hogs(there) || p.dam && e.view.behind[there]):
+		out.Verdict = Ignored
+		c.futile++
+	default:
+		out.Verdict = Futile
+		c.futile++
+		c.notBefore = e.view.s.At.Add(p.patience << min(c.futile-1, 6))
+	}
+	c.tripped = c.tripped || c.futile >= e.cfg.Trip
+	p.active = false
+	return out
+}

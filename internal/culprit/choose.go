@@ -1,0 +1,276 @@
+package culprit
+
+import (
+	"slices"
+	"time"
+)
+
+// dominates reports whether a is at least as good as b in every objective and
+// better in one. Lines 2–10 of Algorithm 1 of the paper.
+func dominates(a, b []float64) bool {
+	better := false
+	for i := range a {
+		if a[i] < b[i] {
+			return false
+		}
+		better = better || a[i] > b[i]
+	}
+	return better
+}
+
+// scalar returns Σ_r C_r·gain_r, lines 12–20 of Algorithm 1.
+func scalar(weights, gains []float64) float64 {
+	sum := 0.0
+	for r, g := range gains {
+		sum += weights[r] * g
+	}
+	return sum
+}
+
+// contender is a task that is to blame for something.
+type contender struct {
+	task     int       // index in the sample
+	gains    []float64 // share of each resource's lost time that cancelling it ends
+	score    float64
+	resource int // that contributes most to score
+	dam      bool
+	usage    usage // of resource, or of the task as a whole if it only inherits blame
+	victims  float64
+	cost     float64 // seconds, see price
+	net      float64
+	why      Why
+	common   bool // of a kind that waits as well, see kindWaits
+	step     Step
+}
+
+// shortlist is how many contenders are weighed against each other. Those beyond
+// have less than a 32nd of the blame.
+const shortlist = 32
+
+// rank fills found with the tasks that have the largest scores.
+func (e *Engine) rank(v *view) {
+	e.weights = resized(e.weights, v.r)
+	total := 0.0
+	for r := range e.blame {
+		total += e.blame[r].Lost
+	}
+	e.found = e.found[:0]
+	if total <= 0 {
+		return
+	}
+	for r := range e.blame {
+		e.weights[r] = e.blame[r].Lost / total
+	}
+	for i := range v.n {
+		gains := e.graph.final[i*v.r : (i+1)*v.r]
+		if e.graph.dams[i] {
+			gains = e.graph.direct[i*v.r : (i+1)*v.r]
+		}
+		if score := scalar(e.weights, gains); score > 0 {
+			e.shortlist(contender{task: i, gains: gains, score: score, dam: e.graph.dams[i]})
+		}
+	}
+	for k := range e.found {
+		e.price(v, &e.found[k])
+	}
+}
+
+// shortlist keeps c if it is among the best; of equals the first stays in front.
+func (e *Engine) shortlist(c contender) {
+	if len(e.found) == shortlist {
+		if e.found[shortlist-1].score >= c.score {
+			return
+		}
+		e.found = e.found[:shortlist-1]
+	}
+	e.found = append(e.found, c)
+	for k := len(e.found) - 1; k > 0 && e.found[k-1].score < c.score; k-- {
+		e.found[k-1], e.found[k] = e.found[k], e.found[k-1]
+	}
+}
+
+// price weighs what cancelling c saves against what it costs, in victim-seconds:
+//
+//	net = victims × remaining − victims × undo − work that must be done again
+//
+// A second of a victim and a second of repeated work count the same. Throttling
+// loses no work, and so does ending a task that has only waited.
+func (e *Engine) price(v *view, c *contender) {
+	t := &v.s.Tasks[c.task]
+	for r, g := range c.gains {
+		c.victims += v.lostTo[r] * g
+		if e.weights[r]*g > e.weights[c.resource]*c.gains[c.resource] {
+			c.resource = r
+		}
+	}
+	c.usage = e.usageOf(v, c)
+	c.step = t.Steps.after(e.stepTaken(t.ID))
+	age := v.s.At.Sub(t.Started).Seconds()
+	redo := age
+	for r := range v.r {
+		redo -= v.waited[c.task*v.r+r]
+	}
+	if c.step == Throttle {
+		redo = 0
+	}
+	c.cost = c.victims*t.Undo.Seconds() + max(redo, 0)
+	c.net = c.victims*c.usage.remain - c.cost
+}
+
+// usageOf returns the use that c's score rests on. A dam lasts as long as the
+// longest hold that it waits for. A task that inherits blame holds something else,
+// so the longest of its holds counts.
+func (e *Engine) usageOf(v *view, c *contender) usage {
+	t := &v.s.Tasks[c.task]
+	age := v.s.At.Sub(t.Started)
+	if c.dam {
+		u := usage{sofar: age.Seconds()}
+		for i := range v.s.Holds {
+			if h := &v.s.Holds[i]; int(h.Resource) == c.resource && h.HeldSince != Unset && int(h.Task) != c.task {
+				u.remain = max(u.remain, v.uses[i].remain)
+			}
+		}
+		if u.remain == 0 {
+			u.remain = age.Seconds()
+		}
+		u.gain = u.remain
+		return u
+	}
+	if h := v.holdOf[c.task*v.r+c.resource]; h > 0 && v.uses[h-1].now > 0 {
+		return v.uses[h-1]
+	}
+	u := usage{}
+	for r := range v.r {
+		if h := v.holdOf[c.task*v.r+r]; h > 0 && v.uses[h-1].now > 0 && v.uses[h-1].remain > u.remain {
+			u = v.uses[h-1]
+			c.resource = r
+		}
+	}
+	if u.remain == 0 {
+		u.remain = age.Seconds() * ahead(t.Done, t.Total)
+		u.gain, u.sofar = u.remain, age.Seconds()
+	}
+	return u
+}
+
+// rare is how many times the usual use of a resource makes a task unusual: an
+// exponential with the median 1 exceeds it once in a million, ln 10⁶ ÷ ln 2.
+const rare = 20
+
+// judge says what stands against cancelling c, whatever its share.
+func (e *Engine) judge(v *view, c *contender) Why {
+	t := &v.s.Tasks[c.task]
+	kind := v.s.Resources[c.resource].Kind
+	timed := kind == Lock || kind == Queue
+	switch {
+	case !c.dam && v.wait[c.task] > 0.5:
+		return Waiting
+	case v.s.At.Sub(t.Started) < e.cfg.MinAge, timed && c.usage.sofar < e.cfg.MinAge.Seconds():
+		return Young
+	case !c.dam && c.resource < len(e.normal.usual) && c.usage.sofar <= rare*e.normal.usual[c.resource]:
+		return Ordinary
+	case t.Barred != NotBarred:
+		return BarredTask
+	case c.step == NoStep:
+		return Fixed
+	case c.net <= 0:
+		return Dear
+	}
+	return WhyNot
+}
+
+// pick returns the index in found of the task to cancel, -1 if there is none, and
+// whether it is one of several that hog a resource together.
+func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
+	group := 0.0
+	for k := range e.found {
+		c := &e.found[k]
+		c.why = e.judge(v, c)
+		if c.common = e.kindWaits(v, c); c.why == WhyNot && !c.common && !c.dam {
+			group += c.score
+		}
+	}
+	several = falling && group >= e.cfg.Clear
+	best = -1
+	for k := range e.found {
+		c := &e.found[k]
+		if c.why != WhyNot {
+			continue
+		}
+		if c.score < e.cfg.Clear && (!several || c.common || c.dam) {
+			c.why = Unclear
+			continue
+		}
+		if !e.dominated(k) && (best < 0 || c.net > e.found[best].net) {
+			best = k
+		}
+	}
+	return best, several && best >= 0 && e.found[best].score < e.cfg.Clear
+}
+
+// dominated reports whether another contender that may be cancelled is at least as
+// good as found[k] on every resource, goes on for as long, costs no more, and is
+// better in one of these.
+func (e *Engine) dominated(k int) bool {
+	a := &e.found[k]
+	for j := range e.found {
+		b := &e.found[j]
+		if j == k || b.why != WhyNot || b.usage.remain < a.usage.remain || b.cost > a.cost {
+			continue
+		}
+		strict := b.usage.remain > a.usage.remain || b.cost < a.cost
+		if dominates(b.gains, a.gains) || strict && slices.Equal(a.gains, b.gains) {
+			return true
+		}
+	}
+	return false
+}
+
+// kindWaits reports whether c does what its victims do: its kind is at least half
+// as common among the tasks that wait as in the blame. Then demand for this kind
+// is the trouble, and admission limits it. An unknown kind may be that of the victims.
+func (e *Engine) kindWaits(v *view, c *contender) bool {
+	kind := v.s.Tasks[c.task].Kind
+	if kind == 0 {
+		return true
+	}
+	waiting, alike := 0, 0
+	for i := range v.n {
+		if v.victim(i) && v.wait[i] >= 0.5 {
+			waiting++
+			if v.s.Tasks[i].Kind == kind {
+				alike++
+			}
+		}
+	}
+	blamed := 0.0
+	for k := range e.found {
+		if v.s.Tasks[e.found[k].task].Kind == kind {
+			blamed += e.found[k].score
+		}
+	}
+	return float64(alike) >= 0.5*blamed*float64(waiting)
+}
+
+// list fills Candidates from found.
+func (e *Engine) list(v *view, best int) {
+	e.candidates = e.candidates[:0]
+	for k := range e.found[:min(len(e.found), e.cfg.Candidates)] {
+		e.candidates = append(e.candidates, e.candidate(v, k, best))
+	}
+	if best >= e.cfg.Candidates { // the pick is always on the list
+		e.candidates[len(e.candidates)-1] = e.candidate(v, best, best)
+	}
+}
+
+func (e *Engine) candidate(v *view, k, best int) Candidate {
+	c := &e.found[k]
+	t := &v.s.Tasks[c.task]
+	out := Candidate{Task: t.ID, Kind: t.Kind, Score: c.score, Gain: c.usage.gain, Resource: int32(c.resource), Victims: c.victims,
+		Remaining: time.Duration(min(c.usage.remain, 1e9) * float64(time.Second)), Net: c.net, Dam: c.dam, Why: c.why, Barred: t.Barred}
+	if c.why == WhyNot && k != best {
+		out.Dominated = e.dominated(k)
+		out.Why = Lesser
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+package culprit
+
+import (
+	"math"
+	"time"
+)
+
+// recent sums up the last few samples. Each sum decays with the time constant
+// window, so that a count in it stands for the samples of about that time.
+type recent struct {
+	late, resolved float64 // foreground tasks that missed, or met or missed, the objective
+	done, seconds  float64 // completions, time
+	inFlight       float64 // foreground tasks in flight, summed over samples
+	looks          float64 // samples
+	lost           []float64
+}
+
+// lateAllowed is the share of late requests that a 99th percentile allows.
+const lateAllowed = 0.01
+
+// window returns the time constant of recent: an objective, because a request
+// that misses it was in flight for as long; and no less than three samples,
+// because fewer are no average.
+func window(objective, dt time.Duration) time.Duration { return max(objective, 3*dt) }
+
+// add enters a sample.
+func (w *recent) add(v *view, f Finished, objective time.Duration) {
+	keep := math.Exp(-float64(v.dt) / float64(window(objective, v.dt)))
+	// A task that was late in flight has been counted; it is not counted again
+	// when it ends.
+	late := f.Late - min(f.Late, v.lateBefore)
+	inTime := f.Timed - min(f.Timed, f.Late)
+	if f.Timed == 0 {
+		inTime = f.Count - min(f.Count, v.lateBefore)
+	}
+	missed := float64(v.newlyLate + late)
+	w.late = keep*w.late + missed
+	w.resolved = keep*w.resolved + missed + float64(inTime)
+	w.done = keep*w.done + float64(f.Count)
+	w.seconds = keep*w.seconds + v.dt.Seconds()
+	w.inFlight = keep*w.inFlight + float64(v.inFlight)
+	w.looks = keep*w.looks + 1
+	for len(w.lost) < v.r {
+		w.lost = append(w.lost, 0)
+	}
+	for r := range w.lost {
+		w.lost[r] *= keep
+		if r < v.r {
+			w.lost[r] += v.lostTo[r]
+		}
+	}
+}
+
+func ratio(a, b float64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return a / b
+}
+
+// throughput returns completions per second, flight the mean number in flight.
+func (w *recent) throughput() float64 { return ratio(w.done, w.seconds) }
+func (w *recent) flight() float64     { return ratio(w.inFlight, w.looks) }
+
+// lateBeyondNoise reports whether more than lateAllowed are late, by more than
+// three standard deviations of a count that is as rare as allowed.
+func (w *recent) lateBeyondNoise() bool {
+	allowed := lateAllowed * w.resolved
+	return w.late >= 2 && w.late > allowed+3*math.Sqrt(allowed)
+}
+
+// stuckVictims is how many late tasks that wait are a sign of trouble. One that
+// waits for one holder is an even exchange: cancelling the holder to save it
+// would gain nothing.
+const stuckVictims = 2
+
+// missed reports whether the foreground misses its objective: by what ended, or
+// by the age of what does not end.
+func missed(v *view, w *recent) bool { return v.stuck >= stuckVictims || w.lateBeyondNoise() }
+
+// flat reports whether throughput is flat or falling: not above the baseline by
+// more than twice its noise. Without a baseline there is nothing it could have
+// risen from.
+func (n *normal) flat(throughput float64) bool {
+	return n.seen == 0 || throughput <= n.throughput+2*n.noise
+}
+
+// falling reports whether throughput is below the baseline by more than noise.
+func (n *normal) falling(throughput float64) bool {
+	return n.seen == 0 || throughput < n.throughput-2*n.noise
+}

@@ -1,0 +1,193 @@
+package culprit
+
+// flow moves blame from tasks that wait to those that they wait for. Waiters whose
+// edges are known send theirs along the edges. The others put it into a pool, one
+// for each resource, which hands it to those that keep the resource. Pools feed
+// each other through a small matrix, so a pass costs as much as there are edges,
+// not as much as there are tasks and resources.
+type flow struct {
+	moving, next []float64 // by task and resource of the blame
+	live, soon   []bool    // by task: its row of moving, or next, is not zero
+	pools        int
+	pool, fed    []float64 // by pool and resource of the blame: in this pass, in the next
+	sum          []float64 // what passed through each pool
+	to           []float64 // by pool and pool: the part that goes on
+	links        []link
+}
+
+// link is the part of a pool that goes on along the edges of one waiting keeper.
+type link struct {
+	pool, task, on int
+	part           float64
+}
+
+// passes bounds how far blame travels along a chain of waiting tasks. What is
+// still moving then stays where it is, as in a cycle.
+const passes = 8
+
+// spread fills g.final.
+func (f *flow) spread(v *view, g *graph) {
+	cells := v.n * v.r
+	f.moving, f.next = resized(f.moving, cells), resized(f.next, cells)
+	f.live, f.soon = resized(f.live, v.n), resized(f.soon, v.n)
+	f.pools = 2 * v.r
+	f.pool, f.fed, f.sum = resized(f.pool, f.pools*v.r), resized(f.fed, f.pools*v.r), resized(f.sum, f.pools*v.r)
+	f.to = resized(f.to, f.pools*f.pools)
+	f.links = f.links[:0]
+	f.connect(v, g)
+	copy(f.moving, g.direct)
+	for i := range f.live {
+		f.live[i] = true
+	}
+	for range passes {
+		if !f.pass(v, g) {
+			break
+		}
+	}
+	for at, rest := range f.moving {
+		g.final[at] += rest
+	}
+	f.settle(v, g)
+}
+
+// poolFor returns the pool of a wait of task i for resource on. Shared waits for a
+// dammed lock have a pool of their own.
+func (f *flow) poolFor(v *view, g *graph, i, on int) int {
+	if h := v.holdOf[i*v.r+on]; h > 0 && v.s.Holds[h-1].Shared && v.dammed(g, on) {
+		return v.r + on
+	}
+	return on
+}
+
+func (v *view) dammed(g *graph, on int) bool {
+	return v.s.Resources[on].Kind == Lock && !g.queued[on].edges && g.queued[on].dammed()
+}
+
+// keepers calls do for every task that a pool hands blame to, with its part.
+func (f *flow) keepers(v *view, g *graph, do func(i, pool int, part float64)) {
+	for i := range v.n {
+		for on, part := range g.keeps[i*v.r : (i+1)*v.r] {
+			if part > 0 {
+				do(i, on, part)
+			}
+		}
+	}
+	for on := range v.r {
+		if v.dammed(g, on) {
+			do(int(g.queued[on].dam), v.r+on, 1)
+		}
+	}
+}
+
+// connect says where the pools' blame goes on from keepers that wait themselves.
+func (f *flow) connect(v *view, g *graph) {
+	f.keepers(v, g, func(i, pool int, part float64) {
+		if v.wait[i] == 0 {
+			return
+		}
+		for on, lost := range v.lost[i*v.r : (i+1)*v.r] {
+			switch {
+			case lost == 0:
+			case g.edged(i, on):
+				f.links = append(f.links, link{pool, i, on, part * lost})
+			default:
+				f.to[pool*f.pools+f.poolFor(v, g, i, on)] += part * lost
+			}
+		}
+	})
+}
+
+// edged reports whether task i has edges over resource on.
+func (g *graph) edged(i, on int) bool {
+	for k := g.edgesFrom[i]; k < g.edgesFrom[i+1]; k++ {
+		if int(g.edge[k].Resource) == on {
+			return true
+		}
+	}
+	return false
+}
+
+// pass moves everything one step along and reports whether anything moves on.
+func (f *flow) pass(v *view, g *graph) bool {
+	clear(f.next)
+	clear(f.soon)
+	clear(f.fed)
+	moved := false
+	for i := range v.n {
+		if !f.live[i] {
+			continue
+		}
+		row := f.moving[i*v.r : (i+1)*v.r]
+		addTo(g.final[i*v.r:(i+1)*v.r], row, 1-v.wait[i])
+		if v.wait[i] == 0 || !some(row) {
+			continue
+		}
+		moved = true
+		for on, lost := range v.lost[i*v.r : (i+1)*v.r] {
+			switch {
+			case lost == 0:
+			case g.edged(i, on):
+				f.along(v, g, i, on, row, lost)
+			default:
+				p := f.poolFor(v, g, i, on)
+				addTo(f.fed[p*v.r:(p+1)*v.r], row, lost)
+			}
+		}
+	}
+	addTo(f.sum, f.pool, 1)
+	for p := range f.pools {
+		row := f.pool[p*v.r : (p+1)*v.r]
+		for q, part := range f.to[p*f.pools : (p+1)*f.pools] {
+			if part > 0 {
+				moved = moved || some(row)
+				addTo(f.fed[q*v.r:(q+1)*v.r], row, part)
+			}
+		}
+	}
+	for _, l := range f.links {
+		row := f.pool[l.pool*v.r : (l.pool+1)*v.r]
+		moved = moved || some(row)
+		f.along(v, g, l.task, l.on, row, l.part)
+	}
+	f.moving, f.next = f.next, f.moving
+	f.live, f.soon = f.soon, f.live
+	f.pool, f.fed = f.fed, f.pool
+	return moved || some(f.pool)
+}
+
+// along sends a part of row along the edges of task i over resource on.
+func (f *flow) along(v *view, g *graph, i, on int, row []float64, part float64) {
+	for k := g.edgesFrom[i]; k < g.edgesFrom[i+1]; k++ {
+		if e := g.edge[k]; int(e.Resource) == on && g.part[k] > 0 {
+			to := int(e.Blocker)
+			f.soon[to] = true
+			addTo(f.next[to*v.r:(to+1)*v.r], row, part*g.part[k])
+		}
+	}
+}
+
+// settle gives the keepers that do not wait what the pools handed them.
+func (f *flow) settle(v *view, g *graph) {
+	addTo(f.sum, f.pool, 1)
+	f.keepers(v, g, func(i, pool int, part float64) {
+		if keep := 1 - v.wait[i]; keep > 0 {
+			addTo(g.final[i*v.r:(i+1)*v.r], f.sum[pool*v.r:(pool+1)*v.r], part*keep)
+		}
+	})
+}
+
+// addTo adds part times each element of row to sum.
+func addTo(sum, row []float64, part float64) {
+	for i, x := range row {
+		sum[i] += part * x
+	}
+}
+
+func some(row []float64) bool {
+	for _, x := range row {
+		if x != 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,229 @@
+package culprit
+
+import "github.com/spillgate/spillgate/internal/mono"
+
+// graph blames lost time on tasks. Its matrices have a row for each task and a
+// column for each resource; an entry is the share of the time lost to the
+// resource that the task is to blame for, so a column sums to at most 1.
+//
+// direct blames those that hold what is waited for. A task that waits itself
+// passes on, in proportion to the time that it waits, what it is blamed for; what
+// arrives where nobody waits is final:
+//
+//	victims ──lost──▶ holder, waits ──passes on──▶ root of the waits
+//
+// A pending exclusive request dams a shared lock: tasks that the holders would
+// let pass wait behind it. It passes its blame on like every waiter, and its
+// direct blame makes it a candidate beside the root.
+type graph struct {
+	direct, final []float64
+	keeps         []float64 // part of the resource that the task keeps from the others
+
+	queued    []poolOf // by resource: how its waits are distributed
+	edgesFrom []int32  // by task: its edges are edge[edgesFrom[i]:edgesFrom[i+1]]
+	edge      []Edge
+	soft      []bool    // by edge: the blocker only waits itself
+	part      []float64 // by edge: the part of the waiter's wait that it explains
+	sums      []partSum // by resource
+	dams      []bool    // by task
+	flow      flow
+}
+
+// poolOf is what the waits for one resource are distributed by.
+type poolOf struct {
+	edges             bool    // the source knows who waits for whom
+	edged             float64 // lost by victims that have edges
+	exclusive, shared float64 // lost by victims of each mode
+	gain              float64 // future use of all holders
+	used              float64 // present use of all holders
+	toHolders         float64 // part of the lost time that holders are to blame for
+	exclusiveHolders  int
+	dam               int32 // task with the oldest pending exclusive request, -1
+	damSince          mono.Time
+}
+
+// build computes the final blame of every task. A use that ends within the horizon
+// counts for less.
+func (g *graph) build(v *view, horizon float64) {
+	cells := v.n * v.r
+	g.direct, g.final, g.keeps = resized(g.direct, cells), resized(g.final, cells), resized(g.keeps, cells)
+	g.dams = resized(g.dams, v.n)
+	g.index(v)
+	g.parts(v)
+	g.pools(v)
+	g.shares(v, horizon)
+	g.blame(v)
+	g.flow.spread(v, g)
+}
+
+// index sorts the edges by waiter and says which blockers only wait.
+func (g *graph) index(v *view) {
+	g.edgesFrom = resized(g.edgesFrom, v.n+1)
+	g.edge = resized(g.edge, len(v.s.Edges))
+	g.soft = resized(g.soft, len(v.s.Edges))
+	for _, e := range v.s.Edges {
+		g.edgesFrom[e.Waiter+1]++
+	}
+	for i := range v.n {
+		g.edgesFrom[i+1] += g.edgesFrom[i]
+	}
+	for k := len(v.s.Edges) - 1; k >= 0; k-- { // filled from the back of each range
+		e := v.s.Edges[k]
+		g.edgesFrom[e.Waiter+1]--
+		g.edge[g.edgesFrom[e.Waiter+1]] = e
+	}
+	// Each start has moved to the next waiter's place; shift them back.
+	copy(g.edgesFrom, g.edgesFrom[1:])
+	g.edgesFrom[v.n] = int32(len(v.s.Edges))
+	for k, e := range g.edge {
+		h := v.holdOf[int(e.Blocker)*v.r+int(e.Resource)]
+		g.soft[k] = h > 0 && v.s.Holds[h-1].HeldSince == Unset && v.s.Holds[h-1].WaitingSince != Unset
+	}
+}
+
+// pools sums up each resource.
+func (g *graph) pools(v *view) {
+	g.queued = resized(g.queued, v.r)
+	for r := range g.queued {
+		g.queued[r].dam = -1
+	}
+	for _, e := range v.s.Edges {
+		g.queued[e.Resource].edges = true
+	}
+	for i := range v.s.Holds {
+		h := &v.s.Holds[i]
+		p := &g.queued[h.Resource]
+		p.used += v.uses[i].now
+		if h.HeldSince != Unset {
+			p.gain += v.uses[i].gain
+			if !h.Shared {
+				p.exclusiveHolders++
+			}
+		}
+		if v.victim(int(h.Task)) {
+			lost := v.lost[int(h.Task)*v.r+int(h.Resource)]
+			if h.Shared {
+				p.shared += lost
+			} else {
+				p.exclusive += lost
+			}
+		}
+		if !h.Shared && h.WaitingSince != Unset && h.HeldSince == Unset && (p.dam < 0 || h.WaitingSince < p.damSince) {
+			p.dam, p.damSince = h.Task, h.WaitingSince
+		}
+	}
+}
+
+// shares says which part of a resource without edges each task keeps from the others. A lock's waiters go on when the last holder lets go, so holders share by
+// how long they still hold. The others are divisible: a hold counts by what it
+// uses now, and less if it ends within the horizon anyway.
+func (g *graph) shares(v *view, horizon float64) {
+	for i := range v.s.Holds {
+		h, u := &v.s.Holds[i], &v.uses[i]
+		p := &g.queued[h.Resource]
+		switch at := int(h.Task)*v.r + int(h.Resource); {
+		case p.edges:
+		case v.s.Resources[h.Resource].Kind != Lock:
+			g.keeps[at] = ratio(u.now, p.used) * min(u.remain/horizon, 1)
+		case h.HeldSince != Unset:
+			g.keeps[at] = ratio(u.gain, p.gain)
+		}
+	}
+}
+
+// dammed reports whether shared waiters of lock r wait for a pending exclusive
+// request alone.
+func (p *poolOf) dammed() bool { return p.dam >= 0 && p.exclusiveHolders == 0 && p.gain > 0 }
+
+// blame fills direct.
+func (g *graph) blame(v *view) {
+	for r := range g.queued {
+		p := &g.queued[r]
+		lost := p.exclusive + p.shared
+		if p.edges || lost <= 0 {
+			continue
+		}
+		p.toHolders = 1
+		if v.s.Resources[r].Kind == Lock && p.dammed() && p.shared > 0 {
+			p.toHolders = p.exclusive / lost
+			g.direct[int(p.dam)*v.r+r] += p.shared / lost
+			g.dams[p.dam] = true
+		}
+	}
+	for at, part := range g.keeps {
+		if part > 0 {
+			g.direct[at] += part * g.queued[at%v.r].toHolders
+		}
+	}
+	// Waiters without an edge, on a resource with edges, are taken to wait for the
+	// same blockers as the others: a source may look up those of the oldest waiters
+	// only.
+	for k, e := range g.edge {
+		if v.victim(int(e.Waiter)) {
+			g.queued[e.Resource].edged += v.lost[int(e.Waiter)*v.r+int(e.Resource)] * g.part[k]
+		}
+	}
+	for k, e := range g.edge {
+		lost := v.lost[int(e.Waiter)*v.r+int(e.Resource)] * g.part[k]
+		if lost > 0 && v.victim(int(e.Waiter)) {
+			g.direct[int(e.Blocker)*v.r+int(e.Resource)] += lost / g.queued[e.Resource].edged
+			g.dams[e.Blocker] = g.dams[e.Blocker] || g.soft[k]
+		}
+	}
+	for at, part := range g.direct { // where there are edges, they say who keeps what
+		if part > 0 && g.queued[at%v.r].edges {
+			g.keeps[at] = part
+		}
+	}
+}
+
+// parts says which part of a waiter's wait each of its edges explains. Blockers
+// that hold share it by how long they still hold; those that only wait in front
+// count if none holds.
+func (g *graph) parts(v *view) {
+	g.part = resized(g.part, len(g.edge))
+	g.sums = resized(g.sums, v.r)
+	for i := range v.n {
+		edges := g.edge[g.edgesFrom[i]:g.edgesFrom[i+1]]
+		first := int(g.edgesFrom[i])
+		for _, e := range edges {
+			g.sums[e.Resource] = partSum{}
+		}
+		for k, e := range edges {
+			sum := &g.sums[e.Resource]
+			if g.soft[first+k] {
+				sum.soft++
+			} else {
+				sum.hard++
+				sum.gain += g.blocking(v, e)
+			}
+		}
+		for k, e := range edges {
+			sum := &g.sums[e.Resource]
+			switch {
+			case sum.hard == 0:
+				g.part[first+k] = 1 / float64(sum.soft)
+			case g.soft[first+k]:
+			case sum.gain > 0:
+				g.part[first+k] = g.blocking(v, e) / sum.gain
+			default:
+				g.part[first+k] = 1 / float64(sum.hard)
+			}
+		}
+	}
+}
+
+// partSum sums up one waiter's edges over one resource.
+type partSum struct {
+	gain       float64
+	hard, soft int
+}
+
+// blocking returns how long the blocker of an edge is expected to go on holding.
+func (g *graph) blocking(v *view, e Edge) float64 {
+	if h := v.holdOf[int(e.Blocker)*v.r+int(e.Resource)]; h > 0 {
+		return v.uses[h-1].gain
+	}
+	t := &v.s.Tasks[e.Blocker]
+	return v.s.At.Sub(t.Started).Seconds() * ahead(t.Done, t.Total)
+}

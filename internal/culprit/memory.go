@@ -1,0 +1,127 @@
+package culprit
+
+import (
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// looked is what the engine remembers of one sample's tasks: enough to tell how
+// much each waited and used since.
+type looked struct {
+	at        mono.Time
+	any       bool // at is of a sample
+	resources int
+	slots     []int32 // hash table: task index plus 1, 0 for free; a power of two
+	ids       []uint64
+	late      []bool // counted as late already
+	waited    []time.Duration
+	got       []uint64
+}
+
+// reset makes room for n tasks and r resources and forgets the rest.
+func (l *looked) reset(at mono.Time, n, r int) {
+	size := 16
+	for size < 2*n {
+		size *= 2
+	}
+	if len(l.slots) < size {
+		l.slots = make([]int32, size)
+	}
+	clear(l.slots)
+	l.at, l.any, l.resources = at, true, r
+	l.ids = resized(l.ids, n)
+	l.late = resized(l.late, n)
+	l.waited = resized(l.waited, n*r)
+	l.got = resized(l.got, n*r)
+}
+
+// add enters task i and reports whether its ID was new.
+func (l *looked) add(i int, id uint64) bool {
+	at := l.slot(id)
+	if l.slots[at] != 0 {
+		return false
+	}
+	l.slots[at] = int32(i) + 1
+	l.ids[i] = id
+	return true
+}
+
+// find returns the index of a task, -1 if it was not there.
+func (l *looked) find(id uint64) int {
+	if !l.any || len(l.ids) == 0 {
+		return -1
+	}
+	return int(l.slots[l.slot(id)]) - 1
+}
+
+// slot returns where id is, or the free slot where it belongs. At most half of
+// the slots are taken, so the search ends.
+func (l *looked) slot(id uint64) int {
+	mask := len(l.slots) - 1
+	i := int(id*0x9e3779b97f4a7c15>>32) & mask // Fibonacci hashing
+	for l.slots[i] != 0 && l.ids[l.slots[i]-1] != id {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+// resized returns s with n zero elements, in its own memory if that is enough.
+func resized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, n+n/2)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}
+
+// normal is what the engine has learned in normal times. Every mean is
+// exponential with the time constant learning, and plain while it is younger.
+type normal struct {
+	seen       time.Duration // time learned from
+	throughput float64       // 1/s
+	noise      float64       // its mean deviation, 1/s
+	inFlight   float64       // foreground tasks
+	busy       float64       // late foreground tasks that do not wait
+	lost       []float64     // share of in-flight time, by resource
+	usual      []float64     // median use of a task that others wait for, by resource; 0 unknown
+}
+
+// learning is the time constant of what is normal: long against an incident,
+// short against a daily rhythm.
+const learning = 10 * time.Second
+
+// weight returns the weight of a new value of a mean, for a sample of length dt.
+func (n *normal) weight(dt time.Duration) float64 {
+	return max(float64(dt)/float64(n.seen+dt), 1-math.Exp(-float64(dt)/float64(learning)))
+}
+
+// observe learns one throughput.
+func (n *normal) observe(w, throughput float64) {
+	off := math.Abs(throughput - n.throughput)
+	if n.seen == 0 {
+		off = 0
+	}
+	n.noise += w * (off - n.noise)
+	n.throughput += w * (throughput - n.throughput)
+}
+
+// medianStep is the relative step of the running medians: it weighs the last few
+// dozens of observations.
+const medianStep = 0.05
+
+// use moves the running median of a resource towards one observation. A step up
+// or down by a fixed ratio settles where both are equally likely.
+func (n *normal) use(r int, amount float64) {
+	switch m := &n.usual[r]; {
+	case amount <= 0:
+	case *m == 0:
+		*m = amount
+	case amount > *m:
+		*m *= 1 + medianStep
+	default:
+		*m /= 1 + medianStep
+	}
+}

@@ -1,0 +1,140 @@
+package culprit
+
+import (
+	"time"
+)
+
+// view is one sample in the terms that the decision needs. Matrices have a row
+// for each task and a column for each resource.
+type view struct {
+	s    *Sample
+	n, r int           // tasks, resources
+	dt   time.Duration // since the previous sample
+
+	inFlight, late, stuck int // foreground tasks
+
+	newlyLate, lateBefore uint64 // became late now; were late and are gone
+
+	span    []float64 // by task: seconds since the previous look or its start
+	lost    []float64 // by task and resource: share of span lost to it
+	wait    []float64 // by task: the sum over resources, at most 1
+	waited  []float64 // by task and resource: seconds since the task began
+	behind  []bool    // by task: waits at present
+	overdue []bool    // by task: foreground and older than the objective
+	uses    []usage   // by hold
+	holdOf  []int32   // by task and resource: index of the hold plus 1
+
+	lostTo []float64 // by resource: sum over the foreground of lost
+	levels []level   // by resource
+}
+
+// look turns s into a view, against what the previous sample showed. It reports
+// false if two tasks have one ID.
+func (v *view) look(s *Sample, before, now *looked, objective time.Duration) bool {
+	v.reset(s, before, objective)
+	now.reset(s.At, v.n, v.r)
+	for i := range s.Tasks {
+		if !now.add(i, s.Tasks[i].ID) {
+			return false
+		}
+		v.span[i] = min(s.At.Sub(s.Tasks[i].Started), v.dt).Seconds()
+	}
+	for i := range s.Holds {
+		v.hold(i, before, now)
+	}
+	gone := uint64(0)
+	for i := range before.late {
+		if before.late[i] && now.find(before.ids[i]) < 0 {
+			gone++
+		}
+	}
+	v.lateBefore = gone
+	for i := range s.Tasks {
+		v.task(i, before, now, objective)
+	}
+	return true
+}
+
+func (v *view) reset(s *Sample, before *looked, objective time.Duration) {
+	v.s, v.n, v.r = s, len(s.Tasks), len(s.Resources)
+	v.dt = objective
+	if before.any {
+		v.dt = s.At.Sub(before.at)
+	}
+	v.inFlight, v.late, v.stuck, v.newlyLate, v.lateBefore = 0, 0, 0, 0, 0
+	v.span, v.wait = resized(v.span, v.n), resized(v.wait, v.n)
+	v.lost, v.waited = resized(v.lost, v.n*v.r), resized(v.waited, v.n*v.r)
+	v.behind, v.overdue = resized(v.behind, v.n), resized(v.overdue, v.n)
+	v.uses, v.holdOf = resized(v.uses, len(s.Holds)), resized(v.holdOf, v.n*v.r)
+	v.lostTo, v.levels = resized(v.lostTo, v.r), resized(v.levels, v.r)
+}
+
+// hold enters what one task has to do with one resource.
+func (v *view) hold(i int, before, now *looked) {
+	h := &v.s.Holds[i]
+	t := &v.s.Tasks[h.Task]
+	at := int(h.Task)*v.r + int(h.Resource)
+	waited := h.WaitTime + since(v.s.At, h.WaitingSince)
+	now.waited[at], now.got[at] = waited, h.Gets
+	v.holdOf[at] = int32(i) + 1
+	v.waited[at] = waited.Seconds()
+	v.behind[h.Task] = v.behind[h.Task] || h.WaitingSince != Unset
+
+	var waitedBefore time.Duration
+	var got uint64
+	if row := before.find(t.ID); row >= 0 && int(h.Resource) < before.resources {
+		waitedBefore, got = before.waited[row*before.resources+int(h.Resource)], before.got[row*before.resources+int(h.Resource)]
+	}
+	span := v.span[h.Task]
+	kind := v.s.Resources[h.Resource].Kind
+	v.uses[i] = use(kind, t, h, v.s.At, got, span)
+	v.levels[h.Resource].add(kind, h, v.s.At, v.s.At.Sub(t.Started))
+	switch {
+	case span > 0:
+		v.lost[at] = min(max((waited-waitedBefore).Seconds()/span, 0), 1)
+	case h.WaitingSince != Unset:
+		v.lost[at] = 1
+	}
+}
+
+// task sums up one task, whose holds are entered.
+func (v *view) task(i int, before, now *looked, objective time.Duration) {
+	t := &v.s.Tasks[i]
+	row := v.lost[i*v.r : (i+1)*v.r]
+	for _, share := range row {
+		v.wait[i] += share
+	}
+	if v.wait[i] > 1 { // waits that overlap share the time
+		for r := range row {
+			row[r] /= v.wait[i]
+		}
+		v.wait[i] = 1
+	}
+	if t.Background || t.Idle {
+		return
+	}
+	v.inFlight++
+	for r, share := range row {
+		v.lostTo[r] += share
+	}
+	if v.s.At.Sub(t.Started) <= objective {
+		return
+	}
+	v.late++
+	if v.behind[i] {
+		v.stuck++
+	}
+	if was := before.find(t.ID); was < 0 || !before.late[was] {
+		v.newlyLate++
+	}
+	now.late[i], v.overdue[i] = true, true
+}
+
+// victim reports whether task i counts as foreground.
+func (v *view) victim(i int) bool { return !v.s.Tasks[i].Background && !v.s.Tasks[i].Idle }
+
+// holds reports whether task i holds part of resource r now.
+func (v *view) holds(i, r int) bool {
+	h := v.holdOf[i*v.r+r]
+	return h > 0 && v.uses[h-1].now > 0
+}
