@@ -48,7 +48,9 @@ func (c *Completions) Add(at mono.Time, total, advanced uint64) uint64 {
 		usual += float64(p.advanced) / span
 	}
 	dt := at.Sub(before.at).Seconds()
-	if usual > 0 {
+	if usual == 0 {
+		rate = 0 // what the counter counts is the looking itself
+	} else {
 		rate *= min(float64(advanced)/(usual*dt), 1)
 	}
 	// A counter that lags is no proof against what was seen to end.

@@ -1,0 +1,271 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/live"
+)
+
+// The times of a guard.
+const (
+	// DefaultPeriod is how often a server is looked at.
+	DefaultPeriod = 100 * time.Millisecond
+	// connectTimeout is how long opening a source may take.
+	connectTimeout = 10 * time.Second
+	// shortestPause and longestPause bound the time between two tries to connect.
+	shortestPause, longestPause = 100 * time.Millisecond, 30 * time.Second
+	// checkEvery is how often the connection that acts is checked.
+	checkEvery = 10 * time.Second
+)
+
+// Config describes the guard of one server. Zero fields take the default named in their
+// comment.
+type Config struct {
+	// Name is the server's label in logs and metrics. Default: Label(URL).
+	Name string
+	// URL says where the server is: postgres://user:password@host:port/database,
+	// mariadb://… or mysql://…. Required.
+	URL string
+	// Objective is the latency that statements of the foreground are to have, in
+	// seconds to minutes. Required. Smaller finds culprits sooner, and takes shorter
+	// ones for such.
+	Objective time.Duration
+	// Mode is culprit.Monitor by default: say what would be cancelled.
+	Mode culprit.Mode
+	// Period is the time between two looks, 10 ms to 10 s. Default DefaultPeriod.
+	// Larger costs the server less and decides later.
+	Period time.Duration
+	// Rules say whom it may cancel.
+	Rules Rules
+	// PerSecond, PerMinute and PerCompletion cap the cancels, as those of
+	// culprit.Config do, whose defaults they have.
+	PerSecond, PerMinute int
+	PerCompletion        float64
+	// MinAge is the age below which no task is cancelled. Default Objective.
+	MinAge time.Duration
+	// KillSwitch is the path of a file; while it exists, the guard only monitors.
+	// Default: none.
+	KillSwitch string
+	// ShowStatements puts normalised texts of statements, without their literals,
+	// into log and audit. Default: fingerprints alone.
+	ShowStatements bool
+}
+
+// Check reports every mistake, each beginning with the field's name in files.
+func (c *Config) Check() []error {
+	var all []error
+	wrong := func(ok bool, format string, args ...any) {
+		if !ok {
+			all = append(all, fmt.Errorf(format, args...))
+		}
+	}
+	if c.URL == "" {
+		wrong(false, "url is missing, expected postgres://…, mariadb://… or mysql://…")
+	} else if err := Check(c.URL); err != nil {
+		all = append(all, fmt.Errorf("url: %w", err))
+	}
+	wrong(c.Objective > 0, "slo: %v, expected a duration above 0, such as 500ms", c.Objective)
+	wrong(c.Period == 0 || c.Period >= 10*time.Millisecond && c.Period <= 10*time.Second, "period: %v, expected 10ms to 10s", c.Period)
+	for _, err := range c.Rules.Check() {
+		all = append(all, fmt.Errorf("rules.%w", err))
+	}
+	if c.Objective > 0 {
+		if err := c.engine(c.Mode).Check(); err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
+}
+
+func (c *Config) engine(mode culprit.Mode) culprit.Config {
+	return culprit.Config{Objective: c.Objective, Mode: mode, MinAge: c.MinAge, PerSecond: c.PerSecond, PerMinute: c.PerMinute, PerCompletion: c.PerCompletion}
+}
+
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = Label(c.URL)
+	}
+	if c.Period == 0 {
+		c.Period = DefaultPeriod
+	}
+	return c
+}
+
+// Guard watches one server.
+type Guard struct {
+	cfg    Config
+	log    *slog.Logger
+	audit  *Audit
+	open   func(ctx context.Context) (Source, error)
+	engine *culprit.Engine
+	mode   culprit.Mode // of the engine
+
+	disarmed atomic.Bool
+	mu       sync.Mutex
+	status   Status
+	counts   counts
+	told     told
+}
+
+// New returns a guard that has not connected yet. audit may be nil.
+func New(cfg Config, log *slog.Logger, audit *Audit) (*Guard, error) {
+	if err := errors.Join(cfg.Check()...); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	kind, err := schemeOf(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guard{cfg: cfg, log: log.With(slog.String("server", cfg.Name)), audit: audit}
+	g.open = func(ctx context.Context) (Source, error) { return kind.open(ctx, cfg.URL, cfg.Objective) }
+	g.status = Status{Server: cfg.Name, Mode: cfg.Mode.String(), Objective: cfg.Objective.Seconds(), State: "connecting"}
+	if err := g.arm(cfg.Mode); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// arm makes an engine of a mode. What the one before had learned is lost.
+func (g *Guard) arm(mode culprit.Mode) (err error) {
+	cfg := g.cfg.engine(mode)
+	if g.engine, err = culprit.New(cfg); err != nil {
+		return err
+	}
+	g.mode = mode
+	g.audit.begin(g.cfg.Name, cfg)
+	return nil
+}
+
+// Disarm makes the guard monitor until its process ends.
+func (g *Guard) Disarm() { g.disarmed.Store(true) }
+
+// wanted returns the mode of this moment, and why it is not the configured one.
+func (g *Guard) wanted() (culprit.Mode, string) {
+	if g.cfg.Mode != culprit.Enforce {
+		return g.cfg.Mode, ""
+	}
+	if g.disarmed.Load() {
+		return culprit.Monitor, "disarmed through the admin address"
+	}
+	if g.cfg.KillSwitch != "" {
+		// What cannot be looked at may be there.
+		if _, err := os.Lstat(g.cfg.KillSwitch); err == nil || !errors.Is(err, os.ErrNotExist) {
+			return culprit.Monitor, "the kill switch " + g.cfg.KillSwitch + " is there"
+		}
+	}
+	return g.cfg.Mode, ""
+}
+
+// Run watches until ctx ends. It returns nil then.
+func (g *Guard) Run(ctx context.Context) error {
+	pause := shortestPause
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := g.watch(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if time.Since(began) > longestPause {
+			pause = shortestPause
+		}
+		g.lost(err, pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause + rand.N(pause/4+1)):
+		}
+		pause = min(2*pause, longestPause)
+	}
+	return nil
+}
+
+// watch connects and looks until something fails.
+func (g *Guard) watch(ctx context.Context) error {
+	opening, cancel := context.WithTimeout(ctx, connectTimeout)
+	source, err := g.open(opening)
+	cancel()
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	g.connected()
+	tick := time.NewTicker(g.cfg.Period)
+	defer tick.Stop()
+	checked := time.Now()
+	for {
+		if err := g.step(ctx, source); err != nil {
+			return err
+		}
+		if time.Since(checked) > checkEvery {
+			if err := source.Alive(ctx); err != nil {
+				return fmt.Errorf("the connection that cancels: %w", err)
+			}
+			checked = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// step looks, decides and acts once.
+func (g *Guard) step(ctx context.Context, source Source) error {
+	mode, why := g.wanted()
+	if mode != g.mode {
+		if err := g.arm(mode); err != nil {
+			return err
+		}
+		g.log.Warn("mode changed", slog.String("mode", mode.String()), slog.String("why", why))
+	}
+	began := time.Now()
+	look, err := source.Look(ctx)
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	g.cfg.Rules.apply(look)
+	decision := g.engine.Observe(&look.Sample)
+	g.audit.add(&look.Sample, decision)
+	g.report(look, decision, took, why)
+	if a := decision.Action; a.Step != culprit.NoStep && !a.Would {
+		done, err := source.Act(ctx, a.Task, a.Step)
+		g.acted(look, a, done, err)
+	}
+	return nil
+}
+
+// lost notes that the server cannot be seen, once for a series of failures with one
+// cause.
+func (g *Guard) lost(err error, pause time.Duration) {
+	blind := &culprit.Sample{At: live.Now(), Blind: err.Error()}
+	g.audit.add(blind, g.engine.Observe(blind))
+	g.mu.Lock()
+	g.counts.failures++
+	g.status.Connected, g.status.Blind = false, err.Error()
+	g.status.State = "blind"
+	repeated := g.told.failure == err.Error()
+	g.told.failure = err.Error()
+	g.mu.Unlock()
+	if !repeated {
+		g.log.Error("the server cannot be seen; nothing is cancelled meanwhile", slog.Any("error", err), slog.Duration("next", pause))
+	}
+}
+
+func (g *Guard) connected() {
+	g.mu.Lock()
+	g.status.Connected, g.status.Blind = true, ""
+	g.told.failure = ""
+	g.mu.Unlock()
+	g.log.Info("watching", slog.String("mode", g.mode.String()), slog.Duration("slo", g.cfg.Objective), slog.Duration("period", g.cfg.Period))
+}
