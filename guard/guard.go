@@ -109,6 +109,10 @@ type Guard struct {
 	engine *culprit.Engine
 	mode   culprit.Mode // of the engine
 
+	// OnCancel, if not nil, is told of every cancel that was done or would have been.
+	// It is to be set before Run, and must return soon.
+	OnCancel func(Cancel)
+
 	disarmed atomic.Bool
 	mu       sync.Mutex
 	status   Status

@@ -241,6 +241,9 @@ func (g *Guard) note(c Cancel) {
 		word = "cancel came too late"
 	}
 	g.audit.event(g.cfg.Name, word, &c)
+	if g.OnCancel != nil && c.Met {
+		g.OnCancel(c)
+	}
 	g.log.Warn(word, slog.String("step", c.Step), c.attr("culprit"), slog.String("error", c.Error))
 }
 

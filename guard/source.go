@@ -56,6 +56,16 @@ func schemeOf(text string) (scheme, error) {
 	return scheme{}, fmt.Errorf("guard: a server of scheme %q, expected postgres://, mariadb:// or mysql://", name)
 }
 
+// Open connects to the server at a URL as a guard does. The objective tells short
+// statements from long ones.
+func Open(ctx context.Context, url string, objective time.Duration) (Source, error) {
+	s, err := schemeOf(url)
+	if err != nil {
+		return nil, err
+	}
+	return s.open(ctx, url, objective)
+}
+
 // Check reports what is wrong with the URL of a server, without its password.
 func Check(text string) error {
 	s, err := schemeOf(text)
