@@ -12,6 +12,7 @@ type cancels struct {
 	total     uint64
 	completed uint64 // foreground tasks that ended since the engine began
 	taken     []stepTaken
+	kinds     []knownKind // of culprits
 	pending   pending
 	futile    int // actions in a row that brought no relief
 	notBefore mono.Time
@@ -22,6 +23,35 @@ type cancels struct {
 type stepTaken struct {
 	task uint64
 	step Step
+}
+
+// knownKind is the kind of a task that was cancelled; no victim had it.
+type knownKind struct {
+	kind  uint64
+	until mono.Time
+}
+
+// know enters a limit and forgets those that are over.
+func (c *cancels) know(l Limit, at mono.Time) {
+	kept := c.kinds[:0]
+	for _, k := range c.kinds {
+		if k.kind != l.Kind && k.until > at {
+			kept = append(kept, k)
+		}
+	}
+	if c.kinds = kept; l.Kind != 0 {
+		c.kinds = append(c.kinds, knownKind{l.Kind, at.Add(l.For)})
+	}
+}
+
+// knows reports whether a task of a kind was a culprit lately.
+func (c *cancels) knows(kind uint64, at mono.Time) bool {
+	for _, k := range c.kinds {
+		if k.kind == kind && k.until > at {
+			return true
+		}
+	}
+	return false
 }
 
 // pending is the action whose relief is awaited.
@@ -60,7 +90,7 @@ func (e *Engine) patience(undo time.Duration) time.Duration {
 func (e *Engine) act(d *Decision, c *contender, several bool) {
 	v, done := &e.view, &e.cancels
 	t := &v.s.Tasks[c.task]
-	another := done.pending.active && done.pending.several && several && done.pending.task != t.ID
+	another := several && e.another(t.ID)
 	switch {
 	case !e.confirmed(e.agreed.samples, e.agreed.span):
 		d.Why = Unconfirmed
@@ -73,6 +103,8 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 		return
 	}
 	d.Action = Action{Task: t.ID, Kind: t.Kind, Step: c.step, Limit: e.limit(v, c)}
+	e.recent.fast, e.recent.slow = lateness{}, lateness{} // what comes now shows whether it helped
+	done.know(d.Action.Limit, v.s.At)
 	done.recent = append(done.recent, v.s.At)
 	done.total++
 	if e.cfg.Mode == Monitor {
@@ -82,8 +114,22 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 		return
 	}
 	d.State = Cancelled
+	if several {
+		d.Soon = e.cfg.Objective / 4
+	}
 	done.take(t.ID, c.step)
 	done.pending = pending{active: true, task: t.ID, step: c.step, at: v.s.At, stuck: v.stuck, several: several, dam: c.dam, patience: e.patience(t.Undo)}
+}
+
+// another reports whether the pending action was on another of several tasks that
+// hog a resource together, and took effect. Then relief comes with the last of them.
+func (e *Engine) another(task uint64) bool {
+	p := &e.cancels.pending
+	if !p.active || !p.several || p.task == task {
+		return false
+	}
+	there := e.now.find(p.task)
+	return there < 0 || !e.view.hogs(there)
 }
 
 // take notes a step.

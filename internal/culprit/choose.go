@@ -58,8 +58,16 @@ func (e *Engine) rank(v *view) {
 	if total <= 0 {
 		return
 	}
+	most := 0
 	for r := range e.blame {
 		e.weights[r] = e.blame[r].Lost / total
+		if e.weights[r] > e.weights[most] {
+			most = r
+		}
+	}
+	if e.cfg.Choice == Greedy {
+		clear(e.weights)
+		e.weights[most] = 1
 	}
 	for i := range v.n {
 		gains := e.graph.final[i*v.r : (i+1)*v.r]
@@ -147,7 +155,7 @@ func (e *Engine) usageOf(v *view, c *contender) usage {
 		}
 	}
 	if u.remain == 0 {
-		u.remain = age.Seconds() * ahead(t.Done, t.Total)
+		u.remain = age.Seconds() * v.left[c.task]
 		u.gain, u.sofar = u.remain, age.Seconds()
 	}
 	return u
@@ -163,10 +171,12 @@ func (e *Engine) judge(v *view, c *contender) Why {
 	kind := v.s.Resources[c.resource].Kind
 	timed := kind == Lock || kind == Queue
 	switch {
-	case !c.dam && v.wait[c.task] > 0.5:
+	case !c.dam && e.graph.waits[c.task] > 0.5:
 		return Waiting
 	case v.s.At.Sub(t.Started) < e.cfg.MinAge, timed && c.usage.sofar < e.cfg.MinAge.Seconds():
 		return Young
+	case c.dam && e.normal.regular(t.Kind, v.s.At):
+		return Ordinary
 	case !c.dam && c.resource < len(e.normal.usual) && c.usage.sofar <= rare*e.normal.usual[c.resource]:
 		return Ordinary
 	case t.Barred != NotBarred:
@@ -190,14 +200,14 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 			group += c.score
 		}
 	}
-	several = falling && group >= e.cfg.Clear
 	best = -1
 	for k := range e.found {
 		c := &e.found[k]
 		if c.why != WhyNot {
 			continue
 		}
-		if c.score < e.cfg.Clear && (!several || c.common || c.dam) {
+		together := group >= e.cfg.Clear && !c.common && !c.dam && (falling || e.cancels.knows(v.s.Tasks[c.task].Kind, v.s.At))
+		if c.score < e.cfg.Clear && !together {
 			c.why = Unclear
 			continue
 		}
@@ -205,7 +215,7 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 			best = k
 		}
 	}
-	return best, several && best >= 0 && e.found[best].score < e.cfg.Clear
+	return best, best >= 0 && e.found[best].score < e.cfg.Clear
 }
 
 // dominated reports whether another contender that may be cancelled is at least as

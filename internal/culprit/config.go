@@ -31,11 +31,28 @@ type Config struct {
 	// Rearm is how long the objective must be met after that. Default 1 min.
 	Rearm time.Duration
 	// LimitFor is how long no task of the kind of a cancelled one may begin.
-	// Default 10 s. Kinds that victims have as well are not limited.
+	// Default 1 min. Kinds that victims have as well are not limited.
 	LimitFor time.Duration
+	// Choice is how the culprit is told from the other tasks. Default Weighed; the
+	// others exist to be compared with.
+	Choice Choice
 	// Candidates is how many tasks a Decision lists. Default 8, at most 64.
 	Candidates int
 }
+
+// Choice is a way to choose among the tasks.
+type Choice uint8
+
+const (
+	// Weighed adds up the gains on every resource, each with the time lost to it.
+	Weighed Choice = iota
+	// Greedy looks at the resource that costs most alone: the simple policy that
+	// section 3.5 of the paper starts from.
+	Greedy
+	// Present takes what a task uses now for what it will use.
+	Present
+	choices
+)
 
 // Limits of a sample. Beyond them the engine only watches, as if blind: its
 // memory and time are bounded by them.
@@ -56,6 +73,7 @@ func (c Config) Check() error {
 	}
 	wrong(c.Objective > 0, "Objective", c.Objective, "a positive duration, such as 100ms")
 	wrong(c.Mode < modes, "Mode", uint8(c.Mode), "Monitor, Enforce or Off")
+	wrong(c.Choice < choices, "Choice", uint8(c.Choice), "Weighed, Greedy or Present")
 	wrong(c.MinAge >= 0, "MinAge", c.MinAge, "a duration of 0 or more")
 	wrong(c.Clear == 0 || c.Clear > 0 && c.Clear <= 1, "Clear", c.Clear, "a share above 0 and up to 1")
 	wrong(c.PerSecond >= 0, "PerSecond", c.PerSecond, "a number of 0 or more")
@@ -77,7 +95,7 @@ func (c Config) filled() Config {
 	set(&c.PerCompletion, 0.01)
 	set(&c.Trip, 3)
 	set(&c.Rearm, time.Minute)
-	set(&c.LimitFor, 10*time.Second)
+	set(&c.LimitFor, time.Minute)
 	set(&c.Candidates, 8)
 	return c
 }

@@ -8,11 +8,11 @@ import (
 // recent sums up the last few samples. Each sum decays with the time constant
 // window, so that a count in it stands for the samples of about that time.
 type recent struct {
-	late, resolved float64 // foreground tasks that missed, or met or missed, the objective
-	done, seconds  float64 // completions, time
-	inFlight       float64 // foreground tasks in flight, summed over samples
-	looks          float64 // samples
-	lost           []float64
+	fast, slow    lateness
+	done, seconds float64 // completions, time
+	inFlight      float64 // foreground tasks in flight, summed over samples
+	looks         float64 // samples
+	lost          []float64
 }
 
 // lateAllowed is the share of late requests that a 99th percentile allows.
@@ -34,8 +34,8 @@ func (w *recent) add(v *view, f Finished, objective time.Duration) {
 		inTime = f.Count - min(f.Count, v.lateBefore)
 	}
 	missed := float64(v.newlyLate + late)
-	w.late = keep*w.late + missed
-	w.resolved = keep*w.resolved + missed + float64(inTime)
+	w.fast.add(keep, missed, float64(inTime))
+	w.slow.add(math.Pow(keep, 1/slower), missed, float64(inTime))
 	w.done = keep*w.done + float64(f.Count)
 	w.seconds = keep*w.seconds + v.dt.Seconds()
 	w.inFlight = keep*w.inFlight + float64(v.inFlight)
@@ -62,12 +62,31 @@ func ratio(a, b float64) float64 {
 func (w *recent) throughput() float64 { return ratio(w.done, w.seconds) }
 func (w *recent) flight() float64     { return ratio(w.inFlight, w.looks) }
 
-// lateBeyondNoise reports whether more than lateAllowed are late, by more than
-// three standard deviations of a count that is as rare as allowed.
-func (w *recent) lateBeyondNoise() bool {
-	allowed := lateAllowed * w.resolved
-	return w.late >= 2 && w.late > allowed+3*math.Sqrt(allowed)
+// lateness counts the requests that met or missed the objective, each once.
+type lateness struct{ late, resolved float64 }
+
+// slower is how many times longer the window is that finds what few requests
+// show: the standard deviation of a share falls with the root of their number.
+const slower = 10
+
+func (l *lateness) add(keep, missed, inTime float64) {
+	l.late = keep*l.late + missed
+	l.resolved = keep*l.resolved + missed + inTime
 }
+
+// beyondNoise reports whether more than lateAllowed are late, by more than a number
+// of standard deviations of a count that is as rare as allowed.
+func (l *lateness) beyondNoise(deviations float64) bool {
+	allowed := lateAllowed * l.resolved
+	return l.late >= 2 && l.late > allowed+deviations*math.Sqrt(allowed)
+}
+
+// A suspicion begins three deviations above what is allowed and ends at one, so
+// that a count near the line does not end it with every other sample.
+const (
+	suspectFrom  = 3
+	suspectUntil = 1
+)
 
 // stuckVictims is how many late tasks that wait are a sign of trouble. One that
 // waits for one holder is an even exchange: cancelling the holder to save it
@@ -75,8 +94,14 @@ func (w *recent) lateBeyondNoise() bool {
 const stuckVictims = 2
 
 // missed reports whether the foreground misses its objective: by what ended, or
-// by the age of what does not end.
-func missed(v *view, w *recent) bool { return v.stuck >= stuckVictims || w.lateBeyondNoise() }
+// by the age of what does not end. before tells that the previous sample said so.
+func missed(v *view, w *recent, before bool) bool {
+	deviations := float64(suspectFrom)
+	if before {
+		deviations = suspectUntil
+	}
+	return v.stuck >= stuckVictims || w.fast.beyondNoise(deviations) || w.slow.beyondNoise(deviations)
+}
 
 // flat reports whether throughput is flat or falling: not above the baseline by
 // more than twice its noise. Without a baseline there is nothing it could have

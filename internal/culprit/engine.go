@@ -31,6 +31,7 @@ type agreement struct {
 	samples int
 	span    time.Duration // from the first of them to the last
 	task    uint64
+	kind    uint64 // 0 if victims have it as well
 	several bool
 }
 
@@ -57,11 +58,16 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		return d
 	}
 	v, w, n := &e.view, &e.recent, &e.normal
+	if !e.before.any { // since when things were counted is not known
+		d.State = Normal
+		e.before, e.now = e.now, e.before
+		return d
+	}
 	w.add(v, s.Finished, e.cfg.Objective)
 	e.cancels.completed += s.Finished.Count
-	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.late, w.resolved),
+	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.fast.late, w.fast.resolved),
 		Throughput: w.throughput(), Baseline: n.throughput, Noise: n.noise}
-	miss, flat := missed(v, w), n.flat(w.throughput())
+	miss, flat := missed(v, w, e.suspect > 0), n.flat(w.throughput())
 	d.Outcome = e.verify(miss)
 	switch {
 	case miss && flat:
@@ -77,7 +83,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		if v.inFlight == 0 && s.Finished.Count == 0 {
 			d.State = Idle
 		} else {
-			n.learn(v, w)
+			n.learn(v, w, &e.before, &e.now, e.cfg.Objective)
 		}
 	}
 	if e.cancels.tripped {
@@ -92,7 +98,7 @@ func (e *Engine) look(s *Sample) bool {
 	if s.Blind != "" || s.Check() != nil || e.before.any && s.At <= e.before.at {
 		return false
 	}
-	return e.view.look(s, &e.before, &e.now, e.cfg.Objective)
+	return e.view.look(s, &e.before, &e.now, e.cfg.Objective, e.cfg.Choice == Present)
 }
 
 // relax ends a suspicion; calm is how long the objective has been met now.
@@ -140,21 +146,21 @@ func (e *Engine) decide(d *Decision) {
 const confirmSamples = 3
 
 // agree counts how many samples in a row led to the same pick. Where several tasks
-// hog a resource together, each of them is the same pick.
+// hog a resource together, each of them is the same pick, and so is the next task
+// of a kind that no victim has: a culprit may come in many short tasks.
 func (e *Engine) agree(v *view, best int, several bool) {
 	if best < 0 {
 		e.agreed = agreement{}
 		return
 	}
-	task := v.s.Tasks[e.found[best].task].ID
-	a := &e.agreed
-	if a.samples == 0 || a.task != task && !(a.several && several) {
-		*a = agreement{samples: 1, task: task, several: several}
-		return
+	now := agreement{samples: 1, task: v.s.Tasks[e.found[best].task].ID, several: several}
+	if !e.found[best].common {
+		now.kind = v.s.Tasks[e.found[best].task].Kind
 	}
-	a.samples++
-	a.span += v.dt
-	a.task, a.several = task, several
+	if a := &e.agreed; a.samples > 0 && (a.task == now.task || a.several && several || a.kind != 0 && a.kind == now.kind) {
+		now.samples, now.span = a.samples+1, a.span+v.dt
+	}
+	e.agreed = now
 }
 
 // confirmed reports whether n samples over a time are enough to act on.
@@ -176,7 +182,7 @@ func (e *Engine) stateOf(why Why, best int) State {
 }
 
 // learn enters a normal sample.
-func (n *normal) learn(v *view, w *recent) {
+func (n *normal) learn(v *view, w *recent, before, now *looked, objective time.Duration) {
 	weight := n.weight(v.dt)
 	for len(n.lost) < v.r {
 		n.lost, n.usual = append(n.lost, 0), append(n.usual, 0)
@@ -189,11 +195,18 @@ func (n *normal) learn(v *view, w *recent) {
 			n.lost[r] += weight * (v.lostTo[r]/float64(v.inFlight) - n.lost[r])
 		}
 	}
-	for i := range v.s.Holds {
-		h := &v.s.Holds[i]
-		timed := v.s.Resources[h.Resource].Kind == Lock || v.s.Resources[h.Resource].Kind == Queue
-		if u := &v.uses[i]; u.now > 0 && (!timed || v.lostTo[h.Resource] > 0) {
-			n.use(int(h.Resource), u.sofar)
+	for i, id := range before.ids {
+		if now.find(id) < 0 {
+			n.remember(before.kinds[i], v.s.At)
+		}
+	}
+	for _, k := range before.kept { // a culprit in the making has not ended
+		if now.find(before.ids[k.task]) < 0 && int(k.resource) < v.r {
+			first := k.amount
+			if kind := v.s.Resources[k.resource].Kind; kind == Lock || kind == Queue {
+				first = objective.Seconds() / rare // makes no task usual that is old enough to be judged
+			}
+			n.use(int(k.resource), k.amount, first)
 		}
 	}
 	n.seenMore(v.dt, w.throughput())

@@ -82,10 +82,10 @@ func (f *flow) keepers(v *view, g *graph, do func(i, pool int, part float64)) {
 // connect says where the pools' blame goes on from keepers that wait themselves.
 func (f *flow) connect(v *view, g *graph) {
 	f.keepers(v, g, func(i, pool int, part float64) {
-		if v.wait[i] == 0 {
+		if g.waits[i] == 0 {
 			return
 		}
-		for on, lost := range v.lost[i*v.r : (i+1)*v.r] {
+		for on, lost := range g.onward[i*v.r : (i+1)*v.r] {
 			switch {
 			case lost == 0:
 			case g.edged(i, on):
@@ -118,12 +118,12 @@ func (f *flow) pass(v *view, g *graph) bool {
 			continue
 		}
 		row := f.moving[i*v.r : (i+1)*v.r]
-		addTo(g.final[i*v.r:(i+1)*v.r], row, 1-v.wait[i])
-		if v.wait[i] == 0 || !some(row) {
+		addTo(g.final[i*v.r:(i+1)*v.r], row, 1-g.waits[i])
+		if g.waits[i] == 0 || !some(row) {
 			continue
 		}
 		moved = true
-		for on, lost := range v.lost[i*v.r : (i+1)*v.r] {
+		for on, lost := range g.onward[i*v.r : (i+1)*v.r] {
 			switch {
 			case lost == 0:
 			case g.edged(i, on):
@@ -170,7 +170,7 @@ func (f *flow) along(v *view, g *graph, i, on int, row []float64, part float64) 
 func (f *flow) settle(v *view, g *graph) {
 	addTo(f.sum, f.pool, 1)
 	f.keepers(v, g, func(i, pool int, part float64) {
-		if keep := 1 - v.wait[i]; keep > 0 {
+		if keep := 1 - g.waits[i]; keep > 0 {
 			addTo(g.final[i*v.r:(i+1)*v.r], f.sum[pool*v.r:(pool+1)*v.r], part*keep)
 		}
 	})

@@ -30,10 +30,9 @@ type usage struct {
 }
 
 // use estimates the usage behind a hold, by the table of section 3.4 of the paper.
-// got is what the task had consumed at the previous look, span the seconds since
-// then or since it began.
-func use(kind Kind, t *Task, h *Hold, at mono.Time, got uint64, span float64) usage {
-	left := ahead(t.Done, t.Total)
+// left is how many times what the task did is still to come, got what it had
+// consumed at the previous look, span the seconds since then or since it began.
+func use(kind Kind, t *Task, h *Hold, at mono.Time, left float64, got uint64, span float64) usage {
 	age := at.Sub(t.Started).Seconds()
 	held := since(at, h.HeldSince).Seconds()
 	u := usage{remain: age * left}

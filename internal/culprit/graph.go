@@ -18,6 +18,8 @@ import "github.com/spillgate/spillgate/internal/mono"
 type graph struct {
 	direct, final []float64
 	keeps         []float64 // part of the resource that the task keeps from the others
+	onward        []float64 // share of the task's time that it loses to others there
+	waits         []float64 // by task: the sum over resources
 
 	queued    []poolOf // by resource: how its waits are distributed
 	edgesFrom []int32  // by task: its edges are edge[edgesFrom[i]:edgesFrom[i+1]]
@@ -40,6 +42,8 @@ type poolOf struct {
 	exclusiveHolders  int
 	dam               int32 // task with the oldest pending exclusive request, -1
 	damSince          mono.Time
+	nextSince         mono.Time // when the next one began to wait, Unset
+	behindDam         float64   // lost by victims that only the dam holds up
 }
 
 // build computes the final blame of every task. A use that ends within the horizon
@@ -53,6 +57,15 @@ func (g *graph) build(v *view, horizon float64) {
 	g.pools(v)
 	g.shares(v, horizon)
 	g.blame(v)
+	g.onward, g.waits = resized(g.onward, cells), resized(g.waits, v.n)
+	for at, lost := range v.lost {
+		// What it keeps itself it does not wait for: a task that takes nine tenths of
+		// the processors is slowed down by itself.
+		if lost > 0 {
+			g.onward[at] = lost * max(1-g.keeps[at], 0)
+			g.waits[at/v.r] += g.onward[at]
+		}
+	}
 	g.flow.spread(v, g)
 }
 
@@ -85,7 +98,7 @@ func (g *graph) index(v *view) {
 func (g *graph) pools(v *view) {
 	g.queued = resized(g.queued, v.r)
 	for r := range g.queued {
-		g.queued[r].dam = -1
+		g.queued[r].dam, g.queued[r].damSince, g.queued[r].nextSince = -1, Unset, Unset
 	}
 	for _, e := range v.s.Edges {
 		g.queued[e.Resource].edges = true
@@ -108,9 +121,26 @@ func (g *graph) pools(v *view) {
 				p.exclusive += lost
 			}
 		}
-		if !h.Shared && h.WaitingSince != Unset && h.HeldSince == Unset && (p.dam < 0 || h.WaitingSince < p.damSince) {
-			p.dam, p.damSince = h.Task, h.WaitingSince
+		if !h.Shared && h.WaitingSince != Unset && h.HeldSince == Unset {
+			p.queue(h)
 		}
+	}
+	for i := range v.s.Holds {
+		h := &v.s.Holds[i]
+		if p := &g.queued[h.Resource]; h.Shared && h.WaitingSince < p.nextSince && v.victim(int(h.Task)) {
+			p.behindDam += v.lost[int(h.Task)*v.r+int(h.Resource)]
+		}
+	}
+}
+
+// queue enters a pending exclusive request.
+func (p *poolOf) queue(h *Hold) {
+	switch {
+	case p.dam < 0 || h.WaitingSince < p.damSince:
+		p.nextSince = p.damSince
+		p.dam, p.damSince = h.Task, h.WaitingSince
+	case h.WaitingSince < p.nextSince:
+		p.nextSince = h.WaitingSince
 	}
 }
 
@@ -144,9 +174,10 @@ func (g *graph) blame(v *view) {
 			continue
 		}
 		p.toHolders = 1
-		if v.s.Resources[r].Kind == Lock && p.dammed() && p.shared > 0 {
-			p.toHolders = p.exclusive / lost
-			g.direct[int(p.dam)*v.r+r] += p.shared / lost
+		// Cancelling the dam frees those in front of the next pending request only.
+		if v.s.Resources[r].Kind == Lock && p.dammed() && p.behindDam > 0 {
+			p.toHolders = 1 - p.behindDam/lost
+			g.direct[int(p.dam)*v.r+r] += p.behindDam / lost
 			g.dams[p.dam] = true
 		}
 	}
@@ -167,7 +198,7 @@ func (g *graph) blame(v *view) {
 		lost := v.lost[int(e.Waiter)*v.r+int(e.Resource)] * g.part[k]
 		if lost > 0 && v.victim(int(e.Waiter)) {
 			g.direct[int(e.Blocker)*v.r+int(e.Resource)] += lost / g.queued[e.Resource].edged
-			g.dams[e.Blocker] = g.dams[e.Blocker] || g.soft[k]
+			g.dams[e.Blocker] = g.dams[e.Blocker] || g.soft[k] && g.part[k] == 1
 		}
 	}
 	for at, part := range g.direct { // where there are edges, they say who keeps what
@@ -225,5 +256,5 @@ func (g *graph) blocking(v *view, e Edge) float64 {
 		return v.uses[h-1].gain
 	}
 	t := &v.s.Tasks[e.Blocker]
-	return v.s.At.Sub(t.Started).Seconds() * ahead(t.Done, t.Total)
+	return v.s.At.Sub(t.Started).Seconds() * v.left[e.Blocker]
 }

@@ -15,9 +15,17 @@ type looked struct {
 	resources int
 	slots     []int32 // hash table: task index plus 1, 0 for free; a power of two
 	ids       []uint64
+	kinds     []uint64
 	late      []bool // counted as late already
 	waited    []time.Duration
 	got       []uint64
+	kept      []keptUse
+}
+
+// keptUse is what a task used of a resource.
+type keptUse struct {
+	task, resource int32
+	amount         float64
 }
 
 // reset makes room for n tasks and r resources and forgets the rest.
@@ -31,20 +39,21 @@ func (l *looked) reset(at mono.Time, n, r int) {
 	}
 	clear(l.slots)
 	l.at, l.any, l.resources = at, true, r
-	l.ids = resized(l.ids, n)
+	l.ids, l.kinds = resized(l.ids, n), resized(l.kinds, n)
 	l.late = resized(l.late, n)
 	l.waited = resized(l.waited, n*r)
 	l.got = resized(l.got, n*r)
+	l.kept = l.kept[:0]
 }
 
 // add enters task i and reports whether its ID was new.
-func (l *looked) add(i int, id uint64) bool {
+func (l *looked) add(i int, id, kind uint64) bool {
 	at := l.slot(id)
 	if l.slots[at] != 0 {
 		return false
 	}
 	l.slots[at] = int32(i) + 1
-	l.ids[i] = id
+	l.ids[i], l.kinds[i] = id, kind
 	return true
 }
 
@@ -86,12 +95,37 @@ type normal struct {
 	inFlight   float64       // foreground tasks
 	busy       float64       // late foreground tasks that do not wait
 	lost       []float64     // share of in-flight time, by resource
-	usual      []float64     // median use of a task that others wait for, by resource; 0 unknown
+	usual      []float64     // median use of tasks that ended, by resource; 0 unknown
+	kinds      [seenKinds]seenKind
 }
 
 // learning is the time constant of what is normal: long against an incident,
 // short against a daily rhythm.
 const learning = 10 * time.Second
+
+// seenKind is a kind of task that ended in normal times, and when that was last.
+type seenKind struct {
+	kind uint64
+	at   mono.Time
+}
+
+// seenKinds is how many kinds are remembered; of two that share a place the newer.
+const seenKinds = 256
+
+// remember notes that a task of a kind has ended.
+func (n *normal) remember(kind uint64, at mono.Time) {
+	n.kinds[kind*0x9e3779b97f4a7c15>>56] = seenKind{kind, at}
+}
+
+// regular reports whether tasks of a kind come and go: one ended in normal times,
+// not long ago. The next of them is already on its way.
+func (n *normal) regular(kind uint64, at mono.Time) bool {
+	k := n.kinds[kind*0x9e3779b97f4a7c15>>56]
+	return kind != 0 && k.kind == kind && at.Sub(k.at) < regularFor
+}
+
+// regularFor is how long a kind is remembered.
+const regularFor = 6 * learning
 
 // weight returns the weight of a new value of a mean, for a sample of length dt.
 func (n *normal) weight(dt time.Duration) float64 {
@@ -112,13 +146,13 @@ func (n *normal) observe(w, throughput float64) {
 // dozens of observations.
 const medianStep = 0.05
 
-// use moves the running median of a resource towards one observation. A step up
-// or down by a fixed ratio settles where both are equally likely.
-func (n *normal) use(r int, amount float64) {
+// use moves the running median of a resource towards one observation, from first
+// on. A step up or down by a fixed ratio settles where both are equally likely.
+func (n *normal) use(r int, amount, first float64) {
 	switch m := &n.usual[r]; {
 	case amount <= 0:
 	case *m == 0:
-		*m = amount
+		*m = first
 	case amount > *m:
 		*m *= 1 + medianStep
 	default:

@@ -16,6 +16,7 @@ type view struct {
 	newlyLate, lateBefore uint64 // became late now; were late and are gone
 
 	span    []float64 // by task: seconds since the previous look or its start
+	left    []float64 // by task: how many times what it did is still to come
 	lost    []float64 // by task and resource: share of span lost to it
 	wait    []float64 // by task: the sum over resources, at most 1
 	waited  []float64 // by task and resource: seconds since the task began
@@ -28,16 +29,21 @@ type view struct {
 	levels []level   // by resource
 }
 
-// look turns s into a view, against what the previous sample showed. It reports
-// false if two tasks have one ID.
-func (v *view) look(s *Sample, before, now *looked, objective time.Duration) bool {
+// look turns s into a view, against what the previous sample showed. With present,
+// what is still to come counts as much as what was. It reports false if two tasks
+// have one ID.
+func (v *view) look(s *Sample, before, now *looked, objective time.Duration, present bool) bool {
 	v.reset(s, before, objective)
 	now.reset(s.At, v.n, v.r)
 	for i := range s.Tasks {
-		if !now.add(i, s.Tasks[i].ID) {
+		if !now.add(i, s.Tasks[i].ID, s.Tasks[i].Kind) {
 			return false
 		}
 		v.span[i] = min(s.At.Sub(s.Tasks[i].Started), v.dt).Seconds()
+		v.left[i] = 1
+		if !present {
+			v.left[i] = ahead(s.Tasks[i].Done, s.Tasks[i].Total)
+		}
 	}
 	for i := range s.Holds {
 		v.hold(i, before, now)
@@ -52,6 +58,12 @@ func (v *view) look(s *Sample, before, now *looked, objective time.Duration) boo
 	for i := range s.Tasks {
 		v.task(i, before, now, objective)
 	}
+	for i := range s.Holds {
+		h := &s.Holds[i]
+		if u := &v.uses[i]; u.now > 0 {
+			now.kept = append(now.kept, keptUse{h.Task, h.Resource, u.sofar})
+		}
+	}
 	return true
 }
 
@@ -62,7 +74,7 @@ func (v *view) reset(s *Sample, before *looked, objective time.Duration) {
 		v.dt = s.At.Sub(before.at)
 	}
 	v.inFlight, v.late, v.stuck, v.newlyLate, v.lateBefore = 0, 0, 0, 0, 0
-	v.span, v.wait = resized(v.span, v.n), resized(v.wait, v.n)
+	v.span, v.left, v.wait = resized(v.span, v.n), resized(v.left, v.n), resized(v.wait, v.n)
 	v.lost, v.waited = resized(v.lost, v.n*v.r), resized(v.waited, v.n*v.r)
 	v.behind, v.overdue = resized(v.behind, v.n), resized(v.overdue, v.n)
 	v.uses, v.holdOf = resized(v.uses, len(s.Holds)), resized(v.holdOf, v.n*v.r)
@@ -87,7 +99,7 @@ func (v *view) hold(i int, before, now *looked) {
 	}
 	span := v.span[h.Task]
 	kind := v.s.Resources[h.Resource].Kind
-	v.uses[i] = use(kind, t, h, v.s.At, got, span)
+	v.uses[i] = use(kind, t, h, v.s.At, v.left[h.Task], got, span)
 	v.levels[h.Resource].add(kind, h, v.s.At, v.s.At.Sub(t.Started))
 	switch {
 	case span > 0:
