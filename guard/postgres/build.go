@@ -27,6 +27,7 @@ type builder struct {
 	// targets are the tasks of the present look, by ID.
 	targets map[uint64]target
 	look    uint64
+	used    []used
 }
 
 // known is what the look before saw of a session.
@@ -297,11 +298,14 @@ func (b *builder) prepared(h *lockRow) *track.Entry {
 }
 
 // consume enters what processes used, if they run on this machine. What helpers use
-// counts for whom they help.
+// counts for whom they help. Of the time for which a process waited for a processor, the
+// part counts that the server's processes used: the rest it lost to strangers.
 func (b *builder) consume(in *input, entries map[int64]*track.Entry, leaders map[int64]int64) {
 	if in.usage == nil {
 		return
 	}
+	b.used = b.used[:0]
+	var total time.Duration
 	for i := range in.rows {
 		pid := in.rows[i].pid
 		e := entries[pid]
@@ -317,14 +321,24 @@ func (b *builder) consume(in *input, entries map[int64]*track.Entry, leaders map
 			continue
 		}
 		u := b.meter.Since(pid, now)
-		if e.Fresh && !helper {
-			continue // part of it was for the task before
-		}
-		b.tracker.Consumes(e, processor, uint64(u.CPU), u.Delay)
-		if now.IO {
-			b.tracker.Consumes(e, wal, u.Written, 0)
-			b.tracker.Consumes(e, storage, u.Read+u.Written, 0)
-			b.tracker.Consumes(e, buffers, u.Read, 0)
+		total += u.CPU
+		if !e.Fresh || helper { // else part of it was for the task before
+			b.used = append(b.used, used{e, u})
 		}
 	}
+	part := b.meter.Part(total)
+	for _, u := range b.used {
+		b.tracker.Consumes(u.entry, processor, uint64(u.CPU), time.Duration(float64(u.Delay)*part))
+		if u.IO {
+			b.tracker.Consumes(u.entry, wal, u.Written, 0)
+			b.tracker.Consumes(u.entry, storage, u.Read+u.Written, 0)
+			b.tracker.Consumes(u.entry, buffers, u.Read, 0)
+		}
+	}
+}
+
+// used is what one process used for a task since the look before.
+type used struct {
+	entry *track.Entry
+	procfs.Usage
 }

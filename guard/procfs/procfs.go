@@ -97,11 +97,41 @@ func (u *Usage) parseIO(text []byte) {
 	}
 }
 
+// Busy returns the processor time that this machine has used in all, to a tick of
+// 10 ms.
+func Busy() (time.Duration, bool) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, false
+	}
+	return parseBusy(text)
+}
+
+// parseBusy reads "cpu user nice system idle iowait irq softirq steal …".
+func parseBusy(text []byte) (busy time.Duration, ok bool) {
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	fields := bytes.Fields(line)
+	if len(fields) < 9 || string(fields[0]) != "cpu" {
+		return 0, false
+	}
+	for i, f := range fields[1:9] {
+		n, err := strconv.ParseInt(string(f), 10, 64)
+		if err != nil || n < 0 || n > 1<<53 {
+			return 0, false
+		}
+		if i != 3 && i != 4 { // idle, waiting for disks
+			busy += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	return busy, true
+}
+
 // Meter tells what processes or threads consumed between looks. The zero value is
 // ready.
 type Meter struct {
-	looks map[int64]reading
-	n     uint64
+	looks        map[int64]reading
+	n            uint64
+	busy, before time.Duration
 }
 
 type reading struct {
@@ -120,6 +150,18 @@ func (m *Meter) Begin() {
 		}
 	}
 	m.n++
+	m.before = m.busy
+	m.busy, _ = Busy()
+}
+
+// Part returns which part of what this machine's processors did since the look before
+// used was, 1 if that is not known: whoever waited for a processor waited for these
+// processes that much.
+func (m *Meter) Part(used time.Duration) float64 {
+	if all := m.busy - m.before; m.before > 0 && all > used {
+		return float64(used) / float64(all)
+	}
+	return 1
 }
 
 // Since returns what id consumed since the look before, given what it has consumed

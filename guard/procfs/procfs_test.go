@@ -50,12 +50,30 @@ func TestThisProcess(t *testing.T) {
 	}
 }
 
+func TestBusy(t *testing.T) {
+	for text, want := range map[string]time.Duration{"cpu  1 2 3 400 500 4 5 6 0 0\ncpu0 1\n": 210 * time.Millisecond, "cpu 1 2\n": -1, "": -1, "cpu a b c d e f g h": -1} {
+		got, ok := parseBusy([]byte(text))
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %v, %v", text, got, ok)
+		}
+	}
+	if m := (Meter{before: time.Second, busy: 3 * time.Second}); m.Part(500*time.Millisecond) != 0.25 || m.Part(time.Minute) != 1 {
+		t.Error("500 ms of 2 s is no quarter")
+	}
+	if m := (Meter{busy: time.Second}); m.Part(time.Millisecond) != 1 {
+		t.Error("a first look knows the machine")
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("1 2 3"), []byte("rchar: 1\nwchar: 2\n"))
 	f.Fuzz(func(t *testing.T, sched, io []byte) {
 		var u Usage
 		if u.parseSched(sched) {
 			u.parseIO(io)
+		}
+		if busy, _ := parseBusy(io); busy < 0 {
+			t.Fatal(busy)
 		}
 		if u.CPU < 0 || u.Delay < 0 || !u.IO && u.Read+u.Written > 0 {
 			t.Fatalf("%+v", u)
