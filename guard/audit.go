@@ -2,7 +2,6 @@ package guard
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -57,5 +56,3 @@ func (a *Audit) event(server, what string, c *Cancel) {
 		*Cancel
 	}{time.Now().Format(time.RFC3339Nano), server, what, c})
 }
-
-var _ = fmt.Sprint

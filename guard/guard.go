@@ -35,6 +35,9 @@ type Config struct {
 	// URL says where the server is: postgres://user:password@host:port/database,
 	// mariadb://… or mysql://…. Required.
 	URL string
+	// PasswordFile is a file with the password, read at each connect; white space at
+	// its ends is left out. Default: what the URL, or the server's own way, says.
+	PasswordFile string
 	// Objective is the latency that statements of the foreground are to have, in
 	// seconds to minutes. Required. Smaller finds culprits sooner, and takes shorter
 	// ones for such.
@@ -60,30 +63,44 @@ type Config struct {
 	ShowStatements bool
 }
 
-// Check reports every mistake, each beginning with the field's name in files.
-func (c *Config) Check() []error {
-	var all []error
-	wrong := func(ok bool, format string, args ...any) {
+// Mistake is something wrong with a configuration.
+type Mistake struct {
+	// Field is the key's path in files, Value what it is, Want what was expected.
+	Field, Value, Want string
+}
+
+// Error says all three.
+func (m Mistake) Error() string {
+	if m.Value == "" {
+		return fmt.Sprintf("guard: %s is missing, expected %s", m.Field, m.Want)
+	}
+	return fmt.Sprintf("guard: %s: %s, expected %s", m.Field, m.Value, m.Want)
+}
+
+// Check reports every mistake. None shows a password.
+func (c *Config) Check() (all []Mistake) {
+	wrong := func(ok bool, field string, value any, want string) {
 		if !ok {
-			all = append(all, fmt.Errorf(format, args...))
+			all = append(all, Mistake{field, fmt.Sprint(value), want})
 		}
 	}
-	if c.URL == "" {
-		wrong(false, "url is missing, expected postgres://…, mariadb://… or mysql://…")
-	} else if err := Check(c.URL); err != nil {
-		all = append(all, fmt.Errorf("url: %w", err))
-	}
-	wrong(c.Objective > 0, "slo: %v, expected a duration above 0, such as 500ms", c.Objective)
-	wrong(c.Period == 0 || c.Period >= 10*time.Millisecond && c.Period <= 10*time.Second, "period: %v, expected 10ms to 10s", c.Period)
-	for _, err := range c.Rules.Check() {
-		all = append(all, fmt.Errorf("rules.%w", err))
-	}
-	if c.Objective > 0 {
-		if err := c.engine(c.Mode).Check(); err != nil {
-			all = append(all, err)
+	if err := Check(c.URL); c.URL == "" || err != nil {
+		value := ""
+		if err != nil && c.URL != "" {
+			value = err.Error()
 		}
+		wrong(false, "url", value, "postgres://user@host:port/database, mariadb://… or mysql://…")
 	}
-	return all
+	if c.Objective == 0 {
+		wrong(false, "slo", "", "a duration such as 500ms")
+	}
+	wrong(c.Objective >= 0, "slo", c.Objective, "a duration above 0, such as 500ms")
+	wrong(c.Period == 0 || c.Period >= 10*time.Millisecond && c.Period <= 10*time.Second, "period", c.Period, "10ms to 10s")
+	wrong(c.MinAge >= 0, "min_age", c.MinAge, "a duration of 0 or more")
+	wrong(c.PerSecond >= 0, "per_second", c.PerSecond, "a number of 0 or more")
+	wrong(c.PerMinute >= 0, "per_minute", c.PerMinute, "a number of 0 or more")
+	wrong(c.PerCompletion >= 0 && c.PerCompletion <= 1, "per_completion", c.PerCompletion, "a share, 0 to 1")
+	return append(all, c.Rules.Check()...)
 }
 
 func (c *Config) engine(mode culprit.Mode) culprit.Config {
@@ -122,8 +139,12 @@ type Guard struct {
 
 // New returns a guard that has not connected yet. audit may be nil.
 func New(cfg Config, log *slog.Logger, audit *Audit) (*Guard, error) {
-	if err := errors.Join(cfg.Check()...); err != nil {
-		return nil, err
+	if found := cfg.Check(); len(found) > 0 {
+		var errs []error
+		for _, m := range found {
+			errs = append(errs, m)
+		}
+		return nil, errors.Join(errs...)
 	}
 	cfg = cfg.withDefaults()
 	kind, err := schemeOf(cfg.URL)
@@ -131,7 +152,13 @@ func New(cfg Config, log *slog.Logger, audit *Audit) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{cfg: cfg, log: log.With(slog.String("server", cfg.Name)), audit: audit}
-	g.open = func(ctx context.Context) (Source, error) { return kind.open(ctx, cfg.URL, cfg.Objective) }
+	g.open = func(ctx context.Context) (Source, error) {
+		url, err := withPassword(cfg.URL, cfg.PasswordFile)
+		if err != nil {
+			return nil, err
+		}
+		return kind.open(ctx, url, cfg.Objective)
+	}
 	g.status = Status{Server: cfg.Name, Mode: cfg.Mode.String(), Objective: cfg.Objective.Seconds(), State: "connecting"}
 	if err := g.arm(cfg.Mode); err != nil {
 		return nil, err
@@ -201,13 +228,15 @@ func (g *Guard) watch(ctx context.Context) error {
 		return err
 	}
 	defer source.Close()
-	g.connected()
 	tick := time.NewTicker(g.cfg.Period)
 	defer tick.Stop()
 	checked := time.Now()
-	for {
+	for seen := false; ; seen = true {
 		if err := g.step(ctx, source); err != nil {
 			return err
+		}
+		if !seen {
+			g.connected()
 		}
 		if time.Since(checked) > checkEvery {
 			if err := source.Alive(ctx); err != nil {
@@ -272,4 +301,14 @@ func (g *Guard) connected() {
 	g.told.failure = ""
 	g.mu.Unlock()
 	g.log.Info("watching", slog.String("mode", g.mode.String()), slog.Duration("slo", g.cfg.Objective), slog.Duration("period", g.cfg.Period))
+}
+
+// ParseMode is the inverse of culprit.Mode's String.
+func ParseMode(word string) (culprit.Mode, bool) {
+	for _, m := range [...]culprit.Mode{culprit.Monitor, culprit.Enforce, culprit.Off} {
+		if m.String() == word {
+			return m, true
+		}
+	}
+	return culprit.Monitor, false
 }

@@ -1,11 +1,11 @@
 package guard
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/guard/track"
@@ -37,36 +37,33 @@ type Rules struct {
 	Background []Rule
 }
 
-// Check reports every mistake, each beginning with where it is.
-func (r *Rules) Check() []error {
-	var all []error
+// Check reports every mistake.
+func (r *Rules) Check() (all []Mistake) {
 	for _, list := range [...]struct {
 		name  string
 		rules []Rule
 	}{{"allow", r.Allow}, {"deny", r.Deny}, {"background", r.Background}} {
-		for i, rule := range list.rules {
-			for _, err := range rule.check() {
-				all = append(all, fmt.Errorf("%s[%d].%w", list.name, i, err))
-			}
+		for i := range list.rules {
+			all = append(all, list.rules[i].check(fmt.Sprintf("%s[%d]", list.name, i))...)
 		}
 	}
 	return all
 }
 
-func (r *Rule) check() (all []error) {
+func (r *Rule) check(at string) (all []Mistake) {
 	if *r == (Rule{}) {
-		return []error{errors.New("rule: it is empty and fits every task; expected one of user, application, database, fingerprint, kind")}
+		return []Mistake{{at, "an empty rule, which fits every task", "user, application, database, fingerprint or kind"}}
 	}
 	for _, f := range [...]struct{ name, pattern string }{{"user", r.User}, {"application", r.Application}, {"database", r.Database}} {
 		if _, err := path.Match(f.pattern, ""); err != nil {
-			all = append(all, fmt.Errorf("%s: %q, expected a name, with * and ? for parts of it", f.name, f.pattern))
+			all = append(all, Mistake{at + "." + f.name, strconv.Quote(f.pattern), "a name, with * and ? for parts of it"})
 		}
 	}
 	if n, err := strconv.ParseUint(r.Fingerprint, 16, 64); r.Fingerprint != "" && (err != nil || n == 0) {
-		all = append(all, fmt.Errorf("fingerprint: %q, expected up to 16 hexadecimal digits, as logs show them", r.Fingerprint))
+		all = append(all, Mistake{at + ".fingerprint", strconv.Quote(r.Fingerprint), "up to 16 hexadecimal digits, as logs show them"})
 	}
 	if _, ok := statement.ParseClass(r.Kind); r.Kind != "" && !ok {
-		all = append(all, fmt.Errorf("kind: %q, expected one of %q", r.Kind, statement.ClassNames()))
+		all = append(all, Mistake{at + ".kind", strconv.Quote(r.Kind), "one of " + strings.Join(statement.ClassNames(), ", ")})
 	}
 	return all
 }

@@ -2,8 +2,10 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -98,4 +100,21 @@ func Label(text string) string {
 		return name + "://(unreadable)"
 	}
 	return u.Scheme + "://" + u.Host + strings.TrimSuffix(u.Path, "/")
+}
+
+// withPassword puts the password of a file into a URL.
+func withPassword(text, file string) (string, error) {
+	if file == "" {
+		return text, nil
+	}
+	password, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("guard: the password: %w", err)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", errors.New("guard: the URL cannot be read, so no password can be put into it")
+	}
+	u.User = url.UserPassword(u.User.Username(), strings.TrimSpace(string(password)))
+	return u.String(), nil
 }

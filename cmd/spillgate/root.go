@@ -15,6 +15,7 @@ func subcommands() []func() *cobra.Command {
 	return []func() *cobra.Command{
 		newDemo,
 		newProxy,
+		newGuard,
 		newCheck,
 		newLab,
 		newVersion,

@@ -89,6 +89,8 @@ func Spillgate() House {
 			{"proxy", "classify", "the proxy's rules say what a request is"},
 			{"config", "classify", "the file describes the rules"},
 			{"config", "proxy", "the file describes a proxy, and the proxy says what is wrong with the description"},
+			{"config", "guard/...", "the file describes guards, and they say what is wrong with the description"},
+			{"guard/...", "telemetry", "an edge counts what it decides"},
 			{"config", "internal/plainyaml", "the file is YAML, and its mistakes are reported as those of every file"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},
 			{"cmd/...", "lab/...", "the command line runs the experiments"},
