@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/mariadb"
 	"github.com/spillgate/spillgate/guard/postgres"
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
@@ -45,12 +46,22 @@ func openPostgres(ctx context.Context, url string, objective time.Duration) (Sou
 
 func checkPostgres(url string) error { _, err := postgres.Parse(url); return err }
 
+func openMariaDB(ctx context.Context, url string, objective time.Duration) (Source, error) {
+	s, err := mariadb.Open(ctx, url, objective)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // schemeOf returns what a URL's scheme stands for.
 func schemeOf(text string) (scheme, error) {
 	name, _, ok := strings.Cut(text, "://")
 	switch name {
 	case "postgres", "postgresql":
 		return scheme{openPostgres, checkPostgres, postgres.Setup}, nil
+	case "mariadb", "mysql":
+		return scheme{openMariaDB, mariadb.Check, mariadb.Setup}, nil
 	}
 	if !ok {
 		name = ""

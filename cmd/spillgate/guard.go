@@ -41,6 +41,7 @@ in URLs appear nowhere, but other users of this machine may see command lines: u
   spillgate guard --slo 200ms --mode enforce --audit audit.jsonl --admin 127.0.0.1:9091 mariadb://spillgate@db2:3306 --password-file pw
   spillgate guard --print-setup postgres://spillgate@db1/app
   spillgate guard --config spillgate.yaml`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return runGuard(cmd, f, args) },
 	}
 	flags := cmd.Flags()

@@ -95,7 +95,9 @@ func (s *session) do(sql string) {
 func (s *session) begin(sql string) {
 	s.done = make(chan error, 1)
 	go func() {
-		_, err := s.Exec(context.Background(), sql)
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second) // a test that fails leaves it waiting
+		defer cancel()
+		_, err := s.Exec(ctx, sql)
 		s.done <- err
 	}()
 }

@@ -107,10 +107,20 @@ func (s *scanner) scan() {
 		case isWord(c):
 			s.word()
 		default:
-			s.put(string(c))
+			s.operator(c)
 			s.at++
 		}
 	}
+}
+
+// operator writes one character, next to the one before if both are of one operator.
+func (s *scanner) operator(c byte) {
+	const parts = "<>=!|&:@#~"
+	if s.at > 0 && len(s.out) > 0 && strings.IndexByte(parts, c) >= 0 && strings.IndexByte(parts, s.text[s.at-1]) >= 0 && s.out[len(s.out)-1] == s.text[s.at-1] {
+		s.out = append(s.out, c)
+		return
+	}
+	s.put(string(c))
 }
 
 // until skips to behind the next end, from skip bytes ahead.
