@@ -123,7 +123,7 @@ type Guard struct {
 	log    *slog.Logger
 	audit  *Audit
 	open   func(ctx context.Context) (Source, error)
-	engine *culprit.Engine
+	engine engine
 	mode   culprit.Mode // of the engine
 
 	// OnCancel, if not nil, is told of every cancel that was done or would have been.
@@ -168,13 +168,10 @@ func New(cfg Config, log *slog.Logger, audit *Audit) (*Guard, error) {
 
 // arm makes an engine of a mode. What the one before had learned is lost.
 func (g *Guard) arm(mode culprit.Mode) (err error) {
-	cfg := g.cfg.engine(mode)
-	if g.engine, err = culprit.New(cfg); err != nil {
-		return err
+	if g.engine, err = g.audit.engine(g.cfg.Name, g.cfg.engine(mode)); err == nil {
+		g.mode = mode
 	}
-	g.mode = mode
-	g.audit.begin(g.cfg.Name, cfg)
-	return nil
+	return err
 }
 
 // Disarm makes the guard monitor until its process ends.
@@ -269,7 +266,6 @@ func (g *Guard) step(ctx context.Context, source Source) error {
 	took := time.Since(began)
 	g.cfg.Rules.apply(look)
 	decision := g.engine.Observe(&look.Sample)
-	g.audit.add(&look.Sample, decision)
 	g.report(look, decision, took, why)
 	if a := decision.Action; a.Step != culprit.NoStep && !a.Would {
 		done, err := source.Act(ctx, a.Task, a.Step)
@@ -282,7 +278,7 @@ func (g *Guard) step(ctx context.Context, source Source) error {
 // cause.
 func (g *Guard) lost(err error, pause time.Duration) {
 	blind := &culprit.Sample{At: live.Now(), Blind: err.Error()}
-	g.audit.add(blind, g.engine.Observe(blind))
+	g.engine.Observe(blind)
 	g.mu.Lock()
 	g.counts.failures++
 	g.status.Connected, g.status.Blind = false, err.Error()

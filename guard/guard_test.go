@@ -19,6 +19,7 @@ import (
 	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/culprit/audit"
 	"github.com/spillgate/spillgate/internal/harness/servers"
 )
 
@@ -128,6 +129,17 @@ func TestEnforce(t *testing.T) {
 	}
 	if text := w.log.String() + w.audit.String(); strings.Contains(text, "4711") || !strings.Contains(text, "lock table t in exclusive mode") {
 		t.Errorf("texts: %s", text)
+	}
+	// Every decision can be computed again.
+	looks := 0
+	err := audit.Replay(strings.NewReader(w.audit.String()), func(l *audit.Look) error {
+		if looks++; !l.Same() {
+			t.Errorf("line %d says %s, computed %s", l.Line, l.Logged, l.Replayed)
+		}
+		return nil
+	})
+	if err != nil || looks == 0 {
+		t.Errorf("replay of %d looks: %v", looks, err)
 	}
 	if len(s.Cancels) != 1 {
 		t.Errorf("%d cancels", len(s.Cancels))

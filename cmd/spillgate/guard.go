@@ -40,7 +40,8 @@ in URLs appear nowhere, but other users of this machine may see command lines: u
 		Example: `  spillgate guard --slo 500ms postgres://spillgate@db1/app
   spillgate guard --slo 200ms --mode enforce --audit audit.jsonl --admin 127.0.0.1:9091 mariadb://spillgate@db2:3306 --password-file pw
   spillgate guard --print-setup postgres://spillgate@db1/app
-  spillgate guard --config spillgate.yaml`,
+  spillgate guard --config spillgate.yaml
+  spillgate guard replay audit.jsonl`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return runGuard(cmd, f, args) },
 	}
@@ -60,6 +61,7 @@ in URLs appear nowhere, but other users of this machine may see command lines: u
 	flags.BoolVar(&f.printSetup, "print-setup", false, "print the statements that make a role with the least rights, and leave")
 	flags.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error (default info)")
 	flags.StringVar(&f.logFormat, "log-format", "", "text or json (default text)")
+	cmd.AddCommand(newReplay())
 	return cmd
 }
 

@@ -92,6 +92,8 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 	t := &v.s.Tasks[c.task]
 	another := several && e.another(t.ID)
 	switch {
+	case done.tripped:
+		return
 	case !e.confirmed(e.agreed.samples, e.agreed.span):
 		d.Why = Unconfirmed
 		return
@@ -152,6 +154,16 @@ func (e *Engine) limit(v *view, c *contender) Limit {
 		return Limit{}
 	}
 	return Limit{Kind: kind, For: e.cfg.LimitFor}
+}
+
+// shed limits the kind of a culprit that cannot be cancelled, once.
+func (e *Engine) shed(d *Decision, c *contender) {
+	l := e.limit(&e.view, c)
+	if l.Kind == 0 || e.cancels.tripped || e.cancels.knows(l.Kind, d.At) {
+		return
+	}
+	e.cancels.know(l, d.At)
+	d.Action = Action{Task: e.view.s.Tasks[c.task].ID, Kind: l.Kind, Limit: l, Would: e.cfg.Mode == Monitor}
 }
 
 // capped reports whether a cap forbids a further cancel at an instant.

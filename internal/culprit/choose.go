@@ -106,10 +106,16 @@ func (e *Engine) shortlist(c contender) {
 func (e *Engine) price(v *view, c *contender) {
 	t := &v.s.Tasks[c.task]
 	for r, g := range c.gains {
-		c.victims += v.lostTo[r] * g
+		// As many as lose their time now, or did in the mean of the last samples: few
+		// requests at a time make single samples say little.
+		c.victims += max(v.lostTo[r], ratio(e.recent.lost[r], e.recent.looks)) * g
 		if e.weights[r]*g > e.weights[c.resource]*c.gains[c.resource] {
 			c.resource = r
 		}
+	}
+	if !c.dam {
+		// A dam is no victim worth saving: it is the cheaper one to cancel.
+		c.victims = max(c.victims-float64(e.graph.victimDams), 0)
 	}
 	c.usage = e.usageOf(v, c)
 	c.step = t.Steps.after(e.stepTaken(t.ID))
@@ -126,7 +132,7 @@ func (e *Engine) price(v *view, c *contender) {
 }
 
 // usageOf returns the use that c's score rests on. A dam lasts as long as the
-// longest hold that it waits for. A task that inherits blame holds something else,
+// longest hold that it waits for, and then holds itself. A task that inherits blame holds something else,
 // so the longest of its holds counts.
 func (e *Engine) usageOf(v *view, c *contender) usage {
 	t := &v.s.Tasks[c.task]
@@ -138,9 +144,7 @@ func (e *Engine) usageOf(v *view, c *contender) usage {
 				u.remain = max(u.remain, v.uses[i].remain)
 			}
 		}
-		if u.remain == 0 {
-			u.remain = age.Seconds()
-		}
+		u.remain += age.Seconds() * v.left[c.task]
 		u.gain = u.remain
 		return u
 	}
@@ -161,6 +165,18 @@ func (e *Engine) usageOf(v *view, c *contender) usage {
 	return u
 }
 
+// blocked returns the share of its time that a task waits for a lock or a slot that
+// others hold. What it loses where use is divided only slows it down.
+func (e *Engine) blocked(v *view, i int) float64 {
+	sum := 0.0
+	for r, lost := range e.graph.onward[i*v.r : (i+1)*v.r] {
+		if kind := v.s.Resources[r].Kind; kind == Lock || kind == Queue {
+			sum += lost
+		}
+	}
+	return sum
+}
+
 // rare is how many times the usual use of a resource makes a task unusual: an
 // exponential with the median 1 exceeds it once in a million, ln 10⁶ ÷ ln 2.
 const rare = 20
@@ -171,16 +187,18 @@ func (e *Engine) judge(v *view, c *contender) Why {
 	kind := v.s.Resources[c.resource].Kind
 	timed := kind == Lock || kind == Queue
 	switch {
-	case !c.dam && e.graph.waits[c.task] > 0.5:
+	case !c.dam && e.blocked(v, c.task) > 0.5:
 		return Waiting
 	case v.s.At.Sub(t.Started) < e.cfg.MinAge, timed && c.usage.sofar < e.cfg.MinAge.Seconds():
 		return Young
-	case c.dam && e.normal.regular(t.Kind, v.s.At):
+	case c.dam && (c.common || e.normal.regular(t.Kind, v.s.At)):
 		return Ordinary
 	case !c.dam && c.resource < len(e.normal.usual) && c.usage.sofar <= rare*e.normal.usual[c.resource]:
 		return Ordinary
 	case t.Barred != NotBarred:
 		return BarredTask
+	case c.step == NoStep && e.cfg.Mode == Monitor && e.stepTaken(t.ID) != NoStep:
+		return Monitoring
 	case c.step == NoStep:
 		return Fixed
 	case c.net <= 0:
@@ -195,8 +213,8 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 	group := 0.0
 	for k := range e.found {
 		c := &e.found[k]
-		c.why = e.judge(v, c)
-		if c.common = e.kindWaits(v, c); c.why == WhyNot && !c.common && !c.dam {
+		c.common = e.kindWaits(v, c)
+		if c.why = e.judge(v, c); c.why == WhyNot && !c.common && !c.dam {
 			group += c.score
 		}
 	}
@@ -206,7 +224,7 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 		if c.why != WhyNot {
 			continue
 		}
-		together := group >= e.cfg.Clear && !c.common && !c.dam && (falling || e.cancels.knows(v.s.Tasks[c.task].Kind, v.s.At))
+		together := !c.common && !c.dam && (group >= e.cfg.Clear && falling || e.cancels.knows(v.s.Tasks[c.task].Kind, v.s.At))
 		if c.score < e.cfg.Clear && !together {
 			c.why = Unclear
 			continue
@@ -246,7 +264,7 @@ func (e *Engine) kindWaits(v *view, c *contender) bool {
 	}
 	waiting, alike := 0, 0
 	for i := range v.n {
-		if v.victim(i) && v.wait[i] >= 0.5 {
+		if i != c.task && v.victim(i) && v.wait[i] >= 0.5 {
 			waiting++
 			if v.s.Tasks[i].Kind == kind {
 				alike++

@@ -35,6 +35,9 @@ func (w *recent) add(v *view, f Finished, objective time.Duration) {
 	}
 	missed := float64(v.newlyLate + late)
 	w.fast.add(keep, missed, float64(inTime))
+	if w.fast.beyondNoise(suspectFrom) {
+		missed, inTime = 0, 0 // the slow window is for what the fast one does not see, and must not outlast it
+	}
 	w.slow.add(math.Pow(keep, 1/slower), missed, float64(inTime))
 	w.done = keep*w.done + float64(f.Count)
 	w.seconds = keep*w.seconds + v.dt.Seconds()
@@ -78,7 +81,7 @@ func (l *lateness) add(keep, missed, inTime float64) {
 // of standard deviations of a count that is as rare as allowed.
 func (l *lateness) beyondNoise(deviations float64) bool {
 	allowed := lateAllowed * l.resolved
-	return l.late >= 2 && l.late > allowed+deviations*math.Sqrt(allowed)
+	return l.late > 1 && l.late > allowed+deviations*math.Sqrt(allowed)
 }
 
 // A suspicion begins three deviations above what is allowed and ends at one, so

@@ -29,7 +29,8 @@ type Engine struct {
 // agreement counts samples in a row that agree on a pick.
 type agreement struct {
 	samples int
-	span    time.Duration // from the first of them to the last
+	against int           // samples in a row that disagree
+	span    time.Duration // since the first of them
 	task    uint64
 	kind    uint64 // 0 if victims have it as well
 	several bool
@@ -87,7 +88,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		}
 	}
 	if e.cancels.tripped {
-		d.State, d.Why, d.Action = GivenUp, Tripped, Action{}
+		d.State, d.Why = GivenUp, Tripped
 	}
 	e.before, e.now = e.now, e.before
 	return d
@@ -135,7 +136,7 @@ func (e *Engine) decide(d *Decision) {
 	if best >= 0 {
 		e.act(d, &e.found[best], several)
 	} else if d.State == Named && d.Why == Fixed {
-		d.Action.Limit = e.limit(v, &e.found[0])
+		e.shed(d, &e.found[0])
 	}
 	e.list(v, best)
 	d.Blame, d.Candidates = e.blame, e.candidates
@@ -149,15 +150,23 @@ const confirmSamples = 3
 // hog a resource together, each of them is the same pick, and so is the next task
 // of a kind that no victim has: a culprit may come in many short tasks.
 func (e *Engine) agree(v *view, best int, several bool) {
+	a := &e.agreed
 	if best < 0 {
-		e.agreed = agreement{}
+		// Where nobody is in flight nobody disagrees. A single sample that disagrees may
+		// have come between two short tasks of the culprit.
+		if v.inFlight > 0 {
+			a.against++
+		}
+		if a.span += v.dt; a.against > 1 {
+			*a = agreement{}
+		}
 		return
 	}
 	now := agreement{samples: 1, task: v.s.Tasks[e.found[best].task].ID, several: several}
 	if !e.found[best].common {
 		now.kind = v.s.Tasks[e.found[best].task].Kind
 	}
-	if a := &e.agreed; a.samples > 0 && (a.task == now.task || a.several && several || a.kind != 0 && a.kind == now.kind) {
+	if a.samples > 0 && (a.task == now.task || a.several && several || a.kind != 0 && a.kind == now.kind) {
 		now.samples, now.span = a.samples+1, a.span+v.dt
 	}
 	e.agreed = now

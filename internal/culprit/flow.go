@@ -166,10 +166,11 @@ func (f *flow) along(v *view, g *graph, i, on int, row []float64, part float64) 
 	}
 }
 
-// settle gives the keepers that do not wait what the pools handed them.
+// settle gives the keepers what stayed with them of all that the pools handed out,
+// and what is still in the pools.
 func (f *flow) settle(v *view, g *graph) {
-	addTo(f.sum, f.pool, 1)
 	f.keepers(v, g, func(i, pool int, part float64) {
+		addTo(g.final[i*v.r:(i+1)*v.r], f.pool[pool*v.r:(pool+1)*v.r], part)
 		if keep := 1 - g.waits[i]; keep > 0 {
 			addTo(g.final[i*v.r:(i+1)*v.r], f.sum[pool*v.r:(pool+1)*v.r], part*keep)
 		}

@@ -21,14 +21,15 @@ type graph struct {
 	onward        []float64 // share of the task's time that it loses to others there
 	waits         []float64 // by task: the sum over resources
 
-	queued    []poolOf // by resource: how its waits are distributed
-	edgesFrom []int32  // by task: its edges are edge[edgesFrom[i]:edgesFrom[i+1]]
-	edge      []Edge
-	soft      []bool    // by edge: the blocker only waits itself
-	part      []float64 // by edge: the part of the waiter's wait that it explains
-	sums      []partSum // by resource
-	dams      []bool    // by task
-	flow      flow
+	queued     []poolOf // by resource: how its waits are distributed
+	edgesFrom  []int32  // by task: its edges are edge[edgesFrom[i]:edgesFrom[i+1]]
+	edge       []Edge
+	soft       []bool    // by edge: the blocker only waits itself
+	part       []float64 // by edge: the part of the waiter's wait that it explains
+	sums       []partSum // by resource
+	dams       []bool    // by task
+	victimDams int       // how many of them are foreground tasks
+	flow       flow
 }
 
 // poolOf is what the waits for one resource are distributed by.
@@ -170,12 +171,13 @@ func (g *graph) blame(v *view) {
 	for r := range g.queued {
 		p := &g.queued[r]
 		lost := p.exclusive + p.shared
-		if p.edges || lost <= 0 {
+		isLock := v.s.Resources[r].Kind == Lock
+		if p.edges || isLock && lost <= 0 { // a lock may be held for an instant; the others are used all the time
 			continue
 		}
 		p.toHolders = 1
 		// Cancelling the dam frees those in front of the next pending request only.
-		if v.s.Resources[r].Kind == Lock && p.dammed() && p.behindDam > 0 {
+		if isLock && p.dammed() && p.behindDam > 0 {
 			p.toHolders = 1 - p.behindDam/lost
 			g.direct[int(p.dam)*v.r+r] += p.behindDam / lost
 			g.dams[p.dam] = true
@@ -199,6 +201,12 @@ func (g *graph) blame(v *view) {
 		if lost > 0 && v.victim(int(e.Waiter)) {
 			g.direct[int(e.Blocker)*v.r+int(e.Resource)] += lost / g.queued[e.Resource].edged
 			g.dams[e.Blocker] = g.dams[e.Blocker] || g.soft[k] && g.part[k] == 1
+		}
+	}
+	g.victimDams = 0
+	for i, dam := range g.dams {
+		if dam && v.victim(i) {
+			g.victimDams++
 		}
 	}
 	for at, part := range g.direct { // where there are edges, they say who keeps what

@@ -10,23 +10,23 @@ import (
 // reads them during Observe and keeps none.
 type Sample struct {
 	// At is the instant of the look. It must not be before the previous one.
-	At mono.Time
+	At mono.Time `json:"at,omitzero"`
 	// Tasks are those alive now, in any order, with distinct IDs.
-	Tasks []Task
+	Tasks []Task `json:"tasks,omitzero"`
 	// Resources are what tasks contend for. Hold and Edge refer to them by
 	// index. A source appends to the list and never reorders it.
-	Resources []Resource
+	Resources []Resource `json:"resources,omitzero"`
 	// Holds says what each task holds of each resource or waits for, at most one
 	// entry for a pair. A pair without an entry has nothing to say.
-	Holds []Hold
+	Holds []Hold `json:"holds,omitzero"`
 	// Edges says which task waits for which, where the source knows it from a
 	// lock table. A resource without edges has its waits derived from Holds.
-	Edges []Edge
+	Edges []Edge `json:"edges,omitzero"`
 	// Finished counts foreground tasks that ended since the previous sample.
-	Finished Finished
+	Finished Finished `json:"finished,omitzero"`
 	// Blind, if not empty, says which view failed. The engine then only watches:
 	// it learns nothing and cancels nothing.
-	Blind string
+	Blind string `json:"blind,omitzero"`
 }
 
 // Task is a unit that can be cancelled: a statement or a transaction, a
@@ -34,26 +34,27 @@ type Sample struct {
 // so a transaction whose statement was cancelled is the same task.
 type Task struct {
 	// ID identifies the task. A source never reuses one.
-	ID uint64
+	ID uint64 `json:"id,omitzero"`
 	// Kind is a fingerprint of what the task does: the same work has the same
 	// kind. 0 means unknown.
-	Kind uint64
+	Kind uint64 `json:"kind,omitzero"`
 	// Started is the instant at which the task began.
-	Started mono.Time
+	Started mono.Time `json:"started,omitzero"`
 	// Done and Total are its progress, k of N in any unit. Total 0 means unknown.
-	Done, Total uint64
+	Done  uint64 `json:"done,omitzero"`
+	Total uint64 `json:"total,omitzero"`
 	// Background tasks have no latency objective, so they are no victims.
-	Background bool
+	Background bool `json:"background,omitzero"`
 	// Idle tasks hold things and run nothing, such as an idle transaction.
-	Idle bool
+	Idle bool `json:"idle,omitzero"`
 	// Barred says why the task must not be cancelled; NotBarred is the zero value.
-	Barred Bar
+	Barred Bar `json:"barred,omitzero"`
 	// Steps are the ways in which the source can act on the task now. The empty
 	// set means that it cannot be cancelled.
-	Steps Steps
+	Steps Steps `json:"steps,omitzero"`
 	// Undo is how long undoing the task's work is expected to take, for example
 	// a rollback. The resources stay held meanwhile. 0 means at once or unknown.
-	Undo time.Duration
+	Undo time.Duration `json:"undo,omitzero"`
 }
 
 // Bar is a reason why a task must not be cancelled.
@@ -133,9 +134,9 @@ func (set Steps) after(s Step) Step {
 // Resource is what tasks contend for.
 type Resource struct {
 	// Name is what people call it, for example "lock:orders" or "buffer pool".
-	Name string
+	Name string `json:"name,omitzero"`
 	// Kind says how its use and its contention are measured.
-	Kind Kind
+	Kind Kind `json:"kind,omitzero"`
 }
 
 // Kind is a kind of resource. Section 3.4 of the paper has the formulas.
@@ -167,45 +168,49 @@ const Unset = mono.Never
 // time since its previous look.
 type Hold struct {
 	// Task and Resource are indices into the sample's slices.
-	Task, Resource int32
+	Task     int32 `json:"task,omitzero"`
+	Resource int32 `json:"resource,omitzero"`
 	// Gets is how often, or how many units, the task acquired. Lock and Queue:
 	// acquisitions. Memory: units taken. System: units consumed, for example
 	// nanoseconds of a processor or bytes written.
-	Gets uint64
+	Gets uint64 `json:"gets,omitzero"`
 	// Frees is what the task gave back, in the unit of Gets.
-	Frees uint64
+	Frees uint64 `json:"frees,omitzero"`
 	// Waits is how often the task was delayed. Memory: the units it had to evict.
-	Waits uint64
+	Waits uint64 `json:"waits,omitzero"`
 	// WaitTime is the time that finished waits took; the present one is not in it.
-	WaitTime time.Duration
+	WaitTime time.Duration `json:"wait_time,omitzero"`
 	// HoldTime is the time that finished holds took; the present one is not in it.
-	HoldTime time.Duration
+	HoldTime time.Duration `json:"hold_time,omitzero"`
 	// WaitingSince is when the present wait began, or Unset.
-	WaitingSince mono.Time
+	WaitingSince mono.Time `json:"waiting_since,omitzero"`
 	// HeldSince is when the present hold began, or Unset.
-	HeldSince mono.Time
+	HeldSince mono.Time `json:"held_since,omitzero"`
 	// Used is how many units the task holds now: slots, pages, bytes. 0 for a
 	// task that holds (HeldSince) counts as one unit.
-	Used uint64
+	Used uint64 `json:"used,omitzero"`
 	// Shared tells that the present hold, or wait, of a Lock goes together with
 	// other shared ones. A source that does not know leaves it false.
-	Shared bool
+	Shared bool `json:"shared,omitzero"`
 }
 
 // Edge says that one task waits for another. A waiter may have several edges:
 // it goes on when all its blockers have let go.
 type Edge struct {
 	// Waiter and Blocker are indices of tasks, Resource is what is waited for.
-	Waiter, Blocker, Resource int32
+	Waiter   int32 `json:"waiter,omitzero"`
+	Blocker  int32 `json:"blocker,omitzero"`
+	Resource int32 `json:"resource,omitzero"`
 }
 
 // Finished counts foreground tasks that ended since the previous sample.
 type Finished struct {
 	// Count is how many ended, late or not. It is the throughput.
-	Count uint64
+	Count uint64 `json:"count,omitzero"`
 	// Timed is how many of Count the source measured, Late is how many of these
 	// took longer than the objective. Both are 0 if it knows no latencies.
-	Timed, Late uint64
+	Timed uint64 `json:"timed,omitzero"`
+	Late  uint64 `json:"late,omitzero"`
 }
 
 // word returns list[i], or a word for what is out of range.

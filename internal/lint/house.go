@@ -60,7 +60,7 @@ func Spillgate() House {
 			{Name: "policies", Pure: true, Imports: parts, Dirs: []string{"internal/credit", "internal/slots", "internal/admission",
 				"internal/rates", "internal/schedule", "internal/share", "internal/culprit", "internal/baseline/..."}},
 			{Name: "node", Pure: true, Imports: policies, Dirs: []string{"internal/node"}},
-			{Name: "drivers", Imports: node, Dirs: []string{"internal/sim/...", "internal/live"}},
+			{Name: "drivers", Imports: node, Dirs: []string{"internal/sim/...", "internal/live", "internal/culprit/audit"}},
 			// What users import or run; the root package is among them.
 			{Name: "edges", Imports: drivers, ThirdParty: true, Dirs: []string{".", "grpcgate", "httpgate", "proxy", "telemetry",
 				"classify", "config", "guard/..."}},

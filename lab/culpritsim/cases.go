@@ -179,8 +179,8 @@ func servers() []scene {
 		}},
 		{"c10", "query cache: a search with large aggregations", true, 60 * ms, func(t trial) hold.Config {
 			search := hold.Program{Kind: heavy, Ops: []hold.Op{touch(0, 32, 32, 10*ms)}, Times: int(4000 * t.size), Known: true}
-			return hold.Config{Resources: []hold.Resource{{Name: "query cache", Kind: culprit.Memory, Pages: 1000, Hot: 800, Miss: 3 * ms}},
-				Loads:  []hold.Load{open(150*t.load, program(victims, touch(0, 20, 20, 3*ms), run(4*ms)))},
+			return hold.Config{Resources: []hold.Resource{{Name: "query cache", Kind: culprit.Memory, Pages: 1000, Hot: 800, Miss: 1500 * time.Microsecond}},
+				Loads:  []hold.Load{open(150*t.load, program(victims, touch(0, 40, 40, 3*ms), run(4*ms)))},
 				Guests: []hold.Guest{{Program: search, At: t.onset, Steps: cancellable, Culprit: true, Target: true}}}
 		}},
 		{"c11", "heap: a nested aggregation", true, 60 * ms, func(t trial) hold.Config {

@@ -87,6 +87,27 @@ func (a *randomApp) addLoad(kind uint64) {
 	a.cfg.Loads = append(a.cfg.Loads, open(most*(0.3+0.7*a.chance.Float64()), p))
 }
 
+// crowd adds many sessions that mostly do other work and take part in a resource that
+// is only shared, or in none: most of an application's tasks are such.
+func (a *randomApp) crowd() {
+	p := hold.Program{Kind: 10, Ops: []hold.Op{run(a.upTo(time.Second))}}
+	for r := range a.cfg.Resources {
+		if a.cfg.Resources[r].Kind == culprit.Lock && a.shared[r] {
+			p.Ops = append(p.Ops, join(r), run(5*ms), give(r), run(time.Second))
+		}
+	}
+	a.cfg.Guests = append(a.cfg.Guests, a.sessions(20+a.chance.IntN(40), p)...)
+}
+
+// sessions returns n guests that do p again and again.
+func (a *randomApp) sessions(n int, p hold.Program) []hold.Guest {
+	var all []hold.Guest
+	for range n {
+		all = append(all, hold.Guest{Program: p, At: a.upTo(time.Second), Again: a.upTo(100 * ms), Background: true, Steps: cancellable})
+	}
+	return all
+}
+
 // calm adds guests that harm nobody: readers of locks that are only shared, jobs that
 // take a little of a system, tasks that only run.
 func (a *randomApp) calm(until time.Duration) {

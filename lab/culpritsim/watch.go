@@ -17,6 +17,8 @@ type watched struct {
 	times   []mono.Time
 	broken  []string
 	firstAt mono.Time // of the first action
+	looks   int
+	suspect int // looks that were neither idle nor normal
 }
 
 func watch(cfg culprit.Config) (*watched, error) {
@@ -44,6 +46,10 @@ func (w *watched) fail(at mono.Time, format string, args ...any) {
 
 // check holds a decision against the invariants.
 func (w *watched) check(s *culprit.Sample, d *culprit.Decision) {
+	w.looks++
+	if d.State > culprit.Normal {
+		w.suspect++
+	}
 	sum := 0.0
 	for _, c := range d.Candidates {
 		if c.Score < 0 || c.Score > 1+1e-9 || math.IsNaN(c.Net) || math.IsInf(c.Net, 0) || math.IsNaN(c.Score) {

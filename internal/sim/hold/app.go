@@ -328,8 +328,12 @@ func (a *app) finish(n int32, ok bool) {
 
 // measure counts the latency of a request that started in the measured time.
 func (a *app) measure(t *task, now mono.Time) {
+	took := now.Sub(t.started)
 	if t.load >= 0 && t.started >= mono.Time(a.cfg.From) {
-		a.latency.Add(now.Sub(t.started))
+		a.latency.Add(took)
+	}
+	if t.load >= 0 && a.cfg.Trace {
+		a.report.Requests = append(a.report.Requests, Request{t.started, took})
 	}
 }
 

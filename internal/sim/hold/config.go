@@ -9,10 +9,13 @@ import (
 
 // Config describes an application and a run.
 type Config struct {
-	Seed      uint64
+	// Seed is the source of all chance.
+	Seed uint64
+	// Resources are what programs refer to by index.
 	Resources []Resource
-	Loads     []Load
-	Guests    []Guest
+	// Loads are the foreground, Guests the tasks beside it.
+	Loads  []Load
+	Guests []Guest
 	// Objective is the latency that the foreground must meet; finished requests
 	// beyond it are late.
 	Objective time.Duration
@@ -23,6 +26,8 @@ type Config struct {
 	From, End time.Duration
 	// Controller decides; nil only lets things happen.
 	Controller Controller
+	// Trace lists every foreground request in the report.
+	Trace bool
 }
 
 // Controller is told each look and answers with actions, and after which time to
@@ -102,8 +107,17 @@ type Report struct {
 	// Started counts foreground requests in all, Dropped those that were cancelled
 	// or kept from starting.
 	Started, Dropped uint64
+	// Requests are those of a traced run, by when they ended, those in flight at the
+	// end last.
+	Requests []Request
 	// TaskTime is the time that tasks were alive, summed over tasks.
 	TaskTime time.Duration
+}
+
+// Request is one foreground request.
+type Request struct {
+	Started mono.Time
+	Took    time.Duration
 }
 
 // Cancel is one action as it was carried out.

@@ -1,0 +1,215 @@
+package culprit
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// AppendState appends all that the engine remembers to dst. Another engine of the
+// same configuration that has it restored decides like this one from then on.
+func (e *Engine) AppendState(dst []byte) []byte {
+	c := codec{buf: dst}
+	e.visit(&c)
+	return c.buf
+}
+
+// Restore replaces what the engine remembers with a state that AppendState made. The
+// engine must not be used if it fails: the state is truncated, or not one.
+func (e *Engine) Restore(state []byte) error {
+	c := codec{buf: state, reading: true}
+	e.visit(&c)
+	if c.failed || len(c.buf) > 0 {
+		return errors.New("culprit: the state of an engine is damaged; expected what AppendState of the same version returned")
+	}
+	return nil
+}
+
+// stateVersion changes with what visit visits.
+const stateVersion = 1
+
+// visit hands every remembered field to c, to be written or read.
+func (e *Engine) visit(c *codec) {
+	version := uint64(stateVersion)
+	if whole(c, &version); version != stateVersion {
+		c.failed = true
+		return
+	}
+	e.before.visit(c)
+	e.recent.visit(c)
+	e.normal.visit(c)
+	whole(c, &e.suspect)
+	whole(c, &e.calm)
+	whole(c, &e.agreed.samples)
+	whole(c, &e.agreed.against)
+	whole(c, &e.agreed.span)
+	whole(c, &e.agreed.task)
+	whole(c, &e.agreed.kind)
+	c.bool(&e.agreed.several)
+	e.cancels.visit(c)
+	whole(c, &e.out.State)
+}
+
+func (l *looked) visit(c *codec) {
+	n, r := len(l.ids), l.resources
+	if whole(c, &n); n < 0 || n > MaxTasks {
+		c.failed = true
+	}
+	if whole(c, &r); r < 0 || r > MaxResources {
+		c.failed = true
+	}
+	if c.failed = c.failed || c.reading && n*(r+1) > len(c.buf); c.failed { // each takes a byte at least
+		return
+	}
+	at, known := l.at, l.any
+	whole(c, &at)
+	c.bool(&known)
+	if c.reading {
+		l.reset(at, n, r)
+		l.any = known
+	}
+	for i := range n {
+		id, kind := l.ids[i], l.kinds[i]
+		whole(c, &id)
+		whole(c, &kind)
+		c.bool(&l.late[i])
+		if c.reading && !l.add(i, id, kind) {
+			c.failed = true
+		}
+	}
+	for i := range n * r {
+		whole(c, &l.waited[i])
+		whole(c, &l.got[i])
+	}
+	l.kept = list(c, l.kept, MaxHolds, func(k *keptUse) {
+		whole(c, &k.task)
+		whole(c, &k.resource)
+		c.float(&k.amount)
+		c.failed = c.failed || k.task < 0 || int(k.task) >= n || k.resource < 0 || int(k.resource) >= r
+	})
+}
+
+func (w *recent) visit(c *codec) {
+	for _, f := range []*float64{&w.fast.late, &w.fast.resolved, &w.slow.late, &w.slow.resolved, &w.done, &w.seconds, &w.inFlight, &w.looks} {
+		c.float(f)
+	}
+	w.lost = list(c, w.lost, MaxResources, c.float)
+}
+
+func (n *normal) visit(c *codec) {
+	whole(c, &n.seen)
+	for _, f := range []*float64{&n.throughput, &n.noise, &n.inFlight, &n.busy} {
+		c.float(f)
+	}
+	n.lost = list(c, n.lost, MaxResources, c.float)
+	n.usual = list(c, n.usual, MaxResources, c.float)
+	c.failed = c.failed || len(n.lost) != len(n.usual)
+	used := 0
+	for i := range n.kinds {
+		if n.kinds[i].kind != 0 {
+			used++
+		}
+	}
+	if c.reading {
+		n.kinds = [seenKinds]seenKind{}
+	}
+	at := 0
+	for whole(c, &used); used > 0 && !c.failed; used-- { // only those in use
+		for !c.reading && n.kinds[at].kind == 0 {
+			at++
+		}
+		k := n.kinds[at]
+		whole(c, &k.kind)
+		whole(c, &k.at)
+		if c.reading {
+			n.remember(k.kind, k.at)
+		}
+		at = min(at+1, seenKinds-1)
+	}
+}
+
+func (k *cancels) visit(c *codec) {
+	k.recent = list(c, k.recent, 1<<16, func(at *mono.Time) { whole(c, at) })
+	whole(c, &k.total)
+	whole(c, &k.completed)
+	k.taken = list(c, k.taken, MaxTasks, func(t *stepTaken) {
+		whole(c, &t.task)
+		whole(c, &t.step)
+	})
+	k.kinds = list(c, k.kinds, 1<<16, func(s *knownKind) {
+		whole(c, &s.kind)
+		whole(c, &s.until)
+	})
+	p := &k.pending
+	c.bool(&p.active)
+	whole(c, &p.task)
+	whole(c, &p.step)
+	whole(c, &p.at)
+	whole(c, &p.stuck)
+	c.bool(&p.several)
+	c.bool(&p.dam)
+	whole(c, &p.patience)
+	whole(c, &k.futile)
+	whole(c, &k.notBefore)
+	c.bool(&k.tripped)
+}
+
+// codec writes fields to buf, or reads them from its front.
+type codec struct {
+	buf     []byte
+	reading bool
+	failed  bool
+}
+
+// whole writes or reads an integer as a varint.
+func whole[T ~int | ~int32 | ~int64 | ~uint8 | ~uint64](c *codec, x *T) {
+	if !c.reading {
+		c.buf = binary.AppendVarint(c.buf, int64(*x))
+		return
+	}
+	value, n := binary.Varint(c.buf)
+	if n <= 0 || c.failed || int64(T(value)) != value {
+		c.failed = true
+		return
+	}
+	*x, c.buf = T(value), c.buf[n:]
+}
+
+// float writes or reads a number as its bits, and refuses what no sum here can be.
+func (c *codec) float(x *float64) {
+	bits := math.Float64bits(*x)
+	if whole(c, &bits); c.reading && !c.failed {
+		if *x = math.Float64frombits(bits); math.IsNaN(*x) || math.IsInf(*x, 0) {
+			c.failed = true
+		}
+	}
+}
+
+func (c *codec) bool(x *bool) {
+	var bit uint8
+	if *x {
+		bit = 1
+	}
+	if whole(c, &bit); c.reading {
+		*x = bit == 1
+		c.failed = c.failed || bit > 1
+	}
+}
+
+// list writes or reads a slice of at most most elements.
+func list[T any](c *codec, s []T, most int, each func(*T)) []T {
+	n := len(s)
+	if whole(c, &n); c.failed || n < 0 || n > most || c.reading && n > len(c.buf) { // an element takes a byte at least
+		c.failed = true
+		return s
+	}
+	if c.reading {
+		s = resized(s, n)
+	}
+	for i := range s {
+		each(&s[i])
+	}
+	return s
+}
