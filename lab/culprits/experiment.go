@@ -34,7 +34,7 @@ func Experiments() (all []experiment.Experiment) {
 	return all
 }
 
-func scenes() []scene { return postgresScenes() }
+func scenes() []scene { return append(mariadbScenes(), postgresScenes()...) }
 
 // draw lets a seed vary onset, load and size by half and double; the first repeat of a
 // quick run varies nothing.
