@@ -105,7 +105,7 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 		return
 	}
 	d.Action = Action{Task: t.ID, Kind: t.Kind, Step: c.step, Limit: e.limit(v, c)}
-	e.recent.fast, e.recent.slow = lateness{}, lateness{} // what comes now shows whether it helped
+	e.recent.late = [lateWindows]lateness{} // what comes now shows whether it helped
 	done.know(d.Action.Limit, v.s.At)
 	done.recent = append(done.recent, v.s.At)
 	done.total++

@@ -138,15 +138,8 @@ func (e *Engine) usageOf(v *view, c *contender) usage {
 	t := &v.s.Tasks[c.task]
 	age := v.s.At.Sub(t.Started)
 	if c.dam {
-		u := usage{sofar: age.Seconds()}
-		for i := range v.s.Holds {
-			if h := &v.s.Holds[i]; int(h.Resource) == c.resource && h.HeldSince != Unset && int(h.Task) != c.task {
-				u.remain = max(u.remain, v.uses[i].remain)
-			}
-		}
-		u.remain += age.Seconds() * v.left[c.task]
-		u.gain = u.remain
-		return u
+		remain := e.graph.queued[c.resource].longest + age.Seconds()*v.left[c.task]
+		return usage{sofar: age.Seconds(), gain: remain, remain: remain}
 	}
 	if h := v.holdOf[c.task*v.r+c.resource]; h > 0 && v.uses[h-1].now > 0 {
 		return v.uses[h-1]

@@ -8,10 +8,10 @@ import (
 // recent sums up the last few samples. Each sum decays with the time constant
 // window, so that a count in it stands for the samples of about that time.
 type recent struct {
-	fast, slow    lateness
-	done, seconds float64 // completions, time
-	inFlight      float64 // foreground tasks in flight, summed over samples
-	looks         float64 // samples
+	late          [lateWindows]lateness // the first decays as all sums here, each further one three times slower
+	done, seconds float64               // completions, time
+	inFlight      float64               // foreground tasks in flight, summed over samples
+	looks         float64               // samples
 	lost          []float64
 }
 
@@ -34,11 +34,13 @@ func (w *recent) add(v *view, f Finished, objective time.Duration) {
 		inTime = f.Count - min(f.Count, v.lateBefore)
 	}
 	missed := float64(v.newlyLate + late)
-	w.fast.add(keep, missed, float64(inTime))
-	if w.fast.beyondNoise(suspectFrom) {
-		missed, inTime = 0, 0 // the slow window is for what the fast one does not see, and must not outlast it
+	in, slower := float64(inTime), 1.0
+	for k := range w.late {
+		if w.late[k].add(math.Pow(keep, 1/slower), missed, in); w.late[k].beyondNoise(suspectFrom) {
+			missed, in = 0, 0 // a slower window is for what a faster one does not see, and must not outlast it
+		}
+		slower *= 3
 	}
-	w.slow.add(math.Pow(keep, 1/slower), missed, float64(inTime))
 	w.done = keep*w.done + float64(f.Count)
 	w.seconds = keep*w.seconds + v.dt.Seconds()
 	w.inFlight = keep*w.inFlight + float64(v.inFlight)
@@ -68,9 +70,10 @@ func (w *recent) flight() float64     { return ratio(w.inFlight, w.looks) }
 // lateness counts the requests that met or missed the objective, each once.
 type lateness struct{ late, resolved float64 }
 
-// slower is how many times longer the window is that finds what few requests
-// show: the standard deviation of a share falls with the root of their number.
-const slower = 10
+// lateWindows is how many windows look for late requests. The standard deviation of a
+// share falls with the root of their number, so a longer window finds a smaller share,
+// or the same among fewer requests.
+const lateWindows = 3
 
 func (l *lateness) add(keep, missed, inTime float64) {
 	l.late = keep*l.late + missed
@@ -84,10 +87,12 @@ func (l *lateness) beyondNoise(deviations float64) bool {
 	return l.late > 1 && l.late > allowed+deviations*math.Sqrt(allowed)
 }
 
-// A suspicion begins three deviations above what is allowed and ends at one, so
-// that a count near the line does not end it with every other sample.
+// A suspicion begins two deviations above what is allowed, because it costs
+// little: it only makes the engine look for a culprit, which must then be clear
+// and confirmed. It ends at one, so that a count near the line does not end it
+// with every other sample.
 const (
-	suspectFrom  = 3
+	suspectFrom  = 2
 	suspectUntil = 1
 )
 
@@ -103,7 +108,12 @@ func missed(v *view, w *recent, before bool) bool {
 	if before {
 		deviations = suspectUntil
 	}
-	return v.stuck >= stuckVictims || w.fast.beyondNoise(deviations) || w.slow.beyondNoise(deviations)
+	for k := range w.late {
+		if w.late[k].beyondNoise(deviations) {
+			return true
+		}
+	}
+	return v.stuck >= stuckVictims
 }
 
 // flat reports whether throughput is flat or falling: not above the baseline by

@@ -66,7 +66,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 	}
 	w.add(v, s.Finished, e.cfg.Objective)
 	e.cancels.completed += s.Finished.Count
-	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.fast.late, w.fast.resolved),
+	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.late[0].late, w.late[0].resolved),
 		Throughput: w.throughput(), Baseline: n.throughput, Noise: n.noise}
 	miss, flat := missed(v, w, e.suspect > 0), n.flat(w.throughput())
 	d.Outcome = e.verify(miss)

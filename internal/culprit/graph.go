@@ -39,6 +39,7 @@ type poolOf struct {
 	exclusive, shared float64 // lost by victims of each mode
 	gain              float64 // future use of all holders
 	used              float64 // present use of all holders
+	longest           float64 // seconds that the last of the holders goes on
 	toHolders         float64 // part of the lost time that holders are to blame for
 	exclusiveHolders  int
 	dam               int32 // task with the oldest pending exclusive request, -1
@@ -110,6 +111,7 @@ func (g *graph) pools(v *view) {
 		p.used += v.uses[i].now
 		if h.HeldSince != Unset {
 			p.gain += v.uses[i].gain
+			p.longest = max(p.longest, v.uses[i].remain)
 			if !h.Shared {
 				p.exclusiveHolders++
 			}

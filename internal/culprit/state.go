@@ -92,7 +92,11 @@ func (l *looked) visit(c *codec) {
 }
 
 func (w *recent) visit(c *codec) {
-	for _, f := range []*float64{&w.fast.late, &w.fast.resolved, &w.slow.late, &w.slow.resolved, &w.done, &w.seconds, &w.inFlight, &w.looks} {
+	for k := range w.late {
+		c.float(&w.late[k].late)
+		c.float(&w.late[k].resolved)
+	}
+	for _, f := range []*float64{&w.done, &w.seconds, &w.inFlight, &w.looks} {
 		c.float(f)
 	}
 	w.lost = list(c, w.lost, MaxResources, c.float)

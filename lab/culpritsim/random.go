@@ -96,7 +96,7 @@ func (a *randomApp) crowd() {
 			p.Ops = append(p.Ops, join(r), run(5*ms), give(r), run(time.Second))
 		}
 	}
-	a.cfg.Guests = append(a.cfg.Guests, a.sessions(20+a.chance.IntN(40), p)...)
+	a.cfg.Guests = append(a.cfg.Guests, a.sessions(60+a.chance.IntN(120), p)...)
 }
 
 // sessions returns n guests that do p again and again.
@@ -168,9 +168,15 @@ func (a *randomApp) hog(at time.Duration) bool {
 	copies := 1
 	switch res := &a.cfg.Resources[r]; res.Kind {
 	case culprit.Lock:
-		g.Program.Ops = []hold.Op{take(r), steady(length)}
-		if a.chance.IntN(3) == 0 {
-			g.Program.Ops = []hold.Op{take(r), steady(200 * ms), rest(length)}
+		seize := take(r)
+		seize.Shared = !a.shared[r] && a.chance.IntN(2) == 0 // a reader that starves writers
+		switch a.chance.IntN(4) {
+		case 0: // idle in its transaction
+			g.Program.Ops = []hold.Op{seize, steady(200 * ms), rest(length)}
+		case 1: // one short task after the other
+			g.Program.Ops, g.Again = []hold.Op{seize, steady(400 * ms)}, 20*ms
+		default:
+			g.Program.Ops = []hold.Op{seize, steady(length)}
 		}
 	case culprit.Queue:
 		g.Program.Ops = []hold.Op{take(r), steady(length)}

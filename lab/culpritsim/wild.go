@@ -101,11 +101,11 @@ func playHog(seed uint64, objective time.Duration, w *watched) found {
 	return f
 }
 
-// How many applications each form plays. A quiet one has about 40 task-minutes, so
+// How many applications each form plays. A quiet one has about 100 task-minutes, so
 // that the full form sees a million of them.
 const (
-	quickQuiet, quickHogs = 400, 300
-	fullQuiet, fullHogs   = 26_000, 5_000
+	quickQuiet, quickHogs = 150, 200
+	fullQuiet, fullHogs   = 11_000, 2_000
 )
 
 func runRandom(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
