@@ -13,6 +13,9 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
+// killed is the command of a session that has been told to end.
+const killed = "Killed"
+
 // undoRate is how many modified rows a rollback takes back in a second.
 const undoRate = 100_000
 
@@ -21,7 +24,7 @@ type builder struct {
 	objective time.Duration
 	mysql     bool
 	tracker   *track.Tracker
-	ended     track.Completions
+	questions uint64
 	meter     procfs.Meter
 	known     map[int64]known // by session
 	targets   map[uint64]target
@@ -35,7 +38,6 @@ type known struct {
 	query  int64
 	text   string
 	parsed statement.Statement
-	busy   bool
 	look   uint64
 }
 
@@ -89,22 +91,16 @@ func (b *builder) build(in *input) *track.Look {
 	b.tracker.Begin(in.at)
 	clear(b.targets)
 	v := b.index(in)
-	advanced := uint64(0)
 	for i := range in.sessions {
 		r := &in.sessions[i]
 		if slices.Contains(in.own, r.id) {
 			continue
 		}
-		if b.remember(r) {
-			advanced++
-		}
+		b.remember(r)
 		b.task(v, r)
 	}
 	for id, k := range b.known {
 		if k.look != b.look {
-			if k.busy {
-				advanced++ // it has ended what it did
-			}
 			delete(b.known, id)
 		}
 	}
@@ -116,7 +112,13 @@ func (b *builder) build(in *input) *track.Look {
 	for _, n := range in.notes {
 		b.tracker.Note(n)
 	}
-	return b.tracker.End(b.ended.Add(in.at, in.questions, advanced))
+	// The server counts at once, so what is new was done since the look before.
+	done := in.questions - min(b.questions, in.questions)
+	if b.questions == 0 {
+		done = 0
+	}
+	b.questions = in.questions
+	return b.tracker.End(done)
 }
 
 func (b *builder) index(in *input) *view {
@@ -151,18 +153,14 @@ func (b *builder) index(in *input) *view {
 	return v
 }
 
-// remember keeps the statement of a session and reports whether one ended since the
-// look before.
-func (b *builder) remember(r *sessionRow) (ended bool) {
+// remember keeps the statement of a session.
+func (b *builder) remember(r *sessionRow) {
 	k, ok := b.known[r.id]
-	busy := !r.idle()
-	ended = ok && k.busy && (k.query != r.query || !busy)
-	if busy && r.text != "" && (!ok || k.query != r.query || k.text != r.text) {
+	if !r.idle() && r.text != "" && (!ok || k.query != r.query || k.text != r.text) {
 		k.parsed, k.text = statement.Of(r.text, statement.MySQL), r.text
 	}
-	k.query, k.busy, k.look = r.query, busy, b.look
+	k.query, k.look = r.query, b.look
 	b.known[r.id] = k
-	return ended
 }
 
 // millis converts milliseconds of the server to an instant.
@@ -219,6 +217,9 @@ func (b *builder) task(v *view, r *sessionRow) {
 	t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
 	if r.idle() {
 		t.Steps = culprit.StepsOf(culprit.Session)
+	}
+	if r.command == killed {
+		t.Steps = 0
 	}
 	if trx != nil {
 		t.Undo = time.Duration(min(max(trx.modified, 0), 1e12)) * time.Second / undoRate
@@ -384,7 +385,9 @@ func (b *builder) pool(v *view) {
 	}
 	for i := range v.sessions {
 		r := &v.sessions[i]
-		if e := v.entries[r.id]; e != nil && !r.idle() {
+		// One that was killed gives its thread back soon: it is not to be cancelled again
+		// while the next is.
+		if e := v.entries[r.id]; e != nil && !r.idle() && r.command != killed {
 			b.tracker.Holds(e, threads, v.millis(r.elapsed), 1, false)
 		}
 	}

@@ -35,6 +35,7 @@ type known struct {
 	begun, statement time.Time
 	parsed           statement.Statement
 	active           bool
+	making, segment  bool // it makes a segment of the log; or has since the look before
 	look             uint64
 }
 
@@ -143,11 +144,13 @@ func (b *builder) remember(r *activityRow) (ended bool) {
 	if !same {
 		k = known{begun: r.begun}
 	}
+	making := strings.HasPrefix(r.wait, "WALInit")
+	k.segment = making || k.making
 	ended = same && k.active && !k.statement.Equal(r.statement) && r.backend == "client backend"
 	if r.text != nil && (!same || !k.statement.Equal(r.statement) || k.parsed.Fingerprint == 0) && !r.hidden {
 		k.parsed = statement.Of(*r.text, statement.Postgres)
 	}
-	k.statement, k.active, k.look = r.statement, r.state == "active", b.look
+	k.statement, k.active, k.making, k.look = r.statement, r.state == "active", making, b.look
 	b.known[r.pid] = k
 	return ended
 }
@@ -322,6 +325,9 @@ func (b *builder) consume(in *input, entries map[int64]*track.Entry, leaders map
 		}
 		u := b.meter.Since(pid, now)
 		total += u.CPU
+		if b.known[pid].segment { // whoever comes first makes it, for all
+			u.Written = 0
+		}
 		if !e.Fresh || helper { // else part of it was for the task before
 			b.used = append(b.used, used{e, u})
 		}

@@ -10,9 +10,13 @@ import (
 // sessions did at most once a second each, so that a counter moves in leaps.
 const steady = time.Second
 
+// sure is how many sessions must usually get somewhere between two looks for none to be
+// no chance: fewer than one look in twenty.
+const sure = 3
+
 // Completions turns a counter that moves in leaps into what ended between two
-// looks: the mean rate of the last second, unless nobody got anywhere. The zero
-// value is ready.
+// looks: the mean rate of the last second, and nothing at once when sessions stop that
+// were sure to get somewhere. The zero value is ready.
 type Completions struct {
 	points []point
 	part   float64 // of a completion that was not told yet
@@ -48,10 +52,9 @@ func (c *Completions) Add(at mono.Time, total, advanced uint64) uint64 {
 		usual += float64(p.advanced) / span
 	}
 	dt := at.Sub(before.at).Seconds()
-	if usual == 0 {
-		rate = 0 // what the counter counts is the looking itself
-	} else {
-		rate *= min(float64(advanced)/(usual*dt), 1)
+	// Without any session that got somewhere, the counter counts the looking itself.
+	if usual == 0 || advanced == 0 && usual*dt >= sure {
+		rate = 0
 	}
 	// A counter that lags is no proof against what was seen to end.
 	c.part += max(rate*dt, float64(advanced))

@@ -9,6 +9,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of the load
 
+	"github.com/spillgate/spillgate/guard"
 	"github.com/spillgate/spillgate/internal/harness/servers"
 )
 
@@ -105,7 +106,7 @@ func pgCulprit(statements func(size float64) []string) func(context.Context, *be
 
 // postgresScenes are c6 to c8.
 func postgresScenes() []scene {
-	return []scene{c6()}
+	return []scene{c6(), c7(), c8()}
 }
 
 // c6: a transaction locks the table against writers and updates all of it.
@@ -125,6 +126,53 @@ func c6() scene {
 			return pgSettings(ctx, b, on, "lock_timeout", "200ms", "statement_timeout", "1s")
 		},
 		mend: func(ctx context.Context, b *bench) error { return exec(ctx, b.db, "VACUUM hot") },
+	}
+}
+
+// bigTable is a table that requests do not use.
+const bigTable = "CREATE TABLE big AS SELECT i AS id, 0 AS v, repeat('x', 200) AS pad FROM generate_series(1, 300000) i"
+
+// c7: an update of an unrelated table fills the write-ahead log that every commit needs.
+func c7() scene {
+	return scene{
+		name: "c7", title: "PostgreSQL, write-ahead log: a bulk UPDATE of an unrelated table",
+		about:     "Requests update and read rows by key, and every commit waits for the log. A bulk update of another table writes it as fast as it can.",
+		objective: 100 * ms, rate: 150, lasts: 5 * time.Second,
+		start:   postgres(map[string]string{"fsync": "on", "max_wal_size": "4GB", "wal_buffers": "1MB"}, bigTable),
+		request: pgUpdate,
+		culprits: []func(context.Context, *bench, float64, func(int64)) error{pgCulprit(func(size float64) []string {
+			return []string{fmt.Sprintf("DO $$ DECLARE until timestamptz := clock_timestamp() + interval '%d ms'; BEGIN WHILE clock_timestamp() < until LOOP UPDATE big SET v = v + 1; END LOOP; END $$", int(5000*size))}
+		})},
+		nativeTitle: "statement_timeout 1 s",
+		native: func(ctx context.Context, b *bench, on bool) error {
+			return pgSettings(ctx, b, on, "statement_timeout", "1s")
+		},
+		mend: func(ctx context.Context, b *bench) error { return exec(ctx, b.db, "VACUUM hot", "VACUUM big") },
+	}
+}
+
+// c8: a table is rewritten beside the load.
+func c8() scene {
+	return scene{
+		name: "c8", title: "PostgreSQL, storage: VACUUM FULL of an unrelated table",
+		about: "Requests update and read rows by key. VACUUM FULL rewrites another table. Changes of tables are barred unless listed: " +
+			"the guard is told that they may be cancelled.",
+		objective: 100 * ms, rate: 150, lasts: 5 * time.Second,
+		start:   postgres(map[string]string{"fsync": "on", "max_wal_size": "4GB", "shared_buffers": "16MB"}, bigTable),
+		request: pgUpdate,
+		culprits: []func(context.Context, *bench, float64, func(int64)) error{pgCulprit(func(size float64) []string {
+			var all []string
+			for range max(int(6*size), 1) {
+				all = append(all, "VACUUM FULL big")
+			}
+			return all
+		})},
+		nativeTitle: "statement_timeout 1 s",
+		native: func(ctx context.Context, b *bench, on bool) error {
+			return pgSettings(ctx, b, on, "statement_timeout", "1s")
+		},
+		rules: guard.Rules{Allow: []guard.Rule{{Kind: "schema"}}},
+		mend:  func(ctx context.Context, b *bench) error { return exec(ctx, b.db, "VACUUM hot") },
 	}
 }
 
