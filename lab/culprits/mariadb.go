@@ -24,7 +24,7 @@ func mariadb(c servers.MariaDBConfig, further ...string) func(ctx context.Contex
 		if err != nil {
 			return nil, err
 		}
-		b := &bench{url: s.MySQLURL("mariadb"), used: s.CPU}
+		b := &bench{url: s.MySQLURL("mariadb"), root: s.MySQLDSN("d", c.ExtraPort), used: s.CPU}
 		b.stop = s.Stop
 		if b.db, err = sql.Open("mysql", s.MySQLDSN("d", false)); err != nil {
 			b.stop()

@@ -26,7 +26,7 @@ func postgres(settings map[string]string, further ...string) func(ctx context.Co
 		if err != nil {
 			return nil, err
 		}
-		b := &bench{url: s.PostgresURL("postgres"), used: s.CPU}
+		b := &bench{url: s.PostgresURL("postgres"), root: s.PostgresURL("postgres"), programs: s.Programs, used: s.CPU}
 		app := strings.Replace(b.url, "postgres@", "app@", 1)
 		b.db, err = sql.Open("pgx", app)
 		if err != nil {

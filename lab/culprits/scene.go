@@ -13,6 +13,10 @@ import (
 type bench struct {
 	// url is what a guard is given.
 	url string
+	// root is what connects its administrator.
+	root string
+	// programs is the directory of its client programs.
+	programs string
 	// db is the pool of the application.
 	db *sql.DB
 	// open makes a connection of its own, for culprits.
