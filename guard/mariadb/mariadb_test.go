@@ -3,6 +3,7 @@ package mariadb
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -67,9 +68,11 @@ type session struct {
 	done chan error
 }
 
-func client(t *testing.T) *session {
+func client(t *testing.T) *session { return clientOf(t, server.s, "d") }
+
+func clientOf(t *testing.T, s *servers.Server, database string) *session {
 	t.Helper()
-	db, err := sql.Open("mysql", server.s.MySQLDSN("d", false))
+	db, err := sql.Open("mysql", s.MySQLDSN(database, false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,15 +80,15 @@ func client(t *testing.T) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{Conn: c, t: t}
+	one := &session{Conn: c, t: t}
 	t.Cleanup(func() {
-		if s.done != nil {
-			<-s.done
+		if one.done != nil {
+			<-one.done
 		}
 		c.Close()
 		db.Close()
 	})
-	return s
+	return one
 }
 
 func (s *session) do(text string) {
@@ -295,5 +298,66 @@ func TestURLs(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// MySQL 8, where it was fetched before: an idle holder of rows; and a long SELECT, FLUSH
+// TABLES WITH READ LOCK that waits for it, and who waits behind: the SELECT is taken for
+// the root, for no table of locks has it.
+func TestMySQL8(t *testing.T) {
+	m, err := servers.MySQL(t.Context(), servers.MySQLConfig{Fetch: os.Getenv("SPILLGATE_FETCH") == "1"})
+	if errors.Is(err, servers.ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Stop()
+	connect := func() *session { return clientOf(t, m, "") }
+	root := connect()
+	for _, text := range []string{"CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)", "INSERT INTO d.t VALUES (1, 0), (2, 0), (3, 0)"} {
+		root.do(text)
+	}
+	s := open(t, m.MySQLURL("mysql"))
+	if len(s.notes) > 0 {
+		t.Errorf("notes %q", s.notes)
+	}
+	holder := connect()
+	holder.do("BEGIN")
+	holder.do("UPDATE d.t SET v = 1 WHERE id = 1")
+	var victims []*session
+	for range 3 {
+		v := connect()
+		v.begin("UPDATE d.t SET v = v + 1 WHERE id = 1")
+		victims = append(victims, v)
+	}
+	l := until(t, s, "an idle holder of rows", func(l *track.Look) bool { _, ok := idleBlocker(l); return ok })
+	id, _ := idleBlocker(l)
+	if done, err := s.Act(t.Context(), id, culprit.Session); !done || err != nil {
+		t.Fatalf("not killed: %v, %v", done, err)
+	}
+	for _, v := range victims {
+		if err := v.ends(); err != nil {
+			t.Errorf("a victim failed: %v", err)
+		}
+	}
+	long := connect()
+	long.begin("SELECT id, SLEEP(3) FROM d.t")
+	until(t, s, "the SELECT", func(l *track.Look) bool { return strings.Contains(picture(l), "sleep") })
+	flusher := connect()
+	flusher.begin("FLUSH TABLES WITH READ LOCK")
+	until(t, s, "the FLUSH", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	victim := connect()
+	victim.begin("SELECT v FROM d.t WHERE id = 2")
+	l = until(t, s, "two edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 2 })
+	at := l.Sample.Edges[0].Blocker
+	if !strings.Contains(l.Sessions[at].Statement.Text, "sleep") || l.Sample.Edges[1].Blocker != at {
+		t.Fatalf("saw\n%s", picture(l))
+	}
+	if done, err := s.Act(t.Context(), l.Sample.Tasks[at].ID, culprit.Statement); !done || err != nil {
+		t.Fatalf("not killed: %v, %v", done, err)
+	}
+	if err := victim.ends(); err != nil {
+		t.Error(err)
 	}
 }

@@ -58,6 +58,8 @@ type spec struct {
 	prepare func(run func(name string, args ...string) error, dir string) error
 	// command returns the program and its arguments.
 	command func(dir string, port, extra int) []string
+	// env returns what is added to the environment; may be nil.
+	env func(dir string) []string
 	// ready says whether the server answers.
 	ready func(ctx context.Context, port int) error
 }
@@ -85,7 +87,7 @@ func (s spec) in(ctx context.Context, dir string) (*Server, error) {
 	// From here on a death of this process removes the directory.
 	run := func(name string, args ...string) error {
 		cmd := exec.CommandContext(ctx, name, args...)
-		cmd.Dir, cmd.SysProcAttr = dir, attr
+		cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, attr, s.environment(dir)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, tail(string(out)))
 		}
@@ -100,6 +102,13 @@ func (s spec) in(ctx context.Context, dir string) (*Server, error) {
 			return server, err
 		}
 	}
+}
+
+func (s spec) environment(dir string) []string {
+	if s.env == nil {
+		return nil
+	}
+	return append(os.Environ(), s.env(dir)...)
 }
 
 // attr gives dir to the user that the server runs as.
@@ -134,7 +143,7 @@ func (s spec) once(ctx context.Context, dir string, attr *syscall.SysProcAttr) (
 	defer log.Close()
 	words := s.command(dir, port, extra)
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Dir, cmd.SysProcAttr, cmd.Stdout, cmd.Stderr = dir, attr, log, log
+	cmd.Dir, cmd.SysProcAttr, cmd.Env, cmd.Stdout, cmd.Stderr = dir, attr, s.environment(dir), log, log
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

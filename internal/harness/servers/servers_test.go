@@ -3,6 +3,7 @@ package servers_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -120,4 +121,27 @@ func gone(t *testing.T, pid int, dir string) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	t.Errorf("process %d or %s is still there", pid, dir)
+}
+
+// MySQL is tested where it was fetched before.
+func TestMySQL(t *testing.T) {
+	s, err := servers.MySQL(t.Context(), servers.MySQLConfig{Fetch: os.Getenv("SPILLGATE_FETCH") == "1"})
+	if errors.Is(err, servers.ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	db, err := sql.Open("mysql", s.MySQLDSN("mysql", false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var version string
+	if err := db.QueryRowContext(t.Context(), "SELECT VERSION()").Scan(&version); err != nil || !strings.HasPrefix(version, "8.") {
+		t.Errorf("version %q, %v", version, err)
+	}
+	s.Stop()
+	gone(t, s.Pid(), s.Dir)
 }
