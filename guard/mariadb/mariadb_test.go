@@ -361,3 +361,40 @@ func TestMySQL8(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// BenchmarkLook is what a look, and each of its views, takes with 100 idle sessions.
+func BenchmarkLook(b *testing.B) {
+	m, err := servers.MariaDB(b.Context(), servers.MariaDBConfig{})
+	servers.SkipMissing(b, err)
+	defer m.Stop()
+	for range 100 {
+		db, err := sql.Open("mysql", m.MySQLDSN("", false))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer db.Close()
+		if err := db.PingContext(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s, err := Open(b.Context(), m.MySQLURL("mariadb"), time.Second)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	c := s.looks.conn
+	for name, f := range map[string]func() error{
+		"whole":        func() error { _, err := s.Look(b.Context()); return err },
+		"sessions":     func() error { _, err := readSessions(b.Context(), c, nil, false, nil); return err },
+		"transactions": func() error { _, err := readTransactions(b.Context(), c, nil); return err },
+		"questions":    func() error { _, err := readQuestions(b.Context(), c); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := f(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
