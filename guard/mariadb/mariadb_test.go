@@ -247,8 +247,14 @@ task update t set v = v + sleep ( ? ) where id <= ? barred=none statement=true s
 	if err := victim.ends(); err != nil {
 		t.Error(err)
 	}
-	// The number of the statement is no longer that of the look.
-	if done, err := s.Act(t.Context(), l.Sample.Tasks[at].ID, culprit.Statement); done || err != nil {
+	// The session is there, and no longer does the statement of the look.
+	id := l.Sample.Tasks[at].ID
+	goal := s.builder.targets[id]
+	until(t, s, "idle FLUSH session", func(l *track.Look) bool {
+		return !slices.ContainsFunc(l.Sessions, func(x track.Session) bool { return x.Process == goal.session })
+	})
+	s.builder.targets[id] = goal
+	if done, err := s.Act(t.Context(), id, culprit.Statement); done || err != nil {
 		t.Errorf("killed again: %v, %v", done, err)
 	}
 }

@@ -110,6 +110,13 @@ func readSessions(ctx context.Context, c *sql.Conn, into []sessionRow, mysql boo
 	return into, err
 }
 
+// readBusy reports whether somebody does something. On MariaDB the process list is filled
+// with all sessions before a row is looked at, at a cost of 1 to 2 ms for a hundred.
+func readBusy(ctx context.Context, c *sql.Conn) (busy bool, err error) {
+	err = c.QueryRowContext(ctx, "SELECT COUNT(*) > 0 FROM performance_schema.threads WHERE PROCESSLIST_ID <> CONNECTION_ID() AND PROCESSLIST_COMMAND NOT IN ('Sleep', 'Daemon')").Scan(&busy)
+	return busy, err
+}
+
 const transactionsSQL = `SELECT trx_id, trx_state = 'LOCK WAIT', TIMESTAMPDIFF(SECOND, trx_started, NOW()), COALESCE(TIMESTAMPDIFF(SECOND, trx_wait_started, NOW()), 0), trx_mysql_thread_id, trx_rows_modified
 FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id <> 0 LIMIT 10000`
 

@@ -37,6 +37,7 @@ type Source struct {
 	builder     *builder
 	mysql       bool
 	pool        bool // it has a thread pool
+	quick       bool // whether anybody does anything can be asked for less than the list
 	pid         int64
 	notes       []string
 	in          input
@@ -190,6 +191,7 @@ func (s *Source) learn(ctx context.Context) error {
 			s.pid = pid
 		}
 	}
+	s.quick = schema && !s.mysql
 	s.pool = handling == "pool-of-threads" && !s.mysql
 	if !schema {
 		s.notes = append(s.notes, "who holds metadata locks cannot be seen; missing: performance_schema=ON in the server's configuration")
@@ -273,7 +275,16 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	for i := range in.transactions {
 		ids = append(ids, in.transactions[i].session)
 	}
-	if in.sessions, err = readSessions(ctx, c, in.sessions[:0], s.mysql, ids); err != nil {
+	busy := true
+	if s.quick && len(ids) == 0 {
+		if busy, err = readBusy(ctx, c); err != nil {
+			return fail("performance_schema.threads")
+		}
+		s.asked++
+	}
+	if in.sessions = in.sessions[:0]; !busy {
+		s.asked-- // no process list is read
+	} else if in.sessions, err = readSessions(ctx, c, in.sessions[:0], s.mysql, ids); err != nil {
 		return fail("the process list")
 	}
 	in.at = live.Now()
@@ -418,7 +429,7 @@ func (s *Source) same(ctx context.Context, goal target, step culprit.Step) (bool
 	}
 	rows, err := readSessions(ctx, s.acts.conn, nil, s.mysql, []int64{goal.session})
 	return slices.ContainsFunc(rows, func(r sessionRow) bool {
-		return r.id == goal.session && r.query == goal.query && (step == culprit.Session || !r.idle())
+		return r.id == goal.session && r.query == goal.query && (step == culprit.Session || !r.idle() && r.command != killed)
 	}), err
 }
 
