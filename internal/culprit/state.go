@@ -50,6 +50,7 @@ func (e *Engine) visit(c *codec) {
 	c.bool(&e.agreed.several)
 	e.cancels.visit(c)
 	whole(c, &e.out.State)
+	c.failed = c.failed || e.suspect < 0 || e.calm < 0 || e.agreed.samples < 0 || e.agreed.span < 0 || e.out.State >= states
 }
 
 func (l *looked) visit(c *codec) {
@@ -141,6 +142,7 @@ func (k *cancels) visit(c *codec) {
 	k.taken = list(c, k.taken, MaxTasks, func(t *stepTaken) {
 		whole(c, &t.task)
 		whole(c, &t.step)
+		c.failed = c.failed || t.step >= steps
 	})
 	k.kinds = list(c, k.kinds, 1<<16, func(s *knownKind) {
 		whole(c, &s.kind)
@@ -158,6 +160,7 @@ func (k *cancels) visit(c *codec) {
 	whole(c, &k.futile)
 	whole(c, &k.notBefore)
 	c.bool(&k.tripped)
+	c.failed = c.failed || k.futile < 0 || p.step >= steps || p.stuck < 0 || p.patience < 0
 }
 
 // codec writes fields to buf, or reads them from its front.

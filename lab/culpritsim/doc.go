@@ -26,7 +26,7 @@ import (
 // Experiments returns the experiments of this package.
 func Experiments() []experiment.Experiment {
 	var all []experiment.Experiment
-	for _, s := range scenes() {
+	for _, s := range append(scenes(), choices()...) {
 		all = append(all, experiment.Experiment{
 			Name:  "atropos/sim-" + s.name,
 			Title: s.title + " (simulated): name the culprit, cancel it, keep the victims",

@@ -60,6 +60,7 @@ type outcome struct {
 	rate, tail, dropped float64
 	decided             time.Duration // from the onset to the first cancel of the target; -1 never
 	wrong               int           // cancels of what is no culprit
+	first               bool          // the first cancel was that of the target
 }
 
 // playScene plays a scene on one seed with every contender.
@@ -97,9 +98,10 @@ func playScene(s scene, seed uint64) ([]outcome, error) {
 func outcomeOf(r, free *hold.Report, onset mono.Time) outcome {
 	o := outcome{rate: r.Rate / free.Rate, tail: float64(r.P99) / float64(free.P99), dropped: float64(r.Dropped) / float64(max(r.Started, 1)), decided: -1}
 	if r.P99 == 0 {
-		o.tail = 999 // nothing that started ended
+		o.tail = nothingEnded
 	}
-	for _, c := range r.Cancels {
+	for k, c := range r.Cancels {
+		o.first = o.first || k == 0 && c.Target
 		if c.Target && o.decided < 0 {
 			o.decided = max(c.At.Sub(onset), 0)
 		}
@@ -108,6 +110,17 @@ func outcomeOf(r, free *hold.Report, onset mono.Time) outcome {
 		}
 	}
 	return o
+}
+
+// nothingEnded stands for the p99 of a run in which nothing that started later ended.
+const nothingEnded = 1e9
+
+// ended returns what a table shows of a p99.
+func ended(tail float64) any {
+	if tail >= nothingEnded {
+		return "none ended"
+	}
+	return tail
 }
 
 // harm returns when a gradual culprit begins to harm: from then on the p99 of the
@@ -147,7 +160,7 @@ type summary struct {
 	rate, tail, dropped   float64
 	medianRate, medianTop float64
 	decided, median       time.Duration
-	found                 float64 // share of seeds on which the target was cancelled
+	found, first          float64 // share of seeds on which the target was cancelled, and first
 	wrong                 int
 }
 
@@ -159,6 +172,9 @@ func summarize(all []outcome) summary {
 		rates, tails = append(rates, o.rate), append(tails, o.tail)
 		s.dropped = max(s.dropped, o.dropped)
 		s.wrong += o.wrong
+		if o.first {
+			s.first += 1 / float64(len(all))
+		}
 		if o.decided >= 0 {
 			times = append(times, o.decided)
 		}
@@ -199,7 +215,7 @@ func runScene(ctx context.Context, o experiment.Options, s scene) (*experiment.R
 	t := &table.Table{Title: fmt.Sprintf("%s: %s; %d seeds", s.name, s.title, n), Columns: []table.Column{{Name: "contender"},
 		{Name: "throughput, worst", Unit: "of the run without culprit", Format: "%.3f"}, {Name: "median", Format: "%.3f"},
 		{Name: "p99, worst", Unit: "of the run without culprit", Format: "%.2f"}, {Name: "median", Format: "%.2f"},
-		{Name: "victims dropped", Unit: "%", Format: "%.3f"}, {Name: "target cancelled", Unit: "of seeds", Format: "%.2f"},
+		{Name: "victims dropped", Unit: "%", Format: "%.3f"}, {Name: "target cancelled", Unit: "of seeds", Format: "%.2f"}, {Name: "first of all", Unit: "of seeds", Format: "%.2f"},
 		{Name: "wrong cancels"}, {Name: "time to decide, worst", Unit: "ms"}, {Name: "median", Unit: "ms"}}}
 	for i, c := range contenders() {
 		mine := make([]outcome, n)
@@ -207,13 +223,14 @@ func runScene(ctx context.Context, o experiment.Options, s scene) (*experiment.R
 			mine[k] = played[k][i]
 		}
 		v := summarize(mine)
-		t.Add(c.name, v.rate, v.medianRate, v.tail, v.medianTop, 100*v.dropped, v.found, v.wrong, v.decided.Milliseconds(), v.median.Milliseconds())
+		t.Add(c.name, v.rate, v.medianRate, ended(v.tail), ended(v.medianTop), 100*v.dropped, v.found, v.first, v.wrong, v.decided.Milliseconds(), v.median.Milliseconds())
 		switch {
 		case c.judged:
 			r.Floor("throughput", " of the run without culprit", rateFloor, 0, v.rate)
 			r.Ceiling("p99", "x", tailCeiling, 0, v.tail)
 			r.Ceiling("victims dropped", " %", 100*dropCeiling, 0, 100*v.dropped)
 			r.Floor("target cancelled", " of the seeds", 1, 0, v.found)
+			r.Floor("target cancelled first", " of the seeds", 0.95, 0, v.first)
 			r.Ceiling("wrong cancels", "", 0, 0, float64(v.wrong))
 			r.Ceiling("time to decide", " ms", float64(decideWithin.Milliseconds()), 0, float64(v.decided.Milliseconds()))
 		case c.every > 100*ms:
