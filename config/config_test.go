@@ -261,7 +261,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text)
-	for _, s := range []string{"", "-", "a: &a [*a]", "<<: 1", "? 1\n: 2", "slo: !!binary x", "listen: [[]]", "\xff", "x: |\n", "a:\n- b\n -c", "upstreams: {url: 'h2c://[::1%25eth0]:80/?'}", "trust: [::/0, 1.2.3.4/33]",
+	for _, s := range []string{"guard: {servers: [{url: 'mysql://a:b@c', slo: 1s, allow: {kind: x}}]}", "guard: {servers: 'postgres://h'}", "", "-", "a: &a [*a]", "<<: 1", "? 1\n: 2", "slo: !!binary x", "listen: [[]]", "\xff", "x: |\n", "a:\n- b\n -c", "upstreams: {url: 'h2c://[::1%25eth0]:80/?'}", "trust: [::/0, 1.2.3.4/33]",
 		"workflows: {a: , 'b c': {weight: .inf}, 1: 2}\nrules: [{match: {header: [a=, b=c]}, set: {workflow: a}}, 7]\nrates: {quantile: -0}"} {
 		f.Add([]byte(s))
 	}
@@ -271,8 +271,11 @@ func FuzzDecode(f *testing.F) {
 		}
 		file, err := Decode("f", data)
 		if err == nil {
-			if more := file.Proxy.Check(); len(more) > 0 {
+			if more := file.Proxy.Check(); len(more) > 0 && (file.Guard == nil || file.HasProxy()) {
 				t.Fatalf("accepted in spite of %v", more)
+			}
+			if file.Guard != nil && len(file.Guard.Check()) > 0 {
+				t.Fatalf("accepted in spite of %v", file.Guard.Check())
 			}
 			return
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spillgate/spillgate/guard"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/plainyaml"
@@ -36,6 +37,9 @@ type (
 type File struct {
 	// Proxy is what `spillgate proxy` runs.
 	Proxy proxy.Config
+	// Guard is what `spillgate guard` runs, nil if the file does not say. A file that
+	// says nothing else needs no proxy.
+	Guard *guard.SetConfig
 	// Log is how the program logs.
 	Log Log
 
@@ -89,18 +93,31 @@ func parse(name string, data []byte, files bool) (*File, error) {
 	if files {
 		relativeTo(filepath.Dir(name), &f.Proxy)
 	}
-	found := f.Proxy.Check()
-	if files {
-		found = append(found, f.Proxy.CheckFiles()...)
+	if f.Guard == nil || f.HasProxy() {
+		found := f.Proxy.Check()
+		if files {
+			found = append(found, f.Proxy.CheckFiles()...)
+		}
+		for _, m := range found {
+			d.Found(m.Field, m.Value, m.Want)
+		}
 	}
-	for _, m := range found {
-		d.Found(m.Field, m.Value, m.Want)
+	if f.Guard != nil {
+		if files {
+			guardPaths(filepath.Dir(name), f.Guard)
+		}
+		for _, m := range f.Guard.Check() {
+			d.Found("guard."+m.Field, m.Value, m.Want)
+		}
 	}
 	if err := d.Err(); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
+
+// HasProxy reports whether the file describes a proxy.
+func (f *File) HasProxy() bool { return len(f.Proxy.Listen) > 0 || len(f.Proxy.Upstreams) > 0 }
 
 // relativeTo makes the paths of files in c relative to dir.
 func relativeTo(dir string, c *proxy.Config) {
@@ -176,6 +193,10 @@ func (d *decoder) decode(root node) *File {
 			})
 		},
 		"egress": func(n node) { d.egress(n, &p.Egress) },
+		"guard": func(n node) {
+			f.Guard = &guard.SetConfig{}
+			d.guards(n, f.Guard)
+		},
 		"drain": func(n node) {
 			d.Object(n, keys{
 				"notice":  func(n node) { d.Duration(n, &p.Drain.Notice) },

@@ -17,6 +17,7 @@ import (
 	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/breakwater"
 	"github.com/spillgate/spillgate/lab/chains"
+	"github.com/spillgate/spillgate/lab/culprits"
 	"github.com/spillgate/spillgate/lab/culpritsim"
 	"github.com/spillgate/spillgate/lab/experiment"
 	"github.com/spillgate/spillgate/lab/interactive"
@@ -31,7 +32,7 @@ import (
 // Experiments returns all there are, in the order of the list.
 func Experiments() []experiment.Experiment {
 	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments(), wild.Experiments(), wildlive.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
-		interactive.Experiments(), chains.Experiments(), culpritsim.Experiments())
+		interactive.Experiments(), chains.Experiments(), culpritsim.Experiments(), culprits.Experiments())
 }
 
 // Command returns the command "lab" with its subcommands.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/config"
+	"github.com/spillgate/spillgate/guard"
 	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/proxy"
 )
@@ -39,7 +40,12 @@ if all files are right and 1 if one is not.`,
 					continue
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", path)
-				describe(cmd.OutOrStdout(), &file.Proxy)
+				if file.Guard == nil || file.HasProxy() {
+					describe(cmd.OutOrStdout(), &file.Proxy)
+				}
+				if file.Guard != nil {
+					describeGuard(cmd.OutOrStdout(), file.Guard)
+				}
 			}
 			switch mistakes {
 			case 0:
@@ -67,6 +73,14 @@ func describe(w io.Writer, c *proxy.Config) {
 	describeShare(w, c.WithDefaults().Share)
 	for _, e := range c.Egress {
 		fmt.Fprintf(w, "  egress %s: calls of the upstreams to %s\n", e.Address, e.URL)
+	}
+}
+
+// describeGuard prints what is guarded, without passwords.
+func describeGuard(w io.Writer, c *guard.SetConfig) {
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		fmt.Fprintf(w, "  guard %s: %v, slo %v, %d rules allow, %d deny\n", guard.Label(s.URL), s.Mode, s.Objective, len(s.Rules.Allow), len(s.Rules.Deny))
 	}
 }
 

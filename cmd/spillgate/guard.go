@@ -1,16 +1,207 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"errors"
+	"fmt"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"log/slog"
+	"strings"
+	"time"
 
-// newGuard returns the command "guard".
+	"github.com/spf13/cobra"
+
+	"github.com/spillgate/spillgate/config"
+	"github.com/spillgate/spillgate/guard"
+)
+
+// guardFlags are the flags of `spillgate guard` as they were typed.
+type guardFlags struct {
+	config, slo, mode, period, admin, audit, killSwitch, passwordFile string
+	allow, deny, background                                           []string
+	showStatements, printSetup                                        bool
+	logLevel, logFormat                                               string
+}
+
 func newGuard() *cobra.Command {
+	var f guardFlags
 	cmd := &cobra.Command{
-		Use:     "guard",
-		Short:   "Find the task that hogs a resource of a server",
-		Example: "  spillgate guard replay audit.jsonl",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:   "guard [URL...]",
+		Short: "Name the request that hogs a database, and cancel it",
+		Long: `Watch PostgreSQL (13 to 18), MariaDB (10.6 or later) and MySQL (8) servers through
+their own views, without touching them: name the session that holds what the others
+wait for, and in mode enforce cancel it, the cheapest way that helps.
+
+In mode monitor, the default, the log says what enforce would do. Replication, changes
+of tables, backups and maintenance are left alone unless --allow names them. While the
+file of --kill-switch exists, nothing is cancelled.
+
+--print-setup prints the statements that make a role with the least rights. Passwords
+in URLs appear nowhere, but other users of this machine may see command lines: use
+--password-file, the configuration file, or the server's own way (PGPASSFILE).`,
+		Example: `  spillgate guard --slo 500ms postgres://spillgate@db1/app
+  spillgate guard --slo 200ms --mode enforce --audit audit.jsonl --admin 127.0.0.1:9091 mariadb://spillgate@db2:3306 --password-file pw
+  spillgate guard --print-setup postgres://spillgate@db1/app
+  spillgate guard --config spillgate.yaml
+  spillgate guard replay audit.jsonl`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return runGuard(cmd, f, args) },
 	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config", "", "configuration `file`, its key guard; flags replace keys, for every server")
+	flags.StringVar(&f.slo, "slo", "", "latency that statements of the foreground are to have, a `duration` such as 500ms")
+	flags.StringVar(&f.mode, "mode", "", "off, monitor or enforce (default monitor)")
+	flags.StringVar(&f.period, "period", "", "`duration` between two looks, 10ms to 10s (default 100ms)")
+	flags.StringVar(&f.admin, "admin", "", "`host:port` of metrics, status and health")
+	flags.StringVar(&f.audit, "audit", "", "`file` that every decision is appended to, as JSON lines")
+	flags.StringVar(&f.killSwitch, "kill-switch", "", "`file` that stops all cancels while it exists")
+	flags.StringVar(&f.passwordFile, "password-file", "", "`file` with the password, read at every connect")
+	flags.StringArrayVar(&f.allow, "allow", nil, "`rule` of what may be cancelled although it is barred, such as kind=schema or user=etl,kind=backup; may be repeated")
+	flags.StringArrayVar(&f.deny, "deny", nil, "`rule` of what must never be cancelled; may be repeated")
+	flags.StringArrayVar(&f.background, "background", nil, "`rule` of what has no latency objective; may be repeated")
+	flags.BoolVar(&f.showStatements, "show-statements", false, "show statements, without their literals, in log, status and audit")
+	flags.BoolVar(&f.printSetup, "print-setup", false, "print the statements that make a role with the least rights, and leave")
+	flags.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error (default info)")
+	flags.StringVar(&f.logFormat, "log-format", "", "text or json (default text)")
 	cmd.AddCommand(newReplay())
 	return cmd
+}
+
+func runGuard(cmd *cobra.Command, f guardFlags, urls []string) error {
+	if f.printSetup {
+		return printSetup(cmd, urls)
+	}
+	cfg, log, err := f.load(urls)
+	if err != nil {
+		return err
+	}
+	level := new(slog.LevelVar)
+	level.Set(log.Level)
+	set, err := guard.NewSet(cfg, newLogger(cmd, log.JSON, level))
+	if err != nil {
+		return err
+	}
+	return set.Run(cmd.Context())
+}
+
+// printSetup prints what makes the roles that guards of the servers need.
+func printSetup(cmd *cobra.Command, urls []string) error {
+	if len(urls) == 0 {
+		return usage(errors.New("no server named, expected one such as postgres://spillgate@host/database"))
+	}
+	var mistakes []error
+	for _, url := range urls {
+		text, err := guard.Setup(url)
+		mistakes = append(mistakes, err)
+		fmt.Fprint(cmd.OutOrStdout(), text)
+	}
+	return usage(mistakes...)
+}
+
+// load returns what file, flags and arguments make together, or every mistake.
+func (f *guardFlags) load(urls []string) (guard.SetConfig, config.Log, error) {
+	var cfg guard.SetConfig
+	var log config.Log
+	if f.config != "" {
+		file, err := config.Load(f.config)
+		switch {
+		case err != nil:
+			return cfg, log, usage(flatten(err)...)
+		case file.Guard == nil:
+			return cfg, log, usage(fmt.Errorf("--config %s: the file has no key guard", f.config))
+		}
+		cfg, log = *file.Guard, file.Log
+	}
+	for _, url := range urls {
+		cfg.Servers = append(cfg.Servers, guard.Config{URL: url})
+	}
+	mistakes := f.override(&cfg, &log)
+	if len(cfg.Servers) == 0 {
+		mistakes = append(mistakes, errors.New("no server named, expected one such as postgres://spillgate@host/database"))
+		return cfg, log, usage(mistakes...)
+	}
+	if len(mistakes) == 0 {
+		for _, m := range cfg.Check() {
+			mistakes = append(mistakes, m)
+		}
+	}
+	return cfg, log, usage(mistakes...)
+}
+
+// override puts the flags into cfg and returns what cannot be read.
+func (f *guardFlags) override(cfg *guard.SetConfig, log *config.Log) (mistakes []error) {
+	replace(&cfg.Admin, f.admin)
+	replace(&cfg.Audit, f.audit)
+	duration := func(flag, value string) (d time.Duration) {
+		if value == "" {
+			return 0
+		}
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 {
+			mistakes = append(mistakes, fmt.Errorf("%s %q: expected a duration such as 500ms", flag, value))
+		}
+		return d
+	}
+	rules := func(flag string, texts []string) (all []guard.Rule) {
+		for _, text := range texts {
+			r, err := parseRule(text)
+			if err != nil {
+				mistakes = append(mistakes, fmt.Errorf("%s %q: %w", flag, text, err))
+			}
+			all = append(all, r)
+		}
+		return all
+	}
+	slo, period := duration("--slo", f.slo), duration("--period", f.period)
+	mode, known := culprit.ParseMode(f.mode)
+	if f.mode != "" && !known {
+		mistakes = append(mistakes, fmt.Errorf("--mode %q: expected off, monitor or enforce", f.mode))
+	}
+	allow, deny, background := rules("--allow", f.allow), rules("--deny", f.deny), rules("--background", f.background)
+	for i := range cfg.Servers {
+		s := &cfg.Servers[i]
+		if slo != 0 {
+			s.Objective = slo
+		}
+		if period != 0 {
+			s.Period = period
+		}
+		if f.mode != "" {
+			s.Mode = mode
+		}
+		replace(&s.KillSwitch, f.killSwitch)
+		replace(&s.PasswordFile, f.passwordFile)
+		s.ShowStatements = s.ShowStatements || f.showStatements
+		s.Rules.Allow = append(s.Rules.Allow, allow...)
+		s.Rules.Deny = append(s.Rules.Deny, deny...)
+		s.Rules.Background = append(s.Rules.Background, background...)
+	}
+	if f.logLevel != "" {
+		level, err := config.ParseLevel(f.logLevel)
+		if err != nil {
+			mistakes = append(mistakes, fmt.Errorf("--log-level %q: expected debug, info, warn or error", f.logLevel))
+		}
+		log.Level = level
+	}
+	switch f.logFormat {
+	case "":
+	case "text", "json":
+		log.JSON = f.logFormat == "json"
+	default:
+		mistakes = append(mistakes, fmt.Errorf("--log-format %q: expected text or json", f.logFormat))
+	}
+	return mistakes
+}
+
+// parseRule reads "user=etl,kind=backup".
+func parseRule(text string) (r guard.Rule, err error) {
+	fields := map[string]*string{"user": &r.User, "application": &r.Application, "database": &r.Database, "fingerprint": &r.Fingerprint, "kind": &r.Kind}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(part, "=")
+		to := fields[strings.TrimSpace(name)]
+		if !ok || to == nil || value == "" {
+			return r, errors.New("expected user=, application=, database=, fingerprint= or kind=, with commas between them")
+		}
+		*to = value
+	}
+	return r, nil
 }

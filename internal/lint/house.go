@@ -63,7 +63,7 @@ func Spillgate() House {
 			{Name: "drivers", Imports: node, Dirs: []string{"internal/sim/...", "internal/live", "internal/culprit/audit", "internal/taskfile"}},
 			// What users import or run; the root package is among them.
 			{Name: "edges", Imports: drivers, ThirdParty: true, Dirs: []string{".", "grpcgate", "httpgate", "proxy", "telemetry",
-				"classify", "config", "tracer"}},
+				"classify", "config", "tracer", "guard/..."}},
 			{Name: "programs", Imports: edges, ThirdParty: true, Dirs: []string{"cmd/...", "lab/...",
 				"internal/harness/...", "internal/demo/..."}},
 			// Examples see what users see.
@@ -91,6 +91,8 @@ func Spillgate() House {
 			{"proxy", "classify", "the proxy's rules say what a request is"},
 			{"config", "classify", "the file describes the rules"},
 			{"config", "proxy", "the file describes a proxy, and the proxy says what is wrong with the description"},
+			{"config", "guard/...", "the file describes guards, and they say what is wrong with the description"},
+			{"guard/...", "telemetry", "an edge counts what it decides"},
 			{"config", "internal/plainyaml", "the file is YAML, and its mistakes are reported as those of every file"},
 			{"internal/tracers", "internal/needs", "a test that drives a tracer of another language needs its compiler"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},

@@ -1,0 +1,300 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/live"
+)
+
+// The times of a guard.
+const (
+	// DefaultPeriod is how often a server is looked at.
+	DefaultPeriod = 100 * time.Millisecond
+	// connectTimeout is how long opening a source may take.
+	connectTimeout = 10 * time.Second
+	// shortestPause and longestPause bound the time between two tries to connect.
+	shortestPause, longestPause = 100 * time.Millisecond, 30 * time.Second
+	// checkEvery is how often the connection that acts is checked.
+	checkEvery = 10 * time.Second
+)
+
+// Config describes the guard of one server. Zero fields take the default named in their
+// comment.
+type Config struct {
+	// Name is the server's label in logs and metrics. Default: Label(URL).
+	Name string
+	// URL says where the server is: postgres://user:password@host:port/database,
+	// mariadb://… or mysql://…. Required.
+	URL string
+	// PasswordFile is a file with the password, read at each connect; white space at
+	// its ends is left out. Default: what the URL, or the server's own way, says.
+	PasswordFile string
+	// Objective is the latency that statements of the foreground are to have, in
+	// seconds to minutes. Required. Smaller finds culprits sooner, and takes shorter
+	// ones for such.
+	Objective time.Duration
+	// Mode is culprit.Monitor by default: say what would be cancelled.
+	Mode culprit.Mode
+	// Period is the time between two looks, 10 ms to 10 s. Default DefaultPeriod.
+	// Larger costs the server less and decides later.
+	Period time.Duration
+	// Rules say whom it may cancel.
+	Rules Rules
+	// PerSecond, PerMinute and PerCompletion cap the cancels, as those of
+	// culprit.Config do, whose defaults they have.
+	PerSecond, PerMinute int
+	PerCompletion        float64
+	// MinAge is the age below which no task is cancelled. Default Objective.
+	MinAge time.Duration
+	// KillSwitch is the path of a file; while it exists, the guard only monitors.
+	// Default: none.
+	KillSwitch string
+	// ShowStatements puts normalised texts of statements, without their literals,
+	// into log and audit. Default: fingerprints alone.
+	ShowStatements bool
+}
+
+// Mistake is something wrong with a configuration.
+type Mistake struct {
+	// Field is the key's path in files, Value what it is, Want what was expected.
+	Field, Value, Want string
+}
+
+// Error says all three.
+func (m Mistake) Error() string {
+	if m.Value == "" {
+		return fmt.Sprintf("guard: %s is missing, expected %s", m.Field, m.Want)
+	}
+	return fmt.Sprintf("guard: %s: %s, expected %s", m.Field, m.Value, m.Want)
+}
+
+// Check reports every mistake. None shows a password.
+func (c *Config) Check() (all []Mistake) {
+	wrong := func(ok bool, field string, value any, want string) {
+		if !ok {
+			all = append(all, Mistake{field, fmt.Sprint(value), want})
+		}
+	}
+	if err := Check(c.URL); c.URL == "" || err != nil {
+		value := ""
+		if err != nil && c.URL != "" {
+			value = err.Error()
+		}
+		wrong(false, "url", value, "postgres://user@host:port/database, mariadb://… or mysql://…")
+	}
+	if c.Objective == 0 {
+		wrong(false, "slo", "", "a duration such as 500ms")
+	}
+	wrong(c.Objective >= 0, "slo", c.Objective, "a duration above 0, such as 500ms")
+	wrong(c.Period == 0 || c.Period >= 10*time.Millisecond && c.Period <= 10*time.Second, "period", c.Period, "10ms to 10s")
+	wrong(c.MinAge >= 0, "min_age", c.MinAge, "a duration of 0 or more")
+	wrong(c.PerSecond >= 0, "per_second", c.PerSecond, "a number of 0 or more")
+	wrong(c.PerMinute >= 0, "per_minute", c.PerMinute, "a number of 0 or more")
+	wrong(c.PerCompletion >= 0 && c.PerCompletion <= 1, "per_completion", c.PerCompletion, "a share, 0 to 1")
+	return append(all, c.Rules.Check()...)
+}
+
+func (c *Config) engine(mode culprit.Mode) culprit.Config {
+	return culprit.Config{Objective: c.Objective, Mode: mode, MinAge: c.MinAge, PerSecond: c.PerSecond, PerMinute: c.PerMinute, PerCompletion: c.PerCompletion}
+}
+
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = Label(c.URL)
+	}
+	if c.Period == 0 {
+		c.Period = DefaultPeriod
+	}
+	return c
+}
+
+// Guard watches one server.
+type Guard struct {
+	cfg    Config
+	log    *slog.Logger
+	audit  *Audit
+	open   func(ctx context.Context) (Source, error)
+	engine engine
+	mode   culprit.Mode // of the engine
+
+	// OnCancel, if not nil, is told of every cancel that was done or would have been.
+	// It is to be set before Run, and must return soon.
+	OnCancel func(Cancel)
+
+	disarmed atomic.Bool
+	mu       sync.Mutex
+	status   Status
+	counts   counts
+	told     told
+}
+
+// New returns a guard that has not connected yet. audit may be nil.
+func New(cfg Config, log *slog.Logger, audit *Audit) (*Guard, error) {
+	if found := cfg.Check(); len(found) > 0 {
+		var errs []error
+		for _, m := range found {
+			errs = append(errs, m)
+		}
+		return nil, errors.Join(errs...)
+	}
+	cfg = cfg.withDefaults()
+	kind, err := schemeOf(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guard{cfg: cfg, log: log.With(slog.String("server", cfg.Name)), audit: audit}
+	g.open = func(ctx context.Context) (Source, error) {
+		url, err := withPassword(cfg.URL, cfg.PasswordFile)
+		if err != nil {
+			return nil, err
+		}
+		return kind.open(ctx, url, cfg.Objective)
+	}
+	g.status = Status{Server: cfg.Name, Mode: cfg.Mode.String(), Objective: cfg.Objective.Seconds(), State: "connecting"}
+	if err := g.arm(cfg.Mode); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// arm makes an engine of a mode. What the one before had learned is lost.
+func (g *Guard) arm(mode culprit.Mode) (err error) {
+	if g.engine, err = g.audit.engine(g.cfg.Name, g.cfg.engine(mode)); err == nil {
+		g.mode = mode
+	}
+	return err
+}
+
+// Disarm makes the guard monitor until its process ends.
+func (g *Guard) Disarm() { g.disarmed.Store(true) }
+
+// wanted returns the mode of this moment, and why it is not the configured one.
+func (g *Guard) wanted() (culprit.Mode, string) {
+	if g.cfg.Mode != culprit.Enforce {
+		return g.cfg.Mode, ""
+	}
+	if g.disarmed.Load() {
+		return culprit.Monitor, "disarmed through the admin address"
+	}
+	if g.cfg.KillSwitch != "" {
+		// What cannot be looked at may be there.
+		if _, err := os.Lstat(g.cfg.KillSwitch); err == nil || !errors.Is(err, os.ErrNotExist) {
+			return culprit.Monitor, "the kill switch " + g.cfg.KillSwitch + " is there"
+		}
+	}
+	return g.cfg.Mode, ""
+}
+
+// Run watches until ctx ends. It returns nil then.
+func (g *Guard) Run(ctx context.Context) error {
+	pause := shortestPause
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := g.watch(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if time.Since(began) > longestPause {
+			pause = shortestPause
+		}
+		g.lost(err, pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause + rand.N(pause/4+1)):
+		}
+		pause = min(2*pause, longestPause)
+	}
+	return nil
+}
+
+// watch connects and looks until something fails.
+func (g *Guard) watch(ctx context.Context) error {
+	opening, cancel := context.WithTimeout(ctx, connectTimeout)
+	source, err := g.open(opening)
+	cancel()
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	tick := time.NewTicker(g.cfg.Period)
+	defer tick.Stop()
+	checked := time.Now()
+	for seen := false; ; seen = true {
+		if err := g.step(ctx, source); err != nil {
+			return err
+		}
+		if !seen {
+			g.connected()
+		}
+		if time.Since(checked) > checkEvery {
+			if err := source.Alive(ctx); err != nil {
+				return fmt.Errorf("the connection that cancels: %w", err)
+			}
+			checked = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// step looks, decides and acts once.
+func (g *Guard) step(ctx context.Context, source Source) error {
+	mode, why := g.wanted()
+	if mode != g.mode {
+		if err := g.arm(mode); err != nil {
+			return err
+		}
+		g.log.Warn("mode changed", slog.String("mode", mode.String()), slog.String("why", why))
+	}
+	began := time.Now()
+	look, err := source.Look(ctx)
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	g.cfg.Rules.apply(look)
+	decision := g.engine.Observe(&look.Sample)
+	g.report(look, decision, took, why)
+	if a := decision.Action; a.Step != culprit.NoStep && !a.Would {
+		done, err := source.Act(ctx, a.Task, a.Step)
+		g.acted(look, a, done, err)
+	}
+	return nil
+}
+
+// lost notes that the server cannot be seen, once for a series of failures with one
+// cause.
+func (g *Guard) lost(err error, pause time.Duration) {
+	blind := &culprit.Sample{At: live.Now(), Blind: err.Error()}
+	g.engine.Observe(blind)
+	g.mu.Lock()
+	g.counts.failures++
+	g.status.Connected, g.status.Blind = false, err.Error()
+	g.status.State = "blind"
+	repeated := g.told.failure == err.Error()
+	g.told.failure = err.Error()
+	g.mu.Unlock()
+	if !repeated {
+		g.log.Error("the server cannot be seen; nothing is cancelled meanwhile", slog.Any("error", err), slog.Duration("next", pause))
+	}
+}
+
+func (g *Guard) connected() {
+	g.mu.Lock()
+	g.status.Connected, g.status.Blind = true, ""
+	g.told.failure = ""
+	g.mu.Unlock()
+	g.log.Info("watching", slog.String("mode", g.mode.String()), slog.Duration("slo", g.cfg.Objective), slog.Duration("period", g.cfg.Period))
+}

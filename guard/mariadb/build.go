@@ -1,0 +1,426 @@
+package mariadb
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/guard/procfs"
+	"github.com/spillgate/spillgate/guard/statement"
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// killed is the command of a session that has been told to end.
+const killed = "Killed"
+
+// undoRate is how many modified rows a rollback takes back in a second.
+const undoRate = 100_000
+
+// builder turns rows into looks. It has all that is remembered between them.
+type builder struct {
+	objective time.Duration
+	mysql     bool
+	tracker   *track.Tracker
+	questions uint64
+	meter     procfs.Meter
+	known     map[int64]known // by session
+	targets   map[uint64]target
+	look      uint64
+	used      []used
+	queue     map[int64]queueWait // by connection
+}
+
+// known is what the look before saw of a session.
+type known struct {
+	query  int64
+	text   string
+	parsed statement.Statement
+	look   uint64
+}
+
+// target is what identifies a task to the server.
+type target struct {
+	session, query int64
+	transaction    uint64 // 0: not in one, or its number means nothing
+	whole          bool   // the session itself
+}
+
+// used is what one thread used for a task since the look before.
+type used struct {
+	entry *track.Entry
+	procfs.Usage
+}
+
+func newBuilder(objective time.Duration, mysql bool) *builder {
+	return &builder{objective: objective, mysql: mysql, tracker: track.New(resources), known: map[int64]known{}, targets: map[uint64]target{}, queue: map[int64]queueWait{}}
+}
+
+// input is what the views showed at one look.
+type input struct {
+	at           mono.Time
+	questions    uint64
+	sessions     []sessionRow
+	transactions []transactionRow
+	rowWaits     []rowWait
+	locks        []lockRow
+	queues       []queued
+	own          []int64 // sessions of the guard
+	usage        func(thread int64) (procfs.Usage, bool)
+	notes        []string
+}
+
+// view is an input with its indices.
+type view struct {
+	*input
+	entries   map[int64]*track.Entry     // by session
+	rows      map[int64]*sessionRow      // by session
+	trx       map[int64]*transactionRow  // by session
+	byTrx     map[uint64]*transactionRow // by transaction
+	blocks    map[int64]bool             // sessions that hold what others wait for
+	whole     map[int64]bool             // those that hold it for their session
+	lockWaits []lockWait
+}
+
+// build makes the look of in.
+func (b *builder) build(in *input) *track.Look {
+	b.look++
+	b.meter.Begin()
+	b.tracker.Begin(in.at)
+	clear(b.targets)
+	v := b.index(in)
+	for i := range in.sessions {
+		r := &in.sessions[i]
+		if slices.Contains(in.own, r.id) {
+			continue
+		}
+		b.remember(r)
+		b.task(v, r)
+	}
+	for id, k := range b.known {
+		if k.look != b.look {
+			delete(b.known, id)
+		}
+	}
+	b.rows(v)
+	b.metadata(v)
+	b.flushes(v)
+	b.pool(v)
+	b.consume(v)
+	for _, n := range in.notes {
+		b.tracker.Note(n)
+	}
+	// The server counts at once, so what is new was done since the look before.
+	done := in.questions - min(b.questions, in.questions)
+	if b.questions == 0 {
+		done = 0
+	}
+	b.questions = in.questions
+	return b.tracker.End(done)
+}
+
+func (b *builder) index(in *input) *view {
+	v := &view{input: in, entries: map[int64]*track.Entry{}, rows: map[int64]*sessionRow{}, trx: map[int64]*transactionRow{}, byTrx: map[uint64]*transactionRow{},
+		blocks: map[int64]bool{}, whole: map[int64]bool{}}
+	for i := range in.sessions {
+		v.rows[in.sessions[i].id] = &in.sessions[i]
+	}
+	for i := range in.transactions {
+		t := &in.transactions[i]
+		v.trx[t.session], v.byTrx[t.id] = t, t
+	}
+	for _, w := range in.rowWaits {
+		if t := v.byTrx[w.blocker]; t != nil {
+			v.blocks[t.session] = true
+		}
+	}
+	v.lockWaits = waits(in.locks, func(session int64) float64 {
+		if r := v.rows[session]; r != nil {
+			return r.elapsed
+		}
+		return 0
+	})
+	for _, w := range v.lockWaits {
+		for _, h := range w.blockers {
+			if h.granted {
+				v.blocks[h.session] = true
+				v.whole[h.session] = v.whole[h.session] || h.explicit
+			}
+		}
+	}
+	return v
+}
+
+// remember keeps the statement of a session.
+func (b *builder) remember(r *sessionRow) {
+	k, ok := b.known[r.id]
+	if !r.idle() && r.text != "" && (!ok || k.query != r.query || k.text != r.text) {
+		k.parsed, k.text = statement.Of(r.text, statement.MySQL), r.text
+	}
+	k.query, k.look = r.query, b.look
+	b.known[r.id] = k
+}
+
+// millis converts milliseconds of the server to an instant.
+func (v *view) millis(ms float64) mono.Time {
+	if !(ms >= 0 && ms < 1e13) {
+		return v.at
+	}
+	return v.at.Add(-time.Duration(ms * float64(time.Millisecond)))
+}
+
+// numbered is the largest transaction number; larger ones are addresses that stand for
+// transactions that have changed nothing, and are used again.
+const numbered = 1 << 46
+
+// task adds the task of a session, if it has one.
+func (b *builder) task(v *view, r *sessionRow) {
+	trx := v.trx[r.id]
+	if r.idle() && trx == nil && !v.blocks[r.id] {
+		return
+	}
+	goal := target{session: r.id, query: r.query}
+	if trx != nil && trx.id < numbered {
+		goal.transaction = trx.id
+	}
+	key := track.Key{Process: r.id, Work: r.query}
+	switch {
+	case v.whole[r.id]:
+		goal.whole, key.Work = true, -1
+	case goal.transaction != 0:
+		key.Session, key.Work = 1, int64(goal.transaction)
+	}
+	began, whole := v.millis(r.elapsed), v.millis(r.elapsed)
+	if trx != nil {
+		whole = min(whole, v.at.Add(-time.Duration(trx.age)*time.Second))
+	}
+	short := v.at.Sub(began) <= b.objective
+	background := false
+	switch {
+	case r.idle():
+		began = whole
+	case v.at.Sub(whole) > b.objective+time.Second && (short || v.blocks[r.id]):
+		began, background = whole, short
+	}
+	e := b.tracker.Task(key, began)
+	v.entries[r.id] = e
+	t, s := b.tracker.At(e)
+	parsed := b.known[r.id].parsed
+	host, _, _ := strings.Cut(r.host, ":")
+	*s = track.Session{Process: r.id, User: r.user, Database: r.database, Client: host, Statement: parsed, State: strings.ToLower(r.command)}
+	if r.state != "" {
+		s.State += ", " + r.state
+	}
+	t.Kind, t.Idle, t.Background, t.Barred = parsed.Fingerprint, r.idle(), background || parsed.Class == statement.Vacuum, barOf(r, parsed.Class)
+	t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
+	if r.idle() {
+		t.Steps = culprit.StepsOf(culprit.Session)
+	}
+	if r.command == killed {
+		t.Steps = 0
+	}
+	if trx != nil {
+		t.Undo = time.Duration(min(max(trx.modified, 0), 1e12)) * time.Second / undoRate
+	}
+	if r.of > 0 && r.stage > 0 && r.stage <= 100 {
+		t.Done, t.Total = uint64(r.stage*1000), 100_000
+	}
+	b.targets[t.ID] = goal
+}
+
+// barOf returns why a session must not be cancelled unless the operator says so.
+func barOf(r *sessionRow, class statement.Class) culprit.Bar {
+	switch {
+	case strings.HasPrefix(r.command, "Binlog Dump"), strings.HasPrefix(r.command, "Slave"), r.user == "system user", class == statement.Replication:
+		return culprit.Replication
+	case r.user == "event_scheduler":
+		return culprit.Maintenance
+	case class == statement.Backup, strings.HasPrefix(r.text, "SELECT /*!40001 SQL_NO_CACHE */"):
+		return culprit.Backup
+	case class == statement.Schema:
+		return culprit.Schema
+	}
+	return culprit.NotBarred
+}
+
+// rows enters who waits for rows.
+func (b *builder) rows(v *view) {
+	for i := range v.transactions {
+		t := &v.transactions[i]
+		e, r := v.entries[t.session], v.rows[t.session]
+		if t.waiting && e != nil && r != nil {
+			b.tracker.Waits(e, rowLock, max(v.millis(r.elapsed), v.at.Add(-time.Duration(t.waited+1)*time.Second)))
+		}
+	}
+	for _, w := range v.roots() {
+		waiter, blocker := v.byTrx[w.waiter], v.byTrx[w.blocker]
+		e, h := v.entries[waiter.session], v.entries[blocker.session]
+		if e == nil || h == nil {
+			continue
+		}
+		if !blocker.waiting {
+			began, _ := b.tracker.At(h)
+			b.tracker.Holds(h, rowLock, min(began.Started, v.at.Add(-time.Duration(blocker.age)*time.Second)), 0, false)
+		}
+		b.tracker.Edge(e, h, rowLock)
+	}
+}
+
+// roots keeps of a waiter's blockers those that do not wait themselves, if there are
+// any, and else the oldest: the others stand in the same queue.
+func (v *view) roots() (kept []rowWait) {
+	free := map[uint64]bool{} // waiters with a blocker that does not wait
+	var all []rowWait
+	for _, w := range v.rowWaits {
+		if v.byTrx[w.waiter] == nil || v.byTrx[w.blocker] == nil || w.waiter == w.blocker {
+			continue
+		}
+		all = append(all, w)
+		free[w.waiter] = free[w.waiter] || !v.byTrx[w.blocker].waiting
+	}
+	slices.SortStableFunc(all, func(a, b rowWait) int {
+		return cmp.Or(cmp.Compare(a.waiter, b.waiter), cmp.Compare(a.blocker, b.blocker))
+	})
+	last := uint64(0)
+	for _, w := range all {
+		switch {
+		case free[w.waiter] && v.byTrx[w.blocker].waiting:
+		case !free[w.waiter] && last == w.waiter:
+		default:
+			kept = append(kept, w)
+			last = w.waiter
+		}
+	}
+	return kept
+}
+
+// metadata enters who waits for tables, backups and names.
+func (b *builder) metadata(v *view) {
+	for _, w := range v.lockWaits {
+		e := v.entries[w.waiter.session]
+		r := v.rows[w.waiter.session]
+		if e == nil || r == nil {
+			continue
+		}
+		b.tracker.Waits(e, w.resource, v.millis(r.elapsed))
+		for _, h := range w.blockers {
+			holder := v.entries[h.session]
+			if holder == nil {
+				continue
+			}
+			if h.granted {
+				t, _ := b.tracker.At(holder)
+				b.tracker.Holds(holder, w.resource, t.Started, 0, !excluded(h.kind, h.mode, h.mode))
+			}
+			b.tracker.Edge(e, holder, w.resource)
+		}
+	}
+}
+
+// flushes enters who waits until a table is closed: for the oldest statement that does
+// not wait so itself. Locks of that kind are in no view.
+func (b *builder) flushes(v *view) {
+	var oldest *sessionRow
+	for i := range v.sessions {
+		r := &v.sessions[i]
+		if !r.idle() && v.entries[r.id] != nil && !waitsForLock(r.state) && r.text != "" && (oldest == nil || r.elapsed > oldest.elapsed) {
+			oldest = r
+		}
+	}
+	for i := range v.sessions {
+		r := &v.sessions[i]
+		e := v.entries[r.id]
+		if r.state != waitsForFlush || e == nil {
+			continue
+		}
+		b.tracker.Waits(e, flush, v.millis(r.elapsed))
+		if oldest != nil && oldest.elapsed > r.elapsed {
+			holder := v.entries[oldest.id]
+			t, _ := b.tracker.At(holder)
+			b.tracker.Holds(holder, flush, t.Started, 0, true)
+			b.tracker.Edge(e, holder, flush)
+		}
+	}
+}
+
+// queueNoise is how far two looks may differ about when one wait began.
+const queueNoise = 10 * time.Millisecond
+
+// queueWait is a request of a connection that waits for a thread.
+type queueWait struct {
+	since  mono.Time
+	number int64 // of the wait
+	look   uint64
+}
+
+// pool enters the requests that wait for a thread, which no process list shows, and the
+// statements that have one.
+func (b *builder) pool(v *view) {
+	if len(v.queues) == 0 {
+		return
+	}
+	for _, q := range v.queues {
+		if slices.Contains(v.own, q.connection) {
+			continue
+		}
+		since := v.millis(q.waited / 1000)
+		w, ok := b.queue[q.connection]
+		if !ok || since.Sub(w.since) > queueNoise { // else the same wait as before
+			w = queueWait{since: since, number: w.number + 1}
+		}
+		w.look = b.look
+		b.queue[q.connection] = w
+		key := track.Key{Process: q.connection, Session: 2, Work: w.number}
+		e := b.tracker.Task(key, since)
+		_, s := b.tracker.At(e)
+		s.Process, s.State = q.connection, "waits for a thread of the pool"
+		b.tracker.Waits(e, threads, since)
+	}
+	for id, w := range b.queue {
+		if w.look != b.look {
+			delete(b.queue, id)
+		}
+	}
+	for i := range v.sessions {
+		r := &v.sessions[i]
+		// One that was killed gives its thread back soon: it is not to be cancelled again
+		// while the next is.
+		if e := v.entries[r.id]; e != nil && !r.idle() && r.command != killed {
+			b.tracker.Holds(e, threads, v.millis(r.elapsed), 1, false)
+		}
+	}
+}
+
+// consume enters what threads used, if they run on this machine.
+func (b *builder) consume(v *view) {
+	if v.usage == nil {
+		return
+	}
+	b.used = b.used[:0]
+	var total time.Duration
+	for i := range v.sessions {
+		r := &v.sessions[i]
+		e := v.entries[r.id]
+		if e == nil || r.idle() || r.thread == 0 {
+			continue
+		}
+		now, ok := v.usage(r.thread)
+		if !ok {
+			continue
+		}
+		u := b.meter.Since(r.thread, now)
+		total += u.CPU
+		if !e.Fresh {
+			b.used = append(b.used, used{e, u})
+		}
+	}
+	part := b.meter.Part(total)
+	for _, u := range b.used {
+		b.tracker.Consumes(u.entry, processor, uint64(u.CPU), time.Duration(float64(u.Delay)*part))
+		if u.IO {
+			b.tracker.Consumes(u.entry, storage, u.Read+u.Written, 0)
+		}
+	}
+}

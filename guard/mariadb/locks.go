@@ -1,0 +1,113 @@
+package mariadb
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// excludes says which requests on one object exclude which granted or earlier ones, as
+// the servers' manuals describe metadata locks. What is not named excludes all.
+var excludes = map[string][]string{
+	"SHARED":                {"EXCLUSIVE"},
+	"SHARED_HIGH_PRIO":      {"EXCLUSIVE"},
+	"SHARED_READ":           {"SHARED_NO_READ_WRITE", "EXCLUSIVE"},
+	"SHARED_WRITE":          {"SHARED_READ_ONLY", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"},
+	"SHARED_WRITE_LOW_PRIO": {"SHARED_READ_ONLY", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"},
+	"SHARED_UPGRADABLE":     {"SHARED_UPGRADABLE", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"},
+	"SHARED_READ_ONLY":      {"SHARED_WRITE", "SHARED_WRITE_LOW_PRIO", "SHARED_NO_READ_WRITE", "EXCLUSIVE"},
+	"SHARED_NO_WRITE":       {"SHARED_WRITE", "SHARED_WRITE_LOW_PRIO", "SHARED_UPGRADABLE", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"},
+	"SHARED_NO_READ_WRITE":  {"SHARED_READ", "SHARED_WRITE", "SHARED_WRITE_LOW_PRIO", "SHARED_UPGRADABLE", "SHARED_READ_ONLY", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"},
+	"INTENTION_EXCLUSIVE":   {"SHARED", "EXCLUSIVE"},
+}
+
+// together are the requests of MariaDB's BACKUP object that go together: what statements
+// take. The others are stages of a backup and exclude those.
+var together = []string{"BACKUP_DML", "BACKUP_TRANS_DML", "BACKUP_SYS_DML", "BACKUP_DDL", "BACKUP_ALTER_COPY", "BACKUP_COMMIT"}
+
+// excluded reports whether two requests for an object of a kind cannot both be granted.
+func excluded(kind, a, b string) bool {
+	if kind == "BACKUP" {
+		return !slices.Contains(together, a) || !slices.Contains(together, b)
+	}
+	if (kind == "GLOBAL" || kind == "SCHEMA" || kind == "COMMIT") && a == "SHARED" {
+		return b == "INTENTION_EXCLUSIVE" || b == "EXCLUSIVE"
+	}
+	list, known := excludes[a]
+	return !known || slices.Contains(list, b)
+}
+
+// lockWait is a session that waits for a metadata lock, and those whom it waits for.
+type lockWait struct {
+	waiter   *lockRow
+	blockers []*lockRow
+	resource int
+}
+
+// mostEdges bounds the edges of a look.
+const mostEdges = 20_000
+
+// waits returns who waits for whom: for those who were granted what excludes the request,
+// or, where nobody was, for the first earlier request that does. since tells for how long
+// the statement of a session has run, in milliseconds: it is taken for the wait.
+func waits(rows []lockRow, since func(session int64) float64) (all []lockWait) {
+	groups := map[string][]*lockRow{}
+	var order []string
+	for i := range rows {
+		r := &rows[i]
+		if groups[r.object] == nil {
+			order = append(order, r.object)
+		}
+		groups[r.object] = append(groups[r.object], r)
+	}
+	edges := 0
+	for _, name := range order {
+		group := groups[name]
+		if !slices.ContainsFunc(group, func(r *lockRow) bool { return !r.granted }) {
+			continue
+		}
+		slices.SortStableFunc(group, func(a, b *lockRow) int {
+			if a.granted != b.granted {
+				return cmp.Compare(b2i(b.granted), b2i(a.granted))
+			}
+			return cmp.Compare(since(b.session), since(a.session))
+		})
+		for i, w := range group {
+			if w.granted || edges > mostEdges {
+				continue
+			}
+			one := lockWait{waiter: w, resource: resourceOf(w.kind)}
+			for _, h := range group[:i] {
+				if h.session == w.session || !excluded(w.kind, w.mode, h.mode) {
+					continue
+				}
+				if !h.granted && len(one.blockers) > 0 {
+					break
+				}
+				one.blockers = append(one.blockers, h)
+				if !h.granted {
+					break
+				}
+			}
+			edges += len(one.blockers)
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// waitsForLock reports whether a state of a session is a wait that metadata_locks, or the
+// rule for flushes, explains.
+func waitsForLock(state string) bool {
+	return state == "User lock" || strings.HasPrefix(state, "Waiting for ") && (strings.HasSuffix(state, "lock") || strings.HasSuffix(state, "flush"))
+}
+
+// waitsForFlush is the state of those who wait until a table is closed.
+const waitsForFlush = "Waiting for table flush"

@@ -1,0 +1,406 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/harness/servers"
+)
+
+// server is one MariaDB for all tests of the package.
+var server struct {
+	once sync.Once
+	s    *servers.Server
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if server.s != nil {
+		server.s.Stop()
+	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Println(err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+const guardPassword = "s3cret"
+
+// start returns the URL of the role of Setup, and makes the table anew.
+func start(t *testing.T) string {
+	t.Helper()
+	server.once.Do(func() {
+		server.s, server.err = servers.MariaDB(context.Background(), servers.MariaDBConfig{ExtraPort: true, Settings: map[string]string{
+			"performance-schema-instrument": "wait/lock/metadata/sql/mdl=ON", "thread-handling": "pool-of-threads", "thread-pool-size": "2", "thread-pool-max-threads": "30"}})
+		if server.err != nil {
+			return
+		}
+		db, err := sql.Open("mysql", server.s.MySQLDSN("mysql", true)+"&multiStatements=true")
+		if err == nil {
+			setup := strings.ReplaceAll(Setup("spillgate"), "…", guardPassword)
+			_, err = db.Exec(setup + "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v INT) ENGINE=InnoDB; INSERT INTO d.t SELECT seq, 0 FROM seq_1_to_1000")
+			db.Close()
+		}
+		server.err = err
+	})
+	servers.SkipMissing(t, server.err)
+	return fmt.Sprintf("mariadb://spillgate:%s@%s:%d/", guardPassword, server.s.Host, server.s.Port)
+}
+
+// session is a client of the application.
+type session struct {
+	*sql.Conn
+	t    *testing.T
+	done chan error
+}
+
+func client(t *testing.T) *session { return clientOf(t, server.s, "d") }
+
+func clientOf(t *testing.T, s *servers.Server, database string) *session {
+	t.Helper()
+	db, err := sql.Open("mysql", s.MySQLDSN(database, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := &session{Conn: c, t: t}
+	t.Cleanup(func() {
+		if one.done != nil {
+			<-one.done
+		}
+		c.Close()
+		db.Close()
+	})
+	return one
+}
+
+func (s *session) do(text string) {
+	s.t.Helper()
+	if _, err := s.ExecContext(s.t.Context(), text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// begin runs a statement that will not end soon.
+func (s *session) begin(text string) {
+	s.done = make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second) // a test that fails leaves it waiting
+		defer cancel()
+		_, err := s.ExecContext(ctx, text)
+		s.done <- err
+	}()
+}
+
+// ends waits for what begin began.
+func (s *session) ends() error {
+	err := <-s.done
+	s.done = nil
+	return err
+}
+
+func open(t *testing.T, url string) *Source {
+	t.Helper()
+	s, err := Open(t.Context(), url, 100*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func until(t *testing.T, s *Source, what string, want func(*track.Look) bool) *track.Look {
+	t.Helper()
+	var last string
+	for range 200 {
+		l, err := s.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want(l) {
+			return l
+		}
+		last = picture(l)
+		time.Sleep(25 * time.Millisecond)
+	}
+	t.Fatalf("no look with %s; the last was\n%s", what, last)
+	return nil
+}
+
+// picture draws a look: tasks by their statement, and who waits for whom.
+func picture(l *track.Look) string {
+	var out []string
+	name := func(i int32) string { return l.Sessions[i].Statement.Text }
+	for i, task := range l.Sample.Tasks {
+		idle := ""
+		if task.Idle {
+			idle = " idle"
+		}
+		out = append(out, fmt.Sprintf("task %s%s barred=%v statement=%v session=%v", name(int32(i)), idle, task.Barred, task.Steps.Has(culprit.Statement), task.Steps.Has(culprit.Session)))
+	}
+	for _, e := range l.Sample.Edges {
+		out = append(out, fmt.Sprintf("edge %s -> %s, %s", name(e.Waiter), name(e.Blocker), l.Sample.Resources[e.Resource].Name))
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), "\n")
+}
+
+func idleBlocker(l *track.Look) (uint64, bool) {
+	for _, e := range l.Sample.Edges {
+		if l.Sample.Tasks[e.Blocker].Idle {
+			return l.Sample.Tasks[e.Blocker].ID, true
+		}
+	}
+	return 0, false
+}
+
+// SELECT … FOR UPDATE in a transaction that then idles: KILL QUERY has nothing to end,
+// the connection goes, the victims go on. The connections of the guard are those of the
+// extra port.
+func TestRowLocks(t *testing.T) {
+	url := start(t)
+	s := open(t, url)
+	if len(s.notes) > 0 {
+		t.Errorf("notes %q of a role that has all rights", s.notes)
+	}
+	holder := client(t)
+	holder.do("BEGIN")
+	holder.do("UPDATE t SET v = 1 WHERE id = 5")
+	var victims []*session
+	for range 6 {
+		v := client(t)
+		v.begin("UPDATE t SET v = v + 1 WHERE id = 5")
+		victims = append(victims, v)
+	}
+	l := until(t, s, "edges to the idle holder", func(l *track.Look) bool { _, ok := idleBlocker(l); return ok && len(l.Sample.Tasks) == 7 })
+	if n := len(l.Sample.Edges); n > oldestWaiters {
+		t.Errorf("%d edges of the %d oldest waiters", n, oldestWaiters)
+	}
+	// No view tells what an idle session did last.
+	for _, want := range []string{"edge update t set v = v + ? where id = ? -> , lock: row", "task  idle barred=none statement=false session=true"} {
+		if got := picture(l); !strings.Contains(got, want) {
+			t.Errorf("saw\n%s\nexpected\n%s", got, want)
+		}
+	}
+	id, _ := idleBlocker(l)
+	goal := s.builder.targets[id]
+	s.builder.targets[id] = target{session: goal.session, transaction: goal.transaction + 1000}
+	if done, err := s.Act(t.Context(), id, culprit.Session); done || err != nil {
+		t.Errorf("another transaction was killed: %v, %v", done, err)
+	}
+	s.builder.targets[id] = goal
+	if done, err := s.Act(t.Context(), id, culprit.Session); !done || err != nil {
+		t.Fatalf("not killed: %v, %v", done, err)
+	}
+	for _, v := range victims {
+		if err := v.ends(); err != nil {
+			t.Errorf("a victim failed: %v", err)
+		}
+	}
+}
+
+// A long UPDATE, FLUSH TABLES WITH READ LOCK that waits for it, and writers behind the
+// pending request: the request dams, and killing it loses nothing.
+func TestFlushDams(t *testing.T) {
+	s := open(t, start(t))
+	long := client(t)
+	long.begin("UPDATE t SET v = v + SLEEP(0.002) WHERE id <= 900")
+	until(t, s, "the UPDATE", func(l *track.Look) bool { return strings.Contains(picture(l), "sleep") })
+	dam := client(t)
+	dam.begin("FLUSH TABLES WITH READ LOCK")
+	until(t, s, "the FLUSH", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	victim := client(t)
+	victim.begin("UPDATE t SET v = 1 WHERE id = 950")
+	l := until(t, s, "two edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 2 })
+	want := `edge flush tables with read lock -> update t set v = v + sleep ( ? ) where id <= ?, lock: backup
+edge update t set v = ? where id = ? -> flush tables with read lock, lock: backup
+task flush tables with read lock barred=backup statement=true session=true
+task update t set v = ? where id = ? barred=none statement=true session=true
+task update t set v = v + sleep ( ? ) where id <= ? barred=none statement=true session=true`
+	if got := picture(l); got != want {
+		t.Fatalf("saw\n%s\nexpected\n%s", got, want)
+	}
+	at := slices.IndexFunc(l.Sessions, func(x track.Session) bool { return strings.HasPrefix(x.Statement.Text, "flush") })
+	if done, err := s.Act(t.Context(), l.Sample.Tasks[at].ID, culprit.Statement); !done || err != nil {
+		t.Fatalf("not killed: %v, %v", done, err)
+	}
+	if err := dam.ends(); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("the FLUSH ended with %v", err)
+	}
+	if err := victim.ends(); err != nil {
+		t.Error(err)
+	}
+	// The session is there, and no longer does the statement of the look.
+	id := l.Sample.Tasks[at].ID
+	goal := s.builder.targets[id]
+	until(t, s, "idle FLUSH session", func(l *track.Look) bool {
+		return !slices.ContainsFunc(l.Sessions, func(x track.Session) bool { return x.Process == goal.session })
+	})
+	s.builder.targets[id] = goal
+	if done, err := s.Act(t.Context(), id, culprit.Statement); done || err != nil {
+		t.Errorf("killed again: %v, %v", done, err)
+	}
+}
+
+// Locks of names and of tables that a session keeps while it does nothing.
+func TestSessionLocks(t *testing.T) {
+	s := open(t, start(t))
+	holder := client(t)
+	for _, tt := range []struct{ take, want, free, resource string }{
+		{"SELECT GET_LOCK('name', 1)", "SELECT GET_LOCK('name', 9)", "SELECT RELEASE_ALL_LOCKS()", "lock: user"},
+		{"LOCK TABLES t WRITE", "UPDATE t SET v = 2 WHERE id = 7", "UNLOCK TABLES", "lock: table"},
+	} {
+		holder.do(tt.take)
+		waiter := client(t)
+		waiter.begin(tt.want)
+		l := until(t, s, "an idle holder of "+tt.resource, func(l *track.Look) bool { _, ok := idleBlocker(l); return ok })
+		if e := l.Sample.Edges[0]; l.Sample.Resources[e.Resource].Name != tt.resource {
+			t.Errorf("%s: %s", tt.take, picture(l))
+		}
+		holder.do(tt.free)
+		if err := waiter.ends(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Rights that are missing are named.
+func TestMissing(t *testing.T) {
+	for _, tt := range []struct {
+		grants string
+		mysql  bool
+		want   int
+	}{
+		{"GRANT USAGE ON *.*", false, 2}, {"GRANT PROCESS ON *.*\nGRANT SELECT ON `performance_schema`.*", false, 1},
+		{"GRANT PROCESS, CONNECTION ADMIN ON *.*", false, 0}, {"GRANT PROCESS ON *.*\nGRANT CONNECTION_ADMIN ON *.*", true, 0},
+		{"GRANT ALL PRIVILEGES ON *.*", true, 0}, {"GRANT ALL PRIVILEGES ON `d`.*", false, 2}, {"GRANT SUPER, PROCESS ON *.*", false, 0},
+	} {
+		if got := missing(tt.grants, tt.mysql); len(got) != tt.want {
+			t.Errorf("%q: %q, expected %d", tt.grants, got, tt.want)
+		}
+	}
+}
+
+func TestURLs(t *testing.T) {
+	for _, url := range []string{"mariadb://u:s3cret@h:x/", "mariadb://u:s3cret@", "mysql://u:s3cret@h/?x=s3cret2", "mysql://u:s3cret@h/?tls=s3cret", "mysql://u:s3cret@127.0.0.1:1/"} {
+		_, err := Open(t.Context(), url, time.Second)
+		if err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// MySQL 8, where it was fetched before: an idle holder of rows; and a long SELECT, FLUSH
+// TABLES WITH READ LOCK that waits for it, and who waits behind: the SELECT is taken for
+// the root, for no table of locks has it.
+func TestMySQL8(t *testing.T) {
+	m, err := servers.MySQL(t.Context(), servers.MySQLConfig{Fetch: os.Getenv("SPILLGATE_FETCH") == "1"})
+	if errors.Is(err, servers.ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Stop()
+	connect := func() *session { return clientOf(t, m, "") }
+	root := connect()
+	for _, text := range []string{"CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)", "INSERT INTO d.t VALUES (1, 0), (2, 0), (3, 0)"} {
+		root.do(text)
+	}
+	s := open(t, m.MySQLURL("mysql"))
+	if len(s.notes) > 0 {
+		t.Errorf("notes %q", s.notes)
+	}
+	holder := connect()
+	holder.do("BEGIN")
+	holder.do("UPDATE d.t SET v = 1 WHERE id = 1")
+	var victims []*session
+	for range 3 {
+		v := connect()
+		v.begin("UPDATE d.t SET v = v + 1 WHERE id = 1")
+		victims = append(victims, v)
+	}
+	l := until(t, s, "an idle holder of rows", func(l *track.Look) bool { _, ok := idleBlocker(l); return ok })
+	id, _ := idleBlocker(l)
+	if done, err := s.Act(t.Context(), id, culprit.Session); !done || err != nil {
+		t.Fatalf("not killed: %v, %v", done, err)
+	}
+	for _, v := range victims {
+		if err := v.ends(); err != nil {
+			t.Errorf("a victim failed: %v", err)
+		}
+	}
+	long := connect()
+	long.begin("SELECT id, SLEEP(3) FROM d.t")
+	until(t, s, "the SELECT", func(l *track.Look) bool { return strings.Contains(picture(l), "sleep") })
+	flusher := connect()
+	flusher.begin("FLUSH TABLES WITH READ LOCK")
+	until(t, s, "the FLUSH", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	victim := connect()
+	victim.begin("SELECT v FROM d.t WHERE id = 2")
+	l = until(t, s, "two edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 2 })
+	at := l.Sample.Edges[0].Blocker
+	if !strings.Contains(l.Sessions[at].Statement.Text, "sleep") || l.Sample.Edges[1].Blocker != at {
+		t.Fatalf("saw\n%s", picture(l))
+	}
+	if done, err := s.Act(t.Context(), l.Sample.Tasks[at].ID, culprit.Statement); !done || err != nil {
+		t.Fatalf("not killed: %v, %v", done, err)
+	}
+	if err := victim.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkLook is what a look, and each of its views, takes with 100 idle sessions.
+func BenchmarkLook(b *testing.B) {
+	m, err := servers.MariaDB(b.Context(), servers.MariaDBConfig{})
+	servers.SkipMissing(b, err)
+	defer m.Stop()
+	for range 100 {
+		db, err := sql.Open("mysql", m.MySQLDSN("", false))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer db.Close()
+		if err := db.PingContext(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s, err := Open(b.Context(), m.MySQLURL("mariadb"), time.Second)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	c := s.looks.conn
+	for name, f := range map[string]func() error{
+		"whole":        func() error { _, err := s.Look(b.Context()); return err },
+		"sessions":     func() error { _, err := readSessions(b.Context(), c, nil, false, nil); return err },
+		"transactions": func() error { _, err := readTransactions(b.Context(), c, nil); return err },
+		"questions":    func() error { _, err := readQuestions(b.Context(), c); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := f(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,180 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// sessionRow is a session that does something, or is in a transaction.
+type sessionRow struct {
+	id         int64
+	user       string
+	host       string
+	database   string
+	command    string
+	state      string
+	text       string
+	elapsed    float64 // of the statement, or of being idle, in milliseconds
+	query      int64   // number of the statement
+	thread     int64   // of the operating system; 0 unknown
+	stage      float64 // progress of the present stage, per cent; 0 unknown
+	stages, of int64
+}
+
+// idle tells a session that waits for its client.
+func (r *sessionRow) idle() bool { return r.command == "Sleep" }
+
+// transactionRow is a transaction, as INNODB_TRX shows it.
+type transactionRow struct {
+	id       uint64
+	waiting  bool
+	age      int64 // seconds
+	waited   int64 // seconds
+	session  int64
+	modified int64 // rows
+}
+
+// rowWait says which transaction waits for which.
+type rowWait struct{ waiter, blocker uint64 }
+
+// lockRow is a metadata lock.
+type lockRow struct {
+	object   string // type, schema and name
+	kind     string // type of the object
+	mode     string
+	explicit bool // held for the session
+	granted  bool
+	session  int64
+}
+
+// queued is a request that waits for a thread of the pool.
+type queued struct {
+	group, connection int64
+	waited            float64 // microseconds
+}
+
+// Limits of a look.
+const (
+	maxText  = 1024
+	mostRows = 10_000
+)
+
+// sessionsSQL returns the statement for sessions that do something, and those that
+// are in a transaction or are asked for by number.
+func sessionsSQL(mysql bool, ids []int64) string {
+	busy := "NOT IN ('Sleep', 'Daemon')"
+	also := ""
+	if len(ids) > 0 {
+		also = " OR %s IN (" + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(ids)), ","), "[]") + ")"
+	}
+	if !mysql {
+		if also != "" {
+			also = fmt.Sprintf(also, "ID")
+		}
+		return fmt.Sprintf(`SELECT ID, USER, HOST, COALESCE(DB, ''), COMMAND, COALESCE(STATE, ''), COALESCE(LEFT(INFO, %d), ''), TIME_MS, QUERY_ID, TID, PROGRESS, STAGE, MAX_STAGE
+FROM information_schema.PROCESSLIST WHERE COMMAND %s%s LIMIT %d`, maxText, busy, also, mostRows+1)
+	}
+	if also != "" {
+		also = fmt.Sprintf(also, "t.PROCESSLIST_ID")
+	}
+	return fmt.Sprintf(`SELECT t.PROCESSLIST_ID, COALESCE(t.PROCESSLIST_USER, ''), COALESCE(t.PROCESSLIST_HOST, ''), COALESCE(t.PROCESSLIST_DB, ''), COALESCE(t.PROCESSLIST_COMMAND, ''),
+  COALESCE(t.PROCESSLIST_STATE, ''), COALESCE(LEFT(t.PROCESSLIST_INFO, %d), ''), COALESCE(MAX(s.TIMER_WAIT) / 1e9, t.PROCESSLIST_TIME * 1000), COALESCE(MIN(s.EVENT_ID), 0), COALESCE(t.THREAD_OS_ID, 0), 0, 0, 0
+FROM performance_schema.threads t LEFT JOIN performance_schema.events_statements_current s ON s.THREAD_ID = t.THREAD_ID AND s.END_EVENT_ID IS NULL
+WHERE t.PROCESSLIST_ID IS NOT NULL AND (t.PROCESSLIST_COMMAND %s%s) GROUP BY t.THREAD_ID LIMIT %d`, maxText, busy, also, mostRows+1)
+}
+
+// query runs a statement and scans each row.
+func query(ctx context.Context, c *sql.Conn, text string, scan func(rows *sql.Rows) error, args ...any) error {
+	rows, err := c.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func readSessions(ctx context.Context, c *sql.Conn, into []sessionRow, mysql bool, ids []int64) ([]sessionRow, error) {
+	err := query(ctx, c, sessionsSQL(mysql, ids), func(rows *sql.Rows) error {
+		var r sessionRow
+		err := rows.Scan(&r.id, &r.user, &r.host, &r.database, &r.command, &r.state, &r.text, &r.elapsed, &r.query, &r.thread, &r.stage, &r.stages, &r.of)
+		into = append(into, r)
+		return err
+	})
+	return into, err
+}
+
+// readBusy reports whether somebody does something. On MariaDB the process list is filled
+// with all sessions before a row is looked at, at a cost of 1 to 2 ms for a hundred.
+func readBusy(ctx context.Context, c *sql.Conn) (busy bool, err error) {
+	err = c.QueryRowContext(ctx, "SELECT COUNT(*) > 0 FROM performance_schema.threads WHERE PROCESSLIST_ID <> CONNECTION_ID() AND PROCESSLIST_COMMAND NOT IN ('Sleep', 'Daemon')").Scan(&busy)
+	return busy, err
+}
+
+const transactionsSQL = `SELECT trx_id, trx_state = 'LOCK WAIT', TIMESTAMPDIFF(SECOND, trx_started, NOW()), COALESCE(TIMESTAMPDIFF(SECOND, trx_wait_started, NOW()), 0), trx_mysql_thread_id, trx_rows_modified
+FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id <> 0 LIMIT 10000`
+
+func readTransactions(ctx context.Context, c *sql.Conn, into []transactionRow) ([]transactionRow, error) {
+	err := query(ctx, c, transactionsSQL, func(rows *sql.Rows) error {
+		var r transactionRow
+		err := rows.Scan(&r.id, &r.waiting, &r.age, &r.waited, &r.session, &r.modified)
+		into = append(into, r)
+		return err
+	})
+	return into, err
+}
+
+// readRowWaits reads whom some transactions wait for.
+func readRowWaits(ctx context.Context, c *sql.Conn, mysql bool, waiters []uint64) (all []rowWait, err error) {
+	text := "SELECT DISTINCT requesting_trx_id, blocking_trx_id FROM information_schema.INNODB_LOCK_WAITS WHERE requesting_trx_id IN (%s)"
+	if mysql {
+		text = "SELECT DISTINCT REQUESTING_ENGINE_TRANSACTION_ID, BLOCKING_ENGINE_TRANSACTION_ID FROM performance_schema.data_lock_waits WHERE REQUESTING_ENGINE_TRANSACTION_ID IN (%s)"
+	}
+	list := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(waiters)), ","), "[]")
+	err = query(ctx, c, fmt.Sprintf(text, list), func(rows *sql.Rows) error {
+		var w rowWait
+		err := rows.Scan(&w.waiter, &w.blocker)
+		all = append(all, w)
+		return err
+	})
+	return all, err
+}
+
+const locksSQL = `SELECT l.OBJECT_TYPE, COALESCE(l.OBJECT_SCHEMA, ''), COALESCE(l.OBJECT_NAME, ''), l.LOCK_TYPE, l.LOCK_DURATION = 'EXPLICIT', l.LOCK_STATUS = 'GRANTED', t.PROCESSLIST_ID
+FROM performance_schema.metadata_locks l JOIN performance_schema.threads t ON t.THREAD_ID = l.OWNER_THREAD_ID
+WHERE t.PROCESSLIST_ID IS NOT NULL AND l.LOCK_STATUS IN ('GRANTED', 'PENDING') LIMIT 20000`
+
+func readLocks(ctx context.Context, c *sql.Conn, into []lockRow) ([]lockRow, error) {
+	err := query(ctx, c, locksSQL, func(rows *sql.Rows) error {
+		var r lockRow
+		var schema, name string
+		err := rows.Scan(&r.kind, &schema, &name, &r.mode, &r.explicit, &r.granted, &r.session)
+		r.object = r.kind + "/" + schema + "/" + name
+		into = append(into, r)
+		return err
+	})
+	return into, err
+}
+
+func readQueues(ctx context.Context, c *sql.Conn) (all []queued, err error) {
+	err = query(ctx, c, "SELECT GROUP_ID, COALESCE(CONNECTION_ID, 0), QUEUEING_TIME_MICROSECONDS FROM information_schema.THREAD_POOL_QUEUES LIMIT 10000", func(rows *sql.Rows) error {
+		var q queued
+		err := rows.Scan(&q.group, &q.connection, &q.waited)
+		all = append(all, q)
+		return err
+	})
+	return all, err
+}
+
+// readQuestions reads how many statements clients have sent.
+func readQuestions(ctx context.Context, c *sql.Conn) (n uint64, err error) {
+	var name string
+	err = c.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n)
+	return n, err
+}

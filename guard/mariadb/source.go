@@ -1,0 +1,469 @@
+package mariadb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/spillgate/spillgate/guard/procfs"
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/live"
+)
+
+// LookTimeout is how long one look may take. Then it fails, and its connection with
+// it.
+const LookTimeout = time.Second
+
+// oldestWaiters is how many transactions are asked for their blockers.
+const oldestWaiters = 4
+
+// dear is how many times as long as a view of lock waits took it is not read again.
+const dear = 10
+
+// Source is a server. It is for one goroutine.
+type Source struct {
+	looks, acts *connection
+	builder     *builder
+	mysql       bool
+	pool        bool // it has a thread pool
+	quick       bool // whether anybody does anything can be asked for less than the list
+	pid         int64
+	notes       []string
+	in          input
+	rowWaits    []rowWait
+	rowsRead    time.Time
+	rowsTook    time.Duration
+	asked       uint64 // statements of the guard
+}
+
+// connection is one connection, which is never replaced by another silently.
+type connection struct {
+	db   *sql.DB
+	conn *sql.Conn
+	id   int64
+}
+
+// Open connects twice: to look, and to act when the server takes no more connections; to
+// its extra_port or admin_port if it has one. The foreground's objective tells short
+// statements from long ones.
+func Open(ctx context.Context, text string, objective time.Duration) (*Source, error) {
+	cfg, isMySQL, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{builder: newBuilder(objective, isMySQL), mysql: isMySQL}
+	if err := s.open(ctx, cfg); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("mariadb: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Source) open(ctx context.Context, cfg *mysql.Config) (err error) {
+	if s.looks, err = connect(ctx, cfg); err != nil {
+		return err
+	}
+	if reserved := s.reserved(ctx, cfg); reserved != nil {
+		if other, err := connect(ctx, reserved); err == nil {
+			s.looks.close()
+			s.looks, cfg = other, reserved
+		}
+	}
+	if s.acts, err = connect(ctx, cfg); err != nil {
+		return err
+	}
+	return s.learn(ctx)
+}
+
+// Check reports what is wrong with a URL, without its password.
+func Check(text string) error {
+	_, _, err := parse(text)
+	return err
+}
+
+// parse reads mariadb://user:password@host:port/database?tls=…, or mysql://….
+func parse(text string) (cfg *mysql.Config, isMySQL bool, err error) {
+	wrong := errors.New("mariadb: the URL cannot be read (its text is not shown, it may hold a password): expected mariadb://user@host:port/, or mysql://user@host:port/")
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" || u.Scheme != "mariadb" && u.Scheme != "mysql" {
+		return nil, false, wrong
+	}
+	port := u.Port()
+	if port == "" {
+		port = "3306"
+	}
+	cfg = mysql.NewConfig()
+	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(u.Hostname(), port)
+	cfg.User = u.User.Username()
+	cfg.Passwd, _ = u.User.Password()
+	cfg.InterpolateParams = true
+	cfg.Timeout = 5 * time.Second
+	cfg.ReadTimeout, cfg.WriteTimeout = 5*time.Second, 5*time.Second
+	cfg.ConnectionAttributes = "program_name:spillgate guard"
+	cfg.Logger = &mysql.NopLogger{}
+	cfg.Params = map[string]string{"transaction_isolation": "'READ-UNCOMMITTED'", "lock_wait_timeout": "1", "autocommit": "1"}
+	if u.Scheme == "mariadb" { // the name came to MariaDB with version 11
+		cfg.Params = map[string]string{"tx_isolation": "'READ-UNCOMMITTED'", "lock_wait_timeout": "1", "autocommit": "1", "max_statement_time": "1"}
+	}
+	for name, values := range u.Query() {
+		if name != "tls" {
+			return nil, false, fmt.Errorf("mariadb: the URL has the parameter %q, expected none but tls", name)
+		}
+		cfg.TLSConfig = values[0]
+	}
+	if err := cfg.Apply(); err != nil {
+		return nil, false, wrong
+	}
+	return cfg, u.Scheme == "mysql", nil
+}
+
+func connect(ctx context.Context, cfg *mysql.Config) (*connection, error) {
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, errors.New("the connection's settings are not accepted by the driver, such as tls")
+	}
+	c := &connection{db: sql.OpenDB(connector)}
+	c.db.SetMaxOpenConns(1)
+	if c.conn, err = c.db.Conn(ctx); err == nil {
+		err = c.conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&c.id)
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *connection) close() {
+	if c == nil {
+		return
+	}
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+	_ = c.db.Close()
+}
+
+// reserved returns how to reach the port that works when the usual one is full, nil if
+// there is none.
+func (s *Source) reserved(ctx context.Context, cfg *mysql.Config) *mysql.Config {
+	sqlText := "SELECT @@extra_port"
+	if s.mysql {
+		sqlText = "SELECT IF(@@admin_address IS NULL, 0, @@admin_port)"
+	}
+	var port int
+	if err := s.looks.conn.QueryRowContext(ctx, sqlText).Scan(&port); err != nil || port == 0 {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(cfg.Addr)
+	if err != nil {
+		return nil
+	}
+	other := cfg.Clone()
+	other.Addr = net.JoinHostPort(host, strconv.Itoa(port))
+	return other
+}
+
+// learn asks what does not change while connected.
+func (s *Source) learn(ctx context.Context) error {
+	var version, handling, pidFile string
+	var schema bool
+	if err := s.looks.conn.QueryRowContext(ctx, "SELECT VERSION(), @@thread_handling, @@pid_file, @@performance_schema").Scan(&version, &handling, &pidFile, &schema); err != nil {
+		return err
+	}
+	if isMariaDB := strings.Contains(version, "MariaDB"); isMariaDB == s.mysql {
+		return fmt.Errorf("the server calls itself version %s, expected what the scheme of the URL says", version)
+	}
+	if text, err := os.ReadFile(pidFile); err == nil {
+		pid, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err == nil && (procfs.Beside(pid, "mariadbd") || procfs.Beside(pid, "mysqld")) {
+			s.pid = pid
+		}
+	}
+	s.quick = schema && !s.mysql
+	s.pool = handling == "pool-of-threads" && !s.mysql
+	if !schema {
+		s.notes = append(s.notes, "who holds metadata locks cannot be seen; missing: performance_schema=ON in the server's configuration")
+	} else if err := s.instrument(ctx); err != nil {
+		return err
+	}
+	return s.rights(ctx)
+}
+
+// instrument notes if metadata locks are not recorded.
+func (s *Source) instrument(ctx context.Context) error {
+	var on string
+	err := s.looks.conn.QueryRowContext(ctx, "SELECT ENABLED FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl'").Scan(&on)
+	var denied *mysql.MySQLError
+	switch {
+	case errors.As(err, &denied):
+		s.notes = append(s.notes, "who holds metadata locks cannot be seen; missing: GRANT SELECT ON performance_schema.* TO this user")
+	case err != nil && !errors.Is(err, sql.ErrNoRows):
+		return err
+	case on != "YES":
+		s.notes = append(s.notes, "who holds metadata locks cannot be seen; missing: performance_schema_instrument='wait/lock/metadata/sql/mdl=ON' in the server's configuration")
+	}
+	return nil
+}
+
+// rights notes which grants are missing.
+func (s *Source) rights(ctx context.Context) error {
+	all := ""
+	err := query(ctx, s.looks.conn, "SHOW GRANTS", func(rows *sql.Rows) error {
+		var line string
+		err := rows.Scan(&line)
+		// The part after TO names the user and may hold a hash of the password.
+		grants, _, _ := strings.Cut(line, " TO ")
+		all += grants + "\n"
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.notes = append(s.notes, missing(all, s.mysql)...)
+	return nil
+}
+
+// missing says what a role with some grants cannot do.
+func missing(grants string, isMySQL bool) (notes []string) {
+	global := ""
+	for line := range strings.Lines(grants) {
+		if strings.Contains(line, " ON *.*") {
+			global += line
+		}
+	}
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(append(words, "ALL PRIVILEGES"), func(w string) bool { return strings.Contains(global, w) })
+	}
+	if !has("PROCESS") {
+		notes = append(notes, "other users' sessions are hidden; missing: GRANT PROCESS ON *.* TO this user")
+	}
+	admin := "CONNECTION ADMIN"
+	if isMySQL {
+		admin = "CONNECTION_ADMIN"
+	}
+	if !has(admin, "SUPER") {
+		notes = append(notes, "other users' sessions cannot be cancelled; missing: GRANT "+admin+" ON *.* TO this user")
+	}
+	return notes
+}
+
+// Look looks once. An error means that a view failed; the source is to be closed and
+// opened again.
+func (s *Source) Look(ctx context.Context) (*track.Look, error) {
+	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	defer cancel()
+	in, c := &s.in, s.looks.conn
+	in.own, in.notes, in.rowWaits, in.locks, in.queues = []int64{s.looks.id, s.acts.id}, s.notes, nil, in.locks[:0], nil
+	var err error
+	fail := func(view string) (*track.Look, error) { return nil, fmt.Errorf("mariadb: %s: %w", view, err) }
+	if in.transactions, err = readTransactions(ctx, c, in.transactions[:0]); err != nil {
+		return fail("INNODB_TRX")
+	}
+	var ids []int64
+	for i := range in.transactions {
+		ids = append(ids, in.transactions[i].session)
+	}
+	busy := true
+	if s.quick && len(ids) == 0 {
+		if busy, err = readBusy(ctx, c); err != nil {
+			return fail("performance_schema.threads")
+		}
+		s.asked++
+	}
+	if in.sessions = in.sessions[:0]; !busy {
+		s.asked-- // no process list is read
+	} else if in.sessions, err = readSessions(ctx, c, in.sessions[:0], s.mysql, ids); err != nil {
+		return fail("the process list")
+	}
+	in.at = live.Now()
+	if len(in.sessions) > mostRows {
+		return nil, fmt.Errorf("mariadb: the process list shows more than %d busy sessions", mostRows)
+	}
+	if in.questions, err = readQuestions(ctx, c); err != nil {
+		return fail("SHOW GLOBAL STATUS")
+	}
+	s.asked += 3
+	if err = s.waits(ctx); err != nil {
+		return nil, err
+	}
+	if s.pool {
+		if in.queues, err = readQueues(ctx, c); err != nil {
+			return fail("THREAD_POOL_QUEUES")
+		}
+		s.asked++
+	}
+	in.questions -= min(s.asked, in.questions)
+	if in.usage = nil; s.pid != 0 {
+		in.usage = func(thread int64) (procfs.Usage, bool) { return procfs.Thread(s.pid, thread) }
+	}
+	return s.builder.build(in), nil
+}
+
+// waits reads who waits for whom, where somebody does.
+func (s *Source) waits(ctx context.Context) (err error) {
+	in := &s.in
+	if waiters := oldest(in.transactions); len(waiters) > 0 {
+		if time.Since(s.rowsRead) >= dear*s.rowsTook {
+			began := time.Now()
+			if s.rowWaits, err = readRowWaits(ctx, s.looks.conn, s.mysql, waiters); err != nil {
+				return fmt.Errorf("mariadb: the view of row lock waits: %w", err)
+			}
+			s.rowsRead, s.rowsTook = time.Now(), time.Since(began)
+			s.asked++
+		}
+		in.rowWaits = s.rowWaits
+	}
+	if !slices.ContainsFunc(in.sessions, func(r sessionRow) bool { return waitsForLock(r.state) }) || slices.ContainsFunc(s.notes, func(n string) bool { return strings.Contains(n, "metadata locks") }) {
+		return nil
+	}
+	if in.locks, err = readLocks(ctx, s.looks.conn, in.locks); err != nil {
+		return fmt.Errorf("mariadb: metadata_locks: %w", err)
+	}
+	s.asked++
+	// Who holds what others wait for may do nothing, and be in no transaction.
+	var unseen []int64
+	for _, l := range in.locks {
+		if l.granted && l.session != s.looks.id && !slices.ContainsFunc(in.sessions, func(r sessionRow) bool { return r.id == l.session }) {
+			unseen = append(unseen, l.session)
+		}
+	}
+	if len(unseen) == 0 {
+		return nil
+	}
+	before := len(in.sessions)
+	if in.sessions, err = readSessions(ctx, s.looks.conn, in.sessions, s.mysql, unseen); err != nil {
+		return fmt.Errorf("mariadb: the process list: %w", err)
+	}
+	s.asked++
+	// Those that were seen before come twice.
+	fresh := in.sessions[:before]
+	for _, r := range in.sessions[before:] {
+		if !slices.ContainsFunc(fresh, func(f sessionRow) bool { return f.id == r.id }) {
+			fresh = append(fresh, r)
+		}
+	}
+	in.sessions = fresh
+	return nil
+}
+
+// oldest returns the transactions that have waited longest for rows.
+func oldest(all []transactionRow) (ids []uint64) {
+	var waiting []*transactionRow
+	for i := range all {
+		if all[i].waiting {
+			waiting = append(waiting, &all[i])
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b *transactionRow) int {
+		if a.waited != b.waited {
+			return int(b.waited - a.waited)
+		}
+		return int(int64(a.id) - int64(b.id))
+	})
+	for _, t := range waiting[:min(len(waiting), oldestWaiters)] {
+		ids = append(ids, t.id)
+	}
+	return ids
+}
+
+// Act does a step to a task of the last look. It reports false if the task was gone.
+func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool, error) {
+	goal, ok := s.builder.targets[task]
+	if !ok {
+		return false, nil
+	}
+	var kill string
+	switch step {
+	case culprit.Statement:
+		kill = fmt.Sprintf("KILL QUERY ID %d", goal.query)
+		if s.mysql {
+			kill = fmt.Sprintf("KILL QUERY %d", goal.session)
+		}
+	case culprit.Session:
+		kill = fmt.Sprintf("KILL CONNECTION %d", goal.session)
+	default:
+		return false, fmt.Errorf("mariadb: there is no step %v, expected statement or session", step)
+	}
+	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	defer cancel()
+	// MariaDB keeps the number of the statement that a session ended last, so the number
+	// in the KILL alone would meet an idle session.
+	if same, err := s.same(ctx, goal, step); err != nil || !same {
+		return false, err
+	}
+	_, err := s.acts.conn.ExecContext(ctx, kill)
+	s.asked++
+	var gone *mysql.MySQLError
+	if errors.As(err, &gone) && (gone.Number == 1094 || gone.Number == 1957) { // no such thread, no such query
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("mariadb: %.15s: %w", kill, err)
+	}
+	return true, nil
+}
+
+// same reports whether a session still does the task. The numbers of sessions are not
+// used again while the server runs.
+func (s *Source) same(ctx context.Context, goal target, step culprit.Step) (bool, error) {
+	if goal.whole && step == culprit.Session {
+		return true, nil
+	}
+	s.asked++
+	if goal.transaction != 0 && step == culprit.Session {
+		var n int
+		err := s.acts.conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_id = ? AND trx_mysql_thread_id = ?", goal.transaction, goal.session).Scan(&n)
+		return n > 0, err
+	}
+	rows, err := readSessions(ctx, s.acts.conn, nil, s.mysql, []int64{goal.session})
+	return slices.ContainsFunc(rows, func(r sessionRow) bool {
+		return r.id == goal.session && r.query == goal.query && (step == culprit.Session || !r.idle() && r.command != killed)
+	}), err
+}
+
+// Alive checks the connection that acts.
+func (s *Source) Alive(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	defer cancel()
+	s.asked++
+	return s.acts.conn.PingContext(ctx)
+}
+
+// Close ends both connections.
+func (s *Source) Close() {
+	s.looks.close()
+	s.acts.close()
+}
+
+// Setup returns the statements that make a user with the rights that a guard needs and no
+// other.
+func Setup(role string) string {
+	name := "'" + strings.ReplaceAll(strings.ReplaceAll(role, `\`, `\\`), "'", "''") + "'@'%'"
+	return strings.Join([]string{
+		"-- Least rights for spillgate guard on MariaDB 10.6 or later, or MySQL 8. Narrow '%' to the guard's host, and choose a password.",
+		"CREATE USER " + name + " IDENTIFIED BY '…' WITH MAX_USER_CONNECTIONS 4;",
+		"GRANT PROCESS ON *.* TO " + name + ";   -- to see what others' sessions do",
+		"GRANT SELECT ON performance_schema.* TO " + name + ";",
+		"-- To cancel, only needed for --mode enforce. On MariaDB:",
+		"GRANT CONNECTION ADMIN ON *.* TO " + name + ";",
+		"-- On MySQL instead: GRANT CONNECTION_ADMIN ON *.* TO " + name + ";",
+		"-- In the server's configuration. On MariaDB, to see who holds metadata locks:",
+		"--   performance_schema=ON",
+		"--   performance_schema_instrument='wait/lock/metadata/sql/mdl=ON'",
+		"-- and to come in when no other connection does:",
+		"--   extra_port=3307   extra_max_connections=4        (MySQL: admin_address=127.0.0.1)",
+		"",
+	}, "\n")
+}

@@ -1,0 +1,180 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// activityRow is a session that does something, as pg_stat_activity shows it.
+type activityRow struct {
+	pid, leader int64
+	backend     string // backend_type
+	begun       time.Time
+	transaction time.Time // zero outside one
+	statement   time.Time
+	changed     time.Time
+	state       string
+	waitType    string
+	wait        string
+	user        string
+	application string
+	database    string
+	client      string
+	text        *string // nil: as before, or not to be seen
+	hidden      bool    // by a lack of rights
+	superuser   bool
+}
+
+// summary is what one look says of the whole server.
+type summary struct {
+	now      time.Time // the server's clock
+	began    time.Time // of the statement that looked
+	ended    uint64    // transactions, since the statistics began
+	finished uint64    // sessions that went idle since the look before
+}
+
+// maxText is how much of a statement is fetched, in characters.
+const maxText = 1024
+
+// mostRows bounds the sessions of a look. With more the look is blind.
+const mostRows = 10_000
+
+// activitySQL shows the sessions that do something, the oldest statement first,
+// and the summary beside each: one row at least. Texts are those that began since
+// the look before.
+const activitySQL = `WITH a AS MATERIALIZED (
+  SELECT pid, coalesce(leader_pid, 0) AS leader, coalesce(backend_type, '') AS backend, backend_start, xact_start, query_start, state_change, coalesce(state, '') AS state,
+    coalesce(wait_event_type, '') AS wait_type, coalesce(wait_event, '') AS wait, usesysid, coalesce(usename::text, '') AS usename, coalesce(application_name, '') AS application,
+    coalesce(datname::text, '') AS datname, coalesce(host(client_addr), '') AS client,
+    CASE WHEN query_start >= $1 THEN left(query, $2) END AS text, query = '<insufficient privilege>' AS hidden
+  FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name IS DISTINCT FROM $3)
+SELECT clock_timestamp(), statement_timestamp(), s.ended, s.finished, a.pid, a.leader, a.backend, a.backend_start, a.xact_start, a.query_start, a.state_change, a.state,
+  a.wait_type, a.wait, a.usename, a.application, a.datname, a.client, a.text, coalesce(a.hidden, false),
+  coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = a.usesysid), false)
+FROM (SELECT (SELECT coalesce(sum(pg_stat_get_db_xact_commit(oid) + pg_stat_get_db_xact_rollback(oid)), 0)::bigint FROM pg_database) AS ended,
+    (SELECT count(*) FROM a WHERE state LIKE 'idle%' AND state_change >= $1) AS finished) s
+  LEFT JOIN a ON a.hidden OR a.state <> 'idle' AND a.backend IN ('client backend', 'parallel worker', 'autovacuum worker', 'walsender', 'background worker',
+    'logical replication worker', 'logical replication apply worker', 'logical replication parallel worker')
+    AND (a.state <> '' OR a.xact_start IS NOT NULL OR a.backend = 'walsender')
+ORDER BY a.query_start
+LIMIT $4`
+
+// byPidSQL shows sessions that hold something although they do nothing.
+const byPidSQL = `SELECT clock_timestamp(), statement_timestamp(), 0::bigint, 0::bigint, pid, coalesce(leader_pid, 0), coalesce(backend_type, ''), backend_start, xact_start, query_start, state_change, coalesce(state, ''),
+  coalesce(wait_event_type, ''), coalesce(wait_event, ''), coalesce(usename::text, ''), coalesce(application_name, ''), coalesce(datname::text, ''), coalesce(host(client_addr), ''),
+  left(query, $2), coalesce(query = '<insufficient privilege>', false), coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = usesysid), false)
+FROM pg_stat_activity WHERE pid = ANY($1)`
+
+// readActivity runs one of the two statements.
+func readActivity(ctx context.Context, conn *pgx.Conn, into []activityRow, sql string, args ...any) (summary, []activityRow, error) {
+	var s summary
+	rows, err := conn.Query(ctx, sql, args...)
+	if err != nil {
+		return s, into, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var (
+			r                           activityRow
+			ended, finished             int64
+			pid, leader                 *int64
+			begun, xact, query, changed *time.Time
+			backend, state, waitType    *string
+			wait, user, app, database   *string
+			client                      *string
+		)
+		if err := rows.Scan(&s.now, &s.began, &ended, &finished, &pid, &leader, &backend, &begun, &xact, &query, &changed, &state,
+			&waitType, &wait, &user, &app, &database, &client, &r.text, &r.hidden, &r.superuser); err != nil {
+			return s, into, err
+		}
+		s.ended, s.finished = uint64(max(ended, 0)), uint64(max(finished, 0))
+		if pid == nil {
+			continue
+		}
+		r.pid, r.leader = *pid, value(leader)
+		r.begun, r.transaction, r.statement, r.changed = value(begun), value(xact), value(query), value(changed)
+		r.backend, r.state, r.waitType, r.wait = value(backend), value(state), value(waitType), value(wait)
+		r.user, r.application, r.database, r.client = value(user), value(app), value(database), value(client)
+		into = append(into, r)
+	}
+	return s, into, rows.Err()
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// lockRow is a lock that somebody waits for: held, or asked for.
+type lockRow struct {
+	group   string // what is locked
+	kind    string // locktype
+	pid     int64  // 0: a prepared transaction
+	virtual string // virtualtransaction
+	mode    string
+	granted bool
+	since   time.Time // of the wait, zero if unknown
+}
+
+// locksSQL shows every lock that somebody waits for, with those who hold it. The
+// column after granted is waitstart, which came with version 14.
+const locksSQL = `SELECT key, locktype, coalesce(pid, 0), virtualtransaction, mode, granted, since FROM (
+  SELECT *, bool_or(NOT granted) OVER (PARTITION BY key) AS contended FROM (
+    SELECT concat_ws('/', locktype, database, relation, page, tuple, virtualxid, transactionid, classid, objid, objsubid) AS key,
+      locktype, pid, virtualtransaction, mode, granted, %s AS since FROM pg_locks WHERE mode <> 'SIReadLock') l) c
+WHERE contended ORDER BY granted DESC, since NULLS LAST, pid LIMIT $1`
+
+// mostLocks bounds the lock rows of a look; the oldest waiters come first.
+const mostLocks = 20_000
+
+func readLocks(ctx context.Context, conn *pgx.Conn, into []lockRow, sql string) ([]lockRow, error) {
+	rows, err := conn.Query(ctx, sql, mostLocks)
+	if err != nil {
+		return into, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r lockRow
+		var since *time.Time
+		if err := rows.Scan(&r.group, &r.kind, &r.pid, &r.virtual, &r.mode, &r.granted, &since); err != nil {
+			return into, err
+		}
+		r.since = value(since)
+		into = append(into, r)
+	}
+	return into, rows.Err()
+}
+
+// progress is how far a command has come.
+type progress struct{ pid, done, total int64 }
+
+// progressSQL unites the progress views of a version. Their units differ, but each
+// command has one.
+func progressSQL(version int) string {
+	sql := `SELECT pid, heap_blks_scanned, heap_blks_total FROM pg_stat_progress_vacuum
+UNION ALL SELECT pid, heap_blks_scanned, heap_blks_total FROM pg_stat_progress_cluster
+UNION ALL SELECT pid, blocks_done, blocks_total FROM pg_stat_progress_create_index
+UNION ALL SELECT pid, sample_blks_scanned, sample_blks_total FROM pg_stat_progress_analyze`
+	if version >= 140000 {
+		sql += "\nUNION ALL SELECT pid, bytes_processed, bytes_total FROM pg_stat_progress_copy"
+	}
+	return sql
+}
+
+func readProgress(ctx context.Context, conn *pgx.Conn, version int) ([]progress, error) {
+	rows, err := conn.Query(ctx, progressSQL(version))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (progress, error) {
+		var p progress
+		var done, total *int64 // hidden from those without rights
+		err := row.Scan(&p.pid, &done, &total)
+		p.done, p.total = value(done), value(total)
+		return p, err
+	})
+}

@@ -1,0 +1,350 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/guard/procfs"
+	"github.com/spillgate/spillgate/guard/statement"
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// noise is how long a statement must run before its wait for a lock is looked into,
+// and a wait that begins to count as one: locks that are waited for a millisecond are
+// how a database works.
+const noise = 20 * time.Millisecond
+
+// builder turns rows into looks. It has all that is remembered between them.
+type builder struct {
+	objective time.Duration
+	tracker   *track.Tracker
+	ended     track.Completions
+	meter     procfs.Meter
+	known     map[int64]known // by process
+	// targets are the tasks of the present look, by ID.
+	targets map[uint64]target
+	look    uint64
+	used    []used
+}
+
+// known is what the look before saw of a session.
+type known struct {
+	begun, statement time.Time
+	parsed           statement.Statement
+	active           bool
+	making, segment  bool // it makes a segment of the log; or has since the look before
+	look             uint64
+}
+
+// target is what identifies a task to the server.
+type target struct {
+	pid         int64
+	begun       time.Time
+	transaction time.Time // zero: the session itself
+}
+
+func newBuilder(objective time.Duration) *builder {
+	return &builder{objective: objective, tracker: track.New(resources), known: map[int64]known{}, targets: map[uint64]target{}}
+}
+
+// input is what the views showed at one look.
+type input struct {
+	at       mono.Time
+	summary  summary
+	rows     []activityRow
+	locks    []lockRow
+	progress []progress
+	// usage returns what a process has consumed; nil if the server is elsewhere.
+	usage func(pid int64) (procfs.Usage, bool)
+	// signals says which sessions this role may cancel: all, or only its own and not
+	// superusers'.
+	role      string
+	super     bool
+	maySignal bool
+}
+
+// instant converts a time of the server's clock.
+func (in *input) instant(t time.Time) mono.Time {
+	if t.IsZero() {
+		return in.at
+	}
+	return in.at.Add(-in.summary.now.Sub(t))
+}
+
+// build makes the look of in.
+func (b *builder) build(in *input) *track.Look {
+	b.look++
+	b.meter.Begin()
+	b.tracker.Begin(in.at)
+	clear(b.targets)
+	blocking, advisory := blockers(in.locks)
+	entries := map[int64]*track.Entry{}
+	leaders := map[int64]int64{}
+	advanced := in.summary.finished
+	hidden := false
+	for i := range in.rows {
+		r := &in.rows[i]
+		if r.hidden {
+			hidden = true
+			continue
+		}
+		if r.leader != 0 && r.leader != r.pid {
+			leaders[r.pid] = r.leader
+		}
+		if b.remember(r) {
+			advanced++
+		}
+		if e := b.task(in, r, blocking[r.pid], advisory[r.pid]); e != nil {
+			entries[r.pid] = e
+		}
+	}
+	for pid, k := range b.known {
+		if k.look != b.look {
+			delete(b.known, pid)
+		}
+	}
+	b.waits(in, entries, leaders)
+	b.consume(in, entries, leaders)
+	for _, p := range in.progress {
+		if e := entries[p.pid]; e != nil && p.total > 0 && p.done >= 0 {
+			t, _ := b.tracker.At(e)
+			t.Done, t.Total = uint64(p.done), uint64(p.total)
+		}
+	}
+	if hidden {
+		b.tracker.Note(fmt.Sprintf("other users' sessions are hidden; missing: GRANT pg_read_all_stats TO %s", quoteName(in.role)))
+	}
+	if !in.maySignal {
+		b.tracker.Note(fmt.Sprintf("other users' sessions cannot be cancelled; missing: GRANT pg_signal_backend TO %s", quoteName(in.role)))
+	}
+	return b.tracker.End(b.ended.Add(in.at, in.summary.ended, advanced))
+}
+
+// blockers returns the processes that hold, or asked for, what others wait for, and
+// those of them that hold it for their session and not for a transaction.
+func blockers(rows []lockRow) (blocking, advisory map[int64]bool) {
+	blocking, advisory = map[int64]bool{}, map[int64]bool{}
+	for i := range rows {
+		if r := &rows[i]; r.pid != 0 && r.granted {
+			blocking[r.pid] = true
+			advisory[r.pid] = advisory[r.pid] || r.kind == "advisory"
+		}
+	}
+	return blocking, advisory
+}
+
+// remember keeps the statement of a session and reports whether it has begun another
+// one since the look before, so that one ended.
+func (b *builder) remember(r *activityRow) (ended bool) {
+	k, ok := b.known[r.pid]
+	same := ok && k.begun.Equal(r.begun)
+	if !same {
+		k = known{begun: r.begun}
+	}
+	making := strings.HasPrefix(r.wait, "WALInit")
+	k.segment = making || k.making
+	ended = same && k.active && !k.statement.Equal(r.statement) && r.backend == "client backend"
+	if r.text != nil && (!same || !k.statement.Equal(r.statement) || k.parsed.Fingerprint == 0) && !r.hidden {
+		k.parsed = statement.Of(*r.text, statement.Postgres)
+	}
+	k.statement, k.active, k.making, k.look = r.statement, r.state == "active", making, b.look
+	b.known[r.pid] = k
+	return ended
+}
+
+// task adds the task of a session, nil if it has none.
+func (b *builder) task(in *input, r *activityRow, blocks, advisory bool) *track.Entry {
+	idle := strings.HasPrefix(r.state, "idle")
+	if r.leader != 0 && r.leader != r.pid || idle && !blocks && r.transaction.IsZero() {
+		return nil // a helper of another session; nothing to do
+	}
+	goal := target{pid: r.pid, begun: r.begun, transaction: r.transaction}
+	if advisory { // the session keeps it from one transaction to the next
+		goal.transaction = time.Time{}
+	}
+	key := track.Key{Process: r.pid, Session: r.begun.UnixMicro()}
+	if !goal.transaction.IsZero() {
+		key.Work = goal.transaction.UnixMicro()
+	}
+	begun, background := b.begun(in, r, idle, blocks)
+	e := b.tracker.Task(key, begun)
+	t, s := b.tracker.At(e)
+	parsed := b.known[r.pid].parsed
+	*s = track.Session{Process: r.pid, User: r.user, Application: r.application, Database: r.database, Client: r.client, Statement: parsed, State: r.state}
+	if r.waitType != "" && !idle {
+		s.State += ", waits for " + r.waitType + ":" + r.wait
+	}
+	t.Kind, t.Idle, t.Background = parsed.Fingerprint, idle, background
+	t.Barred = barOf(r, parsed.Class)
+	t.Steps = steps(in, r, idle)
+	b.targets[t.ID] = goal
+	return e
+}
+
+// begun returns when the task began as the engine is to see it, and whether it has no
+// objective. The foreground is judged by its statements; what holds others up, and
+// what has gone on through many statements, by its transaction.
+func (b *builder) begun(in *input, r *activityRow, idle, blocks bool) (mono.Time, bool) {
+	statement, whole := in.instant(r.statement), in.instant(r.transaction)
+	if r.transaction.IsZero() {
+		whole = in.instant(r.changed)
+	}
+	short := in.at.Sub(statement) <= b.objective
+	switch {
+	case r.backend != "client backend":
+		return min(whole, statement), true
+	case idle:
+		return whole, false
+	case in.at.Sub(whole) > b.objective && (short || blocks):
+		return whole, short
+	}
+	return statement, b.known[r.pid].parsed.Class == statementVacuum
+}
+
+const statementVacuum = statement.Vacuum
+
+// barOf returns why a session must not be cancelled unless the operator says so.
+func barOf(r *activityRow, class statement.Class) culprit.Bar {
+	switch {
+	case r.backend == "walsender", strings.HasPrefix(r.backend, "logical replication"), class == statement.Replication:
+		return culprit.Replication
+	case r.backend == "autovacuum worker":
+		return culprit.Maintenance
+	case r.backend == "background worker":
+		return culprit.Maintenance
+	case class == statement.Backup, strings.HasPrefix(r.application, "pg_dump"), r.application == "pg_basebackup":
+		return culprit.Backup
+	case class == statement.Schema:
+		return culprit.Schema
+	}
+	return culprit.NotBarred
+}
+
+// steps returns what can be done to a session.
+func steps(in *input, r *activityRow, idle bool) culprit.Steps {
+	switch {
+	case !in.super && r.superuser, !in.maySignal && r.user != in.role:
+		return 0
+	case idle:
+		return culprit.StepsOf(culprit.Session) // a cancel has no effect
+	case r.backend != "client backend":
+		return culprit.StepsOf(culprit.Statement)
+	}
+	return culprit.StepsOf(culprit.Statement, culprit.Session)
+}
+
+// waits enters who waits for what and for whom.
+func (b *builder) waits(in *input, entries map[int64]*track.Entry, leaders map[int64]int64) {
+	leader := func(pid int64) int64 {
+		if l, ok := leaders[pid]; ok {
+			return l
+		}
+		return pid
+	}
+	same := func(a, c int64) bool { return a != 0 && leader(a) == leader(c) }
+	all := waits(in.locks, same)
+	for _, w := range all {
+		e := entries[leader(w.waiter.pid)]
+		if e == nil {
+			continue // it has got it, or gave up, since
+		}
+		t, _ := b.tracker.At(e)
+		since := in.instant(w.since)
+		if w.since.IsZero() {
+			since = t.Started
+		}
+		b.tracker.Waits(e, w.resource, since)
+		for _, h := range w.blockers {
+			holder := entries[leader(h.pid)]
+			if h.pid == 0 {
+				holder = b.prepared(h)
+			}
+			if holder == nil || holder == e {
+				continue
+			}
+			if h.granted {
+				held, _ := b.tracker.At(holder)
+				b.tracker.Holds(holder, w.resource, held.Started, 0, shared(h.mode))
+			}
+			b.tracker.Edge(e, holder, w.resource)
+		}
+	}
+	for i := range in.rows {
+		r := &in.rows[i]
+		e := entries[r.pid]
+		if e == nil || r.state != "active" {
+			continue
+		}
+		if resource, ok := sampled(r.waitType, r.wait); ok {
+			b.tracker.Samples(e, resource)
+		} else if r.waitType == "Lock" && in.summary.now.Sub(r.statement) < noise {
+			b.tracker.Samples(e, resourceOf(r.wait))
+		}
+	}
+}
+
+// prepared returns the task of a prepared transaction, which has no session and so
+// cannot be cancelled here.
+func (b *builder) prepared(h *lockRow) *track.Entry {
+	var number int64
+	for _, c := range h.virtual { // "-1/4711": an order of magnitude of uniqueness is enough
+		number = number*31 + int64(c)
+	}
+	e := b.tracker.Task(track.Key{Work: number}, 0)
+	t, s := b.tracker.At(e)
+	t.Idle = true
+	s.State = "prepared transaction " + h.virtual + "; end it with ROLLBACK PREPARED"
+	return e
+}
+
+// consume enters what processes used, if they run on this machine. What helpers use
+// counts for whom they help. Of the time for which a process waited for a processor, the
+// part counts that the server's processes used: the rest it lost to strangers.
+func (b *builder) consume(in *input, entries map[int64]*track.Entry, leaders map[int64]int64) {
+	if in.usage == nil {
+		return
+	}
+	b.used = b.used[:0]
+	var total time.Duration
+	for i := range in.rows {
+		pid := in.rows[i].pid
+		e := entries[pid]
+		helps, helper := leaders[pid]
+		if helper {
+			e = entries[helps]
+		}
+		if e == nil || !helper && strings.HasPrefix(in.rows[i].state, "idle") {
+			continue
+		}
+		now, ok := in.usage(pid)
+		if !ok {
+			continue
+		}
+		u := b.meter.Since(pid, now)
+		total += u.CPU
+		if b.known[pid].segment { // whoever comes first makes it, for all
+			u.Written = 0
+		}
+		if !e.Fresh || helper { // else part of it was for the task before
+			b.used = append(b.used, used{e, u})
+		}
+	}
+	part := b.meter.Part(total)
+	for _, u := range b.used {
+		b.tracker.Consumes(u.entry, processor, uint64(u.CPU), time.Duration(float64(u.Delay)*part))
+		if u.IO {
+			b.tracker.Consumes(u.entry, wal, u.Written, 0)
+			b.tracker.Consumes(u.entry, storage, u.Read+u.Written, 0)
+			b.tracker.Consumes(u.entry, buffers, u.Read, 0)
+		}
+	}
+}
+
+// used is what one process used for a task since the look before.
+type used struct {
+	entry *track.Entry
+	procfs.Usage
+}

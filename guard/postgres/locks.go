@@ -1,0 +1,87 @@
+package postgres
+
+import "time"
+
+// conflicts tells which lock modes exclude each other, as the manual's table of
+// table-level locks does; row and advisory locks use the same modes.
+//
+//	bit 0 AccessShare, 1 RowShare, 2 RowExclusive, 3 ShareUpdateExclusive,
+//	4 Share, 5 ShareRowExclusive, 6 Exclusive, 7 AccessExclusive
+var conflicts = [8]uint8{
+	1 << 7,
+	1<<6 | 1<<7,
+	1<<4 | 1<<5 | 1<<6 | 1<<7,
+	1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7,
+	1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7,
+	1<<2 | 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7,
+	0xff &^ 1,
+	0xff,
+}
+
+// modeNumber returns the bit of a mode, 7 for one that is not known: it excludes
+// all.
+func modeNumber(mode string) int {
+	for i, name := range [...]string{"AccessShareLock", "RowShareLock", "RowExclusiveLock", "ShareUpdateExclusiveLock", "ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock"} {
+		if name == mode {
+			return i
+		}
+	}
+	return 7
+}
+
+func conflict(a, b string) bool { return conflicts[modeNumber(a)]>>modeNumber(b)&1 == 1 }
+
+// shared reports whether several sessions may hold a lock in this mode.
+func shared(mode string) bool { return !conflict(mode, mode) }
+
+// mostEdges bounds the edges of a look: the oldest waiters have theirs.
+const mostEdges = 20_000
+
+// lockWait is a session that waits for a lock, and those whom it waits for.
+type lockWait struct {
+	waiter   *lockRow
+	blockers []*lockRow
+	resource int
+	since    time.Time
+}
+
+// waits returns who waits for whom: for those who hold what conflicts, or, where
+// nobody does, for the first earlier request that does. rows must be in the order
+// of locksSQL. same reports whether two processes work together.
+func waits(rows []lockRow, same func(a, b int64) bool) []lockWait {
+	groups := map[string][]*lockRow{}
+	var order []string
+	for i := range rows {
+		r := &rows[i]
+		if groups[r.group] == nil {
+			order = append(order, r.group)
+		}
+		groups[r.group] = append(groups[r.group], r)
+	}
+	var all []lockWait
+	edges := 0
+	for _, name := range order {
+		group := groups[name]
+		for i, w := range group {
+			if w.granted || edges >= mostEdges {
+				continue
+			}
+			one := lockWait{waiter: w, resource: resourceOf(w.kind), since: w.since}
+			for _, h := range group[:i] {
+				if !conflict(w.mode, h.mode) || h.pid == w.pid && h.pid != 0 || same(h.pid, w.pid) {
+					continue
+				}
+				if !h.granted && len(one.blockers) > 0 {
+					break // granted ones come first
+				}
+				one.blockers = append(one.blockers, h)
+				if !h.granted {
+					break
+				}
+			}
+			edges += len(one.blockers)
+			all = append(all, one)
+		}
+	}
+	return all
+}

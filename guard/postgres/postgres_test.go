@@ -1,0 +1,354 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"github.com/spillgate/spillgate/guard/statement"
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/harness/servers"
+)
+
+// server is one PostgreSQL for all tests of the package.
+var server struct {
+	once sync.Once
+	s    *servers.Server
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	ctx, cancel := context.WithCancel(context.Background())
+	code := m.Run()
+	cancel()
+	if server.s != nil {
+		server.s.Stop()
+	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Println(err)
+		code = 1
+	}
+	_ = ctx
+	os.Exit(code)
+}
+
+// start returns the server's URL as superuser and as the role of Setup.
+func start(t *testing.T) (super, least string) {
+	t.Helper()
+	server.once.Do(func() {
+		server.s, server.err = servers.Postgres(context.Background(), servers.PostgresConfig{Settings: map[string]string{"max_prepared_transactions": "2", "autovacuum": "off"}})
+		if server.err != nil {
+			return
+		}
+		conn, err := pgx.Connect(context.Background(), server.s.PostgresURL("postgres"))
+		if err == nil {
+			_, err = conn.Exec(context.Background(), Setup("spillgate")+"; CREATE ROLE app LOGIN; CREATE TABLE t (id int primary key, v int); GRANT ALL ON t TO app; INSERT INTO t SELECT i, 0 FROM generate_series(1, 100) i")
+			conn.Close(context.Background())
+		}
+		server.err = err
+	})
+	servers.SkipMissing(t, server.err)
+	super = server.s.PostgresURL("postgres")
+	return super, strings.Replace(super, "postgres@", "spillgate@", 1)
+}
+
+// session is a client of the application.
+type session struct {
+	*pgx.Conn
+	t    *testing.T
+	done chan error
+}
+
+func connect(t *testing.T, url string) *session {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), strings.Replace(url, "postgres@", "app@", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{Conn: c, t: t}
+	t.Cleanup(func() {
+		if s.done != nil {
+			<-s.done
+		}
+		c.Close(context.Background())
+	})
+	return s
+}
+
+func (s *session) do(sql string) {
+	s.t.Helper()
+	if _, err := s.Exec(s.t.Context(), sql); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// begin runs a statement that will not end soon.
+func (s *session) begin(sql string) {
+	s.done = make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second) // a test that fails leaves it waiting
+		defer cancel()
+		_, err := s.Exec(ctx, sql)
+		s.done <- err
+	}()
+}
+
+func open(t *testing.T, url string) *Source {
+	t.Helper()
+	s, err := Open(t.Context(), url, 100*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// until looks until want is content, and returns that look.
+func until(t *testing.T, s *Source, what string, want func(*track.Look) bool) *track.Look {
+	t.Helper()
+	var last string
+	for range 200 {
+		l, err := s.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want(l) {
+			return l
+		}
+		last = picture(l)
+		time.Sleep(25 * time.Millisecond)
+	}
+	t.Fatalf("no look with %s; the last was\n%s", what, last)
+	return nil
+}
+
+// picture draws a look: tasks by their statement, and who waits for whom.
+func picture(l *track.Look) string {
+	var out []string
+	name := func(i int32) string { return l.Sessions[i].Statement.Text }
+	for i, task := range l.Sample.Tasks {
+		idle := ""
+		if task.Idle {
+			idle = " idle"
+		}
+		out = append(out, fmt.Sprintf("task %s%s barred=%v statement=%v session=%v", name(int32(i)), idle, task.Barred, task.Steps.Has(culprit.Statement), task.Steps.Has(culprit.Session)))
+	}
+	for _, e := range l.Sample.Edges {
+		out = append(out, fmt.Sprintf("edge %s -> %s, %s", name(e.Waiter), name(e.Blocker), l.Sample.Resources[e.Resource].Name))
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), "\n")
+}
+
+// find returns the index of the task that runs a statement of a class with a word.
+func find(l *track.Look, class statement.Class, word string) int {
+	return slices.IndexFunc(l.Sessions, func(s track.Session) bool {
+		return s.Statement.Class == class && strings.Contains(s.Statement.Text, word)
+	})
+}
+
+// One idle transaction holds a table lock, three wait: the idle one is terminated,
+// for a cancel has no effect on it, and not if its transaction has changed.
+func TestIdleHolderOfATableLock(t *testing.T) {
+	super, least := start(t)
+	s := open(t, least)
+	holder := connect(t, super)
+	holder.do("BEGIN; LOCK TABLE t IN EXCLUSIVE MODE")
+	var victims []*session
+	for i := range 3 {
+		v := connect(t, super)
+		v.begin(fmt.Sprintf("UPDATE t SET v = v + 1 WHERE id = %d", i+1))
+		victims = append(victims, v)
+	}
+	l := until(t, s, "three edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 3 })
+	want := `edge update t set v = v + ? where id = ? -> begin ; lock table t in exclusive mode, lock: table
+task begin ; lock table t in exclusive mode idle barred=none statement=false session=true
+task update t set v = v + ? where id = ? barred=none statement=true session=true`
+	if got := picture(l); got != want {
+		t.Fatalf("saw\n%s\nexpected\n%s", got, want)
+	}
+	if len(l.Notes) > 0 {
+		t.Errorf("notes %q of a role that has all rights", l.Notes)
+	}
+	at := l.Sample.Edges[0].Blocker
+	id := l.Sample.Tasks[at].ID
+	goal := s.builder.targets[id]
+	s.builder.targets[id] = target{pid: goal.pid, begun: goal.begun, transaction: goal.transaction.Add(-time.Second)}
+	if done, err := s.Act(t.Context(), id, culprit.Session); done || err != nil {
+		t.Errorf("another transaction was terminated: %v, %v", done, err)
+	}
+	s.builder.targets[id] = goal
+	if done, err := s.Act(t.Context(), id, culprit.Session); !done || err != nil {
+		t.Fatalf("not terminated: %v, %v", done, err)
+	}
+	for _, v := range victims {
+		if err := <-v.done; err != nil {
+			t.Errorf("a victim failed: %v", err)
+		}
+		v.done = nil
+	}
+	until(t, s, "nobody", func(l *track.Look) bool { return len(l.Sample.Tasks) == 0 })
+}
+
+// A reader, a pending ALTER and those behind it: the edges lead to the request that
+// dams, which is barred because it changes a table.
+func TestPendingRequestDams(t *testing.T) {
+	super, least := start(t)
+	s := open(t, least)
+	reader := connect(t, super)
+	reader.do("BEGIN; SELECT * FROM t")
+	owner, err := pgx.Connect(t.Context(), super)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alter := &session{Conn: owner, t: t}
+	alter.begin("ALTER TABLE t ADD COLUMN w int")
+	until(t, s, "the ALTER", func(l *track.Look) bool { return find(l, statement.Schema, "alter") >= 0 && len(l.Sample.Edges) == 1 })
+	victim := connect(t, super)
+	victim.begin("SELECT count(*) FROM t")
+	l := until(t, s, "two edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 2 })
+	want := `edge alter table t add column w int -> begin ; select * from t, lock: table
+edge select count ( * ) from t -> alter table t add column w int, lock: table
+task alter table t add column w int barred=schema statement=false session=false
+task begin ; select * from t idle barred=none statement=false session=true
+task select count ( * ) from t barred=none statement=true session=true`
+	if got := picture(l); got != want {
+		t.Fatalf("saw\n%s\nexpected\n%s", got, want)
+	}
+	reader.do("ROLLBACK")
+	<-alter.done
+	owner.Exec(t.Context(), "ALTER TABLE t DROP COLUMN w")
+	owner.Close(t.Context())
+}
+
+// Waiters on one row: each has one edge to the root or to the next in line, not to
+// all before it. A session's advisory lock keeps its task from one statement to the
+// next. A prepared transaction is named and cannot be cancelled.
+func TestRowsAdvisoryAndPrepared(t *testing.T) {
+	super, least := start(t)
+	s := open(t, least)
+	holder := connect(t, super)
+	holder.do("BEGIN; UPDATE t SET v = 1 WHERE id = 50")
+	for range 8 {
+		connect(t, super).begin("UPDATE t SET v = 2 WHERE id = 50")
+	}
+	l := until(t, s, "eight waiters", func(l *track.Look) bool { return len(l.Sample.Edges) >= 8 })
+	if n := len(l.Sample.Edges); n > 16 {
+		t.Errorf("%d edges of 8 waiters", n)
+	}
+	holder.do("COMMIT")
+	until(t, s, "nobody", func(l *track.Look) bool { return len(l.Sample.Tasks) == 0 })
+
+	holder.do("SELECT pg_advisory_lock(7)")
+	waiter := connect(t, super)
+	waiter.begin("SELECT pg_advisory_lock(7)")
+	var ids []uint64
+	for i := range 2 {
+		l := until(t, s, "an advisory edge", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+		e := l.Sample.Edges[0]
+		if name := l.Sample.Resources[e.Resource].Name; name != "lock: advisory" || !l.Sample.Tasks[e.Blocker].Idle {
+			t.Errorf("%s: %+v", name, l.Sample.Tasks[e.Blocker])
+		}
+		ids = append(ids, l.Sample.Tasks[e.Blocker].ID)
+		holder.do(fmt.Sprintf("SELECT %d", i))
+	}
+	if ids[0] != ids[1] {
+		t.Errorf("the holder is task %d and then %d", ids[0], ids[1])
+	}
+	if done, err := s.Act(t.Context(), ids[1], culprit.Session); !done || err != nil {
+		t.Errorf("not terminated: %v, %v", done, err)
+	}
+	if err := <-waiter.done; err != nil {
+		t.Error(err)
+	}
+	waiter.done = nil
+
+	prepared := connect(t, super)
+	prepared.do("BEGIN; UPDATE t SET v = 3 WHERE id = 51")
+	prepared.do("PREPARE TRANSACTION 'p'")
+	behind := connect(t, super)
+	behind.begin("UPDATE t SET v = 4 WHERE id = 51")
+	l = until(t, s, "a wait for the prepared one", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	e := l.Sample.Edges[0]
+	if task := l.Sample.Tasks[e.Blocker]; task.Steps != 0 || !strings.Contains(l.Sessions[e.Blocker].State, "prepared transaction") {
+		t.Errorf("the prepared transaction is %+v, %+v", task, l.Sessions[e.Blocker])
+	}
+	prepared.do("ROLLBACK PREPARED 'p'")
+}
+
+// What a role may not see or do is said with the GRANT that is missing.
+func TestMissingRights(t *testing.T) {
+	super, _ := start(t)
+	busy := connect(t, strings.Replace(super, "postgres@", "spillgate@", 1))
+	busy.begin("SELECT pg_sleep(1)")
+	s := open(t, strings.Replace(super, "postgres@", "app@", 1))
+	l := until(t, s, "notes", func(l *track.Look) bool { return len(l.Notes) == 2 })
+	for i, want := range []string{`GRANT pg_read_all_stats TO "app"`, `GRANT pg_signal_backend TO "app"`} {
+		if !strings.Contains(l.Notes[i], want) {
+			t.Errorf("note %q, expected %s", l.Notes[i], want)
+		}
+	}
+}
+
+// A statement that runs is seen with what it consumes, and cancelled.
+func TestConsumption(t *testing.T) {
+	super, least := start(t)
+	s := open(t, least)
+	busy := connect(t, super)
+	busy.begin("SELECT count(*) FROM generate_series(1, 1000000000)")
+	l := until(t, s, "consumption", func(l *track.Look) bool {
+		return slices.ContainsFunc(l.Sample.Holds, func(h culprit.Hold) bool { return h.Resource == processor && h.Gets > 1e6 }) || !s.beside
+	})
+	if !s.beside {
+		t.Log("the server's processes are not visible here")
+	}
+	if done, err := s.Act(t.Context(), l.Sample.Tasks[0].ID, culprit.Statement); !done || err != nil {
+		t.Fatalf("not cancelled: %v, %v", done, err)
+	}
+	if err := <-busy.done; err == nil || !strings.Contains(err.Error(), "57014") {
+		t.Errorf("the statement ended with %v, expected query_canceled", err)
+	}
+	busy.done = nil
+}
+
+func TestPasswordsAreNotShown(t *testing.T) {
+	for _, url := range []string{"postgres://u:s3cret@h:x/", "postgres://u:s3cret@[::1", "postgres://u:s3cret@127.0.0.1:1/d?sslmode=disable", "postgres://u:s3cret@h/?sslmode=s3cret"} {
+		_, err := Open(t.Context(), url, time.Second)
+		if err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// BenchmarkLook is a look at a server with 100 idle sessions.
+func BenchmarkLook(b *testing.B) {
+	s, err := servers.Postgres(b.Context(), servers.PostgresConfig{Settings: map[string]string{"max_connections": "130"}})
+	servers.SkipMissing(b, err)
+	defer s.Stop()
+	for range 100 {
+		c, err := pgx.Connect(b.Context(), s.PostgresURL("postgres"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer c.Close(context.Background())
+	}
+	source, err := Open(b.Context(), s.PostgresURL("postgres"), time.Second)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer source.Close()
+	for b.Loop() {
+		if _, err := source.Look(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

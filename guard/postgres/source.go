@@ -1,0 +1,251 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/spillgate/spillgate/guard/procfs"
+	"github.com/spillgate/spillgate/guard/statement"
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/live"
+)
+
+// Application is what the guard's own sessions call themselves. They are left out of
+// every look.
+const Application = "spillgate guard"
+
+// LookTimeout is how long one look may take. Then it fails, and its connection with
+// it.
+const LookTimeout = time.Second
+
+// Source is a server. It is for one goroutine.
+type Source struct {
+	looks, acts *pgx.Conn
+	builder     *builder
+	version     int
+	role        string
+	super       bool
+	maySignal   bool
+	beside      bool
+	locksSQL    string
+	since       time.Time // texts that began from here on are not known yet
+	rows        []activityRow
+	locks       []lockRow
+}
+
+// Open connects twice: to look, and to act when the server takes no more connections.
+// The foreground's objective tells short statements from long ones.
+func Open(ctx context.Context, url string, objective time.Duration) (*Source, error) {
+	cfg, err := Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{builder: newBuilder(objective), since: time.Unix(0, 0)}
+	if s.looks, err = pgx.ConnectConfig(ctx, cfg); err == nil {
+		s.acts, err = pgx.ConnectConfig(ctx, cfg)
+	}
+	if err == nil {
+		err = s.learn(ctx)
+	}
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	return s, nil
+}
+
+// Parse checks a URL and returns how to connect. Errors do not show a password.
+func Parse(url string) (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		// The parser's own words may hold the password.
+		return nil, fmt.Errorf("postgres: the URL cannot be read: expected postgres://user:password@host:port/database")
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = 5 * time.Second
+	}
+	for name, value := range map[string]string{"application_name": Application, "jit": "off", "statement_timeout": "1000", "lock_timeout": "500",
+		"max_parallel_workers_per_gather": "0", "default_transaction_read_only": "on"} {
+		cfg.RuntimeParams[name] = value
+	}
+	return cfg, nil
+}
+
+// learn asks what does not change while connected.
+func (s *Source) learn(ctx context.Context) error {
+	var version, pid int
+	var stats bool
+	err := s.looks.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, pg_backend_pid(), current_user::text,
+  (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), pg_has_role(current_user, 'pg_signal_backend', 'USAGE'), pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')`).
+		Scan(&version, &pid, &s.role, &s.super, &s.maySignal, &stats)
+	if err != nil {
+		return err
+	}
+	if version < 130000 {
+		return fmt.Errorf("the server is of version %d, expected 13 or later", version/10_000)
+	}
+	s.version = version
+	s.maySignal = s.maySignal || s.super
+	s.beside = procfs.Beside(int64(pid), "postgres")
+	waitstart := "waitstart"
+	if version < 140000 {
+		waitstart = "NULL::timestamptz"
+	}
+	s.locksSQL = fmt.Sprintf(locksSQL, waitstart)
+	return nil
+}
+
+// Look looks once. An error means that a view failed; the source is to be closed and
+// opened again.
+func (s *Source) Look(ctx context.Context) (*track.Look, error) {
+	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	defer cancel()
+	in := input{role: s.role, super: s.super, maySignal: s.maySignal}
+	var err error
+	in.summary, s.rows, err = readActivity(ctx, s.looks, s.rows[:0], activitySQL, s.since, maxText, Application, mostRows+1)
+	in.at = live.Now()
+	if err != nil {
+		return nil, fmt.Errorf("postgres: pg_stat_activity: %w", err)
+	}
+	if len(s.rows) > mostRows {
+		return nil, fmt.Errorf("postgres: pg_stat_activity shows more than %d busy sessions", mostRows)
+	}
+	if s.locks = s.locks[:0]; s.waiting(in.summary.now) {
+		if s.locks, err = readLocks(ctx, s.looks, s.locks, s.locksSQL); err != nil {
+			return nil, fmt.Errorf("postgres: pg_locks: %w", err)
+		}
+		if pids := s.unseen(); len(pids) > 0 {
+			if _, s.rows, err = readActivity(ctx, s.looks, s.rows, byPidSQL, pids, maxText); err != nil {
+				return nil, fmt.Errorf("postgres: pg_stat_activity of %d sessions: %w", len(pids), err)
+			}
+		}
+	}
+	if s.commands(in.summary.now) {
+		if in.progress, err = readProgress(ctx, s.looks, s.version); err != nil {
+			return nil, fmt.Errorf("postgres: pg_stat_progress: %w", err)
+		}
+	}
+	in.rows, in.locks = s.rows, s.locks
+	if s.beside {
+		in.usage = procfs.Process
+	}
+	look := s.builder.build(&in)
+	s.since = in.summary.began
+	return look, nil
+}
+
+// waiting reports whether somebody waits for a lock longer than noise.
+func (s *Source) waiting(now time.Time) bool {
+	for i := range s.rows {
+		if r := &s.rows[i]; r.waitType == "Lock" && now.Sub(r.statement) >= noise {
+			return true
+		}
+	}
+	return false
+}
+
+// unseen returns the processes that hold what others wait for and are in no row: they
+// do nothing.
+func (s *Source) unseen() []int32 {
+	seen := map[int64]bool{0: true}
+	for i := range s.rows {
+		seen[s.rows[i].pid] = true
+	}
+	var pids []int32
+	for i := range s.locks {
+		if r := &s.locks[i]; r.granted && !seen[r.pid] {
+			seen[r.pid] = true
+			pids = append(pids, int32(r.pid))
+		}
+	}
+	return pids
+}
+
+// commands reports whether something runs that tells its progress.
+func (s *Source) commands(now time.Time) bool {
+	for i := range s.rows {
+		r := &s.rows[i]
+		class := s.builder.known[r.pid].parsed.Class
+		if r.state == "active" && now.Sub(r.statement) >= s.builder.objective &&
+			(class == statement.Vacuum || class == statement.Schema || class == statement.Copy || r.backend == "autovacuum worker") {
+			return true
+		}
+	}
+	return false
+}
+
+// Act does a step to a task of the last look. It reports false if the task was gone:
+// the statement that signals compares the session and the transaction itself.
+func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool, error) {
+	goal, ok := s.builder.targets[task]
+	if !ok {
+		return false, nil
+	}
+	var call string
+	switch step {
+	case culprit.Statement:
+		call = "pg_cancel_backend"
+	case culprit.Session:
+		call = "pg_terminate_backend"
+	default:
+		return false, fmt.Errorf("postgres: there is no step %v, expected statement or session", step)
+	}
+	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	defer cancel()
+	sql := "SELECT " + call + "(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
+	args := []any{int32(goal.pid), goal.begun}
+	if !goal.transaction.IsZero() {
+		sql += " AND xact_start = $3"
+		args = append(args, goal.transaction)
+	}
+	var done bool
+	switch err := s.acts.QueryRow(ctx, sql, args...).Scan(&done); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("postgres: %s: %w", call, err)
+	}
+	return done, nil
+}
+
+// Alive checks the connection that acts.
+func (s *Source) Alive(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	defer cancel()
+	return s.acts.Ping(ctx)
+}
+
+// Close ends both connections.
+func (s *Source) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
+	defer cancel()
+	for _, c := range []*pgx.Conn{s.looks, s.acts} {
+		if c != nil {
+			_ = c.Close(ctx)
+		}
+	}
+}
+
+// Setup returns the statements that make a role with the rights that a guard needs and
+// no other.
+func Setup(role string) string {
+	name := quoteName(role)
+	return strings.Join([]string{
+		"-- Least rights for spillgate guard on PostgreSQL 13 or later. Run as a superuser, once a cluster.",
+		"CREATE ROLE " + name + " LOGIN CONNECTION LIMIT 4;  -- then: \\password " + role,
+		"GRANT pg_read_all_stats TO " + name + ";   -- to see what others' sessions do",
+		"GRANT pg_signal_backend TO " + name + ";   -- to cancel them, only needed for --mode enforce; superusers' sessions stay out of reach",
+		"-- PostgreSQL 16 or later, with reserved_connections of 2 or more in postgresql.conf:",
+		"-- GRANT pg_use_reserved_connections TO " + name + ";   -- to come in when the server is full",
+		"",
+	}, "\n")
+}
+
+// quoteName writes a name as an identifier.
+func quoteName(name string) string { return pgx.Identifier{name}.Sanitize() }

@@ -1,0 +1,176 @@
+// Package procfs reads what a process or thread of this machine has consumed, for
+// guards that run beside their server.
+//
+//	/proc/PID[/task/TID]/schedstat ──▶ processor time, time it waited for one
+//	/proc/PID[/task/TID]/io        ──▶ bytes read, bytes written
+//
+// Invariants: what cannot be read is absent, not zero. A number that belongs to
+// another program than the expected one is not taken for the server: Beside asks
+// the kernel for the program's name.
+//
+// What this package does not do: it reads nothing where there is no /proc.
+package procfs
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Usage is what a process or a thread has consumed since it began.
+type Usage struct {
+	// CPU is processor time, Delay the time in which it was ready to run and had no
+	// processor.
+	CPU, Delay time.Duration
+	// Read and Written are bytes that went through system calls, of the page cache
+	// too. Both are 0 and IO is false if this user may not read them.
+	Read, Written uint64
+	IO            bool
+}
+
+// Process returns the usage of a process's first thread, which is the whole of a
+// process without threads. ok is false if there is no such process or no /proc.
+func Process(pid int64) (Usage, bool) { return read("/proc/" + strconv.FormatInt(pid, 10)) }
+
+// Thread returns the usage of one thread of a process.
+func Thread(pid, tid int64) (Usage, bool) {
+	return read("/proc/" + strconv.FormatInt(pid, 10) + "/task/" + strconv.FormatInt(tid, 10))
+}
+
+// Beside reports whether process pid of this machine runs a program whose name
+// begins with name.
+func Beside(pid int64, name string) bool {
+	comm, err := os.ReadFile("/proc/" + strconv.FormatInt(pid, 10) + "/comm")
+	return err == nil && strings.HasPrefix(string(comm), name)
+}
+
+func read(dir string) (u Usage, ok bool) {
+	sched, err := os.ReadFile(dir + "/schedstat")
+	if err != nil || !u.parseSched(sched) {
+		return Usage{}, false
+	}
+	if io, err := os.ReadFile(dir + "/io"); err == nil {
+		u.parseIO(io)
+	}
+	return u, true
+}
+
+// parseSched reads "cpu_ns delay_ns timeslices".
+func (u *Usage) parseSched(text []byte) bool {
+	first, rest, _ := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
+	second, _, _ := bytes.Cut(rest, []byte(" "))
+	cpu, errCPU := strconv.ParseInt(string(first), 10, 64)
+	delay, errDelay := strconv.ParseInt(string(second), 10, 64)
+	if errCPU != nil || errDelay != nil || cpu < 0 || delay < 0 {
+		return false
+	}
+	u.CPU, u.Delay = time.Duration(cpu), time.Duration(delay)
+	return true
+}
+
+// parseIO reads lines of "name: number".
+func (u *Usage) parseIO(text []byte) {
+	var read, written uint64
+	found := 0
+	for line := range bytes.Lines(text) {
+		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(": "))
+		var to *uint64
+		switch string(name) {
+		case "rchar":
+			to = &read
+		case "wchar":
+			to = &written
+		default:
+			continue
+		}
+		n, err := strconv.ParseUint(string(value), 10, 64)
+		if err != nil {
+			return
+		}
+		*to = n
+		found++
+	}
+	if found == 2 {
+		u.Read, u.Written, u.IO = read, written, true
+	}
+}
+
+// Busy returns the processor time that this machine has used in all, to a tick of
+// 10 ms.
+func Busy() (time.Duration, bool) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, false
+	}
+	return parseBusy(text)
+}
+
+// parseBusy reads "cpu user nice system idle iowait irq softirq steal …".
+func parseBusy(text []byte) (busy time.Duration, ok bool) {
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	fields := bytes.Fields(line)
+	if len(fields) < 9 || string(fields[0]) != "cpu" {
+		return 0, false
+	}
+	for i, f := range fields[1:9] {
+		n, err := strconv.ParseInt(string(f), 10, 64)
+		if err != nil || n < 0 || n > 1<<53 {
+			return 0, false
+		}
+		if i != 3 && i != 4 { // idle, waiting for disks
+			busy += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	return busy, true
+}
+
+// Meter tells what processes or threads consumed between looks. The zero value is
+// ready.
+type Meter struct {
+	looks        map[int64]reading
+	n            uint64
+	busy, before time.Duration
+}
+
+type reading struct {
+	Usage
+	look uint64
+}
+
+// Begin begins a look; what was not read in the one before is forgotten.
+func (m *Meter) Begin() {
+	if m.looks == nil {
+		m.looks = map[int64]reading{}
+	}
+	for id, r := range m.looks {
+		if r.look != m.n {
+			delete(m.looks, id)
+		}
+	}
+	m.n++
+	m.before = m.busy
+	m.busy, _ = Busy()
+}
+
+// Part returns which part of what this machine's processors did since the look before
+// used was, 1 if that is not known: whoever waited for a processor waited for these
+// processes that much.
+func (m *Meter) Part(used time.Duration) float64 {
+	if all := m.busy - m.before; m.before > 0 && all > used {
+		return float64(used) / float64(all)
+	}
+	return 1
+}
+
+// Since returns what id consumed since the look before, given what it has consumed
+// in all: nothing if that is not known.
+func (m *Meter) Since(id int64, now Usage) (u Usage) {
+	before, ok := m.looks[id]
+	m.looks[id] = reading{now, m.n}
+	if !ok || now.CPU < before.CPU || now.Read < before.Read || now.Written < before.Written || now.IO != before.IO {
+		return Usage{}
+	}
+	return Usage{CPU: now.CPU - before.CPU, Delay: max(now.Delay-before.Delay, 0), Read: now.Read - before.Read, Written: now.Written - before.Written, IO: now.IO}
+}

@@ -1,0 +1,98 @@
+package procfs
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	for _, tt := range []struct {
+		sched, io string
+		ok        bool
+		want      Usage
+	}{
+		{"100 200 3\n", "rchar: 7\nwchar: 8\nsyscr: 1\n", true, Usage{CPU: 100, Delay: 200, Read: 7, Written: 8, IO: true}},
+		{"100 200 3", "rchar: 7\n", true, Usage{CPU: 100, Delay: 200}},
+		{"1 2", "rchar: x\nwchar: 1\n", true, Usage{CPU: 1, Delay: 2}},
+		{"", "", false, Usage{}}, {"a b c", "", false, Usage{}}, {"1", "", false, Usage{}}, {"-1 0 0", "", false, Usage{}},
+	} {
+		var u Usage
+		ok := u.parseSched([]byte(tt.sched))
+		if ok {
+			u.parseIO([]byte(tt.io))
+		}
+		if ok != tt.ok || u != tt.want {
+			t.Errorf("%q, %q: %+v, %v; expected %+v, %v", tt.sched, tt.io, u, ok, tt.want, tt.ok)
+		}
+	}
+}
+
+func TestThisProcess(t *testing.T) {
+	pid := int64(os.Getpid())
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		t.Skip("no /proc/self/schedstat on this system")
+	}
+	before, ok := Process(pid)
+	if !ok {
+		t.Fatal("this process is not there")
+	}
+	for began := time.Now(); time.Since(began) < time.Millisecond; {
+	}
+	if thread, ok := Thread(pid, pid); !ok || thread.CPU < before.CPU || thread.Read < before.Read {
+		t.Errorf("%+v after %+v", thread, before)
+	}
+	if _, ok := Process(-1); ok || Beside(-1, "") {
+		t.Error("a process -1 is there")
+	}
+	if Beside(pid, "postgres") {
+		t.Error("this process is taken for postgres")
+	}
+}
+
+func TestBusy(t *testing.T) {
+	for text, want := range map[string]time.Duration{"cpu  1 2 3 400 500 4 5 6 0 0\ncpu0 1\n": 210 * time.Millisecond, "cpu 1 2\n": -1, "": -1, "cpu a b c d e f g h": -1} {
+		got, ok := parseBusy([]byte(text))
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %v, %v", text, got, ok)
+		}
+	}
+	if m := (Meter{before: time.Second, busy: 3 * time.Second}); m.Part(500*time.Millisecond) != 0.25 || m.Part(time.Minute) != 1 {
+		t.Error("500 ms of 2 s is no quarter")
+	}
+	if m := (Meter{busy: time.Second}); m.Part(time.Millisecond) != 1 {
+		t.Error("a first look knows the machine")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("1 2 3"), []byte("rchar: 1\nwchar: 2\n"))
+	f.Fuzz(func(t *testing.T, sched, io []byte) {
+		var u Usage
+		if u.parseSched(sched) {
+			u.parseIO(io)
+		}
+		if busy, _ := parseBusy(io); busy < 0 {
+			t.Fatal(busy)
+		}
+		if u.CPU < 0 || u.Delay < 0 || !u.IO && u.Read+u.Written > 0 {
+			t.Fatalf("%+v", u)
+		}
+	})
+}
+
+func TestMeter(t *testing.T) {
+	var m Meter
+	at := func(cpu time.Duration) Usage { return Usage{CPU: cpu, Read: uint64(cpu), IO: true} }
+	for i, step := range []struct{ now, want time.Duration }{{100, 0}, {150, 50}, {150, 0}, {20, 0}, {30, 10}} {
+		m.Begin()
+		if got := m.Since(7, at(step.now)); got.CPU != step.want || got.Read != uint64(step.want) {
+			t.Errorf("look %d: %+v, expected %d", i, got, step.want)
+		}
+	}
+	m.Begin()
+	m.Begin()
+	if got := m.Since(7, at(99)); got.CPU != 0 || len(m.looks) != 1 {
+		t.Errorf("after a gap: %+v", got)
+	}
+}

@@ -1,0 +1,107 @@
+package guard
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spillgate/spillgate/guard/statement"
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/culprit"
+)
+
+// Rule says which tasks it is about. A field that is empty fits all, and a rule fits a
+// task if all its fields do. Names may have * and ?, as in file names.
+type Rule struct {
+	// User, Application and Database are as the server shows them.
+	User, Application, Database string
+	// Fingerprint is that of a statement as logs show it, 16 hexadecimal digits.
+	Fingerprint string
+	// Kind is a class of statements: a word of statement.ClassNames.
+	Kind string
+}
+
+// Rules say whom a guard may cancel, beside what servers make dangerous: replication,
+// changes of tables, backups and maintenance are barred unless a rule allows them.
+type Rules struct {
+	// Allow lifts the bar from what a rule names.
+	Allow []Rule
+	// Only restricts cancels to what Allow names. Default: what is not barred needs no
+	// rule.
+	Only bool
+	// Deny bars what a rule names, whatever Allow says.
+	Deny []Rule
+	// Background names what has no latency objective, such as nightly reports.
+	Background []Rule
+}
+
+// Check reports every mistake.
+func (r *Rules) Check() (all []Mistake) {
+	for _, list := range [...]struct {
+		name  string
+		rules []Rule
+	}{{"allow", r.Allow}, {"deny", r.Deny}, {"background", r.Background}} {
+		for i := range list.rules {
+			all = append(all, list.rules[i].check(fmt.Sprintf("%s[%d]", list.name, i))...)
+		}
+	}
+	return all
+}
+
+func (r *Rule) check(at string) (all []Mistake) {
+	if *r == (Rule{}) {
+		return []Mistake{{at, "an empty rule, which fits every task", "user, application, database, fingerprint or kind"}}
+	}
+	for _, f := range [...]struct{ name, pattern string }{{"user", r.User}, {"application", r.Application}, {"database", r.Database}} {
+		if _, err := path.Match(f.pattern, ""); err != nil {
+			all = append(all, Mistake{at + "." + f.name, strconv.Quote(f.pattern), "a name, with * and ? for parts of it"})
+		}
+	}
+	if n, err := strconv.ParseUint(r.Fingerprint, 16, 64); r.Fingerprint != "" && (err != nil || n == 0) {
+		all = append(all, Mistake{at + ".fingerprint", strconv.Quote(r.Fingerprint), "up to 16 hexadecimal digits, as logs show them"})
+	}
+	if _, ok := statement.ParseClass(r.Kind); r.Kind != "" && !ok {
+		all = append(all, Mistake{at + ".kind", strconv.Quote(r.Kind), "one of " + strings.Join(statement.ClassNames(), ", ")})
+	}
+	return all
+}
+
+// fits reports whether the rule is about a session.
+func (r *Rule) fits(s *track.Session) bool {
+	fit := func(pattern, name string) bool {
+		ok, err := path.Match(pattern, name)
+		return pattern == "" || ok && err == nil
+	}
+	if !fit(r.User, s.User) || !fit(r.Application, s.Application) || !fit(r.Database, s.Database) {
+		return false
+	}
+	if r.Fingerprint != "" {
+		if n, _ := strconv.ParseUint(r.Fingerprint, 16, 64); n != s.Statement.Fingerprint {
+			return false
+		}
+	}
+	return r.Kind == "" || r.Kind == s.Statement.Class.String()
+}
+
+func anyFits(rules []Rule, s *track.Session) bool {
+	return slices.ContainsFunc(rules, func(r Rule) bool { return r.fits(s) })
+}
+
+// apply enters the rules into a look.
+func (r *Rules) apply(l *track.Look) {
+	if len(r.Allow)+len(r.Deny)+len(r.Background) == 0 && !r.Only {
+		return
+	}
+	for i := range l.Sessions {
+		s, t := &l.Sessions[i], &l.Sample.Tasks[i]
+		t.Background = t.Background || anyFits(r.Background, s)
+		switch allowed := anyFits(r.Allow, s); {
+		case anyFits(r.Deny, s), r.Only && !allowed:
+			t.Barred = culprit.Denied
+		case allowed:
+			t.Barred = culprit.NotBarred
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package guard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// The paths of the admin listener, as far as they are the proxy's too.
+const (
+	PathMetrics = "/metrics"
+	PathStatus  = "/.spillgate/status"
+	PathLive    = "/.spillgate/health/live"
+	PathReady   = "/.spillgate/health/ready"
+	// PathDisarm takes a POST after which no guard of the process cancels any more.
+	PathDisarm = "/.spillgate/disarm"
+)
+
+// MostServers is how many servers one process guards.
+const MostServers = 64
+
+// SetConfig describes the guards of one process.
+type SetConfig struct {
+	// Servers are what is guarded, one to MostServers.
+	Servers []Config
+	// Admin is the host:port of metrics, status and health; keep it private. Default:
+	// none.
+	Admin string
+	// Audit is the file that the audit log is appended to, made with mode 0600.
+	// Default: none.
+	Audit string
+}
+
+// Check reports every mistake of all servers.
+func (c *SetConfig) Check() (all []Mistake) {
+	if n := len(c.Servers); n == 0 || n > MostServers {
+		all = append(all, Mistake{"servers", fmt.Sprintf("%d servers", n), fmt.Sprintf("1 to %d", MostServers)})
+	}
+	names := map[string]bool{}
+	for i := range c.Servers {
+		s := c.Servers[i].withDefaults()
+		at := fmt.Sprintf("servers[%d]", i)
+		for _, m := range s.Check() {
+			m.Field = at + "." + m.Field
+			all = append(all, m)
+		}
+		if names[s.Name] {
+			all = append(all, Mistake{at + ".name", s.Name, "another name than that of the servers before"})
+		}
+		names[s.Name] = true
+	}
+	if _, _, err := net.SplitHostPort(c.Admin); c.Admin != "" && err != nil {
+		all = append(all, Mistake{"admin", c.Admin, "host:port, such as 127.0.0.1:9091"})
+	}
+	return all
+}
+
+// Set is the guards of one process, and what serves their metrics.
+type Set struct {
+	cfg     SetConfig
+	log     *slog.Logger
+	guards  []*Guard
+	file    *os.File
+	metrics *telemetry.Telemetry
+}
+
+// NewSet makes the guards, opens the audit log and connects to nothing yet.
+func NewSet(cfg SetConfig, log *slog.Logger) (*Set, error) {
+	if found := cfg.Check(); len(found) > 0 {
+		var errs []error
+		for _, m := range found {
+			errs = append(errs, m)
+		}
+		return nil, errors.Join(errs...)
+	}
+	s := &Set{cfg: cfg, log: log}
+	var audit *Audit
+	if cfg.Audit != "" {
+		f, err := os.OpenFile(cfg.Audit, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("guard: the audit log: %w", err)
+		}
+		s.file, audit = f, NewAudit(f, log)
+	}
+	err := s.make(audit)
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Set) make(audit *Audit) (err error) {
+	for _, c := range s.cfg.Servers {
+		g, err := New(c, s.log, audit)
+		if err != nil {
+			return err
+		}
+		s.guards = append(s.guards, g)
+	}
+	if s.metrics, err = telemetry.New(); err != nil {
+		return err
+	}
+	return watchMetrics(s.metrics.Meter(), s.guards)
+}
+
+func (s *Set) close() {
+	if s.file != nil {
+		_ = s.file.Close()
+	}
+	if s.metrics != nil {
+		_ = s.metrics.Shutdown(context.Background())
+	}
+}
+
+// Run guards until ctx ends and returns nil then, or the error of the admin listener.
+// A set runs once.
+func (s *Set) Run(ctx context.Context) error {
+	defer s.close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	defer running.Wait()
+	failed := make(chan error, 1)
+	if s.cfg.Admin != "" {
+		l, err := net.Listen("tcp", s.cfg.Admin)
+		if err != nil {
+			return fmt.Errorf("guard: the admin address: %w", err)
+		}
+		s.log.Info("serving metrics, status and health", slog.String("admin", l.Addr().String()))
+		admin := &http.Server{Handler: s.Admin(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+			ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+		running.Go(func() {
+			if err := admin.Serve(netutil.LimitListener(l, 64)); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+				cancel()
+			}
+		})
+		defer admin.Close()
+	}
+	var guarding sync.WaitGroup
+	for _, g := range s.guards {
+		guarding.Go(func() { _ = g.Run(ctx) })
+	}
+	guarding.Wait()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("guard: the admin address: %w", err)
+	default:
+		return nil
+	}
+}
+
+// Admin serves metrics, status and health, and takes the order to cancel no more. It
+// answers whoever asks, so it belongs on a private address.
+func (s *Set) Admin() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+PathMetrics, s.metrics.Handler())
+	mux.HandleFunc("GET "+PathStatus, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		_ = e.Encode(map[string]any{"guards": s.Status()})
+	})
+	mux.HandleFunc("GET "+PathLive, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("alive\n")) })
+	mux.HandleFunc("GET "+PathReady, func(w http.ResponseWriter, _ *http.Request) {
+		var blind []string
+		for _, st := range s.Status() {
+			if !st.Connected {
+				blind = append(blind, st.Server+": "+st.Blind)
+			}
+		}
+		if len(blind) > 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = fmt.Fprintln(w, "blind\n"+strings.Join(blind, "\n"))
+			return
+		}
+		_, _ = w.Write([]byte("watching\n"))
+	})
+	mux.HandleFunc("POST "+PathDisarm, func(w http.ResponseWriter, _ *http.Request) {
+		for _, g := range s.guards {
+			g.Disarm()
+		}
+		s.log.Warn("disarmed: nothing is cancelled until the process is started again")
+		_, _ = w.Write([]byte("disarmed\n"))
+	})
+	return mux
+}
+
+// Status returns the status of every guard, in the order of the configuration.
+func (s *Set) Status() (all []Status) {
+	for _, g := range s.guards {
+		all = append(all, g.Status())
+	}
+	return all
+}
+
+// Enforces reports whether one of the guards is to cancel.
+func (s *Set) Enforces() bool {
+	for _, g := range s.guards {
+		if g.cfg.Mode == culprit.Enforce {
+			return true
+		}
+	}
+	return false
+}

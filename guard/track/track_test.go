@@ -1,0 +1,161 @@
+package track
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+const ms = mono.Time(time.Millisecond)
+
+func lock() []culprit.Resource {
+	return []culprit.Resource{{Name: "lock", Kind: culprit.Lock}, {Name: "cpu", Kind: culprit.System}}
+}
+
+// A wait that the server dates, one that is only seen, and one that ended.
+func TestWaitsAddUp(t *testing.T) {
+	tr := New(lock())
+	key := Key{Process: 1}
+	tr.Begin(1000 * ms)
+	e := tr.Task(key, 950*ms)
+	tr.Waits(e, 0, 960*ms)
+	tr.Samples(e, 1)
+	h := tr.End(0).Sample.Holds
+	if len(h) != 2 || h[0].WaitingSince != 960*ms || h[1].WaitingSince != 950*ms || h[0].HeldSince != culprit.Unset {
+		t.Fatalf("first look: %+v", h)
+	}
+	id := tr.look.Sample.Tasks[0].ID
+
+	tr.Begin(1100 * ms)
+	e = tr.Task(key, 950*ms)
+	tr.Samples(e, 1)
+	tr.Holds(e, 0, 1090*ms, 1, false)
+	h = tr.End(0).Sample.Holds
+	if h[0].WaitingSince != culprit.Unset || h[0].WaitTime != 40*time.Millisecond || h[0].HeldSince != 1090*ms || h[1].WaitingSince != 950*ms {
+		t.Fatalf("second look: %+v", h)
+	}
+
+	tr.Begin(1200 * ms)
+	e = tr.Task(key, 950*ms)
+	tr.Consumes(e, 1, 0, 0)
+	h = tr.End(0).Sample.Holds
+	if h[0].HeldSince != culprit.Unset || h[0].HoldTime != 10*time.Millisecond || h[1].WaitTime != 150*time.Millisecond || h[1].Gets != 0 {
+		t.Fatalf("third look: %+v", h)
+	}
+
+	tr.Begin(1300 * ms)
+	e = tr.Task(key, 950*ms)
+	tr.Consumes(e, 1, 200, 5*time.Millisecond)
+	h = tr.End(0).Sample.Holds
+	if h[1].Gets != 200 || h[1].WaitTime != 155*time.Millisecond || tr.look.Sample.Tasks[0].ID != id {
+		t.Fatalf("fourth look: %+v", h)
+	}
+
+	tr.Begin(1400 * ms)
+	if s := tr.End(7).Sample; len(s.Tasks)+len(s.Holds) != 0 || s.Finished.Count != 7 {
+		t.Fatalf("when it is gone: %+v", s)
+	}
+	tr.Begin(1500 * ms)
+	tr.Task(key, 1450*ms)
+	if s := tr.End(0).Sample; s.Tasks[0].ID == id {
+		t.Error("an ID came back")
+	}
+}
+
+// Whatever a server says, the engine takes the sample.
+func TestSamplesAreValid(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := New(lock())
+		instant := rapid.Int64Range(-5, 3000)
+		for look := range rapid.IntRange(1, 8).Draw(t, "looks") {
+			tr.Begin(mono.Time(rapid.Int64Range(0, 2000).Draw(t, "at")) * ms)
+			var all []*Entry
+			for range rapid.IntRange(0, 6).Draw(t, "tasks") {
+				at := func() mono.Time { return mono.Time(instant.Draw(t, "instant")) * ms }
+				e := tr.Task(Key{Process: rapid.Int64Range(0, 4).Draw(t, "process")}, at())
+				all = append(all, e)
+				r := rapid.IntRange(0, 1).Draw(t, "resource")
+				switch rapid.IntRange(0, 3).Draw(t, "what") {
+				case 0:
+					tr.Waits(e, r, at())
+				case 1:
+					tr.Samples(e, r)
+				case 2:
+					tr.Holds(e, r, at(), 1, false)
+				case 3:
+					tr.Consumes(e, r, rapid.Uint64().Draw(t, "units"), time.Duration(rapid.Int64Range(-10, 1<<40).Draw(t, "delay")))
+				}
+				tr.Edge(e, all[rapid.IntRange(0, len(all)-1).Draw(t, "blocker")], r)
+			}
+			l := tr.End(uint64(look))
+			if len(l.Sessions) != len(l.Sample.Tasks) {
+				t.Fatalf("%d sessions of %d tasks", len(l.Sessions), len(l.Sample.Tasks))
+			}
+			ids := map[uint64]bool{}
+			for _, task := range l.Sample.Tasks {
+				if ids[task.ID] || task.Started > l.Sample.At || task.Started < 0 {
+					t.Fatalf("task %+v of %+v", task, l.Sample.Tasks)
+				}
+				ids[task.ID] = true
+			}
+			for _, h := range l.Sample.Holds {
+				if h.WaitTime < 0 || h.HoldTime < 0 || h.WaitingSince != culprit.Unset && h.WaitingSince > l.Sample.At || h.HeldSince != culprit.Unset && h.HeldSince > l.Sample.At {
+					t.Fatalf("hold %+v at %v", h, l.Sample.At)
+				}
+			}
+		}
+	})
+}
+
+func TestNoAllocations(t *testing.T) {
+	tr := New(lock())
+	at := mono.Time(0)
+	look := func() {
+		at += 100 * ms
+		tr.Begin(at)
+		first := tr.Task(Key{Process: 1}, 0)
+		for i := range int64(100) {
+			e := tr.Task(Key{Process: i, Work: int64(at) * (i % 2)}, at-ms)
+			tr.Waits(e, 0, at-ms)
+			tr.Edge(e, first, 0)
+		}
+		tr.End(5)
+	}
+	for range 10 {
+		look()
+	}
+	if n := testing.AllocsPerRun(100, look); n > 1 {
+		t.Errorf("%v allocations a look", n)
+	}
+}
+
+func TestCompletions(t *testing.T) {
+	// Ten sessions, 100/s each, whose counters move once a second, one after the
+	// other: every look sees 100 more. Then all stand still.
+	var c Completions
+	total, sum := uint64(0), uint64(0)
+	at := mono.Time(0)
+	for i := range 50 {
+		at += 100 * ms
+		total += 100
+		if got := c.Add(at, total, 10); i >= 20 {
+			sum += got
+		}
+	}
+	if sum < 2900 || sum > 3100 {
+		t.Errorf("%d in 3 s, expected about 3000", sum)
+	}
+	// A standstill is told at once, though the counter still leaps.
+	at, total = at+100*ms, total+300
+	if got := c.Add(at, total, 0); got != 0 {
+		t.Errorf("%d while nobody got anywhere", got)
+	}
+	// A counter that begins again tells nothing.
+	if got := c.Add(at+100*ms, 5, 3); got != 3 {
+		t.Errorf("%d after a reset, expected what was seen", got)
+	}
+}

@@ -1,0 +1,23 @@
+// Package servers starts real, unmodified database servers for tests and
+// experiments, and leaves nothing of them behind.
+//
+//	Postgres, MariaDB, MySQL ──▶ directory of its own ──▶ server on 127.0.0.1:port
+//	        │                                                │
+//	   ctx ends, Stop ──────────── asked, then killed, directory removed
+//	   this process dies, however ── the watcher does the same
+//
+// Invariants:
+//
+//   - A server listens on loopback alone, on a port that was free, and keeps all
+//     its files in one temporary directory.
+//   - When Stop returns, its processes and its directory are gone. When the
+//     process that started it dies, by whatever signal, a small shell that holds
+//     the other end of a pipe sees to it within a second.
+//   - Nothing is downloaded but by MySQL, and there only what its comment names.
+//   - What cannot be started because it is not installed says so: ErrMissing.
+//
+// A server that refuses to run as root runs as the user that its package made.
+//
+// What this package does not do: it knows no load and no experiment, and makes
+// nothing durable; flushing is off unless a setting turns it on.
+package servers

@@ -1,0 +1,168 @@
+package culprits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/lab/experiment"
+)
+
+// quietLength is how long the full form guards each server without a culprit.
+const quietLength = 10 * time.Minute
+
+// chore is something that goes on in a healthy server beside the load.
+type chore struct {
+	name string
+	do   func(ctx context.Context, b *bench) error
+}
+
+// quietServer is a server with a load, and what goes on beside it. Nothing of it is a
+// culprit.
+type quietServer struct {
+	scene  scene
+	chores []chore
+}
+
+func quietServers() []quietServer {
+	run := func(statements ...string) func(context.Context, *bench) error {
+		return func(ctx context.Context, b *bench) error {
+			c, err := b.open(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return exec(ctx, c, statements...)
+		}
+	}
+	asRoot := func(driver string, statements ...string) func(context.Context, *bench) error {
+		return func(ctx context.Context, b *bench) error {
+			c, err := lone(ctx, driver, b.root)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return exec(ctx, c, statements...)
+		}
+	}
+	pg := c6()
+	pg.name, pg.start, pg.culprits = "PostgreSQL", postgres(map[string]string{"autovacuum_naptime": "1s", "max_wal_size": "64MB"}, bigTable), nil
+	my := c4()
+	my.name, my.culprits = "MariaDB", nil
+	return []quietServer{
+		{pg, []chore{
+			{"checkpoint", asRoot("pgx", "CHECKPOINT")}, {"ANALYZE", run("ANALYZE hot")}, {"VACUUM", run("VACUUM hot")},
+			{"pg_dump", dump("pg_dump", func(b *bench) []string { return []string{"--dbname", b.url, "--table", "big", "--file", os.DevNull} })},
+			{"report", run("SELECT sum(v), count(DISTINCT pad) FROM big")}, {"index", run("CREATE INDEX CONCURRENTLY quiet ON big (v)", "DROP INDEX quiet")},
+			{"idle transaction", run("BEGIN", "SELECT count(*) FROM hot", "SELECT pg_sleep(1)", "COMMIT")},
+		}},
+		{my, []chore{
+			{"ANALYZE", run("ANALYZE TABLE hot")}, {"CHECK", run("CHECK TABLE hot")}, {"report", run("SELECT SUM(v), COUNT(DISTINCT pad) FROM big")},
+			{"index", run("CREATE INDEX quiet ON big (v)", "DROP INDEX quiet ON big")}, {"idle transaction", run("BEGIN", "SELECT COUNT(*) FROM hot", "SELECT SLEEP(1)", "COMMIT")},
+			{"flush logs", asRoot("mysql", "FLUSH LOGS")},
+		}},
+	}
+}
+
+// dump runs a client program of the server.
+func dump(name string, args func(b *bench) []string) func(context.Context, *bench) error {
+	return func(ctx context.Context, b *bench) error {
+		return osexec.CommandContext(ctx, filepath.Join(b.programs, name), args(b)...).Run()
+	}
+}
+
+// quiet guards each server in mode enforce while nothing is wrong.
+func quiet() experiment.Experiment {
+	return experiment.Experiment{Name: "atropos/quiet", Title: "Guards in mode enforce beside healthy servers: nobody may be cancelled", Live: true,
+		About: "A load with bursts and idle spells, and beside it, in turn, checkpoints, vacuums, dumps, reports, index builds, idle transactions. No cancel is right.",
+		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+			length := quietLength
+			if o.Quick {
+				length = 16 * time.Second
+			}
+			r := &experiment.Result{Quick: o.Quick}
+			t := &table.Table{Title: fmt.Sprintf("%v each", length), Columns: []table.Column{{Name: "server"}, {Name: "chores done"}, {Name: "requests"},
+				{Name: "late", Format: "%.4f"}, {Name: "failed"}, {Name: "cancels"}}}
+			for i, q := range quietServers() {
+				if o.Progress != nil {
+					o.Progress(i, 2, q.scene.name)
+				}
+				if err := q.run(ctx, o.Seed, length, r, t); err != nil {
+					return nil, err
+				}
+			}
+			r.Table = append(r.Table, t)
+			return r, nil
+		}}
+}
+
+func (q *quietServer) run(ctx context.Context, seed uint64, length time.Duration, r *experiment.Result, t *table.Table) error {
+	b, err := q.scene.start(ctx)
+	if err != nil {
+		return fmt.Errorf("quiet: %w", err)
+	}
+	defer b.stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var mu sync.Mutex
+	cancels := 0
+	guarding, stopGuard := context.WithCancel(ctx)
+	wait, err := spillgate(guarding, &q.scene, b, func(int64, string) {
+		mu.Lock()
+		defer mu.Unlock()
+		cancels++
+	})
+	if err != nil {
+		stopGuard()
+		return err
+	}
+	defer func() {
+		stopGuard()
+		wait()
+	}()
+	var beside sync.WaitGroup
+	choring, stopChores := context.WithCancel(ctx)
+	done, failed := 0, error(nil)
+	beside.Go(func() {
+		for i := 0; choring.Err() == nil; i++ {
+			c := q.chores[i%len(q.chores)]
+			if err := c.do(choring, b); err != nil && choring.Err() == nil {
+				failed = fmt.Errorf("%s: %w", c.name, err)
+				return
+			}
+			done++
+		}
+	})
+	out := &played{}
+	var answers sync.Mutex
+	// A third of the load, twice the load, nothing, and again.
+	for part, began := 0, time.Now(); time.Since(began) < length && err == nil; part++ {
+		factor := []float64{0.3, 2, 1}[part%3]
+		err = load(ctx, &q.scene, b, plan{rest: 3 * time.Second, rate: factor * q.scene.rate, seed: seed + uint64(part)}, out, &answers)
+		time.Sleep(time.Second) // an idle spell
+	}
+	stopChores()
+	beside.Wait()
+	if err != nil || failed != nil {
+		return fmt.Errorf("quiet, %s: %w", q.scene.name, errors.Join(err, failed))
+	}
+	late, lost := 0, 0
+	for _, a := range out.answers {
+		if !a.ok {
+			lost++
+		} else if a.took > q.scene.objective {
+			late++
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	t.Add(q.scene.name, done, len(out.answers), float64(late)/float64(max(len(out.answers), 1)), lost, cancels)
+	r.Ceiling(q.scene.name+": cancels", "", 0, 0, float64(cancels))
+	return nil
+}

@@ -1,0 +1,65 @@
+package culprits
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/spillgate/spillgate/guard"
+)
+
+// bench is a server that runs, with the data of a scene.
+type bench struct {
+	// url is what a guard is given.
+	url string
+	// root is what connects its administrator.
+	root string
+	// programs is the directory of its client programs.
+	programs string
+	// db is the pool of the application.
+	db *sql.DB
+	// open makes a connection of its own, for culprits.
+	open func(ctx context.Context) (*sql.Conn, error)
+	stop func()
+	// used returns the processor time that the server has used.
+	used func() time.Duration
+}
+
+// scene is a case: a server, its load, a culprit.
+type scene struct {
+	name, title, about string
+	// objective is that of the requests.
+	objective time.Duration
+	// rate is how many requests leave per second, before the seed varies it.
+	rate float64
+	// start makes the server and its data.
+	start func(ctx context.Context) (*bench, error)
+	// request is one request of the load.
+	request func(ctx context.Context, b *bench, i int) error
+	// culprits are what starts at the onset, all at once but for what they wait
+	// themselves; size is about 1. They end by themselves, and soon after ctx does. They
+	// tell by mark which of their sessions is to blame, which no contender is told.
+	culprits []func(ctx context.Context, b *bench, size float64, mark func(process int64)) error
+	// lasts is about how long the culprit takes if it is left alone.
+	lasts time.Duration
+	// native sets, and takes back, what an operator would set by hand.
+	native      func(ctx context.Context, b *bench, on bool) error
+	nativeTitle string
+	// rules is what the guard is told: which kinds it may cancel.
+	rules guard.Rules
+	// mend puts back between two runs what the culprit changed.
+	mend func(ctx context.Context, b *bench) error
+}
+
+// exec runs statements one after the other.
+func exec(ctx context.Context, c interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}, statements ...string) error {
+	for _, s := range statements {
+		if _, err := c.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("%.60s: %w", s, err)
+		}
+	}
+	return nil
+}
