@@ -145,12 +145,20 @@ func (c *cancels) take(task uint64, step Step) {
 	c.taken = append(c.taken, stepTaken{task, step})
 }
 
+// innocents reports whether others than culprits may have the kind of c: victims have
+// it, or tasks of it came and went in normal times and none was a culprit lately. An
+// unknown kind may be anybody's.
+func (e *Engine) innocents(v *view, c *contender) bool {
+	kind := v.s.Tasks[c.task].Kind
+	return kind == 0 || c.common || e.normal.regular(kind, v.s.At) && !e.cancels.knows(kind, v.s.At)
+}
+
 // limit returns the admission limit for the kind of c, or clients would send the
-// culprit again. A kind that victims have as well is not limited: that would drop
+// culprit again. A kind that innocents have as well is not limited: that would drop
 // them.
 func (e *Engine) limit(v *view, c *contender) Limit {
 	kind := v.s.Tasks[c.task].Kind
-	if kind == 0 || c.common {
+	if e.innocents(v, c) {
 		return Limit{}
 	}
 	return Limit{Kind: kind, For: e.cfg.LimitFor}

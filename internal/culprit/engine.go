@@ -148,7 +148,7 @@ const confirmSamples = 3
 
 // agree counts how many samples in a row led to the same pick. Where several tasks
 // hog a resource together, each of them is the same pick, and so is the next task
-// of a kind that no victim has: a culprit may come in many short tasks.
+// of a kind that only culprits have: a culprit may come in many short tasks.
 func (e *Engine) agree(v *view, best int, several bool) {
 	a := &e.agreed
 	if best < 0 {
@@ -163,7 +163,7 @@ func (e *Engine) agree(v *view, best int, several bool) {
 		return
 	}
 	now := agreement{samples: 1, task: v.s.Tasks[e.found[best].task].ID, several: several}
-	if !e.found[best].common {
+	if !e.innocents(v, &e.found[best]) {
 		now.kind = v.s.Tasks[e.found[best].task].Kind
 	}
 	if a.samples > 0 && (a.task == now.task || a.several && several || a.kind != 0 && a.kind == now.kind) {
