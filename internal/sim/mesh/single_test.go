@@ -232,7 +232,11 @@ func TestNobodyTakesMoreThanItsShare(t *testing.T) {
 // clients ask for both.
 func TestWeightsOverCredits(t *testing.T) {
 	front := world.Service{Name: "front", Replicas: 3, Ungated: true, Methods: []world.Method{{Name: "do", Steps: []world.Step{{Call: []world.Target{{Service: "service", Method: "do"}}}}}}}
-	gate := Gated("spillgate", admission.Config{Schedule: schedule.Config{Fair: true}}, credit.WalletConfig{})
+	gate := Gated("spillgate", admission.Config{}, credit.WalletConfig{})
+	gate.Door = func(_ uint64, at Place) (baseline.Door, error) {
+		return control.New(control.Config{Service: at.Service, Number: at.Number, Shares: map[string]float64{"a": 3},
+			Config: admission.Config{Objective: at.Objective, Schedule: schedule.Config{Fair: true}}})
+	}
 	both := func(name string) world.Group {
 		g := crowd(name, 20, 0)
 		g.Ask, g.Kind, g.Load.Steps = ask("front", "do"), world.Plain, []world.Rate{{PerSecond: 2400}}
@@ -265,7 +269,6 @@ func TestWeightsOverCredits(t *testing.T) {
 				w := lasting(single(200*msec, 8, exponential(10*msec), 0), 3*time.Second, 10*time.Second, 100*time.Microsecond, tt.groups...)
 				w.Services[0].Deaf = false
 				w.Services = append(w.Services, front)
-				w.Clients[0].Share = 3
 				report, r := play(t, w, gate, seed+1)
 				heavier += float64(r.Groups[0].Good)
 				for _, g := range r.Groups[1:] {
