@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -201,7 +202,8 @@ func (s *station) play(sender *tapedSender, list []submission) {
 	s.outlets = append(s.outlets, outlet)
 	arrive := func(sub submission, sending *live.Sending, sent mono.Time) {
 		if account == nil {
-			account = s.gate.Connect(func(g wire.Grant) { s.net.send(0, func() { outlet.OnGrant(g) }) })
+			// A grant of its own goes out after the answers of its instant.
+			account = s.gate.Connect(func(g wire.Grant) { s.net.send(math.MaxInt, func() { outlet.OnGrant(g) }) })
 			number = s.met
 			s.met++
 		}
