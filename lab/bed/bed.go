@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/internal/world"
-	"github.com/spillgate/spillgate/lab/arena"
 )
 
 // The children's garbage collection, part of every result.
@@ -113,7 +113,7 @@ func (b *bed) play(ctx context.Context) (*Played, error) {
 		return nil, err
 	}
 	var record Record
-	stolen := arena.WatchStolen()
+	stolen := machine.WatchStolen()
 	results, err := b.clients(ctx, &record)
 	record.Stolen = stolen()
 	b.stop()

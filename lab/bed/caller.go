@@ -23,13 +23,16 @@ type caller interface {
 
 // connection is how a caller is to call.
 type connection struct {
+	plan   *plan
 	policy policy
-	// wallet makes it keep credits; greedy makes it say so and obey nothing.
-	wallet, greedy bool
-	tags           wire.Tags
+	seed   uint64
+	number int // of the caller among those like it
+	// wallet makes it keep credits; greedy makes it say so and obey nothing. obeys lets a
+	// compared policy hold it back. An entry gives requests their rank, others go on with it.
+	wallet, greedy, obeys, entry bool
+	tags                         wire.Tags
 	// from is the address that it calls from; empty: any.
-	from    string
-	network world.Network
+	from string
 	// retry is what gRPC's own retry policy is to do; nil: nothing.
 	retry *world.Retry
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/spillgate/spillgate/lab/arena"
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/proxy"
 )
 
@@ -48,7 +48,7 @@ func (o *order) beProxy(ctx context.Context, p *plan) error {
 func (o *order) lookAt(front *proxy.Proxy, at time.Duration) Look {
 	u := front.Status().Upstreams[0]
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-	return Look{Service: o.Service, Replica: o.Replica, At: at, Used: arena.Used(os.Getpid()), Shed: u.Refused,
+	return Look{Service: o.Service, Replica: o.Replica, At: at, Used: machine.Used(os.Getpid()), Shed: u.Refused,
 		Limit: u.Limit, Running: u.Running, Waiting: u.Waiting, Delay: seconds(u.Delay), Takes: seconds(u.Service),
 		Clients: u.Clients, Credits: u.Credits, Issued: u.Issued}
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/work"
-	"github.com/spillgate/spillgate/lab/arena"
 )
 
 // bin is the length of the parts of a report.
@@ -60,7 +60,7 @@ func (o *order) look(ctx context.Context, p *plan, x *process) error {
 		return err
 	}
 	return everyBin(ctx, begin, func(at time.Duration) Look {
-		l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: arena.Used(os.Getpid()),
+		l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: machine.Used(os.Getpid()),
 			Begun: int(x.begun.Load()), Finished: int(x.finished.Load()), Wasted: int(x.wasted.Load()), Busy: time.Duration(x.busy.Load())}
 		switch {
 		case x.gate != nil:

@@ -64,7 +64,8 @@ func (m *member) close() {
 // many as there are clients.
 func (g *group) member(i int) (*member, error) {
 	m := &member{client: i % g.Clients, callers: map[string]caller{}}
-	c := connection{policy: g.policy, from: g.address(m.client), network: g.plan.Network}
+	c := connection{plan: g.plan, policy: g.policy, seed: g.seed, number: i, from: g.address(m.client),
+		obeys: g.Kind == world.Credits, entry: true}
 	if g.policy.kind == credited {
 		c.wallet, c.greedy = g.Kind == world.Credits, g.Kind == world.Greedy
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -327,4 +328,16 @@ func getOnce(ctx context.Context, client *http.Client, url string) error {
 		return fmt.Errorf("served: %s answered %s", url, resp.Status)
 	}
 	return nil
+}
+
+func step(o experiment.Options, done, of int, what string) {
+	if o.Progress != nil {
+		o.Progress(done, of, what)
+	}
+}
+
+// median of a list that is not empty; of an even number the lower one.
+func median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	return list[(len(list)-1)/2]
 }

@@ -22,19 +22,17 @@
 package served
 
 import (
-	"github.com/spillgate/spillgate/lab/arena"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
 
 // Experiments returns the experiments of this package.
 func Experiments() []experiment.Experiment {
-	return []experiment.Experiment{peers(), peersFast(), coldstart(), slowdown(), clients(), cost()}
+	return []experiment.Experiment{clients(), cost()}
 }
 
 // Child does a child process's work and ends the process if this process is one
 // of the processes that an experiment starts, and returns otherwise. A program
 // that runs experiments calls it first in main.
 func Child() {
-	arena.Child(append(arena.Own(), arena.Hand()...))
 	serverChild()
 }
