@@ -18,9 +18,9 @@ import (
 	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/breakwater"
 	"github.com/spillgate/spillgate/lab/chains"
+	"github.com/spillgate/spillgate/lab/cost"
 	"github.com/spillgate/spillgate/lab/experiment"
 	"github.com/spillgate/spillgate/lab/interactive"
-	"github.com/spillgate/spillgate/lab/served"
 	"github.com/spillgate/spillgate/lab/wild"
 	"github.com/spillgate/spillgate/lab/wildlive"
 	"github.com/spillgate/spillgate/lab/workflows"
@@ -30,7 +30,7 @@ import (
 
 // Experiments returns all there are, in the order of the list.
 func Experiments() []experiment.Experiment {
-	return slices.Concat(breakwater.Experiments(), admission.Experiments(), admissionlive.Experiments(), served.Experiments(), wild.Experiments(), wildlive.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
+	return slices.Concat(breakwater.Experiments(), admission.Experiments(), admissionlive.Experiments(), cost.Experiments(), wild.Experiments(), wildlive.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
 		interactive.Experiments(), chains.Experiments())
 }
 

@@ -30,7 +30,9 @@ type connection struct {
 	// wallet makes it keep credits; greedy makes it say so and obey nothing. obeys lets a
 	// compared policy hold it back. An entry gives requests their rank, others go on with it.
 	wallet, greedy, obeys, entry bool
-	tags                         wire.Tags
+	// thin keeps its memory small; see thinCaller.
+	thin bool
+	tags wire.Tags
 	// from is the address that it calls from; empty: any.
 	from string
 	// retry is what gRPC's own retry policy is to do; nil: nothing.
@@ -38,6 +40,9 @@ type connection struct {
 }
 
 func newCaller(service string, addrs []string, c connection) (caller, error) {
+	if c.thin {
+		return newThinCaller(service, addrs, c)
+	}
 	if c.policy.over == overGRPC {
 		return newRPCCaller(service, addrs, c)
 	}

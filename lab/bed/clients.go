@@ -82,6 +82,9 @@ func (o *order) beClients(ctx context.Context, p *plan, pol policy) error {
 	if err := errors.Join(ends...); err != nil {
 		return err
 	}
+	if err := o.letRest(ctx, p); err != nil {
+		return err
+	}
 	return proc.Answer(results)
 }
 
@@ -157,7 +160,12 @@ func (g *group) closed(ctx context.Context) {
 				if now.After(end) || ctx.Err() != nil {
 					return
 				}
-				if e := g.request(ctx, user, int(next.Add(1)), now); e.kind != served {
+				i := int(next.Add(1))
+				turn := user
+				if g.members > g.Load.Users {
+					turn = i // all connections are used
+				}
+				if e := g.request(ctx, turn, i, now); e.kind != served {
 					sleep(ctx, breath-time.Since(now))
 				}
 			}

@@ -14,6 +14,8 @@ import (
 type Series struct {
 	Policy  string
 	Reports []*world.Report
+	// Looks are those of each run.
+	Looks [][]Look
 }
 
 // quiet is how long a run waits for a machine that does nothing else.
@@ -29,7 +31,7 @@ func (s *Series) Play(ctx context.Context, w *world.World, seed uint64, retakes 
 			return fmt.Errorf("%s: %w", s.Policy, err)
 		}
 		if played.Report.Void == "" || try == retakes {
-			s.Reports = append(s.Reports, played.Report)
+			s.Reports, s.Looks = append(s.Reports, played.Report), append(s.Looks, played.Looks)
 			return nil
 		}
 	}

@@ -1,7 +1,7 @@
 // Command peers puts Spillgate, the compared policies of this project and other
 // people's overload controllers against each other on real gRPC traffic.
 //
-//	go run . --quick                            the main contenders
+//	go run . --quick                            a peer of each project
 //	go run .                                    all, five repeats
 //	go run . --only failsafe --name wild/live   worlds that nobody tuned for
 //
