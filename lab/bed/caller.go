@@ -3,6 +3,7 @@ package bed
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,8 +31,8 @@ type connection struct {
 	// wallet makes it keep credits; greedy makes it say so and obey nothing. obeys lets a
 	// compared policy hold it back. An entry gives requests their rank, others go on with it.
 	wallet, greedy, obeys, entry bool
-	// thin keeps its memory small; see thinCaller.
-	thin bool
+	// thin, if not nil, keeps its memory small; see thinCaller.
+	thin *sync.Pool
 	tags wire.Tags
 	// from is the address that it calls from; empty: any.
 	from string
@@ -40,7 +41,7 @@ type connection struct {
 }
 
 func newCaller(service string, addrs []string, c connection) (caller, error) {
-	if c.thin {
+	if c.thin != nil {
 		return newThinCaller(service, addrs, c)
 	}
 	if c.policy.over == overGRPC {

@@ -26,6 +26,7 @@ type group struct {
 	begin   time.Time
 	tally   *tally
 	weights float64
+	buffers sync.Pool // of thin callers
 
 	mu      sync.Mutex
 	conns   []*member // connections in the order of their arrival
@@ -54,7 +55,7 @@ func (o *order) beClients(ctx context.Context, p *plan, pol policy) error {
 		}
 	}()
 	for i := range p.Clients {
-		g := &group{Group: &p.Clients[i], plan: p, policy: pol, seed: mix(o.Seed ^ mix(uint64(i))), peers: peers, number: i}
+		g := &group{Group: &p.Clients[i], plan: p, policy: pol, seed: mix(o.Seed ^ mix(uint64(i))), peers: peers, number: i, buffers: sync.Pool{New: newThinBuffers}}
 		g.tally, g.members = newTally(p, g.Group), g.Clients*g.Connections
 		for _, ask := range g.Ask {
 			g.weights += ask.Weight

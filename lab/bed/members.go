@@ -79,7 +79,10 @@ func (m *member) close() {
 func (g *group) member(i int) (*member, error) {
 	m := &member{client: i % g.Clients, callers: map[string]caller{}}
 	c := connection{plan: g.plan, policy: g.policy, seed: g.seed, number: i, from: g.address(m.client),
-		obeys: g.Kind == world.Credits, entry: true, thin: g.thin()}
+		obeys: g.Kind == world.Credits, entry: true}
+	if g.thin() {
+		c.thin = &g.buffers
+	}
 	if g.policy.kind == credited {
 		c.wallet, c.greedy = g.Kind == world.Credits, g.Kind == world.Greedy
 	}

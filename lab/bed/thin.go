@@ -51,6 +51,7 @@ func (g *group) thin() bool {
 type thinCaller struct {
 	service string
 	tags    string
+	buffers *sync.Pool // of *thinBuffers
 	mu      sync.Mutex
 	conn    net.Conn
 	stream  uint32 // of the next request
@@ -72,7 +73,7 @@ func newThinCaller(service string, addrs []string, c connection) (*thinCaller, e
 		_ = conn.Close()
 		return nil, err
 	}
-	return &thinCaller{service: service, tags: c.strangersTags(), conn: conn, stream: 1}, nil
+	return &thinCaller{service: service, tags: c.strangersTags(), buffers: c.thin, conn: conn, stream: 1}, nil
 }
 
 func (t *thinCaller) connect(context.Context) error { return nil }
@@ -102,7 +103,7 @@ func message(id uint64) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(number))), number...)
 }
 
-// thinBuffers are what a call needs of memory, shared by all connections.
+// thinBuffers are what a call needs of memory, shared by the connections of a group.
 type thinBuffers struct {
 	out    bytes.Buffer
 	in     bufio.Reader
@@ -111,7 +112,7 @@ type thinBuffers struct {
 	status string // of the last answer
 }
 
-var thinPool = sync.Pool{New: func() any {
+func newThinBuffers() any {
 	b := &thinBuffers{}
 	b.frames = http2.NewFramer(&b.out, &b.in)
 	b.frames.SetReuseFrames()
@@ -121,14 +122,14 @@ var thinPool = sync.Pool{New: func() any {
 		}
 	})
 	return b
-}}
+}
 
 // longestThinCall is how long a call may take.
 const longestThinCall = 20 * time.Second
 
 func (t *thinCaller) call(ctx context.Context, method string, id uint64) error {
-	b := thinPool.Get().(*thinBuffers)
-	defer thinPool.Put(b)
+	b := t.buffers.Get().(*thinBuffers)
+	defer t.buffers.Put(b)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b.out.Reset()
