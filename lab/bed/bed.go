@@ -151,7 +151,7 @@ func (b *bed) start(ctx context.Context, s *seat, threads int) error {
 		env = append(env, evenStacks)
 	}
 	child, err := role.Start(ctx, s.order, proc.Spec{Env: env, Name: fmt.Sprintf("%s %d", s.order.Service, s.order.Replica),
-		CPUs: s.cpus, GOMAXPROCS: threads, GOGC: servicesGOGC, Nice: -20, Output: &s.output})
+		CPUs: s.cpus, GOMAXPROCS: threads, GOGC: servicesGOGC, RealTime: b.plan.alone(), Nice: -20, Output: &s.output})
 	if err != nil {
 		return err
 	}
