@@ -30,9 +30,10 @@ type Look struct {
 	Busy     time.Duration `json:"busy"`
 	// Used is the processor time of the process.
 	Used time.Duration `json:"used"`
-	// Memory is what its heap and stacks hold, in bytes, after collections: in the look
-	// at the end of the load, while the clients are connected. 0 in others.
-	Memory uint64 `json:"memory,omitempty"`
+	// Heap and Stacks are what the process holds there, in bytes, after collections: in the
+	// look at the end of the load, while the clients are connected. 0 in others.
+	Heap   uint64 `json:"heap,omitempty"`
+	Stacks uint64 `json:"stacks,omitempty"`
 	// Proxy says that it is the proxy in front of the replica.
 	Proxy bool `json:"proxy,omitempty"`
 	// Shed counts what the gate refused, by reason.
@@ -80,7 +81,7 @@ func (o *order) look(ctx context.Context, p *plan, x *process) error {
 			l.Waiting = len(x.semaphore.waiting) - l.Running
 		}
 		if at >= p.Length {
-			l.Memory = o.rest()
+			l.Heap, l.Stacks = o.rest()
 		}
 		return l
 	}

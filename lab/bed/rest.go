@@ -13,7 +13,7 @@ import (
 // At the end of a run the services come to rest before the clients leave: what they hold
 // for clients that are there is counted.
 //
-//	clients ── restFile: nothing is sent any more ──▶ services: collections, Look.Memory
+//	clients ── restFile: nothing is sent any more ──▶ services: collections, Look.Heap
 //	   ◀────── a file of each: counted ─────────────────┘
 
 const restFile = "rest.json"
@@ -47,11 +47,11 @@ func (o *order) letRest(ctx context.Context, p *plan) error {
 }
 
 // rest is a service's side: if nothing is sent any more it collects its garbage, returns
-// what it holds, in bytes, and says so. Else it returns 0.
-func (o *order) rest() uint64 {
+// what heap and stacks hold, in bytes, and says so. Else it returns 0.
+func (o *order) rest() (heap, stacks uint64) {
 	var resting, rested bool
 	if read(o.Dir, restFile, &resting) != nil || read(o.Dir, o.restedFile(o.Service, o.Replica), &rested) == nil {
-		return 0
+		return 0, 0
 	}
 	for range 4 { // stacks shrink by half in each
 		runtime.GC()
@@ -59,5 +59,5 @@ func (o *order) rest() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	_ = publish(o.Dir, o.restedFile(o.Service, o.Replica), true) // else the clients wait for as long as they do
-	return m.HeapAlloc + m.StackInuse
+	return m.HeapAlloc, m.StackInuse
 }

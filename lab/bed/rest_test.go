@@ -38,8 +38,8 @@ func TestThinCallers(t *testing.T) {
 	}
 	accounts, held := 0, map[string]uint64{}
 	for _, l := range p.Looks {
-		if l.Memory > 0 {
-			accounts, held[l.Service] = max(accounts, l.Clients), l.Memory
+		if l.Heap > 0 {
+			accounts, held[l.Service] = max(accounts, l.Clients), l.Heap
 		}
 	}
 	if want := min(p.Report.Groups[0].Offered, w.Clients[0].Clients); accounts != want || held["gated"] < 1<<20 || held["plain"] < 1<<20 {
