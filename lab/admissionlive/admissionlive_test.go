@@ -39,7 +39,7 @@ func TestContest(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := r.Table[0].Text(150) + r.Table[1].Text(150)
-	for _, want := range []string{"capacity 4000/s", "spillgate", "semaphore:4:4000", "semaphore:4:1600", "none", "fifo", "2x"} {
+	for _, want := range []string{"capacity 4000/s", "spillgate", "semaphore:4:4000", "semaphore:4:1600", "none", "2x"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the tables do not mention %q:\n%s", want, text)
 		}

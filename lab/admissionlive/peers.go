@@ -27,7 +27,7 @@ any load that was measured, so also at the one that suits it best.`,
 		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 			c := contest{settings: []setting{sleep, spin, loneSpin}, loads: []float64{1, 2, 4, spike}, repeats: 5, length: 2500 * ms, objectives: 100}
 			if o.Quick {
-				c = contest{settings: []setting{sleep, spin}, loads: []float64{2, 4}, repeats: 1, length: 2 * second, objectives: 25}
+				c = contest{settings: []setting{sleep, spin}, loads: []float64{2, 4}, repeats: 1, length: 2 * second, objectives: 40}
 			}
 			return c.run(ctx, o, third)
 		},
@@ -149,10 +149,9 @@ type cell struct {
 func (c *contest) cells(s *setting, quick bool, third []bed.Peer) (all []*cell) {
 	hand := s.semaphores(quick)
 	policies := append([]string{ours}, hand...)
-	if rivals := append([]string{"none"}, worlds.Peers()...); quick {
-		policies = append(policies, "none", "fifo")
-	} else {
-		policies = append(policies, rivals...)
+	policies = append(policies, "none")
+	if !quick {
+		policies = append(policies, worlds.Peers()...)
 	}
 	for _, peer := range third {
 		policies = append(policies, peer.Name)
