@@ -3,7 +3,6 @@ package lab
 import (
 	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/chains"
-	"github.com/spillgate/spillgate/lab/served"
 	"github.com/spillgate/spillgate/lab/workflowslive"
 )
 
@@ -13,6 +12,5 @@ import (
 func Child() {
 	chains.Child()
 	workflowslive.Child()
-	served.Child()
 	bed.Child()
 }

@@ -26,8 +26,8 @@ const (
 	// MaxCalls is the most calls that one request leads to, those of its calls
 	// included.
 	MaxCalls = 1000
-	// MaxProcessors is the most processors of a host, MaxWorkers the most workers
-	// of a process.
+	// MaxProcessors is the most processors of a host and the most threads of a process,
+	// MaxWorkers the most workers of one.
 	MaxProcessors, MaxWorkers = 1024, 1_000_000
 	// MaxRate is the highest rate, in requests per second, MaxTimes the highest
 	// multiple of the capacity.

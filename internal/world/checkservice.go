@@ -30,6 +30,7 @@ func (c *checker) services() {
 		if c.integer(path+".replicas", s.Replicas, 0, MaxProcesses) {
 			processes += max(s.Replicas, 1)
 		}
+		c.integer(path+".threads", s.Threads, 0, MaxProcessors)
 		c.integer(path+".workers", s.Workers, 0, MaxWorkers)
 		if c.duration(path+".message", s.Message, 0) && s.Message > 0 && s.Workers == 0 {
 			c.wrong(path+".message", s.Message.String(), "workers, who are the ones that handle messages")

@@ -56,6 +56,10 @@ type Service struct {
 	// Replicas is how many processes there are. Callers take them in turn. Default
 	// 1.
 	Replicas int
+	// Threads is how many handlers of a process may run at once, in real processes: Go's
+	// GOMAXPROCS. Default: the processors that it may use, and one more where it
+	// computes, so that the kernel lets those who read connections in between.
+	Threads int
 	// Workers is how many requests a process works on at a time: threads, or the
 	// connections of a pool. The rest wait in order, behind the gate, which is not
 	// told. Default: any number.

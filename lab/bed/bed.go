@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/internal/world"
-	"github.com/spillgate/spillgate/lab/arena"
 )
 
 // The children's garbage collection, part of every result.
@@ -44,7 +44,7 @@ func Run(ctx context.Context, w *world.World, policy string, seed uint64) (*worl
 // Play plays a world under a policy with real processes, and returns when all of them
 // are gone. The policy is NAME or NAME/TRANSPORT: NAME is spillgate, none or
 // semaphore:LIMIT[:QUEUE], TRANSPORT is grpc, the default, http, or, with spillgate,
-// proxy; or it is the name of one of the peers. It takes the length of the world and some seconds. The error says all that
+// proxy; or it is the name of one of the peers, or one of worlds.Peers. It takes the length of the world and some seconds. The error says all that
 // is wrong with world and policy, or which process failed; that a service answers
 // nobody is no error.
 func Play(ctx context.Context, w *world.World, policy string, seed uint64, peers ...Peer) (*Played, error) {
@@ -113,7 +113,7 @@ func (b *bed) play(ctx context.Context) (*Played, error) {
 		return nil, err
 	}
 	var record Record
-	stolen := arena.WatchStolen()
+	stolen := machine.WatchStolen()
 	results, err := b.clients(ctx, &record)
 	record.Stolen = stolen()
 	b.stop()
@@ -134,7 +134,7 @@ func (b *bed) replica(ctx context.Context, s *world.Service, number int) (addr s
 	if err := b.start(ctx, behind, threads(s, len(cpus))); err != nil {
 		return "", err
 	}
-	if b.policy.over != overProxy || s.Ungated {
+	if b.policy.over != overProxy {
 		return behind.child.Addr(), nil
 	}
 	o.Upstream = behind.child.Addr()
@@ -146,8 +146,12 @@ func (b *bed) replica(ctx context.Context, s *world.Service, number int) (addr s
 }
 
 func (b *bed) start(ctx context.Context, s *seat, threads int) error {
-	child, err := role.Start(ctx, s.order, proc.Spec{Name: fmt.Sprintf("%s %d", s.order.Service, s.order.Replica),
-		CPUs: s.cpus, GOMAXPROCS: threads, GOGC: servicesGOGC, Nice: -20, Output: &s.output})
+	var env []string
+	if b.plan.many() {
+		env = append(env, evenStacks)
+	}
+	child, err := role.Start(ctx, s.order, proc.Spec{Env: env, Name: fmt.Sprintf("%s %d", s.order.Service, s.order.Replica),
+		CPUs: s.cpus, GOMAXPROCS: threads, GOGC: servicesGOGC, RealTime: b.plan.alone(), Nice: -20, Output: &s.output})
 	if err != nil {
 		return err
 	}

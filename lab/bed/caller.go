@@ -3,6 +3,7 @@ package bed
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,18 +24,26 @@ type caller interface {
 
 // connection is how a caller is to call.
 type connection struct {
+	plan   *plan
 	policy policy
-	// wallet makes it keep credits; greedy makes it say so and obey nothing.
-	wallet, greedy bool
-	tags           wire.Tags
+	seed   uint64
+	number int // of the caller among those like it
+	// wallet makes it keep credits; greedy makes it say so and obey nothing. obeys lets a
+	// compared policy hold it back. An entry gives requests their rank, others go on with it.
+	wallet, greedy, obeys, entry bool
+	// thin, if not nil, keeps its memory small; see thinCaller.
+	thin *sync.Pool
+	tags wire.Tags
 	// from is the address that it calls from; empty: any.
-	from    string
-	network world.Network
+	from string
 	// retry is what gRPC's own retry policy is to do; nil: nothing.
 	retry *world.Retry
 }
 
 func newCaller(service string, addrs []string, c connection) (caller, error) {
+	if c.thin != nil {
+		return newThinCaller(service, addrs, c)
+	}
 	if c.policy.over == overGRPC {
 		return newRPCCaller(service, addrs, c)
 	}

@@ -133,15 +133,20 @@ func publish(dir, name string, v any) error {
 	return os.Rename(temporary, filepath.Join(dir, name))
 }
 
+// read reads a file that somebody may have published.
+func read(dir, name string, v any) error {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
+}
+
 // await reads a file that somebody publishes sooner or later.
 func await(ctx context.Context, dir, name string, v any) error {
 	const pause = 5 * time.Millisecond
 	for {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err == nil {
-			return json.Unmarshal(text, v)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		if err := read(dir, name, v); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		select {

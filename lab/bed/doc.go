@@ -1,7 +1,7 @@
 // Package bed decides how a world is played by real processes: each replica of a
 // service is a process on loopback, and one more process is all clients.
 //
-//	clients ──gRPC or HTTP──▶ gate │ semaphore │ nothing ──▶ workers ──▶ steps: sleep, spin, call ──▶ next service
+//	clients ──gRPC or HTTP──▶ gate │ semaphore │ peer │ nothing ──▶ workers ──▶ steps: sleep, spin, call ──▶ next service
 //	   │                          (proxy: a process in front)                │
 //	   └─ intended instants ── tally ──▶ world.Report ◀── looks, one a bin ──┘
 //

@@ -4,13 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/work"
-	"github.com/spillgate/spillgate/lab/arena"
 )
 
 // bin is the length of the parts of a report.
@@ -29,8 +28,14 @@ type Look struct {
 	Finished int           `json:"finished"`
 	Wasted   int           `json:"wasted"`
 	Busy     time.Duration `json:"busy"`
-	// Used is the processor time of the process, to a hundredth of a second.
+	// Used is the processor time of the process.
 	Used time.Duration `json:"used"`
+	// Heap and Stacks are what the process holds there, in bytes, after collections: in the
+	// look at the end of the load, while the clients are connected. 0 in others.
+	Heap   uint64 `json:"heap,omitempty"`
+	Stacks uint64 `json:"stacks,omitempty"`
+	// Proxy says that it is the proxy in front of the replica.
+	Proxy bool `json:"proxy,omitempty"`
 	// Shed counts what the gate refused, by reason.
 	Shed map[string]uint64 `json:"shed,omitempty"`
 	// Limit, Running and Waiting are of the gate's slots and queue; Delay is the
@@ -59,8 +64,8 @@ func (o *order) look(ctx context.Context, p *plan, x *process) error {
 	if err := x.slowAt(p, o, begin); err != nil {
 		return err
 	}
-	return everyBin(ctx, begin, func(at time.Duration) Look {
-		l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: arena.Used(os.Getpid()),
+	see := func(at time.Duration) Look {
+		l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: machine.Own(),
 			Begun: int(x.begun.Load()), Finished: int(x.finished.Load()), Wasted: int(x.wasted.Load()), Busy: time.Duration(x.busy.Load())}
 		switch {
 		case x.gate != nil:
@@ -75,8 +80,12 @@ func (o *order) look(ctx context.Context, p *plan, x *process) error {
 			l.Limit, l.Running = cap(x.semaphore.running), len(x.semaphore.running)
 			l.Waiting = len(x.semaphore.waiting) - l.Running
 		}
+		if at >= p.Length {
+			l.Heap, l.Stacks = o.rest()
+		}
 		return l
-	})
+	}
+	return everyBin(ctx, begin, see)
 }
 
 // gate fills in what a gate says of itself.

@@ -2,10 +2,13 @@ package bed
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"google.golang.org/grpc"
+
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
 // What stands in front of a service.
@@ -35,17 +38,22 @@ type policy struct {
 	kind         string
 	over         string
 	limit, queue int   // of a semaphore
-	peer         *Peer // nil: one of the three kinds
+	compared     bool  // kind is one of worlds.Peers
+	peer         *Peer // nil: none
 }
 
 // parsePolicy reads NAME or NAME/TRANSPORT. NAME is spillgate, none or
 // semaphore:LIMIT[:QUEUE]; TRANSPORT is grpc, the default, http, or, with spillgate, proxy.
-// A semaphore without QUEUE has no queue. The name of a peer is a policy as well.
+// A semaphore without QUEUE has no queue. The name of a peer is a policy as well, and so
+// are those of worlds.Peers, over gRPC.
 func parsePolicy(text string, peers []Peer) (policy, error) {
 	for i := range peers {
 		if peers[i].Name == text {
 			return policy{kind: text, over: overGRPC, peer: &peers[i]}, nil
 		}
+	}
+	if slices.Contains(worlds.Peers(), text) {
+		return policy{kind: text, over: overGRPC, compared: true}, nil
 	}
 	name, over, found := strings.Cut(text, "/")
 	if !found {
@@ -54,7 +62,7 @@ func parsePolicy(text string, peers []Peer) (policy, error) {
 	kind, args, _ := strings.Cut(name, ":")
 	p := policy{kind: kind, over: over}
 	wrong := func(why string) error {
-		return fmt.Errorf("bed: the policy is %q, %s; expected spillgate, none or semaphore:LIMIT[:QUEUE], with /grpc, /http or, after spillgate, /proxy", text, why)
+		return fmt.Errorf("bed: the policy is %q, %s; expected spillgate, none or semaphore:LIMIT[:QUEUE], with /grpc, /http or, after spillgate, /proxy, or one of %s", text, why, strings.Join(worlds.Peers(), ", "))
 	}
 	switch {
 	case over != overGRPC && over != overHTTP && over != overProxy:

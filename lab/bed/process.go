@@ -21,6 +21,7 @@ type process struct {
 	gate      *live.Gate    // nil: none
 	semaphore *semaphore    // nil: none
 	peer      *Peer         // nil: none
+	compared  *leveled      // nil: none; else gate is around it
 	workers   chan struct{} // nil: any number; who waits to put something in is served in order
 	wait      *service.Station
 	compute   *service.Station
@@ -48,6 +49,11 @@ func newProcess(o *order, p *plan, pol policy, peers map[string][]string) (_ *pr
 		}
 	case gated && pol.kind == bounded:
 		x.semaphore = newSemaphore(pol.limit, pol.queue)
+	case gated && pol.compared:
+		if x.compared, err = newLeveled(o, p, s, pol.kind); err != nil {
+			return nil, err
+		}
+		x.gate = live.NewGateOf(x.compared, s.Objective)
 	case gated:
 		x.peer = pol.peer
 	}
@@ -65,7 +71,8 @@ func newProcess(o *order, p *plan, pol policy, peers map[string][]string) (_ *pr
 				if x.callers[to.Service] != nil {
 					continue
 				}
-				if x.callers[to.Service], err = newCaller(to.Service, peers[to.Service], connection{policy: pol, wallet: pol.kind == credited, network: p.Network}); err != nil {
+				if x.callers[to.Service], err = newCaller(to.Service, peers[to.Service], connection{plan: p, policy: pol, seed: o.Seed, number: o.Replica,
+					wallet: pol.kind == credited, obeys: true}); err != nil {
 					return nil, err
 				}
 			}
@@ -164,7 +171,7 @@ func (x *process) serve(ctx context.Context, m *world.Method, id uint64) error {
 	if ctx.Err() != nil {
 		x.wasted.Add(1)
 	}
-	return ctx.Err()
+	return work.Err() // a deaf one answers as if nothing were
 }
 
 // step does the i-th step. What has begun is not cut short.

@@ -53,6 +53,8 @@ func (x *process) serveRPC(ctx context.Context, l net.Listener) error {
 // options returns what puts the control in front of the server.
 func (x *process) options() []grpc.ServerOption {
 	switch {
+	case x.compared != nil:
+		return x.compared.options(x.gate)
 	case x.gate != nil:
 		return grpcgate.ServerOptions(x.gate)
 	case x.semaphore != nil:
@@ -118,7 +120,7 @@ func endOfStatus(err error) (e end, ok bool) {
 	switch st.Code() {
 	case codes.DeadlineExceeded, codes.Canceled:
 		e.kind = expired
-	case codes.ResourceExhausted: // a peer says no more than that
+	case codes.ResourceExhausted, codes.PermissionDenied: // a peer says no more than that; the latter is gRPC's word for a tap handle's error
 		e.kind = refused
 	}
 	for _, d := range st.Details() {
@@ -139,18 +141,27 @@ type rpcCaller struct {
 	conn    *grpc.ClientConn
 	service string
 	c       connection
+	outlet  *live.Outlet // nil: none
+	ranked  bool
 	header  string // tags of a caller without a wallet, "" if it has none
 }
 
 func newRPCCaller(service string, addrs []string, c connection) (*rpcCaller, error) {
-	r := manual.NewBuilderWithScheme("bed")
+	replicas := manual.NewBuilderWithScheme("bed")
 	var state resolver.State
 	for _, addr := range addrs {
 		state.Addresses = append(state.Addresses, resolver.Address{Addr: addr})
 	}
-	r.InitialState(state)
-	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithResolvers(r), grpc.WithStatsHandler(sentCounter{})}
+	replicas.InitialState(state)
+	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithResolvers(replicas), grpc.WithStatsHandler(sentCounter{})}
 	options = append(options, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return c.dial(ctx, "tcp", addr) }))
+	outlet, ranked, err := c.outlet(service)
+	if err != nil {
+		return nil, err
+	}
+	if outlet != nil {
+		options = append(options, grpc.WithChainUnaryInterceptor(hold(outlet)))
+	}
 	if c.wallet {
 		options = append(options, grpcgate.DialOptions(grpcgate.WithServiceConfig(serviceConfig(c.retry, "")))...)
 	} else {
@@ -161,7 +172,11 @@ func newRPCCaller(service string, addrs []string, c connection) (*rpcCaller, err
 		return nil, fmt.Errorf("bed: %s: %w", service, err)
 	}
 	conn.Connect()
-	return &rpcCaller{conn: conn, service: service, c: c, header: c.strangersTags()}, nil
+	r := &rpcCaller{conn: conn, service: service, c: c, outlet: outlet, ranked: ranked && c.entry}
+	if outlet == nil {
+		r.header = c.strangersTags()
+	}
+	return r, nil
 }
 
 // strangersTags returns what a caller without a wallet says of its requests.
@@ -196,11 +211,15 @@ func serviceConfig(r *world.Retry, balancer string) string {
 }
 
 func (r *rpcCaller) call(ctx context.Context, method string, id uint64) error {
+	tags := r.c.tags
+	if r.ranked {
+		tags.Priority = rank(id)
+	}
 	switch {
 	case r.header != "":
 		ctx = metadata.AppendToOutgoingContext(ctx, wire.MetadataKey, r.header)
-	case r.c.tags != (wire.Tags{}):
-		ctx = live.WithTags(ctx, r.c.tags)
+	case tags != (wire.Tags{}):
+		ctx = live.WithTags(ctx, tags)
 	}
 	return r.conn.Invoke(ctx, rpcMethod(r.service, method), wrapperspb.UInt64(id), new(emptypb.Empty))
 }
@@ -214,7 +233,12 @@ func (r *rpcCaller) connect(ctx context.Context) error {
 	return nil
 }
 
-func (r *rpcCaller) close() { _ = r.conn.Close() }
+func (r *rpcCaller) close() {
+	_ = r.conn.Close()
+	if r.outlet != nil {
+		r.outlet.Close()
+	}
+}
 
 // sentCounter counts the attempts that go out.
 type sentCounter struct{}

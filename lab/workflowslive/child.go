@@ -13,8 +13,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/harness/proc"
-	"github.com/spillgate/spillgate/lab/arena"
 )
 
 const role = proc.Role[order]("SPILLGATE_WORKFLOWS")
@@ -121,7 +121,7 @@ func run(ctx context.Context, s setting, c control) (m made, err error) {
 		}
 		next = addrs
 	}
-	began, stolen := time.Now(), arena.WatchStolen()
+	began, stolen := time.Now(), machine.WatchStolen()
 	defer func() { m.stolen = stolen() }()
 	var output bytes.Buffer
 	generator, err := start(ctx, order{Control: c, Setting: s, Next: next},

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/harness/measure"
 	"github.com/spillgate/spillgate/internal/plot"
-	"github.com/spillgate/spillgate/lab/arena"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
 
@@ -67,7 +67,7 @@ func results(ctx context.Context, o experiment.Options, r *experiment.Result, jo
 			if o.Progress != nil {
 				o.Progress(i, len(jobs), string(j.control))
 			}
-			arena.AwaitQuiet(ctx, quiet)
+			machine.AwaitQuiet(ctx, quiet)
 			m, err := run(ctx, j.setting, j.control)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", j.control, err)

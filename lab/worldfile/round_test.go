@@ -100,7 +100,7 @@ func (r *random) world() *world.World {
 
 // service makes a service that calls those before it.
 func (r *random) service(w *world.World, i int) world.Service {
-	s := world.Service{Name: fmt.Sprint("s", i), Replicas: r.IntN(4), Workers: 1 + r.IntN(9), Ungated: r.yes(), Deaf: r.yes(), Proxied: r.yes(), Message: r.time()}
+	s := world.Service{Name: fmt.Sprint("s", i), Replicas: r.IntN(4), Threads: r.IntN(3), Workers: 1 + r.IntN(9), Ungated: r.yes(), Deaf: r.yes(), Proxied: r.yes(), Message: r.time()}
 	if len(w.Hosts) > 0 && r.yes() {
 		s.Host = w.Hosts[r.IntN(len(w.Hosts))].Name
 	}
@@ -190,8 +190,8 @@ func write(w *world.World, files map[string]string) string {
 	}
 	b.WriteString("services:\n")
 	for _, s := range w.Services {
-		fmt.Fprintf(&b, "- name: %s\n  host: %q\n  replicas: %d\n  workers: %d\n  objective: %v\n  gate: %v\n  deaf: %v\n  proxied: %v\n  message: %v\n  methods:\n",
-			s.Name, s.Host, s.Replicas, s.Workers, s.Objective, !s.Ungated, s.Deaf, s.Proxied, s.Message)
+		fmt.Fprintf(&b, "- name: %s\n  host: %q\n  replicas: %d\n  threads: %d\n  workers: %d\n  objective: %v\n  gate: %v\n  deaf: %v\n  proxied: %v\n  message: %v\n  methods:\n",
+			s.Name, s.Host, s.Replicas, s.Threads, s.Workers, s.Objective, !s.Ungated, s.Deaf, s.Proxied, s.Message)
 		for _, m := range s.Methods {
 			fmt.Fprintf(&b, "  - name: %s\n    idle: %v\n    steps:\n", m.Name, m.Idle)
 			for _, step := range m.Steps {

@@ -22,6 +22,7 @@ func (d *decoder) service(n node) world.Service {
 		"name":      func(n node) { d.Text(n, &s.Name) },
 		"host":      func(n node) { d.Text(n, &s.Host) },
 		"replicas":  func(n node) { d.Integer(n, &s.Replicas) },
+		"threads":   func(n node) { d.Integer(n, &s.Threads) },
 		"workers":   func(n node) { d.Integer(n, &s.Workers) },
 		"objective": func(n node) { d.Duration(n, &s.Objective) },
 		"gate":      func(n node) { d.Boolean(n, &gate) },

@@ -1,4 +1,4 @@
-package arena
+package bed
 
 import (
 	"context"
@@ -16,25 +16,35 @@ import (
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/lab/worlds"
 )
 
-// A compared policy stands where Spillgate does, behind the same edges: a
-// baseline.Door in a live.Gate, a baseline.Sender in a live.Outlet. What a policy
-// says beside what Spillgate's replies carry, a level, is in a trailer of its own.
+// A compared policy stands where Spillgate does, behind the same edge: a
+// baseline.Door in a live.Gate, a baseline.Sender in a live.Outlet. What it says beside
+// what Spillgate's replies carry, a level, is in a trailer of its own.
 //
 //	call ─ Outlet: send? ─▶ tags: priority, demand ─▶ grpcgate ─ Gate: Door
 //	          ▲                                                     │ Feedback.Level
 //	          └───── reason, in the reply; level, in a trailer ◀────┘
 
 // levelKey is the trailer with the admission level, in decimal.
-const levelKey = "arena-level"
+const levelKey = "bed-level"
 
 // leveled notes the level that a policy put on its last reply.
 type leveled struct {
 	baseline.Door
 	level atomic.Int64
+}
+
+// newLeveled makes a compared policy in front of a replica.
+func newLeveled(o *order, p *plan, s *world.Service, name string) (*leveled, error) {
+	at := mesh.Place{Service: s.Name, Process: o.Replica - 1, Workers: s.Workers, Objective: s.Objective}
+	door, err := worlds.Peer(p.World, name, true).Door(o.Seed, at)
+	return &leveled{Door: door}, err
 }
 
 // Feedback implements baseline.Door.
@@ -44,42 +54,51 @@ func (d *leveled) Feedback(now mono.Time, t *admission.Ticket) baseline.Feedback
 	return f
 }
 
-// announce puts the level on each answer. It stands outside of the gate, so the
-// answer it writes on is decided.
-func (d *leveled) announce(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	resp, err := handle(ctx, req)
-	_ = grpc.SetTrailer(ctx, metadata.Pairs(levelKey, strconv.FormatInt(d.level.Load(), 10))) // fails only if the call has ended
-	return resp, err
+// options puts the policy in front of a server. The level is written outside of the gate,
+// where what the answer is has been decided.
+func (d *leveled) options(g *live.Gate) []grpc.ServerOption {
+	announce := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		resp, err := handle(ctx, req)
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(levelKey, strconv.FormatInt(d.level.Load(), 10))) // fails only if the call has ended
+		return resp, err
+	}
+	return append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(announce)}, grpcgate.ServerOptions(g)...)
 }
 
-// gated installs a policy in a server.
-func gated(s Setting, door baseline.Door) Installed {
-	d := &leveled{Door: door}
-	gate := live.NewGateOf(d, s.Objective)
-	options := append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(d.announce)}, grpcgate.ServerOptions(gate)...)
-	return Installed{Options: options, Register: grpcgate.RegisterControl, Stop: func() { _ = gate.Close() }}
+// outlet returns what holds calls to a service back under a compared policy, nil if nothing
+// does, and whether it needs ranks. A policy that grants credits has Spillgate's own
+// wallet.
+func (c *connection) outlet(service string) (o *live.Outlet, ranked bool, err error) {
+	if !c.policy.compared || !c.obeys {
+		return nil, false, nil
+	}
+	control := worlds.Peer(c.plan.World, c.policy.kind, true)
+	policy, err := control.Sender(c.seed, mesh.Place{Process: c.number}, mesh.Place{Service: service})
+	if err != nil {
+		return nil, false, err
+	}
+	if _, credits := policy.(*baseline.Wallet); credits {
+		c.wallet = true
+		return nil, false, nil
+	}
+	return live.NewOutlet(policy, nil), control.Ranked, nil
 }
 
-type priorityKey struct{}
+// rank is the priority of a request where a policy needs ranks.
+func rank(id uint64) work.Priority { return work.Priority(mix(id^1) % uint64(work.MaxPriority+1)) }
 
-// withPriority gives the calls made with the context a priority, for the policies
-// that know one.
-func withPriority(ctx context.Context, p work.Priority) context.Context {
-	return context.WithValue(ctx, priorityKey{}, p)
-}
-
-// intercept puts a client's policy behind the unary calls of one ClientConn.
-func intercept(o *live.Outlet) grpc.UnaryClientInterceptor {
+// hold puts a client's policy behind the unary calls of one ClientConn.
+func hold(o *live.Outlet) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		priority, _ := ctx.Value(priorityKey{}).(work.Priority)
-		sending, err := o.Submit(ctx, priority)
+		tags := live.Onward(ctx)
+		sending, err := o.Submit(ctx, tags.Priority)
 		if err != nil {
 			if r := (*live.Refusal)(nil); errors.As(err, &r) && r.Unwrap() == nil {
 				return status.Error(codes.ResourceExhausted, err.Error())
 			}
 			return status.FromContextError(ctx.Err()).Err()
 		}
-		tags := wire.Tags{Priority: priority, Demand: sending.Demand()}
+		tags.Demand = sending.Demand()
 		ctx = metadata.AppendToOutgoingContext(ctx, wire.MetadataKey, string(tags.Append(nil)))
 		var trailer metadata.MD
 		answered := false

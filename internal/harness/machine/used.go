@@ -1,8 +1,10 @@
-package arena
+package machine
 
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -41,4 +43,24 @@ func inTicks(cpus []int) (all float64) {
 		all += p.used()
 	}
 	return all
+}
+
+// parseProcess returns the ticks that a process used, from the text of its file of
+// that kind: proc(5) says what the fields are.
+func parseProcess(stat string) (used float64, ok bool) {
+	// The name in parentheses may itself contain blanks; two fields on, numbers.
+	end := strings.LastIndexByte(stat, ')')
+	if end < 0 {
+		return 0, false
+	}
+	fields := strings.Fields(stat[end+1:])
+	if len(fields) < 13 {
+		return 0, false
+	}
+	user, err := strconv.ParseFloat(fields[11], 64)
+	if err != nil {
+		return 0, false
+	}
+	system, err := strconv.ParseFloat(fields[12], 64)
+	return user + system, err == nil
 }

@@ -1,10 +1,6 @@
-package arena
+package machine
 
-import (
-	"math"
-	"testing"
-	"time"
-)
+import "testing"
 
 func TestParseProcessors(t *testing.T) {
 	got := parseProcessors(`cpu  900 0 900 900 0 0 0 0 0 0
@@ -57,28 +53,5 @@ func TestMostStolen(t *testing.T) {
 	stop := WatchStolen()
 	if got := stop(); got != 0 {
 		t.Errorf("%v stolen in no time", got)
-	}
-}
-
-func TestLostSince(t *testing.T) {
-	at := func(seconds, all, stolen, mine float64) usage {
-		return usage{at: time.Unix(0, int64(seconds*1e9)), of: processor{user: all, stolen: stolen}, mine: mine, known: true}
-	}
-	for _, c := range []struct {
-		what   string
-		after  usage
-		others bool
-		want   float64
-	}{
-		{"to itself", at(1, 90, 0, 90), true, 0},
-		{"others took a tenth", at(1, 90, 0, 80), true, 0.1},
-		{"which do not count", at(1, 90, 0, 80), false, 0},
-		{"another machine took some", at(1, 80, 20, 80), false, 0.2},
-		{"ticks were rounded", at(1, 80, 0, 81), true, 0},
-		{"unknown", usage{at: time.Unix(1, 0), of: processor{user: 90}}, true, 0},
-	} {
-		if got := c.after.lostSince(at(0, 0, 0, 0), c.others); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%s: %g lost, want %g", c.what, got, c.want)
-		}
 	}
 }
