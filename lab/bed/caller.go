@@ -24,6 +24,8 @@ type caller interface {
 // connection is how a caller is to call.
 type connection struct {
 	policy policy
+	// who calls: the name of a group or of a service.
+	who string
 	// wallet makes it keep credits; greedy makes it say so and obey nothing.
 	wallet, greedy bool
 	tags           wire.Tags
@@ -55,6 +57,7 @@ type end struct {
 	kind     endKind
 	reason   work.Reason   // of a refusal
 	pushback time.Duration // of a refusal: when to come back; negative: never, or nobody says
+	below    bool          // of a refusal: a service that was called made it
 }
 
 type endKind uint8
@@ -74,9 +77,9 @@ func endOf(err error) end {
 	case err == nil:
 		return end{kind: served}
 	case errors.As(err, &mine):
-		return end{refused, mine.Reason, mine.Pushback}
+		return end{kind: refused, reason: mine.Reason, pushback: mine.Pushback}
 	case errors.As(err, &foreign):
-		return end{refused, foreign.reason, -1}
+		return end{kind: refused, reason: foreign.reason, pushback: -1}
 	}
 	if e, ok := endOfStatus(err); ok {
 		return e
@@ -87,7 +90,7 @@ func endOf(err error) end {
 	}
 	var reply *webRefusal
 	if errors.As(err, &reply) {
-		return end{refused, reply.reason, reply.pushback}
+		return end{refused, reply.reason, reply.pushback, reply.below}
 	}
 	return end{kind: failed}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"time"
 
@@ -13,14 +14,25 @@ import (
 )
 
 // beProxy is the proxy in front of a replica until ctx ends.
-func (o *order) beProxy(ctx context.Context, p *plan) error {
-	front, err := proxy.New(proxy.Config{
-		Objective: p.services[o.Service].Objective,
-		Listen:    []proxy.Listener{{Address: "127.0.0.1:0"}},
-		Upstreams: []proxy.Upstream{{URL: "http://" + o.Upstream}},
-		// The end of a run is no drain.
-		Drain: proxy.Drain{Timeout: time.Millisecond},
-	}, slog.New(slog.DiscardHandler))
+func (o *order) beProxy(ctx context.Context, p *plan, pol policy) error {
+	s := p.services[o.Service]
+	cfg, log, seen := proxy.Config{Objective: s.Objective}, slog.New(slog.DiscardHandler), (*visits)(nil)
+	if pol.peer != nil {
+		cfg = pol.peer.Proxy(p.World, s)
+		seen = new(visits)
+		log = slog.New(seen)
+	}
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	cfg.Listen = []proxy.Listener{{Address: o.Listen}}
+	cfg.Upstreams = []proxy.Upstream{{URL: "http://" + o.Upstream}}
+	cfg.Drain = proxy.Drain{Timeout: time.Millisecond} // the end of a run is no drain
+	for exit, to := range o.Egress {
+		cfg.Egress = append(cfg.Egress, proxy.Egress{Address: exit, URL: "http://" + to})
+		cfg.Trust = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} // the other proxies
+	}
+	front, err := proxy.New(cfg, log)
 	if err != nil {
 		return err
 	}
@@ -35,7 +47,13 @@ func (o *order) beProxy(ctx context.Context, p *plan) error {
 		defer stop()
 		begin, err := o.awaitBegin(ctx)
 		if err == nil {
-			err = everyBin(ctx, begin, func(at time.Duration) Look { return o.lookAt(front, at) })
+			err = everyBin(ctx, begin, func(at time.Duration) Look {
+				l := o.lookAt(front, at)
+				if ended := ctx.Err() != nil; ended && seen != nil && s.Workers > 0 {
+					l.Law = seen.replay(s.Workers)
+				}
+				return l
+			})
 		}
 		looks <- err
 	}()
@@ -48,7 +66,11 @@ func (o *order) beProxy(ctx context.Context, p *plan) error {
 func (o *order) lookAt(front *proxy.Proxy, at time.Duration) Look {
 	u := front.Status().Upstreams[0]
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-	return Look{Service: o.Service, Replica: o.Replica, At: at, Used: arena.Used(os.Getpid()), Shed: u.Refused,
+	l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: arena.Used(os.Getpid()), Shed: u.Refused,
 		Limit: u.Limit, Running: u.Running, Waiting: u.Waiting, Delay: seconds(u.Delay), Takes: seconds(u.Service),
 		Clients: u.Clients, Credits: u.Credits, Issued: u.Issued}
+	if u.Share != nil {
+		l.Weight = u.Share.Weight
+	}
+	return l
 }

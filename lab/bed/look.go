@@ -46,6 +46,10 @@ type Look struct {
 	Clients int `json:"clients"`
 	Credits int `json:"credits"`
 	Issued  int `json:"issued"`
+	// Weight is that of the interactive class where a share.Controller finds it, 0 to 1.
+	Weight float64 `json:"weight,omitempty"`
+	// Law is what requests waited for workers, of an Async service or at a proxy's slots.
+	Law *Law `json:"law,omitempty"`
 }
 
 const lookPrefix = "look "
@@ -62,6 +66,12 @@ func (o *order) look(ctx context.Context, p *plan, x *process) error {
 	return everyBin(ctx, begin, func(at time.Duration) Look {
 		l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: arena.Used(os.Getpid()),
 			Begun: int(x.begun.Load()), Finished: int(x.finished.Load()), Wasted: int(x.wasted.Load()), Busy: time.Duration(x.busy.Load())}
+		if x.crew != nil {
+			l.Law = x.crew.look()
+			if x.crew.steer != nil {
+				l.Weight = x.crew.steer.weight()
+			}
+		}
 		switch {
 		case x.gate != nil:
 			l.gate(x.gate.Stats())

@@ -15,6 +15,9 @@ func (b *bed) played(results []tallied, record Record) *Played {
 		}
 	}
 	out := &Played{Report: r, Record: record}
+	for _, g := range results {
+		out.Requests = append(out.Requests, g.Requests)
+	}
 	for i := range b.plan.Services {
 		s := &b.plan.Services[i]
 		var looks []Look

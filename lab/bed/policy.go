@@ -6,6 +6,10 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
+
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/proxy"
 )
 
 // What stands in front of a service.
@@ -22,12 +26,25 @@ const (
 	overProxy = "proxy" // HTTP, with the control in a process of its own
 )
 
-// Peer is somebody else's control of gRPC servers, under a name of its own among the
-// policies.
+// Peer is a control of the experiment's own, under a name of its own among the policies:
+// somebody else's, or Spillgate with settings. One of Options, Gate and Proxy is set, or
+// none of them.
 type Peer struct {
 	Name string
-	// Options makes the control of one process and returns what puts it in front.
+	// Options makes somebody else's control of one gRPC server and returns what puts it
+	// in front.
 	Options func() []grpc.ServerOption
+	// Gate describes the gate of a process of a service. All requests then name their
+	// workflow, and services call by wallets.
+	Gate func(w *world.World, s *world.Service) live.GateConfig
+	// Proxy describes the proxy in front of a replica of a service, by which its calls go
+	// out as well, all but the addresses. It takes the transport proxy.
+	Proxy func(w *world.World, s *world.Service) proxy.Config
+	// Order is who is next for workers and locks.
+	Order Order
+	// Program, if set, plays the services in place of this program. It takes the
+	// transport proxy.
+	Program Program
 }
 
 // policy is what stands in front of services and behind those who call them.
@@ -42,14 +59,18 @@ type policy struct {
 // semaphore:LIMIT[:QUEUE]; TRANSPORT is grpc, the default, http, or, with spillgate, proxy.
 // A semaphore without QUEUE has no queue. The name of a peer is a policy as well.
 func parsePolicy(text string, peers []Peer) (policy, error) {
-	for i := range peers {
-		if peers[i].Name == text {
-			return policy{kind: text, over: overGRPC, peer: &peers[i]}, nil
-		}
-	}
 	name, over, found := strings.Cut(text, "/")
 	if !found {
 		over = overGRPC
+	}
+	for i := range peers {
+		switch p := &peers[i]; {
+		case p.Name != name && p.Name != text:
+		case over == overGRPC && p.Proxy == nil || over == overHTTP && p.Proxy == nil && p.Options == nil || over == overProxy && p.Proxy != nil:
+			return policy{kind: name, over: over, peer: p}, nil
+		default:
+			return policy{}, fmt.Errorf("bed: the policy is %q, which does not come over %s", text, over)
+		}
 	}
 	kind, args, _ := strings.Cut(name, ":")
 	p := policy{kind: kind, over: over}
@@ -77,3 +98,6 @@ func parsePolicy(text string, peers []Peer) (policy, error) {
 	}
 	return p, nil
 }
+
+// credits reports whether those who call do so by wallets.
+func (p *policy) credits() bool { return p.kind == credited || p.peer != nil && p.peer.Gate != nil }

@@ -26,7 +26,11 @@ func (g *group) send(ctx context.Context, i int, intended time.Time) measure.Out
 // request makes the i-th request of the group, by a connection that turn chooses, with
 // its retries, and counts it.
 func (g *group) request(ctx context.Context, turn, i int, intended time.Time) end {
-	id := mix(g.seed ^ mix(uint64(i)))
+	number := uint64(i)
+	if g.Cycle > 0 {
+		number %= uint64(g.Cycle)
+	}
+	id := mix(g.seed ^ mix(number))
 	m := g.connection(turn)
 	o := one{intended: intended.Sub(g.begin), end: end{kind: failed}}
 	if m != nil {
@@ -35,6 +39,13 @@ func (g *group) request(ctx context.Context, turn, i int, intended time.Time) en
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithDeadline(ctx, intended.Add(g.Deadline))
 			defer cancel()
+		}
+		if g.GiveUp > 0 { // by no deadline, of which services would know
+			var leave context.CancelFunc
+			ctx, leave = context.WithCancel(ctx)
+			defer leave()
+			patience := time.Duration(rand.New(rand.NewPCG(id, 2)).ExpFloat64() * float64(g.GiveUp))
+			defer time.AfterFunc(time.Until(intended.Add(patience)), leave).Stop()
 		}
 		var sent atomic.Int32
 		o.end = g.attempts(context.WithValue(ctx, sentKey{}, &sent), m, id)
