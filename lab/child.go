@@ -12,7 +12,6 @@ import (
 // calls it first in main.
 func Child() {
 	chains.Child()
-	workflowslive.Child()
 	served.Child()
-	bed.Child()
+	bed.Child(workflowslive.Peers()...)
 }

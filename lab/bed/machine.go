@@ -47,6 +47,12 @@ func (r *Record) void(objective time.Duration) string {
 	return ""
 }
 
+// Disturbed says why a run in which work sleeps does not count, "" if it does: requests left
+// later than most, or the host took a processor away.
+func (r *Record) Disturbed(most time.Duration) string {
+	return cmp.Or(r.SentLate(most), r.TakenByHost())
+}
+
 // SentLate says that requests left later than most, of which 99 % may; "" if not.
 func (r *Record) SentLate(most time.Duration) string {
 	if r.SendLag <= most {
