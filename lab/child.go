@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"slices"
+
 	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/chains"
 	"github.com/spillgate/spillgate/lab/served"
@@ -11,7 +13,6 @@ import (
 // that a live experiment started, and returns otherwise. A program with Command
 // calls it first in main.
 func Child() {
-	chains.Child()
 	served.Child()
-	bed.Child(workflowslive.Peers()...)
+	bed.Child(slices.Concat(workflowslive.Peers(), chains.Peers())...)
 }

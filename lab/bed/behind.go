@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/proxy"
 )
 
 // Program says how to start a process that plays a replica in place of this program:
@@ -42,35 +44,38 @@ type Role struct {
 func (b *bed) openBehind(ctx context.Context) (map[string][]string, error) {
 	peers := map[string][]string{}
 	var replicas []*order
+	var free ports
+	defer free.close()
 	for i := range b.plan.Services {
 		s := &b.plan.Services[i]
 		for r := range s.Replicas {
-			front, err := freeAddr()
-			if err != nil {
-				return nil, err
-			}
 			o := b.order
-			o.Service, o.Replica, o.Listen = s.Name, r+1, front
-			peers[s.Name] = append(peers[s.Name], front)
+			o.Service, o.Replica, o.Listen = s.Name, r+1, free.next()
+			if b.policy.peer.Program != nil {
+				o.Upstream = free.next()
+			}
+			peers[s.Name] = append(peers[s.Name], o.Listen)
 			replicas = append(replicas, &o)
 		}
 	}
 	for _, o := range replicas {
-		if err := b.exits(o, peers); err != nil {
-			return nil, err
-		}
+		b.exits(o, peers, &free)
+	}
+	if err := free.close(); err != nil {
+		return nil, err
+	}
+	for _, o := range replicas {
 		if err := b.startBehind(ctx, o); err != nil {
 			return nil, err
 		}
 	}
 	for _, o := range replicas {
-		s := b.plan.services[o.Service]
-		front := &seat{order: *o, cpus: b.place.services[s.Name]}
 		if b.policy.peer.Program != nil {
 			if err := b.awaitServing(ctx, o.Upstream); err != nil {
 				return nil, err
 			}
 		}
+		front := &seat{order: *o, cpus: b.place.services[o.Service]}
 		if err := b.start(ctx, front, len(front.cpus)); err != nil {
 			return nil, err
 		}
@@ -78,23 +83,27 @@ func (b *bed) openBehind(ctx context.Context) (map[string][]string, error) {
 	return peers, nil
 }
 
-// exits chooses the addresses by which a replica calls.
-func (b *bed) exits(o *order, peers map[string][]string) (err error) {
+// exits chooses the addresses by which a replica calls: those of its proxy where that
+// learns classes, else those of the proxies that are called.
+func (b *bed) exits(o *order, peers map[string][]string, free *ports) {
+	s := b.plan.services[o.Service]
+	learns := b.policy.peer.Proxy(b.plan.World, s).Share.Order != proxy.NoClasses
 	o.Exits, o.Egress = map[string]string{}, map[string]string{}
-	for _, m := range b.plan.services[o.Service].Methods {
+	for _, m := range s.Methods {
 		for _, step := range m.Steps {
 			for _, to := range step.Call {
-				if o.Exits[to.Service] != "" {
-					continue
+				next := peers[to.Service][(o.Replica-1)%len(peers[to.Service])]
+				switch {
+				case o.Exits[to.Service] != "":
+				case learns:
+					o.Exits[to.Service] = free.next()
+					o.Egress[o.Exits[to.Service]] = next
+				default:
+					o.Exits[to.Service] = next
 				}
-				if o.Exits[to.Service], err = freeAddr(); err != nil {
-					return err
-				}
-				o.Egress[o.Exits[to.Service]] = peers[to.Service][(o.Replica-1)%len(peers[to.Service])]
 			}
 		}
 	}
-	return nil
 }
 
 // startBehind starts what the proxy of an order stands in front of, and says in it where
@@ -102,7 +111,7 @@ func (b *bed) exits(o *order, peers map[string][]string) (err error) {
 func (b *bed) startBehind(ctx context.Context, o *order) error {
 	s := b.plan.services[o.Service]
 	behind := &seat{order: *o, cpus: b.place.services[s.Name]}
-	behind.order.Listen, behind.order.Egress = "", nil
+	behind.order.Listen, behind.order.Upstream, behind.order.Egress = "", "", nil
 	if b.policy.peer.Program == nil {
 		if err := b.start(ctx, behind, threads(s, len(behind.cpus))); err != nil {
 			return err
@@ -113,12 +122,9 @@ func (b *bed) startBehind(ctx context.Context, o *order) error {
 	if len(b.plan.Faults) > 0 {
 		return errors.New("bed: faults, expected none: a program of somebody else's does not have them")
 	}
-	addr, err := freeAddr()
-	if err != nil {
-		return err
-	}
-	role := Role{Service: s, Replica: o.Replica, Seed: mix(o.Seed ^ mix(uint64(o.number(b.plan)))), Listen: addr, Calls: o.Exits,
-		Shared: filepath.Join(o.Dir, "shared"), Dir: filepath.Join(o.Dir, fmt.Sprintf("%d", o.number(b.plan)))}
+	number := o.number(b.plan)
+	role := Role{Service: s, Replica: o.Replica, Seed: mix(o.Seed ^ mix(uint64(number))), Listen: o.Upstream, Calls: o.Exits,
+		Shared: filepath.Join(o.Dir, "shared"), Dir: filepath.Join(o.Dir, strconv.Itoa(number))}
 	for _, dir := range []string{role.Shared, role.Dir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -135,7 +141,6 @@ func (b *bed) startBehind(ctx context.Context, o *order) error {
 	b.mu.Lock()
 	b.seen = append(b.seen, behind)
 	b.mu.Unlock()
-	o.Upstream = addr
 	return nil
 }
 
@@ -179,13 +184,28 @@ func (b *bed) wrote() string {
 	return all.String()
 }
 
-// freeAddr returns an address on loopback that was free a moment ago, for those who must
-// know it before somebody listens there.
-func freeAddr() (string, error) {
+// ports are addresses on loopback that are free, for those who must know one before
+// somebody listens there. They are kept, so that they differ, until all are known.
+type ports struct {
+	kept []net.Listener
+	err  error
+}
+
+func (p *ports) next() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", fmt.Errorf("bed: a free port: %w", err)
+		p.err = fmt.Errorf("bed: a free port: %w", err)
+		return ""
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	p.kept = append(p.kept, l)
+	return l.Addr().String()
+}
+
+// close lets them go, and says whether there were enough.
+func (p *ports) close() error {
+	for _, l := range p.kept {
+		_ = l.Close()
+	}
+	p.kept = nil
+	return p.err
 }

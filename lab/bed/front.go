@@ -70,7 +70,7 @@ func (o *order) lookAt(front *proxy.Proxy, at time.Duration) Look {
 		Limit: u.Limit, Running: u.Running, Waiting: u.Waiting, Delay: seconds(u.Delay), Takes: seconds(u.Service),
 		Clients: u.Clients, Credits: u.Credits, Issued: u.Issued}
 	if u.Share != nil {
-		l.Weight = u.Share.Weight
+		l.Weight, l.Class = u.Share.Weight, u.Share.Admitted
 	}
 	return l
 }
