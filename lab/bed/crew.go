@@ -26,8 +26,8 @@ type crew struct {
 	steer *steering        // nil but for Shared
 
 	mu     sync.Mutex
-	free   [][]time.Time // by line: since when each idle worker is
-	taken  uint64        // requests so far
+	idle   []service.Bench // by line
+	taken  uint64          // requests so far
 	ledger ledger
 }
 
@@ -68,11 +68,7 @@ func newCrew(s *world.Service, o Order, seed uint64, speed *service.Station) (_ 
 		c.lines = []turns{q}
 	}
 	for range c.lines {
-		idle := make([]time.Time, s.Workers)
-		for i := range idle {
-			idle[i] = time.Now()
-		}
-		c.free = append(c.free, idle)
+		c.idle = append(c.idle, service.NewBench(s.Workers))
 	}
 	return c, nil
 }
@@ -104,7 +100,7 @@ func (c *crew) wait(ctx context.Context, d *world.Draw, id uint64, i int) (passa
 	})
 	err = c.sleep.DoFor(context.WithoutCancel(ctx), time.Until(p.ended))
 	c.mu.Lock()
-	c.free[line] = append(c.free[line], p.ended)
+	c.idle[line].Give(p.ended)
 	c.ledger.law.Finished++
 	c.mu.Unlock()
 	return p, err
@@ -114,13 +110,7 @@ func (c *crew) wait(ctx context.Context, d *world.Draw, id uint64, i int) (passa
 func (c *crew) start(line int, class work.Class, p *passage, takes func(turn uint64) time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	idle := c.free[line]
-	first := longestFree(idle)
-	p.started = p.arrived
-	if since := idle[first]; since.After(p.arrived) {
-		p.started = since
-	}
-	c.free[line] = append(idle[:first], idle[first+1:]...)
+	p.started = c.idle[line].Take(p.arrived)
 	drawn := takes(c.taken)
 	c.taken++
 	c.ledger.start(class, p.waited(), drawn)

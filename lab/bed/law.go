@@ -3,6 +3,7 @@ package bed
 import (
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/service"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -77,8 +78,8 @@ func (p passage) service() time.Duration { return p.ended.Sub(p.started) }
 // up.
 type ledger struct {
 	law     Law
-	free    []time.Time // when each worker is, in the replay
-	pending []arrival   // whose work has not come yet
+	workers service.Bench // of the replay
+	pending []arrival     // whose work has not come yet
 }
 
 type arrival struct {
@@ -86,7 +87,7 @@ type arrival struct {
 	class work.Class
 }
 
-func newLedger(workers int) ledger { return ledger{free: make([]time.Time, workers)} }
+func newLedger(workers int) ledger { return ledger{workers: service.NewBench(workers)} }
 
 func (l *ledger) arrive(at time.Time, class work.Class) {
 	l.law.Arrived++
@@ -99,22 +100,7 @@ func (l *ledger) start(class work.Class, waited, takes time.Duration) {
 	l.law.Worked += takes
 	next := l.pending[0]
 	l.pending = l.pending[1:]
-	first := longestFree(l.free)
-	start := next.at
-	if l.free[first].After(next.at) {
-		start = l.free[first]
-	}
+	start := l.workers.Take(next.at)
 	l.law.Class[next.class].FIFO += start.Sub(next.at)
-	l.free[first] = start.Add(takes)
-}
-
-// longestFree returns which worker is, or will be, free before the others.
-func longestFree(free []time.Time) int {
-	first := 0
-	for i := range free {
-		if free[i].Before(free[first]) {
-			first = i
-		}
-	}
-	return first
+	l.workers.Give(start.Add(takes))
 }
