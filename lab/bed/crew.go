@@ -33,6 +33,9 @@ type crew struct {
 
 // newCrew makes the workers of s; speed says how slow they are at an instant.
 func newCrew(s *world.Service, o Order, seed uint64, speed *service.Station) (_ *crew, err error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	c := &crew{order: o, seed: seed, parts: []float64{1}, speed: speed, ledger: newLedger(s.Workers)}
 	defer func() {
 		if err != nil {

@@ -26,11 +26,7 @@ func (g *group) send(ctx context.Context, i int, intended time.Time) measure.Out
 // request makes the i-th request of the group, by a connection that turn chooses, with
 // its retries, and counts it.
 func (g *group) request(ctx context.Context, turn, i int, intended time.Time) end {
-	number := uint64(i)
-	if g.Cycle > 0 {
-		number %= uint64(g.Cycle)
-	}
-	id := mix(g.seed ^ mix(number))
+	id := g.id(i)
 	m := g.connection(turn)
 	o := one{intended: intended.Sub(g.begin), end: end{kind: failed}}
 	if m != nil {
@@ -54,6 +50,14 @@ func (g *group) request(ctx context.Context, turn, i int, intended time.Time) en
 	o.took = time.Since(intended)
 	g.tally.add(o)
 	return o.end
+}
+
+// id is the number from which the i-th request's work follows.
+func (g *group) id(i int) uint64 {
+	if g.Cycle > 0 {
+		i %= g.Cycle
+	}
+	return mix(g.seed ^ mix(uint64(i)))
 }
 
 // connection returns the connection whose turn it is, nil if there is none yet.

@@ -50,6 +50,17 @@ const (
 	Shared
 )
 
+func (o *Order) check() error {
+	low, high := 0.0, 1.0
+	if o.Kind == Static {
+		low, high = 0.01, 0.99
+	}
+	if o.Kind > Shared || !(o.Weight >= low && o.Weight <= high) {
+		return fmt.Errorf("bed: an order of kind %d and weight %v, expected kind 0 to %d and weight %v to %v", o.Kind, o.Weight, Shared, low, high)
+	}
+	return nil
+}
+
 // turns hands out a number of turns at a time. done gives one back; within is the
 // context of what is done meanwhile. Safe for concurrent use.
 type turns interface {
