@@ -29,6 +29,8 @@ const (
 	// MaxProcessors is the most processors of a host and the most threads of a process,
 	// MaxWorkers the most workers of one.
 	MaxProcessors, MaxWorkers = 1024, 1_000_000
+	// MaxAnswer is the largest answer, in bytes.
+	MaxAnswer = 16 << 20
 	// MaxRate is the highest rate, in requests per second, MaxTimes the highest
 	// multiple of the capacity.
 	MaxRate, MaxTimes = 1_000_000_000, 1000

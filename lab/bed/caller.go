@@ -28,6 +28,8 @@ type connection struct {
 	policy policy
 	seed   uint64
 	number int // of the caller among those like it
+	// who calls: the name of a group or of a service.
+	who string
 	// wallet makes it keep credits; greedy makes it say so and obey nothing. obeys lets a
 	// compared policy hold it back. An entry gives requests their rank, others go on with it.
 	wallet, greedy, obeys, entry bool
@@ -64,6 +66,7 @@ type end struct {
 	kind     endKind
 	reason   work.Reason   // of a refusal
 	pushback time.Duration // of a refusal: when to come back; negative: never, or nobody says
+	below    bool          // of a refusal: a service that was called made it
 }
 
 type endKind uint8
@@ -83,9 +86,9 @@ func endOf(err error) end {
 	case err == nil:
 		return end{kind: served}
 	case errors.As(err, &mine):
-		return end{refused, mine.Reason, mine.Pushback}
+		return end{kind: refused, reason: mine.Reason, pushback: mine.Pushback}
 	case errors.As(err, &foreign):
-		return end{refused, foreign.reason, -1}
+		return end{kind: refused, reason: foreign.reason, pushback: -1}
 	}
 	if e, ok := endOfStatus(err); ok {
 		return e
@@ -96,7 +99,7 @@ func endOf(err error) end {
 	}
 	var reply *webRefusal
 	if errors.As(err, &reply) {
-		return end{refused, reply.reason, reply.pushback}
+		return end{refused, reply.reason, reply.pushback, reply.below}
 	}
 	return end{kind: failed}
 }

@@ -34,6 +34,22 @@ type order struct {
 	// or any.
 	Listen   string `json:"listen,omitempty"`
 	Upstream string `json:"upstream,omitempty"`
+	// Exits are by which addresses a replica calls, by service, if not directly: those
+	// of the proxy in front of it, whose Egress says where each leads.
+	Exits  map[string]string `json:"exits,omitempty"`
+	Egress map[string]string `json:"egress,omitempty"`
+}
+
+// number counts replicas through all services.
+func (o *order) number(p *plan) int {
+	n := o.Replica
+	for i := range p.Services {
+		if p.Services[i].Name == o.Service {
+			break
+		}
+		n += p.Services[i].Replicas
+	}
+	return n
 }
 
 const (
@@ -68,7 +84,7 @@ func (o order) obey(peers []Peer) error {
 		return o.beClients(ctx, p, pol)
 	}
 	if o.Upstream != "" {
-		return o.beProxy(ctx, p)
+		return o.beProxy(ctx, p, pol)
 	}
 	l, err := listen(o.Listen)
 	if err != nil {
@@ -98,6 +114,9 @@ func (o *order) beService(ctx context.Context, p *plan, pol policy, l net.Listen
 	var peers map[string][]string
 	if err := await(ctx, o.Dir, peersFile, &peers); err != nil {
 		return err
+	}
+	for service, exit := range o.Exits {
+		peers[service] = []string{exit}
 	}
 	// The faults count from the beginning, which the clients wait for as well.
 	x, err := newProcess(o, p, pol, peers)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"sync"
 	"time"
@@ -17,17 +18,28 @@ import (
 
 // beProxy is the proxy in front of a replica until ctx ends: one without control in front
 // of services without a gate, so that the way to all of them is the same.
-func (o *order) beProxy(ctx context.Context, p *plan) error {
-	if p.services[o.Service].Ungated {
+func (o *order) beProxy(ctx context.Context, p *plan, pol policy) error {
+	s := p.services[o.Service]
+	if s.Ungated && pol.peer == nil {
 		return o.bePlainProxy(ctx)
 	}
-	front, err := proxy.New(proxy.Config{
-		Objective: p.services[o.Service].Objective,
-		Listen:    []proxy.Listener{{Address: "127.0.0.1:0"}},
-		Upstreams: []proxy.Upstream{{URL: "http://" + o.Upstream}},
-		// The end of a run is no drain.
-		Drain: proxy.Drain{Timeout: time.Millisecond},
-	}, slog.New(slog.DiscardHandler))
+	cfg, log, seen := proxy.Config{Objective: s.Objective}, slog.New(slog.DiscardHandler), (*visits)(nil)
+	if pol.peer != nil {
+		cfg = pol.peer.Proxy(p.World, s)
+		seen = new(visits)
+		log = slog.New(seen)
+	}
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	cfg.Listen = []proxy.Listener{{Address: o.Listen}}
+	cfg.Upstreams = []proxy.Upstream{{URL: "http://" + o.Upstream}}
+	cfg.Drain = proxy.Drain{Timeout: time.Millisecond} // the end of a run is no drain
+	for exit, to := range o.Egress {
+		cfg.Egress = append(cfg.Egress, proxy.Egress{Address: exit, URL: "http://" + to})
+		cfg.Trust = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} // the other proxies
+	}
+	front, err := proxy.New(cfg, log)
 	if err != nil {
 		return err
 	}
@@ -36,7 +48,13 @@ func (o *order) beProxy(ctx context.Context, p *plan) error {
 	}
 	addrs, _ := front.Addrs()
 	fmt.Println("listening on", addrs[0])
-	return o.beLookedAt(ctx, front.Run, func(at time.Duration) Look { return o.lookAt(front, at) })
+	return o.beLookedAt(ctx, front.Run, func(at time.Duration) Look {
+		l := o.lookAt(front, at)
+		if ended := ctx.Err() != nil; ended && seen != nil && s.Workers > 0 {
+			l.Law = seen.replay(s.Workers)
+		}
+		return l
+	})
 }
 
 // beLookedAt runs something until ctx ends, and prints looks at it.
@@ -96,7 +114,11 @@ func (b *buffers) Put(buf []byte) { b.pool.Put(&buf) }
 func (o *order) lookAt(front *proxy.Proxy, at time.Duration) Look {
 	u := front.Status().Upstreams[0]
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-	return Look{Service: o.Service, Replica: o.Replica, Proxy: true, At: at, Used: machine.Own(), Shed: u.Refused,
+	l := Look{Service: o.Service, Replica: o.Replica, Proxy: true, At: at, Used: machine.Own(), Shed: u.Refused,
 		Limit: u.Limit, Running: u.Running, Waiting: u.Waiting, Delay: seconds(u.Delay), Takes: seconds(u.Service),
 		Clients: u.Clients, Credits: u.Credits, Issued: u.Issued}
+	if u.Share != nil {
+		l.Weight, l.Class = u.Share.Weight, u.Share.Admitted
+	}
+	return l
 }

@@ -51,6 +51,12 @@ type Look struct {
 	Clients int `json:"clients"`
 	Credits int `json:"credits"`
 	Issued  int `json:"issued"`
+	// Weight is that of the interactive class where a share.Controller finds it, 0 to 1.
+	Weight float64 `json:"weight,omitempty"`
+	// Class counts the requests that a proxy admitted by class, where it learns classes.
+	Class map[string]uint64 `json:"class,omitempty"`
+	// Law is what requests waited for workers, of an Async service or at a proxy's slots.
+	Law *Law `json:"law,omitempty"`
 }
 
 const lookPrefix = "look "
@@ -67,6 +73,14 @@ func (o *order) look(ctx context.Context, p *plan, x *process) error {
 	see := func(at time.Duration) Look {
 		l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: machine.Own(),
 			Begun: int(x.begun.Load()), Finished: int(x.finished.Load()), Wasted: int(x.wasted.Load()), Busy: time.Duration(x.busy.Load())}
+		if x.crew != nil {
+			if o.Exits == nil { // else the proxy in front says it
+				l.Law = x.crew.look()
+			}
+			if x.crew.steer != nil {
+				l.Weight = x.crew.steer.weight()
+			}
+		}
 		switch {
 		case x.gate != nil:
 			l.gate(x.gate.Stats())

@@ -78,15 +78,16 @@ func (m *member) close() {
 // many as there are clients.
 func (g *group) member(i int) (*member, error) {
 	m := &member{client: i % g.Clients, callers: map[string]caller{}}
-	c := connection{plan: g.plan, policy: g.policy, seed: g.seed, number: i, from: g.address(m.client),
+	c := connection{plan: g.plan, policy: g.policy, who: g.Name, seed: g.seed, number: i, from: g.address(m.client),
 		obeys: g.Kind == world.Credits, entry: true}
 	if g.thin() {
 		c.thin = &g.buffers
 	}
-	if g.policy.kind == credited {
+	named := g.policy.peer != nil && g.policy.peer.Gate != nil
+	if g.policy.credits() {
 		c.wallet, c.greedy = g.Kind == world.Credits, g.Kind == world.Greedy
 	}
-	if c.wallet || g.plan.weighed() || g.Workflow != g.Name || g.Class != 0 || g.Priority != 0 {
+	if c.wallet || named || g.plan.weighed() || g.Workflow != g.Name || g.Class != 0 || g.Priority != 0 {
 		c.tags = wire.Tags{Workflow: workflow(g.Group), Class: g.Class, Priority: g.Priority}
 	}
 	if g.native() {

@@ -26,6 +26,7 @@ import (
 	"github.com/spillgate/spillgate/grpcgate"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/internal/world"
 )
 
@@ -59,7 +60,7 @@ func (x *process) options() []grpc.ServerOption {
 		return grpcgate.ServerOptions(x.gate)
 	case x.semaphore != nil:
 		return []grpc.ServerOption{grpc.ChainUnaryInterceptor(x.semaphore.intercept)}
-	case x.peer != nil:
+	case x.peer != nil && x.peer.Options != nil:
 		return x.peer.Options()
 	}
 	return nil
@@ -74,8 +75,14 @@ func (x *process) method(m *world.Method) grpc.MethodDesc {
 				return nil, err
 			}
 			handle := func(ctx context.Context, _ any) (any, error) {
+				if x.gate == nil {
+					ctx = claimed(ctx)
+				}
 				if err := x.serve(ctx, m, req.Value); err != nil {
-					return nil, err // what a service called says, or the context's
+					return nil, statusOf(err)
+				}
+				if size := answerSize(m, req.Value); size > 0 {
+					return wrapperspb.Bytes(make([]byte, size)), nil
 				}
 				return new(emptypb.Empty), nil
 			}
@@ -90,8 +97,47 @@ func rpcMethod(service, method string) string {
 	return "/" + url.PathEscape(service) + "/" + url.PathEscape(method)
 }
 
-// reasonDomain is the domain of ErrorInfo in what a semaphore refuses.
-const reasonDomain = "semaphore"
+// claimed returns a context with what a request says of itself, to go on with the calls
+// that are made for it.
+func claimed(ctx context.Context) context.Context {
+	if values := metadata.ValueFromIncomingContext(ctx, wire.MetadataKey); len(values) == 1 {
+		if tags, err := wire.ParseTags([]byte(values[0])); err == nil {
+			return live.WithTags(ctx, tags)
+		}
+	}
+	return ctx
+}
+
+// passedOnMark begins the message of what a service that was called says.
+const passedOnMark = "from below: "
+
+// statusOf is what a caller is told of an error: what a service called says, marked as
+// that, what workers or locks refused, or the context's.
+func statusOf(err error) error {
+	var mine *live.Refusal
+	switch {
+	case isPassedOn(err):
+		s := status.Convert(err).Proto()
+		s.Message = passedOnMark + s.Message
+		return status.FromProto(s).Err()
+	case errors.As(err, &mine):
+		return refusalStatus(mine.Reason, mine.Error())
+	}
+	return err
+}
+
+// refusalStatus is the status of a refusal whose reason is said.
+func refusalStatus(reason work.Reason, message string) error {
+	st, err := status.New(codes.ResourceExhausted, message).WithDetails(
+		&errdetails.ErrorInfo{Reason: strings.ToUpper(reason.String()), Domain: reasonDomain})
+	if err != nil {
+		return err
+	}
+	return st.Err()
+}
+
+// reasonDomain is the domain of ErrorInfo in what is refused without a gate.
+const reasonDomain = "bed"
 
 func (s *semaphore) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
 	err = s.do(ctx, func() error {
@@ -100,12 +146,7 @@ func (s *semaphore) intercept(ctx context.Context, req any, _ *grpc.UnaryServerI
 	})
 	var no *shed
 	if errors.As(err, &no) {
-		st, more := status.New(codes.ResourceExhausted, no.Error()).WithDetails(
-			&errdetails.ErrorInfo{Reason: strings.ToUpper(no.reason.String()), Domain: reasonDomain})
-		if more != nil {
-			return nil, more
-		}
-		return nil, st.Err()
+		return nil, refusalStatus(no.reason, no.Error())
 	}
 	return resp, err
 }
@@ -116,7 +157,7 @@ func endOfStatus(err error) (e end, ok bool) {
 	if !ok {
 		return end{}, false
 	}
-	e = end{kind: failed, pushback: -1}
+	e = end{kind: failed, pushback: -1, below: strings.HasPrefix(st.Message(), passedOnMark)}
 	switch st.Code() {
 	case codes.DeadlineExceeded, codes.Canceled:
 		e.kind = expired
@@ -220,6 +261,10 @@ func (r *rpcCaller) call(ctx context.Context, method string, id uint64) error {
 		ctx = metadata.AppendToOutgoingContext(ctx, wire.MetadataKey, r.header)
 	case tags != (wire.Tags{}):
 		ctx = live.WithTags(ctx, tags)
+	case !r.c.wallet && r.outlet == nil: // these two say themselves what they go on with
+		if tags := live.Onward(ctx); tags != (wire.Tags{}) {
+			ctx = metadata.AppendToOutgoingContext(ctx, wire.MetadataKey, string(tags.Append(nil)))
+		}
 	}
 	return r.conn.Invoke(ctx, rpcMethod(r.service, method), wrapperspb.UInt64(id), new(emptypb.Empty))
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // manyConnections is the number of connections of a world from which on those clients are
-// thin that neither keep credits, nor retry, nor have a deadline.
+// thin that neither keep credits, nor retry, nor give up, nor have a deadline.
 const manyConnections = 5000
 
 // many reports whether a world has many connections.
@@ -42,7 +42,7 @@ const evenStacks = "GODEBUG=adaptivestackstart=0"
 
 // thin reports whether the callers of a group are thin.
 func (g *group) thin() bool {
-	return g.plan.many() && g.Kind != world.Credits && g.Deadline < 0 && g.Retry.Attempts == 1 && g.policy.over == overGRPC
+	return g.plan.many() && g.Kind != world.Credits && g.Deadline < 0 && g.GiveUp == 0 && g.Retry.Attempts == 1 && g.policy.over == overGRPC
 }
 
 // thinCaller is one gRPC connection without goroutines and almost without memory, so that
@@ -55,7 +55,7 @@ type thinCaller struct {
 	mu      sync.Mutex
 	conn    net.Conn
 	stream  uint32 // of the next request
-	served  int
+	unread  uint32 // bytes of answers that the connection's window was not given back
 }
 
 func newThinCaller(service string, addrs []string, c connection) (*thinCaller, error) {
@@ -141,9 +141,6 @@ func (t *thinCaller) call(ctx context.Context, method string, id uint64) error {
 	if err := b.frames.WriteData(stream, true, message(id)); err != nil {
 		return err
 	}
-	if t.served++; t.served%1000 == 0 { // each answer takes 5 of 65,535 bytes of the window
-		_ = b.frames.WriteWindowUpdate(0, 5000)
-	}
 	countSent(ctx)
 	b.status = ""
 	if err := t.exchange(b, stream); err != nil {
@@ -154,6 +151,19 @@ func (t *thinCaller) call(ctx context.Context, method string, id uint64) error {
 		return fmt.Errorf("bed: the status is %q, expected a number", b.status)
 	}
 	return status.Error(codes.Code(code), "refused")
+}
+
+// giveBack gives back what the data of an answer take of the windows, 65,535 bytes of the
+// connection and of each stream, before they are used up.
+func (t *thinCaller) giveBack(frames *http2.Framer, f *http2.DataFrame) {
+	const some = 16 << 10
+	if t.unread += f.Length; t.unread >= some {
+		_ = frames.WriteWindowUpdate(0, t.unread) // into a buffer
+		t.unread = 0
+	}
+	if f.Length > 0 && !f.StreamEnded() {
+		_ = frames.WriteWindowUpdate(f.StreamID, f.Length)
+	}
 }
 
 // exchange sends what is in b.out and reads frames until a stream ends.
@@ -185,6 +195,8 @@ func (t *thinCaller) exchange(b *thinBuffers, stream uint32) error {
 			if !f.IsAck() {
 				_ = b.frames.WritePing(true, f.Data)
 			}
+		case *http2.DataFrame:
+			t.giveBack(b.frames, f)
 		case *http2.HeadersFrame:
 			if f.StreamID == stream {
 				ended = f.StreamEnded()
