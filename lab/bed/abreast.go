@@ -47,15 +47,15 @@ func Abreast(ctx context.Context, takes []Take, peers ...Peer) ([]*Played, error
 	return out, errors.Join(errs...)
 }
 
-// calm is how long a run waits for a machine that does nothing else.
-const calm = time.Second
+// quiet is how long a run waits for a machine that does nothing else.
+const quiet = 2 * time.Second
 
-// Counted plays takes abreast, again if disturbed says of one why it does not count, as
+// Counted plays takes abreast once the machine is quiet, or has not been for a while, again if disturbed says of one why it does not count, as
 // often as again says, which it takes down. It returns what came of the last time, and why
 // those that do not count do not, nothing if all do.
 func Counted(ctx context.Context, again *int, disturbed func(Take, *Played) string, takes []Take, peers ...Peer) (out []*Played, void []string, err error) {
 	for {
-		machine.AwaitQuiet(ctx, calm)
+		machine.AwaitQuiet(ctx, quiet)
 		if out, err = Abreast(ctx, takes, peers...); err != nil {
 			return nil, nil, err
 		}

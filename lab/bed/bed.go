@@ -81,6 +81,9 @@ func play(ctx context.Context, t Take, peers []Peer, ready func()) (*Played, err
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b := &bed{plan: p, policy: pol, place: at, order: order{Dir: dir, Policy: policy, Seed: seed}, ready: ready}
+	for _, peer := range peers {
+		b.order.Peers = append(b.order.Peers, peer.Name)
+	}
 	defer b.stop()
 	return b.play(ctx)
 }

@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Child(rude, scheduled) // does not return in the processes of a world
+	Child(rude, scheduled, Peer{Name: "fifo", Options: rude.Options}) // does not return in the processes of a world
 	goleak.VerifyTestMain(m)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -27,6 +28,9 @@ type order struct {
 	Dir    string `json:"dir"`
 	Policy string `json:"policy"`
 	Seed   uint64 `json:"seed"`
+	// Peers are the names of those that the run was given: a child knows more of them,
+	// whose names may be those of other policies.
+	Peers []string `json:"peers,omitempty"`
 
 	Service string `json:"service,omitempty"`
 	Replica int    `json:"replica,omitempty"` // from 1
@@ -38,6 +42,16 @@ type order struct {
 	// of the proxy in front of it, whose Egress says where each leads.
 	Exits  map[string]string `json:"exits,omitempty"`
 	Egress map[string]string `json:"egress,omitempty"`
+}
+
+// given returns those of the peers that the run was given.
+func (o *order) given(peers []Peer) (all []Peer) {
+	for _, p := range peers {
+		if slices.Contains(o.Peers, p.Name) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // number counts replicas through all services.
@@ -76,7 +90,7 @@ func (o order) obey(peers []Peer) error {
 	if err != nil {
 		return err
 	}
-	pol, err := parsePolicy(o.Policy, peers)
+	pol, err := parsePolicy(o.Policy, o.given(peers))
 	if err != nil {
 		return err
 	}

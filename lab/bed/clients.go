@@ -83,7 +83,7 @@ func (o *order) beClients(ctx context.Context, p *plan, pol policy) error {
 	if err := errors.Join(ends...); err != nil {
 		return err
 	}
-	if err := o.letRest(ctx, p); err != nil {
+	if err := o.letRest(ctx, p, pol); err != nil {
 		return err
 	}
 	return proc.Answer(results)

@@ -27,6 +27,7 @@ func TestThinCallers(t *testing.T) {
 	}
 	w := echo(manyConnections / 2)
 	w.Length = 2 * time.Second
+	w.Services[1].Methods[0].Answer = world.Size{Least: 1, Most: 200_000} // more than a window
 	p, err := Play(t.Context(), w, "spillgate", 1)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/world"
 )
 
@@ -18,23 +17,16 @@ type Series struct {
 	Looks [][]Look
 }
 
-// quiet is how long a run waits for a machine that does nothing else.
-const quiet = 2 * time.Second
-
-// Play adds a run: Play once the machine is quiet, or has not been for a while, and again,
-// up to retakes times, if the machine disturbed it.
+// Play adds a run that is Counted: it is made again, up to retakes times, if the machine
+// disturbed it.
 func (s *Series) Play(ctx context.Context, w *world.World, seed uint64, retakes int, peers ...Peer) error {
-	for try := 0; ; try++ {
-		machine.AwaitQuiet(ctx, quiet)
-		played, err := Play(ctx, w, s.Policy, seed, peers...)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.Policy, err)
-		}
-		if played.Report.Void == "" || try == retakes {
-			s.Reports, s.Looks = append(s.Reports, played.Report), append(s.Looks, played.Looks)
-			return nil
-		}
+	disturbed := func(_ Take, p *Played) string { return p.Report.Void }
+	played, _, err := Counted(ctx, &retakes, disturbed, []Take{{w, s.Policy, seed}}, peers...)
+	if err != nil {
+		return err
 	}
+	s.Reports, s.Looks = append(s.Reports, played[0].Report), append(s.Looks, played[0].Looks)
+	return nil
 }
 
 // Disturbed says what disturbed which runs.
