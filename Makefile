@@ -5,7 +5,7 @@
 # covers its subtree. Names without a package yet are harmless. Simulated
 # experiments run their worlds side by side in lab/experiment.
 RACY := internal/live internal/parity grpcgate httpgate proxy telemetry config guard cmd examples internal/harness internal/demo \
-        internal/taskfile tracer lab/arena lab/bed lab/chains lab/experiment lab/served lab/workflowslive
+        internal/taskfile tracer lab/admissionlive lab/bed lab/chains lab/cost lab/experiment lab/workflowslive
 
 # Longer than any package needs on two cores; a test that hangs ends here.
 TIMEOUT := 5m

@@ -1,9 +1,10 @@
 package lab
 
 import (
+	"slices"
+
 	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/chains"
-	"github.com/spillgate/spillgate/lab/served"
 	"github.com/spillgate/spillgate/lab/workflowslive"
 )
 
@@ -11,8 +12,5 @@ import (
 // that a live experiment started, and returns otherwise. A program with Command
 // calls it first in main.
 func Child() {
-	chains.Child()
-	workflowslive.Child()
-	served.Child()
-	bed.Child()
+	bed.Child(slices.Concat(workflowslive.Peers(), chains.Peers())...)
 }

@@ -14,14 +14,15 @@ import (
 	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/admission"
+	"github.com/spillgate/spillgate/lab/admissionlive"
 	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/breakwater"
 	"github.com/spillgate/spillgate/lab/chains"
+	"github.com/spillgate/spillgate/lab/cost"
 	"github.com/spillgate/spillgate/lab/culprits"
 	"github.com/spillgate/spillgate/lab/culpritsim"
 	"github.com/spillgate/spillgate/lab/experiment"
 	"github.com/spillgate/spillgate/lab/interactive"
-	"github.com/spillgate/spillgate/lab/served"
 	"github.com/spillgate/spillgate/lab/wild"
 	"github.com/spillgate/spillgate/lab/wildlive"
 	"github.com/spillgate/spillgate/lab/workflows"
@@ -31,7 +32,7 @@ import (
 
 // Experiments returns all there are, in the order of the list.
 func Experiments() []experiment.Experiment {
-	return slices.Concat(breakwater.Experiments(), admission.Experiments(), served.Experiments(), wild.Experiments(), wildlive.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
+	return slices.Concat(breakwater.Experiments(), admission.Experiments(), admissionlive.Experiments(), cost.Experiments(), wild.Experiments(), wildlive.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
 		interactive.Experiments(), chains.Experiments(), culpritsim.Experiments(), culprits.Experiments())
 }
 
@@ -46,7 +47,7 @@ func Command() *cobra.Command {
 	}
 	cmd.AddCommand(newList(), newRun(), newWorld(stages{
 		simulated: stage{worlds.Simulate, worlds.Policies()},
-		live:      stage{bed.Run, []string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:N", "semaphore:N:Q", "semaphore:N/http", "semaphore:N:Q/http"}},
+		live:      stage{bed.Run, append([]string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:N", "semaphore:N:Q", "semaphore:N/http", "semaphore:N:Q/http"}, worlds.Peers()...)},
 	}))
 	return cmd
 }

@@ -5,7 +5,7 @@ import "math"
 // Capacity returns the most requests per second, in the mix that group number i asks
 // for, that the world can work on: what its scarcest workers or processors allow. A
 // worker is held for the mean of every step, calls included as long as their own
-// steps take; processors pay for computations and messages. Nobody else's load counts,
+// steps take unless the service is Async; locks are not looked at; processors pay for computations and messages. Nobody else's load counts,
 // and no queue. It is infinite where neither workers nor a host limit it. It expects a
 // world from WithDefaults that Check accepts.
 func (w *World) Capacity(i int) float64 {
@@ -58,13 +58,13 @@ func (u *usage) visit(at Target, times float64) float64 {
 		host = u.hosts[s.Host]
 		message = max(u.world.Hosts[host].Message.Seconds(), 0)
 	}
-	long, computed := 0.0, 2*message
+	long, own, computed := 0.0, 0.0, 2*message
 	for _, step := range m.Steps {
 		switch {
 		case step.Wait != nil:
-			long += step.Wait.Mean.Seconds()
+			own += step.Wait.Mean.Seconds()
 		case step.Compute != nil:
-			long += step.Compute.Mean.Seconds()
+			own += step.Compute.Mean.Seconds()
 			computed += step.Compute.Mean.Seconds()
 		}
 		longest := 0.0
@@ -74,7 +74,12 @@ func (u *usage) visit(at Target, times float64) float64 {
 		}
 		long += longest
 	}
-	if !m.Idle {
+	long += own
+	switch {
+	case m.Idle:
+	case s.Async:
+		u.workers[k] += times * own
+	default:
 		u.workers[k] += times * long
 	}
 	if host >= 0 {

@@ -22,6 +22,7 @@ func TestCapacity(t *testing.T) {
 			{Name: "a", Host: "box", Methods: []Method{{Name: "do", Steps: []Step{{Compute: draw(4 * ms)}}}}},
 			{Name: "b", Host: "box", Replicas: 3, Workers: 2, Methods: []Method{{Name: "do",
 				Steps: []Step{{Compute: draw(2 * ms)}, {Wait: draw(28 * ms)}, {Call: []Target{{"c", "do"}}}}}}},
+			{Name: "async", Workers: 2, Async: true, Methods: []Method{{Name: "do", Steps: []Step{{Wait: draw(10 * ms)}, {Call: []Target{{"c", "do"}}}, {Wait: draw(10 * ms)}}}}},
 			{Name: "c", Methods: []Method{{Name: "do", Steps: []Step{{Wait: draw(30 * ms)}}}}},
 		},
 		Clients: []Group{
@@ -29,6 +30,7 @@ func TestCapacity(t *testing.T) {
 			{Ask: []Ask{{Target: Target{"front", "both"}}}},
 			{Ask: []Ask{{Target: Target{"front", "poll"}}}},
 			{Ask: []Ask{{Target: Target{"a", "do"}}}},
+			{Ask: []Ask{{Target: Target{"async", "do"}}}},
 			{Ask: []Ask{{Target{"front", "get"}, 3}, {Target{"front", "both"}, 1}}},
 		},
 	}).WithDefaults()
@@ -37,6 +39,7 @@ func TestCapacity(t *testing.T) {
 		100,                      // b's six workers are held for 60 ms; front's eight for 70 ms would allow 114
 		math.Inf(1),              // polls hold no worker
 		333.333,                  // 4 ms and two messages, on two processors
+		100,                      // two workers, twice 10 ms: none is held for c
 		8 / (0.010 + 0.060*0.25), // front is held for 25 ms on average, b for 15 ms of six
 	} {
 		if got := w.Capacity(i); math.Abs(got-want) > 1e-3 && got != want {

@@ -26,9 +26,11 @@ const (
 	// MaxCalls is the most calls that one request leads to, those of its calls
 	// included.
 	MaxCalls = 1000
-	// MaxProcessors is the most processors of a host, MaxWorkers the most workers
-	// of a process.
+	// MaxProcessors is the most processors of a host and the most threads of a process,
+	// MaxWorkers the most workers of one.
 	MaxProcessors, MaxWorkers = 1024, 1_000_000
+	// MaxAnswer is the largest answer, in bytes.
+	MaxAnswer = 16 << 20
 	// MaxRate is the highest rate, in requests per second, MaxTimes the highest
 	// multiple of the capacity.
 	MaxRate, MaxTimes = 1_000_000_000, 1000

@@ -95,6 +95,22 @@ services[0].methods[1].steps[6].wait.points[0]: -1ns, expected 0s to 24h0m0s
 services[0].methods[1].steps[6].wait.points[1]: -1, expected 0 to 1e+15
 services[0].methods[1].steps[7].wait: points beside a shape of another kind, expected one of them
 services[0].methods[1].steps[8].wait: shape 77, expected constant, exponential, pareto, lognormal or points`},
+	{"what is inside", func(w *World) {
+		w.Services[0].Async = true
+		w.Services[1].Locks = []Lock{{"door", -1}, {"door", 1}, {"workers", 1}}
+		w.Services[1].Methods[0].Steps[0].Lock = "dor"
+		w.Services[1].Methods[1].Answer = Size{2, 1}
+		w.Services[0].Methods[0].Steps[1].Lock = "door"
+		w.Clients[0].GiveUp, w.Clients[0].Cycle = -1, -1
+	}, `services[0].async: true, expected workers, who are the ones that are given back
+services[0].methods[0].steps[1].lock: "door", expected none: a lock is held for a wait or compute
+services[1].locks[0].permits: -1, expected 0 to 1000000
+services[1].locks[1].name: "door", expected another name: services[1].locks[0].name has it
+services[1].locks[2].name: "workers", expected another name, for it is that of the workers
+services[1].methods[0].steps[0].lock: "dor", expected a lock of the service: door, door, workers
+services[1].methods[1].answer: 2 to 1 bytes, expected 0 to 16777216, the least first
+clients[0].give_up: -1ns, expected 0s to 24h0m0s
+clients[0].cycle: -1, expected 0 to 1000000`},
 	{"calls", func(w *World) {
 		w.Services[0].Methods[0].Steps[1].Call = []Target{{"store", "sweep"}, {"shelf", "read"}, {"api", "poll"}, {"", ""}}
 	}, `services[0].methods[0].steps[1].call[0]: "store.sweep", expected a method of the service: store.read, store.write

@@ -34,6 +34,8 @@ func (c *checker) group(path string, g *Group) {
 	if g.Deadline > 0 {
 		c.duration(path+".deadline", g.Deadline, 0)
 	}
+	c.duration(path+".give_up", g.GiveUp, 0)
+	c.integer(path+".cycle", g.Cycle, 0, MaxArrivals)
 	c.retry(path+".retry", &g.Retry)
 	if len(g.Workflow) > MaxName {
 		c.wrong(path+".workflow", fmt.Sprintf("%d bytes", len(g.Workflow)), fmt.Sprintf("at most %d", MaxName))

@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,10 +31,15 @@ func (c *checker) services() {
 		if c.integer(path+".replicas", s.Replicas, 0, MaxProcesses) {
 			processes += max(s.Replicas, 1)
 		}
+		c.integer(path+".threads", s.Threads, 0, MaxProcessors)
 		c.integer(path+".workers", s.Workers, 0, MaxWorkers)
 		if c.duration(path+".message", s.Message, 0) && s.Message > 0 && s.Workers == 0 {
 			c.wrong(path+".message", s.Message.String(), "workers, who are the ones that handle messages")
 		}
+		if s.Async && s.Workers == 0 {
+			c.wrong(path+".async", "true", "workers, who are the ones that are given back")
+		}
+		c.locks(path+".locks", s.Locks)
 		if s.Objective != 0 {
 			c.duration(path+".objective", s.Objective, time.Microsecond)
 		}
@@ -43,6 +49,22 @@ func (c *checker) services() {
 		c.wrong("services", fmt.Sprintf("%d processes", processes), fmt.Sprintf("at most %d", MaxProcesses))
 	}
 }
+
+func (c *checker) locks(path string, locks []Lock) {
+	c.entries(path, len(locks))
+	seen := map[string]string{}
+	for i, l := range locks {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		c.name(at, l.Name, seen)
+		if l.Name == workersName {
+			c.wrong(at+".name", strconv.Quote(l.Name), "another name, for it is that of the workers")
+		}
+		c.integer(at+".permits", l.Permits, 0, MaxWorkers)
+	}
+}
+
+// workersName is what the workers of a service are called among its locks.
+const workersName = "workers"
 
 func (c *checker) serviceMethods(path string, s *Service) {
 	if len(s.Methods) == 0 {
@@ -59,7 +81,10 @@ func (c *checker) serviceMethods(path string, s *Service) {
 		}
 		c.entries(path+".steps", len(m.Steps))
 		for k := range m.Steps {
-			c.step(fmt.Sprintf("%s.steps[%d]", path, k), &m.Steps[k])
+			c.step(fmt.Sprintf("%s.steps[%d]", path, k), &m.Steps[k], s)
+		}
+		if a := m.Answer; a.Least < 0 || a.Most < a.Least || a.Most > MaxAnswer {
+			c.wrong(path+".answer", fmt.Sprintf("%d to %d bytes", a.Least, a.Most), fmt.Sprintf("0 to %d, the least first", MaxAnswer))
 		}
 		if at := (Target{s.Name, m.Name}); c.methods[at] == nil {
 			c.methods[at] = &node{service: s, method: m, path: path}
@@ -74,7 +99,7 @@ func (c *checker) undotted(path, name string) {
 	}
 }
 
-func (c *checker) step(path string, s *Step) {
+func (c *checker) step(path string, s *Step, of *Service) {
 	set := 0
 	for _, is := range [...]bool{s.Wait != nil, s.Compute != nil, len(s.Call) > 0} {
 		if is {
@@ -91,6 +116,17 @@ func (c *checker) step(path string, s *Step) {
 		c.draw(path+".compute", s.Compute)
 	}
 	c.entries(path+".call", len(s.Call))
+	switch {
+	case s.Lock == "":
+	case len(s.Call) > 0:
+		c.wrong(path+".lock", strconv.Quote(cut(s.Lock)), "none: a lock is held for a wait or compute")
+	case !slices.ContainsFunc(of.Locks, func(l Lock) bool { return l.Name == s.Lock }):
+		var known []string
+		for _, l := range of.Locks {
+			known = append(known, l.Name)
+		}
+		c.unknown(path+".lock", s.Lock, "a lock of the service", known)
+	}
 }
 
 func (c *checker) draw(path string, d *Draw) {

@@ -24,6 +24,10 @@ func (w *World) WithDefaults() *World {
 		s := &out.Services[i]
 		s.Replicas = cmp.Or(s.Replicas, 1)
 		s.Objective = cmp.Or(s.Objective, w.Objective)
+		s.Locks = slices.Clone(s.Locks)
+		for k := range s.Locks {
+			s.Locks[k].Permits = cmp.Or(s.Locks[k].Permits, 1)
+		}
 		s.Methods = slices.Clone(s.Methods)
 		for k := range s.Methods {
 			m := &s.Methods[k]

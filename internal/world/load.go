@@ -29,6 +29,12 @@ type Group struct {
 	// Deadline is the time that callers allow, counted from the intended send
 	// time. Default the objective; negative: they wait for ever.
 	Deadline time.Duration
+	// GiveUp is the mean of an exponential time after which callers give up, if that is
+	// before the deadline. Unlike that, it is told nobody. Default 0: none does.
+	GiveUp time.Duration
+	// Cycle, if above 0, is after how many requests of the group the next ones ask for
+	// the same work again, so that two parts of a run compare. Only real processes do.
+	Cycle int
 	// Patient clients take an answer however late it is. They tell services the
 	// deadline all the same.
 	Patient bool

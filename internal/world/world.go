@@ -56,10 +56,20 @@ type Service struct {
 	// Replicas is how many processes there are. Callers take them in turn. Default
 	// 1.
 	Replicas int
+	// Threads is how many handlers of a process may run at once, in real processes: Go's
+	// GOMAXPROCS. Default: the processors that it may use, and one more where it
+	// computes, so that the kernel lets those who read connections in between.
+	Threads int
 	// Workers is how many requests a process works on at a time: threads, or the
 	// connections of a pool. The rest wait in order, behind the gate, which is not
 	// told. Default: any number.
 	Workers int
+	// Async services give their worker back while a request waits for what it calls, as
+	// servers with callbacks do: it is held for one Wait or Compute at a time. Others
+	// keep it to the end.
+	Async bool
+	// Locks are what requests contend for inside a process, beside its workers.
+	Locks []Lock
 	// Message is the time for which a worker is kept by a message of no request that is
 	// worked on, before any request: a refusal costs two, credits without an answer and
 	// demand without a request one each. It takes Workers, and stands for servers
@@ -81,9 +91,20 @@ type Service struct {
 	Methods []Method
 }
 
+// Lock is something inside a process of which so many requests at a time hold one, in the
+// order of their arrival there: a semaphore, the connections of a pool.
+type Lock struct {
+	Name string
+	// Permits is how many hold it at a time. Default 1.
+	Permits int
+}
+
 // Method is what a request of one kind does.
 type Method struct {
 	Name string
+	// Answer is the size of its answers in bytes, evenly distributed. Only real
+	// messages have a size. Default 0.
+	Answer Size
 	// Idle requests hold no worker: long polls, streams.
 	Idle bool
 	// Steps follow one another, at least one. The worker is held from the first
@@ -97,10 +118,16 @@ type Step struct {
 	Wait *Draw
 	// Compute is processor time: it passes at the speed of the host.
 	Compute *Draw
+	// Lock names a lock of the service that is held meanwhile, and taken before a
+	// worker is if the service is Async. Default none.
+	Lock string
 	// Call are methods of other services, all called at once. The step ends with the
 	// last answer; a call that is refused or late fails the request.
 	Call []Target
 }
+
+// Size is a range of bytes.
+type Size struct{ Least, Most int }
 
 // Target is a method of a service.
 type Target struct{ Service, Method string }

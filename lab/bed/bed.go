@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/internal/world"
-	"github.com/spillgate/spillgate/lab/arena"
 )
 
 // The children's garbage collection, part of every result.
@@ -30,6 +30,8 @@ type Played struct {
 	// those of the proxy in front of it.
 	Looks  []Look
 	Record Record
+	// Requests are those of each group, in the order in which they ended.
+	Requests [][]Request
 }
 
 // Run plays a world under a policy that is no peer, see Play, and returns the report.
@@ -43,11 +45,18 @@ func Run(ctx context.Context, w *world.World, policy string, seed uint64) (*worl
 
 // Play plays a world under a policy with real processes, and returns when all of them
 // are gone. The policy is NAME or NAME/TRANSPORT: NAME is spillgate, none or
-// semaphore:LIMIT[:QUEUE], TRANSPORT is grpc, the default, http, or, with spillgate,
-// proxy; or it is the name of one of the peers. It takes the length of the world and some seconds. The error says all that
+// semaphore:LIMIT[:QUEUE], that of one of the peers, or one of worlds.Peers, which come over
+// grpc alone; TRANSPORT is grpc, the default, http, or, with spillgate, proxy. It takes the
+// length of the world and some seconds. The error says all that
 // is wrong with world and policy, or which process failed; that a service answers
 // nobody is no error.
 func Play(ctx context.Context, w *world.World, policy string, seed uint64, peers ...Peer) (*Played, error) {
+	return play(ctx, Take{w, policy, seed}, peers, func() {})
+}
+
+// play calls ready before the clients start.
+func play(ctx context.Context, t Take, peers []Peer, ready func()) (*Played, error) {
+	w, policy, seed := t.World, t.Policy, t.Seed
 	p, errWorld := newPlan(w)
 	pol, errPolicy := parsePolicy(policy, peers)
 	if err := errors.Join(errWorld, errPolicy); err != nil {
@@ -71,7 +80,10 @@ func Play(ctx context.Context, w *world.World, policy string, seed uint64, peers
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b := &bed{plan: p, policy: pol, place: at, order: order{Dir: dir, Policy: policy, Seed: seed}}
+	b := &bed{plan: p, policy: pol, place: at, order: order{Dir: dir, Policy: policy, Seed: seed}, ready: ready}
+	for _, peer := range peers {
+		b.order.Peers = append(b.order.Peers, peer.Name)
+	}
 	defer b.stop()
 	return b.play(ctx)
 }
@@ -82,6 +94,7 @@ type bed struct {
 	policy policy
 	place  place
 	order  order
+	ready  func()
 
 	mu   sync.Mutex
 	seen []*seat
@@ -98,6 +111,32 @@ type seat struct {
 }
 
 func (b *bed) play(ctx context.Context) (*Played, error) {
+	open := b.open
+	if b.policy.over == overProxy && b.policy.peer != nil {
+		open = b.openBehind
+	}
+	peers, err := open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := publish(b.order.Dir, peersFile, peers); err != nil {
+		return nil, err
+	}
+	b.ready()
+	var record Record
+	stolen := machine.WatchStolen()
+	results, err := b.clients(ctx, &record)
+	record.Stolen = stolen()
+	b.stop()
+	if err != nil {
+		return nil, err
+	}
+	record.Crowded = b.place.crowded(b.plan)
+	return b.played(results, record), nil
+}
+
+// open starts all replicas and returns where to call them.
+func (b *bed) open(ctx context.Context) (map[string][]string, error) {
 	peers := map[string][]string{}
 	for i := range b.plan.Services {
 		s := &b.plan.Services[i]
@@ -109,19 +148,7 @@ func (b *bed) play(ctx context.Context) (*Played, error) {
 			peers[s.Name] = append(peers[s.Name], addr)
 		}
 	}
-	if err := publish(b.order.Dir, peersFile, peers); err != nil {
-		return nil, err
-	}
-	var record Record
-	stolen := arena.WatchStolen()
-	results, err := b.clients(ctx, &record)
-	record.Stolen = stolen()
-	b.stop()
-	if err != nil {
-		return nil, err
-	}
-	record.Crowded = b.place.crowded(b.plan)
-	return b.played(results, record), nil
+	return peers, nil
 }
 
 // replica starts a replica, and the proxy in front of it if there is to be one, and
@@ -134,7 +161,7 @@ func (b *bed) replica(ctx context.Context, s *world.Service, number int) (addr s
 	if err := b.start(ctx, behind, threads(s, len(cpus))); err != nil {
 		return "", err
 	}
-	if b.policy.over != overProxy || s.Ungated {
+	if b.policy.over != overProxy {
 		return behind.child.Addr(), nil
 	}
 	o.Upstream = behind.child.Addr()
@@ -146,8 +173,12 @@ func (b *bed) replica(ctx context.Context, s *world.Service, number int) (addr s
 }
 
 func (b *bed) start(ctx context.Context, s *seat, threads int) error {
-	child, err := role.Start(ctx, s.order, proc.Spec{Name: fmt.Sprintf("%s %d", s.order.Service, s.order.Replica),
-		CPUs: s.cpus, GOMAXPROCS: threads, GOGC: servicesGOGC, Nice: -20, Output: &s.output})
+	var env []string
+	if b.plan.many() {
+		env = append(env, evenStacks)
+	}
+	child, err := role.Start(ctx, s.order, proc.Spec{Env: env, Name: fmt.Sprintf("%s %d", s.order.Service, s.order.Replica),
+		CPUs: s.cpus, GOMAXPROCS: threads, GOGC: servicesGOGC, RealTime: b.plan.alone(), Nice: -20, Output: &s.output})
 	if err != nil {
 		return err
 	}

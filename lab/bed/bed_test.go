@@ -15,11 +15,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/slots"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/internal/world"
 )
 
 func TestMain(m *testing.M) {
-	Child(rude) // does not return in the processes of a world
+	Child(rude, scheduled, Peer{Name: "fifo", Options: rude.Options}) // does not return in the processes of a world
 	goleak.VerifyTestMain(m)
 }
 
@@ -200,5 +204,72 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("error %v, expected it to tell of %s", err, part)
 		}
+	}
+}
+
+// scheduled is Spillgate with another queue than its own defaults.
+var scheduled = Peer{Name: "scheduled", Order: Order{Kind: Scheduled},
+	Gate: func(w *world.World, s *world.Service) live.GateConfig {
+		return live.GateConfig{Config: admission.Config{Objective: s.Objective, NoCredit: true, QueueLimit: 1000, Slots: slots.Config{Min: 100, Max: 100, Initial: 100}}}
+	}}
+
+// What is inside a service bounds it whatever the order and the transport: a lock of one
+// permit for 10 ms serves 100/s at most, and two workers that are given back while a request
+// calls serve more than they could if they were kept. Callers who give up early do.
+func TestInsideAService(t *testing.T) {
+	w := &world.World{Objective: 5 * time.Second, Length: 1500 * ms,
+		Services: []world.Service{
+			{Name: "front", Workers: 2, Async: true, Locks: []world.Lock{{Name: "door"}}, Methods: []world.Method{
+				{Name: "calls", Answer: world.Size{Least: 1000, Most: 5000}, Steps: []world.Step{{Wait: &world.Draw{Mean: 2 * ms}}, {Call: []world.Target{{Service: "back", Method: "do"}}}}},
+				{Name: "locks", Steps: []world.Step{{Wait: &world.Draw{Mean: 10 * ms}, Lock: "door"}}}}},
+			{Name: "back", Methods: []world.Method{{Name: "do", Steps: []world.Step{{Wait: &world.Draw{Mean: 50 * ms}}}}}}},
+		Clients: []world.Group{
+			{Name: "callers", Kind: world.Plain, Ask: []world.Ask{{Target: world.Target{Service: "front", Method: "calls"}}}, Load: world.Load{Steps: []world.Rate{{PerSecond: 80}}}},
+			{Name: "locked", Kind: world.Plain, Class: work.Interactive, Ask: []world.Ask{{Target: world.Target{Service: "front", Method: "locks"}}}, Load: world.Load{Users: 4}},
+			{Name: "hasty", Kind: world.Plain, GiveUp: ms, Ask: []world.Ask{{Target: world.Target{Service: "front", Method: "calls"}}}, Load: world.Load{Steps: []world.Rate{{PerSecond: 20}}}},
+		}}
+	for _, policy := range []string{"none", "none/http", "scheduled"} {
+		p, err := Play(t.Context(), w, policy, 3, rude, scheduled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		callers, locked, hasty := p.Stretch(0, 0, w.Length), p.Stretch(1, 0, w.Length), p.Stretch(2, 0, w.Length)
+		if callers.Answered() != callers.Offered || callers.Offered < 60 { // kept, two workers would serve 60 in this time
+			t.Errorf("%s: callers %+v", policy, callers)
+		}
+		if n := locked.Answered(); n == 0 || n > 155 {
+			t.Errorf("%s: %d went through a door that lets 150 pass", policy, n)
+		}
+		if hasty.By[Expired] < hasty.Offered*9/10 {
+			t.Errorf("%s: hasty callers %+v, expected that they give up", policy, hasty)
+		}
+		if l := p.Law(); l.Arrived < callers.Offered+locked.Answered() || l.Class[work.Interactive] == (Waits{}) {
+			t.Errorf("%s: the workers had %+v", policy, l)
+		}
+	}
+}
+
+// Takes abreast are like takes alone, one that the machine disturbed is made again as often
+// as may be, and the first error ends all.
+func TestAbreast(t *testing.T) {
+	w := small()
+	w.Warmup, w.Length, w.Clients = 0, 400*ms, w.Clients[1:3]
+	takes := []Take{{w, "none", 1}, {w, "semaphore:8:8", 1}}
+	again, calls := 1, 0
+	out, void, err := Counted(t.Context(), &again, func(take Take, _ *Played) string {
+		calls++
+		return map[string]string{"none": "late"}[take.Policy]
+	}, takes)
+	if err != nil || again != 0 || calls != 4 || len(void) != 1 || !strings.HasPrefix(void[0], "small, none, seed 1: late") {
+		t.Errorf("%v, %d left, asked %d times: %q", err, again, calls, void)
+	}
+	for i := range out[0].Requests {
+		if a, b := out[0].Requests[i], out[1].Requests[i]; len(a) != len(b) || len(a) == 0 {
+			t.Errorf("%d and %d requests", len(a), len(b))
+		}
+	}
+	takes[1].Policy = "magic"
+	if _, err := Abreast(t.Context(), takes); err == nil || !strings.Contains(err.Error(), "magic, seed 1: ") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package bed
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,18 +24,28 @@ type caller interface {
 
 // connection is how a caller is to call.
 type connection struct {
+	plan   *plan
 	policy policy
-	// wallet makes it keep credits; greedy makes it say so and obey nothing.
-	wallet, greedy bool
-	tags           wire.Tags
+	seed   uint64
+	number int // of the caller among those like it
+	// who calls: the name of a group or of a service.
+	who string
+	// wallet makes it keep credits; greedy makes it say so and obey nothing. obeys lets a
+	// compared policy hold it back. An entry gives requests their rank, others go on with it.
+	wallet, greedy, obeys, entry bool
+	// thin, if not nil, keeps its memory small; see thinCaller.
+	thin *sync.Pool
+	tags wire.Tags
 	// from is the address that it calls from; empty: any.
-	from    string
-	network world.Network
+	from string
 	// retry is what gRPC's own retry policy is to do; nil: nothing.
 	retry *world.Retry
 }
 
 func newCaller(service string, addrs []string, c connection) (caller, error) {
+	if c.thin != nil {
+		return newThinCaller(service, addrs, c)
+	}
 	if c.policy.over == overGRPC {
 		return newRPCCaller(service, addrs, c)
 	}
@@ -55,6 +66,7 @@ type end struct {
 	kind     endKind
 	reason   work.Reason   // of a refusal
 	pushback time.Duration // of a refusal: when to come back; negative: never, or nobody says
+	below    bool          // of a refusal: a service that was called made it
 }
 
 type endKind uint8
@@ -74,9 +86,9 @@ func endOf(err error) end {
 	case err == nil:
 		return end{kind: served}
 	case errors.As(err, &mine):
-		return end{refused, mine.Reason, mine.Pushback}
+		return end{kind: refused, reason: mine.Reason, pushback: mine.Pushback}
 	case errors.As(err, &foreign):
-		return end{refused, foreign.reason, -1}
+		return end{kind: refused, reason: foreign.reason, pushback: -1}
 	}
 	if e, ok := endOfStatus(err); ok {
 		return e
@@ -87,7 +99,7 @@ func endOf(err error) end {
 	}
 	var reply *webRefusal
 	if errors.As(err, &reply) {
-		return end{refused, reply.reason, reply.pushback}
+		return end{refused, reply.reason, reply.pushback, reply.below}
 	}
 	return end{kind: failed}
 }

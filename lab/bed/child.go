@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -27,6 +28,9 @@ type order struct {
 	Dir    string `json:"dir"`
 	Policy string `json:"policy"`
 	Seed   uint64 `json:"seed"`
+	// Peers are the names of those that the run was given: a child knows more of them,
+	// whose names may be those of other policies.
+	Peers []string `json:"peers,omitempty"`
 
 	Service string `json:"service,omitempty"`
 	Replica int    `json:"replica,omitempty"` // from 1
@@ -34,6 +38,32 @@ type order struct {
 	// or any.
 	Listen   string `json:"listen,omitempty"`
 	Upstream string `json:"upstream,omitempty"`
+	// Exits are by which addresses a replica calls, by service, if not directly: those
+	// of the proxy in front of it, whose Egress says where each leads.
+	Exits  map[string]string `json:"exits,omitempty"`
+	Egress map[string]string `json:"egress,omitempty"`
+}
+
+// given returns those of the peers that the run was given.
+func (o *order) given(peers []Peer) (all []Peer) {
+	for _, p := range peers {
+		if slices.Contains(o.Peers, p.Name) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// number counts replicas through all services.
+func (o *order) number(p *plan) int {
+	n := o.Replica
+	for i := range p.Services {
+		if p.Services[i].Name == o.Service {
+			break
+		}
+		n += p.Services[i].Replicas
+	}
+	return n
 }
 
 const (
@@ -60,7 +90,7 @@ func (o order) obey(peers []Peer) error {
 	if err != nil {
 		return err
 	}
-	pol, err := parsePolicy(o.Policy, peers)
+	pol, err := parsePolicy(o.Policy, o.given(peers))
 	if err != nil {
 		return err
 	}
@@ -68,7 +98,7 @@ func (o order) obey(peers []Peer) error {
 		return o.beClients(ctx, p, pol)
 	}
 	if o.Upstream != "" {
-		return o.beProxy(ctx, p)
+		return o.beProxy(ctx, p, pol)
 	}
 	l, err := listen(o.Listen)
 	if err != nil {
@@ -98,6 +128,9 @@ func (o *order) beService(ctx context.Context, p *plan, pol policy, l net.Listen
 	var peers map[string][]string
 	if err := await(ctx, o.Dir, peersFile, &peers); err != nil {
 		return err
+	}
+	for service, exit := range o.Exits {
+		peers[service] = []string{exit}
 	}
 	// The faults count from the beginning, which the clients wait for as well.
 	x, err := newProcess(o, p, pol, peers)
@@ -133,15 +166,20 @@ func publish(dir, name string, v any) error {
 	return os.Rename(temporary, filepath.Join(dir, name))
 }
 
+// read reads a file that somebody may have published.
+func read(dir, name string, v any) error {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
+}
+
 // await reads a file that somebody publishes sooner or later.
 func await(ctx context.Context, dir, name string, v any) error {
 	const pause = 5 * time.Millisecond
 	for {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err == nil {
-			return json.Unmarshal(text, v)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		if err := read(dir, name, v); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		select {

@@ -26,6 +26,7 @@ type group struct {
 	begin   time.Time
 	tally   *tally
 	weights float64
+	buffers sync.Pool // of thin callers
 
 	mu      sync.Mutex
 	conns   []*member // connections in the order of their arrival
@@ -54,7 +55,7 @@ func (o *order) beClients(ctx context.Context, p *plan, pol policy) error {
 		}
 	}()
 	for i := range p.Clients {
-		g := &group{Group: &p.Clients[i], plan: p, policy: pol, seed: mix(o.Seed ^ mix(uint64(i))), peers: peers, number: i}
+		g := &group{Group: &p.Clients[i], plan: p, policy: pol, seed: mix(o.Seed ^ mix(uint64(i))), peers: peers, number: i, buffers: sync.Pool{New: newThinBuffers}}
 		g.tally, g.members = newTally(p, g.Group), g.Clients*g.Connections
 		for _, ask := range g.Ask {
 			g.weights += ask.Weight
@@ -80,6 +81,9 @@ func (o *order) beClients(ctx context.Context, p *plan, pol policy) error {
 	}
 	all.Wait()
 	if err := errors.Join(ends...); err != nil {
+		return err
+	}
+	if err := o.letRest(ctx, p, pol); err != nil {
 		return err
 	}
 	return proc.Answer(results)
@@ -157,7 +161,12 @@ func (g *group) closed(ctx context.Context) {
 				if now.After(end) || ctx.Err() != nil {
 					return
 				}
-				if e := g.request(ctx, user, int(next.Add(1)), now); e.kind != served {
+				i := int(next.Add(1))
+				turn := user
+				if g.members > g.Load.Users {
+					turn = i // all connections are used
+				}
+				if e := g.request(ctx, turn, i, now); e.kind != served {
 					sleep(ctx, breath-time.Since(now))
 				}
 			}

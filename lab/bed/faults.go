@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/internal/world"
-	"github.com/spillgate/spillgate/lab/arena"
 )
 
 // faults halts and kills processes at their instants until ctx ends.
@@ -114,7 +114,7 @@ func (b *bed) watch(ctx context.Context, clients *proc.Child, record *Record) er
 		}
 		return used
 	}
-	stop := arena.WatchOthers(all, mine)
+	stop := machine.WatchOthers(all, mine)
 	<-ctx.Done()
 	record.Others = stop()
 	return nil
@@ -126,6 +126,6 @@ func usedBy(c *proc.Child) time.Duration {
 	case <-c.Exited():
 		return c.CPUTime()
 	default:
-		return arena.Used(c.Pid())
+		return machine.Used(c.Pid())
 	}
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/work"
-	"github.com/spillgate/spillgate/lab/arena"
 )
 
 // bin is the length of the parts of a report.
@@ -29,8 +28,14 @@ type Look struct {
 	Finished int           `json:"finished"`
 	Wasted   int           `json:"wasted"`
 	Busy     time.Duration `json:"busy"`
-	// Used is the processor time of the process, to a hundredth of a second.
+	// Used is the processor time of the process.
 	Used time.Duration `json:"used"`
+	// Heap and Stacks are what the process holds there, in bytes, after collections: in the
+	// look at the end of the load, while the clients are connected. 0 in others.
+	Heap   uint64 `json:"heap,omitempty"`
+	Stacks uint64 `json:"stacks,omitempty"`
+	// Proxy says that it is the proxy in front of the replica.
+	Proxy bool `json:"proxy,omitempty"`
 	// Shed counts what the gate refused, by reason.
 	Shed map[string]uint64 `json:"shed,omitempty"`
 	// Limit, Running and Waiting are of the gate's slots and queue; Delay is the
@@ -46,6 +51,12 @@ type Look struct {
 	Clients int `json:"clients"`
 	Credits int `json:"credits"`
 	Issued  int `json:"issued"`
+	// Weight is that of the interactive class where a share.Controller finds it, 0 to 1.
+	Weight float64 `json:"weight,omitempty"`
+	// Class counts the requests that a proxy admitted by class, where it learns classes.
+	Class map[string]uint64 `json:"class,omitempty"`
+	// Law is what requests waited for workers, of an Async service or at a proxy's slots.
+	Law *Law `json:"law,omitempty"`
 }
 
 const lookPrefix = "look "
@@ -59,9 +70,17 @@ func (o *order) look(ctx context.Context, p *plan, x *process) error {
 	if err := x.slowAt(p, o, begin); err != nil {
 		return err
 	}
-	return everyBin(ctx, begin, func(at time.Duration) Look {
-		l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: arena.Used(os.Getpid()),
+	see := func(at time.Duration) Look {
+		l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: machine.Own(),
 			Begun: int(x.begun.Load()), Finished: int(x.finished.Load()), Wasted: int(x.wasted.Load()), Busy: time.Duration(x.busy.Load())}
+		if x.crew != nil {
+			if o.Exits == nil { // else the proxy in front says it
+				l.Law = x.crew.look()
+			}
+			if x.crew.steer != nil {
+				l.Weight = x.crew.steer.weight()
+			}
+		}
 		switch {
 		case x.gate != nil:
 			l.gate(x.gate.Stats())
@@ -75,8 +94,12 @@ func (o *order) look(ctx context.Context, p *plan, x *process) error {
 			l.Limit, l.Running = cap(x.semaphore.running), len(x.semaphore.running)
 			l.Waiting = len(x.semaphore.waiting) - l.Running
 		}
+		if at >= p.Length {
+			l.Heap, l.Stacks = o.rest()
+		}
 		return l
-	})
+	}
+	return everyBin(ctx, begin, see)
 }
 
 // gate fills in what a gate says of itself.

@@ -1,6 +1,7 @@
 package bed
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -34,17 +35,37 @@ const (
 
 // void says why the record makes figures void, "" if it does not.
 func (r *Record) void(objective time.Duration) string {
-	switch most := time.Duration(mostLag * float64(objective)); {
-	case r.Crowded != "":
-		return r.Crowded
-	case r.SendLag > most:
-		return fmt.Sprintf("requests left late, p99 %v, more than %v", r.SendLag.Round(10*time.Microsecond), most)
-	case r.Stolen > mostStolen:
-		return fmt.Sprintf("the host took %.0f %% of a processor for a second, more than %.0f %%", 100*r.Stolen, 100*mostStolen)
+	if why := cmp.Or(r.Crowded, r.SentLate(time.Duration(mostLag*float64(objective))), r.TakenByHost()); why != "" {
+		return why
+	}
+	switch {
 	case r.Others > mostOthers:
 		return fmt.Sprintf("other processes used %.0f %% of a processor, more than %.0f %%", 100*r.Others, 100*mostOthers)
 	case r.Clients > mostClients:
 		return fmt.Sprintf("the clients used %.0f %% of their processor, more than %.0f %%", 100*r.Clients, 100*mostClients)
 	}
 	return ""
+}
+
+// Disturbed says why a run in which work sleeps does not count, "" if it does: requests left
+// later than most, or the host took a processor away.
+func (r *Record) Disturbed(most time.Duration) string {
+	return cmp.Or(r.SentLate(most), r.TakenByHost())
+}
+
+// SentLate says that requests left later than most, of which 99 % may; "" if not.
+func (r *Record) SentLate(most time.Duration) string {
+	if r.SendLag <= most {
+		return ""
+	}
+	return fmt.Sprintf("requests left late, p99 %v, more than %v", r.SendLag.Round(10*time.Microsecond), most)
+}
+
+// TakenByHost says that the host took more of a processor for a second than a p99 of some
+// seconds bears; "" if not.
+func (r *Record) TakenByHost() string {
+	if r.Stolen <= mostStolen {
+		return ""
+	}
+	return fmt.Sprintf("the host took %.0f %% of a processor for a second, more than %.0f %%", 100*r.Stolen, 100*mostStolen)
 }

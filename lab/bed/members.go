@@ -19,8 +19,22 @@ type member struct {
 // connectTime is how long connecting may take.
 const connectTime = 10 * time.Second
 
-// join connects n more members and waits until they are. If one of them fails none joins.
-func (g *group) join(ctx context.Context, n int) (err error) {
+// together is how many connections are made at once: as many as a listener surely keeps
+// waiting.
+const together = 100
+
+// join connects n more members and waits until they are.
+func (g *group) join(ctx context.Context, n int) error {
+	for ; n > 0; n -= together {
+		if err := g.joinTogether(ctx, min(n, together)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joinTogether connects a few members. If one of them fails none joins.
+func (g *group) joinTogether(ctx context.Context, n int) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	g.mu.Lock()
@@ -64,11 +78,16 @@ func (m *member) close() {
 // many as there are clients.
 func (g *group) member(i int) (*member, error) {
 	m := &member{client: i % g.Clients, callers: map[string]caller{}}
-	c := connection{policy: g.policy, from: g.address(m.client), network: g.plan.Network}
-	if g.policy.kind == credited {
+	c := connection{plan: g.plan, policy: g.policy, who: g.Name, seed: g.seed, number: i, from: g.address(m.client),
+		obeys: g.Kind == world.Credits, entry: true}
+	if g.thin() {
+		c.thin = &g.buffers
+	}
+	named := g.policy.peer != nil && g.policy.peer.Gate != nil
+	if g.policy.credits() {
 		c.wallet, c.greedy = g.Kind == world.Credits, g.Kind == world.Greedy
 	}
-	if c.wallet || g.plan.weighed() || g.Workflow != g.Name || g.Class != 0 || g.Priority != 0 {
+	if c.wallet || named || g.plan.weighed() || g.Workflow != g.Name || g.Class != 0 || g.Priority != 0 {
 		c.tags = wire.Tags{Workflow: workflow(g.Group), Class: g.Class, Priority: g.Priority}
 	}
 	if g.native() {

@@ -22,10 +22,10 @@ func (c *connection) dial(ctx context.Context, network, addr string) (net.Conn, 
 		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(c.from)}
 	}
 	conn, err := d.DialContext(ctx, network, addr)
-	if err != nil || c.network.Delay+c.network.Jitter < leastDelay {
+	if err != nil || c.plan.Network.Delay+c.plan.Network.Jitter < leastDelay {
 		return conn, err
 	}
-	return newFar(conn, c.network), nil
+	return newFar(conn, c.plan.Network), nil
 }
 
 // far is a connection on which bytes take a while in each direction, in order.

@@ -192,3 +192,24 @@ func TestRecordVoids(t *testing.T) {
 		}
 	}
 }
+
+func TestCycles(t *testing.T) {
+	g := &group{Group: &world.Group{Cycle: 3}, seed: 1}
+	once := &group{Group: &world.Group{}, seed: 1}
+	for i := range 9 {
+		if g.id(i) != g.id(i+3) || g.id(i) == g.id(i+1) || once.id(i) == once.id(i+3) {
+			t.Errorf("request %d: %x, three later %x; without a cycle %x and %x", i, g.id(i), g.id(i+3), once.id(i), once.id(i+3))
+		}
+	}
+}
+
+func TestAnswersHaveTheirSize(t *testing.T) {
+	m := &world.Method{Answer: world.Size{Least: 10, Most: 12}}
+	seen := map[int]bool{}
+	for id := range uint64(100) {
+		seen[answerSize(m, mix(id))] = true
+	}
+	if !reflect.DeepEqual(seen, map[int]bool{10: true, 11: true, 12: true}) {
+		t.Errorf("sizes %v, want 10 to 12", seen)
+	}
+}

@@ -62,11 +62,14 @@ func (at place) crowded(p *plan) string {
 	return ""
 }
 
-// threads is the GOMAXPROCS of a service on n processors: one more than there are where
-// handlers burn them, so that whoever reads connections gets a slice, as users are
-// told.
+// threads is the GOMAXPROCS of a service on n processors: what it says, or one more than
+// there are where handlers burn them, so that whoever reads connections gets a slice, as
+// users are told.
 func threads(s *world.Service, n int) int {
-	if computes(s) {
+	switch {
+	case s.Threads > 0:
+		return s.Threads
+	case computes(s):
 		return n + 1
 	}
 	return n

@@ -54,6 +54,14 @@ func (p *plan) weighed() bool {
 	return slices.ContainsFunc(p.Clients, func(g world.Group) bool { return g.Share != 1 })
 }
 
+// alone reports whether the services of a world are one process that mostly waits. It may
+// then take its processor at once, whatever else the machine does; one that keeps the
+// processor busy must leave some of it to the system: to the thread, for one, that delivers
+// packets when there are many.
+func (p *plan) alone() bool {
+	return len(p.Services) == 1 && p.Services[0].Replicas == 1 && !computes(&p.Services[0])
+}
+
 // computes reports whether a service uses processors for its work.
 func computes(s *world.Service) bool {
 	for _, m := range s.Methods {

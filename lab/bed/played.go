@@ -1,6 +1,8 @@
 package bed
 
 import (
+	"time"
+
 	"github.com/spillgate/spillgate/internal/world"
 )
 
@@ -15,6 +17,9 @@ func (b *bed) played(results []tallied, record Record) *Played {
 		}
 	}
 	out := &Played{Report: r, Record: record}
+	for _, g := range results {
+		out.Requests = append(out.Requests, g.Requests)
+	}
 	for i := range b.plan.Services {
 		s := &b.plan.Services[i]
 		var looks []Look
@@ -69,4 +74,14 @@ func limits(looks []Look, bins int) []int {
 		}
 	}
 	return all
+}
+
+// Used is the processor time that all processes of the services have used.
+func (p *Played) Used() (d time.Duration) {
+	for i := range p.Looks {
+		if last := i+1 == len(p.Looks) || p.Looks[i+1].At < p.Looks[i].At; last {
+			d += p.Looks[i].Used
+		}
+	}
+	return d
 }

@@ -2,10 +2,16 @@ package bed
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"google.golang.org/grpc"
+
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/lab/worlds"
+	"github.com/spillgate/spillgate/proxy"
 )
 
 // What stands in front of a service.
@@ -22,12 +28,25 @@ const (
 	overProxy = "proxy" // HTTP, with the control in a process of its own
 )
 
-// Peer is somebody else's control of gRPC servers, under a name of its own among the
-// policies.
+// Peer is a control of the experiment's own, under a name of its own among the policies:
+// somebody else's, or Spillgate with settings. One of Options, Gate and Proxy is set, or
+// none of them.
 type Peer struct {
 	Name string
-	// Options makes the control of one process and returns what puts it in front.
+	// Options makes somebody else's control of one gRPC server and returns what puts it
+	// in front.
 	Options func() []grpc.ServerOption
+	// Gate describes the gate of a process of a service. All requests then name their
+	// workflow, and services call by wallets.
+	Gate func(w *world.World, s *world.Service) live.GateConfig
+	// Proxy describes the proxy in front of a replica of a service, by which its calls go
+	// out as well, all but the addresses. It takes the transport proxy.
+	Proxy func(w *world.World, s *world.Service) proxy.Config
+	// Order is who is next for workers and locks.
+	Order Order
+	// Program, if set, plays the services in place of this program. It takes the
+	// transport proxy.
+	Program Program
 }
 
 // policy is what stands in front of services and behind those who call them.
@@ -35,32 +54,43 @@ type policy struct {
 	kind         string
 	over         string
 	limit, queue int   // of a semaphore
-	peer         *Peer // nil: one of the three kinds
+	compared     bool  // kind is one of worlds.Peers
+	peer         *Peer // nil: none
 }
 
 // parsePolicy reads NAME or NAME/TRANSPORT. NAME is spillgate, none or
 // semaphore:LIMIT[:QUEUE]; TRANSPORT is grpc, the default, http, or, with spillgate, proxy.
-// A semaphore without QUEUE has no queue. The name of a peer is a policy as well.
+// A semaphore without QUEUE has no queue. The name of a peer is a policy as well, and so
+// are those of worlds.Peers, over gRPC.
 func parsePolicy(text string, peers []Peer) (policy, error) {
-	for i := range peers {
-		if peers[i].Name == text {
-			return policy{kind: text, over: overGRPC, peer: &peers[i]}, nil
-		}
-	}
 	name, over, found := strings.Cut(text, "/")
 	if !found {
 		over = overGRPC
 	}
+	for i := range peers {
+		switch p := &peers[i]; {
+		case p.Name != name && p.Name != text:
+		case over == overGRPC && p.Proxy == nil || over == overHTTP && p.Proxy == nil && p.Options == nil || over == overProxy && p.Proxy != nil:
+			return policy{kind: name, over: over, peer: p}, nil
+		default:
+			return policy{}, fmt.Errorf("bed: the policy is %q, which does not come over %s", text, over)
+		}
+	}
 	kind, args, _ := strings.Cut(name, ":")
 	p := policy{kind: kind, over: over}
 	wrong := func(why string) error {
-		return fmt.Errorf("bed: the policy is %q, %s; expected spillgate, none or semaphore:LIMIT[:QUEUE], with /grpc, /http or, after spillgate, /proxy", text, why)
+		return fmt.Errorf("bed: the policy is %q, %s; expected spillgate, none or semaphore:LIMIT[:QUEUE], with /grpc, /http or, after spillgate, /proxy, or one of %s", text, why, strings.Join(worlds.Peers(), ", "))
 	}
 	switch {
 	case over != overGRPC && over != overHTTP && over != overProxy:
 		return p, wrong("with the unknown transport " + strconv.Quote(over))
 	case over == overProxy && kind != credited:
 		return p, wrong("and the proxy knows spillgate alone")
+	case slices.Contains(worlds.Peers(), name):
+		if over != overGRPC {
+			return p, wrong("which comes over grpc alone")
+		}
+		p.kind, p.compared = name, true
 	case kind == bounded:
 		limit, queue, two := strings.Cut(args, ":")
 		var err error
@@ -77,3 +107,6 @@ func parsePolicy(text string, peers []Peer) (policy, error) {
 	}
 	return p, nil
 }
+
+// credits reports whether those who call do so by wallets.
+func (p *policy) credits() bool { return p.kind == credited || p.peer != nil && p.peer.Gate != nil }

@@ -26,7 +26,7 @@ func (g *group) send(ctx context.Context, i int, intended time.Time) measure.Out
 // request makes the i-th request of the group, by a connection that turn chooses, with
 // its retries, and counts it.
 func (g *group) request(ctx context.Context, turn, i int, intended time.Time) end {
-	id := mix(g.seed ^ mix(uint64(i)))
+	id := g.id(i)
 	m := g.connection(turn)
 	o := one{intended: intended.Sub(g.begin), end: end{kind: failed}}
 	if m != nil {
@@ -36,6 +36,13 @@ func (g *group) request(ctx context.Context, turn, i int, intended time.Time) en
 			ctx, cancel = context.WithDeadline(ctx, intended.Add(g.Deadline))
 			defer cancel()
 		}
+		if g.GiveUp > 0 { // by no deadline, of which services would know
+			var leave context.CancelFunc
+			ctx, leave = context.WithCancel(ctx)
+			defer leave()
+			patience := time.Duration(rand.New(rand.NewPCG(id, 2)).ExpFloat64() * float64(g.GiveUp))
+			defer time.AfterFunc(time.Until(intended.Add(patience)), leave).Stop()
+		}
 		var sent atomic.Int32
 		o.end = g.attempts(context.WithValue(ctx, sentKey{}, &sent), m, id)
 		o.attempts = int(sent.Load())
@@ -43,6 +50,14 @@ func (g *group) request(ctx context.Context, turn, i int, intended time.Time) en
 	o.took = time.Since(intended)
 	g.tally.add(o)
 	return o.end
+}
+
+// id is the number from which the i-th request's work follows.
+func (g *group) id(i int) uint64 {
+	if g.Cycle > 0 {
+		i %= g.Cycle
+	}
+	return mix(g.seed ^ mix(uint64(i)))
 }
 
 // connection returns the connection whose turn it is, nil if there is none yet.

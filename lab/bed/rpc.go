@@ -26,6 +26,7 @@ import (
 	"github.com/spillgate/spillgate/grpcgate"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/internal/world"
 )
 
@@ -53,11 +54,13 @@ func (x *process) serveRPC(ctx context.Context, l net.Listener) error {
 // options returns what puts the control in front of the server.
 func (x *process) options() []grpc.ServerOption {
 	switch {
+	case x.compared != nil:
+		return x.compared.options(x.gate)
 	case x.gate != nil:
 		return grpcgate.ServerOptions(x.gate)
 	case x.semaphore != nil:
 		return []grpc.ServerOption{grpc.ChainUnaryInterceptor(x.semaphore.intercept)}
-	case x.peer != nil:
+	case x.peer != nil && x.peer.Options != nil:
 		return x.peer.Options()
 	}
 	return nil
@@ -72,8 +75,14 @@ func (x *process) method(m *world.Method) grpc.MethodDesc {
 				return nil, err
 			}
 			handle := func(ctx context.Context, _ any) (any, error) {
+				if x.gate == nil {
+					ctx = claimed(ctx)
+				}
 				if err := x.serve(ctx, m, req.Value); err != nil {
-					return nil, err // what a service called says, or the context's
+					return nil, statusOf(err)
+				}
+				if size := answerSize(m, req.Value); size > 0 {
+					return wrapperspb.Bytes(make([]byte, size)), nil
 				}
 				return new(emptypb.Empty), nil
 			}
@@ -88,8 +97,47 @@ func rpcMethod(service, method string) string {
 	return "/" + url.PathEscape(service) + "/" + url.PathEscape(method)
 }
 
-// reasonDomain is the domain of ErrorInfo in what a semaphore refuses.
-const reasonDomain = "semaphore"
+// claimed returns a context with what a request says of itself, to go on with the calls
+// that are made for it.
+func claimed(ctx context.Context) context.Context {
+	if values := metadata.ValueFromIncomingContext(ctx, wire.MetadataKey); len(values) == 1 {
+		if tags, err := wire.ParseTags([]byte(values[0])); err == nil {
+			return live.WithTags(ctx, tags)
+		}
+	}
+	return ctx
+}
+
+// passedOnMark begins the message of what a service that was called says.
+const passedOnMark = "from below: "
+
+// statusOf is what a caller is told of an error: what a service called says, marked as
+// that, what workers or locks refused, or the context's.
+func statusOf(err error) error {
+	var mine *live.Refusal
+	switch {
+	case isPassedOn(err):
+		s := status.Convert(err).Proto()
+		s.Message = passedOnMark + s.Message
+		return status.FromProto(s).Err()
+	case errors.As(err, &mine):
+		return refusalStatus(mine.Reason, mine.Error())
+	}
+	return err
+}
+
+// refusalStatus is the status of a refusal whose reason is said.
+func refusalStatus(reason work.Reason, message string) error {
+	st, err := status.New(codes.ResourceExhausted, message).WithDetails(
+		&errdetails.ErrorInfo{Reason: strings.ToUpper(reason.String()), Domain: reasonDomain})
+	if err != nil {
+		return err
+	}
+	return st.Err()
+}
+
+// reasonDomain is the domain of ErrorInfo in what is refused without a gate.
+const reasonDomain = "bed"
 
 func (s *semaphore) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
 	err = s.do(ctx, func() error {
@@ -98,12 +146,7 @@ func (s *semaphore) intercept(ctx context.Context, req any, _ *grpc.UnaryServerI
 	})
 	var no *shed
 	if errors.As(err, &no) {
-		st, more := status.New(codes.ResourceExhausted, no.Error()).WithDetails(
-			&errdetails.ErrorInfo{Reason: strings.ToUpper(no.reason.String()), Domain: reasonDomain})
-		if more != nil {
-			return nil, more
-		}
-		return nil, st.Err()
+		return nil, refusalStatus(no.reason, no.Error())
 	}
 	return resp, err
 }
@@ -114,11 +157,11 @@ func endOfStatus(err error) (e end, ok bool) {
 	if !ok {
 		return end{}, false
 	}
-	e = end{kind: failed, pushback: -1}
+	e = end{kind: failed, pushback: -1, below: strings.HasPrefix(st.Message(), passedOnMark)}
 	switch st.Code() {
 	case codes.DeadlineExceeded, codes.Canceled:
 		e.kind = expired
-	case codes.ResourceExhausted: // a peer says no more than that
+	case codes.ResourceExhausted, codes.PermissionDenied: // a peer says no more than that; the latter is gRPC's word for a tap handle's error
 		e.kind = refused
 	}
 	for _, d := range st.Details() {
@@ -139,18 +182,27 @@ type rpcCaller struct {
 	conn    *grpc.ClientConn
 	service string
 	c       connection
+	outlet  *live.Outlet // nil: none
+	ranked  bool
 	header  string // tags of a caller without a wallet, "" if it has none
 }
 
 func newRPCCaller(service string, addrs []string, c connection) (*rpcCaller, error) {
-	r := manual.NewBuilderWithScheme("bed")
+	replicas := manual.NewBuilderWithScheme("bed")
 	var state resolver.State
 	for _, addr := range addrs {
 		state.Addresses = append(state.Addresses, resolver.Address{Addr: addr})
 	}
-	r.InitialState(state)
-	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithResolvers(r), grpc.WithStatsHandler(sentCounter{})}
+	replicas.InitialState(state)
+	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithResolvers(replicas), grpc.WithStatsHandler(sentCounter{})}
 	options = append(options, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return c.dial(ctx, "tcp", addr) }))
+	outlet, ranked, err := c.outlet(service)
+	if err != nil {
+		return nil, err
+	}
+	if outlet != nil {
+		options = append(options, grpc.WithChainUnaryInterceptor(hold(outlet)))
+	}
 	if c.wallet {
 		options = append(options, grpcgate.DialOptions(grpcgate.WithServiceConfig(serviceConfig(c.retry, "")))...)
 	} else {
@@ -161,7 +213,11 @@ func newRPCCaller(service string, addrs []string, c connection) (*rpcCaller, err
 		return nil, fmt.Errorf("bed: %s: %w", service, err)
 	}
 	conn.Connect()
-	return &rpcCaller{conn: conn, service: service, c: c, header: c.strangersTags()}, nil
+	r := &rpcCaller{conn: conn, service: service, c: c, outlet: outlet, ranked: ranked && c.entry}
+	if outlet == nil {
+		r.header = c.strangersTags()
+	}
+	return r, nil
 }
 
 // strangersTags returns what a caller without a wallet says of its requests.
@@ -196,11 +252,19 @@ func serviceConfig(r *world.Retry, balancer string) string {
 }
 
 func (r *rpcCaller) call(ctx context.Context, method string, id uint64) error {
+	tags := r.c.tags
+	if r.ranked {
+		tags.Priority = rank(id)
+	}
 	switch {
 	case r.header != "":
 		ctx = metadata.AppendToOutgoingContext(ctx, wire.MetadataKey, r.header)
-	case r.c.tags != (wire.Tags{}):
-		ctx = live.WithTags(ctx, r.c.tags)
+	case tags != (wire.Tags{}):
+		ctx = live.WithTags(ctx, tags)
+	case !r.c.wallet && r.outlet == nil: // these two say themselves what they go on with
+		if tags := live.Onward(ctx); tags != (wire.Tags{}) {
+			ctx = metadata.AppendToOutgoingContext(ctx, wire.MetadataKey, string(tags.Append(nil)))
+		}
 	}
 	return r.conn.Invoke(ctx, rpcMethod(r.service, method), wrapperspb.UInt64(id), new(emptypb.Empty))
 }
@@ -214,7 +278,12 @@ func (r *rpcCaller) connect(ctx context.Context) error {
 	return nil
 }
 
-func (r *rpcCaller) close() { _ = r.conn.Close() }
+func (r *rpcCaller) close() {
+	_ = r.conn.Close()
+	if r.outlet != nil {
+		r.outlet.Close()
+	}
+}
 
 // sentCounter counts the attempts that go out.
 type sentCounter struct{}

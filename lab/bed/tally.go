@@ -21,6 +21,7 @@ type tally struct {
 	reasons  [work.NumReasons]int
 	answered []time.Duration
 	told     []time.Duration
+	requests []Request
 }
 
 func newTally(p *plan, g *world.Group) *tally {
@@ -39,20 +40,24 @@ type one struct {
 // add counts a request that is over.
 func (t *tally) add(o one) {
 	c := world.Counts{Offered: 1, Attempts: o.attempts}
+	how := Failed
 	switch {
 	case o.kind == served && o.took <= t.plan.Objective && (t.group.Deadline < 0 || o.took <= t.group.Deadline):
-		c.Good = 1
+		c.Good, how = 1, Good
 	case o.kind == served:
-		c.Late = 1
+		c.Late, how = 1, Late
+	case o.kind == refused && o.below:
+		c.Refused, how = 1, RefusedBelow
 	case o.kind == refused:
-		c.Refused = 1
+		c.Refused, how = 1, Refused
 	case o.kind == expired:
-		c.Expired = 1
+		c.Expired, how = 1, Expired
 	default:
 		c.Failed = 1
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.requests = append(t.requests, Request{o.intended, o.took, how})
 	if i := int(o.intended / bin); i >= 0 && i < len(t.bins) {
 		addCounts(&t.bins[i], &c)
 	}
@@ -75,6 +80,9 @@ func (t *tally) skip(at time.Duration, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := world.Counts{Offered: n, Failed: n}
+	for range n {
+		t.requests = append(t.requests, Request{at, 0, Failed})
+	}
 	if i := int(at / bin); i < len(t.bins) {
 		addCounts(&t.bins[i], &c)
 	}
@@ -88,6 +96,8 @@ type tallied struct {
 	Group world.GroupReport `json:"group"`
 	Bins  []world.Counts    `json:"bins"`
 	Lag   time.Duration     `json:"lag"`
+	// Requests are in the order in which they ended.
+	Requests []Request `json:"requests"`
 }
 
 func (t *tally) result() tallied {
@@ -95,7 +105,7 @@ func (t *tally) result() tallied {
 	defer t.mu.Unlock()
 	slices.Sort(t.answered)
 	slices.Sort(t.told)
-	return tallied{Bins: t.bins, Group: world.GroupReport{Name: t.group.Name, Counts: t.all, Clients: t.clients,
+	return tallied{Bins: t.bins, Requests: t.requests, Group: world.GroupReport{Name: t.group.Name, Counts: t.all, Clients: t.clients,
 		P50: quantile(t.answered, 0.5), P99: quantile(t.answered, 0.99), Max: quantile(t.answered, 1), Told: quantile(t.told, 0.99), Reasons: t.reasons}}
 }
 

@@ -33,13 +33,17 @@ func (x *process) serveWeb(ctx context.Context, l net.Listener) error {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
-			work := func() error { return x.serve(r.Context(), m, id) }
+			ctx := r.Context()
+			if x.gate == nil {
+				ctx = passed(ctx, r.Header)
+			}
+			work := func() error { return x.serve(ctx, m, id) }
 			if x.semaphore != nil {
-				err = x.semaphore.do(r.Context(), work)
+				err = x.semaphore.do(ctx, work)
 			} else {
 				err = work()
 			}
-			answer(w, err)
+			answer(w, answerSize(m, id), err)
 		})
 	}
 	var h http.Handler = mux
@@ -59,9 +63,16 @@ func (x *process) serveWeb(ctx context.Context, l net.Listener) error {
 
 // answer writes what became of a request. A refusal of a service that was called goes up
 // with its reason.
-func answer(w http.ResponseWriter, err error) {
+func answer(w http.ResponseWriter, size int, err error) {
 	if err == nil {
-		_, _ = io.WriteString(w, "done\n")
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		var fill [16 << 10]byte
+		for ; size > 0; size -= len(fill) {
+			if _, err := w.Write(fill[:min(size, len(fill))]); err != nil {
+				return // the caller has gone
+			}
+		}
 		return
 	}
 	e := endOf(err)
@@ -72,7 +83,7 @@ func answer(w http.ResponseWriter, err error) {
 			w.Header().Set("Retry-After", strconv.Itoa(int((e.pushback+time.Second-1)/time.Second)))
 		}
 		w.WriteHeader(httpgate.Status(e.reason))
-		_ = json.NewEncoder(w).Encode(problem{e.reason.String()})
+		_ = json.NewEncoder(w).Encode(problem{e.reason.String(), isPassedOn(err)})
 	case expired:
 		w.WriteHeader(http.StatusGatewayTimeout)
 	default:
@@ -85,6 +96,7 @@ const problemType = "application/problem+json"
 
 type problem struct {
 	Reason string `json:"reason"`
+	Below  bool   `json:"below,omitempty"` // a service that was called refused
 }
 
 // webRefusal is the error of a request that was answered with a refusal.
@@ -92,6 +104,7 @@ type webRefusal struct {
 	status   int
 	reason   work.Reason
 	pushback time.Duration
+	below    bool
 }
 
 func (r *webRefusal) Error() string {
@@ -131,8 +144,12 @@ func (w *webCaller) call(ctx context.Context, method string, id uint64) error {
 		return err
 	}
 	r.Header.Set(numberField, strconv.FormatUint(id, 10))
-	if w.header != "" {
-		r.Header.Set(wire.HeaderName, w.header)
+	r.Header.Set("User-Agent", w.c.who)
+	r.Header.Set(traceField, span(ctx, id))
+	if header := w.header; header != "" {
+		r.Header.Set(wire.HeaderName, header)
+	} else if tags := live.Onward(ctx); !w.c.wallet && tags != (wire.Tags{}) {
+		r.Header.Set(wire.HeaderName, wire.Header(tags.Append(nil)))
 	}
 	resp, err := w.client.Do(r)
 	if err != nil {
@@ -159,7 +176,7 @@ func refusalOf(resp *http.Response) error {
 		}
 		return fmt.Errorf("bed: status %d: %.200s", resp.StatusCode, body)
 	}
-	r := &webRefusal{status: resp.StatusCode, pushback: -1}
+	r := &webRefusal{status: resp.StatusCode, pushback: -1, below: p.Below}
 	r.reason, _ = reasonNamed(p.Reason)
 	if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
 		r.pushback = time.Duration(after) * time.Second

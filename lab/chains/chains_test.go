@@ -1,426 +1,276 @@
 package chains
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"io"
-	"log/slog"
-	"net"
-	"net/http"
-	"net/http/httptest"
+	"math"
 	"os"
-	"os/signal"
 	"runtime"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/spillgate/spillgate/config"
-	"github.com/spillgate/spillgate/internal/harness/openloop"
 	"github.com/spillgate/spillgate/internal/needs"
 	"github.com/spillgate/spillgate/internal/work"
-	"github.com/spillgate/spillgate/proxy"
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/lab/bed"
+	"github.com/spillgate/spillgate/lab/experiment"
 )
 
-// The test binary is also the program of the children, and as much of `spillgate
-// proxy` as a bed calls.
+// The test binary is also the program of the children.
 func TestMain(m *testing.M) {
-	Child()
-	if len(os.Args) == 4 && os.Args[1] == "proxy" && os.Args[2] == "--config" {
-		if err := runProxy(os.Args[3]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	bed.Child(Peers()...)
 	goleak.VerifyTestMain(m)
 }
 
-func runProxy(file string) error {
-	f, err := config.Load(file)
-	if err != nil {
-		return err
-	}
-	options := &slog.HandlerOptions{Level: f.Log.Level}
-	log := slog.New(slog.NewTextHandler(os.Stderr, options))
-	if f.Log.JSON {
-		log = slog.New(slog.NewJSONHandler(os.Stderr, options))
-	}
-	p, err := proxy.New(f.Proxy, log)
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return p.Run(ctx)
-}
-
-func processes(t *testing.T) context.Context {
+// drive plays a light load, which a busy machine keeps up with, and checks that all was answered
+// and every visit seen where an order is kept.
+func drive(t *testing.T, s setting, policy string) *bed.Played {
 	t.Helper()
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("starts pinned processes")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-const ms = time.Millisecond
-
-// fetch sends a GET and returns the status and the body.
-func fetch(t *testing.T, url string) (status int, body string) {
-	t.Helper()
-	return request(t, url, nil)
-}
-
-// ask sends a GET and returns the status and the length of the body.
-func ask(t *testing.T, url string, header http.Header) (status, length int) {
-	t.Helper()
-	status, body := request(t, url, header)
-	return status, len(body)
-}
-
-func request(t *testing.T, url string, header http.Header) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	p, err := bed.Play(t.Context(), s.world("light", 0, 1500*ms, steadily(40), steadily(160)), policy, 1, Peers()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header = header
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
-}
-
-// answers checks what both kinds of servers do with single requests.
-func answers(t *testing.T, server string) {
-	t.Helper()
-	if status, n := ask(t, "http://"+server+"/step/page?size=123456", nil); status != 200 || n != 123456 {
-		t.Errorf("status %d, %d bytes, want 123456", status, n)
-	}
-	for _, bad := range []string{"/step/page?size=-1", "/step/page?size=x", "/step/page?size=999999999", "/step/order?route=0", "/step/order?route=1,,2",
-		"/step/order?route=a", "/step/UPPER?route=1", "/step/order?route=" + strings.Repeat("1,", 60) + "1"} {
-		if status, _ := ask(t, "http://"+server+bad, nil); status != 400 {
-			t.Errorf("%s: status %d, want 400", bad, status)
+	// On a busy machine a gate may find that a server is short, and then it is.
+	visits, refused, gated := 0, 0, strings.HasSuffix(policy, "/proxy")
+	for i, g := range p.Report.Groups {
+		refused += g.Offered - g.Good
+		if g.Offered == 0 || g.Good < g.Offered/2 || g.Good < g.Offered && !gated {
+			t.Errorf("%s: %+v, expected all in time; refused by reason: %v", g.Name, g.Counts, g.Reasons)
 		}
+		visits += g.Offered * []int{servers, 1}[i]
 	}
-
-	// The next service of the chain is this test.
-	calls := make(chan *http.Request, 1)
-	status := 200
-	next := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		calls <- r
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, "an answer")
-	}))
-	defer next.Close()
-	_, port, _ := strings.Cut(strings.TrimPrefix(next.URL, "http://"), ":")
-	route := "http://" + server + "/step/order?size=5&route=" + port
-	parent := span("")
-	sent := http.Header{"Traceparent": {parent}, "Tracestate": {"a=b"}, "Baggage": {"x=y,spillgate.class=interactive"}, "Spillgate": {"AQ"}, "Cookie": {"mine"}}
-	if status, n := ask(t, route+",1,2", sent); status != 200 || n != 5 {
-		t.Errorf("a chain: status %d, %d bytes, want 5", status, n)
+	l := p.Law()
+	least := visits - servers*refused
+	if plain := strings.Contains(policy, "plain"); !plain && (l.Arrived < least || l.Arrived > visits || l.Finished != l.Arrived) {
+		t.Errorf("%d arrived, %d finished, expected %d to %d visits", l.Arrived, l.Finished, least, visits)
 	}
-	got := <-calls
-	if got.URL.RequestURI() != "/step/order?size=5&route=1,2" {
-		t.Errorf("the next service was asked for %s", got.URL)
-	}
-	for _, name := range []string{"Tracestate", "Baggage", "Spillgate"} {
-		if got.Header.Get(name) != sent.Get(name) {
-			t.Errorf("%s: %q went on as %q", name, sent.Get(name), got.Header.Get(name))
-		}
-	}
-	if child := got.Header.Get("Traceparent"); len(child) != 55 || child[:36] != parent[:36] || child == parent {
-		t.Errorf("traceparent %q went on as %q, want another span of the same trace", parent, child)
-	}
-	if got.Header.Get("Cookie") != "" || !strings.HasPrefix(got.Header.Get("User-Agent"), "server") {
-		t.Errorf("what else went on: %v", got.Header)
-	}
-	status = 429
-	if status, _ := ask(t, route, nil); status != 429 {
-		t.Errorf("the next service answered 429 and this one %d", status)
-	}
-	if got := <-calls; len(got.Header.Get("Traceparent")) != 55 {
-		t.Errorf("no trace was begun: %v", got.Header)
-	}
-	next.Close()
-	if status, _ := ask(t, route, nil); status != 502 {
-		t.Errorf("without a next service: status %d, want 502", status)
-	}
+	return p
 }
 
-// A light load, so that a busy machine keeps up with it.
-func lightLoad(d time.Duration) Load {
-	return Load{Chains: openloop.Steady(40, d), Singles: openloop.Steady(160, d), Least: 1000, Most: 2000, Seed: 1}
-}
-
-// drive makes a run and checks that every server did what was asked of it.
-func drive(t *testing.T, ctx context.Context, b *Bed, l Load) Counts {
-	t.Helper()
-	before, err := b.Counts(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := b.Run(ctx, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	chains, singles := m.Class[work.Interactive], m.Class[work.Default]
-	t.Logf("chains %v, singles %v, lag %v", chains.Mean, singles.Mean, m.Lag)
-	if chains.Served == 0 || singles.Served == 0 || chains.Served != chains.Offered || singles.Served != singles.Offered {
-		t.Errorf("served %d of %d chains, %d of %d singles", chains.Served, chains.Offered, singles.Served, singles.Offered)
-	}
-	after, err := b.Counts(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	visits := uint64(singles.Offered + 4*chains.Offered)
-	if got := after.Arrived - before.Arrived; got != visits || after.Finished != after.Arrived {
-		t.Errorf("%d requests at the servers, %d of %d finished; want %d", got, after.Finished, after.Arrived, visits)
-	}
-	return after
-}
-
-func TestServices(t *testing.T) {
-	ctx := processes(t)
-	for _, d := range []Discipline{
-		{Name: "fifo", Kind: FIFO}, {Name: "priority", Kind: Weighted, Weight: 1}, {Name: "lottery", Kind: Lottery, Weight: 0.9},
-		{Name: "static", Kind: Static, Weight: 0.5}, {Name: "share", Kind: Share},
-	} {
-		t.Run(d.Name, func(t *testing.T) {
-			b, err := StartServices(ctx, Setting{Mean: 2 * ms, Seed: 1}, d)
-			if err != nil {
-				t.Fatal(err)
+// Each order serves all, and says how long all wait beside order of arrival: as long in that
+// order, longer where workers are idle with work at hand.
+func TestOrders(t *testing.T) {
+	static, _ := static(lawPart)
+	for _, order := range []string{"fifo", "weight 0.9", "lottery 0.9", "priority", static, "share"} {
+		t.Run(order, func(t *testing.T) {
+			p := drive(t, setting{workers: 1, mean: 2 * ms, answer: world.Size{Least: 1000, Most: 2000}}, inGo(order))
+			l := p.Law()
+			distance, ok := l.Distance()
+			t.Logf("%v from the law", distance) // which a busy machine stretches, but for one order
+			if !ok || order == "fifo" && distance != 0 || order == static && distance < 0.2 {
+				t.Errorf("%v from the law, %v", distance, ok)
 			}
-			defer b.Close()
-			c := drive(t, ctx, b, lightLoad(1500*time.Millisecond))
-			chains, singles := c.Class[work.Interactive], c.Class[work.Default]
-			if chains.FIFO <= 0 || chains.FIFO+singles.FIFO != c.FIFO || chains.Waited+singles.Waited != c.Waited {
-				t.Errorf("by class %+v, all %+v", c.Class, c)
+			if fifo := l.Class[work.Interactive]; order == "fifo" && fifo.Waited != fifo.FIFO {
+				t.Errorf("in order of arrival chains waited %v, in the replay %v", fifo.Waited, fifo.FIFO)
 			}
-			if law, ok := c.LawDistance(); !ok || d.Kind == FIFO && law != 0 || d.Kind == Static && law <= 0 {
-				t.Errorf("from the law: %.3f, %v", law, ok)
+			last := p.Looks[len(p.Looks)-1]
+			if moved := last.Weight != 0 && last.Weight != p.Looks[0].Weight; moved != (order == "share") {
+				t.Errorf("the weight is %v in the end", last.Weight)
 			}
-			answers(t, b.servers[0])
 		})
 	}
 }
 
-// Who gives up while waiting is counted on both sides and never served; a proxy in
-// front makes no difference.
-func TestServicesWithoutPatience(t *testing.T) {
-	ctx := processes(t)
-	b, err := StartServices(ctx, Setting{Mean: 50 * ms, Seed: 1}, Discipline{Kind: Weighted, Weight: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	if err := b.Front(ctx, "", Modes()[0]); err != nil {
-		t.Fatal(err)
-	}
-	m, err := b.Run(ctx, Load{Chains: openloop.Steady(20, time.Second), Singles: openloop.Steady(100, time.Second), Patience: [work.NumClasses]time.Duration{20 * ms, 100 * ms}, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for class, c := range m.Class {
-		if c.Abandoned == 0 || c.Served+c.Abandoned != c.Offered {
-			t.Errorf("%v: of %d requests %d were served and %d abandoned", work.Class(class), c.Offered, c.Served, c.Abandoned)
-		}
-	}
-	var c Counts
-	for range 100 { // what is in service ends
-		if c, err = b.Counts(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if c.Finished+c.Abandoned == c.Arrived {
-			break
-		}
-		time.Sleep(50 * ms)
-	}
-	if c.Abandoned == 0 || c.Finished+c.Abandoned != c.Arrived {
-		t.Errorf("at the servers: %+v", c)
+// The proxies in front of Go services, which are silent about classes, see for themselves who
+// goes on.
+func TestProxies(t *testing.T) {
+	for _, order := range []string{"plain", "fifo", "share"} {
+		t.Run(order, func(t *testing.T) {
+			learned(t, order, drive(t, setting{workers: 2, mean: 5 * ms, answer: oneKB, silent: true}, "Go, "+order+"/proxy"))
+		})
 	}
 }
 
-// Tomcats answer as services do, behind proxies too, and Ctrl-C leaves nothing of
-// either. All in one test, because Tomcats take a while to start.
+func learned(t *testing.T, order string, p *bed.Played) {
+	t.Helper()
+	seen := 0
+	for _, l := range p.Looks {
+		if l.Class["interactive"] > 0 {
+			seen++
+		}
+	}
+	if (seen > 0) != (order == "share") {
+		t.Errorf("%d looks of interactive requests", seen)
+	}
+}
+
+// The same in front of unmodified Tomcats.
 func TestTomcats(t *testing.T) {
-	ctx, interrupt := context.WithCancel(processes(t))
-	defer interrupt()
-	needsTomcat(t)
-	b, err := StartTomcats(ctx, Setting{Mean: 2 * ms, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	answers(t, b.servers[0])
-	for _, m := range Modes() {
-		if err := b.Front(ctx, "", m); err != nil {
-			t.Fatal(err)
-		}
-		if slices.Equal(b.fronts, b.servers) {
-			t.Error("nothing stands in front")
-		}
-		l := lightLoad(1500 * time.Millisecond)
-		l.Least, l.Most = smallLeast, smallMost
-		if m.Name == "plain" { // gates may refuse cold servers
-			drive(t, ctx, b, l)
-		} else if m, err := b.Run(ctx, l); err != nil || m.Class[work.Default].Served == 0 || m.Class[work.Default].Failed+m.Class[work.Interactive].Failed > 0 {
-			t.Errorf("%+v, %v", m, err)
-		}
-	}
-	// In the order of the proxies, which see for themselves who goes on.
-	orderly := Ordered()
-	if err := b.Front(ctx, "", orderly[len(orderly)-1]); err != nil {
-		t.Fatal(err)
-	}
-	l := lightLoad(1500 * time.Millisecond)
-	l.Silent = true
-	before, err := b.Counts(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after := drive(t, ctx, b, l)
-	_, page := fetch(t, "http://"+b.admins[0]+"/.spillgate/classes")
-	var found []string
-	for line := range strings.Lines(page) {
-		if f := strings.Fields(line); len(f) > 5 && f[2] == "GET" {
-			found = append(found, f[0]+" "+f[3]+" "+f[4])
-		}
-	}
-	slices.Sort(found)
-	if got, err := b.Replay(); err != nil || got.Arrived != after.Arrived-before.Arrived || got.Waited < 0 {
-		t.Errorf("the proxies' logs have %+v, %v; expected the %d visits that the servers had", got, err, after.Arrived-before.Arrived)
-	}
-	if want := []string{"generator /step/order interactive", "generator /step/page default", "server3 /step/order interactive"}; !slices.Equal(found, want) {
-		t.Errorf("the first proxy knows %q, want %q:\n%s", found, want, page)
-	}
-	if err := b.Front(ctx, "", orderly[0]); err != nil {
-		t.Fatal(err)
-	}
-	interrupted(t, ctx, b, interrupt)
-}
-
-func TestInterrupt(t *testing.T) {
-	ctx, interrupt := context.WithCancel(processes(t))
-	defer interrupt()
-	b, err := StartServices(ctx, Setting{Mean: 2 * ms}, Discipline{Kind: Share})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	if err := b.Front(ctx, "", Modes()[0]); err != nil {
-		t.Fatal(err)
-	}
-	interrupted(t, ctx, b, interrupt)
-}
-
-// interrupted ends the context in the middle of a run, as Ctrl-C does, and checks
-// that nothing is left.
-func interrupted(t *testing.T, ctx context.Context, b *Bed, interrupt func()) {
-	t.Helper()
-	before, err := b.Counts(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() {
-		_, err := b.Run(ctx, lightLoad(time.Minute))
-		ended <- err
-	}()
-	for { // until the run is under way
-		c, err := b.Counts(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.Arrived > before.Arrived {
-			break
-		}
-		time.Sleep(10 * ms)
-	}
-	gone(t, b, func() {
-		interrupt()
-		if err := <-ended; err == nil {
-			t.Error("a run that was cut off has no error")
-		}
-		b.Close()
-	})
-}
-
-func needsTomcat(t *testing.T) {
-	t.Helper()
 	if os.Getenv("CATALINA_HOME") == "" {
 		needs.Dir(t, "/usr/share/tomcat10")
 	}
 	needs.Program(t, "java")
 	needs.Program(t, "javac")
+	learned(t, "share", drive(t, setting{workers: 2, mean: 5 * ms, answer: world.Size{Least: 1000, Most: 2000}, silent: true}, "Tomcat, share/proxy"))
 }
 
-// gone checks that nothing of a bed is left after end.
-func gone(t *testing.T, b *Bed, end func()) {
-	t.Helper()
-	children := append(slices.Clone(b.children), b.proxies...)
-	if len(children) == 0 {
-		t.Fatal("the bed has no processes")
-	}
-	end()
-	for _, c := range children {
-		select {
-		case <-c.Exited():
-		default:
-			t.Errorf("process %d is still there", c.Pid())
-		}
-		if err := syscall.Kill(-c.Pid(), 0); !errors.Is(err, syscall.ESRCH) {
-			t.Errorf("the group of process %d: %v, want none", c.Pid(), err)
-		}
-	}
-	for _, addr := range append(slices.Clone(b.servers), b.fronts...) {
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			conn.Close()
-			t.Errorf("somebody listens on %s", addr)
-		}
-	}
-	if _, err := os.Stat(b.dir); b.dir != "" && !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("files are left in %s: %v", b.dir, err)
-	}
-}
-
-// What does not come up says why, and leaves nothing.
-func TestStartFails(t *testing.T) {
-	ctx := processes(t)
-	b, err := StartServices(ctx, Setting{}, Discipline{Kind: FIFO})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = b.Front(ctx, "", Mode{Name: "broken", Config: "slo: fast\n"})
-	expect(t, err, `slo: "fast"`)
-	gone(t, b, b.Close)
-
-	_, err = StartServices(ctx, Setting{Servers: 99}, Discipline{Kind: "lifo"})
-	expect(t, err, "Servers is 99", `Kind is "lifo"`)
-
+func TestTomcatIsMissing(t *testing.T) {
 	t.Setenv("CATALINA_HOME", t.TempDir())
 	t.Setenv("PATH", t.TempDir())
-	_, err = StartTomcats(ctx, Setting{})
-	expect(t, err, "Tomcat 10 in ", "java: ", "javac: ", "scripts/deps.sh")
+	_, err := bed.Play(t.Context(), tomcats.mixed(0, time.Second), "Tomcat, plain/proxy", 1, Peers()...)
 	if !errors.Is(err, ErrNoTomcat) {
-		t.Error("the error is not ErrNoTomcat")
+		t.Fatalf("error %v, expected that something is not installed", err)
+	}
+	for _, want := range []string{"Tomcat 10 in ", "java: ", "javac: ", "scripts/deps.sh"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %q", err, want)
+		}
 	}
 }
 
-func TestExperimentsAreComplete(t *testing.T) {
+// played is a run of windows of a second, in which so many of each group were answered in its
+// time, or gave up.
+func played(length int, law bed.Law, group func(second, group int) (n, gaveUp int, took time.Duration)) *bed.Played {
+	p := &bed.Played{Report: &world.Report{Bin: time.Second, Bins: make([]world.Counts, length), Measured: time.Duration(length) * time.Second},
+		Requests: make([][]bed.Request, 2), Looks: []bed.Look{{Law: &law}}}
+	for second := range length {
+		for i := range p.Requests {
+			n, gaveUp, took := group(second, i)
+			at := time.Duration(second) * time.Second
+			for range n {
+				p.Requests[i] = append(p.Requests[i], bed.Request{At: at, Took: took, How: bed.Good})
+			}
+			for range gaveUp {
+				p.Requests[i] = append(p.Requests[i], bed.Request{At: at, Took: took, How: bed.Expired})
+			}
+		}
+	}
+	return p
+}
+
+func waits(chains, singles bed.Waits) bed.Law {
+	return bed.Law{Arrived: 5, Finished: 5, Class: [work.NumClasses]bed.Waits{work.Interactive: chains, work.Default: singles}}
+}
+
+func bars(t *testing.T, r *experiment.Result, want map[string]float64) {
+	t.Helper()
+	for _, b := range r.Bars {
+		if w, ok := want[b.Name]; !ok || math.Abs(b.Measured-w) > 1e-6 {
+			t.Errorf("%s: %v, want %v", b.Name, b.Measured, w)
+		}
+		delete(want, b.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+}
+
+func TestDynamicReport(t *testing.T) {
+	f := dynamicForm{mean: steady, begins: 15, ends: 55, stops: 70}
+	// Of 400 singles while there are chains, each waited 4 ms more than in one queue.
+	l := waits(bed.Waits{FIFO: 10 * time.Second}, bed.Waits{Waited: 1600 * ms})
+	l.Class[work.Default].FIFO, l.Class[work.Interactive].Waited = 0, 8400*ms
+	one := func(chainsTook, singlesTook time.Duration, weights ...float64) []*bed.Played {
+		p := played(f.stops, l, func(second, group int) (int, int, time.Duration) {
+			if there := second >= f.begins && second < f.ends; group == chains && !there {
+				return 0, 0, 0
+			}
+			return 10, 0, []time.Duration{chainsTook, singlesTook}[group]
+		})
+		p.Looks = nil
+		for range servers {
+			for i := range f.stops {
+				weight := 0.5
+				if k := i + 1 - f.begins; k >= 0 && len(weights) > 0 {
+					weight = weights[min(k, len(weights)-1)]
+				}
+				p.Looks = append(p.Looks, bed.Look{At: time.Duration(i+1) * time.Second, Weight: weight})
+			}
+		}
+		p.Looks[len(p.Looks)-1].Law = &l
+		return []*bed.Played{p}
+	}
+	r := &experiment.Result{}
+	f.report(r, []string{"fifo", "static", "share"}, [][]*bed.Played{one(200*ms, 50*ms), one(250*ms, 250*ms), one(150*ms, 60*ms, 0.55, 0.9, 0.67, 0.6)})
+	bars(t, r, map[string]float64{
+		"settled after chains began": 2, "overshoot": 50, "chains gain, 10 s later on": 25,
+		"singles lose while there are chains": 100 * 4. / 56, "singles beyond the law's least": 0,
+		"the better-off class": 60. / 61.6, "singles 10 s after the chains' end": 1.2, "static shares, the better-off class, 10 s later on": 1.25,
+	})
+	if len(r.Chart) != 3 || len(r.Table) != 1 {
+		t.Errorf("%d charts, %d tables", len(r.Chart), len(r.Table))
+	}
+	// Half as long service times make everything half as long; latencies are shown as if not.
+	half := dynamicForm{mean: steady / 2, begins: 15, ends: 55, stops: 70}
+	w := half.world(setting{workers: 1, mean: half.mean})
+	if at := w.Clients[chains].Load.Steps[1]; w.Length != 35*time.Second || at.At != 7500*ms || at.PerSecond != 80 || w.Clients[singles].Load.Steps[0].PerSecond != 320 {
+		t.Errorf("%v, %+v", w.Length, at)
+	}
+}
+
+func TestBeyondLaw(t *testing.T) {
+	l := waits(bed.Waits{}, bed.Waits{Waited: 11 * time.Second, FIFO: 10 * time.Second})
+	p := played(1, l, func(_, group int) (int, int, time.Duration) { return 6 * group, 0, time.Second })
+	// One second was wasted. Without it, singles would have taken five of their six.
+	if got := beyondLaw([]*bed.Played{p}); math.Abs(got-0.2) > 1e-9 {
+		t.Errorf("%v beyond the law, want 0.2", got)
+	}
+	p.Looks[0].Law.Abandoned = 1
+	if got := beyondLaw([]*bed.Played{p}); !math.IsNaN(got) {
+		t.Errorf("callers gave up: %v, want none", got)
+	}
+}
+
+// What the law allows, from the formulas by hand: at 85 % load priority makes 67/96 of
+// the chains' latency go away, and nearly nothing at 8.5 %.
+func TestAllowed(t *testing.T) {
+	s := setting{workers: 1, mean: steady}
+	for _, c := range []struct {
+		clients int
+		want    float64
+	}{
+		{500, 1 - (1+0.85/(1-0.2125))*(1-0.85)},
+		{400, 1 - (1+0.68/(1-0.17))*(1-0.68)},
+		{50, 1 - (1+0.085/(1-0.02125))*(1-0.085)},
+	} {
+		if got := (crowd{clients: c.clients}).allowed(s); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%d clients: %v, want %v", c.clients, got, c.want)
+		}
+	}
+	ofChains, ofSingles := crowd{clients: 500}.rates(s)
+	if visits := 4*ofChains + ofSingles; math.Abs(visits-340) > 1e-9 || math.Abs(ofSingles-12*ofChains) > 1e-9 {
+		t.Errorf("%v chains and %v singles a second, want 340 visits and 12 to 1", ofChains, ofSingles)
+	}
+	if w := (crowd{500, true}).world(s, time.Minute, time.Second); w.Clients[singles].GiveUp != 250*ms || w.Clients[chains].GiveUp != 2*time.Second || w.Check() != nil {
+		t.Errorf("%+v, mistakes %v", w.Clients, w.Check())
+	}
+}
+
+func TestScaleReport(t *testing.T) {
+	ran := func(chainsTook, singlesTook time.Duration, gaveUp int, saved time.Duration) *bed.Played {
+		return played(1, waits(bed.Waits{FIFO: saved + 10}, bed.Waits{Waited: saved + 10}), func(_, group int) (int, int, time.Duration) {
+			return 100 - gaveUp, gaveUp, []time.Duration{chainsTook, singlesTook}[group]
+		})
+	}
+	few, many, leaving := crowd{50, false}, crowd{500, false}, crowd{500, true}
+	got := map[crowd][2][]*bed.Played{
+		few:     {{ran(40*ms, 10*ms, 0, 0)}, {ran(39*ms, 10*ms, 0, 100*ms)}},
+		many:    {{ran(200*ms, 60*ms, 0, 0), ran(300*ms, 60*ms, 0, 0)}, {ran(100*ms, 72*ms, 0, 5*time.Second), ran(100*ms, 72*ms, 0, 5*time.Second)}},
+		leaving: {{ran(100*ms, 30*ms, 5, 0)}, {ran(80*ms, 33*ms, 7, 0)}},
+	}
+	r := &experiment.Result{}
+	scaleReport(r, setting{workers: 1, mean: steady}, []crowd{few, many, leaving}, got)
+	bars(t, r, map[string]float64{
+		"chains gain where the law allows 35 %, worst of 1": 60, "singles lose, worst": 20, "singles beyond the law's least, worst": 0,
+		"the better-off class, worst": 39. / 40, "singles that give up beyond FIFO's": 2,
+	})
+	if len(r.Chart) != 2 || len(r.Table) != 1 || len(r.Chart[0].Series) != 2 || len(r.Chart[0].Series[0].X) != 2 {
+		t.Errorf("charts %+v", r.Chart)
+	}
+}
+
+// Every world is one, and every experiment says what it is.
+func TestComplete(t *testing.T) {
+	for _, w := range []*world.World{tomcats.mixed(warmup, tomcatLength), crowd{50, false}.world(setting{workers: 1, mean: steady}, time.Minute, time.Second)} {
+		if mistakes := w.Check(); mistakes != nil {
+			t.Errorf("%s: %v", w.Name, mistakes)
+		}
+	}
 	for _, e := range Experiments() {
 		if e.Name == "" || e.Title == "" || e.About == "" || !e.Live || e.Run == nil {
 			t.Errorf("%q is not complete", e.Name)

@@ -6,10 +6,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/harness/openloop"
 	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/table"
-	"github.com/spillgate/spillgate/internal/work"
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/experiment"
 	"github.com/spillgate/spillgate/lab/interactive"
 )
@@ -47,14 +47,9 @@ func (f dynamicForm) seconds(n int) time.Duration {
 	return time.Duration(n) * time.Second * f.mean / steady
 }
 
-func (f dynamicForm) load(s Setting, seed uint64) Load {
-	chains := 0.4 * s.Capacity()
-	singles := chains * float64(s.Servers)
-	return Load{
-		Chains:  openloop.Profile{{Rate: 0, For: f.seconds(f.begins)}, {Rate: chains, For: f.seconds(f.ends - f.begins)}, {Rate: 0, For: f.seconds(f.stops - f.ends)}},
-		Singles: openloop.Steady(singles, f.seconds(f.stops)),
-		Least:   1000, Most: 1000, Window: f.seconds(1), Seed: seed,
-	}
+func (f dynamicForm) world(s setting) *world.World {
+	rate := dynamicPart * s.capacity()
+	return s.world("dynamic", 0, f.seconds(f.stops), []world.Rate{{}, {At: f.seconds(f.begins), PerSecond: rate}, {At: f.seconds(f.ends)}}, steadily(rate*servers))
 }
 
 func runDynamicLive(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
@@ -65,29 +60,24 @@ func runDynamicLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 	if o.Quick {
 		f = dynamicForm{mean: steady / 2, seeds: 1, batches: 1, begins: 15, ends: 55, stops: 70}
 	}
-	setting, err := Setting{Mean: f.mean}.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	part, _, _ := setting.Model(0.4*setting.Capacity(), 0.4*setting.Capacity()*float64(setting.Servers)).Separate()
-	by := []Discipline{{Name: "fifo", Kind: FIFO}, {Name: fmt.Sprintf("static %.2f", part), Kind: Static, Weight: part}, {Name: "share", Kind: Share}}
-
-	r, again := &experiment.Result{Quick: o.Quick}, batchRetakes(o)
-	runs := make([][]trialed, len(by)) // by order
+	s := setting{workers: 1, mean: f.mean, answer: oneKB}
+	static, _ := static(dynamicPart)
+	by := []string{"fifo", static, "share"}
+	r, again := &experiment.Result{Quick: o.Quick}, retakes(o, 0, 2)
+	runs := make([][]*bed.Played, len(by)) // by order
 	for batch := range f.batches {
 		step(o, batch, f.batches, fmt.Sprintf("%d runs at once, %v", len(by)*f.seeds, f.seconds(f.stops)))
-		var trials []trial
-		for k := range by {
+		var takes []bed.Take
+		for _, order := range by {
 			for i := range f.seeds {
-				s := setting
-				s.Seed = o.Seed*100 + uint64(batch*f.seeds+i)
-				trials = append(trials, trial{fmt.Sprintf("%s, seed %d", by[k].Name, s.Seed), s, by[k], f.load(s, s.Seed)})
+				takes = append(takes, bed.Take{World: f.world(s), Policy: inGo(order), Seed: o.Seed*100 + uint64(batch*f.seeds+i)})
 			}
 		}
-		out, err := abreast(ctx, r, again, trials)
+		out, void, err := bed.Counted(ctx, again, late(s), takes, Peers()...)
 		if err != nil {
 			return nil, err
 		}
+		r.Void = append(r.Void, void...)
 		for k := range by {
 			runs[k] = append(runs[k], out[k*f.seeds:(k+1)*f.seeds]...)
 		}
@@ -98,37 +88,36 @@ func runDynamicLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 }
 
 // report fills r in. runs are by order: fifo, static shares, share.
-func (f dynamicForm) report(r *experiment.Result, by []Discipline, runs [][]trialed) {
+func (f dynamicForm) report(r *experiment.Result, by []string, runs [][]*bed.Played) {
 	phases := []struct {
 		name     string
 		from, to int
 	}{{"singles alone", 5, f.begins}, {"first 10 s of chains", f.begins, f.begins + settleWithin}, {"then", f.begins + settleWithin, f.ends},
 		{"first 10 s after", f.ends, f.ends + settleWithin}, {"afterwards", f.ends + settleWithin, f.stops}}
-	milli := func(name string) table.Column { return table.Column{Name: name, Unit: "ms", Format: "%.1f"} }
-	t := &table.Table{Title: "Mean latencies, of service times scaled to 10 ms", Columns: []table.Column{{Name: "phase"}, {Name: "order"}, milli("chains"), milli("singles")}}
+	t := &table.Table{Title: "Mean latencies, of service times scaled to 10 ms", Columns: []table.Column{{Name: "phase"}, {Name: "order"}, milliColumn("chains"), milliColumn("singles")}}
 	x := plot.Axis{Label: "time", Unit: "s"}
 	span := []plot.Span{{Name: "chains", From: float64(f.begins), To: float64(f.ends)}}
-	charts := [work.NumClasses]*plot.Chart{
-		work.Interactive: {Title: "Chains, mean latency", X: x, Y: plot.Axis{Label: "latency", Unit: "ms"}, Spans: span},
-		work.Default:     {Title: "Singles, mean latency", X: x, Y: plot.Axis{Label: "latency", Unit: "ms"}, Spans: span},
+	charts := [...]*plot.Chart{
+		chains:  {Title: "Chains, mean latency", X: x, Y: plot.Axis{Label: "latency", Unit: "ms"}, Spans: span},
+		singles: {Title: "Singles, mean latency", X: x, Y: plot.Axis{Label: "latency", Unit: "ms"}, Spans: span},
 	}
 	const bin = 2
 	for k := range by {
-		for class, chart := range charts {
-			s := plot.Series{Name: by[k].Name, Dashed: k == 0}
+		for group, chart := range charts {
+			s := plot.Series{Name: by[k], Dashed: k == 0}
 			for at := 0; at < f.stops; at += bin {
-				s.X, s.Y = append(s.X, float64(at)+bin/2.), append(s.Y, f.latency(runs[k], work.Class(class), at, at+bin))
+				s.X, s.Y = append(s.X, float64(at)+bin/2.), append(s.Y, f.latency(runs[k], group, at, at+bin))
 			}
 			chart.Series = append(chart.Series, s)
 		}
 	}
 	for _, p := range phases {
 		for k := range by {
-			var chains any // none
-			if c := f.latency(runs[k], work.Interactive, p.from, p.to); !math.IsNaN(c) {
-				chains = c
+			var slow any // none
+			if c := f.latency(runs[k], chains, p.from, p.to); !math.IsNaN(c) {
+				slow = c
 			}
-			t.Add(p.name, by[k].Name, chains, f.latency(runs[k], work.Default, p.from, p.to))
+			t.Add(p.name, by[k], slow, f.latency(runs[k], singles, p.from, p.to))
 		}
 	}
 
@@ -142,16 +131,14 @@ func (f dynamicForm) report(r *experiment.Result, by []Discipline, runs [][]tria
 	lag := time.Duration(0)
 	for _, some := range runs {
 		for _, one := range some {
-			lag = max(lag, one.Lag)
+			lag = max(lag, one.Record.SendLag)
 		}
 	}
 	t.Note = fmt.Sprintf("The weight goes from %.3f to %.3f. Means over %d seeds of four servers. A second took %v; requests left up to %v late (p99). One queue's: what the same arrivals at each server would have waited in order of arrival.",
 		start, final, len(runs[0]), f.seconds(1), lag.Round(time.Microsecond))
-	during := func(k int, class work.Class) float64 {
-		return f.latency(runs[k], class, f.begins+settleWithin, f.ends)
-	}
-	chains, singles := ofOneQueue(runs[2], work.Interactive, f.begins, f.ends), ofOneQueue(runs[2], work.Default, f.begins, f.ends)
-	after := func(k int) float64 { return f.latency(runs[k], work.Default, f.ends+settleWithin, f.stops) }
+	during := func(k, group int) float64 { return f.latency(runs[k], group, f.begins+settleWithin, f.ends) }
+	ofOne := func(group int) float64 { return ofOneQueue(runs[2], group, f.seconds(f.begins), f.seconds(f.ends)) }
+	after := func(k int) float64 { return f.latency(runs[k], singles, f.ends+settleWithin, f.stops) }
 	// Moved: the singles' loss and the better-off class were of FIFO's run, from 10 s after
 	// the chains began on. One queue of the same arrivals needs no other run and lets the
 	// settling count, so the tolerances fell from 8 to 4 % and from 0.02 to 0.
@@ -159,89 +146,36 @@ func (f dynamicForm) report(r *experiment.Result, by []Discipline, runs [][]tria
 	r.On(experiment.Machine{Ours: r.Void, Theirs: r.Void}, func() {
 		r.Ceiling("settled after chains began", " s", settleWithin, 4, settled)
 		r.Ceiling("overshoot", " %", 10, 8, 100*over)
-		r.Floor("chains gain, 10 s later on", " % (the law allows 25)", 20, 6, 100*(1-during(2, work.Interactive)/during(0, work.Interactive)))
-		r.Ceiling("singles lose while there are chains", " % of one queue's", 25, 4, 100*(singles-1))
+		r.Floor("chains gain, 10 s later on", " % (the law allows 25)", 20, 6, 100*(1-during(2, chains)/during(0, chains)))
+		r.Ceiling("singles lose while there are chains", " % of one queue's", 25, 4, 100*(ofOne(singles)-1))
 		r.Ceiling("singles beyond the law's least", " %", 3, 1, 100*beyondLaw(runs[2]))
-		r.Ceiling("the better-off class", " of one queue's", 1, 0, min(chains, singles))
+		r.Ceiling("the better-off class", " of one queue's", 1, 0, min(ofOne(chains), ofOne(singles)))
 		r.Ceiling("singles 10 s after the chains' end", " of FIFO's", 1.05, 0.1, after(2)/after(0))
 		r.Floor("static shares, the better-off class, 10 s later on", " of FIFO", 1, 0,
-			min(during(1, work.Interactive)/during(0, work.Interactive), during(1, work.Default)/during(0, work.Default)))
+			min(during(1, chains)/during(0, chains), during(1, singles)/during(0, singles)))
 	})
-	r.Table, r.Chart = append(r.Table, t), append(r.Chart, chart, charts[work.Interactive], charts[work.Default])
+	r.Table, r.Chart = append(r.Table, t), append(r.Chart, chart, charts[chains], charts[singles])
 }
 
-// latency is the mean latency of a class in a part of the time, in milliseconds at a
-// service time of 10 ms, or NaN if nothing was served.
-func (f dynamicForm) latency(runs []trialed, class work.Class, from, to int) float64 {
-	var sum time.Duration
-	served := 0
-	for _, one := range runs {
-		series := one.Class[class].Series
-		for i := from; i < min(to, len(series)); i++ {
-			sum += series[i].Mean * time.Duration(series[i].Served)
-			served += series[i].Served
-		}
-	}
-	if served == 0 {
+// latency is the mean latency of a group in a part of the time, in milliseconds at a
+// service time of 10 ms, or NaN if nothing was answered.
+func (f dynamicForm) latency(runs []*bed.Played, group, from, to int) float64 {
+	s := bed.StretchOf(runs, group, f.seconds(from), f.seconds(to))
+	if s.Answered() == 0 {
 		return math.NaN()
 	}
-	return sum.Seconds() * 1e3 / float64(served) * float64(steady) / float64(f.mean)
+	return milli(s.Mean) * float64(steady) / float64(f.mean)
 }
 
 // weights is the mean weight, over servers and seeds, at the end of each second.
-func (f dynamicForm) weights(runs []trialed) []float64 {
-	sums, n := make([]float64, f.stops), 0.0
+func (f dynamicForm) weights(runs []*bed.Played) []float64 {
+	sums := make([]float64, f.stops)
 	for _, one := range runs {
-		for _, path := range one.weights {
-			n++
-			k, weight := 0, 0.5
-			for i := range sums {
-				for ; k < len(path) && path[k].At.Sub(one.Begun) <= f.seconds(i+1); k++ {
-					weight = path[k].Weight
-				}
-				sums[i] += weight
+		for _, l := range one.Looks {
+			if i := int(l.At / f.seconds(1)); l.At == f.seconds(i) && i >= 1 && i <= f.stops {
+				sums[i-1] += l.Weight / float64(servers*len(runs))
 			}
 		}
 	}
-	for i := range sums {
-		sums[i] /= n
-	}
 	return sums
-}
-
-// ofOneQueue is the mean latency of a class in a stretch of windows, as a share of
-// what it would be if the same arrivals at each server had been served in order of
-// arrival, with the same service times. Before and after the stretch, order must have
-// changed nothing. It is NaN if callers gave up.
-func ofOneQueue(runs []trialed, class work.Class, from, to int) float64 {
-	var took, more float64
-	for _, one := range runs {
-		if _, ok := one.counts.LawDistance(); !ok {
-			return math.NaN()
-		}
-		more += (one.counts.Class[class].Waited - one.counts.Class[class].FIFO).Seconds()
-		for _, s := range one.Class[class].Series[from:to] {
-			took += s.Mean.Seconds() * float64(s.Served)
-		}
-	}
-	return took / (took - more)
-}
-
-// beyondLaw is how far the time of singles at servers is above the least that the
-// conservation law asks for what chains waited there, as a share of that: the same
-// arrivals and service times in one queue in order of arrival would have waited less
-// by what the order wasted, and all of that is put to the singles' account. It is
-// NaN if callers gave up.
-func beyondLaw(runs []trialed) float64 {
-	var wasted, singles float64
-	for _, one := range runs {
-		if _, ok := one.counts.LawDistance(); !ok {
-			return math.NaN()
-		}
-		wasted += (one.counts.Waited - one.counts.FIFO).Seconds()
-		for _, s := range one.Class[work.Default].Series {
-			singles += s.Mean.Seconds() * float64(s.Served)
-		}
-	}
-	return wasted / (singles - wasted)
 }

@@ -3,12 +3,14 @@ package chains
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/harness/openloop"
 	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/table"
-	"github.com/spillgate/spillgate/internal/work"
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
 
@@ -51,35 +53,32 @@ func (c crowd) name() string {
 }
 
 // rates are chains and singles per second to all servers together.
-func (c crowd) rates(s Setting) (chains, singles float64) {
-	visits := mostClientsLoad * s.Capacity() * float64(c.clients) / mostClients
-	return chainsOfWork * visits, (1 - chainsOfWork) * visits * float64(s.Servers)
+func (c crowd) rates(s setting) (chains, singles float64) {
+	visits := mostClientsLoad * s.capacity() * float64(c.clients) / mostClients
+	return chainsOfWork * visits, (1 - chainsOfWork) * visits * servers
 }
 
 // allowed is the largest gain of chains, in theory, that harm of a quarter to
 // singles pays for and priority reaches.
-func (c crowd) allowed(s Setting) float64 {
-	l := s.Model(c.rates(s))
+func (c crowd) allowed(s setting) float64 {
+	l := s.model(c.rates(s))
 	fifo, _ := l.FIFO()
 	first, _ := l.Priority()
 	paid := allowedHarm * fifo.Default * l.Default / (l.Interactive * fifo.Interactive / float64(l.Hops))
 	return min(paid, 1-first.Interactive/fifo.Interactive)
 }
 
-func (c crowd) load(s Setting, length, from time.Duration, seed uint64) Load {
-	chains, singles := c.rates(s)
-	l := Load{Chains: openloop.Steady(chains, length), Singles: openloop.Steady(singles, length), From: from, Least: 1000, Most: 1000, Seed: seed}
+func (c crowd) world(s setting, length, from time.Duration) *world.World {
+	ofChains, ofSingles := c.rates(s)
+	w := s.world(c.name(), from, length, steadily(ofChains), steadily(ofSingles))
 	if c.impatient {
-		l.Patience = [work.NumClasses]time.Duration{work.Interactive: 200 * s.Mean, work.Default: 25 * s.Mean}
+		w.Clients[chains].GiveUp, w.Clients[singles].GiveUp = 200*s.mean, 25*s.mean
 	}
-	return l
+	return w
 }
 
 func runScaleLive(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
-	setting, err := Setting{}.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+	s := setting{workers: 1, mean: steady, answer: oneKB}
 	// What runs at the same time is as much as two processors do with ease.
 	batches := [][]crowd{{{50, false}, {100, false}, {400, false}, {500, true}}, {{200, false}, {300, false}, {500, false}}}
 	seeds, length, from := 2, 100*time.Second, 20*time.Second
@@ -87,28 +86,26 @@ func runScaleLive(ctx context.Context, o experiment.Options) (*experiment.Result
 		batches = [][]crowd{{{50, false}, {300, false}, {500, false}, {500, true}}}
 		seeds, length, from = 1, 34*time.Second, 12*time.Second
 	}
-	by := []Discipline{{Name: "fifo", Kind: FIFO}, {Name: "share", Kind: Share}}
-	r, again := &experiment.Result{Quick: o.Quick}, batchRetakes(o)
-	got := map[crowd][2][]trialed{}
+	r, again := &experiment.Result{Quick: o.Quick}, retakes(o, 0, 2)
+	got := map[crowd][2][]*bed.Played{}
 	for i := range seeds * len(batches) {
 		crowds, seed := batches[i%len(batches)], o.Seed*100+uint64(i/len(batches))
-		step(o, i, seeds*len(batches), fmt.Sprintf("%d runs at once, %v", len(by)*len(crowds), length))
-		var trials []trial
+		step(o, i, seeds*len(batches), fmt.Sprintf("%d runs at once, %v", len(orders)*len(crowds), length))
+		var takes []bed.Take
 		for _, c := range crowds {
-			for _, d := range by {
-				s := setting
-				s.Seed = seed
-				trials = append(trials, trial{fmt.Sprintf("%s, %s, seed %d", c.name(), d.Name, seed), s, d, c.load(s, length, from, seed)})
+			for _, order := range orders {
+				takes = append(takes, bed.Take{World: c.world(s, length, from), Policy: inGo(order), Seed: seed})
 			}
 		}
-		out, err := abreast(ctx, r, again, trials)
+		out, void, err := bed.Counted(ctx, again, late(s), takes, Peers()...)
 		if err != nil {
 			return nil, err
 		}
+		r.Void = append(r.Void, void...)
 		for k, c := range crowds {
 			both := got[c]
-			for d := range by {
-				both[d] = append(both[d], out[k*len(by)+d])
+			for d := range orders {
+				both[d] = append(both[d], out[k*len(orders)+d])
 			}
 			got[c] = both
 		}
@@ -120,25 +117,26 @@ func runScaleLive(ctx context.Context, o experiment.Options) (*experiment.Result
 			crowds = append(crowds, crowd{n, false})
 		}
 	}
-	scaleReport(r, setting, append(crowds, crowd{mostClients, true}), got)
+	scaleReport(r, s, append(crowds, crowd{mostClients, true}), got)
 	return r, nil
 }
 
+// orders are those that are compared.
+var orders = [...]string{"fifo", "share"}
+
 // scaleReport fills r in with what fifo and share made of each crowd.
-func scaleReport(r *experiment.Result, s Setting, crowds []crowd, got map[crowd][2][]trialed) {
-	milli := func(name string) table.Column { return table.Column{Name: name, Unit: "ms", Format: "%.1f"} }
-	percent := func(name string) table.Column { return table.Column{Name: name, Unit: "%", Format: "%.1f"} }
-	t := &table.Table{Title: "Clients that send at a rate", Columns: []table.Column{{Name: "clients"}, {Name: "order"}, milli("chains"), milli("p95"), milli("singles"), milli("p95"),
-		percent("chains gave up"), percent("singles gave up"), percent("chains gain"), percent("singles lose"), percent("allowed gain"), percent("beyond the law"), milli("lag")}}
+func scaleReport(r *experiment.Result, s setting, crowds []crowd, got map[crowd][2][]*bed.Played) {
+	t := &table.Table{Title: "Clients that send at a rate", Columns: []table.Column{{Name: "clients"}, {Name: "order"}, milliColumn("chains"), milliColumn("p95"), milliColumn("singles"), milliColumn("p95"),
+		percentColumn("chains gave up"), percentColumn("singles gave up"), percentColumn("chains gain"), percentColumn("singles lose"), percentColumn("allowed gain"), percentColumn("beyond the law"), milliColumn("lag")}}
 	x, y := plot.Axis{Label: "clients"}, plot.Axis{Label: "mean latency", Unit: "ms"}
 	charts := []*plot.Chart{{Title: "Chains", X: x, Y: y}, {Title: "Singles", X: x, Y: y}}
-	for k, name := range []string{"fifo", "share"} {
-		for class, chart := range charts {
+	for k, name := range orders {
+		for group, chart := range charts {
 			line := plot.Series{Name: name, Dashed: k == 0}
 			for _, c := range crowds {
 				if !c.impatient {
 					both := pool(got[c][k])
-					line.X, line.Y = append(line.X, float64(c.clients)), append(line.Y, []float64{both[work.Interactive].mean, both[work.Default].mean}[class])
+					line.X, line.Y = append(line.X, float64(c.clients)), append(line.Y, both[group].mean)
 				}
 			}
 			chart.Series = append(chart.Series, line)
@@ -147,20 +145,20 @@ func scaleReport(r *experiment.Result, s Setting, crowds []crowd, got map[crowd]
 	var gains, harms, beyonds, boths, lost []float64
 	for _, c := range crowds {
 		fifo, share := pool(got[c][0]), pool(got[c][1])
-		gain := 1 - share[work.Interactive].mean/fifo[work.Interactive].mean
-		harm := share[work.Default].mean/fifo[work.Default].mean - 1
-		row := func(name string, runs []trialed, p [work.NumClasses]pooled, more ...any) {
+		gain := 1 - share[chains].mean/fifo[chains].mean
+		harm := share[singles].mean/fifo[singles].mean - 1
+		row := func(name string, runs []*bed.Played, p [2]pooled, more ...any) {
 			lag := time.Duration(0)
 			for _, one := range runs {
-				lag = max(lag, one.Lag)
+				lag = max(lag, one.Record.SendLag)
 			}
-			chains, singles := p[work.Interactive], p[work.Default]
-			t.Add(append(append([]any{c.name(), name, chains.mean, chains.p95, singles.mean, singles.p95, 100 * chains.lost, 100 * singles.lost}, more...), lag.Seconds()*1000)...)
+			c1, s1 := p[chains], p[singles]
+			t.Add(append(append([]any{c.name(), name, c1.mean, c1.p95, s1.mean, s1.p95, 100 * c1.lost, 100 * s1.lost}, more...), lag.Seconds()*1000)...)
 		}
 		row("fifo", got[c][0], fifo, nil, nil, nil, nil)
 		if c.impatient {
 			row("share", got[c][1], share, nil, nil, nil, nil)
-			lost = append(lost, share[work.Default].lost-fifo[work.Default].lost)
+			lost = append(lost, share[singles].lost-fifo[singles].lost)
 			continue
 		}
 		beyond := beyondLaw(got[c][1])
@@ -168,51 +166,30 @@ func scaleReport(r *experiment.Result, s Setting, crowds []crowd, got map[crowd]
 		if c.allowed(s) >= wantedGain {
 			gains = append(gains, gain)
 		}
-		harms, beyonds, boths = append(harms, harm), append(beyonds, beyond), append(boths, min(ofOneQueueAll(got[c][1], work.Interactive), ofOneQueueAll(got[c][1], work.Default)))
+		harms, beyonds, boths = append(harms, harm), append(beyonds, beyond), append(boths, min(ofOneQueue(got[c][1], chains, 0, math.MaxInt64), ofOneQueue(got[c][1], singles, 0, math.MaxInt64)))
 	}
 	t.Note = "Beyond the law: how far singles are above the least that the conservation law asks for what chains waited. One queue's: what the same arrivals at each server would have waited in order of arrival."
-	largest := func(of []float64) float64 {
-		most := of[0]
-		for _, v := range of {
-			most = max(most, v)
-		}
-		return most
-	}
-	least := gains[0]
-	for _, g := range gains {
-		least = min(least, g)
-	}
 	// The runs are abreast: what disturbs one disturbs all.
 	r.On(experiment.Machine{Ours: r.Void, Theirs: r.Void}, func() {
-		r.Floor(fmt.Sprintf("chains gain where the law allows 35 %%, worst of %d", len(gains)), " %", 100*wantedGain, 8, 100*least)
-		r.Ceiling("singles lose, worst", " %", 100*allowedHarm, 8, 100*largest(harms))
-		r.Ceiling("singles beyond the law's least, worst", " %", 3, 1, 100*largest(beyonds))
-		r.Ceiling("the better-off class, worst", " of one queue's", 1, 0, largest(boths))
-		r.Ceiling("singles that give up beyond FIFO's", " %", 1, 1.5, 100*largest(lost))
+		r.Floor(fmt.Sprintf("chains gain where the law allows 35 %%, worst of %d", len(gains)), " %", 100*wantedGain, 8, 100*slices.Min(gains))
+		r.Ceiling("singles lose, worst", " %", 100*allowedHarm, 8, 100*slices.Max(harms))
+		r.Ceiling("singles beyond the law's least, worst", " %", 3, 1, 100*slices.Max(beyonds))
+		r.Ceiling("the better-off class, worst", " of one queue's", 1, 0, slices.Max(boths))
+		r.Ceiling("singles that give up beyond FIFO's", " %", 1, 1.5, 100*slices.Max(lost))
 	})
 	r.Table, r.Chart = append(r.Table, t), append(r.Chart, charts...)
 }
 
-// ofOneQueueAll is ofOneQueue of whole runs.
-func ofOneQueueAll(runs []trialed, class work.Class) float64 {
-	return ofOneQueue(runs, class, 0, len(runs[0].Class[class].Series))
-}
-
-// pooled is what became of a class in several runs.
+// pooled is what became of a group in several runs.
 type pooled struct{ mean, p95, lost float64 } // ms, ms, a share
 
-// pool puts runs together; the p95 is the mean of theirs.
-func pool(runs []trialed) (out [work.NumClasses]pooled) {
-	for class := range out {
-		var sum, p95 time.Duration
-		served, offered, gaveUp := 0, 0, 0
-		for _, one := range runs {
-			c := &one.Class[class]
-			sum += c.Mean * time.Duration(c.Served)
-			p95 += c.P95
-			served, offered, gaveUp = served+c.Served, offered+c.Offered, gaveUp+c.Abandoned
-		}
-		out[class] = pooled{sum.Seconds() * 1e3 / float64(served), p95.Seconds() * 1e3 / float64(len(runs)), float64(gaveUp) / float64(offered)}
+// pool puts what counts of runs together.
+func pool(runs []*bed.Played) (out [2]pooled) {
+	w := runs[0].Report
+	length := time.Duration(len(w.Bins)) * w.Bin
+	for group := range out {
+		s := bed.StretchOf(runs, group, length-w.Measured, length)
+		out[group] = pooled{milli(s.Mean), milli(s.P95), s.Share(bed.Expired)}
 	}
 	return out
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/spillgate/spillgate/internal/harness/proc"
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/lab/bed"
 )
 
 // webapp is the source of the web application.
@@ -19,7 +21,7 @@ import (
 //go:embed webapp
 var webapp embed.FS
 
-// ErrNoTomcat is what StartTomcats fails with where Tomcat or a JDK is missing.
+// ErrNoTomcat is what playing Tomcats fails with where Tomcat or a JDK is missing.
 var ErrNoTomcat = errors.New("not installed; scripts/deps.sh tomcat10 default-jdk-headless installs it on Debian")
 
 // tomcat is an installation.
@@ -51,52 +53,46 @@ func findTomcat() (tomcat, error) {
 	return t, errors.Join(errs...)
 }
 
-// StartTomcats builds the web application and starts unmodified Tomcat servers with
-// it. They are not pinned: four virtual machines that compile are more than one
-// processor has time for at first. Put proxies in front with Front. Close the bed in
-// the end; the end of ctx ends the servers as well. The error wraps ErrNoTomcat where
-// something is not installed.
-func StartTomcats(ctx context.Context, s Setting) (_ *Bed, err error) {
-	s, err = s.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+// tomcatProgram has unmodified Tomcat servers play services whose methods wait and then call at
+// most one other. They are not pinned: virtual machines that compile are more than one
+// processor has time for at first. The error wraps ErrNoTomcat where something is not
+// installed.
+func tomcatProgram(ctx context.Context, r *bed.Role) (spec proc.Spec, err error) {
 	t, err := findTomcat()
 	if err != nil {
-		return nil, err
+		return spec, err
 	}
-	dir, err := os.MkdirTemp("", "spillgate-chains-")
+	methods, err := methodsFile(r)
 	if err != nil {
-		return nil, fmt.Errorf("chains: %w", err)
+		return spec, err
 	}
-	b := &Bed{setting: s, dir: dir}
-	defer func() {
-		if err != nil {
-			b.Close()
-		}
-	}()
-	app := filepath.Join(dir, "webapp")
-	if err := t.build(ctx, app); err != nil {
-		return nil, err
-	}
-	if b.servers, err = freeAddrs(s.Servers); err != nil {
-		return nil, err
-	}
-	b.fronts = b.servers
-	for i, addr := range b.servers {
-		base := filepath.Join(dir, fmt.Sprintf("tomcat%d", i))
-		child, err := t.start(ctx, s, i, base, app, addr)
-		if err != nil {
-			return nil, err
-		}
-		b.children = append(b.children, child)
-	}
-	for i, addr := range b.servers {
-		if err := await(ctx, b.children[i], "http://"+addr+"/stats"); err != nil {
-			return nil, err
+	app := filepath.Join(r.Shared, "webapp")
+	if _, err := os.Stat(app); err != nil { // the first of the run
+		if err := t.build(ctx, app); err != nil {
+			return spec, err
 		}
 	}
-	return b, nil
+	if err := os.WriteFile(filepath.Join(r.Dir, "methods.properties"), []byte(methods), 0o600); err != nil {
+		return spec, fmt.Errorf("chains: %w", err)
+	}
+	return t.server(r, app)
+}
+
+// methodsFile says what the web application is to do for each method.
+func methodsFile(r *bed.Role) (string, error) {
+	var b strings.Builder
+	for _, m := range r.Service.Methods {
+		wait, next := m.Steps[0].Wait, ""
+		switch {
+		case wait == nil || wait.Shape != world.Exponential || m.Steps[0].Lock != "" || len(m.Steps) > 2 || len(m.Steps) == 2 && len(m.Steps[1].Call) != 1:
+			return "", fmt.Errorf("chains: method %s of %s, expected an exponential wait and then at most one call: a Tomcat plays no other", m.Name, r.Service.Name)
+		case len(m.Steps) == 2:
+			to := m.Steps[1].Call[0]
+			next = "http://" + r.Calls[to.Service] + "/" + to.Method
+		}
+		fmt.Fprintf(&b, "%[1]s.mean_ns=%[2]d\n%[1]s.next=%[3]s\n%[1]s.least=%[4]d\n%[1]s.most=%[5]d\n", m.Name, wait.Mean.Nanoseconds(), next, m.Answer.Least, m.Answer.Most)
+	}
+	return b.String(), nil
 }
 
 // build compiles the web application into a directory.
@@ -140,35 +136,32 @@ const serverXML = `<Server port="-1"><Service name="Catalina">
 </Host></Engine></Service></Server>
 `
 
-// start starts one server with a CATALINA_BASE of its own.
-func (t tomcat) start(ctx context.Context, s Setting, i int, base, app, addr string) (*proc.Child, error) {
+// server is one server with a CATALINA_BASE of its own.
+func (t tomcat) server(r *bed.Role, app string) (proc.Spec, error) {
 	for _, d := range []string{"conf", "temp", "work", "logs"} {
-		if err := os.MkdirAll(filepath.Join(base, d), 0o755); err != nil {
-			return nil, fmt.Errorf("chains: %w", err)
+		if err := os.MkdirAll(filepath.Join(r.Dir, d), 0o755); err != nil {
+			return proc.Spec{}, fmt.Errorf("chains: %w", err)
 		}
 	}
-	host, port, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(r.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("chains: %w", err)
+		return proc.Spec{}, fmt.Errorf("chains: %w", err)
 	}
 	for name, text := range map[string]string{
 		"server.xml": fmt.Sprintf(serverXML, host, port, app),
 		"web.xml":    `<web-app xmlns="https://jakarta.ee/xml/ns/jakartaee" version="5.0"/>`,
 	} {
-		if err := os.WriteFile(filepath.Join(base, "conf", name), []byte(text), 0o644); err != nil {
-			return nil, fmt.Errorf("chains: %w", err)
+		if err := os.WriteFile(filepath.Join(r.Dir, "conf", name), []byte(text), 0o644); err != nil {
+			return proc.Spec{}, fmt.Errorf("chains: %w", err)
 		}
 	}
-	return proc.Start(ctx, proc.Spec{
-		Name: fmt.Sprintf("tomcat %d", i), Path: t.java, ReadyTimeout: -1, Nice: -5,
-		Args: []string{
-			"-Xms32m", "-Xmx128m", "-Xss256k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-			"-cp", filepath.Join(t.home, "bin", "bootstrap.jar") + ":" + filepath.Join(t.home, "bin", "tomcat-juli.jar"),
-			"-Dcatalina.home=" + t.home, "-Dcatalina.base=" + base, "-Djava.io.tmpdir=" + filepath.Join(base, "temp"),
-			"-Dorg.apache.catalina.startup.EXIT_ON_INIT_FAILURE=true",
-			fmt.Sprintf("-Dchains.name=server%d", i), fmt.Sprintf("-Dchains.workers=%d", s.Workers),
-			fmt.Sprintf("-Dchains.mean_ns=%d", s.Mean.Nanoseconds()), fmt.Sprintf("-Dchains.seed=%d", int64(s.Seed*uint64(s.Servers))+int64(i)),
-			"org.apache.catalina.startup.Bootstrap", "start",
-		},
-	})
+	return proc.Spec{Path: t.java, Nice: -5, Args: []string{
+		"-Xms32m", "-Xmx128m", "-Xss256k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-cp", filepath.Join(t.home, "bin", "bootstrap.jar") + ":" + filepath.Join(t.home, "bin", "tomcat-juli.jar"),
+		"-Dcatalina.home=" + t.home, "-Dcatalina.base=" + r.Dir, "-Djava.io.tmpdir=" + filepath.Join(r.Dir, "temp"),
+		"-Dorg.apache.catalina.startup.EXIT_ON_INIT_FAILURE=true",
+		"-Dchains.name=" + r.Service.Name, fmt.Sprintf("-Dchains.workers=%d", r.Service.Workers),
+		"-Dchains.methods=" + filepath.Join(r.Dir, "methods.properties"), fmt.Sprintf("-Dchains.seed=%d", int64(r.Seed)),
+		"org.apache.catalina.startup.Bootstrap", "start",
+	}}, nil
 }

@@ -42,6 +42,8 @@ type Setting struct {
 	Cores int
 	// Service is the mean service time.
 	Service time.Duration
+	// Live says that the policy meets the real clock.
+	Live bool
 }
 
 // Name of Spillgate in tables.
@@ -124,12 +126,14 @@ func AIMD(s Setting) mesh.Control {
 // DAGOR is WeChat's priority levels as Breakwater's authors wrote them, at
 // their thresholds for 1, 10 and 100 µs, in proportion for other service times.
 func DAGOR(s Setting) mesh.Control {
-	threshold := tuned(s.Service, 30*time.Microsecond, 70*time.Microsecond, 500*time.Microsecond)
+	cfg := dagor.Config{Slots: s.Cores, Law: dagor.Stepwise,
+		Threshold: tuned(s.Service, 30*time.Microsecond, 70*time.Microsecond, 500*time.Microsecond)}
+	if s.Live { // a look every 10 µs, as published, would take a tenth of a core
+		cfg.Monitor, cfg.Window = time.Millisecond, 10*time.Millisecond
+	}
 	return mesh.Control{
 		Name: "dagor", Ranked: true,
-		Door: func(uint64, mesh.Place) (baseline.Door, error) {
-			return dagor.New(dagor.Config{Slots: s.Cores, Law: dagor.Stepwise, Threshold: threshold})
-		},
+		Door: func(uint64, mesh.Place) (baseline.Door, error) { return dagor.New(cfg) },
 		Sender: func(seed uint64, from, _ mesh.Place) (baseline.Sender, error) {
 			return dagor.NewSender(seed<<20 + uint64(from.Process)), nil
 		},

@@ -17,53 +17,50 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/spillgate/spillgate/lab/arena"
+	"github.com/spillgate/spillgate/lab/bed"
 )
 
 // peers returns the third-party controllers, each installed as its documentation
 // says, with its defaults unless noted.
-func peers() []arena.Controller {
-	return []arena.Controller{
-		{Name: "failsafe", Quick: true, Server: failsafeDefault},
-		{Name: "failsafe-tap", Server: failsafeTap},
-		{Name: "failsafe-queue", Server: failsafeQueue},
-		{Name: "failsafe-priority", Server: failsafePriority},
-		{Name: "go-zero", Quick: true, Server: goZero},
-		{Name: "aegis", Quick: true, Server: aegis},
+func peers() []bed.Peer {
+	return []bed.Peer{
+		{Name: "failsafe", Options: failsafeDefault},
+		{Name: "failsafe-tap", Options: failsafeTap},
+		{Name: "failsafe-queue", Options: failsafeQueue},
+		{Name: "failsafe-priority", Options: failsafePriority},
+		{Name: "go-zero", Options: goZero},
+		{Name: "aegis", Options: aegis},
 	}
 }
 
 // failsafeDefault is failsafe-go's adaptive limiter as a unary interceptor. Its
 // errors become RESOURCE_EXHAUSTED, so that clients can tell.
-func failsafeDefault(arena.Setting) (arena.Installed, error) {
+func failsafeDefault() []grpc.ServerOption {
 	limiter := adaptivelimiter.NewWithDefaults[any]()
-	return intercept(failsafegrpc.NewUnaryServerInterceptor[any](limiter)), nil
+	return intercept(failsafegrpc.NewUnaryServerInterceptor[any](limiter))
 }
 
 // failsafeTap is what its documentation prefers: a check in the connection reader
 // before the interceptor, which cannot itself take a permit there.
-func failsafeTap(arena.Setting) (arena.Installed, error) {
+func failsafeTap() []grpc.ServerOption {
 	limiter := adaptivelimiter.NewWithDefaults[any]()
-	in := intercept(failsafegrpc.NewUnaryServerInterceptor[any](limiter))
-	in.Options = append(in.Options, grpc.InTapHandle(failsafegrpc.NewServerInHandle[any](limiter)))
-	return in, nil
+	return append(intercept(failsafegrpc.NewUnaryServerInterceptor[any](limiter)),
+		grpc.InTapHandle(failsafegrpc.NewServerInHandle[any](limiter)))
 }
 
 // failsafeQueue lets executions queue: rejections begin at twice the limit and
 // are certain at three times, the factors of its documentation.
-func failsafeQueue(arena.Setting) (arena.Installed, error) {
+func failsafeQueue() []grpc.ServerOption {
 	limiter := adaptivelimiter.NewBuilder[any]().WithQueueing(2, 3).Build()
-	return intercept(failsafegrpc.NewUnaryServerInterceptor[any](limiter)), nil
+	return intercept(failsafegrpc.NewUnaryServerInterceptor[any](limiter))
 }
 
 // failsafePriority sheds by priority, one of five, calibrated every half second.
-func failsafePriority(arena.Setting) (arena.Installed, error) {
+func failsafePriority() []grpc.ServerOption {
 	prioritizer := adaptivelimiter.NewPrioritizer()
-	stop := prioritizer.ScheduleCalibrations(context.Background(), 500*time.Millisecond)
+	prioritizer.ScheduleCalibrations(context.Background(), 500*time.Millisecond) // to the end of the process
 	limiter := adaptivelimiter.NewBuilder[any]().WithQueueing(2, 3).BuildPrioritized(prioritizer)
-	in := intercept(spread(), failsafegrpc.NewUnaryServerInterceptor[any](limiter))
-	in.Stop = func() { stop() }
-	return in, nil
+	return intercept(spread(), failsafegrpc.NewUnaryServerInterceptor[any](limiter))
 }
 
 // spread gives calls the five priorities in turn.
@@ -82,7 +79,7 @@ func spread() grpc.UnaryServerInterceptor {
 
 // intercept chains interceptors behind one that gives the limiter's own errors a
 // status.
-func intercept(chain ...grpc.UnaryServerInterceptor) arena.Installed {
+func intercept(chain ...grpc.UnaryServerInterceptor) []grpc.ServerOption {
 	named := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		resp, err := handle(ctx, req)
 		if errors.Is(err, adaptivelimiter.ErrExceeded) || errors.Is(err, failsafe.ErrExecutionCanceled) {
@@ -90,17 +87,15 @@ func intercept(chain ...grpc.UnaryServerInterceptor) arena.Installed {
 		}
 		return resp, err
 	}
-	return arena.Installed{Options: []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{named}, chain...)...),
-	}}
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{named}, chain...)...)}
 }
 
 // goZero is go-zero's adaptive shedder as its own gRPC interceptor uses it, which
 // is internal to it, with its default threshold of 900 ‰ of the processor.
-func goZero(arena.Setting) (arena.Installed, error) {
+func goZero() []grpc.ServerOption {
 	load.DisableLog()
 	shedder := load.NewAdaptiveShedder(load.WithCpuThreshold(900))
-	return arena.Installed{Options: []grpc.ServerOption{grpc.ChainUnaryInterceptor(
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
 			promise, err := shedder.Allow()
 			if err != nil {
@@ -114,13 +109,13 @@ func goZero(arena.Setting) (arena.Installed, error) {
 				}
 			}()
 			return handle(ctx, req)
-		})}}, nil
+		})}
 }
 
 // aegis is go-kratos' BBR limiter as kratos' own middleware uses it.
-func aegis(arena.Setting) (arena.Installed, error) {
+func aegis() []grpc.ServerOption {
 	limiter := bbr.NewLimiter()
-	return arena.Installed{Options: []grpc.ServerOption{grpc.ChainUnaryInterceptor(
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			done, err := limiter.Allow()
 			if err != nil {
@@ -129,5 +124,5 @@ func aegis(arena.Setting) (arena.Installed, error) {
 			resp, err := handle(ctx, req)
 			done(ratelimit.DoneInfo{Err: err})
 			return resp, err
-		})}}, nil
+		})}
 }

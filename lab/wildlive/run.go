@@ -10,7 +10,6 @@ import (
 
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/internal/world"
-	"github.com/spillgate/spillgate/lab/arena"
 	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
@@ -27,9 +26,6 @@ const (
 
 // repeatsInFull is how often the full form plays each row; the median counts.
 const repeatsInFull = 3
-
-// quiet is how long a run waits for a machine that does nothing else.
-const quiet = 2 * time.Second
 
 // retakesInFull is how often the full form makes a run again that the machine disturbed.
 const retakesInFull = 1
@@ -62,11 +58,9 @@ is void only for what the record of the machine shows: how late requests left, w
 
 // run is what one policy made of a row.
 type run struct {
-	policy string
+	bed.Series
 	// plain gives it clients that know nothing of credits.
-	plain    bool
-	reports  []*world.Report // of the repeats
-	disturbs []string
+	plain bool
 }
 
 func play(ctx context.Context, o experiment.Options, rows []row, peers []bed.Peer) (*experiment.Result, error) {
@@ -90,8 +84,12 @@ func play(ctx context.Context, o experiment.Options, rows []row, peers []bed.Pee
 				if o.Progress != nil {
 					o.Progress(i, len(rows), row.name+": "+runs[k].String())
 				}
-				if err := runs[k].play(ctx, w, o.Seed+uint64(repeat), retakes, peers); err != nil {
-					return nil, fmt.Errorf("%s: %v: %w", row.name, &runs[k], err)
+				w := w
+				if runs[k].plain {
+					w = plain(w)
+				}
+				if err := runs[k].Play(ctx, w, o.Seed+uint64(repeat), retakes, peers...); err != nil {
+					return nil, fmt.Errorf("%s: %w", row.name, err)
 				}
 			}
 		}
@@ -108,23 +106,25 @@ func (row *row) contenders(quick bool, peers []bed.Peer) (all []run) {
 	if quick {
 		semaphores = semaphores[:min(len(semaphores), 1)]
 	}
-	all = append(all, run{policy: "spillgate" + cmp.Or(row.ours, row.over)})
+	all = append(all, newRun("spillgate"+cmp.Or(row.ours, row.over)))
 	if !quick && row.world.Clients[0].Kind == world.Credits {
-		all = append(all, run{policy: all[0].policy, plain: true})
+		all = append(all, run{bed.Series{Policy: all[0].Policy}, true})
 	}
 	for _, s := range semaphores {
-		all = append(all, run{policy: s + row.over})
+		all = append(all, newRun(s+row.over))
 	}
 	if row.over == "" {
 		for _, peer := range peers {
-			all = append(all, run{policy: peer.Name})
+			all = append(all, newRun(peer.Name))
 		}
 	}
 	if !quick || row.light || len(semaphores) == 0 {
-		all = append(all, run{policy: "none" + row.over})
+		all = append(all, newRun("none"+row.over))
 	}
 	return all
 }
+
+func newRun(policy string) run { return run{Series: bed.Series{Policy: policy}} }
 
 // calibrated returns the row's world with rates in requests per second where it has
 // multiples of what the machine can do.
@@ -133,38 +133,10 @@ func (row *row) calibrated(ctx context.Context, seed uint64) (*world.World, erro
 	if row.times == 0 {
 		return &w, nil
 	}
+	capacity, err := bed.Capacity(ctx, &w, "none"+row.over, seed)
 	w.Clients = slices.Clone(w.Clients)
-	w.Clients[0].Load = world.Load{Users: 32}
-	w.Warmup, w.Length = second/2, 2*second
-	report, err := bed.Run(ctx, &w, "none"+row.over, seed)
-	if err != nil {
-		return nil, err
-	}
-	w.Warmup, w.Length = row.world.Warmup, row.world.Length
-	w.Clients[0].Load = world.Load{Steps: []world.Rate{{PerSecond: row.times * rate(report, report.Groups[0].Good+report.Groups[0].Late)}}}
-	return &w, nil
-}
-
-// play adds a run; one that the machine disturbed is made again, up to most times.
-func (r *run) play(ctx context.Context, w *world.World, seed uint64, most int, peers []bed.Peer) error {
-	if r.plain {
-		w = plain(w)
-	}
-	for try := 0; ; try++ {
-		arena.AwaitQuiet(ctx, quiet)
-		played, err := bed.Play(ctx, w, r.policy, seed, peers...)
-		if err != nil {
-			return err
-		}
-		report := played.Report
-		if report.Void == "" || try == most {
-			r.reports = append(r.reports, report)
-			if report.Void != "" {
-				r.disturbs = append(r.disturbs, fmt.Sprintf("%v, seed %d: %s", r, seed, report.Void))
-			}
-			return nil
-		}
-	}
+	w.Clients[0].Load = world.Load{Steps: []world.Rate{{PerSecond: row.times * capacity}}}
+	return &w, err
 }
 
 // plain returns a world like w whose clients know nothing of credits.
@@ -179,20 +151,13 @@ func plain(w *world.World) *world.World {
 
 func (r *run) String() string {
 	if r.plain {
-		return r.policy + ", plain clients"
+		return r.Policy + ", plain clients"
 	}
-	return r.policy
+	return r.Policy
 }
 
 // figure is the median over the repeats of what f says of each.
-func (r *run) figure(f func(*world.Report) float64) float64 {
-	var all []float64
-	for _, report := range r.reports {
-		all = append(all, f(report))
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
-}
+func (r *run) figure(f func(*world.Report) float64) float64 { return bed.Median(r.Reports, f) }
 
 func rate(r *world.Report, n int) float64 { return float64(n) / r.Measured.Seconds() }
 
@@ -241,15 +206,15 @@ func (row *row) judge(r *experiment.Result, t *table.Table, runs []run) {
 	for i := range runs {
 		run := &runs[i]
 		var each []string
-		for _, report := range run.reports {
+		for _, report := range run.Reports {
 			each = append(each, fmt.Sprintf("%.0f", row.goodput(report)))
 		}
 		t.Add(row.name, run.String(), run.figure(offered), run.figure(row.goodput), strings.Join(each, " "), run.figure(served), run.figure(refused),
-			run.figure(late), 1e3*run.figure(p50), 1e3*run.figure(p99), limitsOf(run.reports), strings.Join(run.disturbs, "; "))
+			run.figure(late), 1e3*run.figure(p50), 1e3*run.figure(p99), limitsOf(run.Reports), strings.Join(run.Disturbed(), "; "))
 	}
 	none := &runs[len(runs)-1]
 	best, bestAfter := none, none
-	rivals := slices.IndexFunc(runs, func(r run) bool { return !strings.HasPrefix(r.policy, "spillgate") })
+	rivals := slices.IndexFunc(runs, func(r run) bool { return !strings.HasPrefix(r.Policy, "spillgate") })
 	for i := range runs[rivals:] {
 		if run := &runs[rivals+i]; run.figure(row.goodput) > best.figure(row.goodput) {
 			best = run
@@ -264,11 +229,11 @@ func (row *row) judge(r *experiment.Result, t *table.Table, runs []run) {
 		if ours.plain {
 			name += ", plain clients"
 		}
-		r.On(experiment.Machine{Ours: ours.disturbs, Theirs: best.disturbs}, func() {
+		r.On(experiment.Machine{Ours: ours.Disturbed(), Theirs: best.Disturbed()}, func() {
 			r.Floor(name+": goodput", " of the best", floor, 0.05, ours.figure(row.goodput)/best.figure(row.goodput))
 		})
 		if row.change > 0 {
-			r.On(experiment.Machine{Ours: ours.disturbs, Theirs: bestAfter.disturbs}, func() {
+			r.On(experiment.Machine{Ours: ours.Disturbed(), Theirs: bestAfter.Disturbed()}, func() {
 				r.Floor(name+": goodput in the second after", " of the best", changeFloor, 0.05, ours.figure(row.after)/bestAfter.figure(row.after))
 			})
 		}
@@ -279,7 +244,7 @@ func (row *row) judge(r *experiment.Result, t *table.Table, runs []run) {
 // judgeAlone adds the bars that need no semaphore.
 func (row *row) judgeAlone(r *experiment.Result, name string, ours, none *run) {
 	objective := row.world.Objective.Seconds()
-	r.On(experiment.Machine{Ours: ours.disturbs}, func() {
+	r.On(experiment.Machine{Ours: ours.Disturbed()}, func() {
 		if row.polite {
 			r.Floor(name+": polite served", " of what they send", politeFloor, 0.03, ours.figure(served))
 		}
@@ -292,7 +257,7 @@ func (row *row) judgeAlone(r *experiment.Result, name string, ours, none *run) {
 		}
 	})
 	if row.light {
-		r.On(experiment.Machine{Ours: ours.disturbs, Theirs: none.disturbs}, func() {
+		r.On(experiment.Machine{Ours: ours.Disturbed(), Theirs: none.Disturbed()}, func() {
 			r.Ceiling(name+": p50", " of that without control", mostSlower, 0.2, ours.figure(p50)/none.figure(p50))
 		})
 	}

@@ -33,7 +33,7 @@ func TestRowsAreWorlds(t *testing.T) {
 			t.Errorf("%q of family %q comes twice, or has no family", row.name, row.family)
 		}
 		names[row.name] = true
-		if all := row.contenders(false, nil); all[0].policy[:9] != "spillgate" || !strings.HasPrefix(all[len(all)-1].policy, "none") {
+		if all := row.contenders(false, nil); all[0].Policy[:9] != "spillgate" || !strings.HasPrefix(all[len(all)-1].Policy, "none") {
 			t.Errorf("%s: %v, expected Spillgate first and none last", row.name, all)
 		}
 	}
@@ -48,7 +48,9 @@ func report(good, late, refused int, p50 time.Duration, void string) *world.Repo
 
 func TestJudge(t *testing.T) {
 	row := rows()[0]
-	three := func(policy string, reports ...*world.Report) run { return run{policy: policy, reports: reports} }
+	three := func(policy string, reports ...*world.Report) run {
+		return run{Series: bed.Series{Policy: policy, Reports: reports}}
+	}
 	runs := []run{
 		three("spillgate", report(800, 0, 200, 30*ms, ""), report(940, 20, 40, 30*ms, ""), report(950, 0, 50, 30*ms, "")),
 		three("semaphore", report(1000, 0, 0, 30*ms, ""), report(900, 0, 0, 30*ms, ""), report(2000, 0, 0, 30*ms, "")),
@@ -74,11 +76,11 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	// A disturbed run of ours explains a miss, one of the semaphore's does not.
-	runs[1].disturbs = []string{"stolen"}
+	runs[1].Reports[0].Void = "stolen"
 	if b := verdicts()["goodput"]; b.Void != "" {
 		t.Errorf("void by the semaphore's run: %+v", b)
 	}
-	runs[0].disturbs = []string{"stolen"}
+	runs[0].Reports[0].Void = "stolen"
 	if b := verdicts()["goodput"]; b.Void == "" {
 		t.Errorf("not void by our run: %+v", b)
 	}

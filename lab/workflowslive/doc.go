@@ -2,9 +2,9 @@
 // al., SoCC 2017, figures 7 and 9) are repeated with real gRPC on loopback, every
 // server a process of its own.
 //
-//	generator ──▶ FE 2 ──▶ PS 2 ──▶ EN 2      a gate in front of each,
-//	                       workers   slots    grpcgate between them,
-//	                       semaphore          workflows by tags
+//	clients ──▶ FE 2 ──▶ PS 2 ──▶ EN 2      a gate in front of each,
+//	                     workers   slots    grpcgate between them,
+//	                     semaphore          workflows by tags
 //
 // The paper's servers are forty machines; here six share two processors. So work is
 // sleep behind a bounded number of workers, which is short when the workers are,
@@ -20,9 +20,24 @@
 // peers (see lab/peers), and no tenants beyond one a workflow.
 package workflowslive
 
-import "github.com/spillgate/spillgate/lab/experiment"
+import (
+	"github.com/spillgate/spillgate/lab/bed"
+	"github.com/spillgate/spillgate/lab/experiment"
+)
 
 // Experiments returns the experiments of this package.
 func Experiments() []experiment.Experiment {
 	return []experiment.Experiment{isolation(), hotspot()}
+}
+
+// The controls that are compared.
+const (
+	deadlines = "deadlines only"
+	rated     = "rates"
+	ratedFair = "rates+fair"
+)
+
+// Peers returns the controls.
+func Peers() []bed.Peer {
+	return []bed.Peer{control(deadlines, false, false), control(rated, true, false), control(ratedFair, true, true)}
 }

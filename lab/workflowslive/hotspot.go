@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/harness/measure"
-	"github.com/spillgate/spillgate/internal/harness/openloop"
 	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
 
@@ -27,12 +27,10 @@ length in which each workflow's requests ask for the same work.`,
 }
 
 const (
-	permits    = 2
-	pinnedRate = 80
-	pinnedHold = 5 * ms
-	// hotspotTarget is the delay target: what waits for the semaphore has to wait for
-	// half as long as A has it, on average.
-	hotspotTarget = pinnedHold / 2
+	hotspotName = "hotspot"
+	permits     = 2
+	pinnedRate  = 80
+	pinnedHold  = 5 * ms
 )
 
 // guestShare is what A leaves of the semaphore for B, in requests/s.
@@ -40,21 +38,27 @@ func guestShare() float64 {
 	return (permits - pinnedRate*pinnedHold.Seconds()) / (2 * pinnedHold).Seconds()
 }
 
-func hotspotSetting(seed uint64, warm, length, settle time.Duration) setting {
+// hotspotWorld has B begin after warm and length, and double after settle and length. The partition
+// servers are two services, one of which A and B go to.
+func hotspotWorld(warm, length, settle time.Duration) *world.World {
+	const semaphore = "semaphore"
 	begin := warm + length
 	double := begin + settle + length
-	end := double + settle + length
-	b := 1.5 * guestShare()
-	return setting{
-		Slots: 8, Workers: 8, Permits: permits, Deadline: time.Second, Target: hotspotTarget, Period: length, Seed: seed,
-		Stretches: []stretch{{warm, begin}, {begin + settle, double}, {double + settle, end}, {begin, begin + time.Second}},
-		Flows: []flow{
-			{Name: "A", Profile: openloop.Steady(pinnedRate, end), Work: pinnedHold, Lock: true, Reads: 1, Read: 4 * ms, Pinned: true},
-			{Name: "B", Profile: openloop.Profile{{Rate: 0, For: begin}, {Rate: b, For: double - begin}, {Rate: 2 * b, For: end - double}},
-				Work: 2 * pinnedHold, Lock: true, Reads: 1, Read: 4 * ms, Pinned: true},
-			{Name: "C", Profile: openloop.Steady(150, end), Work: 2 * ms, Reads: 2, Read: 8 * ms},
-		},
+	partition := func(name string) world.Service {
+		return world.Service{Name: name, Workers: 8, Async: true, Locks: []world.Lock{{Name: semaphore, Permits: permits}}, Methods: []world.Method{
+			method("A", waits(pinnedHold, semaphore), calls("EN", "short")), method("B", waits(2*pinnedHold, semaphore), calls("EN", "short")),
+			method("C", waits(2*ms, ""), calls("EN", "long"), calls("EN", "long"))}}
 	}
+	b := 1.5 * guestShare()
+	return &world.World{Name: hotspotName, Objective: time.Second, Warmup: warm, Length: double + settle + length,
+		Services: []world.Service{
+			{Name: "FE", Replicas: tierSize, Methods: []world.Method{method("A", calls("PS0", "A")), method("B", calls("PS0", "B")), method("C0", calls("PS0", "C")), method("C1", calls("PS1", "C"))}},
+			partition("PS0"), partition("PS1"),
+			{Name: "EN", Replicas: tierSize, Workers: 8, Methods: []world.Method{method("short", waits(4*ms, "")), method("long", waits(8*ms, ""))}}},
+		Clients: []world.Group{
+			flow("A", length, asks("A"), world.Rate{PerSecond: pinnedRate}),
+			flow("B", length, asks("B"), world.Rate{}, world.Rate{At: begin, PerSecond: b}, world.Rate{At: double, PerSecond: 2 * b}),
+			flow("C", length, asks("C0", "C1"), world.Rate{PerSecond: 150})}}
 }
 
 func runHotspot(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
@@ -63,14 +67,14 @@ func runHotspot(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	if o.Quick {
 		warm, length, settle, beside, retakes = time.Second, 3*time.Second, 1500*ms, time.Second, 0
 	}
-	jobs := []job{{control: deadlines, setting: hotspotSetting(o.Seed, warm, beside, settle)}}
+	jobs := []job{{Take: bed.Take{World: hotspotWorld(warm, beside, settle), Policy: deadlines, Seed: o.Seed}}}
 	for _, seed := range seeds(o, 3) {
-		for _, c := range []control{rated, ratedFair} {
-			jobs = append(jobs, job{c, hotspotSetting(seed, warm, length, settle), true})
+		for _, c := range []string{rated, ratedFair} {
+			jobs = append(jobs, job{bed.Take{World: hotspotWorld(warm, length, settle), Policy: c, Seed: seed}, true})
 		}
 	}
 	r := &experiment.Result{Quick: o.Quick}
-	out, err := results(ctx, o, r, jobs, retakes)
+	out, err := results(ctx, o, r, jobs, 3*ms, retakes)
 	if err != nil {
 		return nil, err
 	}
@@ -78,67 +82,58 @@ func runHotspot(ctx context.Context, o experiment.Options) (*experiment.Result, 
 		{Name: "median before", Unit: "ms", Format: "%.1f"}, {Name: "B's first second", Unit: "ms", Format: "%.1f"}, {Name: "with B", Unit: "ms", Format: "%.1f"}, {Name: "with twice B", Unit: "ms", Format: "%.1f"},
 		{Name: "p99 before", Unit: "ms", Format: "%.0f"}, {Name: "with twice B", Unit: "ms", Format: "%.0f"}, {Name: "kept", Unit: "of throughput", Format: "%.3f"},
 		{Name: "refused at the entry", Unit: "of requests", Format: "%.3f"}, {Name: "further down", Unit: "of requests", Format: "%.3f"}}}
-	type figures struct {
-		first, second, beside, throttled float64
-		machine                          experiment.Machine
-	}
-	worst := map[control]*figures{rated: {}, ratedFair: {}}
+	worst := map[string]*figures{rated: {}, ratedFair: {}}
 	for i, j := range jobs {
-		for f, flow := range j.setting.Flows {
-			s := out[i].flows[f].Stretches
-			before, with, twice, leap := &s[0], &s[1], &s[2], &s[3]
-			var kept any = per(twice.Attainment, before.Attainment)
+		came, doubled := j.World.Clients[1].Load.Steps[1].At, j.World.Clients[1].Load.Steps[2].At
+		for f, flow := range j.World.Clients {
+			before, leap := out[i].Stretch(f, warm, came), out[i].Stretch(f, came, came+time.Second)
+			with, twice := out[i].Stretch(f, came+settle, doubled), out[i].Stretch(f, doubled+settle, j.World.Length)
+			var kept any = per(twice.Share(bed.Good), before.Share(bed.Good))
 			if before.Offered == 0 { // it was not there before
 				kept = "–"
 			}
-			t.Add(string(j.control), j.setting.Seed, flow.Name, milliseconds(before.Latency.P50), milliseconds(leap.Latency.P50), milliseconds(with.Latency.P50), milliseconds(twice.Latency.P50),
-				milliseconds(before.Latency.P99), milliseconds(twice.Latency.P99), kept, refused(twice, atEntry), refused(twice, further))
-			if !j.judged {
-				continue
-			}
-			w := worst[j.control]
-			switch flow.Name {
-			case "A":
-				w.first = max(w.first, per(milliseconds(with.Latency.P50), milliseconds(before.Latency.P50)))
-				w.second = max(w.second, per(milliseconds(twice.Latency.P50), milliseconds(before.Latency.P50)))
-			case "C":
-				w.beside = max(w.beside, per(milliseconds(twice.Latency.P99), milliseconds(before.Latency.P99)))
-				w.throttled = max(w.throttled, per(float64(twice.Refused), float64(twice.Offered)))
+			t.Add(j.Policy, j.Seed, flow.Name, milliseconds(before.P50), milliseconds(leap.P50), milliseconds(with.P50), milliseconds(twice.P50),
+				milliseconds(before.P99), milliseconds(twice.P99), kept, twice.Share(bed.Refused), twice.Share(bed.RefusedBelow))
+			if j.judged {
+				worst[j.Policy].take(flow.Name, &before, &with, &twice)
 			}
 		}
-		if w, why := worst[j.control], out[i].disturbed; why != "" {
-			w.machine.Ours = append(w.machine.Ours, why)
+		if j.judged {
+			worst[j.Policy].machine.Ours = append(worst[j.Policy].machine.Ours, out[i].disturbed...)
 		}
-		r.Notes = append(r.Notes, note(j, out[i]))
+		if j.Seed == o.Seed {
+			r.Chart = append(r.Chart, chart("A's and C's latency: "+j.Policy, plot.Axis{Label: "mean latency", Unit: "ms", Log: true}, j, out[i], map[string]bool{"A": true, "C": true},
+				func(s *bed.Stretch) float64 { return milliseconds(s.Mean) },
+				plot.Level{Name: "B", At: came.Seconds(), Vertical: true}, plot.Level{Name: "twice B", At: doubled.Seconds(), Vertical: true}))
+		}
 	}
 	t.Note = "Published (a plot): A returns to its level within seconds of both leaps; the background is not throttled."
-	for _, c := range []control{rated, ratedFair} {
+	for _, c := range []string{rated, ratedFair} {
 		w := worst[c]
 		r.On(w.machine, func() {
-			r.Ceiling("A's median with B, "+string(c), " of that before", 1.5, 0.1, w.first)
-			r.Ceiling("A's median with twice B, "+string(c), " of that before", 1.5, 0.1, w.second)
-			r.Ceiling("p99 of C with twice B, "+string(c), " of that before", 1.2, 0.15, w.beside)
-			r.Ceiling("C refused, "+string(c), " of offered", 0.005, 0, w.throttled)
+			r.Ceiling("A's median with B, "+c, " of that before", 1.5, 0.1, w.first)
+			r.Ceiling("A's median with twice B, "+c, " of that before", 1.5, 0.1, w.second)
+			r.Ceiling("p99 of C with twice B, "+c, " of that before", 1.2, 0.15, w.beside)
+			r.Ceiling("C refused, "+c, " of offered", 0.005, 0, w.throttled)
 		})
 	}
 	r.Table = []*table.Table{t}
-	for i, j := range jobs {
-		if j.setting.Seed == o.Seed {
-			s := j.setting.Stretches
-			r.Chart = append(r.Chart, chart("A's and C's latency: "+string(j.control), plot.Axis{Label: "mean latency", Unit: "ms", Log: true}, &j.setting, out[i], []string{"A", "C"}, latency,
-				plot.Level{Name: "B", At: seconds(s[0].To), Vertical: true}, plot.Level{Name: "twice B", At: seconds(s[1].To), Vertical: true}))
-		}
-	}
 	return r, nil
 }
 
-// latency is the mean latency of what was answered.
-func latency(windows []measure.Span) float64 {
-	var sum, n float64
-	for i := range windows {
-		l := &windows[i].Latency
-		sum += float64(l.Count) * milliseconds(l.Mean)
-		n += float64(l.Count)
+// figures are the worst of the seeds of one control.
+type figures struct {
+	first, second, beside, throttled float64
+	machine                          experiment.Machine
+}
+
+func (w *figures) take(flow string, before, with, twice *bed.Stretch) {
+	switch flow {
+	case "A":
+		w.first = max(w.first, per(milliseconds(with.P50), milliseconds(before.P50)))
+		w.second = max(w.second, per(milliseconds(twice.P50), milliseconds(before.P50)))
+	case "C":
+		w.beside = max(w.beside, per(milliseconds(twice.P99), milliseconds(before.P99)))
+		w.throttled = max(w.throttled, twice.Share(bed.Refused)+twice.Share(bed.RefusedBelow))
 	}
-	return per(sum, n)
 }

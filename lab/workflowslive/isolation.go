@@ -6,10 +6,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/harness/measure"
-	"github.com/spillgate/spillgate/internal/harness/openloop"
 	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
 
@@ -31,13 +31,13 @@ time. F's first second and a half is its own: the limits are found in it.`,
 }
 
 const (
+	isolationName = "isolation"
 	victims       = 4 // A to D
 	victimRate    = 30
 	victimRead    = 40 * ms
 	aggressorRead = 80 * ms
 	extentSize    = 16
-	// extentTarget is the delay target: a quarter of what A's read takes.
-	extentTarget = victimRead / 4
+	tierSize      = 2 // processes of each tier
 )
 
 // aggressorShare is what A to D leave for F, in requests/s: they want less than an
@@ -47,21 +47,24 @@ func aggressorShare() float64 {
 	return left / (2 * aggressorRead).Seconds()
 }
 
-// isolationSetting has F begin after warm and length, and counts as much of what
-// comes settle later.
-func isolationSetting(seed uint64, warm, length, settle time.Duration) setting {
+// isolationWorld has F begin after warm and length, and lasts for as long again, settle later.
+func isolationWorld(warm, length, settle time.Duration) *world.World {
 	begin := warm + length
-	end := begin + settle + length
-	s := setting{
-		Slots: extentSize, Workers: 8, Permits: 8, Deadline: time.Second, Target: extentTarget, Period: length, Seed: seed,
-		Stretches: []stretch{{warm, begin}, {begin + settle, end}},
+	w := &world.World{Name: isolationName, Objective: time.Second, Warmup: warm, Length: begin + settle + length, Services: []world.Service{
+		{Name: "FE", Replicas: tierSize},
+		{Name: "PS", Replicas: tierSize, Workers: 8, Async: true},
+		{Name: "EN", Replicas: tierSize, Workers: extentSize}}}
+	for i, read := range []time.Duration{victimRead, aggressorRead} {
+		name := []string{"victim", "aggressor"}[i]
+		for k, m := range []world.Method{method(name, calls("PS", name)), method(name, waits(4*ms, ""), calls("EN", name), calls("EN", name)), method(name, waits(read, ""))} {
+			w.Services[k].Methods = append(w.Services[k].Methods, m)
+		}
 	}
 	for i := range victims {
-		s.Flows = append(s.Flows, flow{Name: string(rune('A' + i)), Profile: openloop.Steady(victimRate, end), Work: 4 * ms, Reads: 2, Read: victimRead})
+		w.Clients = append(w.Clients, flow(string(rune('A'+i)), length, asks("victim"), world.Rate{PerSecond: victimRate}))
 	}
-	s.Flows = append(s.Flows, flow{Name: "F", Work: 4 * ms, Reads: 2, Read: aggressorRead,
-		Profile: openloop.Profile{{Rate: 0, For: begin}, {Rate: 5 * aggressorShare(), For: settle + length}}})
-	return s
+	w.Clients = append(w.Clients, flow("F", length, asks("aggressor"), world.Rate{}, world.Rate{At: begin, PerSecond: 5 * aggressorShare()}))
+	return w
 }
 
 func runIsolation(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
@@ -70,15 +73,16 @@ func runIsolation(ctx context.Context, o experiment.Options) (*experiment.Result
 	if o.Quick {
 		warm, length, beside, retakes = time.Second, 5*time.Second, 2*time.Second, 1
 	}
-	jobs := []job{
-		{control: deadlines, setting: isolationSetting(o.Seed, warm, beside, settle)},
-		{control: rated, setting: isolationSetting(o.Seed, warm, beside, settle)},
+	var jobs []job
+	for _, c := range []string{deadlines, rated} {
+		jobs = append(jobs, job{Take: bed.Take{World: isolationWorld(warm, beside, settle), Policy: c, Seed: o.Seed}})
 	}
 	for _, seed := range seeds(o, 3) {
-		jobs = append(jobs, job{ratedFair, isolationSetting(seed, warm, length, settle), true})
+		jobs = append(jobs, job{bed.Take{World: isolationWorld(warm, length, settle), Policy: ratedFair, Seed: seed}, true})
 	}
 	r := &experiment.Result{Quick: o.Quick}
-	out, err := results(ctx, o, r, jobs, retakes)
+	// A tenth of the work of the shortest.
+	out, err := results(ctx, o, r, jobs, (4*ms+2*victimRead)/10, retakes)
 	if err != nil {
 		return nil, err
 	}
@@ -86,28 +90,29 @@ func runIsolation(ctx context.Context, o experiment.Options) (*experiment.Result
 		{Name: "in time before", Unit: "/s", Format: "%.1f"}, {Name: "with F", Unit: "/s", Format: "%.1f"}, {Name: "kept", Unit: "of throughput", Format: "%.3f"},
 		{Name: "p99 before", Unit: "ms", Format: "%.0f"}, {Name: "with F", Unit: "ms", Format: "%.0f"}, {Name: "timed out", Unit: "of requests", Format: "%.3f"},
 		{Name: "refused at the entry", Unit: "of requests", Format: "%.3f"}, {Name: "further down", Unit: "of requests", Format: "%.3f"}}}
-	kept := math.Inf(1)
+	kept, slower := math.Inf(1), 0.0
 	var p99s [victims]struct{ before, with time.Duration }
 	for i, j := range jobs {
-		for f, flow := range j.setting.Flows {
-			before, with := &out[i].flows[f].Stretches[0], &out[i].flows[f].Stretches[1]
-			keeps := per(with.Attainment, before.Attainment)
+		w := j.World
+		length := (w.Length - w.Warmup - settle) / 2
+		for f := range w.Clients {
+			before, with := out[i].Stretch(f, w.Warmup, w.Warmup+length), out[i].Stretch(f, w.Length-length, w.Length)
+			keeps := per(with.Share(bed.Good), before.Share(bed.Good))
 			var shown any = keeps
-			if flow.Name == "F" { // was not there before
+			if f == victims { // F was not there before
 				shown = "–"
 			}
-			t.Add(string(j.control), j.setting.Seed, flow.Name, before.Goodput, with.Goodput, shown, milliseconds(before.Latency.P99), milliseconds(with.Latency.P99),
-				per(float64(with.TimedOut), float64(with.Offered)), refused(with, atEntry), refused(with, further))
-			if j.judged && flow.Name != "F" {
+			rate := func(s *bed.Stretch) float64 { return float64(s.By[bed.Good]) / length.Seconds() }
+			t.Add(j.Policy, j.Seed, w.Clients[f].Name, rate(&before), rate(&with), shown, milliseconds(before.P99), milliseconds(with.P99),
+				with.Share(bed.Expired), with.Share(bed.Refused), with.Share(bed.RefusedBelow))
+			if j.judged && f < victims {
 				kept = min(kept, keeps)
-				p99s[f].before += before.Latency.P99
-				p99s[f].with += with.Latency.P99
+				p99s[f].before += before.P99
+				p99s[f].with += with.P99
 			}
 		}
-		r.Notes = append(r.Notes, note(j, out[i]))
 	}
-	t.Note = "Published: timeouts only: all collapse; rates: A to E keep their throughput. The bars are of rates+fair. Servers: GOMAXPROCS=1, GOGC=" + serverGOGC + "; generator: GOGC=" + generatorGOGC + "."
-	slower := 0.0
+	t.Note = "Published: timeouts only: all collapse; rates: A to E keep their throughput. The bars are of rates+fair."
 	for _, p := range p99s {
 		slower = max(slower, per(milliseconds(p.with), milliseconds(p.before)))
 	}
@@ -117,30 +122,11 @@ func runIsolation(ctx context.Context, o experiment.Options) (*experiment.Result
 	})
 	r.Table = []*table.Table{t}
 	for i, j := range jobs {
-		if j.setting.Seed != o.Seed {
-			continue
+		if j.Seed == o.Seed {
+			mark := plot.Level{Name: fmt.Sprintf("F begins, %.0f/s", 5*aggressorShare()), At: j.World.Clients[victims].Load.Steps[1].At.Seconds(), Vertical: true}
+			r.Chart = append(r.Chart, chart("Answers in time: "+j.Policy, plot.Axis{Label: "answers in time", Unit: "/s"}, j, out[i],
+				map[string]bool{"A": true, "B": true, "C": true, "D": true, "F": true}, func(s *bed.Stretch) float64 { return float64(s.By[bed.Good]) }, mark))
 		}
-		r.Chart = append(r.Chart, chart("Answers in time: "+string(j.control), plot.Axis{Label: "answers in time", Unit: "/s"}, &j.setting, out[i],
-			[]string{"A", "B", "C", "D", "F"}, good, plot.Level{Name: fmt.Sprintf("F begins, %.0f/s", 5*aggressorShare()), At: seconds(j.setting.Stretches[0].To), Vertical: true}))
 	}
 	return r, nil
-}
-
-// note says what the machine did in a run.
-func note(j job, m made) string {
-	lag := time.Duration(0)
-	for _, f := range m.flows {
-		lag = max(lag, f.Result.SendLag.P99)
-	}
-	return fmt.Sprintf("%s, seed %d: the servers used %.0f %% of one processor; p99 of the send lag at most %v.",
-		j.control, j.setting.Seed, 100*m.busy, lag.Round(10*time.Microsecond))
-}
-
-// good is answers in time per second.
-func good(windows []measure.Span) float64 {
-	n := 0.0
-	for i := range windows {
-		n += float64(windows[i].Good)
-	}
-	return n / seconds(windows[len(windows)-1].To-windows[0].From)
 }

@@ -1,113 +1,73 @@
 package workflowslive
 
 import (
-	"context"
+	"math"
 	"runtime"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/lab/bed"
 )
 
 // The test binary is also the program of the children.
 func TestMain(m *testing.M) {
-	Child()
+	bed.Child(Peers()...)
 	goleak.VerifyTestMain(m)
 }
 
-func processes(t *testing.T) context.Context {
-	t.Helper()
+// TestAllTiersTakePart: requests pass through all processes and locks and are accounted for;
+// only with rates is anything refused at the entry.
+func TestAllTiersTakePart(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("starts pinned processes")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// short is a setting with an overload of the extent nodes in its second half.
-func short() setting {
-	return isolationSetting(7, 200*time.Millisecond, 600*time.Millisecond, 300*time.Millisecond)
-}
-
-// TestAllTiersTakePart: requests pass through all processes and are accounted for;
-// only with rates is anything refused at the entry.
-func TestAllTiersTakePart(t *testing.T) {
-	ctx := processes(t)
-	for _, c := range []control{deadlines, rated, ratedFair} {
-		t.Run(string(c), func(t *testing.T) {
-			s := short()
-			m, err := run(ctx, s, c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(m.flows) != len(s.Flows) || m.busy <= 0 {
-				t.Fatalf("%d workflows, servers busy for %v, expected %d and more than 0", len(m.flows), m.busy, len(s.Flows))
-			}
-			for i, f := range s.Flows {
-				got := m.flows[i].Result.Total
-				if got.Offered == 0 || got.Served == 0 || got.Failed > 0 {
-					t.Errorf("%s: %d offered, %d served, %d failed %v", f.Name, got.Offered, got.Served, got.Failed, got.FailedBy)
-				}
-				if sum := got.NotSent + got.Served + got.Refused + got.Failed + got.TimedOut + got.Unfinished; sum != got.Offered {
-					t.Errorf("%s: %d offered, %d accounted for", f.Name, got.Offered, sum)
-				}
-				if c == deadlines && got.RefusedBy[atEntry] > 0 {
-					t.Errorf("%s: %d refused at the entry without rates", f.Name, got.RefusedBy[atEntry])
-				}
-			}
-			if f := m.flows[len(s.Flows)-1].Result.Total; c != deadlines && f.RefusedBy[atEntry] == 0 {
-				t.Errorf("F: none of %d refused at the entry, %v further down", f.Offered, f.RefusedBy)
-			}
-		})
+	short := func(w *world.World) *world.World {
+		for _, mistake := range w.Check() {
+			t.Fatal(mistake)
+		}
+		return w
 	}
-}
-
-// TestHotspotTakesPart: requests that hold the semaphore are served.
-func TestHotspotTakesPart(t *testing.T) {
-	ctx := processes(t)
-	s := hotspotSetting(3, 200*time.Millisecond, 400*time.Millisecond, 100*time.Millisecond)
-	m, err := run(ctx, s, ratedFair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, f := range s.Flows {
-		if got := m.flows[i].Result.Total; got.Served == 0 || got.Failed > 0 {
-			t.Errorf("%s: %d of %d served, %d failed %v", f.Name, got.Served, got.Offered, got.Failed, got.FailedBy)
+	for _, c := range []string{deadlines, rated, ratedFair} {
+		for _, w := range []*world.World{short(isolationWorld(200*ms, 600*ms, 300*ms)), short(hotspotWorld(200*ms, 400*ms, 100*ms))} {
+			t.Run(c+", "+w.Name, func(t *testing.T) {
+				p, err := bed.Play(t.Context(), w, c, 7, Peers()...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p.Used() <= 0 {
+					t.Error("the servers used no processor")
+				}
+				for i, g := range p.Report.Groups {
+					s := p.Stretch(i, 0, math.MaxInt64)
+					if s.Offered == 0 || s.Answered() == 0 || s.By[bed.Failed] > 0 || s.Offered != len(p.Requests[i]) {
+						t.Errorf("%s: %d of %d, by %v", g.Name, s.Offered, len(p.Requests[i]), s.By)
+					}
+					switch refused := s.By[bed.Refused]; {
+					case c == deadlines && refused > 0:
+						t.Errorf("%s: %d refused at the entry without rates", g.Name, refused)
+					case c != deadlines && g.Name == "F" && refused == 0:
+						t.Errorf("F: none of %d refused at the entry, by %v", s.Offered, s.By)
+					}
+				}
+				for _, s := range p.Report.Services {
+					if s.Finished == 0 {
+						t.Errorf("%s did nothing", s.Name)
+					}
+				}
+			})
 		}
 	}
 }
 
-// TestStretchesAskForTheSame: request i and the one a period later ask for the same
-// work, others do not, and on average it is what the setting says.
+// TestStretchesAskForTheSame: the requests of a workflow repeat after those of one stretch.
 func TestStretchesAskForTheSame(t *testing.T) {
-	s := isolationSetting(1, time.Second, 5*time.Second, time.Second)
-	const period = victimRate * 5
-	var sum time.Duration
-	same := 0
-	for i := range period {
-		p, q := s.plan(1, i), s.plan(1, i+period)
-		if p.Work != q.Work || p.PS != q.PS || p.Reads[0] != q.Reads[0] || p.Reads[1] != q.Reads[1] {
-			t.Fatalf("request %d asks for %+v, a period later for %+v", i, p, q)
+	w := isolationWorld(time.Second, 5*time.Second, time.Second)
+	for i, want := range []int{victimRate * 5, victimRate * 5, victimRate * 5, victimRate * 5, int(5 * 5 * aggressorShare())} {
+		if got := w.Clients[i].Cycle; got != want {
+			t.Errorf("%s repeats after %d requests, want %d", w.Clients[i].Name, got, want)
 		}
-		if p.Work == s.plan(1, i+1).Work || p.Work == s.plan(2, i).Work {
-			same++
-		}
-		sum += p.Reads[0].Work + p.Reads[1].Work
-	}
-	if mean := sum / (2 * period); same > 0 || mean < victimRead*9/10 || mean > victimRead*11/10 {
-		t.Errorf("reads take %v on average, expected about %v; %d requests are like their neighbours", mean, victimRead, same)
-	}
-}
-
-func TestSettingsAreValid(t *testing.T) {
-	for _, s := range []setting{isolationSetting(1, time.Second, time.Second, time.Second), hotspotSetting(1, time.Second, time.Second, time.Second)} {
-		if err := s.validate(); err != nil {
-			t.Error(err)
-		}
-	}
-	bad := setting{Flows: []flow{{Name: "x"}}}
-	if bad.validate() == nil {
-		t.Error("a setting of nothing is valid")
 	}
 }

@@ -22,6 +22,8 @@ func (d *decoder) group(n node) world.Group {
 		"load":           func(n node) { d.load(n, &g.Load) },
 		"arrive":         func(n node) { d.Duration(n, &g.Arrive) },
 		"deadline":       func(n node) { d.orWord(n, &g.Deadline, "never") },
+		"give_up":        func(n node) { d.Duration(n, &g.GiveUp) },
+		"cycle":          func(n node) { d.Integer(n, &g.Cycle) },
 		"patient":        func(n node) { d.Boolean(n, &g.Patient) },
 		"churn": func(n node) {
 			d.Object(n, keys{

@@ -100,7 +100,10 @@ func (r *random) world() *world.World {
 
 // service makes a service that calls those before it.
 func (r *random) service(w *world.World, i int) world.Service {
-	s := world.Service{Name: fmt.Sprint("s", i), Replicas: r.IntN(4), Workers: 1 + r.IntN(9), Ungated: r.yes(), Deaf: r.yes(), Proxied: r.yes(), Message: r.time()}
+	s := world.Service{Name: fmt.Sprint("s", i), Replicas: r.IntN(4), Threads: r.IntN(3), Workers: 1 + r.IntN(9), Ungated: r.yes(), Deaf: r.yes(), Proxied: r.yes(), Message: r.time(), Async: r.yes()}
+	for k := range r.IntN(3) {
+		s.Locks = append(s.Locks, world.Lock{Name: fmt.Sprint("l", k), Permits: r.IntN(4)})
+	}
 	if len(w.Hosts) > 0 && r.yes() {
 		s.Host = w.Hosts[r.IntN(len(w.Hosts))].Name
 	}
@@ -108,7 +111,8 @@ func (r *random) service(w *world.World, i int) world.Service {
 		s.Objective = r.time()
 	}
 	for k := range 1 + r.IntN(3) {
-		m := world.Method{Name: fmt.Sprint("m", k), Idle: r.yes()}
+		least := r.IntN(3)
+		m := world.Method{Name: fmt.Sprint("m", k), Idle: r.yes(), Answer: world.Size{Least: least, Most: least + r.IntN(3)}}
 		for range 1 + r.IntN(3) {
 			var step world.Step
 			switch {
@@ -120,6 +124,9 @@ func (r *random) service(w *world.World, i int) world.Service {
 				step.Wait = r.draw()
 			default:
 				step.Compute = r.draw()
+			}
+			if n := len(s.Locks); n > 0 && step.Call == nil && r.yes() {
+				step.Lock = s.Locks[r.IntN(n)].Name
 			}
 			m.Steps = append(m.Steps, step)
 		}
@@ -150,7 +157,7 @@ func (r *random) draw() *world.Draw {
 func (r *random) group(w *world.World, i int) world.Group {
 	g := world.Group{
 		Name: fmt.Sprint("group ", i), Clients: r.IntN(9), Connections: r.IntN(9), SharedAddress: r.yes(), Kind: world.Kind(r.IntN(4)), Arrive: r.time(),
-		Deadline: time.Duration(r.IntN(3) - 1), Patient: r.yes(), Class: work.Class(r.IntN(int(work.NumClasses))), Priority: work.Priority(r.IntN(128)), Share: float64(r.IntN(9)) / 4,
+		Deadline: time.Duration(r.IntN(3) - 1), GiveUp: r.time(), Cycle: r.IntN(3), Patient: r.yes(), Class: work.Class(r.IntN(int(work.NumClasses))), Priority: work.Priority(r.IntN(128)), Share: float64(r.IntN(9)) / 4,
 	}
 	if r.yes() {
 		g.Workflow = "checkout"
@@ -190,10 +197,15 @@ func write(w *world.World, files map[string]string) string {
 	}
 	b.WriteString("services:\n")
 	for _, s := range w.Services {
-		fmt.Fprintf(&b, "- name: %s\n  host: %q\n  replicas: %d\n  workers: %d\n  objective: %v\n  gate: %v\n  deaf: %v\n  proxied: %v\n  message: %v\n  methods:\n",
-			s.Name, s.Host, s.Replicas, s.Workers, s.Objective, !s.Ungated, s.Deaf, s.Proxied, s.Message)
+		fmt.Fprintf(&b, "- name: %s\n  host: %q\n  replicas: %d\n  threads: %d\n  workers: %d\n  objective: %v\n  gate: %v\n  deaf: %v\n  proxied: %v\n  message: %v\n  async: %v\n",
+			s.Name, s.Host, s.Replicas, s.Threads, s.Workers, s.Objective, !s.Ungated, s.Deaf, s.Proxied, s.Message, s.Async)
+		b.WriteString("  locks:\n")
+		for _, l := range s.Locks {
+			fmt.Fprintf(&b, "  - {name: %s, permits: %d}\n", l.Name, l.Permits)
+		}
+		b.WriteString("  methods:\n")
 		for _, m := range s.Methods {
-			fmt.Fprintf(&b, "  - name: %s\n    idle: %v\n    steps:\n", m.Name, m.Idle)
+			fmt.Fprintf(&b, "  - name: %s\n    idle: %v\n    answer: %s\n    steps:\n", m.Name, m.Idle, writeSize(m.Answer))
 			for _, step := range m.Steps {
 				switch {
 				case step.Wait != nil:
@@ -202,6 +214,9 @@ func write(w *world.World, files map[string]string) string {
 					fmt.Fprintf(&b, "    - compute: %s\n", writeDraw(step.Compute))
 				default:
 					fmt.Fprintf(&b, "    - call: [%s]\n", strings.Trim(strings.ReplaceAll(fmt.Sprint(step.Call), " ", ", "), "[]"))
+				}
+				if step.Lock != "" {
+					fmt.Fprintf(&b, "      lock: %s\n", step.Lock)
 				}
 			}
 		}
@@ -232,6 +247,13 @@ func orWord(key string, d time.Duration, word string) string {
 	return ""
 }
 
+func writeSize(s world.Size) string {
+	if s.Least == s.Most {
+		return fmt.Sprint(s.Most)
+	}
+	return fmt.Sprintf("{least: %d, most: %d}", s.Least, s.Most)
+}
+
 func writeDraw(d *world.Draw) string {
 	switch d.Shape {
 	case world.Exponential:
@@ -251,8 +273,8 @@ func writeDraw(d *world.Draw) string {
 }
 
 func writeGroup(b *strings.Builder, g *world.Group, files map[string]string) {
-	fmt.Fprintf(b, "- name: %s\n  clients: %d\n  connections: %d\n  shared_address: %v\n  kind: %s\n  arrive: %v\n  patient: %v\n  churn: {stay: %v, away: %v}\n", g.Name, g.Clients, g.Connections, g.SharedAddress,
-		[]string{"credits", "plain", "greedy", "minting"}[g.Kind], g.Arrive, g.Patient, g.Churn.Stay, g.Churn.Away)
+	fmt.Fprintf(b, "- name: %s\n  clients: %d\n  connections: %d\n  shared_address: %v\n  kind: %s\n  arrive: %v\n  give_up: %v\n  cycle: %d\n  patient: %v\n  churn: {stay: %v, away: %v}\n", g.Name, g.Clients, g.Connections, g.SharedAddress,
+		[]string{"credits", "plain", "greedy", "minting"}[g.Kind], g.Arrive, g.GiveUp, g.Cycle, g.Patient, g.Churn.Stay, g.Churn.Away)
 	if deadline := orWord("deadline", g.Deadline, "never"); deadline != "" {
 		fmt.Fprintln(b, " "+deadline[1:])
 	}

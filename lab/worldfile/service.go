@@ -22,12 +22,24 @@ func (d *decoder) service(n node) world.Service {
 		"name":      func(n node) { d.Text(n, &s.Name) },
 		"host":      func(n node) { d.Text(n, &s.Host) },
 		"replicas":  func(n node) { d.Integer(n, &s.Replicas) },
+		"threads":   func(n node) { d.Integer(n, &s.Threads) },
 		"workers":   func(n node) { d.Integer(n, &s.Workers) },
 		"objective": func(n node) { d.Duration(n, &s.Objective) },
 		"gate":      func(n node) { d.Boolean(n, &gate) },
 		"deaf":      func(n node) { d.Boolean(n, &s.Deaf) },
-		"proxied":   func(n node) { d.Boolean(n, &s.Proxied) },
-		"message":   func(n node) { d.Duration(n, &s.Message) },
+		"async":     func(n node) { d.Boolean(n, &s.Async) },
+		"locks": func(n node) {
+			d.List(n, func(n node) {
+				var l world.Lock
+				d.Object(n, keys{
+					"name":    func(n node) { d.Text(n, &l.Name) },
+					"permits": func(n node) { d.Integer(n, &l.Permits) },
+				})
+				s.Locks = append(s.Locks, l)
+			})
+		},
+		"proxied": func(n node) { d.Boolean(n, &s.Proxied) },
+		"message": func(n node) { d.Duration(n, &s.Message) },
 		"methods": func(n node) {
 			if methods {
 				d.Wrong(n, "methods beside steps", "one of them")
@@ -52,7 +64,18 @@ func (d *decoder) service(n node) world.Service {
 func (d *decoder) method(n node) world.Method {
 	var m world.Method
 	d.Object(n, keys{
-		"name":  func(n node) { d.Text(n, &m.Name) },
+		"name": func(n node) { d.Text(n, &m.Name) },
+		"answer": func(n node) {
+			if n.Scalar() {
+				d.Integer(n, &m.Answer.Most)
+				m.Answer.Least = m.Answer.Most
+				return
+			}
+			d.Object(n, keys{
+				"least": func(n node) { d.Integer(n, &m.Answer.Least) },
+				"most":  func(n node) { d.Integer(n, &m.Answer.Most) },
+			})
+		},
 		"idle":  func(n node) { d.Boolean(n, &m.Idle) },
 		"steps": func(n node) { m.Steps = d.steps(n) },
 	})
@@ -65,6 +88,7 @@ func (d *decoder) steps(n node) (steps []world.Step) {
 		d.Object(n, keys{
 			"wait":    func(n node) { s.Wait = d.draw(n) },
 			"compute": func(n node) { s.Compute = d.draw(n) },
+			"lock":    func(n node) { d.Text(n, &s.Lock) },
 			"call": func(n node) {
 				d.List(n, func(n node) { s.Call = append(s.Call, d.target(n)) })
 			},

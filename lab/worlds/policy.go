@@ -24,11 +24,12 @@ type peer struct {
 }
 
 var peers = []peer{
-	{"none", contenders.None},
 	{"fifo", contenders.FIFO},
 	{"codel", contenders.CoDel},
 	{"gradient2", contenders.Gradient2},
+	{"gradient2:1s", func(s contenders.Setting) mesh.Control { return contenders.Windowed(s)[0] }},
 	{"vegas", contenders.Vegas},
+	{"vegas:1s", func(s contenders.Setting) mesh.Control { return contenders.Windowed(s)[1] }},
 	{"aimd", contenders.AIMD},
 	{"dagor", contenders.DAGOR},
 	{"seda", contenders.SEDA},
@@ -38,11 +39,31 @@ var peers = []peer{
 // Policies returns the names that Simulate knows. N and Q stand for numbers: slots, and
 // requests that may wait for one.
 func Policies() []string {
-	names := []string{contenders.Name, "semaphore:N", "semaphore:N:Q"}
+	return append([]string{contenders.Name, "semaphore:N", "semaphore:N:Q", unlimited}, Peers()...)
+}
+
+// Peers returns the names of the policies that are compared with, and that are tuned for
+// the services that they stand in front of.
+func Peers() (names []string) {
 	for _, p := range peers {
 		names = append(names, p.name)
 	}
 	return names
+}
+
+// unlimited is the name of no policy at all.
+const unlimited = "none"
+
+// Peer returns the policy of one of Peers for a world, whose defaults are filled in, or
+// nil if there is none of that name. Live says that it meets the real clock.
+func Peer(w *world.World, name string, live bool) *mesh.Control {
+	for _, p := range peers {
+		if p.name == name {
+			c := tuned(w, name, live, p.make)
+			return &c
+		}
+	}
+	return nil
 }
 
 // control returns the policy of a name for a world, whose defaults are filled in.
@@ -50,16 +71,17 @@ func control(w *world.World, name string) (mesh.Control, error) {
 	if name == contenders.Name {
 		return spillgate(w), nil
 	}
-	for _, p := range peers {
-		if p.name == name {
-			return tuned(w, name, p.make), nil
-		}
+	if name == unlimited {
+		return tuned(w, name, false, contenders.None), nil
+	}
+	if p := Peer(w, name, false); p != nil {
+		return *p, nil
 	}
 	limit, queue, err := semaphore(name)
 	if err != nil {
 		return mesh.Control{}, err
 	}
-	return tuned(w, name, func(s contenders.Setting) mesh.Control { return contenders.Semaphore(s, limit, queue) }), nil
+	return tuned(w, name, false, func(s contenders.Setting) mesh.Control { return contenders.Semaphore(s, limit, queue) }), nil
 }
 
 // maxSlots bounds the numbers of a semaphore. More are refused.
@@ -101,10 +123,10 @@ func spillgate(w *world.World) mesh.Control {
 }
 
 // tuned is a policy that is told of each service what its authors ask for.
-func tuned(w *world.World, name string, of func(contenders.Setting) mesh.Control) mesh.Control {
+func tuned(w *world.World, name string, live bool, of func(contenders.Setting) mesh.Control) mesh.Control {
 	settings := map[string]contenders.Setting{}
 	for i := range w.Services {
-		settings[w.Services[i].Name] = setting(w, &w.Services[i])
+		settings[w.Services[i].Name] = setting(w, &w.Services[i], live)
 	}
 	return mesh.Control{
 		Name:   name,
@@ -125,8 +147,8 @@ func tuned(w *world.World, name string, of func(contenders.Setting) mesh.Control
 const assumed = 64
 
 // setting is what there is to know of a service for somebody who tunes a policy.
-func setting(w *world.World, s *world.Service) contenders.Setting {
-	out := contenders.Setting{Objective: s.Objective, Cores: s.Workers}
+func setting(w *world.World, s *world.Service, live bool) contenders.Setting {
+	out := contenders.Setting{Objective: s.Objective, Cores: s.Workers, Live: live}
 	if out.Cores == 0 {
 		out.Cores = assumed
 		for i := range w.Hosts {

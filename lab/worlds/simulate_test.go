@@ -147,3 +147,41 @@ func TestRefusedAtOnce(t *testing.T) {
 		t.Errorf("counted %+v, want 100 good ones and 19,000 refused", c)
 	}
 }
+
+// What is inside a service bounds it: a lock of one permit, and workers, which are given back
+// while a request calls. Callers who give up early do, and what only real processes do is a
+// mistake.
+func TestInsideAService(t *testing.T) {
+	steady := func(rate float64) world.Load { return world.Load{Steps: []world.Rate{{PerSecond: rate}}} }
+	ask := func(method string) []world.Ask {
+		return []world.Ask{{Target: world.Target{Service: "front", Method: method}}}
+	}
+	wait := func(d time.Duration, lock string) world.Step {
+		return world.Step{Wait: &world.Draw{Mean: d}, Lock: lock}
+	}
+	calls := world.Step{Call: []world.Target{{Service: "back", Method: "do"}}}
+	w := &world.World{Objective: 5 * time.Second, Length: 10 * time.Second,
+		Services: []world.Service{
+			{Name: "front", Workers: 2, Async: true, Locks: []world.Lock{{Name: "door"}}, Methods: []world.Method{
+				{Name: "calls", Steps: []world.Step{wait(2*ms, ""), calls}}, {Name: "locks", Steps: []world.Step{wait(10*ms, "door")}}}},
+			{Name: "back", Methods: []world.Method{{Name: "do", Steps: []world.Step{wait(50*ms, "")}}}}},
+		Clients: []world.Group{{Name: "callers", Ask: ask("calls"), Load: steady(80)}, {Name: "locked", Ask: ask("locks"), Load: world.Load{Users: 4}},
+			{Name: "hasty", GiveUp: ms, Ask: ask("calls"), Load: steady(20)}}}
+	r, err := Simulate(t.Context(), w, "none", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Groups[0].Counts; c.Offered < 600 || c.Good < c.Offered-20 { // kept, two workers would serve 380
+		t.Errorf("callers %+v", c)
+	}
+	if c := r.Groups[1].Counts; c.Good < 900 || c.Good > 1000 {
+		t.Errorf("%d went through a door that lets 1,000 pass", c.Good)
+	}
+	if c := r.Groups[2].Counts; c.Expired < c.Offered*9/10 {
+		t.Errorf("hasty callers %+v, expected that they give up", c)
+	}
+	w.Clients[0].Cycle = 3
+	if _, err := Simulate(t.Context(), w, "none", 1); err == nil {
+		t.Error("a cycle was accepted")
+	}
+}

@@ -312,19 +312,15 @@ func (t *shop) report() *Report {
 	return r
 }
 
-// bench is the workers of a server. Its callers are never more than the workers.
-//
-// A request that waited starts when its worker became free, however late the news
-// of that came: late timers lengthen a request's own time, and take nothing from
-// the capacity. It is for the order of requests to decide who waits, and not for
-// the machine.
+// bench is the workers of a server. Its callers are never more than the workers: it is for the
+// order of requests to decide who waits, and not for the machine.
 type bench struct {
 	mean  time.Duration
 	sleep *service.Station
 
 	mu     sync.Mutex
 	random *rand.Rand
-	free   []time.Time // since when each idle worker is
+	idle   service.Bench
 }
 
 func newBench(workers int, mean time.Duration, seed uint64) (*bench, error) {
@@ -332,35 +328,18 @@ func newBench(workers int, mean time.Duration, seed uint64) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bench{mean: mean, sleep: sleep, random: rand.New(rand.NewPCG(seed, 0x3c6ef372fe94f82b)), free: make([]time.Time, workers)}, nil
+	return &bench{mean: mean, sleep: sleep, random: rand.New(rand.NewPCG(seed, 0x3c6ef372fe94f82b)), idle: service.NewBench(workers)}, nil
 }
 
 // work does the work of a request that arrived at an instant. The end of ctx does
 // not end it: no server stops what it has begun.
 func (b *bench) work(ctx context.Context, arrived time.Time) error {
-	ended := b.start(arrived)
+	b.mu.Lock()
+	ended := b.idle.Take(arrived).Add(time.Duration(b.random.ExpFloat64() * float64(b.mean)))
+	b.mu.Unlock()
 	err := b.sleep.DoFor(context.WithoutCancel(ctx), time.Until(ended))
 	b.mu.Lock()
-	b.free = append(b.free, ended)
+	b.idle.Give(ended)
 	b.mu.Unlock()
 	return err
-}
-
-// start takes the worker that has been idle for longest, and returns when the work
-// will be done.
-func (b *bench) start(arrived time.Time) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	first := 0
-	for i := range b.free {
-		if b.free[i].Before(b.free[first]) {
-			first = i
-		}
-	}
-	at := arrived
-	if b.free[first].After(at) {
-		at = b.free[first]
-	}
-	b.free = append(b.free[:first], b.free[first+1:]...)
-	return at.Add(time.Duration(b.random.ExpFloat64() * float64(b.mean)))
 }

@@ -104,34 +104,6 @@ func TestShop(t *testing.T) {
 	}
 }
 
-// A worker that is free with somebody waiting starts where it became free, however
-// late that is known, and never before the request is there.
-func TestBench(t *testing.T) {
-	b, err := newBench(1, time.Nanosecond, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.sleep.Close()
-	now := time.Now()
-	for _, test := range []struct {
-		free, arrived, want time.Duration
-	}{
-		{10, 5, 10},
-		{10, 20, 20},
-	} {
-		b.free = []time.Time{now.Add(test.free * time.Millisecond)}
-		got := b.start(now.Add(test.arrived * time.Millisecond)).Sub(now)
-		if late := got - test.want*time.Millisecond; late < 0 || late > time.Microsecond || len(b.free) != 0 {
-			t.Errorf("free at %d and there at %d: done at %v, want %d ms", test.free, test.arrived, got, test.want)
-		}
-	}
-	b.free = []time.Time{now.Add(time.Second), now}
-	b.start(now)
-	if len(b.free) != 1 || !b.free[0].Equal(now.Add(time.Second)) {
-		t.Errorf("left idle is %v, want the one that was free last", b.free)
-	}
-}
-
 func TestTimes(t *testing.T) {
 	s := &times{}
 	zero := time.Unix(1_000, 0)

@@ -263,6 +263,12 @@ func (st *Station) SlowAt(at time.Time, slow float64) error {
 	return nil
 }
 
+// Finish returns when work that begins at an instant is done, as fast as the station then
+// is, if it is alone.
+func (st *Station) Finish(start time.Time, work time.Duration) time.Time {
+	return st.base.Add(st.slow.Load().finish(start.Sub(st.base), work))
+}
+
 // Counts returns what the station has counted so far.
 func (st *Station) Counts() Counts {
 	st.mu.Lock()

@@ -36,11 +36,17 @@ func Describe(w *world.World, ctl Control, seed uint64) (Config, error) {
 	for i := range full.Services {
 		s := &full.Services[i]
 		f.services[s.Name] = s
-		cfg.Services = append(cfg.Services, Service{Name: s.Name, Processes: s.Replicas, Objective: s.Objective,
-			Resources: []Resource{{Name: "workers", Capacity: s.Workers}}})
+		resources := []Resource{{Name: "workers", Capacity: s.Workers}}
+		for _, l := range s.Locks {
+			resources = append(resources, Resource{l.Name, l.Permits})
+		}
+		cfg.Services = append(cfg.Services, Service{Name: s.Name, Processes: s.Replicas, Objective: s.Objective, Resources: resources})
 	}
 	for i := range full.Clients {
 		g := &full.Clients[i]
+		if g.Cycle > 0 {
+			return Config{}, fmt.Errorf("mesh: clients[%d].cycle: %d, expected 0: what simulated requests ask for does not repeat", i, g.Cycle)
+		}
 		load, err := loadOf(full, i)
 		if err != nil {
 			return Config{}, err
@@ -50,7 +56,7 @@ func Describe(w *world.World, ctl Control, seed uint64) (Config, error) {
 		for k, a := range g.Ask {
 			name := fmt.Sprintf("%d/%d", i, k)
 			group.Mix = append(group.Mix, Part{name, a.Weight})
-			cfg.Workflows = append(cfg.Workflows, Workflow{Name: name, Root: f.stage(a.Target), Deadline: Deadline{After: max(g.Deadline, 0)}})
+			cfg.Workflows = append(cfg.Workflows, Workflow{Name: name, Root: f.stage(a.Target), Deadline: Deadline{After: max(g.Deadline, 0)}, Patience: g.GiveUp})
 		}
 		cfg.Groups = append(cfg.Groups, group)
 	}
@@ -70,12 +76,17 @@ func (f *flattener) stage(at world.Target) Stage {
 		}
 	}
 	out := Stage{Service: at.Service}
-	if s.Workers > 0 && !m.Idle {
+	works := s.Workers > 0 && !m.Idle
+	if works && !s.Async {
 		out.Steps = append(out.Steps, Step{Hold: true})
 	}
 	out.Steps = append(out.Steps, Step{begin: true})
 	for _, step := range m.Steps {
 		to := Step{Wait: step.Wait, Compute: step.Compute}
+		if len(step.Call) == 0 {
+			out.Steps = append(out.Steps, held(to, step.Lock, works && s.Async)...)
+			continue
+		}
 		for _, target := range step.Call {
 			to.Parallel = true
 			to.Calls = append(to.Calls, Call{Stage: f.stage(target)})
@@ -83,6 +94,18 @@ func (f *flattener) stage(at world.Target) Stage {
 		out.Steps = append(out.Steps, to)
 	}
 	return out
+}
+
+// held puts what is held for a step around it: a lock, and in it a worker.
+func held(step Step, lock string, worker bool) []Step {
+	all := []Step{step}
+	if worker {
+		all = []Step{{Hold: true}, step, {Free: true}}
+	}
+	if lock != "" {
+		all = append(append([]Step{{Hold: true, Resource: lock}}, all...), Step{Free: true, Resource: lock})
+	}
+	return all
 }
 
 // maxChanges bounds the changes of a group's rate. More are refused.

@@ -1,0 +1,211 @@
+package bed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/harness/proc"
+	"github.com/spillgate/spillgate/internal/world"
+	"github.com/spillgate/spillgate/proxy"
+)
+
+// Program says how to start a process that plays a replica in place of this program:
+// somebody else's server. It serves GET /METHOD at the role's address, waits for as long as the
+// method's steps say, k requests at a time for k workers, makes the calls of the method
+// at Role.Calls, passes on the fields Traceparent, with a span of its own, Tracestate,
+// Baggage and Spillgate, answers with as many bytes as the method's answer has, and names
+// itself as the service in User-Agent. Its error says which steps it cannot play.
+type Program func(ctx context.Context, r *Role) (proc.Spec, error)
+
+// Role is a replica that a Program plays.
+type Role struct {
+	Service *world.Service
+	Replica int
+	Seed    uint64
+	// Listen is the host:port to listen on, Calls those of the services that are called.
+	Listen string
+	Calls  map[string]string
+	// Dir is a directory of the replica's own, Shared one of all replicas of the run.
+	// Both are gone when the run is over.
+	Dir, Shared string
+}
+
+// openBehind starts all replicas and the peer's proxies, by which they call each other.
+//
+//	clients ──▶ proxy a ──▶ a ──▶ exit of proxy a ──▶ proxy b ──▶ b
+func (b *bed) openBehind(ctx context.Context) (map[string][]string, error) {
+	peers := map[string][]string{}
+	var replicas []*order
+	var free ports
+	defer free.close()
+	for i := range b.plan.Services {
+		s := &b.plan.Services[i]
+		for r := range s.Replicas {
+			o := b.order
+			o.Service, o.Replica, o.Listen = s.Name, r+1, free.next()
+			if b.policy.peer.Program != nil {
+				o.Upstream = free.next()
+			}
+			peers[s.Name] = append(peers[s.Name], o.Listen)
+			replicas = append(replicas, &o)
+		}
+	}
+	for _, o := range replicas {
+		b.exits(o, peers, &free)
+	}
+	if err := free.close(); err != nil {
+		return nil, err
+	}
+	for _, o := range replicas {
+		if err := b.startBehind(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range replicas {
+		if b.policy.peer.Program != nil {
+			if err := b.awaitServing(ctx, o.Upstream); err != nil {
+				return nil, err
+			}
+		}
+		front := &seat{order: *o, cpus: b.place.services[o.Service]}
+		if err := b.start(ctx, front, len(front.cpus)); err != nil {
+			return nil, err
+		}
+	}
+	return peers, nil
+}
+
+// exits chooses the addresses by which a replica calls: those of its proxy where that
+// learns classes, else those of the proxies that are called.
+func (b *bed) exits(o *order, peers map[string][]string, free *ports) {
+	s := b.plan.services[o.Service]
+	learns := b.policy.peer.Proxy(b.plan.World, s).Share.Order != proxy.NoClasses
+	o.Exits, o.Egress = map[string]string{}, map[string]string{}
+	for _, m := range s.Methods {
+		for _, step := range m.Steps {
+			for _, to := range step.Call {
+				next := peers[to.Service][(o.Replica-1)%len(peers[to.Service])]
+				switch {
+				case o.Exits[to.Service] != "":
+				case learns:
+					o.Exits[to.Service] = free.next()
+					o.Egress[o.Exits[to.Service]] = next
+				default:
+					o.Exits[to.Service] = next
+				}
+			}
+		}
+	}
+}
+
+// startBehind starts what the proxy of an order stands in front of, and says in it where
+// that is.
+func (b *bed) startBehind(ctx context.Context, o *order) error {
+	s := b.plan.services[o.Service]
+	behind := &seat{order: *o, cpus: b.place.services[s.Name]}
+	behind.order.Listen, behind.order.Upstream, behind.order.Egress = "", "", nil
+	if b.policy.peer.Program == nil {
+		if err := b.start(ctx, behind, threads(s, len(behind.cpus))); err != nil {
+			return err
+		}
+		o.Upstream = behind.child.Addr()
+		return nil
+	}
+	if len(b.plan.Faults) > 0 {
+		return errors.New("bed: faults, expected none: a program of somebody else's does not have them")
+	}
+	number := o.number(b.plan)
+	role := Role{Service: s, Replica: o.Replica, Seed: mix(o.Seed ^ mix(uint64(number))), Listen: o.Upstream, Calls: o.Exits,
+		Shared: filepath.Join(o.Dir, "shared"), Dir: filepath.Join(o.Dir, strconv.Itoa(number))}
+	for _, dir := range []string{role.Shared, role.Dir} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	spec, err := b.policy.peer.Program(ctx, &role)
+	if err != nil {
+		return err
+	}
+	spec.Name, spec.Output, spec.ReadyTimeout = fmt.Sprintf("%s %d", s.Name, o.Replica), &behind.output, -1
+	if behind.child, err = proc.Start(ctx, spec); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.seen = append(b.seen, behind)
+	b.mu.Unlock()
+	return nil
+}
+
+// startTime is how long somebody else's server may take until it answers: a virtual
+// machine on a busy processor takes some seconds.
+const startTime = 60 * time.Second
+
+// awaitServing waits until something answers HTTP there, or says what its process wrote.
+func (b *bed) awaitServing(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		r, err := http.NewRequestWithContext(ctx, http.MethodHead, "http://"+addr+"/", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(r)
+		if err == nil {
+			return resp.Body.Close()
+		}
+		for _, s := range b.seen {
+			select {
+			case <-s.child.Exited():
+				return fmt.Errorf("bed: a process ended before it served: %w", s.child.Wait())
+			default:
+			}
+		}
+		if sleep(ctx, 20*time.Millisecond); ctx.Err() != nil {
+			return fmt.Errorf("bed: nobody answers at %s: %w; the processes wrote:\n%s", addr, err, b.wrote())
+		}
+	}
+}
+
+// wrote is the end of what all processes wrote.
+func (b *bed) wrote() string {
+	var all bytes.Buffer
+	for _, s := range b.seen {
+		all.WriteString(s.child.Output())
+	}
+	return all.String()
+}
+
+// ports are addresses on loopback that are free, for those who must know one before
+// somebody listens there. They are kept, so that they differ, until all are known.
+type ports struct {
+	kept []net.Listener
+	err  error
+}
+
+func (p *ports) next() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		p.err = fmt.Errorf("bed: a free port: %w", err)
+		return ""
+	}
+	p.kept = append(p.kept, l)
+	return l.Addr().String()
+}
+
+// close lets them go, and says whether there were enough.
+func (p *ports) close() error {
+	for _, l := range p.kept {
+		_ = l.Close()
+	}
+	p.kept = nil
+	return p.err
+}

@@ -1,0 +1,63 @@
+package cost
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/lab/bed"
+	"github.com/spillgate/spillgate/lab/experiment"
+)
+
+// The test binary is also the children's program.
+func TestMain(m *testing.M) {
+	bed.Child()
+	m.Run()
+}
+
+func TestExperimentsAreComplete(t *testing.T) {
+	for _, e := range Experiments() {
+		if e.Name == "" || e.Title == "" || e.About == "" || !e.Live || e.Run == nil {
+			t.Errorf("%q is not complete", e.Name)
+		}
+	}
+}
+
+// What is spent on a request is that between the warm-up and the end of the load.
+func TestSpent(t *testing.T) {
+	w := abreast(3*time.Second, side{name: "a"}, side{name: "b"})
+	for _, mistake := range w.Check() {
+		t.Error(mistake)
+	}
+	look := func(service string, proxy bool, at time.Duration, begun int, used time.Duration) bed.Look {
+		return bed.Look{Service: service, Proxy: proxy, At: at * time.Millisecond, Begun: begun, Used: used * time.Millisecond}
+	}
+	looks := []bed.Look{look("a", false, 900, 10, 80), look("a", false, 1000, 20, 100), look("a", false, 3000, 1020, 150), look("a", false, 3100, 1030, 900),
+		look("a", true, 1000, 0, 50), look("a", true, 3000, 0, 250), look("b", false, 1000, 0, 0), look("b", false, 3000, 1, 1000)}
+	if own, proxy := spent(w, looks, "a", false), spent(w, looks, "a", true); own != 50 || proxy != 200 {
+		t.Errorf("%v and %v µs a request, want 50 by the service and 200 by its proxy", own, proxy)
+	}
+}
+
+// Only batches that nobody disturbed count, if there are enough; a miss without them says
+// nothing.
+func TestDecisionsAreJudged(t *testing.T) {
+	many := func(n int, ns float64) []float64 { return slices.Repeat([]float64{ns}, n) }
+	for _, c := range []struct {
+		what         string
+		spent, quiet []float64
+		measured     float64
+		pass, void   bool
+	}{
+		{"fast, mostly disturbed", many(100, 500), many(10, 300), 300, true, false},
+		{"slow, mostly disturbed", many(100, 600), many(10, 450), 450, false, false},
+		{"slow and always disturbed", many(100, 500), many(9, 300), 500, false, true},
+		{"fast though disturbed", many(100, 390), nil, 390, true, false},
+	} {
+		r := &experiment.Result{}
+		(&decisions{kinds: []*kind{{name: "a decision", bar: true, spent: c.spent, quiet: c.quiet, allocated: many(1, 0)}}}).judge(r)
+		if b := r.Bars[0]; b.Measured != c.measured || b.Pass != c.pass || len(r.Void) > 0 != c.void {
+			t.Errorf("%s: %v, void %q", c.what, b, r.Void)
+		}
+	}
+}
