@@ -4,13 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spillgate/spillgate/guard"
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/harness/servers"
 	"github.com/spillgate/spillgate/internal/table"
-	"github.com/spillgate/spillgate/lab/arena"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
 
@@ -73,13 +72,13 @@ func (s *scene) overhead(ctx context.Context, length time.Duration, r *experimen
 		all = append(all, c)
 	}
 	measure := func() (server, own float64, err error) {
-		before, mine := b.used(), arena.Used(os.Getpid())
+		before, mine := b.used(), machine.Own()
 		select {
 		case <-ctx.Done():
 			return 0, 0, ctx.Err()
 		case <-time.After(length):
 		}
-		return float64(b.used()-before) / float64(length), float64(arena.Used(os.Getpid())-mine) / float64(length), nil
+		return float64(b.used()-before) / float64(length), float64(machine.Own()-mine) / float64(length), nil
 	}
 	time.Sleep(time.Second)
 	unwatched, idle, err := measure()

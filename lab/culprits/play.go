@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/harness/measure"
 	"github.com/spillgate/spillgate/internal/harness/openloop"
-	"github.com/spillgate/spillgate/lab/arena"
 )
 
 // plan is what the seed decides of one run.
@@ -109,7 +108,7 @@ func play(ctx context.Context, s *scene, b *bench, p plan, c contender) (*played
 			mu.Unlock()
 		})
 	}
-	watch := arena.WatchOthers(processors(), func() time.Duration { return arena.Used(os.Getpid()) + b.used() })
+	watch := machine.WatchOthers(processors(), func() time.Duration { return machine.Own() + b.used() })
 	err := load(ctx, s, b, p, out, &mu)
 	out.others = watch()
 	stopRunning()
