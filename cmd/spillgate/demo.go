@@ -30,16 +30,18 @@ func newDemo() *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Overload real services, plain and gated, let tenants share them, weigh checkouts against reads, and watch",
+		Short: "Overload real services, plain and gated, let tenants share them, weigh checkouts, cancel a culprit, and watch",
 		Long: `Runs three services on this machine, entry, middle and store, that call each
 other over gRPC, measures what they can do, and overloads them twice with the
 same requests at the same instants: first as they are, then with a gate in front
 of each and a wallet in every client. Then three tenants share the gated services:
 two stay within their share, and the third comes with three times the capacity,
-at gates that know a rate and a turn for each. In the end checkouts visit four
+at gates that know a rate and a turn for each. Then checkouts visit four
 servers one after the other, in a flood of reads that visit one, first in order of
-arrival and then weighed by class. It shows what happens, here and on a page for the
-browser, ends by itself after some 70 seconds, and writes a report.`,
+arrival and then weighed by class. In the end one request seizes the lock of a store,
+first with nobody who looks and then behind a gate that cancels it. It shows what
+happens, here and on a page for the browser, ends by itself after some 85 seconds, and
+writes a report.`,
 		Example: `  spillgate demo
   spillgate demo --quick --plain`,
 		Args: cobra.NoArgs,

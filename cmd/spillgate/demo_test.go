@@ -131,6 +131,9 @@ func TestDemo(t *testing.T) {
 	if !s.Checkout.Complete() {
 		t.Errorf("the checkouts' act is %+v, want it complete", s.Checkout)
 	}
+	if !s.Culprit.Complete() {
+		t.Errorf("the culprit's act is %+v, want it complete", s.Culprit)
+	}
 	page, err := os.ReadFile(s.Report)
 	if err != nil || !bytes.Contains(page, []byte("<svg")) || filepath.Dir(s.Report) != out {
 		t.Errorf("the report %s: %v", s.Report, err)

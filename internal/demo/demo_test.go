@@ -48,6 +48,7 @@ func short() demo.Plan {
 	p.Steps = []demo.Step{{"0.7x", 0.7, 500 * time.Millisecond}, {"2.5x", 2.5, 750 * time.Millisecond}, {"0.7x again", 0.7, 500 * time.Millisecond}}
 	p.TenantConns, p.Before, p.During, p.After = 3, 500*time.Millisecond, 750*time.Millisecond, 250*time.Millisecond
 	p.Shop.CalmFor, p.Shop.FloodFor, p.Shop.Period = 250*time.Millisecond, 1250*time.Millisecond, 50*time.Millisecond
+	p.Lock.Calm, p.Lock.Held, p.Lock.After = 500*time.Millisecond, time.Second, 500*time.Millisecond
 	return p
 }
 
@@ -120,7 +121,7 @@ func TestPlay(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, lines.String())
 	}
-	want := fmt.Sprint([]demo.Scene{demo.Searching, demo.Plain, demo.Gated, demo.Sharing, demo.Checkout, demo.Reporting, demo.Done})
+	want := fmt.Sprint([]demo.Scene{demo.Searching, demo.Plain, demo.Gated, demo.Sharing, demo.Checkout, demo.Seizing, demo.Reporting, demo.Done})
 	if got := strings.Replace(fmt.Sprint(scenes), "starting ", "", 1); got != want {
 		t.Errorf("scenes %v, want %v", got, want)
 	}
@@ -182,7 +183,22 @@ func TestPlay(t *testing.T) {
 			t.Errorf("%s: %d decisions, checkouts are %+v and reads %+v", w.Server, len(w.Points), w.Checkout, w.Read)
 		}
 	}
-	for _, want := range []string{"act 1", "act 2", "act 3", "act 4", "open loop", "offered", "c at 3x", "reads at 0.72x", "weight of checkouts"} {
+	if !final.Culprit.Complete() || final.Culprit.Running() != nil {
+		t.Fatalf("the culprit's act is %+v", final.Culprit)
+	}
+	for i, r := range final.Culprit.Runs {
+		if same := final.Culprit.Runs[0].Totals; r.Totals.Offered != same.Offered || r.Totals.Offered == 0 || len(r.Points) != 8 || len(r.Services) != 1 {
+			t.Errorf("%s: %d reads, %d points and %d services, want %d, the same in both runs, 8 and 1", r.Name, r.Totals.Offered, len(r.Points), len(r.Services), same.Offered)
+		}
+		if ended := r.Totals.Served + r.Totals.Refused + r.Totals.TimedOut + r.Totals.Failed; ended != r.Totals.Offered || r.Totals.Failed != 0 {
+			t.Errorf("%s: %+v, want every read to end, and none to fail", r.Name, r.Totals)
+		}
+		// Whether the gate is in time for the report is up to the machine.
+		if r.Report == nil || i == 0 && (r.Named != nil || r.Report.End == stage.Cancelled) || r.Report != nil && r.Report.End == stage.Cancelled && r.Named == nil {
+			t.Errorf("%s: the report %+v, named %+v; want it to end, and cancelled only by a gate that says so", r.Name, r.Report, r.Named)
+		}
+	}
+	for _, want := range []string{"act 1", "act 2", "act 3", "act 4", "act 5", "a report", "open loop", "offered", "c at 3x", "reads at 0.72x", "weight of checkouts"} {
 		if !strings.Contains(lines.String(), want) {
 			t.Errorf("the lines do not say %q:\n%s", want, lines.String())
 		}
@@ -250,6 +266,26 @@ func TestPlayInterruptedWithCheckouts(t *testing.T) {
 	checkGone(t, mark)
 }
 
+// And one in the middle of the culprit's.
+func TestPlayInterruptedWithCulprit(t *testing.T) {
+	mark := fmt.Sprint(time.Now().UnixNano())
+	t.Setenv(marker, mark)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	final, err := demo.Play(ctx, demo.Config{
+		Plan: short(), Command: []string{"part"},
+		Publish: func(s demo.State) {
+			if r := s.Culprit.Running(); r != nil && len(s.Culprit.Runs) == 2 && len(r.Points) > 0 {
+				cancel()
+			}
+		},
+	})
+	if !errors.Is(err, context.Canceled) || final.Scene != demo.Interrupted || final.Culprit == nil || final.Culprit.Running() != nil {
+		t.Errorf("scene %q, culprit %+v, error %v; want an interruption", final.Scene, final.Culprit, err)
+	}
+	checkGone(t, mark)
+}
+
 // A program that cannot play its part fails the demo, with what it wrote.
 func TestPlayFails(t *testing.T) {
 	final, err := demo.Play(t.Context(), demo.Config{Plan: short(), Command: []string{"refuse"}})
@@ -264,8 +300,21 @@ func TestPlayFails(t *testing.T) {
 func TestTables(t *testing.T) {
 	s := demotest.Recorded(t)
 	tables := demo.Tables(s)
-	if len(tables) != 6 {
-		t.Fatalf("%d tables, want 6", len(tables))
+	if len(tables) != 7 {
+		t.Fatalf("%d tables, want 7", len(tables))
+	}
+	seized := tables[6].Text(80)
+	for i := range s.Culprit.Runs {
+		r := &s.Culprit.Runs[i]
+		o, _ := r.During()
+		for _, want := range []string{fmt.Sprintf("%.0f of %.0f/s", o.Goodput, o.Offered), r.Verdict(), r.Fate()} {
+			if !strings.Contains(seized, want) {
+				t.Errorf("%q is missing in\n%s", want, seized)
+			}
+		}
+	}
+	if want := fmt.Sprintf("Report was cancelled when it had been there for %.0f ms", s.Culprit.Runs[1].Named.AgeMS); !strings.Contains(s.Summary(), want) {
+		t.Errorf("the summary does not say %q: %s", want, s.Summary())
 	}
 	orders := tables[4].Text(80)
 	for _, kind := range []string{stage.Checkouts, stage.Reads} {
@@ -347,6 +396,11 @@ func TestTables(t *testing.T) {
 	if text := strings.ReplaceAll(demo.Tables(s)[4].Text(80), "\n", " "); !strings.Contains(text, "it was late") || !strings.Contains(text, "fifo reads 17") || !strings.Contains(s.Summary(), "does not count") {
 		t.Errorf("an invalid act of checkouts is not marked:\n%s\n%s", text, s.Summary())
 	}
+	s = demotest.Recorded(t)
+	s.Culprit.Runs[0].Outcome.Valid, s.Culprit.Runs[0].Outcome.Invalid = false, []string{"it was late"}
+	if text := demo.Tables(s)[6].Text(80); !strings.Contains(text, "it was late") || !strings.Contains(s.Summary(), "does not count") {
+		t.Errorf("an invalid act of the culprit is not marked:\n%s\n%s", text, s.Summary())
+	}
 	if tables := demo.Tables(demotest.At(t, 1, 10)); tables != nil {
 		t.Errorf("tables of a demo that is not over: %v", tables)
 	}
@@ -363,14 +417,14 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<svg", "SLO 100 ms", fmt.Sprintf("%.0f requests/s", s.Capacity.Rate), "wallet expired", "c during", "Goodput of each tenant", "checkouts, p95", "Latency of checkouts", "Weight of checkouts"} {
+	for _, want := range []string{"<svg", "SLO 100 ms", fmt.Sprintf("%.0f requests/s", s.Capacity.Rate), "wallet expired", "c during", "Goodput of each tenant", "checkouts, p95", "Latency of checkouts", "Weight of checkouts", "Goodput while a report"} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the report does not have %q", want)
 		}
 	}
 	pictures, _ := filepath.Glob(filepath.Join(dir, "*.png"))
-	if len(pictures) != 8 {
-		t.Errorf("%d pictures, want 8", len(pictures))
+	if len(pictures) != 9 {
+		t.Errorf("%d pictures, want 9", len(pictures))
 	}
 	for _, name := range pictures {
 		file, err := os.Open(name)

@@ -4,17 +4,19 @@
 //	Play ── starts ──┼─ act 1: the load on plain services
 //	   │             ├─ act 2: the same load on gated ones
 //	   │             ├─ act 3: tenants share gated ones, and one wants too much
-//	   │             └─ act 4: checkouts visit four servers in a flood of reads that
-//	   │                       visit one: in order of arrival, and with shares
+//	   │             ├─ act 4: checkouts visit four servers in a flood of reads that
+//	   │             │         visit one: in order of arrival, and with shares
+//	   │             └─ act 5: a report seizes a store's lock: without a gate, and with
+//	   │                       one that cancels it
 //	   │
 //	   └─ State, several times a second ──▶ screen, page, lines; in the end Tables, Report
 //
 // Each act has services of its own, in processes of their own (package stage).
 // The first two acts have the same services with the same seed, the same
 // connections and the same requests at the same instants; the capacity that every
-// load is a multiple of is measured in the run. The servers of the last act are
-// others, and what they can do is not measured: only their order is looked at. What the run's own generators
-// spoilt is marked invalid and says so in every view.
+// load is a multiple of is measured in the run. The servers of the last two acts are
+// others, and what they can do is not measured: only their order is looked at, and who
+// keeps the others waiting. What the run's own generators spoilt is marked invalid and says so in every view.
 //
 // Invariants: a State is never changed once it was published; when Play
 // returns, no process that it started is left.

@@ -19,6 +19,8 @@ type Lines struct {
 	second float64
 	step   int
 	order  string
+	run    int // of the act of the culprit, from 1
+	named  int // the run whose culprit was told
 }
 
 // NewLines returns a view that writes to w.
@@ -46,6 +48,9 @@ func (l *Lines) Show(s State) {
 		return
 	case Checkout:
 		l.checkouts(s)
+		return
+	case Seizing:
+		l.culprit(s)
 		return
 	}
 	if s.Scene != Plain && s.Scene != Gated || len(s.Acts) == 0 {
@@ -131,6 +136,39 @@ func (l *Lines) checkouts(s State) {
 	}
 	if w, ok := o.Weight(); ok {
 		text += fmt.Sprintf("  weight of checkouts %.2f", w)
+	}
+	fmt.Fprintln(l.out, text)
+}
+
+// culprit writes a line a second about the reads of the store, and one about whom its
+// gate cancelled.
+func (l *Lines) culprit(s State) {
+	r := s.Culprit.Running()
+	if r == nil {
+		return
+	}
+	if n := len(s.Culprit.Runs); n != l.run {
+		if n > 1 { // the scene's own line said so of the first
+			fmt.Fprintf(l.out, "%5.1fs  %s\n", s.Elapsed, s.Note)
+		}
+		l.run, l.second, l.step = n, math.Inf(-1), -1
+	}
+	if r.Named != nil && l.named != l.run {
+		l.named = l.run
+		fmt.Fprintf(l.out, "%5.1fs    cancelled: %s, which held the %s; %.0f waited for it\n", s.Elapsed, r.Verdict(), r.Named.Resource, r.Named.Victims)
+	}
+	p := r.Last()
+	if p.T == 0 || p.T-l.second < 1-1e-3 {
+		return
+	}
+	if i := s.Culprit.Step(p.T - 1e-3); i != l.step {
+		l.step = i
+		fmt.Fprintf(l.out, "%5.1fs    %s\n", s.Elapsed, s.Culprit.Steps[i].Name)
+	}
+	l.second = p.T
+	text := fmt.Sprintf("%5.1fs    goodput %4.0f of %4.0f/s  p99 %4.0f ms", s.Elapsed, p.Goodput, p.Offered, p.P99MS)
+	if lost := shedRate(p) + p.TimedOut; lost > 0 {
+		text += fmt.Sprintf("  not answered %.0f/s", lost)
 	}
 	fmt.Fprintln(l.out, text)
 }

@@ -108,7 +108,7 @@ func (d *director) copy() State {
 		s.Acts[i].Points = slices.Clip(s.Acts[i].Points)
 		s.Acts[i].Services = slices.Clone(s.Acts[i].Services)
 	}
-	s.Tenants, s.Checkout = s.Tenants.copy(), s.Checkout.copy()
+	s.Tenants, s.Checkout, s.Culprit = s.Tenants.copy(), s.Checkout.copy(), s.Culprit.copy()
 	return s
 }
 
@@ -158,6 +158,10 @@ func (d *director) play(ctx context.Context) error {
 	}
 	d.reached(p.search() + 2*(p.Length()+between) + p.TenantLength() + between)
 	if err := d.checkout(ctx, c); err != nil {
+		return err
+	}
+	d.reached(p.estimate() - 2*(p.Lock.Length()+between))
+	if err := d.culprit(ctx, c); err != nil {
 		return err
 	}
 	return d.report()
@@ -326,6 +330,9 @@ func (d *director) end(ctx context.Context, err error) (State, error) {
 	}
 	if o := st.Checkout.Running(); o != nil {
 		o.Running = false
+	}
+	if r := st.Culprit.Running(); r != nil {
+		r.Running = false
 	}
 	switch {
 	case err == nil:

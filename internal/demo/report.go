@@ -11,7 +11,7 @@ import (
 // WriteReport writes the report of a finished demo into dir and returns the path
 // of its page.
 func WriteReport(dir string, s State) (string, error) {
-	r := &plot.Report{Title: "Spillgate demo: the same overload, plain and gated, tenants who share, and checkouts in a flood of reads", Run: plot.ThisRun(s.Seed)}
+	r := &plot.Report{Title: "Spillgate demo: the same overload, plain and gated, tenants who share, checkouts in a flood of reads, and a culprit", Run: plot.ThisRun(s.Seed)}
 	r.Text(s.Summary())
 	r.Text(fmt.Sprintf("Three services, entry, middle and store, run as processes of their own on loopback and call each other over gRPC. "+
 		"An open-loop generator sends them Poisson arrivals over %d connections, the same ones in both acts. "+
@@ -41,7 +41,7 @@ func WriteReport(dir string, s State) (string, error) {
 		}
 	}
 	if a := s.Checkout; a.Complete() {
-		r.Text(fmt.Sprintf("In the last act checkouts go to %s, one after the other, each a process of its own with %d workers of %.0f ms; a read goes to one of them. "+
+		r.Text(fmt.Sprintf("In the fourth act checkouts go to %s, one after the other, each a process of its own with %d workers of %.0f ms; a read goes to one of them. "+
 			"Both orders get the same requests at the same instants, and servers with the same service times. First every server serves in order of arrival; "+
 			"then it learns which requests go on to further servers, and weighs the two classes in its queue: a checkout waits in every queue, a read in one. "+
 			"Only the order changes. No worker is idle with a request at hand, so what checkouts gain reads pay, as the conservation law has it: "+
@@ -54,6 +54,13 @@ func WriteReport(dir string, s State) (string, error) {
 		if t := classes(s); t.Len() > 0 {
 			r.Table(t)
 		}
+	}
+	if a := s.Culprit; a.Complete() {
+		r.Text(fmt.Sprintf("In the last act reads of a store hold its lock for a moment each, and then a report takes it for %.1f s. It comes twice, to a store "+
+			"of its own, with the same reads at the same instants: first without a gate, then behind one that knows who holds the lock and cancels who keeps the others waiting. "+
+			"The report's caller is told so, with a token to come again with; here it does not.", a.HeldMS/1000))
+		r.Table(culprits(s))
+		r.Chart(culpritChart(s))
 	}
 	return r.Write(dir)
 }

@@ -18,6 +18,7 @@ const (
 	Gated       Scene = "gated"
 	Sharing     Scene = "tenants"
 	Checkout    Scene = "checkout"
+	Seizing     Scene = "culprit"
 	Reporting   Scene = "report"
 	Done        Scene = "done"
 	Interrupted Scene = "interrupted"
@@ -56,6 +57,8 @@ type State struct {
 	Tenants *TenantAct `json:"tenants,omitempty"`
 	// Checkout is the act of the checkouts; nil before it begins.
 	Checkout *CheckoutAct `json:"checkout,omitempty"`
+	// Culprit is the act of the culprit; nil before it begins.
+	Culprit *CulpritAct `json:"culprit,omitempty"`
 	// Report is the path of the report, once written.
 	Report string `json:"report,omitempty"`
 	Error  string `json:"error,omitempty"`

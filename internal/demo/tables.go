@@ -54,6 +54,9 @@ func (s *State) Summary() string {
 	if s.Checkout.Complete() {
 		text += " " + s.Checkout.summary()
 	}
+	if s.Culprit.Complete() {
+		text += " " + s.Culprit.summary()
+	}
 	if bad := s.Invalid(); bad != "" {
 		text += " The run does not count: " + bad + "."
 	}
@@ -68,7 +71,7 @@ func (s *State) Invalid() string {
 			why = append(why, a.Name+": "+strings.Join(a.Outcome.Invalid, ", "))
 		}
 	}
-	return strings.Join(slices.Concat(why, s.Tenants.invalid(), s.Checkout.invalid()), "; ")
+	return strings.Join(slices.Concat(why, s.Tenants.invalid(), s.Checkout.invalid(), s.Culprit.invalid()), "; ")
 }
 
 func recovered(a *Act, s *State) string {
@@ -84,7 +87,8 @@ func recovered(a *Act, s *State) string {
 }
 
 // Tables returns the result as tables: the acts side by side, every step, the
-// refusals, the tenants, and the checkouts. Before both acts are over there are none.
+// refusals, the tenants, the checkouts, and the culprit. Before the first two acts are
+// over there are none.
 func Tables(s State) []*table.Table {
 	if !s.Complete() {
 		return nil
@@ -101,6 +105,9 @@ func Tables(s State) []*table.Table {
 		if t := classes(s); t.Len() > 0 {
 			tables = append(tables, t)
 		}
+	}
+	if s.Culprit.Complete() {
+		tables = append(tables, culprits(s))
 	}
 	return tables
 }

@@ -76,13 +76,14 @@ type shown struct {
 	Turns   []string          // the rows of the tenants' table
 	Orders  map[string]string // mean, by order and kind
 	Both    []string          // the rows of the checkouts' table
+	Runs    map[string]string // goodput and what became of the report, by run of the culprit's act
 	Summary string
 	Result  bool
 	Wide    bool // something is wider than the window
 }
 
 const read = `(() => {
-	const out = { Goodput: {}, P99: {}, Drawn: {}, Tenants: {}, Turns: [], Orders: {}, Both: [], Summary: document.getElementById("summary").textContent,
+	const out = { Goodput: {}, P99: {}, Drawn: {}, Tenants: {}, Turns: [], Orders: {}, Both: [], Runs: {}, Summary: document.getElementById("summary").textContent,
 		Result: !document.getElementById("result").hidden,
 		Wide: document.documentElement.scrollWidth > document.documentElement.clientWidth };
 	for (const section of document.querySelectorAll("#acts > section")) {
@@ -105,6 +106,13 @@ const read = `(() => {
 		for (const kind of ["checkouts", "reads", "weight"]) out.Orders[name + " " + kind] = section.querySelector("[data-tile=" + kind + "]").firstChild.textContent;
 		for (const figure of section.querySelectorAll("figure")) {
 			out.Drawn[name + " " + figure.dataset.chart] = [...figure.querySelectorAll("path")].reduce((n, p) => n + p.getAttribute("d").length, 0);
+		}
+	}
+	for (const section of document.querySelectorAll("#runs > section")) {
+		const name = section.id.replace("run-", "");
+		out.Runs[name] = section.querySelector("[data-tile=goodput]").firstChild.textContent + " " + section.querySelector("[data-sheds]").textContent;
+		for (const figure of section.querySelectorAll("figure")) {
+			out.Drawn["run " + name + " " + figure.dataset.chart] = [...figure.querySelectorAll("path")].reduce((n, p) => n + p.getAttribute("d").length, 0);
 		}
 	}
 	for (const row of document.querySelectorAll("#both tbody tr")) out.Both.push([...row.children].map((cell) => cell.textContent).join("|"));
@@ -176,6 +184,11 @@ func TestPageInBrowser(t *testing.T) {
 		t.Errorf("rows of the checkouts' table are %q and later %q, want none, and four with nothing of shares yet", first.Both, second.Both)
 	}
 
+	held, freed := see(demotest.Seized(t, 0, 3)), see(demotest.Seized(t, 1, 5))
+	if held.Drawn["run plain load"] == 0 || freed.Drawn["run plain load"] <= held.Drawn["run plain load"] || freed.Drawn["run gated load"] == 0 || held.Runs["gated"] != "" {
+		t.Errorf("paths are %v and later %v, want them to grow", held.Drawn, freed.Drawn)
+	}
+
 	end := demotest.Recorded(t)
 	end.Number = 1000
 	got := see(end)
@@ -236,6 +249,19 @@ func TestPageInBrowser(t *testing.T) {
 		want := fmt.Sprintf("%s, mean|%s ms|%s ms|", kind, grouped(means[0]), grouped(means[1]))
 		if len(got.Both) != 4 || !strings.HasPrefix(got.Both[2*i], want) {
 			t.Errorf("rows of the checkouts' table are %q, want row %d to begin with %q", got.Both, 2*i, want)
+		}
+	}
+	for _, r := range end.Culprit.Runs {
+		o, _ := r.During()
+		if want := grouped(o.Goodput) + "/s "; !strings.HasPrefix(got.Runs[r.Name], want) {
+			t.Errorf("%s: %q, want it to begin with %q", r.Name, got.Runs[r.Name], want)
+		}
+		want := fmt.Sprintf("The report was %s after %s ms.", r.Report.End, grouped(r.Report.TookMS))
+		if r.Named != nil {
+			want = fmt.Sprintf("%s was cancelled when it had been there for %s ms", r.Culprit(), grouped(r.Named.AgeMS))
+		}
+		if !strings.Contains(got.Runs[r.Name], want) || !strings.Contains(got.Summary, want) {
+			t.Errorf("%s: %q and in words %q, want %q in both", r.Name, got.Runs[r.Name], got.Summary, want)
 		}
 	}
 	feed, err := chromedp.Run(ctx, chromedp.Evaluate[string](`fetch("state.json").then(r => r.json()).then(s => JSON.stringify(s) === JSON.stringify(newest) ? "same" : "different")`, chromedp.EvalAwaitPromise))

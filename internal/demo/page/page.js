@@ -339,6 +339,64 @@ function showOrder(a, o, most) {
   });
 }
 
+const runTitle = { plain: "plain: nobody looks who holds the lock", gated: "gated: the culprit is named and cancelled" };
+
+// figuresOfRun returns the numbers of the reads of a store with a lock: of the last half
+// second while the run goes on, of the report's time afterwards.
+function figuresOfRun(r) {
+  const step = !r.running && r.steps[1];
+  if (step) return { when: "with the report", offered: step.offered, goodput: step.goodput, p99: step.p99_ms };
+  const p = r.points.at(-1);
+  return p ? { when: "now", offered: p.offered, goodput: p.goodput, p99: p.p99_ms } : null;
+}
+
+// fateText says who was cancelled, and what became of the report.
+function fateText(r) {
+  const parts = [];
+  if (r.named) parts.push(`${r.named.kind.split("/").at(-1)} was cancelled when it had been there for ${whole(r.named.age_ms)} ms; it held the ${r.named.resource}, and ${whole(r.named.victims)} waited for it.`);
+  if (r.report) parts.push(`The report was ${r.report.end} after ${whole(r.report.took_ms)} ms.`);
+  return parts.join(" ");
+}
+
+function showCulprit(s) {
+  const a = s.culprit;
+  byId("culprit").hidden = !a;
+  if (!a) return;
+  setText(byId("lock"), `${whole(a.rate)} reads a second hold the lock of a store for a moment each; then a report wants it for ${a.held_ms / 1000} s. Both runs get the same reads at the same instants.`);
+  const xMax = a.length, yMax = 1.25 * a.rate, shade = [a.steps[1].from, a.steps[1].to];
+  for (const r of a.runs) {
+    let section = byId("run-" + r.name);
+    if (!section) {
+      section = byId("tenant").content.firstElementChild.cloneNode(true);
+      section.id = "run-" + r.name;
+      byId("runs").append(section);
+    }
+    setText(section.querySelector("h3"), runTitle[r.name]);
+    const f = figuresOfRun(r), last = r.points.at(-1);
+    if (f) {
+      tile(section, "goodput", whole(f.goodput) + "/s", `of ${whole(f.offered)}/s offered, ${f.when}`, f.goodput >= 0.9 * f.offered ? "good" : "bad");
+      tile(section, "p99", whole(f.p99) + " ms", `objective ${whole(s.slo_ms)} ms`, f.p99 <= s.slo_ms ? "good" : "bad");
+    }
+    const of = (key) => r.points.map((p) => [p.t, p[key]]);
+    const load = section.querySelector("[data-chart=load]");
+    caption(load, "Reads, 1/s", ["goodput", "goodput"], ["offered", "offered"]);
+    chart(load.querySelector("svg"), {
+      xMax, yMin: 0, yMax, ticks: steps(yMax, 4), shade,
+      areas: [{ cls: "offered", values: of("offered") }, { cls: "goodput", values: of("goodput") }],
+      label: last ? `${r.name}: offered load ${whole(last.offered)} and goodput ${whole(last.goodput)} reads per second` : "No data yet",
+    });
+    const latency = section.querySelector("[data-chart=latency]");
+    caption(latency, "Latency of answers, ms", ["p99", "p99"]);
+    chart(latency.querySelector("svg"), {
+      xMax, yMin: 1, yMax: 1.15 * s.timeout_ms, log: true, ticks: [1, 10, 100, 1000].filter((v) => v <= 1.15 * s.timeout_ms), shade,
+      lines: [{ cls: "p99", values: r.points.map((p) => [p.t, p.p99_ms > 0 ? p.p99_ms : null]) }],
+      levels: [{ cls: "slo", y: s.slo_ms, name: "SLO " + whole(s.slo_ms) + " ms" }],
+      label: last ? `${r.name}: p99 ${whole(last.p99_ms)} milliseconds, objective ${whole(s.slo_ms)}` : "No data yet",
+    });
+    setText(section.querySelector("[data-sheds]"), `Timed out so far: ${whole(r.totals.timed_out)}; refused: ${whole(r.totals.refused)}. ` + fateText(r));
+  }
+}
+
 function shedTable(table, act) {
   const reasons = [...new Set(act.sheds.map((shed) => shed.reason))];
   if (act.name === "plain") {
@@ -433,6 +491,12 @@ function describe(s) {
     if (c && r) parts.push(`In the flood of reads, with ${o.name}, checkouts took ${whole(c.mean_ms)} ms and reads ${whole(r.mean_ms)} ms in the mean.`);
     for (const k of o.kinds) if (k.outcome && !k.outcome.valid) parts.push(`The ${k.name} of ${o.name} do not count: ${k.outcome.invalid.join(", ")}.`);
   }
+  for (const r of s.culprit ? s.culprit.runs : []) {
+    const f = figuresOfRun(r);
+    if (!f) continue;
+    parts.push(`${r.name === "plain" ? "Without control" : "With it"}, ${f.when === "now" ? "now" : "while a report wanted the store's lock"}, ${whole(f.goodput)} of ${whole(f.offered)} reads per second are answered in time. ${fateText(r)}`.trim());
+    if (r.outcome && !r.outcome.valid) parts.push(`The ${r.name} run does not count: ${r.outcome.invalid.join(", ")}.`);
+  }
   return parts.join(" ") || s.note;
 }
 
@@ -446,21 +510,24 @@ function show(s) {
   const sharing = s.tenants && s.tenants.running ? s.tenants.steps.find((step) => s.tenants.elapsed < step.to) || s.tenants.steps.at(-1) : null;
   const order = s.checkout ? s.checkout.orders.find((o) => o.running) : null;
   const shopping = order ? s.checkout.steps.find((step) => order.elapsed < step.to) || s.checkout.steps.at(-1) : null;
+  const run = s.culprit ? s.culprit.runs.find((r) => r.running) : null;
+  const seizing = run ? s.culprit.steps.find((step) => run.elapsed < step.to) || s.culprit.steps.at(-1) : null;
   const note = byId("note");
   note.replaceChildren(...(running && running.points.length ? [element("b", {}, stepAt(s, running.elapsed).name + " of " + whole(s.capacity.rate) + "/s"), " "] : []),
-    ...(sharing || shopping ? [element("b", {}, (sharing || shopping).name), " "] : []), s.note + (s.error ? ": " + s.error : ""));
+    ...(sharing || shopping || seizing ? [element("b", {}, (sharing || shopping || seizing).name), " "] : []), s.note + (s.error ? ": " + s.error : ""));
   showTries(s);
   byId("acts").hidden = s.acts.length === 0;
   for (const act of s.acts) showAct(s, act);
   showTenants(s);
   showCheckout(s);
+  showCulprit(s);
   showResult(s);
   setText(byId("summary"), describe(s));
   // Screen readers hear of scenes and steps, not of every figure.
-  const scene = s.scene + (shopping ? " " + order.name + " " + shopping.name : "") + (sharing ? " " + sharing.name : "") + (running ? " " + stepAt(s, running.elapsed).name : "");
+  const scene = s.scene + (seizing ? " " + run.name + " " + seizing.name : "") + (shopping ? " " + order.name + " " + shopping.name : "") + (sharing ? " " + sharing.name : "") + (running ? " " + stepAt(s, running.elapsed).name : "");
   if (scene !== announced) {
     announced = scene;
-    setText(byId("announce"), s.note + (shopping ? ", " + shopping.name : "") + (sharing ? ", " + sharing.name : "") + (running ? ", load " + stepAt(s, running.elapsed).name : ""));
+    setText(byId("announce"), s.note + (seizing ? ", " + seizing.name : "") + (shopping ? ", " + shopping.name : "") + (sharing ? ", " + sharing.name : "") + (running ? ", load " + stepAt(s, running.elapsed).name : ""));
   }
   document.body.dataset.number = s.number;
   document.body.dataset.scene = s.scene;

@@ -78,6 +78,9 @@ func (l *look) head(s demo.State, width int) []string {
 	if a := s.Tenants; a != nil && a.Running && len(a.Steps) > 0 {
 		note = l.accent.Render(a.Steps[a.Step(a.Elapsed)].Name) + "  " + note
 	}
+	if r := s.Culprit.Running(); r != nil && len(s.Culprit.Steps) > 0 {
+		note = l.accent.Render(s.Culprit.Steps[s.Culprit.Step(r.Elapsed)].Name) + "  " + note
+	}
 	if o := s.Checkout.Running(); o != nil && len(s.Checkout.Steps) > 0 {
 		note = l.accent.Render(s.Checkout.Steps[s.Checkout.Step(o.Elapsed)].Name) + "  " + note
 	}
@@ -112,6 +115,14 @@ func running(s *demo.State) *demo.Act {
 // small is the view on a terminal that is too small for charts.
 func (l *look) small(s demo.State) []string {
 	var out []string
+	if a := s.Culprit; a != nil {
+		for i := range a.Runs {
+			r := &a.Runs[i]
+			v := readsOf(r)
+			out = append(out, fmt.Sprintf(" %s: goodput %.0f of %.0f/s", r.Name, v.goodput, v.offered), "   cancelled "+r.Verdict())
+		}
+		return out
+	}
 	if a := s.Checkout; a != nil {
 		for i := range a.Orders {
 			o := &a.Orders[i]
@@ -139,9 +150,12 @@ func (l *look) small(s demo.State) []string {
 	return out
 }
 
-// body draws the search, then the first act, then both, then the tenants, and then
-// the checkouts.
+// body draws the search, then the first act, then both, then the tenants, then the
+// checkouts, and then the culprit.
 func (l *look) body(s demo.State, width, height int) []string {
+	if s.Culprit != nil && len(s.Culprit.Runs) > 0 && len(s.Culprit.Steps) > 0 {
+		return l.seized(&s, width, height)
+	}
 	if s.Checkout != nil && len(s.Checkout.Orders) > 0 && len(s.Checkout.Steps) > 0 {
 		return l.orders(&s, width, height)
 	}

@@ -37,6 +37,9 @@ func states(t testing.TB) map[string]demo.State {
 		"fifo":      demotest.Shopping(t, 0, 0),
 		"flood":     demotest.Shopping(t, 0, 4),
 		"shares":    demotest.Shopping(t, 1, 5),
+		"seized":    demotest.Seized(t, 0, 0),
+		"held":      demotest.Seized(t, 0, 3),
+		"freed":     demotest.Seized(t, 1, 3),
 		"done":      demotest.Recorded(t),
 	}
 }
@@ -66,7 +69,7 @@ func TestFitsEveryTerminal(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		name := rapid.SampledFrom([]string{"nothing", "searching", "begun", "plain", "gated", "sharing", "burst", "fifo", "flood", "shares", "done"}).Draw(rt, "state")
+		name := rapid.SampledFrom([]string{"nothing", "searching", "begun", "plain", "gated", "sharing", "burst", "fifo", "flood", "shares", "seized", "held", "freed", "done"}).Draw(rt, "state")
 		width, height := rapid.IntRange(1, 250).Draw(rt, "width"), rapid.IntRange(1, 80).Draw(rt, "height")
 		checkSize(rt, name, looks[0].render(all[name], url, width, height), width, height)
 	})
@@ -75,7 +78,7 @@ func TestFitsEveryTerminal(t *testing.T) {
 // At 80 and at 200 columns the figures that matter are readable: none is cut.
 func TestShowsTheFigures(t *testing.T) {
 	s := demotest.Recorded(t)
-	s.Tenants, s.Checkout = nil, nil
+	s.Tenants, s.Checkout, s.Culprit = nil, nil, nil
 	for _, width := range []int{80, 200} {
 		text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
 		for i := range s.Acts {
@@ -100,7 +103,7 @@ func TestShowsTheFigures(t *testing.T) {
 // Each tenant's figures before and during the burst can be read, as they come.
 func TestShowsTheTenants(t *testing.T) {
 	end := demotest.Recorded(t)
-	end.Checkout = nil
+	end.Checkout, end.Culprit = nil, nil
 	for _, width := range []int{80, 200} {
 		for _, s := range []demo.State{demotest.Sharing(t, 8), end} {
 			text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
@@ -112,8 +115,8 @@ func TestShowsTheTenants(t *testing.T) {
 						wants = append(wants, fmt.Sprintf("%7.0f", o.Goodput), fmt.Sprintf("%7.0f", o.P99MS))
 					}
 				}
-				for _, shed := range tenant.Sheds() {
-					if tenant.Aggressive() {
+				for i, shed := range tenant.Sheds() {
+					if tenant.Aggressive() && i < tenantReasons {
 						wants = append(wants, strings.ReplaceAll(shed.Reason, "_", " ")+" "+count(shed.Count))
 					}
 				}
@@ -134,6 +137,7 @@ func TestShowsTheTenants(t *testing.T) {
 // Both orders' figures, the weight and the classes can be read, as they come.
 func TestShowsTheCheckouts(t *testing.T) {
 	end := demotest.Recorded(t)
+	end.Culprit = nil
 	for _, width := range []int{80, 200} {
 		for _, s := range []demo.State{demotest.Shopping(t, 0, 4), demotest.Shopping(t, 1, 5), end} {
 			text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
@@ -169,14 +173,42 @@ func TestShowsTheCheckouts(t *testing.T) {
 	}
 }
 
+// Both runs' figures, who was cancelled and what became of the report can be read, as
+// they come.
+func TestShowsTheCulprit(t *testing.T) {
+	for _, width := range []int{80, 200} {
+		for _, s := range []demo.State{demotest.Seized(t, 0, 3), demotest.Seized(t, 1, 3), demotest.Recorded(t)} {
+			text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
+			wants := []string{url, "SLO 100", "plain", "gated", "nobody looks"}
+			for i := range s.Culprit.Runs {
+				r := &s.Culprit.Runs[i]
+				v := readsOf(r)
+				wants = append(wants, fmt.Sprintf("goodput %3.0f/s", v.goodput), fmt.Sprintf("p99 %4.0f ms", v.p99),
+					"timed out  "+count(r.Totals.TimedOut), "cancelled  "+r.Verdict(), "the report "+r.Fate())
+			}
+			panels := strings.Join(strings.Split(text, "\n")[headLines:], "\n")
+			if strings.Contains(panels, "…") {
+				t.Errorf("%d columns, %s: something is cut in\n%s", width, s.Scene, panels)
+			}
+			for _, want := range wants {
+				if !strings.Contains(text, want) {
+					t.Errorf("%d columns, %s: %q is missing in\n%s", width, s.Scene, want, text)
+				}
+			}
+		}
+	}
+}
+
 func TestSmallTerminalStillSaysSomething(t *testing.T) {
 	s := demotest.Recorded(t)
+	seized := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
+	s.Culprit = nil
 	shopped := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
 	s.Checkout = nil
 	shared := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
 	s.Tenants = nil
 	text := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
-	for want, text := range map[string]string{"plain: goodput": text, "gated: goodput": text, "a: goodput": shared, "c: goodput": shared, "fifo: checkouts": shopped, "shares: checkouts": shopped} {
+	for want, text := range map[string]string{"plain: goodput": text, "gated: goodput": text, "a: goodput": shared, "c: goodput": shared, "fifo: checkouts": shopped, "shares: checkouts": shopped, "plain: goodput ": seized, "gated: goodput ": seized} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

@@ -48,6 +48,9 @@ type Load struct {
 	// Flows, if there are any, are requests to a shop instead, all at once, each over
 	// Conns connections to each of its targets. Target and Gated do not matter.
 	Flows []Flow `json:"flows,omitempty"`
+	// ReportAt, if above 0, is when one report is asked for beside the steps, of a store
+	// with a lock.
+	ReportAt time.Duration `json:"report_at_ns,omitempty"`
 	// tenant is whose requests these are, or the flow's name; empty without both.
 	tenant string
 	// times is how long requests took; nil but for flows.
@@ -93,6 +96,9 @@ func (l Load) validate() error {
 	if l.Objective <= 0 || l.Timeout < l.Objective {
 		errs = append(errs, fmt.Errorf("demo: objective %v and timeout %v, expected above 0 and not below the objective", l.Objective, l.Timeout))
 	}
+	if length := l.Steps.Duration(); l.ReportAt < 0 || l.ReportAt > 0 && l.ReportAt >= length {
+		errs = append(errs, fmt.Errorf("demo: a report is asked for at %v, expected within the steps of %v", l.ReportAt, length))
+	}
 	switch {
 	case l.Try > 0:
 	case len(l.Tenants) > 0 && len(l.Flows) > 0:
@@ -133,6 +139,13 @@ func (l Load) run(ctx context.Context, out *writer) error {
 	send := l.sender(conns, local)
 	if l.Try > 0 {
 		return l.search(ctx, send, out)
+	}
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if l.ReportAt > 0 {
+		asking.Go(func() { l.ask(ctx, conns[0], out) })
 	}
 	return l.play(ctx, send, local, out)
 }

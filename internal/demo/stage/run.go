@@ -16,6 +16,7 @@ import (
 type Part struct {
 	Service *Service `json:"service,omitempty"`
 	Shop    *Shop    `json:"shop,omitempty"`
+	Locked  *Locked  `json:"locked,omitempty"`
 	Load    *Load    `json:"load,omitempty"`
 }
 
@@ -25,6 +26,10 @@ type Line struct {
 	Service *Report `json:"service,omitempty"`
 	// Weighing is what a server of a shop with shares decided, once a period.
 	Weighing *Weighing `json:"weighing,omitempty"`
+	// Named is whom the gate of a store with a lock cancels, Asked what became of the
+	// report that the load asked it for.
+	Named *Named `json:"named,omitempty"`
+	Asked *Asked `json:"asked,omitempty"`
 	// Try is one try of the search for the capacity, Capacity its result.
 	Try      *Try      `json:"try,omitempty"`
 	Capacity *Capacity `json:"capacity,omitempty"`
@@ -47,19 +52,29 @@ func Run(ctx context.Context, arg string, out io.Writer) error {
 	decoder := json.NewDecoder(strings.NewReader(arg))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&p); err != nil {
-		return fmt.Errorf("demo: the part %q: %w; expected JSON with a service, a shop or a load", arg, err)
+		return fmt.Errorf("demo: the part %q: %w; expected JSON with a service, a shop, a store with a lock or a load", arg, err)
 	}
 	proc.ExitWithParent()
 	w := &writer{out: out}
-	switch {
-	case p.Service != nil && p.Shop == nil && p.Load == nil:
-		return p.Service.run(ctx, w)
-	case p.Shop != nil && p.Service == nil && p.Load == nil:
-		return p.Shop.run(ctx, w)
-	case p.Load != nil && p.Service == nil && p.Shop == nil:
-		return p.Load.run(ctx, w)
+	var chosen []interface {
+		run(ctx context.Context, out *writer) error
 	}
-	return errors.New("demo: the part names several of a service, a shop and a load, or none; expected one")
+	if p.Service != nil {
+		chosen = append(chosen, p.Service)
+	}
+	if p.Shop != nil {
+		chosen = append(chosen, p.Shop)
+	}
+	if p.Locked != nil {
+		chosen = append(chosen, p.Locked)
+	}
+	if p.Load != nil {
+		chosen = append(chosen, p.Load)
+	}
+	if len(chosen) != 1 {
+		return errors.New("demo: the part names several of a service, a shop, a store with a lock and a load, or none; expected one")
+	}
+	return chosen[0].run(ctx, w)
 }
 
 // writer writes whole lines.
