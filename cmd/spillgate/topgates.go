@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -154,6 +155,11 @@ func labelOf(m *dto.Metric, name string) string {
 	return ""
 }
 
+// valueOf returns a value that JSON can express; what it cannot counts as 0.
 func valueOf(m *dto.Metric) float64 {
-	return m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue()
+	v := m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue()
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return v
 }

@@ -99,7 +99,7 @@ func gatesTable(gates []topGate) *table.Table {
 		if r := g.Rate; r != nil {
 			load, good = short(r.Load), short(r.Good)
 		}
-		t.Add(clean(g.Name), g.Mode, load, good, fmt.Sprintf("%d/%d", g.Running, g.Limit), fmt.Sprint(g.Waiting), seconds(g.Delay), seconds(g.Objective))
+		t.Add(clean(g.Name), clean(g.Mode), load, good, fmt.Sprintf("%d/%d", g.Running, g.Limit), fmt.Sprint(g.Waiting), seconds(g.Delay), seconds(g.Objective))
 	}
 	return t
 }
@@ -188,7 +188,7 @@ func cancelsTable(list []guard.Cancel) *table.Table {
 		case c.Verdict != "":
 			result += " after " + seconds(c.After)
 		}
-		t.Add(c.At.Format(time.TimeOnly), c.Step, who(&c.Task), what(&c.Task), clean(result))
+		t.Add(c.At.Format(time.TimeOnly), clean(c.Step), who(&c.Task), what(&c.Task), clean(result))
 	}
 	return t
 }
