@@ -34,6 +34,10 @@ type Status struct {
 	// Lost is the share of in-flight time that each resource costs.
 	Lost       map[string]float64 `json:"lost,omitempty"`
 	Candidates []CandidateStatus  `json:"candidates,omitempty"`
+	// Holding and Waiting are who holds and who waits now, longest first, at most
+	// shownTasks of each.
+	Holding []Present `json:"holding,omitempty"`
+	Waiting []Present `json:"waiting,omitempty"`
 	// Cancels are the last ones, newest last.
 	Cancels []Cancel `json:"cancels,omitempty"`
 }
@@ -47,6 +51,30 @@ type CandidateStatus struct {
 	Net      float64 `json:"net_victim_seconds"`
 	// Why says why it is not cancelled.
 	Why string `json:"why,omitempty"`
+}
+
+// Present is a task that holds or waits for something now.
+type Present struct {
+	Task
+	Resource string  `json:"resource"`
+	For      float64 `json:"for_seconds"`
+	// Behind is the process that a waiting task is behind, 0 if unknown.
+	Behind int64 `json:"behind,omitempty"`
+}
+
+// shownTasks is how many holders and waiters a status lists.
+const shownTasks = 8
+
+// present describes who holds or waits.
+func (g *Guard) present(l *track.Look, list []culprit.Stake) (all []Present) {
+	for _, p := range list {
+		out := Present{Task: g.task(l, int(p.Task)), Resource: l.Sample.Resources[p.Resource].Name, For: p.For.Seconds()}
+		if p.Blocker >= 0 {
+			out.Behind = l.Sessions[p.Blocker].Process
+		}
+		all = append(all, out)
+	}
+	return all
 }
 
 // Task is a task as people are told of it.
@@ -145,6 +173,7 @@ func (g *Guard) report(l *track.Look, d *culprit.Decision, took time.Duration, w
 			s.Lost[l.Sample.Resources[r].Name] = b.Lost
 		}
 	}
+	s.Holding, s.Waiting = g.present(l, l.Sample.Holding(shownTasks)), g.present(l, l.Sample.Waiting(shownTasks))
 	for _, c := range d.Candidates {
 		if i := index(l, c.Task); i >= 0 {
 			why := c.Why.String()

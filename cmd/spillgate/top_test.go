@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/spillgate/spillgate/guard"
+)
+
+var rewriteTop = flag.Bool("rewrite-top", false, "rewrite the screens under testdata/top")
+
+// recorded serves what real programs answered: a status, and metrics if there is a
+// file of them.
+func recorded(t *testing.T, name string) *topAdmin {
+	t.Helper()
+	mux := http.NewServeMux()
+	for path, file := range map[string]string{"/.spillgate/status": name + ".status.json", "/metrics": name + ".metrics"} {
+		text, err := os.ReadFile(filepath.Join("testdata", "top", file))
+		if err == nil {
+			mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) })
+		}
+	}
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	r, err := openTop(s.URL, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := r.(*topAdmin)
+	a.name = name
+	return a
+}
+
+// recordedView is a proxy, a guard while a table is locked and after the cancel, and
+// an address that nobody listens at.
+func recordedView(t *testing.T) *topView {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	v := &topView{At: at}
+	for _, name := range []string{"proxy", "held", "after"} {
+		v.Sources = append(v.Sources, recorded(t, name).Read(context.Background()))
+	}
+	v.Sources = append(v.Sources, topSource{Name: "127.0.0.1:1", Error: "connection refused"})
+	before := topView{At: at.Add(-2 * time.Second), Sources: []topSource{{Name: "proxy", Gates: []topGate{v.Sources[0].Gates[0]}}}}
+	total := &before.Sources[0].Gates[0].Total
+	total.Load, total.Good, total.Sheds = total.Load-400, total.Good-300, nil
+	v.Sources[0].Gates[0].Total.Sheds = map[string]float64{"delay": 40, "queue_full": 60}
+	v.rates(&before)
+	return v
+}
+
+func TestTopScreens(t *testing.T) {
+	v := recordedView(t)
+	for _, size := range []struct {
+		file  string
+		width int
+	}{{"screen80.txt", 80}, {"screen120.txt", 120}} {
+		got := newTopLook(io.Discard).screen(v, size.width)
+		for line := range strings.SplitSeq(got, "\n") {
+			if ansi.StringWidth(line) > size.width {
+				t.Errorf("wider than %d columns: %q", size.width, line)
+			}
+		}
+		path := filepath.Join("testdata", "top", size.file)
+		if *rewriteTop {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s differs (go test ./cmd/spillgate -run TestTopScreens -rewrite-top rewrites it):\n%s", path, got)
+		}
+	}
+}
+
+func TestTopReadsWhoHoldsWhat(t *testing.T) {
+	v := recordedView(t)
+	held, after := v.Sources[1].Apps[0], v.Sources[2].Apps[0]
+	if len(held.Candidates) != 1 || len(held.Waiting) == 0 || held.Waiting[0].Behind != held.Candidates[0].Process {
+		t.Errorf("a locked table: candidates %+v, waiting %+v; expected that they wait behind the candidate", held.Candidates, held.Waiting)
+	}
+	if len(after.Cancels) != 1 || after.Cancels[0].Process != held.Candidates[0].Process || after.Cancels[0].Verdict != "relieved" {
+		t.Errorf("after: %+v, expected that the candidate was cancelled and the others relieved", after.Cancels)
+	}
+	g := v.Sources[0].Gates[0]
+	if g.Rate == nil || g.Rate.Load != 200 || g.Rate.Good != 150 || g.Rate.Sheds["queue_full"] != 30 || g.Limit == 0 || g.Mode != "enforce" {
+		t.Errorf("gate %+v, rates %+v", g, g.Rate)
+	}
+}
+
+func TestTopRatesAfterARestart(t *testing.T) {
+	if r := (topFlow{Load: 5}).since(topFlow{Load: 50}, time.Second); r != nil {
+		t.Errorf("a counter that went back: %+v, expected no rate", r)
+	}
+}
+
+func TestTopRefusesWhatIsNoSource(t *testing.T) {
+	for _, source := range []string{"postgres://u:secret@db/app", "nowhere", "no/such/file", "http://", "127.0.0.1:"} {
+		r, err := openTop(source, time.Second)
+		if err == nil {
+			t.Errorf("%q is taken as %T", source, r)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("the password is shown: %v", err)
+		}
+	}
+	for body, want := range map[string]string{"{}": "another program", "<html>": "no JSON"} {
+		var s topSource
+		if _, err := s.topStatus([]byte(body)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected %q", body, err, want)
+		}
+	}
+	var s topSource
+	if err := s.topMetrics([]byte("up 1\n")); err == nil {
+		t.Error("metrics without a gate are taken")
+	}
+}
+
+func TestTopShowsNothingThatSteersTheTerminal(t *testing.T) {
+	hostile := "a\x1b[2Jb\nc"
+	task := guard.Task{User: hostile, Kind: hostile, Fingerprint: hostile, Statement: hostile}
+	app := guard.Status{Server: hostile, State: hostile, Blind: hostile, Notes: []string{hostile}, Lost: map[string]float64{hostile: 2},
+		Waiting: []guard.Present{{Task: task, Resource: hostile}}, Candidates: []guard.CandidateStatus{{Task: task, Resource: hostile, Why: hostile}},
+		Cancels: []guard.Cancel{{Task: task, Error: hostile, Step: hostile}}}
+	v := &topView{Sources: []topSource{{Name: hostile, Phase: hostile, Error: hostile, Apps: []guard.Status{app},
+		Gates: []topGate{{Name: hostile, Culprit: hostile, Mode: hostile, Total: topFlow{Sheds: map[string]float64{hostile: 1}}, Notes: []string{hostile}}}}}}
+	if text := newTopLook(io.Discard).screen(v, 80); strings.ContainsRune(text, '\x1b') {
+		t.Errorf("an escape went through: %q", text)
+	}
+}
+
+func TestTopOnceIsJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := topOnce(context.Background(), &out, []topReader{recorded(t, "held"), recorded(t, "proxy")}, topFlags{once: true, json: true, every: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	var v topView
+	if err := json.Unmarshal(out.Bytes(), &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Sources) != 2 || v.Sources[0].Kind != "guard" || v.Sources[1].Kind != "proxy" || v.Sources[1].Gates[0].Rate == nil {
+		t.Errorf("%+v", v.Sources)
+	}
+}
+
+func FuzzTopSource(f *testing.F) {
+	for _, name := range []string{"proxy.status.json", "held.status.json", "proxy.metrics"} {
+		text, err := os.ReadFile(filepath.Join("testdata", "top", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text, text)
+	}
+	f.Fuzz(func(t *testing.T, status, metrics []byte) {
+		var s topSource
+		_, _ = s.topStatus(status)
+		_ = s.topMetrics(metrics)
+		newTopLook(io.Discard).screen(&topView{Sources: []topSource{s}}, 80)
+	})
+}
