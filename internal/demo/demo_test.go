@@ -272,8 +272,13 @@ func TestPlayInterruptedWithCulprit(t *testing.T) {
 	t.Setenv(marker, mark)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	p := short() // what comes before is not looked at
+	for i := range p.Steps {
+		p.Steps[i].For = 250 * time.Millisecond
+	}
+	p.Before, p.During, p.After, p.Shop.FloodFor = 250*time.Millisecond, 250*time.Millisecond, 250*time.Millisecond, 250*time.Millisecond
 	final, err := demo.Play(ctx, demo.Config{
-		Plan: short(), Command: []string{"part"},
+		Plan: p, Command: []string{"part"},
 		Publish: func(s demo.State) {
 			if r := s.Culprit.Running(); r != nil && len(s.Culprit.Runs) == 2 && len(r.Points) > 0 {
 				cancel()
