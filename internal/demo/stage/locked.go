@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -85,28 +83,7 @@ func (s Locked) run(ctx context.Context, out *writer) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("demo: %s: %w", s.Name, err)
-	}
-	server := grpc.NewServer(options...)
-	server.RegisterService(t.describe(), t)
-	if s.Gated {
-		grpcgate.RegisterControl(server)
-	}
-	var reports sync.WaitGroup
-	defer reports.Wait()
-	defer server.Stop() // what runs is cut off: the demo's act is over
-	defer context.AfterFunc(ctx, server.Stop)()
-	reporting, stop := context.WithCancel(ctx)
-	defer stop()
-	reports.Go(func() { report(reporting, out, t.report) })
-
-	out.text("listening on " + listener.Addr().String())
-	if err := server.Serve(listener); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("demo: %s: %w", s.Name, err)
-	}
-	return nil
+	return serve(ctx, out, s.Name, options, s.Gated, t.describe(), t, t.report)
 }
 
 // open makes the gate and the lock, and returns the server's options.

@@ -126,13 +126,18 @@ func (s Service) run(ctx context.Context, out *writer) error {
 	if err != nil {
 		return err
 	}
+	return serve(ctx, out, s.Name, options, s.Gated, t.describe(), t, t.report)
+}
+
+// serve answers calls of a service at a free port until ctx ends, and reports meanwhile.
+func serve(ctx context.Context, out *writer, name string, options []grpc.ServerOption, gated bool, desc *grpc.ServiceDesc, impl any, now func() *Report) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("demo: %s: %w", s.Name, err)
+		return fmt.Errorf("demo: %s: %w", name, err)
 	}
 	server := grpc.NewServer(options...)
-	server.RegisterService(t.describe(), t)
-	if s.Gated {
+	server.RegisterService(desc, impl)
+	if gated {
 		grpcgate.RegisterControl(server)
 	}
 	var reports sync.WaitGroup
@@ -141,11 +146,11 @@ func (s Service) run(ctx context.Context, out *writer) error {
 	defer context.AfterFunc(ctx, server.Stop)()
 	reporting, stop := context.WithCancel(ctx)
 	defer stop()
-	reports.Go(func() { report(reporting, out, t.report) })
+	reports.Go(func() { report(reporting, out, now) })
 
 	out.text("listening on " + listener.Addr().String())
 	if err := server.Serve(listener); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("demo: %s: %w", s.Name, err)
+		return fmt.Errorf("demo: %s: %w", name, err)
 	}
 	return nil
 }
