@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/spillgate/spillgate/guard/track"
 )
 
 // excludes says which requests on one object exclude which granted or earlier ones, as
@@ -51,18 +53,8 @@ const mostEdges = 20_000
 // or, where nobody was, for the first earlier request that does. since tells for how long
 // the statement of a session has run, in milliseconds: it is taken for the wait.
 func waits(rows []lockRow, since func(session int64) float64) (all []lockWait) {
-	groups := map[string][]*lockRow{}
-	var order []string
-	for i := range rows {
-		r := &rows[i]
-		if groups[r.object] == nil {
-			order = append(order, r.object)
-		}
-		groups[r.object] = append(groups[r.object], r)
-	}
 	edges := 0
-	for _, name := range order {
-		group := groups[name]
+	for _, group := range track.Queues(rows, func(r *lockRow) string { return r.object }) {
 		if !slices.ContainsFunc(group, func(r *lockRow) bool { return !r.granted }) {
 			continue
 		}
@@ -77,18 +69,9 @@ func waits(rows []lockRow, since func(session int64) float64) (all []lockWait) {
 				continue
 			}
 			one := lockWait{waiter: w, resource: resourceOf(w.kind)}
-			for _, h := range group[:i] {
-				if h.session == w.session || !excluded(w.kind, w.mode, h.mode) {
-					continue
-				}
-				if !h.granted && len(one.blockers) > 0 {
-					break
-				}
-				one.blockers = append(one.blockers, h)
-				if !h.granted {
-					break
-				}
-			}
+			one.blockers = track.Blockers(group[:i], func(h *lockRow) bool {
+				return h.session != w.session && excluded(w.kind, w.mode, h.mode)
+			}, func(h *lockRow) bool { return h.granted })
 			edges += len(one.blockers)
 			all = append(all, one)
 		}

@@ -1,6 +1,10 @@
 package postgres
 
-import "time"
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/guard/track"
+)
 
 // conflicts tells which lock modes exclude each other, as the manual's table of
 // table-level locks does; row and advisory locks use the same modes.
@@ -49,36 +53,17 @@ type lockWait struct {
 // nobody does, for the first earlier request that does. rows must be in the order
 // of locksSQL. same reports whether two processes work together.
 func waits(rows []lockRow, same func(a, b int64) bool) []lockWait {
-	groups := map[string][]*lockRow{}
-	var order []string
-	for i := range rows {
-		r := &rows[i]
-		if groups[r.group] == nil {
-			order = append(order, r.group)
-		}
-		groups[r.group] = append(groups[r.group], r)
-	}
 	var all []lockWait
 	edges := 0
-	for _, name := range order {
-		group := groups[name]
+	for _, group := range track.Queues(rows, func(r *lockRow) string { return r.group }) {
 		for i, w := range group {
 			if w.granted || edges >= mostEdges {
 				continue
 			}
 			one := lockWait{waiter: w, resource: resourceOf(w.kind), since: w.since}
-			for _, h := range group[:i] {
-				if !conflict(w.mode, h.mode) || h.pid == w.pid && h.pid != 0 || same(h.pid, w.pid) {
-					continue
-				}
-				if !h.granted && len(one.blockers) > 0 {
-					break // granted ones come first
-				}
-				one.blockers = append(one.blockers, h)
-				if !h.granted {
-					break
-				}
-			}
+			one.blockers = track.Blockers(group[:i], func(h *lockRow) bool {
+				return conflict(w.mode, h.mode) && (h.pid != w.pid || h.pid == 0) && !same(h.pid, w.pid)
+			}, func(h *lockRow) bool { return h.granted })
 			edges += len(one.blockers)
 			all = append(all, one)
 		}
