@@ -72,7 +72,7 @@ func (e *Engine) rank(v *view) {
 	for i := range v.n {
 		gains := e.graph.final[i*v.r : (i+1)*v.r]
 		if e.graph.dams[i] {
-			gains = e.graph.direct[i*v.r : (i+1)*v.r]
+			gains = e.graph.ends[i*v.r : (i+1)*v.r]
 		}
 		if score := scalar(e.weights, gains); score > 0 {
 			e.shortlist(contender{task: i, gains: gains, score: score, dam: e.graph.dams[i]})
@@ -108,7 +108,11 @@ func (e *Engine) price(v *view, c *contender) {
 	for r, g := range c.gains {
 		// As many as lose their time now, or did in the mean of the last samples: few
 		// requests at a time make single samples say little.
-		c.victims += max(v.lostTo[r], ratio(e.recent.lost[r], e.recent.looks)) * g
+		lost := max(v.lostTo[r], ratio(e.recent.lost[r], e.recent.looks))
+		if c.dam && v.victim(c.task) {
+			lost = max(lost-v.lost[c.task*v.r+r], 0)
+		}
+		c.victims += lost * max(g, e.serves(v, c, r))
 		if e.weights[r]*g > e.weights[c.resource]*c.gains[c.resource] {
 			c.resource = r
 		}
@@ -129,6 +133,18 @@ func (e *Engine) price(v *view, c *contender) {
 	}
 	c.cost = c.victims*t.Undo.Seconds() + max(redo, 0)
 	c.net = c.victims*c.usage.remain - c.cost
+}
+
+// serves returns the share of those who wait for the slots of a queue that the slots of
+// c alone would serve: as many as were in use in normal times serve all. A pool that
+// many tasks fill together is of use again when the first of them ends, long before
+// the last.
+func (e *Engine) serves(v *view, c *contender, r int) float64 {
+	h := v.holdOf[c.task*v.r+r]
+	if c.gains[r] <= 0 || h == 0 || v.s.Resources[r].Kind != Queue || r >= len(e.normal.held) || e.normal.held[r] <= 0 {
+		return 0
+	}
+	return min(v.uses[h-1].now/e.normal.held[r], 1)
 }
 
 // usageOf returns the use that c's score rests on. A dam lasts as long as the

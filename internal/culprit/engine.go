@@ -194,7 +194,13 @@ func (e *Engine) stateOf(why Why, best int) State {
 func (n *normal) learn(v *view, w *recent, before, now *looked, objective time.Duration) {
 	weight := n.weight(v.dt)
 	for len(n.lost) < v.r {
-		n.lost, n.usual = append(n.lost, 0), append(n.usual, 0)
+		n.lost, n.usual, n.held = append(n.lost, 0), append(n.usual, 0), append(n.held, 0)
+	}
+	for r := range v.r {
+		n.held[r] -= weight * n.held[r]
+	}
+	for i := range v.uses {
+		n.held[v.s.Holds[i].Resource] += weight * v.uses[i].now
 	}
 	n.inFlight += weight * (float64(v.inFlight) - n.inFlight)
 	_, busy := lateTasks(v)

@@ -17,6 +17,7 @@ import "github.com/spillgate/spillgate/internal/mono"
 // direct blame makes it a candidate beside the root.
 type graph struct {
 	direct, final []float64
+	ends          []float64 // of dams: part of what the others lose that ends with the task
 	keeps         []float64 // part of the resource that the task keeps from the others
 	onward        []float64 // share of the task's time that it loses to others there
 	waits         []float64 // by task: the sum over resources
@@ -69,6 +70,29 @@ func (g *graph) build(v *view, horizon float64) {
 		}
 	}
 	g.flow.spread(v, g)
+	g.relieve(v)
+}
+
+// relieve fills ends: what a dam is to blame for directly, as a share of what the others
+// lose. Its own wait ends with it as well.
+func (g *graph) relieve(v *view) {
+	g.ends = resized(g.ends, v.n*v.r)
+	for i, dam := range g.dams {
+		if !dam {
+			continue
+		}
+		for r := range v.r {
+			p, at := &g.queued[r], i*v.r+r
+			all, own := p.exclusive+p.shared, v.lost[at]
+			if p.edges {
+				all = p.edged
+			}
+			if !v.victim(i) || p.edges && !g.edged(i, r) {
+				own = 0 // not among them
+			}
+			g.ends[at] = min(g.direct[at]*max(ratio(all, all-own), 1), 1)
+		}
+	}
 }
 
 // index sorts the edges by waiter and says which blockers only wait.

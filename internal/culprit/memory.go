@@ -96,6 +96,7 @@ type normal struct {
 	busy       float64       // late foreground tasks that do not wait
 	lost       []float64     // share of in-flight time, by resource
 	usual      []float64     // median use of tasks that ended, by resource; 0 unknown
+	held       []float64     // units in use, by resource
 	kinds      [seenKinds]seenKind
 }
 

@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 1
+const stateVersion = 2
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -110,7 +110,8 @@ func (n *normal) visit(c *codec) {
 	}
 	n.lost = list(c, n.lost, MaxResources, c.float)
 	n.usual = list(c, n.usual, MaxResources, c.float)
-	c.failed = c.failed || len(n.lost) != len(n.usual)
+	n.held = list(c, n.held, MaxResources, c.float)
+	c.failed = c.failed || len(n.lost) != len(n.usual) || len(n.lost) != len(n.held)
 	used := 0
 	for i := range n.kinds {
 		if n.kinds[i].kind != 0 {

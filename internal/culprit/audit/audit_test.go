@@ -123,15 +123,15 @@ func TestReplayFindsWhatWasChanged(t *testing.T) {
 }
 
 func TestReplayRefuses(t *testing.T) {
-	head := `{"v":1,"source":"a","config":{"Objective":1000000}}` + "\n"
+	head := `{"v":2,"source":"a","config":{"Objective":1000000}}` + "\n"
 	for _, tt := range []struct {
 		name, log, want string
 		cut             bool
 	}{
 		{"no JSON", "hello\n", "line 1: audit: no JSON object", false},
-		{"another version", `{"v":2,"source":"a","config":{}}` + "\n", "a log of version 2; expected 1", false},
-		{"a wrong configuration", `{"v":1,"source":"a","config":{"Objective":-1}}` + "\n", "Objective is -1ns", false},
-		{"an unknown setting", `{"v":1,"source":"a","config":{"Speed":1}}` + "\n", "Speed", false},
+		{"another version", `{"v":1,"source":"a","config":{}}` + "\n", "a log of version 1; expected 2", false},
+		{"a wrong configuration", `{"v":2,"source":"a","config":{"Objective":-1}}` + "\n", "Objective is -1ns", false},
+		{"an unknown setting", `{"v":2,"source":"a","config":{"Speed":1}}` + "\n", "Speed", false},
 		{"a sample before the configuration", `{"source":"a","sample":{}}` + "\n", `source "a" has no configuration`, false},
 		{"a damaged state", head + `{"source":"a","state":"AAAA"}` + "\n", "line 2: culprit: the state of an engine is damaged", false},
 		{"an empty line of a source", head + `{"source":"a"}` + "\n", "no config, state, sample or event", false},
@@ -153,7 +153,7 @@ func FuzzReplay(f *testing.F) {
 	log := stalled(f, culprit.Enforce, 1<<30).logs[0].Bytes()
 	lines := bytes.SplitAfter(log, []byte("\n"))
 	f.Add(bytes.Join(lines[:min(4, len(lines))], nil))
-	f.Add([]byte(`{"v":1,"source":"a","config":{"Objective":1}}` + "\n" + `{"source":"a","sample":{"at":5,"tasks":[{"id":1}],"resources":[{}],"holds":[{"used":1}],"edges":[{}]}}`))
+	f.Add([]byte(`{"v":2,"source":"a","config":{"Objective":1}}` + "\n" + `{"source":"a","sample":{"at":5,"tasks":[{"id":1}],"resources":[{}],"holds":[{"used":1}],"edges":[{}]}}`))
 	f.Fuzz(func(t *testing.T, log []byte) {
 		_ = audit.Replay(bytes.NewReader(log), func(l *audit.Look) error { return nil })
 	})

@@ -3,7 +3,7 @@
 //
 // A log is a sequence of JSON objects, one a line. Several sources may share it:
 //
-//	{"v":1,"source":"db1","config":{…}}      an engine begins, or a file does
+//	{"v":2,"source":"db1","config":{…}}      an engine begins, or a file does
 //	{"source":"db1","state":"…"}             what the engine remembered, before an incident
 //	{"source":"db1","sample":{…},"decision":{…}}   one look and what was decided
 //	{"source":"db1","event":"…",…}           anything else; not replayed

@@ -10,7 +10,7 @@ import (
 )
 
 // Version is that of the format. A reader refuses others.
-const Version = 1
+const Version = 2
 
 // line is one line of a log.
 type line struct {
