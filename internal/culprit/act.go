@@ -19,11 +19,17 @@ type cancels struct {
 	tripped   bool
 }
 
-// stepTaken is the harshest step taken on a task that is still there.
+// stepTaken is the harshest step taken on a task that is there, or was lately.
 type stepTaken struct {
 	task uint64
 	step Step
+	seen mono.Time // at the last look that showed the task
 }
+
+// keepGone is for how long the step taken on a task is remembered that is gone: a view
+// may miss a task once, and it must not be cancelled twice. The caps bound how many
+// steps a minute brings.
+const keepGone = time.Minute
 
 // knownKind is the kind of a task that was cancelled; no victim had it.
 type knownKind struct {
@@ -112,14 +118,14 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 	if e.cfg.Mode == Monitor {
 		// What would have followed is not known: the task is reported once.
 		d.State, d.Why, d.Action.Would = Named, Monitoring, true
-		done.take(t.ID, steps-1)
+		done.take(t.ID, steps-1, v.s.At)
 		return
 	}
 	d.State = Cancelled
 	if several {
 		d.Soon = e.cfg.Objective / 4
 	}
-	done.take(t.ID, c.step)
+	done.take(t.ID, c.step, v.s.At)
 	done.pending = pending{active: true, task: t.ID, step: c.step, at: v.s.At, stuck: v.stuck, several: several, dam: c.dam, patience: e.patience(t.Undo)}
 }
 
@@ -135,14 +141,14 @@ func (e *Engine) another(task uint64) bool {
 }
 
 // take notes a step.
-func (c *cancels) take(task uint64, step Step) {
+func (c *cancels) take(task uint64, step Step, at mono.Time) {
 	for i := range c.taken {
 		if c.taken[i].task == task {
 			c.taken[i].step = step
 			return
 		}
 	}
-	c.taken = append(c.taken, stepTaken{task, step})
+	c.taken = append(c.taken, stepTaken{task, step, at})
 }
 
 // innocents reports whether others than culprits may have the kind of c: victims have
@@ -195,12 +201,15 @@ func (e *Engine) capped(at mono.Time) bool {
 }
 
 // verify says what the pending action has come to. It forgets the steps taken on
-// tasks that are gone.
+// tasks that are gone for long.
 func (e *Engine) verify(miss bool) Outcome {
 	c, p := &e.cancels, &e.cancels.pending
 	kept := c.taken[:0]
 	for _, t := range c.taken {
 		if e.now.find(t.task) >= 0 {
+			t.seen = e.view.s.At
+		}
+		if e.view.s.At.Sub(t.seen) < keepGone {
 			kept = append(kept, t)
 		}
 	}

@@ -143,6 +143,7 @@ func (k *cancels) visit(c *codec) {
 	k.taken = list(c, k.taken, MaxTasks, func(t *stepTaken) {
 		whole(c, &t.task)
 		whole(c, &t.step)
+		whole(c, &t.seen)
 		c.failed = c.failed || t.step >= steps
 	})
 	k.kinds = list(c, k.kinds, 1<<16, func(s *knownKind) {
