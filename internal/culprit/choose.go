@@ -266,19 +266,31 @@ func (e *Engine) dominated(k int) bool {
 // kindWaits reports whether c does what its victims do: its kind is at least half
 // as common among the tasks that wait as in the blame. Then demand for this kind
 // is the trouble, and admission limits it. An unknown kind may be that of the victims.
+// Where no task mainly waits, those that lose some time count by how much; where none
+// loses any at this look, none is of the kind.
 func (e *Engine) kindWaits(v *view, c *contender) bool {
 	kind := v.s.Tasks[c.task].Kind
 	if kind == 0 {
 		return true
 	}
-	waiting, alike := 0, 0
+	waiting, alike := 0.0, 0.0 // those that mainly wait
+	slowed, same := 0.0, 0.0   // the time that any lose
 	for i := range v.n {
-		if i != c.task && v.victim(i) && v.wait[i] >= 0.5 {
-			waiting++
-			if v.s.Tasks[i].Kind == kind {
-				alike++
-			}
+		if i == c.task || !v.victim(i) || v.wait[i] == 0 {
+			continue
 		}
+		mainly, of := 0.0, 0.0
+		if v.wait[i] >= 0.5 {
+			mainly = 1
+		}
+		if v.s.Tasks[i].Kind == kind {
+			of = 1
+		}
+		waiting, alike = waiting+mainly, alike+mainly*of
+		slowed, same = slowed+v.wait[i], same+v.wait[i]*of
+	}
+	if waiting == 0 {
+		waiting, alike = slowed, same
 	}
 	blamed := 0.0
 	for k := range e.found {
@@ -286,7 +298,7 @@ func (e *Engine) kindWaits(v *view, c *contender) bool {
 			blamed += e.found[k].score
 		}
 	}
-	return float64(alike) >= 0.5*blamed*float64(waiting)
+	return waiting > 0 && alike >= 0.5*blamed*waiting
 }
 
 // list fills Candidates from found.
