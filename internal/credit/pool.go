@@ -87,6 +87,7 @@ type Pool struct {
 	refused     float64       // share refused, smoothed over intervals
 	// tolerated is the share that may be; see Tolerate.
 	tolerated float64
+	excused   bool
 	wake      mono.Time
 	// Clients that asked for something, their parties, and those of which a workflow is
 	// known.
@@ -348,11 +349,13 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	p.divide()
 	p.rate += (float64(p.arrived) - p.rate) / 16
 	p.quiet = p.revive()
-	if p.arrived > 0 {
+	if p.arrived > 0 && !p.excused {
 		p.refused += (min(float64(p.shed)/float64(p.arrived), 1) - p.refused) / 8
 	}
 	p.arrived, p.shed = 0, 0
-	p.resize(d)
+	if !p.excused {
+		p.resize(d)
+	}
 	p.peak = max(float64(p.pending), p.peak*(1-1.0/64))
 	p.reclaim(now)
 	p.feed(now)
@@ -369,15 +372,22 @@ func (p *Pool) SetTotal(now mono.Time, total float64) {
 	p.feed(now)
 }
 
+// Excuse, while on, has the pool keep its size: the delay and the refusals of now are
+// those of a cause that is known and about to go.
+func (p *Pool) Excuse(on bool) { p.excused = on }
+
 // recovered is the part of the pool that a disturbance took away which comes back at
 // once when its cause is gone. The rest is found as always.
 const recovered = 0.8
 
 // Recover sizes the pool to four fifths of what it was before something that is over
-// now, if it is smaller, and within its bounds: the delay that made it shrink said
-// nothing of what the server can do.
+// now, if it is smaller, and to what it was if it is larger, within its bounds: neither
+// the delay that made it shrink nor the empty queue of a server that refused all the
+// others said anything of what the server can do. A before of 0 is unknown.
 func (p *Pool) Recover(now mono.Time, before int) {
-	p.SetTotal(now, max(p.total, recovered*float64(before)))
+	if before > 0 {
+		p.SetTotal(now, min(max(p.total, recovered*float64(before)), float64(before)))
+	}
 }
 
 // NextGrant returns a client to whom a grant must be sent without a reply, until

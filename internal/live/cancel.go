@@ -55,14 +55,15 @@ func (t *Ticket) Cancelled() *Refusal {
 
 // cancelOf marks the request with an id as cancelled and returns what tells its
 // handler. It is called with the lock held.
-func (g *Gate) cancelOf(now mono.Time, id uint64, token wire.Token, credits int) (tell func(error), t *Ticket) {
+func (g *Gate) cancelOf(now mono.Time, id uint64, token wire.Token) (tell func(error), t *Ticket) {
 	for t = g.tasks.head; t != nil && t.id != id; t = t.next {
 	}
 	if t == nil || t.cancel == nil || t.cancelled || t.protected {
 		return nil, nil
 	}
 	t.cancelled = true
-	t.rare = &rare{credits: credits}
+	t.rare = &rare{}
+	g.node.Mark(now, t.core)
 	t.rare.resend = wire.Resend{Token: token, After: g.tasks.readmit.Issue(now, token, t.fingerprint(), background(t.core.Priority))}
 	tell = t.cancel
 	return tell, t

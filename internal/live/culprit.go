@@ -116,7 +116,6 @@ type finder struct {
 	kinds    []what // of the sample's tasks, at the same indices
 	last     mono.Time
 	empty    int // looks in a row that saw nothing
-	before   history
 	file     file
 	stats    CulpritStats
 }
@@ -208,9 +207,7 @@ func (f *finder) see() {
 	now := Now()
 	f.clear(now)
 	f.kinds = g.tasks.show(now, g.cancels, &f.sample, f.kinds)
-	if own := g.node.Gate(); own != nil {
-		f.before.note(now, own.Pool().Total())
-	}
+	g.node.Look(now)
 	g.mu.Unlock()
 	f.kinds = f.file.see(&f.sample, f.kinds, g.objective)
 }
@@ -308,13 +305,7 @@ func (f *finder) cancel(d *culprit.Decision, resource string) bool {
 		return false
 	}
 	now := Now()
-	since := now
-	for i := range f.sample.Tasks {
-		if f.sample.Tasks[i].ID == d.Action.Task {
-			since = f.sample.Tasks[i].Started
-		}
-	}
-	tell, t := g.cancelOf(now, d.Action.Task, token, f.before.at(since))
+	tell, t := g.cancelOf(now, d.Action.Task, token)
 	g.mu.Unlock()
 	if t == nil {
 		return false
@@ -336,33 +327,6 @@ func (f *finder) settle(d *culprit.Decision) bool {
 	}
 	g.tasks.resting = f.empty > restAfter
 	return g.tasks.resting
-}
-
-// history is how many credits there were in the past, one number a look.
-type history struct {
-	looks [64]struct {
-		at    mono.Time
-		total int
-	}
-	next int
-}
-
-func (h *history) note(at mono.Time, total int) {
-	look := &h.looks[h.next%len(h.looks)]
-	look.at, look.total = at, total
-	h.next++
-}
-
-// at returns the number at the last look before an instant, or at the oldest.
-func (h *history) at(then mono.Time) int {
-	total := 0
-	for i := h.next - 1; i >= max(h.next-len(h.looks), 0); i-- {
-		look := &h.looks[i%len(h.looks)]
-		if total = look.total; look.at <= then {
-			break
-		}
-	}
-	return total
 }
 
 // Culprits returns what the gate knows of culprits; Mode is culprit.Off if it looks for

@@ -169,9 +169,8 @@ func TestCreditsComeBack(t *testing.T) {
 	defer done()
 	g.mu.Lock()
 	pool.SetTotal(Now(), 100)
-	g.mu.Unlock()
-	g.mu.Lock()
-	tell, _ := g.cancelOf(Now(), ticket.id, wire.Token{1}, 100)
+	g.node.Look(Now())
+	tell, _ := g.cancelOf(Now(), ticket.id, wire.Token{1})
 	pool.SetTotal(Now(), 10) // the disturbance
 	g.mu.Unlock()
 	tell(ErrCancelled)

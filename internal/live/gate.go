@@ -535,9 +535,6 @@ func (t *Ticket) Leave(o work.Outcome) {
 		g.node.Took(now, t.core, t.span.End(), o)
 	}
 	g.node.Leave(now, t.core, o)
-	if t.cancelled {
-		g.node.Recover(now, t.rare.credits)
-	}
 	t.reply(now)
 	g.tallies.Served[o]++
 	g.tasks.ended(t, o)

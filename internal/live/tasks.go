@@ -44,9 +44,8 @@ type task struct {
 
 // rare is what a ticket has that was cancelled, or shows a token.
 type rare struct {
-	token   wire.Token // that was shown, and taken
-	resend  wire.Resend
-	credits int // before the disturbance
+	token  wire.Token // that was shown, and taken
+	resend wire.Resend
 }
 
 // fingerprint returns the kind of a request as a number. It is called with the lock held.

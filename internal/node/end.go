@@ -51,12 +51,3 @@ func (n *Node) Took(now mono.Time, t *admission.Ticket, r progress.Result, o wor
 	}
 	of.OnDone(now, t.Workflow, r.Service, r.Work)
 }
-
-// Recover has the credits return at once to four fifths of what they were before, in
-// credits, a disturbance whose cause has gone: see credit.Pool.Recover. A policy that is
-// not the gate does not hear of it.
-func (n *Node) Recover(now mono.Time, before int) {
-	if n.gate != nil {
-		n.gate.Pool().Recover(now, before)
-	}
-}

@@ -16,18 +16,19 @@ import (
 // the time of the policy below and a map look-up or two, and do not allocate but
 // for new names.
 type Node struct {
-	door    baseline.Door
-	gate    *admission.Gate // door's; nil if that is another policy
-	number  uint64
-	service string
-	rated   bool             // workflows have rates
-	fair    bool             // the queue tells workflows apart
-	totals  *progress.Totals // of whole requests; nil: nothing here needs to know what remains
-	parts   *progress.Totals // of what other processes sent here; nil with totals
-	flows   Flows
-	callers map[uint64]*caller
-	pollers pollers
-	reach   reach
+	door     baseline.Door
+	gate     *admission.Gate // door's; nil if that is another policy
+	number   uint64
+	service  string
+	rated    bool             // workflows have rates
+	fair     bool             // the queue tells workflows apart
+	totals   *progress.Totals // of whole requests; nil: nothing here needs to know what remains
+	parts    *progress.Totals // of what other processes sent here; nil with totals
+	flows    Flows
+	callers  map[uint64]*caller
+	pollers  pollers
+	reach    reach
+	culprits culprits
 
 	draining bool
 }
@@ -118,6 +119,9 @@ func (n *Node) Oldest() *admission.Ticket {
 func (n *Node) Leave(now mono.Time, t *admission.Ticket, o work.Outcome) {
 	if n.gate != nil {
 		n.gate.Leave(now, t, o)
+		if len(n.culprits.marked) > 0 {
+			n.unmark(now, t)
+		}
 		return
 	}
 	n.door.Leave(now, t, o)

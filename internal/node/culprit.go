@@ -1,0 +1,104 @@
+package node
+
+import (
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// culprits is what a node knows of requests that keep the others waiting:
+//
+//	Look … Look ── Mark ─────────────── Leave
+//	credits noted   the pool keeps its   and returns in one step to four fifths of
+//	                size meanwhile       what it was before the request came
+//
+// The delay that a culprit causes says nothing of what the server can do, so it must
+// not move the credits.
+type culprits struct {
+	looks  history
+	marked []mark
+}
+
+// mark is a request that was named and cancelled, and has not left.
+type mark struct {
+	ticket *admission.Ticket
+	before int // credits before it came
+	until  mono.Time
+}
+
+// markObjectives is for how many objectives a mark keeps the pool as it is. A handler
+// that has not let go by then does not heed its cancel, and what it holds is lost for
+// now: credits must follow.
+const markObjectives = 10
+
+// Look notes how many credits there are. A driver calls it whenever it looks for
+// culprits; a policy that is not the gate has none.
+func (n *Node) Look(now mono.Time) {
+	if n.gate == nil {
+		return
+	}
+	n.culprits.looks.note(now, n.gate.Pool().Total())
+	n.excuse(now)
+}
+
+// Mark says that t, which runs, is a culprit that was cancelled. Until it leaves the
+// pool keeps its size, and then has at once at least four fifths of what it had before
+// the request came, and at most that: see credit.Pool.Recover.
+func (n *Node) Mark(now mono.Time, t *admission.Ticket) {
+	if n.gate == nil {
+		return
+	}
+	until := now.Add(markObjectives * n.gate.Config().Objective)
+	n.culprits.marked = append(n.culprits.marked, mark{t, n.culprits.looks.at(t.Arrived), until})
+	n.excuse(now)
+}
+
+// unmark ends the mark of a ticket that left.
+func (n *Node) unmark(now mono.Time, t *admission.Ticket) {
+	marked := n.culprits.marked
+	for i := range marked {
+		if marked[i].ticket == t {
+			before := marked[i].before
+			n.culprits.marked = append(marked[:i], marked[i+1:]...)
+			n.excuse(now)
+			n.gate.Pool().Recover(now, before)
+			return
+		}
+	}
+}
+
+// excuse has the pool keep its size while a marked request may still let go.
+func (n *Node) excuse(now mono.Time) {
+	excused := false
+	for i := range n.culprits.marked {
+		excused = excused || now < n.culprits.marked[i].until
+	}
+	n.gate.Pool().Excuse(excused)
+}
+
+// history is how many credits there were in the past, one number a look. It reaches
+// back 64 looks, some seconds: what was before that is no part of the incident.
+type history struct {
+	looks [64]struct {
+		at    mono.Time
+		total int
+	}
+	next int
+}
+
+func (h *history) note(at mono.Time, total int) {
+	look := &h.looks[h.next%len(h.looks)]
+	look.at, look.total = at, total
+	h.next++
+}
+
+// at returns the number at the last look before an instant, or at the oldest.
+func (h *history) at(then mono.Time) int {
+	total := 0
+	for i := h.next - 1; i >= max(h.next-len(h.looks), 0); i-- {
+		look := &h.looks[i%len(h.looks)]
+		if total = look.total; look.at <= then {
+			break
+		}
+	}
+	return total
+}
