@@ -217,15 +217,18 @@ func (e *Engine) judge(v *view, c *contender) Why {
 }
 
 // pick returns the index in found of the task to cancel, -1 if there is none, and
-// whether it is one of several that hog a resource together.
+// whether it is one of several that hog a resource together. They count together only
+// where none has a clear share alone: a task that is to blame for less may go on for
+// longer, and would be the better pick by its price.
 func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
-	group := 0.0
+	group, clear := 0.0, false
 	for k := range e.found {
 		c := &e.found[k]
 		c.common = e.kindWaits(v, c)
 		if c.why = e.judge(v, c); c.why == WhyNot && !c.common && !c.dam {
 			group += c.score
 		}
+		clear = clear || c.why == WhyNot && c.score >= e.cfg.Clear
 	}
 	best = -1
 	for k := range e.found {
@@ -233,7 +236,7 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 		if c.why != WhyNot {
 			continue
 		}
-		together := !c.common && !c.dam && (group >= e.cfg.Clear && falling || e.cancels.knows(v.s.Tasks[c.task].Kind, v.s.At))
+		together := !c.common && !c.dam && (!clear && group >= e.cfg.Clear && falling || e.cancels.knows(v.s.Tasks[c.task].Kind, v.s.At))
 		if c.score < e.cfg.Clear && !together {
 			c.why = Unclear
 			continue
