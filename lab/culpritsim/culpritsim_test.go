@@ -11,14 +11,14 @@ import (
 // What the engine must not lose again: in every case the culprit and nobody else is
 // cancelled, in time, and throughput and tail are those without it.
 func TestScenesHold(t *testing.T) {
-	for _, s := range scenes() {
+	for _, s := range append(scenes(), choices()...) {
 		for seed := uint64(1); seed <= 3; seed++ {
 			all, err := playScene(s, seed)
 			if err != nil {
 				t.Fatalf("%s: %v", s.name, err)
 			}
 			o := all[len(all)-1]
-			if o.rate < rateFloor || o.tail > tailCeiling || o.dropped > dropCeiling || o.wrong > 0 || o.decided < 0 || o.decided > decideWithin {
+			if o.rate < rateFloor || o.tail > tailCeiling || o.dropped > dropCeiling || o.wrong > 0 || !o.first || o.decided < 0 || o.decided > decideWithin {
 				t.Errorf("%s, seed %d: throughput %.3f, p99 %.2f, dropped %.4f, %d wrong cancels, decided after %v", s.name, seed, o.rate, o.tail, o.dropped, o.wrong, o.decided)
 			}
 			if none := all[0]; none.rate > 0.99 && none.tail < 1.3 {
