@@ -217,16 +217,19 @@ func (e *Engine) judge(v *view, c *contender) Why {
 }
 
 // pick returns the index in found of the task to cancel, -1 if there is none, and
-// whether it is one of several that hog a resource together. They count together only
-// where none has a clear share alone: a task that is to blame for less may go on for
-// longer, and would be the better pick by its price.
+// whether it is one of several that hog a resource together. Those of several resources
+// count together only where none has a clear share alone: a task that is to blame for
+// less on another resource may go on for longer, and would be the better pick by its
+// price.
 func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
+	e.together = resized(e.together, v.r)
 	group, clear := 0.0, false
 	for k := range e.found {
 		c := &e.found[k]
 		c.common = e.kindWaits(v, c)
 		if c.why = e.judge(v, c); c.why == WhyNot && !c.common && !c.dam {
 			group += c.score
+			e.together[c.resource] += c.score
 		}
 		clear = clear || c.why == WhyNot && c.score >= e.cfg.Clear
 	}
@@ -236,7 +239,8 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 		if c.why != WhyNot {
 			continue
 		}
-		together := !c.common && !c.dam && (!clear && group >= e.cfg.Clear && falling || e.cancels.knows(v.s.Tasks[c.task].Kind, v.s.At))
+		several := e.together[c.resource] >= e.cfg.Clear || !clear && group >= e.cfg.Clear
+		together := !c.common && !c.dam && (falling && several || e.cancels.knows(v.s.Tasks[c.task].Kind, v.s.At))
 		if c.score < e.cfg.Clear && !together {
 			c.why = Unclear
 			continue

@@ -16,6 +16,7 @@ type Engine struct {
 
 	weights    []float64 // C_r, summing to 1
 	found      []contender
+	together   []float64 // by resource: the scores of those that may be cancelled and hog it
 	blame      []Blame
 	candidates []Candidate
 
