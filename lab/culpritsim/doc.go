@@ -38,6 +38,14 @@ worst seed counts. Greedy looks at the most contended resource alone; present us
 			},
 		})
 	}
+	all = append(all, experiment.Experiment{
+		Name:  "atropos/general",
+		Title: "cases of a Go service behind a gate (simulated): the culprit is cancelled, and nobody else",
+		About: `Cases that the paper does not have, on many seeds: a pool exhausted by requests that keep its connections, writers starved by a
+reader, a slow leak into a cache, two culprits at once, a culprit that comes back under another kind, one of the victims' own kind,
+and a burst without a culprit. A seed is missed if of some kind of culprit none was cancelled.`,
+		Run: runGeneral,
+	})
 	return append(all, experiment.Experiment{
 		Name:  "atropos/random",
 		Title: "random applications: nobody is cancelled without a culprit, and with one it is the culprit",
