@@ -61,7 +61,7 @@ func (p *player) setting(verb, rest string) bool {
 			task.Kind = Fingerprint(name)
 		}
 		p.f.words(int(n[0])).owner = uint64(p.f.self)
-		s := p.f.begin(int(n[0]), task)
+		s := p.f.begin(int(n[0]), task, nil)
 		p.slots[int(n[0])] = &s
 	case "untraced":
 		p.f.live.untraced++
