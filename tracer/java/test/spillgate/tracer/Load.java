@@ -10,6 +10,7 @@ import java.util.concurrent.atomic.LongAdder;
  */
 final class Load {
     private static final LongAdder SERVED = new LongAdder();
+    private static final int WORK = 20_000; // some 13 µs, as in C, where each step goes through memory
     private static volatile long sink;
 
     public static void main(String[] args) throws IOException, InterruptedException {
@@ -37,7 +38,7 @@ final class Load {
         try (Task request = tracer.begin(Info.REQUEST)) {
             request.acquire(pool, 1);
             long work = sink;
-            for (int i = 0; i < 12000; i++) {
+            for (int i = 0; i < WORK; i++) {
                 work = work * 6364136223846793005L + 1;
             }
             sink = work;
