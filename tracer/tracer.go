@@ -24,12 +24,12 @@ type Config struct {
 // Tracer writes the tasks of this process into a task file. Its methods may be
 // called concurrently. A nil *Tracer traces nothing.
 type Tracer struct {
-	file  *taskfile.File
-	live  []running // by slot
-	stop  chan struct{}
-	lost  chan struct{} // closed when the file was truncated
-	done  chan struct{}
-	gate  *gateSide // nil: the engine is somewhere else
+	file *taskfile.File
+	live []running // by slot
+	stop chan struct{}
+	lost chan struct{} // closed when the file was truncated
+	done chan struct{}
+	gate *gateSide // nil: the engine is somewhere else
 }
 
 // watchEvery is how often a tracer looks for cancels: FORMAT.md asks for 20 ms
