@@ -15,6 +15,7 @@ import (
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/tracer"
 )
 
@@ -171,5 +172,36 @@ func again(t *testing.T, client *http.Client, url, token string) {
 	}
 	if code := get(token); code != http.StatusServiceUnavailable {
 		t.Errorf("with the token a second time %d, expected 503", code)
+	}
+}
+
+// TestATokenGoesOnToWhoIssuedIt: a server whose gate does not know the token that a request
+// shows passes it on to the servers that it calls for that request, one of which does.
+func TestATokenGoesOnToWhoIssuedIt(t *testing.T) {
+	token := wire.Token{1, 2, 3}
+	behind := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown, _ := wire.ResendOf(r.Header.Get(field))
+		io.WriteString(w, shown.String())
+	}))
+	calls := Transport(base(t, 1))
+	middle := serve(t, Handler(newGate(t, roomy(), nil), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call, err := http.NewRequestWithContext(r.Context(), http.MethodGet, behind.url, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		resp, err := calls.RoundTrip(call)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer resp.Body.Close()
+		io.Copy(w, resp.Body)
+	})))
+	if _, body := send(t, base(t, 1), request(t, middle.url, wire.Tags{Token: token})); body != token.String() {
+		t.Errorf("the server behind is shown %q, expected %q", body, token)
+	}
+	if _, body := send(t, base(t, 1), request(t, middle.url, wire.Tags{Budget: time.Minute})); body != (wire.Token{}).String() {
+		t.Errorf("without a token the server behind is shown %q", body)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/chains"
+	"github.com/spillgate/spillgate/lab/tracing"
 	"github.com/spillgate/spillgate/lab/workflowslive"
 )
 
@@ -12,5 +13,6 @@ import (
 // that a live experiment started, and returns otherwise. A program with Command
 // calls it first in main.
 func Child() {
+	tracing.Child()
 	bed.Child(slices.Concat(workflowslive.Peers(), chains.Peers())...)
 }

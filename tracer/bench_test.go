@@ -1,6 +1,7 @@
 package tracer
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -81,4 +82,30 @@ func BenchmarkBegin(b *testing.B) {
 		_, task := tr.Begin(b.Context(), Info{})
 		task.End()
 	}
+}
+
+// BenchmarkRequests times tasks with three locks and a pool on all processors.
+func BenchmarkRequests(b *testing.B) {
+	engine, tr := bench(b)
+	engine.SetMode(taskfile.Coarse)
+	lock, errLock := tr.Resource("lock", Lock)
+	pool, errPool := tr.Resource("pool", Queue)
+	if errLock != nil || errPool != nil {
+		b.Fatal(errLock, errPool)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			_, task := tr.Begin(context.Background(), Info{})
+			task.Acquire(pool, 1)
+			for range 3 {
+				task.WaitBegin(lock)
+				task.WaitEnd(lock)
+				task.Acquire(lock, 1)
+				task.Release(lock, 1)
+			}
+			task.Release(pool, 1)
+			task.End()
+		}
+	})
 }

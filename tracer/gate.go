@@ -67,7 +67,6 @@ func (t *Tracer) beginRequest(key uint64) live.Traced {
 		return nil
 	}
 	task := &Task{tracer: t, slot: slot, info: info, branch: true, gated: true}
-	t.tasks.Add(1)
 	t.live[slot.Index()].Store(task)
 	return task
 }

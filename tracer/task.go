@@ -112,7 +112,6 @@ func (t *Tracer) begin(ctx context.Context, info Info, parent *Task) (context.Co
 		ctx, task.cancel = context.WithCancelCause(ctx)
 	}
 	task.ctx = taskContext{ctx, task}
-	t.tasks.Add(1)
 	t.live[slot.Index()].Store(task)
 	return &task.ctx, task
 }
@@ -142,13 +141,13 @@ func (t *Task) End() {
 		return
 	}
 	t.ended = true
-	t.tracer.live[t.slot.Index()].Store(nil)
+	at := &t.tracer.live[t.slot.Index()]
 	t.slot.End()
+	at.CompareAndSwap(t, nil) // last, as Close waits for it; the slot may have another task by now
 	t.mu.Unlock()
 	if !t.branch {
 		t.cancel(nil)
 	}
-	t.tracer.tasks.Done()
 }
 
 // deliver cancels the task's context if the engine asked for it.

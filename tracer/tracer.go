@@ -2,7 +2,6 @@ package tracer
 
 import (
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,13 +24,12 @@ type Config struct {
 // Tracer writes the tasks of this process into a task file. Its methods may be
 // called concurrently. A nil *Tracer traces nothing.
 type Tracer struct {
-	file  *taskfile.File
-	live  []atomic.Pointer[Task] // by slot
-	tasks sync.WaitGroup
-	stop  chan struct{}
-	lost  chan struct{} // closed when the file was truncated
-	done  chan struct{}
-	gate  *gateSide // nil: the engine is somewhere else
+	file *taskfile.File
+	live []running // by slot
+	stop chan struct{}
+	lost chan struct{} // closed when the file was truncated
+	done chan struct{}
+	gate *gateSide // nil: the engine is somewhere else
 }
 
 // watchEvery is how often a tracer looks for cancels: FORMAT.md asks for 20 ms
@@ -52,7 +50,7 @@ func Open(cfg Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{file: file, live: make([]atomic.Pointer[Task], file.Geometry().Slots), stop: make(chan struct{}), lost: make(chan struct{}), done: make(chan struct{})}
+	t := &Tracer{file: file, live: make([]running, file.Geometry().Slots), stop: make(chan struct{}), lost: make(chan struct{}), done: make(chan struct{})}
 	go t.watch()
 	return t, nil
 }
@@ -63,10 +61,29 @@ func (t *Tracer) Close() error {
 	if t == nil {
 		return nil
 	}
-	t.tasks.Wait()
+	for t.busy() { // a count would be one more line for all processors to fight for
+		time.Sleep(time.Millisecond)
+	}
 	close(t.stop)
 	<-t.done
 	return errors.Join(t.gate.close(), t.file.Close())
+}
+
+// running is the task in a slot, on a line of the cache of its own: slots side by side
+// are of different processors.
+type running struct {
+	atomic.Pointer[Task]
+	_ [120]byte
+}
+
+// busy reports whether a task runs.
+func (t *Tracer) busy() bool {
+	for i := range t.live {
+		if t.live[i].Load() != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // watch delivers cancels until Close.

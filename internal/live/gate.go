@@ -393,6 +393,10 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 			g.tasks.knock(now, r, t)
 		}
 	}
+	if r.Token != (wire.Token{}) && !t.protected {
+		token := r.Token
+		t.shown = &token
+	}
 	switch {
 	case t.mode == Monitor:
 		would, _ := g.node.Observe(now, t.core)

@@ -14,8 +14,15 @@ func WithToken(ctx context.Context, token wire.Token) context.Context {
 	return context.WithValue(ctx, resendKey{}, token)
 }
 
-// TokenFrom returns the token that requests made with ctx show, zero for none.
+// TokenFrom returns the token that requests made with ctx show, zero for none: that of
+// WithToken, or the one with which the request came that ctx is of, if the gate of that
+// request did not take it. It may be of a server behind, whose cancel was passed on.
 func TokenFrom(ctx context.Context) wire.Token {
-	token, _ := ctx.Value(resendKey{}).(wire.Token)
-	return token
+	if token, ok := ctx.Value(resendKey{}).(wire.Token); ok {
+		return token
+	}
+	if t := ticketFrom(ctx); t != nil && t.shown != nil {
+		return *t.shown
+	}
+	return wire.Token{}
 }

@@ -38,7 +38,8 @@ type task struct {
 	cancel     func(error) // nil: nothing listens
 	protected  bool
 	cancelled  bool
-	rare       *rare // nil of nearly all
+	rare       *rare       // nil of nearly all
+	shown      *wire.Token // that the request came with, and that is not this gate's; nil of nearly all
 	traced     traced
 }
 

@@ -8,7 +8,7 @@ type Mode uint8
 const (
 	// Off: a task that begins is not traced.
 	Off Mode = iota
-	// Coarse: instants are of the engine's clock of one millisecond.
+	// Coarse: instants are of the engine's clock, which moves every few milliseconds.
 	Coarse
 	// Precise: the tracer reads the clock for each instant.
 	Precise

@@ -103,7 +103,7 @@ func (e *Engine) Mode() Mode {
 	return e.mode
 }
 
-// Tick writes the present into the file. It is called each millisecond while
+// Tick writes the present into the file. It is called every 10 ms at least while
 // the mode is Coarse: instants are as exact as the time between two calls. A
 // late call is harmless. It costs about as much as reading the clock.
 func (e *Engine) Tick() error {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 )
@@ -22,6 +23,7 @@ type File struct {
 	live  *liveWords
 	watch stopwatch
 	next  atomic.Uint32 // where the next search for a free slot begins
+	warm  sync.Pool     // of *uint32: slots that tasks of this process ended in
 }
 
 // Open maps the task file at path, and creates it with the given geometry if

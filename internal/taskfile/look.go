@@ -72,7 +72,7 @@ func (e *Engine) Look(objective time.Duration) (*Look, error) {
 		if err := e.intact(); err != nil {
 			return err
 		}
-		e.reader.read(objective)
+		e.reader.read(e.file.watch.now(), objective)
 		return nil
 	})
 	if err != nil {

@@ -10,6 +10,14 @@ import (
 // play acts out the script of a vector and returns the file.
 func play(t *testing.T, script string) *File {
 	t.Helper()
+	f, _ := playLooks(t, script)
+	return f
+}
+
+// playLooks is play for a script with looks, and returns the file at each, one after
+// the other.
+func playLooks(t *testing.T, script string) (f *File, looks []byte) {
+	t.Helper()
 	p := &player{slots: map[int]*Slot{}}
 	for line := range strings.Lines(script) {
 		line = strings.TrimSpace(line)
@@ -17,11 +25,15 @@ func play(t *testing.T, script string) *File {
 			continue
 		}
 		verb, rest, _ := strings.Cut(line, " ")
+		if verb == "look" {
+			looks = append(looks, p.f.mem...)
+			continue
+		}
 		if !p.setting(verb, rest) && !p.event(verb, numbers(rest)) {
 			t.Fatalf("no such line: %s", line)
 		}
 	}
-	return p.f
+	return p.f, looks
 }
 
 type player struct {
@@ -49,7 +61,7 @@ func (p *player) setting(verb, rest string) bool {
 			task.Kind = Fingerprint(name)
 		}
 		p.f.words(int(n[0])).owner = uint64(p.f.self)
-		s := p.f.begin(int(n[0]), task)
+		s := p.f.begin(int(n[0]), task, nil)
 		p.slots[int(n[0])] = &s
 	case "untraced":
 		p.f.live.untraced++

@@ -59,8 +59,9 @@ func (r *reader) remember() {
 	}
 }
 
-func (r *reader) read(objective time.Duration) {
-	r.now, r.checks = r.file.watch.now(), 0
+// read fills the look with what is there at now, an instant of the file's clock.
+func (r *reader) read(now uint64, objective time.Duration) {
+	r.now, r.checks = now, 0
 	r.names()
 	l := &r.look
 	l.Latencies = Latencies{}

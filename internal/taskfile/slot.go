@@ -43,35 +43,45 @@ type Slot struct {
 	touched  uint64
 	sequence uint64
 	index    int
+	warm     *uint32 // the index for File.warm, nil if that has not had it yet
 }
 
 // Begin takes a free slot for a task. If the mode is off, or no slot is free,
-// the Slot is the zero one. A free slot is usually found at once: Begin tries
-// them in turn, and gives up after all.
+// the Slot is the zero one. A free slot is usually found at once: Begin tries one in
+// which a task ended on this processor, as its lines are in the cache, then all in turn,
+// and gives up after that.
 func (f *File) Begin(t Task) Slot {
 	if f.Mode() == Off {
 		return Slot{}
+	}
+	if index, ok := f.warm.Get().(*uint32); ok && f.claim(int(*index)) {
+		return f.begin(int(*index), t, index)
 	}
 	n := uint32(f.geo.Slots)
 	first := f.next.Add(1)
 	for i := range n {
 		index := int((first + i) % n)
-		w := f.words(index)
-		if atomic.LoadUint64(&w.owner) == 0 && atomic.CompareAndSwapUint64(&w.owner, 0, uint64(f.self)) {
-			return f.begin(index, t)
+		if f.claim(index) {
+			return f.begin(index, t, nil)
 		}
 	}
 	atomic.AddUint64(&f.live.untraced, 1)
 	return Slot{}
 }
 
-// begin starts a task in a slot that was claimed.
-func (f *File) begin(index int, t Task) Slot {
+// claim makes this process the owner of a slot if it is free.
+func (f *File) claim(index int) bool {
+	w := f.words(index)
+	return atomic.LoadUint64(&w.owner) == 0 && atomic.CompareAndSwapUint64(&w.owner, 0, uint64(f.self))
+}
+
+// begin starts a task in a slot that was claimed. warm, if not nil, has its index.
+func (f *File) begin(index int, t Task, warm *uint32) Slot {
 	w, cells := f.words(index), f.cells(index)
 	for mask := w.touched & f.cellMask(); mask != 0; mask &= mask - 1 {
 		clearCell(&cells[bits.TrailingZeros64(mask)])
 	}
-	s := Slot{file: f, words: w, cells: cells, clock: &f.live.clock, index: index}
+	s := Slot{file: f, words: w, cells: cells, clock: &f.live.clock, index: index, warm: warm}
 	if t.Started == 0 {
 		t.Started = s.now()
 	}
@@ -112,6 +122,11 @@ func (s *Slot) End() {
 	}
 	put(&w.sequence, s.sequence+1)
 	atomic.StoreUint64(&w.owner, 0)
+	if s.warm == nil {
+		index := uint32(s.index)
+		s.warm = &index
+	}
+	s.file.warm.Put(s.warm)
 	*s = Slot{}
 }
 

@@ -114,21 +114,27 @@ static void event(sg_tracer *t, const char *verb, const uint64_t *n) {
 static int play(const char *script, const char *out) {
 	char line[512], verb[16];
 	sg_tracer *t = NULL;
-	FILE *in = fopen(script, "r");
-	while (in && fgets(line, sizeof line, in)) {
+	int looks = 0, written = 0;
+	FILE *in = fopen(script, "r"), *file = fopen(out, "w");
+	while (in && file && fgets(line, sizeof line, in)) {
 		line[strcspn(line, "\n")] = 0;
 		if (line[0] == '#' || sscanf(line, "%15s", verb) != 1)
 			continue;
 		uint64_t n[4] = {0};
 		for (int i = 0; i < 4; i++)
 			n[i] = strtoull(rest_after(line, i + 1), NULL, 10);
-		if (!setting(&t, verb, line, n))
+		if (t && strcmp(verb, "look") == 0) {
+			looks++;
+			written += fwrite(t->memory, file_bytes(&t->size), 1, file) == 1;
+		} else if (!setting(&t, verb, line, n)) {
 			event(t, verb, n);
+		}
 	}
-	FILE *file = fopen(out, "w");
-	if (!t || !file || fwrite(t->memory, file_bytes(&t->size), 1, file) != 1 || fclose(file) != 0)
-		return 2;
-	return 0;
+	if (t && looks == 0) {
+		looks++;
+		written += fwrite(t->memory, file_bytes(&t->size), 1, file) == 1;
+	}
+	return looks == 0 || written != looks || fclose(file) != 0 ? 2 : 0;
 }
 
 /* Reads a file and validates it. */

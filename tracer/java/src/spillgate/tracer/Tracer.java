@@ -2,7 +2,6 @@ package spillgate.tracer;
 
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.LockSupport;
 
@@ -11,12 +10,16 @@ public final class Tracer implements AutoCloseable {
     // FORMAT.md asks for 20 ms or less.
     private static final long WATCH_EVERY_NS = 10_000_000;
     private static final long WATCH_IDLE_NS = 100_000_000;
+    private static final int HINTS = 64;
+    private static final int INTS_OF_A_LINE = 32;
     private static final Tracer NONE = new Tracer(null);
 
     private final TaskFile file; // null: nothing is traced
-    private final AtomicReferenceArray<Task> live;
+    private final AtomicReferenceArray<Task> live; // by slot, a line of the cache for each
     private final long[][] own; // of each slot, what its task wrote
-    private final AtomicInteger next = new AtomicInteger();
+    // Where each thread found its last slot, whose lines are in its processor's cache; a line of the cache for each, and
+    // threads beyond share. It is a hint: the slot is claimed by compare-and-swap.
+    private final int[] hints = new int[HINTS * INTS_OF_A_LINE];
     private Thread watcher;
     private volatile boolean stopped;
     private volatile boolean lost;
@@ -24,7 +27,7 @@ public final class Tracer implements AutoCloseable {
     Tracer(TaskFile file) {
         this.file = file;
         int slots = file == null ? 0 : file.geometry.slots();
-        this.live = new AtomicReferenceArray<>(slots);
+        this.live = new AtomicReferenceArray<>(slots * INTS_OF_A_LINE);
         this.own = new long[slots][];
     }
 
@@ -78,11 +81,13 @@ public final class Tracer implements AutoCloseable {
             return Task.NONE;
         }
         int slots = file.geometry.slots();
-        int first = next.getAndIncrement();
+        int hint = (int) (Thread.currentThread().getId() % HINTS) * INTS_OF_A_LINE;
+        int first = hints[hint];
         for (int i = 0; i < slots; i++) {
-            int index = Math.floorMod(first + i, slots);
+            int index = (first + i) % slots;
             int owner = file.slot(index);
             if (file.get(owner) == 0 && file.swap(owner, 0, file.token)) {
+                hints[hint] = index;
                 return beginIn(index, info);
             }
         }
@@ -98,12 +103,12 @@ public final class Tracer implements AutoCloseable {
             own[index] = words;
         }
         Task task = new Task(this, file, index, info, words);
-        live.set(index, task);
+        live.set(index * INTS_OF_A_LINE, task);
         return task;
     }
 
     void ended(int index) {
-        live.set(index, null);
+        live.set(index * INTS_OF_A_LINE, null);
     }
 
     /** Returns whether the file was truncated, after which nothing is traced any more. */
@@ -135,7 +140,7 @@ public final class Tracer implements AutoCloseable {
     }
 
     private void deliver() {
-        for (int i = 0; i < live.length(); i++) {
+        for (int i = 0; i < live.length(); i += INTS_OF_A_LINE) {
             Task task = live.get(i);
             if (task != null) {
                 task.deliver();

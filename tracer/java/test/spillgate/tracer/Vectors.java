@@ -1,6 +1,7 @@
 package spillgate.tracer;
 
 import java.io.IOException;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -58,14 +59,26 @@ final class Vectors {
 
     private static void play(Path script, Path out) throws IOException {
         Vectors v = new Vectors();
-        for (String line : Files.readAllLines(script)) {
-            if (!line.isBlank() && !line.startsWith("#")) {
-                v.line(line);
+        int looks = 0;
+        try (OutputStream to = Files.newOutputStream(out)) {
+            for (String line : Files.readAllLines(script)) {
+                if (line.equals("look")) {
+                    looks++;
+                    to.write(v.content());
+                } else if (!line.isBlank() && !line.startsWith("#")) {
+                    v.line(line);
+                }
+            }
+            if (looks == 0) {
+                to.write(v.content());
             }
         }
-        byte[] content = new byte[v.file.geometry.fileBytes()];
-        v.memory.get(0, content);
-        Files.write(out, content);
+    }
+
+    private byte[] content() {
+        byte[] content = new byte[file.geometry.fileBytes()];
+        memory.get(0, content);
+        return content;
     }
 
     private void line(String line) {

@@ -1,0 +1,194 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/internal/taskfile"
+	"github.com/spillgate/spillgate/lab/experiment"
+)
+
+const (
+	// mostCoarse and mostPrecise are what tracing may take of the throughput.
+	mostCoarse, mostPrecise = 0.006, 0.05
+	// mostWindow is what the engine may take for a window of windowTasks tasks at
+	// windowResources resources, in milliseconds.
+	mostWindow                   = 1
+	windowTasks, windowResources = 1000, 8
+	// objective is that of the engine, as in the examples.
+	objective = 100 * time.Millisecond
+)
+
+// Experiments returns those of this package.
+func Experiments() []experiment.Experiment {
+	return []experiment.Experiment{{Name: "atropos/overhead", Title: "What tracing costs a program in C, Go and Java, and the engine a window", Live: true,
+		About: "A load of requests of 13 µs with 16 events each keeps every processor busy. Without an engine, in mode coarse and in mode precise it runs in turn, many times; what it serves less is the overhead, and the engine's own time is in it. Single events are timed beside half of an uncontended lock and unlock.",
+		Run:   overhead}}
+}
+
+func overhead(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+	rounds, slice := 40, 5
+	if o.Quick {
+		rounds, slice = 9, 2
+	}
+	r := &experiment.Result{Quick: o.Quick}
+	t := &table.Table{Title: fmt.Sprintf("Throughput, medians of %d interleaved rounds; events in the fastest slice", rounds), Columns: []table.Column{{Name: "language"},
+		{Name: "untraced", Unit: "/s", Format: "%.0f"}, {Name: "coarse", Unit: "%", Format: "%.2f"}, {Name: "precise", Unit: "%", Format: "%.2f"}, {Name: "spread of untraced", Unit: "%", Format: "%.2f"},
+		{Name: "event, off", Unit: "ns", Format: "%.2f"}, {Name: "coarse", Unit: "ns", Format: "%.2f"}, {Name: "precise", Unit: "ns", Format: "%.2f"}, {Name: "half a lock", Unit: "ns", Format: "%.2f"}, {Name: "coarse ÷ half a lock", Format: "%.2f"}},
+		Note: "columns coarse and precise: what is lost of the throughput untraced"}
+	all := programs()
+	for i, p := range all {
+		if o.Progress != nil {
+			o.Progress(i, len(all)+1, p.name)
+		}
+		if why := p.missing(); why != "" {
+			r.Notes = append(r.Notes, why)
+			continue
+		}
+		if err := p.measure(ctx, r, t, rounds, slice, o.Quick); err != nil {
+			return nil, err
+		}
+	}
+	window, err := timeWindow()
+	if err != nil {
+		return nil, err
+	}
+	r.Ceiling(fmt.Sprintf("engine: a window of %d tasks and %d resources", windowTasks, windowResources), " ms", mostWindow, 1, window)
+	r.Table = append(r.Table, t)
+	return r, nil
+}
+
+// measure takes one language.
+func (p *program) measure(ctx context.Context, r *experiment.Result, t *table.Table, rounds, slice int, quick bool) error {
+	dir, err := os.MkdirTemp("", "spillgate-tracing-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	load, bench, err := p.build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	rates, err := p.throughput(ctx, load, filepath.Join(dir, "tasks"), rounds, slice)
+	if err != nil {
+		return err
+	}
+	ns, err := p.events(ctx, bench, filepath.Join(dir, "events"), quick)
+	if err != nil {
+		return err
+	}
+	off := slices.Clone(rates[taskfile.Off])
+	coarse, precise := lost(rates, taskfile.Coarse), lost(rates, taskfile.Precise)
+	spread := (quantile(off, 0.75) - quantile(off, 0.25)) / quantile(off, 0.5)
+	t.Add(p.name, quantile(off, 0.5), 100*coarse, 100*precise, 100*spread, ns["off"], ns["coarse"], ns["precise"], ns["mutex"], ns["coarse"]/ns["mutex"])
+	r.Ceiling(p.name+": coarse", " of the throughput", mostCoarse, 0.01, coarse)
+	r.Ceiling(p.name+": precise", " of the throughput", mostPrecise, 0.01, precise)
+	r.Ceiling(p.name+": an event, coarse", " ns", p.mostEvent, 5, ns["coarse"])
+	return nil
+}
+
+// throughput returns the rates in each mode, by round. In mode off there is no engine.
+func (p *program) throughput(ctx context.Context, load []string, path string, rounds, slice int) (rates [taskfile.Precise + 1][]float64, err error) {
+	engine, err := taskfile.Attach(path, taskfile.Geometry{})
+	if err != nil {
+		return rates, err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	out := newCounts()
+	child, err := p.start(ctx, load, path, out)
+	if err != nil {
+		cancel()
+		return rates, err
+	}
+	defer child.Stop(0)
+	defer cancel()
+	if _, err := out.rate(ctx, 3*slice); err != nil { // what is compiled while it runs
+		return rates, err
+	}
+	for round := range rounds {
+		for turn := range rates {
+			mode := taskfile.Mode((turn + round) % len(rates))
+			rate, err := p.slice(ctx, engine, mode, out, slice)
+			if err != nil {
+				return rates, err
+			}
+			rates[mode] = append(rates[mode], rate)
+		}
+	}
+	return rates, nil
+}
+
+// slice measures the load in one mode, with an engine that looks and decides unless it
+// is off.
+func (p *program) slice(ctx context.Context, engine *taskfile.Engine, mode taskfile.Mode, out *counts, n int) (float64, error) {
+	if err := engine.SetMode(mode); err != nil {
+		return 0, err
+	}
+	if mode == taskfile.Off {
+		return out.rate(ctx, n)
+	}
+	choice, err := culprit.New(culprit.Config{Objective: objective})
+	if err != nil {
+		return 0, err
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- engine.Run(running, taskfile.Loop{Period: 100 * time.Millisecond, Objective: objective, See: func(l *taskfile.Look) { choice.Observe(&l.Sample) }})
+	}()
+	rate, err := out.rate(ctx, n)
+	stop()
+	if e := <-ended; !errors.Is(e, context.Canceled) {
+		err = errors.Join(err, e)
+	}
+	return rate, err
+}
+
+// events returns what single events cost, in nanoseconds, and half a lock and unlock.
+func (p *program) events(ctx context.Context, bench []string, path string, quick bool) (map[string]float64, error) {
+	if bench == nil {
+		return goEvents(path)
+	}
+	rounds := "20000000"
+	if quick {
+		rounds = "10000000"
+	}
+	out, err := exec.CommandContext(ctx, bench[0], append(bench[1:len(bench):len(bench)], path, rounds)...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("tracing: the events of %s: %w", p.name, err)
+	}
+	ns := map[string]float64{}
+	for line := range strings.Lines(string(out)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if ns[name], err = strconv.ParseFloat(value, 64); err != nil {
+			return nil, fmt.Errorf("tracing: the events of %s: line %q, expected a name and a number", p.name, line)
+		}
+	}
+	return ns, nil
+}
+
+// lost is the median, over rounds, of what a mode lost of the throughput untraced.
+func lost(rates [taskfile.Precise + 1][]float64, mode taskfile.Mode) float64 {
+	var all []float64
+	for round, rate := range rates[mode] {
+		all = append(all, 1-rate/rates[taskfile.Off][round])
+	}
+	return quantile(all, 0.5)
+}
+
+// quantile returns the quantile q of all, which it sorts.
+func quantile(all []float64, q float64) float64 {
+	slices.Sort(all)
+	return all[min(int(q*float64(len(all))), len(all)-1)]
+}
