@@ -16,7 +16,7 @@ type place struct {
 // have the others, each the next of them, and that of the clients as well if they
 // need it; services without a host have all others, and if they mostly wait and are
 // several processes, all: what their messages take is too much for one processor. Six
-// processes of wisp/isolation-live use 0.94 of one; on one, who did nothing wrong lost half
+// processes of wisp/isolation-live use 0.9 to 1.1 of one; on one, who did nothing wrong lost half
 // of its throughput.
 func newPlace(p *plan, cpus []int) (place, error) {
 	last := len(cpus) - 1
