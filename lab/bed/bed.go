@@ -178,7 +178,7 @@ func (b *bed) start(ctx context.Context, s *seat, threads int) error {
 		env = append(env, evenStacks)
 	}
 	child, err := role.Start(ctx, s.order, proc.Spec{Env: env, Name: fmt.Sprintf("%s %d", s.order.Service, s.order.Replica),
-		CPUs: s.cpus, GOMAXPROCS: threads, GOGC: servicesGOGC, RealTime: b.plan.alone(), Nice: -20, Output: &s.output})
+		CPUs: s.cpus, GOMAXPROCS: threads, GOGC: servicesGOGC, RealTime: b.realTime(), Nice: -20, Output: &s.output})
 	if err != nil {
 		return err
 	}
@@ -192,6 +192,12 @@ func (b *bed) start(ctx context.Context, s *seat, threads int) error {
 	return nil
 }
 
+// realTime reports whether the processes of services may take a processor at once: where
+// they mostly wait, and no program of somebody else's, which does not, would starve.
+func (b *bed) realTime() bool {
+	return b.plan.waits() && (b.policy.peer == nil || b.policy.peer.Program == nil)
+}
+
 // clients runs the clients to their end, and the faults meanwhile.
 func (b *bed) clients(ctx context.Context, record *Record) ([]tallied, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.plan.Length+time.Minute)
@@ -199,7 +205,7 @@ func (b *bed) clients(ctx context.Context, record *Record) ([]tallied, error) {
 	var output bytes.Buffer
 	began := time.Now()
 	child, err := role.Start(ctx, b.order, proc.Spec{Name: "clients", CPUs: b.place.clients, GOMAXPROCS: 1, GOGC: clientsGOGC,
-		Env: []string{clientsMem}, RealTime: true, Nice: -20, ReadyTimeout: -1, Output: &output})
+		Env: []string{clientsMem}, RealTime: true, First: true, Nice: -20, ReadyTimeout: -1, Output: &output})
 	if err != nil {
 		return nil, err
 	}

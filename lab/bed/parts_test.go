@@ -116,6 +116,31 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// Several services that mostly wait have all processors, one alone leaves the clients theirs.
+func TestPlacesOfThoseWhoWait(t *testing.T) {
+	w := small()
+	w.Hosts, w.Services[0].Host = nil, ""
+	w.Services[0].Methods[0].Steps[0] = wait(ms)
+	for _, c := range []struct {
+		change func()
+		store  []int
+	}{
+		{func() {}, []int{0, 1}},
+		{func() { w.Services[0].Methods[0].Steps[0] = world.Step{Compute: &world.Draw{Mean: ms}} }, []int{0}},
+		{func() { w.Services, w.Clients = w.Services[1:], w.Clients[2:]; w.Services[0].Replicas = 1 }, []int{0}},
+	} {
+		c.change()
+		p, err := newPlan(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := newPlace(p, []int{0, 1})
+		if err != nil || !reflect.DeepEqual(at.services["store"], c.store) || !reflect.DeepEqual(at.clients, []int{1}) {
+			t.Errorf("%+v, %v, want the store on %v", at, err, c.store)
+		}
+	}
+}
+
 // One runs, one waits, the third is refused; who gives up while waiting never runs.
 func TestSemaphore(t *testing.T) {
 	s := newSemaphore(1, 1)

@@ -33,8 +33,8 @@ const retakesInFull = 1
 // Experiments returns the experiment of all rows and one for each family of them, with
 // peers beside the semaphores where requests come over gRPC.
 func Experiments(peers ...bed.Peer) []experiment.Experiment {
-	about := `Real processes on loopback: services on one processor, all clients on another, which is how every figure is to be read. The
-gates are told the objective and nothing else. Beside them semaphores of a few settings, in each gated service, and no
+	about := `Real processes on loopback: services on one processor, all clients on another, which is how every figure is to be read; the
+four services of the fan-out, which wait, have both. The gates are told the objective and nothing else. Beside them semaphores of a few settings, in each gated service, and no
 control at all, in the same minutes, since processors change their speed. The median of three runs counts. A bar
 is void only for what the record of the machine shows: how late requests left, what the host stole, what other processes used.`
 	of := func(name, title string, rows []row) experiment.Experiment {

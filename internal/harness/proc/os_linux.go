@@ -41,7 +41,11 @@ func shapeThread(spec Spec) error {
 			return err
 		}
 	}
-	if spec.RealTime && unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0) == nil {
+	priority := uint32(1)
+	if spec.First {
+		priority = 2
+	}
+	if spec.RealTime && unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: priority}, 0) == nil {
 		return nil
 	}
 	if spec.Nice != 0 {

@@ -76,6 +76,9 @@ type Spec struct {
 	// never rests leaves ordinary processes 5 % of its processor, so use it for
 	// runs of seconds. Only on Linux.
 	RealTime bool
+	// First puts a RealTime child before others of them: a generator sends on time
+	// beside servers that are real-time too. Only on Linux.
+	First bool
 
 	// Ready is how the line on standard output begins that says the child is
 	// ready; the word after it becomes Child.Addr. Default "listening on ".
