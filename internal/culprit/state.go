@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 1
+const stateVersion = 2
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -96,6 +96,7 @@ func (w *recent) visit(c *codec) {
 	for k := range w.late {
 		c.float(&w.late[k].late)
 		c.float(&w.late[k].resolved)
+		c.float(&w.late[k].found)
 	}
 	for _, f := range []*float64{&w.done, &w.seconds, &w.inFlight, &w.looks} {
 		c.float(f)
