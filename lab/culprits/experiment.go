@@ -69,6 +69,9 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	if o.Quick {
 		n = 1
 	}
+	if err := s.calibrate(ctx, b); err != nil {
+		return nil, fmt.Errorf("%s: calibration: %w", s.name, err)
+	}
 	if err := warmUp(ctx, s, b, o.Seed); err != nil {
 		return nil, err
 	}
@@ -92,7 +95,16 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 			}
 		}
 	}
-	return s.judge(o, all, results), nil
+	r := s.judge(o, all, results)
+	if o.Quick || len(s.statements) == 0 {
+		return r, nil
+	}
+	closed, err := s.closed(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	r.Table = append(r.Table, closed)
+	return r, nil
 }
 
 // warmUp plays a second that nobody looks at.
