@@ -107,8 +107,9 @@ func (b *builder) build(in *input) *track.Look {
 			delete(b.known, pid)
 		}
 	}
+	completed := b.ended.Add(in.at, in.summary.ended, advanced)
 	b.waits(in, entries, leaders)
-	b.consume(in, entries, leaders)
+	b.consume(in, entries, leaders, completed)
 	for _, p := range in.progress {
 		if e := entries[p.pid]; e != nil && p.total > 0 && p.done >= 0 {
 			t, _ := b.tracker.At(e)
@@ -121,7 +122,7 @@ func (b *builder) build(in *input) *track.Look {
 	if !in.maySignal {
 		b.tracker.Note(fmt.Sprintf("other users' sessions cannot be cancelled; missing: GRANT pg_signal_backend TO %s", quoteName(in.role)))
 	}
-	return b.tracker.End(b.ended.Add(in.at, in.summary.ended, advanced))
+	return b.tracker.End(completed)
 }
 
 // blockers returns the processes that hold, or asked for, what others wait for, and
@@ -304,7 +305,7 @@ func (b *builder) prepared(h *lockRow) *track.Entry {
 // consume enters what processes used, if they run on this machine. What helpers use
 // counts for whom they help. Of the time for which a process waited for a processor, the
 // part counts that the server's processes used: the rest it lost to strangers.
-func (b *builder) consume(in *input, entries map[int64]*track.Entry, leaders map[int64]int64) {
+func (b *builder) consume(in *input, entries map[int64]*track.Entry, leaders map[int64]int64, completed uint64) {
 	if in.usage == nil {
 		return
 	}
@@ -347,6 +348,7 @@ func (b *builder) consume(in *input, entries map[int64]*track.Entry, leaders map
 			b.tracker.Consumes(u.entry, buffers, u.Read, 0)
 		}
 	}
+	all.Written = min(all.Written, completed*logged)
 	b.divide(in, entries, all, part)
 }
 
@@ -368,13 +370,18 @@ func (s *short) add(u procfs.Usage) {
 	s.CPU += u.CPU
 	s.Delay += u.Delay
 	s.Read += u.Read
+	s.Written += u.Written
 	s.sessions++
 }
 
+// logged bounds, in bytes, what short transactions are taken to add to the log, each: a
+// changed row takes one to a few hundred. What a commit writes beyond that is the log of
+// others, which it must write before its own.
+const logged = 1024
+
 // divide gives the statements that began since the look before an equal rate of what all
 // such used. Those that are not seen waiting for anything else lost to the processor the
-// share of their time for which such statements were ready and had none. What they wrote
-// is left out: whoever commits writes the log for those who filled it.
+// share of their time for which such statements were ready and had none.
 func (b *builder) divide(in *input, entries map[int64]*track.Entry, all short, part float64) {
 	span := in.at.Sub(b.before)
 	b.before = in.at
@@ -402,7 +409,8 @@ func (b *builder) divide(in *input, entries map[int64]*track.Entry, all short, p
 			delay = time.Duration(delayed * float64(age))
 		}
 		b.tracker.Consumes(e, processor, share(float64(all.CPU)), delay)
-		b.tracker.Consumes(e, storage, share(float64(all.Read)), 0)
+		b.tracker.Consumes(e, wal, share(float64(all.Written)), 0)
+		b.tracker.Consumes(e, storage, share(float64(all.Read+all.Written)), 0)
 		b.tracker.Consumes(e, buffers, share(float64(all.Read)), 0)
 	})
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Short statements have the use of all sessions that run such, at the rate of them all,
-// the share of their time that they lack a processor, and nothing of what they wrote: a
-// commit writes the log of others. A long one has its own. Delays count less where other
+// the share of their time that they lack a processor, and of what they wrote so much as
+// is theirs: a commit writes the log of others. A long one has its own. Delays count less where other
 // programs of this machine use its processors.
 func TestShortStatementsShareWhatTheyUse(t *testing.T) {
 	const period = 100 * time.Millisecond
@@ -29,7 +29,7 @@ func TestShortStatementsShareWhatTheyUse(t *testing.T) {
 		return r
 	}
 	look := func(at mono.Time, rows ...activityRow) map[int64]map[int]culprit.Hold {
-		l := b.build(&input{at: at, summary: summary{now: clock}, rows: rows, super: true, maySignal: true,
+		l := b.build(&input{at: at, summary: summary{now: clock, finished: 2}, rows: rows, super: true, maySignal: true,
 			usage: func(pid int64) (procfs.Usage, bool) { return used[pid], true }})
 		found := map[int64]map[int]culprit.Hold{}
 		for _, h := range l.Sample.Holds {
@@ -46,9 +46,9 @@ func TestShortStatementsShareWhatTheyUse(t *testing.T) {
 	look(mono.Time(time.Second), report(), row(2, "active", "", ms), row(3, "active", "", ms), row(4, "idle", "", ms))
 	clock = clock.Add(period)
 	used[1] = procfs.Usage{CPU: 50 * ms, Delay: 10 * ms, Read: 7000, Written: 9000, IO: true}
-	used[2] = procfs.Usage{CPU: 10 * ms, Delay: 20 * ms, Read: 100, Written: 500, IO: true}
-	used[3] = procfs.Usage{CPU: 10 * ms, Delay: 40 * ms, Read: 300, Written: 500, IO: true}
-	used[4] = procfs.Usage{CPU: 20 * ms, Delay: 20 * ms, Read: 400, Written: 500, IO: true}
+	used[2] = procfs.Usage{CPU: 10 * ms, Delay: 20 * ms, Read: 100, Written: 50_000, IO: true}
+	used[3] = procfs.Usage{CPU: 10 * ms, Delay: 40 * ms, Read: 300, Written: 50_000, IO: true}
+	used[4] = procfs.Usage{CPU: 20 * ms, Delay: 20 * ms, Read: 400, Written: 50_000, IO: true}
 	got := look(mono.Time(time.Second).Add(period), report(), row(2, "active", "", 10*ms), row(3, "active", "WALWrite", 5*ms), row(4, "idle", "", ms))
 
 	if h := got[1][processor]; h.Gets != uint64(50*ms) || h.WaitTime <= 0 || h.WaitTime > 10*ms || got[1][wal].Gets != 9000 || got[1][buffers].Gets != 7000 {
@@ -61,8 +61,8 @@ func TestShortStatementsShareWhatTheyUse(t *testing.T) {
 	if h := got[3][processor]; h.Gets != uint64(ms) || h.WaitTime != 0 {
 		t.Errorf("waits for the log: %+v, expected 1 ms of use and no delay by the processor", h)
 	}
-	if h := got[2][buffers]; h.Gets != 40 || got[2][wal].Gets != 0 {
-		t.Errorf("what it read: %+v, expected a twentieth of 800 bytes and nothing written", got[2])
+	if h := got[2][buffers]; h.Gets != 40 || got[2][wal].Gets != 4*logged/20 {
+		t.Errorf("what it read and wrote: %+v, expected a twentieth of 800 bytes and of what four transactions log", got[2])
 	}
 	if got[4] != nil {
 		t.Errorf("an idle session has %+v", got[4])
