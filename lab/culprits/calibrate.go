@@ -12,18 +12,23 @@ import (
 // the second is counted.
 const calibration = time.Second
 
-// calibrate sets the rate of a scene whose load is a share of what its server does
-// alone: machines differ by more than any rate that fits them all.
+// calibrate sets the rate and the objective of a scene whose load is a share of what its
+// server does alone: machines differ by more than any numbers that fit them all. The
+// objective is twice the mean time of a request while all connections are busy.
 func (s *scene) calibrate(ctx context.Context, b *bench) error {
 	if s.load == 0 {
 		return nil
 	}
+	var capacity float64
 	var err error
 	for range 2 {
-		s.rate, err = closedLoop(ctx, s, b, calibration)
+		if capacity, err = closedLoop(ctx, s, b, calibration); err != nil {
+			return err
+		}
 	}
-	s.rate *= s.load
-	return err
+	s.rate = s.load * capacity
+	s.objective = time.Duration(2 * poolSize / capacity * float64(time.Second)).Round(100 * time.Microsecond)
+	return nil
 }
 
 // closedLoop returns how many requests per second the server answers to as many clients

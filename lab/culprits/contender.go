@@ -32,8 +32,12 @@ func contenders() []contender {
 	}
 }
 
-// ours is the contender that the bars are about.
-const ours = "spillgate"
+const (
+	// ours is the contender that the bars are about.
+	ours = "spillgate"
+	// uncontrolled is the place of the one that does nothing.
+	uncontrolled = 1
+)
 
 // handSet sets what an operator would, and takes it back.
 func handSet(ctx context.Context, s *scene, b *bench, _ func(int64, string)) (func(), error) {

@@ -56,10 +56,19 @@ func pgAdvisory() scene {
 
 func pgAdvisoryActive() scene {
 	s := aScene("pg-advisory-active", "PostgreSQL, advisory lock: held by a session that works",
-		"The same, and the session runs a statement. Cancelling the statement leaves the lock: only the end of the session frees it.")
+		"The same, and the session runs a statement. Cancelling the statement leaves the lock with the session, which its application keeps: only its end frees the lock.")
 	s.request = pgShared
-	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{pgCulprit(func(size float64) []string {
-		return []string{"SELECT pg_advisory_lock(7)", fmt.Sprintf("SELECT pg_sleep(%.2f)", 4*size), "SELECT pg_advisory_unlock(7)"}
+	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{pgSession(0, true, func(ctx context.Context, c *sql.Conn, size float64) error {
+		length, began := time.Duration(size*float64(4*time.Second)), time.Now()
+		err := exec(ctx, c, "SELECT pg_advisory_lock(7)", fmt.Sprintf("SELECT pg_sleep(%.2f)", length.Seconds()))
+		if !cancelledByServer(err) {
+			return err
+		}
+		select { // its pool keeps the session
+		case <-ctx.Done():
+		case <-time.After(length - time.Since(began)):
+		}
+		return err
 	})}
 	return s
 }
@@ -75,9 +84,7 @@ func pgIndex() scene {
 		return []string{fmt.Sprintf("CREATE INDEX dear ON hot (dear(v)) WHERE id <= %d", int(min(12_000*size, rows)))}
 	})}
 	s.rules = guard.Rules{Allow: []guard.Rule{{Kind: "schema"}}}
-	s.mend = func(ctx context.Context, b *bench) error {
-		return exec(ctx, b.db, "DROP INDEX IF EXISTS dear", "VACUUM hot")
-	}
+	s.mend = pgMend("DROP INDEX IF EXISTS dear", "VACUUM hot")
 	return s
 }
 
@@ -113,14 +120,14 @@ func pgRow() scene {
 		return err
 	}
 	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{pgIdle(4*time.Second, []string{"BEGIN", "UPDATE hot SET v = v + 1 WHERE id = 5"}, "COMMIT")}
-	s.mend = func(ctx context.Context, b *bench) error { return exec(ctx, b.db, "VACUUM hot") }
+	s.mend = pgMend("VACUUM hot")
 	return s
 }
 
 func pgScan() scene {
 	s := aScene("pg-scan", "PostgreSQL, processors: a parallel scan beside the load",
 		"A report computes over another table with as many parallel workers as it gets, on all processors. Its workers' use counts for their leader.")
-	s.objective, s.rate, s.load = 20*ms, 0, 0.6
+	s.objective, s.rate, s.load = 0, 0, 0.6
 	s.start = postgres(nil, bigTable, "ANALYZE big")
 	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{pgCulprit(func(size float64) []string {
 		return []string{"SET max_parallel_workers_per_gather = 4", "SET parallel_setup_cost = 0", "SET parallel_tuple_cost = 0", "SET min_parallel_table_scan_size = 0",
