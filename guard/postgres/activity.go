@@ -41,21 +41,21 @@ const maxText = 1024
 // mostRows bounds the sessions of a look. With more the look is blind.
 const mostRows = 10_000
 
-// activitySQL shows the sessions that do something, the oldest statement first,
-// and the summary beside each: one row at least. Texts are those that began since
-// the look before.
+// activitySQL shows the sessions that do something, or did since the look before, the
+// oldest statement first, and the summary beside each: one row at least. Texts are those
+// that began since the look before, of sessions that are not idle.
 const activitySQL = `WITH a AS MATERIALIZED (
   SELECT pid, coalesce(leader_pid, 0) AS leader, coalesce(backend_type, '') AS backend, backend_start, xact_start, query_start, state_change, coalesce(state, '') AS state,
     coalesce(wait_event_type, '') AS wait_type, coalesce(wait_event, '') AS wait, usesysid, coalesce(usename::text, '') AS usename, coalesce(application_name, '') AS application,
     coalesce(datname::text, '') AS datname, coalesce(host(client_addr), '') AS client,
-    CASE WHEN query_start >= $1 THEN left(query, $2) END AS text, query = '<insufficient privilege>' AS hidden
+    CASE WHEN query_start >= $1 AND coalesce(state, '') <> 'idle' THEN left(query, $2) END AS text, query = '<insufficient privilege>' AS hidden
   FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name IS DISTINCT FROM $3)
 SELECT clock_timestamp(), statement_timestamp(), s.ended, s.finished, a.pid, a.leader, a.backend, a.backend_start, a.xact_start, a.query_start, a.state_change, a.state,
   a.wait_type, a.wait, a.usename, a.application, a.datname, a.client, a.text, coalesce(a.hidden, false),
   coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = a.usesysid), false)
 FROM (SELECT (SELECT coalesce(sum(pg_stat_get_db_xact_commit(oid) + pg_stat_get_db_xact_rollback(oid)), 0)::bigint FROM pg_database) AS ended,
     (SELECT count(*) FROM a WHERE state LIKE 'idle%' AND state_change >= $1) AS finished) s
-  LEFT JOIN a ON a.hidden OR a.state <> 'idle' AND a.backend IN ('client backend', 'parallel worker', 'autovacuum worker', 'walsender', 'background worker',
+  LEFT JOIN a ON a.hidden OR (a.state <> 'idle' OR a.state_change >= $1) AND a.backend IN ('client backend', 'parallel worker', 'autovacuum worker', 'walsender', 'background worker',
     'logical replication worker', 'logical replication apply worker', 'logical replication parallel worker')
     AND (a.state <> '' OR a.xact_start IS NOT NULL OR a.backend = 'walsender')
 ORDER BY a.query_start

@@ -13,6 +13,7 @@ type recent struct {
 	inFlight      float64               // foreground tasks in flight, summed over samples
 	looks         float64               // samples
 	lost          []float64
+	grain         float64 // of the counts of late requests, at this sample
 }
 
 // lateAllowed is the share of late requests that a 99th percentile allows.
@@ -33,11 +34,12 @@ func (w *recent) add(v *view, f Finished, objective time.Duration) {
 	if f.Timed == 0 {
 		inTime = f.Count - min(f.Count, v.lateBefore)
 	}
-	missed := float64(v.newlyLate + late)
+	missed, found := v.newlyLate+float64(late), float64(v.foundLate)+float64(late)
+	w.grain = grain(objective, v.dt)
 	in, slower := float64(inTime), 1.0
 	for k := range w.late {
-		if w.late[k].add(math.Pow(keep, 1/slower), missed, in); w.late[k].beyondNoise(suspectFrom) {
-			missed, in = 0, 0 // a slower window is for what a faster one does not see, and must not outlast it
+		if w.late[k].add(math.Pow(keep, 1/slower), missed, in, found); w.late[k].beyondNoise(suspectFrom, w.grain) {
+			missed, in, found = 0, 0, 0 // a slower window is for what a faster one does not see, and must not outlast it
 		}
 		slower *= 3
 	}
@@ -67,24 +69,26 @@ func ratio(a, b float64) float64 {
 func (w *recent) throughput() float64 { return ratio(w.done, w.seconds) }
 func (w *recent) flight() float64     { return ratio(w.inFlight, w.looks) }
 
-// lateness counts the requests that met or missed the objective, each once.
-type lateness struct{ late, resolved float64 }
+// lateness counts the requests that met or missed the objective, each once. Of the late
+// ones some stand for more, see seenLate; found counts those alone.
+type lateness struct{ late, resolved, found float64 }
 
 // lateWindows is how many windows look for late requests. The standard deviation of a
 // share falls with the root of their number, so a longer window finds a smaller share,
 // or the same among fewer requests.
 const lateWindows = 3
 
-func (l *lateness) add(keep, missed, inTime float64) {
-	l.late = keep*l.late + missed
+func (l *lateness) add(keep, missed, inTime, found float64) {
+	l.late, l.found = keep*l.late+missed, keep*l.found+found
 	l.resolved = keep*l.resolved + missed + inTime
 }
 
 // beyondNoise reports whether more than lateAllowed are late, by more than a number
-// of standard deviations of a count that is as rare as allowed.
-func (l *lateness) beyondNoise(deviations float64) bool {
+// of standard deviations of a count that is as rare as allowed and grows by grain at a
+// time.
+func (l *lateness) beyondNoise(deviations, grain float64) bool {
 	allowed := lateAllowed * l.resolved
-	return l.late > 1 && l.late > allowed+deviations*math.Sqrt(allowed)
+	return l.found > 1 && l.late > allowed+deviations*math.Sqrt(grain*allowed)
 }
 
 // A suspicion begins two deviations above what is allowed, because it costs
@@ -109,7 +113,7 @@ func missed(v *view, w *recent, before bool) bool {
 		deviations = suspectUntil
 	}
 	for k := range w.late {
-		if w.late[k].beyondNoise(deviations) {
+		if w.late[k].beyondNoise(deviations, w.grain) {
 			return true
 		}
 	}

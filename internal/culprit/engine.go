@@ -103,9 +103,12 @@ func (e *Engine) look(s *Sample) bool {
 	return e.view.look(s, &e.before, &e.now, e.cfg.Objective, e.cfg.Choice == Present)
 }
 
-// relax ends a suspicion; calm is how long the objective has been met now.
+// relax ends a suspicion; calm is how long the objective has been met now. What samples
+// agreed on is kept for one: a culprit may hold the others up in bursts that a look can
+// come between.
 func (e *Engine) relax(calm time.Duration) {
-	e.suspect, e.agreed = 0, agreement{}
+	e.suspect = 0
+	e.agreed.disagree(e.view.dt)
 	if e.calm += calm; calm == 0 {
 		e.calm = 0
 	}
@@ -155,12 +158,10 @@ func (e *Engine) agree(v *view, best int, several bool) {
 	if best < 0 {
 		// Where nobody is in flight nobody disagrees. A single sample that disagrees may
 		// have come between two short tasks of the culprit.
-		if v.inFlight > 0 {
-			a.against++
+		if v.inFlight == 0 {
+			a.against--
 		}
-		if a.span += v.dt; a.against > 1 {
-			*a = agreement{}
-		}
+		a.disagree(v.dt)
 		return
 	}
 	now := agreement{samples: 1, task: v.s.Tasks[e.found[best].task].ID, several: several}
@@ -171,6 +172,14 @@ func (e *Engine) agree(v *view, best int, several bool) {
 		now.samples, now.span = a.samples+1, a.span+v.dt
 	}
 	e.agreed = now
+}
+
+// disagree enters a sample without a pick. The second in a row ends the agreement.
+func (a *agreement) disagree(dt time.Duration) {
+	a.against++
+	if a.span += dt; a.samples == 0 || a.against > 1 {
+		*a = agreement{}
+	}
 }
 
 // confirmed reports whether n samples over a time are enough to act on.

@@ -96,6 +96,7 @@ func (w *recent) visit(c *codec) {
 	for k := range w.late {
 		c.float(&w.late[k].late)
 		c.float(&w.late[k].resolved)
+		c.float(&w.late[k].found)
 	}
 	for _, f := range []*float64{&w.done, &w.seconds, &w.inFlight, &w.looks} {
 		c.float(f)

@@ -13,7 +13,9 @@ type view struct {
 
 	inFlight, late, stuck int // foreground tasks
 
-	newlyLate, lateBefore uint64 // became late now; were late and are gone
+	newlyLate  float64 // tasks that became late since the previous look, estimated by seenLate
+	foundLate  int     // those of them that are in flight
+	lateBefore uint64  // tasks that were late and are gone
 
 	span    []float64 // by task: seconds since the previous look or its start
 	left    []float64 // by task: how many times what it did is still to come
@@ -73,7 +75,7 @@ func (v *view) reset(s *Sample, before *looked, objective time.Duration) {
 	if before.any {
 		v.dt = s.At.Sub(before.at)
 	}
-	v.inFlight, v.late, v.stuck, v.newlyLate, v.lateBefore = 0, 0, 0, 0, 0
+	v.inFlight, v.late, v.stuck, v.newlyLate, v.foundLate, v.lateBefore = 0, 0, 0, 0, 0, 0
 	v.span, v.left, v.wait = resized(v.span, v.n), resized(v.left, v.n), resized(v.wait, v.n)
 	v.lost, v.waited = resized(v.lost, v.n*v.r), resized(v.waited, v.n*v.r)
 	v.behind, v.overdue = resized(v.behind, v.n), resized(v.overdue, v.n)
@@ -137,9 +139,29 @@ func (v *view) task(i int, before, now *looked, objective time.Duration) {
 		v.stuck++
 	}
 	if was := before.find(t.ID); was < 0 || !before.late[was] {
-		v.newlyLate++
+		v.foundLate++
+		v.newlyLate += seenLate(v.s.At.Sub(t.Started)-objective, objective, v.dt)
 	}
 	now.late[i], v.overdue[i] = true, true
+}
+
+// seenLate returns how many late tasks one stands for that a look finds late for the
+// first time, over its objective by a time.
+//
+// Looks that are farther apart than an objective miss most of the tasks that are late
+// and end soon. A task that ends an objective too late or later is found within that
+// objective by one of so many looks as there are objectives between two of them, so it
+// stands for as many; and for itself if it is found later.
+func seenLate(over, objective, dt time.Duration) float64 {
+	if over < objective {
+		return grain(objective, dt)
+	}
+	return 1
+}
+
+// grain returns how many tasks the count of late ones in flight grows by at once.
+func grain(objective, dt time.Duration) float64 {
+	return max(float64(dt)/float64(objective), 1)
 }
 
 // victim reports whether task i counts as foreground.

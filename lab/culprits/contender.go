@@ -28,9 +28,16 @@ func contenders() []contender {
 		{name: "oldest first", run: chooser(time.Second, oldest)},
 		{name: "victims dropped", run: chooser(guard.DefaultPeriod, victims)},
 		{name: "greedy", run: chooser(guard.DefaultPeriod, greedy)},
-		{name: "spillgate", run: spillgate},
+		{name: ours, run: spillgate},
 	}
 }
+
+const (
+	// ours is the contender that the bars are about.
+	ours = "spillgate"
+	// uncontrolled is the place of the one that does nothing.
+	uncontrolled = 1
+)
 
 // handSet sets what an operator would, and takes it back.
 func handSet(ctx context.Context, s *scene, b *bench, _ func(int64, string)) (func(), error) {

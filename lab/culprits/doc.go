@@ -13,8 +13,12 @@
 // user of the most contended resource alone; and ours, a guard that knows the
 // objective and nothing of the scene.
 //
+// The load of a scene is a rate, or, where the effect of its culprit depends on how busy
+// the server is, a share of what the server does alone, measured at the start of the run.
+// In full form the published cases are played with a closed load as well, by sysbench.
+//
 // Invariants: onset, load and size of the culprit follow from the seed, and are the
-// same for all contenders. The load does not slow down with the server. What is
+// same for all contenders. The open load does not slow down with the server. What is
 // measured begins a second after the onset and ends with the culprit, had it been left
 // alone. Latency counts from the instant at which a request was meant to leave.
 //

@@ -69,8 +69,16 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	if o.Quick {
 		n = 1
 	}
+	if err := s.calibrate(ctx, b); err != nil {
+		return nil, fmt.Errorf("%s: calibration: %w", s.name, err)
+	}
 	if err := warmUp(ctx, s, b, o.Seed); err != nil {
 		return nil, err
+	}
+	if s.mend != nil {
+		if err := s.mend(ctx, b); err != nil {
+			return nil, err
+		}
 	}
 	results := make([][]result, len(all))
 	for repeat := range n {
@@ -92,7 +100,16 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 			}
 		}
 	}
-	return s.judge(o, all, results), nil
+	r := s.judge(o, all, results)
+	if o.Quick || len(s.statements) == 0 {
+		return r, nil
+	}
+	closed, err := s.closed(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	r.Table = append(r.Table, closed)
+	return r, nil
 }
 
 // warmUp plays a second that nobody looks at.
@@ -120,7 +137,7 @@ func (s *scene) judge(o experiment.Options, all []contender, results [][]result)
 			}
 			t.Add(name, mine.rate, rate, float64(mine.p99)/float64(ms), p99, mine.late, mine.dropped, right, wrong, float64(after)/float64(ms), mine.played.others)
 			if i == len(all)-1 {
-				s.bars(r, k, len(results[i]), mine, none, right, wrong, after)
+				s.bars(r, k, len(results[i]), mine, none, harmful(&results[uncontrolled][k]), right, wrong, after)
 			}
 		}
 	}
@@ -128,8 +145,16 @@ func (s *scene) judge(o experiment.Options, all []contender, results [][]result)
 	return r
 }
 
+// harmful reports whether a culprit that is left alone makes the foreground miss its
+// objective. One that does not, because the seed made it small or the load light, is
+// nobody to cancel.
+func harmful(alone *result) bool { return alone.late > 1-objectiveShare }
+
+// objectiveShare is the share of the requests that are to meet their objective.
+const objectiveShare = 0.99
+
 // bars holds ours of one repeat to what is promised.
-func (s *scene) bars(r *experiment.Result, k, n int, mine, none *result, right, wrong int, after time.Duration) {
+func (s *scene) bars(r *experiment.Result, k, n int, mine, none *result, harm bool, right, wrong int, after time.Duration) {
 	name := s.name
 	if n > 1 {
 		name = fmt.Sprintf("%s, seed %d", s.name, k+1)
@@ -140,7 +165,9 @@ func (s *scene) bars(r *experiment.Result, k, n int, mine, none *result, right, 
 		r.Ceiling(name+": p99", " times that of no culprit", mostP99, 0.84, float64(mine.p99)/float64(none.p99))
 	})
 	r.Ceiling(name+": dropped", " of the requests", mostDropped, 0, mine.dropped)
-	r.Floor(name+": cancels of the culprit", "", 1, 0, float64(right))
+	if harm {
+		r.Floor(name+": cancels of the culprit", "", 1, 0, float64(right))
+	}
 	r.Ceiling(name+": cancels of others", "", 0, 0, float64(wrong))
 	if right > 0 {
 		r.On(m, func() { r.Ceiling(name+": decided after", " s", mostAfter.Seconds(), 0.2, after.Seconds()) })

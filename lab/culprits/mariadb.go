@@ -25,6 +25,7 @@ func mariadb(c servers.MariaDBConfig, further ...string) func(ctx context.Contex
 			return nil, err
 		}
 		b := &bench{url: s.MySQLURL("mariadb"), root: s.MySQLDSN("d", c.ExtraPort), used: s.CPU}
+		b.sysbench = []string{"--db-driver=mysql", "--mysql-host=" + s.Host, fmt.Sprintf("--mysql-port=%d", s.Port), "--mysql-user=root", "--mysql-db=d"}
 		b.stop = s.Stop
 		if b.db, err = sql.Open("mysql", s.MySQLDSN("d", false)); err != nil {
 			b.stop()
@@ -140,6 +141,7 @@ func c2() scene {
 		objective: 100 * ms, rate: 300, lasts: 4 * time.Second,
 		start:       mariadb(servers.MariaDBConfig{ExtraPort: true, Settings: map[string]string{"thread-handling": "pool-of-threads", "thread-pool-size": "2", "thread-pool-max-threads": "6"}}),
 		request:     myRead,
+		statements:  byKey[1:],
 		culprits:    joins,
 		nativeTitle: "max_statement_time 1 s",
 		native: func(ctx context.Context, b *bench, on bool) error {
@@ -162,7 +164,7 @@ func c1() scene {
 			"Backups are barred unless listed: the guard is told that they may be cancelled.",
 		objective: 100 * ms, rate: 300, lasts: 4 * time.Second,
 		start:   mariadb(servers.MariaDBConfig{}),
-		request: myUpdate,
+		request: myUpdate, statements: byKey,
 		culprits: []func(context.Context, *bench, float64, func(int64)) error{
 			myCulprit(0, false, long),
 			myCulprit(500*ms, true, func(float64) []string { return []string{"FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES"} }),
@@ -183,7 +185,7 @@ func c4() scene {
 			"KILL QUERY ends the statement and leaves the locks: only the end of the session frees them.",
 		objective: 100 * ms, rate: 300, lasts: 4 * time.Second,
 		start:   mariadb(servers.MariaDBConfig{}),
-		request: myUpdate,
+		request: myUpdate, statements: byKey,
 		culprits: []func(context.Context, *bench, float64, func(int64)) error{myCulprit(0, true, func(size float64) []string {
 			return []string{"BEGIN", "SELECT SUM(v) FROM hot FOR UPDATE", fmt.Sprintf("SELECT SLEEP(%.2f)", 4*size), "COMMIT"}
 		})},

@@ -3,10 +3,12 @@ package culprits
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of the load
 
 	"github.com/spillgate/spillgate/guard"
@@ -27,6 +29,7 @@ func postgres(settings map[string]string, further ...string) func(ctx context.Co
 			return nil, err
 		}
 		b := &bench{url: s.PostgresURL("postgres"), root: s.PostgresURL("postgres"), programs: s.Programs, used: s.CPU}
+		b.sysbench = []string{"--db-driver=pgsql", "--pgsql-host=" + s.Host, fmt.Sprintf("--pgsql-port=%d", s.Port), "--pgsql-user=app", "--pgsql-db=postgres"}
 		app := strings.Replace(b.url, "postgres@", "app@", 1)
 		b.db, err = sql.Open("pgx", app)
 		if err != nil {
@@ -76,6 +79,9 @@ func lone(ctx context.Context, driver, dsn string) (*sql.Conn, error) {
 	return c, nil
 }
 
+// byKey is pgUpdate and myUpdate for the closed load.
+var byKey = []string{"UPDATE hot SET v = v + 1 WHERE id = %d", "SELECT v FROM hot WHERE id = %d"}
+
 // pgUpdate is a request: an update and a read by key.
 func pgUpdate(ctx context.Context, b *bench, i int) error {
 	id := 1 + i*7919%rows
@@ -89,7 +95,18 @@ func pgUpdate(ctx context.Context, b *bench, i int) error {
 // pgCulprit runs statements in a session of its own, which is to blame. A cancel ends
 // it without an error.
 func pgCulprit(statements func(size float64) []string) func(context.Context, *bench, float64, func(int64)) error {
+	return pgSession(0, true, func(ctx context.Context, c *sql.Conn, size float64) error { return exec(ctx, c, statements(size)...) })
+}
+
+// pgSession does something in a session of its own after a while. blame says that it is
+// the one to cancel; another one only helps to cause the trouble.
+func pgSession(after time.Duration, blame bool, do func(ctx context.Context, c *sql.Conn, size float64) error) func(context.Context, *bench, float64, func(int64)) error {
 	return func(ctx context.Context, b *bench, size float64, mark func(int64)) error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(after):
+		}
 		c, err := b.open(ctx)
 		if err != nil {
 			return err
@@ -99,15 +116,21 @@ func pgCulprit(statements func(size float64) []string) func(context.Context, *be
 		if err := c.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
 			return err
 		}
-		mark(pid)
-		return exec(ctx, c, statements(size)...)
+		if blame {
+			mark(pid)
+		}
+		return do(ctx, c, size)
 	}
 }
 
-// postgresScenes are c6 to c8.
-func postgresScenes() []scene {
-	return []scene{c6(), c7(), c8()}
+// cancelledByServer reports whether a statement or its session was ended by somebody.
+func cancelledByServer(err error) bool {
+	var ended *pgconn.PgError
+	return errors.As(err, &ended) && (ended.Code == "57014" || ended.Code == "57P01") // query_canceled, admin_shutdown
 }
+
+// postgresScenes are c6 to c8 and others.
+func postgresScenes() []scene { return append([]scene{c6(), c7(), c8()}, postgresOthers()...) }
 
 // c6: a transaction locks the table against writers and updates all of it.
 func c6() scene {
@@ -116,7 +139,7 @@ func c6() scene {
 		about:     "Requests update and read rows by key. A transaction locks the table and updates all rows of it, several times.",
 		objective: 100 * ms, rate: 400, lasts: 4 * time.Second,
 		start:   postgres(nil),
-		request: pgUpdate,
+		request: pgUpdate, statements: byKey,
 		culprits: []func(context.Context, *bench, float64, func(int64)) error{pgCulprit(func(size float64) []string {
 			return []string{"BEGIN", "LOCK TABLE hot IN EXCLUSIVE MODE",
 				fmt.Sprintf("DO $$ DECLARE until timestamptz := clock_timestamp() + interval '%d ms'; BEGIN WHILE clock_timestamp() < until LOOP UPDATE hot SET v = v + 1; END LOOP; END $$", int(4000*size)), "COMMIT"}
@@ -125,7 +148,7 @@ func c6() scene {
 		native: func(ctx context.Context, b *bench, on bool) error {
 			return pgSettings(ctx, b, on, "lock_timeout", "200ms", "statement_timeout", "1s")
 		},
-		mend: func(ctx context.Context, b *bench) error { return exec(ctx, b.db, "VACUUM hot") },
+		mend: pgMend("VACUUM hot"),
 	}
 }
 
@@ -136,10 +159,10 @@ const bigTable = "CREATE TABLE big AS SELECT i AS id, 0 AS v, repeat('x', 200) A
 func c7() scene {
 	return scene{
 		name: "c7", title: "PostgreSQL, write-ahead log: a bulk UPDATE of an unrelated table",
-		about:     "Requests update and read rows by key, and every commit waits for the log. A bulk update of another table writes it as fast as it can.",
-		objective: 100 * ms, rate: 150, lasts: 5 * time.Second,
+		about: "Requests update and read rows by key, and every commit waits for the log. A bulk update of another table writes it as fast as it can.",
+		load:  0.6, lasts: 5 * time.Second,
 		start:   postgres(map[string]string{"fsync": "on", "max_wal_size": "4GB", "wal_buffers": "1MB"}, bigTable),
-		request: pgUpdate,
+		request: pgUpdate, statements: byKey,
 		culprits: []func(context.Context, *bench, float64, func(int64)) error{pgCulprit(func(size float64) []string {
 			return []string{fmt.Sprintf("DO $$ DECLARE until timestamptz := clock_timestamp() + interval '%d ms'; BEGIN WHILE clock_timestamp() < until LOOP UPDATE big SET v = v + 1; END LOOP; END $$", int(5000*size))}
 		})},
@@ -147,7 +170,7 @@ func c7() scene {
 		native: func(ctx context.Context, b *bench, on bool) error {
 			return pgSettings(ctx, b, on, "statement_timeout", "1s")
 		},
-		mend: func(ctx context.Context, b *bench) error { return exec(ctx, b.db, "VACUUM hot", "VACUUM big") },
+		mend: pgMend("VACUUM hot", "VACUUM big"),
 	}
 }
 
@@ -157,9 +180,9 @@ func c8() scene {
 		name: "c8", title: "PostgreSQL, storage: VACUUM FULL of an unrelated table",
 		about: "Requests update and read rows by key. VACUUM FULL rewrites another table. Changes of tables are barred unless listed: " +
 			"the guard is told that they may be cancelled.",
-		objective: 100 * ms, rate: 150, lasts: 5 * time.Second,
+		load: 0.6, lasts: 5 * time.Second,
 		start:   postgres(map[string]string{"fsync": "on", "max_wal_size": "4GB", "shared_buffers": "16MB"}, bigTable),
-		request: pgUpdate,
+		request: pgUpdate, statements: byKey,
 		culprits: []func(context.Context, *bench, float64, func(int64)) error{pgCulprit(func(size float64) []string {
 			var all []string
 			for range max(int(6*size), 1) {
@@ -172,7 +195,23 @@ func c8() scene {
 			return pgSettings(ctx, b, on, "statement_timeout", "1s")
 		},
 		rules: guard.Rules{Allow: []guard.Rule{{Kind: "schema"}}},
-		mend:  func(ctx context.Context, b *bench) error { return exec(ctx, b.db, "VACUUM hot") },
+		mend:  pgMend("VACUUM hot"),
+	}
+}
+
+// pgMend runs statements and then a checkpoint: what a run has left to write would slow
+// down the next one.
+func pgMend(statements ...string) func(context.Context, *bench) error {
+	return func(ctx context.Context, b *bench) error {
+		if err := exec(ctx, b.db, statements...); err != nil {
+			return err
+		}
+		root, err := lone(ctx, "pgx", b.root)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		return exec(ctx, root, "CHECKPOINT")
 	}
 }
 

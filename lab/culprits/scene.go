@@ -21,7 +21,9 @@ type bench struct {
 	db *sql.DB
 	// open makes a connection of its own, for culprits.
 	open func(ctx context.Context) (*sql.Conn, error)
-	stop func()
+	// sysbench are the arguments with which sysbench connects as the application.
+	sysbench []string
+	stop     func()
 	// used returns the processor time that the server has used.
 	used func() time.Duration
 }
@@ -33,10 +35,16 @@ type scene struct {
 	objective time.Duration
 	// rate is how many requests leave per second, before the seed varies it.
 	rate float64
+	// load, if not 0, sets rate and objective when the server runs, see calibrate: the rate
+	// to this share of what the server does alone.
+	load float64
 	// start makes the server and its data.
 	start func(ctx context.Context) (*bench, error)
 	// request is one request of the load.
 	request func(ctx context.Context, b *bench, i int) error
+	// statements are the same request for the closed load, with %d for the key of a row;
+	// none: the scene is not played with it.
+	statements []string
 	// culprits are what starts at the onset, all at once but for what they wait
 	// themselves; size is about 1. They end by themselves, and soon after ctx does. They
 	// tell by mark which of their sessions is to blame, which no contender is told.

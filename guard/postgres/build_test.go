@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/guard/procfs"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// Short statements have the use of all sessions that run such, at the rate of them all,
+// the share of their time that they lack a processor, and of what they wrote so much as
+// is theirs: a commit writes the log of others. A long one has its own. Delays count less where other
+// programs of this machine use its processors.
+func TestShortStatementsShareWhatTheyUse(t *testing.T) {
+	const period = 100 * time.Millisecond
+	b := newBuilder(20 * time.Millisecond)
+	clock := time.Unix(1000, 0)
+	used := map[int64]procfs.Usage{1: {IO: true}, 2: {IO: true}, 3: {IO: true}, 4: {IO: true}}
+	row := func(pid int64, state, wait string, age time.Duration) activityRow {
+		r := activityRow{pid: pid, backend: "client backend", begun: time.Unix(0, pid), state: state, statement: clock.Add(-age), changed: clock.Add(-age)}
+		if state == "active" {
+			r.transaction = r.statement
+		}
+		if wait != "" {
+			r.waitType, r.wait = "LWLock", wait
+		}
+		return r
+	}
+	look := func(at mono.Time, rows ...activityRow) map[int64]map[int]culprit.Hold {
+		l := b.build(&input{at: at, summary: summary{now: clock, finished: 2}, rows: rows, super: true, maySignal: true,
+			usage: func(pid int64) (procfs.Usage, bool) { return used[pid], true }})
+		found := map[int64]map[int]culprit.Hold{}
+		for _, h := range l.Sample.Holds {
+			pid := l.Sessions[h.Task].Process
+			if found[pid] == nil {
+				found[pid] = map[int]culprit.Hold{}
+			}
+			found[pid][int(h.Resource)] = h
+		}
+		return found
+	}
+	began := clock
+	report := func() activityRow { return row(1, "active", "", clock.Sub(began)+period) }
+	look(mono.Time(time.Second), report(), row(2, "active", "", ms), row(3, "active", "", ms), row(4, "idle", "", ms))
+	clock = clock.Add(period)
+	used[1] = procfs.Usage{CPU: 50 * ms, Delay: 10 * ms, Read: 7000, Written: 9000, IO: true}
+	used[2] = procfs.Usage{CPU: 10 * ms, Delay: 20 * ms, Read: 100, Written: 50_000, IO: true}
+	used[3] = procfs.Usage{CPU: 10 * ms, Delay: 40 * ms, Read: 300, Written: 50_000, IO: true}
+	used[4] = procfs.Usage{CPU: 20 * ms, Delay: 20 * ms, Read: 400, Written: 50_000, IO: true}
+	got := look(mono.Time(time.Second).Add(period), report(), row(2, "active", "", 10*ms), row(3, "active", "WALWrite", 5*ms), row(4, "idle", "", ms))
+
+	if h := got[1][processor]; h.Gets != uint64(50*ms) || h.WaitTime <= 0 || h.WaitTime > 10*ms || got[1][wal].Gets != 9000 || got[1][buffers].Gets != 7000 {
+		t.Errorf("the report: %+v", got[1])
+	}
+	// 40 ms of a processor in 100 ms by two statements at once: each has 20 % of one.
+	if h := got[2][processor]; h.Gets != uint64(2*ms) || h.WaitTime <= 0 || h.WaitTime > 6667*time.Microsecond {
+		t.Errorf("ready to run: %+v, expected 2 ms of use and a delay of at most 80 of 120 parts of its 10 ms", h)
+	}
+	if h := got[3][processor]; h.Gets != uint64(ms) || h.WaitTime != 0 {
+		t.Errorf("waits for the log: %+v, expected 1 ms of use and no delay by the processor", h)
+	}
+	if h := got[2][buffers]; h.Gets != 40 || got[2][wal].Gets != 4*logged/20 {
+		t.Errorf("what it read and wrote: %+v, expected a twentieth of 800 bytes and of what four transactions log", got[2])
+	}
+	if got[4] != nil {
+		t.Errorf("an idle session has %+v", got[4])
+	}
+}
+
+const ms = time.Millisecond
