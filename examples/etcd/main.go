@@ -5,7 +5,7 @@
 //	counters ──▶ gate ──▶ etcd: count all keys, again and again
 //
 // Run it with `go run .` in this directory, which is a module of its own, so that users
-// of Spillgate do not download etcd. Eight writers put keys; after two seconds four
+// of Spillgate do not download etcd. Sixty-four writers put keys; after two seconds four
 // clients begin to count half a million keys in a loop. Without the gate (-control=false)
 // the writers then get a few keys a second through. With it the counting
 // is named, cancelled and, for a while, not let in.
@@ -28,7 +28,7 @@ import (
 
 func main() {
 	control := flag.Bool("control", true, "put etcd behind a gate")
-	objective := flag.Duration("slo", 100*time.Millisecond, "latency that clients are to see")
+	objective := flag.Duration("slo", 50*time.Millisecond, "latency that clients are to see")
 	serve := flag.Bool("serve", false, "serve, print the address and what the gate does, until the input ends")
 	keys := flag.Int("keys", 500_000, "keys to count")
 	flag.Parse()

@@ -52,7 +52,6 @@ func open(ctx context.Context, control bool, objective time.Duration, notify fun
 		options.Objective = objective
 		options.Culprit.Mode = spillgate.EnforceCulprits
 		options.Culprit.Notify = notify
-		if f := os.Getenv("AUDIT"); f != "" { options.Culprit.Audit, _ = os.Create(f) }
 		if s.gate, err = spillgate.NewWith(options); err != nil {
 			return nil, err
 		}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -38,7 +38,9 @@ const wideCulprit, etcdOthers = 1, 0
 func etcdExperiments() []experiment.Experiment {
 	form := func(name, title, about string, scene func(quick bool) *scene) experiment.Experiment {
 		return experiment.Experiment{Name: "atropos/" + name, Title: title, About: about, Live: true,
-			Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) { return run(ctx, o, scene(o.Quick)) }}
+			Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+				return run(ctx, o, scene(o.Quick))
+			}}
 	}
 	return []experiment.Experiment{
 		form("c16", "Clients count all keys of a stock etcd in a loop (c16)", `Four clients count a million keys (quick: 200,000) in a loop, count_only, while others put and get.
@@ -55,7 +57,7 @@ checkout of the sources, and the Go command.`, embeddedEtcd),
 type etcdStage struct {
 	keys  int
 	lasts time.Duration
-	// direct is where the server listens, front where requests go at present.
+	// direct is where the stock server listens, front where requests go at present.
 	direct string
 	front  atomic.Pointer[etcdClient]
 }
@@ -131,7 +133,11 @@ func stockEtcd(quick bool) *scene {
 			server.Stop()
 			return nil, err
 		}
-		return &bench{used: server.CPU, stop: func() { e.front.Load().close(); server.Stop() }}, nil
+		back, err := e.through(e.direct)
+		return &bench{used: server.CPU, stop: func() {
+			back()
+			server.Stop()
+		}}, err
 	}
 	wide := classify.Use{Kind: "wide range", Holds: "index", NoCancel: true}
 	s.contenders = func() []contender {
@@ -211,35 +217,39 @@ func embeddedEtcd(quick bool) *scene {
 	e := newEtcdStage(quick)
 	s := e.scene("c16-embedded", "an embedded etcd, counted in a loop")
 	s.nativeTitle = "etcd has none"
-	guarded := &etcdProgram{}
+	var program string
+	var plain, guarded atomic.Pointer[etcdProgram]
 	s.start = func(ctx context.Context) (*bench, error) {
-		program, remove, err := buildEtcd(ctx)
+		built, remove, err := buildEtcd(ctx)
 		if err != nil {
 			return nil, err
 		}
-		plain := &etcdProgram{}
-		stop := func() {
-			guarded.stop()
-			plain.stop()
+		program = built
+		p, err := e.embedded(ctx, program, false, nil)
+		if err != nil {
 			remove()
-		}
-		err = errors.Join(guarded.start(ctx, program, true), plain.start(ctx, program, false))
-		if err == nil {
-			err = errors.Join(e.fill(ctx, guarded.address), e.fill(ctx, plain.address))
-		}
-		if err != nil {
-			stop()
 			return nil, err
 		}
-		e.direct = plain.address
-		return &bench{used: func() time.Duration { return guarded.used() + plain.used() }, stop: func() { e.front.Load().close(); stop() }}, nil
-	}
-	gated := func(_ context.Context, _ *scene, _ *bench, cancelled func(int64, string)) (func(), error) {
-		guarded.tell(cancelled)
-		back, err := e.through(guarded.address)
-		return func() {
-			guarded.tell(nil)
+		plain.Store(p)
+		back, err := e.through(p.address)
+		return &bench{used: func() time.Duration { return plain.Load().used() + guarded.Load().used() }, stop: func() {
 			back()
+			p.stop()
+			remove()
+		}}, err
+	}
+	gated := func(ctx context.Context, _ *scene, _ *bench, cancelled func(int64, string)) (func(), error) {
+		// A new one each time: a gate remembers for a minute whose kind was a culprit's.
+		p, err := e.embedded(ctx, program, true, cancelled)
+		if err != nil {
+			return nil, err
+		}
+		guarded.Store(p)
+		back, err := e.through(p.address)
+		return func() {
+			back()
+			p.stop()
+			guarded.Store(nil)
 		}, err
 	}
 	s.contenders = func() []contender {
@@ -269,7 +279,7 @@ func buildEtcd(ctx context.Context) (program string, remove func(), err error) {
 	}
 	remove = func() { os.RemoveAll(dir) }
 	program = filepath.Join(dir, "etcd")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
+	cmd := osexec.CommandContext(ctx, "go", "build", "-o", program, ".")
 	cmd.Dir = filepath.Join(root, source)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		remove()
@@ -281,58 +291,55 @@ func buildEtcd(ctx context.Context) (program string, remove func(), err error) {
 // etcdProgram is a process of the example.
 type etcdProgram struct {
 	address string
-	cmd     *exec.Cmd
+	cmd     *osexec.Cmd
 	input   io.Closer
 	read    sync.WaitGroup
-	told    atomic.Pointer[func(int64, string)]
 }
 
-func (p *etcdProgram) start(ctx context.Context, program string, control bool) error {
-	p.cmd = exec.CommandContext(ctx, program, "-serve", fmt.Sprintf("-control=%v", control), "-slo", etcdObjective.String())
-	p.cmd.Stderr = os.Stderr
-	input, errIn := p.cmd.StdinPipe() // it ends with this process
+// embedded starts the example, with a gate or without, and fills its etcd. cancelled, if
+// not nil, is told what the gate cancels.
+func (e *etcdStage) embedded(ctx context.Context, program string, control bool, cancelled func(int64, string)) (*etcdProgram, error) {
+	p := &etcdProgram{cmd: osexec.CommandContext(ctx, program, "-serve", fmt.Sprintf("-control=%v", control), "-slo", etcdObjective.String())}
+	input, errIn := p.cmd.StdinPipe() // which ends with this process, too
 	output, errOut := p.cmd.StdoutPipe()
 	if err := errors.Join(errIn, errOut); err != nil {
-		return err
+		return nil, err
 	}
+	p.input, p.cmd.Stderr = input, os.Stderr
+	p.cmd.Cancel, p.cmd.WaitDelay = input.Close, stopWithin
 	if err := p.cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
-	p.input = input
 	lines := bufio.NewScanner(output)
 	for p.address == "" && lines.Scan() {
 		p.address, _ = strings.CutPrefix(lines.Text(), "etcd: ")
 	}
-	if p.address == "" {
-		p.stop()
-		return errors.New("the embedded etcd ended before it served")
-	}
 	p.read.Go(func() {
 		for lines.Scan() {
-			decided, kind, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "gate: cancelled "), ": ")
-			if told := p.told.Load(); ok && told != nil && (decided == culprit.Statement.String()) {
-				(*told)(etcdCulprit(kind), decided)
+			line, ok := strings.CutPrefix(lines.Text(), "gate: cancelled statement: ")
+			if ok && cancelled != nil {
+				cancelled(etcdCulprit(line), culprit.Statement.String())
 			}
 		}
 	})
-	return nil
-}
-
-// tell has f told of cancels.
-func (p *etcdProgram) tell(f func(int64, string)) {
-	if f == nil {
-		p.told.Store(nil)
-		return
+	if err := e.fill(ctx, p.address); err != nil {
+		p.stop()
+		return nil, err
 	}
-	p.told.Store(&f)
+	return p, nil
 }
 
-func (p *etcdProgram) used() time.Duration { return servers.Used(p.cmd.Process.Pid) }
+// stopWithin is how long the example may take to end before it is killed.
+const stopWithin = 5 * time.Second
+
+func (p *etcdProgram) used() time.Duration {
+	if p == nil {
+		return 0
+	}
+	return servers.Used(p.cmd.Process.Pid)
+}
 
 func (p *etcdProgram) stop() {
-	if p.cmd == nil || p.input == nil {
-		return
-	}
 	_ = p.input.Close()
 	p.read.Wait()
 	_ = p.cmd.Wait()

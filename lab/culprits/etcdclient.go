@@ -43,16 +43,13 @@ func (c *etcdClient) count(ctx context.Context, prefix string) error {
 	return c.call(ctx, keyrange.MethodRange, protowire.AppendVarint(protowire.AppendTag(message, 9, protowire.VarintType), 1))
 }
 
-// fill puts the keys that are counted into an etcd, many in a transaction, and has
-// requests go there.
+// fill puts the keys that are counted into an etcd, many in a transaction.
 func (e *etcdStage) fill(ctx context.Context, address string) error {
 	c, err := dialEtcd(address)
 	if err != nil {
 		return err
 	}
-	if was := e.front.Swap(c); was != nil {
-		was.close()
-	}
+	defer c.close()
 	const most = 10_000
 	for from := 0; from < e.keys; from += most {
 		var message []byte
