@@ -15,14 +15,14 @@ import (
 	"github.com/spillgate/spillgate/internal/work"
 )
 
-// shop is a server with a table that an export keeps from all reads, also when whoever
+// exporter is a server with a table that an export keeps from all reads, also when whoever
 // asked for it is gone.
-type shop struct {
+type exporter struct {
 	table   sync.RWMutex
 	exports atomic.Int64 // that ran to their end
 }
 
-func (s *shop) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+func (s *exporter) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/export" {
 		s.table.Lock()
 		defer s.table.Unlock()
@@ -38,7 +38,7 @@ func (s *shop) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 // without their caller. They are named, none is broken off, and no more of the kind begin
 // while reads go on.
 func TestWhatCannotBeCancelledIsKeptOut(t *testing.T) {
-	var s shop
+	var s exporter
 	upstream := httptest.NewServer(&s)
 	defer upstream.Close()
 	last := work.MaxPriority
