@@ -186,9 +186,14 @@ func (e *etcdStage) proxied(mode culprit.Mode, wide classify.Use, costly, others
 // decisions is a log's handler that picks what is decided about culprits.
 type decisions struct{ told func(int64, string) }
 
+// Enabled implements slog.Handler.
 func (d *decisions) Enabled(context.Context, slog.Level) bool { return true }
-func (d *decisions) WithAttrs([]slog.Attr) slog.Handler       { return d }
-func (d *decisions) WithGroup(string) slog.Handler            { return d }
+
+// WithAttrs implements slog.Handler.
+func (d *decisions) WithAttrs([]slog.Attr) slog.Handler { return d }
+
+// WithGroup implements slog.Handler.
+func (d *decisions) WithGroup(string) slog.Handler { return d }
 
 // Handle implements slog.Handler.
 func (d *decisions) Handle(_ context.Context, r slog.Record) error {

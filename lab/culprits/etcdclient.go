@@ -72,6 +72,7 @@ func text(b []byte, number protowire.Number, value string) []byte {
 // plainBytes is a codec for messages that are bytes already.
 type plainBytes struct{}
 
+// Name implements encoding.Codec.
 func (plainBytes) Name() string { return "proto" }
 
 // Marshal implements encoding.Codec.
