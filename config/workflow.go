@@ -84,7 +84,13 @@ func (d *decoder) match(n node, to *classify.Match) {
 				to.Peer = append(to.Peer, d.network(n))
 			})
 		},
-		"etcd_range": func(n node) { d.texts(n, &to.EtcdRange) },
+		"etcd_range": func(n node) {
+			d.List(n, func(n node) {
+				s := ""
+				d.AnyText(n, &s)
+				to.EtcdRange = append(to.EtcdRange, s)
+			})
+		},
 		"baggage": func(n node) {
 			if s := ""; d.Text(n, &s) {
 				b, err := classify.ParseBaggage(s)
