@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -81,6 +83,11 @@ type Match struct {
 	Peer []netip.Prefix
 	// Baggage is for requests that say what they are, in tags or in W3C baggage.
 	Baggage Baggage
+	// EtcdRange are prefixes of keys, for requests to etcd (KV/Range, Txn, DeleteRange)
+	// with a range that covers every key that has one of them; "" is every key there is.
+	// Such a request costs etcd a walk over all these keys, whatever it asks of them. Only
+	// an edge that can see messages knows it: see Peek. Elsewhere no request matches.
+	EtcdRange []string
 }
 
 // Header is a condition on one header.
@@ -155,7 +162,33 @@ type Set struct {
 	// return; a gate inside a service is told by httpgate.Objectives or
 	// grpcgate.WithObjectives.
 	Objective time.Duration
+	// Use is what such requests do inside the server. The proxy heeds it.
+	Use Use
 }
+
+// Use is what requests of a rule do inside of a server that cannot say so itself, as far
+// as its operator knows. The zero Use is nothing known.
+type Use struct {
+	// Kind names what the requests do, in logs and to the engine that looks for culprits:
+	// after one was found, no other of the kind may begin for a while. Default: the method
+	// and path, as httpgate.Kind has it.
+	Kind string
+	// Holds names a resource, such as a lock, that a request keeps from others for as long
+	// as the server works on it; Needs one that it cannot be answered without. A request
+	// that holds one is blamed for those that need it. A name means the same in all rules.
+	// At most MaxResources names.
+	Holds, Needs string
+	// AtOnce is how many of the requests of the rule may be in the proxy at once. One more
+	// is refused at once. Default 0: no bound of its own.
+	AtOnce int
+	// NoCancel says that the server goes on with what its caller has given up. Such a
+	// culprit is not broken off, which would free nothing; its kind is kept out.
+	NoCancel bool
+}
+
+// MaxResources is the most names that Use.Holds and Use.Needs have in all rules: a task
+// file has room for 16.
+const MaxResources = 12
 
 // Check calls wrong for every mistake in c, with the field as configuration files
 // name it (rules[1].match.path[0]), the value that was found, empty if it is
@@ -184,6 +217,41 @@ func (c Config) Check(wrong func(field, value, want string)) {
 		}
 		r.Match.check(wrong, field+".match")
 		c.checkSet(wrong, field+".set", r.Set)
+		r.Set.Use.check(wrong, field+".set")
+	}
+	if n := len(c.resources()); n > MaxResources {
+		wrong("rules", strconv.Itoa(n)+" names under holds and needs", fmt.Sprintf("at most %d", MaxResources))
+	}
+}
+
+// resources returns the names that rules have for what requests hold and need.
+func (c Config) resources() map[string]bool {
+	names := map[string]bool{}
+	for _, r := range c.Rules {
+		for _, name := range [...]string{r.Set.Use.Holds, r.Set.Use.Needs} {
+			if name != "" {
+				names[name] = true
+			}
+		}
+	}
+	return names
+}
+
+// maxName is the longest name in a Use, in bytes, and maxAtOnce the largest bound.
+const maxName, maxAtOnce = 64, 1_000_000
+
+func (u Use) check(wrong func(field, value, want string), field string) {
+	for _, name := range [...]struct{ key, value string }{{"kind", u.Kind}, {"holds", u.Holds}, {"needs", u.Needs}} {
+		printable := !strings.ContainsFunc(name.value, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
+		if len(name.value) > maxName || !printable {
+			wrong(field+"."+name.key, quote(name.value), fmt.Sprintf("a name of at most %d printable bytes", maxName))
+		}
+	}
+	if u.Holds != "" && u.Holds == u.Needs {
+		wrong(field+".needs", quote(u.Needs), "another name than that of holds: who holds it has it")
+	}
+	if u.AtOnce < 0 || u.AtOnce > maxAtOnce {
+		wrong(field+".at_once", strconv.Itoa(u.AtOnce), fmt.Sprintf("1 to %d, or 0 for no bound", maxAtOnce))
 	}
 }
 
@@ -198,14 +266,14 @@ func (c Config) listed() []string {
 }
 
 func (m *Match) always() bool {
-	return len(m.Header)+len(m.Path)+len(m.Method)+len(m.Host)+len(m.Peer) == 0 && m.Baggage == NoBaggage
+	return len(m.Header)+len(m.Path)+len(m.Method)+len(m.Host)+len(m.Peer)+len(m.EtcdRange) == 0 && m.Baggage == NoBaggage
 }
 
 func (m *Match) check(wrong func(field, value, want string), field string) {
 	for _, c := range [...]struct {
 		name string
 		n    int
-	}{{"header", len(m.Header)}, {"path", len(m.Path)}, {"method", len(m.Method)}, {"host", len(m.Host)}, {"peer", len(m.Peer)}} {
+	}{{"header", len(m.Header)}, {"path", len(m.Path)}, {"method", len(m.Method)}, {"host", len(m.Host)}, {"peer", len(m.Peer)}, {"etcd_range", len(m.EtcdRange)}} {
 		if c.n > MaxChoices {
 			wrong(field+"."+c.name, strconv.Itoa(c.n)+" alternatives", fmt.Sprintf("at most %d", MaxChoices))
 		}
@@ -235,6 +303,11 @@ func (m *Match) check(wrong func(field, value, want string), field string) {
 	for i, p := range m.Peer {
 		if !p.IsValid() {
 			wrong(at("peer", i), "an invalid network", "a network such as 10.0.0.0/8")
+		}
+	}
+	for i, p := range m.EtcdRange {
+		if len(p) > maxText {
+			wrong(at("etcd_range", i), quote(p), fmt.Sprintf("a prefix of at most %d bytes", maxText))
 		}
 	}
 	if m.Baggage >= numBaggage {

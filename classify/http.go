@@ -99,6 +99,9 @@ func (r *Rules) HTTP(names *Names, trust func(*http.Request) bool) func(req *htt
 // facts returns what rules look at, but for the claims.
 func (r *Rules) facts(req *http.Request, trusted bool) Facts {
 	f := Facts{Method: req.Method, Host: req.Host, Path: req.URL.Path, Header: req.Header, Trusted: trusted}
+	if b, ok := req.Body.(*peeked); ok {
+		f.Message = b.message
+	}
 	if len(r.rules) > 0 {
 		f.Peer = parseAddr(req.RemoteAddr)
 	}

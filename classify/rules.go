@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/etcd/keyrange"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -27,6 +28,8 @@ type Facts struct {
 	Trusted bool
 	// Claims is what the request says about itself.
 	Claims Rank
+	// Message is the first message of a gRPC call, or its beginning; nil if nobody looked.
+	Message []byte
 }
 
 // Rank is a place among requests.
@@ -45,8 +48,10 @@ type Result struct {
 	Deadline time.Duration
 	// Rule is the place of the rule that matched, -1 if none did.
 	Rule int
-	// Objective is that of the rule that matched, 0 if it has none: see Set.
+	// Objective is that of the rule that matched, 0 if it has none, and Use what that rule
+	// says of the server: see Set.
 	Objective time.Duration
+	Use       Use
 }
 
 // Rules is a compiled Config. It never changes, so its methods may be called at
@@ -56,6 +61,7 @@ type Rules struct {
 	workflows map[string]Defaults
 	rest      Defaults
 	any       bool // a rule has AnyBaggage
+	peeks     bool // a rule looks at messages
 }
 
 type rule struct {
@@ -65,6 +71,7 @@ type rule struct {
 	hosts   []host
 	peers   []netip.Prefix
 	baggage Baggage
+	etcd    []string // prefixes that a range covers
 	set     Set
 	named   bool   // set.Workflow is there, the default one perhaps
 	from    header // set.WorkflowHeader
@@ -100,7 +107,7 @@ func New(cfg Config) (*Rules, error) {
 	}
 	for _, from := range cfg.Rules {
 		m := &from.Match
-		to := rule{methods: slices.Clone(m.Method), peers: slices.Clone(m.Peer), baggage: m.Baggage, set: from.Set, named: from.Set.Workflow != ""}
+		to := rule{methods: slices.Clone(m.Method), peers: slices.Clone(m.Peer), baggage: m.Baggage, etcd: slices.Clone(m.EtcdRange), set: from.Set, named: from.Set.Workflow != ""}
 		if to.set.Workflow == DefaultName {
 			to.set.Workflow = ""
 		}
@@ -118,6 +125,7 @@ func New(cfg Config) (*Rules, error) {
 			to.from = newHeader(name, "")
 		}
 		r.any = r.any || m.Baggage == AnyBaggage
+		r.peeks = r.peeks || len(m.EtcdRange) > 0
 		r.rules = append(r.rules, to)
 	}
 	return r, nil
@@ -195,7 +203,7 @@ func (r *Rules) Classify(now mono.Time, f *Facts, names *Names) Result {
 	if set.Deadline != 0 {
 		out.Deadline = set.Deadline
 	}
-	out.Objective = set.Objective
+	out.Objective, out.Use = set.Objective, set.Use
 	return out
 }
 
@@ -211,7 +219,7 @@ func (c *rule) match(f *Facts) bool {
 			return false
 		}
 	}
-	return c.matchMethod(f) && c.matchPath(f) && c.matchHost(f) && c.matchPeer(f) && c.matchHeader(f)
+	return c.matchMethod(f) && c.matchPath(f) && c.matchHost(f) && c.matchPeer(f) && c.matchHeader(f) && c.matchEtcd(f)
 }
 
 func (c *rule) matchMethod(f *Facts) bool {
@@ -258,4 +266,19 @@ func (c *rule) matchHeader(f *Facts) bool {
 		}
 	}
 	return len(c.headers) == 0
+}
+
+// matchEtcd reports whether a range of the request covers one of the prefixes.
+func (c *rule) matchEtcd(f *Facts) bool {
+	if len(c.etcd) == 0 {
+		return true
+	}
+	return !keyrange.Each(f.Path, f.Message, func(r keyrange.Range) bool {
+		for _, prefix := range c.etcd {
+			if r.Covers(prefix) {
+				return false
+			}
+		}
+		return true
+	})
 }

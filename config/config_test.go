@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"go.uber.org/goleak"
 
+	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/plainyaml"
 	"github.com/spillgate/spillgate/internal/share"
@@ -164,6 +165,9 @@ func TestScripts(t *testing.T) {
 			for _, r := range p.Rules {
 				s := r.Set
 				out += fmt.Sprintf("%+v\n  -> %s %s %v", r.Match, s.Workflow, s.WorkflowHeader, s.Deadline)
+				if s.Use != (classify.Use{}) {
+					out += fmt.Sprintf(" %+v", s.Use)
+				}
 				if s.Class != nil {
 					out += fmt.Sprintf(" class %v", *s.Class)
 				}

@@ -84,6 +84,13 @@ func (d *decoder) match(n node, to *classify.Match) {
 				to.Peer = append(to.Peer, d.network(n))
 			})
 		},
+		"etcd_range": func(n node) {
+			d.List(n, func(n node) {
+				s := ""
+				d.AnyText(n, &s)
+				to.EtcdRange = append(to.EtcdRange, s)
+			})
+		},
 		"baggage": func(n node) {
 			if s := ""; d.Text(n, &s) {
 				b, err := classify.ParseBaggage(s)
@@ -100,6 +107,15 @@ func (d *decoder) set(n node, to *classify.Set) {
 	d.Object(n, keys{
 		"workflow":        func(n node) { d.Text(n, &to.Workflow) },
 		"workflow_header": func(n node) { d.Text(n, &to.WorkflowHeader) },
+		"kind":            func(n node) { d.Text(n, &to.Use.Kind) },
+		"holds":           func(n node) { d.Text(n, &to.Use.Holds) },
+		"needs":           func(n node) { d.Text(n, &to.Use.Needs) },
+		"at_once":         func(n node) { d.Integer(n, &to.Use.AtOnce) },
+		"cancel": func(n node) {
+			cancel := true
+			d.Boolean(n, &cancel)
+			to.Use.NoCancel = !cancel
+		},
 		"class": func(n node) {
 			to.Class = new(work.Class)
 			d.class(n, to.Class)

@@ -57,6 +57,7 @@ type serverOptions struct {
 	objectives   map[string]time.Duration // by method or service, without slashes around
 	counters     *Counters
 	classify     Classifier
+	content      func(method string, req any) Content // nil: nobody looks
 	tap          tap.ServerInHandle
 	controlLimit int
 	hold         time.Duration
@@ -138,6 +139,23 @@ func (o *serverOptions) objective(method string) time.Duration {
 		d = o.objectives[service]
 	}
 	return d
+}
+
+// Content is what the message of a call says about it.
+type Content struct {
+	// Kind is what the call does, of which there are few; empty: its method says that.
+	// After a culprit was cancelled, no call of its kind may begin for a while.
+	Kind string
+	// Background says that the call has no latency objective, as its work is large: it
+	// gets the least priority, and is no victim of others.
+	Background bool
+}
+
+// WithContent has f look at the messages of unary calls, with the method,
+// "/pkg.Service/Method". It runs on the call's goroutine before the gate, must not block,
+// and must not keep the message. Default: calls of a method are all of one kind.
+func WithContent(f func(method string, req any) Content) Option {
+	return serverOption(func(o *serverOptions) { o.content = f })
 }
 
 // WithTap has next called in the connection reader after the tap handle of

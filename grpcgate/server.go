@@ -103,19 +103,22 @@ type call struct {
 
 // enter takes the call through the gate. On success the call's leave must be
 // called and its handler be given the context returned.
-func (s *server) enter(ctx context.Context, method string) (call, context.Context, error) {
+func (s *server) enter(ctx context.Context, method string, content Content) (call, context.Context, error) {
 	in := incomingFrom(ctx)
 	if in == nil { // net/http's transport has no tap handle, and makes a Peer for each request
 		md, _ := metadata.FromIncomingContext(ctx)
 		in = &incoming{Context: ctx, tags: tagsOf(md, &s.o.counters.Malformed)}
 		ctx = in
 	}
-	in.method = method
+	in.method, in.kind = method, content.Kind
 	claimed := in.tags
 	if s.o.classify != nil {
 		in.tags = s.o.classify(ctx, method, claimed)
 		in.tags.Credits, in.tags.Demand, in.tags.Client = claimed.Credits, claimed.Demand, claimed.Client
 		in.tags.Token = claimed.Token
+	}
+	if content.Background {
+		in.tags.Priority = work.MaxPriority
 	}
 	s.gate.Untagged().Served(&in.tags)
 	r := live.Request{
@@ -254,7 +257,11 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if s.o.exempt.has(info.FullMethod) {
 		return handle(ctx, req)
 	}
-	c, ctx, err := s.enter(ctx, info.FullMethod)
+	var content Content
+	if s.o.content != nil {
+		content = s.o.content(info.FullMethod, req)
+	}
+	c, ctx, err := s.enter(ctx, info.FullMethod, content)
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +284,7 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 			return s.refuseStream(was)
 		}
 	}
-	c, ctx, err := s.enter(was, info.FullMethod)
+	c, ctx, err := s.enter(was, info.FullMethod, Content{})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package grpcgate
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ type incoming struct {
 	conn    *connection // that it came by, also that of a plain client
 	account *account    // of a client that obeys credits
 	method  string
+	kind    string       // empty: the method
 	tags    wire.Tags    // nobody writes to them once the handler runs; see read
 	ticket  *live.Ticket // once it is admitted: room
 	room    live.Ticket
@@ -47,7 +49,7 @@ func (in *incoming) read() *incoming {
 }
 
 // Kind is what the call does: see live.Kind.
-func (in *incoming) Kind() string { return in.method }
+func (in *incoming) Kind() string { return cmp.Or(in.kind, in.method) }
 
 type incomingKey struct{}
 

@@ -93,6 +93,10 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if h.objective != nil {
 		objective = h.objective(r)
 	}
+	cancel := true
+	if h.kind != nil {
+		in.kind, cancel = h.kind(r)
+	}
 	var key share.Key
 	if t.gate.Shares() != nil {
 		key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
@@ -118,9 +122,11 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if class, ok := in.room.Class(); ok {
 		in.tags.Class = class
 	}
-	var done func()
-	in.Context, done = in.room.Watch(in.Context)
-	defer done()
+	if cancel {
+		var done func()
+		in.Context, done = in.room.Watch(in.Context)
+		defer done()
+	}
 	in.done = in.Context.Done()
 	defer w.end()
 	r = r.WithContext(in)
@@ -204,6 +210,7 @@ type served struct {
 	limited  bool
 
 	method, path string
+	kind         string // empty: as method and path have it
 	grpc         bool
 
 	tags   wire.Tags    // nobody writes to them once the handler runs
@@ -216,7 +223,12 @@ type served struct {
 }
 
 // Kind is what the request does: see live.Kind.
-func (s *served) Kind() string { return kindOf(s.method, s.path, s.grpc) }
+func (s *served) Kind() string {
+	if s.kind != "" {
+		return s.kind
+	}
+	return kindOf(s.method, s.path, s.grpc)
+}
 
 // Ignore says that the request which ctx belongs to ends without its work being
 // done, as an error of a server further down that a handler passes on, so that

@@ -36,6 +36,7 @@ type options struct {
 	trust       func(*http.Request) bool
 	classify    Classifier
 	objective   func(*http.Request) time.Duration // nil: that of the gate
+	kind        func(*http.Request) (kind string, cancel bool)
 	streamAfter time.Duration
 	malformed   func(*http.Request, error)
 }
@@ -116,6 +117,15 @@ func Networks(networks ...netip.Prefix) func(*http.Request) bool {
 // counts.
 func Objectives(f func(*http.Request) time.Duration) Option {
 	return func(o *options) { o.objective = f }
+}
+
+// Kinds names what a request does, where Kind does not say it well enough (empty: as Kind
+// has it), and says whether it can be cancelled: a server that goes on with what its
+// caller gave up has nothing to gain from that, so its culprits are named and their kind
+// is kept out. f runs on the request's goroutine before the gate and must not block. Of
+// several, the last counts.
+func Kinds(f func(*http.Request) (kind string, cancel bool)) Option {
+	return func(o *options) { o.kind = f }
 }
 
 // ByPath gives objectives by path, for Objectives. A path that ends in a slash covers all

@@ -37,6 +37,7 @@ func (u *upstream) serve(reverse http.Handler) http.Handler {
 			v.admitted(u, r.Context())
 			defer v.served()
 		}
+		defer u.traced.begin(r)()
 		if r.ProtoMajor == 1 && r.ContentLength != 0 {
 			// Else the server throws away what is left of the request's body once
 			// the answer begins, and what an upstream that answers early gets is

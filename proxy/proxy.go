@@ -26,6 +26,7 @@ type Proxy struct {
 	log     *slog.Logger
 	metrics *telemetry.Telemetry
 	errors  metric.Int64Counter
+	crowds  metric.Int64Counter // by at_once
 	handler http.Handler
 	buffers *buffers
 
@@ -61,7 +62,8 @@ type state struct {
 	exempt    func(*http.Request) bool // nil: nothing
 	rules     *classify.Rules
 	names     *classify.Names
-	classes   *live.Classes // nil: none are learned
+	classes   *live.Classes  // nil: none are learned
+	inside    []atomic.Int64 // requests that are in the proxy, by rule
 }
 
 // The phases of a proxy's life.
@@ -110,6 +112,11 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.crowds, err = metrics.Meter().Int64Counter("spillgate_rule_refusals",
+		metric.WithDescription("Requests that were, or in mode monitor would have been, refused because as many of their rule were inside as may be, by the rule's place."))
+	if err != nil {
+		return nil, err
+	}
 	if err := errors.Join(p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
 		return nil, err
 	}
@@ -128,7 +135,11 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 		// ServeHTTP has taken off or replaced what strangers say.
 		httpgate.Trust(func(*http.Request) bool { return true }),
 		httpgate.Exempt(func(r *http.Request) bool { return p.state.Load().exempts(r) }),
-		httpgate.Objectives(objectiveOf),
+		httpgate.Objectives(func(r *http.Request) time.Duration { return ruledOf(r).objective }),
+		httpgate.Kinds(func(r *http.Request) (kind string, cancel bool) {
+			use := &ruledOf(r).use
+			return use.Kind, !use.NoCancel
+		}),
 		httpgate.OnMalformed(func(*http.Request, error) { p.malformed.Add(1) }),
 	)
 	return p, nil
@@ -143,15 +154,6 @@ func check(cfg Config) error {
 	return errors.Join(errs...)
 }
 
-// objectiveKey is the key under which a request's context holds the objective that the
-// rules give it, if they do.
-type objectiveKey struct{}
-
-func objectiveOf(r *http.Request) time.Duration {
-	d, _ := r.Context().Value(objectiveKey{}).(time.Duration)
-	return d
-}
-
 // ServeHTTP handles one request. It is what the listeners serve.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.active.Add(1)
@@ -161,12 +163,18 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := p.state.Load()
+	s.rules.Peek(r)
 	what, err := s.rules.Stamp(live.Now(), r, s.names, s.trusts(r))
 	if err != nil {
 		p.malformed.Add(1)
 	}
-	if what.Objective > 0 {
-		r = r.WithContext(context.WithValue(r.Context(), objectiveKey{}, what.Objective))
+	r = remember(r, &what)
+	if most := what.Use.AtOnce; most > 0 && !s.exempts(r) && s.cfg.Mode != live.Off {
+		inside := &s.inside[what.Rule]
+		defer inside.Add(-1)
+		if n := inside.Add(1); n > int64(most) && p.crowded(s, w, r, what.Rule) {
+			return
+		}
 	}
 	if what.Deadline > 0 && !s.exempts(r) {
 		ctx, cancel := context.WithTimeout(r.Context(), what.Deadline)
@@ -244,7 +252,7 @@ func (p *Proxy) apply(cfg Config) error {
 func (p *Proxy) applyLocked(cfg Config) error {
 	cfg = cfg.WithDefaults()
 	old := p.state.Load()
-	next := &state{cfg: cfg, names: classify.NewNames(cfg.Names)}
+	next := &state{cfg: cfg, names: classify.NewNames(cfg.Names), inside: make([]atomic.Int64, len(cfg.Rules))}
 	if old != nil && old.cfg.Names == cfg.Names {
 		next.names = old.names
 	}
@@ -305,6 +313,7 @@ func (p *Proxy) applyLocked(cfg Config) error {
 	}
 	for _, up := range next.upstreams {
 		up.tallies.list(cfg.Workflows)
+		up.trace(&cfg)
 	}
 	p.state.Store(next)
 	for _, up := range next.upstreams {

@@ -63,6 +63,7 @@ type upstream struct {
 	downUntil atomic.Int64 // mono.Time; for the status page
 	failures  throttle
 	audit     *auditLog // nil: none
+	traced    traced
 }
 
 // newUpstream builds an upstream. slots is how many one that it replaces has found,
@@ -185,6 +186,7 @@ func (u *upstream) close() {
 	u.unsteer()
 	u.target.Close()
 	_ = u.gate.Close()
+	u.traced.close()
 	u.audit.close()
 	u.base.CloseIdleConnections()
 	u.stopWatching()

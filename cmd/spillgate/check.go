@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -149,6 +150,11 @@ func describeRules(w io.Writer, c *proxy.Config) {
 		add("method", r.Match.Method)
 		add("host", r.Match.Host)
 		add("peer", peers)
+		var prefixes []string
+		for _, p := range r.Match.EtcdRange {
+			prefixes = append(prefixes, strconv.Quote(p))
+		}
+		add("etcd range over", prefixes)
 		if len(when) == 0 {
 			when = []string{"every request"}
 		}
@@ -159,11 +165,28 @@ func describeRules(w io.Writer, c *proxy.Config) {
 			then = append(then, "workflow named by "+s.WorkflowHeader)
 		}
 		then = append(then, rank(r.Set.Class, r.Set.Priority, r.Set.Deadline)...)
+		then = append(then, used(&r.Set.Use)...)
 		if len(then) == 0 {
 			then = []string{"as it says, if it is believed"}
 		}
 		fmt.Fprintf(w, "  rule %d: %s: %s\n", i+1, strings.Join(when, ", "), strings.Join(then, ", "))
 	}
+}
+
+// used describes what a rule says of the server.
+func used(u *classify.Use) (words []string) {
+	for _, w := range [...]struct{ name, value string }{{"kind", u.Kind}, {"holds", u.Holds}, {"needs", u.Needs}} {
+		if w.value != "" {
+			words = append(words, w.name+" "+strconv.Quote(w.value))
+		}
+	}
+	if u.AtOnce > 0 {
+		words = append(words, fmt.Sprintf("at most %d at once", u.AtOnce))
+	}
+	if u.NoCancel {
+		words = append(words, "not cancelled")
+	}
+	return words
 }
 
 // rank describes what is not nil.

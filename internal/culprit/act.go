@@ -170,6 +170,23 @@ func (e *Engine) limit(v *view, c *contender) Limit {
 	return Limit{Kind: kind, For: e.cfg.LimitFor}
 }
 
+// fixedTogether reports whether the first candidate cannot be cancelled and is one of
+// several of a kind that hog a resource together, none of which can be: a limit on the
+// kind is what is left. As with several that can be cancelled, throughput must fall.
+func (e *Engine) fixedTogether(v *view) bool {
+	first := &e.found[0]
+	if first.why != Fixed || first.common || !e.normal.falling(e.recent.throughput()) {
+		return false
+	}
+	sum := 0.0
+	for k := range e.found {
+		if c := &e.found[k]; c.why == Fixed && v.s.Tasks[c.task].Kind == v.s.Tasks[first.task].Kind {
+			sum += c.score
+		}
+	}
+	return sum >= e.cfg.Clear
+}
+
 // shed limits the kind of a culprit that cannot be cancelled, once.
 func (e *Engine) shed(d *Decision, c *contender) {
 	l := e.limit(&e.view, c)

@@ -130,7 +130,7 @@ func (e *Engine) decide(d *Decision) {
 	case explained < 0.5:
 		best, d.Why = -1, Unexplained
 	case best >= 0:
-	case len(e.found) > 0 && e.found[0].score >= e.cfg.Clear:
+	case len(e.found) > 0 && (e.found[0].score >= e.cfg.Clear || e.fixedTogether(v)):
 		d.Why = e.found[0].why
 	default:
 		d.Why = Unclear

@@ -8,10 +8,10 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Text decodes a string that is not empty, and reports whether it did. Numbers are
+// AnyText decodes a string, which may be empty, and reports whether it did. Numbers are
 // taken as they stand, so that no author of a file has to know what YAML thinks is
 // a number.
-func (d *Decoder) Text(n Node, to *string) bool {
+func (d *Decoder) AnyText(n Node, to *string) bool {
 	switch v := n.ast.(type) {
 	case *ast.StringNode:
 		*to = v.Value
@@ -19,6 +19,14 @@ func (d *Decoder) Text(n Node, to *string) bool {
 		*to = v.GetToken().Value
 	default:
 		d.Wrong(n, kind(n.ast), "a text")
+		return false
+	}
+	return true
+}
+
+// Text decodes a string that is not empty, as AnyText does.
+func (d *Decoder) Text(n Node, to *string) bool {
+	if !d.AnyText(n, to) {
 		return false
 	}
 	if *to == "" {

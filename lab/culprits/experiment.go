@@ -31,7 +31,7 @@ func Experiments() (all []experiment.Experiment) {
 		all = append(all, experiment.Experiment{Name: "atropos/" + s.name, Title: s.title, About: s.about, Live: true,
 			Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) { return run(ctx, o, &s) }})
 	}
-	return append(all, quiet(), overhead())
+	return append(append(all, etcdExperiments()...), quiet(), overhead())
 }
 
 func scenes() []scene { return append(mariadbScenes(), postgresScenes()...) }
@@ -65,6 +65,9 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	}
 	defer b.stop()
 	all := contenders()
+	if s.contenders != nil {
+		all = s.contenders()
+	}
 	n := repeats
 	if o.Quick {
 		n = 1

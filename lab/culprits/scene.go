@@ -56,6 +56,8 @@ type scene struct {
 	nativeTitle string
 	// rules is what the guard is told: which kinds it may cancel.
 	rules guard.Rules
+	// contenders are those that play it, nil for all that work beside a database.
+	contenders func() []contender
 	// mend puts back between two runs what the culprit changed.
 	mend func(ctx context.Context, b *bench) error
 }

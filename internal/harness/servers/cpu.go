@@ -13,8 +13,12 @@ const tick = 10 * time.Millisecond
 
 // CPU returns the processor time that the server's processes have used, of those that
 // ended too, to a tick each; 0 where the kernel does not tell.
-func (s *Server) CPU() time.Duration {
-	pid := strconv.Itoa(s.Pid())
+func (s *Server) CPU() time.Duration { return Used(s.Pid()) }
+
+// Used returns the processor time that a process, its children and those of both that
+// ended have used, as CPU does.
+func Used(process int) time.Duration {
+	pid := strconv.Itoa(process)
 	total := cpu(pid)
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%s/task/%s/children", pid, pid))
 	for _, child := range strings.Fields(string(children)) {

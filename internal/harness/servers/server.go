@@ -29,12 +29,13 @@ const (
 
 // Server is a server that runs. Its methods may be called from any goroutine.
 type Server struct {
-	// Name is "PostgreSQL", "MariaDB" or "MySQL".
+	// Name is "PostgreSQL", "MariaDB", "MySQL" or "etcd".
 	Name string
 	// Host is 127.0.0.1, Port where it listens.
 	Host string
 	Port int
-	// ExtraPort is a second listener with threads of its own (MariaDB), 0 without.
+	// ExtraPort is a second listener: with threads of its own (MariaDB), for other members
+	// (etcd), 0 without.
 	ExtraPort int
 	// Dir is the directory of the server's files, removed by Stop.
 	Dir string

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// output is a strings.Builder for several goroutines.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func TestRun(t *testing.T) {
+	var out output
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := run(ctx, &out, true, 50*time.Millisecond, false, 500_000); err != nil {
+		t.Fatalf("%v\n%s", err, out.text.String())
+	}
+	text := out.text.String()
+	t.Log("\n" + text)
+	for _, want := range []string{"gate: cancelled statement: /etcdserverpb.KV/Range of ", "counter: rpc error: code = Aborted"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the output does not say %q:\n%s", want, text)
+		}
+	}
+}

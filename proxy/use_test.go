@@ -1,0 +1,152 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// exporter is a server with a table that an export keeps from all reads, also when whoever
+// asked for it is gone.
+type exporter struct {
+	table   sync.RWMutex
+	exports atomic.Int64 // that ran to their end
+}
+
+func (s *exporter) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/export" {
+		s.table.Lock()
+		defer s.table.Unlock()
+		time.Sleep(300 * time.Millisecond)
+		s.exports.Add(1)
+		return
+	}
+	s.table.RLock()
+	defer s.table.RUnlock()
+}
+
+// TestWhatCannotBeCancelledIsKeptOut: a rule says that exports hold the table and go on
+// without their caller. They are named, none is broken off, and no more of the kind begin
+// while reads go on.
+func TestWhatCannotBeCancelledIsKeptOut(t *testing.T) {
+	var s exporter
+	upstream := httptest.NewServer(&s)
+	defer upstream.Close()
+	last := work.MaxPriority
+	p := start(t, Config{
+		Objective: 50 * time.Millisecond, Upstreams: []Upstream{{Name: "shop", URL: upstream.URL}}, Culprit: Culprit{Mode: culprit.Enforce},
+		Rules: []classify.Rule{
+			{Match: classify.Match{Path: []string{"/export"}}, Set: classify.Set{Priority: &last, Use: classify.Use{Kind: "exports", Holds: "table", NoCancel: true}}},
+			{Set: classify.Set{Use: classify.Use{Needs: "table"}}},
+		},
+	})
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	defer client.CloseIdleConnections()
+	stop := make(chan struct{})
+	ask := func(path string) int {
+		resp, err := client.Get(p.url + path)
+		if err != nil {
+			return 0
+		}
+		defer resp.Body.Close()
+		io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode
+	}
+	loop := func(pause time.Duration, do func()) func() {
+		return func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(pause):
+					do()
+				}
+			}
+		}
+	}
+	var reads, refused, answered atomic.Int64
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	defer close(stop)
+	for range 32 {
+		callers.Go(loop(20*time.Millisecond, func() {
+			if ask("/read") == http.StatusOK {
+				reads.Add(1)
+			}
+		}))
+	}
+	eventually(t, "reads", func() bool { return reads.Load() > 500 })
+	for range 2 {
+		callers.Go(loop(10*time.Millisecond, func() {
+			switch ask("/export") {
+			case http.StatusOK:
+				answered.Add(1)
+			case http.StatusServiceUnavailable:
+				refused.Add(1)
+			}
+		}))
+	}
+	eventually(t, "a culprit", func() bool {
+		return strings.Contains(p.log.String(), "kind=exports") && strings.Contains(p.log.String(), "state=named")
+	})
+	eventually(t, "a limit", func() bool {
+		_, metrics := get(t, client, p.admin+"/metrics")
+		return strings.Contains(string(metrics), `spillgate_culprit_limits{gate="shop"} 1`)
+	})
+	ran, was := s.exports.Load(), reads.Load()
+	eventually(t, "reads after it", func() bool { return reads.Load() > was+500 && refused.Load() > 0 })
+	if now := s.exports.Load(); now > ran+2 {
+		t.Errorf("%d exports ran after their kind was limited, expected those that were inside, at most 2", now-ran)
+	}
+	if strings.Contains(p.log.String(), "culprit cancelled") {
+		t.Errorf("an export was cancelled:\n%s", p.log)
+	}
+}
+
+// TestAtOnce: of a rule with a bound, one more is refused at once, and others are not.
+func TestAtOnce(t *testing.T) {
+	release, inside := make(chan struct{}), make(chan struct{}, 8)
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/export" {
+			inside <- struct{}{}
+			<-release
+		}
+	}))
+	defer upstream.Close()
+	p := start(t, Config{Upstreams: []Upstream{{URL: upstream.URL}}, Rules: []classify.Rule{
+		{Match: classify.Match{Path: []string{"/export"}}, Set: classify.Set{Use: classify.Use{AtOnce: 2}}}}})
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	var callers sync.WaitGroup
+	for range 2 {
+		callers.Go(func() {
+			if resp, _ := get(t, client, p.url+"/export"); resp.StatusCode != http.StatusOK {
+				t.Errorf("an export within the bound: %s", resp.Status)
+			}
+		})
+		<-inside
+	}
+	if resp, _ := get(t, client, p.url+"/export"); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("one more: %s, expected 429 and when to come again", resp.Status)
+	}
+	if resp, _ := get(t, client, p.url+"/other"); resp.StatusCode != http.StatusOK {
+		t.Errorf("another request: %s", resp.Status)
+	}
+	close(release)
+	callers.Wait()
+	if resp, _ := get(t, client, p.url+"/export"); resp.StatusCode != http.StatusOK {
+		t.Errorf("an export after the others: %s", resp.Status)
+	}
+	if _, metrics := get(t, client, p.admin+"/metrics"); !strings.Contains(string(metrics), `spillgate_rule_refusals_total{rule="1"} 1`) {
+		t.Error("the metrics do not count the refusal")
+	}
+}
