@@ -229,7 +229,8 @@ func (g *Guard) watch(ctx context.Context) error {
 	defer tick.Stop()
 	checked := time.Now()
 	for seen := false; ; seen = true {
-		if err := g.step(ctx, source); err != nil {
+		soon, err := g.step(ctx, source)
+		if err != nil {
 			return err
 		}
 		if !seen {
@@ -241,27 +242,32 @@ func (g *Guard) watch(ctx context.Context) error {
 			}
 			checked = time.Now()
 		}
+		next := tick.C
+		if soon > 0 && soon < g.cfg.Period {
+			next = time.After(soon)
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-tick.C:
+		case <-next:
 		}
 	}
 }
 
-// step looks, decides and acts once.
-func (g *Guard) step(ctx context.Context, source Source) error {
+// step looks, decides and acts once. It returns after which time another look is worth its
+// cost, 0 for a period.
+func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, err error) {
 	mode, why := g.wanted()
 	if mode != g.mode {
 		if err := g.arm(mode); err != nil {
-			return err
+			return 0, err
 		}
 		g.log.Warn("mode changed", slog.String("mode", mode.String()), slog.String("why", why))
 	}
 	began := time.Now()
 	look, err := source.Look(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	took := time.Since(began)
 	g.cfg.Rules.apply(look)
@@ -271,7 +277,7 @@ func (g *Guard) step(ctx context.Context, source Source) error {
 		done, err := source.Act(ctx, a.Task, a.Step)
 		g.acted(look, a, done, err)
 	}
-	return nil
+	return decision.Soon, nil
 }
 
 // lost notes that the server cannot be seen, once for a series of failures with one

@@ -353,30 +353,23 @@ type queueWait struct {
 	since  mono.Time
 	number int64 // of the wait
 	look   uint64
+	joined mono.Time // the queue; Unset while it is unread: since is when it was seen first
 }
 
 // pool enters the requests that wait for a thread, which no process list shows, and the
 // statements that have one.
+//
+// While all threads of a group work, nobody reads its connections either: until the
+// server takes the group for stalled, half a second by default, requests wait in their
+// sockets and in no queue.
 func (b *builder) pool(v *view) {
 	if len(v.queues) == 0 {
 		return
 	}
 	for _, q := range v.queues {
-		if slices.Contains(v.own, q.connection) {
-			continue
+		if !slices.Contains(v.own, q.connection) {
+			b.awaitThread(v, q)
 		}
-		since := v.millis(q.waited / 1000)
-		w, ok := b.queue[q.connection]
-		if !ok || since.Sub(w.since) > queueNoise { // else the same wait as before
-			w = queueWait{since: since, number: w.number + 1}
-		}
-		w.look = b.look
-		b.queue[q.connection] = w
-		key := track.Key{Process: q.connection, Session: 2, Work: w.number}
-		e := b.tracker.Task(key, since)
-		_, s := b.tracker.At(e)
-		s.Process, s.State = q.connection, "waits for a thread of the pool"
-		b.tracker.Waits(e, threads, since)
 	}
 	for id, w := range b.queue {
 		if w.look != b.look {
@@ -391,6 +384,28 @@ func (b *builder) pool(v *view) {
 			b.tracker.Holds(e, threads, v.millis(r.elapsed), 1, false)
 		}
 	}
+}
+
+// awaitThread enters one request that waits for a thread.
+func (b *builder) awaitThread(v *view, q queued) {
+	since, joined := v.at, culprit.Unset
+	if !q.unread {
+		joined = v.millis(q.waited / 1000)
+		since = joined
+	}
+	w, ok := b.queue[q.connection]
+	switch {
+	case ok && w.look == b.look: // it is in the queue, and unread
+		return
+	case !ok, w.joined != culprit.Unset && (q.unread || joined.Sub(w.joined) > queueNoise): // not the wait of the look before
+		w = queueWait{since: since, number: w.number + 1}
+	}
+	w.look, w.joined = b.look, joined
+	b.queue[q.connection] = w
+	e := b.tracker.Task(track.Key{Process: q.connection, Session: 2, Work: w.number}, w.since)
+	_, s := b.tracker.At(e)
+	s.Process, s.State = q.connection, "waits for a thread of the pool"
+	b.tracker.Waits(e, threads, w.since)
 }
 
 // consume enters what threads used, if they run on this machine.

@@ -5,7 +5,7 @@
 //	INNODB_TRX ─────────────────────────────────────────── every look ───┤
 //	INNODB_LOCK_WAITS, data_lock_waits ─ while rows are waited for ──────┼─▶ build ─▶ track.Look
 //	metadata_locks ───────────── while tables, backups, names are ───────┤
-//	THREAD_POOL_QUEUES ───────── where there is a thread pool ───────────┤
+//	THREAD_POOL_QUEUES, sockets  where there is a thread pool ───────────┤
 //	/proc of threads ─────────── on the same machine ────────────────────┘
 //	KILL QUERY ID, KILL CONNECTION ◀── Act, on a connection of its own
 //

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -51,8 +53,9 @@ type lockRow struct {
 
 // queued is a request that waits for a thread of the pool.
 type queued struct {
-	group, connection int64
-	waited            float64 // microseconds
+	connection int64
+	waited     float64 // microseconds
+	unread     bool    // in its socket: since when is not known
 }
 
 // Limits of a look.
@@ -163,13 +166,29 @@ func readLocks(ctx context.Context, c *sql.Conn, into []lockRow) ([]lockRow, err
 }
 
 func readQueues(ctx context.Context, c *sql.Conn) (all []queued, err error) {
-	err = query(ctx, c, "SELECT GROUP_ID, COALESCE(CONNECTION_ID, 0), QUEUEING_TIME_MICROSECONDS FROM information_schema.THREAD_POOL_QUEUES LIMIT 10000", func(rows *sql.Rows) error {
+	err = query(ctx, c, "SELECT COALESCE(CONNECTION_ID, 0), QUEUEING_TIME_MICROSECONDS FROM information_schema.THREAD_POOL_QUEUES LIMIT 10000", func(rows *sql.Rows) error {
 		var q queued
-		err := rows.Scan(&q.group, &q.connection, &q.waited)
+		err := rows.Scan(&q.connection, &q.waited)
 		all = append(all, q)
 		return err
 	})
 	return all, err
+}
+
+// readUnread appends the connections of some client ports that run nothing: what they have
+// sent waits in their sockets.
+func readUnread(ctx context.Context, c *sql.Conn, into []queued, ports []int) ([]queued, error) {
+	err := query(ctx, c, "SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE COMMAND = 'Sleep' LIMIT 10000", func(rows *sql.Rows) error {
+		var id int64
+		var host string
+		err := rows.Scan(&id, &host)
+		port, _ := strconv.Atoi(host[strings.LastIndexByte(host, ':')+1:])
+		if port > 0 && slices.Contains(ports, port) {
+			into = append(into, queued{connection: id, unread: true})
+		}
+		return err
+	})
+	return into, err
 }
 
 // readQuestions reads how many statements clients have sent.

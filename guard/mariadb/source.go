@@ -39,6 +39,8 @@ type Source struct {
 	pool        bool // it has a thread pool
 	quick       bool // whether anybody does anything can be asked for less than the list
 	pid         int64
+	port        int
+	unread      []int // client ports
 	notes       []string
 	in          input
 	rowWaits    []rowWait
@@ -179,7 +181,8 @@ func (s *Source) reserved(ctx context.Context, cfg *mysql.Config) *mysql.Config 
 func (s *Source) learn(ctx context.Context) error {
 	var version, handling, pidFile string
 	var schema bool
-	if err := s.looks.conn.QueryRowContext(ctx, "SELECT VERSION(), @@thread_handling, @@pid_file, @@performance_schema").Scan(&version, &handling, &pidFile, &schema); err != nil {
+	const text = "SELECT VERSION(), @@thread_handling, @@pid_file, @@performance_schema, @@port"
+	if err := s.looks.conn.QueryRowContext(ctx, text).Scan(&version, &handling, &pidFile, &schema, &s.port); err != nil {
 		return err
 	}
 	if isMariaDB := strings.Contains(version, "MariaDB"); isMariaDB == s.mysql {
@@ -299,16 +302,36 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 		return nil, err
 	}
 	if s.pool {
-		if in.queues, err = readQueues(ctx, c); err != nil {
-			return fail("THREAD_POOL_QUEUES")
+		if err = s.queues(ctx); err != nil {
+			return nil, err
 		}
-		s.asked++
 	}
 	in.questions -= min(s.asked, in.questions)
 	if in.usage = nil; s.pid != 0 {
 		in.usage = func(thread int64) (procfs.Usage, bool) { return procfs.Thread(s.pid, thread) }
 	}
 	return s.builder.build(in), nil
+}
+
+// queues reads what waits for a thread of the pool: in its queues and, on this machine, in
+// the sockets of connections that run nothing.
+func (s *Source) queues(ctx context.Context) (err error) {
+	in := &s.in
+	if in.queues, err = readQueues(ctx, s.looks.conn); err != nil {
+		return fmt.Errorf("mariadb: THREAD_POOL_QUEUES: %w", err)
+	}
+	s.asked++
+	if s.pid == 0 {
+		return nil
+	}
+	if s.unread = procfs.Unread(s.unread[:0], s.pid, s.port); len(s.unread) == 0 {
+		return nil
+	}
+	if in.queues, err = readUnread(ctx, s.looks.conn, in.queues, s.unread); err != nil {
+		return fmt.Errorf("mariadb: the process list: %w", err)
+	}
+	s.asked++
+	return nil
 }
 
 // waits reads who waits for whom, where somebody does.

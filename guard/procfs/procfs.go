@@ -3,6 +3,7 @@
 //
 //	/proc/PID[/task/TID]/schedstat ──▶ processor time, time it waited for one
 //	/proc/PID[/task/TID]/io        ──▶ bytes read, bytes written
+//	/proc/PID/net/tcp              ──▶ requests that nobody has read
 //
 // Invariants: what cannot be read is absent, not zero. A number that belongs to
 // another program than the expected one is not taken for the server: Beside asks

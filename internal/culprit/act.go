@@ -96,7 +96,7 @@ func (e *Engine) patience(undo time.Duration) time.Duration {
 func (e *Engine) act(d *Decision, c *contender, several bool) {
 	v, done := &e.view, &e.cancels
 	t := &v.s.Tasks[c.task]
-	another := several && e.another(t.ID)
+	another := e.another(t, several)
 	switch {
 	case done.tripped:
 		return
@@ -130,14 +130,40 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 }
 
 // another reports whether the pending action was on another of several tasks that
-// hog a resource together, and took effect. Then relief comes with the last of them.
-func (e *Engine) another(task uint64) bool {
+// hog a resource together, and took effect. Then relief comes with the last of them. A
+// task of a kind that was cancelled lately is one of them, in whatever number they come.
+func (e *Engine) another(t *Task, several bool) bool {
 	p := &e.cancels.pending
-	if !p.active || !p.several || p.task == task {
+	if !p.active || p.task == t.ID || !(p.several && several || e.cancels.knows(t.Kind, e.view.s.At)) {
 		return false
 	}
 	there := e.now.find(p.task)
 	return there < 0 || !e.view.hogs(there)
+}
+
+// replaced reports whether others of a cancelled kind have just taken its place.
+func (e *Engine) replaced() bool {
+	_, any := e.nextOfAge()
+	return any
+}
+
+// nextOfAge returns when the first task becomes old enough to be cancelled that took the
+// place of one of its kind which was cancelled: tasks that waited for the same slots as
+// their victims, say. It returns false if there is none, or if all have been old enough for as
+// long as relief is awaited.
+func (e *Engine) nextOfAge() (in time.Duration, any bool) {
+	v := &e.view
+	for i := range v.s.Tasks {
+		t := &v.s.Tasks[i]
+		if t.Barred != NotBarred || t.Steps == 0 || e.stepTaken(t.ID) != NoStep || !e.cancels.knows(t.Kind, v.s.At) || !v.hogs(i) {
+			continue
+		}
+		left := e.cfg.MinAge - v.s.At.Sub(t.Started)
+		if left > -e.patience(0) && (!any || left < in) {
+			in, any = left, true
+		}
+	}
+	return in, any
 }
 
 // take notes a step.
@@ -185,6 +211,29 @@ func (e *Engine) fixedTogether(v *view) bool {
 		}
 	}
 	return sum >= e.cfg.Clear
+}
+
+// keepLimit cancels a task of a limited kind, for sources that cannot keep one from
+// beginning, or that do not see it while it waits in a queue. It must be old enough and hold
+// what others lose time to, but the objective need not be missed again. Harsher steps are for a
+// task that harms: see act.
+func (e *Engine) keepLimit(d *Decision) {
+	v, done := &e.view, &e.cancels
+	if e.cfg.Mode != Enforce || len(done.kinds) == 0 || done.tripped || e.capped(v.s.At) {
+		return
+	}
+	for i := range v.s.Tasks {
+		t := &v.s.Tasks[i]
+		step := t.Steps.after(NoStep)
+		if t.Barred != NotBarred || step == NoStep || e.stepTaken(t.ID) != NoStep || !done.knows(t.Kind, v.s.At) || v.s.At.Sub(t.Started) < e.cfg.MinAge || !v.hogs(i) {
+			continue
+		}
+		d.Action = Action{Task: t.ID, Kind: t.Kind, Step: step}
+		done.recent = append(done.recent, v.s.At)
+		done.total++
+		done.take(t.ID, step, v.s.At)
+		return
+	}
 }
 
 // shed limits the kind of a culprit that cannot be cancelled, once.
@@ -245,6 +294,8 @@ func (e *Engine) verify(miss bool) Outcome {
 	case there >= 0 && (e.view.hogs(there) || p.dam && e.view.behind[there]):
 		out.Verdict = Ignored
 		c.futile++
+	case e.replaced():
+		return Outcome{}
 	default:
 		out.Verdict = Futile
 		c.futile++

@@ -249,7 +249,11 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 			best = k
 		}
 	}
-	return best, best >= 0 && e.found[best].score < e.cfg.Clear
+	if best < 0 {
+		return best, false
+	}
+	c := &e.found[best] // two that share the blame evenly are several, too
+	return best, c.score < e.cfg.Clear || c.score == e.cfg.Clear && !c.common && !c.dam && group > c.score
 }
 
 // dominated reports whether another contender that may be cancelled is at least as

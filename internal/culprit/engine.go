@@ -82,6 +82,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 	default:
 		e.relax(v.dt)
 		d.State = Normal
+		e.keepLimit(d)
 		if v.inFlight == 0 && s.Finished.Count == 0 {
 			d.State = Idle
 		} else {
@@ -141,6 +142,9 @@ func (e *Engine) decide(d *Decision) {
 		e.act(d, &e.found[best], several)
 	} else if d.State == Named && d.Why == Fixed {
 		e.shed(d, &e.found[0])
+	}
+	if in, any := e.nextOfAge(); any && e.cancels.pending.active && d.Soon == 0 {
+		d.Soon = max(in, e.cfg.Objective/4)
 	}
 	e.list(v, best)
 	d.Blame, d.Candidates = e.blame, e.candidates

@@ -115,8 +115,7 @@ func (g *graph) index(v *view) {
 	copy(g.edgesFrom, g.edgesFrom[1:])
 	g.edgesFrom[v.n] = int32(len(v.s.Edges))
 	for k, e := range g.edge {
-		h := v.holdOf[int(e.Blocker)*v.r+int(e.Resource)]
-		g.soft[k] = h > 0 && v.s.Holds[h-1].HeldSince == Unset && v.s.Holds[h-1].WaitingSince != Unset
+		g.soft[k] = v.pends(int(e.Blocker)*v.r + int(e.Resource))
 	}
 }
 
@@ -236,7 +235,7 @@ func (g *graph) blame(v *view) {
 		}
 	}
 	for at, part := range g.direct { // where there are edges, they say who keeps what
-		if part > 0 && g.queued[at%v.r].edges {
+		if part > 0 && g.queued[at%v.r].edges && !v.pends(at) {
 			g.keeps[at] = part
 		}
 	}

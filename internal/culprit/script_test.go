@@ -247,6 +247,9 @@ func describe(s *Sample, d *Decision) string {
 		}
 		b.WriteString("\n")
 	}
+	if d.Soon > 0 {
+		fmt.Fprintf(&b, "  look again in %v\n", d.Soon)
+	}
 	if o := d.Outcome; o.Verdict != Pending {
 		fmt.Fprintf(&b, "  outcome: task %d %v %v after %v\n", o.Task, o.Step, o.Verdict, o.After)
 	}

@@ -172,3 +172,10 @@ func (v *view) holds(i, r int) bool {
 	h := v.holdOf[i*v.r+r]
 	return h > 0 && v.uses[h-1].now > 0
 }
+
+// pends reports whether a task only waits for a resource, at being their place in the
+// matrices: it keeps nothing from others but by its place in the queue.
+func (v *view) pends(at int) bool {
+	h := v.holdOf[at]
+	return h > 0 && v.s.Holds[h-1].HeldSince == Unset && v.s.Holds[h-1].WaitingSince != Unset
+}

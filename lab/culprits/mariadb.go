@@ -24,34 +24,41 @@ func mariadb(c servers.MariaDBConfig, further ...string) func(ctx context.Contex
 		if err != nil {
 			return nil, err
 		}
-		b := &bench{url: s.MySQLURL("mariadb"), root: s.MySQLDSN("d", c.ExtraPort), used: s.CPU}
-		b.sysbench = []string{"--db-driver=mysql", "--mysql-host=" + s.Host, fmt.Sprintf("--mysql-port=%d", s.Port), "--mysql-user=root", "--mysql-db=d"}
-		b.stop = s.Stop
-		if b.db, err = sql.Open("mysql", s.MySQLDSN("d", false)); err != nil {
-			b.stop()
-			return nil, err
-		}
-		b.db.SetMaxOpenConns(poolSize)
-		b.db.SetMaxIdleConns(poolSize)
-		b.stop = func() {
-			b.db.Close()
-			s.Stop()
-		}
-		b.open = func(ctx context.Context) (*sql.Conn, error) { return lone(ctx, "mysql", s.MySQLDSN("d", false)) }
-		root, err := lone(ctx, "mysql", s.MySQLDSN("mysql", c.ExtraPort))
-		if err == nil {
-			err = exec(ctx, root, append([]string{"CREATE DATABASE d", "USE d",
-				fmt.Sprintf("CREATE TABLE hot (id INT PRIMARY KEY, v INT NOT NULL, pad CHAR(100)) ENGINE=InnoDB SELECT seq AS id, 0 AS v, REPEAT('x', 100) AS pad FROM seq_1_to_%d", rows),
-				fmt.Sprintf("CREATE TABLE big (id INT PRIMARY KEY, v INT NOT NULL, pad CHAR(100)) ENGINE=InnoDB SELECT seq AS id, 0 AS v, REPEAT('x', 100) AS pad FROM seq_1_to_%d", 10*rows)},
-				further...)...)
-			root.Close()
-		}
-		if err != nil {
-			b.stop()
-			return nil, err
-		}
-		return b, nil
+		return myBench(ctx, s, "mariadb", c.ExtraPort, append([]string{
+			fmt.Sprintf("CREATE TABLE hot (id INT PRIMARY KEY, v INT NOT NULL, pad CHAR(100)) ENGINE=InnoDB SELECT seq AS id, 0 AS v, REPEAT('x', 100) AS pad FROM seq_1_to_%d", rows),
+			fmt.Sprintf("CREATE TABLE big (id INT PRIMARY KEY, v INT NOT NULL, pad CHAR(100)) ENGINE=InnoDB SELECT seq AS id, 0 AS v, REPEAT('x', 100) AS pad FROM seq_1_to_%d", 10*rows)},
+			further...))
 	}
+}
+
+// myBench makes the bench of a server and its database d by the statements of its
+// administrator, who comes in by the extra port if there is one.
+func myBench(ctx context.Context, s *servers.Server, scheme string, extra bool, statements []string) (*bench, error) {
+	b := &bench{url: s.MySQLURL(scheme), root: s.MySQLDSN("d", extra), programs: s.Programs, used: s.CPU}
+	b.sysbench = []string{"--db-driver=mysql", "--mysql-host=" + s.Host, fmt.Sprintf("--mysql-port=%d", s.Port), "--mysql-user=root", "--mysql-db=d"}
+	b.stop = s.Stop
+	var err error
+	if b.db, err = sql.Open("mysql", s.MySQLDSN("d", false)); err != nil {
+		b.stop()
+		return nil, err
+	}
+	b.db.SetMaxOpenConns(poolSize)
+	b.db.SetMaxIdleConns(poolSize)
+	b.stop = func() {
+		b.db.Close()
+		s.Stop()
+	}
+	b.open = func(ctx context.Context) (*sql.Conn, error) { return lone(ctx, "mysql", s.MySQLDSN("d", false)) }
+	root, err := lone(ctx, "mysql", s.MySQLDSN("mysql", extra))
+	if err == nil {
+		err = exec(ctx, root, append([]string{"CREATE DATABASE d", "USE d"}, statements...)...)
+		root.Close()
+	}
+	if err != nil {
+		b.stop()
+		return nil, err
+	}
+	return b, nil
 }
 
 // myUpdate is a request: an update and a read by key.
@@ -123,8 +130,10 @@ func mySettings(ctx context.Context, b *bench, on bool, settings ...string) erro
 	return nil
 }
 
-// mariadbScenes are c1, c2 and c4.
-func mariadbScenes() []scene { return []scene{c1(), c2(), c4()} }
+// mariadbScenes are c1, c2 and c4, c1 on MySQL, and others than those of the paper.
+func mariadbScenes() []scene {
+	return []scene{c1(), c1MySQL(), c2(), c4(), behindAlter(), idleHolder(), namedLock()}
+}
 
 // c2: a few heavy joins take all threads of the pool.
 func c2() scene {

@@ -1,0 +1,54 @@
+package procfs
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+)
+
+// Unread appends to into the clients' ports of the TCP connections to a port of a process
+// that have sent what the process has not read yet: requests that nobody works on. It
+// sees the network of the process, a container's too.
+func Unread(into []int, pid int64, port int) []int {
+	for _, name := range [...]string{"tcp", "tcp6"} {
+		if text, err := os.ReadFile("/proc/" + strconv.FormatInt(pid, 10) + "/net/" + name); err == nil {
+			into = parseUnread(into, text, port)
+		}
+	}
+	return into
+}
+
+// established is the state of a connection in /proc/net/tcp.
+const established = "01"
+
+// parseUnread reads lines of "number: address:port address:port state sent:unread …", in
+// hexadecimal digits.
+func parseUnread(into []int, text []byte, port int) []int {
+	for line := range bytes.Lines(text) {
+		var words [5][]byte
+		rest := line
+		for i := range words {
+			rest = bytes.TrimLeft(rest, " ")
+			words[i], rest, _ = bytes.Cut(rest, []byte(" "))
+		}
+		if string(words[3]) != established {
+			continue
+		}
+		_, unread, _ := bytes.Cut(words[4], []byte(":"))
+		local, remote := portOf(words[1]), portOf(words[2])
+		if n, err := strconv.ParseUint(string(unread), 16, 32); err == nil && n > 0 && local == port && remote > 0 {
+			into = append(into, remote)
+		}
+	}
+	return into
+}
+
+// portOf returns the port of "address:port", -1 if there is none.
+func portOf(address []byte) int {
+	_, text, _ := bytes.Cut(address, []byte(":"))
+	n, err := strconv.ParseUint(string(text), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}
