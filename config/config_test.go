@@ -80,7 +80,7 @@ func TestExampleInComments(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\nin\n%s", err, all)
 	}
-	if p := f.Proxy; len(p.Workflows) != 2 || len(p.Rules) != 4 || p.Rules[3].Set.Objective != 2*time.Second || p.Workflows["checkout"].Guarantee != 50 {
+	if p := f.Proxy; len(p.Workflows) != 2 || len(p.Rules) != 6 || p.Rules[3].Set.Objective != 2*time.Second || p.Workflows["checkout"].Guarantee != 50 {
 		t.Errorf("read %+v, %+v", p.Workflows, p.Rules)
 	}
 	p := f.Proxy
