@@ -204,7 +204,7 @@ func tries(value constant.Value, kind types.Type, text string) []try {
 	case v > 1 && v < 2:
 		less, more = 1+(v-1)/2, 1+(v-1)*2
 	}
-	write := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	write := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 	return []try{{false, float(less), write(less)}, {true, float(more), write(more)}}
 }
 

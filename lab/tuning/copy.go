@@ -47,15 +47,20 @@ func prepare(ctx context.Context, core []string) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{tree: t, invalid: map[string]string{}}
+	var own []*source
 	for _, s := range t.packages {
 		if slices.Contains(core, strings.TrimPrefix(s.path, module+"/")) {
-			p.core = append(p.core, s)
+			own = append(own, s)
 		}
 	}
-	for _, s := range p.core {
+	return planOf(t, own), nil
+}
+
+func planOf(t *tree, core []*source) *plan {
+	p := &plan{tree: t, core: core, invalid: map[string]string{}}
+	for _, s := range core {
 		p.numbers = append(p.numbers, numbers(s)...)
-		p.sites = append(p.sites, sites(s, p.core)...)
+		p.sites = append(p.sites, sites(s)...)
 	}
 	for _, n := range p.numbers {
 		n.bounds = p.bounds(n)
@@ -63,12 +68,12 @@ func prepare(ctx context.Context, core []string) (*plan, error) {
 			p.move(n, &n.tries[i])
 		}
 	}
-	return p, nil
+	return p
 }
 
 // sites finds the constant expressions of a package that are computed with, outside of
 // declarations of constants and of sizes of arrays.
-func sites(s *source, core []*source) (found []*site) {
+func sites(s *source) (found []*site) {
 	for _, f := range s.files {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -82,9 +87,10 @@ func sites(s *source, core []*source) (found []*site) {
 					return true
 				}
 				basic, ok := tv.Type.Underlying().(*types.Basic)
-				if ok && basic.Info()&types.IsNumeric != 0 && basic.Info()&types.IsUntyped == 0 {
-					found = append(found, &site{s, n, map[string]constant.Value{}})
+				if !ok || basic.Info()&types.IsNumeric == 0 || basic.Info()&types.IsUntyped != 0 {
+					return true
 				}
+				found = append(found, &site{s, n, map[string]constant.Value{}})
 				return false
 			}
 			return true

@@ -52,7 +52,7 @@ func asks(service, method string) []world.Ask {
 // three times and grows to twice what that can do.
 func rated() trial {
 	w := &world.World{
-		Name: "two workflows with rates, one grows to 2x", Objective: 200 * ms, Warmup: 3 * time.Second, Length: 12 * time.Second,
+		Name: "two workflows with rates, one grows to 2x", Objective: 200 * ms, Warmup: 3 * time.Second, Length: 9 * time.Second,
 		Services: []world.Service{
 			{Name: "entry", Workers: 16, Methods: []world.Method{
 				{Name: "light", Steps: []world.Step{waits(ms), calls("store", "read")}},

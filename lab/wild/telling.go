@@ -30,6 +30,9 @@ func Tell() []Telling {
 	}
 	for _, r := range rows(false) {
 		if names[r.name] {
+			if r.change == 0 {
+				r.to, r.world.Length = shorter, shorter
+			}
 			all = append(all, Telling{r.world, between(r.from, r.to)})
 		}
 	}
@@ -39,10 +42,12 @@ func Tell() []Telling {
 	polite := func(r *world.Report) float64 { return float64(r.Groups[0].Good) }
 	one := greedy{20 * ms, 0.5, 10}
 	obeys, floods := one.world(world.Credits), one.world(world.Greedy)
-	obeys.Length, floods.Length = 6*time.Second, 6*time.Second
+	for _, w := range []*world.World{obeys, floods} {
+		w.Warmup, w.Length = 2*time.Second, 6*time.Second
+	}
 	obeys.Name, floods.Name = "greedy, "+one.String()+", it obeys", "greedy, "+one.String()+", it floods"
 	all = append(all, Telling{obeys, polite}, Telling{floods, polite})
-	for _, s := range []scene{shared(1, 0.7), shared(2, 1.2), sharedLoop(1), retries(), fanOut(), ramp(), oneGate(world.Plain)} {
+	for _, s := range []scene{shared(1, 0.7), shared(1, 1.2), sharedLoop(1), retries(), fanOut(), ramp()} {
 		all = append(all, Telling{brief(s), between(s.from, s.to)})
 	}
 	return append(all, Telling{brief(weighted(world.Credits)), func(r *world.Report) float64 {
@@ -50,10 +55,13 @@ func Tell() []Telling {
 	}})
 }
 
+// shorter is how long a steady world is played.
+const shorter = 8 * time.Second
+
 // brief is the world of a scene, shorter where no part of it is judged apart.
 func brief(s scene) *world.World {
 	if s.to == 0 {
-		s.world.Length = 5 * time.Second
+		s.world.Warmup, s.world.Length = 2*time.Second, 5*time.Second
 	}
 	return s.world
 }
