@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,9 @@ const (
 	// of some twenty worlds and two copies is 3.1 by chance, if no two plays of a seed had
 	// anything in common.
 	errorsOfMean = 4
+	// manyMiddles is how many times the median a mean over all worlds must lose to be no
+	// chance: four standard deviations are 5.9 medians.
+	manyMiddles = 6
 	// leastLoss is what nobody minds, as a share.
 	leastLoss = 0.005
 	// longest bounds how long one copy plays, against those that do not come to an end.
@@ -42,10 +46,10 @@ func Experiments() []experiment.Experiment {
 		Title: "what each constant of the control core is worth: half of it and twice as much, in worlds of wild/*",
 		About: `Each constant is halved and doubled in a copy of the source, one at a time, and the copy plays worlds of wild/single,
 wild/greedy and wild/hosts, one with rates and one with class shares, beside the original on the same seeds. What is near 1 has
-its distance to 1 halved and doubled. A loss is of answers in time, in the mean of the seeds, in the world that loses most;
-a negative one is the least gain. "Any value between": no world loses more than chance makes of it. "Not seen": every world was played
-exactly as before, so that they say nothing. It needs the source tree and the go command. The quick form moves only what has a
-name in slots, on one seed, in a third of the worlds.`,
+its distance to 1 halved and doubled. A loss is of answers in time, in the mean of the seeds, in the world that loses most
+beside what chance makes of it; a negative one is the least gain. "Any value between": no world loses more than chance makes of
+it. "Not seen": every world was played exactly as before, so that they say nothing. It needs the source tree and the go command.
+The quick form moves only what has a name in slots, on one seed, in a third of the worlds.`,
 		Run: run,
 	}}
 }
@@ -60,7 +64,7 @@ type move struct {
 // loss is what a move costs.
 type loss struct {
 	world   string
-	most    float64 // of the original, in that world
+	most    float64 // of the original's, in that world
 	mean    float64 // over all worlds
 	real    bool    // more than chance makes of it
 	differs bool    // from the original, in any world
@@ -117,7 +121,12 @@ func run(ctx context.Context, o experiment.Options) (*experiment.Result, error) 
 	for i := range moves {
 		moves[i].loss = *losses[i]
 	}
+	onAverage := max(manyMiddles*middle(moves), leastLoss)
+	for i := range moves {
+		moves[i].real = moves[i].real || moves[i].mean > onAverage
+	}
 	r := &experiment.Result{Quick: o.Quick, Table: []*table.Table{show(moves)}}
+	r.Notes = []string{fmt.Sprintf("A mean over all worlds counts as a loss above %.2f %%.", 100*onAverage)}
 	r.Ceiling("worlds that the copy plays differently with nothing moved", "", 0, 0, float64(differ(unmoved, original)))
 	return r, nil
 }
@@ -193,13 +202,11 @@ func same(moved, original []Outcome) bool {
 	return true
 }
 
-// compare finds the world that loses most. One in which chance makes no more of it comes
-// after every other.
+// compare finds the world that loses most beside what chance makes of a mean there.
 func compare(original, moved [][]Outcome, every int) *loss {
-	l := &loss{most: math.Inf(-1)}
+	l, worst := &loss{}, math.Inf(-1)
 	names := named(every)
 	for w := range moved {
-		n := float64(len(moved[w]))
 		was, is := mean(original[w][:len(moved[w])]), mean(moved[w])
 		lost := (was - is) / max(was, 1)
 		l.mean += lost / float64(len(moved))
@@ -207,9 +214,10 @@ func compare(original, moved [][]Outcome, every int) *loss {
 			continue
 		}
 		l.differs = true
-		real := lost > max(errorsOfMean*deviation(original[w])/math.Sqrt(n)/max(was, 1), leastLoss)
-		if real && !l.real || real == l.real && lost > l.most {
-			l.world, l.most, l.real = names[w], lost, real
+		chance := errorsOfMean * deviation(original[w]) / math.Sqrt(float64(len(moved[w]))) / max(was, 1)
+		if beside := lost / max(chance, leastLoss); beside > worst {
+			worst = beside
+			l.world, l.most, l.real = names[w], lost, beside > 1
 		}
 	}
 	return l
@@ -230,6 +238,19 @@ func deviation(all []Outcome) float64 {
 		sum += (o.Worth - m) * (o.Worth - m)
 	}
 	return math.Sqrt(sum / float64(len(all)-1))
+}
+
+// middle is the median of what the moves that change anything lose or gain over all worlds:
+// most of them move what hardly matters, so that it says what chance makes of such a mean.
+func middle(moves []move) float64 {
+	all := []float64{0}
+	for i := range moves {
+		if moves[i].differs {
+			all = append(all, math.Abs(moves[i].mean))
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
 }
 
 // show puts both tries of a number into one row.
