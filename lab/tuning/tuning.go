@@ -47,9 +47,10 @@ func Experiments() []experiment.Experiment {
 		About: `Each constant is halved and doubled in a copy of the source, one at a time, and the copy plays worlds of wild/single,
 wild/greedy and wild/hosts, one with rates and one with class shares, beside the original on the same seeds. What is near 1 has
 its distance to 1 halved and doubled. A loss is of answers in time, in the mean of the seeds, in the world that loses most
-beside what chance makes of it; a negative one is the least gain. "Any value between": no world loses more than chance makes of
-it. "Not seen": every world was played exactly as before, so that they say nothing. It needs the source tree and the go command.
-The quick form moves only what has a name in slots, on one seed, in a third of the worlds.`,
+beside what chance makes of it, a negative one the least gain; with class shares it is of the inverse of the mean latencies.
+"Any value between": no world loses more than chance makes of it. "Not seen": every world was played exactly as before, so that
+they say nothing. It needs the source tree and the go command. The quick form moves only what has a name in slots, on one seed,
+in a third of the worlds.`,
 		Run: run,
 	}}
 }

@@ -2,17 +2,15 @@ package tuning
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/admission"
-	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/world"
 	"github.com/spillgate/spillgate/lab/contenders"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/interactive"
 	"github.com/spillgate/spillgate/lab/wild"
 	"github.com/spillgate/spillgate/lab/worlds"
 )
@@ -22,6 +20,9 @@ type trial struct {
 	wild.Telling
 	// control, if not nil, is the policy: the default uses neither rates nor class shares.
 	control *mesh.Control
+	// classes says that the world is that of lab/interactive: described worlds have no class
+	// shares in the simulator.
+	classes bool
 }
 
 // trials returns the worlds of lab/wild that tell most, and one each for what they do not
@@ -31,7 +32,7 @@ func trials() []trial {
 	for _, t := range wild.Tell() {
 		all = append(all, trial{Telling: t})
 	}
-	return append(all, rated(), shared())
+	return append(all, rated(), trial{Telling: wild.Telling{World: &world.World{Name: "chains beside single requests, class shares, 0.8x"}}, classes: true})
 }
 
 const ms = time.Millisecond
@@ -69,29 +70,6 @@ func rated() trial {
 	return trial{wild.Telling{World: w, Worth: served}, &control}
 }
 
-// shared are requests that go through four servers beside those that go to one of
-// them, which it is to learn.
-func shared() trial {
-	w := &world.World{
-		Name: "chains of four beside single requests, class shares, 0.85x", Objective: 300 * ms, Warmup: 4 * time.Second, Length: 20 * time.Second,
-		Network: world.Network{Delay: 100 * time.Microsecond},
-	}
-	names := []string{"a", "b", "c", "d"}
-	for i, name := range names {
-		s := world.Service{Name: name, Workers: 2, Methods: []world.Method{{Name: "single", Steps: []world.Step{waits(10 * ms)}}, {Name: "chain", Steps: []world.Step{waits(10 * ms)}}}}
-		if i+1 < len(names) {
-			s.Methods[1].Steps = append(s.Methods[1].Steps, calls(names[i+1], "chain"))
-			s.Methods[1].Idle = true
-		}
-		w.Services = append(w.Services, s)
-		w.Clients = append(w.Clients, world.Group{Name: "single at " + name, Clients: 5, Deadline: -1, Ask: asks(name, "single"), Load: world.Load{Steps: []world.Rate{{PerSecond: 110}}}})
-	}
-	w.Clients = append(w.Clients, world.Group{Name: "chain", Clients: 10, Deadline: -1, Ask: asks("a", "chain"), Load: world.Load{Steps: []world.Rate{{PerSecond: 60}}}})
-	control := mesh.Bare("share", admission.Config{})
-	control.Share = &share.Config{}
-	return trial{wild.Telling{World: w, Worth: served}, &control}
-}
-
 // served counts the answers in time.
 func served(r *world.Report) float64 {
 	sum := 0
@@ -118,32 +96,55 @@ func Play(ctx context.Context, first uint64, seeds, every int) ([][]Outcome, err
 		}
 		outcomes := make([]Outcome, seeds)
 		for k := range outcomes {
-			r, err := t.play(ctx, first+uint64(k))
+			r, worth, err := t.play(ctx, first+uint64(k))
 			if err != nil {
 				return nil, fmt.Errorf("%s, seed %d: %w", t.World.Name, first+uint64(k), err)
 			}
-			text, err := json.Marshal(r)
-			if err != nil {
-				return nil, err
-			}
 			sum := fnv.New64a()
-			sum.Write(text)
-			outcomes[k] = Outcome{t.Worth(r), sum.Sum64()}
+			fmt.Fprintf(sum, "%+v", r)
+			outcomes[k] = Outcome{worth, sum.Sum64()}
 		}
 		all = append(all, outcomes)
 	}
 	return all, nil
 }
 
-func (t *trial) play(ctx context.Context, seed uint64) (*world.Report, error) {
-	if t.control == nil {
-		return worlds.Simulate(ctx, t.World, contenders.Name, seed)
+// play returns the whole report, and what it is worth.
+func (t *trial) play(ctx context.Context, seed uint64) (report any, worth float64, err error) {
+	if t.classes {
+		r, err := learn(ctx, interactive.Telling(seed))
+		if err != nil {
+			return nil, 0, err
+		}
+		return r.Shares, interactive.Worth(r), nil
 	}
-	p, err := experiment.Play(ctx, &experiment.Cell{Name: t.World.Name, World: t.World, Control: *t.control, Seed: seed})
+	var r *world.Report
+	if t.control == nil {
+		r, err = worlds.Simulate(ctx, t.World, contenders.Name, seed)
+	} else {
+		var p *experiment.Played
+		if p, err = experiment.Play(ctx, &experiment.Cell{Name: t.World.Name, World: t.World, Control: *t.control, Seed: seed}); err == nil {
+			r = p.Seen
+		}
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return r, t.Worth(r), nil
+}
+
+// learn plays a world that has no description.
+func learn(ctx context.Context, cfg mesh.Config) (*mesh.Report, error) {
+	w, err := mesh.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return p.Seen, nil
+	for n := 0; w.Step(); n++ {
+		if n%100_000 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	return w.Report()
 }
 
 // named returns the names of the worlds that Play plays.
