@@ -67,7 +67,7 @@ func rated() trial {
 		},
 	}
 	control := mesh.CreditsRates()
-	return trial{wild.Telling{World: w, Worth: served}, &control}
+	return trial{Telling: wild.Telling{World: w, Worth: served}, control: &control}
 }
 
 // served counts the answers in time.
