@@ -48,6 +48,10 @@
 // runs on, any number of them while those that end are brief: see Lend. So long polls and rare long requests neither hold the slots of
 // the others nor pass for slow service.
 //
+// Where no reason stands beside a constant, it is a round number that may be another: half
+// of it or twice as much loses, in the worlds of the experiment tuning/core, no more than
+// chance makes of it. Where those worlds say nothing about one, it says so.
+//
 // What this package does not do: it keeps no queue and does not choose who
 // runs.
 package slots

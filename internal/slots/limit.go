@@ -195,7 +195,7 @@ const (
 	lendMemory = 64
 	// briefRun completions in a row within half of the objective are no chance where the work is slow:
 	// if one request in eight takes longer than the objective, exponential times have 65 % within
-	// half of it, and so many in a row three times in a hundred.
+	// half of it, and so many in a row three times in a hundred. No world of tuning/core sees it.
 	briefRun = 8
 )
 

@@ -26,6 +26,9 @@ type line struct {
 // Place is where a request entered the line.
 type Place struct{ number, batch uint64 }
 
+// The order is known of the last lineSize requests, in half a kilobyte. Those that entered
+// before them and still run count for the ranks of others, and have none. No world of
+// tuning/core sees it.
 const (
 	lineWords = 64
 	lineSize  = (lineWords - 1) * 64 // one word is partly of either end

@@ -34,6 +34,8 @@ type reach struct {
 	top, before float64
 }
 
+// reachMemory is such that a rank that comes once in 300 completions is missed once in a
+// thousand times.
 const reachMemory = 2048
 
 func (r *reach) add(rank int) {
@@ -58,9 +60,9 @@ const (
 	// the highest: exponential ones have 0.5, lognormal ones of half the variation 0.33.
 	mixed = 0.4
 	// fewRanks is how many are all seen soon, and beyondTop how far the mean may lead beyond the
-	// highest that was seen.
+	// highest that was seen. No world of tuning/core sees either.
 	fewRanks, beyondTop = 16, 1.15
-	// ranksVary is the coefficient of variation of ranks, if all up to the knee are alike.
+	// ranksVary is the coefficient of variation of ranks, if all up to the knee are alike: 1/√3.
 	ranksVary = 0.58
 )
 

@@ -44,7 +44,7 @@ type window struct {
 }
 
 // earlySize is the number of completions whose mean is the first idea of the
-// service time.
+// service time: the mean of four exponential times is off by a half.
 const earlySize = 4
 
 func newWindow(now, start mono.Time) window {
