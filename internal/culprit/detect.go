@@ -84,11 +84,15 @@ func (l *lateness) add(keep, missed, inTime, found float64) {
 }
 
 // beyondNoise reports whether more than lateAllowed are late, by more than a number
-// of standard deviations of a count that is as rare as allowed and grows by grain at a
-// time.
+// of standard deviations of a count that is as rare as allowed. Those found are late for
+// sure, and enough of them are enough. The estimate tells of more, and is noisier: it
+// grows by grain at a time.
 func (l *lateness) beyondNoise(deviations, grain float64) bool {
-	allowed := lateAllowed * l.resolved
-	return l.found > 1 && l.late > allowed+deviations*math.Sqrt(grain*allowed)
+	beyond := func(late, resolved, grain float64) bool {
+		allowed := lateAllowed * resolved
+		return late > allowed+deviations*math.Sqrt(grain*allowed)
+	}
+	return l.found > 1 && (beyond(l.found, l.resolved-l.late+l.found, 1) || beyond(l.late, l.resolved, grain))
 }
 
 // A suspicion begins two deviations above what is allowed, because it costs
