@@ -41,6 +41,10 @@ const (
 	// margin is how far, relatively, the limit lies above the knee: the knee is known to
 	// a tenth or two, and a slot too few costs more than one too many.
 	margin = 0.1
+	// slowed is by how much longer than known the residence must be, where a line is confirmed,
+	// for a window to end after a few completions: the knee stays, but what a slot costs has
+	// changed. 32 completions of a server that became 20 times slower take most of a second.
+	slowed = 2
 	// believe is after how many windows in a row in which the limit did not bind the
 	// service time may grow without a trial. First estimates can be far too low, with
 	// service times of two kinds a quarter of the mean.
@@ -147,6 +151,9 @@ func (l *Limit) full(p point) {
 	case l.knee == 0 && l.useful == 0 && l.least > 0:
 		// As many as did without a queue when the work was faster.
 		l.knee, l.trial.last = max(l.known(), p.concurrency*down), -1
+		if !l.ranked() {
+			l.untried = l.gap // whether more can is tried soon
+		}
 	case l.level.windows == 0:
 		return // not known well enough to compare with
 	case l.knee == 0:
@@ -164,7 +171,7 @@ func (l *Limit) full(p point) {
 		// The work takes less than it did: can more be done at once, too?
 		l.alone, l.untried, l.trial.last = p.residence, l.gap, -1
 	}
-	if l.fifo && here.order.count >= enoughRanks {
+	if l.fifo {
 		l.rely(here, l.rate)
 	}
 	l.service = min(l.knee/l.rate, p.residence)
@@ -175,7 +182,9 @@ func (l *Limit) full(p point) {
 func (l *Limit) hurry(p point) {
 	if p.residence > most*float64(l.cfg.Slack) {
 		l.untried += memory
-		l.least = 0
+		if !l.ranked() {
+			l.least = 0
+		}
 	}
 }
 
@@ -184,9 +193,11 @@ func (l *Limit) due(p point) int8 {
 	switch {
 	case l.useful > 0 && l.Limit() <= l.useful:
 		return 0
+	case l.fifo && p.limit <= math.Round(l.knee):
+		return 0 // one slot more would cost more than a Slack: see target
 	case p.order.full(p.limit) && l.untried >= l.raiseGap && p.residence <= whole*float64(l.cfg.Slack):
 		return 1 // nothing shows a queue
-	case l.fifo && p.order.short(p.limit) || l.untried < l.gap:
+	case l.fifo && !p.order.full(p.limit) || l.untried < l.gap:
 		return 0
 	case l.trial.last < 0 && p.concurrency < up*l.knee: // else far more run than the knee
 		return 1
@@ -199,7 +210,8 @@ func (l *Limit) due(p point) int8 {
 
 // compare learns from two levels, of which one had moves times as many running, whether
 // requests wait in line behind those in service: then fewer that run do as much. A
-// throughput that fell with the limit refutes any order.
+// throughput that fell with the limit refutes any order. One that fell by more than the limit, or
+// rose, tells nothing: the work has become slower, or faster.
 func (l *Limit) compare(a, b point) {
 	if a.concurrency < b.concurrency {
 		a, b = b, a
@@ -208,7 +220,11 @@ func (l *Limit) compare(a, b point) {
 		return
 	}
 	chance := surely * math.Sqrt(1/a.samples+1/b.samples)
-	worse := b.throughput < a.throughput*(1-max(margin, min(chance, (1-b.concurrency/a.concurrency)/2)))
+	ratio, part := b.throughput/a.throughput, b.concurrency/a.concurrency
+	if sure := max(margin, chance); ratio < part*(1-sure) || ratio > 1+sure {
+		return
+	}
+	worse := ratio < 1-max(margin, min(chance, (1-part)/2))
 	switch c := contrast(a.order, b.order, a.concurrency, b.concurrency); {
 	case c > 0 && !worse:
 		l.fifo = true
@@ -231,12 +247,19 @@ func (l *Limit) counted(o order) float64 {
 // rely takes the knee from the ranks at p, where a line is confirmed, and the service time
 // with it, at a rate. More than was counted before is taken at once, less only by comparison.
 func (l *Limit) rely(p point, rate float64) {
-	l.knee, l.samples = max(l.knee, l.counted(p.order)), samplesMost
+	if p.order.count >= enoughRanks {
+		l.knee = max(l.knee, l.counted(p.order))
+	}
+	l.samples = samplesMost
 	l.alone = min(l.knee/rate, p.residence)
 }
 
 // known returns how many requests were seen to be served at once, at least.
 func (l *Limit) known() float64 { return max(l.knee, l.least, l.reach.most()) }
+
+// ranked reports whether the ranks reach as far as what ran without a queue: where requests end
+// nearly in order they tell nothing of how many run at once.
+func (l *Limit) ranked() bool { return l.reach.most() >= l.least }
 
 // regret undoes what the last trial did if fewer requests do less: it was wrong.
 func (l *Limit) regret(p point) bool {
@@ -263,7 +286,7 @@ func (l *Limit) target() float64 {
 		if !l.ordered && l.idle == 0 {
 			hidden = max(hidden, fed*l.rate*slack)
 		}
-		return l.knee + max(margin*l.knee, hidden)
+		return l.knee + min(max(margin*l.knee, hidden), math.Floor(l.rate*slack))
 	}
 	return max(min(l.knee*(1+l.doubt()), max(l.knee, most*slack*l.rate)), l.rate*l.hidden())
 }
@@ -304,7 +327,7 @@ func (l *Limit) alarmed() bool {
 	if known == 0 {
 		few *= 4 // the throughput is all there is to go by
 	}
-	return l.trial.dir == 0 && w.done >= few && (known > 0 || w.full == 0) && float64(l.inUse) > near*known && w.residence() > l.alarm()
+	return l.trial.dir == 0 && w.done >= few && (known > 0 || w.full == 0) && float64(l.inUse) > near*known && w.residence()*(1-1/math.Sqrt(float64(w.done))) > l.alarm()
 }
 
 // sink lowers a limit that is far above most, what ran at once in a window in which

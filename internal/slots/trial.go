@@ -58,7 +58,7 @@ func (l *Limit) step(p point) {
 	switch slack := float64(l.cfg.Slack); {
 	case l.trial.dir < 0:
 		l.limit = max(l.lower(p), float64(l.cfg.Min))
-	case p.residence > half*slack && p.residence < whole*slack:
+	case p.residence > half*slack:
 		l.limit = max(math.Ceil(p.concurrency*littleUp), math.Floor(p.concurrency+1.5))
 	default:
 		l.limit = max(math.Ceil(p.concurrency*up), math.Floor(p.concurrency+1.5))
