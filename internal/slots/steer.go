@@ -178,13 +178,21 @@ func (l *Limit) full(p point) {
 	l.limit = min(l.target(), l.limit*up)
 }
 
-// hurry brings the next trial forward where hardly anything is in time: is it a queue?
+// hurry brings the next trial forward where hardly anything is in time: is it a queue? Where the
+// times are so nearly equal that ranks tell nothing, none at all is in time, and nothing is lost by
+// trying at once.
 func (l *Limit) hurry(p point) {
-	if p.residence > most*float64(l.cfg.Slack) {
-		l.untried += memory
-		if !l.ranked() {
-			l.least = 0
-		}
+	slack := float64(l.cfg.Slack)
+	if p.residence <= most*slack {
+		return
+	}
+	l.untried += memory
+	if l.ranked() {
+		return
+	}
+	l.least = 0
+	if p.residence > whole*slack {
+		l.untried = max(l.untried, l.gap)
 	}
 }
 
@@ -199,7 +207,7 @@ func (l *Limit) due(p point) int8 {
 		return 1 // nothing shows a queue
 	case l.fifo && !p.order.full(p.limit) || l.untried < l.gap:
 		return 0
-	case l.trial.last < 0 && p.concurrency < up*l.knee: // else far more run than the knee
+	case l.trial.last < 0 && p.concurrency < up*l.knee && (p.residence <= whole*float64(l.cfg.Slack) || l.ranked()): // else far more run than the knee
 		return 1
 	case l.useful > 0 || p.residence > l.harmless():
 		return -1
@@ -219,12 +227,12 @@ func (l *Limit) compare(a, b point) {
 	if b.throughput == 0 || a.throughput == 0 || a.concurrency < moves*b.concurrency {
 		return
 	}
-	chance := surely * math.Sqrt(1/a.samples+1/b.samples)
+	sure := chance(a, b)
 	ratio, part := b.throughput/a.throughput, b.concurrency/a.concurrency
-	if sure := max(margin, chance); ratio < part*(1-sure) || ratio > 1+sure {
+	if slower(a, b) || ratio > 1+max(margin, sure) {
 		return
 	}
-	worse := ratio < 1-max(margin, min(chance, (1-part)/2))
+	worse := ratio < 1-max(margin, min(sure, (1-part)/2))
 	switch c := contrast(a.order, b.order, a.concurrency, b.concurrency); {
 	case c > 0 && !worse:
 		l.fifo = true
@@ -259,7 +267,7 @@ func (l *Limit) known() float64 { return max(l.knee, l.least, l.reach.most()) }
 
 // ranked reports whether the ranks reach as far as what ran without a queue: where requests end
 // nearly in order they tell nothing of how many run at once.
-func (l *Limit) ranked() bool { return l.reach.most() >= l.least }
+func (l *Limit) ranked() bool { return l.reach.most() >= max(l.least, 2) }
 
 // regret undoes what the last trial did if fewer requests do less: it was wrong.
 func (l *Limit) regret(p point) bool {
