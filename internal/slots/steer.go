@@ -329,13 +329,25 @@ func (l *Limit) alarm() float64 {
 	return max(half*float64(l.cfg.Slack), 2*alone)
 }
 
+// alarmed reports whether a hidden queue builds up that is too long to wait for the end of the
+// window. The residence of few completions is short of its mean by a deviation at times: for
+// that it is allowed where nobody minds the order, for what runs at once sinks at each alarm to
+// what is known, and where that is too little many are refused in vain. Where the order matters
+// a short alarm costs less than a queue that nobody can order.
 func (l *Limit) alarmed() bool {
 	w := &l.window
 	few, known := earlySize, max(l.knee, l.least)
 	if known == 0 {
 		few *= 4 // the throughput is all there is to go by
 	}
-	return l.trial.dir == 0 && w.done >= few && (known > 0 || w.full == 0) && float64(l.inUse) > near*known && w.residence()*(1-1/math.Sqrt(float64(w.done))) > l.alarm()
+	if l.trial.dir != 0 || w.done < few || known == 0 && w.full > 0 || float64(l.inUse) <= near*known {
+		return false
+	}
+	residence := w.residence()
+	if !l.ordered {
+		residence *= 1 - 1/math.Sqrt(float64(w.done))
+	}
+	return residence > l.alarm()
 }
 
 // sink lowers a limit that is far above most, what ran at once in a window in which
