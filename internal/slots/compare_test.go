@@ -35,10 +35,10 @@ func TestCompareAcrossAChangeOfTheWork(t *testing.T) {
 	}
 }
 
-// TestALineCostsNoSlotThatCostsMoreThanASlack: beyond a confirmed line one more request waits for a
-// departure of those in service. Where departures are more than a Slack apart none does.
-func TestALineCostsNoSlotThatCostsMoreThanASlack(t *testing.T) {
-	for _, tt := range []struct{ perSlack, want float64 }{{0.7, 8}, {1.6, 9}, {20, 13}} {
+// TestNoSlotBehindALineCostsMoreThanHalfASlack: beyond a confirmed line one more request waits for a
+// departure of those in service. Where departures are more than half a Slack apart none does.
+func TestNoSlotBehindALineCostsMoreThanHalfASlack(t *testing.T) {
+	for _, tt := range []struct{ perSlack, want float64 }{{0.7, 8}, {1.6, 8}, {3, 9}, {20, 13}} {
 		l, err := New(Config{Slack: 1000})
 		if err != nil {
 			t.Fatal(err)
