@@ -65,3 +65,17 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("got %v, %v, expected no result and the context's error", r, err)
 	}
 }
+
+// Every world of the tables can be played.
+func TestRowsAreWorlds(t *testing.T) {
+	for _, r := range rows(false) {
+		if mistakes := r.world.Check(); len(mistakes) > 0 {
+			t.Errorf("%s: %v", r.name, mistakes)
+		}
+	}
+	for _, g := range greedyRows(false) {
+		if mistakes := g.world(world.Credits).Check(); len(mistakes) > 0 {
+			t.Errorf("%v: %v", g, mistakes)
+		}
+	}
+}
