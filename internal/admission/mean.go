@@ -8,6 +8,7 @@ import "math"
 type mean struct {
 	value           float64
 	count           float64 // values in it, up to meanMemory
+	variation       float64 // the square of their coefficient of variation, of more values
 	longer, shorter trend
 }
 
@@ -24,6 +25,11 @@ const (
 	// hundred thousand values at most.
 	changeBy   = 3
 	changeSure = 11.5
+	// variationMemory is over how many values the variation is smoothed: many, for it must not
+	// grow by the change itself. Times more random than exponential ones are so much less
+	// evidence: of five times of which one is sixteen times as long as the others, 20 short
+	// ones in a row are no rarity.
+	variationMemory = 512
 	// outlier is how many means, or parts of it, a value counts as evidence at most: no
 	// single long request, nor two, are a change.
 	outlier = 8
@@ -32,11 +38,13 @@ const (
 func (m *mean) add(x float64) {
 	if m.count > 0 {
 		r := max(1.0/outlier, min(x/m.value, outlier))
-		if m.longer.add(x, r*(1-1.0/changeBy)-math.Log(changeBy)) {
+		m.variation += ((r-1)*(r-1) - m.variation) / variationMemory
+		less := max(m.variation, 1)
+		if m.longer.add(x, (r*(1-1.0/changeBy)-math.Log(changeBy))/less) {
 			m.restart(m.longer)
 			return
 		}
-		if m.shorter.add(x, math.Log(changeBy)-r*(changeBy-1)) {
+		if m.shorter.add(x, (math.Log(changeBy)-r*(changeBy-1))/less) {
 			m.restart(m.shorter)
 			return
 		}
@@ -45,7 +53,9 @@ func (m *mean) add(x float64) {
 	m.value += (x - m.value) / m.count
 }
 
-func (m *mean) restart(t trend) { *m = mean{value: t.sum / t.count, count: t.count} }
+func (m *mean) restart(t trend) {
+	*m = mean{value: t.sum / t.count, count: t.count, variation: m.variation}
+}
 
 // add takes a value and what it says for the change. It reports whether that is certain.
 func (t *trend) add(x, says float64) bool {

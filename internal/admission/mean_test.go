@@ -56,3 +56,24 @@ func TestMeanStaysWithoutAChange(t *testing.T) {
 		t.Errorf("two long values were taken for a change: the mean is %.1f of %.0f", m.value, m.count)
 	}
 }
+
+// TestMeanStaysWithTwoKindsOfTimes: one time in five is sixteen times as long as the others. A run of
+// short ones is no change.
+func TestMeanStaysWithTwoKindsOfTimes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var m mean
+	restarts := 0
+	for i := range 300_000 {
+		x := 0.25
+		if rng.IntN(5) == 0 {
+			x = 4
+		}
+		before := m.count
+		if m.add(x); i > 10*variationMemory && m.count < before {
+			restarts++
+		}
+	}
+	if restarts > 10 { // each is followed by one the other way round
+		t.Errorf("%d changes seen in 300,000 times, want 10 at most: it is 700 where the variation does not count", restarts)
+	}
+}
