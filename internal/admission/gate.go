@@ -595,7 +595,7 @@ func (g *Gate) overload(now mono.Time) float64 {
 
 // decide decides anew what a wait is worth, every few events.
 func (g *Gate) decide(now mono.Time) {
-	if g.events++; g.events < decideEvery && g.worth.count >= decideEvery {
+	if g.events++; g.events < decideEvery && g.worth.count >= decideEvery && !g.worth.outdated(g.pace) {
 		return
 	}
 	g.events = 0
@@ -866,7 +866,7 @@ func (g *Gate) NextWake() mono.Time {
 		at = min(g.staleAt(oldest.Owner.(*Ticket)).Add(1), g.queue.NextWake())
 	}
 	if t := g.running.head; t != nil && g.limit.Lends() {
-		at = min(at, max(t.started.Add(g.long(t)+1), g.lendAt))
+		at = min(at, max(t.due+1, g.lendAt))
 	}
 	if g.shaper != nil {
 		at = min(at, g.shaper.nextWake())
@@ -939,16 +939,6 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 	return t.Start(now)
 }
 
-// long is how long t runs if it is long by nature: longer than its objective, and than
-// the others.
-func (g *Gate) long(t *Ticket) time.Duration {
-	return max(t.objective(g.cfg.Objective), time.Duration(longMeans*g.pace.ran.value))
-}
-
-// longMeans is how many mean residence times so few random ones take that those are long
-// by nature: of exponential ones one in fifty.
-const longMeans = 4
-
 // lend takes the slots back of what runs for longer than the objective: others may
 // be served meanwhile. NextWake names the instant, so that it does not depend on what
 // else happens.
@@ -956,7 +946,7 @@ func (g *Gate) lend(now mono.Time) {
 	if !g.limit.Lends() {
 		return
 	}
-	for t := g.running.head; t != nil && now.Sub(t.started) > g.long(t) && now >= g.lendAt; t = g.running.head {
+	for t := g.running.head; t != nil && now > t.due && now >= g.lendAt; t = g.running.head {
 		if !g.limit.Lend(now, t.started, t.slot) {
 			g.lendAt = now.Add(g.cfg.Objective / 8) // ask again when others have ended
 			return

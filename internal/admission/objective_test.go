@@ -11,10 +11,10 @@ import (
 	"github.com/spillgate/spillgate/internal/work"
 )
 
-// A request gives its slot back when it has run for its own objective: sooner than others
-// where that is shorter, later where it is longer.
+// A request gives its slot back when it has run for its own objective, while others came and
+// went: sooner than others where that is shorter, later where it is longer.
 func TestSlotsComeBackAfterTheOwnObjective(t *testing.T) {
-	g, err := New(Config{Objective: 100 * ms, NoCredit: true, Slots: slots.Config{Initial: 3}})
+	g, err := New(Config{Objective: 100 * ms, NoCredit: true, Slots: slots.Config{Initial: 4}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +29,11 @@ func TestSlotsComeBackAfterTheOwnObjective(t *testing.T) {
 	}
 	export, usual, lookup := enter(300*ms), enter(0), enter(50*ms)
 	begin := now
+	for range 20 {
+		k := enter(0)
+		now = now.Add(ms)
+		g.Leave(now, k, work.Done)
+	}
 	for _, want := range []struct {
 		after time.Duration
 		lent  []*Ticket

@@ -68,6 +68,9 @@ const (
 	// asked is the same for a request that came with a credit: it was asked for, and with
 	// credits such waits are rare.
 	asked = 0.75
+	// outdatedBy is the change of the residence that is not left for the next few departures:
+	// those of a server that became 20 times slower are a second apart.
+	outdatedBy = 1.25
 )
 
 // newWorth returns what is known before the first request: every wait that fits in the
@@ -128,6 +131,12 @@ func (w *worth) quantile(share float64) time.Duration {
 		}
 	}
 	return 0
+}
+
+// outdated reports whether what was decided is for another residence than that of p.
+func (w *worth) outdated(p pace) bool {
+	now := p.residence()
+	return now > outdatedBy*w.mean || now*outdatedBy < w.mean
 }
 
 // refresh decides anew, for slots from which requests depart at a pace and arrive load

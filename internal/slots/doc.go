@@ -44,9 +44,10 @@
 // lowers no limit below what runs; no verdict by ranks stands against a throughput that
 // fell with the limit; a trial after which the server does less is undone.
 //
-// A request that runs for longer than the objective may give its slot back while it
-// runs on, any number of them while those that end are brief: see Lend. So long polls and rare long requests neither hold the slots of
-// the others nor pass for slow service.
+// A request that runs for longer than the objective gives its slot back while it runs
+// on, once four times as many as run at once have ended meanwhile: see Lend. So long
+// polls and rare long requests neither hold the slots of the others nor pass for slow
+// service; and where the work itself is slow, nothing more is let in.
 //
 // Where no reason stands beside a constant, it is a round number that may be another: half
 // of it or twice as much loses, in the worlds of the experiment tuning/core, no more than

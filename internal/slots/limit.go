@@ -10,16 +10,15 @@ import (
 // Limit is an adaptive bound on running requests. It is not safe for concurrent
 // use; calls take bounded time and do not allocate.
 type Limit struct {
-	cfg     Config
-	limit   float64
-	inUse   int
-	ended   mono.Time // the last release, or loan of a slot that was taken for stuck
-	lent    int       // running requests that gave their slots back; see Lend
-	lending float64   // share of the requests that do, smoothed
-	brief   int       // completions in a row that took less than half the objective
-	useful  int       // see SetUseful
-	mean    float64   // ns of residence, and its mean deviation, per completion
-	spread  float64
+	cfg    Config
+	limit  float64
+	inUse  int
+	ended  mono.Time // the last release, or loan of a slot that was taken for stuck
+	lent   int       // running requests that gave their slots back; see Lend
+	ends   uint64    // releases
+	useful int       // see SetUseful
+	mean   float64   // ns of residence, and its mean deviation, per completion
+	spread float64
 
 	window window
 	// knee is the number of requests at once from which on more of them only wait for
@@ -117,7 +116,9 @@ func (l *Limit) Acquire(now mono.Time) Place {
 	}
 	l.inUse++
 	l.window.most = max(l.window.most, l.inUse)
-	return l.line.enter(now, l.mean*apart)
+	place := l.line.enter(now, l.mean*apart)
+	place.ends = l.ends
+	return place
 }
 
 // Release returns a slot that was taken at started, at a place. A request that was executed to
@@ -131,15 +132,12 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 	l.ended = now
 	ran, rank := float64(l.inUse), l.line.leave(place)
 	l.inUse--
-	l.lending -= l.lending / lendMemory
+	l.ends++
 	r := float64(max(now.Sub(started), 1))
 	sample := executed || l.mean > 0 && r > l.mean
 	if executed {
 		if l.mean == 0 {
 			l.mean = r
-		}
-		if l.brief++; r > half*float64(l.cfg.Slack) {
-			l.brief = 0
 		}
 		off := r - l.mean
 		l.mean += off / 32
@@ -187,37 +185,29 @@ func (l *Limit) settling(now mono.Time) bool {
 // they end to tell something: constant times vary by some hundredths.
 const apart = 1.0 / 16
 
-// lendable is the share of the requests that may give their slots back while they
-// run. Few are long by nature; where many are, the work has become slow, and more of
-// it must not be let in. lendMemory is over how many requests the share is smoothed.
-const (
-	lendable   = 1.0 / 8
-	lendMemory = 64
-	// briefRun completions in a row within half of the objective are no chance where the work is slow:
-	// if one request in eight takes longer than the objective, exponential times have 65 % within
-	// half of it, and so many in a row three times in a hundred. No world of tuning/core sees it.
-	briefRun = 8
-)
+// outlives is how many times as many requests as run must have ended while one runs that is
+// long by nature: so many mean residences, by Little's law, whatever these are by now. Of
+// exponential times one in fifty is as long.
+const outlives = 4
 
 // Lend takes back the slot of a request that has run for longer than its objective
 // and runs on: a long poll, a stream, an export. It is no sample of how long others
-// take. It reports false, and does nothing, where so many do that it is the work
-// that is slow, unless those that end now are all brief, and where Max run without a
-// slot already. Should nothing end for an
-// objective while every slot is taken, one more is lent, to see whether others end
+// take. It reports false, and does nothing, where too few have ended meanwhile to tell it
+// from others, for then it is the work that may be slow, and more of it must not be let in;
+// and where Max run without a slot already. Should nothing end for an
+// objective while every slot is taken, one is lent all the same, to see whether others end
 // soon: long polls that came first would hold every slot for good. Repay ends the
 // request, instead of Release.
 func (l *Limit) Lend(now, started mono.Time, place Place) bool {
-	many := l.lending+1.0/lendMemory > lendable && !l.lively(now)
+	few := l.ends-place.ends <= outlives*uint64(l.inUse)
 	stuck := !l.Free() && now.Sub(l.ended) > time.Duration(whole*l.cfg.Slack)
-	if many && !stuck || l.lent >= l.cfg.Max || !l.Lends() {
+	if few && !stuck || l.lent >= l.cfg.Max || !l.Lends() {
 		return false
 	}
-	if many {
+	if few {
 		l.ended = now
 	}
 	l.window.integrate(now, l.inUse, l.Free())
-	l.lending = min(l.lending+1.0/lendMemory, 1)
 	l.line.leave(place)
 	l.inUse--
 	l.lent++
@@ -225,12 +215,6 @@ func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 		w.add(now, float64(now.Sub(started)), true) // as far as slots are concerned
 	}
 	return true
-}
-
-// lively reports whether those that end now are all far from their objective: what runs for
-// longer is long by nature, however many do.
-func (l *Limit) lively(now mono.Time) bool {
-	return l.brief >= briefRun && now.Sub(l.ended) <= time.Duration(half*l.cfg.Slack)
 }
 
 // Lends reports whether Lend can ever take a slot back: not where the limit is fixed,

@@ -165,48 +165,85 @@ func TestIgnoredCompletionsFreeTheSlotAndTeachNothing(t *testing.T) {
 	}
 }
 
-// A request that is long by nature gives its slot back and teaches nothing; when one
-// in eight is long, it is the work that is slow, and slots stay where they are.
+// shortOnes runs n requests, one after the other, of a length each.
+func shortOnes(l *Limit, now mono.Time, n int, each time.Duration) mono.Time {
+	for range n {
+		place := l.Acquire(now)
+		l.Release(now.Add(each), now, place, true)
+		now = now.Add(each)
+	}
+	return now
+}
+
+// TestLend: a request that is long by nature gives its slot back and teaches nothing. It is known by
+// what ended while it ran: four times as many as run at once, of exponential times one in fifty is
+// as long. Where fewer did the work may be slow, and slots stay where they are.
 func TestLend(t *testing.T) {
 	l, err := New(Config{Slack: time.Millisecond, Initial: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := mono.Time(time.Second)
-	lent := 0
+	began := mono.Time(time.Second)
+	var long []Place
 	for range 20 {
-		if l.Lend(now, now, l.Acquire(now)) {
-			lent++
+		long = append(long, l.Acquire(began))
+	}
+	now := shortOnes(l, began, outlives*20, time.Millisecond)
+	if l.Lend(now, began, long[0]) {
+		t.Error("a slot was lent when no more had ended than four times what runs")
+	}
+	now = shortOnes(l, now, 1, time.Millisecond)
+	for _, p := range long {
+		if !l.Lend(now, began, p) {
+			t.Fatalf("with %d of 20 lent the next one kept its slot, of one request more than four times what runs", l.Lent())
 		}
 	}
-	if lent != 8 || l.Lent() != 8 || l.InUse() != 12 {
-		t.Errorf("%d of 20 requests gave their slots back, %d run without one and %d with, want 8, 8, 12", lent, l.Lent(), l.InUse())
+	if l.Lent() != 20 || l.InUse() != 0 {
+		t.Errorf("%d run without a slot and %d with, want 20 and 0", l.Lent(), l.InUse())
 	}
-	for range 1000 {
-		place := l.Acquire(now)
-		now = now.Add(time.Millisecond)
-		l.Release(now, now-mono.Time(time.Millisecond), place, true)
-	}
-	if !l.Lend(now, now, l.Acquire(now)) {
-		t.Error("after a thousand short requests a long one kept its slot")
-	}
-	for range 9 {
+	for range 20 {
 		l.Repay()
 	}
-	if l.Lent() != 0 || l.Service() > 2*time.Millisecond {
+	if now = shortOnes(l, now, 1000, time.Millisecond); l.Lent() != 0 || l.Service() > 2*time.Millisecond {
 		t.Errorf("%d run without a slot, and others take %v, want none and 1ms", l.Lent(), l.Service())
 	}
 	fixed, err := New(Config{Slack: time.Millisecond, Min: 3, Max: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fixed.Lend(now, now, fixed.Acquire(now)) {
+	place := fixed.Acquire(now)
+	if now = shortOnes(fixed, now, 100, time.Millisecond); fixed.Lend(now, now, place) {
 		t.Error("a fixed limit gave a slot back")
 	}
 }
 
+// TestSlowWorkKeepsItsSlots: of eight that run, each of which takes longer than the objective, none
+// gives its slot back, however brief all were before.
+func TestSlowWorkKeepsItsSlots(t *testing.T) {
+	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := shortOnes(l, mono.Time(time.Second), 1000, time.Millisecond)
+	var slow []Place
+	for range 8 {
+		slow = append(slow, l.Acquire(began))
+	}
+	now := began
+	for i := range slow { // they end one after the other, others begin
+		now = now.Add(40 * time.Millisecond)
+		for _, p := range slow[i+1:] {
+			if l.Lend(now, began, p) {
+				t.Fatalf("a slot was lent after %d ends", i)
+			}
+		}
+		l.Release(now, began, slow[i], true)
+		l.Acquire(now)
+	}
+}
+
 // TestLendStuck: long polls that come before anything else take every slot. One is given back
-// an objective, until others end; from then on these pay for more.
+// an objective, until enough others have ended; from then on all are.
 func TestLendStuck(t *testing.T) {
 	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 30})
 	if err != nil {
@@ -225,42 +262,21 @@ func TestLendStuck(t *testing.T) {
 		return lent
 	}
 	now := began.Add(101 * time.Millisecond)
-	if got := ask(now); got != 8 {
-		t.Errorf("%d slots lent, want an eighth of 64", got)
-	}
-	for range 8 { // more polls take those
-		polls = append(polls, l.Acquire(now))
-	}
-	if got := ask(now); got != 1 {
-		t.Errorf("%d more lent when nothing has ended for an objective, want one", got)
-	}
-	polls = append(polls, l.Acquire(now))
-	if got := ask(now.Add(90 * time.Millisecond)); got != 0 {
-		t.Errorf("%d more lent within the next objective, want none", got)
-	}
-	if got := ask(now.Add(101 * time.Millisecond)); got != 1 {
-		t.Errorf("%d more lent after the next objective, want one", got)
-	}
-	short := func(n int, took time.Duration) { // through the slots that are free now
-		for range n {
-			place := l.Acquire(now)
-			now = now.Add(took)
-			l.Release(now, now.Add(-took), place, true)
+	for _, want := range []struct {
+		after time.Duration
+		lent  int
+	}{{0, 1}, {90 * time.Millisecond, 0}, {101 * time.Millisecond, 1}} {
+		if got := ask(now.Add(want.after)); got != want.lent {
+			t.Errorf("%d lent %v after the first could be, want %d: one an objective while nothing ends", got, want.after, want.lent)
+		}
+		if want.lent > 0 {
+			polls = append(polls, l.Acquire(now.Add(want.after))) // another poll takes it
 		}
 	}
-	short(briefRun-1, 20*time.Millisecond)
-	short(1, 51*time.Millisecond)
-	short(briefRun-1, 20*time.Millisecond)
-	if got := ask(now); got != 0 {
-		t.Errorf("%d more lent although one of the last short ones took half of the objective, want none", got)
-	}
-	short(1, 20*time.Millisecond)
-	if got := ask(now.Add(60 * time.Millisecond)); got != 0 {
-		t.Errorf("%d more lent when nothing has ended for half an objective, want none", got)
-	}
-	held := len(polls)
-	if got := ask(now); got != held {
-		t.Errorf("after %d short requests in a row %d more lent, want all %d", briefRun, got, held)
+	polls = polls[:len(polls)-2] // those came later
+	now = shortOnes(l, now.Add(150*time.Millisecond), outlives*30+1, 2*time.Millisecond)
+	if held, got := len(polls), ask(now); got != held {
+		t.Errorf("%d more lent after %d others had ended, want all %d", got, outlives*30+1, held)
 	}
 }
 

@@ -23,8 +23,8 @@ type line struct {
 	since mono.Time
 }
 
-// Place is where a request entered the line.
-type Place struct{ number, batch uint64 }
+// Place is where a request entered the line, and after how many others had ended.
+type Place struct{ number, batch, ends uint64 }
 
 // The order is known of the last lineSize requests, in half a kilobyte. Those that entered
 // before them and still run count for the ranks of others, and have none. No world of
@@ -48,7 +48,7 @@ func (l *line) enter(now mono.Time, apart float64) Place {
 	}
 	l.bits[n/64%lineWords] |= 1 << (n % 64)
 	l.next++
-	return Place{n, l.batch}
+	return Place{number: n, batch: l.batch}
 }
 
 // leave takes a request out and returns its rank, 0 if it was too old for the bits.

@@ -44,6 +44,10 @@ const (
 	// margin is how far, relatively, the limit lies above the knee: the knee is known to
 	// a tenth or two, and a slot too few costs more than one too many.
 	margin = 0.1
+	// slowed is by how much longer than known the residence must be, where a line is confirmed,
+	// for a window to end after a few completions: the knee stays, but what a slot costs has
+	// changed. 32 completions of a server that became 20 times slower take most of a second.
+	slowed = 2
 	// believe is after how many windows in a row in which the limit did not bind the
 	// service time may grow without a trial. First estimates can be far too low, with
 	// service times of two kinds a quarter of the mean.
@@ -151,6 +155,9 @@ func (l *Limit) full(p point) {
 	case l.knee == 0 && l.useful == 0 && l.least > 0:
 		// As many as did without a queue when the work was faster.
 		l.knee, l.trial.last = max(l.known(), p.concurrency*down), -1
+		if !l.ranked() {
+			l.untried = l.gap // whether more can is tried soon
+		}
 	case l.level.windows == 0:
 		return // not known well enough to compare with
 	case l.knee == 0:
@@ -168,18 +175,28 @@ func (l *Limit) full(p point) {
 		// The work takes less than it did: can more be done at once, too?
 		l.alone, l.untried, l.trial.last = p.residence, l.gap, -1
 	}
-	if l.fifo && here.order.count >= enoughRanks {
+	if l.fifo {
 		l.rely(here, l.rate)
 	}
 	l.service = min(l.knee/l.rate, p.residence)
 	l.limit = min(l.target(), l.limit*up)
 }
 
-// hurry brings the next trial forward where hardly anything is in time: is it a queue?
+// hurry brings the next trial forward where hardly anything is in time: is it a queue? Where the
+// times are so nearly equal that ranks tell nothing, none at all is in time, and nothing is lost by
+// trying at once.
 func (l *Limit) hurry(p point) {
-	if p.residence > most*float64(l.cfg.Slack) {
-		l.untried += memory
-		l.least = 0
+	slack := float64(l.cfg.Slack)
+	if p.residence <= most*slack {
+		return
+	}
+	l.untried += memory
+	if l.ranked() {
+		return
+	}
+	l.least = 0
+	if p.residence > whole*slack {
+		l.untried = max(l.untried, l.gap)
 	}
 }
 
@@ -188,11 +205,13 @@ func (l *Limit) due(p point) int8 {
 	switch {
 	case l.useful > 0 && l.Limit() <= l.useful:
 		return 0
+	case l.fifo && p.limit <= math.Round(l.knee):
+		return 0 // one slot more would cost more than it gains: see target
 	case p.order.full(p.limit) && l.untried >= l.raiseGap && p.residence <= whole*float64(l.cfg.Slack):
 		return 1 // nothing shows a queue
-	case l.fifo && p.order.short(p.limit) || l.untried < l.gap:
+	case l.fifo && !p.order.full(p.limit) || l.untried < l.gap:
 		return 0
-	case l.trial.last < 0 && p.concurrency < up*l.knee: // else far more run than the knee
+	case l.trial.last < 0 && p.concurrency < up*l.knee && (p.residence <= whole*float64(l.cfg.Slack) || l.ranked()): // else far more run than the knee
 		return 1
 	case l.useful > 0 || p.residence > l.harmless():
 		return -1
@@ -203,7 +222,8 @@ func (l *Limit) due(p point) int8 {
 
 // compare learns from two levels, of which one had moves times as many running, whether
 // requests wait in line behind those in service: then fewer that run do as much. A
-// throughput that fell with the limit refutes any order.
+// throughput that fell with the limit refutes any order. One that fell by more than the limit, or
+// rose, tells nothing: the work has become slower, or faster.
 func (l *Limit) compare(a, b point) {
 	if a.concurrency < b.concurrency {
 		a, b = b, a
@@ -211,8 +231,12 @@ func (l *Limit) compare(a, b point) {
 	if b.throughput == 0 || a.throughput == 0 || a.concurrency < moves*b.concurrency {
 		return
 	}
-	chance := surely * math.Sqrt(1/a.samples+1/b.samples)
-	worse := b.throughput < a.throughput*(1-max(margin, min(chance, (1-b.concurrency/a.concurrency)/2)))
+	sure := chance(a, b)
+	ratio, part := b.throughput/a.throughput, b.concurrency/a.concurrency
+	if slower(a, b) || ratio > 1+max(margin, sure) {
+		return
+	}
+	worse := ratio < 1-max(margin, min(sure, (1-part)/2))
 	switch c := contrast(a.order, b.order, a.concurrency, b.concurrency); {
 	case c > 0 && !worse:
 		l.fifo = true
@@ -235,12 +259,19 @@ func (l *Limit) counted(o order) float64 {
 // rely takes the knee from the ranks at p, where a line is confirmed, and the service time
 // with it, at a rate. More than was counted before is taken at once, less only by comparison.
 func (l *Limit) rely(p point, rate float64) {
-	l.knee, l.samples = max(l.knee, l.counted(p.order)), samplesMost
+	if p.order.count >= enoughRanks {
+		l.knee = max(l.knee, l.counted(p.order))
+	}
+	l.samples = samplesMost
 	l.alone = min(l.knee/rate, p.residence)
 }
 
 // known returns how many requests were seen to be served at once, at least.
 func (l *Limit) known() float64 { return max(l.knee, l.least, l.reach.most()) }
+
+// ranked reports whether the ranks reach as far as what ran without a queue: where requests end
+// nearly in order they tell nothing of how many run at once.
+func (l *Limit) ranked() bool { return l.reach.most() >= max(l.least, 2) }
 
 // regret undoes what the last trial did if fewer requests do less: it was wrong.
 func (l *Limit) regret(p point) bool {
@@ -267,7 +298,10 @@ func (l *Limit) target() float64 {
 		if !l.ordered && l.idle == 0 {
 			hidden = max(hidden, fed*l.rate*slack)
 		}
-		return l.knee + max(margin*l.knee, hidden)
+		// One more waits for a departure. For more than half a Slack that costs more than it gains,
+		// as half a Slack of the time that is left for the service is worth more than the moment
+		// until another request starts: a server 20 times slower lost 5 % by one slot (lab/wild).
+		return l.knee + min(max(margin*l.knee, hidden), math.Floor(l.rate*slack/2))
 	}
 	return max(min(l.knee*(1+l.doubt()), max(l.knee, most*slack*l.rate)), l.rate*l.hidden())
 }
@@ -302,13 +336,25 @@ func (l *Limit) alarm() float64 {
 	return max(half*float64(l.cfg.Slack), 2*alone)
 }
 
+// alarmed reports whether a hidden queue builds up that is too long to wait for the end of the
+// window. The residence of few completions is short of its mean by a deviation at times: for
+// that it is allowed where nobody minds the order, for what runs at once sinks at each alarm to
+// what is known, and where that is too little many are refused in vain. Where the order matters
+// a short alarm costs less than a queue that nobody can order.
 func (l *Limit) alarmed() bool {
 	w := &l.window
 	few, known := earlySize, max(l.knee, l.least)
 	if known == 0 {
 		few *= 4 // the throughput is all there is to go by
 	}
-	return l.trial.dir == 0 && w.done >= few && (known > 0 || w.full == 0) && float64(l.inUse) > near*known && w.residence() > l.alarm()
+	if l.trial.dir != 0 || w.done < few || known == 0 && w.full > 0 || float64(l.inUse) <= near*known {
+		return false
+	}
+	residence := w.residence()
+	if !l.ordered {
+		residence *= 1 - 1/math.Sqrt(float64(w.done))
+	}
+	return residence > l.alarm()
 }
 
 // sink lowers a limit that is far above most, what ran at once in a window in which

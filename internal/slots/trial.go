@@ -64,7 +64,7 @@ func (l *Limit) step(p point) {
 	switch slack := float64(l.cfg.Slack); {
 	case l.trial.dir < 0:
 		l.limit = max(l.lower(p), float64(l.cfg.Min))
-	case p.residence > half*slack && p.residence < whole*slack:
+	case p.residence > half*slack:
 		l.limit = max(math.Ceil(p.concurrency*littleUp), math.Floor(p.concurrency+1.5))
 	default:
 		l.limit = max(math.Ceil(p.concurrency*up), math.Floor(p.concurrency+1.5))
@@ -112,6 +112,14 @@ func (l *Limit) judge(p point) {
 // whether there was a queue is needed, and none can starve the server.
 func (l *Limit) judgeDown(p point) {
 	t, slack := &l.trial, float64(l.cfg.Slack)
+	if slower(t.from, p) {
+		// It began before the work became slower, so it begins here.
+		l.rate, t.from, t.before = p.throughput, p, p
+		if l.lower(p) < reaches*p.concurrency {
+			l.step(p)
+			return
+		}
+	}
 	ratio := p.residence / t.before.residence
 	more := ratio < shorter || ratio < perhaps && (p.residence < brief*slack || p.residence > far*l.alone)
 	if more && p.residence > slack && p.concurrency >= float64(l.cfg.Min)+0.5 && l.lower(p) < reaches*p.concurrency {
@@ -135,6 +143,15 @@ func (l *Limit) judgeDown(p point) {
 	}
 	l.before = t.from
 }
+
+// slower reports whether the work became slower from a to b, with fewer running: their
+// throughput fell by more than their number did, and by more than chance has it.
+func slower(a, b point) bool {
+	return b.throughput < a.throughput*b.concurrency/a.concurrency*(1-max(margin, chance(a, b)))
+}
+
+// chance is the difference of two throughputs, relatively, that may be chance.
+func chance(a, b point) float64 { return surely * math.Sqrt(1/a.samples+1/b.samples) }
 
 func (l *Limit) judgeUp(p point) {
 	t := &l.trial

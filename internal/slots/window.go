@@ -167,6 +167,10 @@ func (l *Limit) enough(length float64) bool {
 		return true
 	case l.recovering != recovered && w.done >= 2*earlySize && many:
 		return true
+	case l.fifo && l.trial.dir == 0 && w.done >= 2*earlySize && w.residence() > slowed*l.alone:
+		return true // what the ranks told stays, but each slot costs more than it did
+	case l.fifo && l.trial.dir > 0:
+		return true // there is nothing to find out
 	}
 	// The first one is needed too soon for that.
 	return float64(w.done) >= samples*l.variation() && (many || l.service == 0)

@@ -40,7 +40,7 @@ func (g greedy) world(kind world.Kind) *world.World {
 	polite.Name, polite.Load = "polite", worlds.Times(g.part*20/21)
 	one.Name, one.Clients, one.Kind, one.Load = "greedy", 1, kind, worlds.Times(g.times)
 	w.Clients = []world.Group{polite, one}
-	w.Warmup = 3 * time.Second
+	w.Warmup, w.Length = 3*time.Second, 13*time.Second
 	return w
 }
 

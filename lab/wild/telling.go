@@ -30,15 +30,12 @@ func Tell() []Telling {
 	}
 	for _, r := range rows(false) {
 		if names[r.name] {
-			if r.change == 0 {
-				r.to, r.world.Length = shorter, shorter
-			}
-			all = append(all, Telling{r.world, between(r.from, r.to)})
+			all = append(all, first(r))
 		}
 	}
-	unknowing := steady("plain clients, exponential service of 20 % of the objective, 2x", base(200*ms, 40*ms, worlds.Exponential, 2))
+	unknowing := steady("plain clients, exponential service of 20 % of the objective, 2x", base(200*ms, 40*ms, worlds.Exponential, 2), 1)
 	unknowing.world.Clients[0].Kind = world.Plain
-	all = append(all, Telling{unknowing.world, between(unknowing.from, unknowing.to)})
+	all = append(all, first(unknowing))
 	polite := func(r *world.Report) float64 { return float64(r.Groups[0].Good) }
 	one := greedy{20 * ms, 0.5, 10}
 	obeys, floods := one.world(world.Credits), one.world(world.Greedy)
@@ -53,6 +50,16 @@ func Tell() []Telling {
 	return append(all, Telling{brief(weighted(world.Credits)), func(r *world.Report) float64 {
 		return 4 * min(float64(r.Groups[0].Good)/3, float64(r.Groups[1].Good))
 	}})
+}
+
+// first is a row's world up to the end of the first part that is judged, and no longer than
+// shorter where it is steady.
+func first(r row) Telling {
+	part := r.judged[0]
+	if r.world.Length = part.to; len(r.changes) == 0 {
+		part.to, r.world.Length = shorter, shorter
+	}
+	return Telling{r.world, between(part.from, part.to)}
 }
 
 // shorter is how long a steady world is played.

@@ -14,7 +14,7 @@ import (
 
 // The worst seed counts, against the best semaphore of the same seed.
 func TestJudge(t *testing.T) {
-	r := row{world: &world.World{Objective: 100 * time.Millisecond}, to: time.Second}
+	r := row{world: &world.World{Objective: 100 * time.Millisecond}, judged: []span{{0, time.Second}}}
 	good := func(n int) played {
 		return look(r, &experiment.Played{Report: &mesh.Report{BinLength: time.Second, Workflows: make([]mesh.Count, 1), Bins: [][]mesh.Count{{{Offered: 100, Good: n, Late: 100 - n}}}}})
 	}
@@ -47,8 +47,8 @@ func TestRowsThatHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := reports[0].Between(r.from, r.to)
-		seconds := (r.to - r.from).Seconds()
+		c := reports[0].Between(r.judged[0].from, r.judged[0].to)
+		seconds := (r.judged[0].to - r.judged[0].from).Seconds()
 		if share := float64(c.Good) / seconds / r.capacity(); forever && share < 0.9 {
 			t.Errorf("%s: goodput is %.2f of the capacity, want 0.9 at least", r.name, share)
 		}
@@ -63,5 +63,19 @@ func TestInterrupted(t *testing.T) {
 	cancel()
 	if r, err := run(ctx, experiment.Options{Quick: true}); r != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v, expected no result and the context's error", r, err)
+	}
+}
+
+// Every world of the tables can be played.
+func TestRowsAreWorlds(t *testing.T) {
+	for _, r := range rows(false) {
+		if mistakes := r.world.Check(); len(mistakes) > 0 {
+			t.Errorf("%s: %v", r.name, mistakes)
+		}
+	}
+	for _, g := range greedyRows(false) {
+		if mistakes := g.world(world.Credits).Check(); len(mistakes) > 0 {
+			t.Errorf("%v: %v", g, mistakes)
+		}
 	}
 }
