@@ -195,9 +195,6 @@ func (l *Limit) hurry(p point) {
 		return
 	}
 	l.least = 0
-	if p.residence > whole*slack {
-		l.untried = max(l.untried, l.gap)
-	}
 }
 
 // due returns the direction of the trial that is due, 0 for none.
@@ -211,7 +208,7 @@ func (l *Limit) due(p point) int8 {
 		return 1 // nothing shows a queue
 	case l.fifo && !p.order.full(p.limit) || l.untried < l.gap:
 		return 0
-	case l.trial.last < 0 && p.concurrency < up*l.knee && (p.residence <= whole*float64(l.cfg.Slack) || l.ranked()): // else far more run than the knee
+	case l.trial.last < 0 && p.concurrency < up*l.knee: // else far more run than the knee
 		return 1
 	case l.useful > 0 || p.residence > l.harmless():
 		return -1

@@ -113,12 +113,11 @@ func (l *Limit) judge(p point) {
 func (l *Limit) judgeDown(p point) {
 	t, slack := &l.trial, float64(l.cfg.Slack)
 	if slower(t.from, p) {
-		// It began before the work became slower, so it begins here.
-		l.rate, t.from, t.before = p.throughput, p, p
-		if l.lower(p) < reaches*p.concurrency {
-			l.step(p)
-			return
-		}
+		// It began before the work became slower, and tells nothing.
+		l.limit = max(l.limit, t.from.concurrency)
+		l.end()
+		l.untried = max(l.gap-memory/2, 0)
+		return
 	}
 	ratio := p.residence / t.before.residence
 	more := ratio < shorter || ratio < perhaps && (p.residence < brief*slack || p.residence > far*l.alone)
