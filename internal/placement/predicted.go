@@ -1,0 +1,78 @@
+package placement
+
+import "slices"
+
+// missed reports whether a broker missed the objective in this round.
+func (d *Distribution) missed() bool {
+	for b := range d.parts {
+		if p := &d.parts[b]; p.fit != nil && p.seen && !p.hit {
+			return true
+		}
+	}
+	return false
+}
+
+// correct corrects the model by the broker that was furthest off, and reports whether
+// there are more brokers to use.
+func (d *Distribution) correct() bool {
+	used, worst := 0, 0
+	for b := range d.parts {
+		if p := &d.parts[b]; p.rate > 0 {
+			if used++; p.p99 > d.parts[worst].p99 || d.parts[worst].rate == 0 {
+				worst = b
+			}
+		}
+	}
+	*d.model = d.model.Corrected(d.share(worst, d.parts[worst].rate), d.parts[worst].p99)
+	k := d.enough(used + 1)
+	if k <= used || k > len(byRoom(d.brokers)) {
+		return false
+	}
+	d.least = k
+	return true
+}
+
+// enough returns the fewest brokers, from some number on, with which the model predicts that
+// the objective is met; all that have room, if no number is enough.
+func (d *Distribution) enough(from int) int {
+	most := len(byRoom(d.brokers))
+	for k := from; k < most; k++ {
+		quotas, rest := Quotas(d.brokers, d.rate(nil), k)
+		worst := 0.0
+		for b, quota := range quotas {
+			worst = max(worst, d.model.P99(d.share(b, quota)))
+		}
+		if rest == 0 && worst <= d.topic.Objective {
+			return k
+		}
+	}
+	return max(most, from)
+}
+
+// share describes the part of the topic with a rate at a broker.
+func (d *Distribution) share(broker int, rate float64) Share {
+	part := rate / d.rate(nil)
+	return Share{Bucket: d.topic.Split(part), Arriving: rate, Together: max(1, part*d.group()) * d.topic.Batch, Beside: d.brokers[broker].Load}
+}
+
+// group returns how many publishers fire together with one, in the mean over publishers: the
+// group that a message is likely to be of.
+func (d *Distribution) group() float64 {
+	var groups []uint32
+	for _, p := range d.topic.Publishers {
+		if p.Group != 0 {
+			groups = append(groups, p.Group)
+		}
+	}
+	slices.Sort(groups)
+	sum := float64(len(d.topic.Publishers) - len(groups)) // alone
+	for from := 0; from < len(groups); {
+		to := from
+		for to < len(groups) && groups[to] == groups[from] {
+			to++
+		}
+		sum += float64(to-from) * float64(to-from)
+		from = to
+	}
+	return sum / float64(len(d.topic.Publishers))
+}
