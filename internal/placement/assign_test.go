@@ -28,7 +28,7 @@ func TestQuotas(t *testing.T) {
 		{"too much", rooms(50, 60), 100, 0, []float64{50, 40}, 10},
 		{"nothing to give", rooms(0, 0), 0, 0, []float64{0, 0}, 0},
 		{"more brokers than the rate needs", rooms(10, 40, 5, 50), 60, 3, []float64{20, 20, 20, 0}, 0},
-		{"full ones are left out", []Broker{{100, 0, true}, {100, 50, false}}, 60, 0, []float64{0, 50}, 10},
+		{"full ones are left out", []Broker{{Capacity: 100, Load: 0, Full: true}, {Capacity: 100, Load: 50}}, 60, 0, []float64{0, 50}, 10},
 		{"nobody", nil, 5, 2, []float64{}, 5},
 	} {
 		got, rest := Quotas(tt.brokers, tt.rate, tt.least)

@@ -11,7 +11,7 @@ import (
 // with room, once; and when both are well nothing moves any more.
 func TestMigration(t *testing.T) {
 	m := NewMigration(1e-3, 3)
-	brokers := []Broker{{100, 90, false}, {100, 60, false}, {100, 0, false}}
+	brokers := []Broker{{Capacity: 100, Load: 90}, {Capacity: 100, Load: 60}, {Capacity: 100, Load: 0}}
 	rates := []float64{80, 20, 0}
 	p99s := []float64{2e-3, .5e-3, 0}
 	var moves []Move
@@ -42,7 +42,7 @@ func TestMigrationIsCalm(t *testing.T) {
 		if w%3 != 0 {
 			p99 = 5e-3
 		}
-		if move, ok := m.Window(mono.Time(w)*mono.Time(10*time.Second), []float64{p99, 0}, []float64{50, 0}, []Broker{{100, 50, false}, {100, 0, false}}); ok {
+		if move, ok := m.Window(mono.Time(w)*mono.Time(10*time.Second), []float64{p99, 0}, []float64{50, 0}, []Broker{{Capacity: 100, Load: 50}, {Capacity: 100, Load: 0}}); ok {
 			t.Fatalf("window %d: %+v", w, move)
 		}
 	}
@@ -52,7 +52,7 @@ func TestMigrationIsCalm(t *testing.T) {
 func TestMigrationWithoutRoom(t *testing.T) {
 	m := NewMigration(1e-3, 2)
 	for w := range 10 {
-		if move, ok := m.Window(mono.Time(w)*10*second, []float64{9e-3, 2e-3}, []float64{50, 50}, []Broker{{100, 50, false}, {100, 100, false}}); ok {
+		if move, ok := m.Window(mono.Time(w)*10*second, []float64{9e-3, 2e-3}, []float64{50, 50}, []Broker{{Capacity: 100, Load: 50}, {Capacity: 100, Load: 100}}); ok {
 			t.Fatalf("%+v", move)
 		}
 	}

@@ -21,7 +21,10 @@ type Share struct {
 	// Together is how many messages arrive at once, 1 for single ones: publishers in step times
 	// what each sends in one go.
 	Together float64
-	// Beside is what the broker serves besides, in messages a second.
+	// Steady is the part of Together that the bucket is sized for, up to 1: traffic at even
+	// distances meets a smaller queue there than bursts by chance.
+	Steady float64
+	// Beside is the share of the broker's time that others take.
 	Beside float64
 }
 
@@ -36,13 +39,13 @@ func (m Model) P99(s Share) float64 {
 		correction = 1
 	}
 	together := max(s.Together, 1)
-	free := 1 - s.Beside*m.Cost
+	free := 1 - s.Beside
 	if free <= 0 || s.Arriving >= s.Rate {
 		return math.Inf(1)
 	}
 	cost := m.Cost / free // what is served besides takes its part of every second
 	service := burstP99(s.Arriving*cost, cost*together, 0)
-	bucket := burstP99(s.Arriving/s.Rate, together/s.Rate, s.Burst/s.Rate)
+	bucket := burstP99(s.Arriving/s.Rate, together*s.Steady/s.Rate, s.Burst/s.Rate)
 	// One of the two is narrower; behind it the other one's queue is short.
 	return correction * max(service, bucket+cost)
 }
@@ -53,6 +56,9 @@ func (m Model) P99(s Share) float64 {
 func burstP99(load, length, forgiven float64) float64 {
 	if load >= 1 {
 		return math.Inf(1)
+	}
+	if length <= 0 {
+		return 0
 	}
 	q := Queue{load}
 	over := func(t float64) float64 {

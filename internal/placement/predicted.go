@@ -1,6 +1,9 @@
 package placement
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // missed reports whether a broker missed the objective in this round.
 func (d *Distribution) missed() bool {
@@ -33,10 +36,10 @@ func (d *Distribution) correct() bool {
 }
 
 // enough returns the fewest brokers, from some number on, with which the model predicts that
-// the objective is met; all that have room, if no number is enough.
+// the objective is met; if no number is enough, the one with which it is missed by least.
 func (d *Distribution) enough(from int) int {
-	most := len(byRoom(d.brokers))
-	for k := from; k < most; k++ {
+	best, least := from, math.Inf(1)
+	for k := from; k <= len(byRoom(d.brokers)); k++ {
 		quotas, rest := Quotas(d.brokers, d.rate(nil), k)
 		worst := 0.0
 		for b, quota := range quotas {
@@ -45,14 +48,27 @@ func (d *Distribution) enough(from int) int {
 		if rest == 0 && worst <= d.topic.Objective {
 			return k
 		}
+		if worst < least {
+			best, least = k, worst
+		}
 	}
-	return max(most, from)
+	return best
 }
 
 // share describes the part of the topic with a rate at a broker.
 func (d *Distribution) share(broker int, rate float64) Share {
-	part := rate / d.rate(nil)
-	return Share{Bucket: d.topic.Split(part), Arriving: rate, Together: max(1, part*d.group()) * d.topic.Batch, Beside: d.brokers[broker].Load}
+	all, group := d.rate(nil), d.group()
+	part := rate / all
+	busy := d.brokers[broker].Busy
+	if busy == 0 {
+		busy = d.brokers[broker].Load / d.brokers[broker].Capacity
+	}
+	s := Share{Bucket: d.topic.Split(part), Arriving: rate, Together: max(1, part*group) * d.topic.Batch, Steady: 1, Beside: busy}
+	if load := all / d.topic.Rate; load < 1 {
+		// The owner's burst says how unevenly messages come: as few as it lets through at once.
+		s.Steady = min(1, d.topic.Burst/(SmallestBurst(load, P99)*max(1, group)*d.topic.Batch))
+	}
+	return s
 }
 
 // group returns how many publishers fire together with one, in the mean over publishers: the

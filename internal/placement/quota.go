@@ -11,6 +11,8 @@ type Broker struct {
 	Capacity float64
 	// Load is what it has been given, in messages a second.
 	Load float64
+	// Busy is the share of its time that this takes, as measured; 0 stands for Load/Capacity.
+	Busy float64
 	// Full brokers get no more: a measurement has shown that.
 	Full bool
 }
