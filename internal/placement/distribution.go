@@ -58,6 +58,8 @@ func (t Topic) Check() error {
 // brokers (section 4.2). With a model the first round uses as many brokers as it says,
 // and a miss corrects the model: an even split over one broker more beats a full broker
 // beside a small share. When the model was wrong too often, the search decides.
+//
+// Where no placement meets the objective, the one with everybody placed and the least p99 stands.
 type Distribution struct {
 	topic    Topic
 	brokers  []Broker
@@ -67,6 +69,9 @@ type Distribution struct {
 	round    int
 	restarts int
 	least    int
+	tried    []int // numbers of brokers that the model has asked for
+	best     []int // the placement of everybody with the least p99 so far
+	least99  float64
 	done     bool
 }
 
@@ -75,8 +80,8 @@ type part struct {
 	rate      float64
 	fit       *Fit // while it is measured
 	assigned  []int
-	p99       float64
-	seen, hit bool // measured in this round; met its objective when last measured
+	last      Seen
+	seen      bool // measured in this round
 	full      bool
 }
 
@@ -93,7 +98,13 @@ func NewDistribution(topic Topic, brokers []Broker, model *Model) (*Distribution
 	if model != nil {
 		m := *model
 		d.model = &m
+		for b := range d.brokers { // a model knows the room in time, which rates only stand for
+			busy := d.brokers[b].busy()
+			d.brokers[b].Capacity = 1 / m.Cost
+			d.brokers[b].Load, d.brokers[b].Busy = busy/m.Cost, busy
+		}
 		d.least = d.enough(1)
+		d.tried = append(d.tried, d.least)
 	}
 	d.restart()
 	return d, nil
@@ -131,11 +142,33 @@ func (d *Distribution) Unplaced() (n int) {
 	return n
 }
 
-// Observe tells the p99 of what a broker served in this round, in seconds.
-func (d *Distribution) Observe(broker int, p99 float64) {
+// Seen is what a broker measured of its share of a topic, in seconds.
+type Seen struct {
+	// P99 is from the arrival of a message to its delivery.
+	P99 float64
+	// Processing is the p99 of the part that is the broker's: from the token on.
+	Processing float64
+}
+
+// Observe tells what a broker measured in this round. Without a model P99 decides. With one Processing
+// does: what a bucket delays follows from how it is divided, and no broker more makes it less.
+func (d *Distribution) Observe(broker int, s Seen) {
 	p := &d.parts[broker]
-	p.p99, p.seen = p99, true
-	p.hit = p99 <= d.topic.Objective
+	p.last, p.seen = s, true
+}
+
+// decisive returns the p99 that decides about a broker.
+func (d *Distribution) decisive(p *part) float64 {
+	if d.model != nil {
+		return p.last.Processing
+	}
+	return p.last.P99
+}
+
+// Reached reports whether every publisher has a place and no broker missed the objective when it was last
+// measured. When it is false although Done, the objective is out of reach of these brokers.
+func (d *Distribution) Reached() bool {
+	return d.Unplaced() == 0 && (d.best == nil || d.least99 <= d.topic.Objective)
 }
 
 // Next ends a round. A broker that was to be measured and was not is measured again.
@@ -144,13 +177,15 @@ func (d *Distribution) Next() {
 		return
 	}
 	d.round++
+	d.remember()
 	if d.model != nil && d.restarts < maxRestarts && d.missed() {
+		d.restarts++
 		if d.correct() {
-			d.restarts++
 			d.restart()
 			return
 		}
-		d.restarts = maxRestarts
+		d.settle()
+		return
 	}
 	searching := false
 	for b := range d.parts {
@@ -172,6 +207,31 @@ func (d *Distribution) rate(which []int) (sum float64) {
 		sum += d.topic.Publishers[i].Rate
 	}
 	return sum
+}
+
+// remember keeps the placement of this round, if all publishers have a place and it is the best so far.
+func (d *Distribution) remember() {
+	worst := 0.0
+	for b := range d.parts {
+		if p := &d.parts[b]; p.rate > 0 {
+			worst = max(worst, p.last.P99)
+		}
+	}
+	if d.Unplaced() == 0 && (d.best == nil || worst < d.least99) {
+		d.best, d.least99 = slices.Clone(d.at), worst
+	}
+}
+
+// settle ends the search. Publishers that brokers gave back and nobody took go where rates leave room, or all go
+// back to where they were best: late is better than nowhere.
+func (d *Distribution) settle() {
+	d.done = true
+	if d.best != nil {
+		copy(d.at, d.best)
+	}
+	for b := range d.parts {
+		d.parts[b].rate = d.rate(d.held(b))
+	}
 }
 
 // restart takes all publishers back and places them anew.
@@ -204,8 +264,8 @@ func (d *Distribution) place() {
 			d.at[free[k]], placed = b, true
 		}
 	}
-	d.done = !placed || len(free) == 0
-	if d.done {
+	if !placed || len(free) == 0 {
+		d.settle()
 		return
 	}
 	held := make([][]int, len(d.parts))
@@ -231,7 +291,7 @@ func (d *Distribution) step(broker int) bool {
 		return true
 	}
 	p.seen = false
-	p.fit.Observe(p.p99, d.topic.Objective)
+	p.fit.Observe(d.decisive(p), d.topic.Objective)
 	n, over := p.fit.Try()
 	d.keep(broker, n)
 	if over {

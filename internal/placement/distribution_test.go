@@ -70,7 +70,8 @@ func (w answers) play(t *testing.T, d *Distribution, topic Topic, brokers []Brok
 				}
 			}
 			if d.Measuring(b) {
-				d.Observe(b, w.P99(Share{Bucket: shares, Arriving: rates[b], Together: float64(together) * max(topic.Batch, 1), Steady: 1, Beside: brokers[b].Load / brokers[b].Capacity}))
+				s := Share{Bucket: shares, Arriving: rates[b], Together: float64(together) * max(topic.Batch, 1), Steady: 1, Beside: brokers[b].busy()}
+				d.Observe(b, Seen{w.P99(s), w.processing(s)})
 			}
 		}
 		d.Next()

@@ -34,20 +34,26 @@ func (m Model) P99(s Share) float64 {
 	if s.Arriving <= 0 {
 		return 0
 	}
+	if s.Arriving >= s.Rate {
+		return math.Inf(1)
+	}
+	bucket := burstP99(s.Arriving/s.Rate, max(s.Together, 1)*s.Steady/s.Rate, s.Burst/s.Rate)
+	// One of the two is narrower; behind it the other one's queue is short.
+	return max(m.processing(s), bucket+m.Cost)
+}
+
+// processing returns the part of the p99 that is the broker's.
+func (m Model) processing(s Share) float64 {
+	free := 1 - s.Beside
+	if free <= 0 {
+		return math.Inf(1)
+	}
+	cost := m.Cost / free // what is served besides takes its part of every second
 	correction := m.Correction
 	if correction == 0 {
 		correction = 1
 	}
-	together := max(s.Together, 1)
-	free := 1 - s.Beside
-	if free <= 0 || s.Arriving >= s.Rate {
-		return math.Inf(1)
-	}
-	cost := m.Cost / free // what is served besides takes its part of every second
-	service := burstP99(s.Arriving*cost, cost*together, 0)
-	bucket := burstP99(s.Arriving/s.Rate, together*s.Steady/s.Rate, s.Burst/s.Rate)
-	// One of the two is narrower; behind it the other one's queue is short.
-	return correction * max(service, bucket+cost)
+	return correction * burstP99(s.Arriving*cost, cost*max(s.Together, 1), 0)
 }
 
 // burstP99 returns the p99 of a queue of a load whose arrivals are bursts of a length, both
@@ -80,11 +86,11 @@ func burstP99(load, length, forgiven float64) float64 {
 	return max(0, high-forgiven)
 }
 
-// Corrected returns the model after a measurement of a share: half of the way towards what
+// Corrected returns the model after the p99 of a share's processing was measured: half of the way towards what
 // was measured, by ratio, since one measurement has its noise. What could not be predicted, or measured,
 // corrects nothing.
 func (m Model) Corrected(s Share, measured float64) Model {
-	predicted := m.P99(s)
+	predicted := m.processing(s)
 	if !(predicted > 0) || math.IsInf(predicted, 1) || !(measured > 0) || math.IsInf(measured, 1) {
 		return m
 	}

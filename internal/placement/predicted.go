@@ -8,30 +8,32 @@ import (
 // missed reports whether a broker missed the objective in this round.
 func (d *Distribution) missed() bool {
 	for b := range d.parts {
-		if p := &d.parts[b]; p.fit != nil && p.seen && !p.hit {
+		if p := &d.parts[b]; p.fit != nil && p.seen && d.decisive(p) > d.topic.Objective {
 			return true
 		}
 	}
 	return false
 }
 
-// correct corrects the model by the broker that was furthest off, and reports whether
-// there are more brokers to use.
+// correct corrects the model by the broker whose processing was furthest off, and reports whether
+// there is a number of brokers left to try.
 func (d *Distribution) correct() bool {
-	used, worst := 0, 0
+	used, worst := 0, -1
 	for b := range d.parts {
 		if p := &d.parts[b]; p.rate > 0 {
-			if used++; p.p99 > d.parts[worst].p99 || d.parts[worst].rate == 0 {
+			if used++; worst < 0 || p.last.Processing > d.parts[worst].last.Processing {
 				worst = b
 			}
 		}
 	}
-	*d.model = d.model.Corrected(d.share(worst, d.parts[worst].rate), d.parts[worst].p99)
+	p := &d.parts[worst]
+	*d.model = d.model.Corrected(d.share(worst, p.rate), p.last.Processing)
 	k := d.enough(used + 1)
-	if k <= used || k > len(byRoom(d.brokers)) {
+	if k > len(byRoom(d.brokers)) || slices.Contains(d.tried, k) {
 		return false
 	}
 	d.least = k
+	d.tried = append(d.tried, k)
 	return true
 }
 
@@ -59,11 +61,7 @@ func (d *Distribution) enough(from int) int {
 func (d *Distribution) share(broker int, rate float64) Share {
 	all, group := d.rate(nil), d.group()
 	part := rate / all
-	busy := d.brokers[broker].Busy
-	if busy == 0 {
-		busy = d.brokers[broker].Load / d.brokers[broker].Capacity
-	}
-	s := Share{Bucket: d.topic.Split(part), Arriving: rate, Together: max(1, part*group) * d.topic.Batch, Steady: 1, Beside: busy}
+	s := Share{Bucket: d.topic.Split(part), Arriving: rate, Together: max(1, part*group) * d.topic.Batch, Steady: 1, Beside: d.brokers[broker].busy()}
 	if load := all / d.topic.Rate; load < 1 {
 		// The owner's burst says how unevenly messages come: as few as it lets through at once.
 		s.Steady = min(1, d.topic.Burst/(SmallestBurst(load, P99)*max(1, group)*d.topic.Batch))

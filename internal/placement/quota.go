@@ -25,6 +25,14 @@ func (b Broker) Residual() float64 {
 	return max(0, b.Capacity-b.Load)
 }
 
+// busy returns the share of a broker's time that is taken.
+func (b Broker) busy() float64 {
+	if b.Busy == 0 && b.Capacity > 0 {
+		return b.Load / b.Capacity
+	}
+	return b.Busy
+}
+
 // Quotas returns how much of a rate each broker gets, in messages a second, in the order
 // of brokers. The fewest that have the room for it together share it, those with the most
 // room first (concentration); among these the smallest share is as large as can be

@@ -32,10 +32,16 @@ func (n node) cost(t traffic) float64 { return n.message + n.wake/float64(t.batc
 type served struct {
 	latencies []float32 // seconds, of each message
 	access    []float32 // the part that it waited for its token
+	process   []float32 // the rest
 	round     placement.Round
 }
 
 func (s *served) p99() float64 { return quantile(s.latencies, 0.99) }
+
+// seen is what a broker tells of it.
+func (s *served) seen() placement.Seen {
+	return placement.Seen{P99: s.p99(), Processing: quantile(s.process, 0.99)}
+}
 
 // quantile returns an order statistic; it reorders all.
 func quantile(all []float32, q float64) float64 {
@@ -62,7 +68,7 @@ func (s *shaper) pass(at float64) float64 {
 }
 
 // serve plays batches, in the order of their arrival, through a bucket and a node. objective
-// is what counts as late in the round. With a nil bucket nothing waits for tokens.
+// is what counts as late in the round, whose subject is the node's own part. With a nil bucket nothing waits for tokens.
 func (n node) serve(batches []burst, size int, s *shaper, objective float64) *served {
 	out := &served{latencies: make([]float32, 0, len(batches)*size), access: make([]float32, 0, len(batches)*size)}
 	slower := 1 / max(1-n.busy(), 1e-9)
@@ -85,7 +91,8 @@ func (n node) serve(batches []burst, size int, s *shaper, objective float64) *se
 			}
 			out.latencies = append(out.latencies, float32(free-b.at))
 			out.access = append(out.access, float32(wait))
-			if together++; free-b.at > objective {
+			out.process = append(out.process, float32(free-b.at-wait))
+			if together++; free-b.at-wait > objective {
 				late++
 			}
 		}

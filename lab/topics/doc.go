@@ -8,7 +8,7 @@
 //
 // A node is a bucket and one server that takes its time for each message and each wake-up, played
 // message by message without an event queue, as both serve in the order of arrival. The
-// bucket of a topic has 1.1 times its rate and the smallest burst behind which no more than one message in a
+// bucket of a topic has 1.1 times its rate and the smallest burst behind which no more than one message in two
 // hundred waits; the objective is a p99 of 1 ms. Placements are found with one chance and judged with another.
 //
 // What this package does not do: the real broker's schedulers, sockets and collectors are not
@@ -26,7 +26,7 @@ import (
 
 // Experiments returns those of this package.
 func Experiments() []experiment.Experiment {
-	return experiment.Simulated(penalty(), concentration(), maxmin(), correlation(), noise(), convergence(), adaptor(), migration(), randomly())
+	return experiment.Simulated(penalty(), concentration(), maxmin(), correlation(), noise(), convergence())
 }
 
 // chance returns the source of one purpose of a seed.
@@ -42,12 +42,12 @@ func idle(n int) []node {
 }
 
 // set returns the setting of a topic that arrives at nodes.
-func set(seed uint64, t traffic, nodes []node, seconds float64) setting {
+func set(seed uint64, t traffic, nodes []node) setting {
 	t.phases = seed
-	return setting{traffic: t, bucket: t.bucket(chance(seed, 0x62), seconds), nodes: nodes}
+	return setting{traffic: t, bucket: t.bucket(chance(seed, 0x62)), nodes: nodes}
 }
 
-// lengths returns how many seconds a bucket is fitted over and a placement judged for.
+// lengths returns how many seconds a placement is judged for.
 func lengths(o experiment.Options) float64 {
 	if o.Quick {
 		return 30

@@ -68,7 +68,7 @@ func named(names ...string) (some []contender) {
 
 // concentration is figure 7.
 func concentration() experiment.Experiment {
-	f := figure{title: "Concentration: p99 by publishers", axis: "publishers", contenders: named("even over all", "concentration", "Spillgate"),
+	f := figure{title: "Concentration: p99 by publishers", axis: "publishers", contenders: named("even over all", "concentrate", "Spillgate"),
 		points: func(o experiment.Options) (points []point) {
 			for _, kind := range []traffic{{batch: 1}, {batch: 10}, {batch: 1, periodic: true}, {batch: 10, periodic: true}} {
 				for _, n := range []int{1000, 2000, 4000, 6000, 8000, 10000} {
@@ -80,7 +80,7 @@ func concentration() experiment.Experiment {
 					if kind.periodic {
 						arrive = "periodic"
 					}
-					points = append(points, point{fmt.Sprintf("%d, %s, batches of %d", n, arrive, kind.batch), float64(n), set(o.Seed, kind, idle(6), lengths(o)/4)})
+					points = append(points, point{fmt.Sprintf("%d, %s, batches of %d", n, arrive, kind.batch), float64(n), set(o.Seed, kind, idle(6))})
 				}
 			}
 			return points
@@ -107,13 +107,13 @@ func loaded() []node {
 
 // maxmin is figure 8.
 func maxmin() experiment.Experiment {
-	f := figure{title: "Max-min: p99 by publishers, brokers in use", axis: "publishers", contenders: named("concentration", "max-min", "SRTM", "Spillgate"),
+	f := figure{title: "Max-min: p99 by publishers, brokers in use", axis: "publishers", contenders: named("concentrate", "max-min", "SRTM", "Spillgate"),
 		points: func(o experiment.Options) (points []point) {
 			for _, n := range []int{2000, 4000, 6000, 8000, 9000} {
 				if o.Quick && n != 4000 && n != 8000 {
 					continue
 				}
-				points = append(points, point{fmt.Sprint(n), float64(n), set(o.Seed, traffic{publishers: n, rate: 10, batch: 1}, loaded(), lengths(o)/4)})
+				points = append(points, point{fmt.Sprint(n), float64(n), set(o.Seed, traffic{publishers: n, rate: 10, batch: 1}, loaded())})
 			}
 			return points
 		},
@@ -145,7 +145,7 @@ func correlation() experiment.Experiment {
 					if periodic {
 						label = fmt.Sprintf("%d, periodic", n)
 					}
-					points = append(points, point{label, float64(n), set(o.Seed, together(n, periodic, 0), idle(8), 2*lengths(o))})
+					points = append(points, point{label, float64(n), set(o.Seed, together(n, periodic, 0), idle(8))})
 				}
 			}
 			return points
@@ -166,7 +166,7 @@ func correlation() experiment.Experiment {
 
 // blind is max-min on as many brokers as Spillgate uses.
 func blind() contender {
-	return contender{"max-min, as many brokers", func(s setting, seed uint64) ([]int, placed) {
+	return contender{"max-min, as many", func(s setting, seed uint64) ([]int, placed) {
 		at, _ := named("Spillgate")[0].place(s, seed)
 		used := map[int]bool{}
 		for _, b := range at {
@@ -184,7 +184,7 @@ func noise() experiment.Experiment {
 				if o.Quick && spread != 2 && spread != 16 {
 					continue
 				}
-				points = append(points, point{fmt.Sprint(spread), spread, set(o.Seed, together(25, false, spread/ms), idle(8), 2*lengths(o))})
+				points = append(points, point{fmt.Sprint(spread), spread, set(o.Seed, together(25, false, spread/ms), idle(8))})
 			}
 			return points
 		},
@@ -207,7 +207,7 @@ func convergence() experiment.Experiment {
 		points: func(o experiment.Options) (points []point) {
 			for _, n := range []int{5, 10, 15, 20, 25, 30} {
 				if !o.Quick || n == 5 || n == 30 {
-					points = append(points, point{fmt.Sprint(n), float64(n), set(o.Seed, together(n, false, 0), idle(8), 2*lengths(o))})
+					points = append(points, point{fmt.Sprint(n), float64(n), set(o.Seed, together(n, false, 0), idle(8))})
 				}
 			}
 			return points

@@ -101,7 +101,7 @@ type placed struct {
 func all() []contender {
 	return []contender{
 		{"even over all", func(s setting, seed uint64) ([]int, placed) { return s.over(seed, len(s.nodes), equalTotals), placed{} }},
-		{"concentration", func(s setting, seed uint64) ([]int, placed) { return s.validated(seed, equalTotals) }},
+		{"concentrate", func(s setting, seed uint64) ([]int, placed) { return s.validated(seed, equalTotals) }},
 		{"max-min", func(s setting, seed uint64) ([]int, placed) { return s.validated(seed, maxMin) }},
 		{"SRTM", func(s setting, seed uint64) ([]int, placed) { return s.distribute(seed, nil) }},
 		{"Spillgate", func(s setting, seed uint64) ([]int, placed) {
@@ -215,13 +215,13 @@ func (s setting) distribute(seed uint64, model *placement.Model) ([]int, placed)
 		seconds := float64(round)
 		var nodes []*served
 		if model == nil {
-			nodes = s.measure(rng, d.Plan(), round/4) // the same verdicts as in 60 s, to all but the third digit
+			nodes = s.measure(rng, d.Plan(), round)
 		} else {
 			nodes, seconds = s.sure(rng, d)
 		}
 		for b, n := range nodes {
 			if n != nil && d.Measuring(b) {
-				d.Observe(b, n.p99())
+				d.Observe(b, n.seen())
 			}
 		}
 		d.Next()
