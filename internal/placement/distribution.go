@@ -72,17 +72,18 @@ type Distribution struct {
 	tried    []int // numbers of brokers that the model has asked for
 	best     []int // the placement of everybody with the least p99 so far
 	least99  float64
+	forced   bool // some publishers are where measurements left no room
 	done     bool
 }
 
 // part is what one broker has of the topic.
 type part struct {
-	rate      float64
-	fit       *Fit // while it is measured
-	assigned  []int
-	last      Seen
-	seen      bool // measured in this round
-	full      bool
+	rate     float64
+	fit      *Fit // while it is measured
+	assigned []int
+	last     Seen
+	seen     bool // measured in this round
+	full     bool
 }
 
 // NewDistribution begins to place a topic on brokers, whose loads do not include it. model
@@ -168,7 +169,7 @@ func (d *Distribution) decisive(p *part) float64 {
 // Reached reports whether every publisher has a place and no broker missed the objective when it was last
 // measured. When it is false although Done, the objective is out of reach of these brokers.
 func (d *Distribution) Reached() bool {
-	return d.Unplaced() == 0 && (d.best == nil || d.least99 <= d.topic.Objective)
+	return !d.forced && (d.best == nil || d.least99 <= d.topic.Objective)
 }
 
 // Next ends a round. A broker that was to be measured and was not is measured again.
@@ -229,6 +230,22 @@ func (d *Distribution) settle() {
 	if d.best != nil {
 		copy(d.at, d.best)
 	}
+	var left []int
+	var publishers []Publisher
+	for i, b := range d.at {
+		if b == Nowhere {
+			left, publishers = append(left, i), append(publishers, d.topic.Publishers[i])
+		}
+	}
+	room := slices.Clone(d.brokers)
+	for b := range room {
+		room[b].Load += d.parts[b].rate
+	}
+	quotas, _ := Quotas(room, d.rate(left), 0)
+	for k, b := range Assign(publishers, quotas) {
+		d.at[left[k]] = b
+	}
+	d.forced = len(left) > 0
 	for b := range d.parts {
 		d.parts[b].rate = d.rate(d.held(b))
 	}

@@ -3,6 +3,7 @@ package placement
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -137,5 +138,25 @@ func TestDistributionWithoutRoom(t *testing.T) {
 	}
 	if _, err := NewDistribution(Topic{}, brokers, nil); err == nil {
 		t.Error("an empty topic is accepted")
+	}
+}
+
+// A bucket that delays is no reason for more brokers; and where the objective is out of reach, everybody
+// has a place all the same.
+func TestDistributionOutOfReach(t *testing.T) {
+	brokers := []Broker{{Capacity: 80_000}, {Capacity: 80_000}, {Capacity: 80_000}}
+	topic := Topic{Bucket{11_000, 100}, 1e-3, groups(1000, 1, 10), 10}
+	for name, model := range map[string]*Model{"measured": nil, "model": {Cost: 1. / 90_000}} {
+		d, err := NewDistribution(topic, brokers, model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers{Model{Cost: 1. / 90_000}}.play(t, d, topic, brokers)
+		if d.Unplaced() > 0 || d.Reached() {
+			t.Errorf("%s: %d without a place, reached: %v", name, d.Unplaced(), d.Reached())
+		}
+		if used := slices.Compact(slices.Sorted(slices.Values(d.Plan()))); model != nil && len(used) != 1 {
+			t.Errorf("%s: on %d brokers", name, len(used))
+		}
 	}
 }
