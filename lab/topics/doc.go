@@ -11,6 +11,10 @@
 // bucket of a topic has 1.1 times its rate and the smallest burst behind which no more than one message in two
 // hundred waits; the objective is a p99 of 1 ms. Placements are found with one chance and judged with another.
 //
+// Bars are named by their point and briefly: "p99" is Spillgate's worst broker; "more brokers" is how many more
+// it uses than the paper's algorithm; "blind p99 ratio" is the p99 of max-min with as many brokers over it; "conc." is
+// concentration.
+//
 // What this package does not do: the real broker's schedulers, sockets and collectors are not
 // simulated, so the shapes of the paper's figures are to be seen here, and their orders, not their
 // milliseconds.

@@ -68,7 +68,7 @@ func named(names ...string) (some []contender) {
 
 // concentration is figure 7.
 func concentration() experiment.Experiment {
-	f := figure{title: "Concentration: p99 by publishers", axis: "publishers", contenders: named("even over all", "concentrate", "Spillgate"),
+	f := figure{title: "Concentration: p99 by publishers, arrivals and batch", axis: "topic", contenders: named("even over all", "concentrate", "Spillgate"),
 		points: func(o experiment.Options) (points []point) {
 			for _, kind := range []traffic{{batch: 1}, {batch: 10}, {batch: 1, periodic: true}, {batch: 10, periodic: true}} {
 				for _, n := range []int{1000, 2000, 4000, 6000, 8000, 10000} {
@@ -80,16 +80,16 @@ func concentration() experiment.Experiment {
 					if kind.periodic {
 						arrive = "periodic"
 					}
-					points = append(points, point{fmt.Sprintf("%d, %s, batches of %d", n, arrive, kind.batch), float64(n), set(o.Seed, kind, idle(6))})
+					points = append(points, point{fmt.Sprintf("%d %s %d", n, arrive, kind.batch), float64(n), set(o.Seed, kind, idle(6))})
 				}
 			}
 			return points
 		},
 		bars: func(r *experiment.Result, points []point, out [][]outcome) {
 			for i, p := range points {
-				r.Ceiling(p.label+": concentration, p99", "ms", objective*ms, 0.1, out[i][1].p99*ms)
-				r.Ceiling(p.label+": Spillgate, p99", "ms", objective*ms, 0.1, out[i][2].p99*ms)
-				r.Ceiling(p.label+": concentration over even, p99", "", 1, 0, out[i][1].p99/out[i][0].p99)
+				r.Ceiling(p.label+": conc. p99", "ms", objective*ms, 0.1, out[i][1].p99*ms)
+				r.Ceiling(p.label+": p99", "ms", objective*ms, 0.1, out[i][2].p99*ms)
+				r.Ceiling(p.label+": conc./even p99", "", 1, 0, out[i][1].p99/out[i][0].p99)
 			}
 		}}
 	return experiment.Experiment{Name: "srtm/concentration", Title: "Few brokers against all of them", Run: f.run,
@@ -119,8 +119,8 @@ func maxmin() experiment.Experiment {
 		},
 		bars: func(r *experiment.Result, points []point, out [][]outcome) {
 			for i, p := range points {
-				r.Ceiling(p.label+" publishers: max-min over concentration, p99", "", 1, 0.02, out[i][1].p99/out[i][0].p99)
-				r.Ceiling(p.label+" publishers: Spillgate, p99", "ms", objective*ms, 0.1, out[i][3].p99*ms)
+				r.Ceiling(p.label+": max-min/conc. p99", "", 1, 0.02, out[i][1].p99/out[i][0].p99)
+				r.Ceiling(p.label+": p99", "ms", objective*ms, 0.1, out[i][3].p99*ms)
 			}
 		}}
 	return experiment.Experiment{Name: "srtm/maxmin", Title: "The largest smallest share against equal totals", Run: f.run,
@@ -152,10 +152,10 @@ func correlation() experiment.Experiment {
 		},
 		bars: func(r *experiment.Result, points []point, out [][]outcome) {
 			for i, p := range points {
-				r.Ceiling("groups of "+p.label+": Spillgate, p99", "ms", objective*ms, 0.1, out[i][2].p99*ms)
-				r.Ceiling("groups of "+p.label+": Spillgate's brokers over SRTM's", "", 0, 0, float64(out[i][2].brokers-out[i][1].brokers))
+				r.Ceiling(p.label+": p99", "ms", objective*ms, 0.1, out[i][2].p99*ms)
+				r.Ceiling(p.label+": more brokers", "", 0, 0, float64(out[i][2].brokers-out[i][1].brokers))
 				if p.x >= 15 {
-					r.Floor("groups of "+p.label+": max-min with as many brokers, p99 over Spillgate's", "", 2, 0.5, out[i][3].p99/out[i][2].p99)
+					r.Floor(p.label+": blind p99 ratio", "", 2, 0.5, out[i][3].p99/out[i][2].p99)
 				}
 			}
 		}}
@@ -190,11 +190,11 @@ func noise() experiment.Experiment {
 		},
 		bars: func(r *experiment.Result, points []point, out [][]outcome) {
 			for i, p := range points {
-				r.Ceiling("within "+p.label+" ms: Spillgate, p99", "ms", objective*ms, 0.1, out[i][2].p99*ms)
-				r.Ceiling("within "+p.label+" ms: Spillgate's brokers over SRTM's", "", 0, 0, float64(out[i][2].brokers-out[i][1].brokers))
+				r.Ceiling(p.label+" ms: p99", "ms", objective*ms, 0.1, out[i][2].p99*ms)
+				r.Ceiling(p.label+" ms: more brokers", "", 0, 0, float64(out[i][2].brokers-out[i][1].brokers))
 			}
 			first, last := out[0][2], out[len(out)-1][2]
-			r.Ceiling("brokers at the widest over those at the narrowest", "", 0, 0, float64(last.brokers-first.brokers))
+			r.Ceiling("widest: more brokers", "", 0, 0, float64(last.brokers-first.brokers))
 		}}
 	return experiment.Experiment{Name: "srtm/noise", Title: "Groups that fire only nearly together", Run: f.run,
 		About: "The wider the interval in which a group fires, the smaller the bursts, the fewer the brokers, and the less groups matter."}
@@ -215,8 +215,8 @@ func convergence() experiment.Experiment {
 		bars: func(r *experiment.Result, points []point, out [][]outcome) {
 			for i, p := range points {
 				r.Notes = append(r.Notes, fmt.Sprintf("groups of %s: the paper took %.0f s, its algorithm here %.0f s, Spillgate %.0f s", p.label, paper[p.x], out[i][0].seconds, out[i][1].seconds))
-				r.Ceiling("groups of "+p.label+": Spillgate, seconds", "s", 30, 0, out[i][1].seconds)
-				r.Ceiling("groups of "+p.label+": Spillgate's brokers over SRTM's", "", 0, 0, float64(out[i][1].brokers-out[i][0].brokers))
+				r.Ceiling(p.label+": found after", "s", 30, 0, out[i][1].seconds)
+				r.Ceiling(p.label+": more brokers", "", 0, 0, float64(out[i][1].brokers-out[i][0].brokers))
 			}
 		}}
 	return experiment.Experiment{Name: "srtm/convergence", Title: "How long it takes until a topic is placed", Run: f.run,
