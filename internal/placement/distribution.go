@@ -70,7 +70,7 @@ type Distribution struct {
 	restarts int
 	least    int
 	tried    []int // numbers of brokers that the model has asked for
-	best     []int // the placement of everybody with the least p99 so far
+	best     []int // the placement of everybody that meets the objective, or has the least p99, so far
 	least99  float64
 	forced   bool // some publishers are where measurements left no room
 	done     bool
@@ -188,6 +188,11 @@ func (d *Distribution) Next() {
 		d.settle()
 		return
 	}
+	if d.model != nil && d.restarts < maxRestarts && d.fewer() {
+		d.restarts++
+		d.restart()
+		return
+	}
 	searching := false
 	for b := range d.parts {
 		searching = d.step(b) || searching
@@ -218,7 +223,8 @@ func (d *Distribution) remember() {
 			worst = max(worst, p.last.P99)
 		}
 	}
-	if d.Unplaced() == 0 && (d.best == nil || worst < d.least99) {
+	met := worst <= d.topic.Objective // later ones that meet it are on fewer brokers
+	if d.Unplaced() == 0 && (d.best == nil || met || worst < d.least99) {
 		d.best, d.least99 = slices.Clone(d.at), worst
 	}
 }

@@ -15,10 +15,23 @@ func (d *Distribution) missed() bool {
 	return false
 }
 
-// correct corrects the model by the broker whose processing was furthest off, and reports whether
-// there is a number of brokers left to try.
-func (d *Distribution) correct() bool {
-	used, worst := 0, -1
+// correct corrects the model by a miss, and reports whether there is a number of brokers left to try.
+func (d *Distribution) correct() bool { return d.try(d.learn() + 1) }
+
+// fewer corrects the model where the objective was met, and reports whether it now says that fewer brokers do.
+func (d *Distribution) fewer() bool {
+	for b := range d.parts {
+		if p := &d.parts[b]; p.rate > 0 && !p.seen {
+			return false
+		}
+	}
+	used := d.learn()
+	return d.enough(1) < used && d.try(1)
+}
+
+// learn corrects the model by the broker that processes slowest, and returns how many are in use.
+func (d *Distribution) learn() (used int) {
+	worst := -1
 	for b := range d.parts {
 		if p := &d.parts[b]; p.rate > 0 {
 			if used++; worst < 0 || p.last.Processing > d.parts[worst].last.Processing {
@@ -26,9 +39,16 @@ func (d *Distribution) correct() bool {
 			}
 		}
 	}
-	p := &d.parts[worst]
-	*d.model = d.model.Corrected(d.share(worst, p.rate), p.last.Processing)
-	k := d.enough(used + 1)
+	if worst >= 0 {
+		p := &d.parts[worst]
+		*d.model = d.model.Corrected(d.share(worst, p.rate), p.last.Processing)
+	}
+	return used
+}
+
+// try sets the number of brokers to what the model says, from some number on, if that is a new one.
+func (d *Distribution) try(from int) bool {
+	k := d.enough(from)
 	if k > len(byRoom(d.brokers)) || slices.Contains(d.tried, k) {
 		return false
 	}
