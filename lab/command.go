@@ -23,6 +23,7 @@ import (
 	"github.com/spillgate/spillgate/lab/culpritsim"
 	"github.com/spillgate/spillgate/lab/experiment"
 	"github.com/spillgate/spillgate/lab/interactive"
+	"github.com/spillgate/spillgate/lab/topics"
 	"github.com/spillgate/spillgate/lab/tracing"
 	"github.com/spillgate/spillgate/lab/tuning"
 	"github.com/spillgate/spillgate/lab/wild"
@@ -35,7 +36,7 @@ import (
 // Experiments returns all there are, in the order of the list.
 func Experiments() []experiment.Experiment {
 	return slices.Concat(breakwater.Experiments(), admission.Experiments(), admissionlive.Experiments(), cost.Experiments(), wild.Experiments(), wildlive.Experiments(), tuning.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
-		interactive.Experiments(), chains.Experiments(), culpritsim.Experiments(), culprits.Experiments(), tracing.Experiments())
+		interactive.Experiments(), chains.Experiments(), culpritsim.Experiments(), culprits.Experiments(), tracing.Experiments(), topics.Experiments())
 }
 
 // Command returns the command "lab" with its subcommands.

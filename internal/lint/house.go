@@ -58,7 +58,7 @@ func Spillgate() House {
 			{Name: "parts", Pure: true, Imports: words, Dirs: []string{"internal/signal", "internal/bucket", "internal/wire", "internal/progress",
 				"internal/world"}},
 			{Name: "policies", Pure: true, Imports: parts, Dirs: []string{"internal/credit", "internal/slots", "internal/admission",
-				"internal/rates", "internal/schedule", "internal/share", "internal/culprit", "internal/readmit", "internal/baseline/..."}},
+				"internal/rates", "internal/schedule", "internal/share", "internal/culprit", "internal/readmit", "internal/placement", "internal/baseline/..."}},
 			{Name: "node", Pure: true, Imports: policies, Dirs: []string{"internal/node"}},
 			{Name: "drivers", Imports: node, Dirs: []string{"internal/sim/...", "internal/live", "internal/culprit/audit", "internal/taskfile"}},
 			// What users import or run; the root package is among them.

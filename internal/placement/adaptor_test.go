@@ -1,0 +1,181 @@
+package placement
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+const second = mono.Time(time.Second)
+
+// Traffic moves from one broker to the other: the bucket has followed a window later.
+func TestAdaptorFollows(t *testing.T) {
+	a, err := NewAdaptor(0, AdaptorConfig{Bucket: Bucket{1000, 100}, Brokers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := mono.Time(0)
+	play := func(steps int, rates ...float64) {
+		for range steps {
+			at += second
+			for i, r := range rates {
+				a.Report(at, i, Report{r, r / 10, a.Grant(i).Version})
+			}
+			a.Step(at)
+		}
+	}
+	play(12, 800, 100)
+	near(t, "rate of the busy one", a.Grant(0).Rate, 25+950*8./9, .1)
+	play(11, 100, 800)
+	near(t, "rate after the shift", a.Grant(1).Rate, 25+950*8./9, .1)
+	near(t, "burst after the shift", a.Grant(1).Burst, 2.5+95*8./9, .1)
+	version := a.Grant(0).Version
+	play(20, 102, 797)
+	if a.Grant(0).Version != version {
+		t.Error("noise changed a grant")
+	}
+}
+
+// obeying is a broker on the other side of a bad network.
+type obeying struct {
+	grant Grant
+	up    bool
+}
+
+func (o *obeying) bucket(now mono.Time) Bucket {
+	if now >= o.grant.Expires {
+		return o.grant.Floor
+	}
+	return o.grant.Bucket
+}
+
+// Whatever is late, lost or dead, what all let through together never exceeds the bucket;
+// and when all is well again it is used to the full.
+func TestAdaptorNeverExceeds(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		n := 1 + rng.IntN(6)
+		whole := Bucket{1000, 50}
+		a, err := NewAdaptor(0, AdaptorConfig{Bucket: whole, Brokers: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		brokers := make([]obeying, n)
+		type sent struct {
+			due    mono.Time
+			broker int
+			grant  Grant
+			report *Report
+		}
+		var under []sent
+		for i := range brokers {
+			brokers[i] = obeying{a.Grant(i), true}
+		}
+		load := make([]float64, n)
+		for at := mono.Time(0); at < 200*second; at += second / 4 {
+			calm := at > 120*second // the network and all brokers are well again
+			for i := range under {
+				if m := under[i]; m.due <= at && m.due >= 0 {
+					under[i].due = -1
+					if m.report != nil {
+						a.Report(at, m.broker, *m.report)
+					} else if m.grant.Version >= brokers[m.broker].grant.Version {
+						brokers[m.broker].grant = m.grant
+					}
+				}
+			}
+			if at%second == 0 {
+				late := func() mono.Time {
+					if calm {
+						return at
+					}
+					return at + mono.Time(rng.Int64N(int64(second/2)))
+				}
+				lost := func() bool { return !calm && rng.IntN(4) == 0 }
+				for i := range brokers {
+					if rng.IntN(8) == 0 && at < 150*second || load[i] == 0 {
+						load[i] = 1000 * rng.Float64()
+					}
+					if !calm && rng.IntN(20) == 0 {
+						brokers[i].up = !brokers[i].up
+					}
+					if brokers[i].up = brokers[i].up || calm; brokers[i].up && !lost() {
+						under = append(under, sent{due: late(), broker: i, report: &Report{load[i], load[i] / 20, brokers[i].grant.Version}})
+					}
+				}
+				a.Step(at)
+				for i := range brokers {
+					if brokers[i].up && !lost() {
+						under = append(under, sent{due: late(), broker: i, grant: a.Grant(i)})
+					}
+				}
+			}
+			var sum Bucket
+			for i := range brokers {
+				b := brokers[i].bucket(at)
+				sum.Rate, sum.Burst = sum.Rate+b.Rate, sum.Burst+b.Burst
+			}
+			if sum.Rate > whole.Rate*(1+1e-9) || sum.Burst > whole.Burst*(1+1e-9) {
+				t.Fatalf("seed %d, %v: %+v of %+v", seed, time.Duration(at), sum, whole)
+			}
+			if at == 199*second && (sum.Rate < .9*whole.Rate || sum.Burst < .9*whole.Burst) {
+				t.Fatalf("seed %d: only %+v of %+v is used when all is well", seed, sum, whole)
+			}
+		}
+	}
+}
+
+// A silent broker is at its floor after two windows, and the others have its part a step later.
+func TestAdaptorGivesUpTheSilent(t *testing.T) {
+	a, err := NewAdaptor(0, AdaptorConfig{Bucket: Bucket{1000, 100}, Brokers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := second; at <= 40*second; at += second {
+		if at <= 5*second {
+			a.Report(at, 1, Report{500, 10, a.Grant(1).Version})
+		}
+		a.Report(at, 0, Report{500, 10, a.Grant(0).Version})
+		a.Step(at)
+		if at == 25*second && a.Grant(1).Expires != at {
+			t.Errorf("the silent one's grant ends at %v", time.Duration(a.Grant(1).Expires))
+		}
+	}
+	if g := a.Grant(1); g.Bucket != g.Floor {
+		t.Errorf("the silent one has %+v", g)
+	}
+	near(t, "the other one's rate", a.Grant(0).Rate, 975, 1e-6)
+}
+
+func TestAdaptorConfig(t *testing.T) {
+	_, err := NewAdaptor(0, AdaptorConfig{Bucket: Bucket{-1, .5}, Brokers: 0, Window: -1, Floor: 1, Change: -1})
+	for _, word := range []string{"Rate is -1", "Burst is 0.5", "Brokers is 0", "Window is -1ns", "Floor is 1", "Change is -1"} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%q is missing in %v", word, err)
+		}
+	}
+}
+
+// Reports with impossible figures count as none.
+func TestAdaptorOfNonsense(t *testing.T) {
+	a, err := NewAdaptor(0, AdaptorConfig{Bucket: Bucket{1000, 100}, Brokers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zero float64
+	for at := second; at < 30*second; at += second {
+		a.Report(at, 0, Report{zero / zero, -5, 1 << 60})
+		a.Report(at, 1, Report{1 / zero, 1 / zero, 0})
+		a.Report(at-2*second, 2, Report{1, 1, 1})
+		a.Step(at)
+		for i := range 3 {
+			if g := a.Grant(i); !(g.Rate > 0 && g.Rate <= 1000 && g.Burst > 0 && g.Burst <= 100) {
+				t.Fatal(fmt.Sprintf("%+v", g))
+			}
+		}
+	}
+}

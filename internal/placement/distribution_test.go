@@ -1,0 +1,162 @@
+package placement
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// Proportional steps find the most that a broker can hold.
+func TestFit(t *testing.T) {
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		n := 1 + rng.IntN(2000)
+		capacity := rng.Float64() * 3000
+		power := 1 + 2*rng.Float64()
+		f := NewFit(n, n)
+		rounds := 0
+		for {
+			try, over := f.Try()
+			if over {
+				break
+			}
+			if try < 1 || try > n {
+				t.Fatalf("seed %d: %d of %d", seed, try, n)
+			}
+			p99 := math.Pow(float64(try)/capacity, power)
+			if try > int(2*capacity) {
+				p99 = math.Inf(1)
+			}
+			f.Observe(p99, 1)
+			if rounds++; rounds > 20 {
+				t.Fatalf("seed %d: no end", seed)
+			}
+		}
+		held, _ := f.Try()
+		if p99 := math.Pow(float64(held)/capacity, power); held > 0 && p99 > 1 {
+			t.Errorf("seed %d: %d have a p99 of %v", seed, held, p99)
+		} else if held < n && math.Pow(float64(held+1+n/50)/capacity, power) < 1-Tolerance {
+			t.Errorf("seed %d: %d of %d, although %v are met by %v", seed, held, n, p99, capacity)
+		}
+	}
+}
+
+// answers answers rounds as the model of another cost would.
+type answers struct{ Model }
+
+func (w answers) play(t *testing.T, d *Distribution, topic Topic, brokers []Broker) {
+	t.Helper()
+	for !d.Done() {
+		if d.Round() > 60 {
+			t.Fatal("no end")
+		}
+		rates := make([]float64, len(brokers))
+		groups := make([]map[uint32]int, len(brokers))
+		for i, b := range d.Plan() {
+			if b == Nowhere {
+				continue
+			}
+			rates[b] += topic.Publishers[i].Rate
+			if groups[b] == nil {
+				groups[b] = map[uint32]int{}
+			}
+			groups[b][topic.Publishers[i].Group]++
+		}
+		for b, shares := range d.Shares() {
+			together := 1
+			for g, n := range groups[b] {
+				if g != 0 {
+					together = max(together, n)
+				}
+			}
+			if d.Measuring(b) {
+				s := Share{Bucket: shares, Arriving: rates[b], Together: float64(together) * max(topic.Batch, 1), Steady: 1, Beside: brokers[b].busy()}
+				d.Observe(b, Seen{w.P99(s), w.processing(s)})
+			}
+		}
+		d.Next()
+	}
+}
+
+func groups(publishers, size int, rate float64) []Publisher {
+	all := make([]Publisher, publishers)
+	for i := range all {
+		all[i] = Publisher{rate, uint32(1 + i/size)}
+	}
+	return all
+}
+
+// With and without a model every publisher is placed where the objective is met, if there
+// is room; a model that is right takes one round, a wrong one a few more.
+func TestDistribution(t *testing.T) {
+	brokers := make([]Broker, 8)
+	for i := range brokers {
+		brokers[i].Capacity = 80_000
+	}
+	world := answers{Model{Cost: 1. / 90_000}}
+	for _, size := range []int{1, 5, 15, 30} {
+		publishers := groups(1000, size, 10)
+		topic := Topic{Bucket{11_000, 12_000}, 1e-3, publishers, 10}
+		counts := map[string]int{}
+		for name, model := range map[string]*Model{"measured": nil, "right": {Cost: 1. / 90_000}, "too hopeful": {Cost: 1. / 130_000}, "too careful": {Cost: 1. / 60_000}} {
+			d, err := NewDistribution(topic, brokers, model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			world.play(t, d, topic, brokers)
+			if n := d.Unplaced(); n > 0 {
+				t.Errorf("groups of %d, %s: %d without a place", size, name, n)
+			}
+			used := map[int]bool{}
+			for _, b := range d.Plan() {
+				used[b] = true
+			}
+			counts[name] = len(used)
+			t.Logf("groups of %d, %s: %d brokers, %d rounds", size, name, len(used), d.Round())
+			if name == "right" && d.Round() > 2 { // a second one where groups do not divide evenly
+				t.Errorf("groups of %d: %d rounds with a model that is right", size, d.Round())
+			}
+		}
+		if counts["right"] > counts["measured"] || counts["too hopeful"] > counts["measured"] {
+			t.Errorf("groups of %d: more brokers with a model than without: %v", size, counts)
+		}
+	}
+}
+
+// Where there is no room, that is said.
+func TestDistributionWithoutRoom(t *testing.T) {
+	topic := Topic{Bucket{11_000, 1000}, 1e-3, groups(1000, 1, 10), 1}
+	brokers := []Broker{{Capacity: 4_000}, {Capacity: 3_000, Load: 1_000}}
+	d, err := NewDistribution(topic, brokers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers{Model{Cost: 1. / 90_000}}.play(t, d, topic, brokers)
+	if n := d.Unplaced(); n != 400 {
+		t.Errorf("%d without a place, expected 400", n)
+	}
+	if _, err := NewDistribution(Topic{}, brokers, nil); err == nil {
+		t.Error("an empty topic is accepted")
+	}
+}
+
+// A bucket that delays is no reason for more brokers; and where the objective is out of reach, everybody
+// has a place all the same.
+func TestDistributionOutOfReach(t *testing.T) {
+	brokers := []Broker{{Capacity: 80_000}, {Capacity: 80_000}, {Capacity: 80_000}}
+	topic := Topic{Bucket{11_000, 100}, 1e-3, groups(1000, 1, 10), 10}
+	for name, model := range map[string]*Model{"measured": nil, "model": {Cost: 1. / 90_000}} {
+		d, err := NewDistribution(topic, brokers, model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers{Model{Cost: 1. / 90_000}}.play(t, d, topic, brokers)
+		if d.Unplaced() > 0 || d.Reached() {
+			t.Errorf("%s: %d without a place, reached: %v", name, d.Unplaced(), d.Reached())
+		}
+		if used := slices.Compact(slices.Sorted(slices.Values(d.Plan()))); model != nil && len(used) != 1 {
+			t.Errorf("%s: on %d brokers", name, len(used))
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package placement
+
+import (
+	"math"
+	"slices"
+)
+
+// missed reports whether a broker missed the objective in this round.
+func (d *Distribution) missed() bool {
+	for b := range d.parts {
+		if p := &d.parts[b]; p.fit != nil && p.seen && d.decisive(p) > d.topic.Objective {
+			return true
+		}
+	}
+	return false
+}
+
+// correct corrects the model by a miss, and reports whether there is a number of brokers left to try.
+func (d *Distribution) correct() bool { return d.try(d.learn() + 1) }
+
+// fewer corrects the model where the objective was met, and reports whether it now says that fewer brokers do.
+func (d *Distribution) fewer() bool {
+	for b := range d.parts {
+		if p := &d.parts[b]; p.rate > 0 && !p.seen {
+			return false
+		}
+	}
+	used := d.learn()
+	return d.enough(1) < used && d.try(1)
+}
+
+// learn corrects the model by the broker that processes slowest, and returns how many are in use.
+func (d *Distribution) learn() (used int) {
+	worst := -1
+	for b := range d.parts {
+		if p := &d.parts[b]; p.rate > 0 {
+			if used++; worst < 0 || p.last.Processing > d.parts[worst].last.Processing {
+				worst = b
+			}
+		}
+	}
+	if worst >= 0 {
+		p := &d.parts[worst]
+		*d.model = d.model.Corrected(d.share(worst, p.rate), p.last.Processing)
+	}
+	return used
+}
+
+// try sets the number of brokers to what the model says, from some number on, if that is a new one.
+func (d *Distribution) try(from int) bool {
+	k := d.enough(from)
+	if k > len(byRoom(d.brokers)) || slices.Contains(d.tried, k) {
+		return false
+	}
+	d.least = k
+	d.tried = append(d.tried, k)
+	return true
+}
+
+// enough returns the fewest brokers, from some number on, with which the model predicts that
+// the objective is met; if no number is enough, the one with which it is missed by least.
+func (d *Distribution) enough(from int) int {
+	best, least := from, math.Inf(1)
+	for k := from; k <= len(byRoom(d.brokers)); k++ {
+		quotas, rest := Quotas(d.brokers, d.rate(nil), k)
+		worst := 0.0
+		for b, quota := range quotas {
+			worst = max(worst, d.model.P99(d.share(b, quota)))
+		}
+		if rest == 0 && worst <= d.topic.Objective {
+			return k
+		}
+		if worst < least {
+			best, least = k, worst
+		}
+	}
+	return best
+}
+
+// share describes the part of the topic with a rate at a broker.
+func (d *Distribution) share(broker int, rate float64) Share {
+	all, group := d.rate(nil), d.group()
+	part := rate / all
+	s := Share{Bucket: d.topic.Split(part), Arriving: rate, Together: max(1, part*group) * d.topic.Batch, Steady: 1, Beside: d.brokers[broker].busy()}
+	if load := all / d.topic.Rate; load < 1 {
+		// The owner's burst says how unevenly messages come: as few as it lets through at once.
+		s.Steady = min(1, d.topic.Burst/(SmallestBurst(load, P99)*max(1, group)*d.topic.Batch))
+	}
+	return s
+}
+
+// group returns how many publishers fire together with one, in the mean over publishers: the
+// group that a message is likely to be of.
+func (d *Distribution) group() float64 {
+	var groups []uint32
+	for _, p := range d.topic.Publishers {
+		if p.Group != 0 {
+			groups = append(groups, p.Group)
+		}
+	}
+	slices.Sort(groups)
+	sum := float64(len(d.topic.Publishers) - len(groups)) // alone
+	for from := 0; from < len(groups); {
+		to := from
+		for to < len(groups) && groups[to] == groups[from] {
+			to++
+		}
+		sum += float64(to-from) * float64(to-from)
+		from = to
+	}
+	return sum / float64(len(d.topic.Publishers))
+}
