@@ -12,7 +12,7 @@
 // hundred waits; the objective is a p99 of 1 ms. Placements are found with one chance and judged with another.
 //
 // Bars are named by their point and briefly: "p99" is Spillgate's worst broker; "more brokers" is how many more
-// it uses than the paper's algorithm; "blind p99 ratio" is the p99 of max-min with as many brokers over it; "conc." is
+// it uses than the paper's algorithm; "blind p99" is that of max-min with as many brokers; "conc." is
 // concentration.
 //
 // What this package does not do: the real broker's schedulers, sockets and collectors are not
