@@ -334,7 +334,10 @@ func (l *Limit) alarm() float64 {
 }
 
 // alarmed reports whether a hidden queue builds up that is too long to wait for the end of the
-// window.
+// window. The residence of few completions is short of its mean by a deviation at times: for
+// that it is allowed where nobody minds the order, for what runs at once sinks at each alarm to
+// what is known, and where that is too little many are refused in vain. Where the order matters
+// a short alarm costs less than a queue that nobody can order.
 func (l *Limit) alarmed() bool {
 	w := &l.window
 	few, known := earlySize, max(l.knee, l.least)
@@ -344,7 +347,11 @@ func (l *Limit) alarmed() bool {
 	if l.trial.dir != 0 || w.done < few || known == 0 && w.full > 0 || float64(l.inUse) <= near*known {
 		return false
 	}
-	return w.residence() > l.alarm()
+	residence := w.residence()
+	if !l.ordered {
+		residence *= 1 - 0.85/math.Sqrt(float64(w.done))
+	}
+	return residence > l.alarm()
 }
 
 // sink lowers a limit that is far above most, what ran at once in a window in which
