@@ -236,18 +236,8 @@ func (d *Distribution) settle() {
 	if d.best != nil {
 		copy(d.at, d.best)
 	}
-	var left []int
-	var publishers []Publisher
-	for i, b := range d.at {
-		if b == Nowhere {
-			left, publishers = append(left, i), append(publishers, d.topic.Publishers[i])
-		}
-	}
-	room := slices.Clone(d.brokers)
-	for b := range room {
-		room[b].Load += d.parts[b].rate
-	}
-	quotas, _ := Quotas(room, d.rate(left), 0)
+	left, publishers := d.nowhere()
+	quotas, _ := Quotas(d.room(), d.rate(left), 0)
 	for k, b := range Assign(publishers, quotas) {
 		d.at[left[k]] = b
 	}
@@ -255,6 +245,27 @@ func (d *Distribution) settle() {
 	for b := range d.parts {
 		d.parts[b].rate = d.rate(d.held(b))
 	}
+}
+
+// nowhere returns the publishers that have no broker, as indices and themselves; the
+// indices are never nil.
+func (d *Distribution) nowhere() (which []int, publishers []Publisher) {
+	which = []int{}
+	for i, b := range d.at {
+		if b == Nowhere {
+			which, publishers = append(which, i), append(publishers, d.topic.Publishers[i])
+		}
+	}
+	return which, publishers
+}
+
+// room returns the brokers with what they have of the topic.
+func (d *Distribution) room() []Broker {
+	room := slices.Clone(d.brokers)
+	for b := range room {
+		room[b].Load += d.parts[b].rate
+	}
+	return room
 }
 
 // restart takes all publishers back and places them anew.
@@ -268,16 +279,9 @@ func (d *Distribution) restart() {
 
 // place gives what has no broker to those that have room, and has these measured.
 func (d *Distribution) place() {
-	var free []int
-	var publishers []Publisher
-	for i, b := range d.at {
-		if b == Nowhere {
-			free, publishers = append(free, i), append(publishers, d.topic.Publishers[i])
-		}
-	}
-	room := slices.Clone(d.brokers)
+	free, publishers := d.nowhere()
+	room := d.room()
 	for b := range room {
-		room[b].Load += d.parts[b].rate
 		room[b].Full = room[b].Full || d.parts[b].full
 	}
 	quotas, _ := Quotas(room, d.rate(free), d.least)

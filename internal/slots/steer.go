@@ -183,18 +183,15 @@ func (l *Limit) full(p point) {
 }
 
 // hurry brings the next trial forward where hardly anything is in time: is it a queue? Where the
-// times are so nearly equal that ranks tell nothing, none at all is in time, and nothing is lost by
-// trying at once.
+// times are so nearly equal that ranks tell nothing, what had no queue before is forgotten.
 func (l *Limit) hurry(p point) {
-	slack := float64(l.cfg.Slack)
-	if p.residence <= most*slack {
+	if p.residence <= most*float64(l.cfg.Slack) {
 		return
 	}
 	l.untried += memory
-	if l.ranked() {
-		return
+	if !l.ranked() {
+		l.least = 0
 	}
-	l.least = 0
 }
 
 // due returns the direction of the trial that is due, 0 for none.
@@ -333,9 +330,14 @@ func (l *Limit) alarm() float64 {
 	return max(half*float64(l.cfg.Slack), 2*alone)
 }
 
+// lenience is the part of a standard deviation of exponential times that an alarm allows. It
+// is fitted, not derived: without any, servers that became slow are 2 to 3 % of their capacity short of what
+// TestFollowsTheServer wants; with a whole one the AQM makes the p99 16 µs longer (breakwater/ablation --quick).
+const lenience = 0.85
+
 // alarmed reports whether a hidden queue builds up that is too long to wait for the end of the
-// window. The residence of few completions is short of its mean by a deviation at times: for
-// that it is allowed where nobody minds the order, for what runs at once sinks at each alarm to
+// window. The residence of few completions differs from its mean by a deviation at times: most of
+// one is allowed where nobody minds the order (lenience), for what runs at once sinks at each alarm to
 // what is known, and where that is too little many are refused in vain. Where the order matters
 // a short alarm costs less than a queue that nobody can order.
 func (l *Limit) alarmed() bool {
@@ -349,7 +351,7 @@ func (l *Limit) alarmed() bool {
 	}
 	residence := w.residence()
 	if !l.ordered {
-		residence *= 1 - 0.85/math.Sqrt(float64(w.done))
+		residence *= 1 - lenience/math.Sqrt(float64(w.done))
 	}
 	return residence > l.alarm()
 }

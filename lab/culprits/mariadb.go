@@ -84,15 +84,11 @@ func myCulprit(after time.Duration, blame bool, statements func(size float64) []
 			return nil
 		case <-time.After(after):
 		}
-		c, err := b.open(ctx)
+		c, id, err := mySession(ctx, b)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		var id int64
-		if err := c.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&id); err != nil {
-			return err
-		}
 		if blame {
 			mark(id)
 		}
@@ -103,6 +99,18 @@ func myCulprit(after time.Duration, blame bool, statements func(size float64) []
 		}
 		return err
 	}
+}
+
+// mySession opens a session of its own and returns its number.
+func mySession(ctx context.Context, b *bench) (c *sql.Conn, id int64, err error) {
+	if c, err = b.open(ctx); err != nil {
+		return nil, 0, err
+	}
+	if err = c.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+		c.Close()
+		return nil, 0, err
+	}
+	return c, id, nil
 }
 
 // statementTimedOut is MariaDB's number for the end of max_statement_time.

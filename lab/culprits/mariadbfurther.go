@@ -78,15 +78,11 @@ func namedLock() scene {
 // nothing for a time.
 func myIdle(statements []string, lasts time.Duration) func(context.Context, *bench, float64, func(int64)) error {
 	return func(ctx context.Context, b *bench, size float64, mark func(int64)) error {
-		c, err := b.open(ctx)
+		c, id, err := mySession(ctx, b)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		var id int64
-		if err := c.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&id); err != nil {
-			return err
-		}
 		mark(id)
 		if err := exec(ctx, c, statements...); err != nil {
 			return err
