@@ -1,9 +1,6 @@
 package slots
 
-import (
-	"math"
-	"testing"
-)
+import "testing"
 
 // TestCompareAcrossAChangeOfTheWork: two levels tell of a line, or refute one, only where their
 // throughputs can be those of one server: fewer that run do less by their number at most, and not
@@ -31,21 +28,6 @@ func TestCompareAcrossAChangeOfTheWork(t *testing.T) {
 		l.compare(more, point{concurrency: 10, throughput: tt.throughput, samples: 400, order: ranks})
 		if l.fifo != tt.want {
 			t.Errorf("%s: a line is %v, want %v", tt.name, l.fifo, tt.want)
-		}
-	}
-}
-
-// TestNoSlotBehindALineCostsMoreThanHalfASlack: beyond a confirmed line one more request waits for a
-// departure of those in service. Where departures are more than half a Slack apart none does.
-func TestNoSlotBehindALineCostsMoreThanHalfASlack(t *testing.T) {
-	for _, tt := range []struct{ perSlack, want float64 }{{0.7, 8}, {1.6, 8}, {3, 9}, {20, 13}} {
-		l, err := New(Config{Slack: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.fifo, l.knee, l.rate = true, 8, tt.perSlack/1000
-		if got := math.Round(l.target()); got != tt.want {
-			t.Errorf("with %.1f departures a Slack the limit is %.1f, want %.0f", tt.perSlack, l.target(), tt.want)
 		}
 	}
 }

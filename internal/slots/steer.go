@@ -200,7 +200,7 @@ func (l *Limit) due(p point) int8 {
 	case l.useful > 0 && l.Limit() <= l.useful:
 		return 0
 	case l.fifo && p.limit <= math.Round(l.knee):
-		return 0 // one slot more would cost more than it gains: see target
+		return 0 // no more than the knee are served
 	case p.order.full(p.limit) && l.untried >= l.raiseGap && p.residence <= whole*float64(l.cfg.Slack):
 		return 1 // nothing shows a queue
 	case l.fifo && !p.order.full(p.limit) || l.untried < l.gap:
@@ -292,10 +292,7 @@ func (l *Limit) target() float64 {
 		if !l.ordered && l.idle == 0 {
 			hidden = max(hidden, fed*l.rate*slack)
 		}
-		// One more waits for a departure. For more than half a Slack that costs more than it gains,
-		// as half a Slack of the time that is left for the service is worth more than the moment
-		// until another request starts: a server 20 times slower lost 5 % by one slot (lab/wild).
-		return l.knee + min(max(margin*l.knee, hidden), math.Floor(l.rate*slack/2))
+		return l.knee + max(margin*l.knee, hidden)
 	}
 	return max(min(l.knee*(1+l.doubt()), max(l.knee, most*slack*l.rate)), l.rate*l.hidden())
 }
@@ -330,30 +327,15 @@ func (l *Limit) alarm() float64 {
 	return max(half*float64(l.cfg.Slack), 2*alone)
 }
 
-// lenience is the part of a standard deviation of exponential times that an alarm allows. It
-// is fitted, not derived: without any, servers that became slow are 2 to 3 % of their capacity short of what
-// TestFollowsTheServer wants; with a whole one the AQM makes the p99 16 µs longer (breakwater/ablation --quick).
-const lenience = 0.85
-
 // alarmed reports whether a hidden queue builds up that is too long to wait for the end of the
-// window. The residence of few completions differs from its mean by a deviation at times: most of
-// one is allowed where nobody minds the order (lenience), for what runs at once sinks at each alarm to
-// what is known, and where that is too little many are refused in vain. Where the order matters
-// a short alarm costs less than a queue that nobody can order.
+// window.
 func (l *Limit) alarmed() bool {
 	w := &l.window
 	few, known := earlySize, max(l.knee, l.least)
 	if known == 0 {
 		few *= 4 // the throughput is all there is to go by
 	}
-	if l.trial.dir != 0 || w.done < few || known == 0 && w.full > 0 || float64(l.inUse) <= near*known {
-		return false
-	}
-	residence := w.residence()
-	if !l.ordered {
-		residence *= 1 - lenience/math.Sqrt(float64(w.done))
-	}
-	return residence > l.alarm()
+	return l.trial.dir == 0 && w.done >= few && (known > 0 || w.full == 0) && float64(l.inUse) > near*known && w.residence() > l.alarm()
 }
 
 // sink lowers a limit that is far above most, what ran at once in a window in which
