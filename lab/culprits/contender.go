@@ -32,12 +32,8 @@ func contenders() []contender {
 	}
 }
 
-const (
-	// ours is the contender that the bars are about.
-	ours = "spillgate"
-	// uncontrolled is the place of the one that does nothing.
-	uncontrolled = 1
-)
+// ours is the contender that the bars are about.
+const ours = "spillgate"
 
 // handSet sets what an operator would, and takes it back.
 func handSet(ctx context.Context, s *scene, b *bench, _ func(int64, string)) (func(), error) {

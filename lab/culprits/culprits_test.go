@@ -62,7 +62,7 @@ func TestScenes(t *testing.T) {
 		}
 	}
 	all := contenders()
-	if !all[0].alone || all[uncontrolled].run != nil || all[len(all)-1].name != ours {
+	if !all[0].alone || all[1].run != nil || all[len(all)-1].name != ours {
 		t.Error("the first contender meets no culprit, the second does nothing, the last is ours")
 	}
 }

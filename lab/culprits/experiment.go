@@ -140,7 +140,7 @@ func (s *scene) judge(o experiment.Options, all []contender, results [][]result)
 			}
 			t.Add(name, mine.rate, rate, float64(mine.p99)/float64(ms), p99, mine.late, mine.dropped, right, wrong, float64(after)/float64(ms), mine.played.others)
 			if i == len(all)-1 {
-				s.bars(r, k, len(results[i]), mine, none, harmful(&results[uncontrolled][k]), right, wrong, after)
+				s.bars(r, k, len(results[i]), mine, none, right, wrong, after)
 			}
 		}
 	}
@@ -148,16 +148,8 @@ func (s *scene) judge(o experiment.Options, all []contender, results [][]result)
 	return r
 }
 
-// harmful reports whether a culprit that is left alone makes the foreground miss its
-// objective. One that does not, because the seed made it small or the load light, is
-// nobody to cancel.
-func harmful(alone *result) bool { return alone.late > 1-objectiveShare }
-
-// objectiveShare is the share of the requests that are to meet their objective.
-const objectiveShare = 0.99
-
 // bars holds ours of one repeat to what is promised.
-func (s *scene) bars(r *experiment.Result, k, n int, mine, none *result, harm bool, right, wrong int, after time.Duration) {
+func (s *scene) bars(r *experiment.Result, k, n int, mine, none *result, right, wrong int, after time.Duration) {
 	name := s.name
 	if n > 1 {
 		name = fmt.Sprintf("%s, seed %d", s.name, k+1)
@@ -168,9 +160,7 @@ func (s *scene) bars(r *experiment.Result, k, n int, mine, none *result, harm bo
 		r.Ceiling(name+": p99", " times that of no culprit", mostP99, 0.84, float64(mine.p99)/float64(none.p99))
 	})
 	r.Ceiling(name+": dropped", " of the requests", mostDropped, 0, mine.dropped)
-	if harm {
-		r.Floor(name+": cancels of the culprit", "", 1, 0, float64(right))
-	}
+	r.Floor(name+": cancels of the culprit", "", 1, 0, float64(right))
 	r.Ceiling(name+": cancels of others", "", 0, 0, float64(wrong))
 	if right > 0 {
 		r.On(m, func() { r.Ceiling(name+": decided after", " s", mostAfter.Seconds(), 0.2, after.Seconds()) })

@@ -63,7 +63,7 @@ func overhead(ctx context.Context, o experiment.Options) (*experiment.Result, er
 	if err != nil {
 		return nil, err
 	}
-	r.Ceiling(fmt.Sprintf("engine: a window of %d tasks and %d resources", windowTasks, windowResources), " ms", mostWindow, 1, window)
+	r.Ceiling(fmt.Sprintf("engine: a window of %d tasks and %d resources", windowTasks, windowResources), " ms", mostWindow, 0.1, window)
 	r.Table = append(r.Table, t)
 	return r, nil
 }
@@ -91,9 +91,9 @@ func (p *program) measure(ctx context.Context, r *experiment.Result, t *table.Ta
 	coarse, precise := lost(rates, taskfile.Coarse), lost(rates, taskfile.Precise)
 	spread := (quantile(off, 0.75) - quantile(off, 0.25)) / quantile(off, 0.5)
 	t.Add(p.name, quantile(off, 0.5), 100*coarse, 100*precise, 100*spread, ns["off"], ns["coarse"], ns["precise"], ns["mutex"], ns["coarse"]/ns["mutex"])
-	r.Ceiling(p.name+": coarse", " of the throughput", mostCoarse, 0.01, coarse)
-	r.Ceiling(p.name+": precise", " of the throughput", mostPrecise, 0.01, precise)
-	r.Ceiling(p.name+": an event, coarse", " ns", p.mostEvent, 5, ns["coarse"])
+	r.Ceiling(p.name+": coarse", " of the throughput", mostCoarse, 0.002, coarse)
+	r.Ceiling(p.name+": precise", " of the throughput", mostPrecise, 0.005, precise)
+	r.Ceiling(p.name+": an event, coarse", " ns", p.mostEvent, 1, ns["coarse"])
 	return nil
 }
 
