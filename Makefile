@@ -7,6 +7,10 @@
 RACY := internal/live internal/parity grpcgate httpgate proxy telemetry config guard cmd examples internal/harness internal/demo \
         internal/taskfile tracer lab/admissionlive lab/bed lab/chains lab/cost lab/experiment lab/workflowslive
 
+# Those of them whose tests start real-time processes, which leave no processor to each
+# other: they run one after the other, when the rest is done.
+ALONE := lab/admissionlive lab/bed lab/chains lab/cost lab/workflowslive
+
 # Longer than any package needs on two cores; a test that hangs ends here.
 TIMEOUT := 5m
 
@@ -14,6 +18,7 @@ FUZZTIME := 10s
 
 space := $(subst ,, )
 racy_pattern := /($(subst $(space),|,$(strip $(RACY))))(/|$$)
+alone_pattern := /($(subst $(space),|,$(strip $(ALONE))))(/|$$)
 
 # The race detector needs cgo on Linux, and so a C compiler. Without one the
 # tests still run, without the detector; continuous integration insists.
@@ -48,8 +53,9 @@ ifeq ($(race),)
 	@[ "$$CI" != true ]
 endif
 	@packages=$$(go list ./... | grep -E '$(racy_pattern)'); \
-	if [ -z "$$packages" ]; then echo "race: no packages yet"; exit 0; fi; \
-	set -x; go test $(race) -timeout $(TIMEOUT) $$packages
+	set -xe; \
+	go test $(race) -timeout $(TIMEOUT) $$(echo "$$packages" | grep -Ev '$(alone_pattern)'); \
+	go test $(race) -timeout $(TIMEOUT) -p 1 $$(echo "$$packages" | grep -E '$(alone_pattern)')
 
 .PHONY: cross
 cross: ## Build and vet for linux and darwin, amd64 and arm64.
