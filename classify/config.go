@@ -71,7 +71,8 @@ type Match struct {
 	Header []Header
 	// Path are patterns of paths, for gRPC of full methods. A pattern that ends in
 	// a slash covers all below it, and a segment that is * stands for any one:
-	// /orders/, /users/*/cart, /shop.Cart/.
+	// /orders/, /users/*/cart, /shop.Cart/. A request's path is compared as the most
+	// permissive server would read it: /orders/../bulk, /orders/..;/bulk are /bulk.
 	Path []string
 	// Method are HTTP methods. A gRPC call is a POST.
 	Method []string

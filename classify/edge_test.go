@@ -277,3 +277,20 @@ func BenchmarkStamp(b *testing.B) {
 		}
 	})
 }
+
+// A path has the rule of what it means, however it is written.
+func TestPathsHoweverWritten(t *testing.T) {
+	rules := tenants(t, classify.Rule{Match: classify.Match{Path: []string{"/checkout/"}}, Set: classify.Set{Workflow: "acme"}})
+	for target, want := range map[string]string{
+		"/checkout/a": "acme", "/x/../checkout/a": "acme", "//checkout/a": "acme", "/checkout;x/a": "acme",
+		"/checkout/../bulk": "", "/checkout/%2e%2e/bulk": "", "/checkout/..;/bulk": "", `/checkout/..%5cbulk`: "",
+	} {
+		r, err := http.NewRequest("GET", "http://x"+target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := rules.Stamp(0, r, nil, false); got.Workflow != want {
+			t.Errorf("%s: workflow %q, expected %q", target, got.Workflow, want)
+		}
+	}
+}

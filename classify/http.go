@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/urlpath"
 	"github.com/spillgate/spillgate/internal/wire"
 )
 
@@ -98,7 +99,7 @@ func (r *Rules) HTTP(names *Names, trust func(*http.Request) bool) func(req *htt
 
 // facts returns what rules look at, but for the claims.
 func (r *Rules) facts(req *http.Request, trusted bool) Facts {
-	f := Facts{Method: req.Method, Host: req.Host, Path: req.URL.Path, Header: req.Header, Trusted: trusted}
+	f := Facts{Method: req.Method, Host: req.Host, Path: urlpath.Canonical(req.URL.Path), Header: req.Header, Trusted: trusted}
 	if b, ok := req.Body.(*peeked); ok {
 		f.Message = b.message
 	}

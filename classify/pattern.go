@@ -1,11 +1,18 @@
 package classify
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/spillgate/spillgate/internal/urlpath"
+)
 
 // checkPath returns what is expected of a pattern of paths, empty if it is one.
 func checkPath(p string) (want string) {
-	if !strings.HasPrefix(p, "/") || len(p) > maxText {
-		return "a path that begins with a slash, of at most 256 bytes"
+	if len(p) > maxText {
+		return "a path of at most 256 bytes"
+	}
+	if want := urlpath.Want(p); want != "" {
+		return want
 	}
 	for segment := range strings.SplitSeq(p, "/") {
 		if segment != "*" && strings.Contains(segment, "*") {
@@ -15,7 +22,7 @@ func checkPath(p string) (want string) {
 	return ""
 }
 
-// path is a pattern of paths.
+// path is a pattern of canonical paths.
 type path struct {
 	text string
 	tree bool // covers all below it

@@ -16,7 +16,7 @@ import (
 // Facts are what rules look at. All of it comes from outside.
 type Facts struct {
 	// Method, Host and Path are those of HTTP. A gRPC call is a POST to its full
-	// method. Host may have a port.
+	// method. Host may have a port. Path is canonical (internal/urlpath).
 	Method, Host, Path string
 	// Peer is where the connection begins; the zero Addr is in no network.
 	Peer netip.Addr

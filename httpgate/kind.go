@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/urlpath"
 )
 
 // maxSegments is how many segments of a path tell kinds apart, maxSegment the
@@ -24,7 +25,7 @@ func kindOf(method, path string, grpc bool) string {
 	b.WriteString(method[:min(len(method), 16)])
 	b.WriteByte(' ')
 	n := 0
-	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(urlpath.Canonical(path), "/"), "/") {
 		if n++; n > maxSegments {
 			b.WriteString("/*")
 			break

@@ -5,9 +5,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/urlpath"
 	"github.com/spillgate/spillgate/internal/wire"
 )
 
@@ -57,7 +59,9 @@ func Exempt(exempt func(*http.Request) bool) Option {
 }
 
 // Paths reports requests by path, for Exempt. A path that ends in a slash covers
-// all below it.
+// all below it. A request is reported if its path is under one of them both as it is
+// written and as the most permissive server would read it, with "..", ";" and "\" resolved:
+// nobody is exempt by writing a path another way.
 func Paths(paths ...string) func(*http.Request) bool {
 	exact := map[string]bool{}
 	var trees []string
@@ -68,16 +72,13 @@ func Paths(paths ...string) func(*http.Request) bool {
 			exact[p] = true
 		}
 	}
+	under := func(path string) bool {
+		return exact[path] || slices.ContainsFunc(trees, func(t string) bool { return strings.HasPrefix(path, t) })
+	}
 	return func(r *http.Request) bool {
-		if exact[r.URL.Path] {
-			return true
-		}
-		for _, t := range trees {
-			if strings.HasPrefix(r.URL.Path, t) {
-				return true
-			}
-		}
-		return false
+		written := r.URL.Path
+		read := urlpath.Canonical(written)
+		return under(read) && (read == written || under(written))
 	}
 }
 
@@ -130,11 +131,15 @@ func Kinds(f func(*http.Request) (kind string, cancel bool)) Option {
 
 // ByPath gives objectives by path, for Objectives. A path that ends in a slash covers all
 // below it; of several that cover a request the longest counts. What no path covers, and
-// an objective that is not above 0, is left to the gate's.
+// an objective that is not above 0, is left to the gate's. Paths are compared as the most
+// permissive server would read them, with "..", ";" and "\" resolved.
 func ByPath(objectives map[string]time.Duration) func(*http.Request) time.Duration {
-	known := maps.Clone(objectives)
+	known := make(map[string]time.Duration, len(objectives))
+	for _, path := range slices.Sorted(maps.Keys(objectives)) {
+		known[urlpath.Canonical(path)] = objectives[path]
+	}
 	return func(r *http.Request) time.Duration {
-		path := r.URL.Path
+		path := urlpath.Canonical(r.URL.Path)
 		if d, ok := known[path]; ok {
 			return d
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/urlpath"
 )
 
 // Config describes a proxy. Required are Objective, Listen and Upstreams; zero
@@ -37,7 +38,8 @@ type Config struct {
 	// those of other proxies and of one's own services. Default none.
 	Trust []netip.Prefix
 	// Exempt are paths that are never refused or delayed, for health checks. A
-	// path that ends in a slash covers all below it. Default none.
+	// path that ends in a slash covers all below it, however a request writes it: see
+	// httpgate.Paths. Default none.
 	Exempt []string
 	// Health says when an upstream is passed over. Can change while the proxy
 	// runs; the gates then learn anew.
@@ -276,8 +278,8 @@ func (c Config) Check() []*Mistake {
 		}
 	}
 	for i, p := range c.Exempt {
-		if !strings.HasPrefix(p, "/") {
-			wrong(fmt.Sprintf("exempt[%d]", i), quote(p), "a path that begins with a slash")
+		if want := urlpath.Want(p); want != "" {
+			wrong(fmt.Sprintf("exempt[%d]", i), quote(p), want)
 		}
 	}
 	c.checkWorkflows(wrong)

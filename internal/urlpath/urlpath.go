@@ -1,0 +1,91 @@
+// Package urlpath decides which path a request is for.
+//
+// A path can be written in several ways that mean the same to the server behind:
+// "/internal/../bulk", "/internal//../bulk" and "/internal/..;x/bulk" are all "/bulk" to
+// one server or another. A rule that compares text would be walked around, so whatever
+// compares paths compares their canonical form:
+//
+//	/a/./b  /a//b  /a/x/../b  /a/b;v=1  \a\b   →   /a/b
+//
+// Where servers differ, the reading that the most permissive of them has counts: some take
+// a backslash for a slash, and some (servlet containers) leave out what follows a semicolon.
+// The percent-encoding has been decoded before, once; a path that is encoded twice is not
+// decoded twice.
+//
+// The package does not change what a server is sent.
+package urlpath
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// Canonical returns the path that p, decoded as in url.URL.Path, means. It begins with a
+// slash, and has no empty segment but at its end, no segment "." or "..", no backslash and
+// no semicolon. What does not begin with a slash, as "*" of OPTIONS, is returned as it is.
+// A path that is canonical already is returned without allocating.
+func Canonical(p string) string {
+	if plain(p) {
+		return p
+	}
+	b := make([]byte, 0, len(p)+1)
+	var last string
+	for rest := p[1:]; ; {
+		end := strings.IndexAny(rest, `/\`)
+		last = rest
+		if end >= 0 {
+			last = rest[:end]
+		}
+		last, _, _ = strings.Cut(last, ";")
+		switch last {
+		case "", ".":
+		case "..":
+			b = b[:max(bytes.LastIndexByte(b, '/'), 0)]
+		default:
+			b = append(append(b, '/'), last...)
+		}
+		if end < 0 {
+			break
+		}
+		rest = rest[end+1:]
+	}
+	if last == "" || last == "." || last == ".." {
+		b = append(b, '/') // a directory
+	}
+	return string(b)
+}
+
+// Want returns what is expected of a path that requests are to be compared with, empty if p
+// is one: a pattern that is not canonical would match no request.
+func Want(p string) string {
+	if !strings.HasPrefix(p, "/") {
+		return "a path that begins with a slash"
+	}
+	if c := Canonical(p); c != p {
+		return fmt.Sprintf("a path as servers read it, without empty segments, dots, backslashes and semicolons: %q", c)
+	}
+	return ""
+}
+
+// plain reports whether p is left as it is.
+func plain(p string) bool {
+	if p == "" || p[0] != '/' && p[0] != '\\' {
+		return true
+	}
+	return !strings.ContainsAny(p, `\;`) && !strings.Contains(p, "//") && !dotted(p)
+}
+
+// dotted reports whether a segment of p is "." or "..".
+func dotted(p string) bool {
+	for {
+		_, rest, found := strings.Cut(p, "/.")
+		if !found {
+			return false
+		}
+		if segment, _, _ := strings.Cut(rest, "/"); segment == "" || segment == "." {
+			return true
+		}
+		p = rest
+	}
+}
