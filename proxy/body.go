@@ -30,6 +30,7 @@ type requestBody struct {
 	ended   atomic.Bool              // by its end, an error or a Close
 	broken  atomic.Bool              // by a Close before its end
 	slow    atomic.Bool              // the client was silent for too long
+	foul    atomic.Bool              // the client framed it wrongly or left in the middle
 }
 
 // newRequestBody wraps the body of r, if it has one. The HTTP/1 transport closes
@@ -66,8 +67,12 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		err = io.EOF
 	}
 	b.whole = err == io.EOF
-	if isTimeout(err) && !b.broken.Load() {
-		b.slow.Store(true)
+	if err != nil && err != io.EOF && !b.broken.Load() {
+		if isTimeout(err) {
+			b.slow.Store(true)
+		} else {
+			b.foul.Store(true)
+		}
 	}
 	if err != nil && !b.ended.Swap(true) && b.control != nil {
 		// The connection waits for the next request from now on.
@@ -88,6 +93,9 @@ func (b *requestBody) Close() error {
 	}
 	return b.body.Close()
 }
+
+// clients reports whether the client is why the body ended before its end.
+func (b *requestBody) clients() bool { return b.slow.Load() || b.foul.Load() }
 
 // done is called when the handler returns: nothing may read the body any more.
 func (b *requestBody) done() { b.ended.Store(true) }

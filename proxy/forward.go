@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -121,6 +122,8 @@ const (
 	brokeOff      kind = "reset"
 	clientLeft    kind = "client_left"
 	clientSlow    kind = "client_slow"
+	clientFoul    kind = "client_malformed" // or broke off in the middle
+	noFiles       kind = "no_files"         // the proxy's own
 )
 
 // fail answers a request that the upstream did not. It is called by the reverse
@@ -141,48 +144,66 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	httpgate.SetOutcome(w, work.Ignored)
-	what := meaning(r.Context(), err)
-	if b, ok := r.Body.(*requestBody); ok {
-		switch {
-		case b.slow.Load():
-			what = clientSlow
-		case b.broken.Load() && what == clientLeft:
-			// Breaking the body off ended the context too; it was not the client.
-			what = meaning(context.Background(), err)
-		}
-	}
+	what := whatFailed(r, err)
 	u.p.errors.Add(context.Background(), 1, metric.WithAttributes(attribute.String("upstream", u.name), attribute.String("kind", string(what))))
-	code, title := http.StatusBadGateway, "The server behind the proxy broke off"
+	if what == clientLeft {
+		httpgate.Refuse(w, r, &live.Refusal{Reason: work.Canceled, Pushback: -1}) // nobody reads it
+		return
+	}
+	end := endings[what]
 	switch what {
-	case clientLeft:
-		// Nobody reads this answer.
-		httpgate.Refuse(w, r, &live.Refusal{Reason: work.Canceled, Pushback: -1})
-		return
-	case clientSlow:
+	case clientSlow, clientFoul:
 		w.Header().Set("Connection", "close")
-		problem(w, r, http.StatusRequestTimeout, "The client was silent for too long in the middle of its request")
+		problem(w, r, end.code, end.title)
 		return
-	case timedOut:
-		code, title = http.StatusGatewayTimeout, "The server behind the proxy did not answer in time"
+	case noFiles:
+		w.Header().Set("Retry-After", "1")
 	case connectFailed:
-		title = "The server behind the proxy cannot be reached"
 		u.downUntil.Store(int64(live.Now().Add(unreachableFor)))
 		if isTimeout(err) {
-			code = http.StatusGatewayTimeout
+			end.code = http.StatusGatewayTimeout
 		}
 	}
 	if skipped, ok := u.failures.allow(time.Second); ok {
 		u.p.log.Warn("upstream failed", "upstream", u.name, "kind", string(what), "error", err, "also", skipped)
 	}
 	if isGRPC(r) {
-		c := codes.Unavailable
-		if code == http.StatusGatewayTimeout && what == timedOut {
-			c = codes.DeadlineExceeded
-		}
-		httpgate.WriteGRPCStatus(w, status.New(c, title))
+		httpgate.WriteGRPCStatus(w, status.New(end.grpc, end.title))
 		return
 	}
-	problem(w, r, code, title)
+	problem(w, r, end.code, end.title)
+}
+
+// endings are the answers to requests that an upstream did not answer.
+var endings = map[kind]struct {
+	code  int
+	grpc  codes.Code
+	title string
+}{
+	connectFailed: {http.StatusBadGateway, codes.Unavailable, "The server behind the proxy cannot be reached"},
+	timedOut:      {http.StatusGatewayTimeout, codes.DeadlineExceeded, "The server behind the proxy did not answer in time"},
+	brokeOff:      {http.StatusBadGateway, codes.Unavailable, "The server behind the proxy broke off"},
+	noFiles:       {http.StatusServiceUnavailable, codes.Unavailable, "The proxy can open no more connections"},
+	clientSlow:    {http.StatusRequestTimeout, codes.Canceled, "The client was silent for too long in the middle of its request"},
+	clientFoul:    {http.StatusBadRequest, codes.Canceled, "The client's request broke off or is framed wrongly"},
+}
+
+// whatFailed says what the error of a round trip means for a request: what its client
+// did wrong is not the upstream's.
+func whatFailed(r *http.Request, err error) kind {
+	what := meaning(r.Context(), err)
+	b, _ := r.Body.(*requestBody)
+	switch {
+	case b == nil:
+	case b.slow.Load():
+		return clientSlow
+	case b.foul.Load() && what != clientLeft:
+		return clientFoul
+	case b.broken.Load() && what == clientLeft && !errors.Is(err, context.Canceled):
+		// Breaking the body off ended the context, which came after the error; it was not the client.
+		return meaning(context.Background(), err)
+	}
+	return what
 }
 
 // problem writes an answer of the proxy's own (RFC 9457).
@@ -207,6 +228,8 @@ func meaning(ctx context.Context, err error) kind {
 	var unknownAuthority x509.UnknownAuthorityError
 	var badCertificate *tls.CertificateVerificationError
 	switch {
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return noFiles
 	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &unknownAuthority), errors.As(err, &badCertificate):
 		return connectFailed
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):

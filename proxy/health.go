@@ -35,7 +35,7 @@ const (
 	wellDone    result = iota
 	failed             // answered 500, 502, 503 or 504, broke off, or was too slow
 	unreachable        // could not be connected to
-	saysNothing        // refused by a gate, or the client's own doing
+	saysNothing        // refused by a gate, or the client's or the proxy's own doing
 )
 
 // health is what the requests of an upstream say about it; nothing is sent to
@@ -152,10 +152,14 @@ func judge(r *http.Request, resp *http.Response, err error) result {
 		switch {
 		case errors.As(err, &refusal), r.Context().Err() != nil:
 			return saysNothing
-		case b != nil && (b.slow.Load() || b.broken.Load()):
+		case b != nil && (b.clients() || b.broken.Load()):
 			return saysNothing
-		case meaning(r.Context(), err) == connectFailed:
+		}
+		switch meaning(r.Context(), err) {
+		case connectFailed:
 			return unreachable
+		case noFiles:
+			return saysNothing
 		}
 		return failed
 	}

@@ -42,6 +42,8 @@ type Proxy struct {
 	exits   []*exit      // they do not change
 	outside atomic.Int64 // calls of upstreams that are under way
 
+	unaccepted throttle // of the log
+
 	sparing sync.Mutex // of putting an upstream out
 
 	mu        sync.Mutex // of what follows, and of changes of state

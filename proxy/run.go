@@ -32,10 +32,11 @@ func (p *Proxy) Run(ctx context.Context) error {
 		_ = p.Close()
 		return err
 	}
-	limited := newSharedLimit(cfg.Limits.Connections, len(servers))
+	most := p.connections(cfg.Limits.Connections)
+	limited := p.sharedLimit(most, len(servers))
 	// The servers' own calls have places of their own: if clients could take them
 	// all, requests that wait for others would never end.
-	limitedOut := newSharedLimit(cfg.Limits.Connections, max(len(p.exits), 1))
+	limitedOut := p.sharedLimit(most, max(len(p.exits), 1))
 	var wg sync.WaitGroup
 	failed := make(chan error, len(servers)+len(p.exits)+1)
 	run := func(s *http.Server, l net.Listener) {
@@ -182,65 +183,4 @@ type debugWriter struct{ log *slog.Logger }
 func (d debugWriter) Write(b []byte) (int, error) {
 	d.log.Debug(strings.TrimSpace(string(b)))
 	return len(b), nil
-}
-
-// newSharedLimit returns a function that puts a number of listeners under one
-// limit of n connections together: the next one waits unaccepted. A listener
-// takes a place before it accepts, so all but one have a place to spare, or an
-// idle listener would keep a busy one from its last connection.
-func newSharedLimit(n, listeners int) func(net.Listener) net.Listener {
-	places := make(chan struct{}, n+listeners-1)
-	return func(l net.Listener) net.Listener {
-		return &limitedListener{Listener: l, places: places, done: make(chan struct{})}
-	}
-}
-
-type limitedListener struct {
-	net.Listener
-	places chan struct{}
-	once   sync.Once
-	done   chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.places <- struct{}{}:
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		return nil, err
-	}
-	return &limitedConn{Conn: c, places: l.places}, nil
-}
-
-// Close implements net.Listener.
-func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.done) })
-	return l.Listener.Close()
-}
-
-// limitedConn gives its place back when it is closed.
-type limitedConn struct {
-	net.Conn
-	places chan struct{}
-	once   sync.Once
-}
-
-// Close implements net.Conn.
-func (c *limitedConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(func() { <-c.places })
-	return err
-}
-
-// CloseWrite lets an upgraded connection end one direction.
-func (c *limitedConn) CloseWrite() error {
-	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return w.CloseWrite()
-	}
-	return errors.ErrUnsupported
 }

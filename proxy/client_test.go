@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What a client does wrong in the middle of its request is answered as its own mistake,
+// and puts no upstream out, however often it does it.
+func TestClientsMistakesAreNotTheUpstreams(t *testing.T) {
+	for _, scheme := range []string{"http://", "h2c://"} {
+		var upstreams []Upstream
+		for i := range 2 {
+			_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, err := io.Copy(io.Discard, r.Body); err == nil {
+					io.WriteString(w, "ok")
+				}
+			}))
+			upstreams = append(upstreams, Upstream{Name: fmt.Sprint(i), URL: scheme + addr})
+		}
+		p := start(t, Config{Upstreams: upstreams, Health: Health{Failures: 2, Pause: 30 * time.Second}})
+		for _, tt := range []struct {
+			name, request string
+			half          bool // the client says no more
+		}{
+			{"no chunk size", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n", false},
+			{"a chunk longer than it says", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n", false},
+			{"a chunk size out of range", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", false},
+			{"half of a body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello", true},
+			{"half of a chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello", true},
+		} {
+			for range 6 {
+				c, err := net.Dial("tcp", p.addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.SetDeadline(time.Now().Add(20 * time.Second))
+				io.WriteString(c, tt.request)
+				if tt.half {
+					c.(*net.TCPConn).CloseWrite()
+				}
+				want := http.StatusBadRequest
+				if tt.half {
+					want = 499 // client closed request
+				}
+				if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != want {
+					t.Errorf("%s, %s: %v, %v, expected %d", scheme, tt.name, resp, err, want)
+				}
+				c.Close()
+			}
+		}
+		for i, u := range p.Status().Upstreams {
+			if p.state.Load().upstreams[i].health.failed > 0 || p.state.Load().upstreams[i].out.Load() {
+				t.Errorf("%s upstream %s: %d failures, out %v, expected none: its clients made the mistakes", scheme, u.Name, p.state.Load().upstreams[i].health.failed, p.state.Load().upstreams[i].out.Load())
+			}
+		}
+		if resp, err := http.Get(p.url); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %v, %v", scheme, resp, err)
+		} else {
+			resp.Body.Close()
+		}
+		if strings.Contains(p.log.String(), "upstream failed") {
+			t.Errorf("%s: the log blames the upstream:\n%s", scheme, p.log)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	}
+}
+
+// A proxy that can open no more sockets does not blame the upstream.
+func TestNoFilesIsNotTheUpstreams(t *testing.T) {
+	dial := func() error {
+		return fmt.Errorf("http: %w", &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", syscall.EMFILE)})
+	}
+	if got := meaning(t.Context(), dial()); got != noFiles {
+		t.Errorf("%v means %q, expected %q", dial(), got, noFiles)
+	}
+	r, _ := http.NewRequest("GET", "http://x", nil)
+	if got := judge(r, nil, dial()); got != saysNothing {
+		t.Errorf("%v says %v of the upstream, expected nothing", dial(), got)
+	}
+	for what, e := range endings {
+		if e.code == 0 || e.grpc == 0 || e.title == "" {
+			t.Errorf("%s has no answer: %+v", what, e)
+		}
+	}
+}
+
+// Fewer connections than configured are said in the log.
+func TestConnectionsThatFilesAllow(t *testing.T) {
+	if descriptors() == 0 {
+		t.Skip("the system has no limit of files, or none that is known")
+	}
+	var out safeBuffer
+	p := &Proxy{log: slog.New(slog.NewTextHandler(&out, nil))}
+	if got := p.connections(1); got != 1 || out.String() != "" {
+		t.Errorf("one connection: %d, %s", got, &out)
+	}
+	many := int(descriptors())
+	if got := p.connections(many); got >= many || got < 1 || !strings.Contains(out.String(), "LimitNOFILE") {
+		t.Errorf("%d connections: %d, %s", many, got, &out)
+	}
+}
+
+// A connection that cannot be accepted is said in the log, once a second.
+func TestUnacceptedConnections(t *testing.T) {
+	var out safeBuffer
+	p := &Proxy{log: slog.New(slog.NewTextHandler(&out, nil))}
+	var asked atomic.Int64
+	l := p.sharedLimit(1, 1)(refusing{&asked})
+	for range 5 {
+		if _, err := l.Accept(); err == nil {
+			t.Fatal("accepted")
+		}
+	}
+	if n := strings.Count(out.String(), "too many open files"); n != 1 || asked.Load() != 5 {
+		t.Errorf("said %d times, expected once, of %d: %s", n, asked.Load(), &out)
+	}
+}
+
+// refusing is a listener of a process without files to spare.
+type refusing struct{ asked *atomic.Int64 }
+
+func (l refusing) Accept() (net.Conn, error) {
+	l.asked.Add(1)
+	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+}
+func (refusing) Close() error   { return nil }
+func (refusing) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
