@@ -42,6 +42,8 @@ type handler struct {
 	options
 	choose func(*http.Request) *Target
 	ledger *live.Ledger[*account]
+
+	gathering atomic.Int64 // bytes of bodies that are being read
 }
 
 // ServeHTTP implements http.Handler.
@@ -59,6 +61,10 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if h.exempt != nil && h.exempt(r) {
 		t.next.ServeHTTP(rw, r)
+		return
+	}
+	body, ok := h.gather(rw, r)
+	if !ok {
 		return
 	}
 
@@ -130,6 +136,9 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	in.done = in.Context.Done()
 	defer w.end()
 	r = r.WithContext(in)
+	if body != nil {
+		r.Body = body
+	}
 	if r.ProtoMajor >= 2 && r.ContentLength < 0 {
 		watchQuiet(r, h.streamAfter, func() { in.ticket.Leave(work.Ignored) })
 	}

@@ -41,10 +41,12 @@ type options struct {
 	kind        func(*http.Request) (kind string, cancel bool)
 	streamAfter time.Duration
 	malformed   func(*http.Request, error)
+	patience    Patience
+	badBody     func(*http.Request, error)
 }
 
 func applyOptions(opts []Option) options {
-	o := options{streamAfter: StreamAfter}
+	o := options{streamAfter: StreamAfter, patience: Patience{}.withDefaults()}
 	for _, f := range opts {
 		f(&o)
 	}

@@ -116,14 +116,24 @@ func refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal, reply
 	if refusal.Reason == work.Draining && r.ProtoMajor == 1 {
 		h["Connection"] = []string{"close"}
 	}
+	writeProblem(w, r, status, problem(refusal, status, policy))
+}
+
+// writeProblem writes an answer that is a problem (RFC 9457).
+func writeProblem(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	h := w.Header()
 	h["Cache-Control"] = []string{"no-store"}
 	h["Content-Type"] = []string{"application/problem+json"}
-	body := problem(refusal, status, policy)
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body)
 	}
+}
+
+// plainProblem returns the body of a problem that its status says all about.
+func plainProblem(title string, status int) []byte {
+	return fmt.Appendf(nil, `{"type":"about:blank","title":%q,"status":%d}`+"\n", title, status)
 }
 
 // problem returns the body of a refusal (RFC 9457). The types are those of

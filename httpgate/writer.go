@@ -3,8 +3,10 @@ package httpgate
 import (
 	"bufio"
 	"io"
+	"math"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -45,7 +47,8 @@ type writer struct {
 	size    int64
 	blocked time.Duration // in writing what is beyond largeBody
 	stream  *time.Timer
-	shed    wire.Shed // from further down
+	slow    *slowReader // of what is beyond largeBody
+	shed    wire.Shed   // from further down
 	hasShed bool
 }
 
@@ -119,16 +122,38 @@ func (w *writer) Write(p []byte) (int, error) {
 	if w.cut {
 		return len(p), nil
 	}
-	if w.size <= largeBody {
+	if w.size+int64(len(p)) <= largeBody {
 		n, err := w.ResponseWriter.Write(p)
 		w.size += int64(n)
 		return n, err
 	}
-	start := live.Now()
-	n, err := w.ResponseWriter.Write(p)
-	w.blocked += live.Now().Sub(start)
-	w.size += int64(n)
-	return n, err
+	written := 0
+	for {
+		start := w.waits()
+		n, err := w.ResponseWriter.Write(p[written:min(len(p), written+writePiece)])
+		w.waited(start, int64(n))
+		if written += n; err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+// waits is called in front of a write of at most writePiece beyond largeBody, and waited
+// behind it.
+func (w *writer) waits() (start mono.Time) {
+	if w.slow == nil {
+		w.slow = newSlowReader(&w.h.patience, w.ResponseWriter, w.r, w.in.ticket)
+	}
+	start = live.Now()
+	w.slow.before(start)
+	return start
+}
+
+func (w *writer) waited(start mono.Time, n int64) {
+	end := live.Now()
+	w.slow.after(end)
+	w.blocked += end.Sub(start)
+	w.size += n
 }
 
 // ReadFrom implements io.ReaderFrom, so that files still go from disk to
@@ -148,12 +173,31 @@ func (w *writer) ReadFrom(src io.Reader) (int64, error) {
 		n, err := io.Copy(io.Discard, src)
 		return first + n, err
 	}
-	start := live.Now()
-	n, err := io.Copy(w.ResponseWriter, src)
-	if w.size += n; w.size > largeBody {
-		w.blocked += live.Now().Sub(start)
+	file, left := fileIn(src)
+	if file == nil {
+		n, err := io.Copy(writerOnly{w}, src) // the source may be what is slow
+		return first + n, err
 	}
-	return first + n, err
+	for {
+		start := w.waits()
+		n, err := io.Copy(w.ResponseWriter, io.LimitReader(file, min(writePiece, left)))
+		w.waited(start, n)
+		first, left = first+n, left-n
+		if err != nil || n < writePiece || left == 0 {
+			return first, err
+		}
+	}
+}
+
+// fileIn returns the file that src reads, nil if it reads something else, and how much of
+// it there may be.
+func fileIn(src io.Reader) (file *os.File, left int64) {
+	left = math.MaxInt64
+	if l, ok := src.(*io.LimitedReader); ok {
+		src, left = l.R, l.N
+	}
+	file, _ = src.(*os.File)
+	return file, left
 }
 
 // firstBytes is how much of a source goes through Write before ReadFrom leaves
@@ -220,6 +264,9 @@ func (w *writer) cancelled() bool {
 func (w *writer) end() {
 	if w.stream != nil {
 		w.stream.Stop()
+	}
+	if w.slow != nil {
+		w.slow.done()
 	}
 	if w.cut || w.returned && !w.wrote && !w.hijacked && w.cancelled() {
 		return

@@ -32,12 +32,14 @@ func TestClientsMistakesAreNotTheUpstreams(t *testing.T) {
 		for _, tt := range []struct {
 			name, request string
 			half          bool // the client says no more
+			want          int
 		}{
-			{"no chunk size", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n", false},
-			{"a chunk longer than it says", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n", false},
-			{"a chunk size out of range", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", false},
-			{"half of a body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello", true},
-			{"half of a chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello", true},
+			{"no chunk size", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n", false, 400},
+			{"a chunk longer than it says", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n", false, 400},
+			{"a chunk size out of range", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", false, 400},
+			{"half of a body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello", true, 400},
+			{"half of a long body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nhello", true, 499},
+			{"half of a chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello", true, 499},
 		} {
 			for range 6 {
 				c, err := net.Dial("tcp", p.addr)
@@ -49,12 +51,8 @@ func TestClientsMistakesAreNotTheUpstreams(t *testing.T) {
 				if tt.half {
 					c.(*net.TCPConn).CloseWrite()
 				}
-				want := http.StatusBadRequest
-				if tt.half {
-					want = 499 // client closed request
-				}
-				if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != want {
-					t.Errorf("%s, %s: %v, %v, expected %d", scheme, tt.name, resp, err, want)
+				if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != tt.want {
+					t.Errorf("%s, %s: %v, %v, expected %d", scheme, tt.name, resp, err, tt.want)
 				}
 				c.Close()
 			}
@@ -73,6 +71,61 @@ func TestClientsMistakesAreNotTheUpstreams(t *testing.T) {
 			t.Errorf("%s: the log blames the upstream:\n%s", scheme, p.log)
 		}
 		http.DefaultClient.CloseIdleConnections()
+	}
+}
+
+// Slow senders and slow readers hold no slot of an upstream, and the log says what they did.
+func TestSlowClientsHoldNoSlot(t *testing.T) {
+	answer := make([]byte, 16<<20)
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/large" {
+			w.Write(answer)
+		}
+	}))
+	cfg := to("http://" + addr)
+	cfg.Slots = Slots{Min: 2, Max: 2}
+	cfg.Limits.BodyRate = 1 << 20
+	cfg.Limits.SendTimeout = 2 * time.Second
+	p := start(t, cfg)
+	var slow []net.Conn
+	for i := range 16 {
+		c, err := net.Dial("tcp", p.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if i%2 == 0 {
+			io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nh")
+			slow = append(slow, c)
+		} else {
+			io.WriteString(c, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+		}
+	}
+	eventually(t, "slow readers to hold no slot", func() bool {
+		s := p.Status()
+		return s.Inside == 16 && s.Upstreams[0].Running == 0 || s.Inside < 16
+	})
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for range 20 {
+		if resp, _ := get(t, client, p.url); resp.StatusCode != http.StatusOK {
+			t.Fatalf("beside slow clients: %d", resp.StatusCode)
+		}
+	}
+	for _, c := range slow {
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("a slow sender: %v, %v, expected 408", resp, err)
+		}
+	}
+	eventually(t, "slow readers to be cut off", func() bool { return p.Status().Inside == 0 })
+	if !strings.Contains(p.log.String(), "kind=client_slow") {
+		t.Errorf("the log does not say what slow senders did:\n%s", p.log)
+	}
+	_, metrics := get(t, client, p.admin+"/metrics")
+	if !strings.Contains(string(metrics), `spillgate_client_errors_total{kind="client_slow"} 8`) {
+		t.Error("the metrics do not count slow senders")
 	}
 }
 

@@ -160,6 +160,16 @@ type Limits struct {
 	// an HTTP/1 request. Default 60 s. A slower one is disconnected. Streams of
 	// HTTP/2 may be silent.
 	BodyTimeout time.Duration
+	// BodyBuffer is the longest request body that is read before the request asks for a
+	// slot, in bytes; its length must be announced. Default 64 KiB; negative is none. A
+	// client that sends such a body slowly holds nothing that others need.
+	BodyBuffer int
+	// BodyRate is the least rate at which such a body must come, on average and after 5
+	// s, in bytes per second. Default 240; negative is none. The answer then is 408.
+	BodyRate int
+	// SendTimeout is how long a client may take to read 256 KiB more of an answer of more
+	// than 64 KiB. Default 60 s. A slower one is disconnected.
+	SendTimeout time.Duration
 	// IdleTimeout is how long a connection between two requests is kept, on both
 	// sides. Default 90 s.
 	IdleTimeout time.Duration
@@ -200,6 +210,7 @@ func (c Config) WithDefaults() Config {
 	or(&c.Drain.Timeout, 30*time.Second)
 	or(&c.Limits.HeaderTimeout, 10*time.Second)
 	or(&c.Limits.BodyTimeout, 60*time.Second)
+	or(&c.Limits.SendTimeout, 60*time.Second)
 	or(&c.Limits.IdleTimeout, 90*time.Second)
 	or(&c.Limits.Connect, 5*time.Second)
 	if c.Limits.Connections == 0 {
@@ -207,6 +218,12 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Limits.Header == 0 {
 		c.Limits.Header = 64 << 10
+	}
+	if c.Limits.BodyBuffer == 0 {
+		c.Limits.BodyBuffer = 64 << 10
+	}
+	if c.Limits.BodyRate == 0 {
+		c.Limits.BodyRate = 240
 	}
 	if c.Limits.Streams == 0 {
 		c.Limits.Streams = 250
@@ -304,6 +321,13 @@ func (c Config) Check() []*Mistake {
 	}
 	between("limits.header_timeout", c.Limits.HeaderTimeout, 0, time.Hour)
 	between("limits.body_timeout", c.Limits.BodyTimeout, 0, time.Hour)
+	if n := c.Limits.BodyBuffer; n > 16<<20 {
+		wrong("limits.body_buffer", strconv.Itoa(n), "1 to 16777216 bytes, 0 for the default, or negative for none")
+	}
+	if n := c.Limits.BodyRate; n > 1<<30 {
+		wrong("limits.body_rate", strconv.Itoa(n), "1 to 1073741824 bytes a second, 0 for the default, or negative for none")
+	}
+	between("limits.send_timeout", c.Limits.SendTimeout, 0, 24*time.Hour)
 	between("limits.idle_timeout", c.Limits.IdleTimeout, 0, 24*time.Hour)
 	between("limits.connect", c.Limits.Connect, 0, time.Hour)
 	between("limits.response", c.Limits.Response, 0, 24*time.Hour)

@@ -1,10 +1,17 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"net"
+	"net/http"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/spillgate/spillgate/httpgate"
 )
 
 // ownDescriptors is how many files the proxy needs for itself: the runtime's, the
@@ -63,6 +70,18 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	return &limitedConn{Conn: c, places: l.places}, nil
+}
+
+// badBody counts what a client did wrong, and says it in the log now and then.
+func (p *Proxy) badBody(r *http.Request, err error) {
+	kind := clientFoul
+	if errors.Is(err, httpgate.ErrSlowBody) {
+		kind = clientSlow
+	}
+	p.clients.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", string(kind))))
+	if skipped, ok := p.bodies.allow(time.Second); ok {
+		p.log.Info("a request's body did not come", "client", r.RemoteAddr, "kind", string(kind), "error", err, "also", skipped)
+	}
 }
 
 // refusedConnection says in the log, now and then, that the system gave no connection.

@@ -27,6 +27,7 @@ type Proxy struct {
 	metrics *telemetry.Telemetry
 	errors  metric.Int64Counter
 	crowds  metric.Int64Counter // by at_once
+	clients metric.Int64Counter // what they did wrong
 	handler http.Handler
 	buffers *buffers
 
@@ -42,7 +43,7 @@ type Proxy struct {
 	exits   []*exit      // they do not change
 	outside atomic.Int64 // calls of upstreams that are under way
 
-	unaccepted throttle // of the log
+	unaccepted, bodies throttle // of the log
 
 	sparing sync.Mutex // of putting an upstream out
 
@@ -119,6 +120,11 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.clients, err = metrics.Meter().Int64Counter("spillgate_client_errors",
+		metric.WithDescription("Requests that were answered 400 or 408, before they asked for a slot, because of their body, by kind."))
+	if err != nil {
+		return nil, err
+	}
 	if err := errors.Join(p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
 		return nil, err
 	}
@@ -133,6 +139,7 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 		}
 		p.exits = append(p.exits, x)
 	}
+	limits := p.state.Load().cfg.Limits
 	p.handler = httpgate.Spread(p.choose,
 		// ServeHTTP has taken off or replaced what strangers say.
 		httpgate.Trust(func(*http.Request) bool { return true }),
@@ -142,6 +149,8 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 			use := &ruledOf(r).use
 			return use.Kind, !use.NoCancel
 		}),
+		httpgate.Patient(httpgate.Patience{Gather: limits.BodyBuffer, Rate: limits.BodyRate, Write: limits.SendTimeout}),
+		httpgate.OnBadBody(p.badBody),
 		httpgate.OnMalformed(func(*http.Request, error) { p.malformed.Add(1) }),
 	)
 	return p, nil

@@ -1,0 +1,75 @@
+package httpgate
+
+import (
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Patience is what a Handler puts up with from clients that send or read slowly, so that
+// they hold no slot that others need. Zero fields take the default, negative ones switch
+// the rule off.
+type Patience struct {
+	// Gather is the longest request body that is read before the request asks for a slot,
+	// in bytes. Default 64 KiB. The length must be announced; a client that waits for "100
+	// Continue" is asked for its body only when it has a slot.
+	Gather int
+	// Rate is the least rate at which such a body must come, on average and after Grace,
+	// in bytes per second. Default 240. A slower client is answered 408.
+	Rate int
+	// Grace is how much longer than Rate allows a body may take. Default 5 s.
+	Grace time.Duration
+	// Blocked is how long in all the handler may wait for a client to read what it
+	// writes, beyond 64 KiB, before the request gives its slot back: the answer is made,
+	// and only its way takes time. Default 100 ms.
+	Blocked time.Duration
+	// Write is how long a client may take to read 256 KiB more of an answer of more than 64
+	// KiB. Default 60 s. A slower one is disconnected. A server with a WriteTimeout of its
+	// own keeps that, as one with a ReadTimeout does for Rate.
+	Write time.Duration
+}
+
+// The defaults of Patience.
+const (
+	defaultGather  = 64 << 10
+	defaultRate    = 240
+	defaultGrace   = 5 * time.Second
+	defaultBlocked = 100 * time.Millisecond
+	defaultWrite   = time.Minute
+)
+
+// ErrSlowBody and ErrBrokenBody say, to OnBadBody, what was wrong with a request's body.
+var (
+	ErrSlowBody   = errors.New("httpgate: the body came too slowly")
+	ErrBrokenBody = errors.New("httpgate: the body broke off or is framed wrongly")
+)
+
+// Patient sets what the handler puts up with from slow clients. Of several, the last
+// counts.
+func Patient(p Patience) Option { return func(o *options) { o.patience = p.withDefaults() } }
+
+// OnBadBody is told of requests that were answered 408 or 400 because of their body,
+// before they asked for a slot; err is ErrSlowBody or wraps ErrBrokenBody. f must not
+// block.
+func OnBadBody(f func(*http.Request, error)) Option {
+	return func(o *options) { o.badBody = f }
+}
+
+func (p Patience) withDefaults() Patience {
+	or := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	orFor := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	or(&p.Gather, defaultGather)
+	or(&p.Rate, defaultRate)
+	orFor(&p.Grace, defaultGrace)
+	orFor(&p.Blocked, defaultBlocked)
+	orFor(&p.Write, defaultWrite)
+	return p
+}
