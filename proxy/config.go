@@ -144,6 +144,9 @@ type Drain struct {
 	Timeout time.Duration
 }
 
+// defaultConnections is the most client connections where nothing else is configured.
+const defaultConnections = 20_000
+
 // Limits bound what clients may take. Zero fields take the default.
 type Limits struct {
 	// Connections is the most client connections at once; the next one waits
@@ -214,7 +217,7 @@ func (c Config) WithDefaults() Config {
 	or(&c.Limits.IdleTimeout, 90*time.Second)
 	or(&c.Limits.Connect, 5*time.Second)
 	if c.Limits.Connections == 0 {
-		c.Limits.Connections = 20_000
+		c.Limits.Connections = defaultConnections
 	}
 	if c.Limits.Header == 0 {
 		c.Limits.Header = 64 << 10

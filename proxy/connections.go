@@ -29,7 +29,11 @@ func (p *Proxy) connections(configured int) int {
 		return configured
 	}
 	most := max((int(files)-ownDescriptors)*3/4, 1)
-	p.log.Warn("fewer client connections than configured: the process may not open more files",
+	say := p.log.Warn
+	if configured == defaultConnections {
+		say = p.log.Info // nobody asked for so many
+	}
+	say("fewer client connections than configured: the process may not open more files",
 		"connections", most, "configured", configured, "files", files, "files_needed", need,
 		"help", "raise the limit of open files (ulimit -n, LimitNOFILE=), or lower limits.connections")
 	return most

@@ -83,7 +83,8 @@ type exit struct {
 	cfg     Egress
 	name    string
 	url     *url.URL
-	base    *http.Transport
+	base    *connections
+	keys    *keyed // of base
 	reverse *httputil.ReverseProxy
 
 	// Calls that belonged to a request, that named a trace of none, and that named
@@ -94,12 +95,12 @@ type exit struct {
 
 func (p *Proxy) newExit(l Limits, e Egress) (*exit, error) {
 	u := e.upstream()
-	tlsConfig, err := u.client()
+	target, _ := u.target() // checked before
+	base, keys, err := connect(l, u, target.Scheme)
 	if err != nil {
 		return nil, err
 	}
-	target, _ := u.target() // checked before
-	x := &exit{p: p, cfg: e, name: u.label(), base: newTransport(l, target.Scheme, tlsConfig)}
+	x := &exit{p: p, cfg: e, name: u.label(), base: base, keys: keys}
 	if target.Scheme == "h2c" {
 		target.Scheme = "http"
 	}

@@ -52,6 +52,7 @@ type Proxy struct {
 	front     []net.Listener
 	egress    []net.Listener // of exits
 	admin     net.Listener
+	keys      []*keyed       // of listeners
 	leaving   sync.WaitGroup // upstreams that were replaced and finish
 	stop      context.CancelFunc
 	stopped   context.Context // of requests: ends when they are cut off
@@ -224,11 +225,13 @@ func (s *state) exempts(r *http.Request) bool { return s.exempt != nil && s.exem
 // unless objective, health, schedule, rates or slots say otherwise, or the workflows have
 // become more than it has room for; its successor begins with as many slots. One
 // that is gone finishes what it has. The other fields cannot change, and Reload
-// returns the names of those that are different. With an error, nothing changed.
+// returns the names of those that are different. Certificates whose files changed are read
+// again, as they are every 10 s. With an error, nothing changed but these.
 func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
 	if err := check(cfg); err != nil {
 		return nil, err
 	}
+	p.lookAtKeys()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.phase.Load() >= draining {

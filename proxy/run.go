@@ -66,6 +66,8 @@ func (p *Proxy) Run(ctx context.Context) error {
 	if adminListener != nil {
 		run(admin, netutil.LimitListener(adminListener, 64))
 	}
+	keysCtx, unwatchKeys := context.WithCancel(ctx)
+	wg.Go(func() { p.watchKeys(keysCtx) })
 	p.phase.CompareAndSwap(starting, serving)
 	p.logStart(cfg, front, adminListener)
 
@@ -80,6 +82,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 		s.Close()
 	}
 	admin.Close()
+	unwatchKeys()
 	p.stop()
 	wg.Wait()
 	for p.active.Load()+p.outside.Load() > 0 { // their contexts have ended
@@ -96,7 +99,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 func (p *Proxy) servers(cfg Config) ([]*http.Server, error) {
 	var all []*http.Server
 	for _, l := range cfg.Listen {
-		tlsConfig, err := l.server()
+		tlsConfig, err := p.serverTLS(l)
 		if err != nil {
 			return nil, err
 		}

@@ -52,7 +52,8 @@ type upstream struct {
 	made        Config          // what the gate was made by
 	shared      map[string]bool // workflows that ever had a share; with the lock of p
 	target      *httpgate.Target
-	base        *http.Transport
+	base        *connections
+	keys        *keyed // of base
 	metrics     *telemetry.Gate
 	tallies     *tallies
 	unwatch     atomic.Pointer[func() error]
@@ -69,17 +70,16 @@ type upstream struct {
 // newUpstream builds an upstream. slots is how many one that it replaces has found,
 // 0 if there was none.
 func (p *Proxy) newUpstream(cfg Config, u Upstream, slots int) (*upstream, error) {
-	tlsConfig, err := u.client()
+	target, _ := u.target() // checked before
+	base, keys, err := connect(cfg.Limits, u, target.Scheme)
 	if err != nil {
 		return nil, err
 	}
-	target, _ := u.target() // checked before
-	up := &upstream{p: p, cfg: u, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http", bodyTimeout: cfg.Limits.BodyTimeout, tallies: newTallies(), made: cfg, shared: map[string]bool{}}
+	up := &upstream{p: p, cfg: u, base: base, keys: keys, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http", bodyTimeout: cfg.Limits.BodyTimeout, tallies: newTallies(), made: cfg, shared: map[string]bool{}}
 	for name := range cfg.shares() {
 		up.shared[name] = true
 	}
 	up.health.rule = cfg.Health
-	up.base = newTransport(cfg.Limits, target.Scheme, tlsConfig)
 	if target.Scheme == "h2c" {
 		target.Scheme = "http"
 	}
