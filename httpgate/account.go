@@ -92,6 +92,8 @@ type account struct {
 	latest wire.Grant
 	has    bool
 	closed bool
+
+	introduced atomic.Bool
 }
 
 // part is a client's account at the gate of one target.
@@ -103,6 +105,13 @@ type part struct {
 }
 
 func newAccount() *account { return &account{epoch: rand.Uint32()} }
+
+// introduce reports true once: the first header to a client carries its grant, even
+// where trailers could, so that it knows at once that the server grants credits. A client
+// that never reads a body to its end would not hear of it otherwise.
+func (a *account) introduce() bool {
+	return !a.introduced.Load() && a.introduced.CompareAndSwap(false, true)
+}
 
 // client returns the client at the target's gate, connected on first use; nil if
 // the account is closed.

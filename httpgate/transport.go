@@ -77,7 +77,7 @@ func KeepHeader() TransportOption {
 // 503 or 504, unless Retries allows another attempt. As with any RoundTripper the response's body
 // must be closed: it holds the credit until its end, until StreamAfter if its
 // length is unknown, or not at all if it is an event stream or an upgraded
-// connection. A request whose body has nothing to say for StreamAfter gives the
+// connection. A body that is closed unread takes news of credits with it, no more. A request whose body has nothing to say for StreamAfter gives the
 // credit back before it is answered.
 //
 // The tags of live.WithTags, the progress of the request that the context belongs
@@ -357,12 +357,16 @@ type exchange struct {
 // onHeader takes what the header of the response says.
 func (x *exchange) onHeader(resp *http.Response) {
 	x.take(resp.Header)
+	if !x.granted {
+		// A server that grants credits says so in its first header: see account.introduce.
+		x.host.server.OnPlainReply()
+	}
 	if !x.shed {
 		x.served = live.Now().Sub(x.sent)
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil || resp.Body == http.NoBody {
 		// Nothing follows, or the body is the connection and stays as it is.
-		x.whole()
+		x.end()
 		return
 	}
 	b := &body{ReadCloser: resp.Body, x: x, resp: resp}
@@ -416,14 +420,6 @@ func (x *exchange) release(served time.Duration) {
 	})
 }
 
-// whole is end after all that the server had to say.
-func (x *exchange) whole() {
-	if !x.granted {
-		x.host.server.OnPlainReply()
-	}
-	x.end()
-}
-
 // end is release when nothing more will come.
 func (x *exchange) end() {
 	if x.timer != nil {
@@ -462,8 +458,6 @@ func (b *body) end(whole bool) {
 	b.once.Do(func() {
 		if whole {
 			b.x.take(b.resp.Trailer)
-			b.x.whole()
-			return
 		}
 		b.x.end()
 	})

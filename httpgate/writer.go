@@ -108,7 +108,7 @@ func (w *writer) WriteHeader(code int) {
 			w.in.ticket.Leave(work.Ignored)
 		}
 	}
-	if w.speaks && (w.bare || !w.trailers) {
+	if w.speaks && (w.bare || !w.trailers || w.account != nil && w.account.introduce()) {
 		w.put(h, "", false)
 	}
 	w.ResponseWriter.WriteHeader(code)

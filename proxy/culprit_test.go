@@ -36,6 +36,12 @@ func TestWhatWaitsUpstreamIsCancelled(t *testing.T) {
 		Objective: 100 * time.Millisecond, Upstreams: []Upstream{{Name: "shop", URL: upstream.URL}}, Slots: Slots{Min: 2, Max: 2},
 		Culprit: Culprit{Mode: culprit.Enforce, Audit: log},
 	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			text, _ := os.ReadFile(log)
+			t.Logf("the gate: %+v\nthe audit log's end:\n%s\nthe log:\n%s", p.Status().Upstreams[0], text[max(len(text)-4000, 0):], p.log)
+		}
+	})
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 	defer client.CloseIdleConnections()
 	ctx, stop := context.WithCancel(t.Context())
