@@ -159,6 +159,7 @@ func (d *decoder) decode(root node) *File {
 			d.List(n, func(n node) { p.Trust = append(p.Trust, d.network(n)) })
 		},
 		"exempt": func(n node) {
+			p.Exempt = []string{} // an empty list is none, not the default
 			d.List(n, func(n node) {
 				path := ""
 				d.Text(n, &path)

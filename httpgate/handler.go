@@ -2,9 +2,11 @@ package httpgate
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +46,7 @@ type handler struct {
 	ledger *live.Ledger[*account]
 
 	gathering atomic.Int64 // bytes of bodies that are being read
+	untracked sync.Once    // said that clients ask for credits in vain
 }
 
 // ServeHTTP implements http.Handler.
@@ -78,6 +81,10 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 				client = w.account.client(t)
 			}
 		}
+	} else if tags.Credits {
+		h.untracked.Do(func() {
+			slog.Warn("httpgate: clients ask for credits and get none: call httpgate.Track with the http.Server before it serves")
+		})
 	}
 	t.gate.Untagged().Served(&tags)
 	in := &served{Context: r.Context(), method: r.Method, path: r.URL.Path, grpc: grpc, tags: wire.Tags{

@@ -46,16 +46,21 @@ type options struct {
 }
 
 func applyOptions(opts []Option) options {
-	o := options{streamAfter: StreamAfter, patience: Patience{}.withDefaults()}
+	o := options{exempt: Paths(ProbePaths()...), streamAfter: StreamAfter, patience: Patience{}.withDefaults()}
 	for _, f := range opts {
 		f(&o)
 	}
 	return o
 }
 
+// ProbePaths returns the paths at which orchestrators commonly ask whether a server is
+// well.
+func ProbePaths() []string { return []string{"/healthz", "/livez", "/readyz", "/health"} }
+
 // Exempt names requests that pass without a slot and are never refused: health
 // checks, which must not fail because of load, and streams that wait for long
-// before they answer anything. Of several, the last counts.
+// before they answer anything. Default Paths(ProbePaths()...); nil is none. Of several,
+// the last counts.
 func Exempt(exempt func(*http.Request) bool) Option {
 	return func(o *options) { o.exempt = exempt }
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/urlpath"
 )
@@ -39,7 +40,7 @@ type Config struct {
 	Trust []netip.Prefix
 	// Exempt are paths that are never refused or delayed, for health checks. A
 	// path that ends in a slash covers all below it, however a request writes it: see
-	// httpgate.Paths. Default none.
+	// httpgate.Paths. Default httpgate.ProbePaths where it is nil.
 	Exempt []string
 	// Health says when an upstream is passed over. Can change while the proxy
 	// runs; the gates then learn anew.
@@ -199,6 +200,9 @@ func (c Config) WithDefaults() Config {
 		if *d == 0 {
 			*d = value
 		}
+	}
+	if c.Exempt == nil {
+		c.Exempt = httpgate.ProbePaths()
 	}
 	or(&c.Health.Pause, time.Second)
 	if c.Health.Failures == 0 {

@@ -168,6 +168,7 @@ func (p *Proxy) logStart(cfg Config, front []net.Listener, admin net.Listener) {
 	for _, l := range front {
 		attrs = append(attrs, slog.String("listen", l.Addr().String()))
 	}
+	attrs = append(attrs, slog.String("exempt", strings.Join(cfg.Exempt, " ")))
 	if admin != nil {
 		attrs = append(attrs, slog.String("admin", admin.Addr().String()))
 	}
