@@ -150,8 +150,9 @@ const defaultConnections = 20_000
 
 // Limits bound what clients may take. Zero fields take the default.
 type Limits struct {
-	// Connections is the most client connections at once; the next one waits
-	// unaccepted. Default 20,000. Connections to Egress may be as many again. A process
+	// Connections is the most client connections at once. The next one takes the place
+	// of that on which no request has run for longest, which is closed; it waits while
+	// requests run on all. Default 20,000. Connections to Egress may be as many again. A process
 	// that may not open enough files for them takes fewer, and says so in its log.
 	Connections int
 	// Header is the largest request header, in bytes. Default 64 KiB. A larger

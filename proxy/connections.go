@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -39,43 +38,6 @@ func (p *Proxy) connections(configured int) int {
 	return most
 }
 
-// sharedLimit returns a function that puts a number of listeners under one
-// limit of n connections together: the next one waits unaccepted. A listener
-// takes a place before it accepts, so all but one have a place to spare, or an
-// idle listener would keep a busy one from its last connection.
-func (p *Proxy) sharedLimit(n, listeners int) func(net.Listener) net.Listener {
-	places := make(chan struct{}, n+listeners-1)
-	return func(l net.Listener) net.Listener {
-		return &limitedListener{Listener: l, p: p, places: places, done: make(chan struct{})}
-	}
-}
-
-type limitedListener struct {
-	net.Listener
-	p      *Proxy
-	places chan struct{}
-	once   sync.Once
-	done   chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.places <- struct{}{}:
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		if !errors.Is(err, net.ErrClosed) {
-			l.p.refusedConnection(l, err)
-		}
-		return nil, err
-	}
-	return &limitedConn{Conn: c, places: l.places}, nil
-}
-
 // badBody counts what a client did wrong, and says it in the log now and then.
 func (p *Proxy) badBody(r *http.Request, err error) {
 	kind := clientFoul
@@ -93,32 +55,4 @@ func (p *Proxy) refusedConnection(l net.Listener, err error) {
 	if skipped, ok := p.unaccepted.allow(time.Second); ok {
 		p.log.Error("a connection cannot be accepted", "listen", l.Addr().String(), "error", err, "also", skipped)
 	}
-}
-
-// Close implements net.Listener.
-func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.done) })
-	return l.Listener.Close()
-}
-
-// limitedConn gives its place back when it is closed.
-type limitedConn struct {
-	net.Conn
-	places chan struct{}
-	once   sync.Once
-}
-
-// Close implements net.Conn.
-func (c *limitedConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(func() { <-c.places })
-	return err
-}
-
-// CloseWrite lets an upgraded connection end one direction.
-func (c *limitedConn) CloseWrite() error {
-	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return w.CloseWrite()
-	}
-	return errors.ErrUnsupported
 }

@@ -132,6 +132,7 @@ func outOf(ctx context.Context) *out {
 func (x *exit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.p.outside.Add(1)
 	defer x.p.outside.Add(-1)
+	defer occupy(r.Context())()
 	if r.Method == http.MethodConnect {
 		http.Error(w, "CONNECT is for forward proxies", http.StatusMethodNotAllowed)
 		return

@@ -28,6 +28,7 @@ type Proxy struct {
 	errors  metric.Int64Counter
 	crowds  metric.Int64Counter // by at_once
 	clients metric.Int64Counter // what they did wrong
+	evicted metric.Int64Counter // connections
 	handler http.Handler
 	buffers *buffers
 
@@ -126,6 +127,11 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.evicted, err = metrics.Meter().Int64Counter("spillgate_connections_evicted",
+		metric.WithDescription("Client connections that were closed because all places were taken and no request ran on them."))
+	if err != nil {
+		return nil, err
+	}
 	if err := errors.Join(p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
 		return nil, err
 	}
@@ -170,6 +176,7 @@ func check(cfg Config) error {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.active.Add(1)
 	defer p.active.Add(-1)
+	defer occupy(r.Context())()
 	if r.Method == http.MethodConnect {
 		http.Error(w, "CONNECT is for forward proxies", http.StatusMethodNotAllowed)
 		return

@@ -793,39 +793,6 @@ func TestLimits(t *testing.T) {
 		resp.Body.Close()
 	}
 	c.CloseIdleConnections()
-	// The third connection waits until one of the first two closes.
-	var conns []net.Conn
-	ask := func(n net.Conn) error {
-		fmt.Fprintf(n, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		resp, err := http.ReadResponse(bufio.NewReader(n), nil)
-		if err == nil {
-			_, err = io.Copy(io.Discard, resp.Body)
-		}
-		return err
-	}
-	for range 3 {
-		n, err := net.Dial("tcp", p.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer n.Close()
-		conns = append(conns, n)
-	}
-	for _, n := range conns[:2] {
-		n.SetDeadline(time.Now().Add(20 * time.Second))
-		if err := ask(n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	conns[2].SetDeadline(time.Now().Add(50 * time.Millisecond))
-	if err := ask(conns[2]); err == nil {
-		t.Error("a connection beyond the limit was served")
-	}
-	conns[0].Close()
-	conns[2].SetDeadline(time.Now().Add(20 * time.Second))
-	if _, err := http.ReadResponse(bufio.NewReader(conns[2]), nil); err != nil {
-		t.Errorf("after another connection closed: %v", err)
-	}
 }
 
 // Malformed tags never hurt, and are counted.

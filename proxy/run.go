@@ -33,10 +33,10 @@ func (p *Proxy) Run(ctx context.Context) error {
 		return err
 	}
 	most := p.connections(cfg.Limits.Connections)
-	limited := p.sharedLimit(most, len(servers))
+	places := p.newRoom(most)
 	// The servers' own calls have places of their own: if clients could take them
 	// all, requests that wait for others would never end.
-	limitedOut := p.sharedLimit(most, max(len(p.exits), 1))
+	placesOut := p.newRoom(most)
 	var wg sync.WaitGroup
 	failed := make(chan error, len(servers)+len(p.exits)+1)
 	run := func(s *http.Server, l net.Listener) {
@@ -53,10 +53,10 @@ func (p *Proxy) Run(ctx context.Context) error {
 	for i, x := range p.exits {
 		s := p.server(cfg, x)
 		out = append(out, s)
-		run(s, limitedOut(egress[i]))
+		run(s, placesOut.in(egress[i]))
 	}
 	for i, s := range servers {
-		l := limited(front[i])
+		l := places.in(front[i])
 		if s.TLSConfig != nil {
 			l = tls.NewListener(l, s.TLSConfig)
 		}
@@ -122,6 +122,7 @@ func (p *Proxy) server(cfg Config, h http.Handler) *http.Server {
 		MaxHeaderBytes:    cfg.Limits.Header,
 		ErrorLog:          p.errorLog(),
 		BaseContext:       func(net.Listener) context.Context { return p.stopped },
+		ConnContext:       withPlace,
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.Limits.Streams, SendPingTimeout: cfg.Limits.IdleTimeout, PingTimeout: pingAfter},
 	}

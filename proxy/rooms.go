@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+)
+
+// room is where the client connections of some listeners have their places. Where all are
+// taken, the next connection gets that of the one on which no request has run for longest:
+// one that is kept for later, or whose client has not sent a whole header. Where requests
+// run on all of them, it waits. So connections on which nothing happens never keep others
+// out, however many there are.
+type room struct {
+	p *Proxy
+
+	mu      sync.Mutex
+	most    int
+	taken   int
+	quiet   list.List     // of *placed, the longest first
+	freed   chan struct{} // closed and replaced when a place becomes free, or quiet
+	waiting int
+}
+
+func (p *Proxy) newRoom(most int) *room {
+	return &room{p: p, most: most, freed: make(chan struct{})}
+}
+
+// in returns a listener whose connections have their places in the room.
+func (r *room) in(l net.Listener) net.Listener {
+	return &roomListener{Listener: l, room: r, done: make(chan struct{})}
+}
+
+// enter gives c a place, or reports false when done is closed before there is one.
+func (r *room) enter(c net.Conn, done <-chan struct{}) (*placed, bool) {
+	r.mu.Lock()
+	for r.taken >= r.most {
+		if oldest := r.quiet.Front(); oldest != nil {
+			out := oldest.Value.(*placed)
+			r.quiet.Remove(oldest)
+			out.at = nil
+			r.mu.Unlock()
+			r.p.evicted.Add(context.Background(), 1)
+			_ = out.Close()
+			r.mu.Lock()
+			continue
+		}
+		freed := r.freed
+		r.waiting++
+		r.mu.Unlock()
+		ended := false
+		select {
+		case <-freed:
+		case <-done:
+			ended = true
+		}
+		r.mu.Lock()
+		if r.waiting--; ended {
+			r.mu.Unlock()
+			return nil, false
+		}
+	}
+	r.taken++
+	own := &placed{Conn: c, room: r}
+	own.at = r.quiet.PushBack(own)
+	r.mu.Unlock()
+	return own, true
+}
+
+// tell wakes those that wait for a place; the lock is held.
+func (r *room) tell() {
+	if r.waiting > 0 {
+		close(r.freed)
+		r.freed = make(chan struct{})
+	}
+}
+
+// placed is a connection with a place, which it gives back when it is closed.
+type placed struct {
+	net.Conn
+	room *room
+	once sync.Once
+
+	// With the lock of the room.
+	at      *list.Element // in quiet; nil while requests run, or when it left
+	running int
+	left    bool
+}
+
+// begin and end are called around each request on the connection.
+func (c *placed) begin() {
+	r := c.room
+	r.mu.Lock()
+	if c.running++; c.at != nil {
+		r.quiet.Remove(c.at)
+		c.at = nil
+	}
+	r.mu.Unlock()
+}
+
+func (c *placed) end() {
+	r := c.room
+	r.mu.Lock()
+	if c.running--; c.running == 0 && !c.left {
+		c.at = r.quiet.PushBack(c)
+		r.tell()
+	}
+	r.mu.Unlock()
+}
+
+// Close implements net.Conn.
+func (c *placed) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() {
+		r := c.room
+		r.mu.Lock()
+		if c.left = true; c.at != nil {
+			r.quiet.Remove(c.at)
+			c.at = nil
+		}
+		r.taken--
+		r.tell()
+		r.mu.Unlock()
+	})
+	return err
+}
+
+// CloseWrite lets an upgraded connection end one direction.
+func (c *placed) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+type roomListener struct {
+	net.Listener
+	room *room
+	once sync.Once
+	done chan struct{}
+}
+
+// Accept implements net.Listener.
+func (l *roomListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		if !errors.Is(err, net.ErrClosed) {
+			l.room.p.refusedConnection(l, err)
+		}
+		return nil, err
+	}
+	own, ok := l.room.enter(c, l.done)
+	if !ok {
+		c.Close()
+		return nil, net.ErrClosed
+	}
+	return own, nil
+}
+
+// Close implements net.Listener.
+func (l *roomListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return l.Listener.Close()
+}
+
+// placedKey is the key under which a connection's context holds its place.
+type placedKey struct{}
+
+// withPlace is an http.Server's ConnContext.
+func withPlace(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	if own, ok := c.(*placed); ok {
+		return context.WithValue(ctx, placedKey{}, own)
+	}
+	return ctx
+}
+
+// occupy notes that a request runs, until what it returns is called.
+func occupy(ctx context.Context) (done func()) {
+	own, ok := ctx.Value(placedKey{}).(*placed)
+	if !ok {
+		return func() {}
+	}
+	own.begin()
+	return own.end
+}

@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// asking is a connection on which a test asks.
+type asking struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func connectTo(t *testing.T, addr string) *asking {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	return &asking{c, bufio.NewReader(c)}
+}
+
+func (a *asking) ask(path string) { fmt.Fprintf(a, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path) }
+
+func (a *asking) answer() (int, error) {
+	resp, err := http.ReadResponse(a.r, nil)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
+}
+
+// Where all places are taken, the connection that has been idle for longest makes room;
+// one on which a request runs does not.
+func TestRoomForConnections(t *testing.T) {
+	release := make(chan struct{})
+	running := make(chan struct{}, 8)
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			running <- struct{}{}
+			<-release
+		}
+		io.WriteString(w, "ok")
+	}))
+	cfg := to("http://" + addr)
+	cfg.Limits.Connections = 2
+	p := start(t, cfg)
+	var conns [3]*asking
+	for i := range conns {
+		c := connectTo(t, p.addr)
+		conns[i] = c
+		c.ask("/")
+		if code, err := c.answer(); code != http.StatusOK {
+			t.Fatalf("%d, %v", code, err)
+		}
+	}
+	first, second, third := conns[0], conns[1], conns[2]
+	if _, err := first.r.ReadByte(); err != io.EOF {
+		t.Errorf("the connection that was idle for longest: %v, expected it to be closed", err)
+	}
+	second.ask("/wait")
+	third.ask("/wait")
+	<-running
+	<-running
+	fourth := connectTo(t, p.addr)
+	fourth.ask("/")
+	fourth.SetDeadline(time.Now().Add(50 * time.Millisecond))
+	if code, err := fourth.answer(); err == nil {
+		t.Errorf("%d on a third connection, beside two on which requests run", code)
+	}
+	close(release)
+	for _, c := range []*asking{second, third} {
+		if code, err := c.answer(); code != http.StatusOK {
+			t.Errorf("a request that ran: %d, %v", code, err)
+		}
+	}
+	fourth.SetDeadline(time.Now().Add(20 * time.Second))
+	fourth.r.Reset(fourth.Conn)
+	if code, err := fourth.answer(); code != http.StatusOK {
+		t.Errorf("the connection that waited: %d, %v", code, err)
+	}
+}
+
+// Any number of idle connections and of headers that never end leave room for requests,
+// with and without TLS.
+func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok") }))
+	cfg := to("http://" + addr)
+	cfg.Limits.Connections = 8
+	p := start(t, cfg)
+	for i := range 60 {
+		c := connectTo(t, p.addr)
+		if i%2 == 0 {
+			io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nX-")
+		}
+	}
+	kept := client(t, 1, nil)
+	for range 30 {
+		began := time.Now()
+		if resp, _ := get(t, client(t, 1, nil), p.url); resp.StatusCode != http.StatusOK {
+			t.Fatalf("beside idle connections: %d", resp.StatusCode)
+		}
+		if resp, _ := get(t, kept, p.url); resp.StatusCode != http.StatusOK {
+			t.Fatalf("on a kept connection: %d", resp.StatusCode)
+		}
+		if d := time.Since(began); d > 10*time.Second {
+			t.Fatalf("two requests took %v beside idle connections", d)
+		}
+	}
+	_, metrics := get(t, client(t, 1, nil), p.admin+"/metrics")
+	if !strings.Contains(metrics, "spillgate_connections_evicted_total") {
+		t.Error("the metrics do not count connections that made room")
+	}
+}
