@@ -37,7 +37,8 @@ func (r *Refusal) Reply() wire.Reply {
 	return out
 }
 
-// Error says what happened, and what to do about it.
+// Error says what happened, and what to do about it. The texts are few, so that logs can
+// be grouped by them; the delays are in the fields.
 func (r *Refusal) Error() string {
 	where := "the server refused the request"
 	if !r.Reason.Sent() {
@@ -45,11 +46,11 @@ func (r *Refusal) Error() string {
 	}
 	switch {
 	case r.Resend.Token != (wire.Token{}):
-		return fmt.Sprintf("spillgate: the server cancelled the request while it ran: %v; if it may be executed twice, send it again after %v, with its token", r.Reason, r.Resend.After)
+		return fmt.Sprintf("spillgate: the server cancelled the request while it ran: %v; if it may be executed twice, send it again after the delay, with its token", r.Reason)
 	case r.Pushback < 0:
 		return fmt.Sprintf("spillgate: %s: %v; do not retry", where, r.Reason)
 	default:
-		return fmt.Sprintf("spillgate: %s: %v; retry after %v", where, r.Reason, r.Pushback)
+		return fmt.Sprintf("spillgate: %s: %v; retry after the delay", where, r.Reason)
 	}
 }
 
