@@ -5,6 +5,7 @@
 //	gate, err := spillgate.New(100 * time.Millisecond)
 //	server := grpc.NewServer(grpcgate.ServerOptions(gate)...)     // gRPC
 //	handler := httpgate.Handler(gate, mux)                        // net/http
+//	err = gate.Do(ctx, "resize", func(ctx context.Context) error { … }) // a job, a message of a queue
 //
 // One Gate stands in front of everything a process serves with one capacity.
 // Packages grpcgate and httpgate put requests through it, telemetry shows what
