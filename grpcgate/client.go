@@ -36,11 +36,14 @@ type client struct {
 // own credits.
 //
 // A call takes a credit before it is sent and gives it back when it ends; a
-// stream gives it back earlier, as the server does its slot (WithStreamHold). Without a free credit it waits in the wallet, a
-// bounded queue, as long as its context allows, and is then refused unsent with
+// stream gives it back earlier, as the server does its slot (WithStreamHold). Without a
+// free credit it waits in the wallet, a bounded queue, as long as its context allows, and is then refused unsent with
 // RESOURCE_EXHAUSTED. While no server is connected it behaves as any call of
 // grpc does: it fails fast or waits for ready. Attempts of grpc's own retry
 // policy take a credit each.
+//
+// errors.As finds a *spillgate.Refusal in the error of a call that was refused, by the
+// wallet, the server or a service further down; the error has a gRPC status all the same.
 func DialOptions(opts ...ClientOption) []grpc.DialOption {
 	_, dial := newClient(opts)
 	return dial
@@ -220,14 +223,14 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 			return invoke(out, method, req, reply, conn, opts...)
 		}()
 		if c.o.retries == 0 {
-			return err
+			return understood(err)
 		}
 		if err == nil {
 			c.retries.Earn(ctx, o.server(), began)
 			return nil
 		}
 		if try >= c.o.retries || !c.mayRetry(ctx, o) {
-			return err
+			return understood(err)
 		}
 	}
 }

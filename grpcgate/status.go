@@ -96,21 +96,53 @@ func pushbackText(d time.Duration) string {
 // fromSpillgate reports whether err is the refusal of a gate or a wallet, here
 // or further down.
 func fromSpillgate(err error) bool {
+	_, info := refusalIn(err)
+	return info != nil
+}
+
+// refusalIn returns the status of an error and what a gate or a wallet said in it, nil if
+// none did.
+func refusalIn(err error) (*status.Status, *errdetails.ErrorInfo) {
 	st, ok := status.FromError(err)
 	if !ok {
-		return false
+		return nil, nil
 	}
 	switch st.Code() {
 	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Aborted:
 	default:
-		return false // spares the decoding of details
+		return nil, nil // spares the decoding of details
 	}
 	for _, d := range st.Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok && info.Domain == errorDomain {
-			return true
+			return st, info
 		}
 	}
-	return false
+	return nil, nil
+}
+
+// understood returns the error of a call so that errors.As finds the *live.Refusal in it
+// that the server, or one further down, said in its status, as it does in the refusal of a
+// wallet. Any other error is returned as it is.
+func understood(err error) error {
+	st, info := refusalIn(err)
+	if info == nil {
+		return err
+	}
+	r := &live.Refusal{Reason: work.Downstream, Pushback: -1}
+	for i := range work.NumReasons {
+		if strings.EqualFold(work.Reason(i).String(), info.Reason) {
+			r.Reason = work.Reason(i)
+		}
+	}
+	for _, d := range st.Details() {
+		if retry, ok := d.(*errdetails.RetryInfo); ok {
+			r.Pushback = retry.RetryDelay.AsDuration()
+		}
+	}
+	if token, ok := wire.ResendOf(info.Metadata[resendField]); ok {
+		r.Resend, r.Pushback = wire.Resend{Token: token, After: max(r.Pushback, 0)}, -1
+	}
+	return &refused{st, r}
 }
 
 // outcomeOf says how a handler ended that returned err. An application's own

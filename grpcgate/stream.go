@@ -136,6 +136,7 @@ func (s *sentStream) RecvMsg(m any) error {
 	switch {
 	case err != nil:
 		s.timer.Stop()
+		return understood(err) // io.EOF among others is returned as it is
 	case !s.heard.Swap(true):
 		s.timer.Reset(s.hold)
 	}

@@ -44,6 +44,26 @@ func Refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal) {
 	refuse(w, r, refusal, answer(refusal, wire.Grant{}, false), 0, isGRPC(r.Header))
 }
 
+// RefuseBelow answers r if err is the refusal of a service that r's handler called, of its
+// gate or of the wallet in front of it, by gRPC or by HTTP; it reports false for any other
+// error, and then has written nothing. Whose quota was spent down there is nothing to r's
+// client: it learns that the server is short, and when to come again.
+//
+//	if err := call(ctx); err != nil {
+//		if !httpgate.RefuseBelow(w, r, err) {
+//			http.Error(w, "the store failed", http.StatusBadGateway)
+//		}
+//		return
+//	}
+func RefuseBelow(w http.ResponseWriter, r *http.Request, err error) bool {
+	var below *live.Refusal
+	if !errors.As(err, &below) {
+		return false
+	}
+	Refuse(w, r, &live.Refusal{Reason: work.Downstream, Pushback: below.Pushback})
+	return true
+}
+
 // refuse answers a request that the gate did not admit.
 func (w *writer) refuse(r *http.Request, err error) {
 	var refusal *live.Refusal
