@@ -113,7 +113,12 @@ func (s *Slot) cell(r int) *Cell {
 func (s *Slot) now() uint64 {
 	word := atomic.LoadUint64(s.clock)
 	if word&modeBits == uint64(Precise) {
-		return s.file.watch.now()
+		return s.file.precisely()
 	}
 	return word &^ modeBits
 }
+
+// precisely reads the clock. It is a function of its own so that now is inlined.
+//
+//go:noinline
+func (f *File) precisely() uint64 { return f.watch.now() }
