@@ -28,7 +28,9 @@ func (s *Slot) Release(r int, n uint64) {
 	if left == 0 && used > 0 {
 		since := c.HeldSince
 		put(&c.HeldSince, 0)
-		put(&c.HoldTime, c.HoldTime+elapsed(since, s.now()))
+		if held := elapsed(since, s.now()); held > 0 { // a store of what is there already would say nothing
+			put(&c.HoldTime, c.HoldTime+held)
+		}
 	}
 	put(&c.Used, left)
 	put(&c.Frees, c.Frees+n)
@@ -59,7 +61,9 @@ func (s *Slot) Evicted(r int, n uint64) {
 func (s *Slot) endWait(c *Cell, n uint64) {
 	if since := c.WaitingSince; since != 0 {
 		put(&c.WaitingSince, 0)
-		put(&c.WaitTime, c.WaitTime+elapsed(since, s.now()))
+		if waited := elapsed(since, s.now()); waited > 0 {
+			put(&c.WaitTime, c.WaitTime+waited)
+		}
 	}
 	put(&c.Waits, c.Waits+n)
 }
