@@ -51,6 +51,9 @@ func goEvents(path string) (ns map[string]float64, err error) {
 			}
 		})
 	}
+	if err := goRequests(tr, engine, r, ns); err != nil {
+		return nil, err
+	}
 	var none *tracer.Task // what Begin returns in mode off
 	ns["off"] = fastest(func() {
 		for range pairs {
@@ -66,6 +69,27 @@ func goEvents(path string) (ns map[string]float64, err error) {
 		}
 	})
 	return ns, nil
+}
+
+// goRequests times all events of a request together.
+func goRequests(tr *tracer.Tracer, engine *taskfile.Engine, lock tracer.Resource, ns map[string]float64) error {
+	pool, err := tr.Resource("pool", tracer.Queue)
+	if err != nil {
+		return err
+	}
+	const requests = pairs / 10
+	for mode := taskfile.Coarse; mode <= taskfile.Precise; mode++ {
+		if err := engine.SetMode(mode); err != nil {
+			return err
+		}
+		memory := new([1 << 15]uint64)
+		ns[mode.String()+"-request"] = fastest(func() {
+			for range requests {
+				goRequest(tr, lock, pool, memory, 1, 0)
+			}
+		}) * 2 * pairs / requests
+	}
+	return nil
 }
 
 // fastest returns half of what a pair takes in the fastest slice, in nanoseconds.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/proc"
@@ -67,7 +68,8 @@ func buildJava(ctx context.Context, dir string) (load, bench []string, err error
 	if err := command(ctx, "javac", args...); err != nil {
 		return nil, nil, err
 	}
-	return []string{"java", "-cp", dir, "spillgate.tracer.Load"}, []string{"java", "-cp", dir, "spillgate.tracer.Bench"}, nil
+	// A thread that ends takes the account of its processor time with it.
+	return []string{"java", "-XX:-UseDynamicNumberOfCompilerThreads", "-cp", dir, "spillgate.tracer.Load"}, []string{"java", "-cp", dir, "spillgate.tracer.Bench"}, nil
 }
 
 func command(ctx context.Context, name string, args ...string) error {
@@ -77,8 +79,9 @@ func command(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// count is what a load has served at an instant.
-type count struct{ at, served float64 }
+// count is what a load has served in the processor time that it has used. engine is what this
+// process, the engine, has used by then. Both are in nanoseconds.
+type count struct{ used, served, engine float64 }
 
 // counts takes the lines of a load.
 type counts struct {
@@ -101,20 +104,31 @@ func (c *counts) Write(piece []byte) (int, error) {
 			return len(piece), nil
 		}
 		c.rest = rest
-		at, served, _ := bytes.Cut(line, []byte(" "))
-		a, errAt := strconv.ParseFloat(string(at), 64)
+		used, served, _ := bytes.Cut(line, []byte(" "))
+		u, errUsed := strconv.ParseFloat(string(used), 64)
 		s, errServed := strconv.ParseFloat(string(served), 64)
-		if errAt != nil || errServed != nil {
+		if errUsed != nil || errServed != nil {
 			continue
 		}
 		select {
-		case c.next <- count{a, s}:
+		case c.next <- count{u, s, float64(processorTime())}:
 		default:
 		}
 	}
 }
 
-// rate returns the requests per second over some counts from now on.
+// processorTime returns what this process has used.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// rate returns the requests per second of processor time, the load's and the engine's, over some
+// counts from now on. While the processors are never idle that is the throughput of one, and
+// nothing that others do on the machine changes it.
 func (c *counts) rate(ctx context.Context, n int) (float64, error) {
 	for len(c.next) > 0 {
 		<-c.next // of before
@@ -132,26 +146,30 @@ func (c *counts) rate(ctx context.Context, n int) (float64, error) {
 			first = last
 		}
 	}
-	return (last.served - first.served) / (last.at - first.at) * 1e9, nil
+	spent := last.used - first.used + last.engine - first.engine
+	if spent <= 0 {
+		return 0, fmt.Errorf("tracing: the load says that it has used %.0f ns while it served %.0f requests", spent, last.served-first.served)
+	}
+	return (last.served - first.served) / spent * 1e9, nil
 }
 
-// start starts the load of p on a task file, on all processors.
-func (p *program) start(ctx context.Context, load []string, path string, out *counts) (*proc.Child, error) {
+// start starts the load of p on a task file, on all processors, with requests of so many steps.
+func (p *program) start(ctx context.Context, load []string, path string, steps int, out *counts) (*proc.Child, error) {
 	threads := runtime.NumCPU()
 	spec := proc.Spec{Name: p.name + " load", Ready: "ready", Output: out}
 	if load == nil {
-		return role.Start(ctx, order{Load: path, Threads: threads}, spec)
+		return role.Start(ctx, order{Load: path, Threads: threads, Steps: steps}, spec)
 	}
 	spec.Path = load[0]
 	if at, err := exec.LookPath(load[0]); err == nil {
 		spec.Path = at
 	}
-	spec.Args = append(load[1:len(load):len(load)], path, strconv.Itoa(threads))
+	spec.Args = append(load[1:len(load):len(load)], path, strconv.Itoa(threads), strconv.Itoa(steps))
 	return proc.Start(ctx, spec)
 }
 
 // goLoad is the load in Go, as tracer/c/test/load.c does it.
-func goLoad(path string, threads int) error {
+func goLoad(path string, threads, steps int) error {
 	tr, err := tracer.Open(tracer.Config{Path: path})
 	if err != nil {
 		return err
@@ -167,29 +185,35 @@ func goLoad(path string, threads int) error {
 	}
 	for i := range served {
 		go func() {
-			for work := uint64(1); ; {
-				work = goRequest(tr, lock, pool, work)
+			memory := new([1 << 15]uint64)
+			for x := uint64(1); ; {
+				x = goRequest(tr, lock, pool, memory, x, steps)
 				served[i].n.Add(1)
 			}
 		}()
 	}
 	fmt.Println("ready")
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for ; ; time.Sleep(countEvery) {
 		sum := uint64(0)
 		for i := range served {
 			sum += served[i].n.Load()
 		}
-		fmt.Println(time.Since(began).Nanoseconds(), sum)
+		fmt.Println(processorTime().Nanoseconds(), sum)
 	}
 }
 
-// goRequest is some 13 µs of work and 16 events.
-func goRequest(tr *tracer.Tracer, lock, pool tracer.Resource, work uint64) uint64 {
+// countEvery is how often a load says what it has served.
+const countEvery = 40 * time.Millisecond
+
+// goRequest is so many steps of work, through more memory than the first cache has, and 16
+// events.
+func goRequest(tr *tracer.Tracer, lock, pool tracer.Resource, memory *[1 << 15]uint64, x uint64, steps int) uint64 {
 	_, task := tr.Begin(context.Background(), tracer.Info{})
 	defer task.End()
 	task.Acquire(pool, 1)
-	for range 12000 {
-		work = work*6364136223846793005 + 1
+	for range steps {
+		x = x*6364136223846793005 + 1442695040888963407
+		memory[x>>49] += x
 	}
 	for range 3 {
 		task.WaitBegin(lock)
@@ -198,5 +222,5 @@ func goRequest(tr *tracer.Tracer, lock, pool tracer.Resource, work uint64) uint6
 		task.Release(lock, 1)
 	}
 	task.Release(pool, 1)
-	return work
+	return x
 }
