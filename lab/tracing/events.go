@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -103,8 +104,8 @@ func fastest(run func()) float64 {
 	return float64(best.Nanoseconds()) / pairs / 2
 }
 
-// timeWindow returns what an engine takes to read a file and to decide, in milliseconds:
-// the median of many windows in which all tasks but one wait.
+// timeWindow returns the processor time that an engine takes to read a file and to decide, in
+// milliseconds: the median of many windows in which all tasks but one wait.
 func timeWindow() (ms float64, err error) {
 	dir, err := os.MkdirTemp("", "spillgate-tracing-*")
 	if err != nil {
@@ -144,16 +145,18 @@ func timeWindow() (ms float64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var all []float64
 	for range 200 {
 		time.Sleep(time.Millisecond)
-		start := time.Now()
+		before := threadTime()
 		look, err := engine.Look(10 * time.Millisecond)
 		if err != nil {
 			return 0, err
 		}
 		choice.Observe(&look.Sample)
-		all = append(all, time.Since(start).Seconds()*1e3)
+		all = append(all, (threadTime()-before).Seconds()*1e3)
 	}
 	return quantile(all, 0.5), nil
 }

@@ -44,19 +44,20 @@ type size struct {
 // Experiments returns those of this package.
 func Experiments() []experiment.Experiment {
 	return []experiment.Experiment{{Name: "atropos/overhead", Title: "What tracing costs a program in C, Go and Java, and the engine a window", Live: true,
-		About: "A load of requests with 16 events each keeps every processor busy: a task begins and ends, and waits for, takes and gives back a lock three times and a pool once. Without an engine, in mode coarse and in mode precise it runs in turn, many times. What it then serves less is the overhead, per second of processor time, that of the engine included. The bars are of requests of some 70 µs, a statement of the cases' databases; the events of a request cost the same whatever else it does, and stand in the second table.",
+		About: "A load of requests with 16 events each keeps every processor busy: a task begins and ends, and waits for, takes and gives back a lock three times and a pool once. Without an engine, in mode coarse and in mode precise it runs in turn, many times. What it then serves less per second of processor time is the overhead, together with what the engine uses. The bars are of requests of some 70 µs, a statement of the cases' databases; the events of a request cost the same whatever else it does, and stand in the second table.",
 		Run:   overhead}}
 }
 
 func overhead(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
-	rounds, slice := 60, 5
+	rounds, slice := 60, 10
 	if o.Quick {
-		rounds = 9
+		rounds = 8
 	}
 	r := &experiment.Result{Quick: o.Quick}
-	lost := &table.Table{Title: fmt.Sprintf("What tracing takes of the throughput: medians of %d interleaved rounds", rounds), Columns: []table.Column{{Name: "language"},
-		{Name: "request", Unit: "µs", Format: "%.1f"}, {Name: "coarse", Unit: "%", Format: "%.2f"}, {Name: "precise", Unit: "%", Format: "%.2f"}, {Name: "spread of untraced", Unit: "%", Format: "%.2f"}},
-		Note: "request: the processor time of one, untraced. spread: between the quartiles of the rounds"}
+	lost := &table.Table{Title: fmt.Sprintf("What tracing takes of the throughput, in %d interleaved rounds", rounds), Columns: []table.Column{{Name: "language"},
+		{Name: "request", Unit: "µs", Format: "%.1f"}, {Name: "coarse", Unit: "%", Format: "%.2f"}, {Name: "of it the engine", Unit: "%", Format: "%.2f"}, {Name: "precise", Unit: "%", Format: "%.2f"}, {Name: "of it the engine", Unit: "%", Format: "%.2f"},
+		{Name: "spread of untraced", Unit: "%", Format: "%.2f"}},
+		Note: "request: the processor time of one, untraced. Rates are those of the least disturbed tenth of spans of 20 ms in each mode; spread: between the quartiles of all"}
 	events := &table.Table{Title: "What events cost, each the fastest of many slices", Columns: []table.Column{{Name: "language"},
 		{Name: "all 16 of a request, coarse", Unit: "ns", Format: "%.0f"}, {Name: "precise", Unit: "ns", Format: "%.0f"},
 		{Name: "one, off", Unit: "ns", Format: "%.2f"}, {Name: "coarse", Unit: "ns", Format: "%.2f"}, {Name: "precise", Unit: "ns", Format: "%.2f"}, {Name: "half a lock", Unit: "ns", Format: "%.2f"}, {Name: "coarse ÷ half a lock", Format: "%.2f"}},
@@ -95,14 +96,14 @@ func (p *program) measure(ctx context.Context, r *experiment.Result, loss, event
 		return err
 	}
 	for _, size := range sizes {
-		rates, err := p.throughput(ctx, load, filepath.Join(dir, "tasks"), size.steps, rounds, slice)
+		in, err := p.throughput(ctx, load, filepath.Join(dir, "tasks"), size.steps, rounds, slice)
 		if err != nil {
 			return err
 		}
-		coarse, precise := lost(rates, taskfile.Coarse), lost(rates, taskfile.Precise)
-		off := rates[taskfile.Off]
-		median := quantile(off, 0.5)
-		loss.Add(p.name, 1e6/median, 100*coarse, 100*precise, 100*(quantile(off, 0.75)-quantile(off, 0.25))/median)
+		off := &in[taskfile.Off]
+		coarse, precise := lost(&in[taskfile.Coarse], off), lost(&in[taskfile.Precise], off)
+		loss.Add(p.name, 1e6/off.rate(), 100*coarse, 100*(in[taskfile.Coarse].share()-off.share()), 100*precise, 100*(in[taskfile.Precise].share()-off.share()),
+			100*(quantile(off.rates, 0.75)-quantile(off.rates, 0.25))/off.rate())
 		if size.judged {
 			r.Ceiling(p.name+": coarse", " of the throughput", mostCoarse, 0.002, coarse)
 			r.Ceiling(p.name+": precise", " of the throughput", mostPrecise, 0.005, precise)
@@ -117,11 +118,12 @@ func (p *program) measure(ctx context.Context, r *experiment.Result, loss, event
 	return nil
 }
 
-// throughput returns the rates in each mode, by round, for requests of so many steps. In mode off there is no engine.
-func (p *program) throughput(ctx context.Context, load []string, path string, steps, rounds, slice int) (rates [taskfile.Precise + 1][]float64, err error) {
+// throughput returns what the load does in each mode, with requests of so many steps. In mode off
+// there is no engine.
+func (p *program) throughput(ctx context.Context, load []string, path string, steps, rounds, slice int) (in [taskfile.Precise + 1]speed, err error) {
 	engine, err := taskfile.Attach(path, taskfile.Geometry{})
 	if err != nil {
-		return rates, err
+		return in, err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	ctx, cancel := context.WithCancel(ctx)
@@ -129,50 +131,48 @@ func (p *program) throughput(ctx context.Context, load []string, path string, st
 	child, err := p.start(ctx, load, path, steps, out)
 	if err != nil {
 		cancel()
-		return rates, err
+		return in, err
 	}
 	defer child.Stop(0)
 	defer cancel()
-	if _, err := out.rate(ctx, 3*slice); err != nil { // what is compiled while it runs
-		return rates, err
+	if err := out.measure(ctx, 3*slice, new(speed)); err != nil { // what is compiled while it runs
+		return in, err
 	}
 	for round := range rounds {
-		for turn := range rates {
-			mode := taskfile.Mode((turn + round) % len(rates))
-			rate, err := p.slice(ctx, engine, mode, out, slice)
-			if err != nil {
-				return rates, err
+		for turn := range in {
+			mode := taskfile.Mode((turn + round) % len(in))
+			if err := p.slice(ctx, engine, mode, out, slice, &in[mode]); err != nil {
+				return in, err
 			}
-			rates[mode] = append(rates[mode], rate)
 		}
 	}
-	return rates, nil
+	return in, nil
 }
 
 // slice measures the load in one mode, with an engine that looks and decides unless it
 // is off.
-func (p *program) slice(ctx context.Context, engine *taskfile.Engine, mode taskfile.Mode, out *counts, n int) (float64, error) {
+func (p *program) slice(ctx context.Context, engine *taskfile.Engine, mode taskfile.Mode, out *counts, n int, to *speed) error {
 	if err := engine.SetMode(mode); err != nil {
-		return 0, err
+		return err
 	}
 	if mode == taskfile.Off {
-		return out.rate(ctx, n)
+		return out.measure(ctx, n, to)
 	}
 	choice, err := culprit.New(culprit.Config{Objective: objective})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- engine.Run(running, taskfile.Loop{Period: 100 * time.Millisecond, Objective: objective, See: func(l *taskfile.Look) { choice.Observe(&l.Sample) }})
 	}()
-	rate, err := out.rate(ctx, n)
+	err = out.measure(ctx, n, to)
 	stop()
 	if e := <-ended; !errors.Is(e, context.Canceled) {
 		err = errors.Join(err, e)
 	}
-	return rate, err
+	return err
 }
 
 // events returns what single events cost, in nanoseconds, and half a lock and unlock.
@@ -198,13 +198,10 @@ func (p *program) events(ctx context.Context, bench []string, path string, quick
 	return ns, nil
 }
 
-// lost is the median, over rounds, of what a mode lost of the throughput untraced.
-func lost(rates [taskfile.Precise + 1][]float64, mode taskfile.Mode) float64 {
-	var all []float64
-	for round, rate := range rates[mode] {
-		all = append(all, 1-rate/rates[taskfile.Off][round])
-	}
-	return quantile(all, 0.5)
+// lost returns the part of the throughput that a mode takes: what its load serves less, and what
+// its engine uses more than this process does without.
+func lost(with, without *speed) float64 {
+	return 1 - with.rate()/without.rate()*(1-with.share())/(1-without.share())
 }
 
 // quantile returns the quantile q of all, which it sorts.

@@ -11,8 +11,9 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/tracer"
@@ -117,40 +118,59 @@ func (c *counts) Write(piece []byte) (int, error) {
 	}
 }
 
-// processorTime returns what this process has used.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+// processorTime returns what this process has used, threadTime what its thread has. Getrusage is
+// late by a tick of the kernel, 4 ms.
+func processorTime() time.Duration { return clock(unix.CLOCK_PROCESS_CPUTIME_ID) }
+func threadTime() time.Duration    { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
+
+func clock(id int32) time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(id, &t) != nil {
 		return 0
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(t.Nano())
 }
 
-// rate returns the requests per second of processor time, the load's and the engine's, over some
-// counts from now on. While the processors are never idle that is the throughput of one, and
-// nothing that others do on the machine changes it.
-func (c *counts) rate(ctx context.Context, n int) (float64, error) {
+// speed is what a load does in a mode: its rates, in requests per second of its processor time, over
+// short spans; and what processor time it and this process used in all, in nanoseconds.
+type speed struct {
+	rates      []float64
+	load, self float64
+}
+
+// rate returns the rate of the spans that the rest of the machine disturbed least: others that run
+// beside it, and their use of its caches, only make it slower.
+func (s *speed) rate() float64 { return quantile(s.rates, 0.9) }
+
+// share returns the part of the processor time that this process, the engine, used.
+func (s *speed) share() float64 { return s.self / (s.self + s.load) }
+
+// measure adds n counts from now on.
+func (c *counts) measure(ctx context.Context, n int, to *speed) error {
 	for len(c.next) > 0 {
 		<-c.next // of before
 	}
-	var first, last count
+	var last count
 	for i := range n + 2 { // the first is not wholly of now
+		var now count
 		select {
-		case last = <-c.next:
+		case now = <-c.next:
 		case <-time.After(10 * time.Second):
-			return 0, fmt.Errorf("tracing: the load counts no more")
+			return fmt.Errorf("tracing: the load counts no more")
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return ctx.Err()
 		}
-		if i == 1 {
-			first = last
+		used := now.used - last.used
+		if i > 1 && used <= 0 {
+			return fmt.Errorf("tracing: the load used %.0f ns of processor time for %.0f requests, expected more than none", used, now.served-last.served)
 		}
+		if i > 1 {
+			to.rates = append(to.rates, (now.served-last.served)/used*1e9)
+			to.load, to.self = to.load+used, to.self+now.engine-last.engine
+		}
+		last = now
 	}
-	spent := last.used - first.used + last.engine - first.engine
-	if spent <= 0 {
-		return 0, fmt.Errorf("tracing: the load says that it has used %.0f ns while it served %.0f requests", spent, last.served-first.served)
-	}
-	return (last.served - first.served) / spent * 1e9, nil
+	return nil
 }
 
 // start starts the load of p on a task file, on all processors, with requests of so many steps.
@@ -203,7 +223,7 @@ func goLoad(path string, threads, steps int) error {
 }
 
 // countEvery is how often a load says what it has served.
-const countEvery = 40 * time.Millisecond
+const countEvery = 20 * time.Millisecond
 
 // goRequest is so many steps of work, through more memory than the first cache has, and 16
 // events.

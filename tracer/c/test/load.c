@@ -1,4 +1,4 @@
-/* Serves requests on every thread, and says every 40 ms how many there were, and what
+/* Serves requests on every thread, and says every 20 ms how many there were, and what
  * processor time the process has used:
  *
  *   load FILE THREADS STEPS   prints "ready", then "NANOSECONDS REQUESTS" lines, until
@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
 	}
 	puts("ready");
 	fflush(stdout);
-	for (struct pollfd in = {.fd = 0}; poll(&in, 1, 40) == 0;) {
+	for (struct pollfd in = {.fd = 0}; poll(&in, 1, 20) == 0;) {
 		struct timespec t;
 		uint64_t sum = 0;
 		for (int i = 0; i < n; i++)
