@@ -80,8 +80,8 @@ func clockPeriod(objective time.Duration) time.Duration {
 }
 
 // slowClock is the time between two ticks while no tracer reads the clock, in modes
-// off and precise: that long at most the change to mode coarse goes without a clock.
-const slowClock = 20 * time.Millisecond
+// off and precise. A change of the mode ends it.
+const slowClock = time.Second
 
 // keepClock ticks until ctx ends.
 func (e *Engine) keepClock(ctx context.Context, period time.Duration) error {
@@ -91,6 +91,7 @@ func (e *Engine) keepClock(ctx context.Context, period time.Duration) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-e.turned:
 		case <-timer.C:
 		}
 		if err := e.Tick(); err != nil {
