@@ -97,7 +97,6 @@ type call struct {
 	started mono.Time
 	outcome work.Outcome
 	cancel  context.CancelFunc // nil unless the tags' budget is the shorter one
-	done    func()             // ends what the gate can cancel
 	stopped *live.Refusal      // not nil: the gate cancelled the call, which failed
 }
 
@@ -166,7 +165,7 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 	if class, ok := in.room.Class(); ok {
 		in.tags.Class = class
 	}
-	ctx, c.done = in.room.Watch(ctx)
+	ctx, _ = in.room.Watch(ctx)
 	c.started = live.Now()
 	return c, ctx, nil
 }
@@ -193,7 +192,7 @@ func (s *server) refuse(ctx context.Context, in *incoming, err error) {
 // runs when the handler panics too.
 func (c *call) leave(ctx context.Context) {
 	c.in.ticket.Leave(c.outcome)
-	c.done()
+	c.in.ticket.Unwatch()
 	if c.cancel != nil {
 		c.cancel()
 	}

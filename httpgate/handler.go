@@ -136,11 +136,11 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		in.tags.Class = class
 	}
 	if cancel {
-		var done func()
-		in.Context, done = in.room.Watch(in.Context)
-		defer done()
+		if watched, may := in.room.Watch(in.Context); may {
+			in.Context, in.done = watched, nil
+			defer in.room.Unwatch()
+		}
 	}
-	in.done = in.Context.Done()
 	defer w.end()
 	r = r.WithContext(in)
 	if body != nil {
@@ -220,7 +220,8 @@ func grpcTimeout(s string) (time.Duration, bool) {
 type served struct {
 	context.Context
 	// What Context says of its end. It is asked several times on the way from here, and
-	// looks for it in all that it was derived from.
+	// looks for it in all that it was derived from. done is nil while only a cancel, which nobody
+	// may listen for, is added to it.
 	done     <-chan struct{}
 	deadline time.Time
 	limited  bool
@@ -259,7 +260,12 @@ func Ignore(ctx context.Context) {
 type servedKey struct{}
 
 // Done implements context.Context.
-func (s *served) Done() <-chan struct{} { return s.done }
+func (s *served) Done() <-chan struct{} {
+	if s.done != nil {
+		return s.done
+	}
+	return s.Context.Done()
+}
 
 // Deadline implements context.Context.
 func (s *served) Deadline() (time.Time, bool) { return s.deadline, s.limited }

@@ -66,7 +66,7 @@ func (t *Tracer) beginRequest(key uint64) live.Traced {
 	if !slot.Traced() {
 		return nil
 	}
-	task := &Task{tracer: t, slot: slot, info: info, branch: true, gated: true}
+	task := &Task{tracer: t, slot: slot, info: info, gated: true}
 	t.live[slot.Index()].Store(task)
 	return task
 }

@@ -33,9 +33,9 @@ func (s *shop) serve(ctx context.Context, kind does, handle func(context.Context
 	if err != nil {
 		return
 	}
-	watched, done := ticket.Watch(live.WithTicket(ctx, ticket))
+	watched, _ := ticket.Watch(live.WithTicket(ctx, ticket))
 	err = handle(watched)
-	done()
+	ticket.Unwatch()
 	switch refusal := ticket.Cancelled(); {
 	case refusal != nil && kind == "victim":
 		s.victims.Add(1)

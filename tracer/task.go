@@ -31,13 +31,13 @@ type Info struct {
 // Task is one running task. Its methods are called by one goroutine at a time.
 // A nil *Task is not traced: its methods do nothing.
 type Task struct {
-	tracer *Tracer
-	slot   taskfile.Slot
-	info   Info
-	ctx    taskContext
-	cancel context.CancelCauseFunc
-	branch bool
-	gated  bool // of a request behind a gate: any goroutine of it may record
+	tracer  *Tracer
+	slot    taskfile.Slot
+	info    Info
+	ctx     taskContext
+	own     live.Cancelable  // what ctx is, unless it is of a branch
+	request *live.Cancelable // what a cancel ends: own, or that of the task that branched; nil: the gate ends it
+	gated   bool             // of a request behind a gate: any goroutine of it may record
 
 	mu    sync.Mutex // between the watcher and End; with gated, around every event
 	ended bool
@@ -104,14 +104,13 @@ func (t *Tracer) begin(ctx context.Context, info Info, parent *Task) (context.Co
 		return ctx, nil
 	}
 	task := &Task{tracer: t, slot: slot, info: info}
-	if parent != nil && parent.gated {
-		task.gated, task.branch = true, true // its request is cancelled by the gate
-	} else if parent != nil {
-		task.cancel, task.branch = parent.cancel, true
-	} else {
-		ctx, task.cancel = context.WithCancelCause(ctx)
-	}
 	task.ctx = taskContext{ctx, task}
+	if parent == nil {
+		task.own.Begin(ctx)
+		task.ctx.Context, task.request = &task.own, &task.own
+	} else {
+		task.request, task.gated = parent.request, parent.gated
+	}
 	t.live[slot.Index()].Store(task)
 	return &task.ctx, task
 }
@@ -145,8 +144,8 @@ func (t *Task) End() {
 	t.slot.End()
 	at.CompareAndSwap(t, nil) // last, as Close waits for it; the slot may have another task by now
 	t.mu.Unlock()
-	if !t.branch {
-		t.cancel(nil)
+	if t.request == &t.own {
+		t.own.Cancel(nil)
 	}
 }
 
@@ -158,7 +157,9 @@ func (t *Task) deliver() {
 		return
 	}
 	if why, asked := t.slot.Cancelled(); asked {
-		t.cancel(fmt.Errorf("%w: %v", ErrCancelled, why))
+		if t.request != nil {
+			t.request.Cancel(fmt.Errorf("%w: %v", ErrCancelled, why))
+		}
 		t.slot.Delivered()
 	}
 }
@@ -172,9 +173,14 @@ func (t *Task) enter() {
 
 func (t *Task) leave() {
 	if t.gated {
-		t.mu.Unlock()
+		t.unlock()
 	}
 }
+
+// unlock is a function of its own so that leave costs the others a test.
+//
+//go:noinline
+func (t *Task) unlock() { t.mu.Unlock() }
 
 // Acquire records that the task now holds n more units of r.
 func (t *Task) Acquire(r Resource, n uint64) {

@@ -33,9 +33,10 @@ type Tracer struct {
 }
 
 // watchEvery is how often a tracer looks for cancels: FORMAT.md asks for 20 ms
-// or less, and a look costs one load and one fstat. watchIdle is for mode off.
+// or less. A look costs one load and one fstat, and the wake of a thread, which costs some
+// hundred times as much. watchIdle is for mode off.
 const (
-	watchEvery = 10 * time.Millisecond
+	watchEvery = 16 * time.Millisecond
 	watchIdle  = 100 * time.Millisecond
 )
 

@@ -50,13 +50,18 @@ func crowded(tb testing.TB, n, r int) (*Engine, func() *Decision) {
 	}
 }
 
-// A window of 1,000 tasks × 8 resources must take at most 1 ms.
+// A window of 1,000 tasks × 8 resources must take at most 1 ms. A busy machine only adds, so
+// the fastest window stands beside the mean.
 func BenchmarkObserve(b *testing.B) {
 	_, observe := crowded(b, 1000, 8)
 	b.ReportAllocs()
+	fastest := time.Hour
 	for b.Loop() {
+		start := time.Now()
 		observe()
+		fastest = min(fastest, time.Since(start))
 	}
+	b.ReportMetric(float64(fastest.Microseconds()), "µs-fastest")
 }
 
 func TestObserveDoesNotAllocate(t *testing.T) {

@@ -223,6 +223,7 @@ func (e *Engine) judge(v *view, c *contender) Why {
 // price.
 func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 	e.together = resized(e.together, v.r)
+	e.waiters(v)
 	group, clear := 0.0, false
 	for k := range e.found {
 		c := &e.found[k]
@@ -284,24 +285,13 @@ func (e *Engine) kindWaits(v *view, c *contender) bool {
 	if kind == 0 {
 		return true
 	}
-	waiting, alike := 0.0, 0.0 // those that mainly wait
-	slowed, same := 0.0, 0.0   // the time that any lose
-	for i := range v.n {
-		if i == c.task || !v.victim(i) || v.wait[i] == 0 {
-			continue
-		}
-		mainly, of := 0.0, 0.0
-		if v.wait[i] >= 0.5 {
-			mainly = 1
-		}
-		if v.s.Tasks[i].Kind == kind {
-			of = 1
-		}
-		waiting, alike = waiting+mainly, alike+mainly*of
-		slowed, same = slowed+v.wait[i], same+v.wait[i]*of
+	waiting, alike := len(e.mainly), e.mainlyOf(kind)
+	if waits(v, c.task) {
+		waiting, alike = waiting-1, alike-1 // c is not among its victims
 	}
+	all, same := float64(waiting), float64(alike)
 	if waiting == 0 {
-		waiting, alike = slowed, same
+		all, same = slowed(v, c.task, kind)
 	}
 	blamed := 0.0
 	for k := range e.found {
@@ -309,7 +299,59 @@ func (e *Engine) kindWaits(v *view, c *contender) bool {
 			blamed += e.found[k].score
 		}
 	}
-	return waiting > 0 && alike >= 0.5*blamed*waiting
+	return all > 0 && same >= 0.5*blamed*all
+}
+
+// waits reports whether task i is one of the foreground that mainly waits.
+func waits(v *view, i int) bool { return v.wait[i] >= 0.5 && v.victim(i) }
+
+// kindCount is how many tasks of a kind mainly wait.
+type kindCount struct {
+	kind  uint64
+	tasks int
+}
+
+// waiters fills mainly.
+func (e *Engine) waiters(v *view) {
+	e.mainly, e.counted = e.mainly[:0], e.counted[:0]
+	for i := range v.n {
+		if waits(v, i) {
+			e.mainly = append(e.mainly, v.s.Tasks[i].Kind)
+		}
+	}
+}
+
+// mainlyOf returns how many tasks of a kind mainly wait. It counts once for each of the few kinds
+// that contenders have.
+func (e *Engine) mainlyOf(kind uint64) int {
+	for _, k := range e.counted {
+		if k.kind == kind {
+			return k.tasks
+		}
+	}
+	n := 0
+	for _, k := range e.mainly {
+		if k == kind {
+			n++
+		}
+	}
+	e.counted = append(e.counted, kindCount{kind, n})
+	return n
+}
+
+// slowed sums up the time that foreground tasks lose, and that those of one kind do, without one
+// task.
+func slowed(v *view, but int, kind uint64) (all, alike float64) {
+	for i, wait := range v.wait {
+		if i == but || wait == 0 || !v.victim(i) {
+			continue
+		}
+		all += wait
+		if v.s.Tasks[i].Kind == kind {
+			alike += wait
+		}
+	}
+	return all, alike
 }
 
 // list fills Candidates from found.

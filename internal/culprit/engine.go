@@ -16,7 +16,9 @@ type Engine struct {
 
 	weights    []float64 // C_r, summing to 1
 	found      []contender
-	together   []float64 // by resource: the scores of those that may be cancelled and hog it
+	mainly     []uint64    // kinds of the foreground tasks that mainly wait
+	counted    []kindCount // of mainly
+	together   []float64   // by resource: the scores of those that may be cancelled and hog it
 	blame      []Blame
 	candidates []Candidate
 
@@ -86,7 +88,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		if v.inFlight == 0 && s.Finished.Count == 0 {
 			d.State = Idle
 		} else {
-			n.learn(v, w, &e.before, &e.now, e.cfg.Objective)
+			n.learn(v, w, &e.before, e.cfg.Objective)
 		}
 	}
 	if e.cancels.tripped {
@@ -205,7 +207,7 @@ func (e *Engine) stateOf(why Why, best int) State {
 }
 
 // learn enters a normal sample.
-func (n *normal) learn(v *view, w *recent, before, now *looked, objective time.Duration) {
+func (n *normal) learn(v *view, w *recent, before *looked, objective time.Duration) {
 	weight := n.weight(v.dt)
 	for len(n.lost) < v.r {
 		n.lost, n.usual, n.held = append(n.lost, 0), append(n.usual, 0), append(n.held, 0)
@@ -224,13 +226,13 @@ func (n *normal) learn(v *view, w *recent, before, now *looked, objective time.D
 			n.lost[r] += weight * (v.lostTo[r]/float64(v.inFlight) - n.lost[r])
 		}
 	}
-	for i, id := range before.ids {
-		if now.find(id) < 0 {
+	for i, gone := range v.gone {
+		if gone {
 			n.remember(before.kinds[i], v.s.At)
 		}
 	}
 	for _, k := range before.kept { // a culprit in the making has not ended
-		if now.find(before.ids[k.task]) < 0 && int(k.resource) < v.r {
+		if v.gone[k.task] && int(k.resource) < v.r {
 			first := k.amount
 			if kind := v.s.Resources[k.resource].Kind; kind == Lock || kind == Queue {
 				first = objective.Seconds() / rare // makes no task usual that is old enough to be judged

@@ -62,13 +62,17 @@ func (v *view) hogs(i int) bool {
 
 func explainLate(v *view, late float64, blame []Blame) {
 	for r := range blame {
-		sum := 0.0
-		for i := range v.n {
-			if v.overdue[i] && v.wait[i] >= 0.5 {
-				sum += v.lost[i*v.r+r]
+		blame[r].Explains = 0
+	}
+	for i := range v.n {
+		if v.overdue[i] && v.wait[i] >= 0.5 {
+			for r, lost := range v.lost[i*v.r : (i+1)*v.r] {
+				blame[r].Explains += lost
 			}
 		}
-		blame[r].Explains = sum / late
+	}
+	for r := range blame {
+		blame[r].Explains /= late
 	}
 }
 

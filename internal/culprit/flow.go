@@ -10,9 +10,17 @@ type flow struct {
 	live, soon   []bool    // by task: its row of moving, or next, is not zero
 	pools        int
 	pool, fed    []float64 // by pool and resource of the blame: in this pass, in the next
+	full         []bool    // by pool: something is in it in this pass
 	sum          []float64 // what passed through each pool
 	to           []float64 // by pool and pool: the part that goes on
+	keepers      []keeper
 	links        []link
+}
+
+// keeper is a task that a pool hands blame to, with its part.
+type keeper struct {
+	task, pool int32
+	part       float64
 }
 
 // link is the part of a pool that goes on along the edges of one waiting keeper.
@@ -32,8 +40,9 @@ func (f *flow) spread(v *view, g *graph) {
 	f.live, f.soon = resized(f.live, v.n), resized(f.soon, v.n)
 	f.pools = 2 * v.r
 	f.pool, f.fed, f.sum = resized(f.pool, f.pools*v.r), resized(f.fed, f.pools*v.r), resized(f.sum, f.pools*v.r)
-	f.to = resized(f.to, f.pools*f.pools)
+	f.to, f.full = resized(f.to, f.pools*f.pools), resized(f.full, f.pools)
 	f.links = f.links[:0]
+	f.find(v, g)
 	f.connect(v, g)
 	copy(f.moving, g.direct)
 	for i := range f.live {
@@ -63,38 +72,40 @@ func (v *view) dammed(g *graph, on int) bool {
 	return v.s.Resources[on].Kind == Lock && !g.queued[on].edges && g.queued[on].dammed()
 }
 
-// keepers calls do for every task that a pool hands blame to, with its part.
-func (f *flow) keepers(v *view, g *graph, do func(i, pool int, part float64)) {
+// find lists the keepers.
+func (f *flow) find(v *view, g *graph) {
+	f.keepers = f.keepers[:0]
 	for i := range v.n {
 		for on, part := range g.keeps[i*v.r : (i+1)*v.r] {
 			if part > 0 {
-				do(i, on, part)
+				f.keepers = append(f.keepers, keeper{int32(i), int32(on), part})
 			}
 		}
 	}
 	for on := range v.r {
 		if v.dammed(g, on) {
-			do(int(g.queued[on].dam), v.r+on, 1)
+			f.keepers = append(f.keepers, keeper{g.queued[on].dam, int32(v.r + on), 1})
 		}
 	}
 }
 
 // connect says where the pools' blame goes on from keepers that wait themselves.
 func (f *flow) connect(v *view, g *graph) {
-	f.keepers(v, g, func(i, pool int, part float64) {
+	for _, k := range f.keepers {
+		i, pool := int(k.task), int(k.pool)
 		if g.waits[i] == 0 {
-			return
+			continue
 		}
 		for on, lost := range g.onward[i*v.r : (i+1)*v.r] {
 			switch {
 			case lost == 0:
 			case g.edged(i, on):
-				f.links = append(f.links, link{pool, i, on, part * lost})
+				f.links = append(f.links, link{pool, i, on, k.part * lost})
 			default:
-				f.to[pool*f.pools+f.poolFor(v, g, i, on)] += part * lost
+				f.to[pool*f.pools+f.poolFor(v, g, i, on)] += k.part * lost
 			}
 		}
-	})
+	}
 }
 
 // edged reports whether task i has edges over resource on.
@@ -137,17 +148,21 @@ func (f *flow) pass(v *view, g *graph) bool {
 	addTo(f.sum, f.pool, 1)
 	for p := range f.pools {
 		row := f.pool[p*v.r : (p+1)*v.r]
+		if f.full[p] = some(row); !f.full[p] {
+			continue
+		}
 		for q, part := range f.to[p*f.pools : (p+1)*f.pools] {
 			if part > 0 {
-				moved = moved || some(row)
+				moved = true
 				addTo(f.fed[q*v.r:(q+1)*v.r], row, part)
 			}
 		}
 	}
 	for _, l := range f.links {
-		row := f.pool[l.pool*v.r : (l.pool+1)*v.r]
-		moved = moved || some(row)
-		f.along(v, g, l.task, l.on, row, l.part)
+		if f.full[l.pool] {
+			moved = true
+			f.along(v, g, l.task, l.on, f.pool[l.pool*v.r:(l.pool+1)*v.r], l.part)
+		}
 	}
 	f.moving, f.next = f.next, f.moving
 	f.live, f.soon = f.soon, f.live
@@ -169,16 +184,19 @@ func (f *flow) along(v *view, g *graph, i, on int, row []float64, part float64) 
 // settle gives the keepers what stayed with them of all that the pools handed out,
 // and what is still in the pools.
 func (f *flow) settle(v *view, g *graph) {
-	f.keepers(v, g, func(i, pool int, part float64) {
-		addTo(g.final[i*v.r:(i+1)*v.r], f.pool[pool*v.r:(pool+1)*v.r], part)
+	for _, k := range f.keepers {
+		i, pool := int(k.task), int(k.pool)
+		final := g.final[i*v.r : (i+1)*v.r]
+		addTo(final, f.pool[pool*v.r:(pool+1)*v.r], k.part)
 		if keep := 1 - g.waits[i]; keep > 0 {
-			addTo(g.final[i*v.r:(i+1)*v.r], f.sum[pool*v.r:(pool+1)*v.r], part*keep)
+			addTo(final, f.sum[pool*v.r:(pool+1)*v.r], k.part*keep)
 		}
-	})
+	}
 }
 
 // addTo adds part times each element of row to sum.
 func addTo(sum, row []float64, part float64) {
+	sum = sum[:len(row)]
 	for i, x := range row {
 		sum[i] += part * x
 	}

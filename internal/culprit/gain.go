@@ -30,18 +30,18 @@ type usage struct {
 }
 
 // use estimates the usage behind a hold, by the table of section 3.4 of the paper.
-// left is how many times what the task did is still to come, got what it had
-// consumed at the previous look, span the seconds since then or since it began.
-func use(kind Kind, t *Task, h *Hold, at mono.Time, left float64, got uint64, span float64) usage {
-	age := at.Sub(t.Started).Seconds()
-	held := since(at, h.HeldSince).Seconds()
+// age is that of the task in seconds, left how many times what it did is still to come,
+// got what it had consumed at the previous look, span the seconds since then or since it
+// began.
+func use(kind Kind, h *Hold, at mono.Time, age, left float64, got uint64, span float64) usage {
+	held := seconds(since(at, h.HeldSince))
 	u := usage{remain: age * left}
 	switch kind {
 	case Lock:
 		if h.HeldSince != Unset {
 			u.now = 1
 		}
-		u.sofar = h.HoldTime.Seconds() + held
+		u.sofar = seconds(h.HoldTime) + held
 		u.gain = u.sofar * left
 		u.remain = u.gain
 	case Queue:
@@ -49,7 +49,7 @@ func use(kind Kind, t *Task, h *Hold, at mono.Time, left float64, got uint64, sp
 		if h.HeldSince != Unset {
 			u.now = max(u.now, 1)
 		}
-		u.sofar = h.HoldTime.Seconds() + max(u.now, 1)*held
+		u.sofar = seconds(h.HoldTime) + max(u.now, 1)*held
 		u.gain = u.sofar * left
 	case Memory:
 		u.now = float64(h.Used)
@@ -71,20 +71,28 @@ func use(kind Kind, t *Task, h *Hold, at mono.Time, left float64, got uint64, sp
 // level sums up what the contention level of a resource is made of.
 type level struct{ waits, uses float64 }
 
-// add counts one hold of a task of the given age.
-func (l *level) add(kind Kind, h *Hold, at mono.Time, age time.Duration) {
-	waited := (h.WaitTime + since(at, h.WaitingSince)).Seconds()
+// add counts one hold of a task of the given age, which waited for so many seconds.
+func (l *level) add(kind Kind, h *Hold, at mono.Time, age, waited float64) {
 	switch kind {
 	case Lock, Queue:
 		l.waits += waited
-		l.uses += (h.HoldTime + since(at, h.HeldSince)).Seconds()
+		l.uses += seconds(h.HoldTime + since(at, h.HeldSince))
 	case Memory:
 		l.waits += float64(h.Waits)
 		l.uses += float64(h.Gets)
 	case System:
 		l.waits += waited
-		l.uses += max(age.Seconds()-waited, 0)
+		l.uses += max(age-waited, 0)
 	}
+}
+
+// seconds is d.Seconds(), to the last bit, without the division of integers that only a second
+// and more need.
+func seconds(d time.Duration) float64 {
+	if 0 <= d && d < time.Second {
+		return float64(d) / 1e9
+	}
+	return d.Seconds()
 }
 
 // value returns the contention level, 0 if nothing was used.

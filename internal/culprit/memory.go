@@ -65,6 +65,14 @@ func (l *looked) find(id uint64) int {
 	return int(l.slots[l.slot(id)]) - 1
 }
 
+// tasks returns how many there were.
+func (l *looked) tasks() int {
+	if !l.any {
+		return 0
+	}
+	return len(l.ids)
+}
+
 // slot returns where id is, or the free slot where it belongs. At most half of
 // the slots are taken, so the search ends.
 func (l *looked) slot(id uint64) int {

@@ -82,7 +82,7 @@ func TestUse(t *testing.T) {
 		{"600 units in the last 0.5 s, 20 % of 2 s done: 1,200/s for 8 s", System, Task{Started: began(2 * time.Second), Done: 2, Total: 10},
 			Hold{Gets: 1000, HeldSince: Unset, WaitingSince: Unset}, 400, usage{now: 1200, sofar: 1000, gain: 9600, remain: 8}},
 	} {
-		got := use(tt.kind, &tt.task, &tt.hold, at, ahead(tt.task.Done, tt.task.Total), tt.got, 0.5)
+		got := use(tt.kind, &tt.hold, at, at.Sub(tt.task.Started).Seconds(), ahead(tt.task.Done, tt.task.Total), tt.got, 0.5)
 		for _, pair := range [][2]float64{{got.now, tt.want.now}, {got.sofar, tt.want.sofar}, {got.gain, tt.want.gain}, {got.remain, tt.want.remain}} {
 			if math.Abs(pair[0]-pair[1]) > 1e-9*max(1, pair[1]) {
 				t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
@@ -111,7 +111,7 @@ func TestLevel(t *testing.T) {
 	} {
 		var l level
 		for i := range tt.holds {
-			l.add(tt.kind, &tt.holds[i], at, 2*time.Second)
+			l.add(tt.kind, &tt.holds[i], at, 2, (tt.holds[i].WaitTime + since(at, tt.holds[i].WaitingSince)).Seconds())
 		}
 		if got := l.value(); math.Abs(got-tt.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)

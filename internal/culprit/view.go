@@ -17,6 +17,9 @@ type view struct {
 	foundLate  int     // those of them that are in flight
 	lateBefore uint64  // tasks that were late and are gone
 
+	was     []int32   // by task: its index in the previous sample, -1 if it is new
+	gone    []bool    // by task of the previous sample: it is not in this one
+	age     []float64 // by task: seconds since its start
 	span    []float64 // by task: seconds since the previous look or its start
 	left    []float64 // by task: how many times what it did is still to come
 	lost    []float64 // by task and resource: share of span lost to it
@@ -41,7 +44,11 @@ func (v *view) look(s *Sample, before, now *looked, objective time.Duration, pre
 		if !now.add(i, s.Tasks[i].ID, s.Tasks[i].Kind) {
 			return false
 		}
-		v.span[i] = min(s.At.Sub(s.Tasks[i].Started), v.dt).Seconds()
+		if v.was[i] = int32(before.find(s.Tasks[i].ID)); v.was[i] >= 0 {
+			v.gone[v.was[i]] = false
+		}
+		age := s.At.Sub(s.Tasks[i].Started)
+		v.age[i], v.span[i] = seconds(age), seconds(min(age, v.dt))
 		v.left[i] = 1
 		if !present {
 			v.left[i] = ahead(s.Tasks[i].Done, s.Tasks[i].Total)
@@ -50,21 +57,13 @@ func (v *view) look(s *Sample, before, now *looked, objective time.Duration, pre
 	for i := range s.Holds {
 		v.hold(i, before, now)
 	}
-	gone := uint64(0)
-	for i := range before.late {
-		if before.late[i] && now.find(before.ids[i]) < 0 {
-			gone++
+	for i, gone := range v.gone {
+		if gone && before.late[i] {
+			v.lateBefore++
 		}
 	}
-	v.lateBefore = gone
 	for i := range s.Tasks {
 		v.task(i, before, now, objective)
-	}
-	for i := range s.Holds {
-		h := &s.Holds[i]
-		if u := &v.uses[i]; u.now > 0 {
-			now.kept = append(now.kept, keptUse{h.Task, h.Resource, u.sofar})
-		}
 	}
 	return true
 }
@@ -76,6 +75,10 @@ func (v *view) reset(s *Sample, before *looked, objective time.Duration) {
 		v.dt = s.At.Sub(before.at)
 	}
 	v.inFlight, v.late, v.stuck, v.newlyLate, v.foundLate, v.lateBefore = 0, 0, 0, 0, 0, 0
+	v.was, v.age, v.gone = resized(v.was, v.n), resized(v.age, v.n), resized(v.gone, before.tasks())
+	for i := range v.gone {
+		v.gone[i] = true
+	}
 	v.span, v.left, v.wait = resized(v.span, v.n), resized(v.left, v.n), resized(v.wait, v.n)
 	v.lost, v.waited = resized(v.lost, v.n*v.r), resized(v.waited, v.n*v.r)
 	v.behind, v.overdue = resized(v.behind, v.n), resized(v.overdue, v.n)
@@ -86,26 +89,29 @@ func (v *view) reset(s *Sample, before *looked, objective time.Duration) {
 // hold enters what one task has to do with one resource.
 func (v *view) hold(i int, before, now *looked) {
 	h := &v.s.Holds[i]
-	t := &v.s.Tasks[h.Task]
 	at := int(h.Task)*v.r + int(h.Resource)
 	waited := h.WaitTime + since(v.s.At, h.WaitingSince)
 	now.waited[at], now.got[at] = waited, h.Gets
 	v.holdOf[at] = int32(i) + 1
-	v.waited[at] = waited.Seconds()
+	v.waited[at] = seconds(waited)
 	v.behind[h.Task] = v.behind[h.Task] || h.WaitingSince != Unset
 
 	var waitedBefore time.Duration
 	var got uint64
-	if row := before.find(t.ID); row >= 0 && int(h.Resource) < before.resources {
-		waitedBefore, got = before.waited[row*before.resources+int(h.Resource)], before.got[row*before.resources+int(h.Resource)]
+	if row := int(v.was[h.Task]); row >= 0 && int(h.Resource) < before.resources {
+		then := row*before.resources + int(h.Resource)
+		waitedBefore, got = before.waited[then], before.got[then]
 	}
 	span := v.span[h.Task]
 	kind := v.s.Resources[h.Resource].Kind
-	v.uses[i] = use(kind, t, h, v.s.At, v.left[h.Task], got, span)
-	v.levels[h.Resource].add(kind, h, v.s.At, v.s.At.Sub(t.Started))
+	u := use(kind, h, v.s.At, v.age[h.Task], v.left[h.Task], got, span)
+	if v.uses[i] = u; u.now > 0 {
+		now.kept = append(now.kept, keptUse{h.Task, h.Resource, u.sofar})
+	}
+	v.levels[h.Resource].add(kind, h, v.s.At, v.age[h.Task], v.waited[at])
 	switch {
 	case span > 0:
-		v.lost[at] = min(max((waited-waitedBefore).Seconds()/span, 0), 1)
+		v.lost[at] = min(max(seconds(waited-waitedBefore)/span, 0), 1)
 	case h.WaitingSince != Unset:
 		v.lost[at] = 1
 	}
@@ -138,7 +144,7 @@ func (v *view) task(i int, before, now *looked, objective time.Duration) {
 	if v.behind[i] {
 		v.stuck++
 	}
-	if was := before.find(t.ID); was < 0 || !before.late[was] {
+	if was := v.was[i]; was < 0 || !before.late[was] {
 		v.foundLate++
 		v.newlyLate += seenLate(v.s.At.Sub(t.Started)-objective, objective, v.dt)
 	}

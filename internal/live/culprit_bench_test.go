@@ -51,9 +51,10 @@ func compareCulprit(b *testing.B, mode culprit.Mode) {
 			if err := gates[which].Admit(ctx, r, &tickets[which]); err != nil {
 				b.Fatal(err)
 			}
-			_, done := tickets[which].Watch(ctx)
+			tickets[which].Watch(ctx)
+			tickets[which].Cancelled() // as edges ask
 			tickets[which].Leave(work.Done)
-			done()
+			tickets[which].Unwatch()
 		}
 		spent[which] = append(spent[which], time.Since(began))
 	}

@@ -81,8 +81,8 @@ func (x *exhausted) seize(t *testing.T) (*Ticket, context.Context, func()) {
 	for {
 		ticket, err := x.Enter(t.Context(), Request{Kind: kind("export")})
 		if err == nil {
-			ctx, done := ticket.Watch(t.Context())
-			return ticket, ctx, done
+			ctx, _ := ticket.Watch(t.Context())
+			return ticket, ctx, ticket.Unwatch
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -165,8 +165,8 @@ func TestCreditsComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, done := ticket.Watch(t.Context())
-	defer done()
+	ctx, _ := ticket.Watch(t.Context())
+	defer ticket.Unwatch()
 	g.mu.Lock()
 	pool.SetTotal(Now(), 100)
 	g.node.Look(Now())

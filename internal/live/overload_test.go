@@ -34,10 +34,10 @@ func TestPlainOverloadCancelsNobody(t *testing.T) {
 					what, takes = kind("list"), 20*time.Millisecond
 				}
 				if ticket, err := g.Enter(ctx, Request{Kind: what}); err == nil {
-					_, done := ticket.Watch(ctx)
+					ticket.Watch(ctx)
 					time.Sleep(takes)
 					ticket.Leave(work.Done)
-					done()
+					ticket.Unwatch()
 				}
 				time.Sleep(time.Millisecond)
 			}

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
@@ -35,7 +36,8 @@ type task struct {
 	kind       Kind
 	mark       uint64 // of the kind, 0 until it is asked for
 	prev, next *Ticket
-	cancel     func(error) // nil: nothing listens
+	handler    Cancelable    // its context, if Watch was called
+	hears      atomic.Uint32 // deaf, listens or told
 	protected  bool
 	cancelled  bool
 	rare       *rare       // nil of nearly all
@@ -127,7 +129,8 @@ func (k *tasks) leave(t *Ticket) {
 	} else {
 		k.tail = t.prev
 	}
-	t.prev, t.next, t.id, t.cancel = nil, nil, 0, nil
+	t.prev, t.next, t.id = nil, nil, 0
+	t.hears.Store(deaf)
 }
 
 // ended counts a request that ran.
@@ -172,7 +175,7 @@ func (k *tasks) show(now mono.Time, enforce bool, s *culprit.Sample, kinds []wha
 		if t.protected {
 			c.Barred = culprit.Protected
 		}
-		if t.core.Running() && (t.cancel != nil || !enforce) {
+		if t.core.Running() && (t.hears.Load() != deaf || !enforce) {
 			c.Steps = culprit.StepsOf(culprit.Statement)
 		}
 		if h, ok := slotHold(now, t.core); ok {

@@ -57,9 +57,13 @@ func BenchmarkLook(b *testing.B) {
 		}
 	}
 	b.ReportAllocs()
+	fastest := time.Hour // a busy machine only adds
 	for b.Loop() {
+		start := time.Now()
 		if _, err := e.Look(time.Second); err != nil {
 			b.Fatal(err)
 		}
+		fastest = min(fastest, time.Since(start))
 	}
+	b.ReportMetric(float64(fastest.Microseconds()), "µs-fastest")
 }

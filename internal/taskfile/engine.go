@@ -40,6 +40,7 @@ type Engine struct {
 	fixed  [fixedBytes]byte // of the header, as it was when the file was opened
 	tick   sync.Mutex
 	mode   Mode
+	turned chan struct{} // has one in it after SetMode, for who keeps the clock
 	gone   atomic.Bool
 	reader reader
 }
@@ -61,7 +62,7 @@ func Attach(path string, g Geometry) (*Engine, error) {
 }
 
 func attach(f *File) (*Engine, error) {
-	e := &Engine{file: f, reader: newReader(f)}
+	e := &Engine{file: f, reader: newReader(f), turned: make(chan struct{}, 1)}
 	err := guarded(func() error {
 		copy(e.fixed[:], f.mem)
 		for {
@@ -93,6 +94,10 @@ func (e *Engine) SetMode(m Mode) error {
 	e.tick.Lock()
 	defer e.tick.Unlock()
 	e.mode = m
+	select {
+	case e.turned <- struct{}{}:
+	default:
+	}
 	return e.writeClock()
 }
 

@@ -28,7 +28,9 @@ func (s *Slot) Release(r int, n uint64) {
 	if left == 0 && used > 0 {
 		since := c.HeldSince
 		put(&c.HeldSince, 0)
-		put(&c.HoldTime, c.HoldTime+elapsed(since, s.now()))
+		if held := elapsed(since, s.now()); held > 0 { // a store of what is there already would say nothing
+			put(&c.HoldTime, c.HoldTime+held)
+		}
 	}
 	put(&c.Used, left)
 	put(&c.Frees, c.Frees+n)
@@ -59,7 +61,9 @@ func (s *Slot) Evicted(r int, n uint64) {
 func (s *Slot) endWait(c *Cell, n uint64) {
 	if since := c.WaitingSince; since != 0 {
 		put(&c.WaitingSince, 0)
-		put(&c.WaitTime, c.WaitTime+elapsed(since, s.now()))
+		if waited := elapsed(since, s.now()); waited > 0 {
+			put(&c.WaitTime, c.WaitTime+waited)
+		}
 	}
 	put(&c.Waits, c.Waits+n)
 }
@@ -113,7 +117,12 @@ func (s *Slot) cell(r int) *Cell {
 func (s *Slot) now() uint64 {
 	word := atomic.LoadUint64(s.clock)
 	if word&modeBits == uint64(Precise) {
-		return s.file.watch.now()
+		return s.file.precisely()
 	}
 	return word &^ modeBits
 }
+
+// precisely reads the clock. It is a function of its own so that now is inlined.
+//
+//go:noinline
+func (f *File) precisely() uint64 { return f.watch.now() }

@@ -2,6 +2,7 @@ package taskfile
 
 import (
 	"math/bits"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ type reader struct {
 	now       uint64
 	resources []culprit.Resource
 	number    [maxResources]int32 // of an entry of the table, -1 if it has none yet
+	twice     bool                // two entries have one number
 	finished  []uint64            // of each slot, as last seen
 	counts    [][latencies]uint32
 	owners    map[uint64]verdict
@@ -91,7 +93,7 @@ func (r *reader) names() {
 		found := culprit.Resource{Name: name, Kind: culprit.Kind(kind - uint64(Lock))}
 		for n, known := range r.resources {
 			if known == found {
-				r.number[i] = int32(n)
+				r.number[i], r.twice = int32(n), true
 			}
 		}
 		if r.number[i] < 0 {
@@ -167,23 +169,23 @@ func (r *reader) cells(w *slotWords, i int, started mono.Time) {
 		if number < 0 {
 			continue
 		}
-		h := r.hold(&cells[at], time.Duration(r.now)-time.Duration(started))
+		n := len(s.Holds)
+		s.Holds = slices.Grow(s.Holds, 1)[:n+1] // filled where it stays: it is a hundred bytes
+		h := &s.Holds[n]
+		r.hold(h, &cells[at], time.Duration(r.now)-time.Duration(started))
 		h.Task, h.Resource, h.Shared = task, number, shared>>at&1 == 1
-		merged := false
-		for k := first; k < len(s.Holds); k++ {
+		for k := first; r.twice && k < n; k++ {
 			if s.Holds[k].Resource == number {
-				merge(&s.Holds[k], h)
-				merged = true
+				merge(&s.Holds[k], *h)
+				s.Holds = s.Holds[:n]
+				break
 			}
-		}
-		if !merged {
-			s.Holds = append(s.Holds, h)
 		}
 	}
 }
 
-// hold reads one cell of a task of the given age.
-func (r *reader) hold(c *Cell, age time.Duration) culprit.Hold {
+// hold reads one cell of a task of the given age into h, all but whose and of what it is.
+func (r *reader) hold(h *culprit.Hold, c *Cell, age time.Duration) {
 	count := func(p *uint64) uint64 { return min(atomic.LoadUint64(p), mostCount) }
 	span := func(p *uint64) time.Duration { return time.Duration(min(count(p), uint64(age))) }
 	since := func(p *uint64) mono.Time {
@@ -192,12 +194,12 @@ func (r *reader) hold(c *Cell, age time.Duration) culprit.Hold {
 		}
 		return culprit.Unset
 	}
-	h := culprit.Hold{Gets: count(&c.Gets), Frees: count(&c.Frees), Waits: count(&c.Waits), WaitTime: span(&c.WaitTime), HoldTime: span(&c.HoldTime),
-		WaitingSince: since(&c.WaitingSince), HeldSince: since(&c.HeldSince), Used: count(&c.Used)}
+	h.Gets, h.Frees, h.Waits, h.Used = count(&c.Gets), count(&c.Frees), count(&c.Waits), count(&c.Used)
+	h.WaitTime, h.HoldTime = span(&c.WaitTime), span(&c.HoldTime)
+	h.WaitingSince, h.HeldSince = since(&c.WaitingSince), since(&c.HeldSince)
 	if h.Used == 0 || h.HeldSince == culprit.Unset {
 		h.Used, h.HeldSince = 0, culprit.Unset
 	}
-	return h
 }
 
 // merge adds what a task did under a second number of the same resource.

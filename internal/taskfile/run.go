@@ -16,9 +16,9 @@ type Loop struct {
 	Period time.Duration
 	// Objective is the latency beyond which a task counts as late. Required.
 	Objective time.Duration
-	// Clock is the period of the coarse clock. Default: a 16th of Objective, 1 to
+	// Clock is the period of the coarse clock. Default: an 8th of Objective, 1 to
 	// 10 ms. Shorter makes instants more exact and costs more: each tick wakes a
-	// thread, which an idle virtual machine pays with 25 to 60 µs of a processor.
+	// thread, which a virtual machine pays with 25 to 110 µs of a processor.
 	Clock time.Duration
 	// See is called with each look. It calls Cancel and SetMode as it decides.
 	// Required.
@@ -71,17 +71,17 @@ func (e *Engine) Run(ctx context.Context, l Loop) error {
 }
 
 // clockPeriod returns the period of the clock for an objective. An age is off by a
-// period at most; the counters of latencies near the objective are a 16th of it wide
-// or more, so a finer clock would not tell late tasks better. Waits and holds
+// period at most; the counters of latencies are up to an 8th of the age wide, so a finer
+// clock would hardly tell late tasks better. Waits and holds
 // are off by as much, in either direction, so their sums are not. Of more than 10 ms
 // FORMAT.md allows nothing; less than 1 ms costs more than mode precise.
 func clockPeriod(objective time.Duration) time.Duration {
-	return min(max(objective/16, time.Millisecond), 10*time.Millisecond)
+	return min(max(objective/8, time.Millisecond), 10*time.Millisecond)
 }
 
 // slowClock is the time between two ticks while no tracer reads the clock, in modes
-// off and precise: that long at most the change to mode coarse goes without a clock.
-const slowClock = 20 * time.Millisecond
+// off and precise. A change of the mode ends it.
+const slowClock = time.Second
 
 // keepClock ticks until ctx ends.
 func (e *Engine) keepClock(ctx context.Context, period time.Duration) error {
@@ -91,6 +91,7 @@ func (e *Engine) keepClock(ctx context.Context, period time.Duration) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-e.turned:
 		case <-timer.C:
 		}
 		if err := e.Tick(); err != nil {

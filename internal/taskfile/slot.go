@@ -95,14 +95,19 @@ func (f *File) begin(index int, t Task, warm *uint32) Slot {
 	put(&w.flags, uint64(t.Flags))
 	put(&w.thread, 0)
 	s.sequence = (w.sequence + 1) | 1
-	atomic.StoreUint64(&w.sequence, s.sequence)
+	put(&w.sequence, s.sequence)
 	return s
 }
 
 func clearCell(c *Cell) {
-	for _, word := range []*uint64{&c.Gets, &c.Frees, &c.Waits, &c.WaitTime, &c.WaitingSince, &c.HoldTime, &c.HeldSince, &c.Used} {
-		put(word, 0)
-	}
+	put(&c.Gets, 0)
+	put(&c.Frees, 0)
+	put(&c.Waits, 0)
+	put(&c.WaitTime, 0)
+	put(&c.WaitingSince, 0)
+	put(&c.HoldTime, 0)
+	put(&c.HeldSince, 0)
+	put(&c.Used, 0)
 }
 
 // cellMask has a bit for each resource of the file.
@@ -117,11 +122,11 @@ func (s *Slot) End() {
 	}
 	if Flags(w.flags)&Background == 0 && w.delivered != s.sequence {
 		count := &s.file.latencies(s.index)[latency(elapsed(w.started, s.now()))]
-		atomic.StoreUint32(count, *count+1)
+		put32(count, *count+1)
 		put(&w.finished, w.finished+1)
 	}
 	put(&w.sequence, s.sequence+1)
-	atomic.StoreUint64(&w.owner, 0)
+	put(&w.owner, 0)
 	if s.warm == nil {
 		index := uint32(s.index)
 		s.warm = &index

@@ -54,8 +54,7 @@ func BenchmarkC(b *testing.B) {
 }
 
 // report takes lines of a name and nanoseconds for metrics, and adds what an
-// event of mode coarse is to half of a lock and unlock, and what tracing adds to
-// a request.
+// event of mode coarse is to half of a lock and unlock.
 func report(b *testing.B, lines string) {
 	b.Helper()
 	ns := map[string]float64{}
@@ -68,11 +67,6 @@ func report(b *testing.B, lines string) {
 		b.ReportMetric(ns[name], name+"-ns")
 	}
 	b.ReportMetric(ns["coarse"]/ns["mutex"], "coarse/mutex")
-	for _, mode := range []string{"coarse", "precise"} {
-		if traced := ns[mode+"-request"]; traced > 0 {
-			b.ReportMetric(100*(traced/ns["untraced-request"]-1), mode+"-overhead-%")
-		}
-	}
 }
 
 func number(b *testing.B, text string) float64 {

@@ -6,7 +6,7 @@
 //	open loop ──requests──▶ Go service: gate, tracer, locks, pools, cache     go-service
 //
 // Invariants: all modes of a program are measured in turn in one run, against the same
-// program untraced; what is compared are medians of ratios. A service is told its
+// program untraced; what is compared are rates per second of processor time. A service is told its
 // objective and nothing of the scene.
 //
 // What this package does not do: it measures no guard beside a database; package

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -51,6 +52,9 @@ func goEvents(path string) (ns map[string]float64, err error) {
 			}
 		})
 	}
+	if err := goRequests(tr, engine, r, ns); err != nil {
+		return nil, err
+	}
 	var none *tracer.Task // what Begin returns in mode off
 	ns["off"] = fastest(func() {
 		for range pairs {
@@ -68,6 +72,27 @@ func goEvents(path string) (ns map[string]float64, err error) {
 	return ns, nil
 }
 
+// goRequests times all events of a request together.
+func goRequests(tr *tracer.Tracer, engine *taskfile.Engine, lock tracer.Resource, ns map[string]float64) error {
+	pool, err := tr.Resource("pool", tracer.Queue)
+	if err != nil {
+		return err
+	}
+	const requests = pairs / 10
+	for mode := taskfile.Coarse; mode <= taskfile.Precise; mode++ {
+		if err := engine.SetMode(mode); err != nil {
+			return err
+		}
+		memory := new([1 << 15]uint64)
+		ns[mode.String()+"-request"] = fastest(func() {
+			for range requests {
+				goRequest(tr, lock, pool, memory, 1, 0)
+			}
+		}) * 2 * pairs / requests
+	}
+	return nil
+}
+
 // fastest returns half of what a pair takes in the fastest slice, in nanoseconds.
 func fastest(run func()) float64 {
 	best := time.Hour
@@ -79,8 +104,8 @@ func fastest(run func()) float64 {
 	return float64(best.Nanoseconds()) / pairs / 2
 }
 
-// timeWindow returns what an engine takes to read a file and to decide, in milliseconds:
-// the median of many windows in which all tasks but one wait.
+// timeWindow returns the processor time that an engine takes to read a file and to decide, in
+// milliseconds: the median of many windows in which all tasks but one wait.
 func timeWindow() (ms float64, err error) {
 	dir, err := os.MkdirTemp("", "spillgate-tracing-*")
 	if err != nil {
@@ -120,16 +145,18 @@ func timeWindow() (ms float64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var all []float64
 	for range 200 {
 		time.Sleep(time.Millisecond)
-		start := time.Now()
+		before := threadTime()
 		look, err := engine.Look(10 * time.Millisecond)
 		if err != nil {
 			return 0, err
 		}
 		choice.Observe(&look.Sample)
-		all = append(all, time.Since(start).Seconds()*1e3)
+		all = append(all, (threadTime()-before).Seconds()*1e3)
 	}
 	return quantile(all, 0.5), nil
 }

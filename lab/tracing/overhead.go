@@ -29,23 +29,39 @@ const (
 	objective = 100 * time.Millisecond
 )
 
+// sizes are requests of some 15 µs, about the least that a request over a socket costs a server,
+// and of some 70 µs. The bars are of the second: 16 events at the 25 ns that one of Java may cost
+// are 0.6 % of 67 µs, and what a server of the 16 cases is measured with is no smaller: of c1's
+// 1,500 transactions a second on two processors each has 20 statements, 67 µs each.
+var sizes = []size{{steps: 10_000}, {steps: 45_000, judged: true}}
+
+// size is how much work a request is.
+type size struct {
+	steps  int
+	judged bool
+}
+
 // Experiments returns those of this package.
 func Experiments() []experiment.Experiment {
 	return []experiment.Experiment{{Name: "atropos/overhead", Title: "What tracing costs a program in C, Go and Java, and the engine a window", Live: true,
-		About: "A load of requests of 13 µs with 16 events each keeps every processor busy. Without an engine, in mode coarse and in mode precise it runs in turn, many times; what it serves less is the overhead, and the engine's own time is in it. Single events are timed beside half of an uncontended lock and unlock.",
+		About: "A load of requests with 16 events each keeps every processor busy: a task begins and ends, and waits for, takes and gives back a lock three times and a pool once. Without an engine, in mode coarse and in mode precise it runs in turn, many times. What it then serves less per second of processor time is the overhead, together with what the engine uses. The bars are of requests of some 70 µs, a statement of the cases' databases; the events of a request cost the same whatever else it does, and stand in the second table.",
 		Run:   overhead}}
 }
 
 func overhead(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
-	rounds, slice := 40, 5
+	rounds, slice := 60, 10
 	if o.Quick {
-		rounds, slice = 9, 2
+		rounds = 8
 	}
 	r := &experiment.Result{Quick: o.Quick}
-	t := &table.Table{Title: fmt.Sprintf("Throughput, medians of %d interleaved rounds; events in the fastest slice", rounds), Columns: []table.Column{{Name: "language"},
-		{Name: "untraced", Unit: "/s", Format: "%.0f"}, {Name: "coarse", Unit: "%", Format: "%.2f"}, {Name: "precise", Unit: "%", Format: "%.2f"}, {Name: "spread of untraced", Unit: "%", Format: "%.2f"},
-		{Name: "event, off", Unit: "ns", Format: "%.2f"}, {Name: "coarse", Unit: "ns", Format: "%.2f"}, {Name: "precise", Unit: "ns", Format: "%.2f"}, {Name: "half a lock", Unit: "ns", Format: "%.2f"}, {Name: "coarse ÷ half a lock", Format: "%.2f"}},
-		Note: "columns coarse and precise: what is lost of the throughput untraced"}
+	lost := &table.Table{Title: fmt.Sprintf("What tracing takes of the throughput, in %d interleaved rounds", rounds), Columns: []table.Column{{Name: "language"},
+		{Name: "request", Unit: "µs", Format: "%.1f"}, {Name: "coarse", Unit: "%", Format: "%.2f"}, {Name: "of it the engine", Unit: "%", Format: "%.2f"}, {Name: "precise", Unit: "%", Format: "%.2f"}, {Name: "of it the engine", Unit: "%", Format: "%.2f"},
+		{Name: "spread of untraced", Unit: "%", Format: "%.2f"}},
+		Note: "request: the processor time of one, untraced. Rates are those of the least disturbed tenth of spans of 20 ms in each mode; spread: between the quartiles of all"}
+	events := &table.Table{Title: "What events cost, each the fastest of many slices", Columns: []table.Column{{Name: "language"},
+		{Name: "all 16 of a request, coarse", Unit: "ns", Format: "%.0f"}, {Name: "precise", Unit: "ns", Format: "%.0f"},
+		{Name: "one, off", Unit: "ns", Format: "%.2f"}, {Name: "coarse", Unit: "ns", Format: "%.2f"}, {Name: "precise", Unit: "ns", Format: "%.2f"}, {Name: "half a lock", Unit: "ns", Format: "%.2f"}, {Name: "coarse ÷ half a lock", Format: "%.2f"}},
+		Note: "half a lock: half of an uncontended lock and unlock of the language's own mutex"}
 	all := programs()
 	for i, p := range all {
 		if o.Progress != nil {
@@ -55,7 +71,7 @@ func overhead(ctx context.Context, o experiment.Options) (*experiment.Result, er
 			r.Notes = append(r.Notes, why)
 			continue
 		}
-		if err := p.measure(ctx, r, t, rounds, slice, o.Quick); err != nil {
+		if err := p.measure(ctx, r, lost, events, rounds, slice, o.Quick); err != nil {
 			return nil, err
 		}
 	}
@@ -64,12 +80,12 @@ func overhead(ctx context.Context, o experiment.Options) (*experiment.Result, er
 		return nil, err
 	}
 	r.Ceiling(fmt.Sprintf("engine: a window of %d tasks and %d resources", windowTasks, windowResources), " ms", mostWindow, 0.1, window)
-	r.Table = append(r.Table, t)
+	r.Table = append(r.Table, lost, events)
 	return r, nil
 }
 
 // measure takes one language.
-func (p *program) measure(ctx context.Context, r *experiment.Result, t *table.Table, rounds, slice int, quick bool) error {
+func (p *program) measure(ctx context.Context, r *experiment.Result, loss, events *table.Table, rounds, slice int, quick bool) error {
 	dir, err := os.MkdirTemp("", "spillgate-tracing-*")
 	if err != nil {
 		return err
@@ -79,80 +95,84 @@ func (p *program) measure(ctx context.Context, r *experiment.Result, t *table.Ta
 	if err != nil {
 		return err
 	}
-	rates, err := p.throughput(ctx, load, filepath.Join(dir, "tasks"), rounds, slice)
-	if err != nil {
-		return err
+	for _, size := range sizes {
+		in, err := p.throughput(ctx, load, filepath.Join(dir, "tasks"), size.steps, rounds, slice)
+		if err != nil {
+			return err
+		}
+		off := &in[taskfile.Off]
+		coarse, precise := lost(&in[taskfile.Coarse], off), lost(&in[taskfile.Precise], off)
+		loss.Add(p.name, 1e6/off.rate(), 100*coarse, 100*(in[taskfile.Coarse].share()-off.share()), 100*precise, 100*(in[taskfile.Precise].share()-off.share()),
+			100*(quantile(off.rates, 0.75)-quantile(off.rates, 0.25))/off.rate())
+		if size.judged {
+			r.Ceiling(p.name+": coarse", " of the throughput", mostCoarse, 0.002, coarse)
+			r.Ceiling(p.name+": precise", " of the throughput", mostPrecise, 0.005, precise)
+		}
 	}
 	ns, err := p.events(ctx, bench, filepath.Join(dir, "events"), quick)
 	if err != nil {
 		return err
 	}
-	off := slices.Clone(rates[taskfile.Off])
-	coarse, precise := lost(rates, taskfile.Coarse), lost(rates, taskfile.Precise)
-	spread := (quantile(off, 0.75) - quantile(off, 0.25)) / quantile(off, 0.5)
-	t.Add(p.name, quantile(off, 0.5), 100*coarse, 100*precise, 100*spread, ns["off"], ns["coarse"], ns["precise"], ns["mutex"], ns["coarse"]/ns["mutex"])
-	r.Ceiling(p.name+": coarse", " of the throughput", mostCoarse, 0.002, coarse)
-	r.Ceiling(p.name+": precise", " of the throughput", mostPrecise, 0.005, precise)
+	events.Add(p.name, ns["coarse-request"], ns["precise-request"], ns["off"], ns["coarse"], ns["precise"], ns["mutex"], ns["coarse"]/ns["mutex"])
 	r.Ceiling(p.name+": an event, coarse", " ns", p.mostEvent, 1, ns["coarse"])
 	return nil
 }
 
-// throughput returns the rates in each mode, by round. In mode off there is no engine.
-func (p *program) throughput(ctx context.Context, load []string, path string, rounds, slice int) (rates [taskfile.Precise + 1][]float64, err error) {
+// throughput returns what the load does in each mode, with requests of so many steps. In mode off
+// there is no engine.
+func (p *program) throughput(ctx context.Context, load []string, path string, steps, rounds, slice int) (in [taskfile.Precise + 1]speed, err error) {
 	engine, err := taskfile.Attach(path, taskfile.Geometry{})
 	if err != nil {
-		return rates, err
+		return in, err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	out := newCounts()
-	child, err := p.start(ctx, load, path, out)
+	child, err := p.start(ctx, load, path, steps, out)
 	if err != nil {
 		cancel()
-		return rates, err
+		return in, err
 	}
 	defer child.Stop(0)
 	defer cancel()
-	if _, err := out.rate(ctx, 3*slice); err != nil { // what is compiled while it runs
-		return rates, err
+	if err := out.measure(ctx, 3*slice, new(speed)); err != nil { // what is compiled while it runs
+		return in, err
 	}
 	for round := range rounds {
-		for turn := range rates {
-			mode := taskfile.Mode((turn + round) % len(rates))
-			rate, err := p.slice(ctx, engine, mode, out, slice)
-			if err != nil {
-				return rates, err
+		for turn := range in {
+			mode := taskfile.Mode((turn + round) % len(in))
+			if err := p.slice(ctx, engine, mode, out, slice, &in[mode]); err != nil {
+				return in, err
 			}
-			rates[mode] = append(rates[mode], rate)
 		}
 	}
-	return rates, nil
+	return in, nil
 }
 
 // slice measures the load in one mode, with an engine that looks and decides unless it
 // is off.
-func (p *program) slice(ctx context.Context, engine *taskfile.Engine, mode taskfile.Mode, out *counts, n int) (float64, error) {
+func (p *program) slice(ctx context.Context, engine *taskfile.Engine, mode taskfile.Mode, out *counts, n int, to *speed) error {
 	if err := engine.SetMode(mode); err != nil {
-		return 0, err
+		return err
 	}
 	if mode == taskfile.Off {
-		return out.rate(ctx, n)
+		return out.measure(ctx, n, to)
 	}
 	choice, err := culprit.New(culprit.Config{Objective: objective})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- engine.Run(running, taskfile.Loop{Period: 100 * time.Millisecond, Objective: objective, See: func(l *taskfile.Look) { choice.Observe(&l.Sample) }})
 	}()
-	rate, err := out.rate(ctx, n)
+	err = out.measure(ctx, n, to)
 	stop()
 	if e := <-ended; !errors.Is(e, context.Canceled) {
 		err = errors.Join(err, e)
 	}
-	return rate, err
+	return err
 }
 
 // events returns what single events cost, in nanoseconds, and half a lock and unlock.
@@ -178,13 +198,10 @@ func (p *program) events(ctx context.Context, bench []string, path string, quick
 	return ns, nil
 }
 
-// lost is the median, over rounds, of what a mode lost of the throughput untraced.
-func lost(rates [taskfile.Precise + 1][]float64, mode taskfile.Mode) float64 {
-	var all []float64
-	for round, rate := range rates[mode] {
-		all = append(all, 1-rate/rates[taskfile.Off][round])
-	}
-	return quantile(all, 0.5)
+// lost returns the part of the throughput that a mode takes: what its load serves less, and what
+// its engine uses more than this process does without.
+func lost(with, without *speed) float64 {
+	return 1 - with.rate()/without.rate()*(1-with.share())/(1-without.share())
 }
 
 // quantile returns the quantile q of all, which it sorts.

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/tracer"
 )
@@ -67,7 +69,8 @@ func buildJava(ctx context.Context, dir string) (load, bench []string, err error
 	if err := command(ctx, "javac", args...); err != nil {
 		return nil, nil, err
 	}
-	return []string{"java", "-cp", dir, "spillgate.tracer.Load"}, []string{"java", "-cp", dir, "spillgate.tracer.Bench"}, nil
+	// A thread that ends takes the account of its processor time with it.
+	return []string{"java", "-XX:-UseDynamicNumberOfCompilerThreads", "-cp", dir, "spillgate.tracer.Load"}, []string{"java", "-cp", dir, "spillgate.tracer.Bench"}, nil
 }
 
 func command(ctx context.Context, name string, args ...string) error {
@@ -77,8 +80,9 @@ func command(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// count is what a load has served at an instant.
-type count struct{ at, served float64 }
+// count is what a load has served in the processor time that it has used. engine is what this
+// process, the engine, has used by then. Both are in nanoseconds.
+type count struct{ used, served, engine float64 }
 
 // counts takes the lines of a load.
 type counts struct {
@@ -101,57 +105,91 @@ func (c *counts) Write(piece []byte) (int, error) {
 			return len(piece), nil
 		}
 		c.rest = rest
-		at, served, _ := bytes.Cut(line, []byte(" "))
-		a, errAt := strconv.ParseFloat(string(at), 64)
+		used, served, _ := bytes.Cut(line, []byte(" "))
+		u, errUsed := strconv.ParseFloat(string(used), 64)
 		s, errServed := strconv.ParseFloat(string(served), 64)
-		if errAt != nil || errServed != nil {
+		if errUsed != nil || errServed != nil {
 			continue
 		}
 		select {
-		case c.next <- count{a, s}:
+		case c.next <- count{u, s, float64(processorTime())}:
 		default:
 		}
 	}
 }
 
-// rate returns the requests per second over some counts from now on.
-func (c *counts) rate(ctx context.Context, n int) (float64, error) {
+// processorTime returns what this process has used, threadTime what its thread has. Getrusage is
+// late by a tick of the kernel, 4 ms.
+func processorTime() time.Duration { return clock(unix.CLOCK_PROCESS_CPUTIME_ID) }
+func threadTime() time.Duration    { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
+
+func clock(id int32) time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(id, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// speed is what a load does in a mode: its rates, in requests per second of its processor time, over
+// short spans; and what processor time it and this process used in all, in nanoseconds.
+type speed struct {
+	rates      []float64
+	load, self float64
+}
+
+// rate returns the rate of the spans that the rest of the machine disturbed least: others that run
+// beside it, and their use of its caches, only make it slower.
+func (s *speed) rate() float64 { return quantile(s.rates, 0.9) }
+
+// share returns the part of the processor time that this process, the engine, used.
+func (s *speed) share() float64 { return s.self / (s.self + s.load) }
+
+// measure adds n counts from now on.
+func (c *counts) measure(ctx context.Context, n int, to *speed) error {
 	for len(c.next) > 0 {
 		<-c.next // of before
 	}
-	var first, last count
+	var last count
 	for i := range n + 2 { // the first is not wholly of now
+		var now count
 		select {
-		case last = <-c.next:
+		case now = <-c.next:
 		case <-time.After(10 * time.Second):
-			return 0, fmt.Errorf("tracing: the load counts no more")
+			return fmt.Errorf("tracing: the load counts no more")
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return ctx.Err()
 		}
-		if i == 1 {
-			first = last
+		used := now.used - last.used
+		if i > 1 && used <= 0 {
+			return fmt.Errorf("tracing: the load used %.0f ns of processor time for %.0f requests, expected more than none", used, now.served-last.served)
 		}
+		if i > 1 {
+			to.rates = append(to.rates, (now.served-last.served)/used*1e9)
+			to.load, to.self = to.load+used, to.self+now.engine-last.engine
+		}
+		last = now
 	}
-	return (last.served - first.served) / (last.at - first.at) * 1e9, nil
+	return nil
 }
 
-// start starts the load of p on a task file, on all processors.
-func (p *program) start(ctx context.Context, load []string, path string, out *counts) (*proc.Child, error) {
+// start starts the load of p on a task file, on all processors, with requests of so many steps.
+func (p *program) start(ctx context.Context, load []string, path string, steps int, out *counts) (*proc.Child, error) {
 	threads := runtime.NumCPU()
 	spec := proc.Spec{Name: p.name + " load", Ready: "ready", Output: out}
 	if load == nil {
-		return role.Start(ctx, order{Load: path, Threads: threads}, spec)
+		return role.Start(ctx, order{Load: path, Threads: threads, Steps: steps}, spec)
 	}
 	spec.Path = load[0]
 	if at, err := exec.LookPath(load[0]); err == nil {
 		spec.Path = at
 	}
-	spec.Args = append(load[1:len(load):len(load)], path, strconv.Itoa(threads))
+	spec.Args = append(load[1:len(load):len(load)], path, strconv.Itoa(threads), strconv.Itoa(steps))
 	return proc.Start(ctx, spec)
 }
 
 // goLoad is the load in Go, as tracer/c/test/load.c does it.
-func goLoad(path string, threads int) error {
+func goLoad(path string, threads, steps int) error {
 	tr, err := tracer.Open(tracer.Config{Path: path})
 	if err != nil {
 		return err
@@ -167,29 +205,35 @@ func goLoad(path string, threads int) error {
 	}
 	for i := range served {
 		go func() {
-			for work := uint64(1); ; {
-				work = goRequest(tr, lock, pool, work)
+			memory := new([1 << 15]uint64)
+			for x := uint64(1); ; {
+				x = goRequest(tr, lock, pool, memory, x, steps)
 				served[i].n.Add(1)
 			}
 		}()
 	}
 	fmt.Println("ready")
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for ; ; time.Sleep(countEvery) {
 		sum := uint64(0)
 		for i := range served {
 			sum += served[i].n.Load()
 		}
-		fmt.Println(time.Since(began).Nanoseconds(), sum)
+		fmt.Println(processorTime().Nanoseconds(), sum)
 	}
 }
 
-// goRequest is some 13 µs of work and 16 events.
-func goRequest(tr *tracer.Tracer, lock, pool tracer.Resource, work uint64) uint64 {
+// countEvery is how often a load says what it has served.
+const countEvery = 20 * time.Millisecond
+
+// goRequest is so many steps of work, through more memory than the first cache has, and 16
+// events.
+func goRequest(tr *tracer.Tracer, lock, pool tracer.Resource, memory *[1 << 15]uint64, x uint64, steps int) uint64 {
 	_, task := tr.Begin(context.Background(), tracer.Info{})
 	defer task.End()
 	task.Acquire(pool, 1)
-	for range 12000 {
-		work = work*6364136223846793005 + 1
+	for range steps {
+		x = x*6364136223846793005 + 1442695040888963407
+		memory[x>>49] += x
 	}
 	for range 3 {
 		task.WaitBegin(lock)
@@ -198,5 +242,5 @@ func goRequest(tr *tracer.Tracer, lock, pool tracer.Resource, work uint64) uint6
 		task.Release(lock, 1)
 	}
 	task.Release(pool, 1)
-	return work
+	return x
 }

@@ -21,6 +21,11 @@ public record Geometry(int slots, int resources, int kinds) {
         return slots >= 1 && slots <= 65536 && resources >= 1 && resources <= 64 && kinds >= 0 && kinds <= 4096;
     }
 
+    /** Has a bit for each resource. */
+    long cellMask() {
+        return -1L >>> (64 - resources);
+    }
+
     int slotBytes() {
         return roundUp(SLOT_HEAD + CELL * resources + 4 * LATENCIES, 128);
     }

@@ -1,7 +1,7 @@
 package spillgate.tracer;
 
-import java.nio.ByteBuffer;
-import java.util.Arrays;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 
 /**
  * One running task: a request, a transaction, a background job. Events are called by one thread at a time. Ending it is
@@ -26,16 +26,19 @@ public final class Task implements AutoCloseable {
     private static final int SHARED = 96;
     static final int CANCEL = 128;
     static final int REASON = 136;
-    // Words of a cell.
-    private static final int GETS = 0;
-    private static final int FREES = 1;
-    private static final int WAITS = 2;
-    private static final int WAIT_TIME = 3;
-    private static final int WAITING_SINCE = 4;
-    private static final int HOLD_TIME = 5;
-    private static final int HELD_SINCE = 6;
-    private static final int USED = 7;
-    private static final int WORDS = 8;
+
+    private static final int RUNNING = 0;
+    private static final int ENDED = 1;
+    private static final int DELIVERED_ONCE = 2;
+    private static final VarHandle PHASE;
+
+    static {
+        try {
+            PHASE = MethodHandles.lookup().findVarHandle(Task.class, "phase", int.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
 
     private final Tracer tracer;
     private final TaskFile file;
@@ -43,11 +46,12 @@ public final class Task implements AutoCloseable {
     private final int slot;
     private final long sequence;
     private final Runnable cancel;
-    // What this task wrote into its cells, because a read of the file costs several times a read of an array.
-    private final long[] own;
+    private final Cell[] cells;
     private int resources; // 0 once the task is not traced any more
     private long touched;
-    private boolean delivered; // guarded by this, as the end is
+    // RUNNING until the task ends or its cancel is called, whichever comes first.
+    @SuppressWarnings("unused")
+    private volatile int phase;
 
     private Task() {
         tracer = null;
@@ -56,17 +60,17 @@ public final class Task implements AutoCloseable {
         slot = 0;
         sequence = 0;
         cancel = null;
-        own = null;
+        cells = null;
     }
 
-    /** Begins a task in a slot that was claimed. Own is the slot's, for a word of each of its cells. */
-    Task(Tracer tracer, TaskFile file, int index, Info info, long[] own) {
+    /** Begins a task in a slot that was claimed, and that has the cells. */
+    Task(Tracer tracer, TaskFile file, int index, Info info, Cell[] cells) {
         this.tracer = tracer;
         this.file = file;
         this.index = index;
         this.slot = file.slot(index);
         this.cancel = info.cancel();
-        this.own = own;
+        this.cells = cells;
         this.resources = file.geometry.resources();
         clearCells();
         file.put(slot + TOUCHED, 0);
@@ -83,13 +87,8 @@ public final class Task implements AutoCloseable {
     }
 
     private void clearCells() {
-        long mask = file.get(slot + TOUCHED);
-        for (int r = 0; r < resources; r++) {
-            if ((mask >>> r & 1) != 0) {
-                for (int word = GETS; word <= USED; word++) {
-                    file.put(slot + Geometry.SLOT_HEAD + r * Geometry.CELL + 8 * word, 0);
-                }
-            }
+        for (long mask = file.get(slot + TOUCHED) & file.geometry.cellMask(); mask != 0; mask &= mask - 1) {
+            cells[Long.numberOfTrailingZeros(mask)].clear(file.memory());
         }
     }
 
@@ -98,106 +97,72 @@ public final class Task implements AutoCloseable {
         return resources != 0;
     }
 
-    /** Returns where the task's cell begins in {@link #own}, -1 if there is none. */
-    private int cell(Resource resource) {
+    /** Returns the task's cell of a resource, null if there is none. */
+    private Cell cell(Resource resource) {
         int r = resource.number;
         if (r < 0 || r >= resources) {
-            return -1;
+            return null;
         }
+        Cell cell = cells[r];
         if ((touched >>> r & 1) == 0) {
-            Arrays.fill(own, r * WORDS, (r + 1) * WORDS, 0);
+            cell.forget();
             touched |= 1L << r;
             file.put(slot + TOUCHED, touched);
         }
-        return r * WORDS;
+        return cell;
     }
 
     /** Records that the task now holds so many more units. */
     public void acquire(Resource resource, long units) {
-        int c = cell(resource);
-        if (c < 0) {
-            return;
+        Cell c = cell(resource);
+        if (c != null) {
+            c.acquire(file.memory(), units);
         }
-        ByteBuffer m = file.memory();
-        store(m, c + GETS, own[c + GETS] + units);
-        if (own[c + USED] == 0) {
-            store(m, c + HELD_SINCE, TaskFile.now(m));
-        }
-        store(m, c + USED, own[c + USED] + units);
     }
 
     /** Records that the task gave units back. */
     public void release(Resource resource, long units) {
-        int c = cell(resource);
-        if (c < 0) {
-            return;
+        Cell c = cell(resource);
+        if (c != null) {
+            c.release(file.memory(), units);
         }
-        ByteBuffer m = file.memory();
-        long used = own[c + USED];
-        long left = Long.compareUnsigned(units, used) < 0 ? used - units : 0;
-        if (left == 0 && used != 0) {
-            long since = own[c + HELD_SINCE];
-            store(m, c + HELD_SINCE, 0);
-            store(m, c + HOLD_TIME, own[c + HOLD_TIME] + elapsed(since, TaskFile.now(m)));
-        }
-        store(m, c + USED, left);
-        store(m, c + FREES, own[c + FREES] + units);
     }
 
     /** Records that the task waits from now on. */
     public void waitBegin(Resource resource) {
-        int c = cell(resource);
-        if (c >= 0) {
-            ByteBuffer m = file.memory();
-            store(m, c + WAITING_SINCE, TaskFile.now(m));
+        Cell c = cell(resource);
+        if (c != null) {
+            c.waitBegin(file.memory());
         }
     }
 
     /** Records that the wait is over, successful or not. */
     public void waitEnd(Resource resource) {
-        int c = cell(resource);
-        if (c >= 0 && own[c + WAITING_SINCE] != 0) {
-            endWait(c, 1);
+        Cell c = cell(resource);
+        if (c != null) {
+            c.waitEnd(file.memory());
         }
     }
 
     /** Records that the task displaced units of memory, which ends a wait for it. */
     public void evicted(Resource resource, long units) {
-        int c = cell(resource);
-        if (c >= 0) {
-            endWait(c, units);
+        Cell c = cell(resource);
+        if (c != null) {
+            c.endWait(file.memory(), units);
         }
-    }
-
-    private void endWait(int c, long count) {
-        ByteBuffer m = file.memory();
-        long since = own[c + WAITING_SINCE];
-        if (since != 0) {
-            store(m, c + WAITING_SINCE, 0);
-            store(m, c + WAIT_TIME, own[c + WAIT_TIME] + elapsed(since, TaskFile.now(m)));
-        }
-        store(m, c + WAITS, own[c + WAITS] + count);
     }
 
     /** Records a wait that is over, in nanoseconds. */
     public void waited(Resource resource, long nanoseconds) {
-        int c = cell(resource);
-        if (c >= 0) {
-            ByteBuffer m = file.memory();
-            store(m, c + WAIT_TIME, own[c + WAIT_TIME] + nanoseconds);
-            store(m, c + WAITS, own[c + WAITS] + 1);
+        Cell c = cell(resource);
+        if (c != null) {
+            c.waited(file.memory(), nanoseconds);
         }
-    }
-
-    /** Writes a word of a cell, here and in the file. */
-    private void store(ByteBuffer m, int word, long value) {
-        own[word] = value;
-        TaskFile.put(m, slot + Geometry.SLOT_HEAD + 8 * word, value);
     }
 
     /** Says whether the next hold of a lock, and the wait for it, is a reader's. */
     public void setShared(Resource resource, boolean shared) {
-        if (cell(resource) < 0) {
+        if (cell(resource) == null) {
             return;
         }
         long old = file.get(slot + SHARED);
@@ -241,11 +206,7 @@ public final class Task implements AutoCloseable {
 
     /** Runs the program's cancel, once, if the engine asked for it; a concurrent end waits. */
     synchronized void deliver() {
-        if (delivered || resources == 0 || file.getAcquire(slot + CANCEL) != sequence) {
-            return;
-        }
-        delivered = true;
-        if (cancel == null) {
+        if (file.getAcquire(slot + CANCEL) != sequence || !PHASE.compareAndSet(this, RUNNING, DELIVERED_ONCE) || cancel == null) {
             return;
         }
         try {
@@ -265,19 +226,20 @@ public final class Task implements AutoCloseable {
         }
     }
 
-    private synchronized void end() {
+    private void end() {
+        if (!PHASE.compareAndSet(this, RUNNING, ENDED)) {
+            synchronized (this) { // until its cancel has returned
+                phase = ENDED;
+            }
+        }
         if ((file.get(slot + FLAGS) & Info.BACKGROUND) == 0 && file.get(slot + DELIVERED) != sequence) {
             int counts = slot + Geometry.SLOT_HEAD + Geometry.CELL * resources;
-            file.count(counts + 4 * Geometry.latency(elapsed(file.get(slot + STARTED), file.now())));
+            file.count(counts + 4 * Geometry.latency(Cell.elapsed(file.get(slot + STARTED), file.now())));
             file.put(slot + FINISHED, file.get(slot + FINISHED) + 1);
         }
         resources = 0;
         tracer.ended(index);
         file.put(slot + SEQUENCE, sequence + 1);
         file.put(slot, 0);
-    }
-
-    static long elapsed(long since, long now) {
-        return Math.max(now - since, 0);
     }
 }

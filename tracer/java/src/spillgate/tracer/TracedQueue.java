@@ -40,7 +40,7 @@ public final class TracedQueue<T> {
      */
     public Task begin(Info info, Item<T> item) {
         Task task = tracer.begin(info.since(item.came()));
-        task.waited(resource, Task.elapsed(item.came(), System.nanoTime()));
+        task.waited(resource, Cell.elapsed(item.came(), System.nanoTime()));
         task.acquire(resource, 1);
         return task;
     }

@@ -10,8 +10,8 @@ import java.util.Map;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * Times one event in each mode beside half of an uncontended lock and unlock: Bench FILE ROUNDS prints "name ns" lines.
- * It writes the clock word itself, as an engine does.
+ * Times one event in each mode beside half of an uncontended lock and unlock, and all 16 of a request: Bench FILE ROUNDS
+ * prints "name ns" lines. It writes the clock word itself, as an engine does.
  */
 final class Bench {
     private static final int SLICES = 100;
@@ -24,6 +24,7 @@ final class Bench {
         try (Tracer tracer = Tracer.open(path); RandomAccessFile raw = new RandomAccessFile(path.toFile(), "rw")) {
             var clock = raw.getChannel().map(FileChannel.MapMode.READ_WRITE, 0, Geometry.HEADER).order(ByteOrder.LITTLE_ENDIAN);
             Resource r = tracer.resource("bench", Resource.Kind.LOCK);
+            Resource pool = tracer.resource("pool", Resource.Kind.QUEUE);
             Map<String, Double> best = new LinkedHashMap<>();
             // Passes, because what compiles late only adds, as does a busy machine: the fastest slice counts.
             for (int slice = 0; slice < SLICES; slice++) {
@@ -34,6 +35,9 @@ final class Bench {
                 }
                 clock.putLong(TaskFile.CLOCK, 1_000_000_000_000L | TaskFile.COARSE);
                 best.merge("task", tasks(tracer, rounds / SLICES / 4), Math::min);
+                best.merge("coarse-request", requests(tracer, r, pool, rounds / SLICES / 20), Math::min);
+                clock.putLong(TaskFile.CLOCK, 1_000_000_000_000L | TaskFile.PRECISE);
+                best.merge("precise-request", requests(tracer, r, pool, rounds / SLICES / 20), Math::min);
                 best.merge("mutex", mutex(rounds / SLICES), Math::min);
             }
             best.forEach((name, ns) -> System.out.printf("%s %.2f%n", name, ns));
@@ -55,6 +59,24 @@ final class Bench {
         long start = System.nanoTime();
         for (long i = 0; i < rounds; i++) {
             tracer.begin(Info.REQUEST).close();
+        }
+        return (double) (System.nanoTime() - start) / rounds;
+    }
+
+    /** Does as a request of {@link Load} does, apart from its work. */
+    private static double requests(Tracer tracer, Resource lock, Resource pool, long rounds) {
+        long start = System.nanoTime();
+        for (long i = 0; i < rounds; i++) {
+            try (Task request = tracer.begin(Info.REQUEST)) {
+                request.acquire(pool, 1);
+                for (int k = 0; k < 3; k++) {
+                    request.waitBegin(lock);
+                    request.waitEnd(lock);
+                    request.acquire(lock, 1);
+                    request.release(lock, 1);
+                }
+                request.release(pool, 1);
+            }
         }
         return (double) (System.nanoTime() - start) / rounds;
     }
