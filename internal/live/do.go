@@ -29,8 +29,8 @@ func (g *Gate) Do(ctx context.Context, kind string, fn func(ctx context.Context)
 	}
 	outcome := work.Ignored // of a panic
 	defer func() { t.Leave(outcome) }()
-	watched, done := t.Watch(WithTicket(ctx, t))
-	defer done()
+	watched, _ := t.Watch(WithTicket(ctx, t))
+	defer t.Unwatch()
 	err = fn(watched)
 	if refusal := t.Cancelled(); refusal != nil {
 		return refusal
