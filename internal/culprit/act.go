@@ -213,6 +213,36 @@ func (e *Engine) fixedTogether(v *view) bool {
 	return sum >= e.cfg.Clear
 }
 
+// young reports whether a task is let go because it has not lasted long enough.
+func young(w Why) bool { return w == Young || w == Ordinary }
+
+// brief returns the first candidate of a kind that hogs a resource in many short tasks, -1
+// if there is none: together they are clearly to blame, throughput falls, and no innocent
+// has the kind. What came and went while the application was well is innocent; so before
+// it was, nothing is brief.
+func (e *Engine) brief(v *view) int {
+	if e.normal.seen < settled || !e.normal.falling(e.recent.throughput()) {
+		return -1
+	}
+	hogs := func(c *contender) bool { return !c.dam && (young(c.why) || c.why == Unclear) }
+	for k := range e.found {
+		first := &e.found[k]
+		if !hogs(first) || e.innocents(v, first) {
+			continue
+		}
+		sum := 0.0
+		for j := range e.found {
+			if c := &e.found[j]; hogs(c) && v.s.Tasks[c.task].Kind == v.s.Tasks[first.task].Kind {
+				sum += c.score
+			}
+		}
+		if sum >= e.cfg.Clear {
+			return k
+		}
+	}
+	return -1
+}
+
 // keepLimit cancels a task of a limited kind, for sources that cannot keep one from
 // beginning, or that do not see it while it waits in a queue. It must be old enough and hold
 // what others lose time to, but the objective need not be missed again. Harsher steps are for a

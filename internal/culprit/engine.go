@@ -127,21 +127,31 @@ func (e *Engine) decide(d *Decision) {
 	e.graph.build(v, e.cfg.Objective.Seconds())
 	e.rank(v)
 	best, several := e.pick(v, e.normal.falling(e.recent.throughput()))
+	agreed := best
 	switch {
 	case explained < 0.5:
-		best, d.Why = -1, Unexplained
+		best, agreed, d.Why = -1, -1, Unexplained
 	case best >= 0:
-	case len(e.found) > 0 && (e.found[0].score >= e.cfg.Clear || e.fixedTogether(v)):
+	case len(e.found) > 0 && (e.found[0].score >= e.cfg.Clear && !young(e.found[0].why) || e.fixedTogether(v)):
 		d.Why = e.found[0].why
 	default:
 		d.Why = Unclear
+		if agreed = e.brief(v); agreed >= 0 {
+			d.Why = Brief
+		} else if len(e.found) > 0 && e.found[0].score >= e.cfg.Clear {
+			d.Why = e.found[0].why
+		}
 	}
-	e.agree(v, best, several)
+	e.agree(v, agreed, several)
 	d.State = e.stateOf(d.Why, best)
-	if best >= 0 {
+	switch {
+	case best >= 0:
 		e.act(d, &e.found[best], several)
-	} else if d.State == Named && d.Why == Fixed {
+	case d.State != Named:
+	case d.Why == Fixed:
 		e.shed(d, &e.found[0])
+	case d.Why == Brief:
+		e.shed(d, &e.found[agreed])
 	}
 	if in, any := e.nextOfAge(); any && e.cancels.pending.active && d.Soon == 0 {
 		d.Soon = max(in, e.cfg.Objective/4)
@@ -198,7 +208,9 @@ func (e *Engine) stateOf(why Why, best int) State {
 	switch {
 	case best >= 0, !e.confirmed(e.suspect, time.Duration(e.suspect-1)*e.view.dt):
 		return Suspect
-	case why == Fixed, why == BarredTask, why == Dear, why == Monitoring:
+	case why == Brief && !e.confirmed(e.agreed.samples, e.agreed.span):
+		return Suspect
+	case why == Brief, why == Fixed, why == BarredTask, why == Dear, why == Monitoring:
 		return Named
 	}
 	return Overload
@@ -238,6 +250,7 @@ func (n *normal) learn(v *view, w *recent, before, now *looked, objective time.D
 			n.use(int(k.resource), k.amount, first)
 		}
 	}
+	n.rises(v.dt, w.throughput())
 	n.seenMore(v.dt, w.throughput())
 }
 

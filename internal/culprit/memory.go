@@ -92,6 +92,7 @@ type normal struct {
 	seen       time.Duration // time learned from
 	throughput float64       // 1/s
 	noise      float64       // its mean deviation, 1/s
+	above      rise          // since when it has been more
 	inFlight   float64       // foreground tasks
 	busy       float64       // late foreground tasks that do not wait
 	lost       []float64     // share of in-flight time, by resource
@@ -141,6 +142,35 @@ func (n *normal) observe(w, throughput float64) {
 	}
 	n.noise += w * (off - n.noise)
 	n.throughput += w * (throughput - n.throughput)
+}
+
+// rise is a throughput above the usual one that has lasted.
+type rise struct {
+	lasted    time.Duration
+	done, off float64 // completions, and the sum over time of what is off their mean
+}
+
+// settled is for how long a throughput must be above the usual one, by more than noise and
+// with the objective met, to be the usual one: an application that had little to do, or
+// other things, would compare with that for learning otherwise, and would not see that
+// its throughput falls.
+const settled = learning / 10
+
+// rises enters a throughput. After a rise that has settled all means are young again.
+func (n *normal) rises(dt time.Duration, throughput float64) {
+	r := &n.above
+	if throughput <= n.throughput+2*n.noise {
+		*r = rise{}
+		return
+	}
+	r.lasted += dt
+	r.done += dt.Seconds() * throughput
+	mean := r.done / r.lasted.Seconds()
+	r.off += dt.Seconds() * math.Abs(throughput-mean)
+	if r.lasted >= settled {
+		n.seen, n.throughput, n.noise = r.lasted, mean, r.off/r.lasted.Seconds()
+		*r = rise{}
+	}
 }
 
 // medianStep is the relative step of the running medians: it weighs the last few

@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 2
+const stateVersion = 3
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -106,7 +106,8 @@ func (w *recent) visit(c *codec) {
 
 func (n *normal) visit(c *codec) {
 	whole(c, &n.seen)
-	for _, f := range []*float64{&n.throughput, &n.noise, &n.inFlight, &n.busy} {
+	whole(c, &n.above.lasted)
+	for _, f := range []*float64{&n.throughput, &n.noise, &n.above.done, &n.above.off, &n.inFlight, &n.busy} {
 		c.float(f)
 	}
 	n.lost = list(c, n.lost, MaxResources, c.float)

@@ -37,7 +37,19 @@ func (n *Node) Look(now mono.Time) {
 		return
 	}
 	n.culprits.looks.note(now, n.gate.Pool().Total())
+	if len(n.culprits.marked) > 0 {
+		n.gate.OnCulprit(now, false)
+	}
 	n.excuse(now)
+}
+
+// Suspect says that the engine has a pick which is not confirmed yet, or acts on one that
+// it cannot cancel: see admission.Gate.OnCulprit.
+func (n *Node) Suspect(now mono.Time) {
+	if n.gate != nil {
+		n.gate.OnCulprit(now, false)
+		n.excuse(now)
+	}
 }
 
 // Mark says that t, which runs, is a culprit that was cancelled. Until it leaves the
@@ -49,6 +61,7 @@ func (n *Node) Mark(now mono.Time, t *admission.Ticket) {
 	}
 	until := now.Add(markObjectives * n.gate.Config().Objective)
 	n.culprits.marked = append(n.culprits.marked, mark{t, n.culprits.looks.at(t.Arrived), until})
+	n.gate.OnCulprit(now, true)
 	n.excuse(now)
 }
 
@@ -68,7 +81,7 @@ func (n *Node) unmark(now mono.Time, t *admission.Ticket) {
 
 // excuse has the pool keep its size while a marked request may still let go.
 func (n *Node) excuse(now mono.Time) {
-	excused := false
+	excused := n.gate.Holding(now)
 	for i := range n.culprits.marked {
 		excused = excused || now < n.culprits.marked[i].until
 	}
