@@ -208,7 +208,7 @@ func (e *Engine) stateOf(why Why, best int) State {
 	switch {
 	case best >= 0, !e.confirmed(e.suspect, time.Duration(e.suspect-1)*e.view.dt):
 		return Suspect
-	case why == Brief && !e.confirmed(e.agreed.samples, e.agreed.span):
+	case why == Brief && e.agreed.samples < confirmSamples: // what is kept out is not looked at again
 		return Suspect
 	case why == Brief, why == Fixed, why == BarredTask, why == Dear, why == Monitoring:
 		return Named
@@ -228,7 +228,7 @@ func (n *normal) learn(v *view, w *recent, before, now *looked, objective time.D
 	for i := range v.uses {
 		n.held[v.s.Holds[i].Resource] += weight * v.uses[i].now
 	}
-	n.inFlight += weight * (float64(v.inFlight) - n.inFlight)
+	n.inFlight += weight * (float64(v.inFlight-v.hogging) - n.inFlight)
 	_, busy := lateTasks(v)
 	n.busy += weight * (float64(busy) - n.busy)
 	for r := range v.r {

@@ -98,7 +98,7 @@ func (w *recent) visit(c *codec) {
 		c.float(&w.late[k].resolved)
 		c.float(&w.late[k].found)
 	}
-	for _, f := range []*float64{&w.done, &w.seconds, &w.inFlight, &w.looks} {
+	for _, f := range []*float64{&w.done, &w.seconds, &w.inFlight, &w.others, &w.looks} {
 		c.float(f)
 	}
 	w.lost = list(c, w.lost, MaxResources, c.float)
