@@ -213,30 +213,31 @@ func (e *Engine) fixedTogether(v *view) bool {
 	return sum >= e.cfg.Clear
 }
 
-// young reports whether a task is let go because it has not lasted long enough.
-func young(w Why) bool { return w == Young || w == Ordinary }
-
 // brief returns the first candidate of a kind that hogs a resource in many short tasks, -1
-// if there is none: together they are clearly to blame, throughput falls, and no innocent
+// if there is none: together they are to blame for more than all others, and no innocent
 // has the kind. What came and went while the application was well is innocent; so before
-// it was, nothing is brief.
+// it was, nothing is brief. Throughput need not fall: short tasks let the others through
+// in between, too late.
 func (e *Engine) brief(v *view) int {
-	if e.normal.seen < settled || !e.normal.falling(e.recent.throughput()) {
+	if e.normal.seen < settled {
 		return -1
 	}
-	hogs := func(c *contender) bool { return !c.dam && (young(c.why) || c.why == Unclear) }
+	all := 0.0
+	for k := range e.found {
+		all += e.found[k].score
+	}
 	for k := range e.found {
 		first := &e.found[k]
-		if !hogs(first) || e.innocents(v, first) {
+		if first.why != Young || e.innocents(v, first) {
 			continue
 		}
 		sum := 0.0
 		for j := range e.found {
-			if c := &e.found[j]; hogs(c) && v.s.Tasks[c.task].Kind == v.s.Tasks[first.task].Kind {
+			if c := &e.found[j]; c.why == Young && v.s.Tasks[c.task].Kind == v.s.Tasks[first.task].Kind {
 				sum += c.score
 			}
 		}
-		if sum >= e.cfg.Clear {
+		if sum > e.cfg.Clear*all {
 			return k
 		}
 	}

@@ -132,7 +132,7 @@ func (e *Engine) decide(d *Decision) {
 	case explained < 0.5:
 		best, agreed, d.Why = -1, -1, Unexplained
 	case best >= 0:
-	case len(e.found) > 0 && (e.found[0].score >= e.cfg.Clear && !young(e.found[0].why) || e.fixedTogether(v)):
+	case len(e.found) > 0 && (e.found[0].score >= e.cfg.Clear && e.found[0].why != Young || e.fixedTogether(v)):
 		d.Why = e.found[0].why
 	default:
 		d.Why = Unclear
