@@ -214,8 +214,9 @@ func (e *Engine) fixedTogether(v *view) bool {
 }
 
 // brief returns the first candidate of a kind that hogs a resource in many short tasks, -1
-// if there is none: together they are to blame for more than all others, and no innocent
-// has the kind. What came and went while the application was well is innocent; so before
+// if there is none: together they are to blame for more than all others, no innocent has
+// the kind, and they are background work. Foreground tasks that are short are demand,
+// however many come, and left to admission. What came and went while the application was well is innocent; so before
 // it was, nothing is brief. Throughput need not fall: short tasks let the others through
 // in between, too late.
 func (e *Engine) brief(v *view) int {
@@ -228,7 +229,7 @@ func (e *Engine) brief(v *view) int {
 	}
 	for k := range e.found {
 		first := &e.found[k]
-		if first.why != Young || e.innocents(v, first) {
+		if first.why != Young || v.victim(first.task) || e.innocents(v, first) {
 			continue
 		}
 		sum := 0.0
