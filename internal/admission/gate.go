@@ -850,7 +850,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	} else {
 		g.pace.busy, g.pace.last = false, now
 	}
-	if g.hold.open && !g.hold.named && !busy {
+	if g.hold.open && (g.hold.found || !g.hold.named) && !busy {
 		g.release(now)
 	}
 	g.queue.Settle(&t.task, ran)

@@ -13,19 +13,22 @@ import (
 //	           nothing has ended for too long,
 //	           and one would be refused                OnCulprit
 //	as always ────────────────────────────▶ in doubt ────────────▶ named
-//	    ▲      the queue is empty, or            │                   │ Config.Hold after the
-//	    │      Config.Hold is used up            │                   │ last word, or mostHold
-//	    └────────────────────────────────────────┴───────────────────┘ objectives
+//	    ▲      the queue is empty, or            │                   │ Config.Hold after the last
+//	    │      Config.Hold is used up            │                   │ suspicion, or after a cancel
+//	    └────────────────────────────────────────┴───────────────────┘ once the queue is empty
 //
 // The gate's own evidence opens it, and what an engine suspects only keeps it open: in an
 // overload requests go on to end, so it stays closed whatever is suspected. Doubt may take
-// a tenth of the time. Meanwhile requests wait for as long as their callers do, and
+// a tenth of the time, and mostHold bounds the whole. Meanwhile requests wait for as long as their callers do, and
 // neither the credits nor what is known of the service follow what is seen: when it
 // closes they are what they were.
 type hold struct {
 	length  time.Duration // Config.Hold; 0: never
 	open    bool
 	named   bool
+	found   bool          // and was cancelled
+	resumed mono.Time     // the first departure after that; mono.Never: not yet
+	backlog int           // requests that waited then
 	left    time.Duration // that doubt may take, when it closed last
 	began   mono.Time
 	until   mono.Time // no request that came before is a sample of anything
@@ -45,6 +48,9 @@ const (
 	lull = 1.0 / 8
 	// mostHold is for how many objectives requests are kept at most.
 	mostHold = 10
+	// drains is after how many objectives the victims must be fewer than they were when the
+	// culprit let go.
+	drains = 2
 	// seldom is how many times as long as doubt takes passes before it may take as long again.
 	seldom = 10
 )
@@ -75,7 +81,8 @@ func (g *Gate) keep(now mono.Time) {
 		h.left = min(h.length, h.left+now.Sub(h.until)/seldom)
 	}
 	if h.left > 0 {
-		h.open, h.named, h.began, h.until = true, false, now, now.Add(h.left)
+		h.open, h.named, h.found, h.resumed = true, false, false, mono.Never
+		h.began, h.until = now, now.Add(h.left)
 	}
 }
 
@@ -98,8 +105,14 @@ func (g *Gate) OnCulprit(now mono.Time, found bool) {
 		h.left = h.length
 		g.keep(now)
 	}
-	if h.open {
-		h.named, h.until = true, min(now.Add(h.length), h.began.Add(mostHold*g.cfg.Objective))
+	if !h.open {
+		return
+	}
+	h.named, h.found = true, h.found || found
+	if most := h.began.Add(mostHold * g.cfg.Objective); h.found {
+		h.until = most
+	} else {
+		h.until = min(now.Add(h.length), most)
 	}
 }
 
@@ -128,7 +141,15 @@ func (g *Gate) departs(now mono.Time) {
 		g.keep(now)
 	}
 	g.count(now)
-	g.hold.hazard = 0
+	h := &g.hold
+	h.hazard = 0
+	switch {
+	case !h.open || !h.found:
+	case h.resumed == mono.Never:
+		h.resumed, h.backlog = now, g.queue.Len()
+	case now >= h.resumed.Add(drains*g.cfg.Objective) && g.queue.Len() >= h.backlog:
+		g.release(now) // more come than are served: kept, they would make all the others late
+	}
 }
 
 // stalled reports whether nothing has left the slots for so long that it is no chance.

@@ -37,10 +37,9 @@ func (n *Node) Look(now mono.Time) {
 		return
 	}
 	n.culprits.looks.note(now, n.gate.Pool().Total())
-	if len(n.culprits.marked) > 0 {
-		n.gate.OnCulprit(now, false)
+	if n.excuse(now) {
+		n.gate.OnCulprit(now, true)
 	}
-	n.excuse(now)
 }
 
 // Suspect says that the engine has a pick which is not confirmed yet, or acts on one that
@@ -79,13 +78,14 @@ func (n *Node) unmark(now mono.Time, t *admission.Ticket) {
 	}
 }
 
-// excuse has the pool keep its size while a marked request may still let go.
-func (n *Node) excuse(now mono.Time) {
-	excused := n.gate.Holding(now)
+// excuse has the pool keep its size while a marked request may still let go, which it
+// reports, or the gate keeps its victims.
+func (n *Node) excuse(now mono.Time) (marked bool) {
 	for i := range n.culprits.marked {
-		excused = excused || now < n.culprits.marked[i].until
+		marked = marked || now < n.culprits.marked[i].until
 	}
-	n.gate.Pool().Excuse(excused)
+	n.gate.Pool().Excuse(marked || n.gate.Holding(now))
+	return marked
 }
 
 // history is how many credits there were in the past, one number a look. It reaches
