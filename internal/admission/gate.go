@@ -914,7 +914,11 @@ func (g *Gate) tick(now mono.Time) {
 		}
 		g.ticked = now
 		g.pool.Tolerate(g.tolerated())
-		g.pool.OnWake(now, g.pressure(g.Delay(now)))
+		pressure := g.pressure(g.Delay(now))
+		if pressure > g.cfg.TargetDelay && g.keeps(now) {
+			pressure = g.cfg.TargetDelay // the credits keep their size too
+		}
+		g.pool.OnWake(now, pressure)
 	}
 }
 
