@@ -37,43 +37,12 @@ func TestATokenThroughAChain(t *testing.T) {
 		}
 	})
 	calls := httpgate.Transport(&http.Transport{MaxIdleConnsPerHost: 32})
-	middle := gated(t, live.GateConfig{Config: admission.Config{Objective: time.Second}}, func(w http.ResponseWriter, r *http.Request) {
-		call, err := http.NewRequestWithContext(r.Context(), http.MethodGet, back+r.URL.Path, nil)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		resp, err := calls.RoundTrip(call)
-		if err != nil {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		defer resp.Body.Close()
-		for _, name := range []string{"Spillgate-Resend", "Retry-After"} {
-			if v := resp.Header.Get(name); v != "" {
-				w.Header().Set(name, v)
-			}
-		}
-		w.WriteHeader(resp.StatusCode)
-		_, _ = io.Copy(w, resp.Body)
-	})
+	middle := gated(t, live.GateConfig{Config: admission.Config{Objective: time.Second}}, relay(t, calls, back))
 	front := start(t, Config{Objective: time.Second, Upstreams: []Upstream{{Name: "shop", URL: middle}}})
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
 	defer client.CloseIdleConnections()
 	ctx, stop := context.WithCancel(t.Context())
-	ask := func(path, token string) (int, string) {
-		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, front.url+path, nil)
-		if token != "" {
-			r.Header.Set("Spillgate", token)
-		}
-		resp, err := client.Do(r)
-		if err != nil {
-			return 0, ""
-		}
-		defer resp.Body.Close()
-		_, _ = io.Copy(io.Discard, resp.Body)
-		return resp.StatusCode, resp.Header.Get("Spillgate-Resend")
-	}
+	ask := func(path, token string) (int, string) { return askWith(ctx, client, front.url+path, token) }
 	var callers sync.WaitGroup
 	defer callers.Wait()
 	defer stop()
@@ -119,6 +88,47 @@ func TestATokenThroughAChain(t *testing.T) {
 	if code, _ := ask("/export", token); code == http.StatusOK {
 		t.Errorf("with the token a second time the status is %d, expected that the kind is kept out", code)
 	}
+}
+
+// relay returns a handler that passes requests on to a service behind, and its answers
+// back.
+func relay(t *testing.T, calls http.RoundTripper, back string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		call, err := http.NewRequestWithContext(r.Context(), http.MethodGet, back+r.URL.Path, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		resp, err := calls.RoundTrip(call)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer resp.Body.Close()
+		for _, name := range []string{"Spillgate-Resend", "Retry-After"} {
+			if v := resp.Header.Get(name); v != "" {
+				w.Header().Set(name, v)
+			}
+		}
+		w.WriteHeader(resp.StatusCode)
+		_, _ = io.Copy(w, resp.Body)
+	}
+}
+
+// askWith sends a request, with a token if there is one, and returns the status of its
+// answer and the token in that; 0 if there is none.
+func askWith(ctx context.Context, client *http.Client, url, token string) (int, string) {
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if token != "" {
+		r.Header.Set("Spillgate", token)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0, ""
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, resp.Header.Get("Spillgate-Resend")
 }
 
 // gated starts a service behind a gate, and returns its address.

@@ -19,9 +19,9 @@ import (
 //
 // The gate's own evidence opens it, and what an engine suspects only keeps it open: in an
 // overload requests go on to end, so it stays closed whatever is suspected. Doubt may take
-// a tenth of the time, and mostHold bounds the whole. Meanwhile requests wait for as long as their callers do, and
-// neither the credits nor what is known of the service follow what is seen: when it
-// closes they are what they were.
+// a tenth of the time, and mostHold bounds the whole. Meanwhile requests wait for as long
+// as their callers do, and neither the credits nor what is known of the service follow
+// what is seen: when it closes they are what they were.
 type hold struct {
 	length  time.Duration // Config.Hold; 0: never
 	open    bool
