@@ -47,14 +47,7 @@ func TestATokenThroughAChain(t *testing.T) {
 	defer callers.Wait()
 	defer stop()
 	for range 8 {
-		callers.Go(func() {
-			for ctx.Err() == nil {
-				time.Sleep(10 * time.Millisecond)
-				if code, _ := ask("/read", ""); code == http.StatusOK {
-					reads.Add(1)
-				}
-			}
-		})
+		callers.Go(func() { readOn(ctx, ask, &reads) })
 	}
 	eventually(t, "reads", func() bool { return reads.Load() > 100 })
 	tokens := make(chan string, 2)
@@ -112,6 +105,16 @@ func relay(t *testing.T, calls http.RoundTripper, back string) http.HandlerFunc 
 		}
 		w.WriteHeader(resp.StatusCode)
 		_, _ = io.Copy(w, resp.Body)
+	}
+}
+
+// readOn reads until ctx ends and counts what is answered.
+func readOn(ctx context.Context, ask func(path, token string) (int, string), reads *atomic.Int64) {
+	for ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+		if code, _ := ask("/read", ""); code == http.StatusOK {
+			reads.Add(1)
+		}
 	}
 }
 
