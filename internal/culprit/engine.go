@@ -142,16 +142,17 @@ func (e *Engine) decide(d *Decision) {
 			d.Why = e.found[0].why
 		}
 	}
-	e.agree(v, agreed, several)
+	e.agree(v, agreed, several, d.Why == Brief)
 	d.State = e.stateOf(d.Why, best)
 	switch {
 	case best >= 0:
 		e.act(d, &e.found[best], several)
 	case d.State != Named:
 	case d.Why == Fixed:
-		e.shed(d, &e.found[0])
+		e.shed(d, &e.found[0], e.limit(v, &e.found[0]))
 	case d.Why == Brief:
-		e.shed(d, &e.found[agreed])
+		c := &e.found[agreed]
+		e.shed(d, c, Limit{Kind: v.s.Tasks[c.task].Kind, For: e.cfg.LimitFor})
 	}
 	if in, any := e.nextOfAge(); any && e.cancels.pending.active && d.Soon == 0 {
 		d.Soon = max(in, e.cfg.Objective/4)
@@ -167,7 +168,7 @@ const confirmSamples = 3
 // agree counts how many samples in a row led to the same pick. Where several tasks
 // hog a resource together, each of them is the same pick, and so is the next task
 // of a kind that only culprits have: a culprit may come in many short tasks.
-func (e *Engine) agree(v *view, best int, several bool) {
+func (e *Engine) agree(v *view, best int, several, brief bool) {
 	a := &e.agreed
 	if best < 0 {
 		// Where nobody is in flight nobody disagrees. A single sample that disagrees may
@@ -179,7 +180,7 @@ func (e *Engine) agree(v *view, best int, several bool) {
 		return
 	}
 	now := agreement{samples: 1, task: v.s.Tasks[e.found[best].task].ID, several: several}
-	if !e.innocents(v, &e.found[best]) {
+	if brief || !e.innocents(v, &e.found[best]) {
 		now.kind = v.s.Tasks[e.found[best].task].Kind
 	}
 	if a.samples > 0 && (a.task == now.task || a.several && several || a.kind != 0 && a.kind == now.kind) {

@@ -105,25 +105,40 @@ type normal struct {
 // short against a daily rhythm.
 const learning = 10 * time.Second
 
-// seenKind is a kind of task that ended in normal times, and when that was last.
+// seenKind is a kind of task that ended in normal times, when that was last, and since
+// when it has, again and again.
 type seenKind struct {
-	kind uint64
-	at   mono.Time
+	kind      uint64
+	at, since mono.Time
 }
 
 // seenKinds is how many kinds are remembered; of two that share a place the newer.
 const seenKinds = 256
 
+// placeOf is where a kind is remembered.
+func placeOf(kind uint64) int { return int(kind * 0x9e3779b97f4a7c15 >> 56) }
+
 // remember notes that a task of a kind has ended.
 func (n *normal) remember(kind uint64, at mono.Time) {
-	n.kinds[kind*0x9e3779b97f4a7c15>>56] = seenKind{kind, at}
+	k := &n.kinds[placeOf(kind)]
+	if !n.regular(kind, at) {
+		k.since = at
+	}
+	k.kind, k.at = kind, at
 }
 
 // regular reports whether tasks of a kind come and go: one ended in normal times,
 // not long ago. The next of them is already on its way.
 func (n *normal) regular(kind uint64, at mono.Time) bool {
-	k := n.kinds[kind*0x9e3779b97f4a7c15>>56]
+	k := n.kinds[placeOf(kind)]
 	return kind != 0 && k.kind == kind && at.Sub(k.at) < regularFor
+}
+
+// old reports whether tasks of a kind have come and gone for long. Those of a culprit that
+// does harm at some looks and not at others are regular after a few.
+func (n *normal) old(kind uint64, at mono.Time) bool {
+	k := n.kinds[placeOf(kind)]
+	return n.regular(kind, at) && k.at.Sub(k.since) >= learning
 }
 
 // regularFor is how long a kind is remembered.

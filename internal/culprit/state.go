@@ -131,8 +131,9 @@ func (n *normal) visit(c *codec) {
 		k := n.kinds[at]
 		whole(c, &k.kind)
 		whole(c, &k.at)
+		whole(c, &k.since)
 		if c.reading {
-			n.remember(k.kind, k.at)
+			n.kinds[placeOf(k.kind)] = k
 		}
 		at = min(at+1, seenKinds-1)
 	}
