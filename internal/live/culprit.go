@@ -19,7 +19,8 @@ import (
 // value watches and cancels nothing.
 type CulpritConfig struct {
 	// Mode is culprit.Monitor by default: it names culprits. Enforce cancels them,
-	// where the gate enforces as well.
+	// where the gate enforces as well; its victims then wait while suddenly nothing ends,
+	// where the delay AQM would refuse them: see admission.Config.Hold.
 	Mode culprit.Mode
 	// Engine has the thresholds and caps. Its Objective and Mode are not used.
 	Engine culprit.Config
