@@ -29,7 +29,8 @@ type hold struct {
 	found   bool          // and was cancelled
 	resumed mono.Time     // the first departure after that; mono.Never: not yet
 	backlog int           // requests that waited then
-	left    time.Duration // that doubt may take, when it closed last
+	left    time.Duration // that doubt may take, when it closed last; below 0 after a suspicion
+	filled  mono.Time     // up to when left has grown
 	began   mono.Time
 	until   mono.Time // no request that came before is a sample of anything
 	hazard  float64   // departures that should have been since the last
@@ -48,6 +49,8 @@ const (
 	lull = 1.0 / 8
 	// mostHold is for how many objectives requests are kept at most.
 	mostHold = 10
+	// suspects is for how many times Config.Hold a suspicion alone keeps them.
+	suspects = 2
 	// drains is after how many objectives the victims must be fewer than they were when the
 	// culprit let go.
 	drains = 2
@@ -74,13 +77,15 @@ func (g *Gate) watch(now mono.Time) {
 	}
 }
 
-// keep opens the hold, if doubt may take any time.
+// keep opens the hold, if doubt may take half of its time again: opened for an instant at
+// each departure of a server that has become slow, it would keep that from being learned.
 func (g *Gate) keep(now mono.Time) {
 	h := &g.hold
 	if h.until > math.MinInt64 {
-		h.left = min(h.length, h.left+now.Sub(h.until)/seldom)
+		h.left = min(h.length, h.left+now.Sub(h.filled)/seldom)
 	}
-	if h.left > 0 {
+	h.filled = now
+	if h.left >= h.length/2 {
 		h.open, h.named, h.found, h.resumed = true, false, false, mono.Never
 		h.began, h.until = now, now.Add(h.left)
 	}
@@ -89,8 +94,10 @@ func (g *Gate) keep(now mono.Time) {
 // release closes the hold at an instant.
 func (g *Gate) release(at mono.Time) {
 	h := &g.hold
-	h.left = max(h.left-at.Sub(h.began), 0)
-	h.open, h.until = false, at
+	if h.left -= at.Sub(h.began); h.found {
+		h.left = max(h.left, 0) // it was right
+	}
+	h.open, h.until, h.filled = false, at, at
 	g.limit.Forget(at)
 }
 
@@ -112,7 +119,7 @@ func (g *Gate) OnCulprit(now mono.Time, found bool) {
 	if most := h.began.Add(mostHold * g.cfg.Objective); h.found {
 		h.until = most
 	} else {
-		h.until = min(now.Add(h.length), most)
+		h.until = min(now.Add(h.length), h.began.Add(suspects*h.length), most)
 	}
 }
 
