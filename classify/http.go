@@ -120,10 +120,10 @@ func timed(req *http.Request, own *wire.Tags, grpc bool) bool {
 }
 
 // believed returns what is left of the tags of a request of this rank: of a
-// stranger's, what concerns this hop alone.
+// stranger's, what concerns this hop alone, and a token, which proves itself.
 func believed(t wire.Tags, rank Rank, trusted bool) wire.Tags {
 	if !trusted {
-		t = wire.Tags{Budget: t.Budget, Attempt: t.Attempt, Credits: t.Credits, Demand: t.Demand, Client: t.Client}
+		t = wire.Tags{Budget: t.Budget, Attempt: t.Attempt, Credits: t.Credits, Demand: t.Demand, Client: t.Client, Token: t.Token}
 	}
 	t.Workflow, t.Class, t.Priority = rank.Workflow, rank.Class, rank.Priority
 	return t

@@ -22,10 +22,11 @@ const (
 )
 
 // topFile is the engine of a task file in mode monitor: it makes the tracers record,
-// and cancels nobody.
+// and cancels nobody. Of a file that has an engine it is a spectator, and writes nothing.
 type topFile struct {
 	path   string
-	engine *taskfile.Engine
+	kinds  interface{ KindName(uint64) string }
+	close  func() error
 	choice *culprit.Engine
 	stop   context.CancelFunc
 	ended  chan struct{}
@@ -35,25 +36,23 @@ type topFile struct {
 	err    error
 }
 
-// openTopFile attaches to the file; another engine that lives is an error.
+// openTopFile attaches to the file, or looks on if it has an engine.
 func openTopFile(path string, objective time.Duration) (topReader, error) {
-	engine, err := taskfile.Attach(path, taskfile.Geometry{})
+	choice, err := culprit.New(culprit.Config{Objective: objective})
 	if err != nil {
 		return nil, fmt.Errorf("task file %s: %w", path, err)
 	}
-	choice, err := culprit.New(culprit.Config{Objective: objective})
-	if err == nil {
-		err = engine.SetMode(taskfile.Precise)
-	}
+	f := &topFile{path: path, choice: choice, ended: make(chan struct{})}
+	f.status = guard.Status{Server: path, Mode: "monitor", Objective: objective.Seconds(), State: "connecting"}
+	run, err := f.open(objective)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("task file %s: %w", path, err), engine.Close())
+		return nil, fmt.Errorf("task file %s: %w", path, err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	f := &topFile{path: path, engine: engine, choice: choice, stop: stop, ended: make(chan struct{})}
-	f.status = guard.Status{Server: path, Mode: "monitor", Objective: objective.Seconds(), State: "connecting"}
+	f.stop = stop
 	go func() {
 		defer close(f.ended)
-		err := engine.Run(ctx, taskfile.Loop{Period: topPeriod, Objective: objective, See: f.see})
+		err := run(ctx)
 		f.mu.Lock()
 		f.err = err
 		f.mu.Unlock()
@@ -61,11 +60,34 @@ func openTopFile(path string, objective time.Duration) (topReader, error) {
 	return f, nil
 }
 
+// open returns what reads the file until its context ends.
+func (f *topFile) open(objective time.Duration) (run func(context.Context) error, err error) {
+	engine, err := taskfile.Attach(f.path, taskfile.Geometry{})
+	if errors.Is(err, taskfile.ErrTaken) {
+		spectator, err := taskfile.Spectate(f.path)
+		if err != nil {
+			return nil, err
+		}
+		f.kinds, f.close = spectator, spectator.Close
+		return func(ctx context.Context) error { return spectator.Run(ctx, topPeriod, objective, f.see) }, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := engine.SetMode(taskfile.Precise); err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
+	f.kinds, f.close = engine, engine.Close
+	return func(ctx context.Context) error {
+		return engine.Run(ctx, taskfile.Loop{Period: topPeriod, Objective: objective, See: f.see})
+	}, nil
+}
+
 // Close gives the file up, and the tracers record no more.
 func (f *topFile) Close() {
 	f.stop()
 	<-f.ended
-	_ = f.engine.Close() // it was read; whoever attaches next sets the mode again
+	_ = f.close() // it was read; whoever attaches next sets the mode again
 }
 
 // Read returns the newest look.
@@ -125,6 +147,6 @@ func (f *topFile) see(l *taskfile.Look) {
 // task describes task i of a look.
 func (f *topFile) task(l *taskfile.Look, i int) guard.Task {
 	t, from := &l.Sample.Tasks[i], &l.Origins[i]
-	kind := f.engine.KindName(t.Kind)
+	kind := f.kinds.KindName(t.Kind)
 	return guard.Task{ID: t.ID, Process: int64(from.PID), Fingerprint: fmt.Sprintf("%016x", t.Kind), Kind: kind, Age: l.Sample.At.Sub(t.Started).Seconds()}
 }

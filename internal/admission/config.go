@@ -39,6 +39,12 @@ type Config struct {
 	Rates *rates.Config
 	// Credit sizes the credit pool. TargetDelay is taken from above.
 	Credit credit.Config
+	// Hold, if not 0, is for how long requests are kept that the delay AQM would refuse,
+	// when suddenly nothing ends any more, until OnCulprit says whether one request is to
+	// blame: the time that a driver needs which looks for culprits and cancels them.
+	// Longer keeps more of the victims of slow culprits, and requests wait longer in vain
+	// where there is none. Default 0: none is kept.
+	Hold time.Duration
 	// NoCredit leaves the pool out: every client is a plain client.
 	NoCredit bool
 	// NoAQM refuses only what is expired or over QueueLimit: a part of the
@@ -56,6 +62,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.MaxDelay < 0 {
 		errs = append(errs, fmt.Errorf("admission: MaxDelay is %v, expected above 0, or 0 for the default", c.MaxDelay))
+	}
+	if c.Hold < 0 {
+		errs = append(errs, fmt.Errorf("admission: Hold is %v, expected above 0, or 0 to keep nothing", c.Hold))
 	}
 	if c.QueueLimit < 0 {
 		errs = append(errs, fmt.Errorf("admission: QueueLimit is %d, expected 1 or more requests, or 0 for the default", c.QueueLimit))

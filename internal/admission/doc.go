@@ -23,6 +23,9 @@
 // anything is admitted. Instants that run backwards spoil a measurement, never the
 // gate.
 //
+// While nothing ends at all and Config.Hold allows it, requests wait that would be refused
+// for their delay: one request may be to blame, and about to be cancelled. See hold.
+//
 // The time a request is held back for its workflow's rate is no queueing delay:
 // the AQM and the credits do not see it.
 //

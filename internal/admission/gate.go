@@ -226,6 +226,7 @@ type Gate struct {
 	lagUntil mono.Time     // when it is too old to count
 	ticked   mono.Time     // when the pool was last woken
 	bound    time.Duration // for how long credits bound, in this period of the rates
+	hold     hold
 }
 
 // New returns an open gate, or every mistake in cfg.
@@ -242,7 +243,7 @@ func New(cfg Config) (*Gate, error) {
 		return nil, err
 	}
 	limit.SetOrdered(cfg.Rates != nil || cfg.Schedule.Fair || cfg.Schedule.Order != schedule.FIFO)
-	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper, lendAt: math.MinInt64, worth: newWorth(cfg.Objective), usage: newUsage(), pace: pace{slots: limit.Limit(), scale: 1}}, nil // time may begin anywhere
+	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper, lendAt: math.MinInt64, worth: newWorth(cfg.Objective), usage: newUsage(), pace: pace{slots: limit.Limit(), scale: 1}, hold: newHold(cfg.Hold)}, nil // time may begin anywhere
 }
 
 // Config returns the configuration with its defaults filled in.
@@ -370,6 +371,7 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	if g.shaper != nil {
 		g.shaper.arrive(now, t, g.limit.Service())
 	}
+	g.watch(now)
 	if r := g.judge(now, t, true); r != work.None {
 		return g.refuse(now, t, r)
 	}
@@ -512,7 +514,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 	wait := now.Sub(t.Arrived) + expected
 	t.promised = wait
 	if t.Attempt > 0 {
-		if g.yields(now, wait, expected > 0) {
+		if g.yields(now, wait, expected > 0) && !g.keeps(now) {
 			return work.Delay
 		}
 	} else if g.refused -= g.refused / arrivalMemory; g.refused < forgotten {
@@ -522,7 +524,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 		// More than it was granted. Where others wait for a grant, a free slot is theirs.
 		return work.Share
 	}
-	if r := g.tooLong(t, wait, expected > 0); r != work.None {
+	if r := g.tooLong(t, wait, expected > 0); r != work.None && !g.keeps(now) {
 		g.refused += 1.0 / arrivalMemory
 		g.pool.OnDelay(g.pressure(wait))
 		wait -= time.Duration(g.pace.gap.value)
@@ -532,7 +534,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 		t.promised = wait // with one less ahead
 		return work.None
 	}
-	if t.Client == nil && expected > 0 && wait > g.cfg.TargetDelay/2 && g.crowded() {
+	if t.Client == nil && expected > 0 && wait > g.cfg.TargetDelay/2 && g.crowded() && !g.keeps(now) {
 		return work.Share
 	}
 	return work.None
@@ -660,6 +662,7 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 		t := task.Owner.(*Ticket)
 		return t, g.dismiss(now, t, late(now, t.Deadline))
 	}
+	g.watch(now)
 	oldest := g.queue.Oldest()
 	t := oldest.Owner.(*Ticket)
 	if r := g.stale(now, t); r != work.None {
@@ -735,7 +738,7 @@ func late(now, deadline mono.Time) work.Reason {
 // stale returns why t has waited too long to be of use, if it has.
 func (g *Gate) stale(now mono.Time, t *Ticket) work.Reason {
 	switch {
-	case g.cfg.NoAQM || now <= g.staleAt(t) || g.spare(now, t):
+	case g.cfg.NoAQM || now <= g.staleAt(t) || g.spare(now, t) || g.keeps(now) && t.Budget(now) > g.worth.hope:
 		return work.None
 	case t.Budget(now) <= g.worth.hope:
 		return work.Infeasible
@@ -757,6 +760,10 @@ func (g *Gate) staleAt(t *Ticket) mono.Time {
 		need = g.worth.credited
 	}
 	at := t.task.Arrived.Add(max(g.cfg.Objective-t.Waited-need, g.cfg.Objective/16))
+	if g.hold.open {
+		at = max(at, g.hold.until)
+		need = g.worth.hope
+	}
 	if t.Deadline != mono.Never {
 		at = min(at, t.Deadline.Add(-need))
 	}
@@ -799,10 +806,12 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	if !t.End() {
 		return
 	}
+	g.departs(now)
 	g.gone(t)
 	g.running.remove(t)
 	ran := now.Sub(t.started)
-	if !t.lent && o != work.Cancelled && (o.Executed() || float64(ran) > g.pace.ran.value) {
+	sample := g.sample(t)
+	if sample && !t.lent && o != work.Cancelled && (o.Executed() || float64(ran) > g.pace.ran.value) {
 		g.pace.ran.add(float64(ran))
 		took := now.Sub(t.since) - t.promised
 		if g.cfg.Schedule.Order.ByDeadline() {
@@ -813,17 +822,22 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	if !t.lent && g.pace.ran.value > 0 {
 		g.usage.add(t.source(), t.peer(), min(float64(ran)/g.pace.ran.value, longest)-1)
 	}
-	g.decide(now)
+	if sample {
+		g.decide(now)
+	}
 	if g.shaper != nil {
 		used := ran
-		if g.settling() {
+		if g.settling() || !sample {
 			used = min(used, g.limit.Service()) // the rest is a queue that there should not have been
 		}
 		g.shaper.leave(now, t, o, used/time.Duration(g.limit.Limit()))
 	}
-	if t.lent {
+	switch {
+	case t.lent:
 		g.limit.Repay()
-	} else {
+	case !sample:
+		g.limit.Return(now, t.slot)
+	default:
 		g.limit.Release(now, t.started.Add(-g.behind(now)), t.slot, o.Executed())
 	}
 	g.pace.follow(g.limit)
@@ -831,7 +845,14 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	if !busy {
 		g.idle = now
 	}
-	g.pace.left(now, busy, g.cfg.Objective)
+	if sample {
+		g.pace.left(now, busy, g.cfg.Objective)
+	} else {
+		g.pace.busy, g.pace.last = false, now
+	}
+	if g.hold.open && (g.hold.found || !g.hold.named) && !busy {
+		g.release(now)
+	}
 	g.queue.Settle(&t.task, ran)
 	g.tick(now)
 }
@@ -893,7 +914,11 @@ func (g *Gate) tick(now mono.Time) {
 		}
 		g.ticked = now
 		g.pool.Tolerate(g.tolerated())
-		g.pool.OnWake(now, g.pressure(g.Delay(now)))
+		pressure := g.pressure(g.Delay(now))
+		if pressure > g.cfg.TargetDelay && g.keeps(now) {
+			pressure = g.cfg.TargetDelay // the credits keep their size too
+		}
+		g.pool.OnWake(now, pressure)
 	}
 }
 
@@ -906,7 +931,7 @@ func (g *Gate) pressure(d time.Duration) time.Duration {
 	if target := max(min(g.cfg.MaxDelay, g.worth.strict)/2, 1); target < g.cfg.TargetDelay {
 		d = time.Duration(float64(d) * float64(g.cfg.TargetDelay) / float64(target))
 	}
-	if g.limit.Trying() {
+	if g.limit.Trying() || g.hold.open {
 		return min(d, g.cfg.TargetDelay) // at which the pool stays as it is
 	}
 	return d
@@ -929,9 +954,10 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 	if g.shaper != nil {
 		g.shaper.waits.Add(now, max(waited, 0))
 	}
+	g.count(now)
 	t.slot = g.limit.Acquire(now)
 	t.scale = g.pace.scale
-	if waited > 0 {
+	if waited > 0 && g.sample(t) {
 		g.worth.kept(waited-t.promised, float64(t.promised)*g.pace.gap.value)
 	}
 	t.lent = false

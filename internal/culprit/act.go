@@ -213,6 +213,39 @@ func (e *Engine) fixedTogether(v *view) bool {
 	return sum >= e.cfg.Clear
 }
 
+// brief returns the first candidate of a kind that hogs a resource in many short tasks, -1
+// if there is none: together they are to blame for more than all others, no innocent has
+// the kind, and they are background work. Foreground tasks that are short are demand,
+// however many come, and left to admission. What has come and gone for long while the
+// application was well is innocent; before it was, nothing is brief. Throughput need not
+// fall: short tasks let the others through in between, too late.
+func (e *Engine) brief(v *view) int {
+	if e.normal.seen < settled {
+		return -1
+	}
+	all := 0.0
+	for k := range e.found {
+		all += e.found[k].score
+	}
+	for k := range e.found {
+		first := &e.found[k]
+		kind := v.s.Tasks[first.task].Kind
+		if first.why != Young || v.victim(first.task) || first.common || kind == 0 || e.normal.old(kind, v.s.At) && !e.cancels.knows(kind, v.s.At) {
+			continue
+		}
+		sum := 0.0
+		for j := range e.found {
+			if c := &e.found[j]; c.why == Young && v.s.Tasks[c.task].Kind == kind {
+				sum += c.score
+			}
+		}
+		if sum > e.cfg.Clear*all {
+			return k
+		}
+	}
+	return -1
+}
+
 // keepLimit cancels a task of a limited kind, for sources that cannot keep one from
 // beginning, or that do not see it while it waits in a queue. It must be old enough and hold
 // what others lose time to, but the objective need not be missed again. Harsher steps are for a
@@ -237,8 +270,7 @@ func (e *Engine) keepLimit(d *Decision) {
 }
 
 // shed limits the kind of a culprit that cannot be cancelled, once.
-func (e *Engine) shed(d *Decision, c *contender) {
-	l := e.limit(&e.view, c)
+func (e *Engine) shed(d *Decision, c *contender, l Limit) {
 	if l.Kind == 0 || e.cancels.tripped || e.cancels.knows(l.Kind, d.At) {
 		return
 	}

@@ -102,6 +102,9 @@ const (
 	Tripped
 	// Monitoring: the mode is Monitor, and the action was reported before.
 	Monitoring
+	// Brief: tasks of a kind hog a resource together, of which none lasts long enough to
+	// be cancelled: as one ends the next has begun.
+	Brief
 	whys
 )
 
@@ -109,7 +112,7 @@ const (
 func (w Why) String() string { return word(whyWords[:], int(w)) }
 
 var whyWords = [whys]string{"", "blind", "throughput rising", "unexplained", "no clear share", "ordinary use", "waits itself", "too young",
-	"cannot be cancelled", "barred", "another is better", "not worth its price", "unconfirmed", "capped", "backing off", "tripped", "monitoring"}
+	"cannot be cancelled", "barred", "another is better", "not worth its price", "unconfirmed", "capped", "backing off", "tripped", "monitoring", "many brief tasks"}
 
 // Decision is the engine's answer to one Sample. Its slices belong to the
 // engine and are valid until the next call of Observe.
@@ -135,6 +138,17 @@ type Decision struct {
 	// several tasks hog a resource together and one of them is cancelled. A source
 	// may keep its own pace.
 	Soon time.Duration
+}
+
+// Suspects reports whether one task, or several of a kind, are clearly to blame: the pick,
+// confirmed or not, or tasks that cannot be cancelled, whose kind may be kept out.
+func (d *Decision) Suspects() bool {
+	for i := range d.Candidates {
+		if d.Candidates[i].Why == WhyNot {
+			return true
+		}
+	}
+	return d.Why == Fixed || d.Why == Brief
 }
 
 // Evidence is what the engine saw in a sample and the few before it.

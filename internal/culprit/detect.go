@@ -11,6 +11,7 @@ type recent struct {
 	late          [lateWindows]lateness // the first decays as all sums here, each further one three times slower
 	done, seconds float64               // completions, time
 	inFlight      float64               // foreground tasks in flight, summed over samples
+	others        float64               // the same without those that hog
 	looks         float64               // samples
 	lost          []float64
 	grain         float64 // of the counts of late requests, at this sample
@@ -46,6 +47,7 @@ func (w *recent) add(v *view, f Finished, objective time.Duration) {
 	w.done = keep*w.done + float64(f.Count)
 	w.seconds = keep*w.seconds + v.dt.Seconds()
 	w.inFlight = keep*w.inFlight + float64(v.inFlight)
+	w.others = keep*w.others + float64(v.inFlight-v.hogging)
 	w.looks = keep*w.looks + 1
 	for len(w.lost) < v.r {
 		w.lost = append(w.lost, 0)
@@ -65,9 +67,10 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// throughput returns completions per second, flight the mean number in flight.
+// throughput returns completions per second, flight the mean number in flight that hog
+// nothing.
 func (w *recent) throughput() float64 { return ratio(w.done, w.seconds) }
-func (w *recent) flight() float64     { return ratio(w.inFlight, w.looks) }
+func (w *recent) flight() float64     { return ratio(w.others, w.looks) }
 
 // lateness counts the requests that met or missed the objective, each once. Of the late
 // ones some stand for more, see seenLate; found counts those alone.

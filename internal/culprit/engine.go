@@ -129,21 +129,32 @@ func (e *Engine) decide(d *Decision) {
 	e.graph.build(v, e.cfg.Objective.Seconds())
 	e.rank(v)
 	best, several := e.pick(v, e.normal.falling(e.recent.throughput()))
+	agreed := best
 	switch {
 	case explained < 0.5:
-		best, d.Why = -1, Unexplained
+		best, agreed, d.Why = -1, -1, Unexplained
 	case best >= 0:
-	case len(e.found) > 0 && (e.found[0].score >= e.cfg.Clear || e.fixedTogether(v)):
+	case len(e.found) > 0 && (e.found[0].score >= e.cfg.Clear && e.found[0].why != Young || e.fixedTogether(v)):
 		d.Why = e.found[0].why
 	default:
 		d.Why = Unclear
+		if agreed = e.brief(v); agreed >= 0 {
+			d.Why = Brief
+		} else if len(e.found) > 0 && e.found[0].score >= e.cfg.Clear {
+			d.Why = e.found[0].why
+		}
 	}
-	e.agree(v, best, several)
+	e.agree(v, agreed, several, d.Why == Brief)
 	d.State = e.stateOf(d.Why, best)
-	if best >= 0 {
+	switch {
+	case best >= 0:
 		e.act(d, &e.found[best], several)
-	} else if d.State == Named && d.Why == Fixed {
-		e.shed(d, &e.found[0])
+	case d.State != Named:
+	case d.Why == Fixed:
+		e.shed(d, &e.found[0], e.limit(v, &e.found[0]))
+	case d.Why == Brief:
+		c := &e.found[agreed]
+		e.shed(d, c, Limit{Kind: v.s.Tasks[c.task].Kind, For: e.cfg.LimitFor})
 	}
 	if in, any := e.nextOfAge(); any && e.cancels.pending.active && d.Soon == 0 {
 		d.Soon = max(in, e.cfg.Objective/4)
@@ -159,7 +170,7 @@ const confirmSamples = 3
 // agree counts how many samples in a row led to the same pick. Where several tasks
 // hog a resource together, each of them is the same pick, and so is the next task
 // of a kind that only culprits have: a culprit may come in many short tasks.
-func (e *Engine) agree(v *view, best int, several bool) {
+func (e *Engine) agree(v *view, best int, several, brief bool) {
 	a := &e.agreed
 	if best < 0 {
 		// Where nobody is in flight nobody disagrees. A single sample that disagrees may
@@ -171,7 +182,7 @@ func (e *Engine) agree(v *view, best int, several bool) {
 		return
 	}
 	now := agreement{samples: 1, task: v.s.Tasks[e.found[best].task].ID, several: several}
-	if !e.innocents(v, &e.found[best]) {
+	if brief || !e.innocents(v, &e.found[best]) {
 		now.kind = v.s.Tasks[e.found[best].task].Kind
 	}
 	if a.samples > 0 && (a.task == now.task || a.several && several || a.kind != 0 && a.kind == now.kind) {
@@ -200,7 +211,9 @@ func (e *Engine) stateOf(why Why, best int) State {
 	switch {
 	case best >= 0, !e.confirmed(e.suspect, time.Duration(e.suspect-1)*e.view.dt):
 		return Suspect
-	case why == Fixed, why == BarredTask, why == Dear, why == Monitoring:
+	case why == Brief && e.agreed.samples < confirmSamples: // what is kept out is not looked at again
+		return Suspect
+	case why == Brief, why == Fixed, why == BarredTask, why == Dear, why == Monitoring:
 		return Named
 	}
 	return Overload
@@ -218,7 +231,7 @@ func (n *normal) learn(v *view, w *recent, before *looked, objective time.Durati
 	for i := range v.uses {
 		n.held[v.s.Holds[i].Resource] += weight * v.uses[i].now
 	}
-	n.inFlight += weight * (float64(v.inFlight) - n.inFlight)
+	n.inFlight += weight * (float64(v.inFlight-v.hogging) - n.inFlight)
 	_, busy := lateTasks(v)
 	n.busy += weight * (float64(busy) - n.busy)
 	for r := range v.r {
@@ -240,6 +253,7 @@ func (n *normal) learn(v *view, w *recent, before *looked, objective time.Durati
 			n.use(int(k.resource), k.amount, first)
 		}
 	}
+	n.rises(v.dt, w.throughput())
 	n.seenMore(v.dt, w.throughput())
 }
 

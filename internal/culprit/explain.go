@@ -6,7 +6,8 @@ package culprit
 // Late tasks in flight tell it directly, by what they lose their time to now.
 // Where requests end too fast to be seen late in flight, Little's law does: the
 // mean time in the system, tasks in flight ÷ throughput, has risen, and part of
-// the rise was lost to the resource.
+// the rise was lost to the resource. A late task that hogs a resource is no part of that
+// mean: its own time is what the others wait for, and would hide what they lose.
 func explain(v *view, w *recent, n *normal, blame []Blame) float64 {
 	total := 0.0
 	waiting, busy := lateTasks(v)
@@ -80,7 +81,7 @@ func explainMean(w *recent, n *normal, blame []Blame) {
 	flight := w.flight()
 	now, before := ratio(flight, w.throughput()), ratio(n.inFlight, n.throughput)
 	for r := range blame {
-		lost := ratio(w.lost[r], w.inFlight)
+		lost := min(ratio(w.lost[r], w.others), 1)
 		switch {
 		case now == 0 || before == 0: // nothing ends, or nothing is known of normal times
 			blame[r].Explains = lost

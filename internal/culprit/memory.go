@@ -100,6 +100,7 @@ type normal struct {
 	seen       time.Duration // time learned from
 	throughput float64       // 1/s
 	noise      float64       // its mean deviation, 1/s
+	above      rise          // since when it has been more
 	inFlight   float64       // foreground tasks
 	busy       float64       // late foreground tasks that do not wait
 	lost       []float64     // share of in-flight time, by resource
@@ -112,25 +113,40 @@ type normal struct {
 // short against a daily rhythm.
 const learning = 10 * time.Second
 
-// seenKind is a kind of task that ended in normal times, and when that was last.
+// seenKind is a kind of task that ended in normal times, when that was last, and since
+// when it has, again and again.
 type seenKind struct {
-	kind uint64
-	at   mono.Time
+	kind      uint64
+	at, since mono.Time
 }
 
 // seenKinds is how many kinds are remembered; of two that share a place the newer.
 const seenKinds = 256
 
+// placeOf is where a kind is remembered.
+func placeOf(kind uint64) int { return int(kind * 0x9e3779b97f4a7c15 >> 56) }
+
 // remember notes that a task of a kind has ended.
 func (n *normal) remember(kind uint64, at mono.Time) {
-	n.kinds[kind*0x9e3779b97f4a7c15>>56] = seenKind{kind, at}
+	k := &n.kinds[placeOf(kind)]
+	if !n.regular(kind, at) {
+		k.since = at
+	}
+	k.kind, k.at = kind, at
 }
 
 // regular reports whether tasks of a kind come and go: one ended in normal times,
 // not long ago. The next of them is already on its way.
 func (n *normal) regular(kind uint64, at mono.Time) bool {
-	k := n.kinds[kind*0x9e3779b97f4a7c15>>56]
+	k := n.kinds[placeOf(kind)]
 	return kind != 0 && k.kind == kind && at.Sub(k.at) < regularFor
+}
+
+// old reports whether tasks of a kind have come and gone for long. Those of a culprit that
+// does harm at some looks and not at others are regular after a few.
+func (n *normal) old(kind uint64, at mono.Time) bool {
+	k := n.kinds[placeOf(kind)]
+	return n.regular(kind, at) && k.at.Sub(k.since) >= learning
 }
 
 // regularFor is how long a kind is remembered.
@@ -149,6 +165,35 @@ func (n *normal) observe(w, throughput float64) {
 	}
 	n.noise += w * (off - n.noise)
 	n.throughput += w * (throughput - n.throughput)
+}
+
+// rise is a throughput above the usual one that has lasted.
+type rise struct {
+	lasted    time.Duration
+	done, off float64 // completions, and the sum over time of what is off their mean
+}
+
+// settled is for how long a throughput must be above the usual one, by more than noise and
+// with the objective met, to be the usual one: an application that had little to do, or
+// other things, would compare with that for learning otherwise, and would not see that
+// its throughput falls.
+const settled = learning / 10
+
+// rises enters a throughput. After a rise that has settled all means are young again.
+func (n *normal) rises(dt time.Duration, throughput float64) {
+	r := &n.above
+	if throughput <= n.throughput+2*n.noise {
+		*r = rise{}
+		return
+	}
+	r.lasted += dt
+	r.done += dt.Seconds() * throughput
+	mean := r.done / r.lasted.Seconds()
+	r.off += dt.Seconds() * math.Abs(throughput-mean)
+	if r.lasted >= settled {
+		n.seen, n.throughput, n.noise = r.lasted, mean, r.off/r.lasted.Seconds()
+		*r = rise{}
+	}
 }
 
 // medianStep is the relative step of the running medians: it weighs the last few

@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 2
+const stateVersion = 3
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -98,7 +98,7 @@ func (w *recent) visit(c *codec) {
 		c.float(&w.late[k].resolved)
 		c.float(&w.late[k].found)
 	}
-	for _, f := range []*float64{&w.done, &w.seconds, &w.inFlight, &w.looks} {
+	for _, f := range []*float64{&w.done, &w.seconds, &w.inFlight, &w.others, &w.looks} {
 		c.float(f)
 	}
 	w.lost = list(c, w.lost, MaxResources, c.float)
@@ -106,7 +106,8 @@ func (w *recent) visit(c *codec) {
 
 func (n *normal) visit(c *codec) {
 	whole(c, &n.seen)
-	for _, f := range []*float64{&n.throughput, &n.noise, &n.inFlight, &n.busy} {
+	whole(c, &n.above.lasted)
+	for _, f := range []*float64{&n.throughput, &n.noise, &n.above.done, &n.above.off, &n.inFlight, &n.busy} {
 		c.float(f)
 	}
 	n.lost = list(c, n.lost, MaxResources, c.float)
@@ -130,8 +131,9 @@ func (n *normal) visit(c *codec) {
 		k := n.kinds[at]
 		whole(c, &k.kind)
 		whole(c, &k.at)
+		whole(c, &k.since)
 		if c.reading {
-			n.remember(k.kind, k.at)
+			n.kinds[placeOf(k.kind)] = k
 		}
 		at = min(at+1, seenKinds-1)
 	}

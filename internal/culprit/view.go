@@ -12,6 +12,7 @@ type view struct {
 	dt   time.Duration // since the previous sample
 
 	inFlight, late, stuck int // foreground tasks
+	hogging               int // late ones that others lose time to, see explainMean
 
 	newlyLate  float64 // tasks that became late since the previous look, estimated by seenLate
 	foundLate  int     // those of them that are in flight
@@ -64,6 +65,12 @@ func (v *view) look(s *Sample, before, now *looked, objective time.Duration, pre
 	}
 	for i := range s.Tasks {
 		v.task(i, before, now, objective)
+	}
+	v.hogging = 0
+	for i := range s.Tasks {
+		if v.overdue[i] && v.wait[i] < 0.5 && v.hogs(i) {
+			v.hogging++
+		}
 	}
 	return true
 }

@@ -19,7 +19,8 @@ import (
 // value watches and cancels nothing.
 type CulpritConfig struct {
 	// Mode is culprit.Monitor by default: it names culprits. Enforce cancels them,
-	// where the gate enforces as well.
+	// where the gate enforces as well; its victims then wait while suddenly nothing ends,
+	// where the delay AQM would refuse them: see admission.Config.Hold.
 	Mode culprit.Mode
 	// Engine has the thresholds and caps. Its Objective and Mode are not used.
 	Engine culprit.Config
@@ -95,6 +96,24 @@ func (c *CulpritConfig) check(objective time.Duration) error {
 	return nil
 }
 
+// every is the time between two looks.
+func (c *CulpritConfig) every(objective time.Duration) time.Duration {
+	if c.Every != 0 {
+		return c.Every
+	}
+	return min(max(objective/4, 50*time.Millisecond), 100*time.Millisecond)
+}
+
+// hold is for how long the gate keeps victims when suddenly nothing ends: those that wait
+// are late after an objective, the next look sees it, and as much again is left for looks
+// and timers that come late. 0 if nothing is cancelled.
+func (c *CulpritConfig) hold(mode Mode, objective time.Duration) time.Duration {
+	if c.Mode != culprit.Enforce || mode != Enforce || objective <= 0 {
+		return 0
+	}
+	return 2 * (objective + c.every(objective))
+}
+
 // restAfter is how many looks at an empty gate come before nobody looks any more: until
 // then the end of an incident is seen.
 const restAfter = 20
@@ -139,10 +158,7 @@ func (g *Gate) find(cfg CulpritConfig, objective time.Duration, service string) 
 	if err := errors.Join(cfg.check(objective), errEngine, errReadmit); err != nil {
 		return err
 	}
-	if cfg.Every == 0 {
-		cfg.Every = min(max(objective/4, 50*time.Millisecond), 100*time.Millisecond)
-	}
-	f := &finder{gate: g, every: cfg.Every, notify: cfg.Notify, log: cfg.Audit, recorder: recorder}
+	f := &finder{gate: g, every: cfg.every(objective), notify: cfg.Notify, log: cfg.Audit, recorder: recorder}
 	f.stats.Mode = engine.Mode
 	f.timer = time.AfterFunc(time.Hour, f.look)
 	f.timer.Stop()
@@ -319,6 +335,9 @@ func (f *finder) settle(d *culprit.Decision) bool {
 	g := f.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if d.Suspects() && g.cancels {
+		g.node.Suspect(Now())
+	}
 	g.tasks.readmit.Observe(f.sample.At, d.State == culprit.Normal || d.State == culprit.Idle)
 	f.stats.Limits, f.stats.Tokens = g.tasks.readmit.Limits(), g.tasks.readmit.Tokens()
 	f.empty++

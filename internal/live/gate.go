@@ -116,6 +116,9 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	if cfg.Credit.Epoch == 0 {
 		cfg.Credit.Epoch = rand.Uint32()
 	}
+	if cfg.Hold == 0 {
+		cfg.Hold = cfg.Culprit.hold(cfg.Mode, cfg.Objective)
+	}
 	id := rand.Uint64() | 1
 	n, err := node.New(node.Config{Config: cfg.Config, Service: cfg.Service, Number: id, Shares: cfg.Shares})
 	if err := errors.Join(append(errs, err)...); err != nil {

@@ -37,7 +37,18 @@ func (n *Node) Look(now mono.Time) {
 		return
 	}
 	n.culprits.looks.note(now, n.gate.Pool().Total())
-	n.excuse(now)
+	if n.excuse(now) {
+		n.gate.OnCulprit(now, true)
+	}
+}
+
+// Suspect says that the engine has a pick which is not confirmed yet, or acts on one that
+// it cannot cancel: see admission.Gate.OnCulprit.
+func (n *Node) Suspect(now mono.Time) {
+	if n.gate != nil {
+		n.gate.OnCulprit(now, false)
+		n.excuse(now)
+	}
 }
 
 // Mark says that t, which runs, is a culprit that was cancelled. Until it leaves the
@@ -49,6 +60,7 @@ func (n *Node) Mark(now mono.Time, t *admission.Ticket) {
 	}
 	until := now.Add(markObjectives * n.gate.Config().Objective)
 	n.culprits.marked = append(n.culprits.marked, mark{t, n.culprits.looks.at(t.Arrived), until})
+	n.gate.OnCulprit(now, true)
 	n.excuse(now)
 }
 
@@ -66,13 +78,14 @@ func (n *Node) unmark(now mono.Time, t *admission.Ticket) {
 	}
 }
 
-// excuse has the pool keep its size while a marked request may still let go.
-func (n *Node) excuse(now mono.Time) {
-	excused := false
+// excuse has the pool keep its size while a marked request may still let go, which it
+// reports, or the gate keeps its victims.
+func (n *Node) excuse(now mono.Time) (marked bool) {
 	for i := range n.culprits.marked {
-		excused = excused || now < n.culprits.marked[i].until
+		marked = marked || now < n.culprits.marked[i].until
 	}
-	n.gate.Pool().Excuse(excused)
+	n.gate.Pool().Excuse(marked || n.gate.Holding(now))
+	return marked
 }
 
 // history is how many credits there were in the past, one number a look. It reaches

@@ -47,8 +47,8 @@ const (
 	looks   = 50 * time.Millisecond
 )
 
-func (s *shop) begin(t *testing.T, clients, wants int) {
-	n, err := New(Config{Config: admission.Config{Objective: 100 * time.Millisecond}})
+func (s *shop) begin(t *testing.T, clients, wants int, hold time.Duration) {
+	n, err := New(Config{Config: admission.Config{Objective: 100 * time.Millisecond, Hold: hold}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,9 +162,10 @@ func (s *shop) turn(now mono.Time) {
 
 // TestCulpritStory runs testdata/culprit. Commands:
 //
-//	shop clients=N wants=M          clients with M requests each to send, always
+//	shop clients=N wants=M [hold=D] clients with M requests each to send, always
 //	until at=INSTANT
 //	culprit                         a request comes that keeps the workers
+//	suspect                         somebody is suspected
 //	mark                            it is cancelled
 //	leave                           it lets go
 //
@@ -178,7 +179,10 @@ func TestCulpritStory(t *testing.T) {
 			var clients, wants int
 			d.ScanArgs(t, "clients", &clients)
 			d.ScanArgs(t, "wants", &wants)
-			s.begin(t, clients, wants)
+			var hold string
+			d.MaybeScanArgs(t, "hold", &hold)
+			keeps, _ := time.ParseDuration(hold)
+			s.begin(t, clients, wants, keeps)
 		case "until":
 			var text string
 			d.ScanArgs(t, "at", &text)
@@ -197,6 +201,8 @@ func TestCulpritStory(t *testing.T) {
 				now = now.Add(time.Millisecond)
 				s.until(now)
 			}
+		case "suspect":
+			s.node.Suspect(now)
 		case "mark":
 			s.node.Mark(now, &s.report.ticket)
 		case "leave":

@@ -159,6 +159,22 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 	l.endWindow(now)
 }
 
+// Return is Release for a request that tells nothing of the service.
+func (l *Limit) Return(now mono.Time, place Place) {
+	l.window.integrate(now, l.inUse, l.Free())
+	l.ended = now
+	l.line.leave(place)
+	l.inUse--
+	l.ends++
+}
+
+// Forget begins to measure anew: what was seen since the last change tells nothing.
+func (l *Limit) Forget(now mono.Time) {
+	if l.service > 0 {
+		l.begin(now, 1)
+	}
+}
+
 // settling reports whether a change of the limit is not in force yet: more run than it
 // allows, or what runs is from before. The window begins when it is.
 func (l *Limit) settling(now mono.Time) bool {

@@ -68,7 +68,7 @@ func attach(f *File) (*Engine, error) {
 		for {
 			old := atomic.LoadUint64(&f.live.engine)
 			if Token(old).alive() {
-				return fmt.Errorf("taskfile: process %d is the engine of %s; one at a time", Token(old).PID(), f.path)
+				return fmt.Errorf("%w: process %d is that of %s; one at a time", ErrTaken, Token(old).PID(), f.path)
 			}
 			if atomic.CompareAndSwapUint64(&f.live.engine, old, uint64(f.self)) {
 				break

@@ -322,8 +322,13 @@ func (e *etcdStage) embedded(ctx context.Context, program string, control bool, 
 	p.read.Go(func() {
 		for lines.Scan() {
 			line, ok := strings.CutPrefix(lines.Text(), "gate: cancelled statement: ")
-			if ok && cancelled != nil {
+			kind, named := strings.CutPrefix(lines.Text(), "gate: named none: ")
+			switch {
+			case cancelled == nil:
+			case ok:
 				cancelled(etcdCulprit(line), culprit.Statement.String())
+			case named && etcdCulprit(kind) == wideCulprit: // and kept out, as none lasts long enough to be cancelled
+				cancelled(wideCulprit, culprit.Named.String())
 			}
 		}
 	})

@@ -39,6 +39,12 @@ worst seed counts. Greedy looks at the most contended resource alone; present us
 		})
 	}
 	all = append(all, experiment.Experiment{
+		Name:  "atropos/sim-victims",
+		Title: "victims wait in the gate while a culprit is found, and an overload is treated as always (simulated)",
+		About: `A gate in front of eight workers, which one request takes all at once. Until it is named and cancelled nothing ends, and the
+delay AQM would refuse whoever comes. Without a culprit, in an overload, a slowdown or a pause, keeping them must change nothing.`,
+		Run: runVictims,
+	}, experiment.Experiment{
 		Name:  "atropos/general",
 		Title: "cases of a Go service behind a gate (simulated): the culprit is cancelled, and nobody else",
 		About: `Cases that the paper does not have, on many seeds: a pool exhausted by requests that keep its connections, writers starved by a

@@ -89,7 +89,7 @@ func playGeneral(s scene, seed uint64) (tally, error) {
 	cfg := s.config(seed, true, 100*ms)
 	cfg.Controller = control
 	r := hold.Play(cfg)
-	out := tally{rate: r.Rate / free.Rate, dropped: int(r.Dropped)}
+	out := tally{rate: r.Rate / free.Rate, dropped: int(r.Dropped), wrong: r.WrongLimits}
 	kinds := map[uint64]bool{} // whether one was cancelled
 	for _, g := range cfg.Guests {
 		if g.Culprit {

@@ -100,6 +100,7 @@ func outcomeOf(r, free *hold.Report, onset mono.Time) outcome {
 	if r.P99 == 0 {
 		o.tail = nothingEnded
 	}
+	o.wrong = r.WrongLimits
 	for k, c := range r.Cancels {
 		o.first = o.first || k == 0 && c.Target
 		if c.Target && o.decided < 0 {

@@ -65,7 +65,7 @@ func playQuiet(seed uint64, objective time.Duration, w *watched) found {
 	a.busy(quietEnd)
 	a.cfg.Objective, a.cfg.From, a.cfg.End, a.cfg.Controller = objective, time.Second, quietEnd, w
 	r := hold.Play(a.cfg)
-	return found{quiet: true, wrong: len(r.Cancels), broken: w.broken, minutes: r.TaskTime.Minutes(), suspect: w.suspect, lookedAt: w.looks}
+	return found{quiet: true, wrong: len(r.Cancels) + r.WrongLimits, broken: w.broken, minutes: r.TaskTime.Minutes(), suspect: w.suspect, lookedAt: w.looks}
 }
 
 func playHog(seed uint64, objective time.Duration, w *watched) found {
@@ -88,6 +88,7 @@ func playHog(seed uint64, objective time.Duration, w *watched) found {
 	f := found{hog: true, harmful: none.P99 > objective || none.Done == 0, broken: w.broken, decided: -1, minutes: r.TaskTime.Minutes(),
 		rate: r.Rate / max(free.Rate, 1), tail: float64(r.P99) / float64(max(free.P99, 1)), suspect: w.suspect, lookedAt: w.looks,
 		noneRate: none.Rate / max(free.Rate, 1), kind: a.cfg.Resources[last].Kind}
+	f.wrong += r.WrongLimits
 	for _, c := range r.Cancels {
 		if !c.Culprit {
 			f.wrong++

@@ -107,6 +107,8 @@ type Report struct {
 	// Started counts foreground requests in all, Dropped those that were cancelled
 	// or kept from starting.
 	Started, Dropped uint64
+	// WrongLimits counts limits on kinds that no culprit has.
+	WrongLimits int
 	// Requests are those of a traced run, by when they ended, those in flight at the
 	// end last.
 	Requests []Request

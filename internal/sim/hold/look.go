@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/culprit"
@@ -34,6 +35,9 @@ func (a *app) look() time.Duration {
 			continue
 		}
 		if l := action.Limit; l.Kind != 0 {
+			if !slices.ContainsFunc(a.cfg.Guests, func(g Guest) bool { return g.Culprit && g.Program.Kind == l.Kind }) {
+				a.report.WrongLimits++
+			}
 			a.limits[l.Kind] = s.At.Add(l.For)
 		}
 		for _, n := range a.alive {

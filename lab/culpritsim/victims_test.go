@@ -1,0 +1,30 @@
+package culpritsim
+
+import (
+	"testing"
+	"time"
+)
+
+// What a gate must not lose again: no victim is dropped while a culprit is found, and
+// without one, whatever is suspected, nearly as many are in time as if none were kept.
+func TestVictimsHold(t *testing.T) {
+	for _, c := range gateCases() {
+		var out [2]gated
+		for i := range out {
+			o, err := playGate(gateRun{c, 1, time.Duration(i) * gateHold})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[i] = o
+		}
+		t.Logf("%s: %+v, kept %+v", c.name, out[0], out[1])
+		switch {
+		case c.bar && (out[1].dropped > 0 || out[1].decided < 0 || out[1].decided > decideWithin):
+			t.Errorf("%s: %d of %d dropped, decided after %v, expected none and within %v", c.name, out[1].dropped, out[1].all, out[1].decided, decideWithin)
+		case !c.seized && float64(out[1].good) < 0.97*float64(out[0].good):
+			t.Errorf("%s: %d in time where victims are kept, %d otherwise, expected 0.97 of that", c.name, out[1].good, out[0].good)
+		case c.after > 0 && out[1] != out[0]:
+			t.Errorf("%s: %+v where victims are kept, %+v otherwise, expected the same: requests went on to end", c.name, out[1], out[0])
+		}
+	}
+}
