@@ -76,6 +76,8 @@ type Move struct {
 	Publisher string    `json:"publisher"`
 	From      string    `json:"from,omitempty"`
 	To        string    `json:"to,omitempty"`
+
+	old bool // made before the change at hand
 }
 
 // Mistake is a wrong field of a request.
@@ -329,4 +331,32 @@ func (s *State) Parts(topic string) (parts []Part, nowhere int, err error) {
 	}
 	slices.SortStableFunc(parts, func(a, b Part) int { return int(math.Copysign(1, b.Sending-a.Sending)) })
 	return parts, nowhere, nil
+}
+
+// NodeState is a node in a list.
+type NodeState struct {
+	Name string `json:"name"`
+	Node
+	// Load is what its publishers send, in messages a second.
+	Load   float64  `json:"load"`
+	Topics []string `json:"topics,omitempty"`
+}
+
+// List returns all nodes, in order.
+func (s *State) List() []NodeState {
+	all := []NodeState{}
+	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
+		all = append(all, NodeState{Name: name, Node: s.Nodes[name], Load: s.load(name, ""), Topics: s.at(name)})
+	}
+	return all
+}
+
+// ListTopics returns all topics, in order.
+func (s *State) ListTopics() []Listed {
+	all := []Listed{}
+	for _, name := range slices.Sorted(maps.Keys(s.Topics)) {
+		parts, nowhere, _ := s.Parts(name)
+		all = append(all, Listed{Topic: name, Limits: s.Topics[name].Limits, Parts: parts, Nowhere: nowhere})
+	}
+	return all
 }

@@ -30,7 +30,7 @@ import (
 
 // Experiments returns those of this package.
 func Experiments() []experiment.Experiment {
-	return experiment.Simulated(penalty(), concentration(), maxmin(), correlation(), noise(), convergence(), adaptation())
+	return experiment.Simulated(penalty(), concentration(), maxmin(), correlation(), noise(), convergence(), adaptation(), migration(), worlds())
 }
 
 // chance returns the source of one purpose of a seed.

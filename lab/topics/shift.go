@@ -82,7 +82,6 @@ type site struct {
 	shaper
 	grant    placement.Grant
 	messages float64
-	most     float64
 }
 
 // letter is on its way.
@@ -160,7 +159,6 @@ func (s shift) serve(rng *rand.Rand, sites []site, now float64, out *shifted) mo
 				out.waits[int(t)] = append(out.waits[int(t)], wait)
 			}
 			at.messages++
-			at.most = max(at.most, at.backlog)
 		}
 	}
 	out.rate, out.burst = max(out.rate, sum.Rate/s.bucket.Rate), max(out.burst, sum.Burst/s.bucket.Burst)
