@@ -62,6 +62,10 @@ func (s *State) distribution(topic string, l listed) *placement.Distribution {
 func (s *State) plan(topic string) {
 	t, l := s.Topics[topic], s.list(topic)
 	quotas := make([]float64, len(l.nodes))
+	t.Planned = 0
+	for _, p := range l.publishers {
+		t.Planned += p.Rate
+	}
 	if d := s.distribution(topic, l); d != nil {
 		for i, b := range d.Plan() {
 			if b != placement.Nowhere {
@@ -149,15 +153,10 @@ func (l listed) assign(at []int, room []placement.Broker, quotas []float64) {
 // write records where publishers are, and who has moved.
 func (s *State) write(topic string, l listed, at []int) {
 	t := s.Topics[topic]
-	t.On = nil
 	for i, id := range l.ids {
 		p, to := t.Publishers[id], ""
 		if at[i] != placement.Nowhere {
 			to = l.nodes[at[i]]
-			if t.On == nil {
-				t.On = map[string]float64{}
-			}
-			t.On[to] += p.Rate
 		}
 		if p.Node != to {
 			if p.Node != "" {
@@ -172,37 +171,34 @@ func (s *State) write(topic string, l listed, at []int) {
 	}
 }
 
+// grown is by how much what publishers send must have changed, by ratio, for the number of nodes to be
+// decided again: a tenth of what topics usually have to spare.
+const grown = 0.01
+
 // place gives publishers without a place one at the nodes that the topic has, each group spread over them as
-// the rest is. The topic is placed anew if they have no room, or too few nodes are in use for what it has become.
+// the rest is. The topic is planned anew if these have no room, or what it sends has changed.
 func (s *State) place(topic string) {
 	t, l := s.Topics[topic], s.list(topic)
-	d := s.distribution(topic, l)
-	if d == nil {
-		s.plan(topic)
-		return
-	}
-	needed := map[int]bool{}
-	for _, b := range d.Plan() {
-		needed[b] = true
-	}
-	delete(needed, placement.Nowhere)
+	used := map[string]bool{}
 	total := 0.0
-	for _, p := range l.publishers {
-		total += p.Rate
+	for i, id := range l.ids {
+		total += l.publishers[i].Rate
+		if n := t.Publishers[id].Node; n != "" {
+			used[n] = true
+		}
 	}
 	quotas, room := make([]float64, len(l.nodes)), 0.0
 	for b, node := range l.nodes {
-		if t.On[node] > 0 {
-			quotas[b] = total / float64(len(t.On))
+		if used[node] {
+			quotas[b] = total / float64(len(used))
 			room += l.brokers[b].Residual()
 		}
 	}
-	if len(t.On) < len(needed) || room < total {
+	if math.Abs(total-t.Planned) > grown*t.Planned || room < total {
 		s.plan(topic)
 		return
 	}
-	at := l.thin(t, everything(len(l.nodes)))
-	s.settle(topic, l, at, quotas)
+	s.settle(topic, l, l.thin(t, everything(len(l.nodes))), quotas)
 }
 
 // everything lets all stay.

@@ -57,8 +57,8 @@ type Limits struct {
 type Topic struct {
 	Limits
 	Publishers map[string]Publisher `json:"publishers,omitempty"`
-	// On is the quota of each node that holds a part, in messages a second.
-	On map[string]float64 `json:"on,omitempty"`
+	// Planned is what its publishers sent, in messages a second, when the number of nodes was decided last.
+	Planned float64 `json:"planned,omitempty"`
 }
 
 // Publisher is one of a topic.

@@ -106,11 +106,19 @@ type adapted struct {
 	steps    []step
 	next     int
 	heard    mono.Time
-	grant    Grant  // the last one issued
-	obeyed   Bucket // the most that it may still obey, of those before
-	granted  bool   // the last grant is confirmed
+	grant    Grant   // the last one issued
+	issued   []issue // what it may obey: the grant that it confirmed last and all since
 	expiring mono.Time
 }
+
+// issue is a grant that was made.
+type issue struct {
+	Bucket
+	version uint64
+}
+
+// maxIssues bounds how many are told apart. Of more the two oldest count as one, the larger.
+const maxIssues = 32
 
 type step struct {
 	at                        mono.Time
@@ -132,7 +140,7 @@ func NewAdaptor(now mono.Time, cfg AdaptorConfig) (*Adaptor, error) {
 		b := &a.brokers[i]
 		b.steps, b.heard = make([]step, 0, cfg.Steps), now
 		b.grant = Grant{Bucket: cfg.Split(1 / float64(cfg.Brokers)), Version: 1, Expires: now.Add(silence * cfg.Window), Floor: a.floor()}
-		b.obeyed, b.expiring, b.granted = b.grant.Bucket, b.grant.Expires, true
+		b.issued, b.expiring = []issue{{b.grant.Bucket, 1}}, b.grant.Expires
 	}
 	return a, nil
 }
@@ -157,8 +165,11 @@ func (a *Adaptor) Report(now mono.Time, broker int, r Report) {
 		b.next = (b.next + 1) % len(b.steps)
 	}
 	b.heard = now
-	if r.Version == b.grant.Version {
-		b.obeyed, b.granted = b.grant.Bucket, true
+	for i, is := range b.issued {
+		if is.version == r.Version { // it obeys none of those before any more
+			b.issued = append(b.issued[:0], b.issued[i:]...)
+			break
+		}
 	}
 }
 
@@ -178,7 +189,10 @@ func (a *Adaptor) Step(now mono.Time) {
 	wanted := a.wanted(now)
 	if a.worth(wanted) {
 		for i := range a.brokers { // cuts at once
-			a.change(&a.brokers[i], lesser(wanted[i], a.brokers[i].grant.Bucket))
+			b := &a.brokers[i]
+			if cut := lesser(wanted[i], b.grant.Bucket); off(cut.Rate, b.grant.Rate) > leastChange || off(cut.Burst, b.grant.Burst) > leastChange {
+				a.change(b, cut)
+			}
 		}
 	}
 	free := a.cfg.Bucket
@@ -201,7 +215,7 @@ func (a *Adaptor) expire(now mono.Time, b *adapted) {
 	}
 	b.steps, b.next = b.steps[:0], 0
 	a.change(b, a.floor())
-	b.obeyed, b.granted = b.grant.Bucket, true
+	b.issued = append(b.issued[:0], issue{b.grant.Bucket, b.grant.Version})
 }
 
 // wanted returns each broker's part by its traffic in the window. A broker that is not heard keeps what it may
@@ -384,11 +398,11 @@ func (a *Adaptor) worth(wanted []Bucket) bool {
 func off(want, has float64) float64 { return math.Abs(want-has) / max(min(want, has), 1e-300) }
 
 // use is the most that a broker may let through now.
-func (b *adapted) use() Bucket {
-	if b.granted {
-		return b.grant.Bucket
+func (b *adapted) use() (most Bucket) {
+	for _, is := range b.issued {
+		most = Bucket{max(most.Rate, is.Rate), max(most.Burst, is.Burst)}
 	}
-	return Bucket{max(b.grant.Rate, b.obeyed.Rate), max(b.grant.Burst, b.obeyed.Burst)}
+	return most
 }
 
 func lesser(a, b Bucket) Bucket { return Bucket{min(a.Rate, b.Rate), min(a.Burst, b.Burst)} }
@@ -398,9 +412,14 @@ func (a *Adaptor) change(b *adapted, to Bucket) {
 	if to == b.grant.Bucket {
 		return
 	}
-	b.obeyed = b.use()
 	a.version++
-	b.grant.Bucket, b.grant.Version, b.granted = to, a.version, false
+	b.grant.Bucket, b.grant.Version = to, a.version
+	b.issued = append(b.issued, issue{to, a.version})
+	if len(b.issued) > maxIssues {
+		first, second := b.issued[0], &b.issued[1]
+		second.Rate, second.Burst = max(first.Rate, second.Rate), max(first.Burst, second.Burst)
+		b.issued = append(b.issued[:0], b.issued[1:]...)
+	}
 }
 
 // raise gives what is free to those that have less than they should, in proportion to what

@@ -179,3 +179,42 @@ func TestAdaptorOfNonsense(t *testing.T) {
 		}
 	}
 }
+
+// Traffic moves and messages wait: the bucket has followed a few steps later, not a window, though each report
+// confirms only the grant of the step before.
+func TestAdaptorFollowsWhatWaits(t *testing.T) {
+	a, err := NewAdaptor(0, AdaptorConfig{Bucket: Bucket{1100, 26}, Brokers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := make([]float64, 3)
+	obeyed := []Grant{a.Grant(0), a.Grant(1), a.Grant(2)}
+	step := func(at mono.Time, rates ...float64) {
+		for i, r := range rates {
+			waiting[i] = max(0, waiting[i]+r-obeyed[i].Rate)
+			a.Report(at, i, Report{Messages: r, Backlog: 5 + waiting[i], Waiting: waiting[i], Version: obeyed[i].Version})
+		}
+		a.Step(at)
+		for i := range rates {
+			obeyed[i] = a.Grant(i)
+		}
+	}
+	for k := 1; k <= 30; k++ {
+		step(mono.Time(k)*second, 800, 100, 100)
+	}
+	if waiting[0] > 0 {
+		t.Fatalf("%v wait before anything moves", waiting)
+	}
+	for k := 31; k <= 35; k++ {
+		step(mono.Time(k)*second, 100, 800, 100)
+	}
+	if obeyed[1].Rate < 800 {
+		t.Errorf("five steps later %v/s of 800/s", obeyed[1].Rate)
+	}
+	for k := 36; k <= 60; k++ {
+		step(mono.Time(k)*second, 100, 800, 100)
+	}
+	if waiting[1] > 0 || obeyed[0].Rate < 100 || obeyed[0].Burst < 1 {
+		t.Errorf("half a minute later %v wait; %+v", waiting, obeyed)
+	}
+}

@@ -81,8 +81,11 @@ func (d *Distribution) Predicted(k int) (quotas []float64, rest, p99 float64) {
 	if d.model == nil {
 		return quotas, rest, math.Inf(1)
 	}
+	var last Share
 	for b, quota := range quotas {
-		p99 = max(p99, d.model.P99(d.share(b, quota)))
+		if s := d.share(b, quota); s != last { // brokers are often alike
+			p99, last = max(p99, d.model.P99(s)), s
+		}
 	}
 	return quotas, rest, p99
 }

@@ -101,11 +101,15 @@ func (q Queue) Above(x float64) float64 {
 	}
 	c, eta := q.Decay()
 	end := max(x, steadyFrom)
-	sum := c * math.Exp(-eta*end) / eta
-	for at := x; at < end; {
-		next := min(math.Floor(at)+1, end) // the tail has a kink at each whole number
-		sum += gauss(q.Tail, at, next)
-		at = next
+	return c*math.Exp(-eta*end)/eta + q.between(x, end)
+}
+
+// between returns the integral of the tail from a to b, 0 or more.
+func (q Queue) between(a, b float64) (sum float64) {
+	for a < b {
+		next := min(math.Floor(a)+1, b) // the tail has a kink at each whole number
+		sum += gauss(q.Tail, a, next)
+		a = next
 	}
 	return sum
 }
