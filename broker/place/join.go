@@ -37,7 +37,7 @@ func (p *Placer) Place(ctx context.Context, topic string, j Join) (Place, error)
 		}
 	}
 	// Its own mistakes are its own, not those of the others in its batch.
-	if err := s.Join(topic, j); err != nil {
+	if err := s.checkJoins(topic, []Join{j}); err != nil {
 		return Place{}, err
 	}
 	b := p.join(ctx, topic, j)

@@ -33,8 +33,9 @@ func (s *State) list(topic string) listed {
 	for _, n := range l.nodes {
 		fastest = max(fastest, s.Nodes[n].Capacity)
 	}
+	loads := s.loads(topic)
 	for _, n := range l.nodes {
-		b := placement.Broker{Capacity: s.Nodes[n].Capacity, Load: s.load(n, topic)}
+		b := placement.Broker{Capacity: s.Nodes[n].Capacity, Load: loads[n]}
 		// A slower node is the fastest one with less of its time to spare.
 		b.Busy = max(1-b.Residual()/fastest, 1e-9)
 		l.brokers = append(l.brokers, b)

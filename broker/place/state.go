@@ -144,7 +144,7 @@ func (s *State) check(name string, l Limits) error {
 	c.that(between(l.Burst, 1, 1e12), "burst", l.Burst, "1 to 1e12 messages")
 	c.that(l.Objective > 0 && l.Objective <= 3600, "objective", l.Objective, "above 0 and at most 3600 seconds")
 	c.that(l.Batch == 0 || between(l.Batch, 1, 1e6), "batch", l.Batch, "1 to 1e6 messages, or 0 for 1")
-	c.that(goodRate(l.Each), "publisher rate", l.Each, aRate)
+	c.that(goodRate(l.Each) && !(l.Each > l.Rate), "publisher rate", l.Each, "above 0 and at most the rate of the topic")
 	c.that(s.Topics[name] != nil || len(s.Topics) < MaxTopics, "number of topics", len(s.Topics)+1, fmt.Sprintf("at most %d", MaxTopics))
 	return c.err()
 }
@@ -161,7 +161,7 @@ func (s *State) SetNode(name string, n Node) error {
 		return err
 	}
 	s.Nodes[name] = n
-	if load := s.load(name, ""); n.Draining || load > n.Capacity {
+	if n.Draining || s.loads("")[name] > n.Capacity {
 		for _, topic := range s.at(name) {
 			s.plan(topic)
 		}
@@ -225,31 +225,35 @@ type Join struct {
 // Join gives publishers a place at the nodes of a topic, and places it anew where these have no room. Those that are
 // known are changed if they ask for something else.
 func (s *State) Join(topic string, joins ...Join) error {
+	if err := s.checkJoins(topic, joins); err != nil {
+		return err
+	}
+	t := s.Topics[topic]
+	for _, j := range joins {
+		p := t.Publishers[j.Publisher]
+		if p.Rate, p.Group = j.Rate, j.Group; p.Rate == 0 {
+			p.Rate = t.Each
+		}
+		t.Publishers[j.Publisher] = p
+	}
+	s.place(topic)
+	return nil
+}
+
+// checkJoins returns every mistake of publishers that want a place.
+func (s *State) checkJoins(topic string, joins []Join) error {
 	t := s.Topics[topic]
 	if t == nil {
 		return unknown("topic", topic)
 	}
 	var c checks
-	for i := range joins {
-		j := &joins[i]
-		if j.Rate == 0 {
-			j.Rate = t.Each
-		}
+	for _, j := range joins {
 		c.name("publisher", j.Publisher)
 		c.that(len(j.Group) <= MaxName, "group", fmt.Sprintf("%.40q", j.Group), fmt.Sprintf("at most %d bytes", MaxName))
-		c.that(goodRate(j.Rate) && j.Rate <= t.Rate, "publisher rate", j.Rate, fmt.Sprintf("above 0 and at most the rate of the topic, %.6g", t.Rate))
+		c.that(j.Rate == 0 || goodRate(j.Rate) && j.Rate <= t.Rate, "publisher rate", j.Rate, fmt.Sprintf("above 0 and at most the rate of the topic, %.6g", t.Rate))
 	}
 	c.that(len(t.Publishers)+len(joins) <= MaxPublishers, "number of publishers", len(t.Publishers)+len(joins), fmt.Sprintf("at most %d", MaxPublishers))
-	if err := c.err(); err != nil {
-		return err
-	}
-	for _, j := range joins {
-		p := t.Publishers[j.Publisher]
-		p.Rate, p.Group = j.Rate, j.Group
-		t.Publishers[j.Publisher] = p
-	}
-	s.place(topic)
-	return nil
+	return c.err()
 }
 
 // Leave forgets publishers.
@@ -265,19 +269,19 @@ func (s *State) Leave(topic string, publishers ...string) error {
 	return nil
 }
 
-// load returns what a node has been given, without one topic, in messages a second.
-func (s *State) load(node, without string) (sum float64) {
+// loads returns what each node has been given, without one topic, in messages a second.
+func (s *State) loads(without string) map[string]float64 {
+	sums := map[string]float64{}
 	for _, name := range slices.Sorted(maps.Keys(s.Topics)) {
 		if name == without {
 			continue
 		}
 		for _, id := range slices.Sorted(maps.Keys(s.Topics[name].Publishers)) {
-			if p := s.Topics[name].Publishers[id]; p.Node == node {
-				sum += p.Rate
-			}
+			p := s.Topics[name].Publishers[id]
+			sums[p.Node] += p.Rate
 		}
 	}
-	return sum
+	return sums
 }
 
 // at returns the topics that a node holds publishers of, in order.
@@ -344,9 +348,9 @@ type NodeState struct {
 
 // List returns all nodes, in order.
 func (s *State) List() []NodeState {
-	all := []NodeState{}
+	all, loads := []NodeState{}, s.loads("")
 	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
-		all = append(all, NodeState{Name: name, Node: s.Nodes[name], Load: s.load(name, ""), Topics: s.at(name)})
+		all = append(all, NodeState{Name: name, Node: s.Nodes[name], Load: loads[name], Topics: s.at(name)})
 	}
 	return all
 }

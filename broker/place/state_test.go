@@ -47,7 +47,7 @@ func joins(from, to, group int) (all []Join) {
 func sound(t testing.TB, s *State) {
 	t.Helper()
 	for name, n := range s.Nodes {
-		load := s.load(name, "")
+		load := s.loads("")[name]
 		if load > n.Capacity*(1+1e-6) || n.Draining && load > 0 {
 			t.Fatalf("%s has %v of %v, draining: %v", name, load, n.Capacity, n.Draining)
 		}
@@ -217,7 +217,7 @@ func TestExplain(t *testing.T) {
 
 // Whatever operators and publishers do, what always holds holds.
 func TestRandomOperations(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		s := cluster(t, 5000, 3000)
 		for range 60 {

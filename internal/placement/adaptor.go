@@ -86,7 +86,7 @@ type Grant struct {
 // Adaptor lets the parts of a topic's bucket follow the traffic of its brokers (section 5.4): rates in
 // proportion to the mean rate of a window, bursts to the largest backlog. Where messages wait at one broker for
 // longer than a step while others have tokens to spare, half of what the topic has to spare goes to those that wait,
-// and if the last step is no chance by its window either, traffic has moved: the window begins anew.
+// and where the last step is no chance by its window either, traffic has moved: that window begins anew.
 //
 //	report ──▶ Report ──▶ wanted parts ──▶ cuts at once ──▶ raises, from what cuts were confirmed
 //
@@ -180,6 +180,25 @@ func sane(x float64) float64 {
 	return x
 }
 
+// Moved tells that publishers of a rate, in messages a second, go from one broker to another: their part of the bucket goes
+// with them at the next Step, instead of following their messages.
+func (a *Adaptor) Moved(now mono.Time, from, to int, rate float64) {
+	f, t := &a.brokers[from], &a.brokers[to]
+	had, burst := f.seen(now, a.cfg.Window)
+	if from == to || !(rate > 0 && had > 0) {
+		return
+	}
+	part := min(1, rate/had)
+	for i := range f.steps {
+		f.steps[i].n *= 1 - part
+		f.steps[i].backlog *= 1 - part
+	}
+	for i := range t.steps {
+		t.steps[i].n += part * had * t.steps[i].span
+		t.steps[i].backlog += part * burst
+	}
+}
+
 // Step decides the grants anew. Call it once a step of the window; the driver sends every
 // Grant afterwards, changed or not, since each extends how long it is valid.
 func (a *Adaptor) Step(now mono.Time) {
@@ -223,8 +242,8 @@ func (a *Adaptor) expire(now mono.Time, b *adapted) {
 func (a *Adaptor) wanted(now mono.Time) []Bucket {
 	n := len(a.brokers)
 	rates, bursts, waiting := make([]float64, n), make([]float64, n), make([]float64, n)
-	if a.behind(waiting) && a.moved(now) {
-		a.restart()
+	if a.behind(waiting) {
+		a.restart(now)
 	}
 	rest, arriving, waits := a.cfg.Bucket, 0.0, 0.0
 	out := make([]Bucket, n)
@@ -304,20 +323,19 @@ func (a *Adaptor) behind(waiting []float64) bool {
 	return short > 0 && spare > a.cfg.Change*short
 }
 
-// moved reports whether the last step of some broker is no chance, by its window.
-func (a *Adaptor) moved(now mono.Time) bool {
-	for i := range a.brokers {
-		b := &a.brokers[i]
-		if last, ok := b.last(); ok {
-			rate, _ := b.seen(now, a.cfg.Window)
-			mean := rate * last.span
-			if math.Abs(last.n-mean) > max(4*math.Sqrt(mean), a.cfg.Change*mean) {
-				return true
-			}
-		}
+// moved reports whether the last step of a broker is no chance, by its window.
+func (a *Adaptor) moved(now mono.Time, b *adapted) bool {
+	last, ok := b.last()
+	if !ok {
+		return false
 	}
-	return false
+	rate, _ := b.seen(now, a.cfg.Window)
+	mean := rate * last.span
+	return math.Abs(last.n-mean) > max(sure*math.Sqrt(mean), a.cfg.Change*mean)
 }
+
+// sure is how many deviations of a Poisson count are no chance: 4 are one in 16,000.
+const sure = 4
 
 // last returns the last step of a broker, if there is any.
 func (b *adapted) last() (step, bool) {
@@ -327,11 +345,11 @@ func (b *adapted) last() (step, bool) {
 	return b.steps[(b.next+len(b.steps)-1)%len(b.steps)], true
 }
 
-// restart begins the window anew with the last step: what was before traffic moved tells nothing
+// restart begins the window of brokers anew with the last step where traffic has moved: what was before tells nothing
 // about what comes. The paper's adaptor forgets it a window later.
-func (a *Adaptor) restart() {
+func (a *Adaptor) restart(now mono.Time) {
 	for i := range a.brokers {
-		if b := &a.brokers[i]; len(b.steps) > 1 {
+		if b := &a.brokers[i]; a.moved(now, b) {
 			last, _ := b.last()
 			b.steps, b.next = append(b.steps[:0], last), 0
 		}

@@ -218,3 +218,33 @@ func TestAdaptorFollowsWhatWaits(t *testing.T) {
 		t.Errorf("half a minute later %v wait; %+v", waiting, obeyed)
 	}
 }
+
+// Publishers are moved: their part is there before their messages are, and never counted twice.
+func TestAdaptorMoved(t *testing.T) {
+	a, err := NewAdaptor(0, AdaptorConfig{Bucket: Bucket{1100, 26}, Brokers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := mono.Time(0)
+	step := func(rates ...float64) {
+		at += second
+		for i, r := range rates {
+			a.Report(at, i, Report{Messages: r, Backlog: r / 100, Version: a.Grant(i).Version})
+		}
+		a.Step(at)
+	}
+	for range 12 {
+		step(900, 100)
+	}
+	a.Moved(at, 0, 1, 500)
+	a.Moved(at, 0, 0, 5)
+	a.Moved(at, 0, 1, -5)
+	step(900, 100)
+	step(900, 100)
+	if a.Grant(1).Rate < 500 || a.Grant(1).Burst < 10 || a.Grant(0).Rate > 600 {
+		t.Errorf("two steps later: %+v and %+v", a.Grant(0).Bucket, a.Grant(1).Bucket)
+	}
+	if got := Slice(Bucket{1100, 26}, 1000); got != 50 {
+		t.Errorf("a slice of %v/s, half of what there is to spare is 50/s", got)
+	}
+}

@@ -28,7 +28,7 @@ const (
 	settled = 60  // the last part, which is judged
 )
 
-// mover decides after each window who goes elsewhere; at is changed.
+// mover decides after each window who goes elsewhere, by the p99s of processing and the rates at each node.
 type mover func(o *overloaded, now float64, p99s, rates []float64)
 
 // overloaded is one at work.
@@ -40,6 +40,8 @@ type overloaded struct {
 	stations []station
 	adaptor  *placement.Adaptor
 	moved    []int // how often each publisher was
+	pending  []int // publishers that are to go
+	to       int   // where
 	last     float64
 	rng      *rand.Rand
 }
@@ -78,8 +80,21 @@ func (o *overloaded) shift() {
 	}
 }
 
-// second plays one, and returns what each node served and the bursts there were.
+// proceed moves a slice of those that are to go.
+func (o *overloaded) proceed(now float64) {
+	sending := 0.0
+	for _, p := range o.topic.Publishers {
+		sending += p.Rate
+	}
+	for left := placement.Slice(o.topic.Bucket, sending); left > 0 && len(o.pending) > 0; o.pending = o.pending[1:] {
+		o.move(o.pending[0], o.to, now)
+		left -= o.topic.Publishers[o.pending[0]].Rate
+	}
+}
+
+// second plays one, and returns what each node served.
 func (o *overloaded) second(now float64) []*served {
+	o.proceed(now)
 	split := make([][]burst, len(o.stations))
 	var firsts, others []int
 	for i, f := range o.first {
@@ -124,6 +139,7 @@ func (o *overloaded) brokers(rates []float64) []placement.Broker {
 // move sends a publisher elsewhere.
 func (o *overloaded) move(p, to int, now float64) {
 	if o.at[p] != to {
+		o.adaptor.Moved(instant(now), o.at[p], to, o.topic.Publishers[p].Rate)
 		o.at[p] = to
 		o.moved[p]++
 		o.last = now
@@ -147,20 +163,21 @@ func (o overload) play(seed uint64, seconds float64, decide mover) course {
 	lasting := calm
 	for from := 0.0; from < seconds; from += adaptorWindow {
 		windows, rates := make([][]float32, len(w.stations)), make([]float64, len(w.stations))
+		process := make([][]float32, len(w.stations))
 		for k := range int(adaptorWindow) {
 			now := from + float64(k)
 			if now == calm {
 				w.shift()
 			}
 			for b, s := range w.second(now) {
-				windows[b] = append(windows[b], s.latencies...)
+				windows[b], process[b] = append(windows[b], s.latencies...), append(process[b], s.process...)
 			}
 		}
 		p99s, worst := make([]float64, len(windows)), 0.0
 		for b, all := range windows {
 			rates[b] = float64(len(all)) / adaptorWindow
-			p99s[b] = quantile(slices.Clone(all), 0.99)
-			worst = max(worst, p99s[b])
+			p99s[b] = quantile(process[b], 0.99)
+			worst = max(worst, quantile(slices.Clone(all), 0.99))
 		}
 		switch at := from - calm; {
 		case at < 0 && from >= calm/2:
@@ -237,15 +254,17 @@ func evenly(n, k int) []int {
 func once(place func(o *overloaded, brokers []placement.Broker) []int) mover {
 	missed := 0
 	return func(o *overloaded, now float64, p99s, rates []float64) {
-		if slices.Max(p99s) <= objective || missed > 3 {
-			missed = max(missed*(missed/4), 0)
-			return
-		}
-		if missed++; missed == 3 {
-			for p, b := range place(o, o.brokers(rates)) {
-				o.move(p, b, now)
+		switch {
+		case missed == 3: // it has been
+		case slices.Max(p99s) <= objective:
+			missed = 0
+		default:
+			missed++
+			if missed == 3 {
+				for p, b := range place(o, o.brokers(rates)) {
+					o.move(p, b, now)
+				}
 			}
-			missed = 4
 		}
 	}
 }
@@ -277,9 +296,7 @@ func migrate() mover {
 			m = placement.NewMigration(objective, len(o.stations))
 		}
 		if move, ok := m.Window(instant(now), p99s, rates, o.brokers(rates)); ok {
-			for _, p := range o.topic.MovesOf(move, o.at) {
-				o.move(p, move.To, now)
-			}
+			o.pending, o.to = o.topic.MovesOf(move, o.at), move.To
 		}
 	}
 }
@@ -288,7 +305,7 @@ func migrate() mover {
 func migration() experiment.Experiment {
 	return experiment.Experiment{Name: "srtm/migration", Title: "Publishers that move from an overloaded broker", Run: runMigration,
 		About: "A topic on two of three brokers. After 100 s the first is overloaded, since topics beside send more there, or the topic's own publishers there do and the others less. " +
-			"Its bucket follows by itself; after three windows beyond the objective publishers move: by Spillgate as few as bring the broker back, once; or all are placed anew, or evenly over all brokers."}
+			"Its bucket follows by itself; after three windows beyond the objective publishers move: by Spillgate as few as bring the broker back, in slices that the bucket can follow; or all are placed anew, or evenly over all brokers, at once."}
 }
 
 func runMigration(ctx context.Context, o experiment.Options) (*experiment.Result, error) {

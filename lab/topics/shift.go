@@ -59,8 +59,8 @@ func (s *shifted) p99(from, to float64) float64 {
 	return quantile(all, 0.99)
 }
 
-// followed returns how long after from a broker's part is as large as what arrives there, and does not become less than
-// 0.95 of it until to.
+// followed returns how long after from a broker's part is as large as what arrives there, and for a window from then on
+// not less than 0.95 of it. It looks until to.
 func (s *shifted) followed(broker int, from, to float64) float64 {
 	since := math.Inf(1)
 	for _, m := range s.moments {
@@ -68,6 +68,8 @@ func (s *shifted) followed(broker int, from, to float64) float64 {
 			continue
 		}
 		switch part, arriving := m.parts[broker].Rate, m.arriving[broker]; {
+		case m.now >= since+adaptorWindow:
+			return since - from
 		case part < 0.95*arriving:
 			since = math.Inf(1)
 		case part >= arriving && math.IsInf(since, 1):
