@@ -80,18 +80,27 @@ func (p *Placer) join(ctx context.Context, topic string, j Join) *batch {
 // joinTime bounds how long a batch takes.
 const joinTime = 10 * time.Second
 
-// end gives the publishers of a batch their places.
+// end gives the publishers of a batch their places. While others have the turn, more join it.
 func (p *Placer) end(ctx context.Context, topic string, b *batch) {
 	defer close(b.done)
 	time.Sleep(gather)
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		b.err = ctx.Err()
+	}
 	p.mu.Lock()
 	delete(p.joining, topic)
 	p.mu.Unlock() // nobody joins b any more
-	ctx, cancel := context.WithTimeout(ctx, joinTime)
-	defer cancel()
+	if b.err != nil {
+		return
+	}
 	joins := make([]Join, 0, len(b.joins))
 	for _, j := range b.joins {
 		joins = append(joins, j)
 	}
-	b.state, b.err = p.Update(ctx, func(s *State) error { return s.Join(topic, joins...) })
+	b.state, b.err = p.update(ctx, func(s *State) error { return s.Join(topic, joins...) })
 }

@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// Bucket and Key are where the state is in JetStream.
+	// Bucket is that of JetStream KV in which the state is.
 	Bucket = "spillgate-place"
-	Key    = "state"
+	// Key is the state's in Bucket.
+	Key = "state"
 	// MaxState is how large it may be, in bytes, packed: some hundred thousand publishers. A change that would
 	// make it larger is refused. A NATS server takes messages of 1 MiB unless told otherwise, headers included.
 	MaxState = 1<<20 - 4096
@@ -37,6 +38,8 @@ var ErrBusy = errors.New("place: other placers change the state all the time, tr
 type Placer struct {
 	kv  jetstream.KeyValue
 	now func() time.Time
+	// turn is held during a change: those of one process wait for each other instead of overtaking each other.
+	turn chan struct{}
 
 	// joining collects publishers that want a place, so that a thousand that connect at once are one change.
 	mu      sync.Mutex
@@ -54,7 +57,7 @@ func Open(ctx context.Context, nc *nats.Conn) (*Placer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("place: the state in JetStream (is it on at %s?): %w", nc.ConnectedUrlRedacted(), err)
 	}
-	return &Placer{kv: kv, now: time.Now, joining: map[string]*batch{}}, nil
+	return &Placer{kv: kv, now: time.Now, turn: make(chan struct{}, 1), joining: map[string]*batch{}}, nil
 }
 
 // Load returns the state and its revision, 0 if there is none yet.
@@ -78,6 +81,17 @@ func (p *Placer) Load(ctx context.Context) (*State, uint64, error) {
 // otherwise it starts over. An error of change ends it, and nothing is written. The state that it returns is
 // what was written.
 func (p *Placer) Update(ctx context.Context, change func(*State) error) (*State, error) {
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-p.turn }()
+	return p.update(ctx, change)
+}
+
+// update is Update of whoever has the turn.
+func (p *Placer) update(ctx context.Context, change func(*State) error) (*State, error) {
 	for n := range attempts {
 		s, revision, err := p.Load(ctx)
 		if err != nil {

@@ -103,7 +103,7 @@ func TestThousandAsk(t *testing.T) {
 	s, revision, err := a.Load(t.Context())
 	must(t, err)
 	sound(t, s)
-	if len(s.Topics["t"].Publishers) != 1000 || revision > 500 {
+	if len(s.Topics["t"].Publishers) != 1000 || revision > 300 {
 		t.Errorf("%d publishers in %d changes", len(s.Topics["t"].Publishers), revision)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
