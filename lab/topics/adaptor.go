@@ -104,7 +104,7 @@ func runAdaptor(ctx context.Context, o experiment.Options) (*experiment.Result, 
 		r.Ceiling(m.name+": against leases, p99 in two windows", "", 1, 0, ours.p99(at.shift, at.shift+20)/theirs.p99(at.shift, at.shift+20))
 	}
 	r.Table, r.Chart = []*table.Table{t}, []*plot.Chart{chart}
-	r.Notes = append(r.Notes, fmt.Sprintf("followed: from when on the part is as large as what arrives there, and for a window not less than 0.95 of it; a window is %.0f s; waits at the broker that is cut off are left out", adaptorWindow))
+	r.Notes = append(r.Notes, fmt.Sprintf("followed: from when on the part is as large as what arrives there, and for a window not less than 0.95 of it; a window is %.0f s; waits at the broker that is cut off are left out; a wait is by the part that the broker has when the message arrives, and ends sooner where that grows", adaptorWindow))
 	return r, nil
 }
 

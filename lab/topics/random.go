@@ -107,7 +107,7 @@ func (t *tally) take(o outcome, fewest int) {
 func worlds() experiment.Experiment {
 	return experiment.Experiment{Name: "srtm/random", Title: "Topics, groups and brokers by chance", Run: runRandom,
 		About: "Three to eight brokers with loads by chance; topics by chance arrive one after the other, and find the load of those before; then the broker that holds the largest part of the last one dies, and that topic is placed anew. " +
-			"Where an even split over some number of brokers meets 0.9 of the objective with chance of its own, a placement exists: Spillgate must meet the objective there, to within a tenth, as it is judged with other chance than it was found with."}
+			"Where an even split over some number of brokers meets 0.9 of the objective on the very messages that all are judged on, a placement exists: Spillgate, which has not seen these, must meet the objective there to within a tenth."}
 }
 
 // trial is srtm/random at work.
@@ -121,7 +121,7 @@ type trial struct {
 
 // topic has every contender place a topic, and returns the placement of the last one, which is ours.
 func (t *trial) topic(name string, s setting, seed uint64) (ours []int) {
-	fewest := s.fewest(seed+1, t.seconds)
+	fewest := s.fewest(seed, t.seconds)
 	last := len(t.contenders) - 1
 	for k, c := range t.contenders {
 		at, _ := c.place(s, seed)

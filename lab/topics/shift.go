@@ -44,7 +44,9 @@ type moment struct {
 
 // shifted is what a divider made of it.
 type shifted struct {
-	waits   [][]float32 // seconds that messages waited for tokens, by whole seconds of their arrival, where not cut off
+	// waits are the seconds that messages wait for tokens by the part of their broker as they arrive, by whole seconds of
+	// their arrival, where not cut off.
+	waits   [][]float32
 	moments []moment
 	rate    float64 // the largest sum of parts, against the bucket
 	burst   float64
