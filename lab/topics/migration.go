@@ -149,7 +149,7 @@ func (o *overloaded) move(p, to int, now float64) {
 // course is what a mover made of it.
 type course struct {
 	before, first, end float64 // p99 in seconds of the worst node: before the shift, in the minute after it, at the end
-	again              float64 // seconds after the shift from when on the objective was met in every window
+	again              float64 // seconds after the shift from when on it was never missed in two windows one after the other
 	moved, twice       int     // publishers
 	last               float64 // the last move, seconds after the shift
 	x, y               []float64
@@ -160,7 +160,7 @@ func (o overload) play(seed uint64, seconds float64, decide mover) course {
 	w := o.start(seed)
 	var c course
 	var before, first, end [][]float32
-	lasting := calm
+	lasting, missed := calm, 0
 	for from := 0.0; from < seconds; from += adaptorWindow {
 		windows, rates := make([][]float32, len(w.stations)), make([]float64, len(w.stations))
 		process := make([][]float32, len(w.stations))
@@ -187,7 +187,10 @@ func (o overload) play(seed uint64, seconds float64, decide mover) course {
 		case from >= seconds-settled:
 			end = join(end, windows)
 		}
-		if worst > objective {
+		if missed++; worst <= objective {
+			missed = 0
+		}
+		if missed > 1 && from >= calm { // one alone may be chance
 			lasting = int(from + adaptorWindow)
 		}
 		c.x, c.y = append(c.x, from), append(c.y, worst*ms)
@@ -314,7 +317,7 @@ func runMigration(ctx context.Context, o experiment.Options) (*experiment.Result
 	cases := []overload{
 		{name: "others send more", publishers: 2000, rate: 10, loads: []float64{40_000, 40_000, 40_000}, later: 80_000},
 		{name: "its own send more", publishers: 2000, rate: 10, loads: []float64{66_000, 40_000, 40_000}, later: 66_000, factor: 1.8},
-		{name: "others send a little more", publishers: 2000, rate: 10, loads: []float64{40_000, 60_000, 60_000}, later: 76_000},
+		{name: "others send a little more", publishers: 2000, rate: 10, loads: []float64{40_000, 60_000, 60_000}, later: 78_000},
 	}
 	if o.Quick {
 		cases, seconds = cases[:2], 300
@@ -343,6 +346,6 @@ func runMigration(ctx context.Context, o experiment.Options) (*experiment.Result
 		r.Floor(c.name+": p99 at the end of those that stay", "ms", objective*ms, 0, out["stay"].end*ms)
 	}
 	r.Table, r.Chart = []*table.Table{t}, []*plot.Chart{chart}
-	r.Notes = append(r.Notes, fmt.Sprintf("a window is %.0f s; a broker that gave or got publishers is left alone for %v", adaptorWindow, placement.Settle))
+	r.Notes = append(r.Notes, fmt.Sprintf("a window is %.0f s; met again: from when on the objective is never missed in two windows one after the other; a broker that gave or got publishers is left alone for %v", adaptorWindow, placement.Settle))
 	return r, nil
 }
