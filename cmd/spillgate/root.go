@@ -16,6 +16,7 @@ func subcommands() []func() *cobra.Command {
 		newDemo,
 		newProxy,
 		newGuard,
+		newPlace,
 		newTop,
 		newCheck,
 		newLab,

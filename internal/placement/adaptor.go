@@ -23,8 +23,8 @@ type AdaptorConfig struct {
 	// Floor is the share of the bucket that brokers without traffic have together, so that
 	// their first message does not wait for a decision. Default 0.05.
 	Floor float64
-	// Change is how much a part must change, by ratio, for anything to be changed. Default 0.1.
-	// Smaller follows noise.
+	// Change is how much a part must change, by ratio, for anything to be changed; for rates no more than
+	// half of what the topic has to spare. Default 0.1. Smaller follows noise.
 	Change float64
 }
 
@@ -66,6 +66,8 @@ type Report struct {
 	// Backlog is the most that the queue behind the bucket had, in messages: the burst that
 	// would have let all of them through at once.
 	Backlog float64
+	// Waiting is how many messages wait for a token now.
+	Waiting float64
 	// Version is that of the grant that the broker obeys.
 	Version uint64
 }
@@ -82,7 +84,9 @@ type Grant struct {
 }
 
 // Adaptor lets the parts of a topic's bucket follow the traffic of its brokers (section 5.4): rates in
-// proportion to the mean rate of a window, bursts to the largest backlog.
+// proportion to the mean rate of a window, bursts to the largest backlog. Where messages wait at one broker for
+// longer than a step while others have tokens to spare, half of what the topic has to spare goes to those that wait,
+// and where the last step is no chance by its window either, traffic has moved: that window begins anew.
 //
 //	report ──▶ Report ──▶ wanted parts ──▶ cuts at once ──▶ raises, from what cuts were confirmed
 //
@@ -91,9 +95,10 @@ type Grant struct {
 // may still obey, until a report confirms a smaller one or its grant has expired. It is not safe
 // for concurrent use.
 type Adaptor struct {
-	cfg     AdaptorConfig
-	brokers []adapted
-	version uint64
+	cfg        AdaptorConfig
+	brokers    []adapted
+	version    uint64
+	worthwhile float64 // the least change of a rate, by ratio
 }
 
 // adapted is what the Adaptor knows of one broker.
@@ -101,15 +106,23 @@ type adapted struct {
 	steps    []step
 	next     int
 	heard    mono.Time
-	grant    Grant  // the last one issued
-	obeyed   Bucket // the most that it may still obey, of those before
-	granted  bool   // the last grant is confirmed
+	grant    Grant   // the last one issued
+	issued   []issue // what it may obey: the grant that it confirmed last and all since
 	expiring mono.Time
 }
 
+// issue is a grant that was made.
+type issue struct {
+	Bucket
+	version uint64
+}
+
+// maxIssues bounds how many are told apart. Of more the two oldest count as one, the larger.
+const maxIssues = 32
+
 type step struct {
-	at               mono.Time
-	span, n, backlog float64
+	at                        mono.Time
+	span, n, backlog, waiting float64
 }
 
 // silence is after how many windows without a word a broker is given up: it has fallen back to
@@ -127,7 +140,7 @@ func NewAdaptor(now mono.Time, cfg AdaptorConfig) (*Adaptor, error) {
 		b := &a.brokers[i]
 		b.steps, b.heard = make([]step, 0, cfg.Steps), now
 		b.grant = Grant{Bucket: cfg.Split(1 / float64(cfg.Brokers)), Version: 1, Expires: now.Add(silence * cfg.Window), Floor: a.floor()}
-		b.obeyed, b.expiring, b.granted = b.grant.Bucket, b.grant.Expires, true
+		b.issued, b.expiring = []issue{{b.grant.Bucket, 1}}, b.grant.Expires
 	}
 	return a, nil
 }
@@ -144,7 +157,7 @@ func (a *Adaptor) Report(now mono.Time, broker int, r Report) {
 	if now <= b.heard {
 		return
 	}
-	s := step{at: now, span: now.Sub(b.heard).Seconds(), n: sane(r.Messages), backlog: sane(r.Backlog)}
+	s := step{at: now, span: now.Sub(b.heard).Seconds(), n: sane(r.Messages), backlog: sane(r.Backlog), waiting: sane(r.Waiting)}
 	if len(b.steps) < a.cfg.Steps {
 		b.steps = append(b.steps, s)
 	} else {
@@ -152,8 +165,11 @@ func (a *Adaptor) Report(now mono.Time, broker int, r Report) {
 		b.next = (b.next + 1) % len(b.steps)
 	}
 	b.heard = now
-	if r.Version == b.grant.Version {
-		b.obeyed, b.granted = b.grant.Bucket, true
+	for i, is := range b.issued {
+		if is.version == r.Version { // it obeys none of those before any more
+			b.issued = append(b.issued[:0], b.issued[i:]...)
+			break
+		}
 	}
 }
 
@@ -162,6 +178,25 @@ func sane(x float64) float64 {
 		return 0
 	}
 	return x
+}
+
+// Moved tells that publishers of a rate, in messages a second, go from one broker to another: their part of the bucket goes
+// with them at the next Step, instead of following their messages.
+func (a *Adaptor) Moved(now mono.Time, from, to int, rate float64) {
+	f, t := &a.brokers[from], &a.brokers[to]
+	had, burst := f.seen(now, a.cfg.Window)
+	if from == to || !(rate > 0 && had > 0) {
+		return
+	}
+	part := min(1, rate/had)
+	for i := range f.steps {
+		f.steps[i].n *= 1 - part
+		f.steps[i].backlog *= 1 - part
+	}
+	for i := range t.steps {
+		t.steps[i].n += part * had * t.steps[i].span
+		t.steps[i].backlog += part * burst
+	}
 }
 
 // Step decides the grants anew. Call it once a step of the window; the driver sends every
@@ -173,7 +208,10 @@ func (a *Adaptor) Step(now mono.Time) {
 	wanted := a.wanted(now)
 	if a.worth(wanted) {
 		for i := range a.brokers { // cuts at once
-			a.change(&a.brokers[i], lesser(wanted[i], a.brokers[i].grant.Bucket))
+			b := &a.brokers[i]
+			if cut := lesser(wanted[i], b.grant.Bucket); off(cut.Rate, b.grant.Rate) > leastChange || off(cut.Burst, b.grant.Burst) > leastChange {
+				a.change(b, cut)
+			}
 		}
 	}
 	free := a.cfg.Bucket
@@ -191,54 +229,184 @@ func (a *Adaptor) Step(now mono.Time) {
 
 // expire takes back what a silent broker had: it has fallen back by itself.
 func (a *Adaptor) expire(now mono.Time, b *adapted) {
-	if now < b.expiring.Add(a.cfg.Window/time.Duration(a.cfg.Steps)) {
+	if now < b.expiring.Add(a.step()) {
 		return // a step more, for the time that the grant was on its way
 	}
 	b.steps, b.next = b.steps[:0], 0
 	a.change(b, a.floor())
-	b.obeyed, b.granted = b.grant.Bucket, true
+	b.issued = append(b.issued[:0], issue{b.grant.Bucket, b.grant.Version})
 }
 
-// wanted returns each broker's part by its traffic in the window.
+// wanted returns each broker's part by its traffic in the window. A broker that is not heard keeps what it may
+// use until that expires; the others share the rest.
 func (a *Adaptor) wanted(now mono.Time) []Bucket {
 	n := len(a.brokers)
-	rates, bursts := make([]float64, n), make([]float64, n)
+	rates, bursts, waiting := make([]float64, n), make([]float64, n), make([]float64, n)
+	if a.behind(waiting) {
+		a.restart(now)
+	}
+	rest, arriving, waits := a.cfg.Bucket, 0.0, 0.0
+	out := make([]Bucket, n)
 	for i := range a.brokers {
-		span := 0.0
-		for _, s := range a.brokers[i].steps {
-			if now.Sub(s.at) < a.cfg.Window {
-				rates[i], span = rates[i]+s.n, span+s.span
-				bursts[i] = max(bursts[i], s.backlog)
+		b := &a.brokers[i]
+		if now.Sub(b.heard) > unheard*a.step() {
+			out[i] = b.use()
+			rates[i], bursts[i] = -1, -1
+			rest.Rate, rest.Burst = rest.Rate-out[i].Rate, rest.Burst-out[i].Burst
+			continue
+		}
+		rates[i], bursts[i] = b.seen(now, a.cfg.Window)
+		arriving, waits = arriving+rates[i], waits+waiting[i]
+	}
+	rest = Bucket{max(rest.Rate, a.floor().Rate), max(rest.Burst, a.floor().Burst)}
+	spare := max(0, rest.Rate-arriving)
+	if waits > 0 && arriving > 0 {
+		for i := range rates {
+			if rates[i] >= 0 {
+				rates[i] += spare / 2 * (rates[i]/arriving + waiting[i]/waits)
 			}
 		}
-		if span > 0 {
-			rates[i] /= span
-		}
 	}
-	out := make([]Bucket, n)
+	// Within half of what is to spare nobody falls behind.
+	a.worthwhile = min(a.cfg.Change, max(spare/rest.Rate/2, leastChange))
+	floor := a.floor()
+	share(rates, floor.Rate/rest.Rate)
+	share(bursts, max(floor.Burst, min(1, rest.Burst/float64(2*n)))/rest.Burst) // a message is a whole one
 	for i := range out {
-		out[i] = Bucket{a.part(rates, i) * a.cfg.Rate, a.part(bursts, i) * a.cfg.Burst}
+		if rates[i] >= 0 { // less than the floor would become more when the grant expires
+			out[i] = Bucket{max(rates[i]*rest.Rate, floor.Rate), max(bursts[i]*rest.Burst, floor.Burst)}
+		}
 	}
 	return out
 }
 
-// part returns the share of broker i by weights, with the floor that each has.
-func (a *Adaptor) part(weights []float64, i int) float64 {
-	sum, n := 0.0, float64(len(weights))
-	for _, w := range weights {
-		sum += w
+const (
+	// unheard is after how many steps without a word a broker is not planned with.
+	unheard = 3
+	// leastChange is the least change of a part that is worth a grant, whatever little there is to spare.
+	leastChange = 0.02
+)
+
+func (a *Adaptor) step() time.Duration { return a.cfg.Window / time.Duration(a.cfg.Steps) }
+
+// seen returns the rate of a broker in the window, in messages a second, and its largest backlog.
+func (b *adapted) seen(now mono.Time, window time.Duration) (rate, burst float64) {
+	span := 0.0
+	for _, s := range b.steps {
+		if now.Sub(s.at) < window {
+			rate, span = rate+s.n, span+s.span
+			burst = max(burst, s.backlog)
+		}
 	}
-	if sum == 0 {
-		return 1 / n
+	if span > 0 {
+		rate /= span
 	}
-	return a.cfg.Floor/n + (1-a.cfg.Floor)*weights[i]/sum
+	return rate, burst
+}
+
+// behind enters what waits at brokers that will not have it through for longer than a step, and reports whether
+// others have enough to spare for these.
+func (a *Adaptor) behind(waiting []float64) bool {
+	spare, short := 0.0, 0.0
+	for i := range a.brokers {
+		b := &a.brokers[i]
+		last, ok := b.last()
+		switch {
+		case !ok:
+		case last.waiting > b.grant.Rate*a.step().Seconds():
+			waiting[i] = last.waiting
+			short += b.grant.Rate
+		case last.span > 0:
+			spare += max(0, b.grant.Rate-last.n/last.span)
+		}
+	}
+	return short > 0 && spare > a.cfg.Change*short
+}
+
+// moved reports whether the last step of a broker is no chance, by its window.
+func (a *Adaptor) moved(now mono.Time, b *adapted) bool {
+	last, ok := b.last()
+	if !ok {
+		return false
+	}
+	rate, _ := b.seen(now, a.cfg.Window)
+	mean := rate * last.span
+	return math.Abs(last.n-mean) > max(sure*math.Sqrt(mean), a.cfg.Change*mean)
+}
+
+// sure is how many deviations of a Poisson count are no chance: 4 are one in 16,000.
+const sure = 4
+
+// last returns the last step of a broker, if there is any.
+func (b *adapted) last() (step, bool) {
+	if len(b.steps) == 0 {
+		return step{}, false
+	}
+	return b.steps[(b.next+len(b.steps)-1)%len(b.steps)], true
+}
+
+// restart begins the window of brokers anew with the last step where traffic has moved: what was before tells nothing
+// about what comes. The paper's adaptor forgets it a window later.
+func (a *Adaptor) restart(now mono.Time) {
+	for i := range a.brokers {
+		if b := &a.brokers[i]; a.moved(now, b) {
+			last, _ := b.last()
+			b.steps, b.next = append(b.steps[:0], last), 0
+		}
+	}
+}
+
+// share turns weights into shares that add up to 1. Those that are below the floor get it, at the expense of the
+// others. Weights below 0 get nothing.
+func share(weights []float64, floor float64) {
+	low := make([]bool, len(weights))
+	for more := true; more; {
+		sum, left, n := weigh(weights, low, floor)
+		more = false
+		for i, w := range weights {
+			if w >= 0 && !low[i] && sum > 0 && w/sum*left < floor {
+				low[i], more = true, true
+			}
+		}
+		if more {
+			continue
+		}
+		for i, w := range weights {
+			switch {
+			case w < 0:
+			case sum == 0:
+				weights[i] = 1 / n
+			case low[i]:
+				weights[i] = floor
+			default:
+				weights[i] = w / sum * left
+			}
+		}
+	}
+}
+
+// weigh returns the sum of the weights that are not low, what floors leave to them, and how many weights there are.
+func weigh(weights []float64, low []bool, floor float64) (sum, left, n float64) {
+	left = 1
+	for i, w := range weights {
+		switch {
+		case w < 0:
+			continue
+		case low[i]:
+			left -= floor
+		default:
+			sum += w
+		}
+		n++
+	}
+	return sum, left, n
 }
 
 // worth reports whether any part is far enough from what it should be.
 func (a *Adaptor) worth(wanted []Bucket) bool {
 	for i, w := range wanted {
 		has := a.brokers[i].grant.Bucket
-		if off(w.Rate, has.Rate) > a.cfg.Change || off(w.Burst, has.Burst) > a.cfg.Change {
+		if off(w.Rate, has.Rate) > a.worthwhile || off(w.Burst, has.Burst) > a.cfg.Change {
 			return true
 		}
 	}
@@ -248,11 +416,11 @@ func (a *Adaptor) worth(wanted []Bucket) bool {
 func off(want, has float64) float64 { return math.Abs(want-has) / max(min(want, has), 1e-300) }
 
 // use is the most that a broker may let through now.
-func (b *adapted) use() Bucket {
-	if b.granted {
-		return b.grant.Bucket
+func (b *adapted) use() (most Bucket) {
+	for _, is := range b.issued {
+		most = Bucket{max(most.Rate, is.Rate), max(most.Burst, is.Burst)}
 	}
-	return Bucket{max(b.grant.Rate, b.obeyed.Rate), max(b.grant.Burst, b.obeyed.Burst)}
+	return most
 }
 
 func lesser(a, b Bucket) Bucket { return Bucket{min(a.Rate, b.Rate), min(a.Burst, b.Burst)} }
@@ -262,9 +430,14 @@ func (a *Adaptor) change(b *adapted, to Bucket) {
 	if to == b.grant.Bucket {
 		return
 	}
-	b.obeyed = b.use()
 	a.version++
-	b.grant.Bucket, b.grant.Version, b.granted = to, a.version, false
+	b.grant.Bucket, b.grant.Version = to, a.version
+	b.issued = append(b.issued, issue{to, a.version})
+	if len(b.issued) > maxIssues {
+		first, second := b.issued[0], &b.issued[1]
+		second.Rate, second.Burst = max(first.Rate, second.Rate), max(first.Burst, second.Burst)
+		b.issued = append(b.issued[:0], b.issued[1:]...)
+	}
 }
 
 // raise gives what is free to those that have less than they should, in proportion to what

@@ -48,8 +48,9 @@ type Move struct {
 }
 
 // Window ends a window: p99s, in seconds, and rates, in messages a second, of the topic at
-// each broker, and the brokers with their loads, this topic included. It returns at most
-// one move; MovesOf says which publishers make it up.
+// each broker, and the brokers with their loads, this topic included. A p99 is that of processing, from the token on: what
+// waits for tokens is the Adaptor's matter, and no other broker makes it less. It returns at most
+// one move; MovesOf says which publishers make it up, Slice how many of them at a time.
 func (m *Migration) Window(now mono.Time, p99s, rates []float64, brokers []Broker) (Move, bool) {
 	worst := -1
 	for b := range m.brokers {
@@ -76,6 +77,11 @@ func (m *Migration) Window(now mono.Time, p99s, rates []float64, brokers []Broke
 	}
 	return move, true
 }
+
+// Slice returns how much of a move is to be made in one step of the Adaptor, in messages a second, by a topic's
+// bucket and what all of its publishers send: half of what there is to spare. Then nobody waits for tokens that are
+// on their way from one broker to the other; Adaptor.Moved tells of each slice.
+func Slice(b Bucket, sending float64) float64 { return max(0.02*b.Rate, (b.Rate-sending)/2) }
 
 // target returns the broker for what leaves another one: of those that have the topic and
 // meet the objective with room to spare the one with the most room, else one that does not

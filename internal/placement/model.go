@@ -66,17 +66,16 @@ func burstP99(load, length, forgiven float64) float64 {
 	if length <= 0 {
 		return 0
 	}
-	q := Queue{load}
+	q := Queue{load}.decayed()
 	over := func(t float64) float64 {
 		x := t / length
-		return (q.Above(x-1) - q.Above(x)) // the integral of the tail over [x−1, x]
+		return max(0, 1-x) + q.between(max(0, x-1), x) // the integral of the tail over [x−1, x]
 	}
-	c, eta := q.Decay()
-	low, high := 0.0, length*(2+max(0, math.Log(c/P99)/eta))
+	low, high := 0.0, length*(2+max(0, math.Log(q.c/P99)/q.eta))
 	for over(high) > P99 {
 		high *= 2
 	}
-	for range 50 {
+	for high-low > 1e-5*high {
 		if middle := (low + high) / 2; over(middle) > P99 {
 			low = middle
 		} else {

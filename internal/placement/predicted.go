@@ -62,11 +62,7 @@ func (d *Distribution) try(from int) bool {
 func (d *Distribution) enough(from int) int {
 	best, least := from, math.Inf(1)
 	for k := from; k <= len(byRoom(d.brokers)); k++ {
-		quotas, rest := Quotas(d.brokers, d.rate(nil), k)
-		worst := 0.0
-		for b, quota := range quotas {
-			worst = max(worst, d.model.P99(d.share(b, quota)))
-		}
+		_, rest, worst := d.Predicted(k)
 		if rest == 0 && worst <= d.topic.Objective {
 			return k
 		}
@@ -75,6 +71,23 @@ func (d *Distribution) enough(from int) int {
 		}
 	}
 	return best
+}
+
+// Predicted returns what k brokers would get, in messages a second in the order of brokers, or more of them where the room of k is
+// not enough; what finds no room; and the p99 in seconds that the model predicts at the worst of them,
+// infinite without a model.
+func (d *Distribution) Predicted(k int) (quotas []float64, rest, p99 float64) {
+	quotas, rest = Quotas(d.brokers, d.rate(nil), k)
+	if d.model == nil {
+		return quotas, rest, math.Inf(1)
+	}
+	var last Share
+	for b, quota := range quotas {
+		if s := d.share(b, quota); s != last { // brokers are often alike
+			p99, last = max(p99, d.model.P99(s)), s
+		}
+	}
+	return quotas, rest, p99
 }
 
 // share describes the part of the topic with a rate at a broker.

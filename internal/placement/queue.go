@@ -25,7 +25,20 @@ const (
 //
 // whose terms change sign: at x = 24 it is wrong by 1.6 %, at 40 useless. At lighter loads its
 // complement over n > x, all of whose terms are positive. Beyond, C·e^{−ηx} (Decay).
-func (q Queue) Tail(x float64) float64 {
+func (q Queue) Tail(x float64) float64 { return q.decayed().tail(x) }
+
+// decayed is a queue with its asymptote, which takes longer to find than all else.
+type decayed struct {
+	Queue
+	c, eta float64
+}
+
+func (q Queue) decayed() decayed {
+	c, eta := q.Decay()
+	return decayed{q, c, eta}
+}
+
+func (q decayed) tail(x float64) float64 {
 	heavy := q.Load >= heavyLoad
 	switch {
 	case x < 0:
@@ -35,8 +48,7 @@ func (q Queue) Tail(x float64) float64 {
 	case !heavy && x < steadyFrom:
 		return q.above(x)
 	default:
-		c, eta := q.Decay()
-		return c * math.Exp(-eta*x)
+		return q.c * math.Exp(-q.eta*x)
 	}
 }
 
@@ -99,13 +111,17 @@ func (q Queue) Above(x float64) float64 {
 	if x < 0 {
 		return q.Above(0) - x
 	}
-	c, eta := q.Decay()
+	d := q.decayed()
 	end := max(x, steadyFrom)
-	sum := c * math.Exp(-eta*end) / eta
-	for at := x; at < end; {
-		next := min(math.Floor(at)+1, end) // the tail has a kink at each whole number
-		sum += gauss(q.Tail, at, next)
-		at = next
+	return d.c*math.Exp(-d.eta*end)/d.eta + d.between(x, end)
+}
+
+// between returns the integral of the tail from a to b, 0 or more.
+func (q decayed) between(a, b float64) (sum float64) {
+	for a < b {
+		next := min(math.Floor(a)+1, b) // the tail has a kink at each whole number
+		sum += gauss(q.tail, a, next)
+		a = next
 	}
 	return sum
 }
@@ -113,16 +129,16 @@ func (q Queue) Above(x float64) float64 {
 // Quantile returns the x with P(U > x) = p, 0 where even x = 0 is exceeded more seldom.
 // p must be above 0.
 func (q Queue) Quantile(p float64) float64 {
-	if q.Tail(0) <= p {
+	d := q.decayed()
+	if d.tail(0) <= p {
 		return 0
 	}
-	c, eta := q.Decay()
-	low, high := 0.0, max(math.Log(c/p)/eta, 0)+1
-	for q.Tail(high) > p {
+	low, high := 0.0, max(math.Log(d.c/p)/d.eta, 0)+1
+	for d.tail(high) > p {
 		high *= 2
 	}
 	for range 60 {
-		if middle := (low + high) / 2; q.Tail(middle) > p {
+		if middle := (low + high) / 2; d.tail(middle) > p {
 			low = middle
 		} else {
 			high = middle

@@ -57,6 +57,7 @@ func quantile(all []float32, q float64) float64 {
 type shaper struct {
 	placement.Bucket
 	backlog, last float64
+	most          float64 // the largest backlog since somebody set it to 0
 }
 
 // pass returns how long a message waits that arrives now.
@@ -64,15 +65,27 @@ func (s *shaper) pass(at float64) float64 {
 	s.backlog = max(0, s.backlog-s.Rate*(at-s.last))
 	s.last = at
 	s.backlog++
+	s.most = max(s.most, s.backlog)
 	return max(0, s.backlog-s.Burst) / s.Rate
+}
+
+// station is a node that has a topic, over a time in which its load and the topic's part may change.
+type station struct {
+	node
+	*shaper
+	free float64 // when it has served what came so far
 }
 
 // serve plays batches, in the order of their arrival, through a bucket and a node. objective
 // is what counts as late in the round, whose subject is the node's own part. With a nil bucket nothing waits for tokens.
 func (n node) serve(batches []burst, size int, s *shaper, objective float64) *served {
+	return (&station{node: n, shaper: s}).serve(batches, size, objective)
+}
+
+// serve goes on where the last one ended.
+func (n *station) serve(batches []burst, size int, objective float64) *served {
 	out := &served{latencies: make([]float32, 0, len(batches)*size), access: make([]float32, 0, len(batches)*size)}
 	slower := 1 / max(1-n.busy(), 1e-9)
-	free := 0.0
 	together, late, came := 0, 0, math.Inf(-1)
 	for _, b := range batches {
 		if b.at > came+1e-4 && together > 0 {
@@ -82,17 +95,17 @@ func (n node) serve(batches []burst, size int, s *shaper, objective float64) *se
 		came = b.at
 		for k := range size {
 			wait := 0.0
-			if s != nil {
-				wait = s.pass(b.at)
+			if n.shaper != nil {
+				wait = n.pass(b.at)
 			}
-			free = max(free, b.at+wait) + n.message*slower
+			n.free = max(n.free, b.at+wait) + n.message*slower
 			if k == 0 {
-				free += n.wake * slower
+				n.free += n.wake * slower
 			}
-			out.latencies = append(out.latencies, float32(free-b.at))
+			out.latencies = append(out.latencies, float32(n.free-b.at))
 			out.access = append(out.access, float32(wait))
-			out.process = append(out.process, float32(free-b.at-wait))
-			if together++; free-b.at-wait > objective {
+			out.process = append(out.process, float32(n.free-b.at-wait))
+			if together++; n.free-b.at-wait > objective {
 				late++
 			}
 		}

@@ -11,6 +11,9 @@
 // bucket of a topic has 1.1 times its rate and the smallest burst behind which no more than one message in two
 // hundred waits; the objective is a p99 of 1 ms. Placements are found with one chance and judged with another.
 //
+// Beyond the paper's figures, traffic moves between brokers while reports and grants are late and lost (srtm/adaptor), a
+// broker is overloaded at run time (srtm/migration), and topics, groups and brokers come by chance (srtm/random).
+//
 // Bars are named by their point and briefly: "p99" is Spillgate's worst broker; "more brokers" is how many more
 // it uses than the paper's algorithm; "blind p99" is that of max-min with as many brokers; "conc." is
 // concentration.
@@ -30,7 +33,7 @@ import (
 
 // Experiments returns those of this package.
 func Experiments() []experiment.Experiment {
-	return experiment.Simulated(penalty(), concentration(), maxmin(), correlation(), noise(), convergence())
+	return experiment.Simulated(penalty(), concentration(), maxmin(), correlation(), noise(), convergence(), adaptation(), migration(), worlds())
 }
 
 // chance returns the source of one purpose of a seed.

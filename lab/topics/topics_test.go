@@ -10,12 +10,12 @@ import (
 	"github.com/spillgate/spillgate/lab/experiment"
 )
 
-// The quick forms of two experiments reach their bars, and a seed says all.
+// The quick forms of some experiments reach their bars, and a seed says all.
 func TestQuickForms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays some million messages")
 	}
-	for _, e := range []experiment.Experiment{penalty(), concentration()} {
+	for _, e := range []experiment.Experiment{penalty(), concentration(), adaptation()} {
 		o := experiment.Options{Seed: 1, Quick: true}
 		r, err := e.Run(context.Background(), o)
 		if err != nil {

@@ -1,0 +1,241 @@
+package place
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	// maxBody bounds what a client sends, in bytes.
+	maxBody = 64 << 10
+	// answerTime bounds an answer.
+	answerTime = 15 * time.Second
+)
+
+// Handler answers over HTTP, mistakes as application/problem+json (RFC 9457):
+//
+//	GET    /v1/place?topic=T&publisher=P[&group=G][&rate=R]   where P belongs, which it joins if it is new
+//	GET    /v1/topics                      all topics with their parts
+//	GET    /v1/topics/T                    why T is where it is
+//	PUT    /v1/topics/T[?dry-run]          sets Limits; the answer is as of GET
+//	DELETE /v1/topics/T
+//	DELETE /v1/topics/T/publishers/P
+//	GET    /v1/nodes
+//	PUT    /v1/nodes/N[?dry-run]           sets a Node; the answer is the moves
+//	DELETE /v1/nodes/N                     once it is drained
+//	POST   /v1/nodes/N/drain[?dry-run][&off]
+//	GET    /v1/moves
+//	GET    /healthz
+//
+// It trusts whoever reaches it: let it listen where only clients and operators are.
+func (p *Placer) Handler() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, f func(ctx context.Context, r *http.Request) (any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), answerTime)
+			defer cancel()
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			if v, err := f(ctx, r); err != nil {
+				problem(w, err)
+			} else {
+				answer(w, http.StatusOK, "application/json", v)
+			}
+		})
+	}
+	handle("GET /v1/place", p.getPlace)
+	handle("GET /v1/topics", p.getTopics)
+	handle("GET /v1/topics/{topic}", p.getTopic)
+	handle("PUT /v1/topics/{topic}", p.putTopic)
+	handle("DELETE /v1/topics/{topic}", func(ctx context.Context, r *http.Request) (any, error) {
+		return p.moves(ctx, r, func(s *State) error { return s.RemoveTopic(r.PathValue("topic")) })
+	})
+	handle("DELETE /v1/topics/{topic}/publishers/{publisher}", func(ctx context.Context, r *http.Request) (any, error) {
+		return p.moves(ctx, r, func(s *State) error { return s.Leave(r.PathValue("topic"), r.PathValue("publisher")) })
+	})
+	handle("GET /v1/nodes", func(ctx context.Context, r *http.Request) (any, error) {
+		s, _, err := p.Load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return s.List(), nil
+	})
+	handle("PUT /v1/nodes/{node}", p.putNode)
+	handle("DELETE /v1/nodes/{node}", func(ctx context.Context, r *http.Request) (any, error) {
+		return p.moves(ctx, r, func(s *State) error { return s.RemoveNode(r.PathValue("node")) })
+	})
+	handle("POST /v1/nodes/{node}/drain", func(ctx context.Context, r *http.Request) (any, error) {
+		return p.moves(ctx, r, func(s *State) error { return s.Drain(r.PathValue("node"), !r.URL.Query().Has("off")) })
+	})
+	handle("GET /v1/moves", func(ctx context.Context, r *http.Request) (any, error) {
+		s, _, err := p.Load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return s.Moves, nil
+	})
+	handle("GET /healthz", func(ctx context.Context, r *http.Request) (any, error) {
+		_, revision, err := p.Load(ctx)
+		return map[string]uint64{"revision": revision}, err
+	})
+	return mux
+}
+
+func (p *Placer) getPlace(ctx context.Context, r *http.Request) (any, error) {
+	q := r.URL.Query()
+	j := Join{Publisher: q.Get("publisher"), Group: q.Get("group")}
+	if text := q.Get("rate"); text != "" {
+		rate, err := strconv.ParseFloat(text, 64)
+		if err != nil || !goodRate(rate) {
+			return nil, &Mistake{"rate", text, aRate}
+		}
+		j.Rate = rate
+	}
+	if q.Get("topic") == "" {
+		return nil, &Mistake{"topic", `""`, "a name, as in ?topic=t&publisher=p"}
+	}
+	at, err := p.Place(ctx, q.Get("topic"), j)
+	if err == nil && at.Node == "" {
+		return nil, errNoRoom
+	}
+	return at, err
+}
+
+// errNoRoom is of a publisher that no node has room for.
+var errNoRoom = errors.New("no node has room for this publisher: add a node")
+
+// Listed is a topic in a list.
+type Listed struct {
+	Topic string `json:"topic"`
+	Limits
+	Parts   []Part `json:"parts"`
+	Nowhere int    `json:"nowhere,omitempty"`
+}
+
+func (p *Placer) getTopics(ctx context.Context, _ *http.Request) (any, error) {
+	s, _, err := p.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.ListTopics(), nil
+}
+
+func (p *Placer) getTopic(ctx context.Context, r *http.Request) (any, error) {
+	s, _, err := p.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Explain(r.PathValue("topic"))
+}
+
+func (p *Placer) putTopic(ctx context.Context, r *http.Request) (any, error) {
+	var l Limits
+	if err := decode(r, &l); err != nil {
+		return nil, err
+	}
+	s, err := p.change(ctx, r, func(s *State) error { return s.SetTopic(r.PathValue("topic"), l) })
+	if err != nil {
+		return nil, err
+	}
+	return s.Explain(r.PathValue("topic"))
+}
+
+func (p *Placer) putNode(ctx context.Context, r *http.Request) (any, error) {
+	var n Node
+	if err := decode(r, &n); err != nil {
+		return nil, err
+	}
+	return p.moves(ctx, r, func(s *State) error { return s.SetNode(r.PathValue("node"), n) })
+}
+
+// change makes a change, or tries it where the query says dry-run.
+func (p *Placer) change(ctx context.Context, r *http.Request, change func(*State) error) (*State, error) {
+	if r.URL.Query().Has("dry-run") {
+		return p.Try(ctx, change)
+	}
+	return p.Update(ctx, change)
+}
+
+// moves makes a change and returns the moves that it meant.
+func (p *Placer) moves(ctx context.Context, r *http.Request, change func(*State) error) (any, error) {
+	return Moved(func(c func(*State) error) (*State, error) { return p.change(ctx, r, c) }, change)
+}
+
+// Moved makes a change by Update or Try, and returns the moves that it meant.
+func Moved(by func(func(*State) error) (*State, error), change func(*State) error) ([]Move, error) {
+	s, err := by(func(s *State) error {
+		for i := range s.Moves {
+			s.Moves[i].old = true
+		}
+		return change(s)
+	})
+	if err != nil {
+		return nil, err
+	}
+	moves := []Move{}
+	for _, m := range s.Moves {
+		if !m.old {
+			moves = append(moves, m)
+		}
+	}
+	return moves, nil
+}
+
+// decode reads the body.
+func decode(r *http.Request, into any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return &Mistake{"body", err.Error(), "a JSON object of the fields that GET shows"}
+	}
+	return nil
+}
+
+// problem answers a mistake.
+func problem(w http.ResponseWriter, err error) {
+	status, title := http.StatusServiceUnavailable, "The state cannot be read or written"
+	var wrong *Mistake
+	switch {
+	case errors.As(err, &wrong):
+		status, title = http.StatusBadRequest, "The request is wrong"
+	case errors.Is(err, ErrUnknown):
+		status, title = http.StatusNotFound, "There is no such thing"
+	case errors.Is(err, errNoRoom):
+		status, title = http.StatusInsufficientStorage, "The nodes are full"
+	}
+	if status == http.StatusServiceUnavailable || status == http.StatusInsufficientStorage {
+		w.Header().Set("Retry-After", "1")
+	}
+	answer(w, status, "application/problem+json", map[string]any{
+		"title": title, "status": status, "detail": err.Error(), "mistakes": mistakes(err)})
+}
+
+// mistakes returns those of an error.
+func mistakes(err error) (all []*Mistake) {
+	switch e := err.(type) {
+	case *Mistake:
+		return []*Mistake{e}
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			all = append(all, mistakes(err)...)
+		}
+	case interface{ Unwrap() error }:
+		return mistakes(e.Unwrap())
+	}
+	return all
+}
+
+func answer(w http.ResponseWriter, status int, kind string, v any) {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		data, status = fmt.Appendf(nil, "{\"title\": %q}", err), http.StatusInternalServerError
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(data, '\n'))
+}

@@ -1,0 +1,106 @@
+package place
+
+import (
+	"context"
+	"time"
+)
+
+// Place is where a publisher belongs.
+type Place struct {
+	Topic     string `json:"topic"`
+	Publisher string `json:"publisher"`
+	Node      string `json:"node"`
+	Address   string `json:"address"`
+}
+
+// gather is how long publishers that want a place are collected.
+const gather = 5 * time.Millisecond
+
+// batch are publishers of a topic that want a place.
+type batch struct {
+	joins map[string]Join
+	done  chan struct{}
+	state *State
+	err   error
+}
+
+// Place returns the node of a publisher, and gives it one if it has none or says another group. A Place
+// without Node means that no node has room.
+func (p *Placer) Place(ctx context.Context, topic string, j Join) (Place, error) {
+	s, _, err := p.Load(ctx)
+	if err != nil {
+		return Place{}, err
+	}
+	if t := s.Topics[topic]; t != nil {
+		if known, ok := t.Publishers[j.Publisher]; ok && known.Node != "" && known.Group == j.Group && (j.Rate == 0 || j.Rate == known.Rate) {
+			return s.where(topic, j.Publisher), nil
+		}
+	}
+	// Its own mistakes are its own, not those of the others in its batch.
+	if err := s.checkJoins(topic, []Join{j}); err != nil {
+		return Place{}, err
+	}
+	b := p.join(ctx, topic, j)
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		return Place{}, ctx.Err()
+	}
+	if b.err != nil {
+		return Place{}, b.err
+	}
+	return b.state.where(topic, j.Publisher), nil
+}
+
+// where is the place of a publisher.
+func (s *State) where(topic, publisher string) Place {
+	at := Place{Topic: topic, Publisher: publisher}
+	if t := s.Topics[topic]; t != nil {
+		at.Node = t.Publishers[publisher].Node
+		at.Address = s.Nodes[at.Node].Address
+	}
+	return at
+}
+
+// join puts a publisher into the batch of its topic, which is made and ended if there is none.
+func (p *Placer) join(ctx context.Context, topic string, j Join) *batch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.joining[topic]
+	if b == nil {
+		b = &batch{joins: map[string]Join{}, done: make(chan struct{})}
+		p.joining[topic] = b
+		// The batch is of many; it does not end because the first of them gave up.
+		go p.end(context.WithoutCancel(ctx), topic, b)
+	}
+	b.joins[j.Publisher] = j
+	return b
+}
+
+// joinTime bounds how long a batch takes.
+const joinTime = 10 * time.Second
+
+// end gives the publishers of a batch their places. While others have the turn, more join it.
+func (p *Placer) end(ctx context.Context, topic string, b *batch) {
+	defer close(b.done)
+	time.Sleep(gather)
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		b.err = ctx.Err()
+	}
+	p.mu.Lock()
+	delete(p.joining, topic)
+	p.mu.Unlock() // nobody joins b any more
+	if b.err != nil {
+		return
+	}
+	joins := make([]Join, 0, len(b.joins))
+	for _, j := range b.joins {
+		joins = append(joins, j)
+	}
+	b.state, b.err = p.update(ctx, func(s *State) error { return s.Join(topic, joins...) })
+}

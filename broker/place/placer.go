@@ -1,0 +1,201 @@
+package place
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// Bucket is that of JetStream KV in which the state is.
+	Bucket = "spillgate-place"
+	// Key is the state's in Bucket.
+	Key = "state"
+	// MaxState is how large it may be, in bytes, packed: some hundred thousand publishers. A change that would
+	// make it larger is refused. A NATS server takes messages of 1 MiB unless told otherwise, headers included.
+	MaxState = 1<<20 - 4096
+	// maxUnpacked bounds what is read, in bytes.
+	maxUnpacked = 64 << 20
+	// history is how many older states are kept, to be looked at by hand.
+	history = 5
+	// attempts is how often a change is made again because another placer was faster.
+	attempts = 100
+)
+
+// ErrBusy is returned when others changed the state all the time.
+var ErrBusy = errors.New("place: other placers change the state all the time, try again later")
+
+// Placer decides on a state that it shares with others. It is safe for concurrent use.
+type Placer struct {
+	kv  jetstream.KeyValue
+	now func() time.Time
+	// turn is held during a change: those of one process wait for each other instead of overtaking each other.
+	turn chan struct{}
+
+	// joining collects publishers that want a place, so that a thousand that connect at once are one change.
+	mu      sync.Mutex
+	joining map[string]*batch
+}
+
+// Open uses the state on the server of a connection, and makes it if there is none.
+func Open(ctx context.Context, nc *nats.Conn) (*Placer, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("place: %w", err)
+	}
+	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Description: "topics, nodes and where publishers are",
+		History: history, Storage: jetstream.FileStorage})
+	if err != nil {
+		return nil, fmt.Errorf("place: the state in JetStream (is it on at %s?): %w", nc.ConnectedUrlRedacted(), err)
+	}
+	return &Placer{kv: kv, now: time.Now, turn: make(chan struct{}, 1), joining: map[string]*batch{}}, nil
+}
+
+// Load returns the state and its revision, 0 if there is none yet.
+func (p *Placer) Load(ctx context.Context) (*State, uint64, error) {
+	s := &State{}
+	entry, err := p.kv.Get(ctx, Key)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		s.fillIn()
+		return s, 0, nil
+	case err != nil:
+		return nil, 0, fmt.Errorf("place: reading the state: %w", err)
+	}
+	if err := unpack(entry.Value(), s); err != nil {
+		return nil, 0, fmt.Errorf("place: the state of revision %d: %w", entry.Revision(), err)
+	}
+	return s, entry.Revision(), nil
+}
+
+// Update changes the state: it loads it, lets change change it, and writes it if nobody else did meanwhile,
+// otherwise it starts over. An error of change ends it, and nothing is written. The state that it returns is
+// what was written.
+func (p *Placer) Update(ctx context.Context, change func(*State) error) (*State, error) {
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-p.turn }()
+	return p.update(ctx, change)
+}
+
+// update is Update of whoever has the turn.
+func (p *Placer) update(ctx context.Context, change func(*State) error) (*State, error) {
+	for n := range attempts {
+		s, revision, err := p.Load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := change(s); err != nil {
+			return nil, err
+		}
+		s.stamp(p.now())
+		switch err := p.write(ctx, s, revision); {
+		case err == nil:
+			return s, nil
+		case !errors.Is(err, jetstream.ErrKeyExists):
+			return nil, fmt.Errorf("place: writing the state: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Duration(n) * time.Millisecond):
+		}
+	}
+	return nil, ErrBusy
+}
+
+// write writes the state if it is still of a revision; jetstream.ErrKeyExists if not.
+func (p *Placer) write(ctx context.Context, s *State, revision uint64) error {
+	data, err := pack(s)
+	if err != nil {
+		return err
+	}
+	if len(data) > MaxState {
+		return fmt.Errorf("it would be %d bytes, expected at most %d: remove topics or publishers, or use another cluster", len(data), MaxState)
+	}
+	if revision == 0 {
+		_, err = p.kv.Create(ctx, Key, data)
+	} else {
+		_, err = p.kv.Update(ctx, Key, data, revision)
+	}
+	return err
+}
+
+// Try returns what change would make of the state, and writes nothing.
+func (p *Placer) Try(ctx context.Context, change func(*State) error) (*State, error) {
+	s, _, err := p.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := change(s); err != nil {
+		return nil, err
+	}
+	s.stamp(p.now())
+	return s, nil
+}
+
+// stamp dates moves that a change made.
+func (s *State) stamp(now time.Time) {
+	for i := range s.Moves {
+		if s.Moves[i].At.IsZero() {
+			s.Moves[i].At = now.UTC()
+		}
+	}
+}
+
+// fillIn makes the maps.
+func (s *State) fillIn() {
+	if s.Nodes == nil {
+		s.Nodes = map[string]Node{}
+	}
+	if s.Topics == nil {
+		s.Topics = map[string]*Topic{}
+	}
+}
+
+func pack(s *State) ([]byte, error) {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if err := json.NewEncoder(w).Encode(s); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return b.Bytes(), err
+}
+
+// unpack reads a state and checks that it is one.
+func unpack(data []byte, s *State) error {
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("it is not a state: %w", err)
+	}
+	limited := &io.LimitedReader{R: r, N: maxUnpacked}
+	if err := json.NewDecoder(limited).Decode(s); err != nil {
+		if limited.N <= 0 {
+			err = fmt.Errorf("more than %d bytes", maxUnpacked)
+		}
+		return fmt.Errorf("it is not a state: %w", err)
+	}
+	s.fillIn()
+	for name, t := range s.Topics {
+		if t == nil {
+			return fmt.Errorf("it is not a state: topic %q is null", name)
+		}
+		if t.Publishers == nil {
+			t.Publishers = map[string]Publisher{}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package place
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// two returns two placers that share a state, each with a connection of its own.
+func two(t *testing.T) (a, b *Placer) {
+	t.Helper()
+	url, stop, err := Embed("127.0.0.1:0", t.TempDir())
+	must(t, err)
+	t.Cleanup(stop)
+	placers := make([]*Placer, 2)
+	for i := range placers {
+		p, end, err := Dial(t.Context(), url)
+		must(t, err)
+		t.Cleanup(end)
+		placers[i] = p
+	}
+	return placers[0], placers[1]
+}
+
+// Two placers decide at once on a topic each, and only one of these has room: neither node is given away twice, and no change is lost.
+func TestTwoPlacers(t *testing.T) {
+	a, b := two(t)
+	_, err := a.Update(t.Context(), func(s *State) error {
+		return errors.Join(s.SetNode("n1", Node{Address: "h1", Capacity: 1000}), s.SetNode("n2", Node{Address: "h2", Capacity: 1000}),
+			s.SetTopic("t0", limits(500)), s.SetTopic("t1", limits(500)))
+	})
+	must(t, err)
+	var all sync.WaitGroup
+	for i, p := range []*Placer{a, b} {
+		for k := range 20 {
+			all.Go(func() {
+				_, err := p.Update(t.Context(), func(s *State) error {
+					return s.Join(fmt.Sprint("t", i), Join{Publisher: fmt.Sprintf("p%d", k), Rate: 25})
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	s, revision, err := b.Load(t.Context())
+	must(t, err)
+	sound(t, s)
+	if len(s.Topics["t0"].Publishers) != 20 || len(s.Topics["t1"].Publishers) != 20 || revision < 41 {
+		t.Errorf("%d and %d publishers at revision %d: changes were lost", len(s.Topics["t0"].Publishers), len(s.Topics["t1"].Publishers), revision)
+	}
+}
+
+func TestRefusedChangeWritesNothing(t *testing.T) {
+	a, b := two(t)
+	_, err := a.Update(t.Context(), func(s *State) error { return s.SetTopic("t", limits(1)) })
+	var wrong *Mistake
+	if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "add a node") {
+		t.Errorf("%v", err)
+	}
+	if _, err := a.Try(t.Context(), func(s *State) error { return s.SetNode("n", Node{Address: "a", Capacity: 1}) }); err != nil {
+		t.Error(err)
+	}
+	if s, revision, err := b.Load(t.Context()); err != nil || revision != 0 || len(s.Nodes) != 0 {
+		t.Errorf("%+v at %d, %v", s, revision, err)
+	}
+}
+
+// A thousand publishers ask at once: each gets a place, in few changes.
+func TestThousandAsk(t *testing.T) {
+	a, b := two(t)
+	_, err := a.Update(t.Context(), func(s *State) error {
+		return errors.Join(s.SetNode("n1", Node{Address: "h1:1883", Capacity: 60_000}), s.SetTopic("t", limits(10_000)))
+	})
+	must(t, err)
+	var all sync.WaitGroup
+	for i := range 1000 {
+		all.Go(func() {
+			p := a
+			if i%2 == 0 {
+				p = b
+			}
+			at, err := p.Place(t.Context(), "t", Join{Publisher: fmt.Sprint(i), Group: fmt.Sprint(i / 25)})
+			if err != nil || at.Address != "h1:1883" {
+				t.Errorf("%d: %+v, %v", i, at, err)
+			}
+		})
+	}
+	all.Wait()
+	s, revision, err := a.Load(t.Context())
+	must(t, err)
+	sound(t, s)
+	if len(s.Topics["t"].Publishers) != 1000 || revision > 300 {
+		t.Errorf("%d publishers in %d changes", len(s.Topics["t"].Publishers), revision)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := a.Place(ctx, "t", Join{Publisher: "late"}); err == nil {
+		t.Error("a place for somebody who has gone")
+	}
+}
+
+func TestHTTP(t *testing.T) {
+	a, _ := two(t)
+	srv := httptest.NewServer(a.Handler())
+	defer srv.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	ask := func(method, path, body string, status int, want ...string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, strings.NewReader(body))
+		must(t, err)
+		res, err := http.DefaultClient.Do(req)
+		must(t, err)
+		defer res.Body.Close()
+		data, err := io.ReadAll(res.Body)
+		must(t, err)
+		kind := "application/json"
+		if status >= 400 {
+			kind = "application/problem+json"
+		}
+		if res.StatusCode != status || res.Header.Get("Content-Type") != kind || !json.Valid(data) {
+			t.Fatalf("%s %s: %d %s, expected %d %s\n%s", method, path, res.StatusCode, res.Header.Get("Content-Type"), status, kind, data)
+		}
+		for _, w := range want {
+			if !strings.Contains(string(data), w) {
+				t.Errorf("%s %s: %q is missing in\n%s", method, path, w, data)
+			}
+		}
+	}
+	topic := `{"rate": 110, "burst": 26, "objective_seconds": 0.01, "publisher_rate": 10}`
+	ask("GET", "/healthz", "", 200, `"revision": 0`)
+	ask("PUT", "/v1/topics/t", topic, 400, "the capacity of all nodes", `"field": "rate"`)
+	ask("PUT", "/v1/nodes/n1", `{"address": "h1:1883", "capacity": 100}`, 200, "[]")
+	ask("PUT", "/v1/nodes/n2", `{"address": "h2:1883", "capacity": 100}`, 200)
+	ask("PUT", "/v1/nodes/n3", `{"adress": "h3"}`, 400, "unknown field")
+	ask("PUT", "/v1/nodes/n3", `{"address": "h3", "capacity": 0}`, 400, "capacity is 0, expected above 0")
+	ask("PUT", "/v1/topics/t?dry-run", topic, 200)
+	ask("GET", "/v1/topics/t", "", 404, `topic \"t\" is not known`)
+	ask("PUT", "/v1/topics/t", topic, 200, "no publishers yet")
+	ask("GET", "/v1/place?topic=t&publisher=p1&group=g", "", 200, `"address": "h1:1883"`)
+	ask("GET", "/v1/place?topic=t&publisher=p1&group=g", "", 200, `"address": "h1:1883"`)
+	ask("GET", "/v1/place?topic=t&publisher=", "", 400, "publisher is")
+	ask("GET", "/v1/place?publisher=p", "", 400, "topic is")
+	ask("GET", "/v1/place?topic=t&publisher=p&rate=NaN", "", 400, "rate is NaN")
+	ask("GET", "/v1/place?topic=u&publisher=p", "", 404)
+	ask("POST", "/v1/nodes/n1/drain?dry-run", "", 200, `"to": "n2"`)
+	ask("GET", "/v1/nodes", "", 200, `"load": 10`)
+	ask("POST", "/v1/nodes/n1/drain", "", 200, `"to": "n2"`)
+	ask("GET", "/v1/place?topic=t&publisher=p1&group=g", "", 200, `"address": "h2:1883"`)
+	ask("GET", "/v1/place?topic=t&publisher=large&rate=95", "", 507, "no node has room")
+	ask("POST", "/v1/nodes/n1/drain?off", "", 200)
+	ask("GET", "/v1/topics", "", 200, `"topic": "t"`)
+	ask("GET", "/v1/moves", "", 200, `"publisher": "p1"`, `"at": "2`)
+	ask("DELETE", "/v1/topics/t/publishers/p1", "", 200)
+	ask("DELETE", "/v1/topics/t", "", 200)
+	ask("DELETE", "/v1/nodes/n2", "", 400, "drain it first")
+	ask("DELETE", "/v1/nodes/n9", "", 404)
+}
+
+func TestEmbedSaysWhatIsWrong(t *testing.T) {
+	if _, _, err := Embed("nowhere", t.TempDir()); err == nil || !strings.Contains(err.Error(), "expected host:port") {
+		t.Error(err)
+	}
+	if _, _, err := Embed("127.0.0.1:x", t.TempDir()); err == nil || !strings.Contains(err.Error(), "expected 0 to 65535") {
+		t.Error(err)
+	}
+	url, stop, err := Embed("127.0.0.1:0", t.TempDir())
+	must(t, err)
+	if _, _, err := Embed(strings.TrimPrefix(url, "nats://"), t.TempDir()); err == nil || !strings.Contains(err.Error(), "--nats") {
+		t.Error(err)
+	}
+	stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, _, err := Dial(ctx, url); err == nil || !strings.Contains(err.Error(), "place serve") {
+		t.Error(err)
+	}
+}
+
+// What was written is there after a restart.
+func TestStateSurvives(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 2 {
+		url, stop, err := Embed("127.0.0.1:0", dir)
+		must(t, err)
+		p, end, err := Dial(t.Context(), url)
+		must(t, err)
+		if i == 0 {
+			_, err = p.Update(t.Context(), func(s *State) error { return s.SetNode("n", Node{Address: "a", Capacity: 1}) })
+			must(t, err)
+		} else if s, _, err := p.Load(t.Context()); err != nil || s.Nodes["n"].Address != "a" {
+			t.Errorf("%+v, %v", s, err)
+		}
+		end()
+		stop()
+	}
+}

@@ -1,0 +1,366 @@
+package place
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/placement"
+)
+
+// Limits. What is beyond one is refused and says so.
+const (
+	MaxNodes      = 1000   // of all
+	MaxTopics     = 10_000 // of all
+	MaxPublishers = 100_000
+	MaxName       = 200 // bytes, of a topic, publisher, group or node
+	MaxMoves      = 1000
+	// MaxRate is of a publisher, topic or node, in messages a second.
+	MaxRate = 1e9
+)
+
+// State is everything that is known. Its methods change it, or return an error and leave it as it was.
+type State struct {
+	Nodes  map[string]Node   `json:"nodes"`
+	Topics map[string]*Topic `json:"topics"`
+	// Moves are the last ones, the latest last.
+	Moves []Move `json:"moves,omitempty"`
+}
+
+// Node is a broker.
+type Node struct {
+	// Address is where clients find it, as host:port or a URL.
+	Address string `json:"address"`
+	// Capacity is what it serves within its topics' objectives, in messages a second.
+	Capacity float64 `json:"capacity"`
+	// Draining nodes hold nothing and get nothing.
+	Draining bool `json:"draining,omitempty"`
+}
+
+// Limits are what the owner of a topic asks for.
+type Limits struct {
+	// Rate is the limit in messages a second, Burst how many may come at once.
+	Rate  float64 `json:"rate"`
+	Burst float64 `json:"burst"`
+	// Objective is the p99 from arrival to delivery, in seconds.
+	Objective float64 `json:"objective_seconds"`
+	// Batch is how many messages a publisher sends in one go, 0 for 1.
+	Batch float64 `json:"batch,omitempty"`
+	// Each is what a publisher sends that does not say, in messages a second.
+	Each float64 `json:"publisher_rate"`
+}
+
+// Topic is a topic with its publishers.
+type Topic struct {
+	Limits
+	Publishers map[string]Publisher `json:"publishers,omitempty"`
+	// Planned is what its publishers sent, in messages a second, when the number of nodes was decided last.
+	Planned float64 `json:"planned,omitempty"`
+}
+
+// Publisher is one of a topic.
+type Publisher struct {
+	Rate  float64 `json:"rate"`
+	Group string  `json:"group,omitempty"`
+	// Node is empty while no node has room.
+	Node string `json:"node,omitempty"`
+}
+
+// Move is a publisher that was sent elsewhere.
+type Move struct {
+	At        time.Time `json:"at"`
+	Topic     string    `json:"topic"`
+	Publisher string    `json:"publisher"`
+	From      string    `json:"from,omitempty"`
+	To        string    `json:"to,omitempty"`
+
+	old bool // made before the change at hand
+}
+
+// Mistake is a wrong field of a request.
+type Mistake struct {
+	Field    string `json:"field"`
+	Found    any    `json:"found"`
+	Expected string `json:"expected"`
+}
+
+func (m *Mistake) Error() string {
+	return fmt.Sprintf("%s is %v, expected %s", m.Field, m.Found, m.Expected)
+}
+
+// ErrUnknown is of a node or topic that does not exist.
+var ErrUnknown = errors.New("not known")
+
+func unknown(kind, name string) error { return fmt.Errorf("%s %q is %w", kind, name, ErrUnknown) }
+
+// checks collects mistakes.
+type checks []error
+
+func (c *checks) that(ok bool, field string, found any, expected string) {
+	if !ok {
+		if f, is := found.(float64); is && (math.IsNaN(f) || math.IsInf(f, 0)) {
+			found = fmt.Sprint(f) // JSON has no such numbers
+		}
+		*c = append(*c, &Mistake{field, found, expected})
+	}
+}
+
+func (c checks) err() error { return errors.Join(c...) }
+
+func between(x, least, most float64) bool { return x >= least && x <= most }
+
+const aRate = "above 0 and at most 1e9 messages a second"
+
+func goodRate(x float64) bool { return x > 0 && x <= MaxRate }
+
+func (c *checks) name(field, name string) {
+	c.that(name != "" && len(name) <= MaxName, field, fmt.Sprintf("%.40q (%d bytes)", name, len(name)), fmt.Sprintf("1 to %d bytes", MaxName))
+}
+
+// capacity returns what all nodes serve that are not drained.
+func (s *State) capacity() (sum float64) {
+	for _, n := range s.nodes() {
+		sum += s.Nodes[n].Capacity
+	}
+	return sum
+}
+
+// nodes returns the names of those that may hold something, in order.
+func (s *State) nodes() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Nodes)), func(n string) bool { return s.Nodes[n].Draining })
+}
+
+// check returns every mistake of the limits of a topic.
+func (s *State) check(name string, l Limits) error {
+	var c checks
+	c.name("topic", name)
+	c.that(goodRate(l.Rate), "rate", l.Rate, aRate)
+	if all := s.capacity(); goodRate(l.Rate) {
+		c.that(l.Rate <= all, "rate", l.Rate, fmt.Sprintf("at most %.6g messages a second, the capacity of all nodes: add a node or lower the rate", all))
+	}
+	c.that(between(l.Burst, 1, 1e12), "burst", l.Burst, "1 to 1e12 messages")
+	c.that(l.Objective > 0 && l.Objective <= 3600, "objective", l.Objective, "above 0 and at most 3600 seconds")
+	c.that(l.Batch == 0 || between(l.Batch, 1, 1e6), "batch", l.Batch, "1 to 1e6 messages, or 0 for 1")
+	c.that(goodRate(l.Each) && !(l.Each > l.Rate), "publisher rate", l.Each, "above 0 and at most the rate of the topic")
+	c.that(s.Topics[name] != nil || len(s.Topics) < MaxTopics, "number of topics", len(s.Topics)+1, fmt.Sprintf("at most %d", MaxTopics))
+	return c.err()
+}
+
+// SetNode adds a node or changes it. Topics stay where they are, unless it has become too small for them.
+func (s *State) SetNode(name string, n Node) error {
+	var c checks
+	c.name("node", name)
+	c.that(n.Address != "" && len(n.Address) <= MaxName, "address", fmt.Sprintf("%.40q", n.Address), fmt.Sprintf("1 to %d bytes such as host:1883", MaxName))
+	c.that(goodRate(n.Capacity), "capacity", n.Capacity, aRate)
+	_, known := s.Nodes[name]
+	c.that(known || len(s.Nodes) < MaxNodes, "number of nodes", len(s.Nodes)+1, fmt.Sprintf("at most %d", MaxNodes))
+	if err := c.err(); err != nil {
+		return err
+	}
+	s.Nodes[name] = n
+	if n.Draining || s.loads("")[name] > n.Capacity {
+		for _, topic := range s.at(name) {
+			s.plan(topic)
+		}
+	}
+	s.fill()
+	return nil
+}
+
+// Drain moves everything from a node, or, with on false, lets it be used again.
+func (s *State) Drain(name string, on bool) error {
+	n, ok := s.Nodes[name]
+	if !ok {
+		return unknown("node", name)
+	}
+	n.Draining = on
+	return s.SetNode(name, n)
+}
+
+// RemoveNode forgets a node that is drained.
+func (s *State) RemoveNode(name string) error {
+	if n, ok := s.Nodes[name]; !ok {
+		return unknown("node", name)
+	} else if !n.Draining {
+		return &Mistake{"node", name, "a node that is drained: drain it first"}
+	}
+	delete(s.Nodes, name)
+	return nil
+}
+
+// SetTopic adds a topic, or changes its limits and places it anew.
+func (s *State) SetTopic(name string, l Limits) error {
+	if err := s.check(name, l); err != nil {
+		return err
+	}
+	t := s.Topics[name]
+	if t == nil {
+		t = &Topic{Publishers: map[string]Publisher{}}
+		s.Topics[name] = t
+	}
+	t.Limits = l
+	s.plan(name)
+	return nil
+}
+
+// RemoveTopic forgets a topic and its publishers.
+func (s *State) RemoveTopic(name string) error {
+	if s.Topics[name] == nil {
+		return unknown("topic", name)
+	}
+	delete(s.Topics, name)
+	s.fill()
+	return nil
+}
+
+// Join is a publisher that wants a place. Rate 0 is what the topic says of those that do not say.
+type Join struct {
+	Publisher, Group string
+	Rate             float64
+}
+
+// Join gives publishers a place at the nodes of a topic, and places it anew where these have no room. Those that are
+// known are changed if they ask for something else.
+func (s *State) Join(topic string, joins ...Join) error {
+	if err := s.checkJoins(topic, joins); err != nil {
+		return err
+	}
+	t := s.Topics[topic]
+	for _, j := range joins {
+		p := t.Publishers[j.Publisher]
+		if p.Rate, p.Group = j.Rate, j.Group; p.Rate == 0 {
+			p.Rate = t.Each
+		}
+		t.Publishers[j.Publisher] = p
+	}
+	s.place(topic)
+	return nil
+}
+
+// checkJoins returns every mistake of publishers that want a place.
+func (s *State) checkJoins(topic string, joins []Join) error {
+	t := s.Topics[topic]
+	if t == nil {
+		return unknown("topic", topic)
+	}
+	var c checks
+	for _, j := range joins {
+		c.name("publisher", j.Publisher)
+		c.that(len(j.Group) <= MaxName, "group", fmt.Sprintf("%.40q", j.Group), fmt.Sprintf("at most %d bytes", MaxName))
+		c.that(j.Rate == 0 || goodRate(j.Rate) && j.Rate <= t.Rate, "publisher rate", j.Rate, fmt.Sprintf("above 0 and at most the rate of the topic, %.6g", t.Rate))
+	}
+	c.that(len(t.Publishers)+len(joins) <= MaxPublishers, "number of publishers", len(t.Publishers)+len(joins), fmt.Sprintf("at most %d", MaxPublishers))
+	return c.err()
+}
+
+// Leave forgets publishers.
+func (s *State) Leave(topic string, publishers ...string) error {
+	t := s.Topics[topic]
+	if t == nil {
+		return unknown("topic", topic)
+	}
+	for _, p := range publishers {
+		delete(t.Publishers, p)
+	}
+	s.fill()
+	return nil
+}
+
+// loads returns what each node has been given, without one topic, in messages a second.
+func (s *State) loads(without string) map[string]float64 {
+	sums := map[string]float64{}
+	for _, name := range slices.Sorted(maps.Keys(s.Topics)) {
+		if name == without {
+			continue
+		}
+		for _, id := range slices.Sorted(maps.Keys(s.Topics[name].Publishers)) {
+			p := s.Topics[name].Publishers[id]
+			sums[p.Node] += p.Rate
+		}
+	}
+	return sums
+}
+
+// at returns the topics that a node holds publishers of, in order.
+func (s *State) at(node string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Topics)), func(name string) bool {
+		for _, p := range s.Topics[name].Publishers {
+			if p.Node == node {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Part is what a node has of a topic.
+type Part struct {
+	Node       string  `json:"node"`
+	Address    string  `json:"address"`
+	Publishers int     `json:"publishers"`
+	Sending    float64 `json:"sending"`
+	// Rate and Burst are its part of the bucket.
+	Rate  float64 `json:"rate"`
+	Burst float64 `json:"burst"`
+}
+
+// Parts returns the parts of a topic, the largest first, and how many publishers have no place.
+func (s *State) Parts(topic string) (parts []Part, nowhere int, err error) {
+	t := s.Topics[topic]
+	if t == nil {
+		return nil, 0, unknown("topic", topic)
+	}
+	by, all := map[string]*Part{}, 0.0
+	for _, id := range slices.Sorted(maps.Keys(t.Publishers)) {
+		p := t.Publishers[id]
+		if p.Node == "" {
+			nowhere++
+			continue
+		}
+		if by[p.Node] == nil {
+			by[p.Node] = &Part{Node: p.Node, Address: s.Nodes[p.Node].Address}
+		}
+		by[p.Node].Publishers++
+		by[p.Node].Sending += p.Rate
+		all += p.Rate
+	}
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		p := by[name]
+		share := placement.Bucket{Rate: t.Rate, Burst: t.Burst}.Split(p.Sending / all)
+		p.Rate, p.Burst = share.Rate, share.Burst
+		parts = append(parts, *p)
+	}
+	slices.SortStableFunc(parts, func(a, b Part) int { return int(math.Copysign(1, b.Sending-a.Sending)) })
+	return parts, nowhere, nil
+}
+
+// NodeState is a node in a list.
+type NodeState struct {
+	Name string `json:"name"`
+	Node
+	// Load is what its publishers send, in messages a second.
+	Load   float64  `json:"load"`
+	Topics []string `json:"topics,omitempty"`
+}
+
+// List returns all nodes, in order.
+func (s *State) List() []NodeState {
+	all, loads := []NodeState{}, s.loads("")
+	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
+		all = append(all, NodeState{Name: name, Node: s.Nodes[name], Load: loads[name], Topics: s.at(name)})
+	}
+	return all
+}
+
+// ListTopics returns all topics, in order.
+func (s *State) ListTopics() []Listed {
+	all := []Listed{}
+	for _, name := range slices.Sorted(maps.Keys(s.Topics)) {
+		parts, nowhere, _ := s.Parts(name)
+		all = append(all, Listed{Topic: name, Limits: s.Topics[name].Limits, Parts: parts, Nowhere: nowhere})
+	}
+	return all
+}

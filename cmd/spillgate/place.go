@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spillgate/spillgate/broker/place"
+	"github.com/spillgate/spillgate/internal/table"
+)
+
+// placeFlags are the flags that all parts of `spillgate place` share.
+type placeFlags struct {
+	nats   string
+	dryRun bool
+}
+
+func newPlace() *cobra.Command {
+	var f placeFlags
+	cmd := &cobra.Command{
+		Use:   "place",
+		Short: "Decide which nodes hold the publishers of which topics",
+		Long: `Keep the nodes, the topics with their limits and objectives, and where each publisher
+belongs: on few nodes, in equal parts, every group that fires together spread over all
+of them, because each split of a topic's bucket delays its messages.
+
+The state is in NATS JetStream. "place serve" brings its own NATS server and answers
+GET /v1/place?topic=T&publisher=P; every other command may run anywhere, also at once:
+a change that another one has overtaken is decided again.
+
+Predictions of a p99 are a model's; nothing is measured yet, and no node is asked.`,
+		Example: `  spillgate place serve --data ./place
+  spillgate place node n1 --address 10.0.0.1:1883 --capacity 60000
+  spillgate place topic sensors --rate 11000 --burst 26 --objective 1ms --publisher-rate 10
+  spillgate place where sensors device-17 --group hall-3
+  spillgate place explain sensors
+  spillgate place drain n1 --dry-run`,
+	}
+	cmd.PersistentFlags().StringVar(&f.nats, "nats", "nats://127.0.0.1:4222", "`URL` of the NATS server that has the state, or several with commas between")
+	cmd.AddCommand(newPlaceServe(&f), newPlaceList(&f), newPlaceExplain(&f), newPlaceWhere(&f), newPlaceTopic(&f), newPlaceNode(&f), newPlaceDrain(&f), newPlaceMoves(&f))
+	return cmd
+}
+
+// commandTime bounds a command that is not to stay.
+const commandTime = 30 * time.Second
+
+// with opens the state for a command.
+func (f *placeFlags) with(cmd *cobra.Command, do func(ctx context.Context, p *place.Placer) error) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), commandTime)
+	defer cancel()
+	p, end, err := place.Dial(ctx, f.nats)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return wrong(do(ctx, p))
+}
+
+// wrong makes what the user asked for wrongly a mistake of usage.
+func wrong(err error) error {
+	var mistake *place.Mistake
+	if errors.As(err, &mistake) {
+		return usage(flatten(err)...)
+	}
+	return err
+}
+
+// change makes a change, or tries it, and prints the moves that it means.
+func (f *placeFlags) change(cmd *cobra.Command, change func(*place.State) error) error {
+	return f.with(cmd, func(ctx context.Context, p *place.Placer) error {
+		by := p.Update
+		if f.dryRun {
+			by = p.Try
+		}
+		moves, err := place.Moved(func(c func(*place.State) error) (*place.State, error) { return by(ctx, c) }, change)
+		if err != nil {
+			return err
+		}
+		if f.dryRun {
+			fmt.Fprintln(cmd.OutOrStdout(), "Nothing is changed (--dry-run).")
+		}
+		return printMoves(cmd, moves)
+	})
+}
+
+func (f *placeFlags) dry(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would move, and change nothing")
+}
+
+func printMoves(cmd *cobra.Command, moves []place.Move) error {
+	if len(moves) == 0 {
+		fmt.Fprintln(cmd.OutOrStdout(), "No publisher moves.")
+		return nil
+	}
+	t := &table.Table{Title: "Moves", Columns: []table.Column{{Name: "at"}, {Name: "topic"}, {Name: "publisher"}, {Name: "from"}, {Name: "to"}}}
+	for _, m := range moves {
+		to := m.To
+		if to == "" {
+			to = "(no room)"
+		}
+		t.Add(m.At.Format(time.RFC3339), m.Topic, m.Publisher, m.From, to)
+	}
+	return t.Print(cmd.OutOrStdout())
+}
+
+func newPlaceServe(f *placeFlags) *cobra.Command {
+	var listen, embed, data string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Answer over HTTP where publishers belong",
+		Long: `Answer GET /v1/place?topic=T&publisher=P, and the rest of the interface over HTTP, for
+whoever reaches the address. Without --nats a NATS server with JetStream is started in
+this process; several that serve at once share one with --nats.`,
+		Example: `  spillgate place serve --data ./place
+  spillgate place serve --nats nats://nats1:4222,nats://nats2:4222 --listen 127.0.0.1:9481`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			url := f.nats
+			if !cmd.Flags().Changed("nats") {
+				own, stop, err := place.Embed(embed, data)
+				if err != nil {
+					return err
+				}
+				defer stop()
+				url = own
+			}
+			return servePlace(cmd, url, listen)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&listen, "listen", "127.0.0.1:9480", "`host:port` of HTTP")
+	flags.StringVar(&embed, "embed", "127.0.0.1:4222", "`host:port` of the NATS server in this process")
+	flags.StringVar(&data, "data", "spillgate-place", "`directory` in which that keeps the state")
+	return cmd
+}
+
+// servePlace answers until the context of the command ends.
+func servePlace(cmd *cobra.Command, url, listen string) error {
+	p, end, err := place.Dial(cmd.Context(), url)
+	if err != nil {
+		return err
+	}
+	defer end()
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("--listen %s: %w", listen, err)
+	}
+	log := newLogger(cmd, false, new(slog.LevelVar))
+	log.Info("placing", "http", "http://"+l.Addr().String(), "nats", url)
+	srv := &http.Server{Handler: p.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-cmd.Context().Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), 5*time.Second)
+	defer cancel()
+	err = srv.Shutdown(ctx)
+	<-ended
+	return err
+}
+
+func newPlaceList(f *placeFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List nodes and topics", Example: "  spillgate place list", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.with(cmd, func(ctx context.Context, p *place.Placer) error {
+				s, revision, err := p.Load(ctx)
+				if err != nil {
+					return err
+				}
+				nodes := &table.Table{Title: fmt.Sprintf("Nodes, revision %d", revision), Columns: []table.Column{{Name: "node"}, {Name: "address"}, {Name: "capacity", Unit: "/s"}, {Name: "load", Unit: "/s"}, {Name: "topics"}, {Name: "draining"}}}
+				for _, n := range s.List() {
+					nodes.Add(n.Name, n.Address, n.Capacity, n.Load, len(n.Topics), n.Draining)
+				}
+				topics := &table.Table{Title: "Topics", Columns: []table.Column{{Name: "topic"}, {Name: "limit", Unit: "/s"}, {Name: "burst"}, {Name: "p99 within", Unit: "ms"}, {Name: "node"}, {Name: "publishers"}, {Name: "part", Unit: "/s"}, {Name: "its burst", Format: "%.2f"}}}
+				for _, t := range s.ListTopics() {
+					if len(t.Parts) == 0 {
+						topics.Add(t.Topic, t.Rate, t.Burst, t.Objective*1e3, "", 0, 0., 0.)
+					}
+					for _, part := range t.Parts {
+						topics.Add(t.Topic, t.Rate, t.Burst, t.Objective*1e3, part.Node, part.Publishers, part.Rate, part.Burst)
+					}
+					if t.Nowhere > 0 {
+						topics.Add(t.Topic, t.Rate, t.Burst, t.Objective*1e3, "(no room)", t.Nowhere, 0., 0.)
+					}
+				}
+				if err := nodes.Print(cmd.OutOrStdout()); err != nil {
+					return err
+				}
+				return topics.Print(cmd.OutOrStdout())
+			})
+		},
+	}
+}
+
+func newPlaceExplain(f *placeFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "explain TOPIC", Short: "Say why a topic is on as many nodes as it is", Example: "  spillgate place explain sensors", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.with(cmd, func(ctx context.Context, p *place.Placer) error {
+				s, _, err := p.Load(ctx)
+				if err != nil {
+					return err
+				}
+				e, err := s.Explain(args[0])
+				if err == nil {
+					fmt.Fprint(cmd.OutOrStdout(), e)
+				}
+				return err
+			})
+		},
+	}
+}
+
+func newPlaceWhere(f *placeFlags) *cobra.Command {
+	var j place.Join
+	cmd := &cobra.Command{
+		Use: "where TOPIC PUBLISHER", Short: "Say where a publisher belongs, and place it if it is new",
+		Example: "  spillgate place where sensors device-17 --group hall-3", Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.with(cmd, func(ctx context.Context, p *place.Placer) error {
+				j.Publisher = args[1]
+				at, err := p.Place(ctx, args[0], j)
+				if err == nil && at.Node == "" {
+					err = fmt.Errorf("no node has room for %s: add a node", args[1])
+				}
+				if err == nil {
+					fmt.Fprintln(cmd.OutOrStdout(), at.Address)
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&j.Group, "group", "", "`name` of the group that it fires together with")
+	cmd.Flags().Float64Var(&j.Rate, "rate", 0, "messages a second that it sends (default what the topic says)")
+	return cmd
+}
+
+func newPlaceTopic(f *placeFlags) *cobra.Command {
+	var l place.Limits
+	var objective time.Duration
+	var remove bool
+	cmd := &cobra.Command{
+		Use: "topic NAME", Short: "Set the limits of a topic, or remove it",
+		Example: "  spillgate place topic sensors --rate 11000 --burst 26 --objective 1ms --publisher-rate 10", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l.Objective = objective.Seconds()
+			return f.change(cmd, func(s *place.State) error {
+				if remove {
+					return s.RemoveTopic(args[0])
+				}
+				return s.SetTopic(args[0], l)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.Float64Var(&l.Rate, "rate", 0, "limit in messages a second")
+	flags.Float64Var(&l.Burst, "burst", 0, "messages that may come at once")
+	flags.DurationVar(&objective, "objective", 0, "p99 from arrival to delivery, such as 1ms")
+	flags.Float64Var(&l.Each, "publisher-rate", 0, "messages a second of a publisher that does not say")
+	flags.Float64Var(&l.Batch, "batch", 1, "messages that a publisher sends in one go")
+	flags.BoolVar(&remove, "remove", false, "forget the topic and its publishers")
+	f.dry(cmd)
+	return cmd
+}
+
+func newPlaceNode(f *placeFlags) *cobra.Command {
+	var n place.Node
+	var remove bool
+	cmd := &cobra.Command{
+		Use: "node NAME", Short: "Add or change a node, or remove it",
+		Example: "  spillgate place node n1 --address 10.0.0.1:1883 --capacity 60000", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.change(cmd, func(s *place.State) error {
+				if remove {
+					return s.RemoveNode(args[0])
+				}
+				return s.SetNode(args[0], n)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&n.Address, "address", "", "`host:port` at which clients find it")
+	flags.Float64Var(&n.Capacity, "capacity", 0, "messages a second that it serves within its topics' objectives")
+	flags.BoolVar(&remove, "remove", false, "forget the node, once it is drained")
+	f.dry(cmd)
+	return cmd
+}
+
+func newPlaceDrain(f *placeFlags) *cobra.Command {
+	var off bool
+	cmd := &cobra.Command{
+		Use: "drain NODE", Short: "Move everything from a node", Example: "  spillgate place drain n1 --dry-run", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.change(cmd, func(s *place.State) error { return s.Drain(args[0], !off) })
+		},
+	}
+	cmd.Flags().BoolVar(&off, "off", false, "let it be used again")
+	f.dry(cmd)
+	return cmd
+}
+
+func newPlaceMoves(f *placeFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "moves", Short: "List the last moves", Example: "  spillgate place moves", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.with(cmd, func(ctx context.Context, p *place.Placer) error {
+				s, _, err := p.Load(ctx)
+				if err != nil {
+					return err
+				}
+				return printMoves(cmd, s.Moves)
+			})
+		},
+	}
+}
