@@ -23,6 +23,10 @@ const (
 	connectTimeout = 10 * time.Second
 	// shortestPause and longestPause bound the time between two tries to connect.
 	shortestPause, longestPause = 100 * time.Millisecond, 30 * time.Second
+	// shortestPeriod is the least time between two looks when a decision asks for one soon,
+	// and lookShare how many times as long as the look before took it is at least: looks
+	// take no more than a fifth of the time of a server that is in trouble already.
+	shortestPeriod, lookShare = 20 * time.Millisecond, 5
 	// checkEvery is how often the connection that acts is checked.
 	checkEvery = 10 * time.Second
 )
@@ -53,7 +57,8 @@ type Config struct {
 	// culprit.Config do, whose defaults they have.
 	PerSecond, PerMinute int
 	PerCompletion        float64
-	// MinAge is the age below which no task is cancelled. Default Objective.
+	// MinAge is the age below which no task is cancelled, but those of a kind that was
+	// cancelled lately and may not begin. Default Objective.
 	MinAge time.Duration
 	// KillSwitch is the path of a file; while it exists, the guard only monitors.
 	// Default: none.
@@ -277,7 +282,10 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 		done, err := source.Act(ctx, a.Task, a.Step)
 		g.acted(look, a, done, err)
 	}
-	return decision.Soon, nil
+	if decision.Soon == 0 {
+		return 0, nil
+	}
+	return max(decision.Soon, shortestPeriod, lookShare*took), nil
 }
 
 // lost notes that the server cannot be seen, once for a series of failures with one

@@ -143,8 +143,12 @@ func (e *Engine) decide(d *Decision) {
 	} else if d.State == Named && d.Why == Fixed {
 		e.shed(d, &e.found[0])
 	}
-	if in, any := e.nextOfAge(); any && e.cancels.pending.active && d.Soon == 0 {
-		d.Soon = max(in, e.cfg.Objective/4)
+	switch {
+	case d.Soon > 0:
+	case e.cancels.pending.active && e.replaced():
+		d.Soon = e.cfg.Objective / 4
+	case d.State == Suspect:
+		d.Soon = e.cfg.Objective // for sources that look less often while nothing is wrong
 	}
 	e.list(v, best)
 	d.Blame, d.Candidates = e.blame, e.candidates
