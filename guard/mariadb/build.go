@@ -29,7 +29,11 @@ type builder struct {
 	known     map[int64]known // by session
 	targets   map[uint64]target
 	look      uint64
+	before    mono.Time // of the look before
 	used      []used
+	kinds     map[uint64]bool // of statements that began since the look before
+	cost      track.Cost
+	snapshots snapshots
 	queue     map[int64]queueWait // by connection
 }
 
@@ -45,17 +49,12 @@ type known struct {
 type target struct {
 	session, query int64
 	transaction    uint64 // 0: not in one, or its number means nothing
+	age            int64  // of the transaction, seconds
 	whole          bool   // the session itself
 }
 
-// used is what one thread used for a task since the look before.
-type used struct {
-	entry *track.Entry
-	procfs.Usage
-}
-
 func newBuilder(objective time.Duration, mysql bool) *builder {
-	return &builder{objective: objective, mysql: mysql, tracker: track.New(resources), known: map[int64]known{}, targets: map[uint64]target{}, queue: map[int64]queueWait{}}
+	return &builder{objective: objective, mysql: mysql, tracker: track.New(resources), known: map[int64]known{}, targets: map[uint64]target{}, kinds: map[uint64]bool{}, snapshots: snapshots{}, queue: map[int64]queueWait{}}
 }
 
 // input is what the views showed at one look.
@@ -69,6 +68,7 @@ type input struct {
 	queues       []queued
 	own          []int64 // sessions of the guard
 	usage        func(thread int64) (procfs.Usage, bool)
+	state        func(thread int64) procfs.State
 	notes        []string
 }
 
@@ -82,6 +82,7 @@ type view struct {
 	blocks    map[int64]bool             // sessions that hold what others wait for
 	whole     map[int64]bool             // those that hold it for their session
 	lockWaits []lockWait
+	old       map[int64]*snapshot // by session
 }
 
 // build makes the look of in.
@@ -91,6 +92,8 @@ func (b *builder) build(in *input) *track.Look {
 	b.tracker.Begin(in.at)
 	clear(b.targets)
 	v := b.index(in)
+	v.old = b.snapshots.look(v, b.questions)
+	clear(b.kinds)
 	for i := range in.sessions {
 		r := &in.sessions[i]
 		if slices.Contains(in.own, r.id) {
@@ -108,7 +111,6 @@ func (b *builder) build(in *input) *track.Look {
 	b.metadata(v)
 	b.flushes(v)
 	b.pool(v)
-	b.consume(v)
 	for _, n := range in.notes {
 		b.tracker.Note(n)
 	}
@@ -118,6 +120,8 @@ func (b *builder) build(in *input) *track.Look {
 		done = 0
 	}
 	b.questions = in.questions
+	b.consume(v, b.keeps(v), done)
+	b.before = in.at
 	return b.tracker.End(done)
 }
 
@@ -182,25 +186,33 @@ func (b *builder) task(v *view, r *sessionRow) {
 		return
 	}
 	goal := target{session: r.id, query: r.query}
-	if trx != nil && trx.id < numbered {
-		goal.transaction = trx.id
-	}
 	key := track.Key{Process: r.id, Work: r.query}
+	began, whole := v.millis(r.elapsed), v.millis(r.elapsed)
+	if trx != nil {
+		whole = min(whole, v.at.Add(-time.Duration(trx.age)*time.Second))
+		if goal.age = trx.age; trx.id < numbered {
+			goal.transaction = trx.id
+		}
+	}
+	old := v.old[r.id]
+	if old != nil && whole == began {
+		old = nil // its snapshot ends with the statement
+	}
 	switch {
 	case v.whole[r.id]:
 		goal.whole, key.Work = true, -1
 	case goal.transaction != 0:
 		key.Session, key.Work = 1, int64(goal.transaction)
-	}
-	began, whole := v.millis(r.elapsed), v.millis(r.elapsed)
-	if trx != nil {
-		whole = min(whole, v.at.Add(-time.Duration(trx.age)*time.Second))
+	case old != nil:
+		key.Session, key.Work, goal.transaction = 3, old.number, trx.id
 	}
 	short := v.at.Sub(began) <= b.objective
 	background := false
 	switch {
 	case r.idle():
 		began = whole
+	case old != nil:
+		began, background = whole, true
 	case v.at.Sub(whole) > b.objective+time.Second && (short || v.blocks[r.id]):
 		began, background = whole, short
 	}
@@ -215,8 +227,11 @@ func (b *builder) task(v *view, r *sessionRow) {
 	}
 	t.Kind, t.Idle, t.Background, t.Barred = parsed.Fingerprint, r.idle(), background || parsed.Class == statement.Vacuum, barOf(r, parsed.Class)
 	t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
-	if r.idle() {
-		t.Steps = culprit.StepsOf(culprit.Session)
+	if r.idle() || old != nil {
+		t.Steps = culprit.StepsOf(culprit.Session) // what it keeps does not end with a statement
+	}
+	if e.Fresh && !r.idle() {
+		b.kinds[parsed.Fingerprint] = true
 	}
 	if r.command == killed {
 		t.Steps = 0
@@ -406,36 +421,4 @@ func (b *builder) awaitThread(v *view, q queued) {
 	_, s := b.tracker.At(e)
 	s.Process, s.State = q.connection, "waits for a thread of the pool"
 	b.tracker.Waits(e, threads, w.since)
-}
-
-// consume enters what threads used, if they run on this machine.
-func (b *builder) consume(v *view) {
-	if v.usage == nil {
-		return
-	}
-	b.used = b.used[:0]
-	var total time.Duration
-	for i := range v.sessions {
-		r := &v.sessions[i]
-		e := v.entries[r.id]
-		if e == nil || r.idle() || r.thread == 0 {
-			continue
-		}
-		now, ok := v.usage(r.thread)
-		if !ok {
-			continue
-		}
-		u := b.meter.Since(r.thread, now)
-		total += u.CPU
-		if !e.Fresh {
-			b.used = append(b.used, used{e, u})
-		}
-	}
-	part := b.meter.Part(total)
-	for _, u := range b.used {
-		b.tracker.Consumes(u.entry, processor, uint64(u.CPU), time.Duration(float64(u.Delay)*part))
-		if u.IO {
-			b.tracker.Consumes(u.entry, storage, u.Read+u.Written, 0)
-		}
-	}
 }

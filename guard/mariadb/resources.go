@@ -12,6 +12,7 @@ const (
 	threads
 	storage
 	processor
+	versions
 )
 
 var resources = []culprit.Resource{
@@ -23,6 +24,7 @@ var resources = []culprit.Resource{
 	threads:      {Name: "thread pool", Kind: culprit.Queue},
 	storage:      {Name: "storage", Kind: culprit.System},
 	processor:    {Name: "processor", Kind: culprit.System},
+	versions:     {Name: "row versions", Kind: culprit.Memory},
 }
 
 // resourceOf returns the resource of a kind of object in metadata_locks.

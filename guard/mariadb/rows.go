@@ -36,6 +36,7 @@ type transactionRow struct {
 	waited   int64 // seconds
 	session  int64
 	modified int64 // rows
+	keeps    bool  // it sees one snapshot until it ends
 }
 
 // rowWait says which transaction waits for which.
@@ -120,13 +121,14 @@ func readBusy(ctx context.Context, c *sql.Conn) (busy bool, err error) {
 	return busy, err
 }
 
-const transactionsSQL = `SELECT trx_id, trx_state = 'LOCK WAIT', TIMESTAMPDIFF(SECOND, trx_started, NOW()), COALESCE(TIMESTAMPDIFF(SECOND, trx_wait_started, NOW()), 0), trx_mysql_thread_id, trx_rows_modified
+const transactionsSQL = `SELECT trx_id, trx_state = 'LOCK WAIT', TIMESTAMPDIFF(SECOND, trx_started, NOW()), COALESCE(TIMESTAMPDIFF(SECOND, trx_wait_started, NOW()), 0), trx_mysql_thread_id, trx_rows_modified,
+  trx_isolation_level IN ('REPEATABLE READ', 'SERIALIZABLE')
 FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id <> 0 LIMIT 10000`
 
 func readTransactions(ctx context.Context, c *sql.Conn, into []transactionRow) ([]transactionRow, error) {
 	err := query(ctx, c, transactionsSQL, func(rows *sql.Rows) error {
 		var r transactionRow
-		err := rows.Scan(&r.id, &r.waiting, &r.age, &r.waited, &r.session, &r.modified)
+		err := rows.Scan(&r.id, &r.waiting, &r.age, &r.waited, &r.session, &r.modified, &r.keeps)
 		into = append(into, r)
 		return err
 	})

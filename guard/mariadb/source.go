@@ -307,8 +307,9 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 		}
 	}
 	in.questions -= min(s.asked, in.questions)
-	if in.usage = nil; s.pid != 0 {
+	if in.usage, in.state = nil, nil; s.pid != 0 {
 		in.usage = func(thread int64) (procfs.Usage, bool) { return procfs.Thread(s.pid, thread) }
+		in.state = func(thread int64) procfs.State { return procfs.ThreadState(s.pid, thread) }
 	}
 	return s.builder.build(in), nil
 }
@@ -447,7 +448,9 @@ func (s *Source) same(ctx context.Context, goal target, step culprit.Step) (bool
 	s.asked++
 	if goal.transaction != 0 && step == culprit.Session {
 		var n int
-		err := s.acts.conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_id = ? AND trx_mysql_thread_id = ?", goal.transaction, goal.session).Scan(&n)
+		// An address may have been given to a younger transaction since.
+		err := s.acts.conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_id = ? AND trx_mysql_thread_id = ? AND TIMESTAMPDIFF(SECOND, trx_started, NOW()) >= ?",
+			goal.transaction, goal.session, goal.age).Scan(&n)
 		return n > 0, err
 	}
 	rows, err := readSessions(ctx, s.acts.conn, nil, s.mysql, []int64{goal.session})

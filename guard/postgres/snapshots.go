@@ -1,0 +1,69 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/guard/track"
+)
+
+// lesser is the part of all kept versions below which a snapshot is not worth an entry:
+// every statement has one.
+const lesser = 16
+
+// snapshots enters who keeps old versions of rows for longer than an objective, and returns
+// who keeps most that nobody else does; nil if nobody does.
+func (b *builder) snapshots(in *input, entries map[int64]*track.Entry, leaders map[int64]int64) (most *track.Entry) {
+	var made []uint64
+	var held []*activityRow
+	for i := range in.rows {
+		r := &in.rows[i]
+		if _, helper := leaders[r.pid]; helper || entries[r.pid] == nil || r.horizon <= 0 {
+			continue
+		}
+		made, held = append(made, uint64(r.horizon)), append(held, r)
+	}
+	alone := track.Margins(made)
+	all, largest := uint64(0), uint64(0)
+	for _, n := range made {
+		all = max(all, n)
+	}
+	for i, r := range held {
+		e, since := entries[r.pid], in.instant(r.transaction)
+		if in.at.Sub(since) <= b.objective || alone[i] == 0 || alone[i] < all/lesser {
+			continue
+		}
+		b.tracker.Holds(e, versions, since, alone[i], false)
+		if alone[i] > largest {
+			largest, most = alone[i], e
+		}
+	}
+	return most
+}
+
+// dear returns the share of the work of short statements that is beyond what is normal
+// while nobody keeps old versions for long, 0 if nobody does now.
+func (b *builder) dear(in *input, entries map[int64]*track.Entry, holder *track.Entry, completed uint64) float64 {
+	work, running, held := b.use.short.CPU, 0, time.Duration(0)
+	for _, u := range b.use.long {
+		if u.entry != holder && b.alike(u.row, u.entry) {
+			work += u.CPU
+		}
+	}
+	for i := range in.rows {
+		r := &in.rows[i]
+		e := entries[r.pid]
+		switch {
+		case e == nil:
+		case e == holder:
+			held = in.at.Sub(in.instant(r.transaction))
+		case r.waitType == "" && b.alike(r, e):
+			running++
+		}
+	}
+	b.cost.Add(in.at.Sub(b.before), work, running, completed, held < time.Second)
+	if holder == nil {
+		return 0
+	}
+	dear, _ := b.cost.Beyond()
+	return dear
+}
