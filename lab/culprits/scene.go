@@ -36,7 +36,7 @@ type scene struct {
 	// rate is how many requests leave per second, before the seed varies it.
 	rate float64
 	// load, if not 0, sets rate and objective when the server runs, see calibrate: the rate
-	// to this share of what the server does alone.
+	// to about this share of what the server does alone.
 	load float64
 	// start makes the server and its data.
 	start func(ctx context.Context) (*bench, error)
