@@ -92,7 +92,7 @@ func (b *builder) build(in *input) *track.Look {
 	b.tracker.Begin(in.at)
 	clear(b.targets)
 	v := b.index(in)
-	v.old = b.snapshots.look(v, b.questions)
+	v.old = b.snapshots.look(v, b.questions, b.objective)
 	clear(b.kinds)
 	for i := range in.sessions {
 		r := &in.sessions[i]
@@ -195,7 +195,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 		}
 	}
 	old := v.old[r.id]
-	if old != nil && whole == began {
+	if old != nil && trx.single {
 		old = nil // its snapshot ends with the statement
 	}
 	switch {

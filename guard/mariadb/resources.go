@@ -13,6 +13,7 @@ const (
 	storage
 	processor
 	versions
+	internals
 )
 
 var resources = []culprit.Resource{
@@ -25,6 +26,7 @@ var resources = []culprit.Resource{
 	storage:      {Name: "storage", Kind: culprit.System},
 	processor:    {Name: "processor", Kind: culprit.System},
 	versions:     {Name: "row versions", Kind: culprit.Memory},
+	internals:    {Name: "internals", Kind: culprit.System},
 }
 
 // resourceOf returns the resource of a kind of object in metadata_locks.

@@ -8,10 +8,6 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// oldSnapshot is the age in whole seconds, as the server tells it, from which a transaction
-// is older than a second for sure. Younger ones keep too little to be told from none.
-const oldSnapshot = 2
-
 // snapshot is what a transaction sees until it ends.
 type snapshot struct {
 	number int64
@@ -26,12 +22,12 @@ type snapshot struct {
 type snapshots map[int64]*snapshot
 
 // look enters the transactions of a look, and returns those that have kept one snapshot for
-// long and only read. Those that write may have taken none.
-func (s snapshots) look(v *view, asked uint64) map[int64]*snapshot {
+// longer than the objective and only read. Those that write may have taken none.
+func (s snapshots) look(v *view, asked uint64, objective time.Duration) map[int64]*snapshot {
 	old := map[int64]*snapshot{}
 	for i := range v.transactions {
 		t := &v.transactions[i]
-		if !t.keeps || t.modified > 0 || slices.Contains(v.own, t.session) {
+		if !t.keeps || slices.Contains(v.own, t.session) {
 			continue
 		}
 		k := s[t.session]
@@ -44,7 +40,7 @@ func (s snapshots) look(v *view, asked uint64) map[int64]*snapshot {
 			s[t.session] = k
 		}
 		k.age, k.look, k.made = t.age, true, v.questions-min(k.asked, v.questions)
-		if t.age >= oldSnapshot {
+		if time.Duration(t.sure)*time.Microsecond > objective {
 			old[t.session] = k
 		}
 	}
@@ -87,6 +83,9 @@ func (b *builder) keeps(v *view) (most *track.Entry) {
 // nobody does.
 func (b *builder) dear(v *view, holder *track.Entry, running int, done uint64, delay time.Duration) float64 {
 	dt := v.at.Sub(b.before)
+	if b.before == 0 {
+		dt = 0 // since when what it shows was done is not known
+	}
 	b.cost.Add(dt, 0, running, done, holder == nil)
 	if holder == nil || running == 0 || dt <= 0 {
 		return 0

@@ -1,6 +1,7 @@
 package mariadb
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/guard/procfs"
@@ -12,18 +13,19 @@ type used struct {
 	row   *sessionRow
 	entry *track.Entry
 	procfs.Usage
+	state procfs.State
 }
 
-// consume enters what threads used and who waits for storage, if they run on this machine,
-// and what statements lose to the holder of old versions of rows: the time for which they run
-// beyond normal, waiting neither for what a view shows nor for storage nor for a processor.
+// consume enters what threads used, if they run on this machine, and what no view shows: who
+// waits for storage, who sleeps inside of the server, and what statements lose to the holder of
+// old versions of rows.
 func (b *builder) consume(v *view, holder *track.Entry, done uint64) {
 	if v.usage == nil {
 		return
 	}
 	b.used = b.used[:0]
-	var cpu, delay time.Duration
-	running := 0
+	var cpu, delay, lacked time.Duration // of all; of statements that begin and end all the time
+	running, storing := 0, false
 	for i := range v.sessions {
 		r := &v.sessions[i]
 		e := v.entries[r.id]
@@ -34,29 +36,24 @@ func (b *builder) consume(v *view, holder *track.Entry, done uint64) {
 		if !ok {
 			continue
 		}
-		u := b.meter.Since(r.thread, now)
-		cpu += u.CPU
-		if !b.runs(v, r) {
-			if !e.Fresh {
-				b.used = append(b.used, used{r, e, u})
+		u := used{r, e, b.meter.Since(r.thread, now), procfs.Unknown}
+		cpu, delay = cpu+u.CPU, delay+u.Delay
+		if b.runs(v, r) {
+			u.state = v.state(r.thread)
+			storing = storing || u.state == procfs.Storing
+			if u.state != procfs.Storing && e != holder && b.alike(e, r) {
+				running++
+				lacked += u.Delay
 			}
-			continue
 		}
-		if v.state(r.thread) == procfs.Storing {
-			b.tracker.Samples(e, storage)
-		} else if e != holder && b.alike(e, r) {
-			running++
-			delay += u.Delay
-		}
-		b.used = append(b.used, used{r, e, u})
+		b.used = append(b.used, u)
 	}
 	part := b.meter.Part(cpu)
-	dear := b.dear(v, holder, running, done, time.Duration(float64(delay)*part))
-	for _, u := range b.used {
-		if dear > 0 && u.entry != holder && b.alike(u.entry, u.row) && b.runs(v, u.row) {
-			t, _ := b.tracker.At(u.entry)
-			b.tracker.Consumes(u.entry, versions, 0, time.Duration(dear*float64(min(v.at.Sub(t.Started), v.at.Sub(b.before)))))
-		}
+	m := machine{storing: storing, lacks: part * float64(delay) / max(float64(cpu+delay), 1), holder: holder}
+	m.dear = b.dear(v, holder, running, done, time.Duration(float64(lacked)*part))
+	for i := range b.used {
+		u := &b.used[i]
+		b.unseen(v, u, &m)
 		if u.entry.Fresh {
 			continue
 		}
@@ -65,6 +62,57 @@ func (b *builder) consume(v *view, holder *track.Entry, done uint64) {
 			b.tracker.Consumes(u.entry, storage, u.Read+u.Written, 0)
 		}
 	}
+}
+
+// machine is what threads have in common at a look.
+type machine struct {
+	storing bool    // somebody waits for storage
+	lacks   float64 // share of their running time for which threads lack a processor
+	holder  *track.Entry
+	dear    float64 // share of the time of statements that is lost to the holder of old versions
+}
+
+// unseen enters what a running statement loses time to that no view shows. A thread that
+// sleeps waits for a latch, which another thread has that does not: what that one waits for
+// both lose their time to, be it storage, the versions that it passes through, or a processor.
+// What a statement used that was not there at the look before is not known: it is taken to use
+// a processor as long as it runs and does not lack one.
+func (b *builder) unseen(v *view, u *used, m *machine) {
+	e := u.entry
+	t, _ := b.tracker.At(e)
+	since := min(v.at.Sub(t.Started), v.at.Sub(b.before))
+	dear := 0.0
+	if m.holder != nil && e != m.holder && b.alike(e, u.row) {
+		dear = m.dear
+	}
+	switch u.state {
+	case procfs.Storing:
+		b.tracker.Samples(e, storage)
+	case procfs.Sleeping:
+		switch {
+		case talks(u.row.state):
+		case m.storing:
+			b.tracker.Samples(e, storage)
+		case dear > 0:
+			b.tracker.Samples(e, versions)
+		case m.lacks > 0.5:
+			b.tracker.Samples(e, processor)
+		default:
+			b.tracker.Samples(e, internals)
+		}
+	case procfs.Running:
+		if dear > 0 {
+			b.tracker.Consumes(e, versions, 0, time.Duration(dear*float64(since)))
+		}
+		if e.Fresh {
+			b.tracker.Consumes(e, processor, uint64((1-m.lacks)*float64(since)), time.Duration(m.lacks*(1-dear)*float64(since)))
+		}
+	}
+}
+
+// talks reports whether a session in some state waits for its client.
+func talks(state string) bool {
+	return state == "" || strings.Contains(state, "net") || strings.Contains(state, "client")
 }
 
 // runs reports whether a session waits for nothing that a view shows.

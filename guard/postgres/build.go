@@ -110,7 +110,7 @@ func (b *builder) build(in *input) *track.Look {
 	}
 	completed := b.ended.Add(in.at, in.summary.ended, advanced)
 	b.measure(in, entries, leaders)
-	holder := b.snapshots(in, entries, leaders)
+	holder := b.snapshots(in, entries)
 	b.waits(in, entries, leaders)
 	b.consume(in, entries, holder, completed)
 	b.before = in.at

@@ -3,33 +3,30 @@ package postgres
 import (
 	"time"
 
+	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/guard/track"
 )
 
-// lesser is the part of all kept versions below which a snapshot is not worth an entry:
-// every statement has one.
-const lesser = 16
-
 // snapshots enters who keeps old versions of rows for longer than an objective, and returns
-// who keeps most that nobody else does; nil if nobody does.
-func (b *builder) snapshots(in *input, entries map[int64]*track.Entry, leaders map[int64]int64) (most *track.Entry) {
+// who keeps most that nobody else does; nil if nobody does. Statements such as begin and end
+// all the time have snapshots too, which are not worth an entry, and those of vacuums keep
+// nothing.
+func (b *builder) snapshots(in *input, entries map[int64]*track.Entry) (most *track.Entry) {
 	var made []uint64
 	var held []*activityRow
 	for i := range in.rows {
 		r := &in.rows[i]
-		if _, helper := leaders[r.pid]; helper || entries[r.pid] == nil || r.horizon <= 0 {
+		e := entries[r.pid]
+		if r.backend != "client backend" || e == nil || r.horizon <= 0 || b.alike(r, e) || b.known[r.pid].parsed.Class == statement.Vacuum {
 			continue
 		}
 		made, held = append(made, uint64(r.horizon)), append(held, r)
 	}
 	alone := track.Margins(made)
-	all, largest := uint64(0), uint64(0)
-	for _, n := range made {
-		all = max(all, n)
-	}
+	largest := uint64(0)
 	for i, r := range held {
 		e, since := entries[r.pid], in.instant(r.transaction)
-		if in.at.Sub(since) <= b.objective || alone[i] == 0 || alone[i] < all/lesser {
+		if in.at.Sub(since) <= b.objective || alone[i] == 0 {
 			continue
 		}
 		b.tracker.Holds(e, versions, since, alone[i], false)
@@ -39,6 +36,9 @@ func (b *builder) snapshots(in *input, entries map[int64]*track.Entry, leaders m
 	}
 	return most
 }
+
+// harmless is for how long a snapshot is taken to make no statement dear.
+const harmless = time.Second
 
 // dear returns the share of the work of short statements that is beyond what is normal
 // while nobody keeps old versions for long, 0 if nobody does now.
@@ -60,7 +60,9 @@ func (b *builder) dear(in *input, entries map[int64]*track.Entry, holder *track.
 			running++
 		}
 	}
-	b.cost.Add(in.at.Sub(b.before), work, running, completed, held < time.Second)
+	if b.before > 0 { // else it is not known since when this was done
+		b.cost.Add(in.at.Sub(b.before), work, running, completed, held < harmless)
+	}
 	if holder == nil {
 		return 0
 	}

@@ -20,6 +20,9 @@ type use struct {
 	// sessions is how many they are, kinds are the statements that they run at the look.
 	sessions int
 	kinds    map[uint64]bool
+	// processes is how many work for a task that has helpers: it lacks a processor for as
+	// long as one of them does in the mean.
+	processes map[*track.Entry]int
 	// part is how much of the time for which a process waited for a processor the server's
 	// own processes used: the rest it lost to strangers.
 	part float64
@@ -42,7 +45,7 @@ const logged = 1024
 
 // measure reads what processes used. What helpers use counts for whom they help.
 func (b *builder) measure(in *input, entries map[int64]*track.Entry, leaders map[int64]int64) {
-	b.use = use{known: in.usage != nil, long: b.use.long[:0], kinds: map[uint64]bool{}}
+	b.use = use{known: in.usage != nil, long: b.use.long[:0], kinds: map[uint64]bool{}, processes: map[*track.Entry]int{}}
 	if in.usage == nil {
 		return
 	}
@@ -72,6 +75,7 @@ func (b *builder) measure(in *input, entries map[int64]*track.Entry, leaders map
 		switch {
 		case helper, e != nil && !e.Fresh && !idle:
 			b.use.long = append(b.use.long, used{r, e, u})
+			b.use.processes[e]++
 		case r.backend == "client backend":
 			b.use.addShort(u)
 			if e != nil && !idle {
@@ -112,7 +116,7 @@ func (b *builder) consume(in *input, entries map[int64]*track.Entry, holder *tra
 				b.tracker.Consumes(u.entry, versions, 0, time.Duration(lost*float64(in.at.Sub(b.before))))
 			}
 		}
-		b.tracker.Consumes(u.entry, processor, uint64(u.CPU), time.Duration(float64(u.Delay)*b.use.part*(1-lost)))
+		b.tracker.Consumes(u.entry, processor, uint64(u.CPU), time.Duration(float64(u.Delay)*b.use.part*(1-lost))/time.Duration(b.use.processes[u.entry]))
 		if u.IO {
 			b.tracker.Consumes(u.entry, wal, u.Written, 0)
 			b.tracker.Consumes(u.entry, storage, u.Read+u.Written, 0)

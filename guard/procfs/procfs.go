@@ -46,8 +46,10 @@ type State byte
 
 // The states that are told apart. Waiting for storage is an uninterruptible sleep.
 const (
-	Unknown State = 0
-	Storing State = 'D'
+	Unknown  State = 0
+	Running  State = 'R' // or ready to
+	Sleeping State = 'S'
+	Storing  State = 'D'
 )
 
 // ThreadState returns the state of one thread of a process.

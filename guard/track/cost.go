@@ -21,7 +21,7 @@ const (
 type Cost struct {
 	work, running quantity
 	done          float64
-	learned       time.Duration
+	seen, learned time.Duration
 }
 
 // quantity is something that statements use: in the window, and normally for each.
@@ -38,7 +38,7 @@ func (c *Cost) Add(dt time.Duration, work time.Duration, running int, done uint6
 	c.done = keep*c.done + float64(done)
 	c.work.sum = keep*c.work.sum + work.Seconds()
 	c.running.sum = keep*c.running.sum + float64(running)*dt.Seconds()
-	if !normal || c.done < sure {
+	if c.seen += dt; !normal || c.done < sure || c.seen <= costWindow { // the sums are no averages yet
 		return
 	}
 	weight := max(float64(dt)/float64(c.learned+dt), 1-math.Exp(-float64(dt)/float64(costLearning)))

@@ -127,7 +127,7 @@ func pgRow() scene {
 func pgScan() scene {
 	s := aScene("pg-scan", "PostgreSQL, processors: a parallel scan beside the load",
 		"A report computes over another table with as many parallel workers as it gets, on all processors. Its workers' use counts for their leader.")
-	s.objective, s.rate, s.load = 0, 0, 0.6
+	s.objective, s.rate, s.load, s.parts = 0, 0, 0.6, 2
 	s.start = postgres(nil, bigTable, "ANALYZE big")
 	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{pgCulprit(func(size float64) []string {
 		return []string{"SET max_parallel_workers_per_gather = 4", "SET parallel_setup_cost = 0", "SET parallel_tuple_cost = 0", "SET min_parallel_table_scan_size = 0",
@@ -169,7 +169,7 @@ func pgSnapshot() scene {
 	s := aScene("pg-snapshot", "PostgreSQL, row versions: a snapshot held by an idle transaction",
 		"Requests refresh fifty rows and ask for the row that has not been for longest, by an index. A report has taken a snapshot of another table and does nothing: "+
 			"no version that requests replace can be removed, and each request passes by all of them. Nobody waits for anything.")
-	s.objective, s.rate, s.load, s.lasts = 0, 0, 0.5, 5*time.Second
+	s.objective, s.rate, s.load, s.parts, s.lasts = 0, 0, 0.5, 2, 5*time.Second
 	s.start = postgres(map[string]string{"autovacuum_naptime": "1s"}, bigTable, "CREATE INDEX refreshed ON hot (v)")
 	s.request = func(ctx context.Context, b *bench, i int) error {
 		from := 1 + i*7919%(rows/refreshed)*refreshed
