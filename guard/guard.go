@@ -23,10 +23,9 @@ const (
 	connectTimeout = 10 * time.Second
 	// shortestPause and longestPause bound the time between two tries to connect.
 	shortestPause, longestPause = 100 * time.Millisecond, 30 * time.Second
-	// shortestPeriod is the least time between two looks when a decision asks for one soon,
-	// and lookShare how many times as long as the look before took it is at least: looks
-	// take no more than a fifth of the time of a server that is in trouble already.
-	shortestPeriod, lookShare = 20 * time.Millisecond, 5
+	// shortestPeriod is the least time from one look to the next when a decision asks for one
+	// soon. It is no shorter than the look took, or a server in trouble would do nothing else.
+	shortestPeriod = 20 * time.Millisecond
 	// checkEvery is how often the connection that acts is checked.
 	checkEvery = 10 * time.Second
 )
@@ -285,7 +284,7 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 	if decision.Soon == 0 {
 		return 0, nil
 	}
-	return max(decision.Soon, shortestPeriod, lookShare*took), nil
+	return max(decision.Soon, shortestPeriod, took), nil
 }
 
 // lost notes that the server cannot be seen, once for a series of failures with one

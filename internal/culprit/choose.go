@@ -211,7 +211,7 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Monitoring
 	case c.step == NoStep:
 		return Fixed
-	case c.net <= 0:
+	case !limited && c.net <= 0:
 		return Dear
 	}
 	return WhyNot

@@ -78,6 +78,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 	case miss:
 		e.relax(0)
 		d.State, d.Why = Normal, Rising
+		e.keepLimit(d)
 		n.seenMore(v.dt, w.throughput())
 	default:
 		e.relax(v.dt)
