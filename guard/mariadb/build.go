@@ -51,6 +51,7 @@ type target struct {
 	transaction    uint64 // 0: not in one, or its number means nothing
 	age            int64  // of the transaction, seconds
 	whole          bool   // the session itself
+	snapshot       bool   // the transaction, for what it keeps
 }
 
 func newBuilder(objective time.Duration, mysql bool) *builder {
@@ -63,6 +64,7 @@ type input struct {
 	questions    uint64
 	sessions     []sessionRow
 	transactions []transactionRow
+	stale        time.Duration // since transactions were read
 	rowWaits     []rowWait
 	locks        []lockRow
 	queues       []queued
@@ -204,7 +206,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 	case goal.transaction != 0:
 		key.Session, key.Work = 1, int64(goal.transaction)
 	case old != nil:
-		key.Session, key.Work, goal.transaction = 3, old.number, trx.id
+		key.Session, key.Work, goal.transaction, goal.snapshot = 3, old.number, trx.id, true
 	}
 	short := v.at.Sub(began) <= b.objective
 	background := false
@@ -265,7 +267,7 @@ func (b *builder) rows(v *view) {
 	for i := range v.transactions {
 		t := &v.transactions[i]
 		e, r := v.entries[t.session], v.rows[t.session]
-		if t.waiting && e != nil && r != nil {
+		if t.waiting && e != nil && r != nil && r.elapsed >= v.stale.Seconds()*1000 { // else it was another statement that waited
 			b.tracker.Waits(e, rowLock, max(v.millis(r.elapsed), v.at.Add(-time.Duration(t.waited+1)*time.Second)))
 		}
 	}
