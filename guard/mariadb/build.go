@@ -187,27 +187,15 @@ func (b *builder) task(v *view, r *sessionRow) {
 	if r.idle() && trx == nil && !v.blocks[r.id] {
 		return
 	}
-	goal := target{session: r.id, query: r.query}
-	key := track.Key{Process: r.id, Work: r.query}
 	began, whole := v.millis(r.elapsed), v.millis(r.elapsed)
 	if trx != nil {
 		whole = min(whole, v.at.Add(-time.Duration(trx.age)*time.Second))
-		if goal.age = trx.age; trx.id < numbered {
-			goal.transaction = trx.id
-		}
 	}
 	old := v.old[r.id]
 	if old != nil && trx.single {
 		old = nil // its snapshot ends with the statement
 	}
-	switch {
-	case v.whole[r.id]:
-		goal.whole, key.Work = true, -1
-	case goal.transaction != 0:
-		key.Session, key.Work = 1, int64(goal.transaction)
-	case old != nil:
-		key.Session, key.Work, goal.transaction, goal.snapshot = 3, old.number, trx.id, true
-	}
+	goal, key := v.identity(r, trx, old)
 	short := v.at.Sub(began) <= b.objective
 	background := false
 	switch {
@@ -245,6 +233,27 @@ func (b *builder) task(v *view, r *sessionRow) {
 		t.Done, t.Total = uint64(r.stage*1000), 100_000
 	}
 	b.targets[t.ID] = goal
+}
+
+// identity returns what tells the task of a session from others, to the server and from look
+// to look.
+func (v *view) identity(r *sessionRow, trx *transactionRow, old *snapshot) (target, track.Key) {
+	goal := target{session: r.id, query: r.query}
+	key := track.Key{Process: r.id, Work: r.query}
+	if trx != nil {
+		if goal.age = trx.age; trx.id < numbered {
+			goal.transaction = trx.id
+		}
+	}
+	switch {
+	case v.whole[r.id]:
+		goal.whole, key.Work = true, -1
+	case goal.transaction != 0:
+		key.Session, key.Work = 1, int64(goal.transaction)
+	case old != nil:
+		key.Session, key.Work, goal.transaction, goal.snapshot = 3, old.number, trx.id, true
+	}
+	return goal, key
 }
 
 // barOf returns why a session must not be cancelled unless the operator says so.
