@@ -1,7 +1,7 @@
 // Package guard watches unmodified servers from beside, names the task that hogs what
 // the others need, and cancels it if it may.
 //
-//	         every 100 ms
+//	         every 100 ms, sooner while a pick is to be confirmed
 //	server ──Look──▶ adapter ──Sample──▶ rules ──▶ culprit.Engine ──Decision──┐
 //	   ▲             postgres                who must not be                  │
 //	   │             mariadb                 cancelled                        ▼

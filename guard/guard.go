@@ -23,6 +23,9 @@ const (
 	connectTimeout = 10 * time.Second
 	// shortestPause and longestPause bound the time between two tries to connect.
 	shortestPause, longestPause = 100 * time.Millisecond, 30 * time.Second
+	// shortestPeriod is the least time from one look to the next when a decision asks for one
+	// soon. It is no shorter than the look took, or a server in trouble would do nothing else.
+	shortestPeriod = 20 * time.Millisecond
 	// checkEvery is how often the connection that acts is checked.
 	checkEvery = 10 * time.Second
 )
@@ -53,7 +56,8 @@ type Config struct {
 	// culprit.Config do, whose defaults they have.
 	PerSecond, PerMinute int
 	PerCompletion        float64
-	// MinAge is the age below which no task is cancelled. Default Objective.
+	// MinAge is the age below which no task is cancelled, but those of a kind that was
+	// cancelled lately and may not begin. Default Objective.
 	MinAge time.Duration
 	// KillSwitch is the path of a file; while it exists, the guard only monitors.
 	// Default: none.
@@ -277,7 +281,10 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 		done, err := source.Act(ctx, a.Task, a.Step)
 		g.acted(look, a, done, err)
 	}
-	return decision.Soon, nil
+	if decision.Soon == 0 {
+		return 0, nil
+	}
+	return max(decision.Soon, shortestPeriod, took), nil
 }
 
 // lost notes that the server cannot be seen, once for a series of failures with one

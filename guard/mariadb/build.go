@@ -29,7 +29,11 @@ type builder struct {
 	known     map[int64]known // by session
 	targets   map[uint64]target
 	look      uint64
+	before    mono.Time // of the look before
 	used      []used
+	kinds     map[uint64]bool // of statements that began since the look before
+	cost      track.Cost
+	snapshots snapshots
 	queue     map[int64]queueWait // by connection
 }
 
@@ -45,17 +49,13 @@ type known struct {
 type target struct {
 	session, query int64
 	transaction    uint64 // 0: not in one, or its number means nothing
+	age            int64  // of the transaction, seconds
 	whole          bool   // the session itself
-}
-
-// used is what one thread used for a task since the look before.
-type used struct {
-	entry *track.Entry
-	procfs.Usage
+	snapshot       bool   // the transaction, for what it keeps
 }
 
 func newBuilder(objective time.Duration, mysql bool) *builder {
-	return &builder{objective: objective, mysql: mysql, tracker: track.New(resources), known: map[int64]known{}, targets: map[uint64]target{}, queue: map[int64]queueWait{}}
+	return &builder{objective: objective, mysql: mysql, tracker: track.New(resources), known: map[int64]known{}, targets: map[uint64]target{}, kinds: map[uint64]bool{}, snapshots: snapshots{}, queue: map[int64]queueWait{}}
 }
 
 // input is what the views showed at one look.
@@ -64,11 +64,13 @@ type input struct {
 	questions    uint64
 	sessions     []sessionRow
 	transactions []transactionRow
+	stale        time.Duration // since transactions were read
 	rowWaits     []rowWait
 	locks        []lockRow
 	queues       []queued
 	own          []int64 // sessions of the guard
 	usage        func(thread int64) (procfs.Usage, bool)
+	state        func(thread int64) procfs.State
 	notes        []string
 }
 
@@ -82,6 +84,7 @@ type view struct {
 	blocks    map[int64]bool             // sessions that hold what others wait for
 	whole     map[int64]bool             // those that hold it for their session
 	lockWaits []lockWait
+	old       map[int64]*snapshot // by session
 }
 
 // build makes the look of in.
@@ -91,6 +94,8 @@ func (b *builder) build(in *input) *track.Look {
 	b.tracker.Begin(in.at)
 	clear(b.targets)
 	v := b.index(in)
+	v.old = b.snapshots.look(v, b.questions, b.objective)
+	clear(b.kinds)
 	for i := range in.sessions {
 		r := &in.sessions[i]
 		if slices.Contains(in.own, r.id) {
@@ -108,7 +113,6 @@ func (b *builder) build(in *input) *track.Look {
 	b.metadata(v)
 	b.flushes(v)
 	b.pool(v)
-	b.consume(v)
 	for _, n := range in.notes {
 		b.tracker.Note(n)
 	}
@@ -118,6 +122,8 @@ func (b *builder) build(in *input) *track.Look {
 		done = 0
 	}
 	b.questions = in.questions
+	b.consume(v, b.keeps(v), done)
+	b.before = in.at
 	return b.tracker.End(done)
 }
 
@@ -181,26 +187,22 @@ func (b *builder) task(v *view, r *sessionRow) {
 	if r.idle() && trx == nil && !v.blocks[r.id] {
 		return
 	}
-	goal := target{session: r.id, query: r.query}
-	if trx != nil && trx.id < numbered {
-		goal.transaction = trx.id
-	}
-	key := track.Key{Process: r.id, Work: r.query}
-	switch {
-	case v.whole[r.id]:
-		goal.whole, key.Work = true, -1
-	case goal.transaction != 0:
-		key.Session, key.Work = 1, int64(goal.transaction)
-	}
 	began, whole := v.millis(r.elapsed), v.millis(r.elapsed)
 	if trx != nil {
 		whole = min(whole, v.at.Add(-time.Duration(trx.age)*time.Second))
 	}
+	old := v.old[r.id]
+	if old != nil && trx.single {
+		old = nil // its snapshot ends with the statement
+	}
+	goal, key := v.identity(r, trx, old)
 	short := v.at.Sub(began) <= b.objective
 	background := false
 	switch {
 	case r.idle():
 		began = whole
+	case old != nil:
+		began, background = whole, true
 	case v.at.Sub(whole) > b.objective+time.Second && (short || v.blocks[r.id]):
 		began, background = whole, short
 	}
@@ -215,8 +217,11 @@ func (b *builder) task(v *view, r *sessionRow) {
 	}
 	t.Kind, t.Idle, t.Background, t.Barred = parsed.Fingerprint, r.idle(), background || parsed.Class == statement.Vacuum, barOf(r, parsed.Class)
 	t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
-	if r.idle() {
-		t.Steps = culprit.StepsOf(culprit.Session)
+	if r.idle() || old != nil {
+		t.Steps = culprit.StepsOf(culprit.Session) // what it keeps does not end with a statement
+	}
+	if e.Fresh && !r.idle() {
+		b.kinds[parsed.Fingerprint] = true
 	}
 	if r.command == killed {
 		t.Steps = 0
@@ -228,6 +233,27 @@ func (b *builder) task(v *view, r *sessionRow) {
 		t.Done, t.Total = uint64(r.stage*1000), 100_000
 	}
 	b.targets[t.ID] = goal
+}
+
+// identity returns what tells the task of a session from others, to the server and from look
+// to look.
+func (v *view) identity(r *sessionRow, trx *transactionRow, old *snapshot) (target, track.Key) {
+	goal := target{session: r.id, query: r.query}
+	key := track.Key{Process: r.id, Work: r.query}
+	if trx != nil {
+		if goal.age = trx.age; trx.id < numbered {
+			goal.transaction = trx.id
+		}
+	}
+	switch {
+	case v.whole[r.id]:
+		goal.whole, key.Work = true, -1
+	case goal.transaction != 0:
+		key.Session, key.Work = 1, int64(goal.transaction)
+	case old != nil:
+		key.Session, key.Work, goal.transaction, goal.snapshot = 3, old.number, trx.id, true
+	}
+	return goal, key
 }
 
 // barOf returns why a session must not be cancelled unless the operator says so.
@@ -250,7 +276,7 @@ func (b *builder) rows(v *view) {
 	for i := range v.transactions {
 		t := &v.transactions[i]
 		e, r := v.entries[t.session], v.rows[t.session]
-		if t.waiting && e != nil && r != nil {
+		if t.waiting && e != nil && r != nil && r.elapsed >= v.stale.Seconds()*1000 { // else it was another statement that waited
 			b.tracker.Waits(e, rowLock, max(v.millis(r.elapsed), v.at.Add(-time.Duration(t.waited+1)*time.Second)))
 		}
 	}
@@ -406,36 +432,4 @@ func (b *builder) awaitThread(v *view, q queued) {
 	_, s := b.tracker.At(e)
 	s.Process, s.State = q.connection, "waits for a thread of the pool"
 	b.tracker.Waits(e, threads, w.since)
-}
-
-// consume enters what threads used, if they run on this machine.
-func (b *builder) consume(v *view) {
-	if v.usage == nil {
-		return
-	}
-	b.used = b.used[:0]
-	var total time.Duration
-	for i := range v.sessions {
-		r := &v.sessions[i]
-		e := v.entries[r.id]
-		if e == nil || r.idle() || r.thread == 0 {
-			continue
-		}
-		now, ok := v.usage(r.thread)
-		if !ok {
-			continue
-		}
-		u := b.meter.Since(r.thread, now)
-		total += u.CPU
-		if !e.Fresh {
-			b.used = append(b.used, used{e, u})
-		}
-	}
-	part := b.meter.Part(total)
-	for _, u := range b.used {
-		b.tracker.Consumes(u.entry, processor, uint64(u.CPU), time.Duration(float64(u.Delay)*part))
-		if u.IO {
-			b.tracker.Consumes(u.entry, storage, u.Read+u.Written, 0)
-		}
-	}
 }

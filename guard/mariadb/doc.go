@@ -19,6 +19,14 @@
 //   - FLUSH TABLES WITH READ LOCK dams: on MariaDB its pending request stands in front of
 //     writers, and goes without harm. On MySQL it waits for a long SELECT that is in no
 //     table of locks: the oldest statement is taken for it.
+//   - A transaction that reads under one snapshot keeps the versions of rows that were
+//     replaced since, and whoever passes through them has no wait in any view. What
+//     statements run beyond normal while it is held is lost to it, and only the end of its
+//     session lets it go. That it is old is known when it is a second old for sure.
+//   - What a running statement waits for that no view shows, the state of its thread tells:
+//     storage, a latch, a processor.
+//   - InnoDB's views show what they showed before while they are read more often than ten
+//     times a second. They are read no more often.
 //   - With a thread pool, requests that wait for a thread are in no process list, and
 //     nobody can connect. So the connections are those of extra_port or admin_port where
 //     the server has one, and are opened in advance.

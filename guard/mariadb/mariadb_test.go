@@ -404,3 +404,41 @@ func BenchmarkLook(b *testing.B) {
 		})
 	}
 }
+
+// A transaction that only reads under its snapshot is seen to keep versions, idle or not, and
+// is not taken for one that ends with its statement; one that locks rows keeps none for sure.
+func TestSnapshotIsSeen(t *testing.T) {
+	url := start(t)
+	s := open(t, url)
+	for _, tt := range []struct {
+		first string
+		want  bool
+	}{{"START TRANSACTION WITH CONSISTENT SNAPSHOT", true}, {"BEGIN", false}} {
+		c := client(t)
+		c.do(tt.first)
+		if tt.want {
+			c.do("SELECT SUM(v) FROM t")
+		} else {
+			c.do("SELECT SUM(v) FROM t WHERE id < 5 FOR UPDATE")
+		}
+		worker := client(t)
+		kept := func(l *track.Look) bool {
+			worker.do("UPDATE t SET v = v + 1 WHERE id = 100")
+			return slices.ContainsFunc(l.Sample.Holds, func(h culprit.Hold) bool { return h.Resource == versions && h.Used > 0 && l.Sample.Tasks[h.Task].Idle })
+		}
+		if tt.want {
+			until(t, s, "a snapshot that keeps versions", kept)
+		} else {
+			for began := time.Now(); time.Since(began) < 2500*time.Millisecond; time.Sleep(50 * time.Millisecond) {
+				l, err := s.Look(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if kept(l) {
+					t.Fatalf("a transaction that only locked rows is taken for a snapshot: %s", picture(l))
+				}
+			}
+		}
+		c.do("ROLLBACK")
+	}
+}

@@ -12,6 +12,8 @@ const (
 	threads
 	storage
 	processor
+	versions
+	internals
 )
 
 var resources = []culprit.Resource{
@@ -23,6 +25,8 @@ var resources = []culprit.Resource{
 	threads:      {Name: "thread pool", Kind: culprit.Queue},
 	storage:      {Name: "storage", Kind: culprit.System},
 	processor:    {Name: "processor", Kind: culprit.System},
+	versions:     {Name: "row versions", Kind: culprit.Memory},
+	internals:    {Name: "internals", Kind: culprit.System},
 }
 
 // resourceOf returns the resource of a kind of object in metadata_locks.

@@ -36,6 +36,9 @@ type transactionRow struct {
 	waited   int64 // seconds
 	session  int64
 	modified int64 // rows
+	keeps    bool  // it sees one snapshot until it ends, and only reads
+	single   bool  // it ends with its statement
+	sure     int64 // microseconds that it is old at least: the server tells when it began to a second
 }
 
 // rowWait says which transaction waits for which.
@@ -120,13 +123,15 @@ func readBusy(ctx context.Context, c *sql.Conn) (busy bool, err error) {
 	return busy, err
 }
 
-const transactionsSQL = `SELECT trx_id, trx_state = 'LOCK WAIT', TIMESTAMPDIFF(SECOND, trx_started, NOW()), COALESCE(TIMESTAMPDIFF(SECOND, trx_wait_started, NOW()), 0), trx_mysql_thread_id, trx_rows_modified
+const transactionsSQL = `SELECT trx_id, trx_state = 'LOCK WAIT', TIMESTAMPDIFF(SECOND, trx_started, NOW()), COALESCE(TIMESTAMPDIFF(SECOND, trx_wait_started, NOW()), 0), trx_mysql_thread_id, trx_rows_modified,
+  trx_isolation_level IN ('REPEATABLE READ', 'SERIALIZABLE') AND trx_rows_modified + trx_lock_structs = 0, trx_autocommit_non_locking,
+  TIMESTAMPDIFF(MICROSECOND, trx_started, NOW(6)) - 1000000
 FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id <> 0 LIMIT 10000`
 
 func readTransactions(ctx context.Context, c *sql.Conn, into []transactionRow) ([]transactionRow, error) {
 	err := query(ctx, c, transactionsSQL, func(rows *sql.Rows) error {
 		var r transactionRow
-		err := rows.Scan(&r.id, &r.waiting, &r.age, &r.waited, &r.session, &r.modified)
+		err := rows.Scan(&r.id, &r.waiting, &r.age, &r.waited, &r.session, &r.modified, &r.keeps, &r.single, &r.sure)
 		into = append(into, r)
 		return err
 	})

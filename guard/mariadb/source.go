@@ -44,9 +44,13 @@ type Source struct {
 	notes       []string
 	in          input
 	rowWaits    []rowWait
-	rowsRead    time.Time
-	rowsTook    time.Duration
-	asked       uint64 // statements of the guard
+	fresh       bool // the transactions of this look are not those of the look before
+	// transactionsRead is when they, or row lock waits that come from the same cache, were
+	// read last.
+	transactionsRead time.Time
+	rowsRead         time.Time
+	rowsTook         time.Duration
+	asked            uint64 // statements of the guard
 }
 
 // connection is one connection, which is never replaced by another silently.
@@ -271,8 +275,12 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	in.own, in.notes, in.rowWaits, in.locks, in.queues = []int64{s.looks.id, s.acts.id}, s.notes, nil, in.locks[:0], nil
 	var err error
 	fail := func(view string) (*track.Look, error) { return nil, fmt.Errorf("mariadb: %s: %w", view, err) }
-	if in.transactions, err = readTransactions(ctx, c, in.transactions[:0]); err != nil {
-		return fail("INNODB_TRX")
+	if s.fresh = s.refreshed(); s.fresh {
+		in.transactions, err = readTransactions(ctx, c, in.transactions[:0])
+		s.asked++
+		if s.transactionsRead = time.Now(); err != nil {
+			return fail("INNODB_TRX")
+		}
 	}
 	var ids []int64
 	for i := range in.transactions {
@@ -297,7 +305,8 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	if in.questions, err = readQuestions(ctx, c); err != nil {
 		return fail("SHOW GLOBAL STATUS")
 	}
-	s.asked += 3
+	s.asked += 2
+	in.stale = time.Since(s.transactionsRead)
 	if err = s.waits(ctx); err != nil {
 		return nil, err
 	}
@@ -307,10 +316,27 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 		}
 	}
 	in.questions -= min(s.asked, in.questions)
-	if in.usage = nil; s.pid != 0 {
+	if in.usage, in.state = nil, nil; s.pid != 0 {
 		in.usage = func(thread int64) (procfs.Usage, bool) { return procfs.Thread(s.pid, thread) }
+		in.state = func(thread int64) procfs.State { return procfs.ThreadState(s.pid, thread) }
 	}
 	return s.builder.build(in), nil
+}
+
+// The views of InnoDB's transactions and locks show what they showed before while they are read
+// more often than every innodbIdle. A look that comes up to innodbWait too early waits.
+const (
+	innodbIdle = 100 * time.Millisecond
+	innodbWait = 20 * time.Millisecond
+)
+
+// refreshed reports whether these views would show anything new, and waits for it a little.
+func (s *Source) refreshed() bool {
+	left := innodbIdle + time.Millisecond - time.Since(s.transactionsRead)
+	if left > 0 && left <= innodbWait {
+		time.Sleep(left)
+	}
+	return left <= innodbWait
 }
 
 // queues reads what waits for a thread of the pool: in its queues and, on this machine, in
@@ -338,12 +364,15 @@ func (s *Source) queues(ctx context.Context) (err error) {
 func (s *Source) waits(ctx context.Context) (err error) {
 	in := &s.in
 	if waiters := oldest(in.transactions); len(waiters) > 0 {
-		if time.Since(s.rowsRead) >= dear*s.rowsTook {
+		if (s.fresh || s.mysql) && time.Since(s.rowsRead) >= dear*s.rowsTook {
 			began := time.Now()
 			if s.rowWaits, err = readRowWaits(ctx, s.looks.conn, s.mysql, waiters); err != nil {
 				return fmt.Errorf("mariadb: the view of row lock waits: %w", err)
 			}
 			s.rowsRead, s.rowsTook = time.Now(), time.Since(began)
+			if !s.mysql {
+				s.transactionsRead = s.rowsRead // of the same cache
+			}
 			s.asked++
 		}
 		in.rowWaits = s.rowWaits
@@ -445,9 +474,11 @@ func (s *Source) same(ctx context.Context, goal target, step culprit.Step) (bool
 		return true, nil
 	}
 	s.asked++
-	if goal.transaction != 0 && step == culprit.Session {
+	if (goal.snapshot || goal.transaction != 0) && step == culprit.Session {
 		var n int
-		err := s.acts.conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_id = ? AND trx_mysql_thread_id = ?", goal.transaction, goal.session).Scan(&n)
+		// Those that only read have no number of their own.
+		err := s.acts.conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_id = ? AND trx_mysql_thread_id = ? AND TIMESTAMPDIFF(SECOND, trx_started, NOW()) >= ?",
+			goal.transaction, goal.session, goal.age).Scan(&n)
 		return n > 0, err
 	}
 	rows, err := readSessions(ctx, s.acts.conn, nil, s.mysql, []int64{goal.session})

@@ -28,7 +28,8 @@ type builder struct {
 	targets map[uint64]target
 	look    uint64
 	before  mono.Time // of the look before
-	used    []used
+	cost    track.Cost
+	use     use
 }
 
 // known is what the look before saw of a session.
@@ -108,8 +109,11 @@ func (b *builder) build(in *input) *track.Look {
 		}
 	}
 	completed := b.ended.Add(in.at, in.summary.ended, advanced)
+	b.measure(in, entries, leaders)
+	holder := b.snapshots(in, entries)
 	b.waits(in, entries, leaders)
-	b.consume(in, entries, leaders, completed)
+	b.consume(in, entries, holder, completed)
+	b.before = in.at
 	for _, p := range in.progress {
 		if e := entries[p.pid]; e != nil && p.total > 0 && p.done >= 0 {
 			t, _ := b.tracker.At(e)
@@ -281,6 +285,9 @@ func (b *builder) waits(in *input, entries map[int64]*track.Entry, leaders map[i
 			continue
 		}
 		if resource, ok := sampled(r.waitType, r.wait); ok {
+			if r.waitType == "LWLock" && b.use.starved {
+				resource = processor // that is what the holder of the lock lacks
+			}
 			b.tracker.Samples(e, resource)
 		} else if r.waitType == "Lock" && in.summary.now.Sub(r.statement) < noise {
 			b.tracker.Samples(e, resourceOf(r.wait))
@@ -300,117 +307,4 @@ func (b *builder) prepared(h *lockRow) *track.Entry {
 	t.Idle = true
 	s.State = "prepared transaction " + h.virtual + "; end it with ROLLBACK PREPARED"
 	return e
-}
-
-// consume enters what processes used, if they run on this machine. What helpers use
-// counts for whom they help. Of the time for which a process waited for a processor, the
-// part counts that the server's processes used: the rest it lost to strangers.
-func (b *builder) consume(in *input, entries map[int64]*track.Entry, leaders map[int64]int64, completed uint64) {
-	if in.usage == nil {
-		return
-	}
-	b.used = b.used[:0]
-	var total time.Duration
-	var all short
-	for i := range in.rows {
-		r := &in.rows[i]
-		e := entries[r.pid]
-		helps, helper := leaders[r.pid]
-		if helper {
-			e = entries[helps]
-		}
-		idle := strings.HasPrefix(r.state, "idle")
-		if e == nil && (helper || !idle) {
-			continue
-		}
-		now, ok := in.usage(r.pid)
-		if !ok {
-			continue
-		}
-		u := b.meter.Since(r.pid, now)
-		total += u.CPU
-		if b.known[r.pid].segment { // whoever comes first makes it, for all
-			u.Written = 0
-		}
-		switch {
-		case helper, e != nil && !e.Fresh && !idle:
-			b.used = append(b.used, used{e, u})
-		case r.backend == "client backend":
-			all.add(u)
-		}
-	}
-	part := b.meter.Part(total)
-	for _, u := range b.used {
-		b.tracker.Consumes(u.entry, processor, uint64(u.CPU), time.Duration(float64(u.Delay)*part))
-		if u.IO {
-			b.tracker.Consumes(u.entry, wal, u.Written, 0)
-			b.tracker.Consumes(u.entry, storage, u.Read+u.Written, 0)
-			b.tracker.Consumes(u.entry, buffers, u.Read, 0)
-		}
-	}
-	all.Written = min(all.Written, completed*logged)
-	b.divide(in, entries, all, part)
-}
-
-// used is what one process used for a task since the look before.
-type used struct {
-	entry *track.Entry
-	procfs.Usage
-}
-
-// short is what the sessions used whose statements last for less than a look. What each
-// of them used says little of the statement that it runs at the look, but all of them
-// together say what such statements use.
-type short struct {
-	procfs.Usage
-	sessions int
-}
-
-func (s *short) add(u procfs.Usage) {
-	s.CPU += u.CPU
-	s.Delay += u.Delay
-	s.Read += u.Read
-	s.Written += u.Written
-	s.sessions++
-}
-
-// logged bounds, in bytes, what short transactions are taken to add to the log, each: a
-// changed row takes one to a few hundred. What a commit writes beyond that is the log of
-// others, which it must write before its own.
-const logged = 1024
-
-// divide gives the statements that began since the look before an equal rate of what all
-// such used. Those that are not seen waiting for anything else lost to the processor the
-// share of their time for which such statements were ready and had none.
-func (b *builder) divide(in *input, entries map[int64]*track.Entry, all short, part float64) {
-	span := in.at.Sub(b.before)
-	b.before = in.at
-	if all.sessions == 0 || span <= 0 {
-		return
-	}
-	n := 0
-	fresh := func(do func(r *activityRow, e *track.Entry)) {
-		for i := range in.rows {
-			if r := &in.rows[i]; r.state == "active" && r.backend == "client backend" {
-				if e := entries[r.pid]; e != nil && e.Fresh {
-					do(r, e)
-				}
-			}
-		}
-	}
-	fresh(func(*activityRow, *track.Entry) { n++ })
-	delayed := float64(all.Delay) * part / max(float64(all.CPU+all.Delay), 1)
-	fresh(func(r *activityRow, e *track.Entry) {
-		t, _ := b.tracker.At(e)
-		age := min(in.at.Sub(t.Started), span)
-		share := func(whole float64) uint64 { return uint64(whole * float64(age) / float64(span) / float64(n)) }
-		var delay time.Duration
-		if r.waitType == "" {
-			delay = time.Duration(delayed * float64(age))
-		}
-		b.tracker.Consumes(e, processor, share(float64(all.CPU)), delay)
-		b.tracker.Consumes(e, wal, share(float64(all.Written)), 0)
-		b.tracker.Consumes(e, storage, share(float64(all.Read+all.Written)), 0)
-		b.tracker.Consumes(e, buffers, share(float64(all.Read)), 0)
-	})
 }

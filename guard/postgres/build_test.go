@@ -69,4 +69,61 @@ func TestShortStatementsShareWhatTheyUse(t *testing.T) {
 	}
 }
 
+// What statements cost beyond normal while an idle transaction keeps old versions is lost to
+// it, and so is that share of their wait for processors. Who waits for a light-weight lock waits
+// for a processor where processes lack one for longer than they have one.
+func TestOldSnapshot(t *testing.T) {
+	const period = 100 * time.Millisecond
+	b := newBuilder(20 * time.Millisecond)
+	clock := time.Unix(1000, 0)
+	var used procfs.Usage
+	var l *culprit.Sample
+	look := func(i int, work, delay time.Duration, horizon int64, wait string) {
+		clock = clock.Add(period)
+		used.CPU, used.Delay = used.CPU+work, used.Delay+delay
+		short := activityRow{pid: 2, backend: "client backend", begun: time.Unix(0, 2), state: "active", statement: clock.Add(-10 * ms), changed: clock.Add(-10 * ms), transaction: clock.Add(-10 * ms)}
+		if wait != "" {
+			short.waitType, short.wait = "LWLock", wait
+		}
+		rows := []activityRow{short}
+		if horizon > 0 {
+			rows = append(rows, activityRow{pid: 1, backend: "client backend", begun: time.Unix(0, 1), state: "idle in transaction", statement: clock.Add(-time.Second),
+				changed: clock.Add(-time.Second), transaction: clock.Add(-time.Second), horizon: horizon})
+		}
+		l = &b.build(&input{at: mono.Time(time.Second).Add(time.Duration(i) * period), summary: summary{now: clock, ended: uint64(50 * i), finished: 5}, rows: rows, super: true, maySignal: true,
+			usage: func(pid int64) (procfs.Usage, bool) { return used, pid == 2 }}).Sample
+	}
+	lost := func(task, resource int) (lost time.Duration, kept uint64) {
+		for _, h := range l.Holds {
+			if int(h.Task) == task && int(h.Resource) == resource {
+				if lost, kept = h.WaitTime, h.Used; h.WaitingSince != culprit.Unset {
+					lost += l.At.Sub(h.WaitingSince)
+				}
+			}
+		}
+		return lost, kept
+	}
+	for i := range 50 {
+		look(i, 10*ms, 0, 0, "")
+	}
+	for i := range 30 {
+		look(50+i, 40*ms, 40*ms, int64(50*i+50), "")
+	}
+	if _, kept := lost(1, versions); kept != 1500 {
+		t.Errorf("the snapshot keeps %d, expected 1500", kept)
+	}
+	toVersions, _ := lost(0, versions)
+	toProcessor, _ := lost(0, processor)
+	if toVersions < 7*ms || toVersions > 8*ms || toProcessor > 1500*time.Microsecond {
+		t.Errorf("%v and %v of 10 ms lost to versions and processor, expected three quarters and at most a quarter of a half", toVersions, toProcessor)
+	}
+	look(80, 40*ms, 400*ms, 0, "WALWrite")
+	if toLog, _ := lost(0, wal); toLog != 0 {
+		t.Errorf("%v lost to the log, whose lock's holder lacks a processor", toLog)
+	}
+	if toProcessor, _ := lost(0, processor); toProcessor < 9*ms {
+		t.Errorf("%v of 10 ms lost to the processor, expected all of it", toProcessor)
+	}
+}
+
 const ms = time.Millisecond

@@ -14,6 +14,11 @@
 //   - Who waits stands behind those who hold what conflicts, and only where there
 //     are none behind the first pending request that does: so the edges of 99
 //     waiters on one row are 99 and not 4,950.
+//   - A snapshot keeps the versions of rows that were replaced since it was taken, and
+//     nobody waits for it: statements pass by more and more of them. What they cost beyond
+//     normal while it is held is lost to it.
+//   - A light-weight lock is held by a process that does not wait for one itself. Where none
+//     waits for storage and most of their time they lack a processor, so do those behind.
 //   - The foreground is judged by its statements. A long transaction of short
 //     statements is a conversation and misses no objective.
 //

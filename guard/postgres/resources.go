@@ -18,6 +18,7 @@ const (
 	buffers
 	processor
 	internals
+	versions
 )
 
 var resources = []culprit.Resource{
@@ -30,6 +31,7 @@ var resources = []culprit.Resource{
 	buffers:      {Name: "buffers", Kind: culprit.System},
 	processor:    {Name: "processor", Kind: culprit.System},
 	internals:    {Name: "internals", Kind: culprit.System},
+	versions:     {Name: "row versions", Kind: culprit.Memory},
 }
 
 // resourceOf returns the lock resource of a lock type, which is also the wait event

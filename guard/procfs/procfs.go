@@ -3,6 +3,7 @@
 //
 //	/proc/PID[/task/TID]/schedstat ──▶ processor time, time it waited for one
 //	/proc/PID[/task/TID]/io        ──▶ bytes read, bytes written
+//	/proc/PID/task/TID/stat        ──▶ whether it waits for storage
 //	/proc/PID/net/tcp              ──▶ requests that nobody has read
 //
 // Invariants: what cannot be read is absent, not zero. A number that belongs to
@@ -38,6 +39,35 @@ func Process(pid int64) (Usage, bool) { return read("/proc/" + strconv.FormatInt
 // Thread returns the usage of one thread of a process.
 func Thread(pid, tid int64) (Usage, bool) {
 	return read("/proc/" + strconv.FormatInt(pid, 10) + "/task/" + strconv.FormatInt(tid, 10))
+}
+
+// State is what a thread does at an instant.
+type State byte
+
+// The states that are told apart. Waiting for storage is an uninterruptible sleep.
+const (
+	Unknown  State = 0
+	Running  State = 'R' // or ready to
+	Sleeping State = 'S'
+	Storing  State = 'D'
+)
+
+// ThreadState returns the state of one thread of a process.
+func ThreadState(pid, tid int64) State {
+	text, err := os.ReadFile("/proc/" + strconv.FormatInt(pid, 10) + "/task/" + strconv.FormatInt(tid, 10) + "/stat")
+	if err != nil {
+		return Unknown
+	}
+	return parseState(text)
+}
+
+// parseState reads "tid (name) state …": the name may hold anything.
+func parseState(text []byte) State {
+	after := text[bytes.LastIndexByte(text, ')')+1:]
+	if after = bytes.TrimLeft(after, " "); len(after) == 0 || len(after) == len(text) {
+		return Unknown
+	}
+	return State(after[0])
 }
 
 // Beside reports whether process pid of this machine runs a program whose name

@@ -75,6 +75,7 @@ func FuzzParse(f *testing.F) {
 		if busy, _ := parseBusy(io); busy < 0 {
 			t.Fatal(busy)
 		}
+		parseState(sched)
 		if u.CPU < 0 || u.Delay < 0 || !u.IO && u.Read+u.Written > 0 {
 			t.Fatalf("%+v", u)
 		}
@@ -94,5 +95,14 @@ func TestMeter(t *testing.T) {
 	m.Begin()
 	if got := m.Since(7, at(99)); got.CPU != 0 || len(m.looks) != 1 {
 		t.Errorf("after a gap: %+v", got)
+	}
+}
+
+// The name of a program may hold anything, parentheses too.
+func TestParseState(t *testing.T) {
+	for text, want := range map[string]State{"17 (mariadbd) D 1 2": Storing, "17 (a) S (b) R 1": Running, "17 (x) S": Sleeping, "17 (x)": Unknown, "17 D": Unknown, "": Unknown} {
+		if got := parseState([]byte(text)); got != want {
+			t.Errorf("%q: %q, expected %q", text, got, want)
+		}
 	}
 }

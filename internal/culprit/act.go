@@ -141,29 +141,19 @@ func (e *Engine) another(t *Task, several bool) bool {
 	return there < 0 || !e.view.hogs(there)
 }
 
-// replaced reports whether others of a cancelled kind have just taken its place.
+// replaced reports whether a task of a limited kind has just taken the place of one that was
+// cancelled: one that waited for the same slots as their victims, say. "Just" is as long as
+// relief is awaited.
 func (e *Engine) replaced() bool {
-	_, any := e.nextOfAge()
-	return any
-}
-
-// nextOfAge returns when the first task becomes old enough to be cancelled that took the
-// place of one of its kind which was cancelled: tasks that waited for the same slots as
-// their victims, say. It returns false if there is none, or if all have been old enough for as
-// long as relief is awaited.
-func (e *Engine) nextOfAge() (in time.Duration, any bool) {
 	v := &e.view
 	for i := range v.s.Tasks {
 		t := &v.s.Tasks[i]
-		if t.Barred != NotBarred || t.Steps == 0 || e.stepTaken(t.ID) != NoStep || !e.cancels.knows(t.Kind, v.s.At) || !v.hogs(i) {
-			continue
-		}
-		left := e.cfg.MinAge - v.s.At.Sub(t.Started)
-		if left > -e.patience(0) && (!any || left < in) {
-			in, any = left, true
+		if t.Barred == NotBarred && t.Steps != 0 && e.stepTaken(t.ID) == NoStep && e.cancels.knows(t.Kind, v.s.At) && v.hogs(i) &&
+			v.s.At.Sub(t.Started) < e.cfg.MinAge+e.patience(0) {
+			return true
 		}
 	}
-	return in, any
+	return false
 }
 
 // take notes a step.
@@ -247,9 +237,9 @@ func (e *Engine) brief(v *view) int {
 }
 
 // keepLimit cancels a task of a limited kind, for sources that cannot keep one from
-// beginning, or that do not see it while it waits in a queue. It must be old enough and hold
-// what others lose time to, but the objective need not be missed again. Harsher steps are for a
-// task that harms: see act.
+// beginning, or that do not see it while it waits in a queue. It must hold what others lose
+// time to, but the objective need not be missed again, and it may be of any age: it would not
+// have begun. Harsher steps are for a task that harms: see act.
 func (e *Engine) keepLimit(d *Decision) {
 	v, done := &e.view, &e.cancels
 	if e.cfg.Mode != Enforce || len(done.kinds) == 0 || done.tripped || e.capped(v.s.At) {
@@ -258,7 +248,7 @@ func (e *Engine) keepLimit(d *Decision) {
 	for i := range v.s.Tasks {
 		t := &v.s.Tasks[i]
 		step := t.Steps.after(NoStep)
-		if t.Barred != NotBarred || step == NoStep || e.stepTaken(t.ID) != NoStep || !done.knows(t.Kind, v.s.At) || v.s.At.Sub(t.Started) < e.cfg.MinAge || !v.hogs(i) {
+		if t.Barred != NotBarred || step == NoStep || e.stepTaken(t.ID) != NoStep || !done.knows(t.Kind, v.s.At) || !v.hogs(i) {
 			continue
 		}
 		d.Action = Action{Task: t.ID, Kind: t.Kind, Step: step}

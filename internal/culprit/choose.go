@@ -195,14 +195,15 @@ func (e *Engine) judge(v *view, c *contender) Why {
 	t := &v.s.Tasks[c.task]
 	kind := v.s.Resources[c.resource].Kind
 	timed := kind == Lock || kind == Queue
+	limited := e.cancels.knows(t.Kind, v.s.At) // no such task should have begun
 	switch {
 	case !c.dam && e.blocked(v, c.task) > 0.5:
 		return Waiting
-	case v.s.At.Sub(t.Started) < e.cfg.MinAge, timed && c.usage.sofar < e.cfg.MinAge.Seconds():
+	case !limited && (v.s.At.Sub(t.Started) < e.cfg.MinAge || timed && c.usage.sofar < e.cfg.MinAge.Seconds()):
 		return Young
 	case c.dam && (c.common || e.normal.regular(t.Kind, v.s.At)):
 		return Ordinary
-	case !c.dam && c.resource < len(e.normal.usual) && c.usage.sofar <= rare*e.normal.usual[c.resource]:
+	case !c.dam && !limited && c.resource < len(e.normal.usual) && c.usage.sofar <= rare*e.normal.usual[c.resource]:
 		return Ordinary
 	case t.Barred != NotBarred:
 		return BarredTask
@@ -210,7 +211,7 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Monitoring
 	case c.step == NoStep:
 		return Fixed
-	case c.net <= 0:
+	case !limited && c.net <= 0:
 		return Dear
 	}
 	return WhyNot

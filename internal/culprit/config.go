@@ -13,8 +13,9 @@ type Config struct {
 	Objective time.Duration
 	// Mode is Monitor by default.
 	Mode Mode
-	// MinAge is the age below which no task is cancelled. Default: Objective,
-	// because a younger task can still be one that meets it.
+	// MinAge is the age below which no task is cancelled, but those of a limited
+	// kind, which would not have begun. Default: Objective, because a younger task can
+	// still be one that meets it.
 	MinAge time.Duration
 	// Clear is the share of the lost time that the pick must be to blame for.
 	// Default 0.5: more than all the others together. Larger cancels less.
@@ -30,8 +31,8 @@ type Config struct {
 	Trip int
 	// Rearm is how long the objective must be met after that. Default 1 min.
 	Rearm time.Duration
-	// LimitFor is how long no task of the kind of a cancelled one may begin.
-	// Default 1 min. Kinds that victims have as well are not limited.
+	// LimitFor is how long no task of the kind of a cancelled one may begin; one that
+	// does and hogs a resource is cancelled at once. Default 1 min. Kinds that victims have as well are not limited.
 	LimitFor time.Duration
 	// Choice is how the culprit is told from the other tasks. Default Weighed; the
 	// others exist to be compared with.

@@ -134,9 +134,9 @@ type Decision struct {
 	Action Action
 	// Outcome reports on an earlier action, if its Verdict is not Pending.
 	Outcome Outcome
-	// Soon, if not 0, says after which time another look is worth its cost, because
-	// several tasks hog a resource together and one of them is cancelled. A source
-	// may keep its own pace.
+	// Soon, if not 0, says after which time another look is worth its cost: a pick is
+	// to be confirmed, or several tasks hog a resource together and one of them is
+	// cancelled. A source may keep its own pace.
 	Soon time.Duration
 }
 

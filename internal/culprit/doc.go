@@ -22,8 +22,8 @@
 // samples tell the engine whether it helped.
 //
 // Invariants: the same configuration and the same samples give the same
-// decisions. A task that is barred, younger than the minimum age or already
-// cancelled with a step is never picked for that step. No Action exceeds the
+// decisions. A task that is barred, younger than the minimum age (unless its kind is
+// limited) or already cancelled with a step is never picked for that step. No Action exceeds the
 // caps. The baseline is learned in normal times only, so a stall never becomes
 // the normal state. Nothing is cancelled while a view is blind.
 //

@@ -80,6 +80,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 	case miss:
 		e.relax(0)
 		d.State, d.Why = Normal, Rising
+		e.keepLimit(d)
 		n.seenMore(v.dt, w.throughput())
 	default:
 		e.relax(v.dt)
@@ -156,8 +157,12 @@ func (e *Engine) decide(d *Decision) {
 		c := &e.found[agreed]
 		e.shed(d, c, Limit{Kind: v.s.Tasks[c.task].Kind, For: e.cfg.LimitFor})
 	}
-	if in, any := e.nextOfAge(); any && e.cancels.pending.active && d.Soon == 0 {
-		d.Soon = max(in, e.cfg.Objective/4)
+	switch {
+	case d.Soon > 0:
+	case e.cancels.pending.active && e.replaced():
+		d.Soon = e.cfg.Objective / 4
+	case d.State == Suspect:
+		d.Soon = e.cfg.Objective // for sources that look less often while nothing is wrong
 	}
 	e.list(v, best)
 	d.Blame, d.Candidates = e.blame, e.candidates

@@ -105,10 +105,8 @@ func (s *scene) closed(ctx context.Context, b *bench) (*table.Table, error) {
 			none = mean
 		}
 		t.Add(c.name, mean, mean/none, worst)
-		if s.mend != nil {
-			if err := s.mend(ctx, b); err != nil {
-				return nil, err
-			}
+		if err := s.mended(ctx, b); err != nil {
+			return nil, err
 		}
 	}
 	return t, nil

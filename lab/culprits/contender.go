@@ -45,7 +45,7 @@ func handSet(ctx context.Context, s *scene, b *bench, _ func(int64, string)) (fu
 
 // spillgate runs a guard. It is connected before the load begins, as guards are.
 func spillgate(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (func(), error) {
-	g, err := guard.New(guard.Config{URL: b.url, Objective: s.objective, Mode: culprit.Enforce, Rules: s.rules}, slog.New(slog.DiscardHandler), nil)
+	g, err := guard.New(guard.Config{URL: b.url, Objective: s.watched(), Mode: culprit.Enforce, Rules: s.rules}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ type choice struct {
 // told the objective.
 func chooser(period time.Duration, f func(l *track.Look, objective time.Duration) []choice) func(context.Context, *scene, *bench, func(int64, string)) (func(), error) {
 	return func(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (func(), error) {
-		source, err := guard.Open(ctx, b.url, s.objective)
+		source, err := guard.Open(ctx, b.url, s.watched())
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func chooser(period time.Duration, f func(l *track.Look, objective time.Duration
 				if err != nil {
 					return
 				}
-				for _, c := range f(look, s.objective) {
+				for _, c := range f(look, s.watched()) {
 					if done, err := source.Act(ctx, look.Sample.Tasks[c.task].ID, c.step); done && err == nil {
 						cancelled(look.Sessions[c.task].Process, c.step.String())
 					}

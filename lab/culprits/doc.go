@@ -15,6 +15,8 @@
 //
 // The load of a scene is a rate, or, where the effect of its culprit depends on how busy
 // the server is, a share of what the server does alone, measured at the start of the run.
+// Its objective is then a fifth more than the 99th percentile of that load alone, as
+// Atropos' is; who watches statements is told that of one of the statements of a request.
 // In full form the published cases are played with a closed load as well, by sysbench.
 //
 // Invariants: onset, load and size of the culprit follow from the seed, and are the

@@ -72,16 +72,11 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	if o.Quick {
 		n = 1
 	}
-	if err := s.calibrate(ctx, b); err != nil {
+	if err := s.calibrate(ctx, b, o.Seed); err != nil {
 		return nil, fmt.Errorf("%s: calibration: %w", s.name, err)
 	}
 	if err := warmUp(ctx, s, b, o.Seed); err != nil {
 		return nil, err
-	}
-	if s.mend != nil {
-		if err := s.mend(ctx, b); err != nil {
-			return nil, err
-		}
 	}
 	results := make([][]result, len(all))
 	for repeat := range n {
@@ -96,10 +91,8 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 				return nil, err
 			}
 			results[i] = append(results[i], result{played.figures(s.objective), played})
-			if s.mend != nil {
-				if err := s.mend(ctx, b); err != nil {
-					return nil, err
-				}
+			if err := s.mended(ctx, b); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -115,10 +108,14 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	return r, nil
 }
 
-// warmUp plays a second that nobody looks at.
+// warmUp plays a second that nobody looks at, unless a calibration did.
 func warmUp(ctx context.Context, s *scene, b *bench, seed uint64) error {
-	_, err := play(ctx, s, b, plan{warm: time.Second, rest: ms, rate: s.rate, alone: true, seed: seed}, contender{})
-	return err
+	if s.load == 0 {
+		if _, err := play(ctx, s, b, plan{warm: time.Second, rest: ms, rate: s.rate, alone: true, seed: seed}, contender{}); err != nil {
+			return err
+		}
+	}
+	return s.mended(ctx, b)
 }
 
 // judge makes the table and the bars.

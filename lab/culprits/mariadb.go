@@ -138,9 +138,9 @@ func mySettings(ctx context.Context, b *bench, on bool, settings ...string) erro
 	return nil
 }
 
-// mariadbScenes are c1, c2 and c4, c1 on MySQL, and others than those of the paper.
+// mariadbScenes are c1 to c5, c1 on MySQL, and others than those of the paper.
 func mariadbScenes() []scene {
-	return []scene{c1(), c1MySQL(), c2(), c4(), behindAlter(), idleHolder(), namedLock()}
+	return []scene{c1(), c1MySQL(), c2(), c3(), c4(), c5(), behindAlter(), idleHolder(), namedLock()}
 }
 
 // c2: a few heavy joins take all threads of the pool.
@@ -164,6 +164,7 @@ func c2() scene {
 		native: func(ctx context.Context, b *bench, on bool) error {
 			return mySettings(ctx, b, on, "max_statement_time", "1", "0")
 		},
+		mend: mySettled,
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // postgresOthers are culprits that Atropos did not try.
 func postgresOthers() []scene {
-	return []scene{pgAdvisory(), pgAdvisoryActive(), pgIndex(), pgAlter(), pgIdleLock(), pgRow(), pgScan(), pgNomad()}
+	return []scene{pgAdvisory(), pgAdvisoryActive(), pgIndex(), pgAlter(), pgIdleLock(), pgRow(), pgScan(), pgNomad(), pgSnapshot()}
 }
 
 // aScene is what most of them have in common: requests that update and read rows by key,
@@ -127,7 +127,7 @@ func pgRow() scene {
 func pgScan() scene {
 	s := aScene("pg-scan", "PostgreSQL, processors: a parallel scan beside the load",
 		"A report computes over another table with as many parallel workers as it gets, on all processors. Its workers' use counts for their leader.")
-	s.objective, s.rate, s.load = 0, 0, 0.6
+	s.objective, s.rate, s.load, s.parts = 0, 0, 0.6, 2
 	s.start = postgres(nil, bigTable, "ANALYZE big")
 	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{pgCulprit(func(size float64) []string {
 		return []string{"SET max_parallel_workers_per_gather = 4", "SET parallel_setup_cost = 0", "SET parallel_tuple_cost = 0", "SET min_parallel_table_scan_size = 0",
@@ -157,5 +157,34 @@ func pgNomad() scene {
 		}
 		return nil
 	}}
+	return s
+}
+
+// refreshed is how many neighbouring rows a request of the snapshot scenes updates.
+const refreshed = 50
+
+// pgSnapshot is about an overload without any wait: index entries of old versions, which
+// each request passes by on its way to the oldest row.
+func pgSnapshot() scene {
+	s := aScene("pg-snapshot", "PostgreSQL, row versions: a snapshot held by an idle transaction",
+		"Requests refresh fifty rows and ask for the row that has not been for longest, by an index. A report has taken a snapshot of another table and does nothing: "+
+			"no version that requests replace can be removed, and each request passes by all of them. Nobody waits for anything.")
+	s.objective, s.rate, s.load, s.parts, s.lasts = 0, 0, 0.5, 2, 5*time.Second
+	s.start = postgres(map[string]string{"autovacuum_naptime": "1s"}, bigTable, "CREATE INDEX refreshed ON hot (v)")
+	s.request = func(ctx context.Context, b *bench, i int) error {
+		from := 1 + i*7919%(rows/refreshed)*refreshed
+		if _, err := b.db.ExecContext(ctx, "UPDATE hot SET v = $1 WHERE id BETWEEN $2 AND $3", i, from, from+refreshed-1); err != nil {
+			return err
+		}
+		var oldest int
+		return b.db.QueryRowContext(ctx, "SELECT min(v) FROM hot").Scan(&oldest)
+	}
+	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{
+		pgIdle(5*time.Second, []string{"BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM big"}, "COMMIT")}
+	s.nativeTitle = "statement_timeout 1 s, idle_in_transaction_session_timeout 1 s"
+	s.native = func(ctx context.Context, b *bench, on bool) error {
+		return pgSettings(ctx, b, on, "statement_timeout", "1s", "idle_in_transaction_session_timeout", "1s")
+	}
+	s.mend = pgMend("VACUUM hot")
 	return s
 }

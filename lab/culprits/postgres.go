@@ -160,7 +160,7 @@ func c7() scene {
 	return scene{
 		name: "c7", title: "PostgreSQL, write-ahead log: a bulk UPDATE of an unrelated table",
 		about: "Requests update and read rows by key, and every commit waits for the log. A bulk update of another table writes it as fast as it can.",
-		load:  0.6, lasts: 5 * time.Second,
+		load:  0.6, parts: 2, lasts: 5 * time.Second,
 		start:   postgres(map[string]string{"fsync": "on", "max_wal_size": "4GB", "wal_buffers": "1MB"}, bigTable),
 		request: pgUpdate, statements: byKey,
 		culprits: []func(context.Context, *bench, float64, func(int64)) error{pgCulprit(func(size float64) []string {
@@ -180,7 +180,7 @@ func c8() scene {
 		name: "c8", title: "PostgreSQL, storage: VACUUM FULL of an unrelated table",
 		about: "Requests update and read rows by key. VACUUM FULL rewrites another table. Changes of tables are barred unless listed: " +
 			"the guard is told that they may be cancelled.",
-		load: 0.6, lasts: 5 * time.Second,
+		load: 0.6, parts: 2, lasts: 5 * time.Second,
 		start:   postgres(map[string]string{"fsync": "on", "max_wal_size": "4GB", "shared_buffers": "16MB"}, bigTable),
 		request: pgUpdate, statements: byKey,
 		culprits: []func(context.Context, *bench, float64, func(int64)) error{pgCulprit(func(size float64) []string {

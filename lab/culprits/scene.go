@@ -36,10 +36,13 @@ type scene struct {
 	// rate is how many requests leave per second, before the seed varies it.
 	rate float64
 	// load, if not 0, sets rate and objective when the server runs, see calibrate: the rate
-	// to this share of what the server does alone.
+	// to about this share of what the server does alone.
 	load float64
 	// start makes the server and its data.
 	start func(ctx context.Context) (*bench, error)
+	// parts is how many statements a calibrated request is, one after the other, if more than
+	// one. Who watches the server sees these, and is told of their objective.
+	parts int
 	// request is one request of the load.
 	request func(ctx context.Context, b *bench, i int) error
 	// statements are the same request for the closed load, with %d for the key of a row;
@@ -73,3 +76,6 @@ func exec(ctx context.Context, c interface {
 	}
 	return nil
 }
+
+// watched is the objective that those are told who watch the server's statements.
+func (s *scene) watched() time.Duration { return s.objective / time.Duration(max(s.parts, 1)) }

@@ -1,0 +1,95 @@
+package mariadb
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// snapshot is what a transaction sees until it ends.
+type snapshot struct {
+	number int64
+	id     uint64 // of the transaction; an address, which the next may have again
+	age    int64  // at the look before, seconds
+	asked  uint64 // statements that clients had sent when it was seen first
+	made   uint64 // since then: what was changed, if all of them changed something
+	look   bool
+}
+
+// snapshots are those of the look before, by session.
+type snapshots map[int64]*snapshot
+
+// look enters the transactions of a look, and returns those that have kept one snapshot for
+// longer than the objective and only read. Those that write may have taken none.
+func (s snapshots) look(v *view, asked uint64, objective time.Duration) map[int64]*snapshot {
+	old := map[int64]*snapshot{}
+	for i := range v.transactions {
+		t := &v.transactions[i]
+		if !t.keeps || slices.Contains(v.own, t.session) {
+			continue
+		}
+		k := s[t.session]
+		if k == nil || k.id != t.id || t.age < k.age {
+			number := int64(1)
+			if k != nil {
+				number = k.number + 1
+			}
+			k = &snapshot{number: number, id: t.id, asked: asked}
+			s[t.session] = k
+		}
+		k.age, k.look, k.made = t.age, true, v.questions-min(k.asked, v.questions)
+		if time.Duration(t.sure)*time.Microsecond > objective {
+			old[t.session] = k
+		}
+	}
+	for session, k := range s {
+		if !k.look {
+			delete(s, session)
+		}
+		k.look = false
+	}
+	return old
+}
+
+// keeps enters the old snapshots and returns who keeps most that nobody else does, nil if
+// nobody does.
+func (b *builder) keeps(v *view) (most *track.Entry) {
+	var made []uint64
+	var held []*track.Entry
+	var since []mono.Time
+	for i := range v.transactions {
+		t := &v.transactions[i]
+		if k, e := v.old[t.session], v.entries[t.session]; k != nil && e != nil {
+			made, held, since = append(made, k.made), append(held, e), append(since, v.at.Add(-time.Duration(t.age)*time.Second))
+		}
+	}
+	largest := uint64(0)
+	for i, n := range track.Margins(made) {
+		if n == 0 {
+			continue
+		}
+		b.tracker.Holds(held[i], versions, since[i], n, false)
+		if n > largest {
+			largest, most = n, held[i]
+		}
+	}
+	return most
+}
+
+// dear returns the share of the time of running statements that is beyond what is normal
+// while nobody keeps old versions, and for which they did not wait for a processor; 0 if
+// nobody does.
+func (b *builder) dear(v *view, holder *track.Entry, running int, done uint64, delay time.Duration) float64 {
+	dt := v.at.Sub(b.before)
+	if b.before == 0 {
+		dt = 0 // since when what it shows was done is not known
+	}
+	b.cost.Add(dt, 0, running, done, holder == nil)
+	if holder == nil || running == 0 || dt <= 0 {
+		return 0
+	}
+	_, beyond := b.cost.Beyond()
+	return max(beyond-min(float64(delay)/float64(running)/float64(dt), 1), 0)
+}

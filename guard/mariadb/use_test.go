@@ -1,0 +1,118 @@
+package mariadb
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/guard/procfs"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+const tick = 100 * time.Millisecond
+
+// losses tells which resources a session has lost time to so far, in milliseconds.
+func losses(s *culprit.Sample, task int) string {
+	var got []string
+	for _, h := range s.Holds {
+		lost := h.WaitTime
+		if h.WaitingSince != culprit.Unset {
+			lost += s.At.Sub(h.WaitingSince)
+		}
+		if int(h.Task) == task && lost > 0 {
+			got = append(got, fmt.Sprintf("%s %d", s.Resources[h.Resource].Name, lost.Milliseconds()))
+		}
+	}
+	return strings.Join(got, ", ")
+}
+
+// What a running statement loses time to, by the state of its thread and of the others'.
+func TestUnseenWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		states      string // of threads 1, 2
+		word        string // of session 1
+		delay       time.Duration
+		want, other string
+	}{
+		"storage":                     {"DR", "Sending data", 0, "storage 5", ""},
+		"a latch, whose owner stores": {"SD", "Sending data", 0, "storage 5", "storage 5"},
+		"a latch, nobody knows why":   {"SR", "Sending data", 0, "internals 5", ""},
+		"a latch, and no processor":   {"SR", "Sending data", 90 * time.Millisecond, "processor 5", "processor 4"},
+		"its client":                  {"SR", "Writing to net", 0, "", ""},
+		"it runs":                     {"RR", "Sending data", 0, "", ""},
+		"it runs, and no processor":   {"RR", "Sending data", 20 * time.Millisecond, "processor 2", "processor 2"},
+	} {
+		b := newBuilder(20*time.Millisecond, false)
+		used := map[int64]procfs.Usage{}
+		var l *culprit.Sample
+		for i := range 2 {
+			for thread := range int64(3) {
+				used[thread] = procfs.Usage{CPU: time.Duration(i) * 20 * time.Millisecond, Delay: time.Duration(i) * tt.delay}
+			}
+			in := &input{at: mono.Time(time.Second).Add(time.Duration(i) * tick), questions: uint64(100 * i),
+				usage: func(thread int64) (procfs.Usage, bool) { return used[thread], true }, state: func(thread int64) procfs.State { return procfs.State(tt.states[thread-1]) }}
+			for id := range int64(2) {
+				in.sessions = append(in.sessions, sessionRow{id: id + 1, thread: id + 1, command: "Query", state: []string{tt.word, "Sending data"}[id], text: "SELECT 1", elapsed: 5, query: int64(10*i) + id})
+			}
+			l = &b.build(in).Sample
+		}
+		if got, other := losses(l, 0), losses(l, 1); got != tt.want || other != tt.other {
+			t.Errorf("%s: %q and %q, expected %q and %q", name, got, other, tt.want, tt.other)
+		}
+	}
+}
+
+// A transaction that has kept its snapshot for longer than the objective is a task of its own,
+// which only the end of its session ends; others lose to it what they cost beyond normal.
+func TestOldSnapshot(t *testing.T) {
+	b := newBuilder(20*time.Millisecond, false)
+	running := 1
+	var l *culprit.Sample
+	report := -1
+	look := func(i int, sure time.Duration) {
+		in := &input{at: mono.Time(time.Second).Add(time.Duration(i) * tick), questions: uint64(100 * i),
+			usage: func(int64) (procfs.Usage, bool) { return procfs.Usage{}, true }, state: func(int64) procfs.State { return procfs.Running }}
+		for id := range int64(running) {
+			in.sessions = append(in.sessions, sessionRow{id: id + 2, thread: id + 2, command: "Query", state: "Updating", text: "UPDATE t SET v = 1", elapsed: 10, query: int64(1000*i) + id})
+		}
+		if sure != 0 {
+			in.sessions = append(in.sessions, sessionRow{id: 1, thread: 1, command: "Query", state: "Sending data", text: "SELECT 1", elapsed: 3, query: int64(1000*i) + 999})
+			in.transactions = []transactionRow{{id: 1 << 47, session: 1, age: 1, keeps: true, sure: sure.Microseconds()}}
+		}
+		found := b.build(in)
+		l, report = &found.Sample, -1
+		for k := range found.Sessions {
+			if found.Sessions[k].Process == 1 {
+				report = k
+			}
+		}
+	}
+	for i := range 30 {
+		look(i, 0)
+	}
+	look(30, 10*time.Millisecond) // too young to be told from none
+	young := l.Tasks[report].ID
+	running = 8
+	for i := range 20 {
+		look(31+i, time.Duration(200+100*i)*time.Millisecond)
+	}
+	task := l.Tasks[report]
+	if task.ID == young || task.Steps != culprit.StepsOf(culprit.Session) {
+		t.Errorf("the report: %+v, expected a task since its snapshot is old, with no step but the end of its session", task)
+	}
+	kept := uint64(0)
+	for _, h := range l.Holds {
+		if int(h.Task) == report && h.Resource == versions {
+			kept = h.Used
+		}
+	}
+	if kept != 2100 {
+		t.Errorf("it keeps %d, expected what was sent since it was seen first, 2100", kept)
+	}
+	// Eight times as many run and as many end: nearly all of the time is beyond normal.
+	if got := losses(l, 0); got != "row versions 8" {
+		t.Errorf("an update lost %q, expected 8 of 10 ms to row versions", got)
+	}
+}

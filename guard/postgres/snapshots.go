@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/guard/statement"
+	"github.com/spillgate/spillgate/guard/track"
+)
+
+// snapshots enters who keeps old versions of rows for longer than an objective, and returns
+// who keeps most that nobody else does; nil if nobody does. Statements such as begin and end
+// all the time have snapshots too, which are not worth an entry, and those of vacuums keep
+// nothing.
+func (b *builder) snapshots(in *input, entries map[int64]*track.Entry) (most *track.Entry) {
+	var made []uint64
+	var held []*activityRow
+	for i := range in.rows {
+		r := &in.rows[i]
+		e := entries[r.pid]
+		if r.backend != "client backend" || e == nil || r.horizon <= 0 || b.alike(r, e) || b.known[r.pid].parsed.Class == statement.Vacuum {
+			continue
+		}
+		made, held = append(made, uint64(r.horizon)), append(held, r)
+	}
+	alone := track.Margins(made)
+	largest := uint64(0)
+	for i, r := range held {
+		e, since := entries[r.pid], in.instant(r.transaction)
+		if in.at.Sub(since) <= b.objective || alone[i] == 0 {
+			continue
+		}
+		b.tracker.Holds(e, versions, since, alone[i], false)
+		if alone[i] > largest {
+			largest, most = alone[i], e
+		}
+	}
+	return most
+}
+
+// harmless is for how long a snapshot is taken to make no statement dear.
+const harmless = time.Second
+
+// dear returns the share of the work of short statements that is beyond what is normal
+// while nobody keeps old versions for long, 0 if nobody does now.
+func (b *builder) dear(in *input, entries map[int64]*track.Entry, holder *track.Entry, completed uint64) float64 {
+	work, running, held := b.use.short.CPU, 0, time.Duration(0)
+	for _, u := range b.use.long {
+		if u.entry != holder && b.alike(u.row, u.entry) {
+			work += u.CPU
+		}
+	}
+	for i := range in.rows {
+		r := &in.rows[i]
+		e := entries[r.pid]
+		switch {
+		case e == nil:
+		case e == holder:
+			held = in.at.Sub(in.instant(r.transaction))
+		case r.waitType == "" && b.alike(r, e):
+			running++
+		}
+	}
+	if b.before > 0 { // else it is not known since when this was done
+		b.cost.Add(in.at.Sub(b.before), work, running, completed, held < harmless)
+	}
+	if holder == nil {
+		return 0
+	}
+	dear, _ := b.cost.Beyond()
+	return dear
+}

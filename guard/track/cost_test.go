@@ -1,0 +1,63 @@
+package track
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// A statement of 1 ms of work that becomes one of 4 ms is three quarters beyond normal,
+// and what is learned meanwhile is not that.
+func TestCostBeyondNormal(t *testing.T) {
+	const dt = 100 * time.Millisecond
+	var c Cost
+	if work, running := c.Beyond(); work != 0 || running != 0 {
+		t.Errorf("nothing seen: %v and %v", work, running)
+	}
+	for range 50 {
+		c.Add(dt, 50*time.Millisecond, 1, 50, true)
+	}
+	if work, running := c.Beyond(); work != 0 || running != 0 {
+		t.Errorf("as normal: %v and %v", work, running)
+	}
+	for range 100 {
+		c.Add(dt, 200*time.Millisecond, 1, 50, false)
+	}
+	if work, running := c.Beyond(); math.Abs(work-0.75) > 0.01 || running != 0 {
+		t.Errorf("four times the work: %v and %v, expected 0.75 and 0", work, running)
+	}
+	// Nothing ends any more: all of the time is beyond normal.
+	for range 100 {
+		c.Add(dt, 0, 10, 0, false)
+	}
+	if _, running := c.Beyond(); running < 0.99 {
+		t.Errorf("a standstill: %v, expected 1", running)
+	}
+}
+
+// Noise that was seen in normal times is not beyond them.
+func TestCostNoise(t *testing.T) {
+	var c Cost
+	for i := range 400 {
+		c.Add(100*time.Millisecond, time.Duration(30+40*(i/20%2))*time.Millisecond, 1+i/20%2, 50, true)
+	}
+	for i := range 40 {
+		c.Add(100*time.Millisecond, time.Duration(30+40*(i/20%2))*time.Millisecond, 1+i/20%2, 50, false)
+		if work, running := c.Beyond(); work > 0.1 || running > 0.15 {
+			t.Errorf("look %d: %.2f and %.2f beyond what was seen before", i, work, running)
+		}
+	}
+}
+
+// Versions that go with a snapshot are those that no older and no younger one keeps.
+func TestMargins(t *testing.T) {
+	ages := []uint64{5, 100, 5, 60, 0}
+	want := []uint64{5, 40, 0, 55, 0}
+	got := Margins(ages)
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%v, expected %v", got, want)
+			break
+		}
+	}
+}
