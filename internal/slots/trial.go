@@ -34,6 +34,9 @@ const (
 	// below brief Slacks, or where some took far less before; over kept there was none.
 	shorter, perhaps, kept = 0.5, 0.7, 0.8
 	brief, far             = 4, 4
+	// another is how many more long requests, on average, run in one window than in another that
+	// is compared with it, for what is done to differ for that.
+	another = 0.5
 )
 
 // trial is an experiment with the limit: with fewer running, the residence tells the
@@ -112,8 +115,9 @@ func (l *Limit) judge(p point) {
 // whether there was a queue is needed, and none can starve the server.
 func (l *Limit) judgeDown(p point) {
 	t, slack := &l.trial, float64(l.cfg.Slack)
-	if slower(t.from, p) {
-		// It began before the work became slower, and tells nothing.
+	if slower(t.from, p) || p.residence > kept*t.from.residence && p.lent > t.from.lent+another {
+		// It began before the work became slower, or long requests took a part of what does it, and
+		// tells nothing.
 		l.limit = max(l.limit, t.from.concurrency)
 		l.end()
 		l.untried = max(l.gap-memory/2, 0)
@@ -161,7 +165,7 @@ func (l *Limit) judgeUp(p point) {
 	}
 	// The two say the same, by Little's law, and each is disturbed by other things.
 	more, longer := math.Log(p.throughput/t.before.throughput), math.Log(p.took/t.before.took)
-	if distance > 0 && more > least*distance && longer < (1-least)*distance {
+	if distance > 0 && more > least*distance && longer < (1-least)*distance && p.lent > t.before.lent-another {
 		// There was no queue before, so that was the service time.
 		l.alone = t.before.concurrency / t.before.throughput
 		l.knee, l.rate, l.gap, l.raiseGap = min(p.concurrency, p.throughput*l.alone), p.throughput, memory, raiseFirst
