@@ -275,11 +275,28 @@ func TestOutgrow(t *testing.T) {
 		if !l.Lend(now, polls[0].began, polls[0].place) {
 			t.Fatal("no slot was lent though nothing ends")
 		}
+		l.Repay()
 		polls = polls[1:]
 		now = shortOnes(l, now, 1, time.Millisecond)
 	}
 	if l.Limit() != 20 {
 		t.Errorf("the limit is %d, want Max, which is 20", l.Limit())
+	}
+}
+
+// TestLineEndsATrialUpwards: once ranks show a line, a trial with more slots tells nothing of the knee, even
+// if fewer come than may run.
+func TestLineEndsATrialUpwards(t *testing.T) {
+	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.fifo, l.knee, l.rate, l.alone, l.samples = true, 8, 8/10e6, 10e6, samplesMost
+	from := point{concurrency: 8.9, throughput: l.rate, residence: 11e6, took: 11e6, samples: 200, limit: 9}
+	l.trial = trial{dir: 1, from: from, before: from}
+	l.judge(point{concurrency: 11, throughput: l.rate, residence: 11e6, took: 11e6, samples: 4, limit: 14})
+	if l.knee != 8 || l.trial.dir != 0 {
+		t.Errorf("the knee is %v in a trial towards %d, want 8 and no trial", l.knee, l.trial.dir)
 	}
 }
 

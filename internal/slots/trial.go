@@ -92,17 +92,17 @@ func (l *Limit) judge(p point) {
 		l.limit = l.trial.from.concurrency
 		l.end()
 		l.untried = max(l.gap-memory, 0)
+	case l.fifo:
+		l.end()
+		l.rely(p, l.trial.from.throughput)
+		l.service = l.alone
+		l.limit = l.target()
 	case !p.bound && l.trial.dir > 0: // so many are enough
 		if f := l.trial.from; p.took < near*f.took && p.took < f.took*max(1+unmoved, math.Sqrt(p.concurrency/f.concurrency)) {
 			l.knee = max(l.knee, p.concurrency*near)
 		}
 		l.end()
 		l.limit = max(l.target(), l.trial.from.concurrency)
-	case l.fifo:
-		l.end()
-		l.rely(p, l.trial.from.throughput)
-		l.service = l.alone
-		l.limit = l.target()
 	case l.trial.dir < 0:
 		l.judgeDown(p)
 	default:
