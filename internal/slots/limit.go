@@ -200,8 +200,10 @@ const apart = 1.0 / 16
 const outlives = 4
 
 // outlast is how many ends of overdue requests must be missing for all of them to be long by nature:
-// of work that is slow, with times as random as exponential ones, so many are by chance once in four
-// hundred times. It is more than outlives because all of them give their slots back then.
+// an end is one of theirs as often as they are a part of what runs. Of work that is slow, with times as
+// random as exponential ones, so many are missing by chance once in four hundred times. It is more than
+// outlives because all of them give their slots back then. Without this rule 64 long polls at once cost
+// the short requests beside them a third (wild/live-polls).
 const outlast = 6
 
 // SetOverdue says how many of the requests that hold slots have run for longer than their objectives.
@@ -215,8 +217,8 @@ func (l *Limit) SetOverdue(n int) {
 // Lend takes back the slot of a request that has run for longer than its objective
 // and runs on: a long poll, a stream, an export. It is no sample of how long others
 // take. It reports false, and does nothing, where too few have ended meanwhile to tell it
-// from others, for then it is the work that may be slow, and more of it must not be let in;
-// and where Max run without a slot already. Should nothing end for an
+// from others, by itself or together with all that are overdue, for then it is the work that
+// may be slow, and more of it must not be let in; and where Max run without a slot already. Should nothing end for an
 // objective while every slot is taken, one is lent all the same, to see whether others end
 // soon: long polls that came first would hold every slot for good. Repay ends the
 // request, instead of Release.

@@ -78,10 +78,10 @@ const (
 // steer moves the limit after a window.
 func (l *Limit) steer(p point) {
 	switch {
-	case p.bound && l.window.lent > dominated*l.window.area:
-		l.outgrow()
 	case l.recovering != recovered:
 		l.recover(p)
+	case p.bound && l.window.lent > dominated*l.window.area:
+		l.outgrow()
 	case l.trial.dir != 0:
 		l.judge(p)
 	case p.bound && !l.window.hasty:
