@@ -170,7 +170,7 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 
 // Return is Release for a request that tells nothing of the service.
 func (l *Limit) Return(now mono.Time, place Place) {
-	l.window.integrate(now, l.inUse, l.Free())
+	l.window.integrate(now, l.inUse, l.lent, l.Free())
 	l.ended = now
 	l.line.leave(place)
 	l.inUse--
