@@ -75,9 +75,12 @@ func decode(head packets.FixedHeader, version byte, body []byte) (pk packets.Pac
 			err = packets.ErrMalformedPacket
 		}
 	case packets.Disconnect:
-		if version == v311 && len(body) > 0 {
+		switch {
+		case version == v311 && len(body) > 0:
 			err = packets.ErrMalformedPacket
-		} else {
+		case len(body) == 1: // which the codec takes for none
+			pk.ReasonCode = body[0]
+		default:
 			err = pk.DisconnectDecode(body)
 		}
 	case packets.Auth:
