@@ -12,7 +12,8 @@
 //
 // Invariants: the balance is between −Debt and Burst; over any stretch of time
 // no more than Burst + rate × time passes Allow; time that does not advance, or
-// runs backwards, refills nothing.
+// runs backwards, refills nothing. A Binned asks when messages arrived instead of when it is asked, so that
+// the order in which connections are read does not matter; it delays, and knows no debt.
 //
 // What this package does not do: it has no clock and does not wait, queue or
 // choose among those who want tokens. For a plain limit in a program that may
