@@ -17,11 +17,9 @@ type Batch struct {
 	tallies    []tally
 	direct     uint32 // messages to topics without a limit
 
-	// waiting is how many messages of this connection wait, in all lanes, and
-	// lastDue the instant of the last that was told to: what comes after must not
-	// overtake it.
+	// waiting is how many messages of this connection wait, in all lanes: what comes
+	// after must not overtake them.
 	waiting atomic.Int32
-	lastDue mono.Time
 }
 
 // tally is what a batch delivered under one limit.

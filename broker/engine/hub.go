@@ -82,6 +82,10 @@ type rule struct {
 	stats stats
 }
 
+// exactBuckets is how many buckets go by the arrival of messages, each of 45 KB.
+// Further ones go by the order in which messages are read.
+const exactBuckets = 1000
+
 // laneKey names a lane: a filter, and a topic unless all topics share it.
 type laneKey struct{ filter, topic string }
 
@@ -226,16 +230,16 @@ func (h *Hub) forget(now mono.Time) {
 // laneOf returns the lane of a topic, nil without a limit. The lock is held.
 func (h *Hub) laneOf(name string, now mono.Time) *lane {
 	for _, r := range h.rules {
-		if !Matches(r.Topics, name) {
+		if !Matches(r.Filter, name) {
 			continue
 		}
-		key := laneKey{r.Topics, name}
+		key := laneKey{r.Filter, name}
 		if r.Shared {
 			key.topic = ""
 		}
 		l := h.lanes[key]
 		if l == nil {
-			l = newLane(h, key, r, now)
+			l = newLane(h, key, r, newPacer(r.Limit, len(h.lanes) < exactBuckets, now))
 			h.lanes[key] = l
 		}
 		return l
@@ -252,20 +256,20 @@ func (h *Hub) SetLimits(limits []Limit) {
 	now := h.now()
 	had := map[string]*rule{}
 	for _, r := range h.rules {
-		had[r.Topics] = r
+		had[r.Filter] = r
 	}
 	h.rules = nil
 	byFilter := map[string]*rule{}
 	for _, l := range limits {
 		r := &rule{Limit: l.withDefaults()}
 		r.stats.began = now
-		if old := had[l.Topics]; old != nil {
+		if old := had[l.Filter]; old != nil {
 			old.stats.mu.Lock()
 			r.stats.released, r.stats.waited, r.stats.refused, r.stats.last = old.stats.released, old.stats.waited, old.stats.refused, old.stats.last
 			old.stats.mu.Unlock()
 		}
-		if byFilter[l.Topics] == nil {
-			byFilter[l.Topics] = r
+		if byFilter[l.Filter] == nil {
+			byFilter[l.Filter] = r
 			h.rules = append(h.rules, r)
 		}
 	}
@@ -277,7 +281,7 @@ func (h *Hub) SetLimits(limits []Limit) {
 		if r != nil && r.Shared != (key.topic == "") {
 			r = nil
 		}
-		l.set(b, r, now)
+		l.set(b, r)
 		if r == nil {
 			delete(h.lanes, key)
 		}
@@ -297,7 +301,7 @@ func (h *Hub) Stats() []Stats {
 	for i, r := range h.rules {
 		all[i] = r.stats.told()
 		all[i].Limit = r.Limit
-		at[r.Topics] = &all[i]
+		at[r.Filter] = &all[i]
 	}
 	last := &all[len(all)-1]
 	*last = h.rest.told()

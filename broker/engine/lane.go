@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/bucket"
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
@@ -29,15 +28,18 @@ func (v Verdict) String() string {
 	return [...]string{"went", "waits", "over_rate", "queue_full"}[v]
 }
 
+// longestWait is the longest that a message may wait for a token. One that would
+// wait longer is refused as if the queue were full.
+const longestWait = time.Hour
+
 // lane is one bucket with the queue in front of it and the timer that empties it.
 type lane struct {
 	hub *Hub
 	key laneKey
 
 	mu    sync.Mutex
-	rule  *rule          // whose limit it has
-	shape *pacer         // nil where the limit polices or is gone
-	rate  *bucket.Bucket // nil where the limit shapes or is gone
+	rule  *rule // whose limit it has; nil where that is gone
+	pacer pacer
 	queue queue
 	timer *time.Timer
 	// armed is when the timer rings; Never while it is not set, and while ring
@@ -47,44 +49,31 @@ type lane struct {
 	batch   Batch // of ring
 }
 
-func newLane(h *Hub, key laneKey, r *rule, now mono.Time) *lane {
-	l := &lane{hub: h, key: key, armed: mono.Never}
+func newLane(h *Hub, key laneKey, r *rule, p pacer) *lane {
+	l := &lane{hub: h, key: key, armed: mono.Never, rule: r, pacer: p}
 	l.batch.hub = h
 	l.timer = time.AfterFunc(time.Hour, l.ring)
 	l.timer.Stop()
-	l.set(nil, r, now)
 	return l
 }
 
-// set gives the lane another limit; nil is none. What waits keeps its place and
-// its instant, and goes with b, which may be nil in the beginning, where there is
-// no limit any more.
-func (l *lane) set(b *Batch, r *rule, now mono.Time) {
+// set gives the lane another limit; nil is none. What waits keeps its place, and
+// goes as fast as the new rate lets it; with b, at once, where there is no limit
+// any more.
+func (l *lane) set(b *Batch, r *rule) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.rule
 	l.rule = r
-	switch {
-	case r == nil:
-		l.shape, l.rate = nil, nil
-	case r.Police:
-		l.shape = nil
-		if old != nil && l.rate != nil {
-			l.rate.SetRate(now, r.Rate)
-			l.rate.SetBurst(now, r.Burst)
-		} else {
-			l.rate, _ = bucket.New(now, bucket.Config{Rate: r.Rate, Burst: r.Burst}) // checked
-		}
-	default:
-		l.rate = nil
-		if l.shape != nil {
-			l.shape.setLimit(now, r.Rate, r.Burst)
-		} else {
-			l.shape = newPacer(now, r.Rate, r.Burst)
-		}
-	}
 	if r == nil {
 		l.release(b, mono.Never-1)
+		return
+	}
+	l.pacer.SetLimit(r.Rate, r.Burst)
+	if r.Rate != old.Rate {
+		l.queue.stretch(b.now, old.Rate/r.Rate)
+		l.armed = mono.Never
+		l.arm(b.now)
 	}
 }
 
@@ -97,8 +86,8 @@ func (l *lane) publish(b *Batch, m *Message, id uint16) Verdict {
 		l.hub.deliver(b, m)
 		return Went
 	}
-	if l.rate != nil {
-		if !l.rate.AllowN(b.stamp, 1) {
+	if r.Police {
+		if _, ok := l.pacer.TakeWithin(b.stamp, b.now, 1, 0); !ok {
 			b.refused(r, OverRate)
 			return OverRate
 		}
@@ -108,16 +97,17 @@ func (l *lane) publish(b *Batch, m *Message, id uint16) Verdict {
 		b.refused(r, QueueFull)
 		return QueueFull
 	}
-	due := b.stamp.Add(l.shape.take(b.stamp, b.now, 1))
-	behind := b.waiting.Load() > 0
-	if due <= b.now && (!behind || l.queue.len() == 0) {
+	delay, ok := l.pacer.TakeWithin(b.stamp, b.now, 1, longestWait)
+	if !ok {
+		b.refused(r, QueueFull)
+		return QueueFull
+	}
+	due := b.stamp.Add(delay)
+	if due <= b.now && (b.waiting.Load() == 0 || l.queue.len() == 0) {
 		return l.pass(b, m, r)
 	}
-	if behind {
-		due = max(due, b.lastDue)
-	}
 	b.waiting.Add(1)
-	b.lastDue = l.queue.push(waiter{due: due, stamp: b.stamp, kept: m.Keep(), from: b, id: id})
+	l.queue.push(waiter{due: due, stamp: b.stamp, kept: m.Keep(), from: b, id: id})
 	l.release(b, b.now)
 	l.arm(b.now)
 	return Waits

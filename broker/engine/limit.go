@@ -24,8 +24,8 @@ const (
 // Limit holds the topics of a filter to a rate. The first limit whose filter
 // matches a topic counts.
 type Limit struct {
-	// Topics is a filter, or the name of one topic. Required.
-	Topics string
+	// Filter matches the topics, or is the name of one. Required.
+	Filter string
 	// Rate is the tokens that come in a second; a message takes one. Required, above
 	// 0, at most MaxRate.
 	Rate float64
@@ -58,10 +58,10 @@ func (l Limit) withDefaults() Limit {
 // Check calls wrong for every mistake in l: the field as configuration files name
 // it, what was found and what was expected.
 func (l Limit) Check(wrong func(field, value, want string)) {
-	if l.Topics == "" {
-		wrong("topics", "", "a topic or a filter, for example plant/+/alarm")
-	} else if err := CheckFilter(l.Topics); err != nil {
-		wrong("topics", err.Error(), "a topic or a filter, for example plant/+/alarm")
+	if l.Filter == "" {
+		wrong("filter", "", "a topic or a filter, for example plant/+/alarm")
+	} else if err := CheckFilter(l.Filter); err != nil {
+		wrong("filter", err.Error(), "a topic or a filter, for example plant/+/alarm")
 	}
 	if !(l.Rate > 0 && l.Rate <= MaxRate) {
 		wrong("rate", fmt.Sprint(l.Rate), "messages a second, above 0 and at most 1e9; leave the limit out to limit nothing")

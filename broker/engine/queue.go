@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/spillgate/spillgate/internal/mono"
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
 
 const (
 	// firstQueue is the capacity of a lane's queue when its first message waits. It
@@ -39,23 +43,36 @@ func (q *queue) fits(size, most, mostBytes int) bool {
 	return q.n < most && (q.bytes+size <= mostBytes || q.n == 0)
 }
 
-// push puts w behind all that are due before it and returns its instant.
-func (q *queue) push(w waiter) mono.Time {
+// push puts w behind all that are due before it, and behind all of the same
+// publisher.
+func (q *queue) push(w waiter) {
 	if q.n == len(q.ring) {
 		q.grow()
 	}
 	i := q.n
 	q.n++
-	for ; i > 0 && q.at(i-1).due > w.due; i-- {
-		if q.n-i > maxShift {
-			w.due = q.at(i - 1).due
+	for ; i > 0; i-- {
+		before := q.at(i - 1)
+		if before.due <= w.due {
 			break
 		}
-		*q.at(i) = *q.at(i - 1)
+		if before.from == w.from || q.n-i > maxShift {
+			w.due = before.due
+			break
+		}
+		*q.at(i) = *before
 	}
 	*q.at(i) = w
 	q.bytes += w.kept.size()
-	return w.due
+}
+
+// stretch multiplies what is left of every wait.
+func (q *queue) stretch(now mono.Time, by float64) {
+	for i := range q.n {
+		if w := q.at(i); w.due > now {
+			w.due = now.Add(time.Duration(float64(w.due.Sub(now)) * by))
+		}
+	}
 }
 
 func (q *queue) grow() {

@@ -19,7 +19,7 @@ type Delays struct {
 
 // Stats are those of one limit, or of all topics without one.
 type Stats struct {
-	// Limit is the limit, with its defaults; its Topics are empty for the topics
+	// Limit is the limit, with its defaults; its Filter is empty for the topics
 	// without one.
 	Limit Limit
 	// Topics is how many topics it covers now.

@@ -42,7 +42,7 @@ func (b *inbox) await(t *testing.T, want ...string) {
 
 // Eclipse's client for Go and MQTT 3.1.1, through a shaped topic.
 func TestPahoGo311(t *testing.T) {
-	_, addr := start(t, Limits{}, engine.Limit{Topics: "plant/+/slow", Rate: 200, Burst: 5})
+	_, addr := start(t, Limits{}, engine.Limit{Filter: "plant/+/slow", Rate: 200, Burst: 5})
 	dial := func(id string) old.Client {
 		c := old.NewClient(old.NewClientOptions().AddBroker("tcp://" + addr).SetClientID(id).SetAutoReconnect(false))
 		if tok := c.Connect(); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
@@ -73,7 +73,7 @@ func TestPahoGo311(t *testing.T) {
 // Eclipse's client for Go and MQTT 5: shared subscriptions, properties, and the
 // reason code of what is refused.
 func TestPahoGo5(t *testing.T) {
-	_, addr := start(t, Limits{}, engine.Limit{Topics: "hard", Rate: 0.001, Burst: 1, Police: true})
+	_, addr := start(t, Limits{}, engine.Limit{Filter: "hard", Rate: 0.001, Burst: 1, Police: true})
 	dial := func(id string, in *inbox) *paho.Client {
 		nc, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -124,7 +124,7 @@ func TestPahoGo5(t *testing.T) {
 // mosquitto's programs, both protocols, all QoS, retained messages.
 func TestMosquittoClients(t *testing.T) {
 	pub, sub := needs.Program(t, "mosquitto_pub"), needs.Program(t, "mosquitto_sub")
-	_, addr := start(t, Limits{}, engine.Limit{Topics: "m/+", Rate: 100, Burst: 1})
+	_, addr := start(t, Limits{}, engine.Limit{Filter: "m/+", Rate: 100, Burst: 1})
 	host, port, _ := net.SplitHostPort(addr)
 	for _, version := range []string{"mqttv311", "mqttv5"} {
 		for _, qos := range []string{"0", "1", "2"} {
@@ -198,7 +198,7 @@ func TestPahoPython(t *testing.T) {
 	if exec.Command(python, "-c", "import paho.mqtt.client").Run() != nil {
 		needs.Dir(t, "paho-mqtt for Python")
 	}
-	_, addr := start(t, Limits{}, engine.Limit{Topics: "py/+", Rate: 100, Burst: 2, Shared: true})
+	_, addr := start(t, Limits{}, engine.Limit{Filter: "py/+", Rate: 100, Burst: 2, Shared: true})
 	host, port, _ := net.SplitHostPort(addr)
 	for _, version := range []string{"4", "5"} {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

@@ -275,7 +275,7 @@ func TestQoS(t *testing.T) {
 // What waits for its rate is acknowledged when it has gone.
 func TestShapedAcknowledgement(t *testing.T) {
 	versions(t, func(t *testing.T, version byte) {
-		_, addr := start(t, Limits{}, engine.Limit{Topics: "slow", Rate: 20, Burst: 1})
+		_, addr := start(t, Limits{}, engine.Limit{Filter: "slow", Rate: 20, Burst: 1})
 		s := join(t, addr, version, "sub")
 		s.subscribe("slow", 0)
 		p := join(t, addr, version, "pub")
@@ -299,7 +299,7 @@ func TestShapedAcknowledgement(t *testing.T) {
 }
 
 func TestPolice(t *testing.T) {
-	_, addr := start(t, Limits{}, engine.Limit{Topics: "hard", Rate: 0.001, Burst: 1, Police: true})
+	_, addr := start(t, Limits{}, engine.Limit{Filter: "hard", Rate: 0.001, Burst: 1, Police: true})
 	p := join(t, addr, v5, "pub")
 	p.publish("hard", "1", 1, 1)
 	p.want(packets.Puback, 1)
@@ -319,7 +319,7 @@ func TestPolice(t *testing.T) {
 }
 
 func TestReceiveMaximum(t *testing.T) {
-	_, addr := start(t, Limits{Inflight: 3}, engine.Limit{Topics: "slow", Rate: 0.001, Burst: 1})
+	_, addr := start(t, Limits{Inflight: 3}, engine.Limit{Filter: "slow", Rate: 0.001, Burst: 1})
 	p := join(t, addr, v5, "pub")
 	for id := range uint16(5) {
 		p.publish("slow", "x", 1, id+1)
@@ -563,7 +563,7 @@ func TestProperties(t *testing.T) {
 // What has expired while it waited is not delivered, and the publisher is free
 // again.
 func TestExpiry(t *testing.T) {
-	_, addr := start(t, Limits{}, engine.Limit{Topics: "slow", Rate: 0.8, Burst: 1})
+	_, addr := start(t, Limits{}, engine.Limit{Filter: "slow", Rate: 0.8, Burst: 1})
 	s, p := join(t, addr, v5, "sub"), join(t, addr, v5, "pub")
 	s.subscribe("slow", 1)
 	p.publish("slow", "1", 1, 1)
@@ -750,7 +750,7 @@ func FuzzReader(f *testing.F) {
 		f.Add(append(connect(v5), b...))
 		f.Add(append(connect(v311), b...))
 	}
-	hub := engine.New(engine.Config{Topics: 100, Limits: []engine.Limit{{Topics: "a/#", Rate: 10, Burst: 2, Queue: 10}}})
+	hub := engine.New(engine.Config{Topics: 100, Limits: []engine.Limit{{Filter: "a/#", Rate: 10, Burst: 2, Queue: 10}}})
 	f.Cleanup(hub.Close)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		srv := NewServer(hub, Limits{Packet: 4096, Outbound: 4096, Queue: 10}, slog.New(slog.DiscardHandler))
