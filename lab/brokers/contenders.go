@@ -68,7 +68,7 @@ func cpus() (brokers, generator []int) {
 // startOurs starts a broker of ours.
 func startOurs(ctx context.Context, name string, limits []engine.Limit) (contender, error) {
 	where, _ := cpus()
-	child, err := brokerRole.Start(ctx, limits, proc.Spec{Name: name, CPUs: where, Nice: -10})
+	child, err := brokerRole.Start(ctx, limits, proc.Spec{Name: name, CPUs: where, RealTime: true, Nice: -20})
 	if err != nil {
 		return contender{}, err
 	}
@@ -77,12 +77,15 @@ func startOurs(ctx context.Context, name string, limits []engine.Limit) (contend
 
 // startMosquitto starts the peer.
 func startMosquitto(ctx context.Context) (contender, error) {
-	where, _ := cpus()
-	s, err := servers.Mosquitto(ctx, servers.MosquittoConfig{CPUs: where})
+	s, err := servers.Mosquitto(ctx)
 	if err != nil {
 		return contender{}, err
 	}
-	context.AfterFunc(ctx, s.Stop)
+	if where, _ := cpus(); where != nil {
+		if err := proc.Shape(s.Pid(), where); err != nil {
+			return contender{}, err
+		}
+	}
 	return contender{mosquitto, fmt.Sprintf("%s:%d", s.Host, s.Port)}, nil
 }
 
@@ -90,7 +93,7 @@ func startMosquitto(ctx context.Context) (contender, error) {
 func load(ctx context.Context, o order) (a answer, err error) {
 	_, where := cpus()
 	var out bytes.Buffer
-	child, err := generatorRole.Start(ctx, o, proc.Spec{Name: "generator", CPUs: where, Nice: -10, ReadyTimeout: -1, Output: &out})
+	child, err := generatorRole.Start(ctx, o, proc.Spec{Name: "generator", CPUs: where, RealTime: true, First: true, Nice: -20, ReadyTimeout: -1, Output: &out})
 	if err != nil {
 		return a, err
 	}

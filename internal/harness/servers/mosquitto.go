@@ -8,17 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
-// MosquittoConfig says how mosquitto is started. The zero MosquittoConfig is a broker
-// that may be thrown away, with no limit on what waits for a client.
-type MosquittoConfig struct {
-	// CPUs pins the broker to these processors with taskset. Default: not pinned.
-	CPUs []int
-}
-
+// mosquittoSettings is its configuration, with a port to fill in.
 const mosquittoSettings = `listener %d 127.0.0.1
 allow_anonymous true
 persistence false
@@ -27,8 +20,9 @@ max_queued_messages 0
 log_type error
 `
 
-// Mosquitto starts a mosquitto. It has no users.
-func Mosquitto(ctx context.Context, c MosquittoConfig) (*Server, error) {
+// Mosquitto starts a mosquitto that may be thrown away. It has no users, and no limit
+// on what waits for a client.
+func Mosquitto(ctx context.Context) (*Server, error) {
 	program, err := exec.LookPath("mosquitto")
 	if err != nil {
 		return nil, fmt.Errorf("servers: mosquitto: %w (Debian: mosquitto)", ErrMissing)
@@ -40,15 +34,7 @@ func Mosquitto(ctx context.Context, c MosquittoConfig) (*Server, error) {
 			file := filepath.Join(dir, "mosquitto.conf")
 			// What cannot be written is told by mosquitto, which finds no file.
 			_ = os.WriteFile(file, fmt.Appendf(nil, mosquittoSettings, port), 0o644)
-			command := []string{program, "-c", file}
-			if len(c.CPUs) > 0 {
-				var cpus []string
-				for _, n := range c.CPUs {
-					cpus = append(cpus, strconv.Itoa(n))
-				}
-				command = append([]string{"taskset", "-c", strings.Join(cpus, ",")}, command...)
-			}
-			return command
+			return []string{program, "-c", file}
 		},
 		ready: func(ctx context.Context, port int) error {
 			var d net.Dialer
