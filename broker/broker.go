@@ -17,6 +17,7 @@ import (
 
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
+	"github.com/spillgate/spillgate/broker/stamp"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -87,7 +88,7 @@ func (b *Broker) Listen() error {
 			b.closeListeners()
 			return fmt.Errorf("broker: %w", err)
 		}
-		b.listeners = append(b.listeners, l)
+		b.listeners = append(b.listeners, stamp.Listen(l))
 	}
 	if b.cfg.Admin != "" {
 		l, err := net.Listen("tcp", b.cfg.Admin)

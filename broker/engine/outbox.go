@@ -48,11 +48,22 @@ type Outbox struct {
 	failed  error
 }
 
+// stamped is a connection of broker/stamp, which writes as the one below it does.
+// One with TLS, which has NetConn too, does not.
+type stamped interface {
+	NetConn() net.Conn
+	Arrival() (time.Time, bool)
+}
+
 // NewOutbox returns the outbox of conn. limit is the most bytes that may wait and
 // stall how long one blocking write may take; then the connection is closed.
 func NewOutbox(conn net.Conn, limit int, stall time.Duration) *Outbox {
 	o := &Outbox{conn: conn, limit: limit, stall: stall}
-	if c, ok := conn.(syscall.Conn); ok {
+	below := conn
+	if c, ok := conn.(stamped); ok {
+		below = c.NetConn()
+	}
+	if c, ok := below.(syscall.Conn); ok {
 		o.raw, _ = c.SyscallConn()
 	}
 	o.loop, o.attempt = o.write, o.try
