@@ -57,6 +57,9 @@ type quantiles struct {
 }
 
 const (
+	// spin is how long before a message is due the generator stops resting.
+	spin = 20 * time.Microsecond
+
 	payload    = 100
 	topicName  = "lab/%02d"
 	packetSize = 2 + 2 + 6 + payload
@@ -207,6 +210,9 @@ func (g *generator) poisson() error {
 		}
 		if err := g.look(); err != nil {
 			return err
+		}
+		if left := min(next, end) - time.Since(g.base); left > spin {
+			rest(g.sub.fd, left-spin)
 		}
 	}
 	return nil
