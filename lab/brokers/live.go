@@ -21,8 +21,10 @@ const (
 	margin = 1.1
 	burst  = 38
 	// maxLag is the p99, in µs, of how late the generator may send, and maxStolen the
-	// share of a processor that the host may take, for a run to count.
-	maxLag, maxStolen = 100, 0.05
+	// share of a processor that the host may take, for a run to count. On two cores
+	// that nobody else uses the generator is 100 to 125 µs late (p99), because it writes
+	// what comes together one after the other; latencies are from the write on.
+	maxLag, maxStolen = 200, 0.05
 )
 
 // Experiments returns the experiments of this package.
