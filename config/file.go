@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spillgate/spillgate/broker"
 	"github.com/spillgate/spillgate/guard"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
@@ -40,6 +41,9 @@ type File struct {
 	// Guard is what `spillgate guard` runs, nil if the file does not say. A file that
 	// says nothing else needs no proxy.
 	Guard *guard.SetConfig
+	// Broker is what `spillgate broker` runs, nil if the file does not say. Such a file
+	// needs no proxy either.
+	Broker *broker.Config
 	// Log is how the program logs.
 	Log Log
 
@@ -93,7 +97,7 @@ func parse(name string, data []byte, files bool) (*File, error) {
 	if files {
 		relativeTo(filepath.Dir(name), &f.Proxy)
 	}
-	if f.Guard == nil || f.HasProxy() {
+	if f.Guard == nil && f.Broker == nil || f.HasProxy() {
 		found := f.Proxy.Check()
 		if files {
 			found = append(found, f.Proxy.CheckFiles()...)
@@ -108,6 +112,11 @@ func parse(name string, data []byte, files bool) (*File, error) {
 		}
 		for _, m := range f.Guard.Check() {
 			d.Found("guard."+m.Field, m.Value, m.Want)
+		}
+	}
+	if f.Broker != nil {
+		for _, m := range f.Broker.Check() {
+			d.Found("broker."+m.Field, m.Value, m.Want)
 		}
 	}
 	if err := d.Err(); err != nil {
@@ -197,6 +206,10 @@ func (d *decoder) decode(root node) *File {
 		"guard": func(n node) {
 			f.Guard = &guard.SetConfig{}
 			d.guards(n, f.Guard)
+		},
+		"broker": func(n node) {
+			f.Broker = &broker.Config{}
+			d.broker(n, f.Broker)
 		},
 		"drain": func(n node) {
 			d.Object(n, keys{

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/spillgate/spillgate/lab/bed"
+	"github.com/spillgate/spillgate/lab/brokers"
 	"github.com/spillgate/spillgate/lab/chains"
 	"github.com/spillgate/spillgate/lab/tracing"
 	"github.com/spillgate/spillgate/lab/workflowslive"
@@ -14,5 +15,6 @@ import (
 // calls it first in main.
 func Child() {
 	tracing.Child()
+	brokers.Child()
 	bed.Child(slices.Concat(workflowslive.Peers(), chains.Peers())...)
 }

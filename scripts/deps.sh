@@ -2,7 +2,8 @@
 # Installs the programs that tests drive: a browser for the demo's page, three
 # unmodified servers for the proxy to stand in front of, and compilers for the
 # tracers of C, C++ and Java and the web application of lab/chains, two databases
-# for the guards and what loads them, and etcd for the proxy.
+# for the guards and what loads them, etcd for the proxy, and a broker and clients
+# of MQTT for ours.
 # usage: scripts/deps.sh [package...], default all
 #
 # Idempotent: asks dpkg first and touches the network only when something is
@@ -13,7 +14,7 @@ set -euo pipefail
 
 # A race build needs a C compiler; the rest are what the tests start.
 packages=(gcc g++ libc6-dev cmake pkg-config chromium nginx apache2 tomcat10 default-jdk-headless
-	postgresql mariadb-server sysbench etcd-server)
+	postgresql mariadb-server sysbench etcd-server mosquitto mosquitto-clients python3-paho-mqtt)
 if [ $# -gt 0 ]; then
 	packages=("$@")
 fi
@@ -37,6 +38,8 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	command -v mariadbd >/dev/null || missing+=("MariaDB 10.6 or later")
 	command -v etcd >/dev/null || missing+=("etcd 3.4 or later")
 	command -v sysbench >/dev/null || missing+=("sysbench")
+	command -v mosquitto >/dev/null || missing+=("mosquitto")
+	command -v mosquitto_sub >/dev/null || missing+=("the clients of mosquitto")
 	if [ "${#missing[@]}" -gt 0 ]; then
 		echo "deps: not a Debian machine, so nothing was installed. Tests that need these will skip:"
 		printf '  %s\n' "${missing[@]}"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spillgate/spillgate/broker"
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/config"
 	"github.com/spillgate/spillgate/guard"
@@ -41,11 +42,14 @@ if all files are right and 1 if one is not.`,
 					continue
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", path)
-				if file.Guard == nil || file.HasProxy() {
+				if file.Guard == nil && file.Broker == nil || file.HasProxy() {
 					describe(cmd.OutOrStdout(), &file.Proxy)
 				}
 				if file.Guard != nil {
 					describeGuard(cmd.OutOrStdout(), file.Guard)
+				}
+				if file.Broker != nil {
+					describeBroker(cmd.OutOrStdout(), file.Broker)
 				}
 			}
 			switch mistakes {
@@ -82,6 +86,27 @@ func describeGuard(w io.Writer, c *guard.SetConfig) {
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		fmt.Fprintf(w, "  guard %s: %v, slo %v, %d rules allow, %d deny\n", guard.Label(s.URL), s.Mode, s.Objective, len(s.Rules.Allow), len(s.Rules.Deny))
+	}
+}
+
+// describeBroker prints the limits of topics.
+func describeBroker(w io.Writer, c *broker.Config) {
+	for i := range c.Limits {
+		l := &c.Limits[i]
+		words := []string{fmt.Sprintf("%g messages/s, %g at once", l.Rate, l.Burst)}
+		if strings.ContainsAny(l.Filter, "+#") {
+			if l.Shared {
+				words = append(words, "all topics together")
+			} else {
+				words = append(words, "each topic")
+			}
+		}
+		if l.Police {
+			words = append(words, "more is refused")
+		} else {
+			words = append(words, "more waits")
+		}
+		fmt.Fprintf(w, "  limit %d: %s: %s\n", i+1, l.Filter, strings.Join(words, ", "))
 	}
 }
 

@@ -16,6 +16,7 @@ func subcommands() []func() *cobra.Command {
 		newDemo,
 		newProxy,
 		newGuard,
+		newBroker,
 		newPlace,
 		newTop,
 		newCheck,

@@ -94,6 +94,7 @@ type Ticket struct {
 	started    mono.Time
 	since      mono.Time     // in the queue for a slot
 	due        mono.Time     // its objective ends, counted from its start
+	overdue    bool          // it has, and the slot is still held
 	scale      float64       // of residences, when it started
 	promised   time.Duration // the wait that was expected then
 	slot       slots.Place   // see slots.Limit
@@ -808,6 +809,8 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	}
 	g.departs(now)
 	g.gone(t)
+	g.running.pass(now)
+	g.limit.SetOverdue(g.running.overdue)
 	g.running.remove(t)
 	ran := now.Sub(t.started)
 	sample := g.sample(t)
@@ -972,6 +975,8 @@ func (g *Gate) lend(now mono.Time) {
 	if !g.limit.Lends() {
 		return
 	}
+	g.running.pass(now)
+	g.limit.SetOverdue(g.running.overdue)
 	for t := g.running.head; t != nil && now > t.due && now >= g.lendAt; t = g.running.head {
 		if !g.limit.Lend(now, t.started, t.slot) {
 			g.lendAt = now.Add(g.cfg.Objective / 8) // ask again when others have ended

@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,5 +50,38 @@ func TestLongRequestGivesItsSlotBack(t *testing.T) {
 	g.Leave(now.Add(time.Second), poll, work.Done)
 	if in, lent := g.Slots().InUse(), g.Slots().Lent(); in != 0 || lent != 0 {
 		t.Errorf("%d with and %d without a slot in the end, want none", in, lent)
+	}
+}
+
+// The list counts the tickets that run beyond their objectives, whatever these are and in which order
+// they end.
+func TestOverdueAreCounted(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var l runList
+	var all []*Ticket
+	now := mono.Time(time.Second)
+	for range 20_000 {
+		now = now.Add(time.Duration(random.IntN(20)) * ms)
+		l.pass(now)
+		if random.IntN(2) == 0 || len(all) == 0 {
+			k := &Ticket{}
+			l.push(k, now.Add(time.Duration(random.IntN(300))*ms))
+			all = append(all, k)
+		} else {
+			i := random.IntN(len(all))
+			l.remove(all[i])
+			l.remove(all[i])
+			all = slices.Delete(all, i, i+1)
+		}
+		l.pass(now)
+		overdue := 0
+		for _, k := range all {
+			if now > k.due {
+				overdue++
+			}
+		}
+		if l.overdue != overdue {
+			t.Fatalf("%d of %d are counted as overdue, want %d", l.overdue, len(all), overdue)
+		}
 	}
 }

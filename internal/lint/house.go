@@ -94,6 +94,8 @@ func Spillgate() House {
 			{"config", "classify", "the file describes the rules"},
 			{"config", "proxy", "the file describes a proxy, and the proxy says what is wrong with the description"},
 			{"config", "guard/...", "the file describes guards, and they say what is wrong with the description"},
+			{"config", "broker/...", "the file describes a broker, and it says what is wrong with the description"},
+			{"broker/...", "telemetry", "an edge counts what it decides"},
 			{"guard/...", "telemetry", "an edge counts what it decides"},
 			{"guard/...", "grpcgate", "an embedded server is guarded in its interceptors"},
 			{"guard/...", "tracer", "a guard inside of a server records what its requests hold"},

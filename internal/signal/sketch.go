@@ -36,6 +36,14 @@ func (s *Sketch) Add(d time.Duration) {
 	}
 }
 
+// AddN is Add of the same sample n times, in the time of one.
+func (s *Sketch) AddN(d time.Duration, n uint32) {
+	i := bucketOf(uint64(max(d, 0)))
+	n = min(n, math.MaxUint32-s.counts[i])
+	s.counts[i] += n
+	s.count += uint64(n)
+}
+
 // Count returns the number of samples.
 func (s *Sketch) Count() uint64 { return s.count }
 

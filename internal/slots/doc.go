@@ -29,7 +29,9 @@
 //	residence is well inside the  grows until the residence is 0.4 of the objective: a hidden
 //	objective, no line confirmed  queue costs nobody anything, a slot too few costs throughput
 //	residence beyond that         knee from trials, and as much more as they leave in doubt
-//	no slot is missing            sinks towards a quarter above the most that ran at once
+//	no slot is missing            sinks towards a quarter above the most that ran at once, with
+//	                              or without a slot
+//	long requests held the slots  grows: it tells nothing of the others
 //	residence passes half of the  at once to what is known to be served at once
 //	objective while it builds up
 //	callers gave up on all of it  a quarter, then doubles while residence stays short
@@ -45,7 +47,8 @@
 // fell with the limit; a trial after which the server does less is undone.
 //
 // A request that runs for longer than the objective gives its slot back while it runs
-// on, once four times as many as run at once have ended meanwhile: see Lend. So long
+// on, once four times as many as run at once have ended meanwhile, or so many beside it
+// and those like it that some of them should have been among these: see Lend. So long
 // polls and rare long requests neither hold the slots of the others nor pass for slow
 // service; and where the work itself is slow, nothing more is let in.
 //

@@ -10,15 +10,19 @@ import (
 // Limit is an adaptive bound on running requests. It is not safe for concurrent
 // use; calls take bounded time and do not allocate.
 type Limit struct {
-	cfg    Config
-	limit  float64
-	inUse  int
-	ended  mono.Time // the last release, or loan of a slot that was taken for stuck
-	lent   int       // running requests that gave their slots back; see Lend
-	ends   uint64    // releases
-	useful int       // see SetUseful
-	mean   float64   // ns of residence, and its mean deviation, per completion
-	spread float64
+	cfg   Config
+	limit float64
+	inUse int
+	ended mono.Time // the last release, or loan of a slot that was taken for stuck
+	lent  int       // running requests that gave their slots back; see Lend
+	ends  uint64    // releases
+	// overdue requests hold slots beyond their objectives; passed is how many of them would have
+	// ended by chance, had they been like the others, since the last of them did.
+	overdue int
+	passed  float64
+	useful  int     // see SetUseful
+	mean    float64 // ns of residence, and its mean deviation, per completion
+	spread  float64
 
 	window window
 	// knee is the number of requests at once from which on more of them only wait for
@@ -110,7 +114,7 @@ func (l *Limit) Knee() float64 { return l.knee }
 // Acquire takes a slot. The caller asks Free first; taking more than the limit
 // is allowed and counted, for requests that must run. The place is for Release or Lend.
 func (l *Limit) Acquire(now mono.Time) Place {
-	l.window.integrate(now, l.inUse, l.Free())
+	l.window.integrate(now, l.inUse, l.lent, l.Free())
 	if l.inUse == 0 {
 		l.ended = now // nothing is stuck
 	}
@@ -128,12 +132,17 @@ func (l *Limit) Acquire(now mono.Time) Place {
 // is longer than it.
 func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 	w := &l.window
-	w.integrate(now, l.inUse, l.Free())
+	w.integrate(now, l.inUse, l.lent, l.Free())
 	l.ended = now
 	ran, rank := float64(l.inUse), l.line.leave(place)
+	r := float64(max(now.Sub(started), 1))
+	if l.overdue == 0 || r > whole*float64(l.cfg.Slack) {
+		l.passed = 0
+	} else if executed {
+		l.passed += float64(l.overdue) / ran
+	}
 	l.inUse--
 	l.ends++
-	r := float64(max(now.Sub(started), 1))
 	sample := executed || l.mean > 0 && r > l.mean
 	if executed {
 		if l.mean == 0 {
@@ -161,7 +170,7 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 
 // Return is Release for a request that tells nothing of the service.
 func (l *Limit) Return(now mono.Time, place Place) {
-	l.window.integrate(now, l.inUse, l.Free())
+	l.window.integrate(now, l.inUse, l.lent, l.Free())
 	l.ended = now
 	l.line.leave(place)
 	l.inUse--
@@ -206,24 +215,40 @@ const apart = 1.0 / 16
 // exponential times one in fifty is as long.
 const outlives = 4
 
+// outlast is how many ends of overdue requests must be missing for all of them to be long by nature:
+// an end is one of theirs as often as they are a part of what runs. Of work that is slow, with times as
+// random as exponential ones, so many are missing by chance once in four hundred times. It is more than
+// outlives because all of them give their slots back then. Without this rule 64 long polls at once cost
+// the short requests beside them a third (wild/live-polls).
+const outlast = 6
+
+// SetOverdue says how many of the requests that hold slots have run for longer than their objectives.
+// The driver does so before a Release and before Lend.
+func (l *Limit) SetOverdue(n int) {
+	if l.overdue = n; n == 0 {
+		l.passed = 0
+	}
+}
+
 // Lend takes back the slot of a request that has run for longer than its objective
 // and runs on: a long poll, a stream, an export. It is no sample of how long others
 // take. It reports false, and does nothing, where too few have ended meanwhile to tell it
-// from others, for then it is the work that may be slow, and more of it must not be let in;
-// and where Max run without a slot already. Should nothing end for an
+// from others, by itself or together with all that are overdue, for then it is the work that
+// may be slow, and more of it must not be let in; and where Max run without a slot already. Should nothing end for an
 // objective while every slot is taken, one is lent all the same, to see whether others end
 // soon: long polls that came first would hold every slot for good. Repay ends the
 // request, instead of Release.
 func (l *Limit) Lend(now, started mono.Time, place Place) bool {
-	few := l.ends-place.ends <= outlives*uint64(l.inUse)
+	few := l.ends-place.ends <= outlives*uint64(l.inUse) && l.passed <= outlast
 	stuck := !l.Free() && now.Sub(l.ended) > time.Duration(whole*l.cfg.Slack)
 	if few && !stuck || l.lent >= l.cfg.Max || !l.Lends() {
 		return false
 	}
+	l.window.integrate(now, l.inUse, l.lent, l.Free())
 	if few {
 		l.ended = now
 	}
-	l.window.integrate(now, l.inUse, l.Free())
+	l.window.lent += float64(now.Sub(started))
 	l.line.leave(place)
 	l.inUse--
 	l.lent++

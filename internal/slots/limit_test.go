@@ -217,6 +217,120 @@ func TestLend(t *testing.T) {
 	}
 }
 
+// TestOverdueTogether: long polls that hold nearly every slot give them back as soon as a few others have
+// ended and none of them, long before four times as many as run have. A poll that ends meanwhile says
+// that they may be like the others.
+func TestOverdueTogether(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		ends  int // of short requests beside 20 overdue ones, each passes 20/21 of an end
+		polls int // that end after half of them
+		lends bool
+	}{
+		{"too few others ended", 6, 0, false},
+		{"enough others ended", 7, 0, true},
+		{"one of them ended as well", 7, 1, false},
+	} {
+		l, err := New(Config{Slack: time.Millisecond, Initial: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := mono.Time(time.Second)
+		var polls []Place
+		for range 20 + c.polls {
+			polls = append(polls, l.Acquire(began))
+		}
+		now := began.Add(11 * time.Millisecond)
+		l.SetOverdue(len(polls))
+		now = shortOnes(l, now, c.ends/2, time.Millisecond)
+		for i := range c.polls {
+			l.Release(now, began, polls[i], true)
+			l.SetOverdue(len(polls) - i - 1)
+		}
+		now = shortOnes(l, now, c.ends-c.ends/2, time.Millisecond)
+		if got := l.Lend(now, began, polls[c.polls]); got != c.lends {
+			t.Errorf("%s: lent %v, want %v", c.what, got, c.lends)
+		}
+	}
+}
+
+// TestOutgrow: where long requests hold the slots most of the time before they give them back, the limit
+// grows whatever else it believes, up to Max.
+func TestOutgrow(t *testing.T) {
+	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 4, Max: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type poll struct {
+		began mono.Time
+		place Place
+	}
+	var polls []poll
+	now := mono.Time(time.Second)
+	for range 60 { // every slot is a poll's; each objective one is taken for stuck, and a short request ends
+		for l.Free() {
+			polls = append(polls, poll{now, l.Acquire(now)})
+		}
+		now = now.Add(101 * time.Millisecond)
+		if !l.Lend(now, polls[0].began, polls[0].place) {
+			t.Fatal("no slot was lent though nothing ends")
+		}
+		l.Repay()
+		polls = polls[1:]
+		now = shortOnes(l, now, 1, time.Millisecond)
+	}
+	if l.Limit() != 20 {
+		t.Errorf("the limit is %d, want Max, which is 20", l.Limit())
+	}
+}
+
+// TestLineEndsATrialUpwards: once ranks show a line, a trial with more slots tells nothing of the knee, even
+// if fewer come than may run.
+func TestLineEndsATrialUpwards(t *testing.T) {
+	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.fifo, l.knee, l.rate, l.alone, l.samples = true, 8, 8/10e6, 10e6, samplesMost
+	from := point{concurrency: 8.9, throughput: l.rate, residence: 11e6, took: 11e6, samples: 200, limit: 9}
+	l.trial = trial{dir: 1, from: from, before: from}
+	l.judge(point{concurrency: 11, throughput: l.rate, residence: 11e6, took: 11e6, samples: 4, limit: 14})
+	if l.knee != 8 || l.trial.dir != 0 {
+		t.Errorf("the knee is %v in a trial towards %d, want 8 and no trial", l.knee, l.trial.dir)
+	}
+}
+
+// TestSinkKeepsRoomForThoseWithoutSlots: the limit does not sink below what runs, slot or no slot.
+func TestSinkKeepsRoomForThoseWithoutSlots(t *testing.T) {
+	l, err := New(Config{Slack: time.Millisecond, Initial: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := mono.Time(time.Second)
+	var polls []Place
+	for range 50 {
+		polls = append(polls, l.Acquire(began))
+	}
+	now := began.Add(11 * time.Millisecond)
+	l.SetOverdue(len(polls))
+	now = shortOnes(l, now, 10, time.Millisecond)
+	for _, p := range polls {
+		if !l.Lend(now, began, p) {
+			t.Fatal("a poll kept its slot")
+		}
+	}
+	now = shortOnes(l, now, 5000, time.Millisecond)
+	if l.Limit() < 50 || l.Limit() > 70 {
+		t.Errorf("the limit is %d while 50 run without a slot and one with, want 50 or a little more", l.Limit())
+	}
+	for range polls {
+		l.Repay()
+	}
+	if shortOnes(l, now, 5000, time.Millisecond); l.Limit() > 5 {
+		t.Errorf("the limit is %d when they are gone, want what one at a time needs", l.Limit())
+	}
+}
+
 // TestSlowWorkKeepsItsSlots: of eight that run, each of which takes longer than the objective, none
 // gives its slot back, however brief all were before.
 func TestSlowWorkKeepsItsSlots(t *testing.T) {

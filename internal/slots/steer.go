@@ -54,6 +54,10 @@ const (
 	believe = 8
 	// spare is how many slots more than near times what runs stay free.
 	spare = 2
+	// dominated is the share of the slots' time that long requests held before they gave them back
+	// from which on a window tells nothing of the others. With three quarters 64 long polls hold the
+	// slots for longer after a slowdown, and the short requests beside them get 18 % less (simulation).
+	dominated = 0.5
 	// futile is the share of a window's requests whose callers gave up that says
 	// that the server does nothing else than to work for nobody.
 	futile = 2.0 / 3
@@ -76,6 +80,8 @@ func (l *Limit) steer(p point) {
 	switch {
 	case l.recovering != recovered:
 		l.recover(p)
+	case p.bound && l.window.lent > dominated*l.window.area:
+		l.outgrow()
 	case l.trial.dir != 0:
 		l.judge(p)
 	case p.bound && !l.window.hasty:
@@ -86,6 +92,17 @@ func (l *Limit) steer(p point) {
 			l.limit = l.target() // what would only wait behind the line waits in front of it
 		}
 	}
+}
+
+// outgrow is for a window whose slots were held, most of the time, by requests that turned out to be
+// long by nature: it tells nothing of the others, but that there are too few slots to find out. Long
+// polls that are refused come again, and would hold what there is for good.
+func (l *Limit) outgrow() {
+	if l.trial.dir != 0 {
+		l.limit = max(l.limit, l.trial.from.concurrency)
+		l.end()
+	}
+	l.limit *= up
 }
 
 // roam is for a window in which the limit did not bind: the residence is the service
@@ -143,6 +160,7 @@ func (l *Limit) full(p point) {
 	here := p
 	here.order.merge(l.level.order)
 	here.throughput, here.samples = l.rate, p.samples+l.level.done
+	here.took = (p.took*p.samples + l.level.sum) / (p.samples + l.level.ends)
 	l.compare(l.other, here)
 	switch {
 	case l.knee == 0 && l.useful == 0 && p.residence <= l.harmless():
@@ -152,6 +170,9 @@ func (l *Limit) full(p point) {
 		l.knee = l.counted(here.order)
 	case l.knee == 0 && l.caught > 0:
 		l.knee, l.samples, l.caught = min(l.rate*l.alone, p.concurrency), l.caught, 0
+		if n := l.reach.most(); l.useful == 0 && n <= 2*p.limit {
+			l.knee = max(l.knee, n) // one that short a time was measured with may be far too few
+		}
 	case l.knee == 0 && l.useful == 0 && l.least > 0:
 		// As many as did without a queue when the work was faster.
 		l.knee, l.trial.last = max(l.known(), p.concurrency*down), -1
@@ -338,14 +359,17 @@ func (l *Limit) alarmed() bool {
 	return l.trial.dir == 0 && w.done >= few && (known > 0 || w.full == 0) && float64(l.inUse) > near*known && w.residence() > l.alarm()
 }
 
-// sink lowers a limit that is far above most, what ran at once in a window in which
-// no slot was missing. It would let that many in before the first window of an
-// overload ended; and a limit that turns out too low grows by half a window.
+// sink lowers a limit that is far above peak, what ran at once in a window in which
+// no slot was missing, with and without a slot. It would let that many in before the first window of
+// an overload ended; and a limit that turns out too low grows by half a window. Below the peak
+// it is not: what runs without a slot needs one again when it ends and its client asks anew, until
+// it is seen to be long.
 func (l *Limit) sink(peak int) {
 	l.peak = max(float64(peak), l.peak*(1-1.0/(2*memory)))
 	if room := max(near*l.peak+spare, l.knee*(1+margin)); l.limit > room {
 		l.limit += (room - l.limit) / 4
 	}
+	l.limit = max(l.limit, float64(peak)-0.5) // to which it is rounded
 }
 
 // turn is how long it takes until what runs now is done, but for a few.

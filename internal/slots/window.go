@@ -14,6 +14,7 @@ type point struct {
 	samples                            float64
 	limit                              float64
 	given                              float64 // share of them whose callers gave up
+	lent                               float64 // requests that ran without a slot
 	order                              order
 	bound                              bool // slots were missing for half of the time
 }
@@ -24,10 +25,12 @@ type window struct {
 	last  mono.Time // of the two integrals
 	area  float64   // ∫ inUse dt
 	full  float64   // ns without a free slot
+	aside float64   // ∫ lent dt
 	most  int       // requests that ran at once
 	done  int
 	given int     // up, of done: no throughput
 	sum   float64 // of residence times
+	lent  float64 // of them, up to when their slots were lent
 	order order
 	first mono.Time // of the completions
 	early float64   // smallest mean of earlySize completions
@@ -52,9 +55,10 @@ func newWindow(now, start mono.Time) window {
 }
 
 // integrate advances the time averages, with so many running up to now.
-func (w *window) integrate(now mono.Time, running int, free bool) {
+func (w *window) integrate(now mono.Time, running, lent int, free bool) {
 	if dt := float64(now.Sub(w.last)); dt > 0 {
 		w.area += dt * float64(running)
+		w.aside += dt * float64(lent)
 		if !free {
 			w.full += dt
 		}
@@ -87,7 +91,7 @@ func (w *window) residence() float64 { return max(w.sum, w.area) / float64(w.don
 func (w *window) point(length, limit float64) point {
 	// Half a completion stands for none: it is in this window by chance.
 	return point{concurrency: w.area / length, throughput: max(float64(w.done-w.given), 0.5) / length, residence: w.residence(), took: w.sum / float64(w.done), samples: float64(w.done),
-		limit: limit, given: float64(w.given) / float64(w.done), order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length}
+		limit: limit, lent: w.aside / length, given: float64(w.given) / float64(w.done), order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length}
 }
 
 // endWindow acts on the running window once it holds enough completions.
@@ -123,7 +127,7 @@ func (l *Limit) endWindow(now mono.Time) {
 	} else {
 		l.steer(p)
 		if w.full == 0 && l.trial.dir == 0 && l.limit == was {
-			l.sink(w.most)
+			l.sink(w.most + l.lent)
 			was = l.limit
 		}
 		l.limit = max(float64(l.cfg.Min), min(l.limit, float64(l.cfg.Max)))
@@ -180,6 +184,8 @@ func (l *Limit) enough(length float64) bool {
 // not into the next by chance is right in the end.
 type level struct {
 	length, done, area float64
+	sum                float64 // of residence times
+	ends               float64 // as many as there are in it
 	windows            int
 	order              order
 }
@@ -199,11 +205,13 @@ func (v *level) throughput(p point, length float64) float64 {
 
 func (v *level) add(w *window, length float64) {
 	if v.windows++; v.windows > memory {
-		v.length, v.done, v.area, v.windows = v.length/2, v.done/2, v.area/2, memory/2
+		v.length, v.done, v.area, v.sum, v.ends, v.windows = v.length/2, v.done/2, v.area/2, v.sum/2, v.ends/2, memory/2
 		v.order.count, v.order.sum = v.order.count/2, v.order.sum/2
 	}
 	v.length += length
 	v.done += float64(w.done - w.given)
 	v.area += w.area
+	v.sum += w.sum
+	v.ends += float64(w.done)
 	v.order.merge(w.order)
 }

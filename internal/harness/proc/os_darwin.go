@@ -40,3 +40,6 @@ func awaitExit(pid int) {
 		}
 	}
 }
+
+// Shape does nothing.
+func Shape(int, []int) error { return nil }

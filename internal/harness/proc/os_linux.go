@@ -59,6 +59,14 @@ func shapeThread(spec Spec) error {
 	return nil
 }
 
+// Shape gives a process that somebody else started, and that has one thread, the
+// processors and the real-time priority that a child with a Spec of these CPUs and
+// RealTime has.
+func Shape(pid int, cpus []int) error {
+	_ = unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0) // if the system permits it
+	return pin(pid, cpus)
+}
+
 func pin(tid int, cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {

@@ -1,7 +1,7 @@
-// Package servers starts real, unmodified databases for tests and
+// Package servers starts real, unmodified databases and brokers for tests and
 // experiments, and leaves nothing of them behind.
 //
-//	Postgres, MariaDB, MySQL, Etcd ──▶ directory of its own ──▶ server on 127.0.0.1:port
+//	Postgres, MariaDB, …, Mosquitto ──▶ directory of its own ──▶ server on 127.0.0.1:port
 //	        │                                                │
 //	   ctx ends, Stop ──────────── asked, then killed, directory removed
 //	   this process dies, however ── the watcher does the same

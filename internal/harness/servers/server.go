@@ -29,7 +29,7 @@ const (
 
 // Server is a server that runs. Its methods may be called from any goroutine.
 type Server struct {
-	// Name is "PostgreSQL", "MariaDB", "MySQL" or "etcd".
+	// Name is "PostgreSQL", "MariaDB", "MySQL", "etcd" or "mosquitto".
 	Name string
 	// Host is 127.0.0.1, Port where it listens.
 	Host string

@@ -1,0 +1,222 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/spillgate/spillgate/broker/engine"
+)
+
+// The paths of the admin listener, the proxy's too.
+const (
+	PathMetrics = "/metrics"
+	PathStatus  = "/.spillgate/status"
+	PathLive    = "/.spillgate/health/live"
+	PathReady   = "/.spillgate/health/ready"
+)
+
+// Admin serves metrics, status and health. It answers whoever asks, so it belongs
+// on a private address.
+func (b *Broker) Admin() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+PathMetrics, b.metrics.Handler())
+	mux.HandleFunc("GET "+PathStatus, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		_ = e.Encode(b.Status())
+	})
+	mux.HandleFunc("GET "+PathLive, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("alive\n")) })
+	mux.HandleFunc("GET "+PathReady, func(w http.ResponseWriter, _ *http.Request) {
+		phase := b.phase.Load()
+		if phase != serving {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte(phaseNames[phase] + "\n"))
+	})
+	return mux
+}
+
+// Status is the broker at one instant. Durations are in seconds.
+type Status struct {
+	// Phase is starting, serving, leaving or draining.
+	Phase         string  `json:"phase"`
+	Uptime        float64 `json:"uptime_seconds"`
+	Connections   int     `json:"connections"`
+	Sessions      int     `json:"sessions"`
+	Topics        int     `json:"topics"`
+	Subscriptions int     `json:"subscriptions"`
+	Retained      int     `json:"retained"`
+	RetainedBytes int     `json:"retained_bytes"`
+	// TurnedAway counts connections beyond the limit, Refused messages of clients that
+	// were not taken.
+	TurnedAway uint64 `json:"connections_turned_away"`
+	Refused    uint64 `json:"refused"`
+	// Dropped counts messages to clients, by reason; Closed the connections that the
+	// broker closed, by MQTT 5 reason code.
+	Dropped map[string]uint64 `json:"dropped"`
+	Closed  map[string]uint64 `json:"closed"`
+	// Limits are those of the configuration, in its order, and last the topics without
+	// one.
+	Limits []LimitStatus `json:"limits"`
+}
+
+// LimitStatus is one limit. Rate and delays are those of the last 10 s.
+type LimitStatus struct {
+	Filter       string            `json:"filter"`
+	Limit        float64           `json:"limit_per_second,omitempty"`
+	Burst        float64           `json:"burst,omitempty"`
+	Police       bool              `json:"police,omitempty"`
+	Shared       bool              `json:"shared,omitempty"`
+	Topics       int               `json:"topics"`
+	Rate         float64           `json:"rate_per_second"`
+	Backlog      int               `json:"backlog"`
+	BacklogBytes int               `json:"backlog_bytes"`
+	Released     uint64            `json:"released"`
+	Waited       uint64            `json:"waited"`
+	Refused      map[string]uint64 `json:"refused"`
+	// Access is the wait for tokens, Processing all other time in the broker.
+	Access     Quantiles `json:"access_seconds"`
+	Processing Quantiles `json:"processing_seconds"`
+}
+
+// Quantiles are those of a delay, in seconds.
+type Quantiles struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}
+
+// noLimit is the filter of the topics without a limit in metrics and status.
+const noLimit = "none"
+
+// Status returns the state of the broker.
+func (b *Broker) Status() Status {
+	c, m := b.hub.Counts(), b.mqtt.Stats()
+	s := Status{Phase: phaseNames[b.phase.Load()], Uptime: time.Since(b.started).Seconds(), Connections: m.Connections, Sessions: m.Sessions, Topics: c.Topics,
+		Subscriptions: c.Subscriptions, Retained: c.Retained, RetainedBytes: c.RetainedBytes, TurnedAway: m.Turned, Refused: m.Refused, Dropped: m.Dropped,
+		Closed: map[string]uint64{}}
+	for code, n := range m.Closed {
+		s.Closed[fmt.Sprintf("%#02x", code)] = n
+	}
+	for _, l := range b.hub.Stats() {
+		filter := l.Limit.Filter
+		if filter == "" {
+			filter = noLimit
+		}
+		s.Limits = append(s.Limits, LimitStatus{Filter: filter, Limit: l.Limit.Rate, Burst: l.Limit.Burst, Police: l.Limit.Police, Shared: l.Limit.Shared, Topics: l.Topics,
+			Rate: l.Rate, Backlog: l.Backlog, BacklogBytes: l.BacklogBytes, Released: l.Released, Waited: l.Waited, Refused: l.Refused,
+			Access: quantiles(l.Access), Processing: quantiles(l.Processing)})
+	}
+	return s
+}
+
+func quantiles(d engine.Delays) Quantiles {
+	return Quantiles{d.P50.Seconds(), d.P95.Seconds(), d.P99.Seconds()}
+}
+
+// watch reports the status whenever metrics are collected:
+//
+//	spillgate_broker_messages_total{limit,result}       released, over_rate, queue_full
+//	spillgate_broker_waited_total{limit}
+//	spillgate_broker_topics, _rate, _backlog, _backlog_bytes{limit}
+//	spillgate_broker_access_seconds, _processing_seconds{limit,quantile}
+//	spillgate_broker_connections, _sessions, _subscriptions, _retained, _retained_bytes
+//	spillgate_broker_turned_away_total, _refused_total
+//	spillgate_broker_dropped_total{reason}, _closed_total{code}
+//
+// Labels come from the configuration and from enumerations.
+func (b *Broker) watch(meter metric.Meter) error {
+	var errs []error
+	var all []metric.Observable
+	counter := func(name, about string) metric.Int64ObservableCounter {
+		i, err := meter.Int64ObservableCounter("spillgate_broker_"+name, metric.WithDescription(about))
+		errs, all = append(errs, err), append(all, i)
+		return i
+	}
+	gauge := func(name, unit, about string) metric.Float64ObservableGauge {
+		i, err := meter.Float64ObservableGauge("spillgate_broker_"+name, metric.WithUnit(unit), metric.WithDescription(about))
+		errs, all = append(errs, err), append(all, i)
+		return i
+	}
+	in := instruments{
+		messages: counter("messages", "Messages by the limit of their topic and what became of them."), waited: counter("waited", "Released messages that had to wait for a token."),
+		turned: counter("turned_away", "Connections beyond the limit."), refused: counter("refused", "Messages of clients that were not taken."),
+		dropped: counter("dropped", "Messages to clients that were dropped."), closed: counter("closed", "Connections that the broker closed, by MQTT 5 reason code."),
+		topics: gauge("topics", "", "Topics."), rate: gauge("rate", "", "Released messages per second, in the last 10 s."),
+		backlog: gauge("backlog", "", "Messages that wait for a token."), bytes: gauge("backlog_bytes", "", "Bytes of messages that wait for a token."),
+		access: gauge("access", "s", "Wait for tokens, in the last 10 s."), processing: gauge("processing", "s", "All other time from arrival to the subscribers' sockets, in the last 10 s."),
+		connections: gauge("connections", "", "Connections."), sessions: gauge("sessions", "", "Sessions, connected or not."),
+		subscriptions: gauge("subscriptions", "", "Subscriptions."), retained: gauge("retained", "", "Retained messages."), retainedBytes: gauge("retained_bytes", "", "Bytes of retained messages."),
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s := b.Status()
+		in.observe(o, &s)
+		return nil
+	}, all...)
+	return err
+}
+
+type instruments struct {
+	messages, waited, turned, refused, dropped, closed            metric.Int64ObservableCounter
+	topics, rate, backlog, bytes, access, processing              metric.Float64ObservableGauge
+	connections, sessions, subscriptions, retained, retainedBytes metric.Float64ObservableGauge
+}
+
+func (in *instruments) observe(o metric.Observer, s *Status) {
+	for i := range s.Limits {
+		in.limit(o, &s.Limits[i])
+	}
+	o.ObserveInt64(in.turned, int64(s.TurnedAway))
+	o.ObserveInt64(in.refused, int64(s.Refused))
+	for reason, n := range s.Dropped {
+		o.ObserveInt64(in.dropped, int64(n), metric.WithAttributes(attribute.String("reason", reason)))
+	}
+	for code, n := range s.Closed {
+		o.ObserveInt64(in.closed, int64(n), metric.WithAttributes(attribute.String("code", code)))
+	}
+	o.ObserveFloat64(in.connections, float64(s.Connections))
+	o.ObserveFloat64(in.sessions, float64(s.Sessions))
+	o.ObserveFloat64(in.subscriptions, float64(s.Subscriptions))
+	o.ObserveFloat64(in.retained, float64(s.Retained))
+	o.ObserveFloat64(in.retainedBytes, float64(s.RetainedBytes))
+}
+
+func (in *instruments) limit(o metric.Observer, l *LimitStatus) {
+	label := attribute.String("limit", l.Filter)
+	with := func(more ...attribute.KeyValue) metric.MeasurementOption {
+		return metric.WithAttributes(append(more, label)...)
+	}
+	o.ObserveInt64(in.messages, int64(l.Released), with(attribute.String("result", "released")))
+	for verdict, n := range l.Refused {
+		o.ObserveInt64(in.messages, int64(n), with(attribute.String("result", verdict)))
+	}
+	o.ObserveInt64(in.waited, int64(l.Waited), with())
+	for _, g := range [...]struct {
+		gauge metric.Float64ObservableGauge
+		value float64
+	}{{in.topics, float64(l.Topics)}, {in.rate, l.Rate}, {in.backlog, float64(l.Backlog)}, {in.bytes, float64(l.BacklogBytes)}} {
+		o.ObserveFloat64(g.gauge, g.value, with())
+	}
+	for _, d := range [...]struct {
+		gauge metric.Float64ObservableGauge
+		q     Quantiles
+	}{{in.access, l.Access}, {in.processing, l.Processing}} {
+		for _, q := range [...]struct {
+			name  string
+			value float64
+		}{{"0.5", d.q.P50}, {"0.95", d.q.P95}, {"0.99", d.q.P99}} {
+			o.ObserveFloat64(d.gauge, q.value, with(attribute.String("quantile", q.name)))
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/mqtt"
+	"github.com/spillgate/spillgate/broker/stamp"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// The phases of a broker.
+const (
+	starting = int32(iota)
+	serving
+	leaving
+	draining
+)
+
+var phaseNames = [...]string{"starting", "serving", "leaving", "draining"}
+
+// Broker is a broker. Its methods may be called from any goroutine.
+type Broker struct {
+	log     *slog.Logger
+	hub     *engine.Hub
+	mqtt    *mqtt.Server
+	metrics *telemetry.Telemetry
+	started time.Time
+	phase   atomic.Int32
+
+	mu        sync.Mutex
+	cfg       Config // as it runs
+	listeners []net.Listener
+	admin     net.Listener
+}
+
+// New returns a broker that listens nowhere yet, or every mistake in cfg.
+func New(cfg Config, log *slog.Logger) (*Broker, error) {
+	if err := check(cfg); err != nil {
+		return nil, err
+	}
+	cfg = cfg.WithDefaults()
+	b := &Broker{cfg: cfg, log: log, started: time.Now()}
+	var err error
+	if b.metrics, err = telemetry.New(); err != nil {
+		return nil, err
+	}
+	b.hub = engine.New(engine.Config{Limits: cfg.Limits, Topics: cfg.Topics, Subscriptions: cfg.Subscriptions, Retained: cfg.RetainedBytes})
+	b.mqtt = mqtt.NewServer(b.hub, cfg.Clients, log)
+	if err := b.watch(b.metrics.Meter()); err != nil {
+		b.hub.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func check(cfg Config) error {
+	var errs []error
+	for _, m := range cfg.Check() {
+		errs = append(errs, m)
+	}
+	return errors.Join(errs...)
+}
+
+// Listen opens the listeners, if they are not open yet, so that Addresses are
+// known before Run.
+func (b *Broker) Listen() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.listeners != nil {
+		return nil
+	}
+	for _, address := range b.cfg.Listen {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			b.closeListeners()
+			return fmt.Errorf("broker: %w", err)
+		}
+		b.listeners = append(b.listeners, stamp.Listen(l))
+	}
+	if b.cfg.Admin != "" {
+		l, err := net.Listen("tcp", b.cfg.Admin)
+		if err != nil {
+			b.closeListeners()
+			return fmt.Errorf("broker: the admin address: %w", err)
+		}
+		b.admin = l
+	}
+	return nil
+}
+
+// closeListeners closes what is open. The lock is held.
+func (b *Broker) closeListeners() {
+	for _, l := range b.listeners {
+		l.Close()
+	}
+	if b.admin != nil {
+		b.admin.Close()
+	}
+}
+
+// Addresses returns where the broker serves MQTT, and its admin address, empty
+// without one, after Listen.
+func (b *Broker) Addresses() (mqtt []string, admin string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.listeners {
+		mqtt = append(mqtt, l.Addr().String())
+	}
+	if b.admin != nil {
+		admin = b.admin.Addr().String()
+	}
+	return mqtt, admin
+}
+
+// Run serves until ctx ends, then drains: health checks fail for the time of
+// Drain.Notice, no connection is accepted any more, what waits for its rate goes
+// within Drain.Timeout, and clients are disconnected. It returns nil after a drain,
+// and the error of a listener that failed otherwise. A broker runs once.
+func (b *Broker) Run(ctx context.Context) error {
+	defer b.hub.Close()
+	defer func() { _ = b.metrics.Shutdown(context.Background()) }()
+	if err := b.Listen(); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	listeners, adminListener, cfg := b.listeners, b.admin, b.cfg
+	b.mu.Unlock()
+	var running sync.WaitGroup
+	failed := make(chan error, len(listeners)+1)
+	for _, l := range listeners {
+		running.Go(func() {
+			if err := b.mqtt.Serve(l); !errors.Is(err, net.ErrClosed) {
+				failed <- err
+			}
+		})
+	}
+	admin := &http.Server{Handler: b.Admin(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelDebug)}
+	if adminListener != nil {
+		running.Go(func() {
+			if err := admin.Serve(netutil.LimitListener(adminListener, 64)); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		})
+	}
+	b.phase.CompareAndSwap(starting, serving)
+	addresses, at := b.Addresses()
+	b.log.Info("serving", "mqtt", addresses, "admin", at, "limits", len(cfg.Limits))
+	var err error
+	select {
+	case <-ctx.Done():
+		b.phase.Store(leaving)
+		b.log.Info("leaving", "notice", cfg.Drain.Notice, "timeout", cfg.Drain.Timeout)
+		time.Sleep(cfg.Drain.Notice)
+	case err = <-failed:
+		b.log.Error("a listener failed", "error", err)
+	}
+	b.drain(listeners, cfg.Drain.Timeout)
+	admin.Close()
+	running.Wait()
+	b.log.Info("stopped")
+	return err
+}
+
+// shutdownTime is how long clients may take to be told that the broker goes.
+const shutdownTime = 5 * time.Second
+
+// drain lets go what waits, for timeout at most, and disconnects everybody.
+func (b *Broker) drain(listeners []net.Listener, timeout time.Duration) {
+	b.phase.Store(draining)
+	for _, l := range listeners {
+		l.Close()
+	}
+	for end := time.Now().Add(timeout); b.backlog() > 0 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if n := b.backlog(); n > 0 {
+		b.log.Warn("messages are lost that waited for their rate", "messages", n, "after", timeout)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	if err := b.mqtt.Shutdown(ctx); err != nil {
+		b.log.Warn("clients are cut off", "error", err)
+	}
+}
+
+// backlog returns how many messages wait for their rate.
+func (b *Broker) backlog() (n int) {
+	for _, s := range b.hub.Stats() {
+		n += s.Backlog
+	}
+	return n
+}
+
+// Reload takes the limits of topics, and returns the names of the other keys that
+// differ, which need a restart; or every mistake in next, and takes nothing.
+func (b *Broker) Reload(next Config) (ignored []string, err error) {
+	if err := check(next); err != nil {
+		return nil, err
+	}
+	next = next.WithDefaults()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.Equal(b.cfg.Limits, next.Limits) {
+		b.hub.SetLimits(next.Limits)
+		b.cfg.Limits = next.Limits
+	}
+	for _, f := range [...]struct {
+		name     string
+		old, new any
+	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"clients", b.cfg.Clients, next.Clients}, {"topics", b.cfg.Topics, next.Topics},
+		{"subscriptions", b.cfg.Subscriptions, next.Subscriptions}, {"retained_bytes", b.cfg.RetainedBytes, next.RetainedBytes}, {"memory", b.cfg.Memory, next.Memory},
+		{"drain", b.cfg.Drain, next.Drain}} {
+		if !reflect.DeepEqual(f.old, f.new) {
+			ignored = append(ignored, f.name)
+		}
+	}
+	return ignored, nil
+}

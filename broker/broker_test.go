@@ -1,0 +1,159 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+	"go.uber.org/goleak"
+
+	"github.com/spillgate/spillgate/broker/engine"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// run runs a broker until stop is called, which returns what Run did.
+func run(t *testing.T, cfg Config) (b *Broker, addr, admin string, stop func() error) {
+	t.Helper()
+	cfg.Listen, cfg.Admin = []string{"127.0.0.1:0"}, "127.0.0.1:0"
+	b, err := New(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	var once atomic.Bool
+	stop = func() error {
+		cancel()
+		if once.Swap(true) {
+			return nil
+		}
+		return <-done
+	}
+	t.Cleanup(func() { _ = stop(); http.DefaultClient.CloseIdleConnections() })
+	addresses, admin := b.Addresses()
+	return b, addresses[0], admin, stop
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}
+
+func client(t *testing.T, addr, id string) mqtt.Client {
+	t.Helper()
+	c := mqtt.NewClient(mqtt.NewClientOptions().AddBroker("tcp://" + addr).SetClientID(id).SetAutoReconnect(false))
+	if tok := c.Connect(); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
+		t.Fatal("connect: ", tok.Error())
+	}
+	t.Cleanup(func() { c.Disconnect(50) })
+	return c
+}
+
+// Limits change while the broker runs, metrics and status tell of what waits, and
+// what waits goes before clients are disconnected.
+func TestRun(t *testing.T) {
+	limits := []engine.Limit{{Filter: "slow", Rate: 0.5, Burst: 1}, {Filter: "hard/#", Rate: 0.001, Burst: 1, Police: true, Shared: true}}
+	b, addr, admin, stop := run(t, Config{Limits: limits})
+	if code, body := get(t, "http://"+admin+PathReady); code != http.StatusOK || body != "serving\n" {
+		t.Errorf("ready: %d %q", code, body)
+	}
+	var got atomic.Int32
+	sub, pub := client(t, addr, "sub"), client(t, addr, "pub")
+	if tok := sub.Subscribe("#", 1, func(mqtt.Client, mqtt.Message) { got.Add(1) }); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
+		t.Fatal("subscribe: ", tok.Error())
+	}
+	for _, topic := range []string{"slow", "slow", "slow", "hard/1", "hard/2", "free"} {
+		pub.Publish(topic, 0, false, "x")
+	}
+	await(t, "three messages", func() bool { return got.Load() == 3 })
+	var s Status
+	await(t, "what waits", func() bool { s = b.Status(); return s.Limits[0].Backlog == 2 && s.Refused == 1 })
+	if s.Connections != 2 || s.Topics != 4 || s.Limits[1].Refused["over_rate"] != 1 || s.Limits[2].Released != 1 || s.Limits[2].Filter != "none" {
+		t.Errorf("the status is %+v", s)
+	}
+	_, page := get(t, "http://"+admin+PathStatus)
+	var again Status
+	if err := json.Unmarshal([]byte(page), &again); err != nil || again.Limits[0].Backlog != 2 {
+		t.Errorf("the status page: %v, %+v", err, again)
+	}
+	_, metrics := get(t, "http://"+admin+PathMetrics)
+	for _, line := range []string{`spillgate_broker_backlog{limit="slow"} 2`, `spillgate_broker_messages_total{limit="hard/#",result="over_rate"} 1`,
+		`spillgate_broker_messages_total{limit="none",result="released"} 1`, `spillgate_broker_connections 2`, `spillgate_broker_processing_seconds{limit="slow",quantile="0.99"}`} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("the metrics have no %s", line)
+		}
+	}
+
+	changed := slices.Clone(limits)
+	changed[0].Rate = 10
+	ignored, err := b.Reload(Config{Limits: changed, Topics: 5})
+	if err != nil || fmt.Sprint(ignored) != "[listen admin topics]" {
+		t.Errorf("Reload: %v, %v", ignored, err)
+	}
+	await(t, "what waited, at the new rate", func() bool { return got.Load() == 5 })
+	if _, err := b.Reload(Config{Limits: []engine.Limit{{Filter: "a", Rate: -1, Burst: 0.5}}}); err == nil || !strings.Contains(err.Error(), "limits[0].rate") || !strings.Contains(err.Error(), "limits[0].burst") {
+		t.Errorf("Reload of mistakes: %v", err)
+	}
+	for range 4 {
+		pub.Publish("slow", 0, false, "y")
+	}
+	await(t, "something waits", func() bool { return b.Status().Limits[0].Backlog > 0 })
+	if err := stop(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if n := got.Load(); n != 9 {
+		t.Errorf("%d messages came until the end, want 9", n)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	bad := Config{Listen: []string{"nowhere", ":1", ":1"}, Admin: "x", Topics: -1, Memory: 1, Drain: Drain{Notice: -1},
+		Limits: []engine.Limit{{Filter: "a/#/b", Rate: 0, Burst: 0.9, Queue: -1}, {Filter: "a", Rate: 1, Burst: 1}, {Filter: "a", Rate: 1, Burst: 1}}}
+	bad.Clients.Packet, bad.Clients.Inflight = 1<<30, 1<<20
+	var fields []string
+	for _, m := range bad.Check() {
+		fields = append(fields, m.Field)
+	}
+	want := "listen[0] listen[2] admin limits[0].filter limits[0].rate limits[0].burst limits[0].queue limits[2].filter clients.packet clients.inflight clients.outbound topics memory drain.notice"
+	if got := strings.Join(fields, " "); got != want {
+		t.Errorf("mistakes in %s, want %s", got, want)
+	}
+	if all := (Config{}).Check(); len(all) > 0 {
+		t.Errorf("nothing configured: %v", all)
+	}
+	if _, err := New(bad, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("New takes it")
+	}
+}

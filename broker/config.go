@@ -1,0 +1,146 @@
+package broker
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/mqtt"
+)
+
+// DefaultListen is where a broker listens that is told nothing.
+const DefaultListen = "127.0.0.1:1883"
+
+// Config describes a broker. Nothing is required; zero fields take the default
+// named in their comment. Check finds every mistake.
+type Config struct {
+	// Listen are the addresses, host:port, to serve MQTT on. Default DefaultListen.
+	Listen []string
+	// Admin is the host:port of metrics, status and health endpoints; keep it private.
+	// Default none.
+	Admin string
+	// Limits are those of topics; the first that matches a topic counts. At most
+	// engine.MaxLimits. Default none. Can change while the broker runs.
+	Limits []engine.Limit
+	// Clients bound what one client may take.
+	Clients mqtt.Limits
+	// Topics is the most topics at once. Default 100,000. Beyond, topics that nobody
+	// has used for a minute make room, or new ones are refused.
+	Topics int
+	// Subscriptions is the most subscriptions of all clients. Default 1,000,000.
+	Subscriptions int
+	// RetainedBytes is the most bytes of retained messages. Default 64 MiB. What
+	// comes beyond is delivered and not retained.
+	RetainedBytes int
+	// Memory is how many bytes the process may use before garbage is collected; it
+	// makes next to none while it only carries messages. Default 1 GiB. The program
+	// sets it, unless GOGC or GOMEMLIMIT are set; this package does not. Larger
+	// collects less often; much smaller than what clients make it hold costs
+	// processor time.
+	Memory int
+	// Drain is the way out.
+	Drain Drain
+}
+
+// Drain says how the broker stops.
+type Drain struct {
+	// Notice is how long health checks fail while clients are still served. Default
+	// 0.
+	Notice time.Duration
+	// Timeout is how long messages that wait for their rate have to go after the
+	// notice; clients are disconnected then. Default 5 s.
+	Timeout time.Duration
+}
+
+// WithDefaults returns c with the defaults filled in.
+func (c Config) WithDefaults() Config {
+	if len(c.Listen) == 0 {
+		c.Listen = []string{DefaultListen}
+	}
+	if c.Memory == 0 {
+		c.Memory = 1 << 30
+	}
+	if c.Drain.Timeout == 0 {
+		c.Drain.Timeout = 5 * time.Second
+	}
+	return c
+}
+
+// Mistake is one thing wrong with a Config.
+type Mistake struct {
+	// Field names the field as configuration files do: limits[1].rate.
+	Field string
+	// Value is what was found, Want what was expected.
+	Value, Want string
+}
+
+// Error says what was found and what was expected.
+func (m *Mistake) Error() string {
+	if m.Value == "" {
+		return fmt.Sprintf("%s: missing, expected %s", m.Field, m.Want)
+	}
+	return fmt.Sprintf("%s: %s, expected %s", m.Field, m.Value, m.Want)
+}
+
+// Check returns every mistake in c, in the order of its fields.
+func (c Config) Check() []*Mistake {
+	var all []*Mistake
+	wrong := func(field, value, want string) { all = append(all, &Mistake{field, value, want}) }
+	within := func(prefix string) func(field, value, want string) {
+		return func(field, value, want string) { wrong(prefix+"."+field, value, want) }
+	}
+	seen := map[string]int{}
+	for i, a := range c.Listen {
+		field := fmt.Sprintf("listen[%d]", i)
+		checkAddress(wrong, field, a)
+		if first, dup := seen[a]; dup {
+			wrong(field, strconv.Quote(a), fmt.Sprintf("an address of its own: listen[%d] has it", first))
+		}
+		seen[a] = i
+	}
+	if c.Admin != "" {
+		checkAddress(wrong, "admin", c.Admin)
+	}
+	if n := len(c.Limits); n > engine.MaxLimits {
+		wrong("limits", strconv.Itoa(n)+" limits", fmt.Sprintf("at most %d", engine.MaxLimits))
+	}
+	filters := map[string]int{}
+	for i, l := range c.Limits {
+		field := fmt.Sprintf("limits[%d]", i)
+		l.Check(within(field))
+		if first, dup := filters[l.Filter]; dup && l.Filter != "" {
+			wrong(field+".filter", strconv.Quote(l.Filter), fmt.Sprintf("a filter of its own: limits[%d] has it", first))
+		} else {
+			filters[l.Filter] = i
+		}
+	}
+	c.Clients.Check(within("clients"))
+	for _, f := range [...]struct {
+		name        string
+		n           int
+		least, most int
+	}{{"topics", c.Topics, 1, 10_000_000}, {"subscriptions", c.Subscriptions, 1, 100_000_000}, {"retained_bytes", c.RetainedBytes, 1, 1 << 40},
+		{"memory", c.Memory, 64 << 20, 1 << 44}} {
+		if f.n != 0 && (f.n < f.least || f.n > f.most) {
+			wrong(f.name, strconv.Itoa(f.n), fmt.Sprintf("%d to %d, or 0 for the default", f.least, f.most))
+		}
+	}
+	for _, f := range [...]struct {
+		name string
+		d    time.Duration
+	}{{"drain.notice", c.Drain.Notice}, {"drain.timeout", c.Drain.Timeout}} {
+		if f.d < 0 || f.d > 10*time.Minute {
+			wrong(f.name, f.d.String(), "0s to 10m")
+		}
+	}
+	return all
+}
+
+func checkAddress(wrong func(field, value, want string), field, address string) {
+	_, port, err := net.SplitHostPort(address)
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n > 65535 {
+		wrong(field, strconv.Quote(address), "host:port, for example 127.0.0.1:1883 or :1883")
+	}
+}

@@ -1,0 +1,20 @@
+// Package broker is a message broker whose topics have rates: `spillgate broker`.
+//
+//	MQTT 3.1.1 and 5 ─▶ broker/mqtt ─▶ broker/engine: topic → token bucket → subscribers
+//	                                        │
+//	admin address: metrics, status, health ◀┘ rate, backlog, access and processing delay, by limit
+//
+// A topic without a limit is carried as fast as it comes. One with a limit lets
+// its burst through at once and then its rate; what comes faster waits, and with
+// QoS 1 and 2 so does its acknowledgement, or is refused where the limit polices.
+// One topic that is flooded therefore costs the others nothing but the processor
+// time of reading it.
+//
+// Invariants: everything that clients can make grow has a limit, see Config; a
+// change of limits while the broker runs loses no message and no token.
+//
+// What this package does not do: there is one node. What a subscriber elsewhere is
+// to have goes through engine.Forwarder, which nothing implements yet; neither
+// users and rights, TLS, nor storage that outlives the process exist yet, and
+// no protocol but MQTT.
+package broker

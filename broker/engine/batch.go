@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// Batch is what one read of one connection brings: everything in it has one
+// arrival time, and each subscriber is written to once for all of it. A
+// connection has one Batch and uses it again and again, from one goroutine.
+type Batch struct {
+	hub        *Hub
+	stamp, now mono.Time
+	dirty      []*Outbox
+	tallies    []tally
+	direct     uint32 // messages to topics without a limit
+
+	// waiting is how many messages of this connection wait, in all lanes: what comes
+	// after must not overtake them.
+	waiting atomic.Int32
+}
+
+// tally is what a batch delivered under one limit.
+type tally struct {
+	rule    *rule
+	direct  uint32 // without a wait
+	refused [numVerdicts]uint32
+	waits   []wait
+}
+
+// wait is how long a message waited for its token, and for the timer afterwards.
+type wait struct{ access, late time.Duration }
+
+// NewBatch returns a batch for a connection.
+func (h *Hub) NewBatch() *Batch { return &Batch{hub: h} }
+
+// Begin starts a batch whose messages arrived at stamp, which is taken to be
+// between now less MaxStampAge and now.
+func (b *Batch) Begin(stamp mono.Time) {
+	now := b.hub.now()
+	b.begin(min(max(stamp, now.Add(-MaxStampAge)), now), now)
+}
+
+// MaxStampAge is the oldest arrival that is believed: a clock that was set may
+// otherwise claim any.
+const MaxStampAge = 100 * time.Millisecond
+
+func (b *Batch) begin(stamp, now mono.Time) { b.stamp, b.now = stamp, now }
+
+// Now returns the instant at which the batch began.
+func (b *Batch) Now() mono.Time { return b.now }
+
+// Publish sends m on its way and says what became of it. Its Source knows the
+// message as id.
+func (b *Batch) Publish(m *Message, id uint16) Verdict {
+	v := Went
+	m.Topic.used.Store(int64(b.now))
+	if l := m.Topic.lane.Load(); l != nil {
+		v = l.publish(b, m, id)
+	} else {
+		b.hub.deliver(b, m)
+		b.direct++
+	}
+	m.drop()
+	return v
+}
+
+// End writes to everybody who has something to be sent, and enters what was
+// measured.
+func (b *Batch) End() {
+	for i, o := range b.dirty {
+		b.dirty[i] = nil
+		o.Flush()
+	}
+	b.dirty = b.dirty[:0]
+	if b.direct == 0 && len(b.tallies) == 0 {
+		return
+	}
+	took := b.hub.now().Sub(b.stamp)
+	late := b.hub.now().Sub(b.now)
+	if b.direct > 0 {
+		b.hub.rest.enter(&tally{direct: b.direct}, took, late)
+		b.direct = 0
+	}
+	for i := range b.tallies {
+		t := &b.tallies[i]
+		t.rule.stats.enter(t, took, late)
+		*t = tally{waits: t.waits[:0]}
+	}
+	b.tallies = b.tallies[:0]
+}
+
+// tally returns the tally of r.
+func (b *Batch) tally(r *rule) *tally {
+	for i := range b.tallies {
+		if b.tallies[i].rule == r {
+			return &b.tallies[i]
+		}
+	}
+	n := len(b.tallies)
+	if n < cap(b.tallies) {
+		b.tallies = b.tallies[:n+1] // with the memory of an earlier one
+	} else {
+		b.tallies = append(b.tallies, tally{})
+	}
+	b.tallies[n].rule = r
+	return &b.tallies[n]
+}
+
+func (b *Batch) refused(r *rule, v Verdict) { b.tally(r).refused[v]++ }
+
+func (t *tally) wait(access, late time.Duration) { t.waits = append(t.waits, wait{access, late}) }

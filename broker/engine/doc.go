@@ -1,0 +1,32 @@
+// Package engine carries messages from publishers to subscribers and holds each
+// topic to its rate.
+//
+//	reader ─▶ Batch.Publish ─▶ Topic ─▶ lane: token bucket ──now──▶ Subscriber.Deliver ─▶ Outbox ─▶ Batch.End
+//	(one read)                  │             │  later                   ▲                 (encoded     one write a
+//	                            │             ▼                          │                  bytes)      subscriber
+//	                            │        queue by due time ─one timer a lane, all that is due at once─┐
+//	                            │                                        └────────────────────────────┘
+//	                            └─ no limit: no lane, no lock
+//
+// A limit covers the topics that its filter matches: each with a bucket of its
+// own, or all with one (Limit.Shared). A message that finds no token waits in the
+// lane's queue, or is refused (Limit.Police). The reader never waits. Whoever
+// published a message that waits is told when it has gone (Source.Released),
+// which is how a protocol withholds its acknowledgement.
+//
+// Invariants:
+//
+//   - Messages of one Source to one topic are delivered in the order in which they
+//     were published, waiting or not.
+//   - A message is delivered before its Source is told that it was released.
+//   - A message of at most smallMessage bytes that needs no copy allocates nothing,
+//     and one that waits or is stored takes its copy from a pool.
+//   - Every queue has a limit in messages and bytes. What comes beyond is refused
+//     with a Verdict, and counted.
+//   - No call blocks on a subscriber: an Outbox writes what the socket takes, and a
+//     goroutine of its own, which exists only meanwhile, writes the rest.
+//
+// What this package does not do: it speaks no protocol, stores nothing on disk and
+// knows no other node. Forwarder is the place where a backplane takes what was
+// released; there is none yet.
+package engine

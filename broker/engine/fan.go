@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// Subscription is one subscription of a session.
+type Subscription struct {
+	// Who receives.
+	Who Subscriber
+	// QoS is the highest with which it is delivered.
+	QoS byte
+	// NoLocal leaves out what Who published itself.
+	NoLocal bool
+	// AsPublished keeps the retain flag as the publisher set it.
+	AsPublished bool
+	// ID is the subscription identifier that goes with each message, 0 without.
+	ID uint32
+	// Group is the name of a shared subscription, whose members take turns; empty
+	// for one of its own.
+	Group string
+
+	filter string
+}
+
+// Target is one subscriber of a topic, with what all its subscriptions that match
+// ask for together.
+type Target struct {
+	Who         Subscriber
+	QoS         byte
+	NoLocal     bool
+	AsPublished bool
+	IDs         []uint32
+}
+
+// fan is who receives the messages of a topic.
+type fan struct {
+	version uint64
+	each    []Target
+	groups  []*group
+}
+
+// group is the members of a shared subscription.
+type group struct {
+	name, filter string
+	members      []Target
+	turn         atomic.Uint32
+}
+
+// pick returns the next member that is online, the next if none is.
+func (g *group) pick() *Target {
+	n := uint32(len(g.members))
+	from := g.turn.Add(1)
+	for i := range n {
+		if t := &g.members[(from+i)%n]; t.Who.Online() {
+			return t
+		}
+	}
+	return &g.members[from%n]
+}
+
+// Subscribe adds s for a filter, which must be right, see CheckFilter. The error
+// is ErrSubscriptions.
+func (h *Hub) Subscribe(filter string, s *Subscription) error {
+	h.subsMu.Lock()
+	defer h.subsMu.Unlock()
+	if h.subs.n >= h.cfg.Subscriptions {
+		return fmt.Errorf("%w: %d", ErrSubscriptions, h.cfg.Subscriptions)
+	}
+	s.filter = filter
+	h.subs.add(s)
+	h.version.Add(1)
+	return nil
+}
+
+// Unsubscribe removes a subscription that Subscribe has taken.
+func (h *Hub) Unsubscribe(s *Subscription) {
+	h.subsMu.Lock()
+	defer h.subsMu.Unlock()
+	h.subs.remove(s)
+	h.version.Add(1)
+}
+
+// fanOf returns who receives the messages of t now.
+func (h *Hub) fanOf(t *Topic) *fan {
+	if f := t.fan.Load(); f != nil && f.version == h.version.Load() {
+		return f
+	}
+	h.subsMu.RLock()
+	f := &fan{version: h.version.Load()}
+	h.subs.match(t.name, f.add)
+	h.subsMu.RUnlock()
+	t.fan.Store(f)
+	return f
+}
+
+func (f *fan) add(s *Subscription) {
+	if s.Group == "" {
+		f.each = merge(f.each, s)
+		return
+	}
+	for _, g := range f.groups {
+		if g.name == s.Group && g.filter == s.filter {
+			g.members = merge(g.members, s)
+			return
+		}
+	}
+	f.groups = append(f.groups, &group{name: s.Group, filter: s.filter, members: merge(nil, s)})
+}
+
+// merge adds s to the target of its subscriber.
+func merge(all []Target, s *Subscription) []Target {
+	at := -1
+	for i := range all {
+		if all[i].Who == s.Who {
+			at = i
+			break
+		}
+	}
+	if at < 0 {
+		all = append(all, Target{Who: s.Who, NoLocal: s.NoLocal})
+		at = len(all) - 1
+	}
+	t := &all[at]
+	t.QoS = max(t.QoS, s.QoS)
+	t.NoLocal = t.NoLocal && s.NoLocal
+	t.AsPublished = t.AsPublished || s.AsPublished
+	if s.ID > 0 {
+		t.IDs = append(t.IDs, s.ID)
+	}
+	return all
+}
+
+// deliver hands a message to everybody who is to have it now.
+func (h *Hub) deliver(b *Batch, m *Message) {
+	if m.Expires <= b.now {
+		return
+	}
+	if m.Retain {
+		h.retain(m)
+	}
+	f := h.fanOf(m.Topic)
+	for i := range f.each {
+		if t := &f.each[i]; !t.NoLocal || t.Who != m.From {
+			t.Who.Deliver(b, m, t)
+		}
+	}
+	for _, g := range f.groups {
+		t := g.pick()
+		t.Who.Deliver(b, m, t)
+	}
+	if h.cfg.Forward != nil {
+		h.cfg.Forward.Forward(b, m)
+	}
+}
+
+// retain keeps m as its topic's last message; an empty one deletes that.
+func (h *Hub) retain(m *Message) {
+	t := m.Topic
+	h.retainedMu.Lock()
+	defer h.retainedMu.Unlock()
+	if old := t.retained; old != nil {
+		h.bytes -= old.size() + RetainedOverhead
+		t.retained = nil
+		delete(h.retained, t.name)
+		old.Release()
+	}
+	if len(m.Payload) == 0 || t.gone.Load() || h.bytes+m.size()+RetainedOverhead > h.cfg.Retained {
+		return
+	}
+	t.retained = m.Keep()
+	h.retained[t.name] = t
+	h.bytes += m.size() + RetainedOverhead
+}
+
+// Retained calls found for the retained message of every topic that filter
+// matches. The messages are borrowed.
+func (h *Hub) Retained(b *Batch, filter string, found func(*Message)) {
+	h.retainedMu.RLock()
+	var kept []*Kept
+	for name, t := range h.retained {
+		if Matches(filter, name) && t.retained.Expires > b.now {
+			t.retained.refs.Add(1)
+			kept = append(kept, t.retained)
+		}
+	}
+	h.retainedMu.RUnlock()
+	for _, k := range kept {
+		m := k.Message
+		m.Stored = true
+		found(&m)
+		k.Release()
+	}
+}

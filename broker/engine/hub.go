@@ -1,0 +1,338 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// Source is who publishes. Its methods are called while the engine holds locks:
+// they must not block and not call the engine, except to append to an Outbox.
+type Source interface {
+	// Released is told that m, which was published as id and had to wait, was
+	// delivered. Messages of QoS 0 are not told.
+	Released(b *Batch, m *Message, id uint16)
+}
+
+// Subscriber is who receives. The same holds of its methods as of those of a
+// Source.
+type Subscriber interface {
+	Source
+	// Deliver takes a message, which is borrowed, for the subscriptions of t.
+	Deliver(b *Batch, m *Message, t *Target)
+	// Online reports whether it can be sent to; of a shared subscription those who
+	// can are preferred.
+	Online() bool
+}
+
+// Forwarder takes every message that was released, for subscribers that are not
+// here. The engine has none of its own: a backplane between nodes will be one.
+// The same holds of Forward as of the methods of a Source.
+type Forwarder interface {
+	Forward(b *Batch, m *Message)
+}
+
+// Config sizes a Hub. Zero fields take the default named in their comment.
+type Config struct {
+	// Limits are those of topics, the first that matches a topic counts. Default
+	// none. Can change while the hub runs.
+	Limits []Limit
+	// Topics is the most topics at once. Default 100,000. At that limit topics that
+	// nobody uses are forgotten, and if there are none, new ones are refused.
+	Topics int
+	// Subscriptions is the most subscriptions of all sessions. Default 1,000,000.
+	Subscriptions int
+	// Retained is the most bytes of retained messages, each counted with
+	// RetainedOverhead. Default 64 MiB. What comes beyond is delivered and not
+	// retained.
+	Retained int
+	// Forward takes what was released; nil takes nothing.
+	Forward Forwarder
+}
+
+// RetainedOverhead is what a retained message counts beside its bytes.
+const RetainedOverhead = 128
+
+func (c Config) withDefaults() Config {
+	or := func(n *int, value int) {
+		if *n == 0 {
+			*n = value
+		}
+	}
+	or(&c.Topics, 100_000)
+	or(&c.Subscriptions, 1_000_000)
+	or(&c.Retained, 64<<20)
+	return c
+}
+
+// Errors of a hub that is full.
+var (
+	ErrTopics        = errors.New("there are as many topics as may be")
+	ErrSubscriptions = errors.New("there are as many subscriptions as may be")
+)
+
+// rule is a limit and what was measured under it.
+type rule struct {
+	Limit
+	stats stats
+}
+
+// exactBuckets is how many buckets go by the arrival of messages, each of 45 KB.
+// Further ones go by the order in which messages are read.
+const exactBuckets = 1000
+
+// laneKey names a lane: a filter, and a topic unless all topics share it.
+type laneKey struct{ filter, topic string }
+
+// Hub holds topics and subscriptions. Its methods may be called from any
+// goroutine.
+type Hub struct {
+	cfg  Config
+	rest stats // of topics without a limit
+
+	// Locks are taken in this order: mu, that of a lane, then one of the others.
+	mu     sync.RWMutex
+	topics map[string]*Topic
+	rules  []*rule
+	lanes  map[laneKey]*lane
+
+	subsMu  sync.RWMutex
+	subs    tree
+	version atomic.Uint64 // of subs
+
+	retainedMu sync.RWMutex
+	retained   map[string]*Topic // those that have a message
+	bytes      int               // of retained messages
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// New returns a hub; Close ends it. cfg.Limits must be free of mistakes, see
+// Limit.Check.
+func New(cfg Config) *Hub {
+	h := &Hub{cfg: cfg.withDefaults(), topics: map[string]*Topic{}, lanes: map[laneKey]*lane{}, retained: map[string]*Topic{}, stop: make(chan struct{})}
+	h.rest.began = h.now()
+	h.SetLimits(cfg.Limits)
+	h.done.Go(h.watch)
+	return h
+}
+
+// Close ends the hub's own goroutine. What waits is never delivered.
+func (h *Hub) Close() {
+	close(h.stop)
+	h.done.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.lanes {
+		l.timer.Stop()
+	}
+}
+
+func (h *Hub) now() mono.Time { return live.Now() }
+
+// watch ends windows of statistics.
+func (h *Hub) watch() {
+	ticker := time.NewTicker(statsWindow / 10)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-h.stop:
+			return
+		case <-ticker.C:
+		}
+		now := h.now()
+		h.rest.turn(now)
+		h.mu.RLock()
+		for _, r := range h.rules {
+			r.stats.turn(now)
+		}
+		h.mu.RUnlock()
+	}
+}
+
+// Topic is one topic.
+type Topic struct {
+	name     string
+	lane     atomic.Pointer[lane]
+	fan      atomic.Pointer[fan]
+	retained *Kept // guarded by retainedMu
+	used     atomic.Int64
+	gone     atomic.Bool
+}
+
+// Name returns the topic's name.
+func (t *Topic) Name() string { return t.name }
+
+// Gone reports whether the hub has forgotten the topic: ask it again.
+func (t *Topic) Gone() bool { return t.gone.Load() }
+
+// Topic returns the topic of a name, which it makes if there is none. The error
+// is ErrTopics, or says what is wrong with the name.
+func (h *Hub) Topic(name []byte) (*Topic, error) {
+	h.mu.RLock()
+	t := h.topics[string(name)]
+	h.mu.RUnlock()
+	if t != nil {
+		return t, nil
+	}
+	if err := CheckTopic(string(name)); err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.topics[string(name)]; t != nil {
+		return t, nil
+	}
+	now := h.now()
+	if len(h.topics) >= h.cfg.Topics {
+		h.forget(now)
+		if len(h.topics) >= h.cfg.Topics {
+			return nil, fmt.Errorf("%w: %d", ErrTopics, h.cfg.Topics)
+		}
+	}
+	t = &Topic{name: string(name)}
+	t.used.Store(int64(now))
+	t.lane.Store(h.laneOf(t.name, now))
+	h.topics[t.name] = t
+	return t, nil
+}
+
+// unusedAfter is how long nothing may have been published to a topic that is
+// forgotten.
+const unusedAfter = time.Minute
+
+// forget drops topics that nobody used for a while and that keep nothing. The
+// lock is held.
+func (h *Hub) forget(now mono.Time) {
+	for name, t := range h.topics {
+		l := t.lane.Load()
+		if now.Sub(mono.Time(t.used.Load())) < unusedAfter || l != nil && !l.idle() {
+			continue
+		}
+		h.retainedMu.RLock()
+		if t.retained == nil {
+			t.gone.Store(true)
+			delete(h.topics, name)
+			if l != nil && l.key.topic != "" {
+				delete(h.lanes, l.key)
+			}
+		}
+		h.retainedMu.RUnlock()
+	}
+}
+
+// laneOf returns the lane of a topic, nil without a limit. The lock is held.
+func (h *Hub) laneOf(name string, now mono.Time) *lane {
+	for _, r := range h.rules {
+		if !Matches(r.Filter, name) {
+			continue
+		}
+		key := laneKey{r.Filter, name}
+		if r.Shared {
+			key.topic = ""
+		}
+		l := h.lanes[key]
+		if l == nil {
+			l = newLane(h, key, r, newPacer(r.Limit, len(h.lanes) < exactBuckets, now))
+			h.lanes[key] = l
+		}
+		return l
+	}
+	return nil
+}
+
+// SetLimits replaces the limits, which must be free of mistakes. Buckets and
+// queues of filters that stay go on; what waits under a limit that is gone goes
+// at once.
+func (h *Hub) SetLimits(limits []Limit) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	had := map[string]*rule{}
+	for _, r := range h.rules {
+		had[r.Filter] = r
+	}
+	h.rules = nil
+	byFilter := map[string]*rule{}
+	for _, l := range limits {
+		r := &rule{Limit: l.withDefaults()}
+		r.stats.began = now
+		if old := had[l.Filter]; old != nil {
+			old.stats.mu.Lock()
+			r.stats.released, r.stats.waited, r.stats.refused, r.stats.last = old.stats.released, old.stats.waited, old.stats.refused, old.stats.last
+			old.stats.mu.Unlock()
+		}
+		if byFilter[l.Filter] == nil {
+			byFilter[l.Filter] = r
+			h.rules = append(h.rules, r)
+		}
+	}
+	b := h.NewBatch()
+	b.begin(now, now)
+	defer b.End()
+	for key, l := range h.lanes {
+		r := byFilter[key.filter]
+		if r != nil && r.Shared != (key.topic == "") {
+			r = nil
+		}
+		l.set(b, r)
+		if r == nil {
+			delete(h.lanes, key)
+		}
+	}
+	for name, t := range h.topics {
+		t.lane.Store(h.laneOf(name, now))
+	}
+}
+
+// Stats returns those of every limit, in order, and last those of the topics
+// without one.
+func (h *Hub) Stats() []Stats {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	all := make([]Stats, len(h.rules)+1)
+	at := map[string]*Stats{}
+	for i, r := range h.rules {
+		all[i] = r.stats.told()
+		all[i].Limit = r.Limit
+		at[r.Filter] = &all[i]
+	}
+	last := &all[len(all)-1]
+	*last = h.rest.told()
+	for _, t := range h.topics {
+		if l := t.lane.Load(); l != nil {
+			at[l.key.filter].Topics++
+		} else {
+			last.Topics++
+		}
+	}
+	for key, l := range h.lanes {
+		n, bytes := l.backlog()
+		at[key.filter].Backlog += n
+		at[key.filter].BacklogBytes += bytes
+	}
+	return all
+}
+
+// Counts are what the hub holds.
+type Counts struct{ Topics, Subscriptions, Retained, RetainedBytes int }
+
+// Counts returns what the hub holds now.
+func (h *Hub) Counts() Counts {
+	h.mu.RLock()
+	c := Counts{Topics: len(h.topics)}
+	h.mu.RUnlock()
+	h.subsMu.RLock()
+	c.Subscriptions = h.subs.n
+	h.subsMu.RUnlock()
+	h.retainedMu.RLock()
+	c.Retained, c.RetainedBytes = len(h.retained), h.bytes
+	h.retainedMu.RUnlock()
+	return c
+}

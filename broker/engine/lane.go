@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// Verdict is what became of a message that was published.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Went: it was delivered to those who subscribe.
+	Went Verdict = iota
+	// Waits: it waits for a token; its Source is told when it has gone.
+	Waits
+	// OverRate: it found no token, and the limit refuses instead of letting wait.
+	OverRate
+	// QueueFull: it found no token, and as many wait already as may.
+	QueueFull
+	numVerdicts
+)
+
+// String names the verdict as metrics do.
+func (v Verdict) String() string {
+	return [...]string{"went", "waits", "over_rate", "queue_full"}[v]
+}
+
+// longestWait is the longest that a message may wait for a token. One that would
+// wait longer is refused as if the queue were full.
+const longestWait = time.Hour
+
+// lane is one bucket with the queue in front of it and the timer that empties it.
+type lane struct {
+	hub *Hub
+	key laneKey
+
+	mu    sync.Mutex
+	rule  *rule // whose limit it has; nil where that is gone
+	pacer pacer
+	queue queue
+	timer *time.Timer
+	// armed is when the timer rings; Never while it is not set, and while ring
+	// runs, which sets it in the end.
+	armed   mono.Time
+	ringing bool
+	batch   Batch // of ring
+}
+
+func newLane(h *Hub, key laneKey, r *rule, p pacer) *lane {
+	l := &lane{hub: h, key: key, armed: mono.Never, rule: r, pacer: p}
+	l.batch.hub = h
+	l.timer = time.AfterFunc(time.Hour, l.ring)
+	l.timer.Stop()
+	return l
+}
+
+// set gives the lane another limit; nil is none. What waits keeps its place, and
+// goes as fast as the new rate lets it; with b, at once, where there is no limit
+// any more.
+func (l *lane) set(b *Batch, r *rule) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.rule
+	l.rule = r
+	if r == nil {
+		l.release(b, mono.Never-1)
+		return
+	}
+	l.pacer.SetLimit(r.Rate, r.Burst)
+	if r.Rate != old.Rate {
+		l.queue.stretch(b.now, old.Rate/r.Rate)
+		l.armed = mono.Never
+		l.arm(b.now)
+	}
+}
+
+// publish delivers m, lets it wait, or refuses it.
+func (l *lane) publish(b *Batch, m *Message, id uint16) Verdict {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.rule
+	if r == nil {
+		l.hub.deliver(b, m)
+		return Went
+	}
+	if r.Police {
+		if _, ok := l.pacer.TakeWithin(b.stamp, b.now, 1, 0); !ok {
+			b.refused(r, OverRate)
+			return OverRate
+		}
+		return l.pass(b, m, r)
+	}
+	if !l.queue.fits(m.size(), r.Queue, r.QueueBytes) {
+		b.refused(r, QueueFull)
+		return QueueFull
+	}
+	delay, ok := l.pacer.TakeWithin(b.stamp, b.now, 1, longestWait)
+	if !ok {
+		b.refused(r, QueueFull)
+		return QueueFull
+	}
+	due := b.stamp.Add(delay)
+	if due <= b.now && (b.waiting.Load() == 0 || l.queue.len() == 0) {
+		return l.pass(b, m, r)
+	}
+	b.waiting.Add(1)
+	l.queue.push(waiter{due: due, stamp: b.stamp, kept: m.Keep(), from: b, id: id})
+	l.release(b, b.now)
+	l.arm(b.now)
+	return Waits
+}
+
+// pass delivers a message that does not wait. The lock is held, as below.
+func (l *lane) pass(b *Batch, m *Message, r *rule) Verdict {
+	l.hub.deliver(b, m)
+	b.tally(r).direct++
+	return Went
+}
+
+// release delivers what is due.
+func (l *lane) release(b *Batch, now mono.Time) {
+	for l.queue.len() > 0 && l.queue.head().due <= now {
+		w := l.queue.pop()
+		m := &w.kept.Message
+		l.hub.deliver(b, m)
+		if m.From != nil && m.QoS > 0 {
+			m.From.Released(b, m, w.id)
+		}
+		w.from.waiting.Add(-1)
+		if l.rule != nil {
+			b.tally(l.rule).wait(w.due.Sub(w.stamp), now.Sub(w.due))
+		}
+		w.kept.Release()
+	}
+}
+
+// arm sets the timer for the head of the queue.
+func (l *lane) arm(now mono.Time) {
+	if l.ringing || l.queue.len() == 0 {
+		return
+	}
+	if due := l.queue.head().due; due < l.armed {
+		l.armed = due
+		l.timer.Reset(max(due.Sub(now), 0))
+	}
+}
+
+// ring releases all that is due, on the timer's goroutine.
+func (l *lane) ring() {
+	l.mu.Lock()
+	l.armed = mono.Never
+	if l.ringing { // an earlier ring writes still, and looks again
+		l.mu.Unlock()
+		return
+	}
+	l.ringing = true
+	for more := true; more; {
+		now := l.hub.now()
+		l.batch.begin(now, now)
+		l.release(&l.batch, now)
+		l.mu.Unlock()
+		l.batch.End()
+		l.mu.Lock()
+		now = l.hub.now()
+		more = l.queue.len() > 0 && l.queue.head().due <= now
+		if !more {
+			l.ringing = false
+			l.arm(now)
+		}
+	}
+	l.mu.Unlock()
+}
+
+// backlog returns what waits.
+func (l *lane) backlog() (messages, bytes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queue.len(), l.queue.bytes
+}
+
+// idle reports whether the lane may be forgotten: it holds nothing.
+func (l *lane) idle() bool {
+	n, _ := l.backlog()
+	return n == 0
+}

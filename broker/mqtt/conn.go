@@ -1,0 +1,409 @@
+package mqtt
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+const (
+	// firstRead is the capacity, in bytes, of a new connection's read buffer. It
+	// doubles when a read fills it.
+	firstRead = 2 << 10
+	// maxRead is how far it grows for one read. Only a larger packet lets it grow
+	// further, until it has been read.
+	maxRead = 64 << 10
+	// goodbye is how long a connection that the server closes may take to be sent
+	// its last packet.
+	goodbye = 100 * time.Millisecond
+)
+
+// errDisconnect ends a connection whose client said goodbye.
+var errDisconnect = errors.New("the client disconnected")
+
+// conn is one connection. Its goroutine reads; others append to out.
+type conn struct {
+	srv     *Server
+	nc      net.Conn
+	arrival interface{ Arrival() (time.Time, bool) } // nil: the time of reading counts
+	out     *engine.Outbox
+	batch   *engine.Batch
+	done    chan struct{} // closed when the goroutine has ended
+
+	buf        []byte
+	start, end int // what is read and not handled
+
+	// Set by CONNECT.
+	session   *session
+	version   byte
+	maxPacket int // that the client takes
+	keepAlive time.Duration
+	watched   time.Time // when the deadline was last moved
+
+	topic   *engine.Topic  // the last one published to
+	message engine.Message // the one that is published
+	will    *will
+}
+
+// serve reads until the connection ends.
+func (c *conn) serve() {
+	defer close(c.done)
+	_ = c.nc.SetReadDeadline(time.Now().Add(c.srv.limits.Connect))
+	err := c.read()
+	c.finish(err)
+}
+
+func (c *conn) read() error {
+	filled := true // by the read before
+	for {
+		switch {
+		case c.end == len(c.buf), filled && len(c.buf) < maxRead:
+			c.room(c.end-c.start+1, filled)
+		}
+		n, err := c.nc.Read(c.buf[c.end:])
+		if n > 0 {
+			c.end += n
+			filled = c.end == len(c.buf)
+			if err := c.handle(); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// room moves what is not handled to the front of the buffer, for need bytes in
+// all. The buffer doubles if that is not enough, or if grow says that reads find
+// more than fits.
+func (c *conn) room(need int, grow bool) {
+	have := c.buf[c.start:c.end]
+	size := max(len(c.buf), firstRead)
+	switch {
+	case len(have) == len(c.buf) && len(have) > 0, grow && len(c.buf) > 0 && size < maxRead:
+		size *= 2
+	case size > maxRead && need <= maxRead:
+		size = maxRead
+	}
+	if size != len(c.buf) {
+		buf := make([]byte, size)
+		copy(buf, have)
+		c.buf = buf
+	} else {
+		copy(c.buf, have)
+	}
+	c.start, c.end = 0, len(have)
+}
+
+// handle handles all packets that have been read.
+func (c *conn) handle() error {
+	now := time.Now()
+	c.batch.Begin(c.stamp(now))
+	defer c.batch.End()
+	if c.session != nil {
+		c.alive(now)
+	}
+	for c.start < c.end {
+		head, body, need, err := frame(c.buf[c.start:c.end], c.srv.limits.Packet)
+		if err != nil {
+			return err
+		}
+		if need > 0 {
+			if c.start+need > len(c.buf) && c.start > 0 {
+				c.room(need, false)
+			}
+			return nil
+		}
+		if err := c.packet(head, body); err != nil {
+			return err
+		}
+		c.start += len(body) + 1 + lengthOf(len(body))
+	}
+	c.start, c.end = 0, 0
+	if len(c.buf) > maxRead {
+		c.buf = make([]byte, maxRead)
+	}
+	c.session.catchUp(c.batch)
+	return nil
+}
+
+// stamp returns when what was read last had arrived.
+func (c *conn) stamp(now time.Time) mono.Time {
+	at := live.Instant(now)
+	if c.arrival != nil {
+		if t, ok := c.arrival.Arrival(); ok {
+			return at.Add(-now.Round(0).Sub(t))
+		}
+	}
+	return at
+}
+
+// alive moves the deadline of the keep-alive, though not for every packet.
+func (c *conn) alive(now time.Time) {
+	if c.keepAlive > 0 && now.Sub(c.watched) >= c.keepAlive/16 {
+		c.watched = now
+		_ = c.nc.SetReadDeadline(now.Add(c.keepAlive*3/2 + c.keepAlive/16))
+	}
+}
+
+// packet handles one packet.
+func (c *conn) packet(head packets.FixedHeader, body []byte) error {
+	if head.Type == packets.Publish && c.session != nil {
+		return c.incoming(head, body)
+	}
+	if (head.Type == packets.Connect) != (c.session == nil) {
+		return packets.ErrProtocolViolation
+	}
+	pk, err := decode(head, c.version, body)
+	if err != nil {
+		return err
+	}
+	switch s := c.session; head.Type {
+	case packets.Connect:
+		return c.connect(&pk)
+	case packets.Puback, packets.Pubrec, packets.Pubcomp:
+		return s.answered(c.batch, head.Type, pk.PacketID, pk.ReasonCode)
+	case packets.Pubrel:
+		c.released(pk.PacketID)
+	case packets.Subscribe:
+		return c.subscribe(&pk)
+	case packets.Unsubscribe:
+		return c.unsubscribe(&pk)
+	case packets.Pingreq:
+		c.control([]byte{packets.Pingresp << 4, 0})
+	case packets.Disconnect:
+		return c.disconnect(&pk)
+	}
+	return nil
+}
+
+// incoming takes a message of the client.
+func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
+	p, err := decodePublish(head, c.version, body, c.batch.Now())
+	if err != nil {
+		return err
+	}
+	s := c.session
+	if head.Qos > 0 {
+		if again, err := s.begin(c, head.Qos, p.id); again || err != nil {
+			return err
+		}
+	}
+	refused, err := c.route(head, &p)
+	if refused == packets.CodeSuccess && err == nil {
+		return nil
+	}
+	if head.Qos > 0 && (err != nil || c.version == v311) {
+		// Nothing can be answered, or nothing that the client would understand. It may
+		// send the message again when it is back.
+		s.mu.Lock()
+		delete(s.inbound, p.id)
+		s.mu.Unlock()
+	}
+	if err != nil {
+		return err
+	}
+	c.srv.refused.Add(1)
+	switch {
+	case head.Qos == 0:
+		return nil
+	case c.version == v311:
+		return refused
+	}
+	c.acknowledge(head.Qos, p.id, refused)
+	return nil
+}
+
+// route publishes a message and acknowledges it if it has gone. It returns the code
+// of a message that is refused.
+func (c *conn) route(head packets.FixedHeader, p *incoming) (refused packets.Code, err error) {
+	t, err := c.topicOf(p.topic)
+	switch {
+	case errors.Is(err, engine.ErrTopics):
+		return packets.ErrQuotaExceeded, nil
+	case err != nil:
+		return refused, packets.ErrTopicNameInvalid
+	}
+	c.message = engine.Message{Topic: t, Payload: p.payload, Properties: p.properties, Expires: p.expires,
+		QoS: head.Qos, Retain: head.Retain, From: c.session}
+	switch c.batch.Publish(&c.message, p.id) {
+	case engine.Waits:
+	case engine.Went:
+		if head.Qos > 0 {
+			c.acknowledge(head.Qos, p.id, packets.CodeSuccess)
+		}
+	default:
+		return packets.ErrQuotaExceeded, nil
+	}
+	return packets.CodeSuccess, nil
+}
+
+// acknowledge answers a message of QoS 1 or 2.
+func (c *conn) acknowledge(qos byte, id uint16, code packets.Code) {
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	c.session.acknowledge(c.batch, qos, id, code)
+}
+
+// topicOf returns the topic of a name.
+func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
+	if c.topic != nil && c.topic.Name() == string(name) && !c.topic.Gone() {
+		return c.topic, nil
+	}
+	t, err := c.srv.hub.Topic(name)
+	if err == nil {
+		c.topic = t
+	}
+	return t, err
+}
+
+// begin notes that the client sent a message of QoS 1 or 2. It reports true if it
+// sent it before.
+func (s *session) begin(c *conn, qos byte, id uint16) (again bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch s.inbound[id] {
+	case received:
+		if qos == 2 {
+			c.ack(c.batch, packets.Pubrec, id, packets.CodeSuccess)
+		}
+		return true, nil
+	case withheld:
+		return true, nil
+	}
+	if len(s.inbound) >= s.srv.limits.Inflight {
+		return false, packets.ErrReceiveMaximum
+	}
+	s.inbound[id] = withheld
+	return false, nil
+}
+
+// released takes a PUBREL.
+func (c *conn) released(id uint16) {
+	s := c.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	code := packets.CodeSuccess
+	if s.inbound[id] == received {
+		delete(s.inbound, id)
+	} else {
+		code = packets.ErrPacketIdentifierNotFound
+	}
+	c.ack(c.batch, packets.Pubcomp, id, code)
+}
+
+// result is what became of a packet for the client.
+type result uint8
+
+const (
+	sent  result = iota
+	full         // the client is too far behind
+	never        // it is expired, or larger than the client takes
+)
+
+// publish sends a message. It may be called from any goroutine that holds the
+// session's lock.
+func (c *conn) publish(b *engine.Batch, p *outgoing) result {
+	p.version = c.version
+	if p.m.Expires <= b.Now() {
+		return never
+	}
+	p.expiry = expiryLeft(p.m, b.Now())
+	size := p.size()
+	if size > c.maxPacket {
+		c.srv.dropped[dropSize].Add(1)
+		return never
+	}
+	buf, ok := c.out.Lock(size, false)
+	if !ok {
+		if p.qos == 0 {
+			c.srv.dropped[dropOutbound].Add(1)
+		}
+		return full
+	}
+	c.out.Unlock(b, p.append(buf))
+	return sent
+}
+
+// ack sends an acknowledgement. The same holds as of publish.
+func (c *conn) ack(b *engine.Batch, kind byte, id uint16, code packets.Code) {
+	if buf, ok := c.out.Lock(ackSize, true); ok {
+		c.out.Unlock(b, appendAck(buf, kind, c.version, id, code.Code))
+	}
+}
+
+// control sends a packet with the batch of the connection's own goroutine.
+func (c *conn) control(packet []byte) {
+	if buf, ok := c.out.Lock(len(packet), true); ok {
+		c.out.Unlock(c.batch, append(buf, packet...))
+	}
+}
+
+// encoded sends a packet that the codec encodes.
+func (c *conn) encoded(encode func(*bytes.Buffer) error) error {
+	var buf bytes.Buffer
+	if err := encode(&buf); err != nil {
+		return codeOf(err)
+	}
+	c.control(buf.Bytes())
+	return nil
+}
+
+// disconnect takes the client's goodbye.
+func (c *conn) disconnect(pk *packets.Packet) error {
+	if pk.ReasonCode != packets.CodeDisconnectWillMessage.Code {
+		c.will = nil
+	}
+	if s := c.session; pk.Properties.SessionExpiryIntervalFlag {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.expiry == 0 && pk.Properties.SessionExpiryInterval > 0 {
+			return packets.ErrProtocolViolationZeroNonZeroExpiry
+		}
+		s.expiry = c.srv.expiryOf(pk.Properties.SessionExpiryInterval)
+	}
+	return errDisconnect
+}
+
+// kick closes the connection from outside, with a reason for those who understand
+// one, and waits until its goroutine has ended.
+func (c *conn) kick(why packets.Code) {
+	if c.version == v5 {
+		c.out.Send([]byte{packets.Disconnect << 4, 1, why.Code})
+	}
+	c.out.Close(goodbye)
+	<-c.done
+}
+
+// finish closes the connection, which ended with err.
+func (c *conn) finish(err error) {
+	var code packets.Code
+	switch {
+	case errors.Is(c.out.Err(), engine.ErrStalled):
+		code = packets.ErrPendingClientWritesExceeded
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		code = packets.ErrKeepAliveTimeout
+	default:
+		errors.As(err, &code) // if not, the client went, or the network
+	}
+	if code.Code != 0 {
+		c.srv.closed(code)
+		switch {
+		case c.session == nil:
+			c.refuse(code)
+		case c.version == v5:
+			c.out.Send([]byte{packets.Disconnect << 4, 1, code.Code})
+		}
+	}
+	c.out.Close(goodbye)
+	c.srv.leave(c)
+}

@@ -1,0 +1,141 @@
+package mqtt
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// will is a message to be published when a connection ends without a goodbye.
+type will struct {
+	topic      []byte
+	payload    []byte
+	properties []byte
+	lasts      time.Duration // until it expires; 0: it does not
+	qos        byte
+	retain     bool
+	delay      time.Duration
+}
+
+func willOf(pk *packets.Packet) *will {
+	p := &pk.Connect
+	if !p.WillFlag {
+		return nil
+	}
+	return &will{topic: []byte(p.WillTopic), payload: bytes.Clone(p.WillPayload), properties: forwarded(&p.WillProperties),
+		lasts: time.Duration(p.WillProperties.MessageExpiryInterval) * time.Second, qos: p.WillQos, retain: p.WillRetain,
+		delay: time.Duration(p.WillProperties.WillDelayInterval) * time.Second}
+}
+
+// publish publishes the will.
+func (w *will) publish(srv *Server) {
+	t, err := srv.hub.Topic(w.topic)
+	if err != nil {
+		srv.refused.Add(1)
+		return
+	}
+	now := live.Now()
+	expires := mono.Never
+	if w.lasts > 0 {
+		expires = now.Add(w.lasts)
+	}
+	b := srv.hub.NewBatch()
+	b.Begin(now)
+	defer b.End()
+	m := &engine.Message{Topic: t, Payload: w.payload, Properties: w.properties, Expires: expires, QoS: w.qos, Retain: w.retain}
+	if v := b.Publish(m, 0); v != engine.Went && v != engine.Waits {
+		srv.refused.Add(1)
+	}
+}
+
+// connect takes a CONNECT packet.
+func (c *conn) connect(pk *packets.Packet) error {
+	c.version = pk.ProtocolVersion
+	if c.version != v5 {
+		c.version = v311
+	}
+	if err := checkConnect(pk); err != nil {
+		return err
+	}
+	p := &pk.Properties
+	c.maxPacket = 1 << 30
+	if p.MaximumPacketSize > 0 {
+		c.maxPacket = int(min(p.MaximumPacketSize, 1<<30))
+	}
+	c.keepAlive = time.Duration(pk.Connect.Keepalive) * time.Second
+	c.will = willOf(pk)
+	id, assigned := strings.Clone(pk.Connect.ClientIdentifier), ""
+	if id == "" {
+		var random [12]byte
+		_, _ = rand.Read(random[:]) // never fails
+		assigned = "auto-" + hex.EncodeToString(random[:])
+		id = assigned
+	}
+	expiry := c.srv.expiryOf(p.SessionExpiryInterval)
+	if c.version == v311 && !pk.Connect.Clean {
+		expiry = c.srv.limits.SessionExpiry
+	}
+	window := c.srv.limits.Inflight
+	if p.ReceiveMaximum > 0 {
+		window = min(window, int(p.ReceiveMaximum))
+	}
+	present, err := c.srv.enter(c, id, pk.Connect.Clean, expiry, window)
+	if err != nil {
+		return err
+	}
+	_ = c.nc.SetReadDeadline(time.Time{})
+	c.alive(time.Now())
+	answer := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connack}, ProtocolVersion: c.version, SessionPresent: present}
+	if c.version == v5 {
+		answer.Properties = packets.Properties{AssignedClientID: assigned, MaximumPacketSize: uint32(c.srv.limits.Packet)}
+		if n := c.srv.limits.Inflight; n < 65_535 {
+			answer.Properties.ReceiveMaximum = uint16(n)
+		}
+		if asked := p.SessionExpiryInterval; time.Duration(asked)*time.Second != expiry {
+			answer.Properties.SessionExpiryInterval, answer.Properties.SessionExpiryIntervalFlag = uint32(expiry/time.Second), true
+		}
+	}
+	if err := c.encoded(answer.ConnackEncode); err != nil {
+		return err
+	}
+	c.session.resume(c.batch)
+	return nil
+}
+
+// expiryOf returns how long a session lives that asks for a number of seconds.
+func (srv *Server) expiryOf(seconds uint32) time.Duration {
+	return min(time.Duration(seconds)*time.Second, srv.limits.SessionExpiry)
+}
+
+// oldCodes are the answers of MQTT 3.1.1 to CONNECT.
+var oldCodes = map[byte]byte{
+	packets.ErrUnsupportedProtocolVersion.Code: 1,
+	packets.ErrClientIdentifierNotValid.Code:   2,
+	packets.ErrQuotaExceeded.Code:              3,
+	packets.ErrServerShuttingDown.Code:         3,
+}
+
+// refuse answers a CONNECT that was not accepted, if it came so far that the
+// protocol is known.
+func (c *conn) refuse(code packets.Code) {
+	answer := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connack}, ProtocolVersion: c.version, ReasonCode: code.Code}
+	switch old, known := oldCodes[code.Code]; {
+	case c.version == v5:
+	case c.version == v311 && known:
+		answer.ReasonCode = old
+	default:
+		return
+	}
+	var buf bytes.Buffer
+	if answer.ConnackEncode(&buf) == nil {
+		c.out.Send(buf.Bytes())
+	}
+}

@@ -1,0 +1,31 @@
+// Package mqtt lets clients of MQTT 3.1.1 and 5 publish and subscribe.
+//
+//	socket ─▶ conn: one goroutine reads ─▶ packets of one read ─▶ engine.Batch ─▶ …
+//	  ▲                                        │ acknowledgements
+//	  └── engine.Outbox ◀── session: packet identifiers, window, queue ◀── engine.Subscriber
+//
+// A session outlives its connection if the client asks for it: subscriptions,
+// what was not acknowledged, and what waits stay, in memory, until the session
+// expires. A second connection of the same client takes the session over.
+//
+// A message of QoS 1 or 2 that waits for its topic's rate is acknowledged when it
+// has been delivered, so that a client that keeps the Receive Maximum slows down
+// by itself. A message that is refused (over a policed rate, or as many wait as
+// may) gets reason code 0x97, quota exceeded. MQTT 3.1.1 has no such answer: there
+// QoS 0 is dropped and counted, and QoS 1 and 2 close the connection, since the
+// client must not take it for delivered.
+//
+// Packets are coded by github.com/mochi-mqtt/server/v2/packets, but for PUBLISH
+// without properties and acknowledgements, which are most of the traffic and
+// must not allocate.
+//
+// Invariants: a packet that is malformed, or that the protocol forbids, closes its
+// connection with a reason code, and is counted; bytes from outside never panic
+// and take memory in proportion to Limits; nothing a client does, or does not
+// read, delays another client.
+//
+// What this package does not do: it knows no users and no rights, and speaks no
+// TLS itself (its listener may), no WebSocket and no MQTT 3.1. It keeps nothing
+// when the process ends. It offers no topic aliases and no extended
+// authentication, and sends no client to another server.
+package mqtt

@@ -1,0 +1,271 @@
+package mqtt
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/engine"
+)
+
+// Why a message for a client was dropped.
+const (
+	dropQueue    = iota // its session's queue was full
+	dropOutbound        // QoS 0: its socket was too far behind
+	dropSize            // it is larger than the client takes
+	numDrops
+)
+
+var dropNames = [numDrops]string{"session_queue", "outbound", "packet_size"}
+
+// Server speaks MQTT. Its methods may be called from any goroutine.
+type Server struct {
+	hub    *engine.Hub
+	limits Limits
+	log    *slog.Logger
+
+	dropped [numDrops]atomic.Uint64
+	refused atomic.Uint64 // messages
+	turned  atomic.Uint64 // connections beyond the limit
+	codes   [256]atomic.Uint64
+
+	mu       sync.Mutex
+	conns    map[*conn]struct{}
+	sessions map[string]*session
+	closing  bool
+	serving  sync.WaitGroup
+}
+
+// NewServer returns a server for the clients of hub. limits must be free of
+// mistakes, see Limits.Check.
+func NewServer(hub *engine.Hub, limits Limits, log *slog.Logger) *Server {
+	return &Server{hub: hub, limits: limits.WithDefaults(), log: log, conns: map[*conn]struct{}{}, sessions: map[string]*session{}}
+}
+
+// acceptPause is how long Serve waits after the system refused it a connection,
+// for want of descriptors say.
+const acceptPause = 10 * time.Millisecond
+
+// Serve serves the connections of l until l is closed, and returns why it ended.
+// Connections with a method Arrival() (time.Time, bool) tell when what was read
+// last had arrived.
+func (srv *Server) Serve(l net.Listener) error {
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			var temporary net.Error
+			if errors.As(err, &temporary) && temporary.Timeout() || isResource(err) {
+				time.Sleep(acceptPause)
+				continue
+			}
+			return err
+		}
+		srv.accept(nc)
+	}
+}
+
+func (srv *Server) accept(nc net.Conn) {
+	c := &conn{srv: srv, nc: nc, done: make(chan struct{}), batch: srv.hub.NewBatch(),
+		out: engine.NewOutbox(nc, srv.limits.Outbound, srv.limits.Stall)}
+	c.arrival, _ = nc.(interface{ Arrival() (time.Time, bool) })
+	srv.mu.Lock()
+	if srv.closing || len(srv.conns) >= srv.limits.Connections {
+		srv.mu.Unlock()
+		srv.turned.Add(1)
+		_ = nc.Close()
+		return
+	}
+	srv.conns[c] = struct{}{}
+	srv.serving.Go(c.serve)
+	srv.mu.Unlock()
+}
+
+// enter gives c the session of a client, which it takes over from a connection
+// before. It reports whether there was one.
+func (srv *Server) enter(c *conn, id string, clean bool, expiry time.Duration, window int) (present bool, err error) {
+	for {
+		srv.mu.Lock()
+		s := srv.sessions[id]
+		if s == nil || s.conn == nil {
+			break
+		}
+		old := s.conn
+		srv.mu.Unlock()
+		old.kick(packets.ErrSessionTakenOver)
+	}
+	defer srv.mu.Unlock()
+	s := srv.sessions[id]
+	if s != nil {
+		s.stopTimers()
+		if w := s.will; w != nil {
+			s.will = nil
+			if clean { // the session ends, so its will is due
+				srv.serving.Go(func() { w.publish(srv) })
+			}
+		}
+	}
+	if s != nil && clean {
+		srv.remove(s)
+		s = nil
+	}
+	if srv.closing {
+		return false, packets.ErrServerShuttingDown
+	}
+	present = s != nil
+	if s == nil {
+		if len(srv.sessions) >= srv.limits.Sessions {
+			return false, packets.ErrQuotaExceeded
+		}
+		s = &session{srv: srv, id: id, subs: map[string]*engine.Subscription{}, inbound: map[uint16]inbound{}}
+		srv.sessions[id] = s
+	}
+	c.session = s
+	s.mu.Lock()
+	s.conn, s.expiry, s.window = c, expiry, window
+	s.mu.Unlock()
+	return present, nil
+}
+
+// leave ends what c has of its session.
+func (srv *Server) leave(c *conn) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	delete(srv.conns, c)
+	s := c.session
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	s.conn = nil
+	expiry := s.expiry
+	s.mu.Unlock()
+	w := c.will
+	if expiry == 0 {
+		srv.remove(s)
+	} else if !srv.closing {
+		s.expires = time.AfterFunc(expiry, func() { srv.expire(s) })
+		if w != nil && w.delay > 0 {
+			s.will, w = w, nil
+			s.delayed = time.AfterFunc(min(s.will.delay, expiry), func() { srv.late(s) })
+		}
+	}
+	if w != nil {
+		srv.serving.Go(func() { w.publish(srv) })
+	}
+}
+
+// expire ends a session that nobody came back to.
+func (srv *Server) expire(s *session) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if srv.sessions[s.id] == s && s.conn == nil && s.expires != nil {
+		srv.remove(s)
+	}
+}
+
+// late publishes a will whose delay is over.
+func (srv *Server) late(s *session) {
+	srv.mu.Lock()
+	w := s.will
+	s.will = nil
+	srv.mu.Unlock()
+	if w != nil {
+		w.publish(srv)
+	}
+}
+
+// stopTimers ends the timers of a session that goes on. The server's lock is
+// held, as below.
+func (s *session) stopTimers() {
+	for _, t := range [...]**time.Timer{&s.expires, &s.delayed} {
+		if *t != nil {
+			(*t).Stop()
+			*t = nil
+		}
+	}
+}
+
+// remove forgets a session that nobody is connected to.
+func (srv *Server) remove(s *session) {
+	delete(srv.sessions, s.id)
+	for _, sub := range s.subs {
+		srv.hub.Unsubscribe(sub)
+	}
+	s.subs = nil
+	s.forget()
+}
+
+// closed counts a connection that the server closed.
+func (srv *Server) closed(code packets.Code) {
+	srv.codes[code.Code].Add(1)
+	srv.log.Debug("connection closed", "code", code.Code, "reason", code.Reason)
+}
+
+// Shutdown closes every connection, with the reason that the server shuts down,
+// and returns when all have ended or ctx has. Wills of connections that are closed
+// so are published, sessions are forgotten. No connection is accepted afterwards.
+func (srv *Server) Shutdown(ctx context.Context) error {
+	srv.mu.Lock()
+	srv.closing = true
+	all := make([]*conn, 0, len(srv.conns))
+	for c := range srv.conns {
+		all = append(all, c)
+	}
+	srv.mu.Unlock()
+	var kicking sync.WaitGroup
+	for _, c := range all {
+		kicking.Go(func() { c.kick(packets.ErrServerShuttingDown) })
+	}
+	done := make(chan struct{})
+	go func() { kicking.Wait(); srv.serving.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	for _, s := range srv.sessions {
+		s.stopTimers()
+		srv.remove(s)
+	}
+	return nil
+}
+
+// Stats are the numbers of a server.
+type Stats struct {
+	// Connections and Sessions are those of now, Turned the connections that were
+	// closed because there were as many as may be.
+	Connections, Sessions int
+	Turned                uint64
+	// Refused counts the messages of clients that were not taken.
+	Refused uint64
+	// Dropped counts the messages to clients that were dropped, by reason.
+	Dropped map[string]uint64
+	// Closed counts the connections that the server closed, by MQTT 5 reason code.
+	Closed map[byte]uint64
+}
+
+// Stats returns the numbers of now.
+func (srv *Server) Stats() Stats {
+	srv.mu.Lock()
+	s := Stats{Connections: len(srv.conns), Sessions: len(srv.sessions)}
+	srv.mu.Unlock()
+	s.Turned, s.Refused = srv.turned.Load(), srv.refused.Load()
+	s.Dropped, s.Closed = map[string]uint64{}, map[byte]uint64{}
+	for i, name := range dropNames {
+		s.Dropped[name] = srv.dropped[i].Load()
+	}
+	for i := range srv.codes {
+		if n := srv.codes[i].Load(); n > 0 {
+			s.Closed[byte(i)] = n
+		}
+	}
+	return s
+}

@@ -1,0 +1,289 @@
+package mqtt
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/engine"
+)
+
+// session is what the server knows of a client. It is the engine's Source and
+// Subscriber; both are called under a lane's lock, so a session that holds its own
+// lock must not call the engine.
+type session struct {
+	srv *Server
+	id  string
+
+	// Guarded by the server's lock.
+	expires *time.Timer // while nobody is connected
+	will    *will       // that is delayed
+	delayed *time.Timer
+
+	mu      sync.Mutex
+	conn    *conn // nil while nobody is connected
+	expiry  time.Duration
+	subs    map[string]*engine.Subscription // used by the connection's goroutine alone
+	inbound map[uint16]inbound              // messages of the client that are not completed
+
+	// Messages to the client. The packet identifier is the slot's number plus one.
+	slots  []slot
+	free   []uint16 // slots below len(slots) that are not used
+	inUse  int
+	window int // slots that may be used
+	sent   uint64
+	queue  backlog
+}
+
+// inbound is the state of a message of QoS 1 or 2 from the client.
+type inbound uint8
+
+const (
+	withheld inbound = iota + 1 // it waits for its token, and the acknowledgement with it
+	received                    // QoS 2: PUBREC went, PUBREL is to come
+)
+
+// slot is a message of QoS 1 or 2 that went to the client.
+type slot struct {
+	queued
+	order    uint64 // in which they went
+	released bool   // QoS 2: PUBREL went, PUBCOMP is to come
+}
+
+// queued is a message of QoS 1 or 2 for the client.
+type queued struct {
+	kept   *engine.Kept
+	qos    byte
+	retain bool
+	ids    []uint32
+}
+
+// Online reports whether the client is connected.
+func (s *session) Online() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn != nil
+}
+
+// Released acknowledges a message that has waited.
+func (s *session) Released(b *engine.Batch, m *engine.Message, id uint16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acknowledge(b, m.QoS, id, packets.CodeSuccess)
+}
+
+// acknowledge ends the wait of a message from the client with a code. The lock is
+// held.
+func (s *session) acknowledge(b *engine.Batch, qos byte, id uint16, code packets.Code) {
+	kind := packets.Puback
+	if qos == 2 && code.Code < packets.ErrUnspecifiedError.Code {
+		s.inbound[id] = received
+		kind = packets.Pubrec
+	} else {
+		delete(s.inbound, id)
+		if qos == 2 {
+			kind = packets.Pubrec
+		}
+	}
+	if s.conn != nil {
+		s.conn.ack(b, kind, id, code)
+	}
+}
+
+// Deliver takes a message for the client.
+func (s *session) Deliver(b *engine.Batch, m *engine.Message, t *engine.Target) {
+	s.deliver(b, m, min(m.QoS, t.QoS), m.Retain && (m.Stored || t.AsPublished), t.IDs)
+}
+
+func (s *session) deliver(b *engine.Batch, m *engine.Message, qos byte, retain bool, ids []uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if qos == 0 {
+		if s.conn == nil {
+			return
+		}
+		s.conn.publish(b, &outgoing{m: m, qos: 0, retain: retain, ids: ids})
+		return
+	}
+	q := queued{kept: m.Keep(), qos: qos, retain: retain, ids: ids}
+	if s.conn != nil && s.queue.n == 0 && s.inUse < s.window && s.send(b, q) {
+		return
+	}
+	if !s.queue.push(q, s.srv.limits.Queue, s.srv.limits.QueueBytes) {
+		s.srv.dropped[dropQueue].Add(1)
+		q.kept.Release()
+	}
+	s.pump(b)
+}
+
+// catchUp sends what waits although nothing is under way, because the connection
+// was behind.
+func (s *session) catchUp(b *engine.Batch) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pump(b)
+}
+
+// send gives a message a packet identifier and sends it. It reports false if the
+// connection is too far behind. The lock is held, as in all below.
+func (s *session) send(b *engine.Batch, q queued) bool {
+	i := len(s.slots)
+	if n := len(s.free); n > 0 {
+		i = int(s.free[n-1])
+	}
+	m := &q.kept.Message
+	switch s.conn.publish(b, &outgoing{m: m, qos: q.qos, retain: q.retain, id: uint16(i + 1), ids: q.ids}) {
+	case full:
+		return false
+	case never:
+		q.kept.Release()
+		return true
+	}
+	if i == len(s.slots) {
+		s.slots = append(s.slots, slot{})
+	} else {
+		s.free = s.free[:len(s.free)-1]
+	}
+	s.sent++
+	s.inUse++
+	s.slots[i] = slot{queued: q, order: s.sent}
+	return true
+}
+
+// pump sends what waits, as far as the client takes it.
+func (s *session) pump(b *engine.Batch) {
+	for s.conn != nil && s.queue.n > 0 && s.inUse < s.window {
+		if !s.send(b, *s.queue.head()) {
+			return
+		}
+		s.queue.pop()
+	}
+}
+
+// slotOf returns the slot of a packet identifier, nil if nothing is under way.
+func (s *session) slotOf(id uint16) *slot {
+	if id == 0 || int(id) > len(s.slots) || s.slots[id-1].qos == 0 {
+		return nil
+	}
+	return &s.slots[id-1]
+}
+
+// complete ends the delivery of what a slot holds.
+func (s *session) complete(id uint16) {
+	at := &s.slots[id-1]
+	if at.kept != nil {
+		at.kept.Release()
+	}
+	*at = slot{}
+	s.free = append(s.free, id-1)
+	s.inUse--
+}
+
+// answered takes a PUBACK, PUBREC or PUBCOMP of the client.
+func (s *session) answered(b *engine.Batch, kind byte, id uint16, code byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.slotOf(id)
+	refused := code >= packets.ErrUnspecifiedError.Code
+	switch {
+	case at == nil && kind == packets.Pubrec:
+		s.conn.ack(b, packets.Pubrel, id, packets.ErrPacketIdentifierNotFound)
+		return nil
+	case at == nil:
+		return nil // after a session was lost, say
+	case kind == packets.Puback && at.qos != 1, kind != packets.Puback && at.qos != 2:
+		return packets.ErrProtocolViolation
+	case kind == packets.Pubrec && !refused:
+		if at.kept != nil {
+			at.kept.Release()
+		}
+		at.kept, at.released = nil, true
+		s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
+		return nil
+	case kind == packets.Pubcomp && !at.released:
+		return packets.ErrProtocolViolation
+	}
+	s.complete(id)
+	s.pump(b)
+	return nil
+}
+
+// resume sends again what a connection before left under way, and then what
+// waited.
+func (s *session) resume(b *engine.Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var under []uint16
+	for i := range s.slots {
+		if s.slots[i].qos > 0 {
+			under = append(under, uint16(i+1))
+		}
+	}
+	slices.SortFunc(under, func(a, b uint16) int { return int(int64(s.slots[a-1].order) - int64(s.slots[b-1].order)) })
+	for _, id := range under {
+		switch at := &s.slots[id-1]; {
+		case at.released:
+			s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
+		case s.conn.publish(b, &outgoing{m: &at.kept.Message, qos: at.qos, dup: true, retain: at.retain, id: id, ids: at.ids}) == never:
+			s.complete(id)
+		}
+	}
+	s.pump(b)
+}
+
+// forget gives up all messages to the client.
+func (s *session) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.slots {
+		if s.slots[i].kept != nil {
+			s.slots[i].kept.Release()
+		}
+	}
+	s.slots, s.free, s.inUse = nil, nil, 0
+	for s.queue.n > 0 {
+		s.queue.pop().kept.Release()
+	}
+}
+
+// backlog is a ring of messages that wait for the client.
+type backlog struct {
+	ring     []queued // its length is a power of two
+	first, n int
+	bytes    int
+}
+
+func (q *backlog) head() *queued { return &q.ring[q.first] }
+
+// push reports false if as much waits as may.
+func (q *backlog) push(m queued, most, mostBytes int) bool {
+	size := len(m.kept.Payload) + len(m.kept.Properties)
+	if q.n >= most || q.n > 0 && q.bytes+size > mostBytes {
+		return false
+	}
+	if q.n == len(q.ring) {
+		ring := make([]queued, max(16, 2*len(q.ring)))
+		for i := range q.n {
+			ring[i] = q.ring[(q.first+i)%len(q.ring)]
+		}
+		q.ring, q.first = ring, 0
+	}
+	q.ring[(q.first+q.n)&(len(q.ring)-1)] = m
+	q.n++
+	q.bytes += size
+	return true
+}
+
+func (q *backlog) pop() queued {
+	m := *q.head()
+	*q.head() = queued{}
+	q.first = (q.first + 1) & (len(q.ring) - 1)
+	q.n--
+	q.bytes -= len(m.kept.Payload) + len(m.kept.Properties)
+	return m
+}

@@ -1,0 +1,134 @@
+package mqtt
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/engine"
+)
+
+// maxFilters is the most filters of one SUBSCRIBE or UNSUBSCRIBE packet. More
+// close the connection with 0x97.
+const maxFilters = 1000
+
+// subscribe takes a SUBSCRIBE packet.
+func (c *conn) subscribe(pk *packets.Packet) error {
+	if code := pk.SubscribeValidate(); code != packets.CodeSuccess {
+		return code
+	}
+	if len(pk.Filters) > maxFilters {
+		return packets.ErrQuotaExceeded
+	}
+	if ids := pk.Properties.SubscriptionIdentifier; len(ids) > 1 || len(ids) == 1 && ids[0] == 0 {
+		return packets.ErrProtocolViolation
+	}
+	answer := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Suback}, ProtocolVersion: c.version, PacketID: pk.PacketID}
+	type added struct {
+		s  *engine.Subscription
+		as string
+	}
+	var retained []added
+	for i := range pk.Filters {
+		f := &pk.Filters[i]
+		if f.RetainHandling > 2 {
+			return packets.ErrProtocolViolation
+		}
+		s, fresh, err := c.add(f)
+		var code packets.Code
+		switch {
+		case err == nil:
+			answer.ReasonCodes = append(answer.ReasonCodes, f.Qos)
+			if s.Group == "" && (f.RetainHandling == 0 || f.RetainHandling == 1 && fresh) {
+				retained = append(retained, added{s, f.Filter})
+			}
+			continue
+		case errors.As(err, &code):
+		default:
+			return err
+		}
+		if code == packets.ErrProtocolViolation {
+			return code
+		}
+		if c.version == v311 {
+			code = packets.ErrUnspecifiedError // all that MQTT 3.1.1 has
+		}
+		answer.ReasonCodes = append(answer.ReasonCodes, code.Code)
+	}
+	if err := c.encoded(answer.SubackEncode); err != nil {
+		return err
+	}
+	for _, r := range retained {
+		var ids []uint32
+		if r.s.ID > 0 {
+			ids = []uint32{r.s.ID}
+		}
+		c.srv.hub.Retained(c.batch, r.as, func(m *engine.Message) {
+			c.session.deliver(c.batch, m, min(m.QoS, r.s.QoS), true, ids)
+		})
+	}
+	return nil
+}
+
+// add adds one subscription, in place of one to the same filter.
+func (c *conn) add(f *packets.Subscription) (s *engine.Subscription, fresh bool, err error) {
+	name := strings.Clone(f.Filter)
+	group, filter, err := splitShared(name)
+	if err != nil {
+		return nil, false, err
+	}
+	if group != "" && f.NoLocal {
+		return nil, false, packets.ErrProtocolViolation
+	}
+	old := c.session.subs[name]
+	if old == nil && len(c.session.subs) >= c.srv.limits.Subscriptions {
+		return nil, false, packets.ErrQuotaExceeded
+	}
+	s = &engine.Subscription{Who: c.session, QoS: f.Qos, NoLocal: f.NoLocal, AsPublished: f.RetainAsPublished, ID: uint32(f.Identifier), Group: group}
+	if c.srv.hub.Subscribe(filter, s) != nil {
+		return nil, false, packets.ErrQuotaExceeded
+	}
+	if old != nil {
+		c.srv.hub.Unsubscribe(old)
+	}
+	c.session.subs[name] = s
+	return s, old == nil, nil
+}
+
+// splitShared splits "$share/group/filter", and checks the filter.
+func splitShared(name string) (group, filter string, err error) {
+	filter = name
+	if rest, shared := strings.CutPrefix(name, "$share/"); shared {
+		group, filter, _ = strings.Cut(rest, "/")
+		if group == "" || strings.ContainsAny(group, "+#") {
+			return "", "", packets.ErrTopicFilterInvalid
+		}
+	}
+	if engine.CheckFilter(filter) != nil {
+		return "", "", packets.ErrTopicFilterInvalid
+	}
+	return group, filter, nil
+}
+
+// unsubscribe takes an UNSUBSCRIBE packet.
+func (c *conn) unsubscribe(pk *packets.Packet) error {
+	if code := pk.UnsubscribeValidate(); code != packets.CodeSuccess {
+		return code
+	}
+	if len(pk.Filters) > maxFilters {
+		return packets.ErrQuotaExceeded
+	}
+	answer := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Unsuback}, ProtocolVersion: c.version, PacketID: pk.PacketID}
+	for i := range pk.Filters {
+		code := packets.CodeSuccess
+		if s := c.session.subs[pk.Filters[i].Filter]; s != nil {
+			c.srv.hub.Unsubscribe(s)
+			delete(c.session.subs, pk.Filters[i].Filter)
+		} else {
+			code = packets.CodeNoSubscriptionExisted
+		}
+		answer.ReasonCodes = append(answer.ReasonCodes, code.Code)
+	}
+	return c.encoded(answer.UnsubackEncode)
+}

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"github.com/spillgate/spillgate/broker"
+	"github.com/spillgate/spillgate/broker/engine"
+)
+
+// broker decodes what `spillgate broker` runs. This function is the list of keys.
+func (d *decoder) broker(n node, to *broker.Config) {
+	d.Object(n, keys{
+		"listen": func(n node) {
+			d.List(n, func(n node) {
+				address := ""
+				d.Text(n, &address)
+				to.Listen = append(to.Listen, address)
+			})
+		},
+		"admin": func(n node) { d.Text(n, &to.Admin) },
+		"limits": func(n node) {
+			d.List(n, func(n node) {
+				var l engine.Limit
+				d.Object(n, keys{
+					"filter":      func(n node) { d.Text(n, &l.Filter) },
+					"rate":        func(n node) { d.Number(n, &l.Rate) },
+					"burst":       func(n node) { d.Number(n, &l.Burst) },
+					"police":      func(n node) { d.Boolean(n, &l.Police) },
+					"shared":      func(n node) { d.Boolean(n, &l.Shared) },
+					"queue":       func(n node) { d.Integer(n, &l.Queue) },
+					"queue_bytes": func(n node) { d.Integer(n, &l.QueueBytes) },
+				})
+				to.Limits = append(to.Limits, l)
+			})
+		},
+		"clients": func(n node) {
+			l := &to.Clients
+			d.Object(n, keys{
+				"connections":    func(n node) { d.Integer(n, &l.Connections) },
+				"sessions":       func(n node) { d.Integer(n, &l.Sessions) },
+				"session_expiry": func(n node) { d.Duration(n, &l.SessionExpiry) },
+				"packet":         func(n node) { d.Integer(n, &l.Packet) },
+				"inflight":       func(n node) { d.Integer(n, &l.Inflight) },
+				"queue":          func(n node) { d.Integer(n, &l.Queue) },
+				"queue_bytes":    func(n node) { d.Integer(n, &l.QueueBytes) },
+				"outbound":       func(n node) { d.Integer(n, &l.Outbound) },
+				"subscriptions":  func(n node) { d.Integer(n, &l.Subscriptions) },
+				"connect":        func(n node) { d.Duration(n, &l.Connect) },
+				"stall":          func(n node) { d.Duration(n, &l.Stall) },
+			})
+		},
+		"topics":         func(n node) { d.Integer(n, &to.Topics) },
+		"subscriptions":  func(n node) { d.Integer(n, &to.Subscriptions) },
+		"retained_bytes": func(n node) { d.Integer(n, &to.RetainedBytes) },
+		"memory":         func(n node) { d.Integer(n, &to.Memory) },
+		"drain": func(n node) {
+			d.Object(n, keys{
+				"notice":  func(n node) { d.Duration(n, &to.Drain.Notice) },
+				"timeout": func(n node) { d.Duration(n, &to.Drain.Timeout) },
+			})
+		},
+	})
+}

@@ -1,0 +1,303 @@
+package brokers
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/harness/proc"
+)
+
+// generatorRole makes the program a generator.
+const generatorRole proc.Role[order] = "SPILLGATE_LAB_BROKER_LOAD"
+
+// order is what a generator does.
+type order struct {
+	Addr string
+	Seed uint64
+	// Streams are the topics and who publishes to them.
+	Streams []stream
+	// Warmup and Measure are how long it sends, in seconds; what is sent in Measure
+	// counts.
+	Warmup, Measure float64
+	// Window, if not 0, has it send as much as goes with that many messages under way,
+	// Batch of them a write; the rates of the streams do not matter then.
+	Window, Batch int
+}
+
+// stream is one topic.
+type stream struct {
+	Rate       float64 // messages/s, Poisson
+	Publishers int
+}
+
+// answer is what a generator found.
+type answer struct {
+	// Latency has quantiles by stream, in µs from the write to the subscriber's read.
+	Latency []quantiles
+	// Others are those of all streams but the last together.
+	Others quantiles
+	// Lag is how late it sent, p99 in µs.
+	Lag        float64
+	Throughput float64 // messages/s received
+	Lost       int     // with Window: messages that never came
+}
+
+type quantiles struct {
+	N             int
+	P50, P99, Max float64
+}
+
+const (
+	// spin is how long before a message is due the generator stops resting.
+	spin = 20 * time.Microsecond
+
+	payload    = 100
+	topicName  = "lab/%02d"
+	packetSize = 2 + 2 + 6 + payload
+)
+
+// generator is the state of one run.
+type generator struct {
+	o     order
+	conns []socket // of the publishers, stream by stream
+	first []int    // of each stream's publishers; one more at the end
+	sub   socket
+	in    []byte
+	held  int // bytes of in that are no whole packet yet
+	base  time.Time
+
+	latency  [][]int64
+	lag      []int64
+	received int
+	from     time.Duration // what was sent from here on counts
+}
+
+// socket is a connection whose descriptor is used without waiting.
+type socket struct {
+	conn net.Conn
+	fd   int
+}
+
+func generate(o order) error {
+	debug.SetGCPercent(-1)
+	runtime.LockOSThread()
+	g := &generator{o: o, in: make([]byte, 1<<20), latency: make([][]int64, len(o.Streams))}
+	for i, s := range o.Streams {
+		g.latency[i] = make([]int64, 0, int(1.2*s.Rate*o.Measure)+1000)
+	}
+	if err := g.connect(); err != nil {
+		return err
+	}
+	g.base = time.Now()
+	var a answer
+	var err error
+	if o.Window > 0 {
+		a.Throughput, a.Lost, err = g.flat()
+	} else {
+		err = g.poisson()
+		a.Latency, a.Others = make([]quantiles, len(g.latency)), of(slices.Concat(g.latency[:len(g.latency)-1]...))
+		for i, l := range g.latency {
+			a.Latency[i] = of(l)
+		}
+		a.Lag = of(g.lag).P99
+	}
+	if err != nil {
+		return err
+	}
+	return proc.Answer(a)
+}
+
+func of(l []int64) quantiles {
+	if len(l) == 0 {
+		return quantiles{}
+	}
+	slices.Sort(l)
+	at := func(q float64) float64 { return float64(l[min(int(q*float64(len(l))), len(l)-1)]) / 1e3 }
+	return quantiles{len(l), at(0.5), at(0.99), at(1)}
+}
+
+// connect opens the publishers and the subscriber.
+func (g *generator) connect() error {
+	open := func(id string, more []byte, answers int) (socket, error) {
+		conn, err := net.Dial("tcp", g.o.Addr)
+		if err != nil {
+			return socket{}, err
+		}
+		b := append([]byte{0x10, byte(12 + len(id)), 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0, 0, byte(len(id))}, id...)
+		if _, err := conn.Write(append(b, more...)); err != nil {
+			return socket{}, err
+		}
+		got := make([]byte, answers)
+		if _, err := io.ReadFull(conn, got); err != nil || got[0] != 0x20 || got[3] != 0 {
+			return socket{}, fmt.Errorf("CONNECT was answered %x, %v", got, err)
+		}
+		raw, err := conn.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			return socket{}, err
+		}
+		s := socket{conn: conn}
+		return s, raw.Control(func(fd uintptr) { s.fd = int(fd) })
+	}
+	var err error
+	if g.sub, err = open("sub", []byte{0x82, 10, 0, 1, 0, 5, 'l', 'a', 'b', '/', '#', 0}, 9); err != nil {
+		return err
+	}
+	for i, s := range g.o.Streams {
+		g.first = append(g.first, len(g.conns))
+		for n := range s.Publishers {
+			c, err := open(fmt.Sprintf("p%d.%d", i, n), nil, 4)
+			if err != nil {
+				return err
+			}
+			g.conns = append(g.conns, c)
+		}
+	}
+	g.first = append(g.first, len(g.conns))
+	return nil
+}
+
+// packet returns one message of a stream, whose payload begins with the stream's
+// number and room for an instant.
+func packet(stream int) []byte {
+	b := append([]byte{0x30, packetSize - 2, 0, 6}, fmt.Sprintf(topicName, stream)...)
+	b = append(b, make([]byte, payload)...)
+	b[10] = byte(stream)
+	return b
+}
+
+// poisson sends what is due until the time is over, and waits for what is under way.
+func (g *generator) poisson() error {
+	rnd := rand.New(rand.NewPCG(g.o.Seed, 0))
+	var total float64
+	packets := make([][]byte, len(g.o.Streams))
+	for i, s := range g.o.Streams {
+		total += s.Rate
+		packets[i] = packet(i)
+	}
+	g.lag = make([]int64, 0, int(1.2*total*g.o.Measure)+1000)
+	g.from = seconds(g.o.Warmup)
+	end := g.from + seconds(g.o.Measure)
+	next := time.Duration(0)
+	for now := time.Duration(0); now < end+100*time.Millisecond; now = time.Since(g.base) {
+		for next <= now && next < end {
+			at := rnd.Float64() * total
+			i := 0
+			for ; i < len(packets)-1 && at >= g.o.Streams[i].Rate; i++ {
+				at -= g.o.Streams[i].Rate
+			}
+			c := g.conns[g.first[i]+rnd.IntN(g.o.Streams[i].Publishers)]
+			now = time.Since(g.base)
+			binary.LittleEndian.PutUint64(packets[i][11:], uint64(now))
+			if err := write(c.fd, packets[i]); err != nil {
+				return err
+			}
+			if next >= g.from {
+				g.lag = append(g.lag, int64(now-next))
+			}
+			next += time.Duration(rnd.ExpFloat64() / total * 1e9)
+			if err := g.look(); err != nil {
+				return err
+			}
+		}
+		if err := g.look(); err != nil {
+			return err
+		}
+		if left := min(next, end) - time.Since(g.base); left > spin {
+			rest(g.sub.fd, left-spin)
+		}
+	}
+	return nil
+}
+
+// flat sends as much as goes, and returns the rate of what came.
+func (g *generator) flat() (rate float64, lost int, err error) {
+	batches := make([][]byte, len(g.o.Streams))
+	for i := range batches {
+		for range g.o.Batch {
+			batches[i] = append(batches[i], packet(i)...)
+		}
+	}
+	g.from = 1 << 62
+	from, end := seconds(g.o.Warmup), seconds(g.o.Warmup+g.o.Measure)
+	sent, counted, began := 0, 0, time.Duration(0)
+	progress, last := time.Duration(0), 0
+	for turn := 0; ; turn++ {
+		now := time.Since(g.base)
+		switch {
+		case began == 0 && now >= from:
+			began, counted = now, g.received
+		case now >= end:
+			return float64(g.received-counted) / (now - began).Seconds(), lost, nil
+		}
+		if g.received > last {
+			last, progress = g.received, now
+		} else if now-progress > 200*time.Millisecond { // what is under way is lost
+			lost += sent - lost - g.received
+			progress = now
+		}
+		if sent-lost-g.received+g.o.Batch <= g.o.Window {
+			i := turn % len(batches)
+			if err := write(g.conns[g.first[i]+turn/len(batches)%g.o.Streams[i].Publishers].fd, batches[i]); err != nil {
+				return 0, 0, err
+			}
+			sent += g.o.Batch
+		}
+		if err := g.look(); err != nil {
+			return 0, 0, err
+		}
+	}
+}
+
+// write writes all of b, spinning where the socket takes no more.
+func write(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := syscall.Write(fd, b)
+		switch {
+		case err == syscall.EAGAIN, err == syscall.EINTR:
+		case err != nil:
+			return fmt.Errorf("write to the broker: %w", err)
+		default:
+			b = b[n:]
+		}
+	}
+	return nil
+}
+
+// look takes what the subscriber has been sent.
+func (g *generator) look() error {
+	n, err := syscall.Read(g.sub.fd, g.in[g.held:])
+	switch {
+	case err == syscall.EAGAIN, err == syscall.EINTR:
+		return nil
+	case err != nil:
+		return fmt.Errorf("read from the broker: %w", err)
+	case n == 0:
+		return errors.New("the broker closed the subscriber's connection")
+	}
+	now := time.Since(g.base)
+	b := g.in[:g.held+n]
+	g.received += len(b) / packetSize
+	if g.o.Window == 0 {
+		for ; len(b) >= packetSize; b = b[packetSize:] {
+			if sent := time.Duration(binary.LittleEndian.Uint64(b[11:])); sent >= g.from {
+				i := b[10]
+				g.latency[i] = append(g.latency[i], int64(now-sent))
+			}
+		}
+	} else {
+		b = b[len(b)/packetSize*packetSize:]
+	}
+	g.held = copy(g.in, b)
+	return nil
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * 1e9) }
