@@ -110,9 +110,10 @@ func (b *builder) unseen(v *view, u *used, m *machine) {
 	}
 }
 
-// talks reports whether a session in some state waits for its client.
+// talks reports whether a session in some state waits for its client, or because its statement
+// asked it to.
 func talks(state string) bool {
-	return state == "" || strings.Contains(state, "net") || strings.Contains(state, "client")
+	return state == "" || state == "User sleep" || strings.Contains(state, "net") || strings.Contains(state, "client")
 }
 
 // runs reports whether a session waits for nothing that a view shows.

@@ -41,6 +41,7 @@ func TestUnseenWaits(t *testing.T) {
 		"a latch, nobody knows why":   {"SR", "Sending data", 0, "internals 5", ""},
 		"a latch, and no processor":   {"SR", "Sending data", 90 * time.Millisecond, "processor 5", "processor 4"},
 		"its client":                  {"SR", "Writing to net", 0, "", ""},
+		"the statement's own wish":    {"SR", "User sleep", 0, "", ""},
 		"it runs":                     {"RR", "Sending data", 0, "", ""},
 		"it runs, and no processor":   {"RR", "Sending data", 20 * time.Millisecond, "processor 2", "processor 2"},
 	} {

@@ -42,6 +42,7 @@ type poolOf struct {
 	used              float64 // present use of all holders
 	longest           float64 // seconds that the last of the holders goes on
 	toHolders         float64 // part of the lost time that holders are to blame for
+	kept              float64 // sum of keeps
 	exclusiveHolders  int
 	dam               int32 // task with the oldest pending exclusive request, -1
 	damSince          mono.Time
@@ -61,10 +62,14 @@ func (g *graph) build(v *view, horizon float64) {
 	g.shares(v, horizon)
 	g.blame(v)
 	g.onward, g.waits = resized(g.onward, cells), resized(g.waits, v.n)
+	for at, part := range g.keeps {
+		g.queued[at%v.r].kept += part
+	}
 	for at, lost := range v.lost {
 		// What it keeps itself it does not wait for: a task that takes nine tenths of
-		// the processors is slowed down by itself.
-		if lost > 0 {
+		// the processors is slowed down by itself. Nor does blame go on to nobody: what a
+		// task waits for that no other keeps, as far as the source knows, is its own affair.
+		if p := &g.queued[at%v.r]; lost > 0 && (p.edges || p.kept > g.keeps[at]) {
 			g.onward[at] = lost * max(1-g.keeps[at], 0)
 			g.waits[at/v.r] += g.onward[at]
 		}
