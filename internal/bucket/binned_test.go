@@ -243,6 +243,26 @@ func TestBinnedEqualsThePlainRecurrence(t *testing.T) {
 	})
 }
 
+// A message that is as late as can be does not hide those that came after it, wherever in the ring
+// of groups they lie.
+func TestBinnedKeepsWhatIsBehindTheLatest(t *testing.T) {
+	const group = perGroup * Bin
+	for offset := range time.Duration(groups) {
+		b := NewBinned(100, 1)
+		b.Take(0, 0, 1)
+		at := mono.Time(0).Add(10*time.Second + offset*group)
+		for range 5 {
+			b.Take(at, at, 1)
+		}
+		b.Take(at.Add(-Window), at, 1)
+		// Six, of which the early one has gone, less one that is served in 10 ms, and this one.
+		later := at.Add(10 * time.Millisecond)
+		if got := b.Take(later, later, 1); got != 40*time.Millisecond {
+			t.Fatalf("at group %d: delayed by %v, expected 40ms", offset, got)
+		}
+	}
+}
+
 // 1,000 tokens a second, burst 2: a table worked out by hand.
 func TestBinnedOracle(t *testing.T) {
 	const ms = time.Millisecond

@@ -78,11 +78,14 @@ func (h *history) node(level int, id int64) stretch {
 	return s
 }
 
-// put changes the effect of a stretch.
+// put changes the effect of a stretch. A place that a later stretch has taken is left to that: the
+// earlier one begins before the tail then, so nobody asks for the whole of it.
 func (h *history) put(level int, id int64, s stretch) {
 	size := int64(groups) >> (level & 7)
-	s.id = id
-	h.nodes[(size+id&(size-1))&(2*groups-1)] = s
+	if at := &h.nodes[(size+id&(size-1))&(2*groups-1)]; at.id <= id {
+		s.id = id
+		*at = s
+	}
 }
 
 // across returns the backlog before group to, given that before group from, which is not before the tail.
