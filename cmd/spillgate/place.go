@@ -41,6 +41,7 @@ Predictions of a p99 are a model's; nothing is measured yet, and no node is aske
   spillgate place where sensors device-17 --group hall-3
   spillgate place explain sensors
   spillgate place drain n1 --dry-run`,
+		Args: cobra.NoArgs,
 	}
 	cmd.PersistentFlags().StringVar(&f.nats, "nats", "nats://127.0.0.1:4222", "`URL` of the NATS server that has the state, or several with commas between")
 	cmd.AddCommand(newPlaceServe(&f), newPlaceList(&f), newPlaceExplain(&f), newPlaceWhere(&f), newPlaceTopic(&f), newPlaceNode(&f), newPlaceDrain(&f), newPlaceMoves(&f))
