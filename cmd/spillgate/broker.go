@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -22,9 +18,9 @@ import (
 
 // brokerFlags are the flags of `spillgate broker` as they were typed.
 type brokerFlags struct {
-	config, admin       string
-	listen, limits      []string
-	logLevel, logFormat string
+	config, admin  string
+	listen, limits []string
+	logs           logFlags
 }
 
 func newBroker() *cobra.Command {
@@ -54,8 +50,7 @@ when the file changes: limits of topics are taken, the log names what needs a re
 	flags.StringArrayVar(&f.listen, "listen", nil, "`host:port` to serve MQTT on; may be repeated (default "+broker.DefaultListen+")")
 	flags.StringVar(&f.admin, "admin", "", "`host:port` of metrics, status and health")
 	flags.StringArrayVar(&f.limits, "limit", nil, "`limit` of topics, 'FILTER rate=R burst=B' and optionally police, shared, queue=N, queue_bytes=N; may be repeated")
-	flags.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error (default info)")
-	flags.StringVar(&f.logFormat, "log-format", "", "text or json (default text)")
+	f.logs.add(flags)
 	return cmd
 }
 
@@ -72,20 +67,13 @@ func runBroker(cmd *cobra.Command, f brokerFlags) error {
 		return err
 	}
 	collectSeldom(file.Broker.WithDefaults().Memory)
-	ctx, cancel := context.WithCancel(cmd.Context())
-	defer cancel()
-	var watching sync.WaitGroup
-	if f.config != "" {
-		hangup := make(chan os.Signal, 1)
-		signal.Notify(hangup, syscall.SIGHUP)
-		defer signal.Stop(hangup)
-		r := brokerReloader{b: b, log: log, level: level, flags: f, json: file.Log.JSON}
-		watching.Go(func() { config.Watch(ctx, f.config, file, configPoll, hangup, r.take) })
-	}
-	err = b.Run(ctx)
-	cancel()
-	watching.Wait()
-	return err
+	running := serving{path: f.config, first: file, log: log, level: level, reload: func(next *config.File) ([]string, error) {
+		if err := errors.Join(f.override(next)...); err != nil {
+			return nil, err
+		}
+		return b.Reload(*next.Broker)
+	}}
+	return running.run(cmd.Context(), b.Run)
 }
 
 // collectSeldom has garbage collected when the process uses that many bytes: a
@@ -95,42 +83,6 @@ func collectSeldom(memory int) {
 		debug.SetMemoryLimit(int64(memory))
 		debug.SetGCPercent(-1)
 	}
-}
-
-// brokerReloader takes changed files while a broker runs.
-type brokerReloader struct {
-	b     *broker.Broker
-	log   *slog.Logger
-	level *slog.LevelVar
-	flags brokerFlags
-	json  bool // the format of the log
-}
-
-// take takes a changed file, or says why it does not: all of it or nothing.
-func (r *brokerReloader) take(next *config.File, err error) {
-	if err == nil {
-		err = errors.Join(r.flags.override(next)...)
-	}
-	var ignored []string
-	if err == nil {
-		ignored, err = r.b.Reload(*next.Broker)
-	}
-	if err != nil {
-		mistakes := flatten(err)
-		r.log.Error("configuration not taken; the old one stays", "file", r.flags.config, "mistakes", len(mistakes))
-		for _, m := range mistakes {
-			r.log.Error("mistake in the configuration", "mistake", m)
-		}
-		return
-	}
-	if next.Log.JSON != r.json {
-		ignored = append(ignored, "log.format")
-	}
-	r.level.Set(next.Log.Level)
-	if len(ignored) > 0 {
-		r.log.Warn("changes that need a restart", "keys", strings.Join(ignored, ", "))
-	}
-	r.log.Info("configuration taken", "file", r.flags.config)
 }
 
 // load returns what file and flags make together, or every mistake.
@@ -174,21 +126,7 @@ func (f *brokerFlags) override(file *config.File) (mistakes []error) {
 			b.Limits = append(b.Limits, l)
 		}
 	}
-	if f.logLevel != "" {
-		level, err := config.ParseLevel(f.logLevel)
-		if err != nil {
-			mistakes = append(mistakes, fmt.Errorf("--log-level %q: expected debug, info, warn or error", f.logLevel))
-		}
-		file.Log.Level = level
-	}
-	switch f.logFormat {
-	case "":
-	case "text", "json":
-		file.Log.JSON = f.logFormat == "json"
-	default:
-		mistakes = append(mistakes, fmt.Errorf("--log-format %q: expected text or json", f.logFormat))
-	}
-	return mistakes
+	return append(mistakes, f.logs.override(&file.Log)...)
 }
 
 // parseLimit reads "plant/+/telemetry rate=100 burst=20 shared".

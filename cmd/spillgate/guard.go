@@ -19,7 +19,7 @@ type guardFlags struct {
 	config, slo, mode, period, admin, audit, killSwitch, passwordFile string
 	allow, deny, background                                           []string
 	showStatements, printSetup                                        bool
-	logLevel, logFormat                                               string
+	logs                                                              logFlags
 }
 
 func newGuard() *cobra.Command {
@@ -60,8 +60,7 @@ in URLs appear nowhere, but other users of this machine may see command lines: u
 	flags.StringArrayVar(&f.background, "background", nil, "`rule` of what has no latency objective; may be repeated")
 	flags.BoolVar(&f.showStatements, "show-statements", false, "show statements, without their literals, in log, status and audit")
 	flags.BoolVar(&f.printSetup, "print-setup", false, "print the statements that make a role with the least rights, and leave")
-	flags.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error (default info)")
-	flags.StringVar(&f.logFormat, "log-format", "", "text or json (default text)")
+	f.logs.add(flags)
 	cmd.AddCommand(newReplay())
 	return cmd
 }
@@ -175,21 +174,7 @@ func (f *guardFlags) override(cfg *guard.SetConfig, log *config.Log) (mistakes [
 		s.Rules.Deny = append(s.Rules.Deny, deny...)
 		s.Rules.Background = append(s.Rules.Background, background...)
 	}
-	if f.logLevel != "" {
-		level, err := config.ParseLevel(f.logLevel)
-		if err != nil {
-			mistakes = append(mistakes, fmt.Errorf("--log-level %q: expected debug, info, warn or error", f.logLevel))
-		}
-		log.Level = level
-	}
-	switch f.logFormat {
-	case "":
-	case "text", "json":
-		log.JSON = f.logFormat == "json"
-	default:
-		mistakes = append(mistakes, fmt.Errorf("--log-format %q: expected text or json", f.logFormat))
-	}
-	return mistakes
+	return append(mistakes, f.logs.override(log)...)
 }
 
 // parseRule reads "user=etl,kind=backup".

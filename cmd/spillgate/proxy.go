@@ -1,15 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,9 +13,6 @@ import (
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/proxy"
 )
-
-// configPoll is how often the configuration file is looked at for changes.
-const configPoll = time.Second
 
 // proxyFlags are the flags of `spillgate proxy` as they were typed. They stay
 // texts until all of them can be judged together.
@@ -33,7 +25,7 @@ type proxyFlags struct {
 	upstreamKey                     string
 	insecure                        bool
 	drainNotice, drainTimeout       string
-	logLevel, logFormat             string
+	logs                            logFlags
 }
 
 func newProxy() *cobra.Command {
@@ -83,8 +75,7 @@ they are and why.`,
 	flags.BoolVar(&f.insecure, "upstream-insecure", false, "accept any certificate of upstreams")
 	flags.StringVar(&f.drainNotice, "drain-notice", "", "`duration` for which health checks fail before requests are refused (default 0s)")
 	flags.StringVar(&f.drainTimeout, "drain-timeout", "", "`duration` that requests inside have to finish (default 30s)")
-	flags.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error (default info)")
-	flags.StringVar(&f.logFormat, "log-format", "", "text or json (default text)")
+	f.logs.add(flags)
 	return cmd
 }
 
@@ -100,56 +91,13 @@ func runProxy(cmd *cobra.Command, f proxyFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(cmd.Context())
-	defer cancel()
-	var watching sync.WaitGroup
-	if f.config != "" {
-		hangup := make(chan os.Signal, 1)
-		signal.Notify(hangup, syscall.SIGHUP)
-		defer signal.Stop(hangup)
-		r := reloader{p: p, log: log, level: level, flags: f, json: file.Log.JSON}
-		watching.Go(func() { config.Watch(ctx, f.config, file, configPoll, hangup, r.take) })
-	}
-	err = p.Run(ctx)
-	cancel()
-	watching.Wait()
-	return err
-}
-
-// reloader takes changed files while a proxy runs.
-type reloader struct {
-	p     *proxy.Proxy
-	log   *slog.Logger
-	level *slog.LevelVar
-	flags proxyFlags
-	json  bool // the format of the log
-}
-
-// take takes a changed file, or says why it does not: all of it or nothing.
-func (r *reloader) take(next *config.File, err error) {
-	if err == nil {
-		err = errors.Join(r.flags.override(next)...)
-	}
-	var ignored []string
-	if err == nil {
-		ignored, err = r.p.Reload(next.Proxy)
-	}
-	if err != nil {
-		mistakes := flatten(err)
-		r.log.Error("configuration not taken; the old one stays", "file", r.flags.config, "mistakes", len(mistakes))
-		for _, m := range mistakes {
-			r.log.Error("mistake in the configuration", "mistake", m)
+	running := serving{path: f.config, first: file, log: log, level: level, reload: func(next *config.File) ([]string, error) {
+		if err := errors.Join(f.override(next)...); err != nil {
+			return nil, err
 		}
-		return
-	}
-	if next.Log.JSON != r.json {
-		ignored = append(ignored, "log.format")
-	}
-	r.level.Set(next.Log.Level)
-	if len(ignored) > 0 {
-		r.log.Warn("changes that need a restart", "keys", strings.Join(ignored, ", "))
-	}
-	r.log.Info("configuration taken", "file", r.flags.config)
+		return p.Reload(next.Proxy)
+	}}
+	return running.run(cmd.Context(), p.Run)
 }
 
 // load returns the configuration that file and flags make together, or every
@@ -254,21 +202,7 @@ func (f *proxyFlags) override(file *config.File) (mistakes []error) {
 	if f.exempt != nil {
 		p.Exempt = f.exempt
 	}
-	if f.logLevel != "" {
-		level, err := config.ParseLevel(f.logLevel)
-		if err != nil {
-			mistakes = append(mistakes, fmt.Errorf("--log-level %q: expected debug, info, warn or error", f.logLevel))
-		}
-		file.Log.Level = level
-	}
-	switch f.logFormat {
-	case "":
-	case "text", "json":
-		file.Log.JSON = f.logFormat == "json"
-	default:
-		mistakes = append(mistakes, fmt.Errorf("--log-format %q: expected text or json", f.logFormat))
-	}
-	return mistakes
+	return append(mistakes, f.logs.override(&file.Log)...)
 }
 
 func replace(to *string, value string) {
@@ -297,13 +231,4 @@ func flagFor(field string) string {
 		return field
 	}
 	return "--" + name
-}
-
-// newLogger logs to the command's standard error.
-func newLogger(cmd *cobra.Command, json bool, level slog.Leveler) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
-	if json {
-		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options))
-	}
-	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options))
 }

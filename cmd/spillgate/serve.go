@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/spillgate/spillgate/config"
+)
+
+// configPoll is how often the configuration file is looked at for changes.
+const configPoll = time.Second
+
+// logFlags are the flags of the log as they were typed.
+type logFlags struct{ level, format string }
+
+func (f *logFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.level, "log-level", "", "debug, info, warn or error (default info)")
+	flags.StringVar(&f.format, "log-format", "", "text or json (default text)")
+}
+
+// override puts the flags into a configuration and returns what cannot be read.
+func (f *logFlags) override(to *config.Log) (mistakes []error) {
+	if f.level != "" {
+		level, err := config.ParseLevel(f.level)
+		if err != nil {
+			mistakes = append(mistakes, fmt.Errorf("--log-level %q: expected debug, info, warn or error", f.level))
+		}
+		to.Level = level
+	}
+	switch f.format {
+	case "":
+	case "text", "json":
+		to.JSON = f.format == "json"
+	default:
+		mistakes = append(mistakes, fmt.Errorf("--log-format %q: expected text or json", f.format))
+	}
+	return mistakes
+}
+
+// newLogger logs to the command's standard error.
+func newLogger(cmd *cobra.Command, json bool, level slog.Leveler) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if json {
+		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options))
+	}
+	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options))
+}
+
+// serving is a program that takes a changed configuration file while it runs.
+type serving struct {
+	path  string // of the file, empty without one
+	first *config.File
+	log   *slog.Logger
+	level *slog.LevelVar
+	// reload takes what a changed file says, all of it or nothing, and returns the keys
+	// that need a restart.
+	reload func(*config.File) (ignored []string, err error)
+}
+
+// run runs the program until ctx or run itself ends, and looks at the file meanwhile.
+func (s *serving) run(ctx context.Context, run func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var watching sync.WaitGroup
+	if s.path != "" {
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+		defer signal.Stop(hangup)
+		watching.Go(func() { config.Watch(ctx, s.path, s.first, configPoll, hangup, s.take) })
+	}
+	err := run(ctx)
+	cancel()
+	watching.Wait()
+	return err
+}
+
+// take takes a changed file, or says why it does not: all of it or nothing.
+func (s *serving) take(next *config.File, err error) {
+	var ignored []string
+	if err == nil {
+		ignored, err = s.reload(next)
+	}
+	if err != nil {
+		mistakes := flatten(err)
+		s.log.Error("configuration not taken; the old one stays", "file", s.path, "mistakes", len(mistakes))
+		for _, m := range mistakes {
+			s.log.Error("mistake in the configuration", "mistake", m)
+		}
+		return
+	}
+	if next.Log.JSON != s.first.Log.JSON {
+		ignored = append(ignored, "log.format")
+	}
+	s.level.Set(next.Log.Level)
+	if len(ignored) > 0 {
+		s.log.Warn("changes that need a restart", "keys", strings.Join(ignored, ", "))
+	}
+	s.log.Info("configuration taken", "file", s.path)
+}
