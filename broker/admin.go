@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,34 +13,13 @@ import (
 	"github.com/spillgate/spillgate/broker/engine"
 )
 
-// The paths of the admin listener, the proxy's too.
-const (
-	PathMetrics = "/metrics"
-	PathStatus  = "/.spillgate/status"
-	PathLive    = "/.spillgate/health/live"
-	PathReady   = "/.spillgate/health/ready"
-)
-
 // Admin serves metrics, status and health. It answers whoever asks, so it belongs
 // on a private address.
 func (b *Broker) Admin() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET "+PathMetrics, b.metrics.Handler())
-	mux.HandleFunc("GET "+PathStatus, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		_ = e.Encode(b.Status())
-	})
-	mux.HandleFunc("GET "+PathLive, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("alive\n")) })
-	mux.HandleFunc("GET "+PathReady, func(w http.ResponseWriter, _ *http.Request) {
+	return b.metrics.Admin(func() any { return b.Status() }, func() (string, bool) {
 		phase := b.phase.Load()
-		if phase != serving {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-		_, _ = w.Write([]byte(phaseNames[phase] + "\n"))
+		return phaseNames[phase], phase == serving
 	})
-	return mux
 }
 
 // Status is the broker at one instant. Durations are in seconds.

@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/broker/stamp"
@@ -147,11 +145,10 @@ func (b *Broker) Run(ctx context.Context) error {
 			}
 		})
 	}
-	admin := &http.Server{Handler: b.Admin(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelDebug)}
+	admin := telemetry.AdminServer(b.Admin(), slog.NewLogLogger(b.log.Handler(), slog.LevelDebug))
 	if adminListener != nil {
 		running.Go(func() {
-			if err := admin.Serve(netutil.LimitListener(adminListener, 64)); !errors.Is(err, http.ErrServerClosed) {
+			if err := admin.Serve(telemetry.AdminListener(adminListener)); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 			}
 		})

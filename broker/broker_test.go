@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/telemetry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -86,7 +87,7 @@ func client(t *testing.T, addr, id string) mqtt.Client {
 func TestRun(t *testing.T) {
 	limits := []engine.Limit{{Filter: "slow", Rate: 0.5, Burst: 1}, {Filter: "hard/#", Rate: 0.001, Burst: 1, Police: true, Shared: true}}
 	b, addr, admin, stop := run(t, Config{Limits: limits})
-	if code, body := get(t, "http://"+admin+PathReady); code != http.StatusOK || body != "serving\n" {
+	if code, body := get(t, "http://"+admin+telemetry.PathReady); code != http.StatusOK || body != "serving\n" {
 		t.Errorf("ready: %d %q", code, body)
 	}
 	var got atomic.Int32
@@ -103,12 +104,12 @@ func TestRun(t *testing.T) {
 	if s.Connections != 2 || s.Topics != 4 || s.Limits[1].Refused["over_rate"] != 1 || s.Limits[2].Released != 1 || s.Limits[2].Filter != "none" {
 		t.Errorf("the status is %+v", s)
 	}
-	_, page := get(t, "http://"+admin+PathStatus)
+	_, page := get(t, "http://"+admin+telemetry.PathStatus)
 	var again Status
 	if err := json.Unmarshal([]byte(page), &again); err != nil || again.Limits[0].Backlog != 2 {
 		t.Errorf("the status page: %v, %+v", err, again)
 	}
-	_, metrics := get(t, "http://"+admin+PathMetrics)
+	_, metrics := get(t, "http://"+admin+telemetry.PathMetrics)
 	for _, line := range []string{`spillgate_broker_backlog{limit="slow"} 2`, `spillgate_broker_messages_total{limit="hard/#",result="over_rate"} 1`,
 		`spillgate_broker_messages_total{limit="none",result="released"} 1`, `spillgate_broker_connections 2`, `spillgate_broker_processing_seconds{limit="slow",quantile="0.99"}`} {
 		if !strings.Contains(metrics, line) {

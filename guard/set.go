@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,9 +10,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
-
-	"golang.org/x/net/netutil"
 
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/telemetry"
@@ -21,10 +17,10 @@ import (
 
 // The paths of the admin listener, as far as they are the proxy's too.
 const (
-	PathMetrics = "/metrics"
-	PathStatus  = "/.spillgate/status"
-	PathLive    = "/.spillgate/health/live"
-	PathReady   = "/.spillgate/health/ready"
+	PathMetrics = telemetry.PathMetrics
+	PathStatus  = telemetry.PathStatus
+	PathLive    = telemetry.PathLive
+	PathReady   = telemetry.PathReady
 	// PathDisarm takes a POST after which no guard of the process cancels any more.
 	PathDisarm = "/.spillgate/disarm"
 )
@@ -141,10 +137,9 @@ func (s *Set) Run(ctx context.Context) error {
 			return fmt.Errorf("guard: the admin address: %w", err)
 		}
 		s.log.Info("serving metrics, status and health", slog.String("admin", l.Addr().String()))
-		admin := &http.Server{Handler: s.Admin(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-			ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+		admin := telemetry.AdminServer(s.Admin(), slog.NewLogLogger(s.log.Handler(), slog.LevelDebug))
 		running.Go(func() {
-			if err := admin.Serve(netutil.LimitListener(l, 64)); !errors.Is(err, http.ErrServerClosed) {
+			if err := admin.Serve(telemetry.AdminListener(l)); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 				cancel()
 			}
@@ -167,16 +162,7 @@ func (s *Set) Run(ctx context.Context) error {
 // Admin serves metrics, status and health, and takes the order to cancel no more. It
 // answers whoever asks, so it belongs on a private address.
 func (s *Set) Admin() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET "+PathMetrics, s.metrics.Handler())
-	mux.HandleFunc("GET "+PathStatus, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		_ = e.Encode(map[string]any{"guards": s.Status()})
-	})
-	mux.HandleFunc("GET "+PathLive, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("alive\n")) })
-	mux.HandleFunc("GET "+PathReady, func(w http.ResponseWriter, _ *http.Request) {
+	mux := s.metrics.Admin(func() any { return map[string]any{"guards": s.Status()} }, func() (string, bool) {
 		var blind []string
 		for _, st := range s.Status() {
 			if !st.Connected {
@@ -184,11 +170,9 @@ func (s *Set) Admin() http.Handler {
 			}
 		}
 		if len(blind) > 0 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = fmt.Fprintln(w, "blind\n"+strings.Join(blind, "\n"))
-			return
+			return "blind\n" + strings.Join(blind, "\n"), false
 		}
-		_, _ = w.Write([]byte("watching\n"))
+		return "watching", true
 	})
 	mux.HandleFunc("POST "+PathDisarm, func(w http.ResponseWriter, _ *http.Request) {
 		for _, g := range s.guards {

@@ -1,45 +1,31 @@
 package proxy
 
 import (
-	"encoding/json"
 	"net/http"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/work"
+	"github.com/spillgate/spillgate/telemetry"
 )
 
 // The paths of the admin listener.
 const (
-	PathMetrics = "/metrics"
-	PathStatus  = "/.spillgate/status"
-	PathLive    = "/.spillgate/health/live"
-	PathReady   = "/.spillgate/health/ready"
+	PathMetrics = telemetry.PathMetrics
+	PathStatus  = telemetry.PathStatus
+	PathLive    = telemetry.PathLive
+	PathReady   = telemetry.PathReady
 )
 
 // Admin serves metrics, status and health. It answers whoever asks, so it
 // belongs on a private address.
 func (p *Proxy) Admin() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET "+PathMetrics, p.metrics.Handler())
-	mux.HandleFunc("GET "+PathStatus, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		_ = e.Encode(p.Status())
+	mux := p.metrics.Admin(func() any { return p.Status() }, func() (string, bool) {
+		phase := p.phase.Load()
+		return phaseNames[phase], phase == serving
 	})
 	mux.HandleFunc("GET "+PathClasses, p.serveClasses)
-	mux.HandleFunc("GET "+PathLive, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte("alive\n"))
-	})
-	mux.HandleFunc("GET "+PathReady, func(w http.ResponseWriter, _ *http.Request) {
-		phase := p.phase.Load()
-		if phase != serving {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-		_, _ = w.Write([]byte(phaseNames[phase] + "\n"))
-	})
 	return mux
 }
 

@@ -12,9 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/telemetry"
 )
 
 // Run serves until ctx ends, then drains: health checks fail for the time of
@@ -62,9 +61,9 @@ func (p *Proxy) Run(ctx context.Context) error {
 		}
 		run(s, l)
 	}
-	admin := &http.Server{Handler: p.Admin(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: p.errorLog()}
+	admin := telemetry.AdminServer(p.Admin(), p.errorLog())
 	if adminListener != nil {
-		run(admin, netutil.LimitListener(adminListener, 64))
+		run(admin, telemetry.AdminListener(adminListener))
 	}
 	keysCtx, unwatchKeys := context.WithCancel(ctx)
 	wg.Go(func() { p.watchKeys(keysCtx) })
