@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
+	"github.com/spillgate/spillgate/internal/mistake"
 )
 
 // DefaultListen is where a broker listens that is told nothing.
@@ -69,25 +70,12 @@ func (c Config) WithDefaults() Config {
 }
 
 // Mistake is one thing wrong with a Config.
-type Mistake struct {
-	// Field names the field as configuration files do: limits[1].rate.
-	Field string
-	// Value is what was found, Want what was expected.
-	Value, Want string
-}
-
-// Error says what was found and what was expected.
-func (m *Mistake) Error() string {
-	if m.Value == "" {
-		return fmt.Sprintf("%s: missing, expected %s", m.Field, m.Want)
-	}
-	return fmt.Sprintf("%s: %s, expected %s", m.Field, m.Value, m.Want)
-}
+type Mistake = mistake.Mistake
 
 // Check returns every mistake in c, in the order of its fields.
 func (c Config) Check() []*Mistake {
 	var all []*Mistake
-	wrong := func(field, value, want string) { all = append(all, &Mistake{field, value, want}) }
+	wrong := func(field, value, want string) { all = append(all, &Mistake{Field: field, Value: value, Want: want}) }
 	within := func(prefix string) func(field, value, want string) {
 		return func(field, value, want string) { wrong(prefix+"."+field, value, want) }
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mistake"
 	"github.com/spillgate/spillgate/internal/urlpath"
 )
 
@@ -243,26 +244,13 @@ func (c Config) WithDefaults() Config {
 }
 
 // Mistake is one thing wrong with a Config.
-type Mistake struct {
-	// Field names the field as configuration files do: upstreams[1].url.
-	Field string
-	// Value is what was found, Want what was expected.
-	Value, Want string
-}
-
-// Error says what was found and what was expected.
-func (m *Mistake) Error() string {
-	if m.Value == "" {
-		return fmt.Sprintf("%s: missing, expected %s", m.Field, m.Want)
-	}
-	return fmt.Sprintf("%s: %s, expected %s", m.Field, m.Value, m.Want)
-}
+type Mistake = mistake.Mistake
 
 // Check returns every mistake in c, in the order of its fields. It looks at no
 // file and resolves no name.
 func (c Config) Check() []*Mistake {
 	var all []*Mistake
-	wrong := func(field, value, want string) { all = append(all, &Mistake{field, value, want}) }
+	wrong := func(field, value, want string) { all = append(all, &Mistake{Field: field, Value: value, Want: want}) }
 	between := func(field string, d, least, most time.Duration) {
 		if d < least || d > most {
 			wrong(field, d.String(), fmt.Sprintf("%v to %v", least, most))

@@ -12,7 +12,7 @@ import (
 // do not load, keys that do not fit.
 func (c Config) CheckFiles() []*Mistake {
 	var all []*Mistake
-	wrong := func(field, value, want string) { all = append(all, &Mistake{field, value, want}) }
+	wrong := func(field, value, want string) { all = append(all, &Mistake{Field: field, Value: value, Want: want}) }
 	for i, l := range c.Listen {
 		field := fmt.Sprintf("listen[%d]", i)
 		checkCertificate(wrong, field, l.Cert, l.Key)

@@ -55,7 +55,7 @@ func Spillgate() House {
 	return House{
 		Rows: []Row{
 			{Name: "words", Pure: true, Dirs: []string{"internal/mono", "internal/work"}},
-			{Name: "parts", Pure: true, Imports: words, Dirs: []string{"internal/signal", "internal/bucket", "internal/wire", "internal/progress", "internal/urlpath",
+			{Name: "parts", Pure: true, Imports: words, Dirs: []string{"internal/signal", "internal/bucket", "internal/wire", "internal/progress", "internal/urlpath", "internal/mistake",
 				"internal/world"}},
 			{Name: "policies", Pure: true, Imports: parts, Dirs: []string{"internal/credit", "internal/slots", "internal/admission",
 				"internal/rates", "internal/schedule", "internal/share", "internal/culprit", "internal/readmit", "internal/placement", "internal/baseline/..."}},
