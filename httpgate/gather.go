@@ -60,7 +60,7 @@ func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body io.ReadCl
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
-	writeProblem(w, r, code, plainProblem(title, code))
+	Problem(w, r, code, title)
 	return nil, false
 }
 

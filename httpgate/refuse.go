@@ -151,9 +151,10 @@ func writeProblem(w http.ResponseWriter, r *http.Request, status int, body []byt
 	}
 }
 
-// plainProblem returns the body of a problem that its status says all about.
-func plainProblem(title string, status int) []byte {
-	return fmt.Appendf(nil, `{"type":"about:blank","title":%q,"status":%d}`+"\n", title, status)
+// Problem writes an answer that its status and a title say all about (RFC 9457), such as a
+// failure to reach another server.
+func Problem(w http.ResponseWriter, r *http.Request, status int, title string) {
+	writeProblem(w, r, status, fmt.Appendf(nil, `{"type":"about:blank","title":%q,"status":%d}`+"\n", title, status))
 }
 
 // problem returns the body of a refusal (RFC 9457). The types are those of

@@ -132,7 +132,9 @@ func outOf(ctx context.Context) *out {
 func (x *exit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.p.outside.Add(1)
 	defer x.p.outside.Add(-1)
-	defer occupy(r.Context())()
+	own := placeOf(r.Context())
+	own.begin()
+	defer own.end()
 	if r.Method == http.MethodConnect {
 		http.Error(w, "CONNECT is for forward proxies", http.StatusMethodNotAllowed)
 		return
@@ -252,7 +254,7 @@ func (x *exit) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpgate.WriteGRPCStatus(w, status.New(codes.Unavailable, title))
 		return
 	}
-	problem(w, r, code, title)
+	httpgate.Problem(w, r, code, title)
 }
 
 // close ends what is idle.

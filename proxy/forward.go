@@ -5,12 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -154,7 +152,7 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch what {
 	case clientSlow, clientFoul:
 		w.Header().Set("Connection", "close")
-		problem(w, r, end.code, end.title)
+		httpgate.Problem(w, r, end.code, end.title)
 		return
 	case noFiles:
 		w.Header().Set("Retry-After", "1")
@@ -171,7 +169,7 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpgate.WriteGRPCStatus(w, status.New(end.grpc, end.title))
 		return
 	}
-	problem(w, r, end.code, end.title)
+	httpgate.Problem(w, r, end.code, end.title)
 }
 
 // endings are the answers to requests that an upstream did not answer.
@@ -204,19 +202,6 @@ func whatFailed(r *http.Request, err error) kind {
 		return meaning(context.Background(), err)
 	}
 	return what
-}
-
-// problem writes an answer of the proxy's own (RFC 9457).
-func problem(w http.ResponseWriter, r *http.Request, code int, title string) {
-	h := w.Header()
-	h["Content-Type"] = []string{"application/problem+json"}
-	h["Cache-Control"] = []string{"no-store"}
-	body := fmt.Sprintf(`{"type":"about:blank","title":%q,"status":%d}`+"\n", title, code)
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(code)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write([]byte(body))
-	}
 }
 
 // meaning says what an error of a round trip means.

@@ -176,7 +176,9 @@ func check(cfg Config) error {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.active.Add(1)
 	defer p.active.Add(-1)
-	defer occupy(r.Context())()
+	own := placeOf(r.Context())
+	own.begin()
+	defer own.end()
 	if r.Method == http.MethodConnect {
 		http.Error(w, "CONNECT is for forward proxies", http.StatusMethodNotAllowed)
 		return

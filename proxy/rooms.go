@@ -90,8 +90,11 @@ type placed struct {
 	left    bool
 }
 
-// begin and end are called around each request on the connection.
+// begin and end are called around each request on the connection; nil does nothing.
 func (c *placed) begin() {
+	if c == nil {
+		return
+	}
 	r := c.room
 	r.mu.Lock()
 	if c.running++; c.at != nil {
@@ -102,6 +105,9 @@ func (c *placed) begin() {
 }
 
 func (c *placed) end() {
+	if c == nil {
+		return
+	}
 	r := c.room
 	r.mu.Lock()
 	if c.running--; c.running == 0 && !c.left {
@@ -180,12 +186,8 @@ func withPlace(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// occupy notes that a request runs, until what it returns is called.
-func occupy(ctx context.Context) (done func()) {
-	own, ok := ctx.Value(placedKey{}).(*placed)
-	if !ok {
-		return func() {}
-	}
-	own.begin()
-	return own.end
+// placeOf returns the place of the connection that a request came by, nil if it has none.
+func placeOf(ctx context.Context) *placed {
+	own, _ := ctx.Value(placedKey{}).(*placed)
+	return own
 }
