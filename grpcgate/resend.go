@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/internal/live"
@@ -30,19 +29,10 @@ func Resend(ctx context.Context, err error) (again context.Context, after time.D
 	if err == nil || !isStatus {
 		return ctx, 0, false
 	}
-	for _, d := range st.Details() {
-		switch d := d.(type) {
-		case *errdetails.ErrorInfo:
-			token, good := wire.ResendOf(d.Metadata[resendField])
-			if d.Domain == errorDomain && good {
-				again, ok = live.WithToken(ctx, token), true
-			}
-		case *errdetails.RetryInfo:
-			after = max(d.GetRetryDelay().AsDuration(), 0)
-		}
-	}
+	info, retry := saidIn(st)
+	token, ok := wire.ResendOf(info.GetMetadata()[resendField])
 	if !ok {
 		return ctx, 0, false
 	}
-	return again, after, true
+	return live.WithToken(ctx, token), max(retry.GetRetryDelay().AsDuration(), 0), true
 }

@@ -96,35 +96,47 @@ func pushbackText(d time.Duration) string {
 // fromSpillgate reports whether err is the refusal of a gate or a wallet, here
 // or further down.
 func fromSpillgate(err error) bool {
-	_, info := refusalIn(err)
+	_, info, _ := refusalIn(err)
 	return info != nil
 }
 
 // refusalIn returns the status of an error and what a gate or a wallet said in it, nil if
 // none did.
-func refusalIn(err error) (*status.Status, *errdetails.ErrorInfo) {
+func refusalIn(err error) (*status.Status, *errdetails.ErrorInfo, *errdetails.RetryInfo) {
 	st, ok := status.FromError(err)
 	if !ok {
-		return nil, nil
+		return nil, nil, nil
 	}
 	switch st.Code() {
 	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Aborted:
 	default:
-		return nil, nil // spares the decoding of details
+		return nil, nil, nil // spares the decoding of details
 	}
+	info, retry := saidIn(st)
+	return st, info, retry
+}
+
+// saidIn returns what a gate or a wallet said in a status, nil if none did, and the delay
+// beside it.
+func saidIn(st *status.Status) (info *errdetails.ErrorInfo, retry *errdetails.RetryInfo) {
 	for _, d := range st.Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok && info.Domain == errorDomain {
-			return st, info
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			if d.Domain == errorDomain {
+				info = d
+			}
+		case *errdetails.RetryInfo:
+			retry = d
 		}
 	}
-	return nil, nil
+	return info, retry
 }
 
 // understood returns the error of a call so that errors.As finds the *live.Refusal in it
 // that the server, or one further down, said in its status, as it does in the refusal of a
 // wallet. Any other error is returned as it is.
 func understood(err error) error {
-	st, info := refusalIn(err)
+	st, info, retry := refusalIn(err)
 	if info == nil {
 		return err
 	}
@@ -134,10 +146,8 @@ func understood(err error) error {
 			r.Reason = work.Reason(i)
 		}
 	}
-	for _, d := range st.Details() {
-		if retry, ok := d.(*errdetails.RetryInfo); ok {
-			r.Pushback = retry.RetryDelay.AsDuration()
-		}
+	if retry != nil {
+		r.Pushback = retry.GetRetryDelay().AsDuration()
 	}
 	if token, ok := wire.ResendOf(info.Metadata[resendField]); ok {
 		r.Resend, r.Pushback = wire.Resend{Token: token, After: max(r.Pushback, 0)}, -1
