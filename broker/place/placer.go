@@ -93,14 +93,10 @@ func (p *Placer) Update(ctx context.Context, change func(*State) error) (*State,
 // update is Update of whoever has the turn.
 func (p *Placer) update(ctx context.Context, change func(*State) error) (*State, error) {
 	for n := range attempts {
-		s, revision, err := p.Load(ctx)
+		s, revision, err := p.changed(ctx, change)
 		if err != nil {
 			return nil, err
 		}
-		if err := change(s); err != nil {
-			return nil, err
-		}
-		s.stamp(p.now())
 		switch err := p.write(ctx, s, revision); {
 		case err == nil:
 			return s, nil
@@ -135,15 +131,20 @@ func (p *Placer) write(ctx context.Context, s *State, revision uint64) error {
 
 // Try returns what change would make of the state, and writes nothing.
 func (p *Placer) Try(ctx context.Context, change func(*State) error) (*State, error) {
-	s, _, err := p.Load(ctx)
-	if err != nil {
-		return nil, err
+	s, _, err := p.changed(ctx, change)
+	return s, err
+}
+
+// changed returns what change makes of the state of a revision.
+func (p *Placer) changed(ctx context.Context, change func(*State) error) (s *State, revision uint64, err error) {
+	if s, revision, err = p.Load(ctx); err != nil {
+		return nil, 0, err
 	}
 	if err := change(s); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	s.stamp(p.now())
-	return s, nil
+	return s, revision, nil
 }
 
 // stamp dates moves that a change made.

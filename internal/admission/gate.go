@@ -809,8 +809,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	}
 	g.departs(now)
 	g.gone(t)
-	g.running.pass(now)
-	g.limit.SetOverdue(g.running.overdue)
+	g.pass(now)
 	g.running.remove(t)
 	ran := now.Sub(t.started)
 	sample := g.sample(t)
@@ -968,6 +967,12 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 	return t.Start(now)
 }
 
+// pass tells the limit how many of those that run have passed their objectives.
+func (g *Gate) pass(now mono.Time) {
+	g.running.pass(now)
+	g.limit.SetOverdue(g.running.overdue)
+}
+
 // lend takes the slots back of what runs for longer than the objective: others may
 // be served meanwhile. NextWake names the instant, so that it does not depend on what
 // else happens.
@@ -975,8 +980,7 @@ func (g *Gate) lend(now mono.Time) {
 	if !g.limit.Lends() {
 		return
 	}
-	g.running.pass(now)
-	g.limit.SetOverdue(g.running.overdue)
+	g.pass(now)
 	for t := g.running.head; t != nil && now > t.due && now >= g.lendAt; t = g.running.head {
 		if !g.limit.Lend(now, t.started, t.slot) {
 			g.lendAt = now.Add(g.cfg.Objective / 8) // ask again when others have ended

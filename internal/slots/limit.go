@@ -131,18 +131,14 @@ func (l *Limit) Acquire(now mono.Time) Place {
 // every caller gives up at a deadline nothing else would be known of a queue that
 // is longer than it.
 func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
-	w := &l.window
-	w.integrate(now, l.inUse, l.lent, l.Free())
-	l.ended = now
-	ran, rank := float64(l.inUse), l.line.leave(place)
+	w, ran := &l.window, float64(l.inUse)
+	rank := l.vacate(now, place)
 	r := float64(max(now.Sub(started), 1))
 	if l.overdue == 0 || r > whole*float64(l.cfg.Slack) {
 		l.passed = 0
 	} else if executed {
 		l.passed += float64(l.overdue) / ran
 	}
-	l.inUse--
-	l.ends++
 	sample := executed || l.mean > 0 && r > l.mean
 	if executed {
 		if l.mean == 0 {
@@ -169,12 +165,16 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 }
 
 // Return is Release for a request that tells nothing of the service.
-func (l *Limit) Return(now mono.Time, place Place) {
+func (l *Limit) Return(now mono.Time, place Place) { l.vacate(now, place) }
+
+// vacate takes a slot back at the end of a request, and returns its rank in the line.
+func (l *Limit) vacate(now mono.Time, place Place) (rank int) {
 	l.window.integrate(now, l.inUse, l.lent, l.Free())
 	l.ended = now
-	l.line.leave(place)
+	rank = l.line.leave(place)
 	l.inUse--
 	l.ends++
+	return rank
 }
 
 // Forget begins to measure anew: what was seen since the last change tells nothing.

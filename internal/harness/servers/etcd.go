@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -36,13 +35,6 @@ func Etcd(ctx context.Context, c EtcdConfig) (*Server, error) {
 			maps.Copy(params, c.Settings)
 			return append([]string{program}, settings("", params, func(name, value string) []string { return []string{"--" + name + "=" + value} })...)
 		},
-		ready: func(ctx context.Context, port int) error {
-			var d net.Dialer
-			conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-			if err != nil {
-				return err
-			}
-			return conn.Close()
-		},
+		ready: accepts,
 	})
 }

@@ -3,11 +3,9 @@ package servers
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 )
 
@@ -36,13 +34,6 @@ func Mosquitto(ctx context.Context) (*Server, error) {
 			_ = os.WriteFile(file, fmt.Appendf(nil, mosquittoSettings, port), 0o644)
 			return []string{program, "-c", file}
 		},
-		ready: func(ctx context.Context, port int) error {
-			var d net.Dialer
-			conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-			if err != nil {
-				return err
-			}
-			return conn.Close()
-		},
+		ready: accepts,
 	})
 }

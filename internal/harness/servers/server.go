@@ -165,6 +165,16 @@ func (s spec) once(ctx context.Context, dir string, attr *syscall.SysProcAttr) (
 	return server, nil
 }
 
+// accepts is the ready of a server that answers as soon as it accepts connections.
+func accepts(ctx context.Context, port int) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
 // await returns when the server answers.
 func (s *Server) await(ctx context.Context, ready func(context.Context, int) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
