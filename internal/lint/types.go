@@ -6,8 +6,12 @@ import (
 	"go/build"
 	"go/importer"
 	"go/types"
+	"io"
+	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
+	"strings"
 )
 
 // typeLoader type-checks directories of the module: its own packages from
@@ -31,10 +35,20 @@ type checkedPackage struct {
 func newTypeLoader(m *module) *typeLoader {
 	return &typeLoader{
 		module:  m,
-		std:     importer.ForCompiler(m.fset, "gc", nil),
+		std:     importer.ForCompiler(m.fset, "gc", exportData),
 		done:    map[string]*checkedPackage{},
 		running: map[string]bool{},
 	}
+}
+
+// exportData opens what the compiler says of a package of the standard library. It asks
+// the go command, which knows its root also where the test was built without paths.
+func exportData(importPath string) (io.ReadCloser, error) {
+	out, err := exec.Command("go", "list", "-export", "-f", "{{.Export}}", importPath).Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list -export %s: %w", importPath, err)
+	}
+	return os.Open(strings.TrimSpace(string(out)))
 }
 
 // check type-checks d and, first, the packages of the module that it imports.
