@@ -100,7 +100,7 @@ func blocked(t *testing.T) (url string, holder *pgx.Conn, victims *sync.WaitGrou
 		return c
 	}
 	holder = connect()
-	for _, sql := range []string{"CREATE TABLE t (a int)", "BEGIN; LOCK TABLE t IN EXCLUSIVE MODE"} {
+	for _, sql := range []string{"CREATE TABLE t (a text)", "BEGIN; LOCK TABLE t IN EXCLUSIVE MODE"} {
 		if _, err := holder.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func blocked(t *testing.T) (url string, holder *pgx.Conn, victims *sync.WaitGrou
 	for range 5 {
 		c := connect()
 		victims.Go(func() {
-			if _, err := c.Exec(context.Background(), "INSERT INTO t VALUES (4711)"); err != nil {
+			if _, err := c.Exec(context.Background(), "INSERT INTO t VALUES ('a secret')"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -127,7 +127,7 @@ func TestEnforce(t *testing.T) {
 	if c.Step != "session" || c.Verdict != "relieved" || !c.Met || c.Process != int64(holder.PgConn().PID()) {
 		t.Errorf("cancelled %+v", c)
 	}
-	if text := w.log.String() + w.audit.String(); strings.Contains(text, "4711") || !strings.Contains(text, "lock table t in exclusive mode") {
+	if text := w.log.String() + w.audit.String(); strings.Contains(text, "a secret") || !strings.Contains(text, "lock table t in exclusive mode") {
 		t.Errorf("texts: %s", text)
 	}
 	// Every decision can be computed again.
