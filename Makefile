@@ -16,6 +16,10 @@ TIMEOUT := 5m
 
 FUZZTIME := 10s
 
+# How many worlds make soak plays, and from which seed.
+SEEDS := 3000
+SEED := 1000
+
 space := $(subst ,, )
 racy_pattern := /($(subst $(space),|,$(strip $(RACY))))(/|$$)
 alone_pattern := /($(subst $(space),|,$(strip $(ALONE))))(/|$$)
@@ -72,6 +76,10 @@ benchall: ## Every Go benchmark, for somebody who changes the code that it times
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME (10s).
 	scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: soak
+soak: ## Thousands of random simulated worlds with every invariant on (half an hour); make test plays a hundred.
+	go test -count=1 -timeout 3h -run TestSwarm ./internal/sim/check -args -seeds $(SEEDS) -seed $(SEED)
 
 .PHONY: lab
 lab: ## Every experiment, quick form; fails if one misses its bars.

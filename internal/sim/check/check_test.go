@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 300, "how many random worlds TestSwarm runs")
+	seeds = flag.Int("seeds", 100, "how many random worlds TestSwarm runs")
 	first = flag.Uint64("seed", 1, "the first seed of TestSwarm; with -seeds=1 a failure is repeated")
 )
 
@@ -26,7 +26,7 @@ func TestSwarm(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if err := watch.Err(); err != nil {
-			t.Errorf("seed %d: %v\n  repeat with: go test ./sim/check -run TestSwarm -seed %d -seeds 1", seed, err, seed)
+			t.Errorf("seed %d: %v\n  repeat with: go test ./internal/sim/check -run TestSwarm -seed %d -seeds 1", seed, err, seed)
 			continue
 		}
 		offered, ended := 0, 0
