@@ -78,7 +78,7 @@ func runDynamicLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 				takes = append(takes, bed.Take{World: f.world(s), Policy: inGo(order), Seed: o.Seed*100 + uint64(batch*f.seeds+i)})
 			}
 		}
-		step(o, batch, f.batches, fmt.Sprintf("%d runs at once, %v", len(takes), f.seconds(f.stops)))
+		o.Step(batch, f.batches, fmt.Sprintf("%d runs at once, %v", len(takes), f.seconds(f.stops)))
 		out, void, err := bed.Counted(ctx, again, late(s), takes, Peers()...)
 		if err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func runDynamicLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 			runs[k], out = append(runs[k], out[:seeds[k]]...), out[seeds[k]:]
 		}
 	}
-	step(o, f.batches, f.batches, "done")
+	o.Step(f.batches, f.batches, "done")
 	f.report(r, by, runs)
 	return r, nil
 }
