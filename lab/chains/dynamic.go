@@ -59,7 +59,7 @@ func runDynamicLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 	// calls it: six runs of the full form take a third of two processors, and four
 	// of the quick one 45 %.
 	// The four servers of a run see the same chains, so one seed says little of how a
-	// weight settles: on a clock without delays, 400 seeds of the quick form's load overshoot
+	// weight settles: without delays of a machine (bed.TestSharesSettle), 400 seeds of the quick form's load overshoot
 	// by 10.8 % (p90) and 17.1 % (p99), seed 100 by 14.6 % and for 14 s. Means of two have
 	// 8.1 and 11.3 %, and have settled after 6 s (p99).
 	f := dynamicForm{mean: steady, seeds: 2, beside: 2, batches: 2, begins: 60, ends: 130, stops: 190}
