@@ -287,7 +287,7 @@ func TestStretch(t *testing.T) {
 	if none := p.Stretch(0, 0, time.Hour); none != (Stretch{}) || none.Share(Good) != 0 {
 		t.Errorf("of nobody: %+v", none)
 	}
-	if both := StretchOf([]*Played{p, p}, 1, 0, time.Hour); both.Offered != 210 {
+	if both := StretchOf([]*Played{p, p}, 0, time.Hour, 1); both.Offered != 210 {
 		t.Errorf("two runs offered %d", both.Offered)
 	}
 }

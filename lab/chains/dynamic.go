@@ -103,22 +103,8 @@ func (f dynamicForm) report(r *experiment.Result, by []string, runs [][]*bed.Pla
 	t := &table.Table{Title: "Mean latencies, of service times scaled to 10 ms", Columns: []table.Column{{Name: "phase"}, {Name: "order"}, milliColumn("chains"), milliColumn("singles")}}
 	x := plot.Axis{Label: "time", Unit: "s"}
 	span := []plot.Span{{Name: "chains", From: float64(f.begins), To: float64(f.ends)}}
-	charts := [...]*plot.Chart{
-		chains:  {Title: "Chains, mean latency", X: x, Y: plot.Axis{Label: "latency", Unit: "ms"}, Spans: span},
-		singles: {Title: "Singles, mean latency", X: x, Y: plot.Axis{Label: "latency", Unit: "ms"}, Spans: span},
-	}
 	// What compares with another order is of the seeds that both have.
 	both := [][]*bed.Played{runs[0], runs[1], runs[2][:len(runs[0])]}
-	const bin = 2
-	for k := range by {
-		for group, chart := range charts {
-			s := plot.Series{Name: by[k], Dashed: k == 0}
-			for at := 0; at < f.stops; at += bin {
-				s.X, s.Y = append(s.X, float64(at)+bin/2.), append(s.Y, f.latency(both[k], group, at, at+bin))
-			}
-			chart.Series = append(chart.Series, s)
-		}
-	}
 	for _, p := range phases {
 		for k := range by {
 			var slow any // none
@@ -162,13 +148,34 @@ func (f dynamicForm) report(r *experiment.Result, by []string, runs [][]*bed.Pla
 		r.Floor("static shares, the better-off class, 10 s later on", " of FIFO", 1, 0,
 			min(during(1, chains)/during(0, chains), during(1, singles)/during(0, singles)))
 	})
-	r.Table, r.Chart = append(r.Table, t), append(r.Chart, chart, charts[chains], charts[singles])
+	r.Table, r.Chart = append(r.Table, t), append(append(r.Chart, chart), f.latencies(by, both)...)
+}
+
+// latencies draws the mean latencies of the groups under each order.
+func (f dynamicForm) latencies(by []string, runs [][]*bed.Played) []*plot.Chart {
+	x := plot.Axis{Label: "time", Unit: "s"}
+	span := []plot.Span{{Name: "chains", From: float64(f.begins), To: float64(f.ends)}}
+	charts := []*plot.Chart{
+		chains:  {Title: "Chains, mean latency", X: x, Y: plot.Axis{Label: "latency", Unit: "ms"}, Spans: span},
+		singles: {Title: "Singles, mean latency", X: x, Y: plot.Axis{Label: "latency", Unit: "ms"}, Spans: span},
+	}
+	const bin = 2
+	for k := range by {
+		for group, chart := range charts {
+			s := plot.Series{Name: by[k], Dashed: k == 0}
+			for at := 0; at < f.stops; at += bin {
+				s.X, s.Y = append(s.X, float64(at)+bin/2.), append(s.Y, f.latency(runs[k], group, at, at+bin))
+			}
+			chart.Series = append(chart.Series, s)
+		}
+	}
+	return charts
 }
 
 // latency is the mean latency of a group in a part of the time, in milliseconds at a
 // service time of 10 ms, or NaN if nothing was answered.
 func (f dynamicForm) latency(runs []*bed.Played, group, from, to int) float64 {
-	s := bed.StretchOf(runs, group, f.seconds(from), f.seconds(to))
+	s := bed.StretchOf(runs, f.seconds(from), f.seconds(to), group)
 	if s.Answered() == 0 {
 		return math.NaN()
 	}

@@ -188,7 +188,7 @@ func pool(runs []*bed.Played) (out [2]pooled) {
 	w := runs[0].Report
 	length := time.Duration(len(w.Bins)) * w.Bin
 	for group := range out {
-		s := bed.StretchOf(runs, group, length-w.Measured, length)
+		s := bed.StretchOf(runs, length-w.Measured, length, group)
 		out[group] = pooled{milli(s.Mean), milli(s.P95), s.Share(bed.Expired)}
 	}
 	return out
