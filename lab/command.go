@@ -51,7 +51,7 @@ func Command() *cobra.Command {
 	}
 	cmd.AddCommand(newList(), newRun(), newWorld(stages{
 		simulated: stage{worlds.Simulate, worlds.Policies()},
-		live:      stage{bed.Run, append([]string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "semaphore:N", "semaphore:N:Q", "semaphore:N/http", "semaphore:N:Q/http"}, worlds.Peers()...)},
+		live:      stage{bed.Run, append([]string{"spillgate", "spillgate/http", "spillgate/proxy", "none", "none/http", "none/proxy", "semaphore:N", "semaphore:N:Q", "semaphore:N/http", "semaphore:N:Q/http"}, worlds.Peers()...)},
 	}))
 	return cmd
 }

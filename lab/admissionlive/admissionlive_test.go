@@ -18,14 +18,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestExperimentsAreComplete(t *testing.T) {
-	for _, e := range Experiments() {
-		if e.Name == "" || e.Title == "" || e.About == "" || !e.Live || e.Run == nil {
-			t.Errorf("%q is not complete", e.Name)
-		}
-	}
-}
-
 // Real processes, one short run of each contender at one load. What they reach is the
 // machine's business; that all are counted and shown is not.
 func TestContest(t *testing.T) {

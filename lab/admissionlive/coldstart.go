@@ -40,7 +40,7 @@ func runColdstart(ctx context.Context, o experiment.Options) (*experiment.Result
 	all := append(slices.Repeat([]string{ours}, repeats), rivals...)
 	mine := &bed.Series{Policy: ours}
 	for i, name := range all {
-		step(o, i, len(all), name)
+		o.Step(i, len(all), name)
 		s := &bed.Series{Policy: name}
 		if err := s.Play(ctx, w, o.Seed+uint64(i), retakes); err != nil {
 			return nil, err
@@ -54,7 +54,7 @@ func runColdstart(ctx context.Context, o experiment.Options) (*experiment.Result
 		x, y := line(c, func(b *world.Counts) float64 { return 100 * float64(refused(b)) / float64(max(b.Offered, 1)) })
 		chart.Series = append(chart.Series, plot.Series{Name: fmt.Sprintf("%s, seed %d", name, c.Seed), X: x, Y: y})
 	}
-	step(o, 1, 1, "done")
+	o.Step(1, 1, "done")
 	// A quiet run counts whatever disturbed the others.
 	runs, disturbed := mine.Counted()
 	worst := 0.0

@@ -85,10 +85,3 @@ func line(r *world.Report, f func(*world.Counts) float64) (x, y []float64) {
 	}
 	return x, y
 }
-
-// step tells of a run.
-func step(o experiment.Options, done, of int, what string) {
-	if o.Progress != nil {
-		o.Progress(done, of, what)
-	}
-}

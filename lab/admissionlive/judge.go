@@ -36,12 +36,12 @@ func told(g *world.GroupReport) time.Duration { return g.Told }
 
 // settled is the median time from the step until goodput stayed above 0.8 of the capacity.
 func (c *cell) settled() string {
-	if c.load != spike {
+	if c.load > 0 {
 		return "-"
 	}
 	runs, _ := c.Counted()
 	took := bed.Median(runs, func(r *world.Report) float64 {
-		step := c.setting.world(spike, 1, time.Duration(len(r.Bins))*r.Bin).Warmup
+		step := c.setting.world(c.load, 1, time.Duration(len(r.Bins))*r.Bin).Warmup
 		return settled(r, step, 0.8*c.capacities[slices.Index(c.Reports, r)])
 	})
 	if math.IsInf(took, 1) {
@@ -107,7 +107,9 @@ func judge(r *experiment.Result, all []*cell) {
 		t.Add(c.setting.name, loadName(c.load), mine, his, fmt.Sprintf("%s at %s", best.Policy, loadName(best.load)), ratio, repeats)
 		c.judge(r, ratio, theirs)
 	}
-	r.Table = append(r.Table, t)
+	if t.Len() > 0 {
+		r.Table = append(r.Table, t)
+	}
 }
 
 // besideBest returns the setting and load of the semaphore beside which the goodput of c
@@ -116,7 +118,7 @@ func judge(r *experiment.Result, all []*cell) {
 func (c *cell) besideBest(all []*cell, onlyQuiet bool) (best *cell, ratio float64, repeats int) {
 	ratio = math.NaN() // which reaches no bar
 	for _, other := range all {
-		if other.setting != c.setting || !byHand(other.Policy) || other.load == spike {
+		if other.setting != c.setting || !byHand(other.Policy) || other.load < 0 {
 			continue
 		}
 		_, disturbed := other.Counted()

@@ -70,12 +70,13 @@ var (
 	fastSpin  = setting{"fast spin", 1, 100 * time.Microsecond, 2 * ms, 2}
 )
 
-// spike as a load is a step from 0.4 to 1.4 times the capacity at two fifths of the run.
-const spike = -1
+// A load below 0 is a step from calm times the capacity to as many times as it says, at
+// two fifths of the run.
+const calm, spike, steep = 0.4, -1.4, -4
 
 func loadName(load float64) string {
-	if load == spike {
-		return "0.4→1.4"
+	if load < 0 {
+		return fmt.Sprintf("%g→%g", calm, -load)
 	}
 	return fmt.Sprintf("%gx", load)
 }
@@ -84,9 +85,9 @@ func loadName(load float64) string {
 // what was before it.
 func (s *setting) world(load, capacity float64, length time.Duration) *world.World {
 	rates, warmup := []world.Rate{{PerSecond: load * capacity}}, length/4
-	if load == spike {
+	if load < 0 {
 		warmup = length * 2 / 5
-		rates = []world.Rate{{PerSecond: 0.4 * capacity}, {At: warmup, PerSecond: 1.4 * capacity}}
+		rates = []world.Rate{{PerSecond: calm * capacity}, {At: warmup, PerSecond: -load * capacity}}
 	}
 	w := waits(s.objective, s.slots, s.mean, world.Load{Steps: rates})
 	if s.threads > 0 {
@@ -134,6 +135,8 @@ type contest struct {
 	// A run has this length, and as many objectives at least.
 	length     time.Duration
 	objectives int
+	// policies, if there are any, meet every load, instead of those that the bars need.
+	policies []string
 }
 
 // cell is a contender under a load.
@@ -147,6 +150,14 @@ type cell struct {
 // cells returns who meets which load at a station. The runs are long: what says nothing
 // about a bar meets one load; third-party peers meet all of them in the full form.
 func (c *contest) cells(s *setting, quick bool, third []bed.Peer) (all []*cell) {
+	if len(c.policies) > 0 {
+		for _, load := range c.loads {
+			for _, policy := range c.policies {
+				all = append(all, &cell{setting: s, load: load, Series: bed.Series{Policy: policy}})
+			}
+		}
+		return all
+	}
 	hand := s.semaphores(quick)
 	policies := append([]string{ours}, hand...)
 	policies = append(policies, "none")
@@ -158,7 +169,7 @@ func (c *contest) cells(s *setting, quick bool, third []bed.Peer) (all []*cell) 
 	}
 	for _, load := range c.loads {
 		for _, policy := range policies {
-			bar := policy == ours || policy == hand[0] || byHand(policy) && load != spike && !(quick && load != 2)
+			bar := policy == ours || policy == hand[0] || byHand(policy) && load > 0 && !(quick && load != 2)
 			extra := load == 2 && !(quick && s.threads > 0) || !quick && load >= 1 && slices.ContainsFunc(third, func(p bed.Peer) bool { return p.Name == policy })
 			if *s == loneSpin {
 				bar, extra = load >= 2 && (policy == ours || policy == hand[0]), false
@@ -188,7 +199,7 @@ func (c *contest) run(ctx context.Context, o experiment.Options, third []bed.Pee
 				return nil, fmt.Errorf("capacity of %s: %w", s.name, err)
 			}
 			for n, cell := range cells {
-				step(o, (i*c.repeats+repeat)*len(cells)+n, len(c.settings)*c.repeats*len(cells), fmt.Sprintf("%s %s %s", s.name, loadName(cell.load), cell.Policy))
+				o.Step((i*c.repeats+repeat)*len(cells)+n, len(c.settings)*c.repeats*len(cells), fmt.Sprintf("%s %s %s", s.name, loadName(cell.load), cell.Policy))
 				cell.capacities = append(cell.capacities, capacity)
 				if err := cell.Play(ctx, s.world(cell.load, capacity, length), seed, retakes, third...); err != nil {
 					return nil, fmt.Errorf("%s at %s: %w", s.name, loadName(cell.load), err)
@@ -197,7 +208,7 @@ func (c *contest) run(ctx context.Context, o experiment.Options, third []bed.Pee
 		}
 		all = append(all, cells...)
 	}
-	step(o, 1, 1, "done")
+	o.Step(1, 1, "done")
 	r := &experiment.Result{Quick: o.Quick, Table: tables(all)}
 	for _, cell := range all {
 		for _, why := range cell.Disturbed() {

@@ -52,7 +52,7 @@ func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result,
 	}
 	for n := range repeats * len(all) {
 		s := all[n%len(all)] // interleaved
-		step(o, n, repeats*len(all), s.Policy)
+		o.Step(n, repeats*len(all), s.Policy)
 		if err := s.Play(ctx, w, o.Seed+uint64(n/len(all)), retakes); err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func runSlowdown(ctx context.Context, o experiment.Options) (*experiment.Result,
 			chart.Series = append(chart.Series, plot.Series{Name: s.Policy, X: x, Y: y})
 		}
 	}
-	step(o, 1, 1, "done")
+	o.Step(1, 1, "done")
 	bestSlow, bestAgain := 0.0, 0.0
 	machine := experiment.Machine{Ours: all[0].Disturbed()}
 	for _, s := range all[1 : 1+len(hand)] {

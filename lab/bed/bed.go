@@ -46,7 +46,8 @@ func Run(ctx context.Context, w *world.World, policy string, seed uint64) (*worl
 // Play plays a world under a policy with real processes, and returns when all of them
 // are gone. The policy is NAME or NAME/TRANSPORT: NAME is spillgate, none or
 // semaphore:LIMIT[:QUEUE], that of one of the peers, or one of worlds.Peers, which come over
-// grpc alone; TRANSPORT is grpc, the default, http, or, with spillgate, proxy. It takes the
+// grpc alone; TRANSPORT is grpc, the default, http, or, with spillgate, none or some peers,
+// proxy. It takes the
 // length of the world and some seconds. The error says all that
 // is wrong with world and policy, or which process failed; that a service answers
 // nobody is no error.
@@ -112,7 +113,7 @@ type seat struct {
 
 func (b *bed) play(ctx context.Context) (*Played, error) {
 	open := b.open
-	if b.policy.over == overProxy && b.policy.peer != nil {
+	if b.policy.over == overProxy && b.policy.peer != nil && b.policy.peer.Proxy != nil {
 		open = b.openBehind
 	}
 	peers, err := open(ctx)
@@ -165,6 +166,9 @@ func (b *bed) replica(ctx context.Context, s *world.Service, number int) (addr s
 		return behind.child.Addr(), nil
 	}
 	o.Upstream = behind.child.Addr()
+	if b.policy.peer != nil {
+		return b.foreignFront(ctx, &o)
+	}
 	front := &seat{order: o, cpus: cpus}
 	if err := b.start(ctx, front, len(cpus)); err != nil {
 		return "", err

@@ -23,7 +23,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Child(rude, scheduled, Peer{Name: "fifo", Options: rude.Options}) // does not return in the processes of a world
+	beFront()
+	Child(rude, scheduled, half, Peer{Name: "fifo", Options: rude.Options}) // does not return in the processes of a world
 	goleak.VerifyTestMain(m)
 }
 

@@ -25,14 +25,16 @@ import (
 // itself as the service in User-Agent. Its error says which steps it cannot play.
 type Program func(ctx context.Context, r *Role) (proc.Spec, error)
 
-// Role is a replica that a Program plays.
+// Role is a replica that a Program plays, or that it stands in front of.
 type Role struct {
 	Service *world.Service
 	Replica int
 	Seed    uint64
-	// Listen is the host:port to listen on, Calls those of the services that are called.
-	Listen string
-	Calls  map[string]string
+	// Listen is the host:port to listen on, Calls those of the services that are called,
+	// Upstream that of the replica, for what stands in front of it.
+	Listen   string
+	Calls    map[string]string
+	Upstream string
 	// Dir is a directory of the replica's own, Shared one of all replicas of the run.
 	// Both are gone when the run is over.
 	Dir, Shared string
@@ -122,45 +124,89 @@ func (b *bed) startBehind(ctx context.Context, o *order) error {
 	if len(b.plan.Faults) > 0 {
 		return errors.New("bed: faults, expected none: a program of somebody else's does not have them")
 	}
-	number := o.number(b.plan)
-	role := Role{Service: s, Replica: o.Replica, Seed: mix(o.Seed ^ mix(uint64(number))), Listen: o.Upstream, Calls: o.Exits,
-		Shared: filepath.Join(o.Dir, "shared"), Dir: filepath.Join(o.Dir, strconv.Itoa(number))}
-	for _, dir := range []string{role.Shared, role.Dir} {
+	return b.foreign(ctx, b.policy.peer.Program, behind, Role{Listen: o.Upstream, Calls: o.Exits})
+}
+
+// foreign starts a program of somebody else's in a seat, for a role whose addresses are
+// said.
+func (b *bed) foreign(ctx context.Context, program Program, s *seat, r Role) error {
+	number := s.order.number(b.plan)
+	r.Service, r.Replica, r.Seed = b.plan.services[s.order.Service], s.order.Replica, mix(s.order.Seed^mix(uint64(number)))
+	r.Shared, r.Dir = filepath.Join(s.order.Dir, "shared"), filepath.Join(s.order.Dir, strconv.Itoa(number))
+	for _, dir := range []string{r.Shared, r.Dir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
-	spec, err := b.policy.peer.Program(ctx, &role)
+	spec, err := program(ctx, &r)
 	if err != nil {
 		return err
 	}
-	spec.Name, spec.Output, spec.ReadyTimeout = fmt.Sprintf("%s %d", s.Name, o.Replica), &behind.output, -1
-	if behind.child, err = proc.Start(ctx, spec); err != nil {
+	spec.Name, spec.Output, spec.ReadyTimeout = fmt.Sprintf("%s %d", r.Service.Name, r.Replica), &s.output, -1
+	if s.child, err = proc.Start(ctx, spec); err != nil {
 		return err
 	}
 	b.mu.Lock()
-	b.seen = append(b.seen, behind)
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	b.seen = append(b.seen, s)
 	return nil
+}
+
+// foreignFront starts the peer's proxy in front of the replica at o.Upstream, with the
+// processors and the priority of ours, and returns where it listens.
+func (b *bed) foreignFront(ctx context.Context, o *order) (addr string, err error) {
+	var free ports
+	o.Listen = free.next()
+	if err := free.close(); err != nil {
+		return "", err
+	}
+	front := &seat{order: *o, cpus: b.place.services[o.Service]}
+	shaped := func(ctx context.Context, r *Role) (proc.Spec, error) {
+		spec, err := b.policy.peer.Front(ctx, r)
+		spec.CPUs, spec.RealTime, spec.Nice = front.cpus, b.realTime(), -20
+		return spec, err
+	}
+	if err := b.foreign(ctx, shaped, front, Role{Listen: o.Listen, Upstream: o.Upstream}); err != nil {
+		return "", err
+	}
+	// A request would be the first that its control learns from.
+	return o.Listen, b.await(ctx, o.Listen, func(ctx context.Context) error {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", o.Listen)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
 }
 
 // startTime is how long somebody else's server may take until it answers: a virtual
 // machine on a busy processor takes some seconds.
 const startTime = 60 * time.Second
 
-// awaitServing waits until something answers HTTP there, or says what its process wrote.
+// awaitServing waits until something answers HTTP there.
 func (b *bed) awaitServing(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for {
+	return b.await(ctx, addr, func(ctx context.Context) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodHead, "http://"+addr+"/", nil)
 		if err != nil {
 			return err
 		}
 		resp, err := client.Do(r)
 		if err == nil {
-			return resp.Body.Close()
+			err = resp.Body.Close()
+		}
+		return err
+	})
+}
+
+// await waits until try succeeds at an address, or says what the processes wrote.
+func (b *bed) await(ctx context.Context, addr string, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
 		}
 		for _, s := range b.seen {
 			select {

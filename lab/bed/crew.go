@@ -21,9 +21,8 @@ type crew struct {
 	seed  uint64
 	lines []turns   // one for all, or one for each class
 	parts []float64 // of a worker's speed, for each line
-	speed *service.Station
-	sleep *service.Station // without faults
-	steer *steering        // nil but for Shared
+	pace  pace
+	steer *steering // nil but for Shared
 
 	mu     sync.Mutex
 	idle   []service.Bench // by line
@@ -31,19 +30,33 @@ type crew struct {
 	ledger ledger
 }
 
-// newCrew makes the workers of s; speed says how slow they are at an instant.
-func newCrew(s *world.Service, o Order, seed uint64, speed *service.Station) (_ *crew, err error) {
-	if err := o.check(); err != nil {
-		return nil, err
+// pace is how work takes its time: finish says when it ends, until waits for that.
+type pace struct {
+	finish func(start time.Time, takes time.Duration) (end time.Time)
+	until  func(time.Time) error
+	close  func()
+}
+
+// newPace is the pace of real workers; speed says how slow they are at an instant.
+func newPace(speed *service.Station) (pace, error) {
+	sleep, err := service.New(service.Config{Mean: time.Millisecond}) // without faults
+	if err != nil {
+		return pace{}, err
 	}
-	c := &crew{order: o, seed: seed, parts: []float64{1}, speed: speed, ledger: newLedger(s.Workers)}
+	until := func(t time.Time) error { return sleep.DoFor(context.Background(), time.Until(t)) }
+	return pace{finish: speed.Finish, until: until, close: sleep.Close}, nil
+}
+
+// newCrew makes the workers of s, and closes their pace with them, also if it fails.
+func newCrew(s *world.Service, o Order, seed uint64, pace pace) (_ *crew, err error) {
+	c := &crew{order: o, seed: seed, parts: []float64{1}, pace: pace, ledger: newLedger(s.Workers)}
 	defer func() {
 		if err != nil {
 			c.close()
 		}
 	}()
-	if c.sleep, err = service.New(service.Config{Mean: time.Millisecond}); err != nil {
-		return c, err
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	switch o.Kind {
 	case Lottery:
@@ -54,19 +67,19 @@ func newCrew(s *world.Service, o Order, seed uint64, speed *service.Station) (_ 
 	case Weighted, Shared:
 		r, err := newResource(s.Workers, o.Schedule)
 		if err != nil {
-			return c, err
+			return nil, err
 		}
 		c.lines = []turns{r}
 		r.weigh(o.Weight)
 		if o.Kind == Shared {
 			if c.steer, err = newSteering(s, r); err != nil {
-				return c, err
+				return nil, err
 			}
 		}
 	default:
 		q, err := o.queue(s.Workers)
 		if err != nil {
-			return c, err
+			return nil, err
 		}
 		c.lines = []turns{q}
 	}
@@ -101,7 +114,7 @@ func (c *crew) wait(ctx context.Context, d *world.Draw, id uint64, i int) (passa
 		}
 		return draw(d, id, i)
 	})
-	err = c.sleep.DoFor(context.WithoutCancel(ctx), time.Until(p.ended))
+	err = c.pace.until(p.ended)
 	c.mu.Lock()
 	c.idle[line].Give(p.ended)
 	c.ledger.law.Finished++
@@ -117,7 +130,7 @@ func (c *crew) start(line int, class work.Class, p *passage, takes func(turn uin
 	drawn := takes(c.taken)
 	c.taken++
 	c.ledger.start(class, p.waited(), drawn)
-	p.ended = c.speed.Finish(p.started, time.Duration(float64(drawn)/c.parts[line]))
+	p.ended = c.pace.finish(p.started, time.Duration(float64(drawn)/c.parts[line]))
 }
 
 // compute has a worker compute.
@@ -148,7 +161,5 @@ func (c *crew) close() {
 	for _, l := range c.lines {
 		l.close()
 	}
-	if c.sleep != nil {
-		c.sleep.Close()
-	}
+	c.pace.close()
 }

@@ -6,8 +6,8 @@
 //	   └─ intended instants ── tally ──▶ world.Report, Requests ◀── looks, one a bin, Law ──┘
 //
 // A Peer is a control that an experiment brings along: somebody else's in front of gRPC
-// servers, gates or proxies with settings of their own, an Order of those who wait inside,
-// a Program that plays the services in place of this one. An experiment is a world, its
+// servers or, as a Front, of any, gates or proxies with settings of their own, an Order of
+// those who wait inside, a Program that plays the services in place of this one. An experiment is a world, its
 // peers, and bars on stretches of what became of the requests; Abreast plays takes of it
 // that are compared at the same time.
 //

@@ -17,10 +17,10 @@ import (
 )
 
 // beProxy is the proxy in front of a replica until ctx ends: one without control in front
-// of services without a gate, so that the way to all of them is the same.
+// of services without a gate, so that the way to all of them is the same, and for none/proxy.
 func (o *order) beProxy(ctx context.Context, p *plan, pol policy) error {
 	s := p.services[o.Service]
-	if s.Ungated && pol.peer == nil {
+	if pol.peer == nil && (s.Ungated || pol.kind == nothing) {
 		return o.bePlainProxy(ctx)
 	}
 	cfg, log, seen := proxy.Config{Objective: s.Objective}, slog.New(slog.DiscardHandler), (*visits)(nil)

@@ -11,7 +11,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/spillgate/spillgate/internal/harness/service"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/wire"
@@ -192,14 +191,9 @@ func TestLotteryIsFair(t *testing.T) {
 // longer, and who leaves while waiting is counted.
 func TestCrew(t *testing.T) {
 	s := &world.Service{Workers: 1, Methods: []world.Method{{Steps: []world.Step{{Wait: &world.Draw{Mean: ms}}}}}}
-	speed, err := service.New(service.Config{Mean: ms})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer speed.Close()
 	d := &world.Draw{Shape: world.Exponential, Mean: ms}
 	work2 := func(o Order, class work.Class, id uint64) time.Duration {
-		c, err := newCrew(s, o, 7, speed)
+		c, err := newCrew(s, o, 7, punctual)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +225,7 @@ func TestCrew(t *testing.T) {
 		t.Errorf("with a quarter of the worker %v, of all of it %v", got, turn)
 	}
 	for _, o := range []Order{{Kind: Weighted, Weight: 1.1}, {Kind: Lottery, Weight: math.NaN()}, {Kind: Static, Weight: 1}, {Kind: Shared + 1}} {
-		if _, err := newCrew(s, o, 1, speed); err == nil {
+		if _, err := newCrew(s, o, 1, punctual); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}
 	}
@@ -293,7 +287,7 @@ func TestStretch(t *testing.T) {
 	if none := p.Stretch(0, 0, time.Hour); none != (Stretch{}) || none.Share(Good) != 0 {
 		t.Errorf("of nobody: %+v", none)
 	}
-	if both := StretchOf([]*Played{p, p}, 1, 0, time.Hour); both.Offered != 210 {
+	if both := StretchOf([]*Played{p, p}, 0, time.Hour, 1); both.Offered != 210 {
 		t.Errorf("two runs offered %d", both.Offered)
 	}
 }

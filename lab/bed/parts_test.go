@@ -17,6 +17,7 @@ func TestPolicies(t *testing.T) {
 		"spillgate":          {kind: credited, over: overGRPC},
 		"spillgate/proxy":    {kind: credited, over: overProxy},
 		"none/http":          {kind: nothing, over: overHTTP},
+		"none/proxy":         {kind: nothing, over: overProxy},
 		"semaphore:8":        {kind: bounded, over: overGRPC, limit: 8},
 		"semaphore:8:0":      {kind: bounded, over: overGRPC, limit: 8},
 		"semaphore:8:2/http": {kind: bounded, over: overHTTP, limit: 8, queue: 2},
@@ -29,7 +30,7 @@ func TestPolicies(t *testing.T) {
 	if got, err := parsePolicy("magic", peers); err != nil || got.peer != &peers[0] || got.over != overGRPC {
 		t.Errorf("the peer: %+v, %v", got, err)
 	}
-	for _, text := range []string{"", "magic", "spill", "spillgate:1", "none/proxy", "none/udp", "semaphore", "semaphore:0", "semaphore:x", "semaphore:1:-1", "semaphore:1:x"} {
+	for _, text := range []string{"", "magic", "spill", "spillgate:1", "semaphore:8/proxy", "fifo/proxy", "none/udp", "semaphore", "semaphore:0", "semaphore:x", "semaphore:1:-1", "semaphore:1:x"} {
 		if p, err := parsePolicy(text, nil); err == nil {
 			t.Errorf("%q: %+v, want an error", text, p)
 		}

@@ -29,8 +29,8 @@ const (
 )
 
 // Peer is a control of the experiment's own, under a name of its own among the policies:
-// somebody else's, or Spillgate with settings. One of Options, Gate and Proxy is set, or
-// none of them.
+// somebody else's, or Spillgate with settings. One of Options, Gate, Proxy and Front is
+// set, or none of them.
 type Peer struct {
 	Name string
 	// Options makes somebody else's control of one gRPC server and returns what puts it
@@ -42,6 +42,9 @@ type Peer struct {
 	// Proxy describes the proxy in front of a replica of a service, by which its calls go
 	// out as well, all but the addresses. It takes the transport proxy.
 	Proxy func(w *world.World, s *world.Service) proxy.Config
+	// Front starts somebody else's proxy, which listens at Role.Listen and sends all to
+	// Role.Upstream. It takes the transport proxy.
+	Front Program
 	// Order is who is next for workers and locks.
 	Order Order
 	// Program, if set, plays the services in place of this program. It takes the
@@ -58,8 +61,11 @@ type policy struct {
 	peer         *Peer // nil: none
 }
 
+// inProxy reports whether the peer stands in a process in front of a replica.
+func (p *Peer) inProxy() bool { return p.Proxy != nil || p.Front != nil }
+
 // parsePolicy reads NAME or NAME/TRANSPORT. NAME is spillgate, none or
-// semaphore:LIMIT[:QUEUE]; TRANSPORT is grpc, the default, http, or, with spillgate, proxy.
+// semaphore:LIMIT[:QUEUE]; TRANSPORT is grpc, the default, http, or, with spillgate or none, proxy.
 // A semaphore without QUEUE has no queue. The name of a peer is a policy as well, and so
 // are those of worlds.Peers, over gRPC.
 func parsePolicy(text string, peers []Peer) (policy, error) {
@@ -70,7 +76,7 @@ func parsePolicy(text string, peers []Peer) (policy, error) {
 	for i := range peers {
 		switch p := &peers[i]; {
 		case p.Name != name && p.Name != text:
-		case over == overGRPC && p.Proxy == nil || over == overHTTP && p.Proxy == nil && p.Options == nil || over == overProxy && p.Proxy != nil:
+		case over == overGRPC && !p.inProxy() || over == overHTTP && !p.inProxy() && p.Options == nil || over == overProxy && p.inProxy():
 			return policy{kind: name, over: over, peer: p}, nil
 		default:
 			return policy{}, fmt.Errorf("bed: the policy is %q, which does not come over %s", text, over)
@@ -79,13 +85,13 @@ func parsePolicy(text string, peers []Peer) (policy, error) {
 	kind, args, _ := strings.Cut(name, ":")
 	p := policy{kind: kind, over: over}
 	wrong := func(why string) error {
-		return fmt.Errorf("bed: the policy is %q, %s; expected spillgate, none or semaphore:LIMIT[:QUEUE], with /grpc, /http or, after spillgate, /proxy, or one of %s", text, why, strings.Join(worlds.Peers(), ", "))
+		return fmt.Errorf("bed: the policy is %q, %s; expected spillgate, none or semaphore:LIMIT[:QUEUE], with /grpc, /http or, after spillgate or none, /proxy, or one of %s", text, why, strings.Join(worlds.Peers(), ", "))
 	}
 	switch {
 	case over != overGRPC && over != overHTTP && over != overProxy:
 		return p, wrong("with the unknown transport " + strconv.Quote(over))
-	case over == overProxy && kind != credited:
-		return p, wrong("and the proxy knows spillgate alone")
+	case over == overProxy && kind != credited && kind != nothing:
+		return p, wrong("and the proxy knows spillgate and none alone")
 	case slices.Contains(worlds.Peers(), name):
 		if over != overGRPC {
 			return p, wrong("which comes over grpc alone")

@@ -96,7 +96,11 @@ func (x *process) hire(pol policy, seed uint64) (err error) {
 	watched := map[string]turns{}
 	switch s := x.service; {
 	case s.Async:
-		if x.crew, err = newCrew(s, o, seed, x.wait); err != nil {
+		pace, err := newPace(x.wait)
+		if err != nil {
+			return err
+		}
+		if x.crew, err = newCrew(s, o, seed, pace); err != nil {
 			return err
 		}
 		watched["workers"] = x.crew.lines[0]

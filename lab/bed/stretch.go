@@ -43,21 +43,23 @@ func (s *Stretch) Answered() int { return s.By[Good] + s.By[Late] }
 // Share is how many of those offered ended so, 0 if none was offered.
 func (s *Stretch) Share(how How) float64 { return float64(s.By[how]) / float64(max(s.Offered, 1)) }
 
-// Stretch returns a part of what group number i made of some runs of a world.
-func StretchOf(runs []*Played, i int, from, to time.Duration) Stretch {
+// StretchOf returns a part of some runs of a world, as its groups of these numbers saw it.
+func StretchOf(runs []*Played, from, to time.Duration, groups ...int) Stretch {
 	var s Stretch
 	var took []time.Duration
 	var sum time.Duration
 	for _, p := range runs {
-		for _, r := range p.Requests[i] {
-			if r.At < from || r.At >= to {
-				continue
-			}
-			s.Offered++
-			s.By[r.How]++
-			if r.How <= Late {
-				took = append(took, r.Took)
-				sum += r.Took
+		for _, i := range groups {
+			for _, r := range p.Requests[i] {
+				if r.At < from || r.At >= to {
+					continue
+				}
+				s.Offered++
+				s.By[r.How]++
+				if r.How <= Late {
+					took = append(took, r.Took)
+					sum += r.Took
+				}
 			}
 		}
 	}
@@ -70,5 +72,5 @@ func StretchOf(runs []*Played, i int, from, to time.Duration) Stretch {
 
 // Stretch returns a part of what group number i made of the run.
 func (p *Played) Stretch(i int, from, to time.Duration) Stretch {
-	return StretchOf([]*Played{p}, i, from, to)
+	return StretchOf([]*Played{p}, from, to, i)
 }

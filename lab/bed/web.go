@@ -171,8 +171,11 @@ func refusalOf(resp *http.Response) error {
 	_, _ = io.Copy(io.Discard, resp.Body)
 	var p problem
 	if resp.Header.Get("Content-Type") != problemType || json.Unmarshal(body, &p) != nil {
-		if resp.StatusCode == http.StatusGatewayTimeout {
+		switch resp.StatusCode {
+		case http.StatusGatewayTimeout:
 			return context.DeadlineExceeded
+		case http.StatusTooManyRequests, http.StatusServiceUnavailable: // somebody else's refusal gives no reason
+			return &webRefusal{status: resp.StatusCode, pushback: -1}
 		}
 		return fmt.Errorf("bed: status %d: %.200s", resp.StatusCode, body)
 	}

@@ -85,9 +85,7 @@ func runLive(ctx context.Context, o experiment.Options) (*experiment.Result, err
 	}
 	for n := range rounds {
 		for i, s := range sides {
-			if o.Progress != nil {
-				o.Progress(n*len(sides)+i, rounds*len(sides), s.name)
-			}
+			o.Step(n*len(sides)+i, rounds*len(sides), s.name)
 			if err := s.round(ctx, o.Seed+uint64(n), length); err != nil {
 				return nil, fmt.Errorf("%s: %w", s.name, err)
 			}
@@ -196,9 +194,7 @@ func runFlood(ctx context.Context, o experiment.Options) (*experiment.Result, er
 		var delivered []float64
 		for n := range rounds {
 			for i, s := range []*side{calm, flood} {
-				if o.Progress != nil {
-					o.Progress(2*n+i, 2*rounds, c.name)
-				}
+				o.Step(2*n+i, 2*rounds, c.name)
 				a, err := s.measured(ctx, order{Seed: o.Seed + uint64(n), Streams: streams(map[*side]float64{calm: 1, flood: 10}[s]), Warmup: 0.5, Measure: length})
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", c.name, err)

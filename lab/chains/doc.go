@@ -153,9 +153,3 @@ func retakes(o experiment.Options, quick, full int) *int {
 	}
 	return &full
 }
-
-func step(o experiment.Options, done, of int, what string) {
-	if o.Progress != nil {
-		o.Progress(done, of, what)
-	}
-}

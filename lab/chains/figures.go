@@ -60,7 +60,7 @@ func ofOneQueue(runs []*bed.Played, group int, from, to time.Duration) float64 {
 		return math.NaN()
 	}
 	class := [...]work.Class{chains: work.Interactive, singles: work.Default}[group]
-	s := bed.StretchOf(runs, group, from, to)
+	s := bed.StretchOf(runs, from, to, group)
 	took := s.Mean.Seconds() * float64(s.Answered())
 	return took / (took - (sum.Class[class].Waited - sum.Class[class].FIFO).Seconds())
 }
@@ -75,7 +75,7 @@ func beyondLaw(runs []*bed.Played) float64 {
 	if !ok {
 		return math.NaN()
 	}
-	s := bed.StretchOf(runs, singles, 0, math.MaxInt64)
+	s := bed.StretchOf(runs, 0, math.MaxInt64, singles)
 	wasted := sum.Wasted().Seconds()
 	return wasted / (s.Mean.Seconds()*float64(s.Answered()) - wasted)
 }

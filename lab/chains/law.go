@@ -49,7 +49,7 @@ func runLawLive(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	t.Columns = append(t.Columns, milliColumn("chains, theory"), milliColumn("singles, theory"), table.Column{Name: "from the law", Unit: "%", Format: "%+.1f"})
 	w := s.world("law", 0, length, steadily(rate), steadily(rate*servers))
 	for i, c := range cases {
-		step(o, i, len(cases), c.order)
+		o.Step(i, len(cases), c.order)
 		played, void, err := bed.Counted(ctx, again, late(s), []bed.Take{{World: w, Policy: inGo(c.order), Seed: o.Seed}}, Peers()...)
 		if err != nil {
 			return nil, err
@@ -75,7 +75,7 @@ func runLawLive(ctx context.Context, o experiment.Options) (*experiment.Result, 
 			}
 		})
 	}
-	step(o, len(cases), len(cases), "done")
+	o.Step(len(cases), len(cases), "done")
 	r.Table = []*table.Table{t}
 	return r, nil
 }

@@ -64,7 +64,7 @@ func runOverallLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 	if !o.Quick {
 		of += len(sizes) * tomcatRuns
 	}
-	show := func(what string) { step(o, done, of, what); done++ }
+	show := func(what string) { o.Step(done, of, what); done++ }
 	for _, size := range sizes {
 		papers.Add(size.name, size.chains, size.singles)
 		t := latencyTable("Answers of " + size.name)
@@ -95,6 +95,6 @@ func runOverallLive(ctx context.Context, o experiment.Options) (*experiment.Resu
 		}
 		r.Table = append(r.Table, t)
 	}
-	step(o, of, of, "done")
+	o.Step(of, of, "done")
 	return r, nil
 }

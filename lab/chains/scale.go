@@ -90,7 +90,7 @@ func runScaleLive(ctx context.Context, o experiment.Options) (*experiment.Result
 	got := map[crowd][2][]*bed.Played{}
 	for i := range seeds * len(batches) {
 		crowds, seed := batches[i%len(batches)], o.Seed*100+uint64(i/len(batches))
-		step(o, i, seeds*len(batches), fmt.Sprintf("%d runs at once, %v", len(orders)*len(crowds), length))
+		o.Step(i, seeds*len(batches), fmt.Sprintf("%d runs at once, %v", len(orders)*len(crowds), length))
 		var takes []bed.Take
 		for _, c := range crowds {
 			for _, order := range orders {
@@ -110,7 +110,7 @@ func runScaleLive(ctx context.Context, o experiment.Options) (*experiment.Result
 			got[c] = both
 		}
 	}
-	step(o, seeds*len(batches), seeds*len(batches), "done")
+	o.Step(seeds*len(batches), seeds*len(batches), "done")
 	var crowds []crowd
 	for _, n := range []int{50, 100, 200, 300, 400, 500} {
 		if _, ok := got[crowd{n, false}]; ok {
@@ -188,7 +188,7 @@ func pool(runs []*bed.Played) (out [2]pooled) {
 	w := runs[0].Report
 	length := time.Duration(len(w.Bins)) * w.Bin
 	for group := range out {
-		s := bed.StretchOf(runs, group, length-w.Measured, length)
+		s := bed.StretchOf(runs, length-w.Measured, length, group)
 		out[group] = pooled{milli(s.Mean), milli(s.P95), s.Share(bed.Expired)}
 	}
 	return out

@@ -92,7 +92,7 @@ func tomcatRows(ctx context.Context, r *experiment.Result, again *int, t *table.
 		}
 	}
 	mean := func(order string, group int) float64 {
-		s := bed.StretchOf(runs[order], group, warmup, tomcatLength)
+		s := bed.StretchOf(runs[order], warmup, tomcatLength, group)
 		return s.Mean.Seconds()
 	}
 	sum := func(order string) (l bed.Law) {
@@ -111,7 +111,7 @@ func tomcatRows(ctx context.Context, r *experiment.Result, again *int, t *table.
 	// singles need not have. Beside another run the law cannot be told to 3 %: the waits
 	// of four minutes in order of arrival scatter by a tenth. The work does not: every
 	// request is as much in both.
-	all := bed.StretchOf(runs[share], singles, 0, math.MaxInt64)
+	all := bed.StretchOf(runs[share], 0, math.MaxInt64, singles)
 	needless := ours.Wasted().Seconds() / float64(max(all.Offered, 1))
 	r.On(experiment.Machine{Ours: machine[share], Theirs: machine[fifo]}, func() {
 		r.Ceiling("chains with share, of fifo, Tomcat, "+size.name, "", 0.65, 0, gain)

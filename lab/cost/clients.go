@@ -47,9 +47,7 @@ func runClients(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	both := []*figures{{Series: bed.Series{Policy: "spillgate"}}, {Series: bed.Series{Policy: "none"}}}
 	for n := range passes * len(both) {
 		f := both[n%len(both)]
-		if o.Progress != nil {
-			o.Progress(n, passes*len(both), f.Policy)
-		}
+		o.Step(n, passes*len(both), f.Policy)
 		if err := f.Play(ctx, w, o.Seed+uint64(n/len(both)), 0); err != nil {
 			return nil, err
 		}

@@ -15,14 +15,6 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-func TestExperimentsAreComplete(t *testing.T) {
-	for _, e := range Experiments() {
-		if e.Name == "" || e.Title == "" || e.About == "" || !e.Live || e.Run == nil {
-			t.Errorf("%q is not complete", e.Name)
-		}
-	}
-}
-
 // What is spent on a request is that between the warm-up and the end of the load.
 func TestSpent(t *testing.T) {
 	w := abreast(3*time.Second, side{name: "a"}, side{name: "b"})

@@ -53,9 +53,7 @@ func runCost(ctx context.Context, o experiment.Options) (*experiment.Result, err
 	for n := range repeats * len(edges) {
 		k := n % len(edges)
 		e := edges[k]
-		if o.Progress != nil {
-			o.Progress(n, repeats*len(edges), e.name)
-		}
+		o.Step(n, repeats*len(edges), e.name)
 		// Decisions are timed between the servers, not all at the start: the machine is now
 		// fast and now slow, for seconds.
 		for range 7 {

@@ -82,9 +82,7 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	for repeat := range n {
 		p := s.draw(o.Seed+uint64(repeat), o.Quick)
 		for i, c := range all {
-			if o.Progress != nil {
-				o.Progress(repeat*len(all)+i, n*len(all), c.name)
-			}
+			o.Step(repeat*len(all)+i, n*len(all), c.name)
 			p.alone = c.alone
 			played, err := play(ctx, s, b, p, c)
 			if err != nil {

@@ -38,9 +38,7 @@ func overhead() experiment.Experiment {
 			pg.start = postgres(map[string]string{"max_connections": "150"})
 			my.start = mariadb(servers.MariaDBConfig{Settings: map[string]string{"max-connections": "150"}})
 			for i, s := range []scene{pg, my} {
-				if o.Progress != nil {
-					o.Progress(i, 2, s.name)
-				}
+				o.Step(i, 2, s.name)
 				if err := s.overhead(ctx, length, r, t); err != nil {
 					return nil, err
 				}

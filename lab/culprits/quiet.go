@@ -90,9 +90,7 @@ func quiet() experiment.Experiment {
 			t := &table.Table{Title: fmt.Sprintf("%v each", length), Columns: []table.Column{{Name: "server"}, {Name: "chores done"}, {Name: "requests"},
 				{Name: "late", Format: "%.4f"}, {Name: "failed"}, {Name: "cancels"}}}
 			for i, q := range quietServers() {
-				if o.Progress != nil {
-					o.Progress(i, 2, q.scene.name)
-				}
+				o.Step(i, 2, q.scene.name)
 				if err := q.run(ctx, o.Seed, length, r, t); err != nil {
 					return nil, err
 				}

@@ -36,6 +36,13 @@ type Options struct {
 	crew *crew // shared by the seeds; nil: an experiment's own
 }
 
+// Step tells Progress, if somebody listens.
+func (o *Options) Step(done, of int, what string) {
+	if o.Progress != nil {
+		o.Progress(done, of, what)
+	}
+}
+
 // Result is what a run found.
 type Result struct {
 	Name  string `json:"name"`

@@ -2,7 +2,6 @@ package interactive
 
 import (
 	"context"
-	"errors"
 	"math"
 	"testing"
 	"time"
@@ -87,15 +86,5 @@ func TestOrders(t *testing.T) {
 	w.bars(r, "here")
 	if len(r.Bars) != 4 || w.allowing != 1 {
 		t.Errorf("%d bars, %d loads that allow the gain", len(r.Bars), w.allowing)
-	}
-}
-
-func TestInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	for _, e := range Experiments() {
-		if r, err := e.Run(ctx, experiment.Options{Quick: true}); r != nil || !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: got %v, %v, expected no result and the context's error", e.Name, r, err)
-		}
 	}
 }

@@ -4,6 +4,7 @@
 //	go run . --quick                            a peer of each project
 //	go run .                                    all, five repeats
 //	go run . --only failsafe --name wild/live   worlds that nobody tuned for
+//	go run . --name admission/proxies --envoy "$(./envoy.sh)"   reverse proxies
 //
 // It is a module of its own, so that users of Spillgate do not download its
 // peers. See README.md.
@@ -22,6 +23,7 @@ import (
 
 	"github.com/zeromicro/go-zero/core/logx"
 
+	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/admissionlive"
 	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -30,7 +32,7 @@ import (
 
 func main() {
 	logx.Disable() // go-zero writes statistics from the moment it is linked in
-	bed.Child(peers()...)
+	bed.Child(append(peers(), envoys("")...)...)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
@@ -48,6 +50,7 @@ func run(ctx context.Context, args []string) error {
 	asJSON := flags.Bool("json", false, "print the result as JSON")
 	name := flags.String("name", "admission/peers", "the experiment")
 	only := flags.String("only", "", "peers, separated by commas (default all)")
+	envoy := flags.String("envoy", "", "path of Envoy, see envoy.sh, for admission/proxies (default without Envoy)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -56,6 +59,11 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	all := append(admissionlive.Experiments(chosen...), wildlive.Experiments(chosen...)...)
+	var fronts []bed.Peer
+	if *envoy != "" {
+		fronts = envoys(*envoy)
+	}
+	all = append(all, admissionlive.Proxies(fronts...))
 	i := slices.IndexFunc(all, func(e experiment.Experiment) bool { return e.Name == *name })
 	if i < 0 {
 		var names []string
@@ -79,13 +87,21 @@ func run(ctx context.Context, args []string) error {
 		}
 		return result.Error()
 	}
-	for _, t := range append(result.Table, result.BarTable()) {
+	for _, t := range tables(result) {
 		if err := t.Print(os.Stdout); err != nil {
 			return err
 		}
 		fmt.Println()
 	}
 	return result.Error()
+}
+
+// tables are those of a result, with that of its bars if it has some.
+func tables(r *experiment.Result) []*table.Table {
+	if len(r.Bars) == 0 {
+		return r.Table
+	}
+	return append(r.Table, r.BarTable())
 }
 
 // choose returns the peers that take part, or names every one that there is not.

@@ -38,9 +38,8 @@ func (f figure) run(ctx context.Context, o experiment.Options) (*experiment.Resu
 		if err != nil {
 			return nil, err
 		}
-		if all[i] = out; o.Progress != nil {
-			o.Progress(i+1, len(points), p.label)
-		}
+		all[i] = out
+		o.Step(i+1, len(points), p.label)
 		for k, c := range f.contenders {
 			q := out[k]
 			t.Add(p.label, c.name, q.brokers, q.p99*ms, q.median*ms, q.rounds, q.seconds, q.lost)

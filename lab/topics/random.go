@@ -162,9 +162,7 @@ func runRandom(ctx context.Context, o experiment.Options) (*experiment.Result, e
 			}
 			nodes = s.loaded(run.topic(fmt.Sprintf("world %d, topic %d", w, i), s, seed))
 		}
-		if o.Progress != nil {
-			o.Progress(w+1, n, fmt.Sprintf("world %d", w))
-		}
+		o.Step(w+1, n, fmt.Sprintf("world %d", w))
 	}
 	t := &table.Table{Title: fmt.Sprintf("%d worlds", n), Columns: []table.Column{{Name: "contender"}, {Name: "topics"}, {Name: "met"}, {Name: "a placement exists"}, {Name: "of these missed"}, {Name: "nodes beyond the fewest"}, {Name: "worst p99", Unit: "ms", Format: "%.2f"}}}
 	for k, c := range run.contenders {

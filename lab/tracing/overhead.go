@@ -64,9 +64,7 @@ func overhead(ctx context.Context, o experiment.Options) (*experiment.Result, er
 		Note: "half a lock: half of an uncontended lock and unlock of the language's own mutex"}
 	all := programs()
 	for i, p := range all {
-		if o.Progress != nil {
-			o.Progress(i, len(all)+1, p.name)
-		}
+		o.Step(i, len(all)+1, p.name)
 		if why := p.missing(); why != "" {
 			r.Notes = append(r.Notes, why)
 			continue

@@ -81,9 +81,7 @@ func play(ctx context.Context, o experiment.Options, rows []row, peers []bed.Pee
 				return nil, fmt.Errorf("%s: %w", row.name, err)
 			}
 			for k := range runs {
-				if o.Progress != nil {
-					o.Progress(i, len(rows), row.name+": "+runs[k].String())
-				}
+				o.Step(i, len(rows), row.name+": "+runs[k].String())
 				w := w
 				if runs[k].plain {
 					w = plain(w)

@@ -1,48 +1,11 @@
 package workflows
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/sim/mesh"
-	"github.com/spillgate/spillgate/lab/experiment"
 )
-
-// TestSlackQuick runs the shortest experiment: it has bars, reaches them, and gives
-// the same numbers again.
-func TestSlackQuick(t *testing.T) {
-	run := func() *experiment.Result {
-		r, err := slack().Run(context.Background(), experiment.Options{Seed: 1, Quick: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	a, b := run(), run()
-	for _, bar := range a.Short() {
-		t.Error(bar)
-	}
-	if len(a.Bars) == 0 || len(a.Bars) != len(b.Bars) {
-		t.Fatalf("%d and %d bars", len(a.Bars), len(b.Bars))
-	}
-	for i := range a.Bars {
-		if a.Bars[i] != b.Bars[i] {
-			t.Errorf("the same seed gave %v and %v", a.Bars[i], b.Bars[i])
-		}
-	}
-}
-
-func TestInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	for _, e := range Experiments() {
-		if r, err := e.Run(ctx, experiment.Options{Quick: true}); r != nil || !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: got %v, %v, expected no result and the context's error", e.Name, r, err)
-		}
-	}
-}
 
 // TestAtEntry: what clients and the first service refused, of all, between two
 // looks.

@@ -98,9 +98,7 @@ func results(ctx context.Context, o experiment.Options, r *experiment.Result, jo
 	disturbed := func(_ bed.Take, p *bed.Played) string { return p.Record.Disturbed(most) }
 	var out []made
 	for i, j := range jobs {
-		if o.Progress != nil {
-			o.Progress(i, len(jobs), j.Policy)
-		}
+		o.Step(i, len(jobs), j.Policy)
 		again, once := &retakes, 0
 		if !j.judged {
 			again = &once
@@ -118,9 +116,7 @@ func results(ctx context.Context, o experiment.Options, r *experiment.Result, jo
 		r.Notes = append(r.Notes, fmt.Sprintf("%s, seed %d: the servers used %.0f %% of one processor; p99 of the send lag at most %v.",
 			j.Policy, j.Seed, 100*m.Used().Seconds()/j.World.Length.Seconds(), m.Record.SendLag.Round(10*time.Microsecond)))
 	}
-	if o.Progress != nil {
-		o.Progress(len(jobs), len(jobs), "done")
-	}
+	o.Step(len(jobs), len(jobs), "done")
 	return out, nil
 }
 

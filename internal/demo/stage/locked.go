@@ -17,7 +17,6 @@ import (
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/harness/measure"
 	"github.com/spillgate/spillgate/internal/live"
-	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/tracer"
 )
 
@@ -83,7 +82,11 @@ func (s Locked) run(ctx context.Context, out *writer) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, out, s.Name, options, s.Gated, t.describe(), t, t.report)
+	hold := func(d time.Duration) func(context.Context) error {
+		return func(ctx context.Context) error { return t.hold(ctx, d) }
+	}
+	desc := describe(serviceName, answer{"Do", hold(s.Read)}, answer{"Report", hold(s.Report)})
+	return serve(ctx, out, s.Name, options, s.Gated, desc, t.report)
 }
 
 // open makes the gate and the lock, and returns the server's options.
@@ -123,43 +126,22 @@ func (t *locked) close() {
 	}
 }
 
-// describe returns the gRPC service: reads and reports, without fields.
-func (t *locked) describe() *grpc.ServiceDesc {
-	handle := func(name string, hold time.Duration) grpc.MethodDesc {
-		return grpc.MethodDesc{MethodName: name, Handler: func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
-			in := new(emptypb.Empty)
-			if err := decode(in); err != nil {
-				return nil, err
-			}
-			if intercept == nil {
-				return t.hold(ctx, hold)
-			}
-			info := &grpc.UnaryServerInfo{Server: t, FullMethod: "/" + serviceName + "/" + name}
-			return intercept(ctx, in, info, func(ctx context.Context, _ any) (any, error) { return t.hold(ctx, hold) })
-		}}
-	}
-	return &grpc.ServiceDesc{
-		ServiceName: serviceName, HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{handle("Do", t.cfg.Read), handle("Report", t.cfg.Report)},
-	}
-}
-
 // hold serves one request: it takes the lock, and keeps it for so long or until its
 // context ends.
-func (t *locked) hold(ctx context.Context, d time.Duration) (*emptypb.Empty, error) {
+func (t *locked) hold(ctx context.Context, d time.Duration) error {
 	t.inside.Add(1)
 	defer t.inside.Add(-1)
 	if err := t.lock.Lock(ctx); err != nil {
-		return nil, ended(ctx, err)
+		return ended(ctx, err)
 	}
 	defer t.lock.Unlock(ctx)
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return new(emptypb.Empty), nil
+		return nil
 	case <-ctx.Done():
-		return nil, ended(ctx, context.Cause(ctx))
+		return ended(ctx, context.Cause(ctx))
 	}
 }
 
@@ -172,20 +154,10 @@ func ended(ctx context.Context, cause error) error {
 }
 
 func (t *locked) report() *Report {
-	r := &Report{Name: t.cfg.Name, Gated: t.cfg.Gated, Shed: map[string]uint64{}, Inside: int(t.inside.Load())}
+	r := reportOf(t.cfg.Name, t.gate)
 	if t.gate == nil {
-		return r
+		r.Inside = int(t.inside.Load())
 	}
-	st := t.gate.Stats()
-	for reason, n := range st.Shed {
-		if n > 0 {
-			r.Shed[work.Reason(reason).String()] += n
-		}
-	}
-	r.Inside = st.Waiting + st.Running
-	r.Waiting, r.Running, r.Limit = st.Waiting, st.Running, st.Limit
-	r.DelayMS = milliseconds(st.Delay)
-	r.Credits, r.Granted, r.Clients, r.Drained = st.Credits, st.Issued, st.Clients, st.Drained
 	return r
 }
 

@@ -126,17 +126,17 @@ func (s Service) run(ctx context.Context, out *writer) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, out, s.Name, options, s.Gated, t.describe(), t, t.report)
+	return serve(ctx, out, s.Name, options, s.Gated, describe(serviceName, answer{"Do", t.do}), t.report)
 }
 
 // serve answers calls of a service at a free port until ctx ends, and reports meanwhile.
-func serve(ctx context.Context, out *writer, name string, options []grpc.ServerOption, gated bool, desc *grpc.ServiceDesc, impl any, now func() *Report) error {
+func serve(ctx context.Context, out *writer, name string, options []grpc.ServerOption, gated bool, desc *grpc.ServiceDesc, now func() *Report) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("demo: %s: %w", name, err)
 	}
 	server := grpc.NewServer(options...)
-	server.RegisterService(desc, impl)
+	server.RegisterService(desc, struct{}{})
 	if gated {
 		grpcgate.RegisterControl(server)
 	}
@@ -226,46 +226,52 @@ func (t *tier) close() {
 	}
 }
 
-// describe returns the gRPC service: one method without fields.
-func (t *tier) describe() *grpc.ServiceDesc {
-	handle := func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
-		in := new(emptypb.Empty)
-		if err := decode(in); err != nil {
-			return nil, err
-		}
-		if intercept == nil {
-			return t.do(ctx, in)
-		}
-		info := &grpc.UnaryServerInfo{Server: t, FullMethod: method}
-		return intercept(ctx, in, info, func(ctx context.Context, _ any) (any, error) { return t.do(ctx, in) })
+// answer is a method without fields, and what does it.
+type answer struct {
+	method string
+	do     func(context.Context) error
+}
+
+// describe returns a gRPC service of methods without fields.
+func describe(name string, answers ...answer) *grpc.ServiceDesc {
+	desc := &grpc.ServiceDesc{ServiceName: name, HandlerType: (*any)(nil)}
+	for _, a := range answers {
+		info := &grpc.UnaryServerInfo{FullMethod: "/" + name + "/" + a.method}
+		handle := func(ctx context.Context, _ any) (any, error) { return new(emptypb.Empty), a.do(ctx) }
+		desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: a.method,
+			Handler: func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+				in := new(emptypb.Empty)
+				if err := decode(in); err != nil {
+					return nil, err
+				}
+				if intercept == nil {
+					return handle(ctx, in)
+				}
+				return intercept(ctx, in, info, handle)
+			}})
 	}
-	return &grpc.ServiceDesc{
-		ServiceName: serviceName,
-		HandlerType: (*any)(nil),
-		Methods:     []grpc.MethodDesc{{MethodName: "Do", Handler: handle}},
-	}
+	return desc
 }
 
 // do serves one request: by calling the next service, or by working on it.
-func (t *tier) do(ctx context.Context, in *emptypb.Empty) (*emptypb.Empty, error) {
+func (t *tier) do(ctx context.Context) error {
 	t.inside.Add(1)
 	defer t.inside.Add(-1)
-	out := new(emptypb.Empty)
 	if t.next != nil {
-		err := t.next.Invoke(ctx, method, in, out)
+		err := t.next.Invoke(ctx, method, new(emptypb.Empty), new(emptypb.Empty))
 		var refusal *live.Refusal
 		if errors.As(err, &refusal) && !refusal.Reason.Sent() {
 			t.unsent[refusal.Reason].Add(1)
 		}
-		return out, err
+		return err
 	}
 	switch err := t.station.Do(ctx); {
 	case err == nil:
-		return out, nil
+		return nil
 	case ctx.Err() != nil:
-		return nil, status.FromContextError(ctx.Err()).Err()
+		return status.FromContextError(ctx.Err()).Err()
 	default:
-		return nil, status.Error(codes.Unavailable, err.Error())
+		return status.Error(codes.Unavailable, err.Error())
 	}
 }
 
@@ -284,24 +290,34 @@ func report(ctx context.Context, out *writer, now func() *Report) {
 	}
 }
 
+// reportOf says what a gate counted, if there is one.
+func reportOf(name string, gate *live.Gate) *Report {
+	r := &Report{Name: name, Shed: map[string]uint64{}}
+	if gate == nil {
+		return r
+	}
+	st := gate.Stats()
+	for reason, n := range st.Shed {
+		if n > 0 {
+			r.Shed[work.Reason(reason).String()] = n
+		}
+	}
+	r.Gated, r.Inside = true, st.Waiting+st.Running
+	r.Waiting, r.Running, r.Limit = st.Waiting, st.Running, st.Limit
+	r.DelayMS = milliseconds(st.Delay)
+	r.Credits, r.Granted, r.Clients, r.Drained = st.Credits, st.Issued, st.Clients, st.Drained
+	return r
+}
+
 func (t *tier) report() *Report {
-	r := &Report{Name: t.cfg.Name, Gated: t.cfg.Gated, Shed: map[string]uint64{}, Inside: int(t.inside.Load())}
+	r := reportOf(t.cfg.Name, t.gate)
+	if t.gate == nil {
+		r.Inside = int(t.inside.Load())
+	}
 	for reason := range work.NumReasons {
 		if n := t.unsent[reason].Load(); n > 0 {
 			r.Shed[work.Reason(reason).String()] += n
 		}
-	}
-	if t.gate != nil {
-		st := t.gate.Stats()
-		for reason, n := range st.Shed {
-			if n > 0 {
-				r.Shed[work.Reason(reason).String()] += n
-			}
-		}
-		r.Inside = st.Waiting + st.Running
-		r.Waiting, r.Running, r.Limit = st.Waiting, st.Running, st.Limit
-		r.DelayMS = milliseconds(st.Delay)
-		r.Credits, r.Granted, r.Clients, r.Drained = st.Credits, st.Issued, st.Clients, st.Drained
 	}
 	if t.station != nil {
 		c := t.station.Counts()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,25 +118,11 @@ func (s Shop) run(ctx context.Context, out *writer) error {
 	if err := t.open(out); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("demo: %s: %w", s.Name, err)
+	do := func(method string) func(context.Context) error {
+		return func(ctx context.Context) error { return t.do(ctx, method) }
 	}
-	server := grpc.NewServer()
-	server.RegisterService(t.describe(), t)
-	defer server.Stop() // what runs is cut off: the demo's act is over
-	defer context.AfterFunc(ctx, server.Stop)()
-	var reports sync.WaitGroup
-	defer reports.Wait()
-	reporting, stop := context.WithCancel(ctx)
-	defer stop()
-	reports.Go(func() { report(reporting, out, t.report) })
-
-	out.text("listening on " + listener.Addr().String())
-	if err := server.Serve(listener); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("demo: %s: %w", s.Name, err)
-	}
-	return nil
+	desc := describe(shopName, answer{"Checkout", do(checkoutMethod)}, answer{"Read", do(readMethod)})
+	return serve(ctx, out, s.Name, nil, false, desc, t.report)
 }
 
 // open makes what the server needs.
@@ -179,23 +164,6 @@ func (t *shop) close() {
 	}
 	if t.bench != nil {
 		t.bench.sleep.Close()
-	}
-}
-
-// describe returns the gRPC service: two methods without fields.
-func (t *shop) describe() *grpc.ServiceDesc {
-	handle := func(method string) grpc.MethodHandler {
-		return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-			in := new(emptypb.Empty)
-			if err := decode(in); err != nil {
-				return nil, err
-			}
-			return new(emptypb.Empty), t.do(ctx, method)
-		}
-	}
-	return &grpc.ServiceDesc{
-		ServiceName: shopName, HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{{MethodName: "Checkout", Handler: handle(checkoutMethod)}, {MethodName: "Read", Handler: handle(readMethod)}},
 	}
 }
 
@@ -299,16 +267,8 @@ func (t *shop) weighing(d share.Decision) *Weighing {
 }
 
 func (t *shop) report() *Report {
-	st := t.gate.Stats()
-	r := &Report{
-		Name: t.cfg.Name, Gated: true, Shed: map[string]uint64{}, Inside: int(t.inside.Load()),
-		Waiting: st.Waiting, Running: st.Running, Limit: st.Limit, DelayMS: milliseconds(st.Delay),
-	}
-	for reason, n := range st.Shed {
-		if n > 0 {
-			r.Shed[work.Reason(reason).String()] += n
-		}
-	}
+	r := reportOf(t.cfg.Name, t.gate)
+	r.Inside = int(t.inside.Load()) // those whose next server works on them too
 	return r
 }
 

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"github.com/spillgate/spillgate/internal/harness/proc"
+	"github.com/spillgate/spillgate/lab/bed"
+)
+
+//go:embed envoy.yaml.tmpl
+var envoyConfig string
+
+// envoys returns Envoy as it is and with two of its filters. program is its path; the
+// children of a run, which start none, need no path.
+func envoys(program string) (all []bed.Peer) {
+	for _, e := range []struct{ name, filter string }{{"envoy", "none"}, {"envoy-adaptive", "adaptive_concurrency"}, {"envoy-admission", "admission_control"}} {
+		all = append(all, bed.Peer{Name: e.name, Front: func(_ context.Context, r *bed.Role) (proc.Spec, error) {
+			text, err := configureEnvoy(e.filter, r)
+			if err != nil {
+				return proc.Spec{}, err
+			}
+			config := filepath.Join(r.Dir, "envoy.yaml")
+			// One worker: proxy and server share a core.
+			return proc.Spec{Path: program, Args: []string{"-c", config, "--concurrency", "1", "--log-level", "warning", "--disable-hot-restart"}},
+				os.WriteFile(config, text, 0o600)
+		}})
+	}
+	return all
+}
+
+// configureEnvoy returns Envoy's configuration with a filter in front of a replica.
+func configureEnvoy(filter string, r *bed.Role) ([]byte, error) {
+	values := map[string]any{"Filter": filter}
+	for name, addr := range map[string]string{"Listen": r.Listen, "Up": r.Upstream} {
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		values[name] = fmt.Sprintf("{address: %s, port_value: %s}", host, port)
+	}
+	// A little less than the clients' deadline: they leave without a word, and from
+	// that neither filter learns how long it took.
+	values["Timeout"] = strings.TrimSuffix(fmt.Sprintf("%.3f", 0.9*r.Service.Objective.Seconds()), "0")
+	var text bytes.Buffer
+	err := template.Must(template.New("").Parse(envoyConfig)).Execute(&text, values)
+	return text.Bytes(), err
+}
