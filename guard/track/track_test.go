@@ -154,6 +154,17 @@ func TestCompletions(t *testing.T) {
 	if got := c.Add(at, total, 0); got != 0 {
 		t.Errorf("%d while nobody got anywhere", got)
 	}
+	// Sessions that begin to work again add what they did long before: that is no rise.
+	for range 40 {
+		at, total = at+100*ms, total+100
+		c.Add(at, total, 10)
+	}
+	for range 8 {
+		at, total = at+100*ms, total+250
+		if got := c.Add(at, total, 10); got > 160 {
+			t.Errorf("%d at a look, expected hardly more than the 100 before", got)
+		}
+	}
 	// A counter that begins again tells nothing.
 	if got := c.Add(at+100*ms, 5, 3); got != 3 {
 		t.Errorf("%d after a reset, expected what was seen", got)
