@@ -37,7 +37,8 @@ type known struct {
 	begun, statement time.Time
 	parsed           statement.Statement
 	active           bool
-	making, segment  bool // it makes a segment of the log; or has since the look before
+	making, segment  bool    // it makes a segment of the log; or has since the look before
+	writes           float64 // bytes per second, while it made none
 	look             uint64
 }
 

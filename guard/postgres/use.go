@@ -69,9 +69,7 @@ func (b *builder) measure(in *input, entries map[int64]*track.Entry, leaders map
 		}
 		u := b.meter.Since(r.pid, now)
 		cpu, delay = cpu+u.CPU, delay+u.Delay
-		if b.known[r.pid].segment { // whoever comes first makes it, for all
-			u.Written = 0
-		}
+		b.unmade(r.pid, &u, in.at.Sub(b.before))
 		switch {
 		case helper, e != nil && !e.Fresh && !idle:
 			b.use.long = append(b.use.long, used{r, e, u})
@@ -85,6 +83,20 @@ func (b *builder) measure(in *input, entries map[int64]*track.Entry, leaders map
 	}
 	b.use.part = b.meter.Part(cpu)
 	b.use.starved = !storing && time.Duration(float64(delay)*b.use.part) > cpu
+}
+
+// unmade takes from what a process wrote the segment of the log that it made: whoever comes first
+// makes it, for all. What else it wrote meanwhile is taken to be what it wrote before.
+func (b *builder) unmade(pid int64, u *procfs.Usage, dt time.Duration) {
+	k := b.known[pid]
+	if k.segment {
+		u.Written = min(u.Written, uint64(k.writes*dt.Seconds()))
+		return
+	}
+	if dt > 0 {
+		k.writes = float64(u.Written) / dt.Seconds()
+		b.known[pid] = k
+	}
 }
 
 func (u *use) addShort(one procfs.Usage) {
