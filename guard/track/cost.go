@@ -72,3 +72,20 @@ func (q *quantity) beyond(done float64) float64 {
 	}
 	return 1 - usual/q.sum
 }
+
+// saturated is the load from which on processors count as full: it is known to a few ticks only.
+const saturated = 0.95
+
+// Due returns the share of the wait for processors that ends with a part of their load, both as
+// shares of their time: where a queue is fed at a load ρ, its wait grows as ρ ÷ (1−ρ).
+func Due(load, part float64) float64 {
+	load = min(load, saturated)
+	rest := load - part
+	switch {
+	case part <= 0 || load <= 0:
+		return 0
+	case rest <= 0:
+		return 1
+	}
+	return 1 - rest/(1-rest)*(1-load)/load
+}

@@ -61,3 +61,12 @@ func TestMargins(t *testing.T) {
 		}
 	}
 }
+
+// The wait goes down by more than the load: of a load of 0.9 that loses a sixth, a third of the wait is left.
+func TestDue(t *testing.T) {
+	for _, tt := range []struct{ load, part, want float64 }{{0.9, 0, 0}, {0, 0.5, 0}, {0.9, 0.15, 2.0 / 3}, {0.9, 1, 1}, {0.5, 0.25, 2.0 / 3}, {1, 0.95 - 0.5, 1 - 0.05/0.95}} {
+		if got := Due(tt.load, tt.part); math.Abs(got-tt.want) > 1e-9 {
+			t.Errorf("load %v, of it %v: %v, expected %v", tt.load, tt.part, got, tt.want)
+		}
+	}
+}
