@@ -19,7 +19,8 @@ type used struct {
 // consume enters what threads used, if they run on this machine, and what no view shows: who
 // waits for storage, who sleeps inside of the server, and what statements lose to the holder of
 // old versions of rows.
-func (b *builder) consume(v *view, holder *track.Entry, done uint64) {
+func (b *builder) consume(v *view, done uint64) {
+	holder, held := b.keeps(v)
 	if v.usage == nil {
 		return
 	}
@@ -53,7 +54,7 @@ func (b *builder) consume(v *view, holder *track.Entry, done uint64) {
 	}
 	part := b.meter.Part(cpu)
 	m := machine{storing: storing, lacks: part * float64(delay) / max(float64(cpu+delay), 1), holder: holder}
-	m.dear, m.sleeps = b.dear(v, holder, running, slept, done, time.Duration(float64(lacked)*part))
+	m.dear, m.sleeps = b.dear(v, held, running, slept, done, time.Duration(float64(lacked)*part))
 	for i := range b.used {
 		u := &b.used[i]
 		b.unseen(v, u, &m)

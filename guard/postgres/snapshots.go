@@ -66,12 +66,15 @@ func (b *builder) dear(in *input, entries map[int64]*track.Entry, holder *track.
 		}
 	}
 	if b.before > 0 { // else it is not known since when this was done
-		b.cost.Add(in.at.Sub(b.before), work, running, completed, held < harmless)
+		if held < harmless {
+			held = 0
+		}
+		b.cost.Add(in.at.Sub(b.before), work, running, completed, held)
 	}
 	if holder == nil {
 		return d
 	}
 	d.work, _ = b.cost.Beyond()
-	d.wait = track.Due(b.meter.Load(in.at.Sub(b.before), time.Duration(d.work*float64(work))))
+	d.wait = max(d.work, track.Due(b.meter.Load(in.at.Sub(b.before), time.Duration(d.work*float64(work)))))
 	return d
 }
