@@ -10,8 +10,8 @@ import (
 // sessions did at most once a second each, so that a counter moves in leaps.
 const steady = time.Second
 
-// sure is how many sessions must usually get somewhere between two looks for none to be
-// no chance: fewer than one look in twenty.
+// sure is how many sessions must usually get somewhere in a time for none to be
+// no chance: fewer than one such time in twenty.
 const sure = 3
 
 // lagging is how many times as long the rate is averaged as well, and the lower one counts: a
@@ -55,7 +55,7 @@ func (c *Completions) Add(at mono.Time, total, advanced uint64) uint64 {
 	}
 	dt := at.Sub(c.points[n-2].at).Seconds()
 	// Without any session that got somewhere, the counter counts the looking itself.
-	if usual == 0 || advanced == 0 && usual*dt >= sure {
+	if usual == 0 || usual*c.standing().Seconds() >= sure {
 		rate = 0
 	}
 	// A counter that lags is no proof against what was seen to end.
@@ -73,6 +73,15 @@ func (c *Completions) since(at mono.Time, span time.Duration) int {
 		i++
 	}
 	return i
+}
+
+// standing returns for how long no session has got anywhere.
+func (c *Completions) standing() time.Duration {
+	i := len(c.points) - 1
+	for i > 0 && c.points[i].advanced == 0 {
+		i--
+	}
+	return c.points[len(c.points)-1].at.Sub(c.points[i].at)
 }
 
 // rate returns the mean rate since a point, per second.

@@ -15,7 +15,8 @@ type recent struct {
 	looks         float64               // samples
 	lost          []float64
 	delayed       delayed
-	grain         float64 // of the counts of late requests, at this sample
+	still         time.Duration // for how long nothing has ended
+	grain         float64       // of the counts of late requests, at this sample
 }
 
 // delayed is what late tasks in flight lost their time to, summed over samples. Those that mainly
@@ -77,6 +78,9 @@ func (w *recent) add(v *view, f Finished, objective time.Duration) {
 			missed, in, found = 0, 0, 0 // a slower window is for what a faster one does not see, and must not outlast it
 		}
 		slower *= 3
+	}
+	if w.still += v.dt; f.Count > 0 {
+		w.still = 0
 	}
 	w.done = keep*w.done + float64(f.Count)
 	w.seconds = keep*w.seconds + v.dt.Seconds()
@@ -173,6 +177,13 @@ const grown = 3 * settled
 func (n *normal) flat(throughput float64) bool {
 	return n.seen < grown || throughput <= n.throughput+2*n.noise
 }
+
+// standstill is how many completions must be missing, at the usual rate, for that to be no chance:
+// at random so many are missing once in a thousand times, e^-7.
+const standstill = 7
+
+// stands reports whether nothing ends any more, whatever ended shortly before.
+func (n *normal) stands(still time.Duration) bool { return n.throughput*still.Seconds() >= standstill }
 
 // falling reports whether throughput is below the baseline by more than noise.
 func (n *normal) falling(throughput float64) bool {

@@ -73,7 +73,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 	e.cancels.completed += s.Finished.Count
 	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.late[0].late, w.late[0].resolved),
 		Throughput: w.throughput(), Baseline: n.throughput, Noise: n.noise}
-	miss, flat := missed(v, w, e.suspect > 0), n.flat(w.throughput())
+	miss, flat := missed(v, w, e.suspect > 0), n.flat(w.throughput()) || n.stands(w.still)
 	d.Outcome = e.verify(miss)
 	switch {
 	case miss && flat:
