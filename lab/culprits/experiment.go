@@ -40,6 +40,10 @@ func scenes() []scene { return append(mariadbScenes(), postgresScenes()...) }
 // no normal times.
 const usualWarm = 3 * time.Second
 
+// mostLoad is the largest share of what a server does alone that it is sent: with more it is overloaded
+// without any culprit.
+const mostLoad = 0.75
+
 // draw lets a seed vary onset, load and size by half and double; the first repeat of a
 // quick run varies nothing.
 func (s *scene) draw(seed uint64, plain bool) plan {
@@ -51,6 +55,9 @@ func (s *scene) draw(seed uint64, plain bool) plan {
 	vary := func() float64 { return 0.5 * (1 + 3*rng.Float64()) } // 0.5 to 2
 	p.warm = time.Duration(float64(usualWarm) * vary())
 	p.rate *= 0.5 + rng.Float64() // more than 1.5 times is beyond this machine for some
+	if s.load > 0 {
+		p.rate = min(p.rate, s.rate*mostLoad/s.load)
+	}
 	p.size = vary()
 	p.rest = max(time.Duration(float64(s.lasts)*p.size), 2*settle)
 	return p
