@@ -19,6 +19,9 @@
 //     normal while it is held is lost to it, and so is the wait for processors that this causes.
 //   - A light-weight lock is held by a process that does not wait for one itself. Where none
 //     waits for storage and most of their time they lack a processor, so do those behind.
+//   - A session is idle to the server until it has read a request. Where processors are short,
+//     that is most of the wait: requests that idle sessions have not read are looked up in their
+//     sockets, and the time that sessions waited for a processor tells how many statements were late.
 //   - The foreground is judged by its statements. A long transaction of short
 //     statements is a conversation and misses no objective.
 //
