@@ -280,7 +280,7 @@ func TestAViewThatFails(t *testing.T) {
 }
 
 func TestRules(t *testing.T) {
-	rules := Rules{Allow: []Rule{{Kind: "schema", User: "etl"}, {Fingerprint: "2a"}}, Deny: []Rule{{Application: "nightly-*"}}, Background: []Rule{{Database: "reports"}}}
+	rules := Rules{Allow: []Rule{{Kind: "schema", User: "etl"}, {Fingerprint: "2a"}, {Kind: "backup", User: "dump"}}, Deny: []Rule{{Application: "nightly-*"}}, Background: []Rule{{Database: "reports"}}}
 	for _, tt := range []struct {
 		session    track.Session
 		barred     culprit.Bar
@@ -293,6 +293,8 @@ func TestRules(t *testing.T) {
 		{track.Session{User: "app", Statement: statement.Statement{Class: statement.Schema}}, culprit.Schema, false, culprit.Schema, false},
 		{track.Session{User: "etl", Statement: statement.Statement{Class: statement.Schema}}, culprit.Schema, false, culprit.NotBarred, false},
 		{track.Session{User: "etl", Application: "nightly-7", Statement: statement.Statement{Class: statement.Schema}}, culprit.Schema, false, culprit.Denied, false},
+		{track.Session{User: "dump", Statement: statement.Statement{Class: statement.Select}}, culprit.Backup, false, culprit.NotBarred, false}, // the SELECT of a dump
+		{track.Session{User: "dump", Statement: statement.Statement{Class: statement.Schema}}, culprit.Schema, false, culprit.Schema, false},
 		{track.Session{Database: "reports", Statement: statement.Statement{Fingerprint: 42}}, culprit.Backup, true, culprit.NotBarred, true},
 	} {
 		r := rules

@@ -19,7 +19,8 @@ type Rule struct {
 	User, Application, Database string
 	// Fingerprint is that of a statement as logs show it, 16 hexadecimal digits.
 	Fingerprint string
-	// Kind is a class of statements: a word of statement.ClassNames.
+	// Kind is a class of statements: a word of statement.ClassNames. Sessions that are barred under
+	// the same word belong to it too, such as the SELECTs of a dump to backup.
 	Kind string
 }
 
@@ -68,8 +69,8 @@ func (r *Rule) check(at string) (all []Mistake) {
 	return all
 }
 
-// fits reports whether the rule is about a session.
-func (r *Rule) fits(s *track.Session) bool {
+// fits reports whether the rule is about a session, which is barred so unless a rule allows it.
+func (r *Rule) fits(s *track.Session, barred culprit.Bar) bool {
 	fit := func(pattern, name string) bool {
 		ok, err := path.Match(pattern, name)
 		return pattern == "" || ok && err == nil
@@ -82,11 +83,11 @@ func (r *Rule) fits(s *track.Session) bool {
 			return false
 		}
 	}
-	return r.Kind == "" || r.Kind == s.Statement.Class.String()
+	return r.Kind == "" || r.Kind == s.Statement.Class.String() || r.Kind == barred.String()
 }
 
-func anyFits(rules []Rule, s *track.Session) bool {
-	return slices.ContainsFunc(rules, func(r Rule) bool { return r.fits(s) })
+func anyFits(rules []Rule, s *track.Session, barred culprit.Bar) bool {
+	return slices.ContainsFunc(rules, func(r Rule) bool { return r.fits(s, barred) })
 }
 
 // apply enters the rules into a look.
@@ -96,9 +97,9 @@ func (r *Rules) apply(l *track.Look) {
 	}
 	for i := range l.Sessions {
 		s, t := &l.Sessions[i], &l.Sample.Tasks[i]
-		t.Background = t.Background || anyFits(r.Background, s)
-		switch allowed := anyFits(r.Allow, s); {
-		case anyFits(r.Deny, s), r.Only && !allowed:
+		t.Background = t.Background || anyFits(r.Background, s, t.Barred)
+		switch allowed := anyFits(r.Allow, s, t.Barred); {
+		case anyFits(r.Deny, s, t.Barred), r.Only && !allowed:
 			t.Barred = culprit.Denied
 		case allowed:
 			t.Barred = culprit.NotBarred

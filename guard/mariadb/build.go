@@ -122,7 +122,7 @@ func (b *builder) build(in *input) *track.Look {
 		done = 0
 	}
 	b.questions = in.questions
-	b.consume(v, b.keeps(v), done)
+	b.consume(v, done)
 	b.before = in.at
 	return b.tracker.End(done)
 }

@@ -21,8 +21,9 @@
 //     table of locks: the oldest statement is taken for it.
 //   - A transaction that reads under one snapshot keeps the versions of rows that were
 //     replaced since, and whoever passes through them has no wait in any view. What
-//     statements run beyond normal while it is held is lost to it, and only the end of its
-//     session lets it go. That it is old is known when it is a second old for sure.
+//     statements run, or sleep in latches, beyond normal while it is held is lost to it, and
+//     only the end of its session lets it go. It is as old as the statement under it at least;
+//     the server itself tells its age to a second.
 //   - What a running statement waits for that no view shows, the state of its thread tells:
 //     storage, a latch, a processor.
 //   - InnoDB's views show what they showed before while they are read more often than ten

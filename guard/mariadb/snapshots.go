@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/guard/track"
-	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // snapshot is what a transaction sees until it ends.
@@ -40,7 +39,7 @@ func (s snapshots) look(v *view, asked uint64, objective time.Duration) map[int6
 			s[t.session] = k
 		}
 		k.age, k.look, k.made = t.age, true, v.questions-min(k.asked, v.questions)
-		if time.Duration(t.sure)*time.Microsecond > objective {
+		if v.oldFor(t) > objective {
 			old[t.session] = k
 		}
 	}
@@ -53,16 +52,28 @@ func (s snapshots) look(v *view, asked uint64, objective time.Duration) map[int6
 	return old
 }
 
+// oldFor returns how old a transaction is at least. It began before the statement that its session
+// runs, or before it went idle, if that was before transactions were read.
+func (v *view) oldFor(t *transactionRow) time.Duration {
+	sure := time.Duration(t.sure) * time.Microsecond
+	if r := v.rows[t.session]; r != nil {
+		if lasts := v.at.Sub(v.millis(r.elapsed)); lasts > v.stale {
+			sure = max(sure, lasts)
+		}
+	}
+	return sure
+}
+
 // keeps enters the old snapshots and returns who keeps most that nobody else does, nil if
-// nobody does.
-func (b *builder) keeps(v *view) (most *track.Entry) {
+// nobody does, and for how long at most.
+func (b *builder) keeps(v *view) (most *track.Entry, held time.Duration) {
 	var made []uint64
-	var held []*track.Entry
-	var since []mono.Time
+	var entries []*track.Entry
+	var of []*transactionRow
 	for i := range v.transactions {
 		t := &v.transactions[i]
 		if k, e := v.old[t.session], v.entries[t.session]; k != nil && e != nil {
-			made, held, since = append(made, k.made), append(held, e), append(since, v.at.Add(-time.Duration(t.age)*time.Second))
+			made, entries, of = append(made, k.made), append(entries, e), append(of, t)
 		}
 	}
 	largest := uint64(0)
@@ -70,26 +81,27 @@ func (b *builder) keeps(v *view) (most *track.Entry) {
 		if n == 0 {
 			continue
 		}
-		b.tracker.Holds(held[i], versions, since[i], n, false)
+		b.tracker.Holds(entries[i], versions, v.at.Add(-time.Duration(of[i].age)*time.Second), n, false)
 		if n > largest {
-			largest, most = n, held[i]
+			largest, most = n, entries[i]
+			held = time.Duration(of[i].sure)*time.Microsecond + time.Second // the server tells when it began to a second
 		}
 	}
-	return most
+	return most, held
 }
 
-// dear returns the share of the time of running statements that is beyond what is normal
-// while nobody keeps old versions, and for which they did not wait for a processor; 0 if
-// nobody does.
-func (b *builder) dear(v *view, holder *track.Entry, running int, done uint64, delay time.Duration) float64 {
+// dear returns the shares of the time for which statements run, and for which they sleep, that are
+// beyond what is normal while nobody keeps old versions; 0 if nobody does. What they ran for while
+// they lacked a processor is no part of it.
+func (b *builder) dear(v *view, held time.Duration, running, slept int, done uint64, delay time.Duration) (runs, sleeps float64) {
 	dt := v.at.Sub(b.before)
 	if b.before == 0 {
 		dt = 0 // since when what it shows was done is not known
 	}
-	b.cost.Add(dt, 0, running, done, holder == nil)
-	if holder == nil || running == 0 || dt <= 0 {
-		return 0
+	b.cost.Add(dt, time.Duration(slept)*dt, running, done, held)
+	if held == 0 || running == 0 || dt <= 0 {
+		return 0, 0
 	}
-	_, beyond := b.cost.Beyond()
-	return max(beyond-min(float64(delay)/float64(running)/float64(dt), 1), 0)
+	sleeps, runs = b.cost.Beyond()
+	return max(runs-min(float64(delay)/float64(running)/float64(dt), 1), 0), sleeps
 }

@@ -19,13 +19,14 @@ type used struct {
 // consume enters what threads used, if they run on this machine, and what no view shows: who
 // waits for storage, who sleeps inside of the server, and what statements lose to the holder of
 // old versions of rows.
-func (b *builder) consume(v *view, holder *track.Entry, done uint64) {
+func (b *builder) consume(v *view, done uint64) {
+	holder, held := b.keeps(v)
 	if v.usage == nil {
 		return
 	}
 	b.used = b.used[:0]
 	var cpu, delay, lacked time.Duration // of all; of statements that begin and end all the time
-	running, storing := 0, false
+	running, slept, storing := 0, 0, false
 	for i := range v.sessions {
 		r := &v.sessions[i]
 		e := v.entries[r.id]
@@ -44,13 +45,16 @@ func (b *builder) consume(v *view, holder *track.Entry, done uint64) {
 			if u.state != procfs.Storing && e != holder && b.alike(e, r) {
 				running++
 				lacked += u.Delay
+				if u.state == procfs.Sleeping && !talks(r.state) {
+					slept++
+				}
 			}
 		}
 		b.used = append(b.used, u)
 	}
 	part := b.meter.Part(cpu)
 	m := machine{storing: storing, lacks: part * float64(delay) / max(float64(cpu+delay), 1), holder: holder}
-	m.dear = b.dear(v, holder, running, done, time.Duration(float64(lacked)*part))
+	m.dear, m.sleeps = b.dear(v, held, running, slept, done, time.Duration(float64(lacked)*part))
 	for i := range b.used {
 		u := &b.used[i]
 		b.unseen(v, u, &m)
@@ -70,6 +74,7 @@ type machine struct {
 	lacks   float64 // share of their running time for which threads lack a processor
 	holder  *track.Entry
 	dear    float64 // share of the time of statements that is lost to the holder of old versions
+	sleeps  float64 // the same of the time for which they sleep
 }
 
 // unseen enters what a running statement loses time to that no view shows. A thread that
@@ -81,9 +86,9 @@ func (b *builder) unseen(v *view, u *used, m *machine) {
 	e := u.entry
 	t, _ := b.tracker.At(e)
 	since := min(v.at.Sub(t.Started), v.at.Sub(b.before))
-	dear := 0.0
+	dear, sleeps := 0.0, 0.0
 	if m.holder != nil && e != m.holder && b.alike(e, u.row) {
-		dear = m.dear
+		dear, sleeps = m.dear, m.sleeps
 	}
 	switch u.state {
 	case procfs.Storing:
@@ -93,7 +98,7 @@ func (b *builder) unseen(v *view, u *used, m *machine) {
 		case talks(u.row.state):
 		case m.storing:
 			b.tracker.Samples(e, storage)
-		case dear > 0:
+		case dear > 0, sleeps > 0.5:
 			b.tracker.Samples(e, versions)
 		case m.lacks > 0.5:
 			b.tracker.Samples(e, processor)

@@ -22,6 +22,7 @@ type activityRow struct {
 	application string
 	database    string
 	client      string
+	port        int     // of the client; 0 unless it came over TCP
 	text        *string // nil: as before, or not to be seen
 	hidden      bool    // by a lack of rights
 	superuser   bool
@@ -43,21 +44,21 @@ const maxText = 1024
 const mostRows = 10_000
 
 // activitySQL shows the sessions that do something, or did since the look before, the
-// oldest statement first, and the summary beside each: one row at least. Texts are those
-// that began since the look before, of sessions that are not idle.
+// oldest statement first, those of some client ports, and the summary beside each: one row at least.
+// Texts are those that began since the look before, of sessions that are not idle.
 const activitySQL = `WITH a AS MATERIALIZED (
   SELECT pid, coalesce(leader_pid, 0) AS leader, coalesce(backend_type, '') AS backend, backend_start, xact_start, query_start, state_change, coalesce(state, '') AS state,
     coalesce(wait_event_type, '') AS wait_type, coalesce(wait_event, '') AS wait, usesysid, coalesce(usename::text, '') AS usename, coalesce(application_name, '') AS application,
-    coalesce(datname::text, '') AS datname, coalesce(host(client_addr), '') AS client,
+    coalesce(datname::text, '') AS datname, coalesce(host(client_addr), '') AS client, greatest(client_port, 0) AS port,
     CASE WHEN query_start >= $1 AND coalesce(state, '') <> 'idle' THEN left(query, $2) END AS text, query = '<insufficient privilege>' AS hidden,
     greatest(age(backend_xmin), age(backend_xid), 0)::bigint AS horizon
   FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name IS DISTINCT FROM $3)
 SELECT clock_timestamp(), statement_timestamp(), s.ended, s.finished, a.pid, a.leader, a.backend, a.backend_start, a.xact_start, a.query_start, a.state_change, a.state,
-  a.wait_type, a.wait, a.usename, a.application, a.datname, a.client, a.text, coalesce(a.hidden, false),
+  a.wait_type, a.wait, a.usename, a.application, a.datname, a.client, a.port, a.text, coalesce(a.hidden, false),
   coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = a.usesysid), false), coalesce(a.horizon, 0)
 FROM (SELECT (SELECT coalesce(sum(pg_stat_get_db_xact_commit(oid) + pg_stat_get_db_xact_rollback(oid)), 0)::bigint FROM pg_database) AS ended,
     (SELECT count(*) FROM a WHERE state LIKE 'idle%' AND state_change >= $1) AS finished) s
-  LEFT JOIN a ON a.hidden OR (a.state <> 'idle' OR a.state_change >= $1) AND a.backend IN ('client backend', 'parallel worker', 'autovacuum worker', 'walsender', 'background worker',
+  LEFT JOIN a ON a.hidden OR (a.state <> 'idle' OR a.state_change >= $1 OR a.port = ANY($5)) AND a.backend IN ('client backend', 'parallel worker', 'autovacuum worker', 'walsender', 'background worker',
     'logical replication worker', 'logical replication apply worker', 'logical replication parallel worker')
     AND (a.state <> '' OR a.xact_start IS NOT NULL OR a.backend = 'walsender')
 ORDER BY a.query_start
@@ -65,7 +66,7 @@ LIMIT $4`
 
 // byPidSQL shows sessions that hold something although they do nothing.
 const byPidSQL = `SELECT clock_timestamp(), statement_timestamp(), 0::bigint, 0::bigint, pid, coalesce(leader_pid, 0), coalesce(backend_type, ''), backend_start, xact_start, query_start, state_change, coalesce(state, ''),
-  coalesce(wait_event_type, ''), coalesce(wait_event, ''), coalesce(usename::text, ''), coalesce(application_name, ''), coalesce(datname::text, ''), coalesce(host(client_addr), ''),
+  coalesce(wait_event_type, ''), coalesce(wait_event, ''), coalesce(usename::text, ''), coalesce(application_name, ''), coalesce(datname::text, ''), coalesce(host(client_addr), ''), 0,
   left(query, $2), coalesce(query = '<insufficient privilege>', false), coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = usesysid), false),
   greatest(age(backend_xmin), age(backend_xid), 0)::bigint
 FROM pg_stat_activity WHERE pid = ANY($1)`
@@ -87,9 +88,10 @@ func readActivity(ctx context.Context, conn *pgx.Conn, into []activityRow, sql s
 			backend, state, waitType    *string
 			wait, user, app, database   *string
 			client                      *string
+			port                        *int32
 		)
 		if err := rows.Scan(&s.now, &s.began, &ended, &finished, &pid, &leader, &backend, &begun, &xact, &query, &changed, &state,
-			&waitType, &wait, &user, &app, &database, &client, &r.text, &r.hidden, &r.superuser, &r.horizon); err != nil {
+			&waitType, &wait, &user, &app, &database, &client, &port, &r.text, &r.hidden, &r.superuser, &r.horizon); err != nil {
 			return s, into, err
 		}
 		s.ended, s.finished = uint64(max(ended, 0)), uint64(max(finished, 0))
@@ -100,6 +102,7 @@ func readActivity(ctx context.Context, conn *pgx.Conn, into []activityRow, sql s
 		r.begun, r.transaction, r.statement, r.changed = value(begun), value(xact), value(query), value(changed)
 		r.backend, r.state, r.waitType, r.wait = value(backend), value(state), value(waitType), value(wait)
 		r.user, r.application, r.database, r.client = value(user), value(app), value(database), value(client)
+		r.port = int(value(port))
 		into = append(into, r)
 	}
 	return s, into, rows.Err()

@@ -30,6 +30,7 @@ type builder struct {
 	before  mono.Time // of the look before
 	cost    track.Cost
 	use     use
+	asks    map[int64]ask // by process
 }
 
 // known is what the look before saw of a session.
@@ -37,7 +38,8 @@ type known struct {
 	begun, statement time.Time
 	parsed           statement.Statement
 	active           bool
-	making, segment  bool // it makes a segment of the log; or has since the look before
+	making, segment  bool    // it makes a segment of the log; or has since the look before
+	writes           float64 // bytes per second, while it made none
 	look             uint64
 }
 
@@ -49,7 +51,7 @@ type target struct {
 }
 
 func newBuilder(objective time.Duration) *builder {
-	return &builder{objective: objective, tracker: track.New(resources), known: map[int64]known{}, targets: map[uint64]target{}}
+	return &builder{objective: objective, tracker: track.New(resources), known: map[int64]known{}, targets: map[uint64]target{}, asks: map[int64]ask{}}
 }
 
 // input is what the views showed at one look.
@@ -59,6 +61,9 @@ type input struct {
 	rows     []activityRow
 	locks    []lockRow
 	progress []progress
+	// unread are the ports of clients whose requests no process had read at an instant.
+	unread   []int
+	unreadAt mono.Time
 	// usage returns what a process has consumed; nil if the server is elsewhere.
 	usage func(pid int64) (procfs.Usage, bool)
 	// signals says which sessions this role may cancel: all, or only its own and not
@@ -112,6 +117,7 @@ func (b *builder) build(in *input) *track.Look {
 	b.measure(in, entries, leaders)
 	holder := b.snapshots(in, entries)
 	b.waits(in, entries, leaders)
+	b.ask(in)
 	b.consume(in, entries, holder, completed)
 	b.before = in.at
 	for _, p := range in.progress {
@@ -126,7 +132,9 @@ func (b *builder) build(in *input) *track.Look {
 	if !in.maySignal {
 		b.tracker.Note(fmt.Sprintf("other users' sessions cannot be cancelled; missing: GRANT pg_signal_backend TO %s", quoteName(in.role)))
 	}
-	return b.tracker.End(completed)
+	l := b.tracker.End(completed)
+	l.Sample.Finished.Timed, l.Sample.Finished.Late = b.late(completed)
+	return l
 }
 
 // blockers returns the processes that hold, or asked for, what others wait for, and

@@ -16,9 +16,12 @@
 //     waiters on one row are 99 and not 4,950.
 //   - A snapshot keeps the versions of rows that were replaced since it was taken, and
 //     nobody waits for it: statements pass by more and more of them. What they cost beyond
-//     normal while it is held is lost to it.
+//     normal while it is held is lost to it, and so is the wait for processors that this causes.
 //   - A light-weight lock is held by a process that does not wait for one itself. Where none
 //     waits for storage and most of their time they lack a processor, so do those behind.
+//   - A session is idle to the server until it has read a request. Where processors are short,
+//     that is most of the wait: requests that idle sessions have not read are looked up in their
+//     sockets, and the time that sessions waited for a processor tells how many statements were late.
 //   - The foreground is judged by its statements. A long transaction of short
 //     statements is a conversation and misses no objective.
 //

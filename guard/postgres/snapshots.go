@@ -40,9 +40,14 @@ func (b *builder) snapshots(in *input, entries map[int64]*track.Entry) (most *tr
 // harmless is for how long a snapshot is taken to make no statement dear.
 const harmless = time.Second
 
+// dear is what short statements lose to the holder of old versions: a share of their work, and of
+// their wait for processors.
+type dear struct{ work, wait float64 }
+
 // dear returns the share of the work of short statements that is beyond what is normal
-// while nobody keeps old versions for long, 0 if nobody does now.
-func (b *builder) dear(in *input, entries map[int64]*track.Entry, holder *track.Entry, completed uint64) float64 {
+// while nobody keeps old versions for long, and that of their wait for processors that would end
+// with it; zeros if nobody does now.
+func (b *builder) dear(in *input, entries map[int64]*track.Entry, holder *track.Entry, completed uint64) (d dear) {
 	work, running, held := b.use.short.CPU, 0, time.Duration(0)
 	for _, u := range b.use.long {
 		if u.entry != holder && b.alike(u.row, u.entry) {
@@ -61,11 +66,15 @@ func (b *builder) dear(in *input, entries map[int64]*track.Entry, holder *track.
 		}
 	}
 	if b.before > 0 { // else it is not known since when this was done
-		b.cost.Add(in.at.Sub(b.before), work, running, completed, held < harmless)
+		if held < harmless {
+			held = 0
+		}
+		b.cost.Add(in.at.Sub(b.before), work, running, completed, held)
 	}
 	if holder == nil {
-		return 0
+		return d
 	}
-	dear, _ := b.cost.Beyond()
-	return dear
+	d.work, _ = b.cost.Beyond()
+	d.wait = max(d.work, track.Due(b.meter.Load(in.at.Sub(b.before), time.Duration(d.work*float64(work)))))
+	return d
 }

@@ -33,6 +33,9 @@ type Source struct {
 	super       bool
 	maySignal   bool
 	beside      bool
+	pid         int64 // of a process of the server
+	port        int
+	unread      []int // client ports
 	locksSQL    string
 	since       time.Time // texts that began from here on are not known yet
 	rows        []activityRow
@@ -79,11 +82,11 @@ func Parse(url string) (*pgx.ConnConfig, error) {
 
 // learn asks what does not change while connected.
 func (s *Source) learn(ctx context.Context) error {
-	var version, pid int
+	var version int
 	var stats bool
-	err := s.looks.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, pg_backend_pid(), current_user::text,
+	err := s.looks.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, pg_backend_pid(), current_setting('port')::int, current_user::text,
   (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), pg_has_role(current_user, 'pg_signal_backend', 'USAGE'), pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')`).
-		Scan(&version, &pid, &s.role, &s.super, &s.maySignal, &stats)
+		Scan(&version, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &stats)
 	if err != nil {
 		return err
 	}
@@ -92,7 +95,7 @@ func (s *Source) learn(ctx context.Context) error {
 	}
 	s.version = version
 	s.maySignal = s.maySignal || s.super
-	s.beside = procfs.Beside(int64(pid), "postgres")
+	s.beside = procfs.Beside(s.pid, "postgres")
 	waitstart := "waitstart"
 	if version < 140000 {
 		waitstart = "NULL::timestamptz"
@@ -107,8 +110,12 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	in := input{role: s.role, super: s.super, maySignal: s.maySignal}
+	if s.unread = s.unread[:0]; s.beside && s.builder.use.delayed() {
+		s.unread = procfs.Unread(s.unread, s.pid, s.port)
+		in.unread, in.unreadAt = s.unread, live.Now()
+	}
 	var err error
-	in.summary, s.rows, err = readActivity(ctx, s.looks, s.rows[:0], activitySQL, s.since, maxText, Application, mostRows+1)
+	in.summary, s.rows, err = readActivity(ctx, s.looks, s.rows[:0], activitySQL, s.since, maxText, Application, mostRows+1, s.unread)
 	in.at = live.Now()
 	if err != nil {
 		return nil, fmt.Errorf("postgres: pg_stat_activity: %w", err)

@@ -69,9 +69,7 @@ func (b *builder) measure(in *input, entries map[int64]*track.Entry, leaders map
 		}
 		u := b.meter.Since(r.pid, now)
 		cpu, delay = cpu+u.CPU, delay+u.Delay
-		if b.known[r.pid].segment { // whoever comes first makes it, for all
-			u.Written = 0
-		}
+		b.unmade(r.pid, &u, in.at.Sub(b.before))
 		switch {
 		case helper, e != nil && !e.Fresh && !idle:
 			b.use.long = append(b.use.long, used{r, e, u})
@@ -85,6 +83,20 @@ func (b *builder) measure(in *input, entries map[int64]*track.Entry, leaders map
 	}
 	b.use.part = b.meter.Part(cpu)
 	b.use.starved = !storing && time.Duration(float64(delay)*b.use.part) > cpu
+}
+
+// unmade takes from what a process wrote the segment of the log that it made: whoever comes first
+// makes it, for all. What else it wrote meanwhile is taken to be what it wrote before.
+func (b *builder) unmade(pid int64, u *procfs.Usage, dt time.Duration) {
+	k := b.known[pid]
+	if k.segment {
+		u.Written = min(u.Written, uint64(k.writes*dt.Seconds()))
+		return
+	}
+	if dt > 0 {
+		k.writes = float64(u.Written) / dt.Seconds()
+		b.known[pid] = k
+	}
 }
 
 func (u *use) addShort(one procfs.Usage) {
@@ -101,22 +113,22 @@ func (b *builder) alike(r *activityRow, e *track.Entry) bool {
 }
 
 // consume enters what was measured, and what statements lose to the holder of old
-// versions of rows: what they cost beyond normal, and the share of their wait for
-// processors for which these were busy with that.
+// versions of rows: what they cost beyond normal, and what they wait longer for processors
+// because of it.
 func (b *builder) consume(in *input, entries map[int64]*track.Entry, holder *track.Entry, completed uint64) {
 	if !b.use.known {
 		return
 	}
-	dear := b.dear(in, entries, holder, completed)
+	lost := b.dear(in, entries, holder, completed)
 	for _, u := range b.use.long {
-		lost := 0.0
-		if dear > 0 && u.entry != holder && b.alike(u.row, u.entry) {
-			lost = dear
+		delay := float64(u.Delay) * b.use.part / float64(b.use.processes[u.entry])
+		if lost.work > 0 && u.entry != holder && b.alike(u.row, u.entry) {
 			if u.row.waitType == "" {
-				b.tracker.Consumes(u.entry, versions, 0, time.Duration(lost*float64(in.at.Sub(b.before))))
+				b.tracker.Consumes(u.entry, versions, 0, time.Duration(lost.work*float64(u.CPU)+lost.wait*delay))
 			}
+			delay *= 1 - lost.wait
 		}
-		b.tracker.Consumes(u.entry, processor, uint64(u.CPU), time.Duration(float64(u.Delay)*b.use.part*(1-lost))/time.Duration(b.use.processes[u.entry]))
+		b.tracker.Consumes(u.entry, processor, uint64(u.CPU), time.Duration(delay))
 		if u.IO {
 			b.tracker.Consumes(u.entry, wal, u.Written, 0)
 			b.tracker.Consumes(u.entry, storage, u.Read+u.Written, 0)
@@ -124,14 +136,14 @@ func (b *builder) consume(in *input, entries map[int64]*track.Entry, holder *tra
 		}
 	}
 	b.use.short.Written = min(b.use.short.Written, completed*logged)
-	b.divide(in, entries, dear)
+	b.divide(in, entries, lost)
 }
 
 // divide gives the statements that began since the look before an equal rate of what all
 // such used. Those that are not seen waiting for anything else lost to the processor the
-// share of their time for which such statements were ready and had none; dear is the share
-// of it all that is lost to old versions.
-func (b *builder) divide(in *input, entries map[int64]*track.Entry, dear float64) {
+// share of their time for which such statements were ready and had none; lost is what of it
+// all is lost to old versions.
+func (b *builder) divide(in *input, entries map[int64]*track.Entry, lost dear) {
 	span := in.at.Sub(b.before)
 	all := &b.use.short
 	if b.use.sessions == 0 || span <= 0 {
@@ -155,8 +167,8 @@ func (b *builder) divide(in *input, entries map[int64]*track.Entry, dear float64
 		share := func(whole float64) uint64 { return uint64(whole * float64(age) / float64(span) / float64(n)) }
 		var delay time.Duration
 		if r.waitType == "" {
-			delay = time.Duration(delayed * (1 - dear) * float64(age))
-			b.tracker.Consumes(e, versions, 0, time.Duration(dear*float64(age)))
+			delay = time.Duration(delayed * (1 - lost.wait) * float64(age))
+			b.tracker.Consumes(e, versions, 0, time.Duration((lost.work*(1-delayed)+lost.wait*delayed)*float64(age)))
 		}
 		b.tracker.Consumes(e, processor, share(float64(all.CPU)), delay)
 		b.tracker.Consumes(e, wal, share(float64(all.Written)), 0)

@@ -128,14 +128,28 @@ func (u *Usage) parseIO(text []byte) {
 	}
 }
 
-// Busy returns the processor time that this machine has used in all, to a tick of
-// 10 ms.
-func Busy() (time.Duration, bool) {
+// busy returns the processor time that this machine has used in all, to a tick of
+// 10 ms, and how many processors it has; zeros if there is no /proc.
+func busy() (used time.Duration, processors int) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return 0, false
+		return 0, 0
 	}
-	return parseBusy(text)
+	used, ok := parseBusy(text)
+	if !ok {
+		return 0, 0
+	}
+	return used, parseProcessors(text)
+}
+
+// parseProcessors counts the lines "cpu0 …", "cpu1 …" and so on.
+func parseProcessors(text []byte) (n int) {
+	for line := range bytes.Lines(text) {
+		if rest, ok := bytes.CutPrefix(line, []byte("cpu")); ok && len(rest) > 0 && '0' <= rest[0] && rest[0] <= '9' {
+			n++
+		}
+	}
+	return n
 }
 
 // parseBusy reads "cpu user nice system idle iowait irq softirq steal …".
@@ -163,6 +177,7 @@ type Meter struct {
 	looks        map[int64]reading
 	n            uint64
 	busy, before time.Duration
+	processors   int
 }
 
 type reading struct {
@@ -182,7 +197,18 @@ func (m *Meter) Begin() {
 	}
 	m.n++
 	m.before = m.busy
-	m.busy, _ = Busy()
+	m.busy, m.processors = busy()
+}
+
+// Load returns which part of the time of this machine's processors was used in the time since the
+// look before, and which part some of it is, each 0 to 1; zeros if that is not known.
+func (m *Meter) Load(since, some time.Duration) (all, part float64) {
+	if m.before == 0 || m.busy < m.before || m.processors == 0 || since <= 0 {
+		return 0, 0
+	}
+	whole := float64(since) * float64(m.processors)
+	all = min(float64(m.busy-m.before)/whole, 1)
+	return all, min(float64(some)/whole, all)
 }
 
 // Part returns which part of what this machine's processors did since the look before

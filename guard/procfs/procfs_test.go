@@ -60,6 +60,16 @@ func TestBusy(t *testing.T) {
 	if m := (Meter{before: time.Second, busy: 3 * time.Second}); m.Part(500*time.Millisecond) != 0.25 || m.Part(time.Minute) != 1 {
 		t.Error("500 ms of 2 s is no quarter")
 	}
+	if n := parseProcessors([]byte("cpu  1 2\ncpu0 1\ncpu1 1\ncpuidle 1\nintr 5\n")); n != 2 {
+		t.Errorf("%d processors, expected 2", n)
+	}
+	m := Meter{before: time.Second, busy: 2 * time.Second, processors: 2}
+	if all, part := m.Load(time.Second, 500*time.Millisecond); all != 0.5 || part != 0.25 {
+		t.Errorf("a load of %v and of it %v, expected a half and a quarter", all, part)
+	}
+	if all, part := (&Meter{processors: 2}).Load(time.Second, time.Second); all != 0 || part != 0 {
+		t.Error("a first look knows the load")
+	}
 	if m := (Meter{busy: time.Second}); m.Part(time.Millisecond) != 1 {
 		t.Error("a first look knows the machine")
 	}

@@ -10,13 +10,18 @@ import (
 // sessions did at most once a second each, so that a counter moves in leaps.
 const steady = time.Second
 
-// sure is how many sessions must usually get somewhere between two looks for none to be
-// no chance: fewer than one look in twenty.
+// sure is how many sessions must usually get somewhere in a time for none to be
+// no chance: fewer than one such time in twenty.
 const sure = 3
 
+// lagging is how many times as long the rate is averaged as well, and the lower one counts: a
+// session that goes idle keeps what it did to itself until it works again, so that a second in which
+// many begin to work shows what was done in several.
+const lagging = 3
+
 // Completions turns a counter that moves in leaps into what ended between two
-// looks: the mean rate of the last second, and nothing at once when sessions stop that
-// were sure to get somewhere. The zero value is ready.
+// looks: the mean rate of the last second, or of the last three if that is lower, and nothing at
+// once when sessions stop that were sure to get somewhere. The zero value is ready.
 type Completions struct {
 	points []point
 	part   float64 // of a completion that was not told yet
@@ -36,24 +41,21 @@ func (c *Completions) Add(at mono.Time, total, advanced uint64) uint64 {
 		c.points, c.part = c.points[:0], 0 // the counter was reset
 	}
 	c.points = append(c.points, point{at, total, advanced})
-	// The first point is the last one that is a whole second old.
-	for len(c.points) > 2 && at.Sub(c.points[1].at) >= steady {
-		c.points = c.points[:copy(c.points, c.points[1:])]
-	}
+	c.points = c.points[:copy(c.points, c.points[c.since(at, lagging*steady):])]
 	n := len(c.points)
 	if n < 2 {
 		return advanced
 	}
-	first, before := c.points[0], c.points[n-2]
-	span := at.Sub(first.at).Seconds()
-	rate := float64(total-first.total) / span
+	first := c.since(at, steady)
+	rate := min(c.rate(first), c.rate(0))
+	span := at.Sub(c.points[first].at).Seconds()
 	usual := 0.0 // sessions in which something ended, per second
-	for _, p := range c.points[1:] {
+	for _, p := range c.points[first+1:] {
 		usual += float64(p.advanced) / span
 	}
-	dt := at.Sub(before.at).Seconds()
+	dt := at.Sub(c.points[n-2].at).Seconds()
 	// Without any session that got somewhere, the counter counts the looking itself.
-	if usual == 0 || advanced == 0 && usual*dt >= sure {
+	if usual == 0 || usual*c.standing().Seconds() >= sure {
 		rate = 0
 	}
 	// A counter that lags is no proof against what was seen to end.
@@ -61,4 +63,29 @@ func (c *Completions) Add(at mono.Time, total, advanced uint64) uint64 {
 	whole := uint64(c.part)
 	c.part -= float64(whole)
 	return whole
+}
+
+// since returns which point is the last that is as old as a span, or the first of all; never the
+// newest.
+func (c *Completions) since(at mono.Time, span time.Duration) int {
+	i := 0
+	for i+2 < len(c.points) && at.Sub(c.points[i+1].at) >= span {
+		i++
+	}
+	return i
+}
+
+// standing returns for how long no session has got anywhere.
+func (c *Completions) standing() time.Duration {
+	i := len(c.points) - 1
+	for i > 0 && c.points[i].advanced == 0 {
+		i--
+	}
+	return c.points[len(c.points)-1].at.Sub(c.points[i].at)
+}
+
+// rate returns the mean rate since a point, per second.
+func (c *Completions) rate(since int) float64 {
+	first, last := c.points[since], c.points[len(c.points)-1]
+	return float64(last.total-first.total) / last.at.Sub(first.at).Seconds()
 }

@@ -15,20 +15,25 @@ func TestCostBeyondNormal(t *testing.T) {
 		t.Errorf("nothing seen: %v and %v", work, running)
 	}
 	for range 50 {
-		c.Add(dt, 50*time.Millisecond, 1, 50, true)
+		c.Add(dt, 50*time.Millisecond, 1, 50, 0)
 	}
 	if work, running := c.Beyond(); work != 0 || running != 0 {
 		t.Errorf("as normal: %v and %v", work, running)
 	}
-	for range 100 {
-		c.Add(dt, 200*time.Millisecond, 1, 50, false)
+	for i := range 100 {
+		// Only after a second is it known that something makes them dear.
+		held := time.Duration(i) * dt
+		if held <= time.Second {
+			held = 0
+		}
+		c.Add(dt, 200*time.Millisecond, 1, 50, held)
 	}
 	if work, running := c.Beyond(); math.Abs(work-0.75) > 0.01 || running != 0 {
 		t.Errorf("four times the work: %v and %v, expected 0.75 and 0", work, running)
 	}
 	// Nothing ends any more: all of the time is beyond normal.
 	for range 100 {
-		c.Add(dt, 0, 10, 0, false)
+		c.Add(dt, 0, 10, 0, time.Minute)
 	}
 	if _, running := c.Beyond(); running < 0.99 {
 		t.Errorf("a standstill: %v, expected 1", running)
@@ -39,10 +44,10 @@ func TestCostBeyondNormal(t *testing.T) {
 func TestCostNoise(t *testing.T) {
 	var c Cost
 	for i := range 400 {
-		c.Add(100*time.Millisecond, time.Duration(30+40*(i/20%2))*time.Millisecond, 1+i/20%2, 50, true)
+		c.Add(100*time.Millisecond, time.Duration(30+40*(i/20%2))*time.Millisecond, 1+i/20%2, 50, 0)
 	}
 	for i := range 40 {
-		c.Add(100*time.Millisecond, time.Duration(30+40*(i/20%2))*time.Millisecond, 1+i/20%2, 50, false)
+		c.Add(100*time.Millisecond, time.Duration(30+40*(i/20%2))*time.Millisecond, 1+i/20%2, 50, time.Minute)
 		if work, running := c.Beyond(); work > 0.1 || running > 0.15 {
 			t.Errorf("look %d: %.2f and %.2f beyond what was seen before", i, work, running)
 		}
@@ -58,6 +63,15 @@ func TestMargins(t *testing.T) {
 		if got[i] != want[i] {
 			t.Errorf("%v, expected %v", got, want)
 			break
+		}
+	}
+}
+
+// The wait goes down by more than the load: of a load of 0.9 that loses a sixth, a third of the wait is left.
+func TestDue(t *testing.T) {
+	for _, tt := range []struct{ load, part, want float64 }{{0.9, 0, 0}, {0, 0.5, 0}, {0.9, 0.15, 2.0 / 3}, {0.9, 1, 1}, {0.5, 0.25, 2.0 / 3}, {1, 0.95 - 0.5, 1 - 0.05/0.95}} {
+		if got := Due(tt.load, tt.part); math.Abs(got-tt.want) > 1e-9 {
+			t.Errorf("load %v, of it %v: %v, expected %v", tt.load, tt.part, got, tt.want)
 		}
 	}
 }

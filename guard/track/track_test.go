@@ -154,6 +154,28 @@ func TestCompletions(t *testing.T) {
 	if got := c.Add(at, total, 0); got != 0 {
 		t.Errorf("%d while nobody got anywhere", got)
 	}
+	// Sessions that begin to work again add what they did long before: that is no rise.
+	for range 40 {
+		at, total = at+100*ms, total+100
+		c.Add(at, total, 10)
+	}
+	for range 8 {
+		at, total = at+100*ms, total+250
+		if got := c.Add(at, total, 10); got > 160 {
+			t.Errorf("%d at a look, expected hardly more than the 100 before", got)
+		}
+	}
+	// Where one session or two work at a time, some looks without any show a standstill.
+	for range 20 {
+		at, total = at+100*ms, total+100
+		c.Add(at, total, 2)
+	}
+	for i := range 3 {
+		at, total = at+100*ms, total+100
+		if got := c.Add(at, total, 0); (got == 0) != (i > 0) {
+			t.Errorf("%d completions at look %d of those at which no session got anywhere, expected none from the second on", got, i)
+		}
+	}
 	// A counter that begins again tells nothing.
 	if got := c.Add(at+100*ms, 5, 3); got != 3 {
 		t.Errorf("%d after a reset, expected what was seen", got)

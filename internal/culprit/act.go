@@ -96,14 +96,14 @@ func (e *Engine) patience(undo time.Duration) time.Duration {
 func (e *Engine) act(d *Decision, c *contender, several bool) {
 	v, done := &e.view, &e.cancels
 	t := &v.s.Tasks[c.task]
-	another := e.another(t, several)
+	another, limited := e.another(t, several), done.knows(t.Kind, v.s.At)
 	switch {
 	case done.tripped:
 		return
-	case !e.confirmed(e.agreed.samples, e.agreed.span):
+	case !limited && !e.confirmed(e.agreed.samples, e.agreed.span): // one of a limited kind should not have begun
 		d.Why = Unconfirmed
 		return
-	case done.pending.active && !another, v.s.At < done.notBefore:
+	case done.pending.active && !another, !limited && v.s.At < done.notBefore:
 		d.State, d.Why = Cancelled, BackingOff
 		return
 	case e.capped(v.s.At):
@@ -112,6 +112,7 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 	}
 	d.Action = Action{Task: t.ID, Kind: t.Kind, Step: c.step, Limit: e.limit(v, c)}
 	e.recent.late = [lateWindows]lateness{} // what comes now shows whether it helped
+	e.recent.delayed.forget()
 	done.know(d.Action.Limit, v.s.At)
 	done.recent = append(done.recent, v.s.At)
 	done.total++

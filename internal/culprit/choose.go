@@ -205,6 +205,8 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Ordinary
 	case !c.dam && !limited && c.resource < len(e.normal.usual) && c.usage.sofar <= rare*e.normal.usual[c.resource]:
 		return Ordinary
+	case !c.dam && timed && c.common && c.usage.sofar <= alikeHolds*e.endings.longest(t.Kind, v.s.At):
+		return Ordinary
 	case t.Barred != NotBarred:
 		return BarredTask
 	case c.step == NoStep && e.cfg.Mode == Monitor && e.stepTaken(t.ID) != NoStep:

@@ -14,7 +14,42 @@ type recent struct {
 	others        float64               // the same without those that hog
 	looks         float64               // samples
 	lost          []float64
-	grain         float64 // of the counts of late requests, at this sample
+	delayed       delayed
+	still         time.Duration // for how long nothing has ended
+	grain         float64       // of the counts of late requests, at this sample
+}
+
+// delayed is what late tasks in flight lost their time to, summed over samples. Those that mainly
+// waited count as waiting, those that were busy with what nobody else lost time to as busy.
+type delayed struct {
+	waiting, busy float64
+	lost          []float64 // by resource, of those that waited
+}
+
+// add enters a sample.
+func (d *delayed) add(v *view, keep float64) {
+	waiting, busy := lateTasks(v)
+	d.waiting, d.busy = keep*d.waiting+float64(waiting), keep*d.busy+float64(busy)
+	for len(d.lost) < v.r {
+		d.lost = append(d.lost, 0)
+	}
+	for r := range d.lost {
+		d.lost[r] *= keep
+	}
+	if waiting == 0 {
+		return
+	}
+	for i := range v.n {
+		if v.overdue[i] && v.wait[i] >= 0.5 {
+			addTo(d.lost, v.lost[i*v.r:(i+1)*v.r], 1)
+		}
+	}
+}
+
+// forget begins anew.
+func (d *delayed) forget() {
+	d.waiting, d.busy = 0, 0
+	clear(d.lost)
 }
 
 // lateAllowed is the share of late requests that a 99th percentile allows.
@@ -44,11 +79,15 @@ func (w *recent) add(v *view, f Finished, objective time.Duration) {
 		}
 		slower *= 3
 	}
+	if w.still += v.dt; f.Count > 0 {
+		w.still = 0
+	}
 	w.done = keep*w.done + float64(f.Count)
 	w.seconds = keep*w.seconds + v.dt.Seconds()
 	w.inFlight = keep*w.inFlight + float64(v.inFlight)
 	w.others = keep*w.others + float64(v.inFlight-v.hogging)
 	w.looks = keep*w.looks + 1
+	w.delayed.add(v, keep)
 	for len(w.lost) < v.r {
 		w.lost = append(w.lost, 0)
 	}
@@ -127,12 +166,24 @@ func missed(v *view, w *recent, before bool) bool {
 	return v.stuck >= stuckVictims
 }
 
+// grown is how much of normal times a baseline is learned from that throughput can be said to
+// have risen from: counters of servers lag by a second or more, so a younger one is too low where
+// the load has just begun.
+const grown = 3 * settled
+
 // flat reports whether throughput is flat or falling: not above the baseline by
 // more than twice its noise. Without a baseline there is nothing it could have
 // risen from.
 func (n *normal) flat(throughput float64) bool {
-	return n.seen == 0 || throughput <= n.throughput+2*n.noise
+	return n.seen < grown || throughput <= n.throughput+2*n.noise
 }
+
+// standstill is how many completions must be missing, at the usual rate, for that to be no chance:
+// at random so many are missing once in a thousand times, e^-7.
+const standstill = 7
+
+// stands reports whether nothing ends any more, whatever ended shortly before.
+func (n *normal) stands(still time.Duration) bool { return n.throughput*still.Seconds() >= standstill }
 
 // falling reports whether throughput is below the baseline by more than noise.
 func (n *normal) falling(throughput float64) bool {

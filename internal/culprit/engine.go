@@ -12,6 +12,7 @@ type Engine struct {
 	view        view
 	recent      recent
 	normal      normal
+	endings     endings
 	graph       graph
 
 	weights    []float64 // C_r, summing to 1
@@ -68,10 +69,11 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		return d
 	}
 	w.add(v, s.Finished, e.cfg.Objective)
+	e.ended()
 	e.cancels.completed += s.Finished.Count
 	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.late[0].late, w.late[0].resolved),
 		Throughput: w.throughput(), Baseline: n.throughput, Noise: n.noise}
-	miss, flat := missed(v, w, e.suspect > 0), n.flat(w.throughput())
+	miss, flat := missed(v, w, e.suspect > 0), n.flat(w.throughput()) || n.stands(w.still)
 	d.Outcome = e.verify(miss)
 	switch {
 	case miss && flat:

@@ -3,17 +3,22 @@ package culprit
 // explain fills Blame: what each resource costs, and which share of the missed
 // objective it explains. It returns the sum of these shares, at most 1.
 //
-// Late tasks in flight tell it directly, by what they lose their time to now.
-// Where requests end too fast to be seen late in flight, Little's law does: the
+// Late tasks in flight tell it directly, by what they lose their time to now, or lost it
+// to at the last few samples. Where requests end too fast to be seen late in flight, Little's law does: the
 // mean time in the system, tasks in flight ÷ throughput, has risen, and part of
 // the rise was lost to the resource. A late task that hogs a resource is no part of that
 // mean: its own time is what the others wait for, and would hide what they lose.
 func explain(v *view, w *recent, n *normal, blame []Blame) float64 {
 	total := 0.0
 	waiting, busy := lateTasks(v)
-	if waiting >= stuckVictims {
+	switch d := &w.delayed; {
+	case waiting >= stuckVictims:
 		explainLate(v, float64(waiting)+max(float64(busy)-n.busy, 0), blame)
-	} else {
+	case d.waiting >= stuckVictims:
+		for r := range blame {
+			blame[r].Explains = d.lost[r] / (d.waiting + max(d.busy-n.busy*w.looks, 0))
+		}
+	default:
 		explainMean(w, n, blame)
 	}
 	for r := range blame {

@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 3
+const stateVersion = 4
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -40,6 +40,7 @@ func (e *Engine) visit(c *codec) {
 	e.before.visit(c)
 	e.recent.visit(c)
 	e.normal.visit(c)
+	e.endings.visit(c)
 	whole(c, &e.suspect)
 	whole(c, &e.calm)
 	whole(c, &e.agreed.samples)
@@ -98,10 +99,12 @@ func (w *recent) visit(c *codec) {
 		c.float(&w.late[k].resolved)
 		c.float(&w.late[k].found)
 	}
-	for _, f := range []*float64{&w.done, &w.seconds, &w.inFlight, &w.others, &w.looks} {
+	for _, f := range []*float64{&w.done, &w.seconds, &w.inFlight, &w.others, &w.looks, &w.delayed.waiting, &w.delayed.busy} {
 		c.float(f)
 	}
 	w.lost = list(c, w.lost, MaxResources, c.float)
+	w.delayed.lost = list(c, w.delayed.lost, MaxResources, c.float)
+	whole(c, &w.still)
 }
 
 func (n *normal) visit(c *codec) {
@@ -134,6 +137,32 @@ func (n *normal) visit(c *codec) {
 		whole(c, &k.since)
 		if c.reading {
 			n.kinds[placeOf(k.kind)] = k
+		}
+		at = min(at+1, seenKinds-1)
+	}
+}
+
+func (all *endings) visit(c *codec) {
+	used := 0
+	for i := range all {
+		if all[i].kind != 0 {
+			used++
+		}
+	}
+	if c.reading {
+		*all = endings{}
+	}
+	at := 0
+	for whole(c, &used); used > 0 && !c.failed; used-- { // only those in use
+		for !c.reading && all[at].kind == 0 {
+			at++
+		}
+		k := all[at]
+		whole(c, &k.kind)
+		whole(c, &k.at)
+		c.float(&k.held)
+		if c.reading {
+			all[placeOf(k.kind)] = k
 		}
 		at = min(at+1, seenKinds-1)
 	}

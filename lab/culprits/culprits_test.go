@@ -42,7 +42,7 @@ func TestDraw(t *testing.T) {
 			if a != b {
 				t.Fatalf("%s, seed %d: %+v and %+v", s.name, seed, a, b)
 			}
-			if a.size < 0.5 || a.size > 2 || a.rate < s.rate/2 || a.warm < time.Second || a.warm > 4*time.Second || a.rest < 2*settle {
+			if a.size < 0.5 || a.size > 2 || a.rate < s.rate/2 || a.warm < time.Second || a.warm > 6*time.Second || a.rest < 2*settle {
 				t.Errorf("%s, seed %d: %+v", s.name, seed, a)
 			}
 		}

@@ -36,17 +36,34 @@ func Experiments() (all []experiment.Experiment) {
 
 func scenes() []scene { return append(mariadbScenes(), postgresScenes()...) }
 
+// usualWarm is how long a run goes on before the onset: a guard that was started a second ago knows of
+// no normal times.
+const usualWarm = 3 * time.Second
+
+// mostLoad is the largest share of what a server does alone that it is sent: with more it is overloaded
+// without any culprit.
+const mostLoad = 0.75
+
+// quickLasts is how long the quick form measures at most, so that all contenders take less than a
+// minute. The culprit is as much smaller.
+const quickLasts = 3500 * ms
+
 // draw lets a seed vary onset, load and size by half and double; the first repeat of a
-// quick run varies nothing.
+// quick run varies nothing, and is short.
 func (s *scene) draw(seed uint64, plain bool) plan {
-	p := plan{warm: 1500 * ms, rest: s.lasts, rate: s.rate, size: 1, seed: seed}
+	p := plan{warm: usualWarm, rest: s.lasts, rate: s.rate, size: 1, seed: seed}
 	if plain {
+		p.rest = min(p.rest, quickLasts)
+		p.size = float64(p.rest) / float64(s.lasts)
 		return p
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x61747230))
 	vary := func() float64 { return 0.5 * (1 + 3*rng.Float64()) } // 0.5 to 2
-	p.warm = time.Duration(float64(2*time.Second) * vary())
+	p.warm = time.Duration(float64(usualWarm) * vary())
 	p.rate *= 0.5 + rng.Float64() // more than 1.5 times is beyond this machine for some
+	if s.load > 0 {
+		p.rate = min(p.rate, s.rate*mostLoad/s.load)
+	}
 	p.size = vary()
 	p.rest = max(time.Duration(float64(s.lasts)*p.size), 2*settle)
 	return p

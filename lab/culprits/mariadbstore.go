@@ -63,7 +63,7 @@ func c5() scene {
 		name: "c5", title: "MariaDB, buffer pool: a dump of a table that is larger than the pool",
 		about: "Requests read ten rows by key of a table that just fits into the buffer pool. A dump reads a larger table, again and again: its pages drive out those of the requests. " +
 			"Backups are barred unless listed: the guard is told that they may be cancelled.",
-		load: 0.5, lasts: 5 * time.Second,
+		load: 0.7, lasts: 5 * time.Second,
 		start: mariadb(servers.MariaDBConfig{Settings: map[string]string{"innodb-buffer-pool-size": "16M", "innodb-flush-method": "O_DIRECT", "innodb-old-blocks-time": "0"}},
 			fmt.Sprintf("INSERT INTO hot SELECT seq, 0, REPEAT('x', 100) FROM seq_%d_to_%d", rows+1, hot)),
 		request: func(ctx context.Context, b *bench, i int) error {

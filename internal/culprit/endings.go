@@ -1,0 +1,56 @@
+package culprit
+
+import (
+	"math"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// endings remember, by kind, for how long tasks held a lock or a slot at most that then let go by
+// themselves. They are learned at every look, also while the objective is missed: where something
+// else slows all tasks of a kind down, each of them holds for long what the next waits for, and
+// cancelling one gains no more than its turn.
+type endings [seenKinds]ending
+
+// ending is the longest hold of a kind, in seconds, and when it ended.
+type ending struct {
+	kind uint64
+	at   mono.Time
+	held float64
+}
+
+// alikeHolds is how many times as long as others of its kind did a task must hold what it holds to
+// be unlike them. What ended was seen last at the look before, so it may have lasted for twice as long.
+const alikeHolds = 2
+
+// add enters a hold that ended by itself.
+func (all *endings) add(kind uint64, held float64, at mono.Time) {
+	if kind == 0 || held <= all.longest(kind, at) {
+		return
+	}
+	all[placeOf(kind)] = ending{kind, at, held}
+}
+
+// longest returns the longest hold of a kind. It fades as what is normal does.
+func (all *endings) longest(kind uint64, at mono.Time) float64 {
+	k := &all[placeOf(kind)]
+	if k.kind != kind || kind == 0 {
+		return 0
+	}
+	return k.held * math.Exp(-float64(at.Sub(k.at))/float64(learning))
+}
+
+// ended enters what tasks held that were there at the look before and are gone, without those that
+// were cancelled.
+func (e *Engine) ended() {
+	v := &e.view
+	for _, k := range e.before.kept {
+		if !v.gone[k.task] || int(k.resource) >= v.r {
+			continue
+		}
+		kind := v.s.Resources[k.resource].Kind
+		if (kind == Lock || kind == Queue) && e.stepTaken(e.before.ids[k.task]) == NoStep {
+			e.endings.add(e.before.kinds[k.task], k.amount, v.s.At)
+		}
+	}
+}
