@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/broker/stamp"
@@ -34,6 +35,7 @@ type Broker struct {
 	log     *slog.Logger
 	hub     *engine.Hub
 	mqtt    *mqtt.Server
+	plane   *backplane.Plane // nil without
 	metrics *telemetry.Telemetry
 	started time.Time
 	phase   atomic.Int32
@@ -55,8 +57,16 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 	if b.metrics, err = telemetry.New(); err != nil {
 		return nil, err
 	}
-	b.hub = engine.New(engine.Config{Limits: cfg.Limits, Topics: cfg.Topics, Subscriptions: cfg.Subscriptions, Retained: cfg.RetainedBytes})
+	of := engine.Config{Limits: cfg.Limits, Topics: cfg.Topics, Subscriptions: cfg.Subscriptions, Retained: cfg.RetainedBytes}
+	if cfg.Cluster.On() {
+		b.plane = backplane.New(cfg.Cluster, log)
+		of.Forward, of.Log, of.Divert, of.Watch = b.plane, b.plane, b.plane, b.plane
+	}
+	b.hub = engine.New(of)
 	b.mqtt = mqtt.NewServer(b.hub, cfg.Clients, log)
+	if b.plane != nil {
+		b.mqtt.Join(b.plane)
+	}
 	if err := b.watch(b.metrics.Meter()); err != nil {
 		b.hub.Close()
 		return nil, err
@@ -130,8 +140,19 @@ func (b *Broker) Addresses() (mqtt []string, admin string) {
 func (b *Broker) Run(ctx context.Context) error {
 	defer b.hub.Close()
 	defer func() { _ = b.metrics.Shutdown(context.Background()) }()
+	if b.plane != nil {
+		defer b.plane.Close()
+	}
 	if err := b.Listen(); err != nil {
 		return err
+	}
+	if b.plane != nil {
+		if err := b.plane.Open(ctx, b.hub); err != nil {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.closeListeners()
+			return err
+		}
 	}
 	b.mu.Lock()
 	listeners, adminListener, cfg := b.listeners, b.admin, b.cfg
@@ -218,7 +239,7 @@ func (b *Broker) Reload(next Config) (ignored []string, err error) {
 	for _, f := range [...]struct {
 		name     string
 		old, new any
-	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"clients", b.cfg.Clients, next.Clients}, {"topics", b.cfg.Topics, next.Topics},
+	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"cluster", b.cfg.Cluster, next.Cluster}, {"clients", b.cfg.Clients, next.Clients}, {"topics", b.cfg.Topics, next.Topics},
 		{"subscriptions", b.cfg.Subscriptions, next.Subscriptions}, {"retained_bytes", b.cfg.RetainedBytes, next.RetainedBytes}, {"memory", b.cfg.Memory, next.Memory},
 		{"drain", b.cfg.Drain, next.Drain}} {
 		if !reflect.DeepEqual(f.old, f.new) {

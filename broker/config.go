@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/internal/mistake"
@@ -25,6 +26,9 @@ type Config struct {
 	// Limits are those of topics; the first that matches a topic counts. At most
 	// engine.MaxLimits. Default none. Can change while the broker runs.
 	Limits []engine.Limit
+	// Cluster joins the node to others, and has what must not be lost outlive the process.
+	// Default neither: one node, all in memory.
+	Cluster backplane.Config
 	// Clients bound what one client may take.
 	Clients mqtt.Limits
 	// Topics is the most topics at once. Default 100,000. Beyond, topics that nobody
@@ -104,6 +108,7 @@ func (c Config) Check() []*Mistake {
 			filters[l.Filter] = i
 		}
 	}
+	c.Cluster.Check(within("cluster"))
 	c.Clients.Check(within("clients"))
 	for _, f := range [...]struct {
 		name        string

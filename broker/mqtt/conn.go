@@ -48,6 +48,8 @@ type conn struct {
 	keepAlive time.Duration
 	watched   time.Time // when the deadline was last moved
 
+	stored durable // what it does for a session that is stored
+
 	topic   *engine.Topic  // the last one published to
 	message engine.Message // the one that is published
 	will    *will
@@ -173,7 +175,7 @@ func (c *conn) packet(head packets.FixedHeader, body []byte) error {
 	case packets.Puback, packets.Pubrec, packets.Pubcomp:
 		return s.answered(c.batch, head.Type, pk.PacketID, pk.ReasonCode)
 	case packets.Pubrel:
-		c.released(pk.PacketID)
+		return c.released(pk.PacketID)
 	case packets.Subscribe:
 		return c.subscribe(&pk)
 	case packets.Unsubscribe:
@@ -197,6 +199,11 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 		if again, err := s.begin(c, head.Qos, p.id); again || err != nil {
 			return err
 		}
+		if head.Qos == 2 {
+			if err := s.number(p.id); err != nil {
+				return err
+			}
+		}
 	}
 	refused, err := c.route(head, &p)
 	if refused == packets.CodeSuccess && err == nil {
@@ -207,6 +214,7 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 		// send the message again when it is back.
 		s.mu.Lock()
 		delete(s.inbound, p.id)
+		delete(s.numbers, p.id)
 		s.mu.Unlock()
 	}
 	if err != nil {
@@ -235,6 +243,7 @@ func (c *conn) route(head packets.FixedHeader, p *incoming) (refused packets.Cod
 	}
 	c.message = engine.Message{Topic: t, Payload: p.payload, Properties: p.properties, Expires: p.expires,
 		QoS: head.Qos, Retain: head.Retain, From: c.session}
+	c.session.sign(&c.message, p.id)
 	switch c.batch.Publish(&c.message, p.id) {
 	case engine.Waits:
 	case engine.Went:
@@ -288,17 +297,23 @@ func (s *session) begin(c *conn, qos byte, id uint16) (again bool, err error) {
 }
 
 // released takes a PUBREL.
-func (c *conn) released(id uint16) {
+func (c *conn) released(id uint16) error {
 	s := c.session
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	code := packets.CodeSuccess
 	if s.inbound[id] == received {
 		delete(s.inbound, id)
+		delete(s.numbers, id)
 	} else {
 		code = packets.ErrPacketIdentifierNotFound
 	}
+	s.mu.Unlock()
+	// The client uses the number again from PUBCOMP on.
+	if err := s.save(time.Time{}); err != nil {
+		return err
+	}
 	c.ack(c.batch, packets.Pubcomp, id, code)
+	return nil
 }
 
 // result is what became of a packet for the client.
@@ -405,5 +420,6 @@ func (c *conn) finish(err error) {
 		}
 	}
 	c.out.Close(goodbye)
+	c.suspend()
 	c.srv.leave(c)
 }

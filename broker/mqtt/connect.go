@@ -88,6 +88,12 @@ func (c *conn) connect(pk *packets.Packet) error {
 		window = min(window, int(p.ReceiveMaximum))
 	}
 	present, err := c.srv.enter(c, id, pk.Connect.Clean, expiry, window)
+	if err == nil {
+		err = c.srv.claim(id)
+	}
+	if err == nil {
+		present, err = c.srv.restore(c, pk.Connect.Clean, present)
+	}
 	if err != nil {
 		return err
 	}
@@ -107,6 +113,7 @@ func (c *conn) connect(pk *packets.Packet) error {
 		return err
 	}
 	c.session.resume(c.batch)
+	c.follow()
 	return nil
 }
 

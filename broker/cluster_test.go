@@ -1,0 +1,200 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"github.com/spillgate/spillgate/broker/backplane"
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/place"
+)
+
+// cluster runs brokers that share a NATS server.
+func cluster(t *testing.T, n int, cfg Config) (brokers []*Broker, addresses []string) {
+	t.Helper()
+	url, stop, err := place.Embed("127.0.0.1:0", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	for i := range n {
+		c := cfg
+		c.Cluster = backplane.Config{Node: fmt.Sprint("n", i+1), URL: url}
+		b, addr, _, _ := run(t, c)
+		brokers, addresses = append(brokers, b), append(addresses, addr)
+	}
+	for _, b := range brokers {
+		await(t, "the nodes are up", func() bool { return b.Status().Phase == "serving" })
+	}
+	return brokers, addresses
+}
+
+// inbox notes what a client gets.
+type inbox struct {
+	mu  sync.Mutex
+	got []string
+}
+
+func (in *inbox) add(s string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.got = append(in.got, s)
+}
+
+func (in *inbox) all() []string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.Clone(in.got)
+}
+
+// dial5 connects a client of MQTT 5 whose session lives for an hour, if it has a name.
+func dial5(t *testing.T, addr, id string, in *inbox) *paho.Client {
+	t.Helper()
+	c, _ := open5(t, addr, id, in)
+	t.Cleanup(func() { _ = c.Disconnect(&paho.Disconnect{}) })
+	return c
+}
+
+func open5(t *testing.T, addr, id string, in *inbox) (*paho.Client, *paho.Connack) {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := paho.NewClient(paho.ClientConfig{ClientID: id, Conn: nc, PacketTimeout: 20 * time.Second, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+		func(p paho.PublishReceived) (bool, error) {
+			in.add(p.Packet.Topic + "=" + string(p.Packet.Payload))
+			return true, nil
+		}}})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	hour := uint32(3600)
+	ack, err := c.Connect(ctx, &paho.Connect{ClientID: id, CleanStart: false, KeepAlive: 30, Properties: &paho.ConnectProperties{SessionExpiryInterval: &hour}})
+	if err != nil {
+		t.Fatal("connect: ", err)
+	}
+	return c, ack
+}
+
+func subscribe5(t *testing.T, c *paho.Client, filter string, qos byte) {
+	t.Helper()
+	if _, err := c.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: qos}}}); err != nil {
+		t.Fatal("subscribe: ", err)
+	}
+}
+
+func publish5(t *testing.T, c *paho.Client, topic string, qos byte, payload string) {
+	t.Helper()
+	if _, err := c.Publish(t.Context(), &paho.Publish{Topic: topic, QoS: qos, Payload: []byte(payload)}); err != nil {
+		t.Fatal("publish: ", err)
+	}
+}
+
+// Messages reach the subscribers of other nodes once, whatever their QoS and however many
+// filters cover them, and retained ones are seen from every node.
+func TestFanOut(t *testing.T) {
+	_, addr := cluster(t, 3, Config{})
+	var in inbox
+	sub := dial5(t, addr[0], "sub", &in)
+	for _, filter := range []string{"a/#", "+/b", "$SYS/x"} {
+		subscribe5(t, sub, filter, 2)
+	}
+	pub := client(t, addr[1], "pub")
+	publish := func(topic string, qos byte, retain bool, payload string) {
+		if tok := pub.Publish(topic, qos, retain, payload); !tok.WaitTimeout(20*time.Second) || tok.Error() != nil {
+			t.Fatal(tok.Error())
+		}
+	}
+	await(t, "the filters are known there", func() bool {
+		publish("a/b", 0, false, "ready")
+		return len(in.all()) > 0
+	})
+	in.mu.Lock()
+	in.got = nil
+	in.mu.Unlock()
+	for i := range 30 {
+		publish("a/b", byte(i%3), false, fmt.Sprint(i))
+	}
+	publish("other", 1, false, "x")
+	publish("a", 1, true, "kept")
+	await(t, "all messages", func() bool { return len(in.all()) >= 31 })
+	got := in.all()
+	for i := range 30 {
+		if n := count(got, fmt.Sprintf("a/b=%d", i)); n != 1 {
+			t.Errorf("message %d of QoS %d came %d times", i, i%3, n)
+		}
+	}
+	publish("a/0", 0, true, "kept too")
+	await(t, "what is retained", func() bool {
+		var late inbox
+		c := client(t, addr[2], "late")
+		c.Subscribe("a/#", 1, func(_ mqtt.Client, m mqtt.Message) { late.add(fmt.Sprintf("%s=%s", m.Topic(), m.Payload())) }).WaitTimeout(10 * time.Second)
+		time.Sleep(20 * time.Millisecond)
+		c.Disconnect(10)
+		return count(late.all(), "a=kept") == 1 && count(late.all(), "a/0=kept too") == 1
+	})
+}
+
+func count(all []string, what string) (n int) {
+	for _, s := range all {
+		if s == what {
+			n++
+		}
+	}
+	return n
+}
+
+// A session that is away gets what it missed, at whatever node, also after all nodes
+// have ended.
+func TestSessionMoves(t *testing.T) {
+	data := t.TempDir()
+	cfg := Config{Cluster: backplane.Config{Node: "n1", Data: data}, Limits: []engine.Limit{{Filter: "slow", Rate: 100, Burst: 1}}}
+	_, addr, _, stop := run(t, cfg)
+	var in inbox
+	sub := dial5(t, addr, "sub", &in)
+	subscribe5(t, sub, "#", 2)
+	pub := dial5(t, addr, "pub", &inbox{})
+	publish5(t, pub, "slow", 1, "0")
+	await(t, "the first", func() bool { return len(in.all()) == 1 })
+	_ = sub.Disconnect(&paho.Disconnect{})
+	want := []string{"slow=0"}
+	for i := range 20 {
+		publish5(t, pub, "slow", byte(1+i%2), fmt.Sprint(i+1))
+		want = append(want, fmt.Sprintf("slow=%d", i+1))
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	_, addr, _, _ = run(t, cfg)
+	again, ack := open5(t, addr, "sub", &in)
+	defer again.Disconnect(&paho.Disconnect{})
+	if !ack.SessionPresent {
+		t.Error("the session is forgotten")
+	}
+	await(t, "what was missed", func() bool { return len(in.all()) >= len(want) })
+	// The order among messages of one QoS is that of publishing.
+	for qos := range 2 {
+		var got, those []string
+		for i, m := range want[1:] {
+			if i%2 == qos {
+				those = append(those, m)
+			}
+		}
+		for _, m := range in.all()[1:] {
+			if slices.Contains(those, m) {
+				got = append(got, m)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(those) {
+			t.Errorf("of QoS %d: got %v, want %v", qos+1, got, those)
+		}
+	}
+}
