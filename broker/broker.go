@@ -43,6 +43,7 @@ type Broker struct {
 	mu        sync.Mutex
 	cfg       Config // as it runs
 	listeners []net.Listener
+	tcp       []*net.TCPListener // what is below them
 	admin     net.Listener
 }
 
@@ -97,6 +98,7 @@ func (b *Broker) Listen() error {
 			return fmt.Errorf("broker: %w", err)
 		}
 		b.listeners = append(b.listeners, stamp.Listen(l))
+		b.tcp = append(b.tcp, l.(*net.TCPListener))
 	}
 	if b.cfg.Admin != "" {
 		l, err := net.Listen("tcp", b.cfg.Admin)
@@ -147,7 +149,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		return err
 	}
 	if b.plane != nil {
-		if err := b.plane.Open(ctx, b.hub); err != nil {
+		if err := b.open(ctx); err != nil {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.closeListeners()
@@ -190,6 +192,35 @@ func (b *Broker) Run(ctx context.Context) error {
 	admin.Close()
 	running.Wait()
 	b.log.Info("stopped")
+	return err
+}
+
+// open joins the other nodes, and turns clients away until that is done: they go to
+// another node instead of waiting here.
+func (b *Broker) open(ctx context.Context) error {
+	var turning sync.WaitGroup
+	b.mu.Lock()
+	tcp := b.tcp
+	b.mu.Unlock()
+	for _, l := range tcp {
+		turning.Go(func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				c.Close()
+			}
+		})
+	}
+	err := b.plane.Open(ctx, b.hub)
+	for _, l := range tcp {
+		_ = l.SetDeadline(time.Now())
+	}
+	turning.Wait()
+	for _, l := range tcp {
+		_ = l.SetDeadline(time.Time{})
+	}
 	return err
 }
 

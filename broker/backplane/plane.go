@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/internal/live"
@@ -128,7 +129,7 @@ func (p *Plane) connect() (err error) {
 }
 
 // attemptTime bounds one attempt to make what NATS keeps.
-const attemptTime = 5 * time.Second
+const attemptTime = 10 * time.Second
 
 // prepare makes streams and buckets, and waits for a majority.
 func (p *Plane) prepare(ctx context.Context) error {
@@ -140,6 +141,7 @@ func (p *Plane) prepare(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
+		p.log.Debug("the cluster is not ready", "error", err)
 		if !told {
 			told = true
 			p.log.Info("waiting for the cluster", "node", p.cfg.Node, "because", err)
@@ -152,21 +154,28 @@ func (p *Plane) prepare(ctx context.Context) error {
 	}
 }
 
-func (p *Plane) make(ctx context.Context) (err error) {
-	if p.stream, err = p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: logStream, Description: "messages of QoS 1 and 2",
-		Subjects: []string{logSubjects + ">"}, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, Discard: jetstream.DiscardNew, AllowDirect: true,
-		MaxBytes: int64(p.cfg.MaxBytes), MaxAge: p.cfg.MaxAge, Duplicates: min(2*time.Minute, p.cfg.MaxAge)}); err != nil {
+// make makes all at once: with several nodes each finds its own leader first, which
+// takes seconds.
+func (p *Plane) make(ctx context.Context) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() (err error) {
+		p.stream, err = p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: logStream, Description: "messages of QoS 1 and 2",
+			Subjects: []string{logSubjects + ">"}, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, Discard: jetstream.DiscardNew, AllowDirect: true,
+			MaxBytes: int64(p.cfg.MaxBytes), MaxAge: p.cfg.MaxAge, Duplicates: min(2*time.Minute, p.cfg.MaxAge)})
 		return err
-	}
-	if _, err = p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: retainedStream, Description: "retained messages",
-		Subjects: []string{retainedSubjects + ">"}, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, MaxMsgsPerSubject: 1}); err != nil {
+	})
+	all.Go(func() error {
+		_, err := p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: retainedStream, Description: "retained messages",
+			Subjects: []string{retainedSubjects + ">"}, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, MaxMsgsPerSubject: 1})
 		return err
+	})
+	for bucket, kv := range map[string]*jetstream.KeyValue{sessionBucket: &p.kv, nodeBucket: &p.nodes} {
+		all.Go(func() (err error) {
+			*kv, err = p.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas})
+			return err
+		})
 	}
-	if p.kv, err = p.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: sessionBucket, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas}); err != nil {
-		return err
-	}
-	p.nodes, err = p.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: nodeBucket, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas})
-	return err
+	return all.Wait()
 }
 
 // attach starts what carries messages.
