@@ -39,6 +39,7 @@ type Broker struct {
 	metrics *telemetry.Telemetry
 	started time.Time
 	phase   atomic.Int32
+	window  time.Duration // of the shares of buckets; 0 is the default
 
 	mu        sync.Mutex
 	cfg       Config // as it runs
@@ -149,7 +150,14 @@ func (b *Broker) Run(ctx context.Context) error {
 		return err
 	}
 	if b.plane != nil {
-		if err := b.open(ctx); err != nil {
+		err := b.open(ctx)
+		if err == nil {
+			var leave func()
+			if leave, err = b.takePart(ctx); err == nil {
+				defer leave()
+			}
+		}
+		if err != nil {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.closeListeners()
@@ -270,7 +278,7 @@ func (b *Broker) Reload(next Config) (ignored []string, err error) {
 	for _, f := range [...]struct {
 		name     string
 		old, new any
-	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"cluster", b.cfg.Cluster, next.Cluster}, {"clients", b.cfg.Clients, next.Clients}, {"topics", b.cfg.Topics, next.Topics},
+	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"cluster", b.cfg.Cluster, next.Cluster}, {"place", b.cfg.Place, next.Place}, {"clients", b.cfg.Clients, next.Clients}, {"topics", b.cfg.Topics, next.Topics},
 		{"subscriptions", b.cfg.Subscriptions, next.Subscriptions}, {"retained_bytes", b.cfg.RetainedBytes, next.RetainedBytes}, {"memory", b.cfg.Memory, next.Memory},
 		{"drain", b.cfg.Drain, next.Drain}} {
 		if !reflect.DeepEqual(f.old, f.new) {

@@ -2,9 +2,11 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,9 +27,14 @@ func cluster(t *testing.T, n int, cfg Config) (brokers []*Broker, addresses []st
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
+	return clusterAt(t, n, cfg, url)
+}
+
+func clusterAt(t *testing.T, n int, cfg Config, url string) (brokers []*Broker, addresses []string) {
+	t.Helper()
 	for i := range n {
 		c := cfg
-		c.Cluster = backplane.Config{Node: fmt.Sprint("n", i+1), URL: url}
+		c.Cluster.Node, c.Cluster.URL = fmt.Sprint("n", i+1), url
 		b, addr, _, _ := run(t, c)
 		brokers, addresses = append(brokers, b), append(addresses, addr)
 	}
@@ -157,7 +164,8 @@ func count(all []string, what string) (n int) {
 func TestSessionMoves(t *testing.T) {
 	data := t.TempDir()
 	cfg := Config{Cluster: backplane.Config{Node: "n1", Data: data}, Limits: []engine.Limit{{Filter: "slow", Rate: 100, Burst: 1}}}
-	_, addr, _, stop := run(t, cfg)
+	b, addr, _, stop := run(t, cfg)
+	await(t, "it is up", func() bool { return b.Status().Phase == "serving" })
 	var in inbox
 	sub := dial5(t, addr, "sub", &in)
 	subscribe5(t, sub, "#", 2)
@@ -173,7 +181,8 @@ func TestSessionMoves(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	_, addr, _, _ = run(t, cfg)
+	b, addr, _, _ = run(t, cfg)
+	await(t, "it is up again", func() bool { return b.Status().Phase == "serving" })
 	again, ack := open5(t, addr, "sub", &in)
 	defer again.Disconnect(&paho.Disconnect{})
 	if !ack.SessionPresent {
@@ -196,5 +205,136 @@ func TestSessionMoves(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(those) {
 			t.Errorf("of QoS %d: got %v, want %v", qos+1, got, those)
 		}
+	}
+}
+
+// A publisher at a node that has nothing of its topic's bucket is accepted, and what it
+// publishes goes through the bucket of the node that has; one that understands it is sent
+// there.
+func TestWrongNode(t *testing.T) {
+	url, stop, err := place.Embed("127.0.0.1:0", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	placer, end, err := place.Dial(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	if _, err := placer.Update(t.Context(), func(s *place.State) error {
+		return errors.Join(s.SetNode("n1", place.Node{Address: "h1:1883", Capacity: 1000}), s.SetNode("n2", place.Node{Address: "h2:1883", Capacity: 1000}),
+			s.SetTopic("t", place.Limits{Rate: 500, Burst: 3, Objective: 1, Each: 1}), s.Join("t", place.Join{Publisher: "pub"}))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	testWindow = 500 * time.Millisecond
+	t.Cleanup(func() { testWindow = 0 })
+	brokers, addr := clusterAt(t, 2, Config{}, url)
+	home, other := 0, 1
+	if at, err := placer.Place(t.Context(), "t", place.Join{Publisher: "pub"}); err != nil || at.Node == "n2" {
+		home, other = 1, 0
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	shares := func(b *Broker) float64 {
+		for _, l := range b.Status().Limits {
+			if l.Filter == "t" {
+				return l.Limit
+			}
+		}
+		return 0
+	}
+	await(t, "the bucket is at one node", func() bool { return shares(brokers[home]) > 400 })
+	await(t, "the other knows", func() bool { return brokers[other].plane.Elsewhere("t") })
+	var in inbox
+	subscribe5(t, dial5(t, addr[other], "sub", &in), "t", 2)
+	pub := dial5(t, addr[other], "pub", &inbox{})
+	want := map[string]bool{}
+	for i := range 12 {
+		publish5(t, pub, "t", byte(1+i%2), fmt.Sprint(i))
+		want[fmt.Sprint("t=", i)] = true
+	}
+	await(t, "all messages", func() bool { return len(in.all()) >= len(want) })
+	for m := range want {
+		if n := count(in.all(), m); n != 1 {
+			t.Errorf("%s came %d times", m, n)
+		}
+	}
+	var released uint64
+	for _, l := range brokers[home].Status().Limits {
+		if l.Filter == "t" {
+			released = l.Released
+		}
+	}
+	if released != 12 {
+		t.Errorf("%d messages went through the bucket, want 12", released)
+	}
+
+	moved := make(chan string, 1)
+	nc, err := net.Dial("tcp", addr[other])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := paho.NewClient(paho.ClientConfig{ClientID: "wise", Conn: nc, OnServerDisconnect: func(d *paho.Disconnect) { moved <- fmt.Sprintf("%#x %s", d.ReasonCode, d.Properties.ServerReference) }})
+	if _, err := c.Connect(t.Context(), &paho.Connect{ClientID: "wise", CleanStart: true, Properties: &paho.ConnectProperties{User: paho.UserProperties{{Key: "spillgate-redirect", Value: "1"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = c.Publish(t.Context(), &paho.Publish{Topic: "t", QoS: 0, Payload: []byte("x")})
+	select {
+	case got := <-moved:
+		if want := fmt.Sprintf("0x9c h%d:1883", home+1); got != want {
+			t.Errorf("it was sent away with %s, want %s", got, want)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("a client that understands it was not sent to its node")
+	}
+	nc2, err := net.Dial("tcp", addr[other])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc2.Close()
+	early := paho.NewClient(paho.ClientConfig{ClientID: "early", Conn: nc2})
+	ack, err := early.Connect(t.Context(), &paho.Connect{ClientID: "early", CleanStart: true, Properties: &paho.ConnectProperties{User: paho.UserProperties{
+		{Key: "spillgate-redirect", Value: "1"}, {Key: "spillgate-topic", Value: "t"}}}})
+	if err == nil || ack == nil || ack.ReasonCode != 0x9c || ack.Properties.ServerReference != fmt.Sprintf("h%d:1883", home+1) {
+		t.Errorf("CONNACK is %+v, %v; want 0x9c", ack, err)
+	}
+}
+
+// A log that is full refuses with 0x97, one without a majority with 0x83, and neither
+// acknowledges what it has not.
+func TestNotStored(t *testing.T) {
+	url, stop, err := place.Embed("127.0.0.1:0", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	_, addr := clusterAt(t, 1, Config{Cluster: backplane.Config{MaxBytes: 1 << 20, Patience: 100 * time.Millisecond}}, url)
+	nc, err := net.Dial("tcp", addr[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub := paho.NewClient(paho.ClientConfig{ClientID: "pub", Conn: nc})
+	if _, err := pub.Connect(t.Context(), &paho.Connect{ClientID: "pub", CleanStart: true}); err != nil {
+		t.Fatal(err)
+	}
+	defer pub.Disconnect(&paho.Disconnect{})
+	big := strings.Repeat("x", 100<<10)
+	codes := map[byte]int{}
+	for range 20 {
+		if r, err := pub.Publish(t.Context(), &paho.Publish{Topic: "t", QoS: 1, Payload: []byte(big)}); err == nil {
+			codes[0]++
+		} else if r != nil {
+			codes[r.ReasonCode]++
+		}
+	}
+	if codes[0x97] < 5 || codes[0] < 5 || codes[0]+codes[0x97] != 20 {
+		t.Errorf("answers are %v, want some of 0 and then 0x97", codes)
+	}
+	stop()
+	if r, err := pub.Publish(t.Context(), &paho.Publish{Topic: "t", QoS: 1, Payload: []byte("y")}); err == nil || r == nil || r.ReasonCode != 0x83 {
+		t.Errorf("without a log: %+v, %v; want 0x83", r, err)
 	}
 }

@@ -71,6 +71,13 @@ func (d *decoder) broker(n node, to *broker.Config) {
 				"patience":      func(n node) { d.Duration(n, &c.Patience) },
 			})
 		},
+		"place": func(n node) {
+			d.Object(n, keys{
+				"address":  func(n node) { d.Text(n, &to.Place.Address) },
+				"capacity": func(n node) { d.Number(n, &to.Place.Capacity) },
+				"listen":   func(n node) { d.Text(n, &to.Place.Listen) },
+			})
+		},
 		"topics":         func(n node) { d.Integer(n, &to.Topics) },
 		"subscriptions":  func(n node) { d.Integer(n, &to.Subscriptions) },
 		"retained_bytes": func(n node) { d.Integer(n, &to.RetainedBytes) },

@@ -86,6 +86,9 @@ func (p *Plane) holder(topic string) string {
 	return nodes[p.origin%uint64(len(nodes))]
 }
 
+// Elsewhere reports whether messages of a topic go to another node.
+func (p *Plane) Elsewhere(topic string) bool { return p.holder(topic) != "" }
+
 // Divert takes a message for another node; see engine.Diverter.
 func (p *Plane) Divert(_ *engine.Batch, m *engine.Message, id uint16) bool {
 	if p.holder(m.Topic.Name()) == "" {

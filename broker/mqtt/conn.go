@@ -48,6 +48,7 @@ type conn struct {
 	keepAlive time.Duration
 	watched   time.Time // when the deadline was last moved
 
+	place          // where it belongs
 	stored durable // what it does for a session that is stored
 
 	topic   *engine.Topic  // the last one published to
@@ -271,6 +272,9 @@ func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
 	t, err := c.srv.hub.Topic(name)
 	if err == nil {
 		c.topic = t
+		if c.srv.places != nil {
+			c.srv.places.Publishes(c.session.id, t.Name(), c.group)
+		}
 	}
 	return t, err
 }
@@ -421,5 +425,8 @@ func (c *conn) finish(err error) {
 	}
 	c.out.Close(goodbye)
 	c.suspend()
+	if c.srv.places != nil && c.session != nil {
+		c.srv.places.Gone(c.session.id)
+	}
 	c.srv.leave(c)
 }

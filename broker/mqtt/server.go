@@ -36,7 +36,8 @@ type Server struct {
 	turned  atomic.Uint64 // connections beyond the limit
 	codes   [256]atomic.Uint64
 
-	plane *backplane.Plane // nil: sessions end with the process
+	plane  *backplane.Plane // nil: sessions end with the process
+	places Places           // nil: nobody is sent elsewhere
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
@@ -149,6 +150,9 @@ func (srv *Server) leave(c *conn) {
 	expiry := s.expiry
 	s.mu.Unlock()
 	w := c.will
+	if c.moved.Load() {
+		w = nil
+	}
 	if s.durable && w != nil && w.delay > 0 && expiry > 0 {
 		srv.delay(s.id, w, min(w.delay, expiry))
 		w = nil

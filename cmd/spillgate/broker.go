@@ -22,6 +22,8 @@ type brokerFlags struct {
 	listen, limits []string
 	node, data     string
 	nats, at       string
+	address, place string
+	capacity       float64
 	cluster        []string
 	logs           logFlags
 }
@@ -64,6 +66,9 @@ when the file changes: limits of topics are taken, the log names what needs a re
 	flags.StringVar(&f.at, "at", "", "`host:port` at which this node takes the others")
 	flags.StringSliceVar(&f.cluster, "cluster", nil, "`host:port` of every node, with commas between")
 	flags.StringVar(&f.nats, "nats", "", "`URL` of NATS servers that run elsewhere, instead of --data, --at and --cluster")
+	flags.StringVar(&f.address, "address", "", "`host:port` at which clients find this node, for their placement")
+	flags.Float64Var(&f.capacity, "capacity", 0, "messages a second that this node serves within its topics' objectives")
+	flags.StringVar(&f.place, "place", "", "`host:port` at which to answer GET /v1/place")
 	f.logs.add(flags)
 	return cmd
 }
@@ -134,6 +139,11 @@ func (f *brokerFlags) override(file *config.File) (mistakes []error) {
 	replace(&b.Cluster.Data, f.data)
 	replace(&b.Cluster.Cluster, f.at)
 	replace(&b.Cluster.URL, f.nats)
+	replace(&b.Place.Address, f.address)
+	replace(&b.Place.Listen, f.place)
+	if f.capacity != 0 {
+		b.Place.Capacity = f.capacity
+	}
 	if f.cluster != nil {
 		b.Cluster.Routes = f.cluster
 	}
