@@ -13,7 +13,7 @@ import (
 // format is the version of what nodes send each other. A node refuses another one.
 //
 //	byte     0        1                    2…
-//	         format   QoS, 4: retain       time left, ms + 1, 0 without │ sender │ origin │ number │
+//	         format   QoS, 4: retain       time left, ms, 0 without │ sender │ origin │ number │
 //	                                       topic │ properties │ payload, to the end
 //
 // Numbers are unsigned varints; topic and properties have their length in front. The
@@ -49,11 +49,7 @@ func (p *packet) append(to []byte) []byte {
 		flags |= 4
 	}
 	to = append(to, format, flags)
-	left := uint64(0)
-	if p.left > 0 {
-		left = uint64(p.left/time.Millisecond) + 1
-	}
-	to = binary.AppendUvarint(to, left)
+	to = binary.AppendUvarint(to, uint64((p.left+time.Millisecond-1)/time.Millisecond))
 	to = binary.AppendUvarint(to, p.sender)
 	to = binary.AppendUvarint(to, p.number.origin)
 	to = binary.AppendUvarint(to, p.number.count)

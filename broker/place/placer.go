@@ -83,7 +83,8 @@ func (p *Placer) Load(ctx context.Context) (*State, uint64, error) {
 }
 
 // Watch sends the state whenever it has changed, and first as it is, until ctx ends. Of
-// several that nobody took yet only the last is sent. to has room for one.
+// several that nobody took yet only the last is sent. to has room for one. What it holds
+// at the server ends with the connection.
 func (p *Placer) Watch(ctx context.Context, to chan *State, log *slog.Logger) {
 	for ctx.Err() == nil {
 		w, err := p.kv.Watch(ctx, Key)
@@ -96,7 +97,9 @@ func (p *Placer) Watch(ctx context.Context, to chan *State, log *slog.Logger) {
 			continue
 		}
 		p.follow(ctx, w, to, log)
-		_ = w.Stop()
+		if ctx.Err() == nil { // otherwise it ends with the connection, without asking a server that may be gone
+			_ = w.Stop()
+		}
 	}
 }
 
