@@ -143,6 +143,9 @@ func (c Config) Check() []*Mistake {
 		}
 	}
 	c.Cluster.Check(within("cluster"))
+	if full := c.Cluster.WithDefaults(); c.Cluster.On() && full.MaxMessage < c.Clients.WithDefaults().Packet+backplane.MaxOverhead {
+		wrong("cluster.max_message", strconv.Itoa(full.MaxMessage), fmt.Sprintf("at least %d, which is clients.packet and what goes with it: a larger message could not be stored", c.Clients.WithDefaults().Packet+backplane.MaxOverhead))
+	}
 	c.Place.check(wrong, c.Cluster.On())
 	c.Clients.Check(within("clients"))
 	for _, f := range [...]struct {

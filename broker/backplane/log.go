@@ -28,7 +28,7 @@ const (
 
 // Errors that messages are refused with.
 var (
-	// ErrFull: the log has no room.
+	// ErrFull: the log has no room, or none for a message of this size.
 	ErrFull = fmt.Errorf("backplane: the log is full")
 	// ErrNotStored: no majority of the nodes has stored the message in time.
 	ErrNotStored = fmt.Errorf("backplane: no majority of the nodes stores")
@@ -128,7 +128,7 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 	if err == nil && u.retained != nil {
 		err = p.await(u.retained)
 	}
-	for pause := 50 * time.Millisecond; err != nil && !full(err) && live.Now().Sub(u.since) < p.cfg.Patience && p.ctx.Err() == nil; pause = min(2*pause, time.Second) {
+	for pause := 50 * time.Millisecond; err != nil && !hopeless(err) && live.Now().Sub(u.since) < p.cfg.Patience && p.ctx.Err() == nil; pause = min(2*pause, time.Second) {
 		b.End() // what was settled before need not wait for this
 		p.sleep(pause)
 		b.Begin(live.Now())
@@ -145,7 +145,7 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 		m.From.Released(b, m, u.id)
 	} else if from, ok := m.From.(engine.Refusable); ok && p.ctx.Err() == nil {
 		reason := ErrNotStored
-		if full(err) {
+		if hopeless(err) {
 			reason = ErrFull
 		}
 		p.log.Debug("a message is not stored", "topic", m.Topic.Name(), "error", err)

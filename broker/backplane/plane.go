@@ -50,6 +50,7 @@ type Plane struct {
 	hub    *engine.Hub
 
 	origin uint64
+	alone  bool // there are no other nodes
 	number atomic.Uint64
 
 	out      *queue // of QoS 0 to other nodes
@@ -77,7 +78,7 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	cfg = cfg.WithDefaults()
 	var random [8]byte
 	_, _ = crypto.Read(random[:]) // never fails
-	p := &Plane{cfg: cfg, log: log, started: time.Now(), origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
+	p := &Plane{cfg: cfg, log: log, started: time.Now(), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
 	p.interest.more = make(chan struct{}, 1)
 	p.heard = make(chan *nats.Msg, heardMessages)
 	p.ctx, p.stop = context.WithCancel(context.Background())
@@ -187,6 +188,9 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	}
 	p.offered.Store(info.State.LastSeq)
 	p.position.Store(info.State.LastSeq)
+	if err := p.tell(ctx); err != nil { // or the others cut the log before this node has read it
+		return fmt.Errorf("backplane: %w", err)
+	}
 	if err := p.watchRetained(ctx); err != nil {
 		return err
 	}
@@ -276,6 +280,9 @@ func (p *Plane) name(m *engine.Message) number {
 
 // Forward sends a message of QoS 0 to nodes that want it, and to all what is retained.
 func (p *Plane) Forward(_ *engine.Batch, m *engine.Message) {
+	if p.alone && !m.Retain {
+		return
+	}
 	if m.Retain {
 		p.retained.sent(m.Topic.Name())
 	}
@@ -447,6 +454,13 @@ func (w *windows) first(of number) bool {
 	was := at.came[number/64%16] & bit
 	at.came[number/64%16] |= bit
 	return was == 0
+}
+
+// hopeless reports whether an error is not worth another attempt: the log is full, or
+// the message is not one that it takes.
+func hopeless(err error) bool {
+	var api *jetstream.APIError
+	return full(err) || errors.Is(err, nats.ErrMaxPayload) || errors.As(err, &api) && api.Code == 400
 }
 
 // full reports whether an error says that there is no room to store anything.

@@ -45,6 +45,8 @@ const maxSession = 512 << 10
 type sessions struct {
 	mu  sync.Mutex
 	all map[string]known
+	// revision is that of the last change that this node has heard of.
+	revision uint64
 	// kick is told of a client that has connected to another node.
 	kick func(client string)
 	subs map[string]*nats.Subscription // by client
@@ -199,6 +201,7 @@ func (p *Plane) watchSessions(ctx context.Context) error {
 func (p *Plane) knows(e jetstream.KeyValueEntry) {
 	p.sessions.mu.Lock()
 	defer p.sessions.mu.Unlock()
+	p.sessions.revision = e.Revision()
 	var s Session
 	if e.Operation() != jetstream.KeyValuePut || json.Unmarshal(e.Value(), &s) != nil {
 		delete(p.sessions.all, e.Key())

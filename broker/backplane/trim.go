@@ -29,13 +29,34 @@ func (p *Plane) trim() {
 		case <-time.After(trimEvery):
 		}
 		ctx, cancel := context.WithTimeout(p.ctx, trimEvery)
-		if _, err := p.nodes.Put(ctx, token(p.cfg.Node), []byte(strconv.FormatUint(p.Position(), 10))); err == nil {
+		if p.tell(ctx) == nil {
 			if floor := p.needed(ctx, time.Now()); floor > 0 {
 				_ = p.stream.Purge(ctx, jetstream.WithPurgeSequence(floor+1)) // all before it; the next time, if not now
 			}
 		}
 		cancel()
 	}
+}
+
+// tell tells the other nodes how far this one is.
+func (p *Plane) tell(ctx context.Context) error {
+	_, err := p.nodes.Put(ctx, token(p.cfg.Node), []byte(strconv.FormatUint(p.Position(), 10)))
+	return err
+}
+
+// knowsAll reports whether this node has heard of every session that is stored.
+func (p *Plane) knowsAll(ctx context.Context) bool {
+	s, err := p.kv.Status(ctx)
+	if err != nil {
+		return false
+	}
+	of, ok := s.(*jetstream.KeyValueBucketStatus)
+	if !ok {
+		return false
+	}
+	p.sessions.mu.Lock()
+	defer p.sessions.mu.Unlock()
+	return p.sessions.revision >= of.StreamInfo().State.LastSeq
 }
 
 // needed returns the position up to which nobody needs the log any more, 0 if that is
@@ -61,6 +82,11 @@ func (p *Plane) needed(ctx context.Context, now time.Time) uint64 {
 			return 0
 		}
 		floor = min(floor, at)
+	}
+	// A session that was stored before the nodes told how far they are is among those
+	// that this node knows of.
+	if !p.knowsAll(ctx) {
+		return 0
 	}
 	var expired []string
 	p.sessions.mu.Lock()

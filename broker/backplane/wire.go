@@ -24,6 +24,10 @@ const format = 1
 // packetOverhead is the most that a packet takes beside topic, properties and payload.
 const packetOverhead = 2 + 6*binary.MaxVarintLen64
 
+// MaxOverhead is the most bytes that a message has between nodes beside what its
+// publisher sent.
+const MaxOverhead = 4 << 10
+
 // packet is a message between nodes; its slices are views.
 type packet struct {
 	qos                        byte

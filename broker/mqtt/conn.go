@@ -267,13 +267,16 @@ func (c *conn) acknowledge(qos byte, id uint16, code packets.Code) {
 // topicOf returns the topic of a name.
 func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
 	if c.topic != nil && c.topic.Name() == string(name) && !c.topic.Gone() {
+		if c.srv.places != nil && c.topics != c.srv.places.Topics() {
+			c.publishes(c.topic)
+		}
 		return c.topic, nil
 	}
 	t, err := c.srv.hub.Topic(name)
 	if err == nil {
 		c.topic = t
 		if c.srv.places != nil {
-			c.srv.places.Publishes(c.session.id, t.Name(), c.group)
+			c.publishes(t)
 		}
 	}
 	return t, err

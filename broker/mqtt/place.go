@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/engine"
 )
 
 // User properties of CONNECT by which a client takes part in its placement.
@@ -23,8 +25,10 @@ const (
 
 // Places knows at which nodes clients belong. Its methods must not block, except Where.
 type Places interface {
-	// Publishes tells that a client publishes to a topic.
+	// Publishes tells that a client publishes to a topic, at first, and again when Topics
+	// has changed.
 	Publishes(client, topic, group string)
+	Topics() uint64
 	// Gone tells that it has disconnected.
 	Gone(client string)
 	// Where returns the address of the node that a client belongs to, empty for this one.
@@ -34,6 +38,7 @@ type Places interface {
 // place is what a connection knows of where its client belongs.
 type place struct {
 	group     string
+	topics    uint64      // Places.Topics when it was told what the client publishes to
 	follows   bool        // it understands a Server Reference
 	reference string      // that CONNACK sends it to
 	moved     atomic.Bool // it was sent elsewhere, which is no reason for its will
@@ -77,6 +82,12 @@ func (c *conn) elsewhere(client string, user []packets.UserProperty) error {
 		return packets.ErrUseAnotherServer
 	}
 	return nil
+}
+
+// publishes tells Places what the client publishes to.
+func (c *conn) publishes(t *engine.Topic) {
+	c.topics = c.srv.places.Topics()
+	c.srv.places.Publishes(c.session.id, t.Name(), c.group)
 }
 
 // Move sends a client to another node, if it understands that, and reports whether it

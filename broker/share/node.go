@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -54,6 +54,7 @@ type Node struct {
 	placer *place.Placer
 	log    *slog.Logger
 	leader leader
+	topics atomic.Uint64 // changes with the names of topics in the state
 
 	mu      sync.Mutex
 	state   *place.State
@@ -173,6 +174,9 @@ func (n *Node) follow(s *place.State) {
 		n.cfg.Holders(topic, nil)
 		n.hub.SetShare(topic, nil)
 	}
+	if !maps.EqualFunc(s.Topics, n.state.Topics, func(_, _ *place.Topic) bool { return true }) {
+		n.topics.Add(1)
+	}
 	n.state = s
 	n.moveAll()
 }
@@ -281,6 +285,10 @@ func (n *Node) report(now mono.Time) {
 	}
 }
 
+// Topics returns a number that changes when other topics are placed: what Publishes did
+// not care for it may care for then.
+func (n *Node) Topics() uint64 { return n.topics.Load() }
+
 // Publishes tells that a client of this node publishes to a topic, as one of a group
 // that fires together. The client is placed if the topic is one of the state, and moved
 // if its place is elsewhere. It does not block.
@@ -382,21 +390,4 @@ func (n *Node) move(client string) {
 	if to != "" && n.cfg.Move(client, to) {
 		delete(n.clients, client)
 	}
-}
-
-// Share is what this node has of a topic's bucket.
-type Share struct {
-	Topic       string
-	Rate, Burst float64
-}
-
-// Shares returns what this node has, by topic.
-func (n *Node) Shares() (all []Share) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for topic, h := range n.shares {
-		all = append(all, Share{topic, h.bucket.Rate, h.bucket.Burst})
-	}
-	slices.SortFunc(all, func(a, b Share) int { return strings.Compare(a.Topic, b.Topic) })
-	return all
 }
