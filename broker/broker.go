@@ -149,21 +149,11 @@ func (b *Broker) Run(ctx context.Context) error {
 	if err := b.Listen(); err != nil {
 		return err
 	}
-	if b.plane != nil {
-		err := b.open(ctx)
-		if err == nil {
-			var leave func()
-			if leave, err = b.takePart(ctx); err == nil {
-				defer leave()
-			}
-		}
-		if err != nil {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.closeListeners()
-			return err
-		}
+	leave, err := b.join(ctx)
+	if err != nil {
+		return err
 	}
+	defer leave()
 	b.mu.Lock()
 	listeners, adminListener, cfg := b.listeners, b.admin, b.cfg
 	b.mu.Unlock()
@@ -187,7 +177,6 @@ func (b *Broker) Run(ctx context.Context) error {
 	b.phase.CompareAndSwap(starting, serving)
 	addresses, at := b.Addresses()
 	b.log.Info("serving", "mqtt", addresses, "admin", at, "limits", len(cfg.Limits))
-	var err error
 	select {
 	case <-ctx.Done():
 		b.phase.Store(leaving)
@@ -203,7 +192,24 @@ func (b *Broker) Run(ctx context.Context) error {
 	return err
 }
 
-// open joins the other nodes, and turns clients away until that is done: they go to
+// join has the node take part in its cluster, if there is one, until leave is called.
+// After an error nothing listens.
+func (b *Broker) join(ctx context.Context) (leave func(), err error) {
+	if b.plane == nil {
+		return func() {}, nil
+	}
+	if err = b.open(ctx); err == nil {
+		leave, err = b.takePart(ctx)
+	}
+	if err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.closeListeners()
+	}
+	return leave, err
+}
+
+// open opens the plane, and turns clients away until that is done: they go to
 // another node instead of waiting here.
 func (b *Broker) open(ctx context.Context) error {
 	var turning sync.WaitGroup

@@ -208,10 +208,10 @@ func TestSessionMoves(t *testing.T) {
 	}
 }
 
-// A publisher at a node that has nothing of its topic's bucket is accepted, and what it
-// publishes goes through the bucket of the node that has; one that understands it is sent
-// there.
-func TestWrongNode(t *testing.T) {
+// placed runs two brokers with a topic whose bucket is at one of them, and returns that
+// one's number and the other's.
+func placed(t *testing.T) (brokers []*Broker, addr []string, home, other int) {
+	t.Helper()
 	url, stop, err := place.Embed("127.0.0.1:0", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -230,24 +230,31 @@ func TestWrongNode(t *testing.T) {
 	}
 	testWindow = 500 * time.Millisecond
 	t.Cleanup(func() { testWindow = 0 })
-	brokers, addr := clusterAt(t, 2, Config{}, url)
-	home, other := 0, 1
-	if at, err := placer.Place(t.Context(), "t", place.Join{Publisher: "pub"}); err != nil || at.Node == "n2" {
+	brokers, addr = clusterAt(t, 2, Config{}, url)
+	other = 1
+	if at, err := placer.Place(t.Context(), "t", place.Join{Publisher: "pub"}); err != nil {
+		t.Fatal(err)
+	} else if at.Node == "n2" {
 		home, other = 1, 0
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
-	shares := func(b *Broker) float64 {
-		for _, l := range b.Status().Limits {
-			if l.Filter == "t" {
-				return l.Limit
-			}
-		}
-		return 0
-	}
-	await(t, "the bucket is at one node", func() bool { return shares(brokers[home]) > 400 })
+	await(t, "the bucket is at one node", func() bool { return limitOf(brokers[home], "t").Limit > 400 })
 	await(t, "the other knows", func() bool { return brokers[other].plane.Elsewhere("t") })
+	return brokers, addr, home, other
+}
+
+func limitOf(b *Broker, filter string) LimitStatus {
+	for _, l := range b.Status().Limits {
+		if l.Filter == filter {
+			return l
+		}
+	}
+	return LimitStatus{}
+}
+
+// A publisher at a node that has nothing of its topic's bucket is accepted, and what it
+// publishes goes through the bucket of the node that has.
+func TestWrongNode(t *testing.T) {
+	brokers, addr, home, other := placed(t)
 	var in inbox
 	subscribe5(t, dial5(t, addr[other], "sub", &in), "t", 2)
 	pub := dial5(t, addr[other], "pub", &inbox{})
@@ -262,16 +269,15 @@ func TestWrongNode(t *testing.T) {
 			t.Errorf("%s came %d times", m, n)
 		}
 	}
-	var released uint64
-	for _, l := range brokers[home].Status().Limits {
-		if l.Filter == "t" {
-			released = l.Released
-		}
-	}
-	if released != 12 {
+	if released := limitOf(brokers[home], "t").Released; released != 12 {
 		t.Errorf("%d messages went through the bucket, want 12", released)
 	}
+}
 
+// A client that understands it is sent to its node, when it publishes, or as it connects
+// if it says what it is going to publish to.
+func TestServerReference(t *testing.T) {
+	_, addr, home, other := placed(t)
 	moved := make(chan string, 1)
 	nc, err := net.Dial("tcp", addr[other])
 	if err != nil {

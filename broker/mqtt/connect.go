@@ -90,13 +90,7 @@ func (c *conn) connect(pk *packets.Packet) error {
 	if p.ReceiveMaximum > 0 {
 		window = min(window, int(p.ReceiveMaximum))
 	}
-	present, err := c.srv.enter(c, id, pk.Connect.Clean, expiry, window)
-	if err == nil {
-		err = c.srv.claim(id)
-	}
-	if err == nil {
-		present, err = c.srv.restore(c, pk.Connect.Clean, present)
-	}
+	present, err := c.srv.admit(c, id, pk.Connect.Clean, expiry, window)
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ import (
 type kept struct {
 	next    uint64 // up to this position of the log everything was sent, queued or not wanted
 	reading bool   // from the log; the feed is not listened to
+	loading bool   // CONNACK is yet to go
 	changed bool   // since it was stored last
 	filters []subscribed
 	numbers map[uint16]numbered // of messages of QoS 2 that are not completed
@@ -128,6 +129,17 @@ func senderOf(client string) uint64 {
 	return h.Sum64() | 1
 }
 
+// admit gives c the session of a client, whatever node that is at.
+func (srv *Server) admit(c *conn, id string, clean bool, expiry time.Duration, window int) (present bool, err error) {
+	if present, err = srv.enter(c, id, clean, expiry, window); err == nil {
+		err = srv.claim(id)
+	}
+	if err == nil {
+		present, err = srv.restore(c, clean, present)
+	}
+	return present, err
+}
+
 // claim has other nodes give a client up.
 func (srv *Server) claim(client string) error {
 	if srv.plane == nil {
@@ -173,6 +185,7 @@ func (srv *Server) restore(c *conn, clean, present bool) (bool, error) {
 	}
 	s.mu.Lock()
 	s.durable, s.next = true, p.Position()
+	s.reading, s.loading = old != nil, true // nothing goes before CONNACK
 	s.room, s.dirty = make(chan struct{}, 1), make(chan struct{}, 1)
 	s.numbers = map[uint16]numbered{}
 	s.mu.Unlock()
@@ -205,7 +218,7 @@ func (s *session) load(ctx context.Context, old *backplane.Session) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next, s.reading = in.Next, true
+	s.next = in.Next
 	for id, n := range in.Numbers {
 		s.numbers[id] = n
 		if n.Stored {
@@ -269,11 +282,11 @@ func (s *session) wants(m *engine.Message) (qos byte, retain bool, ids []uint32,
 	return min(qos, m.QoS), retain && m.Retain, ids, ok && !(local && m.Sender == s.sender)
 }
 
-// has reports whether a message of the log need not be delivered: it was, or it is read
-// later. The lock is held.
+// has reports whether a message need not be delivered: one of the log that was, or is
+// read later, and any before CONNACK. The lock is held.
 func (s *session) has(position uint64) bool {
 	if !s.durable || position == 0 {
-		return false
+		return s.loading
 	}
 	if s.reading || position <= s.next {
 		return true

@@ -247,6 +247,7 @@ func (s *session) answered(b *engine.Batch, kind byte, id uint16, code byte) err
 func (s *session) resume(b *engine.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.loading = false
 	var under []uint16
 	for i := range s.slots {
 		if s.slots[i].qos > 0 {

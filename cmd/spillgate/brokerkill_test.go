@@ -125,30 +125,10 @@ func killed(t *testing.T, n int) {
 	}
 	var publishing sync.WaitGroup
 	stop := make(chan struct{})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
 	for k := range 4 {
 		pub := connect(t, fmt.Sprint("pub", k), slices.Concat(addresses[k%n:], addresses[:k%n]), 0, func(string) {})
 		publishing.Go(func() {
-			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				m := fmt.Sprint(k, ".", i)
-				once, cancel := context.WithTimeout(ctx, 40*time.Second)
-				r, err := pub.Publish(once, &paho.Publish{Topic: fmt.Sprint("t/", k), QoS: byte(1 + k%2), Payload: []byte(m)})
-				cancel()
-				if err == nil && r.ReasonCode < 0x80 {
-					mu.Lock()
-					acknowledged[m] = true
-					mu.Unlock()
-				}
-				if ctx.Err() != nil {
-					return
-				}
-			}
+			publishAll(t.Context(), pub, k, stop, func(m string) { mu.Lock(); defer mu.Unlock(); acknowledged[m] = true })
 		})
 	}
 	count := func() int { mu.Lock(); defer mu.Unlock(); return len(acknowledged) }
@@ -196,6 +176,27 @@ func killed(t *testing.T, n int) {
 		t.Errorf("%d messages of QoS 2 came more than once", exact)
 	}
 	t.Logf("%d acknowledged, %d of them before the kill; %d of QoS 1 came more than once", len(acknowledged), before, least)
+}
+
+// publishAll publishes one message after the other until stop is closed, and notes what
+// is acknowledged.
+func publishAll(ctx context.Context, pub *autopaho.ConnectionManager, k int, stop <-chan struct{}, acknowledged func(string)) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for i := 0; ctx.Err() == nil; i++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		m := fmt.Sprint(k, ".", i)
+		once, cancel := context.WithTimeout(ctx, 40*time.Second)
+		r, err := pub.Publish(once, &paho.Publish{Topic: fmt.Sprint("t/", k), QoS: byte(1 + k%2), Payload: []byte(m)})
+		cancel()
+		if err == nil && r.ReasonCode < 0x80 {
+			acknowledged(m)
+		}
+	}
 }
 
 func until(t *testing.T, what string, ok func() bool) {
