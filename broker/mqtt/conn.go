@@ -201,7 +201,7 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 			return err
 		}
 		if head.Qos == 2 {
-			if err := s.number(p.id); err != nil {
+			if err := s.number(c, p.id); err != nil {
 				return err
 			}
 		}
@@ -315,6 +315,9 @@ func (c *conn) released(id uint16) error {
 		code = packets.ErrPacketIdentifierNotFound
 	}
 	s.mu.Unlock()
+	if s.durable {
+		c.batch.End()
+	}
 	// The client uses the number again from PUBCOMP on.
 	if err := s.save(time.Time{}); err != nil {
 		return err

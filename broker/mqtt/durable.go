@@ -548,10 +548,11 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 }
 
 // keepSubscriptions stores what the client subscribes to, after a change.
-func (s *session) keepSubscriptions() error {
+func (s *session) keepSubscriptions(c *conn) error {
 	if !s.durable {
 		return nil
 	}
+	c.batch.End()
 	at := s.srv.plane.Offered()
 	s.mu.Lock()
 	had := map[string]subscribed{}
@@ -578,10 +579,11 @@ func (s *session) keepSubscriptions() error {
 
 // number gives a message of QoS 2 from the client the number under which the log takes
 // it once, and stores that, unless it has one from before its node died.
-func (s *session) number(id uint16) error {
+func (s *session) number(c *conn, id uint16) error {
 	if !s.durable {
 		return nil
 	}
+	c.batch.End() // what came before it need not wait
 	s.mu.Lock()
 	_, again := s.numbers[id]
 	if !again {

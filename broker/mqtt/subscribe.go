@@ -56,7 +56,7 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 		}
 		answer.ReasonCodes = append(answer.ReasonCodes, code.Code)
 	}
-	if err := c.session.keepSubscriptions(); err != nil {
+	if err := c.session.keepSubscriptions(c); err != nil {
 		return err
 	}
 	if err := c.encoded(answer.SubackEncode); err != nil {
@@ -133,7 +133,7 @@ func (c *conn) unsubscribe(pk *packets.Packet) error {
 		}
 		answer.ReasonCodes = append(answer.ReasonCodes, code.Code)
 	}
-	if err := c.session.keepSubscriptions(); err != nil {
+	if err := c.session.keepSubscriptions(c); err != nil {
 		return err
 	}
 	return c.encoded(answer.UnsubackEncode)
