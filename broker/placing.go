@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/spillgate/spillgate/broker/place"
 	"github.com/spillgate/spillgate/broker/share"
 )
@@ -18,9 +20,9 @@ import (
 // belong, until leave is called.
 func (b *Broker) takePart(ctx context.Context) (leave func(), err error) {
 	cluster := b.cfg.Cluster.WithDefaults()
-	start, cancel := context.WithTimeout(ctx, 30*time.Second)
+	start, cancel := context.WithTimeout(ctx, placeTime)
 	defer cancel()
-	placer, err := place.Open(start, b.plane.Conn(), cluster.Replicas)
+	placer, err := openPlacer(start, b.plane.Conn(), cluster.Replicas)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +64,31 @@ func (b *Broker) takePart(ctx context.Context) (leave func(), err error) {
 		}
 		running.Wait()
 	}, nil
+}
+
+const (
+	// placeTime bounds how long a node waits for the state of places, whose copies find a
+	// leader first.
+	placeTime = 2 * time.Minute
+	// placeAttempt bounds one attempt: a state that another node is just making answers
+	// nothing.
+	placeAttempt = 3 * time.Second
+)
+
+// openPlacer opens the state of places, as often as it takes.
+func openPlacer(ctx context.Context, nc *nats.Conn, replicas int) (*place.Placer, error) {
+	for {
+		try, cancel := context.WithTimeout(ctx, placeAttempt)
+		p, err := place.Open(try, nc, replicas)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return p, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // enter puts the node into the state, unless it is there.

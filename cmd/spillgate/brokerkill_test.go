@@ -87,7 +87,7 @@ func connect(t *testing.T, id string, addresses []string, subscribe byte, got fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := c.AwaitConnection(ctx); err != nil {
 		t.Fatal(err)
