@@ -22,6 +22,7 @@ type brokerFlags struct {
 	listen, limits []string
 	node, data     string
 	nats, at       string
+	natsListen     string
 	address, place string
 	capacity       float64
 	cluster        []string
@@ -65,6 +66,7 @@ when the file changes: limits of topics are taken, the log names what needs a re
 	flags.StringVar(&f.data, "data", "", "`directory` for what outlives the process")
 	flags.StringVar(&f.at, "at", "", "`host:port` at which this node takes the others")
 	flags.StringSliceVar(&f.cluster, "cluster", nil, "`host:port` of every node, with commas between")
+	flags.StringVar(&f.natsListen, "nats-listen", "", "`host:port` at which the NATS server in this process takes clients such as spillgate place")
 	flags.StringVar(&f.nats, "nats", "", "`URL` of NATS servers that run elsewhere, instead of --data, --at and --cluster")
 	flags.StringVar(&f.address, "address", "", "`host:port` at which clients find this node, for their placement")
 	flags.Float64Var(&f.capacity, "capacity", 0, "messages a second that this node serves within its topics' objectives")
@@ -139,6 +141,7 @@ func (f *brokerFlags) override(file *config.File) (mistakes []error) {
 	replace(&b.Cluster.Data, f.data)
 	replace(&b.Cluster.Cluster, f.at)
 	replace(&b.Cluster.URL, f.nats)
+	replace(&b.Cluster.Listen, f.natsListen)
 	replace(&b.Place.Address, f.address)
 	replace(&b.Place.Listen, f.place)
 	if f.capacity != 0 {
