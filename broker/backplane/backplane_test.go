@@ -3,14 +3,18 @@ package backplane
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -141,4 +145,33 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%v became %v", p, again)
 		}
 	})
+}
+
+// What another node diverted to this one is not diverted again.
+func TestDivertOnce(t *testing.T) {
+	p := New(Config{Node: "n1", Data: "d"}, slog.New(slog.DiscardHandler))
+	p.diverted.out = newQueue(p.cfg)
+	hub := engine.New(engine.Config{Divert: p})
+	defer hub.Close()
+	p.hub = hub
+	p.SetHolders("t", []string{"n2"})
+	hub.SetShare("t", &engine.Share{})
+	b := hub.NewBatch()
+	b.Begin(live.Now())
+	for qos := range byte(3) {
+		m := packet{qos: qos, number: number{1, 2}, topic: []byte("t")}
+		p.diverted.here = map[number]*remote{}
+		p.publish(b, &nats.Msg{Data: m.append(nil)})
+		if n := len(p.diverted.out.take(nil)); n != 0 {
+			t.Errorf("QoS %d: it was", qos)
+		}
+	}
+	topic, err := hub.Topic([]byte("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := b.Publish(&engine.Message{Topic: topic, Expires: mono.Never}, 0); v != engine.Went || len(p.diverted.out.take(nil)) != 1 {
+		t.Errorf("what is published here is not: %v", v)
+	}
+	b.End()
 }

@@ -285,8 +285,8 @@ func (p *Plane) publish(b *engine.Batch, asked *nats.Msg) {
 		return
 	}
 	r := &remote{p: p, number: pk.number, reply: asked.Reply}
+	m.From = r // which Divert knows: two nodes that each think the other has the topic do not send it to and fro
 	if m.QoS > 0 {
-		m.From = r
 		p.diverted.mu.Lock()
 		_, again := p.diverted.here[pk.number]
 		p.diverted.here[pk.number] = r

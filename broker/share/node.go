@@ -152,20 +152,25 @@ func (n *Node) follow(s *place.State) {
 		h := n.shares[topic]
 		if !slices.Contains(nodes, n.cfg.Node) {
 			n.cfg.Holders(topic, nodes)
-			n.hub.SetShare(topic, &engine.Share{})
-			if h == nil {
+			switch {
+			case h == nil:
 				n.shares[topic] = &held{}
-			} else {
+				n.hub.SetShare(topic, &engine.Share{})
+			case h.bucket.Rate > 0 && !h.leaving:
 				h.leaving = true
+				n.hub.SetShare(topic, &engine.Share{})
 			}
 			continue
 		}
 		n.cfg.Holders(topic, nil)
 		whole := placement.Bucket{Rate: t.Rate, Burst: t.Burst}
-		if h == nil || h.bucket.Rate == 0 {
+		switch {
+		case h == nil || h.bucket.Rate == 0:
 			h = &held{version: version(h), fresh: true, floor: whole.Split(reserve / float64(len(nodes)))}
 			n.shares[topic] = h
 			n.obey(topic, h, h.floor)
+		case h.leaving: // it comes back before what waited has gone
+			n.obey(topic, h, h.bucket)
 		}
 		h.leaving = false
 	}

@@ -229,6 +229,36 @@ func TestMoves(t *testing.T) {
 	away.Gone("q")
 }
 
+// A node that loses its publishers while messages wait, and gets some back, has what it
+// had.
+func TestComesBack(t *testing.T) {
+	hub := &fakeHub{shares: map[string]engine.Share{}}
+	n := NewNode(Config{Node: "n1", Holders: func(string, []string) {}, Move: func(string, string) bool { return false }}, hub, nil, nil, slog.New(slog.DiscardHandler))
+	at := func(node string) *place.State {
+		return &place.State{Nodes: map[string]place.Node{"n1": {Address: "h1", Capacity: 1}, "n2": {Address: "h2", Capacity: 1}},
+			Topics: map[string]*place.Topic{"t": {Limits: place.Limits{Rate: 100, Burst: 10}, Publishers: map[string]place.Publisher{"p": {Rate: 1, Node: node}}}}}
+	}
+	n.follow(at("n1"))
+	n.granted(0, []byte(`{"term":1,"grants":[{"topic":"t","version":3,"rate":60,"burst":6,"left":1000000000}]}`))
+	n.follow(at("n2"))
+	if s := hub.share("t"); s.Rate != 0 {
+		t.Errorf("without a publisher it has %v", s)
+	}
+	n.follow(at("n1"))
+	if s := hub.share("t"); s.Rate != 60 {
+		t.Errorf("with one again it has %v", s)
+	}
+	n.granted(0, []byte(`{"term":0,"grants":[{"topic":"t","version":9,"rate":90,"burst":9,"left":1}]}`))
+	n.granted(0, []byte(`{"term":1,"grants":[{"topic":"t","version":2,"rate":90,"burst":9,"left":1}]}`))
+	if s := hub.share("t"); s.Rate != 60 {
+		t.Errorf("it obeys an old grant: %v", s)
+	}
+	n.expire(2_000_000_000)
+	if s := hub.share("t"); s.Rate > 1 {
+		t.Errorf("long after the grant it has %v", s)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"node":"n","term":1,"topics":[{"topic":"t","rate":1}]}`))
 	f.Add([]byte(`{"term":1,"grants":[{"topic":"t","rate":-1}]}`))
