@@ -41,9 +41,26 @@ type Status struct {
 	// broker closed, by MQTT 5 reason code.
 	Dropped map[string]uint64 `json:"dropped"`
 	Closed  map[string]uint64 `json:"closed"`
-	// Limits are those of the configuration, in its order, and last the topics without
-	// one.
+	// Cluster is what the node has to do with others; nil alone and in memory.
+	Cluster *ClusterStatus `json:"cluster,omitempty"`
+	// Limits are those of the configuration, in its order, then the parts of placed
+	// topics' buckets, and last the topics without a limit.
 	Limits []LimitStatus `json:"limits"`
+}
+
+// ClusterStatus is the node's part in a cluster.
+type ClusterStatus struct {
+	Node string `json:"node"`
+	// Position is how far the node has delivered the log.
+	Position uint64 `json:"position"`
+	// Storing and Sending are the messages that wait to be stored, and to be sent to
+	// other nodes.
+	Storing int `json:"storing"`
+	Sending int `json:"sending"`
+	// Lost counts messages of QoS 0 to other nodes that found no room, Malformed what
+	// came from other nodes and was no message.
+	Lost      uint64 `json:"lost"`
+	Malformed uint64 `json:"malformed"`
 }
 
 // LimitStatus is one limit. Rate and delays are those of the last 10 s.
@@ -81,6 +98,10 @@ func (b *Broker) Status() Status {
 	s := Status{Phase: phaseNames[b.phase.Load()], Uptime: time.Since(b.started).Seconds(), Connections: m.Connections, Sessions: m.Sessions, Topics: c.Topics,
 		Subscriptions: c.Subscriptions, Retained: c.Retained, RetainedBytes: c.RetainedBytes, TurnedAway: m.Turned, Refused: m.Refused, Dropped: m.Dropped,
 		Closed: map[string]uint64{}}
+	if b.plane != nil {
+		p := b.plane.Stats()
+		s.Cluster = &ClusterStatus{b.plane.Node(), p.Position, p.Storing, p.Sending, p.Lost, p.Malformed}
+	}
 	for code, n := range m.Closed {
 		s.Closed[fmt.Sprintf("%#02x", code)] = n
 	}
@@ -108,6 +129,7 @@ func quantiles(d engine.Delays) Quantiles {
 //	spillgate_broker_access_seconds, _processing_seconds{limit,quantile}
 //	spillgate_broker_connections, _sessions, _subscriptions, _retained, _retained_bytes
 //	spillgate_broker_turned_away_total, _refused_total
+//	spillgate_broker_storing, _lost_total               where there are other nodes
 //	spillgate_broker_dropped_total{reason}, _closed_total{code}
 //
 // Labels come from the configuration and from enumerations.
@@ -134,6 +156,9 @@ func (b *Broker) watch(meter metric.Meter) error {
 		connections: gauge("connections", "", "Connections."), sessions: gauge("sessions", "", "Sessions, connected or not."),
 		subscriptions: gauge("subscriptions", "", "Subscriptions."), retained: gauge("retained", "", "Retained messages."), retainedBytes: gauge("retained_bytes", "", "Bytes of retained messages."),
 	}
+	if b.plane != nil {
+		in.storing, in.lost = gauge("storing", "", "Messages that wait to be stored."), counter("lost", "Messages of QoS 0 to other nodes that found no room.")
+	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -146,6 +171,8 @@ func (b *Broker) watch(meter metric.Meter) error {
 }
 
 type instruments struct {
+	storing                                                       metric.Float64ObservableGauge // nil without other nodes, as lost
+	lost                                                          metric.Int64ObservableCounter
 	messages, waited, turned, refused, dropped, closed            metric.Int64ObservableCounter
 	topics, rate, backlog, bytes, access, processing              metric.Float64ObservableGauge
 	connections, sessions, subscriptions, retained, retainedBytes metric.Float64ObservableGauge
@@ -162,6 +189,10 @@ func (in *instruments) observe(o metric.Observer, s *Status) {
 	}
 	for code, n := range s.Closed {
 		o.ObserveInt64(in.closed, int64(n), metric.WithAttributes(attribute.String("code", code)))
+	}
+	if s.Cluster != nil {
+		o.ObserveFloat64(in.storing, float64(s.Cluster.Storing))
+		o.ObserveInt64(in.lost, int64(s.Cluster.Lost))
 	}
 	o.ObserveFloat64(in.connections, float64(s.Connections))
 	o.ObserveFloat64(in.sessions, float64(s.Sessions))

@@ -48,6 +48,9 @@ type conn struct {
 	keepAlive time.Duration
 	watched   time.Time // when the deadline was last moved
 
+	place          // where it belongs
+	stored durable // what it does for a session that is stored
+
 	topic   *engine.Topic  // the last one published to
 	message engine.Message // the one that is published
 	will    *will
@@ -173,7 +176,7 @@ func (c *conn) packet(head packets.FixedHeader, body []byte) error {
 	case packets.Puback, packets.Pubrec, packets.Pubcomp:
 		return s.answered(c.batch, head.Type, pk.PacketID, pk.ReasonCode)
 	case packets.Pubrel:
-		c.released(pk.PacketID)
+		return c.released(pk.PacketID)
 	case packets.Subscribe:
 		return c.subscribe(&pk)
 	case packets.Unsubscribe:
@@ -197,6 +200,11 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 		if again, err := s.begin(c, head.Qos, p.id); again || err != nil {
 			return err
 		}
+		if head.Qos == 2 {
+			if err := s.number(c, p.id); err != nil {
+				return err
+			}
+		}
 	}
 	refused, err := c.route(head, &p)
 	if refused == packets.CodeSuccess && err == nil {
@@ -207,6 +215,7 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 		// send the message again when it is back.
 		s.mu.Lock()
 		delete(s.inbound, p.id)
+		delete(s.numbers, p.id)
 		s.mu.Unlock()
 	}
 	if err != nil {
@@ -235,6 +244,7 @@ func (c *conn) route(head packets.FixedHeader, p *incoming) (refused packets.Cod
 	}
 	c.message = engine.Message{Topic: t, Payload: p.payload, Properties: p.properties, Expires: p.expires,
 		QoS: head.Qos, Retain: head.Retain, From: c.session}
+	c.session.sign(&c.message, p.id)
 	switch c.batch.Publish(&c.message, p.id) {
 	case engine.Waits:
 	case engine.Went:
@@ -257,11 +267,17 @@ func (c *conn) acknowledge(qos byte, id uint16, code packets.Code) {
 // topicOf returns the topic of a name.
 func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
 	if c.topic != nil && c.topic.Name() == string(name) && !c.topic.Gone() {
+		if c.srv.places != nil && c.topics != c.srv.places.Topics() {
+			c.publishes(c.topic)
+		}
 		return c.topic, nil
 	}
 	t, err := c.srv.hub.Topic(name)
 	if err == nil {
 		c.topic = t
+		if c.srv.places != nil {
+			c.publishes(t)
+		}
 	}
 	return t, err
 }
@@ -288,17 +304,26 @@ func (s *session) begin(c *conn, qos byte, id uint16) (again bool, err error) {
 }
 
 // released takes a PUBREL.
-func (c *conn) released(id uint16) {
+func (c *conn) released(id uint16) error {
 	s := c.session
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	code := packets.CodeSuccess
 	if s.inbound[id] == received {
 		delete(s.inbound, id)
+		delete(s.numbers, id)
 	} else {
 		code = packets.ErrPacketIdentifierNotFound
 	}
+	s.mu.Unlock()
+	if s.durable {
+		c.batch.End()
+	}
+	// The client uses the number again from PUBCOMP on.
+	if err := s.save(time.Time{}); err != nil {
+		return err
+	}
 	c.ack(c.batch, packets.Pubcomp, id, code)
+	return nil
 }
 
 // result is what became of a packet for the client.
@@ -405,5 +430,9 @@ func (c *conn) finish(err error) {
 		}
 	}
 	c.out.Close(goodbye)
+	c.suspend()
+	if c.srv.places != nil && c.session != nil {
+		c.srv.places.Gone(c.session.id)
+	}
 	c.srv.leave(c)
 }

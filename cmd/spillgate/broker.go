@@ -20,6 +20,12 @@ import (
 type brokerFlags struct {
 	config, admin  string
 	listen, limits []string
+	node, data     string
+	nats, at       string
+	natsListen     string
+	address, place string
+	capacity       float64
+	cluster        []string
 	logs           logFlags
 }
 
@@ -33,14 +39,20 @@ at once and then its rate; what comes faster waits, and with QoS 1 and 2 so does
 acknowledgement, so that a flood on one topic does not delay the others. With police,
 what comes faster is refused (reason code 0x97) instead.
 
-Without flags it listens on ` + broker.DefaultListen + ` and limits nothing. There are no
-users, no TLS and no storage yet, and one node: keep it on a private address.
+With --data, messages of QoS 1 and 2 are acknowledged after they are stored, and sessions
+outlive the process. --cluster names the nodes, which are --at it; three of them store
+each message twice more, so that any one may die. --nats uses NATS servers that run
+elsewhere instead of one in each process.
+
+Without flags it listens on ` + broker.DefaultListen + ` and limits nothing, alone and in
+memory. Keep the addresses of nodes private.
 
 SIGTERM and Ctrl-C drain: health checks fail, what waits goes, clients are told. SIGHUP
 reads the configuration file again, which also happens by itself within about a second
 when the file changes: limits of topics are taken, the log names what needs a restart.`,
 		Example: `  spillgate broker
   spillgate broker --listen :1883 --admin 127.0.0.1:9092 --limit 'plant/+/telemetry rate=100 burst=20'
+  spillgate broker --node n1 --data ./n1 --at 10.0.0.1:6222 --cluster 10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222
   spillgate broker --config spillgate.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBroker(cmd, f) },
@@ -50,6 +62,15 @@ when the file changes: limits of topics are taken, the log names what needs a re
 	flags.StringArrayVar(&f.listen, "listen", nil, "`host:port` to serve MQTT on; may be repeated (default "+broker.DefaultListen+")")
 	flags.StringVar(&f.admin, "admin", "", "`host:port` of metrics, status and health")
 	flags.StringArrayVar(&f.limits, "limit", nil, "`limit` of topics, 'FILTER rate=R burst=B' and optionally police, shared, queue=N, queue_bytes=N; may be repeated")
+	flags.StringVar(&f.node, "node", "", "`name` of this node, the same after a restart (default n1 with --data alone)")
+	flags.StringVar(&f.data, "data", "", "`directory` for what outlives the process")
+	flags.StringVar(&f.at, "at", "", "`host:port` at which this node takes the others")
+	flags.StringSliceVar(&f.cluster, "cluster", nil, "`host:port` of every node, with commas between")
+	flags.StringVar(&f.natsListen, "nats-listen", "", "`host:port` at which the NATS server in this process takes clients such as spillgate place")
+	flags.StringVar(&f.nats, "nats", "", "`URL` of NATS servers that run elsewhere, instead of --data, --at and --cluster")
+	flags.StringVar(&f.address, "address", "", "`host:port` at which clients find this node, for their placement")
+	flags.Float64Var(&f.capacity, "capacity", 0, "messages a second that this node serves within its topics' objectives")
+	flags.StringVar(&f.place, "place", "", "`host:port` at which to answer GET /v1/place")
 	f.logs.add(flags)
 	return cmd
 }
@@ -115,6 +136,22 @@ func (f *brokerFlags) override(file *config.File) (mistakes []error) {
 	replace(&b.Admin, f.admin)
 	if f.listen != nil {
 		b.Listen = f.listen
+	}
+	replace(&b.Cluster.Node, f.node)
+	replace(&b.Cluster.Data, f.data)
+	replace(&b.Cluster.Cluster, f.at)
+	replace(&b.Cluster.URL, f.nats)
+	replace(&b.Cluster.Listen, f.natsListen)
+	replace(&b.Place.Address, f.address)
+	replace(&b.Place.Listen, f.place)
+	if f.capacity != 0 {
+		b.Place.Capacity = f.capacity
+	}
+	if f.cluster != nil {
+		b.Cluster.Routes = f.cluster
+	}
+	if c := &b.Cluster; c.Data != "" && c.Node == "" && c.Cluster == "" {
+		c.Node = "n1"
 	}
 	if f.limits != nil {
 		b.Limits = nil

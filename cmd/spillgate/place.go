@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +33,9 @@ The state is in NATS JetStream. "place serve" brings its own NATS server and ans
 GET /v1/place?topic=T&publisher=P; every other command may run anywhere, also at once:
 a change that another one has overtaken is decided again.
 
-Predictions of a p99 are a model's; nothing is measured yet, and no node is asked.`,
+Brokers that use the same NATS follow it: they divide each topic's bucket and send
+publishers where they belong. Predictions of a p99 are a model's; nothing is measured
+yet.`,
 		Example: `  spillgate place serve --data ./place
   spillgate place node n1 --address 10.0.0.1:1883 --capacity 60000
   spillgate place topic sensors --rate 11000 --burst 26 --objective 1ms --publisher-rate 10
@@ -154,8 +155,7 @@ func servePlace(cmd *cobra.Command, url, listen string) error {
 	}
 	log := newLogger(cmd, false, new(slog.LevelVar))
 	log.Info("placing", "http", "http://"+l.Addr().String(), "nats", url)
-	srv := &http.Server{Handler: p.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	srv := place.Server(p, slog.NewLogLogger(log.Handler(), slog.LevelWarn))
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
 	select {
