@@ -24,8 +24,13 @@
 // and take memory in proportion to Limits; nothing a client does, or does not
 // read, delays another client.
 //
-// What this package does not do: it knows no users and no rights, and speaks no
-// TLS itself (its listener may), no WebSocket and no MQTT 3.1. It keeps nothing
+// Users are those of access.Book. What a user may not do is answered 0x87, or 0x86
+// where name or password are wrong; a message of QoS 0 is dropped and counted, and
+// MQTT 3.1.1, which has no code for it, is treated as above. A session belongs to
+// the user that began it.
+//
+// What this package does not do: it speaks no TLS itself (its listener may), no
+// WebSocket and no MQTT 3.1. It keeps nothing
 // when the process ends. It offers no topic aliases and no extended
 // authentication, and sends no client to another server.
 package mqtt
