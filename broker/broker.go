@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,9 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
-	"github.com/spillgate/spillgate/broker/stamp"
+	"github.com/spillgate/spillgate/broker/nats"
+	"github.com/spillgate/spillgate/internal/reread"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -34,14 +37,19 @@ type Broker struct {
 	log     *slog.Logger
 	hub     *engine.Hub
 	mqtt    *mqtt.Server
+	edges   map[string]edge // by protocol
+	users   *access.Book
+	secure  *tls.Config // nil without TLS
 	metrics *telemetry.Telemetry
 	started time.Time
 	phase   atomic.Int32
 
 	mu        sync.Mutex
 	cfg       Config // as it runs
-	listeners []net.Listener
+	listeners []served
 	admin     net.Listener
+
+	certificates, passwords *reread.File // nil without
 }
 
 // New returns a broker that listens nowhere yet, or every mistake in cfg.
@@ -51,12 +59,21 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 	}
 	cfg = cfg.WithDefaults()
 	b := &Broker{cfg: cfg, log: log, started: time.Now()}
-	var err error
+	err := b.lock(cfg)
+	if err != nil {
+		return nil, err
+	}
 	if b.metrics, err = telemetry.New(); err != nil {
 		return nil, err
 	}
 	b.hub = engine.New(engine.Config{Limits: cfg.Limits, Topics: cfg.Topics, Subscriptions: cfg.Subscriptions, Retained: cfg.RetainedBytes})
 	b.mqtt = mqtt.NewServer(b.hub, cfg.Clients, log)
+	b.mqtt.Guard(b.users)
+	b.edges = map[string]edge{"mqtt": mqttEdge{b.mqtt}, "nats": nats.NewServer(b.hub, b.users, cfg.NATS, log)}
+	if err := b.setUsers(cfg.Access); err != nil {
+		b.hub.Close()
+		return nil, err
+	}
 	if err := b.watch(b.metrics.Meter()); err != nil {
 		b.hub.Close()
 		return nil, err
@@ -66,7 +83,7 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 
 func check(cfg Config) error {
 	var errs []error
-	for _, m := range cfg.Check() {
+	for _, m := range append(cfg.Check(), cfg.CheckFiles()...) {
 		errs = append(errs, m)
 	}
 	return errors.Join(errs...)
@@ -81,12 +98,12 @@ func (b *Broker) Listen() error {
 		return nil
 	}
 	for _, address := range b.cfg.Listen {
-		l, err := net.Listen("tcp", address)
+		l, err := b.open(address)
 		if err != nil {
 			b.closeListeners()
 			return fmt.Errorf("broker: %w", err)
 		}
-		b.listeners = append(b.listeners, stamp.Listen(l))
+		b.listeners = append(b.listeners, l)
 	}
 	if b.cfg.Admin != "" {
 		l, err := net.Listen("tcp", b.cfg.Admin)
@@ -109,18 +126,18 @@ func (b *Broker) closeListeners() {
 	}
 }
 
-// Addresses returns where the broker serves MQTT, and its admin address, empty
-// without one, after Listen.
-func (b *Broker) Addresses() (mqtt []string, admin string) {
+// Addresses returns where the broker serves, in the order of Config.Listen, and its
+// admin address, empty without one, after Listen.
+func (b *Broker) Addresses() (clients []string, admin string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range b.listeners {
-		mqtt = append(mqtt, l.Addr().String())
+		clients = append(clients, l.Addr().String())
 	}
 	if b.admin != nil {
 		admin = b.admin.Addr().String()
 	}
-	return mqtt, admin
+	return clients, admin
 }
 
 // Run serves until ctx ends, then drains: health checks fail for the time of
@@ -140,7 +157,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	failed := make(chan error, len(listeners)+1)
 	for _, l := range listeners {
 		running.Go(func() {
-			if err := b.mqtt.Serve(l); !errors.Is(err, net.ErrClosed) {
+			if err := b.edges[l.protocol].Serve(l, l.secure); !errors.Is(err, net.ErrClosed) {
 				failed <- err
 			}
 		})
@@ -153,9 +170,11 @@ func (b *Broker) Run(ctx context.Context) error {
 			}
 		})
 	}
+	watchCtx, unwatch := context.WithCancel(context.Background())
+	running.Go(func() { reread.Watch(watchCtx, b.look) })
 	b.phase.CompareAndSwap(starting, serving)
 	addresses, at := b.Addresses()
-	b.log.Info("serving", "mqtt", addresses, "admin", at, "limits", len(cfg.Limits))
+	b.log.Info("serving", "clients", addresses, "admin", at, "limits", len(cfg.Limits))
 	var err error
 	select {
 	case <-ctx.Done():
@@ -166,6 +185,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		b.log.Error("a listener failed", "error", err)
 	}
 	b.drain(listeners, cfg.Drain.Timeout)
+	unwatch()
 	admin.Close()
 	running.Wait()
 	b.log.Info("stopped")
@@ -176,7 +196,7 @@ func (b *Broker) Run(ctx context.Context) error {
 const shutdownTime = 5 * time.Second
 
 // drain lets go what waits, for timeout at most, and disconnects everybody.
-func (b *Broker) drain(listeners []net.Listener, timeout time.Duration) {
+func (b *Broker) drain(listeners []served, timeout time.Duration) {
 	b.phase.Store(draining)
 	for _, l := range listeners {
 		l.Close()
@@ -189,9 +209,15 @@ func (b *Broker) drain(listeners []net.Listener, timeout time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
-	if err := b.mqtt.Shutdown(ctx); err != nil {
-		b.log.Warn("clients are cut off", "error", err)
+	var leaving sync.WaitGroup
+	for protocol, e := range b.edges {
+		leaving.Go(func() {
+			if err := e.Shutdown(ctx); err != nil {
+				b.log.Warn("clients are cut off", "protocol", protocol, "error", err)
+			}
+		})
 	}
+	leaving.Wait()
 }
 
 // backlog returns how many messages wait for their rate.
@@ -202,15 +228,22 @@ func (b *Broker) backlog() (n int) {
 	return n
 }
 
-// Reload takes the limits of topics, and returns the names of the other keys that
+// Reload takes users and the limits of topics, reads certificates and passwords
+// again if they changed, and returns the names of the other keys that
 // differ, which need a restart; or every mistake in next, and takes nothing.
 func (b *Broker) Reload(next Config) (ignored []string, err error) {
 	if err := check(next); err != nil {
 		return nil, err
 	}
 	next = next.WithDefaults()
+	b.look()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !reflect.DeepEqual(b.cfg.Access, next.Access) {
+		if err := b.setUsers(next.Access); err != nil {
+			return nil, err
+		}
+	}
 	if !slices.Equal(b.cfg.Limits, next.Limits) {
 		b.hub.SetLimits(next.Limits)
 		b.cfg.Limits = next.Limits
@@ -218,7 +251,7 @@ func (b *Broker) Reload(next Config) (ignored []string, err error) {
 	for _, f := range [...]struct {
 		name     string
 		old, new any
-	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"clients", b.cfg.Clients, next.Clients}, {"topics", b.cfg.Topics, next.Topics},
+	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"tls", b.cfg.TLS, next.TLS}, {"clients", b.cfg.Clients, next.Clients}, {"nats", b.cfg.NATS, next.NATS}, {"topics", b.cfg.Topics, next.Topics},
 		{"subscriptions", b.cfg.Subscriptions, next.Subscriptions}, {"retained_bytes", b.cfg.RetainedBytes, next.RetainedBytes}, {"memory", b.cfg.Memory, next.Memory},
 		{"drain", b.cfg.Drain, next.Drain}} {
 		if !reflect.DeepEqual(f.old, f.new) {

@@ -6,8 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
+	"github.com/spillgate/spillgate/broker/nats"
 	"github.com/spillgate/spillgate/internal/mistake"
 )
 
@@ -17,16 +19,25 @@ const DefaultListen = "127.0.0.1:1883"
 // Config describes a broker. Nothing is required; zero fields take the default
 // named in their comment. Check finds every mistake.
 type Config struct {
-	// Listen are the addresses, host:port, to serve MQTT on. Default DefaultListen.
+	// Listen are the addresses to serve on: host:port for MQTT, or with the protocol in
+	// front, nats://host:port, and with TLS, mqtt+tls://host:port. Default
+	// DefaultListen. What other machines reach needs users, see Access.
 	Listen []string
+	// TLS are the files of the listeners with TLS.
+	TLS TLS
+	// Access says who may do what. Default: clients of this machine everything, others
+	// nothing. Can change while the broker runs; clients whose user changed are
+	// disconnected.
+	Access access.Config
 	// Admin is the host:port of metrics, status and health endpoints; keep it private.
 	// Default none.
 	Admin string
 	// Limits are those of topics; the first that matches a topic counts. At most
 	// engine.MaxLimits. Default none. Can change while the broker runs.
 	Limits []engine.Limit
-	// Clients bound what one client may take.
+	// Clients bound what one client of MQTT may take, and NATS one of NATS.
 	Clients mqtt.Limits
+	NATS    nats.Limits
 	// Topics is the most topics at once. Default 100,000. Beyond, topics that nobody
 	// has used for a minute make room, or new ones are refused.
 	Topics int
@@ -82,12 +93,14 @@ func (c Config) Check() []*Mistake {
 	seen := map[string]int{}
 	for i, a := range c.Listen {
 		field := fmt.Sprintf("listen[%d]", i)
-		checkAddress(wrong, field, a)
+		parseListener(a).check(wrong, field, a)
 		if first, dup := seen[a]; dup {
 			wrong(field, strconv.Quote(a), fmt.Sprintf("an address of its own: listen[%d] has it", first))
 		}
 		seen[a] = i
 	}
+	c.checkTLS(wrong)
+	c.Access.Check(wrong)
 	if c.Admin != "" {
 		checkAddress(wrong, "admin", c.Admin)
 	}
@@ -105,6 +118,7 @@ func (c Config) Check() []*Mistake {
 		}
 	}
 	c.Clients.Check(within("clients"))
+	c.NATS.Check(within("nats"))
 	for _, f := range [...]struct {
 		name        string
 		n           int

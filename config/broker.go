@@ -1,13 +1,15 @@
 package config
 
 import (
+	"maps"
+
 	"github.com/spillgate/spillgate/broker"
 	"github.com/spillgate/spillgate/broker/engine"
 )
 
 // broker decodes what `spillgate broker` runs. This function is the list of keys.
 func (d *decoder) broker(n node, to *broker.Config) {
-	d.Object(n, keys{
+	all := keys{
 		"listen": func(n node) {
 			d.List(n, func(n node) {
 				address := ""
@@ -15,6 +17,8 @@ func (d *decoder) broker(n node, to *broker.Config) {
 				to.Listen = append(to.Listen, address)
 			})
 		},
+		"tls":   func(n node) { d.tls(n, &to.TLS) },
+		"nats":  func(n node) { d.nats(n, &to.NATS) },
 		"admin": func(n node) { d.Text(n, &to.Admin) },
 		"limits": func(n node) {
 			d.List(n, func(n node) {
@@ -57,5 +61,7 @@ func (d *decoder) broker(n node, to *broker.Config) {
 				"timeout": func(n node) { d.Duration(n, &to.Drain.Timeout) },
 			})
 		},
-	})
+	}
+	maps.Copy(all, d.access(&to.Access))
+	d.Object(n, all)
 }

@@ -128,7 +128,7 @@ func (b *Book) Users() int { return len(b.page.Load().users) }
 
 // Needed reports whether clients have to say who they are.
 func (b *Book) Needed() bool {
-	return b.page.Load().cfg.from() != "anywhere" && !b.page.Load().cfg.None()
+	return b.page.Load().cfg.From() != "anywhere" && !b.page.Load().cfg.None()
 }
 
 // Enter says who the client of a connection is, which says its name and password;
@@ -150,7 +150,7 @@ func (b *Book) Enter(ctx context.Context, nc net.Conn, name, password string) (*
 		}
 		return e.identity(), nil
 	}
-	if from := p.cfg.from(); from == "nowhere" || from == "loopback" && !local(nc) {
+	if from := p.cfg.From(); from == "nowhere" || from == "loopback" && !local(nc) {
 		return nil, ErrAnonymous
 	}
 	return &Identity{publish: p.cfg.Anonymous.Publish, subscribe: p.cfg.Anonymous.Subscribe}, nil
@@ -163,7 +163,7 @@ func (b *Book) Stale(nc net.Conn, i *Identity) bool {
 	if i.entry != nil {
 		return p.users[i.name] != i.entry
 	}
-	from := p.cfg.from()
+	from := p.cfg.From()
 	return from == "nowhere" || from == "loopback" && !local(nc) || !reflect.DeepEqual(i.publish, p.cfg.Anonymous.Publish) ||
 		!reflect.DeepEqual(i.subscribe, p.cfg.Anonymous.Subscribe)
 }
@@ -178,7 +178,7 @@ func (b *Book) Rights(name string) *Identity {
 		}
 		return nil
 	}
-	if p.cfg.from() == "nowhere" {
+	if p.cfg.From() == "nowhere" {
 		return nil
 	}
 	return &Identity{publish: p.cfg.Anonymous.Publish, subscribe: p.cfg.Anonymous.Subscribe}

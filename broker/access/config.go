@@ -73,8 +73,8 @@ type Config struct {
 // None reports whether there are no users.
 func (c Config) None() bool { return len(c.Users) == 0 && c.Passwords == "" }
 
-// from returns where anonymous clients may come from.
-func (c Config) from() string {
+// From returns where anonymous clients may come from: loopback, anywhere or nowhere.
+func (c Config) From() string {
 	switch {
 	case c.Anonymous.From != "":
 		return c.Anonymous.From
@@ -85,7 +85,7 @@ func (c Config) from() string {
 }
 
 // Remote reports whether anybody from another machine is let in.
-func (c Config) Remote() bool { return !c.None() || c.from() == "anywhere" }
+func (c Config) Remote() bool { return !c.None() || c.From() == "anywhere" }
 
 // Check calls wrong for every mistake in c: the field as configuration files name
 // it, what was found and what was expected.
