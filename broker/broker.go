@@ -18,6 +18,7 @@ import (
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/broker/nats"
+	"github.com/spillgate/spillgate/broker/nsq"
 	"github.com/spillgate/spillgate/internal/reread"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -69,7 +70,7 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 	b.hub = engine.New(engine.Config{Limits: cfg.Limits, Topics: cfg.Topics, Subscriptions: cfg.Subscriptions, Retained: cfg.RetainedBytes})
 	b.mqtt = mqtt.NewServer(b.hub, cfg.Clients, log)
 	b.mqtt.Guard(b.users)
-	b.edges = map[string]edge{"mqtt": mqttEdge{b.mqtt}, "nats": nats.NewServer(b.hub, b.users, cfg.NATS, log)}
+	b.edges = map[string]edge{"mqtt": mqttEdge{b.mqtt}, "nats": nats.NewServer(b.hub, b.users, cfg.NATS, log), "nsq": nsq.NewServer(b.hub, b.users, cfg.NSQ, log)}
 	if err := b.setUsers(cfg.Access); err != nil {
 		b.hub.Close()
 		return nil, err
@@ -251,7 +252,7 @@ func (b *Broker) Reload(next Config) (ignored []string, err error) {
 	for _, f := range [...]struct {
 		name     string
 		old, new any
-	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"tls", b.cfg.TLS, next.TLS}, {"clients", b.cfg.Clients, next.Clients}, {"nats", b.cfg.NATS, next.NATS}, {"topics", b.cfg.Topics, next.Topics},
+	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"tls", b.cfg.TLS, next.TLS}, {"clients", b.cfg.Clients, next.Clients}, {"nats", b.cfg.NATS, next.NATS}, {"nsq", b.cfg.NSQ, next.NSQ}, {"topics", b.cfg.Topics, next.Topics},
 		{"subscriptions", b.cfg.Subscriptions, next.Subscriptions}, {"retained_bytes", b.cfg.RetainedBytes, next.RetainedBytes}, {"memory", b.cfg.Memory, next.Memory},
 		{"drain", b.cfg.Drain, next.Drain}} {
 		if !reflect.DeepEqual(f.old, f.new) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/broker/nats"
+	"github.com/spillgate/spillgate/broker/nsq"
 	"github.com/spillgate/spillgate/internal/mistake"
 )
 
@@ -35,9 +36,10 @@ type Config struct {
 	// Limits are those of topics; the first that matches a topic counts. At most
 	// engine.MaxLimits. Default none. Can change while the broker runs.
 	Limits []engine.Limit
-	// Clients bound what one client of MQTT may take, and NATS one of NATS.
+	// Clients bound what one client of MQTT may take, NATS and NSQ one of those.
 	Clients mqtt.Limits
 	NATS    nats.Limits
+	NSQ     nsq.Limits
 	// Topics is the most topics at once. Default 100,000. Beyond, topics that nobody
 	// has used for a minute make room, or new ones are refused.
 	Topics int
@@ -119,6 +121,7 @@ func (c Config) Check() []*Mistake {
 	}
 	c.Clients.Check(within("clients"))
 	c.NATS.Check(within("nats"))
+	c.NSQ.Check(within("nsq"))
 	for _, f := range [...]struct {
 		name        string
 		n           int

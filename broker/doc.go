@@ -1,7 +1,8 @@
 // Package broker is a message broker whose topics have rates: `spillgate broker`.
 //
-//	MQTT 3.1.1 and 5 ─▶ broker/mqtt ─▶ broker/engine: topic → token bucket → subscribers
-//	                                        │
+//	MQTT 3.1.1 and 5 ─▶ broker/mqtt ─┐
+//	NATS             ─▶ broker/nats ─┼▶ broker/engine: topic → token bucket → subscribers
+//	NSQ              ─▶ broker/nsq  ─┘      │
 //	admin address: metrics, status, health ◀┘ rate, backlog, access and processing delay, by limit
 //
 // A topic without a limit is carried as fast as it comes. One with a limit lets
@@ -10,11 +11,14 @@
 // One topic that is flooded therefore costs the others nothing but the processor
 // time of reading it.
 //
+// All protocols share the topics: a/b of MQTT is a.b of NATS and NSQ. Who may do what
+// is in broker/access, for every protocol; clients of other machines need a name
+// unless the configuration says otherwise.
+//
 // Invariants: everything that clients can make grow has a limit, see Config; a
 // change of limits while the broker runs loses no message and no token.
 //
 // What this package does not do: there is one node. What a subscriber elsewhere is
-// to have goes through engine.Forwarder, which nothing implements yet; neither
-// users and rights, TLS, nor storage that outlives the process exist yet, and
-// no protocol but MQTT.
+// to have goes through engine.Forwarder, which nothing implements yet, and nothing
+// is stored that outlives the process.
 package broker

@@ -16,7 +16,7 @@ import (
 
 // protocols are what a listener may speak; the first is that of an address without a
 // protocol.
-var protocols = []string{"mqtt", "nats"}
+var protocols = []string{"mqtt", "nats", "nsq"}
 
 // listener is an address of Config.Listen: "host:port", "nats://host:port", or
 // "nats+tls://host:port".

@@ -20,6 +20,7 @@ import (
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 	"github.com/nats-io/nats.go"
+	"github.com/nsqio/go-nsq"
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/spillgate/spillgate/broker/access"
@@ -134,6 +135,22 @@ func connect(t *testing.T, o *mqtt.ClientOptions) (mqtt.Client, error) {
 	return c, tok.Error()
 }
 
+func producer(t *testing.T, addr string, secure *tls.Config) *nsq.Producer {
+	t.Helper()
+	c := nsq.NewConfig()
+	if secure != nil {
+		c.TlsV1, c.TlsConfig = true, secure
+		secure.ServerName = "127.0.0.1"
+	}
+	p, err := nsq.NewProducer(addr, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetLoggerLevel(nsq.LogLevelMax)
+	t.Cleanup(p.Stop)
+	return p
+}
+
 // Every protocol over TLS, with client certificates that say who the client is, and a
 // certificate of the server that is replaced meanwhile.
 func TestTLS(t *testing.T) {
@@ -141,7 +158,7 @@ func TestTLS(t *testing.T) {
 	cert, key := a.sign(t, "first")
 	files := TLS{Cert: write(t, filepath.Join(dir, "cert"), cert), Key: write(t, filepath.Join(dir, "key"), key),
 		ClientCA: write(t, filepath.Join(dir, "ca"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))}
-	b, at := serve(t, Config{Listen: []string{"mqtt+tls://127.0.0.1:0", "nats+tls://127.0.0.1:0"}, TLS: files,
+	b, at := serve(t, Config{Listen: []string{"mqtt+tls://127.0.0.1:0", "nats+tls://127.0.0.1:0", "nsq+tls://127.0.0.1:0"}, TLS: files,
 		Access: access.Config{Users: []access.User{{Name: "device", Certificate: true, Publish: []string{"device/#"}}}}})
 	got := make(chan string, 10)
 	sub, err := connect(t, options(at[0], "", "", a.client(t, "device")))
@@ -161,7 +178,17 @@ func TestTLS(t *testing.T) {
 	if m := <-got; m != "device/1=y" {
 		t.Errorf("got %s", m)
 	}
+	p := producer(t, at[2], a.client(t, "device"))
+	if err := p.Publish("device.2", []byte("z")); err != nil {
+		t.Errorf("NSQ: %v", err)
+	}
+	if m := <-got; m != "device/2=z" {
+		t.Errorf("got %s", m)
+	}
 	for _, name := range []string{"", "stranger"} {
+		if err := producer(t, at[2], a.client(t, name)).Publish("device.2", []byte("z")); err == nil {
+			t.Errorf("an NSQ client with the certificate %q is let in", name)
+		}
 		if _, err := connect(t, options(at[0], "", "", a.client(t, name))); err == nil {
 			t.Errorf("a client with the certificate %q is let in", name)
 		}
@@ -250,9 +277,9 @@ func TestUsersChange(t *testing.T) {
 	}
 }
 
-// What one protocol publishes the other receives, with properties and replies.
+// What one protocol publishes the others receive.
 func TestProtocolsTogether(t *testing.T) {
-	_, at := serve(t, Config{Listen: []string{"127.0.0.1:0", "nats://127.0.0.1:0"}})
+	_, at := serve(t, Config{Listen: []string{"127.0.0.1:0", "nats://127.0.0.1:0", "nsq://127.0.0.1:0"}})
 	c, err := connect(t, options(at[0], "", "", nil))
 	if err != nil {
 		t.Fatal(err)
@@ -288,6 +315,22 @@ func TestProtocolsTogether(t *testing.T) {
 	}
 	if m := <-got; m.Topic() != "plant/1" || string(m.Payload()) != "ok" {
 		t.Errorf("from NATS: %s=%s", m.Topic(), m.Payload())
+	}
+	if err := producer(t, at[2], nil).Publish("plant.2", []byte("nsq")); err != nil {
+		t.Fatal(err)
+	}
+	if m := <-got; m.Topic() != "plant/2" || string(m.Payload()) != "nsq" {
+		t.Errorf("from NSQ: %s=%s", m.Topic(), m.Payload())
+	}
+	answered := make(chan string, 1)
+	if tok := c.Subscribe("ask", 0, func(c mqtt.Client, m mqtt.Message) { answered <- string(m.Payload()) }); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
+		t.Fatal(tok.Error())
+	}
+	if err := nc.PublishRequest("ask", "reply.here", []byte("?")); err != nil {
+		t.Fatal(err)
+	}
+	if m := <-answered; m != "?" {
+		t.Errorf("a request over NATS is %q over MQTT", m)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/spillgate/spillgate/broker"
 	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/nats"
+	"github.com/spillgate/spillgate/broker/nsq"
 )
 
 // access returns the keys of who may do what on a broker.
@@ -61,6 +62,28 @@ func (d *decoder) nats(n node, l *nats.Limits) {
 		"connect":       func(n node) { d.Duration(n, &l.Connect) },
 		"stall":         func(n node) { d.Duration(n, &l.Stall) },
 		"ping":          func(n node) { d.Duration(n, &l.Ping) },
+	})
+}
+
+func (d *decoder) nsq(n node, l *nsq.Limits) {
+	d.Object(n, keys{
+		"connections":     func(n node) { d.Integer(n, &l.Connections) },
+		"message":         func(n node) { d.Integer(n, &l.Message) },
+		"body":            func(n node) { d.Integer(n, &l.Body) },
+		"unanswered":      func(n node) { d.Integer(n, &l.Unanswered) },
+		"ready":           func(n node) { d.Integer(n, &l.Ready) },
+		"channels":        func(n node) { d.Integer(n, &l.Channels) },
+		"channel_expiry":  func(n node) { d.Duration(n, &l.ChannelExpiry) },
+		"queue":           func(n node) { d.Integer(n, &l.Queue) },
+		"queue_bytes":     func(n node) { d.Integer(n, &l.QueueBytes) },
+		"deferred":        func(n node) { d.Integer(n, &l.Deferred) },
+		"deferred_bytes":  func(n node) { d.Integer(n, &l.DeferredBytes) },
+		"outbound":        func(n node) { d.Integer(n, &l.Outbound) },
+		"message_timeout": func(n node) { d.Duration(n, &l.MessageTimeout) },
+		"max_timeout":     func(n node) { d.Duration(n, &l.MaxTimeout) },
+		"connect":         func(n node) { d.Duration(n, &l.Connect) },
+		"heartbeat":       func(n node) { d.Duration(n, &l.Heartbeat) },
+		"stall":           func(n node) { d.Duration(n, &l.Stall) },
 	})
 }
 

@@ -19,6 +19,7 @@ func (d *decoder) broker(n node, to *broker.Config) {
 		},
 		"tls":   func(n node) { d.tls(n, &to.TLS) },
 		"nats":  func(n node) { d.nats(n, &to.NATS) },
+		"nsq":   func(n node) { d.nsq(n, &to.NSQ) },
 		"admin": func(n node) { d.Text(n, &to.Admin) },
 		"limits": func(n node) {
 			d.List(n, func(n node) {

@@ -450,7 +450,7 @@ func TestAllocations(t *testing.T) {
 			}
 		}
 	}()
-	near, far := net.Pipe()
+	near, far := pair(t)
 	go func() { _, _ = io.Copy(io.Discard, far) }()
 	c := srv.newConn(near, nil)
 	if err := c.open(); err != nil {
@@ -478,6 +478,23 @@ func TestAllocations(t *testing.T) {
 	far.Close()
 	p.nc.Close()
 	<-done
+}
+
+// pair returns the ends of a connection.
+func pair(t *testing.T) (near, far net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if far, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if near, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return near, far
 }
 
 func FuzzParse(f *testing.F) {
