@@ -48,6 +48,7 @@ func (d *decoder) broker(n node, to *broker.Config) {
 				"queue_bytes":    func(n node) { d.Integer(n, &l.QueueBytes) },
 				"outbound":       func(n node) { d.Integer(n, &l.Outbound) },
 				"subscriptions":  func(n node) { d.Integer(n, &l.Subscriptions) },
+				"topics":         func(n node) { d.Integer(n, &l.Topics) },
 				"connect":        func(n node) { d.Duration(n, &l.Connect) },
 				"stall":          func(n node) { d.Duration(n, &l.Stall) },
 			})

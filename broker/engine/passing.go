@@ -1,8 +1,8 @@
 package engine
 
-// Passing returns the topic of a name that is used once, as the subjects of replies
-// are: unless the topic exists, or a limit holds it, the hub keeps nothing of it.
-func (h *Hub) Passing(name []byte) (*Topic, error) {
+// Passing is TopicBy for a name that is used once, as the subjects of replies are:
+// unless the topic exists, or a limit holds it, the hub keeps nothing of it.
+func (h *Hub) Passing(by *Maker, name []byte) (*Topic, error) {
 	h.mu.RLock()
 	t, limited := h.topics[string(name)], false
 	for _, r := range h.rules {
@@ -13,7 +13,7 @@ func (h *Hub) Passing(name []byte) (*Topic, error) {
 	case t != nil:
 		return t, nil
 	case limited:
-		return h.Topic(name)
+		return h.TopicBy(by, name)
 	}
 	if err := CheckTopic(string(name)); err != nil {
 		return nil, err
@@ -23,8 +23,9 @@ func (h *Hub) Passing(name []byte) (*Topic, error) {
 	return t, nil
 }
 
-// Wanted reports whether anybody subscribes to t now.
+// Wanted reports whether anybody may subscribe to t now: where messages are forwarded,
+// somebody may.
 func (h *Hub) Wanted(t *Topic) bool {
 	f := h.fanOf(t)
-	return len(f.each) > 0 || len(f.groups) > 0
+	return len(f.each) > 0 || len(f.groups) > 0 || h.cfg.Forward != nil
 }

@@ -38,6 +38,7 @@ type conn struct {
 	keepAlive time.Duration
 	watched   time.Time // when the deadline was last moved
 
+	maker   *engine.Maker  // counts its topics
 	topic   *engine.Topic  // the last one published to, which it may
 	message engine.Message // the one that is published
 	will    *will

@@ -32,7 +32,7 @@ func TestNoAllocations(t *testing.T) {
 	defer near.Close()
 	defer far.Close()
 	go func() { _, _ = io.Copy(io.Discard, far) }()
-	c := &conn{srv: srv, nc: near, reader: link.NewReader(near), done: make(chan struct{}), batch: srv.hub.NewBatch(), out: engine.NewOutbox(near, 1<<20, time.Second)}
+	c := &conn{srv: srv, nc: near, reader: link.NewReader(near), done: make(chan struct{}), batch: srv.hub.NewBatch(), maker: engine.NewMaker(1000), out: engine.NewOutbox(near, 1<<20, time.Second)}
 	srv.mu.Lock()
 	srv.conns[c] = struct{}{}
 	srv.mu.Unlock()

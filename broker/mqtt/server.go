@@ -56,7 +56,7 @@ func NewServer(hub *engine.Hub, limits Limits, log *slog.Logger) *Server {
 func (srv *Server) Serve(l net.Listener) error { return link.Accept(l, srv.accept) }
 
 func (srv *Server) accept(nc net.Conn) {
-	c := &conn{srv: srv, nc: nc, reader: link.NewReader(nc), done: make(chan struct{}), batch: srv.hub.NewBatch(),
+	c := &conn{srv: srv, nc: nc, reader: link.NewReader(nc), done: make(chan struct{}), batch: srv.hub.NewBatch(), maker: engine.NewMaker(srv.limits.Topics),
 		out: engine.NewOutbox(nc, srv.limits.Outbound, srv.limits.Stall)}
 	srv.mu.Lock()
 	if srv.closing || len(srv.conns) >= srv.limits.Connections {

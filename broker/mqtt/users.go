@@ -45,7 +45,7 @@ func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
 	if !c.who.MayPublish(string(name)) {
 		return nil, packets.ErrNotAuthorized
 	}
-	t, err := c.srv.hub.Topic(name)
+	t, err := c.srv.hub.TopicBy(c.maker, name)
 	if err == nil {
 		c.topic = t
 	}

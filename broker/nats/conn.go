@@ -65,6 +65,7 @@ type conn struct {
 	options    options
 	quiet      bool // without echo
 	command    command
+	maker      *engine.Maker // counts its topics
 	topic      *engine.Topic // the last one published to, which it may
 	message    engine.Message
 	properties []byte
@@ -72,7 +73,7 @@ type conn struct {
 }
 
 func (srv *Server) newConn(nc net.Conn, secure *tls.Config) *conn {
-	return &conn{srv: srv, nc: nc, secure: secure, number: srv.number.Add(1), batch: srv.hub.NewBatch(), done: make(chan struct{}), subs: map[string]*sub{}}
+	return &conn{srv: srv, nc: nc, secure: secure, number: srv.number.Add(1), batch: srv.hub.NewBatch(), maker: engine.NewMaker(srv.limits.Topics), done: make(chan struct{}), subs: map[string]*sub{}}
 }
 
 // Serve reads until the connection ends.

@@ -20,6 +20,9 @@ type Limits struct {
 	// Subscriptions is the most subscriptions of one connection. Default 1,000. The
 	// next is answered "maximum subscriptions exceeded".
 	Subscriptions int
+	// Topics is the most topics that one connection makes and that are not forgotten.
+	// Default 10,000. A message to a further one is refused.
+	Topics int
 	// Connect is how long a client may take to send CONNECT, TLS included. Default
 	// 10 s. Then it is disconnected.
 	Connect time.Duration
@@ -36,7 +39,7 @@ func (l Limits) WithDefaults() Limits {
 	for _, f := range [...]struct {
 		n     *int
 		value int
-	}{{&l.Connections, 20_000}, {&l.Payload, 1 << 20}, {&l.Outbound, 8 << 20}, {&l.Subscriptions, 1000}} {
+	}{{&l.Connections, 20_000}, {&l.Payload, 1 << 20}, {&l.Outbound, 8 << 20}, {&l.Subscriptions, 1000}, {&l.Topics, 10_000}} {
 		if *f.n == 0 {
 			*f.n = f.value
 		}
@@ -65,6 +68,7 @@ func (l Limits) Check(wrong func(field, value, want string)) {
 		{"payload", l.Payload, 128, 64 << 20, "bytes"},
 		{"outbound", l.Outbound, 4096, 1 << 30, "bytes"},
 		{"subscriptions", l.Subscriptions, 1, 1_000_000, "subscriptions"},
+		{"topics", l.Topics, 1, 10_000_000, "topics"},
 	} {
 		if f.n != 0 && (f.n < f.least || f.n > f.most) {
 			wrong(f.name, fmt.Sprint(f.n), fmt.Sprintf("%d to %d %s, or 0 for the default", f.least, f.most, f.unit))

@@ -400,6 +400,28 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A client that makes as many topics as it may is refused further ones; others are
+// not, and replies do not count.
+func TestTopics(t *testing.T) {
+	srv, addr, _ := start(t, access.Config{}, Limits{Topics: 3})
+	failed := make(chan error, 10)
+	a := dial(t, addr, client.ErrorHandler(func(_ *client.Conn, _ *client.Subscription, err error) { failed <- err }))
+	for i := range 5 {
+		_ = a.Publish(fmt.Sprint("t.", i), nil)
+		_ = a.Publish(fmt.Sprint("_INBOX.", i), nil)
+	}
+	flush(t, a)
+	if err := <-failed; !strings.Contains(err.Error(), "3 of one client") {
+		t.Errorf("the client is told %v", err)
+	}
+	b := dial(t, addr)
+	_ = b.Publish("t.4", nil)
+	flush(t, b)
+	if n := srv.hub.Counts().Topics; n != 4 || srv.Stats().Refused != 2 {
+		t.Errorf("%d topics, %d messages refused; want 4 and 2", n, srv.Stats().Refused)
+	}
+}
+
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector empties pools at random")

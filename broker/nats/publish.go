@@ -75,9 +75,9 @@ func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
 		return nil, errRights
 	}
 	if bytes.HasPrefix(name, []byte(inbox)) {
-		return c.srv.hub.Passing(name)
+		return c.srv.hub.Passing(c.maker, name)
 	}
-	t, err := c.srv.hub.Topic(name)
+	t, err := c.srv.hub.TopicBy(c.maker, name)
 	if err == nil {
 		c.topic = t
 	}

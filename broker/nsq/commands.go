@@ -67,7 +67,7 @@ func (c *conn) topicOf(name []byte) (t *engine.Topic, err error) {
 	if !c.who.MayPublish(string(c.name)) {
 		return nil, fatal("E_UNAUTHORIZED", "publishing to %s is not among the user's rights", name)
 	}
-	t, err = c.srv.hub.Topic(c.name)
+	t, err = c.srv.hub.TopicBy(c.maker, c.name)
 	switch {
 	case errors.Is(err, engine.ErrTopics):
 		return nil, mild(c.command.failed(), "%v", err)
@@ -122,6 +122,13 @@ func (c *conn) one(t *engine.Topic, id uint16, payload []byte) {
 
 // Released implements engine.Source: a message that waited has gone.
 func (c *conn) Released(b *engine.Batch, _ *engine.Message, id uint16) { c.settle(b, id, 1) }
+
+// Refused is told that a message waited and could not be stored.
+func (c *conn) Refused(b *engine.Batch, _ *engine.Message, id uint16, err error) {
+	c.srv.refused.Add(1)
+	c.fail(id, mild("E_PUB_FAILED", "%v", err))
+	c.settle(b, id, 1)
+}
 
 // publishLater takes DPUB.
 func (c *conn) publishLater(cmd *command) error {

@@ -51,6 +51,7 @@ type conn struct {
 	pulse      *time.Timer   // set before out
 	command    command
 	name       []byte        // of a topic
+	maker      *engine.Maker // counts its topics
 	topic      *engine.Topic // the last one published to, which it may
 	message    engine.Message
 	channel    *channel
@@ -61,7 +62,7 @@ type conn struct {
 }
 
 func (srv *Server) newConn(nc net.Conn, secure *tls.Config) *conn {
-	c := &conn{srv: srv, nc: nc, secure: secure, batch: srv.hub.NewBatch(), done: make(chan struct{}), heartbeat: srv.limits.Heartbeat, timeout: srv.limits.MessageTimeout}
+	c := &conn{srv: srv, nc: nc, secure: secure, batch: srv.hub.NewBatch(), maker: engine.NewMaker(srv.limits.Topics), done: make(chan struct{}), heartbeat: srv.limits.Heartbeat, timeout: srv.limits.MessageTimeout}
 	c.answers.most = srv.limits.Unanswered
 	return c
 }

@@ -23,6 +23,9 @@ type Limits struct {
 	// Ready is the highest RDY. Default 2,500. A higher one closes the connection with
 	// E_INVALID.
 	Ready int
+	// Topics is the most topics that one connection makes and that are not forgotten.
+	// Default 10,000. A message to a further one is answered E_PUB_FAILED.
+	Topics int
 	// Channels is the most channels. Default 10,000. The next SUB that needs a new one
 	// gets E_BAD_CHANNEL.
 	Channels int
@@ -64,7 +67,7 @@ func (l Limits) WithDefaults() Limits {
 	for _, f := range [...]struct {
 		n     *int
 		value int
-	}{{&l.Connections, 20_000}, {&l.Message, 1 << 20}, {&l.Body, 5 << 20}, {&l.Unanswered, 10_000}, {&l.Ready, 2500}, {&l.Channels, 10_000},
+	}{{&l.Connections, 20_000}, {&l.Message, 1 << 20}, {&l.Body, 5 << 20}, {&l.Unanswered, 10_000}, {&l.Ready, 2500}, {&l.Topics, 10_000}, {&l.Channels, 10_000},
 		{&l.Queue, 10_000}, {&l.QueueBytes, 16 << 20}, {&l.Deferred, 10_000}, {&l.DeferredBytes, 16 << 20}, {&l.Outbound, 8 << 20}} {
 		if *f.n == 0 {
 			*f.n = f.value
@@ -96,6 +99,7 @@ func (l Limits) Check(wrong func(field, value, want string)) {
 		{"body", l.Body, 128, 256 << 20, "bytes"},
 		{"unanswered", l.Unanswered, 1, 65_535, "commands"},
 		{"ready", l.Ready, 1, 1_000_000, "messages"},
+		{"topics", l.Topics, 1, 10_000_000, "topics"},
 		{"channels", l.Channels, 1, 1_000_000, "channels"},
 		{"queue", l.Queue, 1, 10_000_000, "messages"},
 		{"queue_bytes", l.QueueBytes, 1, 1 << 34, "bytes"},

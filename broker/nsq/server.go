@@ -155,6 +155,7 @@ func (srv *Server) forget(ch *channel) {
 
 // deferral is a message that is to be published later.
 type deferral struct {
+	srv     *Server
 	topic   string
 	payload []byte
 	timer   *time.Timer
@@ -167,10 +168,10 @@ func (srv *Server) later(topic string, payload []byte, after time.Duration) erro
 	if n := len(srv.deferred); n >= srv.limits.Deferred || n > 0 && srv.deferredBytes+len(payload) > srv.limits.DeferredBytes || srv.closing {
 		return mild("E_DPUB_FAILED", "%d messages of %d bytes are deferred, as many as may be", n, srv.deferredBytes)
 	}
-	d := &deferral{topic: strings.Clone(topic), payload: bytes.Clone(payload)}
+	d := &deferral{srv: srv, topic: strings.Clone(topic), payload: bytes.Clone(payload)}
 	srv.deferred[d] = struct{}{}
 	srv.deferredBytes += len(payload)
-	d.timer = time.AfterFunc(after, func() { srv.publish(d) })
+	d.timer = time.AfterFunc(after, d.publish)
 	return nil
 }
 
@@ -182,21 +183,39 @@ func (srv *Server) done(d *deferral) {
 
 // publish publishes a deferred message, on its timer's goroutine. One that is
 // refused is published again later, since its client was told that it is taken.
-func (srv *Server) publish(d *deferral) {
-	b := srv.hub.NewBatch()
+func (d *deferral) publish() {
+	b := d.srv.hub.NewBatch()
 	b.Begin(live.Now())
 	defer b.End()
 	v := engine.OverRate
-	if t, err := srv.hub.Topic([]byte(d.topic)); err == nil {
-		v = b.Publish(&engine.Message{Topic: t, Payload: d.payload, Expires: mono.Never, QoS: 1}, 0)
+	if t, err := d.srv.hub.Topic([]byte(d.topic)); err == nil {
+		v = b.Publish(&engine.Message{Topic: t, Payload: d.payload, Expires: mono.Never, QoS: 1, From: d}, 0)
 	}
-	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	switch _, open := srv.deferred[d]; {
-	case !open:
-	case v == engine.Went || v == engine.Waits:
-		srv.done(d)
+	d.srv.mu.Lock()
+	defer d.srv.mu.Unlock()
+	switch _, open := d.srv.deferred[d]; {
+	case !open || v == engine.Waits:
+	case v == engine.Went:
+		d.srv.done(d)
 	default:
+		d.timer.Reset(again)
+	}
+}
+
+// Released implements engine.Source: the message has gone after a wait.
+func (d *deferral) Released(*engine.Batch, *engine.Message, uint16) {
+	d.srv.mu.Lock()
+	defer d.srv.mu.Unlock()
+	if _, open := d.srv.deferred[d]; open {
+		d.srv.done(d)
+	}
+}
+
+// Refused is told that the message waited and was not taken.
+func (d *deferral) Refused(*engine.Batch, *engine.Message, uint16, error) {
+	d.srv.mu.Lock()
+	defer d.srv.mu.Unlock()
+	if _, open := d.srv.deferred[d]; open {
 		d.timer.Reset(again)
 	}
 }
