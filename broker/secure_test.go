@@ -248,9 +248,7 @@ func TestUsersChange(t *testing.T) {
 	b.look()
 	<-lost
 	<-gone
-	if ann.IsConnected() || bob.IsConnected() {
-		t.Error("clients whose password changed are still connected")
-	}
+	await(t, "clients whose password changed to be disconnected", func() bool { return !ann.IsConnected() && !bob.IsConnected() })
 	if _, err := connect(t, options(at[0], "ann", "a", nil)); err == nil {
 		t.Error("the old password is right")
 	}

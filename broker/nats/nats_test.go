@@ -467,3 +467,62 @@ func TestAllocations(t *testing.T) {
 	sub.Close()
 	<-done
 }
+
+// A subscriber that does not read loses messages and delays nobody.
+func TestSlowSubscriber(t *testing.T) {
+	srv, addr, _ := start(t, access.Config{}, Limits{Outbound: 64 << 10, Payload: 32 << 10})
+	slow, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	_ = slow.(*net.TCPConn).SetReadBuffer(4 << 10)
+	if _, err := io.WriteString(slow, "SUB flood 1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the subscription", func() bool { return srv.hub.Counts().Subscriptions == 1 })
+	sub, pub := dial(t, addr), dial(t, addr)
+	s := subscribed(t, sub, "other")
+	for i := 0; srv.Stats().Dropped[dropOutbound] == 0; i++ {
+		if i > 100_000 {
+			t.Fatal("no message is dropped")
+		}
+		_ = pub.Publish("flood", make([]byte, 16<<10))
+		_ = pub.Publish("other", nil)
+		flush(t, pub)
+		next(t, s, "other=")
+	}
+}
+
+// Whatever a client says, the connection goes on or ends with an error.
+func FuzzConn(f *testing.F) {
+	for _, s := range []string{"CONNECT {\"verbose\":true,\"headers\":true,\"no_responders\":true}\r\nSUB a.> 1\r\nPUB a.b c 1\r\nx\r\nHPUB a.b 12 12\r\nNATS/1.0\r\n\r\n\r\nUNSUB 1 1\r\nPING\r\n",
+		"SUB > q 1\r\nPUB $JS.API.INFO r 0\r\n\r\n", "CONNECT {\"user\":\"a\",\"pass\":\"b\"}\r\n", "PUB a* 0\r\n\r\nPUB _INBOX.x 0\r\n\r\n"} {
+		f.Add([]byte(s))
+	}
+	book, err := access.New(access.Config{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	hub := engine.New(engine.Config{Topics: 100, Limits: []engine.Limit{{Filter: "a/b", Rate: 1, Burst: 1, Police: true}}})
+	f.Cleanup(hub.Close)
+	srv := NewServer(hub, book, Limits{Payload: 1000}, slog.New(slog.DiscardHandler))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		near, far := net.Pipe()
+		done := make(chan struct{})
+		go func() { _, _ = io.Copy(io.Discard, far); close(done) }()
+		c := srv.newConn(near, nil)
+		if err := c.greet(); err != nil {
+			t.Fatal(err)
+		}
+		used, _, err := c.handle(in)
+		if used > len(in) {
+			t.Fatalf("used %d of %d bytes", used, len(in))
+		}
+		c.finish(err)
+		<-done
+		if n := hub.Counts().Subscriptions; n != 0 {
+			t.Fatalf("%d subscriptions are left", n)
+		}
+	})
+}

@@ -207,6 +207,7 @@ func TestAgain(t *testing.T) {
 		}
 		return nil
 	}, func(c *client.Config) { c.MsgTimeout = 20 * time.Millisecond })
+	await(t, "two channels", func() bool { return srv.hub.Counts().Subscriptions == 2 })
 	p := producer(t, addr)
 	for _, topic := range []string{"refused", "late"} {
 		if err := p.Publish(topic, []byte("x")); err != nil {
@@ -226,6 +227,7 @@ func TestConsumersGo(t *testing.T) {
 	first.want(frameResponse, "OK")
 	var gone bag
 	stop := consumer(t, addr, "topic", "e#ephemeral", gone.put)
+	await(t, "two channels", func() bool { return srv.hub.Counts().Subscriptions == 2 })
 	p := producer(t, addr)
 	for i := range 5 {
 		if err := p.Publish("topic", []byte{'0' + byte(i)}); err != nil {
@@ -282,6 +284,7 @@ func TestUsers(t *testing.T) {
 	secret := func(s string) func(*client.Config) { return func(c *client.Config) { c.AuthSecret = s } }
 	var got bag
 	consumer(t, addr, "ann.1", "c", got.put, secret("ann:a:b"))
+	await(t, "the channel", func() bool { return srv.hub.Counts().Subscriptions == 1 })
 	p := producer(t, addr, secret("ann:a:b"))
 	if err := p.Publish("ann.1", []byte("x")); err != nil {
 		t.Fatal(err)
@@ -525,6 +528,41 @@ func FuzzParse(f *testing.F) {
 		}
 		if id, ok := parseID(c.params[0]); ok && !bytes.Contains(appendMessage(nil, 0, 1, id, nil), c.params[0]) {
 			t.Fatalf("%q comes back as another", c.params[0])
+		}
+	})
+}
+
+// Whatever a client says, the connection goes on or ends with an error, and what it
+// had in flight is another's.
+func FuzzConn(f *testing.F) {
+	for _, s := range []string{magic + body("IDENTIFY\n", `{"feature_negotiation":true,"heartbeat_interval":1000}`) + "SUB a c#ephemeral\nRDY 2\n" + pub("a", "x") + "FIN 0000000000000001\nTOUCH 0000000000000001\nREQ 0000000000000001 5\nCLS\n",
+		magic + body("MPUB a.b\n", "\x00\x00\x00\x02\x00\x00\x00\x01x\x00\x00\x00\x02yz") + body("DPUB a 0\n", "x") + body("AUTH\n", "a:b"), "  V3"} {
+		f.Add([]byte(s))
+	}
+	book, err := access.New(access.Config{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	hub := engine.New(engine.Config{Topics: 100, Limits: []engine.Limit{{Filter: "a/b", Rate: 1, Burst: 1}}})
+	f.Cleanup(hub.Close)
+	srv := NewServer(hub, book, Limits{Channels: 5, Queue: 10, Deferred: 5}, slog.New(slog.DiscardHandler))
+	f.Cleanup(func() { _ = srv.Shutdown(context.Background()) })
+	f.Fuzz(func(t *testing.T, in []byte) {
+		near, far := net.Pipe()
+		done := make(chan struct{})
+		go func() { _, _ = io.Copy(io.Discard, far); close(done) }()
+		c := srv.newConn(near, nil)
+		if err := c.open(); err != nil {
+			t.Fatal(err)
+		}
+		used, _, err := c.handle(in)
+		if used > len(in) {
+			t.Fatalf("used %d of %d bytes", used, len(in))
+		}
+		c.finish(err)
+		<-done
+		if c.flying != 0 {
+			t.Fatalf("%d messages are in flight at a connection that ended", c.flying)
 		}
 	})
 }
