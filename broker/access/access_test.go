@@ -201,7 +201,7 @@ func TestCheck(t *testing.T) {
 
 func TestHash(t *testing.T) {
 	h, err := Hash([]byte("secret"))
-	if err != nil || checkHash(h) != nil {
+	if err != nil || checkHash(h) != nil || bcrypt.CompareHashAndPassword([]byte(h), []byte("secret")) != nil {
 		t.Errorf("%q, %v", h, err)
 	}
 	for _, p := range []string{"", strings.Repeat("x", 73)} {
