@@ -44,9 +44,26 @@ type Status struct {
 	Closed  map[string]uint64 `json:"closed"`
 	// Protocols are the same numbers by protocol.
 	Protocols map[string]ProtocolStatus `json:"protocols"`
-	// Limits are those of the configuration, in its order, and last the topics without
-	// one.
+	// Cluster is what the node has to do with others; nil alone and in memory.
+	Cluster *ClusterStatus `json:"cluster,omitempty"`
+	// Limits are those of the configuration, in its order, then the parts of placed
+	// topics' buckets, and last the topics without a limit.
 	Limits []LimitStatus `json:"limits"`
+}
+
+// ClusterStatus is the node's part in a cluster.
+type ClusterStatus struct {
+	Node string `json:"node"`
+	// Position is how far the node has delivered the log.
+	Position uint64 `json:"position"`
+	// Storing and Sending are the messages that wait to be stored, and to be sent to
+	// other nodes.
+	Storing int `json:"storing"`
+	Sending int `json:"sending"`
+	// Lost counts messages of QoS 0 to other nodes that found no room, Malformed what
+	// came from other nodes and was no message.
+	Lost      uint64 `json:"lost"`
+	Malformed uint64 `json:"malformed"`
 }
 
 // ProtocolStatus is what the clients of one protocol do.
@@ -110,6 +127,10 @@ func (b *Broker) Status() Status {
 	for protocol, e := range b.edges {
 		s.protocol(protocol, e.Stats())
 	}
+	if b.plane != nil {
+		p := b.plane.Stats()
+		s.Cluster = &ClusterStatus{b.plane.Node(), p.Position, p.Storing, p.Sending, p.Lost, p.Malformed}
+	}
 	for _, l := range b.hub.Stats() {
 		filter := l.Limit.Filter
 		if filter == "" {
@@ -135,6 +156,7 @@ func quantiles(d engine.Delays) Quantiles {
 //	spillgate_broker_sessions, _subscriptions, _retained, _retained_bytes
 //	spillgate_broker_connections, _turned_away_total, _refused_total{protocol}
 //	spillgate_broker_dropped_total{protocol,reason}, _closed_total{protocol,code}
+//	spillgate_broker_storing, _lost_total               where there are other nodes
 //
 // Labels come from the configuration and from enumerations.
 func (b *Broker) watch(meter metric.Meter) error {
@@ -160,6 +182,9 @@ func (b *Broker) watch(meter metric.Meter) error {
 		connections: gauge("connections", "", "Connections."), sessions: gauge("sessions", "", "Sessions, connected or not."),
 		subscriptions: gauge("subscriptions", "", "Subscriptions."), retained: gauge("retained", "", "Retained messages."), retainedBytes: gauge("retained_bytes", "", "Bytes of retained messages."),
 	}
+	if b.plane != nil {
+		in.storing, in.lost = gauge("storing", "", "Messages that wait to be stored."), counter("lost", "Messages of QoS 0 to other nodes that found no room.")
+	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -172,6 +197,8 @@ func (b *Broker) watch(meter metric.Meter) error {
 }
 
 type instruments struct {
+	storing                                                       metric.Float64ObservableGauge // nil without other nodes, as lost
+	lost                                                          metric.Int64ObservableCounter
 	messages, waited, turned, refused, dropped, closed            metric.Int64ObservableCounter
 	topics, rate, backlog, bytes, access, processing              metric.Float64ObservableGauge
 	connections, sessions, subscriptions, retained, retainedBytes metric.Float64ObservableGauge
@@ -192,6 +219,10 @@ func (in *instruments) observe(o metric.Observer, s *Status) {
 		for code, n := range p.Closed {
 			o.ObserveInt64(in.closed, int64(n), metric.WithAttributes(protocol, attribute.String("code", code)))
 		}
+	}
+	if s.Cluster != nil {
+		o.ObserveFloat64(in.storing, float64(s.Cluster.Storing))
+		o.ObserveInt64(in.lost, int64(s.Cluster.Lost))
 	}
 	o.ObserveFloat64(in.sessions, float64(s.Sessions))
 	o.ObserveFloat64(in.subscriptions, float64(s.Subscriptions))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/broker/access"
+	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/broker/nats"
@@ -40,14 +41,17 @@ type Broker struct {
 	mqtt    *mqtt.Server
 	edges   map[string]edge // by protocol
 	users   *access.Book
-	secure  *tls.Config // nil without TLS
+	secure  *tls.Config      // nil without TLS
+	plane   *backplane.Plane // nil without
 	metrics *telemetry.Telemetry
 	started time.Time
 	phase   atomic.Int32
+	window  time.Duration // of the shares of buckets; 0 is the default
 
 	mu        sync.Mutex
 	cfg       Config // as it runs
 	listeners []served
+	tcp       []*net.TCPListener // what is below them
 	admin     net.Listener
 
 	certificates, passwords *reread.File // nil without
@@ -67,13 +71,21 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 	if b.metrics, err = telemetry.New(); err != nil {
 		return nil, err
 	}
-	b.hub = engine.New(engine.Config{Limits: cfg.Limits, Topics: cfg.Topics, Subscriptions: cfg.Subscriptions, Retained: cfg.RetainedBytes})
+	of := engine.Config{Limits: cfg.Limits, Topics: cfg.Topics, Subscriptions: cfg.Subscriptions, Retained: cfg.RetainedBytes}
+	if cfg.Cluster.On() {
+		b.plane = backplane.New(cfg.Cluster, log)
+		of.Forward, of.Log, of.Divert, of.Watch = b.plane, b.plane, b.plane, b.plane
+	}
+	b.hub = engine.New(of)
 	b.mqtt = mqtt.NewServer(b.hub, cfg.Clients, log)
 	b.mqtt.Guard(b.users)
 	b.edges = map[string]edge{"mqtt": mqttEdge{b.mqtt}, "nats": nats.NewServer(b.hub, b.users, cfg.NATS, log), "nsq": nsq.NewServer(b.hub, b.users, cfg.NSQ, log)}
 	if err := b.setUsers(cfg.Access); err != nil {
 		b.hub.Close()
 		return nil, err
+	}
+	if b.plane != nil {
+		b.mqtt.Join(b.plane)
 	}
 	if err := b.watch(b.metrics.Meter()); err != nil {
 		b.hub.Close()
@@ -99,12 +111,13 @@ func (b *Broker) Listen() error {
 		return nil
 	}
 	for _, address := range b.cfg.Listen {
-		l, err := b.open(address)
+		l, err := b.listen(address)
 		if err != nil {
 			b.closeListeners()
 			return fmt.Errorf("broker: %w", err)
 		}
 		b.listeners = append(b.listeners, l)
+		b.tcp = append(b.tcp, l.tcp)
 	}
 	if b.cfg.Admin != "" {
 		l, err := net.Listen("tcp", b.cfg.Admin)
@@ -148,9 +161,17 @@ func (b *Broker) Addresses() (clients []string, admin string) {
 func (b *Broker) Run(ctx context.Context) error {
 	defer b.hub.Close()
 	defer func() { _ = b.metrics.Shutdown(context.Background()) }()
+	if b.plane != nil {
+		defer b.plane.Close()
+	}
 	if err := b.Listen(); err != nil {
 		return err
 	}
+	leave, err := b.join(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	b.mu.Lock()
 	listeners, adminListener, cfg := b.listeners, b.admin, b.cfg
 	b.mu.Unlock()
@@ -176,7 +197,6 @@ func (b *Broker) Run(ctx context.Context) error {
 	b.phase.CompareAndSwap(starting, serving)
 	addresses, at := b.Addresses()
 	b.log.Info("serving", "clients", addresses, "admin", at, "limits", len(cfg.Limits))
-	var err error
 	select {
 	case <-ctx.Done():
 		b.phase.Store(leaving)
@@ -190,6 +210,52 @@ func (b *Broker) Run(ctx context.Context) error {
 	admin.Close()
 	running.Wait()
 	b.log.Info("stopped")
+	return err
+}
+
+// join has the node take part in its cluster, if there is one, until leave is called.
+// After an error nothing listens.
+func (b *Broker) join(ctx context.Context) (leave func(), err error) {
+	if b.plane == nil {
+		return func() {}, nil
+	}
+	if err = b.open(ctx); err == nil {
+		leave, err = b.takePart(ctx)
+	}
+	if err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.closeListeners()
+	}
+	return leave, err
+}
+
+// open opens the plane, and turns clients away until that is done: they go to
+// another node instead of waiting here.
+func (b *Broker) open(ctx context.Context) error {
+	var turning sync.WaitGroup
+	b.mu.Lock()
+	tcp := b.tcp
+	b.mu.Unlock()
+	for _, l := range tcp {
+		turning.Go(func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				c.Close()
+			}
+		})
+	}
+	err := b.plane.Open(ctx, b.hub)
+	for _, l := range tcp {
+		_ = l.SetDeadline(time.Now())
+	}
+	turning.Wait()
+	for _, l := range tcp {
+		_ = l.SetDeadline(time.Time{})
+	}
 	return err
 }
 
@@ -252,7 +318,7 @@ func (b *Broker) Reload(next Config) (ignored []string, err error) {
 	for _, f := range [...]struct {
 		name     string
 		old, new any
-	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"tls", b.cfg.TLS, next.TLS}, {"clients", b.cfg.Clients, next.Clients}, {"nats", b.cfg.NATS, next.NATS}, {"nsq", b.cfg.NSQ, next.NSQ}, {"topics", b.cfg.Topics, next.Topics},
+	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"cluster", b.cfg.Cluster, next.Cluster}, {"place", b.cfg.Place, next.Place}, {"tls", b.cfg.TLS, next.TLS}, {"nats", b.cfg.NATS, next.NATS}, {"nsq", b.cfg.NSQ, next.NSQ}, {"clients", b.cfg.Clients, next.Clients}, {"topics", b.cfg.Topics, next.Topics},
 		{"subscriptions", b.cfg.Subscriptions, next.Subscriptions}, {"retained_bytes", b.cfg.RetainedBytes, next.RetainedBytes}, {"memory", b.cfg.Memory, next.Memory},
 		{"drain", b.cfg.Drain, next.Drain}} {
 		if !reflect.DeepEqual(f.old, f.new) {

@@ -22,6 +22,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// testWindow is that of the shares of buckets.
+var testWindow time.Duration
+
 // run runs a broker until stop is called, which returns what Run did.
 func run(t *testing.T, cfg Config) (b *Broker, addr, admin string, stop func() error) {
 	t.Helper()
@@ -30,6 +33,7 @@ func run(t *testing.T, cfg Config) (b *Broker, addr, admin string, stop func() e
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.window = testWindow
 	if err := b.Listen(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/broker/access"
+	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/broker/nats"
 	"github.com/spillgate/spillgate/broker/nsq"
+	"github.com/spillgate/spillgate/broker/place"
 	"github.com/spillgate/spillgate/internal/mistake"
 )
 
@@ -36,6 +38,12 @@ type Config struct {
 	// Limits are those of topics; the first that matches a topic counts. At most
 	// engine.MaxLimits. Default none. Can change while the broker runs.
 	Limits []engine.Limit
+	// Cluster joins the node to others, and has what must not be lost outlive the process.
+	// Default neither: one node, all in memory.
+	Cluster backplane.Config
+	// Place says how the node takes part in the placement of publishers, which needs
+	// Cluster.
+	Place Place
 	// Clients bound what one client of MQTT may take, NATS and NSQ one of those.
 	Clients mqtt.Limits
 	NATS    nats.Limits
@@ -56,6 +64,36 @@ type Config struct {
 	Memory int
 	// Drain is the way out.
 	Drain Drain
+}
+
+// Place says how a node takes part in the placement of publishers.
+type Place struct {
+	// Address is where clients find the node, as host:port. With Capacity the node enters
+	// itself into the state; default: it is entered by `spillgate place node`.
+	Address string
+	// Capacity is what the node serves within its topics' objectives, in messages a second.
+	Capacity float64
+	// Listen is the host:port at which the node answers GET /v1/place, see place.Handler.
+	// Default none.
+	Listen string
+}
+
+func (p Place) check(wrong func(field, value, want string), cluster bool) {
+	if p != (Place{}) && !cluster {
+		wrong("place", "set", "cluster.data or cluster.url, where places are kept")
+	}
+	if (p.Address != "") != (p.Capacity != 0) {
+		wrong("place.capacity", fmt.Sprint(p.Capacity), "address and capacity together, or neither")
+	}
+	if p.Capacity != 0 && !(p.Capacity > 0 && p.Capacity <= place.MaxRate) {
+		wrong("place.capacity", fmt.Sprint(p.Capacity), "messages a second, above 0 and at most 1e9")
+	}
+	if p.Address != "" {
+		checkAddress(wrong, "place.address", p.Address)
+	}
+	if p.Listen != "" {
+		checkAddress(wrong, "place.listen", p.Listen)
+	}
 }
 
 // Drain says how the broker stops.
@@ -119,6 +157,11 @@ func (c Config) Check() []*Mistake {
 			filters[l.Filter] = i
 		}
 	}
+	c.Cluster.Check(within("cluster"))
+	if full := c.Cluster.WithDefaults(); c.Cluster.On() && full.MaxMessage < c.Clients.WithDefaults().Packet+backplane.MaxOverhead {
+		wrong("cluster.max_message", strconv.Itoa(full.MaxMessage), fmt.Sprintf("at least %d, which is clients.packet and what goes with it: a larger message could not be stored", c.Clients.WithDefaults().Packet+backplane.MaxOverhead))
+	}
+	c.Place.check(wrong, c.Cluster.On())
 	c.Clients.Check(within("clients"))
 	c.NATS.Check(within("nats"))
 	c.NSQ.Check(within("nsq"))

@@ -18,7 +18,11 @@
 // Invariants: everything that clients can make grow has a limit, see Config; a
 // change of limits while the broker runs loses no message and no token.
 //
-// What this package does not do: there is one node. What a subscriber elsewhere is
-// to have goes through engine.Forwarder, which nothing implements yet, and nothing
-// is stored that outlives the process.
+// Several nodes (Config.Cluster) carry messages to each other's subscribers, and store
+// those of QoS 1 and 2 before they acknowledge them (broker/backplane). A topic that is
+// placed (broker/place) has a part of its bucket at each node that holds publishers of
+// it (broker/share).
+//
+// What this package does not do: it checks no rights between nodes, which trust each
+// other.
 package broker

@@ -87,16 +87,17 @@ type served struct {
 	net.Listener
 	protocol string
 	secure   *tls.Config
+	tcp      *net.TCPListener // what is below
 }
 
-// open opens a listener.
-func (b *Broker) open(text string) (served, error) {
+// listen opens a listener.
+func (b *Broker) listen(text string) (served, error) {
 	at := parseListener(text)
 	l, err := net.Listen("tcp", at.address)
 	if err != nil {
 		return served{}, err
 	}
-	s := served{Listener: stamp.Listen(l), protocol: at.protocol}
+	s := served{Listener: stamp.Listen(l), protocol: at.protocol, tcp: l.(*net.TCPListener)}
 	if at.tls {
 		s.secure = b.secure
 	}

@@ -53,6 +53,37 @@ func (d *decoder) broker(n node, to *broker.Config) {
 				"stall":          func(n node) { d.Duration(n, &l.Stall) },
 			})
 		},
+		"cluster": func(n node) {
+			c := &to.Cluster
+			d.Object(n, keys{
+				"node":    func(n node) { d.Text(n, &c.Node) },
+				"data":    func(n node) { d.Text(n, &c.Data) },
+				"url":     func(n node) { d.Text(n, &c.URL) },
+				"listen":  func(n node) { d.Text(n, &c.Listen) },
+				"cluster": func(n node) { d.Text(n, &c.Cluster) },
+				"routes": func(n node) {
+					d.List(n, func(n node) {
+						address := ""
+						d.Text(n, &address)
+						c.Routes = append(c.Routes, address)
+					})
+				},
+				"replicas":      func(n node) { d.Integer(n, &c.Replicas) },
+				"max_bytes":     func(n node) { d.Integer(n, &c.MaxBytes) },
+				"max_age":       func(n node) { d.Duration(n, &c.MaxAge) },
+				"pending":       func(n node) { d.Integer(n, &c.Pending) },
+				"pending_bytes": func(n node) { d.Integer(n, &c.PendingBytes) },
+				"max_message":   func(n node) { d.Integer(n, &c.MaxMessage) },
+				"patience":      func(n node) { d.Duration(n, &c.Patience) },
+			})
+		},
+		"place": func(n node) {
+			d.Object(n, keys{
+				"address":  func(n node) { d.Text(n, &to.Place.Address) },
+				"capacity": func(n node) { d.Number(n, &to.Place.Capacity) },
+				"listen":   func(n node) { d.Text(n, &to.Place.Listen) },
+			})
+		},
 		"topics":         func(n node) { d.Integer(n, &to.Topics) },
 		"subscriptions":  func(n node) { d.Integer(n, &to.Subscriptions) },
 		"retained_bytes": func(n node) { d.Integer(n, &to.RetainedBytes) },

@@ -57,14 +57,38 @@ func (b *Batch) Now() mono.Time { return b.now }
 func (b *Batch) Publish(m *Message, id uint16) Verdict {
 	v := Went
 	m.Topic.used.Store(int64(b.now))
-	if l := m.Topic.lane.Load(); l != nil {
+	switch l := m.Topic.lane.Load(); {
+	case m.Topic.away.Load():
+		v = b.divert(m, id)
+	case l != nil:
 		v = l.publish(b, m, id)
-	} else {
-		b.hub.deliver(b, m)
-		b.direct++
+	default:
+		if v = b.hub.release(b, m, id); v != QueueFull {
+			b.direct++
+		}
 	}
 	m.drop()
 	return v
+}
+
+// divert sends m to a node that has a part of its topic's bucket.
+func (b *Batch) divert(m *Message, id uint16) Verdict {
+	switch {
+	case !b.hub.cfg.Divert.Divert(b, m, id):
+		return QueueFull
+	case m.QoS > 0:
+		return Waits
+	}
+	return Went
+}
+
+// Deliver hands a message that another node has released, or that the log has
+// stored, to those who subscribe here. It takes no token and goes no further.
+func (b *Batch) Deliver(m *Message) {
+	if m.Expires > b.now {
+		b.hub.deliver(b, m)
+	}
+	m.drop()
 }
 
 // End writes to everybody who has something to be sent, and enters what was

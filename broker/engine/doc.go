@@ -27,6 +27,7 @@
 //     goroutine of its own, which exists only meanwhile, writes the rest.
 //
 // What this package does not do: it speaks no protocol, stores nothing on disk and
-// knows no other node. Forwarder is the place where a backplane takes what was
-// released; there is none yet.
+// knows no other node. Forwarder, Log, Diverter and Watcher are the places where
+// broker/backplane does. With a Log, messages of QoS 1 and 2 are delivered in the order
+// in which they were stored, apart from those of QoS 0.
 package engine

@@ -8,8 +8,9 @@ import (
 
 // Subscription is one subscription of a session.
 type Subscription struct {
-	// Who receives.
-	Who Subscriber
+	// Who receives, and its number as a Message.Sender, 0 without.
+	Who    Subscriber
+	Sender uint64
 	// QoS is the highest with which it is delivered.
 	QoS byte
 	// NoLocal leaves out what Who published itself.
@@ -29,6 +30,7 @@ type Subscription struct {
 // ask for together.
 type Target struct {
 	Who         Subscriber
+	Sender      uint64
 	QoS         byte
 	NoLocal     bool
 	AsPublished bool
@@ -72,6 +74,11 @@ func (h *Hub) Subscribe(filter string, s *Subscription) error {
 	s.filter = filter
 	h.subs.add(s)
 	h.version.Add(1)
+	if w := h.cfg.Watch; w != nil {
+		if h.filters[filter]++; h.filters[filter] == 1 {
+			w.Wanted(filter)
+		}
+	}
 	return nil
 }
 
@@ -81,6 +88,12 @@ func (h *Hub) Unsubscribe(s *Subscription) {
 	defer h.subsMu.Unlock()
 	h.subs.remove(s)
 	h.version.Add(1)
+	if w := h.cfg.Watch; w != nil {
+		if h.filters[s.filter]--; h.filters[s.filter] == 0 {
+			delete(h.filters, s.filter)
+			w.Unwanted(s.filter)
+		}
+	}
 }
 
 // fanOf returns who receives the messages of t now.
@@ -122,7 +135,7 @@ func merge(all []Target, s *Subscription) []Target {
 		}
 	}
 	if at < 0 {
-		all = append(all, Target{Who: s.Who, NoLocal: s.NoLocal})
+		all = append(all, Target{Who: s.Who, Sender: s.Sender, NoLocal: s.NoLocal})
 		at = len(all) - 1
 	}
 	t := &all[at]
@@ -135,17 +148,34 @@ func merge(all []Target, s *Subscription) []Target {
 	return all
 }
 
-// deliver hands a message to everybody who is to have it now.
-func (h *Hub) deliver(b *Batch, m *Message) {
+// release hands a message that has its token to everybody who is to have it, or to
+// the log, which does so later and tells its Source: then it reports Waits. QueueFull
+// says that the log has no room.
+func (h *Hub) release(b *Batch, m *Message, id uint16) Verdict {
 	if m.Expires <= b.now {
-		return
+		return Went
+	}
+	if h.cfg.Log != nil && m.QoS > 0 {
+		if h.cfg.Log.Append(m, id) {
+			return Waits
+		}
+		return QueueFull
 	}
 	if m.Retain {
-		h.retain(m)
+		h.Retain(m)
 	}
+	h.deliver(b, m)
+	if h.cfg.Forward != nil {
+		h.cfg.Forward.Forward(b, m)
+	}
+	return Went
+}
+
+// deliver hands a message to those who subscribe here.
+func (h *Hub) deliver(b *Batch, m *Message) {
 	f := h.fanOf(m.Topic)
 	for i := range f.each {
-		if t := &f.each[i]; !t.NoLocal || t.Who != m.From {
+		if t := &f.each[i]; !t.NoLocal || t.Who != m.From && (m.Sender == 0 || m.Sender != t.Sender) {
 			t.Who.Deliver(b, m, t)
 		}
 	}
@@ -153,13 +183,10 @@ func (h *Hub) deliver(b *Batch, m *Message) {
 		t := g.pick()
 		t.Who.Deliver(b, m, t)
 	}
-	if h.cfg.Forward != nil {
-		h.cfg.Forward.Forward(b, m)
-	}
 }
 
-// retain keeps m as its topic's last message; an empty one deletes that.
-func (h *Hub) retain(m *Message) {
+// Retain keeps m as its topic's last message; an empty one deletes that.
+func (h *Hub) Retain(m *Message) {
 	t := m.Topic
 	h.retainedMu.Lock()
 	defer h.retainedMu.Unlock()

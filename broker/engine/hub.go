@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,12 +32,48 @@ type Subscriber interface {
 	Online() bool
 }
 
-// Forwarder takes every message that was released, for subscribers that are not
-// here. The engine has none of its own: a backplane between nodes will be one.
-// The same holds of Forward as of the methods of a Source.
+// Forwarder takes every message that was released and not stored, for subscribers
+// that are not here. The same holds of Forward as of the methods of a Source.
 type Forwarder interface {
 	Forward(b *Batch, m *Message)
 }
+
+// Log stores messages of QoS 1 and 2 before they are acknowledged. The same holds of
+// its methods as of those of a Source.
+type Log interface {
+	// Append takes a message, which is borrowed, and delivers it later, at every node
+	// that has subscribers, by Batch.Deliver. When the message is stored its Source is
+	// told that it was released; when it cannot be, and the Source is a Refusable, that
+	// it was refused. It reports false, and takes nothing, when as much waits to be
+	// stored as may.
+	Append(m *Message, id uint16) bool
+}
+
+// Refusable is a Source that learns of messages that were taken to wait and could
+// not be stored. The same holds of Refused as of Released.
+type Refusable interface {
+	Refused(b *Batch, m *Message, id uint16, err error)
+}
+
+// Diverter publishes messages at another node: those of topics whose bucket is not
+// here, see Hub.SetShare. The same holds of Divert as of the methods of a Source; for
+// QoS 1 and 2 it tells the Source as a Log does. It reports false, and takes nothing,
+// when it cannot.
+type Diverter interface {
+	Divert(b *Batch, m *Message, id uint16) bool
+}
+
+// Watcher is told of topic filters that have their first subscription at this node,
+// and of those that have none any more. It is called with the hub's lock held: it
+// must not block and not call the hub.
+type Watcher interface {
+	Wanted(filter string)
+	Unwanted(filter string)
+}
+
+// errNotStored is told to the Source of a message that waited for its rate and that
+// the log did not take.
+var errNotStored = errors.New("as many messages wait to be stored as may")
 
 // Config sizes a Hub. Zero fields take the default named in their comment.
 type Config struct {
@@ -53,6 +91,12 @@ type Config struct {
 	Retained int
 	// Forward takes what was released; nil takes nothing.
 	Forward Forwarder
+	// Log stores messages of QoS 1 and 2; nil delivers them without.
+	Log Log
+	// Divert publishes what belongs to other nodes; nil publishes all of it here.
+	Divert Diverter
+	// Watch is told what is subscribed to; nil is not.
+	Watch Watcher
 }
 
 // RetainedOverhead is what a retained message counts beside its bytes.
@@ -80,6 +124,7 @@ var (
 type rule struct {
 	Limit
 	stats stats
+	away  bool // of a share: the bucket is at other nodes
 }
 
 // exactBuckets is how many buckets go by the arrival of messages, each of 45 KB.
@@ -87,7 +132,10 @@ type rule struct {
 const exactBuckets = 1000
 
 // laneKey names a lane: a filter, and a topic unless all topics share it.
-type laneKey struct{ filter, topic string }
+type laneKey struct {
+	filter, topic string
+	share         bool // it is a part of a bucket, by SetShare
+}
 
 // Hub holds topics and subscriptions. Its methods may be called from any
 // goroutine.
@@ -99,12 +147,14 @@ type Hub struct {
 	mu     sync.RWMutex
 	topics map[string]*Topic
 	rules  []*rule
+	shares map[string]*rule // of topics whose bucket other nodes have parts of
 	lanes  map[laneKey]*lane
 	forgot mono.Time // when forget looked last
 
 	subsMu  sync.RWMutex
 	subs    tree
-	version atomic.Uint64 // of subs
+	version atomic.Uint64  // of subs
+	filters map[string]int // subscriptions by filter, where Watch is told
 
 	retainedMu sync.RWMutex
 	retained   map[string]*Topic // those that have a message
@@ -117,7 +167,7 @@ type Hub struct {
 // New returns a hub; Close ends it. cfg.Limits must be free of mistakes, see
 // Limit.Check.
 func New(cfg Config) *Hub {
-	h := &Hub{cfg: cfg.withDefaults(), topics: map[string]*Topic{}, lanes: map[laneKey]*lane{}, retained: map[string]*Topic{}, stop: make(chan struct{})}
+	h := &Hub{cfg: cfg.withDefaults(), topics: map[string]*Topic{}, shares: map[string]*rule{}, filters: map[string]int{}, lanes: map[laneKey]*lane{}, retained: map[string]*Topic{}, stop: make(chan struct{})}
 	h.rest.began = h.now()
 	h.SetLimits(cfg.Limits)
 	h.done.Go(h.watch)
@@ -153,6 +203,9 @@ func (h *Hub) watch() {
 		for _, r := range h.rules {
 			r.stats.turn(now)
 		}
+		for _, r := range h.shares {
+			r.stats.turn(now)
+		}
 		h.mu.RUnlock()
 	}
 }
@@ -161,6 +214,7 @@ func (h *Hub) watch() {
 type Topic struct {
 	name     string
 	lane     atomic.Pointer[lane]
+	away     atomic.Bool // its bucket is at other nodes
 	fan      atomic.Pointer[fan]
 	retained *Kept // guarded by retainedMu
 	used     atomic.Int64
@@ -208,7 +262,7 @@ func (h *Hub) TopicBy(by *Maker, name []byte) (*Topic, error) {
 	t = &Topic{name: string(name), by: by}
 	by.add(1)
 	t.used.Store(int64(now))
-	t.lane.Store(h.laneOf(t.name, now))
+	h.route(t, now)
 	h.topics[t.name] = t
 	return t, nil
 }
@@ -248,22 +302,30 @@ func (h *Hub) forget(now mono.Time) {
 
 // laneOf returns the lane of a topic, nil without a limit. The lock is held.
 func (h *Hub) laneOf(name string, now mono.Time) *lane {
+	if r := h.shares[name]; r != nil {
+		return h.laneAt(laneKey{filter: name, topic: name, share: true}, r, now)
+	}
 	for _, r := range h.rules {
 		if !Matches(r.Filter, name) {
 			continue
 		}
-		key := laneKey{r.Filter, name}
+		key := laneKey{filter: r.Filter, topic: name}
 		if r.Shared {
 			key.topic = ""
 		}
-		l := h.lanes[key]
-		if l == nil {
-			l = newLane(h, key, r, newPacer(r.Limit, len(h.lanes) < exactBuckets, now))
-			h.lanes[key] = l
-		}
-		return l
+		return h.laneAt(key, r, now)
 	}
 	return nil
+}
+
+// laneAt returns the lane of a key, which it makes if there is none. The lock is held.
+func (h *Hub) laneAt(key laneKey, r *rule, now mono.Time) *lane {
+	l := h.lanes[key]
+	if l == nil {
+		l = newLane(h, key, r, newPacer(r.Limit, len(h.lanes) < exactBuckets, now))
+		h.lanes[key] = l
+	}
+	return l
 }
 
 // SetLimits replaces the limits, which must be free of mistakes. Buckets and
@@ -296,6 +358,9 @@ func (h *Hub) SetLimits(limits []Limit) {
 	b.begin(now, now)
 	defer b.End()
 	for key, l := range h.lanes {
+		if key.share {
+			continue
+		}
 		r := byFilter[key.filter]
 		if r != nil && r.Shared != (key.topic == "") {
 			r = nil
@@ -305,36 +370,41 @@ func (h *Hub) SetLimits(limits []Limit) {
 			delete(h.lanes, key)
 		}
 	}
-	for name, t := range h.topics {
-		t.lane.Store(h.laneOf(name, now))
+	for _, t := range h.topics {
+		h.route(t, now)
 	}
 }
 
-// Stats returns those of every limit, in order, and last those of the topics
-// without one.
+// Stats returns those of every limit, in order, then those of the shares, by topic,
+// and last those of the topics without a limit.
 func (h *Hub) Stats() []Stats {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	all := make([]Stats, len(h.rules)+1)
-	at := map[string]*Stats{}
-	for i, r := range h.rules {
+	rules := slices.Clone(h.rules)
+	for _, name := range slices.Sorted(maps.Keys(h.shares)) {
+		rules = append(rules, h.shares[name])
+	}
+	all := make([]Stats, len(rules)+1)
+	at := map[laneKey]*Stats{}
+	for i, r := range rules {
 		all[i] = r.stats.told()
 		all[i].Limit = r.Limit
-		at[r.Filter] = &all[i]
+		at[laneKey{filter: r.Filter, share: i >= len(h.rules)}] = &all[i]
 	}
 	last := &all[len(all)-1]
 	*last = h.rest.told()
 	for _, t := range h.topics {
 		if l := t.lane.Load(); l != nil {
-			at[l.key.filter].Topics++
+			at[laneKey{filter: l.key.filter, share: l.key.share}].Topics++
 		} else {
 			last.Topics++
 		}
 	}
 	for key, l := range h.lanes {
 		n, bytes := l.backlog()
-		at[key.filter].Backlog += n
-		at[key.filter].BacklogBytes += bytes
+		of := at[laneKey{filter: key.filter, share: key.share}]
+		of.Backlog += n
+		of.BacklogBytes += bytes
 	}
 	return all
 }

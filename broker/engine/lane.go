@@ -47,6 +47,7 @@ type lane struct {
 	armed   mono.Time
 	ringing bool
 	batch   Batch // of ring
+	seen    seen
 }
 
 func newLane(h *Hub, key laneKey, r *rule, p pacer) *lane {
@@ -83,15 +84,15 @@ func (l *lane) publish(b *Batch, m *Message, id uint16) Verdict {
 	defer l.mu.Unlock()
 	r := l.rule
 	if r == nil {
-		l.hub.deliver(b, m)
-		return Went
+		return l.hub.release(b, m, id)
 	}
+	l.count(b.stamp)
 	if r.Police {
 		if _, ok := l.pacer.TakeWithin(b.stamp, b.now, 1, 0); !ok {
 			b.refused(r, OverRate)
 			return OverRate
 		}
-		return l.pass(b, m, r)
+		return l.pass(b, m, id, r)
 	}
 	if !l.queue.fits(m.size(), r.Queue, r.QueueBytes) {
 		b.refused(r, QueueFull)
@@ -104,7 +105,7 @@ func (l *lane) publish(b *Batch, m *Message, id uint16) Verdict {
 	}
 	due := b.stamp.Add(delay)
 	if due <= b.now && (b.waiting.Load() == 0 || l.queue.len() == 0) {
-		return l.pass(b, m, r)
+		return l.pass(b, m, id, r)
 	}
 	b.waiting.Add(1)
 	l.queue.push(waiter{due: due, stamp: b.stamp, kept: m.Keep(), from: b, id: id})
@@ -113,11 +114,15 @@ func (l *lane) publish(b *Batch, m *Message, id uint16) Verdict {
 	return Waits
 }
 
-// pass delivers a message that does not wait. The lock is held, as below.
-func (l *lane) pass(b *Batch, m *Message, r *rule) Verdict {
-	l.hub.deliver(b, m)
-	b.tally(r).direct++
-	return Went
+// pass releases a message that does not wait. The lock is held, as below.
+func (l *lane) pass(b *Batch, m *Message, id uint16, r *rule) Verdict {
+	v := l.hub.release(b, m, id)
+	if v == QueueFull {
+		b.refused(r, v)
+	} else {
+		b.tally(r).direct++
+	}
+	return v
 }
 
 // release delivers what is due.
@@ -125,9 +130,14 @@ func (l *lane) release(b *Batch, now mono.Time) {
 	for l.queue.len() > 0 && l.queue.head().due <= now {
 		w := l.queue.pop()
 		m := &w.kept.Message
-		l.hub.deliver(b, m)
-		if m.From != nil && m.QoS > 0 {
+		switch v := l.hub.release(b, m, w.id); {
+		case m.From == nil || m.QoS == 0 || v == Waits:
+		case v == Went:
 			m.From.Released(b, m, w.id)
+		default:
+			if from, ok := m.From.(Refusable); ok {
+				from.Refused(b, m, w.id, errNotStored)
+			}
 		}
 		w.from.waiting.Add(-1)
 		if l.rule != nil {

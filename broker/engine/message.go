@@ -26,8 +26,16 @@ type Message struct {
 	Retain bool
 	// Stored says that it is delivered because it was retained.
 	Stored bool
-	// From is the session that published it, nil if that is gone.
+	// From is the session that published it, nil if that is gone or at another node.
 	From Source
+	// Position is that in the Log, 0 if it was not stored.
+	Position uint64
+	// Sender names the client that published it, as a number; 0 names none. A
+	// Subscription.NoLocal goes by it where From is gone.
+	Sender uint64
+	// Origin and Number tell a message from all others once it leaves its node; 0 until
+	// then.
+	Origin, Number uint64
 
 	kept *Kept
 }

@@ -38,7 +38,10 @@ type conn struct {
 	keepAlive time.Duration
 	watched   time.Time // when the deadline was last moved
 
-	maker   *engine.Maker  // counts its topics
+	maker  *engine.Maker // counts its topics
+	place                // where it belongs
+	stored durable       // what it does for a session that is stored
+
 	topic   *engine.Topic  // the last one published to, which it may
 	message engine.Message // the one that is published
 	will    *will
@@ -99,7 +102,7 @@ func (c *conn) packet(head packets.FixedHeader, body []byte) error {
 	case packets.Puback, packets.Pubrec, packets.Pubcomp:
 		return s.answered(c.batch, head.Type, pk.PacketID, pk.ReasonCode)
 	case packets.Pubrel:
-		c.released(pk.PacketID)
+		return c.released(pk.PacketID)
 	case packets.Subscribe:
 		return c.subscribe(&pk)
 	case packets.Unsubscribe:
@@ -123,6 +126,11 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 		if again, err := s.begin(c, head.Qos, p.id); again || err != nil {
 			return err
 		}
+		if head.Qos == 2 {
+			if err := s.number(c, p.id); err != nil {
+				return err
+			}
+		}
 	}
 	refused, err := c.route(head, &p)
 	if refused == packets.CodeSuccess && err == nil {
@@ -133,6 +141,7 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 		// send the message again when it is back.
 		s.mu.Lock()
 		delete(s.inbound, p.id)
+		delete(s.numbers, p.id)
 		s.mu.Unlock()
 	}
 	if err != nil {
@@ -153,16 +162,18 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 // of a message that is refused.
 func (c *conn) route(head packets.FixedHeader, p *incoming) (refused packets.Code, err error) {
 	t, err := c.topicOf(p.topic)
-	switch {
-	case errors.Is(err, engine.ErrTopics):
-		return packets.ErrQuotaExceeded, nil
-	case errors.Is(err, packets.ErrNotAuthorized):
-		return packets.ErrNotAuthorized, nil
-	case err != nil:
+	if err != nil {
+		switch {
+		case errors.Is(err, engine.ErrTopics):
+			return packets.ErrQuotaExceeded, nil
+		case errors.Is(err, packets.ErrNotAuthorized):
+			return packets.ErrNotAuthorized, nil
+		}
 		return refused, packets.ErrTopicNameInvalid
 	}
 	c.message = engine.Message{Topic: t, Payload: p.payload, Properties: p.properties, Expires: p.expires,
 		QoS: head.Qos, Retain: head.Retain, From: c.session}
+	c.session.sign(&c.message, p.id)
 	switch c.batch.Publish(&c.message, p.id) {
 	case engine.Waits:
 	case engine.Went:
@@ -204,17 +215,26 @@ func (s *session) begin(c *conn, qos byte, id uint16) (again bool, err error) {
 }
 
 // released takes a PUBREL.
-func (c *conn) released(id uint16) {
+func (c *conn) released(id uint16) error {
 	s := c.session
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	code := packets.CodeSuccess
 	if s.inbound[id] == received {
 		delete(s.inbound, id)
+		delete(s.numbers, id)
 	} else {
 		code = packets.ErrPacketIdentifierNotFound
 	}
+	s.mu.Unlock()
+	if s.durable {
+		c.batch.End()
+	}
+	// The client uses the number again from PUBCOMP on.
+	if err := s.save(time.Time{}); err != nil {
+		return err
+	}
 	c.ack(c.batch, packets.Pubcomp, id, code)
+	return nil
 }
 
 // result is what became of a packet for the client.
@@ -321,5 +341,9 @@ func (c *conn) finish(err error) {
 		}
 	}
 	c.out.Close(goodbye)
+	c.suspend()
+	if c.srv.places != nil && c.session != nil {
+		c.srv.places.Gone(c.session.id)
+	}
 	c.srv.leave(c)
 }

@@ -86,11 +86,14 @@ func (c *conn) connect(pk *packets.Packet) error {
 	if c.version == v311 && !pk.Connect.Clean {
 		expiry = c.srv.limits.SessionExpiry
 	}
+	if err := c.elsewhere(id, p.User); err != nil {
+		return err
+	}
 	window := c.srv.limits.Inflight
 	if p.ReceiveMaximum > 0 {
 		window = min(window, int(p.ReceiveMaximum))
 	}
-	present, err := c.srv.enter(c, id, pk.Connect.Clean, expiry, window)
+	present, err := c.srv.admit(c, id, pk.Connect.Clean, expiry, window)
 	if err != nil {
 		return err
 	}
@@ -110,6 +113,7 @@ func (c *conn) connect(pk *packets.Packet) error {
 		return err
 	}
 	c.session.resume(c.batch)
+	c.follow()
 	return nil
 }
 
@@ -133,6 +137,7 @@ var oldCodes = map[byte]byte{
 // protocol is known.
 func (c *conn) refuse(code packets.Code) {
 	answer := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connack}, ProtocolVersion: c.version, ReasonCode: code.Code}
+	answer.Properties.ServerReference = c.reference
 	switch old, known := oldCodes[code.Code]; {
 	case c.version == v5:
 	case c.version == v311 && known:

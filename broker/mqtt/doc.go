@@ -5,8 +5,9 @@
 //	  └── engine.Outbox ◀── session: packet identifiers, window, queue ◀── engine.Subscriber
 //
 // A session outlives its connection if the client asks for it: subscriptions,
-// what was not acknowledged, and what waits stay, in memory, until the session
-// expires. A second connection of the same client takes the session over.
+// what was not acknowledged, and what waits stay until the session expires, in memory,
+// or with a backplane (Server.Join) stored, so that the client may come back to any
+// node. A second connection of the same client takes the session over.
 //
 // A message of QoS 1 or 2 that waits for its topic's rate is acknowledged when it
 // has been delivered, so that a client that keeps the Receive Maximum slows down
@@ -29,8 +30,11 @@
 // MQTT 3.1.1, which has no code for it, is treated as above. A session belongs to
 // the user that began it.
 //
-// What this package does not do: it speaks no TLS itself (its listener may), no
-// WebSocket and no MQTT 3.1. It keeps nothing
-// when the process ends. It offers no topic aliases and no extended
-// authentication, and sends no client to another server.
+// A client that says so (PropertyRedirect) is sent to the node where it belongs, by
+// reason code 0x9C and a Server Reference, as it connects or while it publishes.
+//
+// What this package does not do: it speaks no TLS itself (its listener may), no WebSocket and no MQTT 3.1. It offers no topic
+// aliases and no extended authentication. Of a shared subscription, a stored session
+// gets only what comes while its client is connected. A retained message of QoS 1 or 2
+// that was sent because of a subscription is not sent again by another node.
 package mqtt

@@ -11,6 +11,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"github.com/spillgate/spillgate/broker/access"
+	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/link"
 )
@@ -36,6 +37,9 @@ type Server struct {
 	refused atomic.Uint64 // messages
 	turned  atomic.Uint64 // connections beyond the limit
 	codes   [256]atomic.Uint64
+
+	plane  *backplane.Plane // nil: sessions end with the process
+	places Places           // nil: nobody is sent elsewhere
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
@@ -115,7 +119,7 @@ func (srv *Server) enter(c *conn, id string, clean bool, expiry time.Duration, w
 	}
 	c.session = s
 	s.mu.Lock()
-	s.conn, s.expiry, s.window = c, expiry, window
+	s.conn, s.expiry, s.window, s.sender = c, expiry, window, senderOf(id)
 	s.mu.Unlock()
 	return present, nil
 }
@@ -134,7 +138,14 @@ func (srv *Server) leave(c *conn) {
 	expiry := s.expiry
 	s.mu.Unlock()
 	w := c.will
-	if expiry == 0 {
+	if c.moved.Load() {
+		w = nil
+	}
+	if s.durable && w != nil && w.delay > 0 && expiry > 0 {
+		srv.delay(s.id, w, min(w.delay, expiry))
+		w = nil
+	}
+	if expiry == 0 || s.durable {
 		srv.remove(s)
 	} else if !srv.closing {
 		s.expires = time.AfterFunc(expiry, func() { srv.expire(s) })

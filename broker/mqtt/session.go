@@ -36,6 +36,10 @@ type session struct {
 	window int // slots that may be used
 	sent   uint64
 	queue  backlog
+
+	durable bool   // it is stored at the backplane, see durable.go
+	sender  uint64 // the client, as messages name it
+	kept
 }
 
 // inbound is the state of a message of QoS 1 or 2 from the client.
@@ -51,6 +55,7 @@ type slot struct {
 	queued
 	order    uint64 // in which they went
 	released bool   // QoS 2: PUBREL went, PUBCOMP is to come
+	unsaved  bool   // QoS 2 of a durable session: what is to go waits until that is stored
 }
 
 // queued is a message of QoS 1 or 2 for the client.
@@ -84,6 +89,7 @@ func (s *session) acknowledge(b *engine.Batch, qos byte, id uint16, code packets
 		kind = packets.Pubrec
 	} else {
 		delete(s.inbound, id)
+		delete(s.numbers, id)
 		if qos == 2 {
 			kind = packets.Pubrec
 		}
@@ -101,6 +107,9 @@ func (s *session) Deliver(b *engine.Batch, m *engine.Message, t *engine.Target) 
 func (s *session) deliver(b *engine.Batch, m *engine.Message, qos byte, retain bool, ids []uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.has(m.Position) {
+		return
+	}
 	if qos == 0 {
 		if s.conn == nil {
 			return
@@ -113,8 +122,10 @@ func (s *session) deliver(b *engine.Batch, m *engine.Message, qos byte, retain b
 		return
 	}
 	if !s.queue.push(q, s.srv.limits.Queue, s.srv.limits.QueueBytes) {
-		s.srv.dropped[dropQueue].Add(1)
 		q.kept.Release()
+		if !s.behind(m.Position) {
+			s.srv.dropped[dropQueue].Add(1)
+		}
 	}
 	s.pump(b)
 }
@@ -138,6 +149,11 @@ func (s *session) send(b *engine.Batch, q queued) bool {
 		i = int(s.free[n-1])
 	}
 	m := &q.kept.Message
+	if wait := s.durable && q.qos == 2; wait {
+		s.occupy(i, q).unsaved = true
+		s.touch()
+		return true
+	}
 	switch s.conn.publish(b, &outgoing{m: m, qos: q.qos, retain: q.retain, id: uint16(i + 1), ids: q.ids}) {
 	case full:
 		return false
@@ -145,6 +161,12 @@ func (s *session) send(b *engine.Batch, q queued) bool {
 		q.kept.Release()
 		return true
 	}
+	s.occupy(i, q)
+	return true
+}
+
+// occupy puts q into slot i, which is the one that is free next.
+func (s *session) occupy(i int, q queued) *slot {
 	if i == len(s.slots) {
 		s.slots = append(s.slots, slot{})
 	} else {
@@ -153,7 +175,7 @@ func (s *session) send(b *engine.Batch, q queued) bool {
 	s.sent++
 	s.inUse++
 	s.slots[i] = slot{queued: q, order: s.sent}
-	return true
+	return &s.slots[i]
 }
 
 // pump sends what waits, as far as the client takes it.
@@ -163,6 +185,7 @@ func (s *session) pump(b *engine.Batch) {
 			return
 		}
 		s.queue.pop()
+		s.roomy()
 	}
 }
 
@@ -204,12 +227,18 @@ func (s *session) answered(b *engine.Batch, kind byte, id uint16, code byte) err
 			at.kept.Release()
 		}
 		at.kept, at.released = nil, true
+		if s.durable {
+			at.unsaved = true
+			s.touch()
+			return nil
+		}
 		s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
 		return nil
 	case kind == packets.Pubcomp && !at.released:
 		return packets.ErrProtocolViolation
 	}
 	s.complete(id)
+	s.changed = true
 	s.pump(b)
 	return nil
 }
@@ -219,6 +248,7 @@ func (s *session) answered(b *engine.Batch, kind byte, id uint16, code byte) err
 func (s *session) resume(b *engine.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.loading = false
 	var under []uint16
 	for i := range s.slots {
 		if s.slots[i].qos > 0 {

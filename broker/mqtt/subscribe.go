@@ -56,6 +56,9 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 		}
 		answer.ReasonCodes = append(answer.ReasonCodes, code.Code)
 	}
+	if err := c.session.keepSubscriptions(c); err != nil {
+		return err
+	}
 	if err := c.encoded(answer.SubackEncode); err != nil {
 		return err
 	}
@@ -88,7 +91,7 @@ func (c *conn) add(f *packets.Subscription) (s *engine.Subscription, fresh bool,
 	if old == nil && len(c.session.subs) >= c.srv.limits.Subscriptions {
 		return nil, false, packets.ErrQuotaExceeded
 	}
-	s = &engine.Subscription{Who: c.session, QoS: f.Qos, NoLocal: f.NoLocal, AsPublished: f.RetainAsPublished, ID: uint32(f.Identifier), Group: group}
+	s = &engine.Subscription{Who: c.session, QoS: f.Qos, NoLocal: f.NoLocal, AsPublished: f.RetainAsPublished, ID: uint32(f.Identifier), Group: group, Sender: c.session.sender}
 	if c.srv.hub.Subscribe(filter, s) != nil {
 		return nil, false, packets.ErrQuotaExceeded
 	}
@@ -132,6 +135,9 @@ func (c *conn) unsubscribe(pk *packets.Packet) error {
 			code = packets.CodeNoSubscriptionExisted
 		}
 		answer.ReasonCodes = append(answer.ReasonCodes, code.Code)
+	}
+	if err := c.session.keepSubscriptions(c); err != nil {
+		return err
 	}
 	return c.encoded(answer.UnsubackEncode)
 }

@@ -40,6 +40,9 @@ func (c *conn) login(pk *packets.Packet) error {
 // topicOf returns the topic of a name that is published to.
 func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
 	if c.topic != nil && c.topic.Name() == string(name) && !c.topic.Gone() {
+		if c.srv.places != nil && c.topics != c.srv.places.Topics() {
+			c.publishes(c.topic)
+		}
 		return c.topic, nil
 	}
 	if !c.who.MayPublish(string(name)) {
@@ -48,6 +51,9 @@ func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
 	t, err := c.srv.hub.TopicBy(c.maker, name)
 	if err == nil {
 		c.topic = t
+		if c.srv.places != nil {
+			c.publishes(t)
+		}
 	}
 	return t, err
 }

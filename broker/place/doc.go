@@ -19,5 +19,5 @@
 // stay. A change that is refused changes nothing.
 //
 // What this package does not do: it measures nothing, so what it predicts of a p99 is a model's, and it forwards no
-// message. A node that dies is not noticed: drain it.
+// message: nodes watch the state, see broker/share. A node that dies is not noticed: drain it.
 package place

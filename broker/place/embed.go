@@ -65,7 +65,7 @@ func Dial(ctx context.Context, url string) (p *Placer, close func(), err error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	if p, err = Open(ctx, nc); err != nil {
+	if p, err = Open(ctx, nc, 1); err != nil {
 		nc.Close()
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"net/http"
 	"strconv"
 	"time"
@@ -83,6 +84,12 @@ func (p *Placer) Handler() http.Handler {
 		return map[string]uint64{"revision": revision}, err
 	})
 	return mux
+}
+
+// Server returns a server of p.Handler that clients which send or read slowly do not hold.
+func Server(p *Placer, log *log.Logger) *http.Server {
+	return &http.Server{Handler: p.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log}
 }
 
 func (p *Placer) getPlace(ctx context.Context, r *http.Request) (any, error) {

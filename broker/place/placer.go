@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -46,14 +47,18 @@ type Placer struct {
 	joining map[string]*batch
 }
 
-// Open uses the state on the server of a connection, and makes it if there is none.
-func Open(ctx context.Context, nc *nats.Conn) (*Placer, error) {
+// Open uses the state on the server of a connection, and makes it if there is none, with
+// so many copies at NATS servers; 0 is 1.
+func Open(ctx context.Context, nc *nats.Conn, replicas int) (*Placer, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("place: %w", err)
 	}
-	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Description: "topics, nodes and where publishers are",
-		History: history, Storage: jetstream.FileStorage})
+	kv, err := js.KeyValue(ctx, Bucket) // whoever made it said how many copies there are
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Description: "topics, nodes and where publishers are",
+			History: history, Storage: jetstream.FileStorage, Replicas: max(replicas, 1)})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("place: the state in JetStream (is it on at %s?): %w", nc.ConnectedUrlRedacted(), err)
 	}
@@ -75,6 +80,54 @@ func (p *Placer) Load(ctx context.Context) (*State, uint64, error) {
 		return nil, 0, fmt.Errorf("place: the state of revision %d: %w", entry.Revision(), err)
 	}
 	return s, entry.Revision(), nil
+}
+
+// Watch sends the state whenever it has changed, and first as it is, until ctx ends. Of
+// several that nobody took yet only the last is sent. to has room for one. What it holds
+// at the server ends with the connection.
+func (p *Placer) Watch(ctx context.Context, to chan *State, log *slog.Logger) {
+	for ctx.Err() == nil {
+		w, err := p.kv.Watch(ctx, Key)
+		if err != nil {
+			log.Debug("the state is not watched", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+			continue
+		}
+		p.follow(ctx, w, to, log)
+		if ctx.Err() == nil { // otherwise it ends with the connection, without asking a server that may be gone
+			_ = w.Stop()
+		}
+	}
+}
+
+// follow sends what a watcher sees.
+func (p *Placer) follow(ctx context.Context, w jetstream.KeyWatcher, to chan *State, log *slog.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e, ok := <-w.Updates():
+			switch {
+			case !ok:
+				return
+			case e == nil || e.Operation() != jetstream.KeyValuePut:
+				continue
+			}
+			s := &State{}
+			if err := unpack(e.Value(), s); err != nil {
+				log.Warn("the state cannot be read", "revision", e.Revision(), "error", err)
+				continue
+			}
+			select {
+			case <-to:
+			default:
+			}
+			to <- s // nobody else sends
+		}
+	}
 }
 
 // Update changes the state: it loads it, lets change change it, and writes it if nobody else did meanwhile,

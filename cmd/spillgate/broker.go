@@ -22,6 +22,11 @@ type brokerFlags struct {
 	listen, limits []string
 	anonymous      string
 	tls            broker.TLS
+	node, data     string
+	nats, at       string
+	address, place string
+	capacity       float64
+	cluster        []string
 	logs           logFlags
 }
 
@@ -35,8 +40,14 @@ at once and then its rate; what comes faster waits, and with QoS 1 and 2 so does
 acknowledgement, so that a flood on one topic does not delay the others. With police,
 what comes faster is refused (reason code 0x97) instead.
 
-Without flags it listens on ` + broker.DefaultListen + ` and limits nothing. There is
-no storage yet, and one node. Addresses that other machines reach need users, which a
+With --data, messages of QoS 1 and 2 are acknowledged after they are stored, and sessions
+outlive the process. --cluster names the nodes, which are --at it; three of them store
+each message twice more, so that any one may die. --nats uses NATS servers that run
+elsewhere instead of one in each process.
+
+Without flags it listens on ` + broker.DefaultListen + ` and limits nothing, alone and in
+memory. Keep the addresses of nodes private.
+Addresses that other machines reach need users, which a
 configuration file has, or --anonymous anywhere. A protocol stands in front of an
 address, and +tls behind it where the listener has TLS: nats://127.0.0.1:4222,
 mqtt+tls://:8883.
@@ -47,6 +58,7 @@ when the file changes: users and limits of topics are taken, and certificates an
 passwords that changed; the log names what needs a restart.`,
 		Example: `  spillgate broker
   spillgate broker --listen 127.0.0.1:1883 --listen nats://127.0.0.1:4222 --admin 127.0.0.1:9092 --limit 'plant/+/telemetry rate=100 burst=20'
+  spillgate broker --node n1 --data ./n1 --at 10.0.0.1:6222 --cluster 10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222
   spillgate broker --config spillgate.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBroker(cmd, f) },
@@ -60,6 +72,14 @@ passwords that changed; the log names what needs a restart.`,
 	flags.StringVar(&f.tls.ClientCA, "client-ca", "", "PEM `file` with the authorities of client certificates, which are needed then")
 	flags.StringVar(&f.admin, "admin", "", "`host:port` of metrics, status and health")
 	flags.StringArrayVar(&f.limits, "limit", nil, "`limit` of topics, 'FILTER rate=R burst=B' and optionally police, shared, queue=N, queue_bytes=N; may be repeated")
+	flags.StringVar(&f.node, "node", "", "`name` of this node, the same after a restart (default n1 with --data alone)")
+	flags.StringVar(&f.data, "data", "", "`directory` for what outlives the process")
+	flags.StringVar(&f.at, "at", "", "`host:port` at which this node takes the others")
+	flags.StringSliceVar(&f.cluster, "cluster", nil, "`host:port` of every node, with commas between")
+	flags.StringVar(&f.nats, "nats", "", "`URL` of NATS servers that run elsewhere, instead of --data, --at and --cluster")
+	flags.StringVar(&f.address, "address", "", "`host:port` at which clients find this node, for their placement")
+	flags.Float64Var(&f.capacity, "capacity", 0, "messages a second that this node serves within its topics' objectives")
+	flags.StringVar(&f.place, "place", "", "`host:port` at which to answer GET /v1/place")
 	f.logs.add(flags)
 	cmd.AddCommand(newBrokerPassword())
 	return cmd
@@ -130,6 +150,21 @@ func (f *brokerFlags) override(file *config.File) (mistakes []error) {
 	replace(&b.TLS.ClientCA, f.tls.ClientCA)
 	if f.listen != nil {
 		b.Listen = f.listen
+	}
+	replace(&b.Cluster.Node, f.node)
+	replace(&b.Cluster.Data, f.data)
+	replace(&b.Cluster.Cluster, f.at)
+	replace(&b.Cluster.URL, f.nats)
+	replace(&b.Place.Address, f.address)
+	replace(&b.Place.Listen, f.place)
+	if f.capacity != 0 {
+		b.Place.Capacity = f.capacity
+	}
+	if f.cluster != nil {
+		b.Cluster.Routes = f.cluster
+	}
+	if c := &b.Cluster; c.Data != "" && c.Node == "" && c.Cluster == "" {
+		c.Node = "n1"
 	}
 	if f.limits != nil {
 		b.Limits = nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -154,8 +153,7 @@ func servePlace(cmd *cobra.Command, url, listen string) error {
 	}
 	log := newLogger(cmd, false, new(slog.LevelVar))
 	log.Info("placing", "http", "http://"+l.Addr().String(), "nats", url)
-	srv := &http.Server{Handler: p.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	srv := place.Server(p, slog.NewLogLogger(log.Handler(), slog.LevelWarn))
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
 	select {

@@ -467,3 +467,17 @@ func portion(free, lack float64) float64 {
 	}
 	return min(1, free/lack) * (1 - 1e-12)
 }
+
+// Adopt tells, before the first Step, what a broker obeys that another Adaptor granted: the part is its own
+// until it confirms a smaller one or the grant expires, and it is raised only out of what is free. A bucket of 0
+// is that of a broker which has nothing yet.
+func (a *Adaptor) Adopt(broker int, obeys Bucket, version uint64, expires mono.Time) {
+	b := &a.brokers[broker]
+	a.version = max(a.version, version)
+	b.grant.Bucket, b.grant.Version = obeys, version
+	b.issued = append(b.issued[:0], issue{obeys, version})
+	b.expiring = expires
+}
+
+// Use returns the most that a broker may let through now, by all that it may obey.
+func (a *Adaptor) Use(broker int) Bucket { return a.brokers[broker].use() }

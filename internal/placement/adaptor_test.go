@@ -248,3 +248,41 @@ func TestAdaptorMoved(t *testing.T) {
 		t.Errorf("a slice of %v/s, half of what there is to spare is 50/s", got)
 	}
 }
+
+// An Adaptor that follows another one counts what brokers obey as in use until they
+// confirm less.
+func TestAdopt(t *testing.T) {
+	whole := Bucket{Rate: 100, Burst: 10}
+	a, err := NewAdaptor(0, AdaptorConfig{Bucket: whole, Brokers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := mono.Time(time.Second)
+	a.Adopt(0, Bucket{Rate: 70, Burst: 7}, 5, 20*second)
+	a.Adopt(1, Bucket{}, 0, 20*second)
+	versions := [2]uint64{5, 0}
+	for n := range 10 {
+		now := mono.Time(n+1) * second
+		for i := range versions {
+			a.Report(now, i, Report{Messages: 40, Backlog: 4, Version: versions[i]})
+		}
+		a.Step(now)
+		if sum := a.Use(0).Rate + a.Use(1).Rate; sum > whole.Rate {
+			t.Fatalf("after %d s both may use %v of %v", n+1, sum, whole.Rate)
+		}
+		if n == 3 {
+			if got := a.Use(0).Rate; got != 70 || a.Grant(1).Rate > 30 {
+				t.Errorf("before it confirms, the first may use %v and the second has %v", got, a.Grant(1).Rate)
+			}
+		}
+		versions[1] = a.Grant(1).Version
+		if n >= 3 {
+			versions[0] = a.Grant(0).Version
+		}
+	}
+	for i := range versions {
+		if got := a.Grant(i).Rate; got < 45 || got > 55 {
+			t.Errorf("broker %d has %v of an even load", i, got)
+		}
+	}
+}

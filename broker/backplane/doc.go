@@ -1,0 +1,32 @@
+// Package backplane joins the brokers of several nodes, over NATS, and keeps what must
+// outlive a process.
+//
+//	             node 1                                   node 2
+//	hub ── QoS 0 ──▶ Forward ──▶ spillgate.live.… ──▶ wanted? ──▶ hub: subscribers there
+//	hub ── QoS 1, 2 ▶ Append ──▶ stream log, R copies ─▶ feed ──▶ hub: subscribers of every node
+//	                     ◀── stored ──┘ then PUBACK, PUBREC
+//	hub ── retained ▶ stream retained, one a topic ────▶ every node keeps them
+//	hub ── bucket is elsewhere ▶ Divert ▶ spillgate.publish.NODE ──▶ hub there ── stored ──▶ PUBACK
+//	session ── subscriptions, position in the log ──▶ KV ──▶ whichever node the client comes back to
+//
+// Each node has a NATS server in its process (Config.Cluster joins them), or uses one
+// that runs elsewhere (Config.URL). Interest travels by NATS: a filter that a client of
+// this node subscribes to is a NATS subscription, so a message of QoS 0 goes only to nodes
+// that want it.
+//
+// Invariants:
+//
+//   - A message of QoS 1 or 2 is acknowledged after the log has it. With one node that
+//     is the file system, with three a majority of them: the death of any one process
+//     loses none. A log that is full, or has no majority, refuses.
+//   - A message goes to each node once: what a node hears is delivered there and goes
+//     no further, and copies that come by two filters are told apart by their numbers.
+//   - No call blocks the engine. Every queue has a limit; a node that is behind loses
+//     messages of QoS 0, counted, and delays nobody.
+//   - The log keeps what a session still needs, and no more, for Config.MaxAge at most.
+//
+// What this package does not do: it writes nothing through to the disk at once, so the
+// power of all machines that have a copy must not fail together. Members of one shared
+// subscription should be at one node: each node that has members gives one of them a
+// copy. It has no users: keep its ports private.
+package backplane

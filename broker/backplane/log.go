@@ -1,0 +1,317 @@
+package backplane
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+const (
+	// maxUnder is how many messages are sent to the log and not known to be stored.
+	// Further ones wait.
+	maxUnder = 2048
+	// ackTime is how long the log may take to say that it has a message, before it is
+	// asked again: a log without a leader does not answer.
+	ackTime = 2 * time.Second
+	// feedSilence is how long the log may send this node nothing, not even that there is
+	// nothing, before the feed is made anew.
+	feedSilence = time.Second
+)
+
+// Errors that messages are refused with.
+var (
+	// ErrFull: the log has no room, or none for a message of this size.
+	ErrFull = fmt.Errorf("backplane: the log is full")
+	// ErrNotStored: no majority of the nodes has stored the message in time.
+	ErrNotStored = fmt.Errorf("backplane: no majority of the nodes stores")
+)
+
+// Append takes a message to be stored; see engine.Log.
+func (p *Plane) Append(m *engine.Message, id uint16) bool {
+	if p.ctx.Err() != nil {
+		return false
+	}
+	if m.Retain {
+		p.retained.sent(m.Topic.Name())
+	}
+	if p.appends.push(m, id, p.name(m)) {
+		return true
+	}
+	if m.Retain {
+		p.retained.stored(m.Topic.Name())
+	}
+	return false
+}
+
+// under is a message that the log was sent.
+type under struct {
+	entry
+	data     []byte
+	since    mono.Time
+	stored   jetstream.PubAckFuture
+	err      error                  // where it could not be sent
+	retained jetstream.PubAckFuture // nil if it is not
+}
+
+// appending starts what Append feeds: one goroutine sends to the log, another waits
+// for what it says, in the same order.
+func (p *Plane) appending() {
+	sent := make(chan under, maxUnder)
+	p.done.Go(func() {
+		defer close(sent)
+		var all []entry
+		for {
+			select {
+			case <-p.ctx.Done():
+				return
+			case <-p.appends.more:
+			}
+			all = p.appends.take(all)
+			for _, e := range all {
+				sent <- p.send(e)
+			}
+		}
+	})
+	p.done.Go(func() {
+		b := p.hub.NewBatch()
+		for u := range sent {
+			b.Begin(live.Now())
+			for more := true; more; {
+				p.settle(b, &u)
+				select {
+				case u, more = <-sent:
+				default:
+					more = false
+				}
+			}
+			b.End()
+		}
+	})
+}
+
+// send sends a message to the log.
+func (p *Plane) send(e entry) under {
+	u := under{entry: e, since: live.Now()}
+	u.data = e.packet(u.since)
+	topic := e.kept.Topic.Name()
+	if e.kept.Retain {
+		u.retained, u.err = p.js.PublishMsgAsync(&nats.Msg{Subject: subjectOf(retainedSubjects, topic), Data: u.data})
+	}
+	if u.err == nil {
+		u.stored, u.err = p.js.PublishMsgAsync(u.msg())
+	}
+	return u
+}
+
+// msg is the message as the log has it. Its number lets the log take it once, however often it is sent.
+func (u *under) msg() *nats.Msg {
+	m := nats.NewMsg(subjectOf(logSubjects, u.kept.Topic.Name()))
+	m.Data = u.data
+	m.Header.Set(jetstream.MsgIDHeader, strconv.FormatUint(u.origin, 36)+"."+strconv.FormatUint(u.count, 36))
+	return m
+}
+
+// settle waits until a message is stored, or cannot be, and tells its Source.
+func (p *Plane) settle(b *engine.Batch, u *under) {
+	err := u.err
+	if err == nil {
+		err = p.await(u.stored)
+	}
+	if err == nil && u.retained != nil {
+		err = p.await(u.retained)
+	}
+	for pause := 50 * time.Millisecond; err != nil && !hopeless(err) && live.Now().Sub(u.since) < p.cfg.Patience && p.ctx.Err() == nil; pause = min(2*pause, time.Second) {
+		b.End() // what was settled before need not wait for this
+		p.sleep(pause)
+		b.Begin(live.Now())
+		err = p.again(u)
+	}
+	m := &u.kept.Message
+	if m.Retain {
+		if err == nil {
+			p.hub.Retain(m)
+		}
+		p.retained.stored(m.Topic.Name())
+	}
+	if err == nil && m.From != nil {
+		m.From.Released(b, m, u.id)
+	} else if from, ok := m.From.(engine.Refusable); ok && p.ctx.Err() == nil {
+		reason := ErrNotStored
+		if hopeless(err) {
+			reason = ErrFull
+		}
+		p.log.Debug("a message is not stored", "topic", m.Topic.Name(), "error", err)
+		from.Refused(b, m, u.id, reason)
+	}
+	u.kept.Release()
+}
+
+// again sends a message to the log once more, and waits.
+func (p *Plane) again(u *under) error {
+	ctx, cancel := context.WithTimeout(p.ctx, ackTime)
+	defer cancel()
+	if u.kept.Retain {
+		if _, err := p.js.PublishMsg(ctx, &nats.Msg{Subject: subjectOf(retainedSubjects, u.kept.Topic.Name()), Data: u.data}); err != nil {
+			return err
+		}
+	}
+	_, err := p.js.PublishMsg(ctx, u.msg())
+	return err
+}
+
+// await waits for the answer of the log, for twice ackTime: the library gives up earlier.
+func (p *Plane) await(f jetstream.PubAckFuture) error {
+	select {
+	case <-f.Ok():
+		return nil
+	case err := <-f.Err():
+		return err
+	case <-p.ctx.Done():
+		return p.ctx.Err()
+	case <-time.After(2 * ackTime):
+		return jetstream.ErrAsyncPublishTimeout
+	}
+}
+
+func (p *Plane) sleep(d time.Duration) {
+	select {
+	case <-p.ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// feedMessages is how many messages of the log wait to be delivered here. The log is
+// asked for more when they have been.
+const feedMessages = 512
+
+// feed returns what the log has from a position on.
+func (p *Plane) feed(from uint64) (<-chan jetstream.Msg, error) {
+	c, err := p.js.OrderedConsumer(p.ctx, logStream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from})
+	if err != nil {
+		return nil, fmt.Errorf("backplane: the log: %w", err)
+	}
+	feed := make(chan jetstream.Msg, feedMessages)
+	consuming, err := c.Consume(func(m jetstream.Msg) {
+		select {
+		case feed <- m:
+		case <-p.ctx.Done():
+		}
+	}, jetstream.PullMaxMessages(feedMessages), jetstream.PullExpiry(4*feedSilence), jetstream.PullHeartbeat(feedSilence))
+	if err != nil {
+		return nil, fmt.Errorf("backplane: the log: %w", err)
+	}
+	p.done.Go(func() {
+		<-p.ctx.Done()
+		consuming.Stop()
+		<-consuming.Closed()
+	})
+	return feed, nil
+}
+
+// deliver delivers what the log has to the subscribers of this node.
+func (p *Plane) deliver(feed <-chan jetstream.Msg) {
+	b := p.hub.NewBatch()
+	for {
+		var m jetstream.Msg
+		select {
+		case <-p.ctx.Done():
+			return
+		case m = <-feed:
+		}
+		b.Begin(live.Now())
+		for more := true; more; {
+			if msg, err := p.logged(m, b.Now()); err == nil {
+				p.offered.Store(msg.Position)
+				b.Deliver(&msg)
+				p.position.Store(msg.Position)
+			}
+			select {
+			case m = <-feed:
+			default:
+				more = false
+			}
+		}
+		b.End()
+	}
+}
+
+// logged returns a message of the log as one for the hub.
+func (p *Plane) logged(m jetstream.Msg, now mono.Time) (msg engine.Message, err error) {
+	meta, err := m.Metadata()
+	if err != nil {
+		return msg, err
+	}
+	msg, err = p.aged(m.Data(), meta.Timestamp, now)
+	msg.Position = meta.Sequence.Stream
+	return msg, err
+}
+
+// aged returns a message that NATS has stored at an instant.
+func (p *Plane) aged(data []byte, stored time.Time, now mono.Time) (msg engine.Message, err error) {
+	pk, err := decode(data)
+	if err != nil {
+		p.malformed(err)
+		return msg, err
+	}
+	if msg, err = pk.message(p.hub, now); err == nil && msg.Expires != mono.Never {
+		msg.Expires = msg.Expires.Add(-max(time.Since(stored), 0))
+	}
+	return msg, err
+}
+
+// Read calls each for the messages of the log after a position, in order, until it
+// returns false or the log has none more. It returns the position that it has come to.
+func (p *Plane) Read(ctx context.Context, after uint64, each func(*engine.Message) bool) (uint64, error) {
+	info, err := p.stream.Info(ctx)
+	if err != nil {
+		return after, fmt.Errorf("backplane: the log: %w", err)
+	}
+	if info.State.LastSeq <= after || info.State.Msgs == 0 {
+		return max(after, info.State.LastSeq), nil
+	}
+	c, err := p.js.OrderedConsumer(ctx, logStream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
+		InactiveThreshold: 30 * time.Second})
+	if err != nil {
+		return after, fmt.Errorf("backplane: the log: %w", err)
+	}
+	messages, err := c.Messages(jetstream.PullMaxMessages(feedMessages), jetstream.PullExpiry(4*feedSilence), jetstream.PullHeartbeat(feedSilence))
+	if err != nil {
+		return after, fmt.Errorf("backplane: the log: %w", err)
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return after, fmt.Errorf("backplane: the log: %w", err)
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return after, fmt.Errorf("backplane: the log: %w", err)
+		}
+		if msg, err := p.logged(m, live.Now()); err == nil && !each(&msg) {
+			return after, nil
+		}
+		if after = meta.Sequence.Stream; meta.NumPending == 0 {
+			return after, nil
+		}
+	}
+}
+
+// At returns the message at a position of the log.
+func (p *Plane) At(ctx context.Context, position uint64) (m engine.Message, err error) {
+	raw, err := p.stream.GetMsg(ctx, position)
+	if err != nil {
+		return m, fmt.Errorf("backplane: the log: %w", err)
+	}
+	m, err = p.aged(raw.Data, raw.Time, live.Now())
+	m.Position = position
+	return m, err
+}

@@ -1,0 +1,471 @@
+package backplane
+
+import (
+	"context"
+	crypto "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/live"
+)
+
+// Names on NATS. Everything of a broker begins with "spillgate".
+const (
+	liveSubjects     = "spillgate.live."
+	logSubjects      = "spillgate.log."
+	retainedSubjects = "spillgate.retained."
+	publishSubjects  = "spillgate.publish."
+	replySubjects    = "spillgate.reply."
+	sessionSubjects  = "spillgate.session."
+	logStream        = "SPILLGATE_LOG"
+	retainedStream   = "SPILLGATE_RETAINED"
+	sessionBucket    = "spillgate-sessions"
+	nodeBucket       = "spillgate-nodes"
+)
+
+// Plane is the backplane of one node. It is the hub's Forwarder, Log, Diverter and
+// Watcher, and keeps sessions. Its methods may be called from any goroutine.
+type Plane struct {
+	cfg    Config
+	log    *slog.Logger
+	server *server.Server // nil where NATS runs elsewhere
+	nc     *nats.Conn     // hears nothing that it sends
+	jc     *nats.Conn     // of JetStream
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	kv     jetstream.KeyValue // sessions
+	nodes  jetstream.KeyValue // how far the feeds of nodes are
+	hub    *engine.Hub
+
+	origin uint64
+	alone  bool // there are no other nodes
+	number atomic.Uint64
+
+	out      *queue // of QoS 0 to other nodes
+	appends  *queue // to the log
+	interest interest
+	heard    chan *nats.Msg
+	retained retained
+	diverted diverted
+	sessions sessions
+	offered  atomic.Uint64 // position in the log that the feed has begun to deliver
+	position atomic.Uint64 // the one that it has delivered
+	started  time.Time
+
+	lost atomic.Uint64 // messages of QoS 0 that found no room
+	bad  atomic.Uint64 // packets that are none
+
+	ctx  context.Context
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// New returns a plane that is not open yet. cfg must be free of mistakes, see
+// Config.Check.
+func New(cfg Config, log *slog.Logger) *Plane {
+	cfg = cfg.WithDefaults()
+	var random [8]byte
+	_, _ = crypto.Read(random[:]) // never fails
+	p := &Plane{cfg: cfg, log: log, started: time.Now(), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
+	p.interest.more = make(chan struct{}, 1)
+	p.heard = make(chan *nats.Msg, heardMessages)
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p
+}
+
+// Open starts or reaches NATS, makes what it keeps there, and has the hub hear what other
+// nodes send and what the log has, from now on. It waits for a majority of the nodes,
+// until ctx ends. Retained messages are there when it returns. Close ends what it began,
+// also after an error.
+func (p *Plane) Open(ctx context.Context, hub *engine.Hub) error {
+	if err := p.connect(); err != nil {
+		return err
+	}
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	return p.attach(ctx, hub)
+}
+
+// heardMessages is how many messages of other nodes wait to be delivered. What comes
+// beyond is dropped, which NATS counts.
+const heardMessages = 8192
+
+func (p *Plane) connect() (err error) {
+	if p.cfg.URL == "" {
+		if p.server, err = embed(p.cfg); err != nil {
+			return err
+		}
+	}
+	dial := func(more ...nats.Option) (*nats.Conn, error) {
+		options := append(more, nats.Name("spillgate broker "+p.cfg.Node), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond),
+			nats.ReconnectBufSize(p.cfg.PendingBytes), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+				p.log.Debug("NATS", "error", err)
+			}))
+		if p.server != nil {
+			options = append(options, nats.InProcessServer(p.server))
+		}
+		return nats.Connect(p.cfg.URL, options...)
+	}
+	if p.nc, err = dial(nats.NoEcho()); err == nil {
+		p.jc, err = dial()
+	}
+	if err != nil {
+		return fmt.Errorf("backplane: NATS at %s: %w", p.cfg.URL, err)
+	}
+	p.js, err = jetstream.New(p.jc, jetstream.WithPublishAsyncTimeout(ackTime), jetstream.WithPublishAsyncMaxPending(2*maxUnder))
+	return err
+}
+
+// attemptTime bounds one attempt to make what NATS keeps.
+const attemptTime = 10 * time.Second
+
+// prepare makes streams and buckets, and waits for a majority.
+func (p *Plane) prepare(ctx context.Context) error {
+	told := false
+	for {
+		try, cancel := context.WithTimeout(ctx, attemptTime)
+		err := p.make(try)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		p.log.Debug("the cluster is not ready", "error", err)
+		if !told {
+			told = true
+			p.log.Info("waiting for the cluster", "node", p.cfg.Node, "because", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("backplane: NATS has no JetStream yet, are %d nodes of %d up? %w", p.cfg.nodes()/2+1, p.cfg.nodes(), err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// make makes all at once: with several nodes each finds its own leader first, which
+// takes seconds.
+func (p *Plane) make(ctx context.Context) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() (err error) {
+		p.stream, err = p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: logStream, Description: "messages of QoS 1 and 2",
+			Subjects: []string{logSubjects + ">"}, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, Discard: jetstream.DiscardNew, AllowDirect: true,
+			MaxBytes: int64(p.cfg.MaxBytes), MaxAge: p.cfg.MaxAge, Duplicates: min(2*time.Minute, p.cfg.MaxAge)})
+		return err
+	})
+	all.Go(func() error {
+		_, err := p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: retainedStream, Description: "retained messages",
+			Subjects: []string{retainedSubjects + ">"}, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, MaxMsgsPerSubject: 1})
+		return err
+	})
+	for bucket, kv := range map[string]*jetstream.KeyValue{sessionBucket: &p.kv, nodeBucket: &p.nodes} {
+		all.Go(func() (err error) {
+			*kv, err = p.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas})
+			return err
+		})
+	}
+	return all.Wait()
+}
+
+// attach starts what carries messages.
+func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
+	p.hub = hub
+	info, err := p.stream.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("backplane: the log: %w", err)
+	}
+	p.offered.Store(info.State.LastSeq)
+	p.position.Store(info.State.LastSeq)
+	if err := p.tell(ctx); err != nil { // or the others cut the log before this node has read it
+		return fmt.Errorf("backplane: %w", err)
+	}
+	if err := p.watchRetained(ctx); err != nil {
+		return err
+	}
+	if err := p.serveDiverted(); err != nil {
+		return err
+	}
+	feed, err := p.feed(info.State.LastSeq + 1)
+	if err != nil {
+		return err
+	}
+	p.done.Go(func() { p.deliver(feed) })
+	p.done.Go(p.forward)
+	p.done.Go(p.subscribe)
+	p.done.Go(p.hear)
+	p.appending()
+	if err := p.watchSessions(ctx); err != nil {
+		return err
+	}
+	p.done.Go(p.trim)
+	return nil
+}
+
+// Close ends everything. What waits to be stored is not acknowledged.
+func (p *Plane) Close() {
+	p.stop()
+	for _, nc := range []*nats.Conn{p.nc, p.jc} {
+		if nc != nil {
+			nc.Close()
+		}
+	}
+	p.done.Wait()
+	if p.server != nil {
+		p.server.Shutdown()
+		p.server.WaitForShutdown()
+	}
+}
+
+// Node returns the name of this node.
+func (p *Plane) Node() string { return p.cfg.Node }
+
+// Conn returns the connection to NATS, for others that keep something there.
+func (p *Plane) Conn() *nats.Conn { return p.jc }
+
+// ClientURL returns where the embedded server takes clients of NATS, empty without.
+func (p *Plane) ClientURL() string {
+	if p.server == nil || p.cfg.Listen == "" {
+		return p.cfg.URL
+	}
+	return p.server.ClientURL()
+}
+
+// Number returns a new number for a message, see engine.Message.
+func (p *Plane) Number() (origin, count uint64) { return p.origin, p.number.Add(1) }
+
+// Position returns the position in the log up to which subscribers of this node were
+// served.
+func (p *Plane) Position() uint64 { return p.position.Load() }
+
+// Offered returns the position in the log that subscribers of this node are being served.
+// What comes is later.
+func (p *Plane) Offered() uint64 { return p.offered.Load() }
+
+// Stats are the numbers of a Plane.
+type Stats struct {
+	// Position is how far this node has delivered the log.
+	Position uint64
+	// Storing and Sending are the messages that wait to be stored and to be sent on.
+	Storing, Sending int
+	// Lost counts messages of QoS 0 for other nodes that found no room, Malformed what
+	// other nodes sent and no node can have sent.
+	Lost, Malformed uint64
+}
+
+// Stats returns the numbers of now.
+func (p *Plane) Stats() Stats {
+	length := func(q *queue) int { q.mu.Lock(); defer q.mu.Unlock(); return len(q.entries) }
+	return Stats{p.Position(), length(p.appends), length(p.out), p.lost.Load(), p.bad.Load()}
+}
+
+// name returns the number of a message, a new one unless it has one.
+func (p *Plane) name(m *engine.Message) number {
+	if m.Origin == 0 {
+		return number{p.origin, p.number.Add(1)}
+	}
+	return number{m.Origin, m.Number}
+}
+
+// Forward sends a message of QoS 0 to nodes that want it, and to all what is retained.
+func (p *Plane) Forward(_ *engine.Batch, m *engine.Message) {
+	if p.alone && !m.Retain {
+		return
+	}
+	if m.Retain {
+		p.retained.sent(m.Topic.Name())
+	}
+	if !p.out.push(m, 0, p.name(m)) {
+		p.lost.Add(1)
+		if m.Retain {
+			p.retained.stored(m.Topic.Name())
+		}
+	}
+}
+
+// forward sends what Forward took.
+func (p *Plane) forward() {
+	var all []entry
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.out.more:
+		}
+		all = p.out.take(all)
+		for i := range all {
+			m := &all[i].kept.Message
+			data := all[i].packet(live.Now())
+			if err := p.nc.Publish(subjectOf(liveSubjects, m.Topic.Name()), data); err != nil {
+				p.lost.Add(1)
+			}
+			if m.Retain {
+				p.storeRetained(m.Topic.Name(), data)
+			}
+			all[i].kept.Release()
+		}
+	}
+}
+
+// hear delivers what other nodes sent.
+func (p *Plane) hear() {
+	b := p.hub.NewBatch()
+	var windows windows
+	for {
+		var m *nats.Msg
+		select {
+		case <-p.ctx.Done():
+			return
+		case m = <-p.heard:
+		}
+		b.Begin(live.Now())
+		for more := true; more; {
+			if pk, err := decode(m.Data); err != nil {
+				p.malformed(err)
+			} else if windows.first(pk.number) {
+				if msg, err := pk.message(p.hub, b.Now()); err == nil {
+					b.Deliver(&msg)
+				}
+			}
+			select {
+			case m = <-p.heard:
+			default:
+				more = false
+			}
+		}
+		b.End()
+	}
+}
+
+func (p *Plane) malformed(err error) {
+	if p.bad.Add(1) == 1 {
+		p.log.Warn("a message of another node cannot be read", "error", err)
+	}
+}
+
+// interest is what filters this node subscribes to.
+type interest struct {
+	mu      sync.Mutex
+	changed map[string]bool // wanted or not, to be applied
+	more    chan struct{}
+}
+
+// Wanted has other nodes send what a filter covers.
+func (p *Plane) Wanted(filter string) { p.interest.set(filter, true) }
+
+// Unwanted ends that.
+func (p *Plane) Unwanted(filter string) { p.interest.set(filter, false) }
+
+func (i *interest) set(filter string, wanted bool) {
+	i.mu.Lock()
+	if i.changed == nil {
+		i.changed = map[string]bool{}
+	}
+	i.changed[filter] = wanted
+	i.mu.Unlock()
+	select {
+	case i.more <- struct{}{}:
+	default:
+	}
+}
+
+// subscribe applies what Wanted and Unwanted say.
+func (p *Plane) subscribe() {
+	subs := map[string][]*nats.Subscription{}
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.interest.more:
+		}
+		p.interest.mu.Lock()
+		changed := p.interest.changed
+		p.interest.changed = nil
+		p.interest.mu.Unlock()
+		for filter, wanted := range changed {
+			have := subs[filter]
+			switch {
+			case wanted && have == nil:
+				for _, subject := range subjectsOf(liveSubjects, filter) {
+					if sub, err := p.nc.ChanSubscribe(subject, p.heard); err == nil {
+						have = append(have, sub)
+					}
+				}
+				subs[filter] = have
+			case !wanted:
+				for _, sub := range have {
+					_ = sub.Unsubscribe()
+				}
+				delete(subs, filter)
+			}
+		}
+	}
+}
+
+// windows tell copies of a message from the first: a node whose clients have two filters
+// that cover a topic is sent its messages twice.
+type windows struct{ of map[uint64]*window }
+
+// maxOrigins is how many processes are told apart; beyond, all are forgotten.
+const maxOrigins = 4096
+
+// window is which of the last numbers of an origin came.
+type window struct {
+	newest uint64
+	came   [16]uint64
+}
+
+// first reports whether a message has not come before.
+func (w *windows) first(of number) bool {
+	origin, number := of.origin, of.count
+	at := w.of[origin]
+	if at == nil {
+		if w.of == nil || len(w.of) >= maxOrigins {
+			w.of = map[uint64]*window{}
+		}
+		at = &window{newest: number}
+		w.of[origin] = at
+	}
+	size := uint64(64 * len(at.came))
+	switch {
+	case number > at.newest+size:
+		clear(at.came[:])
+		at.newest = number
+	case number > at.newest:
+		for n := at.newest + 1; n <= number; n++ {
+			at.came[n/64%16] &^= 1 << (n % 64)
+		}
+		at.newest = number
+	case at.newest-number >= size:
+		return false
+	}
+	bit := uint64(1) << (number % 64)
+	was := at.came[number/64%16] & bit
+	at.came[number/64%16] |= bit
+	return was == 0
+}
+
+// hopeless reports whether an error is not worth another attempt: the log is full, or
+// the message is not one that it takes.
+func hopeless(err error) bool {
+	var api *jetstream.APIError
+	return full(err) || errors.Is(err, nats.ErrMaxPayload) || errors.As(err, &api) && api.Code == 400
+}
+
+// full reports whether an error says that there is no room to store anything.
+func full(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.Code == 503 && strings.Contains(api.Description, "resource") || strings.Contains(api.Description, "maximum bytes") ||
+		strings.Contains(api.Description, "maximum messages") || strings.Contains(api.Description, "storage"))
+}

@@ -1,0 +1,212 @@
+package backplane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Session is what is kept of a client's session, whatever node it is at.
+type Session struct {
+	// Node is where the client was last.
+	Node string `json:"node"`
+	// Floor is the position in the log up to which the client needs nothing any more.
+	Floor uint64 `json:"floor"`
+	// Until is when the session expires unless the client comes back; zero while it is
+	// connected.
+	Until time.Time `json:"until"`
+	// Expiry is how long the session lives without a connection.
+	Expiry time.Duration `json:"expiry"`
+	// State is the session's, as its protocol has it.
+	State json.RawMessage `json:"state,omitempty"`
+}
+
+// Known reports whether a client has a session that is stored, as far as this node has
+// heard.
+func (p *Plane) Known(client string) bool {
+	p.sessions.mu.Lock()
+	defer p.sessions.mu.Unlock()
+	_, ok := p.sessions.all[keyOf(client)]
+	return ok
+}
+
+// maxSession is the largest session that is stored, in bytes. Larger ones, of thousands
+// of subscriptions, are refused.
+const maxSession = 512 << 10
+
+// sessions is what this node knows of the sessions of all nodes: how far the log must
+// be kept.
+type sessions struct {
+	mu  sync.Mutex
+	all map[string]known
+	// revision is that of the last change that this node has heard of.
+	revision uint64
+	// kick is told of a client that has connected to another node.
+	kick func(client string)
+	subs map[string]*nats.Subscription // by client
+}
+
+type known struct {
+	Session
+	stored time.Time
+}
+
+// LoadSession returns a client's session, nil if there is none.
+func (p *Plane) LoadSession(ctx context.Context, client string) (*Session, error) {
+	e, err := p.kv.Get(ctx, keyOf(client))
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("backplane: the session of %q: %w", client, err)
+	}
+	s := &Session{}
+	if err := json.Unmarshal(e.Value(), s); err != nil {
+		return nil, fmt.Errorf("backplane: the session of %q: %w", client, err)
+	}
+	if !s.Until.IsZero() && time.Now().After(s.Until) {
+		return nil, nil
+	}
+	return s, nil
+}
+
+// SaveSession stores a client's session. It returns when a majority has it.
+func (p *Plane) SaveSession(ctx context.Context, client string, s *Session) error {
+	s.Node = p.cfg.Node
+	data, err := json.Marshal(s)
+	if err == nil && len(data) > maxSession {
+		err = fmt.Errorf("%d bytes, expected at most %d", len(data), maxSession)
+	}
+	if err == nil {
+		_, err = p.kv.Put(ctx, keyOf(client), data)
+	}
+	if err != nil {
+		return fmt.Errorf("backplane: the session of %q: %w", client, err)
+	}
+	return nil
+}
+
+// DeleteSession forgets a client's session.
+func (p *Plane) DeleteSession(ctx context.Context, client string) error {
+	if err := p.kv.Purge(ctx, keyOf(client)); err != nil {
+		return fmt.Errorf("backplane: the session of %q: %w", client, err)
+	}
+	return nil
+}
+
+// keyOf is a client as a key of KV, which knows few characters.
+func keyOf(client string) string {
+	to := make([]byte, 0, 2*len(client))
+	for i := range len(client) {
+		switch c := client[i]; {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '-', c == '_':
+			to = append(to, c)
+		default:
+			to = append(to, '=', hex[c>>4], hex[c&15])
+		}
+	}
+	return string(to)
+}
+
+// claimTime bounds how long another node may take to give a client up.
+const claimTime = 3 * time.Second
+
+// Claim has the node that a client is connected to, if that is another one, disconnect it,
+// and this node be told by kick when it connects elsewhere.
+func (p *Plane) Claim(ctx context.Context, client string) error {
+	subject := sessionSubjects + token(client)
+	if p.nc.ConnectedUrl() == "" && !p.nc.IsConnected() {
+		return fmt.Errorf("backplane: NATS is not connected")
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	// No answer within the time: the node is dead, or as good as that.
+	if _, err := p.nc.RequestWithContext(ctx, subject, nil); err != nil && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("backplane: %w", err)
+	}
+	sub, err := p.nc.Subscribe(subject, func(m *nats.Msg) {
+		go func() { // it waits until the connection has ended
+			p.sessions.kick(client)
+			_ = m.Respond(nil)
+		}()
+	})
+	if err != nil {
+		return fmt.Errorf("backplane: %w", err)
+	}
+	p.sessions.mu.Lock()
+	defer p.sessions.mu.Unlock()
+	if p.sessions.subs == nil {
+		p.sessions.subs = map[string]*nats.Subscription{}
+	}
+	if old := p.sessions.subs[client]; old != nil {
+		_ = old.Unsubscribe()
+	}
+	p.sessions.subs[client] = sub
+	return nil
+}
+
+// Disclaim ends Claim.
+func (p *Plane) Disclaim(client string) {
+	p.sessions.mu.Lock()
+	defer p.sessions.mu.Unlock()
+	if sub := p.sessions.subs[client]; sub != nil {
+		_ = sub.Unsubscribe()
+		delete(p.sessions.subs, client)
+	}
+}
+
+// OnKick says what Claim by another node does here. It must be called before Open.
+func (p *Plane) OnKick(kick func(client string)) { p.sessions.kick = kick }
+
+// watchSessions keeps what is known of sessions. It returns when it knows all.
+func (p *Plane) watchSessions(ctx context.Context) error {
+	p.sessions.all = map[string]known{}
+	w, err := p.kv.WatchAll(p.ctx)
+	if err != nil {
+		return fmt.Errorf("backplane: sessions: %w", err)
+	}
+	loaded := make(chan struct{})
+	p.done.Go(func() {
+		defer w.Stop()
+		for {
+			select {
+			case <-p.ctx.Done():
+				return
+			case e, ok := <-w.Updates():
+				switch {
+				case !ok:
+					return
+				case e == nil:
+					close(loaded)
+				default:
+					p.knows(e)
+				}
+			}
+		}
+	})
+	select {
+	case <-loaded:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *Plane) knows(e jetstream.KeyValueEntry) {
+	p.sessions.mu.Lock()
+	defer p.sessions.mu.Unlock()
+	p.sessions.revision = e.Revision()
+	var s Session
+	if e.Operation() != jetstream.KeyValuePut || json.Unmarshal(e.Value(), &s) != nil {
+		delete(p.sessions.all, e.Key())
+		return
+	}
+	s.State = nil
+	p.sessions.all[e.Key()] = known{s, e.Created()}
+}

@@ -1,0 +1,98 @@
+// Package client has a publisher of MQTT 5 go to the broker node where it belongs.
+//
+//	CONNECT: redirect, group ──▶ any node ◀── publishes to a placed topic
+//	                               │ belongs elsewhere
+//	DISCONNECT 0x9C, Server Reference ──▶ the client dials that node, and goes on
+//
+// It adds to the configuration of github.com/eclipse/paho.golang/autopaho, which
+// reconnects by itself and keeps what was not acknowledged; what it does is otherwise
+// that library's. A node that cannot be reached is forgotten, and one of the configured
+// ones is dialled.
+//
+// What this package does not do: a client that does not use it may be at any node, which
+// sends on what it publishes.
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/eclipse/paho.golang/autopaho"
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/spillgate/spillgate/broker/mqtt"
+)
+
+// Follow has the client of cfg go where a node's Server Reference sends it. group names
+// the publishers that publish at the same instants, empty for none. It must be called
+// last, before autopaho.NewConnection; servers are dialled by TCP, or by TLS with cfg.TlsCfg
+// where their scheme says so.
+func Follow(cfg *autopaho.ClientConfig, group string) {
+	f := &follower{}
+	build, told := cfg.ConnectPacketBuilder, cfg.OnServerDisconnect
+	cfg.ConnectPacketBuilder = func(c *paho.Connect, u *url.URL) (*paho.Connect, error) {
+		if c.Properties == nil {
+			c.Properties = &paho.ConnectProperties{}
+		}
+		c.Properties.User.Add(mqtt.PropertyRedirect, "1")
+		if group != "" {
+			c.Properties.User.Add(mqtt.PropertyGroup, group)
+		}
+		if build != nil {
+			return build(c, u)
+		}
+		return c, nil
+	}
+	cfg.OnServerDisconnect = func(d *paho.Disconnect) {
+		if (d.ReasonCode == useAnother || d.ReasonCode == moved) && d.Properties != nil {
+			f.set(d.Properties.ServerReference)
+		}
+		if told != nil {
+			told(d)
+		}
+	}
+	cfg.AttemptConnection = f.dial
+}
+
+// Reason codes that come with a Server Reference.
+const (
+	useAnother = 0x9C
+	moved      = 0x9D
+)
+
+// follower knows where a client was sent.
+type follower struct {
+	mu sync.Mutex
+	to string
+}
+
+func (f *follower) set(to string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.to = to
+}
+
+// dial connects to where the client was sent, or else to u.
+func (f *follower) dial(ctx context.Context, cfg autopaho.ClientConfig, u *url.URL) (net.Conn, error) {
+	f.mu.Lock()
+	to := f.to
+	f.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, cfg.ConnectTimeout)
+	defer cancel()
+	open := (&net.Dialer{}).DialContext
+	switch strings.ToLower(u.Scheme) {
+	case "ssl", "tls", "mqtts", "mqtt+ssl", "tcps":
+		open = (&tls.Dialer{Config: cfg.TlsCfg}).DialContext
+	}
+	if to != "" {
+		if c, err := open(ctx, "tcp", to); err == nil {
+			return c, nil
+		}
+		f.set("")
+	}
+	return open(ctx, "tcp", u.Host)
+}

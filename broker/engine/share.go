@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// Share is what a node has of the bucket of a topic that several nodes share.
+type Share struct {
+	// Rate is in messages a second, Burst in messages. A Rate of 0 says that the bucket
+	// is at other nodes: what is published here is sent there, see Diverter.
+	Rate, Burst float64
+}
+
+// SetShare gives the hub a part of a topic's bucket, which counts instead of the limits
+// that match the topic; nil takes it back. What waits keeps its place, and goes as fast
+// as the new rate lets it.
+func (h *Hub) SetShare(topic string, s *Share) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	b := h.NewBatch()
+	b.begin(now, now)
+	defer b.End()
+	key := laneKey{filter: topic, topic: topic, share: true}
+	l, r := h.lanes[key], h.shares[topic]
+	if s == nil {
+		delete(h.shares, topic)
+		if l != nil {
+			l.set(b, nil)
+			delete(h.lanes, key)
+		}
+	} else {
+		if r == nil {
+			r = &rule{Limit: Limit{Filter: topic}.withDefaults()}
+			r.stats.began = now
+			h.shares[topic] = r
+		}
+		// What waits here stays although the bucket is elsewhere now: it goes at the rate
+		// that it had.
+		next := r.Limit
+		if s.Rate > 0 {
+			next.Rate, next.Burst = s.Rate, s.Burst
+		}
+		if l != nil {
+			l.limit(b, r, next)
+		} else {
+			r.Limit = next
+		}
+		r.away = s.Rate <= 0 && h.cfg.Divert != nil
+	}
+	if t := h.topics[topic]; t != nil {
+		h.route(t, now)
+	}
+}
+
+// route says where the messages of a topic go. The lock is held.
+func (h *Hub) route(t *Topic, now mono.Time) {
+	r := h.shares[t.name]
+	if away := r != nil && r.away; away {
+		t.away.Store(true)
+		t.lane.Store(nil)
+		return
+	}
+	t.lane.Store(h.laneOf(t.name, now))
+	t.away.Store(false)
+}
+
+// limit changes the rate and burst of a lane's rule.
+func (l *lane) limit(b *Batch, r *rule, next Limit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := r.Rate
+	r.Limit = next
+	l.pacer.SetLimit(next.Rate, next.Burst)
+	if next.Rate != old && old > 0 {
+		l.queue.stretch(b.now, old/next.Rate)
+		l.armed = mono.Never
+		l.arm(b.now)
+	}
+}
+
+// Seen is what a node saw of a topic that it has a share of, since the last call.
+type Seen struct {
+	// Messages is how many were published.
+	Messages float64
+	// Backlog is the most that the queue behind the bucket had, in messages: the burst
+	// that would have let all of them through at once.
+	Backlog float64
+	// Waiting is how many wait for a token now.
+	Waiting float64
+}
+
+// Seen returns what was published to a topic since the last call, and begins anew. ok is
+// false where the hub has no share of the topic, or nothing was ever published to it.
+func (h *Hub) Seen(topic string) (s Seen, ok bool) {
+	h.mu.RLock()
+	l := h.lanes[laneKey{filter: topic, topic: topic, share: true}]
+	h.mu.RUnlock()
+	if l == nil {
+		return s, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s = Seen{Messages: l.seen.messages, Backlog: l.seen.most, Waiting: float64(l.queue.len())}
+	l.seen.messages, l.seen.most = 0, 0
+	return s, true
+}
+
+// seen counts what arrives at a lane.
+type seen struct {
+	messages float64
+	level    float64 // of the queue behind the bucket
+	most     float64
+	at       mono.Time
+}
+
+// count enters a message that arrived at stamp, before its token is taken. The lock is held.
+func (l *lane) count(stamp mono.Time) {
+	s := &l.seen
+	if stamp > s.at {
+		if l.rule != nil {
+			s.level = max(0, s.level-l.rule.Rate*stamp.Sub(s.at).Seconds())
+		}
+		s.at = stamp
+	}
+	s.level++
+	s.messages++
+	s.most = max(s.most, s.level)
+}

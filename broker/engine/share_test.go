@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// elsewhere stands for a backplane: it notes what it takes, and has no room if full.
+type elsewhere struct {
+	mu                sync.Mutex
+	stored, sent, out []string
+	wanted            []string
+	full              bool
+}
+
+func (e *elsewhere) take(to *[]string, m *Message) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.full {
+		return false
+	}
+	*to = append(*to, m.Topic.Name()+"="+string(m.Payload))
+	return true
+}
+
+func (e *elsewhere) Append(m *Message, _ uint16) bool           { return e.take(&e.stored, m) }
+func (e *elsewhere) Divert(_ *Batch, m *Message, _ uint16) bool { return e.take(&e.sent, m) }
+func (e *elsewhere) Forward(_ *Batch, m *Message)               { e.take(&e.out, m) }
+func (e *elsewhere) Wanted(filter string)                       { e.wanted = append(e.wanted, "+"+filter) }
+func (e *elsewhere) Unwanted(filter string)                     { e.wanted = append(e.wanted, "-"+filter) }
+
+// refusable is a client that notes what was refused after it had waited.
+type refusable struct {
+	client
+	refused []error
+}
+
+func (c *refusable) Refused(_ *Batch, _ *Message, _ uint16, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = append(c.refused, err)
+}
+
+// Messages of QoS 1 go to the log and are acknowledged by it, those of QoS 0 to
+// subscribers and to other nodes, and what the log has stored to subscribers alone.
+func TestLog(t *testing.T) {
+	e := &elsewhere{}
+	h := testHub(t, Config{Log: e, Forward: e, Watch: e})
+	var c client
+	one, two := &Subscription{Who: &c, QoS: 1}, &Subscription{Who: &c, QoS: 1}
+	subscribe(t, h, "a/+", one)
+	subscribe(t, h, "a/+", two)
+	a := topic(t, h, "a/b")
+	b := h.NewBatch()
+	if v := publish(b, a, "1", 1); v != Waits || c.count() != 0 {
+		t.Errorf("QoS 1: %v, and %d deliveries, want it to wait for the log", v, c.count())
+	}
+	b.Begin(h.now())
+	b.Publish(&Message{Topic: a, Payload: []byte("0"), Expires: mono.Never}, 0)
+	b.Deliver(&Message{Topic: a, Payload: []byte("1"), Expires: mono.Never, QoS: 1, Position: 1})
+	b.End()
+	e.full = true
+	if v := publish(b, a, "2", 2); v != QueueFull {
+		t.Errorf("a log without room: %v, want QueueFull", v)
+	}
+	if !slices.Equal(e.stored, []string{"a/b=1"}) || !slices.Equal(e.out, []string{"a/b=0"}) || !slices.Equal(c.got, []string{"a/b=0", "a/b=1"}) {
+		t.Errorf("stored %v, sent on %v, delivered %v", e.stored, e.out, c.got)
+	}
+	h.Unsubscribe(one)
+	h.Unsubscribe(two)
+	if !slices.Equal(e.wanted, []string{"+a/+", "-a/+"}) {
+		t.Errorf("the watcher was told %v", e.wanted)
+	}
+}
+
+// A message that waited for its rate and finds the log full is refused.
+func TestLogFullAfterWait(t *testing.T) {
+	e := &elsewhere{}
+	h := testHub(t, Config{Log: e, Limits: []Limit{{Filter: "a", Rate: 100, Burst: 1}}})
+	var from refusable
+	b := h.NewBatch()
+	b.Begin(h.now())
+	for id := range uint16(2) {
+		if v := b.Publish(&Message{Topic: topic(t, h, "a"), Expires: mono.Never, QoS: 1, From: &from}, id+1); v != Waits {
+			t.Fatalf("message %d: %v", id, v)
+		}
+	}
+	b.End()
+	e.mu.Lock()
+	e.full = true
+	e.mu.Unlock()
+	await(t, "the second is refused", func() bool { from.mu.Lock(); defer from.mu.Unlock(); return len(from.refused) == 1 })
+	if !errors.Is(from.refused[0], errNotStored) {
+		t.Error(from.refused[0])
+	}
+}
+
+// A share counts instead of limits, what waits follows its rate, a share of 0 sends
+// messages away, and without one the limits count again.
+func TestShare(t *testing.T) {
+	e := &elsewhere{}
+	h := testHub(t, Config{Divert: e, Limits: []Limit{{Filter: "#", Rate: 1e6, Burst: 1e6}}})
+	var c client
+	subscribe(t, h, "a", &Subscription{Who: &c})
+	a := topic(t, h, "a")
+	h.SetShare("a", &Share{Rate: 0.01, Burst: 1})
+	b := h.NewBatch()
+	for i := range uint16(3) {
+		publish(b, a, "x", i+1)
+	}
+	if c.count() != 1 {
+		t.Fatalf("%d messages went at a burst of 1", c.count())
+	}
+	if s, ok := h.Seen("a"); !ok || s.Messages != 3 || s.Waiting != 2 || s.Backlog < 2.9 || s.Backlog > 3 {
+		t.Errorf("seen %+v, %v", s, ok)
+	}
+	if s, _ := h.Seen("a"); s.Messages != 0 || s.Backlog != 0 || s.Waiting != 2 {
+		t.Errorf("seen again %+v", s)
+	}
+	h.SetShare("a", &Share{})
+	if v := publish(b, a, "away", 4); v != Waits || len(e.sent) != 1 {
+		t.Errorf("without a part of the bucket: %v, %v were sent away", v, e.sent)
+	}
+	e.full = true
+	if v := publish(b, a, "away", 5); v != QueueFull {
+		t.Errorf("nowhere to send it: %v", v)
+	}
+	if c.count() != 1 {
+		t.Errorf("%d messages went here", c.count())
+	}
+	h.SetShare("a", &Share{Rate: 1000, Burst: 1})
+	await(t, "what waited goes at the new rate", func() bool { return c.count() == 3 })
+	stats := h.Stats()
+	if s := stats[1]; len(stats) != 3 || s.Limit.Filter != "a" || s.Limit.Rate != 1000 || s.Topics != 1 {
+		t.Errorf("statistics %+v", stats)
+	}
+	h.SetShare("a", nil)
+	for i := range uint16(100) {
+		publish(b, a, "y", 10+i)
+	}
+	if c.count() != 103 {
+		t.Errorf("%d messages went by the limit, want all 103", c.count())
+	}
+	if _, ok := h.Seen("a"); ok {
+		t.Error("a share that is gone is seen")
+	}
+}

@@ -1,0 +1,685 @@
+package mqtt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/backplane"
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/live"
+)
+
+// A session that outlives its connection is stored where there is a backplane: what it
+// subscribes to, a position in the log, and what is under way. Whatever node the client
+// comes back to reads on from that position. In memory it is only while the client is
+// connected, and a client that falls behind is read to from the log.
+//
+//	connected, caught up   the node's feed of the log ─▶ session
+//	connected, behind      the log after s.next ─▶ session, until that is where the feed is
+//	away                   nothing; the log keeps what comes after the stored position
+//
+// Messages of QoS 2 are exact across the death of a node, since both sides' packet
+// identifiers are stored before they count: that of a message to the client before the
+// message goes, that it is released before PUBREL goes; that of a message from the client
+// with the number under which the log takes it once, before it is stored; and that it is
+// done before PUBCOMP goes.
+
+// kept is what a session has for that. It is guarded by the session's lock.
+type kept struct {
+	next    uint64 // up to this position of the log everything was sent, queued or not wanted
+	reading bool   // from the log; the feed is not listened to
+	loading bool   // CONNACK is yet to go
+	changed bool   // since it was stored last
+	filters []subscribed
+	numbers map[uint16]numbered // of messages of QoS 2 that are not completed
+
+	room   chan struct{} // has one element after the queue got shorter
+	dirty  chan struct{} // has one element while something waits to be stored
+	saving sync.Mutex    // is held while it is stored; before the session's lock
+}
+
+// durable is what a connection runs for a session that is stored.
+type durable struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	over    bool // guarded by the session's lock: nothing is started any more
+}
+
+// subscribed is a subscription as it is stored.
+type subscribed struct {
+	Name        string `json:"name"`
+	QoS         byte   `json:"qos,omitempty"`
+	NoLocal     bool   `json:"no_local,omitempty"`
+	AsPublished bool   `json:"as_published,omitempty"`
+	ID          uint32 `json:"id,omitempty"`
+	// Since is the position in the log that it begins after.
+	Since uint64 `json:"since"`
+}
+
+// numbered is a message of QoS 2 from the client.
+type numbered struct {
+	Origin, Count uint64
+	Stored        bool // PUBREC may have gone
+}
+
+// under is a message to the client that it may have and has not acknowledged.
+type under struct {
+	ID       uint16 `json:"id"`
+	Position uint64 `json:"position"`
+	QoS      byte   `json:"qos"`
+	Released bool   `json:"released,omitempty"`
+}
+
+// stored is a session as it is stored.
+type stored struct {
+	Owner         string              `json:"owner,omitempty"` // the user
+	Next          uint64              `json:"next"`
+	Subscriptions []subscribed        `json:"subscriptions,omitempty"`
+	Under         []under             `json:"under,omitempty"`
+	Numbers       map[uint16]numbered `json:"numbers,omitempty"`
+}
+
+// storeTime bounds how long a client waits for its session to be stored or loaded.
+const storeTime = 10 * time.Second
+
+// saveEvery is how often what was acknowledged is stored. What was acknowledged since
+// is sent again after the node has died, for QoS 1.
+const saveEvery = time.Second
+
+// idleSaves is after how many of these a session is stored to which nothing happened but
+// that the log went on: until then the log is kept for it.
+const idleSaves = 30
+
+// errStore closes a connection whose session cannot be stored or loaded.
+var errStore = packets.ErrServerUnavailable
+
+// Join has sessions and acknowledged messages outlive the process. It must be called
+// before Serve and before the plane is opened.
+func (srv *Server) Join(p *backplane.Plane) {
+	srv.plane = p
+	p.OnKick(srv.kick)
+}
+
+// kick disconnects a client that has connected to another node, and waits until its
+// session is stored.
+func (srv *Server) kick(client string) {
+	srv.mu.Lock()
+	s := srv.sessions[client]
+	var c *conn
+	if s != nil {
+		c = s.conn
+	}
+	srv.mu.Unlock()
+	if c != nil {
+		c.kick(packets.ErrSessionTakenOver)
+	}
+}
+
+// senderOf is a client as messages name it.
+func senderOf(client string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(client)) // never fails
+	return h.Sum64() | 1
+}
+
+// admit gives c the session of a client, whatever node that is at.
+func (srv *Server) admit(c *conn, id string, clean bool, expiry time.Duration, window int) (present bool, err error) {
+	if present, err = srv.enter(c, id, clean, expiry, window); err == nil {
+		err = srv.claim(id)
+	}
+	if err == nil {
+		present, err = srv.restore(c, clean, present)
+	}
+	return present, err
+}
+
+// claim has other nodes give a client up.
+func (srv *Server) claim(client string) error {
+	if srv.plane == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	if err := srv.plane.Claim(ctx, client); err != nil {
+		srv.log.Warn("a client cannot be claimed", "error", err)
+		return errStore
+	}
+	return nil
+}
+
+// restore gives the session of c, which is new, what was stored of it, and stores it if
+// it is to outlive the connection.
+func (srv *Server) restore(c *conn, clean, present bool) (bool, error) {
+	s, p := c.session, srv.plane
+	if p == nil {
+		return present, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	failed := func(err error) (bool, error) {
+		srv.log.Warn("a session cannot be loaded", "error", err)
+		return false, errStore
+	}
+	var old *backplane.Session
+	var err error
+	if !clean || p.Known(s.id) {
+		if old, err = p.LoadSession(ctx, s.id); err != nil {
+			return failed(err)
+		}
+	}
+	if old != nil && ownerOf(old) != s.owner {
+		s.mu.Lock()
+		s.expiry = 0 // this one ends with its connection
+		s.mu.Unlock()
+		return false, packets.ErrNotAuthorized
+	}
+	if clean && old != nil {
+		if err := p.DeleteSession(ctx, s.id); err != nil {
+			return failed(err)
+		}
+		old = nil
+	}
+	if old == nil && s.expiry == 0 {
+		return false, nil
+	}
+	s.mu.Lock()
+	s.durable, s.next = true, p.Position()
+	s.reading, s.loading = old != nil, true // nothing goes before CONNACK
+	s.room, s.dirty = make(chan struct{}, 1), make(chan struct{}, 1)
+	s.numbers = map[uint16]numbered{}
+	s.mu.Unlock()
+	c.stored.ctx, c.stored.cancel = context.WithCancel(context.Background())
+	if old != nil {
+		if err := s.load(ctx, old); err != nil {
+			return failed(err)
+		}
+	}
+	return old != nil, s.save(time.Time{})
+}
+
+// ownerOf returns the user that a stored session belongs to.
+func ownerOf(old *backplane.Session) string {
+	var in struct {
+		Owner string `json:"owner"`
+	}
+	_ = json.Unmarshal(old.State, &in) // load says what is wrong with it
+	return in.Owner
+}
+
+// load takes what was stored.
+func (s *session) load(ctx context.Context, old *backplane.Session) error {
+	var in stored
+	if err := json.Unmarshal(old.State, &in); err != nil {
+		return err
+	}
+	for _, f := range in.Subscriptions {
+		group, filter, err := splitShared(f.Name)
+		if err != nil || !s.conn.who.MaySubscribe(filter) {
+			continue
+		}
+		sub := &engine.Subscription{Who: s, Sender: s.sender, QoS: f.QoS, NoLocal: f.NoLocal, AsPublished: f.AsPublished, ID: f.ID, Group: group}
+		if err := s.srv.hub.Subscribe(filter, sub); err != nil {
+			return err
+		}
+		s.subs[f.Name] = sub
+		s.filters = append(s.filters, f)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = in.Next
+	for id, n := range in.Numbers {
+		s.numbers[id] = n
+		if n.Stored {
+			s.inbound[id] = received
+		}
+	}
+	for _, u := range in.Under {
+		if err := s.again(ctx, u); err != nil {
+			return err
+		}
+	}
+	for i := range s.slots {
+		if s.slots[i].qos == 0 {
+			s.free = append(s.free, uint16(i))
+		}
+	}
+	return nil
+}
+
+// again puts a message that was under way into its slot. The lock is held.
+func (s *session) again(ctx context.Context, u under) error {
+	at := slot{queued: queued{qos: u.QoS}, released: u.Released, order: s.sent + 1}
+	if u.ID == 0 || u.QoS < 1 || u.QoS > 2 {
+		return errors.New("a stored session has a message without a packet identifier or QoS")
+	}
+	if !u.Released {
+		m, err := s.srv.plane.At(ctx, u.Position)
+		if err != nil {
+			return nil // it is older than the log
+		}
+		_, at.retain, at.ids, _ = s.wants(&m)
+		at.kept = m.Keep()
+	}
+	for len(s.slots) < int(u.ID) {
+		s.slots = append(s.slots, slot{})
+	}
+	s.slots[u.ID-1] = at
+	s.sent++
+	s.inUse++
+	return nil
+}
+
+// wants returns what the subscriptions that are not shared ask for together about a
+// message of the log. The lock is held, or nothing else runs yet.
+func (s *session) wants(m *engine.Message) (qos byte, retain bool, ids []uint32, ok bool) {
+	local := true
+	for i := range s.filters {
+		f := &s.filters[i]
+		group, filter, err := splitShared(f.Name)
+		if err != nil || group != "" || f.Since >= m.Position || !engine.Matches(filter, m.Topic.Name()) {
+			continue
+		}
+		ok = true
+		qos = max(qos, f.QoS)
+		local = local && f.NoLocal
+		retain = retain || f.AsPublished
+		if f.ID > 0 {
+			ids = append(ids, f.ID)
+		}
+	}
+	return min(qos, m.QoS), retain && m.Retain, ids, ok && !(local && m.Sender == s.sender)
+}
+
+// has reports whether a message need not be delivered: one of the log that was, or is
+// read later, and any before CONNACK. The lock is held.
+func (s *session) has(position uint64) bool {
+	if !s.durable || position == 0 {
+		return s.loading
+	}
+	if s.reading || position <= s.next {
+		return true
+	}
+	s.next, s.changed = position, true
+	return false
+}
+
+// behind has a message, and all after it, read from the log later, since the queue is
+// full. It reports false where that is not possible. The lock is held.
+func (s *session) behind(position uint64) bool {
+	if !s.durable || position == 0 {
+		return false
+	}
+	s.next, s.reading = position-1, true
+	c := s.conn
+	if c == nil || c.stored.over {
+		return true
+	}
+	c.stored.running.Go(func() { s.read(c) })
+	return true
+}
+
+// roomy tells read that the queue got shorter. The lock is held.
+func (s *session) roomy() {
+	if s.reading {
+		select {
+		case s.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// touch has the session stored soon. The lock is held.
+func (s *session) touch() {
+	select {
+	case s.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// follow starts what a connection runs for a session that is stored.
+func (c *conn) follow() {
+	s := c.session
+	if !s.durable {
+		return
+	}
+	c.stored.running.Go(func() { s.keepSaved(c) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reading {
+		c.stored.running.Go(func() { s.read(c) })
+	}
+	s.touch() // what was loaded and not released
+}
+
+// read reads from the log until the session is where the node's feed is.
+func (s *session) read(c *conn) {
+	b := s.srv.hub.NewBatch()
+	for c.stored.ctx.Err() == nil {
+		s.mu.Lock()
+		after := s.next
+		s.mu.Unlock()
+		at, err := s.srv.plane.Read(c.stored.ctx, after, func(m *engine.Message) bool { return s.catch(c, b, m) })
+		if err != nil {
+			select {
+			case <-c.stored.ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		s.mu.Lock()
+		s.next = max(s.next, at)
+		if err == nil && s.next >= s.srv.plane.Offered() {
+			s.reading, s.changed = false, true
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+	}
+}
+
+// catch takes a message that was read from the log, once there is room for it. It
+// reports false when the connection is over.
+func (s *session) catch(c *conn, b *engine.Batch, m *engine.Message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	qos, retain, ids, ok := s.wants(m)
+	q := queued{qos: qos, retain: retain, ids: ids}
+	if ok && qos > 0 {
+		q.kept = m.Keep()
+		for !s.queue.push(q, s.srv.limits.Queue, s.srv.limits.QueueBytes) {
+			s.mu.Unlock()
+			select {
+			case <-s.room:
+			case <-c.stored.ctx.Done():
+			}
+			s.mu.Lock()
+			if c.stored.ctx.Err() != nil {
+				return false
+			}
+		}
+	}
+	b.Begin(live.Now())
+	if ok && qos == 0 && s.conn != nil {
+		s.conn.publish(b, &outgoing{m: m, retain: retain, ids: ids})
+	}
+	s.next, s.changed = m.Position, true
+	s.pump(b)
+	s.mu.Unlock()
+	b.End()
+	s.mu.Lock()
+	return s.conn == c
+}
+
+// keepSaved stores the session when something waits for that, and every saveEvery if it
+// has changed.
+func (s *session) keepSaved(c *conn) {
+	b := s.srv.hub.NewBatch()
+	ticker := time.NewTicker(saveEvery)
+	defer ticker.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-c.stored.ctx.Done():
+			return
+		case <-s.dirty:
+		case <-ticker.C:
+			s.mu.Lock()
+			changed := s.changed || n%idleSaves == 0 && s.next < s.srv.plane.Position()
+			s.mu.Unlock()
+			if !changed {
+				continue
+			}
+		}
+		cut, err := s.saveTo(time.Time{})
+		if err != nil {
+			s.mu.Lock()
+			s.touch() // it is tried again; what waits goes on waiting
+			s.mu.Unlock()
+			select {
+			case <-c.stored.ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+			continue
+		}
+		b.Begin(live.Now())
+		s.sendSaved(b, cut)
+		b.End()
+	}
+}
+
+// sendSaved sends what waited until it was stored: messages, and PUBREL.
+func (s *session) sendSaved(b *engine.Batch, saved snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil {
+		return
+	}
+	for _, u := range saved.unsaved {
+		at := s.slotOf(u.id)
+		if at == nil || !at.unsaved || at.order != u.order || at.released != u.released {
+			continue
+		}
+		if at.released {
+			at.unsaved = false
+			s.conn.ack(b, packets.Pubrel, u.id, packets.CodeSuccess)
+			continue
+		}
+		switch s.conn.publish(b, &outgoing{m: &at.kept.Message, qos: at.qos, retain: at.retain, id: u.id, ids: at.ids}) {
+		case sent:
+			at.unsaved = false
+		case never:
+			s.complete(u.id)
+		case full: // the client is behind
+			s.touch()
+			return
+		}
+	}
+}
+
+// snapshot is which slots wait for what was stored.
+type snapshot struct{ unsaved []waiting }
+
+type waiting struct {
+	id       uint16
+	order    uint64
+	released bool
+}
+
+// save stores the session, if it is one that is. until is when it expires, zero while
+// the client is connected.
+func (s *session) save(until time.Time) error {
+	_, err := s.saveTo(until)
+	return err
+}
+
+func (s *session) saveTo(until time.Time) (snapshot, error) {
+	if !s.durable {
+		return snapshot{}, nil
+	}
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	out, in, waits := s.snapshot()
+	out.Until = until
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	var err error
+	if out.State, err = json.Marshal(in); err == nil {
+		err = s.srv.plane.SaveSession(ctx, s.id, out)
+	}
+	if err != nil {
+		s.srv.log.Warn("a session cannot be stored", "error", err)
+		return waits, errStore
+	}
+	return waits, nil
+}
+
+// snapshot returns what to store.
+func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed = false
+	in := &stored{Owner: s.owner, Next: s.next, Subscriptions: s.filters, Numbers: map[uint16]numbered{}}
+	if !s.reading {
+		in.Next = max(in.Next, s.srv.plane.Position())
+		s.next = in.Next
+	}
+	for i := range s.queue.n {
+		if at := s.queue.ring[(s.queue.first+i)%len(s.queue.ring)].kept.Position; at > 0 {
+			in.Next = min(in.Next, at-1)
+			break
+		}
+	}
+	for id, n := range s.numbers {
+		n.Stored = s.inbound[id] == received
+		in.Numbers[id] = n
+	}
+	floor := in.Next
+	var waits snapshot
+	for i := range s.slots {
+		at := &s.slots[i]
+		if at.qos == 0 {
+			continue
+		}
+		u := under{ID: uint16(i + 1), QoS: at.qos, Released: at.released}
+		if at.kept != nil {
+			if u.Position = at.kept.Position; u.Position == 0 {
+				continue
+			}
+			floor = min(floor, u.Position-1)
+		}
+		in.Under = append(in.Under, u)
+		if at.unsaved {
+			waits.unsaved = append(waits.unsaved, waiting{u.ID, at.order, at.released})
+		}
+	}
+	slices.SortFunc(in.Under, func(a, b under) int { return int(int64(s.slots[a.ID-1].order) - int64(s.slots[b.ID-1].order)) })
+	slices.SortFunc(waits.unsaved, func(a, b waiting) int { return int(int64(a.order) - int64(b.order)) })
+	return &backplane.Session{Floor: floor, Expiry: s.expiry}, in, waits
+}
+
+// keepSubscriptions stores what the client subscribes to, after a change.
+func (s *session) keepSubscriptions(c *conn) error {
+	if !s.durable {
+		return nil
+	}
+	c.batch.End()
+	at := s.srv.plane.Offered()
+	s.mu.Lock()
+	had := map[string]subscribed{}
+	for _, f := range s.filters {
+		had[f.Name] = f
+	}
+	s.filters = make([]subscribed, 0, len(s.subs)) // what was stored before is not changed
+	for name, sub := range s.subs {
+		f := subscribed{Name: name, QoS: sub.QoS, NoLocal: sub.NoLocal, AsPublished: sub.AsPublished, ID: sub.ID, Since: at}
+		if old, ok := had[name]; ok {
+			f.Since = old.Since
+		}
+		s.filters = append(s.filters, f)
+	}
+	slices.SortFunc(s.filters, func(a, b subscribed) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	s.mu.Unlock()
+	return s.save(time.Time{})
+}
+
+// number gives a message of QoS 2 from the client the number under which the log takes
+// it once, and stores that, unless it has one from before its node died.
+func (s *session) number(c *conn, id uint16) error {
+	if !s.durable {
+		return nil
+	}
+	c.batch.End() // what came before it need not wait
+	s.mu.Lock()
+	_, again := s.numbers[id]
+	if !again {
+		n := numbered{}
+		n.Origin, n.Count = s.srv.plane.Number()
+		s.numbers[id] = n
+	}
+	s.mu.Unlock()
+	if again {
+		return nil
+	}
+	return s.save(time.Time{})
+}
+
+// sign says in a message of the client who sent it, and its number.
+func (s *session) sign(m *engine.Message, id uint16) {
+	if s.srv.plane == nil {
+		return
+	}
+	m.Sender = s.sender
+	if m.QoS == 2 && s.durable {
+		s.mu.Lock()
+		m.Origin, m.Number = s.numbers[id].Origin, s.numbers[id].Count
+		s.mu.Unlock()
+	}
+}
+
+// Refused tells the client that a message which was taken to wait is not stored: in MQTT 5
+// by a reason code, in 3.1.1, which has none, by closing the connection.
+func (s *session) Refused(b *engine.Batch, m *engine.Message, id uint16, err error) {
+	code := packets.ErrQuotaExceeded
+	if errors.Is(err, backplane.ErrNotStored) {
+		code = packets.ErrImplementationSpecificError
+	}
+	s.srv.refused.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.conn
+	if c != nil && c.version == v311 {
+		delete(s.inbound, id)
+		delete(s.numbers, id)
+		s.srv.serving.Go(func() { c.kick(code) })
+		return
+	}
+	s.acknowledge(b, m.QoS, id, code)
+}
+
+// suspend ends what the connection runs for its session, and stores that once more, or
+// forgets it if it ends with the connection.
+func (c *conn) suspend() {
+	s, p := c.session, c.srv.plane
+	if p == nil || s == nil {
+		return
+	}
+	if s.durable {
+		s.mu.Lock()
+		c.stored.over = true
+		expiry := s.expiry
+		s.mu.Unlock()
+		c.stored.cancel()
+		c.stored.running.Wait()
+		if expiry > 0 {
+			_ = s.save(time.Now().Add(expiry)) // what was stored before is older, and right
+		} else {
+			ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+			_ = p.DeleteSession(ctx, s.id) // if not, it expires
+			cancel()
+		}
+	}
+	p.Disclaim(s.id)
+}
+
+// delay publishes the will of a session that is stored, unless its client is back by
+// then, here or elsewhere.
+func (srv *Server) delay(client string, w *will, d time.Duration) {
+	time.AfterFunc(d, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+		defer cancel()
+		if s, err := srv.plane.LoadSession(ctx, client); err == nil && (s == nil || !s.Until.IsZero()) {
+			w.publish(srv)
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package mqtt
+
+import (
+	"bytes"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/engine"
+)
+
+// User properties of CONNECT by which a client takes part in its placement.
+const (
+	// PropertyRedirect with the value "1" says that the client goes where a Server
+	// Reference sends it. Others are never sent anywhere: what they publish is sent on.
+	PropertyRedirect = "spillgate-redirect"
+	// PropertyTopic is the topic that the client is going to publish to: where it belongs
+	// elsewhere, CONNACK says so.
+	PropertyTopic = "spillgate-topic"
+	// PropertyGroup names the clients that publish at the same instants.
+	PropertyGroup = "spillgate-group"
+)
+
+// Places knows at which nodes clients belong. Its methods must not block, except Where.
+type Places interface {
+	// Publishes tells that a client publishes to a topic, at first, and again when Topics
+	// has changed.
+	Publishes(client, topic, group string)
+	Topics() uint64
+	// Gone tells that it has disconnected.
+	Gone(client string)
+	// Where returns the address of the node that a client belongs to, empty for this one.
+	Where(ctx context.Context, client, topic, group string) string
+}
+
+// place is what a connection knows of where its client belongs.
+type place struct {
+	group     string
+	topics    uint64      // Places.Topics when it was told what the client publishes to
+	follows   bool        // it understands a Server Reference
+	reference string      // that CONNACK sends it to
+	moved     atomic.Bool // it was sent elsewhere, which is no reason for its will
+}
+
+// whereTime bounds how long a client waits for its place. Then it stays here.
+const whereTime = 2 * time.Second
+
+// maxGroup is the longest name of a group that is taken, in bytes; it is that of a
+// placer. Longer ones count as none.
+const maxGroup = 200
+
+// Place has clients sent where they belong. It must be called before Serve.
+func (srv *Server) Place(p Places) { srv.places = p }
+
+// elsewhere reads a client's user properties, and refuses it where it belongs to another
+// node and understands that.
+func (c *conn) elsewhere(client string, user []packets.UserProperty) error {
+	if c.srv.places == nil || c.version != v5 {
+		return nil
+	}
+	topic := ""
+	for _, p := range user {
+		switch p.Key {
+		case PropertyRedirect:
+			c.follows = p.Val == "1"
+		case PropertyTopic:
+			topic = string([]byte(p.Val))
+		case PropertyGroup:
+			if len(p.Val) <= maxGroup {
+				c.group = string([]byte(p.Val))
+			}
+		}
+	}
+	if !c.follows || topic == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), whereTime)
+	defer cancel()
+	if c.reference = c.srv.places.Where(ctx, client, topic, c.group); c.reference != "" {
+		return packets.ErrUseAnotherServer
+	}
+	return nil
+}
+
+// publishes tells Places what the client publishes to.
+func (c *conn) publishes(t *engine.Topic) {
+	c.topics = c.srv.places.Topics()
+	c.srv.places.Publishes(c.session.id, t.Name(), c.group)
+}
+
+// Move sends a client to another node, if it understands that, and reports whether it
+// does.
+func (srv *Server) Move(client, address string) bool {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	s := srv.sessions[client]
+	if s == nil || s.conn == nil || !s.conn.follows || srv.closing {
+		return false
+	}
+	c := s.conn
+	srv.serving.Go(func() {
+		c.moved.Store(true)
+		answer := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Disconnect}, ProtocolVersion: v5, ReasonCode: packets.ErrUseAnotherServer.Code}
+		answer.Properties.ServerReference = address
+		var buf bytes.Buffer
+		if answer.DisconnectEncode(&buf) == nil {
+			c.out.Send(buf.Bytes())
+		}
+		c.out.Close(goodbye)
+	})
+	return true
+}

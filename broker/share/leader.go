@@ -1,0 +1,262 @@
+package share
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/placement"
+)
+
+const (
+	leaderBucket = "spillgate-leader"
+	leaderKey    = "leader"
+	// leaseSteps is for how many steps a renewal lasts.
+	leaseSteps = 4
+)
+
+// leader decides on the shares of all nodes while this node leads. Everything but
+// campaign runs on the node's goroutine.
+type leader struct {
+	n  *Node
+	kv jetstream.KeyValue
+
+	mu   sync.Mutex
+	term uint64 // 0: another node leads
+	good mono.Time
+
+	leads   uint64 // the term that what follows is of
+	since   mono.Time
+	reports map[string]report // of the term, by node
+	heard   map[string]mono.Time
+	topics  map[string]*shared
+}
+
+// shared is a topic that the leader divides.
+type shared struct {
+	whole   placement.Bucket
+	members []string
+	adaptor *placement.Adaptor
+}
+
+func (l *leader) open(ctx context.Context, n *Node) (err error) {
+	l.n = n
+	js, err := jetstream.New(n.nc)
+	if err != nil {
+		return fmt.Errorf("share: %w", err)
+	}
+	l.kv, err = js.KeyValue(ctx, leaderBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		l.kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: leaderBucket, Storage: jetstream.FileStorage, Replicas: max(n.cfg.Replicas, 1)})
+	}
+	if err != nil {
+		return fmt.Errorf("share: who leads: %w", err)
+	}
+	return nil
+}
+
+func (l *leader) stepTime() time.Duration { return l.n.cfg.Window / steps }
+
+// campaign leads when nobody does: when the key was not renewed for leaseSteps steps.
+func (l *leader) campaign(ctx context.Context) {
+	var revision uint64
+	seen, at := uint64(0), live.Now()
+	for ctx.Err() == nil {
+		began := live.Now()
+		try, cancel := context.WithTimeout(ctx, max(leaseSteps*l.stepTime(), time.Second))
+		if revision > 0 { // it leads
+			next, err := l.kv.Update(try, leaderKey, []byte(l.n.cfg.Node), revision)
+			if err == nil {
+				revision = next
+				l.lead(0, began)
+			} else {
+				revision = 0
+				l.lead(-1, 0)
+			}
+		} else {
+			switch e, err := l.kv.Get(try, leaderKey); {
+			case errors.Is(err, jetstream.ErrKeyNotFound):
+				if r, err := l.kv.Create(try, leaderKey, []byte(l.n.cfg.Node)); err == nil {
+					revision = r
+					l.lead(int64(r), began)
+				}
+			case err != nil:
+			case e.Revision() != seen:
+				seen, at = e.Revision(), live.Now()
+			case live.Now().Sub(at) > leaseSteps*l.stepTime():
+				if r, err := l.kv.Update(try, leaderKey, []byte(l.n.cfg.Node), seen); err == nil {
+					revision = r
+					l.lead(int64(r), began)
+				}
+			}
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+		case <-time.After(l.stepTime()):
+		}
+	}
+}
+
+// lead notes a new term, that it goes on with 0, or that it is over below 0; good is
+// when that was asked for.
+func (l *leader) lead(term int64, good mono.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.good = good
+	switch {
+	case term > 0:
+		l.term = uint64(term)
+		l.n.log.Info("divides the buckets of topics", "term", term)
+	case term < 0:
+		l.term = 0
+	}
+}
+
+// leading returns the term, 0 if this node does not lead for sure.
+func (l *leader) leading(now mono.Time) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.good) >= leaseSteps*l.stepTime() {
+		return 0
+	}
+	return l.term
+}
+
+// reported takes a report of any node.
+func (l *leader) reported(now mono.Time, data []byte) {
+	if l.leads == 0 {
+		return
+	}
+	r, err := decodeReport(data)
+	if err != nil {
+		l.n.log.Debug("a report cannot be read", "error", err)
+		return
+	}
+	if r.Term != l.leads { // it may obey an earlier term, until it hears of this one
+		return
+	}
+	l.reports[r.Node], l.heard[r.Node] = r, now
+	for _, o := range r.Topics {
+		s := l.topics[o.Topic]
+		if s == nil {
+			continue
+		}
+		if i := slices.Index(s.members, r.Node); i >= 0 {
+			s.adaptor.Report(now, i, placement.Report{Messages: o.Messages, Backlog: o.Backlog, Waiting: o.Waiting, Version: o.Version})
+		}
+	}
+}
+
+// step decides, and tells every node.
+func (l *leader) step(now mono.Time) {
+	term := l.leading(now)
+	if term != l.leads {
+		l.leads, l.since = term, now
+		l.reports, l.heard, l.topics = map[string]report{}, map[string]mono.Time{}, map[string]*shared{}
+	}
+	if term == 0 {
+		return
+	}
+	l.n.mu.Lock()
+	state := l.n.state
+	l.n.mu.Unlock()
+	known := l.known(now, slices.Collect(maps.Keys(state.Nodes)))
+	for topic, t := range state.Topics {
+		l.divide(now, topic, placement.Bucket{Rate: t.Rate, Burst: t.Burst}, holders(state, topic), known)
+	}
+	for topic, s := range l.topics {
+		if state.Topics[topic] == nil {
+			delete(l.topics, topic)
+			continue
+		}
+		s.adaptor.Step(now)
+	}
+	for node := range state.Nodes {
+		l.tell(now, node, term)
+	}
+}
+
+// known reports whether it is known what every node obeys: it has said so in this term,
+// or what it obeyed has expired.
+func (l *leader) known(now mono.Time, nodes []string) bool {
+	if now.Sub(l.since) > 2*l.n.cfg.Window+2*l.stepTime() {
+		return true
+	}
+	for _, node := range nodes {
+		if _, ok := l.reports[node]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// divide has the right nodes share a topic. Its adaptor begins anew when they change,
+// with what each may obey.
+func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, nodes []string, known bool) {
+	s := l.topics[topic]
+	members := slices.Clone(nodes)
+	obey := map[string]obeyed{}
+	for node, r := range l.reports {
+		for _, o := range r.Topics {
+			if o.Topic == topic && o.Rate > 0 {
+				obey[node] = o
+				if !slices.Contains(members, node) { // it has something still
+					members = append(members, node)
+				}
+			}
+		}
+	}
+	slices.Sort(members)
+	if !known || len(nodes) == 0 || s != nil && slices.Equal(s.members, members) && s.whole == whole {
+		return
+	}
+	adaptor, err := placement.NewAdaptor(now-1, placement.AdaptorConfig{Bucket: whole.Split(1 - reserve), Brokers: len(members), Window: l.n.cfg.Window, Steps: steps})
+	if err != nil {
+		l.n.log.Debug("a topic is not divided", "topic", topic, "error", err)
+		return
+	}
+	for i, node := range members {
+		o := obey[node]
+		use, version, expires := o.bucket(), o.Version, l.heard[node].Add(o.Left)
+		if s != nil {
+			if was := slices.Index(s.members, node); was >= 0 {
+				use = s.adaptor.Use(was)
+				version, expires = s.adaptor.Grant(was).Version, s.adaptor.Grant(was).Expires
+			}
+		}
+		adaptor.Adopt(i, use, version, max(expires, now.Add(2*l.n.cfg.Window)))
+	}
+	l.topics[topic] = &shared{whole: whole, members: members, adaptor: adaptor}
+}
+
+// tell sends a node its grants.
+func (l *leader) tell(now mono.Time, node string, term uint64) {
+	g := grants{Term: term}
+	for topic, s := range l.topics {
+		i := slices.Index(s.members, node)
+		if i < 0 {
+			continue
+		}
+		to := s.adaptor.Grant(i)
+		g.Grants = append(g.Grants, grant{Topic: topic, Version: to.Version, Rate: to.Rate, Burst: to.Burst, Left: max(to.Expires.Sub(now), 0),
+			FloorRate: to.Floor.Rate, FloorBurst: to.Floor.Burst})
+	}
+	data, err := json.Marshal(g)
+	if err == nil {
+		err = l.n.nc.Publish(grantSubjects+node, data)
+	}
+	if err != nil {
+		l.n.log.Debug("no grants", "node", node, "term", strconv.FormatUint(term, 10), "error", err)
+	}
+}

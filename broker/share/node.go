@@ -1,0 +1,393 @@
+package share
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/place"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/placement"
+)
+
+// Hub is what a Node needs of an engine.Hub.
+type Hub interface {
+	SetShare(topic string, s *engine.Share)
+	Seen(topic string) (engine.Seen, bool)
+	Stats() []engine.Stats
+}
+
+// Config describes a Node. Zero fields take the default.
+type Config struct {
+	// Node is the name of this node in the state. Required.
+	Node string
+	// Window is that of placement.Adaptor. Default 10 s; a report goes in every tenth of
+	// it.
+	Window time.Duration
+	// Holders is told which nodes hold a topic whose bucket is not here, none of one that
+	// is; see backplane.Plane.SetHolders. Required.
+	Holders func(topic string, nodes []string)
+	// Move sends a client to the address of another node, if it understands that, and
+	// reports whether it does. Required.
+	Move func(client, address string) bool
+	// Replicas is how many nodes store who leads. Default 1.
+	Replicas int
+}
+
+// steps is how many reports go in a window.
+const steps = 10
+
+// Node keeps the shares of one node. Its methods may be called from any goroutine.
+type Node struct {
+	cfg    Config
+	hub    Hub
+	nc     *nats.Conn
+	placer *place.Placer
+	log    *slog.Logger
+	leader leader
+	topics atomic.Uint64 // changes with the names of topics in the state
+
+	mu      sync.Mutex
+	state   *place.State
+	term    uint64
+	shares  map[string]*held
+	clients map[string]map[string]string // client → topic → group
+	asking  chan ask
+}
+
+// held is what this node has of a topic.
+type held struct {
+	bucket  placement.Bucket
+	floor   placement.Bucket
+	version uint64
+	expires mono.Time
+	fresh   bool // no grant has come since it got its first publisher; those up to version are old
+	leaving bool // it holds no publisher any more, and messages wait
+}
+
+// ask is a publisher that is to be placed.
+type ask struct {
+	topic string
+	join  place.Join
+}
+
+// maxAsks is how many publishers wait to be placed. Further ones are when they publish
+// again.
+const maxAsks = 4096
+
+// NewNode returns a node that Run drives. nc is a connection that hears what it sends.
+func NewNode(cfg Config, hub Hub, nc *nats.Conn, placer *place.Placer, log *slog.Logger) *Node {
+	if cfg.Window == 0 {
+		cfg.Window = 10 * time.Second
+	}
+	return &Node{cfg: cfg, hub: hub, nc: nc, placer: placer, log: log, state: &place.State{}, shares: map[string]*held{},
+		clients: map[string]map[string]string{}, asking: make(chan ask, maxAsks)}
+}
+
+// Run keeps the shares until ctx ends.
+func (n *Node) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	heard := make(chan *nats.Msg, 1024)
+	for _, subject := range []string{grantSubjects + n.cfg.Node, reportSubject} {
+		sub, err := n.nc.ChanSubscribe(subject, heard)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = sub.Unsubscribe() }()
+	}
+	states := make(chan *place.State, 1)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { n.placer.Watch(ctx, states, n.log) })
+	running.Go(func() { n.ask(ctx) })
+	if err := n.leader.open(ctx, n); err != nil {
+		return err
+	}
+	running.Go(func() { n.leader.campaign(ctx) })
+	step := time.NewTicker(n.cfg.Window / steps)
+	defer step.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case s := <-states:
+			n.follow(s)
+		case m := <-heard:
+			if m.Subject == reportSubject {
+				n.leader.reported(live.Now(), m.Data)
+			} else {
+				n.granted(live.Now(), m.Data)
+			}
+		case <-step.C:
+			now := live.Now()
+			n.expire(now)
+			n.report(now)
+			n.leader.step(now)
+		}
+	}
+}
+
+// follow takes a state: which topics are here, and who is to move.
+func (n *Node) follow(s *place.State) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	gone := maps.Clone(n.shares)
+	for topic, t := range s.Topics {
+		nodes := holders(s, topic)
+		if len(nodes) == 0 {
+			continue
+		}
+		delete(gone, topic)
+		h := n.shares[topic]
+		if !slices.Contains(nodes, n.cfg.Node) {
+			n.cfg.Holders(topic, nodes)
+			n.hub.SetShare(topic, &engine.Share{})
+			if h == nil {
+				n.shares[topic] = &held{}
+			} else {
+				h.leaving = true
+			}
+			continue
+		}
+		n.cfg.Holders(topic, nil)
+		whole := placement.Bucket{Rate: t.Rate, Burst: t.Burst}
+		if h == nil || h.bucket.Rate == 0 {
+			h = &held{version: version(h), fresh: true, floor: whole.Split(reserve / float64(len(nodes)))}
+			n.shares[topic] = h
+			n.obey(topic, h, h.floor)
+		}
+		h.leaving = false
+	}
+	for topic := range gone {
+		delete(n.shares, topic)
+		n.cfg.Holders(topic, nil)
+		n.hub.SetShare(topic, nil)
+	}
+	if !maps.EqualFunc(s.Topics, n.state.Topics, func(_, _ *place.Topic) bool { return true }) {
+		n.topics.Add(1)
+	}
+	n.state = s
+	n.moveAll()
+}
+
+func version(h *held) uint64 {
+	if h == nil {
+		return 0
+	}
+	return h.version
+}
+
+// reserve is the part of a bucket that the leader does not grant: nodes that have just
+// got their first publisher, and no grant yet, share it. What comes there meanwhile waits.
+const reserve = 0.005
+
+// holders returns the nodes that hold publishers of a topic, in order.
+func holders(s *place.State, topic string) (nodes []string) {
+	parts, _, err := s.Parts(topic)
+	if err != nil {
+		return nil
+	}
+	for _, p := range parts {
+		nodes = append(nodes, p.Node)
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// obey lets a bucket count. The lock is held.
+func (n *Node) obey(topic string, h *held, b placement.Bucket) {
+	h.bucket = b
+	n.hub.SetShare(topic, &engine.Share{Rate: b.Rate, Burst: b.Burst})
+}
+
+// granted takes grants of the leader.
+func (n *Node) granted(now mono.Time, data []byte) {
+	g, err := decodeGrants(data)
+	if err != nil {
+		n.log.Debug("grants cannot be read", "error", err)
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if g.Term < n.term {
+		return
+	}
+	n.term = g.Term
+	for _, to := range g.Grants {
+		h := n.shares[to.Topic]
+		if h == nil || h.leaving || h.bucket.Rate == 0 || to.Version < h.version || h.fresh && to.Version == h.version {
+			continue
+		}
+		h.fresh = false
+		h.expires, h.floor = now.Add(to.Left), placement.Bucket{Rate: to.FloorRate, Burst: to.FloorBurst}
+		if b := (placement.Bucket{Rate: to.Rate, Burst: to.Burst}); to.Rate > 0 {
+			h.version = to.Version
+			if b != h.bucket {
+				n.obey(to.Topic, h, b)
+			}
+		}
+	}
+}
+
+// expire falls back to the floor where no grant has come for long, and gives up what was
+// waited for.
+func (n *Node) expire(now mono.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for topic, h := range n.shares {
+		switch {
+		case h.bucket.Rate == 0:
+		case h.leaving:
+			if seen, ok := n.hub.Seen(topic); !ok || seen.Waiting == 0 {
+				h.bucket, h.leaving = placement.Bucket{}, false
+			}
+		case now >= h.expires && h.bucket.Rate > h.floor.Rate:
+			n.obey(topic, h, h.floor)
+		}
+	}
+}
+
+// report tells the leader what this node saw and obeys.
+func (n *Node) report(now mono.Time) {
+	delays := map[string]engine.Stats{}
+	for _, s := range n.hub.Stats() {
+		delays[s.Limit.Filter] = s
+	}
+	n.mu.Lock()
+	r := report{Node: n.cfg.Node, Term: n.term}
+	for topic, h := range n.shares {
+		o := obeyed{Topic: topic, Rate: h.bucket.Rate, Burst: h.bucket.Burst, Version: h.version, Left: max(h.expires.Sub(now), 0)}
+		if h.bucket.Rate > 0 && !h.leaving {
+			seen, _ := n.hub.Seen(topic)
+			o.Messages, o.Backlog, o.Waiting = seen.Messages, seen.Backlog, seen.Waiting
+			o.Access, o.Processing = delays[topic].Access.P99.Seconds(), delays[topic].Processing.P99.Seconds()
+		}
+		r.Topics = append(r.Topics, o)
+	}
+	n.mu.Unlock()
+	data, err := json.Marshal(r)
+	if err == nil {
+		err = n.nc.Publish(reportSubject, data)
+	}
+	if err != nil {
+		n.log.Debug("no report", "error", err)
+	}
+}
+
+// Topics returns a number that changes when other topics are placed: what Publishes did
+// not care for it may care for then.
+func (n *Node) Topics() uint64 { return n.topics.Load() }
+
+// Publishes tells that a client of this node publishes to a topic, as one of a group
+// that fires together. The client is placed if the topic is one of the state, and moved
+// if its place is elsewhere. It does not block.
+func (n *Node) Publishes(client, topic, group string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	t := n.state.Topics[topic]
+	if t == nil {
+		return
+	}
+	if n.clients[client] == nil {
+		n.clients[client] = map[string]string{}
+	}
+	if _, known := n.clients[client][topic]; known || len(n.clients[client]) >= maxClientTopics {
+		return
+	}
+	if p, ok := t.Publishers[client]; ok && p.Node != "" && p.Group == group {
+		n.clients[client][topic] = group
+		n.move(client)
+		return
+	}
+	select {
+	case n.asking <- ask{topic, place.Join{Publisher: client, Group: group}}:
+		n.clients[client][topic] = group
+	default:
+	}
+}
+
+// maxClientTopics bounds how many topics of one client are kept in mind.
+const maxClientTopics = 100
+
+// Gone tells that a client has left this node.
+func (n *Node) Gone(client string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.clients, client)
+}
+
+// Where returns the address that a client belongs to that wants to publish to a topic,
+// empty for this node, or if that is not known.
+func (n *Node) Where(ctx context.Context, client, topic, group string) string {
+	n.mu.Lock()
+	known := n.state.Topics[topic] != nil
+	n.mu.Unlock()
+	if !known {
+		return ""
+	}
+	at, err := n.placer.Place(ctx, topic, place.Join{Publisher: client, Group: group})
+	if err != nil || at.Node == "" || at.Node == n.cfg.Node {
+		return ""
+	}
+	return at.Address
+}
+
+// ask places publishers.
+func (n *Node) ask(ctx context.Context) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	room := make(chan struct{}, 64) // at once: Placer makes one change of many
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case a := <-n.asking:
+			room <- struct{}{}
+			asking.Go(func() {
+				defer func() { <-room }()
+				if _, err := n.placer.Place(ctx, a.topic, a.join); err != nil {
+					n.log.Debug("a publisher is not placed", "topic", a.topic, "error", err)
+				} // the state that comes of it moves the client
+			})
+		}
+	}
+}
+
+// moveAll moves the clients that belong elsewhere. The lock is held, as below.
+func (n *Node) moveAll() {
+	for client := range n.clients {
+		n.move(client)
+	}
+}
+
+// move sends a client elsewhere if none of its topics is here.
+func (n *Node) move(client string) {
+	to := ""
+	for topic := range n.clients[client] {
+		t := n.state.Topics[topic]
+		if t == nil {
+			continue
+		}
+		switch node := t.Publishers[client].Node; node {
+		case n.cfg.Node:
+			return
+		case "":
+		default:
+			to = n.state.Nodes[node].Address
+		}
+	}
+	if to != "" && n.cfg.Move(client, to) {
+		delete(n.clients, client)
+	}
+}

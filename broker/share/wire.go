@@ -1,0 +1,99 @@
+package share
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/placement"
+)
+
+// Subjects on NATS.
+const (
+	reportSubject = "spillgate.share.report"
+	grantSubjects = "spillgate.share.grant."
+)
+
+// report is what a node tells the leader, in every step.
+type report struct {
+	Node string `json:"node"`
+	// Term is the latest that the node has heard of.
+	Term   uint64   `json:"term"`
+	Topics []obeyed `json:"topics"`
+}
+
+// obeyed is what a node does with a topic.
+type obeyed struct {
+	Topic string `json:"topic"`
+	// Rate and Burst are what it obeys, Version is that of the grant, and Left how long
+	// that lasts, in nanoseconds.
+	Rate    float64       `json:"rate"`
+	Burst   float64       `json:"burst"`
+	Version uint64        `json:"version"`
+	Left    time.Duration `json:"left"`
+	// Messages arrived since the last report; Backlog is the most that was behind the
+	// bucket, Waiting what waits now. Access and Processing are p99s of the last window
+	// of statistics, in seconds.
+	Messages   float64 `json:"messages"`
+	Backlog    float64 `json:"backlog"`
+	Waiting    float64 `json:"waiting"`
+	Access     float64 `json:"access_p99"`
+	Processing float64 `json:"processing_p99"`
+}
+
+// grants are what the leader tells a node, in every step.
+type grants struct {
+	Term   uint64  `json:"term"`
+	Grants []grant `json:"grants"`
+}
+
+type grant struct {
+	Topic   string        `json:"topic"`
+	Version uint64        `json:"version"`
+	Rate    float64       `json:"rate"`
+	Burst   float64       `json:"burst"`
+	Left    time.Duration `json:"left"` // in nanoseconds
+	// Floor is what the node falls back to.
+	FloorRate  float64 `json:"floor_rate"`
+	FloorBurst float64 `json:"floor_burst"`
+}
+
+// maxTopics bounds what one message tells of.
+const maxTopics = 20_000
+
+func decodeReport(data []byte) (r report, err error) {
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("share: a report: %w", err)
+	}
+	if r.Node == "" || len(r.Topics) > maxTopics {
+		return r, fmt.Errorf("share: a report of %q about %d topics, expected a name and at most %d", r.Node, len(r.Topics), maxTopics)
+	}
+	for _, o := range r.Topics {
+		for _, x := range [...]float64{o.Rate, o.Burst, o.Messages, o.Backlog, o.Waiting} {
+			if !(x >= 0) || math.IsInf(x, 1) {
+				return r, fmt.Errorf("share: a report of %q has %v, expected numbers from 0 on", r.Node, x)
+			}
+		}
+	}
+	return r, nil
+}
+
+func decodeGrants(data []byte) (g grants, err error) {
+	if err := json.Unmarshal(data, &g); err != nil {
+		return g, fmt.Errorf("share: grants: %w", err)
+	}
+	if len(g.Grants) > maxTopics {
+		return g, fmt.Errorf("share: grants of %d topics, expected at most %d", len(g.Grants), maxTopics)
+	}
+	for _, o := range g.Grants {
+		for _, x := range [...]float64{o.Rate, o.Burst, o.FloorRate, o.FloorBurst} {
+			if !(x >= 0) || math.IsInf(x, 1) {
+				return g, fmt.Errorf("share: a grant of %v, expected numbers from 0 on", x)
+			}
+		}
+	}
+	return g, nil
+}
+
+func (o *obeyed) bucket() placement.Bucket { return placement.Bucket{Rate: o.Rate, Burst: o.Burst} }
