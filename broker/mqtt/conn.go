@@ -153,12 +153,13 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 // of a message that is refused.
 func (c *conn) route(head packets.FixedHeader, p *incoming) (refused packets.Code, err error) {
 	t, err := c.topicOf(p.topic)
-	switch {
-	case errors.Is(err, engine.ErrTopics):
-		return packets.ErrQuotaExceeded, nil
-	case errors.Is(err, packets.ErrNotAuthorized):
-		return packets.ErrNotAuthorized, nil
-	case err != nil:
+	if err != nil {
+		switch {
+		case errors.Is(err, engine.ErrTopics):
+			return packets.ErrQuotaExceeded, nil
+		case errors.Is(err, packets.ErrNotAuthorized):
+			return packets.ErrNotAuthorized, nil
+		}
 		return refused, packets.ErrTopicNameInvalid
 	}
 	c.message = engine.Message{Topic: t, Payload: p.payload, Properties: p.properties, Expires: p.expires,
