@@ -84,6 +84,9 @@ func TestEnter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if needed := tt.name == "" && tt.want != nil; tt.name == "" && b.Needed(tt.nc) != needed {
+			t.Errorf("%s: a name is needed: %v", tt.about, !needed)
+		}
 		for range 2 { // the second time from memory
 			i, err := b.Enter(context.Background(), tt.nc, tt.name, tt.password)
 			if !errors.Is(err, tt.want) {

@@ -126,9 +126,13 @@ func (b *Book) Set(cfg Config) error {
 // Users returns how many there are.
 func (b *Book) Users() int { return len(b.page.Load().users) }
 
-// Needed reports whether clients have to say who they are.
-func (b *Book) Needed() bool {
-	return b.page.Load().cfg.From() != "anywhere" && !b.page.Load().cfg.None()
+// Needed reports whether the client of a connection has to say who it is.
+func (b *Book) Needed(nc net.Conn) bool { return !b.page.Load().open(nc) }
+
+// open reports whether an anonymous client of a connection is let in.
+func (p *page) open(nc net.Conn) bool {
+	from := p.cfg.From()
+	return from == "anywhere" || from == "loopback" && local(nc)
 }
 
 // Enter says who the client of a connection is, which says its name and password;
@@ -150,7 +154,7 @@ func (b *Book) Enter(ctx context.Context, nc net.Conn, name, password string) (*
 		}
 		return e.identity(), nil
 	}
-	if from := p.cfg.From(); from == "nowhere" || from == "loopback" && !local(nc) {
+	if !p.open(nc) {
 		return nil, ErrAnonymous
 	}
 	return &Identity{publish: p.cfg.Anonymous.Publish, subscribe: p.cfg.Anonymous.Subscribe}, nil
@@ -163,8 +167,7 @@ func (b *Book) Stale(nc net.Conn, i *Identity) bool {
 	if i.entry != nil {
 		return p.users[i.name] != i.entry
 	}
-	from := p.cfg.From()
-	return from == "nowhere" || from == "loopback" && !local(nc) || !reflect.DeepEqual(i.publish, p.cfg.Anonymous.Publish) ||
+	return !p.open(nc) || !reflect.DeepEqual(i.publish, p.cfg.Anonymous.Publish) ||
 		!reflect.DeepEqual(i.subscribe, p.cfg.Anonymous.Subscribe)
 }
 

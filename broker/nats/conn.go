@@ -91,7 +91,7 @@ func (c *conn) greet() error {
 	until := time.Now().Add(c.srv.limits.Connect)
 	_ = c.nc.SetDeadline(until)
 	info, err := json.Marshal(map[string]any{"server_id": c.srv.id, "server_name": "spillgate", "version": speaks, "proto": 1, "headers": true,
-		"max_payload": c.srv.limits.Payload, "client_id": c.number, "auth_required": c.srv.users.Needed(),
+		"max_payload": c.srv.limits.Payload, "client_id": c.number, "auth_required": c.srv.users.Needed(c.nc),
 		"tls_required": c.secure != nil, "tls_verify": c.secure != nil && c.secure.ClientCAs != nil})
 	if err != nil {
 		return err

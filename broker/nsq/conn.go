@@ -176,7 +176,7 @@ func (c *conn) identify(body []byte) (answer string, err error) {
 	if !o.Negotiate {
 		return "OK", nil
 	}
-	needed := c.srv.users.Needed() && (c.secure == nil || c.secure.ClientCAs == nil)
+	needed := c.srv.users.Needed(c.nc) && (c.secure == nil || c.secure.ClientCAs == nil)
 	text, err := json.Marshal(map[string]any{"max_rdy_count": l.Ready, "version": speaks, "max_msg_timeout": l.MaxTimeout.Milliseconds(), "msg_timeout": c.timeout.Milliseconds(),
 		"tls_v1": c.secure != nil, "deflate": false, "deflate_level": 0, "max_deflate_level": 0, "snappy": false, "sample_rate": 0, "auth_required": needed,
 		"output_buffer_size": 0, "output_buffer_timeout": 0})
