@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/link"
 )
 
 // Admin serves metrics, status and health. It answers whoever asks, so it belongs
@@ -38,9 +38,12 @@ type Status struct {
 	TurnedAway uint64 `json:"connections_turned_away"`
 	Refused    uint64 `json:"refused"`
 	// Dropped counts messages to clients, by reason; Closed the connections that the
-	// broker closed, by MQTT 5 reason code.
+	// broker closed, by the protocol's code or reason. All are those of Protocols added
+	// up.
 	Dropped map[string]uint64 `json:"dropped"`
 	Closed  map[string]uint64 `json:"closed"`
+	// Protocols are the same numbers by protocol.
+	Protocols map[string]ProtocolStatus `json:"protocols"`
 	// Cluster is what the node has to do with others; nil alone and in memory.
 	Cluster *ClusterStatus `json:"cluster,omitempty"`
 	// Limits are those of the configuration, in its order, then the parts of placed
@@ -61,6 +64,29 @@ type ClusterStatus struct {
 	// came from other nodes and was no message.
 	Lost      uint64 `json:"lost"`
 	Malformed uint64 `json:"malformed"`
+}
+
+// ProtocolStatus is what the clients of one protocol do.
+type ProtocolStatus struct {
+	Connections int               `json:"connections"`
+	TurnedAway  uint64            `json:"connections_turned_away"`
+	Refused     uint64            `json:"refused"`
+	Dropped     map[string]uint64 `json:"dropped,omitempty"`
+	Closed      map[string]uint64 `json:"closed,omitempty"`
+}
+
+// protocol enters the numbers of one protocol.
+func (s *Status) protocol(name string, p link.Stats) {
+	s.Protocols[name] = ProtocolStatus{Connections: p.Connections, TurnedAway: p.Turned, Refused: p.Refused, Dropped: p.Dropped, Closed: p.Closed}
+	s.Connections += p.Connections
+	s.TurnedAway += p.Turned
+	s.Refused += p.Refused
+	for reason, n := range p.Dropped {
+		s.Dropped[reason] += n
+	}
+	for code, n := range p.Closed {
+		s.Closed[code] += n
+	}
 }
 
 // LimitStatus is one limit. Rate and delays are those of the last 10 s.
@@ -94,16 +120,16 @@ const noLimit = "none"
 
 // Status returns the state of the broker.
 func (b *Broker) Status() Status {
-	c, m := b.hub.Counts(), b.mqtt.Stats()
-	s := Status{Phase: phaseNames[b.phase.Load()], Uptime: time.Since(b.started).Seconds(), Connections: m.Connections, Sessions: m.Sessions, Topics: c.Topics,
-		Subscriptions: c.Subscriptions, Retained: c.Retained, RetainedBytes: c.RetainedBytes, TurnedAway: m.Turned, Refused: m.Refused, Dropped: m.Dropped,
-		Closed: map[string]uint64{}}
+	c := b.hub.Counts()
+	s := Status{Phase: phaseNames[b.phase.Load()], Uptime: time.Since(b.started).Seconds(), Sessions: b.mqtt.Stats().Sessions, Topics: c.Topics,
+		Subscriptions: c.Subscriptions, Retained: c.Retained, RetainedBytes: c.RetainedBytes, Dropped: map[string]uint64{}, Closed: map[string]uint64{},
+		Protocols: map[string]ProtocolStatus{}}
+	for protocol, e := range b.edges {
+		s.protocol(protocol, e.Stats())
+	}
 	if b.plane != nil {
 		p := b.plane.Stats()
 		s.Cluster = &ClusterStatus{b.plane.Node(), p.Position, p.Storing, p.Sending, p.Lost, p.Malformed}
-	}
-	for code, n := range m.Closed {
-		s.Closed[fmt.Sprintf("%#02x", code)] = n
 	}
 	for _, l := range b.hub.Stats() {
 		filter := l.Limit.Filter
@@ -127,10 +153,10 @@ func quantiles(d engine.Delays) Quantiles {
 //	spillgate_broker_waited_total{limit}
 //	spillgate_broker_topics, _rate, _backlog, _backlog_bytes{limit}
 //	spillgate_broker_access_seconds, _processing_seconds{limit,quantile}
-//	spillgate_broker_connections, _sessions, _subscriptions, _retained, _retained_bytes
-//	spillgate_broker_turned_away_total, _refused_total
+//	spillgate_broker_sessions, _subscriptions, _retained, _retained_bytes
+//	spillgate_broker_connections, _turned_away_total, _refused_total{protocol}
+//	spillgate_broker_dropped_total{protocol,reason}, _closed_total{protocol,code}
 //	spillgate_broker_storing, _lost_total               where there are other nodes
-//	spillgate_broker_dropped_total{reason}, _closed_total{code}
 //
 // Labels come from the configuration and from enumerations.
 func (b *Broker) watch(meter metric.Meter) error {
@@ -149,7 +175,7 @@ func (b *Broker) watch(meter metric.Meter) error {
 	in := instruments{
 		messages: counter("messages", "Messages by the limit of their topic and what became of them."), waited: counter("waited", "Released messages that had to wait for a token."),
 		turned: counter("turned_away", "Connections beyond the limit."), refused: counter("refused", "Messages of clients that were not taken."),
-		dropped: counter("dropped", "Messages to clients that were dropped."), closed: counter("closed", "Connections that the broker closed, by MQTT 5 reason code."),
+		dropped: counter("dropped", "Messages to clients that were dropped."), closed: counter("closed", "Connections that the broker closed, by the code or reason of the protocol."),
 		topics: gauge("topics", "", "Topics."), rate: gauge("rate", "", "Released messages per second, in the last 10 s."),
 		backlog: gauge("backlog", "", "Messages that wait for a token."), bytes: gauge("backlog_bytes", "", "Bytes of messages that wait for a token."),
 		access: gauge("access", "s", "Wait for tokens, in the last 10 s."), processing: gauge("processing", "s", "All other time from arrival to the subscribers' sockets, in the last 10 s."),
@@ -182,19 +208,22 @@ func (in *instruments) observe(o metric.Observer, s *Status) {
 	for i := range s.Limits {
 		in.limit(o, &s.Limits[i])
 	}
-	o.ObserveInt64(in.turned, int64(s.TurnedAway))
-	o.ObserveInt64(in.refused, int64(s.Refused))
-	for reason, n := range s.Dropped {
-		o.ObserveInt64(in.dropped, int64(n), metric.WithAttributes(attribute.String("reason", reason)))
-	}
-	for code, n := range s.Closed {
-		o.ObserveInt64(in.closed, int64(n), metric.WithAttributes(attribute.String("code", code)))
+	for name, p := range s.Protocols {
+		protocol := attribute.String("protocol", name)
+		o.ObserveFloat64(in.connections, float64(p.Connections), metric.WithAttributes(protocol))
+		o.ObserveInt64(in.turned, int64(p.TurnedAway), metric.WithAttributes(protocol))
+		o.ObserveInt64(in.refused, int64(p.Refused), metric.WithAttributes(protocol))
+		for reason, n := range p.Dropped {
+			o.ObserveInt64(in.dropped, int64(n), metric.WithAttributes(protocol, attribute.String("reason", reason)))
+		}
+		for code, n := range p.Closed {
+			o.ObserveInt64(in.closed, int64(n), metric.WithAttributes(protocol, attribute.String("code", code)))
+		}
 	}
 	if s.Cluster != nil {
 		o.ObserveFloat64(in.storing, float64(s.Cluster.Storing))
 		o.ObserveInt64(in.lost, int64(s.Cluster.Lost))
 	}
-	o.ObserveFloat64(in.connections, float64(s.Connections))
 	o.ObserveFloat64(in.sessions, float64(s.Sessions))
 	o.ObserveFloat64(in.subscriptions, float64(s.Subscriptions))
 	o.ObserveFloat64(in.retained, float64(s.Retained))

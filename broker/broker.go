@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,10 +14,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
-	"github.com/spillgate/spillgate/broker/stamp"
+	"github.com/spillgate/spillgate/broker/nats"
+	"github.com/spillgate/spillgate/broker/nsq"
+	"github.com/spillgate/spillgate/internal/reread"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -35,6 +39,9 @@ type Broker struct {
 	log     *slog.Logger
 	hub     *engine.Hub
 	mqtt    *mqtt.Server
+	edges   map[string]edge // by protocol
+	users   *access.Book
+	secure  *tls.Config      // nil without TLS
 	plane   *backplane.Plane // nil without
 	metrics *telemetry.Telemetry
 	started time.Time
@@ -43,9 +50,11 @@ type Broker struct {
 
 	mu        sync.Mutex
 	cfg       Config // as it runs
-	listeners []net.Listener
+	listeners []served
 	tcp       []*net.TCPListener // what is below them
 	admin     net.Listener
+
+	certificates, passwords *reread.File // nil without
 }
 
 // New returns a broker that listens nowhere yet, or every mistake in cfg.
@@ -55,7 +64,10 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 	}
 	cfg = cfg.WithDefaults()
 	b := &Broker{cfg: cfg, log: log, started: time.Now()}
-	var err error
+	err := b.lock(cfg)
+	if err != nil {
+		return nil, err
+	}
 	if b.metrics, err = telemetry.New(); err != nil {
 		return nil, err
 	}
@@ -66,6 +78,12 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 	}
 	b.hub = engine.New(of)
 	b.mqtt = mqtt.NewServer(b.hub, cfg.Clients, log)
+	b.mqtt.Guard(b.users)
+	b.edges = map[string]edge{"mqtt": mqttEdge{b.mqtt}, "nats": nats.NewServer(b.hub, b.users, cfg.NATS, log), "nsq": nsq.NewServer(b.hub, b.users, cfg.NSQ, log)}
+	if err := b.setUsers(cfg.Access); err != nil {
+		b.hub.Close()
+		return nil, err
+	}
 	if b.plane != nil {
 		b.mqtt.Join(b.plane)
 	}
@@ -78,7 +96,7 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 
 func check(cfg Config) error {
 	var errs []error
-	for _, m := range cfg.Check() {
+	for _, m := range append(cfg.Check(), cfg.CheckFiles()...) {
 		errs = append(errs, m)
 	}
 	return errors.Join(errs...)
@@ -93,13 +111,13 @@ func (b *Broker) Listen() error {
 		return nil
 	}
 	for _, address := range b.cfg.Listen {
-		l, err := net.Listen("tcp", address)
+		l, err := b.listen(address)
 		if err != nil {
 			b.closeListeners()
 			return fmt.Errorf("broker: %w", err)
 		}
-		b.listeners = append(b.listeners, stamp.Listen(l))
-		b.tcp = append(b.tcp, l.(*net.TCPListener))
+		b.listeners = append(b.listeners, l)
+		b.tcp = append(b.tcp, l.tcp)
 	}
 	if b.cfg.Admin != "" {
 		l, err := net.Listen("tcp", b.cfg.Admin)
@@ -122,18 +140,18 @@ func (b *Broker) closeListeners() {
 	}
 }
 
-// Addresses returns where the broker serves MQTT, and its admin address, empty
-// without one, after Listen.
-func (b *Broker) Addresses() (mqtt []string, admin string) {
+// Addresses returns where the broker serves, in the order of Config.Listen, and its
+// admin address, empty without one, after Listen.
+func (b *Broker) Addresses() (clients []string, admin string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range b.listeners {
-		mqtt = append(mqtt, l.Addr().String())
+		clients = append(clients, l.Addr().String())
 	}
 	if b.admin != nil {
 		admin = b.admin.Addr().String()
 	}
-	return mqtt, admin
+	return clients, admin
 }
 
 // Run serves until ctx ends, then drains: health checks fail for the time of
@@ -161,7 +179,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	failed := make(chan error, len(listeners)+1)
 	for _, l := range listeners {
 		running.Go(func() {
-			if err := b.mqtt.Serve(l); !errors.Is(err, net.ErrClosed) {
+			if err := b.edges[l.protocol].Serve(l, l.secure); !errors.Is(err, net.ErrClosed) {
 				failed <- err
 			}
 		})
@@ -174,9 +192,11 @@ func (b *Broker) Run(ctx context.Context) error {
 			}
 		})
 	}
+	watchCtx, unwatch := context.WithCancel(context.Background())
+	running.Go(func() { reread.Watch(watchCtx, b.look) })
 	b.phase.CompareAndSwap(starting, serving)
 	addresses, at := b.Addresses()
-	b.log.Info("serving", "mqtt", addresses, "admin", at, "limits", len(cfg.Limits))
+	b.log.Info("serving", "clients", addresses, "admin", at, "limits", len(cfg.Limits))
 	select {
 	case <-ctx.Done():
 		b.phase.Store(leaving)
@@ -186,6 +206,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		b.log.Error("a listener failed", "error", err)
 	}
 	b.drain(listeners, cfg.Drain.Timeout)
+	unwatch()
 	admin.Close()
 	running.Wait()
 	b.log.Info("stopped")
@@ -242,7 +263,7 @@ func (b *Broker) open(ctx context.Context) error {
 const shutdownTime = 5 * time.Second
 
 // drain lets go what waits, for timeout at most, and disconnects everybody.
-func (b *Broker) drain(listeners []net.Listener, timeout time.Duration) {
+func (b *Broker) drain(listeners []served, timeout time.Duration) {
 	b.phase.Store(draining)
 	for _, l := range listeners {
 		l.Close()
@@ -255,9 +276,15 @@ func (b *Broker) drain(listeners []net.Listener, timeout time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
-	if err := b.mqtt.Shutdown(ctx); err != nil {
-		b.log.Warn("clients are cut off", "error", err)
+	var leaving sync.WaitGroup
+	for protocol, e := range b.edges {
+		leaving.Go(func() {
+			if err := e.Shutdown(ctx); err != nil {
+				b.log.Warn("clients are cut off", "protocol", protocol, "error", err)
+			}
+		})
 	}
+	leaving.Wait()
 }
 
 // backlog returns how many messages wait for their rate.
@@ -268,15 +295,22 @@ func (b *Broker) backlog() (n int) {
 	return n
 }
 
-// Reload takes the limits of topics, and returns the names of the other keys that
+// Reload takes users and the limits of topics, reads certificates and passwords
+// again if they changed, and returns the names of the other keys that
 // differ, which need a restart; or every mistake in next, and takes nothing.
 func (b *Broker) Reload(next Config) (ignored []string, err error) {
 	if err := check(next); err != nil {
 		return nil, err
 	}
 	next = next.WithDefaults()
+	b.look()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !reflect.DeepEqual(b.cfg.Access, next.Access) {
+		if err := b.setUsers(next.Access); err != nil {
+			return nil, err
+		}
+	}
 	if !slices.Equal(b.cfg.Limits, next.Limits) {
 		b.hub.SetLimits(next.Limits)
 		b.cfg.Limits = next.Limits
@@ -284,7 +318,7 @@ func (b *Broker) Reload(next Config) (ignored []string, err error) {
 	for _, f := range [...]struct {
 		name     string
 		old, new any
-	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"cluster", b.cfg.Cluster, next.Cluster}, {"place", b.cfg.Place, next.Place}, {"clients", b.cfg.Clients, next.Clients}, {"topics", b.cfg.Topics, next.Topics},
+	}{{"listen", b.cfg.Listen, next.Listen}, {"admin", b.cfg.Admin, next.Admin}, {"cluster", b.cfg.Cluster, next.Cluster}, {"place", b.cfg.Place, next.Place}, {"tls", b.cfg.TLS, next.TLS}, {"nats", b.cfg.NATS, next.NATS}, {"nsq", b.cfg.NSQ, next.NSQ}, {"clients", b.cfg.Clients, next.Clients}, {"topics", b.cfg.Topics, next.Topics},
 		{"subscriptions", b.cfg.Subscriptions, next.Subscriptions}, {"retained_bytes", b.cfg.RetainedBytes, next.RetainedBytes}, {"memory", b.cfg.Memory, next.Memory},
 		{"drain", b.cfg.Drain, next.Drain}} {
 		if !reflect.DeepEqual(f.old, f.new) {

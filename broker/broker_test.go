@@ -115,7 +115,7 @@ func TestRun(t *testing.T) {
 	}
 	_, metrics := get(t, "http://"+admin+telemetry.PathMetrics)
 	for _, line := range []string{`spillgate_broker_backlog{limit="slow"} 2`, `spillgate_broker_messages_total{limit="hard/#",result="over_rate"} 1`,
-		`spillgate_broker_messages_total{limit="none",result="released"} 1`, `spillgate_broker_connections 2`, `spillgate_broker_processing_seconds{limit="slow",quantile="0.99"}`} {
+		`spillgate_broker_messages_total{limit="none",result="released"} 1`, `spillgate_broker_connections{protocol="mqtt"} 2`, `spillgate_broker_processing_seconds{limit="slow",quantile="0.99"}`} {
 		if !strings.Contains(metrics, line) {
 			t.Errorf("the metrics have no %s", line)
 		}
@@ -151,7 +151,7 @@ func TestCheck(t *testing.T) {
 	for _, m := range bad.Check() {
 		fields = append(fields, m.Field)
 	}
-	want := "listen[0] listen[2] admin limits[0].filter limits[0].rate limits[0].burst limits[0].queue limits[2].filter clients.packet clients.inflight clients.outbound topics memory drain.notice"
+	want := "listen[0] listen[2] listen[1] listen[2] admin limits[0].filter limits[0].rate limits[0].burst limits[0].queue limits[2].filter clients.packet clients.inflight clients.outbound topics memory drain.notice"
 	if got := strings.Join(fields, " "); got != want {
 		t.Errorf("mistakes in %s, want %s", got, want)
 	}

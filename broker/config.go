@@ -6,9 +6,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/mqtt"
+	"github.com/spillgate/spillgate/broker/nats"
+	"github.com/spillgate/spillgate/broker/nsq"
 	"github.com/spillgate/spillgate/broker/place"
 	"github.com/spillgate/spillgate/internal/mistake"
 )
@@ -19,8 +22,16 @@ const DefaultListen = "127.0.0.1:1883"
 // Config describes a broker. Nothing is required; zero fields take the default
 // named in their comment. Check finds every mistake.
 type Config struct {
-	// Listen are the addresses, host:port, to serve MQTT on. Default DefaultListen.
+	// Listen are the addresses to serve on: host:port for MQTT, or with the protocol in
+	// front, nats://host:port, and with TLS, mqtt+tls://host:port. Default
+	// DefaultListen. What other machines reach needs users, see Access.
 	Listen []string
+	// TLS are the files of the listeners with TLS.
+	TLS TLS
+	// Access says who may do what. Default: clients of this machine everything, others
+	// nothing. Can change while the broker runs; clients whose user changed are
+	// disconnected.
+	Access access.Config
 	// Admin is the host:port of metrics, status and health endpoints; keep it private.
 	// Default none.
 	Admin string
@@ -33,8 +44,10 @@ type Config struct {
 	// Place says how the node takes part in the placement of publishers, which needs
 	// Cluster.
 	Place Place
-	// Clients bound what one client may take.
+	// Clients bound what one client of MQTT may take, NATS and NSQ one of those.
 	Clients mqtt.Limits
+	NATS    nats.Limits
+	NSQ     nsq.Limits
 	// Topics is the most topics at once. Default 100,000. Beyond, topics that nobody
 	// has used for a minute make room, or new ones are refused.
 	Topics int
@@ -120,12 +133,14 @@ func (c Config) Check() []*Mistake {
 	seen := map[string]int{}
 	for i, a := range c.Listen {
 		field := fmt.Sprintf("listen[%d]", i)
-		checkAddress(wrong, field, a)
+		parseListener(a).check(wrong, field, a)
 		if first, dup := seen[a]; dup {
 			wrong(field, strconv.Quote(a), fmt.Sprintf("an address of its own: listen[%d] has it", first))
 		}
 		seen[a] = i
 	}
+	c.checkTLS(wrong)
+	c.Access.Check(wrong)
 	if c.Admin != "" {
 		checkAddress(wrong, "admin", c.Admin)
 	}
@@ -148,6 +163,8 @@ func (c Config) Check() []*Mistake {
 	}
 	c.Place.check(wrong, c.Cluster.On())
 	c.Clients.Check(within("clients"))
+	c.NATS.Check(within("nats"))
+	c.NSQ.Check(within("nsq"))
 	for _, f := range [...]struct {
 		name        string
 		n           int

@@ -1,13 +1,15 @@
 package config
 
 import (
+	"maps"
+
 	"github.com/spillgate/spillgate/broker"
 	"github.com/spillgate/spillgate/broker/engine"
 )
 
 // broker decodes what `spillgate broker` runs. This function is the list of keys.
 func (d *decoder) broker(n node, to *broker.Config) {
-	d.Object(n, keys{
+	all := keys{
 		"listen": func(n node) {
 			d.List(n, func(n node) {
 				address := ""
@@ -15,6 +17,9 @@ func (d *decoder) broker(n node, to *broker.Config) {
 				to.Listen = append(to.Listen, address)
 			})
 		},
+		"tls":   func(n node) { d.tls(n, &to.TLS) },
+		"nats":  func(n node) { d.nats(n, &to.NATS) },
+		"nsq":   func(n node) { d.nsq(n, &to.NSQ) },
 		"admin": func(n node) { d.Text(n, &to.Admin) },
 		"limits": func(n node) {
 			d.List(n, func(n node) {
@@ -43,6 +48,7 @@ func (d *decoder) broker(n node, to *broker.Config) {
 				"queue_bytes":    func(n node) { d.Integer(n, &l.QueueBytes) },
 				"outbound":       func(n node) { d.Integer(n, &l.Outbound) },
 				"subscriptions":  func(n node) { d.Integer(n, &l.Subscriptions) },
+				"topics":         func(n node) { d.Integer(n, &l.Topics) },
 				"connect":        func(n node) { d.Duration(n, &l.Connect) },
 				"stall":          func(n node) { d.Duration(n, &l.Stall) },
 			})
@@ -88,5 +94,7 @@ func (d *decoder) broker(n node, to *broker.Config) {
 				"timeout": func(n node) { d.Duration(n, &to.Drain.Timeout) },
 			})
 		},
-	})
+	}
+	maps.Copy(all, d.access(&to.Access))
+	d.Object(n, all)
 }

@@ -1,10 +1,13 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/spillgate/spillgate/broker/mqtt"
+	"github.com/spillgate/spillgate/broker/nats"
+	"github.com/spillgate/spillgate/broker/nsq"
 )
 
 // The example has every key, with its default.
@@ -20,6 +23,12 @@ func TestBrokerExample(t *testing.T) {
 	if b.Clients != (mqtt.Limits{}).WithDefaults() {
 		t.Errorf("the limits of clients are %+v, not the defaults", b.Clients)
 	}
+	if b.NATS != (nats.Limits{}).WithDefaults() || b.NSQ != (nsq.Limits{}).WithDefaults() {
+		t.Errorf("the limits of NATS are %+v and those of NSQ %+v, not the defaults", b.NATS, b.NSQ)
+	}
+	if fmt.Sprint(b.Listen) != "[127.0.0.1:1883 nats://127.0.0.1:4222 nsq://127.0.0.1:4150]" || b.Access.Anonymous.From != "loopback" {
+		t.Errorf("listeners %v, anonymous clients from %s", b.Listen, b.Access.Anonymous.From)
+	}
 }
 
 func TestBrokerMistakes(t *testing.T) {
@@ -32,14 +41,27 @@ func TestBrokerMistakes(t *testing.T) {
     - rate: 1
       burst: 1
   clients: {inflight: 100000, colour: red}
+  tls: {cert: a.pem}
+  passwords: some
+  users:
+    - name: a:b
+      password: secret
+      publish: [x/#/y]
+  anonymous: {from: home}
+  nats: {payload: 1}
+  nsq: {ready: -1, heartbeat: -1s}
 `))
 	if err == nil {
 		t.Fatal("no mistakes")
 	}
 	for _, want := range []string{"f.yaml:2:12: broker.listen[0]", "f.yaml:4:15: broker.limits[0].filter", "f.yaml:5:13: broker.limits[0].rate", "f.yaml:6:14: broker.limits[0].burst",
-		"broker.limits[1].filter", "broker.clients.inflight", "colour"} {
+		"broker.limits[1].filter", "broker.clients.inflight", "colour",
+		"broker.tls.key", "f.yaml:13:13: broker.users[0].name", "broker.users[0].password", "broker.users[0].publish[0]", "broker.anonymous.from", "broker.nats.payload", "broker.nsq.ready", "broker.nsq.heartbeat"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no mistake %s in:\n%v", want, err)
 		}
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("a password is shown:\n%v", err)
 	}
 }

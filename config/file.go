@@ -115,7 +115,12 @@ func parse(name string, data []byte, files bool) (*File, error) {
 		}
 	}
 	if f.Broker != nil {
-		for _, m := range f.Broker.Check() {
+		found := f.Broker.Check()
+		if files {
+			brokerPaths(filepath.Dir(name), f.Broker)
+			found = append(found, f.Broker.CheckFiles()...)
+		}
+		for _, m := range found {
 			d.Found("broker."+m.Field, m.Value, m.Want)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/internal/reread"
 	"github.com/spillgate/spillgate/internal/wire"
 )
 
@@ -84,7 +85,7 @@ type exit struct {
 	name    string
 	url     *url.URL
 	base    *connections
-	keys    *keyed // of base
+	keys    *reread.File // of base
 	reverse *httputil.ReverseProxy
 
 	// Calls that belonged to a request, that named a trace of none, and that named

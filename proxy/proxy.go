@@ -17,6 +17,7 @@ import (
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/reread"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -53,7 +54,7 @@ type Proxy struct {
 	front     []net.Listener
 	egress    []net.Listener // of exits
 	admin     net.Listener
-	keys      []*keyed       // of listeners
+	keys      []*reread.File // of listeners
 	leaving   sync.WaitGroup // upstreams that were replaced and finish
 	stop      context.CancelFunc
 	stopped   context.Context // of requests: ends when they are cut off

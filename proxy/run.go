@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/internal/reread"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -66,7 +67,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 		run(admin, telemetry.AdminListener(adminListener))
 	}
 	keysCtx, unwatchKeys := context.WithCancel(ctx)
-	wg.Go(func() { p.watchKeys(keysCtx) })
+	wg.Go(func() { reread.Watch(keysCtx, p.lookAtKeys) })
 	p.phase.CompareAndSwap(starting, serving)
 	p.logStart(cfg, front, adminListener)
 

@@ -2,10 +2,9 @@ package proxy
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"os"
+
+	"github.com/spillgate/spillgate/internal/reread"
 )
 
 // CheckFiles returns every mistake in the files that c names: certificates that
@@ -15,70 +14,29 @@ func (c Config) CheckFiles() []*Mistake {
 	wrong := func(field, value, want string) { all = append(all, &Mistake{Field: field, Value: value, Want: want}) }
 	for i, l := range c.Listen {
 		field := fmt.Sprintf("listen[%d]", i)
-		checkCertificate(wrong, field, l.Cert, l.Key)
-		checkAuthorities(wrong, field+".client_ca", l.ClientCA)
+		reread.CheckPair(wrong, field+".cert", l.Cert, l.Key)
+		reread.CheckAuthorities(wrong, field+".client_ca", l.ClientCA)
 	}
 	for i, u := range c.Upstreams {
 		field := fmt.Sprintf("upstreams[%d]", i)
-		checkCertificate(wrong, field, u.Cert, u.Key)
-		checkAuthorities(wrong, field+".ca", u.CA)
+		reread.CheckPair(wrong, field+".cert", u.Cert, u.Key)
+		reread.CheckAuthorities(wrong, field+".ca", u.CA)
 	}
 	for i, e := range c.Egress {
 		field := fmt.Sprintf("egress[%d]", i)
-		checkCertificate(wrong, field, e.Cert, e.Key)
-		checkAuthorities(wrong, field+".ca", e.CA)
+		reread.CheckPair(wrong, field+".cert", e.Cert, e.Key)
+		reread.CheckAuthorities(wrong, field+".ca", e.CA)
 	}
 	return all
 }
 
-func checkCertificate(wrong func(field, value, want string), field, cert, key string) {
-	if cert == "" || key == "" {
-		return
-	}
-	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
-		wrong(field+".cert", quote(cert)+" with key "+quote(key)+": "+err.Error(), "a PEM certificate and its PEM key")
-	}
+// server names the files of a listener with TLS.
+func (l Listener) server() reread.Server {
+	return reread.Server{Cert: l.Cert, Key: l.Key, ClientCA: l.ClientCA, Protos: []string{"h2", "http/1.1"}}
 }
 
-func checkAuthorities(wrong func(field, value, want string), field, file string) {
-	if file == "" {
-		return
-	}
-	if _, err := authorities(file); err != nil {
-		wrong(field, quote(file)+": "+err.Error(), "a PEM file with certificates")
-	}
-}
-
-// authorities reads the certificates in a PEM file.
-func authorities(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errors.New("it holds no certificate")
-	}
-	return pool, nil
-}
-
-// server returns the TLS configuration of a listener, nil without TLS.
-func (l Listener) server() (*tls.Config, error) {
-	if l.Cert == "" {
-		return nil, nil
-	}
-	cert, err := tls.LoadX509KeyPair(l.Cert, l.Key)
-	if err != nil {
-		return nil, fmt.Errorf("proxy: listener %s: %w", l.Address, err)
-	}
-	c := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
-	if l.ClientCA != "" {
-		if c.ClientCAs, err = authorities(l.ClientCA); err != nil {
-			return nil, fmt.Errorf("proxy: listener %s: client_ca %s: %w", l.Address, l.ClientCA, err)
-		}
-		c.ClientAuth = tls.RequireAndVerifyClientCert
-	}
-	return c, nil
+func (l Listener) failed(err error) error {
+	return fmt.Errorf("proxy: listener %s: %w", l.Address, err)
 }
 
 // client returns the TLS configuration towards an upstream.
@@ -86,7 +44,7 @@ func (u Upstream) client() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: u.Insecure} // Insecure is set by name only
 	var err error
 	if u.CA != "" {
-		if c.RootCAs, err = authorities(u.CA); err != nil {
+		if c.RootCAs, err = reread.Authorities(u.CA); err != nil {
 			return nil, fmt.Errorf("proxy: upstream %s: ca %s: %w", u.label(), u.CA, err)
 		}
 	}

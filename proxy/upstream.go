@@ -17,6 +17,7 @@ import (
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/reread"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -53,7 +54,7 @@ type upstream struct {
 	shared      map[string]bool // workflows that ever had a share; with the lock of p
 	target      *httpgate.Target
 	base        *connections
-	keys        *keyed // of base
+	keys        *reread.File // of base
 	metrics     *telemetry.Gate
 	tallies     *tallies
 	unwatch     atomic.Pointer[func() error]

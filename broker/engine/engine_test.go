@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -316,9 +317,39 @@ func TestTopicLimit(t *testing.T) {
 		t.Error("a third topic was made")
 	}
 	a.used.Store(int64(h.now().Add(-2 * unusedAfter)))
+	if _, err := h.Topic([]byte("c")); err == nil {
+		t.Error("the hub looks at all topics for every message that is refused")
+	}
+	h.forgot = h.now().Add(-forgetEvery)
 	topic(t, h, "c")
 	if !a.Gone() {
 		t.Error("the unused topic is still there")
+	}
+}
+
+// A client has its own limit, which counts what the hub has not forgotten.
+func TestTopicsOfAClient(t *testing.T) {
+	h := testHub(t, Config{})
+	by := NewMaker(2)
+	for _, name := range []string{"a", "b", "a"} {
+		if _, err := h.TopicBy(by, []byte(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.TopicBy(by, []byte("c")); !errors.Is(err, ErrTopics) {
+		t.Errorf("a third topic: %v", err)
+	}
+	topic(t, h, "c") // of somebody else
+	if _, err := h.TopicBy(by, []byte("c")); err != nil {
+		t.Errorf("a topic that there is: %v", err)
+	}
+	topic(t, h, "a").used.Store(int64(h.now().Add(-2 * unusedAfter)))
+	h.forgot = h.now().Add(-forgetEvery)
+	if _, err := h.TopicBy(by, []byte("d")); err != nil {
+		t.Errorf("after one was forgotten: %v", err)
+	}
+	if p, err := h.Passing(by, []byte("reply")); err != nil || !p.Gone() || h.Counts().Topics != 3 {
+		t.Errorf("a topic that is used once: %v, %d topics are kept", err, h.Counts().Topics)
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 )
 
@@ -119,7 +120,9 @@ func (f *fan) add(s *Subscription) {
 			return
 		}
 	}
-	f.groups = append(f.groups, &group{name: s.Group, filter: s.filter, members: merge(nil, s)})
+	g := &group{name: s.Group, filter: s.filter, members: merge(nil, s)}
+	g.turn.Store(rand.Uint32()) // or the same member would get the first message of every topic
+	f.groups = append(f.groups, g)
 }
 
 // merge adds s to the target of its subscriber.

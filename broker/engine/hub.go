@@ -149,6 +149,7 @@ type Hub struct {
 	rules  []*rule
 	shares map[string]*rule // of topics whose bucket other nodes have parts of
 	lanes  map[laneKey]*lane
+	forgot mono.Time // when forget looked last
 
 	subsMu  sync.RWMutex
 	subs    tree
@@ -218,6 +219,7 @@ type Topic struct {
 	retained *Kept // guarded by retainedMu
 	used     atomic.Int64
 	gone     atomic.Bool
+	by       *Maker // nil: no client
 }
 
 // Name returns the topic's name.
@@ -228,7 +230,11 @@ func (t *Topic) Gone() bool { return t.gone.Load() }
 
 // Topic returns the topic of a name, which it makes if there is none. The error
 // is ErrTopics, or says what is wrong with the name.
-func (h *Hub) Topic(name []byte) (*Topic, error) {
+func (h *Hub) Topic(name []byte) (*Topic, error) { return h.TopicBy(nil, name) }
+
+// TopicBy is Topic for a client, whose topics by counts: as many as it may make are
+// ErrTopics too, unless some of all topics can be forgotten.
+func (h *Hub) TopicBy(by *Maker, name []byte) (*Topic, error) {
 	h.mu.RLock()
 	t := h.topics[string(name)]
 	h.mu.RUnlock()
@@ -244,13 +250,17 @@ func (h *Hub) Topic(name []byte) (*Topic, error) {
 		return t, nil
 	}
 	now := h.now()
-	if len(h.topics) >= h.cfg.Topics {
+	if len(h.topics) >= h.cfg.Topics || by.full() {
 		h.forget(now)
-		if len(h.topics) >= h.cfg.Topics {
+		switch {
+		case len(h.topics) >= h.cfg.Topics:
 			return nil, fmt.Errorf("%w: %d", ErrTopics, h.cfg.Topics)
+		case by.full():
+			return nil, fmt.Errorf("%w: %d of one client", ErrTopics, by.most)
 		}
 	}
-	t = &Topic{name: string(name)}
+	t = &Topic{name: string(name), by: by}
+	by.add(1)
 	t.used.Store(int64(now))
 	h.route(t, now)
 	h.topics[t.name] = t
@@ -261,9 +271,17 @@ func (h *Hub) Topic(name []byte) (*Topic, error) {
 // forgotten.
 const unusedAfter = time.Minute
 
+// forgetEvery is how often the hub looks at all topics, at most: a client that is
+// refused at once tries again.
+const forgetEvery = time.Second
+
 // forget drops topics that nobody used for a while and that keep nothing. The
 // lock is held.
 func (h *Hub) forget(now mono.Time) {
+	if h.forgot != 0 && now.Sub(h.forgot) < forgetEvery {
+		return
+	}
+	h.forgot = now
 	for name, t := range h.topics {
 		l := t.lane.Load()
 		if now.Sub(mono.Time(t.used.Load())) < unusedAfter || l != nil && !l.idle() {
@@ -272,6 +290,7 @@ func (h *Hub) forget(now mono.Time) {
 		h.retainedMu.RLock()
 		if t.retained == nil {
 			t.gone.Store(true)
+			t.by.add(-1)
 			delete(h.topics, name)
 			if l != nil && l.key.topic != "" {
 				delete(h.lanes, l.key)

@@ -9,49 +9,40 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/engine"
-	"github.com/spillgate/spillgate/internal/live"
-	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/broker/link"
 )
 
-const (
-	// firstRead is the capacity, in bytes, of a new connection's read buffer. It
-	// doubles when a read fills it.
-	firstRead = 2 << 10
-	// maxRead is how far it grows for one read. Only a larger packet lets it grow
-	// further, until it has been read.
-	maxRead = 64 << 10
-	// goodbye is how long a connection that the server closes may take to be sent
-	// its last packet.
-	goodbye = 100 * time.Millisecond
-)
+// goodbye is how long a connection that the server closes may take to be sent its
+// last packet.
+const goodbye = 100 * time.Millisecond
 
 // errDisconnect ends a connection whose client said goodbye.
 var errDisconnect = errors.New("the client disconnected")
 
 // conn is one connection. Its goroutine reads; others append to out.
 type conn struct {
-	srv     *Server
-	nc      net.Conn
-	arrival interface{ Arrival() (time.Time, bool) } // nil: the time of reading counts
-	out     *engine.Outbox
-	batch   *engine.Batch
-	done    chan struct{} // closed when the goroutine has ended
-
-	buf        []byte
-	start, end int // what is read and not handled
+	srv    *Server
+	nc     net.Conn
+	reader *link.Reader
+	out    *engine.Outbox
+	batch  *engine.Batch
+	done   chan struct{} // closed when the goroutine has ended
 
 	// Set by CONNECT.
+	who       *access.Identity
 	session   *session
 	version   byte
 	maxPacket int // that the client takes
 	keepAlive time.Duration
 	watched   time.Time // when the deadline was last moved
 
-	place          // where it belongs
-	stored durable // what it does for a session that is stored
+	maker  *engine.Maker // counts its topics
+	place                // where it belongs
+	stored durable       // what it does for a session that is stored
 
-	topic   *engine.Topic  // the last one published to
+	topic   *engine.Topic  // the last one published to, which it may
 	message engine.Message // the one that is published
 	will    *will
 }
@@ -60,94 +51,29 @@ type conn struct {
 func (c *conn) serve() {
 	defer close(c.done)
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.srv.limits.Connect))
-	err := c.read()
-	c.finish(err)
-}
-
-func (c *conn) read() error {
-	filled := true // by the read before
-	for {
-		switch {
-		case c.end == len(c.buf), filled && len(c.buf) < maxRead:
-			c.room(c.end-c.start+1, filled)
-		}
-		n, err := c.nc.Read(c.buf[c.end:])
-		if n > 0 {
-			c.end += n
-			filled = c.end == len(c.buf)
-			if err := c.handle(); err != nil {
-				return err
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// room moves what is not handled to the front of the buffer, for need bytes in
-// all. The buffer doubles if that is not enough, or if grow says that reads find
-// more than fits.
-func (c *conn) room(need int, grow bool) {
-	have := c.buf[c.start:c.end]
-	size := max(len(c.buf), firstRead)
-	switch {
-	case len(have) == len(c.buf) && len(have) > 0, grow && len(c.buf) > 0 && size < maxRead:
-		size *= 2
-	case size > maxRead && need <= maxRead:
-		size = maxRead
-	}
-	if size != len(c.buf) {
-		buf := make([]byte, size)
-		copy(buf, have)
-		c.buf = buf
-	} else {
-		copy(c.buf, have)
-	}
-	c.start, c.end = 0, len(have)
+	c.finish(c.reader.Run(c.handle))
 }
 
 // handle handles all packets that have been read.
-func (c *conn) handle() error {
+func (c *conn) handle(unread []byte) (used, need int, err error) {
 	now := time.Now()
-	c.batch.Begin(c.stamp(now))
+	c.batch.Begin(c.reader.Stamp(now))
 	defer c.batch.End()
 	if c.session != nil {
 		c.alive(now)
 	}
-	for c.start < c.end {
-		head, body, need, err := frame(c.buf[c.start:c.end], c.srv.limits.Packet)
-		if err != nil {
-			return err
-		}
-		if need > 0 {
-			if c.start+need > len(c.buf) && c.start > 0 {
-				c.room(need, false)
-			}
-			return nil
+	for used < len(unread) {
+		head, body, need, err := frame(unread[used:], c.srv.limits.Packet)
+		if err != nil || need > 0 {
+			return used, need, err
 		}
 		if err := c.packet(head, body); err != nil {
-			return err
+			return used, 0, err
 		}
-		c.start += len(body) + 1 + lengthOf(len(body))
-	}
-	c.start, c.end = 0, 0
-	if len(c.buf) > maxRead {
-		c.buf = make([]byte, maxRead)
+		used += len(body) + 1 + lengthOf(len(body))
 	}
 	c.session.catchUp(c.batch)
-	return nil
-}
-
-// stamp returns when what was read last had arrived.
-func (c *conn) stamp(now time.Time) mono.Time {
-	at := live.Instant(now)
-	if c.arrival != nil {
-		if t, ok := c.arrival.Arrival(); ok {
-			return at.Add(-now.Round(0).Sub(t))
-		}
-	}
-	return at
+	return used, 0, nil
 }
 
 // alive moves the deadline of the keep-alive, though not for every packet.
@@ -236,10 +162,13 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 // of a message that is refused.
 func (c *conn) route(head packets.FixedHeader, p *incoming) (refused packets.Code, err error) {
 	t, err := c.topicOf(p.topic)
-	switch {
-	case errors.Is(err, engine.ErrTopics):
-		return packets.ErrQuotaExceeded, nil
-	case err != nil:
+	if err != nil {
+		switch {
+		case errors.Is(err, engine.ErrTopics):
+			return packets.ErrQuotaExceeded, nil
+		case errors.Is(err, packets.ErrNotAuthorized):
+			return packets.ErrNotAuthorized, nil
+		}
 		return refused, packets.ErrTopicNameInvalid
 	}
 	c.message = engine.Message{Topic: t, Payload: p.payload, Properties: p.properties, Expires: p.expires,
@@ -262,24 +191,6 @@ func (c *conn) acknowledge(qos byte, id uint16, code packets.Code) {
 	c.session.mu.Lock()
 	defer c.session.mu.Unlock()
 	c.session.acknowledge(c.batch, qos, id, code)
-}
-
-// topicOf returns the topic of a name.
-func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
-	if c.topic != nil && c.topic.Name() == string(name) && !c.topic.Gone() {
-		if c.srv.places != nil && c.topics != c.srv.places.Topics() {
-			c.publishes(c.topic)
-		}
-		return c.topic, nil
-	}
-	t, err := c.srv.hub.Topic(name)
-	if err == nil {
-		c.topic = t
-		if c.srv.places != nil {
-			c.publishes(t)
-		}
-	}
-	return t, err
 }
 
 // begin notes that the client sent a message of QoS 1 or 2. It reports true if it

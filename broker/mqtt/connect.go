@@ -65,6 +65,9 @@ func (c *conn) connect(pk *packets.Packet) error {
 	if err := checkConnect(pk); err != nil {
 		return err
 	}
+	if err := c.login(pk); err != nil {
+		return err
+	}
 	p := &pk.Properties
 	c.maxPacket = 1 << 30
 	if p.MaximumPacketSize > 0 {
@@ -125,6 +128,9 @@ var oldCodes = map[byte]byte{
 	packets.ErrClientIdentifierNotValid.Code:   2,
 	packets.ErrQuotaExceeded.Code:              3,
 	packets.ErrServerShuttingDown.Code:         3,
+	packets.ErrServerBusy.Code:                 3,
+	packets.ErrBadUsernameOrPassword.Code:      4,
+	packets.ErrNotAuthorized.Code:              5,
 }
 
 // refuse answers a CONNECT that was not accepted, if it came so far that the

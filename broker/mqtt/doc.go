@@ -25,11 +25,15 @@
 // and take memory in proportion to Limits; nothing a client does, or does not
 // read, delays another client.
 //
+// Users are those of access.Book. What a user may not do is answered 0x87, or 0x86
+// where name or password are wrong; a message of QoS 0 is dropped and counted, and
+// MQTT 3.1.1, which has no code for it, is treated as above. A session belongs to
+// the user that began it.
+//
 // A client that says so (PropertyRedirect) is sent to the node where it belongs, by
 // reason code 0x9C and a Server Reference, as it connects or while it publishes.
 //
-// What this package does not do: it knows no users and no rights, and speaks no
-// TLS itself (its listener may), no WebSocket and no MQTT 3.1. It offers no topic
+// What this package does not do: it speaks no TLS itself (its listener may), no WebSocket and no MQTT 3.1. It offers no topic
 // aliases and no extended authentication. Of a shared subscription, a stored session
 // gets only what comes while its client is connected. A retained message of QoS 1 or 2
 // that was sent because of a subscription is not sent again by another node.

@@ -80,6 +80,7 @@ type under struct {
 
 // stored is a session as it is stored.
 type stored struct {
+	Owner         string              `json:"owner,omitempty"` // the user
 	Next          uint64              `json:"next"`
 	Subscriptions []subscribed        `json:"subscriptions,omitempty"`
 	Under         []under             `json:"under,omitempty"`
@@ -174,6 +175,12 @@ func (srv *Server) restore(c *conn, clean, present bool) (bool, error) {
 			return failed(err)
 		}
 	}
+	if old != nil && ownerOf(old) != s.owner {
+		s.mu.Lock()
+		s.expiry = 0 // this one ends with its connection
+		s.mu.Unlock()
+		return false, packets.ErrNotAuthorized
+	}
 	if clean && old != nil {
 		if err := p.DeleteSession(ctx, s.id); err != nil {
 			return failed(err)
@@ -198,6 +205,15 @@ func (srv *Server) restore(c *conn, clean, present bool) (bool, error) {
 	return old != nil, s.save(time.Time{})
 }
 
+// ownerOf returns the user that a stored session belongs to.
+func ownerOf(old *backplane.Session) string {
+	var in struct {
+		Owner string `json:"owner"`
+	}
+	_ = json.Unmarshal(old.State, &in) // load says what is wrong with it
+	return in.Owner
+}
+
 // load takes what was stored.
 func (s *session) load(ctx context.Context, old *backplane.Session) error {
 	var in stored
@@ -206,7 +222,7 @@ func (s *session) load(ctx context.Context, old *backplane.Session) error {
 	}
 	for _, f := range in.Subscriptions {
 		group, filter, err := splitShared(f.Name)
-		if err != nil {
+		if err != nil || !s.conn.who.MaySubscribe(filter) {
 			continue
 		}
 		sub := &engine.Subscription{Who: s, Sender: s.sender, QoS: f.QoS, NoLocal: f.NoLocal, AsPublished: f.AsPublished, ID: f.ID, Group: group}
@@ -508,7 +524,7 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed = false
-	in := &stored{Next: s.next, Subscriptions: s.filters, Numbers: map[uint16]numbered{}}
+	in := &stored{Owner: s.owner, Next: s.next, Subscriptions: s.filters, Numbers: map[uint16]numbered{}}
 	if !s.reading {
 		in.Next = max(in.Next, s.srv.plane.Position())
 		s.next = in.Next

@@ -36,6 +36,9 @@ type Limits struct {
 	// Subscriptions is the most subscriptions of one session. Default 1,000. The
 	// next is answered 0x97.
 	Subscriptions int
+	// Topics is the most topics that one connection makes and that are not forgotten.
+	// Default 10,000. A message to a further one is answered 0x97.
+	Topics int
 	// Connect is how long a client may take to send its CONNECT packet. Default
 	// 10 s.
 	Connect time.Duration
@@ -50,7 +53,7 @@ func (l Limits) WithDefaults() Limits {
 		n     *int
 		value int
 	}{{&l.Connections, 20_000}, {&l.Sessions, 100_000}, {&l.Packet, 256 << 10}, {&l.Inflight, 1000}, {&l.Queue, 1000},
-		{&l.QueueBytes, 4 << 20}, {&l.Outbound, 1 << 20}, {&l.Subscriptions, 1000}} {
+		{&l.QueueBytes, 4 << 20}, {&l.Outbound, 1 << 20}, {&l.Subscriptions, 1000}, {&l.Topics, 10_000}} {
 		if *f.n == 0 {
 			*f.n = f.value
 		}
@@ -83,6 +86,7 @@ func (l Limits) Check(wrong func(field, value, want string)) {
 		{"queue_bytes", l.QueueBytes, 1, 1 << 34, "bytes"},
 		{"outbound", l.Outbound, 4096, 1 << 30, "bytes"},
 		{"subscriptions", l.Subscriptions, 1, 1_000_000, "subscriptions"},
+		{"topics", l.Topics, 1, 10_000_000, "topics"},
 	} {
 		if f.n != 0 && (f.n < f.least || f.n > f.most) {
 			wrong(f.name, fmt.Sprint(f.n), fmt.Sprintf("%d to %d %s, or 0 for the default", f.least, f.most, f.unit))

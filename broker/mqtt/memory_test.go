@@ -12,6 +12,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/link"
 )
 
 // A message of any QoS, from the bytes of the publisher to those of the subscriber,
@@ -31,14 +32,13 @@ func TestNoAllocations(t *testing.T) {
 	defer near.Close()
 	defer far.Close()
 	go func() { _, _ = io.Copy(io.Discard, far) }()
-	c := &conn{srv: srv, nc: near, done: make(chan struct{}), batch: srv.hub.NewBatch(), out: engine.NewOutbox(near, 1<<20, time.Second)}
+	c := &conn{srv: srv, nc: near, reader: link.NewReader(near), done: make(chan struct{}), batch: srv.hub.NewBatch(), maker: engine.NewMaker(1000), out: engine.NewOutbox(near, 1<<20, time.Second)}
 	srv.mu.Lock()
 	srv.conns[c] = struct{}{}
 	srv.mu.Unlock()
 	give := func(b []byte) {
-		c.buf, c.start, c.end = b, 0, len(b)
-		if err := c.handle(); err != nil {
-			t.Fatal(err)
+		if used, _, err := c.handle(b); err != nil || used != len(b) {
+			t.Fatal(used, err)
 		}
 	}
 	var connect bytes.Buffer

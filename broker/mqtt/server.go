@@ -2,7 +2,6 @@ package mqtt
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -11,8 +10,10 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/link"
 )
 
 // Why a message for a client was dropped.
@@ -29,6 +30,7 @@ var dropNames = [numDrops]string{"session_queue", "outbound", "packet_size"}
 type Server struct {
 	hub    *engine.Hub
 	limits Limits
+	users  *access.Book // nil: everybody may do everything
 	log    *slog.Logger
 
 	dropped [numDrops]atomic.Uint64
@@ -52,32 +54,14 @@ func NewServer(hub *engine.Hub, limits Limits, log *slog.Logger) *Server {
 	return &Server{hub: hub, limits: limits.WithDefaults(), log: log, conns: map[*conn]struct{}{}, sessions: map[string]*session{}}
 }
 
-// acceptPause is how long Serve waits after the system refused it a connection,
-// for want of descriptors say.
-const acceptPause = 10 * time.Millisecond
-
 // Serve serves the connections of l until l is closed, and returns why it ended.
 // Connections with a method Arrival() (time.Time, bool) tell when what was read
 // last had arrived.
-func (srv *Server) Serve(l net.Listener) error {
-	for {
-		nc, err := l.Accept()
-		if err != nil {
-			var temporary net.Error
-			if errors.As(err, &temporary) && temporary.Timeout() || isResource(err) {
-				time.Sleep(acceptPause)
-				continue
-			}
-			return err
-		}
-		srv.accept(nc)
-	}
-}
+func (srv *Server) Serve(l net.Listener) error { return link.Accept(l, srv.accept) }
 
 func (srv *Server) accept(nc net.Conn) {
-	c := &conn{srv: srv, nc: nc, done: make(chan struct{}), batch: srv.hub.NewBatch(),
+	c := &conn{srv: srv, nc: nc, reader: link.NewReader(nc), done: make(chan struct{}), batch: srv.hub.NewBatch(), maker: engine.NewMaker(srv.limits.Topics),
 		out: engine.NewOutbox(nc, srv.limits.Outbound, srv.limits.Stall)}
-	c.arrival, _ = nc.(interface{ Arrival() (time.Time, bool) })
 	srv.mu.Lock()
 	if srv.closing || len(srv.conns) >= srv.limits.Connections {
 		srv.mu.Unlock()
@@ -91,11 +75,15 @@ func (srv *Server) accept(nc net.Conn) {
 }
 
 // enter gives c the session of a client, which it takes over from a connection
-// before. It reports whether there was one.
+// before. It reports whether there was one. One of another user is refused.
 func (srv *Server) enter(c *conn, id string, clean bool, expiry time.Duration, window int) (present bool, err error) {
 	for {
 		srv.mu.Lock()
 		s := srv.sessions[id]
+		if s != nil && s.owner != c.who.Name() {
+			srv.mu.Unlock()
+			return false, packets.ErrNotAuthorized
+		}
 		if s == nil || s.conn == nil {
 			break
 		}
@@ -126,7 +114,7 @@ func (srv *Server) enter(c *conn, id string, clean bool, expiry time.Duration, w
 		if len(srv.sessions) >= srv.limits.Sessions {
 			return false, packets.ErrQuotaExceeded
 		}
-		s = &session{srv: srv, id: id, subs: map[string]*engine.Subscription{}, inbound: map[uint16]inbound{}}
+		s = &session{srv: srv, id: id, owner: c.who.Name(), subs: map[string]*engine.Subscription{}, inbound: map[uint16]inbound{}}
 		srv.sessions[id] = s
 	}
 	c.session = s

@@ -14,8 +14,9 @@ import (
 // Subscriber; both are called under a lane's lock, so a session that holds its own
 // lock must not call the engine.
 type session struct {
-	srv *Server
-	id  string
+	srv   *Server
+	id    string
+	owner string // the user, empty if anonymous
 
 	// Guarded by the server's lock.
 	expires *time.Timer // while nobody is connected

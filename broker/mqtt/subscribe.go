@@ -84,6 +84,9 @@ func (c *conn) add(f *packets.Subscription) (s *engine.Subscription, fresh bool,
 	if group != "" && f.NoLocal {
 		return nil, false, packets.ErrProtocolViolation
 	}
+	if !c.who.MaySubscribe(filter) {
+		return nil, false, packets.ErrNotAuthorized
+	}
 	old := c.session.subs[name]
 	if old == nil && len(c.session.subs) >= c.srv.limits.Subscriptions {
 		return nil, false, packets.ErrQuotaExceeded

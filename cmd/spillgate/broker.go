@@ -20,6 +20,8 @@ import (
 type brokerFlags struct {
 	config, admin  string
 	listen, limits []string
+	anonymous      string
+	tls            broker.TLS
 	node, data     string
 	nats, at       string
 	natsListen     string
@@ -33,8 +35,8 @@ func newBroker() *cobra.Command {
 	var f brokerFlags
 	cmd := &cobra.Command{
 		Use:   "broker",
-		Short: "Carry MQTT messages, each topic within its rate",
-		Long: `Serve MQTT 3.1.1 and 5 clients. A topic that a limit matches lets its burst through
+		Short: "Carry messages, each topic within its rate",
+		Long: `Serve clients of MQTT 3.1.1 and 5 and of NATS, which share the topics. A topic that a limit matches lets its burst through
 at once and then its rate; what comes faster waits, and with QoS 1 and 2 so does its
 acknowledgement, so that a flood on one topic does not delay the others. With police,
 what comes faster is refused (reason code 0x97) instead.
@@ -46,12 +48,17 @@ elsewhere instead of one in each process.
 
 Without flags it listens on ` + broker.DefaultListen + ` and limits nothing, alone and in
 memory. Keep the addresses of nodes private.
+Addresses that other machines reach need users, which a
+configuration file has, or --anonymous anywhere. A protocol stands in front of an
+address, and +tls behind it where the listener has TLS: nats://127.0.0.1:4222,
+mqtt+tls://:8883.
 
 SIGTERM and Ctrl-C drain: health checks fail, what waits goes, clients are told. SIGHUP
 reads the configuration file again, which also happens by itself within about a second
-when the file changes: limits of topics are taken, the log names what needs a restart.`,
+when the file changes: users and limits of topics are taken, and certificates and
+passwords that changed; the log names what needs a restart.`,
 		Example: `  spillgate broker
-  spillgate broker --listen :1883 --admin 127.0.0.1:9092 --limit 'plant/+/telemetry rate=100 burst=20'
+  spillgate broker --listen 127.0.0.1:1883 --listen nats://127.0.0.1:4222 --admin 127.0.0.1:9092 --limit 'plant/+/telemetry rate=100 burst=20'
   spillgate broker --node n1 --data ./n1 --at 10.0.0.1:6222 --cluster 10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222
   spillgate broker --config spillgate.yaml`,
 		Args: cobra.NoArgs,
@@ -59,7 +66,11 @@ when the file changes: limits of topics are taken, the log names what needs a re
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "configuration `file`, its key broker; flags replace keys")
-	flags.StringArrayVar(&f.listen, "listen", nil, "`host:port` to serve MQTT on; may be repeated (default "+broker.DefaultListen+")")
+	flags.StringArrayVar(&f.listen, "listen", nil, "`[protocol://]host:port` to serve on, MQTT without a protocol; may be repeated (default "+broker.DefaultListen+")")
+	flags.StringVar(&f.anonymous, "anonymous", "", "`where` clients without a name may come from: loopback, anywhere or nowhere (default loopback, and nowhere with users)")
+	flags.StringVar(&f.tls.Cert, "cert", "", "PEM `file` with the certificate of listeners with TLS")
+	flags.StringVar(&f.tls.Key, "key", "", "PEM `file` with its key")
+	flags.StringVar(&f.tls.ClientCA, "client-ca", "", "PEM `file` with the authorities of client certificates, which are needed then")
 	flags.StringVar(&f.admin, "admin", "", "`host:port` of metrics, status and health")
 	flags.StringArrayVar(&f.limits, "limit", nil, "`limit` of topics, 'FILTER rate=R burst=B' and optionally police, shared, queue=N, queue_bytes=N; may be repeated")
 	flags.StringVar(&f.node, "node", "", "`name` of this node, the same after a restart (default n1 with --data alone)")
@@ -72,6 +83,7 @@ when the file changes: limits of topics are taken, the log names what needs a re
 	flags.Float64Var(&f.capacity, "capacity", 0, "messages a second that this node serves within its topics' objectives")
 	flags.StringVar(&f.place, "place", "", "`host:port` at which to answer GET /v1/place")
 	f.logs.add(flags)
+	cmd.AddCommand(newBrokerPassword())
 	return cmd
 }
 
@@ -120,7 +132,7 @@ func (f *brokerFlags) load() (*config.File, error) {
 	}
 	mistakes := f.override(file)
 	if len(mistakes) == 0 {
-		for _, m := range file.Broker.Check() {
+		for _, m := range append(file.Broker.Check(), file.Broker.CheckFiles()...) {
 			mistakes = append(mistakes, m)
 		}
 	}
@@ -134,6 +146,10 @@ func (f *brokerFlags) override(file *config.File) (mistakes []error) {
 	}
 	b := file.Broker
 	replace(&b.Admin, f.admin)
+	replace(&b.Access.Anonymous.From, f.anonymous)
+	replace(&b.TLS.Cert, f.tls.Cert)
+	replace(&b.TLS.Key, f.tls.Key)
+	replace(&b.TLS.ClientCA, f.tls.ClientCA)
 	if f.listen != nil {
 		b.Listen = f.listen
 	}

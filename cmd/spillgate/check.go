@@ -89,8 +89,12 @@ func describeGuard(w io.Writer, c *guard.SetConfig) {
 	}
 }
 
-// describeBroker prints the limits of topics.
+// describeBroker prints who may come and the limits of topics, without passwords.
 func describeBroker(w io.Writer, c *broker.Config) {
+	if !c.Access.None() {
+		fmt.Fprintf(w, "  users: %d, and those of the file of passwords: %v\n", len(c.Access.Users), c.Access.Passwords != "")
+	}
+	fmt.Fprintf(w, "  anonymous clients: from %s\n", c.Access.From())
 	for i := range c.Limits {
 		l := &c.Limits[i]
 		words := []string{fmt.Sprintf("%g messages/s, %g at once", l.Rate, l.Burst)}

@@ -27,11 +27,13 @@ func newTop() *cobra.Command {
 	var f topFlags
 	cmd := &cobra.Command{
 		Use:   "top SOURCE...",
-		Short: "Watch gates, and who holds what the others wait for",
+		Short: "Watch gates, topics, and who holds what the others wait for",
 		Long: `Show what gates let in and refuse, and for watched applications who holds what, who
 waits and for how long, what that costs, and whom Spillgate cancelled or would cancel.
+Of a broker it shows what topics carry: rate and limit, what waits, how long tokens and
+the broker itself take, what is shed.
 
-A source is the admin address of a proxy, a guard or a service with Spillgate's metrics
+A source is the admin address of a proxy, a guard, a broker or a service with Spillgate's metrics
 (host:port or URL), or the path of a task file. Nothing is changed, but for a task file:
 top is its engine in mode monitor while it runs, if it has no other, so its tracers record.
 

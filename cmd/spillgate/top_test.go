@@ -10,12 +10,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/spillgate/spillgate/broker"
 	"github.com/spillgate/spillgate/guard"
 )
 
@@ -43,16 +45,23 @@ func recorded(t *testing.T, name string) *topAdmin {
 	return a
 }
 
-// recordedView is a proxy, a guard while a table is locked and after the cancel, and
-// an address that nobody listens at.
+// recordedView is a proxy, a guard while a table is locked and after the cancel, a
+// broker with a flooded topic, and an address that nobody listens at.
 func recordedView(t *testing.T) *topView {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	v := &topView{At: at}
-	for _, name := range []string{"proxy", "held", "after"} {
+	for _, name := range []string{"proxy", "held", "after", "broker"} {
 		v.Sources = append(v.Sources, recorded(t, name).Read(context.Background()))
 	}
 	v.Sources = append(v.Sources, topSource{Name: "127.0.0.1:1", Error: "connection refused"})
-	before := topView{At: at.Add(-2 * time.Second), Sources: []topSource{{Name: "proxy", Gates: []topGate{v.Sources[0].Gates[0]}}}}
+	then := *v.Sources[3].Broker
+	then.Topics = slices.Clone(then.Topics)
+	for i := range then.Topics {
+		t := &then.Topics[i]
+		t.Released -= min(t.Released, uint64(2*t.Rate))
+		t.Refused = map[string]uint64{"over_rate": t.Refused["over_rate"] - min(t.Refused["over_rate"], 180)}
+	}
+	before := topView{At: at.Add(-2 * time.Second), Sources: []topSource{{Name: "proxy", Gates: []topGate{v.Sources[0].Gates[0]}}, {Name: "broker", Broker: &then}}}
 	total := &before.Sources[0].Gates[0].Total
 	total.Load, total.Good, total.Sheds = total.Load-400, total.Good-300, nil
 	v.Sources[0].Gates[0].Total.Sheds = map[string]float64{"delay": 40, "queue_full": 60}
@@ -103,6 +112,23 @@ func TestTopReadsWhoHoldsWhat(t *testing.T) {
 	}
 }
 
+func TestTopShowsTopics(t *testing.T) {
+	b := recordedView(t).Sources[3].Broker
+	if b == nil || len(b.Topics) < 3 || b.Topics[0].Filter != "plant/+/telemetry" || b.Topics[0].Backlog == 0 || b.Topics[0].Access.P99 <= b.Topics[0].Processing.P99 {
+		t.Fatalf("the broker is %+v, expected the topic first on which messages wait", b)
+	}
+	for _, l := range b.Topics {
+		if l.Flow == nil || (l.Filter == "debug/#") != (l.Flow.Sheds["over_rate"] > 0) {
+			t.Errorf("%s: per second %+v", l.Filter, l.Flow)
+		}
+	}
+	again := &topBroker{Topics: []topTopic{{LimitStatus: broker.LimitStatus{Filter: "debug/#", Released: 1}}}}
+	again.since(b, time.Second)
+	if again.Topics[0].Flow != nil {
+		t.Errorf("a counter that went back: %+v, expected no rate", again.Topics[0].Flow)
+	}
+}
+
 func TestTopRatesAfterARestart(t *testing.T) {
 	if r := (topFlow{Load: 5}).since(topFlow{Load: 50}, time.Second); r != nil {
 		t.Errorf("a counter that went back: %+v, expected no rate", r)
@@ -136,8 +162,10 @@ func TestTopShowsNothingThatSteersTheTerminal(t *testing.T) {
 	app := guard.Status{Server: hostile, State: hostile, Blind: hostile, Notes: []string{hostile}, Lost: map[string]float64{hostile: 2},
 		Waiting: []guard.Present{{Task: task, Resource: hostile}}, Candidates: []guard.CandidateStatus{{Task: task, Resource: hostile, Why: hostile}},
 		Cancels: []guard.Cancel{{Task: task, Error: hostile, Step: hostile}}}
+	topics := topTopic{LimitStatus: broker.LimitStatus{Filter: hostile}, Flow: &topRelease{Sheds: map[string]float64{hostile: 1}}}
 	v := &topView{Sources: []topSource{{Name: hostile, Phase: hostile, Error: hostile, Apps: []guard.Status{app},
-		Gates: []topGate{{Name: hostile, Culprit: hostile, Mode: hostile, Total: topFlow{Sheds: map[string]float64{hostile: 1}}, Notes: []string{hostile}}}}}}
+		Broker: &topBroker{Connections: map[string]int{hostile: 1}, Dropped: map[string]uint64{hostile: 1}, Topics: []topTopic{topics}},
+		Gates:  []topGate{{Name: hostile, Culprit: hostile, Mode: hostile, Total: topFlow{Sheds: map[string]float64{hostile: 1}}, Notes: []string{hostile}}}}}}
 	if text := newTopLook(io.Discard).screen(v, 80); strings.ContainsRune(text, '\x1b') {
 		t.Errorf("an escape went through: %q", text)
 	}
@@ -158,7 +186,7 @@ func TestTopOnceIsJSON(t *testing.T) {
 }
 
 func FuzzTopSource(f *testing.F) {
-	for _, name := range []string{"proxy.status.json", "held.status.json", "proxy.metrics"} {
+	for _, name := range []string{"proxy.status.json", "held.status.json", "proxy.metrics", "broker.status.json"} {
 		text, err := os.ReadFile(filepath.Join("testdata", "top", name))
 		if err != nil {
 			f.Fatal(err)

@@ -101,18 +101,18 @@ func (a *topAdmin) get(ctx context.Context, path string) ([]byte, error) {
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return nil, fmt.Errorf("%w; is this the --admin address of a proxy or guard that runs?", err)
+		return nil, fmt.Errorf("%w; is this the --admin address of a proxy, guard or broker that runs?", err)
 	}
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("GET %s: %w; expected the admin address of a proxy, guard or service", path, errNoPage)
+		return nil, fmt.Errorf("GET %s: %w; expected the admin address of a proxy, guard, broker or service", path, errNoPage)
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("GET %s: %s, expected 200; expected the admin address of a proxy, guard or service", path, resp.Status)
+		return nil, fmt.Errorf("GET %s: %s, expected 200; expected the admin address of a proxy, guard, broker or service", path, resp.Status)
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, topMostBytes+1))
 	if err == nil && len(text) > topMostBytes {
-		err = fmt.Errorf("GET %s: more than %d bytes; expected the admin address of a proxy, guard or service", path, topMostBytes)
+		err = fmt.Errorf("GET %s: more than %d bytes; expected the admin address of a proxy, guard, broker or service", path, topMostBytes)
 	}
 	return text, err
 }

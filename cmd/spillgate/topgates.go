@@ -22,8 +22,11 @@ import (
 const mostShown = 64
 
 // topStatus enters a status document. It reports whether the document tells all: a
-// guard's does, a proxy's is to be completed by its metrics.
+// guard's and a broker's does, a proxy's is to be completed by its metrics.
 func (s *topSource) topStatus(text []byte) (all bool, err error) {
+	if s.topBrokerStatus(text) {
+		return true, nil
+	}
 	var doc struct {
 		Guards []guard.Status `json:"guards"`
 		proxy.Status

@@ -15,15 +15,17 @@ type topView struct {
 // topSource is one source: applications whose tasks are watched, and gates.
 type topSource struct {
 	Name string `json:"source"`
-	// Kind is guard, proxy, service or task file; empty if it could not be read.
+	// Kind is guard, proxy, service, broker or task file; empty if it could not be read.
 	Kind string `json:"kind,omitempty"`
-	// Phase is that of a proxy.
+	// Phase is that of a proxy or broker.
 	Phase string `json:"phase,omitempty"`
 	// Error says why it could not be read, and what to do.
 	Error string `json:"error,omitempty"`
 	// Apps have the form of a guard's status, whatever the source.
 	Apps  []guard.Status `json:"apps,omitempty"`
 	Gates []topGate      `json:"gates,omitempty"`
+	// Broker is nil unless the source is one.
+	Broker *topBroker `json:"broker,omitempty"`
 }
 
 // topGate is one gate. Durations are in seconds.
@@ -81,13 +83,18 @@ func (v *topView) rates(before *topView) {
 		return
 	}
 	old := map[[2]string]topFlow{}
+	brokers := map[string]*topBroker{}
 	for _, s := range before.Sources {
+		brokers[s.Name] = s.Broker
 		for _, g := range s.Gates {
 			old[[2]string{s.Name, g.Name}] = g.Total
 		}
 	}
 	for i := range v.Sources {
 		s := &v.Sources[i]
+		if s.Broker != nil {
+			s.Broker.since(brokers[s.Name], v.At.Sub(before.At))
+		}
 		for k := range s.Gates {
 			if total, ok := old[[2]string{s.Name, s.Gates[k].Name}]; ok {
 				s.Gates[k].Rate = s.Gates[k].Total.since(total, v.At.Sub(before.At))

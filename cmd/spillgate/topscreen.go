@@ -50,11 +50,30 @@ func (l *topLook) screen(v *topView, width int) string {
 				}
 			}
 		}
+		if s.Broker != nil {
+			l.broker(line, &out, s.Broker, width)
+		}
 		for k := range s.Apps {
 			l.app(line, &out, &s.Apps[k], width)
 		}
 	}
 	return out.String()
+}
+
+// broker draws what a broker carries.
+func (l *topLook) broker(line func(lipgloss.Style, string), out *strings.Builder, b *topBroker, width int) {
+	for _, text := range brokerLines(b) {
+		line(l.faint, text)
+	}
+	if len(b.Topics) == 0 {
+		return
+	}
+	out.WriteString(fit(topicsTable(b.Topics), width))
+	for i := range b.Topics {
+		for _, text := range topicLines(&b.Topics[i]) {
+			line(l.faint, text)
+		}
+	}
 }
 
 // app draws one application whose tasks are watched.

@@ -70,7 +70,7 @@ func Spillgate() House {
 			{Name: "examples", Imports: []string{"edges"}, ThirdParty: true, Dirs: []string{"examples/..."}},
 
 			// Tools draw, print and read files, and know nothing of the house.
-			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table", "internal/plainyaml"}},
+			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table", "internal/plainyaml", "internal/reread"}},
 			// Checks exist for tests alone; nothing else imports them.
 			{Name: "checks", ThirdParty: true, Imports: append(edges[:7:7], "programs", "examples"), Dirs: []string{"internal/lint",
 				"internal/needs", "internal/parity", "internal/tracers"}},
@@ -99,6 +99,8 @@ func Spillgate() House {
 			{"guard/...", "telemetry", "an edge counts what it decides"},
 			{"guard/...", "grpcgate", "an embedded server is guarded in its interceptors"},
 			{"guard/...", "tracer", "a guard inside of a server records what its requests hold"},
+			{"proxy", "internal/reread", "certificates are taken while the proxy runs"},
+			{"broker/...", "internal/reread", "certificates and passwords are taken while the broker runs"},
 			{"config", "internal/plainyaml", "the file is YAML, and its mistakes are reported as those of every file"},
 			{"internal/tracers", "internal/needs", "a test that drives a tracer of another language needs its compiler"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},

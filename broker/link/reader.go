@@ -1,0 +1,121 @@
+package link
+
+import (
+	"net"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+const (
+	// firstRead is the capacity, in bytes, of a new connection's read buffer. It
+	// doubles when a read fills it.
+	firstRead = 2 << 10
+	// maxRead is how far it grows for one read. Only a larger frame lets it grow
+	// further, until it has been read.
+	maxRead = 64 << 10
+)
+
+// arrivals is a connection that tells when what it read last had arrived, as
+// those of broker/stamp do.
+type arrivals interface{ Arrival() (time.Time, bool) }
+
+// Reader reads frames from a connection. It belongs to one goroutine.
+type Reader struct {
+	nc      net.Conn
+	arrival arrivals // nil: the time of reading counts
+
+	buf        []byte
+	start, end int // what is read and not handled
+}
+
+// NewReader returns a reader of nc. Where nc, or a connection below it that its
+// method NetConn returns, tells arrivals, Stamp is that of the last read.
+func NewReader(nc net.Conn) *Reader {
+	r := &Reader{nc: nc}
+	for below := nc; below != nil && r.arrival == nil; {
+		r.arrival, _ = below.(arrivals)
+		wrapped, ok := below.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		below = wrapped.NetConn()
+	}
+	return r
+}
+
+// Run reads until the connection ends or handle fails, and returns why. handle is
+// given all that has been read and is not used yet. It returns how many bytes it
+// used, and if some are left, how long what is left must be at least before it is
+// worth another look. What it is given is valid until it returns, and its own to
+// change.
+func (r *Reader) Run(handle func(unread []byte) (used, need int, err error)) error {
+	filled := true // by the read before
+	for {
+		if r.end == len(r.buf) || filled && len(r.buf) < maxRead {
+			r.room(r.end-r.start+1, filled)
+		}
+		n, err := r.nc.Read(r.buf[r.end:])
+		if n > 0 {
+			r.end += n
+			filled = r.end == len(r.buf)
+			used, need, err := handle(r.buf[r.start:r.end])
+			if err != nil {
+				return err
+			}
+			r.used(used, need)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// used takes what handle returned.
+func (r *Reader) used(used, need int) {
+	r.start += used
+	if r.start < r.end {
+		if r.start+need > len(r.buf) && r.start > 0 {
+			r.room(need, false)
+		}
+		return
+	}
+	r.start, r.end = 0, 0
+	if len(r.buf) > maxRead {
+		r.buf = make([]byte, maxRead)
+	}
+}
+
+// room moves what is not handled to the front of the buffer, for need bytes in
+// all. The buffer doubles if that is not enough, or if grow says that reads find
+// more than fits.
+func (r *Reader) room(need int, grow bool) {
+	have := r.buf[r.start:r.end]
+	size := max(len(r.buf), firstRead)
+	switch {
+	case len(have) == len(r.buf) && len(have) > 0, grow && len(r.buf) > 0 && size < maxRead:
+		size *= 2
+	case size > maxRead && need <= maxRead:
+		size = maxRead
+	}
+	if size != len(r.buf) {
+		buf := make([]byte, size)
+		copy(buf, have)
+		r.buf = buf
+	} else {
+		copy(r.buf, have)
+	}
+	r.start, r.end = 0, len(have)
+}
+
+// Stamp returns when what was read last had arrived.
+func (r *Reader) Stamp(now time.Time) mono.Time {
+	at := live.Instant(now)
+	if r.arrival != nil {
+		if t, ok := r.arrival.Arrival(); ok {
+			return at.Add(-now.Round(0).Sub(t))
+		}
+	}
+	return at
+}

@@ -1,0 +1,98 @@
+package mqtt
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/access"
+	"github.com/spillgate/spillgate/broker/engine"
+)
+
+// Guard lets in only whom users knows, with the rights they have there. Call it
+// before Serve; without it everybody may do everything.
+func (srv *Server) Guard(users *access.Book) { srv.users = users }
+
+// login finds out who the client is that sent a CONNECT packet.
+func (c *conn) login(pk *packets.Packet) error {
+	if c.srv.users == nil {
+		c.who = &access.Identity{}
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.srv.limits.Connect)
+	defer cancel()
+	var err error
+	c.who, err = c.srv.users.Enter(ctx, c.nc, string(pk.Connect.Username), string(pk.Connect.Password))
+	switch {
+	case errors.Is(err, access.ErrAnonymous):
+		return packets.ErrNotAuthorized
+	case errors.Is(err, access.ErrUnknown):
+		return packets.ErrBadUsernameOrPassword
+	case err != nil:
+		return packets.ErrServerBusy
+	case pk.Connect.WillFlag && !c.who.MayPublish(pk.Connect.WillTopic):
+		return packets.ErrNotAuthorized
+	}
+	return nil
+}
+
+// topicOf returns the topic of a name that is published to.
+func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
+	if c.topic != nil && c.topic.Name() == string(name) && !c.topic.Gone() {
+		if c.srv.places != nil && c.topics != c.srv.places.Topics() {
+			c.publishes(c.topic)
+		}
+		return c.topic, nil
+	}
+	if !c.who.MayPublish(string(name)) {
+		return nil, packets.ErrNotAuthorized
+	}
+	t, err := c.srv.hub.TopicBy(c.maker, name)
+	if err == nil {
+		c.topic = t
+		if c.srv.places != nil {
+			c.publishes(t)
+		}
+	}
+	return t, err
+}
+
+// Review disconnects clients whose user is gone or has other rights, with reason
+// code 0x98, so that they come back with those, and takes from sessions what their
+// users may not have any more. Call it after a change of users.
+func (srv *Server) Review() {
+	srv.mu.Lock()
+	var stale []*conn
+	for _, s := range srv.sessions {
+		if s.conn != nil && srv.users.Stale(s.conn.nc, s.conn.who) {
+			stale = append(stale, s.conn)
+		}
+	}
+	srv.mu.Unlock()
+	for _, c := range stale {
+		c.kick(packets.ErrAdministrativeAction)
+	}
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	for _, s := range srv.sessions {
+		if s.conn != nil {
+			continue
+		}
+		who := srv.users.Rights(s.owner)
+		if who == nil {
+			s.stopTimers()
+			srv.remove(s)
+			continue
+		}
+		for name, sub := range s.subs {
+			if _, filter, _ := splitShared(name); !who.MaySubscribe(filter) {
+				srv.hub.Unsubscribe(sub)
+				delete(s.subs, name)
+			}
+		}
+		if s.will != nil && !who.MayPublish(string(s.will.topic)) {
+			s.will = nil
+		}
+	}
+}

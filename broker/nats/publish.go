@@ -1,0 +1,119 @@
+package nats
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spillgate/spillgate/broker/engine"
+)
+
+const (
+	// inbox begins, as topics, the subjects that clients make for replies, each of
+	// which is used once.
+	inbox = "_INBOX/"
+	// jetStream begins the subjects of requests to JetStream, as topics.
+	jetStream = "$JS/API/"
+	// noJetStream answers them: the error that nats-server has where it is turned off.
+	noJetStream = `{"type":"io.nats.jetstream.api.v1.error","error":{"code":503,"err_code":10076,"description":"JetStream is not here: this broker keeps no streams; publish and subscribe without it"}}`
+	// nobody answers a request that no one subscribes to, and tooMany one that is over
+	// the rate of its topic.
+	nobody  = headerVersion + " 503\r\n\r\n"
+	tooMany = headerVersion + " 429 Too Many Requests\r\n\r\n"
+)
+
+// errRights is a topic that the client may not publish to.
+var errRights = errors.New("not among the user's rights")
+
+// publish takes PUB and HPUB.
+func (c *conn) publish(cmd *command) error {
+	if !toTopic(cmd.subject) || len(cmd.reply) > 0 && !toTopic(cmd.reply) {
+		c.refuse("", errors.New("no subject that can be published to"))
+		return nil
+	}
+	if len(cmd.header) > 0 && !c.options.Headers {
+		return errNoHeader
+	}
+	c.accepted()
+	if len(cmd.reply) > 0 && bytes.HasPrefix(cmd.subject, []byte(jetStream)) {
+		c.reply(cmd.reply, "", noJetStream)
+		return nil
+	}
+	t, err := c.topicOf(cmd.subject)
+	if err != nil {
+		c.refuse(string(cmd.subject), err)
+		return nil
+	}
+	var ok bool
+	if c.properties, ok = appendProperties(c.properties[:0], cmd.reply, cmd.header); !ok {
+		c.refuse(string(cmd.subject), errors.New("its header is no lines of UTF-8"))
+		return nil
+	}
+	if len(cmd.reply) > 0 && c.options.NoResponders && !c.srv.hub.Wanted(t) {
+		c.reply(cmd.reply, nobody, "")
+	}
+	c.message = engine.Message{Topic: t, Payload: cmd.payload, Properties: c.properties, Expires: never, From: c}
+	switch v := c.batch.Publish(&c.message, 0); v {
+	case engine.Went, engine.Waits:
+	default:
+		if len(cmd.reply) > 0 && c.options.Headers && c.reply(cmd.reply, tooMany, "") {
+			c.srv.refused.Add(1)
+			return nil
+		}
+		c.refuse(string(cmd.subject), fmt.Errorf("over the rate of its topic (%v)", v))
+	}
+	return nil
+}
+
+// topicOf returns the topic of a name that is published to.
+func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
+	if c.topic != nil && c.topic.Name() == string(name) && !c.topic.Gone() {
+		return c.topic, nil
+	}
+	if !c.who.MayPublish(string(name)) {
+		return nil, errRights
+	}
+	if bytes.HasPrefix(name, []byte(inbox)) {
+		return c.srv.hub.Passing(c.maker, name)
+	}
+	t, err := c.srv.hub.TopicBy(c.maker, name)
+	if err == nil {
+		c.topic = t
+	}
+	return t, err
+}
+
+// refuse counts a message that is not taken, and now and then tells the client why.
+func (c *conn) refuse(topic string, why error) {
+	c.srv.refused.Add(1)
+	now := time.Now()
+	if now.Sub(c.complained) < complain {
+		return
+	}
+	c.complained = now
+	subject, _ := appendSubject(nil, topic)
+	if errors.Is(why, errRights) {
+		c.warn("Permissions Violation for Publish to \"%s\"", subject)
+		return
+	}
+	c.warn("Permissions Violation for Publish to \"%s\": %v", subject, why)
+}
+
+// reply answers a request of this client, on the subscription that waits for it. It
+// reports false if there is none.
+func (c *conn) reply(topic []byte, header, payload string) bool {
+	for _, s := range c.subs {
+		if !engine.Matches(s.filter, string(topic)) || !s.take() {
+			continue
+		}
+		subject, _ := appendSubject(nil, topic)
+		line := fmt.Sprintf("MSG %s %s %d\r\n", subject, s.sid, len(payload))
+		if header != "" {
+			line = fmt.Sprintf("HMSG %s %s %d %d\r\n", subject, s.sid, len(header), len(header)+len(payload))
+		}
+		c.say(line + header + payload + "\r\n")
+		return true
+	}
+	return false
+}

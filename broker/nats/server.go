@@ -1,0 +1,77 @@
+package nats
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"log/slog"
+	"net"
+	"sync/atomic"
+
+	"github.com/spillgate/spillgate/broker/access"
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/link"
+)
+
+// Why a message for a client was dropped.
+const (
+	dropOutbound = "outbound" // its socket was too far behind
+	dropSubject  = "subject"  // its topic is no subject
+)
+
+// Server speaks the client protocol of NATS. Its methods may be called from any
+// goroutine.
+type Server struct {
+	hub    *engine.Hub
+	limits Limits
+	users  *access.Book
+	log    *slog.Logger
+	id     string
+
+	room            *link.Room
+	number          atomic.Uint64 // of connections
+	refused         atomic.Uint64 // messages
+	dropped, closed link.Tally
+}
+
+// NewServer returns a server for the clients of hub that users lets in. limits must
+// be free of mistakes, see Limits.Check.
+func NewServer(hub *engine.Hub, users *access.Book, limits Limits, log *slog.Logger) *Server {
+	var id [12]byte
+	_, _ = rand.Read(id[:]) // never fails
+	limits = limits.WithDefaults()
+	return &Server{hub: hub, limits: limits, users: users, log: log, id: hex.EncodeToString(id[:]), room: link.NewRoom(limits.Connections)}
+}
+
+// Serve serves the connections of l until l is closed, and returns why it ended.
+// With a TLS configuration, which clients learn from the first line, they have to
+// use TLS.
+func (srv *Server) Serve(l net.Listener, secure *tls.Config) error {
+	return link.Accept(l, func(nc net.Conn) {
+		srv.room.Enter(nc, func(nc net.Conn) link.Guest { return srv.newConn(nc, secure) })
+	})
+}
+
+// Review disconnects clients whose user is gone or has other rights, with "User
+// Authentication Revoked". Call it after a change of users.
+func (srv *Server) Review() {
+	srv.room.Kick(string(errRevoked), func(g link.Guest) bool {
+		c := g.(*conn)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.who != nil && srv.users.Stale(c.nc, c.who)
+	})
+}
+
+// Shutdown disconnects everybody and returns when all have gone or ctx has ended. No
+// connection is accepted afterwards.
+func (srv *Server) Shutdown(ctx context.Context) error {
+	return srv.room.Close(ctx, string(errShutdown))
+}
+
+// Stats returns the numbers of now.
+func (srv *Server) Stats() link.Stats {
+	now, turned := srv.room.Count()
+	return link.Stats{Connections: now, Turned: turned, Refused: srv.refused.Load(), Dropped: srv.dropped.Get(), Closed: srv.closed.Get()}
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package nsq
+
+const raceEnabled = true

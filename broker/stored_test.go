@@ -1,0 +1,80 @@
+package broker
+
+import (
+	"testing"
+	"time"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+	"github.com/nats-io/nats.go"
+	"github.com/nsqio/go-nsq"
+
+	"github.com/spillgate/spillgate/broker/access"
+	"github.com/spillgate/spillgate/broker/backplane"
+)
+
+// Where messages are stored, every protocol still reaches the others, and a stored
+// session belongs to its user.
+func TestStoredProtocols(t *testing.T) {
+	cfg := Config{Listen: []string{"127.0.0.1:0", "nats://127.0.0.1:0", "nsq://127.0.0.1:0"}, Cluster: backplane.Config{Node: "n1", Data: t.TempDir()},
+		Access: access.Config{Users: []access.User{{Name: "a", Password: hash(t, "a")}, {Name: "b", Password: hash(t, "b")}}, Anonymous: access.Anonymous{From: "loopback"}}}
+	b, at := serve(t, cfg)
+	await(t, "the node to serve", func() bool { return b.phase.Load() == serving })
+	o := options(at[0], "a", "a", nil).SetCleanSession(false).SetClientID("stays")
+	c, err := connect(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan string, 10)
+	if tok := c.Subscribe("x/#", 1, func(_ mqtt.Client, m mqtt.Message) { got <- "mqtt " + string(m.Payload()) }); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
+		t.Fatal(tok.Error())
+	}
+	nc, err := nats.Connect("nats://"+at[1], nats.NoReconnect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := nc.Subscribe("x.*", func(m *nats.Msg) { got <- "nats " + string(m.Data) }); err != nil {
+		t.Fatal(err)
+	}
+	_ = nc.Flush()
+	consumer, err := nsq.NewConsumer("x.1", "c", nsq.NewConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer.SetLoggerLevel(nsq.LogLevelMax)
+	consumer.AddHandler(nsq.HandlerFunc(func(m *nsq.Message) error { got <- "nsq " + string(m.Body); return nil }))
+	if err := consumer.ConnectToNSQD(at[2]); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { consumer.Stop(); <-consumer.StopChan }()
+	time.Sleep(50 * time.Millisecond)
+	for _, send := range []func() error{
+		func() error { return producer(t, at[2], nil).Publish("x.1", []byte("m")) },
+		func() error { return nc.Publish("x.1", []byte("m")) },
+		func() error { tok := c.Publish("x/1", 1, false, "m"); tok.WaitTimeout(10 * time.Second); return tok.Error() },
+	} {
+		if err := send(); err != nil {
+			t.Fatal(err)
+		}
+		have := map[string]int{}
+		for range 3 {
+			select {
+			case m := <-got:
+				have[m]++
+			case <-time.After(10 * time.Second):
+				t.Fatalf("only %v came", have)
+			}
+		}
+		if have["mqtt m"] != 1 || have["nats m"] != 1 || have["nsq m"] != 1 {
+			t.Errorf("came %v", have)
+		}
+	}
+	c.Disconnect(10)
+	time.Sleep(50 * time.Millisecond)
+	if _, err := connect(t, options(at[0], "b", "b", nil).SetCleanSession(false).SetClientID("stays")); err == nil {
+		t.Error("another user has the session")
+	}
+	if _, err := connect(t, o); err != nil {
+		t.Errorf("its own user has not: %v", err)
+	}
+}
