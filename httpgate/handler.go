@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -70,36 +71,32 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-
-	w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2}
-	var client *live.Client
-	var sender live.Sender
-	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
-		sender = c.meet(r)
-		if tags.Credits {
-			if w.account = c.account(h.ledger, r, tags.Client); w.account != nil {
-				client = w.account.client(t)
-			}
-		}
-	} else if tags.Credits {
-		h.untracked.Do(func() {
-			slog.Warn("httpgate: clients ask for credits and get none: call httpgate.Track with the http.Server before it serves")
-		})
+	ctx := r.Context()
+	if budget := shortest(tags.Budget, grpc, r.Header); budget < math.MaxInt64 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, budget)
+		defer cancel()
 	}
-	t.gate.Untagged().Served(&tags)
-	in := &served{Context: r.Context(), method: r.Method, path: r.URL.Path, grpc: grpc, tags: wire.Tags{
+	for before := 0; t != nil; before++ {
+		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before}
+		t = h.serve(ctx, w, r, &tags, body)
+	}
+}
+
+// serve has the request admitted by the gate of w's target, and served. It returns the
+// target that the request goes on to, nil where it was answered.
+func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *wire.Tags, body io.ReadCloser) *Target {
+	t := w.target
+	client, sender := h.sender(w, r, tags)
+	t.gate.Untagged().Served(tags)
+	in := &served{Context: ctx, method: r.Method, path: r.URL.Path, grpc: w.grpc, tags: wire.Tags{
 		Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority, Attempt: tags.Attempt, Total: tags.Total, Elapsed: tags.Elapsed,
 	}}
 	if in.tags == (wire.Tags{}) {
-		in.tags = live.TagsFrom(r.Context()) // of a handler further out
+		in.tags = live.TagsFrom(ctx) // of a handler further out
 	}
-	if budget := shortest(tags.Budget, grpc, r.Header); budget < math.MaxInt64 {
-		ctx, cancel := context.WithTimeout(in.Context, budget)
-		defer cancel()
-		in.Context = ctx
-	}
-	in.done = in.Context.Done()
-	in.deadline, in.limited = in.Context.Deadline()
+	in.done = ctx.Done()
+	in.deadline, in.limited = ctx.Deadline()
 	w.in, w.r = in, r
 
 	var objective time.Duration
@@ -128,7 +125,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}, &in.room)
 	if err != nil {
 		w.refuse(r, err)
-		return
+		return nil
 	}
 	w.began = live.Now()
 	in.ticket, in.tags.Total = &in.room, in.room.Total()
@@ -151,6 +148,25 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	t.next.ServeHTTP(w, r)
 	w.returned = true
+	return w.another
+}
+
+// sender returns whose request r is: the account of a client that knows credits, and the
+// connection.
+func (h *handler) sender(w *writer, r *http.Request, tags *wire.Tags) (client *live.Client, sender live.Sender) {
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+		sender = c.meet(r)
+		if tags.Credits {
+			if w.account = c.account(h.ledger, r, tags.Client); w.account != nil {
+				client = w.account.client(w.target)
+			}
+		}
+	} else if tags.Credits {
+		h.untracked.Do(func() {
+			slog.Warn("httpgate: clients ask for credits and get none: call httpgate.Track with the http.Server before it serves")
+		})
+	}
+	return client, sender
 }
 
 // shortest returns the time that a request has left, MaxInt64 if it did not say.

@@ -42,6 +42,8 @@ type writer struct {
 	dropped  bool // refused further down
 	outcome  work.Outcome
 	chosen   bool // outcome, by SetOutcome
+	before   int  // targets that the request was at before
+	another  *Target
 
 	began   mono.Time
 	size    int64
@@ -57,16 +59,8 @@ type writer struct {
 // failure to reach another server, is work.Ignored. w is the handler's response
 // writer or one around it. Without a gate it does nothing.
 func SetOutcome(w http.ResponseWriter, o work.Outcome) {
-	for w != nil {
-		if own, ok := w.(*writer); ok {
-			own.outcome, own.chosen = o, true
-			return
-		}
-		around, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return
-		}
-		w = around.Unwrap()
+	if own := writerIn(w); own != nil {
+		own.outcome, own.chosen = o, true
 	}
 }
 
@@ -100,9 +94,7 @@ func (w *writer) WriteHeader(code int) {
 		// All there is to say is in the header, so the work is done.
 		w.bare = true
 		w.in.ticket.Leave(w.result(true))
-		if g, ok := w.in.ticket.Grant(); ok && w.account != nil {
-			w.account.take(w.target, g)
-		}
+		w.keepGrant()
 	default:
 		if ct := h["Content-Type"]; len(ct) == 1 && strings.HasPrefix(ct[0], "text/event-stream") {
 			w.in.ticket.Leave(work.Ignored)
@@ -250,11 +242,7 @@ func (w *writer) cancelled() bool {
 	}
 	w.wrote, w.cut = true, true
 	w.in.ticket.Leave(work.Ignored)
-	if w.account != nil {
-		if g, ok := w.in.ticket.Grant(); ok {
-			w.account.take(w.target, g)
-		}
-	}
+	w.keepGrant()
 	clear(w.Header())
 	w.refuse(w.r, refusal)
 	return true
@@ -268,7 +256,15 @@ func (w *writer) end() {
 	if w.slow != nil {
 		w.slow.done()
 	}
-	if w.cut || w.returned && !w.wrote && !w.hijacked && w.cancelled() {
+	if w.cut {
+		return
+	}
+	if w.returned && w.another != nil {
+		w.in.ticket.Leave(work.Ignored)
+		w.keepGrant()
+		return
+	}
+	if w.returned && !w.wrote && !w.hijacked && w.cancelled() {
 		return
 	}
 	w.takeShed(w.Header())
@@ -276,12 +272,7 @@ func (w *writer) end() {
 		w.in.ticket.Failed()
 	}
 	w.in.ticket.Leave(w.result(w.returned))
-	if w.account != nil {
-		// For this answer if it can still carry it, else for the client's next.
-		if g, ok := w.in.ticket.Grant(); ok {
-			w.account.take(w.target, g)
-		}
-	}
+	w.keepGrant() // for this answer if it can still carry it, else for the client's next
 	if !w.returned || w.hijacked || !w.speaks {
 		return
 	}
@@ -290,6 +281,16 @@ func (w *writer) end() {
 		w.put(h, "", true)
 	case w.trailers && !w.bare:
 		w.put(h, http.TrailerPrefix, true)
+	}
+}
+
+// keepGrant notes the credits that the client has once the ticket has left.
+func (w *writer) keepGrant() {
+	if w.account == nil {
+		return
+	}
+	if g, ok := w.in.ticket.Grant(); ok {
+		w.account.take(w.target, g)
 	}
 }
 
