@@ -126,7 +126,9 @@ func parse(name string, data []byte, files bool) (*File, error) {
 }
 
 // HasProxy reports whether the file describes a proxy.
-func (f *File) HasProxy() bool { return len(f.Proxy.Listen) > 0 || len(f.Proxy.Upstreams) > 0 }
+func (f *File) HasProxy() bool {
+	return len(f.Proxy.Listen) > 0 || len(f.Proxy.Upstreams)+len(f.Proxy.Groups) > 0
+}
 
 // relativeTo makes the paths of files in c relative to dir.
 func relativeTo(dir string, c *proxy.Config) {
@@ -142,9 +144,14 @@ func relativeTo(dir string, c *proxy.Config) {
 		l := &c.Listen[i]
 		fix(&l.Cert, &l.Key, &l.ClientCA)
 	}
-	for i := range c.Upstreams {
-		u := &c.Upstreams[i]
-		fix(&u.CA, &u.Cert, &u.Key)
+	upstreams := func(all []proxy.Upstream) {
+		for i := range all {
+			fix(&all[i].CA, &all[i].Cert, &all[i].Key)
+		}
+	}
+	upstreams(c.Upstreams)
+	for i := range c.Groups {
+		upstreams(c.Groups[i].Upstreams)
 	}
 	for i := range c.Egress {
 		e := &c.Egress[i]
@@ -164,6 +171,7 @@ func (d *decoder) decode(root node) *File {
 		"upstreams": func(n node) {
 			d.upstreams(n, &p.Upstreams)
 		},
+		"groups": func(n node) { d.groups(n, &p.Groups) },
 		"trust": func(n node) {
 			d.List(n, func(n node) { p.Trust = append(p.Trust, d.network(n)) })
 		},
@@ -175,12 +183,7 @@ func (d *decoder) decode(root node) *File {
 				p.Exempt = append(p.Exempt, path)
 			})
 		},
-		"health": func(n node) {
-			d.Object(n, keys{
-				"failures": func(n node) { d.failures(n, &p.Health.Failures) },
-				"pause":    func(n node) { d.Duration(n, &p.Health.Pause) },
-			})
-		},
+		"health":    func(n node) { d.health(n, &p.Health) },
 		"workflows": func(n node) { d.workflows(n, &p.Workflows) },
 		"rules":     func(n node) { d.rules(n, &p.Rules) },
 		"names":     func(n node) { d.Integer(n, &p.Names) },
@@ -232,6 +235,8 @@ func (d *decoder) decode(root node) *File {
 				"connect":        func(n node) { d.Duration(n, &l.Connect) },
 				"response":       func(n node) { d.Duration(n, &l.Response) },
 				"away":           func(n node) { d.Integer(n, &l.Away) },
+				"retries":        func(n node) { d.failures(n, &l.Retries) },
+				"answer_header":  func(n node) { d.Integer(n, &l.AnswerHeader) },
 			})
 		},
 		"log": func(n node) {
@@ -270,6 +275,7 @@ func (d *decoder) upstreams(n node, to *[]proxy.Upstream) {
 			d.Object(n, keys{
 				"name":     func(n node) { d.Text(n, &u.Name) },
 				"url":      func(n node) { d.Text(n, &u.URL) },
+				"resolve":  func(n node) { d.Duration(n, &u.Resolve) },
 				"ca":       func(n node) { d.Text(n, &u.CA) },
 				"cert":     func(n node) { d.Text(n, &u.Cert) },
 				"key":      func(n node) { d.Text(n, &u.Key) },

@@ -32,10 +32,14 @@ type Config struct {
 	// Admin is the host:port of metrics, status and health endpoints, without
 	// TLS, so it belongs on a private address. Default none.
 	Admin string
-	// Upstreams are the servers behind the proxy, which can all serve every
-	// request. At least one, at most MaxUpstreams. Can change while the proxy
-	// runs.
+	// Upstreams are the servers behind the proxy, each of which can serve every
+	// request that no group matches. At least one, unless there are Groups; such requests
+	// are answered 404 then. At most MaxUpstreams, those of groups included. Can change
+	// while the proxy runs.
 	Upstreams []Upstream
+	// Groups are upstreams for requests to some hosts and paths. Default none. At most
+	// MaxGroups. Can change while the proxy runs.
+	Groups []Group
 	// Trust are the networks whose tags and forwarding headers are believed:
 	// those of other proxies and of one's own services. Default none.
 	Trust []netip.Prefix
@@ -89,7 +93,8 @@ const MaxUpstreams = 256
 
 // Listener is an address that clients connect to.
 type Listener struct {
-	// Address is a host:port; port 0 takes a free one.
+	// Address is a host:port; port 0 takes a free one. unix:/path is a socket, whose
+	// clients have no address.
 	Address string
 	// Cert and Key are PEM files; with them the listener speaks TLS only,
 	// without them HTTP/1.1 and cleartext HTTP/2.
@@ -106,8 +111,16 @@ type Upstream struct {
 	Name string
 	// URL says how to reach it: http:// is HTTP/1.1, h2c:// is cleartext HTTP/2
 	// and what a gRPC server without TLS needs, https:// is TLS with HTTP/2 if
-	// the server offers it. A path is put before that of every request.
+	// the server offers it. A path is put before that of every request. unix:/path is
+	// HTTP/1.1 over the socket of that path, h2c+unix:/path cleartext HTTP/2.
 	URL string
+	// Resolve is how often the host's name is looked up again; each address that it has is
+	// an upstream of its own then, called by the name and the address. One whose
+	// address is gone finishes what it has. A lookup that fails changes nothing. Default 0:
+	// one upstream, whose name is looked up for each connection. 1 s to an hour. The time
+	// that the name's owner would have it kept is not known here: smaller sees changes
+	// sooner and asks the name server more often.
+	Resolve time.Duration
 	// CA is a PEM file with the authorities that may sign the server's
 	// certificate. Default those of the system.
 	CA string
@@ -116,6 +129,8 @@ type Upstream struct {
 	Cert, Key string
 	// Insecure accepts any certificate of the server.
 	Insecure bool
+
+	at string // host:port of the address, of one that was resolved
 }
 
 // Health says when an upstream is put out, which is to get single requests as
@@ -194,6 +209,15 @@ type Limits struct {
 	// its calls are under way. Larger lets more pile up in an upstream whose calls
 	// are slow; smaller holds more slots for nothing.
 	Away int
+	// Retries is to how many further upstreams of its group a request is sent where no
+	// connection to one could be made, or where one broke off before its answer and
+	// the request may be executed twice (GET, HEAD, OPTIONS, TRACE without a body). Not
+	// more than a tenth of the requests that went well are sent again, with at most ten
+	// saved up. Default 2; negative is none.
+	Retries int
+	// AnswerHeader is the largest header of an upstream's answer, in bytes. Default 64
+	// KiB. A larger one is answered 502.
+	AnswerHeader int
 }
 
 // WithDefaults returns c with the defaults filled in.
@@ -206,10 +230,7 @@ func (c Config) WithDefaults() Config {
 	if c.Exempt == nil {
 		c.Exempt = httpgate.ProbePaths()
 	}
-	or(&c.Health.Pause, time.Second)
-	if c.Health.Failures == 0 {
-		c.Health.Failures = 5
-	}
+	c.Health = c.Health.withDefaults()
 	or(&c.Schedule.Aging, 5*time.Second)
 	or(&c.Rates.Period, 100*time.Millisecond)
 	if c.Rates.Quantile == 0 && c.Rates.IdleCost == 0 {
@@ -239,6 +260,12 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Limits.Away == 0 {
 		c.Limits.Away = 1000
+	}
+	if c.Limits.Retries == 0 {
+		c.Limits.Retries = 2
+	}
+	if c.Limits.AnswerHeader == 0 {
+		c.Limits.AnswerHeader = 64 << 10
 	}
 	return c
 }
@@ -285,7 +312,7 @@ func (c Config) Check() []*Mistake {
 	if c.Admin != "" {
 		checkAddress(wrong, "admin", c.Admin)
 	}
-	c.checkUpstreams(wrong)
+	c.checkServers(wrong)
 	for i, p := range c.Trust {
 		if !p.IsValid() {
 			wrong(fmt.Sprintf("trust[%d]", i), "an invalid network", "a network such as 10.0.0.0/8")
@@ -300,10 +327,7 @@ func (c Config) Check() []*Mistake {
 	c.checkShare(wrong)
 	c.checkCulprit(wrong)
 	c.checkEgress(wrong)
-	if n := c.Health.Failures; n > 1_000_000 {
-		wrong("health.failures", strconv.Itoa(n), "1 to 1000000, 0 for the default, or negative for never")
-	}
-	between("health.pause", c.Health.Pause, 0, longestPause)
+	c.Health.check(wrong, "health")
 	between("drain.notice", c.Drain.Notice, 0, 10*time.Minute)
 	between("drain.timeout", c.Drain.Timeout, 0, time.Hour)
 	if n := c.Limits.Connections; n < 0 || n > 1_000_000 {
@@ -311,6 +335,12 @@ func (c Config) Check() []*Mistake {
 	}
 	if n := c.Limits.Header; n != 0 && (n < 4096 || n > 16<<20) {
 		wrong("limits.header", strconv.Itoa(n), "4096 to 16777216 bytes, or 0 for the default")
+	}
+	if n := c.Limits.AnswerHeader; n != 0 && (n < 4096 || n > 16<<20) {
+		wrong("limits.answer_header", strconv.Itoa(n), "4096 to 16777216 bytes, or 0 for the default")
+	}
+	if n := c.Limits.Retries; n > 16 {
+		wrong("limits.retries", strconv.Itoa(n), "1 to 16, 0 for the default, or negative for none")
 	}
 	if n := c.Limits.Streams; n < 0 || n > 100_000 {
 		wrong("limits.streams", strconv.Itoa(n), "1 to 100000, or 0 for the default")
@@ -330,23 +360,35 @@ func (c Config) Check() []*Mistake {
 	return all
 }
 
-func (c Config) checkUpstreams(wrong func(field, value, want string)) {
-	switch n := len(c.Upstreams); {
-	case n == 0:
-		wrong("upstreams", "", "at least one server, for example http://127.0.0.1:9000")
-	case n > MaxUpstreams:
-		wrong("upstreams", strconv.Itoa(n)+" servers", fmt.Sprintf("at most %d", MaxUpstreams))
+// checkServers finds the mistakes in upstreams and groups.
+func (c *Config) checkServers(wrong func(field, value, want string)) {
+	total := len(c.Upstreams)
+	for _, g := range c.Groups {
+		total += len(g.Upstreams)
 	}
-	names := map[string]int{}
-	for i, u := range c.Upstreams {
-		field := fmt.Sprintf("upstreams[%d]", i)
+	switch {
+	case len(c.Upstreams) == 0 && len(c.Groups) == 0:
+		wrong("upstreams", "", "at least one server, for example http://127.0.0.1:9000")
+	case total > MaxUpstreams:
+		wrong("upstreams", strconv.Itoa(total)+" servers", fmt.Sprintf("at most %d", MaxUpstreams))
+	}
+	names := map[string]string{}
+	checkUpstreams(wrong, "upstreams", c.Upstreams, names)
+	c.checkGroups(wrong, names)
+}
+
+// checkUpstreams finds the mistakes in upstreams that stand in a field. names are those of
+// others, and get theirs.
+func checkUpstreams(wrong func(field, value, want string), list string, all []Upstream, names map[string]string) {
+	for i, u := range all {
+		field := fmt.Sprintf("%s[%d]", list, i)
 		u.check(wrong, field)
 		if _, mistake := u.target(); mistake == "" {
 			name := u.label()
 			if first, dup := names[name]; dup {
-				wrong(field+".name", quote(name), fmt.Sprintf("a name of its own: upstreams[%d] has it", first))
+				wrong(field+".name", quote(name), "a name of its own: "+first+" has it")
 			} else {
-				names[name] = i
+				names[name] = field
 			}
 		}
 	}
@@ -368,6 +410,7 @@ func (u Upstream) check(wrong func(field, value, want string), field string) {
 	case !utf8.ValidString(u.Name):
 		wrong(field+".name", quote(u.Name), "UTF-8: it is a label of metrics")
 	}
+	u.checkResolve(wrong, field, target)
 	checkPair(wrong, field, u.Cert, u.Key)
 	if target != nil && target.Scheme != "https" {
 		for _, f := range [...]struct{ name, value string }{{"ca", u.CA}, {"cert", u.Cert}} {
@@ -384,47 +427,13 @@ func (u Upstream) check(wrong func(field, value, want string), field string) {
 	}
 }
 
-// target returns the parsed URL, or what was expected of it.
-func (u Upstream) target() (target *url.URL, mistake string) {
-	const want = "http://host:port, https://host:port or h2c://host:port"
-	if u.URL == "" {
-		return nil, want
-	}
-	t, err := url.Parse(u.URL)
-	switch {
-	case err != nil || t.Opaque != "":
-		return nil, want
-	case t.Scheme != "http" && t.Scheme != "https" && t.Scheme != "h2c":
-		return nil, want
-	case t.Hostname() == "" || strings.ContainsAny(t.Hostname(), " *"):
-		return nil, want + ": the host is missing"
-	case t.User != nil:
-		return nil, want + " without user and password"
-	case t.RawQuery != "" || t.ForceQuery || t.Fragment != "":
-		return nil, want + " without query and fragment"
-	}
-	if port := t.Port(); port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return nil, "a port from 1 to 65535"
-		}
-	}
-	return t, ""
-}
-
-// label is the upstream's name, or the default for it.
-func (u Upstream) label() string {
-	if u.Name != "" {
-		return u.Name
-	}
-	if t, mistake := u.target(); mistake == "" {
-		return t.Host
-	}
-	return ""
-}
-
 func checkAddress(wrong func(field, value, want string), field, address string) {
 	if address == "" {
 		wrong(field, "", "host:port, for example 127.0.0.1:8080 or :8080")
+		return
+	}
+	if path, ok := strings.CutPrefix(address, unixScheme); ok {
+		checkSocket(wrong, field, path)
 		return
 	}
 	_, port, err := net.SplitHostPort(address)

@@ -3,8 +3,10 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -27,6 +29,26 @@ const (
 	// long one must have stayed in for the next pause to be the shortest again.
 	longestPause = 30 * time.Second
 )
+
+func (h Health) withDefaults() Health {
+	if h.Pause == 0 {
+		h.Pause = time.Second
+	}
+	if h.Failures == 0 {
+		h.Failures = 5
+	}
+	return h
+}
+
+// check finds the mistakes in h, which stands in field.
+func (h Health) check(wrong func(field, value, want string), field string) {
+	if n := h.Failures; n > 1_000_000 {
+		wrong(field+".failures", strconv.Itoa(n), "1 to 1000000, 0 for the default, or negative for never")
+	}
+	if d := h.Pause; d < 0 || d > longestPause {
+		wrong(field+".pause", d.String(), fmt.Sprintf("0s to %v", longestPause))
+	}
+}
 
 // result is what one request says about the upstream.
 type result uint8
@@ -140,6 +162,9 @@ func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
 		// The work was not done, so its time says nothing.
 		httpgate.Ignore(r.Context())
 	}
+	if what == wellDone {
+		j.u.retries.earn()
+	}
 	j.u.note(live.Now(), began, what)
 	return resp, err
 }
@@ -193,7 +218,7 @@ func (u *upstream) note(now, began mono.Time, r result) {
 func (u *upstream) leaves(r result) bool {
 	u.p.sparing.Lock()
 	defer u.p.sparing.Unlock()
-	all := u.p.state.Load().upstreams
+	all := u.p.state.Load().members(u.group)
 	out := 1
 	for _, other := range all {
 		if other != u && other.out.Load() {

@@ -43,6 +43,12 @@ type running struct {
 // fields is filled in.
 func start(t testing.TB, cfg Config) *running {
 	t.Helper()
+	return startWith(t, cfg, func(*Proxy) {})
+}
+
+// startWith is start with a change to the proxy before it runs.
+func startWith(t testing.TB, cfg Config, change func(*Proxy)) *running {
+	t.Helper()
 	if cfg.Objective == 0 {
 		cfg.Objective = 10 * time.Second
 	}
@@ -57,6 +63,7 @@ func start(t testing.TB, cfg Config) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
+	change(p)
 	if err := p.Listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -169,6 +176,13 @@ func read(t testing.TB, resp *http.Response) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// metrics returns what Prometheus would read.
+func metrics(t testing.TB, p *running) string {
+	t.Helper()
+	_, text := get(t, client(t, 1, nil), p.admin+PathMetrics)
+	return text
 }
 
 func eventually(t testing.TB, what string, ok func() bool) {

@@ -139,8 +139,10 @@ func connect(l Limits, u Upstream, scheme string) (*connections, *keyed, error) 
 		return nil, nil, err
 	}
 	c := &connections{}
-	c.current.Store(newTransport(l, scheme, first))
-	renew := func(t *tls.Config) { c.current.Swap(newTransport(l, scheme, t)).CloseIdleConnections() }
+	c.current.Store(newTransport(l, scheme, u.dialer(l.Connect), first))
+	renew := func(t *tls.Config) {
+		c.current.Swap(newTransport(l, scheme, u.dialer(l.Connect), t)).CloseIdleConnections()
+	}
 	return c, newKeyed(u.client, renew, []string{u.CA, u.Cert, u.Key}, "upstream", u.label()), nil
 }
 

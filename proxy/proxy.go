@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +28,8 @@ type Proxy struct {
 	crowds  metric.Int64Counter // by at_once
 	clients metric.Int64Counter // what they did wrong
 	evicted metric.Int64Counter // connections
+	retried metric.Int64Counter // requests that could go to another upstream
+	lookups metric.Int64Counter // of names, that failed
 	handler http.Handler
 	buffers *buffers
 
@@ -37,6 +38,7 @@ type Proxy struct {
 	active    atomic.Int64 // requests inside, upgraded connections included
 	visited   atomic.Bool  // a request had a visit; never false again
 	malformed atomic.Int64
+	unrouted  atomic.Int64 // requests that no group was for
 	started   time.Time
 
 	traces  traces
@@ -54,6 +56,7 @@ type Proxy struct {
 	egress    []net.Listener // of exits
 	admin     net.Listener
 	keys      []*keyed       // of listeners
+	names     names          // of upstreams
 	leaving   sync.WaitGroup // upstreams that were replaced and finish
 	stop      context.CancelFunc
 	stopped   context.Context // of requests: ends when they are cut off
@@ -62,7 +65,8 @@ type Proxy struct {
 // state is what can change while the proxy runs. It is replaced as a whole.
 type state struct {
 	cfg       Config
-	upstreams []*upstream
+	groups    []*group
+	upstreams []*upstream              // of all groups
 	trusted   func(*http.Request) bool // nil: nobody
 	exempt    func(*http.Request) bool // nil: nothing
 	rules     *classify.Rules
@@ -94,7 +98,7 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), started: time.Now()}
+	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), names: newResolver(), started: time.Now()}
 	p.stopped, p.stop = context.WithCancel(context.Background())
 	p.errors, err = metrics.Meter().Int64Counter("spillgate_upstream_errors",
 		metric.WithDescription("Requests that an upstream did not answer, by kind of failure."))
@@ -117,6 +121,14 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	_, err = metrics.Meter().Int64ObservableCounter("spillgate_unrouted", metric.WithDescription("Requests that were answered 404 because no group of upstreams is for their host and path."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(p.unrouted.Load())
+			return nil
+		}))
+	if err != nil {
+		return nil, err
+	}
 	p.crowds, err = metrics.Meter().Int64Counter("spillgate_rule_refusals",
 		metric.WithDescription("Requests that were, or in mode monitor would have been, refused because as many of their rule were inside as may be, by the rule's place."))
 	if err != nil {
@@ -129,6 +141,16 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	}
 	p.evicted, err = metrics.Meter().Int64Counter("spillgate_connections_evicted",
 		metric.WithDescription("Client connections that were closed because all places were taken and no request ran on them."))
+	if err != nil {
+		return nil, err
+	}
+	p.retried, err = metrics.Meter().Int64Counter("spillgate_upstream_retries",
+		metric.WithDescription("Requests that an upstream did not take and that may go to another one, by what was decided: sent, or not sent because of the budget."))
+	if err != nil {
+		return nil, err
+	}
+	p.lookups, err = metrics.Meter().Int64Counter("spillgate_name_errors",
+		metric.WithDescription("Lookups of an upstream's name that failed; its addresses stay as they were."))
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +206,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := p.state.Load()
+	if !p.routed(s, w, r) {
+		return
+	}
 	s.rules.Peek(r)
 	what, err := s.rules.Stamp(live.Now(), r, s.names, s.trusts(r))
 	if err != nil {
@@ -219,174 +244,23 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	returned = true
 }
 
-// has reports whether an upstream of that description is there.
-func (s *state) has(u Upstream) bool {
-	return slices.ContainsFunc(s.upstreams, func(up *upstream) bool { return up.cfg == u })
-}
-
-func (s *state) trusts(r *http.Request) bool { return s.trusted != nil && s.trusted(r) }
-
-func (s *state) exempts(r *http.Request) bool { return s.exempt != nil && s.exempt(r) }
-
-// Reload takes a new configuration while the proxy runs: mode, objective,
-// upstreams, trust, exempt, health, workflows, rules, names, schedule, rates, slots,
-// share and drain. An upstream that is as it was keeps its gate and what that has learned,
-// unless objective, health, schedule, rates or slots say otherwise, or the workflows have
-// become more than it has room for; its successor begins with as many slots. One
-// that is gone finishes what it has. The other fields cannot change, and Reload
-// returns the names of those that are different. Certificates whose files changed are read
-// again, as they are every 10 s. With an error, nothing changed but these.
-func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
-	if err := check(cfg); err != nil {
-		return nil, err
-	}
-	p.lookAtKeys()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.phase.Load() >= draining {
-		return nil, errors.New("proxy: it is draining, so its configuration cannot change")
-	}
-	old := p.state.Load().cfg
-	if !slices.Equal(old.Listen, cfg.Listen) {
-		ignored = append(ignored, "listen")
-	}
-	if old.Admin != cfg.Admin {
-		ignored = append(ignored, "admin")
-	}
-	if !slices.Equal(old.Egress, cfg.Egress) {
-		ignored = append(ignored, "egress")
-	}
-	if old.Limits != cfg.WithDefaults().Limits {
-		ignored = append(ignored, "limits")
-	}
-	cfg.Listen, cfg.Admin, cfg.Egress, cfg.Limits = old.Listen, old.Admin, old.Egress, old.Limits
-	if err := p.applyLocked(cfg); err != nil {
-		return nil, err
-	}
-	return ignored, nil
-}
-
-func (p *Proxy) apply(cfg Config) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.applyLocked(cfg)
-}
-
-func (p *Proxy) applyLocked(cfg Config) error {
-	cfg = cfg.WithDefaults()
-	old := p.state.Load()
-	next := &state{cfg: cfg, names: classify.NewNames(cfg.Names), inside: make([]atomic.Int64, len(cfg.Rules))}
-	if old != nil && old.cfg.Names == cfg.Names {
-		next.names = old.names
-	}
-	var err error
-	if next.rules, err = classify.New(cfg.rules()); err != nil {
-		return err
-	}
-	if cfg.Share.Order != NoClasses {
-		if old != nil && old.classes != nil && slices.Equal(old.cfg.Share.Classes, cfg.Share.Classes) {
-			next.classes = old.classes
-		} else if next.classes, err = live.NewClasses(cfg.Share.classifier()); err != nil {
-			return err
-		}
-	}
-	if len(cfg.Trust) > 0 {
-		next.trusted = httpgate.Networks(cfg.Trust...)
-	}
-	if len(cfg.Exempt) > 0 {
-		next.exempt = httpgate.Paths(cfg.Exempt...)
-	}
-	var fresh, kept []*upstream
-	for _, u := range cfg.Upstreams {
-		slots := 0
-		if old != nil {
-			i := slices.IndexFunc(old.upstreams, func(have *upstream) bool { return have.cfg == u })
-			if i >= 0 && old.upstreams[i].serves(&cfg) && old.upstreams[i].made.Slots == cfg.Slots {
-				kept = append(kept, old.upstreams[i])
-				next.upstreams = append(next.upstreams, old.upstreams[i])
-				continue
-			}
-			if i >= 0 && old.cfg.Objective == cfg.Objective {
-				slots = old.upstreams[i].gate.Stats().Limit
-			}
-		}
-		up, err := p.newUpstream(cfg, u, slots)
-		if err != nil {
-			for _, f := range fresh {
-				f.close()
-			}
-			return err
-		}
-		fresh = append(fresh, up)
-		next.upstreams = append(next.upstreams, up)
-	}
-	for _, up := range fresh {
-		if err := up.steer(&cfg, next.classes); err != nil { // cannot be: it was checked
-			for _, f := range fresh {
-				f.close()
-			}
-			return err
-		}
-	}
-	for _, up := range kept {
-		up.grant(&cfg)
-		if err := up.steer(&cfg, next.classes); err != nil {
-			p.log.Error("the weights of classes stay as they are", "upstream", up.name, "error", err)
-		}
-	}
-	for _, up := range next.upstreams {
-		up.tallies.list(cfg.Workflows)
-		up.trace(&cfg)
-	}
-	p.state.Store(next)
-	for _, up := range next.upstreams {
-		up.gate.SetMode(cfg.Mode)
-	}
-	for _, up := range fresh {
-		// Two gates may have one name for the moment in which one replaces the
-		// other, so the new one is watched when the old one is not any more.
-		if old != nil {
-			for _, have := range old.upstreams {
-				if have.name == up.name && !slices.Contains(next.upstreams, have) {
-					have.stopWatching()
-				}
-			}
-		}
-		if err := up.watch(); err != nil {
-			p.log.Error("metrics of upstream are missing", "upstream", up.name, "error", err)
-		}
-	}
-	if old == nil {
+// find returns the upstream of that description in the group of that name, nil without
+// one. s may be nil.
+func (s *state) find(group string, u Upstream) *upstream {
+	if s == nil {
 		return nil
 	}
-	if old.cfg.Mode != cfg.Mode {
-		p.log.Info("mode changed", "from", old.cfg.Mode.String(), "to", cfg.Mode.String())
-	}
-	for _, up := range old.upstreams {
-		if !slices.Contains(next.upstreams, up) {
-			if !next.has(up.cfg) {
-				p.log.Info("upstream left", "upstream", up.name)
-			}
-			p.leaving.Go(func() { up.leave(p.stopped, old.cfg.Drain.Timeout) })
-		}
-	}
-	for _, up := range fresh {
-		if old.has(up.cfg) {
-			p.log.Info("upstream has a new gate", "upstream", up.name, "slots", up.gate.Stats().Limit)
-		} else {
-			p.log.Info("upstream joined", "upstream", up.name, "url", redact(up.cfg.URL))
+	for _, up := range s.upstreams {
+		if up.group == group && up.cfg == u {
+			return up
 		}
 	}
 	return nil
 }
 
-// SetMode changes how far the gates' decisions go.
-func (p *Proxy) SetMode(m live.Mode) error {
-	cfg := p.state.Load().cfg
-	cfg.Mode = m
-	_, err := p.Reload(cfg)
-	return err
-}
+func (s *state) trusts(r *http.Request) bool { return s.trusted != nil && s.trusted(r) }
+
+func (s *state) exempts(r *http.Request) bool { return s.exempt != nil && s.exempt(r) }
 
 // Metrics returns the proxy's telemetry, for further instruments.
 func (p *Proxy) Metrics() *telemetry.Telemetry { return p.metrics }
@@ -425,7 +299,7 @@ func (p *Proxy) Listen() error {
 	cfg := p.state.Load().cfg
 	var errs []error
 	open := func(address string) net.Listener {
-		l, err := net.Listen("tcp", address)
+		l, err := listenOn(address)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("proxy: listen on %s: %w", address, err))
 		}

@@ -26,6 +26,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 		return err
 	}
 	cfg := p.state.Load().cfg
+	p.resolve(ctx)
 	servers, err := p.servers(cfg)
 	if err != nil {
 		_ = p.Close()
@@ -67,6 +68,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 	keysCtx, unwatchKeys := context.WithCancel(ctx)
 	wg.Go(func() { p.watchKeys(keysCtx) })
+	wg.Go(func() { p.watchNames(keysCtx) })
 	p.phase.CompareAndSwap(starting, serving)
 	p.logStart(cfg, front, adminListener)
 
@@ -172,8 +174,10 @@ func (p *Proxy) logStart(cfg Config, front []net.Listener, admin net.Listener) {
 	if admin != nil {
 		attrs = append(attrs, slog.String("admin", admin.Addr().String()))
 	}
-	for _, u := range cfg.Upstreams {
-		attrs = append(attrs, slog.String("upstream", redact(u.URL)))
+	for _, g := range cfg.groups() {
+		for _, u := range g.cfg.Upstreams {
+			attrs = append(attrs, slog.String("upstream", redact(u.URL)))
+		}
 	}
 	p.log.Info("serving", attrs...)
 }

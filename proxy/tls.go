@@ -18,10 +18,16 @@ func (c Config) CheckFiles() []*Mistake {
 		checkCertificate(wrong, field, l.Cert, l.Key)
 		checkAuthorities(wrong, field+".client_ca", l.ClientCA)
 	}
-	for i, u := range c.Upstreams {
-		field := fmt.Sprintf("upstreams[%d]", i)
-		checkCertificate(wrong, field, u.Cert, u.Key)
-		checkAuthorities(wrong, field+".ca", u.CA)
+	upstreams := func(list string, all []Upstream) {
+		for i, u := range all {
+			field := fmt.Sprintf("%s[%d]", list, i)
+			checkCertificate(wrong, field, u.Cert, u.Key)
+			checkAuthorities(wrong, field+".ca", u.CA)
+		}
+	}
+	upstreams("upstreams", c.Upstreams)
+	for i, g := range c.Groups {
+		upstreams(fmt.Sprintf("groups[%d].upstreams", i), g.Upstreams)
 	}
 	for i, e := range c.Egress {
 		field := fmt.Sprintf("egress[%d]", i)
