@@ -140,6 +140,9 @@ func relativeTo(dir string, c *proxy.Config) {
 		}
 	}
 	fix(&c.Culprit.Audit)
+	if p := &c.Access.Path; *p != "stderr" && *p != "stdout" {
+		fix(p)
+	}
 	for i := range c.Listen {
 		l := &c.Listen[i]
 		fix(&l.Cert, &l.Key, &l.ClientCA)
@@ -214,6 +217,7 @@ func (d *decoder) decode(root node) *File {
 			f.Broker = &broker.Config{}
 			d.broker(n, f.Broker)
 		},
+		"access_log": func(n node) { d.access(n, &p.Access) },
 		"drain": func(n node) {
 			d.Object(n, keys{
 				"notice":  func(n node) { d.Duration(n, &p.Drain.Notice) },

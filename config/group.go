@@ -22,5 +22,16 @@ func (d *decoder) health(n node, to *proxy.Health) {
 	d.Object(n, keys{
 		"failures": func(n node) { d.failures(n, &to.Failures) },
 		"pause":    func(n node) { d.Duration(n, &to.Pause) },
+		"ready":    func(n node) { d.Integer(n, &to.Ready) },
+		"check": func(n node) {
+			c := &to.Check
+			d.Object(n, keys{
+				"path":     func(n node) { d.Text(n, &c.Path) },
+				"interval": func(n node) { d.Duration(n, &c.Interval) },
+				"timeout":  func(n node) { d.Duration(n, &c.Timeout) },
+				"bad":      func(n node) { d.Integer(n, &c.Bad) },
+				"good":     func(n node) { d.Integer(n, &c.Good) },
+			})
+		},
 	})
 }

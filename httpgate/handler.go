@@ -111,6 +111,13 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	if t.gate.Shares() != nil {
 		key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
 	}
+	var tell func(End)
+	var arrived mono.Time
+	if h.onEnd != nil {
+		if tell = h.onEnd(r); tell != nil {
+			arrived = live.Now()
+		}
+	}
 	err := t.gate.Admit(in, live.Request{
 		Key: key,
 		Request: work.Request{
@@ -125,6 +132,9 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	}, &in.room)
 	if err != nil {
 		w.refuse(r, err)
+		if tell != nil {
+			tell(w.refused(err, arrived))
+		}
 		return nil
 	}
 	w.began = live.Now()
@@ -137,6 +147,9 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 			in.Context, in.done = watched, nil
 			defer in.room.Unwatch()
 		}
+	}
+	if tell != nil {
+		defer func() { tell(w.ended()) }()
 	}
 	defer w.end()
 	r = r.WithContext(in)

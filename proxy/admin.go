@@ -23,6 +23,9 @@ const (
 func (p *Proxy) Admin() http.Handler {
 	mux := p.metrics.Admin(func() any { return p.Status() }, func() (string, bool) {
 		phase := p.phase.Load()
+		if phase == serving && !p.state.Load().ready() {
+			return "too few upstreams are well", false
+		}
 		return phaseNames[phase], phase == serving
 	})
 	mux.HandleFunc("GET "+PathClasses, p.serveClasses)

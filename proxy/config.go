@@ -82,6 +82,8 @@ type Config struct {
 	// Egress are the addresses at which the upstreams' own calls go out. Default none.
 	// At most MaxEgress.
 	Egress []Egress
+	// Access describes the access log. Can change while the proxy runs.
+	Access Access
 	// Drain is the way out.
 	Drain Drain
 	// Limits bound what one client or all may take.
@@ -148,6 +150,15 @@ type Health struct {
 	// to 30 s. Default 1 s. Larger loses fewer requests to probes, smaller is
 	// back sooner.
 	Pause time.Duration
+	// Check asks the upstreams themselves. Default off.
+	Check Check
+	// Ready is how many upstreams of each group must not be put out, or all if it has
+	// fewer, for the proxy to call itself ready at the admin listener. It needs Check:
+	// without it, an upstream is back only once a request went well, and a proxy that is
+	// not ready gets none. Default 0: it is ready when it serves. A balancer in front of
+	// several proxies then sends nothing to one that can reach no upstream; where none of
+	// them can, it may send nothing at all.
+	Ready int
 }
 
 // Drain says how the proxy stops.
@@ -237,6 +248,7 @@ func (c Config) WithDefaults() Config {
 		c.Rates.Quantile = 0.5
 	}
 	c.Share = c.Share.withDefaults()
+	c.Access = c.Access.withDefaults()
 	or(&c.Drain.Timeout, 30*time.Second)
 	or(&c.Limits.HeaderTimeout, 10*time.Second)
 	or(&c.Limits.BodyTimeout, 60*time.Second)
@@ -328,6 +340,7 @@ func (c Config) Check() []*Mistake {
 	c.checkCulprit(wrong)
 	c.checkEgress(wrong)
 	c.Health.check(wrong, "health")
+	c.Access.check(wrong)
 	between("drain.notice", c.Drain.Notice, 0, 10*time.Minute)
 	between("drain.timeout", c.Drain.Timeout, 0, time.Hour)
 	if n := c.Limits.Connections; n < 0 || n > 1_000_000 {

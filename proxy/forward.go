@@ -143,6 +143,7 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	httpgate.SetOutcome(w, work.Ignored)
 	what := whatFailed(r, err)
+	u.p.logOf(r).say(broken, string(what))
 	if what == connectFailed {
 		u.downUntil.Store(int64(live.Now().Add(unreachableFor)))
 	}

@@ -11,11 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -34,6 +36,7 @@ type Proxy struct {
 	buffers *buffers
 
 	state     atomic.Pointer[state]
+	access    atomic.Pointer[accessLog] // nil: there was none yet
 	phase     atomic.Int32
 	active    atomic.Int64 // requests inside, upgraded connections included
 	visited   atomic.Bool  // a request had a visit; never false again
@@ -49,6 +52,8 @@ type Proxy struct {
 	unaccepted, bodies throttle // of the log
 
 	sparing sync.Mutex // of putting an upstream out
+	hurried sync.Once
+	hurry   chan struct{} // closed by Hurry
 
 	mu        sync.Mutex // of what follows, and of changes of state
 	listening bool
@@ -98,7 +103,7 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), names: newResolver(), started: time.Now()}
+	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), names: newResolver(), hurry: make(chan struct{}), started: time.Now()}
 	p.stopped, p.stop = context.WithCancel(context.Background())
 	p.errors, err = metrics.Meter().Int64Counter("spillgate_upstream_errors",
 		metric.WithDescription("Requests that an upstream did not answer, by kind of failure."))
@@ -154,6 +159,17 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	_, err = metrics.Meter().Int64ObservableCounter("spillgate_access_log_lines", metric.WithDescription("Lines of the access log, by what became of them: written, or dropped because writing was too slow or failed."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			if l := p.access.Load(); l != nil {
+				o.Observe(l.written.Load(), metric.WithAttributes(attribute.String("fate", "written")))
+				o.Observe(l.dropped.Load(), metric.WithAttributes(attribute.String("fate", "dropped")))
+			}
+			return nil
+		}))
+	if err != nil {
+		return nil, err
+	}
 	if err := errors.Join(p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
 		return nil, err
 	}
@@ -180,6 +196,12 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 		}),
 		httpgate.Patient(httpgate.Patience{Gather: limits.BodyBuffer, Rate: limits.BodyRate, Write: limits.SendTimeout}),
 		httpgate.OnBadBody(p.badBody),
+		httpgate.OnEnd(func(r *http.Request) func(httpgate.End) {
+			if a := p.logOf(r); a != nil {
+				return a.left
+			}
+			return nil
+		}),
 		httpgate.OnMalformed(func(*http.Request, error) { p.malformed.Add(1) }),
 	)
 	return p, nil
@@ -206,7 +228,21 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := p.state.Load()
+	if s.cfg.Access.Path == "" {
+		p.serve(s, w, r, nil)
+		return
+	}
+	a, r := p.access.Load().enter(w, r)
+	returned := false
+	defer func() { a.leave(s, r, returned) }()
+	p.serve(s, a, r, a)
+	returned = true
+}
+
+// serve handles one request. a is its entry in the access log, nil if there is none.
+func (p *Proxy) serve(s *state, w http.ResponseWriter, r *http.Request, a *access) {
 	if !p.routed(s, w, r) {
+		a.say(notFound, work.None.String())
 		return
 	}
 	s.rules.Peek(r)
@@ -214,11 +250,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		p.malformed.Add(1)
 	}
+	a.is(what.Workflow)
 	r = remember(r, &what)
 	if most := what.Use.AtOnce; most > 0 && !s.exempts(r) && s.cfg.Mode != live.Off {
 		inside := &s.inside[what.Rule]
 		defer inside.Add(-1)
 		if n := inside.Add(1); n > int64(most) && p.crowded(s, w, r, what.Rule) {
+			a.say("refuse", work.Share.String())
 			return
 		}
 	}
@@ -347,6 +385,9 @@ func (p *Proxy) Close() error {
 	p.leaving.Wait()
 	for _, up := range s.upstreams {
 		up.close()
+	}
+	if l := p.access.Swap(nil); l != nil {
+		l.close()
 	}
 	for _, x := range p.exits {
 		x.close()

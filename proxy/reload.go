@@ -17,7 +17,7 @@ import (
 // become more than it has room for; its successor begins with as many slots. One
 // that is gone finishes what it has. The other fields cannot change, and Reload
 // returns the names of those that are different. Certificates whose files changed are read
-// again, as they are every 10 s. With an error, nothing changed but these.
+// again, as they are every 10 s, and the file of the access log is opened again. With an error, nothing changed but these.
 func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
 	if err := check(cfg); err != nil {
 		return nil, err
@@ -70,6 +70,7 @@ func (p *Proxy) applyLocked(cfg Config) error {
 		up.tallies.list(cfg.Workflows)
 		up.trace(&cfg)
 	}
+	p.openAccess(cfg.Access.Path)
 	p.state.Store(next)
 	for _, up := range next.upstreams {
 		up.gate.SetMode(cfg.Mode)
@@ -86,6 +87,9 @@ func (p *Proxy) applyLocked(cfg Config) error {
 		}
 		if err := up.watch(); err != nil {
 			p.log.Error("metrics of upstream are missing", "upstream", up.name, "error", err)
+		}
+		if phase := p.phase.Load(); phase == serving || phase == noticing {
+			up.begin() // Run begins those that are there before
 		}
 	}
 	if old != nil {

@@ -69,6 +69,7 @@ func (u *upstream) again(w http.ResponseWriter, r *http.Request, what kind) bool
 	}
 	u.countRetry("sent")
 	u.p.visitOf(r).chose(other)
+	u.p.logOf(r).at(other)
 	return true
 }
 

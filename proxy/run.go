@@ -69,7 +69,12 @@ func (p *Proxy) Run(ctx context.Context) error {
 	keysCtx, unwatchKeys := context.WithCancel(ctx)
 	wg.Go(func() { p.watchKeys(keysCtx) })
 	wg.Go(func() { p.watchNames(keysCtx) })
+	p.mu.Lock()
 	p.phase.CompareAndSwap(starting, serving)
+	for _, u := range p.state.Load().upstreams {
+		u.begin()
+	}
+	p.mu.Unlock()
 	p.logStart(cfg, front, adminListener)
 
 	select {
@@ -130,39 +135,6 @@ func (p *Proxy) server(cfg Config, h http.Handler) *http.Server {
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
 	return s
-}
-
-// drain is the way out, as Drain says.
-func (p *Proxy) drain(servers []*http.Server) {
-	d := p.state.Load().cfg.Drain
-	p.phase.Store(noticing)
-	p.log.Info("leaving", "notice", d.Notice, "timeout", d.Timeout, "inside", p.active.Load())
-	if d.Notice > 0 {
-		time.Sleep(d.Notice)
-	}
-	p.mu.Lock()
-	p.phase.Store(draining)
-	for _, u := range p.state.Load().upstreams {
-		u.gate.Drain()
-	}
-	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), d.Timeout)
-	defer cancel()
-	var wg sync.WaitGroup
-	for _, s := range servers {
-		wg.Go(func() { _ = s.Shutdown(ctx) })
-	}
-	wg.Wait()
-	// Shutdown does not wait for upgraded connections.
-	for tick := 5 * time.Millisecond; p.active.Load() > 0 && ctx.Err() == nil; {
-		select {
-		case <-ctx.Done():
-		case <-time.After(tick):
-		}
-	}
-	if n := p.active.Load(); n > 0 {
-		p.log.Warn("requests are cut off", "requests", n, "after", d.Timeout)
-	}
 }
 
 func (p *Proxy) logStart(cfg Config, front []net.Listener, admin net.Listener) {

@@ -60,12 +60,15 @@ type upstream struct {
 	unwatch     atomic.Pointer[func() error]
 	steering
 
-	health    health
-	out       atomic.Bool  // as health has it
-	downUntil atomic.Int64 // mono.Time; for the status page
-	failures  throttle
-	audit     *auditLog // nil: none
-	traced    traced
+	health                health
+	out                   atomic.Bool  // as health has it
+	downUntil             atomic.Int64 // mono.Time; for the status page
+	failures              throttle
+	lifetime              context.Context // ends when it is closed or leaves
+	endLife               context.CancelFunc
+	goodChecks, badChecks atomic.Int64
+	audit                 *auditLog // nil: none
+	traced                traced
 }
 
 // newUpstream builds an upstream of g. slots is how many one that it replaces has found,
@@ -78,6 +81,7 @@ func (p *Proxy) newUpstream(g *group, u Upstream, slots int) (*upstream, error) 
 		return nil, err
 	}
 	up := &upstream{p: p, cfg: u, group: g.name, retries: g.retries, base: base, keys: keys, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http", bodyTimeout: cfg.Limits.BodyTimeout, tallies: newTallies(), made: cfg, shared: map[string]bool{}}
+	up.lifetime, up.endLife = context.WithCancel(p.stopped)
 	for name := range cfg.shares() {
 		up.shared[name] = true
 	}
@@ -104,7 +108,7 @@ func (p *Proxy) newUpstream(g *group, u Upstream, slots int) (*upstream, error) 
 		Rewrite: up.rewrite,
 		// The wait for an upstream's credits comes on top of that in the gate; an
 		// answer after the objective helps nobody.
-		Transport:  &judged{up, httpgate.Transport(up.base, httpgate.KeepHeader(), httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5}))},
+		Transport:  &judged{up, httpgate.Transport(up.base, httpgate.KeepHeader(), httpgate.CountCalls(up.gate.Calls()), httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5}))},
 		BufferPool: p.buffers,
 		ModifyResponse: func(r *http.Response) error {
 			if v := p.visitOf(r.Request); v != nil {
@@ -166,6 +170,7 @@ func (u *upstream) stopWatching() {
 // leave finishes what the upstream has, for as long as that may take, and closes
 // it.
 func (u *upstream) leave(ctx context.Context, timeout time.Duration) {
+	u.endLife()
 	u.target.Close()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -186,6 +191,7 @@ func (u *upstream) leave(ctx context.Context, timeout time.Duration) {
 }
 
 func (u *upstream) close() {
+	u.endLife()
 	u.unsteer()
 	u.target.Close()
 	_ = u.gate.Close()
@@ -205,6 +211,7 @@ func (p *Proxy) choose(r *http.Request) *httpgate.Target {
 	}
 	u := least(g.upstreams, nil)
 	p.visitOf(r).chose(u)
+	p.logOf(r).at(u)
 	return u.target
 }
 
