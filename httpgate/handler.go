@@ -77,8 +77,14 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		ctx, cancel = context.WithTimeout(ctx, budget)
 		defer cancel()
 	}
+	quiet := false
+	if body == nil {
+		if e := h.await(ctx, r, t); e != nil {
+			body, quiet = e, e.quiet
+		}
+	}
 	for before := 0; t != nil; before++ {
-		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before}
+		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet}
 		t = h.serve(ctx, w, r, &tags, body)
 	}
 }
@@ -118,7 +124,7 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 			arrived = live.Now()
 		}
 	}
-	err := t.gate.Admit(in, live.Request{
+	request := live.Request{
 		Key: key,
 		Request: work.Request{
 			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
@@ -129,8 +135,8 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 		Objective: objective,
 		Kind:      in, Token: tags.Token,
 		Total: tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
-	}, &in.room)
-	if err != nil {
+	}
+	if err := t.gate.Admit(in, request, &in.room); err != nil {
 		w.refuse(r, err)
 		if tell != nil {
 			tell(w.refused(err, arrived))
@@ -156,8 +162,13 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	if body != nil {
 		r.Body = body
 	}
-	if r.ProtoMajor >= 2 && r.ContentLength < 0 {
-		watchQuiet(r, h.streamAfter, func() { in.ticket.Leave(work.Ignored) })
+	switch {
+	case w.quiet:
+		w.leave(work.Ignored)
+	case r.ProtoMajor >= 2 && r.ContentLength < 0:
+		watchQuiet(r, h.streamAfter, func() { w.leave(work.Ignored) })
+	case body == nil:
+		w.watchUpload(ctx, r, request)
 	}
 	t.next.ServeHTTP(w, r)
 	w.returned = true

@@ -21,7 +21,9 @@ type Patience struct {
 	Grace time.Duration
 	// Blocked is how long in all the handler may wait for a client to read what it
 	// writes, beyond 64 KiB, before the request gives its slot back: the answer is made,
-	// and only its way takes time. Default 100 ms.
+	// and only its way takes time. And how long in all it may wait for the client to send
+	// a body that was not read before: the request gives its slot back, and takes one
+	// again for what follows the end of the body, or is refused then. Default 100 ms.
 	Blocked time.Duration
 	// Write is how long a client may take to read 256 KiB more of an answer of more than 64
 	// KiB. Default 60 s. A slower one is disconnected. A server with a WriteTimeout of its
