@@ -182,6 +182,11 @@ type Limits struct {
 	// requests run on all. Default 20,000. Connections to Egress may be as many again. A process
 	// that may not open enough files for them takes fewer, and says so in its log.
 	Connections int
+	// ClientConnections is the most connections of one client, which is an address, or of
+	// IPv6 a network of 64 bits; one more is closed. ClientRequests is the most requests of
+	// one client that are inside at once; one more is answered 429. Networks under
+	// Trust have no such limits: their connections are of many clients. Default 0: none.
+	ClientConnections, ClientRequests int
 	// Header is the largest request header, in bytes. Default 64 KiB. A larger
 	// one is answered 431.
 	Header int
@@ -345,6 +350,14 @@ func (c Config) Check() []*Mistake {
 	between("drain.timeout", c.Drain.Timeout, 0, time.Hour)
 	if n := c.Limits.Connections; n < 0 || n > 1_000_000 {
 		wrong("limits.connections", strconv.Itoa(n), "1 to 1000000, or 0 for the default")
+	}
+	for _, l := range [...]struct {
+		name  string
+		value int
+	}{{"client_connections", c.Limits.ClientConnections}, {"client_requests", c.Limits.ClientRequests}} {
+		if l.value < 0 || l.value > 1_000_000 {
+			wrong("limits."+l.name, strconv.Itoa(l.value), "1 to 1000000, or 0 for no limit")
+		}
 	}
 	if n := c.Limits.Header; n != 0 && (n < 4096 || n > 16<<20) {
 		wrong("limits.header", strconv.Itoa(n), "4096 to 16777216 bytes, or 0 for the default")

@@ -24,16 +24,17 @@ import (
 // Proxy is a reverse proxy with a gate for each upstream. Its methods may be
 // called at once from any goroutine.
 type Proxy struct {
-	log     *slog.Logger
-	metrics *telemetry.Telemetry
-	errors  metric.Int64Counter
-	crowds  metric.Int64Counter // by at_once
-	clients metric.Int64Counter // what they did wrong
-	evicted metric.Int64Counter // connections
-	retried metric.Int64Counter // requests that could go to another upstream
-	lookups metric.Int64Counter // of names, that failed
-	handler http.Handler
-	buffers *buffers
+	log       *slog.Logger
+	metrics   *telemetry.Telemetry
+	errors    metric.Int64Counter
+	crowds    metric.Int64Counter // by at_once
+	clients   metric.Int64Counter // what they did wrong
+	evicted   metric.Int64Counter // connections
+	retried   metric.Int64Counter // requests that could go to another upstream
+	lookups   metric.Int64Counter // of names, that failed
+	perClient metric.Int64Counter // refused for what their client has
+	handler   http.Handler
+	buffers   *buffers
 
 	state     atomic.Pointer[state]
 	access    atomic.Pointer[accessLog] // nil: there was none yet
@@ -49,7 +50,7 @@ type Proxy struct {
 	exits   []*exit      // they do not change
 	outside atomic.Int64 // calls of upstreams that are under way
 
-	unaccepted, bodies throttle // of the log
+	unaccepted, bodies, greedy throttle // of the log
 
 	sparing sync.Mutex // of putting an upstream out
 	hurried sync.Once
@@ -154,6 +155,11 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.perClient, err = metrics.Meter().Int64Counter("spillgate_client_limited",
+		metric.WithDescription("Connections closed and requests refused because their client had as many as it may, by limit."))
+	if err != nil {
+		return nil, err
+	}
 	p.lookups, err = metrics.Meter().Int64Counter("spillgate_name_errors",
 		metric.WithDescription("Lookups of an upstream's name that failed; its addresses stay as they were."))
 	if err != nil {
@@ -228,6 +234,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := p.state.Load()
+	if refused, end := p.tooMany(own, w, r); refused {
+		return
+	} else if end != nil {
+		defer end()
+	}
 	if s.cfg.Access.Path == "" {
 		p.serve(s, w, r, nil)
 		return

@@ -34,6 +34,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 	most := p.connections(cfg.Limits.Connections)
 	places := p.newRoom(most)
+	places.clients = p.newPerClient(cfg.Limits)
 	// The servers' own calls have places of their own: if clients could take them
 	// all, requests that wait for others would never end.
 	placesOut := p.newRoom(most)
