@@ -146,6 +146,9 @@ func relativeTo(dir string, c *proxy.Config) {
 	for i := range c.Listen {
 		l := &c.Listen[i]
 		fix(&l.Cert, &l.Key, &l.ClientCA)
+		for j := range l.More {
+			fix(&l.More[j].Cert, &l.More[j].Key)
+		}
 	}
 	upstreams := func(all []proxy.Upstream) {
 		for i := range all {
@@ -266,6 +269,19 @@ func (d *decoder) listeners(n node, to *[]proxy.Listener) {
 				"cert":      func(n node) { d.Text(n, &l.Cert) },
 				"key":       func(n node) { d.Text(n, &l.Key) },
 				"client_ca": func(n node) { d.Text(n, &l.ClientCA) },
+				"certs": func(n node) {
+					d.List(n, func(n node) {
+						var k proxy.KeyPair
+						d.Object(n, keys{
+							"cert": func(n node) { d.Text(n, &k.Cert) },
+							"key":  func(n node) { d.Text(n, &k.Key) },
+						})
+						l.More = append(l.More, k)
+					})
+				},
+				"proxy_protocol": func(n node) {
+					d.List(n, func(n node) { l.Balancers = append(l.Balancers, d.network(n)) })
+				},
 			})
 		}
 		*to = append(*to, l)

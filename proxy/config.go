@@ -101,10 +101,24 @@ type Listener struct {
 	// Cert and Key are PEM files; with them the listener speaks TLS only,
 	// without them HTTP/1.1 and cleartext HTTP/2.
 	Cert, Key string
+	// More are further certificates: that of the name which a client asks for (SNI) is
+	// shown, and Cert where none has the name. They need Cert.
+	More []KeyPair
 	// ClientCA is a PEM file; with it clients must show a certificate that it
 	// signed.
 	ClientCA string
+	// Balancers are networks whose connections begin with a header of the PROXY protocol,
+	// version 1 or 2, that says where they come from; one without is closed. Default
+	// none. From other addresses connections are taken as they are, so nobody else can
+	// say who he is.
+	Balancers []netip.Prefix
 }
+
+// KeyPair is a certificate and its key, as PEM files.
+type KeyPair struct{ Cert, Key string }
+
+// maxKeyPairs is the most certificates of a listener.
+const maxKeyPairs = 256
 
 // Upstream is one server behind the proxy.
 type Upstream struct {
@@ -322,6 +336,7 @@ func (c Config) Check() []*Mistake {
 			addresses[l.Address] = i
 		}
 		checkPair(wrong, field, l.Cert, l.Key)
+		l.checkMore(wrong, field)
 		if l.ClientCA != "" && l.Cert == "" {
 			wrong(field+".client_ca", quote(l.ClientCA), "cert and key beside it: without TLS clients show no certificate")
 		}
@@ -384,6 +399,31 @@ func (c Config) Check() []*Mistake {
 	between("limits.connect", c.Limits.Connect, 0, time.Hour)
 	between("limits.response", c.Limits.Response, 0, 24*time.Hour)
 	return all
+}
+
+// checkMore finds the mistakes in what l may have besides, in field.
+func (l Listener) checkMore(wrong func(field, value, want string), field string) {
+	if n := len(l.More); n > maxKeyPairs {
+		wrong(field+".certs", strconv.Itoa(n)+" certificates", fmt.Sprintf("at most %d", maxKeyPairs))
+	}
+	for i, k := range l.More {
+		at := fmt.Sprintf("%s.certs[%d]", field, i)
+		checkPair(wrong, at, k.Cert, k.Key)
+		if k == (KeyPair{}) {
+			wrong(at+".cert", "", "a PEM file with a certificate")
+		}
+	}
+	if len(l.More) > 0 && l.Cert == "" {
+		wrong(field+".certs", "", "cert and key beside it, for clients that name none of them")
+	}
+	for i, n := range l.Balancers {
+		if !n.IsValid() {
+			wrong(fmt.Sprintf("%s.proxy_protocol[%d]", field, i), "an invalid network", "a network such as 10.0.0.0/8")
+		}
+	}
+	if len(l.Balancers) > 0 && strings.HasPrefix(l.Address, unixScheme) {
+		wrong(field+".proxy_protocol", "", "an address with a port beside it: the clients of a socket have no address")
+	}
 }
 
 // checkServers finds the mistakes in upstreams and groups.

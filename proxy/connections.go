@@ -51,6 +51,15 @@ func (p *Proxy) badBody(r *http.Request, err error) {
 	}
 }
 
+// badProxyLine counts a connection of a balancer that was closed because it did not say
+// whose it is, and says it in the log now and then.
+func (p *Proxy) badProxyLine(c net.Conn, err error) {
+	p.clients.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", "proxy_protocol")))
+	if skipped, ok := p.unsaid.allow(limitNotice); ok {
+		p.log.Warn("a connection from a balancer is closed", "balancer", c.RemoteAddr().String(), "error", err, "also", skipped)
+	}
+}
+
 // refusedConnection says in the log, now and then, that the system gave no connection.
 func (p *Proxy) refusedConnection(l net.Listener, err error) {
 	if skipped, ok := p.unaccepted.allow(time.Second); ok {

@@ -234,11 +234,14 @@ func (a *authority) sign(template *x509.Certificate, parent *x509.Certificate) (
 }
 
 // issue writes a certificate and its key and returns their files.
-func (a *authority) issue(name string) (cert, key string) {
+func (a *authority) issue(name string) (cert, key string) { return a.issueFor(name, "localhost") }
+
+// issueFor is issue for some hosts.
+func (a *authority) issueFor(name string, hosts ...string) (cert, key string) {
 	a.t.Helper()
 	der, k := a.sign(&x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames: hosts, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}, a.cert)
 	raw, err := x509.MarshalECPrivateKey(k)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"net/http"
 	"os"
@@ -68,13 +69,23 @@ func (k *keyed) look(log *slog.Logger) {
 	log.Info("certificates read again", expiry(c)...)
 }
 
-// expiry is what the log says of a configuration's certificate.
+// expiry is what the log says of a configuration's certificates: of several, the one that
+// expires first.
 func expiry(c *tls.Config) []any {
-	if len(c.Certificates) == 0 || c.Certificates[0].Leaf == nil {
+	var first *x509.Certificate
+	for i := range c.Certificates {
+		if leaf := c.Certificates[i].Leaf; leaf != nil && (first == nil || leaf.NotAfter.Before(first.NotAfter)) {
+			first = leaf
+		}
+	}
+	if first == nil {
 		return nil
 	}
-	leaf := c.Certificates[0].Leaf
-	return []any{"subject", leaf.Subject.String(), "expires", leaf.NotAfter.UTC().Format(time.RFC3339)}
+	out := []any{"subject", first.Subject.String(), "expires", first.NotAfter.UTC().Format(time.RFC3339)}
+	if n := len(c.Certificates); n > 1 {
+		out = append(out, "certificates", n)
+	}
+	return out
 }
 
 // lookAtKeys reads the certificates again whose files changed.
@@ -116,7 +127,11 @@ func (p *Proxy) serverTLS(l Listener) (*tls.Config, error) {
 	}
 	var newest atomic.Pointer[tls.Config]
 	newest.Store(first)
-	k := newKeyed(l.server, newest.Store, []string{l.Cert, l.Key, l.ClientCA}, "listen", l.Address)
+	files := []string{l.Cert, l.Key, l.ClientCA}
+	for _, k := range l.More {
+		files = append(files, k.Cert, k.Key)
+	}
+	k := newKeyed(l.server, newest.Store, files, "listen", l.Address)
 	p.mu.Lock()
 	p.keys = append(p.keys, k)
 	p.mu.Unlock()

@@ -50,7 +50,7 @@ type Proxy struct {
 	exits   []*exit      // they do not change
 	outside atomic.Int64 // calls of upstreams that are under way
 
-	unaccepted, bodies, greedy throttle // of the log
+	unaccepted, bodies, greedy, unsaid throttle // of the log
 
 	sparing sync.Mutex // of putting an upstream out
 	hurried sync.Once
@@ -141,7 +141,7 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 		return nil, err
 	}
 	p.clients, err = metrics.Meter().Int64Counter("spillgate_client_errors",
-		metric.WithDescription("Requests that were answered 400 or 408, before they asked for a slot, because of their body, by kind."))
+		metric.WithDescription("Requests that were answered 400 or 408, before they asked for a slot, because of their body, and connections closed because of their PROXY protocol header, by kind."))
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"sync/atomic"
 
@@ -29,7 +30,7 @@ func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
 		return nil, errors.New("proxy: it is draining, so its configuration cannot change")
 	}
 	old := p.state.Load().cfg
-	if !slices.Equal(old.Listen, cfg.Listen) {
+	if !reflect.DeepEqual(old.Listen, cfg.Listen) {
 		ignored = append(ignored, "listen")
 	}
 	if old.Admin != cfg.Admin {

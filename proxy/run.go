@@ -57,7 +57,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 		run(s, placesOut.in(egress[i]))
 	}
 	for i, s := range servers {
-		l := places.in(front[i])
+		l := places.in(p.behind(front[i], cfg.Listen[i].Balancers, cfg.Limits.HeaderTimeout))
 		if s.TLSConfig != nil {
 			l = tls.NewListener(l, s.TLSConfig)
 		}

@@ -16,6 +16,9 @@ func (c Config) CheckFiles() []*Mistake {
 	for i, l := range c.Listen {
 		field := fmt.Sprintf("listen[%d]", i)
 		checkCertificate(wrong, field, l.Cert, l.Key)
+		for j, k := range l.More {
+			checkCertificate(wrong, fmt.Sprintf("%s.certs[%d]", field, j), k.Cert, k.Key)
+		}
 		checkAuthorities(wrong, field+".client_ca", l.ClientCA)
 	}
 	upstreams := func(list string, all []Upstream) {
@@ -77,7 +80,15 @@ func (l Listener) server() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: listener %s: %w", l.Address, err)
 	}
-	c := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	all := []tls.Certificate{cert} // of several that fit, or none that does, the first is shown
+	for _, k := range l.More {
+		more, err := tls.LoadX509KeyPair(k.Cert, k.Key)
+		if err != nil {
+			return nil, fmt.Errorf("proxy: listener %s: %w", l.Address, err)
+		}
+		all = append(all, more)
+	}
+	c := &tls.Config{Certificates: all, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	if l.ClientCA != "" {
 		if c.ClientCAs, err = authorities(l.ClientCA); err != nil {
 			return nil, fmt.Errorf("proxy: listener %s: client_ca %s: %w", l.Address, l.ClientCA, err)

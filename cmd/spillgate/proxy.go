@@ -220,11 +220,11 @@ func flagFor(field string) string {
 	switch {
 	case name == "listen" && (rest == "" || rest == "address"):
 		return "--listen"
-	case name == "listen":
+	case slices.Contains([]string{"listen.cert", "listen.key", "listen.client_ca"}, name+"."+rest):
 		return "--" + strings.ReplaceAll(rest, "_", "-")
 	case name == "upstreams" && (rest == "" || rest == "url" || rest == "name"):
 		return "--upstream"
-	case name == "upstreams":
+	case slices.Contains([]string{"upstreams.ca", "upstreams.cert", "upstreams.key", "upstreams.insecure"}, name+"."+rest):
 		return "--upstream-" + rest
 	case name == "drain":
 		return "--drain-" + rest
