@@ -123,3 +123,24 @@ func TestMistakesInChecks(t *testing.T) {
 		}
 	}
 }
+
+// An answer whose header is too large is the upstream's failure, and costs no memory.
+func TestLargeAnswerHeader(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/large" {
+			w.Header().Set("X-Large", strings.Repeat("x", 16<<10))
+		}
+	}))
+	for _, scheme := range []string{"http", "h2c"} {
+		cfg := to(scheme + "://" + addr)
+		cfg.Limits.AnswerHeader = 8 << 10
+		p := start(t, cfg)
+		c := client(t, 1, nil)
+		if resp, _ := get(t, c, p.url); resp.StatusCode != 200 {
+			t.Errorf("%s: status %d of a small header", scheme, resp.StatusCode)
+		}
+		if resp, _ := get(t, c, p.url+"/large"); resp.StatusCode != 502 {
+			t.Errorf("%s: status %d of a header beyond the limit, expected 502", scheme, resp.StatusCode)
+		}
+	}
+}

@@ -75,9 +75,15 @@
 // by its gates.
 //
 // Streams. A slot is for work, so a stream gives its own back when it was answered
-// for a second or its client was silent for one, as package httpgate says. Open
+// for a second or its client was silent for one, as package httpgate says; one that says
+// nothing from the start asks for none for a second, unless the upstream is nearly idle. A long
+// upload gives its slot back while its client is slow, and takes another before its end goes
+// to the upstream, or is refused then. Open
 // streams without a slot are bounded by Limits.Streams for each connection of a
 // client and by Limits.Connections for all.
+//
+// Clients. Limits bound what one of them may have (ClientConnections, ClientRequests); the
+// metric spillgate_client_limited_total{limit} counts what was too much.
 //
 // Invariants: a mistake in the configuration is found before anything starts,
 // and all at once; whatever a client can take is bounded by a named limit; after
