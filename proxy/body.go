@@ -92,11 +92,23 @@ func (b *requestBody) Close() error {
 	if !b.begun.Load() {
 		return nil // no Read waits; the body may go with the request to another upstream
 	}
+	return b.breakOff()
+}
+
+func (b *requestBody) breakOff() error {
 	b.broken.Store(true)
 	if b.control != nil {
 		return b.control.SetReadDeadline(time.Unix(1, 0))
 	}
 	return b.body.Close()
+}
+
+// abandon ends a body that was closed before anybody read from it, and goes nowhere else. b
+// may be nil.
+func (b *requestBody) abandon() {
+	if b != nil && !b.hold && b.ended.Load() && !b.begun.Load() {
+		_ = b.breakOff()
+	}
 }
 
 // clients reports whether the client is why the body ended before its end.

@@ -156,6 +156,9 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		u.warn(what, err)
 		return
 	}
+	if b, ok := r.Body.(*requestBody); ok {
+		b.abandon()
+	}
 	end := endings[what]
 	switch what {
 	case clientSlow, clientFoul:

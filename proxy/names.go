@@ -23,8 +23,8 @@ const (
 	lookupTimeout = 2 * time.Second
 )
 
-// names are those of upstreams with Resolve and what they stand for. lookup and now may be
-// replaced by tests before the proxy runs.
+// names are those of upstreams with Resolve and what they stand for. lookup may be replaced by
+// tests before the proxy runs.
 type names struct {
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
@@ -66,8 +66,9 @@ func (n *names) expand(u Upstream) []Upstream {
 // later. The lock of the proxy is held.
 func (n *names) asked(cfg *Config, now time.Time) (hosts []string) {
 	every := map[string]time.Duration{}
-	for _, g := range cfg.groups() {
-		for _, u := range g.cfg.Upstreams {
+	look := func(all []Upstream) {
+		for i := range all {
+			u := &all[i]
 			if u.Resolve == 0 {
 				continue
 			}
@@ -77,6 +78,10 @@ func (n *names) asked(cfg *Config, now time.Time) (hosts []string) {
 				every[host] = u.Resolve
 			}
 		}
+	}
+	look(cfg.Upstreams)
+	for i := range cfg.Groups {
+		look(cfg.Groups[i].Upstreams)
 	}
 	for _, host := range slices.Sorted(maps.Keys(every)) {
 		if !now.Before(n.due[host]) {
