@@ -27,6 +27,8 @@ func (d *decoder) health(n node, to *proxy.Health) {
 			c := &to.Check
 			d.Object(n, keys{
 				"path":     func(n node) { d.Text(n, &c.Path) },
+				"grpc":     func(n node) { d.Boolean(n, &c.GRPC) },
+				"service":  func(n node) { d.Text(n, &c.Service) },
 				"interval": func(n node) { d.Duration(n, &c.Interval) },
 				"timeout":  func(n node) { d.Duration(n, &c.Timeout) },
 				"bad":      func(n node) { d.Integer(n, &c.Bad) },

@@ -16,11 +16,16 @@ import (
 )
 
 // Check asks the upstreams whether they are well, beside what their answers to requests
-// say. Off without Path.
+// say. Off without Path and GRPC.
 type Check struct {
 	// Path is asked for with GET, past the gate; an answer from 200 to 299 in time is
 	// good, every other and none is bad. Default none: nothing is asked.
 	Path string
+	// GRPC asks the gRPC health service (grpc.health.v1) in place of a path, for upstreams
+	// that are h2c:// or https://. Service is whose health is asked for; default that of
+	// the whole server.
+	GRPC    bool
+	Service string
 	// Interval is the time between two of them. Default 5 s; 10 ms to an hour.
 	Interval time.Duration
 	// Timeout is how long the answer may take. Default 1 s, or the interval if that is
@@ -37,8 +42,10 @@ type Check struct {
 // can be kept.
 const checkBody = 16 << 10
 
+func (c Check) on() bool { return c.Path != "" || c.GRPC }
+
 func (c Check) withDefaults() Check {
-	if c.Path == "" {
+	if !c.on() {
 		return c
 	}
 	if c.Interval == 0 {
@@ -58,13 +65,18 @@ func (c Check) withDefaults() Check {
 
 // check finds the mistakes in c, which stands in field.
 func (c Check) check(wrong func(field, value, want string), field string) {
-	if c.Path == "" {
-		if c != (Check{}) {
-			wrong(field+".path", "", "the path to ask for, for example /healthz")
-		}
+	switch {
+	case !c.on() && c != (Check{}):
+		wrong(field+".path", "", "the path to ask for, for example /healthz, or grpc: true")
 		return
+	case c.GRPC && c.Path != "":
+		wrong(field+".path", quote(c.Path), "no grpc beside it: one of the two is asked")
+	case c.Service != "" && !c.GRPC:
+		wrong(field+".service", quote(c.Service), "grpc: true beside it")
+	case len(c.Service) > 256:
+		wrong(field+".service", quote(c.Service), "at most 256 bytes")
 	}
-	if !strings.HasPrefix(c.Path, "/") || len(c.Path) > 256 || strings.ContainsAny(c.Path, " \r\n\x00#") {
+	if c.Path != "" && (!strings.HasPrefix(c.Path, "/") || len(c.Path) > 256 || strings.ContainsAny(c.Path, " \r\n\x00#")) {
 		wrong(field+".path", quote(c.Path), "a path of at most 256 bytes that begins with a slash, for example /healthz")
 	}
 	for _, d := range [...]struct {
@@ -118,7 +130,7 @@ func (h *health) checked(now mono.Time, good bool) (left, back bool) {
 // watchWell checks the upstream until ctx ends.
 func (u *upstream) watchWell(ctx context.Context) {
 	c := u.made.Health.Check
-	if c.Path == "" {
+	if !c.on() {
 		return
 	}
 	// The first comes soon, but not at all of the upstreams at once.
@@ -143,6 +155,9 @@ func (u *upstream) watchWell(ctx context.Context) {
 func (u *upstream) ask(ctx context.Context, c *Check) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	if c.GRPC {
+		return u.askGRPC(ctx, c.Service)
+	}
 	at := *u.url
 	at.Path, at.RawQuery, _ = strings.Cut(strings.TrimSuffix(at.Path, "/")+c.Path, "?")
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)

@@ -1,11 +1,16 @@
 package proxy
 
 import (
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
+	grpchealth "google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // An upstream that fails its checks is put out without one request lost to it, and is back
@@ -113,6 +118,9 @@ func TestMistakesInChecks(t *testing.T) {
 		{Health{Ready: -1}, "health.ready"},
 		{Health{Check: Check{Interval: time.Second}}, "health.check.path"},
 		{Health{Check: Check{Path: "well"}}, "health.check.path"},
+		{Health{Check: Check{Path: "/", GRPC: true}}, "health.check.path"},
+		{Health{Check: Check{Path: "/", Service: "x"}}, "health.check.service"},
+		{Health{Ready: 1, Check: Check{GRPC: true, Service: "x"}}, ""},
 		{Health{Check: Check{Path: "/", Interval: time.Millisecond, Timeout: 2 * time.Hour, Bad: -1, Good: 101}}, "health.check.interval health.check.timeout health.check.bad health.check.good"},
 		{Health{Ready: 1, Check: Check{Path: "/"}}, ""},
 	} {
@@ -142,5 +150,35 @@ func TestLargeAnswerHeader(t *testing.T) {
 		if resp, _ := get(t, c, p.url+"/large"); resp.StatusCode != 502 {
 			t.Errorf("%s: status %d of a header beyond the limit, expected 502", scheme, resp.StatusCode)
 		}
+	}
+}
+
+// A gRPC server is asked by its health service, about one of its services.
+func TestChecksOfGRPC(t *testing.T) {
+	for _, service := range []string{"", "shop.Orders"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, well := grpc.NewServer(), grpchealth.NewServer()
+		grpc_health_v1.RegisterHealthServer(server, well)
+		well.SetServingStatus(service, grpc_health_v1.HealthCheckResponse_SERVING)
+		done := make(chan struct{})
+		go func() { defer close(done); _ = server.Serve(l) }()
+		_, other := serve(t, http.NotFoundHandler()) // knows no such method
+		cfg := to("h2c://"+l.Addr().String(), "h2c://"+other)
+		cfg.Health.Check = Check{GRPC: true, Service: service, Interval: 10 * time.Millisecond, Timeout: 5 * time.Second, Bad: 1, Good: 1}
+		p := start(t, cfg)
+		ups := p.state.Load().upstreams
+		eventually(t, "the server without health to be out", func() bool { return ups[1].out.Load() && ups[0].goodChecks.Load() > 0 })
+		if ups[0].out.Load() {
+			t.Error("a server that is well is out")
+		}
+		well.SetServingStatus(service, grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+		eventually(t, "the server to be out", ups[0].out.Load)
+		well.SetServingStatus(service, grpc_health_v1.HealthCheckResponse_SERVING)
+		eventually(t, "the server to be back", func() bool { return !ups[0].out.Load() })
+		server.Stop()
+		<-done
 	}
 }

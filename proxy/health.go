@@ -53,7 +53,7 @@ func (h Health) check(wrong func(field, value, want string), field string) {
 	switch {
 	case h.Ready < 0 || h.Ready > MaxUpstreams:
 		wrong(field+".ready", strconv.Itoa(h.Ready), fmt.Sprintf("1 to %d, or 0 for readiness that does not depend on upstreams", MaxUpstreams))
-	case h.Ready > 0 && h.Check.Path == "":
+	case h.Ready > 0 && !h.Check.on():
 		wrong(field+".ready", strconv.Itoa(h.Ready), "check beside it: a proxy that is not ready gets no requests, and without them or checks no upstream would be back")
 	}
 }
@@ -270,7 +270,7 @@ func (p *Proxy) watchHealth() error {
 			o.ObserveInt64(out, n, name)
 			o.ObserveInt64(outs, nOuts, name)
 			o.ObserveInt64(failures, nFailed, name)
-			if u.made.Health.Check.Path != "" {
+			if u.made.Health.Check.on() {
 				upstream := attribute.String("upstream", u.name)
 				o.ObserveInt64(checks, u.goodChecks.Load(), metric.WithAttributes(upstream, attribute.String("result", "good")))
 				o.ObserveInt64(checks, u.badChecks.Load(), metric.WithAttributes(upstream, attribute.String("result", "bad")))
