@@ -24,7 +24,8 @@ type upload struct {
 	ctx     context.Context
 	request live.Request // for the second slot
 	left    int64        // until the length that was announced; negative without one
-	over    bool         // the end was reached
+	pace    pace
+	over    bool // the end was reached
 	watch   stopwatch
 
 	mu      sync.Mutex // of lent and of reading
@@ -46,6 +47,9 @@ func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.
 	}
 	request.Client, request.Demand, request.Token = nil, 0, live.Request{}.Token // its first slot had what they give
 	u := &upload{ReadCloser: r.Body, w: w, ctx: ctx, request: request, left: length}
+	if server, _ := r.Context().Value(http.ServerContextKey).(*http.Server); length > 0 && (server == nil || server.ReadTimeout == 0) {
+		u.pace = newPace(&w.h.patience, w.ResponseWriter, r)
+	}
 	u.watch.start(w.h.patience.Blocked, u.lend)
 	w.upload, r.Body = u, u
 }
@@ -67,9 +71,12 @@ func (u *upload) Read(p []byte) (int, error) {
 	u.mu.Lock()
 	u.reading = true
 	u.mu.Unlock()
-	u.watch.begin(live.Now())
+	now := live.Now()
+	u.watch.begin(now)
+	u.pace.before(now)
 	n, err := u.ReadCloser.Read(p)
 	u.watch.end(live.Now())
+	u.pace.came += int64(n)
 	u.mu.Lock()
 	u.reading = false
 	lent := u.lent
@@ -81,6 +88,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	}
 	u.over = true
 	u.watch.stop()
+	u.pace.over()
 	if lent && !u.answering.Load() {
 		if refused := u.readmit(); refused != nil {
 			return 0, refused

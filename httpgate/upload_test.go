@@ -2,10 +2,12 @@ package httpgate
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -203,3 +205,53 @@ func TestSilentStreamsWaitOutside(t *testing.T) {
 		t.Errorf("%d streams were served at their end, expected 20", n)
 	}
 }
+
+// A long body must come at the least rate, and its client may not fall silent, over HTTP/1
+// and HTTP/2; the deadline does not outlive the body.
+func TestLongBodiesMustCome(t *testing.T) {
+	failed := make(chan error, 1)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			failed <- err
+			w.WriteHeader(http.StatusRequestTimeout)
+		}
+	})
+	for name, patience := range map[string]Patience{
+		"rate":    {Gather: 1, Rate: 1 << 20, Grace: 50 * time.Millisecond, Silence: time.Hour},
+		"silence": {Gather: 1, Rate: -1, Silence: 50 * time.Millisecond},
+	} {
+		s := serve(t, Handler(newGate(t, roomy(), nil), handler, Patient(patience)))
+		for _, major := range []int{1, 2} {
+			rt := base(t, major)
+			body, more := io.Pipe()
+			r, _ := http.NewRequestWithContext(t.Context(), "POST", s.url, body)
+			r.ContentLength = 1 << 20
+			go func() { _, _ = more.Write(make([]byte, 1000)) }()
+			resp, err := rt.RoundTrip(r)
+			if err == nil {
+				resp.Body.Close()
+			}
+			more.Close()
+			select {
+			case err := <-failed:
+				if !isDeadline(err) {
+					t.Errorf("%s, HTTP/%d: the body failed with %v", name, major, err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Errorf("%s, HTTP/%d: the client may be silent", name, major)
+			}
+		}
+	}
+	// Within the limits a connection has one request after the other.
+	s := serve(t, Handler(newGate(t, roomy(), nil), handler, Patient(Patience{Gather: 1, Silence: 100 * time.Millisecond})))
+	rt := base(t, 1)
+	for range 3 {
+		r, _ := http.NewRequestWithContext(t.Context(), "POST", s.url, strings.NewReader(strings.Repeat("x", 100_000)))
+		if resp, _ := send(t, rt, r); resp.StatusCode != 200 {
+			t.Errorf("status %d", resp.StatusCode)
+		}
+		time.Sleep(110 * time.Millisecond) // longer than the deadline of the body before
+	}
+}
+
+func isDeadline(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

@@ -208,15 +208,18 @@ type Limits struct {
 	// 10 s. A slower one is disconnected.
 	HeaderTimeout time.Duration
 	// BodyTimeout is how long a client may be silent in the middle of the body of
-	// an HTTP/1 request. Default 60 s. A slower one is disconnected. Streams of
-	// HTTP/2 may be silent.
+	// an HTTP/1 request, or of one of announced length. Default 60 s. A slower one is
+	// disconnected. Streams of HTTP/2 may be silent.
 	BodyTimeout time.Duration
 	// BodyBuffer is the longest request body that is read before the request asks for a
 	// slot, in bytes; its length must be announced. Default 64 KiB; negative is none. A
-	// client that sends such a body slowly holds nothing that others need.
+	// client that sends such a body slowly holds nothing that others need. One that sends a
+	// longer body slowly holds no slot, but a connection of the upstream: larger is better
+	// for servers with a worker for each connection.
 	BodyBuffer int
-	// BodyRate is the least rate at which such a body must come, on average and after 5
-	// s, in bytes per second. Default 240; negative is none. The answer then is 408.
+	// BodyRate is the least rate at which bodies of announced length must come, on average
+	// and after 5 s, in bytes per second. Default 240; negative is none. The answer then is
+	// 408.
 	BodyRate int
 	// SendTimeout is how long a client may take to read 256 KiB more of an answer of more
 	// than 64 KiB. Default 60 s. A slower one is disconnected.

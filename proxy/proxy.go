@@ -200,7 +200,7 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 			use := &ruledOf(r).use
 			return use.Kind, !use.NoCancel
 		}),
-		httpgate.Patient(httpgate.Patience{Gather: limits.BodyBuffer, Rate: limits.BodyRate, Write: limits.SendTimeout}),
+		httpgate.Patient(httpgate.Patience{Gather: limits.BodyBuffer, Rate: limits.BodyRate, Silence: limits.BodyTimeout, Write: limits.SendTimeout}),
 		httpgate.OnBadBody(p.badBody),
 		httpgate.OnEnd(func(r *http.Request) func(httpgate.End) {
 			if a := p.logOf(r); a != nil {
