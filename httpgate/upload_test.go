@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -157,53 +158,55 @@ func TestFastUploadsKeepTheirSlot(t *testing.T) {
 	}
 }
 
-// Streams that say nothing hold next to no slots of a gate that is in use: others are served
-// at once.
+// Streams that say nothing hold no slots of a gate that is in use, and are served once they
+// have said something.
 func TestSilentStreamsWaitOutside(t *testing.T) {
-	gate := newGate(t, oneSlot(), nil)
-	streams := make(chan struct{}, 64)
+	gate := newGate(t, few(busyShare), nil)
+	held, entered := make(chan struct{}), make(chan struct{})
+	var streams atomic.Int64
 	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/stream" {
-			streams <- struct{}{}
+		switch r.URL.Path {
+		case "/held":
+			close(entered)
+			<-held
+		case "/stream":
+			streams.Add(1)
 			_, _ = io.Copy(io.Discard, r.Body)
 		}
 	}), HoldStreams(time.Hour)))
 	client := &http.Client{Transport: base(t, 2)}
-	open := func() (end func()) {
-		r, w := io.Pipe()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			if resp, err := client.Post(s.url+"/stream", "text/plain", r); err == nil {
-				resp.Body.Close()
-			}
-		}()
-		return func() { w.Close(); <-done }
+	send := func(path string, body io.Reader) {
+		resp, err := client.Post(s.url+path, "text/plain", body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		resp.Body.Close()
 	}
-	first := open() // finds the gate idle, and has its slot
-	<-streams
-	var ends []func()
+	var all sync.WaitGroup
+	all.Go(func() { send("/held", nil) }) // the gate is in use all the time
+	<-entered
+	var ends []*io.PipeWriter
 	for range 20 {
-		ends = append(ends, open())
+		r, w := io.Pipe()
+		ends = append(ends, w)
+		all.Go(func() { send("/stream", r) })
 	}
-	for range 3 { // a queue would form behind the first, and does not
-		time.Sleep(2 * time.Millisecond)
-		if n := gate.Stats().Waiting; n > 0 {
-			t.Errorf("%d silent streams wait for a slot", n)
+	for range 50 {
+		send("/", nil)
+		if s := gate.Stats(); s.Running > 1 || s.Waiting > 0 {
+			t.Fatalf("%d run and %d wait beside the one that is held", s.Running-1, s.Waiting)
 		}
 	}
-	first()
-	resp, err := client.Get(s.url)
-	if err != nil {
-		t.Fatal(err)
+	if n := streams.Load(); n != 0 {
+		t.Errorf("%d streams have a slot and said nothing", n)
 	}
-	resp.Body.Close()
-	for _, end := range ends { // each says that it has nothing to say, and is served
-		end()
+	for _, end := range ends {
+		end.Close()
 	}
-	if n := len(streams); n != 20 {
-		t.Errorf("%d streams were served at their end, expected 20", n)
-	}
+	eventually(t, "the streams to be served", func() bool { return streams.Load() == 20 })
+	close(held)
+	all.Wait()
 }
 
 // A long body must come at the least rate, and its client may not fall silent, over HTTP/1
