@@ -279,6 +279,8 @@ func (d *decoder) listeners(n node, to *[]proxy.Listener) {
 						l.More = append(l.More, k)
 					})
 				},
+				"open":    func(n node) { d.Boolean(n, &l.Open) },
+				"trusted": func(n node) { d.Boolean(n, &l.Trusted) },
 				"proxy_protocol": func(n node) {
 					d.List(n, func(n node) { l.Balancers = append(l.Balancers, d.network(n)) })
 				},

@@ -112,6 +112,12 @@ type Listener struct {
 	// none. From other addresses connections are taken as they are, so nobody else can
 	// say who he is.
 	Balancers []netip.Prefix
+	// Open lets every user of the machine connect to a socket. Default only its owner,
+	// which is the user that the proxy runs as, as far as its directory allows.
+	Open bool
+	// Trusted has the clients of a socket believed as those of networks under Trust are:
+	// they have no address to tell them by.
+	Trusted bool
 }
 
 // KeyPair is a certificate and its key, as PEM files.
@@ -423,6 +429,9 @@ func (l Listener) checkMore(wrong func(field, value, want string), field string)
 		if !n.IsValid() {
 			wrong(fmt.Sprintf("%s.proxy_protocol[%d]", field, i), "an invalid network", "a network such as 10.0.0.0/8")
 		}
+	}
+	if (l.Open || l.Trusted) && !strings.HasPrefix(l.Address, unixScheme) {
+		wrong(field+".address", quote(l.Address), "unix:/path beside open and trusted: they are about sockets")
 	}
 	if len(l.Balancers) > 0 && strings.HasPrefix(l.Address, unixScheme) {
 		wrong(field+".proxy_protocol", "", "an address with a port beside it: the clients of a socket have no address")

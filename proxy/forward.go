@@ -82,6 +82,9 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 	if !trusted {
 		return
 	}
+	if v := in["X-Forwarded-For"]; v != nil && out["X-Forwarded-For"] == nil {
+		out["X-Forwarded-For"] = v // the client of a socket has no address to be added
+	}
 	for _, name := range [...]string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if v := in[name]; v != nil {
 			out[name] = v

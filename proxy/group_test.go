@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -124,10 +126,14 @@ func TestUnixSockets(t *testing.T) {
 	for _, scheme := range []string{"unix:", "h2c+unix:"} {
 		dir := t.TempDir()
 		back, front := filepath.Join(dir, "back"), filepath.Join(dir, "front")
-		serveOn(t, unixScheme+back, mirror)
+		serveOn(t, unixScheme+back, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Seen", r.Header.Get("X-Forwarded-For"))
+			mirror(w, r)
+		}))
 		leaveSocket(t, front)
 		cfg := to(scheme + back)
-		cfg.Listen = []Listener{{Address: unixScheme + front}, {Address: "127.0.0.1:0"}}
+		trusted := scheme == unixScheme
+		cfg.Listen = []Listener{{Address: unixScheme + front, Trusted: trusted, Open: trusted}, {Address: "127.0.0.1:0"}}
 		p := start(t, cfg)
 		tcp, _ := p.Addrs()
 		over := client(t, 1, nil)
@@ -140,6 +146,23 @@ func TestUnixSockets(t *testing.T) {
 			if got := read(t, resp); resp.StatusCode != 200 || got != "hello" {
 				t.Errorf("%s by %s: %d, %q", scheme, url, resp.StatusCode, got)
 			}
+		}
+		info, err := os.Stat(front)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if perm, want := info.Mode().Perm(), map[bool]fs.FileMode{true: 0o666, false: 0o600}[trusted]; perm != want {
+			t.Errorf("the socket has the mode %o, expected %o", perm, want)
+		}
+		r, _ := http.NewRequest("POST", "http://any", strings.NewReader("x"))
+		r.Header.Set("X-Forwarded-For", "192.0.2.1")
+		resp, err := over.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read(t, resp)
+		if got := resp.Header.Get("X-Seen") == "192.0.2.1"; got != trusted {
+			t.Errorf("a client of the socket is believed: %v, expected %v", got, trusted)
 		}
 		if _, err := listenOn(unixScheme + front); err == nil {
 			t.Error("a socket that is listened on was taken")

@@ -74,6 +74,7 @@ type state struct {
 	groups    []*group
 	upstreams []*upstream              // of all groups
 	trusted   func(*http.Request) bool // nil: nobody
+	sockets   bool                     // clients of some are trusted
 	exempt    func(*http.Request) bool // nil: nothing
 	rules     *classify.Rules
 	names     *classify.Names
@@ -307,7 +308,13 @@ func (s *state) find(group string, u Upstream) *upstream {
 	return nil
 }
 
-func (s *state) trusts(r *http.Request) bool { return s.trusted != nil && s.trusted(r) }
+func (s *state) trusts(r *http.Request) bool {
+	return s.trusted != nil && s.trusted(r) || s.sockets && r.Context().Value(trustedKey{}) != nil
+}
+
+// trustedKey is the key under which the context of a connection says that its client is
+// believed.
+type trustedKey struct{}
 
 func (s *state) exempts(r *http.Request) bool { return s.exempt != nil && s.exempt(r) }
 
@@ -347,25 +354,26 @@ func (p *Proxy) Listen() error {
 	}
 	cfg := p.state.Load().cfg
 	var errs []error
-	open := func(address string) net.Listener {
-		l, err := listenOn(address)
+	open := func(from Listener) net.Listener {
+		l, err := from.open()
 		if err != nil {
-			errs = append(errs, fmt.Errorf("proxy: listen on %s: %w", address, err))
+			errs = append(errs, fmt.Errorf("proxy: listen on %s: %w", from.Address, err))
+			return nil
 		}
 		return l
 	}
 	for _, l := range cfg.Listen {
-		if nl := open(l.Address); nl != nil {
+		if nl := open(l); nl != nil {
 			p.front = append(p.front, nl)
 		}
 	}
 	for _, e := range cfg.Egress {
-		if nl := open(e.Address); nl != nil {
+		if nl := open(Listener{Address: e.Address}); nl != nil {
 			p.egress = append(p.egress, nl)
 		}
 	}
 	if cfg.Admin != "" {
-		p.admin = open(cfg.Admin)
+		p.admin = open(Listener{Address: cfg.Admin})
 	}
 	if err := errors.Join(errs...); err != nil {
 		p.closeListeners()

@@ -116,6 +116,9 @@ func (p *Proxy) compile(cfg Config, old *state) (*state, error) {
 			return nil, err
 		}
 	}
+	for _, l := range cfg.Listen {
+		next.sockets = next.sockets || l.Trusted
+	}
 	if len(cfg.Trust) > 0 {
 		next.trusted = httpgate.Networks(cfg.Trust...)
 	}

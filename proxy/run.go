@@ -114,6 +114,11 @@ func (p *Proxy) servers(cfg Config) ([]*http.Server, error) {
 		s.TLSConfig = tlsConfig
 		s.Protocols.SetHTTP2(true)
 		s.Protocols.SetUnencryptedHTTP2(tlsConfig == nil)
+		if before := s.ConnContext; l.Trusted {
+			s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+				return context.WithValue(before(ctx, c), trustedKey{}, true)
+			}
+		}
 		httpgate.Track(s)
 		all = append(all, s)
 	}

@@ -157,13 +157,32 @@ func (u Upstream) checkResolve(wrong func(field, value, want string), field stri
 	}
 }
 
-// listenOn opens a listener. A socket that a process left behind which is there no more is
+// listenOn opens a listener.
+func listenOn(address string) (net.Listener, error) { return Listener{Address: address}.open() }
+
+// open opens the listener. A socket that a process left behind which is there no more is
 // replaced.
-func listenOn(address string) (net.Listener, error) {
-	path, ok := strings.CutPrefix(address, unixScheme)
+func (l Listener) open() (net.Listener, error) {
+	path, ok := strings.CutPrefix(l.Address, unixScheme)
 	if !ok {
-		return net.Listen("tcp", address)
+		return net.Listen("tcp", l.Address)
 	}
+	out, err := listenSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	mode := fs.FileMode(0o600)
+	if l.Open {
+		mode = 0o666
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		out.Close()
+		return nil, err
+	}
+	return out, nil
+}
+
+func listenSocket(path string) (net.Listener, error) {
 	l, err := net.Listen("unix", path)
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return l, err
