@@ -105,17 +105,10 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	in.deadline, in.limited = ctx.Deadline()
 	w.in, w.r = in, r
 
-	var objective time.Duration
-	if h.objective != nil {
-		objective = h.objective(r)
-	}
-	cancel := true
-	if h.kind != nil {
-		in.kind, cancel = h.kind(r)
-	}
-	var key share.Key
+	request, cancel := h.request(in, r, tags)
+	request.Client, request.Sender = client, sender
 	if t.gate.Shares() != nil {
-		key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
+		request.Key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
 	}
 	var tell func(End)
 	var arrived mono.Time
@@ -123,18 +116,6 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 		if tell = h.onEnd(r); tell != nil {
 			arrived = live.Now()
 		}
-	}
-	request := live.Request{
-		Key: key,
-		Request: work.Request{
-			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
-			Deadline: mono.Never, Demand: tags.Demand, Attempt: tags.Attempt,
-		},
-		Client:    client,
-		Sender:    sender,
-		Objective: objective,
-		Kind:      in, Token: tags.Token,
-		Total: tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
 	}
 	if err := t.gate.Admit(in, request, &in.room); err != nil {
 		w.refuse(r, err)
@@ -173,6 +154,26 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	t.next.ServeHTTP(w, r)
 	w.returned = true
 	return w.another
+}
+
+// request is what the gate is told of r, and whether it may be cancelled as a culprit.
+func (h *handler) request(in *served, r *http.Request, tags *wire.Tags) (request live.Request, cancel bool) {
+	request = live.Request{
+		Request: work.Request{
+			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
+			Deadline: mono.Never, Demand: tags.Demand, Attempt: tags.Attempt,
+		},
+		Kind: in, Token: tags.Token,
+		Total: tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
+	}
+	if h.objective != nil {
+		request.Objective = h.objective(r)
+	}
+	cancel = true
+	if h.kind != nil {
+		in.kind, cancel = h.kind(r)
+	}
+	return request, cancel
 }
 
 // sender returns whose request r is: the account of a client that knows credits, and the

@@ -332,24 +332,7 @@ func (c Config) Check() []*Mistake {
 	} else {
 		between("slo", c.Objective, time.Millisecond, time.Hour)
 	}
-	if len(c.Listen) == 0 {
-		wrong("listen", "", "at least one address, for example 127.0.0.1:8080")
-	}
-	addresses := map[string]int{}
-	for i, l := range c.Listen {
-		field := fmt.Sprintf("listen[%d]", i)
-		checkAddress(wrong, field+".address", l.Address)
-		if first, dup := addresses[l.Address]; dup && l.Address != "" && !strings.HasSuffix(l.Address, ":0") {
-			wrong(field+".address", quote(l.Address), fmt.Sprintf("an address of its own: listen[%d] has it", first))
-		} else {
-			addresses[l.Address] = i
-		}
-		checkPair(wrong, field, l.Cert, l.Key)
-		l.checkMore(wrong, field)
-		if l.ClientCA != "" && l.Cert == "" {
-			wrong(field+".client_ca", quote(l.ClientCA), "cert and key beside it: without TLS clients show no certificate")
-		}
-	}
+	c.checkListeners(wrong)
 	if c.Admin != "" {
 		checkAddress(wrong, "admin", c.Admin)
 	}
@@ -372,42 +355,69 @@ func (c Config) Check() []*Mistake {
 	c.Access.check(wrong)
 	between("drain.notice", c.Drain.Notice, 0, 10*time.Minute)
 	between("drain.timeout", c.Drain.Timeout, 0, time.Hour)
-	if n := c.Limits.Connections; n < 0 || n > 1_000_000 {
+	c.Limits.check(wrong, between)
+	return all
+}
+
+// check finds the mistakes in l.
+func (l *Limits) check(wrong func(field, value, want string), between func(field string, d, least, most time.Duration)) {
+	if n := l.Connections; n < 0 || n > 1_000_000 {
 		wrong("limits.connections", strconv.Itoa(n), "1 to 1000000, or 0 for the default")
 	}
-	for _, l := range [...]struct {
+	for _, each := range [...]struct {
 		name  string
 		value int
-	}{{"client_connections", c.Limits.ClientConnections}, {"client_requests", c.Limits.ClientRequests}} {
-		if l.value < 0 || l.value > 1_000_000 {
-			wrong("limits."+l.name, strconv.Itoa(l.value), "1 to 1000000, or 0 for no limit")
+	}{{"client_connections", l.ClientConnections}, {"client_requests", l.ClientRequests}} {
+		if each.value < 0 || each.value > 1_000_000 {
+			wrong("limits."+each.name, strconv.Itoa(each.value), "1 to 1000000, or 0 for no limit")
 		}
 	}
-	if n := c.Limits.Header; n != 0 && (n < 4096 || n > 16<<20) {
+	if n := l.Header; n != 0 && (n < 4096 || n > 16<<20) {
 		wrong("limits.header", strconv.Itoa(n), "4096 to 16777216 bytes, or 0 for the default")
 	}
-	if n := c.Limits.AnswerHeader; n != 0 && (n < 4096 || n > 16<<20) {
+	if n := l.AnswerHeader; n != 0 && (n < 4096 || n > 16<<20) {
 		wrong("limits.answer_header", strconv.Itoa(n), "4096 to 16777216 bytes, or 0 for the default")
 	}
-	if n := c.Limits.Retries; n > 16 {
+	if n := l.Retries; n > 16 {
 		wrong("limits.retries", strconv.Itoa(n), "1 to 16, 0 for the default, or negative for none")
 	}
-	if n := c.Limits.Streams; n < 0 || n > 100_000 {
+	if n := l.Streams; n < 0 || n > 100_000 {
 		wrong("limits.streams", strconv.Itoa(n), "1 to 100000, or 0 for the default")
 	}
-	between("limits.header_timeout", c.Limits.HeaderTimeout, 0, time.Hour)
-	between("limits.body_timeout", c.Limits.BodyTimeout, 0, time.Hour)
-	if n := c.Limits.BodyBuffer; n > 16<<20 {
+	between("limits.header_timeout", l.HeaderTimeout, 0, time.Hour)
+	between("limits.body_timeout", l.BodyTimeout, 0, time.Hour)
+	if n := l.BodyBuffer; n > 16<<20 {
 		wrong("limits.body_buffer", strconv.Itoa(n), "1 to 16777216 bytes, 0 for the default, or negative for none")
 	}
-	if n := c.Limits.BodyRate; n > 1<<30 {
+	if n := l.BodyRate; n > 1<<30 {
 		wrong("limits.body_rate", strconv.Itoa(n), "1 to 1073741824 bytes a second, 0 for the default, or negative for none")
 	}
-	between("limits.send_timeout", c.Limits.SendTimeout, 0, 24*time.Hour)
-	between("limits.idle_timeout", c.Limits.IdleTimeout, 0, 24*time.Hour)
-	between("limits.connect", c.Limits.Connect, 0, time.Hour)
-	between("limits.response", c.Limits.Response, 0, 24*time.Hour)
-	return all
+	between("limits.send_timeout", l.SendTimeout, 0, 24*time.Hour)
+	between("limits.idle_timeout", l.IdleTimeout, 0, 24*time.Hour)
+	between("limits.connect", l.Connect, 0, time.Hour)
+	between("limits.response", l.Response, 0, 24*time.Hour)
+}
+
+// checkListeners finds the mistakes in listen.
+func (c *Config) checkListeners(wrong func(field, value, want string)) {
+	if len(c.Listen) == 0 {
+		wrong("listen", "", "at least one address, for example 127.0.0.1:8080")
+	}
+	addresses := map[string]int{}
+	for i, l := range c.Listen {
+		field := fmt.Sprintf("listen[%d]", i)
+		checkAddress(wrong, field+".address", l.Address)
+		if first, dup := addresses[l.Address]; dup && l.Address != "" && !strings.HasSuffix(l.Address, ":0") {
+			wrong(field+".address", quote(l.Address), fmt.Sprintf("an address of its own: listen[%d] has it", first))
+		} else {
+			addresses[l.Address] = i
+		}
+		checkPair(wrong, field, l.Cert, l.Key)
+		l.checkMore(wrong, field)
+		if l.ClientCA != "" && l.Cert == "" {
+			wrong(field+".client_ca", quote(l.ClientCA), "cert and key beside it: without TLS clients show no certificate")
+		}
+	}
 }
 
 // checkMore finds the mistakes in what l may have besides, in field.

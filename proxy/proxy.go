@@ -11,9 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/live"
@@ -24,17 +21,11 @@ import (
 // Proxy is a reverse proxy with a gate for each upstream. Its methods may be
 // called at once from any goroutine.
 type Proxy struct {
-	log       *slog.Logger
-	metrics   *telemetry.Telemetry
-	errors    metric.Int64Counter
-	crowds    metric.Int64Counter // by at_once
-	clients   metric.Int64Counter // what they did wrong
-	evicted   metric.Int64Counter // connections
-	retried   metric.Int64Counter // requests that could go to another upstream
-	lookups   metric.Int64Counter // of names, that failed
-	perClient metric.Int64Counter // refused for what their client has
-	handler   http.Handler
-	buffers   *buffers
+	log     *slog.Logger
+	metrics *telemetry.Telemetry
+	instruments
+	handler http.Handler
+	buffers *buffers
 
 	state     atomic.Pointer[state]
 	access    atomic.Pointer[accessLog] // nil: there was none yet
@@ -107,77 +98,7 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	}
 	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), names: newResolver(), hurry: make(chan struct{}), started: time.Now()}
 	p.stopped, p.stop = context.WithCancel(context.Background())
-	p.errors, err = metrics.Meter().Int64Counter("spillgate_upstream_errors",
-		metric.WithDescription("Requests that an upstream did not answer, by kind of failure."))
-	if err != nil {
-		return nil, err
-	}
-	_, err = metrics.Meter().Int64ObservableGauge("spillgate_requests_inside", metric.WithDescription("Requests that the proxy works on, upgraded connections and streams included."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(p.active.Load())
-			return nil
-		}))
-	if err != nil {
-		return nil, err
-	}
-	_, err = metrics.Meter().Int64ObservableCounter("spillgate_malformed_tags", metric.WithDescription("Requests whose tags broke the format and were ignored."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(p.malformed.Load())
-			return nil
-		}))
-	if err != nil {
-		return nil, err
-	}
-	_, err = metrics.Meter().Int64ObservableCounter("spillgate_unrouted", metric.WithDescription("Requests that were answered 404 because no group of upstreams is for their host and path."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(p.unrouted.Load())
-			return nil
-		}))
-	if err != nil {
-		return nil, err
-	}
-	p.crowds, err = metrics.Meter().Int64Counter("spillgate_rule_refusals",
-		metric.WithDescription("Requests that were, or in mode monitor would have been, refused because as many of their rule were inside as may be, by the rule's place."))
-	if err != nil {
-		return nil, err
-	}
-	p.clients, err = metrics.Meter().Int64Counter("spillgate_client_errors",
-		metric.WithDescription("Requests that were answered 400 or 408, before they asked for a slot, because of their body, and connections closed because of their PROXY protocol header, by kind."))
-	if err != nil {
-		return nil, err
-	}
-	p.evicted, err = metrics.Meter().Int64Counter("spillgate_connections_evicted",
-		metric.WithDescription("Client connections that were closed because all places were taken and no request ran on them."))
-	if err != nil {
-		return nil, err
-	}
-	p.retried, err = metrics.Meter().Int64Counter("spillgate_upstream_retries",
-		metric.WithDescription("Requests that an upstream did not take and that may go to another one, by what was decided: sent, or not sent because of the budget."))
-	if err != nil {
-		return nil, err
-	}
-	p.perClient, err = metrics.Meter().Int64Counter("spillgate_client_limited",
-		metric.WithDescription("Connections closed and requests refused because their client had as many as it may, by limit."))
-	if err != nil {
-		return nil, err
-	}
-	p.lookups, err = metrics.Meter().Int64Counter("spillgate_name_errors",
-		metric.WithDescription("Lookups of an upstream's name that failed; its addresses stay as they were."))
-	if err != nil {
-		return nil, err
-	}
-	_, err = metrics.Meter().Int64ObservableCounter("spillgate_access_log_lines", metric.WithDescription("Lines of the access log, by what became of them: written, or dropped because writing was too slow or failed."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			if l := p.access.Load(); l != nil {
-				o.Observe(l.written.Load(), metric.WithAttributes(attribute.String("fate", "written")))
-				o.Observe(l.dropped.Load(), metric.WithAttributes(attribute.String("fate", "dropped")))
-			}
-			return nil
-		}))
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
+	if err := errors.Join(p.count(metrics.Meter()), p.watchSelf(), p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
 		return nil, err
 	}
 	if err := p.apply(cfg); err != nil {
@@ -191,8 +112,14 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 		}
 		p.exits = append(p.exits, x)
 	}
+	p.handler = p.gated()
+	return p, nil
+}
+
+// gated returns what puts requests through the gates of upstreams.
+func (p *Proxy) gated() http.Handler {
 	limits := p.state.Load().cfg.Limits
-	p.handler = httpgate.Spread(p.choose,
+	return httpgate.Spread(p.choose,
 		// ServeHTTP has taken off or replaced what strangers say.
 		httpgate.Trust(func(*http.Request) bool { return true }),
 		httpgate.Exempt(func(r *http.Request) bool { return p.state.Load().exempts(r) }),
@@ -211,7 +138,6 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 		}),
 		httpgate.OnMalformed(func(*http.Request, error) { p.malformed.Add(1) }),
 	)
-	return p, nil
 }
 
 // check returns every mistake in cfg.
