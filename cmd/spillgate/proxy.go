@@ -60,8 +60,8 @@ they are and why.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "configuration `file`; see spillgate check")
-	flags.StringArrayVar(&f.listen, "listen", nil, "`host:port` to serve on; may be repeated")
-	flags.StringArrayVar(&f.upstream, "upstream", nil, "`url` of a server: http:// (HTTP/1.1), h2c:// (cleartext HTTP/2, gRPC) or https://; may be repeated")
+	flags.StringArrayVar(&f.listen, "listen", nil, "`host:port` to serve on, or unix:/path; may be repeated")
+	flags.StringArrayVar(&f.upstream, "upstream", nil, "`url` of a server: http:// (HTTP/1.1), h2c:// (cleartext HTTP/2, gRPC), https://, or unix:/path; may be repeated")
 	flags.StringVar(&f.slo, "slo", "", "latency objective, a `duration` such as 100ms")
 	flags.StringVar(&f.mode, "mode", "", "off, monitor or enforce (default enforce)")
 	flags.StringVar(&f.admin, "admin", "", "`host:port` of metrics, status and health")
