@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -109,31 +110,46 @@ func (p *Proxy) resolve(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex // of found
 	found := map[string][]netip.Addr{}
 	for _, host := range hosts {
-		addrs, err := p.names.lookup(ctx, host)
-		if err == nil && len(addrs) == 0 {
-			err = errors.New("the name has no address")
-		}
-		if err != nil {
-			if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				p.lookups.Add(context.Background(), 1, metric.WithAttributes(attribute.String("name", host)))
-				p.log.Warn("name of an upstream is not found; its addresses stay as they were", "name", host, "error", err)
+		wg.Go(func() { // a name server that does not answer for one holds up no other
+			if addrs := p.lookUp(ctx, host); addrs != nil {
+				mu.Lock()
+				found[host] = addrs
+				mu.Unlock()
 			}
-			continue
-		}
-		for i := range addrs {
-			addrs[i] = addrs[i].Unmap()
-		}
-		slices.SortFunc(addrs, netip.Addr.Compare)
-		addrs = slices.Compact(addrs)
-		if len(addrs) > maxAddresses {
-			p.log.Warn("name of an upstream has more addresses than are used", "name", host, "addresses", len(addrs), "used", maxAddresses)
-			addrs = addrs[:maxAddresses]
-		}
-		found[host] = addrs
+		})
 	}
+	wg.Wait()
 	p.addressed(found)
+}
+
+// lookUp returns the addresses of a name in their order, nil if they are not known, which it
+// says in the log.
+func (p *Proxy) lookUp(ctx context.Context, host string) []netip.Addr {
+	addrs, err := p.names.lookup(ctx, host)
+	if err == nil && len(addrs) == 0 {
+		err = errors.New("the name has no address")
+	}
+	if err != nil {
+		if !errors.Is(ctx.Err(), context.Canceled) {
+			p.lookups.Add(context.Background(), 1, metric.WithAttributes(attribute.String("name", host)))
+			p.log.Warn("name of an upstream is not found; its addresses stay as they were", "name", host, "error", err)
+		}
+		return nil
+	}
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap()
+	}
+	slices.SortFunc(addrs, netip.Addr.Compare)
+	addrs = slices.Compact(addrs)
+	if len(addrs) > maxAddresses {
+		p.log.Warn("name of an upstream has more addresses than are used", "name", host, "addresses", len(addrs), "used", maxAddresses)
+		addrs = addrs[:maxAddresses]
+	}
+	return addrs
 }
 
 // addressed takes the addresses of names.
