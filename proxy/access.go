@@ -164,7 +164,7 @@ type line struct {
 	Host     string  `json:"host"`
 	Path     string  `json:"path"` // without the query, which may have secrets
 	Protocol string  `json:"protocol"`
-	Route    string  `json:"route"` // the group of upstreams
+	Route    string  `json:"route"` // the group of upstreams; default without one
 	Workflow string  `json:"workflow"`
 	Status   int     `json:"status"`
 	Bytes    int64   `json:"bytes"`
@@ -197,7 +197,7 @@ func (a *access) leave(s *state, r *http.Request, returned bool) {
 	}
 	out := line{
 		Time: a.began.UTC().Format(time.RFC3339Nano), Method: short(r.Method), Host: short(r.Host), Path: short(r.URL.Path), Protocol: r.Proto,
-		Route: a.group, Workflow: label(a.workflow), Status: a.status, Bytes: a.size, Decision: decision, Reason: reason,
+		Route: label(a.group), Workflow: label(a.workflow), Status: a.status, Bytes: a.size, Decision: decision, Reason: reason,
 		Wait: a.end.Waited.Seconds(), Service: a.end.Service.Seconds(), Total: time.Since(a.began).Seconds(),
 		Upstream: a.upstream, Client: r.RemoteAddr, Aborted: !returned,
 	}

@@ -96,7 +96,7 @@ func TestAccessLog(t *testing.T) {
 		if _, err := time.Parse(time.RFC3339Nano, l.Time); err != nil {
 			t.Error(err)
 		}
-		upstream, route := addr, ""
+		upstream, route := addr, "default"
 		if l.Path == "/down/x" {
 			upstream, route = cfg.Groups[0].Upstreams[0].label(), "down"
 		}

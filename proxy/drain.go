@@ -47,6 +47,7 @@ func (p *Proxy) drain(servers []*http.Server) {
 		}
 	}
 	if n := p.active.Load(); n > 0 {
+		p.cutting.Store(true)
 		why := fmt.Sprintf("they took longer than %v", d.Timeout)
 		select {
 		case <-p.hurry:

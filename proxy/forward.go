@@ -146,7 +146,11 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	httpgate.SetOutcome(w, work.Ignored)
 	what := whatFailed(r, err)
-	u.p.logOf(r).say(broken, string(what))
+	reason := string(what)
+	if what == clientLeft && u.p.cutting.Load() {
+		reason = "cut_off"
+	}
+	u.p.logOf(r).say(broken, reason)
 	if what == connectFailed {
 		u.downUntil.Store(int64(live.Now().Add(unreachableFor)))
 	}

@@ -64,6 +64,8 @@ func (c *Config) checkGroups(wrong func(field, value, want string), names map[st
 		switch first, dup := taken[g.Name]; {
 		case g.Name == "":
 			wrong(field+".name", "", "a name for logs and metrics")
+		case g.Name == classify.DefaultName:
+			wrong(field+".name", quote(g.Name), "another name: this one is of requests that no group matches")
 		case len(g.Name) > maxName:
 			wrong(field+".name", quote(g.Name), fmt.Sprintf("at most %d bytes", maxName))
 		case dup:

@@ -46,6 +46,7 @@ type Proxy struct {
 	sparing sync.Mutex // of putting an upstream out
 	hurried sync.Once
 	hurry   chan struct{} // closed by Hurry
+	cutting atomic.Bool   // what is inside is cut off
 
 	mu        sync.Mutex // of what follows, and of changes of state
 	listening bool

@@ -177,13 +177,17 @@ func (p *Proxy) fill(next, old *state) (fresh []*upstream, err error) {
 
 // replaced says in the log what next changed, and has those finish that left.
 func (p *Proxy) replaced(old, next *state, fresh []*upstream) {
+	log := p.log.Info
+	if p.phase.Load() == starting {
+		log = p.log.Debug // names that were looked up
+	}
 	if old.cfg.Mode != next.cfg.Mode {
 		p.log.Info("mode changed", "from", old.cfg.Mode.String(), "to", next.cfg.Mode.String())
 	}
 	for _, up := range old.upstreams {
 		if !slices.Contains(next.upstreams, up) {
 			if next.find(up.group, up.cfg) == nil {
-				p.log.Info("upstream left", "upstream", up.name)
+				log("upstream left", "upstream", up.name)
 			}
 			p.leaving.Go(func() { up.leave(p.stopped, old.cfg.Drain.Timeout) })
 		}
@@ -192,7 +196,7 @@ func (p *Proxy) replaced(old, next *state, fresh []*upstream) {
 		if old.find(up.group, up.cfg) != nil {
 			p.log.Info("upstream has a new gate", "upstream", up.name, "slots", up.gate.Stats().Limit)
 		} else {
-			p.log.Info("upstream joined", "upstream", up.name, "url", redact(up.cfg.URL))
+			log("upstream joined", "upstream", up.name, "url", redact(up.cfg.URL))
 		}
 	}
 }
