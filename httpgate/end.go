@@ -31,6 +31,17 @@ func OnEnd(ask func(*http.Request) (tell func(End))) Option {
 	return func(o *options) { o.onEnd = ask }
 }
 
+// told returns what is to be told of the end of r, and when r came if that is anything.
+func (h *handler) told(r *http.Request) (tell func(End), arrived mono.Time) {
+	if h.onEnd == nil {
+		return nil, 0
+	}
+	if tell = h.onEnd(r); tell != nil {
+		arrived = live.Now()
+	}
+	return tell, arrived
+}
+
 // refused is the end of a request that the gate refused with err.
 func (w *writer) refused(err error, arrived mono.Time) End {
 	out := End{Target: w.target, Reason: work.Canceled, Waited: live.Now().Sub(arrived)}

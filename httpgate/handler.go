@@ -110,13 +110,7 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	if t.gate.Shares() != nil {
 		request.Key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
 	}
-	var tell func(End)
-	var arrived mono.Time
-	if h.onEnd != nil {
-		if tell = h.onEnd(r); tell != nil {
-			arrived = live.Now()
-		}
-	}
+	tell, arrived := h.told(r)
 	if err := t.gate.Admit(in, request, &in.room); err != nil {
 		w.refuse(r, err)
 		if tell != nil {
