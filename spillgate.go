@@ -62,6 +62,8 @@ type (
 	Tags = wire.Tags
 	// Class is a kind of work with its own share of a service.
 	Class = work.Class
+	// Calls counts what becomes of the requests that a program sends.
+	Calls = live.Calls
 	// Stats is what a Gate counted.
 	Stats = live.Stats
 	// Culprit is what Config takes for requests that keep others waiting.

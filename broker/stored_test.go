@@ -51,7 +51,11 @@ func TestStoredProtocols(t *testing.T) {
 	for _, send := range []func() error{
 		func() error { return producer(t, at[2], nil).Publish("x.1", []byte("m")) },
 		func() error { return nc.Publish("x.1", []byte("m")) },
-		func() error { tok := c.Publish("x/1", 1, false, "m"); tok.WaitTimeout(10 * time.Second); return tok.Error() },
+		func() error {
+			tok := c.Publish("x/1", 1, false, "m")
+			tok.WaitTimeout(10 * time.Second)
+			return tok.Error()
+		},
 	} {
 		if err := send(); err != nil {
 			t.Fatal(err)

@@ -57,9 +57,9 @@ func TestExampleInComments(t *testing.T) {
 	inside := false
 	for line := range strings.SplitSeq(string(text), "\n") {
 		switch {
-		case line == "workflows: {}", line == "rules: []", line == "egress: []":
+		case line == "workflows: {}", line == "rules: []", line == "egress: []", line == "groups: []":
 			continue
-		case line == "# workflows:", line == "# rules:", line == "# egress:":
+		case line == "# workflows:", line == "# rules:", line == "# egress:", line == "# groups:", line == "# access_log:":
 			inside = true
 		case !strings.HasPrefix(line, "#"):
 			inside = false
@@ -88,6 +88,12 @@ func TestExampleInComments(t *testing.T) {
 		len(s.Classes) != 1 || s.Classes[0].Class != work.Interactive || len(s.Patience) != 2 || s.Patience[1] != (share.Branch{Weight: 0.3, Rate: 0.5}) || len(s.DefaultPatience) != 1 {
 		t.Errorf("read %+v, %+v", p.Slots, s)
 	}
+	if g := p.Groups; len(g) != 1 || g[0].Objective != 2*time.Second || len(g[0].Upstreams) != 2 || len(g[0].Paths) != 1 || len(g[0].Hosts) != 1 {
+		t.Errorf("read %+v", g)
+	}
+	if p.Access != (proxy.Access{Path: "access.jsonl", Served: 1, Refused: 1, Failed: 1}) {
+		t.Errorf("read %+v", p.Access)
+	}
 	if e := p.Egress; len(e) != 1 || e[0] != (proxy.Egress{Address: "127.0.0.1:15001", URL: "http://10.0.0.2:8080"}) {
 		t.Errorf("read %+v", e)
 	}
@@ -103,7 +109,7 @@ func TestExampleNamesEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The decoder names its keys when it meets one it does not know.
-	_, err = Decode("x", []byte("?: 1\nhealth: {?: 1}\nworkflows: {a: {?: 1}}\nrules: [{?: 1, match: {?: 1}, set: {?: 1}}]\nschedule: {?: 1}\nrates: {?: 1}\nslots: {?: 1}\nshare: {?: 1, classes: [{?: 1}], patience: [{?: 1}]}\negress: [{?: 1}]\ndrain: {?: 1}\nlimits: {?: 1}\nlog: {?: 1}\nlisten: [{?: 1}]\nupstreams: [{?: 1}]\n"))
+	_, err = Decode("x", []byte("?: 1\nhealth: {?: 1, check: {?: 1}}\ngroups: [{?: 1}]\naccess_log: {?: 1}\nworkflows: {a: {?: 1}}\nrules: [{?: 1, match: {?: 1}, set: {?: 1}}]\nschedule: {?: 1}\nrates: {?: 1}\nslots: {?: 1}\nshare: {?: 1, classes: [{?: 1}], patience: [{?: 1}]}\negress: [{?: 1}]\ndrain: {?: 1}\nlimits: {?: 1}\nlog: {?: 1}\nlisten: [{?: 1}]\nupstreams: [{?: 1}]\n"))
 	keys := 0
 	for _, m := range mistakes(t, err) {
 		if m.Value != "unknown key" {
@@ -116,7 +122,7 @@ func TestExampleNamesEveryKey(t *testing.T) {
 			}
 		}
 	}
-	if keys < 90 {
+	if keys < 110 {
 		t.Errorf("only %d keys were looked for", keys)
 	}
 }

@@ -131,7 +131,9 @@ func parse(name string, data []byte, files bool) (*File, error) {
 }
 
 // HasProxy reports whether the file describes a proxy.
-func (f *File) HasProxy() bool { return len(f.Proxy.Listen) > 0 || len(f.Proxy.Upstreams) > 0 }
+func (f *File) HasProxy() bool {
+	return len(f.Proxy.Listen) > 0 || len(f.Proxy.Upstreams)+len(f.Proxy.Groups) > 0
+}
 
 // relativeTo makes the paths of files in c relative to dir.
 func relativeTo(dir string, c *proxy.Config) {
@@ -143,13 +145,24 @@ func relativeTo(dir string, c *proxy.Config) {
 		}
 	}
 	fix(&c.Culprit.Audit)
+	if p := &c.Access.Path; *p != "stderr" && *p != "stdout" {
+		fix(p)
+	}
 	for i := range c.Listen {
 		l := &c.Listen[i]
 		fix(&l.Cert, &l.Key, &l.ClientCA)
+		for j := range l.More {
+			fix(&l.More[j].Cert, &l.More[j].Key)
+		}
 	}
-	for i := range c.Upstreams {
-		u := &c.Upstreams[i]
-		fix(&u.CA, &u.Cert, &u.Key)
+	upstreams := func(all []proxy.Upstream) {
+		for i := range all {
+			fix(&all[i].CA, &all[i].Cert, &all[i].Key)
+		}
+	}
+	upstreams(c.Upstreams)
+	for i := range c.Groups {
+		upstreams(c.Groups[i].Upstreams)
 	}
 	for i := range c.Egress {
 		e := &c.Egress[i]
@@ -169,6 +182,7 @@ func (d *decoder) decode(root node) *File {
 		"upstreams": func(n node) {
 			d.upstreams(n, &p.Upstreams)
 		},
+		"groups": func(n node) { d.groups(n, &p.Groups) },
 		"trust": func(n node) {
 			d.List(n, func(n node) { p.Trust = append(p.Trust, d.network(n)) })
 		},
@@ -180,12 +194,7 @@ func (d *decoder) decode(root node) *File {
 				p.Exempt = append(p.Exempt, path)
 			})
 		},
-		"health": func(n node) {
-			d.Object(n, keys{
-				"failures": func(n node) { d.failures(n, &p.Health.Failures) },
-				"pause":    func(n node) { d.Duration(n, &p.Health.Pause) },
-			})
-		},
+		"health":    func(n node) { d.health(n, &p.Health) },
 		"workflows": func(n node) { d.workflows(n, &p.Workflows) },
 		"rules":     func(n node) { d.rules(n, &p.Rules) },
 		"names":     func(n node) { d.Integer(n, &p.Names) },
@@ -216,6 +225,7 @@ func (d *decoder) decode(root node) *File {
 			f.Broker = &broker.Config{}
 			d.broker(n, f.Broker)
 		},
+		"access_log": func(n node) { d.accessLog(n, &p.Access) },
 		"drain": func(n node) {
 			d.Object(n, keys{
 				"notice":  func(n node) { d.Duration(n, &p.Drain.Notice) },
@@ -225,18 +235,22 @@ func (d *decoder) decode(root node) *File {
 		"limits": func(n node) {
 			l := &p.Limits
 			d.Object(n, keys{
-				"connections":    func(n node) { d.Integer(n, &l.Connections) },
-				"header":         func(n node) { d.Integer(n, &l.Header) },
-				"header_timeout": func(n node) { d.Duration(n, &l.HeaderTimeout) },
-				"body_timeout":   func(n node) { d.Duration(n, &l.BodyTimeout) },
-				"body_buffer":    func(n node) { d.Integer(n, &l.BodyBuffer) },
-				"body_rate":      func(n node) { d.Integer(n, &l.BodyRate) },
-				"send_timeout":   func(n node) { d.Duration(n, &l.SendTimeout) },
-				"idle_timeout":   func(n node) { d.Duration(n, &l.IdleTimeout) },
-				"streams":        func(n node) { d.Integer(n, &l.Streams) },
-				"connect":        func(n node) { d.Duration(n, &l.Connect) },
-				"response":       func(n node) { d.Duration(n, &l.Response) },
-				"away":           func(n node) { d.Integer(n, &l.Away) },
+				"connections":        func(n node) { d.Integer(n, &l.Connections) },
+				"client_connections": func(n node) { d.Integer(n, &l.ClientConnections) },
+				"client_requests":    func(n node) { d.Integer(n, &l.ClientRequests) },
+				"header":             func(n node) { d.Integer(n, &l.Header) },
+				"header_timeout":     func(n node) { d.Duration(n, &l.HeaderTimeout) },
+				"body_timeout":       func(n node) { d.Duration(n, &l.BodyTimeout) },
+				"body_buffer":        func(n node) { d.Integer(n, &l.BodyBuffer) },
+				"body_rate":          func(n node) { d.Integer(n, &l.BodyRate) },
+				"send_timeout":       func(n node) { d.Duration(n, &l.SendTimeout) },
+				"idle_timeout":       func(n node) { d.Duration(n, &l.IdleTimeout) },
+				"streams":            func(n node) { d.Integer(n, &l.Streams) },
+				"connect":            func(n node) { d.Duration(n, &l.Connect) },
+				"response":           func(n node) { d.Duration(n, &l.Response) },
+				"away":               func(n node) { d.Integer(n, &l.Away) },
+				"retries":            func(n node) { d.failures(n, &l.Retries) },
+				"answer_header":      func(n node) { d.Integer(n, &l.AnswerHeader) },
 			})
 		},
 		"log": func(n node) {
@@ -260,6 +274,21 @@ func (d *decoder) listeners(n node, to *[]proxy.Listener) {
 				"cert":      func(n node) { d.Text(n, &l.Cert) },
 				"key":       func(n node) { d.Text(n, &l.Key) },
 				"client_ca": func(n node) { d.Text(n, &l.ClientCA) },
+				"certs": func(n node) {
+					d.List(n, func(n node) {
+						var k proxy.KeyPair
+						d.Object(n, keys{
+							"cert": func(n node) { d.Text(n, &k.Cert) },
+							"key":  func(n node) { d.Text(n, &k.Key) },
+						})
+						l.More = append(l.More, k)
+					})
+				},
+				"open":    func(n node) { d.Boolean(n, &l.Open) },
+				"trusted": func(n node) { d.Boolean(n, &l.Trusted) },
+				"proxy_protocol": func(n node) {
+					d.List(n, func(n node) { l.Balancers = append(l.Balancers, d.network(n)) })
+				},
 			})
 		}
 		*to = append(*to, l)
@@ -275,6 +304,7 @@ func (d *decoder) upstreams(n node, to *[]proxy.Upstream) {
 			d.Object(n, keys{
 				"name":     func(n node) { d.Text(n, &u.Name) },
 				"url":      func(n node) { d.Text(n, &u.URL) },
+				"resolve":  func(n node) { d.Duration(n, &u.Resolve) },
 				"ca":       func(n node) { d.Text(n, &u.CA) },
 				"cert":     func(n node) { d.Text(n, &u.Cert) },
 				"key":      func(n node) { d.Text(n, &u.Key) },

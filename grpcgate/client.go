@@ -133,6 +133,7 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, bega
 		var err error
 		if permit, err = p.(*pool).acquire(ctx); err != nil {
 			o.in.refusedBelow()
+			c.o.calls.Target(conn.Target()).NotSent(err)
 			return nil, nil, refusalError(err)
 		}
 		if permit != nil && live.Serving(ctx) {

@@ -70,6 +70,7 @@ type clientOptions struct {
 	counters *Counters
 	untagged *live.Untagged
 	wallet   credit.WalletConfig
+	calls    *live.Calls
 	retries  int
 	hold     time.Duration
 	service  string
@@ -222,6 +223,13 @@ func WithRetries(n int) ClientOption {
 // they are not counted.
 func WithUntagged(u *live.Untagged) ClientOption {
 	return clientOption(func(o *clientOptions) { o.untagged = u })
+}
+
+// WithCalls has what becomes of calls counted in c, by the target of their ClientConn: that
+// of the gate behind which they are made, Gate.Calls, or one of the program's own. Default:
+// they are not counted.
+func WithCalls(c *live.Calls) ClientOption {
+	return clientOption(func(o *clientOptions) { o.calls = c })
 }
 
 // WithServiceConfig sets the default service config, in JSON, into which the

@@ -93,6 +93,7 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 		o.fetching = false
 		if err != nil {
 			o.in.refusedBelow()
+			o.client.o.calls.Target(o.conn.Target()).NotSent(err)
 			o.err = refusalError(err)
 		}
 		o.permit = permit
@@ -165,6 +166,15 @@ func (a *attempt) done(info balancer.DoneInfo) {
 		served = time.Since(a.sent)
 	}
 	a.permit.Return(served)
+	called := a.pool.called
+	switch {
+	case reply.HasShed:
+		called.Count(live.Refused, reply.Shed.Reason)
+	case answered(code):
+		called.Count(live.Answered, work.None)
+	default:
+		called.Count(live.Failed, work.None)
+	}
 }
 
 // answered reports whether a status is likely the server's own: the others are

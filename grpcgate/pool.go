@@ -66,6 +66,8 @@ type pool struct {
 	client   *client // nil: not linked
 	conn     *grpc.ClientConn
 	wallet   *live.Wallet
+	called   *live.Target // nil: nobody counts
+	unwatch  func()       // nil: not linked
 	closed   bool
 	lost     context.Context // ends when no server is connected any more
 	lose     context.CancelFunc
@@ -166,6 +168,8 @@ func (p *pool) link(o *outgoing) *live.Wallet {
 		return nil
 	}
 	p.client, p.conn, p.wallet = o.client, o.conn, wallet
+	p.called = o.client.o.calls.Target(o.conn.Target())
+	p.unwatch = p.called.Watch(p.clientState)
 	var open []*backend
 	for _, b := range p.backends {
 		open = append(open, b)
@@ -177,6 +181,27 @@ func (p *pool) link(o *outgoing) *live.Wallet {
 	}
 	p.refresh(true)
 	return wallet
+}
+
+// clientState is what the pool has of its servers.
+func (p *pool) clientState() (sum live.ClientState) {
+	p.mu.Lock()
+	var servers []*live.Server
+	for _, b := range p.backends {
+		if b.account != nil {
+			servers = append(servers, b.account)
+		}
+	}
+	wallet := p.wallet
+	p.mu.Unlock()
+	sum.Waiting = wallet.Waiting()
+	for _, s := range servers {
+		if n, credited := s.Window(); credited {
+			sum.Window += n
+			sum.Credited = true
+		}
+	}
+	return sum
 }
 
 // acquire waits for a credit. It returns neither permit nor error if no server
@@ -285,6 +310,9 @@ func (p *pool) Close() {
 		p.client.pools.CompareAndDelete(p.conn, p)
 	}
 	wallet := p.wallet
+	if p.unwatch != nil {
+		p.unwatch()
+	}
 	p.mu.Unlock()
 	p.connected(nil)
 	if wallet != nil {

@@ -25,14 +25,17 @@
 // request is, whatever it says of itself.
 //
 // Slots. A request holds one from its admission until its handler returns, with
-// three exceptions. A connection that is upgraded, and an answer of type
+// four exceptions. A connection that is upgraded, and an answer of type
 // text/event-stream, give it back with the header: a websocket stays for hours
 // and does no work that a slot stands for. Any other answer gives it back when
 // it is still being written [StreamAfter] after it was first flushed. And a
 // two-way stream of HTTP/2 does so when its client leaves the reader of its body
 // waiting for StreamAfter, so that streams which never speak hold no slots; the
 // server's limit of streams a connection (HTTP2Config.MaxConcurrentStreams)
-// bounds how many there are. None of these is a sample of service time.
+// bounds how many there are. None of these is a sample of service time. While an eighth
+// of the slots or more are in use, such a stream asks for its slot only once its first
+// bytes have come, or StreamAfter is over. And a body that is too long to be read before gives
+// the slot back while its client is slow: see [Patience].
 //
 // Invariants: a ticket is returned exactly once, also when a handler panics,
 // hijacks or never ends its stream; nothing from outside grows without a limit:

@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -70,65 +71,52 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-
-	w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2}
-	var client *live.Client
-	var sender live.Sender
-	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
-		sender = c.meet(r)
-		if tags.Credits {
-			if w.account = c.account(h.ledger, r, tags.Client); w.account != nil {
-				client = w.account.client(t)
-			}
-		}
-	} else if tags.Credits {
-		h.untracked.Do(func() {
-			slog.Warn("httpgate: clients ask for credits and get none: call httpgate.Track with the http.Server before it serves")
-		})
+	ctx := r.Context()
+	if budget := shortest(tags.Budget, grpc, r.Header); budget < math.MaxInt64 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, budget)
+		defer cancel()
 	}
-	t.gate.Untagged().Served(&tags)
-	in := &served{Context: r.Context(), method: r.Method, path: r.URL.Path, grpc: grpc, tags: wire.Tags{
+	quiet := false
+	if body == nil {
+		if e := h.await(ctx, r, t); e != nil {
+			body, quiet = e, e.quiet
+		}
+	}
+	for before := 0; t != nil; before++ {
+		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet}
+		t = h.serve(ctx, w, r, &tags, body)
+	}
+}
+
+// serve has the request admitted by the gate of w's target, and served. It returns the
+// target that the request goes on to, nil where it was answered.
+func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *wire.Tags, body io.ReadCloser) *Target {
+	t := w.target
+	client, sender := h.sender(w, r, tags)
+	t.gate.Untagged().Served(tags)
+	in := &served{Context: ctx, method: r.Method, path: r.URL.Path, grpc: w.grpc, tags: wire.Tags{
 		Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority, Attempt: tags.Attempt, Total: tags.Total, Elapsed: tags.Elapsed,
 	}}
 	if in.tags == (wire.Tags{}) {
-		in.tags = live.TagsFrom(r.Context()) // of a handler further out
+		in.tags = live.TagsFrom(ctx) // of a handler further out
 	}
-	if budget := shortest(tags.Budget, grpc, r.Header); budget < math.MaxInt64 {
-		ctx, cancel := context.WithTimeout(in.Context, budget)
-		defer cancel()
-		in.Context = ctx
-	}
-	in.done = in.Context.Done()
-	in.deadline, in.limited = in.Context.Deadline()
+	in.done = ctx.Done()
+	in.deadline, in.limited = ctx.Deadline()
 	w.in, w.r = in, r
 
-	var objective time.Duration
-	if h.objective != nil {
-		objective = h.objective(r)
-	}
-	cancel := true
-	if h.kind != nil {
-		in.kind, cancel = h.kind(r)
-	}
-	var key share.Key
+	request, cancel := h.request(in, r, tags)
+	request.Client, request.Sender = client, sender
 	if t.gate.Shares() != nil {
-		key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
+		request.Key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
 	}
-	err := t.gate.Admit(in, live.Request{
-		Key: key,
-		Request: work.Request{
-			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
-			Deadline: mono.Never, Demand: tags.Demand, Attempt: tags.Attempt,
-		},
-		Client:    client,
-		Sender:    sender,
-		Objective: objective,
-		Kind:      in, Token: tags.Token,
-		Total: tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
-	}, &in.room)
-	if err != nil {
+	tell, arrived := h.told(r)
+	if err := t.gate.Admit(in, request, &in.room); err != nil {
 		w.refuse(r, err)
-		return
+		if tell != nil {
+			tell(w.refused(err, arrived))
+		}
+		return nil
 	}
 	w.began = live.Now()
 	in.ticket, in.tags.Total = &in.room, in.room.Total()
@@ -141,16 +129,63 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			defer in.room.Unwatch()
 		}
 	}
+	if tell != nil {
+		defer func() { tell(w.ended()) }()
+	}
 	defer w.end()
 	r = r.WithContext(in)
 	if body != nil {
 		r.Body = body
 	}
-	if r.ProtoMajor >= 2 && r.ContentLength < 0 {
-		watchQuiet(r, h.streamAfter, func() { in.ticket.Leave(work.Ignored) })
+	switch {
+	case w.quiet:
+		w.leave(work.Ignored)
+	case r.ProtoMajor >= 2 && r.ContentLength < 0:
+		watchQuiet(r, h.streamAfter, func() { w.leave(work.Ignored) })
+	case body == nil:
+		w.watchUpload(ctx, r, request)
 	}
 	t.next.ServeHTTP(w, r)
 	w.returned = true
+	return w.another
+}
+
+// request is what the gate is told of r, and whether it may be cancelled as a culprit.
+func (h *handler) request(in *served, r *http.Request, tags *wire.Tags) (request live.Request, cancel bool) {
+	request = live.Request{
+		Request: work.Request{
+			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
+			Deadline: mono.Never, Demand: tags.Demand, Attempt: tags.Attempt,
+		},
+		Kind: in, Token: tags.Token,
+		Total: tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,
+	}
+	if h.objective != nil {
+		request.Objective = h.objective(r)
+	}
+	cancel = true
+	if h.kind != nil {
+		in.kind, cancel = h.kind(r)
+	}
+	return request, cancel
+}
+
+// sender returns whose request r is: the account of a client that knows credits, and the
+// connection.
+func (h *handler) sender(w *writer, r *http.Request, tags *wire.Tags) (client *live.Client, sender live.Sender) {
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+		sender = c.meet(r)
+		if tags.Credits {
+			if w.account = c.account(h.ledger, r, tags.Client); w.account != nil {
+				client = w.account.client(w.target)
+			}
+		}
+	} else if tags.Credits {
+		h.untracked.Do(func() {
+			slog.Warn("httpgate: clients ask for credits and get none: call httpgate.Track with the http.Server before it serves")
+		})
+	}
+	return client, sender
 }
 
 // shortest returns the time that a request has left, MaxInt64 if it did not say.

@@ -43,6 +43,7 @@ type options struct {
 	malformed   func(*http.Request, error)
 	patience    Patience
 	badBody     func(*http.Request, error)
+	onEnd       func(*http.Request) (tell func(End))
 }
 
 func applyOptions(opts []Option) options {

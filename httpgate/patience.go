@@ -19,9 +19,14 @@ type Patience struct {
 	Rate int
 	// Grace is how much longer than Rate allows a body may take. Default 5 s.
 	Grace time.Duration
+	// Silence is how long a client may send nothing in the middle of a longer body of
+	// announced length, which must come at Rate too. Default 60 s. Then the body fails.
+	Silence time.Duration
 	// Blocked is how long in all the handler may wait for a client to read what it
 	// writes, beyond 64 KiB, before the request gives its slot back: the answer is made,
-	// and only its way takes time. Default 100 ms.
+	// and only its way takes time. And how long in all it may wait for the client to send
+	// a body that was not read before: the request gives its slot back, and takes one
+	// again for what follows the end of the body, or is refused then. Default 100 ms.
 	Blocked time.Duration
 	// Write is how long a client may take to read 256 KiB more of an answer of more than 64
 	// KiB. Default 60 s. A slower one is disconnected. A server with a WriteTimeout of its
@@ -36,6 +41,7 @@ const (
 	defaultGrace   = 5 * time.Second
 	defaultBlocked = 100 * time.Millisecond
 	defaultWrite   = time.Minute
+	defaultSilence = time.Minute
 )
 
 // ErrSlowBody and ErrBrokenBody say, to OnBadBody, what was wrong with a request's body.
@@ -71,5 +77,6 @@ func (p Patience) withDefaults() Patience {
 	orFor(&p.Grace, defaultGrace)
 	orFor(&p.Blocked, defaultBlocked)
 	orFor(&p.Write, defaultWrite)
+	orFor(&p.Silence, defaultSilence)
 	return p
 }

@@ -60,6 +60,12 @@ func CountUntagged(u *live.Untagged) TransportOption {
 	return func(t *transport) { t.untagged = u }
 }
 
+// CountCalls counts what becomes of requests in c, by host: that of the gate behind which
+// they are made, Gate.Calls, or one of the program's own. Default: they are not counted.
+func CountCalls(c *live.Calls) TransportOption {
+	return func(t *transport) { t.calls = c }
+}
+
 // KeepHeader puts what travels with a request into its own header instead of a copy, as
 // a RoundTripper must not do. It is for requests that nobody else looks at, such as those
 // that httputil.ReverseProxy makes; with Retries it does nothing.
@@ -104,6 +110,7 @@ type transport struct {
 	onRetry  func(*http.Request, work.Reason) // nil: nobody asks
 	id       uint64                           // the client's identity
 	untagged *live.Untagged
+	calls    *live.Calls
 
 	mu     sync.Mutex
 	hosts  map[hostKey]*host
@@ -119,8 +126,16 @@ type host struct {
 	server *live.Server
 	callee *live.Callee
 	budget live.Retries
+	called *live.Target
+	stop   func()    // watching it
 	users  int       // guarded by transport.mu
 	used   mono.Time // guarded by transport.mu
+}
+
+// state is what the transport has of the server.
+func (h *host) state() live.ClientState {
+	window, credited := h.server.Window()
+	return live.ClientState{Window: window, Credited: credited, Waiting: h.wallet.Waiting()}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -176,6 +191,7 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	}
 	if err != nil {
 		t.leave(h)
+		h.called.NotSent(err)
 		closeBody(r)
 		noteBelow(ctx, err)
 		return nil, nil, err
@@ -193,6 +209,7 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	}
 	resp, err := t.base.RoundTrip(out)
 	if err != nil {
+		h.called.Count(live.Failed, work.None)
 		x.end()
 		return nil, nil, err
 	}
@@ -230,6 +247,8 @@ func (t *transport) enter(now mono.Time, key hostKey) (*host, error) {
 			return nil, err
 		}
 		h = &host{key: key, wallet: w, server: w.Open(nil), callee: live.NewCallee(key.host, nil)}
+		h.called = t.calls.Target(key.host)
+		h.stop = h.called.Watch(h.state)
 		t.hosts[key] = h
 	}
 	t.latest = h
@@ -271,6 +290,7 @@ func (t *transport) evictOldest() bool {
 
 func (t *transport) forget(h *host) {
 	h.wallet.Close()
+	h.stop()
 	delete(t.hosts, h.key)
 	if t.latest == h {
 		t.latest = nil
@@ -361,7 +381,10 @@ func (x *exchange) onHeader(resp *http.Response) {
 		// A server that grants credits says so in its first header: see account.introduce.
 		x.host.server.OnPlainReply()
 	}
-	if !x.shed {
+	if x.shed {
+		x.host.called.Count(live.Refused, x.refusal.Reason)
+	} else {
+		x.host.called.Count(live.Answered, work.None)
 		x.served = live.Now().Sub(x.sent)
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil || resp.Body == http.NoBody {

@@ -42,12 +42,16 @@ type writer struct {
 	dropped  bool // refused further down
 	outcome  work.Outcome
 	chosen   bool // outcome, by SetOutcome
+	before   int  // targets that the request was at before
+	quiet    bool // a stream that said nothing
+	another  *Target
 
 	began   mono.Time
 	size    int64
 	blocked time.Duration // in writing what is beyond largeBody
 	stream  *time.Timer
 	slow    *slowReader // of what is beyond largeBody
+	upload  *upload     // nil: the body holds no slot
 	shed    wire.Shed   // from further down
 	hasShed bool
 }
@@ -57,16 +61,8 @@ type writer struct {
 // failure to reach another server, is work.Ignored. w is the handler's response
 // writer or one around it. Without a gate it does nothing.
 func SetOutcome(w http.ResponseWriter, o work.Outcome) {
-	for w != nil {
-		if own, ok := w.(*writer); ok {
-			own.outcome, own.chosen = o, true
-			return
-		}
-		around, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return
-		}
-		w = around.Unwrap()
+	if own := writerIn(w); own != nil {
+		own.outcome, own.chosen = o, true
 	}
 }
 
@@ -88,6 +84,9 @@ func (w *writer) WriteHeader(code int) {
 		return
 	}
 	w.wrote = true
+	if w.upload != nil {
+		w.upload.answering.Store(true)
+	}
 	if code >= http.StatusBadRequest {
 		w.in.ticket.Failed()
 	}
@@ -95,17 +94,15 @@ func (w *writer) WriteHeader(code int) {
 	w.bare = w.bare || code == http.StatusNoContent || code == http.StatusNotModified
 	switch {
 	case code == http.StatusSwitchingProtocols:
-		w.in.ticket.Leave(work.Ignored)
+		w.leave(work.Ignored)
 	case w.grpc && h["Grpc-Status"] != nil:
 		// All there is to say is in the header, so the work is done.
 		w.bare = true
-		w.in.ticket.Leave(w.result(true))
-		if g, ok := w.in.ticket.Grant(); ok && w.account != nil {
-			w.account.take(w.target, g)
-		}
+		w.leave(w.result(true))
+		w.keepGrant()
 	default:
 		if ct := h["Content-Type"]; len(ct) == 1 && strings.HasPrefix(ct[0], "text/event-stream") {
-			w.in.ticket.Leave(work.Ignored)
+			w.leave(work.Ignored)
 		}
 	}
 	if w.speaks && (w.bare || !w.trailers || w.account != nil && w.account.introduce()) {
@@ -142,7 +139,7 @@ func (w *writer) Write(p []byte) (int, error) {
 // behind it.
 func (w *writer) waits() (start mono.Time) {
 	if w.slow == nil {
-		w.slow = newSlowReader(&w.h.patience, w.ResponseWriter, w.r, w.in.ticket)
+		w.slow = newSlowReader(&w.h.patience, w.ResponseWriter, w.r, func() { w.leave(work.Ignored) })
 	}
 	start = live.Now()
 	w.slow.before(start)
@@ -216,8 +213,7 @@ func (w *writer) FlushError() error {
 		w.WriteHeader(http.StatusOK)
 	}
 	if w.stream == nil && w.h.streamAfter >= 0 {
-		ticket := w.in.ticket
-		w.stream = time.AfterFunc(w.h.streamAfter, func() { ticket.Leave(work.Ignored) })
+		w.stream = time.AfterFunc(w.h.streamAfter, func() { w.leave(work.Ignored) })
 	}
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
@@ -228,7 +224,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.hijacked = true
-		w.in.ticket.Leave(work.Ignored)
+		w.leave(work.Ignored)
 	}
 	return c, rw, err
 }
@@ -241,20 +237,25 @@ func (w *writer) failing(code int, h http.Header) bool {
 	return code >= http.StatusBadRequest
 }
 
-// cancelled answers the request if the gate has cancelled it, in place of what the
+// leave gives back the slot that the request has.
+func (w *writer) leave(o work.Outcome) {
+	w.in.ticket.Leave(o)
+	w.upload.leave(o)
+}
+
+// cancelled answers the request if the gate has cancelled it, or gave it no second slot, in place of what the
 // handler says of its failure.
 func (w *writer) cancelled() bool {
 	refusal := w.in.ticket.Cancelled()
 	if refusal == nil {
+		refusal = w.upload.refused()
+	}
+	if refusal == nil {
 		return false
 	}
 	w.wrote, w.cut = true, true
-	w.in.ticket.Leave(work.Ignored)
-	if w.account != nil {
-		if g, ok := w.in.ticket.Grant(); ok {
-			w.account.take(w.target, g)
-		}
-	}
+	w.leave(work.Ignored)
+	w.keepGrant()
 	clear(w.Header())
 	w.refuse(w.r, refusal)
 	return true
@@ -268,20 +269,24 @@ func (w *writer) end() {
 	if w.slow != nil {
 		w.slow.done()
 	}
-	if w.cut || w.returned && !w.wrote && !w.hijacked && w.cancelled() {
+	defer w.upload.end()
+	if w.cut {
+		return
+	}
+	if w.returned && w.another != nil {
+		w.leave(work.Ignored)
+		w.keepGrant()
+		return
+	}
+	if w.returned && !w.wrote && !w.hijacked && w.cancelled() {
 		return
 	}
 	w.takeShed(w.Header())
 	if w.grpc && w.failed() {
 		w.in.ticket.Failed()
 	}
-	w.in.ticket.Leave(w.result(w.returned))
-	if w.account != nil {
-		// For this answer if it can still carry it, else for the client's next.
-		if g, ok := w.in.ticket.Grant(); ok {
-			w.account.take(w.target, g)
-		}
-	}
+	w.leave(w.result(w.returned))
+	w.keepGrant() // for this answer if it can still carry it, else for the client's next
 	if !w.returned || w.hijacked || !w.speaks {
 		return
 	}
@@ -290,6 +295,16 @@ func (w *writer) end() {
 		w.put(h, "", true)
 	case w.trailers && !w.bare:
 		w.put(h, http.TrailerPrefix, true)
+	}
+}
+
+// keepGrant notes the credits that the client has once the ticket has left.
+func (w *writer) keepGrant() {
+	if w.account == nil {
+		return
+	}
+	if g, ok := w.in.ticket.Grant(); ok {
+		w.account.take(w.target, g)
 	}
 }
 

@@ -23,6 +23,9 @@ const (
 func (p *Proxy) Admin() http.Handler {
 	mux := p.metrics.Admin(func() any { return p.Status() }, func() (string, bool) {
 		phase := p.phase.Load()
+		if phase == serving && !p.state.Load().ready() {
+			return "too few upstreams are well", false
+		}
 		return phaseNames[phase], phase == serving
 	})
 	mux.HandleFunc("GET "+PathClasses, p.serveClasses)
@@ -49,7 +52,9 @@ type Status struct {
 // UpstreamStatus is one upstream and its gate.
 type UpstreamStatus struct {
 	Name string `json:"name"`
-	URL  string `json:"url"`
+	// Group is the name of its group, empty for those of Config.Upstreams.
+	Group string `json:"group,omitempty"`
+	URL   string `json:"url"`
 	// Reachable is false for a while after a connection failed.
 	Reachable bool `json:"reachable"`
 	// Out is true while the upstream is put out for its failures and gets probes
@@ -90,7 +95,7 @@ func (p *Proxy) Status() Status {
 	for _, u := range s.upstreams {
 		g := u.gate.Stats()
 		st := UpstreamStatus{
-			Name: u.name, URL: redact(u.cfg.URL), Reachable: mono.Time(u.downUntil.Load()) <= now, Out: u.out.Load(),
+			Name: u.name, Group: u.group, URL: redact(u.cfg.URL), Reachable: mono.Time(u.downUntil.Load()) <= now, Out: u.out.Load(),
 			Limit: g.Limit, Running: g.Running, Waiting: g.Waiting, Delay: g.Delay.Seconds(), Service: g.Service.Seconds(),
 			Clients: g.Clients, Credits: g.Credits, Issued: g.Issued, Unreachable: g.Unreachable,
 			Served: map[string]uint64{}, Refused: map[string]uint64{}, WouldRefuse: map[string]uint64{},

@@ -24,7 +24,7 @@ func BenchmarkProxy(b *testing.B) {
 			target := &url.URL{Scheme: "http", Host: addr}
 			plain := &httputil.ReverseProxy{
 				Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() },
-				Transport:  newTransport(Config{}.WithDefaults().Limits, "http", nil),
+				Transport:  newTransport(Config{}.WithDefaults().Limits, "http", Upstream{}.dialer(time.Second), nil),
 				BufferPool: newBuffers(),
 			}
 			defer plain.Transport.(*http.Transport).CloseIdleConnections()

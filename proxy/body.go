@@ -27,6 +27,7 @@ type requestBody struct {
 	silence time.Duration            // of HTTP/1
 	hold    bool                     // Close leaves the body alone
 	whole   bool                     // read to its end; used by the reader alone
+	begun   atomic.Bool              // somebody read from it
 	ended   atomic.Bool              // by its end, an error or a Close
 	broken  atomic.Bool              // by a Close before its end
 	slow    atomic.Bool              // the client was silent for too long
@@ -53,6 +54,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	if b.whole {
 		return 0, io.EOF // who knows the length asks whether there is more
 	}
+	b.begun.Store(true)
 	if b.ended.Load() {
 		return 0, errBodyClosed
 	}
@@ -87,11 +89,26 @@ func (b *requestBody) Close() error {
 	if b.hold || b.ended.Swap(true) {
 		return nil
 	}
+	if !b.begun.Load() {
+		return nil // no Read waits; the body may go with the request to another upstream
+	}
+	return b.breakOff()
+}
+
+func (b *requestBody) breakOff() error {
 	b.broken.Store(true)
 	if b.control != nil {
 		return b.control.SetReadDeadline(time.Unix(1, 0))
 	}
 	return b.body.Close()
+}
+
+// abandon ends a body that was closed before anybody read from it, and goes nowhere else. b
+// may be nil.
+func (b *requestBody) abandon() {
+	if b != nil && !b.hold && b.ended.Load() && !b.begun.Load() {
+		_ = b.breakOff()
+	}
 }
 
 // clients reports whether the client is why the body ended before its end.

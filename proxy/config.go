@@ -14,6 +14,7 @@ import (
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mistake"
+	"github.com/spillgate/spillgate/internal/reread"
 	"github.com/spillgate/spillgate/internal/urlpath"
 )
 
@@ -32,10 +33,14 @@ type Config struct {
 	// Admin is the host:port of metrics, status and health endpoints, without
 	// TLS, so it belongs on a private address. Default none.
 	Admin string
-	// Upstreams are the servers behind the proxy, which can all serve every
-	// request. At least one, at most MaxUpstreams. Can change while the proxy
-	// runs.
+	// Upstreams are the servers behind the proxy, each of which can serve every
+	// request that no group matches. At least one, unless there are Groups; such requests
+	// are answered 404 then. At most MaxUpstreams, those of groups included. Can change
+	// while the proxy runs.
 	Upstreams []Upstream
+	// Groups are upstreams for requests to some hosts and paths. Default none. At most
+	// MaxGroups. Can change while the proxy runs.
+	Groups []Group
 	// Trust are the networks whose tags and forwarding headers are believed:
 	// those of other proxies and of one's own services. Default none.
 	Trust []netip.Prefix
@@ -78,6 +83,8 @@ type Config struct {
 	// Egress are the addresses at which the upstreams' own calls go out. Default none.
 	// At most MaxEgress.
 	Egress []Egress
+	// Access describes the access log. Can change while the proxy runs.
+	Access Access
 	// Drain is the way out.
 	Drain Drain
 	// Limits bound what one client or all may take.
@@ -89,15 +96,36 @@ const MaxUpstreams = 256
 
 // Listener is an address that clients connect to.
 type Listener struct {
-	// Address is a host:port; port 0 takes a free one.
+	// Address is a host:port; port 0 takes a free one. unix:/path is a socket, whose
+	// clients have no address.
 	Address string
 	// Cert and Key are PEM files; with them the listener speaks TLS only,
 	// without them HTTP/1.1 and cleartext HTTP/2.
 	Cert, Key string
+	// More are further certificates: that of the name which a client asks for (SNI) is
+	// shown, and Cert where none has the name. They need Cert.
+	More []KeyPair
 	// ClientCA is a PEM file; with it clients must show a certificate that it
 	// signed.
 	ClientCA string
+	// Balancers are networks whose connections begin with a header of the PROXY protocol,
+	// version 1 or 2, that says where they come from; one without is closed. Default
+	// none. From other addresses connections are taken as they are, so nobody else can
+	// say who he is.
+	Balancers []netip.Prefix
+	// Open lets every user of the machine connect to a socket. Default only its owner,
+	// which is the user that the proxy runs as, as far as its directory allows.
+	Open bool
+	// Trusted has the clients of a socket believed as those of networks under Trust are:
+	// they have no address to tell them by.
+	Trusted bool
 }
+
+// KeyPair is a certificate and its key, as PEM files.
+type KeyPair = reread.Pair
+
+// maxKeyPairs is the most certificates of a listener.
+const maxKeyPairs = 256
 
 // Upstream is one server behind the proxy.
 type Upstream struct {
@@ -106,8 +134,16 @@ type Upstream struct {
 	Name string
 	// URL says how to reach it: http:// is HTTP/1.1, h2c:// is cleartext HTTP/2
 	// and what a gRPC server without TLS needs, https:// is TLS with HTTP/2 if
-	// the server offers it. A path is put before that of every request.
+	// the server offers it. A path is put before that of every request. unix:/path is
+	// HTTP/1.1 over the socket of that path, h2c+unix:/path cleartext HTTP/2.
 	URL string
+	// Resolve is how often the host's name is looked up again; each address that it has is
+	// an upstream of its own then, called by the name and the address. One whose
+	// address is gone finishes what it has. A lookup that fails changes nothing. Default 0:
+	// one upstream, whose name is looked up for each connection. 1 s to an hour. The time
+	// that the name's owner would have it kept is not known here: smaller sees changes
+	// sooner and asks the name server more often.
+	Resolve time.Duration
 	// CA is a PEM file with the authorities that may sign the server's
 	// certificate. Default those of the system.
 	CA string
@@ -116,6 +152,8 @@ type Upstream struct {
 	Cert, Key string
 	// Insecure accepts any certificate of the server.
 	Insecure bool
+
+	at string // host:port of the address, of one that was resolved
 }
 
 // Health says when an upstream is put out, which is to get single requests as
@@ -133,6 +171,15 @@ type Health struct {
 	// to 30 s. Default 1 s. Larger loses fewer requests to probes, smaller is
 	// back sooner.
 	Pause time.Duration
+	// Check asks the upstreams themselves. Default off.
+	Check Check
+	// Ready is how many upstreams of each group must not be put out, or all if it has
+	// fewer, for the proxy to call itself ready at the admin listener. It needs Check:
+	// without it, an upstream is back only once a request went well, and a proxy that is
+	// not ready gets none. Default 0: it is ready when it serves. A balancer in front of
+	// several proxies then sends nothing to one that can reach no upstream; where none of
+	// them can, it may send nothing at all.
+	Ready int
 }
 
 // Drain says how the proxy stops.
@@ -156,6 +203,11 @@ type Limits struct {
 	// requests run on all. Default 20,000. Connections to Egress may be as many again. A process
 	// that may not open enough files for them takes fewer, and says so in its log.
 	Connections int
+	// ClientConnections is the most connections of one client, which is an address, or of
+	// IPv6 a network of 64 bits; one more is closed. ClientRequests is the most requests of
+	// one client that are inside at once; one more is answered 429. Networks under
+	// Trust have no such limits: their connections are of many clients. Default 0: none.
+	ClientConnections, ClientRequests int
 	// Header is the largest request header, in bytes. Default 64 KiB. A larger
 	// one is answered 431.
 	Header int
@@ -163,15 +215,18 @@ type Limits struct {
 	// 10 s. A slower one is disconnected.
 	HeaderTimeout time.Duration
 	// BodyTimeout is how long a client may be silent in the middle of the body of
-	// an HTTP/1 request. Default 60 s. A slower one is disconnected. Streams of
-	// HTTP/2 may be silent.
+	// an HTTP/1 request, or of one of announced length. Default 60 s. A slower one is
+	// disconnected. Streams of HTTP/2 may be silent.
 	BodyTimeout time.Duration
 	// BodyBuffer is the longest request body that is read before the request asks for a
 	// slot, in bytes; its length must be announced. Default 64 KiB; negative is none. A
-	// client that sends such a body slowly holds nothing that others need.
+	// client that sends such a body slowly holds nothing that others need. One that sends a
+	// longer body slowly holds no slot, but a connection of the upstream: larger is better
+	// for servers with a worker for each connection.
 	BodyBuffer int
-	// BodyRate is the least rate at which such a body must come, on average and after 5
-	// s, in bytes per second. Default 240; negative is none. The answer then is 408.
+	// BodyRate is the least rate at which bodies of announced length must come, on average
+	// and after 5 s, in bytes per second. Default 240; negative is none. The answer then is
+	// 408.
 	BodyRate int
 	// SendTimeout is how long a client may take to read 256 KiB more of an answer of more
 	// than 64 KiB. Default 60 s. A slower one is disconnected.
@@ -194,6 +249,15 @@ type Limits struct {
 	// its calls are under way. Larger lets more pile up in an upstream whose calls
 	// are slow; smaller holds more slots for nothing.
 	Away int
+	// Retries is to how many further upstreams of its group a request is sent where no
+	// connection to one could be made, or where one broke off before its answer and
+	// the request may be executed twice (GET, HEAD, OPTIONS, TRACE without a body). Not
+	// more than a tenth of the requests that went well are sent again, with at most ten
+	// saved up. Default 2; negative is none.
+	Retries int
+	// AnswerHeader is the largest header of an upstream's answer, in bytes. Default 64
+	// KiB. A larger one is answered 502.
+	AnswerHeader int
 }
 
 // WithDefaults returns c with the defaults filled in.
@@ -206,16 +270,14 @@ func (c Config) WithDefaults() Config {
 	if c.Exempt == nil {
 		c.Exempt = httpgate.ProbePaths()
 	}
-	or(&c.Health.Pause, time.Second)
-	if c.Health.Failures == 0 {
-		c.Health.Failures = 5
-	}
+	c.Health = c.Health.withDefaults()
 	or(&c.Schedule.Aging, 5*time.Second)
 	or(&c.Rates.Period, 100*time.Millisecond)
 	if c.Rates.Quantile == 0 && c.Rates.IdleCost == 0 {
 		c.Rates.Quantile = 0.5
 	}
 	c.Share = c.Share.withDefaults()
+	c.Access = c.Access.withDefaults()
 	or(&c.Drain.Timeout, 30*time.Second)
 	or(&c.Limits.HeaderTimeout, 10*time.Second)
 	or(&c.Limits.BodyTimeout, 60*time.Second)
@@ -239,6 +301,12 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Limits.Away == 0 {
 		c.Limits.Away = 1000
+	}
+	if c.Limits.Retries == 0 {
+		c.Limits.Retries = 2
+	}
+	if c.Limits.AnswerHeader == 0 {
+		c.Limits.AnswerHeader = 64 << 10
 	}
 	return c
 }
@@ -265,27 +333,11 @@ func (c Config) Check() []*Mistake {
 	} else {
 		between("slo", c.Objective, time.Millisecond, time.Hour)
 	}
-	if len(c.Listen) == 0 {
-		wrong("listen", "", "at least one address, for example 127.0.0.1:8080")
-	}
-	addresses := map[string]int{}
-	for i, l := range c.Listen {
-		field := fmt.Sprintf("listen[%d]", i)
-		checkAddress(wrong, field+".address", l.Address)
-		if first, dup := addresses[l.Address]; dup && l.Address != "" && !strings.HasSuffix(l.Address, ":0") {
-			wrong(field+".address", quote(l.Address), fmt.Sprintf("an address of its own: listen[%d] has it", first))
-		} else {
-			addresses[l.Address] = i
-		}
-		checkPair(wrong, field, l.Cert, l.Key)
-		if l.ClientCA != "" && l.Cert == "" {
-			wrong(field+".client_ca", quote(l.ClientCA), "cert and key beside it: without TLS clients show no certificate")
-		}
-	}
+	c.checkListeners(wrong)
 	if c.Admin != "" {
 		checkAddress(wrong, "admin", c.Admin)
 	}
-	c.checkUpstreams(wrong)
+	c.checkServers(wrong)
 	for i, p := range c.Trust {
 		if !p.IsValid() {
 			wrong(fmt.Sprintf("trust[%d]", i), "an invalid network", "a network such as 10.0.0.0/8")
@@ -300,53 +352,132 @@ func (c Config) Check() []*Mistake {
 	c.checkShare(wrong)
 	c.checkCulprit(wrong)
 	c.checkEgress(wrong)
-	if n := c.Health.Failures; n > 1_000_000 {
-		wrong("health.failures", strconv.Itoa(n), "1 to 1000000, 0 for the default, or negative for never")
-	}
-	between("health.pause", c.Health.Pause, 0, longestPause)
+	c.Health.check(wrong, "health")
+	c.Access.check(wrong)
 	between("drain.notice", c.Drain.Notice, 0, 10*time.Minute)
 	between("drain.timeout", c.Drain.Timeout, 0, time.Hour)
-	if n := c.Limits.Connections; n < 0 || n > 1_000_000 {
-		wrong("limits.connections", strconv.Itoa(n), "1 to 1000000, or 0 for the default")
-	}
-	if n := c.Limits.Header; n != 0 && (n < 4096 || n > 16<<20) {
-		wrong("limits.header", strconv.Itoa(n), "4096 to 16777216 bytes, or 0 for the default")
-	}
-	if n := c.Limits.Streams; n < 0 || n > 100_000 {
-		wrong("limits.streams", strconv.Itoa(n), "1 to 100000, or 0 for the default")
-	}
-	between("limits.header_timeout", c.Limits.HeaderTimeout, 0, time.Hour)
-	between("limits.body_timeout", c.Limits.BodyTimeout, 0, time.Hour)
-	if n := c.Limits.BodyBuffer; n > 16<<20 {
-		wrong("limits.body_buffer", strconv.Itoa(n), "1 to 16777216 bytes, 0 for the default, or negative for none")
-	}
-	if n := c.Limits.BodyRate; n > 1<<30 {
-		wrong("limits.body_rate", strconv.Itoa(n), "1 to 1073741824 bytes a second, 0 for the default, or negative for none")
-	}
-	between("limits.send_timeout", c.Limits.SendTimeout, 0, 24*time.Hour)
-	between("limits.idle_timeout", c.Limits.IdleTimeout, 0, 24*time.Hour)
-	between("limits.connect", c.Limits.Connect, 0, time.Hour)
-	between("limits.response", c.Limits.Response, 0, 24*time.Hour)
+	c.Limits.check(wrong, between)
 	return all
 }
 
-func (c Config) checkUpstreams(wrong func(field, value, want string)) {
-	switch n := len(c.Upstreams); {
-	case n == 0:
-		wrong("upstreams", "", "at least one server, for example http://127.0.0.1:9000")
-	case n > MaxUpstreams:
-		wrong("upstreams", strconv.Itoa(n)+" servers", fmt.Sprintf("at most %d", MaxUpstreams))
+// check finds the mistakes in l.
+func (l *Limits) check(wrong func(field, value, want string), between func(field string, d, least, most time.Duration)) {
+	if n := l.Connections; n < 0 || n > 1_000_000 {
+		wrong("limits.connections", strconv.Itoa(n), "1 to 1000000, or 0 for the default")
 	}
-	names := map[string]int{}
-	for i, u := range c.Upstreams {
-		field := fmt.Sprintf("upstreams[%d]", i)
+	for _, each := range [...]struct {
+		name  string
+		value int
+	}{{"client_connections", l.ClientConnections}, {"client_requests", l.ClientRequests}} {
+		if each.value < 0 || each.value > 1_000_000 {
+			wrong("limits."+each.name, strconv.Itoa(each.value), "1 to 1000000, or 0 for no limit")
+		}
+	}
+	if n := l.Header; n != 0 && (n < 4096 || n > 16<<20) {
+		wrong("limits.header", strconv.Itoa(n), "4096 to 16777216 bytes, or 0 for the default")
+	}
+	if n := l.AnswerHeader; n != 0 && (n < 4096 || n > 16<<20) {
+		wrong("limits.answer_header", strconv.Itoa(n), "4096 to 16777216 bytes, or 0 for the default")
+	}
+	if n := l.Retries; n > 16 {
+		wrong("limits.retries", strconv.Itoa(n), "1 to 16, 0 for the default, or negative for none")
+	}
+	if n := l.Streams; n < 0 || n > 100_000 {
+		wrong("limits.streams", strconv.Itoa(n), "1 to 100000, or 0 for the default")
+	}
+	between("limits.header_timeout", l.HeaderTimeout, 0, time.Hour)
+	between("limits.body_timeout", l.BodyTimeout, 0, time.Hour)
+	if n := l.BodyBuffer; n > 16<<20 {
+		wrong("limits.body_buffer", strconv.Itoa(n), "1 to 16777216 bytes, 0 for the default, or negative for none")
+	}
+	if n := l.BodyRate; n > 1<<30 {
+		wrong("limits.body_rate", strconv.Itoa(n), "1 to 1073741824 bytes a second, 0 for the default, or negative for none")
+	}
+	between("limits.send_timeout", l.SendTimeout, 0, 24*time.Hour)
+	between("limits.idle_timeout", l.IdleTimeout, 0, 24*time.Hour)
+	between("limits.connect", l.Connect, 0, time.Hour)
+	between("limits.response", l.Response, 0, 24*time.Hour)
+}
+
+// checkListeners finds the mistakes in listen.
+func (c *Config) checkListeners(wrong func(field, value, want string)) {
+	if len(c.Listen) == 0 {
+		wrong("listen", "", "at least one address, for example 127.0.0.1:8080")
+	}
+	addresses := map[string]int{}
+	for i, l := range c.Listen {
+		field := fmt.Sprintf("listen[%d]", i)
+		checkAddress(wrong, field+".address", l.Address)
+		if first, dup := addresses[l.Address]; dup && l.Address != "" && !strings.HasSuffix(l.Address, ":0") {
+			wrong(field+".address", quote(l.Address), fmt.Sprintf("an address of its own: listen[%d] has it", first))
+		} else {
+			addresses[l.Address] = i
+		}
+		checkPair(wrong, field, l.Cert, l.Key)
+		l.checkMore(wrong, field)
+		if l.ClientCA != "" && l.Cert == "" {
+			wrong(field+".client_ca", quote(l.ClientCA), "cert and key beside it: without TLS clients show no certificate")
+		}
+	}
+}
+
+// checkMore finds the mistakes in what l may have besides, in field.
+func (l Listener) checkMore(wrong func(field, value, want string), field string) {
+	if n := len(l.More); n > maxKeyPairs {
+		wrong(field+".certs", strconv.Itoa(n)+" certificates", fmt.Sprintf("at most %d", maxKeyPairs))
+	}
+	for i, k := range l.More {
+		at := fmt.Sprintf("%s.certs[%d]", field, i)
+		checkPair(wrong, at, k.Cert, k.Key)
+		if k == (KeyPair{}) {
+			wrong(at+".cert", "", "a PEM file with a certificate")
+		}
+	}
+	if len(l.More) > 0 && l.Cert == "" {
+		wrong(field+".certs", "", "cert and key beside it, for clients that name none of them")
+	}
+	for i, n := range l.Balancers {
+		if !n.IsValid() {
+			wrong(fmt.Sprintf("%s.proxy_protocol[%d]", field, i), "an invalid network", "a network such as 10.0.0.0/8")
+		}
+	}
+	if (l.Open || l.Trusted) && !strings.HasPrefix(l.Address, unixScheme) {
+		wrong(field+".address", quote(l.Address), "unix:/path beside open and trusted: they are about sockets")
+	}
+	if len(l.Balancers) > 0 && strings.HasPrefix(l.Address, unixScheme) {
+		wrong(field+".proxy_protocol", "", "an address with a port beside it: the clients of a socket have no address")
+	}
+}
+
+// checkServers finds the mistakes in upstreams and groups.
+func (c *Config) checkServers(wrong func(field, value, want string)) {
+	total := len(c.Upstreams)
+	for _, g := range c.Groups {
+		total += len(g.Upstreams)
+	}
+	switch {
+	case len(c.Upstreams) == 0 && len(c.Groups) == 0:
+		wrong("upstreams", "", "at least one server, for example http://127.0.0.1:9000")
+	case total > MaxUpstreams:
+		wrong("upstreams", strconv.Itoa(total)+" servers", fmt.Sprintf("at most %d", MaxUpstreams))
+	}
+	names := map[string]string{}
+	checkUpstreams(wrong, "upstreams", c.Upstreams, names)
+	c.checkGroups(wrong, names)
+}
+
+// checkUpstreams finds the mistakes in upstreams that stand in a field. names are those of
+// others, and get theirs.
+func checkUpstreams(wrong func(field, value, want string), list string, all []Upstream, names map[string]string) {
+	for i, u := range all {
+		field := fmt.Sprintf("%s[%d]", list, i)
 		u.check(wrong, field)
 		if _, mistake := u.target(); mistake == "" {
 			name := u.label()
 			if first, dup := names[name]; dup {
-				wrong(field+".name", quote(name), fmt.Sprintf("a name of its own: upstreams[%d] has it", first))
+				wrong(field+".name", quote(name), "a name of its own: "+first+" has it")
 			} else {
-				names[name] = i
+				names[name] = field
 			}
 		}
 	}
@@ -368,6 +499,7 @@ func (u Upstream) check(wrong func(field, value, want string), field string) {
 	case !utf8.ValidString(u.Name):
 		wrong(field+".name", quote(u.Name), "UTF-8: it is a label of metrics")
 	}
+	u.checkResolve(wrong, field, target)
 	checkPair(wrong, field, u.Cert, u.Key)
 	if target != nil && target.Scheme != "https" {
 		for _, f := range [...]struct{ name, value string }{{"ca", u.CA}, {"cert", u.Cert}} {
@@ -384,47 +516,13 @@ func (u Upstream) check(wrong func(field, value, want string), field string) {
 	}
 }
 
-// target returns the parsed URL, or what was expected of it.
-func (u Upstream) target() (target *url.URL, mistake string) {
-	const want = "http://host:port, https://host:port or h2c://host:port"
-	if u.URL == "" {
-		return nil, want
-	}
-	t, err := url.Parse(u.URL)
-	switch {
-	case err != nil || t.Opaque != "":
-		return nil, want
-	case t.Scheme != "http" && t.Scheme != "https" && t.Scheme != "h2c":
-		return nil, want
-	case t.Hostname() == "" || strings.ContainsAny(t.Hostname(), " *"):
-		return nil, want + ": the host is missing"
-	case t.User != nil:
-		return nil, want + " without user and password"
-	case t.RawQuery != "" || t.ForceQuery || t.Fragment != "":
-		return nil, want + " without query and fragment"
-	}
-	if port := t.Port(); port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return nil, "a port from 1 to 65535"
-		}
-	}
-	return t, ""
-}
-
-// label is the upstream's name, or the default for it.
-func (u Upstream) label() string {
-	if u.Name != "" {
-		return u.Name
-	}
-	if t, mistake := u.target(); mistake == "" {
-		return t.Host
-	}
-	return ""
-}
-
 func checkAddress(wrong func(field, value, want string), field, address string) {
 	if address == "" {
 		wrong(field, "", "host:port, for example 127.0.0.1:8080 or :8080")
+		return
+	}
+	if path, ok := strings.CutPrefix(address, unixScheme); ok {
+		checkSocket(wrong, field, path)
 		return
 	}
 	_, port, err := net.SplitHostPort(address)

@@ -44,9 +44,19 @@ func (p *Proxy) badBody(r *http.Request, err error) {
 	if errors.Is(err, httpgate.ErrSlowBody) {
 		kind = clientSlow
 	}
+	p.logOf(r).say(broken, string(kind))
 	p.clients.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", string(kind))))
 	if skipped, ok := p.bodies.allow(time.Second); ok {
 		p.log.Info("a request's body did not come", "client", r.RemoteAddr, "kind", string(kind), "error", err, "also", skipped)
+	}
+}
+
+// badProxyLine counts a connection of a balancer that was closed because it did not say
+// whose it is, and says it in the log now and then.
+func (p *Proxy) badProxyLine(c net.Conn, err error) {
+	p.clients.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", "proxy_protocol")))
+	if skipped, ok := p.unsaid.allow(limitNotice); ok {
+		p.log.Warn("a connection from a balancer is closed", "balancer", c.RemoteAddr().String(), "error", err, "also", skipped)
 	}
 }
 

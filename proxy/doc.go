@@ -8,7 +8,8 @@
 //	operator ──▶ admin listener: /metrics, /.spillgate/{status,classes}, /.spillgate/health/{live,ready}
 //
 // Each upstream has a gate of its own, because capacity belongs to a server; a
-// request goes to the upstream whose slots are least in use. To an upstream
+// request goes to the upstream whose slots are least in use, of the group (Config.Groups)
+// that its host and path belong to. To an upstream
 // that speaks Spillgate the proxy is one client, which holds credits for all of
 // its own clients; to a client that speaks Spillgate it is a server, whose
 // window is the sum over the upstreams.
@@ -17,7 +18,9 @@
 // both directions, trailers and upgrades pass, hop-by-hop fields do not.
 //
 // Failures. An upstream that cannot be reached or breaks off answers 502, one
-// that is too slow 504; neither is a refusal, nor a sample of service time. A
+// that is too slow 504; neither is a refusal, nor a sample of service time. A request
+// of which nothing was sent, or which may be executed twice, goes on to another upstream
+// of its group first (Limits.Retries), within a budget. A
 // client that leaves takes its request with it.
 //
 // Health. An upstream that fails at once is always the least loaded, so each
@@ -27,7 +30,9 @@
 // most half of the upstreams are out for what they answer, all but one for not
 // being reached, so there is always one to choose. Answers 500, 502, 503 and 504
 // are failures, and no samples of service time; a refusal by an upstream's own
-// gate is none. Metrics: spillgate_upstream_out, _outs and _failures.
+// gate is none. Health.Check asks the upstreams besides: one that fails is out until
+// it is well, and all may be. Metrics: spillgate_upstream_out, _outs, _failures, _checks
+// and _retries.
 //
 // Workflows. Rules (package classify) say what each request is, before anything
 // decides about it; what strangers say about themselves is taken off. The gates
@@ -70,9 +75,15 @@
 // by its gates.
 //
 // Streams. A slot is for work, so a stream gives its own back when it was answered
-// for a second or its client was silent for one, as package httpgate says. Open
+// for a second or its client was silent for one, as package httpgate says; one that says
+// nothing from the start asks for none for a second, unless the upstream is nearly idle. A long
+// upload gives its slot back while its client is slow, and takes another before its end goes
+// to the upstream, or is refused then. Open
 // streams without a slot are bounded by Limits.Streams for each connection of a
 // client and by Limits.Connections for all.
+//
+// Clients. Limits bound what one of them may have (ClientConnections, ClientRequests); the
+// metric spillgate_client_limited_total{limit} counts what was too much.
 //
 // Invariants: a mistake in the configuration is found before anything starts,
 // and all at once; whatever a client can take is bounded by a named limit; after
@@ -81,6 +92,9 @@
 // Names that callers give themselves are no proof: who calls himself as another gets
 // its class, and no more than that class gets.
 //
-// What this package does not do: it retries nothing, caches nothing, and asks no
-// upstream whether it is well.
+// Upstreams with Resolve stand for the addresses of their name: each is an upstream, with a
+// gate, for as long as the name has it.
+//
+// What this package does not do: it caches nothing, and sends no request again that a
+// server may have begun to execute, unless its method says that this does no harm.
 package proxy

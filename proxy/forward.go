@@ -82,6 +82,9 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 	if !trusted {
 		return
 	}
+	if v := in["X-Forwarded-For"]; v != nil && out["X-Forwarded-For"] == nil {
+		out["X-Forwarded-For"] = v // the client of a socket has no address to be added
+	}
 	for _, name := range [...]string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if v := in[name]; v != nil {
 			out[name] = v
@@ -133,7 +136,7 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		// The proxy has no credit of the upstream. To the client that is the
 		// delay in front of a server that is short, and nothing was executed.
 		httpgate.SetOutcome(w, work.Dropped)
-		pushback := max(refusal.Pushback, u.p.state.Load().cfg.Objective/10)
+		pushback := max(refusal.Pushback, u.made.Objective/10)
 		httpgate.Refuse(w, r, &live.Refusal{Reason: work.Delay, Pushback: pushback})
 		return
 	}
@@ -143,10 +146,25 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	httpgate.SetOutcome(w, work.Ignored)
 	what := whatFailed(r, err)
+	reason := string(what)
+	if what == clientLeft && u.p.cutting.Load() {
+		reason = "cut_off"
+	}
+	u.p.logOf(r).say(broken, reason)
+	if what == connectFailed {
+		u.downUntil.Store(int64(live.Now().Add(unreachableFor)))
+	}
 	u.p.errors.Add(context.Background(), 1, metric.WithAttributes(attribute.String("upstream", u.name), attribute.String("kind", string(what))))
 	if what == clientLeft {
 		httpgate.Refuse(w, r, &live.Refusal{Reason: work.Canceled, Pushback: -1}) // nobody reads it
 		return
+	}
+	if u.again(w, r, what) {
+		u.warn(what, err)
+		return
+	}
+	if b, ok := r.Body.(*requestBody); ok {
+		b.abandon()
 	}
 	end := endings[what]
 	switch what {
@@ -157,19 +175,23 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case noFiles:
 		w.Header().Set("Retry-After", "1")
 	case connectFailed:
-		u.downUntil.Store(int64(live.Now().Add(unreachableFor)))
 		if isTimeout(err) {
 			end.code = http.StatusGatewayTimeout
 		}
 	}
-	if skipped, ok := u.failures.allow(time.Second); ok {
-		u.p.log.Warn("upstream failed", "upstream", u.name, "kind", string(what), "error", err, "also", skipped)
-	}
+	u.warn(what, err)
 	if isGRPC(r) {
 		httpgate.WriteGRPCStatus(w, status.New(end.grpc, end.title))
 		return
 	}
 	httpgate.Problem(w, r, end.code, end.title)
+}
+
+// warn says in the log, now and then, that the upstream did not answer.
+func (u *upstream) warn(what kind, err error) {
+	if skipped, ok := u.failures.allow(time.Second); ok {
+		u.p.log.Warn("upstream failed", "upstream", u.name, "kind", string(what), "error", err, "also", skipped)
+	}
 }
 
 // endings are the answers to requests that an upstream did not answer.

@@ -3,8 +3,10 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -28,6 +30,34 @@ const (
 	longestPause = 30 * time.Second
 )
 
+func (h Health) withDefaults() Health {
+	if h.Pause == 0 {
+		h.Pause = time.Second
+	}
+	if h.Failures == 0 {
+		h.Failures = 5
+	}
+	h.Check = h.Check.withDefaults()
+	return h
+}
+
+// check finds the mistakes in h, which stands in field.
+func (h Health) check(wrong func(field, value, want string), field string) {
+	if n := h.Failures; n > 1_000_000 {
+		wrong(field+".failures", strconv.Itoa(n), "1 to 1000000, 0 for the default, or negative for never")
+	}
+	if d := h.Pause; d < 0 || d > longestPause {
+		wrong(field+".pause", d.String(), fmt.Sprintf("0s to %v", longestPause))
+	}
+	h.Check.check(wrong, field+".check")
+	switch {
+	case h.Ready < 0 || h.Ready > MaxUpstreams:
+		wrong(field+".ready", strconv.Itoa(h.Ready), fmt.Sprintf("1 to %d, or 0 for readiness that does not depend on upstreams", MaxUpstreams))
+	case h.Ready > 0 && !h.Check.on():
+		wrong(field+".ready", strconv.Itoa(h.Ready), "check beside it: a proxy that is not ready gets no requests, and without them or checks no upstream would be back")
+	}
+}
+
 // result is what one request says about the upstream.
 type result uint8
 
@@ -38,8 +68,8 @@ const (
 	saysNothing        // refused by a gate, or the client's or the proxy's own doing
 )
 
-// health is what the requests of an upstream say about it; nothing is sent to
-// find out. An upstream with some failures in a row is put out: it gets one
+// health is what the requests of an upstream say about it, and its checks, if there are
+// any. An upstream with some failures in a row is put out: it gets one
 // request, the probe, when its pause is over, and comes back with the first that
 // goes well. A probe that goes wrong, and one that leads nowhere, is followed by
 // another after a pause, twice as long if it went wrong.
@@ -54,6 +84,8 @@ type health struct {
 	since  mono.Time     // of out, or of being back
 	probe  mono.Time     // not before
 	pause  time.Duration // between probes
+	checks int           // in a row: good ones, or as a negative number bad ones
+	ill    bool          // it fails its checks, and is out until they are good
 	failed int64         // counts failures
 	outs   int64         // counts times out
 }
@@ -72,7 +104,7 @@ func (h *health) note(now, began mono.Time, r result, mayLeave func(r result) bo
 	}
 	if r == wellDone {
 		h.row = 0
-		if back = h.out; back {
+		if back = h.out && !h.ill; back {
 			h.out, h.since = false, now
 		}
 		return false, back
@@ -111,14 +143,14 @@ func (h *health) look(now mono.Time) (out, due bool, weight float64) {
 	if h.weight > 0 {
 		weight = h.weightAt(now)
 	}
-	return h.out, h.out && now >= h.probe, weight
+	return h.out, h.out && !h.ill && now >= h.probe, weight
 }
 
 // take claims the probe that is due, and reports false if another request has it.
 func (h *health) take(now mono.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.out || now < h.probe {
+	if !h.out || h.ill || now < h.probe {
 		return false
 	}
 	h.probe = now.Add(h.pause)
@@ -139,6 +171,9 @@ func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
 	if what == failed && err == nil {
 		// The work was not done, so its time says nothing.
 		httpgate.Ignore(r.Context())
+	}
+	if what == wellDone {
+		j.u.retries.earn()
 	}
 	j.u.note(live.Now(), began, what)
 	return resp, err
@@ -193,7 +228,7 @@ func (u *upstream) note(now, began mono.Time, r result) {
 func (u *upstream) leaves(r result) bool {
 	u.p.sparing.Lock()
 	defer u.p.sparing.Unlock()
-	all := u.p.state.Load().upstreams
+	all := u.p.state.Load().members(u.group)
 	out := 1
 	for _, other := range all {
 		if other != u && other.out.Load() {
@@ -216,6 +251,8 @@ func (p *Proxy) watchHealth() error {
 		metric.WithDescription("Times that an upstream was put out for its failures."))
 	failures, err3 := meter.Int64ObservableCounter("spillgate_upstream_failures",
 		metric.WithDescription("Requests that an upstream failed, by answering 500, 502, 503 or 504 or not at all; refusals of its gate are none."))
+	checks, err5 := meter.Int64ObservableCounter("spillgate_upstream_checks",
+		metric.WithDescription("Checks of upstreams (health.check), by result: good or bad."))
 	_, err4 := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s := p.state.Load()
 		if s == nil {
@@ -233,8 +270,13 @@ func (p *Proxy) watchHealth() error {
 			o.ObserveInt64(out, n, name)
 			o.ObserveInt64(outs, nOuts, name)
 			o.ObserveInt64(failures, nFailed, name)
+			if u.made.Health.Check.on() {
+				upstream := attribute.String("upstream", u.name)
+				o.ObserveInt64(checks, u.goodChecks.Load(), metric.WithAttributes(upstream, attribute.String("result", "good")))
+				o.ObserveInt64(checks, u.badChecks.Load(), metric.WithAttributes(upstream, attribute.String("result", "bad")))
+			}
 		}
 		return nil
-	}, out, outs, failures)
-	return errors.Join(err1, err2, err3, err4)
+	}, out, outs, failures, checks)
+	return errors.Join(err1, err2, err3, err4, err5)
 }

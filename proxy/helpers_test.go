@@ -43,6 +43,12 @@ type running struct {
 // fields is filled in.
 func start(t testing.TB, cfg Config) *running {
 	t.Helper()
+	return startWith(t, cfg, func(*Proxy) {})
+}
+
+// startWith is start with a change to the proxy before it runs.
+func startWith(t testing.TB, cfg Config, change func(*Proxy)) *running {
+	t.Helper()
 	if cfg.Objective == 0 {
 		cfg.Objective = 10 * time.Second
 	}
@@ -57,6 +63,7 @@ func start(t testing.TB, cfg Config) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
+	change(p)
 	if err := p.Listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +178,13 @@ func read(t testing.TB, resp *http.Response) string {
 	return string(b)
 }
 
+// metrics returns what Prometheus would read.
+func metrics(t testing.TB, p *running) string {
+	t.Helper()
+	_, text := get(t, client(t, 1, nil), p.admin+PathMetrics)
+	return text
+}
+
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
@@ -220,11 +234,14 @@ func (a *authority) sign(template *x509.Certificate, parent *x509.Certificate) (
 }
 
 // issue writes a certificate and its key and returns their files.
-func (a *authority) issue(name string) (cert, key string) {
+func (a *authority) issue(name string) (cert, key string) { return a.issueFor(name, "localhost") }
+
+// issueFor is issue for some hosts.
+func (a *authority) issueFor(name string, hosts ...string) (cert, key string) {
 	a.t.Helper()
 	der, k := a.sign(&x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames: hosts, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}, a.cert)
 	raw, err := x509.MarshalECPrivateKey(k)
 	if err != nil {

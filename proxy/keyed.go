@@ -54,13 +54,13 @@ func connect(l Limits, u Upstream, scheme string) (*connections, *reread.File, e
 		return nil, nil, err
 	}
 	c := &connections{}
-	c.current.Store(newTransport(l, scheme, first))
+	c.current.Store(newTransport(l, scheme, u.dialer(l.Connect), first))
 	renew := func() ([]any, error) {
 		t, err := u.client()
 		if err != nil {
 			return nil, err
 		}
-		c.current.Swap(newTransport(l, scheme, t)).CloseIdleConnections()
+		c.current.Swap(newTransport(l, scheme, u.dialer(l.Connect), t)).CloseIdleConnections()
 		return reread.Expiry(t), nil
 	}
 	return c, reread.New("certificates", []string{u.CA, u.Cert, u.Key}, renew, "upstream", u.label()), nil

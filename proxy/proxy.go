@@ -7,17 +7,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/reread"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -26,18 +24,17 @@ import (
 type Proxy struct {
 	log     *slog.Logger
 	metrics *telemetry.Telemetry
-	errors  metric.Int64Counter
-	crowds  metric.Int64Counter // by at_once
-	clients metric.Int64Counter // what they did wrong
-	evicted metric.Int64Counter // connections
+	instruments
 	handler http.Handler
 	buffers *buffers
 
 	state     atomic.Pointer[state]
+	access    atomic.Pointer[accessLog] // nil: there was none yet
 	phase     atomic.Int32
 	active    atomic.Int64 // requests inside, upgraded connections included
 	visited   atomic.Bool  // a request had a visit; never false again
 	malformed atomic.Int64
+	unrouted  atomic.Int64 // requests that no group was for
 	started   time.Time
 
 	traces  traces
@@ -45,9 +42,12 @@ type Proxy struct {
 	exits   []*exit      // they do not change
 	outside atomic.Int64 // calls of upstreams that are under way
 
-	unaccepted, bodies throttle // of the log
+	unaccepted, bodies, greedy, unsaid throttle // of the log
 
 	sparing sync.Mutex // of putting an upstream out
+	hurried sync.Once
+	hurry   chan struct{} // closed by Hurry
+	cutting atomic.Bool   // what is inside is cut off
 
 	mu        sync.Mutex // of what follows, and of changes of state
 	listening bool
@@ -55,6 +55,7 @@ type Proxy struct {
 	egress    []net.Listener // of exits
 	admin     net.Listener
 	keys      []*reread.File // of listeners
+	names     names          // of upstreams
 	leaving   sync.WaitGroup // upstreams that were replaced and finish
 	stop      context.CancelFunc
 	stopped   context.Context // of requests: ends when they are cut off
@@ -63,8 +64,10 @@ type Proxy struct {
 // state is what can change while the proxy runs. It is replaced as a whole.
 type state struct {
 	cfg       Config
-	upstreams []*upstream
+	groups    []*group
+	upstreams []*upstream              // of all groups
 	trusted   func(*http.Request) bool // nil: nobody
+	sockets   bool                     // clients of some are trusted
 	exempt    func(*http.Request) bool // nil: nothing
 	rules     *classify.Rules
 	names     *classify.Names
@@ -95,45 +98,9 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), started: time.Now()}
+	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), names: newResolver(), hurry: make(chan struct{}), started: time.Now()}
 	p.stopped, p.stop = context.WithCancel(context.Background())
-	p.errors, err = metrics.Meter().Int64Counter("spillgate_upstream_errors",
-		metric.WithDescription("Requests that an upstream did not answer, by kind of failure."))
-	if err != nil {
-		return nil, err
-	}
-	_, err = metrics.Meter().Int64ObservableGauge("spillgate_requests_inside", metric.WithDescription("Requests that the proxy works on, upgraded connections and streams included."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(p.active.Load())
-			return nil
-		}))
-	if err != nil {
-		return nil, err
-	}
-	_, err = metrics.Meter().Int64ObservableCounter("spillgate_malformed_tags", metric.WithDescription("Requests whose tags broke the format and were ignored."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(p.malformed.Load())
-			return nil
-		}))
-	if err != nil {
-		return nil, err
-	}
-	p.crowds, err = metrics.Meter().Int64Counter("spillgate_rule_refusals",
-		metric.WithDescription("Requests that were, or in mode monitor would have been, refused because as many of their rule were inside as may be, by the rule's place."))
-	if err != nil {
-		return nil, err
-	}
-	p.clients, err = metrics.Meter().Int64Counter("spillgate_client_errors",
-		metric.WithDescription("Requests that were answered 400 or 408, before they asked for a slot, because of their body, by kind."))
-	if err != nil {
-		return nil, err
-	}
-	p.evicted, err = metrics.Meter().Int64Counter("spillgate_connections_evicted",
-		metric.WithDescription("Client connections that were closed because all places were taken and no request ran on them."))
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
+	if err := errors.Join(p.count(metrics.Meter()), p.watchSelf(), p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
 		return nil, err
 	}
 	if err := p.apply(cfg); err != nil {
@@ -147,8 +114,14 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 		}
 		p.exits = append(p.exits, x)
 	}
+	p.handler = p.gated()
+	return p, nil
+}
+
+// gated returns what puts requests through the gates of upstreams.
+func (p *Proxy) gated() http.Handler {
 	limits := p.state.Load().cfg.Limits
-	p.handler = httpgate.Spread(p.choose,
+	return httpgate.Spread(p.choose,
 		// ServeHTTP has taken off or replaced what strangers say.
 		httpgate.Trust(func(*http.Request) bool { return true }),
 		httpgate.Exempt(func(r *http.Request) bool { return p.state.Load().exempts(r) }),
@@ -157,11 +130,16 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 			use := &ruledOf(r).use
 			return use.Kind, !use.NoCancel
 		}),
-		httpgate.Patient(httpgate.Patience{Gather: limits.BodyBuffer, Rate: limits.BodyRate, Write: limits.SendTimeout}),
+		httpgate.Patient(httpgate.Patience{Gather: limits.BodyBuffer, Rate: limits.BodyRate, Silence: limits.BodyTimeout, Write: limits.SendTimeout}),
 		httpgate.OnBadBody(p.badBody),
+		httpgate.OnEnd(func(r *http.Request) func(httpgate.End) {
+			if a := p.logOf(r); a != nil {
+				return a.left
+			}
+			return nil
+		}),
 		httpgate.OnMalformed(func(*http.Request, error) { p.malformed.Add(1) }),
 	)
-	return p, nil
 }
 
 // check returns every mistake in cfg.
@@ -185,16 +163,40 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := p.state.Load()
+	if refused, end := p.tooMany(own, w, r); refused {
+		return
+	} else if end != nil {
+		defer end()
+	}
+	if s.cfg.Access.Path == "" {
+		p.serve(s, w, r, nil)
+		return
+	}
+	a, r := p.access.Load().enter(w, r)
+	returned := false
+	defer func() { a.leave(s, r, returned) }()
+	p.serve(s, a, r, a)
+	returned = true
+}
+
+// serve handles one request. a is its entry in the access log, nil if there is none.
+func (p *Proxy) serve(s *state, w http.ResponseWriter, r *http.Request, a *access) {
+	if !p.routed(s, w, r) {
+		a.say(notFound, work.None.String())
+		return
+	}
 	s.rules.Peek(r)
 	what, err := s.rules.Stamp(live.Now(), r, s.names, s.trusts(r))
 	if err != nil {
 		p.malformed.Add(1)
 	}
+	a.is(what.Workflow)
 	r = remember(r, &what)
 	if most := what.Use.AtOnce; most > 0 && !s.exempts(r) && s.cfg.Mode != live.Off {
 		inside := &s.inside[what.Rule]
 		defer inside.Add(-1)
 		if n := inside.Add(1); n > int64(most) && p.crowded(s, w, r, what.Rule) {
+			a.say("refuse", work.Share.String())
 			return
 		}
 	}
@@ -220,174 +222,29 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	returned = true
 }
 
-// has reports whether an upstream of that description is there.
-func (s *state) has(u Upstream) bool {
-	return slices.ContainsFunc(s.upstreams, func(up *upstream) bool { return up.cfg == u })
-}
-
-func (s *state) trusts(r *http.Request) bool { return s.trusted != nil && s.trusted(r) }
-
-func (s *state) exempts(r *http.Request) bool { return s.exempt != nil && s.exempt(r) }
-
-// Reload takes a new configuration while the proxy runs: mode, objective,
-// upstreams, trust, exempt, health, workflows, rules, names, schedule, rates, slots,
-// share and drain. An upstream that is as it was keeps its gate and what that has learned,
-// unless objective, health, schedule, rates or slots say otherwise, or the workflows have
-// become more than it has room for; its successor begins with as many slots. One
-// that is gone finishes what it has. The other fields cannot change, and Reload
-// returns the names of those that are different. Certificates whose files changed are read
-// again, as they are every 10 s. With an error, nothing changed but these.
-func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
-	if err := check(cfg); err != nil {
-		return nil, err
-	}
-	p.lookAtKeys()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.phase.Load() >= draining {
-		return nil, errors.New("proxy: it is draining, so its configuration cannot change")
-	}
-	old := p.state.Load().cfg
-	if !slices.Equal(old.Listen, cfg.Listen) {
-		ignored = append(ignored, "listen")
-	}
-	if old.Admin != cfg.Admin {
-		ignored = append(ignored, "admin")
-	}
-	if !slices.Equal(old.Egress, cfg.Egress) {
-		ignored = append(ignored, "egress")
-	}
-	if old.Limits != cfg.WithDefaults().Limits {
-		ignored = append(ignored, "limits")
-	}
-	cfg.Listen, cfg.Admin, cfg.Egress, cfg.Limits = old.Listen, old.Admin, old.Egress, old.Limits
-	if err := p.applyLocked(cfg); err != nil {
-		return nil, err
-	}
-	return ignored, nil
-}
-
-func (p *Proxy) apply(cfg Config) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.applyLocked(cfg)
-}
-
-func (p *Proxy) applyLocked(cfg Config) error {
-	cfg = cfg.WithDefaults()
-	old := p.state.Load()
-	next := &state{cfg: cfg, names: classify.NewNames(cfg.Names), inside: make([]atomic.Int64, len(cfg.Rules))}
-	if old != nil && old.cfg.Names == cfg.Names {
-		next.names = old.names
-	}
-	var err error
-	if next.rules, err = classify.New(cfg.rules()); err != nil {
-		return err
-	}
-	if cfg.Share.Order != NoClasses {
-		if old != nil && old.classes != nil && slices.Equal(old.cfg.Share.Classes, cfg.Share.Classes) {
-			next.classes = old.classes
-		} else if next.classes, err = live.NewClasses(cfg.Share.classifier()); err != nil {
-			return err
-		}
-	}
-	if len(cfg.Trust) > 0 {
-		next.trusted = httpgate.Networks(cfg.Trust...)
-	}
-	if len(cfg.Exempt) > 0 {
-		next.exempt = httpgate.Paths(cfg.Exempt...)
-	}
-	var fresh, kept []*upstream
-	for _, u := range cfg.Upstreams {
-		slots := 0
-		if old != nil {
-			i := slices.IndexFunc(old.upstreams, func(have *upstream) bool { return have.cfg == u })
-			if i >= 0 && old.upstreams[i].serves(&cfg) && old.upstreams[i].made.Slots == cfg.Slots {
-				kept = append(kept, old.upstreams[i])
-				next.upstreams = append(next.upstreams, old.upstreams[i])
-				continue
-			}
-			if i >= 0 && old.cfg.Objective == cfg.Objective {
-				slots = old.upstreams[i].gate.Stats().Limit
-			}
-		}
-		up, err := p.newUpstream(cfg, u, slots)
-		if err != nil {
-			for _, f := range fresh {
-				f.close()
-			}
-			return err
-		}
-		fresh = append(fresh, up)
-		next.upstreams = append(next.upstreams, up)
-	}
-	for _, up := range fresh {
-		if err := up.steer(&cfg, next.classes); err != nil { // cannot be: it was checked
-			for _, f := range fresh {
-				f.close()
-			}
-			return err
-		}
-	}
-	for _, up := range kept {
-		up.grant(&cfg)
-		if err := up.steer(&cfg, next.classes); err != nil {
-			p.log.Error("the weights of classes stay as they are", "upstream", up.name, "error", err)
-		}
-	}
-	for _, up := range next.upstreams {
-		up.tallies.list(cfg.Workflows)
-		up.trace(&cfg)
-	}
-	p.state.Store(next)
-	for _, up := range next.upstreams {
-		up.gate.SetMode(cfg.Mode)
-	}
-	for _, up := range fresh {
-		// Two gates may have one name for the moment in which one replaces the
-		// other, so the new one is watched when the old one is not any more.
-		if old != nil {
-			for _, have := range old.upstreams {
-				if have.name == up.name && !slices.Contains(next.upstreams, have) {
-					have.stopWatching()
-				}
-			}
-		}
-		if err := up.watch(); err != nil {
-			p.log.Error("metrics of upstream are missing", "upstream", up.name, "error", err)
-		}
-	}
-	if old == nil {
+// find returns the upstream of that description in the group of that name, nil without
+// one. s may be nil.
+func (s *state) find(group string, u Upstream) *upstream {
+	if s == nil {
 		return nil
 	}
-	if old.cfg.Mode != cfg.Mode {
-		p.log.Info("mode changed", "from", old.cfg.Mode.String(), "to", cfg.Mode.String())
-	}
-	for _, up := range old.upstreams {
-		if !slices.Contains(next.upstreams, up) {
-			if !next.has(up.cfg) {
-				p.log.Info("upstream left", "upstream", up.name)
-			}
-			p.leaving.Go(func() { up.leave(p.stopped, old.cfg.Drain.Timeout) })
-		}
-	}
-	for _, up := range fresh {
-		if old.has(up.cfg) {
-			p.log.Info("upstream has a new gate", "upstream", up.name, "slots", up.gate.Stats().Limit)
-		} else {
-			p.log.Info("upstream joined", "upstream", up.name, "url", redact(up.cfg.URL))
+	for _, up := range s.upstreams {
+		if up.group == group && up.cfg == u {
+			return up
 		}
 	}
 	return nil
 }
 
-// SetMode changes how far the gates' decisions go.
-func (p *Proxy) SetMode(m live.Mode) error {
-	cfg := p.state.Load().cfg
-	cfg.Mode = m
-	_, err := p.Reload(cfg)
-	return err
+func (s *state) trusts(r *http.Request) bool {
+	return s.trusted != nil && s.trusted(r) || s.sockets && r.Context().Value(trustedKey{}) != nil
 }
+
+// trustedKey is the key under which the context of a connection says that its client is
+// believed.
+type trustedKey struct{}
+
+func (s *state) exempts(r *http.Request) bool { return s.exempt != nil && s.exempt(r) }
 
 // Metrics returns the proxy's telemetry, for further instruments.
 func (p *Proxy) Metrics() *telemetry.Telemetry { return p.metrics }
@@ -425,25 +282,26 @@ func (p *Proxy) Listen() error {
 	}
 	cfg := p.state.Load().cfg
 	var errs []error
-	open := func(address string) net.Listener {
-		l, err := net.Listen("tcp", address)
+	open := func(from Listener) net.Listener {
+		l, err := from.open()
 		if err != nil {
-			errs = append(errs, fmt.Errorf("proxy: listen on %s: %w", address, err))
+			errs = append(errs, fmt.Errorf("proxy: listen on %s: %w", from.Address, err))
+			return nil
 		}
 		return l
 	}
 	for _, l := range cfg.Listen {
-		if nl := open(l.Address); nl != nil {
+		if nl := open(l); nl != nil {
 			p.front = append(p.front, nl)
 		}
 	}
 	for _, e := range cfg.Egress {
-		if nl := open(e.Address); nl != nil {
+		if nl := open(Listener{Address: e.Address}); nl != nil {
 			p.egress = append(p.egress, nl)
 		}
 	}
 	if cfg.Admin != "" {
-		p.admin = open(cfg.Admin)
+		p.admin = open(Listener{Address: cfg.Admin})
 	}
 	if err := errors.Join(errs...); err != nil {
 		p.closeListeners()
@@ -474,6 +332,9 @@ func (p *Proxy) Close() error {
 	p.leaving.Wait()
 	for _, up := range s.upstreams {
 		up.close()
+	}
+	if l := p.access.Swap(nil); l != nil {
+		l.close()
 	}
 	for _, x := range p.exits {
 		x.close()

@@ -15,7 +15,8 @@ import (
 // run on all of them, it waits. So connections on which nothing happens never keep others
 // out, however many there are.
 type room struct {
-	p *Proxy
+	p       *Proxy
+	clients *perClient // nil: they are not counted
 
 	mu      sync.Mutex
 	most    int
@@ -34,8 +35,8 @@ func (r *room) in(l net.Listener) net.Listener {
 	return &roomListener{Listener: l, room: r, done: make(chan struct{})}
 }
 
-// enter gives c a place, or reports false when done is closed before there is one.
-func (r *room) enter(c net.Conn, done <-chan struct{}) (*placed, bool) {
+// enter gives c, of a client that was counted, a place, or reports false when done is closed before there is one.
+func (r *room) enter(c net.Conn, client *oneClient, done <-chan struct{}) (*placed, bool) {
 	r.mu.Lock()
 	for r.taken >= r.most {
 		if oldest := r.quiet.Front(); oldest != nil {
@@ -64,7 +65,7 @@ func (r *room) enter(c net.Conn, done <-chan struct{}) (*placed, bool) {
 		}
 	}
 	r.taken++
-	own := &placed{Conn: c, room: r}
+	own := &placed{Conn: c, room: r, client: client}
 	own.at = r.quiet.PushBack(own)
 	r.mu.Unlock()
 	return own, true
@@ -81,8 +82,9 @@ func (r *room) tell() {
 // placed is a connection with a place, which it gives back when it is closed.
 type placed struct {
 	net.Conn
-	room *room
-	once sync.Once
+	room   *room
+	client *oneClient // nil: not counted
+	once   sync.Once
 
 	// With the lock of the room.
 	at      *list.Element // in quiet; nil while requests run, or when it left
@@ -130,6 +132,7 @@ func (c *placed) Close() error {
 		r.taken--
 		r.tell()
 		r.mu.Unlock()
+		r.clients.leave(c.client)
 	})
 	return err
 }
@@ -151,19 +154,27 @@ type roomListener struct {
 
 // Accept implements net.Listener.
 func (l *roomListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		if !errors.Is(err, net.ErrClosed) {
-			l.room.p.refusedConnection(l, err)
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				l.room.p.refusedConnection(l, err)
+			}
+			return nil, err
 		}
-		return nil, err
+		client, ok := l.room.clients.enter(c)
+		if !ok {
+			c.Close()
+			continue
+		}
+		own, ok := l.room.enter(c, client, l.done)
+		if !ok {
+			c.Close()
+			l.room.clients.leave(client)
+			return nil, net.ErrClosed
+		}
+		return own, nil
 	}
-	own, ok := l.room.enter(c, l.done)
-	if !ok {
-		c.Close()
-		return nil, net.ErrClosed
-	}
-	return own, nil
 }
 
 // Close implements net.Listener.

@@ -27,6 +27,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 		return err
 	}
 	cfg := p.state.Load().cfg
+	p.resolve(ctx)
 	servers, err := p.servers(cfg)
 	if err != nil {
 		_ = p.Close()
@@ -34,6 +35,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 	most := p.connections(cfg.Limits.Connections)
 	places := p.newRoom(most)
+	places.clients = p.newPerClient(cfg.Limits)
 	// The servers' own calls have places of their own: if clients could take them
 	// all, requests that wait for others would never end.
 	placesOut := p.newRoom(most)
@@ -56,7 +58,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 		run(s, placesOut.in(egress[i]))
 	}
 	for i, s := range servers {
-		l := places.in(front[i])
+		l := places.in(p.behind(front[i], cfg.Listen[i].Balancers, cfg.Limits.HeaderTimeout))
 		if s.TLSConfig != nil {
 			l = tls.NewListener(l, s.TLSConfig)
 		}
@@ -68,7 +70,13 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 	keysCtx, unwatchKeys := context.WithCancel(ctx)
 	wg.Go(func() { reread.Watch(keysCtx, p.lookAtKeys) })
+	wg.Go(func() { p.watchNames(keysCtx) })
+	p.mu.Lock()
 	p.phase.CompareAndSwap(starting, serving)
+	for _, u := range p.state.Load().upstreams {
+		u.begin()
+	}
+	p.mu.Unlock()
 	p.logStart(cfg, front, adminListener)
 
 	select {
@@ -107,6 +115,11 @@ func (p *Proxy) servers(cfg Config) ([]*http.Server, error) {
 		s.TLSConfig = tlsConfig
 		s.Protocols.SetHTTP2(true)
 		s.Protocols.SetUnencryptedHTTP2(tlsConfig == nil)
+		if before := s.ConnContext; l.Trusted {
+			s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+				return context.WithValue(before(ctx, c), trustedKey{}, true)
+			}
+		}
 		httpgate.Track(s)
 		all = append(all, s)
 	}
@@ -131,39 +144,6 @@ func (p *Proxy) server(cfg Config, h http.Handler) *http.Server {
 	return s
 }
 
-// drain is the way out, as Drain says.
-func (p *Proxy) drain(servers []*http.Server) {
-	d := p.state.Load().cfg.Drain
-	p.phase.Store(noticing)
-	p.log.Info("leaving", "notice", d.Notice, "timeout", d.Timeout, "inside", p.active.Load())
-	if d.Notice > 0 {
-		time.Sleep(d.Notice)
-	}
-	p.mu.Lock()
-	p.phase.Store(draining)
-	for _, u := range p.state.Load().upstreams {
-		u.gate.Drain()
-	}
-	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), d.Timeout)
-	defer cancel()
-	var wg sync.WaitGroup
-	for _, s := range servers {
-		wg.Go(func() { _ = s.Shutdown(ctx) })
-	}
-	wg.Wait()
-	// Shutdown does not wait for upgraded connections.
-	for tick := 5 * time.Millisecond; p.active.Load() > 0 && ctx.Err() == nil; {
-		select {
-		case <-ctx.Done():
-		case <-time.After(tick):
-		}
-	}
-	if n := p.active.Load(); n > 0 {
-		p.log.Warn("requests are cut off", "requests", n, "after", d.Timeout)
-	}
-}
-
 func (p *Proxy) logStart(cfg Config, front []net.Listener, admin net.Listener) {
 	attrs := []any{slog.String("mode", cfg.Mode.String()), slog.Duration("slo", cfg.Objective)}
 	for _, l := range front {
@@ -173,8 +153,10 @@ func (p *Proxy) logStart(cfg Config, front []net.Listener, admin net.Listener) {
 	if admin != nil {
 		attrs = append(attrs, slog.String("admin", admin.Addr().String()))
 	}
-	for _, u := range cfg.Upstreams {
-		attrs = append(attrs, slog.String("upstream", redact(u.URL)))
+	for _, g := range cfg.groups() {
+		for _, u := range g.cfg.Upstreams {
+			attrs = append(attrs, slog.String("upstream", redact(u.URL)))
+		}
 	}
 	p.log.Info("serving", attrs...)
 }

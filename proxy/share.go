@@ -121,6 +121,17 @@ func (s Slots) fixed() int {
 	return 0
 }
 
+// check finds the mistakes in s, which stands in field.
+func (s Slots) check(wrong func(field, value, want string), field string) {
+	if s.Min < 0 || s.Min > maxSlots {
+		wrong(field+".min", strconv.Itoa(s.Min), fmt.Sprintf("1 to %d, or 0 for the default", maxSlots))
+	} else if s.Max < 0 || s.Max > maxSlots {
+		wrong(field+".max", strconv.Itoa(s.Max), fmt.Sprintf("1 to %d, or 0 for the default", maxSlots))
+	} else if s.Max != 0 && s.Max < s.Min {
+		wrong(field+".max", strconv.Itoa(s.Max), fmt.Sprintf("at least %s.min, which is %d", field, s.Min))
+	}
+}
+
 const (
 	maxSlots = 100_000
 	// maxName is the longest name of a caller or callee, in bytes. Of a longer one
@@ -130,13 +141,7 @@ const (
 
 // checkShare finds the mistakes in slots and share.
 func (c *Config) checkShare(wrong func(field, value, want string)) {
-	if s := c.Slots; s.Min < 0 || s.Min > maxSlots {
-		wrong("slots.min", strconv.Itoa(s.Min), fmt.Sprintf("1 to %d, or 0 for the default", maxSlots))
-	} else if s.Max < 0 || s.Max > maxSlots {
-		wrong("slots.max", strconv.Itoa(s.Max), fmt.Sprintf("1 to %d, or 0 for the default", maxSlots))
-	} else if s.Max != 0 && s.Max < s.Min {
-		wrong("slots.max", strconv.Itoa(s.Max), fmt.Sprintf("at least slots.min, which is %d", s.Min))
-	}
+	c.Slots.check(wrong, "slots")
 	s := &c.Share
 	if int(s.Order) >= len(classOrders) {
 		wrong("share.order", strconv.Itoa(int(s.Order)), ClassOrders)

@@ -15,12 +15,21 @@ func (c Config) CheckFiles() []*Mistake {
 	for i, l := range c.Listen {
 		field := fmt.Sprintf("listen[%d]", i)
 		reread.CheckPair(wrong, field+".cert", l.Cert, l.Key)
+		for j, k := range l.More {
+			reread.CheckPair(wrong, fmt.Sprintf("%s.certs[%d].cert", field, j), k.Cert, k.Key)
+		}
 		reread.CheckAuthorities(wrong, field+".client_ca", l.ClientCA)
 	}
-	for i, u := range c.Upstreams {
-		field := fmt.Sprintf("upstreams[%d]", i)
-		reread.CheckPair(wrong, field+".cert", u.Cert, u.Key)
-		reread.CheckAuthorities(wrong, field+".ca", u.CA)
+	upstreams := func(list string, all []Upstream) {
+		for i, u := range all {
+			field := fmt.Sprintf("%s[%d]", list, i)
+			reread.CheckPair(wrong, field+".cert", u.Cert, u.Key)
+			reread.CheckAuthorities(wrong, field+".ca", u.CA)
+		}
+	}
+	upstreams("upstreams", c.Upstreams)
+	for i, g := range c.Groups {
+		upstreams(fmt.Sprintf("groups[%d].upstreams", i), g.Upstreams)
 	}
 	for i, e := range c.Egress {
 		field := fmt.Sprintf("egress[%d]", i)
@@ -32,7 +41,7 @@ func (c Config) CheckFiles() []*Mistake {
 
 // server names the files of a listener with TLS.
 func (l Listener) server() reread.Server {
-	return reread.Server{Cert: l.Cert, Key: l.Key, ClientCA: l.ClientCA, Protos: []string{"h2", "http/1.1"}}
+	return reread.Server{Cert: l.Cert, Key: l.Key, More: l.More, ClientCA: l.ClientCA, Protos: []string{"h2", "http/1.1"}}
 }
 
 func (l Listener) failed(err error) error {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -41,12 +40,14 @@ const (
 
 // upstream is one server behind the proxy and its gate.
 type upstream struct {
-	p      *Proxy
-	cfg    Upstream
-	name   string
-	url    *url.URL // scheme http or https
-	prefix bool     // url has a path
-	http1  bool     // it cannot speak gRPC
+	p       *Proxy
+	cfg     Upstream
+	group   string   // its name
+	retries *retries // of the group
+	name    string
+	url     *url.URL // scheme http or https
+	prefix  bool     // url has a path
+	http1   bool     // it cannot speak gRPC
 	// bodyTimeout is Limits.BodyTimeout.
 	bodyTimeout time.Duration
 	gate        *live.Gate
@@ -60,23 +61,28 @@ type upstream struct {
 	unwatch     atomic.Pointer[func() error]
 	steering
 
-	health    health
-	out       atomic.Bool  // as health has it
-	downUntil atomic.Int64 // mono.Time; for the status page
-	failures  throttle
-	audit     *auditLog // nil: none
-	traced    traced
+	health                health
+	out                   atomic.Bool  // as health has it
+	downUntil             atomic.Int64 // mono.Time; for the status page
+	failures              throttle
+	lifetime              context.Context // ends when it is closed or leaves
+	endLife               context.CancelFunc
+	goodChecks, badChecks atomic.Int64
+	audit                 *auditLog // nil: none
+	traced                traced
 }
 
-// newUpstream builds an upstream. slots is how many one that it replaces has found,
+// newUpstream builds an upstream of g. slots is how many one that it replaces has found,
 // 0 if there was none.
-func (p *Proxy) newUpstream(cfg Config, u Upstream, slots int) (*upstream, error) {
+func (p *Proxy) newUpstream(g *group, u Upstream, slots int) (*upstream, error) {
+	cfg := g.cfg
 	target, _ := u.target() // checked before
 	base, keys, err := connect(cfg.Limits, u, target.Scheme)
 	if err != nil {
 		return nil, err
 	}
-	up := &upstream{p: p, cfg: u, base: base, keys: keys, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http", bodyTimeout: cfg.Limits.BodyTimeout, tallies: newTallies(), made: cfg, shared: map[string]bool{}}
+	up := &upstream{p: p, cfg: u, group: g.name, retries: g.retries, base: base, keys: keys, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http", bodyTimeout: cfg.Limits.BodyTimeout, tallies: newTallies(), made: cfg, shared: map[string]bool{}}
+	up.lifetime, up.endLife = context.WithCancel(p.stopped)
 	for name := range cfg.shares() {
 		up.shared[name] = true
 	}
@@ -103,7 +109,7 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream, slots int) (*upstream, error
 		Rewrite: up.rewrite,
 		// The wait for an upstream's credits comes on top of that in the gate; an
 		// answer after the objective helps nobody.
-		Transport:  &judged{up, httpgate.Transport(up.base, httpgate.KeepHeader(), httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5}))},
+		Transport:  &judged{up, httpgate.Transport(up.base, httpgate.KeepHeader(), httpgate.CountCalls(up.gate.Calls()), httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5}))},
 		BufferPool: p.buffers,
 		ModifyResponse: func(r *http.Response) error {
 			if v := p.visitOf(r.Request); v != nil {
@@ -120,19 +126,20 @@ func (p *Proxy) newUpstream(cfg Config, u Upstream, slots int) (*upstream, error
 
 // newTransport returns the connections to one upstream. No proxy is taken from
 // the environment: the upstream is what the configuration says.
-func newTransport(l Limits, scheme string, tlsConfig *tls.Config) *http.Transport {
+func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *http.Transport {
 	t := &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: l.Connect, KeepAlive: 30 * time.Second}).DialContext,
-		TLSClientConfig:       tlsConfig,
-		TLSHandshakeTimeout:   l.Connect,
-		ResponseHeaderTimeout: l.Response,
-		MaxIdleConns:          idleConnections,
-		MaxIdleConnsPerHost:   idleConnections,
-		IdleConnTimeout:       l.IdleTimeout,
-		ExpectContinueTimeout: time.Second,
-		DisableCompression:    true, // the client's Accept-Encoding decides
-		Protocols:             new(http.Protocols),
-		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
+		DialContext:            dial,
+		TLSClientConfig:        tlsConfig,
+		TLSHandshakeTimeout:    l.Connect,
+		ResponseHeaderTimeout:  l.Response,
+		MaxResponseHeaderBytes: int64(l.AnswerHeader),
+		MaxIdleConns:           idleConnections,
+		MaxIdleConnsPerHost:    idleConnections,
+		IdleConnTimeout:        l.IdleTimeout,
+		ExpectContinueTimeout:  time.Second,
+		DisableCompression:     true, // the client's Accept-Encoding decides
+		Protocols:              new(http.Protocols),
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
 	}
 	switch scheme {
 	case "h2c":
@@ -164,6 +171,7 @@ func (u *upstream) stopWatching() {
 // leave finishes what the upstream has, for as long as that may take, and closes
 // it.
 func (u *upstream) leave(ctx context.Context, timeout time.Duration) {
+	u.endLife()
 	u.target.Close()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -184,6 +192,7 @@ func (u *upstream) leave(ctx context.Context, timeout time.Duration) {
 }
 
 func (u *upstream) close() {
+	u.endLife()
 	u.unsteer()
 	u.target.Close()
 	_ = u.gate.Close()
@@ -197,13 +206,19 @@ func (u *upstream) close() {
 // counting who waits for one and who failed lately, among those that are not put
 // out; or one that is, if it is time for its probe.
 func (p *Proxy) choose(r *http.Request) *httpgate.Target {
-	u := p.least()
+	g := p.state.Load().group(r)
+	if g == nil {
+		return nil // its group is gone this moment
+	}
+	u := least(g.upstreams, nil)
 	p.visitOf(r).chose(u)
+	p.logOf(r).at(u)
 	return u.target
 }
 
-func (p *Proxy) least() *upstream {
-	all := p.state.Load().upstreams
+// least returns the upstream to choose, which is not the one given unless there is no
+// other.
+func least(all []*upstream, not *upstream) *upstream {
 	if len(all) == 1 {
 		return all[0]
 	}
@@ -219,6 +234,9 @@ func (p *Proxy) least() *upstream {
 		if len(all) > looks && i > 0 && i < looks {
 			u = all[rand.IntN(len(all))]
 		}
+		if u == not {
+			continue
+		}
 		out, due, failures := u.health.look(now)
 		if due && u.health.take(now) {
 			return u
@@ -228,6 +246,9 @@ func (p *Proxy) least() *upstream {
 		if best == nil || !out && !in || out != in && load < least {
 			best, least, in = u, load, !out
 		}
+	}
+	if best == nil {
+		return not
 	}
 	return best
 }

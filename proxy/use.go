@@ -61,7 +61,7 @@ func (p *Proxy) crowded(s *state, w http.ResponseWriter, r *http.Request, rule i
 	if s.cfg.Mode != live.Enforce {
 		return false
 	}
-	httpgate.Refuse(w, r, &live.Refusal{Reason: work.Share, Pushback: s.cfg.Objective}) // by then one of them should be done
+	httpgate.Refuse(w, r, &live.Refusal{Reason: work.Share, Pushback: s.group(r).cfg.Objective}) // by then one of them should be done
 	return true
 }
 

@@ -148,6 +148,7 @@ func (v *visit) admitted(u *upstream, ctx context.Context) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.up, v.ticket, v.before = u, ticket, tags.Elapsed
+	v.left, v.held = false, 0 // it may have been at another upstream
 	v.started, v.waited = live.Now(), ticket.Queued()
 	if v.s.classes != nil {
 		v.span = live.NewSpan(tags.Elapsed)

@@ -28,10 +28,16 @@
 //	spillgate_culprit_outcomes_total{gate,verdict}        verdict: relieved, futile, ignored
 //	spillgate_culprit_limits, _tokens, _audit_lost_total{gate}
 //	spillgate_untagged_total{gate,method}                 calls that lost their request
+//	spillgate_client_requests_total{target,decision,reason}
+//	                                                      attempts to send; decision: answered,
+//	                                                      refused, unsent (by the wallet), failed
+//	spillgate_client_window, _client_waiting{target}      credits, and requests that wait for one
+//
+// A service needs one line of it: Prometheus, or Report where OpenTelemetry is set up.
 //
 // Invariants: labels are bounded: the name of the gate comes from the
-// configuration, the method from what the process calls, at most live.MaxUntagged
-// of them, the others from enumerations, and nothing a client sends becomes one. Nothing is global. Observe does not block and does not allocate
+// configuration, method and target from what the process calls, at most live.MaxUntagged
+// and live.MaxTargets of them, the others from enumerations, and nothing a client sends becomes one. Nothing is global. Observe does not block and does not allocate
 // unless it logs; above debug level a flood of refusals makes one log line per Notice.
 //
 // What this package does not do: no control loop reads its numbers.

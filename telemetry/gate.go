@@ -162,6 +162,8 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 	)
 	culprits, err := watchCulprits(g.meter)
 	errs = append(errs, err)
+	sent, err := newCalls(g.meter)
+	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -186,6 +188,7 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 		}
 		o.ObserveInt64(unreachable, out, own)
 		culprits.observe(o, gate.Culprits(), name)
+		sent.observe(o, gate.Calls(), name)
 		g.count(func(n int64, labels ...attribute.KeyValue) {
 			o.ObserveInt64(requests, n, metric.WithAttributes(append(labels, name)...))
 		})
@@ -193,7 +196,7 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 			o.ObserveInt64(untagged, int64(n), metric.WithAttributes(name, attribute.String("method", method)))
 		})
 		return nil
-	}, append(culprits.all(), requests, untagged, delay, objective, estimate, unreachable, limit, inUse, waiting, credits, issued, clients, drained, mode)...)
+	}, append(append(culprits.all(), sent.all()...), requests, untagged, delay, objective, estimate, unreachable, limit, inUse, waiting, credits, issued, clients, drained, mode)...)
 	if err != nil {
 		return nil, err
 	}

@@ -65,6 +65,7 @@ if all files are right and 1 if one is not.`,
 
 // describe prints how c is understood, a line for each part of it.
 func describe(w io.Writer, c *proxy.Config) {
+	describeGroups(w, c)
 	describeRules(w, c)
 	switch slots := c.Slots; {
 	case slots == proxy.Slots{}:
@@ -78,6 +79,31 @@ func describe(w io.Writer, c *proxy.Config) {
 	describeShare(w, c.WithDefaults().Share)
 	for _, e := range c.Egress {
 		fmt.Fprintf(w, "  egress %s: calls of the upstreams to %s\n", e.Address, e.URL)
+	}
+}
+
+// describeGroups prints which requests go where, and the access log.
+func describeGroups(w io.Writer, c *proxy.Config) {
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		var when []string
+		if len(g.Hosts) > 0 {
+			when = append(when, "host "+strings.Join(g.Hosts, " or "))
+		}
+		if len(g.Paths) > 0 {
+			when = append(when, "path "+strings.Join(g.Paths, " or "))
+		}
+		slo := g.Objective
+		if slo == 0 {
+			slo = c.Objective
+		}
+		fmt.Fprintf(w, "  group %s: %s: slo %v, %d upstreams\n", g.Name, strings.Join(when, ", "), slo, len(g.Upstreams))
+	}
+	if len(c.Groups) > 0 {
+		fmt.Fprintf(w, "  other requests: slo %v, %d upstreams\n", c.Objective, len(c.Upstreams))
+	}
+	if a := c.WithDefaults().Access; a.Path != "" {
+		fmt.Fprintf(w, "  access log %s: %g of what is served, %g of what is refused, %g of what fails\n", a.Path, max(a.Served, 0), max(a.Refused, 0), max(a.Failed, 0))
 	}
 }
 

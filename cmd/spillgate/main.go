@@ -26,7 +26,8 @@ import (
 func main() {
 	lab.Child() // does not return in the processes of a live experiment
 	// The first Ctrl-C ends the context, and the command winds down; after it
-	// the default is restored, so that the second one kills.
+	// the default is restored, so that the second one kills, unless the command waits for
+	// it to say first what it cuts off (serving.hurry).
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, subcommands(), os.Args[1:], os.Stdout, os.Stderr))

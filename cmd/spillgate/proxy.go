@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +42,7 @@ Only the addresses and the objective are needed; the capacity is learned. With
 --mode monitor nothing is refused, and the metrics say what would have been.
 
 SIGTERM and Ctrl-C drain: health checks fail, new requests are refused, those
-inside finish. SIGHUP reads the configuration file again, which also happens by
+inside finish. A second one cuts them off, and says how many. SIGHUP reads the configuration file again, which also happens by
 itself within about a second when the file changes; the log says what was taken,
 what needs a restart, and every mistake if the file has one, in which case nothing
 changes. Flags beside --config replace keys of the file.
@@ -59,8 +60,8 @@ they are and why.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "configuration `file`; see spillgate check")
-	flags.StringArrayVar(&f.listen, "listen", nil, "`host:port` to serve on; may be repeated")
-	flags.StringArrayVar(&f.upstream, "upstream", nil, "`url` of a server: http:// (HTTP/1.1), h2c:// (cleartext HTTP/2, gRPC) or https://; may be repeated")
+	flags.StringArrayVar(&f.listen, "listen", nil, "`host:port` to serve on, or unix:/path; may be repeated")
+	flags.StringArrayVar(&f.upstream, "upstream", nil, "`url` of a server: http:// (HTTP/1.1), h2c:// (cleartext HTTP/2, gRPC), https://, or unix:/path; may be repeated")
 	flags.StringVar(&f.slo, "slo", "", "latency objective, a `duration` such as 100ms")
 	flags.StringVar(&f.mode, "mode", "", "off, monitor or enforce (default enforce)")
 	flags.StringVar(&f.admin, "admin", "", "`host:port` of metrics, status and health")
@@ -91,7 +92,7 @@ func runProxy(cmd *cobra.Command, f proxyFlags) error {
 	if err != nil {
 		return err
 	}
-	running := serving{path: f.config, first: file, log: log, level: level, reload: func(next *config.File) ([]string, error) {
+	running := serving{path: f.config, first: file, log: log, level: level, hurry: p.Hurry, reload: func(next *config.File) ([]string, error) {
 		if err := errors.Join(f.override(next)...); err != nil {
 			return nil, err
 		}
@@ -219,16 +220,16 @@ func flagFor(field string) string {
 	switch {
 	case name == "listen" && (rest == "" || rest == "address"):
 		return "--listen"
-	case name == "listen":
+	case slices.Contains([]string{"listen.cert", "listen.key", "listen.client_ca"}, name+"."+rest):
 		return "--" + strings.ReplaceAll(rest, "_", "-")
 	case name == "upstreams" && (rest == "" || rest == "url" || rest == "name"):
 		return "--upstream"
-	case name == "upstreams":
+	case slices.Contains([]string{"upstreams.ca", "upstreams.cert", "upstreams.key", "upstreams.insecure"}, name+"."+rest):
 		return "--upstream-" + rest
 	case name == "drain":
 		return "--drain-" + rest
-	case name == "limits":
-		return field
+	case slices.Contains([]string{"slo", "mode", "admin", "trust", "exempt"}, name):
+		return "--" + name
 	}
-	return "--" + name
+	return field
 }

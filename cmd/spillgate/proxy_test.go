@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +38,8 @@ share:
   order: share
   classes: [{caller: web, method: GET /orders, class: interactive}]
 egress: [{address: 127.0.0.1:15001, url: "http://10.0.0.2:8080"}]
+groups: [{name: reports, path: [/reports/], slo: 2s, upstreams: ["unix:/run/reports.sock"]}]
+access_log: {path: stderr, served: 0.01}
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +48,7 @@ egress: [{address: 127.0.0.1:15001, url: "http://10.0.0.2:8080"}]
 		code int
 		want []string // in this order
 	}{
-		{"check " + classes, exitOK, []string{"classes.yaml: ok", "slots: 8", "share: interactive requests have up to 0.95 of the slots", "25 % longer",
+		{"check " + classes, exitOK, []string{"classes.yaml: ok", "group reports: path /reports/: slo 2s, 1 upstreams", "other requests: slo 1s, 1 upstreams", "access log stderr: 0.01 of what is served, 1 of", "slots: 8", "share: interactive requests have up to 0.95 of the slots", "25 % longer",
 			"class 1: caller web, method GET /orders: interactive", "egress 127.0.0.1:15001: calls of the upstreams to http://10.0.0.2:8080"}},
 		{"proxy", exitUsage, []string{"3 mistakes", "--slo is missing", "--listen is missing", "--upstream is missing"}},
 		{"proxy --slo fast --listen 80 --upstream ftp://x --mode maybe --trust x --cert a --log-level loud --log-format xml --drain-timeout -1s --exempt x", exitUsage, []string{
@@ -145,4 +149,29 @@ func TestProxyRuns(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Error("the command did not end")
 	}
+}
+
+// The second signal ends the way out, and only that.
+func TestSecondSignal(t *testing.T) {
+	own := make(chan os.Signal, 8) // so that a signal never ends the test
+	signal.Notify(own, syscall.SIGTERM)
+	defer signal.Stop(own)
+	hurried, ended := make(chan struct{}), make(chan struct{})
+	s := serving{hurry: func() { close(hurried) }}
+	returned := make(chan struct{})
+	go func() { defer close(returned); s.again(ended) }()
+	for again := true; again; {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-hurried:
+			again = false
+		case <-time.After(10 * time.Millisecond): // it may not listen yet
+		}
+	}
+	<-returned
+	close(ended)
+	s.hurry = func() { t.Error("hurried although the program had ended") }
+	s.again(ended)
 }

@@ -65,6 +65,8 @@ type serving struct {
 	// reload takes what a changed file says, all of it or nothing, and returns the keys
 	// that need a restart.
 	reload func(*config.File) (ignored []string, err error)
+	// hurry, if not nil, ends the way out at once.
+	hurry func()
 }
 
 // run runs the program until ctx or run itself ends, and looks at the file meanwhile.
@@ -78,10 +80,27 @@ func (s *serving) run(ctx context.Context, run func(context.Context) error) erro
 		defer signal.Stop(hangup)
 		watching.Go(func() { config.Watch(ctx, s.path, s.first, configPoll, hangup, s.take) })
 	}
+	if s.hurry != nil {
+		ended := make(chan struct{})
+		defer close(ended)
+		context.AfterFunc(ctx, func() { s.again(ended) })
+	}
 	err := run(ctx)
 	cancel()
 	watching.Wait()
 	return err
+}
+
+// again waits for the second signal to stop, until the program has ended.
+func (s *serving) again(ended <-chan struct{}) {
+	second := make(chan os.Signal, 1)
+	signal.Notify(second, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(second)
+	select {
+	case <-second:
+		s.hurry()
+	case <-ended:
+	}
 }
 
 // take takes a changed file, or says why it does not: all of it or nothing.

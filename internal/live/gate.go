@@ -80,7 +80,7 @@ type Request struct {
 // Gate admits requests to a server. All its methods may be called at once from
 // any goroutine.
 type Gate struct {
-	observe   func(Event)
+	observe   atomic.Pointer[func(Event)] // nil: nobody is told
 	lag       atomic.Pointer[lag]
 	busy      busy
 	id        uint64 // of this gate among processes
@@ -88,6 +88,7 @@ type Gate struct {
 	objective time.Duration
 	shares    *Shares // nil: classes are not learned
 	untagged  Untagged
+	calls     Calls
 
 	mu      sync.Mutex
 	mode    Mode
@@ -125,7 +126,10 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 		return nil, err
 	}
 	g := openGate(n, id, cfg.Objective)
-	g.observe, g.mode, g.service = cfg.Observe, cfg.Mode, cfg.Service
+	g.mode, g.service = cfg.Mode, cfg.Service
+	if cfg.Observe != nil {
+		g.observe.Store(&cfg.Observe)
+	}
 	if err := g.find(cfg.Culprit, n.Gate().Config().Objective, cfg.Service); err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
@@ -139,6 +143,21 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 		}
 	}
 	return g, nil
+}
+
+// Observe has f told the end of every request's passage from now on, as
+// GateConfig.Observe is, which still is told first.
+func (g *Gate) Observe(f func(Event)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	both := f
+	if first := g.observe.Load(); first != nil {
+		both = func(e Event) {
+			(*first)(e)
+			f(e)
+		}
+	}
+	g.observe.Store(&both)
 }
 
 // NewGateOf returns an open gate in which another policy decides, for comparisons
@@ -261,6 +280,7 @@ type Ticket struct {
 	closed   bool              // the gate was
 	hasGrant bool
 	left     bool
+	would    work.Reason
 	wake     chan admission.Verdict
 	started  mono.Time
 	began    mono.Time // the handler
@@ -300,6 +320,10 @@ func (t *Ticket) recycle() {
 
 // Queued returns how long the request waited for its turn.
 func (t *Ticket) Queued() time.Duration { return t.queued }
+
+// Would returns why the request would have been refused that a gate with mode Monitor let
+// in, work.None if it would not.
+func (t *Ticket) Would() work.Reason { return t.would }
 
 // Grant returns the credits for the reply, after Leave; false for a client that
 // has no account.
@@ -404,7 +428,8 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 	case t.mode == Monitor:
 		would, _ := g.node.Observe(now, t.core)
 		if would == admission.Shed {
-			g.tallies.Would[t.core.Reason()]++
+			t.would = t.core.Reason()
+			g.tallies.Would[t.would]++
 		}
 	default:
 		t.verdict = g.node.Arrive(now, t.core)
@@ -501,8 +526,8 @@ func (t *Ticket) reply(now mono.Time) {
 }
 
 func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause error) *Refusal {
-	if g.observe != nil {
-		g.observe(Event{
+	if observe := g.observe.Load(); observe != nil {
+		(*observe)(Event{
 			Reason: r, Enforced: true, Class: t.core.Class, Workflow: t.core.Workflow, Priority: t.core.Priority,
 			Queued: max(t.core.Queued(), 0),
 		})
@@ -550,7 +575,8 @@ func (t *Ticket) Leave(o work.Outcome) {
 		lag.turns.ran(now.Sub(t.began))
 	}
 	var event Event
-	if g.observe != nil {
+	observe := g.observe.Load()
+	if observe != nil {
 		event = Event{
 			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: t.core.Workflow,
 			Priority: t.core.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started), Reach: reach,
@@ -567,8 +593,8 @@ func (t *Ticket) Leave(o work.Outcome) {
 	if t.stint != nil && t.visit != nil {
 		t.visit.end(t, now, o)
 	}
-	if g.observe != nil {
-		g.observe(event)
+	if observe != nil {
+		(*observe)(event)
 	}
 }
 

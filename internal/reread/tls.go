@@ -11,10 +11,15 @@ import (
 	"time"
 )
 
+// Pair names the PEM files of a certificate, with what leads to an authority, and its key.
+type Pair struct{ Cert, Key string }
+
 // Server names the PEM files of a TLS server.
 type Server struct {
 	// Cert and Key are its certificate, with what leads to an authority, and the key.
 	Cert, Key string
+	// More are shown to clients that ask for a name which they have (SNI).
+	More []Pair
 	// ClientCA are the authorities that must have signed a client's certificate; empty
 	// asks for none.
 	ClientCA string
@@ -24,15 +29,21 @@ type Server struct {
 
 // Config reads the files.
 func (s Server) Config() (*tls.Config, error) {
-	cert, err := tls.LoadX509KeyPair(s.Cert, s.Key)
-	if err != nil {
-		return nil, err
+	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: s.Protos}
+	// Of several certificates that fit, or where none does, the first is shown.
+	for _, p := range append([]Pair{{s.Cert, s.Key}}, s.More...) {
+		cert, err := tls.LoadX509KeyPair(p.Cert, p.Key)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = append(c.Certificates, cert)
 	}
-	c := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: s.Protos}
 	if s.ClientCA != "" {
-		if c.ClientCAs, err = Authorities(s.ClientCA); err != nil {
+		pool, err := Authorities(s.ClientCA)
+		if err != nil {
 			return nil, fmt.Errorf("client_ca %s: %w", s.ClientCA, err)
 		}
+		c.ClientCAs = pool
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	return c, nil
@@ -47,7 +58,11 @@ func (s Server) Newest(whose ...any) (*tls.Config, *File, error) {
 	}
 	var newest atomic.Pointer[tls.Config]
 	newest.Store(first)
-	f := New("certificates", []string{s.Cert, s.Key, s.ClientCA}, func() ([]any, error) {
+	files := []string{s.Cert, s.Key, s.ClientCA}
+	for _, p := range s.More {
+		files = append(files, p.Cert, p.Key)
+	}
+	f := New("certificates", files, func() ([]any, error) {
 		c, err := s.Config()
 		if err == nil {
 			newest.Store(c)
@@ -59,13 +74,26 @@ func (s Server) Newest(whose ...any) (*tls.Config, *File, error) {
 	return outer, f, nil
 }
 
-// Expiry is what the log says of a configuration's certificate.
+// Expiry is what the log says of a configuration's certificates: of several, the one that
+// expires first.
 func Expiry(c *tls.Config) []any {
-	if c == nil || len(c.Certificates) == 0 || c.Certificates[0].Leaf == nil {
+	if c == nil {
 		return nil
 	}
-	leaf := c.Certificates[0].Leaf
-	return []any{"subject", leaf.Subject.String(), "expires", leaf.NotAfter.UTC().Format(time.RFC3339)}
+	var first *x509.Certificate
+	for i := range c.Certificates {
+		if leaf := c.Certificates[i].Leaf; leaf != nil && (first == nil || leaf.NotAfter.Before(first.NotAfter)) {
+			first = leaf
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	out := []any{"subject", first.Subject.String(), "expires", first.NotAfter.UTC().Format(time.RFC3339)}
+	if n := len(c.Certificates); n > 1 {
+		out = append(out, "certificates", n)
+	}
+	return out
 }
 
 // Authorities reads the certificates in a PEM file.

@@ -1,0 +1,260 @@
+package httpgate
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// slowly sends a request in two parts.
+type slowly struct {
+	t    *testing.T
+	conn net.Conn
+	rest string
+}
+
+// begin sends the header of a POST and half of its body of n bytes, of announced length or in
+// chunks.
+func begin(t *testing.T, url string, n int, chunked bool) *slowly {
+	t.Helper()
+	host := strings.TrimPrefix(url, "http://")
+	c, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	half := strings.Repeat("x", n/2)
+	s := &slowly{t: t, conn: c, rest: half}
+	length := fmt.Sprintf("Content-Length: %d", n)
+	first := half
+	if chunked {
+		length = "Transfer-Encoding: chunked"
+		first = fmt.Sprintf("%x\r\n%s\r\n", len(half), half)
+		s.rest = first + "0\r\n\r\n"
+	}
+	if _, err := fmt.Fprintf(c, "POST /upload HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n%s", host, length, first); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// finish sends the rest and returns the answer.
+func (s *slowly) finish() (status int, body string) {
+	s.t.Helper()
+	_, _ = io.WriteString(s.conn, s.rest) // a refusal may come before its end
+	resp, err := http.ReadResponse(bufio.NewReader(s.conn), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// A client that is slow with a long body holds no slot meanwhile, and what is done with the
+// body is done in one.
+func TestSlowUploadsHoldNoSlot(t *testing.T) {
+	for _, chunked := range []bool{false, true} {
+		t.Run(fmt.Sprintf("chunked=%v", chunked), func(t *testing.T) {
+			gate := newGate(t, oneSlot(), nil)
+			s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				b, err := io.ReadAll(r.Body)
+				if err != nil {
+					http.Error(w, "the body failed", http.StatusBadRequest)
+					return
+				}
+				if n := gate.Stats().Running; n != 1 {
+					t.Errorf("%d slots are in use while the handler works, expected its own", n)
+				}
+				fmt.Fprint(w, len(b))
+			}), Patient(Patience{Blocked: 5 * time.Millisecond})))
+			const size = 256 << 10
+			var slow []*slowly
+			for range 3 {
+				slow = append(slow, begin(t, s.url, size, chunked))
+			}
+			eventually(t, "their slots to be given back", func() bool { return gate.Stats().Served[work.Ignored] == 3 })
+			for range 3 { // nobody is in the way
+				resp, err := (&http.Client{Transport: base(t, 1)}).Get(s.url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+			}
+			for _, one := range slow {
+				if status, got := one.finish(); status != 200 || got != fmt.Sprint(size) {
+					t.Errorf("status %d, %q", status, got)
+				}
+			}
+			if n := gate.Stats().Running; n != 0 {
+				t.Errorf("%d slots are in use at the end", n)
+			}
+			if n := gate.Stats().Served[work.Done]; n != 6 {
+				t.Errorf("%d requests were done in a slot, expected 6", n)
+			}
+		})
+	}
+}
+
+// Where the gate has no slot for what is done with the body, the answer is its refusal.
+func TestUploadsAreRefusedAtTheirEnd(t *testing.T) {
+	gate := newGate(t, roomy(), nil)
+	var ends atomic.Int64
+	var end End
+	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err == nil {
+			t.Error("the body came to its end without a slot")
+		}
+		w.WriteHeader(http.StatusBadGateway)
+		io.WriteString(w, "something else")
+	}), Patient(Patience{Blocked: 5 * time.Millisecond}), OnEnd(func(*http.Request) func(End) {
+		return func(e End) { end = e; ends.Add(1) }
+	})))
+	slow := begin(t, s.url, 256<<10, false)
+	eventually(t, "the slot to be given back", func() bool { return gate.Stats().Served[work.Ignored] == 1 })
+	gate.Drain()
+	status, body := slow.finish()
+	if status != 503 || !strings.Contains(body, `"reason":"draining"`) {
+		t.Errorf("status %d, %s", status, body)
+	}
+	eventually(t, "the end to be told", func() bool { return ends.Load() == 1 })
+	if end.Admitted || end.Reason != work.Draining {
+		t.Errorf("told of %+v", end)
+	}
+}
+
+// A body that comes as fast as it is read keeps its slot.
+func TestFastUploadsKeepTheirSlot(t *testing.T) {
+	gate := newGate(t, roomy(), nil)
+	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n)
+	}), Patient(Patience{Blocked: time.Minute})))
+	resp, err := (&http.Client{Transport: base(t, 1)}).Post(s.url, "text/plain", strings.NewReader(strings.Repeat("x", 1<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, _ := io.ReadAll(resp.Body); string(got) != "1048576" {
+		t.Errorf("read %s", got)
+	}
+	eventually(t, "the request to end", func() bool { return gate.Stats().Running == 0 })
+	if served := gate.Stats().Served; served[work.Done] != 1 || served[work.Ignored] != 0 {
+		t.Errorf("served %v", served)
+	}
+}
+
+// Streams that say nothing hold no slots of a gate that is in use, and are served once they
+// have said something.
+func TestSilentStreamsWaitOutside(t *testing.T) {
+	gate := newGate(t, few(busyShare), nil)
+	held, entered := make(chan struct{}), make(chan struct{})
+	var streams atomic.Int64
+	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/held":
+			close(entered)
+			<-held
+		case "/stream":
+			streams.Add(1)
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
+	}), HoldStreams(time.Hour)))
+	client := &http.Client{Transport: base(t, 2)}
+	send := func(path string, body io.Reader) {
+		resp, err := client.Post(s.url+path, "text/plain", body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		resp.Body.Close()
+	}
+	var all sync.WaitGroup
+	all.Go(func() { send("/held", nil) }) // the gate is in use all the time
+	<-entered
+	var ends []*io.PipeWriter
+	for range 20 {
+		r, w := io.Pipe()
+		ends = append(ends, w)
+		all.Go(func() { send("/stream", r) })
+	}
+	for range 50 {
+		send("/", nil)
+		if s := gate.Stats(); s.Running > 1 || s.Waiting > 0 {
+			t.Fatalf("%d run and %d wait beside the one that is held", s.Running-1, s.Waiting)
+		}
+	}
+	if n := streams.Load(); n != 0 {
+		t.Errorf("%d streams have a slot and said nothing", n)
+	}
+	for _, end := range ends {
+		end.Close()
+	}
+	eventually(t, "the streams to be served", func() bool { return streams.Load() == 20 })
+	close(held)
+	all.Wait()
+}
+
+// A long body must come at the least rate, and its client may not fall silent, over HTTP/1
+// and HTTP/2; the deadline does not outlive the body.
+func TestLongBodiesMustCome(t *testing.T) {
+	failed := make(chan error, 1)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			failed <- err
+			w.WriteHeader(http.StatusRequestTimeout)
+		}
+	})
+	for name, patience := range map[string]Patience{
+		"rate":    {Gather: 1, Rate: 1 << 20, Grace: 50 * time.Millisecond, Silence: time.Hour},
+		"silence": {Gather: 1, Rate: -1, Silence: 50 * time.Millisecond},
+	} {
+		s := serve(t, Handler(newGate(t, roomy(), nil), handler, Patient(patience)))
+		for _, major := range []int{1, 2} {
+			rt := base(t, major)
+			body, more := io.Pipe()
+			r, _ := http.NewRequestWithContext(t.Context(), "POST", s.url, body)
+			r.ContentLength = 1 << 20
+			go func() { _, _ = more.Write(make([]byte, 1000)) }()
+			resp, err := rt.RoundTrip(r)
+			if err == nil {
+				resp.Body.Close()
+			}
+			more.Close()
+			select {
+			case err := <-failed:
+				if !isDeadline(err) {
+					t.Errorf("%s, HTTP/%d: the body failed with %v", name, major, err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Errorf("%s, HTTP/%d: the client may be silent", name, major)
+			}
+		}
+	}
+	// Within the limits a connection has one request after the other.
+	s := serve(t, Handler(newGate(t, roomy(), nil), handler, Patient(Patience{Gather: 1, Silence: 100 * time.Millisecond})))
+	rt := base(t, 1)
+	for range 3 {
+		r, _ := http.NewRequestWithContext(t.Context(), "POST", s.url, strings.NewReader(strings.Repeat("x", 100_000)))
+		if resp, _ := send(t, rt, r); resp.StatusCode != 200 {
+			t.Errorf("status %d", resp.StatusCode)
+		}
+		time.Sleep(110 * time.Millisecond) // longer than the deadline of the body before
+	}
+}
+
+func isDeadline(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

@@ -1,0 +1,205 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// logged returns the lines of an access log once there are as many.
+func logged(t testing.TB, path string, n int) (all []line) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d lines in the access log", n), func() bool {
+		text, _ := os.ReadFile(path)
+		return strings.Count(string(text), "\n") >= n
+	})
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l := range strings.Lines(string(text)) {
+		var one line
+		if err := json.Unmarshal([]byte(l), &one); err != nil {
+			t.Fatalf("%q: %v", l, err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// Each request is a line that says what became of it, where, and how long that took.
+func TestAccessLog(t *testing.T) {
+	held, entered := make(chan struct{}), make(chan struct{}, 1)
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/held":
+			entered <- struct{}{}
+			<-held
+		case "/bad":
+			w.WriteHeader(500)
+		}
+		_, _ = w.Write([]byte("hello"))
+	}))
+	path := filepath.Join(t.TempDir(), "access.jsonl")
+	cfg := to("http://" + addr)
+	cfg.Access.Path = path
+	cfg.Groups = []Group{{Name: "down", Paths: []string{"/down/"}, Upstreams: []Upstream{{URL: "http://" + closedPort(t)}}}}
+	cfg.Workflows = map[string]Workflow{"one": {}}
+	cfg.Rules = []classify.Rule{{Match: classify.Match{Path: []string{"/held"}}, Set: classify.Set{Workflow: "one", Use: classify.Use{AtOnce: 1}}}}
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	ask := func(path string) {
+		r, _ := http.NewRequest("GET", p.url+path, nil)
+		r.Header.Set("Traceparent", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00")
+		resp, err := c.Do(r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		read(t, resp)
+	}
+	ask("/ok?secret=1")
+	ask("/bad")
+	ask("/healthz")
+	ask("/down/x")
+	done := make(chan struct{})
+	go func() { defer close(done); ask("/held") }()
+	<-entered
+	ask("/held") // one too many
+	close(held)
+	<-done
+	want := map[string]string{
+		"/ok": "200 admit none default", "/bad": "500 admit none default", "/healthz": "200 exempt none default", "/down/x": "502 fail connect default",
+		"/held": "200 admit none one, 429 refuse share one",
+	}
+	got := map[string]string{}
+	for _, l := range logged(t, path, 6) {
+		said := fmt.Sprintf("%d %s %s %s", l.Status, l.Decision, l.Reason, l.Workflow)
+		if have := got[l.Path]; have != "" {
+			if said = have + ", " + said; have > said[len(have)+2:] {
+				said = said[len(have)+2:] + ", " + have
+			}
+		}
+		got[l.Path] = said
+		if l.Method != "GET" || l.Protocol != "HTTP/1.1" || l.Trace != "0123456789abcdef0123456789abcdef" || !strings.HasPrefix(l.Client, "127.0.0.1:") || l.Total <= 0 || l.Host == "" {
+			t.Errorf("the line of %s is %+v", l.Path, l)
+		}
+		if _, err := time.Parse(time.RFC3339Nano, l.Time); err != nil {
+			t.Error(err)
+		}
+		upstream, route := addr, "default"
+		if l.Path == "/down/x" {
+			upstream, route = cfg.Groups[0].Upstreams[0].label(), "down"
+		}
+		if l.Status != 429 && (l.Upstream != upstream || l.Route != route) {
+			t.Errorf("the line of %s is %+v", l.Path, l)
+		}
+		if l.Path == "/ok" && (l.Bytes != 5 || l.Service <= 0 || l.Service > l.Total) {
+			t.Errorf("the line of %s is %+v", l.Path, l)
+		}
+	}
+	for path, want := range want {
+		if got[path] != want {
+			t.Errorf("%s: %s, expected %s", path, got[path], want)
+		}
+	}
+	if got := metrics(t, p); !strings.Contains(got, `spillgate_access_log_lines_total{fate="written"} 6`) {
+		t.Errorf("not in the metrics:\n%s", got)
+	}
+}
+
+// Reload opens the file again, so that it may have been renamed before, and takes new rates.
+func TestAccessLogIsOpenedAgainAndSampled(t *testing.T) {
+	_, addr := serve(t, named("x"))
+	dir := t.TempDir()
+	path, rotated := filepath.Join(dir, "access.jsonl"), filepath.Join(dir, "old.jsonl")
+	cfg := to("http://" + addr)
+	cfg.Access.Path = path
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	get(t, c, p.url+"/1")
+	logged(t, path, 1)
+	if err := os.Rename(path, rotated); err != nil {
+		t.Fatal(err)
+	}
+	next := p.state.Load().cfg
+	next.Access.Served = -1
+	if _, err := p.Reload(next); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		get(t, c, p.url+"/2")
+	}
+	next.Access.Served = 1
+	if _, err := p.Reload(next); err != nil {
+		t.Fatal(err)
+	}
+	get(t, c, p.url+"/3")
+	if all := logged(t, path, 1); len(all) != 1 || all[0].Path != "/3" {
+		t.Errorf("lines %+v, expected that of /3 alone", all)
+	}
+	if all := logged(t, rotated, 1); len(all) != 1 || all[0].Path != "/1" {
+		t.Errorf("lines %+v in the file that was renamed", all)
+	}
+}
+
+// In mode monitor the line says what enforce would have done.
+func TestAccessLogOfMonitor(t *testing.T) {
+	a := &access{ends: 1}
+	a.end.Admitted, a.end.Reason = true, work.Delay
+	if decision, reason := a.decided(); decision != "would_refuse" || reason != work.Delay.String() {
+		t.Errorf("%s %s", decision, reason)
+	}
+}
+
+// A log that is not read holds up no request: lines are dropped, and counted.
+func TestAccessLogNeverBlocks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDWR, 0) // or opening it for writing would wait
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newAccessLog(discard())
+	l.aim(path)
+	text := append([]byte(strings.Repeat("x", 4096)), '\n')
+	for range 10 * accessQueue {
+		l.put(text)
+	}
+	if l.dropped.Load() == 0 {
+		t.Error("nothing was dropped although nobody reads")
+	}
+	ended := make(chan struct{})
+	go func() { // so that the goroutine of the log ends
+		defer close(ended)
+		buf := make([]byte, 1<<20)
+		for {
+			if _, err := reader.Read(buf); err != nil {
+				return
+			}
+		}
+	}()
+	l.close()
+	<-l.done
+	reader.Close()
+	<-ended
+}
+
+func TestMistakesInAccessLog(t *testing.T) {
+	var got []string
+	Access{Served: 2, Refused: 1.5}.check(func(field, _, _ string) { got = append(got, field) })
+	if want := "access_log.served access_log.refused access_log.path"; strings.Join(got, " ") != want {
+		t.Errorf("mistakes in %v, expected %s", got, want)
+	}
+}

@@ -1,0 +1,170 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/httpgate"
+)
+
+// serveOn serves HTTP/1.1 and cleartext HTTP/2 at an address until the test ends.
+func serveOn(t testing.TB, address string, h http.Handler) {
+	t.Helper()
+	l, err := listenOn(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: h, Protocols: new(http.Protocols)}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetUnencryptedHTTP2(true)
+	httpgate.Track(s)
+	done := make(chan struct{})
+	go func() { defer close(done); s.Serve(l) }()
+	t.Cleanup(func() { s.Close(); <-done })
+}
+
+// leaveSocket leaves a socket at path on which nobody listens.
+func leaveSocket(t testing.TB, path string) {
+	t.Helper()
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	l.Close()
+	if _, err := os.Lstat(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// register answers lookups.
+type register struct {
+	mu    sync.Mutex
+	addrs []netip.Addr
+	err   error
+	asked atomic.Int64
+}
+
+func (r *register) set(err error, addrs ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.addrs, r.err = nil, err
+	for _, a := range addrs {
+		r.addrs = append(r.addrs, netip.MustParseAddr(a))
+	}
+}
+
+func (r *register) lookup(_ context.Context, host string) ([]netip.Addr, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked.Add(1)
+	if host != "app.example" {
+		return nil, errors.New("unknown host")
+	}
+	return slices.Clone(r.addrs), r.err
+}
+
+// Each address of a name is an upstream of its own; those that come join, those that go
+// finish what they have, and a lookup that fails changes nothing.
+func TestNamesAreResolvedAgain(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	held := make(chan struct{})
+	for _, ip := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} {
+		probe, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
+		if errors.Is(err, syscall.EADDRNOTAVAIL) {
+			t.Skip("this system has one loopback address only")
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		probe.Close()
+		serveOn(t, net.JoinHostPort(ip, port), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/slow" {
+				<-held
+			}
+			_, _ = w.Write([]byte(ip))
+		}))
+	}
+	var names register
+	names.set(nil, "127.0.0.2", "127.0.0.1", "127.0.0.2")
+	cfg := to("http://app.example:" + port)
+	cfg.Upstreams[0].Resolve = time.Second
+	p := startWith(t, cfg, func(p *Proxy) { p.names.lookup = names.lookup })
+	labels := func() string {
+		var all []string
+		for _, u := range p.state.Load().upstreams {
+			all = append(all, strings.TrimPrefix(u.name, "app.example:"+port+"@"))
+		}
+		return strings.ReplaceAll(strings.Join(all, " "), ":"+port, "")
+	}
+	if got := labels(); got != "127.0.0.1 127.0.0.2" {
+		t.Fatalf("upstreams %q", got)
+	}
+	c := client(t, 1, nil)
+	met := map[string]bool{}
+	eventually(t, "both addresses to serve", func() bool {
+		_, who := get(t, c, p.url)
+		met[who] = true
+		return met["127.0.0.1"] && met["127.0.0.2"]
+	})
+
+	// One request stays at an address that goes.
+	slow := make(chan string, 1)
+	first := p.state.Load().upstreams[0]
+	go func() {
+		for range 50 { // until it is at the first one
+			resp, err := c.Get(p.url + "/slow")
+			if err != nil {
+				slow <- err.Error()
+				return
+			}
+			slow <- read(t, resp)
+			return
+		}
+	}()
+	eventually(t, "the request to run", func() bool {
+		return first.gate.Stats().Running+p.state.Load().upstreams[1].gate.Stats().Running == 1
+	})
+	if first.gate.Stats().Running == 0 {
+		first = p.state.Load().upstreams[1]
+	}
+	gone, stays := "127.0.0.1", "127.0.0.2"
+	if strings.Contains(first.name, "@127.0.0.2") {
+		gone, stays = stays, gone
+	}
+	names.set(nil, stays, "127.0.0.3")
+	eventually(t, "the addresses to change", func() bool { return strings.Contains(labels(), "127.0.0.3") && !strings.Contains(labels(), gone) })
+	asked := names.asked.Load()
+	names.set(errors.New("no answer"))
+	eventually(t, "another lookup", func() bool { return names.asked.Load() > asked })
+	eventually(t, "the failure to be counted", func() bool {
+		return strings.Contains(metrics(t, p), `spillgate_name_errors_total{name="app.example"} `)
+	})
+	if got := labels(); !strings.Contains(got, "127.0.0.3") || !strings.Contains(got, stays) {
+		t.Errorf("upstreams %q after a lookup that failed", got)
+	}
+	for range 20 {
+		if resp, who := get(t, c, p.url); resp.StatusCode != 200 || who == gone {
+			t.Fatalf("status %d from %s, which is gone", resp.StatusCode, who)
+		}
+	}
+	close(held)
+	if got := <-slow; got != gone {
+		t.Errorf("the request that was at %s got %q", gone, got)
+	}
+}

@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/spillgate/spillgate/httpgate"
+)
+
+const (
+	// retryCost is how many requests that go well pay for one that is sent to another
+	// upstream, and retriesSaved how many of these are saved up, as in credit.RetryBudget.
+	retryCost    = 10
+	retriesSaved = 10
+)
+
+// retries is the budget of a group for sending requests to another upstream. It begins
+// full: what one upstream does not take costs the others no more than if it had not been
+// chosen, and the first request of all may meet the one that is down. Its methods may be
+// called at once from any goroutine.
+type retries struct{ spent atomic.Int64 } // in requests that go well
+
+// earn notes a request that went well.
+func (r *retries) earn() {
+	if n := r.spent.Load(); n > 0 {
+		r.spent.CompareAndSwap(n, n-1) // one that is lost to another does not matter
+	}
+}
+
+// spend takes a retry out of the budget, and reports false if there is none.
+func (r *retries) spend() bool {
+	for {
+		n := r.spent.Load()
+		if n+retryCost > retryCost*retriesSaved {
+			return false
+		}
+		if r.spent.CompareAndSwap(n, n+retryCost) {
+			return true
+		}
+	}
+}
+
+// again has r, which u did not answer, go on to another upstream of the group, and reports
+// false if it must not, or there is none. w has nothing written to it.
+func (u *upstream) again(w http.ResponseWriter, r *http.Request, what kind) bool {
+	most := u.made.Limits.Retries
+	if most < 0 || !repeatable(r, what) {
+		return false
+	}
+	all := u.p.state.Load().members(u.group)
+	if len(all) < 2 {
+		return false
+	}
+	other := least(all, u)
+	if other == u {
+		return false
+	}
+	if !u.retries.spend() {
+		u.countRetry("budget")
+		return false
+	}
+	if !httpgate.Another(w, other.target, most+1) {
+		u.retries.spent.Add(-retryCost)
+		return false
+	}
+	u.countRetry("sent")
+	u.p.visitOf(r).chose(other)
+	u.p.logOf(r).at(other)
+	return true
+}
+
+// countRetry counts a request that could go to another upstream: sent, or not because of
+// the budget.
+func (u *upstream) countRetry(decision string) {
+	u.p.retried.Add(context.Background(), 1, metric.WithAttributes(attribute.String("upstream", u.name), attribute.String("decision", decision)))
+}
+
+// repeatable reports whether a request may be sent to another upstream: nothing of it went
+// out, or it may be executed twice and has no body.
+func repeatable(r *http.Request, what kind) bool {
+	if r.Context().Err() != nil {
+		return false
+	}
+	b, _ := r.Body.(*requestBody)
+	switch {
+	case b != nil && b.begun.Load():
+		return false // some of it may be gone
+	case what == connectFailed:
+		return true
+	case what != brokeOff || b != nil:
+		return false
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return r.Header.Get("Upgrade") == ""
+	}
+	return false
+}

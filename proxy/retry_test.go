@@ -1,0 +1,197 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// closedPort returns an address at which nobody listens.
+func closedPort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// hangup accepts connections, reads a little of what comes, and hangs up.
+func hangup(t testing.TB) (addr string, met *atomic.Int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	met = new(atomic.Int64)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+			if n, _ := c.Read(make([]byte, 1024)); n > 0 {
+				met.Add(1)
+			}
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return l.Addr().String(), met
+}
+
+// mirror answers with the body of the request.
+var mirror = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Method", r.Method)
+	body, _ := io.ReadAll(r.Body) // a server of HTTP/1 reads nothing once it has answered
+	_, _ = w.Write(body)
+})
+
+// Where no connection can be made, every request is answered by the other upstream, with
+// its body, of whatever method and size.
+func TestRefusedConnectionGoesToAnotherUpstream(t *testing.T) {
+	for _, scheme := range []string{"http", "h2c"} {
+		t.Run(scheme, func(t *testing.T) {
+			_, well := serve(t, mirror)
+			cfg := to(scheme+"://"+closedPort(t), scheme+"://"+well)
+			cfg.Health.Failures = -1 // the one that is down is chosen again and again
+			p := start(t, cfg)
+			c := client(t, 1, nil)
+			for _, size := range []int{0, 10, 200 << 10} {
+				for range 20 {
+					body := strings.Repeat("x", size)
+					resp, err := c.Post(p.url, "text/plain", strings.NewReader(body))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := read(t, resp); resp.StatusCode != 200 || got != body {
+						t.Fatalf("body of %d bytes: status %d, %d bytes came back", size, resp.StatusCode, len(got))
+					}
+					// Pays for the retries, which are a tenth of what goes well.
+					p.state.Load().groups[0].retries.spent.Store(0)
+				}
+			}
+			if got := metrics(t, p); !strings.Contains(got, `spillgate_upstream_retries_total{decision="sent",`) {
+				t.Errorf("no retry in the metrics:\n%s", got)
+			}
+		})
+	}
+}
+
+// A connection that breaks off after the request went out is another upstream's turn only
+// if the request may be executed twice.
+func TestBrokenConnectionGoesOnOnlyIfItMay(t *testing.T) {
+	for _, c := range []struct {
+		method, body string
+		goesOn       bool
+	}{{"GET", "", true}, {"HEAD", "", true}, {"POST", "", false}, {"POST", "x", false}, {"PUT", "x", false}, {"DELETE", "", false}, {"GET", "x", false}} {
+		t.Run(c.method+c.body, func(t *testing.T) {
+			broken, met := hangup(t)
+			var served atomic.Int64
+			_, well := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { served.Add(1); mirror(w, r) }))
+			cfg := to("http://"+broken, "http://"+well)
+			cfg.Health.Failures = -1
+			p := start(t, cfg)
+			failed := 0
+			for range 200 {
+				var body io.Reader
+				if c.body != "" {
+					body = bytes.NewReader([]byte(c.body))
+				}
+				r, _ := http.NewRequest(c.method, p.url, body)
+				resp, err := client(t, 1, nil).Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				read(t, resp)
+				if resp.StatusCode == 502 {
+					failed++
+				}
+				p.state.Load().groups[0].retries.spent.Store(0)
+				if met.Load() > 0 {
+					break
+				}
+			}
+			switch {
+			case met.Load() == 0:
+				t.Fatal("the upstream that hangs up was never chosen")
+			case c.goesOn && failed > 0:
+				t.Error("the request was not sent to the other upstream")
+			case !c.goesOn && failed != 1:
+				t.Errorf("%d requests were answered 502, expected 1: it may have been executed", failed)
+			}
+		})
+	}
+}
+
+func TestRetriesHaveABudget(t *testing.T) {
+	r := &retries{}
+	n := 0
+	for ; r.spend(); n++ {
+	}
+	if n != retriesSaved {
+		t.Errorf("%d retries at the start, expected %d", n, retriesSaved)
+	}
+	for range retryCost - 1 {
+		r.earn()
+	}
+	if r.spend() {
+		t.Error("a retry before ten requests went well")
+	}
+	if r.earn(); !r.spend() {
+		t.Error("no retry although ten requests went well")
+	}
+	for range 10_000 {
+		r.earn()
+	}
+	n = 0
+	for ; r.spend(); n++ {
+	}
+	if n != retriesSaved {
+		t.Errorf("%d retries saved up, expected %d", n, retriesSaved)
+	}
+}
+
+// With retries: never, or when the budget is spent, the answer is 502 as before.
+func TestNoRetryBeyondBudgetAndLimit(t *testing.T) {
+	for name, change := range map[string]func(*Config, *running){
+		"never":  func(c *Config, _ *running) { c.Limits.Retries = -1 },
+		"budget": func(_ *Config, p *running) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, well := serve(t, mirror)
+			cfg := to("http://"+closedPort(t), "http://"+well)
+			cfg.Health.Failures = -1
+			change(&cfg, nil)
+			p := start(t, cfg)
+			met := 0
+			for range 200 {
+				p.state.Load().groups[0].retries.spent.Store(retryCost * retriesSaved)
+				resp, _ := get(t, client(t, 1, nil), p.url)
+				if resp.StatusCode == 502 {
+					met++
+					break
+				}
+			}
+			if met == 0 {
+				t.Error("no 502 although nothing may be sent again")
+			}
+			got := metrics(t, p)
+			if strings.Contains(got, `decision="sent"`) {
+				t.Errorf("a request was sent again:\n%s", got)
+			}
+			if name == "budget" && !strings.Contains(got, `spillgate_upstream_retries_total{decision="budget",`) {
+				t.Errorf("the budget is not in the metrics:\n%s", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,64 @@
+package telemetry
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/spillgate/spillgate/internal/live"
+)
+
+// Prometheus returns a handler that serves the metrics of a gate, under a name that becomes
+// a label, to Prometheus. Requests that came before are not counted. Close the gate
+// to end it.
+//
+//	metrics, err := telemetry.Prometheus(gate, "orders")
+//	mux.Handle("/metrics", metrics)
+func Prometheus(gate *live.Gate, name string) (http.Handler, error) {
+	t, err := New()
+	if err != nil {
+		return nil, err
+	}
+	g, err := t.NewGate(name, slog.Default())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := g.of(gate); err != nil {
+		return nil, err
+	}
+	return t.Handler(), nil
+}
+
+// Report reports the metrics of a gate, under a name that becomes a label, through
+// OpenTelemetry's global meter provider, whether that is set before or after, until
+// stop is called. Requests that came before are not counted, and the gate's observer goes
+// on counting what nobody reads after stop.
+//
+//	stop, err := telemetry.Report(gate, "orders")
+func Report(gate *live.Gate, name string) (stop func() error, err error) {
+	return ReportTo(otel.GetMeterProvider(), gate, name)
+}
+
+// ReportTo is Report through another provider.
+func ReportTo(provider metric.MeterProvider, gate *live.Gate, name string) (stop func() error, err error) {
+	if provider == nil || gate == nil {
+		return nil, errors.New("telemetry: no meter provider or no gate: make the gate first, with spillgate.New")
+	}
+	g, err := NewGate(provider.Meter(Scope), name, slog.Default())
+	if err != nil {
+		return nil, err
+	}
+	return g.of(gate)
+}
+
+// of has g observe gate and watch it.
+func (g *Gate) of(gate *live.Gate) (stop func() error, err error) {
+	if stop, err = g.Watch(gate); err != nil {
+		return nil, err
+	}
+	gate.Observe(g.Observe)
+	return stop, nil
+}

@@ -1,0 +1,151 @@
+package telemetry_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/slots"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// One line shows what a gate admits and refuses, and what its handlers' clients send: what
+// their wallets refuse as well as what servers do.
+func TestOneLineOfMetrics(t *testing.T) {
+	gate := newGate(t, admission.Config{Objective: time.Minute})
+	metrics, err := telemetry.Prometheus(gate, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scrape := func() string {
+		w := httptest.NewRecorder()
+		metrics.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		return w.Body.String()
+	}
+	held, entered := make(chan struct{}), make(chan struct{}, 1)
+	store := newGate(t, admission.Config{Objective: time.Minute, Slots: slots.Config{Min: 1, Max: 1}})
+	below := httptest.NewUnstartedServer(httpgate.Handler(store, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/held" {
+			entered <- struct{}{}
+			<-held
+		}
+	})))
+	httpgate.Track(below.Config)
+	below.Start()
+	defer below.Close()
+	base := &http.Transport{}
+	defer base.CloseIdleConnections()
+	client := &http.Client{Transport: httpgate.Transport(base, httpgate.CountCalls(gate.Calls()))}
+	defer client.CloseIdleConnections()
+	call := func(r *http.Request, url string) {
+		out, _ := http.NewRequestWithContext(r.Context(), "GET", url, nil)
+		if resp, err := client.Do(out); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+	}
+	front := httpgate.Handler(gate, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		call(r, below.URL+r.URL.Path)
+	}))
+	ask := func(path string) { front.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil)) }
+	ask("/")
+	store.Drain()
+	ask("/refused")
+	call(httptest.NewRequest("GET", "/", nil), "http://127.0.0.1:1/")
+
+	host := strings.TrimPrefix(below.URL, "http://")
+	got := scrape()
+	for _, want := range []string{
+		`spillgate_requests_total{class="default",decision="admit",gate="shop",outcome="done",reason="none"} 1`,
+		`spillgate_client_requests_total{decision="answered",gate="shop",reason="none",target="` + host + `"} 1`,
+		`spillgate_client_requests_total{decision="refused",gate="shop",reason="draining",target="` + host + `"} 1`,
+		`spillgate_client_requests_total{decision="failed",gate="shop",reason="none",target="127.0.0.1:1"} 1`,
+		`spillgate_client_window{gate="shop",target="` + host + `"} `,
+		`spillgate_client_waiting{gate="shop",target="` + host + `"} 0`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, `spillgate_client_window{gate="shop",target="127.0.0.1:1"}`) {
+		t.Error("a window of a server that granted none")
+	}
+	close(held)
+	select {
+	case <-entered:
+	default:
+	}
+}
+
+// What a wallet refuses is counted by its reason, also where the program has no gate.
+func TestCallsWithoutAGate(t *testing.T) {
+	provider, err := telemetry.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer provider.Shutdown(t.Context())
+	sent := new(live.Calls)
+	stop, err := telemetry.WatchCalls(provider.Meter(), sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := &http.Transport{}
+	defer base.CloseIdleConnections()
+	client := &http.Client{Transport: httpgate.Transport(base, httpgate.CountCalls(sent), httpgate.Wallet(credit.WalletConfig{MaxWait: time.Millisecond}))}
+	held := make(chan struct{})
+	store := newGate(t, admission.Config{Objective: time.Minute})
+	below := httptest.NewUnstartedServer(httpgate.Handler(store, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-held })))
+	httpgate.Track(below.Config)
+	below.Start()
+	defer below.Close()
+	done := make(chan struct{}, 64)
+	for range cap(done) {
+		go func() { // more than a first flight
+			if resp, err := client.Get(below.URL); err == nil {
+				resp.Body.Close()
+			}
+			done <- struct{}{}
+		}()
+	}
+	scrape := func() string {
+		w := httptest.NewRecorder()
+		provider.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		return w.Body.String()
+	}
+	want := `spillgate_client_requests_total{decision="unsent",reason="wallet_expired",target="` + strings.TrimPrefix(below.URL, "http://") + `"} `
+	end := time.Now().Add(20 * time.Second)
+	for !strings.Contains(scrape(), want) && time.Now().Before(end) {
+		time.Sleep(time.Millisecond)
+	}
+	if got := scrape(); !strings.Contains(got, want) {
+		t.Errorf("no %s in\n%s", want, got)
+	}
+	close(held)
+	for range cap(done) {
+		<-done
+	}
+	client.CloseIdleConnections()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(scrape(), "spillgate_client_requests_total{") {
+		t.Error("reported after stop")
+	}
+}
+
+func newGate(t *testing.T, cfg admission.Config) *live.Gate {
+	t.Helper()
+	g, err := live.NewGate(live.GateConfig{Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close() })
+	return g
+}
