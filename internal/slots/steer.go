@@ -116,6 +116,9 @@ func (l *Limit) roam(p point) {
 		}
 		return
 	}
+	if l.window.hasty {
+		return // a few completions, which tell neither the service time nor the throughput
+	}
 	if l.useful > 0 && l.Limit() > l.useful && p.residence > 2*l.alone {
 		// What runs shares the processors, in clumps that leave slots empty in between. A
 		// limit that binds can be tried out.
@@ -254,10 +257,26 @@ func (l *Limit) compare(a, b point) {
 	worse := ratio < 1-max(margin, min(sure, (1-part)/2))
 	switch c := contrast(a.order, b.order, a.concurrency, b.concurrency); {
 	case c > 0 && !worse:
-		l.fifo = true
-		l.knee, l.samples = l.counted(b.order), samplesMost
+		l.confirm(l.counted(b.order))
 	case c < 0 || worse && min(a.samples, b.samples) >= enoughRanks:
-		l.fifo = false
+		l.refute()
+	}
+}
+
+// confirm says that there is a line behind a knee.
+func (l *Limit) confirm(knee float64) {
+	if !l.fifo {
+		l.fifo, l.unlined = true, unlined{l.knee, l.samples}
+	}
+	l.knee, l.samples = knee, samplesMost
+}
+
+// refute says that there is no line. What it had the knee for goes with it: chance confirms a line now and
+// then, and ranks reach as far as ever many ran. A knee that stayed held the limit at twice what the
+// objective allows where a process takes turns with others (TestTurnTaking).
+func (l *Limit) refute() {
+	if l.fifo {
+		l.fifo, l.knee, l.samples = false, l.unlined.knee, l.unlined.samples
 	}
 }
 
@@ -356,7 +375,7 @@ func (l *Limit) alarmed() bool {
 	if known == 0 {
 		few *= 4 // the throughput is all there is to go by
 	}
-	return l.trial.dir == 0 && w.done >= few && (known > 0 || w.full == 0) && float64(l.inUse) > near*known && w.residence() > l.alarm()
+	return l.trial.dir == 0 && w.done >= few && (known > 0 || w.full == 0) && float64(l.inUse) > near*l.known() && w.residence() > l.alarm()
 }
 
 // sink lowers a limit that is far above peak, what ran at once in a window in which
