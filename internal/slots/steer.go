@@ -271,9 +271,10 @@ func (l *Limit) confirm(knee float64) {
 	l.knee, l.samples = knee, samplesMost
 }
 
-// refute says that there is no line. What it had the knee for goes with it: chance confirms a line now and
-// then, and ranks reach as far as ever many ran. A knee that stayed held the limit at twice what the
-// objective allows where a process takes turns with others (TestTurnTaking).
+// refute says that there is no line, and restores the knee that was known before one was confirmed. Chance
+// confirms a line now and then, and the knee is then as far as ranks reach: as many as ever ran. Where a
+// process takes turns with others, a knee that stayed held the residence at twice the objective
+// (TestTurnTaking).
 func (l *Limit) refute() {
 	if l.fifo {
 		l.fifo, l.knee, l.samples = false, l.unlined.knee, l.unlined.samples

@@ -148,9 +148,9 @@ func (l *Limit) judgeDown(p point) {
 	l.before = t.from
 }
 
-// stays is which part of the residence at a is left at b, with fewer running, at least, if none waited at a:
-// kept where half as many run, and more where fewer of them are missing, for a residence that shrank as
-// their number did shows that all wait for each other.
+// stays is the part of the residence at a that is left at b, where fewer run, if no request waited for
+// another at a: kept where half as many run or fewer. Where more run it is larger in proportion, because a
+// residence that shrinks as their number does is that of requests that wait for each other.
 func stays(a, b point) float64 {
 	missing := 1 - b.concurrency/a.concurrency
 	return 1 - (1-kept)*max(0, min(missing/down, 1))
@@ -182,7 +182,8 @@ func (l *Limit) judgeUp(p point) {
 		return
 	}
 	if t.before == t.from {
-		// Tried only because no ranks showed a queue, it says nothing against trying fewer.
+		// Ranks that reach as far as what runs are no reason to put off a trial with fewer: where requests
+		// share what there is they always do.
 		if !t.from.order.full(t.from.limit) {
 			l.gap = min(2*l.gap, trialLast)
 		}
