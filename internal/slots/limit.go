@@ -36,11 +36,11 @@ type Limit struct {
 	line    line
 	reach   reach
 	calm    calm
-	fifo    bool // ranks show that requests wait in line behind those in service
-	unlined unlined
-	ordered bool  // see SetOrdered
-	level   level // all windows under this limit
-	other   point // the level before, to compare with
+	fifo    bool    // ranks show that requests wait in line behind those in service
+	unlined unlined // counts again once there is no line
+	ordered bool    // see SetOrdered
+	level   level   // all windows under this limit
+	other   point   // the level before, to compare with
 
 	length        float64 // ns, of the last window
 	trial         trial

@@ -412,7 +412,7 @@ func (l *Limit) inVain(now mono.Time) bool {
 func (l *Limit) giveWay(now mono.Time, p point) {
 	l.limit = max(float64(l.cfg.Min), min(l.limit, p.concurrency)/4)
 	l.recovering, l.patient = catchingUp, now.Add(catchUp*whole*l.cfg.Slack)
-	l.trial, l.knee, l.rate, l.untried, l.gap = trial{}, 0, 0, 0, trialFirst
+	l.trial, l.knee, l.unlined, l.rate, l.untried, l.gap = trial{}, 0, unlined{}, 0, 0, trialFirst
 	l.window = newWindow(now, now)
 	l.window.moved, l.window.opens = true, now
 }
