@@ -52,8 +52,8 @@ func TestATrialAcrossASlowdownTellsNothing(t *testing.T) {
 	}
 }
 
-// TestARefutedLineTakesItsKneeAlong: a line that ranks showed, or that calm did, had the knee as far as ranks
-// reach; once it is refuted what was known before counts again.
+// TestARefutedLineTakesItsKneeAlong: a line had the knee as far as ranks reach. Once it is refuted what was known
+// before counts again, unless requests take no longer by that knee than a hidden queue may.
 func TestARefutedLineTakesItsKneeAlong(t *testing.T) {
 	for _, before := range []unlined{{}, {knee: 12, samples: 96}} {
 		l, err := New(Config{Slack: 10})
@@ -66,11 +66,17 @@ func TestARefutedLineTakesItsKneeAlong(t *testing.T) {
 		if !l.fifo || l.knee != 175 || l.samples != samplesMost {
 			t.Errorf("confirmed: a line is %v, its knee %v of %v samples, want 175 of %v", l.fifo, l.knee, l.samples, samplesMost)
 		}
+		l.rate = 175.0 / 50 // a residence of 50, where a hidden queue may make one of 40
 		l.refute()
 		l.knee += 3 // learned since
 		l.refute()
 		if l.fifo || l.knee != before.knee+3 || l.samples != before.samples {
 			t.Errorf("refuted: a line is %v, the knee %v of %v samples, want %v of %v", l.fifo, l.knee, l.samples, before.knee+3, before.samples)
+		}
+		l.confirm(175)
+		l.rate = 175.0 / 30
+		if l.refute(); l.fifo || l.knee != 175 {
+			t.Errorf("refuted, with a knee that hides nothing: a line is %v, the knee %v, want 175", l.fifo, l.knee)
 		}
 	}
 }

@@ -271,14 +271,15 @@ func (l *Limit) confirm(knee float64) {
 	l.knee, l.samples = knee, samplesMost
 }
 
-// refute says that there is no line, and restores the knee that was known before one was confirmed. Chance
-// confirms a line now and then, and the knee is then as far as ranks reach: as many as ever ran. Where a
-// process takes turns with others, a knee that stayed held the residence at twice the objective
-// (TestTurnTaking).
+// refute says that there is no line. A knee by which requests take longer than a hidden queue may was
+// believed for the line alone, and what was known before it counts again. Chance confirms a line now and
+// then, and the knee is then as far as ranks reach: as many as ever ran. Where a process takes turns with
+// others, a knee that stayed held the residence at twice the objective (TestTurnTaking).
 func (l *Limit) refute() {
-	if l.fifo {
-		l.fifo, l.knee, l.samples = false, l.unlined.knee, l.unlined.samples
+	if l.fifo && l.knee > l.rate*l.hidden() {
+		l.knee, l.samples = l.unlined.knee, l.unlined.samples
 	}
+	l.fifo = false
 }
 
 // counted returns how many requests are in service by the ranks that were seen: as far as they
