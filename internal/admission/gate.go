@@ -440,11 +440,15 @@ func (g *Gate) OnBusy(used, all time.Duration, processors int) {
 	}
 }
 
+// Busy reports whether this process itself uses most of its processors: see OnBusy. Where messages wait
+// and it is not busy, they wait for other processes.
+func (g *Gate) Busy() bool { return g.own >= busyUntil }
+
 // behind is for how long the messages of a request wait for this process's own work, on the
 // way in and on the way out: that is part of what many slots cost. Where others use the
 // processors fewer slots would change nothing.
 func (g *Gate) behind(now mono.Time) time.Duration {
-	if g.own < busyUntil {
+	if !g.Busy() {
 		return 0
 	}
 	return 2 * g.unseen(now)

@@ -207,6 +207,9 @@ func (g *Gate) onLag(d time.Duration) {
 	if used, all, processors, ok := g.busy.look(now); ok {
 		g.node.OnBusy(used, all, processors)
 	}
+	if core, l := g.node.Gate(), g.lag.Load(); core != nil && l != nil {
+		l.turns.busy.Store(core.Busy())
+	}
 	g.finish(now)
 }
 

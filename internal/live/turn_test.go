@@ -72,6 +72,34 @@ func TestTurnsAreForLongHandlers(t *testing.T) {
 	}
 }
 
+// useProcessor tells g that the process uses so much of busyGap, often enough that a few looks at
+// what this test really uses change nothing.
+func useProcessor(g *Gate, used time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for range 50 {
+		g.node.OnBusy(used, busyGap, 1)
+	}
+}
+
+// A process that leaves most of its processors to others takes no turns, however long messages wait for
+// it; one that uses them does.
+func TestTurnsAreForABusyProcess(t *testing.T) {
+	g := newGate(t, 0, GateConfig{})
+	g.WatchNetwork()
+	l := g.lag.Load()
+	for _, used := range []time.Duration{busyGap / 5, busyGap, busyGap / 5} {
+		useProcessor(g, used)
+		g.onLag(time.Second)
+		l.turns.until.Store(int64(mono.Never))
+		l.turns.handler.Store(int64(leastTurn))
+		l.read.Store(0)
+		if took, want := l.turn(Now()), used == busyGap; took != want {
+			t.Errorf("the process uses %v of %v: a request waits for a turn: %v, want %v", used, busyGap, took, want)
+		}
+	}
+}
+
 // A request begins only after a goroutine that has something to read has read it,
 // also where no processor is free to look at the network.
 func TestReadersComeFirst(t *testing.T) {
@@ -105,6 +133,8 @@ func TestReadersComeFirst(t *testing.T) {
 	for i := range 50 {
 		l.turns.until.Store(int64(mono.Never))
 		l.turns.handler.Store(int64(leastTurn))
+		useProcessor(g, busyGap)
+		l.turns.busy.Store(true)
 		if _, err := w.Write([]byte{1}); err != nil {
 			t.Fatal(err)
 		}

@@ -51,3 +51,108 @@ func TestATrialAcrossASlowdownTellsNothing(t *testing.T) {
 		t.Errorf("the next trial is %d windows away, want %d at most", l.gap-l.untried, memory)
 	}
 }
+
+// TestARefutedLineTakesItsKneeAlong: a line had the knee as far as ranks reach. Once it is refuted what was known
+// before counts again, unless requests take no longer by that knee than a hidden queue may.
+func TestARefutedLineTakesItsKneeAlong(t *testing.T) {
+	for _, before := range []unlined{{}, {knee: 12, samples: 96}} {
+		l, err := New(Config{Slack: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.knee, l.samples = before.knee, before.samples
+		l.confirm(170)
+		l.confirm(175) // more of the same
+		if !l.fifo || l.knee != 175 || l.samples != samplesMost {
+			t.Errorf("confirmed: a line is %v, its knee %v of %v samples, want 175 of %v", l.fifo, l.knee, l.samples, samplesMost)
+		}
+		l.rate = 175.0 / 50 // a residence of 50, where a hidden queue may make one of 40
+		l.refute()
+		l.knee += 3 // learned since
+		l.refute()
+		if l.fifo || l.knee != before.knee+3 || l.samples != before.samples {
+			t.Errorf("refuted: a line is %v, the knee %v of %v samples, want %v of %v", l.fifo, l.knee, l.samples, before.knee+3, before.samples)
+		}
+		l.confirm(175)
+		l.rate = 175.0 / 30
+		if l.refute(); l.fifo || l.knee != 175 {
+			t.Errorf("refuted, with a knee that hides nothing: a line is %v, the knee %v, want 175", l.fifo, l.knee)
+		}
+	}
+}
+
+// TestFewerWithShorterResidence: whether requests waited for each other shows in how much shorter the residence
+// is beside how many fewer run. A residence of 0.83 is no service time where 0.83 as many run.
+func TestFewerWithShorterResidence(t *testing.T) {
+	const millisecond = 1e6
+	for _, tt := range []struct {
+		name               string
+		fewer, shorter     float64
+		limitAtLeast, most int
+	}{
+		{"half as many, 0.9 of the residence: none waited", 0.5, 0.9, 150, 150},
+		{"half as many, 0.75: some did", 0.5, 0.75, 70, 125},
+		{"0.83 as many, 0.83: all wait for each other", 0.83, 0.83, 70, 130},
+		{"0.83 as many, 0.99: none waited", 0.83, 0.99, 150, 150},
+	} {
+		l, err := New(Config{Slack: 10 * millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.rate, l.alone = 1000.0/1e9, 5*millisecond
+		from := point{concurrency: 150, throughput: l.rate, residence: 150 * millisecond, samples: 600, limit: 150, bound: true}
+		l.try(from, -1)
+		l.limit = tt.fewer * 150
+		l.judge(point{concurrency: l.limit, throughput: l.limit / (tt.shorter * from.residence), residence: tt.shorter * from.residence, samples: 600, limit: l.limit, bound: true})
+		if l.Limit() < tt.limitAtLeast || l.Limit() > tt.most {
+			t.Errorf("%s: the limit is %d, want %d to %d", tt.name, l.Limit(), tt.limitAtLeast, tt.most)
+		}
+	}
+}
+
+// TestMoreInVainSaysNothingAgainstFewer: where no ranks show a queue, more are tried again and again; that it
+// gains nothing puts off the next such trial, not the one with fewer.
+func TestMoreInVainSaysNothingAgainstFewer(t *testing.T) {
+	const millisecond = 1e6
+	for _, tt := range []struct {
+		name  string
+		ranks order
+		gap   int
+	}{
+		{"ranks reach as far as what runs", order{count: 100, sum: 2000, top: 40}, trialFirst},
+		{"ranks do not tell", order{}, 2 * trialFirst},
+	} {
+		l, err := New(Config{Slack: 10 * millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.rate, l.alone, l.knee = 1000.0/1e9, 35*millisecond, 38
+		l.try(point{concurrency: 40, throughput: l.rate, residence: 40 * millisecond, took: 40 * millisecond, samples: 100, limit: 40, order: tt.ranks, bound: true}, 1)
+		l.judge(point{concurrency: 60, throughput: l.rate, residence: 60 * millisecond, took: 60 * millisecond, samples: 100, limit: 60, bound: true})
+		if l.trial.dir != 0 || l.gap != tt.gap || l.raiseGap != 2*raiseFirst {
+			t.Errorf("%s: in a trial: %v, the next one with fewer in %d windows, with more in %d; want none, %d and %d", tt.name, l.trial.dir != 0, l.gap, l.raiseGap, tt.gap, 2*raiseFirst)
+		}
+	}
+}
+
+// TestHastyWindows: a window that ended after a few completions, as a queue seemed to build up, and in which
+// no more ran than did before, tells nothing of service time and throughput.
+func TestHastyWindows(t *testing.T) {
+	const millisecond = 1e6
+	l, err := New(Config{Slack: 10 * millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.rate, l.alone, l.knee, l.idle = 1000.0/1e9, 5*millisecond, 40, believe
+	p := point{concurrency: 40, throughput: 9000.0 / 1e9, residence: 60 * millisecond, took: 60 * millisecond, samples: 4, limit: 60}
+	l.window.hasty = true
+	l.roam(p)
+	if l.rate != 1000.0/1e9 || l.alone != 5*millisecond {
+		t.Errorf("a hasty window: %v/s and a service of %v ns, want 1000 and 5e6", l.rate*1e9, l.alone)
+	}
+	l.window.hasty = false
+	l.roam(p)
+	if l.rate == 1000.0/1e9 {
+		t.Error("a whole window says nothing of the throughput")
+	}
+}

@@ -44,7 +44,8 @@
 //
 // Invariants: the limit stays within Min and Max; while nothing binds, low throughput
 // lowers no limit below what runs; no verdict by ranks stands against a throughput that
-// fell with the limit; a trial after which the server does less is undone.
+// fell with the limit, and the knee that it counted goes with it; a trial after which the
+// server does less is undone.
 //
 // A request that runs for longer than the objective gives its slot back while it runs
 // on, once four times as many as run at once have ended meanwhile, or so many beside it

@@ -36,10 +36,11 @@ type Limit struct {
 	line    line
 	reach   reach
 	calm    calm
-	fifo    bool  // ranks show that requests wait in line behind those in service
-	ordered bool  // see SetOrdered
-	level   level // all windows under this limit
-	other   point // the level before, to compare with
+	fifo    bool    // ranks show that requests wait in line behind those in service
+	unlined unlined // counts again once there is no line
+	ordered bool    // see SetOrdered
+	level   level   // all windows under this limit
+	other   point   // the level before, to compare with
 
 	length        float64 // ns, of the last window
 	trial         trial
@@ -53,6 +54,9 @@ type Limit struct {
 	patient    mono.Time // until then it is catching up
 	caught     float64   // completions that told the service time when it had
 }
+
+// unlined is what was known of the knee before a line was confirmed.
+type unlined struct{ knee, samples float64 }
 
 // New returns a limit at its initial value, or every mistake in cfg.
 func New(cfg Config) (*Limit, error) {
@@ -148,8 +152,7 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 		l.mean += off / 32
 		l.spread += (math.Abs(off) - l.spread) / 32
 		if l.calm.end(rank, ran) && !l.fifo {
-			l.fifo = true
-			l.knee, l.samples = l.reach.most(), samplesMost
+			l.confirm(l.reach.most())
 		}
 	}
 	if l.settling(now) || !sample {

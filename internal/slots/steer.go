@@ -116,6 +116,9 @@ func (l *Limit) roam(p point) {
 		}
 		return
 	}
+	if l.window.hasty {
+		return // a few completions, which tell neither the service time nor the throughput
+	}
 	if l.useful > 0 && l.Limit() > l.useful && p.residence > 2*l.alone {
 		// What runs shares the processors, in clumps that leave slots empty in between. A
 		// limit that binds can be tried out.
@@ -254,11 +257,29 @@ func (l *Limit) compare(a, b point) {
 	worse := ratio < 1-max(margin, min(sure, (1-part)/2))
 	switch c := contrast(a.order, b.order, a.concurrency, b.concurrency); {
 	case c > 0 && !worse:
-		l.fifo = true
-		l.knee, l.samples = l.counted(b.order), samplesMost
+		l.confirm(l.counted(b.order))
 	case c < 0 || worse && min(a.samples, b.samples) >= enoughRanks:
-		l.fifo = false
+		l.refute()
 	}
+}
+
+// confirm says that there is a line behind a knee.
+func (l *Limit) confirm(knee float64) {
+	if !l.fifo {
+		l.fifo, l.unlined = true, unlined{l.knee, l.samples}
+	}
+	l.knee, l.samples = knee, samplesMost
+}
+
+// refute says that there is no line. A knee by which requests take longer than a hidden queue may was
+// believed for the line alone, and what was known before it counts again. Chance confirms a line now and
+// then, and the knee is then as far as ranks reach: as many as ever ran. Where a process takes turns with
+// others, a knee that stayed held the residence at twice the objective (TestTurnTaking).
+func (l *Limit) refute() {
+	if l.fifo && l.knee > l.rate*l.hidden() {
+		l.knee, l.samples = l.unlined.knee, l.unlined.samples
+	}
+	l.fifo = false
 }
 
 // counted returns how many requests are in service by the ranks that were seen: as far as they
@@ -356,7 +377,7 @@ func (l *Limit) alarmed() bool {
 	if known == 0 {
 		few *= 4 // the throughput is all there is to go by
 	}
-	return l.trial.dir == 0 && w.done >= few && (known > 0 || w.full == 0) && float64(l.inUse) > near*known && w.residence() > l.alarm()
+	return l.trial.dir == 0 && w.done >= few && (known > 0 || w.full == 0) && float64(l.inUse) > near*l.known() && w.residence() > l.alarm()
 }
 
 // sink lowers a limit that is far above peak, what ran at once in a window in which
@@ -392,7 +413,7 @@ func (l *Limit) inVain(now mono.Time) bool {
 func (l *Limit) giveWay(now mono.Time, p point) {
 	l.limit = max(float64(l.cfg.Min), min(l.limit, p.concurrency)/4)
 	l.recovering, l.patient = catchingUp, now.Add(catchUp*whole*l.cfg.Slack)
-	l.trial, l.knee, l.rate, l.untried, l.gap = trial{}, 0, 0, 0, trialFirst
+	l.trial, l.knee, l.unlined, l.rate, l.untried, l.gap = trial{}, 0, unlined{}, 0, 0, trialFirst
 	l.window = newWindow(now, now)
 	l.window.moved, l.window.opens = true, now
 }

@@ -116,7 +116,8 @@ func (l *Limit) judge(p point) {
 // whether there was a queue is needed, and none can starve the server.
 func (l *Limit) judgeDown(p point) {
 	t, slack := &l.trial, float64(l.cfg.Slack)
-	if slower(t.from, p) || p.residence > kept*t.from.residence && p.lent > t.from.lent+another {
+	unqueued := p.residence > stays(t.from, p)*t.from.residence
+	if slower(t.from, p) || unqueued && p.lent > t.from.lent+another {
 		// It began before the work became slower, or long requests took a part of what does it, and
 		// tells nothing.
 		l.limit = max(l.limit, t.from.concurrency)
@@ -133,7 +134,6 @@ func (l *Limit) judgeDown(p point) {
 	l.learn(min(t.from.throughput*p.residence, t.from.concurrency), p)
 	l.service = min(p.residence, l.knee/l.rate)
 	l.limit = l.target()
-	unqueued := p.residence > kept*t.from.residence
 	if unqueued {
 		l.least = max(l.least, t.from.concurrency)
 		l.limit = max(l.limit, t.from.concurrency)
@@ -146,6 +146,14 @@ func (l *Limit) judgeDown(p point) {
 		l.untried = l.gap // they wait for something else than processors: are more of use?
 	}
 	l.before = t.from
+}
+
+// stays is the part of the residence at a that is left at b, where fewer run, if no request waited for
+// another at a: kept where half as many run or fewer. Where more run it is larger in proportion, because a
+// residence that shrinks as their number does is that of requests that wait for each other.
+func stays(a, b point) float64 {
+	missing := 1 - b.concurrency/a.concurrency
+	return 1 - (1-kept)*max(0, min(missing/down, 1))
 }
 
 // slower reports whether the work became slower from a to b, with fewer running: their
@@ -174,7 +182,11 @@ func (l *Limit) judgeUp(p point) {
 		return
 	}
 	if t.before == t.from {
-		l.gap = min(2*l.gap, trialLast)
+		// Ranks that reach as far as what runs are no reason to put off a trial with fewer: where requests
+		// share what there is they always do.
+		if !t.from.order.full(t.from.limit) {
+			l.gap = min(2*l.gap, trialLast)
+		}
 		l.raiseGap = min(2*l.raiseGap, trialLast)
 	}
 	l.end()

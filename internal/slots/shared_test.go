@@ -1,0 +1,105 @@
+package slots
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// turnTaking is a process that shares its processors with others: nothing ends until it is its turn, and
+// then many requests end one soon after another, whichever of those inside. Arrivals are Poisson;
+// what finds no slot waits in front, or is lost where frontMax wait.
+type turnTaking struct {
+	limit *Limit
+	// every is the time between two turns, a quarter more or less of it by chance; perTurn requests
+	// can end in one, between apart.
+	every, between time.Duration
+	perTurn        int
+	rate           float64 // of arrivals, per second
+	rng            *rand.Rand
+
+	now, arrival mono.Time
+	inside       []event
+	front        int
+}
+
+// run advances by d and returns the throughput in it, per second, and the mean limit.
+func (s *turnTaking) run(d time.Duration) (throughput, limit float64) {
+	begin, served := s.now, 0.0
+	for s.now < begin.Add(d) {
+		last := s.now
+		turn := last.Add(time.Duration(float64(s.every) * (0.75 + s.rng.Float64()/2)))
+		for range s.perTurn {
+			s.take(turn)
+			if len(s.inside) == 0 {
+				break
+			}
+			i, newest := s.rng.IntN(len(s.inside)), len(s.inside)-1
+			e := s.inside[i]
+			s.inside[i] = s.inside[newest]
+			s.inside = s.inside[:newest]
+			s.limit.Release(turn, e.started, e.place, true)
+			served++
+			turn = turn.Add(s.between)
+		}
+		limit += float64(s.limit.Limit()) * float64(turn.Sub(last))
+		s.now = turn
+	}
+	took := float64(s.now.Sub(begin))
+	return served / took * 1e9, limit / took
+}
+
+// take lets in what has come by an instant, as slots allow.
+func (s *turnTaking) take(by mono.Time) {
+	for {
+		for s.front > 0 && s.limit.Free() {
+			s.front--
+			s.inside = append(s.inside, event{started: s.now, place: s.limit.Acquire(s.now)})
+		}
+		if s.arrival > by {
+			break
+		}
+		s.now = s.arrival
+		s.front = min(s.front+1, frontMax)
+		s.arrival = s.arrival.Add(time.Duration(s.rng.ExpFloat64() / s.rate * 1e9))
+	}
+	s.now = by
+}
+
+// TestTurnTaking: where a process takes turns with others, requests end in clumps, so that their order and
+// the throughput of a window are more random than those of independent ends. What chance says of a line or
+// of a knee must not stay: the residence keeps well inside the objective, and none of the capacity is lost.
+// While refuted lines left their knees, the three residences were 0.51, 0.57 and 0.72 of the objective.
+func TestTurnTaking(t *testing.T) {
+	const (
+		objective = 100 * time.Millisecond
+		between   = 150 * time.Microsecond
+		seeds     = 60
+		leastDone = 0.97
+	)
+	for _, tt := range []struct {
+		every time.Duration
+		most  float64 // residence, in objectives; what is steered to is 0.4
+	}{{5 * time.Millisecond, 0.48}, {10 * time.Millisecond, 0.48}, {20 * time.Millisecond, 0.66}} {
+		perTurn := int(tt.every / time.Millisecond)
+		capacity := float64(perTurn) / (tt.every + time.Duration(perTurn)*between).Seconds()
+		var throughput, residence float64
+		for seed := range uint64(seeds) {
+			l, err := New(Config{Slack: objective / 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &turnTaking{limit: l, every: tt.every, between: between, perTurn: perTurn, rate: 2 * capacity, rng: rand.New(rand.NewPCG(seed, 3))}
+			s.run(2 * time.Second)
+			x, limit := s.run(8 * time.Second)
+			throughput += x / capacity / seeds
+			residence += limit / x / objective.Seconds() / seeds
+		}
+		if throughput < leastDone || residence > tt.most {
+			t.Errorf("turns every %v: the throughput is %.3f of the capacity and the residence %.2f of the objective, want at least %v and at most %v",
+				tt.every, throughput, residence, leastDone, tt.most)
+		}
+	}
+}
