@@ -211,11 +211,11 @@ func (u *upstream) leaves(r result) bool {
 func (p *Proxy) watchHealth() error {
 	meter := p.metrics.Meter()
 	out, err1 := meter.Int64ObservableGauge("spillgate_upstream_out",
-		metric.WithDescription("1 while an upstream is put out for its failures and gets probes alone."))
+		metric.WithDescription("1 while the upstream is out of rotation because of its failures and gets only probes."))
 	outs, err2 := meter.Int64ObservableCounter("spillgate_upstream_outs",
-		metric.WithDescription("Times that an upstream was put out for its failures."))
+		metric.WithDescription("Times that the upstream was taken out of rotation because of its failures."))
 	failures, err3 := meter.Int64ObservableCounter("spillgate_upstream_failures",
-		metric.WithDescription("Requests that an upstream failed, by answering 500, 502, 503 or 504 or not at all; refusals of its gate are none."))
+		metric.WithDescription("Requests that the upstream answered with 500, 502, 503 or 504, or not at all. Refusals of an upstream's own gate do not count."))
 	_, err4 := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s := p.state.Load()
 		if s == nil {

@@ -97,11 +97,11 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), started: time.Now()}
 	p.stopped, p.stop = context.WithCancel(context.Background())
 	p.errors, err = metrics.Meter().Int64Counter("spillgate_upstream_errors",
-		metric.WithDescription("Requests that an upstream did not answer, by kind of failure."))
+		metric.WithDescription("Requests that the proxy could not answer from an upstream, by kind of failure."))
 	if err != nil {
 		return nil, err
 	}
-	_, err = metrics.Meter().Int64ObservableGauge("spillgate_requests_inside", metric.WithDescription("Requests that the proxy works on, upgraded connections and streams included."),
+	_, err = metrics.Meter().Int64ObservableGauge("spillgate_requests_inside", metric.WithDescription("Requests inside the proxy, upgraded connections and streams included."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(p.active.Load())
 			return nil
@@ -109,7 +109,7 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = metrics.Meter().Int64ObservableCounter("spillgate_malformed_tags", metric.WithDescription("Requests whose tags broke the format and were ignored."),
+	_, err = metrics.Meter().Int64ObservableCounter("spillgate_malformed_tags", metric.WithDescription("Requests whose Spillgate tags were malformed and therefore ignored."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(p.malformed.Load())
 			return nil
@@ -118,17 +118,17 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 		return nil, err
 	}
 	p.crowds, err = metrics.Meter().Int64Counter("spillgate_rule_refusals",
-		metric.WithDescription("Requests that were, or in mode monitor would have been, refused because as many of their rule were inside as may be, by the rule's place."))
+		metric.WithDescription("Requests refused because at_once requests of their rule were inside, or in mode monitor those that would have been."))
 	if err != nil {
 		return nil, err
 	}
 	p.clients, err = metrics.Meter().Int64Counter("spillgate_client_errors",
-		metric.WithDescription("Requests that were answered 400 or 408, before they asked for a slot, because of their body, by kind."))
+		metric.WithDescription("Requests answered 400 or 408 before they asked for a slot, because their body was malformed or too slow."))
 	if err != nil {
 		return nil, err
 	}
 	p.evicted, err = metrics.Meter().Int64Counter("spillgate_connections_evicted",
-		metric.WithDescription("Client connections that were closed because all places were taken and no request ran on them."))
+		metric.WithDescription("Idle client connections that were closed to make room for new ones at limits.connections."))
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ func Spillgate() House {
 			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table", "internal/plainyaml"}},
 			// Checks exist for tests alone; nothing else imports them.
 			{Name: "checks", ThirdParty: true, Imports: append(edges[:7:7], "programs", "examples"), Dirs: []string{"internal/lint",
-				"internal/needs", "internal/parity", "internal/tracers"}},
+				"internal/catalogue", "internal/needs", "internal/parity", "internal/tracers"}},
 		},
 		Edges: []Edge{
 			{"internal/work", "internal/mono", "a request carries the instants at which it came and must be done"},
@@ -100,6 +100,7 @@ func Spillgate() House {
 			{"guard/...", "grpcgate", "an embedded server is guarded in its interceptors"},
 			{"guard/...", "tracer", "a guard inside of a server records what its requests hold"},
 			{"config", "internal/plainyaml", "the file is YAML, and its mistakes are reported as those of every file"},
+			{"internal/catalogue", "internal/needs", "a test that checks alert rules needs Prometheus's tool"},
 			{"internal/tracers", "internal/needs", "a test that drives a tracer of another language needs its compiler"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},
 			{"cmd/...", "lab/...", "the command line runs the experiments"},
