@@ -17,13 +17,13 @@ import (
 // exists, it takes the flags and as many arguments, and the files in it are there.
 func TestCommandsInPages(t *testing.T) {
 	root := filepath.Join("..", "..")
-	pages, _ := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	pages, _ := filepath.Glob(filepath.Join(root, "d*", "*.md"))
 	more, _ := filepath.Glob(filepath.Join(root, "*.md"))
-	deploy, _ := filepath.Glob(filepath.Join(root, "deploy", "*.md"))
+	below, _ := filepath.Glob(filepath.Join(root, "d*", "*", "*.md"))
 	block := regexp.MustCompile("(?s)```(?:sh|console)?\n(.*?)```")
 	inline := regexp.MustCompile("`(spillgate [a-z][^`\n]*)`")
 	seen := 0
-	for _, page := range append(append(pages, more...), deploy...) {
+	for _, page := range append(append(pages, more...), below...) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

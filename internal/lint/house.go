@@ -100,7 +100,6 @@ func Spillgate() House {
 			{"guard/...", "grpcgate", "an embedded server is guarded in its interceptors"},
 			{"guard/...", "tracer", "a guard inside of a server records what its requests hold"},
 			{"config", "internal/plainyaml", "the file is YAML, and its mistakes are reported as those of every file"},
-			{"internal/catalogue", "internal/needs", "a test that checks alert rules needs Prometheus's tool"},
 			{"internal/tracers", "internal/needs", "a test that drives a tracer of another language needs its compiler"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},
 			{"cmd/...", "lab/...", "the command line runs the experiments"},

@@ -56,7 +56,11 @@ func (c *Chart) SVG(w io.Writer) error {
 	// metrics.
 	const family = "font-family:Liberation Sans;"
 	drawing := bytes.ReplaceAll(out.Bytes(), []byte(family), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
-	_, err := w.Write(bytes.Replace(drawing, []byte("<g "), []byte(dark()+"\n<g "), 1))
+	drawing = bytes.Replace(drawing, []byte("<g "), []byte(dark()+"\n<g "), 1)
+	if _, after, ok := bytes.Cut(drawing, []byte("-->\n")); ok { // the library's comment about itself
+		drawing = append([]byte("<?xml version=\"1.0\"?>\n"), after...)
+	}
+	_, err := w.Write(drawing)
 	return err
 }
 
