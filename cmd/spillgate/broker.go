@@ -27,18 +27,18 @@ func newBroker() *cobra.Command {
 	var f brokerFlags
 	cmd := &cobra.Command{
 		Use:   "broker",
-		Short: "Carry MQTT messages, each topic within its rate",
-		Long: `Serve MQTT 3.1.1 and 5 clients. A topic that a limit matches lets its burst through
-at once and then its rate; what comes faster waits, and with QoS 1 and 2 so does its
-acknowledgement, so that a flood on one topic does not delay the others. With police,
-what comes faster is refused (reason code 0x97) instead.
+		Short: "Run an MQTT broker that keeps each topic within its rate",
+		Long: `Serve MQTT 3.1.1 and 5 clients. A topic that a limit matches may send its burst at once
+and then its rate. Messages beyond it wait, and with QoS 1 and 2 so do their
+acknowledgements, so a flood on one topic does not delay the others. With police,
+messages beyond the limit are refused (reason code 0x97).
 
-Without flags it listens on ` + broker.DefaultListen + ` and limits nothing. There are no
-users, no TLS and no storage yet, and one node: keep it on a private address.
+Without flags the broker listens on ` + broker.DefaultListen + ` and limits nothing. It is one node
+without users, TLS and storage: keep it on a private address.
 
-SIGTERM and Ctrl-C drain: health checks fail, what waits goes, clients are told. SIGHUP
-reads the configuration file again, which also happens by itself within about a second
-when the file changes: limits of topics are taken, the log names what needs a restart.`,
+SIGTERM and Ctrl-C drain: health checks fail, waiting messages are sent, clients are
+told. The configuration file is read again within about a second after a change, and on
+SIGHUP. New limits of topics apply at once; the log names keys that need a restart.`,
 		Example: `  spillgate broker
   spillgate broker --listen :1883 --admin 127.0.0.1:9092 --limit 'plant/+/telemetry rate=100 burst=20'
   spillgate broker --config spillgate.yaml`,
@@ -46,10 +46,10 @@ when the file changes: limits of topics are taken, the log names what needs a re
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBroker(cmd, f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.config, "config", "", "configuration `file`, its key broker; flags replace keys")
-	flags.StringArrayVar(&f.listen, "listen", nil, "`host:port` to serve MQTT on; may be repeated (default "+broker.DefaultListen+")")
-	flags.StringVar(&f.admin, "admin", "", "`host:port` of metrics, status and health")
-	flags.StringArrayVar(&f.limits, "limit", nil, "`limit` of topics, 'FILTER rate=R burst=B' and optionally police, shared, queue=N, queue_bytes=N; may be repeated")
+	flags.StringVar(&f.config, "config", "", "configuration `file` with the key broker; a flag replaces the key")
+	flags.StringArrayVar(&f.listen, "listen", nil, "`host:port` to listen on; may be repeated (default "+broker.DefaultListen+")")
+	flags.StringVar(&f.admin, "admin", "", "`host:port` for metrics, status and health checks; keep it private")
+	flags.StringArrayVar(&f.limits, "limit", nil, "`limit` of topics: 'FILTER rate=R burst=B', and optionally police, shared, queue=N, queue_bytes=N; may be repeated")
 	f.logs.add(flags)
 	return cmd
 }
@@ -155,7 +155,7 @@ func parseLimit(text string) (l engine.Limit, err error) {
 			return l, fmt.Errorf("unknown word %q, expected rate=, burst=, police, shared, queue= or queue_bytes=", word)
 		}
 		if err != nil {
-			return l, fmt.Errorf("%s: %q is no number", name, value)
+			return l, fmt.Errorf("%s: %q is not a number", name, value)
 		}
 	}
 	return l, nil

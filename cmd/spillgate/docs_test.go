@@ -36,7 +36,7 @@ func TestCommandsInPages(t *testing.T) {
 			lines = append(lines, found[1])
 		}
 		for _, line := range lines {
-			line = strings.TrimPrefix(strings.TrimSpace(line), "go run ./cmd/")
+			line, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "go run ./cmd/"), " > ")
 			if rest, ok := strings.CutPrefix(line, "spillgate "); ok && !strings.Contains(rest, "…") {
 				seen++
 				checkCommand(t, root, filepath.Base(page), words(rest))
