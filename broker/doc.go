@@ -4,17 +4,15 @@
 //	                                        │
 //	admin address: metrics, status, health ◀┘ rate, backlog, access and processing delay, by limit
 //
-// A topic without a limit is carried as fast as it comes. One with a limit lets
-// its burst through at once and then its rate; what comes faster waits, and with
-// QoS 1 and 2 so does its acknowledgement, or is refused where the limit polices.
-// One topic that is flooded therefore costs the others nothing but the processor
-// time of reading it.
+// Messages of a topic without a limit are carried as fast as they arrive. A topic with a
+// limit may send its burst at once and then its rate. Messages beyond it wait, and with
+// QoS 1 and 2 so do their acknowledgements; or they are refused, if the limit polices. A
+// flood on one topic therefore costs the others only the processor time to read it.
 //
-// Invariants: everything that clients can make grow has a limit, see Config; a
-// change of limits while the broker runs loses no message and no token.
+// Invariants: everything that clients can make grow has a limit, see Config; a change of
+// limits while the broker runs loses no message and no token.
 //
-// What this package does not do: there is one node. What a subscriber elsewhere is
-// to have goes through engine.Forwarder, which nothing implements yet; neither
-// users and rights, TLS, nor storage that outlives the process exist yet, and
-// no protocol but MQTT.
+// What this package does not do: it is one node. Messages for subscribers elsewhere go
+// through engine.Forwarder, which has no implementation yet. Users and rights, TLS,
+// storage that outlives the process, and protocols other than MQTT do not exist yet.
 package broker
