@@ -118,7 +118,7 @@ type Upstream struct {
 	Insecure bool
 }
 
-// Health says when an upstream is put out, which is to get single requests as
+// Health says when an upstream is out of rotation, which is to get single requests as
 // probes until one goes well. At most half of the upstreams are out for their
 // answers, and all but one for not being reached.
 type Health struct {

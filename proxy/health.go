@@ -180,10 +180,10 @@ func judge(r *http.Request, resp *http.Response, err error) result {
 func (u *upstream) note(now, began mono.Time, r result) {
 	switch left, back := u.health.note(now, began, r, u.leaves); {
 	case left:
-		u.p.log.Warn("upstream is put out", "upstream", u.name, "reachable", r != unreachable)
+		u.p.log.Warn("upstream out of rotation", "upstream", u.name, "reachable", r != unreachable)
 	case back:
 		u.out.Store(false)
-		u.p.log.Info("upstream is back", "upstream", u.name)
+		u.p.log.Info("upstream back in rotation", "upstream", u.name)
 	}
 }
 
