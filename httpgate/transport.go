@@ -53,16 +53,16 @@ func OnRetry(f func(r *http.Request, why work.Reason)) TransportOption {
 	return func(t *transport) { t.onRetry = f }
 }
 
-// CountUntagged counts requests that lost the one they were made for in u, by method
-// and host: that of the gate behind which the requests are made, Gate.Untagged.
-// Default: they are not counted.
+// CountUntagged counts in u, by method and host, the requests whose context is not that of
+// the request they are made for. u is Gate.Untagged of the gate behind which the requests
+// are made. Default: they are not counted.
 func CountUntagged(u *live.Untagged) TransportOption {
 	return func(t *transport) { t.untagged = u }
 }
 
-// KeepHeader puts what travels with a request into its own header instead of a copy, as
-// a RoundTripper must not do. It is for requests that nobody else looks at, such as those
-// that httputil.ReverseProxy makes; with Retries it does nothing.
+// KeepHeader writes tags into the request's own header instead of a copy, which a
+// RoundTripper must not do. It is for requests that no other code uses, such as those that
+// httputil.ReverseProxy makes; with Retries it does nothing.
 func KeepHeader() TransportOption {
 	return func(t *transport) { t.keep = true }
 }

@@ -14,8 +14,8 @@ import (
 // Config describes a Gate. Only Objective is required; zero fields take the
 // default named in their comment.
 type Config struct {
-	// Objective is the latency objective of the service: the time from arrival
-	// to answer that callers are to see. Required.
+	// Objective is the latency objective of the service: the time from arrival to answer
+	// that callers should see. Required.
 	Objective time.Duration
 	// TargetDelay is the queueing delay that credits steer to. Default 40 % of
 	// the objective (Breakwater §5).
