@@ -34,7 +34,7 @@ func ExampleNewWith() {
 	_, err := spillgate.NewWith(spillgate.Config{Config: spillgate.Admission{Objective: -time.Second, QueueLimit: -1}})
 	fmt.Println(err)
 	// Output:
-	// admission: Objective is -1s, expected above 0: the latency that callers are to see, for example 100ms
+	// admission: Objective is -1s, expected above 0: the latency objective, for example 100ms
 	// admission: QueueLimit is -1, expected 1 or more requests, or 0 for the default
 }
 

@@ -55,7 +55,7 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
 	if c.Objective <= 0 {
-		errs = append(errs, fmt.Errorf("admission: Objective is %v, expected above 0: the latency that callers are to see, for example 100ms", c.Objective))
+		errs = append(errs, fmt.Errorf("admission: Objective is %v, expected above 0: the latency objective, for example 100ms", c.Objective))
 	}
 	if c.TargetDelay < 0 || c.Objective > 0 && c.TargetDelay > c.Objective {
 		errs = append(errs, fmt.Errorf("admission: TargetDelay is %v, expected above 0 and at most the objective %v, or 0 for the default", c.TargetDelay, c.Objective))
