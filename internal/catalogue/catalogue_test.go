@@ -36,6 +36,41 @@ func all(t *testing.T) []Metric {
 	return metrics
 }
 
+// Every way in which the source makes instruments is read, and what cannot be read is an
+// error.
+func TestScan(t *testing.T) {
+	dir := t.TempDir()
+	write := func(body string) ([]Instrument, error) {
+		text := "package p\nconst name = \"by_constant\"\nfunc f(meter m, x string) {\n" + body + "\n}\n"
+		if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Scan(dir, ".")
+	}
+	found, err := write(`
+	meter.Int64ObservableGauge("plain", metric.WithUnit("s"), metric.WithDescription("what " + "it is"))
+	meter.Float64Histogram(name, metric.WithDescription("d"))
+	gauge := func(n, about string) { meter.Float64ObservableGauge("pre_"+n, metric.WithDescription(about)) }
+	gauge("helped", "h")
+	for _, c := range [...]struct{ to *int; name, meaning string }{{&a, "first", "1"}, {&b, "second", "2"}} {
+		meter.Int64Counter(c.name, metric.WithDescription(c.meaning))
+	}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, i := range found {
+		got = append(got, i.Prometheus()+": "+string(i.Kind)+" "+i.Meaning)
+	}
+	want := []string{"by_constant: histogram d", "first_total: counter 1", "plain_seconds: gauge what it is", "pre_helped: gauge h", "second_total: counter 2"}
+	if !slices.Equal(got, want) {
+		t.Errorf("found %q, expected %q", got, want)
+	}
+	if found, err := write(`meter.Int64Counter(x)`); err == nil {
+		t.Errorf("an instrument whose name is not known: %v", found)
+	}
+}
+
 // The files in the repository are what the source says.
 func TestFiles(t *testing.T) {
 	for path, want := range map[string][]byte{

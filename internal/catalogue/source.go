@@ -52,8 +52,8 @@ func (i Instrument) Prometheus() string {
 var method = regexp.MustCompile(`^(?:Int64|Float64)(?:Observable)?(Counter|Gauge|UpDownCounter|Histogram)$`)
 
 // Scan returns the instruments that the packages in dirs, below root, make, or every place
-// that it cannot read. It follows constants, and functions that make an instrument out of
-// their parameters.
+// that it cannot read. It follows constants, functions that make an instrument out of
+// their parameters, and loops over tables.
 func Scan(root string, dirs ...string) (all []Instrument, err error) {
 	var errs []error
 	for _, dir := range dirs {
@@ -159,6 +159,9 @@ func (s *scanner) function(f *ast.FuncDecl) {
 		return true
 	})
 	ast.Inspect(f.Body, func(n ast.Node) bool {
+		if loop, ok := n.(*ast.RangeStmt); ok {
+			s.table(loop, inside)
+		}
 		call, ok := n.(*ast.CallExpr)
 		if !ok || inside[call] {
 			return true
@@ -174,6 +177,53 @@ func (s *scanner) function(f *ast.FuncDecl) {
 			s.add(call, h.call, env)
 		} else if instrumentOf(call) != "" {
 			s.add(call, call, nil)
+		}
+		return true
+	})
+}
+
+// table finds the instruments that a loop makes of the rows of a table in its head:
+//
+//	for _, c := range [...]struct{ name, meaning string }{{"a", "b"}} {
+//		meter.Int64Counter(c.name, metric.WithDescription(c.meaning))
+func (s *scanner) table(loop *ast.RangeStmt, inside map[*ast.CallExpr]bool) {
+	row, ok := loop.Value.(*ast.Ident)
+	rows, isTable := loop.X.(*ast.CompositeLit)
+	if !ok || !isTable {
+		return
+	}
+	array, ok := rows.Type.(*ast.ArrayType)
+	if !ok {
+		return
+	}
+	fields, ok := array.Elt.(*ast.StructType)
+	if !ok {
+		return
+	}
+	var names []string
+	for _, f := range fields.Fields.List {
+		for _, name := range f.Names {
+			names = append(names, row.Name+"."+name.Name)
+		}
+	}
+	ast.Inspect(loop.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || instrumentOf(call) == "" {
+			return true
+		}
+		inside[call] = true
+		for _, e := range rows.Elts {
+			values, ok := e.(*ast.CompositeLit)
+			if !ok {
+				continue
+			}
+			env := map[string]string{}
+			for i, v := range values.Elts {
+				if text, ok := s.text(v, nil); ok && i < len(names) {
+					env[names[i]] = text
+				}
+			}
+			s.add(call, call, env)
 		}
 		return true
 	})
@@ -239,6 +289,11 @@ func (s *scanner) text(e ast.Expr, env map[string]string) (string, bool) {
 		}
 		text, ok := s.texts[e.Name]
 		return text, ok
+	case *ast.SelectorExpr: // a field of a row of a table
+		if of, ok := e.X.(*ast.Ident); ok {
+			text, ok := env[of.Name+"."+e.Sel.Name]
+			return text, ok
+		}
 	case *ast.BinaryExpr:
 		left, ok1 := s.text(e.X, env)
 		right, ok2 := s.text(e.Y, env)
