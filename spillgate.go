@@ -1,22 +1,22 @@
-// Package spillgate decides, in front of a Go service, which requests run, which
-// wait and which are refused, so that those that are served stay within the
-// service's latency objective.
+// Package spillgate decides, in front of a Go service, which requests run, which wait
+// and which are refused, so that admitted requests are answered within the service's
+// latency objective.
 //
 //	gate, err := spillgate.New(100 * time.Millisecond)
 //	server := grpc.NewServer(grpcgate.ServerOptions(gate)...)     // gRPC
 //	handler := httpgate.Handler(gate, mux)                        // net/http
 //	err = gate.Do(ctx, "resize", func(ctx context.Context) error { … }) // a job, a message of a queue
 //
-// One Gate stands in front of everything a process serves with one capacity.
-// Packages grpcgate and httpgate put requests through it, telemetry shows what
-// it does, and command spillgate has a proxy for services in other languages.
+// One Gate stands in front of everything that a process serves with one capacity.
+// Packages grpcgate and httpgate send requests through it, package telemetry has its
+// metrics, and the command spillgate has a proxy for services in other languages.
 //
-// Invariants: a Gate needs to be told nothing but the objective; all methods may
-// be called from any goroutine.
+// Invariants: the objective is the only setting that a Gate needs; all methods may be
+// called from any goroutine.
 //
-// What this package does not do: it knows no protocol, and it has no settings of
-// its own. Its names are those of the packages under internal that a service
-// needs to spell out.
+// What this package does not do: it knows no protocol, and it has no settings of its
+// own. It gives names to those types of the packages under internal that the code of a
+// service may have to write.
 package spillgate
 
 import (
@@ -41,54 +41,55 @@ type (
 	Config = live.GateConfig
 	// Admission is the part of Config that policies read.
 	Admission = admission.Config
-	// Rates is what Config takes for rates along a call graph.
+	// Rates configures rates along a call graph; a field of Config.
 	Rates = rates.Config
-	// Schedule is what Config takes for the order of waiting requests.
+	// Schedule configures the order of waiting requests; a field of Config.
 	Schedule = schedule.Config
-	// ClassShares is what Config takes for interactive requests, which a Gate then tells
-	// from others by itself.
+	// ClassShares lets a Gate learn which requests are interactive and give them a larger
+	// share of the slots; a field of Config.
 	ClassShares = live.SharesConfig
-	// Wallet is what a client's side of a connection takes.
+	// Wallet configures the queue in which a client's requests wait for credits.
 	Wallet = credit.WalletConfig
-	// Mode is how far a Gate's decisions go.
+	// Mode says whether a Gate enforces its decisions.
 	Mode = live.Mode
-	// Refusal is the error of a request that a Gate, or the client's side of
-	// one, refused.
+	// Refusal is the error of a request that was refused, by a Gate or by a client
+	// before it was sent.
 	Refusal = live.Refusal
-	// Reason says why.
+	// Reason says why a request was refused.
 	Reason = work.Reason
-	// Tags is what a caller claims about a request, and what a Classifier makes
-	// of it.
+	// Tags is what a caller says about a request, and what a Classifier makes of it.
 	Tags = wire.Tags
-	// Class is a kind of work with its own share of a service.
+	// Class is a kind of requests with its own share of the slots.
 	Class = work.Class
 	// Calls counts what becomes of the requests that a program sends.
 	Calls = live.Calls
 	// Stats is what a Gate counted.
 	Stats = live.Stats
-	// Culprit is what Config takes for requests that keep others waiting.
+	// Culprit configures how a Gate treats a request that blocks others; a field of
+	// Config.
 	Culprit = live.CulpritConfig
-	// CulpritNotice is what a Gate tells of them.
+	// CulpritNotice is what a Gate reports about such requests.
 	CulpritNotice = live.CulpritNotice
 )
 
-// The modes. Monitor decides, counts and refuses nothing; Off does not decide.
+// The modes. Enforce refuses; Monitor decides and counts but refuses nothing; Off does
+// not decide.
 const (
 	Enforce = live.Enforce
 	Monitor = live.Monitor
 	Off     = live.Off
 )
 
-// The modes of Culprit. The default, MonitorCulprits, names the request that keeps others
-// waiting; EnforceCulprits cancels it, through its context.
+// The modes of Culprit. The default, MonitorCulprits, names the request that blocks
+// others; EnforceCulprits cancels its context.
 const (
 	MonitorCulprits = culprit.Monitor
 	EnforceCulprits = culprit.Enforce
 	IgnoreCulprits  = culprit.Off
 )
 
-// ErrCancelled is the cause, to errors.Is, of the context of a request that was cancelled
-// because others waited for what it held.
+// ErrCancelled is the cause (errors.Is) of the context of a request that was cancelled
+// because it blocked others.
 var ErrCancelled = live.ErrCancelled
 
 // The classes. Requests of class Interactive go on to other services while a
@@ -98,9 +99,9 @@ const (
 	Interactive = work.Interactive
 )
 
-// New returns an open gate for a service whose callers are to see an answer
-// within objective, counted from the arrival of a request. It measures all else
-// while the service runs. An objective that is not above 0 is an error.
+// New returns an open gate for a service that should answer within objective, counted
+// from the arrival of a request. The gate measures everything else while the service
+// runs. An objective of 0 or less is an error.
 func New(objective time.Duration) (*Gate, error) {
 	return NewWith(Config{Config: Admission{Objective: objective}})
 }

@@ -173,14 +173,14 @@ func (b *Broker) watch(meter metric.Meter) error {
 		return i
 	}
 	in := instruments{
-		messages: counter("messages", "Messages by the limit of their topic and what became of them."), waited: counter("waited", "Released messages that had to wait for a token."),
-		turned: counter("turned_away", "Connections beyond the limit."), refused: counter("refused", "Messages of clients that were not taken."),
-		dropped: counter("dropped", "Messages to clients that were dropped."), closed: counter("closed", "Connections that the broker closed, by the code or reason of the protocol."),
-		topics: gauge("topics", "", "Topics."), rate: gauge("rate", "", "Released messages per second, in the last 10 s."),
-		backlog: gauge("backlog", "", "Messages that wait for a token."), bytes: gauge("backlog_bytes", "", "Bytes of messages that wait for a token."),
-		access: gauge("access", "s", "Wait for tokens, in the last 10 s."), processing: gauge("processing", "s", "All other time from arrival to the subscribers' sockets, in the last 10 s."),
-		connections: gauge("connections", "", "Connections."), sessions: gauge("sessions", "", "Sessions, connected or not."),
-		subscriptions: gauge("subscriptions", "", "Subscriptions."), retained: gauge("retained", "", "Retained messages."), retainedBytes: gauge("retained_bytes", "", "Bytes of retained messages."),
+		messages: counter("messages", "Messages by the limit of their topic, and whether they were released or refused."), waited: counter("waited", "Released messages that had waited for their topic's rate."),
+		turned: counter("turned_away", "Connections refused at clients.connections."), refused: counter("refused", "Messages from clients that were refused."),
+		dropped: counter("dropped", "Messages to clients that were dropped, by the limit that was reached."), closed: counter("closed", "Connections that the broker closed, by the code or reason of the protocol."),
+		topics: gauge("topics", "", "Topics that the limit matches."), rate: gauge("rate", "", "Messages released per second over the last 10 s."),
+		backlog: gauge("backlog", "", "Messages that wait for their topic's rate."), bytes: gauge("backlog_bytes", "", "Bytes of messages that wait for their topic's rate."),
+		access: gauge("access", "s", "Time that messages waited for their topic's rate, over the last 10 s."), processing: gauge("processing", "s", "All other time of messages, from arrival to the subscribers' sockets, over the last 10 s."),
+		connections: gauge("connections", "", "Open client connections."), sessions: gauge("sessions", "", "Sessions, connected or not."),
+		subscriptions: gauge("subscriptions", "", "Subscriptions of all sessions."), retained: gauge("retained", "", "Retained messages."), retainedBytes: gauge("retained_bytes", "", "Bytes of retained messages."),
 	}
 	if b.plane != nil {
 		in.storing, in.lost = gauge("storing", "", "Messages that wait to be stored."), counter("lost", "Messages of QoS 0 to other nodes that found no room.")

@@ -272,7 +272,7 @@ func (b *Broker) drain(listeners []served, timeout time.Duration) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if n := b.backlog(); n > 0 {
-		b.log.Warn("messages are lost that waited for their rate", "messages", n, "after", timeout)
+		b.log.Warn("messages that waited for their rate are lost", "messages", n, "after", timeout)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()

@@ -249,7 +249,7 @@ func (u Use) check(wrong func(field, value, want string), field string) {
 		}
 	}
 	if u.Holds != "" && u.Holds == u.Needs {
-		wrong(field+".needs", quote(u.Needs), "another name than that of holds: who holds it has it")
+		wrong(field+".needs", quote(u.Needs), "a name other than that of holds, because a request that holds a resource has it")
 	}
 	if u.AtOnce < 0 || u.AtOnce > maxAtOnce {
 		wrong(field+".at_once", strconv.Itoa(u.AtOnce), fmt.Sprintf("1 to %d, or 0 for no bound", maxAtOnce))

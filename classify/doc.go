@@ -1,5 +1,5 @@
-// Package classify decides what a request is, before anything decides whether it
-// may come in: its workflow, class, priority and, if it brought none, its deadline.
+// Package classify decides what a request is, before a gate decides whether it may enter:
+// its workflow, class and priority, and its deadline if it brought none.
 //
 //	facts: header, path, method, host, peer, tags ──▶ rules, first match wins ──▶ set
 //	                                                                               │
@@ -7,18 +7,16 @@
 //	          listed? its defaults : room among Names? itself : the default one    │
 //	class, priority, deadline: the rule's, else a believed tag, else the workflow's ◀┘
 //
-// Rules are compiled once and never change, so that any number of requests can be
-// classified at once; a changed configuration makes new ones. GRPC and HTTP are the
-// ways in for servers of those kinds, Stamp is for who passes requests on.
+// Rules are compiled once and never change, so any number of requests can be classified at
+// once; a changed configuration makes new rules. GRPC and HTTP are for servers of those
+// kinds, Stamp is for programs that pass requests on.
 //
-// Invariants: what a request says about itself counts only if the edge trusts its
-// sender, or a rule says that it counts (AnyBaggage); a name from outside never
-// makes more than a bounded number of workflows; no input panics; a request is
-// looked at in time proportional to the rules and the length of what they look at,
-// without allocating.
+// Invariants: what a request says about itself counts only if the edge trusts its sender,
+// or if a rule says so (AnyBaggage); names from outside never make more than a bounded
+// number of workflows; no input panics; classifying a request takes time in proportion to
+// the rules and to the length of what they look at, and allocates nothing.
 //
-// What this package does not do: it knows no passwords. Whoever can send the
-// header that a rule looks at can have what the rule gives, so a header that
-// strangers can set belongs in a rule that gives no advantage, or behind a gateway
-// that sets it.
+// What this package does not do: it knows no passwords. Every client that can send the
+// header that a rule looks at gets what the rule gives. A header that strangers can set
+// belongs in a rule that gives no advantage, or behind a gateway that sets it.
 package classify

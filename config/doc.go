@@ -1,17 +1,16 @@
-// Package config reads the one configuration file, and says everything that is
-// wrong with it at once, each mistake with its place.
+// Package config reads the one configuration file, and reports every mistake in it at
+// once, each with its place.
 //
 //	bytes ──YAML──▶ tree ──Decode──▶ File ──Check──▶ File, or every mistake:
 //	                                                 spillgate.yaml:3:6: slo: "fast", expected a duration such as 100ms
 //
-// The syntax is that of internal/plainyaml. examples/http/spillgate.yaml names
-// every key.
+// The syntax is that of internal/plainyaml. examples/http/spillgate.yaml names every key.
 //
-// Invariants: a File that is returned without an error makes a proxy that can
-// be built; bytes from outside never panic and cost time in proportion to
-// MaxSize. The meaning of values is checked by the packages that own them, so a
-// value given by flag and one given in a file meet the same rules.
+// Invariants: a File that is returned without an error describes a proxy that can be
+// built; bytes from outside never panic, and they cost time in proportion to MaxSize. The
+// packages that own the values check their meaning, so a value from a flag and a value
+// from a file meet the same rules.
 //
-// What this package does not do: it starts nothing. Watch tells of changes; what
-// can change while running is decided by whom it tells.
+// What this package does not do: it starts nothing. Watch reports changes of the file; the
+// program that it reports to decides what can change while it runs.
 package config

@@ -348,7 +348,7 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("%q is no network, expected for example 10.0.0.0/8 or 192.0.2.1", s)
+		return netip.Prefix{}, fmt.Errorf("%q is not a network, expected for example 10.0.0.0/8 or 192.0.2.1", s)
 	}
 	return p.Masked(), nil
 }

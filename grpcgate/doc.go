@@ -1,5 +1,5 @@
-// Package grpcgate puts a gate in front of grpc-go servers and a wallet behind
-// grpc-go clients, so that excess load waits at the clients.
+// Package grpcgate puts a gate in front of grpc-go servers and credits into grpc-go
+// clients, so that excess load waits at the clients.
 //
 //	caller's goroutine                      connection reader   call's goroutine
 //	┌───────────────────────┐  request      ┌───────────────┐   ┌──────────────────┐
@@ -8,33 +8,31 @@
 //	│ picker: its SubConn   │               └───────────────┘   │ handler          │
 //	│ Done: grant, shed     │◀── trailer: Reply ────────────────│ ticket.Leave     │
 //	└───────────────────────┘                                   └──────────────────┘
-//	  control stream, one a connection: demand ──▶  ◀── grants without a reply
+//	  control stream, one per connection: demand ──▶  ◀── grants without a reply
 //
-// A server takes two lines, a client one:
+// A server needs two lines, a client one:
 //
 //	srv := grpc.NewServer(grpcgate.ServerOptions(gate)...)
 //	err := grpcgate.Serve(srv, listener) // in place of srv.Serve
 //
 //	conn, err := grpc.NewClient(target, append(grpcgate.DialOptions(), creds)...)
 //
-// Both sides work with peers that do not know Spillgate: a plain client is
-// admitted by the gate without credits, and a plain server is not limited.
-// Health checks, reflection and the control stream itself are exempt.
+// Both sides work with peers that do not use Spillgate: the gate admits a non-credit
+// client without credits, and a client does not limit calls to a server that grants
+// none. Health checks, reflection and the control stream itself are exempt.
 //
-// Invariants: every ticket is returned, also when a handler panics; every permit
-// is returned, also when a call never gets to a connection; a refused call's
-// handler does not run; what a peer says can be ignored and is counted, but never
-// fails a call. Nothing is shared between a server and a client of one process,
-// or between two ClientConns: the request's tags pass from one to the other in
-// the context alone.
+// Invariants: every ticket is returned, also if a handler panics; every permit is
+// returned, also if a call never reaches a connection; the handler of a refused call
+// does not run; malformed messages of a peer are ignored and counted, and never fail a
+// call. A server and a client in one process share nothing, and neither do two
+// ClientConns: a request's tags pass from one to the other only in the context.
 //
-// Who is a client. Behind a proxy that shares connections a connection is not a
-// client, so a client names itself (wire.Tags.Client), and has one account over
-// all the connections on which it is heard. What a peer can gain by making up
-// names is bounded: a peer is a verified client certificate, or else an address,
-// and live.Ledger says how many names it may have. A client with a connection to
-// itself always has an account.
+// Identity. Behind a proxy that shares connections, a connection is not a client. A client
+// therefore names itself (wire.Tags.Client) and has one account over all connections on
+// which the server hears from it. Made-up names gain a peer little: live.Ledger bounds
+// the names of a peer, which is a verified client certificate or else an address. A
+// client with a connection to itself always has an account.
 //
-// What this package does not do: it does not decide, package live does; it does
-// not know whom to believe, see WithClassifier.
+// What this package does not do: package live decides, not this one; and it does not
+// know which callers to trust, see WithClassifier.
 package grpcgate

@@ -43,13 +43,13 @@ type Counters struct {
 	RetriesDenied atomic.Int64
 }
 
-// Classifier decides what to believe of the tags of a request, and may set them
-// for a request without any. It runs on the request's goroutine before the gate
-// and must not block. Tags.Credits, Demand and Client are not its to change. Of
-// what it returns Process and Claim get the sender a share of a workflow's rate,
-// and while there are credits let its requests past the rate, which it holds itself
-// to; Total and Elapsed get it a place in the queue: a stranger's are to be left out. It
-// is asked about questions for a rate too, with the method of the control stream.
+// Classifier decides what to believe of the tags of a request, and may set them for a
+// request without tags. It runs on the request's goroutine before the gate and must not
+// block. It must not change Tags.Credits, Demand and Client, and must clear four fields of
+// senders that it does not trust: Process and Claim give the sender a share of a
+// workflow's rate and, while there are credits, let its requests past the rate; Total and
+// Elapsed give it a place in the queue. It is also called for questions about a rate, with
+// the method of the control stream.
 type Classifier func(ctx context.Context, method string, claimed wire.Tags) wire.Tags
 
 type serverOptions struct {
@@ -88,9 +88,9 @@ type (
 func (f serverOption) server(o *serverOptions) { f(o) }
 func (f clientOption) client(o *clientOptions) { f(o) }
 
-// WithExempt lets methods pass without ticket and credit, beside those that
+// WithExempt lets methods pass without a ticket and a credit, in addition to those that
 // always do. A name is a method, "/pkg.Service/Method", or a whole service,
-// "pkg.Service". Use it for calls that are open for as long as a client is.
+// "pkg.Service". Use it for calls that stay open as long as a client does.
 func WithExempt(names ...string) SharedOption {
 	return sharedOption{
 		func(o *serverOptions) { o.exempt.add(names) },
@@ -98,7 +98,7 @@ func WithExempt(names ...string) SharedOption {
 	}
 }
 
-// WithCounters has events counted in c.
+// WithCounters counts events in c.
 func WithCounters(c *Counters) SharedOption {
 	return sharedOption{
 		func(o *serverOptions) { o.counters = c },
@@ -106,17 +106,17 @@ func WithCounters(c *Counters) SharedOption {
 	}
 }
 
-// WithClassifier sets what a server believes of a request's tags. Default: all
-// of it, which is right inside one system; a server that strangers reach must
-// strip or map them.
+// WithClassifier sets what a server believes of a request's tags. Default: everything,
+// which is right inside one system. A server that strangers can reach must clear or map
+// the tags.
 func WithClassifier(f Classifier) Option {
 	return serverOption(func(o *serverOptions) { o.classify = f })
 }
 
-// WithObjectives gives methods an objective of their own, the latency that their callers
-// are to see: longer for exports, shorter for lookups. A name is a method or a service, as
-// in WithExempt; that of the method counts. What has none, or one that is not above 0, has
-// the gate's. Of several options, the last one for a name counts.
+// WithObjectives gives methods a latency objective of their own: longer for exports,
+// shorter for lookups. A name is a method or a service, as in WithExempt; a method's own
+// entry wins. A method without an entry, or with one of 0 or less, has the gate's
+// objective. Of several options, the last one for a name counts.
 func WithObjectives(objectives map[string]time.Duration) Option {
 	return serverOption(func(o *serverOptions) {
 		if o.objectives == nil {
@@ -152,15 +152,15 @@ type Content struct {
 	Background bool
 }
 
-// WithContent has f look at the messages of unary calls, with the method,
-// "/pkg.Service/Method". It runs on the call's goroutine before the gate, must not block,
-// and must not keep the message. Default: calls of a method are all of one kind.
+// WithContent calls f with the method, "/pkg.Service/Method", and the message of each
+// unary call. f runs on the call's goroutine before the gate, must not block, and must not
+// keep the message. Default: all calls of a method are of one kind.
 func WithContent(f func(method string, req any) Content) Option {
 	return serverOption(func(o *serverOptions) { o.content = f })
 }
 
-// WithTap has next called in the connection reader after the tap handle of
-// ServerOptions, because a server has room for one tap handle only.
+// WithTap calls next in the connection reader, after the tap handle of ServerOptions,
+// because a server can have only one tap handle.
 func WithTap(next tap.ServerInHandle) Option {
 	return serverOption(func(o *serverOptions) { o.tap = next })
 }
@@ -179,11 +179,11 @@ func WithControlLimit(n int) Option {
 	return serverOption(func(o *serverOptions) { o.controlLimit = n })
 }
 
-// WithStreamHold sets how long a stream that does no work keeps its slot and its
-// credit: after the first message of the handler, and while the handler waits for
-// one of the client before that. Default 1 s. Larger for streams that work on
-// after they began to answer; smaller frees slots sooner; negative holds them for
-// the stream's life, so that clients which keep streams open use up the slots.
+// WithStreamHold sets how long a stream that does no work keeps its slot and its credit:
+// after the handler's first message, and before that while the handler waits for a message
+// of the client. Default 1 s. Larger suits streams that keep working after they began to
+// answer; smaller frees slots sooner; negative holds them as long as the stream lives, so
+// clients that keep streams open use up the slots.
 func WithStreamHold(d time.Duration) SharedOption {
 	return sharedOption{
 		func(o *serverOptions) { o.hold = d },
@@ -218,9 +218,9 @@ func WithRetries(n int) ClientOption {
 	return clientOption(func(o *clientOptions) { o.retries = n })
 }
 
-// WithUntagged has calls that lost the request they were made for counted in u, by
-// method: that of the gate behind which the calls are made, Gate.Untagged. Default:
-// they are not counted.
+// WithUntagged counts in u, by method, the calls whose context is not that of the request
+// they are made for. u is Gate.Untagged of the gate behind which the calls are made.
+// Default: they are not counted.
 func WithUntagged(u *live.Untagged) ClientOption {
 	return clientOption(func(o *clientOptions) { o.untagged = u })
 }

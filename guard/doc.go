@@ -1,20 +1,20 @@
-// Package guard watches unmodified servers from beside, names the task that hogs what
-// the others need, and cancels it if it may.
+// Package guard watches unmodified servers through their own views, names the task that
+// blocks the others, and cancels it if it may.
 //
 //	         every 100 ms, sooner while a pick is to be confirmed
 //	server ──Look──▶ adapter ──Sample──▶ rules ──▶ culprit.Engine ──Decision──┐
-//	   ▲             postgres                who must not be                  │
+//	   ▲             postgres                what is never                    │
 //	   │             mariadb                 cancelled                        ▼
 //	   └──────────────Act ◀── mode enforce, no kill switch ◀────── log, audit, metrics
 //
-// One Guard watches one server; several run in one process, and a Set serves their
-// metrics and health together. Adapters, in the subdirectories, know what waits for
-// what and how to cancel; the engine alone chooses.
+// One Guard watches one server. Several run in one process, and a Set serves their metrics
+// and health together. Adapters, in the subdirectories, know which task waits for which
+// and how to cancel; only the engine chooses.
 //
-// Invariants: in mode monitor, while the kill switch is thrown, and while a view fails,
-// nothing is sent to a server but what looks. A lost connection is opened again with a
-// growing pause. Texts of statements appear nowhere unless asked for, passwords never.
+// Invariants: in mode monitor, while the kill switch is on, and while a view fails, the
+// guard sends a server only queries of its views. A lost connection is opened again after
+// growing pauses. Texts of statements are shown only if asked for, passwords never.
 //
-// What this package does not do: it restrains no clients. What the engine advises about
-// a kind of statement is reported, for whoever admits requests.
+// What this package does not do: it does not limit clients. What the engine advises about
+// a kind of statement is reported, for programs that admit requests.
 package guard

@@ -300,7 +300,7 @@ func (g *Guard) lost(err error, pause time.Duration) {
 	g.told.failure = err.Error()
 	g.mu.Unlock()
 	if !repeated {
-		g.log.Error("the server cannot be seen; nothing is cancelled meanwhile", slog.Any("error", err), slog.Duration("next", pause))
+		g.log.Error("cannot look at the server; nothing is cancelled meanwhile", slog.Any("error", err), slog.Duration("next", pause))
 	}
 }
 

@@ -274,7 +274,7 @@ func TestAViewThatFails(t *testing.T) {
 	if s := g.Status(); s.State != "blind" || !strings.Contains(s.Blind, "another shape") {
 		t.Errorf("status %+v", s)
 	}
-	if n := strings.Count(log.String(), "cannot be seen"); n != 1 {
+	if n := strings.Count(log.String(), "cannot look at the server"); n != 1 {
 		t.Errorf("the reason was logged %d times, expected once:\n%s", n, log.String())
 	}
 }

@@ -33,18 +33,18 @@ func watchMetrics(meter metric.Meter, guards []*Guard) error {
 		return i
 	}
 	var (
-		looks    = counter("looks", "Looks at the server.")
-		failures = counter("failures", "Times that the server could not be seen.")
-		cancels  = counter("cancels", "Cancels by step and what became of them.")
-		verdicts = counter("verdicts", "Cancels by what came of them for those who waited.")
-		inFlight = gauge("in_flight", "", "Foreground tasks that run or wait.")
+		looks    = counter("looks", "Times that the guard looked at the server.")
+		failures = counter("failures", "Looks that failed.")
+		cancels  = counter("cancels", "Cancels by step (statement or session) and result; would counts those of mode monitor.")
+		verdicts = counter("verdicts", "Cancels by their effect on the tasks that waited.")
+		inFlight = gauge("in_flight", "", "Foreground tasks inside the server.")
 		late     = gauge("late", "", "Foreground tasks older than the objective.")
-		stuck    = gauge("stuck", "", "Late tasks that wait.")
-		rate     = gauge("throughput", "", "Foreground tasks that end, per second.")
-		took     = gauge("look", "s", "How long the last look took.")
-		there    = gauge("connected", "", "1 while the server can be seen.")
-		state    = gauge("state", "", "1 for the state that the server is in.")
-		lost     = gauge("lost", "", "Share of in-flight time that a resource costs.")
+		stuck    = gauge("stuck", "", "Foreground tasks that are older than the objective and wait.")
+		rate     = gauge("throughput", "", "Foreground tasks that end per second.")
+		took     = gauge("look", "s", "Duration of the last look.")
+		there    = gauge("connected", "", "1 while the guard can look at the server.")
+		state    = gauge("state", "", "1 for the present state of the culprit engine.")
+		lost     = gauge("lost", "", "Share of the time of tasks inside the server that is lost to a resource.")
 	)
 	if err := errors.Join(errs...); err != nil {
 		return err

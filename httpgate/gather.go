@@ -49,9 +49,9 @@ func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body io.ReadCl
 	if h.badBody != nil {
 		h.badBody(r, err)
 	}
-	code, title := http.StatusBadRequest, "The request's body broke off or is framed wrongly"
+	code, title := http.StatusBadRequest, "The body of the request is cut off or malformed"
 	if errors.Is(err, ErrSlowBody) {
-		code, title = http.StatusRequestTimeout, "The request's body came too slowly"
+		code, title = http.StatusRequestTimeout, "The body of the request arrived too slowly"
 	}
 	if isGRPC(r.Header) {
 		WriteGRPCStatus(w, status.New(codes.Canceled, title))

@@ -22,15 +22,14 @@ const StreamAfter = time.Second
 // Option changes how a Handler works.
 type Option func(*options)
 
-// Classifier decides what to believe of the tags of a request, and may set them for
-// a request without any: its budget too, which then is a deadline. It runs on the
+// Classifier decides what to believe of the tags of a request, and may set them for a
+// request without tags, including its budget, which then is a deadline. It runs on the
 // request's goroutine before everything else and must not block. claimed is what the
-// request says, whoever sent it, its rank perhaps in baggage; r has no tags any more
-// and is not the classifier's to change. Tags.Credits, Demand and Client are not its
-// to change either. Of what it returns Process and Claim get the sender a share of a
-// workflow's rate, and while there are credits let its requests past the rate, which it
-// holds itself to; Total and Elapsed get it a place in the queue: a stranger's are to
-// be left out.
+// request says, from trusted and untrusted senders alike, in tags or in baggage; r has no
+// tags any more, and the classifier must not change it. It must not change Tags.Credits,
+// Demand and Client, and must clear four fields of senders that it does not trust: Process
+// and Claim give the sender a share of a workflow's rate and, while there are credits, let
+// its requests past the rate; Total and Elapsed give it a place in the queue.
 type Classifier func(r *http.Request, claimed wire.Tags) wire.Tags
 
 type options struct {
@@ -54,8 +53,7 @@ func applyOptions(opts []Option) options {
 	return o
 }
 
-// ProbePaths returns the paths at which orchestrators commonly ask whether a server is
-// well.
+// ProbePaths returns the paths that orchestrators commonly use for health checks.
 func ProbePaths() []string { return []string{"/healthz", "/livez", "/readyz", "/health"} }
 
 // Exempt names requests that pass without a slot and are never refused: health
@@ -69,7 +67,7 @@ func Exempt(exempt func(*http.Request) bool) Option {
 // Paths reports requests by path, for Exempt. A path that ends in a slash covers
 // all below it. A request is reported if its path is under one of them both as it is
 // written and as the most permissive server would read it, with "..", ";" and "\" resolved:
-// nobody is exempt by writing a path another way.
+// writing a path in another way exempts no request.
 func Paths(paths ...string) func(*http.Request) bool {
 	exact := map[string]bool{}
 	var trees []string
@@ -90,9 +88,9 @@ func Paths(paths ...string) func(*http.Request) bool {
 	}
 }
 
-// Trust names requests whose class, priority and workflow are believed, and what
-// they say of their progress and of the process that sends them: those that come
-// from one's own services. Of several, the last counts.
+// Trust names requests whose class, priority and workflow are believed, and also their
+// progress and sending process: those from your own services. Default: none. Of several,
+// the last counts.
 func Trust(trust func(*http.Request) bool) Option {
 	return func(o *options) { o.trust = trust }
 }
@@ -105,9 +103,9 @@ func Classify(f Classifier) Option {
 	return func(o *options) { o.classify = f }
 }
 
-// Networks reports requests by the address of the connection, for Trust. An
-// address is worth what the network makes of it; behind a proxy that does not
-// take off the tags of strangers it is worth nothing.
+// Networks reports requests by the address of the connection, for Trust. An address proves
+// as much as the network guarantees; behind a proxy that does not remove the tags of
+// strangers it proves nothing.
 func Networks(networks ...netip.Prefix) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		a := peer(r.RemoteAddr)
@@ -120,10 +118,9 @@ func Networks(networks ...netip.Prefix) func(*http.Request) bool {
 	}
 }
 
-// Objectives names the latency that callers of a request are to see, where it is not the
-// gate's objective: longer for exports, shorter for lookups. 0 is the gate's. f runs on
-// the request's goroutine before the gate and must not block. Of several, the last
-// counts.
+// Objectives returns the latency objective of a request that has one of its own: longer for
+// exports, shorter for lookups. 0 is the gate's objective. f runs on the request's goroutine
+// before the gate and must not block. Of several, the last counts.
 func Objectives(f func(*http.Request) time.Duration) Option {
 	return func(o *options) { o.objective = f }
 }

@@ -46,8 +46,8 @@ const (
 
 // ErrSlowBody and ErrBrokenBody say, to OnBadBody, what was wrong with a request's body.
 var (
-	ErrSlowBody   = errors.New("httpgate: the body came too slowly")
-	ErrBrokenBody = errors.New("httpgate: the body broke off or is framed wrongly")
+	ErrSlowBody   = errors.New("httpgate: the body arrived too slowly")
+	ErrBrokenBody = errors.New("httpgate: the body is cut off or malformed")
 )
 
 // Patient sets what the handler puts up with from slow clients. Of several, the last

@@ -164,17 +164,17 @@ func problem(refusal *live.Refusal, status int, policy string) []byte {
 	kind, title, violated := "about:blank", "The request was not served", ""
 	switch policy {
 	case policyCredit:
-		kind, title = types+"quota-exceeded", "The client sends more than it was granted"
+		kind, title = types+"quota-exceeded", "The client exceeds its credits or its share"
 	case policyRate:
-		kind, title = types+"quota-exceeded", "More requests of this workflow come than its rate allows"
+		kind, title = types+"quota-exceeded", "The workflow exceeds its rate"
 	case policyCapacity:
-		kind, title = types+"temporary-reduced-capacity", "The server is short of capacity"
+		kind, title = types+"temporary-reduced-capacity", "The server is at its capacity"
 	default:
 		switch {
 		case refusal.Resend.Token != (wire.Token{}):
-			title = "The request was cancelled, because others wait for what it held"
+			title = "The request was cancelled because it blocked others"
 		case status == http.StatusGatewayTimeout:
-			title = "The request could not be answered in its time"
+			title = "The request could not be answered before its deadline"
 		}
 	}
 	if policy != "" {

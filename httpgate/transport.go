@@ -53,22 +53,22 @@ func OnRetry(f func(r *http.Request, why work.Reason)) TransportOption {
 	return func(t *transport) { t.onRetry = f }
 }
 
-// CountUntagged counts requests that lost the one they were made for in u, by method
-// and host: that of the gate behind which the requests are made, Gate.Untagged.
-// Default: they are not counted.
+// CountUntagged counts in u, by method and host, the requests whose context is not that of
+// the request they are made for. u is Gate.Untagged of the gate behind which the requests
+// are made. Default: they are not counted.
 func CountUntagged(u *live.Untagged) TransportOption {
 	return func(t *transport) { t.untagged = u }
 }
 
-// CountCalls counts what becomes of requests in c, by host: that of the gate behind which
-// they are made, Gate.Calls, or one of the program's own. Default: they are not counted.
+// CountCalls counts in c what becomes of requests, by host. c belongs to the gate behind
+// which they are made (Gate.Calls), or to the program. Default: requests are not counted.
 func CountCalls(c *live.Calls) TransportOption {
 	return func(t *transport) { t.calls = c }
 }
 
-// KeepHeader puts what travels with a request into its own header instead of a copy, as
-// a RoundTripper must not do. It is for requests that nobody else looks at, such as those
-// that httputil.ReverseProxy makes; with Retries it does nothing.
+// KeepHeader writes tags into the request's own header instead of a copy, which a
+// RoundTripper must not do. It is for requests that no other code uses, such as those that
+// httputil.ReverseProxy makes; with Retries it does nothing.
 func KeepHeader() TransportOption {
 	return func(t *transport) { t.keep = true }
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spillgate/spillgate/internal/plot"
+	"github.com/spillgate/spillgate/internal/spelling"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/admission"
 	"github.com/spillgate/spillgate/lab/admissionlive"
@@ -44,10 +45,9 @@ func Experiments() []experiment.Experiment {
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
-		Short: "Run experiments: the papers' figures and the peers, side by side",
+		Short: "Run experiments, beside other policies and the figures of papers",
 		Example: `  spillgate lab list
   spillgate lab run breakwater/spike --quick`,
-		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newList(), newRun(), newWorld(stages{
 		simulated: stage{worlds.Simulate, worlds.Policies()},
@@ -82,14 +82,23 @@ func newRun() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "run NAME",
-		Short: "Run an experiment; fails if one of its bars is missed",
-		Long: `Run an experiment and print its tables, beside published numbers where there
-are some, and its bars. The exit status is 0 if every bar was reached.`,
+		Short: "Run an experiment, and fail if it misses a bar",
+		Long: `Run an experiment and print its tables and bars, beside published figures where
+there are some. The exit code is 0 if every bar was reached.`,
+		ValidArgsFunction: func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(given) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return list(), cobra.ShellCompDirectiveNoFileComp
+		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("%d names given, expected one of: %s", len(args), names())
 			}
 			if _, ok := find(args[0]); !ok {
+				if meant := spelling.DidYouMean(args[0], list()); meant != "" {
+					return fmt.Errorf("there is no experiment %q%s", args[0], meant)
+				}
 				return fmt.Errorf("there is no experiment %q, expected one of: %s", args[0], names())
 			}
 			return nil
@@ -128,10 +137,10 @@ are some, and its bars. The exit status is 0 if every bar was reached.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&o.Quick, "quick", false, "fewer points, shorter runs and the seed alone, with the tolerance that the bars state")
-	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "source of all chance; full simulated runs count the worst of five from this one, 1,000 apart")
+	cmd.Flags().BoolVar(&o.Quick, "quick", false, "fewer points, shorter runs, one seed, and the tolerance that the bars state")
+	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of all random numbers; a full simulated run counts the worst of five seeds from this one on, 1,000 apart")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
-	cmd.Flags().StringVar(&out, "out", "", "also write a report with plots into this directory")
+	cmd.Flags().StringVar(&out, "out", "", "also write a report with charts into this `directory`")
 	return cmd
 }
 
@@ -144,13 +153,14 @@ func find(name string) (experiment.Experiment, bool) {
 	return experiment.Experiment{}, false
 }
 
-func names() string {
-	var all []string
+func list() (all []string) {
 	for _, e := range Experiments() {
 		all = append(all, e.Name)
 	}
-	return strings.Join(all, ", ")
+	return all
 }
+
+func names() string { return strings.Join(list(), ", ") }
 
 func printResult(w io.Writer, e experiment.Experiment, r *experiment.Result, took time.Duration) error {
 	fmt.Fprintf(w, "%s: %s\n\n%s\n\n", e.Name, e.Title, e.About)

@@ -45,7 +45,7 @@ func clientTable(w *world.World, results []played) *table.Table {
 		{Name: "p50"}, {Name: "p99"}, {Name: "told"},
 	}}
 	t.Note = "goodput: answered within the objective and the deadline. p50, p99: of all answers, from the intended send time.\n" +
-		"told: 99 % of the refused know by then."
+		"told: the time within which 99 % of the refused clients know."
 	if len(results) > 0 && len(results[0].reports) > 1 {
 		worst := table.Column{Name: "worst goodput", Unit: "/s", Format: rate}
 		t.Columns = slices.Insert(t.Columns, 4, worst)
@@ -130,8 +130,8 @@ func serviceTable(results []played) *table.Table {
 	t := &table.Table{Title: "What services did", Columns: []table.Column{
 		{Name: "policy"}, {Name: "service"}, {Name: "begun", Unit: "/s", Format: rate}, {Name: "finished", Unit: "/s", Format: rate}, {Name: "wasted", Unit: "%", Format: "%.1f"},
 		{Name: "refused", Unit: "/s", Format: rate}, {Name: "busy", Unit: "requests", Format: "%.2f"}, {Name: "limit"},
-	}, Note: "wasted: finished for callers that no longer waited, of what was begun. busy: the mean number of requests at work.\n" +
-		"limit: at the end, the policy's limit of what runs at once, in the first process."}
+	}, Note: "wasted: share of the begun work that was finished after the caller had given up. busy: the mean number of requests at work.\n" +
+		"limit: the policy's concurrency limit at the end, in the first process."}
 	for i := range results {
 		p := &results[i]
 		for s := range p.reports[0].Services {

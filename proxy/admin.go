@@ -57,7 +57,7 @@ type UpstreamStatus struct {
 	URL   string `json:"url"`
 	// Reachable is false for a while after a connection failed.
 	Reachable bool `json:"reachable"`
-	// Out is true while the upstream is put out for its failures and gets probes
+	// Out is true while the upstream is out of rotation because of its failures and gets probes
 	// alone.
 	Out     bool    `json:"out"`
 	Limit   int     `json:"slots_limit"`

@@ -156,7 +156,7 @@ type Upstream struct {
 	at string // host:port of the address, of one that was resolved
 }
 
-// Health says when an upstream is put out, which is to get single requests as
+// Health says when an upstream is out of rotation, which is to get single requests as
 // probes until one goes well. At most half of the upstreams are out for their
 // answers, and all but one for not being reached.
 type Health struct {

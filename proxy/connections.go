@@ -47,7 +47,7 @@ func (p *Proxy) badBody(r *http.Request, err error) {
 	p.logOf(r).say(broken, string(kind))
 	p.clients.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", string(kind))))
 	if skipped, ok := p.bodies.allow(time.Second); ok {
-		p.log.Info("a request's body did not come", "client", r.RemoteAddr, "kind", string(kind), "error", err, "also", skipped)
+		p.log.Info("request body malformed or too slow", "client", r.RemoteAddr, "kind", string(kind), "error", err, "also", skipped)
 	}
 }
 

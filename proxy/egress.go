@@ -244,12 +244,12 @@ func (x *exit) fail(w http.ResponseWriter, r *http.Request, err error) {
 			x.p.log.Warn("a call of the upstream failed", "egress", x.name, "kind", string(what), "error", err, "also", skipped)
 		}
 	}
-	code, title := http.StatusBadGateway, "The server that was called broke off"
+	code, title := http.StatusBadGateway, "The called server closed the connection before it answered"
 	switch what {
 	case timedOut:
-		code, title = http.StatusGatewayTimeout, "The server that was called did not answer in time"
+		code, title = http.StatusGatewayTimeout, "The called server did not answer in time"
 	case connectFailed:
-		title = "The server that was called cannot be reached"
+		title = "The called server cannot be reached"
 	}
 	if isGRPC(r) {
 		httpgate.WriteGRPCStatus(w, status.New(codes.Unavailable, title))

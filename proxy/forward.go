@@ -202,10 +202,10 @@ var endings = map[kind]struct {
 }{
 	connectFailed: {http.StatusBadGateway, codes.Unavailable, "The server behind the proxy cannot be reached"},
 	timedOut:      {http.StatusGatewayTimeout, codes.DeadlineExceeded, "The server behind the proxy did not answer in time"},
-	brokeOff:      {http.StatusBadGateway, codes.Unavailable, "The server behind the proxy broke off"},
+	brokeOff:      {http.StatusBadGateway, codes.Unavailable, "The server behind the proxy closed the connection before it answered"},
 	noFiles:       {http.StatusServiceUnavailable, codes.Unavailable, "The proxy can open no more connections"},
-	clientSlow:    {http.StatusRequestTimeout, codes.Canceled, "The client was silent for too long in the middle of its request"},
-	clientFoul:    {http.StatusBadRequest, codes.Canceled, "The client's request broke off or is framed wrongly"},
+	clientSlow:    {http.StatusRequestTimeout, codes.Canceled, "The client sent its request too slowly"},
+	clientFoul:    {http.StatusBadRequest, codes.Canceled, "The client's request is cut off or malformed"},
 }
 
 // whatFailed says what the error of a round trip means for a request: what its client

@@ -215,10 +215,10 @@ func judge(r *http.Request, resp *http.Response, err error) result {
 func (u *upstream) note(now, began mono.Time, r result) {
 	switch left, back := u.health.note(now, began, r, u.leaves); {
 	case left:
-		u.p.log.Warn("upstream is put out", "upstream", u.name, "reachable", r != unreachable)
+		u.p.log.Warn("upstream out of rotation", "upstream", u.name, "reachable", r != unreachable)
 	case back:
 		u.out.Store(false)
-		u.p.log.Info("upstream is back", "upstream", u.name)
+		u.p.log.Info("upstream back in rotation", "upstream", u.name)
 	}
 }
 
@@ -246,11 +246,11 @@ func (u *upstream) leaves(r result) bool {
 func (p *Proxy) watchHealth() error {
 	meter := p.metrics.Meter()
 	out, err1 := meter.Int64ObservableGauge("spillgate_upstream_out",
-		metric.WithDescription("1 while an upstream is put out for its failures and gets probes alone."))
+		metric.WithDescription("1 while the upstream is out of rotation because of its failures and gets only probes."))
 	outs, err2 := meter.Int64ObservableCounter("spillgate_upstream_outs",
-		metric.WithDescription("Times that an upstream was put out for its failures."))
+		metric.WithDescription("Times that the upstream was taken out of rotation because of its failures."))
 	failures, err3 := meter.Int64ObservableCounter("spillgate_upstream_failures",
-		metric.WithDescription("Requests that an upstream failed, by answering 500, 502, 503 or 504 or not at all; refusals of its gate are none."))
+		metric.WithDescription("Requests that the upstream answered with 500, 502, 503 or 504, or not at all. Refusals of an upstream's own gate do not count."))
 	checks, err5 := meter.Int64ObservableCounter("spillgate_upstream_checks",
 		metric.WithDescription("Checks of upstreams (health.check), by result: good or bad."))
 	_, err4 := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {

@@ -186,7 +186,7 @@ func TestFailingFast(t *testing.T) {
 	}
 	broken.Store(false)
 	eventually(t, "the upstream to be back", func() bool { get(t, c, p.url); return !p.Status().Upstreams[0].Out })
-	if log := p.log.String(); !strings.Contains(log, "upstream is put out") || !strings.Contains(log, "upstream is back") {
+	if log := p.log.String(); !strings.Contains(log, "upstream out of rotation") || !strings.Contains(log, "upstream back in rotation") {
 		t.Errorf("log:\n%s", log)
 	}
 }

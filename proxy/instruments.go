@@ -26,13 +26,13 @@ func (i *instruments) count(meter metric.Meter) error {
 		to            *metric.Int64Counter
 		name, meaning string
 	}{
-		{&i.errors, "spillgate_upstream_errors", "Requests that an upstream did not answer, by kind of failure."},
-		{&i.crowds, "spillgate_rule_refusals", "Requests that were, or in mode monitor would have been, refused because as many of their rule were inside as may be, by the rule's place."},
-		{&i.clients, "spillgate_client_errors", "Requests that were answered 400 or 408, before they asked for a slot, because of their body, and connections closed because of their PROXY protocol header, by kind."},
-		{&i.evicted, "spillgate_connections_evicted", "Client connections that were closed because all places were taken and no request ran on them."},
-		{&i.retried, "spillgate_upstream_retries", "Requests that an upstream did not take and that may go to another one, by what was decided: sent, or not sent because of the budget."},
-		{&i.lookups, "spillgate_name_errors", "Lookups of an upstream's name that failed; its addresses stay as they were."},
-		{&i.perClient, "spillgate_client_limited", "Connections closed and requests refused because their client had as many as it may, by limit."},
+		{&i.errors, "spillgate_upstream_errors", "Requests that the proxy could not answer from an upstream, by kind of failure."},
+		{&i.crowds, "spillgate_rule_refusals", "Requests refused because at_once requests of their rule were inside, or in mode monitor those that would have been."},
+		{&i.clients, "spillgate_client_errors", "Requests answered 400 or 408 before they asked for a slot, because their body was malformed or too slow, and connections closed because of their PROXY protocol header."},
+		{&i.evicted, "spillgate_connections_evicted", "Idle client connections that were closed to make room for new ones at limits.connections."},
+		{&i.retried, "spillgate_upstream_retries", "Requests that an upstream did not accept and that another one may get: sent, or not sent because of the retry budget."},
+		{&i.lookups, "spillgate_name_errors", "Lookups of an upstream's name that failed. The upstream keeps its addresses."},
+		{&i.perClient, "spillgate_client_limited", "Connections closed and requests refused because their client had reached its limit, by limit."},
 	} {
 		made, err := meter.Int64Counter(c.name, metric.WithDescription(c.meaning))
 		*c.to = made
@@ -50,13 +50,13 @@ func (p *Proxy) watchSelf() error {
 			return nil
 		}
 	}
-	_, err1 := meter.Int64ObservableGauge("spillgate_requests_inside", metric.WithDescription("Requests that the proxy works on, upgraded connections and streams included."),
+	_, err1 := meter.Int64ObservableGauge("spillgate_requests_inside", metric.WithDescription("Requests inside the proxy, upgraded connections and streams included."),
 		metric.WithInt64Callback(shows(p.active.Load)))
-	_, err2 := meter.Int64ObservableCounter("spillgate_malformed_tags", metric.WithDescription("Requests whose tags broke the format and were ignored."),
+	_, err2 := meter.Int64ObservableCounter("spillgate_malformed_tags", metric.WithDescription("Requests whose Spillgate tags were malformed and therefore ignored."),
 		metric.WithInt64Callback(shows(p.malformed.Load)))
-	_, err3 := meter.Int64ObservableCounter("spillgate_unrouted", metric.WithDescription("Requests that were answered 404 because no group of upstreams is for their host and path."),
+	_, err3 := meter.Int64ObservableCounter("spillgate_unrouted", metric.WithDescription("Requests answered 404 because no group of upstreams matches their host and path."),
 		metric.WithInt64Callback(shows(p.unrouted.Load)))
-	_, err4 := meter.Int64ObservableCounter("spillgate_access_log_lines", metric.WithDescription("Lines of the access log, by what became of them: written, or dropped because writing was too slow or failed."),
+	_, err4 := meter.Int64ObservableCounter("spillgate_access_log_lines", metric.WithDescription("Lines of the access log: written, or dropped because writing was too slow or failed."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			if l := p.access.Load(); l != nil {
 				o.Observe(l.written.Load(), metric.WithAttributes(attribute.String("fate", "written")))

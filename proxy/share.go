@@ -53,7 +53,7 @@ func ParseClassOrder(name string) (ClassOrder, error) {
 	if i := slices.Index(classOrders[:], name); i >= 0 {
 		return ClassOrder(i), nil
 	}
-	return 0, fmt.Errorf("%q is no order of classes, expected %s", name, ClassOrders)
+	return 0, fmt.Errorf("%q is not an order of classes, expected %s", name, ClassOrders)
 }
 
 // Share says how requests that go on to other services, and so queue at several,

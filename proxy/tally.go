@@ -105,13 +105,13 @@ func label(workflow string) string {
 // watchWorkflows makes the instruments for the workflows of all upstreams.
 func (p *Proxy) watchWorkflows() error {
 	requests, err1 := p.metrics.Meter().Int64ObservableCounter("spillgate_workflow_requests",
-		metric.WithDescription("Requests by workflow, what became of them and why. Workflows that are not listed are beyond some number counted as (other)."))
+		metric.WithDescription("Requests by workflow, the gate's decision and the reason of a refusal."))
 	offered, err2 := p.metrics.Meter().Float64ObservableGauge("spillgate_workflow_offered",
-		metric.WithDescription("Requests per second that come of a workflow, with rates."))
+		metric.WithDescription("Requests per second that arrive of a workflow, if rates are on."))
 	rate, err3 := p.metrics.Meter().Float64ObservableGauge("spillgate_workflow_rate",
-		metric.WithDescription("Requests per second that a workflow is held to: limit is what counts and is announced to callers, own what the upstream's slots leave room for, downstream what it and those behind it announced. Missing where there is no limit."))
+		metric.WithDescription("Rate limit of a workflow in requests per second: limit applies and is announced to callers, own is what the upstream's slots allow, downstream is what the services behind announced. Missing without a limit."))
 	shaping, err4 := p.metrics.Meter().Int64ObservableGauge("spillgate_workflow_shaping",
-		metric.WithDescription("Requests that wait for the rate of their workflow."))
+		metric.WithDescription("Requests that wait for their workflow's rate."))
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}

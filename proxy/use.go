@@ -82,14 +82,14 @@ func (u *upstream) trace(cfg *Config) {
 			if u.traced.tracer == nil {
 				tr, err := tracer.Of(u.gate, tracer.Config{})
 				if err != nil {
-					u.p.log.Warn("what requests hold and need is not seen", "upstream", u.name, "error", err)
+					u.p.log.Warn("cannot observe what requests hold and need", "upstream", u.name, "error", err)
 					return
 				}
 				u.traced.tracer = tr
 			}
 			r, err := u.traced.tracer.Resource(name, tracer.Lock)
 			if err != nil { // after several changes of the rules the names may be too many
-				u.p.log.Warn("what requests hold and need is not seen", "upstream", u.name, "resource", name, "error", err)
+				u.p.log.Warn("cannot observe what requests hold and need", "upstream", u.name, "resource", name, "error", err)
 				continue
 			}
 			names[name] = r

@@ -23,8 +23,8 @@ const (
 const adminConnections = 64
 
 // Admin returns what every admin listener serves: metrics, the status as JSON, and health.
-// ready says whether the program is of use, and in a word why. A caller may add paths. It
-// answers whoever asks, so it belongs on a private address.
+// ready says whether the program can serve, and in a word why. A caller may add paths. It
+// answers every client, so it belongs on a private address.
 func (t *Telemetry) Admin(status func() any, ready func() (word string, ok bool)) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+PathMetrics, t.Handler())
@@ -45,8 +45,8 @@ func (t *Telemetry) Admin(status func() any, ready func() (word string, ok bool)
 	return mux
 }
 
-// AdminServer returns a server for an admin listener, within limits that suit one, and
-// AdminListener that listener with its own. errors takes what net/http has to say.
+// AdminServer returns a server for an admin listener with suitable limits; AdminListener
+// bounds the listener. errors takes the messages of net/http.
 func AdminServer(h http.Handler, errors *log.Logger) *http.Server {
 	return &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: errors}
 }

@@ -40,9 +40,9 @@ type Gate struct {
 // The histograms of a gate.
 const (
 	queueDelay        = "spillgate_queue_delay"
-	queueDelayMeaning = "Time in the gate's queue of requests that ran."
+	queueDelayMeaning = "Time that a request waited in the gate's queue, of requests that ran."
 	service           = "spillgate_service"
-	serviceMeaning    = "Time in a slot of requests that ran."
+	serviceMeaning    = "Time that a request held its slot, of requests that ran."
 	gateLabel         = "gate"
 )
 
@@ -139,26 +139,26 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 		errs = append(errs, err)
 		return i
 	}
-	requests, err := g.meter.Int64ObservableCounter("spillgate_requests", metric.WithDescription("Requests by what became of them and why."))
+	requests, err := g.meter.Int64ObservableCounter("spillgate_requests", metric.WithDescription("Requests by the gate's decision, the reason of a refusal, and the outcome."))
 	errs = append(errs, err)
-	untagged, err := g.meter.Int64ObservableCounter("spillgate_untagged", metric.WithDescription("Calls, by method, of handlers that dropped the context of the request they served: they go on without class, priority, workflow and deadline."))
+	untagged, err := g.meter.Int64ObservableCounter("spillgate_untagged", metric.WithDescription("Calls whose handler dropped the context of the request that it serves, by method. They go out without class, priority, workflow and deadline."))
 	errs = append(errs, err)
-	delay, err := g.meter.Float64ObservableGauge("spillgate_delay", metric.WithUnit("s"), metric.WithDescription("Queueing delay at this instant, seen and hidden."))
+	delay, err := g.meter.Float64ObservableGauge("spillgate_delay", metric.WithUnit("s"), metric.WithDescription("Queueing delay now: in the gate's queue, and in sockets that a busy process has not read."))
 	errs = append(errs, err)
-	objective, err := g.meter.Float64ObservableGauge("spillgate_objective", metric.WithUnit("s"), metric.WithDescription("Latency that callers are to see."))
+	objective, err := g.meter.Float64ObservableGauge("spillgate_objective", metric.WithUnit("s"), metric.WithDescription("Latency objective of the gate."))
 	errs = append(errs, err)
-	estimate, err := g.meter.Float64ObservableGauge("spillgate_service_estimate", metric.WithUnit("s"), metric.WithDescription("Estimate of the time in a slot without a queue behind it."))
+	estimate, err := g.meter.Float64ObservableGauge("spillgate_service_estimate", metric.WithUnit("s"), metric.WithDescription("Estimate of the service time of a request that does not wait behind the gate."))
 	errs = append(errs, err)
 	var (
-		unreachable = gauge("spillgate_objective_unreachable", "", "1 while the service takes longer than the objective even where nothing waits.")
-		limit       = gauge("spillgate_slots_limit", "", "Most requests that may run at once.")
-		inUse       = gauge("spillgate_slots_in_use", "", "Requests that run.")
-		waiting     = gauge("spillgate_waiting", "", "Requests in the queue.")
-		credits     = gauge("spillgate_credits", "", "Credits in the pool.")
-		issued      = gauge("spillgate_credits_issued", "", "Credits that clients hold.")
-		clients     = gauge("spillgate_clients", "", "Clients with an account.")
-		drained     = gauge("spillgate_clients_drained", "", "Clients without a credit.")
-		mode        = gauge("spillgate_mode", "", "0 enforce, 1 monitor, 2 off.")
+		unreachable = gauge("spillgate_objective_unreachable", "", "1 while the service takes longer than the objective although no request waits.")
+		limit       = gauge("spillgate_slots_limit", "", "Concurrency limit: the most requests that may run at once.")
+		inUse       = gauge("spillgate_slots_in_use", "", "Requests that hold a slot.")
+		waiting     = gauge("spillgate_waiting", "", "Requests that wait in the gate's queue.")
+		credits     = gauge("spillgate_credits", "", "Credits in the pool: the sum that clients may hold.")
+		issued      = gauge("spillgate_credits_issued", "", "Credits that clients hold now.")
+		clients     = gauge("spillgate_clients", "", "Clients that use credits and have an account.")
+		drained     = gauge("spillgate_clients_drained", "", "Clients that use credits and hold none.")
+		mode        = gauge("spillgate_mode", "", "Mode of the gate: 0 enforce, 1 monitor, 2 off.")
 	)
 	culprits, err := watchCulprits(g.meter)
 	errs = append(errs, err)

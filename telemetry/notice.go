@@ -30,7 +30,7 @@ func (n *notice) reach(r live.Reach) {
 	}
 	attrs := []any{slog.String("gate", n.gate), slog.Duration("objective", r.Objective), slog.Duration("service", r.Service)}
 	if r.Out {
-		n.log.Warn("objective out of reach: the service takes longer even where nothing waits, so every answer is late", attrs...)
+		n.log.Warn("objective out of reach: the service takes longer although no request waits, so every answer is late", attrs...)
 		return
 	}
 	n.log.Info("objective within reach again", attrs...)

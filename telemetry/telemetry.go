@@ -50,9 +50,10 @@ func New() (*Telemetry, error) {
 	return t, nil
 }
 
-// NewGate is NewGate with the meter of t, but for its histograms, which are Prometheus's
-// own: the same in what Handler serves, and an eighth of the time of OpenTelemetry's, which
-// looks the labels up for each request (go test -bench Observe ./telemetry).
+// NewGate is the function NewGate with the meter of t, except for the histograms, which are
+// Prometheus's own. Handler serves the same; they take an eighth of the time of
+// OpenTelemetry's, which looks up the labels for each request
+// (go test -bench Observe ./telemetry).
 func (t *Telemetry) NewGate(name string, log *slog.Logger) (*Gate, error) {
 	queued, errQueued := t.queued.GetMetricWithLabelValues(name)
 	served, errServed := t.served.GetMetricWithLabelValues(name)
@@ -65,8 +66,8 @@ func (t *Telemetry) NewGate(name string, log *slog.Logger) (*Gate, error) {
 // Meter returns the meter for gates and for a program's own instruments.
 func (t *Telemetry) Meter() metric.Meter { return t.provider.Meter(Scope) }
 
-// Handler serves the metrics in Prometheus's text format, and in OpenMetrics to
-// those who ask for it.
+// Handler serves the metrics in Prometheus's text format, and in OpenMetrics if the client
+// asks for it.
 func (t *Telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4})
 }

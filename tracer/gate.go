@@ -26,10 +26,10 @@ type gateSide struct {
 //	…
 //	if err := orders.Lock(ctx); err != nil { // in a handler
 //
-// Without cfg.Path the file is a temporary one that nobody else sees. The error is that
-// the gate looks for no culprits or has a tracer, or that this system has no task files;
-// a program may go on with the nil *Tracer that comes with it, whose locks work
-// untraced. Close is called after the gate's requests have ended.
+// Without cfg.Path the file is temporary and no other process sees it. It is an error if
+// the gate does not look for culprits, if it has a tracer already, or if this system has no
+// task files. A program may go on with the nil *Tracer that comes with the error: its locks
+// work untraced. Call Close after the gate's requests have ended.
 func Of(gate *live.Gate, cfg Config) (*Tracer, error) {
 	if cfg.Path == "" {
 		dir, err := os.MkdirTemp("", "spillgate-*")

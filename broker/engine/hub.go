@@ -116,8 +116,8 @@ func (c Config) withDefaults() Config {
 
 // Errors of a hub that is full.
 var (
-	ErrTopics        = errors.New("there are as many topics as may be")
-	ErrSubscriptions = errors.New("there are as many subscriptions as may be")
+	ErrTopics        = errors.New("the limit of topics is reached")
+	ErrSubscriptions = errors.New("the limit of subscriptions is reached")
 )
 
 // rule is a limit and what was measured under it.

@@ -21,7 +21,7 @@ const (
 )
 
 // ErrStalled closes a connection whose client does not read what it is sent.
-var ErrStalled = errors.New("the client does not read what it is sent")
+var ErrStalled = errors.New("the client does not read what the broker sends")
 
 // Outbox is what a connection is yet to send: bytes that many goroutines append
 // and one at a time writes, all that has come in one write. Safe for concurrent

@@ -33,7 +33,7 @@ const (
 )
 
 // ErrBusy is returned when others changed the state all the time.
-var ErrBusy = errors.New("place: other placers change the state all the time, try again later")
+var ErrBusy = errors.New("place: other placers keep changing the state; try again later")
 
 // Placer decides on a state that it shares with others. It is safe for concurrent use.
 type Placer struct {

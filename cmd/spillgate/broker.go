@@ -35,28 +35,27 @@ func newBroker() *cobra.Command {
 	var f brokerFlags
 	cmd := &cobra.Command{
 		Use:   "broker",
-		Short: "Carry messages, each topic within its rate",
-		Long: `Serve clients of MQTT 3.1.1 and 5 and of NATS, which share the topics. A topic that a limit matches lets its burst through
-at once and then its rate; what comes faster waits, and with QoS 1 and 2 so does its
-acknowledgement, so that a flood on one topic does not delay the others. With police,
-what comes faster is refused (reason code 0x97) instead.
+		Short: "Run a message broker that keeps each topic within its rate",
+		Long: `Serve clients of MQTT 3.1.1 and 5, NATS and NSQ, which share the topics. A topic that a
+limit matches may send its burst at once and then its rate. Messages beyond it wait, and
+with QoS 1 and 2 so do their acknowledgements, so a flood on one topic does not delay the
+others. With police, messages beyond the limit are refused (reason code 0x97).
 
 With --data, messages of QoS 1 and 2 are acknowledged after they are stored, and sessions
-outlive the process. --cluster names the nodes, which are --at it; three of them store
-each message twice more, so that any one may die. --nats uses NATS servers that run
-elsewhere instead of one in each process.
+outlive the process. --cluster lists the nodes and --at is this node's own address. Three
+nodes keep three copies of each message, so any one of them may die. --nats uses NATS
+servers that run elsewhere instead of one in each process. Keep the addresses of nodes
+private.
 
-Without flags it listens on ` + broker.DefaultListen + ` and limits nothing, alone and in
-memory. Keep the addresses of nodes private.
-Addresses that other machines reach need users, which a
-configuration file has, or --anonymous anywhere. A protocol stands in front of an
-address, and +tls behind it where the listener has TLS: nats://127.0.0.1:4222,
-mqtt+tls://:8883.
+Without flags the broker listens on ` + broker.DefaultListen + `, limits nothing, is one node and
+keeps everything in memory. Addresses that other machines reach need users, which a
+configuration file has, or --anonymous anywhere. A protocol is written before an address,
+with +tls where the listener has TLS: nats://127.0.0.1:4222, mqtt+tls://:8883.
 
-SIGTERM and Ctrl-C drain: health checks fail, what waits goes, clients are told. SIGHUP
-reads the configuration file again, which also happens by itself within about a second
-when the file changes: users and limits of topics are taken, and certificates and
-passwords that changed; the log names what needs a restart.`,
+SIGTERM and Ctrl-C drain: health checks fail, waiting messages are sent, clients are
+told. The configuration file is read again within about a second after a change, and on
+SIGHUP. New users and limits of topics apply at once, and so do certificates and passwords
+whose files change; the log names keys that need a restart.`,
 		Example: `  spillgate broker
   spillgate broker --listen 127.0.0.1:1883 --listen nats://127.0.0.1:4222 --admin 127.0.0.1:9092 --limit 'plant/+/telemetry rate=100 burst=20'
   spillgate broker --node n1 --data ./n1 --at 10.0.0.1:6222 --cluster 10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222
@@ -65,22 +64,22 @@ passwords that changed; the log names what needs a restart.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBroker(cmd, f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.config, "config", "", "configuration `file`, its key broker; flags replace keys")
-	flags.StringArrayVar(&f.listen, "listen", nil, "`[protocol://]host:port` to serve on, MQTT without a protocol; may be repeated (default "+broker.DefaultListen+")")
-	flags.StringVar(&f.anonymous, "anonymous", "", "`where` clients without a name may come from: loopback, anywhere or nowhere (default loopback, and nowhere with users)")
+	flags.StringVar(&f.config, "config", "", "configuration `file` with the key broker; a flag replaces the key")
+	flags.StringArrayVar(&f.listen, "listen", nil, "`[protocol://]host:port` to listen on, MQTT if no protocol is given; may be repeated (default "+broker.DefaultListen+")")
+	flags.StringVar(&f.anonymous, "anonymous", "", "`where` clients without a name may come from: loopback, anywhere or nowhere (default loopback, and nowhere if there are users)")
 	flags.StringVar(&f.tls.Cert, "cert", "", "PEM `file` with the certificate of listeners with TLS")
-	flags.StringVar(&f.tls.Key, "key", "", "PEM `file` with its key")
-	flags.StringVar(&f.tls.ClientCA, "client-ca", "", "PEM `file` with the authorities of client certificates, which are needed then")
-	flags.StringVar(&f.admin, "admin", "", "`host:port` of metrics, status and health")
-	flags.StringArrayVar(&f.limits, "limit", nil, "`limit` of topics, 'FILTER rate=R burst=B' and optionally police, shared, queue=N, queue_bytes=N; may be repeated")
+	flags.StringVar(&f.tls.Key, "key", "", "PEM `file` with the certificate's key")
+	flags.StringVar(&f.tls.ClientCA, "client-ca", "", "PEM `file` with the authorities of client certificates; clients then need a certificate")
+	flags.StringVar(&f.admin, "admin", "", "`host:port` for metrics, status and health checks; keep it private")
+	flags.StringArrayVar(&f.limits, "limit", nil, "`limit` of topics: 'FILTER rate=R burst=B', and optionally police, shared, queue=N, queue_bytes=N; may be repeated")
 	flags.StringVar(&f.node, "node", "", "`name` of this node, the same after a restart (default n1 with --data alone)")
-	flags.StringVar(&f.data, "data", "", "`directory` for what outlives the process")
-	flags.StringVar(&f.at, "at", "", "`host:port` at which this node takes the others")
-	flags.StringSliceVar(&f.cluster, "cluster", nil, "`host:port` of every node, with commas between")
-	flags.StringVar(&f.natsListen, "nats-listen", "", "`host:port` at which the NATS server in this process takes clients such as spillgate place")
+	flags.StringVar(&f.data, "data", "", "`directory` for messages and sessions that outlive the process")
+	flags.StringVar(&f.at, "at", "", "`host:port` at which this node accepts the other nodes")
+	flags.StringSliceVar(&f.cluster, "cluster", nil, "`host:port` of every node, separated by commas")
+	flags.StringVar(&f.natsListen, "nats-listen", "", "`host:port` at which the NATS server in this process accepts clients such as spillgate place")
 	flags.StringVar(&f.nats, "nats", "", "`URL` of NATS servers that run elsewhere, instead of --data, --at and --cluster")
-	flags.StringVar(&f.address, "address", "", "`host:port` at which clients find this node, for their placement")
-	flags.Float64Var(&f.capacity, "capacity", 0, "messages a second that this node serves within its topics' objectives")
+	flags.StringVar(&f.address, "address", "", "`host:port` at which clients reach this node, for placement")
+	flags.Float64Var(&f.capacity, "capacity", 0, "messages per second that this node serves within its topics' objectives")
 	flags.StringVar(&f.place, "place", "", "`host:port` at which to answer GET /v1/place")
 	f.logs.add(flags)
 	cmd.AddCommand(newBrokerPassword())
@@ -208,7 +207,7 @@ func parseLimit(text string) (l engine.Limit, err error) {
 			return l, fmt.Errorf("unknown word %q, expected rate=, burst=, police, shared, queue= or queue_bytes=", word)
 		}
 		if err != nil {
-			return l, fmt.Errorf("%s: %q is no number", name, value)
+			return l, fmt.Errorf("%s: %q is not a number", name, value)
 		}
 	}
 	return l, nil

@@ -23,11 +23,11 @@ import (
 func newCheck() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE...",
-		Short: "Say everything that is wrong with configuration files",
+		Short: "Report every mistake in configuration files",
 		Long: `Read configuration files, and the files they name, and print every mistake with
-its place: file:line:column. Of a file that is right, print how its workflows, rules,
-slots and classes are understood. Nothing is started and no name is resolved. The exit code is 0
-if all files are right and 1 if one is not.`,
+its place: file:line:column. If a file is right, print how its workflows, rules, slots
+and classes are understood. The command starts nothing and resolves no names. The exit
+code is 0 if all files are right, and 1 otherwise.`,
 		Example: "  spillgate check spillgate.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -148,7 +148,7 @@ func describeShare(w io.Writer, s proxy.Share) {
 	case proxy.FixedShare:
 		fmt.Fprintf(w, "  share: interactive requests have %g of the slots\n", s.Weight)
 	case proxy.LearnedShare:
-		fmt.Fprintf(w, "  share: interactive requests have up to %g of the slots; the others may take %g %% longer, and %g %% more of them give up\n",
+		fmt.Fprintf(w, "  share: interactive requests have up to %g of the slots; the others may take up to %g %% longer, and up to %g %% more of them may give up\n",
 			s.MaxWeight, 100*s.MaxHarm, 100*s.MaxLoss)
 	default:
 		fmt.Fprintf(w, "  share: %v\n", s.Order)
@@ -222,7 +222,7 @@ func describeRules(w io.Writer, c *proxy.Config) {
 		then = append(then, rank(r.Set.Class, r.Set.Priority, r.Set.Deadline)...)
 		then = append(then, used(&r.Set.Use)...)
 		if len(then) == 0 {
-			then = []string{"as it says, if it is believed"}
+			then = []string{"as the request says, if it is trusted"}
 		}
 		fmt.Fprintf(w, "  rule %d: %s: %s\n", i+1, strings.Join(when, ", "), strings.Join(then, ", "))
 	}

@@ -30,18 +30,23 @@ func newDemo() *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Overload real services, plain and gated, let tenants share them, weigh checkouts, cancel a culprit, and watch",
-		Long: `Runs three services on this machine, entry, middle and store, that call each
-other over gRPC, measures what they can do, and overloads them twice with the
-same requests at the same instants: first as they are, then with a gate in front
-of each and a wallet in every client. Then three tenants share the gated services:
-two stay within their share, and the third comes with three times the capacity,
-at gates that know a rate and a turn for each. Then checkouts visit four
-servers one after the other, in a flood of reads that visit one, first in order of
-arrival and then weighed by class. In the end one request seizes the lock of a store,
-first with nobody who looks and then behind a gate that cancels it. It shows what
-happens, here and on a page for the browser, ends by itself after some 85 seconds, and
-writes a report.`,
+		Short: "Overload real services, with and without Spillgate, and watch",
+		Long: `Run real services on this machine, overload them, and show what happens, in the
+terminal and on a web page. The demo has five acts, ends after about 85 seconds, and
+writes a report.
+
+Acts 1 and 2: three services, entry, middle and store, call each other over gRPC. They
+get the same requests at the same instants twice: without gates, and with a gate in
+front of each service and credits at each client.
+
+Act 3: three tenants share the gated services. Two stay within their share; the third
+sends three times the capacity.
+
+Act 4: checkouts visit four servers one after the other, beside a flood of reads that
+visit one server: first in order of arrival, then weighed by class.
+
+Act 5: one request takes the lock of a store: first without Spillgate, then behind a
+gate that cancels that request.`,
 		Example: `  spillgate demo
   spillgate demo --quick --plain`,
 		Args: cobra.NoArgs,
@@ -63,13 +68,13 @@ writes a report.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.quick, "quick", false, "play less than half of it, with noisier figures")
-	flags.BoolVar(&f.plain, "plain", false, "print lines even if the output is a terminal")
-	flags.BoolVar(&f.json, "json", false, "print nothing but the result, as JSON")
-	flags.BoolVar(&f.noPage, "no-page", false, "serve no page")
-	flags.StringVar(&f.addr, "addr", "127.0.0.1:0", "`address` of the page; anybody who reaches it can watch")
-	flags.StringVar(&f.out, "out", "out/demo", "`directory` of the report; files of the same names are replaced")
-	flags.Uint64Var(&f.seed, "seed", 0, "decides arrivals and service times (default random, printed)")
+	flags.BoolVar(&f.quick, "quick", false, "play less than half of the time, with noisier figures")
+	flags.BoolVar(&f.plain, "plain", false, "print lines, also on a terminal")
+	flags.BoolVar(&f.json, "json", false, "print only the result, as JSON")
+	flags.BoolVar(&f.noPage, "no-page", false, "do not serve the web page")
+	flags.StringVar(&f.addr, "addr", "127.0.0.1:0", "`address` of the web page; every client that reaches it can watch")
+	flags.StringVar(&f.out, "out", "out/demo", "`directory` of the report; files with the same names are replaced")
+	flags.Uint64Var(&f.seed, "seed", 0, "seed of arrivals and service times (default random, printed)")
 	cmd.AddCommand(&cobra.Command{
 		Use:    "part",
 		Short:  "Play a part in the demo",

@@ -26,18 +26,19 @@ func newGuard() *cobra.Command {
 	var f guardFlags
 	cmd := &cobra.Command{
 		Use:   "guard [URL...]",
-		Short: "Name the request that hogs a database, and cancel it",
-		Long: `Watch PostgreSQL (13 to 18), MariaDB (10.6 or later) and MySQL (8) servers through
-their own views, without touching them: name the session that holds what the others
-wait for, and in mode enforce cancel it, the cheapest way that helps.
+		Short: "Name the session that blocks a database, and cancel it",
+		Long: `Watch PostgreSQL (13 to 18), MariaDB (10.6 or later) and MySQL (8) through their own
+views, without changing the servers. The guard names the session that holds what the
+others wait for. In mode enforce it cancels that session's statement, or ends the
+session where only that helps.
 
-In mode monitor, the default, the log says what enforce would do. Replication, changes
-of tables, backups and maintenance are left alone unless --allow names them. While the
-file of --kill-switch exists, nothing is cancelled.
+In mode monitor, the default, the log says what enforce would do. Replication, schema
+changes, backups and maintenance are never cancelled unless --allow names them. While
+the file of --kill-switch exists, nothing is cancelled.
 
---print-setup prints the statements that make a role with the least rights. Passwords
-in URLs appear nowhere, but other users of this machine may see command lines: use
---password-file, the configuration file, or the server's own way (PGPASSFILE).`,
+--print-setup prints the statements that create a role with the least rights. The guard
+shows passwords in URLs nowhere, but other users of this machine may see command lines:
+use --password-file, the configuration file, or the server's own way (PGPASSFILE).`,
 		Example: `  spillgate guard --slo 500ms postgres://spillgate@db1/app
   spillgate guard --slo 200ms --mode enforce --audit audit.jsonl --admin 127.0.0.1:9091 mariadb://spillgate@db2:3306 --password-file pw
   spillgate guard --print-setup postgres://spillgate@db1/app
@@ -47,19 +48,19 @@ in URLs appear nowhere, but other users of this machine may see command lines: u
 		RunE: func(cmd *cobra.Command, args []string) error { return runGuard(cmd, f, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.config, "config", "", "configuration `file`, its key guard; flags replace keys, for every server")
-	flags.StringVar(&f.slo, "slo", "", "latency that statements of the foreground are to have, a `duration` such as 500ms")
+	flags.StringVar(&f.config, "config", "", "configuration `file` with the key guard; a flag replaces the key of every server")
+	flags.StringVar(&f.slo, "slo", "", "latency objective of foreground statements: a `duration` such as 500ms")
 	flags.StringVar(&f.mode, "mode", "", "off, monitor or enforce (default monitor)")
 	flags.StringVar(&f.period, "period", "", "`duration` between two looks, 10ms to 10s (default 100ms)")
-	flags.StringVar(&f.admin, "admin", "", "`host:port` of metrics, status and health")
-	flags.StringVar(&f.audit, "audit", "", "`file` that every decision is appended to, as JSON lines")
-	flags.StringVar(&f.killSwitch, "kill-switch", "", "`file` that stops all cancels while it exists")
-	flags.StringVar(&f.passwordFile, "password-file", "", "`file` with the password, read at every connect")
-	flags.StringArrayVar(&f.allow, "allow", nil, "`rule` of what may be cancelled although it is barred, such as kind=schema or user=etl,kind=backup; may be repeated")
-	flags.StringArrayVar(&f.deny, "deny", nil, "`rule` of what must never be cancelled; may be repeated")
-	flags.StringArrayVar(&f.background, "background", nil, "`rule` of what has no latency objective; may be repeated")
-	flags.BoolVar(&f.showStatements, "show-statements", false, "show statements, without their literals, in log, status and audit")
-	flags.BoolVar(&f.printSetup, "print-setup", false, "print the statements that make a role with the least rights, and leave")
+	flags.StringVar(&f.admin, "admin", "", "`host:port` for metrics, status and health checks; keep it private")
+	flags.StringVar(&f.audit, "audit", "", "`file` to append every decision to, as JSON lines")
+	flags.StringVar(&f.killSwitch, "kill-switch", "", "`file` that prevents all cancels while it exists")
+	flags.StringVar(&f.passwordFile, "password-file", "", "`file` with the password; read at each connect")
+	flags.StringArrayVar(&f.allow, "allow", nil, "`rule` for what may be cancelled although it is protected by default, such as kind=schema or user=etl,kind=backup; may be repeated")
+	flags.StringArrayVar(&f.deny, "deny", nil, "`rule` for what is never cancelled; may be repeated")
+	flags.StringArrayVar(&f.background, "background", nil, "`rule` for what has no latency objective; may be repeated")
+	flags.BoolVar(&f.showStatements, "show-statements", false, "show statements, without literals, in log, status and audit")
+	flags.BoolVar(&f.printSetup, "print-setup", false, "print the statements that create a role with the least rights, and exit")
 	f.logs.add(flags)
 	cmd.AddCommand(newReplay())
 	return cmd

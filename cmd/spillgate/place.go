@@ -24,18 +24,19 @@ func newPlace() *cobra.Command {
 	var f placeFlags
 	cmd := &cobra.Command{
 		Use:   "place",
-		Short: "Decide which nodes hold the publishers of which topics",
-		Long: `Keep the nodes, the topics with their limits and objectives, and where each publisher
-belongs: on few nodes, in equal parts, every group that fires together spread over all
-of them, because each split of a topic's bucket delays its messages.
+		Short: "Decide which broker nodes hold the publishers of each topic",
+		Long: `Keep the nodes, the topics with their limits and objectives, and the node of each
+publisher. The publishers of a topic go to few nodes, in equal parts, and each group
+that fires together is spread over all of them, because each split of a topic's bucket
+delays its messages.
 
-The state is in NATS JetStream. "place serve" brings its own NATS server and answers
-GET /v1/place?topic=T&publisher=P; every other command may run anywhere, also at once:
-a change that another one has overtaken is decided again.
+The state is in NATS JetStream. "place serve" starts its own NATS server and answers
+GET /v1/place?topic=T&publisher=P. The other commands may run anywhere and at the same
+time: if another change came first, a change is decided again.
 
-Brokers that use the same NATS follow it: they divide each topic's bucket and send
-publishers where they belong. Predictions of a p99 are a model's; nothing is measured
-yet.`,
+Brokers that use the same NATS follow the placement: they divide each topic's bucket and
+send publishers to their nodes. Predictions of a p99 come from a model; nothing is
+measured yet.`,
 		Example: `  spillgate place serve --data ./place
   spillgate place node n1 --address 10.0.0.1:1883 --capacity 60000
   spillgate place topic sensors --rate 11000 --burst 26 --objective 1ms --publisher-rate 10
@@ -44,7 +45,7 @@ yet.`,
   spillgate place drain n1 --dry-run`,
 		Args: cobra.NoArgs,
 	}
-	cmd.PersistentFlags().StringVar(&f.nats, "nats", "nats://127.0.0.1:4222", "`URL` of the NATS server that has the state, or several with commas between")
+	cmd.PersistentFlags().StringVar(&f.nats, "nats", "nats://127.0.0.1:4222", "`URL` of the NATS server with the state, or several separated by commas")
 	cmd.AddCommand(newPlaceServe(&f), newPlaceList(&f), newPlaceExplain(&f), newPlaceWhere(&f), newPlaceTopic(&f), newPlaceNode(&f), newPlaceDrain(&f), newPlaceMoves(&f))
 	return cmd
 }
@@ -92,7 +93,7 @@ func (f *placeFlags) change(cmd *cobra.Command, change func(*place.State) error)
 }
 
 func (f *placeFlags) dry(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would move, and change nothing")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would move, and change nothing")
 }
 
 func printMoves(cmd *cobra.Command, moves []place.Move) error {
@@ -138,7 +139,7 @@ this process; several that serve at once share one with --nats.`,
 	flags := cmd.Flags()
 	flags.StringVar(&listen, "listen", "127.0.0.1:9480", "`host:port` of HTTP")
 	flags.StringVar(&embed, "embed", "127.0.0.1:4222", "`host:port` of the NATS server in this process")
-	flags.StringVar(&data, "data", "spillgate-place", "`directory` in which that keeps the state")
+	flags.StringVar(&data, "data", "spillgate-place", "`directory` in which that server keeps the state")
 	return cmd
 }
 
@@ -206,7 +207,7 @@ func newPlaceList(f *placeFlags) *cobra.Command {
 
 func newPlaceExplain(f *placeFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "explain TOPIC", Short: "Say why a topic is on as many nodes as it is", Example: "  spillgate place explain sensors", Args: cobra.ExactArgs(1),
+		Use: "explain TOPIC", Short: "Explain why a topic is on as many nodes as it is", Example: "  spillgate place explain sensors", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, func(ctx context.Context, p *place.Placer) error {
 				s, _, err := p.Load(ctx)
@@ -226,7 +227,7 @@ func newPlaceExplain(f *placeFlags) *cobra.Command {
 func newPlaceWhere(f *placeFlags) *cobra.Command {
 	var j place.Join
 	cmd := &cobra.Command{
-		Use: "where TOPIC PUBLISHER", Short: "Say where a publisher belongs, and place it if it is new",
+		Use: "where TOPIC PUBLISHER", Short: "Print where a publisher belongs, and place it if it is new",
 		Example: "  spillgate place where sensors device-17 --group hall-3", Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, func(ctx context.Context, p *place.Placer) error {
@@ -242,8 +243,8 @@ func newPlaceWhere(f *placeFlags) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&j.Group, "group", "", "`name` of the group that it fires together with")
-	cmd.Flags().Float64Var(&j.Rate, "rate", 0, "messages a second that it sends (default what the topic says)")
+	cmd.Flags().StringVar(&j.Group, "group", "", "`name` of the group with which it fires")
+	cmd.Flags().Float64Var(&j.Rate, "rate", 0, "messages per second that it sends (default: the topic's publisher-rate)")
 	return cmd
 }
 
@@ -265,11 +266,11 @@ func newPlaceTopic(f *placeFlags) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.Float64Var(&l.Rate, "rate", 0, "limit in messages a second")
-	flags.Float64Var(&l.Burst, "burst", 0, "messages that may come at once")
+	flags.Float64Var(&l.Rate, "rate", 0, "limit in messages per second")
+	flags.Float64Var(&l.Burst, "burst", 0, "messages that may arrive at once")
 	flags.DurationVar(&objective, "objective", 0, "p99 from arrival to delivery, such as 1ms")
-	flags.Float64Var(&l.Each, "publisher-rate", 0, "messages a second of a publisher that does not say")
-	flags.Float64Var(&l.Batch, "batch", 1, "messages that a publisher sends in one go")
+	flags.Float64Var(&l.Each, "publisher-rate", 0, "messages per second of a publisher that does not say")
+	flags.Float64Var(&l.Batch, "batch", 1, "messages that a publisher sends at once")
 	flags.BoolVar(&remove, "remove", false, "forget the topic and its publishers")
 	f.dry(cmd)
 	return cmd
@@ -291,8 +292,8 @@ func newPlaceNode(f *placeFlags) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&n.Address, "address", "", "`host:port` at which clients find it")
-	flags.Float64Var(&n.Capacity, "capacity", 0, "messages a second that it serves within its topics' objectives")
+	flags.StringVar(&n.Address, "address", "", "`host:port` at which clients reach the node")
+	flags.Float64Var(&n.Capacity, "capacity", 0, "messages per second that the node serves within its topics' objectives")
 	flags.BoolVar(&remove, "remove", false, "forget the node, once it is drained")
 	f.dry(cmd)
 	return cmd
@@ -306,7 +307,7 @@ func newPlaceDrain(f *placeFlags) *cobra.Command {
 			return f.change(cmd, func(s *place.State) error { return s.Drain(args[0], !off) })
 		},
 	}
-	cmd.Flags().BoolVar(&off, "off", false, "let it be used again")
+	cmd.Flags().BoolVar(&off, "off", false, "use the node again")
 	f.dry(cmd)
 	return cmd
 }

@@ -33,25 +33,25 @@ func newProxy() *cobra.Command {
 	var f proxyFlags
 	cmd := &cobra.Command{
 		Use:   "proxy",
-		Short: "Stand in front of a service and keep it inside its objective",
-		Long: `Stand in front of HTTP/1.1, HTTP/2 or gRPC servers, and let in what they can
-answer within the latency objective. What cannot be answered in time is refused
-at once, with a hint when to come back.
+		Short: "Run a reverse proxy that keeps a service inside its objective",
+		Long: `Run a reverse proxy in front of HTTP/1.1, HTTP/2 or gRPC servers. It admits the
+requests that the servers can answer within the latency objective, and refuses the
+others at once, with a retry-after.
 
-Only the addresses and the objective are needed; the capacity is learned. With
---mode monitor nothing is refused, and the metrics say what would have been.
+Only the addresses and the objective are required; the proxy measures the capacity.
+With --mode monitor it refuses nothing, and its metrics say what it would refuse.
 
-SIGTERM and Ctrl-C drain: health checks fail, new requests are refused, those
-inside finish. A second one cuts them off, and says how many. SIGHUP reads the configuration file again, which also happens by
-itself within about a second when the file changes; the log says what was taken,
-what needs a restart, and every mistake if the file has one, in which case nothing
-changes. Flags beside --config replace keys of the file.
+SIGTERM and Ctrl-C drain: health checks fail, new requests are refused, requests
+inside finish. A second signal cuts them off, and the log says how many. The
+configuration file is read again within about a second after a change, and on SIGHUP.
+If the new file has a mistake, the log lists all mistakes and the old configuration
+stays. Some keys need a restart; the log names them. A flag beside --config replaces
+the file's key.
 
-Servers that call others: send their calls through an egress address of the file, and
-a request holds no slot while it waits for others (the server must hand traceparent
-on). With share.order, requests that go on to other services are told from those that
-do not, and get more of the slots; /.spillgate/classes of the admin address says which
-they are and why.`,
+If the servers call other services, send those calls through an egress address of the
+file: a request then holds no slot while it waits for another service (the server must
+pass traceparent on). With share.order, requests that go on to other services get more
+of the slots; /.spillgate/classes at the admin address says which ones, and why.`,
 		Example: `  spillgate proxy --listen :8080 --upstream http://127.0.0.1:9000 --slo 100ms
   spillgate proxy --listen :8080 --upstream h2c://10.0.0.1:50051 --upstream h2c://10.0.0.2:50051 --slo 20ms --admin 127.0.0.1:9090
   spillgate proxy --config spillgate.yaml`,
@@ -60,22 +60,22 @@ they are and why.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "configuration `file`; see spillgate check")
-	flags.StringArrayVar(&f.listen, "listen", nil, "`host:port` to serve on, or unix:/path; may be repeated")
-	flags.StringArrayVar(&f.upstream, "upstream", nil, "`url` of a server: http:// (HTTP/1.1), h2c:// (cleartext HTTP/2, gRPC), https://, or unix:/path; may be repeated")
-	flags.StringVar(&f.slo, "slo", "", "latency objective, a `duration` such as 100ms")
+	flags.StringArrayVar(&f.listen, "listen", nil, "`host:port` to listen on, or unix:/path; may be repeated")
+	flags.StringArrayVar(&f.upstream, "upstream", nil, "`url` of an upstream: http:// (HTTP/1.1), h2c:// (cleartext HTTP/2, gRPC), https://, or unix:/path; may be repeated")
+	flags.StringVar(&f.slo, "slo", "", "latency objective: a `duration` such as 100ms")
 	flags.StringVar(&f.mode, "mode", "", "off, monitor or enforce (default enforce)")
-	flags.StringVar(&f.admin, "admin", "", "`host:port` of metrics, status and health")
+	flags.StringVar(&f.admin, "admin", "", "`host:port` for metrics, status and health checks; keep it private")
 	flags.StringArrayVar(&f.trust, "trust", nil, "`network` whose tags and forwarding headers are believed, such as 10.0.0.0/8; may be repeated")
-	flags.StringArrayVar(&f.exempt, "exempt", nil, "`path` that is never refused or delayed; may be repeated")
-	flags.StringVar(&f.cert, "cert", "", "PEM `file` with the certificate of the listeners")
-	flags.StringVar(&f.key, "key", "", "PEM `file` with its key")
-	flags.StringVar(&f.clientCA, "client-ca", "", "PEM `file` with the authorities for clients, who then need a certificate")
-	flags.StringVar(&f.upstreamCA, "upstream-ca", "", "PEM `file` with the authorities for upstreams (default those of the system)")
-	flags.StringVar(&f.upstreamCert, "upstream-cert", "", "PEM `file` with the certificate to show to upstreams")
-	flags.StringVar(&f.upstreamKey, "upstream-key", "", "PEM `file` with its key")
-	flags.BoolVar(&f.insecure, "upstream-insecure", false, "accept any certificate of upstreams")
-	flags.StringVar(&f.drainNotice, "drain-notice", "", "`duration` for which health checks fail before requests are refused (default 0s)")
-	flags.StringVar(&f.drainTimeout, "drain-timeout", "", "`duration` that requests inside have to finish (default 30s)")
+	flags.StringArrayVar(&f.exempt, "exempt", nil, "`path` that never waits and is never refused; may be repeated")
+	flags.StringVar(&f.cert, "cert", "", "PEM `file` with the listeners' certificate")
+	flags.StringVar(&f.key, "key", "", "PEM `file` with the key of that certificate")
+	flags.StringVar(&f.clientCA, "client-ca", "", "PEM `file` with the authorities of client certificates; clients then need one")
+	flags.StringVar(&f.upstreamCA, "upstream-ca", "", "PEM `file` with the authorities of upstreams' certificates (default: the system's)")
+	flags.StringVar(&f.upstreamCert, "upstream-cert", "", "PEM `file` with the certificate that the proxy shows to upstreams")
+	flags.StringVar(&f.upstreamKey, "upstream-key", "", "PEM `file` with the key of that certificate")
+	flags.BoolVar(&f.insecure, "upstream-insecure", false, "accept any certificate from upstreams")
+	flags.StringVar(&f.drainNotice, "drain-notice", "", "`duration` between failing health checks and refusing requests (default 0s)")
+	flags.StringVar(&f.drainTimeout, "drain-timeout", "", "`duration` that requests inside may take to finish (default 30s)")
 	f.logs.add(flags)
 	return cmd
 }

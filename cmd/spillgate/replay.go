@@ -20,10 +20,10 @@ func newReplay() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "replay AUDIT.jsonl",
-		Short: "Compute the decisions of an audit log again and compare",
+		Short: "Compute the decisions of an audit log again, and compare",
 		Long: `Read an audit log, compute every decision again from the sample beside it, and
-print them. The exit code is 0 if all are those of the log, byte for byte, and 1
-if one is not: its line is named, with what the log says and what was computed.`,
+print them. The exit code is 0 if all are equal to the log, byte for byte, and 1
+if one differs; its line is printed with both decisions.`,
 		Example: "  spillgate guard replay audit.jsonl",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/spillgate/spillgate/internal/spelling"
 )
 
 // subcommands lists the constructors, in the order in which help shows them.
@@ -22,6 +24,7 @@ func subcommands() []func() *cobra.Command {
 		newCheck,
 		newLab,
 		newVersion,
+		newManual,
 	}
 }
 
@@ -74,16 +77,14 @@ func newRoot(commands []func() *cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "spillgate",
 		Short: "Keep services inside their latency objectives under overload",
-		Long: `Spillgate keeps services inside their latency objectives when demand exceeds
-what they can do. It stands in front of a service as a proxy, or inside it as a
-library, admits what can be served in time, and lets the excess wait or turn
-back where that costs least: at the client.`,
-		Args:          cobra.NoArgs,
+		Long: `Spillgate keeps services inside their latency objectives when clients send more
+than the services can handle. As a proxy in front of a service, or as a library
+inside it, it admits the requests that can be answered in time. The other
+requests wait or are refused where that costs least: at the client.`,
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
 	var examples []string
 	for _, construct := range commands {
 		cmd := construct()
@@ -94,7 +95,30 @@ back where that costs least: at the client.`,
 	}
 	// Help shows the examples of what exists and of nothing else.
 	root.Example = strings.Join(examples, "\n")
+	parents(root)
 	return root
+}
+
+// parents makes commands that only have subcommands say that a name is unknown, and which
+// one was probably meant. On its own, cobra shows their help for any name.
+func parents(cmd *cobra.Command) {
+	for _, child := range cmd.Commands() {
+		parents(child)
+	}
+	if !cmd.HasSubCommands() || cmd.Runnable() && cmd.HasParent() {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		names := []string{"help", "completion"}
+		for _, child := range cmd.Commands() {
+			names = append(names, child.Name())
+		}
+		return fmt.Errorf("unknown command %q%s", args[0], spelling.DidYouMean(args[0], names))
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
 // watchStart makes every command note that it began to run, which tells a

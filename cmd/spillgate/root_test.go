@@ -60,11 +60,11 @@ func TestRun(t *testing.T) {
 		{"help serve", exitOK, ""},
 		{"serve --help", exitOK, ""},
 		{"serve --fail", exitFailure, "spillgate serve: the upstream is gone\n"},
-		{"serv", exitUsage, `spillgate: unknown command "serv" for "spillgate"
-Run 'spillgate --help' for what it takes.
+		{"serv", exitUsage, `spillgate: unknown command "serv"; did you mean serve?
+Run 'spillgate --help' for its flags and arguments.
 `},
 		{"serve --slo fast", exitUsage, `spillgate serve: --slo "fast": time: invalid duration "fast", expected a duration such as 100ms
-Run 'spillgate serve --help' for what it takes.
+Run 'spillgate serve --help' for its flags and arguments.
 `},
 		// Everything at once: values, unknown names long and short, arguments.
 		{"serve here --slo=fast --no-such=1 -x --clients many --fail=perhaps", exitUsage, `spillgate serve: 6 mistakes:
@@ -74,22 +74,22 @@ Run 'spillgate serve --help' for what it takes.
   --clients "many": invalid syntax, expected int
   --fail "perhaps": invalid syntax, expected bool
   unknown command "here" for "spillgate serve"
-Run 'spillgate serve --help' for what it takes.
+Run 'spillgate serve --help' for its flags and arguments.
 `},
 		{"serve --no-such --slo", exitUsage, `spillgate serve: 2 mistakes:
   unknown flag: --no-such
   flag needs an argument: --slo
-Run 'spillgate serve --help' for what it takes.
+Run 'spillgate serve --help' for its flags and arguments.
 `},
 		{"serve --slo -1s --clients -5", exitUsage, `spillgate serve: 2 mistakes:
   --slo -1s: expected a positive duration
   --clients -5: expected at least 0
-Run 'spillgate serve --help' for what it takes.
+Run 'spillgate serve --help' for its flags and arguments.
 `},
 		{"serv --no-such", exitUsage, `spillgate: 2 mistakes:
   unknown flag: --no-such
-  unknown command "serv" for "spillgate"
-Run 'spillgate --help' for what it takes.
+  unknown command "serv"; did you mean serve?
+Run 'spillgate --help' for its flags and arguments.
 `},
 	} {
 		t.Run(test.args, func(t *testing.T) {
@@ -144,6 +144,15 @@ func TestVersion(t *testing.T) {
 	info.Main.Version = "v1.2.3"
 	if got, want := version(info), "spillgate v1.2.3 ("; !strings.HasPrefix(got, want) {
 		t.Errorf("version = %q, want prefix %q", got, want)
+	}
+	for release, want := range map[string]string{
+		"v1.2.3":                               "spillgate v1.2.3, ", // go install …@v1.2.3
+		"v0.0.0-20261125131234-0123456789ab":   "spillgate v0.0.0-20261125131234-0123456789ab (0123456789ab), ",
+		"v1.2.4-0.20261125131234-0123456789ab": "spillgate v1.2.4-0.20261125131234-0123456789ab (0123456789ab), ",
+	} {
+		if got := version(&debug.BuildInfo{Main: debug.Module{Version: release}}); !strings.HasPrefix(got, want) {
+			t.Errorf("version = %q, want prefix %q", got, want)
+		}
 	}
 	if got := version(&debug.BuildInfo{}); !strings.Contains(got, "unknown commit") {
 		t.Errorf("version = %q without a commit", got)

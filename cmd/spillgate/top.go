@@ -27,28 +27,30 @@ func newTop() *cobra.Command {
 	var f topFlags
 	cmd := &cobra.Command{
 		Use:   "top SOURCE...",
-		Short: "Watch gates, topics, and who holds what the others wait for",
-		Long: `Show what gates let in and refuse, and for watched applications who holds what, who
-waits and for how long, what that costs, and whom Spillgate cancelled or would cancel.
-Of a broker it shows what topics carry: rate and limit, what waits, how long tokens and
-the broker itself take, what is shed.
+		Short: "Show load, limits, refusals, topics, and what blocks requests, live",
+		Long: `Show what gates admit and refuse. For watched applications and databases, show which
+task holds what, which tasks wait and for how long, what that costs, and which task
+Spillgate cancelled or would cancel. For a broker, show its topics: rate and limit,
+waiting messages, the time that tokens and the broker itself take, shed messages.
 
-A source is the admin address of a proxy, a guard, a broker or a service with Spillgate's metrics
-(host:port or URL), or the path of a task file. Nothing is changed, but for a task file:
-top is its engine in mode monitor while it runs, if it has no other, so its tracers record.
+A source is the admin address of a proxy, a guard, a broker or a service with Spillgate's
+metrics (host:port or URL), or the path of a task file. top changes nothing, with one
+exception: while it watches a task file without an engine, it is that file's engine in
+mode monitor, so that the tracers record.
 
---once prints one screen and leaves, after two looks --every apart, as rates need two;
-with --json for programs. A source that cannot be read is shown so, and --once fails then.`,
+--once looks twice, --every apart, because rates need two looks, prints one screen and
+exits; with --json it is for programs. If a source cannot be read, the screen says so and
+--once fails.`,
 		Example: `  spillgate top 127.0.0.1:9090 127.0.0.1:9091
   spillgate top --once --json 127.0.0.1:9090`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return runTop(cmd, f, args) },
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.once, "once", false, "print one screen and leave")
+	flags.BoolVar(&f.once, "once", false, "print one screen and exit")
 	flags.BoolVar(&f.json, "json", false, "with --once: print JSON")
 	flags.DurationVar(&f.every, "every", time.Second, "`duration` between two looks, 100ms to 1m")
-	flags.DurationVar(&f.slo, "slo", 100*time.Millisecond, "`duration` that tasks of task files are to take at most")
+	flags.DurationVar(&f.slo, "slo", 100*time.Millisecond, "latency objective of tasks in task files: a `duration`")
 	return cmd
 }
 
@@ -89,7 +91,7 @@ func runTop(cmd *cobra.Command, f topFlags, sources []string) error {
 	out := cmd.OutOrStdout()
 	if !f.once {
 		if !isTerminal(out) {
-			return usage(errors.New("the output is no terminal; use --once, or --once --json"))
+			return usage(errors.New("the output is not a terminal; use --once, or --once --json"))
 		}
 		return topLive(cmd.Context(), out.(*os.File), readers, f.every)
 	}

@@ -144,7 +144,7 @@ func TestTopRefusesWhatIsNoSource(t *testing.T) {
 			t.Errorf("the password is shown: %v", err)
 		}
 	}
-	for body, want := range map[string]string{"{}": "another program", "<html>": "no JSON"} {
+	for body, want := range map[string]string{"{}": "another program", "<html>": "not the JSON"} {
 		var s topSource
 		if _, err := s.topStatus([]byte(body)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected %q", body, err, want)

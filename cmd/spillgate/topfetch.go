@@ -35,7 +35,7 @@ func openTop(source string, objective time.Duration) (topReader, error) {
 	if strings.Contains(source, "://") {
 		u, err := url.Parse(source)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return nil, errors.New("a source that is no http:// or https:// URL with a host; guards watch databases, name the guard's --admin address here")
+			return nil, errors.New("expected an http:// or https:// URL with a host; to see a database, give the --admin address of its guard")
 		}
 		return &topAdmin{name: u.Host, base: u}, nil
 	}
@@ -101,7 +101,7 @@ func (a *topAdmin) get(ctx context.Context, path string) ([]byte, error) {
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return nil, fmt.Errorf("%w; is this the --admin address of a proxy, guard or broker that runs?", err)
+		return nil, fmt.Errorf("%w; is this the --admin address of a running proxy, guard or broker?", err)
 	}
 	defer resp.Body.Close()
 	switch {

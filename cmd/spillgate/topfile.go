@@ -96,7 +96,7 @@ func (f *topFile) Read(context.Context) topSource {
 	defer f.mu.Unlock()
 	s := topSource{Name: f.path, Kind: "task file"}
 	if f.err != nil {
-		return s.failed(fmt.Errorf("%w; start top again when the program has made the file anew", f.err))
+		return s.failed(fmt.Errorf("%w; start top again when the program has created the file again", f.err))
 	}
 	s.Apps = []guard.Status{f.status}
 	return s

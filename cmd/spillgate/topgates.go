@@ -32,14 +32,14 @@ func (s *topSource) topStatus(text []byte) (all bool, err error) {
 		proxy.Status
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
-		return false, fmt.Errorf("the status is no JSON of a guard or proxy: %w", err)
+		return false, fmt.Errorf("the status is not the JSON of a guard or proxy: %w", err)
 	}
 	switch {
 	case doc.Guards != nil:
 		s.Kind, s.Apps = "guard", doc.Guards[:min(len(doc.Guards), mostShown)]
 		return true, nil
 	case doc.Phase == "":
-		return false, errors.New("the status is that of another program; expected a key guards or phase, the admin address of spillgate")
+		return false, errors.New("the status is another program's; expected the admin address of spillgate (a key guards or phase)")
 	}
 	s.Kind, s.Phase = "proxy", doc.Phase
 	for _, u := range doc.Upstreams[:min(len(doc.Upstreams), mostShown)] {

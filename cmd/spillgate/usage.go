@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/spillgate/spillgate/internal/spelling"
 )
 
 // usageError is a mistake in how the command was called.
@@ -62,13 +64,24 @@ func flagMistakes(cmd *cobra.Command, args []string, first error) error {
 			}
 			break
 		}
-		mistakes = append(mistakes, unknown)
+		mistakes = append(mistakes, unknownFlag(flags, unknown))
 		define(flags, unknown)
 	}
 	if usage(mistakes...) == nil {
 		return usage(first) // found by a check this loop does not know
 	}
 	return usage(mistakes...)
+}
+
+// unknownFlag describes a flag that does not exist, with the one that was probably meant.
+func unknownFlag(flags *pflag.FlagSet, err *pflag.NotExistError) error {
+	name := err.GetSpecifiedName()
+	var known []string
+	flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	if meant := spelling.Closest(name, known); meant != "" && err.GetSpecifiedShortnames() == "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, meant)
+	}
+	return err
 }
 
 // badValue describes a flag's value that its type refused.
@@ -105,7 +118,7 @@ func printMistakes(w io.Writer, cmd *cobra.Command, err error) {
 			fmt.Fprintf(w, "  %v\n", mistake)
 		}
 	}
-	fmt.Fprintf(w, "Run '%s --help' for what it takes.\n", cmd.CommandPath())
+	fmt.Fprintf(w, "Run '%s --help' for its flags and arguments.\n", cmd.CommandPath())
 }
 
 // flatten returns the errors that err joins, at any depth.

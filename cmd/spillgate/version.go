@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 
@@ -25,14 +26,18 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// version describes a build on one line. A build outside version control, such
-// as one by "go run", knows no commit.
+// pseudo matches a version that the go command makes for a commit without a tag, and the
+// commit in it.
+var pseudo = regexp.MustCompile(`[.-]\d{14}-([0-9a-f]{12})(\+.*)?$`)
+
+// version describes a build on one line. "go install MODULE@VERSION" knows the version,
+// and the commit if it has no tag; "go build" in a clone knows the commit; "go run" and a
+// build outside of version control know neither.
 func version(info *debug.BuildInfo) string {
-	release := info.Main.Version
-	if release == "" || release == "(devel)" {
-		release = "development"
+	release, commit := info.Main.Version, ""
+	if found := pseudo.FindStringSubmatch(release); found != nil {
+		commit = found[1]
 	}
-	commit := "unknown commit"
 	for _, setting := range info.Settings {
 		switch setting.Key {
 		case "vcs.revision":
@@ -43,5 +48,14 @@ func version(info *debug.BuildInfo) string {
 			}
 		}
 	}
-	return fmt.Sprintf("spillgate %s (%s), %s, %s/%s", release, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if release == "" || release == "(devel)" {
+		release = "development"
+		if commit == "" {
+			commit = "unknown commit"
+		}
+	}
+	if commit != "" {
+		release += " (" + commit + ")"
+	}
+	return fmt.Sprintf("spillgate %s, %s, %s/%s", release, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -508,7 +508,7 @@ func Setup(role string) string {
 	return strings.Join([]string{
 		"-- Least rights for spillgate guard on MariaDB 10.6 or later, or MySQL 8. Narrow '%' to the guard's host, and choose a password.",
 		"CREATE USER " + name + " IDENTIFIED BY '…' WITH MAX_USER_CONNECTIONS 4;",
-		"GRANT PROCESS ON *.* TO " + name + ";   -- to see what others' sessions do",
+		"GRANT PROCESS ON *.* TO " + name + ";   -- to see other sessions",
 		"GRANT SELECT ON performance_schema.* TO " + name + ";",
 		"-- To cancel, only needed for --mode enforce. On MariaDB:",
 		"GRANT CONNECTION ADMIN ON *.* TO " + name + ";",
@@ -516,7 +516,7 @@ func Setup(role string) string {
 		"-- In the server's configuration. On MariaDB, to see who holds metadata locks:",
 		"--   performance_schema=ON",
 		"--   performance_schema_instrument='wait/lock/metadata/sql/mdl=ON'",
-		"-- and to come in when no other connection does:",
+		"-- and to connect when all other connections are in use:",
 		"--   extra_port=3307   extra_max_connections=4        (MySQL: admin_address=127.0.0.1)",
 		"",
 	}, "\n")

@@ -244,12 +244,12 @@ func (s *Source) Close() {
 func Setup(role string) string {
 	name := quoteName(role)
 	return strings.Join([]string{
-		"-- Least rights for spillgate guard on PostgreSQL 13 or later. Run as a superuser, once a cluster.",
+		"-- Least rights for spillgate guard on PostgreSQL 13 or later. Run as a superuser, once per cluster.",
 		"CREATE ROLE " + name + " LOGIN CONNECTION LIMIT 4;  -- then: \\password " + role,
-		"GRANT pg_read_all_stats TO " + name + ";   -- to see what others' sessions do",
+		"GRANT pg_read_all_stats TO " + name + ";   -- to see other sessions",
 		"GRANT pg_signal_backend TO " + name + ";   -- to cancel them, only needed for --mode enforce; superusers' sessions stay out of reach",
 		"-- PostgreSQL 16 or later, with reserved_connections of 2 or more in postgresql.conf:",
-		"-- GRANT pg_use_reserved_connections TO " + name + ";   -- to come in when the server is full",
+		"-- GRANT pg_use_reserved_connections TO " + name + ";   -- to connect when all other connections are in use",
 		"",
 	}, "\n")
 }

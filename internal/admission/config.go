@@ -14,8 +14,8 @@ import (
 // Config describes a Gate. Only Objective is required; zero fields take the
 // default named in their comment.
 type Config struct {
-	// Objective is the latency objective of the service: the time from arrival
-	// to answer that callers are to see. Required.
+	// Objective is the latency objective of the service: the time from arrival to answer
+	// that callers should see. Required.
 	Objective time.Duration
 	// TargetDelay is the queueing delay that credits steer to. Default 40 % of
 	// the objective (Breakwater §5).
@@ -55,7 +55,7 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
 	if c.Objective <= 0 {
-		errs = append(errs, fmt.Errorf("admission: Objective is %v, expected above 0: the latency that callers are to see, for example 100ms", c.Objective))
+		errs = append(errs, fmt.Errorf("admission: Objective is %v, expected above 0: the latency objective, for example 100ms", c.Objective))
 	}
 	if c.TargetDelay < 0 || c.Objective > 0 && c.TargetDelay > c.Objective {
 		errs = append(errs, fmt.Errorf("admission: TargetDelay is %v, expected above 0 and at most the objective %v, or 0 for the default", c.TargetDelay, c.Objective))

@@ -393,7 +393,7 @@ func (a *CheckoutAct) invalid() []string {
 
 // summary says in a sentence what the order changed.
 func (a *CheckoutAct) summary() string {
-	text := fmt.Sprintf("In the shop, %d servers at %.0f %% of what they can do:", len(a.Servers), 100*a.Steps[DuringFlood].Factor)
+	text := fmt.Sprintf("In the shop, %d servers at %.0f %% of their capacity:", len(a.Servers), 100*a.Steps[DuringFlood].Factor)
 	for i, kind := range []string{stage.Checkouts, stage.Reads} {
 		fifo, _ := a.Order(FIFO).Flood(kind)
 		shares, _ := a.Order(Shares).Flood(kind)
@@ -427,7 +427,7 @@ func checkouts(s State) *table.Table {
 	}
 	var notes []string
 	if w, ok := a.Order(Shares).Weight(); ok {
-		notes = append(notes, fmt.Sprintf("In the end checkouts had a weight of %.2f, reads %.2f.", w, 1-w))
+		notes = append(notes, fmt.Sprintf("At the end checkouts had a weight of %.2f, reads %.2f.", w, 1-w))
 	}
 	if lost := a.lost(); lost != "" {
 		notes = append(notes, lost)
@@ -461,7 +461,7 @@ func (a *CheckoutAct) lost() string {
 // classes is the table of what each server took the two methods for.
 func classes(s State) *table.Table {
 	t := &table.Table{
-		Title:   "what each server took the two for, and why; its weight of checkouts in the end",
+		Title:   "class that each server learned for the two, and why; its weight of checkouts at the end",
 		Columns: []table.Column{{Name: "server"}, {Name: "checkout"}, {Name: "read"}, {Name: "weight", Format: "%.2f"}, {Name: "changed for"}},
 	}
 	show := func(v stage.Verdict) string { return v.Class + ", " + v.Why }

@@ -104,9 +104,9 @@ func (r *LockRun) Culprit() string {
 func (r *LockRun) Verdict() string {
 	switch {
 	case r.Name == string(Plain):
-		return "nobody looks"
+		return "no gate"
 	case r.Named == nil:
-		return "nobody"
+		return "none"
 	}
 	return fmt.Sprintf("%s, there for %.0f ms", r.Culprit(), r.Named.AgeMS)
 }
@@ -174,7 +174,7 @@ func (d *director) culprit(ctx context.Context, c crew) error {
 // seize plays one run on a store of its own.
 func (d *director) seize(ctx context.Context, c crew, gated bool) error {
 	p := d.cfg.Plan.Lock
-	name, note := string(Plain), "act 5: a report seizes the store's lock; nobody looks"
+	name, note := string(Plain), "act 5: a report takes the store's lock; no gate"
 	if gated {
 		name, note = string(Gated), "act 5: the same seconds, and a gate that cancels the culprit"
 	}
@@ -256,18 +256,18 @@ func (a *CulpritAct) summary() string {
 	plain, gated := &a.Runs[0], &a.Runs[1]
 	before, _ := plain.During()
 	after, _ := gated.During()
-	text := fmt.Sprintf("While a report wanted the store's lock for %.1f s, %.0f of %.0f reads/s were in time without control, and %.0f with it", a.HeldMS/1000, before.Goodput, before.Offered, after.Goodput)
+	text := fmt.Sprintf("While a report took the store's lock for %.1f s, %.0f of %.0f reads/s were in time without a gate, and %.0f with one", a.HeldMS/1000, before.Goodput, before.Offered, after.Goodput)
 	if gated.Named == nil {
-		return text + "; nobody was cancelled."
+		return text + "; no request was cancelled."
 	}
-	return text + fmt.Sprintf(": %s was cancelled when it had been there for %.0f ms.", gated.Culprit(), gated.Named.AgeMS)
+	return text + fmt.Sprintf(": %s was cancelled after %.0f ms.", gated.Culprit(), gated.Named.AgeMS)
 }
 
 // culprits is the table of both runs side by side.
 func culprits(s State) *table.Table {
 	a := s.Culprit
 	t := &table.Table{
-		Title:   fmt.Sprintf("a report that wants the store's lock for %.1f s, among %.0f reads/s", a.HeldMS/1000, a.Rate),
+		Title:   fmt.Sprintf("a report that takes the store's lock for %.1f s, among %.0f reads/s", a.HeldMS/1000, a.Rate),
 		Columns: []table.Column{{Name: ""}, {Name: "plain"}, {Name: "gated"}},
 	}
 	row := func(name string, show func(*LockRun) string) { t.Add(name, show(&a.Runs[0]), show(&a.Runs[1])) }
@@ -298,7 +298,7 @@ func culpritChart(s State) *plot.Chart {
 	a := s.Culprit
 	over := a.Steps[DuringReport]
 	c := &plot.Chart{
-		Title: "Goodput while a report wants the store's lock",
+		Title: "Goodput while a report takes the store's lock",
 		X:     plot.Axis{Label: "time", Unit: "s"}, Y: plot.Axis{Label: "requests", Unit: "1/s"},
 		Spans: []plot.Span{{Name: over.Name, From: over.From, To: over.To}},
 	}

@@ -318,7 +318,7 @@ func TestTables(t *testing.T) {
 			}
 		}
 	}
-	if want := fmt.Sprintf("Report was cancelled when it had been there for %.0f ms", s.Culprit.Runs[1].Named.AgeMS); !strings.Contains(s.Summary(), want) {
+	if want := fmt.Sprintf("Report was cancelled after %.0f ms", s.Culprit.Runs[1].Named.AgeMS); !strings.Contains(s.Summary(), want) {
 		t.Errorf("the summary does not say %q: %s", want, s.Summary())
 	}
 	orders := tables[4].Text(80)
@@ -361,9 +361,9 @@ func TestTables(t *testing.T) {
 		}
 	}
 	o := s.Acts[1].Outcome.Steps[s.Overload()]
-	after := "well at once"
+	after := "recovered at once"
 	if r := s.Acts[1].Outcome.Recovery; r > 0 {
-		after = fmt.Sprintf("well again in %.2f s", r)
+		after = fmt.Sprintf("recovered in %.2f s", r)
 	}
 	text := tables[0].Text(80)
 	for _, want := range []string{

@@ -11,12 +11,12 @@ import (
 // WriteReport writes the report of a finished demo into dir and returns the path
 // of its page.
 func WriteReport(dir string, s State) (string, error) {
-	r := &plot.Report{Title: "Spillgate demo: the same overload, plain and gated, tenants who share, checkouts in a flood of reads, and a culprit", Run: plot.ThisRun(s.Seed)}
+	r := &plot.Report{Title: "Spillgate demo: the same overload, plain and gated; tenants that share; checkouts in a flood of reads; a culprit", Run: plot.ThisRun(s.Seed)}
 	r.Text(s.Summary())
-	r.Text(fmt.Sprintf("Three services, entry, middle and store, run as processes of their own on loopback and call each other over gRPC. "+
-		"An open-loop generator sends them Poisson arrivals over %d connections, the same ones in both acts. "+
-		"The load is a multiple of %.0f requests/s, the capacity measured in this run; the store's workers can do %.0f, which nobody was told. "+
-		"In the gated act every service stands behind a gate that knows the objective of %.0f ms and nothing else, and every client holds credits.",
+	r.Text(fmt.Sprintf("Three services, entry, middle and store, run as separate processes on loopback and call each other over gRPC. "+
+		"An open-loop generator sends them Poisson arrivals over %d connections, the same arrivals in both acts. "+
+		"The load is a multiple of %.0f requests/s, the capacity measured in this run. The store's workers can do %.0f, which no gate knows. "+
+		"In the gated act each service stands behind a gate that knows the objective of %.0f ms and nothing else, and each client uses credits.",
 		s.Conns, s.Capacity.Rate, s.Capacity.Nominal, s.SLOMS))
 	if s.Capacity.Doubt != "" {
 		r.Text("The capacity is in doubt: " + s.Capacity.Doubt + ".")
@@ -32,8 +32,8 @@ func WriteReport(dir string, s State) (string, error) {
 		}
 	}
 	if s.Tenants.Complete() {
-		r.Text(fmt.Sprintf("In the third act tenants %s share the services over %d connections each. The gates give every tenant a rate, "+
-			"and its turn in the queue; nobody told them who is who. A request's tenant is the workflow in its tags.",
+		r.Text(fmt.Sprintf("In the third act tenants %s share the services over %d connections each. The gates give each tenant a rate "+
+			"and its turn in the queue; no tenant is configured. A request's tenant is the workflow in its tags.",
 			strings.Join(s.Tenants.names(), ", "), s.Tenants.Conns))
 		r.Table(tenants(s))
 		for _, c := range tenantCharts(s) {
@@ -41,11 +41,11 @@ func WriteReport(dir string, s State) (string, error) {
 		}
 	}
 	if a := s.Checkout; a.Complete() {
-		r.Text(fmt.Sprintf("In the fourth act checkouts go to %s, one after the other, each a process of its own with %d workers of %.0f ms; a read goes to one of them. "+
-			"Both orders get the same requests at the same instants, and servers with the same service times. First every server serves in order of arrival; "+
-			"then it learns which requests go on to further servers, and weighs the two classes in its queue: a checkout waits in every queue, a read in one. "+
-			"Only the order changes. No worker is idle with a request at hand, so what checkouts gain reads pay, as the conservation law has it: "+
-			"little, since there are many more of them.",
+		r.Text(fmt.Sprintf("In the fourth act checkouts go to %s, one after the other, each a separate process with %d workers of %.0f ms; a read goes to one of them. "+
+			"Both orders get the same requests at the same instants and the same service times. First each server serves in order of arrival. "+
+			"Then it learns which requests go on to further servers, and weighs the two classes in its queue, because a checkout waits in every queue and a read in one. "+
+			"Only the order changes. No worker is idle while a request waits, so by the conservation law the reads pay for what the checkouts gain: "+
+			"a little each, because there are many more reads.",
 			strings.Join(a.Servers, ", "), a.Workers, a.MeanMS))
 		r.Table(checkouts(s))
 		for _, c := range checkoutCharts(s) {
@@ -56,9 +56,9 @@ func WriteReport(dir string, s State) (string, error) {
 		}
 	}
 	if a := s.Culprit; a.Complete() {
-		r.Text(fmt.Sprintf("In the last act reads of a store hold its lock for a moment each, and then a report takes it for %.1f s. It comes twice, to a store "+
-			"of its own, with the same reads at the same instants: first without a gate, then behind one that knows who holds the lock and cancels who keeps the others waiting. "+
-			"The report's caller is told so, with a token to come again with; here it does not.", a.HeldMS/1000))
+		r.Text(fmt.Sprintf("In the last act reads of a store hold its lock for a moment each, and then a report takes the lock for %.1f s. This is played twice, on two stores, "+
+			"with the same reads at the same instants: first without a gate, then behind a gate that knows which request holds the lock and cancels the one that blocks the others. "+
+			"The report's caller learns that, and gets a token to send the report again; here it does not.", a.HeldMS/1000))
 		r.Table(culprits(s))
 		r.Chart(culpritChart(s))
 	}

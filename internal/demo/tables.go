@@ -44,7 +44,7 @@ func (s *State) Summary() string {
 		o := a.Outcome.Steps[i]
 		text := fmt.Sprintf("%s: %.0f of %.0f requests/s met the objective of %.0f ms, %.0f %% of the capacity; p99 %.0f ms; ",
 			a.Name, o.Goodput, o.Offered, s.SLOMS, 100*o.Goodput/s.Capacity.Rate, o.P99MS)
-		return text + "after the overload it was " + recovered(a, s) + "."
+		return text + "after the overload it " + recovered(a, s) + "."
 	}
 	text := fmt.Sprintf("At %.1fx the measured capacity of %.0f requests/s: ", step.Factor, s.Capacity.Rate) +
 		sentence(&s.Acts[0]) + " " + sentence(&s.Acts[1])
@@ -78,11 +78,11 @@ func recovered(a *Act, s *State) string {
 	switch r := a.Outcome.Recovery; {
 	case r < 0:
 		last := s.Steps[len(s.Steps)-1]
-		return fmt.Sprintf("not well again within %.1f s", last.To-last.From)
+		return fmt.Sprintf("did not recover within %.1f s", last.To-last.From)
 	case r == 0:
-		return "well at once"
+		return "recovered at once"
 	default:
-		return fmt.Sprintf("well again in %.2f s", r)
+		return fmt.Sprintf("recovered in %.2f s", r)
 	}
 }
 
@@ -162,7 +162,7 @@ func comparison(s State) *table.Table {
 	}, nil)
 	row("after the overload", func(a *Act) string { return recovered(a, &s) },
 		mark(func(a *Act) bool { return a.Outcome.Recovery >= 0 && a.Outcome.Recovery <= 1 }))
-	row("done in vain", func(a *Act) string {
+	row("wasted work", func(a *Act) string {
 		r, _ := a.Service("store")
 		if r.Work == nil || r.Work.Finished == 0 {
 			return "–"

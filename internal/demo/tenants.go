@@ -189,7 +189,7 @@ func (a *TenantAct) summary() string {
 		t := &a.Each[i]
 		before, during := t.Outcome.Steps[BeforeBurst], t.Outcome.Steps[DuringBurst]
 		if t.Aggressive() {
-			loud = append(loud, fmt.Sprintf("tenant %s came with %.0f requests/s, %.0f of which met the objective", t.Name, during.Offered, during.Goodput))
+			loud = append(loud, fmt.Sprintf("tenant %s sent %.0f requests/s, of which %.0f met the objective", t.Name, during.Offered, during.Goodput))
 			continue
 		}
 		calm = append(calm, fmt.Sprintf("%s had %.1f %% in time before and %.1f %% during, p99 %.0f and %.0f ms",
@@ -202,7 +202,7 @@ func (a *TenantAct) summary() string {
 func tenants(s State) *table.Table {
 	a := s.Tenants
 	t := &table.Table{
-		Title: fmt.Sprintf("tenants at gates with rates and turns: before, and with %s", a.Steps[DuringBurst].Name),
+		Title: fmt.Sprintf("tenants at gates with a rate and a turn for each: before, and with %s", a.Steps[DuringBurst].Name),
 		Columns: []table.Column{
 			{Name: "tenant"}, {Name: "offered", Unit: "1/s", Format: "%.0f"}, {Name: "goodput", Unit: "1/s", Format: "%.0f"},
 			{Name: "SLO met", Unit: "%", Format: "%.1f"}, {Name: "p99", Unit: "ms", Format: "%.0f"}, {Name: "refused, 1/s"},

@@ -69,11 +69,11 @@ func Spillgate() House {
 			// Examples see what users see.
 			{Name: "examples", Imports: []string{"edges"}, ThirdParty: true, Dirs: []string{"examples/..."}},
 
-			// Tools draw, print and read files, and know nothing of the house.
-			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table", "internal/plainyaml", "internal/reread"}},
+			// Tools draw, print, spell and read files, and know nothing of the house.
+			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table", "internal/plainyaml", "internal/spelling", "internal/reread"}},
 			// Checks exist for tests alone; nothing else imports them.
 			{Name: "checks", ThirdParty: true, Imports: append(edges[:7:7], "programs", "examples"), Dirs: []string{"internal/lint",
-				"internal/needs", "internal/parity", "internal/tracers"}},
+				"internal/catalogue", "internal/needs", "internal/parity", "internal/tracers"}},
 		},
 		Edges: []Edge{
 			{"internal/work", "internal/mono", "a request carries the instants at which it came and must be done"},
@@ -103,6 +103,7 @@ func Spillgate() House {
 			{"broker/...", "internal/reread", "certificates and passwords are taken while the broker runs"},
 			{"config", "internal/plainyaml", "the file is YAML, and its mistakes are reported as those of every file"},
 			{"internal/tracers", "internal/needs", "a test that drives a tracer of another language needs its compiler"},
+			{"internal/plainyaml", "internal/spelling", "a file's mistake about a name says which one was probably meant"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},
 			{"cmd/...", "lab/...", "the command line runs the experiments"},
 			{"cmd/...", "internal/demo/...", "the command line plays the demo"},

@@ -12,7 +12,7 @@ import (
 
 // ErrCancelled is the cause, to errors.Is, of the context of a request that was
 // cancelled because others waited for what it held.
-var ErrCancelled = errors.New("spillgate: cancelled, because others wait for what this request holds")
+var ErrCancelled = errors.New("spillgate: cancelled because this request blocks others")
 
 // Watch returns the context for the handler of an admitted request, which ends when
 // the gate cancels the request: context.Cause is then an ErrCancelled. Without

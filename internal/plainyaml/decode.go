@@ -11,6 +11,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/spillgate/spillgate/internal/spelling"
 )
 
 // MaxMistakes bounds a report, in mistakes. A file that is not what it should be at
@@ -103,7 +105,11 @@ func (d *Decoder) entries(n Node, known Keys, want string) {
 		seen[key.Value] = at
 		decode, ok := known[key.Value]
 		if !ok {
-			d.add(at, join2(n.path, Cut(key.Value)), "unknown key", want)
+			expected := want
+			if meant := spelling.Closest(key.Value, slices.Collect(maps.Keys(known))); meant != "" {
+				expected = meant + ", or one of " + want
+			}
+			d.add(at, join2(n.path, Cut(key.Value)), "unknown key", expected)
 			continue
 		}
 		d.places[child.path] = child.at

@@ -3,7 +3,7 @@
 //	Chart ──┬── SVG, PNG   for the report, over gonum/plot
 //	        └── Text       for terminals and for expected output in tests
 //	Report ── charts, tables, the command, seed, commit, machine
-//	        └── one self-contained index.html, and the charts as PNG beside it
+//	        └── one self-contained index.html, and the charts as PNG and SVG beside it
 //
 // The style: colours that colour-blind readers tell apart, names at the ends of
 // the lines instead of a legend to look up, the unit on every axis, a light

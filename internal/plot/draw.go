@@ -43,7 +43,8 @@ var (
 	shade = color.RGBA{0xf3, 0xf1, 0xea, 0xff}
 )
 
-// SVG writes the chart as a standalone SVG document.
+// SVG writes the chart as a standalone SVG document, which follows the reader's
+// preference for a light or a dark page.
 func (c *Chart) SVG(w io.Writer) error {
 	canvas := vgsvg.New(width, height)
 	c.clean().draw(draw.New(canvas))
@@ -54,7 +55,12 @@ func (c *Chart) SVG(w io.Writer) error {
 	// The fonts are not embedded; where they are missing, these have the same
 	// metrics.
 	const family = "font-family:Liberation Sans;"
-	_, err := w.Write(bytes.ReplaceAll(out.Bytes(), []byte(family), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")))
+	drawing := bytes.ReplaceAll(out.Bytes(), []byte(family), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
+	drawing = bytes.Replace(drawing, []byte("<g "), []byte(dark()+"\n<g "), 1)
+	if _, after, ok := bytes.Cut(drawing, []byte("-->\n")); ok { // the library's comment about itself
+		drawing = append([]byte("<?xml version=\"1.0\"?>\n"), after...)
+	}
+	_, err := w.Write(drawing)
 	return err
 }
 

@@ -279,6 +279,10 @@ func TestReport(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		file.Close()
+		svg, err := os.ReadFile(filepath.Join(dir, strings.TrimSuffix(name, "png")+"svg"))
+		if err != nil || !bytes.Contains(svg, []byte("prefers-color-scheme: dark")) {
+			t.Errorf("the SVG beside %s has no dark form: %v", name, err)
+		}
 	}
 	if _, err := r.Write(path); err == nil { // a file where the directory should be
 		t.Error("Write into a file succeeded")

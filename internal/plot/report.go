@@ -3,6 +3,7 @@ package plot
 import (
 	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"os"
@@ -29,7 +30,7 @@ type part struct {
 	Table   *table.Table
 	Chart   *Chart
 	SVG     template.HTML
-	File    string // of the chart's PNG
+	File    string // of the chart's PNG; its SVG beside it has the same name
 }
 
 // Section begins a section.
@@ -83,8 +84,8 @@ func cells(t *table.Table) [][]cell {
 	return rows
 }
 
-// Write creates dir if it is missing, writes index.html and one PNG for each
-// chart into it, and returns the path of the page. Files of the same names are
+// Write creates dir if it is missing, writes index.html and, for each chart, a PNG and
+// an SVG into it, and returns the path of the page. Files of the same names are
 // replaced; others are left alone.
 func (r *Report) Write(dir string) (path string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -108,7 +109,8 @@ func (r *Report) Write(dir string) (path string, err error) {
 		if err := p.Chart.PNG(&png); err != nil {
 			return "", fmt.Errorf("chart %q: %w", p.Chart.Title, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, p.File), png.Bytes(), 0o644); err != nil {
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, p.File), png.Bytes(), 0o644),
+			os.WriteFile(filepath.Join(dir, base+".svg"), svg.Bytes(), 0o644)); err != nil {
 			return "", err
 		}
 		// The XML declaration has no place inside HTML. All text of the drawing

@@ -43,7 +43,7 @@ func (c Class) String() string {
 }
 
 // Priority orders requests inside a class. Smaller is more important; 0 is the
-// best and the value of a request that nobody ranked. Range 0 to 127.
+// best and the value of an unranked request. Range 0 to 127.
 type Priority uint8
 
 // MaxPriority is the least important priority.

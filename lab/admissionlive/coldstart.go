@@ -16,7 +16,7 @@ import (
 func coldstart() experiment.Experiment {
 	return experiment.Experiment{
 		Name:  "admission/coldstart-live",
-		Title: "100 slots that nobody was told of, at 0.7x from the first instant, on real gRPC",
+		Title: "100 slots that no gate is told, at 0.7x from the first instant, on real gRPC",
 		About: `100 workers of 20 ms, exponential, are 5,000/s; the objective is 200 ms. 100 connections are made, and then
 3,500/s begin at once. Counted is who is turned away from 1 s on, although there is room for all. Go peers measured
 elsewhere still refused 46 to 68 % after 20 to 30 s.`,

@@ -79,7 +79,7 @@ func dump(name string, args func(b *bench) []string) func(context.Context, *benc
 
 // quiet guards each server in mode enforce while nothing is wrong.
 func quiet() experiment.Experiment {
-	return experiment.Experiment{Name: "atropos/quiet", Title: "Guards in mode enforce beside healthy servers: nobody may be cancelled", Live: true,
+	return experiment.Experiment{Name: "atropos/quiet", Title: "Guards in mode enforce beside healthy servers: no session may be cancelled", Live: true,
 		About: "A load with bursts and idle spells, and beside it, in turn, checkpoints, vacuums, dumps, reports, index builds, idle transactions. No cancel is right.",
 		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 			length := quietLength

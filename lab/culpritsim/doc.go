@@ -46,7 +46,7 @@ delay AQM would refuse whoever comes. Without a culprit, in an overload, a slowd
 		Run: runVictims,
 	}, experiment.Experiment{
 		Name:  "atropos/general",
-		Title: "cases of a Go service behind a gate (simulated): the culprit is cancelled, and nobody else",
+		Title: "cases of a Go service behind a gate (simulated): only the culprit is cancelled",
 		About: `Cases that the paper does not have, on many seeds: a pool exhausted by requests that keep its connections, writers starved by a
 reader, a slow leak into a cache, two culprits at once, a culprit that comes back under another kind, one of the victims' own kind,
 and a burst without a culprit. A seed is missed if of some kind of culprit none was cancelled.`,
@@ -54,7 +54,7 @@ and a burst without a culprit. A seed is missed if of some kind of culprit none 
 	})
 	return append(all, experiment.Experiment{
 		Name:  "atropos/random",
-		Title: "random applications: nobody is cancelled without a culprit, and with one it is the culprit",
+		Title: "random applications: without a culprit no task is cancelled, with one only the culprit",
 		About: `Applications of random resources and streams of requests. Quiet ones have bursts of up to three times their load, idle
 spells, and guests that run long and harm nobody: the engine must not cancel anything. Hogged ones have a culprit on one resource.
 After each decision the engine's invariants are checked: scores and blame are shares, an action names a living task that may be

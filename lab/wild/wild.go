@@ -29,7 +29,7 @@ const fullSeeds = 20
 func Experiments() []experiment.Experiment {
 	return []experiment.Experiment{{
 		Name:  "wild/single",
-		Title: "one service that nobody tuned for, with only the objective set, beside the best hand-set semaphore",
+		Title: "one service without any tuning, with only the objective set, beside the best hand-set semaphore",
 		About: `Each row is a world: service times near the objective, rare long requests, heavy tails, long polls, slowdowns,
 stalls, bursts, deadlines of one objective to none. The worst seed counts. A semaphore is told the number of workers; its
 queue is the best of a sweep for that world and seed; beside long polls it is told of twice their number too. Which queue

@@ -44,7 +44,7 @@ is void only for what the record of the machine shows: how late requests left, w
 			}}
 	}
 	left := rows()
-	all := []experiment.Experiment{of("wild/live", "services that nobody tuned for as real processes, beside swept semaphores and none", left)}
+	all := []experiment.Experiment{of("wild/live", "services without any tuning as real processes, beside swept semaphores and none", left)}
 	for len(left) > 0 {
 		n := 1
 		for n < len(left) && left[n].family == left[0].family {

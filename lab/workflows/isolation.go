@@ -15,7 +15,7 @@ import (
 func isolation() experiment.Experiment {
 	return experiment.Experiment{
 		Name:  "wisp/isolation",
-		Title: "one tenant at five times its share: who else is hurt (Wisp, figure 7)",
+		Title: "one tenant at five times its share: what it costs the others (Wisp, figure 7)",
 		About: `A to D: 100/s each, a read and a write at the extent nodes and work at the partition servers. E: metadata, at
 the partition servers alone. G: one request in two seconds of 400 parallel reads and then 400 writes of 200 ms each.
 F begins later, with four clients that send five times what is its fair share of the extent nodes. Timeouts alone;

@@ -16,7 +16,7 @@ import (
 func isolation() experiment.Experiment {
 	return experiment.Experiment{
 		Name:  "wisp/isolation-live",
-		Title: "one tenant at five times its share, on real gRPC: who else is hurt (Wisp, figure 7)",
+		Title: "one tenant at five times its share, on real gRPC: what it costs the others (Wisp, figure 7)",
 		About: `Six processes: two front ends, two partition servers, two extent nodes of 16 workers. A to D: 30/s each, 4 ms at a
 partition server and twice 40 ms at the extent nodes, exponential: less than half of an equal share. F comes later, with
 twice 80 ms, as in the simulated form, at five times what A to D leave of the extent nodes. Who is next in a queue waits for

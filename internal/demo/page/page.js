@@ -339,7 +339,7 @@ function showOrder(a, o, most) {
   });
 }
 
-const runTitle = { plain: "plain: nobody looks who holds the lock", gated: "gated: the culprit is named and cancelled" };
+const runTitle = { plain: "plain: no gate", gated: "gated: the culprit is named and cancelled" };
 
 // figuresOfRun returns the numbers of the reads of a store with a lock: of the last half
 // second while the run goes on, of the report's time afterwards.
@@ -445,7 +445,7 @@ function showResult(s) {
     ["p99 of answers", (f) => whole(f.p99) + " ms", (f) => f.p99 <= slo],
     ["refused", (f) => whole(f.refused) + "/s"],
     ["timed out", (f) => whole(f.timedOut) + "/s"],
-    ["well again after the overload", (f, act) => recoveryText(s, act), (f, act) => act.outcome.recovery >= 0 && act.outcome.recovery <= 1],
+    ["recovery after the overload", (f, act) => recoveryText(s, act), (f, act) => act.outcome.recovery >= 0 && act.outcome.recovery <= 1],
     ["generator's lag, p99", (f, act) => act.outcome.lag_p99_ms.toFixed(2) + " ms" + (act.outcome.valid ? "" : ", does not count"), (f, act) => act.outcome.valid],
   ];
   const head = element("tr", {}, element("th", { scope: "col" }, "at " + overloadOf(s).name + " of " + whole(capacity) + "/s"), ...s.acts.map((act) => element("th", { scope: "col" }, act.name)));
@@ -476,7 +476,7 @@ function describe(s) {
     const when = act.outcome ? `At ${overloadOf(s).name} the ${act.name} services` : `Now, at ${stepAt(s, act.elapsed).name}, the ${act.name} services`;
     parts.push(`${when} answer ${whole(f.goodput)} of ${whole(f.offered)} requests per second in time, with a p99 of ${whole(f.p99)} ms; ` +
       `${whole(act.totals.refused)} were refused and ${whole(act.totals.timed_out)} timed out in all.` +
-      (act.outcome ? ` Well again after the overload: ${recoveryText(s, act)}.` : ""));
+      (act.outcome ? ` Recovery after the overload: ${recoveryText(s, act)}.` : ""));
     if (act.outcome && !act.outcome.valid) parts.push(`This act does not count: ${act.outcome.invalid.join(", ")}.`);
   }
   for (const t of s.tenants ? s.tenants.each : []) {

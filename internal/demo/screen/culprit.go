@@ -37,7 +37,7 @@ func (l *look) seizure(s *demo.State, i, width, height int) []string {
 	top := min((free+1)/2, tallest)
 	bottom := min(max(free-top, 1), tallest)
 	a := s.Culprit
-	title := []string{"plain, nobody looks", "gated, the culprit goes"}[i]
+	title := []string{"plain, no gate", "gated, culprit cancelled"}[i]
 	r := &demo.LockRun{Name: []string{string(demo.Plain), string(demo.Gated)}[i]}
 	switch {
 	case i >= len(a.Runs):

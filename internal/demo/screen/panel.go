@@ -86,7 +86,7 @@ func (l *look) lost(a *demo.Act, width int) []string {
 		return []string{
 			l.title.Render("timed out ") + count(t.TimedOut),
 			l.faint.Render("in flight ") + count(uint64(max(a.InFlight, 0))),
-			l.faint.Render("refused   ") + "nobody refuses anything",
+			l.faint.Render("refused   ") + "nothing is refused",
 			"", "",
 		}
 	}
@@ -136,13 +136,13 @@ func (l *look) store(s *demo.State, a *demo.Act) []string {
 		if r.Work.Finished > 0 {
 			vain = 100 * float64(r.Work.Wasted) / float64(r.Work.Finished)
 		}
-		after := l.bad.Render("not well again in time")
+		after := l.bad.Render("did not recover in time")
 		if seconds := a.Outcome.Recovery; seconds >= 0 {
 			style := l.good
 			if seconds > 1 {
 				style = l.bad
 			}
-			after = style.Render(fmt.Sprintf("well again in %.2f s", seconds))
+			after = style.Render(fmt.Sprintf("recovered in %.2f s", seconds))
 		}
 		return []string{l.faint.Render("after it  ") + after, l.faint.Render("in vain   ") + fmt.Sprintf("%.0f%% of the store's work", vain)}
 	}

@@ -92,7 +92,7 @@ func TestShowsTheFigures(t *testing.T) {
 				}
 			}
 		}
-		for _, want := range []string{url, "seed 7", "SLO 100", "client", "entry", "middle", "store", fmt.Sprintf("well again in %.2f s", s.Acts[1].Outcome.Recovery)} {
+		for _, want := range []string{url, "seed 7", "SLO 100", "client", "entry", "middle", "store", fmt.Sprintf("recovered in %.2f s", s.Acts[1].Outcome.Recovery)} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%d columns: %q is missing in\n%s", width, want, text)
 			}
@@ -179,7 +179,7 @@ func TestShowsTheCulprit(t *testing.T) {
 	for _, width := range []int{80, 200} {
 		for _, s := range []demo.State{demotest.Seized(t, 0, 3), demotest.Seized(t, 1, 3), demotest.Recorded(t)} {
 			text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
-			wants := []string{url, "SLO 100", "plain", "gated", "nobody looks"}
+			wants := []string{url, "SLO 100", "plain", "gated", "no gate"}
 			for i := range s.Culprit.Runs {
 				r := &s.Culprit.Runs[i]
 				v := readsOf(r)

@@ -1,0 +1,74 @@
+package catalogue
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
+
+// Alert is one Prometheus alert rule.
+type Alert struct {
+	Name, Expr, For, Severity string
+	// Summary is one line for the pager, About what it means and what to do.
+	Summary, About string
+}
+
+// Alerts returns the alert rules. Each stands for something that a person must look at:
+// refusals alone are not, because refusing is what a gate is for.
+func Alerts() []Alert {
+	return []Alert{
+		{"SpillgateOverload",
+			`sum by (job, gate) (rate(spillgate_requests_total{decision="refuse"}[5m])) / sum by (job, gate) (rate(spillgate_requests_total[5m])) > 0.05`, "10m", "warning",
+			"Gate {{ $labels.gate }} refuses more than 5 % of its requests.",
+			"Clients send more than the service can answer within its objective. Look at the reasons of the refusals, and add capacity if the load stays."},
+		{"SpillgateObjectiveMissed",
+			`sum by (job, gate) (rate(spillgate_requests_total{outcome="late"}[5m])) / sum by (job, gate) (rate(spillgate_requests_total{decision!="refuse"}[5m])) > 0.05`, "10m", "warning",
+			"More than 5 % of the requests that gate {{ $labels.gate }} admitted are late.",
+			"Admitted requests exceed the objective or their deadline. The service slows down faster than the gate learns it, or something blocks it: look at the culprit state."},
+		{"SpillgateObjectiveUnreachable", `spillgate_objective_unreachable == 1`, "5m", "warning",
+			"The service behind gate {{ $labels.gate }} cannot meet its objective.",
+			"It takes longer than the objective although no request waits. The log has the time that was measured. Raise the objective, or make the service faster."},
+		{"SpillgateNotEnforcing", `spillgate_mode > 0`, "1d", "info",
+			"Gate {{ $labels.gate }} has not enforced for a day.",
+			"Its mode is monitor or off, so it does not protect the service."},
+		{"SpillgateUpstreamOut", `spillgate_upstream_out == 1`, "5m", "critical",
+			"Upstream {{ $labels.upstream }} is out of rotation.",
+			"It fails or cannot be reached, and gets only probes. Look at the upstream and at spillgate_upstream_errors_total."},
+		{"SpillgateOutOfFiles", `sum by (job, upstream) (rate(spillgate_upstream_errors_total{kind="no_files"}[5m])) > 0`, "1m", "critical",
+			"The proxy in front of {{ $labels.upstream }} has no open files left.",
+			"Raise the process's limit of open files, or lower limits.connections."},
+		{"SpillgateCulprit", `sum by (job, gate) (increase(spillgate_culprit_cancels_total[10m])) > 0`, "0m", "info",
+			"A request blocks the others at gate {{ $labels.gate }}.",
+			"It was cancelled, or in mode monitor would have been. The log names its kind and what it holds."},
+		{"SpillgateCulpritGivenUp", `spillgate_culprit_state{state="given up"} == 1`, "1m", "warning",
+			"The culprit engine of gate {{ $labels.gate }} has given up.",
+			"Several cancels in a row brought no relief. It starts again when the objective has been met for a minute."},
+		{"SpillgateContextLost", `sum by (job, gate, method) (rate(spillgate_untagged_total[15m])) > 0`, "15m", "info",
+			"Handlers behind gate {{ $labels.gate }} call {{ $labels.method }} without the context of their request.",
+			"Those calls lose class, priority, workflow and deadline. Pass the request's context on."},
+		{"SpillgateGuardBlind", `spillgate_guard_connected == 0`, "5m", "critical",
+			"The guard cannot look at {{ $labels.server }}.",
+			"It cancels nothing meanwhile. The log has the error."},
+		{"SpillgateGuardMissed", `spillgate_guard_late > 0 and on (job, server) spillgate_guard_state{state="given up"} == 1`, "1m", "warning",
+			"Tasks of {{ $labels.server }} are late and the guard has given up.",
+			"Several cancels in a row brought no relief. Look at the status page of the guard for the candidates."},
+		{"SpillgateBrokerBacklog", `spillgate_broker_backlog > 1000`, "10m", "warning",
+			"More than 1,000 messages wait for the limit {{ $labels.limit }}.",
+			"Publishers send faster than the limit's rate. Raise the rate, or find the publisher."},
+		{"SpillgateBrokerDrops", `sum by (job, reason) (rate(spillgate_broker_dropped_total[5m])) > 0`, "5m", "warning",
+			"The broker drops messages to subscribers ({{ $labels.reason }}).",
+			"Subscribers read more slowly than messages arrive."},
+	}
+}
+
+// Rules returns deploy/prometheus/alerts.yaml.
+func Rules() []byte {
+	var out bytes.Buffer
+	out.WriteString("# Alert rules for Prometheus. Made by go test ./internal/catalogue -rewrite; change internal/catalogue/alerts.go.\n")
+	out.WriteString("groups:\n  - name: spillgate\n    rules:\n")
+	for _, a := range Alerts() {
+		fmt.Fprintf(&out, "      - alert: %s\n        expr: %s\n        for: %s\n        labels:\n          severity: %s\n        annotations:\n          summary: %s\n          description: %s\n",
+			a.Name, strconv.Quote(a.Expr), a.For, a.Severity, strconv.Quote(a.Summary), strconv.Quote(a.About))
+	}
+	return out.Bytes()
+}

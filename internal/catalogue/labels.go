@@ -1,0 +1,151 @@
+package catalogue
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// Label is one label of a metric.
+type Label struct {
+	Name string
+	// Values says what it can be, in the words of the page.
+	Values string
+	// Most is the largest number of values, in words where the configuration decides.
+	Most string
+}
+
+// closed is a label whose values are an enumeration.
+func closed(name string, values ...string) Label {
+	return Label{name, "`" + strings.Join(values, "`, `") + "`", fmt.Sprint(len(values))}
+}
+
+// strings of an enumeration from first to last.
+func words[E interface {
+	~uint8
+	fmt.Stringer
+}](first, last E) (all []string) {
+	for e := first; e <= last; e++ {
+		all = append(all, e.String())
+	}
+	return all
+}
+
+// Labels returns the labels of each metric, by its OpenTelemetry name. A metric without
+// labels has an empty entry.
+func Labels() map[string][]Label {
+	var (
+		gate     = Label{"gate", "the gate's name: the upstream's in the proxy, in Go what `NewGate` was told", "one per gate"}
+		upstream = Label{"upstream", "the upstream's name in the configuration", "one per upstream"}
+		workflow = Label{"workflow", "a listed workflow, or the first 64 others; `(other)` for the rest, `default` for none", "listed + 66"}
+		reason   = closed("reason", words(work.Reason(0), work.Reason(work.NumReasons-1))...)
+		class    = closed("class", words(work.Class(0), work.Class(work.NumClasses-1))...)
+		state    = closed("state", words(culprit.Idle, culprit.GivenUp)...)
+		verdict  = closed("verdict", words(culprit.Relieved, culprit.Ignored)...)
+		server   = Label{"server", "the server's name in the configuration", "one per server"}
+		limit    = Label{"limit", "the limit's filter in the configuration; `none` for topics without one", "limits + 1"}
+		egress   = Label{"egress", "the egress address's name in the configuration", "one per address"}
+		protocol = closed("protocol", "mqtt", "nats", "nsq")
+		target   = Label{"target", "a called host or gRPC target", fmt.Sprintf("%d, then `%s`", live.MaxTargets, live.TargetRest)}
+		quantile = closed("quantile", "0.5", "0.95", "0.99")
+		labels   = map[string][]Label{
+			"spillgate_requests": {gate, closed("decision", "admit", "refuse", "would_refuse", "cancel"), reason, class,
+				closed("outcome", words(work.Outcome(0), work.Outcome(work.NumOutcomes-1))...)},
+			"spillgate_untagged": {gate, {"method", "the called method, or method and host", fmt.Sprintf("%d, then `%s`", live.MaxUntagged, live.UntaggedRest)}},
+
+			"spillgate_culprit_state":    {gate, state},
+			"spillgate_culprit_cancels":  {gate, closed("action", "cancel", "would_cancel")},
+			"spillgate_culprit_outcomes": {gate, verdict},
+
+			"spillgate_upstream_out": {upstream}, "spillgate_upstream_outs": {upstream}, "spillgate_upstream_failures": {upstream},
+			"spillgate_upstream_errors":     {upstream, closed("kind", "connect", "timeout", "reset", "client_left", "client_slow", "client_malformed", "no_files")},
+			"spillgate_client_errors":       {closed("kind", "client_slow", "client_malformed", "proxy_protocol")},
+			"spillgate_rule_refusals":       {{"rule", "the rule's place in the configuration, from 1", "256"}},
+			"spillgate_connections_evicted": nil, "spillgate_requests_inside": nil, "spillgate_malformed_tags": nil, "spillgate_traced": nil,
+			"spillgate_upstream_retries": {upstream, closed("decision", "sent", "budget")},
+			"spillgate_upstream_checks":  {upstream, closed("result", "good", "bad")},
+			"spillgate_name_errors":      {{"name", "the name of an upstream in the configuration", "one per name"}},
+			"spillgate_client_limited":   {closed("limit", "connections", "requests")},
+			"spillgate_access_log_lines": {closed("fate", "written", "dropped")},
+			"spillgate_unrouted":         nil,
+
+			"spillgate_client_requests": {gate, target, closed("decision", "answered", "refused", "unsent", "failed"), reason},
+			"spillgate_client_window":   {gate, target}, "spillgate_client_waiting": {gate, target},
+
+			"spillgate_workflow_requests": {gate, workflow, closed("decision", "admit", "refuse", "would_refuse"), reason},
+			"spillgate_workflow_offered":  {gate, workflow}, "spillgate_workflow_shaping": {gate, workflow},
+			"spillgate_workflow_rate": {gate, workflow, closed("bound", "limit", "own", "downstream")},
+
+			"spillgate_share_weight": {gate}, "spillgate_away": {gate}, "spillgate_away_kept": {gate},
+			"spillgate_share_decisions": {gate, closed("reason", words(share.Early, share.Neutral)...)},
+			"spillgate_classes":         {class, closed("why", words(share.ByOverride, share.ByNeither)...)},
+			"spillgate_egress_calls":    {egress, closed("call", "matched", "strange", "untraced")},
+			"spillgate_egress_failures": {egress},
+			"spillgate_traces_refused":  {closed("why", "malformed", "crowded")},
+
+			"spillgate_guard_cancels": {server, closed("step", words(culprit.Throttle, culprit.Session)...), closed("result", "done", "would", "gone", "error")},
+			"spillgate_guard_state":   {server, state}, "spillgate_guard_verdicts": {server, verdict},
+			"spillgate_guard_lost": {server, {"resource", "a resource that the adapter knows, such as a lock or a pool", "tens per server"}},
+
+			"spillgate_broker_messages": {limit, closed("result", "released", "over_rate", "queue_full")},
+			"spillgate_broker_access":   {limit, quantile}, "spillgate_broker_processing": {limit, quantile},
+			"spillgate_broker_dropped":     {protocol, closed("reason", "session_queue", "outbound", "packet_size", "subject", "channel_queue", "message_size")},
+			"spillgate_broker_closed":      {protocol, {"code", "MQTT: a reason code of version 5, in hexadecimal; NATS and NSQ: an error or reason", "tens"}},
+			"spillgate_broker_connections": {protocol}, "spillgate_broker_turned_away": {protocol}, "spillgate_broker_refused": {protocol},
+		}
+	)
+	for _, name := range []string{"queue_delay", "service", "objective", "objective_unreachable", "service_estimate", "slots_limit", "slots_in_use", "waiting",
+		"delay", "credits", "credits_issued", "clients", "clients_drained", "mode", "culprit_limits", "culprit_tokens", "culprit_audit_lost"} {
+		labels["spillgate_"+name] = []Label{gate}
+	}
+	for _, name := range []string{"looks", "failures", "in_flight", "late", "stuck", "throughput", "look", "connected"} {
+		labels["spillgate_guard_"+name] = []Label{server}
+	}
+	for _, name := range []string{"waited", "topics", "rate", "backlog", "backlog_bytes"} {
+		labels["spillgate_broker_"+name] = []Label{limit}
+	}
+	for _, name := range []string{"sessions", "subscriptions", "retained", "retained_bytes", "storing", "lost"} {
+		labels["spillgate_broker_"+name] = nil
+	}
+	return labels
+}
+
+// Metric is an instrument with its labels.
+type Metric struct {
+	Instrument
+	Labels []Label
+}
+
+// Dirs are the packages that make instruments.
+func Dirs() []string {
+	return []string{"telemetry", "proxy", "guard", "broker", "httpgate", "grpcgate", "internal/live"}
+}
+
+// Metrics returns every metric of the source below root, with its labels, or every
+// difference between the source and Labels.
+func Metrics(root string) (all []Metric, err error) {
+	found, err := Scan(root, Dirs()...)
+	if err != nil {
+		return nil, err
+	}
+	labels := Labels()
+	for _, i := range found {
+		l, ok := labels[i.Name]
+		if !ok {
+			return nil, fmt.Errorf("catalogue: %s makes %s; add its labels to Labels", i.At, i.Name)
+		}
+		if i.Meaning == "" {
+			return nil, fmt.Errorf("catalogue: %s makes %s without a description", i.At, i.Name)
+		}
+		delete(labels, i.Name)
+		all = append(all, Metric{i, l})
+	}
+	for name := range labels {
+		return nil, fmt.Errorf("catalogue: no source makes %s any more; take it out of Labels", name)
+	}
+	return all, nil
+}
