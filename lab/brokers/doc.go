@@ -11,5 +11,5 @@
 // what never rests is stopped for 50 ms of every second, and what it would then send at
 // once waits for tokens. Contenders take turns, within seconds of each other.
 //
-// What this package does not do: brokers on several nodes, which do not exist yet.
+// What this package does not do: it measures one node, not several.
 package brokers
