@@ -43,7 +43,7 @@ func (b *Broker) takePart(ctx context.Context) (leave func(), err error) {
 		server = place.Server(placer, slog.NewLogLogger(b.log.Handler(), slog.LevelDebug))
 		running.Go(func() {
 			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				b.log.Error("places are not told any more", "error", err)
+				b.log.Error("placement requests are no longer answered", "error", err)
 			}
 		})
 	}
@@ -52,7 +52,7 @@ func (b *Broker) takePart(ctx context.Context) (leave func(), err error) {
 	running.Go(func() {
 		for until.Err() == nil {
 			if err := node.Run(until); err != nil && until.Err() == nil {
-				b.log.Warn("buckets are not shared", "error", err)
+				b.log.Warn("this node does not follow the placement", "error", err)
 				time.Sleep(100 * time.Millisecond)
 			}
 		}

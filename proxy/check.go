@@ -188,10 +188,10 @@ func (u *upstream) checked(err error) {
 	switch {
 	case left:
 		u.out.Store(true)
-		u.p.log.Warn("upstream is put out: it fails its checks", "upstream", u.name, "error", err)
+		u.p.log.Warn("upstream out of rotation: it fails its checks", "upstream", u.name, "error", err)
 	case back:
 		u.out.Store(false)
-		u.p.log.Info("upstream is back: its checks are good", "upstream", u.name)
+		u.p.log.Info("upstream back in rotation: it passes its checks", "upstream", u.name)
 	}
 }
 

@@ -246,9 +246,9 @@ func (u *upstream) leaves(r result) bool {
 func (p *Proxy) watchHealth() error {
 	meter := p.metrics.Meter()
 	out, err1 := meter.Int64ObservableGauge("spillgate_upstream_out",
-		metric.WithDescription("1 while the upstream is out of rotation because of its failures and gets only probes."))
+		metric.WithDescription("1 while the upstream is out of rotation because of failures or checks."))
 	outs, err2 := meter.Int64ObservableCounter("spillgate_upstream_outs",
-		metric.WithDescription("Times that the upstream was taken out of rotation because of its failures."))
+		metric.WithDescription("Times that the upstream was taken out of rotation because of failures or checks."))
 	failures, err3 := meter.Int64ObservableCounter("spillgate_upstream_failures",
 		metric.WithDescription("Requests that the upstream answered with 500, 502, 503 or 504, or not at all. Refusals of an upstream's own gate do not count."))
 	checks, err5 := meter.Int64ObservableCounter("spillgate_upstream_checks",

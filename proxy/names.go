@@ -136,7 +136,7 @@ func (p *Proxy) lookUp(ctx context.Context, host string) []netip.Addr {
 	if err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) {
 			p.lookups.Add(context.Background(), 1, metric.WithAttributes(attribute.String("name", host)))
-			p.log.Warn("name of an upstream is not found; its addresses stay as they were", "name", host, "error", err)
+			p.log.Warn("lookup of an upstream's name failed; the upstream keeps its addresses", "name", host, "error", err)
 		}
 		return nil
 	}

@@ -114,7 +114,7 @@ func (s *state) trustsAddr(addr netip.Addr) bool {
 func (p *Proxy) limited(client, what string) {
 	p.perClient.Add(context.Background(), 1, metric.WithAttributes(attribute.String("limit", what)))
 	if skipped, ok := p.greedy.allow(limitNotice); ok {
-		p.log.Info("a client has as many as it may", "client", client, "limit", what, "also", skipped)
+		p.log.Info("a client has reached its limit", "client", client, "limit", what, "also", skipped)
 	}
 }
 

@@ -1,18 +1,17 @@
-// Package access says who a client is and which topics it may use.
+// Package access identifies clients and decides which topics each may use.
 //
 //	CONNECT: name, password, ─▶ Book.Enter ─▶ Identity ─┬─ MayPublish(topic)
 //	client certificate, address                         └─ MaySubscribe(filter)
 //
 // Passwords are kept as bcrypt hashes, in the configuration or in a file of lines
-// "name:hash". A user may also be known by the common name of a client
-// certificate. A client that does not say who it is, is anonymous: without users
-// it may come from this machine, and with users from nowhere, unless
-// Anonymous.From says otherwise.
+// "name:hash". A user may also be identified by the common name of a client
+// certificate. A client without a name is anonymous: if there are no users, it may
+// come from this machine; if there are, it is refused; Anonymous.From changes both.
 //
 // Invariants: passwords and hashes are in no log, error or status; an Identity does
-// not change, and after a change of users Book.Stale says that it is not to be
-// used further; comparing passwords, which is slow on purpose, takes at most half
-// of the processors.
+// not change, and Book.Stale reports that a change of users has made it invalid;
+// comparing passwords, which is slow on purpose, takes at most half of the
+// processors.
 //
 // What this package does not do: it speaks no protocol and closes no connection.
 package access

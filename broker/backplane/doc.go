@@ -1,5 +1,5 @@
-// Package backplane joins the brokers of several nodes, over NATS, and keeps what must
-// outlive a process.
+// Package backplane joins the brokers of several nodes over NATS, and stores messages and
+// sessions that must outlive a process.
 //
 //	             node 1                                   node 2
 //	hub ── QoS 0 ──▶ Forward ──▶ spillgate.live.… ──▶ wanted? ──▶ hub: subscribers there
@@ -18,15 +18,15 @@
 //
 //   - A message of QoS 1 or 2 is acknowledged after the log has it. With one node that
 //     is the file system, with three a majority of them: the death of any one process
-//     loses none. A log that is full, or has no majority, refuses.
-//   - A message goes to each node once: what a node hears is delivered there and goes
-//     no further, and copies that come by two filters are told apart by their numbers.
+//     loses none. A log that is full, or has no majority, refuses messages.
+//   - A message goes to each node once: a node delivers a received message and sends it
+//     no further, and numbers identify copies that arrive by two filters.
 //   - No call blocks the engine. Every queue has a limit; a node that is behind loses
-//     messages of QoS 0, counted, and delays nobody.
-//   - The log keeps what a session still needs, and no more, for Config.MaxAge at most.
+//     messages of QoS 0, which are counted, and delays no other node.
+//   - The log keeps the messages that a session still needs, for at most Config.MaxAge.
 //
-// What this package does not do: it writes nothing through to the disk at once, so the
-// power of all machines that have a copy must not fail together. Members of one shared
+// What this package does not do: it does not flush each message to the disk, so messages
+// can be lost if all machines with a copy lose power together. Members of one shared
 // subscription should be at one node: each node that has members gives one of them a
 // copy. It has no users: keep its ports private.
 package backplane

@@ -7,30 +7,29 @@
 //
 // The subject a.b.c is the topic a/b/c. A slash inside a token is a dot inside a
 // level, and the other way round, so that both directions are exact. "*" is "+",
-// and ">" is "+/#", since ">" stands for one level at least. A subject with + or #
-// in it is refused. Topics that are no subjects do not reach NATS subscribers, and
-// are counted: those with an empty level (also a slash in front or at the end), a
-// space or control character, or a level that is "*" or ">". As in all
-// subscriptions here, a wildcard in the first level leaves out what begins with $.
+// and ">" is "+/#", because ">" stands for at least one level. A subject with + or #
+// is refused. Topics that are not valid subjects do not reach NATS subscribers, and
+// are counted: those with an empty level (also a slash at either end), a space or
+// control character, or a level that is "*" or ">". As in all subscriptions here, a
+// wildcard in the first level does not match topics that begin with $.
 //
 // Headers travel as user properties of MQTT 5 and the reply subject as the response
 // topic, in both directions, so that a request of one protocol may be answered by
 // the other. A status in the first line of a header is not passed on. A queue group
 // is a shared subscription of that name and filter.
 //
-// NATS acknowledges nothing, so a message that waits for its topic's rate waits
-// here. One that is refused is answered with status 429 where it is a request of a
-// client with headers. Otherwise it is dropped and counted, and the client is told
-// so by a "Permissions Violation", the one error of the protocol that does not
-// close the connection, at most once a second. Messages have QoS 0.
+// NATS has no acknowledgements, so a message that waits for its topic's rate waits
+// here. A refused message is answered with status 429 if it is a request of a client
+// with headers. Otherwise it is dropped and counted, and the client gets a
+// "Permissions Violation", the one error of the protocol that does not close the
+// connection, at most once a second. Messages have QoS 0.
 //
-// Invariants: a command that is malformed closes its connection with an -ERR and is
-// counted; bytes from outside never panic and take memory in proportion to Limits;
-// a message whose client is too far behind is dropped and counted, and delays
-// nobody.
+// Invariants: a malformed command closes its connection with an -ERR and is counted;
+// bytes from outside never panic and take memory in proportion to Limits; a message
+// whose client is too far behind is dropped and counted, and delays no other client.
 //
-// What this package does not do: there is no JetStream; its requests are answered
-// with an error that says so. There are no accounts, no authentication but by
-// name and password or certificate, no connection to other servers, and no
-// WebSocket. A member of a queue group gets its own messages also with echo off.
+// What this package does not do: JetStream; its requests are answered with an error.
+// There are no accounts, no authentication except by name and password or by
+// certificate, no connections to other servers, and no WebSocket. A member of a queue
+// group gets its own messages even with echo off.
 package nats

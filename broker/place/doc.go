@@ -10,14 +10,14 @@
 //
 // The decisions are those of internal/placement: few nodes, equal parts, every group that fires together
 // spread over all of them. Here they are applied to what is known, and kept: a State holds nodes, topics,
-// publishers and the moves that were made, as one document under one key. Whoever changes it names the revision that the change was
-// made from, so that of two placers that decide at once one decides again, and the room of a node is
+// publishers and the moves that were made, as one document under one key. Each change names the revision that it is
+// based on, so of two placers that decide at once, one decides again, and the capacity of a node is
 // never given away twice.
 //
-// Invariants: every publisher of a topic is at one node that exists and is not drained, or has no place, which is
-// said. What nodes are given is never more than their capacity. A change moves no publisher that may
-// stay. A change that is refused changes nothing.
+// Invariants: every publisher of a topic is at one node that exists and is not drained, or is reported to have no
+// place. The load assigned to a node is never more than its capacity. A change moves no publisher that may
+// stay. A refused change changes nothing.
 //
-// What this package does not do: it measures nothing, so what it predicts of a p99 is a model's, and it forwards no
-// message: nodes watch the state, see broker/share. A node that dies is not noticed: drain it.
+// What this package does not do: it measures nothing, so its p99 predictions come from a model, and it forwards no
+// messages: nodes watch the state, see broker/share. It does not notice a dead node: drain it.
 package place

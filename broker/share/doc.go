@@ -3,19 +3,19 @@
 //
 //	place.State (JetStream KV) ──▶ every Node: does this one hold publishers of the topic?
 //	                                  yes ▶ engine.Hub.SetShare(r, b)     no ▶ sent on to a node that does
-//	Node ── report: messages, backlog, what it obeys ──▶ leader: placement.Adaptor, one a topic
+//	Node ── report: messages, backlog, grants it obeys ▶ leader: placement.Adaptor, one a topic
 //	Node ◀── grant: r, b, how long ──────────────────────┘
 //	Node ── this client belongs elsewhere ──▶ Move: Server Reference
 //
-// One node at a time leads: the one whose name is in a key of KV that it renews. Its term
-// is the revision with which it came to lead. A node that has heard of a term obeys no
-// earlier one, and a leader grants nothing until it knows what the nodes obey, or what
-// they obeyed has expired.
+// One node at a time leads: its name is in a key of KV, which it renews. Its term is the
+// revision with which it began to lead. A node that has heard of a term obeys no earlier
+// one. A leader grants nothing until it knows which grants the nodes obey, or until those
+// have expired.
 //
-// Invariants: what all nodes let through of a topic together is never more than its
-// bucket, whatever is late or lost, and whoever dies; a node that does not hear a leader
-// falls back to its floor after two windows.
+// Invariants: all nodes together never let through more of a topic than its bucket, even
+// if messages are late or lost or any node dies; a node that hears no leader falls back to
+// its floor after two windows.
 //
-// What this package does not do: it measures no objective and moves no publisher because
-// of one; places are those of the state.
+// What this package does not do: it measures no objective, and moves no publisher because
+// of one; the places are those of the state.
 package share

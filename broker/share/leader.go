@@ -117,7 +117,7 @@ func (l *leader) lead(term int64, good mono.Time) {
 	switch {
 	case term > 0:
 		l.term = uint64(term)
-		l.n.log.Info("divides the buckets of topics", "term", term)
+		l.n.log.Info("this node leads: it divides the topics' buckets", "term", term)
 	case term < 0:
 		l.term = 0
 	}

@@ -1,11 +1,12 @@
-// Package reread makes what is made of files anew when the files change: certificates,
-// authorities, passwords.
+// Package reread loads certificates, authorities and passwords again when their files
+// change.
 //
 //	files ──changed?──▶ load ──▶ take
 //	                     └─ error ──▶ log; what was taken before stays
 //
-// Invariants: a change is recognized by what the files hold, not by their times; files
-// that do not fit, as while one of a pair has been replaced, leave everything as it was.
+// Invariants: a change is recognized by the content of the files, not by their times; if
+// files do not match, for example while one of a pair has been replaced, the loaded ones
+// stay.
 //
 // What this package does not do: it starts nothing. Watch runs on the goroutine of its
 // caller.
