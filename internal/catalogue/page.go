@@ -11,6 +11,7 @@ import (
 var sections = [...]struct{ title, about, dir, prefix string }{
 	{"Gates", "One gate per upstream in the proxy, and those that a Go service makes.", "telemetry", ""},
 	{"Culprits", "Of each gate whose culprit mode is not off.", "telemetry", "spillgate_culprit_"},
+	{"Clients", "Of the requests that a Go service sends, if its clients count them (`httpgate.CountCalls`, `grpcgate.WithCalls`). A program without a gate (`telemetry.WatchCalls`) has no label `gate`.", "telemetry", "spillgate_client_"},
 	{"Proxy", "Of `spillgate proxy`.", "proxy", ""},
 	{"Workflows", "Of `spillgate proxy`, by workflow.", "proxy", "spillgate_workflow_"},
 	{"Guard", "Of `spillgate guard`.", "guard", ""},
