@@ -3,6 +3,7 @@ package fastrpc
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -134,6 +135,9 @@ func (l *link) serve() time.Duration {
 		if f, err = l.in.next(); err == nil {
 			err = l.take(f)
 		}
+	}
+	if errors.Is(err, ErrProtocol) {
+		l.out.last(appendText(nil, kindClose, bounded(err.Error())))
 	}
 	l.client.remove(l)
 	if l.client.ctx.Err() != nil {

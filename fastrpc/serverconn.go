@@ -39,9 +39,10 @@ type serverConn struct {
 	offered  atomic.Pointer[wire.Grant] // a grant that no answer carries
 
 	// With the lock of out:
-	ready bool       // the prefaces are exchanged
-	told  bool       // the client knows that the server drains
-	base  wire.Grant // the last grant that was sent in full
+	ready bool                // the prefaces are exchanged
+	told  bool                // the client knows that the server drains
+	base  wire.Grant          // the last grant that was sent in full
+	reply [wire.MaxReply]byte // of the answer being appended
 }
 
 // unknown stands for a method that the server does not have. It is not written to.
@@ -293,7 +294,6 @@ func (c *serverConn) respond(h *response, more *wire.Reply, body []byte, soon bo
 	if c.out.lock() != nil {
 		return // nobody is there to hear it
 	}
-	var room [wire.MaxReply]byte
 	if h.granted = more.HasGrant; h.granted {
 		g := &more.Grant
 		g.Window = min(g.Window, 1<<16-1)
@@ -307,7 +307,7 @@ func (c *serverConn) respond(h *response, more *wire.Reply, body []byte, soon bo
 		}
 	}
 	if *more != (wire.Reply{}) {
-		h.reply = more.Append(room[:0])
+		h.reply = more.Append(c.reply[:0])
 	}
 	c.out.buf = h.append(c.out.buf, body)
 	if soon {

@@ -1,0 +1,124 @@
+package fastrpc
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillgate/spillgate"
+)
+
+// inFlight calls at once, of body bytes, in rounds of batch: long enough to time, short enough that all
+// kinds meet the same machine.
+const (
+	inFlight = 64
+	batch    = 20_000
+	body     = 32
+)
+
+// kind is one way to call, and what it took.
+type kind struct {
+	name  string
+	call  func() error
+	spent time.Duration
+}
+
+// round makes batch calls.
+func (k *kind) round(b *testing.B) {
+	b.Helper()
+	var all sync.WaitGroup
+	start := time.Now()
+	for range inFlight {
+		all.Go(func() {
+			for range batch / inFlight {
+				if err := k.call(); err != nil {
+					b.Errorf("%s: %v", k.name, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	k.spent += time.Since(start)
+}
+
+// BenchmarkCalls times an echo of 32 bytes, client and server in one process, with 64 calls in flight, in turn: grpc-go's
+// unary call, and ours inline and on a goroutine a request, without a gate, with one that
+// refuses only, and with credits. It reports thousands of calls a second, and how many times as many as grpc-go.
+func BenchmarkCalls(b *testing.B) {
+	ctx := context.Background()
+	call := func(gated, credits bool, method string) func() error {
+		var cfg ServerConfig
+		if gated {
+			cfg.Gate = newGate(b, spillgate.Config{})
+		}
+		_, address := serve(b, cfg, echoes)
+		m := dial(b, ClientConfig{WithoutCredits: !credits}, address).Method(method)
+		in := make([]byte, body)
+		buffers := sync.Pool{New: func() any { return new([body]byte) }}
+		return func() error {
+			out := buffers.Get().(*[body]byte)
+			_, err := m.Call(ctx, in, out[:0])
+			buffers.Put(out)
+			return err
+		}
+	}
+	kinds := []*kind{
+		{name: "grpc", call: grpcCall(b)},
+		{name: "inline", call: call(false, false, "inline")},
+		{name: "inline-gate", call: call(true, false, "inline")},
+		{name: "inline-credits", call: call(true, true, "inline")},
+		{name: "goroutine", call: call(false, false, "echo")},
+		{name: "goroutine-gate", call: call(true, false, "echo")},
+		{name: "goroutine-credits", call: call(true, true, "echo")},
+	}
+	for _, k := range kinds {
+		k.round(b) // stacks and buffers grow
+		k.spent = 0
+	}
+	n := 0
+	for b.Loop() {
+		for _, k := range kinds {
+			k.round(b)
+		}
+		n += batch / inFlight * inFlight
+	}
+	for _, k := range kinds {
+		b.ReportMetric(float64(n)/k.spent.Seconds()/1000, k.name+"-kcalls/s")
+		b.ReportMetric(kinds[0].spent.Seconds()/k.spent.Seconds(), k.name+"/grpc")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// grpcCall returns a unary call of grpc-go to an echo.
+func grpcCall(b *testing.B) func() error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := grpc.NewServer()
+	server.RegisterService(&grpc.ServiceDesc{
+		ServiceName: "test.Echo", HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{MethodName: "Echo", Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			in := new(wrapperspb.BytesValue)
+			return in, decode(in)
+		}}},
+	}, nil)
+	go func() { _ = server.Serve(l) }()
+	b.Cleanup(server.Stop)
+	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close() })
+	in := wrapperspb.Bytes(make([]byte, body))
+	return func() error {
+		return conn.Invoke(context.Background(), "/test.Echo/Echo", in, new(wrapperspb.BytesValue))
+	}
+}
