@@ -29,6 +29,10 @@ type inbox struct {
 	r, w  int
 	full  bool // the last read took all that there was room for
 
+	// behind is the number of requests that were read and come behind the one that next returned
+	// last; seen is how far they are counted.
+	behind, seen int
+
 	now     time.Time // of the last read
 	arrived mono.Time // when what it read had come, by the kernel if it knows
 }
@@ -47,6 +51,9 @@ func (in *inbox) next() ([]byte, error) {
 		}
 		if need > lengthLen && len(have) >= need {
 			in.r += need
+			if have[lengthLen] == kindRequest {
+				in.behind--
+			}
 			return have[lengthLen:need], nil
 		}
 		if err := in.fill(need); err != nil {
@@ -71,9 +78,11 @@ func (in *inbox) fill(need int) error {
 	if size != len(in.buf) && in.w-in.r <= size {
 		fresh := make([]byte, size)
 		in.w = copy(fresh, in.buf[in.r:in.w])
+		in.seen -= in.r
 		in.r, in.buf = 0, fresh
 	} else if in.r > 0 {
 		in.w = copy(in.buf, in.buf[in.r:in.w])
+		in.seen -= in.r
 		in.r = 0
 	}
 	if in.idle != nil {
@@ -86,7 +95,22 @@ func (in *inbox) fill(need int) error {
 	in.stamp()
 	in.w += n
 	in.full = in.w == len(in.buf)
+	in.count()
 	return nil
+}
+
+// count counts the requests that have been read whole.
+func (in *inbox) count() {
+	for in.w-in.seen > lengthLen {
+		n := binary.BigEndian.Uint32(in.buf[in.seen:])
+		if n < 4 || uint64(n) > uint64(in.limit) || in.w-in.seen < lengthLen+int(n) {
+			return // next says what is wrong with it
+		}
+		if in.buf[in.seen+lengthLen] == kindRequest {
+			in.behind++
+		}
+		in.seen += lengthLen + int(n)
+	}
 }
 
 // stamp dates what was just read: not before the last read if that left nothing behind, not

@@ -80,6 +80,11 @@ func (r *incoming) enter() bool {
 	}
 	t := &r.tags
 	gate.Untagged().Served(t)
+	if r.conn.client != nil {
+		// What was read with it is not in the gate yet either, and is more than the client knew
+		// of: without it, handlers that are inline look as if their client had one call to make.
+		t.Demand = min(t.Demand+r.conn.in.behind, wire.MaxCount)
+	}
 	request := live.Request{
 		Request: work.Request{
 			Workflow: t.Workflow, Class: t.Class, Priority: t.Priority, Attempt: t.Attempt, Demand: t.Demand,
