@@ -106,6 +106,9 @@ func ended(ctx context.Context, method string) error {
 // acquire finds the connection, with a credit where servers grant them.
 func (c *call) acquire(ctx context.Context) error {
 	client := c.method.client
+	if ctx.Err() != nil {
+		return fmt.Errorf("fastrpc: the call to %q was not sent: %w", c.method.name, context.Cause(ctx))
+	}
 	for {
 		r := client.routes.Load()
 		if len(r.links) == 0 {
@@ -115,9 +118,6 @@ func (c *call) acquire(ctx context.Context) error {
 			return fmt.Errorf("%w: no server is connected; the client goes on trying", ErrLost)
 		}
 		if r.plain {
-			if err := ctx.Err(); err != nil {
-				return ended(ctx, c.method.name)
-			}
 			c.link = r.least(client.turn.Add(1))
 			return nil
 		}

@@ -39,7 +39,7 @@ var quiet = slog.New(slog.DiscardHandler)
 func newGate(t testing.TB, cfg spillgate.Config) *spillgate.Gate {
 	t.Helper()
 	if cfg.Objective == 0 {
-		cfg.Objective = time.Second
+		cfg.Objective = time.Minute // on a busy machine nothing is refused either
 	}
 	gate, err := spillgate.NewWith(cfg)
 	if err != nil {
@@ -324,30 +324,33 @@ func TestCreditsHoldCallsBack(t *testing.T) {
 	work := c.Method("work")
 	var served, refused, unsent atomic.Int32
 	var all sync.WaitGroup
-	for range 64 {
-		all.Go(func() {
-			for range 10 {
-				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-				_, err := work.Call(ctx, nil, nil)
-				cancel()
-				var refusal *spillgate.Refusal
-				switch {
-				case err == nil:
-					served.Add(1)
-				case errors.As(err, &refusal) && !refusal.Reason.Sent():
-					unsent.Add(1)
-				case errors.As(err, &refusal) || errors.Is(err, context.DeadlineExceeded):
-					refused.Add(1)
-				default:
-					t.Errorf("unexpected: %v", err)
+	burst := func() {
+		for range 64 {
+			all.Go(func() {
+				for range 5 {
+					ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+					_, err := work.Call(ctx, nil, nil)
+					cancel()
+					var refusal *spillgate.Refusal
+					switch {
+					case err == nil:
+						served.Add(1)
+					case errors.As(err, &refusal) && !refusal.Reason.Sent():
+						unsent.Add(1)
+					case errors.As(err, &refusal) || errors.Is(err, context.DeadlineExceeded):
+						refused.Add(1)
+					default:
+						t.Errorf("unexpected: %v", err)
+					}
 				}
-			}
-		})
+			})
+		}
+		all.Wait()
 	}
-	all.Wait()
-	if served.Load() == 0 || unsent.Load() == 0 {
-		t.Errorf("of 640 calls at many times the capacity %d were served, %d refused unsent, %d otherwise: expected some served, some unsent", served.Load(), unsent.Load(), refused.Load())
-	}
+	eventually(t, "at many times the capacity, that some calls are served and others stay unsent", func() bool {
+		burst()
+		return served.Load() > 0 && unsent.Load() > 0
+	})
 	l := c.routes.Load().links[0]
 	eventually(t, "credits came back", func() bool { return l.server.Outstanding() == 0 })
 	if !l.based {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -152,6 +153,54 @@ func TestASlowReaderIsBounded(t *testing.T) {
 	}
 	if n := int(ran.Load()); n > sent {
 		t.Errorf("%d handlers ran for %d requests", n, sent)
+	}
+}
+
+// A request that lies in the socket while an inline handler runs has waited.
+func TestTheDelayCountsFromTheArrival(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux stamps arrivals")
+	}
+	began, release := make(chan struct{}), make(chan struct{})
+	_, address := serve(t, ServerConfig{Gate: newGate(t, spillgate.Config{})}, func(s *Server) {
+		s.HandleInline("hold", func(context.Context, []byte, []byte) ([]byte, error) {
+			close(began)
+			<-release
+			return nil, nil
+		})
+		echoes(s)
+	})
+	conn := greeted(t, address)
+	_, _ = conn.Write((&request{}).append(appendMethod(appendMethod(nil, 0, "hold"), 1, "inline"), nil))
+	<-began
+	_, _ = conn.Write((&request{method: 1, stream: 1, timed: true}).append(nil, nil))
+	const wait = 20 * time.Millisecond
+	time.Sleep(wait)
+	close(release)
+	in := inbox{conn: conn, limit: 1 << 16}
+	for {
+		f, err := in.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h response
+		if _, err := parseResponse(f, &h); err == nil && h.stream == 1 {
+			if h.queued < wait-time.Millisecond { // the clocks of the kernel and of this process differ
+				t.Errorf("a request that waited for %v says that it waited for %v", wait, h.queued)
+			}
+			return
+		}
+	}
+}
+
+// What a client announces costs nothing until it comes.
+func TestAnAnnouncedFrameTakesNoRoom(t *testing.T) {
+	in := inbox{conn: fixed{bytes.NewReader(binary.BigEndian.AppendUint32(nil, 1<<30))}, limit: 1 << 30}
+	if _, err := in.next(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a frame that is cut off: %v", err)
+	}
+	if len(in.buf) > leastInbox {
+		t.Errorf("the buffer has %d bytes for 4 that came", len(in.buf))
 	}
 }
 

@@ -65,16 +65,15 @@ func (in *inbox) next() ([]byte, error) {
 	}
 }
 
-// fill reads once, into a buffer that has room for need bytes.
+// fill reads once. The buffer grows towards need bytes as they come, not as they are announced.
 func (in *inbox) fill(need int) error {
 	size := max(len(in.buf), leastInbox)
 	switch {
-	case in.full && size < mostInbox:
-		size *= 2
-	case size > mostInbox:
+	case in.full:
+		size = min(2*size, max(mostInbox, need))
+	case size > mostInbox && need <= mostInbox:
 		size = mostInbox
 	}
-	size = max(size, need)
 	if size != len(in.buf) && in.w-in.r <= size {
 		fresh := make([]byte, size)
 		in.w = copy(fresh, in.buf[in.r:in.w])

@@ -208,10 +208,12 @@ func (s *Server) take(conn net.Conn) {
 	s.mu.Unlock()
 	go func() {
 		defer s.running.Done()
+		defer func() { // also when an inline handler ends the goroutine
+			s.mu.Lock()
+			delete(s.conns, c)
+			s.mu.Unlock()
+		}()
 		c.serve()
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
 	}()
 }
 
