@@ -66,7 +66,7 @@ func greeted(t *testing.T, address string) net.Conn {
 }
 
 func TestWhatBreaksTheFormatClosesTheConnection(t *testing.T) {
-	_, address := serve(t, ServerConfig{MaxMessage: leastFrame, MaxInFlight: 4}, func(s *Server) {
+	s, address := serve(t, ServerConfig{MaxMessage: leastFrame, MaxInFlight: 4}, func(s *Server) {
 		echoes(s)
 		s.Handle("hang", func(ctx context.Context, _, _ []byte) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() })
 	})
@@ -74,7 +74,7 @@ func TestWhatBreaksTheFormatClosesTheConnection(t *testing.T) {
 	length := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 	classed := one(request{})
 	classed[len(classed)-5] = 99
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		send []byte
 		want string
 	}{
@@ -91,7 +91,8 @@ func TestWhatBreaksTheFormatClosesTheConnection(t *testing.T) {
 		"lane twice":      {(&request{stream: 1 << 16}).append(one(request{}), nil), "lane 0, where one is in flight"},
 		"class":           {classed, "class 99"},
 		"tags":            {one(request{tags: []byte{1, 2, 200}}), "the tags of a request"},
-	} {
+	}
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			conn := greeted(t, address)
 			if _, err := conn.Write(c.send); err != nil {
@@ -106,6 +107,28 @@ func TestWhatBreaksTheFormatClosesTheConnection(t *testing.T) {
 			}
 		})
 	}
+	if n := s.Stats().Broken; n != uint64(len(cases)) {
+		t.Errorf("%d connections are counted as broken, expected %d", n, len(cases))
+	}
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	s, address := serve(t, ServerConfig{MaxConnections: 1}, echoes)
+	first := greeted(t, address)
+	second, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = second.Close() }()
+	if _, err := second.Read(make([]byte, 1)); err == nil {
+		t.Error("the second connection was served")
+	}
+	if n := s.Stats(); n.Connections != 1 || n.Turned != 1 {
+		t.Errorf("the server counts %+v", n)
+	}
+	_ = first.Close()
+	eventually(t, "room for another", func() bool { return s.Stats().Connections == 0 })
+	greeted(t, address)
 }
 
 func TestVersionsThatDoNotMatch(t *testing.T) {

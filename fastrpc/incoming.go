@@ -26,6 +26,7 @@ type incoming struct {
 	limited  bool
 	in, out  []byte
 	inline   bool
+	watched  bool // the gate may still be about to cancel the call when it has ended
 
 	turn   live.Turn
 	ticket *live.Ticket // room, once admitted
@@ -53,7 +54,7 @@ func (s *Server) incoming() *incoming {
 // begin makes r the call that a frame asks for.
 func (r *incoming) begin(c *serverConn, m *served, h *request, tags wire.Tags) {
 	r.method, r.timed, r.tags = m, h.timed, tags
-	r.ticket, r.inline = nil, false
+	r.ticket, r.inline, r.watched = nil, false, false
 	r.limited = tags.Budget > 0
 	if r.limited {
 		r.deadline = c.in.now.Add(tags.Budget)
@@ -127,7 +128,7 @@ func (r *incoming) answer(in []byte, inline bool) {
 	}
 	var ctx context.Context = r
 	if r.ticket != nil && !inline {
-		ctx, _ = r.ticket.Watch(r)
+		ctx, r.watched = r.ticket.Watch(r)
 	}
 	if r.timed {
 		r.began = time.Now()
@@ -267,7 +268,7 @@ func (r *incoming) recycle() {
 		r.timer.Stop()
 	}
 	r.mu.Unlock()
-	if heard {
+	if heard || r.watched {
 		return // to the garbage collector
 	}
 	if cap(r.in) > mostKept {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate"
@@ -46,8 +47,8 @@ type ServerConfig struct {
 	MaxUnread int
 	// WriteTimeout is how long a write may take, until the client counts as gone. Default 10 s.
 	WriteTimeout time.Duration
-	// Log is told of panics of handlers and of clients that break the protocol. Default
-	// slog.Default().
+	// Log is told of panics of handlers and, at level debug, of clients that break the protocol.
+	// Default slog.Default().
 	Log *slog.Logger
 }
 
@@ -108,6 +109,24 @@ type Server struct {
 	conns     map[*serverConn]bool
 	draining  bool
 	running   sync.WaitGroup // readers of connections
+	turned    uint64
+	broken    atomic.Uint64
+}
+
+// ServerStats is what a server counted.
+type ServerStats struct {
+	// Connections is how many there are now.
+	Connections int
+	// Turned is how many were closed because there were as many as MaxConnections, and Broken how
+	// many were closed because the client broke FORMAT.md.
+	Turned, Broken uint64
+}
+
+// Stats returns what the server counted up to now.
+func (s *Server) Stats() ServerStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ServerStats{Connections: len(s.conns), Turned: s.turned, Broken: s.broken.Load()}
 }
 
 // served is a method of a server.
@@ -198,7 +217,10 @@ func temporary(err error) bool {
 func (s *Server) take(conn net.Conn) {
 	c := newServerConn(s, conn)
 	s.mu.Lock()
-	if s.draining || len(s.conns) >= s.cfg.MaxConnections {
+	if full := len(s.conns) >= s.cfg.MaxConnections; s.draining || full {
+		if full {
+			s.turned++
+		}
 		s.mu.Unlock()
 		_ = conn.Close()
 		return

@@ -68,7 +68,8 @@ func (c *serverConn) serve() {
 		}
 	}
 	if errors.Is(err, ErrProtocol) {
-		c.server.cfg.Log.Warn("fastrpc: a client broke the protocol", "peer", c.peer, "error", err)
+		c.server.broken.Add(1)
+		c.server.cfg.Log.Debug("fastrpc: a client broke the protocol", "peer", c.peer, "error", err)
 		c.out.last(appendText(nil, kindClose, bounded(err.Error())))
 		linger(c.conn)
 	}
