@@ -35,6 +35,8 @@ type incoming struct {
 
 	mu    sync.Mutex
 	over  bool          // the call has ended, and r is somebody else's or will be
+	begun bool          // the handler has: the gate does not listen any more
+	heard bool          // the handler, or what it called, has listened
 	done  chan struct{} // nil until somebody listens
 	timer *time.Timer
 	err   error
@@ -60,7 +62,7 @@ func (r *incoming) begin(c *serverConn, m *served, h *request, tags wire.Tags) {
 		r.deadline = c.in.now.Add(tags.Budget)
 	}
 	r.mu.Lock()
-	r.conn, r.stream, r.over, r.err = c, h.stream, false, nil
+	r.conn, r.stream, r.over, r.begun, r.heard, r.err = c, h.stream, false, false, false, nil
 	r.mu.Unlock()
 }
 
@@ -130,6 +132,9 @@ func (r *incoming) answer(in []byte, inline bool) {
 	if r.ticket != nil && !inline {
 		ctx, r.watched = r.ticket.Watch(r)
 	}
+	r.mu.Lock()
+	r.begun = true
+	r.mu.Unlock()
 	if r.timed {
 		r.began = time.Now()
 	}
@@ -259,16 +264,15 @@ func (r *incoming) recycle() {
 	s := r.conn.server
 	r.mu.Lock()
 	r.over, r.conn = true, nil
-	heard := r.done != nil
-	if heard && r.err == nil {
+	// A timer that has fired may be about to end this call, or by then the next one.
+	stopped := r.timer == nil || r.timer.Stop()
+	again := stopped && !r.heard && !r.watched && r.err == nil
+	if r.timer = nil; !again && r.done != nil && r.err == nil {
 		r.err = context.Canceled
 		close(r.done)
 	}
-	if r.timer != nil {
-		r.timer.Stop()
-	}
 	r.mu.Unlock()
-	if heard || r.watched {
+	if !again {
 		return // to the garbage collector
 	}
 	if cap(r.in) > mostKept {
@@ -326,14 +330,15 @@ func (r *incoming) Deadline() (time.Time, bool) { return r.deadline, r.limited }
 func (r *incoming) Done() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.heard = r.heard || r.begun
 	if r.done == nil {
 		r.done = make(chan struct{})
-		switch {
-		case r.err != nil:
+		if r.err != nil {
 			close(r.done)
-		case r.limited:
-			r.timer = time.AfterFunc(time.Until(r.deadline), func() { r.end(context.DeadlineExceeded) })
 		}
+	}
+	if r.limited && r.err == nil && r.timer == nil {
+		r.timer = time.AfterFunc(time.Until(r.deadline), func() { r.end(context.DeadlineExceeded) })
 	}
 	return r.done
 }
