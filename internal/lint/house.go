@@ -63,7 +63,7 @@ func Spillgate() House {
 			{Name: "drivers", Imports: node, Dirs: []string{"internal/sim/...", "internal/live", "internal/culprit/audit", "internal/taskfile"}},
 			// What users import or run; the root package is among them.
 			{Name: "edges", Imports: drivers, ThirdParty: true, Dirs: []string{".", "grpcgate", "httpgate", "proxy", "telemetry",
-				"classify", "config", "tracer", "guard/...", "broker/..."}},
+				"classify", "config", "tracer", "fastrpc", "guard/...", "broker/..."}},
 			{Name: "programs", Imports: edges, ThirdParty: true, Dirs: []string{"cmd/...", "lab/...",
 				"internal/harness/...", "internal/demo/..."}},
 			// Examples see what users see.
@@ -95,6 +95,8 @@ func Spillgate() House {
 			{"config", "proxy", "the file describes a proxy, and the proxy says what is wrong with the description"},
 			{"config", "guard/...", "the file describes guards, and they say what is wrong with the description"},
 			{"config", "broker/...", "the file describes a broker, and it says what is wrong with the description"},
+			{"fastrpc", ".", "a service configures it with the types of the root package"},
+			{"fastrpc", "broker/...", "a call's delay counts from the arrival that the kernel stamps, as a message's does (broker/stamp)"},
 			{"broker/...", "telemetry", "an edge counts what it decides"},
 			{"guard/...", "telemetry", "an edge counts what it decides"},
 			{"guard/...", "grpcgate", "an embedded server is guarded in its interceptors"},

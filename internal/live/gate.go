@@ -348,39 +348,11 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 // nothing for a request that need not wait. What t was before does not matter, but
 // no request may be in a gate with it, and nobody may still mean that one by it.
 func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
-	if d, ok := ctx.Deadline(); ok {
-		if at := Instant(d); r.Deadline == 0 || at < r.Deadline {
-			r.Deadline = at
-		}
-	}
-	gone := ctx.Err() != nil
-	if gone {
-		// Nobody waits for the answer: it has no budget, whatever its deadline.
-		r.Deadline = Now() - 1
-	}
-	v := g.begin(ctx, &r)
-	g.arrive(&r, t)
-	if err := t.wait(ctx); err != nil {
-		if gone {
-			err.cause = context.Cause(ctx)
-		}
-		v.refused(err, gone)
-		return err
-	}
-	t.began = t.started
-	if t.mode == Enforce && g.node.Gate() != nil && g.lag.Load().turn(t.started) {
-		t.began = Now()
-	}
-	if t.stint != nil && (t.stay.Measured || v != nil) {
-		t.span = NewSpan(r.Elapsed) // the waits in the gate are over
-		if t.visit = v; v != nil {
-			v.admitted()
-		}
-	}
-	return nil
+	turn := g.Arrive(ctx, r, t)
+	return turn.Await(ctx)
 }
 
-// arrive is the first half of Admit: the request is in the gate from now on, with the
+// arrive is the middle of Arrive: the request is in the gate from now on, with the
 // ticket t. It never waits.
 func (g *Gate) arrive(r *Request, t *Ticket) {
 	if lag := g.lag.Load(); lag != nil {
@@ -451,7 +423,7 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 	g.finish(now)
 }
 
-// wait is the second half of Admit.
+// wait is what Await waits for.
 func (t *Ticket) wait(ctx context.Context) *Refusal {
 	g, verdict := t.gate, t.verdict
 	if verdict == admission.Wait {

@@ -175,7 +175,18 @@ func (p *Permit) OnGrant(g wire.Grant) {
 // *Refusal whose reason says that the request was not sent. The wait ends with
 // ctx, and early when its deadline can no longer be met.
 func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
-	p := w.permit(ctx)
+	p := new(Permit)
+	if err := w.AcquireTo(ctx, p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// AcquireTo is Acquire for a caller that has room for a permit, and allocates nothing for a
+// request that need not wait. What p was before does not matter, if it was returned.
+func (w *Wallet) AcquireTo(ctx context.Context, p *Permit) error {
+	*p = Permit{wallet: w, wake: p.wake}
+	p.core.Owner, p.core.Workflow = p, TagsFrom(ctx).Workflow
 	p.core.Deadline = mono.Never
 	if d, ok := ctx.Deadline(); ok {
 		p.core.Deadline = Instant(d)
@@ -183,7 +194,7 @@ func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
-		return nil, &Refusal{Reason: work.Canceled, Pushback: -1}
+		return &Refusal{Reason: work.Canceled, Pushback: -1}
 	}
 	now := Now()
 	step, reason := w.core.Submit(now, &p.core)
@@ -191,12 +202,14 @@ func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
 	case credit.Send:
 		p.sent(now)
 		w.finish(now)
-		return p, nil
+		return nil
 	case credit.Refuse:
 		w.finish(now)
-		return nil, &Refusal{Reason: reason, Pushback: -1}
+		return &Refusal{Reason: reason, Pushback: -1}
 	}
-	p.wake = make(chan verdict, 1)
+	if p.wake == nil {
+		p.wake = make(chan verdict, 1)
+	}
 	w.finish(now)
 
 	var v verdict
@@ -206,7 +219,7 @@ func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
 		w.mu.Lock()
 		if w.core.Cancel(&p.core) {
 			w.finish(Now())
-			return nil, notSent(ctx)
+			return notSent(ctx)
 		}
 		w.mu.Unlock()
 		v = <-p.wake
@@ -216,9 +229,9 @@ func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
 		if v.reason.Retryable() {
 			pushback = 0
 		}
-		return nil, &Refusal{Reason: v.reason, Pushback: pushback}
+		return &Refusal{Reason: v.reason, Pushback: pushback}
 	}
-	return p, nil
+	return nil
 }
 
 // notSent is the refusal of a request whose context ended while it waited.
@@ -250,6 +263,20 @@ func (p *Permit) Return(served time.Duration) {
 	p.returned = true
 	w.core.Return(&p.core, served)
 	w.finish(Now())
+}
+
+// ReturnWith is OnGrant and Return in one.
+func (p *Permit) ReturnWith(g wire.Grant, served time.Duration) {
+	w := p.wallet
+	w.mu.Lock()
+	now := Now()
+	w.core.OnPart(&p.core, g.Part)
+	w.core.OnGrant(now, p.server.window, g)
+	if !p.returned {
+		p.returned = true
+		w.core.Return(&p.core, served)
+	}
+	w.finish(now)
 }
 
 // Waiting returns the number of requests that wait for a credit.
