@@ -29,6 +29,10 @@ alone_pattern := /($(subst $(space),|,$(strip $(ALONE))))(/|$$)
 cgo := $(shell go env CGO_ENABLED)
 race := $(if $(filter 1,$(cgo)),-race,)
 
+# A program with the race detector sleeps for a second when it ends, in case a report is
+# still to come. Tests start hundreds of them.
+export GORACE := atexit_sleep_ms=50
+
 .PHONY: help
 help: ## Say what each target does.
 	@awk -F '## ' '/^[a-z-]+:.*## / {sub(/:.*/, "", $$1); printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
