@@ -28,7 +28,8 @@ type Stats struct {
 	// to wait, Refused those that were not, by verdict.
 	Released, Waited uint64
 	Refused          map[string]uint64
-	// Rate is the released messages a second in the last window of 10 s.
+	// Rate is the released messages a second in the last full window of 10 s; before the
+	// first one is full, up to now.
 	Rate float64
 	// Backlog and BacklogBytes are what waits now.
 	Backlog, BacklogBytes int
@@ -46,6 +47,7 @@ type stats struct {
 	access, processing signal.Sketch // of the window that runs
 	inWindow           uint64
 	began              mono.Time
+	full               bool // a window is over
 	last               window
 }
 
@@ -75,12 +77,17 @@ func (s *stats) enter(t *tally, took, late time.Duration) {
 	}
 }
 
-// turn ends the window if it is over.
+// turn ends the window if it is over. The first one is told before it is.
 func (s *stats) turn(now mono.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if length := now.Sub(s.began); length >= statsWindow {
+	length := now.Sub(s.began)
+	over := length >= statsWindow
+	if length > 0 && (over || !s.full) {
 		s.last = window{float64(s.inWindow) / length.Seconds(), delays(&s.access), delays(&s.processing)}
+	}
+	if over {
+		s.full = true
 		s.access.Reset()
 		s.processing.Reset()
 		s.inWindow, s.began = 0, now
