@@ -132,13 +132,35 @@ func senderOf(client string) uint64 {
 
 // admit gives c the session of a client, whatever node that is at.
 func (srv *Server) admit(c *conn, id string, clean bool, expiry time.Duration, window int) (present bool, err error) {
-	if present, err = srv.enter(c, id, clean, expiry, window); err == nil {
+	if err = srv.mayEnter(c, id, clean); err == nil {
+		present, err = srv.enter(c, id, clean, expiry, window)
+	}
+	if err == nil {
 		err = srv.claim(id)
 	}
 	if err == nil {
 		present, err = srv.restore(c, clean, present)
 	}
 	return present, err
+}
+
+// mayEnter refuses c a stored session of another user before anything is done about it: its
+// own user neither loses the connection nor meets, for a moment, a session that is not theirs.
+func (srv *Server) mayEnter(c *conn, id string, clean bool) error {
+	if srv.plane == nil || clean && !srv.plane.Known(id) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	old, err := srv.plane.LoadSession(ctx, id)
+	switch {
+	case err != nil:
+		srv.log.Warn("a session cannot be loaded", "error", err)
+		return errStore
+	case old != nil && ownerOf(old) != c.who.Name():
+		return packets.ErrNotAuthorized
+	}
+	return nil
 }
 
 // claim has other nodes give a client up.
