@@ -3,6 +3,8 @@ package mqtt
 import (
 	"fmt"
 	"time"
+
+	"github.com/spillgate/spillgate/broker/link"
 )
 
 // Limits bound what clients may take. Zero fields take the default.
@@ -47,61 +49,36 @@ type Limits struct {
 	Stall time.Duration
 }
 
+// fields are those of l, by their names in configuration files.
+func (l *Limits) fields() link.Limits {
+	var f link.Limits
+	f.Number("connections", &l.Connections, 20_000, 1, 1_000_000, "connections")
+	f.Number("sessions", &l.Sessions, 100_000, 1, 10_000_000, "sessions")
+	f.Number("packet", &l.Packet, 256<<10, 128, 256<<20-1, "bytes")
+	f.Number("inflight", &l.Inflight, 1000, 1, 65_535, "messages")
+	f.Number("queue", &l.Queue, 1000, 1, 10_000_000, "messages")
+	f.Number("queue_bytes", &l.QueueBytes, 4<<20, 1, 1<<34, "bytes")
+	f.Number("outbound", &l.Outbound, 1<<20, 4096, 1<<30, "bytes")
+	f.Number("subscriptions", &l.Subscriptions, 1000, 1, 1_000_000, "subscriptions")
+	f.Number("topics", &l.Topics, 10_000, 1, 10_000_000, "topics")
+	f.Duration("session_expiry", &l.SessionExpiry, 24*time.Hour, 365*24*time.Hour)
+	f.Duration("connect", &l.Connect, 10*time.Second, 365*24*time.Hour)
+	f.Duration("stall", &l.Stall, 30*time.Second, 365*24*time.Hour)
+	return f
+}
+
 // WithDefaults returns l with the defaults filled in.
 func (l Limits) WithDefaults() Limits {
-	for _, f := range [...]struct {
-		n     *int
-		value int
-	}{{&l.Connections, 20_000}, {&l.Sessions, 100_000}, {&l.Packet, 256 << 10}, {&l.Inflight, 1000}, {&l.Queue, 1000},
-		{&l.QueueBytes, 4 << 20}, {&l.Outbound, 1 << 20}, {&l.Subscriptions, 1000}, {&l.Topics, 10_000}} {
-		if *f.n == 0 {
-			*f.n = f.value
-		}
-	}
-	for _, f := range [...]struct {
-		d     *time.Duration
-		value time.Duration
-	}{{&l.SessionExpiry, 24 * time.Hour}, {&l.Connect, 10 * time.Second}, {&l.Stall, 30 * time.Second}} {
-		if *f.d == 0 {
-			*f.d = f.value
-		}
-	}
+	l.fields().Fill()
 	return l
 }
 
 // Check calls wrong for every mistake in l: the field as configuration files name
 // it, what was found and what was expected.
 func (l Limits) Check(wrong func(field, value, want string)) {
-	for _, f := range [...]struct {
-		name        string
-		n           int
-		least, most int
-		unit        string
-	}{
-		{"connections", l.Connections, 1, 1_000_000, "connections"},
-		{"sessions", l.Sessions, 1, 10_000_000, "sessions"},
-		{"packet", l.Packet, 128, 256<<20 - 1, "bytes"},
-		{"inflight", l.Inflight, 1, 65_535, "messages"},
-		{"queue", l.Queue, 1, 10_000_000, "messages"},
-		{"queue_bytes", l.QueueBytes, 1, 1 << 34, "bytes"},
-		{"outbound", l.Outbound, 4096, 1 << 30, "bytes"},
-		{"subscriptions", l.Subscriptions, 1, 1_000_000, "subscriptions"},
-		{"topics", l.Topics, 1, 10_000_000, "topics"},
-	} {
-		if f.n != 0 && (f.n < f.least || f.n > f.most) {
-			wrong(f.name, fmt.Sprint(f.n), fmt.Sprintf("%d to %d %s, or 0 for the default", f.least, f.most, f.unit))
-		}
-	}
+	l.fields().Check(wrong)
 	full := l.WithDefaults()
 	if full.Outbound < full.Packet {
 		wrong("outbound", fmt.Sprint(full.Outbound), fmt.Sprintf("at least packet, which is %d: a larger packet could never be sent on", full.Packet))
-	}
-	for _, f := range [...]struct {
-		name string
-		d    time.Duration
-	}{{"session_expiry", l.SessionExpiry}, {"connect", l.Connect}, {"stall", l.Stall}} {
-		if f.d < 0 || f.d > 365*24*time.Hour {
-			wrong(f.name, f.d.String(), "above 0 and at most 8760h, or 0 for the default")
-		}
 	}
 }

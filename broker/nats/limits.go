@@ -3,6 +3,8 @@ package nats
 import (
 	"fmt"
 	"time"
+
+	"github.com/spillgate/spillgate/broker/link"
 )
 
 // Limits bound what clients may take. Zero fields take the default.
@@ -34,55 +36,31 @@ type Limits struct {
 	Ping time.Duration
 }
 
+// fields are those of l, by their names in configuration files.
+func (l *Limits) fields() link.Limits {
+	var f link.Limits
+	f.Number("connections", &l.Connections, 20_000, 1, 1_000_000, "connections")
+	f.Number("payload", &l.Payload, 1<<20, 128, 64<<20, "bytes")
+	f.Number("outbound", &l.Outbound, 8<<20, 4096, 1<<30, "bytes")
+	f.Number("subscriptions", &l.Subscriptions, 1000, 1, 1_000_000, "subscriptions")
+	f.Number("topics", &l.Topics, 10_000, 1, 10_000_000, "topics")
+	f.Duration("connect", &l.Connect, 10*time.Second, 24*time.Hour)
+	f.Duration("stall", &l.Stall, 30*time.Second, 24*time.Hour)
+	f.Duration("ping", &l.Ping, 2*time.Minute, 24*time.Hour)
+	return f
+}
+
 // WithDefaults returns l with the defaults filled in.
 func (l Limits) WithDefaults() Limits {
-	for _, f := range [...]struct {
-		n     *int
-		value int
-	}{{&l.Connections, 20_000}, {&l.Payload, 1 << 20}, {&l.Outbound, 8 << 20}, {&l.Subscriptions, 1000}, {&l.Topics, 10_000}} {
-		if *f.n == 0 {
-			*f.n = f.value
-		}
-	}
-	for _, f := range [...]struct {
-		d     *time.Duration
-		value time.Duration
-	}{{&l.Connect, 10 * time.Second}, {&l.Stall, 30 * time.Second}, {&l.Ping, 2 * time.Minute}} {
-		if *f.d == 0 {
-			*f.d = f.value
-		}
-	}
+	l.fields().Fill()
 	return l
 }
 
 // Check calls wrong for every mistake in l: the field as configuration files name
 // it, what was found and what was expected.
 func (l Limits) Check(wrong func(field, value, want string)) {
-	for _, f := range [...]struct {
-		name        string
-		n           int
-		least, most int
-		unit        string
-	}{
-		{"connections", l.Connections, 1, 1_000_000, "connections"},
-		{"payload", l.Payload, 128, 64 << 20, "bytes"},
-		{"outbound", l.Outbound, 4096, 1 << 30, "bytes"},
-		{"subscriptions", l.Subscriptions, 1, 1_000_000, "subscriptions"},
-		{"topics", l.Topics, 1, 10_000_000, "topics"},
-	} {
-		if f.n != 0 && (f.n < f.least || f.n > f.most) {
-			wrong(f.name, fmt.Sprint(f.n), fmt.Sprintf("%d to %d %s, or 0 for the default", f.least, f.most, f.unit))
-		}
-	}
+	l.fields().Check(wrong)
 	if full := l.WithDefaults(); full.Outbound < full.Payload+maxLine {
 		wrong("outbound", fmt.Sprint(full.Outbound), fmt.Sprintf("at least payload and %d, which is %d: a larger message could never be sent on", maxLine, full.Payload+maxLine))
-	}
-	for _, f := range [...]struct {
-		name string
-		d    time.Duration
-	}{{"connect", l.Connect}, {"stall", l.Stall}, {"ping", l.Ping}} {
-		if f.d < 0 || f.d > 24*time.Hour {
-			wrong(f.name, f.d.String(), "above 0 and at most 24h, or 0 for the default")
-		}
 	}
 }

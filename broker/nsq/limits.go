@@ -3,6 +3,8 @@ package nsq
 import (
 	"fmt"
 	"time"
+
+	"github.com/spillgate/spillgate/broker/link"
 )
 
 // Limits bound what clients may take. Zero fields take the default.
@@ -62,66 +64,43 @@ type Limits struct {
 	Stall time.Duration
 }
 
+// fields are those of l, by their names in configuration files.
+func (l *Limits) fields() link.Limits {
+	var f link.Limits
+	f.Number("connections", &l.Connections, 20_000, 1, 1_000_000, "connections")
+	f.Number("message", &l.Message, 1<<20, 128, 64<<20, "bytes")
+	f.Number("body", &l.Body, 5<<20, 128, 256<<20, "bytes")
+	f.Number("unanswered", &l.Unanswered, 10_000, 1, 65_535, "commands")
+	f.Number("ready", &l.Ready, 2500, 1, 1_000_000, "messages")
+	f.Number("topics", &l.Topics, 10_000, 1, 10_000_000, "topics")
+	f.Number("channels", &l.Channels, 10_000, 1, 1_000_000, "channels")
+	f.Number("queue", &l.Queue, 10_000, 1, 10_000_000, "messages")
+	f.Number("queue_bytes", &l.QueueBytes, 16<<20, 1, 1<<34, "bytes")
+	f.Number("deferred", &l.Deferred, 10_000, 1, 10_000_000, "messages")
+	f.Number("deferred_bytes", &l.DeferredBytes, 16<<20, 1, 1<<34, "bytes")
+	f.Number("outbound", &l.Outbound, 8<<20, 4096, 1<<30, "bytes")
+	f.Duration("channel_expiry", &l.ChannelExpiry, 24*time.Hour, 365*24*time.Hour)
+	f.Duration("message_timeout", &l.MessageTimeout, time.Minute, 365*24*time.Hour)
+	f.Duration("max_timeout", &l.MaxTimeout, time.Hour, 365*24*time.Hour)
+	f.Duration("connect", &l.Connect, 10*time.Second, 365*24*time.Hour)
+	f.Duration("heartbeat", &l.Heartbeat, 30*time.Second, 365*24*time.Hour)
+	f.Duration("stall", &l.Stall, 30*time.Second, 365*24*time.Hour)
+	return f
+}
+
 // WithDefaults returns l with the defaults filled in.
 func (l Limits) WithDefaults() Limits {
-	for _, f := range [...]struct {
-		n     *int
-		value int
-	}{{&l.Connections, 20_000}, {&l.Message, 1 << 20}, {&l.Body, 5 << 20}, {&l.Unanswered, 10_000}, {&l.Ready, 2500}, {&l.Topics, 10_000}, {&l.Channels, 10_000},
-		{&l.Queue, 10_000}, {&l.QueueBytes, 16 << 20}, {&l.Deferred, 10_000}, {&l.DeferredBytes, 16 << 20}, {&l.Outbound, 8 << 20}} {
-		if *f.n == 0 {
-			*f.n = f.value
-		}
-	}
-	for _, f := range [...]struct {
-		d     *time.Duration
-		value time.Duration
-	}{{&l.ChannelExpiry, 24 * time.Hour}, {&l.MessageTimeout, time.Minute}, {&l.MaxTimeout, time.Hour}, {&l.Connect, 10 * time.Second},
-		{&l.Heartbeat, 30 * time.Second}, {&l.Stall, 30 * time.Second}} {
-		if *f.d == 0 {
-			*f.d = f.value
-		}
-	}
+	l.fields().Fill()
 	return l
 }
 
 // Check calls wrong for every mistake in l: the field as configuration files name
 // it, what was found and what was expected.
 func (l Limits) Check(wrong func(field, value, want string)) {
-	for _, f := range [...]struct {
-		name        string
-		n           int
-		least, most int
-		unit        string
-	}{
-		{"connections", l.Connections, 1, 1_000_000, "connections"},
-		{"message", l.Message, 128, 64 << 20, "bytes"},
-		{"body", l.Body, 128, 256 << 20, "bytes"},
-		{"unanswered", l.Unanswered, 1, 65_535, "commands"},
-		{"ready", l.Ready, 1, 1_000_000, "messages"},
-		{"topics", l.Topics, 1, 10_000_000, "topics"},
-		{"channels", l.Channels, 1, 1_000_000, "channels"},
-		{"queue", l.Queue, 1, 10_000_000, "messages"},
-		{"queue_bytes", l.QueueBytes, 1, 1 << 34, "bytes"},
-		{"deferred", l.Deferred, 1, 10_000_000, "messages"},
-		{"deferred_bytes", l.DeferredBytes, 1, 1 << 34, "bytes"},
-		{"outbound", l.Outbound, 4096, 1 << 30, "bytes"},
-	} {
-		if f.n != 0 && (f.n < f.least || f.n > f.most) {
-			wrong(f.name, fmt.Sprint(f.n), fmt.Sprintf("%d to %d %s, or 0 for the default", f.least, f.most, f.unit))
-		}
-	}
+	l.fields().Check(wrong)
 	full := l.WithDefaults()
 	if full.Outbound < full.Message+frameSize+messageHead {
 		wrong("outbound", fmt.Sprint(full.Outbound), fmt.Sprintf("at least message and %d, which is %d: a larger message could never be sent on", frameSize+messageHead, full.Message+frameSize+messageHead))
-	}
-	for _, f := range [...]struct {
-		name string
-		d    time.Duration
-	}{{"channel_expiry", l.ChannelExpiry}, {"message_timeout", l.MessageTimeout}, {"max_timeout", l.MaxTimeout}, {"connect", l.Connect}, {"heartbeat", l.Heartbeat}, {"stall", l.Stall}} {
-		if f.d < 0 || f.d > 365*24*time.Hour {
-			wrong(f.name, f.d.String(), "above 0 and at most 8760h, or 0 for the default")
-		}
 	}
 	if full.MessageTimeout > full.MaxTimeout {
 		wrong("message_timeout", full.MessageTimeout.String(), "at most max_timeout, which is "+full.MaxTimeout.String())
