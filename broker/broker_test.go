@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -91,14 +92,12 @@ func client(t *testing.T, addr, id string) mqtt.Client {
 func TestRun(t *testing.T) {
 	limits := []engine.Limit{{Filter: "slow", Rate: 0.5, Burst: 1}, {Filter: "hard/#", Rate: 0.001, Burst: 1, Police: true, Shared: true}}
 	b, addr, admin, stop := run(t, Config{Limits: limits})
-	if code, body := get(t, "http://"+admin+telemetry.PathReady); code != http.StatusOK || body != "serving\n" {
-		t.Errorf("ready: %d %q", code, body)
-	}
-	var got atomic.Int32
-	sub, pub := client(t, addr, "sub"), client(t, addr, "pub")
-	if tok := sub.Subscribe("#", 1, func(mqtt.Client, mqtt.Message) { got.Add(1) }); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
-		t.Fatal("subscribe: ", tok.Error())
-	}
+	await(t, "readiness", func() bool {
+		code, body := get(t, "http://"+admin+telemetry.PathReady)
+		return code == http.StatusOK && body == "serving\n"
+	})
+	got, ended := reader(t, addr)
+	pub := client(t, addr, "pub")
 	for _, topic := range []string{"slow", "slow", "slow", "hard/1", "hard/2", "free"} {
 		pub.Publish(topic, 0, false, "x")
 	}
@@ -134,13 +133,60 @@ func TestRun(t *testing.T) {
 	for range 4 {
 		pub.Publish("slow", 0, false, "y")
 	}
-	await(t, "something waits", func() bool { return b.Status().Limits[0].Backlog > 0 })
+	await(t, "what was published, of which something waits", func() bool {
+		l := b.Status().Limits[0]
+		return l.Released+uint64(l.Backlog) == 7 && l.Backlog > 0
+	})
 	if err := stop(); err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	if n := got.Load(); n != 9 {
-		t.Errorf("%d messages came until the end, want 9", n)
+	if <-ended; got.Load() != 9 {
+		t.Errorf("%d messages came until the end, want 9", got.Load())
 	}
+}
+
+// reader subscribes to all topics and counts the messages until the connection ends. It
+// reads them all, where a client library may forget some when its connection is closed.
+func reader(t *testing.T, addr string) (got *atomic.Int32, ended chan struct{}) {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	connect := "\x10\x0f\x00\x04MQTT\x04\x02\x00\x00\x00\x03sub"
+	subscribe := "\x82\x06\x00\x01\x00\x01#\x00"
+	if _, err := io.WriteString(c, connect+subscribe); err != nil {
+		t.Fatal(err)
+	}
+	got, ended = &atomic.Int32{}, make(chan struct{})
+	subscribed := make(chan struct{})
+	go func() {
+		defer close(ended)
+		var head [2]byte // packets of this test are shorter than 128 bytes
+		for {
+			if _, err := io.ReadFull(c, head[:]); err != nil {
+				return
+			}
+			if _, err := io.CopyN(io.Discard, c, int64(head[1])); err != nil {
+				return
+			}
+			switch head[0] >> 4 {
+			case 3:
+				got.Add(1)
+			case 9:
+				close(subscribed)
+			}
+		}
+	}()
+	select {
+	case <-subscribed:
+	case <-ended:
+		t.Fatal("the connection ended before SUBACK")
+	case <-time.After(20 * time.Second):
+		t.Fatal("no SUBACK within 20 s")
+	}
+	return got, ended
 }
 
 func TestCheck(t *testing.T) {

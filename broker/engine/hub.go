@@ -346,7 +346,8 @@ func (h *Hub) SetLimits(limits []Limit) {
 		r.stats.began = now
 		if old := had[l.Filter]; old != nil {
 			old.stats.mu.Lock()
-			r.stats.released, r.stats.waited, r.stats.refused, r.stats.last = old.stats.released, old.stats.waited, old.stats.refused, old.stats.last
+			r.stats.released, r.stats.waited, r.stats.refused = old.stats.released, old.stats.waited, old.stats.refused
+			r.stats.last, r.stats.full = old.stats.last, old.stats.full
 			old.stats.mu.Unlock()
 		}
 		if byFilter[l.Filter] == nil {
