@@ -173,8 +173,13 @@ func (o *outbox) last(frame []byte) {
 	defer o.mu.Unlock()
 	if o.err == nil {
 		o.buf = append(o.buf, frame...)
-		o.flushLocked()
 	}
+	for o.writing && o.err == nil { // a write that is under way ends in time, and close takes what is left
+		o.waiting++
+		o.room.Wait()
+		o.waiting--
+	}
+	o.flushLocked()
 }
 
 // empty reports whether nothing waits to be written.
