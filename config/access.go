@@ -1,8 +1,6 @@
 package config
 
 import (
-	"path/filepath"
-
 	"github.com/spillgate/spillgate/broker"
 	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/nats"
@@ -38,11 +36,7 @@ func (d *decoder) access(to *access.Config) keys {
 // filters decodes a list of topics or filters; an empty one is not nil.
 func (d *decoder) filters(n node, to *[]string) {
 	*to = []string{}
-	d.List(n, func(n node) {
-		filter := ""
-		d.Text(n, &filter)
-		*to = append(*to, filter)
-	})
+	d.texts(n, to)
 }
 
 func (d *decoder) tls(n node, to *broker.TLS) {
@@ -91,9 +85,5 @@ func (d *decoder) nsq(n node, l *nsq.Limits) {
 
 // brokerPaths makes the paths of files in c relative to dir.
 func brokerPaths(dir string, c *broker.Config) {
-	for _, p := range [...]*string{&c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.Access.Passwords} {
-		if *p != "" && !filepath.IsAbs(*p) {
-			*p = filepath.Join(dir, *p)
-		}
-	}
+	relative(dir, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.Access.Passwords)
 }

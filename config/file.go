@@ -135,15 +135,18 @@ func (f *File) HasProxy() bool {
 	return len(f.Proxy.Listen) > 0 || len(f.Proxy.Upstreams)+len(f.Proxy.Groups) > 0
 }
 
-// relativeTo makes the paths of files in c relative to dir.
-func relativeTo(dir string, c *proxy.Config) {
-	fix := func(paths ...*string) {
-		for _, p := range paths {
-			if *p != "" && !filepath.IsAbs(*p) {
-				*p = filepath.Join(dir, *p)
-			}
+// relative makes paths relative to dir, but for absolute ones and those that are not set.
+func relative(dir string, paths ...*string) {
+	for _, p := range paths {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
 		}
 	}
+}
+
+// relativeTo makes the paths of files in c relative to dir.
+func relativeTo(dir string, c *proxy.Config) {
+	fix := func(paths ...*string) { relative(dir, paths...) }
 	fix(&c.Culprit.Audit)
 	if p := &c.Access.Path; *p != "stderr" && *p != "stdout" {
 		fix(p)

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"path/filepath"
-
 	"github.com/spillgate/spillgate/guard"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/plainyaml"
@@ -77,14 +75,9 @@ func (d *decoder) guardMode(n node, to *culprit.Mode) {
 
 // guardPaths makes the paths of a guard's files relative to dir.
 func guardPaths(dir string, c *guard.SetConfig) {
-	fix := func(p *string) {
-		if *p != "" && !filepath.IsAbs(*p) {
-			*p = filepath.Join(dir, *p)
-		}
-	}
-	fix(&c.Audit)
+	relative(dir, &c.Audit)
 	for i := range c.Servers {
-		fix(&c.Servers[i].PasswordFile)
-		fix(&c.Servers[i].KillSwitch)
+		relative(dir, &c.Servers[i].PasswordFile)
+		relative(dir, &c.Servers[i].KillSwitch)
 	}
 }

@@ -152,15 +152,22 @@ func (srv *Server) mayEnter(c *conn, id string, clean bool) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
-	old, err := srv.plane.LoadSession(ctx, id)
+	_, err := srv.stored(ctx, id, c.who.Name())
+	return err
+}
+
+// stored returns the stored session of a client, nil if there is none, or an error if it is
+// not owner's.
+func (srv *Server) stored(ctx context.Context, id, owner string) (*backplane.Session, error) {
+	s, err := srv.plane.LoadSession(ctx, id)
 	switch {
 	case err != nil:
 		srv.log.Warn("a session cannot be loaded", "error", err)
-		return errStore
-	case old != nil && ownerOf(old) != c.who.Name():
-		return packets.ErrNotAuthorized
+		return nil, errStore
+	case s != nil && ownerOf(s) != owner:
+		return nil, packets.ErrNotAuthorized
 	}
-	return nil
+	return s, nil
 }
 
 // claim has other nodes give a client up.
@@ -193,15 +200,14 @@ func (srv *Server) restore(c *conn, clean, present bool) (bool, error) {
 	var old *backplane.Session
 	var err error
 	if !clean || p.Known(s.id) {
-		if old, err = p.LoadSession(ctx, s.id); err != nil {
-			return failed(err)
+		if old, err = srv.stored(ctx, s.id, s.owner); errors.Is(err, packets.ErrNotAuthorized) { // stored since mayEnter
+			s.mu.Lock()
+			s.expiry = 0 // this one ends with its connection
+			s.mu.Unlock()
 		}
-	}
-	if old != nil && ownerOf(old) != s.owner {
-		s.mu.Lock()
-		s.expiry = 0 // this one ends with its connection
-		s.mu.Unlock()
-		return false, packets.ErrNotAuthorized
+		if err != nil {
+			return false, err
+		}
 	}
 	if clean && old != nil {
 		if err := p.DeleteSession(ctx, s.id); err != nil {
