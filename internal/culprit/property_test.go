@@ -16,11 +16,11 @@ import (
 func anySample(t *rapid.T, at mono.Time, resources []Resource) *Sample {
 	s := &Sample{At: at, Resources: resources}
 	for id := range uint64(12) {
-		if rapid.IntRange(0, 2).Draw(t, "absent") == 0 {
+		began := mono.Time(id * 20_000_000)
+		if began > at || rapid.IntRange(0, 2).Draw(t, "absent") == 0 {
 			continue
 		}
-		began := mono.Time(id * 20_000_000)
-		task := Task{ID: id + 1, Kind: id % 4, Started: min(began, at), Background: id%5 == 4, Idle: id%7 == 6, Steps: Steps(rapid.IntRange(0, 15).Draw(t, "steps")),
+		task := Task{ID: id + 1, Kind: id % 4, Started: began, Background: id%5 == 4, Idle: id%7 == 6, Steps: Steps(rapid.IntRange(0, 15).Draw(t, "steps")),
 			Undo: time.Duration(rapid.IntRange(0, 2).Draw(t, "undo")) * 100 * time.Millisecond}
 		if id%3 == 0 {
 			task.Done, task.Total = uint64(rapid.IntRange(0, 12).Draw(t, "done")), 10
@@ -65,14 +65,15 @@ func anyResources(t *rapid.T) []Resource {
 }
 
 // Whatever a source shows: scores and blame are shares, nothing is not a number, an
-// action names a task that may be acted on with that step and was not before, and
-// another engine decides the same, also one that took over in between.
+// action names a task that may be acted on with that step and was not before, no
+// younger than MinAge unless its kind was limited by an earlier action, and another
+// engine decides the same, also one that took over in between.
 func TestAnySamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{Objective: 50 * time.Millisecond, Mode: Mode(rapid.IntRange(0, 1).Draw(t, "mode")), Choice: Choice(rapid.IntRange(0, 2).Draw(t, "choice"))}
 		a, b := newEngine(t, cfg), newEngine(t, cfg)
 		resources := anyResources(t)
-		taken := map[uint64]Step{}
+		taken, limited := map[uint64]Step{}, map[uint64]mono.Time{}
 		at := mono.Time(0)
 		for range rapid.IntRange(2, 12).Draw(t, "samples") {
 			at = at.Add(time.Duration(rapid.IntRange(1, 250).Draw(t, "every")) * time.Millisecond)
@@ -91,7 +92,7 @@ func TestAnySamples(t *testing.T) {
 			if fmt.Sprintf("%+v", x) != fmt.Sprintf("%+v", y) {
 				t.Fatalf("two engines differ:\n%+v\n%+v", x, y)
 			}
-			checkDecision(t, cfg, s, x, taken)
+			checkDecision(t, cfg, s, x, taken, limited)
 		}
 	})
 }
@@ -104,7 +105,7 @@ func newEngine(t *rapid.T, cfg Config) *Engine {
 	return e
 }
 
-func checkDecision(t *rapid.T, cfg Config, s *Sample, d *Decision, taken map[uint64]Step) {
+func checkDecision(t *rapid.T, cfg Config, s *Sample, d *Decision, taken map[uint64]Step, limited map[uint64]mono.Time) {
 	sum := 0.0
 	for _, c := range d.Candidates {
 		if !(c.Score >= 0 && c.Score <= 1+1e-9) || math.IsNaN(c.Net) || math.IsInf(c.Net, 0) || c.Victims < 0 || c.Remaining < 0 {
@@ -122,6 +123,9 @@ func checkDecision(t *rapid.T, cfg Config, s *Sample, d *Decision, taken map[uin
 			t.Fatalf("blame %+v", b)
 		}
 	}
+	if l := d.Action.Limit; l.For > 0 {
+		defer func() { limited[l.Kind] = s.At.Add(l.For) }()
+	}
 	if d.Action.Step == NoStep {
 		return
 	}
@@ -129,7 +133,8 @@ func checkDecision(t *rapid.T, cfg Config, s *Sample, d *Decision, taken map[uin
 		if task.ID != d.Action.Task {
 			continue
 		}
-		if task.Barred != NotBarred || !task.Steps.Has(d.Action.Step) || taken[task.ID] >= d.Action.Step || s.At.Sub(task.Started) < cfg.Objective {
+		young := s.At.Sub(task.Started) < cfg.Objective && limited[task.Kind] <= s.At
+		if task.Barred != NotBarred || !task.Steps.Has(d.Action.Step) || taken[task.ID] >= d.Action.Step || young {
 			t.Fatalf("action %+v on %+v after %v", d.Action, task, taken[task.ID])
 		}
 		taken[task.ID] = d.Action.Step
