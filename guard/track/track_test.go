@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/mono"
+	_ "github.com/spillgate/spillgate/internal/seeded"
 )
 
 const ms = mono.Time(time.Millisecond)

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spillgate/spillgate/internal/mono"
+	_ "github.com/spillgate/spillgate/internal/seeded"
 )
 
 // exact is the queue behind a bucket, message by message in the order of arrival.

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spillgate/spillgate/internal/mono"
+	_ "github.com/spillgate/spillgate/internal/seeded"
 )
 
 // anySample draws a sample at an instant. Tasks keep their properties by ID, so that

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spillgate/spillgate/internal/progress"
+	_ "github.com/spillgate/spillgate/internal/seeded"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )

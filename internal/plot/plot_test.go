@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/spillgate/spillgate/internal/seeded"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected text charts; read the difference")

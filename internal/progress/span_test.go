@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spillgate/spillgate/internal/mono"
+	_ "github.com/spillgate/spillgate/internal/seeded"
 )
 
 const ms = time.Millisecond

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/spillgate/spillgate/internal/seeded"
 )
 
 func near(got, want float64) bool {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spillgate/spillgate/internal/mono"
+	_ "github.com/spillgate/spillgate/internal/seeded"
 	"github.com/spillgate/spillgate/internal/wire"
 )
 

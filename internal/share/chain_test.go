@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/spillgate/spillgate/internal/seeded"
 )
 
 func TestErlang(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/spillgate/spillgate/internal/seeded"
 	"github.com/spillgate/spillgate/internal/work"
 )
 

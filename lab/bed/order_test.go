@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/schedule"
+	_ "github.com/spillgate/spillgate/internal/seeded"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/internal/world"

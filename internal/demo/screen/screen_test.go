@@ -14,6 +14,7 @@ import (
 	"github.com/spillgate/spillgate/internal/demo"
 	"github.com/spillgate/spillgate/internal/demo/demotest"
 	"github.com/spillgate/spillgate/internal/demo/stage"
+	_ "github.com/spillgate/spillgate/internal/seeded"
 )
 
 const url = "http://127.0.0.1:12345/"

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/spillgate/spillgate/internal/seeded"
 )
 
 const ms = time.Millisecond

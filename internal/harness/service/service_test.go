@@ -15,6 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	_ "github.com/spillgate/spillgate/internal/seeded"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
