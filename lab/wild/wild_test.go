@@ -1,6 +1,7 @@
 package wild
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -66,6 +67,22 @@ func TestRowsAreWorlds(t *testing.T) {
 	for _, g := range greedyRows(false) {
 		if mistakes := g.world(world.Credits).Check(); len(mistakes) > 0 {
 			t.Errorf("%v: %v", g, mistakes)
+		}
+	}
+}
+
+// Every random world can be played, and a seed gives the same one each time.
+func TestAnyWorld(t *testing.T) {
+	for seed := range uint64(500) {
+		d := anyWorld(seed)
+		if mistakes := d.world.Check(); len(mistakes) > 0 {
+			t.Errorf("%s (%s): %v", d.world.Name, d.text, mistakes)
+		}
+		if again := anyWorld(seed); !reflect.DeepEqual(d, again) {
+			t.Errorf("seed %d gives %s and then %s", seed, d.text, again.text)
+		}
+		if c := d.world.WithDefaults().Capacity(0); c > 1.01*mostCapacity {
+			t.Errorf("%s (%s) has a capacity of %.0f/s, want %d at most", d.world.Name, d.text, c, mostCapacity)
 		}
 	}
 }
