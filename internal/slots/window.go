@@ -174,7 +174,7 @@ func (l *Limit) enough(length float64) bool {
 	case l.fifo && l.trial.dir == 0 && w.done >= 2*earlySize && w.residence() > slowed*l.alone:
 		return true // what the ranks told stays, but each slot costs more than it did
 	case l.fifo && l.trial.dir > 0:
-		return true // there is nothing to find out
+		return float64(w.done) >= 2*l.limit // the rank of one more is not among them once in eight times
 	}
 	// The first one is needed too soon for that.
 	return float64(w.done) >= samples*l.variation() && (many || l.service == 0)
