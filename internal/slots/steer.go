@@ -98,6 +98,10 @@ func (l *Limit) steer(p point) {
 // long by nature: it tells nothing of the others, but that there are too few slots to find out. Long
 // polls that are refused come again, and would hold what there is for good.
 func (l *Limit) outgrow() {
+	if t := &l.trial; t.dir < 0 && t.before != t.from {
+		l.judgeDown(t.before) // what the stages before this one told stays
+		return
+	}
 	if l.trial.dir != 0 {
 		l.limit = max(l.limit, l.trial.from.concurrency)
 		l.end()
