@@ -491,3 +491,54 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		l.Release(now+500, now, l.Acquire(now), true)
 	}
 }
+
+// TestALongRequestInAShortWindow: windows of a few completions are shorter than one long request. Where such a
+// one is a hundredth of all requests, and a tenth of the slots' time, the limit does not grow for it.
+func TestALongRequestInAShortWindow(t *testing.T) {
+	for _, c := range []struct {
+		every int // windows between two long requests
+		want  bool
+	}{
+		{12, false}, {1, true},
+	} {
+		l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		grown := false
+		for i := range 60 {
+			// Eight slots for 13 ms, in which one that has run for 101 gives its own back now and then.
+			p := point{concurrency: 8, throughput: 8 / 13e6, residence: 13e6, took: 13e6, samples: 8, limit: 8, bound: true}
+			l.window.area, l.window.lent = 8*13e6, 0
+			if i%c.every == c.every-1 {
+				l.window.lent = 101e6
+			}
+			l.weigh()
+			l.limit, l.knee, l.fifo, l.rate, l.samples, l.trial = 8, 8, true, 8/13e6, samplesMost, trial{}
+			if l.steer(p); l.limit >= up*8 {
+				grown = true
+			}
+		}
+		if grown != c.want {
+			t.Errorf("one in %d windows: the limit grew is %v, want %v", c.every, grown, c.want)
+		}
+	}
+}
+
+// TestOutgrownTrial: where a long request spoils a stage of a trial downwards, what the stages before it told
+// stays: here, that six in seven of those that ran only waited.
+func TestOutgrownTrial(t *testing.T) {
+	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.rate, l.knee, l.samples = 800/1e9, 70, 100
+	from := point{concurrency: 70, throughput: l.rate, residence: 87e6, took: 87e6, samples: 500, limit: 70, bound: true}
+	stage := point{concurrency: 12, throughput: l.rate, residence: 15e6, took: 15e6, samples: 100, limit: 12, bound: true}
+	l.trial = trial{dir: -1, from: from, before: stage}
+	l.limit, l.held, l.long = 6, 100, 60
+	l.steer(point{concurrency: 6, throughput: l.rate / 2, residence: 15e6, took: 15e6, samples: 32, limit: 6, bound: true})
+	if l.trial.dir != 0 || l.knee < 11 || l.knee > 13 {
+		t.Errorf("the knee is %v in a trial towards %d, want 12 and no trial", l.knee, l.trial.dir)
+	}
+}

@@ -55,7 +55,9 @@ const (
 	// spare is how many slots more than near times what runs stay free.
 	spare = 2
 	// dominated is the share of the slots' time that long requests held before they gave them back
-	// from which on a window tells nothing of the others. With three quarters 64 long polls hold the
+	// from which on a window tells nothing of the others. Time counts, not windows: those that end after a
+	// few completions are shorter than one long request, of which a hundredth of all is no reason to let the
+	// limit grow (Pareto 1.5 and rare long ones, wild/single). With three quarters 64 long polls hold the
 	// slots for longer after a slowdown, and the short requests beside them get 18 % less (simulation).
 	dominated = 0.5
 	// futile is the share of a window's requests whose callers gave up that says
@@ -80,7 +82,7 @@ func (l *Limit) steer(p point) {
 	switch {
 	case l.recovering != recovered:
 		l.recover(p)
-	case p.bound && l.window.lent > dominated*l.window.area:
+	case p.bound && l.long > dominated*l.held:
 		l.outgrow()
 	case l.trial.dir != 0:
 		l.judge(p)
