@@ -40,7 +40,7 @@ func (s *silence) pass(now mono.Time, gap *mean) {
 		s.spent += dt
 		s.since = min(s.since+dt/gap.value*(1-1.0/rarer), each)
 	}
-	s.last = max(s.last, now)
+	s.last = now
 }
 
 // leave counts a departure.
