@@ -373,6 +373,11 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 		g.shaper.arrive(now, t, g.limit.Service())
 	}
 	g.watch(now)
+	if g.hold.length == 0 && g.pace.slows(now) {
+		g.limit.Slow(now, g.pace.gap.value)
+		g.pace.follow(g.limit)
+		g.decide(now)
+	}
 	if r := g.judge(now, t, true); r != work.None {
 		return g.refuse(now, t, r)
 	}
@@ -759,7 +764,7 @@ func (g *Gate) staleAt(t *Ticket) mono.Time {
 	need := g.worth.hope
 	switch {
 	case g.queue.Len() <= 1 || g.limit.Useful() > 0 || t.spared:
-	case t.plain:
+	case t.plain || g.refused >= refusedMuch: // more come than credits ask for
 		need = g.worth.need
 	default:
 		need = g.worth.credited
@@ -854,7 +859,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	if sample {
 		g.pace.left(now, busy, g.cfg.Objective)
 	} else {
-		g.pace.busy, g.pace.last = false, now
+		g.pace.busy, g.pace.last, g.pace.quiet = false, now, silence{last: now}
 	}
 	if g.hold.open && (g.hold.found || !g.hold.named) && !busy {
 		g.release(now)
@@ -962,6 +967,9 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 	}
 	g.count(now)
 	t.slot = g.limit.Acquire(now)
+	if !g.limit.Free() {
+		g.pace.full(now)
+	}
 	t.scale = g.pace.scale
 	if waited > 0 && g.sample(t) {
 		g.worth.kept(waited-t.promised, float64(t.promised)*g.pace.gap.value)

@@ -20,6 +20,8 @@ type pace struct {
 	ran   mean      // ns in a slot
 	last  mono.Time // of the departures
 	busy  bool      // no slot was free then
+	quiet silence   // since then
+	lanes float64   // requests that are served at once, as far as known
 	slots int       // as many as there were then
 	scale float64   // what the residence is, by all that the limit did
 }
@@ -42,6 +44,9 @@ func (p *pace) share(took time.Duration, scale float64) float64 {
 // follow takes what the limit is now.
 func (p *pace) follow(l *slots.Limit) {
 	was, is, knee := float64(p.slots), float64(l.Limit()), l.Knee()
+	if p.lanes = is; knee > 0 {
+		p.lanes = min(is, knee)
+	}
 	if was == is {
 		return
 	}
@@ -61,6 +66,10 @@ func (p *pace) follow(l *slots.Limit) {
 // between them is the pace. It is called when the slot is free again, with whether all
 // are taken now: a departure that leaves a slot empty begins no such time.
 func (p *pace) left(now mono.Time, busy bool, longest time.Duration) {
+	p.quiet.pass(now, &p.gap)
+	p.quiet.leave()
+	p.quiet.full = busy
+	p.slower()
 	if p.busy {
 		p.gap.add(float64(min(max(now.Sub(p.last), 1), longest)))
 	} else if p.gap.value > 0 && p.ran.value > 0 {
@@ -69,4 +78,33 @@ func (p *pace) left(now mono.Time, busy bool, longest time.Duration) {
 		p.gap.add(p.ran.value / float64(p.slots))
 	}
 	p.busy, p.last = busy, now
+}
+
+// full says that the last free slot is taken.
+func (p *pace) full(now mono.Time) {
+	p.quiet.pass(now, &p.gap)
+	p.quiet.full = true
+}
+
+// slows looks at the time without a departure up to now, and reports whether it says that
+// requests take longer than was known.
+func (p *pace) slows(now mono.Time) bool {
+	p.quiet.pass(now, &p.gap)
+	return p.slower()
+}
+
+// slower takes what silence tells, if it tells anything. By Little's law the residence grew with
+// the gap.
+func (p *pace) slower() bool {
+	gap := p.quiet.gap(p.gap.value * p.lanes)
+	if gap == 0 {
+		return false
+	}
+	known := p.quiet.count + 1
+	p.gap = mean{value: gap, quick: gap, count: known}
+	if all := p.residence(); all > p.ran.value {
+		p.ran = mean{value: all, quick: all, count: known + float64(p.slots)}
+	}
+	p.quiet = silence{last: p.quiet.last, full: p.quiet.full}
+	return true
 }

@@ -43,6 +43,7 @@ type Limit struct {
 	other   point   // the level before, to compare with
 
 	length        float64 // ns, of the last window
+	held, long    float64 // ns of slots a window, smoothed, and those of requests that turned out long by nature
 	trial         trial
 	before        point   // the last trial that lowered the limit, until it is seen whether rightly
 	untried       int     // binding windows since the last trial

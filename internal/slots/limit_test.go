@@ -304,6 +304,72 @@ func TestLineEndsATrialUpwards(t *testing.T) {
 	}
 }
 
+// TestSurplusBehindALine: a tenth more than the knee, or one, where departures are many; none where the wait
+// for one of them is a part of the objective.
+func TestSurplusBehindALine(t *testing.T) {
+	for _, c := range []struct {
+		perSecond float64
+		want      int
+	}{
+		{800, 9}, {200, 9}, {80, 8}, {40, 8},
+	} {
+		l, err := New(Config{Slack: 20 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.fifo, l.knee, l.rate, l.idle = true, 8, c.perSecond/1e9, 1
+		l.limit = l.target()
+		if l.Limit() != c.want {
+			t.Errorf("with 8 in service and %v departures a second the limit is %d, want %d", c.perSecond, l.Limit(), c.want)
+		}
+	}
+}
+
+// TestALineIsTriedWithOneMore: where no more run than the knee, no rank can pass it. One more slot shows
+// whether the knee has moved, ever more seldom as long as it has not.
+func TestALineIsTriedWithOneMore(t *testing.T) {
+	s := newStation(Config{Slack: 20 * time.Millisecond}, 8, 100*time.Millisecond, 160, 1)
+	s.run(60 * time.Second)
+	if n := s.limit.Limit(); n < 8 || n > 9 {
+		t.Fatalf("the limit of 8 workers is %d, want 8, or 9 in a trial", n)
+	}
+	if s.limit.raiseGap <= raiseFirst {
+		t.Errorf("the next trial comes as soon as the first")
+	}
+	s.k = 16
+	s.rate *= 2
+	s.run(200 * time.Second)
+	if n := s.limit.Limit(); n < 15 {
+		t.Errorf("the limit of 16 workers is %d, which were 8, want 15 or more", n)
+	}
+}
+
+// TestSlow: where a line is confirmed, a driver that sees departures become rare cuts what waits behind it
+// at once. More departures than are known, and a limit without a line, change nothing.
+func TestSlow(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		gap  float64
+		fifo bool
+		want int
+	}{
+		{"20 times slower", 25e6, true, 8}, {"faster", 0.5e6, true, 12}, {"no line", 25e6, false, 12},
+	} {
+		l, err := New(Config{Slack: 20 * time.Millisecond, Initial: 12})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.fifo, l.knee, l.rate, l.alone, l.service = c.fifo, 8, 8/10e6, 10e6, 10e6
+		l.Slow(0, c.gap)
+		if l.Limit() != c.want {
+			t.Errorf("%s: the limit is %d, want %d", c.name, l.Limit(), c.want)
+		}
+		if want := time.Duration(8 * c.gap); c.want == 8 && l.Service() != want {
+			t.Errorf("%s: a request takes %v, want %v", c.name, l.Service(), want)
+		}
+	}
+}
+
 // TestSinkKeepsRoomForThoseWithoutSlots: the limit does not sink below what runs, slot or no slot.
 func TestSinkKeepsRoomForThoseWithoutSlots(t *testing.T) {
 	l, err := New(Config{Slack: time.Millisecond, Initial: 100})
@@ -423,5 +489,56 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	for b.Loop() {
 		now += 1000
 		l.Release(now+500, now, l.Acquire(now), true)
+	}
+}
+
+// TestALongRequestInAShortWindow: windows of a few completions are shorter than one long request. Where such a
+// one is a hundredth of all requests, and a tenth of the slots' time, the limit does not grow for it.
+func TestALongRequestInAShortWindow(t *testing.T) {
+	for _, c := range []struct {
+		every int // windows between two long requests
+		want  bool
+	}{
+		{12, false}, {1, true},
+	} {
+		l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		grown := false
+		for i := range 60 {
+			// Eight slots for 13 ms, in which one that has run for 101 gives its own back now and then.
+			p := point{concurrency: 8, throughput: 8 / 13e6, residence: 13e6, took: 13e6, samples: 8, limit: 8, bound: true}
+			l.window.area, l.window.lent = 8*13e6, 0
+			if i%c.every == c.every-1 {
+				l.window.lent = 101e6
+			}
+			l.weigh()
+			l.limit, l.knee, l.fifo, l.rate, l.samples, l.trial = 8, 8, true, 8/13e6, samplesMost, trial{}
+			if l.steer(p); l.limit >= up*8 {
+				grown = true
+			}
+		}
+		if grown != c.want {
+			t.Errorf("one in %d windows: the limit grew is %v, want %v", c.every, grown, c.want)
+		}
+	}
+}
+
+// TestOutgrownTrial: where a long request spoils a stage of a trial downwards, what the stages before it told
+// stays: here, that six in seven of those that ran only waited.
+func TestOutgrownTrial(t *testing.T) {
+	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.rate, l.knee, l.samples = 800/1e9, 70, 100
+	from := point{concurrency: 70, throughput: l.rate, residence: 87e6, took: 87e6, samples: 500, limit: 70, bound: true}
+	stage := point{concurrency: 12, throughput: l.rate, residence: 15e6, took: 15e6, samples: 100, limit: 12, bound: true}
+	l.trial = trial{dir: -1, from: from, before: stage}
+	l.limit, l.held, l.long = 6, 100, 60
+	l.steer(point{concurrency: 6, throughput: l.rate / 2, residence: 15e6, took: 15e6, samples: 32, limit: 6, bound: true})
+	if l.trial.dir != 0 || l.knee < 11 || l.knee > 13 {
+		t.Errorf("the knee is %v in a trial towards %d, want 12 and no trial", l.knee, l.trial.dir)
 	}
 }

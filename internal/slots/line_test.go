@@ -174,3 +174,30 @@ func TestThroughputRefutesRanks(t *testing.T) {
 		}
 	}
 }
+
+// TestALineDoesLessWithFewerThanItsKnee: that refutes no line. That more than the knee do more does.
+func TestALineDoesLessWithFewerThanItsKnee(t *testing.T) {
+	exponential := func(r *rand.Rand) float64 { return r.ExpFloat64() }
+	at := func(n float64, throughput float64) point {
+		return point{concurrency: n, throughput: throughput, samples: 500, order: ended(int(n), 8, 500, exponential)}
+	}
+	for _, tt := range []struct {
+		name      string
+		knee      float64
+		many, few float64
+		less      float64
+		want      bool
+	}{
+		{"13 and 6 of 8 workers", 8, 13, 6, 0.75, true}, {"13 and 6, of 6 that are believed", 6, 13, 6, 0.75, false},
+	} {
+		l, err := New(Config{Slack: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.fifo, l.knee = true, tt.knee
+		l.compare(at(tt.many, 1), at(tt.few, tt.less))
+		if l.fifo != tt.want {
+			t.Errorf("%s, %v of the throughput: a line is %v, want %v", tt.name, tt.less, l.fifo, tt.want)
+		}
+	}
+}

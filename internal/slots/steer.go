@@ -55,7 +55,9 @@ const (
 	// spare is how many slots more than near times what runs stay free.
 	spare = 2
 	// dominated is the share of the slots' time that long requests held before they gave them back
-	// from which on a window tells nothing of the others. With three quarters 64 long polls hold the
+	// from which on a window tells nothing of the others. Time counts, not windows: those that end after a
+	// few completions are shorter than one long request, of which a hundredth of all is no reason to let the
+	// limit grow (Pareto 1.5 and rare long ones, wild/single). With three quarters 64 long polls hold the
 	// slots for longer after a slowdown, and the short requests beside them get 18 % less (simulation).
 	dominated = 0.5
 	// futile is the share of a window's requests whose callers gave up that says
@@ -80,7 +82,7 @@ func (l *Limit) steer(p point) {
 	switch {
 	case l.recovering != recovered:
 		l.recover(p)
-	case p.bound && l.window.lent > dominated*l.window.area:
+	case p.bound && l.long > dominated*l.held:
 		l.outgrow()
 	case l.trial.dir != 0:
 		l.judge(p)
@@ -98,6 +100,10 @@ func (l *Limit) steer(p point) {
 // long by nature: it tells nothing of the others, but that there are too few slots to find out. Long
 // polls that are refused come again, and would hold what there is for good.
 func (l *Limit) outgrow() {
+	if t := &l.trial; t.dir < 0 && t.before != t.from {
+		l.judgeDown(t.before) // what the stages before this one told stays
+		return
+	}
 	if l.trial.dir != 0 {
 		l.limit = max(l.limit, l.trial.from.concurrency)
 		l.end()
@@ -223,10 +229,10 @@ func (l *Limit) due(p point) int8 {
 	switch {
 	case l.useful > 0 && l.Limit() <= l.useful:
 		return 0
-	case l.fifo && p.limit <= math.Round(l.knee):
-		return 0 // no more than the knee are served
 	case p.order.full(p.limit) && l.untried >= l.raiseGap && p.residence <= whole*float64(l.cfg.Slack):
 		return 1 // nothing shows a queue
+	case l.fifo && p.limit <= math.Round(l.knee):
+		return 0 // no more than the knee are served
 	case l.fifo && !p.order.full(p.limit) || l.untried < l.gap:
 		return 0
 	case l.trial.last < 0 && p.concurrency < up*l.knee: // else far more run than the knee
@@ -254,7 +260,11 @@ func (l *Limit) compare(a, b point) {
 	if slower(a, b) || ratio > 1+max(margin, sure) {
 		return
 	}
-	worse := ratio < 1-max(margin, min(sure, (1-part)/2))
+	least := 1 - max(margin, min(sure, (1-part)/2))
+	if l.fifo && l.knee > 0 { // a line does less with fewer than its knee
+		least *= min(b.concurrency, l.knee) / min(a.concurrency, l.knee)
+	}
+	worse := ratio < least
 	switch c := contrast(a.order, b.order, a.concurrency, b.concurrency); {
 	case c > 0 && !worse:
 		l.confirm(l.counted(b.order))
@@ -334,7 +344,9 @@ func (l *Limit) target() float64 {
 		if !l.ordered && l.idle == 0 {
 			hidden = max(hidden, fed*l.rate*slack)
 		}
-		return l.knee + max(margin*l.knee, hidden)
+		// What is more than the knee waits behind it, one departure for each: where these are rare, that
+		// is a part of the objective.
+		return l.knee + min(max(margin*l.knee, hidden), fed*l.rate*slack)
 	}
 	return max(min(l.knee*(1+l.doubt()), max(l.knee, most*slack*l.rate)), l.rate*l.hidden())
 }
@@ -391,6 +403,24 @@ func (l *Limit) sink(peak int) {
 		l.limit += (room - l.limit) / 4
 	}
 	l.limit = max(l.limit, float64(peak)-0.5) // to which it is rounded
+}
+
+// Slow says that departures are gap ns apart while every slot is taken, much longer than they were,
+// before a window can tell. The knee stays, and each slot beyond it costs more than it did.
+func (l *Limit) Slow(now mono.Time, gap float64) {
+	if !l.fifo || l.knee == 0 || l.trial.dir < 0 || 1/gap > l.rate || !l.Lends() {
+		return
+	}
+	if l.trial.dir > 0 {
+		l.end()
+	}
+	l.rate = 1 / gap
+	l.alone = l.knee * gap
+	l.service = l.alone
+	was := l.limit
+	l.limit = max(float64(l.cfg.Min), min(was, l.target()))
+	l.level = level{}
+	l.begin(now, l.limit/was)
 }
 
 // turn is how long it takes until what runs now is done, but for a few.

@@ -68,6 +68,8 @@ func (l *Limit) step(p point) {
 	switch slack := float64(l.cfg.Slack); {
 	case l.trial.dir < 0:
 		l.limit = max(l.lower(p), float64(l.cfg.Min))
+	case l.fifo:
+		l.limit = math.Floor(p.concurrency + 1.5) // its rank shows whether it is served
 	case p.residence > half*slack:
 		l.limit = max(math.Ceil(p.concurrency*littleUp), math.Floor(p.concurrency+1.5))
 	default:
@@ -94,6 +96,9 @@ func (l *Limit) judge(p point) {
 		l.end()
 		l.untried = max(l.gap-memory, 0)
 	case l.fifo:
+		if l.raiseGap = min(2*l.raiseGap, trialLast); l.reach.most() > math.Round(l.knee) {
+			l.raiseGap = raiseFirst
+		}
 		l.end()
 		l.rely(p, l.trial.from.throughput)
 		l.service = l.alone

@@ -112,6 +112,7 @@ func (l *Limit) endWindow(now mono.Time) {
 	}
 	p := w.point(length, float64(l.Limit()))
 	l.length = length
+	l.weigh()
 	if l.service == 0 {
 		// It began with nothing running, so nothing was done for the first while.
 		if since := float64(now.Sub(w.first)); since > 0 && w.done > earlySize {
@@ -134,6 +135,12 @@ func (l *Limit) endWindow(now mono.Time) {
 	}
 	l.level.add(w, length)
 	l.begin(now, l.limit/was)
+}
+
+// weigh adds the window to what requests held the slots for, and to what long ones did.
+func (l *Limit) weigh() {
+	l.held += (l.window.area - l.held) / memory
+	l.long += (l.window.lent - l.long) / memory
 }
 
 // begin begins a window after the limit moved by a factor.
@@ -174,7 +181,7 @@ func (l *Limit) enough(length float64) bool {
 	case l.fifo && l.trial.dir == 0 && w.done >= 2*earlySize && w.residence() > slowed*l.alone:
 		return true // what the ranks told stays, but each slot costs more than it did
 	case l.fifo && l.trial.dir > 0:
-		return true // there is nothing to find out
+		return float64(w.done) >= 2*l.limit // the rank of one more is not among them once in eight times
 	}
 	// The first one is needed too soon for that.
 	return float64(w.done) >= samples*l.variation() && (many || l.service == 0)

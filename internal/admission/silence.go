@@ -1,0 +1,62 @@
+package admission
+
+import "github.com/spillgate/spillgate/internal/mono"
+
+// silence is the evidence that departures have become rarer while every slot was taken: the
+// CUSUM test (Page 1954) for a Poisson process whose rate falls. Time in which nothing departs
+// counts while it passes. The mean of departures knows that a server became 20 times slower only
+// when a dozen have come, after 300 ms where they were 1 ms apart, and requests start meanwhile
+// that are late for certain. This takes three, 60 ms. The zero silence knows nothing.
+type silence struct {
+	odds  float64   // logarithm of the likelihood ratio, from 0
+	since float64   // part of them that is of the time since the last departure
+	spent float64   // ns since the odds were 0
+	count float64   // departures in them
+	last  mono.Time // up to when time is counted
+	full  bool      // every slot is taken: time counts
+}
+
+const (
+	// rarer is how many times rarer the departures are that the test looks for, and perEnd its
+	// logarithm. Those of a server that became four times slower are enough after 35 of the old gaps.
+	// At 0.6 of the old rate the odds stay where they are, so that chance decides: the gap that is
+	// then taken is the one that was seen.
+	rarer  = 3
+	perEnd = 1.0986
+	// clear is the evidence that is enough: ln 10⁶, at random departures a chance of one in a million.
+	clear = 13.8
+	// each is the most that one gap counts: a server that stops for a moment goes on as before, and what
+	// waits may be in time. It takes two long gaps, and a part of a third, to tell that from one that is slow.
+	each = clear / 2
+	// rounds is how many residences the evidence must span: requests that take equally long and
+	// began together leave together, one residence after the others.
+	rounds = 2
+)
+
+// pass counts the time up to now. A mean time between departures that is hardly known yet
+// tells nothing.
+func (s *silence) pass(now mono.Time, gap *mean) {
+	if dt := float64(now.Sub(s.last)); dt > 0 && s.full && gap.count > quickMemory {
+		s.spent += dt
+		s.since = min(s.since+dt/gap.value*(1-1.0/rarer), each)
+	}
+	s.last = now
+}
+
+// leave counts a departure.
+func (s *silence) leave() {
+	s.count++
+	s.odds += s.since - perEnd
+	if s.since = 0; s.odds <= 0 {
+		s.odds, s.spent, s.count = 0, 0, 0
+	}
+}
+
+// gap returns the mean time between departures that the evidence tells of, in ns, if it is
+// clear and spans a few residences; else 0.
+func (s *silence) gap(residence float64) float64 {
+	if s.odds+s.since < clear || s.spent < rounds*residence {
+		return 0
+	}
+	return s.spent / (s.count + 1)
+}
