@@ -45,6 +45,7 @@ type Limit struct {
 	length        float64 // ns, of the last window
 	held, long    float64 // ns of slots a window, smoothed, and those of requests that turned out long by nature
 	trial         trial
+	excused       bool    // the last trial downwards told nothing because the work had become faster
 	before        point   // the last trial that lowered the limit, until it is seen whether rightly
 	untried       int     // binding windows since the last trial
 	gap, raiseGap int     // of them between two trials
@@ -53,7 +54,8 @@ type Limit struct {
 
 	recovering recovery
 	patient    mono.Time // until then it is catching up
-	caught     float64   // completions that told the service time when it had
+	vain       vain
+	caught     float64 // completions that told the service time when it had
 }
 
 // unlined is what was known of the knee before a line was confirmed.
@@ -95,6 +97,7 @@ func (l *Limit) Service() time.Duration {
 // that nobody knows.
 func (l *Limit) SetUseful(n int) {
 	if n > 0 && l.useful == 0 {
+		l.refute()
 		l.gap, l.trial.last = trialFirst, 1 // what runs for nothing is worth finding out
 		l.untried = l.gap
 	}
@@ -144,7 +147,7 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 	} else if executed {
 		l.passed += float64(l.overdue) / ran
 	}
-	sample := executed || l.mean > 0 && r > l.mean
+	sample := executed || r > max(l.mean, half*float64(l.cfg.Slack)) || l.mean > 0 && r > l.mean
 	if executed {
 		if l.mean == 0 {
 			l.mean = r
@@ -162,7 +165,7 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 	if l.service == 0 && w.done == 0 {
 		*w = newWindow(started, started)
 	}
-	w.add(now, r, executed)
+	w.add(now, r, executed, l.useful > 0 && r > whole*float64(l.cfg.Slack))
 	w.order.add(rank)
 	l.reach.add(rank)
 	l.endWindow(now)
@@ -196,8 +199,9 @@ func (l *Limit) settling(now mono.Time) bool {
 		return true
 	}
 	if w.moved {
+		fresh := w.fresh || l.trial.dir < 0
 		*w = newWindow(now, now)
-		if l.trial.dir < 0 {
+		if fresh {
 			w.flush = l.inUse
 		}
 	}
@@ -257,7 +261,7 @@ func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 	l.inUse--
 	l.lent++
 	if w := &l.window; !w.moved && w.flush == 0 && w.done > 0 {
-		w.add(now, float64(now.Sub(started)), true) // as far as slots are concerned
+		w.add(now, float64(now.Sub(started)), true, false) // as far as slots are concerned
 	}
 	return true
 }

@@ -60,21 +60,6 @@ const (
 	// limit grow (Pareto 1.5 and rare long ones, wild/single). With three quarters 64 long polls hold the
 	// slots for longer after a slowdown, and the short requests beside them get 18 % less (simulation).
 	dominated = 0.5
-	// futile is the share of a window's requests whose callers gave up that says
-	// that the server does nothing else than to work for nobody.
-	futile = 2.0 / 3
-	// catchUp is how many objectives a server gets to work off what is in vain. No world of
-	// tuning/core sees it.
-	catchUp = 4
-)
-
-// recovery is what follows on work in vain.
-type recovery uint8
-
-const (
-	recovered  recovery = iota
-	catchingUp          // the server works off what it was given before
-	regrowing
 )
 
 // steer moves the limit after a window.
@@ -152,6 +137,9 @@ func (l *Limit) roam(p point) {
 	}
 	if p.throughput > l.rate {
 		l.rate += (p.throughput - l.rate) / memory
+	}
+	if l.window.full > 0 && l.useful == 0 && p.residence <= l.alone*near && p.residence <= l.harmless() {
+		l.limit *= littleUp // slots were missing in a burst, and nothing shows a queue behind them
 	}
 }
 
@@ -232,7 +220,12 @@ func (l *Limit) due(p point) int8 {
 	case p.order.full(p.limit) && l.untried >= l.raiseGap && p.residence <= whole*float64(l.cfg.Slack):
 		return 1 // nothing shows a queue
 	case l.fifo && p.limit <= math.Round(l.knee):
-		return 0 // no more than the knee are served
+		// No more than the knee are served. Where that leaves little of the objective, it is asked now and
+		// then whether there is a line: chance confirms one where requests share processors.
+		if p.residence > half*float64(l.cfg.Slack) && l.untried >= l.gap {
+			return -1
+		}
+		return 0
 	case l.fifo && !p.order.full(p.limit) || l.untried < l.gap:
 		return 0
 	case l.trial.last < 0 && p.concurrency < up*l.knee: // else far more run than the knee
@@ -275,6 +268,9 @@ func (l *Limit) compare(a, b point) {
 
 // confirm says that there is a line behind a knee.
 func (l *Limit) confirm(knee float64) {
+	if l.useful > 0 {
+		return // those in service share the processors: fewer than the line lets in do as much
+	}
 	if !l.fifo {
 		l.fifo, l.unlined = true, unlined{l.knee, l.samples}
 	}
@@ -312,8 +308,17 @@ func (l *Limit) rely(p point, rate float64) {
 	l.alone = min(l.knee/rate, p.residence)
 }
 
-// known returns how many requests were seen to be served at once, at least.
-func (l *Limit) known() float64 { return max(l.knee, l.least, l.reach.most()) }
+// fewest is the least limit: a processor that nobody uses is of no use.
+func (l *Limit) fewest() int { return max(l.cfg.Min, min(l.useful, l.cfg.Max)) }
+
+// known returns how many requests were seen to be served at once, at least. Ranks reach as far as
+// what runs where requests share the processors.
+func (l *Limit) known() float64 {
+	if l.useful > 0 {
+		return max(l.knee, l.least)
+	}
+	return max(l.knee, l.least, l.reach.most())
+}
 
 // ranked reports whether the ranks reach as far as what ran without a queue: where requests end
 // nearly in order they tell nothing of how many run at once.
@@ -398,7 +403,6 @@ func (l *Limit) alarmed() bool {
 // it is not: what runs without a slot needs one again when it ends and its client asks anew, until
 // it is seen to be long.
 func (l *Limit) sink(peak int) {
-	l.peak = max(float64(peak), l.peak*(1-1.0/(2*memory)))
 	if room := max(near*l.peak+spare, l.knee*(1+margin)); l.limit > room {
 		l.limit += (room - l.limit) / 4
 	}
@@ -418,7 +422,7 @@ func (l *Limit) Slow(now mono.Time, gap float64) {
 	l.alone = l.knee * gap
 	l.service = l.alone
 	was := l.limit
-	l.limit = max(float64(l.cfg.Min), min(was, l.target()))
+	l.limit = max(float64(l.fewest()), min(was, l.target()))
 	l.level = level{}
 	l.begin(now, l.limit/was)
 }
@@ -426,48 +430,6 @@ func (l *Limit) Slow(now mono.Time, gap float64) {
 // turn is how long it takes until what runs now is done, but for a few.
 func (l *Limit) turn() time.Duration {
 	return time.Duration(min(l.mean+2*l.spread, whole*float64(l.cfg.Slack)))
-}
-
-// inVain reports whether hardly anything in the running window was finished before
-// its caller gave up.
-func (l *Limit) inVain(now mono.Time) bool {
-	w := &l.window
-	return w.done >= 2*earlySize && float64(w.given) > futile*float64(w.done) && l.cfg.Min < l.cfg.Max &&
-		!(l.recovering == catchingUp && now < l.patient)
-}
-
-// giveWay quarters the limit when all work is in vain. A server that does not hear
-// that callers gave up goes on working for nobody for as long as it is given more:
-// how long its work takes cannot be told until it has caught up. Then the limit
-// doubles with every few completions until they take longer again.
-func (l *Limit) giveWay(now mono.Time, p point) {
-	l.limit = max(float64(l.cfg.Min), min(l.limit, p.concurrency)/4)
-	l.recovering, l.patient = catchingUp, now.Add(catchUp*whole*l.cfg.Slack)
-	l.trial, l.knee, l.unlined, l.rate, l.untried, l.gap = trial{}, 0, unlined{}, 0, 0, trialFirst
-	l.window = newWindow(now, now)
-	l.window.moved, l.window.opens = true, now
-}
-
-// recover is for a window after work in vain.
-func (l *Limit) recover(p point) {
-	switch {
-	case p.given > 1-futile && l.recovering == regrowing:
-		l.limit, l.recovering = l.limit/2, recovered
-		return
-	case p.given > 1-futile:
-		return
-	case l.recovering == catchingUp:
-		// So few run that this is the service time; what was thought of it before may be
-		// what made the work vain.
-		l.recovering, l.service, l.alone, l.caught = regrowing, p.residence, p.residence, p.samples
-	}
-	if p.residence > l.service+max(float64(l.cfg.Slack), 0.4*l.service) {
-		l.recovering = recovered
-	} else if room := l.reach.most() + 1; p.bound && l.limit < room && 2*l.limit >= room {
-		l.limit, l.recovering = room, recovered
-	} else if p.bound {
-		l.limit *= 2
-	}
 }
 
 // variation is the square of the residence times' coefficient of variation, at

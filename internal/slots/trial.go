@@ -67,7 +67,7 @@ func (l *Limit) try(p point, dir int8) {
 func (l *Limit) step(p point) {
 	switch slack := float64(l.cfg.Slack); {
 	case l.trial.dir < 0:
-		l.limit = max(l.lower(p), float64(l.cfg.Min))
+		l.limit = max(l.lower(p), float64(l.fewest()))
 	case l.fifo:
 		l.limit = math.Floor(p.concurrency + 1.5) // its rank shows whether it is served
 	case p.residence > half*slack:
@@ -100,6 +100,7 @@ func (l *Limit) judge(p point) {
 			l.raiseGap = raiseFirst
 		}
 		l.end()
+		l.gap = min(2*l.gap, trialLast)
 		l.rely(p, l.trial.from.throughput)
 		l.service = l.alone
 		l.limit = l.target()
@@ -121,6 +122,15 @@ func (l *Limit) judge(p point) {
 // whether there was a queue is needed, and none can starve the server.
 func (l *Limit) judgeDown(p point) {
 	t, slack := &l.trial, float64(l.cfg.Slack)
+	if !l.excused && faster(t.before, p) {
+		// The work has become faster meanwhile, which passes for a queue that is gone. Where fewer do more
+		// because they are in each other's way, the next trial says so again.
+		l.limit, l.excused = max(l.limit, t.from.concurrency), true
+		l.end()
+		l.untried = max(l.gap-memory/2, 0)
+		return
+	}
+	l.excused = false
 	unqueued := p.residence > stays(t.from, p)*t.from.residence
 	if slower(t.from, p) || unqueued && p.lent > t.from.lent+another {
 		// It began before the work became slower, or long requests took a part of what does it, and
@@ -131,7 +141,7 @@ func (l *Limit) judgeDown(p point) {
 		return
 	}
 	ratio := p.residence / t.before.residence
-	more := ratio < shorter || ratio < perhaps && (p.residence < brief*slack || p.residence > far*l.alone)
+	more := ratio < shorter || ratio < perhaps && (l.useful > 0 || p.residence < brief*slack || p.residence > far*l.alone)
 	if more && p.residence > slack && p.concurrency >= float64(l.cfg.Min)+0.5 && l.lower(p) < reaches*p.concurrency {
 		l.step(p)
 		return
@@ -165,6 +175,12 @@ func stays(a, b point) float64 {
 // throughput fell by more than their number did, and by more than chance has it.
 func slower(a, b point) bool {
 	return b.throughput < a.throughput*b.concurrency/a.concurrency*(1-max(margin, chance(a, b)))
+}
+
+// faster reports whether the work became faster from a to b, with fewer running: they do more, and
+// by more than chance has it.
+func faster(a, b point) bool {
+	return b.throughput > a.throughput*(1+max(margin, chance(a, b)))
 }
 
 // chance is the difference of two throughputs, relatively, that may be chance.

@@ -13,7 +13,7 @@ type point struct {
 	took                               float64 // ns, the mean of those done
 	samples                            float64
 	limit                              float64
-	given                              float64 // share of them whose callers gave up
+	vain                               float64 // share of them that were late, or whose callers gave up
 	lent                               float64 // requests that ran without a slot
 	order                              order
 	bound                              bool // slots were missing for half of the time
@@ -29,6 +29,7 @@ type window struct {
 	most  int       // requests that ran at once
 	done  int
 	given int     // up, of done: no throughput
+	late  int     // of the others, those that took longer than the objective while processors were short
 	sum   float64 // of residence times
 	lent  float64 // of them, up to when their slots were lent
 	order order
@@ -37,6 +38,7 @@ type window struct {
 	group float64
 	// moved is set while a change of the limit is not in force: see Limit.settling.
 	moved bool
+	fresh bool // only requests count that began under the limit, as in a trial
 	hasty bool // ended early: see Limit.alarmed
 	opens mono.Time
 	// flush is how many completions are not counted yet: those of requests that
@@ -67,13 +69,16 @@ func (w *window) integrate(now mono.Time, running, lent int, free bool) {
 }
 
 // add takes a completion.
-func (w *window) add(now mono.Time, r float64, executed bool) {
+func (w *window) add(now mono.Time, r float64, executed, late bool) {
 	if w.done == 0 {
 		w.first = now
 	}
 	w.done++
-	if !executed {
+	switch {
+	case !executed:
 		w.given++
+	case late:
+		w.late++
 	}
 	w.sum += r
 	w.group += r
@@ -91,7 +96,7 @@ func (w *window) residence() float64 { return max(w.sum, w.area) / float64(w.don
 func (w *window) point(length, limit float64) point {
 	// Half a completion stands for none: it is in this window by chance.
 	return point{concurrency: w.area / length, throughput: max(float64(w.done-w.given), 0.5) / length, residence: w.residence(), took: w.sum / float64(w.done), samples: float64(w.done),
-		limit: limit, lent: w.aside / length, given: float64(w.given) / float64(w.done), order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length}
+		limit: limit, lent: w.aside / length, vain: float64(w.given+w.late) / float64(w.done), order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length}
 }
 
 // endWindow acts on the running window once it holds enough completions.
@@ -123,6 +128,7 @@ func (l *Limit) endWindow(now mono.Time) {
 		l.service = l.alone
 	}
 	was := l.limit
+	l.peak = max(float64(w.most+l.lent), l.peak*(1-1.0/(2*memory)))
 	if l.cfg.Min == l.cfg.Max {
 		l.service += (min(p.residence, l.service*2) - l.service) / memory
 	} else {
@@ -131,7 +137,7 @@ func (l *Limit) endWindow(now mono.Time) {
 			l.sink(w.most + l.lent)
 			was = l.limit
 		}
-		l.limit = max(float64(l.cfg.Min), min(l.limit, float64(l.cfg.Max)))
+		l.limit = max(float64(l.fewest()), min(l.limit, float64(l.cfg.Max)))
 	}
 	l.level.add(w, length)
 	l.begin(now, l.limit/was)
@@ -145,10 +151,11 @@ func (l *Limit) weigh() {
 
 // begin begins a window after the limit moved by a factor.
 func (l *Limit) begin(now mono.Time, moved float64) {
+	hasty := l.window.hasty && l.useful > 0 // what shares the processors ends late, one as well as another
 	l.window = newWindow(now, now)
 	switch {
 	case moved < 1-unmoved:
-		l.window.moved, l.window.opens = true, now
+		l.window.moved, l.window.opens, l.window.fresh = true, now, hasty
 	case moved > 1+unmoved:
 		l.window.moved, l.window.opens = true, now.Add(l.turn())
 	default:

@@ -1,0 +1,126 @@
+package slots
+
+import (
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+const (
+	// futile is the share of a window's requests whose callers gave up that says
+	// that the server does nothing else than to work for nobody.
+	futile = 2.0 / 3
+	// catchUp is how many objectives a server gets to work off what is in vain. No world of
+	// tuning/core sees it.
+	catchUp = 4
+	// respiteFirst and respiteLast are for how many objectives late answers are no reason to give way
+	// once fewer requests were found to take as long. To find that out costs about one objective.
+	respiteFirst, respiteLast = 128, 1024
+)
+
+// recovery is what follows on work in vain.
+type recovery uint8
+
+const (
+	recovered  recovery = iota
+	catchingUp          // the server works off what it was given before
+	regrowing
+)
+
+// belief is what the limit follows from.
+type belief struct {
+	limit, knee, samples, least, rate, service, alone float64
+	unlined                                           unlined
+	fifo                                              bool
+	gap, raiseGap, untried                            int
+}
+
+func (l *Limit) belief() belief {
+	return belief{l.limit, l.knee, l.samples, l.least, l.rate, l.service, l.alone, l.unlined, l.fifo, l.gap, l.raiseGap, l.untried}
+}
+
+func (l *Limit) restore(b belief) {
+	l.limit, l.knee, l.samples, l.least, l.rate, l.service, l.alone = b.limit, b.knee, b.samples, b.least, b.rate, b.service, b.alone
+	l.unlined, l.fifo, l.gap, l.raiseGap, l.untried = b.unlined, b.fifo, b.gap, b.raiseGap, b.untried
+}
+
+// vain is work that came too late, or whose callers had given up.
+type vain struct {
+	before    belief  // when the limit gave way
+	residence float64 // ns, at the last limit that was too high
+	late      bool    // it was late, rather than given up
+	// beyond is until when late answers are no reason to give way, because fewer requests take
+	// as long, and respite for how long the last one was.
+	beyond  mono.Time
+	respite time.Duration
+}
+
+// inVain reports whether hardly anything in the running window was finished in time, or
+// before its caller gave up. Where the service takes most of the objective many are late by
+// chance: three standard deviations must say that it is more than half of them.
+func (l *Limit) inVain(now mono.Time) bool {
+	w := &l.window
+	n, least := float64(w.given), futile*float64(w.done)
+	if now >= l.vain.beyond {
+		n += float64(w.late)
+	}
+	if w.late > 0 && l.recovering == recovered {
+		least = max(least, float64(w.done)/2+1.5*math.Sqrt(float64(w.done)))
+	}
+	return w.done >= 2*earlySize && n > least && l.cfg.Min < l.cfg.Max && !(l.recovering == catchingUp && now < l.patient)
+}
+
+// giveWay quarters the limit when all work is in vain. A server that does not hear
+// that callers gave up goes on working for nobody for as long as it is given more:
+// how long its work takes cannot be told until it has caught up. Then the limit
+// doubles with every few completions until they take longer again. Where a quarter as many are late
+// as well and take as long as all did, they do not wait for each other: the objective is out of reach,
+// and as many run as before.
+func (l *Limit) giveWay(now mono.Time, p point) {
+	late := l.window.late > l.window.given
+	switch {
+	case l.recovering == recovered:
+		l.vain.before, l.vain.residence = l.belief(), p.residence
+	case late && (p.took > perhaps*l.vain.residence || l.Limit() <= l.fewest()):
+		l.vain.respite = min(max(2*l.vain.respite, respiteFirst*whole*l.cfg.Slack), respiteLast*whole*l.cfg.Slack)
+		l.vain.beyond, l.recovering = now.Add(l.vain.respite), recovered
+		was := l.limit
+		l.restore(l.vain.before)
+		l.begin(now, l.limit/was)
+		return
+	case late:
+		l.vain.residence = p.took
+	}
+	l.limit = max(float64(l.fewest()), min(l.limit, p.concurrency)/4)
+	l.recovering, l.patient = catchingUp, now.Add(catchUp*whole*l.cfg.Slack)
+	l.trial, l.knee, l.unlined, l.rate, l.untried, l.gap = trial{}, 0, unlined{}, 0, 0, trialFirst
+	if l.vain.late = late; late {
+		l.least, l.patient = 0, now // what runs when the limit is in force is not counted
+	}
+	l.window = newWindow(now, now)
+	l.window.moved, l.window.opens, l.window.fresh = true, now, late
+}
+
+// recover is for a window after work in vain.
+func (l *Limit) recover(p point) {
+	switch {
+	case p.vain > 1-futile && l.recovering == regrowing:
+		l.limit, l.recovering = l.limit/2, recovered
+		l.window.hasty = true // what runs now does not tell of half as many
+		return
+	case p.vain > 1-futile:
+		return
+	case l.recovering == catchingUp:
+		// So few run that this is the service time; what was thought of it before may be
+		// what made the work vain.
+		l.recovering, l.service, l.alone, l.caught, l.vain.respite = regrowing, p.residence, p.residence, p.samples, 0
+	}
+	if p.residence > l.service+max(float64(l.cfg.Slack), 0.4*l.service) {
+		l.recovering = recovered
+	} else if room := l.reach.most() + 1; p.bound && l.limit < room && 2*l.limit >= room {
+		l.limit, l.recovering = room, recovered
+	} else if p.bound {
+		l.limit *= 2
+	}
+}

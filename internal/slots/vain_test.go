@@ -1,0 +1,168 @@
+package slots
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// convoy fills the slots, lets all that run end together after a time that depends on how many
+// they are, and does so again.
+func convoy(l *Limit, now mono.Time, rounds int, took func(n int) time.Duration) mono.Time {
+	for range rounds {
+		var places []Place
+		for l.Free() {
+			places = append(places, l.Acquire(now))
+		}
+		began := now
+		now = now.Add(took(len(places)))
+		for _, p := range places {
+			l.Release(now, began, p, true)
+		}
+	}
+	return now
+}
+
+// TestAllLate: requests of one length share four processors, handlers do not see that their callers
+// gave up, and 256 of them run when nothing is known yet. All of them are late, and the order in which
+// they end tells nothing. While the limit gave way only for callers that gave up, not one request
+// was in time for as long as the overload lasted.
+func TestAllLate(t *testing.T) {
+	const objective, each, processors = 215 * time.Millisecond, 18 * time.Millisecond, 4
+	took := func(n int) time.Duration { return each * time.Duration(max(n, processors)) / processors }
+	l, err := New(Config{Slack: objective / 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUseful(processors)
+	now := convoy(l, 1, 8, took)
+	for range 40 {
+		now = convoy(l, now, 1, took)
+		if n := l.Limit(); took(n) > objective || n < processors {
+			t.Fatalf("%v after the start %d run at once and take %v, want %d at least and less than the objective of %v", time.Duration(now), n, took(n), processors, objective)
+		}
+	}
+}
+
+// TestOutOfReach: every request takes twice the objective, however few run. That is found out, the slots
+// come back, and it is not asked again for a while.
+func TestOutOfReach(t *testing.T) {
+	const objective = 100 * time.Millisecond
+	l, err := New(Config{Slack: objective / 10, Initial: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUseful(2)
+	now := mono.Time(1)
+	fewest, last := 64, 0
+	for range 200 {
+		now = convoy(l, now, 1, func(int) time.Duration { return 2 * objective })
+		if last = l.Limit(); last < fewest {
+			fewest = last
+		}
+	}
+	if fewest > 16 {
+		t.Errorf("the limit fell from 64 to %d, want 16: it must be asked whether fewer take less", fewest)
+	}
+	if last < 64 {
+		t.Errorf("the limit is %d after 200 rounds, want 64 again", last)
+	}
+	if l.vain.respite < 2*respiteFirst*objective {
+		t.Errorf("it is asked every %v, want less often each time", l.vain.respite)
+	}
+}
+
+// TestProcessorsAreNotLeftIdle: whatever is late, as many run as there are processors that are short.
+func TestProcessorsAreNotLeftIdle(t *testing.T) {
+	const objective, processors = 100 * time.Millisecond, 6
+	l, err := New(Config{Slack: objective / 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUseful(processors)
+	now := mono.Time(1)
+	for range 100 {
+		now = convoy(l, now, 1, func(n int) time.Duration { return objective * time.Duration(max(n, processors)) / (processors / 2) })
+		if l.Limit() < processors {
+			t.Fatalf("the limit is %d with %d processors", l.Limit(), processors)
+		}
+	}
+}
+
+// TestNoLineOnProcessors: where processors are short those in service share them, and how far ranks reach
+// says how many were let in. A line that was believed is given up.
+func TestNoLineOnProcessors(t *testing.T) {
+	l, err := New(Config{Slack: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.confirm(40)
+	if !l.fifo {
+		t.Fatal("a line is not believed although nothing speaks against it")
+	}
+	l.SetUseful(2)
+	if l.fifo {
+		t.Error("a line is believed where processors are short")
+	}
+	if l.confirm(40); l.fifo {
+		t.Error("a line was confirmed where processors are short")
+	}
+}
+
+// TestBurstsKeepTheirSlots: ten requests run most of the time, and in bursts as many as there are slots.
+// What runs in a burst is not forgotten because the slots bound in it: while it was, each burst found fewer
+// slots than the one before.
+func TestBurstsKeepTheirSlots(t *testing.T) {
+	const objective, each = 200 * time.Millisecond, 20 * time.Millisecond
+	l, err := New(Config{Slack: objective / 10, Initial: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := mono.Time(1)
+	run := func(n int) {
+		var places []Place
+		for range min(n, l.Limit()) {
+			places = append(places, l.Acquire(now))
+		}
+		began := now
+		now = now.Add(each)
+		for _, p := range places {
+			l.Release(now, began, p, true)
+		}
+	}
+	for burst := range 100 {
+		run(40)
+		run(40)
+		for range 12 {
+			run(10)
+		}
+		if l.Limit() < 25 {
+			t.Fatalf("after burst %d there are %d slots, want 25", burst, l.Limit())
+		}
+	}
+}
+
+// TestAFasterServerIsNoQueue: a server becomes faster while fewer run to see whether the others wait. It
+// does more with fewer: the trial tells nothing, and the slots come back. When the next one says so as
+// well, it is believed: they are in each other's way.
+func TestAFasterServerIsNoQueue(t *testing.T) {
+	l, err := New(Config{Slack: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := point{concurrency: 60, throughput: 6e-8, residence: 1e9, took: 1e9, samples: 64, limit: 60}
+	few := point{concurrency: 30, throughput: 1.2e-7, residence: 25e7, took: 25e7, samples: 64, limit: 30, bound: true}
+	l.rate, l.alone, l.service = many.throughput, 5e7, 5e7
+	l.limit = 60
+	l.try(many, -1)
+	l.judge(few)
+	if l.Limit() != 60 || l.trial.dir != 0 {
+		t.Errorf("the limit is %d in a trial (%d), want 60 and none", l.Limit(), l.trial.dir)
+	}
+	l.try(many, -1)
+	l.judge(few)
+	if l.Limit() >= 60 {
+		t.Errorf("the limit is %d although fewer did more in two trials", l.Limit())
+	}
+}
