@@ -351,8 +351,8 @@ func checkShape(t *rapid.T, q *Queue) {
 		if ring != n.children {
 			t.Fatalf("%d in the ring, %d counted", ring, n.children)
 		}
-		if n.parent != nil && n.deficit.Abs() > 65536*n.quantum {
-			t.Fatalf("deficit %v with a quantum of %v", n.deficit, n.quantum)
+		if n.parent != nil && n.left().Abs() > 65536*n.quantum {
+			t.Fatalf("deficit %v with a quantum of %v", n.left(), n.quantum)
 		}
 	}
 }
