@@ -86,15 +86,20 @@ func (n *node) tell() {
 	n.told = turns
 }
 
+// vain returns how many turns n has in vain before one in which it can be served.
+func (n *node) vain() int64 {
+	if -n.deficit < n.quantum {
+		return 0 // as nearly always, and a division takes as long as the rest
+	}
+	return int64(-n.deficit / n.quantum)
+}
+
 // plan finds the turn in which n, which was told, can be served.
 func (n *node) plan() {
 	if n.next == nil {
 		return
 	}
-	served := n.told
-	if n.deficit <= 0 {
-		served += int64(-n.deficit / n.quantum)
-	}
+	served := n.told + n.vain()
 	if served != n.served {
 		n.served = served
 		n.parent.agenda.fix(n)
@@ -150,10 +155,7 @@ func (n *node) enter(c *node) {
 	c.era++
 	n.join(c)
 	c.told = c.turns()
-	c.served = c.told
-	if c.deficit <= 0 {
-		c.served += int64(-c.deficit / c.quantum)
-	}
+	c.served = c.told + c.vain()
 	n.agenda.push(c)
 }
 
