@@ -94,11 +94,15 @@ func (n *node) vain() int64 {
 	return int64(-n.deficit / n.quantum)
 }
 
-// plan finds the turn in which n, which was told, can be served.
+// plan finds the turn in which n, which was told, can be served. While it is n's turn
+// that waits: it may be served several times, and is charged each time.
 func (n *node) plan() {
-	if n.next == nil {
-		return
+	if n.next != nil && n.parent.turn != n {
+		n.schedule()
 	}
+}
+
+func (n *node) schedule() {
 	served := n.told + n.vain()
 	if served != n.served {
 		n.served = served
@@ -118,11 +122,13 @@ func (n *node) first(now mono.Time, aging time.Duration) *Task {
 }
 
 // pick returns the child to be served, and after how many more grants. It changes
-// nothing. A child must wait.
+// nothing that comes. A child must wait.
 func (n *node) pick() (child *node, grants int64) {
-	if n.turn.left() > 0 {
+	n.turn.tell()
+	if n.turn.deficit > 0 {
 		return n.turn, 0
 	}
+	n.turn.schedule()
 	child = n.agenda[0]
 	return child, child.served - child.turns() + 1
 }
@@ -138,7 +144,6 @@ func (n *node) begin(child *node, grants int64) {
 	}
 	n.turn, n.round, n.fresh = child, child.served, false
 	child.tell()
-	child.plan()
 	n.passed = max(n.passed, child.granted)
 }
 
@@ -175,6 +180,8 @@ func (n *node) join(c *node) {
 	c.prev, c.next = last.prev, last
 	c.prev.next, c.next.prev = c, c
 	if n.fresh {
+		n.turn.tell()
+		n.turn.schedule()
 		n.turn = c
 	}
 }
