@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/spillgate/spillgate/lab/bed"
+	"github.com/spillgate/spillgate/lab/breakwaterlive"
 	"github.com/spillgate/spillgate/lab/brokers"
 	"github.com/spillgate/spillgate/lab/chains"
 	"github.com/spillgate/spillgate/lab/tracing"
@@ -16,5 +17,6 @@ import (
 func Child() {
 	tracing.Child()
 	brokers.Child()
+	breakwaterlive.Child()
 	bed.Child(slices.Concat(workflowslive.Peers(), chains.Peers())...)
 }

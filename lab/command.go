@@ -18,6 +18,7 @@ import (
 	"github.com/spillgate/spillgate/lab/admissionlive"
 	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/breakwater"
+	"github.com/spillgate/spillgate/lab/breakwaterlive"
 	"github.com/spillgate/spillgate/lab/brokers"
 	"github.com/spillgate/spillgate/lab/chains"
 	"github.com/spillgate/spillgate/lab/cost"
@@ -37,7 +38,7 @@ import (
 
 // Experiments returns all there are, in the order of the list.
 func Experiments() []experiment.Experiment {
-	return slices.Concat(breakwater.Experiments(), admission.Experiments(), admissionlive.Experiments(), cost.Experiments(), wild.Experiments(), wildlive.Experiments(), tuning.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
+	return slices.Concat(breakwater.Experiments(), breakwaterlive.Experiments(), admission.Experiments(), admissionlive.Experiments(), cost.Experiments(), wild.Experiments(), wildlive.Experiments(), tuning.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
 		interactive.Experiments(), chains.Experiments(), culpritsim.Experiments(), culprits.Experiments(), tracing.Experiments(), topics.Experiments(), brokers.Experiments())
 }
 

@@ -3,6 +3,7 @@ package credit
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
@@ -84,10 +85,14 @@ const (
 // free: in order of arrival or, once a server said which part of the credits is for which
 // workflow, in these proportions. Several servers that can serve the same requests share one wallet:
 // requests go to them in proportion to their free credits. A Wallet is not safe
-// for concurrent use, and no call allocates but Open.
+// for concurrent use, and no call allocates but Open, and with many servers the first that
+// finds a number of credits free.
 type Wallet struct {
 	cfg        WalletConfig
 	windows    []*Window
+	groups     *groups // nil: there are few windows
+	opened     int
+	spoken     bool // some server may have been told of demand by itself
 	head, tail *Waiter
 	len        int
 	lanes      lanes
@@ -120,8 +125,14 @@ func NewWallet(cfg WalletConfig) (*Wallet, error) {
 
 // Open adds a server. Waiting requests may go to it: call Next.
 func (l *Wallet) Open() *Window {
-	w := &Window{reviveAt: mono.Never}
+	l.opened++
+	w := &Window{reviveAt: mono.Never, number: l.opened}
 	l.windows = append(l.windows, w)
+	if l.groups == nil && len(l.windows) > pickers {
+		l.groupUp()
+	} else {
+		l.place(w)
+	}
 	return w
 }
 
@@ -129,6 +140,7 @@ func (l *Wallet) Open() *Window {
 // second call does nothing.
 func (l *Wallet) Close(w *Window) {
 	w.closed = true
+	l.place(w)
 	for i, have := range l.windows {
 		if have == w {
 			l.windows = append(l.windows[:i], l.windows[i+1:]...)
@@ -141,6 +153,7 @@ func (l *Wallet) Close(w *Window) {
 // grant anew.
 func (l *Wallet) Reset(w *Window) {
 	w.state, w.grant, w.reviveAt, w.told, w.tellAt = unknown, wire.Grant{}, mono.Never, 0, 0
+	l.place(w)
 }
 
 // Oldest returns the request that waits for longest, nil if none waits.
@@ -255,6 +268,7 @@ func (l *Wallet) Return(w *Waiter, served time.Duration) {
 		return
 	}
 	w.window.outstanding--
+	l.place(w.window)
 	w.window = nil
 	if served > 0 {
 		if l.service == 0 {
@@ -278,6 +292,7 @@ func (l *Wallet) margin() time.Duration { return l.service + 4*l.spread }
 func (l *Wallet) OnPlainReply(w *Window) {
 	if w.state == unknown {
 		w.state = plain
+		l.place(w)
 	}
 }
 
@@ -285,7 +300,9 @@ func (l *Wallet) OnPlainReply(w *Window) {
 // newest.
 func (l *Wallet) OnGrant(now mono.Time, w *Window, g wire.Grant) bool {
 	l.hear(g.Objective)
-	return w.onGrant(now, g)
+	newest := w.onGrant(now, g)
+	l.place(w)
+	return newest
 }
 
 // OnPart takes what the answer to a request that was sent says of the part of the credits
@@ -302,6 +319,9 @@ func (l *Wallet) OnPart(w *Waiter, part float64) {
 // for long, so it cannot learn of requests that began to wait, or of waiting
 // ones that went elsewhere. Call it after the calls that Next follows.
 func (l *Wallet) NextDemand(now mono.Time) (*Window, int, bool) {
+	if l.len == 0 && !l.spoken {
+		return nil, 0, false // no server knows of any, and there is none
+	}
 	for _, w := range l.windows {
 		if w.state != credited {
 			continue
@@ -331,8 +351,10 @@ func (l *Wallet) NextDemand(now mono.Time) (*Window, int, bool) {
 			w.tellAt = now.Add(w.grant.Revive)
 		}
 		w.told = d
+		l.spoken = true
 		return w, d, true
 	}
+	l.spoken = l.len > 0 || slices.ContainsFunc(l.windows, func(w *Window) bool { return w.told > 0 })
 	return nil, 0, false
 }
 
@@ -357,6 +379,9 @@ func (l *Wallet) NextWake() mono.Time {
 // with the most would leave a server unvisited whose window is small because it
 // is not visited.
 func (l *Wallet) pick(now mono.Time) *Window {
+	if l.groups != nil {
+		return l.groups.pick(now)
+	}
 	var best *Window
 	sum := 0
 	for _, w := range l.windows {
@@ -385,6 +410,7 @@ func (l *Wallet) take(now mono.Time, w *Waiter, win *Window) {
 	if win.Limit() < win.outstanding { // unasked: not again for as long
 		win.reviveAt = now.Add(win.grant.Revive)
 	}
+	l.place(win)
 	w.window = win
 }
 

@@ -31,7 +31,14 @@ type Window struct {
 	reviveAt    mono.Time
 	heardAt     mono.Time // of the last grant or sending
 	closed      bool
-	score       int // of being picked next
+	score       int // of being picked next, less that of group
+	number      int // in the order of Open
+	// Of a wallet with many servers: the group it is in, or whether it is due, and its
+	// place there.
+	group *group
+	isDue bool
+	dueAt mono.Time
+	place int
 	// told is the demand last reported without a request.
 	told   int
 	tellAt mono.Time // not again before

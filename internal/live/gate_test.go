@@ -346,6 +346,40 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
+// TestManyVerdictsAtOnce: more requests than are told of their verdicts in one hold of
+// the lock are told all the same, once each, whatever comes in between.
+func TestManyVerdictsAtOnce(t *testing.T) {
+	g := newGate(t, 1, GateConfig{Config: admission.Config{Objective: time.Hour}})
+	first := enter(t, g, Request{})
+	defer first.Leave(work.Done)
+	const waiting = 5*verdictsHeld + 1
+	var refused, ran atomic.Int64
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	for i := range waiting {
+		wg.Go(func() {
+			with := context.Background()
+			if i%3 == 0 {
+				with = ctx // these give up meanwhile
+			}
+			ticket, err := g.Enter(with, Request{})
+			if err != nil {
+				refused.Add(1)
+				return
+			}
+			ran.Add(1)
+			ticket.Leave(work.Done)
+		})
+	}
+	until(t, "all to wait", func() bool { return g.Stats().Waiting == waiting })
+	wg.Go(cancel)
+	wg.Go(func() { g.Close() })
+	wg.Wait()
+	if refused.Load() != waiting || ran.Load() != 0 || g.Stats().Waiting != 0 {
+		t.Errorf("%d refused, %d ran, %d wait, expected %d, none, none", refused.Load(), ran.Load(), g.Stats().Waiting, waiting)
+	}
+}
+
 // TestAdmit: one ticket serves one request after another, whatever became of the one
 // before, and nothing of that one is left on it.
 func TestAdmit(t *testing.T) {

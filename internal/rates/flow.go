@@ -286,11 +286,20 @@ func (f *flow) measure(now mono.Time, seconds float64, stale time.Duration, forg
 		u.raw, u.busy = u.busy/seconds, 0
 		u.load = smooth(u.load, u.raw)
 		if f.ended > 0 && u.owed+u.cost.above > 0 {
-			u.cost.add(min(1-math.Pow(1-costWeight, f.ended), smoothing), u.owed, f.ended)
+			u.cost.add(costFade(f.ended), u.owed, f.ended)
 			u.owed = 0
 		}
 	}
 	f.ended = 0
+}
+
+// costFade returns the weight of a period in which so many requests ended. Twelve weigh
+// more than a period may, 1-0.98^12 being 0.215, and most periods need no power.
+func costFade(ended float64) float64 {
+	if ended >= 12 {
+		return smoothing
+	}
+	return min(1-math.Pow(1-costWeight, ended), smoothing)
 }
 
 // unthrottled returns what the source would send if nobody throttled it: what it

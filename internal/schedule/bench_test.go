@@ -3,6 +3,7 @@ package schedule
 import (
 	stdheap "container/heap"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -127,6 +128,26 @@ func BenchmarkNextPush(b *testing.B) {
 					t.Deadline = t.Deadline.Add(moves[i%len(moves)])
 				}
 				q.Push(now, t)
+			}
+		})
+	}
+}
+
+// BenchmarkFair takes one task out and puts it back, with so many workflows waiting.
+func BenchmarkFair(b *testing.B) {
+	for _, workflows := range []int{10, 100, 10_000} {
+		b.Run(strconv.Itoa(workflows), func(b *testing.B) {
+			q := mustNew(b, Config{Fair: true, Workflows: workflows + 1})
+			tasks := make([]Task, 2*workflows)
+			for i := range tasks {
+				tasks[i] = Task{Workflow: i%workflows + 1, Deadline: mono.Never, Cost: time.Duration(1+i%7) * ms}
+				q.Push(1, &tasks[i])
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				t, _ := q.Next(1)
+				q.Settle(t, t.Cost)
+				q.Push(1, t)
 			}
 		})
 	}

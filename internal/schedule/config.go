@@ -24,7 +24,7 @@ type Config struct {
 	// of a class are in one order, whatever their workflow.
 	Fair bool
 	// Workflows is the most workflows that Fair tells apart. Default 64, at most
-	// 65,536. More of them share the default workflow. Next looks at those that
+	// 65,536. More of them share the default workflow. Queue.Ahead looks at all that
 	// have tasks waiting, so many that wait cost time.
 	Workflows int
 	// Quantum is what a share or weight of 1 may use in a round. Default 1 ms,

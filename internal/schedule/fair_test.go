@@ -280,7 +280,7 @@ func TestWhatForgives(t *testing.T) {
 		task, _ := q.Next(1)
 		return task
 	}
-	deficit := func() time.Duration { return q.flows[work.Default][1].deficit }
+	deficit := func() time.Duration { return q.flows[work.Default][1].left() }
 	task(1)
 	debtor := next()
 	task(2)
@@ -337,7 +337,7 @@ func TestForgivingDoesNotOverflow(t *testing.T) {
 		q.Settle(task, time.Hour)
 	}
 	q.Push(1, debtor)
-	if got := q.flows[work.Default][1].deficit; got != 0 {
+	if got := q.flows[work.Default][1].left(); got != 0 {
 		t.Errorf("deficit %v, want 0", got)
 	}
 }
@@ -404,7 +404,7 @@ func TestUnusedTurnsAreLost(t *testing.T) {
 		q.Settle(task, task.Cost)
 		if task.Workflow == 2 {
 			push(2, ms/10)
-			if d := q.flows[work.Default][2].deficit; d > 0 {
+			if d := q.flows[work.Default][2].left(); d > 0 {
 				t.Fatalf("it came back with %v to use", d)
 			}
 		}

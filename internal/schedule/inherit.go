@@ -39,6 +39,9 @@ func (t *Task) restand() {
 	if q == nil {
 		return
 	}
+	if q.plain.holds {
+		q.spread()
+	}
 	s := q.standing(t)
 	if leaf := q.leaf(s.class, t.Workflow); leaf != t.leaf {
 		q.unlink(t)

@@ -6,17 +6,18 @@ import (
 )
 
 // Queue holds the tasks that wait for one resource. It is not safe for concurrent
-// use. Calls take time logarithmic in the number of waiting tasks, Next and Peek
-// also linear in the number of workflows that have tasks waiting; only the first
-// task of a workflow, and growing, allocate.
+// use. Calls take time logarithmic in the number of waiting tasks and of workflows that
+// have tasks waiting, Ahead linear in the latter; only the first task of a workflow, and
+// growing, allocate.
 type Queue struct {
 	cfg      Config
 	root     node
 	classes  [work.NumClasses]node
 	flows    [work.NumClasses][]*node // made when first used
 	shares   []float64
-	arrivals list
+	arrivals list // with Fair; without, the lines of the two classes tell as much
 	losses   heap
+	plain    plain
 	len      int
 	seq      uint64
 }
@@ -57,16 +58,25 @@ func (q *Queue) Len() int { return q.len }
 
 // Oldest returns the waiting task that arrived first, nil if none waits. Its age
 // is the queueing delay. It takes constant time.
-func (q *Queue) Oldest() *Task { return q.arrivals.head }
+func (q *Queue) Oldest() *Task {
+	if q.cfg.Fair {
+		return q.arrivals.head
+	}
+	oldest := q.classes[0].ages.head
+	for class := range q.classes[1:] {
+		if t := q.classes[class+1].ages.head; oldest == nil || t != nil && t.older(oldest) {
+			oldest = t
+		}
+	}
+	return oldest
+}
 
 // NextWake returns the instant at which the next waiting task becomes unable to
 // meet its deadline, mono.Never if none can. Call Expired then; earlier, later or
 // not at all is harmless, for Next looks as well.
 func (q *Queue) NextWake() mono.Time {
-	if len(q.losses.entries) == 0 {
-		return mono.Never
-	}
-	return mono.Time(q.losses.entries[0].key)
+	_, at := q.losing()
+	return at
 }
 
 // Push lets t wait. It does nothing to a task that waits already. A task that was
@@ -80,13 +90,16 @@ func (q *Queue) Push(now mono.Time, t *Task) {
 	if t.Arrived == 0 || t.Arrived > now {
 		t.Arrived = now
 	}
+	q.admit(t)
 	q.seq++
 	t.in, t.seq = q, q.seq
 	q.len++
-	q.arrivals.insert(t)
-	t.places[byLoss] = nowhere
-	if at := t.lost(); at != mono.Never {
-		q.losses.push(entry{key: int64(at), task: t})
+	if q.cfg.Fair {
+		q.arrivals.insert(t)
+	}
+	t.places = [numHeaps]int{nowhere, nowhere}
+	if !q.plain.holds || q.cfg.Order == FIFO {
+		q.expect(t)
 	}
 	q.link(t)
 }
@@ -99,7 +112,9 @@ func (q *Queue) Remove(t *Task) bool {
 	}
 	q.unlink(t)
 	q.losses.remove(t)
-	q.arrivals.remove(t)
+	if q.cfg.Fair {
+		q.arrivals.remove(t)
+	}
 	t.in, t.leaf = nil, nil
 	q.len--
 	return true
@@ -110,13 +125,11 @@ func (q *Queue) Remove(t *Task) bool {
 // also while the resource is busy: the sooner such a task is refused, the sooner
 // its caller can do something else.
 func (q *Queue) Expired(now mono.Time) *Task {
-	if q.NextWake() > now {
+	t, at := q.losing()
+	if t == nil || at > now {
 		return nil
 	}
-	t := q.losses.first()
-	if t != nil {
-		q.Remove(t)
-	}
+	q.Remove(t)
 	return t
 }
 
@@ -146,7 +159,7 @@ func (q *Queue) Next(now mono.Time) (t *Task, run bool) {
 
 // Peek returns what Next would return, and changes nothing.
 func (q *Queue) Peek(now mono.Time) (t *Task, run bool) {
-	if t := q.losses.first(); t != nil && q.NextWake() <= now {
+	if t, at := q.losing(); t != nil && at <= now {
 		return t, false
 	}
 	if q.len == 0 {
@@ -221,7 +234,9 @@ func (q *Queue) leaf(class work.Class, workflow int) *node {
 func (q *Queue) link(t *Task) {
 	s := q.standing(t)
 	t.leaf = q.leaf(s.class, t.Workflow)
-	t.leaf.order.push(entry{s.key, t, s.priority})
+	if !q.lineOnly() {
+		t.leaf.order.push(entry{s.key, t, s.priority})
+	}
 	t.leaf.ages.insert(t)
 	for n := t.leaf; n != nil; n = n.parent {
 		n.waiting++

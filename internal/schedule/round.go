@@ -20,33 +20,94 @@ const depth = 2
 // have tasks waiting stand in a ring and take turns: deficit round robin
 // (Shreedhar and Varghese), in the form that lets the last task of a turn overdraw,
 // because what a task costs is certain only when it is done. Rounds in which
-// nobody could be served are not walked but counted.
+// no child could be served are not walked but counted: a child is told of its turns
+// when something else about it changes, and the agenda says which can be served first.
 type node struct {
-	// As one of its parent's children.
+	// As one of its parent's children. deficit and granted include the turns up to
+	// told; see left.
 	parent     *node
 	quantum    time.Duration // in a round
 	deficit    time.Duration // left to use in this turn; below zero it owes
 	granted    int64         // rounds in which it got its quantum
-	era        uint32        // ends when rounds that nobody missed forgive a debt
+	era        uint32        // ends when rounds that harmed no sibling forgive a debt
 	prev, next *node         // in the ring; nil when nothing waits
+	label      uint64        // ascends along the ring, but for one place where a round ends
+	told       int64         // the first round whose turn it was not told of
+	served     int64         // the round in which its turn can serve a task, if none is before
+	place      int           // in the agenda
 
 	// As a parent. turn is the child whose turn it is, or was the last, or while
 	// the ring is fresh, will be the last.
 	turn     *node
+	round    int64 // of that turn
 	fresh    bool  // no child was served since the ring was empty
 	children int   // in the ring
 	waiting  int   // tasks, in all leaves below
 	passed   int64 // rounds
+	agenda   agenda
 
-	// As a leaf.
+	// As a leaf. The heap is empty where the line alone says who is next.
 	order heap
 	ages  list
 }
 
 // weigh gives n the share or weight w, from its next turn on.
 func (n *node) weigh(quantum time.Duration, w float64) {
+	n.tell()
 	n.quantum = max(time.Duration(float64(quantum)*w), 1)
 	n.deficit = n.bounded(n.deficit)
+	n.plan()
+}
+
+// turns returns the round of n's next turn, for n in the ring.
+func (n *node) turns() int64 {
+	if n.label <= n.parent.turn.label {
+		return n.parent.round + 1
+	}
+	return n.parent.round
+}
+
+// left returns the deficit of n, with the turns that it was not told of.
+func (n *node) left() time.Duration {
+	if n.next == nil {
+		return n.deficit
+	}
+	return n.deficit + time.Duration(n.turns()-n.told)*n.quantum
+}
+
+// tell tells n of its turns up to now.
+func (n *node) tell() {
+	if n.next == nil {
+		return
+	}
+	turns := n.turns()
+	n.deficit += time.Duration(turns-n.told) * n.quantum
+	n.granted += turns - n.told
+	n.told = turns
+}
+
+// vain returns how many turns n has in vain before one in which it can be served.
+func (n *node) vain() int64 {
+	if -n.deficit < n.quantum {
+		return 0 // as nearly always, and a division takes as long as the rest
+	}
+	return int64(-n.deficit / n.quantum)
+}
+
+// plan finds the turn in which n, which was told, can be served. While it is n's turn
+// that waits: it may be served several times, and is charged each time.
+func (n *node) plan() {
+	if n.next != nil && n.parent.turn != n {
+		n.schedule()
+	}
+}
+
+func (n *node) schedule() {
+	served := n.told + n.vain()
+	if served != n.served {
+		n.served = served
+		n.parent.agenda.fix(n)
+	}
 }
 
 // first returns the task of a leaf that is next, nil if none waits.
@@ -54,30 +115,22 @@ func (n *node) first(now mono.Time, aging time.Duration) *Task {
 	if oldest := n.ages.head; oldest != nil && now.Sub(oldest.Arrived) >= aging {
 		return oldest
 	}
+	if len(n.order.entries) == 0 {
+		return n.ages.head
+	}
 	return n.order.first()
 }
 
 // pick returns the child to be served, and after how many more grants. It changes
-// nothing. A child must wait.
+// nothing that comes. A child must wait.
 func (n *node) pick() (child *node, grants int64) {
+	n.turn.tell()
 	if n.turn.deficit > 0 {
 		return n.turn, 0
 	}
-	c := n.turn
-	for range n.children {
-		c = c.next
-		need := int64(1)
-		if c.deficit <= 0 {
-			need += int64(-c.deficit / c.quantum)
-		}
-		if child == nil || need < grants {
-			child, grants = c, need
-		}
-		if grants == 1 {
-			break // nobody needs less, and who comes first goes first
-		}
-	}
-	return child, grants
+	n.turn.schedule()
+	child = n.agenda[0]
+	return child, child.served - child.turns() + 1
 }
 
 // begin makes it the turn of the child that pick named. Those who stand before it
@@ -89,16 +142,8 @@ func (n *node) begin(child *node, grants int64) {
 	if n.children == 1 {
 		child.era++
 	}
-	c, g := n.turn, grants
-	for range n.children {
-		c = c.next
-		c.deficit += time.Duration(g) * c.quantum
-		c.granted += g
-		if c == child {
-			g--
-		}
-	}
-	n.turn, n.fresh = child, false
+	n.turn, n.round, n.fresh = child, child.served, false
+	child.tell()
 	n.passed = max(n.passed, child.granted)
 }
 
@@ -113,26 +158,44 @@ func (n *node) enter(c *node) {
 	}
 	c.granted = n.passed
 	c.era++
+	n.join(c)
+	c.told = c.turns()
+	c.served = c.told + c.vain()
+	n.agenda.push(c)
+}
+
+// join puts c into the ring, before the child that has just been served.
+func (n *node) join(c *node) {
 	n.children++
-	switch last := n.turn; {
-	case last == nil:
-		c.prev, c.next = c, c
+	last := n.turn
+	if last == nil {
+		c.prev, c.next, c.label = c, c, labelGap
 		n.turn, n.fresh = c, true
 		return
-	case n.fresh:
-		c.prev, c.next = last, last.next
-		n.turn = c
-	default: // before the one that has just been served
-		c.prev, c.next = last.prev, last
 	}
+	if n.fresh {
+		last = last.next
+	}
+	c.label = n.labelBefore(last)
+	c.prev, c.next = last.prev, last
 	c.prev.next, c.next.prev = c, c
+	if n.fresh {
+		n.turn.tell()
+		n.turn.schedule()
+		n.turn = c
+	}
 }
 
 // leave takes a child out of the ring because nothing waits there any more.
 func (n *node) leave(c *node) {
+	c.tell()
+	n.agenda.remove(c)
 	n.children--
 	if n.turn == c {
 		n.turn = c.prev
+		if c.prev.label > c.label {
+			n.round-- // back over the end of a round
+		}
 	}
 	if n.children == 0 {
 		n.turn = nil
@@ -143,17 +206,21 @@ func (n *node) leave(c *node) {
 
 // debit charges n for a use of its parent.
 func (n *node) debit(use time.Duration) {
+	n.tell()
 	n.deficit = n.bounded(n.deficit - min(use, maxUse))
+	n.plan()
 }
 
 // refund takes back what a debit of that era has charged too much. If the debt has
 // been forgiven meanwhile, for n was idle or alone, no credit grows from it.
 func (n *node) refund(d time.Duration, era uint32) {
+	n.tell()
 	after := n.bounded(n.deficit + min(d, maxUse))
 	if era != n.era {
 		after = min(after, max(n.deficit, 0))
 	}
 	n.deficit = after
+	n.plan()
 }
 
 // bounded keeps a deficit within maxRounds. No sum of it and a use overflows: a

@@ -1,11 +1,13 @@
 // Package sim runs a world in virtual time: it decides which event is next.
 //
-// Nothing sleeps. The engine keeps the events to come in a heap and hands out
-// the earliest; whoever handles it schedules further ones:
+// Nothing sleeps. The engine keeps the events to come and hands out the earliest;
+// its handler schedules further ones. Events that are scheduled in the order of their
+// instants, as after a constant delay, wait in lanes, the others in a heap:
 //
-//	At(instant, event) ──▶ 4-ary heap by (instant, sequence) ──▶ Next ──▶ handler
-//	       ▲                                                                │
-//	       └────────────────────────────────────────────────────────────────┘
+//	At        ──▶ 4-ary heap by (instant, sequence) ─┬─▶ Next ──▶ handler
+//	AlongLane ──▶ rings, each in order ──────────────┘               │
+//	   ▲                                                             │
+//	   └─────────────────────────────────────────────────────────────┘
 //
 // Chance comes from Streams: every entity draws from a stream of its own,
 // derived from one seed and the entity's name, so that adding an entity does

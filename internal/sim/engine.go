@@ -3,14 +3,22 @@ package sim
 import "github.com/spillgate/spillgate/internal/mono"
 
 // Engine orders the events of one world. Events are values of type E; without
-// pointers in them the garbage collector never looks at the heap. The zero
-// Engine is empty and its present is the origin. It is not safe for concurrent
-// use; At and Next take O(log n) and allocate only while the heap grows.
+// pointers in them the garbage collector never looks at them. The zero Engine is
+// empty and its present is the origin. It is not safe for concurrent use; At and
+// Next take O(log n), AlongLane takes constant time where its events come in
+// order, and all allocate only while the queues grow.
 type Engine[E any] struct {
 	now  mono.Time
 	seq  uint64
-	heap []entry[E]
 	done uint64
+	heap []entry[E]
+	// vacant says that the root of the heap was taken and nothing moved up yet: what
+	// is scheduled next usually fills it, which saves a way down and a way up.
+	vacant bool
+	lanes  []lane[E]
+	// least is the lane whose first event is earliest, if any is filled; filled is
+	// how many are.
+	least, filled int
 }
 
 type entry[E any] struct {
@@ -23,11 +31,23 @@ func (a *entry[E]) before(b *entry[E]) bool {
 	return a.at < b.at || a.at == b.at && a.seq < b.seq
 }
 
+// Lanes gives the engine n lanes, numbered from 0, before anything is scheduled.
+func (e *Engine[E]) Lanes(n int) { e.lanes = make([]lane[E], n) }
+
 // Now returns the present: the instant of the last event that Next returned.
 func (e *Engine[E]) Now() mono.Time { return e.now }
 
 // Len returns the number of events to come.
-func (e *Engine[E]) Len() int { return len(e.heap) }
+func (e *Engine[E]) Len() int {
+	n := len(e.heap)
+	if e.vacant {
+		n--
+	}
+	for i := range e.lanes {
+		n += e.lanes[i].n
+	}
+	return n
+}
 
 // Done returns how many events Next has returned.
 func (e *Engine[E]) Done() uint64 { return e.done }
@@ -39,7 +59,107 @@ func (e *Engine[E]) At(t mono.Time, event E) {
 		return
 	}
 	e.seq++
+	e.push(entry[E]{max(t, e.now), e.seq, event})
+}
+
+// AlongLane does what At does, and is faster if the events of a lane are mostly
+// scheduled in the order of their instants, as those after a constant delay are.
+// An event that is earlier than the last in its lane goes to the heap.
+func (e *Engine[E]) AlongLane(number int, t mono.Time, event E) {
+	if t == mono.Never {
+		return
+	}
+	e.seq++
 	item := entry[E]{max(t, e.now), e.seq, event}
+	l := &e.lanes[number]
+	switch {
+	case l.n == 0:
+		l.push(item)
+		if e.filled == 0 || item.before(e.lanes[e.least].first()) {
+			e.least = number
+		}
+		e.filled++
+	case l.last <= item.at:
+		l.push(item)
+	default:
+		e.push(item)
+	}
+}
+
+// Next advances the present to the earliest event and returns it. It returns
+// false, and changes nothing, if there is none before end.
+func (e *Engine[E]) Next(end mono.Time) (event E, ok bool) {
+	e.fill()
+	if e.filled > 0 {
+		first := e.lanes[e.least].first()
+		if len(e.heap) == 0 || first.before(&e.heap[0]) {
+			if first.at >= end {
+				return event, false
+			}
+			e.now = first.at
+			e.done++
+			event = first.event
+			e.leaveLane()
+			return event, true
+		}
+	}
+	if len(e.heap) == 0 || e.heap[0].at >= end {
+		return event, false
+	}
+	e.vacant = true
+	e.now = e.heap[0].at
+	e.done++
+	return e.heap[0].event, true
+}
+
+// Advance moves the present to t if that is later and no event lies between.
+func (e *Engine[E]) Advance(t mono.Time) {
+	e.fill()
+	if len(e.heap) > 0 {
+		t = min(t, e.heap[0].at)
+	}
+	if e.filled > 0 {
+		t = min(t, e.lanes[e.least].first().at)
+	}
+	e.now = max(e.now, t)
+}
+
+// leaveLane takes the first event from the least lane and finds the next least.
+func (e *Engine[E]) leaveLane() {
+	l := &e.lanes[e.least]
+	l.pop()
+	if l.n == 0 {
+		e.filled--
+	}
+	var first *entry[E]
+	for i := range e.lanes {
+		if l := &e.lanes[i]; l.n > 0 && (first == nil || l.first().before(first)) {
+			first, e.least = l.first(), i
+		}
+	}
+}
+
+// fill ends a vacancy that nothing filled.
+func (e *Engine[E]) fill() {
+	if !e.vacant {
+		return
+	}
+	e.vacant = false
+	last := len(e.heap) - 1
+	item := e.heap[last]
+	e.heap = e.heap[:last]
+	if last > 0 {
+		e.down(item)
+	}
+}
+
+// push puts item into the heap.
+func (e *Engine[E]) push(item entry[E]) {
+	if e.vacant {
+		e.vacant = false
+		e.down(item)
+		return
+	}
 	e.heap = append(e.heap, item)
 	// Up: parents move down until the place of item is found.
 	h := e.heap
@@ -53,32 +173,6 @@ func (e *Engine[E]) At(t mono.Time, event E) {
 		i = parent
 	}
 	h[i] = item
-}
-
-// Next advances the present to the earliest event and returns it. It returns
-// false, and changes nothing, if there is none before end.
-func (e *Engine[E]) Next(end mono.Time) (event E, ok bool) {
-	if len(e.heap) == 0 || e.heap[0].at >= end {
-		return event, false
-	}
-	first := e.heap[0]
-	last := len(e.heap) - 1
-	item := e.heap[last]
-	e.heap = e.heap[:last]
-	if last > 0 {
-		e.down(item)
-	}
-	e.now = first.at
-	e.done++
-	return first.event, true
-}
-
-// Advance moves the present to t if that is later and no event lies between.
-func (e *Engine[E]) Advance(t mono.Time) {
-	if len(e.heap) > 0 {
-		t = min(t, e.heap[0].at)
-	}
-	e.now = max(e.now, t)
 }
 
 // down puts item in place of the root.

@@ -154,7 +154,9 @@ func (w *World) newCall() *call {
 	if n := len(w.freeCalls); n > 0 {
 		c := w.calls[w.freeCalls[n-1]]
 		w.freeCalls = w.freeCalls[:n-1]
-		*c = call{id: c.id, gen: c.gen, span: c.span} // it keeps memory
+		id, gen, span := c.id, c.gen, c.span // it keeps memory
+		*c = call{}
+		c.id, c.gen, c.span = id, gen, span
 		return c
 	}
 	c := &call{id: int32(len(w.calls))}

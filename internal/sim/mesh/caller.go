@@ -212,7 +212,7 @@ func (w *World) refuse(c *call, why cause) {
 	if why.kind == shed {
 		w.countShed(c.link.from.service, why.reason)
 	}
-	w.engine.At(w.Now(), event{refusedAtCaller, c.id, c.gen})
+	w.engine.AlongLane(laneNow, w.Now(), event{refusedAtCaller, c.id, c.gen})
 }
 
 // pumpLink carries out what a caller's policy has decided.
@@ -236,7 +236,7 @@ func (w *World) pumpLink(l *link) {
 	}
 	if s, ok := l.sender.(reporter); ok {
 		if n, ok := s.NextDemand(now); ok {
-			w.engine.At(w.up(l), event{demandAtProcess, w.newNote(note{link: l, demand: n, life: l.to.life}), 0})
+			w.engine.AlongLane(laneMessage, w.up(l), event{demandAtProcess, w.newNote(note{link: l, demand: n, life: l.to.life}), 0})
 		}
 	}
 	l.pumping = false
@@ -324,7 +324,7 @@ func (w *World) let(c *call, tell bool) {
 		l.outstanding--
 		w.tellLost(c)
 		if tell && c.there {
-			w.engine.At(w.up(l), event{cancelAtProcess, c.id, c.gen})
+			w.engine.AlongLane(laneMessage, w.up(l), event{cancelAtProcess, c.id, c.gen})
 		}
 		w.pumpLink(l)
 	case refused:

@@ -50,7 +50,7 @@ func (w *World) beginChore(p *process, c chore) {
 	} else {
 		w.chores = append(w.chores, c)
 	}
-	w.after(durationOf(float64(c.need)*p.pace.factor()), event{endChore, p.id, id})
+	w.engine.AlongLane(laneChore, w.Now().Add(durationOf(float64(c.need)*p.pace.factor())), event{endChore, p.id, id})
 }
 
 // endChoreOf is when a worker of p has handled a message.
@@ -133,7 +133,7 @@ func (w *World) grantTravels(i int32) {
 		w.takeNote(i)
 		return
 	}
-	w.engine.At(w.down(n.link), event{grantAtLink, i, 0})
+	w.engine.AlongLane(laneMessage, w.down(n.link), event{grantAtLink, i, 0})
 }
 
 // refusalLeaves sends a refusal.

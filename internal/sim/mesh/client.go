@@ -177,7 +177,7 @@ func (w *World) begin(id, workflow int32, chance draws, tenant uint32, budget ti
 	w.count(r, r.intended, func(n *Count) { n.Offered++ })
 	w.enter(r)
 	if w.cfg.Control.GiveUp && budget > 0 && !w.patient(id) {
-		w.engine.At(r.deadline, event{deadline, r.id, r.gen})
+		w.engine.AlongLane(laneDeadline+int(workflow)%deadlineLanes, r.deadline, event{deadline, r.id, r.gen})
 	}
 	if p := w.cfg.Workflows[workflow].Patience; w.cfg.Control.GiveUp && p > 0 {
 		w.engine.At(r.intended.Add(durationOf(chance.of(drawPatience, 0).exp()*float64(p))), event{deadline, r.id, r.gen})

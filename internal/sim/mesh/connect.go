@@ -160,7 +160,9 @@ func (w *World) abandon(c *call) {
 }
 
 // travel sends c to the process that it calls.
-func (w *World) travel(c *call) { w.engine.At(w.up(c.link), event{requestAtProcess, c.id, c.gen}) }
+func (w *World) travel(c *call) {
+	w.engine.AlongLane(laneMessage, w.up(c.link), event{requestAtProcess, c.id, c.gen})
+}
 
 // up and down are when a message that is sent now arrives, in order.
 func (w *World) up(l *link) mono.Time   { return w.hop(&l.lastUp) }

@@ -199,7 +199,7 @@ func (w *World) jobDone(p *process, j job) {
 			w.release(c)
 			return
 		}
-		w.engine.At(w.down(c.link), event{replyAtCaller, c.id, c.gen})
+		w.engine.AlongLane(laneMessage, w.down(c.link), event{replyAtCaller, c.id, c.gen})
 	case jobCompute:
 		if c.state == working {
 			w.passed(c)

@@ -40,7 +40,7 @@ func (w *World) armWait(c *call) {
 		return
 	}
 	c.ends = w.Now().Add(durationOf(c.left * c.process.pace.factor()))
-	w.engine.At(c.ends, event{endWait, c.id, c.gen})
+	w.engine.AlongLane(laneWork, c.ends, event{endWait, c.id, c.gen})
 }
 
 // passed goes on with c after a wait or a computation.

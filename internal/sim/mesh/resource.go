@@ -150,7 +150,7 @@ func (w *World) granted(c *call, r *resource) {
 	w.keep(c, r)
 	c.pc++
 	c.state = resuming
-	w.engine.At(w.Now(), event{resume, c.id, c.gen})
+	w.engine.AlongLane(laneNow, w.Now(), event{resume, c.id, c.gen})
 }
 
 // delay returns the mean queueing delay since the last look, or the age of the

@@ -102,7 +102,7 @@ func (w *World) beginWork(c *call, s *step) {
 	ns := c.chance.of(drawTime, uint64(c.pc)).time(s.mean, s.shape) / c.process.speed
 	c.state, c.began, c.need = working, w.Now(), durationOf(ns)
 	c.process.resources[s.resource].took(c.began, c)
-	w.engine.At(c.began.Add(c.need), event{endWork, c.id, c.gen})
+	w.engine.AlongLane(laneWork, c.began.Add(c.need), event{endWork, c.id, c.gen})
 }
 
 func (w *World) endWork(c *call) {
@@ -226,7 +226,7 @@ func (w *World) reply(c *call, why cause) {
 			return
 		}
 	}
-	w.engine.At(w.down(c.link), event{replyAtCaller, c.id, c.gen})
+	w.engine.AlongLane(laneMessage, w.down(c.link), event{replyAtCaller, c.id, c.gen})
 }
 
 func durationOf(ns float64) time.Duration {

@@ -127,6 +127,7 @@ func New(cfg Config) (*World, error) {
 		return nil, err
 	}
 	w := &World{cfg: cfg, stop: origin.Add(cfg.Length)}
+	w.engine.Lanes(numLanes)
 	w.engine.Advance(origin)
 	if cfg.Log != nil {
 		w.log = bufio.NewWriter(cfg.Log)

@@ -1,0 +1,115 @@
+package schedule
+
+import (
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// plain says what all waiting tasks have in common, so that one structure serves where
+// two would be kept. In FIFO with one priority the line of a leaf is the order, and no
+// heap is. In EDF and LSTF, with one priority and the same time from the key to the
+// loss, the first in the order of a class is also the first to be lost, and the heap of
+// losses is empty. The first task with something else of its own ends it, until the
+// queue has been empty.
+type plain struct {
+	holds    bool
+	priority work.Priority
+	offset   int64 // of the loss from the key, unknown before a task has a deadline
+}
+
+const unknown = -1
+
+// one reports whether the order of q may do with one structure at all. With Fair there
+// are too many leaves to look through for the first to be lost.
+func (c *Config) one() bool { return c.Order == FIFO || c.Order.ByDeadline() && !c.Fair }
+
+// admit keeps q plain with t, which is about to wait, or ends that.
+func (q *Queue) admit(t *Task) {
+	if q.len == 0 {
+		q.plain = plain{holds: q.cfg.one(), priority: t.Priority, offset: unknown}
+	}
+	if q.plain.holds && !q.conforms(t) {
+		q.spread()
+	}
+}
+
+func (q *Queue) conforms(t *Task) bool {
+	if t.lent || t.Priority != q.plain.priority {
+		return false
+	}
+	if q.cfg.Order == FIFO {
+		return true
+	}
+	key, lost := q.cfg.Order.key(t), int64(t.lost())
+	if lost == int64(mono.Never) {
+		return key == lost
+	}
+	offset := lost - key
+	if q.plain.offset == unknown && (offset == 0 || offset == 1) && lost >= key {
+		q.plain.offset = offset
+	}
+	return offset == q.plain.offset && lost >= key
+}
+
+// spread gives all waiting tasks their places in both structures. It takes time linear
+// in their number.
+func (q *Queue) spread() {
+	q.plain.holds = false
+	if q.cfg.Order != FIFO {
+		for class := range q.classes {
+			for t := q.classes[class].ages.head; t != nil; t = t.links[ofLeaf].next {
+				q.expect(t)
+			}
+		}
+		return
+	}
+	for class := range q.classes {
+		q.classes[class].heapLine(q)
+		for _, leaf := range q.flows[class] {
+			if leaf != nil {
+				leaf.heapLine(q)
+			}
+		}
+	}
+}
+
+// heapLine puts the line of a leaf into its heap. It is in order already.
+func (n *node) heapLine(q *Queue) {
+	for t := n.ages.head; t != nil; t = t.links[ofLeaf].next {
+		s := q.standing(t)
+		n.order.push(entry{s.key, t, s.priority})
+	}
+}
+
+// lineOnly reports whether leaves need no heap.
+func (q *Queue) lineOnly() bool { return q.plain.holds && q.cfg.Order == FIFO }
+
+// expect notes when t will be lost.
+func (q *Queue) expect(t *Task) {
+	if at := t.lost(); at != mono.Never {
+		q.losses.push(entry{key: int64(at), task: t})
+	}
+}
+
+// losing returns the task that is lost first, and when; nil and mono.Never if none is.
+func (q *Queue) losing() (*Task, mono.Time) {
+	if !q.plain.holds || q.cfg.Order == FIFO {
+		if len(q.losses.entries) == 0 {
+			return nil, mono.Never
+		}
+		return q.losses.entries[0].task, mono.Time(q.losses.entries[0].key)
+	}
+	var first *Task
+	at := mono.Never
+	for class := range q.classes {
+		h := q.classes[class].order.entries
+		if len(h) == 0 || h[0].key == int64(mono.Never) {
+			continue
+		}
+		t, lost := h[0].task, mono.Time(h[0].key+q.plain.offset)
+		if lost < at || lost == at && first != nil && t.older(first) {
+			first, at = t, lost
+		}
+	}
+	return first, at
+}
