@@ -103,10 +103,10 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 	}()
 }
 
-// plainForGood is how many answers in a row without a grant mean that a server
-// has stopped granting, such as one whose gate was turned off. Fewer can be of
-// methods that only the server exempts.
-const plainForGood = 32
+// plainForGood is after how many answers in a row without a grant a server is asked whether it
+// grants any more, as one whose gate was turned off does not: four times as many as come between two
+// grants of one that does, as answers overtake each other.
+const plainForGood = 64
 
 // attempt is one attempt of a call, from its pick to its end.
 type attempt struct {
@@ -139,18 +139,21 @@ func (a *attempt) done(info balancer.DoneInfo) {
 	code := status.Code(info.Err)
 	switch {
 	case reply.HasGrant:
-		a.permit.OnGrant(reply.Grant)
 		a.on.plain.Store(0)
 	case o.told && !reply.HasShed && info.BytesReceived && answered(code):
 		if a.on.plain.Add(1) == plainForGood {
-			server.Reset()
+			server.Reset() // the next request asks
 		}
-		server.OnPlainReply()
+		if a.permit.Asks() {
+			server.OnPlainReply()
+		}
 	}
-	o.sent.Answered(a.on.callee, reply)
-	o.mu.Lock()
-	o.reply = reply
-	o.mu.Unlock()
+	if reply != (wire.Reply{}) {
+		o.sent.Answered(a.on.callee, reply)
+		o.mu.Lock()
+		o.reply = reply
+		o.mu.Unlock()
+	}
 	if o.stream {
 		o.sent.End(reply)
 	}
@@ -165,7 +168,11 @@ func (a *attempt) done(info balancer.DoneInfo) {
 	if executed && !o.stream {
 		served = time.Since(a.sent)
 	}
-	a.permit.Return(served)
+	if reply.HasGrant {
+		a.permit.ReturnWith(reply.Grant, served)
+	} else {
+		a.permit.Return(served)
+	}
 	called := a.pool.called
 	switch {
 	case reply.HasShed:

@@ -106,14 +106,14 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 	in := incomingFrom(ctx)
 	if in == nil { // net/http's transport has no tap handle, and makes a Peer for each request
 		md, _ := metadata.FromIncomingContext(ctx)
-		in = &incoming{Context: ctx, tags: tagsOf(md, &s.o.counters.Malformed)}
+		in = &incoming{Context: ctx, tags: tagsOf(md, nil, &s.o.counters.Malformed)}
 		ctx = in
 	}
 	in.method, in.kind = method, content.Kind
 	claimed := in.tags
 	if s.o.classify != nil {
 		in.tags = s.o.classify(ctx, method, claimed)
-		in.tags.Credits, in.tags.Demand, in.tags.Client = claimed.Credits, claimed.Demand, claimed.Client
+		in.tags.Credits, in.tags.Demand, in.tags.Asks, in.tags.Client = claimed.Credits, claimed.Demand, claimed.Asks, claimed.Client
 		in.tags.Token = claimed.Token
 	}
 	if content.Background {
@@ -127,6 +127,7 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 			Priority: in.tags.Priority,
 			Attempt:  in.tags.Attempt,
 			Demand:   in.tags.Demand,
+			Asks:     in.tags.Asks,
 		},
 		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim, Waited: in.tags.Waited,
 		Objective: s.o.objective(method), Kind: in, Token: in.tags.Token,

@@ -69,7 +69,7 @@ func (h *handler) readTags(r *http.Request, grpc bool) (t wire.Tags, speaks bool
 	if h.classify != nil {
 		claimed, speaks := h.claims(r, grpc, ranked)
 		t = h.classify(r, claimed)
-		t.Credits, t.Demand, t.Client = claimed.Credits, claimed.Demand, claimed.Client
+		t.Credits, t.Demand, t.Asks, t.Client = claimed.Credits, claimed.Demand, claimed.Asks, claimed.Client
 		t.Token = claimed.Token
 		if ranked {
 			rerank(r.Header, t)

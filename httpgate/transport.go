@@ -309,7 +309,7 @@ func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit,
 		}
 	}
 	if permit != nil {
-		tags.Credits, tags.Demand, tags.Client = true, permit.Demand(), t.id
+		tags.Credits, tags.Demand, tags.Asks, tags.Client = true, permit.Demand(), permit.Asks(), t.id
 	}
 	out := r
 	if !t.keep || r.Header == nil || r.Body != nil {
@@ -377,8 +377,8 @@ type exchange struct {
 // onHeader takes what the header of the response says.
 func (x *exchange) onHeader(resp *http.Response) {
 	x.take(resp.Header)
-	if !x.granted {
-		// A server that grants credits says so in its first header: see account.introduce.
+	if !x.granted && x.permit.Asks() {
+		// A server that grants credits tells those who ask in the header.
 		x.host.server.OnPlainReply()
 	}
 	if x.shed {
