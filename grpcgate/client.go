@@ -228,7 +228,10 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 		return c.err
 	}
 	c.o.untagged.Called(ctx, method)
-	began := live.Now()
+	var began mono.Time
+	if c.o.retries > 0 {
+		began = live.Now()
+	}
 	for try := 0; ; try++ {
 		o, out, err := c.begin(ctx, conn, try, began)
 		if err != nil {

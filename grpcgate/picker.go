@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -114,7 +115,7 @@ type attempt struct {
 	pool   *pool
 	on     *backend
 	permit *live.Permit
-	sent   time.Time
+	sent   mono.Time
 }
 
 func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.PickResult {
@@ -128,7 +129,7 @@ func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.Pic
 	o.reply = wire.Reply{}
 	o.holds = permit
 	o.mu.Unlock()
-	*a = attempt{call: o, pool: p.pool, on: b, permit: permit, sent: time.Now()}
+	*a = attempt{call: o, pool: p.pool, on: b, permit: permit, sent: live.Now()}
 	return balancer.PickResult{SubConn: b.sub, Done: a.done}
 }
 
@@ -166,7 +167,7 @@ func (a *attempt) done(info balancer.DoneInfo) {
 	var served time.Duration
 	executed := !reply.HasShed && info.BytesReceived && answered(code)
 	if executed && !o.stream {
-		served = time.Since(a.sent)
+		served = live.Now().Sub(a.sent)
 	}
 	if reply.HasGrant {
 		a.permit.ReturnWith(reply.Grant, served)

@@ -117,12 +117,7 @@ func ownTags(md metadata.MD, heard *live.Heard, count *atomic.Int64) wire.Tags {
 	case 0:
 	case 1:
 		var err error
-		if heard != nil {
-			t, err = heard.Tags(values[0])
-		} else {
-			t, err = wire.ParseTags([]byte(values[0]))
-		}
-		if err != nil {
+		if t, err = heard.Tags(values[0], parseTags); err != nil {
 			count.Add(1)
 		}
 		return t
@@ -139,6 +134,8 @@ func ownTags(md metadata.MD, heard *live.Heard, count *atomic.Int64) wire.Tags {
 	}
 	return t
 }
+
+func parseTags(text string) (wire.Tags, error) { return wire.ParseTags([]byte(text)) }
 
 // replyOf reads the reply in a call's trailer.
 func replyOf(md metadata.MD, count *atomic.Int64) wire.Reply {

@@ -52,6 +52,7 @@ type conn struct {
 	once     sync.Once
 	peer     string // who answers for its clients, after once
 	sender   live.Sender
+	heard    live.Heard
 	bindings live.Bindings[*account]
 }
 

@@ -284,7 +284,7 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 		// many are issued, somebody else has more than its share.
 		w = min(share, w+1, max(c.pending+c.demand, w))
 	case free >= 0:
-		w = min(c.pending+c.demand+p.overcommit(c), c.window+free)
+		w = p.steady(c, min(c.pending+c.demand+p.overcommit(c), c.window+free))
 	default:
 		w--
 	}

@@ -21,28 +21,34 @@ func (s *Said) Form(t *wire.Tags, form func(*wire.Tags) any) any {
 	if last := s.last.Load(); last != nil && last.tags == *t {
 		return last.form
 	}
-	made := &said{tags: *t, form: form(t)}
-	s.last.Store(made)
-	return made.form
+	made := form(t)
+	if t.Budget == 0 { // else no two are the same
+		s.last.Store(&said{*t, made})
+	}
+	return made
 }
 
-// Heard remembers the tags that a connection brought last, and what they were read from. It is
-// ready as its zero value, and its methods may be called at once from any goroutine.
+// Heard remembers the tags that a connection brought last, and what they were read from, which is a
+// message of at most wire.MaxLen. It is ready as its zero value, and its methods may be called at once
+// from any goroutine.
 type Heard struct{ last atomic.Pointer[heard] }
 
 type heard struct {
 	text string
 	tags wire.Tags
-	err  error
 }
 
-// Tags returns what wire.ParseTags makes of text.
-func (h *Heard) Tags(text string) (wire.Tags, error) {
-	if last := h.last.Load(); last != nil && last.text == text {
-		return last.tags, last.err
+// Tags returns what parse makes of text. A nil h remembers nothing.
+func (h *Heard) Tags(text string, parse func(string) (wire.Tags, error)) (wire.Tags, error) {
+	if h == nil {
+		return parse(text)
 	}
-	made := &heard{text: text}
-	made.tags, made.err = wire.ParseTags([]byte(text))
-	h.last.Store(made)
-	return made.tags, made.err
+	if last := h.last.Load(); last != nil && last.text == text {
+		return last.tags, nil
+	}
+	tags, err := parse(text)
+	if err == nil && tags.Budget == 0 { // else no two are the same
+		h.last.Store(&heard{text, tags})
+	}
+	return tags, err
 }

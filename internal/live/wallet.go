@@ -59,7 +59,6 @@ type Server struct {
 // Said returns what travelled to the server last.
 func (s *Server) Said() *Said { return &s.said }
 
-
 // Identity returns the name by which the server can tell this window from those
 // of other clients, where connections do not (wire.Tags.Client). It is a random
 // number, never 0, and of each server another: it names the window, not the
