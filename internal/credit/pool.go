@@ -168,7 +168,7 @@ func (p *Pool) Config() Config { return p.cfg }
 // waits with the drained: opening connections must not make credits.
 func (p *Pool) Register(now mono.Time) *Client {
 	p.registered++
-	c := &Client{heard: now, number: p.registered, told: untold, attendance: attendance{season: p.season - 2}}
+	c := &Client{heard: now, number: p.registered, told: untold(), attendance: attendance{season: p.season - 2}}
 	p.holding++
 	if p.clients == 0 {
 		// An empty pool has not been woken: its interval starts here.
@@ -299,7 +299,7 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 	p.feed(now) // may give c a credit too, which this grant then carries
 	if c.in[linkDirty] != 0 {
 		p.dirty.remove(c)
-		c.told = untold
+		c.told = untold()
 	}
 	return p.grant(c)
 }
@@ -408,7 +408,7 @@ func (p *Pool) NextGrant() (*Client, wire.Grant, bool) {
 func (p *Pool) nextGrant() (*Client, wire.Grant, bool) {
 	c := p.dirty.head
 	p.dirty.remove(c)
-	c.told = untold // whether this grant arrives is not known
+	c.told = untold() // whether this grant arrives is not known
 	return c, p.grant(c), true
 }
 

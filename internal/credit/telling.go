@@ -25,8 +25,8 @@ type telling struct {
 	since  uint8 // replies without a grant; tellEvery: it was told nothing that counts
 }
 
-// untold is a client whose next reply carries a grant in any case.
-var untold = telling{since: tellEvery}
+// untold is what a client was told whose next reply carries a grant in any case.
+func untold() telling { return telling{since: tellEvery} }
 
 // Tells reports whether the reply for which OnReply was called last for c carries the
 // grant. asked says that it must: the request asked for it, or was refused. part is what the
