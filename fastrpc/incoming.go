@@ -79,7 +79,7 @@ func (r *incoming) enter() bool {
 	if s.cfg.Classify != nil {
 		claimed := r.tags
 		r.tags = s.cfg.Classify(r.conn.peer, r.method.name, claimed)
-		r.tags.Credits, r.tags.Demand, r.tags.Client, r.tags.Token = claimed.Credits, claimed.Demand, claimed.Client, claimed.Token
+		r.tags.Credits, r.tags.Demand, r.tags.Asks, r.tags.Client, r.tags.Token = claimed.Credits, claimed.Demand, claimed.Asks, claimed.Client, claimed.Token
 	}
 	t := &r.tags
 	gate.Untagged().Served(t)
@@ -90,7 +90,7 @@ func (r *incoming) enter() bool {
 	}
 	request := live.Request{
 		Request: work.Request{
-			Workflow: t.Workflow, Class: t.Class, Priority: t.Priority, Attempt: t.Attempt, Demand: t.Demand,
+			Workflow: t.Workflow, Class: t.Class, Priority: t.Priority, Attempt: t.Attempt, Demand: t.Demand, Asks: t.Asks,
 		},
 		Client: r.conn.client, Sender: r.conn.sender, Arrived: r.conn.in.arrived, Waited: t.Waited,
 		Total: t.Total, Elapsed: t.Elapsed, Process: t.Process, Claim: t.Claim, Kind: r.method, Token: t.Token,

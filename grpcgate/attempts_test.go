@@ -60,7 +60,7 @@ func TestAttemptsAreUntrusted(t *testing.T) {
 			md.Set(attemptsKey, strings.Split(tt.head, ",")...)
 		}
 		var malformed atomic.Int64
-		if got := tagsOf(md, &malformed).Attempt; got != tt.want || malformed.Load() != 0 {
+		if got := tagsOf(md, nil, &malformed).Attempt; got != tt.want || malformed.Load() != 0 {
 			t.Errorf("tags say %d, grpc %q: attempt %d, expected %d; %d malformed", tt.tags, tt.head, got, tt.want, malformed.Load())
 		}
 	}

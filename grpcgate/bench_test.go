@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/harness/machine"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -22,7 +23,7 @@ const batch = 256
 // first in ns a call and the second as a ratio to it.
 func contest(b *testing.B, plain, other func() error) {
 	b.Helper()
-	var spent [2]time.Duration
+	var spent, used [2]time.Duration // used of processors, which a busy machine hardly changes
 	var allocs [2]uint64
 	calls := [2]func() error{plain, other}
 	run := func(kind, n int) {
@@ -48,9 +49,10 @@ func contest(b *testing.B, plain, other func() error) {
 	for b.Loop() {
 		for kind := range 2 {
 			runtime.ReadMemStats(&m)
-			before, start := m.Mallocs, time.Now()
+			before, start, own := m.Mallocs, time.Now(), machine.Own()
 			run(kind, batch)
 			spent[kind] += time.Since(start)
+			used[kind] += machine.Own() - own
 			runtime.ReadMemStats(&m)
 			allocs[kind] += m.Mallocs - before
 		}
@@ -59,6 +61,7 @@ func contest(b *testing.B, plain, other func() error) {
 	b.ReportMetric(float64(spent[0])/float64(n), "plain-ns/call")
 	b.ReportMetric(float64(spent[1])/float64(n), "other-ns/call")
 	b.ReportMetric(float64(spent[1])/float64(spent[0]), "ratio")
+	b.ReportMetric(float64(used[1])/float64(used[0]), "cpu-ratio")
 	b.ReportMetric(float64(allocs[0])/float64(n), "plain-allocs/call")
 	b.ReportMetric(float64(allocs[1])/float64(n), "other-allocs/call")
 	b.ReportMetric(0, "ns/op")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -106,7 +105,8 @@ type outgoing struct {
 	reply    wire.Reply   // to the last attempt
 	sent     live.Outgoing
 
-	first attempt // spares most calls an allocation
+	first attempt // spares most calls an allocation, and so does room
+	room  live.Permit
 }
 
 type outgoingKey struct{}
@@ -131,7 +131,7 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, bega
 	var to *live.Callee
 	if p, ok := c.pools.Load(conn); ok {
 		var err error
-		if permit, err = p.(*pool).acquire(ctx); err != nil {
+		if permit, err = p.(*pool).acquire(ctx, &o.room); err != nil {
 			o.in.refusedBelow()
 			c.o.calls.Target(conn.Target()).NotSent(err)
 			return nil, nil, refusalError(err)
@@ -146,24 +146,42 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, bega
 	o.sent, tags = live.BeginCall(ctx, to, try)
 	if permit != nil {
 		o.permit, o.told = permit, true
-		tags.Credits, tags.Demand, tags.Client, tags.Waited = true, permit.Demand(), permit.Server().Identity(), permit.Waited()
+		tags.Credits, tags.Demand, tags.Asks, tags.Client, tags.Waited = true, permit.Demand(), permit.Asks(), permit.Server().Identity(), permit.Waited()
 	}
 	if try > 0 {
 		tags.Waited = live.Now().Sub(began)
 	}
 	tags.Token = live.TokenFrom(ctx)
-	if d, ok := ctx.Deadline(); ok {
-		// Never zero, which would say that there is none.
-		if tags.Budget = time.Until(d); tags.Budget <= 0 {
-			tags.Budget = -1
-		}
-	}
 	if tags == (wire.Tags{}) {
 		return o, o, nil
 	}
-	var buf [wire.MaxTags]byte
-	return o, metadata.AppendToOutgoingContext(o, wire.MetadataKey, string(tags.Append(buf[:0]))), nil
+	var said *live.Said
+	if permit != nil {
+		said = permit.Server().Said()
+	}
+	return o, withMetadata(o, &tags, said), nil
 }
+
+// withMetadata returns ctx with tags in its metadata. The budget is not among them, as grpc
+// says it itself. said, if not nil, is what was said to the server before.
+func withMetadata(ctx context.Context, tags *wire.Tags, said *live.Said) context.Context {
+	if said == nil {
+		return metadata.AppendToOutgoingContext(ctx, wire.MetadataKey, text(tags))
+	}
+	md := said.Form(tags, asMetadata).(metadata.MD)
+	if _, more := metadata.FromOutgoingContext(ctx); more {
+		return metadata.AppendToOutgoingContext(ctx, wire.MetadataKey, md[wire.MetadataKey][0])
+	}
+	return metadata.NewOutgoingContext(ctx, md)
+}
+
+func text(tags *wire.Tags) string {
+	var buf [wire.MaxTags]byte
+	return string(tags.Append(buf[:0]))
+}
+
+// asMetadata is tags as grpc sends them.
+func asMetadata(tags *wire.Tags) any { return metadata.MD{wire.MetadataKey: {text(tags)}} }
 
 // take returns the permit for the next attempt, if there is one.
 func (o *outgoing) take() (*live.Permit, error) {
@@ -210,7 +228,10 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 		return c.err
 	}
 	c.o.untagged.Called(ctx, method)
-	began := live.Now()
+	var began mono.Time
+	if c.o.retries > 0 {
+		began = live.Now()
+	}
 	for try := 0; ; try++ {
 		o, out, err := c.begin(ctx, conn, try, began)
 		if err != nil {

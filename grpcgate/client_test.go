@@ -51,7 +51,7 @@ func newScript(t *testing.T, withControl bool) *script {
 		md, _ := metadata.FromIncomingContext(ctx)
 		var unused atomic.Int64
 		select {
-		case s.tags <- tagsOf(md, &unused):
+		case s.tags <- tagsOf(md, nil, &unused):
 		default:
 		}
 		if f := s.reply.Load(); f != nil {
@@ -124,13 +124,13 @@ func TestTagsOnRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := <-s.tags
-	if got.Budget <= 0 || got.Budget > patience {
-		t.Errorf("budget %v, the context has %v", got.Budget, patience)
+	if got.Budget != 0 {
+		t.Errorf("budget %v beside that of grpc-timeout", got.Budget)
 	}
 	if got.Client == 0 {
 		t.Error("the client has no name")
 	}
-	got.Budget, got.Client = 0, 0
+	got.Client = 0
 	if want := (wire.Tags{Workflow: "shop", Class: work.Interactive, Priority: 7, Credits: true}); got != want {
 		t.Errorf("%+v, expected %+v", got, want)
 	}
@@ -553,7 +553,7 @@ func TestChainInOneProcess(t *testing.T) {
 		t.Fatal("expected the refusal to show")
 	}
 	reply, _ := wire.ParseReply([]byte(trailer[wire.MetadataKey][0]))
-	if !reply.HasGrant || !reply.HasShed || reply.Shed.Reason != work.Downstream || reply.Shed.Retryable || trailer["grpc-retry-pushback-ms"][0] != "-1" {
+	if !reply.HasShed || reply.Shed.Reason != work.Downstream || reply.Shed.Retryable || trailer["grpc-retry-pushback-ms"][0] != "-1" {
 		t.Errorf("%+v, trailer %v", reply, trailer)
 	}
 	if st := midGate.Stats(); st.Served[work.Dropped] != 1 {
@@ -934,8 +934,8 @@ func TestStreamsGiveTheirCreditBack(t *testing.T) {
 			cancel()
 		}
 		err = ss.RecvMsg(&m)
-		if md := ss.Trailer()[wire.MetadataKey]; end != "cancel" && len(md) != 1 {
-			t.Errorf("%s: %v, trailer %q: expected credits", end, err, md)
+		if err == nil {
+			t.Errorf("%s: the stream goes on", end)
 		}
 		eventually(t, end+": credit returned", settled(c, conn, gate))
 		cancel()

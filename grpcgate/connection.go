@@ -23,6 +23,7 @@ type connection struct {
 	server   *server
 	peer     string // who answers for its clients
 	sender   live.Sender
+	heard    live.Heard
 	bindings live.Bindings[*account]
 	streams  atomic.Int32 // open ones of clients without an account
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -103,10 +104,10 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 	}()
 }
 
-// plainForGood is how many answers in a row without a grant mean that a server
-// has stopped granting, such as one whose gate was turned off. Fewer can be of
-// methods that only the server exempts.
-const plainForGood = 32
+// plainForGood is after how many answers in a row without a grant a server is asked whether it
+// grants any more, as one whose gate was turned off does not: four times as many as come between two
+// grants of one that does, as answers overtake each other.
+const plainForGood = 64
 
 // attempt is one attempt of a call, from its pick to its end.
 type attempt struct {
@@ -114,7 +115,7 @@ type attempt struct {
 	pool   *pool
 	on     *backend
 	permit *live.Permit
-	sent   time.Time
+	sent   mono.Time
 }
 
 func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.PickResult {
@@ -128,7 +129,7 @@ func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.Pic
 	o.reply = wire.Reply{}
 	o.holds = permit
 	o.mu.Unlock()
-	*a = attempt{call: o, pool: p.pool, on: b, permit: permit, sent: time.Now()}
+	*a = attempt{call: o, pool: p.pool, on: b, permit: permit, sent: live.Now()}
 	return balancer.PickResult{SubConn: b.sub, Done: a.done}
 }
 
@@ -139,18 +140,21 @@ func (a *attempt) done(info balancer.DoneInfo) {
 	code := status.Code(info.Err)
 	switch {
 	case reply.HasGrant:
-		a.permit.OnGrant(reply.Grant)
 		a.on.plain.Store(0)
 	case o.told && !reply.HasShed && info.BytesReceived && answered(code):
 		if a.on.plain.Add(1) == plainForGood {
-			server.Reset()
+			server.Reset() // the next request asks
 		}
-		server.OnPlainReply()
+		if a.permit.Asks() {
+			server.OnPlainReply()
+		}
 	}
-	o.sent.Answered(a.on.callee, reply)
-	o.mu.Lock()
-	o.reply = reply
-	o.mu.Unlock()
+	if reply != (wire.Reply{}) {
+		o.sent.Answered(a.on.callee, reply)
+		o.mu.Lock()
+		o.reply = reply
+		o.mu.Unlock()
+	}
 	if o.stream {
 		o.sent.End(reply)
 	}
@@ -163,9 +167,13 @@ func (a *attempt) done(info balancer.DoneInfo) {
 	var served time.Duration
 	executed := !reply.HasShed && info.BytesReceived && answered(code)
 	if executed && !o.stream {
-		served = time.Since(a.sent)
+		served = live.Now().Sub(a.sent)
 	}
-	a.permit.Return(served)
+	if reply.HasGrant {
+		a.permit.ReturnWith(reply.Grant, served)
+	} else {
+		a.permit.Return(served)
+	}
 	called := a.pool.called
 	switch {
 	case reply.HasShed:

@@ -204,18 +204,18 @@ func (p *pool) clientState() (sum live.ClientState) {
 	return sum
 }
 
-// acquire waits for a credit. It returns neither permit nor error if no server
+// acquire waits for a credit, for which room has room. It returns neither permit nor error if no server
 // is connected, or none any more: what happens then is for grpc's rules on
 // failing fast and waiting for ready.
-func (p *pool) acquire(ctx context.Context) (*live.Permit, error) {
+func (p *pool) acquire(ctx context.Context, room *live.Permit) (*live.Permit, error) {
 	p.mu.Lock()
-	lost, wallet := p.lost, p.wallet
+	lost, wallet, none := p.lost, p.wallet, len(p.backends) == 0
 	p.mu.Unlock()
-	if lost.Err() != nil {
+	if none {
 		return nil, nil
 	}
-	if permit := wallet.TryAcquire(ctx); permit != nil {
-		return permit, nil
+	if wallet.TryAcquireTo(ctx, room) {
+		return room, nil
 	}
 	span := live.SpanFrom(ctx)
 	span.BeginWait()

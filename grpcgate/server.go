@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/spillgate/spillgate/internal/live"
-	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -94,7 +93,6 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 type call struct {
 	server  *server
 	in      *incoming
-	started mono.Time
 	outcome work.Outcome
 	cancel  context.CancelFunc // nil unless the tags' budget is the shorter one
 	stopped *live.Refusal      // not nil: the gate cancelled the call, which failed
@@ -106,14 +104,14 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 	in := incomingFrom(ctx)
 	if in == nil { // net/http's transport has no tap handle, and makes a Peer for each request
 		md, _ := metadata.FromIncomingContext(ctx)
-		in = &incoming{Context: ctx, tags: tagsOf(md, &s.o.counters.Malformed)}
+		in = &incoming{Context: ctx, tags: tagsOf(md, nil, &s.o.counters.Malformed)}
 		ctx = in
 	}
 	in.method, in.kind = method, content.Kind
 	claimed := in.tags
 	if s.o.classify != nil {
 		in.tags = s.o.classify(ctx, method, claimed)
-		in.tags.Credits, in.tags.Demand, in.tags.Client = claimed.Credits, claimed.Demand, claimed.Client
+		in.tags.Credits, in.tags.Demand, in.tags.Asks, in.tags.Client = claimed.Credits, claimed.Demand, claimed.Asks, claimed.Client
 		in.tags.Token = claimed.Token
 	}
 	if content.Background {
@@ -127,6 +125,7 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 			Priority: in.tags.Priority,
 			Attempt:  in.tags.Attempt,
 			Demand:   in.tags.Demand,
+			Asks:     in.tags.Asks,
 		},
 		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim, Waited: in.tags.Waited,
 		Objective: s.o.objective(method), Kind: in, Token: in.tags.Token,
@@ -134,24 +133,23 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 	if s.gate.Shares() != nil {
 		r.Key = share.Key{Caller: in.tags.Workflow, Method: method}
 	}
-	now := live.Now()
+	from := in.arrived
+	if from == 0 {
+		from = live.Now()
+	}
 	if in.conn != nil {
 		r.Sender = in.conn.sender
 		if in.tags.Credits {
-			if in.account = in.conn.open(now, in.tags.Client); in.account != nil {
+			if in.account = in.conn.open(from, in.tags.Client); in.account != nil {
 				r.Client = in.account.client
 			}
 		}
 	}
 	c := call{server: s, in: in, outcome: work.Ignored}
 	if b := in.tags.Budget; b > 0 {
-		from := now
-		if in.arrived != 0 {
-			from = in.arrived
-		}
 		r.Deadline = from.Add(b)
 		if d, ok := ctx.Deadline(); !ok || live.Instant(d).Sub(r.Deadline) > time.Millisecond {
-			ctx, c.cancel = context.WithTimeout(ctx, r.Deadline.Sub(now))
+			ctx, c.cancel = context.WithTimeout(ctx, r.Deadline.Sub(live.Now()))
 		}
 	}
 	if err := s.gate.Admit(ctx, r, &in.room); err != nil {
@@ -166,7 +164,6 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 		in.tags.Class = class
 	}
 	ctx, _ = in.room.Watch(ctx)
-	c.started = live.Now()
 	return c, ctx, nil
 }
 
@@ -216,7 +213,7 @@ func (c *call) leave(ctx context.Context) {
 	c.in.ticket.Answer(&reply)
 	if reply.HasGrant && c.outcome.Executed() && !reply.HasProgress {
 		reply.HasProgress = true
-		reply.Progress.Service = live.Now().Sub(c.started)
+		reply.Progress.Service = live.Now().Sub(c.in.ticket.Began())
 	}
 	if reply != (wire.Reply{}) {
 		var buf [wire.MaxReply]byte

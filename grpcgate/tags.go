@@ -43,8 +43,17 @@ func (in *incoming) read() *incoming {
 	}
 	header := in.unread
 	in.unread = nil
-	in.tags = tagsOf(header, &in.server.o.counters.Malformed)
 	in.conn = in.server.connectionOf(in.Context)
+	var heard *live.Heard
+	if in.conn != nil {
+		heard = &in.conn.heard
+	}
+	in.tags = tagsOf(header, heard, &in.server.o.counters.Malformed)
+	if in.tags != (wire.Tags{}) && in.tags.Budget == 0 {
+		if d, ok := in.Context.Deadline(); ok {
+			in.tags.Budget = max(live.Instant(d).Sub(in.arrived), 1) // which grpc said
+		}
+	}
 	return in
 }
 
@@ -89,8 +98,8 @@ const attemptsKey = "grpc-previous-rpc-attempts"
 
 // tagsOf reads the tags in a request's metadata, and which attempt it is: what they say,
 // or grpc's own retry policy if that is more.
-func tagsOf(md metadata.MD, count *atomic.Int64) wire.Tags {
-	t := ownTags(md, count)
+func tagsOf(md metadata.MD, heard *live.Heard, count *atomic.Int64) wire.Tags {
+	t := ownTags(md, heard, count)
 	if v := md[attemptsKey]; len(v) == 1 {
 		if n, err := strconv.ParseUint(v[0], 10, 31); err == nil {
 			t.Attempt = max(t.Attempt, int(min(n, wire.MaxAttempt)))
@@ -101,14 +110,14 @@ func tagsOf(md metadata.MD, count *atomic.Int64) wire.Tags {
 
 // ownTags reads the tags in a request's metadata: those of Spillgate, or where
 // there are none, those in baggage. What is malformed or comes twice is counted
-// and ignored.
-func ownTags(md metadata.MD, count *atomic.Int64) wire.Tags {
+// and ignored. heard, if not nil, is what the connection brought before.
+func ownTags(md metadata.MD, heard *live.Heard, count *atomic.Int64) wire.Tags {
 	var t wire.Tags
 	switch values := md[wire.MetadataKey]; len(values) {
 	case 0:
 	case 1:
 		var err error
-		if t, err = wire.ParseTags([]byte(values[0])); err != nil {
+		if t, err = heard.Tags(values[0], parseTags); err != nil {
 			count.Add(1)
 		}
 		return t
@@ -125,6 +134,8 @@ func ownTags(md metadata.MD, count *atomic.Int64) wire.Tags {
 	}
 	return t
 }
+
+func parseTags(text string) (wire.Tags, error) { return wire.ParseTags([]byte(text)) }
 
 // replyOf reads the reply in a call's trailer.
 func replyOf(md metadata.MD, count *atomic.Int64) wire.Reply {

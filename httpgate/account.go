@@ -52,6 +52,7 @@ type conn struct {
 	once     sync.Once
 	peer     string // who answers for its clients, after once
 	sender   live.Sender
+	heard    live.Heard
 	bindings live.Bindings[*account]
 }
 
@@ -91,9 +92,8 @@ type account struct {
 	seq    uint32
 	latest wire.Grant
 	has    bool
+	news   bool // latest has not been told
 	closed bool
-
-	introduced atomic.Bool
 }
 
 // part is a client's account at the gate of one target.
@@ -105,13 +105,6 @@ type part struct {
 }
 
 func newAccount() *account { return &account{epoch: rand.Uint32()} }
-
-// introduce reports true once: the first header to a client carries its grant, even
-// where trailers could, so that it knows at once that the server grants credits. A client
-// that never reads a body to its end would not hear of it otherwise.
-func (a *account) introduce() bool {
-	return !a.introduced.Load() && a.introduced.CompareAndSwap(false, true)
-}
 
 // client returns the client at the target's gate, connected on first use; nil if
 // the account is closed.
@@ -154,15 +147,24 @@ func (a *account) client(t *Target) *live.Client {
 func (a *account) take(t *Target, g wire.Grant) wire.Grant {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	sum := wire.Grant{Epoch: a.epoch}
-	kept := a.parts[:0]
 	for i := range a.parts {
-		p := a.parts[i]
-		if p.target.closed.Load() {
-			continue // its gate is closed, or will be
-		}
+		p := &a.parts[i]
 		if p.target == t && (!p.has || p.grant.Epoch != g.Epoch || g.Newer(p.grant)) {
 			p.grant, p.has = g, true
+		}
+	}
+	a.sum()
+	return a.latest
+}
+
+// sum makes the grants of the targets one, without those that were closed. It is called with
+// the lock held.
+func (a *account) sum() {
+	sum := wire.Grant{Epoch: a.epoch}
+	kept := a.parts[:0]
+	for _, p := range a.parts {
+		if p.target.closed.Load() {
+			continue // its gate is closed, or will be
 		}
 		if p.has {
 			sum.Window = min(sum.Window+p.grant.Window, wire.MaxCount)
@@ -179,15 +181,25 @@ func (a *account) take(t *Target, g wire.Grant) wire.Grant {
 	a.parts = kept
 	a.seq++
 	sum.Seq = a.seq
-	a.latest, a.has = sum, true
-	return sum
+	a.latest, a.has, a.news = sum, true, true
 }
 
-// newest returns the newest grant for the client.
-func (a *account) newest() (wire.Grant, bool) {
+// newest returns the newest grant for the client, if there is one that it was not told, or one
+// at all for a client that asks.
+func (a *account) newest(asks bool) (wire.Grant, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.latest, a.has
+	for i := range a.parts {
+		if a.parts[i].target.closed.Load() {
+			a.sum()
+			break
+		}
+	}
+	tell := a.has && (asks || a.news)
+	if tell {
+		a.news = false
+	}
+	return a.latest, tell
 }
 
 func (a *account) close() {

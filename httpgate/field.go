@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
 )
 
@@ -69,7 +70,7 @@ func (h *handler) readTags(r *http.Request, grpc bool) (t wire.Tags, speaks bool
 	if h.classify != nil {
 		claimed, speaks := h.claims(r, grpc, ranked)
 		t = h.classify(r, claimed)
-		t.Credits, t.Demand, t.Client = claimed.Credits, claimed.Demand, claimed.Client
+		t.Credits, t.Demand, t.Asks, t.Client = claimed.Credits, claimed.Demand, claimed.Asks, claimed.Client
 		t.Token = claimed.Token
 		if ranked {
 			rerank(r.Header, t)
@@ -105,18 +106,39 @@ func (h *handler) claims(r *http.Request, grpc, ranked bool) (t wire.Tags, speak
 		return t, false
 	}
 	delete(r.Header, name)
-	msg, err := decodeField(values, grpc)
-	if err == nil {
-		var own wire.Tags
-		if own, err = wire.ParseTags(msg); err == nil {
-			if own.Workflow == "" && own.Class == 0 && own.Priority == 0 {
-				own.Workflow, own.Class, own.Priority = t.Workflow, t.Class, t.Priority
-			}
-			return own, true
-		}
+	own, err := parseField(r, values, grpc)
+	if err != nil {
+		h.tellMalformed(r, err)
+		return t, false
 	}
-	h.tellMalformed(r, err)
-	return t, false
+	if own.Workflow == "" && own.Class == 0 && own.Priority == 0 {
+		own.Workflow, own.Class, own.Priority = t.Workflow, t.Class, t.Priority
+	}
+	return own, true
+}
+
+// parseField returns the tags in the values of a field of r, whose connection remembers them.
+func parseField(r *http.Request, values []string, grpc bool) (wire.Tags, error) {
+	if grpc || len(values) != 1 {
+		msg, err := decodeField(values, grpc)
+		if err != nil {
+			return wire.Tags{}, err
+		}
+		return wire.ParseTags(msg)
+	}
+	var heard *live.Heard
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+		heard = &c.heard
+	}
+	return heard.Tags(values[0], parseWeb)
+}
+
+func parseWeb(text string) (wire.Tags, error) {
+	msg, err := wire.FromHeader(text)
+	if err != nil {
+		return wire.Tags{}, err
+	}
+	return wire.ParseTags(msg)
 }
 
 // rerank makes the rank in baggage that of t.

@@ -84,7 +84,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for before := 0; t != nil; before++ {
-		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet}
+		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, asks: tags.Credits && tags.Asks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet}
 		t = h.serve(ctx, w, r, &tags, body)
 	}
 }
@@ -155,7 +155,7 @@ func (h *handler) request(in *served, r *http.Request, tags *wire.Tags) (request
 	request = live.Request{
 		Request: work.Request{
 			Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
-			Deadline: mono.Never, Demand: tags.Demand, Attempt: tags.Attempt,
+			Deadline: mono.Never, Demand: tags.Demand, Asks: tags.Asks, Attempt: tags.Attempt,
 		},
 		Kind: in, Token: tags.Token,
 		Total: tags.Total, Elapsed: tags.Elapsed, Process: tags.Process, Claim: tags.Claim, Waited: tags.Waited,

@@ -76,7 +76,7 @@ func (w *writer) refuse(r *http.Request, err error) {
 		if refusal.HasGrant {
 			grant, has = w.account.take(w.target, refusal.Grant), true
 		} else {
-			grant, has = w.account.newest()
+			grant, has = w.account.newest(true)
 		}
 	}
 	quota := 0

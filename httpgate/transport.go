@@ -309,7 +309,7 @@ func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit,
 		}
 	}
 	if permit != nil {
-		tags.Credits, tags.Demand, tags.Client = true, permit.Demand(), t.id
+		tags.Credits, tags.Demand, tags.Asks, tags.Client = true, permit.Demand(), permit.Asks(), t.id
 	}
 	out := r
 	if !t.keep || r.Header == nil || r.Body != nil {
@@ -322,8 +322,11 @@ func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit,
 			out.Header[k] = v // the values are shared and not written to
 		}
 	}
-	var buf [wire.MaxTags]byte
-	out.Header[fieldFor(grpc)] = []string{encodeField(tags.Append(buf[:0]), grpc)}
+	if permit != nil && !grpc {
+		out.Header[field] = permit.Server().Said().Form(&tags, webForm).([]string)
+	} else {
+		out.Header[fieldFor(grpc)] = tagsField(&tags, grpc)
+	}
 	if grpc && tags.Budget != 0 {
 		out.Header["Grpc-Timeout"] = []string{grpcTimeoutText(tags.Budget)}
 	}
@@ -338,6 +341,14 @@ func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit,
 		out.Header[baggage] = []string{string(wire.AppendBaggage(nil, before, rank))}
 	}
 	return out
+}
+
+func webForm(t *wire.Tags) any { return tagsField(t, false) }
+
+// tagsField is tags as the values of the field in which they travel.
+func tagsField(t *wire.Tags, grpc bool) []string {
+	var buf [wire.MaxTags]byte
+	return []string{encodeField(t.Append(buf[:0]), grpc)}
 }
 
 // grpcTimeoutText is the value of grpc-timeout, in the finest unit that fits into
@@ -377,8 +388,8 @@ type exchange struct {
 // onHeader takes what the header of the response says.
 func (x *exchange) onHeader(resp *http.Response) {
 	x.take(resp.Header)
-	if !x.granted {
-		// A server that grants credits says so in its first header: see account.introduce.
+	if !x.granted && x.permit.Asks() {
+		// A server that grants credits tells those who ask in the header.
 		x.host.server.OnPlainReply()
 	}
 	if x.shed {

@@ -33,6 +33,7 @@ type writer struct {
 
 	grpc     bool // the request is one of gRPC
 	speaks   bool // the client understands the field
+	asks     bool // the client knows no grant, and wants one
 	bare     bool // the answer has no body
 	trailers bool // the protocol has trailers
 	wrote    bool // the header
@@ -105,7 +106,9 @@ func (w *writer) WriteHeader(code int) {
 			w.leave(work.Ignored)
 		}
 	}
-	if w.speaks && (w.bare || !w.trailers || w.account != nil && w.account.introduce()) {
+	if w.speaks && (w.bare || !w.trailers || w.asks) {
+		// A client that knows no grant hears of one at once, even where trailers could say it: it may
+		// never read a body to its end.
 		w.put(h, "", false)
 	}
 	w.ResponseWriter.WriteHeader(code)
@@ -369,12 +372,12 @@ func (w *writer) takeShedAs(h http.Header, key string, grpc bool) {
 func (w *writer) put(h http.Header, prefix string, left bool) {
 	r := wire.Reply{Shed: w.shed, HasShed: w.hasShed}
 	if w.account != nil {
-		r.Grant, r.HasGrant = w.account.newest()
+		r.Grant, r.HasGrant = w.account.newest(w.asks)
 	}
 	if w.in.ticket != nil {
 		w.in.ticket.Answer(&r)
 	}
-	if left && w.result(true).Executed() && !r.HasProgress {
+	if left && r.HasGrant && !r.HasProgress && w.result(true).Executed() {
 		r.HasProgress, r.Progress.Service = true, live.Now().Sub(w.began)
 	}
 	if r == (wire.Reply{}) {

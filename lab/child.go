@@ -7,6 +7,7 @@ import (
 	"github.com/spillgate/spillgate/lab/breakwaterlive"
 	"github.com/spillgate/spillgate/lab/brokers"
 	"github.com/spillgate/spillgate/lab/chains"
+	"github.com/spillgate/spillgate/lab/cost"
 	"github.com/spillgate/spillgate/lab/tracing"
 	"github.com/spillgate/spillgate/lab/workflowslive"
 )
@@ -18,5 +19,6 @@ func Child() {
 	tracing.Child()
 	brokers.Child()
 	breakwaterlive.Child()
+	cost.Child()
 	bed.Child(slices.Concat(workflowslive.Peers(), chains.Peers())...)
 }

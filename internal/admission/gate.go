@@ -868,7 +868,8 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	g.tick(now)
 }
 
-// Reply returns the grant for the reply to t. It must be called once for every
+// Reply returns the grant for the reply to t, and false if that carries none, as it would tell the
+// client nothing new: see credit.Pool.Tells. It must be called once for every
 // ticket that arrived and has a Client, whatever became of it, after Leave, Shed
 // or Cancel; later calls return the zero Grant and false.
 func (g *Gate) Reply(now mono.Time, t *Ticket) (wire.Grant, bool) {
@@ -881,6 +882,9 @@ func (g *Gate) Reply(now mono.Time, t *Ticket) (wire.Grant, bool) {
 		g.pool.OnShed()
 	}
 	grant := g.pool.OnReply(now, c)
+	if !g.pool.Tells(c, t.Asks || t.reason != work.None, g.cfg.Schedule.Fair) {
+		return wire.Grant{}, false
+	}
 	if g.cfg.Schedule.Fair {
 		grant.Part = g.pool.Part(t.Flow)
 	}

@@ -23,7 +23,7 @@ func TestGrantsSayTheParts(t *testing.T) {
 		for range 2 { // the first answer of a workflow comes before the others are known
 			for flow := 1; flow <= 2; flow++ {
 				k := &Ticket{Client: c, Flow: flow}
-				k.Deadline = mono.Never
+				k.Deadline, k.Asks = mono.Never, true
 				if v := g.Arrive(now, k); v != Run {
 					t.Fatalf("%v, want run", v)
 				}

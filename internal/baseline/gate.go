@@ -114,7 +114,7 @@ func (s *Wallet) OnReply(now mono.Time, w *credit.Waiter, rtt time.Duration, f F
 	if f.HasGrant {
 		s.wallet.OnGrant(now, s.window, f.Grant)
 		s.wallet.OnPart(w, f.Grant.Part)
-	} else {
+	} else if w.Asked() {
 		s.wallet.OnPlainReply(s.window)
 	}
 	if f.Reason != work.None {

@@ -20,6 +20,8 @@
 // number of tokens: a newer one replaces an older one, so lost, repeated and
 // reordered grants are harmless.
 //
+// A reply carries a grant only if that says something new: see Pool.Tells.
+//
 // Clients whose window is zero and who have nothing pending wait in the drained
 // list and are woken first in, first out, those with known demand first. The
 // pool speculates on the demand of the others: it grants a little more than was

@@ -43,6 +43,7 @@ type Client struct {
 	heard     mono.Time
 	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
 	number    uint64
+	told      telling
 	links     [numLinks]link
 	in        [numLinks]uint8 // the mark of the list, 0: in none
 	gone      bool
@@ -167,7 +168,7 @@ func (p *Pool) Config() Config { return p.cfg }
 // waits with the drained: opening connections must not make credits.
 func (p *Pool) Register(now mono.Time) *Client {
 	p.registered++
-	c := &Client{heard: now, number: p.registered, attendance: attendance{season: p.season - 2}}
+	c := &Client{heard: now, number: p.registered, told: untold(), attendance: attendance{season: p.season - 2}}
 	p.holding++
 	if p.clients == 0 {
 		// An empty pool has not been woken: its interval starts here.
@@ -264,7 +265,7 @@ func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
 
 // OnReply counts that a request of c leaves the server, answered or refused,
 // and returns the grant to put on the reply (Breakwater §3.2, lazy
-// distribution).
+// distribution), if Tells says so.
 func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 	if c.gone {
 		return wire.Grant{Epoch: p.cfg.Epoch}
@@ -283,7 +284,7 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 		// many are issued, somebody else has more than its share.
 		w = min(share, w+1, max(c.pending+c.demand, w))
 	case free >= 0:
-		w = min(c.pending+c.demand+p.overcommit(c), c.window+free)
+		w = p.steady(c, min(c.pending+c.demand+p.overcommit(c), c.window+free))
 	default:
 		w--
 	}
@@ -296,7 +297,10 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 		c.replied = now
 	}
 	p.feed(now) // may give c a credit too, which this grant then carries
-	p.dirty.remove(c)
+	if c.in[linkDirty] != 0 {
+		p.dirty.remove(c)
+		c.told = untold()
+	}
 	return p.grant(c)
 }
 
@@ -404,6 +408,7 @@ func (p *Pool) NextGrant() (*Client, wire.Grant, bool) {
 func (p *Pool) nextGrant() (*Client, wire.Grant, bool) {
 	c := p.dirty.head
 	p.dirty.remove(c)
+	c.told = untold() // whether this grant arrives is not known
 	return c, p.grant(c), true
 }
 

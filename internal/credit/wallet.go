@@ -55,6 +55,7 @@ type Waiter struct {
 	lanePrev, laneNext *Waiter
 
 	window     *Window
+	asked      bool      // the window was unknown when the request was sent
 	since      mono.Time // of Submit
 	expire     mono.Time
 	queued     bool
@@ -64,6 +65,11 @@ type Waiter struct {
 // Window returns the account through which the request goes, once Submit or
 // Next said to send it; nil before.
 func (w *Waiter) Window() *Window { return w.window }
+
+// Asked reports whether the request, which was sent, asks for a grant: its client knew none
+// of the server. An answer to such a request that carries none says that the server grants none; other
+// answers carry a grant only if it says something new.
+func (w *Waiter) Asked() bool { return w.asked }
 
 // Waited returns for how long, up to now, the request is on its way: since Submit.
 func (w *Waiter) Waited(now mono.Time) time.Duration { return max(now.Sub(w.since), 0) }
@@ -287,8 +293,8 @@ func (l *Wallet) Return(w *Waiter, served time.Duration) {
 // capacity (simulation, exponential service).
 func (l *Wallet) margin() time.Duration { return l.service + 4*l.spread }
 
-// OnPlainReply notes an answer without a grant: a server that granted nothing so
-// far has no credits, and is not limited.
+// OnPlainReply notes an answer without a grant to a request that Asked for one: a server that
+// granted nothing so far has no credits, and is not limited.
 func (l *Wallet) OnPlainReply(w *Window) {
 	if w.state == unknown {
 		w.state = plain
@@ -411,7 +417,7 @@ func (l *Wallet) take(now mono.Time, w *Waiter, win *Window) {
 		win.reviveAt = now.Add(win.grant.Revive)
 	}
 	l.place(win)
-	w.window = win
+	w.window, w.asked = win, win.state == unknown
 }
 
 func (l *Wallet) push(w *Waiter) {

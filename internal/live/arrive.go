@@ -31,6 +31,7 @@ func (g *Gate) Arrive(ctx context.Context, r Request, t *Ticket) Turn {
 	}
 	v := g.begin(ctx, &r)
 	g.arrive(&r, t)
+	g.lag.Load().poke(t.started)
 	return Turn{ticket: t, visit: v, elapsed: r.Elapsed, gone: gone}
 }
 

@@ -321,6 +321,9 @@ func (t *Ticket) recycle() {
 	g.spare = append(g.spare, c)
 }
 
+// Began returns when the handler of an admitted request could begin.
+func (t *Ticket) Began() mono.Time { return t.began }
+
 // Queued returns how long the request waited for its turn.
 func (t *Ticket) Queued() time.Duration { return t.queued }
 
@@ -355,9 +358,6 @@ func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
 // arrive is the middle of Arrive: the request is in the gate from now on, with the
 // ticket t. It never waits.
 func (g *Gate) arrive(r *Request, t *Ticket) {
-	if lag := g.lag.Load(); lag != nil {
-		lag.poke(Now())
-	}
 	g.mu.Lock()
 	now := Now()
 	*t = Ticket{gate: g, mode: g.mode, verdict: admission.Run, started: now}

@@ -187,7 +187,7 @@ func TestOneRefusalDeadlocksNobody(t *testing.T) {
 	for range 100 {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		held := enter(t, g, Request{Client: c})
+		held := enter(t, g, Request{Client: c, Request: work.Request{Asks: true}})
 		_, err := g.Enter(ctx, Request{Client: c})
 		var refusal *Refusal
 		if !errors.As(err, &refusal) || !refusal.HasGrant {
@@ -387,7 +387,7 @@ func TestAdmit(t *testing.T) {
 	credits := g.Connect(func(wire.Grant) {})
 	var ticket Ticket
 	for i := range 3 {
-		if err := g.Admit(t.Context(), Request{Client: credits}, &ticket); err != nil {
+		if err := g.Admit(t.Context(), Request{Client: credits, Request: work.Request{Asks: true}}, &ticket); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok := ticket.Grant(); ok || ticket.Left() {

@@ -42,10 +42,14 @@ type Sending struct {
 	wake   chan verdict
 	sent   mono.Time
 	demand int
+	asks   bool
 }
 
 // Demand returns what to report with the request: how many others wait.
 func (s *Sending) Demand() int { return s.demand }
+
+// Asks is what the request says of grants: see wire.Tags.Asks.
+func (s *Sending) Asks() bool { return s.asks }
 
 // Submit waits until the policy lets a request go, or refuses it with a *Refusal.
 // The wait ends with ctx.
@@ -83,7 +87,9 @@ func (o *Outlet) Submit(ctx context.Context, p work.Priority) (*Sending, error) 
 }
 
 // start notes that the request goes now. It is called with the lock held.
-func (s *Sending) start(now mono.Time) { s.sent, s.demand = now, s.outlet.policy.Demand() }
+func (s *Sending) start(now mono.Time) {
+	s.sent, s.demand, s.asks = now, s.outlet.policy.Demand(), s.core.Asked()
+}
 
 // Answered takes what the server's policy put on the answer.
 func (s *Sending) Answered(f baseline.Feedback) {

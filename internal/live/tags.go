@@ -16,7 +16,7 @@ type TagsKey struct{}
 // priority and workflow follow a request through a service, whatever protocols
 // it speaks on either side.
 //
-// Budget, Credits, Demand, Client, Process, Claim, Waited and Token are of one hop and are not
+// Budget, Credits, Demand, Asks, Client, Process, Claim, Waited and Token are of one hop and are not
 // sent on; the budget that is left is that of the context's deadline. Workflow, Class,
 // Priority, Attempt and Total go on as they came. So does Elapsed, with what the
 // request received here: see Onward.
@@ -27,10 +27,15 @@ func WithTags(ctx context.Context, t wire.Tags) context.Context {
 // TagsFrom returns the tags of the request that ctx belongs to, zero Tags if it
 // has none.
 func TagsFrom(ctx context.Context) wire.Tags {
-	if t, _ := ctx.Value(TagsKey{}).(*wire.Tags); t != nil {
+	if t := tagsIn(ctx); t != nil {
 		return *t
 	}
 	return wire.Tags{}
+}
+
+func tagsIn(ctx context.Context) *wire.Tags {
+	t, _ := ctx.Value(TagsKey{}).(*wire.Tags)
+	return t
 }
 
 // Onward returns the tags of a call made for the request that ctx belongs to:
@@ -38,7 +43,7 @@ func TagsFrom(ctx context.Context) wire.Tags {
 // hop is zero, for the edge that makes the call to fill in.
 func Onward(ctx context.Context) wire.Tags {
 	t := TagsFrom(ctx)
-	t.Budget, t.Credits, t.Demand, t.Client, t.Process, t.Claim, t.Waited, t.Token = 0, false, 0, 0, 0, 0, 0, wire.Token{}
+	t.Budget, t.Credits, t.Demand, t.Asks, t.Client, t.Process, t.Claim, t.Waited, t.Token = 0, false, 0, false, 0, 0, 0, 0, wire.Token{}
 	if s := SpanFrom(ctx); s != nil {
 		t.Elapsed = s.Elapsed()
 	}

@@ -4,28 +4,36 @@ import (
 	"context"
 
 	"github.com/spillgate/spillgate/internal/credit"
-	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // TryAcquire returns the permit to send one request if a credit is free and
 // nobody waits for one, else nil. It never waits: it is for callers that must
 // not, such as a load balancer's choice. Of ctx it reads the tags alone.
 func (w *Wallet) TryAcquire(ctx context.Context) *Permit {
-	p := w.permit(ctx)
-	p.core.Deadline = mono.Never
+	p := new(Permit)
+	if !w.TryAcquireTo(ctx, p) {
+		return nil
+	}
+	return p
+}
+
+// TryAcquireTo is TryAcquire for a caller that has room for a permit: see AcquireTo. It reports
+// whether p is one now.
+func (w *Wallet) TryAcquireTo(ctx context.Context, p *Permit) bool {
+	p.begin(ctx, w)
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
-		return nil
+		return false
 	}
 	now := Now()
 	step, _ := w.core.Submit(now, &p.core)
 	if step != credit.Send {
 		w.core.Cancel(&p.core)
 		w.mu.Unlock()
-		return nil
+		return false
 	}
 	p.sent(now)
 	w.finish(now)
-	return p
+	return true
 }

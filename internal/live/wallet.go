@@ -53,7 +53,11 @@ type Server struct {
 	notify func(demand int)
 	id     uint64
 	plain  atomic.Bool // OnPlainReply came since Reset; written with the wallet's lock
+	said   Said
 }
+
+// Said returns what travelled to the server last.
+func (s *Server) Said() *Said { return &s.said }
 
 // Identity returns the name by which the server can tell this window from those
 // of other clients, where connections do not (wire.Tags.Client). It is a random
@@ -95,8 +99,8 @@ func (s *Server) objective() time.Duration {
 	return math.MaxInt64
 }
 
-// OnPlainReply notes a reply without credits: a server that never grants any is
-// not limited. After Reset, the first one says all.
+// OnPlainReply notes a reply without credits to a request that asked for them (Permit.Asks): a
+// server that never grants any is not limited. After Reset, the first one says all.
 func (s *Server) OnPlainReply() {
 	if s.plain.Load() {
 		return
@@ -137,6 +141,7 @@ type Permit struct {
 	demand   int
 	waited   time.Duration
 	wake     chan verdict
+	asks     bool
 	returned bool
 }
 
@@ -152,14 +157,20 @@ func (p *Permit) Server() *Server { return p.server }
 // the permit was given; it travels with the request.
 func (p *Permit) Demand() int { return p.demand }
 
+// Asks reports whether the client knows no grant of the server: it travels with the request, and
+// an answer without a grant then says that the server grants none.
+func (p *Permit) Asks() bool { return p.asks }
+
 // Waited returns for how long the request waited for the permit.
 func (p *Permit) Waited() time.Duration { return p.waited }
 
-// permit returns a permit for a request of ctx, which has no server yet.
-func (w *Wallet) permit(ctx context.Context) *Permit {
-	p := &Permit{wallet: w}
-	p.core.Owner, p.core.Workflow = p, TagsFrom(ctx).Workflow
-	return p
+// begin makes p a permit for a request of ctx, which has no server yet.
+func (p *Permit) begin(ctx context.Context, w *Wallet) {
+	*p = Permit{wallet: w, wake: p.wake}
+	p.core.Owner, p.core.Deadline = p, mono.Never
+	if t := tagsIn(ctx); t != nil {
+		p.core.Workflow = t.Workflow
+	}
 }
 
 // OnGrant takes the grant on the answer to the request that was sent with p.
@@ -185,9 +196,7 @@ func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
 // AcquireTo is Acquire for a caller that has room for a permit, and allocates nothing for a
 // request that need not wait. What p was before does not matter, if it was returned.
 func (w *Wallet) AcquireTo(ctx context.Context, p *Permit) error {
-	*p = Permit{wallet: w, wake: p.wake}
-	p.core.Owner, p.core.Workflow = p, TagsFrom(ctx).Workflow
-	p.core.Deadline = mono.Never
+	p.begin(ctx, w)
 	if d, ok := ctx.Deadline(); ok {
 		p.core.Deadline = Instant(d)
 	}
@@ -246,7 +255,7 @@ func notSent(ctx context.Context) *Refusal {
 // sent fills in what a permit knows once it holds a credit; the lock is held.
 func (p *Permit) sent(now mono.Time) {
 	p.server = p.core.Window().Owner.(*Server)
-	p.demand = p.wallet.core.Demand()
+	p.demand, p.asks = p.wallet.core.Demand(), p.core.Asked()
 	p.waited = p.core.Waited(now)
 }
 

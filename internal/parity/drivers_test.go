@@ -209,7 +209,7 @@ func (s *station) play(sender *tapedSender, list []submission) {
 		}
 		who := visitor{number, arrived}
 		arrived++
-		r := live.Request{Client: account, Request: work.Request{Workflow: "w", Priority: sub.priority, Demand: sending.Demand()}}
+		r := live.Request{Client: account, Request: work.Request{Workflow: "w", Priority: sub.priority, Demand: sending.Demand(), Asks: sending.Asks()}}
 		if sub.deadline >= 0 {
 			r.Deadline = live.Now().Add(s.zero.Add(sub.deadline).Sub(sent)) // the budget travels
 		}

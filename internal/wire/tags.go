@@ -22,6 +22,7 @@ const (
 	fieldClaim    = 10
 	fieldWaited   = 11
 	fieldToken    = 12
+	fieldAsks     = 13
 )
 
 const totalLen = 2 * progressLen
@@ -48,6 +49,9 @@ type Tags struct {
 	// that the sender has ready for this server, 0 to MaxCount.
 	Credits bool
 	Demand  int
+	// Asks says that the sender knows no grant: the reply must carry one, or says that the
+	// server grants none. It has a meaning only with Credits.
+	Asks bool
 	// Client identifies the sender where connections do not: behind a proxy
 	// that shares them. Zero means that the connection is the identity.
 	Client uint64
@@ -77,7 +81,7 @@ type Tags struct {
 
 // MaxTags is the longest message that Tags.Append writes, in bytes: room for it
 // on the stack spares an allocation.
-const MaxTags = 1 + 10 + 2 + MaxWorkflow + 3 + 3 + 3 + 6 + 10 + 2 + totalLen + 10 + 10 + 10 + 2 + tokenLen
+const MaxTags = 1 + 10 + 2 + MaxWorkflow + 3 + 3 + 3 + 6 + 2 + 10 + 2 + totalLen + 10 + 10 + 10 + 2 + tokenLen
 
 // ValidWorkflow reports whether name can travel: 1 to MaxWorkflow visible ASCII
 // characters other than comma, semicolon, equals sign, percent sign, quotation
@@ -123,6 +127,9 @@ func (t Tags) Append(dst []byte) []byte {
 	if t.Credits {
 		dst = append(dst, fieldDemand, 4)
 		dst = binary.BigEndian.AppendUint32(dst, uint32(min(max(t.Demand, 0), MaxCount)))
+	}
+	if t.Asks {
+		dst = append(dst, fieldAsks, 0)
 	}
 	if t.Client != 0 {
 		dst = append(dst, fieldClient, 8)
@@ -199,6 +206,9 @@ func ParseTags(msg []byte) (Tags, error) {
 			if f.size(8) {
 				t.Waited = f.duration(f.value, 0)
 			}
+		case fieldAsks:
+			f.once()
+			t.Asks = f.size(0)
 		case fieldToken:
 			f.once()
 			t.Token = f.token()

@@ -354,7 +354,7 @@ func BenchmarkTags(b *testing.B) {
 func TestLongestMessages(t *testing.T) {
 	name := strings.Repeat("w", MaxWorkflow)
 	long := Progress{MaxDuration, MaxDuration}
-	tags := Tags{Budget: 1, Workflow: name, Class: 1, Priority: 1, Attempt: 1, Credits: true, Demand: 1, Client: 1, Total: long, Elapsed: long, Process: 1, Claim: MaxRate, Waited: MaxDuration, Token: Token{1}}
+	tags := Tags{Budget: 1, Workflow: name, Class: 1, Priority: 1, Attempt: 1, Credits: true, Demand: 1, Asks: true, Client: 1, Total: long, Elapsed: long, Process: 1, Claim: MaxRate, Waited: MaxDuration, Token: Token{1}}
 	if MaxTags > MaxLen*3/8 || MaxReply > MaxLen*3/8 {
 		t.Errorf("%d and %d bytes of %d leave little room for fields to come", MaxTags, MaxReply, MaxLen)
 	}

@@ -64,6 +64,9 @@ type Request struct {
 	// Demand is the number of further requests that the client had ready for
 	// this server when it sent this one.
 	Demand int
+	// Asks says that the client knows no grant of this server: the reply must carry one, if
+	// the server grants any.
+	Asks bool
 	// Attempt is 0 for a first attempt and counts retries.
 	Attempt int
 }

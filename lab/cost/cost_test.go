@@ -11,6 +11,7 @@ import (
 
 // The test binary is also the children's program.
 func TestMain(m *testing.M) {
+	Child()
 	bed.Child()
 	m.Run()
 }

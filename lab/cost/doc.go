@@ -2,6 +2,7 @@
 // edge, and ten thousand clients that are connected.
 //
 //	bench/cost               decisions, in this process; gates, beside the same service without
+//	bench/edges              gRPC and net/http as deployed, with 8 and 64 requests in flight
 //	breakwater/clients-live  10,000 clients beside 10, with and without gates
 //
 // What is compared serves on one core at the same time, as processors change their speed by
@@ -23,7 +24,7 @@ import (
 )
 
 // Experiments returns the experiments of this package.
-func Experiments() []experiment.Experiment { return []experiment.Experiment{clients(), cost()} }
+func Experiments() []experiment.Experiment { return []experiment.Experiment{clients(), cost(), edge()} }
 
 // side is a service that does next to nothing, and who asks it.
 type side struct {

@@ -103,7 +103,7 @@ func (w *World) requestAtProcess(c *call) {
 	c.ticket = admission.Ticket{
 		Request: work.Request{
 			Workflow: c.label, Class: c.class, Priority: c.root.priority,
-			Deadline: c.deadline, Demand: c.demand, Attempt: int(c.root.attempt),
+			Deadline: c.deadline, Demand: c.demand, Asks: c.waiter.Asked(), Attempt: int(c.root.attempt),
 		},
 		Client: w.account(c.link),
 		Owner:  c,
