@@ -110,12 +110,7 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 		ctx = in
 	}
 	in.method, in.kind = method, content.Kind
-	claimed := in.tags
-	if s.o.classify != nil {
-		in.tags = s.o.classify(ctx, method, claimed)
-		in.tags.Credits, in.tags.Demand, in.tags.Client = claimed.Credits, claimed.Demand, claimed.Client
-		in.tags.Token = claimed.Token
-	}
+	trusted := s.believe(ctx, method, &in.tags)
 	if content.Background {
 		in.tags.Priority = work.MaxPriority
 	}
@@ -129,7 +124,7 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 			Demand:   in.tags.Demand,
 		},
 		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim, Waited: in.tags.Waited,
-		Objective: s.o.objective(method), Kind: in, Token: in.tags.Token,
+		Objective: s.o.objective(method), Kind: in, Token: in.tags.Token, Untrusted: !trusted,
 	}
 	if s.gate.Shares() != nil {
 		r.Key = share.Key{Caller: in.tags.Workflow, Method: method}

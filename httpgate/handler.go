@@ -107,6 +107,7 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 
 	request, cancel := h.request(in, r, tags)
 	request.Client, request.Sender = client, sender
+	request.Untrusted = t.gate.ByDeadline() && !h.mayHurry(r)
 	if t.gate.Shares() != nil {
 		request.Key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
 	}
