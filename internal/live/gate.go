@@ -104,6 +104,7 @@ type Gate struct {
 	closed  bool
 	off     int // running tickets that bypassed the node
 	tallies Tallies
+	explanations
 	spare   []*admission.Ticket // of requests that never waited
 	watched []watched
 	tasks   tasks
@@ -300,6 +301,7 @@ type Ticket struct {
 	queued   time.Duration
 	grant    wire.Grant
 	pushback time.Duration
+	refusal  RefusalID
 }
 
 // spareTickets is the most tickets of the core that a gate keeps for later
@@ -419,6 +421,7 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 		if would == admission.Shed {
 			t.would = t.core.Reason()
 			g.tallies.Would[t.would]++
+			g.explain(now, t, true)
 		}
 	default:
 		t.verdict = g.node.Arrive(now, t.core)
@@ -492,6 +495,7 @@ func (g *Gate) shed(now mono.Time, t *Ticket) {
 	g.tasks.refused(t)
 	g.tasks.leave(t)
 	g.tallies.Shed[t.core.Reason()]++
+	t.refusal = g.explain(now, t, false)
 }
 
 // reply takes what the answer will say. It is called with the lock held.
@@ -521,7 +525,7 @@ func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause er
 			Queued: max(t.core.Queued(), 0),
 		})
 	}
-	refusal := &Refusal{Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, cause: cause}
+	refusal := &Refusal{ID: t.refusal, Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, cause: cause}
 	if t.stint != nil {
 		refusal.announced = t.announced
 	}
