@@ -139,10 +139,8 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 		r.Body = body
 	}
 	switch {
-	case w.quiet:
-		w.leave(work.Ignored)
 	case r.ProtoMajor >= 2 && r.ContentLength < 0:
-		watchQuiet(r, h.streamAfter, func() { w.leave(work.Ignored) })
+		w.watchStream(ctx, r, request)
 	case body == nil:
 		w.watchUpload(ctx, r, request)
 	}
