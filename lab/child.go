@@ -6,6 +6,7 @@ import (
 	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/brokers"
 	"github.com/spillgate/spillgate/lab/chains"
+	"github.com/spillgate/spillgate/lab/front"
 	"github.com/spillgate/spillgate/lab/tracing"
 	"github.com/spillgate/spillgate/lab/workflowslive"
 )
@@ -16,5 +17,6 @@ import (
 func Child() {
 	tracing.Child()
 	brokers.Child()
+	front.Child()
 	bed.Child(slices.Concat(workflowslive.Peers(), chains.Peers())...)
 }
