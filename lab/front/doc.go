@@ -2,6 +2,7 @@
 // or hostile, beside clients that are not.
 //
 //	front/attacks   normal requests beside each attack, and just before it
+//	front/proxies   what a request and an idle connection cost, beside other proxies
 //
 // The proxy and the attackers are processes of their own; the server behind the proxy has
 // eight workers and the proxy eight slots, so that eight clients are enough to take all of
@@ -18,4 +19,4 @@ package front
 import "github.com/spillgate/spillgate/lab/experiment"
 
 // Experiments returns the experiments of this package.
-func Experiments() []experiment.Experiment { return []experiment.Experiment{attacks()} }
+func Experiments() []experiment.Experiment { return []experiment.Experiment{attacks(), Proxies()} }
