@@ -67,7 +67,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		t.next.ServeHTTP(rw, r)
 		return
 	}
-	body, ok := h.gather(rw, r)
+	body, whole, ok := h.gather(rw, r)
 	if !ok {
 		return
 	}
@@ -84,7 +84,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for before := 0; t != nil; before++ {
-		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet}
+		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet, whole: whole}
 		t = h.serve(ctx, w, r, &tags, body)
 	}
 }
@@ -141,7 +141,7 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	switch {
 	case r.ProtoMajor >= 2 && r.ContentLength < 0:
 		w.watchStream(ctx, r, request)
-	case body == nil:
+	case !w.whole:
 		w.watchUpload(ctx, r, request)
 	}
 	t.next.ServeHTTP(w, r)

@@ -44,6 +44,7 @@ type writer struct {
 	chosen   bool // outcome, by SetOutcome
 	before   int  // targets that the request was at before
 	quiet    bool // a stream that said nothing
+	whole    bool // the body is in memory
 	another  *Target
 
 	began   mono.Time
