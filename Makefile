@@ -50,6 +50,18 @@ vet: ## gofmt and go vet, for this machine.
 lint: ## The architecture and the documentation rules, as a test.
 	go test -count=1 -timeout $(TIMEOUT) ./internal/lint
 
+# The versions of the checks; they are run from the module cache and are no dependency.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+.PHONY: static
+static: ## staticcheck, at a pinned version.
+	go run $(STATICCHECK) ./...
+
+.PHONY: vuln
+vuln: ## Known vulnerabilities in what is called (govulncheck); needs its database, vuln.go.dev.
+	go run $(GOVULNCHECK) ./...
+
 .PHONY: unit
 unit: ## Unit tests of packages without goroutines; fuzz seeds run as tests.
 	go test -timeout $(TIMEOUT) $$(go list ./... | grep -Ev '$(racy_pattern)' | grep -v '/internal/lint$$')
