@@ -62,6 +62,10 @@ static: ## staticcheck, at a pinned version.
 vuln: ## Known vulnerabilities in what is called (govulncheck); needs its database, vuln.go.dev.
 	go run $(GOVULNCHECK) ./...
 
+.PHONY: lowest
+lowest: ## Build, and test what users import, with the lowest Go that go.mod allows.
+	scripts/lowest.sh
+
 .PHONY: unit
 unit: ## Unit tests of packages without goroutines; fuzz seeds run as tests.
 	go test -timeout $(TIMEOUT) $$(go list ./... | grep -Ev '$(racy_pattern)' | grep -v '/internal/lint$$')
