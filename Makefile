@@ -5,7 +5,7 @@
 # covers its subtree. Names without a package yet are harmless. Simulated
 # experiments run their worlds side by side in lab/experiment.
 RACY := internal/live internal/parity grpcgate httpgate fastrpc proxy telemetry config guard broker cmd examples internal/harness internal/demo \
-        internal/taskfile tracer lab/admissionlive lab/bed lab/chains lab/cost lab/experiment lab/workflowslive
+        internal/taskfile tracer lab/admissionlive lab/bed lab/chains lab/cost lab/experiment lab/front lab/workflowslive
 
 # Those of them whose tests start real-time processes, which leave no processor to each
 # other: they run one after the other, when the rest is done.
