@@ -5,7 +5,7 @@
 # covers its subtree. Names without a package yet are harmless. Simulated
 # experiments run their worlds side by side in lab/experiment.
 RACY := internal/live internal/parity grpcgate httpgate fastrpc proxy telemetry config guard broker cmd examples internal/harness internal/demo \
-        internal/taskfile tracer lab/admissionlive lab/bed lab/breakwaterlive lab/chains lab/cost lab/experiment lab/workflowslive
+        internal/taskfile tracer lab/admissionlive lab/bed lab/breakwaterlive lab/chains lab/cost lab/experiment lab/front lab/workflowslive
 
 # Those of them whose tests start real-time processes, which leave no processor to each
 # other: they run one after the other, when the rest is done.
@@ -49,6 +49,22 @@ vet: ## gofmt and go vet, for this machine.
 .PHONY: lint
 lint: ## The architecture and the documentation rules, as a test.
 	go test -count=1 -timeout $(TIMEOUT) ./internal/lint
+
+# The versions of the checks; they are run from the module cache and are no dependency.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+.PHONY: static
+static: ## staticcheck, at a pinned version.
+	go run $(STATICCHECK) ./...
+
+.PHONY: vuln
+vuln: ## Known vulnerabilities in what is called (govulncheck); needs its database, vuln.go.dev.
+	go run $(GOVULNCHECK) ./...
+
+.PHONY: lowest
+lowest: ## Build, and test what users import, with the lowest Go that go.mod allows.
+	scripts/lowest.sh
 
 .PHONY: unit
 unit: ## Unit tests of packages without goroutines; fuzz seeds run as tests.

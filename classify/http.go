@@ -123,7 +123,7 @@ func timed(req *http.Request, own *wire.Tags, grpc bool) bool {
 // stranger's, what concerns this hop alone, and a token, which proves itself.
 func believed(t wire.Tags, rank Rank, trusted bool) wire.Tags {
 	if !trusted {
-		t = wire.Tags{Budget: t.Budget, Attempt: t.Attempt, Credits: t.Credits, Demand: t.Demand, Asks: t.Asks, Client: t.Client, Token: t.Token}
+		t = t.Untrusted()
 	}
 	t.Workflow, t.Class, t.Priority = rank.Workflow, rank.Class, rank.Priority
 	return t

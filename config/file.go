@@ -205,21 +205,8 @@ func (d *decoder) decode(root node) *File {
 		"rates":     func(n node) { d.rates(n, &p.Rates) },
 		"slots":     func(n node) { d.slots(n, &p.Slots) },
 		"share":     func(n node) { d.share(n, &p.Share) },
-		"culprit": func(n node) {
-			d.Object(n, keys{
-				"mode": func(n node) {
-					if s := ""; d.Text(n, &s) {
-						m, ok := culprit.ParseMode(s)
-						if !ok {
-							d.Wrong(n, plainyaml.Quoted(s), "off, monitor or enforce")
-						}
-						p.Culprit.Mode = m
-					}
-				},
-				"audit": func(n node) { d.Text(n, &p.Culprit.Audit) },
-			})
-		},
-		"egress": func(n node) { d.egress(n, &p.Egress) },
+		"culprit":   func(n node) { d.culprit(n, &p.Culprit) },
+		"egress":    func(n node) { d.egress(n, &p.Egress) },
 		"guard": func(n node) {
 			f.Guard = &guard.SetConfig{}
 			d.guards(n, f.Guard)
@@ -235,27 +222,7 @@ func (d *decoder) decode(root node) *File {
 				"timeout": func(n node) { d.Duration(n, &p.Drain.Timeout) },
 			})
 		},
-		"limits": func(n node) {
-			l := &p.Limits
-			d.Object(n, keys{
-				"connections":        func(n node) { d.Integer(n, &l.Connections) },
-				"client_connections": func(n node) { d.Integer(n, &l.ClientConnections) },
-				"client_requests":    func(n node) { d.Integer(n, &l.ClientRequests) },
-				"header":             func(n node) { d.Integer(n, &l.Header) },
-				"header_timeout":     func(n node) { d.Duration(n, &l.HeaderTimeout) },
-				"body_timeout":       func(n node) { d.Duration(n, &l.BodyTimeout) },
-				"body_buffer":        func(n node) { d.Integer(n, &l.BodyBuffer) },
-				"body_rate":          func(n node) { d.Integer(n, &l.BodyRate) },
-				"send_timeout":       func(n node) { d.Duration(n, &l.SendTimeout) },
-				"idle_timeout":       func(n node) { d.Duration(n, &l.IdleTimeout) },
-				"streams":            func(n node) { d.Integer(n, &l.Streams) },
-				"connect":            func(n node) { d.Duration(n, &l.Connect) },
-				"response":           func(n node) { d.Duration(n, &l.Response) },
-				"away":               func(n node) { d.Integer(n, &l.Away) },
-				"retries":            func(n node) { d.failures(n, &l.Retries) },
-				"answer_header":      func(n node) { d.Integer(n, &l.AnswerHeader) },
-			})
-		},
+		"limits": func(n node) { d.limits(n, &p.Limits) },
 		"log": func(n node) {
 			d.Object(n, keys{
 				"level":  func(n node) { d.level(n, &f.Log.Level) },
@@ -264,6 +231,42 @@ func (d *decoder) decode(root node) *File {
 		},
 	})
 	return f
+}
+
+func (d *decoder) culprit(n node, to *proxy.Culprit) {
+	d.Object(n, keys{
+		"mode": func(n node) {
+			if s := ""; d.Text(n, &s) {
+				m, ok := culprit.ParseMode(s)
+				if !ok {
+					d.Wrong(n, plainyaml.Quoted(s), "off, monitor or enforce")
+				}
+				to.Mode = m
+			}
+		},
+		"audit": func(n node) { d.Text(n, &to.Audit) },
+	})
+}
+
+func (d *decoder) limits(n node, l *proxy.Limits) {
+	d.Object(n, keys{
+		"connections":        func(n node) { d.Integer(n, &l.Connections) },
+		"client_connections": func(n node) { d.Integer(n, &l.ClientConnections) },
+		"client_requests":    func(n node) { d.Integer(n, &l.ClientRequests) },
+		"header":             func(n node) { d.Integer(n, &l.Header) },
+		"header_timeout":     func(n node) { d.Duration(n, &l.HeaderTimeout) },
+		"body_timeout":       func(n node) { d.Duration(n, &l.BodyTimeout) },
+		"body_buffer":        func(n node) { d.Integer(n, &l.BodyBuffer) },
+		"body_rate":          func(n node) { d.Integer(n, &l.BodyRate) },
+		"send_timeout":       func(n node) { d.Duration(n, &l.SendTimeout) },
+		"idle_timeout":       func(n node) { d.Duration(n, &l.IdleTimeout) },
+		"streams":            func(n node) { d.Integer(n, &l.Streams) },
+		"connect":            func(n node) { d.Duration(n, &l.Connect) },
+		"response":           func(n node) { d.Duration(n, &l.Response) },
+		"away":               func(n node) { d.Integer(n, &l.Away) },
+		"retries":            func(n node) { d.failures(n, &l.Retries) },
+		"answer_header":      func(n node) { d.Integer(n, &l.AnswerHeader) },
+	})
 }
 
 func (d *decoder) listeners(n node, to *[]proxy.Listener) {

@@ -25,6 +25,9 @@
 // The delay of a call counts from the arrival of its bytes at the machine, where the kernel tells (TCP on Linux),
 // else from when they were read: what waits behind an inline handler is seen.
 //
+// Trust is as in grpcgate and httpgate: of a caller's tags, those that put its calls before the
+// calls of others are believed only if ServerConfig.Trust says so.
+//
 // What this package does not do: it has no streams, and sends nothing again by itself; a call whose connection broke
 // may have run. It does not decide, package live does.
 package fastrpc

@@ -76,11 +76,7 @@ func (r *incoming) enter() bool {
 	if gate == nil {
 		return false
 	}
-	if s.cfg.Classify != nil {
-		claimed := r.tags
-		r.tags = s.cfg.Classify(r.conn.peer, r.method.name, claimed)
-		r.tags.Credits, r.tags.Demand, r.tags.Asks, r.tags.Client, r.tags.Token = claimed.Credits, claimed.Demand, claimed.Asks, claimed.Client, claimed.Token
-	}
+	trusted := r.believe(&s.cfg)
 	t := &r.tags
 	gate.Untagged().Served(t)
 	if r.conn.client != nil {
@@ -94,6 +90,7 @@ func (r *incoming) enter() bool {
 		},
 		Client: r.conn.client, Sender: r.conn.sender, Arrived: r.conn.in.arrived, Waited: t.Waited,
 		Total: t.Total, Elapsed: t.Elapsed, Process: t.Process, Claim: t.Claim, Kind: r.method, Token: t.Token,
+		Untrusted: !trusted,
 	}
 	if r.limited {
 		request.Deadline = r.conn.in.arrived.Add(t.Budget)
@@ -102,6 +99,21 @@ func (r *incoming) enter() bool {
 		request.Key = share.Key{Caller: t.Workflow, Method: r.method.name}
 	}
 	r.turn = gate.Arrive(r, request, &r.room)
+	return true
+}
+
+// believe takes off the call's tags what the server does not believe, and reports whether the
+// caller is trusted. What Classify returned is believed.
+func (r *incoming) believe(cfg *ServerConfig) bool {
+	switch {
+	case cfg.Classify != nil:
+		claimed := r.tags
+		r.tags = cfg.Classify(r.conn.peer, r.method.name, claimed)
+		r.tags.Credits, r.tags.Demand, r.tags.Asks, r.tags.Client, r.tags.Token = claimed.Credits, claimed.Demand, claimed.Asks, claimed.Client, claimed.Token
+	case cfg.Trust == nil || !cfg.Trust(r.conn.peer, r.method.name):
+		r.tags = r.tags.Untrusted()
+		return false
+	}
 	return true
 }
 

@@ -28,8 +28,11 @@ type Handler func(ctx context.Context, in, out []byte) ([]byte, error)
 type ServerConfig struct {
 	// Gate admits the calls. Default nil: all run at once, and callers have no credits.
 	Gate *spillgate.Gate
-	// Classify says what to believe of what a caller claims. Default nil: everything, which is
-	// for callers that one trusts.
+	// Trust names the calls whose class, priority, workflow, progress and sending process are
+	// believed: those from your own services. Default nil: none.
+	Trust func(peer net.Addr, method string) bool
+	// Classify says what to believe of what a caller claims, in place of Trust, which then is
+	// not asked. Default nil: as Trust has it.
 	Classify func(peer net.Addr, method string, claimed spillgate.Tags) spillgate.Tags
 	// TLS, if set, is spoken on every connection. Default nil: none. Without it, anybody on the
 	// way reads and changes what is said.
@@ -51,6 +54,10 @@ type ServerConfig struct {
 	// Default slog.Default().
 	Log *slog.Logger
 }
+
+// Everyone reports every call, for ServerConfig.Trust: of a server that only your own services
+// reach.
+func Everyone(net.Addr, string) bool { return true }
 
 const (
 	defaultMessage     = 1 << 20

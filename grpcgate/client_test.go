@@ -515,7 +515,7 @@ func TestChainInOneProcess(t *testing.T) {
 		tags := live.TagsFrom(ctx)
 		at.Store(&tags)
 		return req, nil
-	}}, nil)
+	}}, trusting)
 	down, downClient := dialGated(t, leaf.addr, []ClientOption{WithRetries(3)})
 	midGate := newGate(t, admission.Config{})
 	mid := serve(t, midGate, &echo{handle: func(ctx context.Context, req string) (string, error) {
@@ -524,7 +524,7 @@ func TestChainInOneProcess(t *testing.T) {
 			return "", errors.New("rewritten by the handler")
 		}
 		return out, nil
-	}}, nil)
+	}}, trusting)
 	up, upClient := dialGated(t, mid.addr, nil)
 	ctx := live.WithTags(within(t), wire.Tags{Workflow: "buy", Class: work.Interactive, Priority: 3})
 	for range 3 {

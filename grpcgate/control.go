@@ -242,8 +242,9 @@ func (c *control) receive(conn *connection) error {
 				a.client.OnDemand(tags.Demand)
 			}
 		case tags.Process != 0:
-			if f := conn.server.o.classify; f != nil {
-				tags = f(c.stream.Context(), controlMethod, tags)
+			conn.server.believe(c.stream.Context(), controlMethod, &tags)
+			if tags.Process == 0 {
+				break // a sender that is not trusted has no share of a rate
 			}
 			if reply, ok := conn.server.gate.Ask(tags); ok {
 				c.answer(reply)

@@ -33,6 +33,9 @@
 // the names of a peer, which is a verified client certificate or else an address. A
 // client with a connection to itself always has an account.
 //
-// What this package does not do: package live decides, not this one; and it does not
-// know which callers to trust, see WithClassifier.
+// Trust. Budget, attempt and demand are believed of every client. Class, priority, workflow
+// and progress are believed only of the calls that WithTrust names, by default of none.
+// Alternatively, WithClassifier decides what each call is.
+//
+// What this package does not do: package live decides, not this one.
 package grpcgate

@@ -104,6 +104,9 @@ func fixed(n int) admission.Config {
 	return admission.Config{Slots: slots.Config{Min: n, Max: n, Initial: n}}
 }
 
+// trusting are the options of a server that only services of its own system call.
+var trusting = []Option{WithTrust(Everyone)}
+
 func serve(t testing.TB, gate *live.Gate, e *echo, opts []Option, more ...grpc.ServerOption) *testServer {
 	t.Helper()
 	return serveAt(t, "127.0.0.1:0", gate, e, opts, more...)

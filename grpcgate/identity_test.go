@@ -108,8 +108,8 @@ func TestAccountsOnOneConnection(t *testing.T) {
 	grant := func(conn *grpc.ClientConn, id uint64, demand int) wire.Grant {
 		t.Helper()
 		var trailer metadata.MD
-		if _, err := call1(withTags(within(t), wire.Tags{Credits: true, Demand: demand, Asks: true, Client: id}), conn, "x", grpc.Trailer(&trailer)); err != nil {
-			t.Fatal(err)
+		if _, err := call1(withTags(within(t), wire.Tags{Credits: true, Demand: demand, Asks: true, Client: id}), conn, "x", grpc.Trailer(&trailer)); err != nil && !fromSpillgate(err) {
+			t.Fatal(err) // a refusal, on a busy machine, carries a grant too
 		}
 		if len(trailer[wire.MetadataKey]) != 1 {
 			return wire.Grant{}

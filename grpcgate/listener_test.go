@@ -121,7 +121,7 @@ func TestServeTLS(t *testing.T) {
 func TestServeHTTP(t *testing.T) {
 	gate := newGate(t, admission.Config{})
 	var tags wire.Tags
-	srv := grpc.NewServer(ServerOptions(gate)...)
+	srv := grpc.NewServer(ServerOptions(gate, trusting...)...)
 	srv.RegisterService((&echo{handle: func(ctx context.Context, req string) (string, error) {
 		tags = live.TagsFrom(ctx)
 		return req, nil

@@ -2,10 +2,13 @@ package grpcgate
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
 
 	"github.com/spillgate/spillgate/internal/credit"
@@ -56,6 +59,7 @@ type serverOptions struct {
 	exempt       exemptions
 	objectives   map[string]time.Duration // by method or service, without slashes around
 	counters     *Counters
+	trust        func(ctx context.Context, method string) bool // nil: no call
 	classify     Classifier
 	content      func(method string, req any) Content // nil: nobody looks
 	tap          tap.ServerInHandle
@@ -106,9 +110,35 @@ func WithCounters(c *Counters) SharedOption {
 	}
 }
 
-// WithClassifier sets what a server believes of a request's tags. Default: everything,
-// which is right inside one system. A server that strangers can reach must clear or map
-// the tags.
+// WithTrust names the calls whose class, priority, workflow, progress and sending process
+// are believed: those from your own services. Default: none. f is also asked about questions
+// for a rate, with the method of the control stream; it runs on the call's goroutine and must
+// not block. Of several, the last counts.
+func WithTrust(f func(ctx context.Context, method string) bool) Option {
+	return serverOption(func(o *serverOptions) { o.trust = f })
+}
+
+// Everyone reports every call, for WithTrust: of a server that only your own services reach.
+func Everyone(context.Context, string) bool { return true }
+
+// Networks reports calls by the address of their connection, for WithTrust. An address proves
+// as much as the network guarantees; behind a proxy that does not remove the tags of
+// strangers it proves nothing.
+func Networks(networks ...netip.Prefix) func(ctx context.Context, method string) bool {
+	return func(ctx context.Context, _ string) bool {
+		p, ok := peer.FromContext(ctx)
+		if !ok || p.Addr == nil {
+			return false
+		}
+		addr, _ := netip.ParseAddrPort(p.Addr.String()) // of a Unix socket there is none
+		a := addr.Addr().Unmap().WithZone("")
+		return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) })
+	}
+}
+
+// WithClassifier sets what a server believes of a request's tags, in place of WithTrust,
+// which then is not asked. classify.Rules.GRPC makes a Classifier of rules. Of several, the
+// last counts.
 func WithClassifier(f Classifier) Option {
 	return serverOption(func(o *serverOptions) { o.classify = f })
 }

@@ -35,6 +35,9 @@ func TestRefusalsAreFoundInErrors(t *testing.T) {
 	if !errors.As(err, &refusal) || refusal.Reason != work.Draining || refusal.Pushback <= 0 || status.Code(err) != codes.Unavailable {
 		t.Errorf("%v: %+v, expected the server's refusal", err, refusal)
 	}
+	if why, ok := gate.Explain(refusal.ID); !ok || why.Reason != work.Draining {
+		t.Errorf("the gate explains its refusal as %+v, %v", why, ok)
+	}
 	ss, err := conn.NewStream(within(t), &grpc.StreamDesc{ServerStreams: true}, watchMethod)
 	if err == nil {
 		_ = ss.SendMsg(wrapperspb.String(""))

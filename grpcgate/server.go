@@ -42,7 +42,8 @@ type server struct {
 // and credit back a second after the first message of its handler, or when its
 // handler has waited for a message of the client for a second (WithStreamHold),
 // and is then no sample of service time; nor is one whose client sends several
-// messages. What is open without a slot is bounded: a client has at most 250
+// messages. If the client goes on before the handler has answered, the stream takes another
+// slot before the handler sees the message, or is refused then. What is open without a slot is bounded: a client has at most 250
 // streams (WithStreamLimit).
 //
 // A gate with GateConfig.ClassShares learns which methods, told apart by workflow, are
@@ -95,7 +96,7 @@ type call struct {
 	in      *incoming
 	outcome work.Outcome
 	cancel  context.CancelFunc // nil unless the tags' budget is the shorter one
-	stopped *live.Refusal      // not nil: the gate cancelled the call, which failed
+	stopped *live.Refusal      // not nil: the gate cancelled the call, or gave its stream no other slot, and it failed
 }
 
 // enter takes the call through the gate. On success the call's leave must be
@@ -108,12 +109,7 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 		ctx = in
 	}
 	in.method, in.kind = method, content.Kind
-	claimed := in.tags
-	if s.o.classify != nil {
-		in.tags = s.o.classify(ctx, method, claimed)
-		in.tags.Credits, in.tags.Demand, in.tags.Asks, in.tags.Client = claimed.Credits, claimed.Demand, claimed.Asks, claimed.Client
-		in.tags.Token = claimed.Token
-	}
+	trusted := s.believe(ctx, method, &in.tags)
 	if content.Background {
 		in.tags.Priority = work.MaxPriority
 	}
@@ -128,7 +124,7 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 			Asks:     in.tags.Asks,
 		},
 		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim, Waited: in.tags.Waited,
-		Objective: s.o.objective(method), Kind: in, Token: in.tags.Token,
+		Objective: s.o.objective(method), Kind: in, Token: in.tags.Token, Untrusted: !trusted,
 	}
 	if s.gate.Shares() != nil {
 		r.Key = share.Key{Caller: in.tags.Workflow, Method: method}
@@ -208,7 +204,7 @@ func (c *call) leave(ctx context.Context) {
 	if c.stopped != nil {
 		told := c.stopped.Reply()
 		reply.HasShed, reply.Shed, reply.Resend = c.in.tags != (wire.Tags{}), told.Shed, told.Resend
-		md = metadata.MD{pushbackKey: {"-1"}}
+		md = metadata.MD{pushbackKey: {pushbackText(c.stopped.Pushback)}}
 	}
 	c.in.ticket.Answer(&reply)
 	if reply.HasGrant && c.outcome.Executed() && !reply.HasProgress {
@@ -285,10 +281,10 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		return err
 	}
 	defer c.leave(ctx)
-	held := newServedStream(ss, ctx, c.in.ticket, s.o.hold)
+	held := newServedStream(ss, ctx, &c, s.o.hold)
 	defer held.end() // also when the handler panics
 	err = handle(srv, held)
-	err = c.ended(ctx, err)
+	err = held.stop(c.ended(ctx, err))
 	if c.outcome.Executed() && (held.end() || info.IsClientStream) {
 		c.outcome = work.Ignored // nobody knows how much of the time was work
 	}

@@ -246,7 +246,7 @@ func TestMalformedMetadataIsIgnoredAndCounted(t *testing.T) {
 		tags := live.TagsFrom(ctx)
 		seen.Store(&tags)
 		return req, nil
-	}}, []Option{WithCounters(&counters)})
+	}}, []Option{WithCounters(&counters), WithTrust(Everyone)})
 	conn := dial(t, s.addr)
 	good := string(wire.Tags{Workflow: "w", Credits: true}.Append(nil))
 	for _, tt := range []struct {

@@ -25,7 +25,7 @@ func TestClassShares(t *testing.T) {
 		classes[tags.Workflow] = tags.Class
 		mu.Unlock()
 		return req, nil
-	}}, nil)
+	}}, trusting)
 	gate, err := live.NewGate(live.GateConfig{
 		Config: admission.Config{Objective: 10 * time.Second}, Service: "front",
 		ClassShares: &live.SharesConfig{Config: share.Config{Period: time.Hour}, Classifier: share.ClassifierConfig{Few: 1}},
@@ -40,7 +40,7 @@ func TestClassShares(t *testing.T) {
 			return call1(ctx, down, req)
 		}
 		return req, nil
-	}}, nil)
+	}}, trusting)
 	conn := dial(t, front.addr)
 	for range 5 {
 		for workflow, req := range map[string]string{"buy": "goes on", "look": "ends"} {

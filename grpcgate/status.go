@@ -20,6 +20,8 @@ import (
 const (
 	// errorDomain is the domain of ErrorInfo in every status of this package.
 	errorDomain = "spillgate"
+	// refusalField is the metadata of ErrorInfo that names a refusal: see live.Gate.Explain.
+	refusalField = "refusal"
 	// pushbackKey is the trailer by which a server steers grpc's own retries.
 	pushbackKey = "grpc-retry-pushback-ms"
 )
@@ -45,6 +47,9 @@ func refusalError(err error) error {
 	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(r.Reason.String()), Domain: errorDomain}
 	var with *status.Status
 	pushback := r.Pushback
+	if r.ID != 0 {
+		info.Metadata = map[string]string{refusalField: r.ID.String()}
+	}
 	if r.Resend.Token != (wire.Token{}) {
 		info.Metadata = map[string]string{resendField: r.Resend.Header()}
 		pushback = r.Resend.After
@@ -146,6 +151,7 @@ func understood(err error) error {
 			r.Reason = work.Reason(i)
 		}
 	}
+	r.ID, _ = live.ParseRefusalID(info.Metadata[refusalField])
 	if retry != nil {
 		r.Pushback = retry.GetRetryDelay().AsDuration()
 	}

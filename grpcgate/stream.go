@@ -1,7 +1,11 @@
 package grpcgate
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,31 +25,44 @@ const (
 )
 
 // servedStream is a stream as its handler sees it. It gives the ticket back when
-// the stream is no work any more.
+// the stream is no work any more, and while its client is silent before that.
 type servedStream struct {
 	grpc.ServerStream
-	ctx    context.Context
-	ticket *live.Ticket
-	hold   time.Duration // negative: for life
-	timer  *time.Timer   // gives the ticket back
-	spoke  atomic.Bool   // the handler, first
-	over   atomic.Bool   // the ticket is back before the end
+	ctx   context.Context
+	call  *call
+	hold  time.Duration // negative: for life
+	timer *time.Timer   // gives the ticket back
+	spoke atomic.Bool   // the handler, first
+	over  atomic.Bool   // a ticket was back before the end
+
+	mu      sync.Mutex
+	ticket  *live.Ticket
+	lent    bool // it is back, and the handler has not spoken
+	ended   bool
+	refused *live.Refusal // another ticket
 }
 
-func newServedStream(ss grpc.ServerStream, ctx context.Context, ticket *live.Ticket, hold time.Duration) *servedStream {
-	s := &servedStream{ServerStream: ss, ctx: ctx, ticket: ticket, hold: hold}
-	s.timer = time.AfterFunc(time.Hour, func() {
-		s.over.Store(true)
-		s.ticket.Leave(work.Ignored)
-	})
+func newServedStream(ss grpc.ServerStream, ctx context.Context, c *call, hold time.Duration) *servedStream {
+	s := &servedStream{ServerStream: ss, ctx: ctx, call: c, ticket: c.in.ticket, hold: hold}
+	s.timer = time.AfterFunc(time.Hour, s.giveBack)
 	s.timer.Stop()
 	return s
+}
+
+func (s *servedStream) giveBack() {
+	s.over.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lent = true
+	s.ticket.Leave(work.Ignored)
 }
 
 // Context returns the call's context, with its deadline and tags.
 func (s *servedStream) Context() context.Context { return s.ctx }
 
-// RecvMsg waits for the client. While it does, the handler has nothing to do.
+// RecvMsg waits for the client. While it does, the handler has nothing to do. If that took so
+// long that the ticket is back, it takes another before the handler goes on, unless the
+// handler has answered.
 func (s *servedStream) RecvMsg(m any) error {
 	wait := s.hold >= 0 && !s.spoke.Load()
 	if wait {
@@ -56,9 +73,51 @@ func (s *servedStream) RecvMsg(m any) error {
 		s.timer.Stop()
 		if s.spoke.Load() { // SendMsg, in another goroutine, set what was stopped
 			s.timer.Reset(s.hold)
+		} else if err == nil || err == io.EOF {
+			return cmp.Or(s.takeAnother(), err)
 		}
 	}
 	return err
+}
+
+// takeAnother takes another ticket for a stream whose last one is back, if it has to.
+func (s *servedStream) takeAnother() error {
+	s.mu.Lock()
+	lent := s.lent
+	s.lent = false
+	s.mu.Unlock()
+	if !lent {
+		return nil
+	}
+	t, err := s.call.server.gate.Enter(s.ctx, s.call.another(s.ctx))
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		errors.As(err, &s.refused)
+		return refusalError(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ticket = t
+	if s.ended || s.lent { // meanwhile
+		t.Leave(work.Ignored)
+	}
+	return nil
+}
+
+// another is the request for another ticket of the call. What its account and its token give,
+// the first had.
+func (c *call) another(ctx context.Context) live.Request {
+	tags := &c.in.tags
+	r := live.Request{
+		Request:   work.Request{Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority, Attempt: tags.Attempt},
+		Objective: c.server.o.objective(c.in.method), Kind: c.in,
+	}
+	r.Untrusted = c.server.o.classify == nil && (c.server.o.trust == nil || !c.server.o.trust(ctx, c.in.method))
+	if c.in.conn != nil {
+		r.Sender = c.in.conn.sender
+	}
+	return r
 }
 
 // SendMsg sends an answer. After the first, what follows is a stream.
@@ -70,10 +129,29 @@ func (s *servedStream) SendMsg(m any) error {
 	return err
 }
 
-// end reports whether the ticket came back before the stream's end.
+// end gives back what the stream has, and reports whether a ticket came back before the
+// stream's end.
 func (s *servedStream) end() bool {
 	s.timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	if s.ticket != s.call.in.ticket {
+		s.ticket.Leave(work.Ignored)
+	}
 	return s.over.Load()
+}
+
+// stop notes in the call that its stream got no other ticket, and returns the error that says
+// so; err if that is not so, or the handler made an answer all the same.
+func (s *servedStream) stop(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refused == nil || err == nil {
+		return err
+	}
+	s.call.stopped, s.call.outcome = s.refused, work.Ignored
+	return refusalError(s.refused)
 }
 
 // streamsOf returns the number of open streams of the client that a call comes

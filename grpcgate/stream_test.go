@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -74,8 +75,54 @@ func TestQuietStreamsHoldNoSlot(t *testing.T) {
 		}
 	}
 	eventually(t, "all returned", settled(c, conn, gate))
-	if got := gate.Stats().Served; got[work.Done] != before[work.Done]+1 || got[work.Ignored] != before[work.Ignored]+20 {
+	if got := gate.Stats().Served; got[work.Done] != before[work.Done]+1 || got[work.Ignored] != before[work.Ignored]+20+10 { // ten took another slot
 		t.Errorf("%v after %v: streams are no samples", got, before)
+	}
+}
+
+// A stream that was silent has a slot again when its handler works on the next message, waits
+// for one where none is free, and ends with the gate's refusal where it gets none.
+func TestStreamsTakeAnotherSlot(t *testing.T) {
+	gate := newGate(t, fixed(1))
+	saw := make(chan int, 1)
+	s := serve(t, gate, &echo{chat: func(ss grpc.ServerStream) error {
+		for {
+			var m wrapperspb.StringValue
+			if err := ss.RecvMsg(&m); err != nil {
+				return errors.New("rewritten by the handler")
+			}
+			saw <- gate.Stats().Running
+		}
+	}}, []Option{WithStreamHold(5 * time.Millisecond)})
+	ss := openChat(t, dial(t, s.addr))
+	lent := func(n uint64) {
+		t.Helper()
+		eventually(t, "the slot is lent", func() bool { return gate.Stats().Served[work.Ignored] == n && gate.Stats().Running == 0 })
+	}
+	for n := range 2 {
+		lent(uint64(n + 1))
+		ss.SendMsg(wrapperspb.String("x"))
+		if running := <-saw; running != 1 {
+			t.Errorf("%d slots are in use while the handler works, expected its own", running)
+		}
+	}
+	lent(3)
+	holder, err := gate.Enter(t.Context(), live.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ss.SendMsg(wrapperspb.String("x"))
+	eventually(t, "the stream waits for a slot", func() bool { return gate.Stats().Waiting == 1 })
+	holder.Leave(work.Ignored)
+	if running := <-saw; running != 1 {
+		t.Errorf("%d slots are in use while the handler works, expected its own", running)
+	}
+	lent(5)
+	gate.Drain()
+	ss.SendMsg(wrapperspb.String("x"))
+	err = ss.RecvMsg(new(wrapperspb.StringValue))
+	if info, retry := details(err); status.Code(err) != codes.Unavailable || info.GetReason() != "DRAINING" || retry == nil || ss.Trailer()["grpc-retry-pushback-ms"][0] == "-1" {
+		t.Errorf("a stream that got no slot: %v, trailer %v", err, ss.Trailer())
 	}
 }
 

@@ -92,6 +92,21 @@ func (in *incoming) refusedBelow() {
 	}
 }
 
+// believe takes off the tags of a call what the server does not believe, and reports whether
+// the sender is trusted. What a classifier returned is believed.
+func (s *server) believe(ctx context.Context, method string, t *wire.Tags) bool {
+	switch {
+	case s.o.classify != nil:
+		claimed := *t
+		*t = s.o.classify(ctx, method, claimed)
+		t.Credits, t.Demand, t.Asks, t.Client, t.Token = claimed.Credits, claimed.Demand, claimed.Asks, claimed.Client, claimed.Token
+	case s.o.trust == nil || !s.o.trust(ctx, method):
+		*t = t.Untrusted()
+		return false
+	}
+	return true
+}
+
 // attemptsKey is the metadata by which grpc's own retry policy says how many attempts of
 // the call were made before.
 const attemptsKey = "grpc-previous-rpc-attempts"

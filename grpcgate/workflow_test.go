@@ -407,7 +407,7 @@ func TestCallsThatLostTheirRequest(t *testing.T) {
 			ctx = context.TODO()
 		}
 		return call1(ctx, down, req)
-	}}, nil)
+	}}, trusting)
 	conn := dial(t, s.addr)
 	ctx := within(t)
 	count := func() (n uint64) {

@@ -29,7 +29,8 @@
 // was first flushed. A two-way stream of HTTP/2 gives it back when its client leaves the
 // reader of its body waiting for StreamAfter, so silent streams hold no slots; the
 // server's limit of streams per connection (HTTP2Config.MaxConcurrentStreams) bounds
-// their number. None of these is a sample of service time. While an eighth of the slots or
+// their number. If the client goes on before the answer has begun, the request takes
+// another slot before the handler sees what came, or is refused then. None of these is a sample of service time. While an eighth of the slots or
 // more are in use, a two-way stream asks for its slot only once its first bytes have come,
 // or StreamAfter is over. A body that is too long to be read first gives the slot back
 // while its client is slow: see [Patience].

@@ -19,6 +19,9 @@ type End struct {
 	// work.None of others.
 	Admitted bool
 	Reason   work.Reason
+	// Refusal is what the target's gate explains a refusal by (live.Gate.Explain), 0 if the
+	// request was not refused on its way in.
+	Refusal live.RefusalID
 	// Waited is the time to the decision, Service that from then to the end of the handler.
 	Waited, Service time.Duration
 }
@@ -47,7 +50,7 @@ func (w *writer) refused(err error, arrived mono.Time) End {
 	out := End{Target: w.target, Reason: work.Canceled, Waited: live.Now().Sub(arrived)}
 	var refusal *live.Refusal
 	if errors.As(err, &refusal) {
-		out.Reason = refusal.Reason
+		out.Reason, out.Refusal = refusal.Reason, refusal.ID
 	}
 	return out
 }
@@ -55,8 +58,8 @@ func (w *writer) refused(err error, arrived mono.Time) End {
 // ended is the end of a request whose handler ran.
 func (w *writer) ended() End {
 	out := End{Target: w.target, Admitted: true, Reason: w.in.ticket.Would(), Waited: w.in.ticket.Queued(), Service: live.Now().Sub(w.began)}
-	if refusal := w.upload.refused(); refusal != nil {
-		out.Admitted, out.Reason = false, refusal.Reason
+	if refusal := w.seat.refused(); refusal != nil {
+		out.Admitted, out.Reason, out.Refusal = false, refusal.Reason, refusal.ID
 	} else if w.cut {
 		out.Reason = work.Culprit
 	}

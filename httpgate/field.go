@@ -80,16 +80,25 @@ func (h *handler) readTags(r *http.Request, grpc bool) (t wire.Tags, speaks bool
 	if _, tagged := r.Header[fieldFor(grpc)]; !tagged && !ranked {
 		return t, false
 	}
-	trusted := h.trust != nil && h.trust(r)
+	trusted := h.trusts(r)
 	if ranked && !trusted {
 		ranked = false
 		rerank(r.Header, wire.Tags{})
 	}
 	if t, speaks = h.claims(r, grpc, ranked); !trusted {
-		t.Workflow, t.Class, t.Priority = "", 0, 0
-		t.Total, t.Elapsed, t.Process, t.Claim = wire.Progress{}, wire.Progress{}, 0, 0
+		t = t.Untrusted()
 	}
 	return t, speaks
+}
+
+func (h *handler) trusts(r *http.Request) bool { return h.trust != nil && h.trust(r) }
+
+// mayHurry reports whether r's deadline may put it before other requests: see Urgent.
+func (h *handler) mayHurry(r *http.Request) bool {
+	if h.urgent != nil {
+		return h.urgent(r)
+	}
+	return h.classify != nil || h.trusts(r)
 }
 
 // claims returns what r says about itself, in tags, which it takes off, or, with

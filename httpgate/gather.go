@@ -15,36 +15,54 @@ import (
 // ask for a slot first, as those with longer bodies do.
 const mostGathered = 64 << 20
 
-// gathered is a request's body in memory.
-type gathered struct{ rest []byte }
+// gathered is a request's body of which the first part, or all, is in memory.
+type gathered struct {
+	rest []byte        // of that part
+	more io.ReadCloser // what follows; nil: nothing
+}
 
 // Read implements io.Reader.
 func (g *gathered) Read(p []byte) (int, error) {
+	if len(g.rest) == 0 && g.more != nil {
+		return g.more.Read(p)
+	}
 	n := copy(p, g.rest)
 	if g.rest = g.rest[n:]; len(g.rest) == 0 {
-		return n, io.EOF
+		if g.more == nil {
+			return n, io.EOF
+		}
+		g.rest = nil // its memory is free
 	}
 	return n, nil
 }
 
 // Close implements io.Closer.
-func (g *gathered) Close() error { return nil }
+func (g *gathered) Close() error {
+	if g.more != nil {
+		return g.more.Close()
+	}
+	return nil
+}
 
-// gather reads the body of r, if it is short and its length announced. It returns the body,
-// nil if that is left where it is, and false if the request was answered because its body
-// came too slowly or broke off.
-func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body io.ReadCloser, ok bool) {
-	size := r.ContentLength
-	if size <= 0 || size > int64(h.patience.Gather) || r.Header["Expect"] != nil || r.Header["Upgrade"] != nil {
-		return nil, true
+// gather reads the body of r, or the first part of a long one, if its length is announced. It
+// returns the body, nil if that is left where it is, whether all of it was read, and false if
+// the request was answered because its body came too slowly or broke off.
+func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body io.ReadCloser, whole, ok bool) {
+	size := min(r.ContentLength, int64(h.patience.Gather))
+	if size <= 0 || r.Header["Expect"] != nil || r.Header["Upgrade"] != nil {
+		return nil, false, true
 	}
 	defer h.gathering.Add(-size)
 	if h.gathering.Add(size) > mostGathered {
-		return nil, true
+		return nil, false, true
 	}
-	all, err := h.read(w, r, int(size))
-	if err == nil {
-		return &gathered{all}, true
+	whole = size == r.ContentLength
+	part, err := h.read(w, r, int(size), whole)
+	switch {
+	case err == nil && whole:
+		return &gathered{rest: part}, true, true
+	case err == nil:
+		return &gathered{part, r.Body}, false, true
 	}
 	if h.badBody != nil {
 		h.badBody(r, err)
@@ -55,31 +73,35 @@ func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body io.ReadCl
 	}
 	if isGRPC(r.Header) {
 		WriteGRPCStatus(w, status.New(codes.Canceled, title))
-		return nil, false
+		return nil, false, false
 	}
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
 	Problem(w, r, code, title)
-	return nil, false
+	return nil, false, false
 }
 
-// read reads a body of this size to its end, which must come at the least rate.
-func (h *handler) read(w http.ResponseWriter, r *http.Request, size int) ([]byte, error) {
+// read reads as much of a body, to its end if that is all of it. It must come at the least rate.
+func (h *handler) read(w http.ResponseWriter, r *http.Request, size int, whole bool) ([]byte, error) {
 	control := http.NewResponseController(w)
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	timed := h.patience.Rate > 0 && (server == nil || server.ReadTimeout == 0)
 	began := time.Now()
-	buf := make([]byte, 0, min(size+1, 4<<10)) // one more, so that a read meets the end
+	most := size
+	if whole {
+		most++ // so that a read meets the end
+	}
+	buf := make([]byte, 0, min(most, 4<<10))
 	for {
 		if timed {
 			due := h.patience.Grace + time.Duration(len(buf))*time.Second/time.Duration(h.patience.Rate)
 			timed = control.SetReadDeadline(began.Add(due)) == nil
 		}
-		n, err := r.Body.Read(buf[len(buf):cap(buf)])
+		n, err := r.Body.Read(buf[len(buf):min(cap(buf), most)])
 		buf = buf[:len(buf)+n]
 		switch {
-		case err == io.EOF && len(buf) == size:
+		case len(buf) == size && (err == io.EOF || !whole && err == nil):
 			if timed {
 				_ = control.SetReadDeadline(time.Time{})
 			}
@@ -90,7 +112,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request, size int) ([]byte
 			return nil, errors.Join(ErrBrokenBody, err)
 		}
 		if len(buf) == cap(buf) {
-			more := make([]byte, len(buf), min(size+1, 4*len(buf)))
+			more := make([]byte, len(buf), min(most, 4*len(buf)))
 			copy(more, buf)
 			buf = more
 		}

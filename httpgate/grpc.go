@@ -22,6 +22,9 @@ import (
 func refuseGRPC(w http.ResponseWriter, r *live.Refusal) {
 	code, wait := grpcCode(Status(r.Reason)), r.Pushback
 	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(r.Reason.String()), Domain: "spillgate"}
+	if r.ID != 0 {
+		info.Metadata = map[string]string{"refusal": r.ID.String()}
+	}
 	if r.Resend.Token != (wire.Token{}) {
 		code, wait = codes.Aborted, r.Resend.After
 		info.Metadata = map[string]string{"resend": r.Resend.Header()}

@@ -67,7 +67,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		t.next.ServeHTTP(rw, r)
 		return
 	}
-	body, ok := h.gather(rw, r)
+	body, whole, ok := h.gather(rw, r)
 	if !ok {
 		return
 	}
@@ -84,7 +84,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for before := 0; t != nil; before++ {
-		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, asks: tags.Credits && tags.Asks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet}
+		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, asks: tags.Credits && tags.Asks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet, whole: whole}
 		t = h.serve(ctx, w, r, &tags, body)
 	}
 }
@@ -107,6 +107,7 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 
 	request, cancel := h.request(in, r, tags)
 	request.Client, request.Sender = client, sender
+	request.Untrusted = t.gate.ByDeadline() && !h.mayHurry(r)
 	if t.gate.Shares() != nil {
 		request.Key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
 	}
@@ -138,11 +139,9 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 		r.Body = body
 	}
 	switch {
-	case w.quiet:
-		w.leave(work.Ignored)
 	case r.ProtoMajor >= 2 && r.ContentLength < 0:
-		watchQuiet(r, h.streamAfter, func() { w.leave(work.Ignored) })
-	case body == nil:
+		w.watchStream(ctx, r, request)
+	case !w.whole:
 		w.watchUpload(ctx, r, request)
 	}
 	t.next.ServeHTTP(w, r)

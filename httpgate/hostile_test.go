@@ -104,7 +104,7 @@ func TestClientLeavesDuringUpload(t *testing.T) {
 		}
 	})))
 	c, _ := raw(t, s)
-	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nhalf")
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n%s", strings.Repeat("x", 80_000))
 	eventually(t, "it runs", func() bool { return gate.Stats().Running == 1 })
 	c.Close()
 	eventually(t, "it left", func() bool { return gate.Stats().Running == 0 })

@@ -35,6 +35,7 @@ type Classifier func(r *http.Request, claimed wire.Tags) wire.Tags
 type options struct {
 	exempt      func(*http.Request) bool
 	trust       func(*http.Request) bool
+	urgent      func(*http.Request) bool
 	classify    Classifier
 	objective   func(*http.Request) time.Duration // nil: that of the gate
 	kind        func(*http.Request) (kind string, cancel bool)
@@ -95,6 +96,9 @@ func Trust(trust func(*http.Request) bool) Option {
 	return func(o *options) { o.trust = trust }
 }
 
+// Everyone reports every request, for Trust: of a server that only your own services reach.
+func Everyone(*http.Request) bool { return true }
+
 // Classify sets what is believed of a request's tags, in place of [Trust], which then
 // is not asked. Where a request brought a rank in baggage, what f returned stands
 // there afterwards, for handlers that pass headers on. classify.Rules.HTTP makes a
@@ -116,6 +120,14 @@ func Networks(networks ...netip.Prefix) func(*http.Request) bool {
 		}
 		return false
 	}
+}
+
+// Urgent names requests whose deadline may put them before others, where the order of waiting
+// requests is by deadline: a deadline of any other request counts as no earlier than the
+// objective. Default: the requests that Trust names, or all where Classify is set. f is asked
+// only at a gate with such an order. Of several, the last counts.
+func Urgent(f func(*http.Request) bool) Option {
+	return func(o *options) { o.urgent = f }
 }
 
 // Objectives returns the latency objective of a request that has one of its own: longer for

@@ -10,11 +10,11 @@ import (
 // they hold no slot that others need. Zero fields take the default, negative ones switch
 // the rule off.
 type Patience struct {
-	// Gather is the longest request body that is read before the request asks for a slot,
-	// in bytes. Default 64 KiB. The length must be announced; a client that waits for "100
+	// Gather is how much of a request body is read before the request asks for a slot, in
+	// bytes. Default 64 KiB. The length must be announced; a client that waits for "100
 	// Continue" is asked for its body only when it has a slot.
 	Gather int
-	// Rate is the least rate at which such a body must come, on average and after Grace,
+	// Rate is the least rate at which that must come, on average and after Grace,
 	// in bytes per second. Default 240. A slower client is answered 408.
 	Rate int
 	// Grace is how much longer than Rate allows a body may take. Default 5 s.

@@ -165,7 +165,7 @@ func TestBrokenBodies(t *testing.T) {
 	gate := newGate(t, roomy(), nil)
 	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("it was served") })))
 	h2 := base(t, 2)
-	r, _ := http.NewRequestWithContext(t.Context(), "POST", s.url, &gathered{[]byte("hello")})
+	r, _ := http.NewRequestWithContext(t.Context(), "POST", s.url, &gathered{rest: []byte("hello")})
 	r.ContentLength = 10
 	if resp, err := h2.RoundTrip(r); err == nil {
 		resp.Body.Close()
@@ -181,5 +181,33 @@ func TestBrokenBodies(t *testing.T) {
 	}
 	if n := gate.Stats(); n.Served != [work.NumOutcomes]uint64{} {
 		t.Errorf("%+v", n)
+	}
+}
+
+// A client that is slow with a long body gets no slot before the first part of it is there.
+func TestSlowLongBodiesAskForNoSlot(t *testing.T) {
+	gate := newGate(t, oneSlot(), nil)
+	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n, err)
+	}), Patient(Patience{Gather: 1000})))
+	var slow []*slowly
+	for range 3 {
+		slow = append(slow, begin(t, s.url, 1998, false)) // of which 999 come
+	}
+	for range 20 { // requests beside them find the slot
+		resp, err := (&http.Client{Transport: base(t, 1)}).Get(s.url)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp, err)
+		}
+		resp.Body.Close()
+	}
+	if got := gate.Stats(); got.Running != 0 || got.Waiting != 0 || got.Served[work.Ignored] != 0 || got.Served[work.Done] != 20 {
+		t.Errorf("%+v: slow clients asked for a slot", got)
+	}
+	for _, one := range slow {
+		if status, got := one.finish(); status != 200 || got != "1998 <nil>" {
+			t.Errorf("status %d, %q", status, got)
+		}
 	}
 }

@@ -180,6 +180,10 @@ func problem(refusal *live.Refusal, status int, policy string) []byte {
 	if policy != "" {
 		violated = `,"violated-policies":["` + policy + `"]`
 	}
-	return fmt.Appendf(nil, `{"type":"%s","title":"%s","status":%d,"reason":"%s","retryable":%t%s}`+"\n",
-		kind, title, status, refusal.Reason, refusal.Pushback >= 0 && refusal.Reason.Retryable(), violated)
+	named := ""
+	if refusal.ID != 0 {
+		named = `,"refusal":"` + refusal.ID.String() + `"`
+	}
+	return fmt.Appendf(nil, `{"type":"%s","title":"%s","status":%d,"reason":"%s","retryable":%t%s%s}`+"\n",
+		kind, title, status, refusal.Reason, refusal.Pushback >= 0 && refusal.Reason.Retryable(), named, violated)
 }

@@ -45,6 +45,7 @@ type writer struct {
 	chosen   bool // outcome, by SetOutcome
 	before   int  // targets that the request was at before
 	quiet    bool // a stream that said nothing
+	whole    bool // the body is in memory
 	another  *Target
 
 	began   mono.Time
@@ -52,7 +53,7 @@ type writer struct {
 	blocked time.Duration // in writing what is beyond largeBody
 	stream  *time.Timer
 	slow    *slowReader // of what is beyond largeBody
-	upload  *upload     // nil: the body holds no slot
+	seat    *seat       // nil: the body takes no part in holding the slot
 	shed    wire.Shed   // from further down
 	hasShed bool
 }
@@ -85,8 +86,8 @@ func (w *writer) WriteHeader(code int) {
 		return
 	}
 	w.wrote = true
-	if w.upload != nil {
-		w.upload.answering.Store(true)
+	if w.seat != nil {
+		w.seat.answering.Store(true)
 	}
 	if code >= http.StatusBadRequest {
 		w.in.ticket.Failed()
@@ -243,15 +244,15 @@ func (w *writer) failing(code int, h http.Header) bool {
 // leave gives back the slot that the request has.
 func (w *writer) leave(o work.Outcome) {
 	w.in.ticket.Leave(o)
-	w.upload.leave(o)
+	w.seat.leave(o)
 }
 
-// cancelled answers the request if the gate has cancelled it, or gave it no second slot, in place of what the
+// cancelled answers the request if the gate has cancelled it, or gave it no other slot, in place of what the
 // handler says of its failure.
 func (w *writer) cancelled() bool {
 	refusal := w.in.ticket.Cancelled()
 	if refusal == nil {
-		refusal = w.upload.refused()
+		refusal = w.seat.refused()
 	}
 	if refusal == nil {
 		return false
@@ -272,7 +273,7 @@ func (w *writer) end() {
 	if w.slow != nil {
 		w.slow.done()
 	}
-	defer w.upload.end()
+	defer w.seat.finish()
 	if w.cut {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spillgate/spillgate/lab/brokers"
 	"github.com/spillgate/spillgate/lab/chains"
 	"github.com/spillgate/spillgate/lab/cost"
+	"github.com/spillgate/spillgate/lab/front"
 	"github.com/spillgate/spillgate/lab/tracing"
 	"github.com/spillgate/spillgate/lab/workflowslive"
 )
@@ -20,5 +21,6 @@ func Child() {
 	brokers.Child()
 	breakwaterlive.Child()
 	cost.Child()
+	front.Child()
 	bed.Child(slices.Concat(workflowslive.Peers(), chains.Peers())...)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/spillgate/spillgate/lab/culprits"
 	"github.com/spillgate/spillgate/lab/culpritsim"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/front"
 	"github.com/spillgate/spillgate/lab/interactive"
 	"github.com/spillgate/spillgate/lab/topics"
 	"github.com/spillgate/spillgate/lab/tracing"
@@ -38,7 +39,7 @@ import (
 
 // Experiments returns all there are, in the order of the list.
 func Experiments() []experiment.Experiment {
-	return slices.Concat(breakwater.Experiments(), breakwaterlive.Experiments(), admission.Experiments(), admissionlive.Experiments(), cost.Experiments(), wild.Experiments(), wildlive.Experiments(), tuning.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
+	return slices.Concat(breakwater.Experiments(), breakwaterlive.Experiments(), admission.Experiments(), admissionlive.Experiments(), cost.Experiments(), front.Experiments(), wild.Experiments(), wildlive.Experiments(), tuning.Experiments(), workflows.Experiments(), workflowslive.Experiments(),
 		interactive.Experiments(), chains.Experiments(), culpritsim.Experiments(), culprits.Experiments(), tracing.Experiments(), topics.Experiments(), brokers.Experiments())
 }
 

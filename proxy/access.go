@@ -170,6 +170,7 @@ type line struct {
 	Bytes    int64   `json:"bytes"`
 	Decision string  `json:"decision"`
 	Reason   string  `json:"reason"`
+	Refusal  string  `json:"refusal,omitempty"` // what PathRefusals knows it by
 	Wait     float64 `json:"wait_seconds"`
 	Service  float64 `json:"service_seconds"`
 	Total    float64 `json:"total_seconds"`
@@ -200,6 +201,9 @@ func (a *access) leave(s *state, r *http.Request, returned bool) {
 		Route: label(a.group), Workflow: label(a.workflow), Status: a.status, Bytes: a.size, Decision: decision, Reason: reason,
 		Wait: a.end.Waited.Seconds(), Service: a.end.Service.Seconds(), Total: time.Since(a.began).Seconds(),
 		Upstream: a.upstream, Client: r.RemoteAddr, Aborted: !returned,
+	}
+	if decision == "refuse" && a.end.Refusal != 0 {
+		out.Refusal = a.end.Refusal.String()
 	}
 	if a.ends > 1 {
 		out.Tries = a.ends

@@ -16,7 +16,22 @@ const (
 	PathStatus  = telemetry.PathStatus
 	PathLive    = telemetry.PathLive
 	PathReady   = telemetry.PathReady
+	// PathRefusals explains the newest refusals, or with the parameter refusal one of them.
+	PathRefusals = telemetry.PathRefusals
 )
+
+// gates returns the gates of all upstreams by their names.
+func (p *Proxy) gates() map[string]*live.Gate {
+	all := map[string]*live.Gate{}
+	for _, u := range p.state.Load().upstreams {
+		name := u.name
+		if u.group != "" {
+			name = u.group + "/" + name
+		}
+		all[name] = u.gate
+	}
+	return all
+}
 
 // Admin serves metrics, status and health. It answers whoever asks, so it
 // belongs on a private address.
@@ -29,6 +44,7 @@ func (p *Proxy) Admin() http.Handler {
 		return phaseNames[phase], phase == serving
 	})
 	mux.HandleFunc("GET "+PathClasses, p.serveClasses)
+	mux.Handle("GET "+PathRefusals, telemetry.Refusals(p.gates))
 	return mux
 }
 

@@ -38,7 +38,8 @@ func TestClientsMistakesAreNotTheUpstreams(t *testing.T) {
 			{"a chunk longer than it says", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n", false, 400},
 			{"a chunk size out of range", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", false, 400},
 			{"half of a body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello", true, 400},
-			{"half of a long body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nhello", true, 499},
+			{"half of a long body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nhello", true, 400},
+			{"half of a longer body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 80_000), true, 499},
 			{"half of a chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello", true, 499},
 		} {
 			for range 6 {

@@ -218,7 +218,7 @@ type Limits struct {
 	// an HTTP/1 request, or of one of announced length. Default 60 s. A slower one is
 	// disconnected. Streams of HTTP/2 may be silent.
 	BodyTimeout time.Duration
-	// BodyBuffer is the longest request body that is read before the request asks for a
+	// BodyBuffer is how much of a request body is read before the request asks for a
 	// slot, in bytes; its length must be announced. Default 64 KiB; negative is none. A
 	// client that sends such a body slowly holds nothing that others need. One that sends a
 	// longer body slowly holds no slot, but a connection of the upstream: larger is better

@@ -71,9 +71,11 @@
 //
 // Streams. A slot is for work, so a stream gives its slot back when it has been answered for
 // a second or its client has been silent for one, as package httpgate says. A stream that is
-// silent from the start asks for no slot for a second, unless the upstream is nearly idle. A
-// long upload gives its slot back while its client is slow, and takes another one before its
-// end goes to the upstream, or is refused then. Limits.Streams bounds the open streams
+// silent from the start asks for no slot for a second, unless the upstream is nearly idle. If its
+// client goes on before it was answered, it takes another slot. Of a body of known length, the
+// first Limits.BodyBuffer bytes come before the request asks for a slot. A long upload gives its
+// slot back while its client is slow, and takes another one before its end goes to the upstream,
+// or is refused then. Limits.Streams bounds the open streams
 // without a slot per connection of a client, Limits.Connections those of all clients.
 //
 // Clients. Limits.ClientConnections and Limits.ClientRequests bound what one client may have

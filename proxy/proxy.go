@@ -123,7 +123,8 @@ func (p *Proxy) gated() http.Handler {
 	limits := p.state.Load().cfg.Limits
 	return httpgate.Spread(p.choose,
 		// ServeHTTP has taken off or replaced what strangers say.
-		httpgate.Trust(func(*http.Request) bool { return true }),
+		httpgate.Trust(httpgate.Everyone),
+		httpgate.Urgent(func(r *http.Request) bool { return ruledOf(r).timed || p.state.Load().trusts(r) }),
 		httpgate.Exempt(func(r *http.Request) bool { return p.state.Load().exempts(r) }),
 		httpgate.Objectives(func(r *http.Request) time.Duration { return ruledOf(r).objective }),
 		httpgate.Kinds(func(r *http.Request) (kind string, cancel bool) {

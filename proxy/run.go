@@ -33,66 +33,35 @@ func (p *Proxy) Run(ctx context.Context) error {
 		_ = p.Close()
 		return err
 	}
-	most := p.connections(cfg.Limits.Connections)
-	places := p.newRoom(most)
-	places.clients = p.newPerClient(cfg.Limits)
-	// The servers' own calls have places of their own: if clients could take them
-	// all, requests that wait for others would never end.
-	placesOut := p.newRoom(most)
-	var wg sync.WaitGroup
-	failed := make(chan error, len(servers)+len(p.exits)+1)
-	run := func(s *http.Server, l net.Listener) {
-		wg.Go(func() {
-			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				failed <- err
-			}
-		})
-	}
-	p.mu.Lock()
-	front, egress, adminListener := p.front, p.egress, p.admin
-	p.mu.Unlock()
-	var out []*http.Server
-	for i, x := range p.exits {
-		s := p.server(cfg, x)
-		out = append(out, s)
-		run(s, placesOut.in(egress[i]))
-	}
-	for i, s := range servers {
-		l := places.in(p.behind(front[i], cfg.Listen[i].Balancers, cfg.Limits.HeaderTimeout))
-		if s.TLSConfig != nil {
-			l = tls.NewListener(l, s.TLSConfig)
-		}
-		run(s, l)
-	}
-	admin := telemetry.AdminServer(p.Admin(), p.errorLog())
-	if adminListener != nil {
-		run(admin, telemetry.AdminListener(adminListener))
-	}
-	keysCtx, unwatchKeys := context.WithCancel(ctx)
-	wg.Go(func() { reread.Watch(keysCtx, p.lookAtKeys) })
-	wg.Go(func() { p.watchNames(keysCtx) })
+	r := &started{p: p, failed: make(chan error, len(servers)+len(p.exits)+1)}
+	r.servers(cfg, servers)
+	admin := r.admin()
+	watched, unwatch := context.WithCancel(ctx)
+	r.wg.Go(func() { reread.Watch(watched, p.lookAtKeys) })
+	r.wg.Go(func() { p.watchNames(watched) })
 	p.mu.Lock()
 	p.phase.CompareAndSwap(starting, serving)
 	for _, u := range p.state.Load().upstreams {
 		u.begin()
 	}
+	front, adminListener := p.front, p.admin
 	p.mu.Unlock()
 	p.logStart(cfg, front, adminListener)
 
 	select {
 	case <-ctx.Done():
 		p.drain(servers)
-	case err = <-failed:
+	case err = <-r.failed:
 		p.log.Error("a listener failed", "error", err)
 		p.phase.Store(draining)
 	}
-	for _, s := range append(servers[:len(servers):len(servers)], out...) {
+	for _, s := range append(servers[:len(servers):len(servers)], r.out...) {
 		s.Close()
 	}
 	admin.Close()
-	unwatchKeys()
+	unwatch()
 	p.stop()
-	wg.Wait()
+	r.wg.Wait()
 	for p.active.Load()+p.outside.Load() > 0 { // their contexts have ended
 		time.Sleep(time.Millisecond)
 	}
@@ -101,6 +70,62 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 	p.log.Info("stopped")
 	return err
+}
+
+// started is what Run has started.
+type started struct {
+	p      *Proxy
+	wg     sync.WaitGroup
+	failed chan error
+	out    []*http.Server // of the upstreams' own calls
+}
+
+// serve has s serve l.
+func (r *started) serve(s *http.Server, l net.Listener) {
+	r.wg.Go(func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			r.failed <- err
+		}
+	})
+}
+
+// servers starts those of clients, and those of the upstreams' own calls.
+func (r *started) servers(cfg Config, servers []*http.Server) {
+	p := r.p
+	most := p.connections(cfg.Limits.Connections)
+	places := p.newRoom(most)
+	places.clients = p.newPerClient(cfg.Limits)
+	// The servers' own calls have places of their own: if clients could take them
+	// all, requests that wait for others would never end.
+	placesOut := p.newRoom(most)
+	p.mu.Lock()
+	front, egress := p.front, p.egress
+	p.mu.Unlock()
+	for i, x := range p.exits {
+		s := p.server(cfg, x)
+		r.out = append(r.out, s)
+		r.serve(s, placesOut.in(egress[i]))
+	}
+	for i, s := range servers {
+		l := places.in(p.behind(front[i], cfg.Listen[i].Balancers, cfg.Limits.HeaderTimeout))
+		if s.TLSConfig != nil {
+			l = tls.NewListener(l, s.TLSConfig)
+		}
+		r.serve(s, l)
+	}
+}
+
+// admin starts the server of the admin address, if there is one.
+func (r *started) admin() *http.Server {
+	p := r.p
+	s := telemetry.AdminServer(p.Admin(), p.errorLog())
+	p.mu.Lock()
+	l := p.admin
+	p.mu.Unlock()
+	if l != nil {
+		r.serve(s, telemetry.AdminListener(l))
+	}
+	return s
 }
 
 // servers returns a server for each listener.

@@ -31,13 +31,14 @@ import (
 type ruled struct {
 	objective time.Duration // 0: that of the gate
 	use       classify.Use
+	timed     bool // its deadline is that of a rule
 }
 
 type ruledKey struct{}
 
 // remember keeps in r what the gate asks for later, if there is anything.
 func remember(r *http.Request, what *classify.Result) *http.Request {
-	kept := ruled{what.Objective, what.Use}
+	kept := ruled{what.Objective, what.Use, what.Deadline != 0}
 	if kept == (ruled{}) {
 		return r
 	}

@@ -56,7 +56,7 @@ func TestUntaggedCalls(t *testing.T) {
 			return
 		}
 		resp.Body.Close()
-	}), httpgate.Trust(func(*http.Request) bool { return true })))
+	}), httpgate.Trust(httpgate.Everyone)))
 	defer server.Close()
 	for _, path := range []string{"/careful", "/careless", "/careless", "/careful"} {
 		r, _ := http.NewRequest("GET", server.URL+path, nil)

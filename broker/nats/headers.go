@@ -50,11 +50,11 @@ func appendText(buf, text []byte) []byte {
 }
 
 func goodKey(key []byte) bool {
-	return len(key) > 0 && goodValue(key) && bytes.IndexAny(key, ": \t") < 0
+	return len(key) > 0 && goodValue(key) && !bytes.ContainsAny(key, ": \t")
 }
 
 func goodValue(value []byte) bool {
-	return len(value) <= math.MaxUint16 && utf8.Valid(value) && bytes.IndexAny(value, "\r\n\x00") < 0
+	return len(value) <= math.MaxUint16 && utf8.Valid(value) && !bytes.ContainsAny(value, "\r\n\x00")
 }
 
 // property is one property that a message has.

@@ -166,7 +166,7 @@ func TestEndOfFileAndHalfClose(t *testing.T) {
 
 // Errors are what a *net.TCPConn returns.
 func TestErrors(t *testing.T) {
-	server, client := pair(t)
+	server, _ := pair(t)
 	_ = server.SetReadDeadline(time.Now().Add(time.Millisecond))
 	_, err := server.Read(make([]byte, 1))
 	var op *net.OpError
@@ -192,7 +192,7 @@ func TestErrors(t *testing.T) {
 		t.Errorf("read of nothing after Close: %v", err)
 	}
 
-	server, client = pair(t)
+	server, client := pair(t)
 	_ = client.(*net.TCPConn).SetLinger(0)
 	client.Close()
 	if _, err := server.Read(make([]byte, 1)); err == nil || err == io.EOF {

@@ -21,6 +21,7 @@ func subcommands() []func() *cobra.Command {
 		newBroker,
 		newPlace,
 		newTop,
+		newExplain,
 		newCheck,
 		newLab,
 		newVersion,

@@ -90,7 +90,13 @@ func (s topSource) failed(err error) topSource {
 var errNoPage = errors.New("there is no such page")
 
 func (a *topAdmin) get(ctx context.Context, path string) ([]byte, error) {
+	return a.getWith(ctx, path, nil)
+}
+
+// getWith is get with a query.
+func (a *topAdmin) getWith(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	at := a.base.JoinPath(path)
+	at.RawQuery = query.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return nil, err

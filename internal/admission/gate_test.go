@@ -180,12 +180,10 @@ func TestPoolShrinksUnderDelay(t *testing.T) {
 	g := fixed(t, 1)
 	c := g.Pool().Register(at(0))
 	window := c.Window()
-	var tickets []*Ticket
 	for range 4 {
 		ticket := &Ticket{Client: c}
 		ticket.Deadline = mono.Never
 		g.Arrive(at(0), ticket)
-		tickets = append(tickets, ticket)
 	}
 	total := g.Pool().Total()
 	for i := range 200 {

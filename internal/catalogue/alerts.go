@@ -3,6 +3,7 @@ package catalogue
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -16,6 +17,10 @@ type Alert struct {
 // Alerts returns the alert rules. Each stands for something that a person must look at:
 // refusals alone are not, because refusing is what a gate is for.
 func Alerts() []Alert {
+	return slices.Concat(gateAlerts(), proxyAlerts(), culpritAlerts(), brokerAlerts())
+}
+
+func gateAlerts() []Alert {
 	return []Alert{
 		{"SpillgateOverload",
 			`sum by (job, gate) (rate(spillgate_requests_total{decision="refuse"}[5m])) / sum by (job, gate) (rate(spillgate_requests_total[5m])) > 0.05`, "10m", "warning",
@@ -31,18 +36,40 @@ func Alerts() []Alert {
 		{"SpillgateNotEnforcing", `spillgate_mode > 0`, "1d", "info",
 			"Gate {{ $labels.gate }} has not enforced for a day.",
 			"Its mode is monitor or off, so it does not protect the service."},
+	}
+}
+
+func proxyAlerts() []Alert {
+	return []Alert{
 		{"SpillgateUpstreamOut", `spillgate_upstream_out == 1`, "5m", "critical",
 			"Upstream {{ $labels.upstream }} is out of rotation.",
 			"It fails or cannot be reached, and gets only probes. Look at the upstream and at spillgate_upstream_errors_total."},
+		{"SpillgateNameLookup", `sum by (job, name) (rate(spillgate_name_errors_total[5m])) > 0`, "10m", "warning",
+			"The name {{ $labels.name }} of an upstream cannot be looked up.",
+			"The upstream keeps the addresses that it has. Look at the resolver."},
+		{"SpillgateConnectionsFull", `sum by (job) (rate(spillgate_connections_evicted_total[5m])) > 1`, "10m", "warning",
+			"A proxy has as many connections as it may.",
+			"Idle connections make room for new ones. Raise limits.connections, and the limit of open files with it, or find the clients that open them."},
+		{"SpillgateAccessLogLost", `sum by (job) (rate(spillgate_access_log_lines_total{fate="dropped"}[5m])) > 0`, "10m", "info",
+			"Lines of the access log are dropped.",
+			"Writing is slower than requests come. Log a smaller share of them, or use a faster disk."},
 		{"SpillgateOutOfFiles", `sum by (job, upstream) (rate(spillgate_upstream_errors_total{kind="no_files"}[5m])) > 0`, "1m", "critical",
 			"The proxy in front of {{ $labels.upstream }} has no open files left.",
 			"Raise the process's limit of open files, or lower limits.connections."},
+	}
+}
+
+func culpritAlerts() []Alert {
+	return []Alert{
 		{"SpillgateCulprit", `sum by (job, gate) (increase(spillgate_culprit_cancels_total[10m])) > 0`, "0m", "info",
 			"A request blocks the others at gate {{ $labels.gate }}.",
 			"It was cancelled, or in mode monitor would have been. The log names its kind and what it holds."},
 		{"SpillgateCulpritGivenUp", `spillgate_culprit_state{state="given up"} == 1`, "1m", "warning",
 			"The culprit engine of gate {{ $labels.gate }} has given up.",
 			"Several cancels in a row brought no relief. It starts again when the objective has been met for a minute."},
+		{"SpillgateAuditLost", `sum by (job, gate) (increase(spillgate_culprit_audit_lost_total[10m])) > 0`, "0m", "warning",
+			"Decisions about culprits at gate {{ $labels.gate }} are missing in the audit file.",
+			"The file could not be written. Look at the disk and at the log."},
 		{"SpillgateContextLost", `sum by (job, gate, method) (rate(spillgate_untagged_total[15m])) > 0`, "15m", "info",
 			"Handlers behind gate {{ $labels.gate }} call {{ $labels.method }} without the context of their request.",
 			"Those calls lose class, priority, workflow and deadline. Pass the request's context on."},
@@ -52,12 +79,20 @@ func Alerts() []Alert {
 		{"SpillgateGuardMissed", `spillgate_guard_late > 0 and on (job, server) spillgate_guard_state{state="given up"} == 1`, "1m", "warning",
 			"Tasks of {{ $labels.server }} are late and the guard has given up.",
 			"Several cancels in a row brought no relief. Look at the status page of the guard for the candidates."},
+	}
+}
+
+func brokerAlerts() []Alert {
+	return []Alert{
 		{"SpillgateBrokerBacklog", `spillgate_broker_backlog > 1000`, "10m", "warning",
 			"More than 1,000 messages wait for the limit {{ $labels.limit }}.",
 			"Publishers send faster than the limit's rate. Raise the rate, or find the publisher."},
 		{"SpillgateBrokerDrops", `sum by (job, reason) (rate(spillgate_broker_dropped_total[5m])) > 0`, "5m", "warning",
 			"The broker drops messages to subscribers ({{ $labels.reason }}).",
 			"Subscribers read more slowly than messages arrive."},
+		{"SpillgateBrokerLost", `sum by (job) (rate(spillgate_broker_lost_total[5m])) > 0`, "5m", "warning",
+			"Messages of QoS 0 do not reach the other nodes of the broker.",
+			"The queue to them is full: messages come faster than the connection or the other nodes take them."},
 	}
 }
 

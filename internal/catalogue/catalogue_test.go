@@ -171,6 +171,25 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
+// Every metric is in some panel of the dashboard.
+func TestEveryMetricIsShown(t *testing.T) {
+	var shown strings.Builder
+	for _, row := range Rows() {
+		for _, p := range row.Panels {
+			for _, q := range p.Queries {
+				for _, found := range selector.FindAllStringSubmatch(q.Expr, -1) {
+					shown.WriteString(found[1] + " ")
+				}
+			}
+		}
+	}
+	for _, m := range all(t) {
+		if !strings.Contains(shown.String(), m.Prometheus()+" ") {
+			t.Errorf("no panel shows %s", m.Prometheus())
+		}
+	}
+}
+
 // Prometheus's own tool takes the rules, and they fire when they should.
 func TestPromtool(t *testing.T) {
 	promtool := needs.Program(t, "promtool")

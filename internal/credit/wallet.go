@@ -230,29 +230,27 @@ func (l *Wallet) hear(objective time.Duration) {
 // a reason, until it returns nil. Call it after every call that can free a
 // credit or end a wait: Submit, Return, OnGrant, Open, OnWake.
 func (l *Wallet) Next(now mono.Time) (*Waiter, Step, work.Reason) {
-	for {
-		w := l.head
-		switch {
-		case w == nil:
-			return nil, Wait, work.None
-		case l.len > l.cfg.QueueLimit:
-			l.unlink(w)
-			return w, Refuse, work.WalletFull
-		case now >= w.expire:
-			l.unlink(w)
-			return w, Refuse, work.WalletExpired
-		}
-		win := l.pick(now)
-		if win == nil {
-			return nil, Wait, work.None
-		}
-		if w.lane != nil { // what came before any server spoke of parts comes first
-			w = l.lanes.first()
-		}
-		l.take(now, w, win)
+	w := l.head
+	switch {
+	case w == nil:
+		return nil, Wait, work.None
+	case l.len > l.cfg.QueueLimit:
 		l.unlink(w)
-		return w, Send, work.None
+		return w, Refuse, work.WalletFull
+	case now >= w.expire:
+		l.unlink(w)
+		return w, Refuse, work.WalletExpired
 	}
+	win := l.pick(now)
+	if win == nil {
+		return nil, Wait, work.None
+	}
+	if w.lane != nil { // what came before any server spoke of parts comes first
+		w = l.lanes.first()
+	}
+	l.take(now, w, win)
+	l.unlink(w)
+	return w, Send, work.None
 }
 
 // Cancel takes a waiter out of the queue whose caller gave up. It reports false

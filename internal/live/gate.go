@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +76,10 @@ type Request struct {
 	// that of its wire.Tags.
 	Kind  Kind
 	Token wire.Token
+	// Untrusted says that the edge does not believe the sender. Where the order of waiting
+	// requests is by deadline, a budget shorter than the objective puts such a request before
+	// no other.
+	Untrusted bool
 }
 
 // Gate admits requests to a server. All its methods may be called at once from
@@ -86,6 +91,7 @@ type Gate struct {
 	id        uint64 // of this gate among processes
 	service   string // "" if it has no name
 	objective time.Duration
+	urgent    bool    // see ByDeadline
 	shares    *Shares // nil: classes are not learned
 	untagged  Untagged
 	calls     Calls
@@ -98,6 +104,7 @@ type Gate struct {
 	closed  bool
 	off     int // running tickets that bypassed the node
 	tallies Tallies
+	explanations
 	spare   []*admission.Ticket // of requests that never waited
 	watched []watched
 	tasks   tasks
@@ -126,7 +133,7 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 		return nil, err
 	}
 	g := openGate(n, id, cfg.Objective)
-	g.mode, g.service = cfg.Mode, cfg.Service
+	g.mode, g.service, g.urgent = cfg.Mode, cfg.Service, n.Gate().Config().Schedule.Order.ByDeadline()
 	if cfg.Observe != nil {
 		g.observe.Store(&cfg.Observe)
 	}
@@ -175,6 +182,10 @@ func openGate(n *node.Node, id uint64, objective time.Duration) *Gate {
 	g.timer.Stop()
 	return g
 }
+
+// ByDeadline reports whether the order of waiting requests is by deadline, so that a short
+// budget puts a request before others: see Request.Untrusted.
+func (g *Gate) ByDeadline() bool { return g.urgent }
 
 // WatchNetwork makes the gate measure how long bytes lie in sockets, and count
 // it as queueing delay. Edges whose requests come from connections that goroutines
@@ -290,6 +301,7 @@ type Ticket struct {
 	queued   time.Duration
 	grant    wire.Grant
 	pushback time.Duration
+	refusal  RefusalID
 }
 
 // spareTickets is the most tickets of the core that a gate keeps for later
@@ -377,8 +389,12 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 		// An account is of one client, by however many connections.
 		t.core.Client, t.core.Source = r.Client.account, 0
 	}
-	if t.core.Deadline == 0 {
+	switch {
+	case t.core.Deadline == 0:
 		t.core.Deadline = mono.Never
+	case g.urgent && r.Untrusted && t.core.Deadline > now:
+		// Its context still ends at its own deadline.
+		t.core.Deadline = max(t.core.Deadline, now.Add(cmp.Or(r.Objective, g.objective)))
 	}
 	if g.closed {
 		t.closed = true
@@ -405,6 +421,7 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 		if would == admission.Shed {
 			t.would = t.core.Reason()
 			g.tallies.Would[t.would]++
+			g.explain(now, t, true)
 		}
 	default:
 		t.verdict = g.node.Arrive(now, t.core)
@@ -478,6 +495,7 @@ func (g *Gate) shed(now mono.Time, t *Ticket) {
 	g.tasks.refused(t)
 	g.tasks.leave(t)
 	g.tallies.Shed[t.core.Reason()]++
+	t.refusal = g.explain(now, t, false)
 }
 
 // reply takes what the answer will say. It is called with the lock held.
@@ -507,7 +525,7 @@ func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause er
 			Queued: max(t.core.Queued(), 0),
 		})
 	}
-	refusal := &Refusal{Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, cause: cause}
+	refusal := &Refusal{ID: t.refusal, Reason: r, Pushback: pushback, Grant: t.grant, HasGrant: t.hasGrant, cause: cause}
 	if t.stint != nil {
 		refusal.announced = t.announced
 	}

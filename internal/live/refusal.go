@@ -10,6 +10,9 @@ import (
 
 // Refusal is the error of a request that was not served.
 type Refusal struct {
+	// ID is what Gate.Explain knows the refusal by, 0 if no gate here or, with grpcgate, further
+	// down gave it one.
+	ID RefusalID
 	// Reason says why.
 	Reason work.Reason
 	// Pushback is how long to wait before another attempt; negative means that

@@ -195,8 +195,7 @@ type station struct {
 func (s *station) play(sender *tapedSender, list []submission) {
 	var account *live.Client
 	number, arrived := 0, 0
-	var outlet *live.Outlet
-	outlet = live.NewOutlet(sender, func(demand int) {
+	outlet := live.NewOutlet(sender, func(demand int) {
 		s.net.send(0, func() { account.OnDemand(demand) })
 	})
 	s.outlets = append(s.outlets, outlet)

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -174,7 +173,7 @@ func TestAdaptorOfNonsense(t *testing.T) {
 		a.Step(at)
 		for i := range 3 {
 			if g := a.Grant(i); !(g.Rate > 0 && g.Rate <= 1000 && g.Burst > 0 && g.Burst <= 100) {
-				t.Fatal(fmt.Sprintf("%+v", g))
+				t.Fatalf("%+v", g)
 			}
 		}
 	}

@@ -104,7 +104,6 @@ type branch struct {
 	q       float64
 	search  search
 	rate    float64 // of requests of this workflow that it leaves room for
-	heard   bool    // it has announced something that is remembered
 }
 
 // link is a downstream process of a workflow.

@@ -37,13 +37,13 @@ type server struct {
 
 // visitor is a request at one server at a time.
 type visitor struct {
-	class        work.Class
-	at           int
-	began        float64
-	came, starts float64
-	until        float64 // gives up in the queue
-	waited       []float64
-	served       []float64
+	class  work.Class
+	at     int
+	began  float64
+	came   float64
+	until  float64 // gives up in the queue
+	waited []float64
+	served []float64
 }
 
 type occurrence struct {

@@ -75,7 +75,7 @@ func parseStat(stat []byte, pid int) (Token, bool) {
 		return 0, false
 	}
 	fields := bytes.Fields(stat[end+1:])
-	const state, start = 3 - 3, 22 - 3
+	const state, start = 0, 22 - 3
 	if len(fields) <= start || len(fields[state]) != 1 {
 		return 0, false
 	}

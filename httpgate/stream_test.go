@@ -1,0 +1,134 @@
+package httpgate
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// silentStream starts a request of unknown length and returns what sends its body, and its
+// answer.
+func silentStream(t *testing.T, rt http.RoundTripper, url string) (*io.PipeWriter, chan *http.Response) {
+	t.Helper()
+	pr, pw := io.Pipe()
+	t.Cleanup(func() { pw.Close() })
+	r, err := http.NewRequestWithContext(t.Context(), "POST", url, pr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan *http.Response, 1)
+	go func() {
+		resp, err := rt.RoundTrip(r)
+		if err != nil {
+			t.Error(err)
+		}
+		answer <- resp
+	}()
+	return pw, answer
+}
+
+// A stream that was silent has a slot again when the handler works on what its client sent
+// next, as often as that happens, and waits for one where none is free.
+func TestStreamsTakeAnotherSlot(t *testing.T) {
+	gate := newGate(t, oneSlot(), nil)
+	saw := make(chan int, 1)
+	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "GET" {
+			saw <- -1
+			io.Copy(io.Discard, r.Body)
+			<-saw
+			return
+		}
+		b := make([]byte, 1)
+		for {
+			if _, err := io.ReadFull(r.Body, b); err != nil {
+				return
+			}
+			saw <- gate.Stats().Running
+		}
+	}), HoldStreams(5*time.Millisecond)))
+	rt := base(t, 2)
+	in, answer := silentStream(t, rt, s.url)
+	lent := func(n uint64) {
+		t.Helper()
+		eventually(t, "the slot to be lent", func() bool { return gate.Stats().Served[work.Ignored] == n && gate.Stats().Running == 0 })
+	}
+	for n := range 3 {
+		lent(uint64(n + 1))
+		in.Write([]byte("x"))
+		if running := <-saw; running != 1 {
+			t.Errorf("%d slots are in use while the handler works, expected its own", running)
+		}
+	}
+	lent(4)
+
+	// Another request has the only slot.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		resp, err := (&http.Client{Transport: rt}).Get(s.url)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		resp.Body.Close()
+	}()
+	<-saw
+	in.Write([]byte("x"))
+	eventually(t, "the stream to wait for a slot", func() bool { return gate.Stats().Waiting == 1 })
+	saw <- 0 // the other one ends
+	if running := <-saw; running != 1 {
+		t.Errorf("%d slots are in use while the handler works, expected its own", running)
+	}
+	<-done
+	in.Close()
+	if resp := <-answer; resp == nil || resp.StatusCode != 200 {
+		t.Errorf("the stream ended with %+v", resp)
+	}
+	eventually(t, "all slots to be back", func() bool { return gate.Stats().Running == 0 })
+}
+
+// Where the gate has no slot for a stream that goes on, the answer is its refusal; once the
+// answer has begun, the stream goes on without one.
+func TestStreamsAreRefusedWhenTheyGoOn(t *testing.T) {
+	gate := newGate(t, oneSlot(), nil)
+	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/answers" {
+			w.(http.Flusher).Flush()
+		}
+		if _, err := io.Copy(w, r.Body); err != nil {
+			http.Error(w, "the body failed", http.StatusBadGateway)
+		}
+	}), HoldStreams(5*time.Millisecond)))
+	rt := base(t, 2)
+	silent, refused := silentStream(t, rt, s.url+"/silent")
+	speaks, answered := silentStream(t, rt, s.url+"/answers")
+	eventually(t, "the slots to be lent", func() bool { return gate.Stats().Served[work.Ignored] == 2 && gate.Stats().Running == 0 })
+	gate.Drain()
+	go silent.Write([]byte("x"))
+	if resp := <-refused; resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a stream without a slot was answered %+v", resp)
+	} else {
+		var problem struct{ Reason, Refusal string }
+		if err := json.NewDecoder(resp.Body).Decode(&problem); err != nil || problem.Reason != "draining" || problem.Refusal == "" {
+			t.Errorf("the refusal is %+v, %v", problem, err)
+		}
+		resp.Body.Close()
+	}
+	go func() {
+		speaks.Write([]byte("x"))
+		speaks.Close()
+	}()
+	resp := <-answered
+	if resp == nil {
+		return
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); string(b) != "x" || err != nil {
+		t.Errorf("a stream whose answer had begun: %q, %v", b, err)
+	}
+}

@@ -1,0 +1,47 @@
+package admission
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/work"
+)
+
+// Because is what a gate went by when it refused a ticket, for people who ask why.
+type Because struct {
+	Reason work.Reason
+	// Expected is the wait that the ticket was expected to have when it came, and Accepted
+	// the longest that a request with the whole objective may have. Queued is how long it
+	// was in the queue.
+	Expected, Accepted, Queued time.Duration
+	// Need is how much of the time must be left when the work begins, so that it probably
+	// ends in time.
+	Need time.Duration
+	// Objective is what counted for the request, Waited the part of it that was over
+	// before the request was sent, and Left the time to its deadline when it came; negative
+	// without a deadline.
+	Objective, Waited, Left time.Duration
+	// Limit is the most that may run at once, Running what did, Waiting the others in the
+	// queue, and QueueLimit the most that may be there.
+	Limit, Running, Waiting, QueueLimit int
+	// Credits says that the client has an account, with a window of Window credits; Over that
+	// it had more requests outstanding than these.
+	Credits, Over bool
+	Window        int
+}
+
+// Because returns why t was refused, at the instant at which it was.
+func (g *Gate) Because(now mono.Time, t *Ticket) Because {
+	b := Because{
+		Reason: t.reason, Expected: t.promised, Accepted: g.maxDelay(), Queued: max(t.Queued(), 0), Need: g.worth.need,
+		Objective: t.objective(g.cfg.Objective), Waited: t.Waited, Left: -1,
+		Limit: g.limit.Limit(), Running: g.limit.InUse(), Waiting: g.queue.Len(), QueueLimit: g.cfg.QueueLimit,
+	}
+	if t.Deadline != mono.Never {
+		b.Left = max(t.Deadline.Sub(t.Arrived), 0)
+	}
+	if t.Client != nil {
+		b.Credits, b.Over, b.Window = true, t.plain, t.Client.Window()
+	}
+	return b
+}

@@ -1,0 +1,185 @@
+package front
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/harness/machine"
+	"github.com/spillgate/spillgate/internal/harness/proc"
+	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/lab/experiment"
+)
+
+// scene is an attack on a proxy.
+type scene struct {
+	name  string
+	kind  string
+	many  int    // connections
+	files uint64 // that the proxy may open; 0: many
+}
+
+// scenes are what the front door must bear.
+func scenes() []scene {
+	return []scene{
+		{"64 slow bodies of 10 kB", "slow body", 64, 0},
+		{"64 slow bodies of 10 MiB", "slow long body", 64, 0},
+		{"200 silent streams of HTTP/2", "silent stream", 4, 0},
+		{"64 slow readers of 8 MiB", "slow reader", 64, 0},
+		{"200 times slowloris", "slowloris", 200, 0},
+		{"200 halves of a header", "half a header", 200, 0},
+		{"20,000 idle connections", "idle connection", 20_000, 0},
+		{"200 idle connections, 64 files", "idle connection", 200, 64},
+		{"200 halves of a header, 64 files", "half a header", 200, 64},
+	}
+}
+
+// perAttacker is the most connections of one process that attacks.
+const perAttacker = 5000
+
+const (
+	objective = 100 * time.Millisecond
+	perSecond = 400 // normal requests: half of what the server can do
+	// maxStolen is what share of a processor the host may take, and maxOthers what other
+	// processes may use, of a run that is not disturbed.
+	maxStolen, maxOthers = 0.2, 0.5
+)
+
+func attacks() experiment.Experiment {
+	return experiment.Experiment{
+		Name:  "front/attacks",
+		Title: "normal requests through the proxy beside slow, silent and hostile clients",
+		About: `A server with eight workers of 10 ms each stands behind the proxy, which has eight slots and an objective of 100 ms.
+Normal clients ask for half of what it can do: first alone, then, on the same proxy, beside an attack that goes on. A slow
+client sends or reads a byte every 100 ms. The bars are on what of the normal requests beside an attack was not served, and
+on their p99 by that of the time before. Medians of the repeats.`,
+		Live: true,
+		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+			p := play{objective: objective, perSecond: perSecond, pause: 100 * time.Millisecond, before: 4 * time.Second, beside: 8 * time.Second, repeats: 3}
+			if o.Quick {
+				p.before, p.beside, p.repeats = 2*time.Second, 3*time.Second, 1
+			}
+			return p.run(ctx, o)
+		},
+	}
+}
+
+// play is how scenes are played.
+type play struct {
+	objective, pause, before, beside time.Duration
+	perSecond, repeats               int
+}
+
+// outcome is one scene, played once.
+type outcome struct {
+	alone, beside *seen
+	disturbed     []string
+}
+
+func (p play) run(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+	r := &experiment.Result{Quick: o.Quick}
+	t := &table.Table{Title: "Normal requests", Columns: []table.Column{{Name: "beside"}, {Name: "not served before", Unit: "%", Format: "%.2f"},
+		{Name: "not served", Unit: "%", Format: "%.2f"}, {Name: "p99 before", Unit: "ms", Format: "%.1f"}, {Name: "p99", Unit: "ms", Format: "%.1f"}, {Name: "ratio", Format: "%.2f"}}}
+	all := scenes()
+	for i, s := range all {
+		var bad, badBefore, alone, beside, ratio []float64
+		var disturbed []string
+		for n := range p.repeats {
+			o.Step(i*p.repeats+n, len(all)*p.repeats, s.name)
+			out, err := p.scene(ctx, s)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", s.name, err)
+			}
+			before, after := out.alone.p99().Seconds()*1e3, out.beside.p99().Seconds()*1e3
+			bad, badBefore = append(bad, 100*out.beside.bad()), append(badBefore, 100*out.alone.bad())
+			alone, beside, ratio = append(alone, before), append(beside, after), append(ratio, after/before)
+			disturbed = append(disturbed, out.disturbed...)
+		}
+		t.Add(s.name, median(badBefore), median(bad), median(alone), median(beside), median(ratio))
+		r.On(experiment.Machine{Ours: disturbed}, func() {
+			r.Ceiling("normal requests not served beside "+s.name, " %", 0.5, 0.5, median(bad))
+			r.Ceiling("their p99 by that without, beside "+s.name, "", 1.5, 0.5, median(ratio))
+		})
+	}
+	r.Table = append(r.Table, t)
+	return r, nil
+}
+
+// scene plays one scene once.
+func (p play) scene(ctx context.Context, s scene) (*outcome, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	back := &http.Server{Handler: server()}
+	go func() { _ = back.Serve(l) }()
+	defer back.Close()
+
+	front, err := role.Start(ctx, order{Proxy: &proxyOrder{Upstream: l.Addr().String(), Objective: p.objective, Slots: workers, Files: s.files}},
+		proc.Spec{Name: "proxy", CPUs: []int{0}})
+	if err != nil {
+		return nil, err
+	}
+	defer front.Stop(0)
+	children := []*proc.Child{front}
+	used := func() time.Duration {
+		all := machine.Own()
+		for _, c := range children {
+			all += machine.Used(c.Pid())
+		}
+		return all
+	}
+
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}, Timeout: patience}
+	defer client.CloseIdleConnections()
+	url := "http://" + front.Addr() + "/work"
+	ask(ctx, client, url, p.perSecond, p.before/4) // connections are made
+	out := &outcome{}
+	out.alone = p.watched(out, used, "before the attack", func() *seen { return ask(ctx, client, url, p.perSecond, p.before) })
+	for left := s.many; left > 0; left -= perAttacker {
+		a := &Attack{Kind: s.kind, Target: front.Addr(), Connections: min(left, perAttacker), Pause: p.pause}
+		attacker, err := role.Start(ctx, order{Attack: a}, proc.Spec{Name: "attacker", ReadyTimeout: patience})
+		if err != nil {
+			return nil, err
+		}
+		defer attacker.Stop(0)
+		children = append(children, attacker)
+	}
+	out.beside = p.watched(out, used, "beside the attack", func() *seen { return ask(ctx, client, url, p.perSecond, p.beside) })
+	return out, ctx.Err()
+}
+
+// patience is how long a normal client waits for its answer.
+const patience = 10 * time.Second
+
+// watched notes what the machine did while f ran.
+func (p play) watched(out *outcome, used func() time.Duration, when string, f func() *seen) *seen {
+	var all []int
+	for i := range runtime.NumCPU() {
+		all = append(all, i)
+	}
+	stolen, others := machine.WatchStolen(), machine.WatchOthers(all, used)
+	s := f()
+	if share := stolen(); share > maxStolen {
+		out.disturbed = append(out.disturbed, fmt.Sprintf("the host took %.0f %% of a processor %s", 100*share, when))
+	}
+	if share := others(); share > maxOthers {
+		out.disturbed = append(out.disturbed, fmt.Sprintf("other processes used %.0f %% of a processor %s", 100*share, when))
+	}
+	return s
+}
+
+func median(all []float64) float64 {
+	if len(all) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[len(sorted)/2]
+}

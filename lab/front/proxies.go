@@ -1,0 +1,247 @@
+package front
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/harness/machine"
+	"github.com/spillgate/spillgate/internal/harness/proc"
+	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/lab/experiment"
+)
+
+// Proxies returns the experiment that puts the proxy beside those of others. The bars are
+// beside the contender that is called envoy, if it takes part.
+func Proxies(third ...Contender) experiment.Experiment {
+	return experiment.Experiment{
+		Name:  "front/proxies",
+		Title: "what a request and an idle connection cost the proxy, beside others",
+		About: `Each proxy has a processor to itself, in front of a server that answers 100 bytes at once. Throughput is the inverse
+of the processor time that a request costs, with 32 connections that ask all the time. p99 is that at half of the least
+throughput of all. Memory is what the resident set grows by, for each of thousands of idle connections: that never said
+anything, and that had an answer. Spillgate learns its slots and has an objective of 1 s. Medians of the repeats.`,
+		Live: true,
+		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+			d := duel{contenders: append(append([]Contender{{Name: ours}}, nginx()...), third...), length: 4 * time.Second, idle: 8000, repeats: 3}
+			if o.Quick {
+				d.length, d.idle, d.repeats = 2*time.Second, 3000, 1
+			}
+			return d.run(ctx, o)
+		},
+	}
+}
+
+// duel is how contenders are measured.
+type duel struct {
+	contenders []Contender
+	length     time.Duration
+	idle       int
+	repeats    int
+}
+
+// figures are those of one contender.
+type figures struct {
+	throughput, p99, silent, spoken []float64 // requests/s, ms, kB, kB
+	disturbed                       []string
+}
+
+func (d *duel) run(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+	if err := limitFiles(0); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	answer := []byte(strings.Repeat("x", 100))
+	back := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer) })}
+	go func() { _ = back.Serve(l) }()
+	defer back.Close()
+
+	all := make([]figures, len(d.contenders))
+	for n := range d.repeats {
+		for i := range d.contenders {
+			o.Step(2*n*len(all)+i, 2*d.repeats*len(all), d.contenders[i].Name)
+			if err := d.with(ctx, &d.contenders[i], l.Addr().String(), func(child *proc.Child, addr string) error {
+				return all[i].cost(ctx, d, child, addr)
+			}); err != nil {
+				return nil, err
+			}
+		}
+		rate := math.Inf(1)
+		for i := range all {
+			rate = min(rate, all[i].throughput[n]/2)
+		}
+		for i := range d.contenders {
+			o.Step((2*n+1)*len(all)+i, 2*d.repeats*len(all), d.contenders[i].Name)
+			if err := d.with(ctx, &d.contenders[i], l.Addr().String(), func(child *proc.Child, addr string) error {
+				return all[i].latency(ctx, d, child, addr, rate)
+			}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return d.judge(all, o.Quick), nil
+}
+
+// with runs f with a fresh process of the contender.
+func (d *duel) with(ctx context.Context, c *Contender, upstream string, f func(child *proc.Child, addr string) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "front")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	child, addr, err := c.start(ctx, dir, upstream)
+	if err == nil {
+		defer child.Stop(0)
+		err = f(child, addr)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err)
+	}
+	return ctx.Err()
+}
+
+// busy is how many connections ask all the time.
+const busy = 32
+
+// cost measures what a request costs, and then an idle connection.
+func (f *figures) cost(ctx context.Context, d *duel, child *proc.Child, addr string) error {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: busy}, Timeout: patience}
+	load := func(length time.Duration) int64 {
+		var done atomic.Int64
+		var wg sync.WaitGroup
+		end := time.Now().Add(length)
+		for range busy {
+			wg.Go(func() {
+				for time.Now().Before(end) && ctx.Err() == nil {
+					if status, err := get(ctx, client, "http://"+addr+"/"); err == nil && status == http.StatusOK {
+						done.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		return done.Load()
+	}
+	load(d.length / 4)
+	before := machine.Used(child.Pid())
+	done := load(d.length)
+	used := machine.Used(child.Pid()) - before
+	client.CloseIdleConnections()
+	if done == 0 || used == 0 {
+		return fmt.Errorf("%d requests took %v of processor time, expected more", done, used)
+	}
+	f.throughput = append(f.throughput, float64(done)/used.Seconds())
+
+	for _, say := range []struct {
+		text string
+		to   *[]float64
+	}{{"", &f.silent}, {"GET / HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", &f.spoken}} {
+		grown, err := idle(ctx, child, addr, d.idle, say.text)
+		if err != nil {
+			return err
+		}
+		*say.to = append(*say.to, grown/1e3)
+	}
+	return nil
+}
+
+// idle opens n connections, says text on each and reads what comes, and returns what the
+// resident set of the process grew by for each, in bytes.
+func idle(ctx context.Context, child *proc.Child, addr string, n int, text string) (float64, error) {
+	before, err := resident(child.Pid())
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a := &Attack{Target: addr}
+	for range n {
+		c, err := a.dial(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if text == "" {
+			continue
+		}
+		if _, err := c.Write([]byte(text)); err != nil {
+			return 0, err
+		}
+		_ = c.SetReadDeadline(time.Now().Add(patience))
+		if _, err := c.Read(make([]byte, 4096)); err != nil {
+			return 0, err
+		}
+	}
+	time.Sleep(settle) // the last ones are accepted
+	after, err := resident(child.Pid())
+	return (after - before) / float64(n), err
+}
+
+// settle is how long connections are left alone before memory is looked at.
+const settle = 500 * time.Millisecond
+
+// resident returns the resident set of a process, in bytes.
+func resident(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, err
+	}
+	var size, pages float64
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		return 0, fmt.Errorf("the memory of a process: %w", err)
+	}
+	return pages * float64(os.Getpagesize()), nil
+}
+
+// latency measures the p99 at a rate in requests per second.
+func (f *figures) latency(ctx context.Context, d *duel, child *proc.Child, addr string, rate float64) error {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4 * busy}, Timeout: patience}
+	defer client.CloseIdleConnections()
+	url := "http://" + addr + "/"
+	ask(ctx, client, url, int(rate), d.length/4)
+	out := &outcome{}
+	used := func() time.Duration { return machine.Own() + machine.Used(child.Pid()) }
+	s := play{}.watched(out, used, "in a run", func() *seen { return ask(ctx, client, url, int(rate), d.length) })
+	f.disturbed = append(f.disturbed, out.disturbed...)
+	p99 := s.p99().Seconds() * 1e3
+	if s.bad() > 0.01 {
+		p99 = math.Inf(1) // one in a hundred was never served
+	}
+	f.p99 = append(f.p99, p99)
+	return nil
+}
+
+func (d *duel) judge(all []figures, quick bool) *experiment.Result {
+	r := &experiment.Result{Quick: quick}
+	t := &table.Table{Title: "Reverse proxies on one processor", Columns: []table.Column{{Name: "proxy"}, {Name: "throughput", Unit: "requests/s", Format: "%.0f"},
+		{Name: "p99 at half load", Unit: "ms", Format: "%.2f"}, {Name: "idle connection, silent", Unit: "kB", Format: "%.1f"}, {Name: "after an answer", Unit: "kB", Format: "%.1f"}},
+		Note: runtime.Version()}
+	for i, c := range d.contenders {
+		f := &all[i]
+		t.Add(c.Name, median(f.throughput), median(f.p99), median(f.silent), median(f.spoken))
+	}
+	r.Table = append(r.Table, t)
+	if i := slices.IndexFunc(d.contenders, func(c Contender) bool { return strings.HasPrefix(c.Name, "envoy") }); i >= 0 {
+		own, his := &all[0], &all[i]
+		r.On(experiment.Machine{Ours: own.disturbed, Theirs: his.disturbed}, func() {
+			r.Floor("throughput by Envoy's", "", 1, 0.1, median(own.throughput)/median(his.throughput))
+			r.Ceiling("p99 at half load by Envoy's", "", 1.2, 0.3, median(own.p99)/median(his.p99))
+		})
+		r.Ceiling("memory of a silent connection by Envoy's", "", 1, 0.1, median(own.silent)/median(his.silent))
+		r.Ceiling("memory of an idle connection by Envoy's", "", 1, 0.1, median(own.spoken)/median(his.spoken))
+	}
+	return r
+}
