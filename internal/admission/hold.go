@@ -193,9 +193,9 @@ func (g *Gate) departs(now mono.Time) {
 	h.went++
 	switch {
 	case h.open && !h.named && h.went > disproof: // the first of them opened it, or found it open
-		g.release(now)
-		h.left = min(h.left, time.Duration(disproved*float64(h.length)))
-		h.until = h.began // what was seen since is what the service is like
+		// What was seen since is what the service is like.
+		h.open, h.until, h.filled = false, h.began, now
+		h.left = min(h.left-now.Sub(h.began), time.Duration(disproved*float64(h.length)))
 	case !h.open || !h.found:
 	case h.resumed == mono.Never:
 		h.resumed, h.backlog = now, g.queue.Len()
