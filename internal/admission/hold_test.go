@@ -90,7 +90,7 @@ func (b *bench) verdict(v *benched, verdict Verdict) {
 // A service that has become slow for all goes on to end: the doubt that this began is over soon,
 // and comes back seldom. It may take a tenth of the time, and takes less.
 func TestDoubtEnds(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(4) {
 		b := newBench(t, seed)
 		b.run(2*time.Second, nil)
 		b.held, b.serves = 0, 20*b.serves
@@ -104,7 +104,7 @@ func TestDoubtEnds(t *testing.T) {
 // A suspicion opens the hold where far fewer requests end than usual.
 func TestSuspicionOpens(t *testing.T) {
 	kept, shed := 0, 0
-	for seed := range uint64(10) {
+	for seed := range uint64(4) {
 		for _, suspects := range []bool{true, false} {
 			b := newBench(t, seed)
 			suspect := func() {
@@ -132,12 +132,12 @@ func TestSuspicionOpens(t *testing.T) {
 
 // In an overload as many end as always, so nobody is kept, whatever is suspected.
 func TestSuspicionInOverload(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		b := newBench(t, seed)
 		suspect := func() { b.gate.OnCulprit(b.now, false) }
 		b.run(2*time.Second, suspect)
-		b.held, b.rate = 0, 50*b.rate
-		b.run(time.Second, suspect)
+		b.held, b.rate = 0, 30*b.rate
+		b.run(time.Second/2, suspect)
 		if b.held > 0 || b.shed == 0 {
 			t.Errorf("seed %d: kept for %v, %d shed; expected never kept, and some shed", seed, b.held, b.shed)
 		}
