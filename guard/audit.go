@@ -43,6 +43,7 @@ func (a *Audit) write(lines []byte) {
 // engine is a culprit engine whose decisions are written down, if somebody wants that.
 type engine interface {
 	Observe(s *culprit.Sample) *culprit.Decision
+	Configure(cfg culprit.Config) error
 }
 
 // recorded writes down what an engine decides.
@@ -56,6 +57,13 @@ func (r recorded) Observe(s *culprit.Sample) *culprit.Decision {
 	d, lines := r.Recorder.Observe(s)
 	r.to.write(lines)
 	return d
+}
+
+// Configure implements engine.
+func (r recorded) Configure(cfg culprit.Config) error {
+	lines, err := r.Recorder.Configure(cfg)
+	r.to.write(lines)
+	return err
 }
 
 // engine returns an engine for a server.

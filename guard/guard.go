@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,6 +136,7 @@ type Guard struct {
 	OnCancel func(Cancel)
 
 	disarmed atomic.Bool
+	next     atomic.Pointer[Config] // to be taken before the next look
 	mu       sync.Mutex
 	status   Status
 	counts   counts
@@ -170,9 +172,15 @@ func New(cfg Config, log *slog.Logger, audit *Audit) (*Guard, error) {
 	return g, nil
 }
 
-// arm makes an engine of a mode. What the one before had learned is lost.
+// arm has the engine work in a mode, with the configuration of this moment. It keeps what it has
+// learned.
 func (g *Guard) arm(mode culprit.Mode) (err error) {
-	if g.engine, err = g.audit.engine(g.cfg.Name, g.cfg.engine(mode)); err == nil {
+	if g.engine == nil {
+		g.engine, err = g.audit.engine(g.cfg.Name, g.cfg.engine(mode))
+	} else {
+		err = g.engine.Configure(g.cfg.engine(mode))
+	}
+	if err == nil {
 		g.mode = mode
 	}
 	return err
@@ -261,12 +269,15 @@ func (g *Guard) watch(ctx context.Context) error {
 // step looks, decides and acts once. It returns after which time another look is worth its
 // cost, 0 for a period.
 func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, err error) {
+	taken := g.takeNext()
 	mode, why := g.wanted()
-	if mode != g.mode {
+	if was := g.mode; taken || mode != was {
 		if err := g.arm(mode); err != nil {
 			return 0, err
 		}
-		g.log.Warn("mode changed", slog.String("mode", mode.String()), slog.String("why", why))
+		if mode != was {
+			g.log.Warn("mode changed", slog.String("mode", mode.String()), slog.String("why", cmp.Or(why, "configured")))
+		}
 	}
 	began := time.Now()
 	look, err := source.Look(ctx)

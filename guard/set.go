@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -194,10 +195,9 @@ func (s *Set) Status() (all []Status) {
 
 // Enforces reports whether one of the guards is to cancel.
 func (s *Set) Enforces() bool {
-	for _, g := range s.guards {
-		if g.cfg.Mode == culprit.Enforce {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.guards, func(g *Guard) bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.cfg.Mode == culprit.Enforce
+	})
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"github.com/spillgate/spillgate/internal/culprit"
 	"log/slog"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/config"
 	"github.com/spillgate/spillgate/guard"
+	"github.com/spillgate/spillgate/internal/culprit"
 )
 
 // guardFlags are the flags of `spillgate guard` as they were typed.
@@ -35,6 +35,9 @@ session where only that helps.
 In mode monitor, the default, the log says what enforce would do. Replication, schema
 changes, backups and maintenance are never cancelled unless --allow names them. While
 the file of --kill-switch exists, nothing is cancelled.
+
+A changed configuration file is read within about a second, or on SIGHUP: rules, mode,
+caps and kill switch change, and what was learned stays.
 
 --print-setup prints the statements that create a role with the least rights. The guard
 shows passwords in URLs nowhere, but other users of this machine may see command lines:
@@ -70,17 +73,24 @@ func runGuard(cmd *cobra.Command, f guardFlags, urls []string) error {
 	if f.printSetup {
 		return printSetup(cmd, urls)
 	}
-	cfg, log, err := f.load(urls)
+	file, err := f.load(urls)
 	if err != nil {
 		return err
 	}
 	level := new(slog.LevelVar)
-	level.Set(log.Level)
-	set, err := guard.NewSet(cfg, newLogger(cmd, log.JSON, level))
+	level.Set(file.Log.Level)
+	log := newLogger(cmd, file.Log.JSON, level)
+	set, err := guard.NewSet(*file.Guard, log)
 	if err != nil {
 		return err
 	}
-	return set.Run(cmd.Context())
+	running := serving{path: f.config, first: file, log: log, level: level, reload: func(next *config.File) ([]string, error) {
+		if err := f.complete(next, urls); err != nil {
+			return nil, err
+		}
+		return set.Reload(*next.Guard)
+	}}
+	return running.run(cmd.Context(), set.Run)
 }
 
 // printSetup prints what makes the roles that guards of the servers need.
@@ -98,33 +108,37 @@ func printSetup(cmd *cobra.Command, urls []string) error {
 }
 
 // load returns what file, flags and arguments make together, or every mistake.
-func (f *guardFlags) load(urls []string) (guard.SetConfig, config.Log, error) {
-	var cfg guard.SetConfig
-	var log config.Log
+func (f *guardFlags) load(urls []string) (*config.File, error) {
+	file := &config.File{Guard: &guard.SetConfig{}}
 	if f.config != "" {
-		file, err := config.Load(f.config)
-		switch {
-		case err != nil:
-			return cfg, log, usage(flatten(err)...)
-		case file.Guard == nil:
-			return cfg, log, usage(fmt.Errorf("--config %s: the file has no key guard", f.config))
+		var err error
+		if file, err = config.Load(f.config); err != nil {
+			return nil, usage(flatten(err)...)
 		}
-		cfg, log = *file.Guard, file.Log
+	}
+	return file, usage(flatten(f.complete(file, urls))...)
+}
+
+// complete puts arguments and flags into what a file says, and returns every mistake.
+func (f *guardFlags) complete(file *config.File, urls []string) error {
+	cfg := file.Guard
+	if cfg == nil {
+		return fmt.Errorf("--config %s: the file has no key guard", f.config)
 	}
 	for _, url := range urls {
 		cfg.Servers = append(cfg.Servers, guard.Config{URL: url})
 	}
-	mistakes := f.override(&cfg, &log)
+	mistakes := f.override(cfg, &file.Log)
 	if len(cfg.Servers) == 0 {
 		mistakes = append(mistakes, errors.New("no server named, expected one such as postgres://spillgate@host/database"))
-		return cfg, log, usage(mistakes...)
+		return errors.Join(mistakes...)
 	}
 	if len(mistakes) == 0 {
 		for _, m := range cfg.Check() {
 			mistakes = append(mistakes, m)
 		}
 	}
-	return cfg, log, usage(mistakes...)
+	return errors.Join(mistakes...)
 }
 
 // override puts the flags into cfg and returns what cannot be read.

@@ -220,8 +220,13 @@ func TestRowLocks(t *testing.T) {
 // pending request: the request dams, and killing it loses nothing.
 func TestFlushDams(t *testing.T) {
 	s := open(t, start(t))
-	long := client(t)
-	long.begin("UPDATE t SET v = v + SLEEP(0.002) WHERE id <= 900")
+	long, killer := client(t), client(t)
+	var id int64
+	if err := long.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = killer.ExecContext(context.Background(), fmt.Sprint("KILL QUERY ", id)) })
+	long.begin("UPDATE t SET v = v + SLEEP(0.05) WHERE id <= 900") // until it is killed, on a busy machine too
 	until(t, s, "the UPDATE", func(l *track.Look) bool { return strings.Contains(picture(l), "sleep") })
 	dam := client(t)
 	dam.begin("FLUSH TABLES WITH READ LOCK")
@@ -248,13 +253,13 @@ task update t set v = v + sleep ( ? ) where id <= ? barred=none statement=true s
 		t.Error(err)
 	}
 	// The session is there, and no longer does the statement of the look.
-	id := l.Sample.Tasks[at].ID
-	goal := s.builder.targets[id]
+	task := l.Sample.Tasks[at].ID
+	goal := s.builder.targets[task]
 	until(t, s, "idle FLUSH session", func(l *track.Look) bool {
 		return !slices.ContainsFunc(l.Sessions, func(x track.Session) bool { return x.Process == goal.session })
 	})
-	s.builder.targets[id] = goal
-	if done, err := s.Act(t.Context(), id, culprit.Statement); done || err != nil {
+	s.builder.targets[task] = goal
+	if done, err := s.Act(t.Context(), task, culprit.Statement); done || err != nil {
 		t.Errorf("killed again: %v, %v", done, err)
 	}
 }

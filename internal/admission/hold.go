@@ -13,28 +13,35 @@ import (
 //	           nothing has ended for too long,
 //	           and one would be refused                OnCulprit
 //	as always ────────────────────────────▶ in doubt ────────────▶ named
-//	    ▲      the queue is empty, or            │                   │ Config.Hold after the last
-//	    │      Config.Hold is used up            │                   │ suspicion, or after a cancel
-//	    └────────────────────────────────────────┴───────────────────┘ once the queue is empty
+//	    ▲ │    the queue is empty, requests      │                 ▲ │ Config.Hold after the last
+//	    │ │    go on to end, or Config.Hold      │                 │ │ suspicion, or after a cancel
+//	    └─┼────is used up ───────────────────────┴─────────────────┼─┘ once the queue is empty
+//	      └────────────────────────────────────────────────────────┘
+//	        far fewer end than usual, and OnCulprit
 //
-// The gate's own evidence opens it, and what an engine suspects only keeps it open: in an
-// overload requests go on to end, so it stays closed whatever is suspected. Doubt may take
-// a tenth of the time, and mostHold bounds the whole. Meanwhile requests wait for as long
-// as their callers do, and neither the credits nor what is known of the service follow
-// what is seen: when it closes they are what they were.
+// The gate's own evidence opens it: nothing ends, or far less than usual and an engine suspects
+// one request. In an overload as many go on to end, so it stays closed whatever is suspected.
+// A service that is slow for all goes on, too: that ends a doubt which nothing but a pause
+// began. Doubt may take a tenth of the time, and mostHold bounds the whole. Meanwhile requests
+// wait for as long as their callers do, and neither the credits nor what is known of the
+// service follow what is seen: when it closes they are what they were.
 type hold struct {
-	length  time.Duration // Config.Hold; 0: never
-	open    bool
-	named   bool
-	found   bool          // and was cancelled
-	resumed mono.Time     // the first departure after that; mono.Never: not yet
-	backlog int           // requests that waited then
-	left    time.Duration // that doubt may take, when it closed last; below 0 after a suspicion
-	filled  mono.Time     // up to when left has grown
-	began   mono.Time
-	until   mono.Time // no request that came before is a sample of anything
-	hazard  float64   // departures that should have been since the last
-	counted mono.Time // up to when
+	length   time.Duration // Config.Hold; 0: never
+	open     bool
+	named    bool
+	found    bool          // and was cancelled
+	resumed  mono.Time     // the first departure after that; mono.Never: not yet
+	backlog  int           // requests that waited then
+	left     time.Duration // that doubt may take, when it closed last; below 0 after a suspicion
+	filled   mono.Time     // up to when left has grown
+	began    mono.Time
+	until    mono.Time // no request that came before is a sample of anything
+	hazard   float64   // departures that should have been since the last
+	departed float64   // departures in the time of usual objectives, which fade
+	missing  float64   // evidence that half as many leave as usual, or fewer
+	slowed   mono.Time // when that was enough last
+	went     int       // departures since it was opened
+	counted  mono.Time // up to when
 }
 
 const (
@@ -52,20 +59,32 @@ const (
 	// suspects is for how many times Config.Hold a suspicion alone keeps them.
 	suspects = 2
 	// drains is after how many objectives the victims must be fewer than they were when the
-	// culprit let go.
-	drains = 2
+	// culprit let go. What it took may come back slowly: a cache is filled again by as many
+	// requests as there are slots.
+	drains = 4
+	// usual is for how many objectives the usual rate of departures is averaged, fewer the part of
+	// it that counts as far less, and scarce how much evidence of that is enough beside a
+	// suspicion: by chance there is as much once in a thousand times, e^-7.
+	usual  = 10
+	fewer  = 1.0 / 2
+	scarce = 7
+	// disproof is how many departures end a doubt that no suspicion confirms. One or two may be
+	// of requests that needed nothing of what the others wait for.
+	disproof = 3
+	// disproved is the part of Config.Hold that doubt may take at most after that.
+	disproved = 1.0 / 4
 	// seldom is how many times as long as doubt takes passes before it may take as long again.
 	seldom = 10
 )
 
 func newHold(length time.Duration) hold {
-	return hold{length: length, left: length, until: math.MinInt64}
+	return hold{length: length, left: length, until: math.MinInt64, slowed: math.MinInt64}
 }
 
 // keeps reports whether a request that would be refused at now, for its delay, waits on.
 func (g *Gate) keeps(now mono.Time) bool {
 	if g.watch(now); !g.hold.open && g.stalled(now) {
-		g.keep(now)
+		g.keep(now, g.hold.length/2)
 	}
 	return g.hold.open
 }
@@ -77,16 +96,16 @@ func (g *Gate) watch(now mono.Time) {
 	}
 }
 
-// keep opens the hold, if doubt may take half of its time again: opened for an instant at
-// each departure of a server that has become slow, it would keep that from being learned.
-func (g *Gate) keep(now mono.Time) {
+// keep opens the hold, if doubt may take a time again: opened for an instant at each departure
+// of a server that has become slow, it would keep that from being learned.
+func (g *Gate) keep(now mono.Time, least time.Duration) {
 	h := &g.hold
 	if h.until > math.MinInt64 {
 		h.left = min(h.length, h.left+now.Sub(h.filled)/seldom)
 	}
 	h.filled = now
-	if h.left >= h.length/2 {
-		h.open, h.named, h.found, h.resumed = true, false, false, mono.Never
+	if h.left >= least {
+		h.open, h.named, h.found, h.resumed, h.went = true, false, false, mono.Never, 0
 		h.began, h.until = now, now.Add(h.left)
 	}
 }
@@ -102,15 +121,20 @@ func (g *Gate) release(at mono.Time) {
 }
 
 // OnCulprit says that one request is suspected of keeping the others waiting, or was
-// cancelled for it: found. Only the latter opens a hold that the gate has no reason for.
+// cancelled for it: found. Only the latter opens a hold that the gate has no reason for; for
+// a suspicion it is reason enough that far fewer end than usual.
 func (g *Gate) OnCulprit(now mono.Time, found bool) {
 	h := &g.hold
 	if h.length == 0 {
 		return
 	}
-	if g.watch(now); !h.open && found {
+	switch g.watch(now); {
+	case h.open:
+	case found:
 		h.left = h.length
-		g.keep(now)
+		g.keep(now, 0)
+	case g.slowed(now):
+		g.keep(now, 1)
 	}
 	if !h.open {
 		return
@@ -138,19 +162,40 @@ func (g *Gate) count(now mono.Time) {
 	if mean := g.pace.residence(); mean > 0 && now > h.counted {
 		h.hazard += float64(g.limit.InUse()) * float64(now.Sub(h.counted)) / mean
 	}
+	span := float64(now.Sub(h.counted)) / float64(usual*g.cfg.Objective)
+	if g.queue.Len() > 0 {
+		if h.missing += (1 - fewer) * h.departed * span; h.missing > scarce {
+			h.missing, h.slowed = scarce, now
+		}
+	}
+	h.departed *= math.Exp(-span)
 	h.counted = now
+}
+
+// slowed reports whether far fewer requests than usual left a moment ago although some waited,
+// by more than chance. It is a sequential test of their rate: what was expected speaks for it,
+// each departure against it, and evidence against it is not saved up.
+func (g *Gate) slowed(now mono.Time) bool {
+	g.count(now)
+	return g.hold.slowed >= now.Add(-g.hold.length)
 }
 
 // departs counts a departure. Before the first one after a stall it is seen whether that was
 // one: how long those took that were in it is no sample either.
 func (g *Gate) departs(now mono.Time) {
 	if g.watch(now); !g.hold.open && g.queue.Len() > 0 && g.stalled(now) {
-		g.keep(now)
+		g.keep(now, g.hold.length/2)
 	}
 	g.count(now)
 	h := &g.hold
-	h.hazard = 0
+	h.hazard, h.missing = 0, max(h.missing+math.Log(fewer), 0)
+	h.departed++
+	h.went++
 	switch {
+	case h.open && !h.named && h.went > disproof: // the first of them opened it, or found it open
+		// What was seen since is what the service is like.
+		h.open, h.until, h.filled = false, h.began, now
+		h.left = min(h.left-now.Sub(h.began), time.Duration(disproved*float64(h.length)))
 	case !h.open || !h.found:
 	case h.resumed == mono.Never:
 		h.resumed, h.backlog = now, g.queue.Len()

@@ -1,6 +1,7 @@
 package culprit
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
@@ -25,6 +26,9 @@ type stepTaken struct {
 	step Step
 	seen mono.Time // at the last look that showed the task
 }
+
+// reported is the step taken on a task that an action was only reported of: none is harsher.
+const reported = steps
 
 // keepGone is for how long the step taken on a task is remembered that is gone: a view
 // may miss a task once, and it must not be cancelled twice. The caps bound how many
@@ -60,6 +64,12 @@ func (c *cancels) knows(kind uint64, at mono.Time) bool {
 	return false
 }
 
+// limited reports whether no task of a kind should begin: one was a culprit lately, and
+// actions are carried out. Where they are only reported, nothing kept it from beginning.
+func (e *Engine) limited(kind uint64) bool {
+	return e.cfg.Mode == Enforce && e.cancels.knows(kind, e.view.s.At)
+}
+
 // pending is the action whose relief is awaited.
 type pending struct {
 	active   bool
@@ -85,6 +95,16 @@ func (e *Engine) stepTaken(task uint64) Step {
 // rearm closes the trip and forgets what was futile.
 func (c *cancels) rearm() { c.tripped, c.futile, c.notBefore = false, 0, 0 }
 
+// forget ends what hangs on the mode: no relief is awaited any more. What monitored was only
+// reported.
+func (c *cancels) forget(monitored bool) {
+	c.pending = pending{}
+	if monitored {
+		c.kinds = c.kinds[:0]
+		c.taken = slices.DeleteFunc(c.taken, func(t stepTaken) bool { return t.step == reported })
+	}
+}
+
 // patience is how long relief is awaited: an objective, because the requests that
 // waited end only then in time again, and two samples, because one may have been
 // taken while the cancel was under way.
@@ -96,7 +116,7 @@ func (e *Engine) patience(undo time.Duration) time.Duration {
 func (e *Engine) act(d *Decision, c *contender, several bool) {
 	v, done := &e.view, &e.cancels
 	t := &v.s.Tasks[c.task]
-	another, limited := e.another(t, several), done.knows(t.Kind, v.s.At)
+	another, limited := e.another(t, several), e.limited(t.Kind)
 	switch {
 	case done.tripped:
 		return
@@ -119,7 +139,7 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 	if e.cfg.Mode == Monitor {
 		// What would have followed is not known: the task is reported once.
 		d.State, d.Why, d.Action.Would = Named, Monitoring, true
-		done.take(t.ID, steps-1, v.s.At)
+		done.take(t.ID, reported, v.s.At)
 		return
 	}
 	d.State = Cancelled
@@ -135,7 +155,7 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 // task of a kind that was cancelled lately is one of them, in whatever number they come.
 func (e *Engine) another(t *Task, several bool) bool {
 	p := &e.cancels.pending
-	if !p.active || p.task == t.ID || !(p.several && several || e.cancels.knows(t.Kind, e.view.s.At)) {
+	if !p.active || p.task == t.ID || !(p.several && several || e.limited(t.Kind)) {
 		return false
 	}
 	there := e.now.find(p.task)
@@ -149,7 +169,7 @@ func (e *Engine) replaced() bool {
 	v := &e.view
 	for i := range v.s.Tasks {
 		t := &v.s.Tasks[i]
-		if t.Barred == NotBarred && t.Steps != 0 && e.stepTaken(t.ID) == NoStep && e.cancels.knows(t.Kind, v.s.At) && v.hogs(i) &&
+		if t.Barred == NotBarred && t.Steps != 0 && e.stepTaken(t.ID) == NoStep && e.limited(t.Kind) && v.hogs(i) &&
 			v.s.At.Sub(t.Started) < e.cfg.MinAge+e.patience(0) {
 			return true
 		}
@@ -173,7 +193,7 @@ func (c *cancels) take(task uint64, step Step, at mono.Time) {
 // unknown kind may be anybody's.
 func (e *Engine) innocents(v *view, c *contender) bool {
 	kind := v.s.Tasks[c.task].Kind
-	return kind == 0 || c.common || e.normal.regular(kind, v.s.At) && !e.cancels.knows(kind, v.s.At)
+	return kind == 0 || c.common || e.normal.regular(kind, v.s.At) && !e.limited(kind)
 }
 
 // limit returns the admission limit for the kind of c, or clients would send the
@@ -221,7 +241,7 @@ func (e *Engine) brief(v *view) int {
 	for k := range e.found {
 		first := &e.found[k]
 		kind := v.s.Tasks[first.task].Kind
-		if first.why != Young || v.victim(first.task) || first.common || kind == 0 || e.normal.old(kind, v.s.At) && !e.cancels.knows(kind, v.s.At) {
+		if first.why != Young || v.victim(first.task) || first.common || kind == 0 || e.normal.old(kind, v.s.At) && !e.limited(kind) {
 			continue
 		}
 		sum := 0.0
@@ -249,7 +269,7 @@ func (e *Engine) keepLimit(d *Decision) {
 	for i := range v.s.Tasks {
 		t := &v.s.Tasks[i]
 		step := t.Steps.after(NoStep)
-		if t.Barred != NotBarred || step == NoStep || e.stepTaken(t.ID) != NoStep || !done.knows(t.Kind, v.s.At) || !v.hogs(i) {
+		if t.Barred != NotBarred || step == NoStep || e.stepTaken(t.ID) != NoStep || !e.limited(t.Kind) || !v.hogs(i) {
 			continue
 		}
 		d.Action = Action{Task: t.ID, Kind: t.Kind, Step: step}

@@ -195,7 +195,7 @@ func (e *Engine) judge(v *view, c *contender) Why {
 	t := &v.s.Tasks[c.task]
 	kind := v.s.Resources[c.resource].Kind
 	timed := kind == Lock || kind == Queue
-	limited := e.cancels.knows(t.Kind, v.s.At) // no such task should have begun
+	limited := e.limited(t.Kind) // no such task should have begun
 	switch {
 	case !c.dam && e.blocked(v, c.task) > 0.5:
 		return Waiting
@@ -244,7 +244,7 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 			continue
 		}
 		several := e.together[c.resource] >= e.cfg.Clear || !clear && group >= e.cfg.Clear
-		together := !c.common && !c.dam && (falling && several || e.cancels.knows(v.s.Tasks[c.task].Kind, v.s.At))
+		together := !c.common && !c.dam && (falling && several || e.limited(v.s.Tasks[c.task].Kind))
 		if c.score < e.cfg.Clear && !together {
 			c.why = Unclear
 			continue

@@ -1,6 +1,9 @@
 package culprit
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Engine is the policy. It is not safe for concurrent use. Observe takes time in
 // proportion to (tasks + holds + edges) × resources, and allocates only while a
@@ -46,6 +49,24 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	return &Engine{cfg: cfg.filled()}, nil
+}
+
+// Configure replaces the configuration and keeps what was learned. The objective must stay: what
+// was learned is about it. A pick must be confirmed anew. After a change of the mode,
+// nothing counts as done, or as limited, that was only reported. It fails, and changes nothing,
+// if cfg has a mistake.
+func (e *Engine) Configure(cfg Config) error {
+	if err := cfg.Check(); err != nil {
+		return err
+	}
+	if cfg.Objective != e.cfg.Objective {
+		return fmt.Errorf("culprit: Objective is %v, expected %v as before: what was learned is about that", cfg.Objective, e.cfg.Objective)
+	}
+	if cfg.Mode != e.cfg.Mode {
+		e.cancels.forget(e.cfg.Mode == Monitor)
+	}
+	e.cfg, e.agreed = cfg.filled(), agreement{}
+	return nil
 }
 
 // Observe takes one look and decides. A sample that is blind, that has a mistake

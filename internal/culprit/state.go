@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 4
+const stateVersion = 5
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -176,7 +176,7 @@ func (k *cancels) visit(c *codec) {
 		whole(c, &t.task)
 		whole(c, &t.step)
 		whole(c, &t.seen)
-		c.failed = c.failed || t.step >= steps
+		c.failed = c.failed || t.step > reported
 	})
 	k.kinds = list(c, k.kinds, 1<<16, func(s *knownKind) {
 		whole(c, &s.kind)

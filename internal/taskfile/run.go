@@ -3,7 +3,10 @@ package taskfile
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/culprit"
 )
 
 // reclaimEvery is how often slots of the dead are freed. Looks leave them out
@@ -16,9 +19,10 @@ type Loop struct {
 	Period time.Duration
 	// Objective is the latency beyond which a task counts as late. Required.
 	Objective time.Duration
-	// Clock is the period of the coarse clock. Default: an 8th of Objective, 1 to
-	// 10 ms. Shorter makes instants more exact and costs more: each tick wakes a
-	// thread, which a virtual machine pays with 25 to 110 µs of a processor.
+	// Clock is the period of the coarse clock. Default: a quarter of Objective while tasks
+	// end well in time and nothing waits, an 8th otherwise; 1 to 10 ms. Shorter makes
+	// instants more exact and costs more: each tick wakes a thread, which a virtual machine
+	// pays with 25 to 110 µs of a processor.
 	Clock time.Duration
 	// See is called with each look. It calls Cancel and SetMode as it decides.
 	// Required.
@@ -32,15 +36,13 @@ func (e *Engine) Run(ctx context.Context, l Loop) error {
 	if l.Period <= 0 || l.Objective <= 0 || l.Clock < 0 || l.See == nil {
 		return fmt.Errorf("taskfile: a loop with period %v, objective %v, clock %v; expected positive durations and a function See", l.Period, l.Objective, l.Clock)
 	}
-	if l.Clock == 0 {
-		l.Clock = clockPeriod(l.Objective)
-	}
+	rate := newClockRate(l)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		if err := e.keepClock(ctx, l.Clock); err != nil {
+		if err := e.keepClock(ctx, rate); err != nil {
 			cancel(err)
 		}
 	}()
@@ -60,6 +62,7 @@ func (e *Engine) Run(ctx context.Context, l Loop) error {
 		if err != nil {
 			return err
 		}
+		rate.follow(look, l.Objective)
 		l.See(look)
 		if time.Since(reclaimed) >= reclaimEvery {
 			reclaimed = time.Now()
@@ -70,13 +73,62 @@ func (e *Engine) Run(ctx context.Context, l Loop) error {
 	}
 }
 
-// clockPeriod returns the period of the clock for an objective. An age is off by a
-// period at most; the counters of latencies are up to an 8th of the age wide, so a finer
-// clock would hardly tell late tasks better. Waits and holds
-// are off by as much, in either direction, so their sums are not. Of more than 10 ms
-// FORMAT.md allows nothing; less than 1 ms costs more than mode precise.
-func clockPeriod(objective time.Duration) time.Duration {
-	return min(max(objective/8, time.Millisecond), 10*time.Millisecond)
+// clockRate is how fast the coarse clock ticks.
+type clockRate struct {
+	fine, rough time.Duration
+	calm        int          // looks in a row that saw nothing late
+	period      atomic.Int64 // at present
+}
+
+// hurriedLooks is for how many looks the clock stays fine after the last that saw a reason.
+const hurriedLooks = 10
+
+// newClockRate returns the rate for a loop, fine at first. An age is off by a period at most; the
+// counters of latencies are up to an 8th of the age wide, so a finer clock would hardly tell
+// late tasks better, and with a quarter a task in time by more than a quarter is still told from
+// a late one. Waits and holds are off by as much, in either direction, so their sums are not.
+// Of more than 10 ms FORMAT.md allows nothing; less than 1 ms costs more than mode precise.
+func newClockRate(l Loop) *clockRate {
+	part := func(n time.Duration) time.Duration {
+		if l.Clock > 0 {
+			return l.Clock
+		}
+		return min(max(l.Objective/n, time.Millisecond), 10*time.Millisecond)
+	}
+	c := &clockRate{fine: part(8), rough: part(4)}
+	c.period.Store(int64(c.fine))
+	return c
+}
+
+// follow takes what a look saw.
+func (c *clockRate) follow(look *Look, objective time.Duration) {
+	if c.calm++; exact(look, objective) {
+		c.calm = 0
+	}
+	c.period.Store(int64(c.fine))
+	if c.calm >= hurriedLooks {
+		c.period.Store(int64(c.rough))
+	}
+}
+
+// exact reports whether a look gives a reason to measure exactly: a task ended late or
+// runs for half the objective, or something waits.
+func exact(look *Look, objective time.Duration) bool {
+	s := &look.Sample
+	if s.Finished.Late > 0 {
+		return true
+	}
+	for i := range s.Tasks {
+		if t := &s.Tasks[i]; !t.Background && s.At.Sub(t.Started) > objective/2 {
+			return true
+		}
+	}
+	for i := range s.Holds {
+		if h := &s.Holds[i]; h.WaitingSince != culprit.Unset {
+			return true
+		}
+	}
+	return false
 }
 
 // slowClock is the time between two ticks while no tracer reads the clock, in modes
@@ -84,8 +136,8 @@ func clockPeriod(objective time.Duration) time.Duration {
 const slowClock = time.Second
 
 // keepClock ticks until ctx ends.
-func (e *Engine) keepClock(ctx context.Context, period time.Duration) error {
-	timer := time.NewTimer(period)
+func (e *Engine) keepClock(ctx context.Context, rate *clockRate) error {
+	timer := time.NewTimer(rate.fine)
 	defer timer.Stop()
 	for {
 		select {
@@ -97,9 +149,9 @@ func (e *Engine) keepClock(ctx context.Context, period time.Duration) error {
 		if err := e.Tick(); err != nil {
 			return err
 		}
-		next := period
+		next := time.Duration(rate.period.Load())
 		if e.Mode() != Coarse {
-			next = max(period, slowClock)
+			next = max(next, slowClock)
 		}
 		timer.Reset(next)
 	}

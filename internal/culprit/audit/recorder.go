@@ -42,6 +42,17 @@ func (r *Recorder) Begin() []byte {
 	return r.out
 }
 
+// Configure replaces the configuration of the engine and keeps what it learned, as
+// culprit.Engine.Configure does. lines is what must be appended to the log; it is valid until the
+// next call.
+func (r *Recorder) Configure(cfg culprit.Config) (lines []byte, err error) {
+	if err := r.engine.Configure(cfg); err != nil {
+		return nil, err
+	}
+	r.cfg = cfg
+	return r.Begin(), nil
+}
+
 // Observe is that of the engine. lines is what must be appended to the log, nothing
 // in quiet times; it is valid until the next call.
 func (r *Recorder) Observe(s *culprit.Sample) (d *culprit.Decision, lines []byte) {
