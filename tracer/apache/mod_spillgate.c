@@ -36,6 +36,7 @@
 #endif
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -85,6 +86,8 @@ enum {
 
 static sg_tracer *tracer; /* of the parent, mapped by every child */
 static int workers = -1;
+static int file = -1; /* the task file, to see whether it keeps its size */
+static off_t file_size;
 static bool threaded;
 static APR_OPTIONAL_FN_TYPE(ssl_is_https) * is_https;
 
@@ -126,6 +129,14 @@ static uint64_t now_ns(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Reports whether the task file can be used. Of one that was truncated, the next
+ * event would end the process: it is asked, for a fifth of a microsecond, before
+ * each of them. */
+static bool intact(void) {
+	struct stat st;
+	return tracer && workers >= 0 && fstat(file, &st) == 0 && st.st_size == file_size;
 }
 
 /* ---- Names of kinds ---- */
@@ -285,7 +296,7 @@ static int look(const visit **before) {
 		if (now_ns() - v->cancelled > GRACE_MS * UINT64_C(1000000))
 			end_process();
 		next = LONG_MS;
-	} else if (sg_cancelled(v->task)) {
+	} else if (intact() && sg_cancelled(v->task)) {
 		cancel(v);
 		next = LONG_MS;
 	} else if (v == *before) {
@@ -369,7 +380,8 @@ static apr_status_t end_visit(void *arg) {
 		}
 		atomic_store(&child.now, NULL);
 	}
-	sg_end(v->task);
+	if (v->task && intact())
+		sg_end(v->task);
 	v->task = NULL;
 	return APR_SUCCESS;
 }
@@ -378,6 +390,8 @@ static apr_status_t end_visit(void *arg) {
 static bool begin_visit(visit *v, conn_rec *c, uint64_t flags, uint64_t waited) {
 	v->began = now_ns();
 	v->client = descriptor(c);
+	if (!intact())
+		return false;
 	bool fixed = threaded || v->client < 0;
 	sg_info info = {.key = client_key(c), .kind = kind_of(v->name), .flags = flags | (fixed ? SG_BARRED : 0), .started = v->began - waited};
 	if (!(v->task = sg_begin(tracer, &info)))
@@ -411,7 +425,7 @@ static uint64_t in_accept_queue(int fd) {
 
 /* The worker belongs to a connection that has no request. */
 static void begin_idle(conn_rec *c, acquaintance *a, const char *name, uint64_t flags) {
-	if (threaded || a->idle.task)
+	if (threaded || atomic_load(&child.now))
 		return;
 	a->idle = (visit){.server = c->base_server, .answer = ANSWERED};
 	apr_cpystrn(a->idle.name, name, sizeof a->idle.name);
@@ -427,8 +441,8 @@ static apr_status_t end_idle(void *arg) {
 
 static int pre_connection(conn_rec *c, void *socket) {
 	(void)socket;
-	if (!tracer || c->master || workers < 0)
-		return DECLINED;
+	if (!tracer || c->master || c->outgoing || workers < 0)
+		return DECLINED; /* mod_proxy's connections to servers come here as well */
 	acquaintance *a = apr_pcalloc(c->pool, sizeof *a);
 	a->waited = in_accept_queue(descriptor(c));
 	ap_set_module_config(c->conn_config, &spillgate_module, a);
@@ -534,7 +548,9 @@ static const char *set_path(cmd_parms *cmd, void *dir, const char *path) {
 static apr_status_t close_tracer(void *arg) {
 	(void)arg;
 	sg_close(tracer);
+	close(file);
 	tracer = NULL;
+	file = -1;
 	workers = -1;
 	return APR_SUCCESS;
 }
@@ -558,6 +574,9 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp, s
 		ap_log_error(APLOG_MARK, APLOG_ERR, 0, s, "the task file is not used (%s), nothing is traced: %s: %s", error.word, all->path, error.text);
 		return OK;
 	}
+	struct stat st;
+	file = open(all->path, O_RDONLY | O_CLOEXEC);
+	file_size = file >= 0 && fstat(file, &st) == 0 ? st.st_size : -1;
 	apr_pool_cleanup_register(pconf, NULL, close_tracer, apr_pool_cleanup_null);
 	return OK;
 }
@@ -570,7 +589,8 @@ static void child_init(apr_pool_t *pool, server_rec *s) {
 	atomic_store(&child.stop, false);
 	atomic_store(&child.state, NOTHING);
 	atomic_store(&child.now, NULL);
-	workers = sg_resource(tracer, threaded ? "worker threads" : "workers", SG_QUEUE);
+	workers = 0;
+	workers = !intact() ? -1 : sg_resource(tracer, threaded ? "worker threads" : "workers", SG_QUEUE);
 	remember_inherited();
 	apr_pool_cleanup_register(pool, NULL, stop_watching, apr_pool_cleanup_null);
 }
