@@ -217,6 +217,7 @@ func (d *decoder) decode(root node) *File {
 					}
 				},
 				"audit": func(n node) { d.Text(n, &p.Culprit.Audit) },
+				"guard": func(n node) { d.Text(n, &p.Culprit.Guard) },
 			})
 		},
 		"egress": func(n node) { d.egress(n, &p.Egress) },

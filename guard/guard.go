@@ -140,6 +140,7 @@ type Guard struct {
 	status   Status
 	counts   counts
 	told     told
+	keeps    []keeping
 }
 
 // New returns a guard that has not connected yet. audit may be nil.

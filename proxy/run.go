@@ -71,6 +71,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	keysCtx, unwatchKeys := context.WithCancel(ctx)
 	wg.Go(func() { reread.Watch(keysCtx, p.lookAtKeys) })
 	wg.Go(func() { p.watchNames(keysCtx) })
+	wg.Go(func() { p.watchGuard(keysCtx) })
 	p.mu.Lock()
 	p.phase.CompareAndSwap(starting, serving)
 	for _, u := range p.state.Load().upstreams {

@@ -19,22 +19,22 @@ func (s *Source) session(t *culprit.Task, o *taskfile.Origin) track.Session {
 			clear(s.names)
 		}
 		name := s.engine.KindName(t.Kind)
-		what = statement.Statement{Fingerprint: t.Kind, Text: name, Class: ClassOf(name)}
+		what = statement.Statement{Fingerprint: t.Kind, Text: name, Class: classOf(name)}
 		if name != "" { // else its name may still come
 			s.names[t.Kind] = what
 		}
 	}
-	_, path, host := Route(what.Text)
-	state := "request"
+	method, path, host := route(what.Text)
+	state, asked := "request", method+" "+path
 	if path == "" {
-		state = strings.Trim(what.Text, "()")
+		state, asked = strings.Trim(what.Text, "()"), ""
 	}
-	return track.Session{Process: int64(o.PID), Application: path, Database: host, Client: client(o.Key), Statement: what, State: state}
+	return track.Session{Route: asked, Process: int64(o.PID), Application: path, Database: host, Client: client(o.Key), Statement: what, State: state}
 }
 
-// Route reads the name of a kind of requests, "GET /path host", of which the host may be missing.
+// route reads the name of a kind of requests, "GET /path host", of which the host may be missing.
 // Path is empty of what is no request.
-func Route(kind string) (method, path, host string) {
+func route(kind string) (method, path, host string) {
 	method, rest, ok := strings.Cut(kind, " ")
 	if !ok || strings.HasPrefix(kind, "(") {
 		return "", "", ""
@@ -43,10 +43,10 @@ func Route(kind string) (method, path, host string) {
 	return method, path, host
 }
 
-// ClassOf returns the sort of work of a kind of requests: what reads, by its method, and what may
+// classOf returns the sort of work of a kind of requests: what reads, by its method, and what may
 // write.
-func ClassOf(kind string) statement.Class {
-	switch method, path, _ := Route(kind); {
+func classOf(kind string) statement.Class {
+	switch method, path, _ := route(kind); {
 	case path == "":
 		return statement.Other
 	case method == "GET", method == "HEAD", method == "OPTIONS":

@@ -140,7 +140,7 @@ func describe(w *process, path string) track.Session {
 	if user == "-" {
 		user = ""
 	}
-	return track.Session{Process: w.PID, User: user, Application: application, State: strings.ToLower(w.State),
+	return track.Session{Process: w.PID, User: user, Application: application, Route: name, State: strings.ToLower(w.State),
 		Statement: statement.Statement{Fingerprint: taskfile.Fingerprint(name), Text: name, Class: class}}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/table"
@@ -34,7 +35,7 @@ func Experiments() (all []experiment.Experiment) {
 	return append(append(append(all, etcdExperiments()...), goExperiments()...), quiet(), overhead())
 }
 
-func scenes() []scene { return append(mariadbScenes(), postgresScenes()...) }
+func scenes() []scene { return slices.Concat(mariadbScenes(), postgresScenes(), apacheScenes()) }
 
 // usualWarm is how long a run goes on before the onset: a guard that was started a second ago knows of
 // no normal times.
