@@ -52,6 +52,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <ap_mmn.h>
 #include <ap_mpm.h>
 #include <apr_optional.h>
 #include <apr_portable.h>
@@ -439,10 +440,21 @@ static apr_status_t end_idle(void *arg) {
 	return APR_SUCCESS;
 }
 
+/* Reports whether a connection is one of mod_proxy's to a server. Before 2.4.49
+ * none says so, and it begins no task all the same: the worker has one. */
+static bool outgoing(const conn_rec *c) {
+#if AP_MODULE_MAGIC_AT_LEAST(20120211, 116)
+	return c->outgoing;
+#else
+	(void)c;
+	return false;
+#endif
+}
+
 static int pre_connection(conn_rec *c, void *socket) {
 	(void)socket;
-	if (!tracer || c->master || c->outgoing || workers < 0)
-		return DECLINED; /* mod_proxy's connections to servers come here as well */
+	if (!tracer || c->master || workers < 0 || outgoing(c))
+		return DECLINED;
 	acquaintance *a = apr_pcalloc(c->pool, sizeof *a);
 	a->waited = in_accept_queue(descriptor(c));
 	ap_set_module_config(c->conn_config, &spillgate_module, a);
