@@ -27,13 +27,13 @@ var scripts = map[string]string{
 	"slow.php": "<?php while (ob_get_level()) { ob_end_flush(); } echo getmypid(), \"\\n\"; flush(); usleep((int)$_GET['us']);",
 }
 
-// apacheScenes are the two forms of c9.
+// apacheScenes are the forms of c9.
 func apacheScenes() []scene {
 	form := func(name, title, about string) scene {
 		s := scene{name: name, title: title, about: about, objective: 100 * ms, rate: 200, lasts: 10 * time.Second}
 		for range phpWorkers {
 			s.culprits = append(s.culprits, func(ctx context.Context, b *bench, size float64, mark func(int64)) error {
-				return slowPage(ctx, b, time.Duration(size*float64(s.lasts)), mark)
+				return slowPage(ctx, b.root, time.Duration(size*float64(s.lasts)), mark)
 			})
 		}
 		s.request = func(ctx context.Context, b *bench, _ int) error { return page(ctx, b.root+"/fast.php", nil) }
@@ -49,7 +49,7 @@ checkout of the sources, and apache2-dev.`)
 an address of its own (pm.status_listen), and ends a worker, as FPM's own time limit does.`)
 	pool.start = startPool
 	pool.native, pool.nativeTitle = limitPool, "request_terminate_timeout 1s"
-	return []scene{module, pool}
+	return []scene{module, pool, againScene()}
 }
 
 // web is what requests are sent with. It keeps no connection: in a prefork server one takes a
@@ -82,8 +82,8 @@ func page(ctx context.Context, url string, first func(line string)) error {
 }
 
 // slowPage is the culprit. Whether it was cancelled is nothing to it.
-func slowPage(ctx context.Context, b *bench, length time.Duration, mark func(int64)) error {
-	_ = page(ctx, fmt.Sprintf("%s/slow.php?us=%d", b.root, length.Microseconds()), func(line string) {
+func slowPage(ctx context.Context, root string, length time.Duration, mark func(int64)) error {
+	_ = page(ctx, fmt.Sprintf("%s/slow.php?us=%d", root, length.Microseconds()), func(line string) {
 		if pid, err := strconv.ParseInt(line, 10, 64); err == nil {
 			mark(pid)
 		}
@@ -104,7 +104,7 @@ func startApache(ctx context.Context) (*bench, error) {
 	}
 	var s *servers.Server
 	if err == nil {
-		s, err = servers.Apache(ctx, servers.ApacheConfig{Workers: phpWorkers, PHP: true, Module: module, Files: scripts, Settings: "<Directory />\n  AllowOverride All\n</Directory>\n"})
+		s, err = servers.Apache(ctx, servers.ApacheConfig{Workers: phpWorkers, PHP: true, Module: module, Files: scripts, Settings: "KeepAlive Off\n<Directory />\n  AllowOverride All\n</Directory>\n"})
 	}
 	if err != nil {
 		remove()
