@@ -278,7 +278,7 @@ func TestCancelPHP(t *testing.T) {
 // A worker that reads a request that does not come, or waits for the next one, is seen as such.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	s := serve(t, servers.ApacheConfig{Files: map[string]string{"index.html": "hello"}})
+	s := serve(t, servers.ApacheConfig{Files: map[string]string{"index.html": "hello"}, Settings: "KeepAliveTimeout 60\n"})
 	conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.Port))
 	if err != nil {
 		t.Fatal(err)

@@ -121,6 +121,7 @@ func (s *Source) Look(context.Context) (*track.Look, error) {
 	if err := s.engine.Tick(); err != nil {
 		return nil, fmt.Errorf("apache: %w", err)
 	}
+	s.backlog = procfs.Backlog(s.backlog[:0], s.pid, s.at.ports...) // before the file: what is taken meanwhile is in neither, or in both
 	file, err := s.engine.Look(s.objective)
 	if err != nil {
 		return nil, fmt.Errorf("apache: %w", err)
@@ -150,9 +151,9 @@ func (s *Source) arrivals(l *track.Look, at mono.Time) {
 		return // no request was ever served
 	}
 	s.queue.Begin(at)
-	s.backlog = procfs.Backlog(s.backlog[:0], s.pid, s.at.ports...)
 	for _, p := range s.backlog {
-		s.queue.Waits(s.queue.Task(track.Key{Session: p.Client, Work: int64(p.Port)}, at), 0, at)
+		since := at.Add(-p.Waited)
+		s.queue.Waits(s.queue.Task(track.Key{Session: p.Client, Work: int64(p.Port)}, since), 0, since)
 	}
 	queue := s.queue.End(0)
 	first := int32(len(l.Sample.Tasks))

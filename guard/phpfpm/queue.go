@@ -28,7 +28,7 @@ func (q *queue) look(t *track.Tracker, resource int, now mono.Time, s *status) {
 	if q.at.port != 0 {
 		q.backlog = procfs.Backlog(q.backlog[:0], 0, q.at.port)
 		for _, p := range q.backlog {
-			wait(track.Key{Process: -1, Session: p.Client}, now)
+			wait(track.Key{Process: -1, Session: p.Client}, now.Add(-p.Waited))
 		}
 		return
 	}

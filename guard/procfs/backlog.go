@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Pending is a connection that lies in an accept queue with a request: the client has sent
@@ -15,12 +16,20 @@ type Pending struct {
 	Port int
 	// Client is a number that no other connection to the port has at the same time.
 	Client int64
+	// Waited is how long ago it sent something last, to a tick of the kernel; 0 where the kernel
+	// does not tell.
+	Waited time.Duration
 }
 
 // Backlog appends to into what lies in the accept queues of TCP ports, in the network of a
 // process; 0 is this one. The kernel gives a socket a file, and so an inode, when it is
 // accepted.
 func Backlog(into []Pending, pid int64, ports ...int) []Pending {
+	if sameNetwork(pid) {
+		if all, err := diagBacklog(into, ports); err == nil {
+			return all
+		}
+	}
 	where := "/proc/self/net/"
 	if pid != 0 {
 		where = "/proc/" + strconv.FormatInt(pid, 10) + "/net/"
@@ -45,7 +54,7 @@ func parseBacklog(into []Pending, text []byte, ports []int) []Pending {
 		if port := portOf(words[1]); err == nil && n > 0 && slices.Contains(ports, port) {
 			h := fnv.New64a()
 			h.Write(words[2])
-			into = append(into, Pending{port, int64(h.Sum64())})
+			into = append(into, Pending{Port: port, Client: int64(h.Sum64())})
 		}
 	}
 	return into

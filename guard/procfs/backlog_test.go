@@ -61,6 +61,14 @@ func TestBacklog(t *testing.T) {
 			return len(Backlog(nil, 0, n))
 		}
 		until(t, network+": not seen", func() bool { return look() == 1 })
+		if network == "tcp" { // and the file tells the same
+			n := 0
+			_, port, _ := net.SplitHostPort(address)
+			_, _ = fmt.Sscan(port, &n)
+			if plain := parseBacklog(nil, content(t, "/proc/self/net/tcp"), []int{n}); len(plain) != 1 {
+				t.Errorf("/proc/self/net/tcp has %d, expected 1", len(plain))
+			}
+		}
 		fd, _, err := syscall.Accept(listen)
 		if err != nil {
 			t.Fatal(err)
@@ -79,6 +87,15 @@ func until(t *testing.T, what string, ok func() bool) {
 		time.Sleep(time.Millisecond)
 	}
 	t.Fatal(what)
+}
+
+func content(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // listening returns a socket that listens and accepts nothing by itself.
