@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,9 @@ const lookTimeout = time.Second
 
 // workers is the resource.
 const workers = 0
+
+// program is what the names of FPM's programs begin with.
+const program = "php-fpm"
 
 // Source is a pool. It is for one goroutine.
 type Source struct {
@@ -78,7 +82,7 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 func (s *Source) build(page *status, now mono.Time) *track.Look {
 	s.tracker.Begin(now)
 	clear(s.targets)
-	own, foreign := 0, false
+	own := 0
 	for i := range page.Workers {
 		w := &page.Workers[i]
 		path, _, _ := strings.Cut(w.URI, "?")
@@ -95,15 +99,14 @@ func (s *Source) build(page *status, now mono.Time) *track.Look {
 		*session = describe(w, path)
 		t.Kind = session.Statement.Fingerprint
 		s.targets[t.ID] = *w
-		if procfs.Beside(w.PID, "php-fpm") {
+		if procfs.Beside(w.PID, program) { // else it was ended, and the master has not noticed
 			t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
-		} else {
-			foreign = true
 		}
 		s.tracker.Holds(e, workers, began, 1, false)
 	}
 	s.queue.look(s.tracker, workers, now, page)
-	if foreign {
+	beside := func(w process) bool { return procfs.Beside(w.PID, program) }
+	if len(page.Workers) > 0 && !slices.ContainsFunc(page.Workers, beside) {
 		s.tracker.Note("requests cannot be cancelled: the workers are no processes of this machine and pid namespace; run the guard beside FPM")
 	}
 	return s.tracker.End(s.completed(page, own))
@@ -161,7 +164,7 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 		}
 		for i := range page.Workers {
 			if page.Workers[i].same(&was) {
-				return procfs.Beside(was.PID, "php-fpm"), nil
+				return procfs.Beside(was.PID, program), nil
 			}
 		}
 		return false, nil
