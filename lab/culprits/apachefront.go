@@ -31,7 +31,8 @@ func againScene() scene {
 	}
 	s := scene{name: "c9-again", title: "Slow PHP pages are asked for again and again (c9)", objective: 100 * ms, rate: 200, lasts: 10 * time.Second,
 		about: `As c9, but a client whose slow page was cut off or refused asks again after 50 ms. "guard alone" cancels each of them;
-ours is the guard with Spillgate's proxy in front, which is told of the guard by one line (culprit.guard).`,
+ours is the guard with Spillgate's proxy in front, in culprit mode enforce, which is told of the guard by one
+line (culprit.guard).`,
 		start: startApache, native: limitScripts, nativeTitle: "max_execution_time 1, which does not count waiting"}
 	s.request = func(ctx context.Context, b *bench, _ int) error { return page(ctx, at(b)+"/fast.php", nil) }
 	for range phpWorkers {
@@ -90,7 +91,7 @@ func guardedFront(ctx context.Context, s *scene, b *bench, cancelled func(int64,
 		_ = json.NewEncoder(w).Encode(map[string]any{"guards": []guard.Status{g.Status()}})
 	})}
 	p, err := proxy.New(proxy.Config{Objective: s.objective, Listen: []proxy.Listener{{Address: "127.0.0.1:0"}}, Upstreams: []proxy.Upstream{{Name: "apache", URL: b.root}},
-		Culprit: proxy.Culprit{Mode: culprit.Off, Guard: "http://" + l.Addr().String()}, Drain: proxy.Drain{Timeout: time.Second}}, slog.New(slog.DiscardHandler))
+		Culprit: proxy.Culprit{Mode: culprit.Enforce, Guard: "http://" + l.Addr().String()}, Drain: proxy.Drain{Timeout: time.Second}}, slog.New(slog.DiscardHandler))
 	if err == nil {
 		err = p.Listen()
 	}
