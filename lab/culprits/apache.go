@@ -114,7 +114,7 @@ func startApache(ctx context.Context) (*bench, error) {
 	return &bench{url: "apache://" + address + s.TaskFile(), root: "http://" + address, programs: s.Documents(), used: s.CPU, stop: func() {
 		s.Stop()
 		remove()
-	}}, nil
+	}, reload: func() error { return syscall.Kill(s.Pid(), syscall.SIGUSR1) }}, nil
 }
 
 // limitScripts sets PHP's time limit for all pages.
