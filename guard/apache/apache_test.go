@@ -312,6 +312,30 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
+// Requests in threads are seen, and have no step: a process serves many at once.
+func TestThreads(t *testing.T) {
+	t.Parallel()
+	settings, release := slow(t)
+	s := serve(t, servers.ApacheConfig{Event: true, Modules: proxied, Settings: settings})
+	a, b := s.get("/slow"), s.get("/slow")
+	l := s.until(t, "two requests", func(l *track.Look) bool { return len(tasks(l, "/slow")) == 2 })
+	for _, task := range tasks(l, "/slow") {
+		if task.Steps != 0 {
+			t.Errorf("steps %b", task.Steps)
+		}
+	}
+	if h := l.Sample.Holds; len(h) < 2 || h[0].Used != 1 || h[1].Used != 1 || l.Sample.Resources[h[0].Resource].Name != threadsName {
+		t.Errorf("they hold %+v", h)
+	}
+	release()
+	for _, ch := range []<-chan reply{a, b} {
+		if r := s.answered(t, ch); r.status != 200 {
+			t.Errorf("%+v", r)
+		}
+	}
+	s.until(t, "end of the requests", func(l *track.Look) bool { return len(l.Sample.Tasks) == 0 })
+}
+
 // Whatever becomes of the guard, the file and the configuration, requests are served, and a guard
 // that comes again sees them.
 func TestServesOn(t *testing.T) {

@@ -14,11 +14,12 @@ import (
 // webUser is whom Apache and PHP-FPM serve as if they are started by root.
 const webUser = "www-data"
 
-// ApacheConfig says how an Apache httpd is started: with MPM prefork, and no more modules than
-// these fields need.
+// ApacheConfig says how an Apache httpd is started: with no more modules than these fields need.
 type ApacheConfig struct {
 	// Workers is how many requests are served at once. Default 4.
 	Workers int
+	// Event serves requests in threads of one process, and not in processes (MPM prefork).
+	Event bool
 	// Files are the documents, by name.
 	Files map[string]string
 	// PHP runs documents that end in .php inside of the server.
@@ -70,8 +71,12 @@ func (c *ApacheConfig) text(modules, dir string, port int) string {
 	if c.Workers == 0 {
 		c.Workers = 4
 	}
+	mpm, room := "mpm_prefork", fmt.Sprintf("StartServers %[1]d\nMinSpareServers %[1]d\nMaxSpareServers %[1]d\nServerLimit %[1]d\nMaxRequestWorkers %[1]d\n", c.Workers)
+	if c.Event {
+		mpm, room = "mpm_event", fmt.Sprintf("StartServers 1\nServerLimit 1\nThreadsPerChild %[1]d\nThreadLimit %[1]d\nMinSpareThreads 1\nMaxSpareThreads %[1]d\nMaxRequestWorkers %[1]d\n", c.Workers)
+	}
 	var t strings.Builder
-	for _, m := range append([]string{"mpm_prefork", "unixd", "authz_core", "mime", "dir"}, c.Modules...) {
+	for _, m := range append([]string{mpm, "unixd", "authz_core", "mime", "dir"}, c.Modules...) {
 		if path := filepath.Join(modules, "mod_"+m+".so"); exists(path) { // some are built in
 			fmt.Fprintf(&t, "LoadModule %s_module %s\n", m, path)
 		}
@@ -79,8 +84,7 @@ func (c *ApacheConfig) text(modules, dir string, port int) string {
 	if os.Getuid() == 0 {
 		fmt.Fprintf(&t, "User %[1]s\nGroup %[1]s\n", webUser)
 	}
-	fmt.Fprintf(&t, "ServerRoot %[1]s\nPidFile %[1]s/pid\nErrorLog %[1]s/log\nListen 127.0.0.1:%[2]d\nServerName localhost\nMutex file:%[1]s\nDocumentRoot %[1]s/www\nTypesConfig /dev/null\n"+
-		"StartServers %[3]d\nMinSpareServers %[3]d\nMaxSpareServers %[3]d\nServerLimit %[3]d\nMaxRequestWorkers %[3]d\nKeepAliveTimeout 1\n", dir, port, c.Workers)
+	fmt.Fprintf(&t, "ServerRoot %[1]s\nPidFile %[1]s/pid\nErrorLog %[1]s/log\nListen 127.0.0.1:%[2]d\nServerName localhost\nMutex file:%[1]s\nDocumentRoot %[1]s/www\nTypesConfig /dev/null\n%[3]sKeepAliveTimeout 1\n", dir, port, room)
 	if c.Module != "" {
 		fmt.Fprintf(&t, "LoadModule spillgate_module %s\nSpillgateTaskFile %s/tasks\n", c.Module, dir)
 	}
