@@ -189,7 +189,7 @@ func TestCancel(t *testing.T) {
 	}
 	a, b := s.get("/slow/17"), s.get("/other")
 	l := s.until(t, "two requests", func(l *track.Look) bool { return len(tasks(l, "/slow/*")) == 1 && len(tasks(l, "/other")) == 1 })
-	waiting := s.get("/fast")
+	waiting := s.get("/later")
 	l = s.until(t, "connection in the accept queue", func(l *track.Look) bool { return l.Sessions[len(l.Sessions)-1].State == "accept queue" })
 	last := len(l.Sample.Tasks) - 1
 	wait := l.Sample.Holds[len(l.Sample.Holds)-1]
@@ -204,6 +204,7 @@ func TestCancel(t *testing.T) {
 	if _, err := s.source.Act(t.Context(), l.Sample.Tasks[last].ID, culprit.Statement); err == nil {
 		t.Error("what no worker has was cancelled")
 	}
+	time.Sleep(50 * time.Millisecond) // so that the wait is seen in the kernel's ticks
 	victim := tasks(l, "/slow/*")[0]
 	if !victim.Steps.Has(culprit.Statement) || victim.Steps.Has(culprit.Session) {
 		t.Errorf("steps %b", victim.Steps)
@@ -214,15 +215,20 @@ func TestCancel(t *testing.T) {
 	if r := s.answered(t, a); r.status != 503 || r.header.Get("Retry-After") == "" || !strings.HasPrefix(r.body, "cancelled: ") || r.err != nil {
 		t.Errorf("the culprit got %+v", r)
 	}
-	if r := s.answered(t, waiting); r.status != 200 {
-		t.Errorf("what waited got %+v", r)
+	l = s.until(t, "request that waited", func(l *track.Look) bool { return len(tasks(l, "/later")) == 1 })
+	for _, h := range l.Sample.Holds {
+		if age := l.Sample.At.Sub(l.Sample.Tasks[h.Task].Started); l.Sessions[h.Task].Application == "/later" && (h.WaitTime < 30*time.Millisecond || age < h.WaitTime) {
+			t.Errorf("what waited for 50 ms and more waited for %v, and is %v old", h.WaitTime, age)
+		}
 	}
 	if ok, err := s.source.Act(t.Context(), victim.ID, culprit.Statement); ok || err != nil {
 		t.Errorf("a request that has ended was cancelled again: %v, %v", ok, err)
 	}
 	release()
-	if r := s.answered(t, b); r.status != 200 {
-		t.Errorf("the other request got %+v", r)
+	for _, ch := range []<-chan reply{b, waiting} {
+		if r := s.answered(t, ch); r.status != 200 {
+			t.Errorf("another request got %+v", r)
+		}
 	}
 	log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
 	if !strings.Contains(string(log), "cancelled as a culprit after") || strings.Contains(string(log), "did not end") {
@@ -295,11 +301,14 @@ func TestIdleConnections(t *testing.T) {
 		}
 		return -1
 	}
-	s.until(t, "connection that is read", func(l *track.Look) bool { return state(l, "reading") >= 0 })
+	l := s.until(t, "connection that is read", func(l *track.Look) bool { return state(l, "reading") >= 0 })
+	if !l.Sample.Tasks[state(l, "reading")].Steps.Has(culprit.Statement) {
+		t.Error("it cannot be cancelled")
+	}
 	if _, err := io.WriteString(conn, "\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	l := s.until(t, "connection without a request", func(l *track.Look) bool { return state(l, "keep-alive") >= 0 })
+	l = s.until(t, "connection without a request", func(l *track.Look) bool { return state(l, "keep-alive") >= 0 })
 	if i := state(l, "keep-alive"); !l.Sample.Tasks[i].Idle {
 		t.Error("it is not idle")
 	}

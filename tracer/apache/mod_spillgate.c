@@ -365,11 +365,14 @@ static uint64_t client_key(const conn_rec *c) {
 	return key;
 }
 
-static int descriptor(conn_rec *c) {
-	apr_socket_t *socket = c->master ? NULL : ap_get_conn_socket(c);
-	apr_os_sock_t fd = -1;
-	return socket && apr_os_sock_get(&fd, socket) == APR_SUCCESS ? fd : -1;
-}
+/* What is known of a connection. */
+typedef struct {
+	int client;      /* descriptor, -1 if there is none */
+	uint64_t waited; /* in the accept queue, of the first request */
+	visit idle;
+} acquaintance;
+
+static acquaintance *acquaintance_of(const conn_rec *c) { return ap_get_module_config(c->conn_config, &spillgate_module); }
 
 static apr_status_t end_visit(void *arg) {
 	visit *v = arg;
@@ -390,7 +393,8 @@ static apr_status_t end_visit(void *arg) {
 /* Begins a task that holds a worker. Waited is what it waited for one. */
 static bool begin_visit(visit *v, conn_rec *c, uint64_t flags, uint64_t waited) {
 	v->began = now_ns();
-	v->client = descriptor(c);
+	const acquaintance *a = acquaintance_of(c); /* none: of HTTP/2, which has many requests on a connection */
+	v->client = a ? a->client : -1;
 	if (!intact())
 		return false;
 	bool fixed = threaded || v->client < 0;
@@ -407,12 +411,6 @@ static bool begin_visit(visit *v, conn_rec *c, uint64_t flags, uint64_t waited) 
 	}
 	return true;
 }
-
-/* What is known of a connection. */
-typedef struct {
-	uint64_t waited; /* in the accept queue, of the first request */
-	visit idle;
-} acquaintance;
 
 /* Returns for how long a connection that was just accepted had lain there with
  * its request, to a tick of the kernel. */
@@ -452,11 +450,12 @@ static bool outgoing(const conn_rec *c) {
 }
 
 static int pre_connection(conn_rec *c, void *socket) {
-	(void)socket;
 	if (!tracer || c->master || workers < 0 || outgoing(c))
 		return DECLINED;
 	acquaintance *a = apr_pcalloc(c->pool, sizeof *a);
-	a->waited = in_accept_queue(descriptor(c));
+	apr_os_sock_t fd = -1; /* httpd tells it by ap_get_conn_socket only after this hook */
+	a->client = socket && apr_os_sock_get(&fd, socket) == APR_SUCCESS ? fd : -1;
+	a->waited = in_accept_queue(a->client);
 	ap_set_module_config(c->conn_config, &spillgate_module, a);
 	apr_pool_cleanup_register(c->pool, a, end_idle, apr_pool_cleanup_null);
 	begin_idle(c, a, "(reading)", 0);
@@ -472,7 +471,7 @@ typedef struct {
 static apr_status_t end_request(void *arg) {
 	stay *s = arg;
 	visit *v = &s->visit;
-	acquaintance *a = ap_get_module_config(s->connection->conn_config, &spillgate_module);
+	acquaintance *a = acquaintance_of(s->connection);
 	end_visit(v);
 	if (v->cancelled)
 		ap_log_error(APLOG_MARK, APLOG_NOTICE, 0, v->server, "cancelled as a culprit after %" APR_UINT64_T_FMT " ms: %s", (apr_uint64_t)((v->cancelled - v->began) / 1000000), v->name);
@@ -484,7 +483,7 @@ static apr_status_t end_request(void *arg) {
 static int post_read_request(request_rec *r) {
 	if (!tracer || workers < 0)
 		return DECLINED;
-	acquaintance *a = ap_get_module_config(r->connection->conn_config, &spillgate_module);
+	acquaintance *a = acquaintance_of(r->connection);
 	uint64_t waited = 0;
 	if (a) {
 		end_idle(a);
