@@ -193,7 +193,7 @@ func TestCancel(t *testing.T) {
 	l = s.until(t, "connection in the accept queue", func(l *track.Look) bool { return l.Sessions[len(l.Sessions)-1].State == "accept queue" })
 	last := len(l.Sample.Tasks) - 1
 	wait := l.Sample.Holds[len(l.Sample.Holds)-1]
-	if int(wait.Task) != last || l.Sample.Resources[wait.Resource].Name != workersName || wait.WaitingSince == culprit.Unset {
+	if int(wait.Task) != last || l.Sample.Resources[wait.Resource].Name != "workers (2)" || wait.WaitingSince == culprit.Unset {
 		t.Errorf("the connection in the queue is %+v", wait)
 	}
 	for _, h := range l.Sample.Holds[:len(l.Sample.Holds)-1] {
@@ -333,7 +333,7 @@ func TestThreads(t *testing.T) {
 			t.Errorf("steps %b", task.Steps)
 		}
 	}
-	if h := l.Sample.Holds; len(h) < 2 || h[0].Used != 1 || h[1].Used != 1 || l.Sample.Resources[h[0].Resource].Name != threadsName {
+	if h := l.Sample.Holds; len(h) < 2 || h[0].Used != 1 || h[1].Used != 1 || l.Sample.Resources[h[0].Resource].Name != "worker threads (2)" {
 		t.Errorf("they hold %+v", h)
 	}
 	release()

@@ -11,6 +11,8 @@
 //     read and while none comes. Under prefork a worker is a process.
 //   - mod_status needs a worker itself, so it says nothing when all are taken. The task file is
 //     shared memory, and the accept queue is the kernel's: both are there then too.
+//   - The accept queue is waited in for a worker only while all that there may be are taken. Else
+//     Apache lacks a processor, or has yet to start a process, as after a restart.
 //   - What waits is not with Apache yet: those are connections with a request that have no
 //     socket of a process. They become requests whose wait the module tells.
 //   - Only the worker's own process knows whether it still serves a request, so it does the

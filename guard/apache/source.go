@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/guard/procfs"
@@ -17,9 +18,42 @@ import (
 	"github.com/spillgate/spillgate/internal/taskfile"
 )
 
-// The names that the module gives to workers: processes, or threads, whose requests it cannot
-// cancel.
+// What the names begin with that the module gives to workers: processes, or threads, whose requests
+// it cannot cancel. How many there may be follows, "workers (8)".
 const workersName, threadsName = "workers", "worker threads"
+
+// capacity reads the name of workers. n is 0 if it does not say how many there may be.
+func capacity(name string) (n int, ok bool) {
+	rest, ok := strings.CutPrefix(name, workersName)
+	if !ok {
+		if rest, ok = strings.CutPrefix(name, threadsName); !ok {
+			return 0, false
+		}
+	}
+	if rest == "" {
+		return 0, true
+	}
+	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(rest, " ("), ")"))
+	return max(n, 0), err == nil
+}
+
+// workers returns the resource of which most workers are taken, -1 if none ever was, and whether all
+// are: then what lies in the accept queue waits for one.
+func workers(s *culprit.Sample) (resource int, all bool) {
+	taken := make([]int, len(s.Resources))
+	for i := range s.Holds {
+		if s.Holds[i].HeldSince != culprit.Unset {
+			taken[s.Holds[i].Resource]++
+		}
+	}
+	resource, most := -1, 0
+	for r := range s.Resources {
+		if n, ok := capacity(s.Resources[r].Name); ok && (resource < 0 || taken[r] >= taken[resource]) {
+			resource, most = r, n
+		}
+	}
+	return resource, resource >= 0 && taken[resource] >= most
+}
 
 // waiting is set in the ID of a connection in the accept queue. IDs of the task file are
 // smaller than that: their sequence would have to count for centuries.
@@ -139,21 +173,20 @@ func (s *Source) Look(context.Context) (*track.Look, error) {
 	return l, nil
 }
 
-// arrivals adds what lies in the accept queue. It waits for a worker.
+// arrivals adds what lies in the accept queue. It waits for a worker if all are taken; else for a
+// processor, or for a process that Apache has yet to start, which no request is to blame for.
 func (s *Source) arrivals(l *track.Look, at mono.Time) {
-	workers := -1
-	for r, resource := range l.Sample.Resources {
-		if resource.Name == workersName || resource.Name == threadsName {
-			workers = r
-		}
-	}
+	workers, all := workers(&l.Sample)
 	if workers < 0 {
 		return // no request was ever served
 	}
 	s.queue.Begin(at)
 	for _, p := range s.backlog {
 		since := at.Add(-p.Waited)
-		s.queue.Waits(s.queue.Task(track.Key{Session: p.Client, Work: int64(p.Port)}, since), 0, since)
+		e := s.queue.Task(track.Key{Session: p.Client, Work: int64(p.Port)}, since)
+		if all {
+			s.queue.Waits(e, 0, since)
+		}
 	}
 	queue := s.queue.End(0)
 	first := int32(len(l.Sample.Tasks))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/guard/statement"
+	"github.com/spillgate/spillgate/internal/culprit"
 )
 
 func TestURL(t *testing.T) {
@@ -24,6 +25,36 @@ func TestURL(t *testing.T) {
 		got, err := parse(text)
 		if (err == nil) != (want != nil) || err == nil && !slices.Equal(got.ports, want) {
 			t.Errorf("%s: %+v, %v; expected ports %v", text, got, err, want)
+		}
+	}
+}
+
+// Requests wait for a worker while all that there may be are taken.
+func TestWorkers(t *testing.T) {
+	held := func(resource int32) culprit.Hold {
+		return culprit.Hold{Resource: resource, HeldSince: 1, WaitingSince: culprit.Unset, Used: 1}
+	}
+	for _, test := range []struct {
+		names []string
+		holds []culprit.Hold
+		want  int
+		all   bool
+	}{
+		{nil, nil, -1, false},
+		{[]string{"lock"}, []culprit.Hold{held(0)}, -1, false},
+		{[]string{"workers (2)"}, []culprit.Hold{held(0)}, 0, false},
+		{[]string{"workers (2)"}, []culprit.Hold{held(0), held(0)}, 0, true},
+		{[]string{"workers (2)", "workers (3)"}, []culprit.Hold{held(0), held(1), held(1)}, 1, false},
+		{[]string{"worker threads (1)"}, []culprit.Hold{held(0)}, 0, true},
+		{[]string{"workers"}, nil, 0, true},
+		{[]string{"workers of mine"}, nil, -1, false},
+	} {
+		s := culprit.Sample{Holds: test.holds}
+		for _, name := range test.names {
+			s.Resources = append(s.Resources, culprit.Resource{Name: name})
+		}
+		if got, all := workers(&s); got != test.want || all != test.all {
+			t.Errorf("%v, %d held: %d, %v; expected %d, %v", test.names, len(test.holds), got, all, test.want, test.all)
 		}
 	}
 }

@@ -23,7 +23,9 @@ func (q *queue) look(t *track.Tracker, resource int, now mono.Time, s *status) {
 		e := t.Task(k, since)
 		_, session := t.At(e)
 		session.State = "accept queue"
-		t.Waits(e, resource, since)
+		if s.Idle == 0 { // else FPM lacks a processor, which no request is to blame for
+			t.Waits(e, resource, since)
+		}
 	}
 	if q.at.port != 0 {
 		q.backlog = procfs.Backlog(q.backlog[:0], 0, q.at.port)

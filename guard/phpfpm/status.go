@@ -12,6 +12,7 @@ type status struct {
 	Accepted uint64    `json:"accepted conn"`
 	Queue    int       `json:"listen queue"`
 	Active   int       `json:"active processes"`
+	Idle     int       `json:"idle processes"`
 	Workers  []process `json:"processes"`
 }
 

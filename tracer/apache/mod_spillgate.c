@@ -6,7 +6,7 @@
  *   SpillgateTaskFile /run/spillgate/apache.tasks
  *
  *   accept ─▶ "(reading)" ─▶ request ─▶ "(keep-alive)" ─▶ request ─▶ …
- *             a task each, which holds one of "workers" (MPM prefork)
+ *             a task each, which holds one of "workers (8)" (MPM prefork, of 8)
  *
  * The task file is tracer/FORMAT.md's. While no engine asks for tasks, a request
  * costs a look at one word, and no thread runs.
@@ -579,7 +579,7 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp, s
 	ap_mpm_query(AP_MPMQ_IS_THREADED, &is_threaded);
 	threaded = is_threaded != AP_MPMQ_NOT_SUPPORTED;
 	apr_uint64_t slots = (apr_uint64_t)(daemons > 1 ? daemons : 1) * (apr_uint64_t)(threads > 1 ? threads : 1);
-	sg_config config = {.path = all->path, .slots = (uint32_t)(slots < 65536 ? slots : 65536), .resources = 4, .poll = true};
+	sg_config config = {.path = all->path, .slots = (uint32_t)(slots < 65536 ? slots : 65536), .resources = 16, .poll = true};
 	sg_error error;
 	if (!(tracer = sg_open(&config, &error))) {
 		ap_log_error(APLOG_MARK, APLOG_ERR, 0, s, "the task file is not used (%s), nothing is traced: %s: %s", error.word, all->path, error.text);
@@ -592,6 +592,19 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp, s
 	return OK;
 }
 
+/* Names the workers after how many there may be: requests wait for one only while
+ * all are taken, which an engine cannot see otherwise. */
+static int name_workers(void) {
+	const char *what = threaded ? "worker threads" : "workers";
+	int daemons = 0, threads = 0;
+	ap_mpm_query(AP_MPMQ_MAX_DAEMONS, &daemons);
+	ap_mpm_query(AP_MPMQ_MAX_THREADS, &threads);
+	char name[64];
+	snprintf(name, sizeof name, "%s (%lld)", what, (long long)daemons * (threads > 1 ? threads : 1));
+	int resource = sg_resource(tracer, name, SG_QUEUE);
+	return resource >= 0 ? resource : sg_resource(tracer, what, SG_QUEUE); /* the file has seen many configurations */
+}
+
 static void child_init(apr_pool_t *pool, server_rec *s) {
 	(void)s;
 	if (!tracer)
@@ -600,8 +613,8 @@ static void child_init(apr_pool_t *pool, server_rec *s) {
 	atomic_store(&child.stop, false);
 	atomic_store(&child.state, NOTHING);
 	atomic_store(&child.now, NULL);
-	workers = 0;
-	workers = !intact() ? -1 : sg_resource(tracer, threaded ? "worker threads" : "workers", SG_QUEUE);
+	workers = 0; /* for intact */
+	workers = intact() ? name_workers() : -1;
 	remember_inherited();
 	apr_pool_cleanup_register(pool, NULL, stop_watching, apr_pool_cleanup_null);
 }
