@@ -2,6 +2,7 @@ package phpfpm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -52,8 +53,22 @@ func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
 	return s, nil
 }
 
+// tries is how often a page is asked for that is locked: a worker enters its next request for some
+// microseconds.
+const tries = 5
+
 // read reads the page.
-func (s *Source) read(ctx context.Context) (*status, error) {
+func (s *Source) read(ctx context.Context) (page *status, err error) {
+	for range tries {
+		if page, err = s.readOnce(ctx); !errors.Is(err, errLocked) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return page, err
+}
+
+func (s *Source) readOnce(ctx context.Context) (*status, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	text, err := ask(ctx, s.at.network, s.at.address, [][2]string{{"REQUEST_METHOD", "GET"}, {"SCRIPT_NAME", s.at.page}, {"SCRIPT_FILENAME", s.at.page},

@@ -3,6 +3,7 @@ package phpfpm
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -34,11 +35,17 @@ const mostWorkers = 4096
 // The states of a worker without a request, and of one that is being sent one.
 const idle, reading = "Idle", "Reading headers"
 
+// errLocked is what FPM answers while a worker changes what the page shows.
+var errLocked = errors.New("FPM answers 500, as it does while the page is locked")
+
 // decode reads an answer: headers, an empty line, and JSON.
 func decode(answer []byte) (*status, error) {
 	head, body, ok := bytes.Cut(answer, []byte("\r\n\r\n"))
 	if !ok {
 		return nil, fmt.Errorf("an answer of %d bytes without a body", len(answer))
+	}
+	if bytes.HasPrefix(head, []byte("Status: 500")) {
+		return nil, errLocked
 	}
 	if bytes.HasPrefix(head, []byte("Status: ")) {
 		line, _, _ := bytes.Cut(head, []byte("\r\n"))
