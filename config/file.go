@@ -245,6 +245,7 @@ func (d *decoder) culprit(n node, to *proxy.Culprit) {
 			}
 		},
 		"audit": func(n node) { d.Text(n, &to.Audit) },
+		"guard": func(n node) { d.Text(n, &to.Guard) },
 	})
 }
 

@@ -38,6 +38,8 @@ type Status struct {
 	// shownTasks of each.
 	Holding []Present `json:"holding,omitempty"`
 	Waiting []Present `json:"waiting,omitempty"`
+	// KeptOut are the kinds of which no other should begin for now, in mode enforce.
+	KeptOut []KeptOut `json:"kept_out,omitempty"`
 	// Cancels are the last ones, newest last.
 	Cancels []Cancel `json:"cancels,omitempty"`
 }
@@ -183,6 +185,7 @@ func (g *Guard) report(l *track.Look, d *culprit.Decision, took time.Duration, w
 			s.Candidates = append(s.Candidates, CandidateStatus{Task: g.task(l, i), Resource: l.Sample.Resources[c.Resource].Name, Score: c.Score, Victims: c.Victims, Net: c.Net, Why: why})
 		}
 	}
+	g.keepOut(l, d, time.Now())
 	g.outcome(d.Outcome)
 	g.transition(d)
 	if a := d.Action; a.Step != culprit.NoStep && a.Would {

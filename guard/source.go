@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/apache"
 	"github.com/spillgate/spillgate/guard/mariadb"
+	"github.com/spillgate/spillgate/guard/phpfpm"
 	"github.com/spillgate/spillgate/guard/postgres"
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
@@ -54,6 +56,22 @@ func openMariaDB(ctx context.Context, url string, objective time.Duration) (Sour
 	return s, nil
 }
 
+func openApache(ctx context.Context, url string, objective time.Duration) (Source, error) {
+	s, err := apache.Open(ctx, url, objective)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openPHPFPM(ctx context.Context, url string, objective time.Duration) (Source, error) {
+	s, err := phpfpm.Open(ctx, url, objective)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // schemeOf returns what a URL's scheme stands for.
 func schemeOf(text string) (scheme, error) {
 	name, _, ok := strings.Cut(text, "://")
@@ -62,11 +80,15 @@ func schemeOf(text string) (scheme, error) {
 		return scheme{openPostgres, checkPostgres, postgres.Setup}, nil
 	case "mariadb", "mysql":
 		return scheme{openMariaDB, mariadb.Check, mariadb.Setup}, nil
+	case "apache":
+		return scheme{openApache, apache.Check, apache.Setup}, nil
+	case "php-fpm":
+		return scheme{openPHPFPM, phpfpm.Check, phpfpm.Setup}, nil
 	}
 	if !ok {
 		name = ""
 	}
-	return scheme{}, fmt.Errorf("guard: a server of scheme %q, expected postgres://, mariadb:// or mysql://", name)
+	return scheme{}, fmt.Errorf("guard: a server of scheme %q, expected postgres://, mariadb://, mysql://, apache:// or php-fpm://", name)
 }
 
 // Open connects to the server at a URL as a guard does. The objective tells short

@@ -63,6 +63,8 @@ type Status struct {
 	// called; PathClasses shows both as text.
 	Classes []ClassStatus  `json:"classes,omitempty"`
 	Egress  []EgressStatus `json:"egress,omitempty"`
+	// KeptOut are the kinds of requests that a guard has the proxy refuse.
+	KeptOut []KeptOut `json:"kept_out,omitempty"`
 }
 
 // UpstreamStatus is one upstream and its gate.
@@ -132,6 +134,6 @@ func (p *Proxy) Status() Status {
 		}
 		out.Upstreams = append(out.Upstreams, st)
 	}
-	out.Classes, out.Egress = p.Classes(), p.egressStatus()
+	out.Classes, out.Egress, out.KeptOut = p.Classes(), p.egressStatus(), p.advice.list()
 	return out
 }

@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"io"
+	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/spillgate/spillgate/internal/culprit"
@@ -19,11 +21,21 @@ type Culprit struct {
 	// Audit is a file to which the looks of each incident are appended, from which its
 	// decisions can be computed again. It is created with mode 0600. Default none.
 	Audit string
+	// Guard is the admin address of a guard that watches the server behind the proxy, such as
+	// http://127.0.0.1:9091. What a guard in mode enforce cannot keep out, the proxy refuses: kinds
+	// of requests of which one was cancelled, or cannot be. Default none. Can change while the proxy
+	// runs; the gates then learn anew.
+	Guard string
 }
 
 func (c Config) checkCulprit(wrong func(field, value, want string)) {
 	if c.Culprit.Mode > culprit.Off {
 		wrong("culprit.mode", strconv.Itoa(int(c.Culprit.Mode)), "off, monitor or enforce")
+	}
+	if g := c.Culprit.Guard; g != "" {
+		if u, err := url.Parse(g); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" {
+			wrong("culprit.guard", strconv.Quote(g), "the admin address of a guard, such as http://127.0.0.1:9091")
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 type instruments struct {
 	errors    metric.Int64Counter // of upstreams
 	crowds    metric.Int64Counter // by at_once
+	keptOut   metric.Int64Counter // by a guard
 	clients   metric.Int64Counter // what they did wrong
 	evicted   metric.Int64Counter // connections
 	retried   metric.Int64Counter // requests that could go to another upstream
@@ -28,6 +29,7 @@ func (i *instruments) count(meter metric.Meter) error {
 	}{
 		{&i.errors, "spillgate_upstream_errors", "Requests that the proxy could not answer from an upstream, by kind of failure."},
 		{&i.crowds, "spillgate_rule_refusals", "Requests refused because at_once requests of their rule were inside, or in mode monitor those that would have been."},
+		{&i.keptOut, "spillgate_kept_out", "Requests refused because the guard of the server behind keeps their kind out, or in mode monitor those that would have been."},
 		{&i.clients, "spillgate_client_errors", "Requests answered 400 or 408 before they asked for a slot, because their body was malformed or too slow, and connections closed because of their PROXY protocol header."},
 		{&i.evicted, "spillgate_connections_evicted", "Idle client connections that were closed to make room for new ones at limits.connections."},
 		{&i.retried, "spillgate_upstream_retries", "Requests that an upstream did not accept and that another one may get: sent, or not sent because of the retry budget."},

@@ -25,6 +25,7 @@ type Proxy struct {
 	log     *slog.Logger
 	metrics *telemetry.Telemetry
 	instruments
+	advice  advice
 	handler http.Handler
 	buffers *buffers
 
@@ -193,6 +194,10 @@ func (p *Proxy) serve(s *state, w http.ResponseWriter, r *http.Request, a *acces
 	}
 	a.is(what.Workflow)
 	r = remember(r, &what)
+	if p.advised(s, w, r, &what.Use) {
+		a.say("refuse", work.Culprit.String())
+		return
+	}
 	if most := what.Use.AtOnce; most > 0 && !s.exempts(r) && s.cfg.Mode != live.Off {
 		inside := &s.inside[what.Rule]
 		defer inside.Add(-1)

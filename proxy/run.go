@@ -39,6 +39,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	watched, unwatch := context.WithCancel(ctx)
 	r.wg.Go(func() { reread.Watch(watched, p.lookAtKeys) })
 	r.wg.Go(func() { p.watchNames(watched) })
+	r.wg.Go(func() { p.watchGuard(watched) })
 	p.mu.Lock()
 	p.phase.CompareAndSwap(starting, serving)
 	for _, u := range p.state.Load().upstreams {

@@ -3,7 +3,7 @@
 # unmodified servers for the proxy to stand in front of, and compilers for the
 # tracers of C, C++ and Java and the web application of lab/chains, two databases
 # for the guards and what loads them, etcd for the proxy, a broker and clients
-# of MQTT for ours, and promtool for the alert rules.
+# of MQTT for ours, PHP in and behind Apache for its guards, and promtool for the alert rules.
 # usage: scripts/deps.sh [package...], default all
 #
 # Idempotent: asks dpkg first and touches the network only when something is
@@ -14,7 +14,7 @@ set -euo pipefail
 
 # A race build needs a C compiler; the rest are what the tests start.
 packages=(gcc g++ libc6-dev cmake pkg-config chromium nginx apache2 tomcat10 default-jdk-headless
-	postgresql mariadb-server sysbench etcd-server mosquitto mosquitto-clients python3-paho-mqtt prometheus)
+	postgresql mariadb-server sysbench etcd-server apache2-dev libapache2-mod-php php-fpm mosquitto mosquitto-clients python3-paho-mqtt prometheus)
 if [ $# -gt 0 ]; then
 	packages=("$@")
 fi
@@ -38,6 +38,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	command -v mariadbd >/dev/null || missing+=("MariaDB 10.6 or later")
 	command -v etcd >/dev/null || missing+=("etcd 3.4 or later")
 	command -v sysbench >/dev/null || missing+=("sysbench")
+	command -v apxs2 >/dev/null || command -v apxs >/dev/null || missing+=("apxs of Apache httpd 2.4, its PHP module and php-fpm")
 	command -v mosquitto >/dev/null || missing+=("mosquitto")
 	command -v mosquitto_sub >/dev/null || missing+=("the clients of mosquitto")
 	command -v promtool >/dev/null || missing+=("promtool of Prometheus 2.42 or later")

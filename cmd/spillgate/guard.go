@@ -26,11 +26,12 @@ func newGuard() *cobra.Command {
 	var f guardFlags
 	cmd := &cobra.Command{
 		Use:   "guard [URL...]",
-		Short: "Name the session that blocks a database, and cancel it",
+		Short: "Name the session or request that blocks a server, and cancel it",
 		Long: `Watch PostgreSQL (13 to 18), MariaDB (10.6 or later) and MySQL (8) through their own
 views, without changing the servers. The guard names the session that holds what the
 others wait for. In mode enforce it cancels that session's statement, or ends the
-session where only that helps.
+session where only that helps. Apache httpd 2.4 (apache://, with mod_spillgate) and PHP-FPM
+(php-fpm://, PHP 8.0 or later) are watched for requests that take all workers.
 
 In mode monitor, the default, the log says what enforce would do. Replication, schema
 changes, backups and maintenance are never cancelled unless --allow names them. While
@@ -39,12 +40,14 @@ the file of --kill-switch exists, nothing is cancelled.
 A changed configuration file is read within about a second, or on SIGHUP: rules, mode,
 caps and kill switch change, and what was learned stays.
 
---print-setup prints the statements that create a role with the least rights. The guard
+--print-setup prints the statements that create a role with the least rights, or what else
+the server needs. The guard
 shows passwords in URLs nowhere, but other users of this machine may see command lines:
 use --password-file, the configuration file, or the server's own way (PGPASSFILE).`,
 		Example: `  spillgate guard --slo 500ms postgres://spillgate@db1/app
   spillgate guard --slo 200ms --mode enforce --audit audit.jsonl --admin 127.0.0.1:9091 mariadb://spillgate@db2:3306 --password-file pw
   spillgate guard --print-setup postgres://spillgate@db1/app
+  spillgate guard --slo 500ms apache://127.0.0.1:80/run/spillgate/apache.tasks 'php-fpm://127.0.0.1:9001/status?listen=127.0.0.1:9000'
   spillgate guard --config spillgate.yaml
   spillgate guard replay audit.jsonl`,
 		Args: cobra.ArbitraryArgs,
@@ -63,7 +66,7 @@ use --password-file, the configuration file, or the server's own way (PGPASSFILE
 	flags.StringArrayVar(&f.deny, "deny", nil, "`rule` for what is never cancelled; may be repeated")
 	flags.StringArrayVar(&f.background, "background", nil, "`rule` for what has no latency objective; may be repeated")
 	flags.BoolVar(&f.showStatements, "show-statements", false, "show statements, without literals, in log, status and audit")
-	flags.BoolVar(&f.printSetup, "print-setup", false, "print the statements that create a role with the least rights, and exit")
+	flags.BoolVar(&f.printSetup, "print-setup", false, "print what the server needs, such as the statements that create a role with the least rights, and exit")
 	f.logs.add(flags)
 	cmd.AddCommand(newReplay())
 	return cmd

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spillgate/spillgate/broker"
 	"github.com/spillgate/spillgate/guard"
+	"github.com/spillgate/spillgate/proxy"
 )
 
 var rewriteTop = flag.Bool("rewrite-top", false, "rewrite the screens under testdata/top")
@@ -161,13 +162,30 @@ func TestTopShowsNothingThatSteersTheTerminal(t *testing.T) {
 	task := guard.Task{User: hostile, Kind: hostile, Fingerprint: hostile, Statement: hostile}
 	app := guard.Status{Server: hostile, State: hostile, Blind: hostile, Notes: []string{hostile}, Lost: map[string]float64{hostile: 2},
 		Waiting: []guard.Present{{Task: task, Resource: hostile}}, Candidates: []guard.CandidateStatus{{Task: task, Resource: hostile, Why: hostile}},
-		Cancels: []guard.Cancel{{Task: task, Error: hostile, Step: hostile}}}
+		Cancels: []guard.Cancel{{Task: task, Error: hostile, Step: hostile}}, KeptOut: []guard.KeptOut{{Route: hostile, Resource: hostile, Fingerprint: hostile}}}
 	topics := topTopic{LimitStatus: broker.LimitStatus{Filter: hostile}, Flow: &topRelease{Sheds: map[string]float64{hostile: 1}}}
-	v := &topView{Sources: []topSource{{Name: hostile, Phase: hostile, Error: hostile, Apps: []guard.Status{app},
+	v := &topView{Sources: []topSource{{Name: hostile, Phase: hostile, Error: hostile, Apps: []guard.Status{app}, KeptOut: []proxy.KeptOut{{Route: hostile, Cause: hostile}},
 		Broker: &topBroker{Connections: map[string]int{hostile: 1}, Dropped: map[string]uint64{hostile: 1}, Topics: []topTopic{topics}},
 		Gates:  []topGate{{Name: hostile, Culprit: hostile, Mode: hostile, Total: topFlow{Sheds: map[string]float64{hostile: 1}}, Notes: []string{hostile}}}}}}
 	if text := newTopLook(io.Discard).screen(v, 80); strings.ContainsRune(text, '\x1b') {
 		t.Errorf("an escape went through: %q", text)
+	}
+}
+
+// What a guard keeps out is seen at the guard and at the proxy that refuses it, with the cause.
+func TestTopShowsWhatIsKeptOut(t *testing.T) {
+	var s, p topSource
+	if _, err := s.topStatus([]byte(`{"guards":[{"server":"apache://h/tasks","kept_out":[{"route":"GET /slow","fingerprint":"0123456789abcdef","resource":"workers","for_seconds":30}]}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.topStatus([]byte(`{"phase":"serving","kept_out":[{"route":"GET /slow","cause":"GET /slow took workers of h from others","for_seconds":30}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	text := newTopLook(io.Discard).screen(&topView{Sources: []topSource{s, p}}, 80)
+	for _, want := range []string{"kept out", "workers", "30.0s", "kept out: GET /slow for 30.0s, because GET /slow took workers of h from others"} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func (s *topSource) topStatus(text []byte) (all bool, err error) {
 	case doc.Phase == "":
 		return false, errors.New("the status is another program's; expected the admin address of spillgate (a key guards or phase)")
 	}
-	s.Kind, s.Phase = "proxy", doc.Phase
+	s.Kind, s.Phase, s.KeptOut = "proxy", doc.Phase, doc.KeptOut[:min(len(doc.KeptOut), mostShown)]
 	for _, u := range doc.Upstreams[:min(len(doc.Upstreams), mostShown)] {
 		g := topGate{Name: u.Name}
 		if !u.Reachable {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/guard"
+	"github.com/spillgate/spillgate/proxy"
 )
 
 // topView is what `spillgate top` knows at one instant, and what --json prints.
@@ -24,6 +25,8 @@ type topSource struct {
 	// Apps have the form of a guard's status, whatever the source.
 	Apps  []guard.Status `json:"apps,omitempty"`
 	Gates []topGate      `json:"gates,omitempty"`
+	// KeptOut are the kinds of requests that a guard has a proxy refuse.
+	KeptOut []proxy.KeptOut `json:"kept_out,omitempty"`
 	// Broker is nil unless the source is one.
 	Broker *topBroker `json:"broker,omitempty"`
 }

@@ -50,6 +50,9 @@ func (l *topLook) screen(v *topView, width int) string {
 				}
 			}
 		}
+		for _, k := range s.KeptOut {
+			line(l.bad, clean(fmt.Sprintf("kept out: %s for %s, because %s", k.Route, seconds(k.For), k.Cause)))
+		}
 		if s.Broker != nil {
 			l.broker(line, &out, s.Broker, width)
 		}
@@ -95,7 +98,7 @@ func (l *topLook) app(line func(lipgloss.Style, string), out *strings.Builder, a
 	for _, n := range a.Notes {
 		line(l.faint, "note: "+clean(n))
 	}
-	for _, t := range []*table.Table{lostTable(a.Lost), presentTable("holds", a.Holding), presentTable("waits for", a.Waiting), candidatesTable(a.Candidates), cancelsTable(a.Cancels)} {
+	for _, t := range []*table.Table{lostTable(a.Lost), presentTable("holds", a.Holding), presentTable("waits for", a.Waiting), candidatesTable(a.Candidates), cancelsTable(a.Cancels), keptOutTable(a.KeptOut)} {
 		if t.Len() > 0 {
 			out.WriteString(fit(t, width))
 		}
@@ -208,6 +211,15 @@ func cancelsTable(list []guard.Cancel) *table.Table {
 			result += " after " + seconds(c.After)
 		}
 		t.Add(c.At.Format(time.TimeOnly), clean(c.Step), who(&c.Task), what(&c.Task), clean(result))
+	}
+	return t
+}
+
+// keptOutTable shows the kinds of which no other should begin.
+func keptOutTable(list []guard.KeptOut) *table.Table {
+	t := &table.Table{Columns: columns("kept out", "kind", "took from others", "for")}
+	for _, k := range list[:min(len(list), mostShown)] {
+		t.Add(clean(k.Route), ansi.Truncate(clean(k.Fingerprint), 6, ""), clean(k.Resource), seconds(k.For))
 	}
 	return t
 }

@@ -4,7 +4,7 @@
 //	/proc/PID[/task/TID]/schedstat ──▶ processor time, time it waited for one
 //	/proc/PID[/task/TID]/io        ──▶ bytes read, bytes written
 //	/proc/PID/task/TID/stat        ──▶ whether it waits for storage
-//	/proc/PID/net/tcp              ──▶ requests that nobody has read
+//	/proc/PID/net/{tcp,unix}       ──▶ requests that nobody has read, or accepted
 //
 // Invariants: what cannot be read is absent, not zero. A number that belongs to
 // another program than the expected one is not taken for the server: Beside asks

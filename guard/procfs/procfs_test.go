@@ -37,10 +37,17 @@ func TestThisProcess(t *testing.T) {
 	if !ok {
 		t.Fatal("this process is not there")
 	}
+	first, ok := Thread(pid, pid) // its input and output is a part of the process's
+	if !ok || first.Read > before.Read+1<<20 {
+		t.Errorf("%+v of a thread of %+v", first, before)
+	}
 	for began := time.Now(); time.Since(began) < time.Millisecond; {
 	}
-	if thread, ok := Thread(pid, pid); !ok || thread.CPU < before.CPU || thread.Read < before.Read {
-		t.Errorf("%+v after %+v", thread, before)
+	if thread, ok := Thread(pid, pid); !ok || thread.CPU < first.CPU || thread.Read < first.Read {
+		t.Errorf("%+v after %+v", thread, first)
+	}
+	if after, ok := Process(pid); !ok || after.CPU < before.CPU || after.Read < before.Read {
+		t.Errorf("%+v after %+v", after, before)
 	}
 	if _, ok := Process(-1); ok || Beside(-1, "") {
 		t.Error("a process -1 is there")

@@ -38,6 +38,8 @@ type Session struct {
 	Statement statement.Statement
 	// State is the server's word for what it does, with what it waits for.
 	State string
+	// Route is what a request of HTTP asks for, as httpgate.Kind names it; else empty.
+	Route string
 }
 
 // Look is one sample, with a session for each of its tasks.

@@ -65,6 +65,7 @@ func Labels() map[string][]Label {
 			"spillgate_upstream_errors":     {upstream, closed("kind", "connect", "timeout", "reset", "client_left", "client_slow", "client_malformed", "no_files")},
 			"spillgate_client_errors":       {closed("kind", "client_slow", "client_malformed", "proxy_protocol")},
 			"spillgate_rule_refusals":       {{"rule", "the rule's place in the configuration, from 1", "256"}},
+			"spillgate_kept_out":            {},
 			"spillgate_connections_evicted": nil, "spillgate_requests_inside": nil, "spillgate_malformed_tags": nil, "spillgate_traced": nil,
 			"spillgate_upstream_retries": {upstream, closed("decision", "sent", "budget")},
 			"spillgate_upstream_checks":  {upstream, closed("result", "good", "bad")},

@@ -99,6 +99,7 @@ func Spillgate() House {
 			{"fastrpc", "broker/...", "a call's delay counts from the arrival that the kernel stamps, as a message's does (broker/stamp)"},
 			{"broker/...", "telemetry", "an edge counts what it decides"},
 			{"guard/...", "telemetry", "an edge counts what it decides"},
+			{"guard/...", "httpgate", "kinds of requests have one name, in a gate, a proxy and a guard"},
 			{"guard/...", "grpcgate", "an embedded server is guarded in its interceptors"},
 			{"guard/...", "tracer", "a guard inside of a server records what its requests hold"},
 			{"proxy", "internal/reread", "certificates are taken while the proxy runs"},

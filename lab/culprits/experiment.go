@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/table"
@@ -31,10 +32,10 @@ func Experiments() (all []experiment.Experiment) {
 		all = append(all, experiment.Experiment{Name: "atropos/" + s.name, Title: s.title, About: s.about, Live: true,
 			Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) { return run(ctx, o, &s) }})
 	}
-	return append(append(append(all, etcdExperiments()...), goExperiments()...), quiet(), overhead())
+	return append(append(append(all, etcdExperiments()...), goExperiments()...), quiet(), quietWeb(), overhead())
 }
 
-func scenes() []scene { return append(mariadbScenes(), postgresScenes()...) }
+func scenes() []scene { return slices.Concat(mariadbScenes(), postgresScenes(), apacheScenes()) }
 
 // usualWarm is how long a run goes on before the onset: a guard that was started a second ago knows of
 // no normal times.

@@ -26,6 +26,8 @@ type bench struct {
 	stop     func()
 	// used returns the processor time that the server has used.
 	used func() time.Duration
+	// reload has the server read its configuration again, if it can.
+	reload func() error
 }
 
 // scene is a case: a server, its load, a culprit.

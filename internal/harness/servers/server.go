@@ -29,13 +29,13 @@ const (
 
 // Server is a server that runs. Its methods may be called from any goroutine.
 type Server struct {
-	// Name is "PostgreSQL", "MariaDB", "MySQL", "etcd" or "mosquitto".
+	// Name is "PostgreSQL", "MariaDB", "MySQL", "etcd", "mosquitto", "Apache" or "PHP-FPM".
 	Name string
 	// Host is 127.0.0.1, Port where it listens.
 	Host string
 	Port int
 	// ExtraPort is a second listener: with threads of its own (MariaDB), for other members
-	// (etcd), 0 without.
+	// (etcd), for the status of a pool (PHP-FPM), 0 without.
 	ExtraPort int
 	// Dir is the directory of the server's files, removed by Stop.
 	Dir string
@@ -53,7 +53,7 @@ type Server struct {
 // spec is how a server is made and started.
 type spec struct {
 	name    string
-	user    string         // it runs as, if this process is root
+	user    string         // it runs as, if this process is root; empty: root, as what changes its user itself
 	ask     syscall.Signal // that ends it
 	extra   bool           // wants a second port
 	prepare func(run func(name string, args ...string) error, dir string) error
@@ -115,7 +115,7 @@ func (s spec) environment(dir string) []string {
 // attr gives dir to the user that the server runs as.
 func (s spec) attr(dir string) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{Setsid: true}
-	if os.Getuid() != 0 {
+	if os.Getuid() != 0 || s.user == "" {
 		return attr, nil
 	}
 	who, err := user.Lookup(s.user)

@@ -1,0 +1,451 @@
+package apache
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/harness/servers"
+)
+
+// module is built once; the directory is one that a server of another user may read.
+var module = sync.OnceValues(func() (path string, err error) {
+	if modules, err = os.MkdirTemp("", "spillgate-module-"); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(modules, 0o755); err != nil {
+		return "", err
+	}
+	return servers.ApacheModule(context.Background(), modules)
+})
+
+var modules string
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(modules)
+		os.Exit(code)
+	}))
+}
+
+// patience bounds what a busy machine delays.
+const patience = 20 * time.Second
+
+// stage is an Apache with the module, and a source that looks at it.
+type stage struct {
+	*servers.Server
+	source *Source
+	client http.Client
+}
+
+// serve starts Apache with two workers.
+func serve(t *testing.T, c servers.ApacheConfig) *stage {
+	t.Helper()
+	if c.Module == "" {
+		path, err := module()
+		servers.SkipMissing(t, err)
+		c.Module = path
+	}
+	c.Workers = 2
+	s, err := servers.Apache(t.Context(), c)
+	servers.SkipMissing(t, err)
+	t.Cleanup(s.Stop)
+	st := &stage{Server: s, client: http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	st.attach(t)
+	return st
+}
+
+func (s *stage) url(path string) string {
+	return "http://127.0.0.1:" + strconv.Itoa(s.Port) + path
+}
+
+// attach opens a source until the test ends, or detach is called.
+func (s *stage) attach(t *testing.T) (detach func()) {
+	t.Helper()
+	source, err := Open(t.Context(), "apache://127.0.0.1:"+strconv.Itoa(s.Port)+s.TaskFile(), 100*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.source = source
+	detach = sync.OnceFunc(source.Close)
+	t.Cleanup(detach)
+	return detach
+}
+
+// reply is what a client got.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+	err    error
+}
+
+// get asks for a path and tells what came.
+func (s *stage) get(path string) <-chan reply {
+	ch := make(chan reply, 1)
+	go func() {
+		var r reply
+		resp, err := s.client.Get(s.url(path))
+		if r.err = err; err == nil {
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			r = reply{resp.StatusCode, resp.Header, string(body), err}
+		}
+		ch <- r
+	}()
+	return ch
+}
+
+func (s *stage) answered(t *testing.T, ch <-chan reply) reply {
+	t.Helper()
+	select {
+	case r := <-ch:
+		return r
+	case <-time.After(patience):
+		log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
+		t.Fatalf("no answer within %v; the log ends with %s", patience, log[max(0, len(log)-2000):])
+		return reply{}
+	}
+}
+
+// until looks until a look is as wanted.
+func (s *stage) until(t *testing.T, what string, want func(*track.Look) bool) *track.Look {
+	t.Helper()
+	var l *track.Look
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
+		var err error
+		if l, err = s.source.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want(l) {
+			return l
+		}
+	}
+	t.Fatalf("no %s; the last look shows %+v of %+v", what, l.Sample.Tasks, l.Sessions)
+	return nil
+}
+
+// tasks returns the tasks of a path.
+func tasks(l *track.Look, path string) (all []culprit.Task) {
+	for i, s := range l.Sessions {
+		if s.Application == path {
+			all = append(all, l.Sample.Tasks[i])
+		}
+	}
+	return all
+}
+
+// slow is a server behind Apache that answers when it is told to.
+func slow(t *testing.T) (settings string, release func()) {
+	t.Helper()
+	ch := make(chan struct{})
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/begun") {
+			_, _ = io.WriteString(w, strings.Repeat("begun ", 10_000))
+			w.(http.Flusher).Flush()
+		}
+		if !strings.HasPrefix(r.URL.Path, "/fast") {
+			select {
+			case <-ch:
+			case <-r.Context().Done():
+			}
+		}
+		_, _ = io.WriteString(w, "done\n")
+	}))
+	release = sync.OnceFunc(func() { close(ch) })
+	t.Cleanup(func() {
+		release()
+		h.Close()
+	})
+	return "ProxyPass / " + h.URL + "/\n", release
+}
+
+var proxied = []string{"proxy", "proxy_http"}
+
+// A full server is seen, and its culprit's request is cancelled: with an answer that says so, in
+// the same process, and no other request notices.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	settings, release := slow(t)
+	s := serve(t, servers.ApacheConfig{Modules: proxied, Settings: settings})
+	if r := s.answered(t, s.get("/fast")); r.status != 200 {
+		t.Fatalf("%+v", r)
+	}
+	a, b := s.get("/slow/17"), s.get("/other")
+	l := s.until(t, "two requests", func(l *track.Look) bool { return len(tasks(l, "/slow/*")) == 1 && len(tasks(l, "/other")) == 1 })
+	waiting := s.get("/later")
+	l = s.until(t, "connection in the accept queue", func(l *track.Look) bool { return l.Sessions[len(l.Sessions)-1].State == "accept queue" })
+	last := len(l.Sample.Tasks) - 1
+	wait := l.Sample.Holds[len(l.Sample.Holds)-1]
+	if int(wait.Task) != last || l.Sample.Resources[wait.Resource].Name != "workers (2)" || wait.WaitingSince == culprit.Unset {
+		t.Errorf("the connection in the queue is %+v", wait)
+	}
+	for _, h := range l.Sample.Holds[:len(l.Sample.Holds)-1] {
+		if h.Used != 1 || h.HeldSince == culprit.Unset || l.Sample.Resources[h.Resource].Kind != culprit.Queue {
+			t.Errorf("a request holds %+v", h)
+		}
+	}
+	if _, err := s.source.Act(t.Context(), l.Sample.Tasks[last].ID, culprit.Statement); err == nil {
+		t.Error("what no worker has was cancelled")
+	}
+	time.Sleep(50 * time.Millisecond) // so that the wait is seen in the kernel's ticks
+	victim := tasks(l, "/slow/*")[0]
+	if !victim.Steps.Has(culprit.Statement) || victim.Steps.Has(culprit.Session) {
+		t.Errorf("steps %b", victim.Steps)
+	}
+	if ok, err := s.source.Act(t.Context(), victim.ID, culprit.Statement); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if r := s.answered(t, a); r.status != 503 || r.header.Get("Retry-After") == "" || !strings.HasPrefix(r.body, "cancelled: ") || r.err != nil {
+		t.Errorf("the culprit got %+v", r)
+	}
+	l = s.until(t, "request that waited", func(l *track.Look) bool { return len(tasks(l, "/later")) == 1 })
+	for _, h := range l.Sample.Holds {
+		if age := l.Sample.At.Sub(l.Sample.Tasks[h.Task].Started); l.Sessions[h.Task].Application == "/later" && (h.WaitTime < 30*time.Millisecond || age < h.WaitTime) {
+			t.Errorf("what waited for 50 ms and more waited for %v, and is %v old", h.WaitTime, age)
+		}
+	}
+	if ok, err := s.source.Act(t.Context(), victim.ID, culprit.Statement); ok || err != nil {
+		t.Errorf("a request that has ended was cancelled again: %v, %v", ok, err)
+	}
+	release()
+	for _, ch := range []<-chan reply{b, waiting} {
+		if r := s.answered(t, ch); r.status != 200 {
+			t.Errorf("another request got %+v", r)
+		}
+	}
+	log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
+	if !strings.Contains(string(log), "cancelled as a culprit after") || strings.Contains(string(log), "did not end") {
+		t.Errorf("the log is %s", log)
+	}
+}
+
+// An answer that has begun is cut off, not followed by another.
+func TestCancelOfWhatIsAnswered(t *testing.T) {
+	t.Parallel()
+	settings, _ := slow(t)
+	s := serve(t, servers.ApacheConfig{Modules: proxied, Settings: settings})
+	a := s.get("/begun")
+	l := s.until(t, "request", func(l *track.Look) bool { return len(tasks(l, "/begun")) == 1 })
+	time.Sleep(20 * time.Millisecond) // until the first bytes are most probably through
+	if ok, err := s.source.Act(t.Context(), tasks(l, "/begun")[0].ID, culprit.Statement); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if r := s.answered(t, a); r.status == 200 && (r.err == nil || strings.Contains(r.body, "cancelled: ")) {
+		t.Errorf("the culprit got %d, %v and %d bytes that end with %q", r.status, r.err, len(r.body), r.body[max(0, len(r.body)-80):])
+	}
+}
+
+// Scripts that wait, compute or ignore their end are ended, and the server goes on.
+func TestCancelPHP(t *testing.T) {
+	t.Parallel()
+	s := serve(t, servers.ApacheConfig{PHP: true, Files: map[string]string{"sleep.php": "<?php sleep(60);", "spin.php": "<?php ini_set('max_execution_time', '0'); while (true) {}",
+		"deaf.php": "<?php register_shutdown_function(function () { while (true) {} }); while (true) {}", "fast.php": "<?php echo 'fast';"}})
+	for _, path := range []string{"/sleep.php", "/spin.php", "/deaf.php"} { // the last does not end by itself
+		a := s.get(path)
+		l := s.until(t, "script", func(l *track.Look) bool { return len(tasks(l, path)) == 1 })
+		began := time.Now()
+		if ok, err := s.source.Act(t.Context(), tasks(l, path)[0].ID, culprit.Statement); !ok || err != nil {
+			t.Fatal(path, ok, err)
+		}
+		if r := s.answered(t, a); r.status != 503 {
+			t.Errorf("%s: %+v", path, r)
+		}
+		s.until(t, "end of the script", func(l *track.Look) bool { return len(tasks(l, path)) == 0 })
+		t.Logf("%s: ended after %v", path, time.Since(began))
+		log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
+		if got := strings.Contains(string(log), "did not end"); got != (path == "/deaf.php") {
+			t.Errorf("%s: the process was ended: %v; the log is %s", path, got, log)
+		}
+		for range 3 {
+			if r := s.answered(t, s.get("/fast.php")); r.body != "fast" {
+				t.Errorf("after %s: %+v", path, r)
+			}
+		}
+	}
+}
+
+// A worker that reads a request that does not come, or waits for the next one, is seen as such.
+func TestIdleConnections(t *testing.T) {
+	t.Parallel()
+	s := serve(t, servers.ApacheConfig{Files: map[string]string{"index.html": "hello"}, Settings: "KeepAliveTimeout 60\n"})
+	conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	state := func(l *track.Look, state string) int {
+		for i, session := range l.Sessions {
+			if session.State == state && session.Client == conn.LocalAddr().String() && l.Sample.Tasks[i].Background {
+				return i
+			}
+		}
+		return -1
+	}
+	l := s.until(t, "connection that is read", func(l *track.Look) bool { return state(l, "reading") >= 0 })
+	if !l.Sample.Tasks[state(l, "reading")].Steps.Has(culprit.Statement) {
+		t.Error("it cannot be cancelled")
+	}
+	if _, err := io.WriteString(conn, "\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	l = s.until(t, "connection without a request", func(l *track.Look) bool { return state(l, "keep-alive") >= 0 })
+	if i := state(l, "keep-alive"); !l.Sample.Tasks[i].Idle {
+		t.Error("it is not idle")
+	}
+	if ok, err := s.source.Act(t.Context(), l.Sample.Tasks[state(l, "keep-alive")].ID, culprit.Statement); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("its connection was not shut")
+	}
+}
+
+// Requests in threads are seen, and have no step: a process serves many at once.
+func TestThreads(t *testing.T) {
+	t.Parallel()
+	settings, release := slow(t)
+	s := serve(t, servers.ApacheConfig{Event: true, Modules: proxied, Settings: settings})
+	a, b := s.get("/slow"), s.get("/slow")
+	l := s.until(t, "two requests", func(l *track.Look) bool { return len(tasks(l, "/slow")) == 2 })
+	for _, task := range tasks(l, "/slow") {
+		if task.Steps != 0 {
+			t.Errorf("steps %b", task.Steps)
+		}
+	}
+	if h := l.Sample.Holds; len(h) < 2 || h[0].Used != 1 || h[1].Used != 1 || l.Sample.Resources[h[0].Resource].Name != "worker threads (2)" {
+		t.Errorf("they hold %+v", h)
+	}
+	release()
+	for _, ch := range []<-chan reply{a, b} {
+		if r := s.answered(t, ch); r.status != 200 {
+			t.Errorf("%+v", r)
+		}
+	}
+	s.until(t, "end of the requests", func(l *track.Look) bool { return len(l.Sample.Tasks) == 0 })
+}
+
+// Whatever becomes of the guard, the file and the configuration, requests are served, and a guard
+// that comes again sees them.
+func TestServesOn(t *testing.T) {
+	t.Parallel()
+	settings, release := slow(t)
+	s := serve(t, servers.ApacheConfig{Modules: proxied, Settings: settings})
+	fast := func(when string) {
+		t.Helper()
+		for range 5 {
+			if r := s.answered(t, s.get("/fast")); r.status != 200 {
+				t.Errorf("%s: %+v", when, r)
+			}
+		}
+	}
+	fast("with a guard")
+	s.source.Close()
+	fast("without")
+	s.attach(t)
+	old := s.get("/slow")
+	s.until(t, "request after the guard was started again", func(l *track.Look) bool { return len(tasks(l, "/slow")) == 1 })
+	if err := syscall.Kill(s.Pid(), syscall.SIGUSR1); err != nil { // a graceful restart, as after a change
+		t.Fatal(err)
+	}
+	restarted := func() bool {
+		log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
+		return strings.Count(string(log), "resuming normal operations") >= 2
+	}
+	for began := time.Now(); !restarted() && time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
+	}
+	fast("after a graceful restart")
+	release()
+	if r := s.answered(t, old); r.status != 200 {
+		t.Errorf("a request over a graceful restart: %+v", r)
+	}
+	if err := os.Truncate(s.TaskFile(), 0); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(150 * time.Millisecond) // the module has looked
+	fast("with a file that is gone")
+	if _, err := s.source.Look(context.Background()); err == nil {
+		t.Error("a guard looks at a file that is gone")
+	}
+	if err := s.source.Alive(context.Background()); err != nil {
+		t.Log(err)
+	}
+	log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
+	if strings.Contains(string(log), "exit signal") {
+		t.Errorf("a process of Apache crashed: %s", log)
+	}
+}
+
+// The module does the same under sanitizers, which end a process that errs.
+func TestSanitized(t *testing.T) {
+	t.Parallel()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		servers.SkipMissing(t, servers.ErrMissing)
+	}
+	runtime, err := exec.Command(cc, "-print-file-name=libasan.so").Output()
+	if err != nil || !filepath.IsAbs(strings.TrimSpace(string(runtime))) {
+		servers.SkipMissing(t, servers.ErrMissing)
+	}
+	dir := t.TempDir()
+	for at := dir; len(at) > len(os.TempDir()); at = filepath.Dir(at) { // a server of another user reads it
+		if err := os.Chmod(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, err := servers.ApacheModule(t.Context(), dir, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+	servers.SkipMissing(t, err)
+	settings, _ := slow(t)
+	s := serve(t, servers.ApacheConfig{Module: path, Modules: proxied, Settings: settings,
+		Env: []string{"LD_PRELOAD=" + strings.TrimSpace(string(runtime)), "ASAN_OPTIONS=detect_leaks=0:abort_on_error=1", "UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1"}})
+	for i, path := range []string{"/slow", "/begun", "/slow/1/2/3/4/5/6/7/8/9", "/" + strings.Repeat("long", 1000), "/%ff%00/" + strings.Repeat("a/", 200)} {
+		a := s.get(path)
+		s.until(t, "answer", func(l *track.Look) bool {
+			for k, session := range l.Sessions {
+				if session.State == "request" {
+					if _, err := s.source.Act(t.Context(), l.Sample.Tasks[k].ID, culprit.Statement); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			return len(a) > 0
+		})
+		if r := s.answered(t, a); r.status == 0 && i < 3 {
+			t.Errorf("%s: %+v", path, r)
+		}
+	}
+	if err := syscall.Kill(s.Pid(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if r := s.answered(t, s.get("/fast")); r.status != 200 {
+			t.Errorf("%+v", r)
+		}
+	}
+	log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
+	for _, bad := range []string{"exit signal", "AddressSanitizer", "runtime error"} {
+		if strings.Contains(string(log), bad) {
+			t.Errorf("the log has %q: %s", bad, log)
+		}
+	}
+}

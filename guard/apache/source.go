@@ -1,0 +1,232 @@
+package apache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/guard/procfs"
+	"github.com/spillgate/spillgate/guard/statement"
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/taskfile"
+)
+
+// What the names begin with that the module gives to workers: processes, or threads, whose requests
+// it cannot cancel. How many there may be follows, "workers (8)".
+const workersName, threadsName = "workers", "worker threads"
+
+// capacity reads the name of workers. n is 0 if it does not say how many there may be.
+func capacity(name string) (n int, ok bool) {
+	rest, ok := strings.CutPrefix(name, workersName)
+	if !ok {
+		if rest, ok = strings.CutPrefix(name, threadsName); !ok {
+			return 0, false
+		}
+	}
+	if rest == "" {
+		return 0, true
+	}
+	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(rest, " ("), ")"))
+	return max(n, 0), err == nil
+}
+
+// workers returns the resource of which most workers are taken, -1 if none ever was, and whether all
+// are: then what lies in the accept queue waits for one.
+func workers(s *culprit.Sample) (resource int, all bool) {
+	taken := make([]int, len(s.Resources))
+	for i := range s.Holds {
+		if s.Holds[i].HeldSince != culprit.Unset {
+			taken[s.Holds[i].Resource]++
+		}
+	}
+	resource, most := -1, 0
+	for r := range s.Resources {
+		if n, ok := capacity(s.Resources[r].Name); ok && (resource < 0 || taken[r] >= taken[resource]) {
+			resource, most = r, n
+		}
+	}
+	return resource, resource >= 0 && taken[resource] >= most
+}
+
+// waiting is set in the ID of a connection in the accept queue. IDs of the task file are
+// smaller than that: their sequence would have to count for centuries.
+const waiting = 1 << 63
+
+// reclaimEvery is how often what dead processes left in the file is freed.
+const reclaimEvery = time.Second
+
+// mostNames bounds the names of kinds that are remembered; with more, all are read again.
+const mostNames = 4096
+
+// Source is an Apache. It is for one goroutine.
+type Source struct {
+	at        location
+	objective time.Duration
+	engine    *taskfile.Engine
+	file      os.FileInfo
+	pid       int64 // of a process of Apache, 0 if none was seen
+	reclaimed time.Time
+	names     map[uint64]statement.Statement
+	queue     *track.Tracker
+	backlog   []procfs.Pending
+	look      track.Look
+}
+
+// location is what a URL says.
+type location struct {
+	path  string
+	ports []int
+}
+
+// mostPorts bounds the ports of a URL.
+const mostPorts = 16
+
+// parse reads apache://127.0.0.1:80/run/spillgate/apache.tasks?port=443.
+func parse(text string) (l location, err error) {
+	const want = "expected apache://127.0.0.1:80/path/of/the/task/file, with ?port=443 for each further port"
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "apache" {
+		return l, errors.New("apache: the URL cannot be read: " + want)
+	}
+	if u.Path == "" || u.Path == "/" {
+		return l, errors.New("apache: the URL names no task file: " + want)
+	}
+	l.path = u.Path
+	first := u.Port()
+	if first == "" {
+		first = "80"
+	}
+	for _, word := range append([]string{first}, u.Query()["port"]...) {
+		port, err := strconv.ParseUint(word, 10, 16)
+		if err != nil || port == 0 || len(l.ports) == mostPorts {
+			return l, fmt.Errorf("apache: port %q: expected at most %d ports of 1 to 65535", word, mostPorts)
+		}
+		l.ports = append(l.ports, int(port))
+	}
+	for name := range u.Query() {
+		if name != "port" {
+			return l, fmt.Errorf("apache: the URL has a parameter %q: %s", name, want)
+		}
+	}
+	return l, nil
+}
+
+// Check reports what is wrong with a URL.
+func Check(text string) error { _, err := parse(text); return err }
+
+// Open becomes the engine of the task file, and makes the file if Apache has not yet. The
+// foreground's objective tells late requests.
+func Open(_ context.Context, text string, objective time.Duration) (*Source, error) {
+	at, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{at: at, objective: objective, names: map[uint64]statement.Statement{},
+		queue: track.New([]culprit.Resource{{Name: workersName, Kind: culprit.Queue}})}
+	if s.engine, err = taskfile.Attach(at.path, taskfile.Geometry{}); err != nil {
+		return nil, fmt.Errorf("apache: %w", err)
+	}
+	if s.file, err = os.Stat(at.path); err == nil {
+		err = s.engine.SetMode(taskfile.Precise)
+	}
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("apache: %w", err)
+	}
+	return s, nil
+}
+
+// Look looks once. An error means that the file is gone or was damaged; the source is to be
+// closed and opened again.
+func (s *Source) Look(context.Context) (*track.Look, error) {
+	if now := time.Now(); now.Sub(s.reclaimed) >= reclaimEvery {
+		if _, err := s.engine.Reclaim(); err != nil {
+			return nil, fmt.Errorf("apache: %w", err)
+		}
+		s.reclaimed = now
+	}
+	if err := s.engine.Tick(); err != nil {
+		return nil, fmt.Errorf("apache: %w", err)
+	}
+	s.backlog = procfs.Backlog(s.backlog[:0], s.pid, s.at.ports...) // before the file: what is taken meanwhile is in neither, or in both
+	file, err := s.engine.Look(s.objective)
+	if err != nil {
+		return nil, fmt.Errorf("apache: %w", err)
+	}
+	l := &s.look
+	l.Sample, l.Sessions, l.Notes = file.Sample, l.Sessions[:0], l.Notes[:0]
+	for i := range file.Origins {
+		s.pid = int64(file.Origins[i].PID)
+		l.Sessions = append(l.Sessions, s.session(&file.Sample.Tasks[i], &file.Origins[i]))
+	}
+	s.arrivals(l, file.Sample.At)
+	if file.Untraced > 0 {
+		l.Notes = append(l.Notes, "the task file has fewer slots than Apache has workers; stop Apache and the guard, remove it and start Apache first")
+	}
+	return l, nil
+}
+
+// arrivals adds what lies in the accept queue. It waits for a worker if all are taken; else for a
+// processor, or for a process that Apache has yet to start, which no request is to blame for.
+func (s *Source) arrivals(l *track.Look, at mono.Time) {
+	workers, all := workers(&l.Sample)
+	if workers < 0 {
+		return // no request was ever served
+	}
+	s.queue.Begin(at)
+	for _, p := range s.backlog {
+		since := at.Add(-p.Waited)
+		e := s.queue.Task(track.Key{Session: p.Client, Work: int64(p.Port)}, since)
+		if all {
+			s.queue.Waits(e, 0, since)
+		}
+	}
+	queue := s.queue.End(0)
+	first := int32(len(l.Sample.Tasks))
+	for _, t := range queue.Sample.Tasks {
+		t.ID |= waiting
+		l.Sample.Tasks = append(l.Sample.Tasks, t)
+		l.Sessions = append(l.Sessions, track.Session{State: "accept queue"})
+	}
+	for _, h := range queue.Sample.Holds {
+		h.Task, h.Resource = h.Task+first, int32(workers)
+		l.Sample.Holds = append(l.Sample.Holds, h)
+	}
+}
+
+// Act has the worker of a task of the last look cancel it. It reports false if the task was
+// gone: the worker looks itself whether it still serves that request.
+func (s *Source) Act(_ context.Context, task uint64, step culprit.Step) (bool, error) {
+	if step != culprit.Statement || task >= waiting {
+		return false, fmt.Errorf("apache: there is no step %v for the task, expected statement, of a request", step)
+	}
+	switch err := s.engine.Cancel(task, taskfile.Culprit); {
+	case errors.Is(err, taskfile.ErrEnded):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("apache: %w", err)
+	}
+	return true, nil
+}
+
+// Alive checks that the file is still the one that Apache opens.
+func (s *Source) Alive(context.Context) error {
+	now, err := os.Stat(s.at.path)
+	if err != nil {
+		return fmt.Errorf("apache: the task file: %w", err)
+	}
+	if !os.SameFile(now, s.file) {
+		return errors.New("apache: the task file was replaced; it is opened again, and Apache needs a restart if it has not had one since")
+	}
+	return nil
+}
+
+// Close lets go of the file. Apache then records nothing any more.
+func (s *Source) Close() { _ = s.engine.Close() }

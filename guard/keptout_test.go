@@ -1,0 +1,70 @@
+package guard
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/culprit"
+)
+
+// What a guard advises stands for its time, is renewed, and is nothing in mode monitor.
+func TestKeepOut(t *testing.T) {
+	l := &track.Look{Sample: culprit.Sample{Tasks: []culprit.Task{{ID: 1, Kind: 7}, {ID: 2, Kind: 8}}, Resources: []culprit.Resource{{Name: "other"}, {Name: "workers"}}},
+		Sessions: []track.Session{{Route: "GET /slow"}, {Route: "GET /fast"}}}
+	limit := func(kind uint64, would bool) *culprit.Decision {
+		return &culprit.Decision{Candidates: []culprit.Candidate{{Kind: kind, Resource: 1}},
+			Action: culprit.Action{Kind: kind, Would: would, Limit: culprit.Limit{Kind: kind, For: time.Minute}}}
+	}
+	g := &Guard{mode: culprit.Enforce}
+	began := time.Now()
+	for i, step := range []struct {
+		decision *culprit.Decision
+		after    time.Duration
+		mode     culprit.Mode
+		routes   []string
+		seconds  float64 // of the first
+	}{
+		{&culprit.Decision{}, 0, culprit.Enforce, nil, 0},
+		{limit(7, true), 0, culprit.Enforce, nil, 0},
+		{limit(7, false), 0, culprit.Enforce, []string{"GET /slow"}, 60},
+		{&culprit.Decision{}, 50 * time.Second, culprit.Enforce, []string{"GET /slow"}, 10},
+		{limit(7, false), 50 * time.Second, culprit.Enforce, []string{"GET /slow"}, 60},
+		{limit(8, false), 60 * time.Second, culprit.Enforce, []string{"GET /slow", "GET /fast"}, 50},
+		{&culprit.Decision{}, 110 * time.Second, culprit.Enforce, []string{"GET /fast"}, 10},
+		{&culprit.Decision{}, 111 * time.Second, culprit.Monitor, nil, 0},
+		{&culprit.Decision{}, 112 * time.Second, culprit.Enforce, nil, 0},
+	} {
+		g.mode = step.mode
+		g.keepOut(l, step.decision, began.Add(step.after))
+		var routes []string
+		for _, k := range g.status.KeptOut {
+			routes = append(routes, k.Route)
+			if k.Resource != "workers" {
+				t.Errorf("step %d: %+v", i, k)
+			}
+		}
+		if !slices.Equal(routes, step.routes) || len(routes) > 0 && g.status.KeptOut[0].For != step.seconds {
+			t.Errorf("step %d: %+v, expected %v, the first for %v s", i, g.status.KeptOut, step.routes, step.seconds)
+		}
+	}
+	for kind := range uint64(2 * mostKeptOut) {
+		g.keepOut(l, limit(kind+1, false), began)
+	}
+	if n := len(g.status.KeptOut); n != mostKeptOut {
+		t.Errorf("%d kinds are kept out, expected %d", n, mostKeptOut)
+	}
+}
+
+func TestSchemes(t *testing.T) {
+	for _, url := range []string{"apache://127.0.0.1:80/run/tasks", "php-fpm://127.0.0.1:9001/status?listen=127.0.0.1:9000"} {
+		setup, err := Setup(url)
+		if Check(url) != nil || err != nil || setup == "" || len((&Config{URL: url, Objective: time.Second}).Check()) > 0 {
+			t.Errorf("%s: %v, %q, %v", url, Check(url), setup, err)
+		}
+	}
+	if Check("apache://127.0.0.1") == nil || Check("nginx://127.0.0.1") == nil {
+		t.Error("a URL without a task file, or of another server, is accepted")
+	}
+}
