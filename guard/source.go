@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/guard/mariadb"
 	"github.com/spillgate/spillgate/guard/postgres"
+	"github.com/spillgate/spillgate/guard/search"
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
 )
@@ -54,6 +55,14 @@ func openMariaDB(ctx context.Context, url string, objective time.Duration) (Sour
 	return s, nil
 }
 
+func openSearch(ctx context.Context, url string, objective time.Duration) (Source, error) {
+	s, err := search.Open(ctx, url, objective)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // schemeOf returns what a URL's scheme stands for.
 func schemeOf(text string) (scheme, error) {
 	name, _, ok := strings.Cut(text, "://")
@@ -62,11 +71,13 @@ func schemeOf(text string) (scheme, error) {
 		return scheme{openPostgres, checkPostgres, postgres.Setup}, nil
 	case "mariadb", "mysql":
 		return scheme{openMariaDB, mariadb.Check, mariadb.Setup}, nil
+	case "opensearch", "elasticsearch":
+		return scheme{openSearch, search.Check, search.Setup}, nil
 	}
 	if !ok {
 		name = ""
 	}
-	return scheme{}, fmt.Errorf("guard: a server of scheme %q, expected postgres://, mariadb:// or mysql://", name)
+	return scheme{}, fmt.Errorf("guard: a server of scheme %q, expected postgres://, mariadb://, mysql://, opensearch:// or elasticsearch://", name)
 }
 
 // Open connects to the server at a URL as a guard does. The objective tells short
