@@ -33,6 +33,8 @@ type known struct {
 	start      int64 // as the server tells it
 	started    mono.Time
 	statement  statement.Statement
+	indices    string
+	described  bool // statement and indices are more than the action tells
 	cpu, heap  int64
 	ran        mono.Time // when it was first seen to run
 	look       uint64
@@ -51,6 +53,8 @@ type input struct {
 	tasks      *tasksView
 	nodes      map[string]nodeView
 	processors map[string]int
+	// detailed tells that tasks have descriptions and, with OpenSearch, what they used.
+	detailed bool
 	// mayCancel tells that the role may cancel.
 	mayCancel bool
 }
@@ -92,7 +96,7 @@ func (b *builder) build(in *input) *track.Look {
 	return b.tracker.End(completed)
 }
 
-// parts lists the tasks of a look in the order of their starts.
+// parts lists the tasks of a look, those of a node in the order in which they came: it numbers them.
 func (b *builder) parts(in *input) (all []part) {
 	for _, n := range in.tasks.Nodes {
 		for name := range n.Tasks {
@@ -103,16 +107,18 @@ func (b *builder) parts(in *input) (all []part) {
 			k := b.known[name]
 			fresh := k == nil || k.start != *t.Start
 			if fresh {
-				k = &known{start: *t.Start, started: max(in.at.Add(-time.Duration(max(*t.Running, 0))), 0), statement: statementOf(t.Action, t.Description, sortOf(t.Action).class)}
+				k = &known{start: *t.Start, started: max(in.at.Add(-time.Duration(max(*t.Running, 0))), 0)}
 				b.known[name] = k
+			}
+			if !k.described && (in.detailed || fresh) {
+				k.described, k.indices = in.detailed, indicesOf(t.Description)
+				k.statement = statementOf(t.Action, t.Description, sortOf(t.Action).class)
 			}
 			k.look = b.look
 			all = append(all, part{taskView: &t, known: k, fresh: fresh})
 		}
 	}
-	slices.SortFunc(all, func(a, b part) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.Node, b.Node), cmp.Compare(*a.ID, *b.ID))
-	})
+	slices.SortFunc(all, func(a, b part) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(*a.ID, *b.ID)) })
 	return all
 }
 
@@ -194,7 +200,7 @@ func (b *builder) roots(in *input, parts []part) []*track.Entry {
 		if p.foreground = !sort.background; p.Cancellable && in.mayCancel {
 			t.Steps = culprit.StepsOf(culprit.Statement)
 		}
-		s.Process, s.Application, s.Database, s.Client = *p.ID, p.Headers["X-Opaque-Id"], indicesOf(p.Description), p.Node
+		s.Process, s.Application, s.Database, s.Client = *p.ID, p.Headers["X-Opaque-Id"], p.indices, p.Node
 		s.Statement, s.State = p.statement, p.Action
 		if p.Cancelled {
 			s.State += " (cancelled)"

@@ -1,8 +1,8 @@
 // Package search looks at an OpenSearch or Elasticsearch cluster through its public
 // interface and cancels what it is told to.
 //
-//	GET _tasks?detailed ── every look ────────┐
-//	GET _nodes/stats ───── pools, heap, totals ┴─▶ views ─▶ build ─▶ track.Look
+//	GET _tasks ───── every look, in detail while that is cheap ─┐
+//	GET _nodes/stats ─ pools, heap, totals ─────────────────────┴─▶ views ─▶ build ─▶ track.Look
 //	POST _tasks/ID/_cancel ◀── Act, after the start of the task was compared
 //
 // What it knows of these servers:
@@ -11,8 +11,10 @@
 //     as their parent, and count for it.
 //   - A part waits for its thread pool until a thread runs it. OpenSearch tells how many
 //     threads run a part. Elasticsearch tells how many parts of a node wait: the youngest do.
-//   - OpenSearch tells what each part used of processors and heap. Elsewhere the parts that
-//     run are taken to share the node's processors equally.
+//   - OpenSearch tells what each part used of processors and heap. Where no server tells, the parts
+//     that run are taken to share the node's processors equally.
+//   - A list in detail has the text of each query, which the server writes anew each time. A look
+//     does without it until ten times as long as the last one took has passed.
 //   - Time that the collector takes is lost to those who fill the heap.
 //   - A cancel ends all parts of a task. Searches and by-query tasks can be cancelled, a bulk
 //     request cannot.

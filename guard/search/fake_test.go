@@ -151,12 +151,12 @@ func (f *fake) stats() any {
 // tasks shows the culprit with four parts that run, and each search with four that wait.
 func (f *fake) tasks() map[string]any {
 	out := map[string]any{}
-	add := func(id int, action, text, parent string, age time.Duration, runs bool) {
-		start := time.Now().Add(-age).UnixMilli()
-		if id == fakeCulprit {
-			if start = f.from.UnixMilli(); f.start != 0 {
-				start = f.start
-			}
+	now := time.Now()
+	add := func(id int, action, text, parent string, since time.Time, runs bool) {
+		age := now.Sub(since)
+		start := since.UnixMilli()
+		if id == fakeCulprit && f.start != 0 {
+			start = f.start
 		}
 		t := map[string]any{"node": fakeNode, "id": id, "type": "transport", "action": action, "description": text, "start_time_in_millis": start,
 			"running_time_in_nanos": age.Nanoseconds(), "cancellable": true, "cancelled": false, "headers": map[string]any{"X-Opaque-Id": "app"}}
@@ -173,18 +173,18 @@ func (f *fake) tasks() map[string]any {
 		}
 		out[fmt.Sprintf("%s:%d", fakeNode, id)] = t
 	}
-	whole := func(id int, clauses int, age time.Duration, runs bool) {
+	whole := func(id, clauses int, since time.Time, runs bool) {
 		text := `indices[docs], search_type[QUERY_THEN_FETCH], source[{"size":10,"query":{"bool":{"should":[` + strings.Repeat(`{"match":{"body":"secret"}},`, clauses) + `{"match":{"body":"x"}}]}}}]`
-		add(id, "indices:data/read/search", text, "", age, false)
+		add(id, "indices:data/read/search", text, "", since, false)
 		for shard := range 4 {
-			add(1_000_000+10*id+shard, "indices:data/read/search[phase/query]", fmt.Sprintf("shardId[[docs][%d]]", shard), fmt.Sprintf("%s:%d", fakeNode, id), age, runs)
+			add(1_000_000+10*id+shard, "indices:data/read/search[phase/query]", fmt.Sprintf("shardId[[docs][%d]]", shard), fmt.Sprintf("%s:%d", fakeNode, id), since, runs)
 		}
 	}
 	if f.alive() {
-		whole(fakeCulprit, 4000, time.Since(f.from), true)
+		whole(fakeCulprit, 4000, f.from, true)
 	}
 	for i := range f.waiting() {
-		whole(100+i+int(f.from.UnixMilli()%1e6), 1, time.Since(f.from)-time.Duration(i)*f.every, false)
+		whole(100+i+int(f.from.UnixMilli()%1e6), 1, f.from.Add(time.Duration(i+1)*f.every), false)
 	}
 	return out
 }

@@ -305,7 +305,7 @@ func FuzzViews(f *testing.F) {
 			t.Fatal(err)
 		}
 		for look := range 3 {
-			l := b.build(&input{at: 1e9 + 1e8*mono.Time(look), tasks: v, nodes: nodes, mayCancel: true})
+			l := b.build(&input{at: 1e9 + 1e8*mono.Time(look), tasks: v, nodes: nodes, detailed: look != 1, mayCancel: true})
 			if d := engine.Observe(&l.Sample); d.Why == culprit.Blind {
 				t.Fatalf("the engine does not take the sample: %+v", l.Sample)
 			}

@@ -20,17 +20,23 @@ const OpaqueID = "spillgate guard"
 
 // What is asked at every look.
 const (
-	tasksPath = "/_tasks?detailed=true&actions=indices:data/*,indices:admin/*,cluster:admin/snapshot/*"
+	tasksPath = "/_tasks?actions=indices:data/*,indices:admin/*,cluster:admin/snapshot/*"
 	statsPath = "/_nodes/stats/thread_pool,jvm,process,breaker,indices/search?filter_path=_nodes,nodes.*.thread_pool.search,nodes.*.thread_pool.write,nodes.*.thread_pool.get," +
 		"nodes.*.indices.search.query_total,nodes.*.indices.search.request.took.total,nodes.*.jvm.gc,nodes.*.process.cpu,nodes.*.breakers.*.tripped"
 	nodesPath = "/_nodes/os?filter_path=nodes.*.os.allocated_processors"
 )
+
+// dear is how many times as long as a detailed list of tasks took none is asked for again. The server
+// writes down each query for it, every time: of a few with thousands of terms that is megabytes.
+const dear = 10
 
 // Source is a cluster. It is for one goroutine.
 type Source struct {
 	looks, acts *client
 	builder     *builder
 	in          input
+	detailed    time.Time // when the last detailed list of tasks was asked for
+	took        time.Duration
 }
 
 // Open connects twice: to look, and to act. The objective is the engine's, and not needed to look.
@@ -105,15 +111,28 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	if err != nil {
 		return nil, fmt.Errorf("search: _nodes/stats: %w", err)
 	}
-	body, err = s.looks.do(ctx, http.MethodGet, tasksPath, rightTasks)
-	s.in.at = live.Now()
-	if err == nil {
-		s.in.tasks, err = decodeTasks(body)
-	}
-	if err != nil {
+	if err := s.list(ctx); err != nil {
 		return nil, fmt.Errorf("search: _tasks: %w", err)
 	}
 	return s.builder.build(&s.in), nil
+}
+
+// list lists the tasks, in detail if that is not too dear.
+func (s *Source) list(ctx context.Context) error {
+	path, began := tasksPath, time.Now()
+	s.in.detailed = began.Sub(s.detailed) >= dear*s.took
+	if s.in.detailed {
+		path += "&detailed=true"
+	}
+	body, err := s.looks.do(ctx, http.MethodGet, path, rightTasks)
+	if s.in.at = live.Now(); s.in.detailed {
+		s.detailed, s.took = began, time.Since(began)
+	}
+	if err != nil {
+		return err
+	}
+	s.in.tasks, err = decodeTasks(body)
+	return err
 }
 
 // Act does a step to a task of the last look. It reports false if the task was gone. The interface

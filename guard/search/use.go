@@ -95,6 +95,7 @@ func (b *builder) add(at mono.Time, p *part, u *usage, r rate) {
 		p.cpu, p.heap = max(total.CPU, p.cpu), max(total.Memory, p.heap)
 	} else if r.known {
 		cpu = time.Duration(r.each * float64(ran-collected))
+		p.cpu += int64(cpu) // the next detailed look tells the whole
 	}
 	u.cpu += uint64(max(cpu, 0))
 	if p.runs == 0 {
