@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/guard/mariadb"
 	"github.com/spillgate/spillgate/guard/postgres"
 	"github.com/spillgate/spillgate/guard/search"
+	"github.com/spillgate/spillgate/guard/solr"
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
 )
@@ -63,6 +64,14 @@ func openSearch(ctx context.Context, url string, objective time.Duration) (Sourc
 	return s, nil
 }
 
+func openSolr(ctx context.Context, url string, objective time.Duration) (Source, error) {
+	s, err := solr.Open(ctx, url, objective)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // schemeOf returns what a URL's scheme stands for.
 func schemeOf(text string) (scheme, error) {
 	name, _, ok := strings.Cut(text, "://")
@@ -73,11 +82,13 @@ func schemeOf(text string) (scheme, error) {
 		return scheme{openMariaDB, mariadb.Check, mariadb.Setup}, nil
 	case "opensearch", "elasticsearch":
 		return scheme{openSearch, search.Check, search.Setup}, nil
+	case "solr":
+		return scheme{openSolr, solr.Check, solr.Setup}, nil
 	}
 	if !ok {
 		name = ""
 	}
-	return scheme{}, fmt.Errorf("guard: a server of scheme %q, expected postgres://, mariadb://, mysql://, opensearch:// or elasticsearch://", name)
+	return scheme{}, fmt.Errorf("guard: a server of scheme %q, expected postgres://, mariadb://, mysql://, opensearch://, elasticsearch:// or solr://", name)
 }
 
 // Open connects to the server at a URL as a guard does. The objective tells short

@@ -23,7 +23,7 @@ func TestCheck(t *testing.T) {
 		"opensearch://h:9200?tls=skip-verify":   "",
 		"opensearch://h:9200?tls=maybe":         "tls=maybe, expected true or skip-verify",
 		"opensearch://h:9200?user=x":            `parameter "user"`,
-		"opensearch://h:9200/index":             "cannot be read",
+		"opensearch://h:9200/index":             `the path "/index"`,
 		"opensearch://u:pw@:9200":               "cannot be read",
 		"opensearch://u:pw@h:port":              "cannot be read",
 		"opensearch://h:9200?ca=/does/not/be":   "no such file",

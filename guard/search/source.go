@@ -10,13 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/rest"
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
 )
-
-// OpaqueID is the X-Opaque-Id of the guard's own requests.
-const OpaqueID = "spillgate guard"
 
 // What is asked at every look.
 const (
@@ -32,11 +30,28 @@ const dear = 10
 
 // Source is a cluster. It is for one goroutine.
 type Source struct {
-	looks, acts *client
+	target      *rest.Target
+	looks, acts *rest.Client
 	builder     *builder
 	in          input
 	detailed    time.Time // when the last detailed list of tasks was asked for
 	took        time.Duration
+}
+
+// Check reports what is wrong with a URL, without its password.
+func Check(text string) error {
+	_, err := parse(text)
+	return err
+}
+
+// parse reads opensearch://user:password@host:port?tls=…, or elasticsearch://….
+func parse(text string) (*rest.Target, error) {
+	const expected = "opensearch://user@host:port, or elasticsearch://user@host:port"
+	t, err := rest.Parse("search", text, "9200", expected, "opensearch", "elasticsearch")
+	if err == nil && t.Path != "" {
+		err = fmt.Errorf("search: the URL has the path %q, expected %s", t.Path, expected)
+	}
+	return t, err
 }
 
 // Open connects twice: to look, and to act. The objective is the engine's, and not needed to look.
@@ -45,7 +60,7 @@ func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{looks: newClient(t), acts: newClient(t), builder: newBuilder()}
+	s := &Source{target: t, looks: rest.New(t), acts: rest.New(t), builder: newBuilder()}
 	if err := s.learn(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("search: %w", err)
@@ -55,29 +70,29 @@ func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
 
 // learn asks what does not change while connected.
 func (s *Source) learn(ctx context.Context) error {
-	body, err := s.looks.do(ctx, http.MethodGet, "/", rightMain)
+	body, err := s.looks.Do(ctx, http.MethodGet, "/", rightMain)
 	if err != nil {
 		return err
 	}
-	if err := s.looks.recognise(body); err != nil {
+	if err := recognise(body, s.target.Scheme == "elasticsearch"); err != nil {
 		return err
 	}
-	if body, err = s.looks.do(ctx, http.MethodGet, nodesPath, rightNodes); err != nil {
+	if body, err = s.looks.Do(ctx, http.MethodGet, nodesPath, rightNodes); err != nil {
 		return err
 	}
 	if s.in.processors, err = decodeProcessors(body); err != nil {
 		return err
 	}
 	// Nothing has this action: only the right is asked for.
-	_, err = s.acts.do(ctx, http.MethodPost, "/_tasks/_cancel?actions=spillgate:none", rightCancel)
-	if s.in.mayCancel = err == nil; status(err) == http.StatusForbidden {
+	_, err = s.acts.Do(ctx, http.MethodPost, "/_tasks/_cancel?actions=spillgate:none", rightCancel)
+	if s.in.mayCancel = err == nil; rest.Status(err) == http.StatusForbidden {
 		err = nil
 	}
 	return err
 }
 
 // recognise checks that the server is of the kind that the URL says.
-func (t *target) recognise(body []byte) error {
+func recognise(body []byte, elastic bool) error {
 	var v struct {
 		Version struct {
 			Number       string `json:"number"`
@@ -87,8 +102,8 @@ func (t *target) recognise(body []byte) error {
 	if err := json.Unmarshal(body, &v); err != nil || v.Version.Number == "" {
 		return errors.New("the server does not tell its version as OpenSearch and Elasticsearch do")
 	}
-	if (v.Version.Distribution == "opensearch") == t.elastic {
-		return fmt.Errorf("the server is %s %s, expected another: use %s://", named(!t.elastic), v.Version.Number, strings.ToLower(named(!t.elastic)))
+	if (v.Version.Distribution == "opensearch") == elastic {
+		return fmt.Errorf("the server is %s %s, expected another: use %s://", named(!elastic), v.Version.Number, strings.ToLower(named(!elastic)))
 	}
 	return nil
 }
@@ -102,9 +117,9 @@ func named(elastic bool) string {
 
 // Look looks once. An error means that a view failed; the source is to be closed and opened again.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
-	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
 	defer cancel()
-	body, err := s.looks.do(ctx, http.MethodGet, statsPath, rightStats)
+	body, err := s.looks.Do(ctx, http.MethodGet, statsPath, rightStats)
 	if err == nil {
 		s.in.nodes, err = decodeStats(body)
 	}
@@ -124,7 +139,7 @@ func (s *Source) list(ctx context.Context) error {
 	if s.in.detailed {
 		path += "&detailed=true"
 	}
-	body, err := s.looks.do(ctx, http.MethodGet, path, rightTasks)
+	body, err := s.looks.Do(ctx, http.MethodGet, path, rightTasks)
 	if s.in.at = live.Now(); s.in.detailed {
 		s.detailed, s.took = began, time.Since(began)
 	}
@@ -146,12 +161,12 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	if step != culprit.Statement {
 		return false, fmt.Errorf("search: there is no step %v, expected statement", step)
 	}
-	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
 	defer cancel()
 	path := "/_tasks/" + url.PathEscape(goal.name)
-	body, err := s.acts.do(ctx, http.MethodGet, path, rightTask)
+	body, err := s.acts.Do(ctx, http.MethodGet, path, rightTask)
 	switch {
-	case status(err) == http.StatusNotFound:
+	case rest.Status(err) == http.StatusNotFound:
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("search: the task before its cancel: %w", err)
@@ -159,7 +174,7 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	if same, err := goal.is(body); err != nil || !same {
 		return false, err
 	}
-	if body, err = s.acts.do(ctx, http.MethodPost, path+"/_cancel", rightCancel); err != nil {
+	if body, err = s.acts.Do(ctx, http.MethodPost, path+"/_cancel", rightCancel); err != nil {
 		return false, fmt.Errorf("search: cancel: %w", err)
 	}
 	return goal.cancelled(body)
@@ -198,14 +213,14 @@ func (g *goal) cancelled(body []byte) (bool, error) {
 
 // Alive checks the connection that acts.
 func (s *Source) Alive(ctx context.Context) error {
-	_, err := s.acts.do(ctx, http.MethodGet, "/", rightMain)
+	_, err := s.acts.Do(ctx, http.MethodGet, "/", rightMain)
 	return err
 }
 
 // Close ends the connections.
 func (s *Source) Close() {
-	s.looks.close()
-	s.acts.close()
+	s.looks.Close()
+	s.acts.Close()
 }
 
 // Setup returns a role with the rights that a guard needs and no other, for both servers.

@@ -23,7 +23,9 @@ type bench struct {
 	open func(ctx context.Context) (*sql.Conn, error)
 	// sysbench are the arguments with which sysbench connects as the application.
 	sysbench []string
-	stop     func()
+	// search is the application's client of a search server.
+	search *searchClient
+	stop   func()
 	// used returns the processor time that the server has used.
 	used func() time.Duration
 }

@@ -1,4 +1,4 @@
-package search
+package rest
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 
 // Bounds of one answer.
 const (
-	// LookTimeout is how long one look may take. A node that collects garbage answers late.
-	LookTimeout = 3 * time.Second
+	// Timeout is how long an answer may take. A server that collects garbage answers late.
+	Timeout = 3 * time.Second
 	// largestAnswer is in bytes: a cluster in trouble has a few thousand tasks, each with
 	// the text of its query.
 	largestAnswer = 64 << 20
@@ -20,15 +20,8 @@ const (
 	largestComplaint = 4 << 10
 )
 
-// Rights of the role, as both servers name them.
-const (
-	rightMain   = "cluster:monitor/main"
-	rightTasks  = "cluster:monitor/tasks/lists"
-	rightTask   = "cluster:monitor/task/get"
-	rightStats  = "cluster:monitor/nodes/stats"
-	rightNodes  = "cluster:monitor/nodes/info"
-	rightCancel = "cluster:admin/tasks/cancel"
-)
+// opaqueID is the X-Opaque-Id of a guard's requests.
+const opaqueID = "spillgate guard"
 
 // refused is an answer other than 200.
 type refused struct {
@@ -48,33 +41,35 @@ func (r *refused) Error() string {
 	return fmt.Sprintf("the server answers %d: %s", r.status, r.text)
 }
 
-// client speaks to one node of the cluster, on connections of its own.
-type client struct {
-	*target
-	http *http.Client
+// Client speaks to one server, on connections of its own.
+type Client struct {
+	target *Target
+	http   *http.Client
 }
 
-func newClient(t *target) *client {
-	return &client{t, &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: t.tls, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: LookTimeout, DisableCompression: true},
+// New returns a client that has not connected yet.
+func New(t *Target) *Client {
+	return &Client{t, &http.Client{
+		Transport:     &http.Transport{TLSClientConfig: t.tls, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: Timeout, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-func (c *client) close() { c.http.CloseIdleConnections() }
+// Close ends the connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// do sends a request without a body and returns the answer. right is what the role needs for it.
-func (c *client) do(ctx context.Context, method, path, right string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+// Do sends a request without a body and returns the answer. right is what the role needs for it.
+func (c *Client) Do(ctx context.Context, method, path, right string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, c.base+path, nil)
+	r, err := http.NewRequestWithContext(ctx, method, c.target.base+path, nil)
 	if err != nil {
 		return nil, err
 	}
-	if c.user != "" {
-		r.SetBasicAuth(c.user, c.password)
+	if c.target.user != "" {
+		r.SetBasicAuth(c.target.user, c.target.password)
 	}
-	r.Header.Set("X-Opaque-Id", OpaqueID)
+	r.Header.Set("X-Opaque-Id", opaqueID)
 	resp, err := c.http.Do(r)
 	if err != nil {
 		return nil, err
@@ -91,8 +86,8 @@ func (c *client) do(ctx context.Context, method, path, right string) ([]byte, er
 	return body, err
 }
 
-// status returns the status of a refusal, 0 for other errors.
-func status(err error) int {
+// Status returns the status of a refusal, 0 for other errors.
+func Status(err error) int {
 	if r := (*refused)(nil); errors.As(err, &r) {
 		return r.status
 	}
