@@ -27,8 +27,9 @@ func newGuard() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "guard [URL...]",
 		Short: "Name the session that blocks a database, and cancel it",
-		Long: `Watch PostgreSQL (13 to 18), MariaDB (10.6 or later) and MySQL (8) through their own
-views, without changing the servers. The guard names the session that holds what the
+		Long: `Watch PostgreSQL (13 to 18), MariaDB (10.6 or later), MySQL (8), OpenSearch and
+Elasticsearch through their own views, without changing the servers, and Solr (9.9)
+through two handlers of a core (tracer/solr). The guard names the session that holds what the
 others wait for. In mode enforce it cancels that session's statement, or ends the
 session where only that helps.
 
@@ -36,11 +37,12 @@ In mode monitor, the default, the log says what enforce would do. Replication, s
 changes, backups and maintenance are never cancelled unless --allow names them. While
 the file of --kill-switch exists, nothing is cancelled.
 
---print-setup prints the statements that create a role with the least rights. The guard
+--print-setup prints what creates a role with the least rights. The guard
 shows passwords in URLs nowhere, but other users of this machine may see command lines:
 use --password-file, the configuration file, or the server's own way (PGPASSFILE).`,
 		Example: `  spillgate guard --slo 500ms postgres://spillgate@db1/app
   spillgate guard --slo 200ms --mode enforce --audit audit.jsonl --admin 127.0.0.1:9091 mariadb://spillgate@db2:3306 --password-file pw
+  spillgate guard --slo 500ms opensearch://spillgate@search1:9200?tls=true --password-file pw
   spillgate guard --print-setup postgres://spillgate@db1/app
   spillgate guard --config spillgate.yaml
   spillgate guard replay audit.jsonl`,
