@@ -31,7 +31,7 @@ func Experiments() (all []experiment.Experiment) {
 		all = append(all, experiment.Experiment{Name: "atropos/" + s.name, Title: s.title, About: s.about, Live: true,
 			Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) { return run(ctx, o, &s) }})
 	}
-	return append(append(append(append(all, etcdExperiments()...), goExperiments()...), searchExperiments()...), quiet(), overhead())
+	return append(append(append(append(all, etcdExperiments()...), goExperiments()...), append(searchExperiments(), solrExperiments()...)...), quiet(), overhead())
 }
 
 func scenes() []scene { return append(mariadbScenes(), postgresScenes()...) }

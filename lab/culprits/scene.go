@@ -63,6 +63,8 @@ type scene struct {
 	rules guard.Rules
 	// contenders are those that play it, nil for all that work beside a database.
 	contenders func() []contender
+	// byOpaque tells that requests say by their X-Opaque-Id whose they are, see whose.
+	byOpaque bool
 	// mend puts back between two runs what the culprit changed.
 	mend func(ctx context.Context, b *bench) error
 }

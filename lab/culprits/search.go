@@ -66,7 +66,7 @@ func openSearch(ctx context.Context) (*bench, error) {
 
 // c12 is a query with many clauses over all documents.
 func c12() *scene {
-	s := &scene{name: "c12", title: "OpenSearch, processors: queries with a thousand ranges", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch,
+	s := &scene{name: "c12", title: "OpenSearch, processors: queries with a thousand ranges", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true,
 		about: `Requests search for a word. From the onset on, four clients send a query with 1,000 overlapping ranges over
 all documents, again and again: each takes seconds, and two of them all four search threads. Atropos' case has
 1,500 to 4,500 terms; the server's limit of 1,024 clauses stays as it is here, and no protection is switched off.`,
@@ -111,7 +111,7 @@ func ranges(seed int) string {
 
 // c13 is a bulk request with many operations on one document.
 func c13() *scene {
-	s := &scene{name: "c13", title: "OpenSearch, document lock: a bulk request of one document", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch,
+	s := &scene{name: "c13", title: "OpenSearch, document lock: a bulk request of one document", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true,
 		about: `Requests update a document. At the onset four clients send one bulk request each with 60,000 operations on
 the same document, which hold the threads for writes, and the document's lock in turn. The server cannot cancel a
 bulk request (its task says cancellable: false), so it is named, and its kind is to be kept out in front of the
@@ -183,7 +183,7 @@ const searchOpaque = "culprit"
 // numbers of tasks are known only when they run, that which its X-Opaque-Id tells.
 func (s *scene) whose(process int64, application string) int64 {
 	switch {
-	case !strings.HasPrefix(s.name, "c12") && !strings.HasPrefix(s.name, "c13"):
+	case !s.byOpaque:
 		return process
 	case application == searchOpaque:
 		return searchCulprit

@@ -73,8 +73,11 @@ func (c *searchClient) find(ctx context.Context, query string) error {
 			Failed int `json:"failed"`
 		} `json:"_shards"`
 	}
-	if err := json.Unmarshal(answer, &v); err != nil || v.TimedOut || v.Shards.Failed > 0 {
-		return fmt.Errorf("an incomplete answer: timed out %v, %d shards failed, %w", v.TimedOut, v.Shards.Failed, err)
+	if err := json.Unmarshal(answer, &v); err != nil {
+		return err
+	}
+	if v.TimedOut || v.Shards.Failed > 0 {
+		return fmt.Errorf("timed out %v, %d shards failed, expected the whole answer", v.TimedOut, v.Shards.Failed)
 	}
 	return nil
 }

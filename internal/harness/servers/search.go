@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -94,7 +93,7 @@ func (k *searchKind) start(ctx context.Context, c SearchConfig) (*Server, error)
 		env: func(dir string) []string {
 			return []string{k.variables + "_JAVA_HOME=" + java, k.variables + "_TMPDIR=" + dir, "HOME=" + dir}
 		},
-		ready: answersHTTP,
+		ready: func(ctx context.Context, port int) error { return answersHTTP(ctx, port, "/") },
 	})
 }
 
@@ -127,21 +126,3 @@ func (k *searchKind) configure(root, dir string, heap int) error {
 
 // opened lets the server's user write into a directory below its own, which nobody else can enter.
 func opened(dir string) error { return os.Chmod(dir, 0o777) }
-
-// answersHTTP is the ready of a server that answers to GET /.
-func answersHTTP(ctx context.Context, port int) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", port), nil)
-	if err != nil {
-		return err
-	}
-	r.Close = true
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers %s", resp.Status)
-	}
-	return nil
-}

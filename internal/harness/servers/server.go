@@ -30,7 +30,8 @@ const (
 
 // Server is a server that runs. Its methods may be called from any goroutine.
 type Server struct {
-	// Name is "PostgreSQL", "MariaDB", "MySQL", "etcd", "mosquitto", "OpenSearch" or "Elasticsearch".
+	// Name is "PostgreSQL", "MariaDB", "MySQL", "etcd", "mosquitto", "OpenSearch", "Elasticsearch"
+	// or "Solr".
 	Name string
 	// Host is 127.0.0.1, Port where it listens.
 	Host string
