@@ -13,32 +13,34 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
+// mostCompleted is how many requests can have ended between two looks; a server that tells of more is wrong.
+const mostCompleted = 1e9
+
 // longestChain is how many parents of a task are followed; servers have three levels.
 const longestChain = 16
 
 // builder turns views into looks. It has all that is remembered between them.
 type builder struct {
 	tracker *track.Tracker
-	ended   track.Completions
 	nodes   map[string]nodeView // of the look before
 	known   map[string]*known   // by name of a task
 	targets map[uint64]goal     // of the present look, by ID
 	look    uint64
 	before  mono.Time
 	shards  float64 // that a search asks in the mean
+	part    float64 // of a completion that was not told yet
 }
 
 // known is what is remembered of a task or a part of one.
 type known struct {
-	start      int64 // as the server tells it
-	started    mono.Time
-	statement  statement.Statement
-	indices    string
-	described  bool // statement and indices are more than the action tells
-	cpu, heap  int64
-	ran        mono.Time // when it was first seen to run
-	look       uint64
-	foreground bool
+	start     int64 // as the server tells it
+	started   mono.Time
+	statement statement.Statement
+	indices   string
+	described bool // statement and indices are more than the action tells
+	cpu, heap int64
+	ran       mono.Time // when it was first seen to run
+	look      uint64
 }
 
 // goal identifies a task to the server.
@@ -89,8 +91,8 @@ func (b *builder) build(in *input) *track.Look {
 	entries := b.roots(in, parts)
 	b.hold(in, parts, entries, hot)
 	b.consume(in, parts, entries)
-	advanced := b.forget()
-	completed := b.ended.Add(in.at, b.total(in.nodes, parts), advanced)
+	b.forget()
+	completed := b.completed(in.nodes, parts)
 	b.notes(in)
 	b.nodes, b.before = in.nodes, in.at
 	return b.tracker.End(completed)
@@ -197,7 +199,7 @@ func (b *builder) roots(in *input, parts []part) []*track.Entry {
 		sort := sortOf(p.Action)
 		t.Kind, t.Background, t.Barred = p.statement.Fingerprint, sort.background, sort.bar
 		t.Done, t.Total = progress(p.Status)
-		if p.foreground = !sort.background; p.Cancellable && in.mayCancel {
+		if p.Cancellable && in.mayCancel {
 			t.Steps = culprit.StepsOf(culprit.Statement)
 		}
 		s.Process, s.Application, s.Database, s.Client = *p.ID, p.Headers["X-Opaque-Id"], p.indices, p.Node
@@ -234,42 +236,50 @@ func (b *builder) hold(in *input, parts []part, entries []*track.Entry, hot [len
 	}
 }
 
-// forget drops tasks that are gone, and returns how many of them were in the foreground.
-func (b *builder) forget() (advanced uint64) {
+// forget drops tasks that are gone.
+func (b *builder) forget() {
 	for name, k := range b.known {
 		if k.look != b.look {
-			if delete(b.known, name); k.foreground {
-				advanced++
-			}
+			delete(b.known, name)
 		}
 	}
-	return advanced
 }
 
-// total is how many requests have ended. OpenSearch counts searches; where only their parts are
-// counted, they are divided by how many a search has in the mean. Of writes and gets the executions
-// count, because the documents of a bulk request are counted one by one.
-func (b *builder) total(nodes map[string]nodeView, parts []part) uint64 {
+// completed is how many requests have ended since the look before. OpenSearch counts searches; where only their
+// parts are counted, they are divided by how many a search has in the mean. Of writes and gets the executions
+// count, because the documents of a bulk request are counted one by one. A node that is new, or was restarted, has
+// none.
+func (b *builder) completed(nodes map[string]nodeView, parts []part) uint64 {
 	of := map[int]float64{}
 	for i := range parts {
 		if p := &parts[i]; p.inPool && p.pool == searchPool {
 			of[p.root]++
 		}
 	}
-	for _, n := range of {
+	for _, i := range slices.Sorted(maps.Keys(of)) {
 		const weight = 0.01 // of one search: the mean of some hundred
-		b.shards += weight * (n - b.shards)
+		b.shards += weight * (of[i] - b.shards)
 	}
-	requests, shards, others := int64(0), int64(0), int64(0)
-	for _, n := range nodes {
-		requests += n.Indices.Search.Request.Took.Total
-		shards += n.Indices.Search.Shards
-		others += n.Pools[poolNames[writePool]].Completed + n.Pools[poolNames[getPool]].Completed
+	since := func(now, was int64) float64 { return float64(max(now-was, 0)) }
+	for id, now := range nodes {
+		was, ok := b.nodes[id]
+		if !ok {
+			continue
+		}
+		// It stays 0 where statistics of requests are off, and with Elasticsearch.
+		if now.Indices.Search.Request.Took.Total > 0 {
+			b.part += since(now.Indices.Search.Request.Took.Total, was.Indices.Search.Request.Took.Total)
+		} else {
+			b.part += since(now.Indices.Search.Shards, was.Indices.Search.Shards) / max(b.shards, 1)
+		}
+		for _, pool := range [...]int{writePool, getPool} {
+			b.part += since(now.Pools[poolNames[pool]].Completed, was.Pools[poolNames[pool]].Completed)
+		}
 	}
-	if requests == 0 {
-		requests = int64(float64(shards) / max(b.shards, 1))
-	}
-	return uint64(max(requests+others, 0))
+	b.part = min(b.part, mostCompleted)
+	whole := uint64(b.part)
+	b.part -= float64(whole)
+	return whole
 }
 
 // notes tells what cannot be done or is refused by the server itself.

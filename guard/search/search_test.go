@@ -273,6 +273,34 @@ func TestSorts(t *testing.T) {
 	}
 }
 
+// Completions are what nodes counted since the look before, never less than none.
+func TestCompleted(t *testing.T) {
+	node := func(requests, shards, writes int64) (n nodeView) {
+		n.Indices.Search.Request.Took.Total, n.Indices.Search.Shards = requests, shards
+		n.Pools = map[string]poolView{"write": {Completed: writes}}
+		return n
+	}
+	b := newBuilder()
+	b.shards = 4
+	for i, tt := range []struct {
+		nodes map[string]nodeView
+		want  uint64
+	}{
+		{map[string]nodeView{"a": node(100, 400, 7)}, 0},                        // all of it was before
+		{map[string]nodeView{"a": node(103, 412, 9), "b": node(50, 50, 50)}, 5}, // b is new
+		{map[string]nodeView{"a": node(1, 4, 1), "b": node(51, 54, 50)}, 1},     // a was restarted
+		{map[string]nodeView{"a": node(1, 4, 1)}, 0},                            // b is away
+		{map[string]nodeView{"c": node(0, 100, 0)}, 0},
+		{map[string]nodeView{"c": node(0, 110, 0)}, 2}, // ten parts of searches with four
+		{map[string]nodeView{"c": node(0, 112, 0)}, 1}, // and the half that was left
+	} {
+		if got := b.completed(tt.nodes, nil); got != tt.want {
+			t.Errorf("look %d: %d, expected %d", i, got, tt.want)
+		}
+		b.nodes = tt.nodes
+	}
+}
+
 func TestProgress(t *testing.T) {
 	for text, want := range map[string][2]uint64{
 		`{"total":100,"updated":20,"created":1,"deleted":2,"noops":3,"version_conflicts":4}`: {30, 100},
