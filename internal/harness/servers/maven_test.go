@@ -19,7 +19,7 @@ func zipped(t *testing.T, names ...string) string {
 	z := zip.NewWriter(f)
 	for _, name := range names {
 		w, err := z.Create(name)
-		if err == nil {
+		if err == nil && !strings.HasSuffix(name, "/") {
 			_, err = w.Write([]byte(name))
 		}
 		if err != nil {
