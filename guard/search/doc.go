@@ -13,8 +13,8 @@
 //     threads run a part. Elasticsearch tells how many parts of a node wait: the youngest do.
 //   - OpenSearch tells what each part used of processors and heap. Where no server tells, the parts
 //     that run are taken to share the node's processors equally.
-//   - A list in detail has the text of each query, which the server writes anew each time. A look
-//     does without it until ten times as long as the last one took has passed.
+//   - A list in detail has the text of each query, which the server writes anew each time. After a large
+//     one some looks do without, so that no more than detailRate are asked for.
 //   - Time that the collector takes is lost to those who fill the heap.
 //   - A cancel ends all parts of a task. Searches and by-query tasks can be cancelled, a bulk
 //     request cannot.

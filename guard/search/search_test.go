@@ -189,6 +189,28 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A list in detail is asked for as often as its size allows.
+func TestDetails(t *testing.T) {
+	f := newFake()
+	s := opened(t, f)
+	for i, tt := range []struct {
+		due  time.Duration // from now
+		want bool
+	}{{-time.Hour, true}, {time.Hour, false}, {-time.Hour, true}} {
+		s.due = time.Now().Add(tt.due)
+		was := s.due
+		if _, err := s.Look(t.Context()); err != nil || s.in.detailed != tt.want || s.due.Equal(was) == tt.want {
+			t.Errorf("look %d: %v, in detail %v, expected %v", i, err, s.in.detailed, tt.want)
+		}
+	}
+	f.override["/_tasks"] = `{"nodes":{}}` + strings.Repeat(" ", detailRate)
+	s.due = time.Time{}
+	began := time.Now()
+	if _, err := s.Look(t.Context()); err != nil || s.due.Before(began.Add(time.Second)) {
+		t.Errorf("%v; after an answer for a second the next one is due after %v", err, s.due.Sub(began))
+	}
+}
+
 // Without the right to cancel the guard looks, and says what is missing.
 func TestMayNotCancel(t *testing.T) {
 	f := newFake()

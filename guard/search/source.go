@@ -24,9 +24,10 @@ const (
 	nodesPath = "/_nodes/os?filter_path=nodes.*.os.allocated_processors"
 )
 
-// dear is how many times as long as a detailed list of tasks took none is asked for again. The server
-// writes down each query for it, every time: of a few with thousands of terms that is megabytes.
-const dear = 10
+// detailRate is how many bytes of detailed lists of tasks are asked for per second. The server writes each query
+// down for each of them, of a few queries with thousands of terms megabytes: at some 100 MB/s this is 4 % of a
+// processor.
+const detailRate = 4 << 20
 
 // Source is a cluster. It is for one goroutine.
 type Source struct {
@@ -34,8 +35,7 @@ type Source struct {
 	looks, acts *rest.Client
 	builder     *builder
 	in          input
-	detailed    time.Time // when the last detailed list of tasks was asked for
-	took        time.Duration
+	due         time.Time // from when on a detailed list may be asked for
 }
 
 // Check reports what is wrong with a URL, without its password.
@@ -135,13 +135,13 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 // list lists the tasks, in detail if that is not too dear.
 func (s *Source) list(ctx context.Context) error {
 	path, began := tasksPath, time.Now()
-	s.in.detailed = began.Sub(s.detailed) >= dear*s.took
+	s.in.detailed = !began.Before(s.due)
 	if s.in.detailed {
 		path += "&detailed=true"
 	}
 	body, err := s.looks.Do(ctx, http.MethodGet, path, rightTasks)
 	if s.in.at = live.Now(); s.in.detailed {
-		s.detailed, s.took = began, time.Since(began)
+		s.due = began.Add(time.Duration(len(body)) * time.Second / detailRate)
 	}
 	if err != nil {
 		return err
