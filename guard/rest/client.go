@@ -11,8 +11,11 @@ import (
 
 // Bounds of one answer.
 const (
-	// Timeout is how long an answer may take. A server that collects garbage answers late.
+	// Timeout is how long an answer may take if its context does not say. A server that collects garbage
+	// answers late.
 	Timeout = 3 * time.Second
+	// OpenTimeout is how long all that a source asks at first may take: nothing is decided meanwhile.
+	OpenTimeout = 10 * time.Second
 	// largestAnswer is in bytes: a cluster in trouble has a few thousand tasks, each with
 	// the text of its query.
 	largestAnswer = 64 << 20
@@ -50,7 +53,7 @@ type Client struct {
 // New returns a client that has not connected yet.
 func New(t *Target) *Client {
 	return &Client{t, &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: t.tls, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: Timeout, DisableCompression: true},
+		Transport:     &http.Transport{TLSClientConfig: t.tls, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -60,8 +63,11 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Do sends a request without a body and returns the answer. right is what the role needs for it.
 func (c *Client) Do(ctx context.Context, method, path, right string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
-	defer cancel()
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, Timeout)
+		defer cancel()
+	}
 	r, err := http.NewRequestWithContext(ctx, method, c.target.base+path, nil)
 	if err != nil {
 		return nil, err

@@ -61,6 +61,8 @@ func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{target: t, looks: rest.New(t), acts: rest.New(t), builder: newBuilder()}
+	ctx, cancel := context.WithTimeout(ctx, rest.OpenTimeout)
+	defer cancel()
 	if err := s.learn(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("search: %w", err)

@@ -53,8 +53,10 @@ func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{looks: rest.New(t), acts: rest.New(t), path: t.Path + handler, builder: newBuilder(t.Path[strings.LastIndexByte(t.Path, '/')+1:])}
-	if _, err = s.list(ctx, s.looks); err == nil {
-		_, err = s.list(ctx, s.acts)
+	opening, cancel := context.WithTimeout(ctx, rest.OpenTimeout)
+	defer cancel()
+	if _, err = s.list(opening, s.looks); err == nil {
+		_, err = s.list(opening, s.acts)
 	}
 	if err != nil {
 		s.Close()
@@ -81,6 +83,8 @@ func (s *Source) list(ctx context.Context, c *rest.Client) (*view, error) {
 
 // Look looks once. An error means that the view failed; the source is to be closed and opened again.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
+	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
+	defer cancel()
 	v, err := s.list(ctx, s.looks)
 	if err != nil {
 		return nil, err
@@ -97,6 +101,8 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	if step != culprit.Statement {
 		return false, fmt.Errorf("solr: there is no step %v, expected statement", step)
 	}
+	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
+	defer cancel()
 	body, err := s.acts.Do(ctx, http.MethodPost, fmt.Sprintf("%s?wt=json&boot=%d&cancel=%d", s.path, goal.boot, goal.number), rightCancel)
 	var done bool
 	if err == nil {

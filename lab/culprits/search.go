@@ -90,7 +90,7 @@ all documents, again and again: each takes seconds, and two of them all four sea
 	s.native = func(ctx context.Context, b *bench, on bool) error {
 		return b.search.settings(ctx, on, map[string]string{"search.default_search_timeout": "1s"})
 	}
-	s.contenders = func() []contender { return searchContenders() }
+	s.contenders, s.mend = searchContenders, s.calm
 	return s
 }
 
@@ -124,7 +124,7 @@ server. Updates are of fields, not by a script: the distribution for tests has n
 			return b.search.as(searchOpaque).bulkOne(ctx, "hot", int(searchBulk*size), k)
 		})
 	}
-	s.native = func(context.Context, *bench, bool) error { return nil }
+	s.native, s.mend = func(context.Context, *bench, bool) error { return nil }, s.calm
 	s.contenders = func() []contender {
 		all := contenders()
 		all[len(all)-1].run = naming
@@ -175,6 +175,25 @@ func naming(ctx context.Context, s *scene, b *bench, cancelled func(int64, strin
 	})
 	return running.Wait, nil
 }
+
+// calm waits until requests are answered again about in time, or for calmWithin: a server goes on for a while with
+// what its clients have left.
+func (s *scene) calm(ctx context.Context, b *bench) error {
+	const enough = 3
+	began := time.Now()
+	for inTime, i := 0, 0; inTime < enough && time.Since(began) < calmWithin && ctx.Err() == nil; i++ {
+		sent := time.Now()
+		err := s.request(ctx, b, i)
+		if inTime++; err != nil || time.Since(sent) > 2*s.objective {
+			inTime = 0
+			_ = pause(ctx, 25*ms)
+		}
+	}
+	return ctx.Err()
+}
+
+// calmWithin is how long that is waited for.
+const calmWithin = 20 * time.Second
 
 // searchOpaque is the X-Opaque-Id of culprits.
 const searchOpaque = "culprit"

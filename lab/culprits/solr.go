@@ -102,6 +102,7 @@ sources and a JDK.`,
 		limited.Store(on)
 		return nil
 	}
+	s.mend = s.calm
 	return s
 }
 
