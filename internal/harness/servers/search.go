@@ -91,7 +91,7 @@ func (k *searchKind) start(ctx context.Context, c SearchConfig) (*Server, error)
 			return append(words, settings("-E", params, func(name, value string) []string { return []string{name + "=" + value} })...)
 		},
 		env: func(dir string) []string {
-			return []string{k.variables + "_JAVA_HOME=" + java, k.variables + "_TMPDIR=" + dir, "HOME=" + dir}
+			return []string{k.variables + "_JAVA_HOME=" + java, k.variables + "_TMPDIR=" + filepath.Join(dir, "tmp"), "HOME=" + dir}
 		},
 		ready: func(ctx context.Context, port int) error { return answersHTTP(ctx, port, "/") },
 	})
@@ -120,8 +120,13 @@ func (k *searchKind) configure(root, dir string, heap int) error {
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		return err
 	}
-	// The server writes its keys into its own configuration.
-	return errors.Join(opened(filepath.Join(root, "config")), opened(root), os.MkdirAll(filepath.Join(dir, "data"), 0o777), os.MkdirAll(filepath.Join(dir, "logs"), 0o777), opened(filepath.Join(dir, "data")), opened(filepath.Join(dir, "logs")))
+	// The server writes its keys into its own configuration. It refuses a directory for temporary files that
+	// its own files are in.
+	err = opened(filepath.Join(root, "config"))
+	for _, name := range []string{root, filepath.Join(dir, "data"), filepath.Join(dir, "logs"), filepath.Join(dir, "tmp")} {
+		err = errors.Join(err, os.MkdirAll(name, 0o777), opened(name))
+	}
+	return err
 }
 
 // opened lets the server's user write into a directory below its own, which nobody else can enter.
