@@ -43,7 +43,7 @@ var elasticsearch = searchKind{
 	name: "Elasticsearch", program: "elasticsearch", variables: "ES", java: 17,
 	artifact: "org.elasticsearch.distribution.integ-test-zip:elasticsearch:8.19.0:zip", file: "elasticsearch-8.19.0.zip",
 	sum:      "14833b2d86c30656901f92049f81fb5777a8e4545413c8656cd1a21b55173033",
-	settings: map[string]string{"xpack.security.enabled": "false", "xpack.ml.enabled": "false", "ingest.geoip.downloader.enabled": "false"},
+	settings: map[string]string{"xpack.security.enabled": "false", "xpack.ml.enabled": "false"},
 }
 
 // OpenSearch starts OpenSearch 3.4, without users.
