@@ -3,8 +3,8 @@
 //
 //	         every 100 ms, sooner while a pick is to be confirmed
 //	server ──Look──▶ adapter ──Sample──▶ rules ──▶ culprit.Engine ──Decision──┐
-//	   ▲             postgres                what is never                    │
-//	   │             mariadb                 cancelled                        ▼
+//	   ▲             postgres, mariadb       what is never                    │
+//	   │             search, solr            cancelled                        ▼
 //	   └──────────────Act ◀── mode enforce, no kill switch ◀────── log, audit, metrics
 //
 // One Guard watches one server. Several run in one process, and a Set serves their metrics

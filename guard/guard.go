@@ -37,8 +37,8 @@ type Config struct {
 	// Name is the server's label in logs and metrics. Default: Label(URL).
 	Name string
 	// URL says where the server is: postgres://user:password@host:port/database,
-	// mariadb://… or mysql://…; apache://… and php-fpm://… as guard/apache and guard/phpfpm
-	// have it. Required.
+	// mariadb://…, mysql://…, opensearch://…, elasticsearch://… or solr://host:port/solr/core;
+	// apache://… and php-fpm://… as guard/apache and guard/phpfpm have it. Required.
 	URL string
 	// PasswordFile is a file with the password, read at each connect; white space at
 	// its ends is left out. Default: what the URL, or the server's own way, says.
@@ -95,7 +95,7 @@ func (c *Config) Check() (all []Mistake) {
 		if err != nil && c.URL != "" {
 			value = err.Error()
 		}
-		wrong(false, "url", value, "postgres://user@host:port/database, mariadb://…, mysql://…, apache://… or php-fpm://…")
+		wrong(false, "url", value, "postgres://user@host:port/database, mariadb://…, mysql://…, apache://…, php-fpm://…, opensearch://…, elasticsearch://… or solr://…")
 	}
 	if c.Objective == 0 {
 		wrong(false, "slo", "", "a duration such as 500ms")

@@ -13,6 +13,8 @@ import (
 	"github.com/spillgate/spillgate/guard/mariadb"
 	"github.com/spillgate/spillgate/guard/phpfpm"
 	"github.com/spillgate/spillgate/guard/postgres"
+	"github.com/spillgate/spillgate/guard/search"
+	"github.com/spillgate/spillgate/guard/solr"
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
 )
@@ -64,8 +66,24 @@ func openApache(ctx context.Context, url string, objective time.Duration) (Sourc
 	return s, nil
 }
 
+func openSearch(ctx context.Context, url string, objective time.Duration) (Source, error) {
+	s, err := search.Open(ctx, url, objective)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 func openPHPFPM(ctx context.Context, url string, objective time.Duration) (Source, error) {
 	s, err := phpfpm.Open(ctx, url, objective)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openSolr(ctx context.Context, url string, objective time.Duration) (Source, error) {
+	s, err := solr.Open(ctx, url, objective)
 	if err != nil {
 		return nil, err
 	}
@@ -84,11 +102,15 @@ func schemeOf(text string) (scheme, error) {
 		return scheme{openApache, apache.Check, apache.Setup}, nil
 	case "php-fpm":
 		return scheme{openPHPFPM, phpfpm.Check, phpfpm.Setup}, nil
+	case "opensearch", "elasticsearch":
+		return scheme{openSearch, search.Check, search.Setup}, nil
+	case "solr":
+		return scheme{openSolr, solr.Check, solr.Setup}, nil
 	}
 	if !ok {
 		name = ""
 	}
-	return scheme{}, fmt.Errorf("guard: a server of scheme %q, expected postgres://, mariadb://, mysql://, apache:// or php-fpm://", name)
+	return scheme{}, fmt.Errorf("guard: a server of scheme %q, expected postgres://, mariadb://, mysql://, apache://, php-fpm://, opensearch://, elasticsearch:// or solr://", name)
 }
 
 // Open connects to the server at a URL as a guard does. The objective tells short

@@ -27,8 +27,9 @@ func newGuard() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "guard [URL...]",
 		Short: "Name the session or request that blocks a server, and cancel it",
-		Long: `Watch PostgreSQL (13 to 18), MariaDB (10.6 or later) and MySQL (8) through their own
-views, without changing the servers. The guard names the session that holds what the
+		Long: `Watch PostgreSQL (13 to 18), MariaDB (10.6 or later), MySQL (8), OpenSearch and
+Elasticsearch through their own views, without changing the servers, and Solr (9.9)
+through two handlers of a core (tracer/solr). The guard names the session that holds what the
 others wait for. In mode enforce it cancels that session's statement, or ends the
 session where only that helps. Apache httpd 2.4 (apache://, with mod_spillgate) and PHP-FPM
 (php-fpm://, PHP 8.0 or later) are watched for requests that take all workers.
@@ -46,6 +47,7 @@ shows passwords in URLs nowhere, but other users of this machine may see command
 use --password-file, the configuration file, or the server's own way (PGPASSFILE).`,
 		Example: `  spillgate guard --slo 500ms postgres://spillgate@db1/app
   spillgate guard --slo 200ms --mode enforce --audit audit.jsonl --admin 127.0.0.1:9091 mariadb://spillgate@db2:3306 --password-file pw
+  spillgate guard --slo 500ms opensearch://spillgate@search1:9200?tls=true --password-file pw
   spillgate guard --print-setup postgres://spillgate@db1/app
   spillgate guard --slo 500ms apache://127.0.0.1:80/run/spillgate/apache.tasks 'php-fpm://127.0.0.1:9001/status?listen=127.0.0.1:9000'
   spillgate guard --config spillgate.yaml

@@ -49,7 +49,7 @@ func spillgate(ctx context.Context, s *scene, b *bench, cancelled func(int64, st
 	if err != nil {
 		return nil, err
 	}
-	g.OnCancel = func(c guard.Cancel) { cancelled(c.Process, c.Step) }
+	g.OnCancel = func(c guard.Cancel) { cancelled(s.whose(c.Process, c.Application), c.Step) }
 	var running sync.WaitGroup
 	running.Go(func() { _ = g.Run(ctx) })
 	return running.Wait, nil
@@ -81,7 +81,8 @@ func chooser(period time.Duration, f func(l *track.Look, objective time.Duration
 				}
 				for _, c := range f(look, s.watched()) {
 					if done, err := source.Act(ctx, look.Sample.Tasks[c.task].ID, c.step); done && err == nil {
-						cancelled(look.Sessions[c.task].Process, c.step.String())
+						session := &look.Sessions[c.task]
+						cancelled(s.whose(session.Process, session.Application), c.step.String())
 					}
 				}
 				select {

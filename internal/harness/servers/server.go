@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,8 @@ const (
 
 // Server is a server that runs. Its methods may be called from any goroutine.
 type Server struct {
-	// Name is "PostgreSQL", "MariaDB", "MySQL", "etcd", "mosquitto", "Apache" or "PHP-FPM".
+	// Name is "PostgreSQL", "MariaDB", "MySQL", "etcd", "mosquitto", "Apache", "PHP-FPM",
+	// "OpenSearch", "Elasticsearch" or "Solr".
 	Name string
 	// Host is 127.0.0.1, Port where it listens.
 	Host string
@@ -52,11 +54,13 @@ type Server struct {
 
 // spec is how a server is made and started.
 type spec struct {
-	name    string
-	user    string         // it runs as, if this process is root; empty: root, as what changes its user itself
-	ask     syscall.Signal // that ends it
-	extra   bool           // wants a second port
-	prepare func(run func(name string, args ...string) error, dir string) error
+	name  string
+	user  string         // it runs as, if this process is root; empty: root, as what changes its user itself
+	ask   syscall.Signal // that ends it
+	extra bool           // wants a second port
+	// patience is how long a start may take, 0 for startTimeout.
+	patience time.Duration
+	prepare  func(run func(name string, args ...string) error, dir string) error
 	// command returns the program and its arguments.
 	command func(dir string, port, extra int) []string
 	// env returns what is added to the environment; may be nil.
@@ -155,7 +159,7 @@ func (s spec) once(ctx context.Context, dir string, attr *syscall.SysProcAttr) (
 		close(server.exited)
 	}()
 	if server.watcher, err = watch(cmd.Process.Pid, dir, s.ask); err == nil {
-		err = server.await(ctx, s.ready)
+		err = server.await(ctx, cmp.Or(s.patience, startTimeout), s.ready)
 	}
 	if err != nil {
 		server.end()
@@ -176,8 +180,8 @@ func accepts(ctx context.Context, port int) error {
 }
 
 // await returns when the server answers.
-func (s *Server) await(ctx context.Context, ready func(context.Context, int) error) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+func (s *Server) await(ctx context.Context, patience time.Duration, ready func(context.Context, int) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		err := ready(ctx, s.Port)

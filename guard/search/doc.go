@@ -1,0 +1,27 @@
+// Package search looks at an OpenSearch or Elasticsearch cluster through its public
+// interface and cancels what it is told to.
+//
+//	GET _tasks ───── every look, in detail while that is cheap ─┐
+//	GET _nodes/stats ─ pools, heap, totals ─────────────────────┴─▶ views ─▶ build ─▶ track.Look
+//	POST _tasks/ID/_cancel ◀── Act, after the start of the task was compared
+//
+// What it knows of these servers:
+//
+//   - A task is what a client asked for. Its parts on the shards, which do the work, name it
+//     as their parent, and count for it.
+//   - A part waits for its thread pool until a thread runs it. OpenSearch tells how many
+//     threads run a part. Elasticsearch tells how many parts of a node wait: the youngest do.
+//   - OpenSearch tells what each part used of processors and heap. Where no server tells, the parts
+//     that run are taken to share the node's processors equally.
+//   - A list in detail has the text of each query, which the server writes anew each time. After a large
+//     one some looks do without, so that no more than detailRate are asked for.
+//   - Time that the collector takes is lost to those who fill the heap.
+//   - A cancel ends all parts of a task. Searches and by-query tasks can be cancelled, a bulk
+//     request cannot.
+//
+// Invariants: a task is cancelled only if a node still has it under the same number with the same
+// start and action, because numbers begin again when a node is restarted. The server is sent
+// nothing but reads, and cancels. An answer that is too large, late, or of another shape fails the look.
+//
+// What this package does not do: it chooses nothing. Literals of a query are never kept.
+package search

@@ -1,0 +1,245 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/guard/rest"
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/live"
+)
+
+// What is asked at every look.
+const (
+	tasksPath = "/_tasks?actions=indices:data/*,indices:admin/*,cluster:admin/snapshot/*"
+	statsPath = "/_nodes/stats/thread_pool,jvm,process,breaker,indices/search?filter_path=_nodes,nodes.*.thread_pool.search,nodes.*.thread_pool.write,nodes.*.thread_pool.get," +
+		"nodes.*.indices.search.query_total,nodes.*.indices.search.request.took.total,nodes.*.jvm.gc,nodes.*.process.cpu,nodes.*.breakers.*.tripped"
+	nodesPath = "/_nodes/os?filter_path=nodes.*.os.allocated_processors"
+)
+
+// detailRate is how many bytes of detailed lists of tasks are asked for per second. The server writes each query
+// down for each of them, of a few queries with thousands of terms megabytes: at some 100 MB/s this is 4 % of a
+// processor.
+const detailRate = 4 << 20
+
+// Source is a cluster. It is for one goroutine.
+type Source struct {
+	target      *rest.Target
+	looks, acts *rest.Client
+	builder     *builder
+	in          input
+	due         time.Time // from when on a detailed list may be asked for
+}
+
+// Check reports what is wrong with a URL, without its password.
+func Check(text string) error {
+	_, err := parse(text)
+	return err
+}
+
+// parse reads opensearch://user:password@host:port?tls=…, or elasticsearch://….
+func parse(text string) (*rest.Target, error) {
+	const expected = "opensearch://user@host:port, or elasticsearch://user@host:port"
+	t, err := rest.Parse("search", text, "9200", expected, "opensearch", "elasticsearch")
+	if err == nil && t.Path != "" {
+		err = fmt.Errorf("search: the URL has the path %q, expected %s", t.Path, expected)
+	}
+	return t, err
+}
+
+// Open connects twice: to look, and to act. The objective is the engine's, and not needed to look.
+func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
+	t, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{target: t, looks: rest.New(t), acts: rest.New(t), builder: newBuilder()}
+	ctx, cancel := context.WithTimeout(ctx, rest.OpenTimeout)
+	defer cancel()
+	if err := s.learn(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("search: %w", err)
+	}
+	return s, nil
+}
+
+// learn asks what does not change while connected.
+func (s *Source) learn(ctx context.Context) error {
+	body, err := s.looks.Do(ctx, http.MethodGet, "/", rightMain)
+	if err != nil {
+		return err
+	}
+	if err := recognise(body, s.target.Scheme == "elasticsearch"); err != nil {
+		return err
+	}
+	if body, err = s.looks.Do(ctx, http.MethodGet, nodesPath, rightNodes); err != nil {
+		return err
+	}
+	if s.in.processors, err = decodeProcessors(body); err != nil {
+		return err
+	}
+	// Nothing has this action: only the right is asked for.
+	_, err = s.acts.Do(ctx, http.MethodPost, "/_tasks/_cancel?actions=spillgate:none", rightCancel)
+	if s.in.mayCancel = err == nil; rest.Status(err) == http.StatusForbidden {
+		err = nil
+	}
+	return err
+}
+
+// recognise checks that the server is of the kind that the URL says.
+func recognise(body []byte, elastic bool) error {
+	var v struct {
+		Version struct {
+			Number       string `json:"number"`
+			Distribution string `json:"distribution"`
+		} `json:"version"`
+	}
+	if err := json.Unmarshal(body, &v); err != nil || v.Version.Number == "" {
+		return errors.New("the server does not tell its version as OpenSearch and Elasticsearch do")
+	}
+	if (v.Version.Distribution == "opensearch") == elastic {
+		return fmt.Errorf("the server is %s %s, expected another: use %s://", named(!elastic), v.Version.Number, strings.ToLower(named(!elastic)))
+	}
+	return nil
+}
+
+func named(elastic bool) string {
+	if elastic {
+		return "Elasticsearch"
+	}
+	return "OpenSearch"
+}
+
+// Look looks once. An error means that a view failed; the source is to be closed and opened again.
+func (s *Source) Look(ctx context.Context) (*track.Look, error) {
+	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
+	defer cancel()
+	body, err := s.looks.Do(ctx, http.MethodGet, statsPath, rightStats)
+	if err == nil {
+		s.in.nodes, err = decodeStats(body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("search: _nodes/stats: %w", err)
+	}
+	if err := s.list(ctx); err != nil {
+		return nil, fmt.Errorf("search: _tasks: %w", err)
+	}
+	return s.builder.build(&s.in), nil
+}
+
+// list lists the tasks, in detail if that is not too dear.
+func (s *Source) list(ctx context.Context) error {
+	path, began := tasksPath, time.Now()
+	s.in.detailed = !began.Before(s.due)
+	if s.in.detailed {
+		path += "&detailed=true"
+	}
+	body, err := s.looks.Do(ctx, http.MethodGet, path, rightTasks)
+	if s.in.at = live.Now(); s.in.detailed {
+		s.due = began.Add(time.Duration(len(body)) * time.Second / detailRate)
+	}
+	if err != nil {
+		return err
+	}
+	s.in.tasks, err = decodeTasks(body)
+	return err
+}
+
+// Act does a step to a task of the last look. It reports false if the task was gone. The interface
+// takes no condition, so start and action are compared right before; a number is used again only after
+// its node was restarted.
+func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool, error) {
+	goal, ok := s.builder.targets[task]
+	if !ok {
+		return false, nil
+	}
+	if step != culprit.Statement {
+		return false, fmt.Errorf("search: there is no step %v, expected statement", step)
+	}
+	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
+	defer cancel()
+	path := "/_tasks/" + url.PathEscape(goal.name)
+	body, err := s.acts.Do(ctx, http.MethodGet, path, rightTask)
+	switch {
+	case rest.Status(err) == http.StatusNotFound:
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("search: the task before its cancel: %w", err)
+	}
+	if same, err := goal.is(body); err != nil || !same {
+		return false, err
+	}
+	if body, err = s.acts.Do(ctx, http.MethodPost, path+"/_cancel", rightCancel); err != nil {
+		return false, fmt.Errorf("search: cancel: %w", err)
+	}
+	return goal.cancelled(body)
+}
+
+// is reports whether an answer shows the task, still at work.
+func (g *goal) is(body []byte) (bool, error) {
+	var v struct {
+		Completed bool     `json:"completed"`
+		Task      taskView `json:"task"`
+	}
+	if err := json.Unmarshal(body, &v); err != nil || v.Task.Start == nil || v.Task.ID == nil {
+		return false, errors.New("search: the task before its cancel has another shape than expected; it is not cancelled")
+	}
+	return !v.Completed && v.Task.name() == g.name && *v.Task.Start == g.start && v.Task.Action == g.action, nil
+}
+
+// cancelled reads the answer to a cancel: it lists what is cancelled.
+func (g *goal) cancelled(body []byte) (bool, error) {
+	var v tasksView
+	if err := json.Unmarshal(body, &v); err != nil {
+		return false, fmt.Errorf("search: the answer to a cancel has another shape than expected: %w", err)
+	}
+	for _, n := range v.Nodes {
+		if _, ok := n.Tasks[g.name]; ok {
+			return true, nil
+		}
+	}
+	for _, f := range append(v.TaskFailures, v.NodeFailures...) {
+		if f.Cause.Type != "resource_not_found_exception" {
+			return false, fmt.Errorf("search: cancel: %s %s", f.Reason, f.Cause.Reason)
+		}
+	}
+	return false, nil
+}
+
+// Alive checks the connection that acts.
+func (s *Source) Alive(ctx context.Context) error {
+	_, err := s.acts.Do(ctx, http.MethodGet, "/", rightMain)
+	return err
+}
+
+// Close ends the connections.
+func (s *Source) Close() {
+	s.looks.Close()
+	s.acts.Close()
+}
+
+// Setup returns a role with the rights that a guard needs and no other, for both servers.
+func Setup(user string) string {
+	quoted, _ := json.Marshal(user)
+	rights := fmt.Sprintf("%q, %q, %q, %q, %q, %q", rightMain, rightTasks, rightTask, rightNodes, rightStats, rightCancel)
+	return strings.Join([]string{
+		"# Least rights for spillgate guard. " + rightCancel + " is only needed for --mode enforce.",
+		"# OpenSearch with its security plugin; make the user " + string(quoted) + " first:",
+		"PUT _plugins/_security/api/roles/spillgate",
+		`{"cluster_permissions": [` + strings.Replace(rights, rightTasks, rightTasks+"*", 1) + "]}",
+		"PUT _plugins/_security/api/rolesmapping/spillgate",
+		`{"users": [` + string(quoted) + "]}",
+		"",
+		"# Elasticsearch; then give the user " + string(quoted) + " the role spillgate:",
+		"PUT _security/role/spillgate",
+		`{"cluster": [` + strings.Replace(rights, rightTasks, rightTasks+"*", 1) + "]}",
+		"",
+	}, "\n")
+}

@@ -1,0 +1,115 @@
+package solr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/harness/servers"
+)
+
+// On a real Solr with the handlers of tracer/solr, a query is seen and ends with status 503 when it is
+// cancelled, and another is seen to wait for its slot. Solr is used where it is in the
+// cache, and not by continuous integration; SPILLGATE_FETCH=1 fetches it.
+func TestNode(t *testing.T) {
+	fetch := os.Getenv("SPILLGATE_FETCH") == "1"
+	if os.Getenv("CI") == "true" && !fetch {
+		t.Skip("continuous integration does not fetch 83 MB")
+	}
+	handlers, err := filepath.Abs(filepath.Join("..", "..", "tracer", "solr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := servers.Solr(t.Context(), servers.SolrConfig{Handlers: handlers, Slots: 1, Fetch: fetch})
+	if errors.Is(err, servers.ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	base := fmt.Sprintf("http://127.0.0.1:%d/solr/docs", server.Port)
+	send := func(ctx context.Context, path, kind, body string) int {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		r.Header.Set("Content-Type", kind)
+		r.Header.Set("X-Opaque-Id", "long")
+		resp, err := client.Do(r)
+		if err != nil {
+			return 0
+		}
+		defer resp.Body.Close()
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode
+	}
+	var documents, query strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&documents, `,{"id":"%d","n":%d}`, i, i)
+	}
+	if s := send(t.Context(), "/update?commit=true", "application/json", "["+documents.String()[1:]+"]"); s != http.StatusOK {
+		t.Fatalf("documents: status %d", s)
+	}
+	for i := range 2000 {
+		fmt.Fprintf(&query, " OR n:[%d TO %d]^%d", 5*i, 5*i+10_000, i+1)
+	}
+	form := url.Values{"q": {query.String()[4:]}, "cache": {"false"}}.Encode()
+	ctx, stop := context.WithCancel(t.Context())
+	var searching sync.WaitGroup
+	defer searching.Wait()
+	defer stop()
+	var refused atomic.Int64
+	for range 2 {
+		searching.Go(func() {
+			for ctx.Err() == nil {
+				if s := send(ctx, "/select", "application/x-www-form-urlencoded", form); s == http.StatusServiceUnavailable {
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	source, err := Open(t.Context(), fmt.Sprintf("solr://127.0.0.1:%d/solr/docs", server.Port), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	waited := false
+	for began := time.Now(); refused.Load() == 0 || !waited; {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("in a minute %d queries ended with 503, one was seen to wait %v", refused.Load(), waited)
+		}
+		l, err := source.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range l.Sample.Holds {
+			waited = waited || h.Resource == slots && h.WaitingSince != culprit.Unset
+		}
+		for i, task := range l.Sample.Tasks {
+			if s := l.Sessions[i]; s.Application != "long" || s.Database != "docs" || !strings.Contains(s.Statement.Text, "q(n)") {
+				t.Fatalf("session %+v", s)
+			}
+			if l.Sessions[i].State != "running" || !waited {
+				continue
+			}
+			if _, err := source.Act(t.Context(), task.ID, culprit.Statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

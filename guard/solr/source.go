@@ -1,0 +1,143 @@
+package solr
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/guard/rest"
+	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/live"
+)
+
+// Rights of the role, as Solr's rule-based authorization names them.
+const (
+	rightList   = "metrics-read"
+	rightCancel = "config-edit"
+)
+
+// handler is the path of the handler below the core.
+const handler = "/spillgate"
+
+// Source is a core. It is for one goroutine.
+type Source struct {
+	looks, acts *rest.Client
+	path        string
+	builder     *builder
+}
+
+// Check reports what is wrong with a URL, without its password.
+func Check(text string) error {
+	_, err := parse(text)
+	return err
+}
+
+// parse reads solr://user:password@host:port/solr/core?tls=….
+func parse(text string) (*rest.Target, error) {
+	const expected = "solr://user@host:port/solr/core"
+	t, err := rest.Parse("solr", text, "8983", expected, "solr")
+	if err == nil && strings.Count(t.Path, "/") != 2 {
+		err = fmt.Errorf("solr: the URL has the path %q, expected %s", t.Path, expected)
+	}
+	return t, err
+}
+
+// Open connects twice: to look, and to act. The objective is the engine's, and not needed to look.
+func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
+	t, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{looks: rest.New(t), acts: rest.New(t), path: t.Path + handler, builder: newBuilder(t.Path[strings.LastIndexByte(t.Path, '/')+1:])}
+	opening, cancel := context.WithTimeout(ctx, rest.OpenTimeout)
+	defer cancel()
+	if _, err = s.list(opening, s.looks); err == nil {
+		_, err = s.list(opening, s.acts)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// list asks for the queries.
+func (s *Source) list(ctx context.Context, c *rest.Client) (*view, error) {
+	body, err := c.Do(ctx, http.MethodGet, s.path+"?wt=json", rightList)
+	if rest.Status(err) == http.StatusNotFound {
+		return nil, fmt.Errorf("solr: there is no %s, expected the core with the handlers that --print-setup shows: %w", s.path, err)
+	}
+	var v *view
+	if err == nil {
+		v, err = decodeQueries(body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("solr: %s: %w", s.path, err)
+	}
+	return v, nil
+}
+
+// Look looks once. An error means that the view failed; the source is to be closed and opened again.
+func (s *Source) Look(ctx context.Context) (*track.Look, error) {
+	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
+	defer cancel()
+	v, err := s.list(ctx, s.looks)
+	if err != nil {
+		return nil, err
+	}
+	return s.builder.build(live.Now(), v), nil
+}
+
+// Act does a step to a query of the last look. It reports false if the query was gone.
+func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool, error) {
+	goal, ok := s.builder.targets[task]
+	if !ok {
+		return false, nil
+	}
+	if step != culprit.Statement {
+		return false, fmt.Errorf("solr: there is no step %v, expected statement", step)
+	}
+	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
+	defer cancel()
+	body, err := s.acts.Do(ctx, http.MethodPost, fmt.Sprintf("%s?wt=json&boot=%d&cancel=%d", s.path, goal.boot, goal.number), rightCancel)
+	var done bool
+	if err == nil {
+		done, err = decodeCancel(body)
+	}
+	if err != nil {
+		return false, fmt.Errorf("solr: cancel: %w", err)
+	}
+	return done, nil
+}
+
+// Alive checks the connection that acts.
+func (s *Source) Alive(ctx context.Context) error {
+	_, err := s.list(ctx, s.acts)
+	return err
+}
+
+// Close ends the connections.
+func (s *Source) Close() {
+	s.looks.Close()
+	s.acts.Close()
+}
+
+// Setup returns the handlers that a core needs, and a role with the rights that a guard needs and no other.
+func Setup(user string) string {
+	quoted, _ := json.Marshal(user)
+	return strings.Join([]string{
+		"<!-- solrconfig.xml of each core that is guarded, with spillgate-solr.jar in its lib directory; the first takes the place of",
+		"     the search handler. slots bounds how many queries run at once, 0 is no bound. -->",
+		`<requestHandler name="/select" class="spillgate.solr.WatchedSearchHandler"><int name="slots">0</int></requestHandler>`,
+		`<requestHandler name="/spillgate" class="spillgate.solr.QueriesHandler"/>`,
+		"",
+		"<!-- security.json, with the rule-based authorization; " + rightCancel + " is only needed for the mode enforce:",
+		`     "user-role": {` + string(quoted) + `: "spillgate"},`,
+		`     "permissions": [{"name": "` + rightList + `", "role": "spillgate"}, {"name": "` + rightCancel + `", "role": "spillgate"}] -->`,
+		"",
+	}, "\n")
+}

@@ -1,0 +1,76 @@
+package spillgate.solr;
+
+import java.util.Map;
+import java.util.concurrent.Semaphore;
+import org.apache.solr.common.SolrException;
+import org.apache.solr.common.SolrException.ErrorCode;
+import org.apache.solr.core.PluginInfo;
+import org.apache.solr.handler.component.SearchHandler;
+import org.apache.solr.request.SolrQueryRequest;
+import org.apache.solr.request.SolrRequestInfo;
+import org.apache.solr.response.SolrQueryResponse;
+import org.apache.solr.search.QueryLimits;
+
+/**
+ * Solr's search handler, whose queries a guard sees and cancels.
+ *
+ * <p>Its entry in solrconfig.xml is that of the search handler with another class. {@code <int name="slots">}
+ * bounds how many of its queries run at once, 0 (the default) is no bound: those that wait are then seen to wait.
+ */
+public final class WatchedSearchHandler extends SearchHandler {
+  private Semaphore slots;
+
+  @Override
+  public void init(PluginInfo info) {
+    super.init(info);
+    Object n = info.initArgs.get("slots");
+    if (n instanceof Integer count && count > 0) {
+      slots = new Semaphore(count, true);
+    } else if (n != null && !(n instanceof Integer zero && zero == 0)) {
+      throw new SolrException(ErrorCode.SERVER_ERROR, "slots is " + n + ", expected <int name=\"slots\"> of 0 or more");
+    }
+  }
+
+  @Override
+  public void handleRequestBody(SolrQueryRequest req, SolrQueryResponse rsp) throws Exception {
+    Queries all = Queries.of(req.getCore());
+    Object client = req.getHttpSolrCall() == null ? null : req.getHttpSolrCall().getReq().getHeader("X-Opaque-Id");
+    Query q = all.begin(String.valueOf(req.getPath()), req.getParamString(), client == null ? "" : client.toString());
+    try {
+      if (slots != null) {
+        slots.acquire();
+      }
+      try {
+        q.admitted = Math.max(System.nanoTime(), 1);
+        check(q);
+        limit(req, rsp, q);
+        super.handleRequestBody(req, rsp);
+        check(q);
+      } finally {
+        if (slots != null) {
+          slots.release();
+        }
+      }
+    } finally {
+      all.end(q);
+    }
+  }
+
+  private static void check(Query q) {
+    if (q.cancelled) {
+      throw new SolrException(ErrorCode.SERVICE_UNAVAILABLE, "the query was cancelled: it blocked others; do not send it again at once");
+    }
+  }
+
+  /** Makes the limits of the request end it when it is cancelled. Solr keeps them in the request's context. */
+  private static void limit(SolrQueryRequest req, SolrQueryResponse rsp, Query q) {
+    SolrRequestInfo.getQueryLimits(req, rsp);
+    for (Map.Entry<Object, Object> entry : req.getContext().entrySet()) {
+      if (entry.getValue() instanceof QueryLimits) {
+        entry.setValue(new CancelLimits(req, rsp, q));
+        return;
+      }
+    }
+    throw new SolrException(ErrorCode.SERVER_ERROR, "this Solr keeps the limits of a query elsewhere than 9.9 does: take the handler out of solrconfig.xml");
+  }
+}
