@@ -6,7 +6,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/internal/harness/servers"
 )
 
@@ -20,10 +19,12 @@ func TestLoads(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	all := map[string]func() (contender, error){
-		"ours": func() (contender, error) { return startOurs(ctx, bare, nil) },
+		"ours": func() (contender, error) { return startOurs(ctx, bare, mqtt, nil) },
 		"limited": func() (contender, error) {
-			return startOurs(ctx, limited, []engine.Limit{{Filter: "lab/+", Rate: 1e6, Burst: 1e4}})
+			return startOurs(ctx, limited, mqtt, limits(1e6, 1e4))
 		},
+		"over NATS":   func() (contender, error) { return startOurs(ctx, overNATS, nats, limits(1e6, 1e4)) },
+		"nats-server": func() (contender, error) { return startNATS(ctx) },
 		"mosquitto": func() (contender, error) {
 			c, err := startMosquitto(ctx)
 			if errors.Is(err, servers.ErrMissing) {
@@ -39,7 +40,7 @@ func TestLoads(t *testing.T) {
 				t.Fatal(err)
 			}
 			few := []stream{{200, 3}, {300, 2}}
-			a, err := load(ctx, order{Addr: c.addr, Seed: 1, Streams: few, Measure: 0.3})
+			a, err := load(ctx, order{Addr: c.addr, Protocol: c.protocol, Seed: 1, Streams: few, Measure: 0.3})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +48,7 @@ func TestLoads(t *testing.T) {
 				t.Errorf("%d messages of about 150 came: %+v", n, a)
 			}
 			for _, batch := range []int{1, 32} {
-				a, err := load(ctx, order{Addr: c.addr, Seed: 1, Streams: few, Measure: 0.2, Window: 200, Batch: batch})
+				a, err := load(ctx, order{Addr: c.addr, Protocol: c.protocol, Seed: 1, Streams: few, Measure: 0.2, Window: 200, Batch: batch})
 				if err != nil || a.Throughput < 100 || a.Lost > 0 {
 					t.Errorf("%d a write: %+v, %v", batch, a, err)
 				}
