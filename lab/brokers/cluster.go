@@ -49,42 +49,45 @@ const (
 )
 
 // startCluster starts nodes and waits until all of them serve.
-func startCluster(ctx context.Context, p plan) (c *cluster, err error) {
-	c = &cluster{hangUp: func() {}}
-	if c.dir, err = os.MkdirTemp("", "spillgate-nodes-"); err != nil {
+func startCluster(ctx context.Context, p plan) (*cluster, error) {
+	c := &cluster{hangUp: func() {}}
+	if err := c.open(ctx, p); err != nil {
+		c.stop()
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			c.stop()
-		}
-	}()
+	return c, nil
+}
+
+func (c *cluster) open(ctx context.Context, p plan) (err error) {
+	if c.dir, err = os.MkdirTemp("", "spillgate-nodes-"); err != nil {
+		return err
+	}
 	free, err := freeAddresses(4 * p.nodes)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	clients, admin, routes, nats := free[:p.nodes], free[p.nodes:2*p.nodes], free[2*p.nodes:3*p.nodes], free[3*p.nodes:]
 	for i := range p.nodes {
 		name := fmt.Sprint("n", i+1)
 		c.nodes = append(c.nodes, &node{cfg: broker.Config{Listen: []string{clients[i]}, Admin: admin[i],
 			Cluster: backplane.Config{Node: name, Data: filepath.Join(c.dir, name), Listen: nats[i], Cluster: routes[i], Routes: routes},
-			Place:   broker.Place{Address: clients[i], Capacity: p.capacity}}, spec: proc.Spec{Name: name, CPUs: p.cpus}})
+			Place:   broker.Place{Address: clients[i], Capacity: p.capacity}}, spec: proc.Spec{Name: name, CPUs: p.cpus, RealTime: true, Nice: -20}})
 	}
 	if p.change != nil {
 		if err := p.change(c); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, n := range c.nodes {
 		if err := n.start(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := c.await(ctx, "all nodes serve", gatherTime, c.serve); err != nil {
-		return nil, err
+		return err
 	}
 	c.placer, c.hangUp, err = brokerplace.Dial(ctx, "nats://"+nats[0])
-	return c, err
+	return err
 }
 
 func (n *node) start(ctx context.Context) (err error) {
@@ -178,7 +181,9 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // stop ends all nodes and removes what they stored.
 func (c *cluster) stop() {
-	c.hangUp()
+	if c.hangUp != nil {
+		c.hangUp()
+	}
 	for _, n := range c.nodes {
 		if n.child != nil {
 			n.kill()
