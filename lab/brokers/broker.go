@@ -40,6 +40,9 @@ times that with a burst of 38. Mosquitto speaks MQTT, nats-server its own protoc
 behind which one message in a hundred waits. Three nodes are processes on one processor, the generator has another. Publishers connect to any node: for an even split each stays, one
 after the other in turn; otherwise the cluster sends each to where the placer wants it (Server Reference). One subscriber is at the first node, whichever node has
 the topic. The nodes divide the bucket by the traffic in both cases.`},
+		{Name: "srtm/faults", Title: "Nodes that are killed, stopped and cut off: nothing acknowledged is lost, no share is too large", Live: true, Run: runFaults,
+			About: `Three nodes as processes, a placed topic, six publishers of QoS 1 that offer more than its rate, and a subscriber whose session is stored. Nodes are killed (kill -9) and started
+again, stopped, and cut off from the others by closing their connections. What was acknowledged must come; what all nodes release together must keep to rate and burst.`},
 		{Name: "srtm/flood", Title: "One topic at ten times its rate: what the others see", Live: true, Run: runFlood,
 			About: `The topics, limits and publishers of srtm/broker at 1,000 messages/s a topic. In every other run the last topic's
 publishers send ten times as much; the p99 of the others is compared with the runs beside. The same without limits, for comparison. Medians of the rounds.`},

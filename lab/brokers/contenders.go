@@ -37,8 +37,7 @@ func Child() {
 	generatorRole.Play("lab/brokers: generator", generate)
 }
 
-// serve is a broker as `spillgate broker` runs it. It says where it listens first, and
-// where its admin endpoints are.
+// serve is a broker as `spillgate broker` runs it, which can be cut off from other nodes.
 func serve(cfg broker.Config) error {
 	debug.SetMemoryLimit(1 << 30)
 	debug.SetGCPercent(-1)
@@ -52,6 +51,9 @@ func serve(cfg broker.Config) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	addresses, _ := b.Addresses()
+	if cfg.Cluster.Cluster != "" {
+		go partition(ctx, cfg.Cluster)
+	}
 	fmt.Fprintln(os.Stdout, "listening on", addresses[0])
 	return b.Run(ctx)
 }
