@@ -575,16 +575,16 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 			continue
 		}
 		u := under{ID: uint16(i + 1), QoS: at.qos, Released: at.released}
+		if at.unsaved {
+			waits.unsaved = append(waits.unsaved, waiting{u.ID, at.order, at.released})
+		}
 		if at.kept != nil {
 			if u.Position = at.kept.Position; u.Position == 0 {
-				continue
+				continue // it is not in the log, and cannot be read again
 			}
 			floor = min(floor, u.Position-1)
 		}
 		in.Under = append(in.Under, u)
-		if at.unsaved {
-			waits.unsaved = append(waits.unsaved, waiting{u.ID, at.order, at.released})
-		}
 	}
 	slices.SortFunc(in.Under, func(a, b under) int { return int(int64(s.slots[a.ID-1].order) - int64(s.slots[b.ID-1].order)) })
 	slices.SortFunc(waits.unsaved, func(a, b waiting) int { return int(int64(a.order) - int64(b.order)) })

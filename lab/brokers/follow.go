@@ -16,6 +16,14 @@ import (
 // publisher names the publisher of a stream.
 func publisher(stream, n int) string { return fmt.Sprintf("p%d.%d", stream, n) }
 
+// groupOf names the group of a publisher, empty where each sends on its own.
+func groupOf(n, together int) string {
+	if together <= 1 {
+		return ""
+	}
+	return fmt.Sprint("g", n/together)
+}
+
 // dialing is how many publishers connect at a time.
 const dialing = 50
 
@@ -67,8 +75,8 @@ func (g *generator) hello(conn net.Conn, i int) (answer packets.Packet, err erro
 		Connect: packets.ConnectParams{ProtocolName: []byte("MQTT"), ClientIdentifier: publisher(0, i), Clean: true}}
 	if g.o.Follow {
 		pk.Properties.User = []packets.UserProperty{{Key: edge.PropertyRedirect, Val: "1"}, {Key: edge.PropertyTopic, Val: placedTopic}}
-		if g.o.Together > 1 {
-			pk.Properties.User = append(pk.Properties.User, packets.UserProperty{Key: edge.PropertyGroup, Val: fmt.Sprint("g", i/g.o.Together)})
+		if group := groupOf(i, g.o.Together); group != "" {
+			pk.Properties.User = append(pk.Properties.User, packets.UserProperty{Key: edge.PropertyGroup, Val: group})
 		}
 	}
 	var out bytes.Buffer

@@ -228,9 +228,16 @@ func (g *generator) poisson() error {
 func (g *generator) send(rnd *rand.Rand, stream int, packet []byte, at int) error {
 	n := max(g.o.Together, 1)
 	from := g.first[stream] + rnd.IntN(g.o.Streams[stream].Publishers/n)*n
-	for _, c := range g.conns[from : from+n] {
+	for i := from; i < from+n; i++ {
 		binary.LittleEndian.PutUint64(packet[at+1:], uint64(time.Since(g.base)))
-		if err := write(c.fd, packet); err != nil {
+		err := write(g.conns[i].fd, packet)
+		if err != nil && g.o.Follow { // the cluster has sent it elsewhere
+			g.conns[i].conn.Close()
+			if g.conns[i], err = g.enter(i); err == nil {
+				err = write(g.conns[i].fd, packet)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}

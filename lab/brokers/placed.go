@@ -158,10 +158,15 @@ func (c *cluster) describe(ctx context.Context, f fleetCase, placed bool) error 
 		if err := s.SetTopic(placedTopic, f.limits()); err != nil {
 			return err
 		}
-		if !placed {
-			for i := range fleet {
-				s.Topics[placedTopic].Publishers[publisher(0, i)] = brokerplace.Publisher{Rate: fleetRate, Node: c.nodes[i%len(c.nodes)].spec.Name}
+		if placed {
+			joins := make([]brokerplace.Join, fleet)
+			for i := range joins {
+				joins[i] = brokerplace.Join{Publisher: publisher(0, i), Group: groupOf(i, f.group)}
 			}
+			return s.Join(placedTopic, joins...)
+		}
+		for i := range fleet {
+			s.Topics[placedTopic].Publishers[publisher(0, i)] = brokerplace.Publisher{Rate: fleetRate, Node: c.nodes[i%len(c.nodes)].spec.Name}
 		}
 		return nil
 	})
