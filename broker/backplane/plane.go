@@ -112,6 +112,10 @@ func (p *Plane) connect() (err error) {
 			return err
 		}
 	}
+	secure, err := p.cfg.secure()
+	if err != nil {
+		return err
+	}
 	dial := func(more ...nats.Option) (*nats.Conn, error) {
 		options := append(more, nats.Name("spillgate broker "+p.cfg.Node), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond),
 			nats.ReconnectBufSize(p.cfg.PendingBytes), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -119,6 +123,8 @@ func (p *Plane) connect() (err error) {
 			}))
 		if p.server != nil {
 			options = append(options, nats.InProcessServer(p.server))
+		} else if secure != nil {
+			options = append(options, nats.Secure(secure))
 		}
 		return nats.Connect(p.cfg.URL, options...)
 	}

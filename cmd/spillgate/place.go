@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/spillgate/spillgate/broker/place"
@@ -16,8 +17,24 @@ import (
 
 // placeFlags are the flags that all parts of `spillgate place` share.
 type placeFlags struct {
-	nats   string
-	dryRun bool
+	nats          string
+	ca, cert, key string
+	dryRun        bool
+}
+
+// dial connects to the state.
+func (f *placeFlags) dial(ctx context.Context, url string) (*place.Placer, func(), error) {
+	var secure []nats.Option
+	if f.ca != "" {
+		secure = append(secure, nats.RootCAs(f.ca))
+	}
+	if (f.cert != "") != (f.key != "") {
+		return nil, nil, usage(fmt.Errorf("--cert %q with --key %q, expected both or none", f.cert, f.key))
+	}
+	if f.cert != "" {
+		secure = append(secure, nats.ClientCert(f.cert, f.key))
+	}
+	return place.Dial(ctx, url, secure...)
 }
 
 func newPlace() *cobra.Command {
@@ -47,6 +64,9 @@ from a node that is silent all do; "place moves" says why.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.PersistentFlags().StringVar(&f.nats, "nats", "nats://127.0.0.1:4222", "`URL` of the NATS server with the state, or several separated by commas")
+	cmd.PersistentFlags().StringVar(&f.ca, "ca", "", "PEM `file` with the authority of the NATS server's certificate")
+	cmd.PersistentFlags().StringVar(&f.cert, "cert", "", "PEM `file` with a certificate to show to the NATS server")
+	cmd.PersistentFlags().StringVar(&f.key, "key", "", "PEM `file` with that certificate's key")
 	cmd.AddCommand(newPlaceServe(&f), newPlaceList(&f), newPlaceExplain(&f), newPlaceWhere(&f), newPlaceTopic(&f), newPlaceNode(&f), newPlaceDrain(&f), newPlaceMoves(&f))
 	return cmd
 }
@@ -58,7 +78,7 @@ const commandTime = 30 * time.Second
 func (f *placeFlags) with(cmd *cobra.Command, do func(ctx context.Context, p *place.Placer) error) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), commandTime)
 	defer cancel()
-	p, end, err := place.Dial(ctx, f.nats)
+	p, end, err := f.dial(ctx, f.nats)
 	if err != nil {
 		return err
 	}
@@ -134,7 +154,7 @@ this process; several that serve at once share one with --nats.`,
 				defer stop()
 				url = own
 			}
-			return servePlace(cmd, url, listen)
+			return f.serve(cmd, url, listen)
 		},
 	}
 	flags := cmd.Flags()
@@ -144,9 +164,9 @@ this process; several that serve at once share one with --nats.`,
 	return cmd
 }
 
-// servePlace answers until the context of the command ends.
-func servePlace(cmd *cobra.Command, url, listen string) error {
-	p, end, err := place.Dial(cmd.Context(), url)
+// serve answers until the context of the command ends.
+func (f *placeFlags) serve(cmd *cobra.Command, url, listen string) error {
+	p, end, err := f.dial(cmd.Context(), url)
 	if err != nil {
 		return err
 	}
