@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/servers"
 )
@@ -54,5 +55,39 @@ func TestLoads(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Publishers that send together are spread over nodes, which the subscriber hears.
+func TestSpread(t *testing.T) {
+	c, err := startOurs(t.Context(), bare, mqtt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := load(t.Context(), order{Addr: c.addr, Protocol: mqtt5, Nodes: []string{c.addr, c.addr}, Together: 5, Follow: true, Seed: 1, Streams: []stream{{500, 20}}, Measure: 0.3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := a.Latency[0].N; n == 0 || n%5 != 0 {
+		t.Errorf("%d messages came, want groups of 5", n)
+	}
+}
+
+// What nodes released is added up across restarts, and set against the bucket.
+func TestReleased(t *testing.T) {
+	r := released{last: map[string]uint64{}}
+	began := time.Unix(1000, 0)
+	for i, n := range []uint64{0, 2000, 2040, 1000, 2000} { // the fourth: it was killed, and began anew
+		r.enter("n1", n)
+		r.seen = append(r.seen, look{began.Add(time.Duration(i) * 5 * time.Second), r.total})
+	}
+	if r.total != 4040 {
+		t.Errorf("%v messages in all, want 4,040", r.total)
+	}
+	if got := r.most(began); got != (2000-faultBurst)/(5*faultRate) {
+		t.Errorf("%v of the rate, want %v", got, (2000-faultBurst)/(5*faultRate))
+	}
+	if got := r.most(began.Add(6 * time.Second)); got >= (2000-faultBurst)/(5*faultRate) {
+		t.Errorf("%v of the rate since then, want less", got)
 	}
 }
