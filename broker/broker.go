@@ -75,6 +75,7 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 	if cfg.Cluster.On() {
 		b.plane = backplane.New(cfg.Cluster, log)
 		of.Forward, of.Log, of.Divert, of.Watch = b.plane, b.plane, b.plane, b.plane
+		of.Shared = !b.plane.Alone()
 	}
 	b.hub = engine.New(of)
 	b.mqtt = mqtt.NewServer(b.hub, cfg.Clients, log)

@@ -159,6 +159,55 @@ func count(all []string, what string) (n int) {
 	return n
 }
 
+// Of a shared subscription one member in the whole cluster gets each message, whatever its
+// QoS and wherever it is published; members of another group, and subscribers of their own, get it too.
+func TestSharedAcross(t *testing.T) {
+	_, addr := cluster(t, 3, Config{})
+	var first, second, other, own inbox
+	members := map[*inbox]*paho.Client{&first: dial5(t, addr[0], "first", &first), &second: dial5(t, addr[1], "second", &second), &other: dial5(t, addr[0], "other", &other), &own: dial5(t, addr[1], "own", &own)}
+	for in, filter := range map[*inbox]string{&first: "$share/g/a/#", &second: "$share/g/a/#", &other: "$share/h/a/#", &own: "a/+"} {
+		subscribe5(t, members[in], filter, 2)
+	}
+	pubs := []*paho.Client{dial5(t, addr[1], "pub0", &inbox{}), dial5(t, addr[2], "pub1", &inbox{})}
+	await(t, "all are known at every node", func() bool {
+		for _, pub := range pubs {
+			publish5(t, pub, "a/b", 0, "ready")
+		}
+		return len(first.all()) > 0 && len(second.all()) > 0 && len(other.all()) > 0 && len(own.all()) > 0
+	})
+	const n = 60
+	for i := range n {
+		publish5(t, pubs[i%2], "a/b", byte(i/2%3), fmt.Sprint(i))
+	}
+	of := func(ins ...*inbox) (all []string) {
+		for _, in := range ins {
+			for _, m := range in.all() {
+				if m != "a/b=ready" {
+					all = append(all, m)
+				}
+			}
+		}
+		return all
+	}
+	await(t, "all messages", func() bool { return len(of(&first, &second)) >= n && len(of(&other)) >= n && len(of(&own)) >= n })
+	for name, got := range map[string][]string{"g": of(&first, &second), "h": of(&other), "without a group": of(&own)} {
+		for i := range n {
+			if times := count(got, fmt.Sprint("a/b=", i)); times != 1 {
+				t.Errorf("%s: message %d of QoS %d came %d times", name, i, i/2%3, times)
+			}
+		}
+	}
+	// A member that leaves has the others get all.
+	_ = members[&second].Disconnect(&paho.Disconnect{})
+	await(t, "the rest is the other member's", func() bool {
+		before := len(first.all())
+		publish5(t, pubs[0], "a/b", 1, "later")
+		publish5(t, pubs[0], "a/b", 1, "later")
+		time.Sleep(5 * time.Millisecond)
+		return len(first.all()) == before+2
+	})
+}
+
 // A session that is away gets what it missed, at whatever node, also after all nodes
 // have ended.
 func TestSessionMoves(t *testing.T) {

@@ -76,13 +76,23 @@ const (
 )
 
 // openPlacer opens the state of places, as often as it takes.
-func openPlacer(ctx context.Context, nc *nats.Conn, replicas int) (*place.Placer, error) {
+func openPlacer(ctx context.Context, nc *nats.Conn, replicas int) (p *place.Placer, err error) {
+	err = insist(ctx, func(ctx context.Context) (err error) {
+		p, err = place.Open(ctx, nc, replicas)
+		return err
+	})
+	return p, err
+}
+
+// insist tries until it is done, ctx ends, or what is asked for is wrong.
+func insist(ctx context.Context, do func(context.Context) error) error {
 	for {
 		try, cancel := context.WithTimeout(ctx, placeAttempt)
-		p, err := place.Open(try, nc, replicas)
+		err := do(try)
 		cancel()
-		if err == nil || ctx.Err() != nil {
-			return p, err
+		var mistake *place.Mistake
+		if err == nil || ctx.Err() != nil || errors.As(err, &mistake) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -93,15 +103,17 @@ func openPlacer(ctx context.Context, nc *nats.Conn, replicas int) (*place.Placer
 
 // enter puts the node into the state, unless it is there.
 func enter(ctx context.Context, placer *place.Placer, name string, at Place) error {
-	s, _, err := placer.Load(ctx)
-	if err != nil {
+	return insist(ctx, func(ctx context.Context) error {
+		s, _, err := placer.Load(ctx)
+		if err != nil {
+			return err
+		}
+		if n, ok := s.Nodes[name]; ok && n.Address == at.Address && n.Capacity == at.Capacity {
+			return nil
+		}
+		_, err = placer.Update(ctx, func(s *place.State) error {
+			return s.SetNode(name, place.Node{Address: at.Address, Capacity: at.Capacity, Draining: s.Nodes[name].Draining})
+		})
 		return err
-	}
-	if n, ok := s.Nodes[name]; ok && n.Address == at.Address && n.Capacity == at.Capacity {
-		return nil
-	}
-	_, err = placer.Update(ctx, func(s *place.State) error {
-		return s.SetNode(name, place.Node{Address: at.Address, Capacity: at.Capacity, Draining: s.Nodes[name].Draining})
 	})
-	return err
 }

@@ -29,6 +29,8 @@ func (c Config) CheckFiles() []*Mistake {
 	wrong := func(field, value, want string) { all = append(all, &Mistake{Field: field, Value: value, Want: want}) }
 	reread.CheckPair(wrong, "tls.cert", c.TLS.Cert, c.TLS.Key)
 	reread.CheckAuthorities(wrong, "tls.client_ca", c.TLS.ClientCA)
+	reread.CheckPair(wrong, "cluster.cert", c.Cluster.Cert, c.Cluster.Key)
+	reread.CheckAuthorities(wrong, "cluster.ca", c.Cluster.CA)
 	c.Access.CheckFiles(wrong)
 	return all
 }

@@ -47,6 +47,11 @@ func newAuthority(t *testing.T) *authority {
 	return &authority{cert, key, pool}
 }
 
+// pem returns the authority's own certificate.
+func (a *authority) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+}
+
 // sign returns a certificate of a name and its key, in PEM.
 func (a *authority) sign(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()

@@ -82,3 +82,31 @@ func TestStoredProtocols(t *testing.T) {
 		t.Errorf("its own user has not: %v", err)
 	}
 }
+
+// A client that is connected to one node stays there when another user names it at
+// another node, also if its session is not stored; its own user takes it along.
+func TestClaimIsItsUsers(t *testing.T) {
+	_, addr := cluster(t, 2, Config{Access: access.Config{Users: []access.User{{Name: "a", Password: hash(t, "a")}, {Name: "b", Password: hash(t, "b")}}}})
+	lost := make(chan error, 1)
+	o := options(addr[0], "a", "a", nil).SetCleanSession(true).SetClientID("here").SetAutoReconnect(false)
+	o.SetConnectionLostHandler(func(_ mqtt.Client, err error) { lost <- err })
+	if _, err := connect(t, o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, options(addr[1], "b", "b", nil).SetCleanSession(true).SetClientID("here")); err == nil {
+		t.Error("another user has the client's name at another node")
+	}
+	select {
+	case err := <-lost:
+		t.Fatalf("another user has disconnected it: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if _, err := connect(t, options(addr[1], "a", "a", nil).SetCleanSession(true).SetClientID("here")); err != nil {
+		t.Errorf("its own user has not its name at another node: %v", err)
+	}
+	select {
+	case <-lost:
+	case <-time.After(20 * time.Second):
+		t.Error("it is at two nodes at once")
+	}
+}

@@ -68,6 +68,9 @@ func (d *decoder) broker(n node, to *broker.Config) {
 						c.Routes = append(c.Routes, address)
 					})
 				},
+				"ca":            func(n node) { d.Text(n, &c.CA) },
+				"cert":          func(n node) { d.Text(n, &c.Cert) },
+				"key":           func(n node) { d.Text(n, &c.Key) },
 				"replicas":      func(n node) { d.Integer(n, &c.Replicas) },
 				"max_bytes":     func(n node) { d.Integer(n, &c.MaxBytes) },
 				"max_age":       func(n node) { d.Duration(n, &c.MaxAge) },

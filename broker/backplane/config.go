@@ -26,6 +26,11 @@ type Config struct {
 	// are those of all nodes; this one may be among them. Default none: one node.
 	Cluster string
 	Routes  []string
+	// CA, Cert and Key are PEM files: an authority, and a certificate of this node that it
+	// has signed, with its key. Then nodes, and clients of Listen, must show a certificate
+	// of that authority; with URL this node does. Default none: whoever reaches the
+	// addresses is trusted.
+	CA, Cert, Key string
 	// Replicas is how many nodes store what must not be lost: 1, 3 or 5. Default 3 where
 	// Routes names three nodes or more, otherwise 1. With 3 any one node may die, and
 	// nothing is acknowledged while two are dead.
@@ -103,6 +108,9 @@ func (c Config) Check(wrong func(field, value, want string)) {
 	}
 	for i, r := range c.Routes {
 		checkAddress(wrong, fmt.Sprintf("routes[%d]", i), r)
+	}
+	if (c.CA != "") != (c.Cert != "") || (c.Cert != "") != (c.Key != "") {
+		wrong("ca", fmt.Sprintf("%q, with cert %q and key %q", c.CA, c.Cert, c.Key), "ca, cert and key together, or none of them")
 	}
 	if len(c.Routes) > 0 && c.Cluster == "" {
 		wrong("cluster", `""`, "the host:port at which this node takes the others, one of routes")

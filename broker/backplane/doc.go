@@ -21,12 +21,12 @@
 //     loses none. A log that is full, or has no majority, refuses messages.
 //   - A message goes to each node once: a node delivers a received message and sends it
 //     no further, and numbers identify copies that arrive by two filters.
+//   - Of a shared subscription one member in the whole cluster gets a message.
 //   - No call blocks the engine. Every queue has a limit; a node that is behind loses
 //     messages of QoS 0, which are counted, and delays no other node.
 //   - The log keeps the messages that a session still needs, for at most Config.MaxAge.
 //
 // What this package does not do: it does not flush each message to the disk, so messages
-// can be lost if all machines with a copy lose power together. Members of one shared
-// subscription should be at one node: each node that has members gives one of them a
-// copy. It has no users: keep its ports private.
+// can be lost if all machines with a copy lose power together. A message on its way to a member of a shared
+// subscription is not stored for it, and is lost if that node dies. It has no users: keep its ports private.
 package backplane

@@ -141,6 +141,9 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 		}
 		p.retained.stored(m.Topic.Name())
 	}
+	if err == nil {
+		p.share(m.Topic.Name(), u.data)
+	}
 	if err == nil && m.From != nil {
 		m.From.Released(b, m, u.id)
 	} else if from, ok := m.From.(engine.Refusable); ok && p.ctx.Err() == nil {

@@ -27,6 +27,7 @@ const (
 	logSubjects      = "spillgate.log."
 	retainedSubjects = "spillgate.retained."
 	publishSubjects  = "spillgate.publish."
+	shareSubjects    = "spillgate.share."
 	replySubjects    = "spillgate.reply."
 	sessionSubjects  = "spillgate.session."
 	logStream        = "SPILLGATE_LOG"
@@ -57,12 +58,14 @@ type Plane struct {
 	appends  *queue // to the log
 	interest interest
 	heard    chan *nats.Msg
-	retained retained
-	diverted diverted
-	sessions sessions
-	offered  atomic.Uint64 // position in the log that the feed has begun to deliver
-	position atomic.Uint64 // the one that it has delivered
-	started  time.Time
+	// heardShared is for members of shared subscriptions.
+	heardShared chan *nats.Msg
+	retained    retained
+	diverted    diverted
+	sessions    sessions
+	offered     atomic.Uint64 // position in the log that the feed has begun to deliver
+	position    atomic.Uint64 // the one that it has delivered
+	started     time.Time
 
 	lost atomic.Uint64 // messages of QoS 0 that found no room
 	bad  atomic.Uint64 // packets that are none
@@ -80,7 +83,7 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	_, _ = crypto.Read(random[:]) // never fails
 	p := &Plane{cfg: cfg, log: log, started: time.Now(), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
 	p.interest.more = make(chan struct{}, 1)
-	p.heard = make(chan *nats.Msg, heardMessages)
+	p.heard, p.heardShared = make(chan *nats.Msg, heardMessages), make(chan *nats.Msg, heardMessages)
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
 }
@@ -109,6 +112,10 @@ func (p *Plane) connect() (err error) {
 			return err
 		}
 	}
+	secure, err := p.cfg.secure()
+	if err != nil {
+		return err
+	}
 	dial := func(more ...nats.Option) (*nats.Conn, error) {
 		options := append(more, nats.Name("spillgate broker "+p.cfg.Node), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond),
 			nats.ReconnectBufSize(p.cfg.PendingBytes), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -116,6 +123,8 @@ func (p *Plane) connect() (err error) {
 			}))
 		if p.server != nil {
 			options = append(options, nats.InProcessServer(p.server))
+		} else if secure != nil {
+			options = append(options, nats.Secure(secure))
 		}
 		return nats.Connect(p.cfg.URL, options...)
 	}
@@ -205,6 +214,7 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	p.done.Go(p.forward)
 	p.done.Go(p.subscribe)
 	p.done.Go(p.hear)
+	p.done.Go(p.hearShared)
 	p.appending()
 	if err := p.watchSessions(ctx); err != nil {
 		return err
@@ -227,6 +237,9 @@ func (p *Plane) Close() {
 		p.server.WaitForShutdown()
 	}
 }
+
+// Alone reports whether there are no other nodes.
+func (p *Plane) Alone() bool { return p.alone }
 
 // Node returns the name of this node.
 func (p *Plane) Node() string { return p.cfg.Node }
@@ -351,65 +364,6 @@ func (p *Plane) hear() {
 func (p *Plane) malformed(err error) {
 	if p.bad.Add(1) == 1 {
 		p.log.Warn("a message of another node cannot be read", "error", err)
-	}
-}
-
-// interest is what filters this node subscribes to.
-type interest struct {
-	mu      sync.Mutex
-	changed map[string]bool // wanted or not, to be applied
-	more    chan struct{}
-}
-
-// Wanted has other nodes send what a filter covers.
-func (p *Plane) Wanted(filter string) { p.interest.set(filter, true) }
-
-// Unwanted ends that.
-func (p *Plane) Unwanted(filter string) { p.interest.set(filter, false) }
-
-func (i *interest) set(filter string, wanted bool) {
-	i.mu.Lock()
-	if i.changed == nil {
-		i.changed = map[string]bool{}
-	}
-	i.changed[filter] = wanted
-	i.mu.Unlock()
-	select {
-	case i.more <- struct{}{}:
-	default:
-	}
-}
-
-// subscribe applies what Wanted and Unwanted say.
-func (p *Plane) subscribe() {
-	subs := map[string][]*nats.Subscription{}
-	for {
-		select {
-		case <-p.ctx.Done():
-			return
-		case <-p.interest.more:
-		}
-		p.interest.mu.Lock()
-		changed := p.interest.changed
-		p.interest.changed = nil
-		p.interest.mu.Unlock()
-		for filter, wanted := range changed {
-			have := subs[filter]
-			switch {
-			case wanted && have == nil:
-				for _, subject := range subjectsOf(liveSubjects, filter) {
-					if sub, err := p.nc.ChanSubscribe(subject, p.heard); err == nil {
-						have = append(have, sub)
-					}
-				}
-				subs[filter] = have
-			case !wanted:
-				for _, sub := range have {
-					_ = sub.Unsubscribe()
-				}
-				delete(subs, filter)
-			}
-		}
 	}
 }
 

@@ -18,6 +18,14 @@ const startTime = 10 * time.Second
 func embed(c Config) (*server.Server, error) {
 	o := &server.Options{ServerName: c.Node, JetStream: true, StoreDir: c.Data, NoSigs: true, NoLog: true,
 		MaxPayload: int32(c.MaxMessage), DontListen: c.Listen == "", NoSystemAccount: len(c.Routes) == 0}
+	secure, err := c.secure()
+	if err != nil {
+		return nil, err
+	}
+	if secure != nil {
+		o.TLSConfig, o.TLSTimeout, o.TLSVerify = secure, tlsTime, true
+		o.Cluster.TLSConfig, o.Cluster.TLSTimeout = secure.Clone(), tlsTime
+	}
 	taken := []string{}
 	if c.Cluster != "" && c.Listen == "" { // without a listener for clients it starts none for nodes
 		o.DontListen, o.Host, o.Port = false, "127.0.0.1", server.RANDOM_PORT

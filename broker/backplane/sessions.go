@@ -1,6 +1,7 @@
 package backplane
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,8 +48,8 @@ type sessions struct {
 	all map[string]known
 	// revision is that of the last change that this node has heard of.
 	revision uint64
-	// kick is told of a client that has connected to another node.
-	kick func(client string)
+	// kick is told of a client that connects to another node.
+	kick func(client, owner string) bool
 	subs map[string]*nats.Subscription // by client
 }
 
@@ -117,9 +118,16 @@ func keyOf(client string) string {
 // claimTime bounds how long another node may take to give a client up.
 const claimTime = 3 * time.Second
 
+// ErrOwned is of a client that is connected to another node as another user.
+var ErrOwned = errors.New("backplane: the client is another user's")
+
+// notYours is the answer of a node that does not give a client up.
+var notYours = []byte{1}
+
 // Claim has the node that a client is connected to, if that is another one, disconnect it,
-// and this node be told by kick when it connects elsewhere.
-func (p *Plane) Claim(ctx context.Context, client string) error {
+// and this node be told by kick when it connects elsewhere. It is ErrOwned where that
+// connection is not of the same owner, and then nothing has changed.
+func (p *Plane) Claim(ctx context.Context, client, owner string) error {
 	subject := sessionSubjects + token(client)
 	if p.nc.ConnectedUrl() == "" && !p.nc.IsConnected() {
 		return fmt.Errorf("backplane: NATS is not connected")
@@ -127,13 +135,20 @@ func (p *Plane) Claim(ctx context.Context, client string) error {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
 	// No answer within the time: the node is dead, or as good as that.
-	if _, err := p.nc.RequestWithContext(ctx, subject, nil); err != nil && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, context.DeadlineExceeded) {
+	answer, err := p.nc.RequestWithContext(ctx, subject, []byte(owner))
+	switch {
+	case err != nil && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("backplane: %w", err)
+	case err == nil && bytes.Equal(answer.Data, notYours):
+		return ErrOwned
 	}
 	sub, err := p.nc.Subscribe(subject, func(m *nats.Msg) {
 		go func() { // it waits until the connection has ended
-			p.sessions.kick(client)
-			_ = m.Respond(nil)
+			var answer []byte
+			if !p.sessions.kick(client, string(m.Data)) {
+				answer = notYours
+			}
+			_ = m.Respond(answer)
 		}()
 	})
 	if err != nil {
@@ -161,8 +176,10 @@ func (p *Plane) Disclaim(client string) {
 	}
 }
 
-// OnKick says what Claim by another node does here. It must be called before Open.
-func (p *Plane) OnKick(kick func(client string)) { p.sessions.kick = kick }
+// OnKick says what Claim by another node does here: kick reports false for a client that
+// is connected as another user than owner, and does nothing then. It must be called
+// before Open.
+func (p *Plane) OnKick(kick func(client, owner string) bool) { p.sessions.kick = kick }
 
 // watchSessions keeps what is known of sessions. It returns when it knows all.
 func (p *Plane) watchSessions(ctx context.Context) error {

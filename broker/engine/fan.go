@@ -75,8 +75,9 @@ func (h *Hub) Subscribe(filter string, s *Subscription) error {
 	h.subs.add(s)
 	h.version.Add(1)
 	if w := h.cfg.Watch; w != nil {
-		if h.filters[filter]++; h.filters[filter] == 1 {
-			w.Wanted(filter)
+		of := h.interest(s)
+		if h.filters[of]++; h.filters[of] == 1 {
+			w.Wanted(of.group, of.filter)
 		}
 	}
 	return nil
@@ -89,11 +90,22 @@ func (h *Hub) Unsubscribe(s *Subscription) {
 	h.subs.remove(s)
 	h.version.Add(1)
 	if w := h.cfg.Watch; w != nil {
-		if h.filters[s.filter]--; h.filters[s.filter] == 0 {
-			delete(h.filters, s.filter)
-			w.Unwanted(s.filter)
+		of := h.interest(s)
+		if h.filters[of]--; h.filters[of] == 0 {
+			delete(h.filters, of)
+			w.Unwanted(of.group, of.filter)
 		}
 	}
+}
+
+// interest is what a Watcher tells apart.
+type interest struct{ group, filter string }
+
+func (h *Hub) interest(s *Subscription) interest {
+	if !h.cfg.Shared {
+		return interest{filter: s.filter}
+	}
+	return interest{s.Group, s.filter}
 }
 
 // fanOf returns who receives the messages of t now.
@@ -179,10 +191,28 @@ func (h *Hub) deliver(b *Batch, m *Message) {
 			t.Who.Deliver(b, m, t)
 		}
 	}
+	if h.cfg.Shared {
+		return
+	}
 	for _, g := range f.groups {
 		t := g.pick()
 		t.Who.Deliver(b, m, t)
 	}
+}
+
+// DeliverTo hands a message to one member of a shared subscription, which it was sent to
+// this node for. It takes no token and goes no further. It reports false where no member
+// is here any more.
+func (b *Batch) DeliverTo(m *Message, group, filter string) (delivered bool) {
+	defer m.drop()
+	for _, g := range b.hub.fanOf(m.Topic).groups {
+		if g.name == group && g.filter == filter && m.Expires > b.now {
+			t := g.pick()
+			t.Who.Deliver(b, m, t)
+			return true
+		}
+	}
+	return false
 }
 
 // Retain keeps m as its topic's last message; an empty one deletes that.

@@ -64,11 +64,12 @@ type Diverter interface {
 }
 
 // Watcher is told of topic filters that have their first subscription at this node,
-// and of those that have none any more. It is called with the hub's lock held: it
-// must not block and not call the hub.
+// and of those that have none any more: those of one shared subscription, by the name of
+// its group, apart from the others, whose group is empty. It is called with the hub's
+// lock held: it must not block and not call the hub.
 type Watcher interface {
-	Wanted(filter string)
-	Unwanted(filter string)
+	Wanted(group, filter string)
+	Unwanted(group, filter string)
 }
 
 // errNotStored is told to the Source of a message that waited for its rate and that
@@ -97,6 +98,9 @@ type Config struct {
 	Divert Diverter
 	// Watch is told what is subscribed to; nil is not.
 	Watch Watcher
+	// Shared says that shared subscriptions have members at other nodes too. Messages
+	// come to those that are here by Batch.DeliverTo alone. It needs Watch.
+	Shared bool
 }
 
 // RetainedOverhead is what a retained message counts beside its bytes.
@@ -153,8 +157,8 @@ type Hub struct {
 
 	subsMu  sync.RWMutex
 	subs    tree
-	version atomic.Uint64  // of subs
-	filters map[string]int // subscriptions by filter, where Watch is told
+	version atomic.Uint64    // of subs
+	filters map[interest]int // subscriptions, where Watch is told
 
 	retainedMu sync.RWMutex
 	retained   map[string]*Topic // those that have a message
@@ -167,7 +171,7 @@ type Hub struct {
 // New returns a hub; Close ends it. cfg.Limits must be free of mistakes, see
 // Limit.Check.
 func New(cfg Config) *Hub {
-	h := &Hub{cfg: cfg.withDefaults(), topics: map[string]*Topic{}, shares: map[string]*rule{}, filters: map[string]int{}, lanes: map[laneKey]*lane{}, retained: map[string]*Topic{}, stop: make(chan struct{})}
+	h := &Hub{cfg: cfg.withDefaults(), topics: map[string]*Topic{}, shares: map[string]*rule{}, filters: map[interest]int{}, lanes: map[laneKey]*lane{}, retained: map[string]*Topic{}, stop: make(chan struct{})}
 	h.rest.began = h.now()
 	h.SetLimits(cfg.Limits)
 	h.done.Go(h.watch)

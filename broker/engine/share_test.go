@@ -30,8 +30,8 @@ func (e *elsewhere) take(to *[]string, m *Message) bool {
 func (e *elsewhere) Append(m *Message, _ uint16) bool           { return e.take(&e.stored, m) }
 func (e *elsewhere) Divert(_ *Batch, m *Message, _ uint16) bool { return e.take(&e.sent, m) }
 func (e *elsewhere) Forward(_ *Batch, m *Message)               { e.take(&e.out, m) }
-func (e *elsewhere) Wanted(filter string)                       { e.wanted = append(e.wanted, "+"+filter) }
-func (e *elsewhere) Unwanted(filter string)                     { e.wanted = append(e.wanted, "-"+filter) }
+func (e *elsewhere) Wanted(_, filter string)                    { e.wanted = append(e.wanted, "+"+filter) }
+func (e *elsewhere) Unwanted(_, filter string)                  { e.wanted = append(e.wanted, "-"+filter) }
 
 // refusable is a client that notes what was refused after it had waited.
 type refusable struct {

@@ -92,6 +92,23 @@ func (c *conn) packet(head packets.FixedHeader, body []byte) error {
 	if (head.Type == packets.Connect) != (c.session == nil) {
 		return packets.ErrProtocolViolation
 	}
+	switch head.Type {
+	case packets.Connect, packets.Subscribe, packets.Unsubscribe:
+		return link.Apart(func() error { return c.command(head, body) })
+	case packets.Pingreq:
+		if len(body) == 0 {
+			c.control(pong[:])
+			return nil
+		}
+	}
+	return c.command(head, body)
+}
+
+// pong answers PINGREQ.
+var pong = [...]byte{packets.Pingresp << 4, 0}
+
+// command handles a packet that is no message.
+func (c *conn) command(head packets.FixedHeader, body []byte) error {
 	pk, err := decode(head, c.version, body)
 	if err != nil {
 		return err
@@ -107,8 +124,6 @@ func (c *conn) packet(head packets.FixedHeader, body []byte) error {
 		return c.subscribe(&pk)
 	case packets.Unsubscribe:
 		return c.unsubscribe(&pk)
-	case packets.Pingreq:
-		c.control([]byte{packets.Pingresp << 4, 0})
 	case packets.Disconnect:
 		return c.disconnect(&pk)
 	}

@@ -108,9 +108,9 @@ func (srv *Server) Join(p *backplane.Plane) {
 	p.OnKick(srv.kick)
 }
 
-// kick disconnects a client that has connected to another node, and waits until its
-// session is stored.
-func (srv *Server) kick(client string) {
+// kick disconnects a client that connects to another node, and waits until its session is
+// stored. It reports false for one that is not owner's, which stays.
+func (srv *Server) kick(client, owner string) bool {
 	srv.mu.Lock()
 	s := srv.sessions[client]
 	var c *conn
@@ -118,9 +118,14 @@ func (srv *Server) kick(client string) {
 		c = s.conn
 	}
 	srv.mu.Unlock()
-	if c != nil {
-		c.kick(packets.ErrSessionTakenOver)
+	switch {
+	case c == nil:
+		return true
+	case s.owner != owner:
+		return false
 	}
+	c.kick(packets.ErrSessionTakenOver)
+	return true
 }
 
 // senderOf is a client as messages name it.
@@ -136,7 +141,11 @@ func (srv *Server) admit(c *conn, id string, clean bool, expiry time.Duration, w
 		present, err = srv.enter(c, id, clean, expiry, window)
 	}
 	if err == nil {
-		err = srv.claim(id)
+		if err = srv.claim(id, c.who.Name()); err != nil {
+			c.session.mu.Lock()
+			c.session.expiry = 0 // it ends with its connection
+			c.session.mu.Unlock()
+		}
 	}
 	if err == nil {
 		present, err = srv.restore(c, clean, present)
@@ -170,14 +179,17 @@ func (srv *Server) stored(ctx context.Context, id, owner string) (*backplane.Ses
 	return s, nil
 }
 
-// claim has other nodes give a client up.
-func (srv *Server) claim(client string) error {
+// claim has other nodes give a client up, if it is owner's there.
+func (srv *Server) claim(client, owner string) error {
 	if srv.plane == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
-	if err := srv.plane.Claim(ctx, client); err != nil {
+	switch err := srv.plane.Claim(ctx, client, owner); {
+	case errors.Is(err, backplane.ErrOwned):
+		return packets.ErrNotAuthorized
+	case err != nil:
 		srv.log.Warn("a client cannot be claimed", "error", err)
 		return errStore
 	}
@@ -575,16 +587,16 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 			continue
 		}
 		u := under{ID: uint16(i + 1), QoS: at.qos, Released: at.released}
+		if at.unsaved {
+			waits.unsaved = append(waits.unsaved, waiting{u.ID, at.order, at.released})
+		}
 		if at.kept != nil {
 			if u.Position = at.kept.Position; u.Position == 0 {
-				continue
+				continue // it is not in the log, and cannot be read again
 			}
 			floor = min(floor, u.Position-1)
 		}
 		in.Under = append(in.Under, u)
-		if at.unsaved {
-			waits.unsaved = append(waits.unsaved, waiting{u.ID, at.order, at.released})
-		}
 	}
 	slices.SortFunc(in.Under, func(a, b under) int { return int(int64(s.slots[a.ID-1].order) - int64(s.slots[b.ID-1].order)) })
 	slices.SortFunc(waits.unsaved, func(a, b waiting) int { return int(int64(a.order) - int64(b.order)) })

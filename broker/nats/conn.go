@@ -32,6 +32,20 @@ const (
 	maxSilent = 2
 )
 
+// info is what a client is told of the server.
+type info struct {
+	ID      string `json:"server_id"`
+	Name    string `json:"server_name"`
+	Version string `json:"version"`
+	Proto   int    `json:"proto"`
+	Headers bool   `json:"headers"`
+	Payload int    `json:"max_payload"`
+	Client  uint64 `json:"client_id"`
+	Auth    bool   `json:"auth_required"`
+	TLS     bool   `json:"tls_required"`
+	Verify  bool   `json:"tls_verify"`
+}
+
 // options are what a client says in CONNECT.
 type options struct {
 	Verbose      bool   `json:"verbose"`
@@ -79,7 +93,7 @@ func (srv *Server) newConn(nc net.Conn, secure *tls.Config) *conn {
 // Serve reads until the connection ends.
 func (c *conn) Serve() {
 	defer close(c.done)
-	err := c.greet()
+	err := link.Apart(c.greet)
 	if err == nil {
 		err = c.reader.Run(c.handle)
 	}
@@ -90,13 +104,12 @@ func (c *conn) Serve() {
 func (c *conn) greet() error {
 	until := time.Now().Add(c.srv.limits.Connect)
 	_ = c.nc.SetDeadline(until)
-	info, err := json.Marshal(map[string]any{"server_id": c.srv.id, "server_name": "spillgate", "version": speaks, "proto": 1, "headers": true,
-		"max_payload": c.srv.limits.Payload, "client_id": c.number, "auth_required": c.srv.users.Needed(c.nc),
-		"tls_required": c.secure != nil, "tls_verify": c.secure != nil && c.secure.ClientCAs != nil})
+	text, err := json.Marshal(&info{ID: c.srv.id, Name: "spillgate", Version: speaks, Proto: 1, Headers: true, Payload: c.srv.limits.Payload, Client: c.number,
+		Auth: c.srv.users.Needed(c.nc), TLS: c.secure != nil, Verify: c.secure != nil && c.secure.ClientCAs != nil})
 	if err != nil {
 		return err
 	}
-	if _, err := c.nc.Write([]byte("INFO " + string(info) + "\r\n")); err != nil {
+	if _, err := c.nc.Write([]byte("INFO " + string(text) + "\r\n")); err != nil {
 		return err
 	}
 	nc := c.nc
@@ -145,7 +158,7 @@ func (c *conn) do(cmd *command) error {
 	}
 	switch cmd.verb {
 	case connect:
-		return c.connect(cmd.options)
+		return link.Apart(func() error { return c.connect(cmd.options) })
 	case publish:
 		return c.publish(cmd)
 	case subscribe:

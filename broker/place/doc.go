@@ -19,5 +19,6 @@
 // stay. A refused change changes nothing.
 //
 // What this package does not do: it measures nothing, so its p99 predictions come from a model, and it forwards no
-// messages: nodes watch the state, see broker/share. It does not notice a dead node: drain it.
+// messages: nodes watch the state, see broker/share, which also tells it of nodes that miss an objective (State.Shift)
+// or are silent (State.SetDown).
 package place

@@ -53,9 +53,10 @@ func Embed(address, dir string) (url string, stop func(), err error) {
 	return s.ClientURL(), stop, nil
 }
 
-// Dial connects to a NATS server, or one of several with commas between, and uses the state there. close ends the connection.
-func Dial(ctx context.Context, url string) (p *Placer, close func(), err error) {
-	nc, err := nats.Connect(url, nats.Name("spillgate place"), nats.MaxReconnects(-1), nats.Timeout(3*time.Second))
+// Dial connects to a NATS server, or one of several with commas between, and uses the state there. more are options such
+// as certificates. close ends the connection.
+func Dial(ctx context.Context, url string, more ...nats.Option) (p *Placer, close func(), err error) {
+	nc, err := nats.Connect(url, append(more, nats.Name("spillgate place"), nats.MaxReconnects(-1), nats.Timeout(3*time.Second))...)
 	if err != nil {
 		hint := ""
 		if errors.Is(err, nats.ErrNoServers) {

@@ -31,11 +31,11 @@ func (s *State) list(topic string) listed {
 	}
 	fastest := 0.0
 	for _, n := range l.nodes {
-		fastest = max(fastest, s.Nodes[n].Capacity)
+		fastest = max(fastest, s.Nodes[n].Capacity) // a node that measured less has less of its time to spare
 	}
 	loads := s.loads(topic)
 	for _, n := range l.nodes {
-		b := placement.Broker{Capacity: s.Nodes[n].Capacity, Load: loads[n]}
+		b := placement.Broker{Capacity: s.Nodes[n].usable(), Load: loads[n]}
 		// A slower node is the fastest one with less of its time to spare.
 		b.Busy = max(1-b.Residual()/fastest, 1e-9)
 		l.brokers = append(l.brokers, b)
@@ -161,14 +161,11 @@ func (s *State) write(topic string, l listed, at []int) {
 		}
 		if p.Node != to {
 			if p.Node != "" {
-				s.Moves = append(s.Moves, Move{Topic: topic, Publisher: id, From: p.Node, To: to})
+				s.moved(Move{Topic: topic, Publisher: id, From: p.Node, To: to})
 			}
 			p.Node = to
 			t.Publishers[id] = p
 		}
-	}
-	if over := len(s.Moves) - MaxMoves; over > 0 {
-		s.Moves = slices.Delete(s.Moves, 0, over)
 	}
 }
 

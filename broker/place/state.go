@@ -36,8 +36,21 @@ type Node struct {
 	Address string `json:"address"`
 	// Capacity is what it serves within its topics' objectives, in messages a second.
 	Capacity float64 `json:"capacity"`
-	// Draining nodes hold nothing and get nothing.
+	// Draining nodes hold nothing and get nothing. The same holds of Down ones, which the
+	// cluster has not heard of for a while; it says so, and takes it back.
 	Draining bool `json:"draining,omitempty"`
+	Down     bool `json:"down,omitempty"`
+	// Measured is what it served when it was found to miss an objective, less what was
+	// moved away then, in messages a second; 0 where none was missed lately.
+	Measured float64 `json:"measured_capacity,omitempty"`
+}
+
+// usable is what the node may be given, in messages a second.
+func (n Node) usable() float64 {
+	if n.Measured > 0 {
+		return min(n.Capacity, n.Measured)
+	}
+	return n.Capacity
 }
 
 // Limits are what the owner of a topic asks for.
@@ -76,6 +89,8 @@ type Move struct {
 	Publisher string    `json:"publisher"`
 	From      string    `json:"from,omitempty"`
 	To        string    `json:"to,omitempty"`
+	// Why is empty where somebody asked for the change that it is part of.
+	Why string `json:"why,omitempty"`
 
 	old bool // made before the change at hand
 }
@@ -123,14 +138,14 @@ func (c *checks) name(field, name string) {
 // capacity returns what all nodes serve that are not drained.
 func (s *State) capacity() (sum float64) {
 	for _, n := range s.nodes() {
-		sum += s.Nodes[n].Capacity
+		sum += s.Nodes[n].usable()
 	}
 	return sum
 }
 
 // nodes returns the names of those that may hold something, in order.
 func (s *State) nodes() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Nodes)), func(n string) bool { return s.Nodes[n].Draining })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Nodes)), func(n string) bool { return s.Nodes[n].Draining || s.Nodes[n].Down })
 }
 
 // check returns every mistake of the limits of a topic.
@@ -155,13 +170,14 @@ func (s *State) SetNode(name string, n Node) error {
 	c.name("node", name)
 	c.that(n.Address != "" && len(n.Address) <= MaxName, "address", fmt.Sprintf("%.40q", n.Address), fmt.Sprintf("1 to %d bytes such as host:1883", MaxName))
 	c.that(goodRate(n.Capacity), "capacity", n.Capacity, aRate)
+	c.that(between(n.Measured, 0, MaxRate), "measured capacity", n.Measured, "0 to 1e9 messages a second")
 	_, known := s.Nodes[name]
 	c.that(known || len(s.Nodes) < MaxNodes, "number of nodes", len(s.Nodes)+1, fmt.Sprintf("at most %d", MaxNodes))
 	if err := c.err(); err != nil {
 		return err
 	}
 	s.Nodes[name] = n
-	if n.Draining || s.loads("")[name] > n.Capacity {
+	if n.Draining || n.Down || s.loads("")[name] > n.usable() {
 		for _, topic := range s.at(name) {
 			s.plan(topic)
 		}
@@ -178,6 +194,21 @@ func (s *State) Drain(name string, on bool) error {
 	}
 	n.Draining = on
 	return s.SetNode(name, n)
+}
+
+// SetDown notes that a node is not heard of, which moves everything from it, or that it
+// is again.
+func (s *State) SetDown(name string, down bool) error {
+	n, ok := s.Nodes[name]
+	if !ok {
+		return unknown("node", name)
+	}
+	n.Down = down
+	err := s.SetNode(name, n)
+	if down {
+		s.because(fmt.Sprintf("node %s is silent", name))
+	}
+	return err
 }
 
 // RemoveNode forgets a node that is drained.

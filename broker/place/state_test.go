@@ -48,8 +48,8 @@ func sound(t testing.TB, s *State) {
 	t.Helper()
 	for name, n := range s.Nodes {
 		load := s.loads("")[name]
-		if load > n.Capacity*(1+1e-6) || n.Draining && load > 0 {
-			t.Fatalf("%s has %v of %v, draining: %v", name, load, n.Capacity, n.Draining)
+		if load > n.usable()*(1+1e-6) || (n.Draining || n.Down) && load > 0 {
+			t.Fatalf("%s has %v: %+v", name, load, n)
 		}
 	}
 	for topic, l := range s.Topics {
@@ -223,7 +223,7 @@ func TestRandomOperations(t *testing.T) {
 		for range 60 {
 			topic := fmt.Sprint("t", rng.IntN(4))
 			node := fmt.Sprint("n", 1+rng.IntN(5))
-			switch rng.IntN(8) {
+			switch rng.IntN(11) {
 			case 0:
 				_ = s.SetNode(node, Node{Address: "a", Capacity: 500 + 8000*rng.Float64()})
 			case 1:
@@ -238,6 +238,12 @@ func TestRandomOperations(t *testing.T) {
 				}
 			case 5:
 				_ = s.Leave(topic, fmt.Sprintf("p%05d", rng.IntN(300)), fmt.Sprintf("p%05d", rng.IntN(300)))
+			case 6:
+				s.Shift(topic, node, fmt.Sprint("n", 1+rng.IntN(5)), 500*rng.Float64(), "it is slow")
+			case 7:
+				_ = s.SetDown(node, rng.IntN(2) > 0)
+			case 8:
+				_ = s.Recovered(node)
 			default:
 				from := rng.IntN(300)
 				_ = s.Join(topic, joins(from, from+rng.IntN(100), rng.IntN(10))...)

@@ -6,6 +6,7 @@
 //	Node ── report: messages, backlog, grants it obeys ▶ leader: placement.Adaptor, one a topic
 //	Node ◀── grant: r, b, how long ──────────────────────┘
 //	Node ── this client belongs elsewhere ──▶ Move: Server Reference
+//	leader ── processing p99 over the objective, or no report ──▶ place.State: publishers move
 //
 // One node at a time leads: its name is in a key of KV, which it renews. Its term is the
 // revision with which it began to lead. A node that has heard of a term obeys no earlier
@@ -16,6 +17,8 @@
 // if messages are late or lost or any node dies; a node that hears no leader falls back to
 // its floor after two windows.
 //
-// What this package does not do: it measures no objective, and moves no publisher because
-// of one; the places are those of the state.
+// The leader also changes the state: publishers leave a node whose processing misses a topic's objective (placement.Migration),
+// a few in each step, and all leave a node that was silent for a window.
+//
+// What this package does not do: it decides on no other place; those are the state's.
 package share

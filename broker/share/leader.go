@@ -31,6 +31,9 @@ type leader struct {
 	n  *Node
 	kv jetstream.KeyValue
 
+	changes chan *change // of the state, to be made
+	made    chan *change
+
 	mu   sync.Mutex
 	term uint64 // 0: another node leads
 	good mono.Time
@@ -40,6 +43,7 @@ type leader struct {
 	reports map[string]report // of the term, by node
 	heard   map[string]mono.Time
 	topics  map[string]*shared
+	mover   *mover
 }
 
 // shared is a topic that the leader divides.
@@ -50,7 +54,7 @@ type shared struct {
 }
 
 func (l *leader) open(ctx context.Context, n *Node) (err error) {
-	l.n = n
+	l.n, l.changes, l.made = n, make(chan *change, maxChanges), make(chan *change, maxChanges)
 	js, err := jetstream.New(n.nc)
 	if err != nil {
 		return fmt.Errorf("share: %w", err)
@@ -147,6 +151,7 @@ func (l *leader) reported(now mono.Time, data []byte) {
 		return
 	}
 	l.reports[r.Node], l.heard[r.Node] = r, now
+	l.mover.reported(r)
 	for _, o := range r.Topics {
 		s := l.topics[o.Topic]
 		if s == nil {
@@ -164,6 +169,7 @@ func (l *leader) step(now mono.Time) {
 	if term != l.leads {
 		l.leads, l.since = term, now
 		l.reports, l.heard, l.topics = map[string]report{}, map[string]mono.Time{}, map[string]*shared{}
+		l.mover = newMover(l, now)
 	}
 	if term == 0 {
 		return
@@ -175,6 +181,7 @@ func (l *leader) step(now mono.Time) {
 	for topic, t := range state.Topics {
 		l.divide(now, topic, placement.Bucket{Rate: t.Rate, Burst: t.Burst}, holders(state, topic), known)
 	}
+	l.mover.step(now, state)
 	for topic, s := range l.topics {
 		if state.Topics[topic] == nil {
 			delete(l.topics, topic)

@@ -115,6 +115,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	running.Go(func() { n.leader.campaign(ctx) })
+	running.Go(func() { n.leader.change(ctx) })
 	step := time.NewTicker(n.cfg.Window / steps)
 	defer step.Stop()
 	for {
@@ -129,6 +130,8 @@ func (n *Node) Run(ctx context.Context) error {
 			} else {
 				n.granted(live.Now(), m.Data)
 			}
+		case c := <-n.leader.made:
+			n.leader.follow(live.Now(), c)
 		case <-step.C:
 			now := live.Now()
 			n.expire(now)

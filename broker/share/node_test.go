@@ -23,7 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fakeHub struct {
 	mu       sync.Mutex
 	shares   map[string]engine.Share
-	messages float64 // in each step
+	messages float64       // in each step
+	p99      time.Duration // of processing
 }
 
 func (h *fakeHub) SetShare(topic string, s *engine.Share) {
@@ -42,12 +43,22 @@ func (h *fakeHub) Seen(string) (engine.Seen, bool) {
 	return engine.Seen{Messages: h.messages, Backlog: 1 + h.messages}, true
 }
 
-func (h *fakeHub) Stats() []engine.Stats { return nil }
+func (h *fakeHub) Stats() []engine.Stats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return []engine.Stats{{Limit: engine.Limit{Filter: "t"}, Processing: engine.Delays{P99: h.p99}}}
+}
 
 func (h *fakeHub) sends(n float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.messages = n
+}
+
+func (h *fakeHub) takes(p99 time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.p99 = p99
 }
 
 func (h *fakeHub) share(topic string) engine.Share {
@@ -177,14 +188,19 @@ func TestShares(t *testing.T) {
 	b.await("parts by traffic", whole, func() bool {
 		return near(b.hubs[0].share("t").Rate, 1125) && near(b.hubs[1].share("t").Rate, 375)
 	})
-	b.stops[0]()
+	fallBack := b.silence(0, whole)
+	b.await("the other has the rest", whole, func() bool { fallBack(); return b.hubs[1].share("t").Rate > 0.9*whole.Rate })
+}
+
+// silence stops a node, and returns what does in its place what a node does by itself that hears nothing.
+func (b *bed) silence(i int, whole engine.Share) (fallBack func()) {
+	b.stops[i]()
 	stopped := time.Now()
-	b.await("the other has the rest", whole, func() bool {
-		if time.Since(stopped) > 2*window { // what a node does by itself that hears nothing
-			b.hubs[0].SetShare("t", &engine.Share{Rate: whole.Rate * 0.05 / 2, Burst: whole.Burst * 0.05 / 2})
+	return func() {
+		if time.Since(stopped) > 2*window {
+			b.hubs[i].SetShare("t", &engine.Share{Rate: whole.Rate * 0.05 / 2, Burst: whole.Burst * 0.05 / 2})
 		}
-		return b.hubs[1].share("t").Rate > 0.9*whole.Rate
-	})
+	}
 }
 
 // A node that holds no publisher of a topic has nothing of its bucket, and its publishers
@@ -227,6 +243,71 @@ func TestMoves(t *testing.T) {
 		t.Error("a new publisher is to stay at a drained node")
 	}
 	away.Gone("q")
+}
+
+// at counts the publishers of the topic by node.
+func (b *bed) at() (state *place.State, publishers map[string]int) {
+	b.t.Helper()
+	s, _, err := b.placer.Load(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	publishers = map[string]int{}
+	for _, p := range s.Topics["t"].Publishers {
+		publishers[p.Node]++
+	}
+	return s, publishers
+}
+
+// Publishers leave a node that misses the objective, with their part of the bucket, and
+// no more of them than bring it back; and all of them leave a node that is silent.
+func TestMigrates(t *testing.T) {
+	b := start(t, 2)
+	whole := engine.Share{Rate: 500, Burst: 50}
+	b.update(func(s *place.State) error {
+		err := s.SetTopic("t", place.Limits{Rate: whole.Rate, Burst: whole.Burst, Objective: 1, Each: 10})
+		for i := range 40 { // one node has room for all
+			err = errors.Join(err, s.Join("t", place.Join{Publisher: fmt.Sprint("p", i), Group: fmt.Sprint("g", i%4)}))
+		}
+		return err
+	})
+	b.run(0)
+	b.run(1)
+	s, publishers := b.at()
+	home := 0
+	if publishers[name(1)] > 0 {
+		home = 1
+	}
+	if publishers[name(home)] != 40 {
+		t.Fatalf("the publishers are at %v, want one node", publishers)
+	}
+	b.hubs[home].sends(20)
+	b.hubs[home].takes(1500 * time.Millisecond)
+	away := name(1 - home)
+	b.await("some move", whole, func() bool { s, publishers = b.at(); return publishers[away] >= 13 })
+	b.hubs[home].takes(500 * time.Millisecond)
+	b.await("what is over the objective has moved", whole, func() bool {
+		s, publishers = b.at()
+		return s.Nodes[name(home)].Measured == float64(10*publishers[name(home)])
+	})
+	groups := map[string]int{}
+	for _, p := range s.Topics["t"].Publishers {
+		if p.Node == away {
+			groups[p.Group]++
+		}
+	}
+	if publishers[away] > 20 || len(groups) != 4 || len(s.Moves) != publishers[away] || s.Moves[0].Why == "" {
+		t.Errorf("moved %d of groups %v, the first %+v", publishers[away], groups, s.Moves[0])
+	}
+	fallBack := b.silence(home, whole)
+	b.await("all leave a silent node", whole, func() bool {
+		fallBack()
+		s, publishers = b.at()
+		return publishers[away] == 40 && s.Nodes[name(home)].Down
+	})
+	b.hubs[home].SetShare("t", nil) // it starts anew
+	b.run(home)
+	b.await("it is up again", whole, func() bool { s, _ = b.at(); return !s.Nodes[name(home)].Down })
 }
 
 // A node that loses its publishers while messages wait, and gets some back, has what it

@@ -11,8 +11,8 @@ import (
 
 // Subjects on NATS.
 const (
-	reportSubject = "spillgate.share.report"
-	grantSubjects = "spillgate.share.grant."
+	reportSubject = "spillgate.bucket.report"
+	grantSubjects = "spillgate.bucket.grant."
 )
 
 // report is what a node tells the leader, in every step.

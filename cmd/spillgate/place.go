@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/spillgate/spillgate/broker/place"
@@ -16,8 +17,24 @@ import (
 
 // placeFlags are the flags that all parts of `spillgate place` share.
 type placeFlags struct {
-	nats   string
-	dryRun bool
+	nats          string
+	ca, cert, key string
+	dryRun        bool
+}
+
+// dial connects to the state.
+func (f *placeFlags) dial(ctx context.Context, url string) (*place.Placer, func(), error) {
+	var secure []nats.Option
+	if f.ca != "" {
+		secure = append(secure, nats.RootCAs(f.ca))
+	}
+	if (f.cert != "") != (f.key != "") {
+		return nil, nil, usage(fmt.Errorf("--cert %q with --key %q, expected both or none", f.cert, f.key))
+	}
+	if f.cert != "" {
+		secure = append(secure, nats.ClientCert(f.cert, f.key))
+	}
+	return place.Dial(ctx, url, secure...)
 }
 
 func newPlace() *cobra.Command {
@@ -35,8 +52,9 @@ GET /v1/place?topic=T&publisher=P. The other commands may run anywhere and at th
 time: if another change came first, a change is decided again.
 
 Brokers that use the same NATS follow the placement: they divide each topic's bucket and
-send publishers to their nodes. Predictions of a p99 come from a model; nothing is
-measured yet.`,
+send publishers to their nodes. Predictions of a p99 come from a model. Nodes measure: if
+one misses a topic's objective in three windows of 10 s, some of its publishers move, and
+from a node that is silent all do; "place moves" says why.`,
 		Example: `  spillgate place serve --data ./place
   spillgate place node n1 --address 10.0.0.1:1883 --capacity 60000
   spillgate place topic sensors --rate 11000 --burst 26 --objective 1ms --publisher-rate 10
@@ -46,6 +64,9 @@ measured yet.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.PersistentFlags().StringVar(&f.nats, "nats", "nats://127.0.0.1:4222", "`URL` of the NATS server with the state, or several separated by commas")
+	cmd.PersistentFlags().StringVar(&f.ca, "ca", "", "PEM `file` with the authority of the NATS server's certificate")
+	cmd.PersistentFlags().StringVar(&f.cert, "cert", "", "PEM `file` with a certificate to show to the NATS server")
+	cmd.PersistentFlags().StringVar(&f.key, "key", "", "PEM `file` with that certificate's key")
 	cmd.AddCommand(newPlaceServe(&f), newPlaceList(&f), newPlaceExplain(&f), newPlaceWhere(&f), newPlaceTopic(&f), newPlaceNode(&f), newPlaceDrain(&f), newPlaceMoves(&f))
 	return cmd
 }
@@ -57,7 +78,7 @@ const commandTime = 30 * time.Second
 func (f *placeFlags) with(cmd *cobra.Command, do func(ctx context.Context, p *place.Placer) error) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), commandTime)
 	defer cancel()
-	p, end, err := place.Dial(ctx, f.nats)
+	p, end, err := f.dial(ctx, f.nats)
 	if err != nil {
 		return err
 	}
@@ -101,13 +122,13 @@ func printMoves(cmd *cobra.Command, moves []place.Move) error {
 		fmt.Fprintln(cmd.OutOrStdout(), "No publisher moves.")
 		return nil
 	}
-	t := &table.Table{Title: "Moves", Columns: []table.Column{{Name: "at"}, {Name: "topic"}, {Name: "publisher"}, {Name: "from"}, {Name: "to"}}}
+	t := &table.Table{Title: "Moves", Columns: []table.Column{{Name: "at"}, {Name: "topic"}, {Name: "publisher"}, {Name: "from"}, {Name: "to"}, {Name: "because"}}}
 	for _, m := range moves {
 		to := m.To
 		if to == "" {
 			to = "(no room)"
 		}
-		t.Add(m.At.Format(time.RFC3339), m.Topic, m.Publisher, m.From, to)
+		t.Add(m.At.Format(time.RFC3339), m.Topic, m.Publisher, m.From, to, m.Why)
 	}
 	return t.Print(cmd.OutOrStdout())
 }
@@ -133,7 +154,7 @@ this process; several that serve at once share one with --nats.`,
 				defer stop()
 				url = own
 			}
-			return servePlace(cmd, url, listen)
+			return f.serve(cmd, url, listen)
 		},
 	}
 	flags := cmd.Flags()
@@ -143,9 +164,9 @@ this process; several that serve at once share one with --nats.`,
 	return cmd
 }
 
-// servePlace answers until the context of the command ends.
-func servePlace(cmd *cobra.Command, url, listen string) error {
-	p, end, err := place.Dial(cmd.Context(), url)
+// serve answers until the context of the command ends.
+func (f *placeFlags) serve(cmd *cobra.Command, url, listen string) error {
+	p, end, err := f.dial(cmd.Context(), url)
 	if err != nil {
 		return err
 	}
@@ -180,9 +201,9 @@ func newPlaceList(f *placeFlags) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				nodes := &table.Table{Title: fmt.Sprintf("Nodes, revision %d", revision), Columns: []table.Column{{Name: "node"}, {Name: "address"}, {Name: "capacity", Unit: "/s"}, {Name: "load", Unit: "/s"}, {Name: "topics"}, {Name: "draining"}}}
+				nodes := &table.Table{Title: fmt.Sprintf("Nodes, revision %d", revision), Columns: []table.Column{{Name: "node"}, {Name: "address"}, {Name: "capacity", Unit: "/s"}, {Name: "load", Unit: "/s"}, {Name: "topics"}, {Name: "state"}}}
 				for _, n := range s.List() {
-					nodes.Add(n.Name, n.Address, n.Capacity, n.Load, len(n.Topics), n.Draining)
+					nodes.Add(n.Name, n.Address, n.Capacity, n.Load, len(n.Topics), n.Condition())
 				}
 				topics := &table.Table{Title: "Topics", Columns: []table.Column{{Name: "topic"}, {Name: "limit", Unit: "/s"}, {Name: "burst"}, {Name: "p99 within", Unit: "ms"}, {Name: "node"}, {Name: "publishers"}, {Name: "part", Unit: "/s"}, {Name: "its burst", Format: "%.2f"}}}
 				for _, t := range s.ListTopics() {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
-	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/internal/harness/servers"
 )
 
@@ -20,10 +20,12 @@ func TestLoads(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	all := map[string]func() (contender, error){
-		"ours": func() (contender, error) { return startOurs(ctx, bare, nil) },
+		"ours": func() (contender, error) { return startOurs(ctx, bare, mqtt, nil) },
 		"limited": func() (contender, error) {
-			return startOurs(ctx, limited, []engine.Limit{{Filter: "lab/+", Rate: 1e6, Burst: 1e4}})
+			return startOurs(ctx, limited, mqtt, limits(1e6, 1e4))
 		},
+		"over NATS":   func() (contender, error) { return startOurs(ctx, overNATS, nats, limits(1e6, 1e4)) },
+		"nats-server": func() (contender, error) { return startNATS(ctx) },
 		"mosquitto": func() (contender, error) {
 			c, err := startMosquitto(ctx)
 			if errors.Is(err, servers.ErrMissing) {
@@ -39,7 +41,7 @@ func TestLoads(t *testing.T) {
 				t.Fatal(err)
 			}
 			few := []stream{{200, 3}, {300, 2}}
-			a, err := load(ctx, order{Addr: c.addr, Seed: 1, Streams: few, Measure: 0.3})
+			a, err := load(ctx, order{Addr: c.addr, Protocol: c.protocol, Seed: 1, Streams: few, Measure: 0.3})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,11 +49,45 @@ func TestLoads(t *testing.T) {
 				t.Errorf("%d messages of about 150 came: %+v", n, a)
 			}
 			for _, batch := range []int{1, 32} {
-				a, err := load(ctx, order{Addr: c.addr, Seed: 1, Streams: few, Measure: 0.2, Window: 200, Batch: batch})
+				a, err := load(ctx, order{Addr: c.addr, Protocol: c.protocol, Seed: 1, Streams: few, Measure: 0.2, Window: 200, Batch: batch})
 				if err != nil || a.Throughput < 100 || a.Lost > 0 {
 					t.Errorf("%d a write: %+v, %v", batch, a, err)
 				}
 			}
 		})
+	}
+}
+
+// Publishers that send together are spread over nodes, which the subscriber hears.
+func TestSpread(t *testing.T) {
+	c, err := startOurs(t.Context(), bare, mqtt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := load(t.Context(), order{Addr: c.addr, Protocol: mqtt5, Nodes: []string{c.addr, c.addr}, Together: 5, Follow: true, Seed: 1, Streams: []stream{{500, 20}}, Measure: 0.3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := a.Latency[0].N; n == 0 || n%5 != 0 {
+		t.Errorf("%d messages came, want groups of 5", n)
+	}
+}
+
+// What nodes released is added up across restarts, and set against the bucket.
+func TestReleased(t *testing.T) {
+	r := released{last: map[string]uint64{}}
+	began := time.Unix(1000, 0)
+	for i, n := range []uint64{0, 2000, 2040, 1000, 2000} { // the fourth: it was killed, and began anew
+		r.enter("n1", n)
+		r.seen = append(r.seen, look{began.Add(time.Duration(i) * 5 * time.Second), r.total})
+	}
+	if r.total != 4040 {
+		t.Errorf("%v messages in all, want 4,040", r.total)
+	}
+	if got := r.most(began); got != (2000-faultBurst)/(5*faultRate) {
+		t.Errorf("%v of the rate, want %v", got, (2000-faultBurst)/(5*faultRate))
+	}
+	if got := r.most(began.Add(6 * time.Second)); got >= (2000-faultBurst)/(5*faultRate) {
+		t.Errorf("%v of the rate since then, want less", got)
 	}
 }

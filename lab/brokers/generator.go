@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"runtime"
@@ -22,7 +21,9 @@ const generatorRole proc.Role[order] = "SPILLGATE_LAB_BROKER_LOAD"
 // order is what a generator does.
 type order struct {
 	Addr string
-	Seed uint64
+	// Protocol is one of protocols.
+	Protocol string
+	Seed     uint64
 	// Streams are the topics and who publishes to them.
 	Streams []stream
 	// Warmup and Measure are how long it sends, in seconds; what is sent in Measure
@@ -31,6 +32,14 @@ type order struct {
 	// Window, if not 0, has it send as much as goes with that many messages under way,
 	// Batch of them a write; the rates of the streams do not matter then.
 	Window, Batch int
+	// Together is how many publishers, one after the other, send at the same instant;
+	// 0 is 1.
+	Together int
+	// Nodes are those of a cluster, over which the publishers of the only stream are
+	// spread; none: all are at Addr, where the subscriber is. Follow has each go to where
+	// the cluster sends it.
+	Nodes  []string
+	Follow bool
 }
 
 // stream is one topic.
@@ -60,14 +69,14 @@ const (
 	// spin is how long before a message is due the generator stops resting.
 	spin = 20 * time.Microsecond
 
-	payload    = 100
-	topicName  = "lab/%02d"
-	packetSize = 2 + 2 + 6 + payload
+	// payload is that of a message, in bytes.
+	payload = 100
 )
 
 // generator is the state of one run.
 type generator struct {
 	o     order
+	wire  *wire
 	conns []socket // of the publishers, stream by stream
 	first []int    // of each stream's publishers; one more at the end
 	sub   socket
@@ -90,7 +99,10 @@ type socket struct {
 func generate(o order) error {
 	debug.SetGCPercent(-1)
 	runtime.LockOSThread()
-	g := &generator{o: o, in: make([]byte, 1<<20), latency: make([][]int64, len(o.Streams))}
+	g := &generator{o: o, wire: protocols[o.Protocol], in: make([]byte, 1<<20), latency: make([][]int64, len(o.Streams))}
+	if g.wire == nil {
+		return fmt.Errorf("protocol %q, expected mqtt or nats", o.Protocol)
+	}
 	for i, s := range o.Streams {
 		g.latency[i] = make([]int64, 0, int(1.2*s.Rate*o.Measure)+1000)
 	}
@@ -126,35 +138,17 @@ func of(l []int64) quantiles {
 }
 
 // connect opens the publishers and the subscriber.
-func (g *generator) connect() error {
-	open := func(id string, more []byte, answers int) (socket, error) {
-		conn, err := net.Dial("tcp", g.o.Addr)
-		if err != nil {
-			return socket{}, err
-		}
-		b := append([]byte{0x10, byte(12 + len(id)), 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0, 0, byte(len(id))}, id...)
-		if _, err := conn.Write(append(b, more...)); err != nil {
-			return socket{}, err
-		}
-		got := make([]byte, answers)
-		if _, err := io.ReadFull(conn, got); err != nil || got[0] != 0x20 || got[3] != 0 {
-			return socket{}, fmt.Errorf("CONNECT was answered %x, %v", got, err)
-		}
-		raw, err := conn.(*net.TCPConn).SyscallConn()
-		if err != nil {
-			return socket{}, err
-		}
-		s := socket{conn: conn}
-		return s, raw.Control(func(fd uintptr) { s.fd = int(fd) })
-	}
-	var err error
-	if g.sub, err = open("sub", []byte{0x82, 10, 0, 1, 0, 5, 'l', 'a', 'b', '/', '#', 0}, 9); err != nil {
+func (g *generator) connect() (err error) {
+	if g.sub, err = g.open("sub", true); err != nil {
 		return err
+	}
+	if len(g.o.Nodes) > 0 {
+		return g.spread()
 	}
 	for i, s := range g.o.Streams {
 		g.first = append(g.first, len(g.conns))
 		for n := range s.Publishers {
-			c, err := open(fmt.Sprintf("p%d.%d", i, n), nil, 4)
+			c, err := g.open(publisher(i, n), false)
 			if err != nil {
 				return err
 			}
@@ -165,23 +159,36 @@ func (g *generator) connect() error {
 	return nil
 }
 
-// packet returns one message of a stream, whose payload begins with the stream's
-// number and room for an instant.
-func packet(stream int) []byte {
-	b := append([]byte{0x30, packetSize - 2, 0, 6}, fmt.Sprintf(topicName, stream)...)
-	b = append(b, make([]byte, payload)...)
-	b[10] = byte(stream)
-	return b
+// open opens one connection.
+func (g *generator) open(id string, subscribe bool) (s socket, err error) {
+	conn, err := net.Dial("tcp", g.o.Addr)
+	if err != nil {
+		return s, err
+	}
+	if err := g.wire.open(conn, id, subscribe); err != nil {
+		return s, err
+	}
+	return socketOf(conn)
+}
+
+// socketOf returns a connection as the generator uses it.
+func socketOf(conn net.Conn) (s socket, err error) {
+	s.conn = conn
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return s, err
+	}
+	return s, raw.Control(func(fd uintptr) { s.fd = int(fd) })
 }
 
 // poisson sends what is due until the time is over, and waits for what is under way.
 func (g *generator) poisson() error {
 	rnd := rand.New(rand.NewPCG(g.o.Seed, 0))
 	var total float64
-	packets := make([][]byte, len(g.o.Streams))
+	packets, at := make([][]byte, len(g.o.Streams)), 0
 	for i, s := range g.o.Streams {
 		total += s.Rate
-		packets[i] = packet(i)
+		packets[i], at = g.wire.packet(i)
 	}
 	g.lag = make([]int64, 0, int(1.2*total*g.o.Measure)+1000)
 	g.from = seconds(g.o.Warmup)
@@ -189,21 +196,19 @@ func (g *generator) poisson() error {
 	next := time.Duration(0)
 	for now := time.Duration(0); now < end+100*time.Millisecond; now = time.Since(g.base) {
 		for next <= now && next < end {
-			at := rnd.Float64() * total
+			which := rnd.Float64() * total
 			i := 0
-			for ; i < len(packets)-1 && at >= g.o.Streams[i].Rate; i++ {
-				at -= g.o.Streams[i].Rate
+			for ; i < len(packets)-1 && which >= g.o.Streams[i].Rate; i++ {
+				which -= g.o.Streams[i].Rate
 			}
-			c := g.conns[g.first[i]+rnd.IntN(g.o.Streams[i].Publishers)]
 			now = time.Since(g.base)
-			binary.LittleEndian.PutUint64(packets[i][11:], uint64(now))
-			if err := write(c.fd, packets[i]); err != nil {
+			if err := g.send(rnd, i, packets[i], at); err != nil {
 				return err
 			}
 			if next >= g.from {
 				g.lag = append(g.lag, int64(now-next))
 			}
-			next += time.Duration(rnd.ExpFloat64() / total * 1e9)
+			next += time.Duration(rnd.ExpFloat64() / total * float64(max(g.o.Together, 1)) * 1e9)
 			if err := g.look(); err != nil {
 				return err
 			}
@@ -218,12 +223,34 @@ func (g *generator) poisson() error {
 	return nil
 }
 
+// send has one publisher of a stream, or those that send together, send a packet whose
+// payload begins at a place.
+func (g *generator) send(rnd *rand.Rand, stream int, packet []byte, at int) error {
+	n := max(g.o.Together, 1)
+	from := g.first[stream] + rnd.IntN(g.o.Streams[stream].Publishers/n)*n
+	for i := from; i < from+n; i++ {
+		binary.LittleEndian.PutUint64(packet[at+1:], uint64(time.Since(g.base)))
+		err := write(g.conns[i].fd, packet)
+		if err != nil && g.o.Follow { // the cluster has sent it elsewhere
+			g.conns[i].conn.Close()
+			if g.conns[i], err = g.enter(i); err == nil {
+				err = write(g.conns[i].fd, packet)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // flat sends as much as goes, and returns the rate of what came.
 func (g *generator) flat() (rate float64, lost int, err error) {
 	batches := make([][]byte, len(g.o.Streams))
 	for i := range batches {
 		for range g.o.Batch {
-			batches[i] = append(batches[i], packet(i)...)
+			p, _ := g.wire.packet(i)
+			batches[i] = append(batches[i], p...)
 		}
 	}
 	g.from = 1 << 62
@@ -285,16 +312,17 @@ func (g *generator) look() error {
 	}
 	now := time.Since(g.base)
 	b := g.in[:g.held+n]
-	g.received += len(b) / packetSize
+	size := g.wire.came
+	g.received += len(b) / size
 	if g.o.Window == 0 {
-		for ; len(b) >= packetSize; b = b[packetSize:] {
-			if sent := time.Duration(binary.LittleEndian.Uint64(b[11:])); sent >= g.from {
-				i := b[10]
-				g.latency[i] = append(g.latency[i], int64(now-sent))
+		for ; len(b) >= size; b = b[size:] {
+			at := b[g.wire.before:]
+			if sent := time.Duration(binary.LittleEndian.Uint64(at[1:])); sent >= g.from {
+				g.latency[at[0]] = append(g.latency[at[0]], int64(now-sent))
 			}
 		}
 	} else {
-		b = b[len(b)/packetSize*packetSize:]
+		b = b[len(b)/size*size:]
 	}
 	g.held = copy(g.in, b)
 	return nil

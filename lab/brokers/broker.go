@@ -30,13 +30,21 @@ const (
 // Experiments returns the experiments of this package.
 func Experiments() []experiment.Experiment {
 	return []experiment.Experiment{
-		{Name: "srtm/live", Title: "The broker as a process: throughput and latency with limits, without, and mosquitto's", Live: true, Run: runLive,
+		{Name: "srtm/broker", Title: "The broker as a process: throughput and latency with limits, without, and other brokers'", Live: true, Run: runBroker,
 			About: `Ten topics of 100 publishers each, one subscriber to all, messages of 100 bytes, QoS 0; the broker has one
 processor and the generator another. Throughput: as much as goes, with 2,000 messages under way, one or 32 a
 write; the limits are so high that every message takes a token and none waits. Latency: Poisson, 1,000 messages/s a topic; each topic's limit is 1.1
-times that with a burst of 38. The contenders take turns; medians of the rounds.`},
+times that with a burst of 38. Mosquitto speaks MQTT, nats-server its own protocol, and Spillgate both. The contenders take turns; medians of the rounds.`},
+		{Name: "srtm/live", Title: "Three nodes, 1,000 publishers: the objective met by placement and missed by an even split", Live: true, Run: runPlaced,
+			About: `A topic of 1,000 publishers with a p99 objective of 2 ms, a limit of 1.1 times what they send and the smallest burst
+behind which one message in two hundred waits. Three nodes are processes on one processor, the generator has another. Publishers connect to any node: for an even split each stays, one
+after the other in turn; otherwise the cluster sends each to where the placer wants it (Server Reference). One subscriber is at the first node, whichever node has
+the topic. The nodes divide the bucket by the traffic in both cases.`},
+		{Name: "srtm/faults", Title: "Nodes that are killed, stopped and cut off: nothing acknowledged is lost, no share is too large", Live: true, Run: runFaults,
+			About: `Three nodes as processes, a placed topic, six publishers of QoS 1 that offer more than its rate, and a subscriber whose session is stored. Nodes are killed (kill -9) and started
+again, stopped, and cut off from the others by closing their connections. What was acknowledged must come; what all nodes release together must keep to rate and burst.`},
 		{Name: "srtm/flood", Title: "One topic at ten times its rate: what the others see", Live: true, Run: runFlood,
-			About: `The topics, limits and publishers of srtm/live at 1,000 messages/s a topic. In every other run the last topic's
+			About: `The topics, limits and publishers of srtm/broker at 1,000 messages/s a topic. In every other run the last topic's
 publishers send ten times as much; the p99 of the others is compared with the runs beside. The same without limits, for comparison. Medians of the rounds.`},
 	}
 }
@@ -61,7 +69,7 @@ type side struct {
 // measured runs a load and notes what the machine did meanwhile.
 func (s *side) measured(ctx context.Context, o order) (answer, error) {
 	stolen := machine.WatchStolen()
-	o.Addr = s.addr
+	o.Addr, o.Protocol = s.addr, s.protocol
 	a, err := load(ctx, o)
 	if share := stolen(); share > maxStolen {
 		s.disturbed = append(s.disturbed, fmt.Sprintf("the host took %.0f %% of a processor from a run of %s", 100*share, s.name))
@@ -72,14 +80,14 @@ func (s *side) measured(ctx context.Context, o order) (answer, error) {
 	return a, err
 }
 
-func runLive(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+func runBroker(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	rounds, length := 7, 4.0
 	if o.Quick {
-		rounds, length = 3, 2.0
+		rounds, length = 3, 0.8
 	}
-	sides, err := startLive(ctx)
+	sides, err := startAll(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -95,42 +103,49 @@ func runLive(ctx context.Context, o experiment.Options) (*experiment.Result, err
 	t := &table.Table{Title: "Throughput and latency", Columns: []table.Column{{Name: "broker"}, {Name: "one a write", Unit: "msg/s", Format: "%.0f"}, {Name: "32 a write", Unit: "msg/s", Format: "%.0f"},
 		{Name: "p50", Unit: "µs", Format: "%.0f"}, {Name: "p99", Unit: "µs", Format: "%.0f"}, {Name: "p99, least", Unit: "µs", Format: "%.0f"}, {Name: "p99, most", Unit: "µs", Format: "%.0f"},
 		{Name: "sent late, p99", Unit: "µs", Format: "%.1f"}, {Name: "lost"}}}
+	by := map[string]*side{}
 	for _, s := range sides {
+		by[s.name] = s
 		t.Add(s.name, median(s.single), median(s.batched), median(s.p50), median(s.p99), slices.Min(s.p99), slices.Max(s.p99), median(s.lag), s.lost)
 	}
 	r.Table = append(r.Table, t)
-	// sides: limits for the throughput, none, mosquitto, limits for the latency
-	tight, free, peer, loose := sides[0], sides[1], sides[2], sides[3]
-	beside := func(ours, theirs *side, bars func()) {
-		r.On(experiment.Machine{Ours: ours.disturbed, Theirs: theirs.disturbed}, bars)
-	}
-	beside(loose, free, func() {
-		r.Floor("throughput with limits by that without, one message a write", "", 0.8, 0.05, ratio(loose.single, free.single))
-		r.Floor("throughput with limits by that without, 32 a write", "", 0.8, 0.05, ratio(loose.batched, free.batched))
-	})
-	beside(tight, free, func() {
-		r.Ceiling("p99 at 10,000 msg/s with limits by that without", "", 1.3, 0.1, ratio(tight.p99, free.p99))
-	})
-	beside(tight, peer, func() {
-		r.Ceiling("p99 at 10,000 msg/s with limits by mosquitto's", "", 1, 0.1, ratio(tight.p99, peer.p99))
-	})
+	judge(r, by)
 	return r, nil
 }
 
-// startLive starts the contenders.
-func startLive(ctx context.Context) ([]*side, error) {
+// judge states the bars of srtm/broker.
+func judge(r *experiment.Result, by map[string]*side) {
+	beside := func(ours, theirs string, bars func(ours, theirs *side)) {
+		r.On(experiment.Machine{Ours: by[ours].disturbed, Theirs: by[theirs].disturbed}, func() { bars(by[ours], by[theirs]) })
+	}
+	beside(loose, bare, func(ours, theirs *side) {
+		r.Floor("throughput with limits by that without, one message a write", "", 0.8, 0.05, ratio(ours.single, theirs.single))
+		r.Floor("throughput with limits by that without, 32 a write", "", 0.8, 0.05, ratio(ours.batched, theirs.batched))
+	})
+	beside(limited, bare, func(ours, theirs *side) {
+		r.Ceiling("p99 at 10,000 msg/s with limits by that without", "", 1.3, 0.1, ratio(ours.p99, theirs.p99))
+	})
+	beside(limited, mosquitto, func(ours, theirs *side) {
+		r.Ceiling("p99 at 10,000 msg/s with limits by mosquitto's", "", 1, 0.1, ratio(ours.p99, theirs.p99))
+	})
+	beside(overNATS, peerNATS, func(ours, theirs *side) {
+		r.Floor("throughput with limits by nats-server's, one message a write", "", 1, 0.05, ratio(ours.single, theirs.single))
+	})
+}
+
+// startAll starts the contenders of srtm/broker.
+func startAll(ctx context.Context) ([]*side, error) {
+	tight, wide := limits(topicRate*margin, burst), limits(1e8, 1e6)
 	var sides []*side
-	for _, c := range []struct {
-		name   string
-		limits []engine.Limit
-	}{{limited, limits(topicRate*margin, burst)}, {bare, nil}, {mosquitto, nil}, {limited + " that never bind", limits(1e8, 1e6)}} {
-		var started contender
-		var err error
-		if c.name == mosquitto {
-			started, err = startMosquitto(ctx)
-		} else {
-			started, err = startOurs(ctx, c.name, c.limits)
-		}
+	for _, start := range []func() (contender, error){
+		func() (contender, error) { return startOurs(ctx, limited, mqtt, tight) },
+		func() (contender, error) { return startOurs(ctx, bare, mqtt, nil) },
+		func() (contender, error) { return startOurs(ctx, loose, mqtt, wide) },
+		func() (contender, error) { return startMosquitto(ctx) },
+		func() (contender, error) { return startOurs(ctx, overNATS, nats, wide) },
+		func() (contender, error) { return startNATS(ctx) },
+	} {
+		started, err := start()
 		if err != nil {
 			return nil, err
 		}
@@ -155,66 +170,20 @@ func (s *side) round(ctx context.Context, seed uint64, length float64) error {
 			*to = append(*to, 0)
 			continue
 		}
-		a, err := s.measured(ctx, order{Seed: seed, Streams: streams(1), Warmup: 0.3, Measure: length / 2, Window: 2000, Batch: batch})
+		a, err := s.measured(ctx, order{Seed: seed, Streams: streams(1), Warmup: 0.2, Measure: length / 2, Window: 2000, Batch: batch})
 		if err != nil {
 			return err
 		}
 		*to = append(*to, a.Throughput)
 		s.lost += a.Lost
 	}
-	a, err := s.measured(ctx, order{Seed: seed, Streams: streams(1), Warmup: 0.3, Measure: length})
+	a, err := s.measured(ctx, order{Seed: seed, Streams: streams(1), Warmup: 0.2, Measure: length})
 	if err != nil {
 		return err
 	}
 	all := a.Others
 	s.p50, s.p99, s.lag = append(s.p50, all.P50), append(s.p99, all.P99), append(s.lag, a.Lag)
 	return nil
-}
-
-func runFlood(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	rounds, length := 9, 4.0
-	if o.Quick {
-		rounds, length = 4, 2.5
-	}
-	r := &experiment.Result{Quick: o.Quick}
-	t := &table.Table{Title: "The others' latency", Columns: []table.Column{{Name: "broker"}, {Name: "calm p50", Unit: "µs", Format: "%.0f"}, {Name: "flood p50", Unit: "µs", Format: "%.0f"},
-		{Name: "calm p99", Unit: "µs", Format: "%.0f"}, {Name: "flood p99", Unit: "µs", Format: "%.0f"}, {Name: "moved", Unit: "%", Format: "%.0f"},
-		{Name: "flooded topic delivered", Unit: "msg/s", Format: "%.0f"}}}
-	for _, c := range []struct {
-		name   string
-		limits []engine.Limit
-	}{{limited, limits(topicRate*margin, burst)}, {bare, nil}} {
-		started, err := startOurs(ctx, c.name, c.limits)
-		if err != nil {
-			return nil, err
-		}
-		calm, flood := &side{contender: started}, &side{contender: started}
-		var delivered []float64
-		for n := range rounds {
-			for i, s := range []*side{calm, flood} {
-				o.Step(2*n+i, 2*rounds, c.name)
-				a, err := s.measured(ctx, order{Seed: o.Seed + uint64(n), Streams: streams(map[*side]float64{calm: 1, flood: 10}[s]), Warmup: 0.5, Measure: length})
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", c.name, err)
-				}
-				s.p50, s.p99 = append(s.p50, a.Others.P50), append(s.p99, a.Others.P99)
-				if s == flood {
-					delivered = append(delivered, float64(a.Latency[topics-1].N)/length)
-				}
-			}
-		}
-		moved := 100 * (ratio(flood.p99, calm.p99) - 1)
-		t.Add(c.name, median(calm.p50), median(flood.p50), median(calm.p99), median(flood.p99), moved, median(delivered))
-		if c.name == limited {
-			r.On(experiment.Machine{Ours: append(calm.disturbed, flood.disturbed...)}, func() {
-				r.Ceiling("what a flood on one topic adds to the others' p99", " %", 10, 5, moved)
-			})
-		}
-	}
-	r.Table = append(r.Table, t)
-	return r, nil
 }
 
 // ratio returns the median, round by round, of a by b.

@@ -1,0 +1,166 @@
+package backplane
+
+import (
+	"sync"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/spillgate/spillgate/internal/live"
+)
+
+// Filters that clients of this node subscribe to are subscriptions of NATS. Members of a
+// shared subscription are a queue group of it, so that of all nodes with members one is
+// sent the message, the publisher's own node before others:
+//
+//	a/#            nc   spillgate.live.n.a.>
+//	$share/g/a/#   jc   spillgate.live.n.a.>, spillgate.share.n.a.>   queue g a/#
+//
+// Messages of QoS 0 come by the first subject. What is stored reaches every node by the
+// log, and shared subscriptions by the second subject, once the log has it.
+
+// wish is a filter that clients of this node subscribe to, as members of a group if that
+// has a name.
+type wish struct{ group, filter string }
+
+// queue is the queue group of a shared subscription.
+func (w wish) queue() string { return keyOf(w.group) + "." + keyOf(w.filter) }
+
+// interest is what this node subscribes to.
+type interest struct {
+	mu      sync.Mutex
+	changed map[wish]bool // wanted or not, to be applied
+	more    chan struct{}
+	queues  map[string]wish // by queue group
+}
+
+// Wanted has other nodes send what a filter covers.
+func (p *Plane) Wanted(group, filter string) { p.interest.set(wish{group, filter}, true) }
+
+// Unwanted ends that.
+func (p *Plane) Unwanted(group, filter string) { p.interest.set(wish{group, filter}, false) }
+
+func (i *interest) set(w wish, wanted bool) {
+	i.mu.Lock()
+	if i.changed == nil {
+		i.changed, i.queues = map[wish]bool{}, map[string]wish{}
+	}
+	i.changed[w] = wanted
+	i.mu.Unlock()
+	select {
+	case i.more <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what has changed, and notes the queue groups that are used from now on.
+func (i *interest) take() map[wish]bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	changed := i.changed
+	i.changed = map[wish]bool{}
+	for w, wanted := range changed {
+		if wanted && w.group != "" {
+			i.queues[w.queue()] = w
+		}
+	}
+	return changed
+}
+
+// of returns the shared subscription of a queue group.
+func (i *interest) of(queue string) wish {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.queues[queue]
+}
+
+// forget ends the use of a queue group.
+func (i *interest) forget(w wish) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.changed[w] { // nobody has come meanwhile
+		delete(i.queues, w.queue())
+	}
+}
+
+// subscribe applies what Wanted and Unwanted say.
+func (p *Plane) subscribe() {
+	subs := map[wish][]*nats.Subscription{}
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.interest.more:
+		}
+		for w, wanted := range p.interest.take() {
+			have := subs[w]
+			switch {
+			case wanted && have == nil:
+				subs[w] = p.listen(w)
+			case !wanted:
+				for _, sub := range have {
+					_ = sub.Unsubscribe()
+				}
+				delete(subs, w)
+				p.interest.forget(w)
+			}
+		}
+	}
+}
+
+// listen subscribes to what covers a filter.
+func (p *Plane) listen(w wish) (subs []*nats.Subscription) {
+	add := func(sub *nats.Subscription, err error) {
+		if err == nil {
+			subs = append(subs, sub)
+		}
+	}
+	if w.group == "" {
+		for _, subject := range subjectsOf(liveSubjects, w.filter) {
+			add(p.nc.ChanSubscribe(subject, p.heard))
+		}
+		return subs
+	}
+	for _, tree := range [...]string{liveSubjects, shareSubjects} {
+		for _, subject := range subjectsOf(tree, w.filter) {
+			add(p.jc.ChanQueueSubscribe(subject, w.queue(), p.heardShared))
+		}
+	}
+	return subs
+}
+
+// share sends a message that is stored to one member of each shared subscription.
+func (p *Plane) share(topic string, data []byte) {
+	if !p.alone {
+		_ = p.nc.Publish(subjectOf(shareSubjects, topic), data)
+	}
+}
+
+// hearShared delivers what comes for members of shared subscriptions.
+func (p *Plane) hearShared() {
+	b := p.hub.NewBatch()
+	for {
+		var m *nats.Msg
+		select {
+		case <-p.ctx.Done():
+			return
+		case m = <-p.heardShared:
+		}
+		b.Begin(live.Now())
+		for more := true; more; {
+			if pk, err := decode(m.Data); err != nil {
+				p.malformed(err)
+			} else if msg, err := pk.message(p.hub, b.Now()); err == nil {
+				w := p.interest.of(m.Sub.Queue)
+				if !b.DeliverTo(&msg, w.group, w.filter) {
+					p.lost.Add(1) // the last member has just left
+				}
+			}
+			select {
+			case m = <-p.heardShared:
+			default:
+				more = false
+			}
+		}
+		b.End()
+	}
+}

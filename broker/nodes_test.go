@@ -1,0 +1,89 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/spillgate/spillgate/broker/backplane"
+	"github.com/spillgate/spillgate/broker/place"
+)
+
+// Nodes that have certificates of one authority form a cluster; whoever has none is no
+// node, and no client of their NATS either.
+func TestNodesWithTLS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two nodes take seconds to find their leaders")
+	}
+	var free []string
+	for range 4 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		free = append(free, l.Addr().String())
+		l.Close()
+	}
+	ca, dir := newAuthority(t), t.TempDir()
+	authority := write(t, dir+"/ca.pem", ca.pem())
+	file := func(name string) (cert, key string) {
+		c, k := ca.sign(t, name)
+		return write(t, dir+"/"+name+".pem", c), write(t, dir+"/"+name+".key", k)
+	}
+	var brokers []*Broker
+	for i := range 2 {
+		name := fmt.Sprint("n", i+1)
+		c := Config{Cluster: backplane.Config{Node: name, Data: t.TempDir(), Cluster: free[i], Routes: free[:2], Listen: free[2+i], CA: authority}}
+		c.Cluster.Cert, c.Cluster.Key = file(name)
+		b, _, _, _ := run(t, c)
+		brokers = append(brokers, b)
+	}
+	for _, b := range brokers {
+		for end := time.Now().Add(time.Minute); b.Status().Phase != "serving"; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the nodes have not found each other within a minute")
+			}
+		}
+	}
+	cert, key := file("operator")
+	_, end, err := place.Dial(t.Context(), "nats://"+free[2], nats.RootCAs(authority), nats.ClientCert(cert, key))
+	if err != nil {
+		t.Fatal("with a certificate: ", err)
+	}
+	end()
+	if _, end, err := place.Dial(t.Context(), "nats://"+free[2], nats.RootCAs(authority)); err == nil {
+		end()
+		t.Error("a client of NATS needs no certificate")
+	}
+	nc, err := net.Dial("tcp", free[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
+	_, _ = nc.Write([]byte("INFO {\"server_id\":\"X\",\"cluster\":\"spillgate\"}\r\nCONNECT {\"name\":\"X\",\"cluster\":\"spillgate\"}\r\nPING\r\n"))
+	answer := make([]byte, 1<<16)
+	for n := 0; ; {
+		got, err := nc.Read(answer[n:])
+		if n += got; err != nil {
+			var timeout net.Error
+			if errors.As(err, &timeout) && timeout.Timeout() {
+				t.Errorf("a node without TLS is not turned away: %q", answer[:n])
+			}
+			break
+		}
+	}
+}
+
+// Files that belong together are asked for together.
+func TestCheckNodesTLS(t *testing.T) {
+	c := Config{Cluster: backplane.Config{Node: "n", Data: "d", CA: "ca.pem", Cert: "cert.pem"}}
+	if all := c.Check(); len(all) != 1 || all[0].Field != "cluster.ca" {
+		t.Errorf("mistakes are %v", all)
+	}
+}

@@ -1,0 +1,209 @@
+package brokers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	brokerplace "github.com/spillgate/spillgate/broker/place"
+	"github.com/spillgate/spillgate/internal/table"
+	"github.com/spillgate/spillgate/lab/experiment"
+)
+
+const (
+	faultRate  = 400.0 // of the topic's bucket, messages/s
+	faultBurst = 40.0
+	faultPubs  = 6
+	// faultUnder is how many messages each publisher has under way: all together offer more than the rate.
+	faultUnder = 16
+	// lookEvery is how often the released messages are read, and lookOver the shortest time, in
+	// seconds, over which they are set against the rate: what is read is some looks old.
+	lookEvery = 100 * time.Millisecond
+	lookOver  = 5.0
+	// flowing is how many messages must be acknowledged after a fault for the topic to count as working, and
+	// flowTime how long that may take.
+	flowing  = 200
+	flowTime = 60 * time.Second
+	// restTime bounds how long what was acknowledged may take to come when nothing is published any more.
+	restTime = 60 * time.Second
+)
+
+// fault is something that happens to one node.
+type fault struct {
+	name string
+	do   func(ctx context.Context, n *node) error
+}
+
+// faults are what srtm/faults does to nodes in turn, beginning with one that holds the
+// topic.
+func faults(lasts time.Duration) []fault {
+	signals := func(from, to syscall.Signal) func(context.Context, *node) error {
+		return func(ctx context.Context, n *node) error {
+			if err := syscall.Kill(n.child.Pid(), from); err != nil {
+				return err
+			}
+			err := pause(ctx, lasts)
+			return errors.Join(err, syscall.Kill(n.child.Pid(), to))
+		}
+	}
+	return []fault{
+		{"kill -9, started again", func(ctx context.Context, n *node) error {
+			n.kill()
+			if err := pause(ctx, lasts); err != nil {
+				return err
+			}
+			return n.start(ctx)
+		}},
+		{"stopped, and goes on", signals(syscall.SIGSTOP, syscall.SIGCONT)},
+		{"its connections to other nodes closed, again and again", signals(isolate, rejoin)},
+	}
+}
+
+func runFaults(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	rounds, lasts := 3, 20*time.Second
+	if o.Quick {
+		rounds, lasts = 1, 3*time.Second
+	}
+	c, err := startCluster(ctx, plan{nodes: 3, capacity: roomForAll})
+	if err != nil {
+		return nil, err
+	}
+	defer c.stop()
+	if _, err := c.placer.Update(ctx, func(s *brokerplace.State) error {
+		return s.SetTopic(placedTopic, brokerplace.Limits{Rate: faultRate, Burst: faultBurst, Objective: 1, Each: faultRate / faultPubs})
+	}); err != nil {
+		return nil, err
+	}
+	p := newPress(c)
+	if err := p.start(ctx); err != nil {
+		return nil, err
+	}
+	defer p.stop()
+	t := &table.Table{Title: "Faults, one after the other", Columns: []table.Column{{Name: "round"}, {Name: "node"}, {Name: "fault"}, {Name: "acknowledged before"},
+		{Name: "longest without an acknowledgement", Unit: "s", Format: "%.1f"}, {Name: "released in 5 s, by the rate", Format: "%.3f"}}}
+	most := 0.0
+	for n := range rounds {
+		for i, f := range faults(lasts) {
+			o.Step(3*n+i, 3*rounds, f.name)
+			which, err := c.holder(ctx, n+i)
+			if err != nil {
+				return nil, err
+			}
+			before := p.begin()
+			if err := f.do(ctx, which); err != nil {
+				return nil, fmt.Errorf("%s: %w", f.name, err)
+			}
+			if err := p.flows(ctx); err != nil {
+				return nil, fmt.Errorf("after %q: %w", f.name, err)
+			}
+			gap, over := p.end()
+			most = max(most, over)
+			t.Add(n+1, which.spec.Name, f.name, before, gap.Seconds(), over)
+		}
+	}
+	acknowledged, lost, twice, err := p.settle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &experiment.Result{Quick: o.Quick, Table: []*table.Table{t}}
+	r.Notes = append(r.Notes, fmt.Sprintf("%d messages were acknowledged; %d came more than once, as QoS 1 allows", acknowledged, twice))
+	r.Ceiling("acknowledged messages that were lost", "", 0, 0, float64(lost))
+	r.Ceiling("most released in 5 s or more, by rate and burst", "", 1, 0.1, most)
+	return r, nil
+}
+
+// holder returns a node that holds the topic in every other call, by number, and one that does not in
+// the others, if there are both.
+func (c *cluster) holder(ctx context.Context, number int) (*node, error) {
+	s, _, err := c.placer.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parts, _, err := s.Parts(placedTopic)
+	if err != nil {
+		return nil, err
+	}
+	holds := map[string]bool{}
+	for _, p := range parts {
+		holds[p.Node] = true
+	}
+	for _, n := range c.nodes {
+		if holds[n.spec.Name] == (number%2 == 0) {
+			return n, nil
+		}
+	}
+	return c.nodes[number%len(c.nodes)], nil
+}
+
+// released follows how many messages the nodes let through, whatever becomes of their
+// counters.
+type released struct {
+	mu    sync.Mutex
+	last  map[string]uint64 // by node
+	total float64
+	seen  []look
+}
+
+// look is what all nodes had let through at an instant.
+type look struct {
+	at    time.Time
+	total float64
+}
+
+// watch reads what nodes tell until ctx ends.
+func (r *released) watch(ctx context.Context, c *cluster) {
+	r.last = map[string]uint64{}
+	for ctx.Err() == nil {
+		var asking sync.WaitGroup
+		for _, n := range c.nodes {
+			asking.Go(func() {
+				if s, err := n.status(ctx); err == nil {
+					r.enter(n.spec.Name, limitOf(s, placedTopic).Released)
+				}
+			})
+		}
+		asking.Wait()
+		r.mu.Lock()
+		r.seen = append(r.seen, look{time.Now(), r.total})
+		r.mu.Unlock()
+		if pause(ctx, lookEvery) != nil {
+			return
+		}
+	}
+}
+
+// enter notes what a node has let through since it started, or since it got its part of
+// the bucket.
+func (r *released) enter(node string, n uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	since := n - r.last[node]
+	if n < r.last[node] {
+		since = n
+	}
+	r.last[node] = n
+	r.total += float64(since)
+}
+
+// most returns the largest part of its rate, less its burst, that the topic had in any lookOver seconds
+// or more since an instant.
+func (r *released) most(since time.Time) (most float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, a := range r.seen {
+		if a.at.Before(since) {
+			continue
+		}
+		for _, b := range r.seen[i:] {
+			if t := b.at.Sub(a.at).Seconds(); t >= lookOver {
+				most = max(most, (b.total-a.total-faultBurst)/(faultRate*t))
+			}
+		}
+	}
+	return most
+}
