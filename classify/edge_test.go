@@ -58,12 +58,13 @@ func TestHTTP(t *testing.T) {
 	server := httptest.NewServer(handler)
 	defer server.Close()
 
-	hostile := wire.Tags{Workflow: "evil", Class: work.Interactive, Priority: 1, Process: 7, Total: wire.Progress{Service: time.Hour}}
-	credits := wire.Tags{Credits: true, Demand: 3, Attempt: 2, Budget: 20 * time.Second}
+	hostile := wire.Tags{Credits: true, Asks: true, Workflow: "evil", Class: work.Interactive, Priority: 1, Process: 7, Total: wire.Progress{Service: time.Hour}}
+	credits := wire.Tags{Credits: true, Asks: true, Demand: 3, Attempt: 2, Budget: 20 * time.Second}
 	with := func(t, rank wire.Tags) wire.Tags {
 		t.Workflow, t.Class, t.Priority = rank.Workflow, rank.Class, rank.Priority
 		return t
 	}
+	answered := 0
 	acme := wire.Tags{Workflow: "acme", Class: work.Interactive, Priority: 4}
 	for _, test := range []struct {
 		name                 string
@@ -71,7 +72,7 @@ func TestHTTP(t *testing.T) {
 		tags                 *wire.Tags
 		want                 wire.Tags // of which only the rank counts
 		deadline             time.Duration
-		answered             bool // in Spillgate's field
+		answered             bool // in Spillgate's field, if there is something new to say
 	}{
 		{name: "plain"},
 		{name: "tenant", tenant: "acme", want: acme, deadline: time.Minute},
@@ -111,9 +112,14 @@ func TestHTTP(t *testing.T) {
 		if left > test.deadline || (left > 0) != (test.deadline > 0) || left < test.deadline-10*time.Second {
 			t.Errorf("%s: %v left, want at most %v", test.name, left, test.deadline)
 		}
-		if speaks := resp.Header.Get(wire.HeaderName) != ""; speaks != test.answered {
+		if speaks := resp.Header.Get(wire.HeaderName) != ""; speaks && !test.answered {
 			t.Errorf("%s: answered in %v", test.name, resp.Header)
+		} else if speaks {
+			answered++
 		}
+	}
+	if answered == 0 {
+		t.Error("no request that speaks Spillgate's field was answered in it: answers that say something new are")
 	}
 	http.DefaultClient.CloseIdleConnections()
 }

@@ -193,6 +193,10 @@ const (
 // a tenth, a twentieth and a fortieth none is better (simulation).
 const shortLag = 1.0 / 10
 
+// changed is for how many objectives credits are out that were granted before a server became slower:
+// a second where the objective is 200 ms.
+const changed = 5
+
 // lagIntervals is how many intervals of the pool a short lag counts.
 const lagIntervals = 8
 
@@ -764,7 +768,7 @@ func (g *Gate) staleAt(t *Ticket) mono.Time {
 	need := g.worth.hope
 	switch {
 	case g.queue.Len() <= 1 || g.limit.Useful() > 0 || t.spared:
-	case t.plain || g.refused >= refusedMuch: // more come than credits ask for
+	case t.plain || g.pace.slowed(changed*g.cfg.Objective): // the credits are those of a faster server
 		need = g.worth.need
 	default:
 		need = g.worth.credited

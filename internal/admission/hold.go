@@ -64,10 +64,10 @@ const (
 	drains = 4
 	// usual is for how many objectives the usual rate of departures is averaged, fewer the part of
 	// it that counts as far less, and scarce how much evidence of that is enough beside a
-	// suspicion: by chance there is as much once in a thousand times, e^-7.
+	// suspicion: by chance there is as much once in twenty thousand times, e^-10.
 	usual  = 10
 	fewer  = 1.0 / 2
-	scarce = 7
+	scarce = 10
 	// disproof is how many departures end a doubt that no suspicion confirms. One or two may be
 	// of requests that needed nothing of what the others wait for.
 	disproof = 3

@@ -21,9 +21,11 @@ type pace struct {
 	last  mono.Time // of the departures
 	busy  bool      // no slot was free then
 	quiet silence   // since then
-	lanes float64   // requests that are served at once, as far as known
-	slots int       // as many as there were then
-	scale float64   // what the residence is, by all that the limit did
+	slow  bool      // silence has told that requests take longer, last at since
+	since mono.Time
+	lanes float64 // requests that are served at once, as far as known
+	slots int     // as many as there were then
+	scale float64 // what the residence is, by all that the limit did
 }
 
 // residence returns how long a request runs that starts now, in ns; 0 before anything is
@@ -93,6 +95,10 @@ func (p *pace) slows(now mono.Time) bool {
 	return p.slower()
 }
 
+// slowed reports whether silence told, no longer than within before the last departure, that requests
+// take longer.
+func (p *pace) slowed(within time.Duration) bool { return p.slow && p.last.Sub(p.since) <= within }
+
 // slower takes what silence tells, if it tells anything. By Little's law the residence grew with
 // the gap.
 func (p *pace) slower() bool {
@@ -105,6 +111,7 @@ func (p *pace) slower() bool {
 	if all := p.residence(); all > p.ran.value {
 		p.ran = mean{value: all, quick: all, count: known + float64(p.slots)}
 	}
+	p.slow, p.since = true, p.quiet.last
 	p.quiet = silence{last: p.quiet.last, full: p.quiet.full}
 	return true
 }

@@ -115,9 +115,9 @@ func TestSlowServerIsNoticedSoon(t *testing.T) {
 	}
 }
 
-// TestACreditIsWorthLessWhereManyAreRefused: a request that came with a credit may start later than one
-// without, unless more come than credits ask for, as in the second after a server became slow.
-func TestACreditIsWorthLessWhereManyAreRefused(t *testing.T) {
+// TestACreditOfAFasterServerIsWorthLess: a request that came with a credit may start later than one
+// without, unless the server became slower a moment ago: more come then than it would ask for.
+func TestACreditOfAFasterServerIsWorthLess(t *testing.T) {
 	g := fixed(t, 1)
 	now := at(time.Second)
 	c := g.Pool().Register(now)
@@ -129,15 +129,17 @@ func TestACreditIsWorthLessWhereManyAreRefused(t *testing.T) {
 	}
 	g.worth.need, g.worth.credited = 60*ms, 30*ms
 	for _, c := range []struct {
-		refused float64
-		plain   bool
-		want    time.Duration
+		slow  bool
+		ago   time.Duration
+		plain bool
+		want  time.Duration
 	}{
-		{0, false, 70 * ms}, {0, true, 40 * ms}, {refusedMuch, false, 40 * ms},
+		{false, 0, false, 70 * ms}, {false, 0, true, 40 * ms},
+		{true, changed * g.cfg.Objective, false, 40 * ms}, {true, changed*g.cfg.Objective + 1, false, 70 * ms},
 	} {
-		g.refused, last.plain = c.refused, c.plain
+		last.plain, g.pace.slow, g.pace.since, g.pace.last = c.plain, c.slow, now.Add(-c.ago), now
 		if got := g.staleAt(last).Sub(now); got != c.want {
-			t.Errorf("with %v refused, plain %v, it may start for %v, want %v", c.refused, c.plain, got, c.want)
+			t.Errorf("slower since %v (%v), plain %v: it may start for %v, want %v", c.ago, c.slow, c.plain, got, c.want)
 		}
 	}
 }

@@ -62,6 +62,8 @@ func culpritPanels() []Panel {
 		{"State", "The engine's state, 1 for the one that it is in.", "short", []Query{value("spillgate_culprit_state", pick, "{{state}}"+ofGate)}, true},
 		{"Kinds kept out", "Kinds of requests that may not begin, tokens that are out, and lines of the audit file that were lost.", "short",
 			[]Query{value("spillgate_culprit_limits", pick, "kinds"+ofGate), value("spillgate_culprit_tokens", pick, "tokens"+ofGate), perSecond("spillgate_culprit_audit_lost", pick, "gate", "audit lost"+ofGate)}, false},
+		{"Kept out for a guard", "Requests that the proxy refused because the guard of the server behind it keeps their kind out, or in mode monitor would have refused.", "reqps",
+			[]Query{{"sum(rate(spillgate_kept_out_total{" + job + "}[$__rate_interval]))", "kept out"}}, false},
 	}
 }
 
