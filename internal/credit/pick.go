@@ -89,7 +89,7 @@ func (l *Wallet) place(w *Window) {
 	}
 	if n := w.Limit() - w.outstanding; n > 0 {
 		g.put(w, n)
-	} else if w.dueAt = w.unaskedAt(); w.dueAt != mono.Never {
+	} else if w.dueAt = w.UnaskedAt(); w.dueAt != mono.Never {
 		w.isDue = true
 		heap.Push(&g.due, w)
 	}

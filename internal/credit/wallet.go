@@ -370,7 +370,7 @@ func (l *Wallet) NextWake() mono.Time {
 	}
 	at := l.head.expire
 	for _, w := range l.windows {
-		at = min(at, w.unaskedAt())
+		at = min(at, w.UnaskedAt())
 		if w.outstanding > 0 && w.told == 0 {
 			at = min(at, max(w.quietAt(), w.tellAt))
 		}

@@ -83,7 +83,7 @@ func (w *Window) free(now mono.Time) int {
 	if n := w.Limit() - w.outstanding; n > 0 {
 		return n
 	}
-	if now >= w.unaskedAt() {
+	if now >= w.UnaskedAt() {
 		return 1
 	}
 	return 0
@@ -99,9 +99,9 @@ func (w *Window) quietAt() mono.Time {
 	return mono.Never
 }
 
-// unaskedAt is the instant at which one request may be sent without a credit,
+// UnaskedAt is the instant at which one request may be sent without a credit,
 // because the client may have missed a grant, or has no way to ask for one.
-func (w *Window) unaskedAt() mono.Time {
+func (w *Window) UnaskedAt() mono.Time {
 	switch {
 	case w.outstanding == 0:
 		return w.reviveAt

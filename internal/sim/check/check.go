@@ -6,6 +6,7 @@ import (
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/baseline"
 	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/node"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 )
@@ -42,6 +43,8 @@ type holding struct {
 	// most is the largest limit that explains what is outstanding now.
 	most int
 	conn *credit.Client
+	// unasked is from when one request may go out whatever the window says.
+	unasked mono.Time
 }
 
 // New returns a checker that has seen nothing.
@@ -194,13 +197,16 @@ func (c *Checker) window(w *mesh.World, id int, v mesh.LinkView, win *credit.Win
 	}
 	h := c.held[id]
 	if h == nil || h.window != win || h.conn != v.Account {
-		h = &holding{window: win, conn: v.Account, most: win.Outstanding()}
+		h = &holding{window: win, conn: v.Account, most: win.Outstanding(), unasked: win.UnaskedAt()}
 		c.held[id] = h
 	}
-	// One request may be sent unasked by a client without credits.
+	// One request may be sent unasked by a client without credits, or whose window has been used up for long.
 	allowed := max(win.Limit(), 1)
+	if w.Now() >= h.unasked {
+		allowed = max(allowed, h.most+1)
+	}
 	if win.Outstanding() > max(allowed, h.most) {
 		c.fail(w, "check: client %d went to %d outstanding with a limit of %d and %d before", id, win.Outstanding(), win.Limit(), h.most)
 	}
-	h.most = win.Outstanding()
+	h.most, h.unasked = win.Outstanding(), win.UnaskedAt()
 }
