@@ -138,7 +138,7 @@ func (l *Limit) roam(p point) {
 	if p.throughput > l.rate {
 		l.rate += (p.throughput - l.rate) / memory
 	}
-	if l.window.full > 0 && l.useful == 0 && p.residence <= l.alone*near && p.residence <= l.harmless() {
+	if l.window.full > 0 && l.lent == 0 && l.overdue == 0 && l.useful == 0 && p.residence <= l.alone*near && p.residence <= l.harmless() {
 		l.limit *= littleUp // slots were missing in a burst, and nothing shows a queue behind them
 	}
 }

@@ -180,7 +180,7 @@ func slower(a, b point) bool {
 // faster reports whether the work became faster from a to b, with fewer running: they do more, and
 // by more than chance has it.
 func faster(a, b point) bool {
-	return b.throughput > a.throughput*(1+max(margin, chance(a, b)))
+	return b.throughput > a.throughput*max(near, 1+chance(a, b))
 }
 
 // chance is the difference of two throughputs, relatively, that may be chance.
