@@ -165,7 +165,7 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 	if l.service == 0 && w.done == 0 {
 		*w = newWindow(started, started)
 	}
-	w.add(now, r, executed, l.useful > 0 && r > whole*float64(l.cfg.Slack))
+	w.add(now, r, executed, l.tooLate(r))
 	w.order.add(rank)
 	l.reach.add(rank)
 	l.endWindow(now)

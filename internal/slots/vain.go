@@ -17,6 +17,8 @@ const (
 	// respiteFirst and respiteLast are for how many objectives late answers are no reason to give way
 	// once fewer requests were found to take as long. To find that out costs about one objective.
 	respiteFirst, respiteLast = 128, 1024
+	// lateRow is how many late answers in a row there must be where no processor is known to be short.
+	lateRow = 64
 )
 
 // recovery is what follows on work in vain.
@@ -54,6 +56,19 @@ type vain struct {
 	// as long, and respite for how long the last one was.
 	beyond  mono.Time
 	respite time.Duration
+	row     int // late answers since the last that was in time
+}
+
+// tooLate reports whether a request that took r ns is one of those for whose sake the limit may give
+// way. Where no processor is known to be short they are late because the work is slow, mostly, and it
+// takes many in a row to ask whether fewer would be in time.
+func (l *Limit) tooLate(r float64) bool {
+	if r <= whole*float64(l.cfg.Slack) {
+		l.vain.row = 0
+		return false
+	}
+	l.vain.row++
+	return l.useful > 0 || l.vain.row > lateRow || l.recovering != recovered
 }
 
 // inVain reports whether hardly anything in the running window was finished in time, or
@@ -83,7 +98,11 @@ func (l *Limit) giveWay(now mono.Time, p point) {
 	case l.recovering == recovered:
 		l.vain.before, l.vain.residence = l.belief(), p.residence
 	case late && (p.took > perhaps*l.vain.residence || l.Limit() <= l.fewest()):
-		l.vain.respite = min(max(2*l.vain.respite, respiteFirst*whole*l.cfg.Slack), respiteLast*whole*l.cfg.Slack)
+		least := time.Duration(respiteFirst)
+		if l.useful == 0 {
+			least *= 4
+		}
+		l.vain.respite = min(max(2*l.vain.respite, least*whole*l.cfg.Slack), respiteLast*whole*l.cfg.Slack)
 		l.vain.beyond, l.recovering = now.Add(l.vain.respite), recovered
 		was := l.limit
 		l.restore(l.vain.before)
