@@ -127,6 +127,7 @@ func (l *Limit) recover(p point) {
 	case p.vain > 1-futile && l.recovering == regrowing:
 		l.limit, l.recovering = l.limit/2, recovered
 		l.window.hasty = true // what runs now does not tell of half as many
+		l.untried, l.trial.last = max(l.gap-memory, 0), -1 // a third of them may be in vain by chance: more are tried soon
 		return
 	case p.vain > 1-futile:
 		return
