@@ -19,6 +19,8 @@ const (
 	respiteFirst, respiteLast = 128, 1024
 	// lateRow is how many late answers in a row there must be where no processor is known to be short.
 	lateRow = 64
+	// lastLook is after how many windows what is still in vain is not what the server was given before.
+	lastLook = 4
 )
 
 // recovery is what follows on work in vain.
@@ -57,6 +59,10 @@ type vain struct {
 	beyond  mono.Time
 	respite time.Duration
 	row     int // late answers since the last that was in time
+	// looks is how many windows of so few have shown much in vain, and usual what share is, if it is
+	// much, when they are caught up with.
+	looks int
+	usual float64
 }
 
 // tooLate reports whether a request that took r ns is one of those for whose sake the limit may give
@@ -124,17 +130,22 @@ func (l *Limit) giveWay(now mono.Time, p point) {
 // recover is for a window after work in vain.
 func (l *Limit) recover(p point) {
 	switch {
-	case p.vain > 1-futile && l.recovering == regrowing:
+	case p.vain > l.vain.usual+1-futile && l.recovering == regrowing:
 		l.limit, l.recovering = l.limit/2, recovered
-		l.window.hasty = true // what runs now does not tell of half as many
+		l.window.hasty = true                              // what runs now does not tell of half as many
 		l.untried, l.trial.last = max(l.gap-memory, 0), -1 // a third of them may be in vain by chance: more are tried soon
 		return
-	case p.vain > 1-futile:
+	case l.recovering == catchingUp && p.vain > 1-futile && (p.vain > futile || l.vain.looks < lastLook):
+		l.vain.looks++
 		return
 	case l.recovering == catchingUp:
 		// So few run that this is the service time; what was thought of it before may be
 		// what made the work vain.
 		l.recovering, l.service, l.alone, l.caught, l.vain.respite = regrowing, p.residence, p.residence, p.samples, 0
+		l.vain.usual, l.vain.looks = 0, 0
+		if p.vain > 1-futile {
+			l.vain.usual = p.vain // however few run
+		}
 	}
 	if p.residence > l.service+max(float64(l.cfg.Slack), 0.4*l.service) {
 		l.recovering = recovered

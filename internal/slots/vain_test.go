@@ -166,3 +166,39 @@ func TestAFasterServerIsNoQueue(t *testing.T) {
 		t.Errorf("the limit is %d although fewer did more in two trials", l.Limit())
 	}
 }
+
+// TestMuchInVainHoweverFew: all that runs is given up for a while, then half of it, however few run,
+// because the service takes most of what callers wait for. Fewer slots change nothing, and they come back.
+func TestMuchInVainHoweverFew(t *testing.T) {
+	const objective, each, workers = 100 * time.Millisecond, 80 * time.Millisecond, 16
+	l, err := New(Config{Slack: objective / 10, Initial: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, n := mono.Time(1), 0
+	round := func(vain func() bool) {
+		var places []Place
+		for l.Free() {
+			places = append(places, l.Acquire(now))
+		}
+		began := now
+		now = now.Add(each * time.Duration(1+(len(places)-1)/workers))
+		for _, p := range places {
+			l.Release(now, began, p, !vain())
+		}
+	}
+	for range 40 {
+		round(func() bool { return true })
+	}
+	if l.Limit() > 4 {
+		t.Fatalf("the limit is %d although everything is in vain, want 4 at most", l.Limit())
+	}
+	most := 0
+	for range 200 {
+		round(func() bool { n++; return n%2 == 0 })
+		most = max(most, l.Limit())
+	}
+	if most < workers/2 {
+		t.Errorf("the limit reached %d of %d workers while half of the work is in vain", most, workers)
+	}
+}
