@@ -100,6 +100,7 @@ fuzz: ## Every fuzz target for FUZZTIME (10s).
 .PHONY: soak
 soak: ## Thousands of random simulated worlds with every invariant on, and thousands of new cases of each property (an hour); make test plays a hundred.
 	go test -count=1 -timeout 3h -run TestSwarm ./internal/sim/check -args -seeds $(SEEDS) -seed $(SEED)
+	SPILLGATE_SOAK=1 go test -count=1 -timeout 30m -run TestKill ./cmd/spillgate
 	@set -e; for package in $$(go list -f '{{range .TestImports}}{{if eq . "pgregory.net/rapid"}}{{$$.ImportPath}}{{end}}{{end}}' ./...); do \
 		go test -count=1 -timeout 3h $$package -args -rapid.seed=0 -rapid.checks=$(SEEDS); done
 
