@@ -147,7 +147,7 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 	} else if executed {
 		l.passed += float64(l.overdue) / ran
 	}
-	sample := executed || r > max(l.mean, half*float64(l.cfg.Slack)) || l.mean > 0 && r > l.mean
+	sample := executed || r > l.mean && (l.mean > 0 || r > half*float64(l.cfg.Slack))
 	if executed {
 		if l.mean == 0 {
 			l.mean = r

@@ -53,7 +53,6 @@ func (l *Limit) restore(b belief) {
 type vain struct {
 	before    belief  // when the limit gave way
 	residence float64 // ns, at the last limit that was too high
-	late      bool    // it was late, rather than given up
 	// beyond is until when late answers are no reason to give way, because fewer requests take
 	// as long, and respite for how long the last one was.
 	beyond  mono.Time
@@ -120,7 +119,7 @@ func (l *Limit) giveWay(now mono.Time, p point) {
 	l.limit = max(float64(l.fewest()), min(l.limit, p.concurrency)/4)
 	l.recovering, l.patient = catchingUp, now.Add(catchUp*whole*l.cfg.Slack)
 	l.trial, l.knee, l.unlined, l.rate, l.untried, l.gap = trial{}, 0, unlined{}, 0, 0, trialFirst
-	if l.vain.late = late; late {
+	if late {
 		l.least, l.patient = 0, now // what runs when the limit is in force is not counted
 	}
 	l.window = newWindow(now, now)

@@ -29,7 +29,7 @@ type window struct {
 	most  int       // requests that ran at once
 	done  int
 	given int     // up, of done: no throughput
-	late  int     // of the others, those that took longer than the objective while processors were short
+	late  int     // of the others, those that were late: see Limit.tooLate
 	sum   float64 // of residence times
 	lent  float64 // of them, up to when their slots were lent
 	order order
