@@ -77,10 +77,15 @@ func dump(name string, args func(b *bench) []string) func(context.Context, *benc
 	}
 }
 
-// quiet guards each server in mode enforce while nothing is wrong.
+// quiet guards each database in mode enforce while nothing is wrong.
 func quiet() experiment.Experiment {
-	return experiment.Experiment{Name: "atropos/quiet", Title: "Guards in mode enforce beside healthy servers: no session may be cancelled", Live: true,
-		About: "A load with bursts and idle spells, and beside it, in turn, checkpoints, vacuums, dumps, reports, index builds, idle transactions. No cancel is right.",
+	return quietly("atropos/quiet", "Guards in mode enforce beside healthy servers: no session may be cancelled",
+		"A load with bursts and idle spells, and beside it, in turn, checkpoints, vacuums, dumps, reports, index builds, idle transactions. No cancel is right.", quietServers)
+}
+
+// quietly guards each of some servers in mode enforce while nothing is wrong.
+func quietly(name, title, about string, all func() []quietServer) experiment.Experiment {
+	return experiment.Experiment{Name: name, Title: title, Live: true, About: about,
 		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 			length := quietLength
 			if o.Quick {
@@ -89,8 +94,9 @@ func quiet() experiment.Experiment {
 			r := &experiment.Result{Quick: o.Quick}
 			t := &table.Table{Title: fmt.Sprintf("%v each", length), Columns: []table.Column{{Name: "server"}, {Name: "chores done"}, {Name: "requests"},
 				{Name: "late", Format: "%.4f"}, {Name: "failed"}, {Name: "cancels"}}}
-			for i, q := range quietServers() {
-				o.Step(i, 2, q.scene.name)
+			servers := all()
+			for i, q := range servers {
+				o.Step(i, len(servers), q.scene.name)
 				if err := q.run(ctx, o.Seed, length, r, t); err != nil {
 					return nil, err
 				}

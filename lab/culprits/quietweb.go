@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
 )
 
@@ -61,24 +60,6 @@ func slowClient(ctx context.Context, b *bench) error {
 
 // quietWeb guards each web server in mode enforce while nothing is wrong.
 func quietWeb() experiment.Experiment {
-	return experiment.Experiment{Name: "atropos/quiet-web", Title: "Guards in mode enforce beside healthy web servers: no request may be cancelled", Live: true,
-		About: "A load with bursts and idle spells, and beside it, in turn, pages of a second, one and three at once, a slow client, and of Apache a graceful restart. No cancel is right.",
-		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
-			length := quietLength
-			if o.Quick {
-				length = 16 * time.Second
-			}
-			r := &experiment.Result{Quick: o.Quick}
-			t := &table.Table{Title: fmt.Sprintf("%v each", length), Columns: []table.Column{{Name: "server"}, {Name: "chores done"}, {Name: "requests"},
-				{Name: "late", Format: "%.4f"}, {Name: "failed"}, {Name: "cancels"}}}
-			servers := webServers()
-			for i, q := range servers {
-				o.Step(i, len(servers), q.scene.name)
-				if err := q.run(ctx, o.Seed, length, r, t); err != nil {
-					return nil, err
-				}
-			}
-			r.Table = append(r.Table, t)
-			return r, nil
-		}}
+	return quietly("atropos/quiet-web", "Guards in mode enforce beside healthy web servers: no request may be cancelled",
+		"A load with bursts and idle spells, and beside it, in turn, pages of a second, one and three at once, a slow client, and of Apache a graceful restart. No cancel is right.", webServers)
 }
