@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/eclipse/paho.golang/paho"
 	old "github.com/eclipse/paho.mqtt.golang"
@@ -45,7 +44,7 @@ func TestPahoGo311(t *testing.T) {
 	_, addr := start(t, Limits{}, engine.Limit{Filter: "plant/+/slow", Rate: 200, Burst: 5})
 	dial := func(id string) old.Client {
 		c := old.NewClient(old.NewClientOptions().AddBroker("tcp://" + addr).SetClientID(id).SetAutoReconnect(false))
-		if tok := c.Connect(); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
+		if tok := c.Connect(); !tok.WaitTimeout(patience) || tok.Error() != nil {
 			t.Fatal("connect: ", tok.Error())
 		}
 		t.Cleanup(func() { c.Disconnect(100) })
@@ -53,7 +52,7 @@ func TestPahoGo311(t *testing.T) {
 	}
 	sub, pub := dial("sub"), dial("pub")
 	var in inbox
-	if tok := sub.Subscribe("plant/#", 2, func(_ old.Client, m old.Message) { in.add(m.Topic(), string(m.Payload())) }); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
+	if tok := sub.Subscribe("plant/#", 2, func(_ old.Client, m old.Message) { in.add(m.Topic(), string(m.Payload())) }); !tok.WaitTimeout(patience) || tok.Error() != nil {
 		t.Fatal("subscribe: ", tok.Error())
 	}
 	var want []string
@@ -63,7 +62,7 @@ func TestPahoGo311(t *testing.T) {
 		want = append(want, fmt.Sprintf("plant/1/slow=%d", i))
 	}
 	for i, tok := range tokens {
-		if !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
+		if !tok.WaitTimeout(patience) || tok.Error() != nil {
 			t.Fatalf("message %d: %v", i, tok.Error())
 		}
 	}
@@ -79,12 +78,12 @@ func TestPahoGo5(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := paho.NewClient(paho.ClientConfig{ClientID: id, Conn: nc, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+		c := paho.NewClient(paho.ClientConfig{ClientID: id, Conn: nc, PacketTimeout: patience, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
 			func(p paho.PublishReceived) (bool, error) {
 				in.add(p.Packet.Topic, string(p.Packet.Payload)+p.Packet.Properties.ContentType)
 				return true, nil
 			}}})
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if _, err := c.Connect(ctx, &paho.Connect{ClientID: id, CleanStart: true, KeepAlive: 30}); err != nil {
 			t.Fatal(err)
@@ -92,7 +91,7 @@ func TestPahoGo5(t *testing.T) {
 		t.Cleanup(func() { _ = c.Disconnect(&paho.Disconnect{}) })
 		return c
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var one, two, none inbox
 	for id, in := range map[string]*inbox{"one": &one, "two": &two} {
@@ -130,7 +129,7 @@ func TestMosquittoClients(t *testing.T) {
 		for _, qos := range []string{"0", "1", "2"} {
 			common := []string{"-h", host, "-p", port, "-V", version, "-q", qos}
 			run := func(program string, args ...string) string {
-				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()
 				out, err := exec.CommandContext(ctx, program, append(common[:len(common):len(common)], args...)...).CombinedOutput()
 				if err != nil {
@@ -139,7 +138,7 @@ func TestMosquittoClients(t *testing.T) {
 				return string(out)
 			}
 			run(pub, "-t", "m/kept", "-r", "-m", "old "+version+qos)
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			listening := exec.CommandContext(ctx, sub, append(common[:len(common):len(common)], "-t", "m/#", "-C", "6", "-F", "%t %p %r")...)
 			out, err := listening.StdoutPipe()
@@ -183,10 +182,10 @@ c.on_message = message
 c.will_set("py/will", "gone", 1)
 c.connect(host, port, keepalive=5)
 c.loop_start()
-ready.wait(10) or sys.exit("no SUBACK")
+ready.wait(60) or sys.exit("no SUBACK")
 for i in range(6):
     c.publish("py/%d" % i, str(i), qos=i % 3).wait_for_publish()
-done.wait(10) or sys.exit("got %s" % got)
+done.wait(60) or sys.exit("got %s" % got)
 c.disconnect()
 c.loop_stop()
 print(" ".join(got))
@@ -201,7 +200,7 @@ func TestPahoPython(t *testing.T) {
 	_, addr := start(t, Limits{}, engine.Limit{Filter: "py/+", Rate: 100, Burst: 2, Shared: true})
 	host, port, _ := net.SplitHostPort(addr)
 	for _, version := range []string{"4", "5"} {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		out, err := exec.CommandContext(ctx, python, "-c", pahoPython, host, port, version).CombinedOutput()
 		if got, want := strings.TrimSpace(string(out)), "py/0=0:0 py/1=1:1 py/2=2:2 py/3=3:0 py/4=4:1 py/5=5:2"; err != nil || got != want {

@@ -2,7 +2,6 @@ package mqtt
 
 import (
 	"testing"
-	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 	"golang.org/x/crypto/bcrypt"
@@ -128,9 +127,7 @@ func TestRights(t *testing.T) {
 		t.Errorf("back again: %+v", got)
 	}
 	p.nc.Close()
-	for end := time.Now().Add(10 * time.Second); srv.Stats().Connections > 1 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	await(t, func() bool { return srv.Stats().Connections == 1 })
 	if err := book.Set(access.Config{Users: []access.User{all}}); err != nil {
 		t.Fatal(err)
 	}

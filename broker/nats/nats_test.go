@@ -42,7 +42,7 @@ func start(t testing.TB, users access.Config, limits Limits, topics ...engine.Li
 	t.Cleanup(func() {
 		l.Close()
 		<-done
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := srv.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown: %v", err)
@@ -54,7 +54,7 @@ func start(t testing.TB, users access.Config, limits Limits, topics ...engine.Li
 
 func dial(t testing.TB, addr string, options ...client.Option) *client.Conn {
 	t.Helper()
-	nc, err := client.Connect("nats://"+addr, append([]client.Option{client.NoReconnect()}, options...)...)
+	nc, err := client.Connect("nats://"+addr, append([]client.Option{client.NoReconnect(), client.Timeout(patience)}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,8 @@ func dial(t testing.TB, addr string, options ...client.Option) *client.Conn {
 	return nc
 }
 
-const patience = 10 * time.Second
+// patience only ends a test that hangs.
+const patience = time.Minute
 
 func next(t testing.TB, s *client.Subscription, want string) *client.Msg {
 	t.Helper()
@@ -290,7 +291,7 @@ func TestUsers(t *testing.T) {
 	users := access.Config{Users: []access.User{{Name: "ann", Password: hash(t, "a"), Publish: []string{"ann/#"}, Subscribe: []string{"news/#", "_INBOX/#"}}, {Name: "bob", Password: hash(t, "b")}}}
 	srv, addr, book := start(t, users, Limits{})
 	for _, o := range []client.Option{client.UserInfo("ann", "b"), client.UserInfo("eve", "a"), client.Name("nobody"), client.Token("a")} {
-		if nc, err := client.Connect("nats://"+addr, client.NoReconnect(), o); !errors.Is(err, client.ErrAuthorization) {
+		if nc, err := client.Connect("nats://"+addr, client.NoReconnect(), client.Timeout(patience), o); !errors.Is(err, client.ErrAuthorization) {
 			t.Errorf("let in, or: %v", err)
 			if err == nil {
 				nc.Close()
@@ -378,15 +379,17 @@ func TestLines(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	srv, addr, _ := start(t, access.Config{}, Limits{Connections: 1, Connect: 50 * time.Millisecond, Ping: 20 * time.Millisecond})
+	_, addr, _ := start(t, access.Config{}, Limits{Connect: 50 * time.Millisecond})
 	if got := raw(t, addr, ""); got != "-ERR 'Authentication Timeout'\r\n" {
 		t.Errorf("a client that says nothing is answered %q", got)
 	}
-	await(t, "the connection to end", func() bool { return srv.Stats().Connections == 0 })
+	_, addr, _ = start(t, access.Config{}, Limits{Ping: 20 * time.Millisecond})
 	if got := raw(t, addr, "CONNECT {}\r\n"); got != "PING\r\nPING\r\n-ERR 'Stale Connection'\r\n" {
 		t.Errorf("a client that answers no ping is answered %q", got)
 	}
-	await(t, "the connection to end", func() bool { return srv.Stats().Connections == 0 })
+	srv, addr, _ := start(t, access.Config{}, Limits{Connections: 1})
+	raw(t, addr, "PING\r\n")
+	await(t, "the connection to end", func() bool { return srv.Stats().Connections == 0 }) // which makes room
 	dial(t, addr)
 	if nc, err := net.Dial("tcp", addr); err == nil {
 		defer nc.Close()
