@@ -76,12 +76,12 @@ func open5(t *testing.T, addr, id string, in *inbox) (*paho.Client, *paho.Connac
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := paho.NewClient(paho.ClientConfig{ClientID: id, Conn: nc, PacketTimeout: 20 * time.Second, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+	c := paho.NewClient(paho.ClientConfig{ClientID: id, Conn: nc, PacketTimeout: patience, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
 		func(p paho.PublishReceived) (bool, error) {
 			in.add(p.Packet.Topic + "=" + string(p.Packet.Payload))
 			return true, nil
 		}}})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	hour := uint32(3600)
 	ack, err := c.Connect(ctx, &paho.Connect{ClientID: id, CleanStart: false, KeepAlive: 30, Properties: &paho.ConnectProperties{SessionExpiryInterval: &hour}})
@@ -116,7 +116,7 @@ func TestFanOut(t *testing.T) {
 	}
 	pub := client(t, addr[1], "pub")
 	publish := func(topic string, qos byte, retain bool, payload string) {
-		if tok := pub.Publish(topic, qos, retain, payload); !tok.WaitTimeout(20*time.Second) || tok.Error() != nil {
+		if tok := pub.Publish(topic, qos, retain, payload); !tok.WaitTimeout(patience) || tok.Error() != nil {
 			t.Fatal(tok.Error())
 		}
 	}
@@ -143,7 +143,7 @@ func TestFanOut(t *testing.T) {
 	await(t, "what is retained", func() bool {
 		var late inbox
 		c := client(t, addr[2], "late")
-		c.Subscribe("a/#", 1, func(_ mqtt.Client, m mqtt.Message) { late.add(fmt.Sprintf("%s=%s", m.Topic(), m.Payload())) }).WaitTimeout(10 * time.Second)
+		c.Subscribe("a/#", 1, func(_ mqtt.Client, m mqtt.Message) { late.add(fmt.Sprintf("%s=%s", m.Topic(), m.Payload())) }).WaitTimeout(patience)
 		time.Sleep(20 * time.Millisecond)
 		c.Disconnect(10)
 		return count(late.all(), "a=kept") == 1 && count(late.all(), "a/0=kept too") == 1
@@ -332,7 +332,7 @@ func TestServerReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := paho.NewClient(paho.ClientConfig{ClientID: "wise", Conn: nc, OnServerDisconnect: func(d *paho.Disconnect) { moved <- fmt.Sprintf("%#x %s", d.ReasonCode, d.Properties.ServerReference) }})
+	c := paho.NewClient(paho.ClientConfig{ClientID: "wise", Conn: nc, PacketTimeout: patience, OnServerDisconnect: func(d *paho.Disconnect) { moved <- fmt.Sprintf("%#x %s", d.ReasonCode, d.Properties.ServerReference) }})
 	if _, err := c.Connect(t.Context(), &paho.Connect{ClientID: "wise", CleanStart: true, Properties: &paho.ConnectProperties{User: paho.UserProperties{{Key: "spillgate-redirect", Value: "1"}}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestServerReference(t *testing.T) {
 		if want := fmt.Sprintf("0x9c h%d:1883", home+1); got != want {
 			t.Errorf("it was sent away with %s, want %s", got, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Error("a client that understands it was not sent to its node")
 	}
 	nc2, err := net.Dial("tcp", addr[other])
@@ -350,7 +350,7 @@ func TestServerReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc2.Close()
-	early := paho.NewClient(paho.ClientConfig{ClientID: "early", Conn: nc2})
+	early := paho.NewClient(paho.ClientConfig{ClientID: "early", Conn: nc2, PacketTimeout: patience})
 	ack, err := early.Connect(t.Context(), &paho.Connect{ClientID: "early", CleanStart: true, Properties: &paho.ConnectProperties{User: paho.UserProperties{
 		{Key: "spillgate-redirect", Value: "1"}, {Key: "spillgate-topic", Value: "t"}}}})
 	if err == nil || ack == nil || ack.ReasonCode != 0x9c || ack.Properties.ServerReference != fmt.Sprintf("h%d:1883", home+1) {
@@ -371,7 +371,7 @@ func TestNotStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pub := paho.NewClient(paho.ClientConfig{ClientID: "pub", Conn: nc})
+	pub := paho.NewClient(paho.ClientConfig{ClientID: "pub", Conn: nc, PacketTimeout: patience})
 	if _, err := pub.Connect(t.Context(), &paho.Connect{ClientID: "pub", CleanStart: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -406,7 +406,7 @@ func TestBehind(t *testing.T) {
 	}
 	var in inbox
 	goOn := make(chan struct{})
-	sub := paho.NewClient(paho.ClientConfig{ClientID: "sub", Conn: nc, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+	sub := paho.NewClient(paho.ClientConfig{ClientID: "sub", Conn: nc, PacketTimeout: patience, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
 		func(p paho.PublishReceived) (bool, error) {
 			<-goOn
 			in.add(string(p.Packet.Payload))
@@ -431,7 +431,7 @@ func TestBehind(t *testing.T) {
 		}
 	}
 	for _, tok := range tokens {
-		if !tok.WaitTimeout(20*time.Second) || tok.Error() != nil {
+		if !tok.WaitTimeout(patience) || tok.Error() != nil {
 			t.Fatal("publish: ", tok.Error())
 		}
 	}

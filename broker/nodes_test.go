@@ -65,7 +65,7 @@ func TestNodesWithTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = nc.SetDeadline(time.Now().Add(patience))
 	_, _ = nc.Write([]byte("INFO {\"server_id\":\"X\",\"cluster\":\"spillgate\"}\r\nCONNECT {\"name\":\"X\",\"cluster\":\"spillgate\"}\r\nPING\r\n"))
 	answer := make([]byte, 1<<16)
 	for n := 0; ; {

@@ -120,7 +120,7 @@ func serve(t *testing.T, cfg Config) (*Broker, []string) {
 }
 
 func options(addr, name, password string, secure *tls.Config) *mqtt.ClientOptions {
-	o := mqtt.NewClientOptions().AddBroker("tcp://" + addr).SetClientID("c").SetAutoReconnect(false).SetUsername(name).SetPassword(password).SetConnectTimeout(10 * time.Second)
+	o := mqtt.NewClientOptions().AddBroker("tcp://" + addr).SetClientID("c").SetAutoReconnect(false).SetUsername(name).SetPassword(password).SetConnectTimeout(patience)
 	if secure != nil {
 		o.Servers = nil
 		o.AddBroker("ssl://" + addr).SetTLSConfig(secure)
@@ -133,7 +133,7 @@ func connect(t *testing.T, o *mqtt.ClientOptions) (mqtt.Client, error) {
 	t.Helper()
 	c := mqtt.NewClient(o)
 	tok := c.Connect()
-	if !tok.WaitTimeout(10 * time.Second) {
+	if !tok.WaitTimeout(patience) {
 		t.Fatal("no answer to CONNECT")
 	}
 	t.Cleanup(func() { c.Disconnect(0) })
@@ -170,10 +170,10 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tok := sub.Subscribe("#", 1, func(_ mqtt.Client, m mqtt.Message) { got <- m.Topic() + "=" + string(m.Payload()) }); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
+	if tok := sub.Subscribe("#", 1, func(_ mqtt.Client, m mqtt.Message) { got <- m.Topic() + "=" + string(m.Payload()) }); !tok.WaitTimeout(patience) || tok.Error() != nil {
 		t.Fatal(tok.Error())
 	}
-	nc, err := nats.Connect("tls://"+at[1], nats.NoReconnect(), nats.Secure(a.client(t, "device")))
+	nc, err := nats.Connect("tls://"+at[1], nats.NoReconnect(), nats.Timeout(patience), nats.Secure(a.client(t, "device")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestTLS(t *testing.T) {
 		if _, err := connect(t, options(at[0], "", "", a.client(t, name))); err == nil {
 			t.Errorf("a client with the certificate %q is let in", name)
 		}
-		if nc, err := nats.Connect("tls://"+at[1], nats.NoReconnect(), nats.Secure(a.client(t, name))); err == nil {
+		if nc, err := nats.Connect("tls://"+at[1], nats.NoReconnect(), nats.Timeout(patience), nats.Secure(a.client(t, name))); err == nil {
 			nc.Close()
 			t.Errorf("a NATS client with the certificate %q is let in", name)
 		}
@@ -237,7 +237,7 @@ func TestUsersChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := make(chan struct{})
-	nc, err := nats.Connect("nats://"+at[1], nats.NoReconnect(), nats.UserInfo("ann", "a"), nats.ClosedHandler(func(*nats.Conn) { close(gone) }))
+	nc, err := nats.Connect("nats://"+at[1], nats.NoReconnect(), nats.Timeout(patience), nats.UserInfo("ann", "a"), nats.ClosedHandler(func(*nats.Conn) { close(gone) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,10 +288,10 @@ func TestProtocolsTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan mqtt.Message, 10)
-	if tok := c.Subscribe("plant/#", 1, func(_ mqtt.Client, m mqtt.Message) { got <- m }); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
+	if tok := c.Subscribe("plant/#", 1, func(_ mqtt.Client, m mqtt.Message) { got <- m }); !tok.WaitTimeout(patience) || tok.Error() != nil {
 		t.Fatal(tok.Error())
 	}
-	nc, err := nats.Connect("nats://"+at[1], nats.NoReconnect())
+	nc, err := nats.Connect("nats://"+at[1], nats.NoReconnect(), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,10 +303,10 @@ func TestProtocolsTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tok := c.Publish("plant/v1.2/alarm", 1, false, "hot"); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
+	if tok := c.Publish("plant/v1.2/alarm", 1, false, "hot"); !tok.WaitTimeout(patience) || tok.Error() != nil {
 		t.Fatal(tok.Error())
 	}
-	m, err := sub.NextMsg(10 * time.Second)
+	m, err := sub.NextMsg(patience)
 	if err != nil || m.Subject != "plant.v1/2.alarm" || string(m.Data) != "hot" {
 		t.Errorf("from MQTT: %+v, %v", m, err)
 	}
@@ -326,7 +326,7 @@ func TestProtocolsTogether(t *testing.T) {
 		t.Errorf("from NSQ: %s=%s", m.Topic(), m.Payload())
 	}
 	answered := make(chan string, 1)
-	if tok := c.Subscribe("ask", 0, func(c mqtt.Client, m mqtt.Message) { answered <- string(m.Payload()) }); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
+	if tok := c.Subscribe("ask", 0, func(c mqtt.Client, m mqtt.Message) { answered <- string(m.Payload()) }); !tok.WaitTimeout(patience) || tok.Error() != nil {
 		t.Fatal(tok.Error())
 	}
 	if err := nc.PublishRequest("ask", "reply.here", []byte("?")); err != nil {

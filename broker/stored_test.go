@@ -25,10 +25,10 @@ func TestStoredProtocols(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan string, 10)
-	if tok := c.Subscribe("x/#", 1, func(_ mqtt.Client, m mqtt.Message) { got <- "mqtt " + string(m.Payload()) }); !tok.WaitTimeout(10*time.Second) || tok.Error() != nil {
+	if tok := c.Subscribe("x/#", 1, func(_ mqtt.Client, m mqtt.Message) { got <- "mqtt " + string(m.Payload()) }); !tok.WaitTimeout(patience) || tok.Error() != nil {
 		t.Fatal(tok.Error())
 	}
-	nc, err := nats.Connect("nats://"+at[1], nats.NoReconnect())
+	nc, err := nats.Connect("nats://"+at[1], nats.NoReconnect(), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,13 +47,13 @@ func TestStoredProtocols(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { consumer.Stop(); <-consumer.StopChan }()
-	time.Sleep(50 * time.Millisecond)
+	await(t, "all to be subscribed", func() bool { return b.hub.Counts().Subscriptions == 3 })
 	for _, send := range []func() error{
 		func() error { return producer(t, at[2], nil).Publish("x.1", []byte("m")) },
 		func() error { return nc.Publish("x.1", []byte("m")) },
 		func() error {
 			tok := c.Publish("x/1", 1, false, "m")
-			tok.WaitTimeout(10 * time.Second)
+			tok.WaitTimeout(patience)
 			return tok.Error()
 		},
 	} {
@@ -65,7 +65,7 @@ func TestStoredProtocols(t *testing.T) {
 			select {
 			case m := <-got:
 				have[m]++
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				t.Fatalf("only %v came", have)
 			}
 		}
@@ -74,7 +74,7 @@ func TestStoredProtocols(t *testing.T) {
 		}
 	}
 	c.Disconnect(10)
-	time.Sleep(50 * time.Millisecond)
+	await(t, "the client to be away", func() bool { return b.Status().Protocols["mqtt"].Connections == 0 })
 	if _, err := connect(t, options(at[0], "b", "b", nil).SetCleanSession(false).SetClientID("stays")); err == nil {
 		t.Error("another user has the session")
 	}
@@ -106,7 +106,7 @@ func TestClaimIsItsUsers(t *testing.T) {
 	}
 	select {
 	case <-lost:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Error("it is at two nodes at once")
 	}
 }

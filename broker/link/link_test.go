@@ -105,7 +105,7 @@ func TestRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nc.Close() })
-		_ = nc.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = nc.SetDeadline(time.Now().Add(time.Minute))
 		return nc
 	}
 	dial()
@@ -122,7 +122,7 @@ func TestRoom(t *testing.T) {
 	if first.reason != "out" || second.reason != "" {
 		t.Errorf("the reasons are %q and %q", first.reason, second.reason)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := room.Close(ctx, "end"); err != nil || second.reason != "end" {
 		t.Errorf("Close: %v, %q", err, second.reason)
