@@ -73,11 +73,10 @@ func watch(t *testing.T, cfg Config) *watched {
 // eventually waits until a guard's status is as wanted.
 func (w *watched) eventually(t *testing.T, what string, want func(Status) bool) Status {
 	t.Helper()
-	for range 300 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // which only ends a hang
 		if s := w.Status(); want(s) {
 			return s
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	t.Fatalf("no %s; the status is %+v, the log\n%s", what, w.Status(), w.log.String())
 	return Status{}
@@ -196,11 +195,10 @@ func TestSet(t *testing.T) {
 	}
 	until := func(what string, want func() bool) {
 		t.Helper()
-		for range 300 {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 			if want() {
 				return
 			}
-			time.Sleep(20 * time.Millisecond)
 		}
 		_, status := ask("GET", PathStatus)
 		t.Fatalf("no %s; status %s, log\n%s", what, status, log.String())

@@ -46,7 +46,7 @@ func bench(t testing.TB) (*taskfile.Engine, *Tracer) {
 // await looks until ok, and fails after a long time.
 func await(t *testing.T, engine *taskfile.Engine, what string, ok func(s *culprit.Sample) bool) *taskfile.Look {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); time.Now().Before(limit); time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
 		look, err := engine.Look(time.Second)
 		if err != nil {
 			t.Fatal(err)

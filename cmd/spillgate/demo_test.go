@@ -46,7 +46,7 @@ func checkNoProcess(t *testing.T, mark string) {
 	if runtime.GOOS != "linux" {
 		return // there is no /proc to look at
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		environments, err := filepath.Glob("/proc/[0-9]*/environ")
 		if err != nil || len(environments) == 0 {
 			t.Fatalf("%d processes: %v", len(environments), err)
@@ -86,7 +86,7 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("standard error begins with %q, want the page's address", line)
 	}
 	// The feed moves while the demo goes on.
-	client := &http.Client{Timeout: 5 * time.Second}
+	client := &http.Client{Timeout: time.Minute}
 	first, last := -1, -1
 	for last < 5 {
 		resp, err := client.Get(url + "state.json")
@@ -161,15 +161,13 @@ func TestDemoInterrupted(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
+	hangs := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer hangs.Stop()
 	_, _ = io.Copy(io.Discard, stdout)
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
 		t.Errorf("ended with %v, want exit code %d; it wrote %q", err, exitInterrupted, stderr.String())
-	}
-	if took := time.Since(begun); took > 20*time.Second {
-		t.Errorf("took %v to end", took)
 	}
 	if !strings.Contains(stderr.String(), "interrupted") {
 		t.Errorf("standard error is %q", stderr.String())

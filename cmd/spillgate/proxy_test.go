@@ -164,6 +164,7 @@ func TestSecondSignal(t *testing.T) {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
+		<-own // it has come to all that listened, and none is left for what follows
 		select {
 		case <-hurried:
 			again = false

@@ -37,7 +37,7 @@ func recorded(t *testing.T, name string) *topAdmin {
 	}
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	r, err := openTop(s.URL, time.Second)
+	r, err := openTop(s.URL, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

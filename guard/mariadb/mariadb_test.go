@@ -102,7 +102,7 @@ func (s *session) do(text string) {
 func (s *session) begin(text string) {
 	s.done = make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second) // a test that fails leaves it waiting
+		ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // a test that fails leaves it waiting
 		defer cancel()
 		_, err := s.ExecContext(ctx, text)
 		s.done <- err
@@ -126,10 +126,13 @@ func open(t *testing.T, url string) *Source {
 	return s
 }
 
+// patience only ends a test that hangs.
+const patience = time.Minute
+
 func until(t *testing.T, s *Source, what string, want func(*track.Look) bool) *track.Look {
 	t.Helper()
 	var last string
-	for range 200 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
 		l, err := s.Look(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +141,6 @@ func until(t *testing.T, s *Source, what string, want func(*track.Look) bool) *t
 			return l
 		}
 		last = picture(l)
-		time.Sleep(25 * time.Millisecond)
 	}
 	t.Fatalf("no look with %s; the last was\n%s", what, last)
 	return nil
@@ -269,7 +271,7 @@ func TestSessionLocks(t *testing.T) {
 	s := open(t, start(t))
 	holder := client(t)
 	for _, tt := range []struct{ take, want, free, resource string }{
-		{"SELECT GET_LOCK('name', 1)", "SELECT GET_LOCK('name', 9)", "SELECT RELEASE_ALL_LOCKS()", "lock: user"},
+		{"SELECT GET_LOCK('name', 1)", "SELECT GET_LOCK('name', 90)", "SELECT RELEASE_ALL_LOCKS()", "lock: user"},
 		{"LOCK TABLES t WRITE", "UPDATE t SET v = 2 WHERE id = 7", "UNLOCK TABLES", "lock: table"},
 	} {
 		holder.do(tt.take)

@@ -95,7 +95,7 @@ func (s *session) do(sql string) {
 func (s *session) begin(sql string) {
 	s.done = make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second) // a test that fails leaves it waiting
+		ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // a test that fails leaves it waiting
 		defer cancel()
 		_, err := s.Exec(ctx, sql)
 		s.done <- err
@@ -112,11 +112,14 @@ func open(t *testing.T, url string) *Source {
 	return s
 }
 
+// patience only ends a test that hangs.
+const patience = time.Minute
+
 // until looks until want is content, and returns that look.
 func until(t *testing.T, s *Source, what string, want func(*track.Look) bool) *track.Look {
 	t.Helper()
 	var last string
-	for range 200 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
 		l, err := s.Look(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +128,6 @@ func until(t *testing.T, s *Source, what string, want func(*track.Look) bool) *t
 			return l
 		}
 		last = picture(l)
-		time.Sleep(25 * time.Millisecond)
 	}
 	t.Fatalf("no look with %s; the last was\n%s", what, last)
 	return nil

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 )
 
 func TestParseUnread(t *testing.T) {
@@ -45,15 +44,7 @@ func TestUnread(t *testing.T) {
 	defer server.Close()
 	fmt.Fprint(client, "request")
 	look := func() []int { return Unread(nil, int64(os.Getpid()), l.Addr().(*net.TCPAddr).Port) }
-	for range 1000 {
-		if slices.Equal(look(), []int{client.LocalAddr().(*net.TCPAddr).Port}) {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if len(look()) != 1 {
-		t.Fatal("the request is not seen")
-	}
+	until(t, "the request is not seen", func() bool { return slices.Equal(look(), []int{client.LocalAddr().(*net.TCPAddr).Port}) })
 	if _, err := server.Read(make([]byte, 100)); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func lockedStore(t *testing.T, s Locked) (string, func() []Line) {
 			}
 			return lines
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the store does not listen")
 		return "", nil
 	}

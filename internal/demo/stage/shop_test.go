@@ -24,7 +24,7 @@ func shopOf(t *testing.T, like Shop) ([]string, func() []Line) {
 		select {
 		case addr := <-c.addr:
 			addrs = append([]string{addr}, addrs...)
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%s does not listen", name)
 		}
 	}

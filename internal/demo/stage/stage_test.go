@@ -90,7 +90,7 @@ func chainOf(t *testing.T, like Service, workers int, mean time.Duration) (strin
 		stops = append(stops, stop)
 		select {
 		case next = <-c.addr:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%s does not listen", name)
 		}
 	}
