@@ -68,13 +68,15 @@ func TestArrivalIsBeforeTheRead(t *testing.T) {
 	if _, ok := Arrival(server); ok {
 		t.Error("nothing was read, and yet it has arrived")
 	}
-	for i := range 5 {
+	const reads, wait = 11, 30 * time.Millisecond
+	early := 0 // stamps that are nearer to the write than to the read
+	for i := range reads {
 		before := time.Now()
 		if _, err := client.Write([]byte("hello")); err != nil {
 			t.Fatal(err)
 		}
-		sent := time.Now()
-		time.Sleep(30 * time.Millisecond)
+		time.Sleep(wait)
+		reading := time.Now()
 		if _, err := server.Read(buf); err != nil {
 			t.Fatal(err)
 		}
@@ -82,9 +84,15 @@ func TestArrivalIsBeforeTheRead(t *testing.T) {
 		if !ok && i == 0 {
 			continue // the kernel had not begun yet
 		}
-		if !ok || at.Before(before.Add(-time.Millisecond)) || at.After(sent.Add(20*time.Millisecond)) {
-			t.Errorf("read %d: arrived %v after it was sent, known: %v", i, at.Sub(sent), ok)
+		if !ok || at.Before(before.Add(-time.Millisecond)) || at.After(time.Now().Add(time.Millisecond)) {
+			t.Errorf("read %d: arrived %v after it was sent, known: %v", i, at.Sub(before), ok)
 		}
+		if at.Before(reading.Add(-wait / 2)) {
+			early++
+		}
+	}
+	if early < reads/2 { // the kernel of a busy machine may be late now and then
+		t.Errorf("%d of %d reads have a stamp from before them", early, reads)
 	}
 }
 
@@ -93,9 +101,9 @@ func TestArrivalThroughTLS(t *testing.T) {
 	server, client := pair(t)
 	c := tls.Server(server, &tls.Config{})
 	_, _ = client.Write([]byte("no handshake at all"))
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_ = c.Handshake()
-	if at, ok := Arrival(c); ok && time.Since(at) > 10*time.Second {
+	if at, ok := Arrival(c); ok && time.Since(at) > 2*time.Minute {
 		t.Errorf("arrived at %v", at)
 	} else if _, below := Arrival(server); ok != below {
 		t.Errorf("known %v through TLS, %v below", ok, below)

@@ -14,7 +14,7 @@ import (
 
 func TestRun(t *testing.T) {
 	var out strings.Builder
-	if err := run(t.Context(), &out, "", "", 200*time.Millisecond); err != nil {
+	if err := run(t.Context(), &out, "", "", time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "answered ") || strings.Contains(out.String(), "answered 0/s") {

@@ -291,7 +291,12 @@ func TestRowsAdvisoryAndPrepared(t *testing.T) {
 func TestMissingRights(t *testing.T) {
 	super, _ := start(t)
 	busy := connect(t, strings.Replace(super, "postgres@", "spillgate@", 1))
-	busy.begin("SELECT pg_sleep(1)")
+	busy.begin("SELECT pg_sleep(600)")
+	defer func() {
+		if err := busy.PgConn().CancelRequest(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
 	s := open(t, strings.Replace(super, "postgres@", "app@", 1))
 	l := until(t, s, "notes", func(l *track.Look) bool { return len(l.Notes) == 2 })
 	for i, want := range []string{`GRANT pg_read_all_stats TO "app"`, `GRANT pg_signal_backend TO "app"`} {

@@ -75,7 +75,8 @@ func TestRetakeReplacesTheTop(t *testing.T) {
 	var tries []capacity.Try
 	var slow atomic.Bool
 	found, err := capacity.Find(t.Context(), capacity.Config{
-		Try: 60 * ms, Retake: 120 * ms, SLO: time.Second, MaxConcurrency: 1, CheckAttainment: 0.01,
+		Try: 300 * ms, Retake: 300 * ms, SLO: 10 * time.Second, // a busy machine may stop this program for 100 ms
+		MaxConcurrency: 1, CheckAttainment: 0.01,
 		OnTry: func(try capacity.Try) { tries, _ = append(tries, try), slow.Swap(true) },
 		Send: func(context.Context, int, time.Time) measure.Outcome {
 			if slow.Load() {
@@ -106,7 +107,7 @@ func TestRetakeReplacesTheTop(t *testing.T) {
 func TestCheckLowersTheRate(t *testing.T) {
 	var closed, sent atomic.Int32
 	found, err := capacity.Find(t.Context(), capacity.Config{
-		Try: 60 * ms, SLO: time.Second, MaxConcurrency: 1, CheckAttainment: 1,
+		Try: 300 * ms, SLO: 10 * time.Second, MaxConcurrency: 1, CheckAttainment: 1,
 		OnTry: func(try capacity.Try) { closed.Add(1) },
 		Send: func(ctx context.Context, _ int, intended time.Time) measure.Outcome {
 			if closed.Load() > 0 && sent.Add(1)%3 == 1 {

@@ -151,22 +151,28 @@ func TestReplanMovesRunningWork(t *testing.T) {
 	}
 }
 
-// occupy starts a request of known length on a station's only server.
-func occupy(t *testing.T, st *Station, work time.Duration) (ended <-chan error) {
+// occupy starts a request on a station's only server that ends when it is told to, and
+// slows all others down until then.
+func occupy(t *testing.T, st *Station, ctx context.Context) (end func() error) {
 	t.Helper()
+	slowness := func(by float64) {
+		if err := st.SetSlowness(by); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slowness(1e6) // a quarter of an hour for its millisecond
 	done := make(chan error, 1)
-	go func() { done <- st.DoFor(context.Background(), work) }()
+	go func() { done <- st.DoFor(ctx, ms) }()
 	awaitCounts(t, st, func(c Counts) bool { return c.Running == 1 })
-	return done
+	return func() error { slowness(1); return <-done }
 }
 
 func awaitCounts(t *testing.T, st *Station, ok func(Counts) bool) {
 	t.Helper()
-	for range 5000 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(ms) { // which only ends a hang
 		if ok(st.Counts()) {
 			return
 		}
-		time.Sleep(ms)
 	}
 	t.Fatalf("counts stay at %+v", st.Counts())
 }
@@ -212,7 +218,7 @@ func TestCountsAddUp(t *testing.T) {
 	for _, kind := range []Kind{Sleep, Spin} {
 		t.Run(kind.String(), func(t *testing.T) {
 			st := newStation(t, Config{Workers: 1, Mean: 100 * time.Microsecond, Kind: kind})
-			first := occupy(t, st, 200*ms)
+			end := occupy(t, st, t.Context())
 			var wg sync.WaitGroup
 			const n = 20
 			for range n {
@@ -222,10 +228,11 @@ func TestCountsAddUp(t *testing.T) {
 					}
 				})
 			}
-			wg.Wait()
-			if err := <-first; err != nil {
+			awaitCounts(t, st, func(c Counts) bool { return c.Waiting == n })
+			if err := end(); err != nil {
 				t.Error(err)
 			}
+			wg.Wait()
 			if got := st.Counts(); got != (Counts{Arrived: n + 1, Started: n + 1, Finished: n + 1}) {
 				t.Errorf("counts %+v", got)
 			}
@@ -240,17 +247,16 @@ func TestContextEnds(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			st := newStation(t, Config{Workers: 1, Mean: ms, Kind: kind})
 			ctx, cancel := context.WithCancelCause(t.Context())
-			served := make(chan error, 1)
-			go func() { served <- st.DoFor(ctx, 150*ms) }()
-			awaitCounts(t, st, func(c Counts) bool { return c.Running == 1 })
+			end := occupy(t, st, ctx)
 			queued := make(chan error, 1)
 			go func() { queued <- st.DoFor(ctx, time.Hour) }()
 			awaitCounts(t, st, func(c Counts) bool { return c.Waiting == 1 })
 			cancel(nil)
-			for _, ch := range []chan error{queued, served} {
-				if err := <-ch; !errors.Is(err, context.Canceled) {
-					t.Errorf("error %v, want context canceled", err)
-				}
+			if err := <-queued; !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v of the one that waited, want context canceled", err)
+			}
+			if err := end(); !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v of the one that was served, want context canceled", err)
 			}
 			if err := st.DoFor(ctx, time.Hour); !errors.Is(err, context.Canceled) {
 				t.Errorf("error %v of a request that was dead on arrival", err)
@@ -269,14 +275,14 @@ func TestQueueLimit(t *testing.T) {
 	for _, kind := range []Kind{Sleep, Spin} {
 		t.Run(kind.String(), func(t *testing.T) {
 			st := newStation(t, Config{Workers: 1, Mean: ms, Kind: kind, MaxQueue: 1})
-			first := occupy(t, st, 150*ms)
+			end := occupy(t, st, t.Context())
 			second := make(chan error, 1)
 			go func() { second <- st.DoFor(t.Context(), 0) }()
 			awaitCounts(t, st, func(c Counts) bool { return c.Waiting == 1 })
 			if err := st.Do(t.Context()); !errors.Is(err, ErrFull) {
 				t.Errorf("error %v, want ErrFull", err)
 			}
-			if err := errors.Join(<-first, <-second); err != nil {
+			if err := errors.Join(end(), <-second); err != nil {
 				t.Error(err)
 			}
 			if got := st.Counts(); got.Refused != 1 || got.Finished != 2 {

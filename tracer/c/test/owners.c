@@ -1,7 +1,7 @@
 /* Starts processes that trace tasks and kills each at a random instant, until
- * its standard input ends; then prints how many it killed.
+ * its standard input ends and it has killed FEWEST; then prints how many it killed.
  *
- *   owners FILE SEED
+ *   owners FILE SEED FEWEST
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -41,12 +41,13 @@ static void trace(sg_tracer *tracer, unsigned seed) {
 int main(int argc, char **argv) {
 	sg_error error;
 	/* The children poll: a thread of the killed process would teach nothing. */
-	sg_tracer *tracer = argc == 3 ? sg_open(&(sg_config){.path = argv[1], .poll = true}, &error) : NULL;
+	sg_tracer *tracer = argc == 4 ? sg_open(&(sg_config){.path = argv[1], .poll = true}, &error) : NULL;
 	if (!tracer)
 		return 2;
 	unsigned seed = (unsigned)atol(argv[2]);
+	long fewest = atol(argv[3]);
 	long killed = 0;
-	for (struct pollfd input = {.fd = 0, .events = POLLIN}; poll(&input, 1, 0) == 0;) {
+	for (struct pollfd input = {.fd = 0, .events = POLLIN}; killed < fewest || poll(&input, 1, 0) == 0;) {
 		pid_t child = fork();
 		if (child < 0)
 			return 1;
