@@ -90,7 +90,7 @@ func run(ctx context.Context, out io.Writer) error {
 				if status, _, err := get(reading, client, url+"/read"); err == nil && status == http.StatusOK {
 					reads.Add(1)
 				}
-				time.Sleep(objective / 10)
+				time.Sleep(objective / 4)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ func (o *output) Write(p []byte) (int, error) {
 
 func TestRun(t *testing.T) {
 	var out output
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // which only ends a hang
 	defer cancel()
 	if err := run(ctx, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.text.String())

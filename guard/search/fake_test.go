@@ -18,6 +18,7 @@ type fake struct {
 	elastic  bool
 	every    time.Duration // between two searches
 	began    time.Time
+	stands   time.Time // the clock stands there; zero: it goes
 	from     time.Time // the culprit's begin; zero: none
 	until    time.Time // its end; zero: it goes on
 	noCancel bool      // the role may not
@@ -119,12 +120,19 @@ func (f *fake) cancel() any {
 	return map[string]any{"nodes": map[string]any{}, "node_failures": []any{map[string]any{"node_id": fakeNode, "reason": "Failed node", "caused_by": why}}}
 }
 
+func (f *fake) now() time.Time {
+	if f.stands.IsZero() {
+		return time.Now()
+	}
+	return f.stands
+}
+
 // waiting returns how many searches wait.
 func (f *fake) waiting() int {
 	if !f.alive() {
 		return 0
 	}
-	return int(time.Since(f.from) / f.every)
+	return int(f.now().Sub(f.from) / f.every)
 }
 
 func (f *fake) stats() any {
@@ -151,7 +159,7 @@ func (f *fake) stats() any {
 // tasks shows the culprit with four parts that run, and each search with four that wait.
 func (f *fake) tasks() map[string]any {
 	out := map[string]any{}
-	now := time.Now()
+	now := f.now()
 	add := func(id int, action, text, parent string, since time.Time, runs bool) {
 		age := now.Sub(since)
 		start := since.UnixMilli()

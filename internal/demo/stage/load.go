@@ -175,6 +175,9 @@ func hangUp(conns []*grpc.ClientConn) {
 	}
 }
 
+// dialPatience only ends a demo that hangs: connecting takes seconds on a busy machine.
+const dialPatience = time.Minute
+
 // connect opens the connections to the entry.
 func (l Load) connect(ctx context.Context) ([]*grpc.ClientConn, error) {
 	patience := walletPatience
@@ -185,9 +188,9 @@ func (l Load) connect(ctx context.Context) ([]*grpc.ClientConn, error) {
 }
 
 // dial opens connections and sends one request on each, so that no handshake falls
-// into the run. What it opened it returns also with an error.
+// into the run; a refusal is an answer as well. What it opened it returns also with an error.
 func dial(ctx context.Context, target string, n int, method string, options ...grpc.DialOption) ([]*grpc.ClientConn, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, dialPatience)
 	defer cancel()
 	conns := make([]*grpc.ClientConn, 0, n)
 	for range n {
@@ -204,7 +207,7 @@ func dial(ctx context.Context, target string, n int, method string, options ...g
 				return conns, fmt.Errorf("demo: connection %d to %s is %v: %w", i, target, state, ctx.Err())
 			}
 		}
-		if err := c.Invoke(ctx, method, new(emptypb.Empty), new(emptypb.Empty)); err != nil {
+		if err := c.Invoke(ctx, method, new(emptypb.Empty), new(emptypb.Empty)); err != nil && outcomeOf(err, newTally()).Kind != measure.Refused {
 			return conns, fmt.Errorf("demo: the first request on connection %d: %w", i, err)
 		}
 	}

@@ -46,12 +46,12 @@ func shopOf(t *testing.T, like Shop) ([]string, func() []Line) {
 // of them decide. (Who is how fast is up to the machine, and the demo's to show.)
 func TestShop(t *testing.T) {
 	for _, shares := range []bool{false, true} {
-		like := Shop{Shares: shares, Objective: 5 * time.Second, Workers: 2, Mean: 2 * time.Millisecond, Seed: 4, Period: 20 * time.Millisecond}
+		like := Shop{Shares: shares, Objective: time.Minute, Workers: 2, Mean: 2 * time.Millisecond, Seed: 4, Period: 20 * time.Millisecond}
 		addrs, stop := shopOf(t, like)
-		steady := func(rate float64) openloop.Profile { return openloop.Steady(rate, time.Second) }
+		steady := func(rate float64) openloop.Profile { return openloop.Steady(rate, 3*time.Second) }
 		lines := load(t, Load{
-			Conns: 2, Objective: 300 * time.Millisecond, Timeout: 5 * time.Second, Seed: 3,
-			Flows: []Flow{{Checkouts, addrs[:1], steady(60)}, {Reads, addrs, steady(300)}},
+			Conns: 2, Objective: 30 * time.Second, Timeout: time.Minute, Seed: 3, // which no machine is too slow for
+			Flows: []Flow{{Checkouts, addrs[:1], steady(20)}, {Reads, addrs, steady(100)}},
 		})
 		written := stop()
 		outcomes := map[string]Outcome{}
@@ -62,7 +62,7 @@ func TestShop(t *testing.T) {
 			}
 			if l.Progress != nil {
 				points[l.Progress.Tenant] = append(points[l.Progress.Tenant], l.Progress.New...)
-				if l.Progress.Began.IsZero() || time.Since(l.Progress.Began) > time.Minute {
+				if l.Progress.Began.IsZero() {
 					t.Errorf("%s began at %v", l.Progress.Tenant, l.Progress.Began)
 				}
 			}
@@ -73,13 +73,13 @@ func TestShop(t *testing.T) {
 				t.Errorf("shares %v, %s: %+v, want all served", shares, name, tot)
 				continue
 			}
-			if s := o.Steps[0]; s.MeanMS <= 0 || s.P95MS <= 0 || len(points[name]) != 4 {
-				t.Errorf("shares %v, %s: step %+v and %d points, want a mean, a p95 and 4", shares, name, s, len(points[name]))
+			if s := o.Steps[0]; s.MeanMS <= 0 || s.P95MS <= 0 || len(points[name]) != 12 {
+				t.Errorf("shares %v, %s: step %+v and %d points, want a mean, a p95 and 12", shares, name, s, len(points[name]))
 			}
 		}
-		// A checkout takes what three servers take, a read what one does.
-		if c, r := outcomes[Checkouts], outcomes[Reads]; len(c.Steps) == 1 && c.Steps[0].MeanMS <= r.Steps[0].MeanMS {
-			t.Errorf("shares %v: a checkout takes %v ms and a read %v", shares, c.Steps[0].MeanMS, r.Steps[0].MeanMS)
+		// A checkout takes what three servers take, 2 ms each, and no less however fast the machine is.
+		if c := outcomes[Checkouts]; len(c.Steps) == 1 && c.Steps[0].MeanMS < 4.5 {
+			t.Errorf("shares %v: a checkout takes %v ms", shares, c.Steps[0].MeanMS)
 		}
 		decided := map[string]Weighing{}
 		for _, l := range written {
