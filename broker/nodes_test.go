@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"time"
@@ -19,16 +20,7 @@ func TestNodesWithTLS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two nodes take seconds to find their leaders")
 	}
-	var free []string
-	for range 4 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		free = append(free, l.Addr().String())
-		l.Close()
-	}
+	free := freeAddresses(t, 4)
 	ca, dir := newAuthority(t), t.TempDir()
 	authority := write(t, dir+"/ca.pem", ca.pem())
 	file := func(name string) (cert, key string) {
@@ -78,6 +70,23 @@ func TestNodesWithTLS(t *testing.T) {
 			break
 		}
 	}
+}
+
+// freeAddresses returns addresses that nobody listens on, of ports that no system gives to
+// a connection by itself, so that none is taken before the nodes listen.
+func freeAddresses(t *testing.T, n int) (free []string) {
+	t.Helper()
+	for tries := 0; len(free) < n; tries++ {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(12_000)))
+		switch {
+		case err == nil:
+			defer l.Close() // and not before the last is chosen
+			free = append(free, l.Addr().String())
+		case tries > 1000:
+			t.Fatal(err)
+		}
+	}
+	return free
 }
 
 // Files that belong together are asked for together.

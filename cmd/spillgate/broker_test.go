@@ -5,11 +5,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,12 +56,6 @@ func TestBrokerMistakes(t *testing.T) {
 
 // SIGHUP has passwords read again; a change of the configuration is taken as well.
 func TestBrokerHangup(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -82,16 +75,19 @@ func TestBrokerHangup(t *testing.T) {
 		return "ann:" + string(h) + "\n"
 	}
 	write("passwords", password("one"))
-	write("broker.yaml", fmt.Sprintf("broker:\n  listen: [\"nats://%s\"]\n  passwords: passwords\n  users: [{name: ann}]\n", addr))
+	const text = "broker:\n  listen: [\"nats://127.0.0.1:0\"]\n  passwords: passwords\n  users: [{name: ann}]\n"
+	write("broker.yaml", text)
+	var log lockedBuffer
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan int, 1)
 	go func() {
-		done <- run(ctx, brokerCommands(), []string{"broker", "--config", filepath.Join(dir, "broker.yaml")}, io.Discard, io.Discard)
+		done <- run(ctx, brokerCommands(), []string{"broker", "--config", filepath.Join(dir, "broker.yaml")}, io.Discard, &log)
 	}()
 	defer func() {
 		cancel()
 		<-done
 	}()
+	addr := ""
 	enters := func(password string) bool {
 		nc, err := nats.Connect("nats://"+addr, nats.NoReconnect(), nats.UserInfo("ann", password))
 		if err == nil {
@@ -107,7 +103,14 @@ func TestBrokerHangup(t *testing.T) {
 			}
 		}
 	}
-	await("the broker", func() bool { return enters("one") })
+	await("the broker", func() bool {
+		m := regexp.MustCompile(`clients="?\[(127[^]]+)\]`).FindStringSubmatch(log.String())
+		if m != nil {
+			addr = m[1]
+		}
+		return m != nil
+	})
+	await("a client", func() bool { return enters("one") })
 	write("passwords", password("two"))
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
@@ -116,7 +119,7 @@ func TestBrokerHangup(t *testing.T) {
 	if enters("one") {
 		t.Error("the old password is still right")
 	}
-	write("broker.yaml", fmt.Sprintf("broker:\n  listen: [\"nats://%s\"]\n  passwords: passwords\n  users: [{name: ann}]\n  anonymous: {from: anywhere}\n", addr))
+	write("broker.yaml", text+"  anonymous: {from: anywhere}\n")
 	await("anonymous clients", func() bool {
 		nc, err := nats.Connect("nats://"+addr, nats.NoReconnect())
 		if err == nil {
