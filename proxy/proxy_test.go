@@ -566,7 +566,7 @@ func TestDrain(t *testing.T) {
 		io.WriteString(w, "done")
 	}))
 	cfg := to("http://" + addr)
-	cfg.Drain = Drain{Notice: 300 * time.Millisecond, Timeout: 10 * time.Second}
+	cfg.Drain = Drain{Notice: 300 * time.Millisecond, Timeout: time.Minute}
 	p := start(t, cfg)
 	c, c2 := client(t, 1, nil), client(t, 2, nil)
 	if resp, body := get(t, c, p.admin+PathReady); resp.StatusCode != 200 || body != "serving\n" {
