@@ -89,7 +89,7 @@ type testServer struct {
 func newGate(t testing.TB, cfg admission.Config) *live.Gate {
 	t.Helper()
 	if cfg.Objective == 0 {
-		cfg.Objective = 200 * time.Millisecond
+		cfg.Objective = 10 * time.Second
 	}
 	gate, err := live.NewGate(live.GateConfig{Config: cfg})
 	if err != nil {
