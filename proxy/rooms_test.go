@@ -24,7 +24,7 @@ func connectTo(t *testing.T, addr string) *asking {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	return &asking{c, bufio.NewReader(c)}
 }
 
@@ -83,7 +83,7 @@ func TestRoomForConnections(t *testing.T) {
 			t.Errorf("a request that ran: %d, %v", code, err)
 		}
 	}
-	fourth.SetDeadline(time.Now().Add(20 * time.Second))
+	fourth.SetDeadline(time.Now().Add(time.Minute))
 	fourth.r.Reset(fourth.Conn)
 	if code, err := fourth.answer(); code != http.StatusOK {
 		t.Errorf("the connection that waited: %d, %v", code, err)
@@ -96,6 +96,7 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok") }))
 	cfg := to("http://" + addr)
 	cfg.Limits.Connections = 8
+	cfg.Limits.HeaderTimeout, cfg.Limits.IdleTimeout = time.Hour, time.Hour // no place becomes free by itself
 	p := start(t, cfg)
 	for i := range 60 {
 		c := connectTo(t, p.addr)
@@ -105,15 +106,11 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	}
 	kept := client(t, 1, nil)
 	for range 30 {
-		began := time.Now()
 		if resp, _ := get(t, client(t, 1, nil), p.url); resp.StatusCode != http.StatusOK {
 			t.Fatalf("beside idle connections: %d", resp.StatusCode)
 		}
 		if resp, _ := get(t, kept, p.url); resp.StatusCode != http.StatusOK {
 			t.Fatalf("on a kept connection: %d", resp.StatusCode)
-		}
-		if d := time.Since(began); d > 10*time.Second {
-			t.Fatalf("two requests took %v beside idle connections", d)
 		}
 	}
 	_, metrics := get(t, client(t, 1, nil), p.admin+"/metrics")
