@@ -56,13 +56,8 @@ func TestDrainSendsAnswers(t *testing.T) {
 			<-leave
 			w.Write([]byte("done"))
 		}))
-		cork := &corked{writing: make(chan struct{}, 1), free: make(chan struct{})}
-		p := startWith(t, to("http://"+addr), func(p *Proxy) {
-			if err := p.Listen(); err != nil {
-				t.Fatal(err)
-			}
-			cork.Listener, p.front[0] = p.front[0], cork
-		})
+		cork := newCorked()
+		p := startWith(t, to("http://"+addr), cork.into(t))
 		got := make(chan string, 1)
 		go func() {
 			resp, err := client(t, major, nil).Get(p.url)
@@ -96,6 +91,18 @@ type corked struct {
 	closed  bool
 	writing chan struct{} // gets one when somebody tries
 	free    chan struct{}
+}
+
+func newCorked() *corked { return &corked{writing: make(chan struct{}, 1), free: make(chan struct{})} }
+
+// into puts it in front of a proxy that does not run yet.
+func (c *corked) into(t *testing.T) func(*Proxy) {
+	return func(p *Proxy) {
+		if err := p.Listen(); err != nil {
+			t.Fatal(err)
+		}
+		c.Listener, p.front[0] = p.front[0], c
+	}
 }
 
 func (c *corked) close() {

@@ -90,6 +90,49 @@ func TestRoomForConnections(t *testing.T) {
 	}
 }
 
+// A connection makes no room for another one before the answer on it is sent, unless that never
+// ends.
+func TestNoRoomBeforeTheAnswer(t *testing.T) {
+	for _, ends := range []bool{true, false} {
+		entered, leave := make(chan struct{}, 1), make(chan struct{})
+		_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/wait" {
+				entered <- struct{}{}
+				<-leave
+			}
+			io.WriteString(w, "ok")
+		}))
+		cfg := to("http://" + addr)
+		cfg.Limits.Connections = 1
+		cork := newCorked()
+		p := startWith(t, cfg, cork.into(t))
+		first := connectTo(t, p.addr)
+		first.ask("/wait")
+		<-entered
+		second := connectTo(t, p.addr)
+		second.ask("/")
+		cork.close()
+		close(leave)
+		<-cork.writing
+		eventually(t, "the handler to return", func() bool { return p.active.Load() == 0 })
+		if !ends {
+			if code, err := first.answer(); err == nil {
+				t.Errorf("an answer that is not sent: %d", code)
+			}
+		}
+		time.Sleep(50 * time.Millisecond) // in which the connection would be closed
+		close(cork.free)
+		if ends {
+			if code, err := first.answer(); code != http.StatusOK {
+				t.Errorf("an answer that is sent late: %d, %v", code, err)
+			}
+		}
+		if code, err := second.answer(); code != http.StatusOK {
+			t.Errorf("on the connection that waited: %d, %v", code, err)
+		}
+	}
+}
+
 // Any number of idle connections and of headers that never end leave room for requests,
 // with and without TLS.
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
