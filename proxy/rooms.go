@@ -85,7 +85,7 @@ func (r *room) idlest(now time.Time) (*placed, time.Duration) {
 	wait := time.Hour // somebody tells before, if requests run on all
 	for e := r.quiet.Front(); e != nil; e = e.Next() {
 		c := e.Value.(*placed)
-		left := sendsFor - now.Sub(c.ended)
+		left := r.p.sends - now.Sub(c.ended)
 		if !c.busy || left <= 0 {
 			return c, 0
 		}

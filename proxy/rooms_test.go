@@ -105,7 +105,12 @@ func TestNoRoomBeforeTheAnswer(t *testing.T) {
 		cfg := to("http://" + addr)
 		cfg.Limits.Connections = 1
 		cork := newCorked()
-		p := startWith(t, cfg, cork.into(t))
+		p := startWith(t, cfg, func(p *Proxy) {
+			cork.into(t)(p)
+			if ends {
+				p.sends = time.Hour // however long this machine stands still
+			}
+		})
 		first := connectTo(t, p.addr)
 		first.ask("/wait")
 		<-entered
