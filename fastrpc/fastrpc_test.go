@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what must happen; only a failure reaches it.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // quiet is a log that nobody reads.
 var quiet = slog.New(slog.DiscardHandler)

@@ -378,9 +378,11 @@ func TestServerKilledMidFlight(t *testing.T) {
 		for finished := settled(c, conn, gate); !finished(); time.Sleep(5 * time.Millisecond) {
 			s.lis.cut()
 		}
-		if _, err := call1(within(t), conn, "x", grpc.WaitForReady(true)); err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
+		// The client may not have seen yet that its newest connection was cut.
+		eventually(t, fmt.Sprintf("round %d: it is served again", round), func() bool {
+			_, err := call1(within(t), conn, "x", grpc.WaitForReady(true))
+			return err == nil
+		})
 	}
 	eventually(t, "all returned", settled(c, conn, gate))
 	eventually(t, "one account left", func() bool { return gate.Stats().Clients <= 1 })
@@ -748,8 +750,9 @@ func TestServersComeAndGo(t *testing.T) {
 	}
 	eventually(t, "both serve", func() bool { some(5); return served(0) > 5 && served(1) > 5 })
 
-	// One drains: a call or so is refused there and the rest goes to the other.
+	// One drains: a call or so may be refused there, and the rest goes to the other.
 	gates[0].Drain()
+	drained := served(0)
 	refused := 0
 	for range 100 {
 		if _, err := call1(within(t), conn, "x"); err != nil {
@@ -759,8 +762,8 @@ func TestServersComeAndGo(t *testing.T) {
 			refused++
 		}
 	}
-	if refused == 0 || refused > 50 {
-		t.Errorf("%d of 100 calls refused by the server that drains", refused)
+	if refused > 50 || served(0) != drained {
+		t.Errorf("%d of 100 calls refused by the server that drains, %d served", refused, served(0)-drained)
 	}
 
 	// The resolver replaces the drained one.

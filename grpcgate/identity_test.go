@@ -58,7 +58,7 @@ func TestClientsBehindAProxy(t *testing.T) {
 	for range clients {
 		// Every call is to wait for its credit, so it may wait for longer than the
 		// objective makes worth it.
-		conn, c := dialGated(t, addr, []ClientOption{WithWallet(credit.WalletConfig{MaxWait: 20 * time.Second})})
+		conn, c := dialGated(t, addr, []ClientOption{WithWallet(credit.WalletConfig{MaxWait: patience})})
 		warm(t, conn)
 		warm(t, conn)
 		conns, sides = append(conns, conn), append(sides, c)

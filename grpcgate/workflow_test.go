@@ -106,11 +106,13 @@ func TestProgressOfThreeTiers(t *testing.T) {
 		spans[i].apart = max(spans[i].apart, p.Work-p.Service)
 		spans[i].mu.Unlock()
 	}
-	leaf := newTier(t, "leaf", rated(8), nil, func(_ context.Context, _ *tier, req string) (string, error) {
+	cfg := rated(8)
+	cfg.Objective = patience // nothing is learned of requests that are late
+	leaf := newTier(t, "leaf", cfg, nil, func(_ context.Context, _ *tier, req string) (string, error) {
 		time.Sleep(20 * ms)
 		return req, nil
 	})
-	middle := newTier(t, "middle", rated(8), leaf, func(ctx context.Context, r *tier, req string) (string, error) {
+	middle := newTier(t, "middle", cfg, leaf, func(ctx context.Context, r *tier, req string) (string, error) {
 		time.Sleep(10 * ms)
 		done := make(chan error)
 		for range 2 { // side by side: they count once for service, twice for work
@@ -120,7 +122,7 @@ func TestProgressOfThreeTiers(t *testing.T) {
 		note(1, ctx)
 		return req, err
 	})
-	entry := newTier(t, "entry", rated(8), middle, func(ctx context.Context, r *tier, req string) (string, error) {
+	entry := newTier(t, "entry", cfg, middle, func(ctx context.Context, r *tier, req string) (string, error) {
 		out, err := call1(ctx, r.down, req)
 		note(0, ctx)
 		return out, err

@@ -230,7 +230,7 @@ func TestTicketsComeBack(t *testing.T) {
 			want work.Outcome
 		}{{"/abort", work.Ignored}, {"/abort-late", work.Ignored}, {"/wait", work.Ignored}, {"/error", work.Done}, {"/", work.Done}, {"/outcome", work.Ignored}} {
 			before := len(seen.list())
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			if test.path == "/wait" {
 				cancel()
 				ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)

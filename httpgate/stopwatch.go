@@ -24,7 +24,8 @@ type stopwatch struct {
 func (s *stopwatch) start(limit time.Duration, fire func()) {
 	s.limit, s.fire = limit, fire
 	if limit > 0 {
-		s.timer = time.AfterFunc(limit, s.look)
+		s.timer = time.AfterFunc(time.Hour, s.look) // look needs the timer: it must not run before that is known
+		s.timer.Reset(limit)
 	}
 }
 

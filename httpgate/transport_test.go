@@ -276,7 +276,7 @@ func TestWindowFollowsDemand(t *testing.T) {
 		b := base(t, major)
 		b.MaxIdleConnsPerHost = callers
 		// Callers may wait: what is tested is the window, not their patience.
-		rt := Transport(b, Wallet(credit.WalletConfig{MaxWait: 20 * time.Second}))
+		rt := Transport(b, Wallet(credit.WalletConfig{MaxWait: time.Minute}))
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		for range callers {

@@ -35,7 +35,7 @@ func TestBodiesClosedUnread(t *testing.T) {
 				h = Handler(gate, h)
 			}
 			s := serve(t, h)
-			rt := Transport(base(t, major), Wallet(credit.WalletConfig{MaxWait: 20 * time.Second}))
+			rt := Transport(base(t, major), Wallet(credit.WalletConfig{MaxWait: time.Minute}))
 			ask := func(path string) {
 				r, _ := http.NewRequestWithContext(t.Context(), "GET", s.url+path, nil)
 				resp, err := rt.RoundTrip(r)

@@ -47,7 +47,7 @@ func TestClientsMistakesAreNotTheUpstreams(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c.SetDeadline(time.Now().Add(20 * time.Second))
+				c.SetDeadline(time.Now().Add(time.Minute))
 				io.WriteString(c, tt.request)
 				if tt.half {
 					c.(*net.TCPConn).CloseWrite()
@@ -115,7 +115,7 @@ func TestSlowClientsHoldNoSlot(t *testing.T) {
 		}
 	}
 	for _, c := range slow {
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != http.StatusRequestTimeout {
 			t.Errorf("a slow sender: %v, %v, expected 408", resp, err)
 		}

@@ -28,8 +28,8 @@ func (p *Proxy) drain(servers []*http.Server) {
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), d.Timeout)
 	defer cancel()
-	var wg sync.WaitGroup
-	wg.Go(func() {
+	var hurry, answers sync.WaitGroup
+	hurry.Go(func() {
 		select {
 		case <-p.hurry:
 			cancel()
@@ -37,7 +37,7 @@ func (p *Proxy) drain(servers []*http.Server) {
 		}
 	})
 	for _, s := range servers {
-		wg.Go(func() { _ = s.Shutdown(ctx) })
+		answers.Go(func() { _ = s.Shutdown(ctx) })
 	}
 	// Shutdown does not wait for upgraded connections.
 	for tick := 5 * time.Millisecond; p.active.Load() > 0 && ctx.Err() == nil; {
@@ -56,8 +56,11 @@ func (p *Proxy) drain(servers []*http.Server) {
 		}
 		p.log.Warn("requests are cut off", "requests", n, "because", why, "upstreams", p.insides())
 	}
+	// A request counts until its handler returns. Its answer may still be in the server's
+	// buffers then, and is lost if the connection is closed before Shutdown closes it.
+	answers.Wait()
 	cancel()
-	wg.Wait()
+	hurry.Wait()
 }
 
 // insides says how many requests are at which upstream, for the log.

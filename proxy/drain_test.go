@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -42,4 +44,93 @@ func TestHurry(t *testing.T) {
 			t.Errorf("no %q in the log:\n%s", want, p.log.String())
 		}
 	}
+}
+
+// TestDrainSendsAnswers: a request whose handler has returned is not over before its answer is
+// sent.
+func TestDrainSendsAnswers(t *testing.T) {
+	for _, major := range []int{1, 2} {
+		entered, leave := make(chan struct{}), make(chan struct{})
+		_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			close(entered)
+			<-leave
+			w.Write([]byte("done"))
+		}))
+		cork := newCorked()
+		p := startWith(t, to("http://"+addr), cork.into(t))
+		got := make(chan string, 1)
+		go func() {
+			resp, err := client(t, major, nil).Get(p.url)
+			if err != nil {
+				got <- err.Error()
+				return
+			}
+			got <- read(t, resp)
+		}()
+		<-entered
+		cork.close()
+		close(leave)
+		<-cork.writing
+		p.stop()
+		eventually(t, "the handler to return", func() bool { return p.phase.Load() == draining && p.active.Load() == 0 })
+		time.Sleep(50 * time.Millisecond) // in which the connection would be closed
+		close(cork.free)
+		if answer := <-got; answer != "done" {
+			t.Errorf("HTTP/%d: %q, expected the answer", major, answer)
+		}
+		if err := p.wait(t); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// corked is a listener on whose connections nothing can be written between close and free.
+type corked struct {
+	net.Listener
+	mu      sync.Mutex
+	closed  bool
+	writing chan struct{} // gets one when somebody tries
+	free    chan struct{}
+}
+
+func newCorked() *corked { return &corked{writing: make(chan struct{}, 1), free: make(chan struct{})} }
+
+// into puts it in front of a proxy that does not run yet.
+func (c *corked) into(t *testing.T) func(*Proxy) {
+	return func(p *Proxy) {
+		if err := p.Listen(); err != nil {
+			t.Fatal(err)
+		}
+		c.Listener, p.front[0] = p.front[0], c
+	}
+}
+
+func (c *corked) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+}
+
+func (c *corked) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	return corkedConn{conn, c}, err
+}
+
+type corkedConn struct {
+	net.Conn
+	of *corked
+}
+
+func (c corkedConn) Write(b []byte) (int, error) {
+	c.of.mu.Lock()
+	closed := c.of.closed
+	c.of.mu.Unlock()
+	if closed {
+		select {
+		case c.of.writing <- struct{}{}:
+		default:
+		}
+		<-c.of.free
+	}
+	return c.Conn.Write(b)
 }

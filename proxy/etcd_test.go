@@ -39,7 +39,7 @@ func TestEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ask := func(method, fields string) (string, error) {
 		out := new(emptypb.Empty)

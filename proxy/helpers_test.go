@@ -82,7 +82,7 @@ func startWith(t testing.TB, cfg Config, change func(*Proxy)) *running {
 			if err != nil {
 				t.Errorf("Run: %v", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the proxy did not stop")
 		}
 	})
@@ -97,7 +97,7 @@ func (r *running) wait(t testing.TB) error {
 	case err := <-r.done:
 		r.done <- err
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the proxy did not stop")
 		return nil
 	}
@@ -187,7 +187,7 @@ func metrics(t testing.TB, p *running) string {
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for: %s", what)
 		}

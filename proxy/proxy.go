@@ -49,6 +49,7 @@ type Proxy struct {
 	hurried sync.Once
 	hurry   chan struct{} // closed by Hurry
 	cutting atomic.Bool   // what is inside is cut off
+	sends   time.Duration // sendsFor, but in tests
 
 	mu        sync.Mutex // of what follows, and of changes of state
 	listening bool
@@ -99,7 +100,7 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), names: newResolver(), hurry: make(chan struct{}), started: time.Now()}
+	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), names: newResolver(), hurry: make(chan struct{}), sends: sendsFor, started: time.Now()}
 	p.stopped, p.stop = context.WithCancel(context.Background())
 	if err := errors.Join(p.count(metrics.Meter()), p.watchSelf(), p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
 		return nil, err

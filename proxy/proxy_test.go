@@ -387,7 +387,7 @@ func TestUpstreamDiesDuringUpload(t *testing.T) {
 		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
 		<-reading
 		s.Close()
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		want := map[string]int{"http://": 408, "h2c://": 502}[scheme]
 		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != want {
 			t.Errorf("%s: %v %v, want %d", scheme, resp, err, want)
@@ -407,7 +407,7 @@ func TestKeptConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		br := bufio.NewReader(c)
 		for i, raw := range []string{
 			"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -566,7 +566,7 @@ func TestDrain(t *testing.T) {
 		io.WriteString(w, "done")
 	}))
 	cfg := to("http://" + addr)
-	cfg.Drain = Drain{Notice: 300 * time.Millisecond, Timeout: 10 * time.Second}
+	cfg.Drain = Drain{Notice: 300 * time.Millisecond, Timeout: time.Minute}
 	p := start(t, cfg)
 	c, c2 := client(t, 1, nil), client(t, 2, nil)
 	if resp, body := get(t, c, p.admin+PathReady); resp.StatusCode != 200 || body != "serving\n" {
@@ -773,11 +773,13 @@ func TestLimits(t *testing.T) {
 	}
 	defer slow.Close()
 	fmt.Fprintf(slow, "GET / HTTP/1.1\r\nHost: x\r\nX-A: ")
-	slow.SetReadDeadline(time.Now().Add(20 * time.Second))
+	slow.SetReadDeadline(time.Now().Add(time.Minute))
 	if b, err := io.ReadAll(slow); err != nil {
 		t.Errorf("a slow header: %q, %v", b, err)
 	}
 	// So is one that is too large.
+	cfg.Limits.HeaderTimeout = time.Minute
+	p = start(t, cfg)
 	c := client(t, 1, nil)
 	r, _ := http.NewRequest("GET", p.url, nil)
 	r.Header.Set("X-Large", strings.Repeat("x", 64<<10))

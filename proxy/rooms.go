@@ -6,14 +6,16 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"sync"
+	"time"
 )
 
 // room is where the client connections of some listeners have their places. Where all are
 // taken, the next connection gets that of the one on which no request has run for longest:
 // one that is kept for later, or whose client has not sent a whole header. Where requests
-// run on all of them, it waits. So connections on which nothing happens never keep others
-// out, however many there are.
+// run on all of them, it waits, also for the answers of requests that have just ended. So
+// connections on which nothing happens never keep others out, however many there are.
 type room struct {
 	p       *Proxy
 	clients *perClient // nil: they are not counted
@@ -39,9 +41,9 @@ func (r *room) in(l net.Listener) net.Listener {
 func (r *room) enter(c net.Conn, client *oneClient, done <-chan struct{}) (*placed, bool) {
 	r.mu.Lock()
 	for r.taken >= r.most {
-		if oldest := r.quiet.Front(); oldest != nil {
-			out := oldest.Value.(*placed)
-			r.quiet.Remove(oldest)
+		out, wait := r.idlest(time.Now())
+		if out != nil {
+			r.quiet.Remove(out.at)
 			out.at = nil
 			r.mu.Unlock()
 			r.p.evicted.Add(context.Background(), 1)
@@ -55,6 +57,7 @@ func (r *room) enter(c net.Conn, client *oneClient, done <-chan struct{}) (*plac
 		ended := false
 		select {
 		case <-freed:
+		case <-time.After(wait):
 		case <-done:
 			ended = true
 		}
@@ -69,6 +72,26 @@ func (r *room) enter(c net.Conn, client *oneClient, done <-chan struct{}) (*plac
 	own.at = r.quiet.PushBack(own)
 	r.mu.Unlock()
 	return own, true
+}
+
+// sendsFor is how long the answer of a request that has ended may take to leave: what is left of
+// it is in the buffers of net/http, 4 KiB or some frames. After that its client reads nothing, and
+// the connection is one on which nothing happens.
+const sendsFor = time.Second
+
+// idlest returns the connection on which nothing has happened for longest, or nil and how long to
+// wait for one at most; the lock is held.
+func (r *room) idlest(now time.Time) (*placed, time.Duration) {
+	wait := time.Hour // somebody tells before, if requests run on all
+	for e := r.quiet.Front(); e != nil; e = e.Next() {
+		c := e.Value.(*placed)
+		left := r.p.sends - now.Sub(c.ended)
+		if !c.busy || left <= 0 {
+			return c, 0
+		}
+		wait = min(wait, left)
+	}
+	return nil, wait
 }
 
 // tell wakes those that wait for a place; the lock is held.
@@ -89,6 +112,8 @@ type placed struct {
 	// With the lock of the room.
 	at      *list.Element // in quiet; nil while requests run, or when it left
 	running int
+	ended   time.Time // the last request
+	busy    bool      // says the server: a request is read or served, or its answer not sent yet
 	left    bool
 }
 
@@ -112,11 +137,35 @@ func (c *placed) end() {
 	}
 	r := c.room
 	r.mu.Lock()
-	if c.running--; c.running == 0 && !c.left {
-		c.at = r.quiet.PushBack(c)
+	c.running--
+	c.ended = time.Now()
+	c.rest()
+	r.mu.Unlock()
+}
+
+// turned is told what the server does on the connection.
+func (c *placed) turned(to http.ConnState) {
+	if c == nil || to != http.StateActive && to != http.StateIdle {
+		return
+	}
+	r := c.room
+	r.mu.Lock()
+	if c.busy = to == http.StateActive; !c.busy {
+		c.rest()
 		r.tell()
+	} else if c.at != nil { // a request is about to run
+		r.quiet.Remove(c.at)
+		c.at = nil
 	}
 	r.mu.Unlock()
+}
+
+// rest makes the connection quiet if it has become that; the lock is held.
+func (c *placed) rest() {
+	if c.running == 0 && !c.left && c.at == nil {
+		c.at = c.room.quiet.PushBack(c)
+		c.room.tell()
+	}
 }
 
 // Close implements net.Conn.
@@ -188,13 +237,19 @@ type placedKey struct{}
 
 // withPlace is an http.Server's ConnContext.
 func withPlace(ctx context.Context, c net.Conn) context.Context {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	if own, ok := c.(*placed); ok {
+	if own := placeIn(c); own != nil {
 		return context.WithValue(ctx, placedKey{}, own)
 	}
 	return ctx
+}
+
+// placeIn returns the place of a server's connection, nil if it has none.
+func placeIn(c net.Conn) *placed {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	own, _ := c.(*placed)
+	return own
 }
 
 // placeOf returns the place of the connection that a request came by, nil if it has none.

@@ -162,6 +162,7 @@ func (p *Proxy) server(cfg Config, h http.Handler) *http.Server {
 		ErrorLog:          p.errorLog(),
 		BaseContext:       func(net.Listener) context.Context { return p.stopped },
 		ConnContext:       withPlace,
+		ConnState:         func(c net.Conn, to http.ConnState) { placeIn(c).turned(to) },
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.Limits.Streams, SendPingTimeout: cfg.Limits.IdleTimeout, PingTimeout: pingAfter},
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -192,6 +193,15 @@ func compare(t *testing.T, addr, moved string) {
 			if gotBody != wantBody && !(multipart && len(gotBody) == len(wantBody)) {
 				t.Errorf("%s: body of %d bytes, directly %d", name, len(gotBody), len(wantBody))
 			}
+			if test.path == "/upload/x.txt" {
+				// What was written just now has a weak tag, until the server thinks that it is
+				// old enough for a strong one.
+				for _, r := range []*http.Response{got, want} {
+					if tag := r.Header.Get("Etag"); tag != "" {
+						r.Header.Set("Etag", strings.TrimPrefix(tag, "W/"))
+					}
+				}
+			}
 			for _, h := range []string{"Content-Type", "Content-Length", "Content-Range", "Content-Encoding", "Etag", "Last-Modified", "Accept-Ranges", "Location", "Allow", "Vary"} {
 				if g, w := got.Header.Get(h), want.Header.Get(h); g != w && !(multipart && h == "Content-Type") {
 					t.Errorf("%s: %s %q, directly %q", name, h, g, w)
@@ -318,15 +328,20 @@ func run(t *testing.T, addr string, cmd *exec.Cmd) {
 }
 
 // freeAddr returns an address that was free a moment ago: these servers cannot be
-// asked for port 0.
+// asked for port 0. It is none of the ports from 32768 on that Linux gives to connections, one
+// of which would take it before the server does.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(22_000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func file(t *testing.T, dir, name, text string) string {

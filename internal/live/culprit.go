@@ -264,21 +264,21 @@ func (f *finder) act(d *culprit.Decision) *CulpritNotice {
 		f.stats.Outcomes[v]++
 		told = &n
 	}
-	if d.Action.Step != culprit.NoStep {
-		told = &n
-		if n.Would || !f.cancel(d, n.Resource) {
-			n.Would = true
-			f.stats.Would++
-		} else {
-			f.stats.Cancels++
+	switch {
+	case d.Action.Step == culprit.NoStep:
+		if !n.Would {
+			f.gate.mu.Lock()
+			f.gate.limit(Now(), d.Action.Limit)
+			f.gate.mu.Unlock()
 		}
+		return told
+	case n.Would || !f.cancel(d, n.Resource):
+		n.Would = true
+		f.stats.Would++
+	default:
+		f.stats.Cancels++
 	}
-	if l := d.Action.Limit; l.Kind != 0 && !n.Would && f.gate.cancels {
-		f.gate.mu.Lock()
-		f.gate.tasks.readmit.Limit(l.Kind, Now().Add(l.For))
-		f.gate.mu.Unlock()
-	}
-	return told
+	return &n
 }
 
 // name says who the first candidate is, or who is acted on.
@@ -306,28 +306,39 @@ func (f *finder) kindOf(at int) string {
 	return f.file.kindOf(f.sample.Tasks[at].Kind)
 }
 
-// cancel cancels the task of an action, and reports false if there is nothing to cancel
-// any more.
+// cancel cancels the task of an action, limits its kind if the action says so, and reports
+// false if there is nothing to cancel any more. The limit comes before the request hears of
+// its cancel: its client may send it again at once.
 func (f *finder) cancel(d *culprit.Decision, resource string) bool {
-	if d.Action.Task >= fileTask {
-		return f.file.cancel(d.Action.Task)
-	}
+	g := f.gate
+	tell, ok := func(error) {}, false
 	var token wire.Token
 	_, _ = rand.Read(token[:]) // never fails
-	g := f.gate
 	g.mu.Lock()
-	if g.mode != Enforce {
-		g.mu.Unlock()
-		return false
-	}
 	now := Now()
-	tell, t := g.cancelOf(now, d.Action.Task, token)
-	g.mu.Unlock()
-	if t == nil {
-		return false
+	if d.Action.Task >= fileTask {
+		ok = f.file.cancel(d.Action.Task)
+	} else if g.mode == Enforce {
+		var t *Ticket
+		tell, t = g.cancelOf(now, d.Action.Task, token)
+		ok = t != nil
 	}
-	tell(cause(resource))
-	return true
+	if ok {
+		g.limit(now, d.Action.Limit)
+	}
+	g.mu.Unlock()
+	if ok {
+		tell(cause(resource))
+	}
+	return ok
+}
+
+// limit lets no request of a kind begin for a while, if the gate cancels requests. It is
+// called with the lock held.
+func (g *Gate) limit(now mono.Time, l culprit.Limit) {
+	if l.Kind != 0 && g.cancels {
+		g.tasks.readmit.Limit(l.Kind, now.Add(l.For))
+	}
 }
 
 // settle ends a look, and reports true if nobody needs to look until somebody comes.

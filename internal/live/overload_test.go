@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
@@ -13,8 +14,12 @@ import (
 )
 
 // TestPlainOverloadCancelsNobody: where many want more than there is, and some requests
-// take ten times as long as others, nobody is the culprit.
-func TestPlainOverloadCancelsNobody(t *testing.T) {
+// take ten times as long as others, nobody is the culprit. Time is that of a bubble: a machine
+// that stalls would hold requests as a culprit does.
+func TestPlainOverloadCancelsNobody(t *testing.T) { synctest.Test(t, plainOverload) }
+
+func plainOverload(t *testing.T) {
+	time.Sleep(max(-time.Duration(Now()), 0)) // the clock of a bubble begins long before the process
 	g, err := NewGate(GateConfig{
 		Config:  admission.Config{Objective: 100 * time.Millisecond, Slots: slots.Config{Min: 2, Max: 2, Initial: 2}},
 		Culprit: CulpritConfig{Mode: culprit.Enforce},

@@ -69,7 +69,7 @@ func TestTermsWhileItRuns(t *testing.T) {
 		}
 		return 0
 	}
-	for end := time.Now().Add(20 * time.Second); rate("a") < most; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); rate("a") < most; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("guaranteed %v/s, has %v/s", float64(most), rate("a"))
 		}

@@ -45,7 +45,7 @@ func beFront() {
 // A proxy of somebody else's stands in front of each replica, and what it refuses is
 // refused, with no reason; a proxy without control refuses nothing.
 func TestFronts(t *testing.T) {
-	w := &world.World{Objective: 2 * time.Second, Warmup: ms, Length: 500 * ms,
+	w := &world.World{Objective: 10 * time.Second, Warmup: ms, Length: 500 * ms,
 		Services: []world.Service{{Name: "s", Workers: 8, Methods: []world.Method{{Name: "m", Steps: []world.Step{wait(ms)}}}}},
 		Clients: []world.Group{{Name: "c", Kind: world.Plain, Ask: []world.Ask{{Target: world.Target{Service: "s", Method: "m"}}},
 			Load: world.Load{Steps: []world.Rate{{PerSecond: 200}}}}}}

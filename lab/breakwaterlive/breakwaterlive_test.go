@@ -38,8 +38,9 @@ func TestEveryPolicyPlays(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	s := &setting{mean: 50 * time.Microsecond, shape: worlds.Constant}
 	var err error
-	for range 5 { // a machine that stands still for all of a run answers nothing in it
-		if _, err = s.measure(t.Context(), 1, 300*time.Millisecond); err == nil {
+	// A machine that stands still for all of a run answers nothing in it.
+	for length := 300 * time.Millisecond; length < 20*time.Second; length *= 2 {
+		if _, err = s.measure(t.Context(), 1, length); err == nil {
 			break
 		}
 	}

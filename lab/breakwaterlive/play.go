@@ -108,6 +108,9 @@ func (s *setting) measure(ctx context.Context, seed uint64, length time.Duration
 	if err != nil {
 		return nil, err
 	}
+	if full.Good == 0 {
+		return nil, fmt.Errorf("breakwaterlive: %s: nothing was answered in %v of full load", s.name(), length)
+	}
 	s.SLO, s.Capacity = (10 * once).Round(time.Microsecond), float64(full.Good)/full.Seconds
 	full.disturbed = append(full.disturbed, alone.disturbed...)
 	return full, nil
