@@ -34,6 +34,11 @@ const (
 	retainedStream   = "SPILLGATE_RETAINED"
 	sessionBucket    = "spillgate-sessions"
 	nodeBucket       = "spillgate-nodes"
+
+	// What a bucket of KV is as a stream.
+	bucketStream   = "KV_"
+	bucketSubjects = "$KV."
+	sessionStream  = bucketStream + sessionBucket
 )
 
 // Plane is the backplane of one node. It is the hub's Forwarder, Log, Diverter and
@@ -83,6 +88,7 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	_, _ = crypto.Read(random[:]) // never fails
 	p := &Plane{cfg: cfg, log: log, started: time.Now(), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
 	p.interest.more = make(chan struct{}, 1)
+	p.sessions.all = map[string]known{}
 	p.heard, p.heardShared = make(chan *nats.Msg, heardMessages), make(chan *nats.Msg, heardMessages)
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
@@ -170,7 +176,7 @@ func (p *Plane) make(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() (err error) {
 		p.stream, err = p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: logStream, Description: "messages of QoS 1 and 2",
-			Subjects: []string{logSubjects + ">"}, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, Discard: jetstream.DiscardNew, AllowDirect: true,
+			Subjects: []string{logSubjects + ">"}, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, Discard: jetstream.DiscardNew,
 			MaxBytes: int64(p.cfg.MaxBytes), MaxAge: p.cfg.MaxAge, Duplicates: min(2*time.Minute, p.cfg.MaxAge)})
 		return err
 	})
@@ -181,11 +187,21 @@ func (p *Plane) make(ctx context.Context) error {
 	})
 	for bucket, kv := range map[string]*jetstream.KeyValue{sessionBucket: &p.kv, nodeBucket: &p.nodes} {
 		all.Go(func() (err error) {
-			*kv, err = p.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas})
+			*kv, err = p.bucket(ctx, bucket)
 			return err
 		})
 	}
 	return all.Wait()
+}
+
+// bucket makes a bucket of KV. Its stream's leader alone answers who reads (without AllowDirect,
+// which the library would set): other copies may lack what was stored a moment ago.
+func (p *Plane) bucket(ctx context.Context, name string) (jetstream.KeyValue, error) {
+	if _, err := p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: bucketStream + name, Subjects: []string{bucketSubjects + name + ".>"},
+		Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true}); err != nil {
+		return nil, err
+	}
+	return p.js.KeyValue(ctx, name)
 }
 
 // attach starts what carries messages.
@@ -200,23 +216,22 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	if err := p.tell(ctx); err != nil { // or the others cut the log before this node has read it
 		return fmt.Errorf("backplane: %w", err)
 	}
-	if err := p.watchRetained(ctx); err != nil {
+	if err := p.load(ctx, retainedStream, p.retain); err != nil {
 		return err
 	}
 	if err := p.serveDiverted(); err != nil {
 		return err
 	}
-	feed, err := p.feed(info.State.LastSeq + 1)
-	if err != nil {
-		return err
-	}
-	p.done.Go(func() { p.deliver(feed) })
+	p.done.Go(func() {
+		b := hub.NewBatch()
+		p.follow(logStream, info.State.LastSeq, func(all []arrived) { p.deliver(b, all) })
+	})
 	p.done.Go(p.forward)
 	p.done.Go(p.subscribe)
 	p.done.Go(p.hear)
 	p.done.Go(p.hearShared)
 	p.appending()
-	if err := p.watchSessions(ctx); err != nil {
+	if err := p.load(ctx, sessionStream, p.knows); err != nil {
 		return err
 	}
 	p.done.Go(p.trim)
@@ -408,6 +423,30 @@ func (w *windows) first(of number) bool {
 	was := at.came[number/64%16] & bit
 	at.came[number/64%16] |= bit
 	return was == 0
+}
+
+// askPause is between two attempts of ask.
+const askPause = 100 * time.Millisecond
+
+// ask has NATS do something, again and again until ctx ends, while a stream has no leader:
+// then some requests are answered by nobody, and others with an error.
+func (p *Plane) ask(ctx context.Context, do func(context.Context) error) error {
+	for {
+		try, cancel := context.WithTimeout(ctx, ackTime)
+		err := do(try)
+		cancel()
+		if err == nil || ctx.Err() != nil || !leaderless(err) {
+			return err
+		}
+		p.sleep(askPause)
+	}
+}
+
+// leaderless reports whether an error is of a stream that may have no leader at the moment.
+func leaderless(err error) bool {
+	var api *jetstream.APIError
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) ||
+		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.As(err, &api) && api.Code == 503 && !full(err)
 }
 
 // hopeless reports whether an error is not worth another attempt: the log is full, or

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,7 +61,11 @@ type known struct {
 
 // LoadSession returns a client's session, nil if there is none.
 func (p *Plane) LoadSession(ctx context.Context, client string) (*Session, error) {
-	e, err := p.kv.Get(ctx, keyOf(client))
+	var e jetstream.KeyValueEntry
+	err := p.ask(ctx, func(ctx context.Context) (err error) {
+		e, err = p.kv.Get(ctx, keyOf(client))
+		return err
+	})
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		return nil, nil
@@ -85,7 +90,10 @@ func (p *Plane) SaveSession(ctx context.Context, client string, s *Session) erro
 		err = fmt.Errorf("%d bytes, expected at most %d", len(data), maxSession)
 	}
 	if err == nil {
-		_, err = p.kv.Put(ctx, keyOf(client), data)
+		err = p.ask(ctx, func(ctx context.Context) error {
+			_, err := p.kv.Put(ctx, keyOf(client), data)
+			return err
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("backplane: the session of %q: %w", client, err)
@@ -95,7 +103,7 @@ func (p *Plane) SaveSession(ctx context.Context, client string, s *Session) erro
 
 // DeleteSession forgets a client's session.
 func (p *Plane) DeleteSession(ctx context.Context, client string) error {
-	if err := p.kv.Purge(ctx, keyOf(client)); err != nil {
+	if err := p.ask(ctx, func(ctx context.Context) error { return p.kv.Purge(ctx, keyOf(client)) }); err != nil {
 		return fmt.Errorf("backplane: the session of %q: %w", client, err)
 	}
 	return nil
@@ -181,49 +189,20 @@ func (p *Plane) Disclaim(client string) {
 // before Open.
 func (p *Plane) OnKick(kick func(client, owner string) bool) { p.sessions.kick = kick }
 
-// watchSessions keeps what is known of sessions. It returns when it knows all.
-func (p *Plane) watchSessions(ctx context.Context) error {
-	p.sessions.all = map[string]known{}
-	w, err := p.kv.WatchAll(p.ctx)
-	if err != nil {
-		return fmt.Errorf("backplane: sessions: %w", err)
-	}
-	loaded := make(chan struct{})
-	p.done.Go(func() {
-		defer w.Stop()
-		for {
-			select {
-			case <-p.ctx.Done():
-				return
-			case e, ok := <-w.Updates():
-				switch {
-				case !ok:
-					return
-				case e == nil:
-					close(loaded)
-				default:
-					p.knows(e)
-				}
-			}
-		}
-	})
-	select {
-	case <-loaded:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+// deletedHeader is on a value of KV that was deleted.
+const deletedHeader = "KV-Operation"
 
-func (p *Plane) knows(e jetstream.KeyValueEntry) {
+// knows takes a change of a session, which a node of the cluster has stored.
+func (p *Plane) knows(m *arrived) {
 	p.sessions.mu.Lock()
 	defer p.sessions.mu.Unlock()
-	p.sessions.revision = e.Revision()
+	p.sessions.revision = m.position
+	key := strings.TrimPrefix(m.Subject(), bucketSubjects+sessionBucket+".")
 	var s Session
-	if e.Operation() != jetstream.KeyValuePut || json.Unmarshal(e.Value(), &s) != nil {
-		delete(p.sessions.all, e.Key())
+	if m.Headers().Get(deletedHeader) != "" || json.Unmarshal(m.Data(), &s) != nil { // it was deleted
+		delete(p.sessions.all, key)
 		return
 	}
 	s.State = nil
-	p.sessions.all[e.Key()] = known{s, e.Created()}
+	p.sessions.all[key] = known{s, m.stored}
 }
