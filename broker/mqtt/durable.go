@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"sync"
@@ -41,9 +42,11 @@ type kept struct {
 	filters []subscribed
 	numbers map[uint16]numbered // of messages of QoS 2 that are not completed
 
-	room   chan struct{} // has one element after the queue got shorter
-	dirty  chan struct{} // has one element while something waits to be stored
-	saving sync.Mutex    // is held while it is stored; before the session's lock
+	room     chan struct{} // has one element after the queue got shorter
+	dirty    chan struct{} // has one element while something waits to be stored
+	saving   sync.Mutex    // is held while it is stored; before the session's lock
+	writer   string        // the connection, as what is stored names it
+	revision uint64        // of what is stored; guarded by saving
 }
 
 // durable is what a connection runs for a session that is stored.
@@ -230,7 +233,7 @@ func (srv *Server) fetch(ctx context.Context, c *conn, clean bool) (present bool
 		return false, errStore
 	}
 	if clean && old != nil {
-		if err := p.DeleteSession(ctx, s.id); err != nil {
+		if err := p.DeleteSession(ctx, s.id, old.Revision); err != nil {
 			return failed(err)
 		}
 		old = nil
@@ -244,13 +247,16 @@ func (srv *Server) fetch(ctx context.Context, c *conn, clean bool) (present bool
 	s.room, s.dirty = make(chan struct{}, 1), make(chan struct{}, 1)
 	s.numbers = map[uint16]numbered{}
 	s.mu.Unlock()
+	origin, count := p.Number()
+	s.writer, s.revision = fmt.Sprintf("%x.%x", origin, count), 0
 	if old != nil {
+		s.revision = old.Revision
 		if err := s.load(ctx, old); err != nil {
 			return failed(err)
 		}
 	}
-	if err := s.save(time.Time{}); err != nil {
-		return false, err
+	if s.save(time.Time{}) != nil {
+		return false, errStore
 	}
 	c.stored.ctx, c.stored.cancel = context.WithCancel(context.Background())
 	return old != nil, nil
@@ -515,6 +521,10 @@ func (s *session) keepSaved(c *conn) {
 			}
 		}
 		cut, err := s.saveTo(time.Time{})
+		if errors.Is(err, packets.ErrSessionTakenOver) { // this node did not hear of it
+			s.srv.serving.Go(func() { c.kick(packets.ErrSessionTakenOver) })
+			return
+		}
 		if err != nil {
 			s.mu.Lock()
 			s.touch() // it is tried again; what waits goes on waiting
@@ -583,14 +593,18 @@ func (s *session) saveTo(until time.Time) (snapshot, error) {
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	out, in, waits := s.snapshot()
-	out.Until = until
+	out.Until, out.Writer, out.Revision = until, s.writer, s.revision
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
 	var err error
 	if out.State, err = json.Marshal(in); err == nil {
 		err = s.srv.plane.SaveSession(ctx, s.id, out)
 	}
-	if err != nil {
+	s.revision = out.Revision
+	switch {
+	case errors.Is(err, backplane.ErrTaken):
+		return waits, packets.ErrSessionTakenOver
+	case err != nil:
 		s.srv.log.Warn("a session cannot be stored", "error", err)
 		return waits, errStore
 	}
@@ -743,7 +757,7 @@ func (c *conn) suspend() {
 			_ = s.save(time.Now().Add(expiry)) // what was stored before is older, and right
 		} else {
 			ctx, cancel := context.WithTimeout(context.Background(), storeTime)
-			_ = p.DeleteSession(ctx, s.id) // if not, it expires
+			_ = p.DeleteSession(ctx, s.id, s.revision) // if not, it expires
 			cancel()
 		}
 	}
