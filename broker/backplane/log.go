@@ -238,26 +238,26 @@ func (p *Plane) Read(ctx context.Context, after uint64, each func(*engine.Messag
 	if err != nil {
 		return after, err
 	}
-	messages, err := c.Messages(jetstream.PullMaxMessages(waitingMessages), jetstream.PullExpiry(4*silence), jetstream.PullHeartbeat(silence),
-		jetstream.WithMessagesErrOnMissingHeartbeat(true))
-	if err != nil {
-		return after, fmt.Errorf("backplane: the log: %w", err)
-	}
-	defer messages.Stop()
-	for n := uint64(1); ; n++ {
-		m, err := messages.Next(jetstream.NextContext(ctx))
+	for n, left := uint64(1), c.CachedInfo().NumPending; ; {
+		// A fetch says that nobody answers, unlike an iterator of the library, which then waits for a heartbeat in vain.
+		batch, err := c.Fetch(int(min(max(left, 1), waitingMessages)), jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(silence))
 		if err != nil {
 			return after, fmt.Errorf("backplane: the log: %w", err)
 		}
-		a, err := arrivedOf(m, n)
-		if err != nil {
+		for m := range batch.Messages() {
+			a, err := arrivedOf(m, n)
+			if err != nil {
+				return after, err
+			}
+			if msg, err := p.logged(&a, live.Now()); err == nil && !each(&msg) {
+				return after, nil
+			}
+			if after, left, n = a.position, a.after, n+1; left == 0 {
+				return after, nil
+			}
+		}
+		if err := batch.Error(); err != nil {
 			return after, fmt.Errorf("backplane: the log: %w", err)
-		}
-		if msg, err := p.logged(&a, live.Now()); err == nil && !each(&msg) {
-			return after, nil
-		}
-		if after = a.position; a.after == 0 {
-			return after, nil
 		}
 	}
 }

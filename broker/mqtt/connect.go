@@ -129,6 +129,7 @@ var oldCodes = map[byte]byte{
 	packets.ErrQuotaExceeded.Code:              3,
 	packets.ErrServerShuttingDown.Code:         3,
 	packets.ErrServerBusy.Code:                 3,
+	packets.ErrServerUnavailable.Code:          3,
 	packets.ErrBadUsernameOrPassword.Code:      4,
 	packets.ErrNotAuthorized.Code:              5,
 }
