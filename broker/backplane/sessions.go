@@ -115,7 +115,9 @@ func (p *Plane) SaveSession(ctx context.Context, client string, s *Session) erro
 			return nil
 		}
 		if errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrKeyExists) {
-			s.Revision, err = p.written(ctx, client, s)
+			if stored, err = p.written(ctx, client, s); err == nil {
+				s.Revision = stored
+			}
 		}
 	}
 	return fmt.Errorf("backplane: the session of %q: %w", client, err)

@@ -137,8 +137,10 @@ func TestSessionHasOneWriter(t *testing.T) {
 	if err := p.DeleteSession(ctx, "c", unanswered.Revision); err != nil {
 		t.Error("deleting it: ", err)
 	}
-	if err := save(&unanswered); !errors.Is(err, ErrTaken) || load() != nil {
-		t.Errorf("after it was deleted: %v, want %v", err, ErrTaken)
+	for range 2 {
+		if err := save(&unanswered); !errors.Is(err, ErrTaken) || load() != nil {
+			t.Errorf("after it was deleted: %v, want %v", err, ErrTaken)
+		}
 	}
 	old := &Session{Writer: "c", Until: time.Now().Add(-time.Second)}
 	if err := save(old); err != nil || load() != nil {
