@@ -85,8 +85,11 @@ func (p *Plane) follow(stream string, after uint64, handle func([]arrived)) {
 // load follows a stream from its beginning. It returns when what the stream had is handled.
 func (p *Plane) load(ctx context.Context, stream string, handle func(*arrived)) error {
 	wrap := func(err error) error { return fmt.Errorf("backplane: %s: %w", stream, err) }
-	s, err := p.js.Stream(ctx, stream)
-	if err != nil {
+	var s jetstream.Stream
+	if err := p.ask(ctx, func(ctx context.Context) (err error) {
+		s, err = p.js.Stream(ctx, stream)
+		return err
+	}); err != nil {
 		return wrap(err)
 	}
 	had, loaded := s.CachedInfo().State, make(chan struct{})

@@ -207,13 +207,16 @@ func (p *Plane) bucket(ctx context.Context, name string) (jetstream.KeyValue, er
 // attach starts what carries messages.
 func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	p.hub = hub
-	info, err := p.stream.Info(ctx)
-	if err != nil {
+	var info *jetstream.StreamInfo
+	if err := p.ask(ctx, func(ctx context.Context) (err error) {
+		info, err = p.stream.Info(ctx)
+		return err
+	}); err != nil {
 		return fmt.Errorf("backplane: the log: %w", err)
 	}
 	p.offered.Store(info.State.LastSeq)
 	p.position.Store(info.State.LastSeq)
-	if err := p.tell(ctx); err != nil { // or the others cut the log before this node has read it
+	if err := p.ask(ctx, p.tell); err != nil { // or the others cut the log before this node has read it
 		return fmt.Errorf("backplane: %w", err)
 	}
 	if err := p.load(ctx, retainedStream, p.retain); err != nil {
