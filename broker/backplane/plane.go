@@ -173,14 +173,12 @@ func (p *Plane) prepare(ctx context.Context) error {
 func (p *Plane) make(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() (err error) {
-		p.stream, err = p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: logStream, Description: "messages of QoS 1 and 2",
-			Subjects: []string{logSubjects + ">"}, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, Discard: jetstream.DiscardNew,
-			MaxBytes: int64(p.cfg.MaxBytes), MaxAge: p.cfg.MaxAge, Duplicates: min(2*time.Minute, p.cfg.MaxAge)})
+		p.stream, err = p.keep(ctx, jetstream.StreamConfig{Name: logStream, Description: "messages of QoS 1 and 2", Subjects: []string{logSubjects + ">"},
+			Discard: jetstream.DiscardNew, MaxBytes: int64(p.cfg.MaxBytes), MaxAge: p.cfg.MaxAge, Duplicates: min(2*time.Minute, p.cfg.MaxAge)})
 		return err
 	})
 	all.Go(func() error {
-		_, err := p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: retainedStream, Description: "retained messages",
-			Subjects: []string{retainedSubjects + ">"}, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, MaxMsgsPerSubject: 1})
+		_, err := p.keep(ctx, jetstream.StreamConfig{Name: retainedStream, Description: "retained messages", Subjects: []string{retainedSubjects + ">"}, MaxMsgsPerSubject: 1})
 		return err
 	})
 	for bucket, kv := range map[string]*jetstream.KeyValue{sessionBucket: &p.kv, nodeBucket: &p.nodes} {
@@ -192,14 +190,28 @@ func (p *Plane) make(ctx context.Context) error {
 	return all.Wait()
 }
 
-// bucket makes a bucket of KV. Its stream's leader alone answers who reads (without AllowDirect,
-// which the library would set): other copies may lack what was stored a moment ago.
-func (p *Plane) bucket(ctx context.Context, name string) (jetstream.KeyValue, error) {
-	if _, err := p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: bucketStream + name, Subjects: []string{bucketSubjects + name + ".>"},
-		Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true}); err != nil {
+// bucket makes a bucket of KV.
+func (p *Plane) bucket(ctx context.Context, name string) (kv jetstream.KeyValue, err error) {
+	if _, err := p.keep(ctx, jetstream.StreamConfig{Name: bucketStream + name, Subjects: []string{bucketSubjects + name + ".>"},
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true}); err != nil {
 		return nil, err
 	}
-	return p.js.KeyValue(ctx, name)
+	err = p.ask(ctx, func(ctx context.Context) (err error) {
+		kv, err = p.js.KeyValue(ctx, name)
+		return err
+	})
+	return kv, err
+}
+
+// keep makes a stream of files. Its leader alone answers who reads a message (without AllowDirect, which the
+// library sets for KV): other copies may lack what was stored a moment ago.
+func (p *Plane) keep(ctx context.Context, cfg jetstream.StreamConfig) (s jetstream.Stream, err error) {
+	cfg.Storage, cfg.Replicas = jetstream.FileStorage, p.cfg.Replicas
+	err = p.ask(ctx, func(ctx context.Context) (err error) {
+		s, err = p.js.CreateOrUpdateStream(ctx, cfg)
+		return err
+	})
+	return s, err
 }
 
 // attach starts what carries messages.
