@@ -300,6 +300,31 @@ func limitOf(b *Broker, filter string) LimitStatus {
 	return LimitStatus{}
 }
 
+// A node that did not hear that a client is elsewhere stores nothing over its session, and
+// cuts the client off.
+func TestTakenOver(t *testing.T) {
+	brokers, addresses := cluster(t, 2, Config{})
+	c := dial5(t, addresses[0], "moves", &inbox{})
+	subscribe5(t, c, "a", 1)
+	s, err := brokers[1].plane.LoadSession(t.Context(), "moves")
+	if err != nil || s == nil {
+		t.Fatal(s, err)
+	}
+	s.Writer = "another"
+	if err := brokers[1].plane.SaveSession(t.Context(), "moves", s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: "b", QoS: 1}}}); err == nil {
+		t.Error("the old node took a subscription")
+	}
+	await(t, "the client to be cut off", func() bool {
+		return brokers[0].mqtt.Stats().Closed[0x8E] == 1 && brokers[0].mqtt.Stats().Connections == 0
+	})
+	if now, err := brokers[1].plane.LoadSession(t.Context(), "moves"); err != nil || now.Revision != s.Revision {
+		t.Errorf("it is stored as %+v, error %v, want revision %d", now, err, s.Revision)
+	}
+}
+
 // A publisher at a node that has nothing of its topic's bucket is accepted, and what it
 // publishes goes through the bucket of the node that has.
 func TestWrongNode(t *testing.T) {

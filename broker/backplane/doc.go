@@ -19,6 +19,10 @@
 //   - A message of QoS 1 or 2 is acknowledged after the log has it. With one node that
 //     is the file system, with three a majority of them: the death of any one process
 //     loses none. A log that is full, or has no majority, refuses messages.
+//   - A stream is read on within seconds after the death of any one node, since a consumer that
+//     says nothing is replaced (follow.go). A session, and a message by its position, are read
+//     from their stream's leader: other copies may lack what was stored a moment ago.
+//   - A session is stored by the connection that loaded it last (Session.Writer).
 //   - A message goes to each node once: a node delivers a received message and sends it
 //     no further, and numbers identify copies that arrive by two filters.
 //   - Of a shared subscription one member in the whole cluster gets a message.

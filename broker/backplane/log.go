@@ -2,6 +2,7 @@ package backplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -21,9 +22,6 @@ const (
 	// ackTime is how long the log may take to say that it has a message, before it is
 	// asked again: a log without a leader does not answer.
 	ackTime = 2 * time.Second
-	// feedSilence is how long the log may send this node nothing, not even that there is
-	// nothing, before the feed is made anew.
-	feedSilence = time.Second
 )
 
 // Errors that messages are refused with.
@@ -191,69 +189,23 @@ func (p *Plane) sleep(d time.Duration) {
 	}
 }
 
-// feedMessages is how many messages of the log wait to be delivered here. The log is
-// asked for more when they have been.
-const feedMessages = 512
-
-// feed returns what the log has from a position on.
-func (p *Plane) feed(from uint64) (<-chan jetstream.Msg, error) {
-	c, err := p.js.OrderedConsumer(p.ctx, logStream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from})
-	if err != nil {
-		return nil, fmt.Errorf("backplane: the log: %w", err)
-	}
-	feed := make(chan jetstream.Msg, feedMessages)
-	consuming, err := c.Consume(func(m jetstream.Msg) {
-		select {
-		case feed <- m:
-		case <-p.ctx.Done():
-		}
-	}, jetstream.PullMaxMessages(feedMessages), jetstream.PullExpiry(4*feedSilence), jetstream.PullHeartbeat(feedSilence))
-	if err != nil {
-		return nil, fmt.Errorf("backplane: the log: %w", err)
-	}
-	p.done.Go(func() {
-		<-p.ctx.Done()
-		consuming.Stop()
-		<-consuming.Closed()
-	})
-	return feed, nil
-}
-
 // deliver delivers what the log has to the subscribers of this node.
-func (p *Plane) deliver(feed <-chan jetstream.Msg) {
-	b := p.hub.NewBatch()
-	for {
-		var m jetstream.Msg
-		select {
-		case <-p.ctx.Done():
-			return
-		case m = <-feed:
+func (p *Plane) deliver(b *engine.Batch, all []arrived) {
+	b.Begin(live.Now())
+	defer b.End()
+	for i := range all {
+		if msg, err := p.logged(&all[i], b.Now()); err == nil {
+			p.offered.Store(msg.Position)
+			b.Deliver(&msg)
 		}
-		b.Begin(live.Now())
-		for more := true; more; {
-			if msg, err := p.logged(m, b.Now()); err == nil {
-				p.offered.Store(msg.Position)
-				b.Deliver(&msg)
-				p.position.Store(msg.Position)
-			}
-			select {
-			case m = <-feed:
-			default:
-				more = false
-			}
-		}
-		b.End()
+		p.position.Store(all[i].position)
 	}
 }
 
 // logged returns a message of the log as one for the hub.
-func (p *Plane) logged(m jetstream.Msg, now mono.Time) (msg engine.Message, err error) {
-	meta, err := m.Metadata()
-	if err != nil {
-		return msg, err
-	}
-	msg, err = p.aged(m.Data(), meta.Timestamp, now)
-	msg.Position = meta.Sequence.Stream
+func (p *Plane) logged(m *arrived, now mono.Time) (msg engine.Message, err error) {
+	msg, err = p.aged(m.Data(), m.stored, now)
+	msg.Position = m.position
 	return msg, err
 }
 
@@ -273,48 +225,59 @@ func (p *Plane) aged(data []byte, stored time.Time, now mono.Time) (msg engine.M
 // Read calls each for the messages of the log after a position, in order, until it
 // returns false or the log has none more. It returns the position that it has come to.
 func (p *Plane) Read(ctx context.Context, after uint64, each func(*engine.Message) bool) (uint64, error) {
-	info, err := p.stream.Info(ctx)
+	try, cancel := context.WithTimeout(ctx, ackTime)
+	defer cancel()
+	info, err := p.stream.Info(try)
 	if err != nil {
 		return after, fmt.Errorf("backplane: the log: %w", err)
 	}
 	if info.State.LastSeq <= after || info.State.Msgs == 0 {
 		return max(after, info.State.LastSeq), nil
 	}
-	c, err := p.js.OrderedConsumer(ctx, logStream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
-		InactiveThreshold: 30 * time.Second})
+	c, err := p.consumer(ctx, logStream, after)
 	if err != nil {
-		return after, fmt.Errorf("backplane: the log: %w", err)
+		return after, err
 	}
-	messages, err := c.Messages(jetstream.PullMaxMessages(feedMessages), jetstream.PullExpiry(4*feedSilence), jetstream.PullHeartbeat(feedSilence))
-	if err != nil {
-		return after, fmt.Errorf("backplane: the log: %w", err)
-	}
-	defer messages.Stop()
-	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
+	for n, left := uint64(1), c.CachedInfo().NumPending; ; {
+		// A fetch says that nobody answers, unlike an iterator of the library, which then waits for a heartbeat in vain.
+		batch, err := c.Fetch(int(min(max(left, 1), waitingMessages)), jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(silence))
 		if err != nil {
 			return after, fmt.Errorf("backplane: the log: %w", err)
 		}
-		meta, err := m.Metadata()
-		if err != nil {
+		for m := range batch.Messages() {
+			a, err := arrivedOf(m, n)
+			if err != nil {
+				return after, err
+			}
+			if msg, err := p.logged(&a, live.Now()); err == nil && !each(&msg) {
+				return after, nil
+			}
+			if after, left, n = a.position, a.after, n+1; left == 0 {
+				return after, nil
+			}
+		}
+		if err := batch.Error(); err != nil {
 			return after, fmt.Errorf("backplane: the log: %w", err)
-		}
-		if msg, err := p.logged(m, live.Now()); err == nil && !each(&msg) {
-			return after, nil
-		}
-		if after = meta.Sequence.Stream; meta.NumPending == 0 {
-			return after, nil
 		}
 	}
 }
 
-// At returns the message at a position of the log.
-func (p *Plane) At(ctx context.Context, position uint64) (m engine.Message, err error) {
-	raw, err := p.stream.GetMsg(ctx, position)
-	if err != nil {
-		return m, fmt.Errorf("backplane: the log: %w", err)
+// At returns the message at a position of the log. It reports false if the log has it no more.
+func (p *Plane) At(ctx context.Context, position uint64) (m engine.Message, found bool, err error) {
+	var raw *jetstream.RawStreamMsg
+	err = p.ask(ctx, func(ctx context.Context) (err error) {
+		raw, err = p.stream.GetMsg(ctx, position)
+		return err
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return m, false, nil
+	case err != nil:
+		return m, false, fmt.Errorf("backplane: the log: %w", err)
 	}
-	m, err = p.aged(raw.Data, raw.Time, live.Now())
+	if m, err = p.aged(raw.Data, raw.Time, live.Now()); err != nil {
+		return m, false, nil // p.bad counts it
+	}
 	m.Position = position
-	return m, err
+	return m, true, nil
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	crypto "crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +32,11 @@ const (
 	retainedStream   = "SPILLGATE_RETAINED"
 	sessionBucket    = "spillgate-sessions"
 	nodeBucket       = "spillgate-nodes"
+
+	// What a bucket of KV is as a stream.
+	bucketStream   = "KV_"
+	bucketSubjects = "$KV."
+	sessionStream  = bucketStream + sessionBucket
 )
 
 // Plane is the backplane of one node. It is the hub's Forwarder, Log, Diverter and
@@ -83,6 +86,7 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	_, _ = crypto.Read(random[:]) // never fails
 	p := &Plane{cfg: cfg, log: log, started: time.Now(), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
 	p.interest.more = make(chan struct{}, 1)
+	p.sessions.all = map[string]known{}
 	p.heard, p.heardShared = make(chan *nats.Msg, heardMessages), make(chan *nats.Msg, heardMessages)
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
@@ -169,54 +173,78 @@ func (p *Plane) prepare(ctx context.Context) error {
 func (p *Plane) make(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() (err error) {
-		p.stream, err = p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: logStream, Description: "messages of QoS 1 and 2",
-			Subjects: []string{logSubjects + ">"}, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, Discard: jetstream.DiscardNew, AllowDirect: true,
-			MaxBytes: int64(p.cfg.MaxBytes), MaxAge: p.cfg.MaxAge, Duplicates: min(2*time.Minute, p.cfg.MaxAge)})
+		p.stream, err = p.keep(ctx, jetstream.StreamConfig{Name: logStream, Description: "messages of QoS 1 and 2", Subjects: []string{logSubjects + ">"},
+			Discard: jetstream.DiscardNew, MaxBytes: int64(p.cfg.MaxBytes), MaxAge: p.cfg.MaxAge, Duplicates: min(2*time.Minute, p.cfg.MaxAge)})
 		return err
 	})
 	all.Go(func() error {
-		_, err := p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: retainedStream, Description: "retained messages",
-			Subjects: []string{retainedSubjects + ">"}, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas, MaxMsgsPerSubject: 1})
+		_, err := p.keep(ctx, jetstream.StreamConfig{Name: retainedStream, Description: "retained messages", Subjects: []string{retainedSubjects + ">"}, MaxMsgsPerSubject: 1})
 		return err
 	})
 	for bucket, kv := range map[string]*jetstream.KeyValue{sessionBucket: &p.kv, nodeBucket: &p.nodes} {
 		all.Go(func() (err error) {
-			*kv, err = p.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, Storage: jetstream.FileStorage, Replicas: p.cfg.Replicas})
+			*kv, err = p.bucket(ctx, bucket)
 			return err
 		})
 	}
 	return all.Wait()
 }
 
+// bucket makes a bucket of KV.
+func (p *Plane) bucket(ctx context.Context, name string) (kv jetstream.KeyValue, err error) {
+	if _, err := p.keep(ctx, jetstream.StreamConfig{Name: bucketStream + name, Subjects: []string{bucketSubjects + name + ".>"},
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true}); err != nil {
+		return nil, err
+	}
+	err = p.ask(ctx, func(ctx context.Context) (err error) {
+		kv, err = p.js.KeyValue(ctx, name)
+		return err
+	})
+	return kv, err
+}
+
+// keep makes a stream of files. Its leader alone answers who reads a message (without AllowDirect, which the
+// library sets for KV): other copies may lack what was stored a moment ago.
+func (p *Plane) keep(ctx context.Context, cfg jetstream.StreamConfig) (s jetstream.Stream, err error) {
+	cfg.Storage, cfg.Replicas = jetstream.FileStorage, p.cfg.Replicas
+	err = p.ask(ctx, func(ctx context.Context) (err error) {
+		s, err = p.js.CreateOrUpdateStream(ctx, cfg)
+		return err
+	})
+	return s, err
+}
+
 // attach starts what carries messages.
 func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	p.hub = hub
-	info, err := p.stream.Info(ctx)
-	if err != nil {
+	var info *jetstream.StreamInfo
+	if err := p.ask(ctx, func(ctx context.Context) (err error) {
+		info, err = p.stream.Info(ctx)
+		return err
+	}); err != nil {
 		return fmt.Errorf("backplane: the log: %w", err)
 	}
 	p.offered.Store(info.State.LastSeq)
 	p.position.Store(info.State.LastSeq)
-	if err := p.tell(ctx); err != nil { // or the others cut the log before this node has read it
+	if err := p.ask(ctx, p.tell); err != nil { // or the others cut the log before this node has read it
 		return fmt.Errorf("backplane: %w", err)
 	}
-	if err := p.watchRetained(ctx); err != nil {
+	if err := p.load(ctx, retainedStream, p.retain); err != nil {
 		return err
 	}
 	if err := p.serveDiverted(); err != nil {
 		return err
 	}
-	feed, err := p.feed(info.State.LastSeq + 1)
-	if err != nil {
-		return err
-	}
-	p.done.Go(func() { p.deliver(feed) })
+	p.done.Go(func() {
+		b := hub.NewBatch()
+		p.follow(logStream, info.State.LastSeq, func(all []arrived) { p.deliver(b, all) })
+	})
 	p.done.Go(p.forward)
 	p.done.Go(p.subscribe)
 	p.done.Go(p.hear)
 	p.done.Go(p.hearShared)
 	p.appending()
-	if err := p.watchSessions(ctx); err != nil {
+	if err := p.load(ctx, sessionStream, p.knows); err != nil {
 		return err
 	}
 	p.done.Go(p.trim)
@@ -408,18 +436,4 @@ func (w *windows) first(of number) bool {
 	was := at.came[number/64%16] & bit
 	at.came[number/64%16] |= bit
 	return was == 0
-}
-
-// hopeless reports whether an error is not worth another attempt: the log is full, or
-// the message is not one that it takes.
-func hopeless(err error) bool {
-	var api *jetstream.APIError
-	return full(err) || errors.Is(err, nats.ErrMaxPayload) || errors.As(err, &api) && api.Code == 400
-}
-
-// full reports whether an error says that there is no room to store anything.
-func full(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.Code == 503 && strings.Contains(api.Description, "resource") || strings.Contains(api.Description, "maximum bytes") ||
-		strings.Contains(api.Description, "maximum messages") || strings.Contains(api.Description, "storage"))
 }

@@ -1,13 +1,9 @@
 package backplane
 
 import (
-	"context"
-	"fmt"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/spillgate/spillgate/internal/live"
 )
@@ -57,54 +53,9 @@ func (p *Plane) storeRetained(topic string, data []byte) {
 	}
 }
 
-// watchRetained keeps the retained messages of all nodes at this one. It returns when
-// those that the stream had are here.
-func (p *Plane) watchRetained(ctx context.Context) error {
-	wrap := func(err error) error { return fmt.Errorf("backplane: retained messages: %w", err) }
-	stream, err := p.js.Stream(ctx, retainedStream)
-	if err != nil {
-		return wrap(err)
-	}
-	had := stream.CachedInfo().State
-	c, err := p.js.OrderedConsumer(p.ctx, retainedStream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy})
-	if err != nil {
-		return wrap(err)
-	}
-	loaded := make(chan struct{})
-	last := false
-	consuming, err := c.Consume(func(m jetstream.Msg) {
-		meta, err := m.Metadata()
-		if err != nil {
-			return
-		}
-		p.retain(m, meta.Timestamp)
-		if !last && meta.Sequence.Stream >= had.LastSeq {
-			last = true
-			close(loaded)
-		}
-	}, jetstream.PullExpiry(4*feedSilence), jetstream.PullHeartbeat(feedSilence))
-	if err != nil {
-		return wrap(err)
-	}
-	p.done.Go(func() {
-		<-p.ctx.Done()
-		consuming.Stop()
-		<-consuming.Closed()
-	})
-	if had.Msgs == 0 {
-		return nil
-	}
-	select {
-	case <-loaded:
-		return nil
-	case <-ctx.Done():
-		return wrap(ctx.Err())
-	}
-}
-
 // retain takes a message of the stream.
-func (p *Plane) retain(m jetstream.Msg, stored time.Time) {
-	msg, err := p.aged(m.Data(), stored, live.Now())
+func (p *Plane) retain(m *arrived) {
+	msg, err := p.aged(m.Data(), m.stored, live.Now())
 	if err != nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,10 @@ type Session struct {
 	Expiry time.Duration `json:"expiry"`
 	// State is the session's, as its protocol has it.
 	State json.RawMessage `json:"state,omitempty"`
+	// Writer names the connection that stored it, another one for each connection.
+	Writer string `json:"writer,omitempty"`
+	// Revision is that of what is stored, 0 if nothing is. SaveSession stores over it alone.
+	Revision uint64 `json:"-"`
 }
 
 // Known reports whether a client has a session that is stored, as far as this node has
@@ -60,7 +65,23 @@ type known struct {
 
 // LoadSession returns a client's session, nil if there is none.
 func (p *Plane) LoadSession(ctx context.Context, client string) (*Session, error) {
-	e, err := p.kv.Get(ctx, keyOf(client))
+	s, err := p.read(ctx, client)
+	if err != nil || s == nil || s.expired() {
+		return nil, err
+	}
+	return s, nil
+}
+
+// expired reports whether nobody came back in time.
+func (s *Session) expired() bool { return !s.Until.IsZero() && time.Now().After(s.Until) }
+
+// read returns what is stored of a client's session, nil if nothing is.
+func (p *Plane) read(ctx context.Context, client string) (*Session, error) {
+	var e jetstream.KeyValueEntry
+	err := p.ask(ctx, func(ctx context.Context) (err error) {
+		e, err = p.kv.Get(ctx, keyOf(client))
+		return err
+	})
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		return nil, nil
@@ -71,31 +92,70 @@ func (p *Plane) LoadSession(ctx context.Context, client string) (*Session, error
 	if err := json.Unmarshal(e.Value(), s); err != nil {
 		return nil, fmt.Errorf("backplane: the session of %q: %w", client, err)
 	}
-	if !s.Until.IsZero() && time.Now().After(s.Until) {
-		return nil, nil
-	}
+	s.Revision = e.Revision()
 	return s, nil
 }
 
-// SaveSession stores a client's session. It returns when a majority has it.
+// ErrTaken is of a session that another connection has stored since, at another node as a rule.
+var ErrTaken = errors.New("backplane: another connection has the session")
+
+// SaveSession stores a client's session in place of s.Revision, and sets that to what is
+// stored then. It returns when a majority has it. It is ErrTaken where a connection other
+// than s.Writer has stored the session since, or it was deleted.
 func (p *Plane) SaveSession(ctx context.Context, client string, s *Session) error {
 	s.Node = p.cfg.Node
 	data, err := json.Marshal(s)
 	if err == nil && len(data) > maxSession {
 		err = fmt.Errorf("%d bytes, expected at most %d", len(data), maxSession)
 	}
-	if err == nil {
-		_, err = p.kv.Put(ctx, keyOf(client), data)
+	for err == nil {
+		var stored uint64
+		if stored, err = p.write(ctx, client, data, s.Revision); err == nil {
+			s.Revision = stored
+			return nil
+		}
+		if errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrKeyExists) {
+			if stored, err = p.written(ctx, client, s); err == nil {
+				s.Revision = stored
+			}
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("backplane: the session of %q: %w", client, err)
-	}
-	return nil
+	return fmt.Errorf("backplane: the session of %q: %w", client, err)
 }
 
-// DeleteSession forgets a client's session.
-func (p *Plane) DeleteSession(ctx context.Context, client string) error {
-	if err := p.kv.Purge(ctx, keyOf(client)); err != nil {
+// write stores data in place of a revision.
+func (p *Plane) write(ctx context.Context, client string, data []byte, revision uint64) (stored uint64, err error) {
+	err = p.ask(ctx, func(ctx context.Context) (err error) {
+		if revision == 0 {
+			stored, err = p.kv.Create(ctx, keyOf(client), data)
+		} else {
+			stored, err = p.kv.Update(ctx, keyOf(client), data, revision)
+		}
+		return err
+	})
+	return stored, err
+}
+
+// written returns the revision of what is stored where it is not the one that s expects: an
+// attempt to store s, of which no answer came, may have succeeded. It is ErrTaken if somebody else stored.
+func (p *Plane) written(ctx context.Context, client string, s *Session) (uint64, error) {
+	now, err := p.read(ctx, client)
+	switch {
+	case err != nil:
+		return 0, err
+	case now == nil && s.Revision == 0: // it was deleted just now
+		return 0, nil
+	case now == nil || now.Writer != s.Writer && !(s.Revision == 0 && now.expired()):
+		return 0, ErrTaken
+	}
+	return now.Revision, nil
+}
+
+// DeleteSession forgets a client's session, if its revision is still that one.
+func (p *Plane) DeleteSession(ctx context.Context, client string, revision uint64) error {
+	if err := p.ask(ctx, func(ctx context.Context) error {
+		return p.kv.Purge(ctx, keyOf(client), jetstream.LastRevision(revision))
+	}); err != nil {
 		return fmt.Errorf("backplane: the session of %q: %w", client, err)
 	}
 	return nil
@@ -181,49 +241,20 @@ func (p *Plane) Disclaim(client string) {
 // before Open.
 func (p *Plane) OnKick(kick func(client, owner string) bool) { p.sessions.kick = kick }
 
-// watchSessions keeps what is known of sessions. It returns when it knows all.
-func (p *Plane) watchSessions(ctx context.Context) error {
-	p.sessions.all = map[string]known{}
-	w, err := p.kv.WatchAll(p.ctx)
-	if err != nil {
-		return fmt.Errorf("backplane: sessions: %w", err)
-	}
-	loaded := make(chan struct{})
-	p.done.Go(func() {
-		defer w.Stop()
-		for {
-			select {
-			case <-p.ctx.Done():
-				return
-			case e, ok := <-w.Updates():
-				switch {
-				case !ok:
-					return
-				case e == nil:
-					close(loaded)
-				default:
-					p.knows(e)
-				}
-			}
-		}
-	})
-	select {
-	case <-loaded:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+// deletedHeader is on a value of KV that was deleted.
+const deletedHeader = "KV-Operation"
 
-func (p *Plane) knows(e jetstream.KeyValueEntry) {
+// knows takes a change of a session, which a node of the cluster has stored.
+func (p *Plane) knows(m *arrived) {
 	p.sessions.mu.Lock()
 	defer p.sessions.mu.Unlock()
-	p.sessions.revision = e.Revision()
+	p.sessions.revision = m.position
+	key := strings.TrimPrefix(m.Subject(), bucketSubjects+sessionBucket+".")
 	var s Session
-	if e.Operation() != jetstream.KeyValuePut || json.Unmarshal(e.Value(), &s) != nil {
-		delete(p.sessions.all, e.Key())
+	if m.Headers().Get(deletedHeader) != "" || json.Unmarshal(m.Data(), &s) != nil { // it was deleted
+		delete(p.sessions.all, key)
 		return
 	}
-	s.State = nil
-	p.sessions.all[e.Key()] = known{s, e.Created()}
+	s.State, s.Revision = nil, m.position
+	p.sessions.all[key] = known{s, m.stored}
 }

@@ -88,7 +88,7 @@ func (p *Plane) needed(ctx context.Context, now time.Time) uint64 {
 	if !p.knowsAll(ctx) {
 		return 0
 	}
-	var expired []string
+	expired := map[string]uint64{}
 	p.sessions.mu.Lock()
 	here := map[string]bool{}
 	for client := range p.sessions.subs {
@@ -96,14 +96,14 @@ func (p *Plane) needed(ctx context.Context, now time.Time) uint64 {
 	}
 	for key, s := range p.sessions.all {
 		if until := p.expires(s, seen, here[key]); !until.IsZero() && now.Sub(until) > max(expiredFor, deadAfter) {
-			expired = append(expired, key)
+			expired[key] = s.Revision
 			continue
 		}
 		floor = min(floor, s.Floor)
 	}
 	p.sessions.mu.Unlock()
-	for _, key := range expired {
-		_ = p.kv.Purge(ctx, key) // the next time, if not now
+	for key, revision := range expired {
+		_ = p.kv.Purge(ctx, key, jetstream.LastRevision(revision)) // the next time, if not now; not if the client came back
 	}
 	if floor == math.MaxUint64 {
 		return 0

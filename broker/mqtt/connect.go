@@ -74,7 +74,6 @@ func (c *conn) connect(pk *packets.Packet) error {
 		c.maxPacket = int(min(p.MaximumPacketSize, 1<<30))
 	}
 	c.keepAlive = time.Duration(pk.Connect.Keepalive) * time.Second
-	c.will = willOf(pk)
 	id, assigned := strings.Clone(pk.Connect.ClientIdentifier), ""
 	if id == "" {
 		var random [12]byte
@@ -97,6 +96,7 @@ func (c *conn) connect(pk *packets.Packet) error {
 	if err != nil {
 		return err
 	}
+	c.will = willOf(pk) // a connection that is refused has none
 	_ = c.nc.SetReadDeadline(time.Time{})
 	c.alive(time.Now())
 	answer := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connack}, ProtocolVersion: c.version, SessionPresent: present}
@@ -129,6 +129,7 @@ var oldCodes = map[byte]byte{
 	packets.ErrQuotaExceeded.Code:              3,
 	packets.ErrServerShuttingDown.Code:         3,
 	packets.ErrServerBusy.Code:                 3,
+	packets.ErrServerUnavailable.Code:          3,
 	packets.ErrBadUsernameOrPassword.Code:      4,
 	packets.ErrNotAuthorized.Code:              5,
 }

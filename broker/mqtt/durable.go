@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
@@ -40,9 +42,11 @@ type kept struct {
 	filters []subscribed
 	numbers map[uint16]numbered // of messages of QoS 2 that are not completed
 
-	room   chan struct{} // has one element after the queue got shorter
-	dirty  chan struct{} // has one element while something waits to be stored
-	saving sync.Mutex    // is held while it is stored; before the session's lock
+	room     chan struct{} // has one element after the queue got shorter
+	dirty    chan struct{} // has one element while something waits to be stored
+	saving   sync.Mutex    // is held while it is stored; before the session's lock
+	writer   string        // the connection, as what is stored names it
+	revision uint64        // of what is stored; guarded by saving
 }
 
 // durable is what a connection runs for a session that is stored.
@@ -197,32 +201,39 @@ func (srv *Server) claim(client, owner string) error {
 }
 
 // restore gives the session of c, which is new, what was stored of it, and stores it if
-// it is to outlive the connection.
+// it is to outlive the connection. After an error the session ends with its connection, and
+// what is stored stays as it is.
 func (srv *Server) restore(c *conn, clean, present bool) (bool, error) {
-	s, p := c.session, srv.plane
-	if p == nil {
+	if srv.plane == nil {
 		return present, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
+	present, err := srv.fetch(ctx, c, clean)
+	if err != nil {
+		s := c.session
+		s.mu.Lock()
+		s.durable, s.expiry = false, 0
+		s.mu.Unlock()
+	}
+	return present, err
+}
+
+// fetch is restore, but for what an error leaves.
+func (srv *Server) fetch(ctx context.Context, c *conn, clean bool) (present bool, err error) {
+	s, p := c.session, srv.plane
+	var old *backplane.Session
+	if !clean || p.Known(s.id) {
+		if old, err = srv.stored(ctx, s.id, s.owner); err != nil {
+			return false, err
+		}
+	}
 	failed := func(err error) (bool, error) {
 		srv.log.Warn("a session cannot be loaded", "error", err)
 		return false, errStore
 	}
-	var old *backplane.Session
-	var err error
-	if !clean || p.Known(s.id) {
-		if old, err = srv.stored(ctx, s.id, s.owner); errors.Is(err, packets.ErrNotAuthorized) { // stored since mayEnter
-			s.mu.Lock()
-			s.expiry = 0 // this one ends with its connection
-			s.mu.Unlock()
-		}
-		if err != nil {
-			return false, err
-		}
-	}
 	if clean && old != nil {
-		if err := p.DeleteSession(ctx, s.id); err != nil {
+		if err := p.DeleteSession(ctx, s.id, old.Revision); err != nil {
 			return failed(err)
 		}
 		old = nil
@@ -236,13 +247,19 @@ func (srv *Server) restore(c *conn, clean, present bool) (bool, error) {
 	s.room, s.dirty = make(chan struct{}, 1), make(chan struct{}, 1)
 	s.numbers = map[uint16]numbered{}
 	s.mu.Unlock()
-	c.stored.ctx, c.stored.cancel = context.WithCancel(context.Background())
+	origin, count := p.Number()
+	s.writer, s.revision = fmt.Sprintf("%x.%x", origin, count), 0
 	if old != nil {
+		s.revision = old.Revision
 		if err := s.load(ctx, old); err != nil {
 			return failed(err)
 		}
 	}
-	return old != nil, s.save(time.Time{})
+	if s.save(time.Time{}) != nil {
+		return false, errStore
+	}
+	c.stored.ctx, c.stored.cancel = context.WithCancel(context.Background())
+	return old != nil, nil
 }
 
 // ownerOf returns the user that a stored session belongs to.
@@ -258,6 +275,10 @@ func ownerOf(old *backplane.Session) string {
 func (s *session) load(ctx context.Context, old *backplane.Session) error {
 	var in stored
 	if err := json.Unmarshal(old.State, &in); err != nil {
+		return err
+	}
+	messages, err := s.underWay(ctx, in.Under)
+	if err != nil {
 		return err
 	}
 	for _, f := range in.Subscriptions {
@@ -281,8 +302,8 @@ func (s *session) load(ctx context.Context, old *backplane.Session) error {
 			s.inbound[id] = received
 		}
 	}
-	for _, u := range in.Under {
-		if err := s.again(ctx, u); err != nil {
+	for i := range in.Under {
+		if err := s.again(&in.Under[i], messages[i]); err != nil {
 			return err
 		}
 	}
@@ -294,19 +315,42 @@ func (s *session) load(ctx context.Context, old *backplane.Session) error {
 	return nil
 }
 
+// loadsAtOnce is how many messages of a session are asked for at once. One after the other, as many
+// as a window may hold would take longer than storeTime: each takes a round trip.
+const loadsAtOnce = 16
+
+// underWay returns the messages that were under way, nil where only a number was, and for one that
+// is older than the log. The lock is not held.
+func (s *session) underWay(ctx context.Context, all []under) ([]*engine.Kept, error) {
+	messages := make([]*engine.Kept, len(all))
+	loading, ctx := errgroup.WithContext(ctx)
+	loading.SetLimit(loadsAtOnce)
+	for i := range all {
+		if all[i].Released {
+			continue
+		}
+		loading.Go(func() error {
+			m, found, err := s.srv.plane.At(ctx, all[i].Position)
+			if found {
+				messages[i] = m.Keep()
+			}
+			return err
+		})
+	}
+	return messages, loading.Wait()
+}
+
 // again puts a message that was under way into its slot. The lock is held.
-func (s *session) again(ctx context.Context, u under) error {
-	at := slot{queued: queued{qos: u.QoS}, released: u.Released, order: s.sent + 1}
+func (s *session) again(u *under, m *engine.Kept) error {
+	at := slot{queued: queued{kept: m, qos: u.QoS}, released: u.Released, order: s.sent + 1}
 	if u.ID == 0 || u.QoS < 1 || u.QoS > 2 {
 		return errors.New("a stored session has a message without a packet identifier or QoS")
 	}
 	if !u.Released {
-		m, err := s.srv.plane.At(ctx, u.Position)
-		if err != nil {
+		if m == nil {
 			return nil // it is older than the log
 		}
-		_, at.retain, at.ids, _ = s.wants(&m)
-		at.kept = m.Keep()
+		_, at.retain, at.ids, _ = s.wants(&m.Message)
 	}
 	for len(s.slots) < int(u.ID) {
 		s.slots = append(s.slots, slot{})
@@ -477,6 +521,10 @@ func (s *session) keepSaved(c *conn) {
 			}
 		}
 		cut, err := s.saveTo(time.Time{})
+		if errors.Is(err, packets.ErrSessionTakenOver) { // this node did not hear of it
+			s.srv.serving.Go(func() { c.kick(packets.ErrSessionTakenOver) })
+			return
+		}
 		if err != nil {
 			s.mu.Lock()
 			s.touch() // it is tried again; what waits goes on waiting
@@ -545,14 +593,18 @@ func (s *session) saveTo(until time.Time) (snapshot, error) {
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	out, in, waits := s.snapshot()
-	out.Until = until
+	out.Until, out.Writer, out.Revision = until, s.writer, s.revision
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
 	var err error
 	if out.State, err = json.Marshal(in); err == nil {
 		err = s.srv.plane.SaveSession(ctx, s.id, out)
 	}
-	if err != nil {
+	s.revision = out.Revision
+	switch {
+	case errors.Is(err, backplane.ErrTaken):
+		return waits, packets.ErrSessionTakenOver
+	case err != nil:
 		s.srv.log.Warn("a session cannot be stored", "error", err)
 		return waits, errStore
 	}
@@ -705,7 +757,7 @@ func (c *conn) suspend() {
 			_ = s.save(time.Now().Add(expiry)) // what was stored before is older, and right
 		} else {
 			ctx, cancel := context.WithTimeout(context.Background(), storeTime)
-			_ = p.DeleteSession(ctx, s.id) // if not, it expires
+			_ = p.DeleteSession(ctx, s.id, s.revision) // if not, it expires
 			cancel()
 		}
 	}
