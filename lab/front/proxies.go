@@ -32,7 +32,7 @@ throughput of all. Memory is what the resident set grows by, for each of thousan
 anything, and that had an answer. Spillgate learns its slots and has an objective of 1 s. Medians of the repeats.`,
 		Live: true,
 		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
-			d := duel{contenders: append(append([]Contender{{Name: ours}}, nginx()...), third...), length: 4 * time.Second, idle: 8000, repeats: 3}
+			d := duel{contenders: append(append([]Contender{{Name: ours, order: &proxyOrder{Objective: time.Second}}}, nginx(0)...), third...), length: 4 * time.Second, idle: 8000, repeats: 3}
 			if o.Quick {
 				d.length, d.idle, d.repeats = 2*time.Second, 3000, 1
 			}
@@ -72,7 +72,7 @@ func (d *duel) run(ctx context.Context, o experiment.Options) (*experiment.Resul
 	for n := range d.repeats {
 		for i := range d.contenders {
 			o.Step(2*n*len(all)+i, 2*d.repeats*len(all), d.contenders[i].Name)
-			if err := d.with(ctx, &d.contenders[i], l.Addr().String(), func(child *proc.Child, addr string) error {
+			if err := with(ctx, &d.contenders[i], l.Addr().String(), func(child *proc.Child, addr string) error {
 				return all[i].cost(ctx, d, child, addr)
 			}); err != nil {
 				return nil, err
@@ -84,7 +84,7 @@ func (d *duel) run(ctx context.Context, o experiment.Options) (*experiment.Resul
 		}
 		for i := range d.contenders {
 			o.Step((2*n+1)*len(all)+i, 2*d.repeats*len(all), d.contenders[i].Name)
-			if err := d.with(ctx, &d.contenders[i], l.Addr().String(), func(child *proc.Child, addr string) error {
+			if err := with(ctx, &d.contenders[i], l.Addr().String(), func(child *proc.Child, addr string) error {
 				return all[i].latency(ctx, d, child, addr, rate)
 			}); err != nil {
 				return nil, err
@@ -95,7 +95,7 @@ func (d *duel) run(ctx context.Context, o experiment.Options) (*experiment.Resul
 }
 
 // with runs f with a fresh process of the contender.
-func (d *duel) with(ctx context.Context, c *Contender, upstream string, f func(child *proc.Child, addr string) error) error {
+func with(ctx context.Context, c *Contender, upstream string, f func(child *proc.Child, addr string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "front")
