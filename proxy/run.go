@@ -105,14 +105,21 @@ func (r *started) servers(cfg Config, servers []*http.Server) {
 	for i, x := range p.exits {
 		s := p.server(cfg, x)
 		r.out = append(r.out, s)
-		r.serve(s, placesOut.in(egress[i]))
+		r.serve(s, placesOut.in(egress[i], nil))
 	}
 	for i, s := range servers {
-		l := places.in(p.behind(front[i], cfg.Listen[i].Balancers, cfg.Limits.HeaderTimeout))
+		behind := p.behind(front[i], cfg.Listen[i].Balancers, cfg.Limits.HeaderTimeout)
 		if s.TLSConfig != nil {
-			l = tls.NewListener(l, s.TLSConfig)
+			r.serve(s, tls.NewListener(places.in(behind, nil), s.TLSConfig))
+			continue
 		}
-		r.serve(s, l)
+		park := newParking(p.parkAfter, &p.parked)
+		r.serve(s, places.in(behind, park))
+		r.serve(s, park)
+		r.wg.Go(func() {
+			<-park.done
+			park.wg.Wait()
+		})
 	}
 }
 
@@ -146,6 +153,7 @@ func (p *Proxy) servers(cfg Config) ([]*http.Server, error) {
 				return context.WithValue(before(ctx, c), trustedKey{}, true)
 			}
 		}
+		s.ConnState = parkState
 		httpgate.Track(s)
 		all = append(all, s)
 	}
