@@ -17,10 +17,15 @@ import (
 // more often than each second is served as ever; others cost a goroutine more a request.
 const parkAfter = time.Second
 
-// freeEvery is after how many parked connections memory is given back, some 25 MB: what idle
-// connections leave behind would stay until the next request that needs as much, or for two
-// minutes.
-const freeEvery = 1000
+const (
+	// freeEvery is after how many parked connections memory is given back, some 25 MB: what
+	// they leave behind would stay until the next requests that need as much, or for two
+	// minutes.
+	freeEvery = 1000
+	// freeAfter is how much later that is, so that strangers who come and go cannot have it
+	// done more often: a collection of all takes tens of milliseconds of a processor.
+	freeAfter = 2 * time.Second
+)
 
 // parking is where connections of HTTP/1 without TLS are while they have no request: an
 // http.Server has a goroutine that has grown and two buffers for each, some 26 kB with what
@@ -41,7 +46,8 @@ type parking struct {
 
 	mu     sync.Mutex
 	closed bool
-	parked int // so far
+	parked int         // since memory was given back
+	free   *time.Timer // that gives it back; nil: there are too few
 	all    map[*placed]struct{}
 	wg     sync.WaitGroup // await
 }
@@ -70,6 +76,9 @@ func (p *parking) Close() error {
 	if !p.closed {
 		p.closed = true
 		close(p.done)
+		if p.free != nil {
+			p.free.Stop()
+		}
 	}
 	for c := range p.all {
 		_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // await closes it
@@ -89,12 +98,21 @@ func (p *parking) park(c *placed, until time.Time) bool {
 	p.now.Add(1)
 	_ = c.Conn.SetReadDeadline(until) // before Close may set another one
 	p.wg.Go(func() { p.await(c) })
-	if p.parked++; p.parked%freeEvery == 0 {
-		p.wg.Go(debug.FreeOSMemory)
+	if p.parked++; p.parked >= freeEvery && p.free == nil {
+		p.free = time.AfterFunc(freeAfter, p.giveBack)
 	}
 	return true
 }
 
+// giveBack has the memory of connections that were parked given back.
+func (p *parking) giveBack() {
+	p.mu.Lock()
+	p.parked, p.free = 0, nil
+	p.mu.Unlock()
+	debug.FreeOSMemory()
+}
+
+// await returns c to the server when there is something to read.
 func (p *parking) await(c *placed) {
 	err := readable(c.Conn.(syscall.Conn))
 	p.mu.Lock()
