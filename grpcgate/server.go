@@ -114,21 +114,7 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 		in.tags.Priority = work.MaxPriority
 	}
 	s.gate.Untagged().Served(&in.tags)
-	r := live.Request{
-		Request: work.Request{
-			Workflow: in.tags.Workflow,
-			Class:    in.tags.Class,
-			Priority: in.tags.Priority,
-			Attempt:  in.tags.Attempt,
-			Demand:   in.tags.Demand,
-			Asks:     in.tags.Asks,
-		},
-		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim, Waited: in.tags.Waited,
-		Objective: s.o.objective(method), Kind: in, Token: in.tags.Token, Untrusted: !trusted,
-	}
-	if s.gate.Shares() != nil {
-		r.Key = share.Key{Caller: in.tags.Workflow, Method: method}
-	}
+	r := s.request(in, trusted)
 	from := in.arrived
 	if from == 0 {
 		from = live.Now()
@@ -161,6 +147,26 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 	}
 	ctx, _ = in.room.Watch(ctx)
 	return c, ctx, nil
+}
+
+// request is what the gate is told of a call.
+func (s *server) request(in *incoming, trusted bool) live.Request {
+	r := live.Request{
+		Request: work.Request{
+			Workflow: in.tags.Workflow,
+			Class:    in.tags.Class,
+			Priority: in.tags.Priority,
+			Attempt:  in.tags.Attempt,
+			Demand:   in.tags.Demand,
+			Asks:     in.tags.Asks,
+		},
+		Total: in.tags.Total, Elapsed: in.tags.Elapsed, Process: in.tags.Process, Claim: in.tags.Claim, Waited: in.tags.Waited,
+		Objective: s.o.objective(in.method), Kind: in, Token: in.tags.Token, Untrusted: !trusted,
+	}
+	if s.gate.Shares() != nil {
+		r.Key = share.Key{Caller: in.tags.Workflow, Method: in.method}
+	}
+	return r
 }
 
 // refuse puts credits and pushback on the reply of a refused call.

@@ -216,18 +216,7 @@ func (p *Proxy) watchClasses() error {
 			return nil
 		}
 		for _, u := range s.upstreams {
-			gate := attribute.String("gate", u.name)
-			own := metric.WithAttributes(gate)
-			o.ObserveFloat64(away, float64(u.loose.Load()), own)
-			o.ObserveInt64(kept, u.tight.Load(), own)
-			if st := u.shareStatus(&s.cfg); st != nil && s.classes != nil {
-				o.ObserveFloat64(weight, st.Weight, own)
-			}
-			for r := range u.decisions {
-				if n := u.decisions[r].Load(); n > 0 {
-					o.ObserveInt64(decisions, n, metric.WithAttributes(gate, attribute.String("reason", share.Reason(r).String())))
-				}
-			}
+			u.observeShare(s, o, weight, away, kept, decisions)
 		}
 		if s.classes != nil {
 			type group struct{ class, why string }
@@ -252,4 +241,20 @@ func (p *Proxy) watchClasses() error {
 		return nil
 	}, weight, away, kinds, under, decisions, kept, calls, failures, bad)
 	return err
+}
+
+// observeShare reports what u's controller decides, and the requests without a slot.
+func (u *upstream) observeShare(s *state, o metric.Observer, weight, away metric.Float64Observable, kept, decisions metric.Int64Observable) {
+	gate := attribute.String("gate", u.name)
+	own := metric.WithAttributes(gate)
+	o.ObserveFloat64(away, float64(u.loose.Load()), own)
+	o.ObserveInt64(kept, u.tight.Load(), own)
+	if st := u.shareStatus(&s.cfg); st != nil && s.classes != nil {
+		o.ObserveFloat64(weight, st.Weight, own)
+	}
+	for r := range u.decisions {
+		if n := u.decisions[r].Load(); n > 0 {
+			o.ObserveInt64(decisions, n, metric.WithAttributes(gate, attribute.String("reason", share.Reason(r).String())))
+		}
+	}
 }

@@ -170,7 +170,7 @@ func TestUnacceptedConnections(t *testing.T) {
 	var out safeBuffer
 	p := &Proxy{log: slog.New(slog.NewTextHandler(&out, nil))}
 	var asked atomic.Int64
-	l := p.newRoom(1).in(refusing{&asked})
+	l := p.newRoom(1).in(refusing{&asked}, nil)
 	for range 5 {
 		if _, err := l.Accept(); err == nil {
 			t.Fatal("accepted")

@@ -78,6 +78,13 @@
 // or is refused then. Limits.Streams bounds the open streams
 // without a slot per connection of a client, Limits.Connections those of all clients.
 //
+// Idle connections. A cleartext HTTP/1 connection that has no request for a second leaves its
+// http.Server and waits with little memory until its client says something (parking).
+//
+// Kept connections. An HTTP/1 server without TLS that has a process for each connection may
+// leave a request on a new connection unread while requests on kept ones are answered. While
+// that is so, connections are not kept (keeping).
+//
 // Clients. Limits.ClientConnections and Limits.ClientRequests bound what one client may have
 // at once; the metric spillgate_client_limited_total{limit} counts what exceeded them.
 //

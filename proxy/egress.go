@@ -97,7 +97,7 @@ type exit struct {
 func (p *Proxy) newExit(l Limits, e Egress) (*exit, error) {
 	u := e.upstream()
 	target, _ := u.target() // checked before
-	base, keys, err := connect(l, u, target.Scheme)
+	base, keys, err := connect(l, u, target.Scheme, 0)
 	if err != nil {
 		return nil, err
 	}

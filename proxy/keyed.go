@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/reread"
 )
@@ -44,23 +45,29 @@ func (p *Proxy) serverTLS(l Listener) (*tls.Config, error) {
 // connections are those to one server. They are made anew when its certificates change.
 type connections struct {
 	current atomic.Pointer[http.Transport]
+	keeper  *keeper // nil: connections are always kept
 }
 
 // connect returns the connections to an upstream or to a server that is called through
-// Egress, and the files that they depend on.
-func connect(l Limits, u Upstream, scheme string) (*connections, *reread.File, error) {
+// Egress, and the files that they depend on. With an objective, connections of HTTP/1
+// without TLS are kept only while the server bears that.
+func connect(l Limits, u Upstream, scheme string, objective time.Duration) (*connections, *reread.File, error) {
 	first, err := u.client()
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &connections{}
-	c.current.Store(newTransport(l, scheme, u.dialer(l.Connect), first))
+	c, dial := &connections{}, u.dialer(l.Connect)
+	if objective > 0 && scheme == "http" {
+		c.keeper = newKeeper(objective, c.CloseIdleConnections)
+		dial = c.keeper.dialer(dial)
+	}
+	c.current.Store(newTransport(l, scheme, dial, first))
 	renew := func() ([]any, error) {
 		t, err := u.client()
 		if err != nil {
 			return nil, err
 		}
-		c.current.Swap(newTransport(l, scheme, u.dialer(l.Connect), t)).CloseIdleConnections()
+		c.current.Swap(newTransport(l, scheme, dial, t)).CloseIdleConnections()
 		return reread.Expiry(t), nil
 	}
 	return c, reread.New("certificates", []string{u.CA, u.Cert, u.Key}, renew, "upstream", u.label()), nil
@@ -68,6 +75,9 @@ func connect(l Limits, u Upstream, scheme string) (*connections, *reread.File, e
 
 // RoundTrip implements http.RoundTripper.
 func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.keeper != nil {
+		r = c.keeper.sent(r)
+	}
 	return c.current.Load().RoundTrip(r)
 }
 

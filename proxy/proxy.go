@@ -33,7 +33,9 @@ type Proxy struct {
 	access    atomic.Pointer[accessLog] // nil: there was none yet
 	phase     atomic.Int32
 	active    atomic.Int64 // requests inside, upgraded connections included
-	visited   atomic.Bool  // a request had a visit; never false again
+	parked    atomic.Int64 // connections without a goroutine of a server: see parking
+	parkAfter time.Duration
+	visited   atomic.Bool // a request had a visit; never false again
 	malformed atomic.Int64
 	unrouted  atomic.Int64 // requests that no group was for
 	started   time.Time
@@ -100,7 +102,7 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), names: newResolver(), hurry: make(chan struct{}), sends: sendsFor, started: time.Now()}
+	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), names: newResolver(), hurry: make(chan struct{}), sends: sendsFor, started: time.Now(), parkAfter: parkAfter}
 	p.stopped, p.stop = context.WithCancel(context.Background())
 	if err := errors.Join(p.count(metrics.Meter()), p.watchSelf(), p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
 		return nil, err
@@ -161,6 +163,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own := placeOf(r.Context())
 	own.begin()
 	defer own.end()
+	own.holds(r)
 	if r.Method == http.MethodConnect {
 		http.Error(w, "CONNECT is for forward proxies", http.StatusMethodNotAllowed)
 		return

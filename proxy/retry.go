@@ -9,19 +9,13 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/internal/credit"
 )
 
-const (
-	// retryCost is how many requests that go well pay for one that is sent to another
-	// upstream, and retriesSaved how many of these are saved up, as in credit.RetryBudget.
-	retryCost    = 10
-	retriesSaved = 10
-)
-
-// retries is the budget of a group for sending requests to another upstream. It begins
-// full: what one upstream does not take costs the others no more than if it had not been
-// chosen, and the first request of all may meet the one that is down. Its methods may be
-// called at once from any goroutine.
+// retries is the budget of a group for sending requests to another upstream, with the bounds
+// of credit.RetryBudget. It begins full: what one upstream does not take costs the others no
+// more than if it had not been chosen, and the first request of all may meet the one that is
+// down. Its methods may be called at once from any goroutine.
 type retries struct{ spent atomic.Int64 } // in requests that go well
 
 // earn notes a request that went well.
@@ -35,10 +29,10 @@ func (r *retries) earn() {
 func (r *retries) spend() bool {
 	for {
 		n := r.spent.Load()
-		if n+retryCost > retryCost*retriesSaved {
+		if n+credit.RetryCost > credit.RetryCost*credit.RetriesSaved {
 			return false
 		}
-		if r.spent.CompareAndSwap(n, n+retryCost) {
+		if r.spent.CompareAndSwap(n, n+credit.RetryCost) {
 			return true
 		}
 	}
@@ -64,7 +58,7 @@ func (u *upstream) again(w http.ResponseWriter, r *http.Request, what kind) bool
 		return false
 	}
 	if !httpgate.Another(w, other.target, most+1) {
-		u.retries.spent.Add(-retryCost)
+		u.retries.spent.Add(-credit.RetryCost)
 		return false
 	}
 	u.countRetry("sent")

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/credit"
 )
 
 // closedPort returns an address at which nobody listens.
@@ -138,10 +140,10 @@ func TestRetriesHaveABudget(t *testing.T) {
 	n := 0
 	for ; r.spend(); n++ {
 	}
-	if n != retriesSaved {
-		t.Errorf("%d retries at the start, expected %d", n, retriesSaved)
+	if n != credit.RetriesSaved {
+		t.Errorf("%d retries at the start, expected %d", n, credit.RetriesSaved)
 	}
-	for range retryCost - 1 {
+	for range credit.RetryCost - 1 {
 		r.earn()
 	}
 	if r.spend() {
@@ -156,8 +158,8 @@ func TestRetriesHaveABudget(t *testing.T) {
 	n = 0
 	for ; r.spend(); n++ {
 	}
-	if n != retriesSaved {
-		t.Errorf("%d retries saved up, expected %d", n, retriesSaved)
+	if n != credit.RetriesSaved {
+		t.Errorf("%d retries saved up, expected %d", n, credit.RetriesSaved)
 	}
 }
 
@@ -175,7 +177,7 @@ func TestNoRetryBeyondBudgetAndLimit(t *testing.T) {
 			p := start(t, cfg)
 			met := 0
 			for range 200 {
-				p.state.Load().groups[0].retries.spent.Store(retryCost * retriesSaved)
+				p.state.Load().groups[0].retries.spent.Store(credit.RetryCost * credit.RetriesSaved)
 				resp, _ := get(t, client(t, 1, nil), p.url)
 				if resp.StatusCode == 502 {
 					met++

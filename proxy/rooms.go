@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,9 +33,10 @@ func (p *Proxy) newRoom(most int) *room {
 	return &room{p: p, most: most, freed: make(chan struct{})}
 }
 
-// in returns a listener whose connections have their places in the room.
-func (r *room) in(l net.Listener) net.Listener {
-	return &roomListener{Listener: l, room: r, done: make(chan struct{})}
+// in returns a listener whose connections have their places in the room, and are parked
+// there unless park is nil.
+func (r *room) in(l net.Listener, park *parking) net.Listener {
+	return &roomListener{Listener: l, room: r, park: park, done: make(chan struct{})}
 }
 
 // enter gives c, of a client that was counted, a place, or reports false when done is closed before there is one.
@@ -108,6 +110,8 @@ type placed struct {
 	room   *room
 	client *oneClient // nil: not counted
 	once   sync.Once
+	// credits says that a client holds credits here.
+	credits atomic.Bool
 
 	// With the lock of the room.
 	at      *list.Element // in quiet; nil while requests run, or when it left
@@ -197,6 +201,7 @@ func (c *placed) CloseWrite() error {
 type roomListener struct {
 	net.Listener
 	room *room
+	park *parking // nil: connections are not parked
 	once sync.Once
 	done chan struct{}
 }
@@ -222,6 +227,9 @@ func (l *roomListener) Accept() (net.Conn, error) {
 			l.room.clients.leave(client)
 			return nil, net.ErrClosed
 		}
+		if l.park != nil {
+			return l.park.stay(own), nil
+		}
 		return own, nil
 	}
 }
@@ -243,10 +251,21 @@ func withPlace(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
+// turned is an http.Server's ConnState.
+func turned(c net.Conn, to http.ConnState) {
+	placeIn(c).turned(to)
+	if s, ok := c.(*stay); ok {
+		s.turned(to)
+	}
+}
+
 // placeIn returns the place of a server's connection, nil if it has none.
 func placeIn(c net.Conn) *placed {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
+	}
+	if s, ok := c.(*stay); ok {
+		c = s.placed
 	}
 	own, _ := c.(*placed)
 	return own

@@ -105,14 +105,21 @@ func (r *started) servers(cfg Config, servers []*http.Server) {
 	for i, x := range p.exits {
 		s := p.server(cfg, x)
 		r.out = append(r.out, s)
-		r.serve(s, placesOut.in(egress[i]))
+		r.serve(s, placesOut.in(egress[i], nil))
 	}
 	for i, s := range servers {
-		l := places.in(p.behind(front[i], cfg.Listen[i].Balancers, cfg.Limits.HeaderTimeout))
+		behind := p.behind(front[i], cfg.Listen[i].Balancers, cfg.Limits.HeaderTimeout)
 		if s.TLSConfig != nil {
-			l = tls.NewListener(l, s.TLSConfig)
+			r.serve(s, tls.NewListener(places.in(behind, nil), s.TLSConfig))
+			continue
 		}
-		r.serve(s, l)
+		park := newParking(p.parkAfter, &p.parked)
+		r.serve(s, places.in(behind, park))
+		r.serve(s, park)
+		r.wg.Go(func() {
+			<-park.done
+			park.wg.Wait()
+		})
 	}
 }
 
@@ -162,7 +169,7 @@ func (p *Proxy) server(cfg Config, h http.Handler) *http.Server {
 		ErrorLog:          p.errorLog(),
 		BaseContext:       func(net.Listener) context.Context { return p.stopped },
 		ConnContext:       withPlace,
-		ConnState:         func(c net.Conn, to http.ConnState) { placeIn(c).turned(to) },
+		ConnState:         turned,
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.Limits.Streams, SendPingTimeout: cfg.Limits.IdleTimeout, PingTimeout: pingAfter},
 	}

@@ -77,7 +77,7 @@ type upstream struct {
 func (p *Proxy) newUpstream(g *group, u Upstream, slots int) (*upstream, error) {
 	cfg := g.cfg
 	target, _ := u.target() // checked before
-	base, keys, err := connect(cfg.Limits, u, target.Scheme)
+	base, keys, err := connect(cfg.Limits, u, target.Scheme, cfg.Objective)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,12 @@
 package credit
 
 const (
-	// retryCost is how many successes pay for one retry: retries are at most a
+	// RetryCost is how many successes pay for one retry: retries are at most a
 	// tenth of them.
-	retryCost = 10
-	// retrySaved is the most retries that are saved up. A refusal that hits many
+	RetryCost = 10
+	// RetriesSaved is the most retries that are saved up. A refusal that hits many
 	// requests at once is not answered by all the retries that an hour earned.
-	retrySaved = 10
+	RetriesSaved = 10
 )
 
 // RetryBudget bounds the retries of a client to a tenth of its successes, with at
@@ -18,13 +18,13 @@ const (
 type RetryBudget struct{ successes int }
 
 // Earn notes a success.
-func (b *RetryBudget) Earn() { b.successes = min(b.successes+1, retryCost*retrySaved) }
+func (b *RetryBudget) Earn() { b.successes = min(b.successes+1, RetryCost*RetriesSaved) }
 
 // Spend takes one retry out of the budget and reports whether there was one.
 func (b *RetryBudget) Spend() bool {
-	if b.successes < retryCost {
+	if b.successes < RetryCost {
 		return false
 	}
-	b.successes -= retryCost
+	b.successes -= RetryCost
 	return true
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/proc"
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/proxy"
 )
 
@@ -24,7 +25,8 @@ type order struct {
 type proxyOrder struct {
 	Upstream  string
 	Objective time.Duration
-	Slots     int
+	Slots     int // 0: learned
+	Mode      live.Mode
 	Files     uint64 // that it may open; 0: as many as the system allows
 }
 
@@ -49,7 +51,7 @@ func (o *proxyOrder) serve() error {
 		return err
 	}
 	p, err := proxy.New(proxy.Config{
-		Objective: o.Objective,
+		Objective: o.Objective, Mode: o.Mode,
 		Listen:    []proxy.Listener{{Address: "127.0.0.1:0"}},
 		Upstreams: []proxy.Upstream{{URL: "http://" + o.Upstream}},
 		Slots:     proxy.Slots{Min: o.Slots, Max: o.Slots},

@@ -29,10 +29,10 @@ func Proxies(third ...Contender) experiment.Experiment {
 		About: `Each proxy has a processor to itself, in front of a server that answers 100 bytes at once. Throughput is the inverse
 of the processor time that a request costs, with 32 connections that ask all the time. p99 is that at half of the least
 throughput of all. Memory is what the resident set grows by, for each of thousands of idle connections: that never said
-anything, and that had an answer. Spillgate learns its slots and has an objective of 1 s. Medians of the repeats.`,
+anything, and that had an answer, five seconds later. Spillgate learns its slots and has an objective of 1 s. Medians of the repeats.`,
 		Live: true,
 		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
-			d := duel{contenders: append(append([]Contender{{Name: ours}}, nginx()...), third...), length: 4 * time.Second, idle: 8000, repeats: 3}
+			d := duel{contenders: append(append([]Contender{{Name: ours, order: &proxyOrder{Objective: time.Second}}}, nginx(0)...), third...), length: 4 * time.Second, idle: 8000, repeats: 3}
 			if o.Quick {
 				d.length, d.idle, d.repeats = 2*time.Second, 3000, 1
 			}
@@ -72,10 +72,13 @@ func (d *duel) run(ctx context.Context, o experiment.Options) (*experiment.Resul
 	for n := range d.repeats {
 		for i := range d.contenders {
 			o.Step(2*n*len(all)+i, 2*d.repeats*len(all), d.contenders[i].Name)
-			if err := d.with(ctx, &d.contenders[i], l.Addr().String(), func(child *proc.Child, addr string) error {
+			if err := with(ctx, &d.contenders[i], l.Addr().String(), func(child *proc.Child, addr string) error {
 				return all[i].cost(ctx, d, child, addr)
 			}); err != nil {
 				return nil, err
+			}
+			if err := all[i].memory(ctx, d, &d.contenders[i], l.Addr().String()); err != nil {
+				return nil, fmt.Errorf("%s: %w", d.contenders[i].Name, err)
 			}
 		}
 		rate := math.Inf(1)
@@ -84,7 +87,7 @@ func (d *duel) run(ctx context.Context, o experiment.Options) (*experiment.Resul
 		}
 		for i := range d.contenders {
 			o.Step((2*n+1)*len(all)+i, 2*d.repeats*len(all), d.contenders[i].Name)
-			if err := d.with(ctx, &d.contenders[i], l.Addr().String(), func(child *proc.Child, addr string) error {
+			if err := with(ctx, &d.contenders[i], l.Addr().String(), func(child *proc.Child, addr string) error {
 				return all[i].latency(ctx, d, child, addr, rate)
 			}); err != nil {
 				return nil, err
@@ -95,7 +98,7 @@ func (d *duel) run(ctx context.Context, o experiment.Options) (*experiment.Resul
 }
 
 // with runs f with a fresh process of the contender.
-func (d *duel) with(ctx context.Context, c *Contender, upstream string, f func(child *proc.Child, addr string) error) error {
+func with(ctx context.Context, c *Contender, upstream string, f func(child *proc.Child, addr string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "front")
@@ -117,7 +120,7 @@ func (d *duel) with(ctx context.Context, c *Contender, upstream string, f func(c
 // busy is how many connections ask all the time.
 const busy = 32
 
-// cost measures what a request costs, and then an idle connection.
+// cost measures what a request costs.
 func (f *figures) cost(ctx context.Context, d *duel, child *proc.Child, addr string) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: busy}, Timeout: patience}
 	load := func(length time.Duration) int64 {
@@ -146,15 +149,30 @@ func (f *figures) cost(ctx context.Context, d *duel, child *proc.Child, addr str
 	}
 	f.throughput = append(f.throughput, float64(done)/used.Seconds())
 
-	for _, say := range []struct {
-		text string
-		to   *[]float64
-	}{{"", &f.silent}, {"GET / HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", &f.spoken}} {
-		grown, err := idle(ctx, child, addr, d.idle, say.text)
-		if err != nil {
+	return nil
+}
+
+// memory measures what idle connections take, those of each kind in a process of their own:
+// what others left behind would hide it.
+func (f *figures) memory(ctx context.Context, d *duel, c *Contender, upstream string) error {
+	for _, kind := range []struct {
+		answered bool
+		to       *[]float64
+	}{{false, &f.silent}, {true, &f.spoken}} {
+		if err := with(ctx, c, upstream, func(child *proc.Child, addr string) error {
+			text := "GET / HTTP/1.1\r\nHost: " + addr + "\r\n\r\n"
+			if _, err := idle(ctx, child, addr, busy, text); err != nil { // what the first ones need once
+				return err
+			}
+			if !kind.answered {
+				text = ""
+			}
+			grown, err := idle(ctx, child, addr, d.idle, text)
+			*kind.to = append(*kind.to, grown/1e3)
+			return err
+		}); err != nil {
 			return err
 		}
-		*say.to = append(*say.to, grown/1e3)
 	}
 	return nil
 }
@@ -190,8 +208,9 @@ func idle(ctx context.Context, child *proc.Child, addr string, n int, text strin
 	return (after - before) / float64(n), err
 }
 
-// settle is how long connections are left alone before memory is looked at.
-const settle = 500 * time.Millisecond
+// settle is how long connections are left alone before memory is looked at: idle for long, to
+// a proxy that does something about it.
+const settle = 5 * time.Second
 
 // resident returns the resident set of a process, in bytes.
 func resident(pid int) (float64, error) {

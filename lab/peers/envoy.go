@@ -37,14 +37,14 @@ func envoys(program string) (all []bed.Peer) {
 	return all
 }
 
-// envoyFronts returns Envoy with adaptive concurrency for front/proxies; none without a
-// program.
-func envoyFronts(program string) []front.Contender {
+// envoyFronts returns Envoy with adaptive concurrency for front/proxies and front/stock, in
+// front of a server with an objective; none without a program.
+func envoyFronts(program string, objective time.Duration) []front.Contender {
 	if program == "" {
 		return nil
 	}
 	return []front.Contender{{Name: "envoy-adaptive", Spec: func(dir, listen, upstream string) (proc.Spec, error) {
-		r := &bed.Role{Listen: listen, Upstream: upstream, Dir: dir, Service: &world.Service{Objective: time.Second}}
+		r := &bed.Role{Listen: listen, Upstream: upstream, Dir: dir, Service: &world.Service{Objective: objective}}
 		text, err := configureEnvoy("adaptive_concurrency", r)
 		if err != nil {
 			return proc.Spec{}, err

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/zeromicro/go-zero/core/logx"
 
@@ -52,7 +53,7 @@ func run(ctx context.Context, args []string) error {
 	asJSON := flags.Bool("json", false, "print the result as JSON")
 	name := flags.String("name", "admission/peers", "the experiment")
 	only := flags.String("only", "", "peers, separated by commas (default all)")
-	envoy := flags.String("envoy", "", "path of Envoy, see envoy.sh, for admission/proxies and front/proxies (default without Envoy)")
+	envoy := flags.String("envoy", "", "path of Envoy, see envoy.sh, for admission/proxies, front/proxies and front/stock (default without Envoy)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func run(ctx context.Context, args []string) error {
 	if *envoy != "" {
 		fronts = envoys(*envoy)
 	}
-	all = append(all, admissionlive.Proxies(fronts...), front.Proxies(envoyFronts(*envoy)...))
+	all = append(all, admissionlive.Proxies(fronts...), front.Proxies(envoyFronts(*envoy, time.Second)...), front.Stock(envoyFronts(*envoy, 100*time.Millisecond)...))
 	i := slices.IndexFunc(all, func(e experiment.Experiment) bool { return e.Name == *name })
 	if i < 0 {
 		var names []string

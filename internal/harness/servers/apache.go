@@ -33,6 +33,9 @@ type ApacheConfig struct {
 	Settings string
 	// Env is added to the server's environment.
 	Env []string
+	// CPUs are the processors, numbered from 0, that the server is pinned to where there is
+	// taskset. Default: none.
+	CPUs []int
 }
 
 // TaskFile returns the path of the task file of an Apache with a Module.
@@ -53,7 +56,7 @@ func Apache(ctx context.Context, c ApacheConfig) (*Server, error) {
 		c.Settings += fmt.Sprintf("LoadModule php_module %s\n<FilesMatch \\.php$>\n  SetHandler application/x-httpd-php\n</FilesMatch>\n", found[len(found)-1])
 	}
 	return start(ctx, spec{
-		name: "Apache", ask: syscall.SIGTERM,
+		name: "Apache", ask: syscall.SIGTERM, cpus: c.CPUs,
 		prepare: func(_ func(string, ...string) error, dir string) error { return website(dir, c.Files) },
 		command: func(dir string, port, _ int) []string {
 			file := filepath.Join(dir, "httpd.conf")

@@ -31,7 +31,7 @@ const (
 // Server is a server that runs. Its methods may be called from any goroutine.
 type Server struct {
 	// Name is "PostgreSQL", "MariaDB", "MySQL", "etcd", "mosquitto", "Apache", "PHP-FPM",
-	// "OpenSearch", "Elasticsearch" or "Solr".
+	// "OpenSearch", "Elasticsearch", "Solr" or "Tomcat".
 	Name string
 	// Host is 127.0.0.1, Port where it listens.
 	Host string
@@ -58,6 +58,7 @@ type spec struct {
 	user  string         // it runs as, if this process is root; empty: root, as what changes its user itself
 	ask   syscall.Signal // that ends it
 	extra bool           // wants a second port
+	cpus  []int          // it is pinned to, where there is taskset; empty: none
 	// patience is how long a start may take, 0 for startTimeout.
 	patience time.Duration
 	prepare  func(run func(name string, args ...string) error, dir string) error
@@ -146,7 +147,7 @@ func (s spec) once(ctx context.Context, dir string, attr *syscall.SysProcAttr) (
 		return nil, err
 	}
 	defer log.Close()
-	words := s.command(dir, port, extra)
+	words := pinned(s.cpus, s.command(dir, port, extra))
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir, cmd.SysProcAttr, cmd.Env, cmd.Stdout, cmd.Stderr = dir, attr, s.environment(dir), log, log
 	if err := cmd.Start(); err != nil {
@@ -167,6 +168,20 @@ func (s spec) once(ctx context.Context, dir string, attr *syscall.SysProcAttr) (
 	}
 	server.forget = context.AfterFunc(ctx, server.Stop)
 	return server, nil
+}
+
+// pinned returns a command that runs on the given processors, numbered from 0, as far as
+// this system has taskset.
+func pinned(cpus []int, words []string) []string {
+	taskset, err := exec.LookPath("taskset")
+	if len(cpus) == 0 || err != nil {
+		return words
+	}
+	var list []string
+	for _, cpu := range cpus {
+		list = append(list, strconv.Itoa(cpu))
+	}
+	return append([]string{taskset, "-c", strings.Join(list, ",")}, words...)
 }
 
 // accepts is the ready of a server that answers as soon as it accepts connections.

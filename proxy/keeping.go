@@ -1,0 +1,184 @@
+package proxy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// keeping decides whether connections to a server are kept after an answer. It is a policy:
+// not for several goroutines at once.
+//
+// A server with a process for each connection (Apache's prefork, for one) begins with a new
+// connection only when another one ends. If there are more connections than processes,
+// those that are kept have all processes, requests on them are answered one after another,
+// and a request on a new connection waits in the server's accept queue for as long as the
+// kept ones are in use: it holds a slot and ends with its client's patience. Without kept
+// connections, all requests take turns.
+//
+//	        a new connection is silent for longer than two answers take,
+//	        and each answered one had an answer since: that is suspicious
+//	keep ────────────────────────────────────────────────────────────▶ try
+//	 ▲ ▲                                                                │ no connection is kept
+//	 │ └──── after a pause that doubles ── it stays silent: long work ──┤
+//	 │                                                                  │ it is answered
+//	 └────── after a pause that doubles ◀── part: none is kept ◀────────┘
+//
+// A trial that was wrong costs some connections that are made anew, and is tried again at
+// growing distances.
+type keeping struct {
+	// patience is for how long a new connection may be silent at least, an eighth of the
+	// objective: what then still waits for one answer is in time.
+	patience time.Duration
+
+	phase    phase
+	until    mono.Time     // when try or part ends
+	asked    mono.Time     // the latest request of those that a trial is for
+	earliest mono.Time     // when the next trial may begin
+	parted   time.Duration // how long the last part was; 0: none lately
+	doubted  time.Duration // how long the last pause after a wrong trial was; 0: none since a right one
+
+	silent  []*link       // asked and never answered, in the order of their requests
+	heard   int           // links that were answered, and are open
+	answers int           // on all links so far
+	takes   time.Duration // mean of answers on links that were kept; at first that of the first answer
+}
+
+// phase is what becomes of connections: see keeping.
+type phase uint8
+
+const (
+	keep phase = iota
+	try
+	part
+)
+
+const (
+	// firstParting and longestParting bound how long connections are not kept after a trial
+	// that was right. A connection made anew costs some 100 µs of each side, so a second is
+	// not dear; a minute is after what time a server may be another one.
+	firstParting, longestParting = time.Second, time.Minute
+	// firstDoubt is how many times patience no trial is made after one that was wrong, and
+	// longestParting the most: an objective, which a trial of a few connections may cost.
+	firstDoubt = 8
+	// twoAnswers is how many answers' time a connection is silent before that is
+	// suspicious: of exponential times, one in seven is longer, which a trial then shows.
+	twoAnswers = 2
+	// trialAnswers is how many answers' time a trial takes: one that is under way ends,
+	// another one on the same connection, and then that of the suspect; and one more.
+	trialAnswers = 4
+	// takesShare is the part of a new time in the mean.
+	takesShare = 8
+)
+
+// link is what keeping knows of a connection.
+type link struct {
+	asked   mono.Time // when a request began that has no answer yet; 0: none has
+	answers int       // keeping.answers then
+	heard   bool      // it was answered
+	ended   bool
+}
+
+// ask notes that a request is sent on l.
+func (k *keeping) ask(now mono.Time, l *link) {
+	l.asked, l.answers = now, k.answers
+	if !l.heard && !l.ended {
+		k.silent = append(k.silent, l)
+	}
+}
+
+// answer notes that an answer begins on l.
+func (k *keeping) answer(now mono.Time, l *link) {
+	if l.asked == 0 || l.ended {
+		return
+	}
+	began := l.asked
+	took := now.Sub(began)
+	l.asked = 0
+	k.answers++
+	if l.heard {
+		k.takes += (took - k.takes) / takesShare
+		return
+	}
+	l.heard = true
+	k.heard++
+	k.forget(l)
+	if k.takes == 0 {
+		k.takes = took
+	}
+	if k.phase == try && began <= k.asked {
+		k.doubted, k.parted = 0, min(max(2*k.parted, firstParting), longestParting)
+		k.phase, k.until = part, now.Add(k.parted)
+	}
+}
+
+// end notes that l is closed.
+func (k *keeping) end(l *link) {
+	if l.heard && !l.ended {
+		k.heard--
+	}
+	l.ended = true
+	k.forget(l)
+}
+
+func (k *keeping) forget(l *link) {
+	if i := slices.Index(k.silent, l); i >= 0 {
+		k.silent = slices.Delete(k.silent, i, i+1)
+	}
+}
+
+// parts reports whether the connection of a request that is sent now is not kept.
+func (k *keeping) parts(now mono.Time) bool { return k.phase != keep && now < k.until }
+
+// wake looks for a suspect and ends what is over. It says when to be called again, 0 for not
+// before the next ask on a new connection, and whether idle connections are to be closed
+// now. Early and late calls do no harm.
+func (k *keeping) wake(now mono.Time) (again mono.Time, closeIdle bool) {
+	if k.phase != keep && now >= k.until {
+		k.conclude(now)
+	}
+	if k.phase == keep && now >= k.earliest && k.suspicious(now) {
+		if k.parted > 0 && now.Sub(k.until) > longestParting {
+			k.parted = 0 // the last time is long ago
+		}
+		k.phase, k.asked, k.until = try, now.Add(-k.wait()), now.Add(k.answersTake(trialAnswers, k.patience, 8*k.patience))
+	}
+	switch {
+	case k.phase == try:
+		return min(k.until, now.Add(k.wait()/2)), true
+	case k.phase == part:
+		return k.until, true
+	case len(k.silent) == 0:
+		return 0, false
+	}
+	return max(now.Add(k.wait()/2), k.earliest), false
+}
+
+// conclude ends a trial that was wrong, or the time without kept connections.
+func (k *keeping) conclude(now mono.Time) {
+	if k.phase == try {
+		k.doubted = min(max(2*k.doubted, firstDoubt*k.patience), longestParting)
+		k.earliest = now.Add(k.doubted)
+	}
+	k.phase = keep
+}
+
+// wait is for how long a new connection may be silent.
+func (k *keeping) wait() time.Duration { return k.answersTake(twoAnswers, k.patience, 4*k.patience) }
+
+// answersTake is the time of n answers, within bounds: with lines in front of them, answers
+// may take any time.
+func (k *keeping) answersTake(n int, least, most time.Duration) time.Duration {
+	return min(max(time.Duration(n)*k.takes, least), most)
+}
+
+// suspicious reports whether the new connection that waits longest was passed by all that
+// are answered.
+func (k *keeping) suspicious(now mono.Time) bool {
+	if len(k.silent) == 0 || k.heard == 0 {
+		return false
+	}
+	l := k.silent[0]
+	return now.Sub(l.asked) >= k.wait() && k.answers-l.answers >= k.heard
+}

@@ -1,0 +1,328 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// keptScene plays a policy with an objective of 80 ms, whose patience is 10 ms.
+type keptScene struct {
+	t   *testing.T
+	k   keeping
+	now mono.Time
+}
+
+func newKeptScene(t *testing.T) *keptScene {
+	return &keptScene{t: t, k: keeping{patience: 10 * time.Millisecond}, now: mono.Time(time.Hour)}
+}
+
+func (s *keptScene) pass(d time.Duration) { s.now = s.now.Add(d) }
+
+// serve has requests answered, one after another, on links.
+func (s *keptScene) serve(takes time.Duration, links ...*link) {
+	for _, l := range links {
+		s.k.ask(s.now, l)
+		s.pass(takes)
+		s.k.answer(s.now, l)
+	}
+}
+
+func (s *keptScene) want(what string, p phase) {
+	s.t.Helper()
+	if s.k.phase != p {
+		s.t.Fatalf("%s: phase %d, want %d", what, s.k.phase, p)
+	}
+	if parts := s.k.parts(s.now); parts != (p != keep) {
+		s.t.Fatalf("%s: in phase %d a request parts: %v", what, p, parts)
+	}
+}
+
+// Two kept connections have both processes of a server, and a third waits.
+func TestKeepingFreesAProcess(t *testing.T) {
+	s, a, b, waits := newKeptScene(t), &link{}, &link{}, &link{}
+	s.serve(2*time.Millisecond, a, b)
+	s.k.ask(s.now, waits)
+	s.serve(2*time.Millisecond, a, b)
+	if again, closeIdle := s.k.wake(s.now); closeIdle || again == 0 {
+		t.Fatalf("after 4 ms: again at %v, idle ones closed: %v", again, closeIdle)
+	}
+	s.want("after 4 ms", keep)
+	s.serve(2*time.Millisecond, a, b, a)
+	if _, closeIdle := s.k.wake(s.now); !closeIdle {
+		t.Fatal("after 10 ms no idle connection is closed")
+	}
+	s.want("after 10 ms", try)
+	s.k.end(a)
+	s.serve(3*time.Millisecond, &link{}) // a later one, which the trial is not for
+	s.want("after another answer", try)
+	s.k.answer(s.now, waits)
+	s.want("after its answer", part)
+	s.pass(firstParting)
+	if _, closeIdle := s.k.wake(s.now); closeIdle {
+		t.Error("idle connections are closed although they are kept again")
+	}
+	s.want("after a second", keep)
+}
+
+// Again within a minute, connections are not kept for twice as long; later, as at first.
+func TestKeepingPartsForLonger(t *testing.T) {
+	s := newKeptScene(t)
+	right := func() time.Duration {
+		a, waits := &link{}, &link{}
+		s.serve(time.Millisecond, a)
+		s.k.ask(s.now, waits)
+		for range 10 {
+			s.serve(time.Millisecond, a)
+		}
+		s.k.wake(s.now)
+		s.want("a trial", try)
+		s.k.answer(s.now, waits)
+		s.want("a trial that was right", part)
+		took := s.k.until.Sub(s.now)
+		s.k.end(a)
+		s.k.end(waits)
+		s.pass(took)
+		s.k.wake(s.now)
+		return took
+	}
+	for _, c := range []struct{ after, want time.Duration }{{0, time.Second}, {0, 2 * time.Second}, {time.Second, 4 * time.Second}, {2 * time.Minute, time.Second}} {
+		s.pass(c.after)
+		if got := right(); got != c.want {
+			t.Errorf("%v after the last time: parted for %v, want %v", c.after, got, c.want)
+		}
+	}
+}
+
+// A request that takes minutes on a new connection costs a few trials, at growing distances.
+func TestKeepingLeavesLongWorkAlone(t *testing.T) {
+	s, a, long := newKeptScene(t), &link{}, &link{}
+	s.serve(time.Millisecond, a)
+	s.k.ask(s.now, long)
+	trials, parted, was := 0, 0, keep
+	for range 600_000 { // 10 minutes
+		if s.k.parts(s.now) {
+			parted++
+		}
+		s.serve(time.Millisecond, a)
+		s.k.wake(s.now)
+		if s.k.phase != was && s.k.phase == try {
+			trials++
+		}
+		was = s.k.phase
+	}
+	if trials > 20 || parted > 20*40 {
+		t.Errorf("%d trials in ten minutes, in which %d of 600,000 requests parted", trials, parted)
+	}
+	if trials == 0 {
+		t.Error("no trial")
+	}
+}
+
+// Nothing is tried where nothing is answered, where no kept connection was answered since,
+// and where answers take that long.
+func TestKeepingTriesOnlyWhatIsSuspicious(t *testing.T) {
+	for name, play := range map[string]func(s *keptScene){
+		"no answers": func(s *keptScene) {
+			for range 8 {
+				s.k.ask(s.now, &link{})
+			}
+			s.pass(time.Second)
+		},
+		"none since": func(s *keptScene) {
+			a := &link{}
+			s.serve(time.Millisecond, a)
+			s.k.ask(s.now, &link{})
+			s.k.ask(s.now, a)
+			s.pass(time.Second)
+		},
+		"long answers": func(s *keptScene) {
+			a, b := &link{}, &link{}
+			s.serve(16*time.Millisecond, a, b)
+			s.k.ask(s.now, &link{})
+			s.serve(15*time.Millisecond, a, b)
+		},
+		"no connection is left that was answered": func(s *keptScene) {
+			a := &link{}
+			s.serve(time.Millisecond, a)
+			s.k.ask(s.now, &link{})
+			s.serve(time.Millisecond, a)
+			s.k.end(a)
+			s.pass(time.Second)
+		},
+	} {
+		s := newKeptScene(t)
+		play(s)
+		if _, closeIdle := s.k.wake(s.now); closeIdle || s.k.phase != keep {
+			t.Errorf("%s: phase %d, idle connections closed: %v", name, s.k.phase, closeIdle)
+		}
+	}
+}
+
+// Whatever happens in whatever order, what is counted is what is open.
+func TestKeepingCountsWhatIsOpen(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	s := newKeptScene(t)
+	var open []*link
+	for range 20_000 {
+		s.pass(time.Duration(rng.IntN(5)) * time.Millisecond)
+		if len(open) == 0 || rng.IntN(10) == 0 {
+			open = append(open, &link{})
+		}
+		i := rng.IntN(len(open))
+		switch l := open[i]; rng.IntN(5) {
+		case 0:
+			s.k.end(l)
+			s.k.answer(s.now, l) // that came too late
+			s.k.end(l)
+			open = append(open[:i], open[i+1:]...)
+		case 1, 2:
+			if l.asked == 0 {
+				s.k.ask(s.now, l)
+			}
+		case 3:
+			s.k.answer(s.now, l)
+		case 4:
+			s.k.wake(s.now)
+		}
+		heard, silent := 0, 0
+		for _, l := range open {
+			if l.heard {
+				heard++
+			} else if l.asked != 0 {
+				silent++
+			}
+		}
+		if s.k.heard != heard || len(s.k.silent) != silent {
+			t.Fatalf("%d heard and %d silent, want %d and %d", s.k.heard, len(s.k.silent), heard, silent)
+		}
+	}
+}
+
+// prefork serves HTTP/1.1 with processes of which each has one connection until that ends.
+func prefork(t *testing.T, processes int, takes time.Duration) (addr string, accepted *atomic.Int64) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted = &atomic.Int64{}
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for range processes {
+		all.Go(func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				accepted.Add(1)
+				stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+				serveOne(c, takes)
+				stop()
+			}
+		})
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = l.Close()
+		all.Wait()
+	})
+	return l.Addr().String(), accepted
+}
+
+// serveOne answers requests on a connection until it ends or one asks for that.
+func serveOne(c net.Conn, takes time.Duration) {
+	defer c.Close()
+	for in := bufio.NewReader(c); ; {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		time.Sleep(takes)
+		last := ""
+		if r.Close {
+			last = "Connection: close\r\n"
+		}
+		if _, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n%s\r\nok", last); err != nil || r.Close {
+			return
+		}
+	}
+}
+
+// A server of two processes with a connection each answers all of eight clients, who never
+// stop.
+func TestEachClientOfAPreforkServerIsAnswered(t *testing.T) {
+	addr, _ := prefork(t, 2, time.Millisecond)
+	cfg := to("http://" + addr)
+	cfg.Objective, cfg.Slots = time.Minute, Slots{Min: 8, Max: 8}
+	p := startWith(t, cfg, func(p *Proxy) { p.state.Load().upstreams[0].base.keeper.policy.patience = 10 * time.Millisecond })
+	const each = 20
+	done := make(chan error, 8)
+	var going atomic.Bool
+	going.Store(true)
+	var all sync.WaitGroup
+	for range cap(done) {
+		all.Go(func() {
+			c := client(t, 1, nil)
+			for n := 0; going.Load(); n++ {
+				resp, err := c.Get(p.url + "/")
+				if err == nil {
+					_, err = io.Copy(io.Discard, resp.Body)
+					_ = resp.Body.Close()
+				}
+				if err != nil || resp.StatusCode != http.StatusOK || n == each {
+					if err == nil && resp.StatusCode != http.StatusOK {
+						err = fmt.Errorf("status %d", resp.StatusCode)
+					}
+					select {
+					case done <- err:
+					default:
+					}
+					if err != nil {
+						return
+					}
+				}
+			}
+		})
+	}
+	for range cap(done) {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("some clients have no answers")
+		}
+	}
+	going.Store(false)
+	all.Wait()
+}
+
+// A server that keeps up is sent its requests on connections that are kept.
+func TestConnectionsAreKept(t *testing.T) {
+	addr, accepted := prefork(t, 4, 0)
+	p := start(t, to("http://"+addr))
+	c := client(t, 1, nil)
+	for range 200 {
+		if resp, err := c.Get(p.url + "/"); err != nil {
+			t.Fatal(err)
+		} else {
+			read(t, resp)
+		}
+	}
+	if n := accepted.Load(); n > 4 {
+		t.Errorf("%d connections for 200 requests one after another", n)
+	}
+}

@@ -1,0 +1,132 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/live"
+)
+
+// keeper drives the policy keeping for the connections to one server. Its methods may be
+// called at once from any goroutine.
+type keeper struct {
+	closeIdle func()
+
+	mu     sync.Mutex
+	policy keeping
+	armed  bool // a wake will come
+}
+
+// newKeeper returns the keeper of a server with an objective. closeIdle is called without a
+// lock.
+func newKeeper(objective time.Duration, closeIdle func()) *keeper {
+	return &keeper{closeIdle: closeIdle, policy: keeping{patience: objective / 8}}
+}
+
+// dialer returns what dials as dial does, connections that are watched.
+func (k *keeper) dialer(dial dialer) dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &watchedConn{Conn: c, keeper: k}, nil
+	}
+}
+
+// sent returns r, or a copy of it whose connection is closed after the answer.
+func (k *keeper) sent(r *http.Request) *http.Request {
+	k.mu.Lock()
+	parts := k.policy.parts(live.Now())
+	k.mu.Unlock()
+	if !parts || r.Close || r.Header.Get("Upgrade") != "" {
+		return r
+	}
+	last := *r
+	last.Close = true
+	return &last
+}
+
+// wake is called by the timer.
+func (k *keeper) wake() {
+	k.mu.Lock()
+	k.armed = false
+	again, closeIdle := k.policy.wake(live.Now())
+	if again > 0 {
+		k.armed = true
+		time.AfterFunc(again.Sub(live.Now()), k.wake)
+	}
+	k.mu.Unlock()
+	if closeIdle {
+		k.closeIdle()
+	}
+}
+
+// watchedConn tells its keeper when a request is sent on it, and when an answer begins.
+type watchedConn struct {
+	net.Conn
+	keeper *keeper
+	line   link        // with the lock of the keeper
+	asked  atomic.Bool // something was sent since something came
+	closed atomic.Bool
+}
+
+// Write implements net.Conn.
+func (c *watchedConn) Write(p []byte) (int, error) {
+	c.ask()
+	return c.Conn.Write(p)
+}
+
+// ReadFrom implements io.ReaderFrom, so that the system may copy a file.
+func (c *watchedConn) ReadFrom(r io.Reader) (int64, error) {
+	c.ask()
+	return io.Copy(c.Conn, r)
+}
+
+// Read implements net.Conn.
+func (c *watchedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.asked.Load() && c.asked.Swap(false) {
+		c.keeper.mu.Lock()
+		c.keeper.policy.answer(live.Now(), &c.line)
+		c.keeper.mu.Unlock()
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *watchedConn) Close() error {
+	if !c.closed.Swap(true) {
+		c.keeper.mu.Lock()
+		c.keeper.policy.end(&c.line)
+		c.keeper.mu.Unlock()
+	}
+	return c.Conn.Close()
+}
+
+// CloseWrite ends one direction of a connection that was upgraded, where that can be.
+func (c *watchedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
+}
+
+func (c *watchedConn) ask() {
+	if c.asked.Load() || c.asked.Swap(true) {
+		return
+	}
+	k := c.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.policy.ask(live.Now(), &c.line)
+	if !k.armed && len(k.policy.silent) > 0 {
+		k.armed = true
+		time.AfterFunc(k.policy.wait(), k.wake)
+	}
+}

@@ -1,0 +1,257 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/wire"
+)
+
+// parkAfter is how long a connection has no request before it is parked. A client that asks
+// more often than each second is served as ever; others cost a goroutine more a request.
+const parkAfter = time.Second
+
+const (
+	// freeEvery is after how many parked connections memory is given back, some 25 MB: what
+	// they leave behind would stay until the next requests that need as much, or for two
+	// minutes.
+	freeEvery = 1000
+	// freeAfter is how much later that is, so that strangers who come and go cannot have it
+	// done more often: a collection of all takes tens of milliseconds of a processor.
+	freeAfter = 2 * time.Second
+)
+
+// parking is where connections of HTTP/1 without TLS are while they have no request: an
+// http.Server has a goroutine that has grown and two buffers for each, some 26 kB with what
+// waits for collection; a parked connection has a goroutine that never ran anything.
+//
+//	http.Server ──idle for parkAfter: its Read ends──▶ its Close parks ──▶ await
+//	     ▲                                                                  │ a byte to read
+//	     └────── Accept of the listener, as a new connection ◀──────────────┘
+//
+// The server sees each stay of a connection as one of its own. The place in the room goes
+// along, and so does the time when the connection is closed for its idleness. A connection of
+// a client that holds credits is not parked: its accounts end with its stay.
+type parking struct {
+	after time.Duration // parkAfter
+	now   *atomic.Int64 // connections that are parked, anywhere in the proxy
+	back  chan *stay    // to the server
+	done  chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	parked int         // since memory was given back
+	free   *time.Timer // that gives it back; nil: there are too few
+	all    map[*placed]struct{}
+	wg     sync.WaitGroup // await
+}
+
+func newParking(after time.Duration, now *atomic.Int64) *parking {
+	return &parking{after: after, now: now, back: make(chan *stay), done: make(chan struct{}), all: map[*placed]struct{}{}}
+}
+
+// Accept implements net.Listener: it returns connections that are parked no longer.
+func (p *parking) Accept() (net.Conn, error) {
+	select {
+	case s := <-p.back:
+		return s, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Addr implements net.Listener.
+func (p *parking) Addr() net.Addr { return &net.TCPAddr{} }
+
+// Close implements net.Listener: it closes all that are parked.
+func (p *parking) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.closed = true
+		close(p.done)
+		if p.free != nil {
+			p.free.Stop()
+		}
+	}
+	for c := range p.all {
+		_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // await closes it
+	}
+	return nil
+}
+
+// park keeps c until there is something to read or its time is over, or reports false when
+// the parking is closed.
+func (p *parking) park(c *placed, until time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.all[c] = struct{}{}
+	p.now.Add(1)
+	_ = c.Conn.SetReadDeadline(until) // before Close may set another one
+	p.wg.Go(func() { p.await(c) })
+	if p.parked++; p.parked >= freeEvery && p.free == nil {
+		p.free = time.AfterFunc(freeAfter, p.giveBack)
+	}
+	return true
+}
+
+// giveBack has the memory of connections that were parked given back.
+func (p *parking) giveBack() {
+	p.mu.Lock()
+	p.parked, p.free = 0, nil
+	p.mu.Unlock()
+	debug.FreeOSMemory()
+}
+
+// await returns c to the server when there is something to read.
+func (p *parking) await(c *placed) {
+	err := readable(c.Conn.(syscall.Conn))
+	p.mu.Lock()
+	delete(p.all, c)
+	p.now.Add(-1)
+	p.mu.Unlock()
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	_ = c.Conn.SetReadDeadline(time.Time{})
+	select {
+	case p.back <- p.stay(c):
+	case <-p.done:
+		_ = c.Close()
+	}
+}
+
+// stay returns c for a server, as one that never said anything.
+func (p *parking) stay(c *placed) *stay {
+	s := &stay{placed: c, parking: p}
+	s.idle.Store(c.parkable())
+	return s
+}
+
+// stay is a connection while a server has it.
+type stay struct {
+	*placed
+	parking *parking
+	idle    atomic.Bool  // it has no request, and may be parked
+	until   atomic.Int64 // what the server takes for the deadline of reads, in Unix ns; 0: none
+	quit    atomic.Bool  // the server was told that it ended, because it is to be parked
+	once    sync.Once
+
+	http2 atomic.Bool
+	start []byte  // what came first, until three bytes did
+	tail  [4]byte // what came last, of HTTP/1
+}
+
+// turned notes what a server does on its connection.
+func (s *stay) turned(to http.ConnState) {
+	switch {
+	case to == http.StateNew:
+	case to != http.StateIdle || s.http2.Load() || s.credits.Load():
+		s.idle.Store(false)
+	default:
+		s.idle.Store(s.parkable() && string(s.tail[:]) == headerEnd)
+	}
+}
+
+// headerEnd is what came last if the server has nothing of the next request in its buffer:
+// up to three bytes there would be lost if the connection were parked. They come last then,
+// or are an empty line. So after a body of known length, which ends in anything, a
+// connection is not parked.
+const headerEnd = "\r\n\r\n"
+
+// parkable reports whether the connection tells that it can be read.
+func (c *placed) parkable() bool {
+	_, can := c.Conn.(syscall.Conn)
+	return can && canPark
+}
+
+// SetReadDeadline implements net.Conn. An idle connection wakes its reader in time to be
+// parked.
+func (s *stay) SetReadDeadline(t time.Time) error {
+	s.until.Store(0)
+	if !t.IsZero() {
+		s.until.Store(t.UnixNano())
+	}
+	if park := time.Now().Add(s.parking.after); s.idle.Load() && (t.IsZero() || t.After(park)) {
+		t = park
+	}
+	return s.placed.SetReadDeadline(t)
+}
+
+// SetDeadline implements net.Conn.
+func (s *stay) SetDeadline(t time.Time) error {
+	_ = s.SetWriteDeadline(t)
+	return s.SetReadDeadline(t)
+}
+
+// deadline is what the server wants.
+func (s *stay) deadline() (t time.Time) {
+	if n := s.until.Load(); n != 0 {
+		t = time.Unix(0, n)
+	}
+	return t
+}
+
+// Read implements net.Conn.
+func (s *stay) Read(b []byte) (int, error) {
+	n, err := s.placed.Read(b)
+	if !s.idle.Load() {
+		s.look(b[:n])
+		return n, err
+	}
+	if n > 0 { // what comes now is a request
+		s.idle.Store(false)
+		s.look(b[:n])
+		_ = s.placed.SetReadDeadline(s.deadline())
+		return n, err
+	}
+	if end := s.deadline(); isTimeout(err) && (end.IsZero() || time.Now().Before(end)) {
+		s.quit.Store(true)
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// look sees whether a connection begins as one of HTTP/2 does, which is never parked, and
+// how it ends so far.
+func (s *stay) look(b []byte) {
+	if len(b) == 0 || s.http2.Load() {
+		return
+	}
+	if len(s.start) < len("PRI") {
+		s.start = append(s.start, b[:min(len(b), len("PRI")-len(s.start))]...)
+		s.http2.Store(string(s.start) == "PRI")
+	}
+	if n := len(b); n < len(s.tail) {
+		copy(s.tail[:], s.tail[n:])
+	}
+	last := b[max(len(b)-len(s.tail), 0):]
+	copy(s.tail[len(s.tail)-len(last):], last)
+}
+
+// Close implements net.Conn: it ends the stay.
+func (s *stay) Close() (err error) {
+	s.once.Do(func() {
+		if !s.quit.Load() || !s.parking.park(s.placed, s.deadline()) {
+			err = s.placed.Close()
+		}
+	})
+	return err
+}
+
+// holds notes whether the client of a request holds credits; nil does nothing.
+func (c *placed) holds(r *http.Request) {
+	if c != nil && len(r.Header[wire.HeaderName]) > 0 && !c.credits.Load() {
+		c.credits.Store(true)
+	}
+}

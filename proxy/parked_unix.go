@@ -1,0 +1,23 @@
+//go:build unix
+
+package proxy
+
+import "syscall"
+
+// canPark reports whether this system tells that a connection has something to read without
+// reading it.
+const canPark = true
+
+// readable returns when there is something to read on c, the end of what comes included, or
+// with an error when its deadline is over or it is closed.
+func readable(c syscall.Conn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(func(fd uintptr) bool {
+		var b [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
+		return err != syscall.EAGAIN && err != syscall.EINTR
+	})
+}
