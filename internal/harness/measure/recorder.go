@@ -127,9 +127,6 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(maxDuration), 3)
 }
 
-// SLO returns the objective the Recorder judges by.
-func (r *Recorder) SLO() time.Duration { return r.cfg.SLO }
-
 // Start sets the instant from which the run's windows are counted. It must be
 // called before the first Begin, if at all.
 func (r *Recorder) Start(at time.Time) { r.start.Store(int64(at.Sub(r.base))) }
