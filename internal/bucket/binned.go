@@ -76,9 +76,6 @@ func above0(x float64) float64 {
 	return 0
 }
 
-// Limit returns the rate in tokens a second and the burst in tokens.
-func (b *Binned) Limit() (rate, burst float64) { return b.rate, b.burst }
-
 // SetLimit changes rate and burst from the newest stamp on; the backlog stays. A message with an earlier stamp
 // that is taken afterwards counts as if it had arrived just then.
 func (b *Binned) SetLimit(rate, burst float64) {

@@ -333,7 +333,7 @@ func TestBinnedSetLimitKeepsTheBacklog(t *testing.T) {
 		if got := b.Backlog(end); got != 0 {
 			t.Errorf("after %v: %v at the end", pause, got)
 		}
-		if rate, burst := b.Limit(); rate != 2000 || burst != 10.5 {
+		if rate, burst := b.rate, b.burst; rate != 2000 || burst != 10.5 {
 			t.Errorf("limit %v, %v", rate, burst)
 		}
 		if got := b.Take(end, end, 12.5); math.Abs(float64(got-time.Millisecond)) > 2 {
