@@ -13,7 +13,6 @@ type Fit struct {
 	missed     float64 // the p99 of over
 	try        int
 	done       bool
-	rounds     int
 }
 
 // NewFit searches among 1 to assigned publishers, and begins with guess: assigned, unless
@@ -31,9 +30,6 @@ func (f *Fit) Try() (publishers int, over bool) {
 	return f.try, false
 }
 
-// Rounds returns how many measurements the search has taken.
-func (f *Fit) Rounds() int { return f.rounds }
-
 // Observe ends a round: what the p99 was, in the unit of the objective. A p99 that is not a
 // number counts as missed. Where a smaller share is later than a larger one, the search ends with
 // what was met so far, or none.
@@ -45,7 +41,6 @@ func (f *Fit) Observe(p99, objective float64) {
 	if f.done {
 		return
 	}
-	f.rounds++
 	if met := p99 <= objective; met {
 		f.held = f.try
 		f.done = p99 >= objective*(1-Tolerance) || f.try == f.assigned
