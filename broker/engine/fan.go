@@ -221,17 +221,17 @@ func (h *Hub) Retain(m *Message) {
 	h.retainedMu.Lock()
 	defer h.retainedMu.Unlock()
 	if old := t.retained; old != nil {
-		h.bytes -= old.size() + RetainedOverhead
+		h.bytes -= old.size() + retainedOverhead
 		t.retained = nil
 		delete(h.retained, t.name)
 		old.Release()
 	}
-	if len(m.Payload) == 0 || t.gone.Load() || h.bytes+m.size()+RetainedOverhead > h.cfg.Retained {
+	if len(m.Payload) == 0 || t.gone.Load() || h.bytes+m.size()+retainedOverhead > h.cfg.Retained {
 		return
 	}
 	t.retained = m.Keep()
 	h.retained[t.name] = t
-	h.bytes += m.size() + RetainedOverhead
+	h.bytes += m.size() + retainedOverhead
 }
 
 // Retained calls found for the retained message of every topic that filter

@@ -87,7 +87,7 @@ type Config struct {
 	// Subscriptions is the most subscriptions of all sessions. Default 1,000,000.
 	Subscriptions int
 	// Retained is the most bytes of retained messages, each counted with
-	// RetainedOverhead. Default 64 MiB. What comes beyond is delivered and not
+	// retainedOverhead. Default 64 MiB. What comes beyond is delivered and not
 	// retained.
 	Retained int
 	// Forward takes what was released; nil takes nothing.
@@ -103,8 +103,8 @@ type Config struct {
 	Shared bool
 }
 
-// RetainedOverhead is what a retained message counts beside its bytes.
-const RetainedOverhead = 128
+// retainedOverhead is what a retained message counts beside its bytes.
+const retainedOverhead = 128
 
 func (c Config) withDefaults() Config {
 	or := func(n *int, value int) {

@@ -210,7 +210,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch {
 	case c.IdleCost > 0:
-		c.Quantile = BestQuantile(c.IdleCost)
+		c.Quantile = bestQuantile(c.IdleCost)
 	case c.Quantile == 0:
 		c.Quantile = 0.5
 	}

@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// MaxBranches is the most exponentials a Patience may be a mixture of; more are
+// maxBranches is the most exponentials a Patience may be a mixture of; more are
 // a mistake in the configuration.
-const MaxBranches = 8
+const maxBranches = 8
 
 // Patience is how long callers wait before they give up: a mixture of
 // exponentials, as a weighted sum of exponentials in D3G. A Patience without
@@ -31,8 +31,8 @@ func (p Patience) Check() error {
 		return nil
 	}
 	var errs []error
-	if len(p) > MaxBranches {
-		errs = append(errs, fmt.Errorf("share: a patience has %d branches, expected at most %d", len(p), MaxBranches))
+	if len(p) > maxBranches {
+		errs = append(errs, fmt.Errorf("share: a patience has %d branches, expected at most %d", len(p), maxBranches))
 	}
 	sum := 0.0
 	for i, b := range p {
