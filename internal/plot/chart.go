@@ -12,8 +12,8 @@
 // Invariants: the same chart gives the same bytes. Values that are not finite,
 // or not positive on a logarithmic axis, are gaps and never an error.
 //
-// What this package does not do: it computes no statistics beyond the sorting
-// in [CDF], and scales no units. Nothing here is safe for concurrent use.
+// What this package does not do: it computes no statistics and scales no units.
+// Nothing here is safe for concurrent use.
 package plot
 
 import (
