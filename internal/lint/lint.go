@@ -18,7 +18,7 @@
 //
 // What this package does not do: it proves nothing about behaviour. A pure
 // package could still keep state behind a pointer that aliases a table, or let
-// a map's order escape through a helper of the standard library that is not
+// the order of a map escape through a standard-library function that is not
 // listed here. It says nothing about tests except that sim and live stay apart.
 package lint
 

@@ -5,8 +5,8 @@
 //	Δout / Δin ≥ 1/4 and all credits used ──▶ total + step
 //	else                                  ──▶ total − step     step = max(0.0005·N, 1)
 //
-// Delay cannot tell lock contention from load, throughput can: that was its
-// reason. Credits are distributed by this module's credit.Pool, so that in a
+// The reason: delay cannot tell lock contention from load, and throughput can.
+// Credits are distributed by this module's credit.Pool, so that in a
 // comparison only the size of the pool differs.
 //
 // Invariants: the pool has at least Slots credits; a request that finds the

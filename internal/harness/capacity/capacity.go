@@ -1,5 +1,5 @@
-// Package capacity finds the load that one calls 1.0x: the largest goodput that
-// a service sustains.
+// Package capacity finds the load called 1.0x: the largest goodput that a service
+// sustains.
 //
 //  1. closed loop   1, 2, 4, 8 … requests always in flight
 //     goodput rises, levels off, falls as waiting exceeds the SLO
