@@ -1,11 +1,11 @@
-// Package main is a service with a gate, and a client with credits, in net/http:
-// what a program must add is two values and one call.
+// Package main is a service with a gate, and a client with credits, in net/http.
+// A program adds two values and one call.
 //
 //	http.Client ── httpgate.Transport ──▶ httpgate.Handler ── gate ──▶ handler, 4 workers of 10 ms
 //
 // Run it with `go run ./examples/http`. Twenty callers want far more than the
-// four workers can do; it prints, for a few seconds, how many answers a second
-// came within the objective of 100 ms and how many callers were turned back.
+// four workers can do. For a few seconds it prints how many answers a second came
+// within the objective of 100 ms and how many callers were refused.
 // Beside it, spillgate.yaml is the proxy's configuration, every key explained.
 package main
 
