@@ -143,7 +143,8 @@ const (
 	weightLimit   = 1e6
 )
 
-func (c Config) withDefaults() (Config, error) {
+// check reports every mistake in c.
+func (c Config) check() error {
 	var errs []error
 	wrong := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("rates: "+format, args...))
@@ -201,8 +202,13 @@ func (c Config) withDefaults() (Config, error) {
 	if c.QueueLimit < 0 {
 		wrong("QueueLimit is %d, expected 1 or more requests, or 0 for the default", c.QueueLimit)
 	}
-	if len(errs) > 0 {
-		return c, errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+// withDefaults returns c with its defaults filled in, or every mistake in it.
+func (c Config) withDefaults() (Config, error) {
+	if err := c.check(); err != nil {
+		return c, err
 	}
 	c.Terms = maps.Clone(c.Terms)
 	if c.Period == 0 {
