@@ -108,7 +108,7 @@ const (
 	NoBaggage Baggage = iota
 	// TrustedBaggage: the request says something, and the edge trusts its sender.
 	TrustedBaggage
-	// AnyBaggage: the request says something, whoever sent it, and it is believed.
+	// AnyBaggage: the request says something, and it is believed from any sender.
 	AnyBaggage
 
 	numBaggage

@@ -52,7 +52,7 @@ type Config struct {
 	// Period is the time between two looks, 10 ms to 10 s. Default DefaultPeriod.
 	// Larger costs the server less and decides later.
 	Period time.Duration
-	// Rules say whom it may cancel.
+	// Rules say which tasks it may cancel.
 	Rules Rules
 	// PerSecond, PerMinute and PerCompletion cap the cancels, as those of
 	// culprit.Config do, whose defaults they have.

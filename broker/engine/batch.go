@@ -91,7 +91,7 @@ func (b *Batch) Deliver(m *Message) {
 	m.drop()
 }
 
-// End writes to everybody who has something to be sent, and enters what was
+// End writes to every subscriber with messages to send, and enters what was
 // measured.
 func (b *Batch) End() {
 	for i, o := range b.dirty {

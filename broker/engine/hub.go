@@ -279,7 +279,7 @@ const unusedAfter = time.Minute
 // refused at once tries again.
 const forgetEvery = time.Second
 
-// forget drops topics that nobody used for a while and that keep nothing. The
+// forget drops topics that were not used for a while and that keep nothing. The
 // lock is held.
 func (h *Hub) forget(now mono.Time) {
 	if h.forgot != 0 && now.Sub(h.forgot) < forgetEvery {

@@ -74,7 +74,7 @@ func (srv *Server) Review() {
 	})
 }
 
-// Shutdown disconnects everybody, forgets channels and deferred messages, and
+// Shutdown disconnects every client, forgets channels and deferred messages, and
 // returns when all have gone or ctx has ended. No connection is accepted afterwards.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	err := srv.room.Close(ctx, "shutdown")

@@ -54,7 +54,7 @@ func Open(ctx context.Context, nc *nats.Conn, replicas int) (*Placer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("place: %w", err)
 	}
-	kv, err := js.KeyValue(ctx, bucketName) // whoever made it said how many copies there are
+	kv, err := js.KeyValue(ctx, bucketName) // its creator set the number of copies
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucketName, Description: "topics, nodes and where publishers are",
 			History: history, Storage: jetstream.FileStorage, Replicas: max(replicas, 1)})
@@ -125,12 +125,12 @@ func (p *Placer) follow(ctx context.Context, w jetstream.KeyWatcher, to chan *St
 			case <-to:
 			default:
 			}
-			to <- s // nobody else sends
+			to <- s // this is the only sender
 		}
 	}
 }
 
-// Update changes the state: it loads it, lets change change it, and writes it if nobody else did meanwhile,
+// Update changes the state: it loads it, lets change change it, and writes it if no other placer did meanwhile,
 // otherwise it starts over. An error of change ends it, and nothing is written. The state that it returns is
 // what was written.
 func (p *Placer) Update(ctx context.Context, change func(*State) error) (*State, error) {
@@ -143,7 +143,7 @@ func (p *Placer) Update(ctx context.Context, change func(*State) error) (*State,
 	return p.update(ctx, change)
 }
 
-// update is Update of whoever has the turn.
+// update is Update for the goroutine that has the turn.
 func (p *Placer) update(ctx context.Context, change func(*State) error) (*State, error) {
 	for n := range attempts {
 		s, revision, err := p.changed(ctx, change)

@@ -89,7 +89,7 @@ type Move struct {
 	Publisher string    `json:"publisher"`
 	From      string    `json:"from,omitempty"`
 	To        string    `json:"to,omitempty"`
-	// Why is empty where somebody asked for the change that it is part of.
+	// Why is empty if an operator asked for the change.
 	Why string `json:"why,omitempty"`
 
 	old bool // made before the change at hand

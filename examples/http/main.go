@@ -98,7 +98,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// work is a handler with a capacity that nobody has to know: four at a time.
+// work is a handler whose capacity no setting names: four requests at a time.
 func work() http.Handler {
 	workers := make(chan struct{}, 4)
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -112,7 +112,7 @@ func work() http.Handler {
 // call reports whether the answer came within the objective; a refusal, by the
 // server or by the wallet before anything was sent, is an error.
 func call(ctx context.Context, client *http.Client, url string) (inTime bool, err error) {
-	// The budget travels with the request, so nobody works on what is late.
+	// The budget travels with the request, so no service works on a late one.
 	ctx, cancel := context.WithTimeout(ctx, objective)
 	defer cancel()
 	begin := time.Now()

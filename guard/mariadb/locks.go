@@ -39,7 +39,7 @@ func excluded(kind, a, b string) bool {
 	return !known || slices.Contains(list, b)
 }
 
-// lockWait is a session that waits for a metadata lock, and those whom it waits for.
+// lockWait is a session that waits for a metadata lock, and the sessions that block it.
 type lockWait struct {
 	waiter   *lockRow
 	blockers []*lockRow

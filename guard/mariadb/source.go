@@ -360,7 +360,7 @@ func (s *Source) queues(ctx context.Context) (err error) {
 	return nil
 }
 
-// waits reads who waits for whom, where somebody does.
+// waits reads which session waits for which, if any does.
 func (s *Source) waits(ctx context.Context) (err error) {
 	in := &s.in
 	if waiters := oldest(in.transactions); len(waiters) > 0 {

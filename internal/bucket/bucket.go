@@ -121,7 +121,7 @@ func (b *Bucket) Reserve(now mono.Time, n float64) (wait time.Duration, ok bool)
 }
 
 // ReadyAt returns the earliest instant, not before now, at which AllowN for n
-// would succeed if nobody took tokens before, to within the rounding of the
+// would succeed if no tokens were taken before, to within the rounding of the
 // balance; mono.Never if n is over Burst.
 func (b *Bucket) ReadyAt(now mono.Time, n float64) mono.Time {
 	if !(n <= b.burst) {

@@ -28,8 +28,8 @@
 // asked for, which saves a message each time demand appears and makes a delay
 // AQM at the server necessary (package admission).
 //
-// A pool is shared by parties: peers, which answer for their clients, and clients of whom no
-// peer is known. With workflows, a party's share is the sum of its parts of the workflows
+// A pool is shared by parties: peers, which answer for their clients, and clients without a
+// known peer. With workflows, a party's share is the sum of its parts of the workflows
 // that it asks for:
 //
 //	weight of a workflow ÷ parties that ask for it = part of each ──▶ Grant.Part

@@ -177,7 +177,7 @@ func (l *Wallet) Demand() int {
 	return (l.len + len(l.windows) - 1) / len(l.windows)
 }
 
-// Submit takes a request. With a free credit and nobody waiting it is sent at
+// Submit takes a request. With a free credit and no request waiting it is sent at
 // once. A wait may push out the oldest waiter: call Next after a Wait.
 func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
 	w.window, w.since = nil, now

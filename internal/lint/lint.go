@@ -2,7 +2,7 @@
 // house: which package may import which, what a pure package may touch, how
 // declarations are documented, and which words stay out of the project.
 //
-//	source tree ──parse──▶ packages ──┬── layer   who imports whom
+//	source tree ──parse──▶ packages ──┬── layer   the order of imports
 //	                                  ├── import, pure, order, state, type
 //	                                  │           what pure packages may do
 //	                                  └── doc     package and declaration comments

@@ -127,7 +127,7 @@ func (s *Span) EndWait(now mono.Time) {
 	}
 }
 
-// CallBegin says that the request calls somebody and the call is open from now
+// CallBegin says that the request calls a service and the call is open from now
 // on. Every call that is measured ends with CallEnd.
 func (s *Span) CallBegin(now mono.Time) CallID {
 	if !s.running {

@@ -492,7 +492,7 @@ func (a *Adapter) Rate(w Workflow) float64 {
 }
 
 // Demand returns the rate at which requests of a workflow would make this
-// process call another one if nobody throttled them, in calls/s: what to tell
+// process call another one if they were not throttled, in calls/s: what to tell
 // that process with each call. 0 if nothing is known.
 func (a *Adapter) Demand(w Workflow, to Peer) float64 {
 	i, ok := a.peers.at(uint32(to))

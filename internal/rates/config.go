@@ -13,7 +13,7 @@ import (
 type Policy uint8
 
 const (
-	// BottleneckFair limits nobody until a resource is overloaded, and then gives
+	// BottleneckFair limits no workflow until a resource is overloaded, and then gives
 	// each workflow its max-min fair share of that resource. When the overload
 	// has passed it raises the limits step by step until they do not bind.
 	BottleneckFair Policy = iota

@@ -187,7 +187,7 @@ func (a *Adapter) wanted(r int) float64 {
 // service further down that is short may let less of it through.
 func (f *flow) claim() float64 { return min(f.demand, f.down*(1+overdraft)) }
 
-// limits reports whether this process holds anybody back who uses a resource.
+// limits reports whether this process holds back a workflow that uses a resource.
 func (a *Adapter) limits(r int) bool {
 	return slices.ContainsFunc(a.flows, func(f *flow) bool { return f != nil && f.local < NoLimit && f.cost(r) > 0 })
 }

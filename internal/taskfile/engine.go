@@ -16,7 +16,7 @@ type Reason uint64
 const (
 	// Culprit: the task keeps others from a resource.
 	Culprit Reason = 1 + iota
-	// Operator: somebody asked for it.
+	// Operator: a person asked for it.
 	Operator
 )
 

@@ -114,7 +114,7 @@ type Method struct {
 
 // Step is one thing that a request does. One of the three is set.
 type Step struct {
-	// Wait is time that passes: a disk, a lock, somebody else's service.
+	// Wait is time that passes: a disk, a lock, an external service.
 	Wait *Draw
 	// Compute is processor time: it passes at the speed of the host.
 	Compute *Draw

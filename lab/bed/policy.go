@@ -33,7 +33,7 @@ const (
 // set, or none of them.
 type Peer struct {
 	Name string
-	// Options makes somebody else's control of one gRPC server and returns what puts it
+	// Options makes third-party control of one gRPC server and returns what puts it
 	// in front.
 	Options func() []grpc.ServerOption
 	// Gate describes the gate of a process of a service. All requests then name their
@@ -42,7 +42,7 @@ type Peer struct {
 	// Proxy describes the proxy in front of a replica of a service, by which its calls go
 	// out as well, all but the addresses. It takes the transport proxy.
 	Proxy func(w *world.World, s *world.Service) proxy.Config
-	// Front starts somebody else's proxy, which listens at Role.Listen and sends all to
+	// Front starts a third-party proxy, which listens at Role.Listen and sends all to
 	// Role.Upstream. It takes the transport proxy.
 	Front Program
 	// Order is who is next for workers and locks.

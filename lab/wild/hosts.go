@@ -25,7 +25,7 @@ const (
 // scene is a described world of the table.
 type scene struct {
 	world *world.World
-	// semaphores are what somebody might set by hand, the same at each gated service.
+	// semaphores are limits that an operator might set by hand, the same at each gated service.
 	semaphores []string
 	// calm worlds have no overload: nothing is to be refused.
 	calm bool

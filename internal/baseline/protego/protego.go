@@ -197,7 +197,7 @@ func (d *Door) NextWake() mono.Time {
 // OnWake lets the pool change.
 func (d *Door) OnWake(now mono.Time) { d.update(now) }
 
-// NextGrant names clients to whom a grant goes without a reply, until false.
+// NextGrant names the clients that get a grant without a reply, one a call, until false.
 func (d *Door) NextGrant() (*credit.Client, wire.Grant, bool) { return d.pool.NextGrant() }
 
 // update changes the pool if the interval is over.

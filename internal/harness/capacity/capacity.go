@@ -61,7 +61,7 @@ type Config struct {
 	CheckAttainment float64
 	// Seed decides the check's arrivals.
 	Seed uint64
-	// OnTry is told of each try as it ends, to show progress. Default: nobody.
+	// OnTry is told of each try as it ends, to show progress. Default: none.
 	OnTry func(Try)
 }
 

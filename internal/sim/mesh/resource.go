@@ -131,7 +131,7 @@ func (w *World) expire(r *resource) {
 	w.armQueue(r)
 }
 
-// armQueue sees to it that expire runs when there is somebody to drop.
+// armQueue schedules expire for when a request has to be dropped.
 func (w *World) armQueue(r *resource) {
 	if at := r.queue.nextWake(); at < r.armed {
 		r.armed = at
