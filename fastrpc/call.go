@@ -26,7 +26,7 @@ type call struct {
 	link   *link
 	stream uint32
 	permit live.Permit
-	holds  bool // permit is to be returned
+	holds  bool // permit must be returned
 	sent   mono.Time
 	served time.Duration // until the answer, if the handler ran
 	out    []byte

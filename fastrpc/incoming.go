@@ -218,7 +218,7 @@ func isRefusal(err error) bool {
 	return errors.As(err, &below)
 }
 
-// leave returns the ticket, and fills in what is to be told beside the answer.
+// leave returns the ticket, and fills in the reply that travels beside the answer.
 func (r *incoming) leave(e *ending, below bool, h *response, more *wire.Reply) {
 	t, outcome := r.ticket, work.Done
 	switch gone := r.gone(); {

@@ -31,7 +31,7 @@ type outbox struct {
 	spare   []byte
 	writing bool
 	pending bool // a goroutine has yielded and will write
-	noticed bool // notice is to be called
+	noticed bool // notice must be called
 	waiting int  // for room
 	until   time.Time
 	err     error // the connection is over
@@ -189,7 +189,7 @@ func (o *outbox) empty() bool {
 	return len(o.buf) == 0 && !o.writing
 }
 
-// close breaks the connection off: who waits for room and run return.
+// close breaks the connection off: run and all senders that wait for room return.
 func (o *outbox) close(err error) {
 	o.mu.Lock()
 	if o.err == nil {

@@ -1,7 +1,7 @@
 // Package guard watches unmodified servers through their own views, names the task that
 // blocks the others, and cancels it if it may.
 //
-//	         every 100 ms, sooner while a pick is to be confirmed
+//	         every 100 ms, sooner while a pick is unconfirmed
 //	server ──Look──▶ adapter ──Sample──▶ rules ──▶ culprit.Engine ──Decision──┐
 //	   ▲             postgres, mariadb       what is never                    │
 //	   │             search, solr            cancelled                        ▼

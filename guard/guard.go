@@ -43,7 +43,7 @@ type Config struct {
 	// PasswordFile is a file with the password, read at each connect; white space at
 	// its ends is left out. Default: the password in the URL, or else the way that is usual for the server.
 	PasswordFile string
-	// Objective is the latency that statements of the foreground are to have, in
+	// Objective is the latency objective of foreground statements, in
 	// seconds to minutes. Required. Smaller finds culprits sooner, and takes shorter
 	// ones for such.
 	Objective time.Duration
@@ -133,7 +133,7 @@ type Guard struct {
 	mode   culprit.Mode // of the engine
 
 	// OnCancel, if not nil, is told of every cancel that was done or would have been.
-	// It is to be set before Run, and must return soon.
+	// It must be set before Run, and must return soon.
 	OnCancel func(Cancel)
 
 	disarmed atomic.Bool

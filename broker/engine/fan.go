@@ -160,7 +160,7 @@ func merge(all []Target, s *Subscription) []Target {
 	return all
 }
 
-// release hands a message that has its token to everybody who is to have it, or to
+// release hands a message that has its token to all of its subscribers, or to
 // the log, which does so later and tells its Source: then it reports Waits. QueueFull
 // says that the log has no room.
 func (h *Hub) release(b *Batch, m *Message, id uint16) Verdict {
@@ -183,7 +183,7 @@ func (h *Hub) release(b *Batch, m *Message, id uint16) Verdict {
 	return Went
 }
 
-// deliver hands a message to those who subscribe here.
+// deliver hands a message to the subscribers of this node.
 func (h *Hub) deliver(b *Batch, m *Message) {
 	f := h.fanOf(m.Topic)
 	for i := range f.each {

@@ -153,7 +153,7 @@ func (srv *Server) forget(ch *channel) {
 	ch.close()
 }
 
-// deferral is a message that is to be published later.
+// deferral is a message to publish later.
 type deferral struct {
 	srv     *Server
 	topic   string

@@ -266,7 +266,7 @@ func missing(grants string, isMySQL bool) (notes []string) {
 	return notes
 }
 
-// Look looks once. An error means that a view failed; the source is to be closed and
+// Look looks once. An error means that a view failed; the source must be closed and
 // opened again.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)

@@ -104,7 +104,7 @@ func (s *Source) learn(ctx context.Context) error {
 	return nil
 }
 
-// Look looks once. An error means that a view failed; the source is to be closed and
+// Look looks once. An error means that a view failed; the source must be closed and
 // opened again.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)

@@ -19,7 +19,7 @@
 // matter; it delays and has no debt.
 //
 // What this package does not do: it has no clock and does not wait, queue or
-// choose among those who want tokens. For a plain limit in a program that may
+// choose among its callers. For a plain limit in a program that may
 // read the clock, golang.org/x/time/rate is simpler.
 package bucket
 

@@ -22,8 +22,8 @@
 //
 // A reply carries a grant only if that says something new: see Pool.Tells.
 //
-// Clients whose window is zero and who have nothing pending wait in the drained
-// list and are woken first in, first out, those with known demand first. The
+// Clients with a window of zero and nothing pending wait in the drained list. They are
+// woken first in, first out, those with known demand first. The
 // pool speculates on the demand of the others: it grants a little more than was
 // asked for, which saves a message each time demand appears and makes a delay
 // AQM at the server necessary (package admission).

@@ -116,7 +116,7 @@ func NewPool(cfg Config) (*Pool, error) {
 	p := &Pool{
 		cfg:    cfg,
 		total:  float64(cfg.MinTotal),
-		season: 2, // who is new was active in none before
+		season: 2, // a new client was active in none before
 		peers:  map[uint64]*party{},
 		hungry: list{which: linkDrained, mark: 1},
 		idle:   list{which: linkDrained, mark: 2},

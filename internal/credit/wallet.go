@@ -29,7 +29,7 @@ type WalletConfig struct {
 	// fresh requests take the credits just as well.
 	MaxWait time.Duration
 	// Late is by how much the driver's timers are late at times. A wait then ends
-	// sooner, so that who is refused knows within a fifth of the budget all the
+	// sooner, so that a refused caller knows within a fifth of the budget all the
 	// same. Default 0.
 	Late time.Duration
 	// Punctual reports each appearance and each disappearance of demand at once,

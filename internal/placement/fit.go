@@ -21,7 +21,7 @@ func NewFit(assigned, guess int) *Fit {
 	return &Fit{assigned: assigned, over: assigned + 1, try: min(max(guess, 1), assigned), done: assigned <= 0}
 }
 
-// Try returns how many publishers the broker is to have in this round, and whether the
+// Try returns how many publishers the broker gets in this round, and whether the
 // search is over: then it is how many it can hold.
 func (f *Fit) Try() (publishers int, over bool) {
 	if f.done {

@@ -11,7 +11,7 @@ import (
 
 // Config sets up a List. Its zero value works, but for Objective.
 type Config struct {
-	// Objective is the latency that requests are to see. Required.
+	// Objective is the latency objective of requests. Required.
 	Objective time.Duration
 	// Calm is for how long the server must have been well before a token is honoured.
 	// Default 10 objectives, at least 1 s. Longer is safer for the others.

@@ -36,7 +36,7 @@ type File struct {
 }
 
 // New describes something that was made of files a moment ago. load makes it again and
-// takes it, and returns what the log is to say of it; what, such as "certificates",
+// takes it, and returns what the log says about it; what, such as "certificates",
 // names it there, with whose.
 func New(what string, files []string, load func() (taken []any, err error), whose ...any) *File {
 	f := &File{what: what, whose: whose, files: files, load: load}

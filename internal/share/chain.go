@@ -17,7 +17,7 @@ type Stage struct {
 	// times between arrivals and of the service times. 0 is 1, exponential;
 	// negative is 0, always the same.
 	ArrivalCV2, ServiceCV2 float64
-	// Patience of those who wait there; nil waits for ever. It takes Poisson
+	// Patience of the callers that wait there; nil waits for ever. It takes Poisson
 	// arrivals and exponential service for granted.
 	Patience Patience
 	// Transfer is the mean time on the network after this stage, in seconds, and

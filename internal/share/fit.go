@@ -95,7 +95,7 @@ func (f *fitter) Update() {
 	}
 }
 
-// hurry is the rate of those who gave up soonest, a quarter of all. Rounds begin from
+// hurry is the rate of the callers that gave up soonest, a quarter of all. Rounds begin from
 // there: where times vary little inside each kind, as deadlines do, kinds that
 // begin too near to each other fall together.
 func (f *fitter) hurry() float64 {

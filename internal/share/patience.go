@@ -50,7 +50,7 @@ func (p Patience) Check() error {
 	return errors.Join(errs...)
 }
 
-// Outlasts returns the share of callers who are still there after x seconds.
+// Outlasts returns the share of callers that are still there after x seconds.
 func (p Patience) Outlasts(x float64) float64 {
 	if len(p) == 0 {
 		return 1
@@ -79,7 +79,7 @@ func (p Patience) Lost(mean float64) float64 {
 // of that is asked, in seconds.
 func (p Patience) lostAsked(asked, busy float64) float64 { return busy * p.Lost(asked) }
 
-// stays returns the mean wait of those who stay.
+// stays returns the mean wait of the callers that stay.
 func (p Patience) stays(asked, busy float64) float64 {
 	sum := 0.0
 	for _, b := range p {

@@ -41,7 +41,7 @@ func Closest(word string, known []string) string {
 	return best
 }
 
-// better reports whether a is to be preferred to b, which is as close to word: it begins
+// better reports whether a is preferable to b, which is as close to word: it begins
 // with word, or else comes first in the alphabet.
 func better(word, a, b string) bool {
 	if x, y := strings.HasPrefix(a, word), strings.HasPrefix(b, word); x != y {

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// Reason says why a task is to be cancelled.
+// Reason says why a task is cancelled.
 type Reason uint64
 
 const (

@@ -58,7 +58,7 @@ type Service struct {
 	Replicas int
 	// Threads is how many handlers of a process may run at once, in real processes: Go's
 	// GOMAXPROCS. Default: the processors that it may use, and one more where it
-	// computes, so that the kernel lets those who read connections in between.
+	// computes, so that the kernel lets the readers of connections run in between.
 	Threads int
 	// Workers is how many requests a process works on at a time: threads, or the
 	// connections of a pool. The rest wait in order, behind the gate, which is not

@@ -49,7 +49,7 @@ func station(objective time.Duration, s world.Service, work world.Step, load wor
 			Ask: []world.Ask{{Target: world.Target{Service: s.Name, Method: "work"}}}}}}
 }
 
-// waits is a station of workers who wait for an exponential time.
+// waits is a station of workers that wait for an exponential time.
 func waits(objective time.Duration, workers int, mean time.Duration, load world.Load) *world.World {
 	return station(objective, world.Service{Workers: workers}, world.Step{Wait: exponential(mean)}, load)
 }

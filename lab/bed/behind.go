@@ -230,7 +230,7 @@ func (b *bed) wrote() string {
 	return all.String()
 }
 
-// ports are addresses on loopback that are free, for those who must know one before
+// ports are free addresses on loopback, for programs that must know one before
 // somebody listens there. They are kept, so that they differ, until all are known.
 type ports struct {
 	kept []net.Listener

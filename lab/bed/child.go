@@ -20,7 +20,7 @@ import (
 
 const role = proc.Role[order]("SPILLGATE_BED")
 
-// order is what a child is to do: to be a replica of Service, or the proxy in front of
+// order is the task of a child: to be a replica of Service, or the proxy in front of
 // Upstream, or, without a service, all clients.
 type order struct {
 	// Dir holds what all children read: worldFile from the start, peersFile when all

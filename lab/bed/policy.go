@@ -45,14 +45,14 @@ type Peer struct {
 	// Front starts a third-party proxy, which listens at Role.Listen and sends all to
 	// Role.Upstream. It takes the transport proxy.
 	Front Program
-	// Order is who is next for workers and locks.
+	// Order decides which request is next for workers and locks.
 	Order Order
 	// Program, if set, plays the services in place of this program. It takes the
 	// transport proxy.
 	Program Program
 }
 
-// policy is what stands in front of services and behind those who call them.
+// policy is the control in front of services and in their callers.
 type policy struct {
 	kind         string
 	over         string
@@ -114,5 +114,5 @@ func parsePolicy(text string, peers []Peer) (policy, error) {
 	return p, nil
 }
 
-// credits reports whether those who call do so by wallets.
+// credits reports whether callers have wallets.
 func (p *policy) credits() bool { return p.kind == credited || p.peer != nil && p.peer.Gate != nil }
