@@ -65,7 +65,7 @@ func (r *Room) Kick(reason string, which func(Guest) bool) {
 	kicking.Wait()
 }
 
-// Close kicks every guest and returns when all have gone or ctx has ended.
+// Close kicks everybody and returns when all have gone or ctx has ended.
 func (r *Room) Close(ctx context.Context, reason string) error {
 	r.mu.Lock()
 	r.closing = true
