@@ -15,8 +15,8 @@
 // called from any goroutine.
 //
 // What this package does not do: it knows no protocol, and it has no settings of its
-// own. It gives names to those types of the packages under internal that the code of a
-// service may have to write.
+// own. It re-exports the types of packages under internal that a service's own code
+// may have to name.
 package spillgate
 
 import (
@@ -57,11 +57,11 @@ type (
 	Refusal = live.Refusal
 	// Reason says why a request was refused.
 	Reason = work.Reason
-	// Tags is what a caller says about a request, and what a Classifier makes of it.
+	// Tags is what a caller says about a request, and the result of a Classifier.
 	Tags = wire.Tags
 	// Class is a kind of requests with its own share of the slots.
 	Class = work.Class
-	// Calls counts what becomes of the requests that a program sends.
+	// Calls counts the outcomes of the requests that a program sends.
 	Calls = live.Calls
 	// Stats is what a Gate counted.
 	Stats = live.Stats

@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/broker/link"
 )
 
-// Admin serves metrics, status and health. It answers whoever asks, so it belongs
+// Admin serves metrics, status and health. It answers every request, so it belongs
 // on a private address.
 func (b *Broker) Admin() http.Handler {
 	return b.metrics.Admin(func() any { return b.Status() }, func() (string, bool) {

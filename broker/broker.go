@@ -263,7 +263,7 @@ func (b *Broker) open(ctx context.Context) error {
 // shutdownTime is how long clients may take to be told that the broker goes.
 const shutdownTime = 5 * time.Second
 
-// drain lets go what waits, for timeout at most, and disconnects everybody.
+// drain releases waiting messages, for timeout at most, and disconnects every client.
 func (b *Broker) drain(listeners []served, timeout time.Duration) {
 	b.phase.Store(draining)
 	for _, l := range listeners {

@@ -16,7 +16,7 @@ import (
 	"github.com/spillgate/spillgate/internal/mistake"
 )
 
-// DefaultListen is where a broker listens that is told nothing.
+// DefaultListen is the address of a broker without Config.Listen.
 const DefaultListen = "127.0.0.1:1883"
 
 // Config describes a broker. Nothing is required; zero fields take the default
@@ -24,13 +24,13 @@ const DefaultListen = "127.0.0.1:1883"
 type Config struct {
 	// Listen are the addresses to serve on: host:port for MQTT, or with the protocol in
 	// front, nats://host:port, and with TLS, mqtt+tls://host:port. Default
-	// DefaultListen. What other machines reach needs users, see Access.
+	// DefaultListen. An address that other machines can reach needs users, see Access.
 	Listen []string
 	// TLS are the files of the listeners with TLS.
 	TLS TLS
-	// Access says who may do what. Default: clients of this machine everything, others
-	// nothing. Can change while the broker runs; clients whose user changed are
-	// disconnected.
+	// Access has the users and their rights. Default: clients of this machine may do
+	// everything, others nothing. Can change while the broker runs; clients whose user
+	// changed are disconnected.
 	Access access.Config
 	// Admin is the host:port of metrics, status and health endpoints; keep it private.
 	// Default none.
@@ -38,18 +38,19 @@ type Config struct {
 	// Limits are those of topics; the first that matches a topic counts. At most
 	// engine.MaxLimits. Default none. Can change while the broker runs.
 	Limits []engine.Limit
-	// Cluster joins the node to others, and has what must not be lost outlive the process.
-	// Default neither: one node, all in memory.
+	// Cluster joins the node to others, and stores messages and sessions that must outlive
+	// the process. Default neither: one node, all in memory.
 	Cluster backplane.Config
 	// Place says how the node takes part in the placement of publishers, which needs
 	// Cluster.
 	Place Place
-	// Clients bound what one client of MQTT may take, NATS and NSQ one of those.
+	// Clients bound what one client of MQTT may take; NATS and NSQ do so for a client of
+	// theirs.
 	Clients mqtt.Limits
 	NATS    nats.Limits
 	NSQ     nsq.Limits
-	// Topics is the most topics at once. Default 100,000. Beyond, topics that nobody
-	// has used for a minute make room, or new ones are refused.
+	// Topics is the most topics at once. Default 100,000. Beyond that, topics unused
+	// for a minute make room, or new ones are refused.
 	Topics int
 	// Subscriptions is the most subscriptions of all clients. Default 1,000,000.
 	Subscriptions int
@@ -59,17 +60,17 @@ type Config struct {
 	// Memory is how many bytes the process may use before garbage is collected; it
 	// makes next to none while it only carries messages. Default 1 GiB. The program
 	// sets it, unless GOGC or GOMEMLIMIT are set; this package does not. Larger
-	// collects less often; much smaller than what clients make it hold costs
+	// collects less often; much smaller than the messages and sessions it holds costs
 	// processor time.
 	Memory int
-	// Drain is the way out.
+	// Drain says how the broker stops.
 	Drain Drain
 }
 
 // Place says how a node takes part in the placement of publishers.
 type Place struct {
 	// Address is where clients find the node, as host:port. With Capacity the node enters
-	// itself into the state; default: it is entered by `spillgate place node`.
+	// itself into the state. Default: `spillgate place node` enters it.
 	Address string
 	// Capacity is what the node serves within its topics' objectives, in messages a second.
 	Capacity float64
@@ -101,8 +102,8 @@ type Drain struct {
 	// Notice is how long health checks fail while clients are still served. Default
 	// 0.
 	Notice time.Duration
-	// Timeout is how long messages that wait for their rate have to go after the
-	// notice; clients are disconnected then. Default 5 s.
+	// Timeout is how long waiting messages may still be released after the notice. Then
+	// clients are disconnected. Default 5 s.
 	Timeout time.Duration
 }
 

@@ -52,20 +52,20 @@ type Defaults struct {
 	// Priority is the order inside a class, 0 to 127. Default 0, the best. Larger
 	// is less important.
 	Priority work.Priority
-	// Deadline is how long after its arrival the answer to a request is useless
-	// that brought no deadline. Default 0: it has none. Smaller gives up sooner;
-	// larger works for callers who may have left. At most MaxDeadline.
+	// Deadline is the deadline of a request that brought none, counted from its
+	// arrival. Default 0: it has none. Smaller gives up sooner; larger works for
+	// callers that may have left. At most MaxDeadline.
 	Deadline time.Duration
 }
 
-// Rule gives what it sets to the requests that match.
+// Rule applies Set to the requests that match.
 type Rule struct {
 	Match Match
 	Set   Set
 }
 
-// Match is a condition on a request. All of its fields must hold; of a field with
-// several values one must. The zero Match holds for every request.
+// Match is a condition on a request. Every field must hold; a field with several
+// values holds if one of them does. The zero Match holds for every request.
 type Match struct {
 	// Header are headers that come with the request.
 	Header []Header
@@ -95,8 +95,8 @@ type Match struct {
 type Header struct {
 	// Name, in upper or lower case.
 	Name string
-	// Value is what the header must be, where it comes exactly once. Empty: it
-	// must be there, whatever its value.
+	// Value is the value of the header, which must come exactly once. Empty: the
+	// header must be there, whatever its value.
 	Value string
 }
 
@@ -104,11 +104,11 @@ type Header struct {
 type Baggage uint8
 
 const (
-	// NoBaggage: it does not matter.
+	// NoBaggage is no condition.
 	NoBaggage Baggage = iota
 	// TrustedBaggage: the request says something, and the edge trusts its sender.
 	TrustedBaggage
-	// AnyBaggage: the request says something, whoever sent it, and it is believed.
+	// AnyBaggage: the request says something, and it is believed from any sender.
 	AnyBaggage
 
 	numBaggage
@@ -142,8 +142,8 @@ func ParseClass(s string) (work.Class, error) {
 	return 0, fmt.Errorf("classify: class is %.40q, expected default or interactive", s)
 }
 
-// Set is what a rule gives. What it leaves out is as a trusted sender says, or
-// else as the workflow has it.
+// Set is what a rule sets. A field that it leaves out comes from a trusted sender,
+// or else from the workflow's defaults.
 type Set struct {
 	// Workflow is one of Config.Workflows, or DefaultName.
 	Workflow string
@@ -157,18 +157,17 @@ type Set struct {
 	Priority *work.Priority
 	// Deadline as in Defaults; 0 leaves it.
 	Deadline time.Duration
-	// Objective is the latency that callers of such requests are to see, where it is
-	// not that of the gate: longer for exports and reports, shorter for lookups. 0, the
-	// default, is the gate's. At most MaxDeadline. It is in what Classify and Stamp
-	// return; a gate inside a service is told by httpgate.Objectives or
-	// grpcgate.WithObjectives.
+	// Objective is the latency objective of these requests: longer for exports and
+	// reports, shorter for lookups. Default 0: the gate's. At most MaxDeadline.
+	// Classify and Stamp return it; httpgate.Objectives and grpcgate.WithObjectives
+	// tell a gate inside a service.
 	Objective time.Duration
 	// Use is what such requests do inside the server. The proxy heeds it.
 	Use Use
 }
 
-// Use is what requests of a rule do inside of a server that cannot say so itself, as far
-// as its operator knows. The zero Use is nothing known.
+// Use is what requests of a rule do inside a server that does not report it itself, as
+// far as its operator knows. The zero Use says nothing.
 type Use struct {
 	// Kind names what the requests do, in logs and to the engine that looks for culprits:
 	// after one was found, no other of the kind may begin for a while. Default: the method
@@ -179,11 +178,11 @@ type Use struct {
 	// that holds one is blamed for those that need it. A name means the same in all rules.
 	// At most MaxResources names.
 	Holds, Needs string
-	// AtOnce is how many of the requests of the rule may be in the proxy at once. One more
-	// is refused at once. Default 0: no bound of its own.
+	// AtOnce is the most requests of the rule that may be in the proxy at a time. A further
+	// one is refused immediately. Default 0: no bound of its own.
 	AtOnce int
-	// NoCancel says that the server goes on with what its caller has given up. Such a
-	// culprit is not broken off, which would free nothing; its kind is kept out.
+	// NoCancel says that the server goes on with a request whose caller has given up.
+	// Cancelling such a culprit would free nothing, so its kind is kept out instead.
 	NoCancel bool
 }
 

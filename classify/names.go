@@ -21,7 +21,7 @@ const (
 	nameProbes = 8
 )
 
-// Names is a bounded set of workflows that nobody listed: the first that come, as
+// Names is a bounded set of workflows that no rule lists: the first that come, as
 // long as they come. Whoever can choose its name can fill it, and has the share of
 // as many workflows as it makes. Its methods may be called at once from any
 // goroutine, and on a nil Names, which has no room.

@@ -28,7 +28,7 @@ type Facts struct {
 	Trusted bool
 	// Claims is what the request says about itself.
 	Claims Rank
-	// Message is the first message of a gRPC call, or its beginning; nil if nobody looked.
+	// Message is the first message of a gRPC call, or its beginning; nil if the edge did not read it.
 	Message []byte
 }
 

@@ -4,82 +4,23 @@ import (
 	"maps"
 
 	"github.com/spillgate/spillgate/broker"
+	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/mqtt"
 )
 
-// broker decodes what `spillgate broker` runs. This function is the list of keys.
+// broker decodes what `spillgate broker` runs. This function, with those that it calls, is
+// the list of keys.
 func (d *decoder) broker(n node, to *broker.Config) {
 	all := keys{
-		"listen": func(n node) {
-			d.List(n, func(n node) {
-				address := ""
-				d.Text(n, &address)
-				to.Listen = append(to.Listen, address)
-			})
-		},
-		"tls":   func(n node) { d.tls(n, &to.TLS) },
-		"nats":  func(n node) { d.nats(n, &to.NATS) },
-		"nsq":   func(n node) { d.nsq(n, &to.NSQ) },
-		"admin": func(n node) { d.Text(n, &to.Admin) },
-		"limits": func(n node) {
-			d.List(n, func(n node) {
-				var l engine.Limit
-				d.Object(n, keys{
-					"filter":      func(n node) { d.Text(n, &l.Filter) },
-					"rate":        func(n node) { d.Number(n, &l.Rate) },
-					"burst":       func(n node) { d.Number(n, &l.Burst) },
-					"police":      func(n node) { d.Boolean(n, &l.Police) },
-					"shared":      func(n node) { d.Boolean(n, &l.Shared) },
-					"queue":       func(n node) { d.Integer(n, &l.Queue) },
-					"queue_bytes": func(n node) { d.Integer(n, &l.QueueBytes) },
-				})
-				to.Limits = append(to.Limits, l)
-			})
-		},
-		"clients": func(n node) {
-			l := &to.Clients
-			d.Object(n, keys{
-				"connections":    func(n node) { d.Integer(n, &l.Connections) },
-				"sessions":       func(n node) { d.Integer(n, &l.Sessions) },
-				"session_expiry": func(n node) { d.Duration(n, &l.SessionExpiry) },
-				"packet":         func(n node) { d.Integer(n, &l.Packet) },
-				"inflight":       func(n node) { d.Integer(n, &l.Inflight) },
-				"queue":          func(n node) { d.Integer(n, &l.Queue) },
-				"queue_bytes":    func(n node) { d.Integer(n, &l.QueueBytes) },
-				"outbound":       func(n node) { d.Integer(n, &l.Outbound) },
-				"subscriptions":  func(n node) { d.Integer(n, &l.Subscriptions) },
-				"topics":         func(n node) { d.Integer(n, &l.Topics) },
-				"connect":        func(n node) { d.Duration(n, &l.Connect) },
-				"stall":          func(n node) { d.Duration(n, &l.Stall) },
-			})
-		},
-		"cluster": func(n node) {
-			c := &to.Cluster
-			d.Object(n, keys{
-				"node":    func(n node) { d.Text(n, &c.Node) },
-				"data":    func(n node) { d.Text(n, &c.Data) },
-				"url":     func(n node) { d.Text(n, &c.URL) },
-				"listen":  func(n node) { d.Text(n, &c.Listen) },
-				"cluster": func(n node) { d.Text(n, &c.Cluster) },
-				"routes": func(n node) {
-					d.List(n, func(n node) {
-						address := ""
-						d.Text(n, &address)
-						c.Routes = append(c.Routes, address)
-					})
-				},
-				"ca":            func(n node) { d.Text(n, &c.CA) },
-				"cert":          func(n node) { d.Text(n, &c.Cert) },
-				"key":           func(n node) { d.Text(n, &c.Key) },
-				"replicas":      func(n node) { d.Integer(n, &c.Replicas) },
-				"max_bytes":     func(n node) { d.Integer(n, &c.MaxBytes) },
-				"max_age":       func(n node) { d.Duration(n, &c.MaxAge) },
-				"pending":       func(n node) { d.Integer(n, &c.Pending) },
-				"pending_bytes": func(n node) { d.Integer(n, &c.PendingBytes) },
-				"max_message":   func(n node) { d.Integer(n, &c.MaxMessage) },
-				"patience":      func(n node) { d.Duration(n, &c.Patience) },
-			})
-		},
+		"listen":  func(n node) { d.texts(n, &to.Listen) },
+		"tls":     func(n node) { d.tls(n, &to.TLS) },
+		"nats":    func(n node) { d.nats(n, &to.NATS) },
+		"nsq":     func(n node) { d.nsq(n, &to.NSQ) },
+		"admin":   func(n node) { d.Text(n, &to.Admin) },
+		"limits":  func(n node) { d.topicLimits(n, &to.Limits) },
+		"clients": func(n node) { d.brokerClients(n, &to.Clients) },
+		"cluster": func(n node) { d.cluster(n, &to.Cluster) },
 		"place": func(n node) {
 			d.Object(n, keys{
 				"address":  func(n node) { d.Text(n, &to.Place.Address) },
@@ -100,4 +41,58 @@ func (d *decoder) broker(n node, to *broker.Config) {
 	}
 	maps.Copy(all, d.access(&to.Access))
 	d.Object(n, all)
+}
+
+func (d *decoder) topicLimits(n node, to *[]engine.Limit) {
+	d.List(n, func(n node) {
+		var l engine.Limit
+		d.Object(n, keys{
+			"filter":      func(n node) { d.Text(n, &l.Filter) },
+			"rate":        func(n node) { d.Number(n, &l.Rate) },
+			"burst":       func(n node) { d.Number(n, &l.Burst) },
+			"police":      func(n node) { d.Boolean(n, &l.Police) },
+			"shared":      func(n node) { d.Boolean(n, &l.Shared) },
+			"queue":       func(n node) { d.Integer(n, &l.Queue) },
+			"queue_bytes": func(n node) { d.Integer(n, &l.QueueBytes) },
+		})
+		*to = append(*to, l)
+	})
+}
+
+func (d *decoder) brokerClients(n node, to *mqtt.Limits) {
+	d.Object(n, keys{
+		"connections":    func(n node) { d.Integer(n, &to.Connections) },
+		"sessions":       func(n node) { d.Integer(n, &to.Sessions) },
+		"session_expiry": func(n node) { d.Duration(n, &to.SessionExpiry) },
+		"packet":         func(n node) { d.Integer(n, &to.Packet) },
+		"inflight":       func(n node) { d.Integer(n, &to.Inflight) },
+		"queue":          func(n node) { d.Integer(n, &to.Queue) },
+		"queue_bytes":    func(n node) { d.Integer(n, &to.QueueBytes) },
+		"outbound":       func(n node) { d.Integer(n, &to.Outbound) },
+		"subscriptions":  func(n node) { d.Integer(n, &to.Subscriptions) },
+		"topics":         func(n node) { d.Integer(n, &to.Topics) },
+		"connect":        func(n node) { d.Duration(n, &to.Connect) },
+		"stall":          func(n node) { d.Duration(n, &to.Stall) },
+	})
+}
+
+func (d *decoder) cluster(n node, to *backplane.Config) {
+	d.Object(n, keys{
+		"node":          func(n node) { d.Text(n, &to.Node) },
+		"data":          func(n node) { d.Text(n, &to.Data) },
+		"url":           func(n node) { d.Text(n, &to.URL) },
+		"listen":        func(n node) { d.Text(n, &to.Listen) },
+		"cluster":       func(n node) { d.Text(n, &to.Cluster) },
+		"routes":        func(n node) { d.texts(n, &to.Routes) },
+		"ca":            func(n node) { d.Text(n, &to.CA) },
+		"cert":          func(n node) { d.Text(n, &to.Cert) },
+		"key":           func(n node) { d.Text(n, &to.Key) },
+		"replicas":      func(n node) { d.Integer(n, &to.Replicas) },
+		"max_bytes":     func(n node) { d.Integer(n, &to.MaxBytes) },
+		"max_age":       func(n node) { d.Duration(n, &to.MaxAge) },
+		"pending":       func(n node) { d.Integer(n, &to.Pending) },
+		"pending_bytes": func(n node) { d.Integer(n, &to.PendingBytes) },
+		"max_message":   func(n node) { d.Integer(n, &to.MaxMessage) },
+		"patience":      func(n node) { d.Duration(n, &to.Patience) },
+	})
 }

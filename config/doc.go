@@ -11,6 +11,6 @@
 // packages that own the values check their meaning, so a value from a flag and a value
 // from a file meet the same rules.
 //
-// What this package does not do: it starts nothing. Watch reports changes of the file; the
-// program that it reports to decides what can change while it runs.
+// What this package does not do: it starts nothing. Watch reports changes of the file; its
+// caller decides which values can change while the program runs.
 package config

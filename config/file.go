@@ -191,11 +191,7 @@ func (d *decoder) decode(root node) *File {
 		},
 		"exempt": func(n node) {
 			p.Exempt = []string{} // an empty list is none, not the default
-			d.List(n, func(n node) {
-				path := ""
-				d.Text(n, &path)
-				p.Exempt = append(p.Exempt, path)
-			})
+			d.texts(n, &p.Exempt)
 		},
 		"health":    func(n node) { d.health(n, &p.Health) },
 		"workflows": func(n node) { d.workflows(n, &p.Workflows) },

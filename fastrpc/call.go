@@ -26,7 +26,7 @@ type call struct {
 	link   *link
 	stream uint32
 	permit live.Permit
-	holds  bool // permit is to be returned
+	holds  bool // permit must be returned
 	sent   mono.Time
 	served time.Duration // until the answer, if the handler ran
 	out    []byte
@@ -49,7 +49,7 @@ const (
 // priority those of the request that ctx belongs to. A call that need not wait for a credit
 // allocates nothing if out has room.
 //
-// A refusal, by the client's wallet, the server or something further down, is a
+// A refusal by the client's wallet, the server or a service further down is a
 // *spillgate.Refusal to errors.As. An error of the handler is an *Error. A call that ends with
 // ctx is cancelled at the server.
 func (m *Method) Call(ctx context.Context, in, out []byte) ([]byte, error) {
@@ -57,7 +57,7 @@ func (m *Method) Call(ctx context.Context, in, out []byte) ([]byte, error) {
 	return out, err
 }
 
-// CallTimed is Call, and returns what the server says of how long it took.
+// CallTimed is Call, and also returns the times that the server reports.
 func (m *Method) CallTimed(ctx context.Context, in, out []byte) ([]byte, Times, error) {
 	return m.call(ctx, in, out, true)
 }
@@ -283,7 +283,7 @@ func (c *call) settle() {
 	}
 }
 
-// recycle keeps c for another call. Nobody may have it any more.
+// recycle keeps c for another call. No other goroutine may hold it.
 func (c *call) recycle() {
 	places := &c.method.client.places
 	c.method, c.link, c.out, c.err, c.reply, c.served = nil, nil, nil, nil, wire.Reply{}, 0

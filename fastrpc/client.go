@@ -20,7 +20,7 @@ type ClientConfig struct {
 	// Wallet says how calls wait for credits. Servers without a gate grant none, and calls to
 	// them do not wait.
 	Wallet spillgate.Wallet
-	// WithoutCredits has calls sent at once, whatever servers grant; their gates refuse
+	// WithoutCredits sends calls immediately, whatever servers grant; their gates refuse
 	// instead. Default false.
 	WithoutCredits bool
 	// TLS, if set, is spoken on every connection. Its ServerName is by default the host of the
@@ -66,7 +66,7 @@ type Client struct {
 	methods map[string]*Method
 }
 
-// routes are the connections that calls may go by, which nobody writes to any more.
+// routes are the connections that calls may go by. They do not change once they are published.
 type routes struct {
 	links  []*link
 	behind map[*live.Server]*link
@@ -74,9 +74,10 @@ type routes struct {
 }
 
 // Dial connects to the servers at the addresses, "host:port" or "unix:" and a path, with one
-// connection each, and goes on trying those that it does not reach, until Close. It fails if it
-// reaches none before ctx ends or each was tried once. A call goes to a server whose credit is
-// free, in proportion to the free ones; without credits, to the one with the least in flight.
+// connection each. It keeps trying servers that it cannot reach, until Close. It fails if it
+// has reached none when ctx ends or each was tried once. A call goes to a server with a free
+// credit, in proportion to the free credits; without credits, to the server with the fewest
+// requests in flight.
 func Dial(ctx context.Context, cfg ClientConfig, addresses ...string) (*Client, error) {
 	if err := cfg.check(addresses); err != nil {
 		return nil, err

@@ -20,14 +20,14 @@
 // The bytes between the two are in FORMAT.md.
 //
 // Invariants: every request that is read is answered once; the ticket and the credit of a call are
-// returned however it ends; a call that was refused did not run; what waits on a connection, both ways, is
-// bounded; what a peer sends never panics, and what breaks the format closes its connection with the reason.
-// The delay of a call counts from the arrival of its bytes at the machine, where the kernel tells (TCP on Linux),
-// else from when they were read: what waits behind an inline handler is seen.
+// returned however it ends; a refused call did not run; the frames that wait on a connection are bounded in
+// both directions; input from a peer never panics, and malformed input closes its connection with the reason.
+// The delay of a call counts from the arrival of its bytes at the machine if the kernel reports it (TCP on Linux),
+// and otherwise from the read. So the delay includes the wait behind an inline handler.
 //
-// Trust is as in grpcgate and httpgate: of a caller's tags, those that put its calls before the
-// calls of others are believed only if ServerConfig.Trust says so.
+// Trust is as in grpcgate and httpgate: tags that put a call ahead of others are believed only if
+// ServerConfig.Trust says so.
 //
 // What this package does not do: it has no streams, and sends nothing again by itself; a call whose connection broke
-// may have run. It does not decide, package live does.
+// may have run. It makes no decisions; package live does.
 package fastrpc

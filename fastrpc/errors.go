@@ -28,7 +28,7 @@ func (e *Error) Error() string {
 
 var (
 	// ErrLost is wrapped by the error of a call whose connection broke, or that found no
-	// connection. If it was sent, nobody knows whether it was executed.
+	// connection. If it was sent, it may have been executed.
 	ErrLost = errors.New("fastrpc: the connection is lost")
 	// ErrNoMethod is wrapped by the error of a call to a method that the server does not have.
 	ErrNoMethod = errors.New("fastrpc: the server does not have the method")

@@ -129,7 +129,7 @@ type request struct {
 	attempt  uint8
 	class    work.Class
 	priority work.Priority
-	tags     []byte // what else there is to say, a message of wire.Tags; empty: nothing
+	tags     []byte // all else, a message of wire.Tags; empty: nothing
 }
 
 // append appends the frame with the body, which with the tags must fit.
@@ -185,7 +185,7 @@ type response struct {
 	seq             uint32
 	window          uint16
 	queued, service time.Duration
-	reply           []byte // what else there is to say, a message of wire.Reply; empty: nothing
+	reply           []byte // all else, a message of wire.Reply; empty: nothing
 }
 
 func (r *response) append(dst, body []byte) []byte {

@@ -21,7 +21,7 @@ type incoming struct {
 	method   *served
 	stream   uint32
 	timed    bool
-	tags     wire.Tags // nobody writes to them while the handler runs
+	tags     wire.Tags // read-only while the handler runs
 	deadline time.Time // if limited
 	limited  bool
 	in, out  []byte
@@ -34,10 +34,10 @@ type incoming struct {
 	began  time.Time // if timed
 
 	mu    sync.Mutex
-	over  bool          // the call has ended, and r is somebody else's or will be
+	over  bool          // the call has ended, and r serves another call or will
 	begun bool          // the handler has: the gate does not listen any more
 	heard bool          // the handler, or what it called, has listened
-	done  chan struct{} // nil until somebody listens
+	done  chan struct{} // nil until the handler asks for it
 	timer *time.Timer
 	err   error
 }
@@ -218,14 +218,14 @@ func isRefusal(err error) bool {
 	return errors.As(err, &below)
 }
 
-// leave returns the ticket, and fills in what is to be told beside the answer.
+// leave returns the ticket, and fills in the reply that travels beside the answer.
 func (r *incoming) leave(e *ending, below bool, h *response, more *wire.Reply) {
 	t, outcome := r.ticket, work.Done
 	switch gone := r.gone(); {
 	case e.failed:
 		outcome = work.Ignored
 	case gone && e.err == nil:
-		outcome = work.Late // nobody waits for it any more
+		outcome = work.Late // the client has given up
 	case gone:
 		outcome = work.Ignored
 	case below:

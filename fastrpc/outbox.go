@@ -30,8 +30,8 @@ type outbox struct {
 	buf     []byte
 	spare   []byte
 	writing bool
-	pending bool // somebody has yielded and will write
-	noticed bool // notice is to be called
+	pending bool // a goroutine has yielded and will write
+	noticed bool // notice must be called
 	waiting int  // for room
 	until   time.Time
 	err     error // the connection is over
@@ -51,7 +51,7 @@ func (o *outbox) start(conn net.Conn, limit int, timeout time.Duration) {
 func (o *outbox) lock() error {
 	o.mu.Lock()
 	for len(o.buf) >= o.limit && o.err == nil {
-		if !o.writing { // whoever appended it means to write it later
+		if !o.writing { // its sender means to write it later
 			o.flushLocked()
 			continue
 		}
@@ -82,7 +82,7 @@ func (o *outbox) send() {
 	o.mu.Unlock()
 }
 
-// flush writes what was appended, unless somebody is about to.
+// flush writes the appended frames, unless another goroutine is about to.
 func (o *outbox) flush() {
 	o.mu.Lock()
 	if !o.pending {
@@ -147,7 +147,7 @@ func (o *outbox) poke() {
 	}
 }
 
-// run writes what nobody else does, until close.
+// run writes the frames that no sender writes itself, until close.
 func (o *outbox) run() {
 	defer close(o.done)
 	for range o.wake {
@@ -189,7 +189,7 @@ func (o *outbox) empty() bool {
 	return len(o.buf) == 0 && !o.writing
 }
 
-// close breaks the connection off: who waits for room and run return.
+// close breaks the connection off: run and all senders that wait for room return.
 func (o *outbox) close(err error) {
 	o.mu.Lock()
 	if o.err == nil {

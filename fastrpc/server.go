@@ -20,8 +20,8 @@ import (
 // that it must keep, and returns the result, or an error. The server uses in and out again, and
 // ctx for other calls: none of them may be used any more when it has returned.
 //
-// A *spillgate.Refusal in the error says that something further down refused, and the
-// caller is told so.
+// A *spillgate.Refusal in the error says that a service further down refused; the caller
+// gets that refusal.
 type Handler func(ctx context.Context, in, out []byte) ([]byte, error)
 
 // ServerConfig describes a Server. Its zero value works.
@@ -31,16 +31,16 @@ type ServerConfig struct {
 	// Trust names the calls whose class, priority, workflow, progress and sending process are
 	// believed: those from your own services. Default nil: none.
 	Trust func(peer net.Addr, method string) bool
-	// Classify says what to believe of what a caller claims, in place of Trust, which then is
-	// not asked. Default nil: as Trust has it.
+	// Classify replaces Trust: it returns the tags of a call that are believed. Default nil:
+	// Trust decides.
 	Classify func(peer net.Addr, method string, claimed spillgate.Tags) spillgate.Tags
-	// TLS, if set, is spoken on every connection. Default nil: none. Without it, anybody on the
-	// way reads and changes what is said.
+	// TLS, if set, is spoken on every connection. Default nil: none. Without it, anyone on the
+	// network path can read and change the messages.
 	TLS *tls.Config
 	// MaxMessage is the longest request, in bytes, up to 1 GiB. Default 1 MiB. Each connection
 	// may need a buffer of it. Its caller is told before it sends a longer one.
 	MaxMessage int
-	// MaxInFlight is the most requests of a connection that run or wait, up to MaxLanes.
+	// MaxInFlight is the most running and waiting requests of a connection, up to MaxLanes.
 	// Default 1024. The client keeps further ones back.
 	MaxInFlight int
 	// MaxConnections is the most connections at once. Default 65,536. Further ones are closed.
@@ -55,8 +55,8 @@ type ServerConfig struct {
 	Log *slog.Logger
 }
 
-// Everyone reports every call, for ServerConfig.Trust: of a server that only your own services
-// reach.
+// Everyone trusts every call. It is a ServerConfig.Trust for a server that only your own
+// services can reach.
 func Everyone(net.Addr, string) bool { return true }
 
 const (
@@ -72,7 +72,7 @@ const (
 	// for how long one that has nothing in flight is left to its client to close.
 	drainLook  = 2 * time.Millisecond
 	drainGrace = 500 * time.Millisecond
-	// drainDelay is after what time a client may come back to a server that drains.
+	// drainDelay is the retry-after of a server that drains.
 	drainDelay = time.Second
 )
 
@@ -154,13 +154,13 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	return &Server{cfg: cfg, methods: map[string]*served{}, listeners: map[net.Listener]bool{}, conns: map[*serverConn]bool{}}, nil
 }
 
-// Handle has calls of a method answered by h, each on a goroutine of its own. A name that is
-// empty, longer than MaxMethod or taken panics, as does a call after Serve.
+// Handle registers h for a method. Each call runs on a goroutine of its own. Handle panics if
+// the name is empty, longer than MaxMethod or taken, and after Serve.
 func (s *Server) Handle(method string, h Handler) { s.register(&served{name: method, handle: h}) }
 
 // HandleInline is Handle for work of microseconds that never waits: h runs on the goroutine
-// that reads the connection, which spares the change between the two; the connection's
-// other calls wait for it, and a cancel is not noticed while it runs. A call that has to wait at the gate runs on
+// that reads the connection, which saves a switch of goroutines. The connection's other
+// calls wait for it, and a cancel is not noticed while it runs. A call that has to wait at the gate runs on
 // a goroutine of its own.
 func (s *Server) HandleInline(method string, h Handler) {
 	s.register(&served{name: method, handle: h, inline: true})
@@ -268,8 +268,8 @@ func (s *Server) drain() []*serverConn {
 }
 
 // Shutdown ends the server without loss: it accepts nothing more, tells clients to go
-// elsewhere, refuses what they send in spite of it, and returns when what runs has ended and
-// was answered. If ctx ends before, it closes what is left and returns ctx's error.
+// elsewhere, refuses requests that still come, and returns when all running requests have been
+// answered. If ctx ends before, it closes the remaining connections and returns ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	conns := s.drain()
 	for _, c := range conns {

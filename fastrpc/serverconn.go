@@ -293,7 +293,7 @@ func (c *serverConn) notice(dst []byte) []byte {
 // has read.
 func (c *serverConn) respond(h *response, more *wire.Reply, body []byte, soon bool) {
 	if c.out.lock() != nil {
-		return // nobody is there to hear it
+		return // the connection has gone
 	}
 	if h.granted = more.HasGrant; h.granted {
 		g := &more.Grant

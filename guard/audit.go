@@ -40,7 +40,7 @@ func (a *Audit) write(lines []byte) {
 	}
 }
 
-// engine is a culprit engine whose decisions are written down, if somebody wants that.
+// engine is a culprit engine whose decisions are written to the audit log, if there is one.
 type engine interface {
 	Observe(s *culprit.Sample) *culprit.Decision
 	Configure(cfg culprit.Config) error

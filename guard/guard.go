@@ -41,24 +41,24 @@ type Config struct {
 	// apache://… and php-fpm://… as guard/apache and guard/phpfpm have it. Required.
 	URL string
 	// PasswordFile is a file with the password, read at each connect; white space at
-	// its ends is left out. Default: what the URL, or the server's own way, says.
+	// its ends is left out. Default: the password in the URL, or else the way that is usual for the server.
 	PasswordFile string
-	// Objective is the latency that statements of the foreground are to have, in
+	// Objective is the latency objective of foreground statements, in
 	// seconds to minutes. Required. Smaller finds culprits sooner, and takes shorter
 	// ones for such.
 	Objective time.Duration
-	// Mode is culprit.Monitor by default: say what would be cancelled.
+	// Mode is culprit.Monitor by default: only report what Enforce would cancel.
 	Mode culprit.Mode
 	// Period is the time between two looks, 10 ms to 10 s. Default DefaultPeriod.
 	// Larger costs the server less and decides later.
 	Period time.Duration
-	// Rules say whom it may cancel.
+	// Rules say which tasks it may cancel.
 	Rules Rules
 	// PerSecond, PerMinute and PerCompletion cap the cancels, as those of
 	// culprit.Config do, whose defaults they have.
 	PerSecond, PerMinute int
 	PerCompletion        float64
-	// MinAge is the age below which no task is cancelled, but those of a kind that was
+	// MinAge is the age below which no task is cancelled, except tasks of a kind that was
 	// cancelled lately and may not begin. Default Objective.
 	MinAge time.Duration
 	// KillSwitch is the path of a file; while it exists, the guard only monitors.
@@ -75,7 +75,7 @@ type Mistake struct {
 	Field, Value, Want string
 }
 
-// Error says all three.
+// Error returns field, value and expectation in one line.
 func (m Mistake) Error() string {
 	if m.Value == "" {
 		return fmt.Sprintf("guard: %s is missing, expected %s", m.Field, m.Want)
@@ -133,7 +133,7 @@ type Guard struct {
 	mode   culprit.Mode // of the engine
 
 	// OnCancel, if not nil, is told of every cancel that was done or would have been.
-	// It is to be set before Run, and must return soon.
+	// It must be set before Run, and must return soon.
 	OnCancel func(Cancel)
 
 	disarmed atomic.Bool

@@ -34,7 +34,7 @@ type Status struct {
 	// Lost is the share of in-flight time that each resource costs.
 	Lost       map[string]float64 `json:"lost,omitempty"`
 	Candidates []CandidateStatus  `json:"candidates,omitempty"`
-	// Holding and Waiting are who holds and who waits now, longest first, at most
+	// Holding and Waiting are the holders and the waiters now, longest first, at most
 	// shownTasks of each.
 	Holding []Present `json:"holding,omitempty"`
 	Waiting []Present `json:"waiting,omitempty"`

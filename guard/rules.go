@@ -24,7 +24,7 @@ type Rule struct {
 	Kind string
 }
 
-// Rules say whom a guard may cancel, beside what servers make dangerous: replication,
+// Rules say which tasks a guard may cancel, beside those that a server makes dangerous: replication,
 // changes of tables, backups and maintenance are barred unless a rule allows them.
 type Rules struct {
 	// Allow lifts the bar from what a rule names.

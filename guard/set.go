@@ -161,7 +161,7 @@ func (s *Set) Run(ctx context.Context) error {
 }
 
 // Admin serves metrics, status and health, and takes the order to cancel no more. It
-// answers whoever asks, so it belongs on a private address.
+// answers every request, so it belongs on a private address.
 func (s *Set) Admin() http.Handler {
 	mux := s.metrics.Admin(func() any { return map[string]any{"guards": s.Status()} }, func() (string, bool) {
 		var blind []string

@@ -12,12 +12,12 @@
 // docs/metrics.md lists every metric with its meaning, its labels and their values; it is
 // made from this source.
 //
-// A service needs one line of it: Prometheus, or Report where OpenTelemetry is set up.
+// A service calls one function: Prometheus, or Report where OpenTelemetry is set up.
 //
 // Invariants: the number of label values is bounded. The gate's name comes from the
 // configuration; methods and targets are those that the process calls, at most
-// live.MaxUntagged and live.MaxTargets of them; all other labels are enumerations; and nothing that a client sends becomes a
-// label. Nothing is global. Observe does not block, and allocates only when it logs; above
+// live.MaxUntagged and live.MaxTargets of them; all other labels are enumerations. No input
+// from a client becomes a label. Nothing is global. Observe does not block, and allocates only when it logs; above
 // debug level, a flood of refusals makes one log line per Notice.
 //
 // What this package does not do: no control loop reads its numbers.

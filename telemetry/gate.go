@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/internal/work"
 )
 
-// decision is what became of a request, as a label.
+// decision is the outcome of admission, as a label.
 type decision uint8
 
 const (
@@ -60,8 +60,8 @@ func (i instrument) Observe(seconds float64) {
 	i.Record(context.Background(), seconds, i.labels...)
 }
 
-// NewGate returns the instruments for a gate called name, which must be one of
-// few: it becomes a label. Pass its Observe to live.NewGate, and the gate to
+// NewGate returns the instruments for a gate called name. The name becomes a label,
+// so there must be few of them. Pass its Observe to live.NewGate, and the gate to
 // Watch. log, if not nil, gets the overload notices, and at debug level every
 // request.
 //
@@ -204,7 +204,7 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 }
 
 // count calls f for every combination of labels that has occurred.
-// What was refused has no outcome.
+// A refused request has no outcome.
 func (g *Gate) count(f func(n int64, labels ...attribute.KeyValue)) {
 	for d := range g.counts {
 		for r := range g.counts[d] {

@@ -12,7 +12,7 @@ import (
 )
 
 // Prometheus returns a handler that serves the metrics of a gate, under a name that becomes
-// a label, to Prometheus. Requests that came before are not counted. Close the gate
+// a label, to Prometheus. Earlier requests are not counted. Close the gate
 // to end it.
 //
 //	metrics, err := telemetry.Prometheus(gate, "orders")
@@ -34,8 +34,8 @@ func Prometheus(gate *live.Gate, name string) (http.Handler, error) {
 
 // Report reports the metrics of a gate, under a name that becomes a label, through
 // OpenTelemetry's global meter provider, whether that is set before or after, until
-// stop is called. Requests that came before are not counted, and the gate's observer goes
-// on counting what nobody reads after stop.
+// stop is called. Earlier requests are not counted. After stop, the gate's observer goes on
+// counting, and the counts are no longer read.
 //
 //	stop, err := telemetry.Report(gate, "orders")
 func Report(gate *live.Gate, name string) (stop func() error, err error) {

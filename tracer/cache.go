@@ -66,7 +66,7 @@ func (c *Cache[K, V]) keep(e *entry[K, V]) (evicted uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old, ok := c.byKey[e.key]; ok {
-		c.remove(old) // somebody else loaded it meanwhile
+		c.remove(old) // another task loaded it meanwhile
 	}
 	for c.used+e.units > c.size && c.recent.Len() > 0 {
 		evicted += c.remove(c.recent.Back())

@@ -84,9 +84,9 @@ func (t *Tracer) Begin(ctx context.Context, info Info) (context.Context, *Task) 
 	return t.begin(ctx, info, nil)
 }
 
-// Branch starts a task for a goroutine that works, in parallel, on the request
-// that ctx carries: what it holds is its own, and the engine that cancels it
-// cancels the request. It is no request of its own, so its age does not count.
+// Branch starts a task for a goroutine that works in parallel on the request that ctx
+// carries. The branch has holds of its own, and cancelling it cancels the request. It
+// is no request of its own, so its age does not count.
 // Without a task in ctx it returns a nil *Task.
 func Branch(ctx context.Context) (context.Context, *Task) {
 	parent := From(ctx)
@@ -128,7 +128,7 @@ func (i Info) flags(idle bool) (f taskfile.Flags) {
 	return f
 }
 
-// End ends the task and cancels its context. Further calls do nothing. What the
+// End ends the task and cancels its context. Further calls do nothing. Anything the
 // task still holds is forgotten.
 func (t *Task) End() {
 	if t == nil {

@@ -11,7 +11,7 @@ import (
 // Config says where the task file is. Path is required.
 type Config struct {
 	// Path is the task file, the same for the engine and for every process of
-	// the application. Whoever comes first creates it, mode 0600. It belongs
+	// the application. The first of them creates it, with mode 0600. It belongs
 	// into a directory that a boot empties, such as /run or /dev/shm.
 	Path string
 	// Slots is how many tasks of all processes are traced at once, 1 to 65,536,
@@ -33,7 +33,7 @@ type Tracer struct {
 }
 
 // watchEvery is how often a tracer looks for cancels: FORMAT.md asks for 20 ms
-// or less. A look costs one load and one fstat, and the wake of a thread, which costs some
+// or less. A look costs one load and one fstat. Waking the thread for it costs about a
 // hundred times as much. watchIdle is for mode off.
 const (
 	watchEvery = 16 * time.Millisecond

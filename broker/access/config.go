@@ -84,7 +84,7 @@ func (c Config) From() string {
 	return "nowhere"
 }
 
-// Remote reports whether anybody from another machine is let in.
+// Remote reports whether clients from other machines may connect.
 func (c Config) Remote() bool { return !c.None() || c.From() == "anywhere" }
 
 // Check calls wrong for every mistake in c: the field as configuration files name

@@ -5,8 +5,9 @@
 //
 // Passwords are kept as bcrypt hashes, in the configuration or in a file of lines
 // "name:hash". A user may also be identified by the common name of a client
-// certificate. A client without a name is anonymous: if there are no users, it may
-// come from this machine; if there are, it is refused; Anonymous.From changes both.
+// certificate. A client without a name is anonymous. Without any users, anonymous
+// clients may connect from this machine; with users, they are refused. Anonymous.From
+// changes both.
 //
 // Invariants: passwords and hashes are in no log, error or status; an Identity does
 // not change, and Book.Stale reports that a change of users has made it invalid;

@@ -77,7 +77,7 @@ func (i *interest) of(queue string) wish {
 func (i *interest) forget(w wish) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if !i.changed[w] { // nobody has come meanwhile
+	if !i.changed[w] { // no subscriber has come meanwhile
 		delete(i.queues, w.queue())
 	}
 }

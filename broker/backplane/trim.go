@@ -20,7 +20,7 @@ const (
 )
 
 // trim tells the other nodes how far this one is, forgets sessions that are expired, and
-// cuts the log to what somebody needs. Every node does; it is safe to do twice.
+// cuts the log to the messages that a session still needs. Every node does; it is safe to do twice.
 func (p *Plane) trim() {
 	for {
 		select {

@@ -1,16 +1,16 @@
-// Package client has a publisher of MQTT 5 go to the broker node where it belongs.
+// Package client lets a publisher of MQTT 5 follow redirects to the broker node that holds
+// its topic.
 //
 //	CONNECT: redirect, group ──▶ any node ◀── publishes to a placed topic
 //	                               │ belongs elsewhere
 //	DISCONNECT 0x9C, Server Reference ──▶ the client dials that node, and goes on
 //
-// It adds to the configuration of github.com/eclipse/paho.golang/autopaho, which
-// reconnects by itself and keeps what was not acknowledged; what it does is otherwise
-// that library's. A node that cannot be reached is forgotten, and one of the configured
-// ones is dialled.
+// It extends the configuration of github.com/eclipse/paho.golang/autopaho, which
+// reconnects by itself and keeps unacknowledged messages. If the node of a redirect cannot
+// be reached, the client dials one of the configured nodes.
 //
-// What this package does not do: a client that does not use it may be at any node, which
-// sends on what it publishes.
+// What this package does not do: it is not required. A client without it may connect to
+// any node, and that node forwards its messages.
 package client
 
 import (

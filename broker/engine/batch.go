@@ -37,15 +37,15 @@ type wait struct{ access, late time.Duration }
 func (h *Hub) NewBatch() *Batch { return &Batch{hub: h} }
 
 // Begin starts a batch whose messages arrived at stamp, which is taken to be
-// between now less MaxStampAge and now.
+// between now less maxStampAge and now.
 func (b *Batch) Begin(stamp mono.Time) {
 	now := b.hub.now()
-	b.begin(min(max(stamp, now.Add(-MaxStampAge)), now), now)
+	b.begin(min(max(stamp, now.Add(-maxStampAge)), now), now)
 }
 
-// MaxStampAge is the oldest arrival that is believed: a clock that was set may
+// maxStampAge is the oldest arrival that is believed: a clock that was set may
 // otherwise claim any.
-const MaxStampAge = 100 * time.Millisecond
+const maxStampAge = 100 * time.Millisecond
 
 func (b *Batch) begin(stamp, now mono.Time) { b.stamp, b.now = stamp, now }
 
@@ -91,7 +91,7 @@ func (b *Batch) Deliver(m *Message) {
 	m.drop()
 }
 
-// End writes to everybody who has something to be sent, and enters what was
+// End writes to every subscriber with messages to send, and enters what was
 // measured.
 func (b *Batch) End() {
 	for i, o := range b.dirty {

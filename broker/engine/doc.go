@@ -10,9 +10,9 @@
 //
 // A limit covers the topics that its filter matches: each with a bucket of its
 // own, or all with one (Limit.Shared). A message that finds no token waits in the
-// lane's queue, or is refused (Limit.Police). The reader never waits. Whoever
-// published a message that waits is told when it has gone (Source.Released),
-// which is how a protocol withholds its acknowledgement.
+// lane's queue, or is refused (Limit.Police). The reader never waits. The source
+// of a waiting message is told when the message has been released
+// (Source.Released), so a protocol can withhold its acknowledgement until then.
 //
 // Invariants:
 //

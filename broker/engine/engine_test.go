@@ -162,7 +162,7 @@ func TestTreeAgreesWithMatches(t *testing.T) {
 
 func TestCheckFilter(t *testing.T) {
 	for filter, good := range map[string]bool{"a": true, "+": true, "#": true, "a/#": true, "/": true, "": false, "a#": false, "#/a": false,
-		"a+/b": false, "a\x00": false, "\xff": false, strings.Repeat("a", MaxTopicLength+1): false, strings.Repeat("/", MaxTopicLevels): false} {
+		"a+/b": false, "a\x00": false, "\xff": false, strings.Repeat("a", maxTopicLength+1): false, strings.Repeat("/", maxTopicLevels): false} {
 		if err := CheckFilter(filter); (err == nil) != good {
 			t.Errorf("CheckFilter(%.20q) = %v", filter, err)
 		}
@@ -278,7 +278,7 @@ func TestSetLimits(t *testing.T) {
 }
 
 func TestRetained(t *testing.T) {
-	h := testHub(t, Config{Retained: 3 * (RetainedOverhead + 1)})
+	h := testHub(t, Config{Retained: 3 * (retainedOverhead + 1)})
 	b := h.NewBatch()
 	keep := func(name, payload string) {
 		b.Begin(h.now())
@@ -303,7 +303,7 @@ func TestRetained(t *testing.T) {
 	if got := list("a/+"); got != "a/1=n" {
 		t.Errorf("retained are %q", got)
 	}
-	if c := h.Counts(); c.Retained != 2 || c.RetainedBytes != 2*(RetainedOverhead+1) {
+	if c := h.Counts(); c.Retained != 2 || c.RetainedBytes != 2*(retainedOverhead+1) {
 		t.Errorf("counts are %+v", c)
 	}
 }

@@ -160,7 +160,7 @@ func merge(all []Target, s *Subscription) []Target {
 	return all
 }
 
-// release hands a message that has its token to everybody who is to have it, or to
+// release hands a message that has its token to all of its subscribers, or to
 // the log, which does so later and tells its Source: then it reports Waits. QueueFull
 // says that the log has no room.
 func (h *Hub) release(b *Batch, m *Message, id uint16) Verdict {
@@ -183,7 +183,7 @@ func (h *Hub) release(b *Batch, m *Message, id uint16) Verdict {
 	return Went
 }
 
-// deliver hands a message to those who subscribe here.
+// deliver hands a message to the subscribers of this node.
 func (h *Hub) deliver(b *Batch, m *Message) {
 	f := h.fanOf(m.Topic)
 	for i := range f.each {
@@ -221,17 +221,17 @@ func (h *Hub) Retain(m *Message) {
 	h.retainedMu.Lock()
 	defer h.retainedMu.Unlock()
 	if old := t.retained; old != nil {
-		h.bytes -= old.size() + RetainedOverhead
+		h.bytes -= old.size() + retainedOverhead
 		t.retained = nil
 		delete(h.retained, t.name)
 		old.Release()
 	}
-	if len(m.Payload) == 0 || t.gone.Load() || h.bytes+m.size()+RetainedOverhead > h.cfg.Retained {
+	if len(m.Payload) == 0 || t.gone.Load() || h.bytes+m.size()+retainedOverhead > h.cfg.Retained {
 		return
 	}
 	t.retained = m.Keep()
 	h.retained[t.name] = t
-	h.bytes += m.size() + RetainedOverhead
+	h.bytes += m.size() + retainedOverhead
 }
 
 // Retained calls found for the retained message of every topic that filter

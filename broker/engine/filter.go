@@ -9,12 +9,12 @@ import (
 // Topic names and filters are those of MQTT: levels between slashes, "+" for one
 // level, "#" for all that follow.
 const (
-	// MaxTopicLength is the longest topic name or filter, in bytes. Longer ones are
+	// maxTopicLength is the longest topic name or filter, in bytes. Longer ones are
 	// refused.
-	MaxTopicLength = 1024
-	// MaxTopicLevels is the most levels of a name or filter: matching takes time in
+	maxTopicLength = 1024
+	// maxTopicLevels is the most levels of a name or filter: matching takes time in
 	// proportion to them.
-	MaxTopicLevels = 32
+	maxTopicLevels = 32
 )
 
 // CheckTopic says what is wrong with a topic name, nil if nothing is.
@@ -50,11 +50,11 @@ func CheckFilter(filter string) error {
 func checkLevels(s string) error {
 	switch {
 	case s == "":
-		return fmt.Errorf("the topic is empty, expected 1 to %d bytes", MaxTopicLength)
-	case len(s) > MaxTopicLength:
-		return fmt.Errorf("topic %q has %d bytes, expected at most %d", shorten(s), len(s), MaxTopicLength)
-	case strings.Count(s, "/") >= MaxTopicLevels:
-		return fmt.Errorf("topic %q has %d levels, expected at most %d", shorten(s), strings.Count(s, "/")+1, MaxTopicLevels)
+		return fmt.Errorf("the topic is empty, expected 1 to %d bytes", maxTopicLength)
+	case len(s) > maxTopicLength:
+		return fmt.Errorf("topic %q has %d bytes, expected at most %d", shorten(s), len(s), maxTopicLength)
+	case strings.Count(s, "/") >= maxTopicLevels:
+		return fmt.Errorf("topic %q has %d levels, expected at most %d", shorten(s), strings.Count(s, "/")+1, maxTopicLevels)
 	case !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0:
 		return fmt.Errorf("topic %q is not UTF-8 without NUL", shorten(s))
 	}

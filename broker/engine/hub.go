@@ -87,7 +87,7 @@ type Config struct {
 	// Subscriptions is the most subscriptions of all sessions. Default 1,000,000.
 	Subscriptions int
 	// Retained is the most bytes of retained messages, each counted with
-	// RetainedOverhead. Default 64 MiB. What comes beyond is delivered and not
+	// retainedOverhead. Default 64 MiB. What comes beyond is delivered and not
 	// retained.
 	Retained int
 	// Forward takes what was released; nil takes nothing.
@@ -103,8 +103,8 @@ type Config struct {
 	Shared bool
 }
 
-// RetainedOverhead is what a retained message counts beside its bytes.
-const RetainedOverhead = 128
+// retainedOverhead is what a retained message counts beside its bytes.
+const retainedOverhead = 128
 
 func (c Config) withDefaults() Config {
 	or := func(n *int, value int) {
@@ -279,7 +279,7 @@ const unusedAfter = time.Minute
 // refused at once tries again.
 const forgetEvery = time.Second
 
-// forget drops topics that nobody used for a while and that keep nothing. The
+// forget drops topics that were not used for a while and that keep nothing. The
 // lock is held.
 func (h *Hub) forget(now mono.Time) {
 	if h.forgot != 0 && now.Sub(h.forgot) < forgetEvery {

@@ -12,7 +12,7 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	// Went: it was delivered to those who subscribe.
+	// Went: it was delivered to its subscribers.
 	Went Verdict = iota
 	// Waits: it waits for a token; its Source is told when it has gone.
 	Waits

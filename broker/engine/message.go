@@ -18,7 +18,8 @@ type Message struct {
 	// Properties are those of MQTT 5 that travel with a message, encoded one after
 	// the other, without their length and without the expiry interval.
 	Properties []byte
-	// Expires is the instant after which nobody wants it; mono.Never without one.
+	// Expires is the instant after which the message is not delivered any more; mono.Never
+	// without one.
 	Expires mono.Time
 	// QoS is 0, 1 or 2: at most once, at least once, exactly once.
 	QoS byte

@@ -23,8 +23,8 @@ func (h *Hub) Passing(by *Maker, name []byte) (*Topic, error) {
 	return t, nil
 }
 
-// Wanted reports whether anybody may subscribe to t now: where messages are forwarded,
-// somebody may.
+// Wanted reports whether t may have subscribers now: where messages are forwarded, it
+// always may.
 func (h *Hub) Wanted(t *Topic) bool {
 	f := h.fanOf(t)
 	return len(f.each) > 0 || len(f.groups) > 0 || h.cfg.Forward != nil

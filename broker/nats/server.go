@@ -64,7 +64,7 @@ func (srv *Server) Review() {
 	})
 }
 
-// Shutdown disconnects everybody and returns when all have gone or ctx has ended. No
+// Shutdown disconnects every client and returns when all have gone or ctx has ended. No
 // connection is accepted afterwards.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	return srv.room.Close(ctx, string(errShutdown))

@@ -74,7 +74,7 @@ func (srv *Server) Review() {
 	})
 }
 
-// Shutdown disconnects everybody, forgets channels and deferred messages, and
+// Shutdown disconnects every client, forgets channels and deferred messages, and
 // returns when all have gone or ctx has ended. No connection is accepted afterwards.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	err := srv.room.Close(ctx, "shutdown")
@@ -153,7 +153,7 @@ func (srv *Server) forget(ch *channel) {
 	ch.close()
 }
 
-// deferral is a message that is to be published later.
+// deferral is a message to publish later.
 type deferral struct {
 	srv     *Server
 	topic   string

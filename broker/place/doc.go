@@ -1,4 +1,5 @@
-// Package place keeps which nodes hold the publishers of which topics, and decides it.
+// Package place decides which nodes hold the publishers of which topics, and stores the
+// decision.
 //
 //	spillgate place topic set …     GET /v1/place?topic=…&publisher=…
 //	            │                                │
@@ -8,17 +9,17 @@
 //	            ▼                    │           ▼
 //	      JetStream KV, one key ── another revision: nothing is written
 //
-// The decisions are those of internal/placement: few nodes, equal parts, every group that fires together
-// spread over all of them. Here they are applied to what is known, and kept: a State holds nodes, topics,
-// publishers and the moves that were made, as one document under one key. Each change names the revision that it is
-// based on, so of two placers that decide at once, one decides again, and the capacity of a node is
+// internal/placement makes the decisions: few nodes, equal parts, every group that fires together
+// spread over all of them. This package applies them to a State and stores it. A State holds nodes, topics,
+// publishers and past moves, as one document under one key. Each change names the revision that it is
+// based on. If two placers decide at once, one of them decides again, so the capacity of a node is
 // never given away twice.
 //
-// Invariants: every publisher of a topic is at one node that exists and is not drained, or is reported to have no
-// place. The load assigned to a node is never more than its capacity. A change moves no publisher that may
+// Invariants: every publisher of a topic is at one node that exists and is not drained, or is reported as
+// unplaced. The load assigned to a node is never more than its capacity. A change moves no publisher that may
 // stay. A refused change changes nothing.
 //
-// What this package does not do: it measures nothing, so its p99 predictions come from a model, and it forwards no
-// messages: nodes watch the state, see broker/share, which also tells it of nodes that miss an objective (State.Shift)
+// What this package does not do: it measures nothing, so its p99 predictions come from a model; and it forwards no
+// messages. broker/share watches the state, and reports nodes that miss an objective (State.Shift)
 // or are silent (State.SetDown).
 package place

@@ -33,7 +33,7 @@ const (
 //	GET    /v1/moves
 //	GET    /healthz
 //
-// It trusts whoever reaches it: let it listen where only clients and operators are.
+// It trusts every caller: let it listen where only clients and operators are.
 func (p *Placer) Handler() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, f func(ctx context.Context, r *http.Request) (any, error)) {

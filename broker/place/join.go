@@ -94,7 +94,7 @@ func (p *Placer) end(ctx context.Context, topic string, b *batch) {
 	}
 	p.mu.Lock()
 	delete(p.joining, topic)
-	p.mu.Unlock() // nobody joins b any more
+	p.mu.Unlock() // no publisher joins b any more
 	if b.err != nil {
 		return
 	}

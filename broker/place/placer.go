@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// Bucket is that of JetStream KV in which the state is.
-	Bucket = "spillgate-place"
-	// Key is the state's in Bucket.
-	Key = "state"
-	// MaxState is how large it may be, in bytes, packed: some hundred thousand publishers. A change that would
-	// make it larger is refused. A NATS server takes messages of 1 MiB unless told otherwise, headers included.
-	MaxState = 1<<20 - 4096
+	// bucketName names the JetStream key-value bucket that holds the state.
+	bucketName = "spillgate-place"
+	// key is the state's key in that bucket.
+	key = "state"
+	// maxState is the largest packed state in bytes, enough for about a hundred thousand publishers. A change that
+	// would make the state larger is refused. A NATS server takes messages of 1 MiB unless told otherwise, headers included.
+	maxState = 1<<20 - 4096
 	// maxUnpacked bounds what is read, in bytes.
 	maxUnpacked = 64 << 20
 	// history is how many older states are kept, to be looked at by hand.
@@ -54,9 +54,9 @@ func Open(ctx context.Context, nc *nats.Conn, replicas int) (*Placer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("place: %w", err)
 	}
-	kv, err := js.KeyValue(ctx, Bucket) // whoever made it said how many copies there are
+	kv, err := js.KeyValue(ctx, bucketName) // its creator set the number of copies
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Description: "topics, nodes and where publishers are",
+		kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucketName, Description: "topics, nodes and where publishers are",
 			History: history, Storage: jetstream.FileStorage, Replicas: max(replicas, 1)})
 	}
 	if err != nil {
@@ -68,7 +68,7 @@ func Open(ctx context.Context, nc *nats.Conn, replicas int) (*Placer, error) {
 // Load returns the state and its revision, 0 if there is none yet.
 func (p *Placer) Load(ctx context.Context) (*State, uint64, error) {
 	s := &State{}
-	entry, err := p.kv.Get(ctx, Key)
+	entry, err := p.kv.Get(ctx, key)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		s.fillIn()
@@ -87,7 +87,7 @@ func (p *Placer) Load(ctx context.Context) (*State, uint64, error) {
 // at the server ends with the connection.
 func (p *Placer) Watch(ctx context.Context, to chan *State, log *slog.Logger) {
 	for ctx.Err() == nil {
-		w, err := p.kv.Watch(ctx, Key)
+		w, err := p.kv.Watch(ctx, key)
 		if err != nil {
 			log.Debug("the state is not watched", "error", err)
 			select {
@@ -125,12 +125,12 @@ func (p *Placer) follow(ctx context.Context, w jetstream.KeyWatcher, to chan *St
 			case <-to:
 			default:
 			}
-			to <- s // nobody else sends
+			to <- s // this is the only sender
 		}
 	}
 }
 
-// Update changes the state: it loads it, lets change change it, and writes it if nobody else did meanwhile,
+// Update changes the state: it loads it, lets change change it, and writes it if no other placer did meanwhile,
 // otherwise it starts over. An error of change ends it, and nothing is written. The state that it returns is
 // what was written.
 func (p *Placer) Update(ctx context.Context, change func(*State) error) (*State, error) {
@@ -143,7 +143,7 @@ func (p *Placer) Update(ctx context.Context, change func(*State) error) (*State,
 	return p.update(ctx, change)
 }
 
-// update is Update of whoever has the turn.
+// update is Update for the goroutine that has the turn.
 func (p *Placer) update(ctx context.Context, change func(*State) error) (*State, error) {
 	for n := range attempts {
 		s, revision, err := p.changed(ctx, change)
@@ -171,13 +171,13 @@ func (p *Placer) write(ctx context.Context, s *State, revision uint64) error {
 	if err != nil {
 		return err
 	}
-	if len(data) > MaxState {
-		return fmt.Errorf("it would be %d bytes, expected at most %d: remove topics or publishers, or use another cluster", len(data), MaxState)
+	if len(data) > maxState {
+		return fmt.Errorf("it would be %d bytes, expected at most %d: remove topics or publishers, or use another cluster", len(data), maxState)
 	}
 	if revision == 0 {
-		_, err = p.kv.Create(ctx, Key, data)
+		_, err = p.kv.Create(ctx, key, data)
 	} else {
-		_, err = p.kv.Update(ctx, Key, data, revision)
+		_, err = p.kv.Update(ctx, key, data, revision)
 	}
 	return err
 }

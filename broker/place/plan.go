@@ -151,7 +151,7 @@ func (l listed) assign(at []int, room []placement.Broker, quotas []float64) {
 	}
 }
 
-// write records where publishers are, and who has moved.
+// write records where publishers are, and which have moved.
 func (s *State) write(topic string, l listed, at []int) {
 	t := s.Topics[topic]
 	for i, id := range l.ids {

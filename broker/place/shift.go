@@ -72,7 +72,7 @@ func (s *State) Recovered(name string) error {
 // moved notes a move.
 func (s *State) moved(m Move) {
 	s.Moves = append(s.Moves, m)
-	if over := len(s.Moves) - MaxMoves; over > 0 {
+	if over := len(s.Moves) - maxMoves; over > 0 {
 		s.Moves = slices.Delete(s.Moves, 0, over)
 	}
 }

@@ -13,11 +13,11 @@ import (
 
 // Limits. What is beyond one is refused and says so.
 const (
-	MaxNodes      = 1000   // of all
-	MaxTopics     = 10_000 // of all
-	MaxPublishers = 100_000
-	MaxName       = 200 // bytes, of a topic, publisher, group or node
-	MaxMoves      = 1000
+	maxNodes      = 1000   // of all
+	maxTopics     = 10_000 // of all
+	maxPublishers = 100_000
+	maxName       = 200 // bytes, of a topic, publisher, group or node
+	maxMoves      = 1000
 	// MaxRate is of a publisher, topic or node, in messages a second.
 	MaxRate = 1e9
 )
@@ -89,7 +89,7 @@ type Move struct {
 	Publisher string    `json:"publisher"`
 	From      string    `json:"from,omitempty"`
 	To        string    `json:"to,omitempty"`
-	// Why is empty where somebody asked for the change that it is part of.
+	// Why is empty if an operator asked for the change.
 	Why string `json:"why,omitempty"`
 
 	old bool // made before the change at hand
@@ -132,7 +132,7 @@ const aRate = "above 0 and at most 1e9 messages a second"
 func goodRate(x float64) bool { return x > 0 && x <= MaxRate }
 
 func (c *checks) name(field, name string) {
-	c.that(name != "" && len(name) <= MaxName, field, fmt.Sprintf("%.40q (%d bytes)", name, len(name)), fmt.Sprintf("1 to %d bytes", MaxName))
+	c.that(name != "" && len(name) <= maxName, field, fmt.Sprintf("%.40q (%d bytes)", name, len(name)), fmt.Sprintf("1 to %d bytes", maxName))
 }
 
 // capacity returns what all nodes serve that are not drained.
@@ -160,7 +160,7 @@ func (s *State) check(name string, l Limits) error {
 	c.that(l.Objective > 0 && l.Objective <= 3600, "objective", l.Objective, "above 0 and at most 3600 seconds")
 	c.that(l.Batch == 0 || between(l.Batch, 1, 1e6), "batch", l.Batch, "1 to 1e6 messages, or 0 for 1")
 	c.that(goodRate(l.Each) && !(l.Each > l.Rate), "publisher rate", l.Each, "above 0 and at most the rate of the topic")
-	c.that(s.Topics[name] != nil || len(s.Topics) < MaxTopics, "number of topics", len(s.Topics)+1, fmt.Sprintf("at most %d", MaxTopics))
+	c.that(s.Topics[name] != nil || len(s.Topics) < maxTopics, "number of topics", len(s.Topics)+1, fmt.Sprintf("at most %d", maxTopics))
 	return c.err()
 }
 
@@ -168,11 +168,11 @@ func (s *State) check(name string, l Limits) error {
 func (s *State) SetNode(name string, n Node) error {
 	var c checks
 	c.name("node", name)
-	c.that(n.Address != "" && len(n.Address) <= MaxName, "address", fmt.Sprintf("%.40q", n.Address), fmt.Sprintf("1 to %d bytes such as host:1883", MaxName))
+	c.that(n.Address != "" && len(n.Address) <= maxName, "address", fmt.Sprintf("%.40q", n.Address), fmt.Sprintf("1 to %d bytes such as host:1883", maxName))
 	c.that(goodRate(n.Capacity), "capacity", n.Capacity, aRate)
 	c.that(between(n.Measured, 0, MaxRate), "measured capacity", n.Measured, "0 to 1e9 messages a second")
 	_, known := s.Nodes[name]
-	c.that(known || len(s.Nodes) < MaxNodes, "number of nodes", len(s.Nodes)+1, fmt.Sprintf("at most %d", MaxNodes))
+	c.that(known || len(s.Nodes) < maxNodes, "number of nodes", len(s.Nodes)+1, fmt.Sprintf("at most %d", maxNodes))
 	if err := c.err(); err != nil {
 		return err
 	}
@@ -280,10 +280,10 @@ func (s *State) checkJoins(topic string, joins []Join) error {
 	var c checks
 	for _, j := range joins {
 		c.name("publisher", j.Publisher)
-		c.that(len(j.Group) <= MaxName, "group", fmt.Sprintf("%.40q", j.Group), fmt.Sprintf("at most %d bytes", MaxName))
+		c.that(len(j.Group) <= maxName, "group", fmt.Sprintf("%.40q", j.Group), fmt.Sprintf("at most %d bytes", maxName))
 		c.that(j.Rate == 0 || goodRate(j.Rate) && j.Rate <= t.Rate, "publisher rate", j.Rate, fmt.Sprintf("above 0 and at most the rate of the topic, %.6g", t.Rate))
 	}
-	c.that(len(t.Publishers)+len(joins) <= MaxPublishers, "number of publishers", len(t.Publishers)+len(joins), fmt.Sprintf("at most %d", MaxPublishers))
+	c.that(len(t.Publishers)+len(joins) <= maxPublishers, "number of publishers", len(t.Publishers)+len(joins), fmt.Sprintf("at most %d", maxPublishers))
 	return c.err()
 }
 

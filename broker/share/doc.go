@@ -1,5 +1,5 @@
-// Package share gives each node its part of the bucket of a topic that several nodes
-// hold, and tells publishers where they belong.
+// Package share divides the bucket of a topic among the nodes that hold its publishers,
+// and redirects publishers to the node where they belong.
 //
 //	place.State (JetStream KV) ──▶ every Node: does this one hold publishers of the topic?
 //	                                  yes ▶ engine.Hub.SetShare(r, b)     no ▶ sent on to a node that does
@@ -8,8 +8,8 @@
 //	Node ── this client belongs elsewhere ──▶ Move: Server Reference
 //	leader ── processing p99 over the objective, or no report ──▶ place.State: publishers move
 //
-// One node at a time leads: its name is in a key of KV, which it renews. Its term is the
-// revision with which it began to lead. A node that has heard of a term obeys no earlier
+// One node at a time leads: it keeps its name in a key of the KV and renews it. Its term is
+// the revision of the key when it began to lead. A node that has heard of a term obeys no earlier
 // one. A leader grants nothing until it knows which grants the nodes obey, or until those
 // have expired.
 //
@@ -17,8 +17,8 @@
 // if messages are late or lost or any node dies; a node that hears no leader falls back to
 // its floor after two windows.
 //
-// The leader also changes the state: publishers leave a node whose processing misses a topic's objective (placement.Migration),
-// a few in each step, and all leave a node that was silent for a window.
+// The leader also moves publishers: a few at a time from a node whose processing misses a topic's objective
+// (placement.Migration), and all of them from a node that was silent for a window.
 //
-// What this package does not do: it decides on no other place; those are the state's.
+// What this package does not do: it makes no other decision about places; package place does.
 package share

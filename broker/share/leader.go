@@ -71,7 +71,7 @@ func (l *leader) open(ctx context.Context, n *Node) (err error) {
 
 func (l *leader) stepTime() time.Duration { return l.n.cfg.Window / steps }
 
-// campaign leads when nobody does: when the key was not renewed for leaseSteps steps.
+// campaign begins to lead if no node leads: if the key was not renewed for leaseSteps steps.
 func (l *leader) campaign(ctx context.Context) {
 	var revision uint64
 	seen, at := uint64(0), live.Now()

@@ -185,7 +185,7 @@ func (m *mover) slice(topic string, t *moving, s *place.State) {
 	t.asked = m.ask(c)
 }
 
-// errNothing is of a slice that moves nobody.
+// errNothing is the error of a slice that moves no publisher.
 var errNothing = fmt.Errorf("share: no publisher is left to move")
 
 // ask has a change made, and reports whether there was room for it.

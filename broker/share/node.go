@@ -74,7 +74,7 @@ type held struct {
 	leaving bool // it holds no publisher any more, and messages wait
 }
 
-// ask is a publisher that is to be placed.
+// ask is a publisher without a place.
 type ask struct {
 	topic string
 	join  place.Join
@@ -141,7 +141,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 }
 
-// follow takes a state: which topics are here, and who is to move.
+// follow takes a state: which topics are here, and which publishers must move.
 func (n *Node) follow(s *place.State) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -1,14 +1,14 @@
-// Package stamp tells when what was read from a connection arrived at this machine.
+// Package stamp tells when the bytes read from a connection arrived at this machine.
 //
-// A server that asks the clock after reading dates a message to when the scheduler came round to its
-// reader. Between the arrival and that lie microseconds on an idle machine and milliseconds on a busy one,
-// and a rate limit that goes by them delays messages for being read together. The kernel
-// knows better:
+// A server that reads the clock after the socket learns when its reader ran, not when the message
+// arrived. The two differ by microseconds on an idle machine and by milliseconds on a busy one. A rate
+// limit that uses the later instant delays messages because they were read together. The kernel stamps
+// the arrival:
 //
 //	packet ──▶ kernel: stamped ──▶ socket ┄┄ wait ┄┄▶ recvmsg: bytes and stamp ──▶ Read, then Arrival
 //
 // Invariants: a connection reads, writes, closes and observes deadlines as the one that it wraps, also from several
-// goroutines; a read costs no allocation, and 0.1 µs more. Arrival never invents: without a stamp it says so.
+// goroutines; a read allocates nothing and takes 0.1 µs longer. Arrival reports false if there is no stamp.
 //
 // The stamp is that of the last byte of a read, in wall-clock time; a read that returns several packets has that
 // of the last one. A stamp may be in the future or far in the past where the clock was set in between:

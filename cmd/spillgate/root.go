@@ -38,7 +38,7 @@ const (
 	exitInterrupted = 130
 )
 
-// errInterrupted is returned by a command that was to end by itself and was
+// errInterrupted is returned by a command that ends by itself and was
 // stopped before.
 var errInterrupted = errors.New("interrupted")
 

@@ -100,7 +100,7 @@ func (b *topBroker) since(before *topBroker, dt time.Duration) {
 	}
 }
 
-// brokerLines says who is connected.
+// brokerLines says which clients are connected.
 func brokerLines(b *topBroker) []string {
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(b.Connections)) {

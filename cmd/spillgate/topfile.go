@@ -87,7 +87,7 @@ func (f *topFile) open(objective time.Duration) (run func(context.Context) error
 func (f *topFile) Close() {
 	f.stop()
 	<-f.ended
-	_ = f.close() // it was read; whoever attaches next sets the mode again
+	_ = f.close() // it was read; the next engine to attach sets the mode again
 }
 
 // Read returns the newest look.

@@ -1,13 +1,14 @@
 // Package main is a service in which one request seizes a lock that all others need, and a
-// gate that finds it: what a program must add to a gate is a mode, a tracer, and the
+// gate that finds that request. Beside the gate, a program adds a mode, a tracer, and the
 // tracer's mutex in place of one of package sync.
 //
 //	readers ──▶ gate ──▶ lock, read, unlock
 //	report  ──▶ gate ──▶ lock ─ ─ ─ (for as long as it is let) ─ ─ ─ unlock
 //
-// Run it with `go run ./examples/culprit`. Eight readers go on and on; after a second a
-// report takes the lock. Without control nobody reads any more until it ends. Here it is
-// named, cancelled through its context, and told how to come again.
+// Run it with `go run ./examples/culprit`. Eight readers send requests in a loop; after a
+// second a report takes the lock. Without control no read succeeds until the report ends.
+// Here the gate names the report, cancels it through its context, and tells it how to come
+// again.
 package main
 
 import (

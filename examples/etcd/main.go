@@ -7,8 +7,8 @@
 // Run it with `go run .` in this directory, which is a module of its own, so that users
 // of Spillgate do not download etcd. Sixty-four writers put keys; after two seconds four
 // clients begin to count half a million keys in a loop. Without the gate (-control=false)
-// the writers then get a few keys a second through. With it the counting
-// is named, cancelled and, for a while, not let in.
+// the writers then get a few keys a second through. The gate names the counts, cancels them
+// and for a while refuses new ones.
 //
 // With -serve it only serves, until its input ends.
 package main

@@ -90,7 +90,7 @@ func (s *server) close() {
 	os.RemoveAll(s.dir)
 }
 
-// free returns a port of loopback that nobody listens on now.
+// free returns an unused port of loopback.
 func free() ([]url.URL, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

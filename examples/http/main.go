@@ -1,11 +1,11 @@
-// Package main is a service with a gate, and a client with credits, in net/http:
-// what a program must add is two values and one call.
+// Package main is a service with a gate, and a client with credits, in net/http.
+// A program adds two values and one call.
 //
 //	http.Client ── httpgate.Transport ──▶ httpgate.Handler ── gate ──▶ handler, 4 workers of 10 ms
 //
 // Run it with `go run ./examples/http`. Twenty callers want far more than the
-// four workers can do; it prints, for a few seconds, how many answers a second
-// came within the objective of 100 ms and how many callers were turned back.
+// four workers can do. For a few seconds it prints how many answers a second came
+// within the objective of 100 ms and how many callers were refused.
 // Beside it, spillgate.yaml is the proxy's configuration, every key explained.
 package main
 
@@ -98,7 +98,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// work is a handler with a capacity that nobody has to know: four at a time.
+// work is a handler whose capacity no setting names: four requests at a time.
 func work() http.Handler {
 	workers := make(chan struct{}, 4)
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -112,7 +112,7 @@ func work() http.Handler {
 // call reports whether the answer came within the objective; a refusal, by the
 // server or by the wallet before anything was sent, is an error.
 func call(ctx context.Context, client *http.Client, url string) (inTime bool, err error) {
-	// The budget travels with the request, so nobody works on what is late.
+	// The budget travels with the request, so no service works on a late one.
 	ctx, cancel := context.WithTimeout(ctx, objective)
 	defer cancel()
 	begin := time.Now()

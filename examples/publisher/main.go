@@ -1,9 +1,10 @@
-// Package main is a publisher that goes to the broker node where its topic has room.
+// Package main is a publisher that follows redirects to the broker node with room for its
+// topic.
 //
 //	go run ./examples/publisher sensors mqtt://127.0.0.1:1883 mqtt://127.0.0.1:1884
 //
-// It publishes ten messages a second to the topic. What following takes is one call of
-// client.Follow; the rest is what any client of autopaho does.
+// It publishes ten messages a second to the topic. Following redirects takes one
+// call of client.Follow; the rest is an ordinary client of autopaho.
 package main
 
 import (

@@ -271,7 +271,7 @@ func barOf(r *sessionRow, class statement.Class) culprit.Bar {
 	return culprit.NotBarred
 }
 
-// rows enters who waits for rows.
+// rows enters the sessions that wait for rows.
 func (b *builder) rows(v *view) {
 	for i := range v.transactions {
 		t := &v.transactions[i]
@@ -322,7 +322,7 @@ func (v *view) roots() (kept []rowWait) {
 	return kept
 }
 
-// metadata enters who waits for tables, backups and names.
+// metadata enters the sessions that wait for tables, backups and names.
 func (b *builder) metadata(v *view) {
 	for _, w := range v.lockWaits {
 		e := v.entries[w.waiter.session]

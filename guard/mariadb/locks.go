@@ -39,7 +39,7 @@ func excluded(kind, a, b string) bool {
 	return !known || slices.Contains(list, b)
 }
 
-// lockWait is a session that waits for a metadata lock, and those whom it waits for.
+// lockWait is a session that waits for a metadata lock, and the sessions that block it.
 type lockWait struct {
 	waiter   *lockRow
 	blockers []*lockRow
@@ -92,5 +92,5 @@ func waitsForLock(state string) bool {
 	return state == "User lock" || strings.HasPrefix(state, "Waiting for ") && (strings.HasSuffix(state, "lock") || strings.HasSuffix(state, "flush"))
 }
 
-// waitsForFlush is the state of those who wait until a table is closed.
+// waitsForFlush is the state of a thread that waits until a table is closed.
 const waitsForFlush = "Waiting for table flush"

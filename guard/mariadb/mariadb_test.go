@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/guard/track/looktest"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/harness/servers"
 )
@@ -102,7 +103,7 @@ func (s *session) do(text string) {
 func (s *session) begin(text string) {
 	s.done = make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // a test that fails leaves it waiting
+		ctx, cancel := context.WithTimeout(context.Background(), 2*looktest.Patience) // a test that fails leaves it waiting
 		defer cancel()
 		_, err := s.ExecContext(ctx, text)
 		s.done <- err
@@ -124,44 +125,6 @@ func open(t *testing.T, url string) *Source {
 	}
 	t.Cleanup(s.Close)
 	return s
-}
-
-// patience only ends a test that hangs.
-const patience = time.Minute
-
-func until(t *testing.T, s *Source, what string, want func(*track.Look) bool) *track.Look {
-	t.Helper()
-	var last string
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
-		l, err := s.Look(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want(l) {
-			return l
-		}
-		last = picture(l)
-	}
-	t.Fatalf("no look with %s; the last was\n%s", what, last)
-	return nil
-}
-
-// picture draws a look: tasks by their statement, and who waits for whom.
-func picture(l *track.Look) string {
-	var out []string
-	name := func(i int32) string { return l.Sessions[i].Statement.Text }
-	for i, task := range l.Sample.Tasks {
-		idle := ""
-		if task.Idle {
-			idle = " idle"
-		}
-		out = append(out, fmt.Sprintf("task %s%s barred=%v statement=%v session=%v", name(int32(i)), idle, task.Barred, task.Steps.Has(culprit.Statement), task.Steps.Has(culprit.Session)))
-	}
-	for _, e := range l.Sample.Edges {
-		out = append(out, fmt.Sprintf("edge %s -> %s, %s", name(e.Waiter), name(e.Blocker), l.Sample.Resources[e.Resource].Name))
-	}
-	slices.Sort(out)
-	return strings.Join(slices.Compact(out), "\n")
 }
 
 func idleBlocker(l *track.Look) (uint64, bool) {
@@ -191,13 +154,13 @@ func TestRowLocks(t *testing.T) {
 		v.begin("UPDATE t SET v = v + 1 WHERE id = 5")
 		victims = append(victims, v)
 	}
-	l := until(t, s, "edges to the idle holder", func(l *track.Look) bool { _, ok := idleBlocker(l); return ok && len(l.Sample.Tasks) == 7 })
+	l := looktest.Until(t, s, "edges to the idle holder", func(l *track.Look) bool { _, ok := idleBlocker(l); return ok && len(l.Sample.Tasks) == 7 })
 	if n := len(l.Sample.Edges); n > oldestWaiters {
 		t.Errorf("%d edges of the %d oldest waiters", n, oldestWaiters)
 	}
 	// No view tells what an idle session did last.
 	for _, want := range []string{"edge update t set v = v + ? where id = ? -> , lock: row", "task  idle barred=none statement=false session=true"} {
-		if got := picture(l); !strings.Contains(got, want) {
+		if got := looktest.Picture(l); !strings.Contains(got, want) {
 			t.Errorf("saw\n%s\nexpected\n%s", got, want)
 		}
 	}
@@ -229,19 +192,19 @@ func TestFlushDams(t *testing.T) {
 	}
 	t.Cleanup(func() { _, _ = killer.ExecContext(context.Background(), fmt.Sprint("KILL QUERY ", id)) })
 	long.begin("UPDATE t SET v = v + SLEEP(0.05) WHERE id <= 900") // until it is killed, on a busy machine too
-	until(t, s, "the UPDATE", func(l *track.Look) bool { return strings.Contains(picture(l), "sleep") })
+	looktest.Until(t, s, "the UPDATE", func(l *track.Look) bool { return strings.Contains(looktest.Picture(l), "sleep") })
 	dam := client(t)
 	dam.begin("FLUSH TABLES WITH READ LOCK")
-	until(t, s, "the FLUSH", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	looktest.Until(t, s, "the FLUSH", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
 	victim := client(t)
 	victim.begin("UPDATE t SET v = 1 WHERE id = 950")
-	l := until(t, s, "two edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 2 })
+	l := looktest.Until(t, s, "two edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 2 })
 	want := `edge flush tables with read lock -> update t set v = v + sleep ( ? ) where id <= ?, lock: backup
 edge update t set v = ? where id = ? -> flush tables with read lock, lock: backup
 task flush tables with read lock barred=backup statement=true session=true
 task update t set v = ? where id = ? barred=none statement=true session=true
 task update t set v = v + sleep ( ? ) where id <= ? barred=none statement=true session=true`
-	if got := picture(l); got != want {
+	if got := looktest.Picture(l); got != want {
 		t.Fatalf("saw\n%s\nexpected\n%s", got, want)
 	}
 	at := slices.IndexFunc(l.Sessions, func(x track.Session) bool { return strings.HasPrefix(x.Statement.Text, "flush") })
@@ -257,7 +220,7 @@ task update t set v = v + sleep ( ? ) where id <= ? barred=none statement=true s
 	// The session is there, and no longer does the statement of the look.
 	task := l.Sample.Tasks[at].ID
 	goal := s.builder.targets[task]
-	until(t, s, "idle FLUSH session", func(l *track.Look) bool {
+	looktest.Until(t, s, "idle FLUSH session", func(l *track.Look) bool {
 		return !slices.ContainsFunc(l.Sessions, func(x track.Session) bool { return x.Process == goal.session })
 	})
 	s.builder.targets[task] = goal
@@ -277,9 +240,9 @@ func TestSessionLocks(t *testing.T) {
 		holder.do(tt.take)
 		waiter := client(t)
 		waiter.begin(tt.want)
-		l := until(t, s, "an idle holder of "+tt.resource, func(l *track.Look) bool { _, ok := idleBlocker(l); return ok })
+		l := looktest.Until(t, s, "an idle holder of "+tt.resource, func(l *track.Look) bool { _, ok := idleBlocker(l); return ok })
 		if e := l.Sample.Edges[0]; l.Sample.Resources[e.Resource].Name != tt.resource {
-			t.Errorf("%s: %s", tt.take, picture(l))
+			t.Errorf("%s: %s", tt.take, looktest.Picture(l))
 		}
 		holder.do(tt.free)
 		if err := waiter.ends(); err != nil {
@@ -344,7 +307,7 @@ func TestMySQL8(t *testing.T) {
 		v.begin("UPDATE d.t SET v = v + 1 WHERE id = 1")
 		victims = append(victims, v)
 	}
-	l := until(t, s, "an idle holder of rows", func(l *track.Look) bool { _, ok := idleBlocker(l); return ok })
+	l := looktest.Until(t, s, "an idle holder of rows", func(l *track.Look) bool { _, ok := idleBlocker(l); return ok })
 	id, _ := idleBlocker(l)
 	if done, err := s.Act(t.Context(), id, culprit.Session); !done || err != nil {
 		t.Fatalf("not killed: %v, %v", done, err)
@@ -356,16 +319,16 @@ func TestMySQL8(t *testing.T) {
 	}
 	long := connect()
 	long.begin("SELECT id, SLEEP(3) FROM d.t")
-	until(t, s, "the SELECT", func(l *track.Look) bool { return strings.Contains(picture(l), "sleep") })
+	looktest.Until(t, s, "the SELECT", func(l *track.Look) bool { return strings.Contains(looktest.Picture(l), "sleep") })
 	flusher := connect()
 	flusher.begin("FLUSH TABLES WITH READ LOCK")
-	until(t, s, "the FLUSH", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	looktest.Until(t, s, "the FLUSH", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
 	victim := connect()
 	victim.begin("SELECT v FROM d.t WHERE id = 2")
-	l = until(t, s, "two edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 2 })
+	l = looktest.Until(t, s, "two edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 2 })
 	at := l.Sample.Edges[0].Blocker
 	if !strings.Contains(l.Sessions[at].Statement.Text, "sleep") || l.Sample.Edges[1].Blocker != at {
-		t.Fatalf("saw\n%s", picture(l))
+		t.Fatalf("saw\n%s", looktest.Picture(l))
 	}
 	if done, err := s.Act(t.Context(), l.Sample.Tasks[at].ID, culprit.Statement); !done || err != nil {
 		t.Fatalf("not killed: %v, %v", done, err)
@@ -434,17 +397,17 @@ func TestSnapshotIsSeen(t *testing.T) {
 			return slices.ContainsFunc(l.Sample.Holds, func(h culprit.Hold) bool { return h.Resource == versions && h.Used > 0 && l.Sample.Tasks[h.Task].Idle })
 		}
 		if tt.want {
-			until(t, s, "a snapshot that keeps versions", kept)
+			looktest.Until(t, s, "a snapshot that keeps versions", kept)
 		} else {
 			// The view of transactions may be a moment old and still show the one before.
-			until(t, s, "the snapshot to be gone", func(l *track.Look) bool { return !kept(l) })
+			looktest.Until(t, s, "the snapshot to be gone", func(l *track.Look) bool { return !kept(l) })
 			for began := time.Now(); time.Since(began) < 2500*time.Millisecond; time.Sleep(50 * time.Millisecond) {
 				l, err := s.Look(context.Background())
 				if err != nil {
 					t.Fatal(err)
 				}
 				if kept(l) {
-					t.Fatalf("a transaction that only locked rows is taken for a snapshot: %s", picture(l))
+					t.Fatalf("a transaction that only locked rows is taken for a snapshot: %s", looktest.Picture(l))
 				}
 			}
 		}

@@ -116,7 +116,7 @@ func readSessions(ctx context.Context, c *sql.Conn, into []sessionRow, mysql boo
 	return into, err
 }
 
-// readBusy reports whether somebody does something. On MariaDB the process list is filled
+// readBusy reports whether any session runs a statement. On MariaDB the process list is filled
 // with all sessions before a row is looked at, at a cost of 1 to 2 ms for a hundred.
 func readBusy(ctx context.Context, c *sql.Conn) (busy bool, err error) {
 	err = c.QueryRowContext(ctx, "SELECT COUNT(*) > 0 FROM performance_schema.threads WHERE PROCESSLIST_ID <> CONNECTION_ID() AND PROCESSLIST_COMMAND NOT IN ('Sleep', 'Daemon')").Scan(&busy)
@@ -138,7 +138,7 @@ func readTransactions(ctx context.Context, c *sql.Conn, into []transactionRow) (
 	return into, err
 }
 
-// readRowWaits reads whom some transactions wait for.
+// readRowWaits reads the blockers of some waiting transactions.
 func readRowWaits(ctx context.Context, c *sql.Conn, mysql bool, waiters []uint64) (all []rowWait, err error) {
 	text := "SELECT DISTINCT requesting_trx_id, blocking_trx_id FROM information_schema.INNODB_LOCK_WAITS WHERE requesting_trx_id IN (%s)"
 	if mysql {

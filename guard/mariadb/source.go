@@ -266,7 +266,7 @@ func missing(grants string, isMySQL bool) (notes []string) {
 	return notes
 }
 
-// Look looks once. An error means that a view failed; the source is to be closed and
+// Look looks once. An error means that a view failed; the source must be closed and
 // opened again.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
@@ -360,7 +360,7 @@ func (s *Source) queues(ctx context.Context) (err error) {
 	return nil
 }
 
-// waits reads who waits for whom, where somebody does.
+// waits reads which session waits for which, if any does.
 func (s *Source) waits(ctx context.Context) (err error) {
 	in := &s.in
 	if waiters := oldest(in.transactions); len(waiters) > 0 {

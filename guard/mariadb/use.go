@@ -70,7 +70,7 @@ func (b *builder) consume(v *view, done uint64) {
 
 // machine is what threads have in common at a look.
 type machine struct {
-	storing bool    // somebody waits for storage
+	storing bool    // a thread waits for storage
 	lacks   float64 // share of their running time for which threads lack a processor
 	holder  *track.Entry
 	dear    float64 // share of the time of statements that is lost to the holder of old versions

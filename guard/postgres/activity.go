@@ -115,7 +115,7 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-// lockRow is a lock that somebody waits for: held, or asked for.
+// lockRow is a contended lock: held, or asked for.
 type lockRow struct {
 	group   string // what is locked
 	kind    string // locktype
@@ -126,7 +126,7 @@ type lockRow struct {
 	since   time.Time // of the wait, zero if unknown
 }
 
-// locksSQL shows every lock that somebody waits for, with those who hold it. The
+// locksSQL shows every contended lock, with its holders. The
 // column after granted is waitstart, which came with version 14.
 const locksSQL = `SELECT key, locktype, coalesce(pid, 0), virtualtransaction, mode, granted, since FROM (
   SELECT *, bool_or(NOT granted) OVER (PARTITION BY key) AS contended FROM (

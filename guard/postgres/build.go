@@ -250,7 +250,7 @@ func steps(in *input, r *activityRow, idle bool) culprit.Steps {
 	return culprit.StepsOf(culprit.Statement, culprit.Session)
 }
 
-// waits enters who waits for what and for whom.
+// waits enters the resource and the blockers that each session waits for.
 func (b *builder) waits(in *input, entries map[int64]*track.Entry, leaders map[int64]int64) {
 	leader := func(pid int64) int64 {
 		if l, ok := leaders[pid]; ok {

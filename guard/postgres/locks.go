@@ -41,7 +41,7 @@ func shared(mode string) bool { return !conflict(mode, mode) }
 // mostEdges bounds the edges of a look: the oldest waiters have theirs.
 const mostEdges = 20_000
 
-// lockWait is a session that waits for a lock, and those whom it waits for.
+// lockWait is a session that waits for a lock, and the sessions that block it.
 type lockWait struct {
 	waiter   *lockRow
 	blockers []*lockRow

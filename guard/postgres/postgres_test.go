@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/guard/track/looktest"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/harness/servers"
 )
@@ -95,7 +96,7 @@ func (s *session) do(sql string) {
 func (s *session) begin(sql string) {
 	s.done = make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // a test that fails leaves it waiting
+		ctx, cancel := context.WithTimeout(context.Background(), 2*looktest.Patience) // a test that fails leaves it waiting
 		defer cancel()
 		_, err := s.Exec(ctx, sql)
 		s.done <- err
@@ -110,45 +111,6 @@ func open(t *testing.T, url string) *Source {
 	}
 	t.Cleanup(s.Close)
 	return s
-}
-
-// patience only ends a test that hangs.
-const patience = time.Minute
-
-// until looks until want is content, and returns that look.
-func until(t *testing.T, s *Source, what string, want func(*track.Look) bool) *track.Look {
-	t.Helper()
-	var last string
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
-		l, err := s.Look(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want(l) {
-			return l
-		}
-		last = picture(l)
-	}
-	t.Fatalf("no look with %s; the last was\n%s", what, last)
-	return nil
-}
-
-// picture draws a look: tasks by their statement, and who waits for whom.
-func picture(l *track.Look) string {
-	var out []string
-	name := func(i int32) string { return l.Sessions[i].Statement.Text }
-	for i, task := range l.Sample.Tasks {
-		idle := ""
-		if task.Idle {
-			idle = " idle"
-		}
-		out = append(out, fmt.Sprintf("task %s%s barred=%v statement=%v session=%v", name(int32(i)), idle, task.Barred, task.Steps.Has(culprit.Statement), task.Steps.Has(culprit.Session)))
-	}
-	for _, e := range l.Sample.Edges {
-		out = append(out, fmt.Sprintf("edge %s -> %s, %s", name(e.Waiter), name(e.Blocker), l.Sample.Resources[e.Resource].Name))
-	}
-	slices.Sort(out)
-	return strings.Join(slices.Compact(out), "\n")
 }
 
 // find returns the index of the task that runs a statement of a class with a word.
@@ -171,11 +133,11 @@ func TestIdleHolderOfATableLock(t *testing.T) {
 		v.begin(fmt.Sprintf("UPDATE t SET v = v + 1 WHERE id = %d", i+1))
 		victims = append(victims, v)
 	}
-	l := until(t, s, "three edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 3 })
+	l := looktest.Until(t, s, "three edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 3 })
 	want := `edge update t set v = v + ? where id = ? -> begin ; lock table t in exclusive mode, lock: table
 task begin ; lock table t in exclusive mode idle barred=none statement=false session=true
 task update t set v = v + ? where id = ? barred=none statement=true session=true`
-	if got := picture(l); got != want {
+	if got := looktest.Picture(l); got != want {
 		t.Fatalf("saw\n%s\nexpected\n%s", got, want)
 	}
 	if len(l.Notes) > 0 {
@@ -198,7 +160,7 @@ task update t set v = v + ? where id = ? barred=none statement=true session=true
 		}
 		v.done = nil
 	}
-	until(t, s, "nobody", func(l *track.Look) bool { return len(l.Sample.Tasks) == 0 })
+	looktest.Until(t, s, "nobody", func(l *track.Look) bool { return len(l.Sample.Tasks) == 0 })
 }
 
 // A reader, a pending ALTER and those behind it: the edges lead to the request that
@@ -214,16 +176,16 @@ func TestPendingRequestDams(t *testing.T) {
 	}
 	alter := &session{Conn: owner, t: t}
 	alter.begin("ALTER TABLE t ADD COLUMN w int")
-	until(t, s, "the ALTER", func(l *track.Look) bool { return find(l, statement.Schema, "alter") >= 0 && len(l.Sample.Edges) == 1 })
+	looktest.Until(t, s, "the ALTER", func(l *track.Look) bool { return find(l, statement.Schema, "alter") >= 0 && len(l.Sample.Edges) == 1 })
 	victim := connect(t, super)
 	victim.begin("SELECT count(*) FROM t")
-	l := until(t, s, "two edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 2 })
+	l := looktest.Until(t, s, "two edges", func(l *track.Look) bool { return len(l.Sample.Edges) == 2 })
 	want := `edge alter table t add column w int -> begin ; select * from t, lock: table
 edge select count ( * ) from t -> alter table t add column w int, lock: table
 task alter table t add column w int barred=schema statement=false session=false
 task begin ; select * from t idle barred=none statement=false session=true
 task select count ( * ) from t barred=none statement=true session=true`
-	if got := picture(l); got != want {
+	if got := looktest.Picture(l); got != want {
 		t.Fatalf("saw\n%s\nexpected\n%s", got, want)
 	}
 	reader.do("ROLLBACK")
@@ -243,19 +205,19 @@ func TestRowsAdvisoryAndPrepared(t *testing.T) {
 	for range 8 {
 		connect(t, super).begin("UPDATE t SET v = 2 WHERE id = 50")
 	}
-	l := until(t, s, "eight waiters", func(l *track.Look) bool { return len(l.Sample.Edges) >= 8 })
+	l := looktest.Until(t, s, "eight waiters", func(l *track.Look) bool { return len(l.Sample.Edges) >= 8 })
 	if n := len(l.Sample.Edges); n > 16 {
 		t.Errorf("%d edges of 8 waiters", n)
 	}
 	holder.do("COMMIT")
-	until(t, s, "nobody", func(l *track.Look) bool { return len(l.Sample.Tasks) == 0 })
+	looktest.Until(t, s, "nobody", func(l *track.Look) bool { return len(l.Sample.Tasks) == 0 })
 
 	holder.do("SELECT pg_advisory_lock(7)")
 	waiter := connect(t, super)
 	waiter.begin("SELECT pg_advisory_lock(7)")
 	var ids []uint64
 	for i := range 2 {
-		l := until(t, s, "an advisory edge", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+		l := looktest.Until(t, s, "an advisory edge", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
 		e := l.Sample.Edges[0]
 		if name := l.Sample.Resources[e.Resource].Name; name != "lock: advisory" || !l.Sample.Tasks[e.Blocker].Idle {
 			t.Errorf("%s: %+v", name, l.Sample.Tasks[e.Blocker])
@@ -279,7 +241,7 @@ func TestRowsAdvisoryAndPrepared(t *testing.T) {
 	prepared.do("PREPARE TRANSACTION 'p'")
 	behind := connect(t, super)
 	behind.begin("UPDATE t SET v = 4 WHERE id = 51")
-	l = until(t, s, "a wait for the prepared one", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	l = looktest.Until(t, s, "a wait for the prepared one", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
 	e := l.Sample.Edges[0]
 	if task := l.Sample.Tasks[e.Blocker]; task.Steps != 0 || !strings.Contains(l.Sessions[e.Blocker].State, "prepared transaction") {
 		t.Errorf("the prepared transaction is %+v, %+v", task, l.Sessions[e.Blocker])
@@ -298,7 +260,7 @@ func TestMissingRights(t *testing.T) {
 		}
 	}()
 	s := open(t, strings.Replace(super, "postgres@", "app@", 1))
-	l := until(t, s, "notes", func(l *track.Look) bool { return len(l.Notes) == 2 })
+	l := looktest.Until(t, s, "notes", func(l *track.Look) bool { return len(l.Notes) == 2 })
 	for i, want := range []string{`GRANT pg_read_all_stats TO "app"`, `GRANT pg_signal_backend TO "app"`} {
 		if !strings.Contains(l.Notes[i], want) {
 			t.Errorf("note %q, expected %s", l.Notes[i], want)
@@ -312,7 +274,7 @@ func TestConsumption(t *testing.T) {
 	s := open(t, least)
 	busy := connect(t, super)
 	busy.begin("SELECT count(*) FROM generate_series(1, 1000000000)")
-	l := until(t, s, "consumption", func(l *track.Look) bool {
+	l := looktest.Until(t, s, "consumption", func(l *track.Look) bool {
 		return slices.ContainsFunc(l.Sample.Holds, func(h culprit.Hold) bool { return h.Resource == processor && h.Gets > 1e6 }) || !s.beside
 	})
 	if !s.beside {

@@ -35,7 +35,7 @@ var resources = []culprit.Resource{
 }
 
 // resourceOf returns the lock resource of a lock type, which is also the wait event
-// of those who wait for one.
+// of its waiters.
 func resourceOf(locktype string) int {
 	switch locktype {
 	case "relation", "extend", "page", "frozenid":

@@ -104,7 +104,7 @@ func (s *Source) learn(ctx context.Context) error {
 	return nil
 }
 
-// Look looks once. An error means that a view failed; the source is to be closed and
+// Look looks once. An error means that a view failed; the source must be closed and
 // opened again.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
@@ -147,7 +147,7 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	return look, nil
 }
 
-// waiting reports whether somebody waits for a lock longer than noise.
+// waiting reports whether a session waits for a lock longer than noise.
 func (s *Source) waiting(now time.Time) bool {
 	for i := range s.rows {
 		if r := &s.rows[i]; r.waitType == "Lock" && now.Sub(r.statement) >= noise {

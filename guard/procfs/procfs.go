@@ -4,11 +4,11 @@
 //	/proc/PID[/task/TID]/schedstat ──▶ processor time, time it waited for one
 //	/proc/PID[/task/TID]/io        ──▶ bytes read, bytes written
 //	/proc/PID/task/TID/stat        ──▶ whether it waits for storage
-//	/proc/PID/net/{tcp,unix}       ──▶ requests that nobody has read, or accepted
+//	/proc/PID/net/{tcp,unix}       ──▶ requests not read yet, connections not accepted yet
 //
-// Invariants: what cannot be read is absent, not zero. A number that belongs to
-// another program than the expected one is not taken for the server: Beside asks
-// the kernel for the program's name.
+// Invariants: a figure that cannot be read is absent, not zero. A process number that
+// belongs to another program is not taken for the server: Beside asks the kernel for
+// the program's name.
 //
 // What this package does not do: it reads nothing where there is no /proc.
 package procfs

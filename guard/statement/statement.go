@@ -1,5 +1,5 @@
-// Package statement decides which SQL statements do the same work, and what sort
-// of work it is, without keeping what they are about.
+// Package statement decides which SQL statements do the same work and of which class
+// it is, without keeping their literals.
 //
 //	SELECT * FROM t WHERE id IN (1, 2) -- from page 7     ┐ fingerprint 0x5c…
 //	select * from T where id in (5)                       ┘ select * from t where id in (?)
@@ -9,8 +9,8 @@
 // the first words.
 //
 // Invariants: any text gives a Statement, also one that was cut off in the
-// middle of a literal; no literal is left in it, for what is not understood is
-// taken for a literal. Texts that differ in literals, comments, spaces and the
+// middle of a literal; no literal is left in it, because text that is not understood
+// counts as a literal. Texts that differ in literals, comments, spaces and the
 // number of listed values have one fingerprint.
 //
 // What this package does not do: it does not parse SQL. A function of a name may

@@ -14,7 +14,7 @@
 // the server's clock does. A look allocates nothing while the number of tasks does
 // not grow.
 //
-// What this package does not do: it asks no server and judges nothing.
+// What this package does not do: it queries no server and decides nothing.
 package track
 
 import (

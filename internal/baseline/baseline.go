@@ -70,7 +70,7 @@ type Door interface {
 	// NextWake and OnWake are the policy's own time; Next and NextGrant follow.
 	NextWake() mono.Time
 	OnWake(now mono.Time)
-	// NextGrant names clients to whom a grant goes without a reply, until false.
+	// NextGrant names the clients that get a grant without a reply, one a call, until false.
 	NextGrant() (*credit.Client, wire.Grant, bool)
 }
 

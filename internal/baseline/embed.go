@@ -36,7 +36,7 @@ func (NoTimer) NextWake() mono.Time { return mono.Never }
 // OnWake does nothing.
 func (NoTimer) OnWake(mono.Time) {}
 
-// NoQueue is the part of a Door that lets nobody wait.
+// NoQueue is the part of a Door that lets no request wait.
 type NoQueue struct{}
 
 // Next returns nil.

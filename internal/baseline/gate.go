@@ -56,7 +56,7 @@ func (g Gate) Feedback(now mono.Time, t *admission.Ticket) Feedback {
 	return f
 }
 
-// NextGrant names clients to whom a grant goes without a reply, until false.
+// NextGrant names the clients that get a grant without a reply, one a call, until false.
 func (g Gate) NextGrant() (*credit.Client, wire.Grant, bool) { return g.Pool().NextGrant() }
 
 // Wallet is Spillgate's own Sender: a credit.Wallet that knows one server.

@@ -9,14 +9,14 @@ import (
 
 // Bounds of a Binned.
 const (
-	// Bin is how finely the order of arrivals is told apart when they are taken out of order. Messages
+	// binWidth is how finely the order of arrivals is told apart when they are taken out of order. Messages
 	// that are taken in order are told apart by the nanosecond.
-	Bin = 50 * time.Microsecond
-	// Window is how far back a stamp may lie; an older one counts as this old.
-	Window = 100 * time.Millisecond
-	// MaxBacklog is the most that waits, and the most that a burst holds, as the time that it takes at the
+	binWidth = 50 * time.Microsecond
+	// horizon is how far back a stamp may lie; an older one counts as this old.
+	horizon = 100 * time.Millisecond
+	// maxBacklog is the most that waits, and the most that a burst holds, as the time that it takes at the
 	// rate: 6.5 days. A message that would wait longer never passes and takes nothing.
-	MaxBacklog = time.Duration(1 << 49)
+	maxBacklog = time.Duration(1 << 49)
 )
 
 // Binned is a token bucket that asks when messages arrived, not when or in which order they are
@@ -31,7 +31,7 @@ const (
 //
 // U is the backlog of a queue that serves rate tokens a second. Taken in the order of their arrival, messages
 // are delayed exactly as behind that queue. In another order a message that is taken before an earlier one
-// is delayed too little, by what arrived within Window at most. U counts everything, so what passes in the
+// is delayed too little, by what arrived within the horizon at most. U counts everything, so what passes in the
 // long run is the rate, in whatever order.
 //
 // A Binned is not safe for concurrent use, does not allocate after NewBinned, and holds 45 KB. Taking in order
@@ -61,10 +61,10 @@ func NewBinned(rate, burst float64) *Binned {
 
 func (b *Binned) limit(rate, burst float64) {
 	b.rate, b.burst = above0(rate), above0(burst)
-	b.perToken = min(1e9/b.rate, 2*float64(MaxBacklog))
+	b.perToken = min(1e9/b.rate, 2*float64(maxBacklog))
 	b.free, b.spare = 0, 0
 	if b.rate > 0 && b.perToken > 0 {
-		b.free = int64(min(b.burst*b.perToken, float64(MaxBacklog)))
+		b.free = int64(min(b.burst*b.perToken, float64(maxBacklog)))
 	}
 }
 
@@ -76,9 +76,6 @@ func above0(x float64) float64 {
 	return 0
 }
 
-// Limit returns the rate in tokens a second and the burst in tokens.
-func (b *Binned) Limit() (rate, burst float64) { return b.rate, b.burst }
-
 // SetLimit changes rate and burst from the newest stamp on; the backlog stays. A message with an earlier stamp
 // that is taken afterwards counts as if it had arrived just then.
 func (b *Binned) SetLimit(rate, burst float64) {
@@ -89,11 +86,11 @@ func (b *Binned) SetLimit(rate, burst float64) {
 		b.origin, b.first = at, b.hist.cur+2*groups // nothing of the old history is part of the new one
 	}
 	b.limit(rate, burst)
-	b.hist.start(b.first, int64(min(tokens*b.perToken, 2*float64(MaxBacklog))))
+	b.hist.start(b.first, int64(min(tokens*b.perToken, 2*float64(maxBacklog))))
 }
 
 // Take takes n tokens for a message that arrived at stamp, and returns how long after stamp it may go on:
-// 0 if a token was there when it arrived. A stamp after now counts as now and one before now − Window
+// 0 if a token was there when it arrived. A stamp after now counts as now and one before now − horizon
 // as that; the delay is still that from stamp. n that is below 0 or not a number counts as 0.
 func (b *Binned) Take(stamp, now mono.Time, n float64) (delay time.Duration) {
 	delay, _ = b.TakeWithin(stamp, now, n, math.MaxInt64)
@@ -107,10 +104,10 @@ func (b *Binned) TakeWithin(stamp, now mono.Time, n float64, most time.Duration)
 	group, slot, into := b.place(at)
 	cell, in := b.hist.at(group, slot)
 
-	exact := min(above0(n)*b.perToken, 2*float64(MaxBacklog)) + b.spare
+	exact := min(above0(n)*b.perToken, 2*float64(maxBacklog)) + b.spare
 	cost := int64(exact)
 	own := max(cell.own, into) + cost
-	if over := max(in+cell.sum+cost, own) - into - b.free; over > int64(MaxBacklog) || b.rate == 0 {
+	if over := max(in+cell.sum+cost, own) - into - b.free; over > int64(maxBacklog) || b.rate == 0 {
 		return math.MaxInt64, most == math.MaxInt64
 	} else if over > 0 {
 		delay = max(0, at.Add(time.Duration(over)).Sub(stamp))
@@ -151,12 +148,12 @@ func (b *Binned) started() bool { return b.newest != math.MinInt64 }
 // clamp moves time on to now and returns the stamp within what is kept.
 func (b *Binned) clamp(stamp, now mono.Time) mono.Time {
 	b.latest = max(b.latest, now)
-	from := b.latest.Add(-Window)
+	from := b.latest.Add(-horizon)
 	if !b.started() {
 		b.origin = from
 	}
 	if from > b.origin {
-		b.hist.forget(b.first + int64(from.Sub(b.origin)/(perGroup*Bin)))
+		b.hist.forget(b.first + int64(from.Sub(b.origin)/(perGroup*binWidth)))
 	}
 	return max(min(stamp, now), from, b.origin)
 }
@@ -164,13 +161,13 @@ func (b *Binned) clamp(stamp, now mono.Time) mono.Time {
 // place returns where an instant is: its group, the bin in that, and the nanoseconds into the bin.
 func (b *Binned) place(at mono.Time) (group int64, slot int, into int64) {
 	offset := at.Sub(b.origin)
-	k := int64(offset / Bin)
-	return b.first + k/perGroup, int(k % perGroup), int64(offset % Bin)
+	k := int64(offset / binWidth)
+	return b.first + k/perGroup, int(k % perGroup), int64(offset % binWidth)
 }
 
 // front returns the earliest instant after which nothing has arrived and that is kept, and the backlog then.
 func (b *Binned) front() (at mono.Time, level int64) {
-	kept := b.origin.Add(time.Duration(b.hist.tail-b.first) * perGroup * Bin)
+	kept := b.origin.Add(time.Duration(b.hist.tail-b.first) * perGroup * binWidth)
 	at = max(b.newest, kept)
 	group, slot, into := b.place(at)
 	cell, in := b.hist.at(group, slot)

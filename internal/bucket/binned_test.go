@@ -130,7 +130,7 @@ func TestBinnedAdmitsTheRateInEveryOrder(t *testing.T) {
 		for _, load := range []float64{.9, 1.3, 4} {
 			name := fmt.Sprintf("%s, load %v", order.name, load)
 			shape, police := NewBinned(rate, burst), NewBinned(rate, burst)
-			ahead := load * rate * Window.Seconds() // on average
+			ahead := load * rate * horizon.Seconds() // on average
 			ahead += burst + 5*math.Sqrt(ahead)
 			var offered, passed, allowed count
 			for _, m := range arrivals(7, load*rate, length, order.taken) {
@@ -206,12 +206,12 @@ type slow struct {
 }
 
 func (s *slow) take(at mono.Time, n float64) float64 {
-	k, into := int(at.Sub(s.origin)/Bin), s.rate*float64(at.Sub(s.origin)%Bin)
+	k, into := int(at.Sub(s.origin)/binWidth), s.rate*float64(at.Sub(s.origin)%binWidth)
 	for len(s.sum) <= k {
 		s.sum, s.own = append(s.sum, 0), append(s.own, 0)
 	}
 	s.sum[k], s.own[k] = s.sum[k]+n, max(s.own[k], into)+n
-	drain, level := s.rate*float64(Bin), 0.0
+	drain, level := s.rate*float64(binWidth), 0.0
 	for i := range k {
 		level = max(level+s.sum[i], s.own[i], drain) - drain
 	}
@@ -225,16 +225,16 @@ func TestBinnedEqualsThePlainRecurrence(t *testing.T) {
 		burst := rapid.Float64Range(0, 30).Draw(t, "burst")
 		now := mono.Time(rapid.Int64Range(0, 1e9).Draw(t, "start"))
 		b := NewBinned(rate, burst)
-		s := slow{rate: rate / 1e9, burst: burst, origin: now.Add(-Window)}
+		s := slow{rate: rate / 1e9, burst: burst, origin: now.Add(-horizon)}
 		for i := range rapid.IntRange(1, 200).Draw(t, "messages") {
 			now = now.Add(time.Duration(math.Pow(10, rapid.Float64Range(0, 7).Draw(t, "log gap"))))
 			if rapid.IntRange(0, 50).Draw(t, "pause") == 0 {
 				now = now.Add(rapid.SampledFrom([]time.Duration{101, 150, 205, 1000}).Draw(t, "long") * time.Millisecond)
 			}
 			if i == 0 {
-				s.origin = now.Add(-Window)
+				s.origin = now.Add(-horizon)
 			}
-			stamp := now.Add(-time.Duration(rapid.Int64Range(0, int64(Window)).Draw(t, "late")))
+			stamp := now.Add(-time.Duration(rapid.Int64Range(0, int64(horizon)).Draw(t, "late")))
 			n := rapid.SampledFrom([]float64{1, 1, 1, .25, 40}).Draw(t, "n")
 			want, got := s.take(stamp, n), b.Take(stamp, now, n)
 			if math.Abs(float64(got)-want) > 4+1e-6*want {
@@ -247,7 +247,7 @@ func TestBinnedEqualsThePlainRecurrence(t *testing.T) {
 // A message that is as late as can be does not hide those that came after it, wherever in the ring
 // of groups they lie.
 func TestBinnedKeepsWhatIsBehindTheLatest(t *testing.T) {
-	const group = perGroup * Bin
+	const group = perGroup * binWidth
 	for offset := range time.Duration(groups) {
 		b := NewBinned(100, 1)
 		b.Take(0, 0, 1)
@@ -255,7 +255,7 @@ func TestBinnedKeepsWhatIsBehindTheLatest(t *testing.T) {
 		for range 5 {
 			b.Take(at, at, 1)
 		}
-		b.Take(at.Add(-Window), at, 1)
+		b.Take(at.Add(-horizon), at, 1)
 		// Six, of which the early one has gone, less one that is served in 10 ms, and this one.
 		later := at.Add(10 * time.Millisecond)
 		if got := b.Take(later, later, 1); got != 40*time.Millisecond {
@@ -333,7 +333,7 @@ func TestBinnedSetLimitKeepsTheBacklog(t *testing.T) {
 		if got := b.Backlog(end); got != 0 {
 			t.Errorf("after %v: %v at the end", pause, got)
 		}
-		if rate, burst := b.Limit(); rate != 2000 || burst != 10.5 {
+		if rate, burst := b.rate, b.burst; rate != 2000 || burst != 10.5 {
 			t.Errorf("limit %v, %v", rate, burst)
 		}
 		if got := b.Take(end, end, 12.5); math.Abs(float64(got-time.Millisecond)) > 2 {
@@ -373,7 +373,7 @@ func TestBinnedOfNonsense(t *testing.T) {
 		t.Error("a bucket without a rate lets a message pass within an hour")
 	}
 	slowest := NewBinned(1/(7*24*3600.), 10)
-	if d := slowest.Take(0, 0, 1); d != 7*24*time.Hour-MaxBacklog { // a burst of 6.5 days
+	if d := slowest.Take(0, 0, 1); d != 7*24*time.Hour-maxBacklog { // a burst of 6.5 days
 		t.Errorf("one a week: the first waits %v", d)
 	}
 	if d, u := slowest.Take(0, 0, 1), slowest.Backlog(0); d != math.MaxInt64 || math.Abs(u-1) > 1e-9 {
@@ -409,7 +409,7 @@ func BenchmarkBinned(b *testing.B) {
 						m := &all[i]
 						k.Take(m.at+round, m.when+round, 1)
 						if i++; i == len(all) {
-							i, round = 0, round+mono.Time(d+Window)
+							i, round = 0, round+mono.Time(d+horizon)
 						}
 					}
 				})

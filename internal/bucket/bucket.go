@@ -7,16 +7,19 @@
 //	┌───────────────┐ burst: the most it holds; what overflows is lost
 //	│ ≈≈≈≈≈≈≈≈≈≈≈≈≈ │──▶ Allow takes what is there, or nothing
 //	├───────────────┤ 0
-//	│               │──▶ Reserve and Charge take more: debt, paid off by refill
+//	│               │──▶ Reserve takes more: debt, paid off by refill
 //	└───────────────┘ −debt: the most it owes
 //
 // Invariants: the balance is between −Debt and Burst; over any stretch of time
 // no more than Burst + rate × time passes Allow; time that does not advance, or
-// runs backwards, refills nothing. A Binned asks when messages arrived instead of when it is asked, so that
-// the order in which connections are read does not matter; it delays, and knows no debt.
+// runs backwards, refills nothing.
+//
+// A Bucket goes by the instant of the call. A Binned goes by the instant at
+// which a message arrived, so the order in which connections are read does not
+// matter; it delays and has no debt.
 //
 // What this package does not do: it has no clock and does not wait, queue or
-// choose among those who want tokens. For a plain limit in a program that may
+// choose among its callers. For a plain limit in a program that may
 // read the clock, golang.org/x/time/rate is simpler.
 package bucket
 
@@ -38,9 +41,8 @@ type Config struct {
 	// Burst is the most tokens the bucket holds. Default 1. Larger lets through
 	// more at once after a pause; an AllowN of more than Burst never succeeds.
 	Burst float64
-	// Debt is how far below zero Reserve and Charge may go, in tokens. Default 0.
-	// Larger lets a reservation lie further ahead and a cost that was
-	// underestimated be paid later.
+	// Debt is how far below zero Reserve may go, in tokens. Default 0. Larger
+	// lets a reservation lie further ahead.
 	Debt float64
 	// Empty starts the bucket without tokens instead of full.
 	Empty bool
@@ -86,12 +88,6 @@ func New(now mono.Time, cfg Config) (*Bucket, error) {
 	return b, nil
 }
 
-// Rate returns the refill in tokens per second.
-func (b *Bucket) Rate() float64 { return b.perNano * 1e9 }
-
-// Burst returns the most tokens the bucket holds.
-func (b *Bucket) Burst() float64 { return b.burst }
-
 // Tokens returns the balance at now; negative is debt.
 func (b *Bucket) Tokens(now mono.Time) float64 { return b.at(now) }
 
@@ -124,18 +120,8 @@ func (b *Bucket) Reserve(now mono.Time, n float64) (wait time.Duration, ok bool)
 	return b.ReadyAt(now, 0).Sub(now), true
 }
 
-// Charge takes n tokens whether they are there or not, for a cost that is known
-// only afterwards. What would go deeper than Debt is forgiven. A negative n
-// gives tokens back, up to Burst; not a number does nothing.
-func (b *Bucket) Charge(now mono.Time, n float64) {
-	b.advance(now)
-	if n == n {
-		b.balance = min(max(b.balance-n, -b.debt), b.burst)
-	}
-}
-
 // ReadyAt returns the earliest instant, not before now, at which AllowN for n
-// would succeed if nobody took tokens before, to within the rounding of the
+// would succeed if no tokens were taken before, to within the rounding of the
 // balance; mono.Never if n is over Burst.
 func (b *Bucket) ReadyAt(now mono.Time, n float64) mono.Time {
 	if !(n <= b.burst) {

@@ -28,16 +28,16 @@ type history struct {
 
 const (
 	perGroup = 8
-	// groups is how many are kept: Window, its fractions at both ends, and slack.
+	// groups is how many are kept: the horizon, its fractions at both ends, and slack.
 	groups = 256
 	// slack is how many groups are forgotten at a time.
 	slack = 4
 	// drain is what is served in a bin.
-	drain = int64(Bin)
+	drain = int64(binWidth)
 )
 
-// Window fits, or the division by zero does not compile.
-const _ = 1 / max(0, groups-slack-1-int64(Window/Bin)/perGroup)
+// The horizon fits, or the division by zero does not compile.
+const _ = 1 / max(0, groups-slack-1-int64(horizon/binWidth)/perGroup)
 
 // bin is what arrived in one.
 type bin struct {

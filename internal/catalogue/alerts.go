@@ -14,9 +14,9 @@ type Alert struct {
 	Summary, About string
 }
 
-// Alerts returns the alert rules. Each stands for something that a person must look at:
+// alerts returns the alert rules. Each stands for something that a person must look at:
 // refusals alone are not, because refusing is what a gate is for.
-func Alerts() []Alert {
+func alerts() []Alert {
 	return slices.Concat(gateAlerts(), proxyAlerts(), culpritAlerts(), brokerAlerts())
 }
 
@@ -101,7 +101,7 @@ func Rules() []byte {
 	var out bytes.Buffer
 	out.WriteString("# Alert rules for Prometheus. Made by go test ./internal/catalogue -rewrite; change internal/catalogue/alerts.go.\n")
 	out.WriteString("groups:\n  - name: spillgate\n    rules:\n")
-	for _, a := range Alerts() {
+	for _, a := range alerts() {
 		fmt.Fprintf(&out, "      - alert: %s\n        expr: %s\n        for: %s\n        labels:\n          severity: %s\n        annotations:\n          summary: %s\n          description: %s\n",
 			a.Name, strconv.Quote(a.Expr), a.For, a.Severity, strconv.Quote(a.Summary), strconv.Quote(a.About))
 	}

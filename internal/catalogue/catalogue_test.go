@@ -45,7 +45,7 @@ func TestScan(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return Scan(dir, ".")
+		return scan(dir, ".")
 	}
 	found, err := write(`
 	meter.Int64ObservableGauge("plain", metric.WithUnit("s"), metric.WithDescription("what " + "it is"))
@@ -159,10 +159,10 @@ func TestExpressions(t *testing.T) {
 			}
 		}
 	}
-	for _, a := range Alerts() {
+	for _, a := range alerts() {
 		check(a.Expr, a.Summary+a.About)
 	}
-	for _, row := range Rows() {
+	for _, row := range rows() {
 		for _, p := range row.Panels {
 			for _, q := range p.Queries {
 				check(q.Expr, q.Legend)
@@ -174,7 +174,7 @@ func TestExpressions(t *testing.T) {
 // Every metric is in some panel of the dashboard.
 func TestEveryMetricIsShown(t *testing.T) {
 	var shown strings.Builder
-	for _, row := range Rows() {
+	for _, row := range rows() {
 		for _, p := range row.Panels {
 			for _, q := range p.Queries {
 				for _, found := range selector.FindAllStringSubmatch(q.Expr, -1) {

@@ -33,7 +33,7 @@ var source = object{"type": "prometheus", "uid": "${datasource}"}
 func Dashboard() []byte {
 	var panels []object
 	y, id := 0, 1
-	for _, row := range Rows() {
+	for _, row := range rows() {
 		panels = append(panels, object{"type": "row", "id": id, "title": row.Title, "collapsed": false, "panels": []any{}, "gridPos": object{"x": 0, "y": y, "w": 24, "h": 1}})
 		y, id = y+1, id+1
 		for i, p := range row.Panels {

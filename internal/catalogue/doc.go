@@ -6,10 +6,9 @@
 //	                                                  ▼        ▼
 //	docs/metrics.md, deploy/grafana, deploy/prometheus ◀── Metric
 //
-// The source is the only place that says what a metric means; this package adds its
-// labels and how many values they have. The test of this package writes the files
-// (go test ./internal/catalogue -rewrite) and fails if one of them is not what the source
-// says.
+// The source is the only place that says what a metric means; this package adds the
+// labels and the number of their values. The test of this package writes the files
+// (go test ./internal/catalogue -rewrite), and fails if a file differs from the source.
 //
 // Invariants: a metric in the source without an entry here, or the other way round, is
 // an error; an expression of the dashboard or of an alert names only metrics and labels

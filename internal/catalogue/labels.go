@@ -35,9 +35,9 @@ func words[E interface {
 	return all
 }
 
-// Labels returns the labels of each metric, by its OpenTelemetry name. A metric without
+// labelsOf returns the labels of each metric, by its OpenTelemetry name. A metric without
 // labels has an empty entry.
-func Labels() map[string][]Label {
+func labelsOf() map[string][]Label {
 	var (
 		gate     = Label{"gate", "the gate's name: the upstream's in the proxy, in Go what `NewGate` was told", "one per gate"}
 		upstream = Label{"upstream", "the upstream's name in the configuration", "one per upstream"}
@@ -121,19 +121,19 @@ type Metric struct {
 	Labels []Label
 }
 
-// Dirs are the packages that make instruments.
-func Dirs() []string {
+// dirs are the packages that make instruments.
+func dirs() []string {
 	return []string{"telemetry", "proxy", "guard", "broker", "httpgate", "grpcgate", "internal/live"}
 }
 
 // Metrics returns every metric of the source below root, with its labels, or every
 // difference between the source and Labels.
 func Metrics(root string) (all []Metric, err error) {
-	found, err := Scan(root, Dirs()...)
+	found, err := scan(root, dirs()...)
 	if err != nil {
 		return nil, err
 	}
-	labels := Labels()
+	labels := labelsOf()
 	for _, i := range found {
 		l, ok := labels[i.Name]
 		if !ok {

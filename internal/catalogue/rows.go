@@ -25,8 +25,8 @@ func quantile(q float64, metric, matching, by, legend string) Query {
 	return Query{fmt.Sprintf(`histogram_quantile(%g, sum by (%s, le) (rate(%s_bucket{%s}[$__rate_interval])))`, q, by, metric, matching), legend}
 }
 
-// Rows returns the dashboard.
-func Rows() []Row {
+// rows returns the dashboard.
+func rows() []Row {
 	return []Row{
 		{"Gates", gatePanels()}, {"Culprits", culpritPanels()}, {"Clients of Go services", clientPanels()}, {"Proxy", proxyPanels()},
 		{"Workflows and classes", graphPanels()}, {"Guard", guardPanels()}, {"Broker", brokerPanels()},

@@ -51,10 +51,10 @@ func (i Instrument) Prometheus() string {
 // method matches the methods of an OpenTelemetry meter that make instruments.
 var method = regexp.MustCompile(`^(?:Int64|Float64)(?:Observable)?(Counter|Gauge|UpDownCounter|Histogram)$`)
 
-// Scan returns the instruments that the packages in dirs, below root, make, or every place
+// scan returns the instruments that the packages in dirs, below root, make, or every place
 // that it cannot read. It follows constants, functions that make an instrument out of
 // their parameters, and loops over tables.
-func Scan(root string, dirs ...string) (all []Instrument, err error) {
+func scan(root string, dirs ...string) (all []Instrument, err error) {
 	var errs []error
 	for _, dir := range dirs {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))

@@ -4,8 +4,8 @@
 // A server owns a Pool. Every request takes one credit, which the client must
 // already hold, so that excess load waits at the client and costs the server
 // nothing. The Pool resizes itself once per interval from one signal, the
-// queueing delay at the server, and hands its credits out as windows that ride
-// on replies:
+// queueing delay at the server. It hands out credits as windows, which ride on
+// replies:
 //
 //	         demand, on requests
 //	Wallet ─────────────────────────────────▶ Pool.OnRequest
@@ -22,24 +22,24 @@
 //
 // A reply carries a grant only if that says something new: see Pool.Tells.
 //
-// Clients whose window is zero and who have nothing pending wait in the drained
-// list and are woken first in, first out, those with known demand first. The
+// Clients with a window of zero and nothing pending wait in the drained list. They are
+// woken first in, first out, those with known demand first. The
 // pool speculates on the demand of the others: it grants a little more than was
 // asked for, which saves a message each time demand appears and makes a delay
 // AQM at the server necessary (package admission).
 //
-// A pool is shared by parties: peers, which answer for their clients, and clients of whom no
-// peer is known. With workflows, a party's share is the sum of its parts of the workflows
+// A pool is shared by parties: peers, which answer for their clients, and clients without a
+// known peer. With workflows, a party's share is the sum of its parts of the workflows
 // that it asks for:
 //
 //	weight of a workflow ÷ parties that ask for it = part of each ──▶ Grant.Part
 //	                       sum over its workflows ÷ clients of the party = due to each
 //
-// Its wallet lets what waits go in the proportion of the parts.
+// The wallet of a party sends its waiting requests in the proportion of these parts.
 //
-// Clients that lately had clearly less than an equal share find a credit whenever they
-// have a request, beside the pool: it is what the others divide. Those that had clearly
-// more come last while others wait.
+// A client that was clearly below an equal share lately gets a credit for every request,
+// beside the pool, and the other clients divide the pool. A client that was clearly above
+// it comes last while others wait.
 //
 // Invariants, which Pool.Check tests: the windows sum to what the pool counts as
 // issued, those of modest clients to what it counts as kept, those of a party's clients
@@ -52,12 +52,12 @@
 // does not rank requests, and it does not refuse any: it only says who overran
 // a window.
 //
-// A credit is for one request, whatever that costs. Credits in units of cost, so that dear
-// calls take more of them, are not here: a client would have to know what a call costs
-// before it sends it, and hold several credits for one, which it waits for longer than
-// cheap calls do. Instead the pool steers to a delay, so that there are fewer credits where
-// calls are dear, and whose they are is decided by what each client had, where a call
-// counts as often as it took the mean time (OnUse; package admission).
+// A credit is for one request, whatever the request costs. Credits in units of cost were
+// left out: a client would have to know the cost of a call before it sends the call, and a
+// dear call would wait longer than a cheap one until it holds all of its credits. Instead
+// the pool steers to a delay, so dear calls lead to fewer credits. They are divided by what
+// each client used lately, and there a call of n times the mean service time counts n times
+// (OnUse; package admission).
 //
 // Source: Cho et al., "Overload Control for µs-scale RPCs with Breakwater",
 // OSDI 2020, with the changes that Config names.

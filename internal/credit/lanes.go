@@ -91,7 +91,7 @@ func (s *lanes) remove(w *Waiter) {
 	}
 }
 
-// first returns who is next, nil if nobody waits: of lanes that start alike, of the one
+// first returns the next request, nil if none waits: of lanes that start alike, of the one
 // in which something waits for longer.
 func (s *lanes) first() *Waiter {
 	var best *lane

@@ -21,7 +21,7 @@ func (s *census) of(as standing) int { return int(max(s.last[as], s.now[as])) }
 // next begins a season.
 func (s *census) next() { s.last, s.now = s.now, [standings]int32{} }
 
-// attendance is when and as what somebody counts.
+// attendance is when a party counts, and as what.
 type attendance struct {
 	season   uint32 // in which it was active last
 	before   bool   // it was so in the one before as well
@@ -50,7 +50,7 @@ func (a *attendance) leave(season uint32, now, last func(as standing)) {
 }
 
 // party is who shares the pool with others: a peer with all its clients, which share its
-// part, or a client of whom no peer is known. So clients cost nothing, and gain nothing. A
+// part, or a client without a known peer. So clients cost nothing, and gain nothing. A
 // client that never asked for anything has none yet, and counts as one by itself.
 type party struct {
 	attendance
@@ -77,7 +77,7 @@ func (a *party) of(season uint32) *census {
 
 // OnPeer notes who answers for c, a number that the driver chose, 0 if it does not know.
 // It comes before OnWorkflow, OnUse and OnRequest. A peer has as much of the pool as a
-// client of whom no peer is known, however many clients it has.
+// client without a known peer, however many clients it has.
 func (p *Pool) OnPeer(c *Client, number uint64) {
 	if c.gone || c.party != nil && c.party.number == number {
 		return
@@ -226,7 +226,7 @@ func (p *Pool) nextSeason() {
 	}
 }
 
-// Parties returns how many peers, and clients of whom no peer is known, share the pool: those
+// Parties returns how many peers, and clients without a known peer, share the pool: those
 // that asked for something of late, or have something. It is 1 at least.
 func (p *Pool) Parties() int { return max(p.parties.all(), p.holding, 1) }
 

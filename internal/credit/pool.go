@@ -116,7 +116,7 @@ func NewPool(cfg Config) (*Pool, error) {
 	p := &Pool{
 		cfg:    cfg,
 		total:  float64(cfg.MinTotal),
-		season: 2, // who is new was active in none before
+		season: 2, // a new client was active in none before
 		peers:  map[uint64]*party{},
 		hungry: list{which: linkDrained, mark: 1},
 		idle:   list{which: linkDrained, mark: 2},
@@ -163,7 +163,7 @@ func (p *Pool) Config() Config { return p.cfg }
 
 // Register adds a client that connected. Its first grant waits in NextGrant.
 // While the server is far from its target delay it brings credits of its own with
-// it: a new client is demand that nobody has measured, and making it wait for a
+// it: a new client is unmeasured demand, and making it wait for a
 // cold pool to grow would refuse work that the server could do. Otherwise it
 // waits with the drained: opening connections must not make credits.
 func (p *Pool) Register(now mono.Time) *Client {
@@ -394,7 +394,7 @@ func (p *Pool) Recover(now mono.Time, before int) {
 	}
 }
 
-// NextGrant returns a client to whom a grant must be sent without a reply, until
+// NextGrant returns a client that must get a grant without a reply, until
 // there is none. Several changes since the last call are one grant. A driver
 // that cannot reach the client drops the grant: the client revives by itself.
 func (p *Pool) NextGrant() (*Client, wire.Grant, bool) {
@@ -521,7 +521,7 @@ func (p *Pool) feed(now mono.Time) {
 	}
 }
 
-// next returns who is to have a free credit, nil if nobody is. A client whose party has
+// next returns the client that gets a free credit, nil if there is none. A client whose party has
 // its share lets one go before it.
 func (p *Pool) next() *Client {
 	if c := p.hungry.head; c != nil && p.sated(c) {

@@ -29,7 +29,7 @@ type WalletConfig struct {
 	// fresh requests take the credits just as well.
 	MaxWait time.Duration
 	// Late is by how much the driver's timers are late at times. A wait then ends
-	// sooner, so that who is refused knows within a fifth of the budget all the
+	// sooner, so that a refused caller knows within a fifth of the budget all the
 	// same. Default 0.
 	Late time.Duration
 	// Punctual reports each appearance and each disappearance of demand at once,
@@ -177,7 +177,7 @@ func (l *Wallet) Demand() int {
 	return (l.len + len(l.windows) - 1) / len(l.windows)
 }
 
-// Submit takes a request. With a free credit and nobody waiting it is sent at
+// Submit takes a request. With a free credit and no request waiting it is sent at
 // once. A wait may push out the oldest waiter: call Next after a Wait.
 func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
 	w.window, w.since = nil, now

@@ -44,7 +44,7 @@ func (p *Pool) OnWorkflow(c *Client, number int) {
 	w := &p.workflows[number]
 	w.now[a.as]++
 	if w.each == 0 {
-		p.divide() // nobody asked for it before
+		p.divide() // no party asked for it before
 	}
 }
 

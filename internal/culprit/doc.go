@@ -3,7 +3,7 @@
 //
 // Overload is often one task that holds a table lock, a buffer pool or a worker
 // queue while the other tasks wait. Refusing the waiting tasks frees nothing.
-// This engine names the task that they wait for:
+// The engine names the task that the others wait for:
 //
 //	         every 50–500 ms
 //	source ──────Sample──────▶ Engine ──────Decision──────▶ source

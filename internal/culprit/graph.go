@@ -35,7 +35,7 @@ type graph struct {
 
 // poolOf is what the waits for one resource are distributed by.
 type poolOf struct {
-	edges             bool    // the source knows who waits for whom
+	edges             bool    // the source knows which task waits for which
 	edged             float64 // lost by victims that have edges
 	exclusive, shared float64 // lost by victims of each mode
 	gain              float64 // future use of all holders

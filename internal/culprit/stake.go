@@ -17,7 +17,7 @@ type Stake struct {
 	For time.Duration
 }
 
-// Waiting returns who waits at present, at most limit of them, longest first. It is
+// Waiting returns the tasks that wait at present, at most limit of them, longest first. It is
 // for people to read, and decides nothing.
 func (s *Sample) Waiting(limit int) []Stake {
 	all := s.present(limit, func(h *Hold) bool { return h.WaitingSince != Unset }, func(h *Hold) time.Duration { return s.At.Sub(h.WaitingSince) })

@@ -62,7 +62,7 @@ type LockRun struct {
 	// Course is that of the reads.
 	Course
 	Services []stage.Report `json:"services"`
-	// Named is whom the gate cancelled, nil if nobody yet; T is when, in seconds.
+	// Named is the request that the gate cancelled, nil if none yet; T is when, in seconds.
 	Named *stage.Named `json:"named,omitempty"`
 	T     float64      `json:"named_at,omitempty"`
 	// Report is what became of the report, nil before it ended.
@@ -100,7 +100,7 @@ func (r *LockRun) Culprit() string {
 	return r.Named.Kind[strings.LastIndexByte(r.Named.Kind, '/')+1:]
 }
 
-// Verdict says in a few words who was cancelled, if anybody, and when.
+// Verdict says in a few words which request was cancelled, if any, and when.
 func (r *LockRun) Verdict() string {
 	switch {
 	case r.Name == string(Plain):

@@ -13,14 +13,14 @@
 //
 // Each act has services of its own, in processes of their own (package stage).
 // The first two acts have the same services with the same seed, the same
-// connections and the same requests at the same instants; the capacity that every
-// load is a multiple of is measured in the run. The servers of the last two acts are
-// others, and what they can do is not measured: only their order is looked at, and who
-// keeps the others waiting. What the run's own generators spoilt is marked invalid and says so in every view.
+// connections and the same requests at the same instants. Loads are multiples of a
+// capacity that the run measures. The last two acts have servers of their own, whose
+// capacity is not measured: they show the order of requests and a culprit. An act whose
+// load generator was late is marked invalid in every view.
 //
 // Invariants: a State is never changed once it was published; when Play
 // returns, no process that it started is left.
 //
-// What this package does not do: it draws nothing, and asks nothing of the
-// person who watches.
+// What this package does not do: it draws nothing, and takes no input from the
+// viewer.
 package demo

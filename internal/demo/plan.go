@@ -31,7 +31,7 @@ type Plan struct {
 	Lock LockPlan
 }
 
-// Tenant is one of those who share the services. Its load is a multiple of the
+// Tenant is one of the tenants that share the services. Its load is a multiple of the
 // measured capacity: Usual, but in the middle of the act Burst.
 type Tenant struct {
 	Name         string

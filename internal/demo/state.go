@@ -76,7 +76,7 @@ type StepState struct {
 type CapacityState struct {
 	// Rate is the capacity found, 0 before.
 	Rate float64 `json:"rate"`
-	// Nominal is what the store's workers can do, which nobody was told.
+	// Nominal is the capacity of the store's workers, which no gate is told.
 	Nominal float64     `json:"nominal"`
 	Doubt   string      `json:"doubt,omitempty"`
 	Tries   []stage.Try `json:"tries"`

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// selfEvident are methods whose interface says all there is to say.
+// selfEvident are methods that their interface documents.
 var selfEvident = []string{"Error", "Unwrap", "String", "Len", "Less", "Swap"}
 
 // docs checks that every directory has exactly one package comment, and that

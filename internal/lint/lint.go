@@ -2,7 +2,7 @@
 // house: which package may import which, what a pure package may touch, how
 // declarations are documented, and which words stay out of the project.
 //
-//	source tree ──parse──▶ packages ──┬── layer   who imports whom
+//	source tree ──parse──▶ packages ──┬── layer   the order of imports
 //	                                  ├── import, pure, order, state, type
 //	                                  │           what pure packages may do
 //	                                  └── doc     package and declaration comments
@@ -18,7 +18,7 @@
 //
 // What this package does not do: it proves nothing about behaviour. A pure
 // package could still keep state behind a pointer that aliases a table, or let
-// a map's order escape through a helper of the standard library that is not
+// the order of a map escape through a standard-library function that is not
 // listed here. It says nothing about tests except that sim and live stay apart.
 package lint
 

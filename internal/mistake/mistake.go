@@ -1,8 +1,8 @@
-// Package mistake says what is wrong with a configuration, in one form for every program
-// that has one: where, what was found, and what was expected.
+// Package mistake describes a mistake in a configuration, in one form for every program:
+// the field, the value found and what was expected.
 //
-// What this package does not do: it knows no file. internal/plainyaml adds the place where
-// the field stands.
+// What this package does not do: it knows no file. internal/plainyaml adds the line and
+// column of the field.
 package mistake
 
 import "fmt"

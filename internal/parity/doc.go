@@ -1,5 +1,5 @@
-// Package parity holds two tests, which show that what the simulator says of a policy
-// is true of the server.
+// Package parity holds two tests. They show that a policy decides the same in the
+// simulator and in the server.
 //
 //	requests ─▶ sim/mesh ───────────▶ node, wallets ─▶ tape ─┐
 //	   └─ what was submitted, and how long it took           ├─ equal, line by line

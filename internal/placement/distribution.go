@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Topic is what is to be placed.
+// Topic is a topic to place.
 type Topic struct {
 	// Bucket is that of the whole topic.
 	Bucket
@@ -123,7 +123,7 @@ func (d *Distribution) Shares() []Bucket {
 	return out
 }
 
-// Measuring reports whether a broker is to be measured in this round.
+// Measuring reports whether a broker is due to be measured in this round.
 func (d *Distribution) Measuring(broker int) bool { return d.parts[broker].fit != nil }
 
 // Round returns how many rounds are over.
@@ -172,7 +172,7 @@ func (d *Distribution) Reached() bool {
 	return !d.forced && (d.best == nil || d.least99 <= d.topic.Objective)
 }
 
-// Next ends a round. A broker that was to be measured and was not is measured again.
+// Next ends a round. A broker whose measurement is missing is measured in the next one.
 func (d *Distribution) Next() {
 	if d.done {
 		return

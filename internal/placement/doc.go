@@ -10,7 +10,7 @@
 //	│ r/2, b/2   │ │ r/4, b/4   │ │ r/4, b/4   │   Σ r_l = r, Σ b_l = b
 //	└─────┬──────┘ └─────┬──────┘ └─────┬──────┘
 //	      └── p99, rate, backlog ───────┘
-//	                 │ Distribution: who is too full gives publishers back
+//	                 │ Distribution: a broker that is too full gives publishers back
 //	                 ▼ Adaptor: the parts of the bucket follow the traffic
 //
 // Splitting a bucket never helps: the sum of delays behind k parts is at no instant below

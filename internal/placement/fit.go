@@ -13,7 +13,6 @@ type Fit struct {
 	missed     float64 // the p99 of over
 	try        int
 	done       bool
-	rounds     int
 }
 
 // NewFit searches among 1 to assigned publishers, and begins with guess: assigned, unless
@@ -22,7 +21,7 @@ func NewFit(assigned, guess int) *Fit {
 	return &Fit{assigned: assigned, over: assigned + 1, try: min(max(guess, 1), assigned), done: assigned <= 0}
 }
 
-// Try returns how many publishers the broker is to have in this round, and whether the
+// Try returns how many publishers the broker gets in this round, and whether the
 // search is over: then it is how many it can hold.
 func (f *Fit) Try() (publishers int, over bool) {
 	if f.done {
@@ -30,9 +29,6 @@ func (f *Fit) Try() (publishers int, over bool) {
 	}
 	return f.try, false
 }
-
-// Rounds returns how many measurements the search has taken.
-func (f *Fit) Rounds() int { return f.rounds }
 
 // Observe ends a round: what the p99 was, in the unit of the objective. A p99 that is not a
 // number counts as missed. Where a smaller share is later than a larger one, the search ends with
@@ -45,7 +41,6 @@ func (f *Fit) Observe(p99, objective float64) {
 	if f.done {
 		return
 	}
-	f.rounds++
 	if met := p99 <= objective; met {
 		f.held = f.try
 		f.done = p99 >= objective*(1-Tolerance) || f.try == f.assigned

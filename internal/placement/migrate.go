@@ -40,7 +40,7 @@ func NewMigration(objective float64, brokers int) *Migration {
 	return &Migration{objective: objective, brokers: make([]moving, brokers)}
 }
 
-// Move is a part of a broker's publishers that is to go elsewhere.
+// Move is a part of a broker's publishers that must go elsewhere.
 type Move struct {
 	From, To int
 	// Rate is how much of the topic moves, in messages a second.
@@ -78,7 +78,7 @@ func (m *Migration) Window(now mono.Time, p99s, rates []float64, brokers []Broke
 	return move, true
 }
 
-// Slice returns how much of a move is to be made in one step of the Adaptor, in messages a second, by a topic's
+// Slice returns how much of a move one step of the Adaptor makes, in messages a second, by a topic's
 // bucket and what all of its publishers send: half of what there is to spare. Then nobody waits for tokens that are
 // on their way from one broker to the other; Adaptor.Moved tells of each slice.
 func Slice(b Bucket, sending float64) float64 { return max(0.02*b.Rate, (b.Rate-sending)/2) }

@@ -1,5 +1,5 @@
-// Package plainyaml reads files in YAML without its dark corners, and decides what
-// their mistakes are called and where they stand.
+// Package plainyaml reads files in a plain subset of YAML and reports every mistake with
+// its place.
 //
 //	bytes ──Parse──▶ Node ──Object, List, Text …──▶ fields of a struct
 //	                           │                       │
@@ -7,9 +7,9 @@
 //	                           ▼
 //	               Err: file.yaml:3:6: slo: "fast", expected a duration such as 100ms
 //
-// There are no anchors, aliases, merges and tags, one document, plain mappings and
-// lists. Keys that are unknown and keys that come twice are mistakes, because a
-// misspelt limit that is silently ignored is found in the next overload.
+// A file is one document of plain mappings and lists, without anchors, aliases, merges
+// and tags. An unknown key and a repeated key are mistakes, because a misspelt limit that
+// is silently ignored is noticed only in the next overload.
 //
 // Invariants: all mistakes are reported, up to MaxMistakes, in the order of the
 // file, and each once; bytes from outside never panic. Parsing takes time that

@@ -12,12 +12,11 @@
 // Invariants: the same chart gives the same bytes. Values that are not finite,
 // or not positive on a logarithmic axis, are gaps and never an error.
 //
-// What this package does not do: it computes no statistics beyond the sorting
-// in [CDF], and scales no units. Nothing here is safe for concurrent use.
+// What this package does not do: it computes no statistics and scales no units.
+// Nothing here is safe for concurrent use.
 package plot
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -98,41 +97,6 @@ func (c *Chart) clean() *Chart {
 		out.Categories[i] = text(out.Categories[i])
 	}
 	return &out
-}
-
-// cdfPoints bounds the points of a distribution: more than a picture resolves.
-const cdfPoints = 600
-
-// CDF returns the distribution of samples as a series: at Y the share of samples
-// that are at most X. Samples that are not numbers are left out; samples is not
-// changed. A large set is thinned evenly, except for the tail, where every
-// further nine keeps its points.
-func CDF(name string, samples []float64) Series {
-	sorted := slices.DeleteFunc(slices.Clone(samples), math.IsNaN)
-	slices.Sort(sorted)
-	s := Series{Name: name}
-	n := len(sorted)
-	last := -1
-	keep := func(i int) {
-		if i > last {
-			s.X = append(s.X, sorted[i])
-			s.Y = append(s.Y, float64(i+1)/float64(n))
-			last = i
-		}
-	}
-	const even = cdfPoints / 2
-	for i := range n {
-		if n <= cdfPoints {
-			keep(i)
-			continue
-		}
-		// Evenly spaced, or evenly spaced in the logarithm of what lies above.
-		above := func(i int) int { return int(math.Log10(float64(n)/float64(n-i)) / math.Log10(float64(n)) * even) }
-		if i == 0 || i == n-1 || i*even/n != (i-1)*even/n || above(i) != above(i-1) {
-			keep(i)
-		}
-	}
-	return s
 }
 
 // points returns the drawable stretches of a series: runs of finite values that

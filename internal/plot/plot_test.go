@@ -64,39 +64,6 @@ func TestSpark(t *testing.T) {
 	}
 }
 
-// A small set is kept whole. A large one is thinned, but never in the last
-// thousandth, where the percentiles are that people argue about.
-func TestCDF(t *testing.T) {
-	s := CDF("small", []float64{3, 1, math.NaN(), 2})
-	if !slices.Equal(s.X, []float64{1, 2, 3}) || s.Y[0] != 1.0/3 || s.Y[2] != 1 {
-		t.Errorf("CDF = %v %v", s.X, s.Y)
-	}
-	if s := CDF("none", nil); len(s.X) != 0 {
-		t.Errorf("CDF of nothing = %v", s)
-	}
-
-	const n = 100_000
-	samples := make([]float64, n)
-	for i := range samples {
-		samples[i] = float64(n - i)
-	}
-	s = CDF("large", samples)
-	if len(s.X) > 2*cdfPoints || len(s.X) < cdfPoints/4 {
-		t.Errorf("%d points of %d", len(s.X), n)
-	}
-	for i := range s.X {
-		if want := s.X[i] / n; math.Abs(s.Y[i]-want) > 1e-12 {
-			t.Fatalf("at %v: share %v, want %v", s.X[i], s.Y[i], want)
-		}
-	}
-	for _, quantile := range []float64{0, 0.01, 0.5, 0.9, 0.99, 0.999, 0.9999, 1} {
-		i, _ := slices.BinarySearch(s.Y, quantile)
-		if gap := s.Y[min(i, len(s.Y)-1)] - quantile; gap > 0.1*(1-quantile)+1.0/n {
-			t.Errorf("no point near the quantile %v, the next is %v away", quantile, gap)
-		}
-	}
-}
-
 func TestThinKeepsPeaks(t *testing.T) {
 	run := make([]point, 100_000)
 	for i := range run {

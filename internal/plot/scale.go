@@ -40,7 +40,7 @@ func (s scale) place(v float64) float64 {
 	return (v - s.min) / (s.max - s.min)
 }
 
-// scales returns the chart's axes, with ends that hold all there is to see.
+// scales returns the chart's axes, wide enough for every series, level and span.
 func (c *Chart) scales() (x, y scale) {
 	x, y = scale{log: c.X.Log}, scale{log: c.Y.Log}
 	var xs, ys []float64

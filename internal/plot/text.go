@@ -33,50 +33,9 @@ func (c *Chart) Text(width, height int) string {
 	for _, label := range labels {
 		margin = max(margin, utf8.RuneCountInString(label))
 	}
-	columns := max(max(width, 20)-margin-2, 10)
-
-	cells := make([][]byte, height)
-	for r := range cells {
-		cells[r] = []byte(strings.Repeat(" ", columns))
-	}
-	put := func(column, row int, mark byte) {
-		if column >= 0 && column < columns && row >= 0 && row < height {
-			cells[height-1-row][column] = mark
-		}
-	}
-	column := func(v float64) int { return cellOf(x.place(v), columns) }
-	row := func(v float64) int { return cellOf(y.place(v), height) }
-
-	var legend []string
-	for _, level := range c.Levels {
-		if level.Vertical && x.shows(level.At) {
-			for r := range height {
-				put(column(level.At), r, '|')
-			}
-			legend = append(legend, "| "+level.Name)
-		} else if !level.Vertical && y.shows(level.At) {
-			for i := 0; i < columns; i += 2 {
-				put(i, row(level.At), '-')
-			}
-			legend = append(legend, "- "+level.Name)
-		}
-	}
-	for i := len(c.Series) - 1; i >= 0; i-- { // the first one on top
-		mark := marks[i%len(marks)]
-		for _, run := range c.Series[i].points(x, y) {
-			for k, p := range run {
-				put(column(p.x), row(p.y), mark)
-				if k > 0 { // fill the columns since the point before
-					q := run[k-1]
-					from, to := column(q.x), column(p.x)
-					for at := from + 1; at < to; at++ {
-						share := float64(at-from) / float64(to-from)
-						put(at, cellOf(y.place(q.y)+(y.place(p.y)-y.place(q.y))*share, height), mark)
-					}
-				}
-			}
-		}
-	}
+	g := newTextGrid(x, y, max(max(width, 20)-margin-2, 10), height)
+	legend := c.textLevels(g)
+	c.textSeries(g)
 	for i, s := range c.Series {
 		if s.Name != "" {
 			legend = append(legend, string(marks[i%len(marks)])+" "+s.Name)
@@ -90,21 +49,11 @@ func (c *Chart) Text(width, height int) string {
 	if title := c.Y.title(); title != "" {
 		out.WriteString(title + "\n")
 	}
-	for r, text := range cells {
+	for r, text := range g.cells {
 		out.WriteString(strings.TrimRight(fmt.Sprintf("%*s |%s", margin, labels[height-1-r], text), " ") + "\n")
 	}
-	fmt.Fprintf(&out, "%*s +%s\n", margin, "", strings.Repeat("-", columns))
-	axis := []rune(strings.Repeat(" ", columns+12))
-	free := 0
-	for _, t := range x.ticks(max(2, columns/12)) {
-		at := column(t.at)
-		if t.label == "" || at < free || at >= columns {
-			continue
-		}
-		copy(axis[at:], []rune(t.label))
-		free = at + utf8.RuneCountInString(t.label) + 2
-	}
-	fmt.Fprintf(&out, "%*s  %s\n", margin, "", strings.TrimRight(string(axis), " "))
+	fmt.Fprintf(&out, "%*s +%s\n", margin, "", strings.Repeat("-", g.columns))
+	fmt.Fprintf(&out, "%*s  %s\n", margin, "", g.axis())
 	if title := c.X.title(); title != "" {
 		legend = append([]string{title}, legend...)
 	}
@@ -112,6 +61,90 @@ func (c *Chart) Text(width, height int) string {
 		fmt.Fprintf(&out, "%*s  %s\n", margin, "", strings.Join(legend, "   "))
 	}
 	return out.String()
+}
+
+// textLevels draws the levels as lines and returns their entries of the legend.
+func (c *Chart) textLevels(g *textGrid) (legend []string) {
+	for _, level := range c.Levels {
+		if level.Vertical && g.x.shows(level.At) {
+			for r := range g.rows {
+				g.put(g.column(level.At), r, '|')
+			}
+			legend = append(legend, "| "+level.Name)
+		} else if !level.Vertical && g.y.shows(level.At) {
+			for i := 0; i < g.columns; i += 2 {
+				g.put(i, g.row(g.y.place(level.At)), '-')
+			}
+			legend = append(legend, "- "+level.Name)
+		}
+	}
+	return legend
+}
+
+// textSeries draws every series, the first one on top.
+func (c *Chart) textSeries(g *textGrid) {
+	for i := len(c.Series) - 1; i >= 0; i-- {
+		mark := marks[i%len(marks)]
+		for _, run := range c.Series[i].points(g.x, g.y) {
+			for k, p := range run {
+				g.put(g.column(p.x), g.row(g.y.place(p.y)), mark)
+				if k > 0 {
+					g.join(run[k-1], p, mark)
+				}
+			}
+		}
+	}
+}
+
+// textGrid is the drawing area of a text chart: one mark a cell, the top row first.
+type textGrid struct {
+	x, y          scale
+	columns, rows int
+	cells         [][]byte
+}
+
+func newTextGrid(x, y scale, columns, rows int) *textGrid {
+	g := &textGrid{x: x, y: y, columns: columns, rows: rows, cells: make([][]byte, rows)}
+	for r := range g.cells {
+		g.cells[r] = []byte(strings.Repeat(" ", columns))
+	}
+	return g
+}
+
+// column returns the column of a value of x; row returns the row, from the bottom, of a
+// share of the y axis.
+func (g *textGrid) column(v float64) int  { return cellOf(g.x.place(v), g.columns) }
+func (g *textGrid) row(share float64) int { return cellOf(share, g.rows) }
+
+// put marks a cell. A cell outside the grid is left out.
+func (g *textGrid) put(column, row int, mark byte) {
+	if column >= 0 && column < g.columns && row >= 0 && row < g.rows {
+		g.cells[g.rows-1-row][column] = mark
+	}
+}
+
+// join fills the columns between two points of a series.
+func (g *textGrid) join(p, q point, mark byte) {
+	from, to := g.column(p.x), g.column(q.x)
+	for at := from + 1; at < to; at++ {
+		share := float64(at-from) / float64(to-from)
+		g.put(at, g.row(g.y.place(p.y)+(g.y.place(q.y)-g.y.place(p.y))*share), mark)
+	}
+}
+
+// axis returns the labels below the grid, as many as fit.
+func (g *textGrid) axis() string {
+	axis := []rune(strings.Repeat(" ", g.columns+12))
+	free := 0
+	for _, t := range g.x.ticks(max(2, g.columns/12)) {
+		at := g.column(t.at)
+		if t.label == "" || at < free || at >= g.columns {
+			continue
+		}
+		copy(axis[at:], []rune(t.label))
+		free = at + utf8.RuneCountInString(t.label) + 2
+	}
+	return strings.TrimRight(string(axis), " ")
 }
 
 // cellOf returns which of n cells a share of an axis falls into, -1 if it lies

@@ -1,5 +1,5 @@
-// Package progress measures how much service a request has received and how
-// much it will need, leaving out everything it merely waited for.
+// Package progress measures how much service a request has received and predicts
+// how much it will need. Waits do not count.
 //
 // It decides nothing. A Span watches one request at one process; its result
 // travels back to the caller, whose own Span takes it in, so that the entry

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// MaxCalls is the most calls of one request that are open at once and
+	// maxCalls is the most calls of one request that are open at once and
 	// measured. One more is not measured and counted in Result.Unmeasured.
-	MaxCalls = 1024
+	maxCalls = 1024
 	// MaxParallel is the most processes that are believed to work for one call
 	// at the same time: a call's work is at most its wall time times this.
 	MaxParallel = 4096
@@ -40,7 +40,7 @@ type Result struct {
 	Wall time.Duration
 	// Stages is the number of times that calls began when none was open.
 	Stages int
-	// Unmeasured is the number of calls beyond MaxCalls.
+	// Unmeasured is the number of calls beyond the 1,024 that are measured at once.
 	Unmeasured int
 }
 
@@ -127,13 +127,13 @@ func (s *Span) EndWait(now mono.Time) {
 	}
 }
 
-// CallBegin says that the request calls somebody and the call is open from now
+// CallBegin says that the request calls a service and the call is open from now
 // on. Every call that is measured ends with CallEnd.
 func (s *Span) CallBegin(now mono.Time) CallID {
 	if !s.running {
 		return 0
 	}
-	if s.open == MaxCalls {
+	if s.open == maxCalls {
 		s.unmeasured++
 		return 0
 	}
@@ -247,7 +247,7 @@ func (s *Span) advance(now mono.Time) {
 	s.last = end
 }
 
-// take returns the number of a free slot. There are fewer than MaxCalls taken.
+// take returns the number of a free slot. There are fewer than maxCalls taken.
 func (s *Span) take() int {
 	if s.free != 0 {
 		i := int(s.free) - 1

@@ -412,19 +412,19 @@ func TestTreeOfSpans(t *testing.T) {
 func TestCallsBeyondTheLimitAreCounted(t *testing.T) {
 	var s Span
 	s.Begin(0)
-	ids := make([]CallID, MaxCalls+10)
+	ids := make([]CallID, maxCalls+10)
 	for i := range ids {
 		ids[i] = s.CallBegin(0)
 	}
 	for i, id := range ids {
-		if (id == 0) != (i >= MaxCalls) {
+		if (id == 0) != (i >= maxCalls) {
 			t.Fatalf("call %d has id %d", i, id)
 		}
 		s.CallEnd(at(ms), id, ms, ms, true)
 	}
 	r := s.End(at(ms))
-	if r.Unmeasured != 10 || r.Service != ms || r.Work != MaxCalls*ms {
-		t.Errorf("%s, want %d calls of 1 ms and 10 unmeasured", text(r), MaxCalls)
+	if r.Unmeasured != 10 || r.Service != ms || r.Work != maxCalls*ms {
+		t.Errorf("%s, want %d calls of 1 ms and 10 unmeasured", text(r), maxCalls)
 	}
 }
 
@@ -466,11 +466,11 @@ func TestExtremeInstants(t *testing.T) {
 	for _, began := range []mono.Time{math.MinInt64, -1, 0, mono.Never - 1, mono.Never} {
 		var s Span
 		s.Begin(began)
-		ids := make([]CallID, MaxCalls)
+		ids := make([]CallID, maxCalls)
 		for i := range ids {
 			ids[i] = s.CallBegin(mono.Time(i) * math.MaxInt64)
 		}
-		for _, id := range ids[:MaxCalls/2] {
+		for _, id := range ids[:maxCalls/2] {
 			s.CallEnd(mono.Never, id, math.MaxInt64, math.MaxInt64, true)
 		}
 		s.BeginWait(math.MinInt64)

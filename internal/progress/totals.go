@@ -52,11 +52,10 @@ func (c TotalsConfig) withDefaults() (TotalsConfig, error) {
 // to end, and expects the same of the next one. It is not safe for concurrent
 // use. OnDone allocates when a workflow is new, and only then.
 type Totals struct {
-	cfg      TotalsConfig
-	byName   map[string]*total
-	oldest   *total // silent longest
-	newest   *total
-	homeless uint64
+	cfg    TotalsConfig
+	byName map[string]*total
+	oldest *total // silent longest
+	newest *total
 }
 
 // total is one workflow, in a list ordered by its last completion.
@@ -85,7 +84,6 @@ func (t *Totals) OnDone(now mono.Time, workflow string, service, work time.Durat
 	e := t.byName[workflow]
 	if e == nil {
 		if e = t.admit(now, workflow); e == nil {
-			t.homeless++
 			return
 		}
 	} else {
@@ -152,10 +150,6 @@ func (t *Totals) Least(workflow string) time.Duration {
 
 // Len returns the number of workflows remembered.
 func (t *Totals) Len() int { return len(t.byName) }
-
-// Homeless returns how many completions were not learned from because all places
-// were taken.
-func (t *Totals) Homeless() uint64 { return t.homeless }
 
 // admit makes a place for a workflow, nil if there is none.
 func (t *Totals) admit(now mono.Time, workflow string) *total {

@@ -124,10 +124,10 @@ func (a *Adapter) Config() Config { return a.cfg }
 func (a *Adapter) Stats() Stats { return a.stats }
 
 // Workflow returns the number of a workflow, giving it one if it is new. The
-// empty name, a name over NameLimit, and one that there is no room for are the
+// empty name, a name over nameLimit, and one that there is no room for are the
 // default workflow. It allocates for a new name only.
 func (a *Adapter) Workflow(now mono.Time, name string) Workflow {
-	if name == "" || len(name) > NameLimit {
+	if name == "" || len(name) > nameLimit {
 		return 0
 	}
 	i, ok := a.workflows.find(name)
@@ -145,11 +145,11 @@ func (a *Adapter) Workflow(now mono.Time, name string) Workflow {
 }
 
 // Peer returns the number of a process, giving it one if it is new. Without a
-// process name, or with one over NameLimit, it is the unnamed peer. It allocates
+// process name, or with one over nameLimit, it is the unnamed peer. It allocates
 // for a new name only, and forgets the peer not heard of for longest if there is
 // no room.
 func (a *Adapter) Peer(now mono.Time, service, process string) Peer {
-	if process == "" || len(process) > NameLimit || len(service) > NameLimit {
+	if process == "" || len(process) > nameLimit || len(service) > nameLimit {
 		return 0
 	}
 	key := peer{service, process}
@@ -492,7 +492,7 @@ func (a *Adapter) Rate(w Workflow) float64 {
 }
 
 // Demand returns the rate at which requests of a workflow would make this
-// process call another one if nobody throttled them, in calls/s: what to tell
+// process call another one if they were not throttled, in calls/s: what to tell
 // that process with each call. 0 if nothing is known.
 func (a *Adapter) Demand(w Workflow, to Peer) float64 {
 	i, ok := a.peers.at(uint32(to))

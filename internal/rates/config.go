@@ -13,7 +13,7 @@ import (
 type Policy uint8
 
 const (
-	// BottleneckFair limits nobody until a resource is overloaded, and then gives
+	// BottleneckFair limits no workflow until a resource is overloaded, and then gives
 	// each workflow its max-min fair share of that resource. When the overload
 	// has passed it raises the limits step by step until they do not bind.
 	BottleneckFair Policy = iota
@@ -143,7 +143,8 @@ const (
 	weightLimit   = 1e6
 )
 
-func (c Config) withDefaults() (Config, error) {
+// check reports every mistake in c.
+func (c Config) check() error {
 	var errs []error
 	wrong := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("rates: "+format, args...))
@@ -201,8 +202,13 @@ func (c Config) withDefaults() (Config, error) {
 	if c.QueueLimit < 0 {
 		wrong("QueueLimit is %d, expected 1 or more requests, or 0 for the default", c.QueueLimit)
 	}
-	if len(errs) > 0 {
-		return c, errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+// withDefaults returns c with its defaults filled in, or every mistake in it.
+func (c Config) withDefaults() (Config, error) {
+	if err := c.check(); err != nil {
+		return c, err
 	}
 	c.Terms = maps.Clone(c.Terms)
 	if c.Period == 0 {
@@ -210,7 +216,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch {
 	case c.IdleCost > 0:
-		c.Quantile = BestQuantile(c.IdleCost)
+		c.Quantile = bestQuantile(c.IdleCost)
 	case c.Quantile == 0:
 		c.Quantile = 0.5
 	}

@@ -1,10 +1,11 @@
 // Package rates decides at what rate each workflow may enter this process, and
 // which rate to announce to each upstream process.
 //
-// Credits say how much a process takes; rates say whose it is. A process that is
-// short of something divides it among the workflows that use it. What is left
-// for a workflow travels up the call graph, divided by the calls that one
-// request makes, until the entry holds back what would be refused further down:
+// Credits say how many requests a process takes; rates say of which workflow they
+// are. A process that is short of a resource divides it among the workflows that
+// use it. The share of a workflow travels up the call graph, divided by the calls
+// that one request makes, to the entry. The entry then holds back the requests that
+// a later process would refuse:
 //
 //	upstream u                     process p                      downstream d
 //	           OnArrival ──▶ offered A, demand of u
@@ -17,15 +18,15 @@
 //	◀── Announce: sigma ×    OnDone          sigma = min(s, per service: ◀── OnRate
 //	    demand[u] ÷ demand                   quantile of rate ÷ alpha)
 //
-// An Adapter does this once per period, for every workflow, from what the events
-// of the last period taught it. Where nothing is short, nothing is limited: a
-// workflow is limited from the moment in which its process or one below it is
-// overloaded until its limit has been twice its demand.
+// An Adapter does this once per period, for every workflow, from the events of the
+// last period. A workflow is limited from the moment its process or one below it is
+// overloaded until its limit has been twice its demand. Where no resource is short,
+// no workflow is limited.
 //
-// While there are credits, they keep each process from more than it can do, and
-// rates only tell the entries: what a peer sends that knows its rate is not held
-// back again, and what enters is a little more than the rate, for the service that is
-// short not to run empty.
+// Where credits protect each process from overload, rates act at entries only:
+// requests of a peer that knows its rate are not held back a second time, and a
+// little more than the rate enters, because the process that is short must not run
+// empty.
 //
 // Invariants: a limited workflow's rate is finite and above zero; what is
 // announced to the upstream processes sums to no more than the rate, but for
@@ -34,10 +35,10 @@
 // workflow below it; nothing here depends on the order of a map.
 //
 // What this package does not do: it has no clock, lock or goroutine; it keeps no
-// queue, but only counts those who wait in the caller's; it sends nothing, the
-// driver carries announcements on replies and demands on requests; it does not
-// say who may claim a demand: a process that lies gets another's share of the
-// same workflow, and the edge must not believe strangers. A cycle of more than
+// queue, and only counts the requests that wait in the caller's; it sends nothing:
+// the driver carries announcements on replies and demands on requests. It does not
+// check who claims a demand: a process that lies gets the share of another one in the
+// same workflow, so an edge must not believe strangers. A cycle of more than
 // two services can keep a rate down after its cause has gone.
 //
 // Source: Suresh et al., "Distributed Resource Management Across Process

@@ -93,7 +93,7 @@ type source struct {
 	toldAt  mono.Time
 	heard   mono.Time
 	told    bool
-	demand  float64 // what it would send if nobody throttled it, per second
+	demand  float64 // what it would send unthrottled, per second
 	share   float64 // announced
 }
 
@@ -301,7 +301,7 @@ func costFade(ended float64) float64 {
 	return min(1-math.Pow(1-costWeight, ended), smoothing)
 }
 
-// unthrottled returns what the source would send if nobody throttled it: what it
+// unthrottled returns what the source would send if it were not throttled: what it
 // says while that is fresh, and in any case what came. Shares that followed what
 // came would keep the ratios of the first throttling for ever.
 func (s *source) unthrottled(now mono.Time, stale time.Duration) float64 {

@@ -69,7 +69,7 @@ type limiter struct {
 	// that could correct it: it is the least of the recent periods' means, and
 	// falls towards the plain service time while there are none.
 	latency float64 // seconds
-	least   signal.Extreme
+	least   signal.Least
 	window  bool // least has its window
 	sum     float64
 	samples float64
@@ -87,7 +87,7 @@ func (l *limiter) sample(d time.Duration) {
 // measure closes a period.
 func (l *limiter) measure(now mono.Time, period time.Duration) {
 	if !l.window {
-		l.least, l.window = signal.NewMin(latencyPeriods*period), true
+		l.least, l.window = signal.NewLeast(latencyPeriods*period), true
 	}
 	if l.samples > 0 {
 		l.least.Add(now, l.sum/l.samples)

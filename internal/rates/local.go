@@ -27,7 +27,7 @@ const (
 	// regain is how much of its idle share, per load, is handed out on top at a
 	// resource for which credits bind although it is not full.
 	regain = 2
-	// drainTime is how soon a queue over its target is to be gone: the headroom
+	// drainTime is the time in which a queue over its target should drain: the headroom
 	// grows by the share of it that the excess would take to drain, up to
 	// mostHeadroom. At 5 % alone, what two periods of twice the capacity left
 	// behind took 2 s (simulation).
@@ -56,7 +56,7 @@ type resource struct {
 	base     float64 // the load that can be handed out, headroom included
 	since    int     // periods since base was set
 	headroom float64 // share of base that is not; negative: that is on top
-	usual    float64 // headroom if no queue were to be drained
+	usual    float64 // headroom without a queue to drain
 	delay    float64 // mean of the last periods, in targets
 	margin   float64 // share of the capacity that is kept idle
 }
@@ -187,7 +187,7 @@ func (a *Adapter) wanted(r int) float64 {
 // service further down that is short may let less of it through.
 func (f *flow) claim() float64 { return min(f.demand, f.down*(1+overdraft)) }
 
-// limits reports whether this process holds anybody back who uses a resource.
+// limits reports whether this process holds back a workflow that uses a resource.
 func (a *Adapter) limits(r int) bool {
 	return slices.ContainsFunc(a.flows, func(f *flow) bool { return f != nil && f.local < NoLimit && f.cost(r) > 0 })
 }

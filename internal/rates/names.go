@@ -2,9 +2,9 @@ package rates
 
 import "github.com/spillgate/spillgate/internal/mono"
 
-// NameLimit is the longest name of a workflow, service or process, in bytes. A
+// nameLimit is the longest name of a workflow, service or process, in bytes. A
 // longer one is nobody's: the default workflow, or the unnamed peer.
-const NameLimit = 256
+const nameLimit = 256
 
 // Workflow is a workflow's number in one Adapter. The zero Workflow is the
 // default one, which collects what has no name and what there is no room for. A

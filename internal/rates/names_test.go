@@ -23,7 +23,7 @@ func plain(t testing.TB, cfg Config) *Adapter {
 
 func TestNames(t *testing.T) {
 	a := plain(t, Config{MaxWorkflows: 3, MaxPeers: 3, Forget: time.Second})
-	if a.Workflow(0, "") != 0 || a.Workflow(0, strings.Repeat("x", NameLimit+1)) != 0 {
+	if a.Workflow(0, "") != 0 || a.Workflow(0, strings.Repeat("x", nameLimit+1)) != 0 {
 		t.Error("a workflow without a name, or with too long a one, is not the default one")
 	}
 	x, y := a.Workflow(0, "x"), a.Workflow(0, "y")
@@ -148,7 +148,7 @@ func TestQuantileIsLearned(t *testing.T) {
 			a.OnWake(now, Signals{})
 			rate = a.Rate(w)
 		}
-		if got, want := a.AppendLinks(now, w, nil)[0].Quantile, BestQuantile(idleCost); math.Abs(got-want) > 0.1 {
+		if got, want := a.AppendLinks(now, w, nil)[0].Quantile, bestQuantile(idleCost); math.Abs(got-want) > 0.1 {
 			t.Errorf("idle cost %.2f: quantile %.3f, want about %.2f", idleCost, got, want)
 		}
 	}

@@ -13,10 +13,10 @@ func rank(n int, q float64) (lo int, part float64) {
 	return lo, at - math.Floor(at)
 }
 
-// BestQuantile returns the quantile that minimises refused requests plus
+// bestQuantile returns the quantile that minimises refused requests plus
 // idleCost times unused capacity, if processes announce rates independently of
 // one another: the newsvendor's idleCost/(1+idleCost) (Wisp §4.1.3).
-func BestQuantile(idleCost float64) float64 {
+func bestQuantile(idleCost float64) float64 {
 	switch {
 	case !(idleCost > 0):
 		return 0

@@ -53,7 +53,7 @@ func TestBestQuantile(t *testing.T) {
 	for _, tt := range []struct{ cost, want float64 }{
 		{1.0 / 3, 0.25}, {1, 0.5}, {3, 0.75}, {0, 0}, {-1, 0}, {math.NaN(), 0}, {math.Inf(1), 1},
 	} {
-		if got := BestQuantile(tt.cost); !near(got, tt.want) {
+		if got := bestQuantile(tt.cost); !near(got, tt.want) {
 			t.Errorf("BestQuantile(%v) = %v, want %v", tt.cost, got, tt.want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestBestQuantileIsBest(t *testing.T) {
 		rates[i] = 50 + 10*math.Sqrt(float64(i))
 	}
 	for _, idleCost := range []float64{1.0 / 3, 1, 3} {
-		best := newsvendor(Quantile(rates, BestQuantile(idleCost)), idleCost, rates)
+		best := newsvendor(Quantile(rates, bestQuantile(idleCost)), idleCost, rates)
 		for q := 0.0; q <= 1; q += 0.01 {
 			if c := newsvendor(Quantile(rates, q), idleCost, rates); c < best-1e-9 {
 				t.Errorf("idleCost %v: quantile %.2f costs %v, the best %v", idleCost, q, c, best)
@@ -99,7 +99,7 @@ func TestSearchFindsTheBestQuantile(t *testing.T) {
 			for range 60 * searchWindow {
 				q = s.add(newsvendor(Quantile(rates, q), idleCost, rates), q)
 			}
-			if want := BestQuantile(idleCost); math.Abs(q-want) > 2*minStep {
+			if want := bestQuantile(idleCost); math.Abs(q-want) > 2*minStep {
 				t.Errorf("idleCost %v from %v: at %.3f after 60 windows, want about %.2f", idleCost, start, q, want)
 			}
 		}

@@ -10,17 +10,17 @@
 //	                            └─▶ Protect  once: it is let in, and not cancelled
 //
 // Without the limit, clients would send the culprit again at once. Without the
-// token, the one who was cancelled would wait for as long as all others of its kind,
-// and be cancelled again: the victims would be safe at the cost of one request.
+// token, a cancelled request would wait as long as all others of its kind and be
+// cancelled again: it alone would pay for the safety of its victims.
 //
 // Invariants: a token protects one request of the kind that it was issued for, and
-// one only; it is good again if that request was not let in. A foreground token is
+// one only; it is valid again if that request was not admitted. A foreground token is
 // dropped when it is older than Config.Keep, which is what the request's objective
 // allows. A background token is honoured after Config.MaxWait, however the server is.
 // Limits end by themselves. At most Config.Tokens tokens and Config.Kinds limits
 // exist; of more, the oldest go.
 //
-// What this package does not do: it makes up no tokens, as they must be random; it
-// reads no clock; it does not know who is a culprit. Atropos (SOSP 2025), section 4,
-// executes what it cancelled again inside of the server; here the client decides.
+// What this package does not do: it generates no tokens, because they must be random; it
+// reads no clock; it does not find culprits. Atropos (SOSP 2025), section 4, runs a
+// cancelled request again inside the server; here the client decides.
 package readmit

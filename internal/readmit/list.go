@@ -11,13 +11,13 @@ import (
 
 // Config sets up a List. Its zero value works, but for Objective.
 type Config struct {
-	// Objective is the latency that requests are to see. Required.
+	// Objective is the latency objective of requests. Required.
 	Objective time.Duration
 	// Calm is for how long the server must have been well before a token is honoured.
 	// Default 10 objectives, at least 1 s. Longer is safer for the others.
 	Calm time.Duration
 	// Keep is for how long a token of a request with an objective is good. Default 100
-	// objectives, at least 30 s. The answer helps nobody after that.
+	// objectives, at least 30 s. Later answers are of no use.
 	Keep time.Duration
 	// MaxWait is after what time a token of background work is honoured although the
 	// server is not well. Default 1 min. Such a token is good for an hour.

@@ -4,9 +4,9 @@
 //	files ──changed?──▶ load ──▶ take
 //	                     └─ error ──▶ log; what was taken before stays
 //
-// Invariants: a change is recognized by the content of the files, not by their times; if
-// files do not match, for example while one of a pair has been replaced, the loaded ones
-// stay.
+// Invariants: a change is recognized by the content of the files, not by their times. If
+// files do not match, for example because only one of a pair has been replaced yet, the
+// loaded ones stay.
 //
 // What this package does not do: it starts nothing. Watch runs on the goroutine of its
 // caller.
@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// Poll is how often Watch looks at files. Each look reads them.
-const Poll = 10 * time.Second
+// poll is how often Watch looks at files. Each look reads them.
+const poll = 10 * time.Second
 
 // File looks at the files of one thing. Its methods may be called from any goroutine.
 type File struct {
@@ -36,7 +36,7 @@ type File struct {
 }
 
 // New describes something that was made of files a moment ago. load makes it again and
-// takes it, and returns what the log is to say of it; what, such as "certificates",
+// takes it, and returns what the log says about it; what, such as "certificates",
 // names it there, with whose.
 func New(what string, files []string, load func() (taken []any, err error), whose ...any) *File {
 	f := &File{what: what, whose: whose, files: files, load: load}
@@ -76,9 +76,9 @@ func (f *File) Look(log *slog.Logger) {
 	log.Info(f.what+" read again", taken...)
 }
 
-// Watch calls look every Poll until ctx ends.
+// Watch calls look every poll until ctx ends.
 func Watch(ctx context.Context, look func()) {
-	tick := time.NewTicker(Poll)
+	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
 		select {

@@ -12,15 +12,15 @@
 //	Push ──▶ waits ──▶ Expired: can no longer meet its deadline, dropped
 //	                └▶ Next:    dispatched ──▶ Charge … Settle
 //
-// The two upper levels are the same deficit round robin: whoever is dispatched
-// is charged its estimate, and the charge is corrected by what the task turns
-// out to use. Who waits alone gets everything, and no debt grows from it.
+// The two upper levels are the same deficit round robin: a dispatched task is
+// charged its estimated cost, and the charge is corrected when its cost is known. A
+// workflow that waits alone gets the whole resource and builds up no debt.
 //
 // Invariants: a task that was pushed comes out exactly once, through Next,
 // Expired or Remove; a task that cannot meet its deadline is never dispatched;
-// whoever waits is served, so the resource is never idle for the sake of a
-// share; a child that was idle comes back without credit, and what it still
-// owes has been forgiven by the rounds that passed meanwhile.
+// the resource is never idle while a task waits, whatever the shares; a workflow
+// that was idle comes back without credit, and the rounds that passed meanwhile have
+// forgiven its debt.
 //
 // What this package does not do: it bounds neither the number of tasks nor
 // their delay, which is the gate's business, estimates no costs, and never

@@ -16,7 +16,7 @@ const (
 
 type link struct{ prev, next *Task }
 
-// insert puts t behind everybody who is older. Tasks arrive in order but for
+// insert puts t behind every older task. Tasks arrive in order but for
 // those that were on their way for longer, so that this looks at few.
 func (l *list) insert(t *Task) {
 	prev := l.tail

@@ -27,7 +27,7 @@ const (
 	// SRTF: the shortest remaining service first. An unknown remainder counts
 	// as the cost at this resource.
 	SRTF
-	// LASF: the least work so far first, for work whose size nobody knows.
+	// LASF: the least work so far first, for work of unknown size.
 	LASF
 
 	numOrders

@@ -133,7 +133,7 @@ func (q *Queue) Expired(now mono.Time) *Task {
 	return t
 }
 
-// Next removes and returns the next task and whether it is to run, on a resource
+// Next removes and returns the next task and whether it should run, on a resource
 // that is free. Tasks that cannot meet their deadlines come out first, and are not
 // to run; so call it until it returns nil or one that is. It never returns a task
 // to run that cannot meet its deadline. Call Settle when the task is done.

@@ -235,7 +235,7 @@ func (n *node) alone() bool {
 }
 
 // pass counts a use that harms nobody, because n is alone, as rounds that pass:
-// they forgive what siblings who are away owe.
+// they forgive the debt of siblings that are away.
 func (n *node) pass(use time.Duration) {
 	rounds := min(int64(use/n.quantum), maxRounds)
 	n.parent.passed += rounds

@@ -1,9 +1,9 @@
 // Package seeded makes property tests draw the same cases on every run: a test
-// that passes today passes tomorrow, and a failure of it is a change's.
+// that passes today passes tomorrow, and a failure points to a change of the code.
 //
-// A test package that checks properties imports it for its effect. It decides only
-// where drawing begins; what is drawn stays with the tests. New cases are drawn by
-// `make soak`, which sets the seed to 0 (a random one) and draws many more.
+// A test package that checks properties imports it for its side effect, the seed. The
+// tests themselves decide what is drawn. `make soak` sets the seed to 0 (a random one)
+// and draws many more cases.
 package seeded
 
 import (

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// MaxStages is the longest chain that is computed; a longer one is refused.
-const MaxStages = 64
+// maxStages is the longest chain that is computed; a longer one is refused.
+const maxStages = 64
 
 // Stage is one server on the way of a request, and the way from it to the next.
 type Stage struct {
@@ -17,7 +17,7 @@ type Stage struct {
 	// times between arrivals and of the service times. 0 is 1, exponential;
 	// negative is 0, always the same.
 	ArrivalCV2, ServiceCV2 float64
-	// Patience of those who wait there; nil waits for ever. It takes Poisson
+	// Patience of the callers that wait there; nil waits for ever. It takes Poisson
 	// arrivals and exponential service for granted.
 	Patience Patience
 	// Transfer is the mean time on the network after this stage, in seconds, and
@@ -31,8 +31,8 @@ type Chain []Stage
 // Check returns every mistake in c.
 func (c Chain) Check() error {
 	var errs []error
-	if len(c) == 0 || len(c) > MaxStages {
-		errs = append(errs, fmt.Errorf("share: a chain has %d stages, expected 1 to %d", len(c), MaxStages))
+	if len(c) == 0 || len(c) > maxStages {
+		errs = append(errs, fmt.Errorf("share: a chain has %d stages, expected 1 to %d", len(c), maxStages))
 	}
 	for i, s := range c {
 		if !nonNegative(s.Arrival) || !positive(s.Service) {
@@ -84,7 +84,7 @@ func (c Chain) Distribution() (*Distribution, bool) {
 		}
 		variance += cv2(s.ServiceCV2)/(s.Service*s.Service) + s.TransferSD*s.TransferSD
 	}
-	d := NewDistribution(1.25*mean + 16*math.Sqrt(variance))
+	d := newDistribution(1.25*mean + 16*math.Sqrt(variance))
 	for _, s := range c {
 		if wait, busy := s.wait(); wait > 0 && busy > 0 {
 			d.exponential(busy/wait, busy)
@@ -106,7 +106,7 @@ func (s Stage) wait() (mean, busy float64) {
 		}
 		return q.Wait, 1 - q.Idle
 	}
-	return KingmanWait(s.Arrival, s.Service, cv2(s.ArrivalCV2), cv2(s.ServiceCV2)), min(s.Arrival/s.Service, 1)
+	return kingmanWait(s.Arrival, s.Service, cv2(s.ArrivalCV2), cv2(s.ServiceCV2)), min(s.Arrival/s.Service, 1)
 }
 
 // transfer is the mean of the transfer time once it is cut off at 0.
@@ -159,7 +159,7 @@ func (d *Distribution) service(rate, variation float64) {
 // either adds an exponential time with rate a, with probability p, or else with
 // rate b.
 func (d *Distribution) either(a, b, p float64) {
-	other := NewDistribution(d.step * (GridPoints - 1))
+	other := newDistribution(d.step * (gridPoints - 1))
 	copy(other.mass, d.mass)
 	d.Exponential(a)
 	other.Exponential(b)

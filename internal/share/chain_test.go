@@ -27,7 +27,7 @@ func TestErlang(t *testing.T) {
 		t.Errorf("p99 = %.6f, want 0.2511", got)
 	}
 	// Nearly equal rates, where partial fractions lose every digit.
-	plain, alike := NewDistribution(1), NewDistribution(1)
+	plain, alike := newDistribution(1), newDistribution(1)
 	for i := range 4 {
 		plain.Exponential(40)
 		alike.Exponential(40 * (1 + float64(i)*1e-9))
@@ -38,14 +38,14 @@ func TestErlang(t *testing.T) {
 }
 
 func TestExponentialAndGaussian(t *testing.T) {
-	d := NewDistribution(0.5)
+	d := newDistribution(0.5)
 	d.Exponential(40)
 	d.Gaussian(0.005, 0.001)
 	if got := d.Tail(0.05); !near(got, 0.165431, 6) {
 		t.Errorf("P(> 50 ms) = %.8f, want 0.165431", got)
 	}
 	// The order does not matter.
-	e := NewDistribution(0.5)
+	e := newDistribution(0.5)
 	e.Gaussian(0.005, 0.001)
 	e.Exponential(40)
 	for _, x := range []float64{0, 0.001, 0.02, 0.3} {
@@ -57,7 +57,7 @@ func TestExponentialAndGaussian(t *testing.T) {
 
 // TestCutGaussian: no time is negative, and the mean is that of what remains.
 func TestCutGaussian(t *testing.T) {
-	d := NewDistribution(10)
+	d := newDistribution(10)
 	d.Gaussian(0, 1)
 	want := math.Sqrt(2 / math.Pi)
 	if got := mean(d); !near(got, want, 4) {
@@ -70,7 +70,7 @@ func TestCutGaussian(t *testing.T) {
 	if got := s.transfer(); !near(got, want, 9) {
 		t.Errorf("transfer %v, want %v", got, want)
 	}
-	d = NewDistribution(1)
+	d = newDistribution(1)
 	d.Gaussian(-100, 1) // all of it is cut
 	if got := mean(d); got != 0 {
 		t.Errorf("mean %v, want 0", got)
@@ -82,7 +82,7 @@ func mean(d *Distribution) float64 {
 	for i, m := range d.mass {
 		sum += float64(i) * d.step * m
 	}
-	return sum + d.beyond*d.step*GridPoints
+	return sum + d.beyond*d.step*gridPoints
 }
 
 // TestChainKinds checks one stage of each kind against what is known of it.
@@ -132,7 +132,7 @@ func TestChainKinds(t *testing.T) {
 // quantile; a sum's mean is the sum of the means.
 func TestDistributionProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want, d := 0.0, NewDistribution(100)
+		want, d := 0.0, newDistribution(100)
 		for range rapid.IntRange(1, 5).Draw(t, "times") {
 			x := rapid.Float64Range(0.2, 2).Draw(t, "mean")
 			switch rapid.IntRange(0, 2).Draw(t, "kind") {

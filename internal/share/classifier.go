@@ -236,7 +236,7 @@ func (c *Classifier) Learn(k Key, did Course) {
 	service := max(did.Service, own)
 	l.count = min(l.count+1, math.MaxInt32)
 	weight := max(1/float64(l.count), 1/float64(c.cfg.Memory))
-	l.hops += (float64(min(max(did.Hops, 0), MaxStages)) - l.hops) * weight
+	l.hops += (float64(min(max(did.Hops, 0), maxStages)) - l.hops) * weight
 	l.total += (float64(max(did.Total, service)) - l.total) * weight
 	l.service += (float64(service) - l.service) * weight
 	l.own += (float64(own) - l.own) * weight

@@ -44,7 +44,7 @@ const (
 	tailBatch = 256
 	// mostReach bounds by how much the latency beyond the isolated one may exceed the
 	// wait here: at most so many stages as bad as this one.
-	mostReach = MaxStages
+	mostReach = maxStages
 	// eager and patient are how fast the position follows impatience, a period, up and
 	// down: down so slowly that it does not swing.
 	eager, patient = 0.1, 0.005
@@ -105,7 +105,7 @@ type account struct {
 	batch    signal.Sketch
 	slow     float64 // sum of the batch's slowdowns
 	spread   float64 // of the slowdown beyond 1: p95 ÷ mean
-	fitter   Fitter
+	fitter   fitter
 }
 
 // sums are totals over completions, times in seconds.
@@ -323,7 +323,7 @@ func (c *Controller) station() (station, bool) {
 		return station{}, false
 	}
 	variation := square/count/(mean*mean) - 1
-	s.wait = c.level * KingmanWait(load, 1, 1, max(variation, 0)) * mean / c.cfg.Servers
+	s.wait = c.level * kingmanWait(load, 1, 1, max(variation, 0)) * mean / c.cfg.Servers
 	return s, true
 }
 

@@ -34,7 +34,7 @@ func TestLotteryAgainstOracle(t *testing.T) {
 		if !within(got.Interactive*1e3, tt.r, 0.02) || !within(got.Default*1e3, tt.d, 0.02) {
 			t.Errorf("%v, %v at %v: %.2f and %.2f ms, want %v and %v to 2 %%", tt.interactive, tt.standard, tt.weight, got.Interactive*1e3, got.Default*1e3, tt.r, tt.d)
 		}
-		if off, ok := l.LawDistance(got); !ok || math.Abs(off) > 0.02 {
+		if off, ok := lawDistance(l, got); !ok || math.Abs(off) > 0.02 {
 			t.Errorf("%v, %v at %v: %.2f ms is %.3f from the law (%v)", tt.interactive, tt.standard, tt.weight, got, off, ok)
 		}
 	}
@@ -153,7 +153,7 @@ func TestControllerHelpsWithinItsGuard(t *testing.T) {
 			t.Errorf("%v: default %.4f s, FIFO %.4f: harm %.2f, want at most 0.25", tt, got.Default, fifo.Default, harm)
 		}
 		l := Load{Interactive: tt.interactive, Default: tt.standard, Service: 100, Hops: 4}
-		if off, _ := l.LawDistance(got); math.Abs(off) > 0.06 {
+		if off, _ := lawDistance(l, got); math.Abs(off) > 0.06 {
 			t.Errorf("%v: %.3f from the law", tt, off)
 		}
 		if got.Interactive > fifo.Interactive && got.Default > fifo.Default {

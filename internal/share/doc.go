@@ -1,9 +1,9 @@
 // Package share decides how much of a server each class of work gets.
 //
-// Interactive requests go through several services and queue at each, so that
-// a person waits for the sum; other requests queue once. Both stand at the same
-// server, in one queue for each class, and whoever dequeues takes the
-// interactive queue with probability Weight while both hold something:
+// Interactive requests go through several services and queue at each, so a person
+// waits for the sum; other requests queue once. At a server, each class has a queue.
+// While both queues hold requests, the next one comes from the interactive queue with
+// probability Weight:
 //
 //	caller, callee, method ─▶ Classifier ─▶ class ─▶ queue of the class
 //	                                                   │  Decision.Weight
@@ -12,10 +12,10 @@
 //	                                   │ waits measured ─▶ slow trim ──┘
 //	                                   └ Fitter: how patient callers are
 //
-// Only the order is decided, never how much work is done, and that binds what can
-// be gained: while the server is never idle with work at hand, the waits of
-// the two classes, weighted by the work they bring, add up to a constant. What
-// interactive requests gain, others pay; hence the guards.
+// The weight changes the order of the work and not its amount, which bounds the
+// gain: while the server is never idle with work at hand, the waits of the two
+// classes, weighted by the work they bring, add up to a constant. The default class
+// pays for every gain of the interactive one; hence the guards.
 //
 // The rest of the package is the arithmetic behind that, for use in models as
 // well: queues whose customers give up ([MarkovQueue], [ImpatientQueue]), chains

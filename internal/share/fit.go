@@ -22,15 +22,15 @@ const (
 	leastWeight = 0.01
 )
 
-// Fitter learns the patience of callers from how long they waited until they gave
+// fitter learns the patience of callers from how long they waited until they gave
 // up, and how long those waited who did not: of these only a lower bound is
 // known, the observation is censored. Leaving them out would make callers look
 // the more impatient the faster the server is.
 //
 // Two exponentials are fitted by expectation and maximisation on binned times,
 // a bounded number of rounds an update, each starting from the last result. The
-// zero Fitter is ready; it takes 2 KiB.
-type Fitter struct {
+// zero fitter is ready; it takes 2 KiB.
+type fitter struct {
 	bins   [fitBins]bin
 	seen   float64
 	left   float64
@@ -43,12 +43,12 @@ type bin struct{ left, stayed, time float64 }
 
 // Left says that a caller gave up after this time. A request's deadline is the
 // same, whatever became of it: it says how long the caller would have waited.
-func (f *Fitter) Left(wait time.Duration) { f.add(wait, true) }
+func (f *fitter) Left(wait time.Duration) { f.add(wait, true) }
 
 // Stayed says that a caller was served after waiting this long.
-func (f *Fitter) Stayed(wait time.Duration) { f.add(wait, false) }
+func (f *fitter) Stayed(wait time.Duration) { f.add(wait, false) }
 
-func (f *Fitter) add(wait time.Duration, left bool) {
+func (f *fitter) add(wait time.Duration, left bool) {
 	x := max(wait, 0).Seconds()
 	k := 0
 	if x > shortestWait {
@@ -73,7 +73,7 @@ func (f *Fitter) add(wait time.Duration, left bool) {
 
 // Update improves the fit. It does a bounded amount of work, under 0.1 ms,
 // and is meant to be called once a second.
-func (f *Fitter) Update() {
+func (f *fitter) Update() {
 	if f.left < fewLeft {
 		f.began = false
 		return
@@ -95,10 +95,10 @@ func (f *Fitter) Update() {
 	}
 }
 
-// hurry is the rate of those who gave up soonest, a quarter of all. Rounds begin from
+// hurry is the rate of the callers that gave up soonest, a quarter of all. Rounds begin from
 // there: where times vary little inside each kind, as deadlines do, kinds that
 // begin too near to each other fall together.
-func (f *Fitter) hurry() float64 {
+func (f *fitter) hurry() float64 {
 	left, time := 0.0, 0.0
 	for _, b := range f.bins {
 		if b.left > 0 {
@@ -116,7 +116,7 @@ func (f *Fitter) hurry() float64 {
 // How much longer those who stayed would have waited is not part of what is
 // filled in, because the rate that follows from time and departures alone is
 // the same in the end and is reached in fewer rounds.
-func (f *Fitter) round() {
+func (f *fitter) round() {
 	var members, left, time [2]float64
 	for _, b := range f.bins {
 		n := b.left + b.stayed
@@ -153,7 +153,7 @@ func (f *Fitter) round() {
 // Patience returns the fit, slower branch first; nil while too few callers gave up
 // to tell, which is also right when hardly any do. It is valid until the next call
 // of Update.
-func (f *Fitter) Patience() Patience {
+func (f *fitter) Patience() Patience {
 	switch {
 	case f.left < fewLeft || f.branch[0].Rate == 0:
 		return nil

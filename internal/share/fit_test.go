@@ -13,7 +13,7 @@ func seconds(x float64) time.Duration { return time.Duration(x * 1e9) }
 
 // observe draws n callers with a patience, who are served after an exponential
 // wait, and tells the fitter which came first.
-func observe(f *Fitter, p Patience, wait float64, n int, rng *rand.Rand) (left int) {
+func observe(f *fitter, p Patience, wait float64, n int, rng *rand.Rand) (left int) {
 	for range n {
 		b := p[0]
 		if len(p) > 1 && rng.Float64() >= p[0].Weight {
@@ -34,7 +34,7 @@ func observe(f *Fitter, p Patience, wait float64, n int, rng *rand.Rand) (left i
 // before their patience ends.
 func TestFitFindsTwoKinds(t *testing.T) {
 	for _, wait := range []float64{0.5, 2, 10} {
-		var f Fitter
+		var f fitter
 		want := Patience{{0.7, 0.05}, {0.3, 1.5}}
 		left := observe(&f, want, wait, 50_000, rand.New(rand.NewPCG(1, 2)))
 		for range 60 {
@@ -59,7 +59,7 @@ func TestFitFindsTwoKinds(t *testing.T) {
 // TestFitWithoutCensoringWouldBeWrong: the mean time of those who gave up says how
 // fast the server was, not how patient callers are.
 func TestFitWithoutCensoringWouldBeWrong(t *testing.T) {
-	var f Fitter
+	var f fitter
 	left := observe(&f, Patience{{1, 0.1}}, 0.5, 50_000, rand.New(rand.NewPCG(3, 4)))
 	for range 30 {
 		f.Update()
@@ -82,7 +82,7 @@ func TestFitWithoutCensoringWouldBeWrong(t *testing.T) {
 }
 
 func TestFitNeedsEvidence(t *testing.T) {
-	var f Fitter
+	var f fitter
 	f.Update()
 	if p := f.Patience(); p != nil {
 		t.Errorf("without observations: %v, want nil", p)
@@ -105,7 +105,7 @@ func TestFitNeedsEvidence(t *testing.T) {
 
 // TestFitForgets: callers who became impatient are seen as such.
 func TestFitForgets(t *testing.T) {
-	var f Fitter
+	var f fitter
 	rng := rand.New(rand.NewPCG(5, 6))
 	observe(&f, Patience{{1, 0.01}}, 1, 2*fitMemory, rng)
 	f.Update()
@@ -121,7 +121,7 @@ func TestFitForgets(t *testing.T) {
 // TestFitProperties: whatever is observed, the fit is a patience.
 func TestFitProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var f Fitter
+		var f fitter
 		for range rapid.IntRange(0, 30).Draw(t, "groups") {
 			wait := time.Duration(rapid.Int64().Draw(t, "wait") >> rapid.IntRange(0, 60).Draw(t, "shift"))
 			left := rapid.Bool().Draw(t, "left")
@@ -140,7 +140,7 @@ func TestFitProperties(t *testing.T) {
 }
 
 func BenchmarkFitUpdate(b *testing.B) {
-	var f Fitter
+	var f fitter
 	observe(&f, Patience{{0.7, 0.05}, {0.3, 1.5}}, 2, 10_000, rand.New(rand.NewPCG(1, 2)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -2,11 +2,11 @@ package share
 
 import "math"
 
-// GridPoints is the number of points of a Distribution.
-const GridPoints = 8192
+// gridPoints is the number of points of a Distribution.
+const gridPoints = 8192
 
 // Distribution is the distribution of a sum of independent times, on a grid of
-// GridPoints points from 0 to a horizon. Sums of exponentials have a closed form,
+// gridPoints points from 0 to a horizon. Sums of exponentials have a closed form,
 // but its terms blow up and cancel where two rates are nearly equal, which in a
 // chain of like servers is the rule; on the grid nothing does.
 //
@@ -21,18 +21,18 @@ type Distribution struct {
 	scratch []float64
 }
 
-// NewDistribution returns the distribution of a sum of nothing, 0, with room up
+// newDistribution returns the distribution of a sum of nothing, 0, with room up
 // to horizon, in seconds. Something like the mean and ten standard deviations of
 // the sum to come is right: larger costs resolution, smaller cuts the tail. A
 // horizon that is not above 0 counts as 1 s.
-func NewDistribution(horizon float64) *Distribution {
+func newDistribution(horizon float64) *Distribution {
 	if !positive(horizon) {
 		horizon = 1
 	}
 	d := &Distribution{
-		step:    horizon / (GridPoints - 1),
-		mass:    make([]float64, GridPoints),
-		scratch: make([]float64, GridPoints),
+		step:    horizon / (gridPoints - 1),
+		mass:    make([]float64, gridPoints),
+		scratch: make([]float64, gridPoints),
 	}
 	d.mass[0] = 1
 	return d
@@ -98,8 +98,8 @@ func (d *Distribution) Gaussian(mean, deviation float64) {
 // and high. A mass between two points goes to both in inverse proportion to the
 // distance, which are the second differences of excess.
 func (d *Distribution) spread(excess func(float64) float64, low, high float64) {
-	from := int(min(max(math.Floor(low/d.step)-1, 0), GridPoints))
-	to := int(min(math.Ceil(high/d.step)+1, GridPoints-1))
+	from := int(min(max(math.Floor(low/d.step)-1, 0), gridPoints))
+	to := int(min(math.Ceil(high/d.step)+1, gridPoints-1))
 	clear(d.scratch)
 	total := 0.0
 	for k := from; k <= to; k++ {
@@ -113,7 +113,7 @@ func (d *Distribution) spread(excess func(float64) float64, low, high float64) {
 		if share <= 0 {
 			continue
 		}
-		for i, m := range d.mass[:GridPoints-k] {
+		for i, m := range d.mass[:gridPoints-k] {
 			d.scratch[i+k] += m * share
 		}
 	}
@@ -129,10 +129,10 @@ func (d *Distribution) lump(total float64) { d.beyond = max(1-total, 0) }
 // Tail returns the probability of more than x seconds; for x beyond the horizon, that
 // of more than the horizon.
 func (d *Distribution) Tail(x float64) float64 {
-	at := min(max(x, 0)/d.step, GridPoints-1)
+	at := min(max(x, 0)/d.step, gridPoints-1)
 	k := int(at)
 	above := d.beyond
-	for _, m := range d.mass[min(k+1, GridPoints):] {
+	for _, m := range d.mass[min(k+1, gridPoints):] {
 		above += m
 	}
 	// Half of a point's mass lies above it; at 0 nothing lies below.
@@ -140,7 +140,7 @@ func (d *Distribution) Tail(x float64) float64 {
 	if k == 0 {
 		here = above + d.mass[0]
 	}
-	if k+1 >= GridPoints {
+	if k+1 >= gridPoints {
 		return here
 	}
 	next := above - d.mass[k+1]/2
@@ -156,10 +156,10 @@ func (d *Distribution) Quantile(q float64) float64 {
 	}
 	above := d.beyond
 	next := above
-	for k := GridPoints - 1; k >= 0; k-- {
+	for k := gridPoints - 1; k >= 0; k-- {
 		here := above + d.mass[k]/2
 		if here >= left {
-			if k == GridPoints-1 || here <= next {
+			if k == gridPoints-1 || here <= next {
 				return float64(k) * d.step
 			}
 			return (float64(k) + (here-left)/(here-next)) * d.step

@@ -89,22 +89,6 @@ func (l Load) Separate() (share, both float64, ok bool) {
 	return (x + l.Interactive) / l.Service, 1 / (spare - x), true
 }
 
-// LawDistance returns how far latencies are from Kleinrock's conservation law, as
-// a share of what the law says: above 0, the server did worse than any order
-// needs to, because it idled with work at hand or did extra work; below 0, the
-// latencies are not those of all requests. The law: the sum over the classes of
-// arrival rate × latency at a server is what it is under FIFO.
-func (l Load) LawDistance(got Latency) (float64, bool) {
-	fifo, ok := l.FIFO()
-	sum := func(t Latency) float64 {
-		return l.Interactive*(t.Interactive-l.Transfer)/float64(l.Hops) + l.Default*t.Default
-	}
-	if !ok || !(sum(fifo) > 0) || !nonNegative(got.Interactive) || !nonNegative(got.Default) {
-		return 0, false
-	}
-	return sum(got)/sum(fifo) - 1, true
-}
-
 // latency adds service and transfer to the waits at a server.
 func (l Load) latency(interactive, standard float64) Latency {
 	service := 1 / l.Service

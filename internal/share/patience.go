@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// MaxBranches is the most exponentials a Patience may be a mixture of; more are
+// maxBranches is the most exponentials a Patience may be a mixture of; more are
 // a mistake in the configuration.
-const MaxBranches = 8
+const maxBranches = 8
 
 // Patience is how long callers wait before they give up: a mixture of
 // exponentials, as a weighted sum of exponentials in D3G. A Patience without
@@ -31,8 +31,8 @@ func (p Patience) Check() error {
 		return nil
 	}
 	var errs []error
-	if len(p) > MaxBranches {
-		errs = append(errs, fmt.Errorf("share: a patience has %d branches, expected at most %d", len(p), MaxBranches))
+	if len(p) > maxBranches {
+		errs = append(errs, fmt.Errorf("share: a patience has %d branches, expected at most %d", len(p), maxBranches))
 	}
 	sum := 0.0
 	for i, b := range p {
@@ -50,7 +50,7 @@ func (p Patience) Check() error {
 	return errors.Join(errs...)
 }
 
-// Outlasts returns the share of callers who are still there after x seconds.
+// Outlasts returns the share of callers that are still there after x seconds.
 func (p Patience) Outlasts(x float64) float64 {
 	if len(p) == 0 {
 		return 1
@@ -79,7 +79,7 @@ func (p Patience) Lost(mean float64) float64 {
 // of that is asked, in seconds.
 func (p Patience) lostAsked(asked, busy float64) float64 { return busy * p.Lost(asked) }
 
-// stays returns the mean wait of those who stay.
+// stays returns the mean wait of the callers that stay.
 func (p Patience) stays(asked, busy float64) float64 {
 	sum := 0.0
 	for _, b := range p {

@@ -182,11 +182,11 @@ func gauss(g func(float64) float64, a, b float64) float64 {
 	return sum * half
 }
 
-// KingmanWait returns the mean wait at a single server, in seconds, for arrivals
+// kingmanWait returns the mean wait at a single server, in seconds, for arrivals
 // and service times with these rates per second and squared coefficients of
 // variation: ρ/(1−ρ)·(Ca²+Cs²)/2 service times. It is exact for Poisson arrivals,
 // and +Inf if the server cannot keep up or a number is out of range.
-func KingmanWait(arrival, service, arrivalCV2, serviceCV2 float64) float64 {
+func kingmanWait(arrival, service, arrivalCV2, serviceCV2 float64) float64 {
 	if !nonNegative(arrival) || !positive(service) || !nonNegative(arrivalCV2) || !nonNegative(serviceCV2) || arrival >= service {
 		return math.Inf(1)
 	}

@@ -131,7 +131,7 @@ func TestKingman(t *testing.T) {
 		{100, 100, 1, 1, math.Inf(1)},
 		{math.NaN(), 100, 1, 1, math.Inf(1)},
 	} {
-		if got := KingmanWait(tt.arrival, tt.service, tt.ca, tt.cs); !(got == tt.want || math.Abs(got-tt.want) < 1e-12) {
+		if got := kingmanWait(tt.arrival, tt.service, tt.ca, tt.cs); !(got == tt.want || math.Abs(got-tt.want) < 1e-12) {
 			t.Errorf("KingmanWait(%v, %v, %v, %v) = %v, want %v", tt.arrival, tt.service, tt.ca, tt.cs, got, tt.want)
 		}
 	}

@@ -2,8 +2,7 @@
 // that policies act on.
 //
 //	Average  the mean of about the last n samples       one weight a sample
-//	Decay    the mean of about the last τ of time        one weight a nanosecond
-//	Extreme  the smallest or largest of the last window  eight sub-windows
+//	Least    the smallest of the last window of time     eight sub-windows
 //	Sketch   any quantile of all samples                 1,888 counters, ±1/64
 //	Meter    count, least, mean, most of an interval     closed by time or count
 //

@@ -31,39 +31,12 @@ func TestAverageOracle(t *testing.T) {
 	}
 }
 
-// A signal that is 0, then 1 for one time constant, has the mean 1−1/e, whether
-// it was sampled once or a thousand times on the way.
-func TestDecayDoesNotDependOnSampling(t *testing.T) {
-	tau := time.Second
-	once, often := NewDecay(tau), NewDecay(tau)
-	once.Set(0, 0)
-	once.Set(0, 1)
-	often.Set(0, 0)
-	for i := range 1000 {
-		often.Set(mono.Time(i)*mono.Time(time.Millisecond), 1)
-	}
-	want := 1 - 1/math.E
-	for name, d := range map[string]*Decay{"once": &once, "often": &often} {
-		if got := d.At(mono.Time(tau)); math.Abs(got-want) > 1e-9 {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
-	}
-	if got := once.Set(mono.Time(tau), math.NaN()); math.Abs(got-want) > 1e-9 {
-		t.Errorf("after not a number: %v, want %v", got, want)
-	}
-	once.Set(mono.Time(2*tau), 3)
-	before := once.At(mono.Time(2 * tau))
-	if got := once.At(mono.Time(tau)); got != before {
-		t.Errorf("an earlier instant changed the mean: %v, want %v", got, before)
-	}
-}
-
-// An Extreme is at most the extreme of the whole window and at least that of
+// A Least is at least the smallest sample of the whole window and at most that of
 // seven eighths of it.
-func TestExtremeAgainstAllSamples(t *testing.T) {
+func TestLeastAgainstAllSamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const window = 800
-		low, high := NewMin(window), NewMax(window)
+		least := NewLeast(window)
 		type sample struct {
 			at mono.Time
 			x  float64
@@ -73,13 +46,11 @@ func TestExtremeAgainstAllSamples(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "n") {
 			now += mono.Time(rapid.Int64Range(0, 400).Draw(t, "dt"))
 			x := rapid.Float64Range(-100, 100).Draw(t, "x")
-			low.Add(now, x)
-			high.Add(now, x)
+			least.Add(now, x)
 			all = append(all, sample{now, x})
 			later := now + mono.Time(rapid.Int64Range(0, 1000).Draw(t, "look"))
-			gotLow, gotHigh := low, high // copies: looking ahead forgets
-			lo, okLo := gotLow.At(later)
-			hi, okHi := gotHigh.At(later)
+			ahead := least // a copy: looking ahead forgets
+			got, ok := ahead.At(later)
 			inner, outer := []float64{}, []float64{}
 			for _, s := range all {
 				age := later - s.at
@@ -90,14 +61,14 @@ func TestExtremeAgainstAllSamples(t *testing.T) {
 					outer = append(outer, s.x)
 				}
 			}
-			if okLo != okHi || len(inner) > 0 && !okLo || len(outer) == 0 && okLo {
-				t.Fatalf("samples in the window: inner %d, outer %d; found %v %v", len(inner), len(outer), okLo, okHi)
+			if len(inner) > 0 && !ok || len(outer) == 0 && ok {
+				t.Fatalf("samples in the window: inner %d, outer %d; found %v", len(inner), len(outer), ok)
 			}
-			if len(inner) > 0 && (lo > slices.Min(inner) || hi < slices.Max(inner)) {
-				t.Fatalf("min %v max %v misses recent %v", lo, hi, inner)
+			if len(inner) > 0 && got > slices.Min(inner) {
+				t.Fatalf("%v misses recent %v", got, inner)
 			}
-			if okLo && (lo < slices.Min(outer) || hi > slices.Max(outer)) {
-				t.Fatalf("min %v max %v remembers more than %v", lo, hi, outer)
+			if ok && got < slices.Min(outer) {
+				t.Fatalf("%v remembers more than %v", got, outer)
 			}
 		}
 	})
@@ -106,25 +77,16 @@ func TestExtremeAgainstAllSamples(t *testing.T) {
 func TestSketchKeepsItsError(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		samples := rapid.SliceOfN(rapid.Int64Range(0, math.MaxInt64), 1, 200).Draw(t, "samples")
-		var s, left, right Sketch
-		for i, d := range samples {
+		var s Sketch
+		for _, d := range samples {
 			s.Add(time.Duration(d))
-			if i%2 == 0 {
-				left.Add(time.Duration(d))
-			} else {
-				right.Add(time.Duration(d))
-			}
-		}
-		left.Merge(&right)
-		if left != s {
-			t.Fatal("merged halves differ from the whole")
 		}
 		slices.Sort(samples)
 		q := rapid.Float64Range(0, 1).Draw(t, "q")
 		rank := min(max(int(math.Ceil(q*float64(len(samples)))), 1), len(samples))
 		exact, got := float64(samples[rank-1]), float64(s.Quantile(q))
-		if math.Abs(got-exact) > exact*RelativeError*(1+1e-12) {
-			t.Fatalf("quantile %v is %v, want %v ± %v of it", q, got, exact, RelativeError)
+		if math.Abs(got-exact) > exact*relativeError*(1+1e-12) {
+			t.Fatalf("quantile %v is %v, want %v ± %v of it", q, got, exact, relativeError)
 		}
 	})
 }
@@ -139,7 +101,7 @@ func TestSketchEdges(t *testing.T) {
 	if got := s.Quantile(0); got != 0 {
 		t.Errorf("least: %v, want 0", got)
 	}
-	if got := s.Quantile(2); float64(got) < math.MaxInt64*(1-RelativeError) {
+	if got := s.Quantile(2); float64(got) < math.MaxInt64*(1-relativeError) {
 		t.Errorf("most: %v, want about the longest duration", got)
 	}
 	if got := bucketOf(math.MaxInt64); got >= buckets {
@@ -178,15 +140,14 @@ func TestMeter(t *testing.T) {
 }
 
 func TestUpdatesDoNotAllocate(t *testing.T) {
-	a, d, e, m := NewAverage(0.1), NewDecay(time.Second), NewMax(time.Second), NewMeter(time.Second, 10)
+	a, l, m := NewAverage(0.1), NewLeast(time.Second), NewMeter(time.Second, 10)
 	var s Sketch
 	now := mono.Time(0)
 	if n := testing.AllocsPerRun(100, func() {
 		now += 1e7
 		a.Add(1)
-		d.Set(now, 1)
-		e.Add(now, 1)
-		e.At(now)
+		l.Add(now, 1)
+		l.At(now)
 		s.Add(123456)
 		m.Add(now, 7)
 		if m.Due(now) {
@@ -204,12 +165,12 @@ func BenchmarkAverage(b *testing.B) {
 	}
 }
 
-func BenchmarkExtreme(b *testing.B) {
-	e := NewMax(time.Second)
+func BenchmarkLeast(b *testing.B) {
+	l := NewLeast(time.Second)
 	now := mono.Time(0)
 	for b.Loop() {
 		now += 1000
-		e.Add(now, 3)
+		l.Add(now, 3)
 	}
 }
 

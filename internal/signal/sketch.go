@@ -12,9 +12,9 @@ const (
 	buckets = (64 - subBits) * perStep
 )
 
-// RelativeError is the most by which a quantile of a Sketch differs from the
+// relativeError is the most by which a quantile of a Sketch differs from the
 // sample it stands for, as a share of that sample. Samples below 64 ns are exact.
-const RelativeError = 1.0 / (2 * perStep)
+const relativeError = 1.0 / (2 * perStep)
 
 // Sketch answers any quantile of the durations it was given. Its buckets grow
 // with the value, 32 of equal width from each power of two to the next, so
@@ -64,15 +64,6 @@ func (s *Sketch) Quantile(q float64) time.Duration {
 		rank -= uint64(n)
 	}
 	return middleOf(buckets - 1)
-}
-
-// Merge adds the samples of o.
-func (s *Sketch) Merge(o *Sketch) {
-	for i, n := range o.counts {
-		add := min(n, math.MaxUint32-s.counts[i])
-		s.counts[i] += add
-		s.count += uint64(add)
-	}
 }
 
 // Reset forgets every sample.

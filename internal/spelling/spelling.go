@@ -1,10 +1,10 @@
-// Package spelling finds the name that somebody probably meant.
+// Package spelling finds the known name that a misspelt word most likely means.
 //
 //	"lisen", {listen, limits, log} ──Closest──▶ "listen"
 //
-// Two names are as far apart as letters must be added, taken away, replaced or swapped
-// with their neighbour to make one into the other. A name that is far from all is no
-// misspelling of any.
+// The distance of two names is the number of letters that must be added, removed,
+// replaced or swapped with their neighbour to turn one into the other. A word that is far
+// from every known name is no misspelling.
 //
 // Invariants: the same word and names give the same answer, whatever their order.
 //
@@ -41,7 +41,7 @@ func Closest(word string, known []string) string {
 	return best
 }
 
-// better reports whether a is to be preferred to b, which is as close to word: it begins
+// better reports whether a is preferable to b, which is as close to word: it begins
 // with word, or else comes first in the alphabet.
 func better(word, a, b string) bool {
 	if x, y := strings.HasPrefix(a, word), strings.HasPrefix(b, word); x != y {

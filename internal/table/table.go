@@ -42,7 +42,7 @@ type Column struct {
 	Format string
 }
 
-// Cell is one value and how it is to be seen.
+// Cell is one value and how it looks.
 type Cell struct {
 	// Value is a string, a number, a bool, a time.Duration, nil for nothing, or
 	// anything fmt can print.

@@ -10,13 +10,13 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// Reason says why a task is to be cancelled.
+// Reason says why a task is cancelled.
 type Reason uint64
 
 const (
 	// Culprit: the task keeps others from a resource.
 	Culprit Reason = 1 + iota
-	// Operator: somebody asked for it.
+	// Operator: a person asked for it.
 	Operator
 )
 

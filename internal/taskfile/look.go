@@ -81,7 +81,7 @@ func (e *Engine) Look(objective time.Duration) (*Look, error) {
 	return &e.reader.look, nil
 }
 
-// KindName returns the name of a fingerprint, "" if nobody gave it one. It
+// KindName returns the name of a fingerprint, "" if it has none. It
 // searches a table, for people to read and not for each task.
 func (e *Engine) KindName(fingerprint uint64) (name string) {
 	e.guarded(func() error { // a file that is gone has no names

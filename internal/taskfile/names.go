@@ -105,7 +105,7 @@ func (e *nameWords) read() (name string, kind uint64, ok bool) {
 	if length == 0 || length > maxName {
 		return "", 0, false
 	}
-	text := e.text // a copy, which nobody changes between the check and the use
+	text := e.text // a copy, so it cannot change between the check and the use
 	name = string(text[:length])
 	return name, e.kind, e.hash == Fingerprint(name) && validName(name)
 }

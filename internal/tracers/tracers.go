@@ -3,9 +3,9 @@
 //
 //	C(t, flags, sources…) ──cc──▶ program
 //
-// Paths of sources are relative to the module's root. What is built lies in the
-// test's temporary directory. A missing compiler ends the test as package needs
-// decides.
+// Paths of sources are relative to the module's root. Programs are built in the
+// temporary directory of the test. A missing compiler skips or fails the test, as
+// package needs decides.
 //
 // What this package does not do: it installs nothing, and programs that are
 // not tests do not import it.

@@ -2,17 +2,16 @@
 //
 // A path can be written in several ways that mean the same to the server behind:
 // "/internal/../bulk", "/internal//../bulk" and "/internal/..;x/bulk" are all "/bulk" to
-// one server or another. A rule that compares text would be walked around, so whatever
-// compares paths compares their canonical form:
+// one server or another. A client could evade a rule that compares the text, so every
+// comparison of paths uses their canonical form:
 //
 //	/a/./b  /a//b  /a/x/../b  /a/b;v=1  \a\b   →   /a/b
 //
-// Where servers differ, the reading that the most permissive of them has counts: some take
-// a backslash for a slash, and some (servlet containers) leave out what follows a semicolon.
-// The percent-encoding has been decoded before, once; a path that is encoded twice is not
-// decoded twice.
+// Where servers differ, the most permissive reading counts: some take a backslash for a
+// slash, and some (servlet containers) ignore the text after a semicolon. The caller has
+// decoded the percent-encoding once; a path that is encoded twice is not decoded twice.
 //
-// The package does not change what a server is sent.
+// What this package does not do: it does not change the request that is sent to a server.
 package urlpath
 
 import (

@@ -1,5 +1,5 @@
-// Package wire defines what travels between a client and a server beside the
-// request itself, and refuses what must not be believed.
+// Package wire defines the tags and replies that travel between a client and a
+// server beside the request itself, and refuses malformed ones.
 //
 //	client ── Tags: budget, workflow, class, priority, attempt, demand, progress, claim ──▶ server
 //	       ◀── Reply: grant, shed{reason, retryable, pushback}, progress, rate ──
@@ -20,6 +20,6 @@
 // more; what an encoder writes, the decoder of the same version accepts.
 // Encoding into a buffer with room does not allocate.
 //
-// What this package does not do: it does not decide whom to believe. An edge
+// What this package does not do: it does not decide which peers to trust. An edge
 // that faces strangers drops or maps their tags before anything acts on them.
 package wire

@@ -38,7 +38,7 @@ var (
 	// of its format.
 	ErrMalformed = errors.New("wire: malformed message")
 	// ErrVersion is wrapped by the error about a message of another version.
-	// Such a peer is to be treated as one that sent nothing.
+	// Treat the peer as one that sent nothing.
 	ErrVersion = errors.New("wire: unknown version")
 )
 

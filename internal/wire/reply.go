@@ -146,17 +146,9 @@ func ParseReply(msg []byte) (Reply, error) {
 		switch v := f.value; f.field {
 		case fieldGrant:
 			f.once()
-			if !f.size(grantLen) {
-				break
-			}
-			r.HasGrant = true
-			r.Grant = Grant{
-				Epoch:     binary.BigEndian.Uint32(v),
-				Seq:       binary.BigEndian.Uint32(v[4:]),
-				Window:    uint32(f.bounded(uint64(binary.BigEndian.Uint32(v[8:])), 0, MaxCount)),
-				Revive:    f.duration(v[12:], 0),
-				Objective: r.Grant.Objective,
-				Part:      r.Grant.Part,
+			if f.size(grantLen) {
+				r.HasGrant = true
+				f.grant(&r.Grant)
 			}
 		case fieldAim:
 			f.once()
@@ -170,16 +162,8 @@ func ParseReply(msg []byte) (Reply, error) {
 			}
 		case fieldShed:
 			f.once()
-			if !f.size(shedLen) {
-				break
-			}
-			r.HasShed = true
-			r.Shed = Shed{Reason: work.Reason(v[0]), Retryable: v[1]&flagRetryable != 0, Pushback: f.duration(v[2:], 0)}
-			if int(r.Shed.Reason) >= work.NumReasons {
-				r.Shed.Reason = work.None // a newer server's: the rest of the field still holds
-			}
-			if !r.Shed.Retryable {
-				r.Shed.Pushback = -1
+			if f.size(shedLen) {
+				r.HasShed, r.Shed = true, f.shed()
 			}
 		case fieldResend:
 			f.once()
@@ -216,7 +200,7 @@ func ParseReply(msg []byte) (Reply, error) {
 		case fieldAsker:
 			f.once()
 			if f.size(8) {
-				r.Asker = binary.BigEndian.Uint64(f.value)
+				r.Asker = binary.BigEndian.Uint64(v)
 			}
 		}
 	}
@@ -227,4 +211,24 @@ func ParseReply(msg []byte) (Reply, error) {
 		r.Grant.Objective, r.Grant.Part = 0, 0
 	}
 	return r, nil
+}
+
+// grant reads the field of a grant. Objective and Part, which have fields of their
+// own, stay.
+func (f *fields) grant(to *Grant) {
+	to.Epoch = binary.BigEndian.Uint32(f.value)
+	to.Seq = binary.BigEndian.Uint32(f.value[4:])
+	to.Window = uint32(f.bounded(uint64(binary.BigEndian.Uint32(f.value[8:])), 0, MaxCount))
+	to.Revive = f.duration(f.value[12:], 0)
+}
+
+func (f *fields) shed() Shed {
+	s := Shed{Reason: work.Reason(f.value[0]), Retryable: f.value[1]&flagRetryable != 0, Pushback: f.duration(f.value[2:], 0)}
+	if int(s.Reason) >= work.NumReasons {
+		s.Reason = work.None // a newer server's: the rest of the field still holds
+	}
+	if !s.Retryable {
+		s.Pushback = -1
+	}
+	return s
 }

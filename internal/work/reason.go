@@ -22,7 +22,7 @@ const (
 	// its turn came.
 	Expired
 	// Infeasible: the budget left was shorter than the expected wait and
-	// service, so that serving the request could not help anybody.
+	// service, so serving the request would be in vain.
 	Infeasible
 	// Delay: the queueing delay was above the threshold of the delay AQM.
 	Delay

@@ -21,7 +21,7 @@ import (
 type Class uint8
 
 const (
-	// Default is the class of a request that nobody classified. It is a
+	// Default is the class of an unclassified request. It is a
 	// single hop: nobody waits for what it calls.
 	Default Class = iota
 	// Interactive requests go on to further services while a person waits.
@@ -86,7 +86,7 @@ const (
 	Ignored
 	// Dropped: a service further down refused because it is overloaded.
 	Dropped
-	// Late: the work was executed to its end, and nobody was helped: the answer
+	// Late: the work was executed to its end in vain: the answer
 	// came after the deadline of its caller or after the objective. Its time is a
 	// sample as that of Done is, and it is no success. Whoever runs a gate says
 	// Done; the gate, which knows when the request came, makes Late of it.

@@ -1,7 +1,7 @@
 // Package world describes a world: services and what their requests take,
 // clients and what they send, processors, a network and faults, as one value.
-// What runs a world, in virtual time or with real processes, gets this value and
-// a seed, and nothing else; what it measured comes back as a Report.
+// A driver, in virtual time or with real processes, gets this value and a seed and
+// nothing else. It returns its measurements as a Report.
 //
 //	clients ──Load, Ask──▶ network ──▶ service: gate?, workers ─▶ steps: wait, compute, call ──▶ next service
 //	                                      │                          │

@@ -58,7 +58,7 @@ type Service struct {
 	Replicas int
 	// Threads is how many handlers of a process may run at once, in real processes: Go's
 	// GOMAXPROCS. Default: the processors that it may use, and one more where it
-	// computes, so that the kernel lets those who read connections in between.
+	// computes, so that the kernel lets the readers of connections run in between.
 	Threads int
 	// Workers is how many requests a process works on at a time: threads, or the
 	// connections of a pool. The rest wait in order, behind the gate, which is not
@@ -114,7 +114,7 @@ type Method struct {
 
 // Step is one thing that a request does. One of the three is set.
 type Step struct {
-	// Wait is time that passes: a disk, a lock, somebody else's service.
+	// Wait is time that passes: a disk, a lock, an external service.
 	Wait *Draw
 	// Compute is processor time: it passes at the speed of the host.
 	Compute *Draw

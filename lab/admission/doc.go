@@ -1,15 +1,15 @@
-// Package admission decides how the gate's adaptive limit is put to the test in
-// simulation: a cold start, and a server that changes its speed.
+// Package admission tests the gate's adaptive limit in simulation: a cold start, and
+// a server that changes its speed.
 //
 //	100 cores, mean service 10 ms ◀── RTT 1 ms ──▶ 100 clients, Poisson
-//	SLO 200 ms; nobody tells Spillgate the number of cores
+//	SLO 200 ms; Spillgate is not told the number of cores
 //
 // Invariants: peers that must be told the capacity are told the right one, and
 // the hand-set optimum is the best of a sweep in the same run, for each phase
 // on its own.
 //
-// What this package does not do: it measures no live server; see the experiment
-// of that name for peers on the real clock.
+// What this package does not do: it measures no live server; package admissionlive
+// does.
 package admission
 
 import (

@@ -1,6 +1,5 @@
-// Package admissionlive decides how the admission control is put to the test beside its
-// peers on real gRPC: servers of which each is alone on one core, and whose capacity is
-// known or measured.
+// Package admissionlive tests admission control beside its peers on real gRPC. Each
+// server is alone on one core, and its capacity is known or measured.
 //
 //	admission/peers            every policy, three stations, 1x to 4x and a step
 //	admission/peers-fast       the same with objectives of 10 and 2 ms
@@ -13,8 +12,8 @@
 // slow stretch of the machine hits all; the bars are those of the project and are not
 // adapted to results; the record of the machine alone voids one.
 //
-// What this package does not do: it holds no third-party peers. They stand in a module of
-// their own, lab/peers, so that users of this one do not download them.
+// What this package does not do: it holds no third-party peers. They are in a module of
+// their own, lab/peers, so users of this one do not download them.
 package admissionlive
 
 import (
@@ -50,7 +49,7 @@ func station(objective time.Duration, s world.Service, work world.Step, load wor
 			Ask: []world.Ask{{Target: world.Target{Service: s.Name, Method: "work"}}}}}}
 }
 
-// waits is a station of workers who wait for an exponential time.
+// waits is a station of workers that wait for an exponential time.
 func waits(objective time.Duration, workers int, mean time.Duration, load world.Load) *world.World {
 	return station(objective, world.Service{Workers: workers}, world.Step{Wait: exponential(mean)}, load)
 }

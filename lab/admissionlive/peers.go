@@ -51,7 +51,7 @@ one of 2 ms. A virtual machine whose host takes a processor away for a milliseco
 	}
 }
 
-// setting is a station, and what somebody who sets a limit by hand knows of it.
+// setting is a station, and what an operator who sets a limit by hand knows of it.
 type setting struct {
 	name            string
 	slots           int
@@ -107,7 +107,7 @@ func (s *setting) capacity(ctx context.Context, seed uint64) (float64, error) {
 	return bed.Capacity(ctx, s.world(1, 1, second), "none", seed)
 }
 
-// semaphores are the limits that somebody would try: as many as there are slots with a
+// semaphores are the limits that an operator would try: as many as there are slots with a
 // queue of half the objective, shorter and longer ones, half and twice the slots. The quick
 // form has the first two.
 func (s *setting) semaphores(quick bool) []string {

@@ -7,8 +7,8 @@ import (
 	"github.com/spillgate/spillgate/lab/experiment"
 )
 
-// Proxies returns the experiment that puts somebody else's proxies beside the one of this
-// project. It has no bars, as it has no contender that is tuned by hand.
+// Proxies returns the experiment that compares third-party proxies with the one of this
+// project. It has no bars, because it has no contender that is tuned by hand.
 func Proxies(third ...bed.Peer) experiment.Experiment {
 	return experiment.Experiment{
 		Name:  "admission/proxies",

@@ -19,11 +19,11 @@ type Take struct {
 	Seed   uint64
 }
 
-// Abreast plays takes at the same time, each with processes of its own, and returns what
+// abreast plays takes at the same time, each with processes of its own, and returns what
 // came of each: where processes sleep most of the time, what disturbs the machine
 // disturbs all alike, so that they compare. No clients start before all services have.
 // The first error ends all.
-func Abreast(ctx context.Context, takes []Take, peers ...Peer) ([]*Played, error) {
+func abreast(ctx context.Context, takes []Take, peers ...Peer) ([]*Played, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	out, errs := make([]*Played, len(takes)), make([]error, len(takes))
@@ -56,7 +56,7 @@ const quiet = 2 * time.Second
 func Counted(ctx context.Context, again *int, disturbed func(Take, *Played) string, takes []Take, peers ...Peer) (out []*Played, void []string, err error) {
 	for {
 		machine.AwaitQuiet(ctx, quiet)
-		if out, err = Abreast(ctx, takes, peers...); err != nil {
+		if out, err = abreast(ctx, takes, peers...); err != nil {
 			return nil, nil, err
 		}
 		void = nil

@@ -273,7 +273,7 @@ func TestAbreast(t *testing.T) {
 		}
 	}
 	takes[1].Policy = "magic"
-	if _, err := Abreast(t.Context(), takes); err == nil || !strings.Contains(err.Error(), "magic, seed 1: ") {
+	if _, err := abreast(t.Context(), takes); err == nil || !strings.Contains(err.Error(), "magic, seed 1: ") {
 		t.Errorf("error %v", err)
 	}
 }

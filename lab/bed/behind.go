@@ -127,7 +127,7 @@ func (b *bed) startBehind(ctx context.Context, o *order) error {
 	return b.foreign(ctx, b.policy.peer.Program, behind, Role{Listen: o.Upstream, Calls: o.Exits})
 }
 
-// foreign starts a program of somebody else's in a seat, for a role whose addresses are
+// foreign starts a third-party program in a seat, for a role whose addresses are
 // said.
 func (b *bed) foreign(ctx context.Context, program Program, s *seat, r Role) error {
 	number := s.order.number(b.plan)
@@ -179,7 +179,7 @@ func (b *bed) foreignFront(ctx context.Context, o *order) (addr string, err erro
 	})
 }
 
-// startTime is how long somebody else's server may take until it answers: a virtual
+// startTime is how long a third-party server may take until it answers: a virtual
 // machine on a busy processor takes some seconds.
 const startTime = 60 * time.Second
 
@@ -230,7 +230,7 @@ func (b *bed) wrote() string {
 	return all.String()
 }
 
-// ports are addresses on loopback that are free, for those who must know one before
+// ports are free addresses on loopback, for programs that must know one before
 // somebody listens there. They are kept, so that they differ, until all are known.
 type ports struct {
 	kept []net.Listener

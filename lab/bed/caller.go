@@ -38,7 +38,7 @@ type connection struct {
 	tags wire.Tags
 	// from is the address that it calls from; empty: any.
 	from string
-	// retry is what gRPC's own retry policy is to do; nil: nothing.
+	// retry is gRPC's own retry policy; nil: none.
 	retry *world.Retry
 }
 

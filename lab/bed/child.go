@@ -20,7 +20,7 @@ import (
 
 const role = proc.Role[order]("SPILLGATE_BED")
 
-// order is what a child is to do: to be a replica of Service, or the proxy in front of
+// order is the task of a child: to be a replica of Service, or the proxy in front of
 // Upstream, or, without a service, all clients.
 type order struct {
 	// Dir holds what all children read: worldFile from the start, peersFile when all
@@ -166,7 +166,7 @@ func publish(dir, name string, v any) error {
 	return os.Rename(temporary, filepath.Join(dir, name))
 }
 
-// read reads a file that somebody may have published.
+// read reads a file that another process may have published.
 func read(dir, name string, v any) error {
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
@@ -175,7 +175,7 @@ func read(dir, name string, v any) error {
 	return json.Unmarshal(text, v)
 }
 
-// await reads a file that somebody publishes sooner or later.
+// await waits until another process has published a file, and reads it.
 func await(ctx context.Context, dir, name string, v any) error {
 	const pause = 5 * time.Millisecond
 	for {

@@ -97,7 +97,7 @@ func (f *far) receive() {
 	}
 }
 
-// take has a piece arrive, and reports false if nobody waits for it any more.
+// take has a piece arrive, and reports false if its reader has gone.
 func (f *far) take(l late) bool {
 	l.at = f.arrival()
 	select {

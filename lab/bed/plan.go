@@ -49,7 +49,7 @@ func newPlan(w *world.World) (*plan, error) {
 	return p, nil
 }
 
-// weighed reports whether some workflows are to get more than others.
+// weighed reports whether workflows have different weights.
 func (p *plan) weighed() bool {
 	return slices.ContainsFunc(p.Clients, func(g world.Group) bool { return g.Share != 1 })
 }

@@ -33,7 +33,7 @@ const (
 // set, or none of them.
 type Peer struct {
 	Name string
-	// Options makes somebody else's control of one gRPC server and returns what puts it
+	// Options makes third-party control of one gRPC server and returns what puts it
 	// in front.
 	Options func() []grpc.ServerOption
 	// Gate describes the gate of a process of a service. All requests then name their
@@ -42,17 +42,17 @@ type Peer struct {
 	// Proxy describes the proxy in front of a replica of a service, by which its calls go
 	// out as well, all but the addresses. It takes the transport proxy.
 	Proxy func(w *world.World, s *world.Service) proxy.Config
-	// Front starts somebody else's proxy, which listens at Role.Listen and sends all to
+	// Front starts a third-party proxy, which listens at Role.Listen and sends all to
 	// Role.Upstream. It takes the transport proxy.
 	Front Program
-	// Order is who is next for workers and locks.
+	// Order decides which request is next for workers and locks.
 	Order Order
 	// Program, if set, plays the services in place of this program. It takes the
 	// transport proxy.
 	Program Program
 }
 
-// policy is what stands in front of services and behind those who call them.
+// policy is the control in front of services and in their callers.
 type policy struct {
 	kind         string
 	over         string
@@ -114,5 +114,5 @@ func parsePolicy(text string, peers []Peer) (policy, error) {
 	return p, nil
 }
 
-// credits reports whether those who call do so by wallets.
+// credits reports whether callers have wallets.
 func (p *policy) credits() bool { return p.kind == credited || p.peer != nil && p.peer.Gate != nil }

@@ -238,7 +238,7 @@ func (x *process) serve(ctx context.Context, m *world.Method, id uint64) (err er
 	return work.Err() // a deaf one answers as if nothing were
 }
 
-// own does a step that calls nobody, with what it has to hold. What has begun is not cut
+// own does a step that makes no call, with what it has to hold. What has begun is not cut
 // short.
 func (x *process) own(ctx context.Context, m *world.Method, id uint64, i int, passed *passage) error {
 	s := &m.Steps[i]

@@ -232,7 +232,7 @@ func (c *connection) strangersTags() string {
 	return string(tags.Append(nil))
 }
 
-// serviceConfig writes gRPC's own retry policy, if there is to be one, and the balancer.
+// serviceConfig writes gRPC's own retry policy, if there is one, and the balancer.
 func serviceConfig(r *world.Retry, balancer string) string {
 	config := map[string]any{}
 	if balancer != "" {

@@ -54,7 +54,7 @@ func ownWork(m *world.Method) (d time.Duration) {
 	return d
 }
 
-// unhindered is the mean time of a method with all that it calls, where nobody is in its way.
+// unhindered is the mean time of a method with all that it calls, without any wait.
 func (p *plan) unhindered(m *world.Method) time.Duration {
 	d := ownWork(m)
 	for _, s := range m.Steps {

@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/internal/work"
 )
 
-// Order says who is next for the workers and the locks of a process.
+// Order says which request is next for the workers and the locks of a process.
 type Order struct {
 	Kind OrderKind
 	// Weight is that of the interactive class, 0 to 1; the default class has the rest.

@@ -40,47 +40,39 @@ func runAblation(ctx context.Context, o experiment.Options) (*experiment.Result,
 		mesh.Gated("and AQM", gate.Config{Objective: objective}, credit.WalletConfig{}),
 	}
 	const none, only, speculation, whole = 0, 1, 2, 3
-	var cells []experiment.Cell
-	for _, p := range variants {
-		for _, x := range loads {
-			c := testbed(o.Seed, p, worlds.Exponential, clients, x, warmup, length)
-			c.Name = fmt.Sprintf("%s, %gx", p.Name, x)
-			cells = append(cells, c)
-		}
-	}
-	reports, err := experiment.Run(ctx, o, cells)
+	played, err := play(ctx, o, sweep{worlds.Exponential, variants, loads, warmup, length})
 	if err != nil {
 		return nil, err
 	}
+	reports := played[0]
 	r := &experiment.Result{Quick: o.Quick}
 	t := &table.Table{Title: "Ablation, exponential service", Columns: []table.Column{{Name: "variant"}, {Name: "offered", Unit: "of capacity", Format: "%.1f"},
 		{Name: "throughput", Unit: "of capacity", Format: "%.3f"}, {Name: "goodput", Unit: "of capacity", Format: "%.3f"}, {Name: "p99 at client", Unit: "µs"}, {Name: "messages", Unit: "of core time", Format: "%.3f"},
 		{Name: "refused by server", Unit: "of offered", Format: "%.4f"}}}
-	goodput := &plot.Chart{Title: "Goodput of the variants", X: plot.Axis{Label: "offered load", Unit: "of capacity"}, Y: plot.Axis{Label: "goodput", Unit: "of capacity"}}
+	curves := &plot.Chart{Title: "Goodput of the variants", X: plot.Axis{Label: "offered load", Unit: "of capacity"}, Y: plot.Axis{Label: "goodput", Unit: "of capacity"}}
 	tail := &plot.Chart{Title: "p99 response time of the variants", X: plot.Axis{Label: "offered load", Unit: "of capacity"}, Y: plot.Axis{Label: "p99", Unit: "µs", Log: true},
 		Levels: []plot.Level{{Name: "SLO 200 µs", At: microseconds(objective)}}}
-	through, p99 := make([][]float64, len(variants)), make([][]float64, len(variants))
+	through, late := make([][]float64, len(variants)), make([][]float64, len(variants))
 	for v, p := range variants {
 		g, l := plot.Series{Name: p.Name, X: loads}, plot.Series{Name: p.Name, X: loads}
 		for k, x := range loads {
-			rep := reports[v*len(loads)+k]
-			good := rep.Goodput() / capacity()
+			rep := reports[v][k]
+			good, q := goodput(rep), p99(rep)
 			done := float64(rep.Total.Good+rep.Total.Late) / rep.Seconds / capacity()
-			q := microseconds(rep.Total.Latency.Quantile(0.99))
 			t.Add(p.Name, x, done, good, q, rep.Messages(), float64(rep.Total.RefusedByServer())/float64(rep.Total.Offered))
 			g.Y, l.Y = append(g.Y, good), append(l.Y, q)
-			through[v], p99[v] = append(through[v], done), append(p99[v], q)
+			through[v], late[v] = append(through[v], done), append(late[v], q)
 			if v == whole && x >= 1 {
 				r.Floor(fmt.Sprintf("goodput of the whole, %gx", x), " of capacity", 0.97, 0.01, good)
 				r.Ceiling(fmt.Sprintf("p99 of the whole, %gx", x), " µs", microseconds(objective), 0, q)
 			}
 		}
-		goodput.Series, tail.Series = append(goodput.Series, g), append(tail.Series, l)
+		curves.Series, tail.Series = append(curves.Series, g), append(tail.Series, l)
 	}
 	last := len(loads) - 1
-	r.Ceiling(fmt.Sprintf("goodput without control, %gx", loads[last]), " of capacity", 0.1, 0, reports[none*len(loads)+last].Goodput()/capacity())
+	r.Ceiling(fmt.Sprintf("goodput without control, %gx", loads[last]), " of capacity", 0.1, 0, goodput(reports[none][last]))
 	r.Floor(fmt.Sprintf("throughput gained by speculation, %gx", loads[last]), " of capacity", 0.01, 0.005, through[speculation][last]-through[only][last])
-	r.Floor(fmt.Sprintf("p99 cut by the AQM, %gx", loads[last]), " µs", 0, 15, p99[speculation][last]-p99[whole][last])
-	r.Table, r.Chart = []*table.Table{t}, []*plot.Chart{goodput, tail}
+	r.Floor(fmt.Sprintf("p99 cut by the AQM, %gx", loads[last]), " µs", 0, 15, late[speculation][last]-late[whole][last])
+	r.Table, r.Chart = []*table.Table{t}, []*plot.Chart{curves, tail}
 	return r, nil
 }

@@ -1,20 +1,20 @@
-// Package breakwater decides how the evaluation of Breakwater (Cho et al., OSDI
-// 2020) is repeated in simulation: load, demand spike, clients, ablation and
-// refusals, with its own baselines and others side by side.
+// Package breakwater repeats the evaluation of Breakwater (Cho et al., OSDI 2020) in
+// simulation: load, demand spike, clients, ablation and refusals, beside the paper's
+// baselines and others.
 //
 //	10 cores, mean service 10 µs ◀── RTT 10 µs ──▶ 1,000 clients, Poisson
 //	SLO 200 µs; a refusal costs the server 1 µs, any other message 0.5 µs
 //
 // The published numbers come from a testbed with kernel bypass; the simulator
 // has no packet losses, no interrupts and no clients short of processor time.
-// What is comparable are ratios and times to converge, not microseconds.
+// Ratios and times to converge are comparable, microseconds are not.
 //
 // Invariants: goodput is of answers within the SLO of the intended send time,
 // the wait for a credit included; capacity is cores ÷ mean service time; every policy is
 // measured for the same time, after a warm-up in which it reaches its level.
 //
-// What this package does not do: it tunes nothing; what peers get is in package
-// contenders.
+// What this package does not do: it tunes nothing; package contenders has the
+// parameters of the peers.
 package breakwater
 
 import (

@@ -3,6 +3,7 @@ package breakwater
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/plot"
@@ -25,6 +26,7 @@ The paper (§5.2) shows Breakwater near capacity with a p99 near the SLO up to 1
 	}
 }
 
+// shapes are the service times that Spillgate meets. Its peers meet the first one.
 var shapes = []worlds.Shape{worlds.Exponential, worlds.Constant, worlds.Bimodal}
 
 func runLoad(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
@@ -37,89 +39,83 @@ func runLoad(ctx context.Context, o experiment.Options) (*experiment.Result, err
 		peerLoads = []float64{0.9, 1, 1.5, 2, 4}
 		warmup, length, peerLength = 50*time.Millisecond, 150*time.Millisecond, 120*time.Millisecond
 	}
-	var cells []experiment.Cell
-	add := func(p mesh.Control, shape worlds.Shape, x float64, length time.Duration) int {
-		c := testbed(o.Seed, p, shape, clients, x, warmup, length)
-		c.Name = fmt.Sprintf("%s, %v, %gx", p.Name, shape, x)
-		cells = append(cells, c)
-		return len(cells) - 1
-	}
-	ours := map[worlds.Shape][]int{}
+	var sweeps []sweep
 	for _, shape := range shapes {
-		for _, x := range loads {
-			ours[shape] = append(ours[shape], add(contenders.Spillgate(setting()), shape, x, length))
-		}
+		sweeps = append(sweeps, sweep{shape, []mesh.Control{contenders.Spillgate(setting())}, loads, warmup, length})
 	}
-	peers := contenders.Peers(setting())
-	theirs := make([][]int, len(peers))
-	for i, p := range peers {
-		for _, x := range peerLoads {
-			theirs[i] = append(theirs[i], add(p, worlds.Exponential, x, peerLength))
-		}
-	}
-	reports, err := experiment.Run(ctx, o, cells)
+	peers := sweep{worlds.Exponential, contenders.Peers(setting()), peerLoads, warmup, peerLength}
+	played, err := play(ctx, o, append(sweeps, peers)...)
 	if err != nil {
 		return nil, err
 	}
-
 	r := &experiment.Result{Quick: o.Quick}
-	good := func(i int) float64 { return reports[i].Goodput() / capacity() }
-	p99 := func(i int) float64 { return microseconds(reports[i].Total.Latency.Quantile(0.99)) }
+	r.Table = []*table.Table{ownTable(r, sweeps, played), sideBySide(loads, played[0][0], peers, played[len(sweeps)])}
+	r.Chart = loadCharts(loads, played[0][0], peers, played[len(sweeps)])
+	return r, nil
+}
 
-	own := &table.Table{Title: "Spillgate", Columns: []table.Column{{Name: "service"}, {Name: "offered", Unit: "of capacity", Format: "%.1f"},
+// ownTable shows what Spillgate did, and judges it.
+func ownTable(r *experiment.Result, sweeps []sweep, played [][][]*experiment.Played) *table.Table {
+	t := &table.Table{Title: "Spillgate", Columns: []table.Column{{Name: "service"}, {Name: "offered", Unit: "of capacity", Format: "%.1f"},
 		{Name: "goodput", Unit: "of capacity", Format: "%.3f"}, {Name: "p50", Unit: "µs"}, {Name: "p99", Unit: "µs"},
 		{Name: "refused unsent", Unit: "of offered", Format: "%.3f"}, {Name: "refused by server", Unit: "of offered", Format: "%.4f"},
 		{Name: "messages", Unit: "of core time", Format: "%.3f"}, {Name: "fairness", Format: "%.2f"}}}
-	goodput := &plot.Chart{Title: "Goodput by offered load, exponential service", X: plot.Axis{Label: "offered load", Unit: "of capacity", Log: true},
+	for i, s := range sweeps {
+		for k, x := range s.loads {
+			rep := played[i][0][k]
+			total := &rep.Total
+			offered := float64(max(total.Offered, 1))
+			t.Add(s.shape.String(), x, goodput(rep), microseconds(total.Latency.Quantile(0.5)), p99(rep),
+				float64(total.AllRefused()-total.RefusedByServer())/offered, float64(total.RefusedByServer())/offered, rep.Messages(), rep.Fairness())
+			at := fmt.Sprintf("%v, %gx", s.shape, x)
+			if x >= 1 {
+				r.Floor("goodput, "+at, " of capacity", 0.97, 0.01, goodput(rep))
+			} else {
+				r.Floor("goodput, "+at, " of offered", 0.99, 0.005, goodput(rep)*capacity()*rep.Seconds/offered)
+			}
+			r.Ceiling("p99, "+at, " µs", microseconds(objective), 0, p99(rep))
+		}
+	}
+	return t
+}
+
+// sideBySide has a row of goodput for each policy, at the loads of the peers.
+func sideBySide(loads []float64, ours []*experiment.Played, peers sweep, theirs [][]*experiment.Played) *table.Table {
+	t := &table.Table{Title: "Goodput side by side, exponential service", Columns: []table.Column{{Name: "policy"}}}
+	row := []any{contenders.Name}
+	for _, x := range peers.loads {
+		t.Columns = append(t.Columns, table.Column{Name: fmt.Sprintf("%gx", x), Format: "%.3f"})
+		if k := slices.Index(loads, x); k >= 0 {
+			row = append(row, goodput(ours[k]))
+		}
+	}
+	t.Add(row...)
+	for i, p := range peers.controls {
+		row := []any{p.Name}
+		for _, rep := range theirs[i] {
+			row = append(row, goodput(rep))
+		}
+		t.Add(row...)
+	}
+	return t
+}
+
+// loadCharts draws goodput and tail latency of each policy by offered load.
+func loadCharts(loads []float64, ours []*experiment.Played, peers sweep, theirs [][]*experiment.Played) []*plot.Chart {
+	good := &plot.Chart{Title: "Goodput by offered load, exponential service", X: plot.Axis{Label: "offered load", Unit: "of capacity", Log: true},
 		Y: plot.Axis{Label: "goodput", Unit: "of capacity"}}
 	tail := &plot.Chart{Title: "p99 response time by offered load, exponential service", X: plot.Axis{Label: "offered load", Unit: "of capacity", Log: true},
 		Y: plot.Axis{Label: "p99", Unit: "µs", Log: true}, Levels: []plot.Level{{Name: "SLO 200 µs", At: microseconds(objective)}}}
-	for _, shape := range shapes {
-		for k, x := range loads {
-			i := ours[shape][k]
-			t := &reports[i].Total
-			offered := float64(max(t.Offered, 1))
-			own.Add(shape.String(), x, good(i), microseconds(t.Latency.Quantile(0.5)), p99(i),
-				float64(t.AllRefused()-t.RefusedByServer())/offered, float64(t.RefusedByServer())/offered, reports[i].Messages(), reports[i].Fairness())
-			at := fmt.Sprintf("%v, %gx", shape, x)
-			if x >= 1 {
-				r.Floor("goodput, "+at, " of capacity", 0.97, 0.01, good(i))
-			} else {
-				r.Floor("goodput, "+at, " of offered", 0.99, 0.005, good(i)*capacity()*reports[i].Seconds/offered)
-			}
-			r.Ceiling("p99, "+at, " µs", microseconds(objective), 0, p99(i))
-		}
-	}
-	curve := func(name string, at []float64, index []int) {
+	curve := func(name string, at []float64, reports []*experiment.Played) {
 		g, l := plot.Series{Name: name, X: at}, plot.Series{Name: name, X: at}
-		for _, i := range index {
-			g.Y, l.Y = append(g.Y, good(i)), append(l.Y, p99(i))
+		for _, rep := range reports {
+			g.Y, l.Y = append(g.Y, goodput(rep)), append(l.Y, p99(rep))
 		}
-		goodput.Series, tail.Series = append(goodput.Series, g), append(tail.Series, l)
+		good.Series, tail.Series = append(good.Series, g), append(tail.Series, l)
 	}
-	curve(contenders.Name, loads, ours[worlds.Exponential])
-	side := &table.Table{Title: "Goodput side by side, exponential service", Columns: []table.Column{{Name: "policy"}}}
-	for _, x := range peerLoads {
-		side.Columns = append(side.Columns, table.Column{Name: fmt.Sprintf("%gx", x), Format: "%.3f"})
+	curve(contenders.Name, loads, ours)
+	for i, p := range peers.controls {
+		curve(p.Name, peers.loads, theirs[i])
 	}
-	row := []any{contenders.Name}
-	for _, x := range peerLoads {
-		for k := range loads {
-			if loads[k] == x {
-				row = append(row, good(ours[worlds.Exponential][k]))
-			}
-		}
-	}
-	side.Add(row...)
-	for i, p := range peers {
-		row := []any{p.Name}
-		for _, j := range theirs[i] {
-			row = append(row, good(j))
-		}
-		side.Add(row...)
-		curve(p.Name, peerLoads, theirs[i])
-	}
-	r.Table = []*table.Table{own, side}
-	r.Chart = []*plot.Chart{goodput, tail}
-	return r, nil
+	return []*plot.Chart{good, tail}
 }

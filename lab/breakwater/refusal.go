@@ -33,15 +33,7 @@ func runRefusal(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	}
 	s := setting()
 	policies := []mesh.Control{contenders.Spillgate(s), contenders.DAGOR(s), contenders.SEDA(s), contenders.Protego(s), contenders.FIFO(s), contenders.CoDel(s)}
-	var cells []experiment.Cell
-	for _, p := range policies {
-		for _, x := range loads {
-			c := testbed(o.Seed, p, worlds.Exponential, clients, x, warmup, length)
-			c.Name = fmt.Sprintf("%s, %gx", p.Name, x)
-			cells = append(cells, c)
-		}
-	}
-	reports, err := experiment.Run(ctx, o, cells)
+	played, err := play(ctx, o, sweep{worlds.Exponential, policies, loads, warmup, length})
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +46,10 @@ func runRefusal(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	for v, p := range policies {
 		line := plot.Series{Name: p.Name, X: loads}
 		for k, x := range loads {
-			rep := reports[v*len(loads)+k]
+			rep := played[0][v][k]
 			known := &rep.Total.Told
 			q := microseconds(known.Quantile(0.99))
-			t.Add(p.Name, x, float64(rep.Total.AllRefused())/float64(rep.Total.Offered), microseconds(known.Quantile(0.5)), q, known.Within(objective), rep.Goodput()/capacity())
+			t.Add(p.Name, x, float64(rep.Total.AllRefused())/float64(rep.Total.Offered), microseconds(known.Quantile(0.5)), q, known.Within(objective), goodput(rep))
 			line.Y = append(line.Y, q)
 			if v == 0 {
 				r.Ceiling(fmt.Sprintf("p99 until known, %gx", x), " µs", microseconds(objective)/5, microseconds(objective)/50, q)

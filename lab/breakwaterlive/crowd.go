@@ -19,7 +19,7 @@ import (
 	"github.com/spillgate/spillgate/lab/worlds"
 )
 
-// crowdOrder is what a crowd is to do.
+// crowdOrder is the task of a crowd.
 type crowdOrder struct {
 	Addr    string
 	Policy  string

@@ -1,5 +1,5 @@
-// Package breakwaterlive decides how the evaluation of Breakwater (Cho et al., OSDI
-// 2020) is repeated with real processes over fastrpc: load, demand spike and clients.
+// Package breakwaterlive repeats the evaluation of Breakwater (Cho et al., OSDI 2020) with
+// real processes over fastrpc: load, demand spike and clients.
 //
 //	crowd, a process on a core:          station, a process on another core:
 //	Poisson, open loop ─ policy's Sender ══ fastrpc ══ policy's Door ─ spin
@@ -9,8 +9,8 @@
 //	breakwater/clients-fast  100 to 10,000 connections at 2x
 //
 // The SLO is ten times the sum of mean service and unloaded round trip, as in the paper, and
-// the round trip is measured. So is the capacity: what the station answers without any control
-// in a closed loop. Every policy has the same transport, connections, arrivals and work.
+// the round trip is measured. The capacity is measured too: the throughput of the station in a
+// closed loop without control. Every policy has the same transport, connections, arrivals and work.
 // Spillgate is told the SLO, its peers are tuned for the station.
 //
 // Invariants: latencies, and the time until a client knows of a refusal, count from the

@@ -26,7 +26,7 @@ func Child() {
 	crowdRole.Play("breakwaterlive: crowd", crowdOrder.obey)
 }
 
-// stationOrder is what a station is to do.
+// stationOrder is the task of a station.
 type stationOrder struct {
 	Policy string
 	Tuning tuning

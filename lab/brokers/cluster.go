@@ -192,7 +192,7 @@ func (c *cluster) stop() {
 	_ = os.RemoveAll(c.dir)
 }
 
-// freeAddresses returns addresses of loopback that nobody listens on now.
+// freeAddresses returns unused addresses of loopback.
 func freeAddresses(n int) (all []string, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

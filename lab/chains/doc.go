@@ -1,26 +1,26 @@
-// Package chains decides how chains of services are put to the test on the real
-// clock: requests that queue at four servers one after the other, and requests
-// that queue at one, side by side (D3G's setting).
+// Package chains tests chains of services on the real clock, in the setting of D3G:
+// requests that queue at four servers one after the other beside requests that queue
+// at one.
 //
 //	         a chain                                a single
 //	clients ──▶ server 0 ──▶ 1 ──▶ 2 ──▶ 3         clients ──▶ server 2
 //	clients ──▶ server 1 ──▶ 2 ──▶ 3 ──▶ 0
 //
-// The servers are Go services of lab/bed, which order who waits for a worker
-// themselves (Peers); or unmodified Tomcat 10 servers with a small web application
-// (webapp), each behind a proxy that has the order. Both sleep for exponential times
-// on a known number of workers, so what a server can do is known; and both are driven
-// by the same clients, with the same arrivals for the same seed.
+// The servers are Go services of lab/bed, which order their own queues (Peers), or
+// unmodified Tomcat 10 servers with a small web application (webapp), each behind a
+// proxy that orders its queue. Both sleep for exponential times on a known number of
+// workers, so their capacity is known. The same clients drive both, with the same
+// arrivals for the same seed.
 //
-// Chains begin at each server in turn of chance and visit all, so every server has
-// the same load. A server is done with its own work before it calls the next, and
-// holds no worker while it waits for the answer.
+// A chain begins at a random server and visits all, so every server has the same load.
+// A server finishes its own work before it calls the next, and holds no worker while it
+// waits for the answer.
 //
-// Invariants: a run whose clients were late says so; a mean is over what was answered,
-// and who gave up is counted beside it.
+// Invariants: a run whose clients were late says so; a mean is over answered requests,
+// and requests that were given up are counted beside it.
 //
-// What this package does not do: it decides nothing about order itself, and does
-// not install Tomcat: scripts/deps.sh does.
+// What this package does not do: it implements no order, and it does not install Tomcat:
+// scripts/deps.sh does.
 package chains
 
 import (

@@ -78,7 +78,7 @@ func tomcatProgram(ctx context.Context, r *bed.Role) (spec proc.Spec, err error)
 	return t.server(r, app)
 }
 
-// methodsFile says what the web application is to do for each method.
+// methodsFile says what the web application does for each method.
 func methodsFile(r *bed.Role) (string, error) {
 	var b strings.Builder
 	for _, m := range r.Service.Methods {

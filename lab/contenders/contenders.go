@@ -3,14 +3,13 @@
 //
 //	Setting: objective, cores, service ──▶ Spillgate, and its Peers
 //
-// Spillgate gets the latency objective and nothing else. The peers get what
-// their authors require somebody to tune, tuned for the server at hand: the
+// Spillgate gets the latency objective and nothing else. The peers also get the
+// parameters that an operator would have to tune, set for the server at hand: the
 // number of cores as slots, thresholds as published for the service time. That
 // favours them.
 //
-// Invariants: all meet the same load, the same network and the same costs; a
-// policy that acts at the server alone has clients that send everything at
-// once.
+// Invariants: all policies meet the same load, the same network and the same costs;
+// clients of a policy that acts at the server alone send everything at once.
 //
 // What this package does not do: it runs nothing.
 package contenders

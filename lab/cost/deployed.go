@@ -19,7 +19,7 @@ import (
 // role is that of the processes of bench/edges.
 const role = proc.Role[order]("SPILLGATE_COST")
 
-// order is what a child is to do: to serve over a protocol, with a gate or without, or,
+// order is the task of a child: to serve over a protocol, with a gate or without, or,
 // with ways, to call by each of them in turn.
 type order struct {
 	Web  bool   `json:"web,omitempty"` // over net/http, else over gRPC

@@ -1,16 +1,16 @@
-// Package cost decides how it is measured what Spillgate takes: a decision, a gate in each
-// edge, and ten thousand clients that are connected.
+// Package cost measures what Spillgate costs: a decision, a gate in each edge, and ten
+// thousand connected clients.
 //
 //	bench/cost               decisions, in this process; gates, beside the same service without
 //	bench/edges              gRPC and net/http as deployed, with 8 and 64 requests in flight
 //	breakwater/clients-live  10,000 clients beside 10, with and without gates
 //
-// What is compared serves on one core at the same time, as processors change their speed by
-// the second. What counts is a server's own processor time for a request: one core's
-// throughput is its inverse.
+// The servers of a comparison run on one core at the same time, because processors change
+// their speed from one second to the next. The measure is a server's own processor time for
+// a request; the throughput of one core is its inverse.
 //
-// Invariants: bars are ratios within a run, or far above what a disturbance of the machine
-// takes; they are those of the project and are not adapted to results.
+// Invariants: bars are ratios within a run, or far above the effect of a disturbance of the
+// machine; they are those of the project and are not adapted to results.
 //
 // What this package does not do: it overloads nothing.
 package cost

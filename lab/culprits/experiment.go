@@ -124,7 +124,7 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	return r, nil
 }
 
-// warmUp plays a second that nobody looks at, unless a calibration did.
+// warmUp plays a second that is not measured, unless a calibration did.
 func warmUp(ctx context.Context, s *scene, b *bench, seed uint64) error {
 	if s.load == 0 {
 		if _, err := play(ctx, s, b, plan{warm: time.Second, rest: ms, rate: s.rate, alone: true, seed: seed}, contender{}); err != nil {

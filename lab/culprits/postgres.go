@@ -123,7 +123,7 @@ func pgSession(after time.Duration, blame bool, do func(ctx context.Context, c *
 	}
 }
 
-// cancelledByServer reports whether a statement or its session was ended by somebody.
+// cancelledByServer reports whether the server ended a statement or its session.
 func cancelledByServer(err error) bool {
 	var ended *pgconn.PgError
 	return errors.As(err, &ended) && (ended.Code == "57014" || ended.Code == "57P01") // query_canceled, admin_shutdown

@@ -1,5 +1,5 @@
-// Package culpritsim decides how well the culprit engine finds the task that hogs
-// a resource, on simulated applications.
+// Package culpritsim measures how well the culprit engine finds the task that hogs a
+// resource, on simulated applications.
 //
 //	sixteen cases, in their simulated form ─┐            ┌─ no culprit
 //	random applications, quiet or hogged  ──┴─ sim/hold ─┼─ nothing done about it

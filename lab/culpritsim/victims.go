@@ -37,8 +37,8 @@ type gateCase struct {
 	paused   time.Duration // from the onset on nothing goes on for so long, and nobody is to blame
 	slower   float64       // how many times as long requests take from the onset on, 0: as before
 	deadline time.Duration // of each request, 0: none
-	suspects bool          // the engine suspects somebody at every look
-	bar      bool          // nobody may be dropped
+	suspects bool          // the engine suspects a task at every look
+	bar      bool          // no victim may be dropped
 }
 
 func gateCases() []gateCase {

@@ -1,15 +1,14 @@
-// Package experiment decides what an experiment is: a question with its own
-// bars, answered by running worlds and comparing what they report.
+// Package experiment defines what an experiment is: a question with its own bars,
+// answered by running worlds and comparing their reports.
 //
 //	Experiment ──Run(ctx, Options)──▶ Result: tables, charts, bars
 //	     └── Cells ── on all processors ──▶ reports of simulated worlds
 //
-// A bar is a number that must be reached. It is stated with the experiment, is
-// the same in the quick form, where only its tolerance is wider, and is never
-// adapted to what was measured.
+// A bar is a number that must be reached. It is stated with the experiment and is
+// never adapted to results. The quick form has the same bar with a wider tolerance.
 //
-// Invariants: a Result depends on the seed and on nothing else, if the
-// experiment is simulated; an experiment that was interrupted has no Result.
+// Invariants: the Result of a simulated experiment depends on the seed and on nothing
+// else; an interrupted experiment has no Result.
 //
 // What this package does not do: it does not print, and knows no experiment.
 package experiment

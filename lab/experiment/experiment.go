@@ -36,7 +36,7 @@ type Options struct {
 	crew *crew // shared by the seeds; nil: an experiment's own
 }
 
-// Step tells Progress, if somebody listens.
+// Step tells Progress, if it is set.
 func (o *Options) Step(done, of int, what string) {
 	if o.Progress != nil {
 		o.Progress(done, of, what)

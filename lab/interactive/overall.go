@@ -88,8 +88,26 @@ func runOverall(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	if err != nil {
 		return nil, err
 	}
+	ofA, ofB, ofC := out[:len(a)], out[len(a):len(a)+len(b)], out[len(a)+len(b):]
 	r := &experiment.Result{Quick: o.Quick}
+	var sized, all worst
+	paper, bars := paperSizes(r, &sized, a, by, ofA)
+	many := manyLoads(r, &all, b, by, ofB)
+	sized.bars(r, "the paper's sizes")
+	all.bars(r, "one core")
+	r.Table = []*table.Table{paper, many, givenUp(r, c, by, ofC)}
+	r.Chart = []*plot.Chart{bars}
+	calls, wrong := 0, 0
+	for i := range out {
+		calls, wrong = calls+out[i][len(by)-1].calls, wrong+out[i][len(by)-1].wrong
+	}
+	r.Notes = append(r.Notes, fmt.Sprintf("Told nothing, the servers took %d of %d calls for what they are not, %.1f a server and run.",
+		wrong, calls, float64(wrong)/float64(hops*seeds*len(out))))
+	return r, nil
+}
 
+// paperSizes shows the paper's two settings beside its figures. out is by setting and order.
+func paperSizes(r *experiment.Result, sized *worst, a []setting, by []order, out [][]outcome) (*table.Table, *plot.Chart) {
 	paper := orderTable("The paper's two sizes: 36 clients, four servers of two cores")
 	paper.Note = "The published rows are figure 4's means. The law is exact for one core only; with two it is off by how unlike the service times are."
 	bars := &plot.Chart{Title: "The paper's two sizes", Y: plot.Axis{Label: "mean latency", Unit: "ms"}}
@@ -100,7 +118,6 @@ func runOverall(ctx context.Context, o experiment.Options) (*experiment.Result, 
 		bars.Categories = append(bars.Categories, name)
 		bars.Series[0].Y, bars.Series[1].Y = append(bars.Series[0].Y, chains), append(bars.Series[1].Y, singles)
 	}
-	var sized, all worst
 	for i := range a {
 		s := &a[i]
 		for k := range by {
@@ -116,14 +133,18 @@ func runOverall(ctx context.Context, o experiment.Options) (*experiment.Result, 
 		v := s.judge(&out[i][0], &out[i][len(by)-1])
 		r.Floor(fmt.Sprintf("chains gain at %s, the paper's gain", s.name), " %", 100*(1-is[0]/was[0]), 2, 100*v.gain)
 	}
+	return paper, bars
+}
 
+// manyLoads shows loads at servers of one core, where the law is exact.
+func manyLoads(r *experiment.Result, all *worst, b []setting, by []order, out [][]outcome) *table.Table {
 	t := orderTable("Nine loads at servers of one core, 100/s", table.Column{Name: "allowed gain", Unit: "%", Format: "%.1f"})
-	if o.Quick {
+	if r.Quick {
 		t.Title = "Four loads at servers of one core, 100/s"
 	}
 	t.Note = "Load: chains and singles per second at each server. Allowed: what harm of 25 % to singles pays for, or what priority reaches."
 	for i := range b {
-		got := out[len(a)+i]
+		got := out[i]
 		for k := range by {
 			var more []any
 			if k == len(by)-1 {
@@ -133,15 +154,17 @@ func runOverall(ctx context.Context, o experiment.Options) (*experiment.Result, 
 		}
 		all.see(&b[i], got)
 	}
-	sized.bars(r, "the paper's sizes")
-	all.bars(r, "one core")
+	return t
+}
 
+// givenUp shows callers who give up, and judges how many.
+func givenUp(r *experiment.Result, c []setting, by []order, out [][]outcome) *table.Table {
 	lost := &table.Table{Title: "Clients who give up after an exponential time", Columns: []table.Column{{Name: "chains and singles per second, patience"}, {Name: "order"},
 		{Name: "chains", Unit: "ms", Format: "%.1f"}, {Name: "singles", Unit: "ms", Format: "%.1f"},
 		{Name: "chains lost", Unit: "%", Format: "%.2f"}, {Name: "singles lost", Unit: "%", Format: "%.2f"}}}
 	most, both := 0.0, 0.0
 	for i := range c {
-		got := out[len(a)+len(b)+i]
+		got := out[i]
 		for k := range by {
 			lost.Add(c[i].name, by[k].name, got[k].chains.mean(), got[k].singles.mean(), 100*got[k].chains.lost(), 100*got[k].singles.lost())
 		}
@@ -152,13 +175,5 @@ func runOverall(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	lost.Note = "Means are of those who were served. Lost: who gave up, of all."
 	r.Ceiling("singles that give up beyond FIFO's, worst load", " %", 1, 0.3, 100*most)
 	r.Ceiling("clients who give up: the better-off class, how many do, worst", " of FIFO", 1, 0.01, both)
-	calls, wrong := 0, 0
-	for i := range out {
-		calls, wrong = calls+out[i][len(by)-1].calls, wrong+out[i][len(by)-1].wrong
-	}
-	r.Notes = append(r.Notes, fmt.Sprintf("Told nothing, the servers took %d of %d calls for what they are not, %.1f a server and run.",
-		wrong, calls, float64(wrong)/float64(hops*seeds*len(out))))
-	r.Table = []*table.Table{paper, t, lost}
-	r.Chart = []*plot.Chart{bars}
-	return r, nil
+	return lost
 }

@@ -92,7 +92,7 @@ func (s *setting) world(seed uint64, o order, warmup, length time.Duration) mesh
 		chainWork.Work.Mean = time.Duration(float64(s.chain) / part)
 		singleWork.Work.Mean, singleWork.Resource = time.Duration(float64(s.single)/(1-part)), "singles'"
 	}
-	// Only an order that learns nothing needs to be told who is who.
+	// Only an order that learns nothing has to be told the classes.
 	told := o.control.Share == nil
 	for i, name := range servers {
 		cfg.Services = append(cfg.Services, mesh.Service{Name: name, Resources: resources})

@@ -1,13 +1,13 @@
-// Command peers puts Spillgate, the compared policies of this project and other
-// people's overload controllers against each other on real gRPC traffic.
+// Command peers compares Spillgate, the baselines of this project and third-party
+// overload controllers on real gRPC traffic.
 //
 //	go run . --quick                            a peer of each project
 //	go run .                                    all, five repeats
-//	go run . --only failsafe --name wild/live   worlds that nobody tuned for
+//	go run . --only failsafe --name wild/live   worlds that no control was tuned for
 //	go run . --name admission/proxies --envoy "$(./envoy.sh)"   reverse proxies
 //
-// It is a module of its own, so that users of Spillgate do not download its
-// peers. See README.md.
+// It is a module of its own, so users of Spillgate do not download the peers. See
+// README.md.
 package main
 
 import (

@@ -1,26 +1,25 @@
-// Package topics decides what placing the publishers of rate-limited topics is worth, in
-// simulation: the figures and tables of SRTM (2025), sections 6.1 to 6.5, and what its
-// authors left open.
+// Package topics measures in simulation what placing the publishers of rate-limited topics
+// is worth. It repeats the figures and tables of SRTM (2025), sections 6.1 to 6.5, and adds
+// cases that the paper leaves open.
 //
 //	publishers ──bursts──▶ placement ──▶ node 1: bucket r_1, b_1 ─▶ server ─▶ latency
 //	(rate, batch, group)       ▲         node 2: …
 //	                           └─ contenders: even over all, concentration, max-min, SRTM, ours
 //
-// A node is a bucket and one server that takes its time for each message and each wake-up, played
-// message by message without an event queue, as both serve in the order of arrival. The
-// bucket of a topic has 1.1 times its rate and the smallest burst behind which no more than one message in two
-// hundred waits; the objective is a p99 of 1 ms. Placements are found with one chance and judged with another.
+// A node is a bucket and one server. The server takes time for each message and each wake-up. Both serve in
+// the order of arrival, so a node is played message by message without an event queue. The bucket of a topic
+// has 1.1 times the topic's rate and the smallest burst with which at most one message in two hundred waits.
+// The objective is a p99 of 1 ms. Placements are found with one seed and judged with another.
 //
 // Beyond the paper's figures, traffic moves between brokers while reports and grants are late and lost (srtm/adaptor), a
-// broker is overloaded at run time (srtm/migration), and topics, groups and brokers come by chance (srtm/random).
+// broker is overloaded at run time (srtm/migration), and topics, groups and brokers are random (srtm/random).
 //
-// Bars are named by their point and briefly: "p99" is Spillgate's worst broker; "more brokers" is how many more
-// it uses than the paper's algorithm; "blind p99" is that of max-min with as many brokers; "conc." is
-// concentration.
+// A bar has the name of its point and a short measure: "p99" is that of Spillgate's worst broker; "more brokers"
+// is how many more it uses than the paper's algorithm; "blind p99" is that of max-min with as many brokers;
+// "conc." is concentration.
 //
-// What this package does not do: the real broker's schedulers, sockets and collectors are not
-// simulated, so the shapes of the paper's figures are to be seen here, and their orders, not their
-// milliseconds.
+// What this package does not do: it does not simulate the schedulers, sockets and garbage collectors of a real
+// broker. So the shapes and the rankings of the paper's figures are comparable, its milliseconds are not.
 package topics
 
 import (

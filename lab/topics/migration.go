@@ -40,7 +40,7 @@ type overloaded struct {
 	stations []station
 	adaptor  *placement.Adaptor
 	moved    []int // how often each publisher was
-	pending  []int // publishers that are to go
+	pending  []int // publishers that must leave
 	to       int   // where
 	last     float64
 	rng      *rand.Rand
@@ -80,7 +80,7 @@ func (o *overloaded) shift() {
 	}
 }
 
-// proceed moves a slice of those that are to go.
+// proceed moves a slice of the publishers that must leave.
 func (o *overloaded) proceed(now float64) {
 	sending := 0.0
 	for _, p := range o.topic.Publishers {

@@ -32,7 +32,7 @@ type site struct {
 	values map[string]constant.Value
 }
 
-// plan is what is to be played.
+// plan is what the player plays.
 type plan struct {
 	tree    *tree
 	core    []*source

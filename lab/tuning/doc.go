@@ -1,18 +1,18 @@
-// Package tuning decides what each constant of the control core is worth: what the
-// worlds of lab/wild lose with half of it, and with twice as much.
+// Package tuning measures how sensitive the control core is to each of its constants: how
+// much the worlds of lab/wild lose with half of its value, and with twice its value.
 //
 //	source ──▶ constants ──▶ a copy in which the environment moves one ──▶ player
 //	(go/ast)   (go/types)    (go build -overlay)                            │
-//	table: constant, what it costs to move it ◀── what each world came to ◀─┘
+//	table: constant, the loss when it moves  ◀──── results of each world ◀──┘
 //
 // A constant stays a constant: only the copy, which is compiled and thrown away, reads
-// it from a variable. What depends on a constant is computed by the type checker, so
-// that a moved constant moves whatever is derived from it, as an edit of the source
-// would. Sizes of arrays cannot be moved so; they are compiled one by one.
+// it from a variable. The type checker finds everything derived from a constant, so a
+// moved constant moves its derived values too, as an edit of the source would. An array
+// size cannot be read from a variable, so each of its values is compiled on its own.
 //
-// Invariants: the copy in which nothing is moved plays as the program does, which each
-// run checks; a constant that changes nothing in any world is told from one that may
-// have any value, because the worlds cannot say anything about it.
+// Invariants: the copy with no constant moved plays as the program does, which each run
+// checks. A constant that no world exercises is told apart from one that may have any
+// value.
 //
 // What this package does not do: it changes no constant and recommends none.
 package tuning

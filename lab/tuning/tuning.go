@@ -30,7 +30,7 @@ const (
 	// manyMiddles is how many times the median a mean over all worlds must lose to be no
 	// chance: four standard deviations are 5.9 medians.
 	manyMiddles = 6
-	// leastLoss is what nobody minds, as a share.
+	// leastLoss is the loss that counts as none, as a share.
 	leastLoss = 0.005
 	// longest bounds how long one copy plays, against those that do not come to an end.
 	longest = 5 * time.Minute

@@ -34,7 +34,7 @@ type drawn struct {
 	text string // what was drawn
 }
 
-// anyWorld returns the world of a seed: nobody chose its numbers.
+// anyWorld returns the world of a seed, with all of its numbers drawn by chance.
 func anyWorld(seed uint64) drawn {
 	d := die{rand.New(rand.NewPCG(seed, 0x77696c64))}
 	w := &world.World{Name: fmt.Sprintf("world %d", seed), Warmup: anyWarmup, Objective: d.within(leastObjective, mostObjective)}

@@ -14,7 +14,7 @@ import (
 	"github.com/spillgate/spillgate/lab/worlds"
 )
 
-// politeFloor is the least share of what the polite clients send that is to be answered in
+// politeFloor is the least share of what the polite clients send that must be answered in
 // time, while each sends less than an equal share.
 const politeFloor = 0.95
 

@@ -25,13 +25,13 @@ const (
 // scene is a described world of the table.
 type scene struct {
 	world *world.World
-	// semaphores are what somebody might set by hand, the same at each gated service.
+	// semaphores are limits that an operator might set by hand, the same at each gated service.
 	semaphores []string
-	// calm worlds have no overload: nothing is to be refused.
+	// calm worlds have no overload: a refusal is a mistake.
 	calm bool
 	// from and to, if above 0, bound the part that is judged apart.
 	from, to time.Duration
-	// weights, if above 0, is what the first group is to get for one of the second.
+	// weights, if above 0, is the weight of the first group beside 1 of the second.
 	weights float64
 }
 

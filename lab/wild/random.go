@@ -21,7 +21,7 @@ const (
 	worstShown             = 15
 )
 
-// adaptive are the limits that nobody tunes, which are compared with Spillgate.
+// adaptive are the limits without tuning that are compared with Spillgate.
 var adaptive = []string{"gradient2", "vegas", "aimd"}
 
 // byHand returns the semaphores of which the best is chosen for a world in hindsight:

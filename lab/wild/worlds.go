@@ -146,7 +146,7 @@ func stalls() row {
 	return steady("all stops for 150 ms every 2 s, 0.8x", r, 1)
 }
 
-// calm is no overload at all: nothing is to be refused.
+// calm is no overload at all: a refusal is a mistake.
 func calm() row {
 	return steady("no overload, 0.7x", base(100*time.Millisecond, 10*time.Millisecond, worlds.Exponential, 0.7), 1)
 }

@@ -20,7 +20,7 @@ type row struct {
 	over, ours string
 	// semaphores are the settings that are compared with.
 	semaphores []string
-	// light says that the load is below 0.7 of the capacity: nothing is to be refused.
+	// light says that the load is below 0.7 of the capacity: a refusal is a mistake.
 	light bool
 	// change, if above 0, is when the world changes.
 	change time.Duration

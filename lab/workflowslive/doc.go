@@ -1,20 +1,18 @@
-// Package workflowslive decides how the isolation and the hotspot of Wisp (Suresh et
-// al., SoCC 2017, figures 7 and 9) are repeated with real gRPC on loopback, every
-// server a process of its own.
+// Package workflowslive repeats the isolation and the hotspot of Wisp (Suresh et al., SoCC
+// 2017, figures 7 and 9) with real gRPC on loopback. Every server is a process of its own.
 //
 //	clients ──▶ FE 2 ──▶ PS 2 ──▶ EN 2      a gate in front of each,
 //	                     workers   slots    grpcgate between them,
 //	                     semaphore          workflows by tags
 //
-// The paper's servers are forty machines; here six share two processors. So work is
-// sleep behind a bounded number of workers, which is short when the workers are,
-// and the processor never is. What is comparable are ratios within one run.
+// The paper has forty machines; here six servers share two processors. So work is sleep
+// behind a bounded number of workers: workers are the scarce resource, and the processor
+// never is. Ratios within one run are comparable.
 //
-// Invariants: the stretches of a run that are compared meet the same service times,
-// request by request, so that chance in the work is not taken for an effect; the
-// controls differ in rates and in the order of queues and in nothing else; a run
-// whose generator was late is made again, a bounded number of times, and then
-// judges nothing.
+// Invariants: compared stretches of a run have the same service times, request by
+// request, so random work is not taken for an effect; the controls differ only in rates
+// and in the order of queues; a run whose generator was late is repeated a bounded number
+// of times, and after that its bars are void.
 //
 // What this package does not do: it has no authentication tier, no third-party
 // peers (see lab/peers), and no tenants beyond one a workflow.

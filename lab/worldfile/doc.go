@@ -1,13 +1,12 @@
-// Package worldfile reads world files, and says everything that is wrong with one at
-// once, each mistake with its place.
+// Package worldfile reads world files. It reports all mistakes of a file at once, each
+// with its place.
 //
 //	world.yaml ──────▶ tree ──▶ world.World ──Check──▶ the world, or every mistake:
 //	trace.csv ──────▶ instants ──▲                     world.yaml:9:13: services[0].methods[0].steps[0].wait: "10", expected …
 //	histogram.csv ──▶ points ────┘                     trace.csv:17: "yesterday", expected …
 //
-// docs/worlds.md teaches the format. The syntax of YAML is that of
-// internal/plainyaml; what the values mean, and their limits, is said by
-// internal/world.
+// docs/worlds.md teaches the format. internal/plainyaml defines the syntax;
+// internal/world defines the meaning of the values and their limits.
 //
 // Invariants: a world that is returned without an error is one that world.Check
 // accepts. Bytes from outside never panic, and cost time and memory in proportion

@@ -146,7 +146,7 @@ func tuned(w *world.World, name string, live bool, of func(contenders.Setting) m
 // assumed is how many slots a service gets that has neither workers nor a host.
 const assumed = 64
 
-// setting is what there is to know of a service for somebody who tunes a policy.
+// setting is what an operator who tunes a policy can know of a service.
 func setting(w *world.World, s *world.Service, live bool) contenders.Setting {
 	out := contenders.Setting{Objective: s.Objective, Cores: s.Workers, Live: live}
 	if out.Cores == 0 {

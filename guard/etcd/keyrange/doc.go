@@ -2,12 +2,12 @@
 //
 //	bytes of a request (KV/Range, Txn, DeleteRange) ──Each──▶ Range ──Covers──▶ prefixes
 //
-// A range costs etcd a walk over all of its keys in the index, under a lock that every
-// write needs as well: whatever the request's limit is, for count_only too. So the cost
-// of a request follows from how much its ranges cover, which the request says.
+// For every range, etcd walks over all of its keys in the index, under a lock that every
+// write needs, even with a limit or count_only. So the cost of a request follows from the
+// ranges that it names.
 //
-// Invariants: any bytes may come. What is malformed or cut off ends the walk; the ranges
-// before it were told. Nothing is allocated, and the time is proportional to the bytes.
+// Invariants: the input may be any bytes. Malformed or truncated input ends the walk after
+// the ranges before it. Each allocates nothing, and takes time in proportion to the bytes.
 //
 // What this package does not do: it does not know how many keys there are, and it reads
 // no responses. Field numbers are those of etcd's rpc.proto, the same since etcd 3.0.

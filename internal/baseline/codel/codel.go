@@ -8,8 +8,8 @@
 //	Controlled  wait at most Interval; at most Target if the queue was not empty
 //	            during the last Interval; optionally newest first meanwhile
 //
-// CoDel was made for senders that slow down when a packet is dropped. Requests of
-// an open world do not, so Classic sheds far too little in overload; it is here
+// CoDel was made for senders that slow down when a packet is dropped. Clients of
+// an open loop do not slow down, so Classic sheds far too little in overload; it is here
 // because it is often proposed. Controlled assumes nothing about senders.
 //
 // Invariants: a request is judged when it leaves the queue, not when it arrives;

@@ -5,8 +5,8 @@
 //	Δout / Δin ≥ 1/4 and all credits used ──▶ total + step
 //	else                                  ──▶ total − step     step = max(0.0005·N, 1)
 //
-// Delay cannot tell lock contention from load, throughput can: that was its
-// reason. Credits are distributed by this module's credit.Pool, so that in a
+// The reason: delay cannot tell lock contention from load, and throughput can.
+// Credits are distributed by this module's credit.Pool, so that in a
 // comparison only the size of the pool differs.
 //
 // Invariants: the pool has at least Slots credits; a request that finds the
@@ -197,7 +197,7 @@ func (d *Door) NextWake() mono.Time {
 // OnWake lets the pool change.
 func (d *Door) OnWake(now mono.Time) { d.update(now) }
 
-// NextGrant names clients to whom a grant goes without a reply, until false.
+// NextGrant names the clients that get a grant without a reply, one a call, until false.
 func (d *Door) NextGrant() (*credit.Client, wire.Grant, bool) { return d.pool.NextGrant() }
 
 // update changes the pool if the interval is over.

@@ -1,7 +1,7 @@
 // Package rajomon is a market for microservices: every request carries tokens,
 // every interface has a price that follows the queueing delay of its process and
-// of those it calls, and whoever cannot pay is dropped as early as the price is
-// known, by the client first.
+// of those it calls. A request that cannot pay is dropped where the price is first
+// known: at the client if it can be.
 //
 //	Sender: tokens < price heard? ──▶ refused, unsent
 //	        else ──▶ Door: tokens < price? ──▶ Shed
@@ -10,16 +10,15 @@
 //	         price = max (or sum) of own and downstream ◀── OnAnswer
 //
 // Once a period the own price moves by Step for each Threshold by which the
-// longest wait of the period was above it; below, it falls in the same way. With
+// longest wait of the period exceeded it, and falls in the same way below it. With
 // Decay, rises shrink from the third in a row on, so that the price does not run
-// away while the answers that carry it are on their way; all rises together are
-// then bounded, and may end below the price that is needed.
+// away while the answers that carry it travel. The sum of all rises is then
+// bounded, and may end below the price that is needed.
 //
-// Tokens are what a request has left of MaxPriority when its priority is taken
-// off, so that clients with random priorities are clients who attach a random part
-// of their tokens, as the original's do. They stay the same on the whole way,
-// which with the maximum as the price loses nothing. An interface is a workflow
-// at a process.
+// A request carries MaxPriority less its own priority as tokens. A client with
+// random priorities therefore attaches a random part of its tokens, as in the
+// original. No service takes tokens off: with the maximum as the price, nothing
+// is lost by that. An interface is a workflow at a process.
 //
 // Invariants: a price is 0 to MaxPrice, so that some requests can always pay it
 // and bring the news that it fell; running requests never exceed Slots.

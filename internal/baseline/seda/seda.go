@@ -151,7 +151,7 @@ func (s *Sender) Rate() float64 { return s.rate }
 // Waiting returns the requests that wait for a token.
 func (s *Sender) Waiting() int { return len(s.queue) }
 
-// Submit sends the request if a token is there and nobody waits.
+// Submit sends the request if a token is there and no request waits.
 func (s *Sender) Submit(now mono.Time, w *credit.Waiter, _ work.Priority) (credit.Step, work.Reason) {
 	s.tick(now)
 	switch {
@@ -195,7 +195,7 @@ func (s *Sender) Cancel(w *credit.Waiter) bool {
 	return false
 }
 
-// Demand returns the requests that wait; nobody listens.
+// Demand returns the requests that wait; the server does not use it.
 func (s *Sender) Demand() int { return len(s.queue) }
 
 // OnReply takes the response time of a served request.

@@ -9,8 +9,8 @@ import (
 	"github.com/spillgate/spillgate/internal/culprit"
 )
 
-// Version is that of the format. A reader refuses others.
-const Version = 2
+// version is that of the format. A reader refuses others.
+const version = 2
 
 // line is one line of a log.
 type line struct {

@@ -38,7 +38,7 @@ func (r *Recorder) Begin() []byte {
 	r.open = false
 	r.out = r.out[:0]
 	text, err := json.Marshal(r.cfg)
-	r.add(line{V: Version, Source: r.source, Config: text}, err)
+	r.add(line{V: version, Source: r.source, Config: text}, err)
 	return r.out
 }
 

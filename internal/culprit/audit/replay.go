@@ -89,7 +89,7 @@ func (p *player) play(text []byte) (*Look, error) {
 	case l.Config != nil:
 		return nil, p.begin(&l)
 	case p.engines[l.Source] == nil:
-		return nil, fmt.Errorf("audit: source %q has no configuration yet; expected a line with \"v\":%d and \"config\" before", l.Source, Version)
+		return nil, fmt.Errorf("audit: source %q has no configuration yet; expected a line with \"v\":%d and \"config\" before", l.Source, version)
 	case l.State != nil:
 		return nil, p.engines[l.Source].Restore(l.State)
 	case l.Sample != nil:
@@ -99,8 +99,8 @@ func (p *player) play(text []byte) (*Look, error) {
 }
 
 func (p *player) begin(l *line) error {
-	if l.V != Version {
-		return fmt.Errorf("audit: a log of version %d; expected %d", l.V, Version)
+	if l.V != version {
+		return fmt.Errorf("audit: a log of version %d; expected %d", l.V, version)
 	}
 	if len(p.engines) >= maxSources {
 		return fmt.Errorf("audit: more than %d sources in one log", maxSources)

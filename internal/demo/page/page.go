@@ -90,7 +90,7 @@ func (s *Server) Show(state demo.State) {
 	s.changed = make(chan struct{})
 }
 
-// Close sends the newest state to those who watch and stops serving. Further
+// Close sends the newest state to the viewers and stops serving. Further
 // calls do nothing.
 func (s *Server) Close() {
 	s.close.Do(func() {

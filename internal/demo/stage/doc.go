@@ -6,21 +6,21 @@
 //	  └──────────────┴── JSON lines ──┴───────────────┘──▶ the parent reads
 //
 // A part is described by one JSON value, which is the only argument of the child
-// (Run), and tells what happens to it in lines of JSON on standard output, each
-// a [Line]. The same program plays a part with gates and without: Gated decides
+// (Run). It reports its events in lines of JSON on standard output, each a
+// [Line]. The same program plays a part with gates and without: Gated decides
 // whether the gRPC servers and clients get Spillgate's options, and nothing else
 // differs. Tenants beside it gives each gate rates and a fair queue.
 //
-// Tenants who share the services each have a load and connections of their own; a
-// request's workflow is the tenant's name.
+// Each tenant has a load and connections of its own. The workflow of a request is
+// the name of its tenant.
 //
 // A shop is several servers instead (Shop), each with workers of its own:
 //
 //	checkouts ──▶ first ──▶ second ──▶ … ──▶ last     queue: order of arrival,
 //	reads ──────▶ one of them                         or weights of live.Shares
 //
-// The store's capacity is known to whoever starts it, and to nobody else: gates
-// and wallets are given the latency objective alone. The gates of a shop have as many
+// Only the parent process knows the capacity of the store. Gates and wallets are
+// given the latency objective alone. The gates of a shop have as many
 // slots as there are workers.
 //
 // What this package does not do: it starts no process, and it draws nothing.

@@ -21,7 +21,7 @@ import (
 )
 
 // Locked describes a store with one lock. A read holds it for a moment, a report for
-// so long that nobody reads meanwhile.
+// so long that no read succeeds meanwhile.
 type Locked struct {
 	Name string `json:"name"`
 	// Gated puts a gate in front of the store that cancels who keeps the others

@@ -184,7 +184,7 @@ func (t *shop) do(ctx context.Context, method string) error {
 	return t.next.Invoke(ctx, method, new(emptypb.Empty), new(emptypb.Empty))
 }
 
-// patient is how patient callers are here: none gives up within what is to be seen.
+// patient is how patient callers are here: none gives up during the act.
 // Left to itself, Shares would take the one timeout that all have for the mean of
 // an exponential patience, and weigh against impatience that there is not.
 var patient = share.Patience{{Weight: 1}}

@@ -1,5 +1,5 @@
-// Package capacity finds the load that one calls 1.0x: the largest goodput that
-// a service sustains.
+// Package capacity finds the load called 1.0x: the largest goodput that a service
+// sustains.
 //
 //  1. closed loop   1, 2, 4, 8 … requests always in flight
 //     goodput rises, levels off, falls as waiting exceeds the SLO
@@ -61,7 +61,7 @@ type Config struct {
 	CheckAttainment float64
 	// Seed decides the check's arrivals.
 	Seed uint64
-	// OnTry is told of each try as it ends, to show progress. Default: nobody.
+	// OnTry is told of each try as it ends, to show progress. Default: none.
 	OnTry func(Try)
 }
 

@@ -1,10 +1,10 @@
-// Package machine decides what is noted of the machine while something is measured on it.
+// Package machine records disturbances of the machine while a measurement runs on it.
 //
 //	/proc ──▶ AwaitQuiet, before a run
 //	      ──▶ WatchStolen, WatchOthers, Used, during it ──▶ the record that may void its figures
 //
-// Invariants: where the kernel does not tell, nothing is waited for and nothing is known
-// to be disturbed; no figure of what is measured enters.
+// Invariants: where the kernel reports nothing, AwaitQuiet does not wait and nothing
+// counts as disturbed; no measured result enters the record.
 //
-// What this package does not do: it does not say how much of a disturbance is too much.
+// What this package does not do: it does not decide how much disturbance is too much.
 package machine

@@ -19,7 +19,7 @@ type processor struct {
 // used is what processes took.
 func (p processor) used() float64 { return p.user + p.nice + p.system }
 
-// unused is what nobody took.
+// unused is the processor time that no process took.
 func (p processor) unused() float64 { return p.idle + p.ioWait }
 
 // total is all that passed.

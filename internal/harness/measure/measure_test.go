@@ -301,8 +301,8 @@ func TestSeriesIsBounded(t *testing.T) {
 	r.Skip(start.Add(1000 * time.Hour))
 	r.Skip(start.Add(-time.Hour)) // before the start: the first window
 	res := r.Result(start)
-	if len(res.Windows) != MaxWindows || res.Windows[MaxWindows-1].Offered != 1 || res.Windows[0].Offered != 1 {
-		t.Errorf("%d windows, want %d with one request at either end", len(res.Windows), MaxWindows)
+	if len(res.Windows) != maxWindows || res.Windows[maxWindows-1].Offered != 1 || res.Windows[0].Offered != 1 {
+		t.Errorf("%d windows, want %d with one request at either end", len(res.Windows), maxWindows)
 	}
 }
 

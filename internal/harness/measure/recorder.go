@@ -40,9 +40,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// MaxWindows is the length of the time series in windows, one hour of tenths
+// maxWindows is the length of the time series in windows, one hour of tenths
 // of a second. What happens later is counted in the last one.
-const MaxWindows = 36_000
+const maxWindows = 36_000
 
 // maxDuration is the longest duration the run's histograms tell apart.
 const maxDuration = 10 * time.Minute
@@ -127,9 +127,6 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(maxDuration), 3)
 }
 
-// SLO returns the objective the Recorder judges by.
-func (r *Recorder) SLO() time.Duration { return r.cfg.SLO }
-
 // Start sets the instant from which the run's windows are counted. It must be
 // called before the first Begin, if at all.
 func (r *Recorder) Start(at time.Time) { r.start.Store(int64(at.Sub(r.base))) }
@@ -146,7 +143,7 @@ func (r *Recorder) pick() *shard {
 // window returns the window that d falls into, making it if needed. The
 // caller holds s.mu.
 func (s *shard) window(r *Recorder, d time.Duration) *window {
-	i := min(int(max(d, 0)/r.cfg.Window), MaxWindows-1)
+	i := min(int(max(d, 0)/r.cfg.Window), maxWindows-1)
 	for len(s.windows) <= i {
 		s.windows = append(s.windows, nil)
 	}

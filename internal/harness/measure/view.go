@@ -91,7 +91,7 @@ func (r *Recorder) Result(now time.Time) Result {
 		s.mu.Unlock()
 	}
 	res.Total.Latency, res.Total.Refusal, res.SendLag = dist(latency), dist(refusal), dist(lag)
-	for i := range min(windows, MaxWindows) {
+	for i := range min(windows, maxWindows) {
 		res.Windows = append(res.Windows, r.span(i, i+1))
 	}
 	r.judge(&res, live.InFlight, lag)

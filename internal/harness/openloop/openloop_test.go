@@ -17,15 +17,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const ms = time.Millisecond
 
-func constant(t testing.TB, rate float64, d time.Duration) Arrivals {
-	t.Helper()
-	a, err := Constant(Steady(rate, d))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
 func run(t testing.TB, ctx context.Context, cfg Config) measure.Result {
 	t.Helper()
 	g, err := New(cfg)
@@ -48,7 +39,7 @@ func TestEveryRequestIsSentOnce(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[int]time.Time{}
 	res := run(t, t.Context(), Config{
-		Arrivals: constant(t, 1000, 200*ms),
+		Arrivals: evenly(Steady(1000, 200*ms)),
 		SLO:      time.Minute,
 		Send: func(_ context.Context, i int, intended time.Time) measure.Outcome {
 			if time.Now().Before(intended) {
@@ -89,7 +80,7 @@ func TestAStandstillDoesNotSlowTheGenerator(t *testing.T) {
 	release := make(chan struct{})
 	var waiting atomic.Int32
 	res := run(t, t.Context(), Config{
-		Arrivals: constant(t, 1000, 100*ms),
+		Arrivals: evenly(Steady(1000, 100*ms)),
 		SLO:      time.Minute,
 		Send: func(context.Context, int, time.Time) measure.Outcome {
 			if waiting.Add(1) == 100 {
@@ -110,7 +101,7 @@ func TestAStandstillDoesNotSlowTheGenerator(t *testing.T) {
 func TestLimitOfRequestsInFlight(t *testing.T) {
 	release := make(chan struct{})
 	res := run(t, t.Context(), Config{
-		Arrivals:    &after{Arrivals: constant(t, 1000, 50*ms), do: func() { close(release) }},
+		Arrivals:    &after{Arrivals: evenly(Steady(1000, 50*ms)), do: func() { close(release) }},
 		SLO:         time.Minute,
 		MaxInFlight: 10,
 		Send: func(context.Context, int, time.Time) measure.Outcome {
@@ -145,7 +136,7 @@ func (a *after) Next() (time.Duration, bool) {
 // Requests that never come back are cut off after Drain and counted.
 func TestDrainEnds(t *testing.T) {
 	res := run(t, t.Context(), Config{
-		Arrivals: constant(t, 1000, 20*ms),
+		Arrivals: evenly(Steady(1000, 20*ms)),
 		SLO:      ms,
 		Drain:    10 * ms,
 		Send: func(ctx context.Context, _ int, _ time.Time) measure.Outcome {
@@ -162,7 +153,7 @@ func TestStopMarksTheRun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	res := run(t, ctx, Config{
-		Arrivals: constant(t, 100, time.Hour),
+		Arrivals: evenly(Steady(100, time.Hour)),
 		SLO:      time.Minute,
 		Send: func(_ context.Context, i int, _ time.Time) measure.Outcome {
 			if i == 2 {

@@ -32,16 +32,6 @@ type Profile []Step
 // Steady is a load of rate requests per second for a time.
 func Steady(rate float64, d time.Duration) Profile { return Profile{{Rate: rate, For: d}} }
 
-// Scale returns the profile with every rate multiplied by f, so that a profile
-// can be written in multiples of a capacity.
-func (p Profile) Scale(f float64) Profile {
-	out := make(Profile, len(p))
-	for i, s := range p {
-		out[i] = Step{Rate: s.Rate * f, For: s.For}
-	}
-	return out
-}
-
 // Duration returns how long the profile lasts.
 func (p Profile) Duration() time.Duration {
 	var d time.Duration
@@ -49,29 +39,6 @@ func (p Profile) Duration() time.Duration {
 		d += s.For
 	}
 	return d
-}
-
-// Requests returns how many requests the profile calls for on average.
-func (p Profile) Requests() float64 {
-	var n float64
-	for _, s := range p {
-		n += s.Rate * s.For.Seconds()
-	}
-	return n
-}
-
-// RateAt returns the rate at d from the start, 0 outside the profile.
-func (p Profile) RateAt(d time.Duration) float64 {
-	if d < 0 {
-		return 0
-	}
-	for _, s := range p {
-		if d < s.For {
-			return s.Rate
-		}
-		d -= s.For
-	}
-	return 0
 }
 
 // Validate reports every mistake in the profile.
@@ -89,22 +56,6 @@ func (p Profile) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Constant returns evenly spaced arrivals: the k-th request (from 0) leaves
-// where the profile has called for k+½ of them.
-func Constant(p Profile) (Arrivals, error) {
-	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("openloop: %w", err)
-	}
-	first := true
-	return &walk{profile: p, gap: func() float64 {
-		if first {
-			first = false
-			return 0.5
-		}
-		return 1
-	}}, nil
 }
 
 // Poisson returns the arrivals of a Poisson process that follows the profile:

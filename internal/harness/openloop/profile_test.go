@@ -96,7 +96,7 @@ func TestSeedDecidesAll(t *testing.T) {
 
 // Each step of a profile gets its own share of a Poisson process.
 func TestPoissonFollowsTheSteps(t *testing.T) {
-	p := Profile{{0.7, 10 * time.Second}, {2.5, 10 * time.Second}, {0, 5 * time.Second}, {0.7, 10 * time.Second}}.Scale(2000)
+	p := Profile{{1400, 10 * time.Second}, {5000, 10 * time.Second}, {0, 5 * time.Second}, {1400, 10 * time.Second}}
 	got := collect(t, mustPoisson(t, p, 11))
 	var begun time.Duration
 	for i, s := range p {
@@ -114,9 +114,20 @@ func TestPoissonFollowsTheSteps(t *testing.T) {
 	}
 }
 
-// Constant arrivals integrate the profile: at any instant, the number so far
-// is within one of the expected number.
-func TestConstantIntegratesTheProfile(t *testing.T) {
+// evenly returns evenly spaced arrivals: the k-th request (from 0) leaves where
+// the profile has called for k+½ of them.
+func evenly(p Profile) Arrivals {
+	gap := 0.5
+	return &walk{profile: p, gap: func() float64 {
+		now := gap
+		gap = 1
+		return now
+	}}
+}
+
+// Evenly spaced arrivals integrate the profile: at any instant, the number so
+// far is within one of the expected number.
+func TestArrivalsIntegrateTheProfile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p Profile
 		for range rapid.IntRange(1, 5).Draw(t, "steps") {
@@ -125,10 +136,7 @@ func TestConstantIntegratesTheProfile(t *testing.T) {
 				For:  time.Duration(rapid.IntRange(1, 2000).Draw(t, "ms")) * time.Millisecond,
 			})
 		}
-		a, err := Constant(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := evenly(p)
 		n := 0
 		for {
 			at, ok := a.Next()
@@ -140,8 +148,8 @@ func TestConstantIntegratesTheProfile(t *testing.T) {
 			}
 			n++
 		}
-		if math.Abs(float64(n)-p.Requests()) > 0.501 {
-			t.Fatalf("%d arrivals, the profile calls for %v", n, p.Requests())
+		if want := expectedBy(p, p.Duration()); math.Abs(float64(n)-want) > 0.501 {
+			t.Fatalf("%d arrivals, the profile calls for %v", n, want)
 		}
 	})
 }
@@ -156,32 +164,15 @@ func expectedBy(p Profile, at time.Duration) float64 {
 	return n
 }
 
-func TestProfileFacts(t *testing.T) {
-	p := Profile{{1, time.Second}, {3, 2 * time.Second}}
-	if p.Duration() != 3*time.Second || p.Requests() != 7 {
-		t.Errorf("duration %v, requests %v; want 3s, 7", p.Duration(), p.Requests())
-	}
-	for at, want := range map[time.Duration]float64{-1: 0, 0: 1, time.Second - 1: 1, time.Second: 3, 3*time.Second - 1: 3, 3 * time.Second: 0} {
-		if got := p.RateAt(at); got != want {
-			t.Errorf("rate at %v = %v, want %v", at, got, want)
-		}
-	}
-}
-
 func TestProfileReportsEveryMistake(t *testing.T) {
 	bad := Profile{{-1, time.Second}, {math.NaN(), 0}, {math.Inf(1), time.Second}}
-	for _, make := range []func() (Arrivals, error){
-		func() (Arrivals, error) { return Poisson(bad, 1) },
-		func() (Arrivals, error) { return Constant(bad) },
-	} {
-		_, err := make()
-		for _, want := range []string{"step 0: rate is -1", "step 1: rate is NaN", "step 1: lasts 0s", "step 2: rate is +Inf"} {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v does not say %q", err, want)
-			}
+	_, err := Poisson(bad, 1)
+	for _, want := range []string{"step 0: rate is -1", "step 1: rate is NaN", "step 1: lasts 0s", "step 2: rate is +Inf"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %q", err, want)
 		}
 	}
-	if _, err := Constant(nil); err == nil {
+	if _, err := Poisson(nil, 1); err == nil {
 		t.Error("a profile without steps was accepted")
 	}
 }

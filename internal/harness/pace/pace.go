@@ -10,17 +10,17 @@
 // The long part is a timer descriptor that the runtime's network poller watches,
 // not a sleep in a system call. A system call would keep its processor, and with
 // GOMAXPROCS=1 the request that the waiter has just started could not run until
-// the runtime takes that processor away. The same loop measured in both ways,
-// Poisson arrivals whose handling writes to and reads from loopback TCP, one
-// core of a virtual machine, GOMAXPROCS=1, µs from the planned instant until the handling goroutine
-// runs (p50/p99):
+// the runtime takes that processor away. Both ways were measured in the same loop:
+// Poisson arrivals, each of which writes to and reads from loopback TCP, on one
+// core of a virtual machine with GOMAXPROCS=1. The figures are µs from the planned
+// instant until the handling goroutine runs (p50/p99):
 //
 //	                                                        2,000/s    20,000/s
 //	locked thread, clock_nanosleep, spin for the last 60 µs  136/418    473/2219
 //	descriptor, yield for the last 40 µs (this package)       14/106      3/45
 //
-// With GOMAXPROCS=2 on the same core it is 20/142 and 113/469 against 12/98 and
-// 7/81. The locked thread itself is never late (p50 0.02 µs); its requests are.
+// With GOMAXPROCS=2 on the same core the locked thread has 20/142 and 113/469, the
+// descriptor 12/98 and 7/81. The locked thread itself is never late (p50 0.02 µs); its requests are.
 // SCHED_FIFO was tried and left out: on a busy core the kernel's throttling of
 // real-time threads stopped the pacer for 0.9 s.
 //

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// webUser is whom Apache and PHP-FPM serve as if they are started by root.
+// webUser is the user that Apache and PHP-FPM run as if root starts them.
 const webUser = "www-data"
 
 // ApacheConfig says how an Apache httpd is started: with no more modules than these fields need.

@@ -11,14 +11,14 @@
 //   - A server listens on loopback alone, on a port that was free, and keeps all
 //     its files in one temporary directory.
 //   - When Stop returns, its processes and its directory are gone. When the
-//     process that started it dies, by whatever signal, a small shell that holds
-//     the other end of a pipe sees to it within a second.
-//   - Nothing is downloaded but by MySQL, OpenSearch, Elasticsearch and Solr, where Fetch allows it, and there
-//     only what their comments name, into the user's cache directory.
-//   - What cannot be started because it is not installed says so: ErrMissing.
+//     process that started it dies, by whatever signal, a small shell at the
+//     other end of a pipe removes both within a second.
+//   - Only MySQL, OpenSearch, Elasticsearch and Solr are downloaded, and only if Fetch
+//     allows it: the files that their comments name, into the user's cache directory.
+//   - A server that is not installed fails with ErrMissing.
 //
 // A server that refuses to run as root runs as the user that its package made.
 //
-// What this package does not do: it knows no load and no experiment, and makes
-// nothing durable; flushing is off unless a setting turns it on.
+// What this package does not do: it knows no load and no experiment. Nothing it
+// stores is durable: flushing is off unless a setting turns it on.
 package servers

@@ -24,7 +24,7 @@ type MariaDBConfig struct {
 	ExtraPort bool
 }
 
-// MySQLDSN is the data source name of root, who has no password, for a database
+// MySQLDSN is the data source name of the user root without a password, for a database
 // of s on its port, or on its second one.
 func (s *Server) MySQLDSN(database string, extra bool) string {
 	return fmt.Sprintf("root@tcp(%s:%d)/%s?interpolateParams=true", s.Host, s.port(extra), database)
@@ -42,7 +42,7 @@ func (s *Server) port(extra bool) int {
 	return s.Port
 }
 
-// MariaDB starts MariaDB with root, who has no password.
+// MariaDB starts MariaDB with the user root without a password.
 func MariaDB(ctx context.Context, c MariaDBConfig) (*Server, error) {
 	server, errServer := find("mariadbd", "/usr/sbin/mariadbd")
 	install, errInstall := find("mariadb-install-db", "/usr/bin/mariadb-install-db")

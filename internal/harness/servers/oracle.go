@@ -35,7 +35,7 @@ const (
 	mysqlLargest  = 1 << 30 // bytes unpacked; a larger archive is not the expected one
 )
 
-// MySQL starts MySQL 8 with root, who has no password.
+// MySQL starts MySQL 8 with the user root without a password.
 func MySQL(ctx context.Context, c MySQLConfig) (*Server, error) {
 	jar, err := mysqlArchive(ctx, c.Fetch)
 	if err != nil {

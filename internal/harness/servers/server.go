@@ -294,7 +294,7 @@ func watch(pid int, dir string, ask syscall.Signal) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// freePorts returns one or two ports of loopback that nobody listens on now.
+// freePorts returns one or two unused ports of loopback.
 func freePorts(two bool) (port, extra int, err error) {
 	n := 1
 	if two {

@@ -2,7 +2,7 @@ package service
 
 import "time"
 
-// Bench is workers that somebody else hands out. What waited starts at the instant at which
+// Bench is a set of workers that the caller hands out. What waited starts at the instant at which
 // its worker became free, however late the news of that came: late timers lengthen a
 // request's own time, and take nothing from the capacity. Not safe for concurrent use.
 type Bench struct {

@@ -290,7 +290,7 @@ func (a *app) opDone(n int32) {
 	a.opStart(n)
 }
 
-// finish ends a task; ok tells that it did all that it was to do.
+// finish ends a task; ok tells that it did all of its work.
 func (a *app) finish(n int32, ok bool) {
 	now := a.engine.Now()
 	for r := range a.cfg.Resources {

@@ -1,6 +1,6 @@
 // Package hold runs an application whose tasks hold resources and wait for them,
-// in virtual time. It decides who gets a lock, a slot, a processor or a page, and
-// when.
+// in virtual time. It decides which task gets a lock, a slot, a processor or a page,
+// and when.
 //
 //	Load, Guest ──Program──▶ task ── Acquire, Work, Touch … ──▶ lock, slots,
 //	                          │ ▲                               share, pool

@@ -49,7 +49,7 @@ type call struct {
 	prev, next *call // among the parent's open children
 	open       bool
 	phase      phase
-	asked      mono.Time // when it was to be sent
+	asked      mono.Time // the intended send time
 	sent       mono.Time
 	waiter     credit.Waiter
 

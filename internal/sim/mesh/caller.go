@@ -310,7 +310,7 @@ func (w *World) timeoutAt(c *call) {
 // forget is drop for a caller that vanished: the callee is not told.
 func (w *World) forget(c *call) { w.let(c, false) }
 
-// drop ends the caller's side of c, whose answer nobody wants any more.
+// drop ends the caller's side of c, which was given up.
 func (w *World) drop(c *call) { w.let(c, w.cfg.Control.Cancel) }
 
 func (w *World) let(c *call, tell bool) {

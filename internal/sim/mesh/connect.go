@@ -145,8 +145,8 @@ func (w *World) retryAsDescribed(r *root, why cause) bool {
 	return true
 }
 
-// abandon is when a process learns that nobody waits for c, which it works on all the
-// same.
+// abandon: the process that works on c learns that c was given up, and works on all
+// the same.
 func (w *World) abandon(c *call) {
 	if c.state == notHere || c.state == answering || c.abandoned {
 		return

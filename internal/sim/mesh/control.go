@@ -10,7 +10,7 @@ import (
 
 // Control is what decides in a world: policies at the ingress of each process and
 // at its egress to each process that it calls, the order in front of resources,
-// and what becomes of calls that nobody waits for. The zero Control lets
+// and what becomes of calls that were given up. The zero Control lets
 // everything run in order of arrival, to waste if need be.
 type Control struct {
 	// Name labels results.

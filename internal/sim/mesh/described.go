@@ -193,7 +193,7 @@ func (w *World) ungated(p *process) bool {
 	return d != nil && d.world.Services[p.service].Ungated
 }
 
-// deaf reports whether p works on although nobody waits.
+// deaf reports whether p works on although the caller has given up.
 func (w *World) deaf(p *process) bool {
 	d := w.cfg.described
 	return d != nil && d.world.Services[p.service].Deaf

@@ -80,7 +80,7 @@ func (w *World) makeReady(p *process) {
 	}
 }
 
-// dispatch gives idle processors to those who wait.
+// dispatch gives idle processors to waiting processes.
 func (w *World) dispatch(h *host) {
 	for len(h.idle) > 0 && h.line.len() > 0 {
 		p := h.line.pop()

@@ -202,7 +202,7 @@ func (w *World) armDoor(p *process) {
 	}
 }
 
-// cancelAtProcess is when a process learns that nobody waits for c.
+// cancelAtProcess: the process that works on c learns that c was given up.
 func (w *World) cancelAtProcess(c *call) {
 	p := c.process
 	if w.deaf(p) && c.state != arriving && c.state != atDoor {

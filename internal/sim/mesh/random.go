@@ -23,7 +23,7 @@ type Graph struct {
 	// Stages bounds the stages of one workflow. Default 32.
 	Stages int
 	// Shared is the probability that a call goes to one of the few services that
-	// everybody uses, as a store. Default 0.3; negative: 0.
+	// all use, as a store. Default 0.3; negative: 0.
 	Shared float64
 	// Cache is the probability that a call to them is skipped. Default 0.2;
 	// negative: 0.

@@ -55,7 +55,7 @@ func (w *World) acquire(c *call, r *resource, cost float64) bool {
 	return false
 }
 
-// free gives a unit back that c took at since, and serves who waits.
+// free gives a unit back that c took at since, and serves waiting calls.
 func (w *World) free(c *call, r *resource, since mono.Time) {
 	r.inUse--
 	r.use += w.Now().Sub(since)
@@ -90,7 +90,7 @@ func (u *unit) tell(now mono.Time, r *resource) {
 	u.untold = now
 }
 
-// serve gives free units to those who wait.
+// serve gives free units to chores, then to waiting calls.
 func (w *World) serve(r *resource) {
 	for p := r.process; r.number == 0 && p.chores.len() > 0 && r.inUse < r.capacity && p.pace.stops == 0; {
 		w.beginChore(p, p.chores.pop())
@@ -131,7 +131,7 @@ func (w *World) expire(r *resource) {
 	w.armQueue(r)
 }
 
-// armQueue sees to it that expire runs when there is somebody to drop.
+// armQueue schedules expire for when a request has to be dropped.
 func (w *World) armQueue(r *resource) {
 	if at := r.queue.nextWake(); at < r.armed {
 		r.armed = at

@@ -209,7 +209,7 @@ func (c *call) here(now mono.Time) wire.Progress {
 	return wire.Progress{Service: r.Service, Work: r.Work}
 }
 
-// reply sends the answer, or nothing if nobody waits for it.
+// reply sends the answer, or nothing if the caller has given up.
 func (w *World) reply(c *call, why cause) {
 	c.why = why
 	if !c.open {

@@ -1,6 +1,6 @@
-// Package main decides what a copy of the control core makes of the worlds of
-// lab/tuning. The experiment compiles it with constants moved; without them it plays
-// what the program would.
+// Package main plays the worlds of lab/tuning with a copy of the control core. The
+// experiment compiles it with constants moved; with none moved it plays as the program
+// does.
 //
 //	player SEED SEEDS EVERY ──▶ outcomes by world and seed, as JSON
 package main

@@ -2,7 +2,7 @@
 // slots that several compared policies share, so that they differ in what they
 // decide and in nothing else.
 //
-//	Enter ──▶ free slot and nobody waits? ──▶ runs
+//	Enter ──▶ free slot, empty queue? ──────▶ runs
 //	      └─▶ ▤▤▤▤ ── Head, Shed or Run ────▶ slots ──▶ Leave
 //
 // Invariants: running requests never exceed Slots; tickets leave in the order in
@@ -88,8 +88,8 @@ func (l *Line) Delay(now mono.Time) time.Duration {
 	return 0
 }
 
-// Enter takes a ticket that began: it runs if a slot is free and nobody waits,
-// is shed as QueueFull if nobody more may wait, and else waits.
+// Enter takes a ticket that began: it runs if a slot is free and the queue empty,
+// is shed as QueueFull if the queue is full, and else waits.
 func (l *Line) Enter(now mono.Time, t *admission.Ticket) admission.Verdict {
 	switch {
 	case l.queue.Len() == 0 && l.Free():
