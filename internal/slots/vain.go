@@ -51,8 +51,8 @@ func (l *Limit) restore(b belief) {
 
 // vain is work that came too late, or whose callers had given up.
 type vain struct {
-	before    belief  // when the limit gave way
-	from      point // at the last limit that was too high
+	before belief // when the limit gave way
+	from   point  // at the last limit that was too high
 	// beyond is until when late answers are no reason to give way, because fewer requests take
 	// as long, and respite for how long the last one was.
 	beyond  mono.Time
