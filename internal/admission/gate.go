@@ -174,7 +174,9 @@ const (
 const forgotten = 1e-30
 
 // A process that uses busyFrom of its processors on average over busyCalls calls of
-// OnBusy is short of them, until it uses busyUntil. What refusals use does not count,
+// OnBusy is short of them, until it uses busyUntil; and at once if it uses allBusy of them, which is
+// all but for chance, while messages wait: a burst is over before the average has risen. What refusals
+// use does not count,
 // refusalTime each, system and gRPC included: more running requests can be of use then.
 // That is what each takes of 5,000 in a second; of 1,000, between requests that run,
 // each takes sparseRefusalTime, as it has to wake up all that takes part in it (a
@@ -182,6 +184,7 @@ const forgotten = 1e-30
 const (
 	busyFrom          = 0.8
 	busyUntil         = 0.6
+	allBusy           = 0.95
 	busyCalls         = 10
 	refusalTime       = 100 * time.Microsecond
 	sparseRefusalTime = 250 * time.Microsecond
@@ -439,7 +442,10 @@ func (g *Gate) OnBusy(used, all time.Duration, processors int) {
 	if g.limit.Useful() == 0 && float64(g.lag) < shortLag*float64(g.cfg.Objective) {
 		used = max(used-time.Duration(g.turned)*refusalTime, 0)
 	}
-	g.burnt += (float64(used)/float64(all) - g.burnt) / busyCalls
+	share := float64(used) / float64(all)
+	if g.burnt += (share - g.burnt) / busyCalls; share >= allBusy && float64(g.lag) >= shortLag*float64(g.cfg.Objective) {
+		g.burnt = max(g.burnt, busyFrom)
+	}
 	g.turned = 0
 	switch {
 	case g.burnt >= busyFrom:

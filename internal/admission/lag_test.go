@@ -129,3 +129,23 @@ func TestCheapRefusals(t *testing.T) {
 		}
 	}
 }
+
+// TestABurstOnProcessorsIsSeenAtOnce: the average over ten looks is too late for 100 ms of overload. All
+// processors in use are enough if messages wait as well, and no reason to think them short if none does.
+func TestABurstOnProcessorsIsSeenAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		lag  time.Duration
+		used time.Duration
+		want int
+	}{{0, 40 * ms, 0}, {5 * ms, 40 * ms, 0}, {10 * ms, 40 * ms, 2}, {10 * ms, 32 * ms, 0}} {
+		g, err := New(Config{Objective: 100 * ms})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.OnLag(at(time.Second), c.lag)
+		g.OnBusy(c.used, 40*ms, 2)
+		if got := g.Slots().Useful(); got != c.want {
+			t.Errorf("a lag of %v, %v of 40 ms used: %d are of use, want %d", c.lag, c.used, got, c.want)
+		}
+	}
+}

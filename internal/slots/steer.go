@@ -111,9 +111,9 @@ func (l *Limit) roam(p point) {
 		return // a few completions, which tell neither the service time nor the throughput
 	}
 	if l.useful > 0 && l.Limit() > l.useful && p.residence > 2*l.alone {
-		// What runs shares the processors, in clumps that leave slots empty in between. A
-		// limit that binds can be tried out.
-		l.limit = max(float64(l.useful), p.concurrency)
+		// What runs shares the processors, in clumps that leave slots empty in between.
+		l.rate = max(l.rate, p.throughput)
+		l.try(p, -1)
 		return
 	}
 	l.idle++
@@ -165,9 +165,9 @@ func (l *Limit) full(p point) {
 		return
 	case l.knee == 0 && l.fifo:
 		l.knee = l.counted(here.order)
-	case l.knee == 0 && l.caught > 0:
+	case l.knee == 0 && l.useful == 0 && l.caught > 0:
 		l.knee, l.samples, l.caught = min(l.rate*l.alone, p.concurrency), l.caught, 0
-		if n := l.reach.most(); l.useful == 0 && n <= 2*p.limit {
+		if n := l.reach.most(); n <= 2*p.limit {
 			l.knee = max(l.knee, n) // one that short a time was measured with may be far too few
 		}
 	case l.knee == 0 && l.useful == 0 && l.least > 0:

@@ -80,6 +80,9 @@ func (l *Limit) step(p point) {
 
 // lower returns how many run in the next stage downwards from p.
 func (l *Limit) lower(p point) float64 {
+	if l.useful > 0 {
+		return float64(l.fewest())
+	}
 	low := max(math.Floor(p.concurrency*down+0.25), math.Floor(min(l.least, p.concurrency)))
 	if o := l.trial.from.order; o.short(l.trial.from.limit) {
 		low = max(low, min(math.Ceil(o.top), math.Floor(p.concurrency/moves)))

@@ -51,8 +51,8 @@ func (l *Limit) restore(b belief) {
 
 // vain is work that came too late, or whose callers had given up.
 type vain struct {
-	before    belief  // when the limit gave way
-	residence float64 // ns, at the last limit that was too high
+	before belief // when the limit gave way
+	from   point  // at the last limit that was too high
 	// beyond is until when late answers are no reason to give way, because fewer requests take
 	// as long, and respite for how long the last one was.
 	beyond  mono.Time
@@ -101,8 +101,11 @@ func (l *Limit) giveWay(now mono.Time, p point) {
 	late := l.window.late > l.window.given
 	switch {
 	case l.recovering == recovered:
-		l.vain.before, l.vain.residence = l.belief(), p.residence
-	case late && (p.took > perhaps*l.vain.residence || l.Limit() <= l.fewest()):
+		l.vain.before, l.vain.from = l.belief(), p
+		if l.trial.dir < 0 {
+			l.vain.before.limit = l.trial.from.limit // a stage of a trial is no limit to come back to
+		}
+	case late && (l.alike(p) || l.Limit() <= l.fewest()):
 		least := time.Duration(respiteFirst)
 		if l.useful == 0 {
 			least *= 4
@@ -114,7 +117,7 @@ func (l *Limit) giveWay(now mono.Time, p point) {
 		l.begin(now, l.limit/was)
 		return
 	case late:
-		l.vain.residence = p.took
+		l.vain.from = p
 	}
 	l.limit = max(float64(l.fewest()), min(l.limit, p.concurrency)/4)
 	l.recovering, l.patient = catchingUp, now.Add(catchUp*whole*l.cfg.Slack)
@@ -124,6 +127,13 @@ func (l *Limit) giveWay(now mono.Time, p point) {
 	}
 	l.window = newWindow(now, now)
 	l.window.moved, l.window.opens, l.window.fresh = true, now, late
+}
+
+// alike reports whether requests take about as long at p as they did where more ran: nearer to as long, by
+// the logarithm, than to as little as their number is.
+func (l *Limit) alike(p point) bool {
+	f := l.vain.from
+	return p.took*p.took*f.concurrency > f.took*f.took*p.concurrency
 }
 
 // recover is for a window after work in vain.

@@ -185,6 +185,10 @@ func (l *Limit) enough(length float64) bool {
 		return true
 	case l.recovering != recovered && w.done >= 2*earlySize && many:
 		return true
+	case l.trial.dir < 0 && w.done >= 2*earlySize && many && w.sum >= l.trial.from.residence*float64(w.done):
+		return true // fewer take as long: if half of them had waited, the mean of eight were twice as long once in a hundred times
+	case l.limit < l.peak && l.knee == 0 && l.service > 0 && l.useful == 0 && l.trial.dir == 0 && w.done >= 2*earlySize && many && w.full >= binding*length && w.residence() <= l.harmless():
+		return true // more may run: no slot is to be missing for longer than it takes to see that
 	case l.fifo && l.trial.dir == 0 && w.done >= 2*earlySize && w.residence() > slowed*l.alone:
 		return true // what the ranks told stays, but each slot costs more than it did
 	case l.fifo && l.trial.dir > 0:
