@@ -943,6 +943,9 @@ func (g *Gate) tick(now mono.Time) {
 		if pressure > g.cfg.TargetDelay && g.keeps(now) {
 			pressure = g.cfg.TargetDelay // the credits keep their size too
 		}
+		if pressure == 0 && g.limit.Free() {
+			g.pool.Fill(now, g.limit.Limit()) // to hold requests back would leave slots empty
+		}
 		g.pool.OnWake(now, pressure)
 	}
 }

@@ -116,6 +116,7 @@ func NewPool(cfg Config) (*Pool, error) {
 	p := &Pool{
 		cfg:    cfg,
 		total:  float64(cfg.MinTotal),
+		calm:   calmIntervals,
 		season: 2, // a new client was active in none before
 		peers:  map[uint64]*party{},
 		hungry: list{which: linkDrained, mark: 1},
@@ -374,6 +375,16 @@ func (p *Pool) SetTotal(now mono.Time, total float64) {
 	}
 	p.total = p.bounded(total)
 	p.feed(now)
+}
+
+// Fill sizes the pool to n, within its bounds, if it is smaller, clients wait for credits and the delay has
+// been low for some intervals or since the start: the server has room for n requests at once. Where a
+// request takes long, a pool that grows by the interval lets the clients wait in vain until replies bring
+// them larger windows.
+func (p *Pool) Fill(now mono.Time, n int) {
+	if p.calm >= calmIntervals && p.demand > 0 && p.total < float64(n) {
+		p.SetTotal(now, float64(n))
+	}
 }
 
 // Excuse, while on, has the pool keep its size: the delay and the refusals of now are

@@ -36,7 +36,7 @@ type drawn struct {
 
 // anyWorld returns the world of a seed, with all of its numbers drawn by chance.
 func anyWorld(seed uint64) drawn {
-	d := die{rand.New(rand.NewPCG(seed, 0x77696c64))}
+	d := newDie(seed, 0x77696c64)
 	w := &world.World{Name: fmt.Sprintf("world %d", seed), Warmup: anyWarmup, Objective: d.within(leastObjective, mostObjective)}
 	out := drawn{scene: scene{world: w}}
 	var says []string
@@ -46,13 +46,18 @@ func anyWorld(seed uint64) drawn {
 	out.service(&d, w, say)
 	capacity := out.clients(&d, w, say)
 	out.load(&d, w, say)
-	out.faults(&d, w, say)
+	if fault := d.trouble(w, w.Services[len(w.Services)-1].Name); fault != "" {
+		say("%s", fault)
+	}
 	w.Network.Delay = min(d.within(50*time.Microsecond, 5*ms), w.Objective/20).Round(time.Microsecond)
 	window := max(anyLength, time.Duration(anyAnswers/capacity*float64(time.Second)))
 	w.Length = (anyWarmup + window).Round(time.Second)
 	out.text = strings.Join(says, ", ")
 	return out
 }
+
+// newDie returns the chance of a seed, another one for each kind of world.
+func newDie(seed, kind uint64) die { return die{rand.New(rand.NewPCG(seed, kind))} }
 
 // die is a source of chance.
 type die struct{ *rand.Rand }
@@ -131,16 +136,8 @@ func (o *drawn) clients(d *die, w *world.World, say func(string, ...any)) float6
 		g.Kind, kind = world.Plain, "plain"
 	}
 	say("%d clients (%s)", g.Clients, kind)
-	if waits := []float64{1, 1, 2, 5, -1}[d.IntN(5)]; waits < 0 {
-		g.Deadline = -1
-		say("who wait for ever")
-	} else if waits > 1 {
-		g.Deadline = time.Duration(waits) * w.Objective
-		say("who wait %v objectives", waits)
-	}
-	if d.one(4) {
-		g.Retry = world.Retry{Attempts: 3, Backoff: w.Objective / 10, Stubborn: d.one(2)}
-		say("two retries")
+	if waits := d.patience(&g, w.Objective); waits != "" {
+		say("%s", strings.TrimPrefix(waits, ", "))
 	}
 	w.Clients = []world.Group{g}
 	return w.WithDefaults().Capacity(0)
@@ -169,17 +166,34 @@ func (o *drawn) load(d *die, w *world.World, say func(string, ...any)) {
 	}
 }
 
-// faults draws what goes wrong, in half of the worlds nothing.
-func (o *drawn) faults(d *die, w *world.World, say func(string, ...any)) {
-	name := w.Services[len(w.Services)-1].Name
+// patience draws how long callers wait, and whether they try again.
+func (d *die) patience(g *world.Group, objective time.Duration) string {
+	says := ""
+	if waits := []float64{1, 1, 2, 5, -1}[d.IntN(5)]; waits < 0 {
+		g.Deadline = -1
+		says = ", who wait for ever"
+	} else if waits > 1 {
+		g.Deadline = time.Duration(waits) * objective
+		says = fmt.Sprintf(", who wait %v objectives", waits)
+	}
+	if d.one(4) {
+		g.Retry = world.Retry{Attempts: 3, Backoff: objective / 10, Stubborn: d.one(2)}
+		says += ", two retries"
+	}
+	return says
+}
+
+// trouble draws what goes wrong at a service, in half of the worlds nothing.
+func (d *die) trouble(w *world.World, at string) string {
 	switch d.IntN(6) {
 	case 0, 1:
-		f := world.Fault{At: 4 * time.Second, For: 3 * time.Second, Every: 7 * time.Second, Service: name, Slower: math.Round(10*d.float(1.5, 10)) / 10}
+		f := world.Fault{At: 4 * time.Second, For: 3 * time.Second, Every: 7 * time.Second, Service: at, Slower: math.Round(10*d.float(1.5, 10)) / 10}
 		w.Faults = []world.Fault{f}
-		say("%v times slower for 3 s of 7", f.Slower)
+		return fmt.Sprintf("%s is %v times slower for 3 s of 7", at, f.Slower)
 	case 2:
-		f := world.Fault{At: 4 * time.Second, For: d.within(50*ms, 500*ms), Every: 3 * time.Second, Service: name, Stop: true}
+		f := world.Fault{At: 4 * time.Second, For: d.within(50*ms, 500*ms), Every: 3 * time.Second, Service: at, Stop: true}
 		w.Faults = []world.Fault{f}
-		say("stops for %v every 3 s", f.For)
+		return fmt.Sprintf("%s stops for %v every 3 s", at, f.For)
 	}
+	return ""
 }

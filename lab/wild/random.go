@@ -24,6 +24,11 @@ const (
 // adaptive are the limits without tuning that are compared with Spillgate.
 var adaptive = []string{"gradient2", "vegas", "aimd"}
 
+// untuned returns the policies that are told nothing of a world, or no more than the objective.
+func untuned(rivals ...string) []string {
+	return append(append([]string{contenders.Name}, rivals...), "none")
+}
+
 // byHand returns the semaphores of which the best is chosen for a world in hindsight:
 // told how many requests are worked on at a time and how long one takes, and, where
 // processors are shared, some more.
@@ -52,43 +57,57 @@ type standing struct {
 	idle                        bool
 }
 
-// compare returns how the policies in front of the semaphores stand beside the best one.
+// compare returns how the policies in front of the semaphores stand beside the best one, all clients
+// together.
 func compare(d *drawn, reports []*world.Report, untuned int) (stands []standing, best int) {
+	var all []heard
+	for _, r := range reports {
+		all = append(all, listen(&d.scene, r))
+	}
 	best = untuned
-	for i := untuned; i < len(reports); i++ {
-		if reports[i].Groups[0].Good > reports[best].Groups[0].Good {
+	for i := untuned; i < len(all); i++ {
+		if all[i].good > all[best].good {
 			best = i
 		}
 	}
-	late := func(g *world.GroupReport) float64 { return float64(g.Late) / float64(max(g.Good+g.Late, 1)) }
-	top, none := &reports[best].Groups[0], &reports[untuned-1].Groups[0]
-	for _, r := range reports[:untuned] {
-		g := &r.Groups[0]
+	late := func(h *heard) float64 { return float64(h.late) / float64(max(h.good+h.late, 1)) }
+	top, none := &all[best], &all[untuned-1]
+	for i := range all[:untuned] {
+		h := &all[i]
 		stands = append(stands, standing{
-			goodput: float64(g.Good) / float64(max(top.Good, 1)),
-			late:    max(late(g)-late(top), 0),
-			refused: float64(g.Refused) / float64(max(g.Offered, 1)),
-			p99:     float64(g.P99) / float64(d.world.Objective),
-			idle:    float64(none.Good) >= (1-refusedCeiling)*float64(none.Offered),
+			goodput: float64(h.good) / float64(max(top.good, 1)),
+			late:    max(late(h)-late(top), 0),
+			refused: float64(h.refused) / float64(max(h.offered, 1)),
+			p99:     float64(h.p99) / float64(d.world.Objective),
+			idle:    float64(none.good) >= (1-refusedCeiling)*float64(none.offered),
 		})
 	}
 	return stands, best
 }
 
-func runRandom(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+// kind is a kind of random worlds.
+type kind struct {
+	draw func(seed uint64) drawn
+	// untuned are the policies that know nothing of the world, Spillgate first and none last;
+	// tuned returns the semaphores of which the best is chosen.
+	untuned []string
+	tuned   func(*drawn) []string
+}
+
+// play draws worlds, plays each with every policy and compares.
+func (k *kind) play(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	count := anyWorlds
 	if o.Quick {
 		count = quickWorlds
 	}
-	untuned := append([]string{contenders.Name}, append(adaptive, "none")...)
 	var all []drawn
 	var takes []take
 	first := []int{0}
 	for i := range count {
 		seed := o.Seed*anyWorlds + uint64(i)
-		d := anyWorld(seed)
+		d := k.draw(seed)
 		all = append(all, d)
-		for _, p := range append(slices.Clone(untuned), byHand(&d)...) {
+		for _, p := range append(slices.Clone(k.untuned), k.tuned(&d)...) {
 			takes = append(takes, take{d.world, p, seed})
 		}
 		first = append(first, len(takes))
@@ -104,20 +123,20 @@ func runRandom(ctx context.Context, o experiment.Options) (*experiment.Result, e
 	bests := make([]string, count)
 	for i := range all {
 		var best int
-		stands[i], best = compare(&all[i], reports[first[i]:first[i+1]], len(untuned))
+		stands[i], best = compare(&all[i], reports[first[i]:first[i+1]], len(k.untuned))
 		bests[i] = takes[first[i]+best].policy
 	}
-	return tell(o, all, untuned, stands, bests), nil
+	return k.tell(o, all, stands, bests), nil
 }
 
 // tell makes the tables and the bars.
-func tell(o experiment.Options, all []drawn, untuned []string, stands [][]standing, bests []string) *experiment.Result {
+func (k *kind) tell(o experiment.Options, all []drawn, stands [][]standing, bests []string) *experiment.Result {
 	r := &experiment.Result{Quick: o.Quick}
 	t := &table.Table{Title: fmt.Sprintf("%d random worlds: goodput beside the semaphore that is best for each in hindsight", len(all)),
 		Columns: []table.Column{{Name: "policy"}, {Name: "worst", Format: "%.3f"}, {Name: "5th percentile", Format: "%.3f"},
 			{Name: "25th", Format: "%.3f"}, {Name: "median", Format: "%.3f"}, {Name: "mean", Format: "%.3f"},
 			{Name: fmt.Sprintf("worlds below %v", floor)}, {Name: "late beyond the best, in the worst", Unit: "of answers", Format: "%.4f"}}}
-	for p, name := range untuned {
+	for p, name := range k.untuned {
 		var shares []float64
 		sum, below, late := 0.0, 0, 0.0
 		for i := range all {
@@ -146,12 +165,12 @@ func tell(o experiment.Options, all []drawn, untuned []string, stands [][]standi
 	}
 	r.Ceiling("late in the worst world, beyond the best semaphore", " of the answers", lateCeiling, 0, most.late)
 	r.Ceiling("refused in the worst world that needs no policy", " of the requests", refusedCeiling, 0, most.refused)
-	r.Table = []*table.Table{t, worstOf(all, stands, bests)}
+	r.Table = []*table.Table{t, k.worst(all, stands, bests)}
 	return r
 }
 
-// worstOf lists the worlds in which Spillgate stands worst.
-func worstOf(all []drawn, stands [][]standing, bests []string) *table.Table {
+// worst lists the worlds in which Spillgate stands worst.
+func (k *kind) worst(all []drawn, stands [][]standing, bests []string) *table.Table {
 	order := make([]int, len(all))
 	for i := range order {
 		order[i] = i
@@ -167,11 +186,11 @@ func worstOf(all []drawn, stands [][]standing, bests []string) *table.Table {
 		{Name: "best semaphore"}, {Name: "what it is"}}}
 	for _, i := range order[:min(worstShown, len(order))] {
 		rival := 0.0
-		for p := range adaptive {
+		for p := range k.untuned[1 : len(k.untuned)-1] {
 			rival = max(rival, stands[i][1+p].goodput)
 		}
 		s := stands[i][0]
-		t.Add(strings.TrimPrefix(all[i].world.Name, "world "), s.goodput, rival, s.p99, s.refused, strings.TrimPrefix(bests[i], "semaphore:"), all[i].text)
+		t.Add(all[i].world.Name[strings.LastIndexByte(all[i].world.Name, ' ')+1:], s.goodput, rival, s.p99, s.refused, strings.TrimPrefix(bests[i], "semaphore:"), all[i].text)
 	}
 	return t
 }
@@ -186,6 +205,6 @@ processors, who calls with how many clients, how long they wait and whether they
 goes wrong. Beside it: adaptive limits that nobody tunes, as their authors set them, and a semaphore with a bounded queue that
 is told the workers and the service time, the best of up to eighteen for each world in hindsight. The worst worlds are listed
 with their seeds.`, leastObjective, mostObjective.Round(time.Second), leastService, mostService),
-		Run: runRandom,
+		Run: (&kind{anyWorld, untuned(adaptive...), byHand}).play,
 	}
 }

@@ -1,6 +1,7 @@
 package wild
 
 import (
+	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -83,6 +84,24 @@ func TestAnyWorld(t *testing.T) {
 		}
 		if c := d.world.WithDefaults().Capacity(0); c > 1.01*mostCapacity {
 			t.Errorf("%s (%s) has a capacity of %.0f/s, want %d at most", d.world.Name, d.text, c, mostCapacity)
+		}
+	}
+}
+
+// Every random call graph can be played, a seed gives the same one each time, and the scarcest service
+// limits what can be done. That is more than it was drawn for where a single worker is.
+func TestAnyGraph(t *testing.T) {
+	for seed := range uint64(500) {
+		d := anyGraph(seed)
+		if mistakes := d.world.Check(); len(mistakes) > 0 {
+			t.Errorf("%s (%s): %v", d.world.Name, d.text, mistakes)
+			continue
+		}
+		if again := anyGraph(seed); !reflect.DeepEqual(d, again) {
+			t.Errorf("seed %d gives %s and then %s", seed, d.text, again.text)
+		}
+		if c := d.world.WithDefaults().Capacity(0); c < 0.9*leastRate || math.IsInf(c, 0) {
+			t.Errorf("%s (%s) has a capacity of %.0f/s, want a finite one of %d at least", d.world.Name, d.text, c, leastRate)
 		}
 	}
 }

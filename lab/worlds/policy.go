@@ -37,9 +37,10 @@ var peers = []peer{
 }
 
 // Policies returns the names that Simulate knows. N and Q stand for numbers: slots, and
-// requests that may wait for one.
+// requests that may wait for one; with an x behind, as in semaphore:2x:4x, they are
+// multiples of what the service works on at a time, its workers or its processors.
 func Policies() []string {
-	return append([]string{contenders.Name, "semaphore:N", "semaphore:N:Q", unlimited}, Peers()...)
+	return append([]string{contenders.Name, "semaphore:N", "semaphore:N:Q", "semaphore:Nx:Qx", unlimited}, Peers()...)
 }
 
 // Peers returns the names of the policies that are compared with, and that are tuned for
@@ -81,28 +82,49 @@ func control(w *world.World, name string) (mesh.Control, error) {
 	if err != nil {
 		return mesh.Control{}, err
 	}
-	return tuned(w, name, false, func(s contenders.Setting) mesh.Control { return contenders.Semaphore(s, limit, queue) }), nil
+	return tuned(w, name, false, func(s contenders.Setting) mesh.Control {
+		return contenders.Semaphore(s, limit.of(s.Cores), queue.of(s.Cores))
+	}), nil
+}
+
+// amount is a number of requests, or a multiple of the service's cores.
+type amount struct {
+	number   int
+	relative bool
+}
+
+func (a amount) of(cores int) int {
+	if a.relative {
+		return a.number * cores
+	}
+	return a.number
 }
 
 // maxSlots bounds the numbers of a semaphore. More are refused.
 const maxSlots = 1_000_000
 
-// semaphore reads semaphore:N or semaphore:N:Q.
-func semaphore(name string) (limit, queue int, err error) {
+// semaphore reads semaphore:N or semaphore:N:Q, each with or without an x.
+func semaphore(name string) (limit, queue amount, err error) {
 	parts := strings.Split(name, ":")
 	wrong := fmt.Errorf("policy %q: expected one of %s, with 1 to %d for N and 0 to %d for Q", name, strings.Join(Policies(), ", "), maxSlots, maxSlots)
 	if parts[0] != "semaphore" || len(parts) < 2 || len(parts) > 3 {
-		return 0, 0, wrong
+		return limit, queue, wrong
 	}
-	if limit, err = strconv.Atoi(parts[1]); err != nil || limit < 1 || limit > maxSlots {
-		return 0, 0, wrong
+	limit, ok := parse(parts[1], 1)
+	if ok && len(parts) == 3 {
+		queue, ok = parse(parts[2], 0)
 	}
-	if len(parts) == 3 {
-		if queue, err = strconv.Atoi(parts[2]); err != nil || queue < 0 || queue > maxSlots {
-			return 0, 0, wrong
-		}
+	if !ok {
+		return limit, queue, wrong
 	}
 	return limit, queue, nil
+}
+
+// parse reads an amount of least or more.
+func parse(text string, least int) (a amount, ok bool) {
+	digits, relative := strings.CutSuffix(text, "x")
+	n, err := strconv.Atoi(digits)
+	return amount{n, relative}, err == nil && n >= least && n <= maxSlots
 }
 
 // spillgate is the policy under test: a gate in front of each service, told the

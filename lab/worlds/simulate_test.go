@@ -111,7 +111,7 @@ func TestSimulateTwice(t *testing.T) {
 }
 
 func TestUnknownPolicies(t *testing.T) {
-	for _, name := range []string{"", "semaphore", "semaphore:0", "semaphore:8:-1", "semaphore:8:1:1", "nothing", "semaphore:1000001"} {
+	for _, name := range []string{"", "semaphore", "semaphore:0", "semaphore:8:-1", "semaphore:8:1:1", "semaphore:x", "semaphore:0x", "semaphore:2xx", "nothing", "semaphore:1000001"} {
 		if _, err := Simulate(t.Context(), single(world.Constant, 1), name, 1); err == nil {
 			t.Errorf("policy %q was accepted", name)
 		}
