@@ -277,7 +277,10 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 		p.pending--
 	}
 	free := p.free()
-	w, share := c.window, p.share(c)
+	w, share := c.window, 0
+	if p.hungry.len > 0 {
+		share = p.share(c)
+	}
 	switch {
 	case p.hungry.len > 0 && w <= share && c.standing != modest && p.settled():
 		// What is free goes to those who wait, who may be due less than one each. If too
@@ -430,8 +433,7 @@ func (p *Pool) overcommit(c *Client) int {
 	if p.cfg.NoSpeculation {
 		return 0
 	}
-	all, _ := p.due(c)
-	return max(int(float64(p.free()+c.window)*all/float64(p.clients)), 1)
+	return max(int(float64(p.free()+c.window)*p.dueOfAll(c)/float64(p.clients)), 1)
 }
 
 // fair is the largest window for c. While others wait for credits, or active ones
@@ -459,8 +461,7 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 
 // share returns the part of the pool that is due to c.
 func (p *Pool) share(c *Client) int {
-	_, due := p.due(c)
-	return int(min(p.total*due/float64(p.others()), float64(p.cfg.MaxWindow)))
+	return int(min(p.total*p.dueOfRest(c)/float64(p.others()), float64(p.cfg.MaxWindow)))
 }
 
 func (p *Pool) setWindow(now mono.Time, c *Client, w int) {

@@ -19,6 +19,11 @@ type Turn struct {
 // Arrive is the first half of Admit, for an edge whose reading goroutine must not wait:
 // the request is in the gate from now on, with the ticket t. It never waits.
 func (g *Gate) Arrive(ctx context.Context, r Request, t *Ticket) Turn {
+	return g.take(ctx, &r, t)
+}
+
+// take is Arrive for a request that need not be copied once more, and that it changes.
+func (g *Gate) take(ctx context.Context, r *Request, t *Ticket) Turn {
 	if d, ok := ctx.Deadline(); ok {
 		if at := Instant(d); r.Deadline == 0 || at < r.Deadline {
 			r.Deadline = at
@@ -29,8 +34,8 @@ func (g *Gate) Arrive(ctx context.Context, r Request, t *Ticket) Turn {
 		// Nobody waits for the answer: it has no budget, whatever its deadline.
 		r.Deadline = Now() - 1
 	}
-	v := g.begin(ctx, &r)
-	g.arrive(&r, t)
+	v := g.begin(ctx, r)
+	g.arrive(r, t)
 	g.lag.Load().poke(t.started)
 	return Turn{ticket: t, visit: v, elapsed: r.Elapsed, gone: gone}
 }

@@ -363,7 +363,7 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 // nothing for a request that need not wait. What t was before does not matter, but
 // no request may be in a gate with it, and nobody may still mean that one by it.
 func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
-	turn := g.Arrive(ctx, r, t)
+	turn := g.take(ctx, &r, t)
 	return turn.Await(ctx)
 }
 
