@@ -77,9 +77,9 @@ const (
 	seldom = 10
 )
 
-// perDeparture is what a departure adds to the evidence: the logarithm of how much less likely it is
-// where fewer leave.
-var perDeparture = math.Log(fewer)
+// perDeparture is what a departure adds to the evidence: the logarithm of fewer, by which part it is likelier
+// where as many leave as usual.
+const perDeparture = -math.Ln2
 
 func newHold(length time.Duration) hold {
 	return hold{length: length, left: length, until: math.MinInt64, slowed: math.MinInt64}

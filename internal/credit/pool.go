@@ -270,6 +270,28 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 	if c.gone {
 		return wire.Grant{Epoch: p.cfg.Epoch}
 	}
+	p.reply(now, c)
+	return p.grant(c)
+}
+
+// Reply is OnReply and Tells: it writes the grant to g, if the reply is to carry it, and reports that. To
+// make a grant of which nobody hears takes a tenth of what a reply does.
+func (p *Pool) Reply(now mono.Time, c *Client, asked, part bool, g *wire.Grant) (tells bool) {
+	if !c.gone {
+		p.reply(now, c)
+	}
+	if !p.Tells(c, asked, part) {
+		c.seq++ // as if
+		return false
+	}
+	if *g = (wire.Grant{Epoch: p.cfg.Epoch}); !c.gone {
+		*g = p.grant(c)
+	}
+	return true
+}
+
+// reply is OnReply without the grant, of a client that is not gone.
+func (p *Pool) reply(now mono.Time, c *Client) {
 	p.hear(now, c)
 	full := c.pending >= c.window
 	if c.pending > 0 {
@@ -304,7 +326,6 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 		p.dirty.remove(c)
 		c.told = untold()
 	}
-	return p.grant(c)
 }
 
 // OnDelay takes a sample of the queueing delay. The largest sample of an
@@ -406,6 +427,9 @@ func (p *Pool) NextGrant() (*Client, wire.Grant, bool) {
 	}
 	return p.nextGrant()
 }
+
+// Granting reports whether NextGrant returns one.
+func (p *Pool) Granting() bool { return p.dirty.head != nil }
 
 // nextGrant is apart so that NextGrant can be inlined.
 func (p *Pool) nextGrant() (*Client, wire.Grant, bool) {

@@ -146,7 +146,7 @@ func (g *Gate) find(cfg CulpritConfig, objective time.Duration, service string) 
 	}
 	engine := cfg.Engine
 	engine.Objective, engine.Mode = objective, cfg.Mode
-	if g.mode != Enforce {
+	if Mode(g.mode.Load()) != Enforce {
 		engine.Mode = culprit.Monitor
 	}
 	if cfg.Source == "" {
@@ -220,7 +220,7 @@ func (f *finder) clear(now mono.Time) {
 func (f *finder) see() {
 	g := f.gate
 	g.mu.Lock()
-	now := Now()
+	now := g.now()
 	f.clear(now)
 	f.kinds = g.tasks.show(now, g.cancels, &f.sample, f.kinds)
 	g.node.Look(now)
@@ -275,7 +275,7 @@ func (f *finder) act(d *culprit.Decision) *CulpritNotice {
 	}
 	if l := d.Action.Limit; l.Kind != 0 && !n.Would && f.gate.cancels {
 		f.gate.mu.Lock()
-		f.gate.tasks.readmit.Limit(l.Kind, Now().Add(l.For))
+		f.gate.tasks.readmit.Limit(l.Kind, f.gate.now().Add(l.For))
 		f.gate.mu.Unlock()
 	}
 	return told
@@ -316,11 +316,11 @@ func (f *finder) cancel(d *culprit.Decision, resource string) bool {
 	_, _ = rand.Read(token[:]) // never fails
 	g := f.gate
 	g.mu.Lock()
-	if g.mode != Enforce {
+	if Mode(g.mode.Load()) != Enforce {
 		g.mu.Unlock()
 		return false
 	}
-	now := Now()
+	now := g.now()
 	tell, t := g.cancelOf(now, d.Action.Task, token)
 	g.mu.Unlock()
 	if t == nil {
@@ -336,7 +336,7 @@ func (f *finder) settle(d *culprit.Decision) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if d.Suspects() && g.cancels {
-		g.node.Suspect(Now())
+		g.node.Suspect(g.now())
 	}
 	g.tasks.readmit.Observe(f.sample.At, d.State == culprit.Normal || d.State == culprit.Idle)
 	f.stats.Limits, f.stats.Tokens = g.tasks.readmit.Limits(), g.tasks.readmit.Tokens()
