@@ -10,7 +10,8 @@ import (
 
 // The lock of a gate is held twice for each request, for a hundred nanoseconds or two. With several
 // processors, what the node knows moves from one's cache to the other's each time. So a call of Leave that
-// finds the lock held does not wait to take it. It hands its ticket to the holder, which has all that is needed at hand:
+// finds the lock held does not wait to take it. It hands its ticket to the holder, whose processor has all that
+// is needed in its cache:
 //
 //	Leave ── the lock is free ──▶ depart, finish
 //	  │
@@ -20,12 +21,13 @@ import (
 //
 // Order: the node hears of handed tickets after the event that the lock was taken for, each with its own
 // instant, or with the last that the node knows if that is later. Effect: a Leave has taken effect when it
-// returns, as without all this, for the reply carries what the node says. Bounds: a ticket is handed over at most once, so there are no
-// more of them than goroutines in Leave, and no memory beside the tickets. A Leave that waited for lockSpins
-// attempts takes the lock in the usual way, so that a holder which was descheduled costs no processor time.
+// returns, because the reply carries what the node says. Bounds: a ticket is handed over at most once, so there
+// are no more of them than goroutines in Leave, and no memory beside the tickets. A Leave that waited for
+// lockSpins attempts takes the lock in the usual way, so a holder that was descheduled costs no processor time.
 
 // lockSpins is how many attempts are made to get the lock before the goroutine is put to sleep, which takes
-// microseconds with waking it. Half a nanosecond each while the lock is held, they take about as long as a call of the node.
+// microseconds with waking it. At half a nanosecond each while the lock is held they take about as long as a
+// call of the node. Other values were not compared.
 const lockSpins = 256
 
 // lock takes the lock, which is seldom held for long.
