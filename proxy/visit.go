@@ -224,11 +224,10 @@ func (v *visit) end(returned bool) {
 			v.up.onCancel(v.rank.Class, now.Sub(v.arrived))
 		}
 	case returned && v.status > 0 && v.status < http.StatusBadRequest:
-		v.s.classes.Learn(v.key, v.course)
-		known := v.s.classes.Explain(v.key)
+		isolated := v.s.classes.Learn(v.key, v.course)
 		v.p.kinds.given(v.key, v.rank.Class, v.why)
 		v.up.onDone(v.rank.Class, share.Sample{
-			Latency: v.latency, Isolated: known.Isolated, Waited: v.waited, Service: v.held, Allowed: v.allowed,
+			Latency: v.latency, Isolated: isolated, Waited: v.waited, Service: v.held, Allowed: v.allowed,
 		})
 	}
 }

@@ -882,23 +882,28 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 // client nothing new: see credit.Pool.Tells. It must be called once for every
 // ticket that arrived and has a Client, whatever became of it, after Leave, Shed
 // or Cancel; later calls return the zero Grant and false.
-func (g *Gate) Reply(now mono.Time, t *Ticket) (wire.Grant, bool) {
+func (g *Gate) Reply(now mono.Time, t *Ticket) (grant wire.Grant, tells bool) {
+	tells = g.ReplyTo(now, t, &grant)
+	return grant, tells
+}
+
+// ReplyTo is Reply that writes to grant, and only if the reply carries it.
+func (g *Gate) ReplyTo(now mono.Time, t *Ticket, grant *wire.Grant) (tells bool) {
 	c := t.Client
 	if c == nil || t.state != ended {
-		return wire.Grant{}, false
+		return false
 	}
 	t.Client = nil
 	if t.reason == work.Delay || t.reason == work.QueueFull || t.reason == work.Infeasible || t.pushed {
 		g.pool.OnShed()
 	}
-	grant := g.pool.OnReply(now, c)
-	if !g.pool.Tells(c, t.Asks || t.reason != work.None, g.cfg.Schedule.Fair) {
-		return wire.Grant{}, false
+	if !g.pool.Reply(now, c, t.Asks || t.reason != work.None, g.cfg.Schedule.Fair, grant) {
+		return false
 	}
 	if g.cfg.Schedule.Fair {
 		grant.Part = g.pool.Part(t.Flow)
 	}
-	return grant, true
+	return true
 }
 
 // NextWake returns the instant at which a waiting ticket becomes too old, or the

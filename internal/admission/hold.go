@@ -77,6 +77,10 @@ const (
 	seldom = 10
 )
 
+// perDeparture is what a departure adds to the evidence: the logarithm of fewer, by which part it is likelier
+// where as many leave as usual.
+const perDeparture = -math.Ln2
+
 func newHold(length time.Duration) hold {
 	return hold{length: length, left: length, until: math.MinInt64, slowed: math.MinInt64}
 }
@@ -183,12 +187,15 @@ func (g *Gate) slowed(now mono.Time) bool {
 // departs counts a departure. Before the first one after a stall it is seen whether that was
 // one: how long those took that were in it is no sample either.
 func (g *Gate) departs(now mono.Time) {
+	if g.hold.length == 0 {
+		return // it never opens
+	}
 	if g.watch(now); !g.hold.open && g.queue.Len() > 0 && g.stalled(now) {
 		g.keep(now, g.hold.length/2)
 	}
 	g.count(now)
 	h := &g.hold
-	h.hazard, h.missing = 0, max(h.missing+math.Log(fewer), 0)
+	h.hazard, h.missing = 0, max(h.missing+perDeparture, 0)
 	h.departed++
 	h.went++
 	switch {

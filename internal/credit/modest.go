@@ -117,8 +117,7 @@ func (p *Pool) others() int { return max(p.actives()-p.ranked(modest), 1) }
 // burst of an equal share of what is here. A burst need not wait: the server would not hear of
 // requests that wait for no longer than the answer to the one before takes.
 func (p *Pool) room(c *Client) int {
-	all, _ := p.due(c)
-	equal := all * p.peak / float64(max(p.actives(), 1))
+	equal := p.dueOfAll(c) * p.peak / float64(max(p.actives(), 1))
 	return min(max(p.cfg.InitialWindow, int(burst*equal), 1), p.cfg.MaxWindow)
 }
 

@@ -233,16 +233,23 @@ func (p *Pool) Parties() int { return max(p.parties.all(), p.holding, 1) }
 // active returns how many clients of a party are so.
 func (p *Pool) active(a *party) int { return max(a.of(p.season).all(), int(a.clients-a.idle), 1) }
 
-// due is how much an equal share is for c, 1 on average: of all that there is, and of what
-// modest clients leave.
-func (p *Pool) due(c *Client) (all, left float64) {
+// dueOfAll is how much an equal share of all that there is is for c, 1 on average.
+func (p *Pool) dueOfAll(c *Client) float64 {
 	if c.party == nil {
-		return 1, 1
+		return 1
 	}
-	all, left = p.worth(c.party)
-	n, parties := p.active(c.party), p.Parties()
-	rest := max(n-c.party.of(p.season).of(modest), 1) * max(parties-p.parties.of(modest), 1)
-	return all * float64(max(p.actives(), 1)) / float64(n*parties), left * float64(p.others()) / float64(rest)
+	all, _ := p.worth(c.party)
+	return all * float64(max(p.actives(), 1)) / float64(p.active(c.party)*p.Parties())
+}
+
+// dueOfRest is the same for what modest clients leave.
+func (p *Pool) dueOfRest(c *Client) float64 {
+	if c.party == nil {
+		return 1
+	}
+	_, left := p.worth(c.party)
+	n := max(p.active(c.party)-c.party.of(p.season).of(modest), 1)
+	return left * float64(p.others()) / float64(n*max(p.Parties()-p.parties.of(modest), 1))
 }
 
 // sated reports whether the other clients of c's party have what is due to all of them.

@@ -271,6 +271,28 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 	if c.gone {
 		return wire.Grant{Epoch: p.cfg.Epoch}
 	}
+	p.reply(now, c)
+	return p.grant(c)
+}
+
+// Reply is OnReply and Tells: it writes the grant to g, if the reply is to carry it, and reports that. To
+// make a grant of which nobody hears takes a tenth of what a reply does.
+func (p *Pool) Reply(now mono.Time, c *Client, asked, part bool, g *wire.Grant) (tells bool) {
+	if !c.gone {
+		p.reply(now, c)
+	}
+	if !p.Tells(c, asked, part) {
+		c.seq++ // as if
+		return false
+	}
+	if *g = (wire.Grant{Epoch: p.cfg.Epoch}); !c.gone {
+		*g = p.grant(c)
+	}
+	return true
+}
+
+// reply is OnReply without the grant, of a client that is not gone.
+func (p *Pool) reply(now mono.Time, c *Client) {
 	p.hear(now, c)
 	full := c.pending >= c.window
 	if c.pending > 0 {
@@ -278,7 +300,10 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 		p.pending--
 	}
 	free := p.free()
-	w, share := c.window, p.share(c)
+	w, share := c.window, 0
+	if p.hungry.len > 0 {
+		share = p.share(c)
+	}
 	switch {
 	case p.hungry.len > 0 && w <= share && c.standing != modest && p.settled():
 		// What is free goes to those who wait, who may be due less than one each. If too
@@ -302,7 +327,6 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 		p.dirty.remove(c)
 		c.told = untold()
 	}
-	return p.grant(c)
 }
 
 // OnDelay takes a sample of the queueing delay. The largest sample of an
@@ -415,6 +439,9 @@ func (p *Pool) NextGrant() (*Client, wire.Grant, bool) {
 	return p.nextGrant()
 }
 
+// Granting reports whether NextGrant returns one.
+func (p *Pool) Granting() bool { return p.dirty.head != nil }
+
 // nextGrant is apart so that NextGrant can be inlined.
 func (p *Pool) nextGrant() (*Client, wire.Grant, bool) {
 	c := p.dirty.head
@@ -441,8 +468,7 @@ func (p *Pool) overcommit(c *Client) int {
 	if p.cfg.NoSpeculation {
 		return 0
 	}
-	all, _ := p.due(c)
-	return max(int(float64(p.free()+c.window)*all/float64(p.clients)), 1)
+	return max(int(float64(p.free()+c.window)*p.dueOfAll(c)/float64(p.clients)), 1)
 }
 
 // fair is the largest window for c. While others wait for credits, or active ones
@@ -470,8 +496,7 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 
 // share returns the part of the pool that is due to c.
 func (p *Pool) share(c *Client) int {
-	_, due := p.due(c)
-	return int(min(p.total*due/float64(p.others()), float64(p.cfg.MaxWindow)))
+	return int(min(p.total*p.dueOfRest(c)/float64(p.others()), float64(p.cfg.MaxWindow)))
 }
 
 func (p *Pool) setWindow(now mono.Time, c *Client, w int) {

@@ -19,18 +19,24 @@ type Turn struct {
 // Arrive is the first half of Admit, for an edge whose reading goroutine must not wait:
 // the request is in the gate from now on, with the ticket t. It never waits.
 func (g *Gate) Arrive(ctx context.Context, r Request, t *Ticket) Turn {
+	return g.take(ctx, &r, t)
+}
+
+// take is Arrive for a request that need not be copied once more, and that it changes.
+func (g *Gate) take(ctx context.Context, r *Request, t *Ticket) Turn {
 	if d, ok := ctx.Deadline(); ok {
 		if at := Instant(d); r.Deadline == 0 || at < r.Deadline {
 			r.Deadline = at
 		}
 	}
 	gone := ctx.Err() != nil
+	now := Now()
 	if gone {
 		// Nobody waits for the answer: it has no budget, whatever its deadline.
-		r.Deadline = Now() - 1
+		r.Deadline = now - 1
 	}
-	v := g.begin(ctx, &r)
-	g.arrive(&r, t)
+	v := g.begin(ctx, now, r)
+	g.arrive(now, r, t, v)
 	g.lag.Load().poke(t.started)
 	return Turn{ticket: t, visit: v, elapsed: r.Elapsed, gone: gone}
 }
@@ -59,7 +65,12 @@ func (u *Turn) Await(ctx context.Context) error {
 		t.began = Now()
 	}
 	if t.stint != nil && (t.stay.Measured || u.visit != nil) {
-		t.span = NewSpan(u.elapsed) // the waits in the gate are over
+		now := t.began
+		if t.verdict == admission.Wait {
+			now = Now()
+		}
+		t.span = &t.room
+		t.span.begin(now, u.elapsed) // the waits in the gate are over
 		if t.visit = u.visit; u.visit != nil {
 			u.visit.admitted()
 		}

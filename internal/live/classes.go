@@ -2,8 +2,10 @@ package live
 
 import (
 	"sync"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // Classes tells interactive requests from others by what became of earlier ones:
@@ -24,6 +26,13 @@ func NewClasses(cfg share.ClassifierConfig) (*Classes, error) {
 	return &Classes{core: core}, nil
 }
 
+// Classify returns the class of requests with this key.
+func (c *Classes) Classify(k share.Key) work.Class {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.core.Classify(k)
+}
+
 // Explain returns the class of requests with this key, and why.
 func (c *Classes) Explain(k share.Key) share.Verdict {
 	c.mu.Lock()
@@ -32,10 +41,11 @@ func (c *Classes) Explain(k share.Key) share.Verdict {
 }
 
 // Learn takes what one completed request with this key did.
-func (c *Classes) Learn(k share.Key, did share.Course) {
+// It returns the Isolated of such requests from now on: see share.Verdict.
+func (c *Classes) Learn(k share.Key, did share.Course) (isolated time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.core.Learn(k, did)
+	return c.core.Learn(k, did)
 }
 
 // AppendVerdicts appends what is known of up to n keys, those learned last first,

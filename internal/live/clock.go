@@ -11,7 +11,8 @@ import (
 var origin = time.Now().Add(-time.Hour)
 
 // Now returns the present on this process's monotonic clock. What is told to a
-// policy is read with the policy's lock held: no policy sees time run backwards.
+// policy is read with the policy's lock held, or moved to the last instant that it was
+// told: no policy sees time run backwards.
 func Now() mono.Time { return mono.Time(time.Since(origin)) }
 
 // Instant converts t, which must carry a monotonic reading, as those of time.Now

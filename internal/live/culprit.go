@@ -146,7 +146,7 @@ func (g *Gate) find(cfg CulpritConfig, objective time.Duration, service string) 
 	}
 	engine := cfg.Engine
 	engine.Objective, engine.Mode = objective, cfg.Mode
-	if g.mode != Enforce {
+	if Mode(g.mode.Load()) != Enforce {
 		engine.Mode = culprit.Monitor
 	}
 	if cfg.Source == "" {
@@ -220,7 +220,7 @@ func (f *finder) clear(now mono.Time) {
 func (f *finder) see() {
 	g := f.gate
 	g.mu.Lock()
-	now := Now()
+	now := g.now()
 	f.clear(now)
 	f.kinds = g.tasks.show(now, g.cancels, &f.sample, f.kinds)
 	g.node.Look(now)
@@ -268,7 +268,7 @@ func (f *finder) act(d *culprit.Decision) *CulpritNotice {
 	case d.Action.Step == culprit.NoStep:
 		if !n.Would {
 			f.gate.mu.Lock()
-			f.gate.limit(Now(), d.Action.Limit)
+			f.gate.limit(f.gate.now(), d.Action.Limit)
 			f.gate.mu.Unlock()
 		}
 		return told
@@ -315,10 +315,10 @@ func (f *finder) cancel(d *culprit.Decision, resource string) bool {
 	var token wire.Token
 	_, _ = rand.Read(token[:]) // never fails
 	g.mu.Lock()
-	now := Now()
+	now := g.now()
 	if d.Action.Task >= fileTask {
 		ok = f.file.cancel(d.Action.Task)
-	} else if g.mode == Enforce {
+	} else if Mode(g.mode.Load()) == Enforce {
 		var t *Ticket
 		tell, t = g.cancelOf(now, d.Action.Task, token)
 		ok = t != nil
@@ -347,7 +347,7 @@ func (f *finder) settle(d *culprit.Decision) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if d.Suspects() && g.cancels {
-		g.node.Suspect(Now())
+		g.node.Suspect(g.now())
 	}
 	g.tasks.readmit.Observe(f.sample.At, d.State == culprit.Normal || d.State == culprit.Idle)
 	f.stats.Limits, f.stats.Tokens = g.tasks.readmit.Limits(), g.tasks.readmit.Tokens()

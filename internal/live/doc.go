@@ -12,6 +12,9 @@
 //	                   ──Leave──▶            │
 //	timer ───────────────────────────────────┘ ──▶ grants to clients, outside the lock
 //
+// The clock is read, and a ticket filled, before the lock is taken. A Leave that finds the
+// lock held hands its ticket to the holder, which ends it before it lets go: see lock.go.
+//
 // Invariants: a ticket's slot is returned exactly once, whatever Leave is called
 // with and however often; no callback runs under a lock; after Close nothing
 // waits, no timer runs and no goroutine is left.

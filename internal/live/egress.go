@@ -148,7 +148,7 @@ func BeginCall(ctx context.Context, to *Callee, try int) (Outgoing, wire.Tags) {
 	if to != nil {
 		if who := to.Who(); who != nil && who.Number != t.gate.id {
 			t.gate.mu.Lock()
-			now := Now()
+			now := t.gate.now()
 			if o.counted = !t.left; o.counted {
 				tags.Claim = t.gate.node.Call(now, t.core, who, try)
 			}
@@ -173,7 +173,7 @@ func (o *Outgoing) Answered(from *Callee, r wire.Reply) {
 	g := t.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := Now()
+	now := g.now()
 	if t.left {
 		return
 	}
@@ -207,7 +207,7 @@ func (g *Gate) answered(from *Callee, r *wire.Reply) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.closed {
-		g.node.OnPollAnswer(Now(), from, r)
+		g.node.OnPollAnswer(g.now(), from, r)
 	}
 }
 
@@ -216,10 +216,10 @@ func (g *Gate) answered(from *Callee, r *wire.Reply) {
 func (g *Gate) Ask(tags wire.Tags) (wire.Reply, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed || g.mode == Off {
+	if g.closed || Mode(g.mode.Load()) == Off {
 		return wire.Reply{}, false
 	}
-	return g.node.OnPoll(Now(), &tags, g.mode == Enforce)
+	return g.node.OnPoll(g.now(), &tags, Mode(g.mode.Load()) == Enforce)
 }
 
 func (g *Gate) isClosed() bool {
@@ -271,7 +271,7 @@ func (w *watched) pressure() rates.Pressure {
 func (g *Gate) use(workflow string, resource int, busy time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.node.OnUse(Now(), workflow, resource, busy)
+	g.node.OnUse(g.now(), workflow, resource, busy)
 }
 
 // look tells the node how its resources are doing, if a period ends at now. It is

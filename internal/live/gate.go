@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -96,8 +97,14 @@ type Gate struct {
 	untagged  Untagged
 	calls     Calls
 
+	mode   atomic.Uint32          // a Mode
+	handed atomic.Pointer[Ticket] // see leave
+	// spares are tickets of the core for later requests: to allocate one takes longer than to decide. A
+	// processor gets back those that it used last.
+	spares sync.Pool
+
 	mu      sync.Mutex
-	mode    Mode
+	latest  mono.Time // instant that the node was told of
 	node    *node.Node
 	timer   *time.Timer
 	armed   mono.Time // of timer; mono.Never: not running
@@ -105,7 +112,6 @@ type Gate struct {
 	off     int // running tickets that bypassed the node
 	tallies Tallies
 	explanations
-	spare   []*admission.Ticket // of requests that never waited
 	watched []watched
 	tasks   tasks
 
@@ -133,7 +139,8 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 		return nil, err
 	}
 	g := openGate(n, id, cfg.Objective)
-	g.mode, g.service, g.urgent = cfg.Mode, cfg.Service, n.Gate().Config().Schedule.Order.ByDeadline()
+	g.mode.Store(uint32(cfg.Mode))
+	g.service, g.urgent = cfg.Service, n.Gate().Config().Schedule.Order.ByDeadline()
 	if cfg.Observe != nil {
 		g.observe.Store(&cfg.Observe)
 	}
@@ -177,7 +184,7 @@ func NewGateOf(policy baseline.Door, objective time.Duration) *Gate {
 }
 
 func openGate(n *node.Node, id uint64, objective time.Duration) *Gate {
-	g := &Gate{node: n, id: id, objective: objective, armed: mono.Never}
+	g := &Gate{node: n, id: id, objective: objective, armed: mono.Never, latest: math.MinInt64} // time may begin anywhere
 	g.timer = time.AfterFunc(time.Hour, g.onTimer)
 	g.timer.Stop()
 	return g
@@ -212,7 +219,7 @@ const lagsInObjective = 20
 // onLag takes a measurement of the time that bytes lie in sockets.
 func (g *Gate) onLag(d time.Duration) {
 	g.mu.Lock()
-	now := Now()
+	now := g.now()
 	g.look(now)
 	g.node.OnLag(now, d)
 	if used, all, processors, ok := g.busy.look(now); ok {
@@ -256,7 +263,7 @@ type Client struct {
 func (g *Gate) Connect(notify func(wire.Grant)) *Client {
 	c := &Client{gate: g, notify: notify}
 	g.mu.Lock()
-	now := Now()
+	now := g.now()
 	if c.account = g.node.Connect(now); c.account != nil {
 		c.account.Owner = c
 	}
@@ -268,7 +275,7 @@ func (g *Gate) Connect(notify func(wire.Grant)) *Client {
 // send for want of credit.
 func (c *Client) OnDemand(n int) {
 	c.gate.mu.Lock()
-	now := Now()
+	now := c.gate.now()
 	c.gate.node.OnDemand(now, c.account, n)
 	c.gate.finish(now)
 }
@@ -277,7 +284,7 @@ func (c *Client) OnDemand(n int) {
 // the client that still run keep their slots. Further calls do nothing.
 func (c *Client) Close() {
 	c.gate.mu.Lock()
-	now := Now()
+	now := c.gate.now()
 	c.gate.node.Disconnect(now, c.account)
 	c.gate.finish(now)
 }
@@ -302,35 +309,46 @@ type Ticket struct {
 	grant    wire.Grant
 	pushback time.Duration
 	refusal  RefusalID
+	parting  parting
 }
 
-// spareTickets is the most tickets of the core that a gate keeps for later
-// requests. They are large, and to allocate one takes longer than to decide.
-const spareTickets = 1024
-
-// blank returns a ticket of the core. It is called with the lock held.
-func (g *Gate) blank() *admission.Ticket {
-	last := len(g.spare) - 1
-	if last < 0 {
-		return new(admission.Ticket)
+// prepare gives t its ticket of the core, with what r says. Nobody else knows t yet, so the lock is not needed.
+func (t *Ticket) prepare(now mono.Time, r *Request) {
+	c, _ := t.gate.spares.Get().(*admission.Ticket)
+	if c == nil {
+		c = new(admission.Ticket)
 	}
-	c := g.spare[last]
-	g.spare = g.spare[:last]
-	return c
+	c.Request = r.Request
+	c.Arrived = r.Arrived
+	c.Waited, c.Objective = r.Waited, r.Objective
+	c.Owner = t
+	c.Source, c.Peer = r.Sender.source, r.Sender.peer
+	if r.Client != nil && r.Client.account != nil {
+		// An account is of one client, by however many connections.
+		c.Client, c.Source = r.Client.account, 0
+	}
+	switch g := t.gate; {
+	case c.Deadline == 0:
+		c.Deadline = mono.Never
+	case g.urgent && r.Untrusted && c.Deadline > now:
+		// Its context still ends at its own deadline.
+		c.Deadline = max(c.Deadline, now.Add(cmp.Or(r.Objective, g.objective)))
+	}
+	t.core = c
 }
 
-// recycle takes back the core's ticket of a request that has left. One that has
+// recycle keeps the core's ticket of a request that has left for another one. One that has
 // waited is in nobody's queue any more, and yet not as new; those are left to the
-// garbage collector. It is called with the lock held.
+// garbage collector.
 func (t *Ticket) recycle() {
-	c, g := t.core, t.gate
-	if t.verdict != admission.Run || len(g.spare) >= spareTickets {
+	if t.verdict != admission.Run {
 		return
 	}
+	c := t.core
 	t.core = nil
 	c.Owner, c.Client, c.Arrived, c.Barred = nil, nil, 0, work.None
-	c.Flow, c.Remaining, c.Total, c.Done, c.From, c.Claim, c.Mark, c.Stay = 0, 0, 0, 0, 0, 0, 0, nil
-	g.spare = append(g.spare, c)
+	c.Flow, c.Remaining, c.Total, c.Done, c.Least, c.From, c.Claim, c.Mark, c.Stay = 0, 0, 0, 0, 0, 0, 0, 0, nil
+	t.gate.spares.Put(c)
 }
 
 // Began returns when the handler of an admitted request could begin.
@@ -363,38 +381,28 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 // nothing for a request that need not wait. What t was before does not matter, but
 // no request may be in a gate with it, and nobody may still mean that one by it.
 func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
-	turn := g.Arrive(ctx, r, t)
+	turn := g.take(ctx, &r, t)
 	return turn.Await(ctx)
 }
 
 // arrive is the middle of Arrive: the request is in the gate from now on, with the
 // ticket t. It never waits.
-func (g *Gate) arrive(r *Request, t *Ticket) {
-	g.mu.Lock()
-	now := Now()
-	*t = Ticket{gate: g, mode: g.mode, verdict: admission.Run, started: now}
+func (g *Gate) arrive(now mono.Time, r *Request, t *Ticket, v *visit) {
+	*t = Ticket{gate: g, mode: Mode(g.mode.Load()), verdict: admission.Run}
+	if t.mode != Off {
+		t.prepare(now, r)
+	}
+	g.lock()
+	now = g.at(now)
+	t.started = now
 	g.lagUnderWay(now)
 	if t.mode == Off && !g.closed {
 		g.off++
 		g.mu.Unlock()
 		return
 	}
-	t.core = g.blank()
-	t.core.Request = r.Request
-	t.core.Arrived = r.Arrived
-	t.core.Waited, t.core.Objective = r.Waited, r.Objective
-	t.core.Owner = t
-	t.core.Source, t.core.Peer = r.Sender.source, r.Sender.peer
-	if r.Client != nil && r.Client.account != nil {
-		// An account is of one client, by however many connections.
-		t.core.Client, t.core.Source = r.Client.account, 0
-	}
-	switch {
-	case t.core.Deadline == 0:
-		t.core.Deadline = mono.Never
-	case g.urgent && r.Untrusted && t.core.Deadline > now:
-		// Its context still ends at its own deadline.
-		t.core.Deadline = max(t.core.Deadline, now.Add(cmp.Or(r.Objective, g.objective)))
+	if t.core == nil {
+		t.prepare(now, r)
 	}
 	if g.closed {
 		t.closed = true
@@ -403,7 +411,7 @@ func (g *Gate) arrive(r *Request, t *Ticket) {
 		return
 	}
 	if g.node.Described() || g.shares != nil || r.Process != 0 || r.Elapsed != (wire.Progress{}) {
-		t.describe(now, r)
+		t.describe(now, r, v)
 	}
 	if g.tasks.on {
 		t.kind = r.Kind
@@ -475,7 +483,7 @@ func (t *Ticket) giveUp(cause error) bool {
 		reason = work.Expired
 	}
 	g.mu.Lock()
-	now := Now()
+	now := g.now()
 	if !g.node.Refuse(now, t.core, reason) {
 		g.mu.Unlock()
 		return false
@@ -502,7 +510,9 @@ func (g *Gate) shed(now mono.Time, t *Ticket) {
 func (t *Ticket) reply(now mono.Time) {
 	var f baseline.Feedback
 	t.gate.node.Reply(now, t.core, &f)
-	t.grant, t.hasGrant = f.Grant, f.HasGrant
+	if t.hasGrant = f.HasGrant; t.hasGrant {
+		t.grant = f.Grant
+	}
 	if t.stint != nil {
 		t.announce(f.Announces, f.Rate, f.HasRate)
 	}
@@ -536,50 +546,23 @@ func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause er
 // after the deadline of its caller, or after the objective, is Late. Only the first
 // call counts; calls at once from several goroutines are allowed.
 func (t *Ticket) Leave(o work.Outcome) {
-	g := t.gate
-	g.mu.Lock()
-	now := Now()
-	if t.left || t.mode != Off && !t.core.Running() {
-		g.mu.Unlock()
+	g, now := t.gate, Now()
+	if !g.leave(t, now, o) || t.mode == Off {
 		return
 	}
-	t.left = true
-	if t.mode == Off {
-		g.off--
-		g.mu.Unlock()
-		return
-	}
-	g.lagUnderWay(now)
-	var reach *Reach
-	if t.cancelled {
-		o = work.Cancelled
-	} else {
-		o, reach = g.node.End(now, t.core, o)
-	}
-	if t.Span() != nil && o.Executed() && !t.failed.Load() {
-		g.node.Took(now, t.core, t.span.End(), o)
-	}
-	g.node.Leave(now, t.core, o)
-	t.reply(now)
-	g.tallies.Served[o]++
-	g.tasks.ended(t, o)
-	g.tasks.leave(t)
-	if lag := g.lag.Load(); lag != nil {
-		lag.turns.ran(now.Sub(t.began))
-	}
-	var event Event
+	o = t.parting.outcome
 	observe := g.observe.Load()
+	var event Event
 	if observe != nil {
 		event = Event{
 			Reason: t.core.Reason(), Enforced: t.mode == Enforce, Class: t.core.Class, Workflow: t.core.Workflow,
-			Priority: t.core.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started), Reach: reach,
+			Priority: t.core.Priority, Outcome: o, Queued: t.queued, Service: now.Sub(t.started), Reach: t.parting.reach,
 		}
 		if o == work.Cancelled {
 			event.Reason, event.Enforced = work.Culprit, true
 		}
 	}
 	t.recycle()
-	g.finish(now)
 	if t.traced.now.Load() != nil || g.tracing.Load() != nil {
 		t.traced.end()
 	}
@@ -591,9 +574,45 @@ func (t *Ticket) Leave(o work.Outcome) {
 	}
 }
 
+// depart tells the node that t leaves at now, and reports false if it has before. It is called with the lock
+// held.
+func (t *Ticket) depart(now mono.Time, o work.Outcome) bool {
+	g := t.gate
+	if t.left || t.mode != Off && !t.core.Running() {
+		return false
+	}
+	t.left = true
+	if t.mode == Off {
+		g.off--
+		return true
+	}
+	g.lagUnderWay(now)
+	if t.cancelled {
+		o = work.Cancelled
+	} else {
+		o, t.parting.reach = g.node.End(now, t.core, o)
+	}
+	if t.Span() != nil && o.Executed() && !t.failed.Load() {
+		g.node.Took(now, t.core, t.span.end(now), o)
+	}
+	g.node.Leave(now, t.core, o)
+	t.reply(now)
+	g.tallies.Served[o]++
+	g.tasks.ended(t, o)
+	g.tasks.leave(t)
+	if lag := g.lag.Load(); lag != nil {
+		lag.turns.ran(now.Sub(t.began))
+	}
+	t.parting.outcome = o
+	return true
+}
+
 // finish delivers what a call to the node made due, releases the lock, and sends
 // grants. It is called with the lock held.
 func (g *Gate) finish(now mono.Time) {
+	if g.handed.Load() != nil {
+		now = g.takeOver(now)
+	}
 	for verdicts := 1; ; verdicts++ {
 		t, v := g.node.Next(now)
 		if t == nil {
@@ -607,10 +626,19 @@ func (g *Gate) finish(now mono.Time) {
 		if verdicts%verdictsHeld == 0 {
 			g.mu.Unlock() // the rest is as due for the next call, or for this one
 			g.mu.Lock()
-			now = Now()
+			now = g.now()
 		}
 	}
 	g.arm(now)
+	if !g.node.Granting() {
+		g.mu.Unlock()
+		return
+	}
+	g.deliver()
+}
+
+// deliver releases the lock, with which it is called, and sends grants.
+func (g *Gate) deliver() {
 	c, grant, ok := g.node.NextGrant()
 	if !ok {
 		g.mu.Unlock()
@@ -657,7 +685,7 @@ func (g *Gate) arm(now mono.Time) {
 
 func (g *Gate) onTimer() {
 	g.mu.Lock()
-	now := Now()
+	now := g.now()
 	if g.closed {
 		g.mu.Unlock()
 		return
@@ -675,9 +703,7 @@ func (g *Gate) onTimer() {
 // SetMode changes how far decisions go. Requests that wait keep waiting for
 // their turn.
 func (g *Gate) SetMode(m Mode) {
-	g.mu.Lock()
-	g.mode = m
-	g.mu.Unlock()
+	g.mode.Store(uint32(m))
 }
 
 // Drain refuses every request that comes from now on; those inside finish.
@@ -691,7 +717,7 @@ func (g *Gate) Drain() {
 // run finish. Further calls do nothing.
 func (g *Gate) Close() error {
 	g.mu.Lock()
-	now := Now()
+	now := g.now()
 	g.closed = true
 	g.timer.Stop()
 	g.node.Drain()

@@ -27,7 +27,7 @@ func TestLagIsMeasured(t *testing.T) {
 	g.Close()
 	g.WatchNetwork() // nothing starts any more
 	var ticket Ticket
-	if g.arrive(&Request{}, &ticket); ticket.wait(t.Context()) == nil {
+	if g.arrive(Now(), &Request{}, &ticket, nil); ticket.wait(t.Context()) == nil {
 		t.Error("a closed gate admitted a request")
 	}
 }
@@ -67,7 +67,7 @@ func TestGateKnowsOfALagUnderWay(t *testing.T) {
 	}
 	var other Ticket
 	calls := map[string]func(){
-		"Arrive":  func() { g.arrive(&Request{}, &other); other.Leave(work.Ignored) },
+		"Arrive":  func() { g.arrive(Now(), &Request{}, &other, nil); other.Leave(work.Ignored) },
 		"Leave":   func() { ticket.Leave(work.Done) },
 		"a timer": g.onTimer,
 	}

@@ -39,9 +39,15 @@ func WithSpan(ctx context.Context) (context.Context, *Span) {
 // NewSpan returns a span that begins now, of a request that received elapsed
 // before it came here, for an edge that has a context of its own.
 func NewSpan(elapsed wire.Progress) *Span {
-	s := &Span{before: elapsed}
-	s.core.Begin(Now())
+	s := new(Span)
+	s.begin(Now(), elapsed)
 	return s
+}
+
+// begin begins the measurement.
+func (s *Span) begin(now mono.Time, elapsed wire.Progress) {
+	s.before = elapsed
+	s.core.Begin(now)
 }
 
 // SpanFrom returns the span of the request that ctx belongs to, nil if nobody
@@ -162,8 +168,12 @@ func (s *Span) End() progress.Result {
 	if s == nil {
 		return progress.Result{}
 	}
+	return s.end(Now())
+}
+
+// end is End at an instant. What was noted later counts all the same.
+func (s *Span) end(now mono.Time) progress.Result {
 	s.mu.Lock()
-	now := Now()
 	r := s.core.End(now)
 	first := !s.ended
 	s.ended = true

@@ -48,8 +48,8 @@ type Stats struct {
 func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := Now()
-	s := Stats{Tallies: g.tallies, Mode: g.mode, Running: g.off, Objective: g.objective, Lag: g.lag.Load().value(now)}
+	now := g.now()
+	s := Stats{Tallies: g.tallies, Mode: Mode(g.mode.Load()), Running: g.off, Objective: g.objective, Lag: g.lag.Load().value(now)}
 	core := g.node.Gate()
 	if core == nil {
 		return s

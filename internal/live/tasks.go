@@ -130,7 +130,9 @@ func (k *tasks) leave(t *Ticket) {
 		k.tail = t.prev
 	}
 	t.prev, t.next, t.id = nil, nil, 0
-	t.hears.Store(deaf)
+	if t.hears.Load() != deaf { // to store takes much longer
+		t.hears.Store(deaf)
+	}
 }
 
 // ended counts a request that ran.

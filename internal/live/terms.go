@@ -9,7 +9,7 @@ import "github.com/spillgate/spillgate/internal/rates"
 // nothing.
 func (g *Gate) SetTerms(terms map[string]rates.Terms) error {
 	g.mu.Lock()
-	now := Now()
+	now := g.now()
 	err := g.node.SetTerms(now, terms)
 	g.finish(now)
 	return err

@@ -87,7 +87,9 @@ func (l *lag) turn(now mono.Time) bool {
 func (t *turns) ran(d time.Duration) {
 	have := t.handler.Load()
 	step := max(have/8, int64(time.Microsecond))
-	t.handler.Store(max(have+min(max(int64(d)-have, -step), step), 0))
+	if now := max(have+min(max(int64(d)-have, -step), step), 0); now != have {
+		t.handler.Store(now)
+	}
 }
 
 // on reports whether turns are taken: the lag is long, or was no longer ago than last.

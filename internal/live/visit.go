@@ -22,16 +22,16 @@ type visit struct {
 	ctx    context.Context
 	before time.Duration // service that the request had before it came here
 	calls  atomic.Int32
+	stint  *stint // room for that of the request
 	did    share.Course
 }
 
 // begin gives a request its class, and its visit. It returns nil for a gate without
 // ClassShares.
-func (g *Gate) begin(ctx context.Context, r *Request) *visit {
+func (g *Gate) begin(ctx context.Context, arrived mono.Time, r *Request) *visit {
 	if g.shares == nil {
 		return nil
 	}
-	arrived := Now()
 	if r.Arrived != 0 {
 		arrived = min(arrived, r.Arrived)
 	}
@@ -39,10 +39,15 @@ func (g *Gate) begin(ctx context.Context, r *Request) *visit {
 		r.Key.Callee = g.service
 	}
 	r.Class = node.Classify(g.shares.classes, r.Key, r.Class)
-	return &visit{
+	both := new(struct {
+		visit
+		stint
+	}) // one allocation
+	both.visit = visit{
 		Visit: node.Begin(r.Key, r.Class, arrived, r.Deadline), shares: g.shares, ctx: ctx,
-		before: min(max(r.Elapsed.Service, 0), wire.MaxDuration),
+		before: min(max(r.Elapsed.Service, 0), wire.MaxDuration), stint: &both.stint,
 	}
+	return &both.visit
 }
 
 // refused notes that the request of v does not run. If its caller left while it
@@ -67,7 +72,7 @@ func (v *visit) admitted() {
 // end ends the visit of a ticket that has left. A request that failed is no example
 // of what its kind does.
 func (v *visit) end(t *Ticket, now mono.Time, o work.Outcome) {
-	took, did, gone := t.span.End(), v.did, v.ctx.Err() != nil && o != work.Cancelled
+	took, did, gone := t.span.end(now), v.did, v.ctx.Err() != nil && o != work.Cancelled
 	did.Hops = max(did.Hops, int(v.calls.Load()))
 	if did.Service <= 0 {
 		did.Service, did.Own = took.Service, took.Own

@@ -16,6 +16,7 @@ type stint struct {
 	span   *Span // nil unless it is measured
 	failed atomic.Bool
 	visit  *visit // nil without class shares
+	room   Span   // for span
 	announced
 }
 
@@ -35,8 +36,12 @@ func (a *announced) fill(r *wire.Reply) {
 
 // describe tells the node what the tags of the request say. It is called with the
 // lock held, where they matter.
-func (t *Ticket) describe(now mono.Time, r *Request) {
-	t.stint = new(stint)
+func (t *Ticket) describe(now mono.Time, r *Request, v *visit) {
+	if v != nil {
+		t.stint = v.stint
+	} else {
+		t.stint = new(stint)
+	}
 	tags := node.Tags{Process: r.Process, Claim: r.Claim, Total: r.Total, Elapsed: r.Elapsed}
 	t.gate.node.Describe(now, t.core, &tags, &t.stay)
 }
@@ -53,7 +58,7 @@ func (t *Ticket) announce(announces bool, rate float64, limited bool) {
 func (g *Gate) SetShare(workflow string, share float64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.node.SetShare(Now(), workflow, share)
+	return g.node.SetShare(g.now(), workflow, share)
 }
 
 // SetWeight changes what a class gets of the slots relative to the others: see
@@ -69,7 +74,7 @@ func (g *Gate) SetWeight(class work.Class, weight float64) bool {
 func (g *Gate) Rates(to []rates.State) []rates.State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now := Now(); g.node.Rated() {
+	if now := g.now(); g.node.Rated() {
 		to = g.node.Gate().Rates(now).AppendStates(to)
 	}
 	return to

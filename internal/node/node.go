@@ -143,7 +143,7 @@ func (n *Node) Reply(now mono.Time, t *admission.Ticket, f *baseline.Feedback) {
 		if f.Reason = t.Reason(); f.Shed() {
 			f.Pushback = n.gate.Pushback(now, t)
 		}
-		f.Grant, f.HasGrant = n.gate.Reply(now, t)
+		f.HasGrant = n.gate.ReplyTo(now, t, &f.Grant)
 	}
 	if s := stayOf(t); s != nil {
 		if s.flow != nil {
@@ -166,6 +166,9 @@ func (n *Node) NextWake() mono.Time {
 // OnWake does what is due at now. Early, late and repeated calls are harmless.
 // Next, NextGrant and NextPoll follow.
 func (n *Node) OnWake(now mono.Time) { n.door.OnWake(now) }
+
+// Granting reports whether NextGrant may return one. Nearly always it does not.
+func (n *Node) Granting() bool { return n.gate == nil || n.gate.Pool().Granting() }
 
 // NextGrant names clients to whom a grant goes without a reply, until false.
 func (n *Node) NextGrant() (*credit.Client, wire.Grant, bool) {

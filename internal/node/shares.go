@@ -12,8 +12,8 @@ import (
 // Classes is where classes are learned: a share.Classifier, or something around
 // one that several nodes learn in.
 type Classes interface {
-	Explain(share.Key) share.Verdict
-	Learn(share.Key, share.Course)
+	Classify(share.Key) work.Class
+	Learn(share.Key, share.Course) (isolated time.Duration)
 }
 
 // Shares decides what interactive requests get of a process: Classes tell them
@@ -67,7 +67,7 @@ func Classify(c Classes, k share.Key, claimed work.Class) work.Class {
 	if claimed == work.Interactive {
 		return claimed
 	}
-	return c.Explain(k).Class
+	return c.Classify(k)
 }
 
 // Begin begins the visit of a request that reached the process at an instant and
@@ -115,9 +115,9 @@ func (s *Shares) End(now mono.Time, v *Visit, o work.Outcome, queued, held time.
 		if did.Own <= 0 {
 			did.Own = did.Service
 		}
-		s.classes.Learn(v.key, did)
+		isolated := s.classes.Learn(v.key, did)
 		s.controller.OnDone(v.Class, share.Sample{
-			Latency: now.Sub(v.arrived), Isolated: s.classes.Explain(v.key).Isolated,
+			Latency: now.Sub(v.arrived), Isolated: isolated,
 			Waited: queued, Service: held, Allowed: v.allowed,
 		})
 	case o == work.Ignored && v.Class == work.Interactive && gone:

@@ -186,7 +186,25 @@ type Verdict struct {
 }
 
 // Classify returns the class of requests with this key. It does not allocate.
-func (c *Classifier) Classify(k Key) work.Class { return c.Explain(k).Class }
+func (c *Classifier) Classify(k Key) work.Class {
+	if o := c.override(k); o != nil {
+		return o.Class
+	}
+	if slot, known := c.index[k]; known && c.slots[slot].interactive {
+		return work.Interactive
+	}
+	return work.Default
+}
+
+// override returns the first that matches, nil if none does.
+func (c *Classifier) override(k Key) *Override {
+	for i := range c.cfg.Overrides {
+		if o := &c.cfg.Overrides[i]; o.matches(k) {
+			return o
+		}
+	}
+	return nil
+}
 
 // Explain returns the class and the reason for it.
 func (c *Classifier) Explain(k Key) Verdict {
@@ -200,11 +218,8 @@ func (c *Classifier) Explain(k Key) Verdict {
 			v.Class = work.Interactive
 		}
 	}
-	for i := range c.cfg.Overrides {
-		if o := &c.cfg.Overrides[i]; o.matches(k) {
-			v.Class, v.Why = o.Class, ByOverride
-			break
-		}
+	if o := c.override(k); o != nil {
+		v.Class, v.Why = o.Class, ByOverride
 	}
 	return v
 }
@@ -220,13 +235,14 @@ type Course struct {
 }
 
 // Learn takes the course of one completed request with this key. Values that
-// cannot be are moved to the nearest that can. It allocates for a new key only.
-func (c *Classifier) Learn(k Key, did Course) {
+// cannot be are moved to the nearest that can. It returns the Verdict.Isolated of the key from
+// now on, and allocates for a new key only.
+func (c *Classifier) Learn(k Key, did Course) (isolated time.Duration) {
 	slot, known := c.index[k]
 	if !known {
 		if len(k.Caller)+len(k.Callee)+len(k.Method) > MaxKeyBytes {
 			c.long++
-			return
+			return 0
 		}
 		slot = c.add(k)
 	}
@@ -241,6 +257,7 @@ func (c *Classifier) Learn(k Key, did Course) {
 	l.service += (float64(service) - l.service) * weight
 	l.own += (float64(own) - l.own) * weight
 	c.decide(l)
+	return time.Duration(l.service)
 }
 
 // ratio is at least 1, as each total is at least its own: the means are rounded apart.

@@ -194,8 +194,9 @@ func (l *Limit) enough(length float64) bool {
 	case l.fifo && l.trial.dir > 0:
 		return float64(w.done) >= 2*l.limit // the rank of one more is not among them once in eight times
 	}
-	// The first one is needed too soon for that.
-	return float64(w.done) >= samples*l.variation() && (many || l.service == 0)
+	// The first one is needed too soon for that. The first comparison is no condition of its own, but true of
+	// few calls.
+	return float64(w.done) >= samples && float64(w.done) >= samples*l.variation() && (many || l.service == 0)
 }
 
 // level is the sum of the windows under one limit, so that what falls into one and

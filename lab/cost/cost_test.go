@@ -48,9 +48,44 @@ func TestDecisionsAreJudged(t *testing.T) {
 		{"fast though disturbed", many(100, 390), nil, 390, true, false},
 	} {
 		r := &experiment.Result{}
-		(&decisions{kinds: []*kind{{name: "a decision", bar: true, spent: c.spent, quiet: c.quiet, allocated: many(1, 0)}}}).judge(r)
+		(&decisions{kinds: []*kind{{name: "a decision", bar: true, spent: c.spent, quiet: c.quiet, pairsSpent: many(1, 4), allocated: many(1, 0)}}}).judge(r)
 		if b := r.Bars[0]; b.Measured != c.measured || b.Pass != c.pass || len(r.Void) > 0 != c.void {
 			t.Errorf("%s: %v, void %q", c.what, b, r.Void)
+		}
+	}
+}
+
+// A gain counts where the processors were left alone; where they hardly ever were, a miss says nothing.
+func TestGainIsJudged(t *testing.T) {
+	many := func(n int, ns float64) []float64 { return slices.Repeat([]float64{ns}, n) }
+	for _, c := range []struct {
+		what          string
+		before, after []float64
+		measured      float64
+		void          bool
+	}{
+		{"left alone", many(4, 500), many(4, 510), 1.25, false},
+		{"half of them disturbed afterwards", many(4, 500), append(many(2, 500), many(2, 900)...), 1.25, false},
+		{"mostly disturbed before", append(many(3, 900), 500), many(4, 500), 1.25, true},
+	} {
+		r := &experiment.Result{}
+		(&scale{one: many(4, 1500), two: many(4, 1200), alone: many(4, 1000), before: c.before, after: c.after}).judge(r)
+		if b := r.Bars[0]; b.Measured != c.measured || b.Pass || len(r.Void) > 0 != c.void {
+			t.Errorf("%s: %v, void %q", c.what, b, r.Void)
+		}
+	}
+}
+
+// Two goroutines get all their requests through the gate at once.
+func TestGain(t *testing.T) {
+	d, err := newDecisions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	for n := range 2 {
+		if each, err := d.scale.batch(n+1, true); err != nil || each <= 0 {
+			t.Errorf("%d at once: %v ns a request, %v", n+1, each, err)
 		}
 	}
 }

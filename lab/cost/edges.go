@@ -19,7 +19,8 @@ func cost() experiment.Experiment {
 		About: `A decision is Admit and Leave of a gate that admits, as grpcgate and httpgate call them, timed in batches in
 turn with things of like size that everybody knows. While two readings of the clock take over 80 ns, others slow the
 processor down: what counts are the batches right before and after which they do not, if there are enough; without
-them, a decision that takes too long says nothing. The servers run in processes of their own on one core, a plain and
+them, a decision that takes too long says nothing. A decision as deployed, with the network watched and with all that a gate can do, is beside the two readings
+that were timed right before it, in each batch; so is the throughput of two goroutines beside that of one, with a microsecond of work to each decision. The servers run in processes of their own on one core, a plain and
 a gated one at once, and answer five requests each at a time; what counts is their own processor time for a request: one core's throughput is its inverse. The
 proxies forward to like servers. Medians of the runs.`,
 		Live: true,
@@ -47,7 +48,7 @@ func runCost(ctx context.Context, o experiment.Options) (*experiment.Result, err
 	if err != nil {
 		return nil, err
 	}
-	defer d.gate.Close()
+	defer d.close()
 	times := make([][2][]float64, len(edges)) // µs plain and gated, by repeat
 	ratios := make([][]float64, len(edges))
 	for n := range repeats * len(edges) {
