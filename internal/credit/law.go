@@ -33,9 +33,10 @@ const (
 func (p *Pool) settled() bool { return float64(p.divided()) <= p.total*takenUp+2 }
 
 // resize is the control law: Breakwater's (§3.2), which adds a step under the
-// target and multiplies by 1 − Decrease·(d−target)/target over it, with four
+// target and multiplies by 1 − Decrease·(d−target)/target over it, with some
 // changes.
 //
+// While no request leaves, the step stays small: that no queue is seen may be because the clients hold it.
 // The step shrinks to nothing at the target. Both directions slow down with
 // idle credits: these are used one by one, as their holders get requests, so
 // that the queue feels a change only after idle ÷ rate intervals, and a law that
@@ -75,7 +76,7 @@ func (p *Pool) resize(d time.Duration) {
 	switch {
 	case over < 0:
 		step := max(p.cfg.Additive*float64(p.clients)*speed, 1) * -over
-		if p.cfg.SlowStart > 0 && p.demand > 0 && p.calm > calmIntervals {
+		if p.cfg.SlowStart > 0 && p.demand > 0 && p.calm > calmIntervals && !p.silent {
 			step = max(step, p.cfg.SlowStart*p.total*min(1, 2*speed))
 		}
 		p.total += step

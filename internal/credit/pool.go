@@ -80,6 +80,7 @@ type Pool struct {
 	delay       time.Duration
 	worst       time.Duration // largest sample of the running interval
 	calm        int           // intervals of low delay in a row
+	silent      bool          // requests were here at the last wake, and none has left since
 	late        int           // intervals over the target in a row
 	arrived     int           // requests in the running interval
 	shed        int           // and how many of them were refused
@@ -294,6 +295,7 @@ func (p *Pool) Reply(now mono.Time, c *Client, asked, part bool, g *wire.Grant) 
 // reply is OnReply without the grant, of a client that is not gone.
 func (p *Pool) reply(now mono.Time, c *Client) {
 	p.hear(now, c)
+	p.silent = false
 	full := c.pending >= c.window
 	if c.pending > 0 {
 		c.pending--
@@ -385,6 +387,7 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	if !p.excused {
 		p.resize(d)
 	}
+	p.silent = p.pending > 0
 	p.peak = max(float64(p.pending), p.peak*(1-1.0/64))
 	p.reclaim(now)
 	p.feed(now)

@@ -391,6 +391,9 @@ func (l *Limit) alarm() float64 {
 func (l *Limit) alarmed() bool {
 	w := &l.window
 	few, known := earlySize, max(l.knee, l.least)
+	if l.service == 0 && float64(w.last.Sub(w.start))*float64(w.done) < 2*w.sum {
+		return false // of what came at the start, the short ones have ended first
+	}
 	if known == 0 {
 		few *= 4 // the throughput is all there is to go by
 	}

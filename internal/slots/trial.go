@@ -78,13 +78,14 @@ func (l *Limit) step(p point) {
 	l.trial.before = p
 }
 
-// lower returns how many run in the next stage downwards from p.
+// lower returns how many run in the next stage downwards from p: half of them, or as many as the ranks reach,
+// if that is a third less at least. Hardly fewer would tell nothing.
 func (l *Limit) lower(p point) float64 {
 	if l.useful > 0 {
 		return float64(l.fewest())
 	}
 	low := max(math.Floor(p.concurrency*down+0.25), math.Floor(min(l.least, p.concurrency)))
-	if o := l.trial.from.order; o.short(l.trial.from.limit) {
+	if o := l.trial.from.order; o.short(l.trial.from.limit) && o.top <= p.concurrency/up {
 		low = max(low, min(math.Ceil(o.top), math.Floor(p.concurrency/moves)))
 	}
 	return low
@@ -125,7 +126,7 @@ func (l *Limit) judge(p point) {
 // whether there was a queue is needed, and none can starve the server.
 func (l *Limit) judgeDown(p point) {
 	t, slack := &l.trial, float64(l.cfg.Slack)
-	if !l.excused && faster(t.before, p) {
+	if !l.excused && faster(t.from, p) {
 		// The work has become faster meanwhile, which passes for a queue that is gone. Where fewer do more
 		// because they are in each other's way, the next trial says so again.
 		l.limit, l.excused = max(l.limit, t.from.concurrency), true

@@ -105,15 +105,9 @@ func (l *Limit) giveWay(now mono.Time, p point) {
 		if l.trial.dir < 0 {
 			l.vain.before.limit = l.trial.from.limit // a stage of a trial is no limit to come back to
 		}
-	case late && (l.alike(p) || l.Limit() <= l.fewest()):
-		least := time.Duration(respiteFirst)
-		if l.useful == 0 {
-			least *= 4
-		}
-		l.vain.respite = min(max(2*l.vain.respite, least*whole*l.cfg.Slack), respiteLast*whole*l.cfg.Slack)
-		l.vain.beyond, l.recovering = now.Add(l.vain.respite), recovered
+	case late && l.outOfReach(p):
 		was := l.limit
-		l.restore(l.vain.before)
+		l.respite(now)
 		l.begin(now, l.limit/was)
 		return
 	case late:
@@ -136,6 +130,20 @@ func (l *Limit) alike(p point) bool {
 	return p.took*p.took*f.concurrency > f.took*f.took*p.concurrency
 }
 
+// outOfReach reports whether p, of which most was late, shows that fewer would be late as well.
+func (l *Limit) outOfReach(p point) bool { return l.alike(p) || l.Limit() <= l.fewest() }
+
+// respite gives back what was taken away for the sake of late answers, and lets them be late for a while.
+func (l *Limit) respite(now mono.Time) {
+	least := time.Duration(respiteFirst)
+	if l.useful == 0 {
+		least *= 4
+	}
+	l.vain.respite = min(max(2*l.vain.respite, least*whole*l.cfg.Slack), respiteLast*whole*l.cfg.Slack)
+	l.vain.beyond, l.vain.looks, l.recovering = now.Add(l.vain.respite), 0, recovered
+	l.restore(l.vain.before)
+}
+
 // recover is for a window after work in vain.
 func (l *Limit) recover(p point) {
 	switch {
@@ -145,7 +153,11 @@ func (l *Limit) recover(p point) {
 		l.untried, l.trial.last = max(l.gap-memory, 0), -1 // a third of them may be in vain by chance: more are tried soon
 		return
 	case l.recovering == catchingUp && p.vain > 1-futile && (p.vain > futile || l.vain.looks < lastLook):
-		l.vain.looks++
+		// Where so few run and they take so long that a window ends with less than giveWay asks for,
+		// several of them tell as much.
+		if l.vain.looks++; l.vain.looks > lastLook && l.window.late > l.window.given && l.outOfReach(p) {
+			l.respite(l.window.last)
+		}
 		return
 	case l.recovering == catchingUp:
 		// So few run that this is the service time; what was thought of it before may be
