@@ -190,6 +190,9 @@ const (
 	sparseRefusalTime = 250 * time.Microsecond
 )
 
+// hostShort is the share of the host's processors in use from which on they are short.
+const hostShort = 0.95
+
 // shortLag is the part of the objective from which on a lag shows that the processors are
 // short, whatever uses them: where they are not, messages do not wait. Refusals of 17 µs
 // counted as refusalTime let the slots of handlers of 100 µs grow without end; of a fifth,
@@ -231,6 +234,7 @@ type Gate struct {
 	burnt    float64       // share of the processors that is used; see OnBusy
 	own      float64       // the same, with what refusals use
 	turned   int           // refusals since
+	host     float64       // share of the host's processors that is used, by all
 	lagUntil mono.Time     // when it is too old to count
 	ticked   mono.Time     // when the pool was last woken
 	bound    time.Duration // for how long credits bound, in this period of the rates
@@ -436,8 +440,12 @@ func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 // fiftieth of a second ago, and what it could have used of so many. Where that is nearly
 // all, requests that run beside as many others as there are processors only share them. What
 // refusals use is not what requests use, until messages wait for the processors: then what
-// they cost is not known well enough.
-func (g *Gate) OnBusy(used, all time.Duration, processors int) {
+// they cost is not known well enough. host is the share of the host's processors that was in use, whatever
+// used them, 0 where nobody knows: those of a call graph on one machine may be short although this process
+// uses few of them.
+func (g *Gate) OnBusy(used, all time.Duration, processors int, host float64) {
+	g.host += (host - g.host) / busyCalls
+	g.limit.SetShort(g.host >= hostShort)
 	g.own += (float64(used)/float64(all) - g.own) / busyCalls
 	if g.limit.Useful() == 0 && float64(g.lag) < shortLag*float64(g.cfg.Objective) {
 		used = max(used-time.Duration(g.turned)*refusalTime, 0)

@@ -352,7 +352,7 @@ func TestBusy(t *testing.T) {
 					t.Fatalf("a request whose time is over: %v", v)
 				}
 			}
-			g.OnBusy(s.used, 40*ms, 2)
+			g.OnBusy(s.used, 40*ms, 2, 0)
 		}
 		if got := g.limit.Useful(); got != s.want {
 			t.Errorf("%s: %d running requests are of use, want %d", s.what, got, s.want)
@@ -379,7 +379,7 @@ func TestShortOfProcessors(t *testing.T) {
 		for i := range 100 {
 			next, _ := arrive()
 			now = now.Add(time.Duration(1+i%2*4) * ms)
-			g.OnBusy(used, 20*ms, 1)
+			g.OnBusy(used, 20*ms, 1, 0)
 			g.Leave(now, running, work.Done)
 			if got, v := g.Next(now); got != next || v != Run {
 				t.Fatalf("request %d: %v, expected its turn", i, v)

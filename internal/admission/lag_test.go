@@ -85,7 +85,7 @@ func TestSlotsMakeMessagesWait(t *testing.T) {
 		g := fixed(t, 1)
 		now := at(time.Second)
 		for range 100 {
-			g.OnBusy(time.Duration(tt.own*20*float64(ms)), 20*ms, 1)
+			g.OnBusy(time.Duration(tt.own*20*float64(ms)), 20*ms, 1, 0)
 		}
 		k := &Ticket{Arrived: now}
 		k.Deadline = mono.Never
@@ -110,7 +110,7 @@ func TestCheapRefusals(t *testing.T) {
 			now = now.Add(20 * ms)
 			g.OnLag(now, lag)
 			g.turned = 600
-			g.OnBusy(used, 20*ms, 2)
+			g.OnBusy(used, 20*ms, 2, 0)
 		}
 		return g.Slots().Useful()
 	}
@@ -143,7 +143,7 @@ func TestABurstOnProcessorsIsSeenAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.OnLag(at(time.Second), c.lag)
-		g.OnBusy(c.used, 40*ms, 2)
+		g.OnBusy(c.used, 40*ms, 2, 0)
 		if got := g.Slots().Useful(); got != c.want {
 			t.Errorf("a lag of %v, %v of 40 ms used: %d are of use, want %d", c.lag, c.used, got, c.want)
 		}

@@ -10,22 +10,49 @@ import (
 // busyGap is the least time between two looks at what this process used.
 const busyGap = 20 * time.Millisecond
 
-// busy measures what this process uses of the processors.
+// hostGap is the same for what all used of the host's processors: with many of them the system takes a
+// while to add that up.
+const hostGap = 5 * busyGap
+
+// busy measures what this process uses of the processors, and what all use of the host's. It belongs to one
+// goroutine.
 type busy struct {
-	at   mono.Time
-	used time.Duration
+	at     mono.Time
+	used   time.Duration
+	hostAt mono.Time
+	host   hostTime
+	share  float64 // of the host's, at the last look at it
+}
+
+// hostTime is for how long the processors of the host were there so far, and for how long they had
+// nothing to do, in ticks.
+type hostTime struct{ all, idle uint64 }
+
+// since returns the share of the time since before in which the processors were in use, 0 where the system
+// does not tell.
+func (h hostTime) since(before hostTime) float64 {
+	if before.all == 0 || h.all <= before.all || h.idle < before.idle {
+		return 0
+	}
+	return max(1-float64(h.idle-before.idle)/float64(h.all-before.all), 0)
 }
 
 // look returns what was used since the last look, if that was a while ago and the system
-// tells, what could have been, and of how many processors.
-func (b *busy) look(now mono.Time) (used, all time.Duration, processors int, ok bool) {
+// tells, what could have been, of how many processors, and the share of the host's that
+// was in use.
+func (b *busy) look(now mono.Time) (used, all time.Duration, processors int, host float64, ok bool) {
 	elapsed := now.Sub(b.at)
 	if elapsed < busyGap {
-		return 0, 0, 0, false
+		return 0, 0, 0, 0, false
 	}
 	// A GOMAXPROCS above the number of processors makes none.
 	processors = min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
 	before := b.used
 	b.at, b.used = now, processorTime()
-	return b.used - before, elapsed * time.Duration(processors), processors, before > 0
+	if now.Sub(b.hostAt) >= hostGap {
+		hostBefore := b.host
+		b.hostAt, b.host = now, hostProcessors()
+		b.share = b.host.since(hostBefore)
+	}
+	return b.used - before, elapsed * time.Duration(processors), processors, b.share, before > 0
 }

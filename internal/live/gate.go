@@ -88,7 +88,7 @@ type Request struct {
 type Gate struct {
 	observe   atomic.Pointer[func(Event)] // nil: nobody is told
 	lag       atomic.Pointer[lag]
-	busy      busy
+	busy      busy   // of onLag alone
 	id        uint64 // of this gate among processes
 	service   string // "" if it has no name
 	objective time.Duration
@@ -218,12 +218,13 @@ const lagsInObjective = 20
 
 // onLag takes a measurement of the time that bytes lie in sockets.
 func (g *Gate) onLag(d time.Duration) {
+	used, all, processors, host, ok := g.busy.look(Now()) // takes longer than the lock is to be held
 	g.mu.Lock()
 	now := g.now()
 	g.look(now)
 	g.node.OnLag(now, d)
-	if used, all, processors, ok := g.busy.look(now); ok {
-		g.node.OnBusy(used, all, processors)
+	if ok {
+		g.node.OnBusy(used, all, processors, host)
 	}
 	if core, l := g.node.Gate(), g.lag.Load(); core != nil && l != nil {
 		l.turns.busy.Store(core.Busy())

@@ -78,7 +78,7 @@ func useProcessor(g *Gate, used time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for range 50 {
-		g.node.OnBusy(used, busyGap, 1)
+		g.node.OnBusy(used, busyGap, 1, 0)
 	}
 }
 

@@ -186,10 +186,10 @@ func (n *Node) OnLag(now mono.Time, d time.Duration) {
 	}
 }
 
-// OnBusy takes what the process used of its processors: see admission.Gate.OnBusy.
+// OnBusy takes what the process used of its processors, and all of the host's: see admission.Gate.OnBusy.
 // Other policies than the gate do not hear of it.
-func (n *Node) OnBusy(used, all time.Duration, processors int) {
+func (n *Node) OnBusy(used, all time.Duration, processors int, host float64) {
 	if n.gate != nil {
-		n.gate.OnBusy(used, all, processors)
+		n.gate.OnBusy(used, all, processors, host)
 	}
 }

@@ -211,7 +211,7 @@ func TestAroundAnotherPolicy(t *testing.T) {
 		}
 	}
 	n.OnLag(start, time.Second)
-	n.OnBusy(time.Second, time.Second, 1)
+	n.OnBusy(time.Second, time.Second, 1, 0)
 	if o, reach := n.End(start.Add(time.Hour), &tickets[0], work.Done); o != work.Done || reach != nil {
 		t.Errorf("without an objective %v and %v, expected done and no change", o, reach)
 	}

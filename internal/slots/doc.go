@@ -35,7 +35,8 @@
 //	residence passes half of the  at once to what is known to be served at once
 //	objective while it builds up
 //	callers gave up on all of it  a quarter, then doubles while residence stays short
-//	processors are short          no less than they are; no order of ends is taken for a line; a trial goes
+//	processors are short          no less than they are, if this process uses them; no order of ends is
+//	                              taken for a line; a trial goes
 //	                              down to them, and by its residence more are of use or not; where
 //	                              hardly anything is in time a quarter, and back if fewer take as long
 //

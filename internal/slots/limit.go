@@ -21,6 +21,7 @@ type Limit struct {
 	overdue int
 	passed  float64
 	useful  int     // see SetUseful
+	short   bool    // see SetShort
 	mean    float64 // ns of residence, and its mean deviation, per completion
 	spread  float64
 
@@ -103,6 +104,14 @@ func (l *Limit) SetUseful(n int) {
 	}
 	l.useful = max(n, 0)
 }
+
+// SetShort says whether the processors are short, whatever uses them: another process may do what the
+// requests wait for. How many of them are of use nobody knows then.
+func (l *Limit) SetShort(yes bool) { l.short = yes }
+
+// sharing reports whether requests share processors, as far as is known: the order in which they end tells
+// nothing then, and fewer at once are in time.
+func (l *Limit) sharing() bool { return l.useful > 0 || l.short }
 
 // SetOrdered says whether it matters who is served first. Then hardly any request is to wait
 // where nobody can order it.

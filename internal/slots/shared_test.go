@@ -103,3 +103,21 @@ func TestTurnTaking(t *testing.T) {
 		}
 	}
 }
+
+// TestShort: where another process uses the processors up, the order of ends is no line, the first late answer
+// counts, and a trial is not stopped by the ranks.
+func TestShort(t *testing.T) {
+	l, err := New(Config{Slack: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.trial.from = point{limit: 66, order: order{count: 100, sum: 2000, top: 40}}
+	late := 2 * float64(whole*l.cfg.Slack)
+	if l.tooLate(late) || l.lower(point{concurrency: 66}) != 40 {
+		t.Error("without a word of the processors a late answer counts, or a trial goes beyond the ranks")
+	}
+	l.SetShort(true)
+	if l.confirm(5); l.fifo || !l.tooLate(late) || l.lower(point{concurrency: 66}) != 33 {
+		t.Errorf("where processors are short: line %v, late counts %v, a trial goes to %v, want no line, true and 33", l.fifo, l.tooLate(late), l.lower(point{concurrency: 66}))
+	}
+}

@@ -268,7 +268,7 @@ func (l *Limit) compare(a, b point) {
 
 // confirm says that there is a line behind a knee.
 func (l *Limit) confirm(knee float64) {
-	if l.useful > 0 {
+	if l.sharing() {
 		return // those in service share the processors: fewer than the line lets in do as much
 	}
 	if !l.fifo {
@@ -314,7 +314,7 @@ func (l *Limit) fewest() int { return max(l.cfg.Min, min(l.useful, l.cfg.Max)) }
 // known returns how many requests were seen to be served at once, at least. Ranks reach as far as
 // what runs where requests share the processors.
 func (l *Limit) known() float64 {
-	if l.useful > 0 {
+	if l.sharing() {
 		return max(l.knee, l.least)
 	}
 	return max(l.knee, l.least, l.reach.most())

@@ -85,7 +85,7 @@ func (l *Limit) lower(p point) float64 {
 		return float64(l.fewest())
 	}
 	low := max(math.Floor(p.concurrency*down+0.25), math.Floor(min(l.least, p.concurrency)))
-	if o := l.trial.from.order; o.short(l.trial.from.limit) && o.top <= p.concurrency/up {
+	if o := l.trial.from.order; !l.sharing() && o.short(l.trial.from.limit) && o.top <= p.concurrency/up {
 		low = max(low, min(math.Ceil(o.top), math.Floor(p.concurrency/moves)))
 	}
 	return low
@@ -145,7 +145,7 @@ func (l *Limit) judgeDown(p point) {
 		return
 	}
 	ratio := p.residence / t.before.residence
-	more := ratio < shorter || ratio < perhaps && (l.useful > 0 || p.residence < brief*slack || p.residence > far*l.alone)
+	more := ratio < shorter || ratio < perhaps && (l.sharing() || p.residence < brief*slack || p.residence > far*l.alone)
 	if more && p.residence > slack && p.concurrency >= float64(l.cfg.Min)+0.5 && l.lower(p) < reaches*p.concurrency {
 		l.step(p)
 		return

@@ -20,6 +20,7 @@ type host struct {
 	idle       []int32 // stack of cores
 	line       ring[*process]
 	message    float64 // ns of processor time
+	used       float64 // ns of processors, so far
 }
 
 // core is one processor of some host.
@@ -148,6 +149,7 @@ func (w *World) settleCore(c *core) {
 	c.job.left -= did
 	c.turn -= did
 	c.process.used += did
+	c.host.used += did
 }
 
 // quit ends the turn of core k's process.

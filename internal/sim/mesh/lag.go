@@ -15,9 +15,9 @@ const busyGap = 20 * time.Millisecond
 type lag struct {
 	sent, next mono.Time // of the byte under way, 0: none; no other before next
 	last       time.Duration
-	// lookedAt and used are of the last look at the processors.
-	lookedAt mono.Time
-	used     float64
+	// lookedAt, used and host are of the last look at the processors.
+	lookedAt   mono.Time
+	used, host float64 // by this process, by all
 }
 
 // measure sends a byte now and then, and tells p's gate what the one under way takes
@@ -51,9 +51,10 @@ func (w *World) probed(p *process) {
 	if elapsed := now.Sub(p.lag.lookedAt); elapsed >= busyGap {
 		n := p.host.processors
 		if p.lag.lookedAt > 0 {
-			p.door.OnBusy(durationOf(p.used-p.lag.used), elapsed*time.Duration(n), n)
+			all := elapsed * time.Duration(n)
+			p.door.OnBusy(durationOf(p.used-p.lag.used), all, n, (p.host.used-p.lag.host)/float64(all))
 		}
-		p.lag.lookedAt, p.lag.used = now, p.used
+		p.lag.lookedAt, p.lag.used, p.lag.host = now, p.used, p.host.used
 	}
 	w.pumpDoor(p)
 }

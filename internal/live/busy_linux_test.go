@@ -1,0 +1,42 @@
+package live
+
+import "testing"
+
+func TestParseStat(t *testing.T) {
+	for text, want := range map[string]hostTime{
+		"cpu  100 20 30 400 50 6 7 8 9 1\ncpu0 1 2\n": {all: 621, idle: 450},
+		"cpu  100 20 30 400 50 6 7 8\n":               {all: 621, idle: 450},
+		"cpu  100 20 30 400 50 6 7\n":                 {},
+		"cpu  100 20 30 400 50 6 7 x\n":               {},
+		"cpu  100 20 30 400 50 6 7 8":                 {},
+		"intr 1 2 3 4 5 6 7 8 9\n":                    {},
+		"":                                            {},
+	} {
+		if got := parseStat([]byte(text)); got != want {
+			t.Errorf("%q is read as %+v, want %+v", text, got, want)
+		}
+	}
+	if hostProcessors().all == 0 {
+		t.Error("/proc/stat of this machine cannot be read")
+	}
+}
+
+func TestShareOfTheHost(t *testing.T) {
+	at := func(all, idle uint64) hostTime { return hostTime{all, idle} }
+	for _, c := range []struct {
+		before, after hostTime
+		want          float64
+	}{
+		{at(100, 50), at(200, 75), 0.75},
+		{at(100, 50), at(200, 50), 1},
+		{at(100, 50), at(100, 50), 0}, // no tick since
+		{hostTime{}, at(200, 75), 0},  // the first look
+		{at(100, 50), hostTime{}, 0},  // it cannot be read any more
+		{at(100, 50), at(120, 40), 0}, // idle time never shrinks
+		{at(100, 50), at(104, 55), 0}, // more idle than there was: rounding
+	} {
+		if got := c.after.since(c.before); got != c.want {
+			t.Errorf("from %+v to %+v: %v is in use, want %v", c.before, c.after, got, c.want)
+		}
+	}
+}
