@@ -554,17 +554,25 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// The way out: unready while still serving, then new requests are refused while
-// those inside finish, then Run returns nil.
-func TestDrain(t *testing.T) {
-	entered, leave := make(chan struct{}), make(chan struct{})
-	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/long" {
+// waits starts a server that answers with a text, on a path only when leave is closed. entered
+// hears of each request that waits there, of up to eight.
+func waits(t *testing.T, path, text string) (addr string, entered, leave chan struct{}) {
+	t.Helper()
+	entered, leave = make(chan struct{}, 8), make(chan struct{})
+	_, addr = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == path {
 			entered <- struct{}{}
 			<-leave
 		}
-		io.WriteString(w, "done")
+		io.WriteString(w, text)
 	}))
+	return addr, entered, leave
+}
+
+// The way out: unready while still serving, then new requests are refused while
+// those inside finish, then Run returns nil.
+func TestDrain(t *testing.T) {
+	addr, entered, leave := waits(t, "/long", "done")
 	cfg := to("http://" + addr)
 	cfg.Drain = Drain{Notice: 300 * time.Millisecond, Timeout: time.Minute}
 	p := start(t, cfg)

@@ -42,15 +42,7 @@ func (a *asking) answer() (int, error) {
 // Where all places are taken, the connection that has been idle for longest makes room;
 // one on which a request runs does not.
 func TestRoomForConnections(t *testing.T) {
-	release := make(chan struct{})
-	running := make(chan struct{}, 8)
-	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/wait" {
-			running <- struct{}{}
-			<-release
-		}
-		io.WriteString(w, "ok")
-	}))
+	addr, running, release := waits(t, "/wait", "ok")
 	cfg := to("http://" + addr)
 	cfg.Limits.Connections = 2
 	p := start(t, cfg)
@@ -94,14 +86,7 @@ func TestRoomForConnections(t *testing.T) {
 // ends.
 func TestNoRoomBeforeTheAnswer(t *testing.T) {
 	for _, ends := range []bool{true, false} {
-		entered, leave := make(chan struct{}, 1), make(chan struct{})
-		_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/wait" {
-				entered <- struct{}{}
-				<-leave
-			}
-			io.WriteString(w, "ok")
-		}))
+		addr, entered, leave := waits(t, "/wait", "ok")
 		cfg := to("http://" + addr)
 		cfg.Limits.Connections = 1
 		cork := newCorked()
