@@ -283,7 +283,7 @@ func (p *Pool) Reply(now mono.Time, c *Client, asked, part bool, g *wire.Grant) 
 		p.reply(now, c)
 	}
 	if !p.Tells(c, asked, part) {
-		c.seq++ // as if
+		c.seq++ // as with the grant that OnReply makes: grants have the same numbers either way
 		return false
 	}
 	if *g = (wire.Grant{Epoch: p.cfg.Epoch}); !c.gone {

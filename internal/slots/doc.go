@@ -36,9 +36,9 @@
 //	objective while it builds up
 //	callers gave up on all of it  a quarter, then doubles while residence stays short
 //	processors are short          no less than they are, if this process uses them; no order of ends is
-//	                              taken for a line; a trial goes
-//	                              down to them, and by its residence more are of use or not; where
-//	                              hardly anything is in time a quarter, and back if fewer take as long
+//	                              taken for a line; a trial goes down to them, and by its residence more
+//	                              are of use or not; where hardly anything is in time a quarter, and
+//	                              back if fewer take as long
 //
 // The knee is what is remembered, not the service time: a server that becomes slower
 // does less with as many workers, and needs no new limit.
