@@ -52,6 +52,23 @@ func TestATrialAcrossASlowdownTellsNothing(t *testing.T) {
 	}
 }
 
+// TestATrialAcrossASlowdownOfFew: of eight requests chance makes the throughput half of what it was, but not
+// the time that each takes twice as long. Without that, four that took longer than nine had were taken for
+// nine without a queue (wild/random, world 303).
+func TestATrialAcrossASlowdownOfFew(t *testing.T) {
+	const millisecond = 1e6
+	l, err := New(Config{Slack: 42 * millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.rate, l.alone = 21.1/1e9, 53*millisecond
+	l.try(point{concurrency: 9.3, throughput: 21.1 / 1e9, residence: 421 * millisecond, samples: 32, limit: 10, bound: true}, -1)
+	l.judge(point{concurrency: 3.8, throughput: 4.9 / 1e9, residence: 784 * millisecond, took: 700 * millisecond, samples: 8, limit: 4, bound: true})
+	if l.trial.dir != 0 || l.knee != 0 || l.least != 0 {
+		t.Errorf("in a trial: %v, the knee %v, %v seen without a queue; want none, 0 and 0", l.trial.dir != 0, l.knee, l.least)
+	}
+}
+
 // TestARefutedLineTakesItsKneeAlong: a line had the knee as far as ranks reach. Once it is refuted what was known
 // before counts again, unless requests take no longer by that knee than a hidden queue may.
 func TestARefutedLineTakesItsKneeAlong(t *testing.T) {

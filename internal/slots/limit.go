@@ -28,8 +28,8 @@ type Limit struct {
 	window window
 	// knee is the number of requests at once from which on more of them only wait for
 	// each other, 0 while unknown, and samples how many completions say so; least are so
-	// many that were seen to run without a queue.
-	knee, samples, least float64
+	// many that were seen to run without a queue, in swift ns each.
+	knee, samples, least, swift float64
 	// rate is the completions per ns while the limit binds; service the residence in ns
 	// without a hidden queue, now; alone the same as last measured.
 	rate, service, alone float64
@@ -109,9 +109,9 @@ func (l *Limit) SetUseful(n int) {
 // requests wait for. How many of them are of use nobody knows then.
 func (l *Limit) SetShort(yes bool) { l.short = yes }
 
-// sharing reports whether requests share processors, as far as is known: the order in which they end tells
+// Sharing reports whether requests share processors, as far as is known: the order in which they end tells
 // nothing then, and fewer at once are in time.
-func (l *Limit) sharing() bool { return l.useful > 0 || l.short }
+func (l *Limit) Sharing() bool { return l.useful > 0 || l.short }
 
 // SetOrdered says whether it matters who is served first. Then hardly any request is to wait
 // where nobody can order it.

@@ -31,6 +31,10 @@ const (
 	// something to do until the next credits are there: without one 2,000 clients got 94 % of the
 	// capacity instead of 98 %, with half a Slack the second after a slowdown suffered.
 	fed = 0.25
+	// scarce is how many means one in fifty of exponential times takes, ln 50.
+	scarce = 3.9
+	// few is how many more than the knee run for a hidden queue, however much residence times vary.
+	few = 2
 	// half, most and whole are half of the objective, most and all of it, in Slacks of a
 	// tenth: units. Other values cost up to 5 % where the service takes half of the objective
 	// (tuning/core).
@@ -65,6 +69,9 @@ const (
 // steer moves the limit after a window.
 func (l *Limit) steer(p point) {
 	switch {
+	case l.asBefore(p):
+		l.trial, l.recovering, l.untried = trial{}, recovered, 0
+		l.limit, l.knee, l.alone, l.service = l.least, 0, p.residence, p.residence
 	case l.recovering != recovered:
 		l.recover(p)
 	case p.bound && l.long > dominated*l.held:
@@ -79,6 +86,12 @@ func (l *Limit) steer(p point) {
 			l.limit = l.target() // what would only wait behind the line waits in front of it
 		}
 	}
+}
+
+// asBefore reports whether far fewer run than once did without a queue, and take as little as they did then:
+// the work was slower for a while.
+func (l *Limit) asBefore(p point) bool {
+	return p.bound && l.useful == 0 && l.limit < down*l.least && p.residence <= near*l.swift && p.samples >= 2*earlySize
 }
 
 // outgrow is for a window whose slots were held, most of the time, by requests that turned out to be
@@ -127,9 +140,9 @@ func (l *Limit) roam(p point) {
 	l.service = l.alone
 	if p.residence <= l.alone*near {
 		if l.least == 0 && l.idle > memory/2 {
-			l.least = p.concurrency
-		} else if l.least > 0 {
-			l.least = max(l.least, l.least+(p.concurrency-l.least)/4)
+			l.least, l.swift = p.concurrency, l.alone
+		} else if l.least > 0 && p.concurrency > l.least {
+			l.least, l.swift = l.least+(p.concurrency-l.least)/4, l.alone
 		}
 		if l.knee > 0 && !l.fifo {
 			l.knee = max(l.knee, p.concurrency)
@@ -217,7 +230,7 @@ func (l *Limit) due(p point) int8 {
 	switch {
 	case l.useful > 0 && l.Limit() <= l.useful:
 		return 0
-	case p.order.full(p.limit) && l.untried >= l.raiseGap && p.residence <= whole*float64(l.cfg.Slack):
+	case (p.order.full(p.limit) || p.order.count < enoughRanks && !l.fifo && !l.Sharing()) && l.untried >= l.raiseGap && p.residence <= whole*float64(l.cfg.Slack):
 		return 1 // nothing shows a queue
 	case l.fifo && p.limit <= math.Round(l.knee):
 		// No more than the knee are served. Where that leaves little of the objective, it is asked now and
@@ -268,11 +281,14 @@ func (l *Limit) compare(a, b point) {
 
 // confirm says that there is a line behind a knee.
 func (l *Limit) confirm(knee float64) {
-	if l.sharing() {
+	if l.Sharing() {
 		return // those in service share the processors: fewer than the line lets in do as much
 	}
 	if !l.fifo {
 		l.fifo, l.unlined = true, unlined{l.knee, l.samples}
+	}
+	if l.trial.dir > 0 && l.trial.before != l.trial.from {
+		knee = max(knee, l.knee) // so many did more than fewer
 	}
 	l.knee, l.samples = knee, samplesMost
 }
@@ -314,7 +330,7 @@ func (l *Limit) fewest() int { return max(l.cfg.Min, min(l.useful, l.cfg.Max)) }
 // known returns how many requests were seen to be served at once, at least. Ranks reach as far as
 // what runs where requests share the processors.
 func (l *Limit) known() float64 {
-	if l.sharing() {
+	if l.Sharing() {
 		return max(l.knee, l.least)
 	}
 	return max(l.knee, l.least, l.reach.most())
@@ -353,7 +369,9 @@ func (l *Limit) target() float64 {
 		// is a part of the objective.
 		return l.knee + min(max(margin*l.knee, hidden), fed*l.rate*slack)
 	}
-	return max(min(l.knee*(1+l.doubt()), max(l.knee, most*slack*l.rate)), l.rate*l.hidden())
+	queued := l.rate * min(l.hidden(), l.bounded())
+	queued = max(queued, min(l.rate*l.hidden(), l.knee+few)) // so few may be a knee that was measured too low
+	return max(min(l.knee*(1+l.doubt()), max(l.knee, most*slack*l.rate)), queued)
 }
 
 // hidden is the residence, in ns, with a hidden queue that costs nobody anything.
@@ -362,6 +380,14 @@ func (l *Limit) hidden() float64 {
 		return float64(l.cfg.Slack)
 	}
 	return unordered * float64(l.cfg.Slack)
+}
+
+// bounded is the residence, in ns, with which one request in fifty takes longer than the objective less a
+// Slack for the way. Where the order inside is not that of arrival, or requests share what does them, some
+// wait for much longer than the mean. Behind a store whose processors are shared a tenth of the requests were
+// given up while they ran (TestSharedStore).
+func (l *Limit) bounded() float64 {
+	return (whole - 1) * float64(l.cfg.Slack) / (1 + (scarce-1)*l.deviation())
 }
 
 // harmless is the residence, in ns, up to which it is not asked whether it is a queue.
@@ -390,14 +416,14 @@ func (l *Limit) alarm() float64 {
 // window.
 func (l *Limit) alarmed() bool {
 	w := &l.window
-	few, known := earlySize, max(l.knee, l.least)
+	enough, known := earlySize, max(l.knee, l.least)
 	if l.service == 0 && float64(w.last.Sub(w.start))*float64(w.done) < 2*w.sum {
 		return false // of what came at the start, the short ones have ended first
 	}
 	if known == 0 {
-		few *= 4 // the throughput is all there is to go by
+		enough *= 4 // the throughput is all there is to go by
 	}
-	return l.trial.dir == 0 && w.done >= few && (known > 0 || w.full == 0) && float64(l.inUse) > near*l.known() && w.residence() > l.alarm()
+	return l.trial.dir == 0 && w.done >= enough && (known > 0 || w.full == 0) && float64(l.inUse) > near*l.known() && w.residence() > l.alarm()
 }
 
 // sink lowers a limit that is far above peak, what ran at once in a window in which
@@ -435,12 +461,20 @@ func (l *Limit) turn() time.Duration {
 	return time.Duration(min(l.mean+2*l.spread, whole*float64(l.cfg.Slack)))
 }
 
+// deviation is the coefficient of variation of the residence times, exact for exponential ones, whose mean
+// deviation is 2/e; 0 before the first.
+func (l *Limit) deviation() float64 {
+	if l.mean == 0 {
+		return 0
+	}
+	return 1.36 * l.spread / l.mean
+}
+
 // variation is the square of the residence times' coefficient of variation, at
 // least 1, which exponential times have: so many times more samples are needed.
 func (l *Limit) variation() float64 {
-	if l.service == 0 || l.mean == 0 {
+	if l.service == 0 {
 		return 1
 	}
-	cv := 1.36 * l.spread / l.mean // exact for exponential times, whose mean deviation is 2/e
-	return max(1, min(cv*cv, 8))
+	return max(1, min(l.deviation()*l.deviation(), 8))
 }

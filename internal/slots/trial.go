@@ -85,7 +85,7 @@ func (l *Limit) lower(p point) float64 {
 		return float64(l.fewest())
 	}
 	low := max(math.Floor(p.concurrency*down+0.25), math.Floor(min(l.least, p.concurrency)))
-	if o := l.trial.from.order; !l.sharing() && o.short(l.trial.from.limit) && o.top <= p.concurrency/up {
+	if o := l.trial.from.order; !l.Sharing() && o.short(l.trial.from.limit) && o.top <= p.concurrency/up {
 		low = max(low, min(math.Ceil(o.top), math.Floor(p.concurrency/moves)))
 	}
 	return low
@@ -145,7 +145,7 @@ func (l *Limit) judgeDown(p point) {
 		return
 	}
 	ratio := p.residence / t.before.residence
-	more := ratio < shorter || ratio < perhaps && (l.sharing() || p.residence < brief*slack || p.residence > far*l.alone)
+	more := ratio < shorter || ratio < perhaps && (l.Sharing() || p.residence < brief*slack || p.residence > far*l.alone)
 	if more && p.residence > slack && p.concurrency >= float64(l.cfg.Min)+0.5 && l.lower(p) < reaches*p.concurrency {
 		l.step(p)
 		return
@@ -154,7 +154,9 @@ func (l *Limit) judgeDown(p point) {
 	l.service = min(p.residence, l.knee/l.rate)
 	l.limit = l.target()
 	if unqueued {
-		l.least = max(l.least, t.from.concurrency)
+		if t.from.concurrency > l.least {
+			l.least, l.swift = t.from.concurrency, p.residence
+		}
 		l.limit = max(l.limit, t.from.concurrency)
 	}
 	l.end()
@@ -176,15 +178,16 @@ func stays(a, b point) float64 {
 }
 
 // slower reports whether the work became slower from a to b, with fewer running: their
-// throughput fell by more than their number did, and by more than chance has it.
+// throughput fell by more than their number did, or they take longer, and by more than chance has it.
 func slower(a, b point) bool {
-	return b.throughput < a.throughput*b.concurrency/a.concurrency*(1-max(margin, chance(a, b)))
+	by := max(margin, chance(a, b))
+	return b.throughput < a.throughput*b.concurrency/a.concurrency*(1-by) || b.residence > a.residence*(1+max(by, near-1))
 }
 
-// faster reports whether the work became faster from a to b, with fewer running: they do more, and
-// by more than chance has it.
+// faster reports whether the work became faster from a to b, with fewer running: they do more than all that was
+// done before, for callers who had given up as well, and by more than chance has it.
 func faster(a, b point) bool {
-	return b.throughput > a.throughput*max(near, 1+chance(a, b))
+	return b.throughput*(1-a.given) > a.throughput*max(near, 1+chance(a, b))
 }
 
 // chance is the difference of two throughputs, relatively, that may be chance.
@@ -192,14 +195,15 @@ func chance(a, b point) float64 { return surely * math.Sqrt(1/a.samples+1/b.samp
 
 func (l *Limit) judgeUp(p point) {
 	t := &l.trial
-	distance := math.Log(p.concurrency / t.before.concurrency)
+	// Long requests that were there before and are not now have left room for others.
+	distance := math.Log((p.concurrency + max(t.before.lent-p.lent, 0)) / t.before.concurrency)
 	least := queued
 	if p.order.full(p.limit) {
 		least /= 2 // nothing shows a queue, so that less of a gain will do
 	}
 	// The two say the same, by Little's law, and each is disturbed by other things.
 	more, longer := math.Log(p.throughput/t.before.throughput), math.Log(p.took/t.before.took)
-	if distance > 0 && more > least*distance && longer < (1-least)*distance && p.lent > t.before.lent-another {
+	if distance > 0 && more > least*distance && longer < (1-least)*distance {
 		// There was no queue before, so that was the service time.
 		l.alone = t.before.concurrency / t.before.throughput
 		l.knee, l.rate, l.gap, l.raiseGap = min(p.concurrency, p.throughput*l.alone), p.throughput, memory, raiseFirst

@@ -73,7 +73,7 @@ func (l *Limit) tooLate(r float64) bool {
 		return false
 	}
 	l.vain.row++
-	return l.sharing() || l.vain.row > lateRow || l.recovering != recovered
+	return l.Sharing() || l.vain.row > lateRow || l.recovering != recovered
 }
 
 // inVain reports whether hardly anything in the running window was finished in time, or

@@ -14,6 +14,7 @@ type point struct {
 	samples                            float64
 	limit                              float64
 	vain                               float64 // share of them that were late, or whose callers gave up
+	given                              float64 // share of the latter
 	lent                               float64 // requests that ran without a slot
 	order                              order
 	bound                              bool // slots were missing for half of the time
@@ -96,7 +97,7 @@ func (w *window) residence() float64 { return max(w.sum, w.area) / float64(w.don
 func (w *window) point(length, limit float64) point {
 	// Half a completion stands for none: it is in this window by chance.
 	return point{concurrency: w.area / length, throughput: max(float64(w.done-w.given), 0.5) / length, residence: w.residence(), took: w.sum / float64(w.done), samples: float64(w.done),
-		limit: limit, lent: w.aside / length, vain: float64(w.given+w.late) / float64(w.done), order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length}
+		limit: limit, lent: w.aside / length, vain: float64(w.given+w.late) / float64(w.done), given: float64(w.given) / float64(w.done), order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length}
 }
 
 // endWindow acts on the running window once it holds enough completions.
