@@ -190,8 +190,16 @@ const (
 	sparseRefusalTime = 250 * time.Microsecond
 )
 
-// hostShort is the share of the host's processors in use from which on they are short.
-const hostShort = 0.95
+// hostShort is the share of the host's processors in use from which on they are short, and hostLag the part
+// of the objective that messages must have waited for this process within the last hostLagged objectives: a
+// neighbour that takes what others leave harms nobody, and where long polls were late beside one, four of five
+// short requests were refused. A tenth of the objective is too much: call graphs that share a machine lose a
+// twentieth of their worst worlds then.
+const (
+	hostShort  = 0.95
+	hostLag    = 1.0 / 100
+	hostLagged = 256
+)
 
 // shortLag is the part of the objective from which on a lag shows that the processors are
 // short, whatever uses them: where they are not, messages do not wait. Refusals of 17 µs
@@ -234,6 +242,7 @@ type Gate struct {
 	burnt    float64       // share of the processors that is used; see OnBusy
 	own      float64       // the same, with what refusals use
 	turned   int           // refusals since
+	lagged   time.Duration // for so long the host's processors are short for this process, if they are all used
 	host     float64       // share of the host's processors that is used, by all
 	lagUntil mono.Time     // when it is too old to count
 	ticked   mono.Time     // when the pool was last woken
@@ -442,10 +451,13 @@ func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 // refusals use is not what requests use, until messages wait for the processors: then what
 // they cost is not known well enough. host is the share of the host's processors that was in use, whatever
 // used them, 0 where nobody knows: those of a call graph on one machine may be short although this process
-// uses few of them.
+// uses few of them. That is so if messages wait for this process as well: see OnLag.
 func (g *Gate) OnBusy(used, all time.Duration, processors int, host float64) {
 	g.host += (host - g.host) / busyCalls
-	g.limit.SetShort(g.host >= hostShort)
+	if g.lagged -= all / time.Duration(max(processors, 1)); float64(g.lag) >= hostLag*float64(g.cfg.Objective) {
+		g.lagged = hostLagged * g.cfg.Objective
+	}
+	g.limit.SetShort(g.host >= hostShort && g.lagged > 0)
 	g.own += (float64(used)/float64(all) - g.own) / busyCalls
 	if g.limit.Useful() == 0 && float64(g.lag) < shortLag*float64(g.cfg.Objective) {
 		used = max(used-time.Duration(g.turned)*refusalTime, 0)

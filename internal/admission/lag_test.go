@@ -149,3 +149,38 @@ func TestABurstOnProcessorsIsSeenAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestANeighbourOnTheHost: the processors of a host that are all used are short for a process whose messages
+// wait for them, for a while. A neighbour that takes what is left is none of its business.
+func TestANeighbourOnTheHost(t *testing.T) {
+	g, err := New(Config{Objective: 100 * ms})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := at(time.Second)
+	look := func(times int, lag time.Duration, host float64) bool {
+		for range times {
+			now = now.Add(20 * ms)
+			g.OnLag(now, lag)
+			g.OnBusy(2*ms, 40*ms, 2, host)
+		}
+		return g.Slots().Sharing()
+	}
+	for _, step := range []struct {
+		name  string
+		times int
+		lag   time.Duration
+		host  float64
+		want  bool
+	}{
+		{"the host is full, and no message waits", 100, 0, 1, false},
+		{"messages wait", 1, ms, 1, true},
+		{"none waits any more", 100, 0, 1, true},
+		{"none has waited for long", 1200, 0, 1, false},
+		{"messages wait on a host that has room", 100, ms, 0.7, false},
+	} {
+		if got := look(step.times, step.lag, step.host); got != step.want {
+			t.Errorf("%s: processors are short: %v, want %v", step.name, got, step.want)
+		}
+	}
+}
