@@ -29,6 +29,8 @@ type scene struct {
 	semaphores []string
 	// calm worlds have no overload: a refusal is a mistake.
 	calm bool
+	// first says that the first group of clients alone is judged.
+	first bool
 	// from and to, if above 0, bound the part that is judged apart.
 	from, to time.Duration
 	// weights, if above 0, is the weight of the first group beside 1 of the second.
@@ -44,8 +46,12 @@ type heard struct {
 
 func listen(s *scene, r *world.Report) heard {
 	var h heard
-	for i := range r.Groups {
-		g := &r.Groups[i]
+	groups := r.Groups
+	if s.first {
+		groups = groups[:1]
+	}
+	for i := range groups {
+		g := &groups[i]
 		h.offered += g.Offered
 		h.good += g.Good
 		h.late += g.Late

@@ -30,7 +30,8 @@ func scenes(quick bool) []scene {
 		all = append(all, sharedLoop(processors))
 	}
 	return append(all, cheap(2), cheap(4), retries(), fanOut(), givenUp(world.Constant), givenUp(world.Exponential), weighted(world.Plain), weighted(world.Credits), ramp(),
-		slowReplica(0.8), slowReplica(1.5), burstsOf(), oneGate(world.Plain), oneGate(world.Credits))
+		slowReplica(0.8), slowReplica(1.5), burstsOf(), oneGate(world.Plain), oneGate(world.Credits), store(world.Plain), store(world.Credits),
+		neighbour())
 }
 
 func target(service string) world.Target { return world.Target{Service: service, Method: "do"} }
@@ -196,3 +197,39 @@ func oneGate(kind world.Kind) scene {
 	w.Clients = append(w.Clients, world.Group{Name: "others", Kind: world.Plain, Clients: 20, Ask: asks("bare"), Load: times(0.5)})
 	return scene{world: w, semaphores: onHost}
 }
+
+// store is a service with a gate that waits for a store without one, on a machine of its own: what is short are
+// processors that the gate cannot see, and the requests inside share them.
+func store(kind world.Kind) scene {
+	name := "a store on another machine is what is short, 2x, wallets"
+	if kind == world.Plain {
+		name = "a store on another machine is what is short, 2x, plain clients"
+	}
+	w := plot(name, 100*ms, []world.Service{
+		{Name: "front", Methods: does(waits(ms), calls("store"))},
+		{Name: "store", Host: "box", Ungated: true, Methods: does(computes(12 * ms))},
+	}, times(2))
+	w.Hosts = []world.Host{{Name: "box", Processors: 4}}
+	w.Clients[0].Kind = kind
+	return scene{world: w, semaphores: []string{"semaphore:4", "semaphore:4:4", "semaphore:4:8", "semaphore:6:8", "semaphore:8", "semaphore:8:8", "semaphore:8:16"}}
+}
+
+// neighbour is long polls beside short requests, on processors that another process uses up without harm to
+// either: nothing need be refused.
+func neighbour() scene {
+	w := plot("long polls, and a neighbour that uses the processors up", 100*ms, []world.Service{
+		{Name: "api", Host: "box", Locks: []world.Lock{{Name: "pool", Permits: 8}}, Methods: []world.Method{
+			{Name: "do", Steps: []world.Step{{Lock: "pool", Wait: &world.Draw{Shape: world.Exponential, Mean: 10 * ms}}}},
+			{Name: "poll", Steps: []world.Step{waits(3 * time.Second)}},
+		}},
+		{Name: "batch", Host: "box", Ungated: true, Workers: 2, Methods: does(world.Step{Compute: &world.Draw{Mean: 50 * ms}})},
+	}, perSecond(100))
+	w.Hosts = []world.Host{{Name: "box", Processors: 2}}
+	w.Clients[0].Kind, w.Clients[0].Deadline = world.Plain, -1
+	poll := []world.Ask{{Target: world.Target{Service: "api", Method: "poll"}}}
+	w.Clients = append(w.Clients, world.Group{Name: "polls", Kind: world.Plain, Clients: 20, Ask: poll, Load: perSecond(100), Deadline: -1},
+		world.Group{Name: "jobs", Kind: world.Plain, Clients: 4, Ask: asks("batch"), Load: world.Load{Users: 4}, Deadline: -1})
+	return scene{world: w, semaphores: []string{"semaphore:1000"}, calm: true, first: true}
+}
+
+func perSecond(rate float64) world.Load { return world.Load{Steps: []world.Rate{{PerSecond: rate}}} }
