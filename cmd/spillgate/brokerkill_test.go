@@ -104,6 +104,7 @@ func connect(t *testing.T, id string, addresses []string, subscribe byte, got fu
 // Nodes are killed while clients publish to them and subscribe at them. Nothing that was
 // acknowledged is lost, and it comes while the node is still dead.
 func TestKill(t *testing.T) {
+	t.Parallel() // with TestDemo
 	t.Run("1 node", func(t *testing.T) {
 		t.Parallel()
 		killed(t, 1, 1)

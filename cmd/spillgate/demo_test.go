@@ -69,6 +69,7 @@ func checkNoProcess(t *testing.T, mark string) {
 // The quick demo as a stranger runs it: its page is up while it goes on, it ends
 // by itself, and the result says what happened.
 func TestDemo(t *testing.T) {
+	t.Parallel() // with TestKill: neither is about how fast the machine is
 	out := t.TempDir()
 	cmd, mark := spillgate(t, "demo", "--quick", "--json", "--seed", "11", "--out", out)
 	var stdout bytes.Buffer

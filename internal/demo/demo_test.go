@@ -52,6 +52,17 @@ func short() demo.Plan {
 	return p
 }
 
+// hasty is short, with acts so brief that nothing can be said of them: for those before the one
+// that is looked at.
+func hasty() demo.Plan {
+	p := short()
+	for i := range p.Steps {
+		p.Steps[i].For = 250 * time.Millisecond
+	}
+	p.Before, p.During, p.After, p.Shop.FloodFor = 250*time.Millisecond, 250*time.Millisecond, 250*time.Millisecond, 250*time.Millisecond
+	return p
+}
+
 // children returns the processes of this test but itself.
 func children(t *testing.T, mark string) []string {
 	t.Helper()
@@ -233,7 +244,7 @@ func TestPlayInterruptedWithTenants(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	final, err := demo.Play(ctx, demo.Config{
-		Plan: short(), Command: []string{"part"},
+		Plan: hasty(), Command: []string{"part"},
 		Publish: func(s demo.State) {
 			if s.Tenants != nil && s.Tenants.Settled() > 0 {
 				cancel()
@@ -253,7 +264,7 @@ func TestPlayInterruptedWithCheckouts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	final, err := demo.Play(ctx, demo.Config{
-		Plan: short(), Command: []string{"part"},
+		Plan: hasty(), Command: []string{"part"},
 		Publish: func(s demo.State) {
 			if o := s.Checkout.Order(demo.Shares); o != nil && len(o.Kinds[0].Points) > 0 {
 				cancel()
@@ -272,13 +283,8 @@ func TestPlayInterruptedWithCulprit(t *testing.T) {
 	t.Setenv(marker, mark)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	p := short() // what comes before is not looked at
-	for i := range p.Steps {
-		p.Steps[i].For = 250 * time.Millisecond
-	}
-	p.Before, p.During, p.After, p.Shop.FloodFor = 250*time.Millisecond, 250*time.Millisecond, 250*time.Millisecond, 250*time.Millisecond
 	final, err := demo.Play(ctx, demo.Config{
-		Plan: p, Command: []string{"part"},
+		Plan: hasty(), Command: []string{"part"},
 		Publish: func(s demo.State) {
 			if r := s.Culprit.Running(); r != nil && len(s.Culprit.Runs) == 2 && len(r.Points) > 0 {
 				cancel()

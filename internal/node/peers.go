@@ -37,16 +37,20 @@ type Callee interface {
 
 // caller is a process that sends requests here, as the rates have it. service is
 // known of one that is called from here as well.
-type caller struct{ service, process string }
+type caller struct {
+	service, process string
+	// peer is the number that the rates gave these names last.
+	peer rates.Peer
+}
 
 // callersKept is how many callers are remembered by number, per peer that the
 // rates tell apart. Beyond it all are forgotten; those that still call come back.
 const callersKept = 2
 
-func (n *Node) caller(number uint64, peers int) *caller {
+func (n *Node) caller(a *rates.Adapter, number uint64) *caller {
 	c := n.callers[number]
 	if c == nil {
-		if len(n.callers) >= callersKept*peers {
+		if len(n.callers) >= callersKept*a.Config().MaxPeers {
 			clear(n.callers)
 		}
 		c = &caller{process: processName(number)}
@@ -59,8 +63,7 @@ func (n *Node) caller(number uint64, peers int) *caller {
 // requests here.
 func (n *Node) upstream(now mono.Time, number uint64) rates.Peer {
 	a := n.gate.Rates(now)
-	c := n.caller(number, a.Config().MaxPeers)
-	return a.Peer(now, c.service, c.process)
+	return n.caller(a, number).number(now, a)
 }
 
 // downstream returns the number that the rates have for a process that is called
@@ -68,8 +71,19 @@ func (n *Node) upstream(now mono.Time, number uint64) rates.Peer {
 func (n *Node) downstream(now mono.Time, p *Process) rates.Peer {
 	a := n.gate.Rates(now)
 	// A process that calls and is called is one process to the rates.
-	n.caller(p.Number, a.Config().MaxPeers).service = p.Service
-	return a.Peer(now, p.Service, p.name)
+	c := n.caller(a, p.Number)
+	if c.service != p.Service {
+		c.service, c.peer = p.Service, 0
+	}
+	return c.number(now, a)
+}
+
+// number returns the number that the rates have for c.
+func (c *caller) number(now mono.Time, a *rates.Adapter) rates.Peer {
+	if !a.Knows(c.peer) {
+		c.peer = a.Peer(now, c.service, c.process)
+	}
+	return c.peer
 }
 
 // Call counts a call that the request of t makes to a process, and returns the

@@ -181,6 +181,13 @@ func (a *Adapter) Peer(now mono.Time, service, process string) Peer {
 	return Peer(a.peers.id(i))
 }
 
+// Knows reports whether p, a number of a named process, still is that process's. Peer would
+// return it, after finding the names.
+func (a *Adapter) Knows(p Peer) bool {
+	i, ok := a.peers.at(uint32(p))
+	return ok && i > 0
+}
+
 func (a *Adapter) forgetPeer(i int) {
 	for _, f := range a.flows {
 		if f != nil {

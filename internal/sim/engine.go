@@ -16,10 +16,22 @@ type Engine[E any] struct {
 	// is scheduled next usually fills it, which saves a way down and a way up.
 	vacant bool
 	lanes  []lane[E]
-	// least is the lane whose first event is earliest, if any is filled; filled is
-	// how many are.
-	least, filled int
+	// firsts are when the first events of the lanes are due, beside each other because
+	// they are looked at again and again; least is the lane whose is earliest.
+	firsts []due
+	least  int
 }
+
+// due is when an event is due, and its place among those of one instant.
+type due struct {
+	at  mono.Time
+	seq uint64
+}
+
+func (a due) before(b due) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
+
+// empty is that of an empty lane: no event is at mono.Never.
+var empty = due{at: mono.Never}
 
 type entry[E any] struct {
 	at    mono.Time
@@ -32,7 +44,12 @@ func (a *entry[E]) before(b *entry[E]) bool {
 }
 
 // Lanes gives the engine n lanes, numbered from 0, before anything is scheduled.
-func (e *Engine[E]) Lanes(n int) { e.lanes = make([]lane[E], n) }
+func (e *Engine[E]) Lanes(n int) {
+	e.lanes, e.firsts = make([]lane[E], n), make([]due, n)
+	for i := range e.firsts {
+		e.firsts[i] = empty
+	}
+}
 
 // Now returns the present: the instant of the last event that Next returned.
 func (e *Engine[E]) Now() mono.Time { return e.now }
@@ -75,10 +92,11 @@ func (e *Engine[E]) AlongLane(number int, t mono.Time, event E) {
 	switch {
 	case l.n == 0:
 		l.push(item)
-		if e.filled == 0 || item.before(e.lanes[e.least].first()) {
+		first := due{item.at, item.seq}
+		e.firsts[number] = first
+		if first.before(e.firsts[e.least]) {
 			e.least = number
 		}
-		e.filled++
 	case l.last <= item.at:
 		l.push(item)
 	default:
@@ -90,17 +108,15 @@ func (e *Engine[E]) AlongLane(number int, t mono.Time, event E) {
 // false, and changes nothing, if there is none before end.
 func (e *Engine[E]) Next(end mono.Time) (event E, ok bool) {
 	e.fill()
-	if e.filled > 0 {
-		first := e.lanes[e.least].first()
-		if len(e.heap) == 0 || first.before(&e.heap[0]) {
+	if len(e.lanes) > 0 {
+		first := e.firsts[e.least]
+		if len(e.heap) == 0 || first.before(due{e.heap[0].at, e.heap[0].seq}) {
 			if first.at >= end {
 				return event, false
 			}
 			e.now = first.at
 			e.done++
-			event = first.event
-			e.leaveLane()
-			return event, true
+			return e.leaveLane(), true
 		}
 	}
 	if len(e.heap) == 0 || e.heap[0].at >= end {
@@ -118,25 +134,28 @@ func (e *Engine[E]) Advance(t mono.Time) {
 	if len(e.heap) > 0 {
 		t = min(t, e.heap[0].at)
 	}
-	if e.filled > 0 {
-		t = min(t, e.lanes[e.least].first().at)
+	if len(e.lanes) > 0 {
+		t = min(t, e.firsts[e.least].at)
 	}
 	e.now = max(e.now, t)
 }
 
 // leaveLane takes the first event from the least lane and finds the next least.
-func (e *Engine[E]) leaveLane() {
-	l := &e.lanes[e.least]
-	l.pop()
-	if l.n == 0 {
-		e.filled--
+func (e *Engine[E]) leaveLane() E {
+	l, next := &e.lanes[e.least], empty
+	event := l.first().event
+	if l.pop(); l.n > 0 {
+		next = due{l.first().at, l.first().seq}
 	}
-	var first *entry[E]
-	for i := range e.lanes {
-		if l := &e.lanes[i]; l.n > 0 && (first == nil || l.first().before(first)) {
-			first, e.least = l.first(), i
+	e.firsts[e.least] = next
+	least, first := 0, e.firsts[0]
+	for i, f := range e.firsts[1:] {
+		if f.before(first) {
+			least, first = i+1, f
 		}
 	}
+	e.least = least
+	return event
 }
 
 // fill ends a vacancy that nothing filled.

@@ -1,8 +1,9 @@
-// Package cost measures what Spillgate costs: a decision, a gate in each edge, and ten
+// Package cost measures what Spillgate costs: a decision, a gate in each edge, a simulated event, and ten
 // thousand connected clients.
 //
 //	bench/cost               decisions, in this process; gates, beside the same service without
 //	bench/edges              gRPC and net/http as deployed, with 8 and 64 requests in flight
+//	bench/simulator          events a second of the simulator, with policies and without
 //	breakwater/clients-live  10,000 clients beside 10, with and without gates
 //
 // The servers of a comparison run on one core at the same time, because processors change
@@ -24,7 +25,9 @@ import (
 )
 
 // Experiments returns the experiments of this package.
-func Experiments() []experiment.Experiment { return []experiment.Experiment{clients(), cost(), edge()} }
+func Experiments() []experiment.Experiment {
+	return []experiment.Experiment{clients(), cost(), edge(), simulator()}
+}
 
 // side is a service that does next to nothing, and who asks it.
 type side struct {

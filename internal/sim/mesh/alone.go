@@ -26,8 +26,15 @@ func (w *World) isolated(workflow int32, chance draws, tenant uint32) time.Durat
 			return 0
 		}
 		w.alone = alone
+		w.lone = alone.loners()
 	}
 	a := w.alone
+	if w.lone[workflow] {
+		k := &a.mixes[0].entry[workflow]
+		r := root{tenant: tenant}
+		chance = chance.of(drawChild, 0)
+		return a.walk(&r, a.choose(&a.clients[0].node, k, &r, chance.of(drawRetry, 0)), k.stage, chance)
+	}
 	began := a.Now()
 	r := a.begin(0, workflow, chance, tenant, 0)
 	for r.open && a.Step() {

@@ -39,32 +39,48 @@ type root struct {
 // once both are over.
 type call struct {
 	id, gen int32
+	fresh
+
+	// Of the callee's side, filled in when the call arrives: until then it is what an older
+	// call left there. Most calls that a sender refuses never touch it.
+	stay   control.Stay
+	visit  control.Visit // where classes are learned
+	ticket admission.Ticket
+	task   schedule.Task // where resources have an order
+	span   progress.Span // keeps memory
+}
+
+// fresh is the part of a call that is zero in a new one. What every event looks at comes
+// first: it shares a line of the cache with the number of the use.
+type fresh struct {
 	root    *root
-	chance  draws
-	stage   int32
 	link    *link
-
-	// The caller's side.
-	parent     *call // nil for a client's, and once the caller has given up
-	prev, next *call // among the parent's open children
-	open       bool
-	phase      phase
-	asked      mono.Time // the intended send time
-	sent       mono.Time
-	waiter     credit.Waiter
-
-	// The callee's side. there holds from sending until the answer is taken.
+	process *process
+	parent  *call // nil for a client's, and once the caller has given up
+	open    bool
+	phase   phase
+	// there holds from sending until the answer is taken.
 	there    bool
 	state    state
 	canceled bool
 	// abandoned calls left the door, for nobody waits for them, and run on.
 	abandoned bool
-	process   *process
+	measured  bool
+	counted   bool // by the caller's rates
+	stage     int32
+	pc        int32 // next step
+	chance    draws
 	deadline  mono.Time // local; the caller's until it arrives
-	ticket    admission.Ticket
+
+	// The caller's side.
+	prev, next *call     // among the parent's open children
+	asked      mono.Time // the intended send time
+	sent       mono.Time
+	why        cause  // of the answer
+	label      string // the workflow's name
+	waiter     credit.Waiter
 
 	// Running the stage.
-	pc       int32 // next step
 	callAt   int32 // in a step of calls: which callee, how many of it are left
 	callLeft int32
 	born     uint64 // children so far, those skipped included
@@ -79,30 +95,22 @@ type call struct {
 	holds    *hold
 
 	// In a queue.
-	task         schedule.Task
 	waits        *resource // whose queue it is
 	queuedAt     mono.Time
 	qPrev, qNext *call
 
 	// What travels along.
-	tags    control.Tags
-	demand  int  // calls that waited at the caller
-	counted bool // by the caller's rates
+	tags   control.Tags
+	demand int // calls that waited at the caller
 
 	// What the callee's node and class shares know of it, and what it takes there.
-	stay     control.Stay
-	visit    control.Visit
-	class    work.Class
-	measured bool
-	made     int // calls
-	span     progress.Span
-	callID   progress.CallID // in the parent's span
+	class  work.Class
+	made   int             // calls
+	callID progress.CallID // in the parent's span
 
 	// The answer.
 	feedback baseline.Feedback
 	took     wire.Progress
-	why      cause
-	label    string // the workflow's name
 }
 
 var _ baseline.Labeled = (*call)(nil)
@@ -154,9 +162,7 @@ func (w *World) newCall() *call {
 	if n := len(w.freeCalls); n > 0 {
 		c := w.calls[w.freeCalls[n-1]]
 		w.freeCalls = w.freeCalls[:n-1]
-		id, gen, span := c.id, c.gen, c.span // it keeps memory
-		*c = call{}
-		c.id, c.gen, c.span = id, gen, span
+		c.fresh = fresh{}
 		return c
 	}
 	c := &call{id: int32(len(w.calls))}

@@ -132,8 +132,10 @@ func (w *World) clientArrival(id int32) {
 	w.mint(id)
 	c.seq++
 	chance := c.chance.of(drawChild, c.seq)
-	workflow := w.mixes[c.group].draw(chance.of(drawWorkflow, 0).unit())
-	tenant := uint32(chance.of(drawTenant, 0).below(max(g.Tenants, 1)))
+	workflow, tenant := w.mixes[c.group].draw(chance.of(drawWorkflow, 0)), uint32(0)
+	if g.Tenants > 1 {
+		tenant = uint32(chance.of(drawTenant, 0).below(g.Tenants))
+	}
 	w.begin(id, workflow, chance, tenant, w.budget(workflow, chance, tenant))
 }
 
@@ -143,8 +145,11 @@ type mixture struct {
 	workflow []int32
 }
 
-func (m *mixture) draw(u float64) int32 {
-	u *= m.upTo[len(m.upTo)-1]
+func (m *mixture) draw(chance draws) int32 {
+	if len(m.workflow) == 1 {
+		return m.workflow[0]
+	}
+	u := chance.unit() * m.upTo[len(m.upTo)-1]
 	i := 0
 	for i < len(m.upTo)-1 && u >= m.upTo[i] {
 		i++

@@ -8,6 +8,7 @@ import (
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/mono"
 	control "github.com/spillgate/spillgate/internal/node"
+	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -100,18 +101,23 @@ func (w *World) requestAtProcess(c *call) {
 	w.measure(p)
 	w.look(p)
 	w.classify(c)
-	c.ticket = admission.Ticket{
-		Request: work.Request{
-			Workflow: c.label, Class: c.class, Priority: c.root.priority,
-			Deadline: c.deadline, Demand: c.demand, Asks: c.waiter.Asked(), Attempt: int(c.root.attempt),
-		},
-		Client: w.account(c.link),
-		Owner:  c,
-	}
+	w.issue(c)
 	w.tag(c)
 	w.describe(c)
 	w.decided(c, p.door.Arrive(now, &c.ticket), false)
 	w.pumpDoor(p)
+}
+
+// issue fills in c's ticket, in place: it is large.
+func (w *World) issue(c *call) {
+	if w.cfg.Control.ordered() {
+		c.task = schedule.Task{}
+	}
+	t := &c.ticket
+	*t = admission.Ticket{}
+	t.Workflow, t.Class, t.Priority, t.Deadline = c.label, c.class, c.root.priority, c.deadline
+	t.Demand, t.Asks, t.Attempt = c.demand, c.waiter.Asked(), int(c.root.attempt)
+	t.Client, t.Owner = w.account(c.link), c
 }
 
 // account returns the callee's side of a link. It is opened by the first call.

@@ -215,7 +215,6 @@ func (w *World) noteRates() {
 func (w *World) count(r *root, at mono.Time, f func(*Count)) {
 	if r.intended.Sub(origin) >= w.cfg.Warmup {
 		f(&w.report.Workflows[r.workflow])
-		f(&w.report.Total)
 	}
 	if w.cfg.Bin > 0 {
 		if i := int(at.Sub(origin) / w.cfg.Bin); i < len(w.report.Bins) {
@@ -255,6 +254,10 @@ func (w *World) Report() (*Report, error) {
 	r := w.report
 	r.Seconds = math.Max((w.Since() - w.cfg.Warmup).Seconds(), 0)
 	r.Events = w.engine.Done()
+	r.Total = Count{}
+	for i := range r.Workflows {
+		r.Total.merge(&r.Workflows[i])
+	}
 	for _, s := range w.shares {
 		r.Shares = append(r.Shares, *s)
 	}

@@ -66,15 +66,12 @@ func (w *World) makeCalls(c *call, s *step) bool {
 	for ; c.callAt < s.last; c.callAt, c.callLeft = c.callAt+1, -1 {
 		k := &w.program.calls[c.callAt]
 		if c.callLeft < 0 {
-			c.callLeft = k.least
-			if k.most > k.least {
-				c.callLeft += int32(c.chance.of(drawTimes, uint64(c.callAt)).below(int(k.most - k.least + 1)))
-			}
+			c.callLeft = k.times(c.chance, c.callAt)
 		}
 		for c.callLeft > 0 {
 			c.callLeft--
 			c.born++
-			if k.skip > 0 && c.chance.of(drawSkip, c.born).unit() < k.skip {
+			if k.skips(c.chance, c.born) {
 				continue
 			}
 			w.callDown(c, k)
