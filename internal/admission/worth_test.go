@@ -27,7 +27,7 @@ func learned(objective time.Duration, slots, n int, service func() time.Duration
 }
 
 // steady is the pace of so many slots whose departures are gap ns apart.
-func steady(n int, gap float64) pace { return pace{gap: mean{value: gap}, slots: n, scale: 1} }
+func steady(n int, gap float64) *pace { return &pace{gap: mean{value: gap}, slots: n, scale: 1} }
 
 // TestWorthOfConstantService: a wait is worth while as long as the service fits in
 // behind it, and no longer; there is no doubt about it where departures are regular.
@@ -143,4 +143,33 @@ func TestMean(t *testing.T) {
 	if m.value < 3 {
 		t.Errorf("after ten values ten times as large: %v", m.value)
 	}
+}
+
+// TestBucketOf: a residence is in the last bucket that begins no later than it.
+func TestBucketOf(t *testing.T) {
+	w := newWorth(time.Second)
+	check := func(x float64) {
+		want := 0
+		for i := range buckets {
+			if w.edges[i] <= x {
+				want = i
+			}
+		}
+		if got := w.bucketOf(x); got != want {
+			t.Errorf("%v is in bucket %d, want %d", x, got, want)
+		}
+	}
+	for _, edge := range w.edges {
+		check(math.Nextafter(edge, 0))
+		check(edge)
+		check(math.Nextafter(edge, math.Inf(1)))
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 10_000 {
+		check(math.Exp2(rng.Float64()*12 - 6))
+	}
+	check(0)
+	check(math.Inf(1))
+	check(math.MaxFloat64)
+	check(math.SmallestNonzeroFloat64)
 }

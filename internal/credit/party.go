@@ -4,22 +4,28 @@ import "math/bits"
 
 // census counts who asked for something, in the last season, a lease long, and in the
 // running one, by how much they had.
-type census struct{ last, now [standings]int32 }
+type census struct {
+	last, now       [standings]int32
+	allLast, allNow int32 // their sums, which every request asks for
+}
 
 // all returns how many there are.
-func (s *census) all() int {
-	var last, now int32
-	for i := range s.now {
-		last, now = last+s.last[i], now+s.now[i]
-	}
-	return int(max(last, now))
-}
+func (s *census) all() int { return int(max(s.allLast, s.allNow)) }
+
+// join counts somebody in the running season, quit counts it no more, and retire no more in
+// the last.
+func (s *census) join(as standing)   { s.now[as]++; s.allNow++ }
+func (s *census) quit(as standing)   { s.now[as]--; s.allNow-- }
+func (s *census) retire(as standing) { s.last[as]--; s.allLast-- }
+
+// move gives somebody of the running season another standing.
+func (s *census) move(from, to standing) { s.now[from]--; s.now[to]++ }
 
 // of returns how many of them have a standing.
 func (s *census) of(as standing) int { return int(max(s.last[as], s.now[as])) }
 
 // next begins a season.
-func (s *census) next() { s.last, s.now = s.now, [standings]int32{} }
+func (s *census) next() { *s = census{last: s.now, allLast: s.allNow} }
 
 // attendance is when a party counts, and as what.
 type attendance struct {
@@ -79,9 +85,13 @@ func (a *party) of(season uint32) *census {
 // It comes before OnWorkflow, OnUse and OnRequest. A peer has as much of the pool as a
 // client without a known peer, however many clients it has.
 func (p *Pool) OnPeer(c *Client, number uint64) {
-	if c.gone || c.party != nil && c.party.number == number {
-		return
+	if !c.gone && (c.party == nil || c.party.number != number) {
+		p.regroup(c, number)
 	}
+}
+
+// regroup is apart so that OnPeer can be inlined.
+func (p *Pool) regroup(c *Client, number uint64) {
 	p.undrain(c)
 	if p.forget(c); number == 0 {
 		p.join(c, new(party))
@@ -135,28 +145,32 @@ func (p *Pool) hold(was, is bool) {
 
 // count notes that c is active.
 func (p *Pool) count(c *Client) {
+	if c.party == nil || c.season != p.season || c.party.season != p.season {
+		p.present(c)
+	}
+}
+
+// present is apart so that count can be inlined: once a season there is something to do.
+func (p *Pool) present(c *Client) {
 	if c.party == nil {
 		p.OnPeer(c, 0)
 	}
 	if c.season != p.season {
 		c.attend(p.season, c.standing)
-		p.everyone.now[c.as]++
-		c.party.of(p.season).now[c.as]++
+		p.everyone.join(c.as)
+		c.party.of(p.season).join(c.as)
 	}
 	if a := c.party; a.season != p.season {
 		a.attend(p.season, a.standing)
 		a.carries, a.carried = 0, a.carries
-		p.parties.now[a.as]++
+		p.parties.join(a.as)
 	}
 }
 
 // rankParty gives a party a new standing.
 func (p *Pool) rankParty(a *party, s standing) {
 	if a.standing = s; a.season == p.season && a.as != s {
-		p.censuses(a.carries, func(n *census) {
-			n.now[a.as]--
-			n.now[s]++
-		})
+		p.censuses(a.carries, func(n *census) { n.move(a.as, s) })
 		a.as = s
 	}
 }
@@ -167,8 +181,7 @@ func (p *Pool) recount(c *Client) {
 		return
 	}
 	for _, n := range [...]*census{&p.everyone, c.party.of(p.season)} {
-		n.now[c.as]--
-		n.now[c.standing]++
+		n.move(c.as, c.standing)
 	}
 	c.as = c.standing
 }
@@ -183,8 +196,8 @@ func (p *Pool) forget(c *Client) {
 	}
 	m := a.of(p.season)
 	c.leave(p.season,
-		func(as standing) { p.everyone.now[as]--; m.now[as]-- },
-		func(as standing) { p.everyone.last[as]--; m.last[as]-- })
+		func(as standing) { p.everyone.quit(as); m.quit(as) },
+		func(as standing) { p.everyone.retire(as); m.retire(as) })
 	was := a.clients > a.idle
 	a.clients--
 	a.issued -= int32(c.window)
@@ -197,8 +210,8 @@ func (p *Pool) forget(c *Client) {
 		last = a.carries
 	}
 	a.leave(p.season,
-		func(as standing) { p.censuses(a.carries, func(n *census) { n.now[as]-- }) },
-		func(as standing) { p.censuses(last, func(n *census) { n.last[as]-- }) })
+		func(as standing) { p.censuses(a.carries, func(n *census) { n.quit(as) }) },
+		func(as standing) { p.censuses(last, func(n *census) { n.retire(as) }) })
 	if a.number != 0 {
 		delete(p.peers, a.number)
 	}

@@ -361,6 +361,15 @@ func (p *Pool) NextWake() mono.Time {
 	return p.wake
 }
 
+// Due reports whether OnWake would do something at now.
+func (p *Pool) Due(now mono.Time) bool { return p.clients > 0 && now >= p.wake }
+
+// Wanted reports whether somebody waits for what NextWake brings: a client without a credit or, if a
+// request came no more than a lease before, at seen, one that wants more.
+func (p *Pool) Wanted(seen mono.Time) bool {
+	return p.hungry.head != nil || p.idle.head != nil || p.demand > 0 && p.NextWake() <= seen.Add(p.cfg.Lease)
+}
+
 // OnWake ends the interval if it is over and resizes the pool from d, the
 // queueing delay at this instant, and the samples of OnDelay, of which the
 // largest counts. Early and repeated calls do nothing; a late call ends one
@@ -504,6 +513,9 @@ func (p *Pool) share(c *Client) int {
 
 func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
 	w = min(w, p.cfg.MaxWindow)
+	if w == c.window && w > 0 {
+		return // such a client is not drained
+	}
 	if w < c.window {
 		if now.Sub(c.cutAt) > p.cfg.Lease || c.window > c.overdrawn {
 			c.overdrawn = c.window
@@ -538,6 +550,13 @@ func (p *Pool) drainIfEmpty(c *Client) {
 }
 
 func (p *Pool) undrain(c *Client) {
+	if c.in[linkDrained] != 0 {
+		p.leaveDrained(c)
+	}
+}
+
+// leaveDrained is apart so that undrain can be inlined: nearly always there is nothing to do.
+func (p *Pool) leaveDrained(c *Client) {
 	switch c.in[linkDrained] {
 	case p.hungry.mark:
 		p.hungry.remove(c)
@@ -549,6 +568,13 @@ func (p *Pool) undrain(c *Client) {
 
 // feed gives free credits to drained clients, one each, known demand first.
 func (p *Pool) feed(now mono.Time) {
+	if p.hungry.head != nil || p.idle.head != nil {
+		p.feedDrained(now)
+	}
+}
+
+// feedDrained is apart so that feed can be inlined.
+func (p *Pool) feedDrained(now mono.Time) {
 	for p.free() > 0 {
 		c := p.next()
 		if c == nil {

@@ -38,11 +38,11 @@ func (p *Pool) OnWorkflow(c *Client, number int) {
 		return
 	}
 	if a.carries == 0 {
-		p.known.now[a.as]++
+		p.known.join(a.as)
 	}
 	a.carries |= bit
 	w := &p.workflows[number]
-	w.now[a.as]++
+	w.join(a.as)
 	if w.each == 0 {
 		p.divide() // no party asked for it before
 	}
