@@ -370,8 +370,8 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 		g.between += (apart - g.between) / arrivalMemory
 	}
 	g.seen, g.arrived = now, true
-	if g.sunk += (float64(max(t.Done, 0)) - g.sunk) / 16; g.sunk < forgotten {
-		g.sunk = 0
+	if t.Done > 0 || g.sunk > 0 {
+		g.sink(t.Done)
 	}
 	g.tick(now)
 	if late := now.Sub(t.Arrived); late > 0 {
@@ -407,6 +407,13 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 		}
 	}
 	return g.admit(now, t, t.Arrived)
+}
+
+// sink takes what a request has had before it came here.
+func (g *Gate) sink(done time.Duration) {
+	if g.sunk += (float64(max(done, 0)) - g.sunk) / 16; g.sunk < forgotten {
+		g.sunk = 0
+	}
 }
 
 // admit lets t run or wait for a slot, in which it has been since an instant.
@@ -541,7 +548,10 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 	case g.cfg.NoAQM:
 		return work.None
 	}
-	expected := g.expect(now, t.Class, t.Flow)
+	var expected time.Duration
+	if g.queue.Len() > 0 || !g.limit.Free() {
+		expected = g.expect(now, t.Class, t.Flow)
+	}
 	if expected == 0 {
 		g.idle = now
 	}
@@ -551,8 +561,10 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 		if g.yields(now, wait, expected > 0) && !g.keeps(now) {
 			return work.Delay
 		}
-	} else if g.refused -= g.refused / arrivalMemory; g.refused < forgotten {
-		g.refused = 0
+	} else if g.refused > 0 {
+		if g.refused -= g.refused / arrivalMemory; g.refused < forgotten {
+			g.refused = 0
+		}
 	}
 	if t.Client != nil && t.plain && (expected > 0 || g.pool.Demand() > t.Client.Demand()) {
 		// More than it was granted. Where others wait for a grant, a free slot is theirs.
@@ -929,6 +941,9 @@ func (g *Gate) NextWake() mono.Time {
 	if g.pool.Wanted(g.seen) {
 		at = min(at, g.pool.NextWake())
 	}
+	if g.shaper != nil && g.shaper.adapter != nil {
+		at = min(at, g.shaper.adapter.NextWake())
+	}
 	if g.Queueing() {
 		at = g.turns(at)
 	}
@@ -949,10 +964,9 @@ func (g *Gate) turns(at mono.Time) mono.Time {
 	return at
 }
 
-// Queueing reports whether Next may return a ticket: not while nothing waits, as mostly. With rates it
-// is always true.
+// Queueing reports whether Next may return a ticket: not while nothing waits, as mostly.
 func (g *Gate) Queueing() bool {
-	return g.queue.Len() > 0 || g.shaper != nil || len(g.pushed) > 0
+	return g.queue.Len() > 0 || len(g.pushed) > 0 || g.shaper != nil && len(g.shaper.busy) > 0
 }
 
 // OnWake does what is due at now. Early, late and repeated calls are harmless.
@@ -961,7 +975,7 @@ func (g *Gate) OnWake(now mono.Time) { g.tick(now) }
 
 // tick does what is due at now. Mostly that is nothing.
 func (g *Gate) tick(now mono.Time) {
-	if head := g.running.head; g.pool.Due(now) || g.overdue > 0 || g.shaper != nil || head != nil && now > head.due {
+	if head := g.running.head; g.pool.Due(now) || g.overdue > 0 || head != nil && now > head.due || g.shaper != nil && g.shaper.due(now) {
 		g.act(now)
 	}
 }

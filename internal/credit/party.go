@@ -110,6 +110,7 @@ func (p *Pool) regroup(c *Client, number uint64) {
 // join makes c, which is in none, one of a party, as a client that did not ask for anything
 // yet.
 func (p *Pool) join(c *Client, a *party) {
+	p.era++
 	if a.clients == 0 {
 		a.season = p.season - 2
 	}
@@ -124,6 +125,7 @@ func (p *Pool) join(c *Client, a *party) {
 
 // rest counts clients of a party that want nothing any more, or are no longer so.
 func (p *Pool) rest(a *party, n int32) {
+	p.era++
 	if a == nil {
 		p.hold(n > 0, n < 0)
 		return
@@ -152,6 +154,7 @@ func (p *Pool) count(c *Client) {
 
 // present is apart so that count can be inlined: once a season there is something to do.
 func (p *Pool) present(c *Client) {
+	p.era++
 	if c.party == nil {
 		p.OnPeer(c, 0)
 	}
@@ -189,6 +192,7 @@ func (p *Pool) recount(c *Client) {
 // forget takes a client out of its party, and the party out of the pool with the last
 // one: who asked for as much as it did counts in its stead at once.
 func (p *Pool) forget(c *Client) {
+	p.era++
 	a := c.party
 	if a == nil {
 		p.hold(true, false) // it was taken out of the drained
@@ -231,6 +235,7 @@ func (p *Pool) censuses(carries uint64, f func(*census)) {
 // nextSeason begins to count anew.
 func (p *Pool) nextSeason() {
 	p.season++
+	p.era++
 	p.everyone.next()
 	p.parties.next()
 	p.known.next()
@@ -246,8 +251,16 @@ func (p *Pool) Parties() int { return max(p.parties.all(), p.holding, 1) }
 // active returns how many clients of a party are so.
 func (p *Pool) active(a *party) int { return max(a.of(p.season).all(), int(a.clients-a.idle), 1) }
 
-// dueOfAll is how much an equal share of all that there is is for c, 1 on average.
+// dueOfAll is how much an equal share of all that there is is for c, 1 on average. Every
+// request asks for it, and it changes when somebody comes, rests or goes.
 func (p *Pool) dueOfAll(c *Client) float64 {
+	if c.era != p.era {
+		c.due, c.era = p.dueNow(c), p.era
+	}
+	return c.due
+}
+
+func (p *Pool) dueNow(c *Client) float64 {
 	if c.party == nil {
 		return 1
 	}

@@ -43,6 +43,8 @@ type Client struct {
 	heard     mono.Time
 	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
 	number    uint64
+	due       float64 // see Pool.dueOfAll, as of an era
+	era       uint64
 	told      telling
 	links     [numLinks]link
 	in        [numLinks]uint8 // the mark of the list, 0: in none
@@ -99,6 +101,7 @@ type Pool struct {
 	peers                    map[uint64]*party
 	season                   uint32
 	seasonEnds               mono.Time
+	era                      uint64 // ends whenever what is due to somebody may have changed
 	// turnaround is the time from a reply to the request that waited for its
 	// credit, smoothed: what a change of a window takes to be felt.
 	turnaround time.Duration
@@ -177,6 +180,7 @@ func (p *Pool) Register(now mono.Time) *Client {
 		p.wake, p.seasonEnds = now, now.Add(p.cfg.Lease)
 	}
 	p.clients++
+	p.era++
 	p.quiet = p.revive()
 	p.heard.pushBack(c)
 	w := 0
@@ -203,6 +207,7 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 	p.pending -= c.pending
 	p.setDemand(c, 0)
 	p.clients--
+	p.era++
 	p.quiet = p.revive()
 	p.heard.remove(c)
 	p.dirty.remove(c)
@@ -690,6 +695,9 @@ func (p *Pool) Check() error {
 				of[1]++
 			}
 			ofParty[c.party] = of
+		}
+		if due := p.dueNow(c); c.era == p.era && c.due != due {
+			return fmt.Errorf("credit: %v is due to a client, the books say %v", due, c.due)
 		}
 		isDrained := c.in[linkDrained] != 0
 		if isDrained {

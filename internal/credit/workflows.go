@@ -41,6 +41,7 @@ func (p *Pool) OnWorkflow(c *Client, number int) {
 		p.known.join(a.as)
 	}
 	a.carries |= bit
+	p.era++
 	w := &p.workflows[number]
 	w.join(a.as)
 	if w.each == 0 {
@@ -59,6 +60,7 @@ func (p *Pool) Part(number int) float64 {
 
 // divide divides the weights of the workflows that are asked for.
 func (p *Pool) divide() {
+	p.era++
 	known := p.known.all()
 	if known == 0 {
 		return
