@@ -445,7 +445,7 @@ func (t *Ticket) fill(since mono.Time, cost time.Duration) {
 // one, for about as long again at most.
 func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 	g.lag = d
-	g.lagUntil = now.Add(max(2*d, lagIntervals*g.pool.Config().Interval))
+	g.lagUntil = now.Add(max(2*d, lagIntervals*g.pool.Interval()))
 	g.tick(now)
 }
 
@@ -988,7 +988,7 @@ func (g *Gate) act(now mono.Time) {
 	}
 	if g.pool.Due(now) {
 		if g.pool.Demand() > 0 && g.pool.Issued() >= g.pool.Total() {
-			g.bound += min(now.Sub(g.ticked), 2*g.pool.Config().Interval) // a pool that rests binds nobody
+			g.bound += min(now.Sub(g.ticked), 2*g.pool.Interval()) // a pool that rests binds nobody
 		}
 		g.ticked = now
 		g.pool.Tolerate(g.tolerated())

@@ -357,6 +357,9 @@ func (p *Pool) Tolerate(share float64) {
 	p.tolerated = max(0, min(share, 1))
 }
 
+// Interval is that of Config.
+func (p *Pool) Interval() time.Duration { return p.cfg.Interval }
+
 // NextWake returns the instant of the next OnWake that would do something, or
 // mono.Never. While it returns Never the driver may leave the pool alone.
 func (p *Pool) NextWake() mono.Time {

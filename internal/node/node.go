@@ -148,6 +148,9 @@ func (n *Node) Reply(now mono.Time, t *admission.Ticket, f *baseline.Feedback) {
 		}
 		f.HasGrant = n.gate.ReplyTo(now, t, &f.Grant)
 	}
+	if t.Stay == nil {
+		return
+	}
 	if s := stayOf(t); s != nil {
 		if s.flow != nil {
 			s.flow.Inside--
