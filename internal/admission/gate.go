@@ -980,7 +980,7 @@ func (g *Gate) tick(now mono.Time) {
 	}
 }
 
-// act is apart so that tick can be inlined.
+// act is what tick does when something may be due.
 func (g *Gate) act(now mono.Time) {
 	g.lend(now)
 	if g.shaper != nil {

@@ -42,7 +42,7 @@ func (s *silence) pass(now mono.Time, gap *mean) {
 	s.last = now
 }
 
-// wait is apart so that pass can be inlined.
+// wait counts the time up to now, in which every slot was taken.
 func (s *silence) wait(now mono.Time, gap *mean) {
 	if dt := float64(now.Sub(s.last)); dt > 0 && gap.count > quickMemory {
 		s.spent += dt

@@ -651,8 +651,7 @@ func (p *Pool) revive() time.Duration {
 func (p *Pool) hear(now mono.Time, c *Client) {
 	c.heard = now
 	if p.heard.tail != c {
-		p.heard.remove(c)
-		p.heard.pushBack(c)
+		p.heard.renew(c)
 	}
 }
 
