@@ -139,7 +139,8 @@ func (w *worth) within(d float64) float64 {
 func (w *worth) quantile(share float64) time.Duration {
 	i, end := w.low, w.high+1
 	for i < end { // the first bucket at whose end it is that share
-		if mid := (i + end) / 2; w.below[mid+1] < share {
+		mid := (i + end) / 2
+		if up := w.below[mid+1]; up < share || up == 0 { // what was seen long ago is forgotten
 			i = mid + 1
 		} else {
 			end = mid

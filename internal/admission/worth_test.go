@@ -173,3 +173,22 @@ func TestBucketOf(t *testing.T) {
 	check(math.MaxFloat64)
 	check(math.SmallestNonzeroFloat64)
 }
+
+// TestForgottenBucketsTellNothing: a residence that was seen so long ago that it does not count any more is
+// not the shortest one.
+func TestForgottenBucketsTellNothing(t *testing.T) {
+	w := newWorth(time.Second)
+	w.add(least)
+	for range 1100 * shapeMemory {
+		w.add(1)
+	}
+	if w.shape[w.low] != 0 {
+		t.Fatalf("%v of the first residence are left, want it to be forgotten", w.shape[w.low])
+	}
+	w.refresh(steady(1, 1e6), 1, 3, 0)
+	for _, share := range []float64{0, 0.1, 0.5, 1} {
+		if got := w.quantile(share); got < 950*time.Microsecond || got > 1100*time.Microsecond {
+			t.Errorf("%v end within %v, want about 1ms", share, got)
+		}
+	}
+}
