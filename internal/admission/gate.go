@@ -101,6 +101,7 @@ type Ticket struct {
 	lent       bool          // ran for longer than the objective and gave its slot back
 	pushed     bool          // out of the queue, for somebody who had less
 	spared     bool          // at its turn, as those behind it had more
+	senders    senders       // in Gate.usage
 	had        float64       // what its source had when it came, and its peer
 	peerHad    float64
 	place      int // in Gate.waiters
@@ -235,6 +236,8 @@ type Gate struct {
 	events   int       // since what a wait is worth was decided
 	draining bool
 	running  runList
+	overdue  int           // of those, as the limit was told
+	lends    bool          // what runs for long gives its slot back: see slots.Limit.Lends
 	lendAt   mono.Time     // no slot is taken back before
 	seen     mono.Time     // of the last arrival
 	unasked  int           // requests of clients without credits, waiting or running
@@ -264,11 +267,14 @@ func New(cfg Config) (*Gate, error) {
 		return nil, err
 	}
 	limit.SetOrdered(cfg.Rates != nil || cfg.Schedule.Fair || cfg.Schedule.Order != schedule.FIFO)
-	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper, lendAt: math.MinInt64, worth: newWorth(cfg.Objective), usage: newUsage(), pace: pace{slots: limit.Limit(), scale: 1}, hold: newHold(cfg.Hold)}, nil // time may begin anywhere
+	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper, lends: limit.Lends(), lendAt: math.MinInt64, worth: newWorth(cfg.Objective), usage: newUsage(), pace: pace{slots: limit.Limit(), scale: 1}, hold: newHold(cfg.Hold)}, nil // time may begin anywhere
 }
 
 // Config returns the configuration with its defaults filled in.
 func (g *Gate) Config() Config { return g.cfg }
+
+// Objective is that of Config, which takes longer to copy than to decide about a request.
+func (g *Gate) Objective() time.Duration { return g.cfg.Objective }
 
 // Pool returns the credit pool, for registering clients and sending their
 // grants. Nobody else may wake it.
@@ -373,8 +379,8 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 		g.between += (apart - g.between) / arrivalMemory
 	}
 	g.seen, g.arrived = now, true
-	if g.sunk += (float64(max(t.Done, 0)) - g.sunk) / 16; g.sunk < forgotten {
-		g.sunk = 0
+	if t.Done > 0 || g.sunk > 0 {
+		g.sink(t.Done)
 	}
 	g.tick(now)
 	if late := now.Sub(t.Arrived); late > 0 {
@@ -412,13 +418,20 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	return g.admit(now, t, t.Arrived)
 }
 
+// sink takes what a request has had before it came here.
+func (g *Gate) sink(done time.Duration) {
+	if g.sunk += (float64(max(done, 0)) - g.sunk) / 16; g.sunk < forgotten {
+		g.sunk = 0
+	}
+}
+
 // admit lets t run or wait for a slot, in which it has been since an instant.
 func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 	t.since = since
 	if t.Client == nil {
 		g.unasked++
 	}
-	g.usage.let(t.source(), t.peer())
+	g.usage.let(&t.senders)
 	if g.queue.Len() == 0 && g.limit.Free() {
 		return g.run(now, t, 0)
 	}
@@ -441,7 +454,7 @@ func (t *Ticket) fill(since mono.Time, cost time.Duration) {
 // one, for about as long again at most.
 func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 	g.lag = d
-	g.lagUntil = now.Add(max(2*d, lagIntervals*g.pool.Config().Interval))
+	g.lagUntil = now.Add(max(2*d, lagIntervals*g.pool.Interval()))
 	g.tick(now)
 }
 
@@ -522,7 +535,7 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	if t.Client == nil {
 		g.unasked++
 	}
-	g.usage.let(t.source(), t.peer())
+	g.usage.let(&t.senders)
 	g.run(now, t, queued)
 	switch {
 	case t.reason != work.None:
@@ -547,7 +560,10 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 	case g.cfg.NoAQM:
 		return work.None
 	}
-	expected := g.expect(now, t.Class, t.Flow)
+	var expected time.Duration
+	if g.queue.Len() > 0 || !g.limit.Free() {
+		expected = g.expect(now, t.Class, t.Flow)
+	}
 	if expected == 0 {
 		g.idle = now
 	}
@@ -557,12 +573,17 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 		if g.yields(now, wait, expected > 0) && !g.keeps(now) {
 			return work.Delay
 		}
-	} else if g.refused -= g.refused / arrivalMemory; g.refused < forgotten {
-		g.refused = 0
+	} else if g.refused > 0 {
+		if g.refused -= g.refused / arrivalMemory; g.refused < forgotten {
+			g.refused = 0
+		}
 	}
 	if t.Client != nil && t.plain && (expected > 0 || g.pool.Demand() > t.Client.Demand()) {
 		// More than it was granted. Where others wait for a grant, a free slot is theirs.
 		return work.Share
+	}
+	if wait <= 0 {
+		return work.None
 	}
 	if r := g.tooLong(t, wait, expected > 0); r != work.None && !g.keeps(now) {
 		g.refused += 1.0 / arrivalMemory
@@ -590,27 +611,23 @@ func (g *Gate) yields(now mono.Time, wait time.Duration, queued bool) bool {
 	return queued && float64(wait) > (1-g.overload(now))*float64(g.maxDelay())
 }
 
-// tooLong returns why a request is refused that would wait so long, if it is. A free
+// tooLong returns why a request is refused that would wait so long, above 0, if it is. A free
 // slot refuses nothing for its deadline by estimate: were the estimate too high,
 // nothing would run to correct it.
 func (g *Gate) tooLong(t *Ticket, wait time.Duration, queued bool) work.Reason {
-	if wait <= 0 {
-		return work.None
+	most := g.maxDelay()
+	if !queued {
+		most = max(most, max(g.cfg.Objective-g.worth.need, 0)/2)
 	}
-	most, all := g.maxDelay(), max(g.cfg.Objective-g.worth.need, 0)
 	switch {
-	case !queued:
-		most = max(most, all/2)
-	}
-	if wait > most {
+	case wait > most:
 		return work.Delay
-	}
-	if g.cfg.Schedule.Order.ByDeadline() {
+	case !queued || g.cfg.Schedule.Order.ByDeadline():
 		return work.None // who has little time left goes first, and what is lost leaves the queue
 	}
 	budget := t.useful(g.cfg.Objective).Sub(t.Arrived)
 	switch {
-	case !queued || budget >= g.cfg.Objective || wait <= g.worth.worthwhile(budget):
+	case budget >= g.cfg.Objective || wait <= g.worth.worthwhile(budget):
 		return work.None
 	case t.Deadline.Sub(t.Arrived) > budget:
 		return work.Delay // its caller would wait, the objective would be missed
@@ -637,7 +654,7 @@ func (g *Gate) overload(now mono.Time) float64 {
 
 // decide decides anew what a wait is worth, every few events.
 func (g *Gate) decide(now mono.Time) {
-	if g.events++; g.events < decideEvery && g.worth.count >= decideEvery && !g.worth.outdated(g.pace) {
+	if g.events++; g.events < decideEvery && g.worth.count >= decideEvery && !g.worth.outdated(&g.pace) {
 		return
 	}
 	g.events = 0
@@ -656,7 +673,7 @@ func (g *Gate) decide(now mono.Time) {
 	if g.limit.Useful() > 0 {
 		deviations = 4
 	}
-	g.worth.refresh(g.pace, load, deviations, g.overload(now))
+	g.worth.refresh(&g.pace, load, deviations, g.overload(now))
 }
 
 // tolerated is the share of the arrivals that is worth refusing, for the queue not
@@ -749,7 +766,7 @@ func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
 func (g *Gate) dismiss(now mono.Time, t *Ticket, r work.Reason) Verdict {
 	g.gone(t)
 	g.waiters.remove(t)
-	g.usage.add(t.source(), t.peer(), -1)
+	g.usage.add(&t.senders, -1)
 	return g.turnAway(now, t, r)
 }
 
@@ -861,7 +878,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		g.worth.add(g.pace.share(took, t.scale))
 	}
 	if !t.lent && g.pace.ran.value > 0 {
-		g.usage.add(t.source(), t.peer(), min(float64(ran)/g.pace.ran.value, longest)-1)
+		g.usage.add(&t.senders, min(float64(ran)/g.pace.ran.value, longest)-1)
 	}
 	if sample {
 		g.decide(now)
@@ -929,38 +946,61 @@ func (g *Gate) ReplyTo(now mono.Time, t *Ticket, grant *wire.Grant) (tells bool)
 // NextWake returns the instant at which a waiting ticket becomes too old, or the
 // pool must act on its own, or mono.Never.
 func (g *Gate) NextWake() mono.Time {
+	at := mono.Never
+	if t := g.running.head; t != nil && g.lends {
+		at = max(t.due+1, g.lendAt)
+	}
+	if g.pool.Wanted(g.seen) {
+		at = min(at, g.pool.NextWake())
+	}
+	if g.shaper != nil && g.shaper.adapter != nil {
+		at = min(at, g.shaper.adapter.NextWake())
+	}
+	if g.Queueing() {
+		at = g.turns(at)
+	}
+	return at
+}
+
+// turns returns when something that waits leaves or has a turn, if it is before at.
+func (g *Gate) turns(at mono.Time) mono.Time {
 	if len(g.pushed) > 0 {
 		return g.pushed[0].started
 	}
-	at := mono.Never
 	if oldest := g.queue.Oldest(); oldest != nil {
-		at = min(g.staleAt(oldest.Owner.(*Ticket)).Add(1), g.queue.NextWake())
-	}
-	if t := g.running.head; t != nil && g.limit.Lends() {
-		at = min(at, max(t.due+1, g.lendAt))
+		at = min(at, g.staleAt(oldest.Owner.(*Ticket)).Add(1), g.queue.NextWake())
 	}
 	if g.shaper != nil {
 		at = min(at, g.shaper.nextWake())
 	}
-	wake := g.pool.NextWake()
-	if clients, _ := g.pool.Drained(); clients > 0 || g.pool.Demand() > 0 && wake <= g.seen.Add(g.pool.Config().Lease) {
-		at = min(at, wake)
-	}
 	return at
+}
+
+// Queueing reports whether Next may return a ticket: not while nothing waits, as mostly.
+func (g *Gate) Queueing() bool {
+	return g.queue.Len() > 0 || len(g.pushed) > 0 || g.shaper != nil && len(g.shaper.busy) > 0
 }
 
 // OnWake does what is due at now. Early, late and repeated calls are harmless.
 // Call Next and Pool().NextGrant after it.
 func (g *Gate) OnWake(now mono.Time) { g.tick(now) }
 
+// tick does what is due at now. Mostly that is nothing.
 func (g *Gate) tick(now mono.Time) {
+	if head := g.running.head; g.pool.Due(now) || g.overdue > 0 || head != nil && now > head.due || g.shaper != nil && g.shaper.due(now) {
+		g.act(now)
+	}
+}
+
+// act is what tick does when something may be due.
+func (g *Gate) act(now mono.Time) {
 	g.lend(now)
 	if g.shaper != nil {
 		g.adapt(now)
 	}
-	if now >= g.pool.NextWake() {
+	if g.pool.Due(now) {
 		if g.pool.Demand() > 0 && g.pool.Issued() >= g.pool.Total() {
-			g.bound += min(now.Sub(g.ticked), 2*g.pool.Config().Interval) // a pool that rests binds nobody
+			g.bound += min(now.Sub(g.ticked), 2*g.pool.Interval()) // a pool that rests binds nobody
 		}
 		g.ticked = now
 		g.pool.Tolerate(g.tolerated())
@@ -1024,14 +1064,17 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 // pass tells the limit how many of those that run have passed their objectives.
 func (g *Gate) pass(now mono.Time) {
 	g.running.pass(now)
-	g.limit.SetOverdue(g.running.overdue)
+	if g.overdue > 0 || g.running.overdue > 0 {
+		g.overdue = g.running.overdue
+		g.limit.SetOverdue(g.overdue)
+	}
 }
 
 // lend takes the slots back of what runs for longer than the objective: others may
 // be served meanwhile. NextWake names the instant, so that it does not depend on what
 // else happens.
 func (g *Gate) lend(now mono.Time) {
-	if !g.limit.Lends() {
+	if !g.lends {
 		return
 	}
 	g.pass(now)

@@ -73,7 +73,9 @@ func (p *pace) left(now mono.Time, busy bool, longest time.Duration) {
 	p.quiet.pass(now, &p.gap)
 	p.quiet.leave()
 	p.quiet.full = busy
-	p.slower()
+	if p.quiet.clear() {
+		p.slower()
+	}
 	if p.busy {
 		p.gap.add(float64(min(max(now.Sub(p.last), 1), longest)))
 	} else if p.gap.value > 0 && p.ran.value > 0 {
@@ -94,7 +96,7 @@ func (p *pace) full(now mono.Time) {
 // requests take longer than was known.
 func (p *pace) slows(now mono.Time) bool {
 	p.quiet.pass(now, &p.gap)
-	return p.slower()
+	return p.quiet.clear() && p.slower()
 }
 
 // slowed reports whether silence told, no longer than within before the last departure, that requests

@@ -84,9 +84,11 @@ func had(a, b *Ticket) (x, y float64) {
 
 // note looks up what the sender of t had, and its peer.
 func (g *Gate) note(t *Ticket) {
-	t.had, t.peerHad = g.usage.of(t.source()), 0
-	if t.Peer != 0 {
-		t.peerHad = g.usage.of(t.peer())
+	t.senders = senders{own: cellsOf(t.source()), known: t.Peer != 0}
+	t.had, t.peerHad = g.usage.of(t.senders.own), 0
+	if t.senders.known {
+		t.senders.peer = cellsOf(^t.Peer) // which is no source's
+		t.peerHad = g.usage.of(t.senders.peer)
 	}
 }
 
@@ -96,12 +98,4 @@ func (t *Ticket) source() uint64 {
 		return t.Client.Number()
 	}
 	return t.Source
-}
-
-// peer is the number of its peer, which is no source's; 0 if it is not known.
-func (t *Ticket) peer() uint64 {
-	if t.Peer == 0 {
-		return 0
-	}
-	return ^t.Peer
 }

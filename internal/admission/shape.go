@@ -163,12 +163,12 @@ func (s *shaper) leave(now mono.Time, t *Ticket, o work.Outcome, used time.Durat
 	s.adapter.OnDone(now, &t.rated, o)
 }
 
-// nextWake returns when a line has a token, or drops somebody, or a period ends.
+// due reports whether a period ends at now, or the first one begins.
+func (s *shaper) due(now mono.Time) bool { return s.adapter == nil || now >= s.adapter.NextWake() }
+
+// nextWake returns when a line has a token, or drops somebody.
 func (s *shaper) nextWake() mono.Time {
-	if s.adapter == nil {
-		return mono.Never
-	}
-	at := s.adapter.NextWake()
+	at := mono.Never
 	for _, l := range s.busy {
 		at = min(at, l.ready, l.queue.NextWake())
 	}
@@ -235,10 +235,10 @@ const shortOfTime = 0.05
 // shortage is the overload, for they keep the queue short.
 func (g *Gate) adapt(now mono.Time) {
 	a := g.shaper.at(now)
-	period := a.Config().Period
 	if now < a.NextWake() {
 		return
 	}
+	period := a.Config().Period
 	slots := rates.Pressure{Delay: g.waited(now)}
 	if !g.settling() {
 		// Else the queue is that of a limit which was too high. Taken for an overload at

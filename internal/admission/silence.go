@@ -23,11 +23,11 @@ const (
 	// then taken is the one that was seen.
 	rarer  = 3
 	perEnd = 1.0986
-	// clear is the evidence that is enough: ln 10⁶, at random departures a chance of one in a million.
-	clear = 13.8
+	// clearly is the evidence that is enough: ln 10⁶, at random departures a chance of one in a million.
+	clearly = 13.8
 	// each is the most that one gap counts: a server that stops for a moment goes on as before, and what
 	// waits may be in time. It takes two long gaps, and a part of a third, to tell that from one that is slow.
-	each = clear / 2
+	each = clearly / 2
 	// rounds is how many residences the evidence must span: requests that take equally long and
 	// began together leave together, one residence after the others.
 	rounds = 2
@@ -36,12 +36,22 @@ const (
 // pass counts the time up to now. A mean time between departures that is hardly known yet
 // tells nothing.
 func (s *silence) pass(now mono.Time, gap *mean) {
-	if dt := float64(now.Sub(s.last)); dt > 0 && s.full && gap.count > quickMemory {
-		s.spent += dt
-		s.since = min(s.since+dt/gap.value*(1-1.0/rarer), each)
+	if s.full {
+		s.wait(now, gap)
 	}
 	s.last = now
 }
+
+// wait counts the time up to now, in which every slot was taken.
+func (s *silence) wait(now mono.Time, gap *mean) {
+	if dt := float64(now.Sub(s.last)); dt > 0 && gap.count > quickMemory {
+		s.spent += dt
+		s.since = min(s.since+dt/gap.value*(1-1.0/rarer), each)
+	}
+}
+
+// clear reports whether the evidence is enough, if it also spans enough time: see gap.
+func (s *silence) clear() bool { return s.odds+s.since >= clearly }
 
 // leave counts a departure.
 func (s *silence) leave() {
@@ -55,7 +65,7 @@ func (s *silence) leave() {
 // gap returns the mean time between departures that the evidence tells of, in ns, if it is
 // clear and spans a few residences; else 0.
 func (s *silence) gap(residence float64) float64 {
-	if s.odds+s.since < clear || s.spent < rounds*residence {
+	if !s.clear() || s.spent < rounds*residence {
 		return 0
 	}
 	return s.spent / (s.count + 1)

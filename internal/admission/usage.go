@@ -30,37 +30,46 @@ const (
 func newUsage() *usage { return &usage{unit: 1} }
 
 // of returns what a sender had, in requests.
-func (u *usage) of(sender uint64) float64 {
-	a, b := usagePlaces(sender)
-	return min(u.cells[0][a], u.cells[1][b]) / u.unit
+func (u *usage) of(c cells) float64 {
+	had := u.cells[0][c.first]
+	if other := u.cells[1][c.second]; other < had {
+		had = other
+	}
+	return had / u.unit
 }
 
 // total returns what all had, in requests.
 func (u *usage) total() float64 { return u.all / u.unit }
 
-// let counts a request that is let in, for its sender and, unless 0, its peer.
-func (u *usage) let(sender, peer uint64) {
+// let counts a request that is let in, for its sender and its peer, if that is known.
+func (u *usage) let(s *senders) {
 	if u.unit *= 1 + 1.0/usageMemory; u.unit > usageLargest {
 		u.shrink()
 	}
-	u.add(sender, peer, 1)
+	u.add(s, 1)
 }
 
 // add counts so many requests more, less if below 0: one that was let in was longer than
 // the mean, or did not run after all.
-func (u *usage) add(sender, peer uint64, requests float64) {
+func (u *usage) add(s *senders, requests float64) {
 	d := requests * u.unit
-	u.all = max(u.all+d, 0)
-	u.count(sender, d)
-	if peer != 0 {
-		u.count(peer, d)
+	if u.all += d; u.all < 0 {
+		u.all = 0
+	}
+	u.count(s.own, d)
+	if s.known {
+		u.count(s.peer, d)
 	}
 }
 
-func (u *usage) count(sender uint64, d float64) {
-	a, b := usagePlaces(sender)
-	u.cells[0][a] = max(u.cells[0][a]+d, 0)
-	u.cells[1][b] = max(u.cells[1][b]+d, 0)
+func (u *usage) count(c cells, d float64) {
+	first, second := &u.cells[0][c.first], &u.cells[1][c.second]
+	if *first += d; *first < 0 {
+		*first = 0
+	}
+	if *second += d; *second < 0 {
+		*second = 0
+	}
 }
 
 func (u *usage) shrink() {
@@ -73,11 +82,20 @@ func (u *usage) shrink() {
 	u.unit = 1
 }
 
-// usagePlaces returns the cells of a sender.
-func usagePlaces(sender uint64) (a, b int) {
+// cells is where a sender counts: below usageCells, in the first row and in the second.
+type cells struct{ first, second uint16 }
+
+// senders is where the sender of a request counts, and its peer if that is known.
+type senders struct {
+	own, peer cells
+	known     bool
+}
+
+// cellsOf returns the cells of a sender.
+func cellsOf(sender uint64) cells {
 	x := sender * 0x9e3779b97f4a7c15 // 2⁶⁴ ÷ the golden ratio: neighbours go far apart
 	x ^= x >> 32
 	x *= 0xd6e8feb86659fd93
 	x ^= x >> 32
-	return int(x % usageCells), int(x >> 32 % usageCells)
+	return cells{uint16(x % usageCells), uint16(x >> 32 % usageCells)}
 }

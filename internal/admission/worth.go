@@ -26,7 +26,8 @@ type worth struct {
 	count     float64 // requests in shape, of late
 	shape     [buckets]float64
 	error     float64              // square of what waits differ from what was promised; see kept
-	below     [buckets + 1]float64 // share in the buckets under each
+	below     [buckets + 1]float64 // share in the buckets under each, as of refresh
+	low, high int                  // all of shape is in the buckets from low to high; high is below low while it is empty
 	edges     [buckets + 1]float64 // where the buckets begin, in means
 
 	// What refresh decided: how long a wait is worth while for a request that has the
@@ -45,6 +46,8 @@ const (
 	buckets   = 112
 	perOctave = 16
 	least     = 1.0 / 8
+	// firstOctave is the exponent of least, as a float64 has it: 3 below that of 1.
+	firstOctave = 1023 - 3
 	// steps is how many lengths of the queue are tried.
 	steps = 64
 	// shapeMemory is over how many requests the shape is smoothed.
@@ -76,7 +79,7 @@ const (
 // newWorth returns what is known before the first request: every wait that fits in the
 // objective is worth while.
 func newWorth(objective time.Duration) worth {
-	w := worth{objective: objective, wait: objective, longest: objective, strict: objective, error: 1}
+	w := worth{objective: objective, wait: objective, longest: objective, strict: objective, error: 1, low: buckets, high: -1}
 	for i := 1; i <= buckets; i++ {
 		w.edges[i] = least * math.Exp2(float64(i)/perOctave)
 	}
@@ -92,20 +95,30 @@ func (w *worth) add(took float64) {
 		}
 		w.count /= 2
 	}
-	w.shape[w.bucketOf(took)]++
+	i := w.bucketOf(took)
+	w.shape[i]++
+	w.low, w.high = min(w.low, i), max(w.high, i)
 }
 
-// bucketOf returns the bucket of a residence in means.
+// bucketOf returns the bucket of a residence in means, which is not below 0.
+//
+// The exponent of x is its octave. Inside one, with m from 0 to 1 beyond its start, the bucket is that of
+// 16·log₂(1+m), which is 16·m or up to 1.4 more.
 func (w *worth) bucketOf(x float64) int {
-	low, high := 0, buckets
-	for high-low > 1 {
-		if mid := (low + high) / 2; x < w.edges[mid] {
-			high = mid
-		} else {
-			low = mid
-		}
+	const exponent, mantissa = 52, 1<<52 - 1
+	if x < w.edges[1] {
+		return 0
 	}
-	return low
+	bits := math.Float64bits(x)
+	octave := int(bits>>exponent) - firstOctave
+	if octave >= buckets/perOctave {
+		return buckets - 1
+	}
+	i := octave*perOctave + int(bits&mantissa*perOctave>>exponent)
+	for i < buckets-1 && x >= w.edges[i+1] {
+		i++
+	}
+	return i
 }
 
 // within returns the share of the requests that end within d ns once they run, 1 before
@@ -124,30 +137,40 @@ func (w *worth) within(d float64) float64 {
 
 // quantile returns the time within which a share of the requests ends.
 func (w *worth) quantile(share float64) time.Duration {
-	for i := range w.shape {
-		if up := w.below[i+1]; up >= share && up > w.below[i] {
-			part := (share - w.below[i]) / (up - w.below[i])
-			return time.Duration(w.mean * (w.edges[i] + (w.edges[i+1]-w.edges[i])*max(part, 0)))
+	i, end := w.low, w.high+1
+	for i < end { // the first bucket at whose end it is that share
+		mid := (i + end) / 2
+		if up := w.below[mid+1]; up < share || up == 0 { // what was seen long ago is forgotten
+			i = mid + 1
+		} else {
+			end = mid
 		}
 	}
-	return 0
+	if i > w.high {
+		return 0
+	}
+	part := (share - w.below[i]) / (w.below[i+1] - w.below[i])
+	return time.Duration(w.mean * (w.edges[i] + (w.edges[i+1]-w.edges[i])*max(part, 0)))
 }
 
 // outdated reports whether what was decided is for another residence than that of p.
-func (w *worth) outdated(p pace) bool {
+func (w *worth) outdated(p *pace) bool {
 	now := p.residence()
 	return now > outdatedBy*w.mean || now*outdatedBy < w.mean
 }
 
 // refresh decides anew, for slots from which requests depart at a pace and arrive load
 // times as often. overload is 0 while hardly any are refused, and 1 when many are.
-func (w *worth) refresh(p pace, load, deviations, overload float64) {
+func (w *worth) refresh(p *pace, load, deviations, overload float64) {
 	gap := p.gap.value
 	w.mean = p.residence()
-	sum := 0.0
-	for i, k := range w.shape {
-		sum += k
-		w.below[i+1] = sum / max(w.count, 1)
+	sum, count := 0.0, max(w.count, 1)
+	for i := w.low; i <= w.high; i++ {
+		sum += w.shape[i]
+		w.below[i+1] = sum / count
+	}
+	for i := w.high + 1; i < buckets; i++ {
+		w.below[i+1] = sum / count
 	}
 	all := float64(w.objective) * (1 - spare)
 	w.wait = w.objective

@@ -27,7 +27,7 @@ func learned(objective time.Duration, slots, n int, service func() time.Duration
 }
 
 // steady is the pace of so many slots whose departures are gap ns apart.
-func steady(n int, gap float64) pace { return pace{gap: mean{value: gap}, slots: n, scale: 1} }
+func steady(n int, gap float64) *pace { return &pace{gap: mean{value: gap}, slots: n, scale: 1} }
 
 // TestWorthOfConstantService: a wait is worth while as long as the service fits in
 // behind it, and no longer; there is no doubt about it where departures are regular.
@@ -142,5 +142,53 @@ func TestMean(t *testing.T) {
 	}
 	if m.value < 3 {
 		t.Errorf("after ten values ten times as large: %v", m.value)
+	}
+}
+
+// TestBucketOf: a residence is in the last bucket that begins no later than it.
+func TestBucketOf(t *testing.T) {
+	w := newWorth(time.Second)
+	check := func(x float64) {
+		want := 0
+		for i := range buckets {
+			if w.edges[i] <= x {
+				want = i
+			}
+		}
+		if got := w.bucketOf(x); got != want {
+			t.Errorf("%v is in bucket %d, want %d", x, got, want)
+		}
+	}
+	for _, edge := range w.edges {
+		check(math.Nextafter(edge, 0))
+		check(edge)
+		check(math.Nextafter(edge, math.Inf(1)))
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 10_000 {
+		check(math.Exp2(rng.Float64()*12 - 6))
+	}
+	check(0)
+	check(math.Inf(1))
+	check(math.MaxFloat64)
+	check(math.SmallestNonzeroFloat64)
+}
+
+// TestForgottenBucketsTellNothing: a residence that was seen so long ago that it does not count any more is
+// not the shortest one.
+func TestForgottenBucketsTellNothing(t *testing.T) {
+	w := newWorth(time.Second)
+	w.add(least)
+	for range 1100 * shapeMemory {
+		w.add(1)
+	}
+	if w.shape[w.low] != 0 {
+		t.Fatalf("%v of the first residence are left, want it to be forgotten", w.shape[w.low])
+	}
+	w.refresh(steady(1, 1e6), 1, 3, 0)
+	for _, share := range []float64{0, 0.1, 0.5, 1} {
+		if got := w.quantile(share); got < 950*time.Microsecond || got > 1100*time.Microsecond {
+			t.Errorf("%v end within %v, want about 1ms", share, got)
+		}
 	}
 }

@@ -52,3 +52,9 @@ func (l *list) remove(c *Client) {
 	c.in[l.which] = 0
 	l.len--
 }
+
+// renew moves c, which is in the list, to its end.
+func (l *list) renew(c *Client) {
+	l.remove(c)
+	l.pushBack(c)
+}

@@ -4,22 +4,28 @@ import "math/bits"
 
 // census counts who asked for something, in the last season, a lease long, and in the
 // running one, by how much they had.
-type census struct{ last, now [standings]int32 }
+type census struct {
+	last, now       [standings]int32
+	allLast, allNow int32 // their sums, which every request asks for
+}
 
 // all returns how many there are.
-func (s *census) all() int {
-	var last, now int32
-	for i := range s.now {
-		last, now = last+s.last[i], now+s.now[i]
-	}
-	return int(max(last, now))
-}
+func (s *census) all() int { return int(max(s.allLast, s.allNow)) }
+
+// join counts somebody in the running season, quit counts it no more, and retire no more in
+// the last.
+func (s *census) join(as standing)   { s.now[as]++; s.allNow++ }
+func (s *census) quit(as standing)   { s.now[as]--; s.allNow-- }
+func (s *census) retire(as standing) { s.last[as]--; s.allLast-- }
+
+// move gives somebody of the running season another standing.
+func (s *census) move(from, to standing) { s.now[from]--; s.now[to]++ }
 
 // of returns how many of them have a standing.
 func (s *census) of(as standing) int { return int(max(s.last[as], s.now[as])) }
 
 // next begins a season.
-func (s *census) next() { s.last, s.now = s.now, [standings]int32{} }
+func (s *census) next() { *s = census{last: s.now, allLast: s.allNow} }
 
 // attendance is when a party counts, and as what.
 type attendance struct {
@@ -79,9 +85,13 @@ func (a *party) of(season uint32) *census {
 // It comes before OnWorkflow, OnUse and OnRequest. A peer has as much of the pool as a
 // client without a known peer, however many clients it has.
 func (p *Pool) OnPeer(c *Client, number uint64) {
-	if c.gone || c.party != nil && c.party.number == number {
-		return
+	if !c.gone && (c.party == nil || c.party.number != number) {
+		p.regroup(c, number)
 	}
+}
+
+// regroup is apart so that OnPeer can be inlined.
+func (p *Pool) regroup(c *Client, number uint64) {
 	p.undrain(c)
 	if p.forget(c); number == 0 {
 		p.join(c, new(party))
@@ -100,6 +110,7 @@ func (p *Pool) OnPeer(c *Client, number uint64) {
 // join makes c, which is in none, one of a party, as a client that did not ask for anything
 // yet.
 func (p *Pool) join(c *Client, a *party) {
+	p.era++
 	if a.clients == 0 {
 		a.season = p.season - 2
 	}
@@ -114,6 +125,7 @@ func (p *Pool) join(c *Client, a *party) {
 
 // rest counts clients of a party that want nothing any more, or are no longer so.
 func (p *Pool) rest(a *party, n int32) {
+	p.era++
 	if a == nil {
 		p.hold(n > 0, n < 0)
 		return
@@ -135,28 +147,33 @@ func (p *Pool) hold(was, is bool) {
 
 // count notes that c is active.
 func (p *Pool) count(c *Client) {
+	if c.party == nil || c.season != p.season || c.party.season != p.season {
+		p.present(c)
+	}
+}
+
+// present is apart so that count can be inlined: once a season there is something to do.
+func (p *Pool) present(c *Client) {
+	p.era++
 	if c.party == nil {
 		p.OnPeer(c, 0)
 	}
 	if c.season != p.season {
 		c.attend(p.season, c.standing)
-		p.everyone.now[c.as]++
-		c.party.of(p.season).now[c.as]++
+		p.everyone.join(c.as)
+		c.party.of(p.season).join(c.as)
 	}
 	if a := c.party; a.season != p.season {
 		a.attend(p.season, a.standing)
 		a.carries, a.carried = 0, a.carries
-		p.parties.now[a.as]++
+		p.parties.join(a.as)
 	}
 }
 
 // rankParty gives a party a new standing.
 func (p *Pool) rankParty(a *party, s standing) {
 	if a.standing = s; a.season == p.season && a.as != s {
-		p.censuses(a.carries, func(n *census) {
-			n.now[a.as]--
-			n.now[s]++
-		})
+		p.censuses(a.carries, func(n *census) { n.move(a.as, s) })
 		a.as = s
 	}
 }
@@ -167,8 +184,7 @@ func (p *Pool) recount(c *Client) {
 		return
 	}
 	for _, n := range [...]*census{&p.everyone, c.party.of(p.season)} {
-		n.now[c.as]--
-		n.now[c.standing]++
+		n.move(c.as, c.standing)
 	}
 	c.as = c.standing
 }
@@ -176,6 +192,7 @@ func (p *Pool) recount(c *Client) {
 // forget takes a client out of its party, and the party out of the pool with the last
 // one: who asked for as much as it did counts in its stead at once.
 func (p *Pool) forget(c *Client) {
+	p.era++
 	a := c.party
 	if a == nil {
 		p.hold(true, false) // it was taken out of the drained
@@ -183,8 +200,8 @@ func (p *Pool) forget(c *Client) {
 	}
 	m := a.of(p.season)
 	c.leave(p.season,
-		func(as standing) { p.everyone.now[as]--; m.now[as]-- },
-		func(as standing) { p.everyone.last[as]--; m.last[as]-- })
+		func(as standing) { p.everyone.quit(as); m.quit(as) },
+		func(as standing) { p.everyone.retire(as); m.retire(as) })
 	was := a.clients > a.idle
 	a.clients--
 	a.issued -= int32(c.window)
@@ -197,8 +214,8 @@ func (p *Pool) forget(c *Client) {
 		last = a.carries
 	}
 	a.leave(p.season,
-		func(as standing) { p.censuses(a.carries, func(n *census) { n.now[as]-- }) },
-		func(as standing) { p.censuses(last, func(n *census) { n.last[as]-- }) })
+		func(as standing) { p.censuses(a.carries, func(n *census) { n.quit(as) }) },
+		func(as standing) { p.censuses(last, func(n *census) { n.retire(as) }) })
 	if a.number != 0 {
 		delete(p.peers, a.number)
 	}
@@ -218,6 +235,7 @@ func (p *Pool) censuses(carries uint64, f func(*census)) {
 // nextSeason begins to count anew.
 func (p *Pool) nextSeason() {
 	p.season++
+	p.era++
 	p.everyone.next()
 	p.parties.next()
 	p.known.next()
@@ -233,8 +251,16 @@ func (p *Pool) Parties() int { return max(p.parties.all(), p.holding, 1) }
 // active returns how many clients of a party are so.
 func (p *Pool) active(a *party) int { return max(a.of(p.season).all(), int(a.clients-a.idle), 1) }
 
-// dueOfAll is how much an equal share of all that there is is for c, 1 on average.
+// dueOfAll is how much an equal share of all that there is is for c, 1 on average. Every
+// request asks for it, and it changes when somebody comes, rests or goes.
 func (p *Pool) dueOfAll(c *Client) float64 {
+	if c.era != p.era {
+		c.due, c.era = p.dueNow(c), p.era
+	}
+	return c.due
+}
+
+func (p *Pool) dueNow(c *Client) float64 {
 	if c.party == nil {
 		return 1
 	}

@@ -43,6 +43,8 @@ type Client struct {
 	heard     mono.Time
 	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
 	number    uint64
+	due       float64 // see Pool.dueOfAll, as of an era
+	era       uint64
 	told      telling
 	links     [numLinks]link
 	in        [numLinks]uint8 // the mark of the list, 0: in none
@@ -99,6 +101,7 @@ type Pool struct {
 	peers                    map[uint64]*party
 	season                   uint32
 	seasonEnds               mono.Time
+	era                      uint64 // ends whenever what is due to somebody may have changed
 	// turnaround is the time from a reply to the request that waited for its
 	// credit, smoothed: what a change of a window takes to be felt.
 	turnaround time.Duration
@@ -177,6 +180,7 @@ func (p *Pool) Register(now mono.Time) *Client {
 		p.wake, p.seasonEnds = now, now.Add(p.cfg.Lease)
 	}
 	p.clients++
+	p.era++
 	p.quiet = p.revive()
 	p.heard.pushBack(c)
 	w := 0
@@ -203,6 +207,7 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 	p.pending -= c.pending
 	p.setDemand(c, 0)
 	p.clients--
+	p.era++
 	p.quiet = p.revive()
 	p.heard.remove(c)
 	p.dirty.remove(c)
@@ -352,6 +357,9 @@ func (p *Pool) Tolerate(share float64) {
 	p.tolerated = max(0, min(share, 1))
 }
 
+// Interval is that of Config.
+func (p *Pool) Interval() time.Duration { return p.cfg.Interval }
+
 // NextWake returns the instant of the next OnWake that would do something, or
 // mono.Never. While it returns Never the driver may leave the pool alone.
 func (p *Pool) NextWake() mono.Time {
@@ -359,6 +367,15 @@ func (p *Pool) NextWake() mono.Time {
 		return mono.Never
 	}
 	return p.wake
+}
+
+// Due reports whether OnWake would do something at now.
+func (p *Pool) Due(now mono.Time) bool { return p.clients > 0 && now >= p.wake }
+
+// Wanted reports whether somebody waits for what NextWake brings: a client without a credit or, if a
+// request came no more than a lease before, at seen, one that wants more.
+func (p *Pool) Wanted(seen mono.Time) bool {
+	return p.hungry.head != nil || p.idle.head != nil || p.demand > 0 && p.NextWake() <= seen.Add(p.cfg.Lease)
 }
 
 // OnWake ends the interval if it is over and resizes the pool from d, the
@@ -504,6 +521,9 @@ func (p *Pool) share(c *Client) int {
 
 func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
 	w = min(w, p.cfg.MaxWindow)
+	if w == c.window && w > 0 {
+		return // such a client is not drained
+	}
 	if w < c.window {
 		if now.Sub(c.cutAt) > p.cfg.Lease || c.window > c.overdrawn {
 			c.overdrawn = c.window
@@ -538,6 +558,13 @@ func (p *Pool) drainIfEmpty(c *Client) {
 }
 
 func (p *Pool) undrain(c *Client) {
+	if c.in[linkDrained] != 0 {
+		p.leaveDrained(c)
+	}
+}
+
+// leaveDrained is apart so that undrain can be inlined: nearly always there is nothing to do.
+func (p *Pool) leaveDrained(c *Client) {
 	switch c.in[linkDrained] {
 	case p.hungry.mark:
 		p.hungry.remove(c)
@@ -549,6 +576,13 @@ func (p *Pool) undrain(c *Client) {
 
 // feed gives free credits to drained clients, one each, known demand first.
 func (p *Pool) feed(now mono.Time) {
+	if p.hungry.head != nil || p.idle.head != nil {
+		p.feedDrained(now)
+	}
+}
+
+// feedDrained is apart so that feed can be inlined.
+func (p *Pool) feedDrained(now mono.Time) {
 	for p.free() > 0 {
 		c := p.next()
 		if c == nil {
@@ -617,8 +651,7 @@ func (p *Pool) revive() time.Duration {
 func (p *Pool) hear(now mono.Time, c *Client) {
 	c.heard = now
 	if p.heard.tail != c {
-		p.heard.remove(c)
-		p.heard.pushBack(c)
+		p.heard.renew(c)
 	}
 }
 
@@ -664,6 +697,9 @@ func (p *Pool) Check() error {
 				of[1]++
 			}
 			ofParty[c.party] = of
+		}
+		if due := p.dueNow(c); c.era == p.era && c.due != due {
+			return fmt.Errorf("credit: %v is due to a client, the books say %v", due, c.due)
 		}
 		isDrained := c.in[linkDrained] != 0
 		if isDrained {

@@ -38,11 +38,12 @@ func (p *Pool) OnWorkflow(c *Client, number int) {
 		return
 	}
 	if a.carries == 0 {
-		p.known.now[a.as]++
+		p.known.join(a.as)
 	}
 	a.carries |= bit
+	p.era++
 	w := &p.workflows[number]
-	w.now[a.as]++
+	w.join(a.as)
 	if w.each == 0 {
 		p.divide() // no party asked for it before
 	}
@@ -59,6 +60,7 @@ func (p *Pool) Part(number int) float64 {
 
 // divide divides the weights of the workflows that are asked for.
 func (p *Pool) divide() {
+	p.era++
 	known := p.known.all()
 	if known == 0 {
 		return

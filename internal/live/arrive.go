@@ -53,7 +53,9 @@ func (u *Turn) Shed() bool { return u.ticket.verdict == admission.Shed }
 func (u *Turn) Await(ctx context.Context) error {
 	t := u.ticket
 	g := t.gate
-	if err := t.wait(ctx); err != nil {
+	if t.verdict == admission.Run && t.mode != Off {
+		t.queued = t.core.Queued()
+	} else if err := t.wait(ctx); err != nil {
 		if u.gone {
 			err.cause = context.Cause(ctx)
 		}

@@ -237,7 +237,7 @@ func (g *Gate) onLag(d time.Duration) {
 // until the next measurement is in, which takes as long as the lag itself. It is
 // called with the lock held.
 func (g *Gate) lagUnderWay(now mono.Time) {
-	if lag := g.lag.Load(); lag != nil || len(g.watched) > 0 {
+	if lag := g.lag.Load(); lag != nil && lag.sent.Load() != 0 || len(g.watched) > 0 {
 		g.measure(now, lag)
 	}
 }
@@ -393,7 +393,9 @@ func (g *Gate) arrive(now mono.Time, r *Request, t *Ticket, v *visit) {
 	if t.mode != Off {
 		t.prepare(now, r)
 	}
-	g.lock()
+	if !g.mu.TryLock() {
+		g.lock()
+	}
 	now = g.at(now)
 	t.started = now
 	g.lagUnderWay(now)
@@ -614,10 +616,26 @@ func (g *Gate) finish(now mono.Time) {
 	if g.handed.Load() != nil {
 		now = g.takeOver(now)
 	}
+	if g.node.Queueing() {
+		now = g.tell(now)
+	}
+	if at := g.node.NextWake(); at < g.armed && !g.closed {
+		g.arm(now, at)
+	}
+	if !g.node.Granting() {
+		g.mu.Unlock()
+		return
+	}
+	g.deliver()
+}
+
+// tell has what waits, and leaves, hear its verdict. It returns the instant of the last. It is called with the
+// lock held, and may release it for a moment.
+func (g *Gate) tell(now mono.Time) mono.Time {
 	for verdicts := 1; ; verdicts++ {
 		t, v := g.node.Next(now)
 		if t == nil {
-			break
+			return now
 		}
 		waiter := t.Owner.(*Ticket)
 		if v == admission.Shed {
@@ -630,12 +648,6 @@ func (g *Gate) finish(now mono.Time) {
 			now = g.now()
 		}
 	}
-	g.arm(now)
-	if !g.node.Granting() {
-		g.mu.Unlock()
-		return
-	}
-	g.deliver()
 }
 
 // deliver releases the lock, with which it is called, and sends grants.
@@ -674,12 +686,8 @@ func (d delivery) send() {
 	}
 }
 
-// arm starts the timer if the node must be woken before it would fire.
-func (g *Gate) arm(now mono.Time) {
-	at := g.node.NextWake()
-	if g.closed || at >= g.armed {
-		return
-	}
+// arm starts the timer, as the node must be woken at an instant before it would fire.
+func (g *Gate) arm(now, at mono.Time) {
 	g.armed = at
 	g.timer.Reset(max(at.Sub(now), 0))
 }

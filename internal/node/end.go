@@ -21,7 +21,7 @@ func (n *Node) End(now mono.Time, t *admission.Ticket, o work.Outcome) (_ work.O
 	if !o.Executed() || t.Objective != 0 {
 		return o, nil
 	}
-	objective := n.gate.Config().Objective
+	objective := n.gate.Objective()
 	if n.reach.add(now.Sub(t.Started()), objective, n.gate.Slots().Service()) {
 		reach = &Reach{Objective: objective, Out: n.reach.out, Service: n.reach.known}
 	}

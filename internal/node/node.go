@@ -86,6 +86,9 @@ func (n *Node) Observe(now mono.Time, t *admission.Ticket) (admission.Verdict, t
 	return n.gate.Observe(now, t)
 }
 
+// Queueing reports whether Next may return a ticket. Mostly it does not.
+func (n *Node) Queueing() bool { return n.gate == nil || n.gate.Queueing() }
+
 // Next names the tickets that leave the queue, to run or shed, until nil.
 func (n *Node) Next(now mono.Time) (*admission.Ticket, admission.Verdict) {
 	if n.gate != nil {
@@ -144,6 +147,9 @@ func (n *Node) Reply(now mono.Time, t *admission.Ticket, f *baseline.Feedback) {
 			f.Pushback = n.gate.Pushback(now, t)
 		}
 		f.HasGrant = n.gate.ReplyTo(now, t, &f.Grant)
+	}
+	if t.Stay == nil {
+		return
 	}
 	if s := stayOf(t); s != nil {
 		if s.flow != nil {

@@ -63,6 +63,13 @@ type CallID uint64
 // has seen as many. A Span is not safe
 // for concurrent use.
 type Span struct {
+	life
+	few  [4]slot
+	more []slot
+}
+
+// life is what a Span forgets when it begins anew.
+type life struct {
 	began   mono.Time
 	last    time.Duration // since began, as all durations here
 	running bool
@@ -80,8 +87,6 @@ type Span struct {
 	open   int           // its calls that have not
 	starts time.Duration // sum of their starts
 
-	few  [4]slot
-	more []slot
 	used int   // slots ever used in this life
 	free int32 // first free slot below used, plus 1; 0: none
 }
@@ -105,7 +110,7 @@ func (s *Span) Begin(now mono.Time) {
 			p.life += p.life & 1
 		}
 	}
-	*s = Span{began: now, running: true, few: s.few, more: s.more}
+	s.life = life{began: now, running: true}
 }
 
 // BeginWait says that the request is kept from being worked on: it is in a

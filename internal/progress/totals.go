@@ -54,6 +54,7 @@ func (c TotalsConfig) withDefaults() (TotalsConfig, error) {
 type Totals struct {
 	cfg    TotalsConfig
 	byName map[string]*total
+	asked  *total // about which was asked last: as a rule the next question is about the same
 	oldest *total // silent longest
 	newest *total
 }
@@ -81,7 +82,7 @@ func NewTotals(cfg TotalsConfig) (*Totals, error) {
 // workflow needs. Of times below 0, and of work below service, the nearest that
 // can be is taken.
 func (t *Totals) OnDone(now mono.Time, workflow string, service, work time.Duration) {
-	e := t.byName[workflow]
+	e := t.find(workflow)
 	if e == nil {
 		if e = t.admit(now, workflow); e == nil {
 			return
@@ -106,7 +107,7 @@ func (t *Totals) OnDone(now mono.Time, workflow string, service, work time.Durat
 // Expect returns the service and the work of a whole request of the workflow,
 // end to end, and false if nothing is known.
 func (t *Totals) Expect(workflow string) (service, work time.Duration, ok bool) {
-	e := t.byName[workflow]
+	e := t.find(workflow)
 	if e == nil {
 		return 0, 0, false
 	}
@@ -141,11 +142,23 @@ func (e *total) leastOf(service float64) {
 // but for about one in five; 0 if nothing is known. Times that are always the
 // same are known exactly.
 func (t *Totals) Least(workflow string) time.Duration {
-	e := t.byName[workflow]
+	e := t.find(workflow)
 	if e == nil {
 		return 0
 	}
 	return duration(e.least)
+}
+
+// find returns a workflow, nil if nothing is known of it.
+func (t *Totals) find(workflow string) *total {
+	if e := t.asked; e != nil && e.name == workflow {
+		return e
+	}
+	e := t.byName[workflow]
+	if e != nil {
+		t.asked = e
+	}
+	return e
 }
 
 // Len returns the number of workflows remembered.
@@ -159,6 +172,7 @@ func (t *Totals) admit(now mono.Time, workflow string) *total {
 		}
 		delete(t.byName, t.oldest.name)
 		t.unlink(t.oldest)
+		t.asked = nil
 	}
 	e := &total{name: workflow, service: signal.NewAverage(t.cfg.Weight), work: signal.NewAverage(t.cfg.Weight)}
 	t.byName[workflow] = e

@@ -146,6 +146,7 @@ type Classifier struct {
 	slots []learned
 	// The list of slots by the time they were last learned, both ends.
 	oldest, newest int32
+	interactive    int // keys that are
 	long           int64
 }
 
@@ -189,6 +190,9 @@ type Verdict struct {
 func (c *Classifier) Classify(k Key) work.Class {
 	if o := c.override(k); o != nil {
 		return o.Class
+	}
+	if c.interactive == 0 {
+		return work.Default // whatever is known of the key: to look it up takes longer than all else here
 	}
 	if slot, known := c.index[k]; known && c.slots[slot].interactive {
 		return work.Interactive
@@ -264,6 +268,18 @@ func (c *Classifier) Learn(k Key, did Course) (isolated time.Duration) {
 func (l *learned) ratio() float64 { return max(1, l.total/l.own) }
 
 func (c *Classifier) decide(l *learned) {
+	was := l.interactive
+	c.judge(l)
+	switch {
+	case l.interactive && !was:
+		c.interactive++
+	case was && !l.interactive:
+		c.interactive--
+	}
+}
+
+// judge gives a key its class.
+func (c *Classifier) judge(l *learned) {
 	stay := 1 - c.cfg.Leave
 	switch {
 	case l.count < c.cfg.Few:
@@ -295,6 +311,9 @@ func (c *Classifier) add(k Key) int32 {
 		slot = c.oldest
 		c.unlink(slot)
 		delete(c.index, c.slots[slot].key)
+		if c.slots[slot].interactive {
+			c.interactive--
+		}
 	}
 	// The texts may be parts of something larger that must not be kept.
 	k = Key{strings.Clone(k.Caller), strings.Clone(k.Callee), strings.Clone(k.Method)}

@@ -153,12 +153,18 @@ func TestClassifierProperties(t *testing.T) {
 			if c.newest < 0 || c.slots[c.newest].key != k {
 				t.Fatalf("%v is not the newest", k)
 			}
-			n := 0
+			n, interactive := 0, 0
 			for at, before := c.oldest, int32(-1); at >= 0; before, at = at, c.slots[at].newer {
+				if c.slots[at].interactive {
+					interactive++
+				}
 				if c.slots[at].older != before || c.index[c.slots[at].key] != at {
 					t.Fatalf("slot %d is out of order", at)
 				}
 				n++
+			}
+			if v := c.Explain(k); interactive != c.interactive || v.Class != c.Classify(k) {
+				t.Fatalf("%d keys are interactive, %d of them counted; %v is classified as %v", interactive, c.interactive, v, c.Classify(k))
 			}
 			if n != c.Keys() || n > most {
 				t.Fatalf("%d in the list, %d keys, at most %d", n, c.Keys(), most)

@@ -69,9 +69,12 @@ func TestGainIsJudged(t *testing.T) {
 		{"mostly disturbed before", append(many(3, 900), 500), many(4, 500), 1.25, true},
 	} {
 		r := &experiment.Result{}
-		(&scale{one: many(4, 1500), two: many(4, 1200), alone: many(4, 1000), before: c.before, after: c.after}).judge(r)
+		(&scale{one: many(4, 1500), two: many(4, 1200), bareOne: many(4, 300), bareTwo: many(4, 400), alone: many(4, 1000), before: c.before, after: c.after}).judge(r)
 		if b := r.Bars[0]; b.Measured != c.measured || b.Pass || len(r.Void) > 0 != c.void {
 			t.Errorf("%s: %v, void %q", c.what, b, r.Void)
+		}
+		if b := r.Bars[1]; b.Measured != 0.75 || b.Pass {
+			t.Errorf("%s: without work %v, want a gain of 0.75 and a miss", c.what, b)
 		}
 	}
 }
@@ -84,7 +87,7 @@ func TestGain(t *testing.T) {
 	}
 	defer d.close()
 	for n := range 2 {
-		if each, err := d.scale.batch(n+1, true); err != nil || each <= 0 {
+		if each, err := d.scale.batch(n+1, true, scaleWork*n); err != nil || each <= 0 {
 			t.Errorf("%d at once: %v ns a request, %v", n+1, each, err)
 		}
 	}
