@@ -131,6 +131,7 @@ type Guard struct {
 	open   func(ctx context.Context) (Source, error)
 	engine engine
 	mode   culprit.Mode // of the engine
+	ids    numbers
 
 	// OnCancel, if not nil, is told of every cancel that was done or would have been.
 	// It must be set before Run, and must return soon.
@@ -239,6 +240,7 @@ func (g *Guard) watch(ctx context.Context) error {
 		return err
 	}
 	defer source.Close()
+	g.ids.base = g.ids.last
 	tick := time.NewTicker(g.cfg.Period)
 	defer tick.Stop()
 	checked := time.Now()
@@ -287,12 +289,18 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 		return 0, err
 	}
 	took := time.Since(began)
+	g.ids.enter(look)
 	g.cfg.Rules.apply(look)
 	decision := g.engine.Observe(&look.Sample)
 	g.report(look, decision, took, why)
 	if a := decision.Action; a.Step != culprit.NoStep && !a.Would {
-		done, err := source.Act(ctx, a.Task, a.Step)
+		done, err := source.Act(ctx, g.ids.own(a.Task), a.Step)
 		g.acted(look, a, done, err)
+		if err != nil { // a server that refused is acted on again, a connection that is gone is not
+			if err := source.Alive(ctx); err != nil {
+				return 0, fmt.Errorf("the connection that cancels: %w", err)
+			}
+		}
 	}
 	if decision.Soon == 0 {
 		return 0, nil
