@@ -269,7 +269,8 @@ func TestMissing(t *testing.T) {
 }
 
 func TestURLs(t *testing.T) {
-	for _, url := range []string{"mariadb://u:s3cret@h:x/", "mariadb://u:s3cret@", "mysql://u:s3cret@h/?x=s3cret2", "mysql://u:s3cret@h/?tls=s3cret", "mysql://u:s3cret@127.0.0.1:1/"} {
+	for _, url := range []string{"mariadb://u:s3cret@h:x/", "mariadb://u:s3cret@", "mysql://u:s3cret@h/?x=s3cret2", "mysql://u:s3cret@h/?tls=s3cret", "mysql://u:s3cret@127.0.0.1:1/",
+		"mariadb://u:12/s3cret@h", "mysql://u:12#s3cret@h"} {
 		_, err := Open(t.Context(), url, time.Second)
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%v", err)

@@ -102,7 +102,8 @@ func Check(text string) error {
 func parse(text string) (cfg *mysql.Config, isMySQL bool, err error) {
 	wrong := errors.New("mariadb: the URL cannot be read (its text is not shown, it may hold a password): expected mariadb://user@host:port/, or mysql://user@host:port/")
 	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" || u.Scheme != "mariadb" && u.Scheme != "mysql" {
+	// An @ behind the host tells of a password with a / or # that ended it.
+	if err != nil || u.Hostname() == "" || u.Scheme != "mariadb" && u.Scheme != "mysql" || strings.Contains(u.Path+u.Fragment, "@") {
 		return nil, false, wrong
 	}
 	port := u.Port()

@@ -290,7 +290,8 @@ func TestConsumption(t *testing.T) {
 }
 
 func TestPasswordsAreNotShown(t *testing.T) {
-	for _, url := range []string{"postgres://u:s3cret@h:x/", "postgres://u:s3cret@[::1", "postgres://u:s3cret@127.0.0.1:1/d?sslmode=disable", "postgres://u:s3cret@h/?sslmode=s3cret"} {
+	for _, url := range []string{"postgres://u:s3cret@h:x/", "postgres://u:s3cret@[::1", "postgres://u:s3cret@127.0.0.1:1/d?sslmode=disable", "postgres://u:s3cret@h/?sslmode=s3cret",
+		"postgres://u:12/s3cret@h/d", "postgres://u:12#s3cret@h/d"} {
 		_, err := Open(t.Context(), url, time.Second)
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%v", err)

@@ -66,9 +66,10 @@ func Open(ctx context.Context, url string, objective time.Duration) (*Source, er
 // Parse checks a URL and returns how to connect. Errors do not show a password.
 func Parse(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
-		// The parser's own words may hold the password.
-		return nil, fmt.Errorf("postgres: the URL cannot be read: expected postgres://user:password@host:port/database")
+	// The parser's own words may hold the password; so may the name of a database, if a / or # in
+	// the password ended the host.
+	if err != nil || strings.Contains(cfg.Database, "@") || strings.Contains(url, "#") {
+		return nil, errors.New("postgres: the URL cannot be read: expected postgres://user:password@host:port/database, with / in the password written as %2F, ? as %3F, # as %23")
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = 5 * time.Second
