@@ -228,6 +228,14 @@ func TestRowsAdvisoryAndPrepared(t *testing.T) {
 	if ids[0] != ids[1] {
 		t.Errorf("the holder is task %d and then %d", ids[0], ids[1])
 	}
+	goal := s.builder.targets[ids[1]]
+	free := connect(t, super)
+	s.builder.targets[ids[1]] = target{pid: int64(free.PgConn().PID()), begun: startOf(t, free), keeps: true}
+	if done, err := s.Act(t.Context(), ids[1], culprit.Session); done || err != nil {
+		t.Errorf("a session was terminated that keeps no lock any more: %v, %v", done, err)
+	}
+	free.do("SELECT 1")
+	s.builder.targets[ids[1]] = goal
 	if done, err := s.Act(t.Context(), ids[1], culprit.Session); !done || err != nil {
 		t.Errorf("not terminated: %v, %v", done, err)
 	}
@@ -247,6 +255,26 @@ func TestRowsAdvisoryAndPrepared(t *testing.T) {
 		t.Errorf("the prepared transaction is %+v, %+v", task, l.Sessions[e.Blocker])
 	}
 	prepared.do("ROLLBACK PREPARED 'p'")
+}
+
+// startOf returns when a session began.
+func startOf(t *testing.T, s *session) (begun time.Time) {
+	t.Helper()
+	if err := s.QueryRow(t.Context(), "SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()").Scan(&begun); err != nil {
+		t.Fatal(err)
+	}
+	return begun
+}
+
+// The server's own workers belong to no role, and only a superuser may signal them.
+func TestWorkersOfTheServer(t *testing.T) {
+	worker := &activityRow{backend: "autovacuum worker", state: "active"}
+	if got := steps(&input{role: "spillgate", maySignal: true}, worker, false); got != 0 {
+		t.Errorf("a role with pg_signal_backend may do %b to a worker, expected nothing", got)
+	}
+	if got := steps(&input{role: "postgres", super: true, maySignal: true}, worker, false); got != culprit.StepsOf(culprit.Statement) {
+		t.Errorf("a superuser may do %b to a worker, expected to cancel its statement", got)
+	}
 }
 
 // What a role may not see or do is said with the GRANT that is missing.

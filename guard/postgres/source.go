@@ -206,10 +206,13 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	}
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
-	sql := "SELECT " + call + "(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
+	sql := "SELECT " + call + "(a.pid) FROM pg_stat_activity a WHERE a.pid = $1 AND a.backend_start = $2"
 	args := []any{int32(goal.pid), goal.begun}
-	if !goal.transaction.IsZero() {
-		sql += " AND xact_start = $3"
+	switch {
+	case goal.keeps:
+		sql += " AND EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted)"
+	case !goal.transaction.IsZero():
+		sql += " AND a.xact_start = $3"
 		args = append(args, goal.transaction)
 	}
 	var done bool
