@@ -277,6 +277,13 @@ func TestWorkersOfTheServer(t *testing.T) {
 	}
 }
 
+// A pooler such as PgBouncer numbers its clients itself, or swallows their settings.
+func TestPooler(t *testing.T) {
+	if pooled(7, 7, ownTimeout) || !pooled(7, 8, ownTimeout) || !pooled(7, 7, "0") {
+		t.Error("a pooler is not told from a server")
+	}
+}
+
 // What a role may not see or do is said with the GRANT that is missing.
 func TestMissingRights(t *testing.T) {
 	super, _ := start(t)

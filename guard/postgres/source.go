@@ -24,6 +24,15 @@ const Application = "spillgate guard"
 // it.
 const LookTimeout = time.Second
 
+// ownTimeout is statement_timeout of the guard's sessions as the server shows it.
+const ownTimeout = "1s"
+
+// pooled reports whether a pooler is between the guard and the process that serves it: it tells
+// clients numbers of its own for processes, or keeps their settings from the server.
+func pooled(process int64, told uint32, timeout string) bool {
+	return process != int64(told) || timeout != ownTimeout
+}
+
 // Source is a server. It is for one goroutine.
 type Source struct {
 	looks, acts *pgx.Conn
@@ -74,7 +83,7 @@ func Parse(url string) (*pgx.ConnConfig, error) {
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = 5 * time.Second
 	}
-	for name, value := range map[string]string{"application_name": Application, "jit": "off", "statement_timeout": "1000", "lock_timeout": "500",
+	for name, value := range map[string]string{"application_name": Application, "jit": "off", "statement_timeout": ownTimeout, "lock_timeout": "500",
 		"max_parallel_workers_per_gather": "0", "default_transaction_read_only": "on"} {
 		cfg.RuntimeParams[name] = value
 	}
@@ -85,14 +94,18 @@ func Parse(url string) (*pgx.ConnConfig, error) {
 func (s *Source) learn(ctx context.Context) error {
 	var version int
 	var stats bool
-	err := s.looks.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, pg_backend_pid(), current_setting('port')::int, current_user::text,
+	var timeout string
+	err := s.looks.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('statement_timeout'), pg_backend_pid(), current_setting('port')::int, current_user::text,
   (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), pg_has_role(current_user, 'pg_signal_backend', 'USAGE'), pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')`).
-		Scan(&version, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &stats)
+		Scan(&version, &timeout, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &stats)
 	if err != nil {
 		return err
 	}
 	if version < 130000 {
 		return fmt.Errorf("the server is of version %d, expected 13 or later", version/10_000)
+	}
+	if pooled(s.pid, s.looks.PgConn().PID(), timeout) {
+		return errors.New("there is a pooler in front of the server, expected the address of the server itself: a pool has no connection left when the guard needs one")
 	}
 	s.version = version
 	s.maySignal = s.maySignal || s.super
