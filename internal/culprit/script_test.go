@@ -24,7 +24,7 @@ type script struct {
 //	resources table=lock pool=queue …
 //	look at=1s [done=N timed=N late=N blind=view]
 //	  ID began=INSTANT [kind=] [holds=R] [waits=R] [since=INSTANT] [shared] [used=] [gets=]
-//	     [lost=DURATION, of finished waits] [progress=K/N] [undo=] [barred=] [steps=] [background] [idle]
+//	     [behind=INSTANT, since when it waits for more of what it holds] [lost=DURATION, of finished waits] [progress=K/N] [undo=] [barred=] [steps=] [background] [idle]
 //	  WAITER>BLOCKER R
 //	calm until=INSTANT every=DURATION done=N          looks in which nobody is in flight
 //
@@ -169,6 +169,8 @@ func (s *script) line(t *testing.T, d *datadriven.TestData, sample *Sample, word
 			} else {
 				h.WaitingSince = mono.Time(duration(t, d, v))
 			}
+		case "behind": // another hold of the same resource, while it has one
+			last().WaitingSince = mono.Time(duration(t, d, v))
 		case "shared":
 			last().Shared = true
 		case "used":
