@@ -52,7 +52,7 @@ const activitySQL = `WITH a AS MATERIALIZED (
     coalesce(datname::text, '') AS datname, coalesce(host(client_addr), '') AS client, greatest(client_port, 0) AS port,
     CASE WHEN query_start >= $1 AND coalesce(state, '') <> 'idle' THEN left(query, $2) END AS text, query = '<insufficient privilege>' AS hidden,
     greatest(age(backend_xmin), age(backend_xid), 0)::bigint AS horizon
-  FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name IS DISTINCT FROM $3)
+  FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (application_name IS DISTINCT FROM $3 OR usename IS DISTINCT FROM current_user))
 SELECT clock_timestamp(), statement_timestamp(), s.ended, s.finished, a.pid, a.leader, a.backend, a.backend_start, a.xact_start, a.query_start, a.state_change, a.state,
   a.wait_type, a.wait, a.usename, a.application, a.datname, a.client, a.port, a.text, coalesce(a.hidden, false),
   coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = a.usesysid), false), coalesce(a.horizon, 0)

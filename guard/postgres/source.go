@@ -17,7 +17,7 @@ import (
 )
 
 // Application is what the guard's own sessions call themselves. They are left out of
-// every look.
+// every look; sessions of another role that call themselves so are not.
 const Application = "spillgate guard"
 
 // LookTimeout is how long one look may take. Then it fails, and its connection with
