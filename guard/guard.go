@@ -240,7 +240,7 @@ func (g *Guard) watch(ctx context.Context) error {
 		return err
 	}
 	defer source.Close()
-	g.ids.base = g.ids.last
+	g.ids.begin()
 	tick := time.NewTicker(g.cfg.Period)
 	defer tick.Stop()
 	checked := time.Now()
