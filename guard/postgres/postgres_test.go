@@ -277,20 +277,23 @@ func TestWorkersOfTheServer(t *testing.T) {
 	}
 }
 
-// A session does not escape the guard by the guard's name; another guard's sessions are left out.
+// A session does not escape the guard by the guard's name, or by the text of a hidden one; another guard's sessions are left out.
 func TestTheGuardsOwnSessions(t *testing.T) {
 	super, least := start(t)
 	s := open(t, least)
 	open(t, least)
 	named := connect(t, super)
 	named.do("SET application_name = '" + Application + "'")
-	named.do("BEGIN; LOCK TABLE t IN EXCLUSIVE MODE")
+	named.do("BEGIN; LOCK TABLE t IN EXCLUSIVE MODE; SAVEPOINT a")
+	if _, err := named.Exec(t.Context(), "<insufficient privilege>"); err == nil { // what a view shows of sessions that are hidden
+		t.Error("the server understands <insufficient privilege>")
+	}
 	connect(t, super).begin("UPDATE t SET v = v + 1 WHERE id = 9")
 	l := looktest.Until(t, s, "the holder", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
 	if n := len(l.Sample.Tasks); n != 2 {
 		t.Errorf("%d tasks, expected the holder and the waiter:\n%s", n, looktest.Picture(l))
 	}
-	named.do("COMMIT")
+	named.do("ROLLBACK")
 }
 
 // A pooler such as PgBouncer numbers its clients itself, or swallows their settings.
