@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
 )
@@ -294,18 +295,34 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 	decision := g.engine.Observe(&look.Sample)
 	g.report(look, decision, took, why)
 	if a := decision.Action; a.Step != culprit.NoStep && !a.Would {
-		done, err := source.Act(ctx, g.ids.own(a.Task), a.Step)
-		g.acted(look, a, done, err)
-		if err != nil { // a server that refused is acted on again, a connection that is gone is not
-			if err := source.Alive(ctx); err != nil {
-				return 0, fmt.Errorf("the connection that cancels: %w", err)
-			}
+		if err := g.act(ctx, source, look, a); err != nil {
+			return 0, err
 		}
 	}
 	if decision.Soon == 0 {
 		return 0, nil
 	}
 	return max(decision.Soon, shortestPeriod, took), nil
+}
+
+// act carries an action out. The error is that of a connection that is gone; what a server refuses
+// is only told.
+func (g *Guard) act(ctx context.Context, source Source, look *track.Look, a culprit.Action) error {
+	var done bool
+	var err error
+	if mode, why := g.wanted(); mode != culprit.Enforce { // since the look began
+		err = errors.New(why)
+	} else {
+		done, err = source.Act(ctx, g.ids.own(a.Task), a.Step)
+	}
+	g.acted(look, a, done, err)
+	if err == nil {
+		return nil
+	}
+	if err := source.Alive(ctx); err != nil {
+		return fmt.Errorf("the connection that cancels: %w", err)
+	}
+	return nil
 }
 
 // lost notes that the server cannot be seen, once for a series of failures with one

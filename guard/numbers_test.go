@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -84,6 +87,51 @@ type cut struct {
 func (c *cut) Act(context.Context, uint64, culprit.Step) (bool, error) { return false, errGone }
 func (c *cut) Alive(context.Context) error                             { return errGone }
 func (c *cut) Close()                                                  { close(c.closed) }
+
+// hasty is a stage whose operator stops all cancels while a look is under way.
+type hasty struct {
+	*stage
+	kill string
+	acts atomic.Int64
+}
+
+func (h *hasty) Look(ctx context.Context) (*track.Look, error) {
+	if h.seized.Load() {
+		if err := os.WriteFile(h.kill, nil, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return h.stage.Look(ctx)
+}
+
+func (h *hasty) Act(context.Context, uint64, culprit.Step) (bool, error) {
+	h.acts.Add(1)
+	return true, nil
+}
+
+// TestTheKillSwitchCountsAtTheCancel: not at the look that led to it.
+func TestTheKillSwitchCountsAtTheCancel(t *testing.T) {
+	kill := filepath.Join(t.TempDir(), "kill")
+	g, err := New(Config{Name: "db", URL: "postgres://u@h/d", Objective: 50 * time.Millisecond, Period: 10 * time.Millisecond, Mode: culprit.Enforce, KillSwitch: kill}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hasty{stage: &stage{tracker: track.New([]culprit.Resource{{Name: "lock", Kind: culprit.Lock}})}, kill: kill}
+	for at := 0; h.acts.Load() == 0 && at < 100; at++ { // the switch is there at the end of each look, and gone at its beginning
+		h.seized.Store(at >= 50)
+		if err := os.RemoveAll(kill); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.step(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s := g.Status()
+	if h.acts.Load() != 0 || len(s.Cancels) == 0 || !strings.Contains(s.Cancels[0].Error, "kill switch") {
+		t.Errorf("%d cancels while the switch was there; told are %+v", h.acts.Load(), s.Cancels)
+	}
+}
 
 // TestALostCancelOpensAnotherConnection: at once, not at the next check of it.
 func TestALostCancelOpensAnotherConnection(t *testing.T) {
