@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
 )
@@ -131,6 +132,7 @@ type Guard struct {
 	open   func(ctx context.Context) (Source, error)
 	engine engine
 	mode   culprit.Mode // of the engine
+	ids    numbers
 
 	// OnCancel, if not nil, is told of every cancel that was done or would have been.
 	// It must be set before Run, and must return soon.
@@ -239,6 +241,7 @@ func (g *Guard) watch(ctx context.Context) error {
 		return err
 	}
 	defer source.Close()
+	g.ids.begin()
 	tick := time.NewTicker(g.cfg.Period)
 	defer tick.Stop()
 	checked := time.Now()
@@ -287,17 +290,39 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 		return 0, err
 	}
 	took := time.Since(began)
+	g.ids.enter(look)
 	g.cfg.Rules.apply(look)
 	decision := g.engine.Observe(&look.Sample)
 	g.report(look, decision, took, why)
 	if a := decision.Action; a.Step != culprit.NoStep && !a.Would {
-		done, err := source.Act(ctx, a.Task, a.Step)
-		g.acted(look, a, done, err)
+		if err := g.act(ctx, source, look, a); err != nil {
+			return 0, err
+		}
 	}
 	if decision.Soon == 0 {
 		return 0, nil
 	}
 	return max(decision.Soon, shortestPeriod, took), nil
+}
+
+// act carries an action out. The error is that of a connection that is gone; what a server refuses
+// is only told.
+func (g *Guard) act(ctx context.Context, source Source, look *track.Look, a culprit.Action) error {
+	var done bool
+	var err error
+	if mode, why := g.wanted(); mode != culprit.Enforce { // since the look began
+		err = errors.New(why)
+	} else {
+		done, err = source.Act(ctx, g.ids.own(a.Task), a.Step)
+	}
+	g.acted(look, a, done, err)
+	if err == nil {
+		return nil
+	}
+	if err := source.Alive(ctx); err != nil {
+		return fmt.Errorf("the connection that cancels: %w", err)
+	}
+	return nil
 }
 
 // lost notes that the server cannot be seen, once for a series of failures with one

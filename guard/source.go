@@ -150,7 +150,9 @@ func Setup(text string) (string, error) {
 // password and parameters.
 func Label(text string) string {
 	u, err := url.Parse(text)
-	if err != nil {
+	// A password with a /, ? or # that is not escaped ends the host too early, and the rest of it
+	// is taken for a path: the @ behind it gives that away.
+	if err != nil || u.User == nil && strings.Contains(text, "@") {
 		name, _, _ := strings.Cut(text, "://")
 		return name + "://(unreadable)"
 	}

@@ -244,10 +244,27 @@ func TestSessionLocks(t *testing.T) {
 		if e := l.Sample.Edges[0]; l.Sample.Resources[e.Resource].Name != tt.resource {
 			t.Errorf("%s: %s", tt.take, looktest.Picture(l))
 		}
+		id, _ := idleBlocker(l)
+		goal := s.builder.targets[id]
 		holder.do(tt.free)
 		if err := waiter.ends(); err != nil {
 			t.Error(err)
 		}
+		s.builder.targets[id] = goal
+		if done, err := s.Act(t.Context(), id, culprit.Session); done || err != nil {
+			t.Errorf("%s: a session was killed that keeps no lock any more: %v, %v", tt.take, done, err)
+		}
+	}
+	holder.do("SELECT GET_LOCK('name', 1)")
+	waiter := client(t)
+	waiter.begin("SELECT GET_LOCK('name', 90)")
+	l := looktest.Until(t, s, "an idle holder", func(l *track.Look) bool { _, ok := idleBlocker(l); return ok })
+	id, _ := idleBlocker(l)
+	if done, err := s.Act(t.Context(), id, culprit.Session); !done || err != nil {
+		t.Errorf("a session that keeps a lock was not killed: %v, %v", done, err)
+	}
+	if err := waiter.ends(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -269,7 +286,8 @@ func TestMissing(t *testing.T) {
 }
 
 func TestURLs(t *testing.T) {
-	for _, url := range []string{"mariadb://u:s3cret@h:x/", "mariadb://u:s3cret@", "mysql://u:s3cret@h/?x=s3cret2", "mysql://u:s3cret@h/?tls=s3cret", "mysql://u:s3cret@127.0.0.1:1/"} {
+	for _, url := range []string{"mariadb://u:s3cret@h:x/", "mariadb://u:s3cret@", "mysql://u:s3cret@h/?x=s3cret2", "mysql://u:s3cret@h/?tls=s3cret", "mysql://u:s3cret@127.0.0.1:1/",
+		"mariadb://u:12/s3cret@h", "mysql://u:12#s3cret@h"} {
 		_, err := Open(t.Context(), url, time.Second)
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%v", err)

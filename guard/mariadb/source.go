@@ -102,7 +102,8 @@ func Check(text string) error {
 func parse(text string) (cfg *mysql.Config, isMySQL bool, err error) {
 	wrong := errors.New("mariadb: the URL cannot be read (its text is not shown, it may hold a password): expected mariadb://user@host:port/, or mysql://user@host:port/")
 	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" || u.Scheme != "mariadb" && u.Scheme != "mysql" {
+	// An @ behind the host tells of a password with a / or # that ended it.
+	if err != nil || u.Hostname() == "" || u.Scheme != "mariadb" && u.Scheme != "mysql" || strings.Contains(u.Path+u.Fragment, "@") {
 		return nil, false, wrong
 	}
 	port := u.Port()
@@ -467,13 +468,19 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	return true, nil
 }
 
-// same reports whether a session still does the task. The numbers of sessions are not
-// used again while the server runs.
+// keepsSQL counts the locks that a session keeps for itself.
+const keepsSQL = `SELECT COUNT(*) FROM performance_schema.metadata_locks l JOIN performance_schema.threads t ON t.THREAD_ID = l.OWNER_THREAD_ID
+WHERE t.PROCESSLIST_ID = ? AND l.LOCK_DURATION = 'EXPLICIT' AND l.LOCK_STATUS = 'GRANTED'`
+
+// same reports whether a session still does the task, or still keeps what it is for. The
+// numbers of sessions are not used again while the server runs.
 func (s *Source) same(ctx context.Context, goal target, step culprit.Step) (bool, error) {
-	if goal.whole && step == culprit.Session {
-		return true, nil
-	}
 	s.asked++
+	if goal.whole && step == culprit.Session {
+		var n int
+		err := s.acts.conn.QueryRowContext(ctx, keepsSQL, goal.session).Scan(&n)
+		return n > 0, err
+	}
 	if (goal.snapshot || goal.transaction != 0) && step == culprit.Session {
 		var n int
 		// Those that only read have no number of their own.

@@ -24,7 +24,7 @@ type activityRow struct {
 	client      string
 	port        int     // of the client; 0 unless it came over TCP
 	text        *string // nil: as before, or not to be seen
-	hidden      bool    // by a lack of rights
+	hidden      bool    // by a lack of rights, which hides the state as well: a session may send the text that stands for it
 	superuser   bool
 	horizon     int64 // transactions since the oldest that it must still see as open
 }
@@ -50,9 +50,9 @@ const activitySQL = `WITH a AS MATERIALIZED (
   SELECT pid, coalesce(leader_pid, 0) AS leader, coalesce(backend_type, '') AS backend, backend_start, xact_start, query_start, state_change, coalesce(state, '') AS state,
     coalesce(wait_event_type, '') AS wait_type, coalesce(wait_event, '') AS wait, usesysid, coalesce(usename::text, '') AS usename, coalesce(application_name, '') AS application,
     coalesce(datname::text, '') AS datname, coalesce(host(client_addr), '') AS client, greatest(client_port, 0) AS port,
-    CASE WHEN query_start >= $1 AND coalesce(state, '') <> 'idle' THEN left(query, $2) END AS text, query = '<insufficient privilege>' AS hidden,
+    CASE WHEN query_start >= $1 AND coalesce(state, '') <> 'idle' THEN left(query, $2) END AS text, query = '<insufficient privilege>' AND state IS NULL AS hidden,
     greatest(age(backend_xmin), age(backend_xid), 0)::bigint AS horizon
-  FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name IS DISTINCT FROM $3)
+  FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (application_name IS DISTINCT FROM $3 OR usename IS DISTINCT FROM current_user))
 SELECT clock_timestamp(), statement_timestamp(), s.ended, s.finished, a.pid, a.leader, a.backend, a.backend_start, a.xact_start, a.query_start, a.state_change, a.state,
   a.wait_type, a.wait, a.usename, a.application, a.datname, a.client, a.port, a.text, coalesce(a.hidden, false),
   coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = a.usesysid), false), coalesce(a.horizon, 0)
@@ -67,7 +67,7 @@ LIMIT $4`
 // byPidSQL shows sessions that hold something although they do nothing.
 const byPidSQL = `SELECT clock_timestamp(), statement_timestamp(), 0::bigint, 0::bigint, pid, coalesce(leader_pid, 0), coalesce(backend_type, ''), backend_start, xact_start, query_start, state_change, coalesce(state, ''),
   coalesce(wait_event_type, ''), coalesce(wait_event, ''), coalesce(usename::text, ''), coalesce(application_name, ''), coalesce(datname::text, ''), coalesce(host(client_addr), ''), 0,
-  left(query, $2), coalesce(query = '<insufficient privilege>', false), coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = usesysid), false),
+  left(query, $2), coalesce(query = '<insufficient privilege>' AND state IS NULL, false), coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = usesysid), false),
   greatest(age(backend_xmin), age(backend_xid), 0)::bigint
 FROM pg_stat_activity WHERE pid = ANY($1)`
 

@@ -48,6 +48,7 @@ type target struct {
 	pid         int64
 	begun       time.Time
 	transaction time.Time // zero: the session itself
+	keeps       bool      // the session itself, for an advisory lock that it keeps
 }
 
 func newBuilder(objective time.Duration) *builder {
@@ -177,7 +178,7 @@ func (b *builder) task(in *input, r *activityRow, blocks, advisory bool) *track.
 	}
 	goal := target{pid: r.pid, begun: r.begun, transaction: r.transaction}
 	if advisory { // the session keeps it from one transaction to the next
-		goal.transaction = time.Time{}
+		goal.transaction, goal.keeps = time.Time{}, true
 	}
 	key := track.Key{Process: r.pid, Session: r.begun.UnixMicro()}
 	if !goal.transaction.IsZero() {
@@ -240,7 +241,7 @@ func barOf(r *activityRow, class statement.Class) culprit.Bar {
 // steps returns what can be done to a session.
 func steps(in *input, r *activityRow, idle bool) culprit.Steps {
 	switch {
-	case !in.super && r.superuser, !in.maySignal && r.user != in.role:
+	case !in.super && (r.superuser || r.user == ""), !in.maySignal && r.user != in.role: // the server's own workers are nobody's
 		return 0
 	case idle:
 		return culprit.StepsOf(culprit.Session) // a cancel has no effect

@@ -28,7 +28,8 @@
 //     statements is a conversation and misses no objective.
 //
 // Invariants: a task is acted on only if its session and its transaction are still
-// those of the look, which the acting statement itself checks. No look takes
+// those of the look, or the session still keeps the advisory lock that it is for, which the
+// acting statement itself checks. No look takes
 // longer than its limit. Nothing is written to the server.
 //
 // What this package does not do: it chooses no task. The engine chooses, and the

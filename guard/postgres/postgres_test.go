@@ -228,6 +228,14 @@ func TestRowsAdvisoryAndPrepared(t *testing.T) {
 	if ids[0] != ids[1] {
 		t.Errorf("the holder is task %d and then %d", ids[0], ids[1])
 	}
+	goal := s.builder.targets[ids[1]]
+	free := connect(t, super)
+	s.builder.targets[ids[1]] = target{pid: int64(free.PgConn().PID()), begun: startOf(t, free), keeps: true}
+	if done, err := s.Act(t.Context(), ids[1], culprit.Session); done || err != nil {
+		t.Errorf("a session was terminated that keeps no lock any more: %v, %v", done, err)
+	}
+	free.do("SELECT 1")
+	s.builder.targets[ids[1]] = goal
 	if done, err := s.Act(t.Context(), ids[1], culprit.Session); !done || err != nil {
 		t.Errorf("not terminated: %v, %v", done, err)
 	}
@@ -247,6 +255,52 @@ func TestRowsAdvisoryAndPrepared(t *testing.T) {
 		t.Errorf("the prepared transaction is %+v, %+v", task, l.Sessions[e.Blocker])
 	}
 	prepared.do("ROLLBACK PREPARED 'p'")
+}
+
+// startOf returns when a session began.
+func startOf(t *testing.T, s *session) (begun time.Time) {
+	t.Helper()
+	if err := s.QueryRow(t.Context(), "SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()").Scan(&begun); err != nil {
+		t.Fatal(err)
+	}
+	return begun
+}
+
+// The server's own workers belong to no role, and only a superuser may signal them.
+func TestWorkersOfTheServer(t *testing.T) {
+	worker := &activityRow{backend: "autovacuum worker", state: "active"}
+	if got := steps(&input{role: "spillgate", maySignal: true}, worker, false); got != 0 {
+		t.Errorf("a role with pg_signal_backend may do %b to a worker, expected nothing", got)
+	}
+	if got := steps(&input{role: "postgres", super: true, maySignal: true}, worker, false); got != culprit.StepsOf(culprit.Statement) {
+		t.Errorf("a superuser may do %b to a worker, expected to cancel its statement", got)
+	}
+}
+
+// A session does not escape the guard by the guard's name, or by the text of a hidden one; another guard's sessions are left out.
+func TestTheGuardsOwnSessions(t *testing.T) {
+	super, least := start(t)
+	s := open(t, least)
+	open(t, least)
+	named := connect(t, super)
+	named.do("SET application_name = '" + Application + "'")
+	named.do("BEGIN; LOCK TABLE t IN EXCLUSIVE MODE; SAVEPOINT a")
+	if _, err := named.Exec(t.Context(), "<insufficient privilege>"); err == nil { // what a view shows of sessions that are hidden
+		t.Error("the server understands <insufficient privilege>")
+	}
+	connect(t, super).begin("UPDATE t SET v = v + 1 WHERE id = 9")
+	l := looktest.Until(t, s, "the holder", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	if n := len(l.Sample.Tasks); n != 2 {
+		t.Errorf("%d tasks, expected the holder and the waiter:\n%s", n, looktest.Picture(l))
+	}
+	named.do("ROLLBACK")
+}
+
+// A pooler such as PgBouncer numbers its clients itself, or swallows their settings.
+func TestPooler(t *testing.T) {
+	if pooled(7, 7, ownTimeout) || !pooled(7, 8, ownTimeout) || !pooled(7, 7, "0") {
+		t.Error("a pooler is not told from a server")
+	}
 }
 
 // What a role may not see or do is said with the GRANT that is missing.
@@ -290,7 +344,8 @@ func TestConsumption(t *testing.T) {
 }
 
 func TestPasswordsAreNotShown(t *testing.T) {
-	for _, url := range []string{"postgres://u:s3cret@h:x/", "postgres://u:s3cret@[::1", "postgres://u:s3cret@127.0.0.1:1/d?sslmode=disable", "postgres://u:s3cret@h/?sslmode=s3cret"} {
+	for _, url := range []string{"postgres://u:s3cret@h:x/", "postgres://u:s3cret@[::1", "postgres://u:s3cret@127.0.0.1:1/d?sslmode=disable", "postgres://u:s3cret@h/?sslmode=s3cret",
+		"postgres://u:12/s3cret@h/d", "postgres://u:12#s3cret@h/d"} {
 		_, err := Open(t.Context(), url, time.Second)
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%v", err)

@@ -17,12 +17,21 @@ import (
 )
 
 // Application is what the guard's own sessions call themselves. They are left out of
-// every look.
+// every look; sessions of another role that call themselves so are not.
 const Application = "spillgate guard"
 
 // LookTimeout is how long one look may take. Then it fails, and its connection with
 // it.
 const LookTimeout = time.Second
+
+// ownTimeout is statement_timeout of the guard's sessions as the server shows it.
+const ownTimeout = "1s"
+
+// pooled reports whether a pooler is between the guard and the process that serves it: it tells
+// clients numbers of its own for processes, or keeps their settings from the server.
+func pooled(process int64, told uint32, timeout string) bool {
+	return process != int64(told) || timeout != ownTimeout
+}
 
 // Source is a server. It is for one goroutine.
 type Source struct {
@@ -66,14 +75,15 @@ func Open(ctx context.Context, url string, objective time.Duration) (*Source, er
 // Parse checks a URL and returns how to connect. Errors do not show a password.
 func Parse(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
-		// The parser's own words may hold the password.
-		return nil, fmt.Errorf("postgres: the URL cannot be read: expected postgres://user:password@host:port/database")
+	// The parser's own words may hold the password; so may the name of a database, if a / or # in
+	// the password ended the host.
+	if err != nil || strings.Contains(cfg.Database, "@") || strings.Contains(url, "#") {
+		return nil, errors.New("postgres: the URL cannot be read: expected postgres://user:password@host:port/database, with / in the password written as %2F, ? as %3F, # as %23")
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = 5 * time.Second
 	}
-	for name, value := range map[string]string{"application_name": Application, "jit": "off", "statement_timeout": "1000", "lock_timeout": "500",
+	for name, value := range map[string]string{"application_name": Application, "jit": "off", "statement_timeout": ownTimeout, "lock_timeout": "500",
 		"max_parallel_workers_per_gather": "0", "default_transaction_read_only": "on"} {
 		cfg.RuntimeParams[name] = value
 	}
@@ -84,14 +94,18 @@ func Parse(url string) (*pgx.ConnConfig, error) {
 func (s *Source) learn(ctx context.Context) error {
 	var version int
 	var stats bool
-	err := s.looks.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, pg_backend_pid(), current_setting('port')::int, current_user::text,
+	var timeout string
+	err := s.looks.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('statement_timeout'), pg_backend_pid(), current_setting('port')::int, current_user::text,
   (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), pg_has_role(current_user, 'pg_signal_backend', 'USAGE'), pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')`).
-		Scan(&version, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &stats)
+		Scan(&version, &timeout, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &stats)
 	if err != nil {
 		return err
 	}
 	if version < 130000 {
 		return fmt.Errorf("the server is of version %d, expected 13 or later", version/10_000)
+	}
+	if pooled(s.pid, s.looks.PgConn().PID(), timeout) {
+		return errors.New("there is a pooler in front of the server, expected the address of the server itself: a pool has no connection left when the guard needs one")
 	}
 	s.version = version
 	s.maySignal = s.maySignal || s.super
@@ -205,10 +219,13 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	}
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
-	sql := "SELECT " + call + "(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
+	sql := "SELECT " + call + "(a.pid) FROM pg_stat_activity a WHERE a.pid = $1 AND a.backend_start = $2"
 	args := []any{int32(goal.pid), goal.begun}
-	if !goal.transaction.IsZero() {
-		sql += " AND xact_start = $3"
+	switch {
+	case goal.keeps:
+		sql += " AND EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted)"
+	case !goal.transaction.IsZero():
+		sql += " AND a.xact_start = $3"
 		args = append(args, goal.transaction)
 	}
 	var done bool

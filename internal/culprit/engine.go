@@ -84,8 +84,10 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		return d
 	}
 	v, w, n := &e.view, &e.recent, &e.normal
-	if !e.before.any { // since when things were counted is not known
-		d.State = Normal
+	if !e.before.any || s.Anew { // since when things were counted is not known
+		if !e.before.any {
+			d.State = Normal
+		}
 		e.before, e.now = e.now, e.before
 		return d
 	}

@@ -67,10 +67,16 @@ func (g *graph) build(v *view, horizon float64) {
 	}
 	for at, lost := range v.lost {
 		// What it keeps itself it does not wait for: a task that takes nine tenths of
-		// the processors is slowed down by itself. Nor does blame go on to nobody: what a
-		// task waits for that no other keeps, as far as the source knows, is its own affair.
+		// the processors is slowed down by itself. Where an edge says for whom it waits, it
+		// does: the resource may be many locks, of which it keeps one and waits for another.
+		// Nor does blame go on to nobody: what a task waits for that no other keeps, as far as
+		// the source knows, is its own affair.
 		if p := &g.queued[at%v.r]; lost > 0 && (p.edges || p.kept > g.keeps[at]) {
-			g.onward[at] = lost * max(1-g.keeps[at], 0)
+			own := g.keeps[at]
+			if p.edges && g.edged(at/v.r, at%v.r) {
+				own = 0
+			}
+			g.onward[at] = lost * max(1-own, 0)
 			g.waits[at/v.r] += g.onward[at]
 		}
 	}

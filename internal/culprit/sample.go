@@ -27,6 +27,10 @@ type Sample struct {
 	// Blind, if not empty, says which view failed. The engine then only watches:
 	// it learns nothing and cancels nothing.
 	Blind string `json:"blind,omitzero"`
+	// Anew tells that the source has begun anew since the previous sample, as after a lost
+	// connection: what ended in between was not counted. The engine only takes note of what
+	// is there, as it does of its first sample.
+	Anew bool `json:"anew,omitzero"`
 }
 
 // Task is a unit that can be cancelled: a statement or a transaction, a

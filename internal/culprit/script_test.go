@@ -22,9 +22,9 @@ type script struct {
 //
 //	engine objective=100ms [mode= trip= persecond= perminute= percompletion= limit= minage= choice=]
 //	resources table=lock pool=queue …
-//	look at=1s [done=N timed=N late=N blind=view]
+//	look at=1s [done=N timed=N late=N blind=view anew=true]
 //	  ID began=INSTANT [kind=] [holds=R] [waits=R] [since=INSTANT] [shared] [used=] [gets=]
-//	     [lost=DURATION, of finished waits] [progress=K/N] [undo=] [barred=] [steps=] [background] [idle]
+//	     [behind=INSTANT, since when it waits for more of what it holds] [lost=DURATION, of finished waits] [progress=K/N] [undo=] [barred=] [steps=] [background] [idle]
 //	  WAITER>BLOCKER R
 //	calm until=INSTANT every=DURATION done=N          looks in which nobody is in flight
 //
@@ -105,6 +105,8 @@ func (s *script) look(t *testing.T, d *datadriven.TestData) string {
 			sample.Finished.Late = uint64(number(t, d, v))
 		case "blind":
 			sample.Blind = v
+		case "anew":
+			sample.Anew = v == "true"
 		default:
 			d.Fatalf(t, "unknown argument %q", a.Key)
 		}
@@ -169,6 +171,8 @@ func (s *script) line(t *testing.T, d *datadriven.TestData, sample *Sample, word
 			} else {
 				h.WaitingSince = mono.Time(duration(t, d, v))
 			}
+		case "behind": // another hold of the same resource, while it has one
+			last().WaitingSince = mono.Time(duration(t, d, v))
 		case "shared":
 			last().Shared = true
 		case "used":

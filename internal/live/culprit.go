@@ -106,9 +106,9 @@ func (c *CulpritConfig) every(objective time.Duration) time.Duration {
 
 // hold is for how long the gate keeps victims when suddenly nothing ends: those that wait
 // are late after an objective, the next look sees it, and as much again is left for looks
-// and timers that come late. 0 if nothing is cancelled.
-func (c *CulpritConfig) hold(mode Mode, objective time.Duration) time.Duration {
-	if c.Mode != culprit.Enforce || mode != Enforce || objective <= 0 {
+// and timers that come late. 0 if nothing is cancelled in any mode of the gate.
+func (c *CulpritConfig) hold(objective time.Duration) time.Duration {
+	if c.Mode != culprit.Enforce || objective <= 0 {
 		return 0
 	}
 	return 2 * (objective + c.every(objective))
@@ -130,7 +130,9 @@ type finder struct {
 	closed   bool
 	timer    *time.Timer
 	recorder *audit.Recorder
-	begun    bool // the log
+	engine   culprit.Config
+	mode     culprit.Mode // where the gate enforces
+	begun    bool         // the log
 	sample   culprit.Sample
 	kinds    []what // of the sample's tasks, at the same indices
 	last     mono.Time
@@ -145,10 +147,7 @@ func (g *Gate) find(cfg CulpritConfig, objective time.Duration, service string) 
 		return cfg.check(objective)
 	}
 	engine := cfg.Engine
-	engine.Objective, engine.Mode = objective, cfg.Mode
-	if Mode(g.mode.Load()) != Enforce {
-		engine.Mode = culprit.Monitor
-	}
+	engine.Objective, engine.Mode = objective, g.culpritMode(cfg.Mode)
 	if cfg.Source == "" {
 		cfg.Source = service
 	}
@@ -158,13 +157,34 @@ func (g *Gate) find(cfg CulpritConfig, objective time.Duration, service string) 
 	if err := errors.Join(cfg.check(objective), errEngine, errReadmit); err != nil {
 		return err
 	}
-	f := &finder{gate: g, every: cfg.every(objective), notify: cfg.Notify, log: cfg.Audit, recorder: recorder}
+	f := &finder{gate: g, every: cfg.every(objective), notify: cfg.Notify, log: cfg.Audit, recorder: recorder, engine: engine, mode: cfg.Mode}
 	f.stats.Mode = engine.Mode
 	f.timer = time.AfterFunc(time.Hour, f.look)
 	f.timer.Stop()
-	g.finder, g.cancels = f, engine.Mode == culprit.Enforce
+	g.finder, g.cancels = f, cfg.Mode == culprit.Enforce
 	g.tasks = tasks{on: true, readmit: list, resting: true, wake: func() { f.timer.Reset(f.every) }}
 	return nil
+}
+
+// culpritMode returns what is done with culprits at present: what a gate that does not enforce
+// refuses nobody, it cancels nobody either.
+func (g *Gate) culpritMode(configured culprit.Mode) culprit.Mode {
+	if Mode(g.mode.Load()) != Enforce {
+		return culprit.Monitor
+	}
+	return configured
+}
+
+// follow has the engine work in the mode of the gate, which may change at any time.
+func (f *finder) follow() {
+	mode := f.gate.culpritMode(f.mode)
+	if mode == f.stats.Mode {
+		return
+	}
+	f.engine.Mode, f.stats.Mode = mode, mode
+	if lines, _ := f.recorder.Configure(f.engine); f.begun { // what was accepted is in every mode
+		f.write(lines)
+	}
 }
 
 // close ends the looks. One that is under way ends first.
@@ -185,6 +205,7 @@ func (f *finder) look() {
 	if f.closed {
 		return
 	}
+	f.follow()
 	if f.empty > restAfter { // it rested, and nothing was inside: so the time is no stall
 		f.empty = 0
 		if now := Now().Add(-f.every); now > f.last {
@@ -316,9 +337,11 @@ func (f *finder) cancel(d *culprit.Decision, resource string) bool {
 	_, _ = rand.Read(token[:]) // never fails
 	g.mu.Lock()
 	now := g.now()
-	if d.Action.Task >= fileTask {
+	switch {
+	case Mode(g.mode.Load()) != Enforce: // since the look began
+	case d.Action.Task >= fileTask:
 		ok = f.file.cancel(d.Action.Task)
-	} else if Mode(g.mode.Load()) == Enforce {
+	default:
 		var t *Ticket
 		tell, t = g.cancelOf(now, d.Action.Task, token)
 		ok = t != nil

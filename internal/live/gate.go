@@ -131,7 +131,7 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 		cfg.Credit.Epoch = rand.Uint32()
 	}
 	if cfg.Hold == 0 {
-		cfg.Hold = cfg.Culprit.hold(cfg.Mode, cfg.Objective)
+		cfg.Hold = cfg.Culprit.hold(cfg.Objective)
 	}
 	id := rand.Uint64() | 1
 	n, err := node.New(node.Config{Config: cfg.Config, Service: cfg.Service, Number: id, Shares: cfg.Shares})
