@@ -70,6 +70,7 @@ type part struct {
 	*taskView
 	*known
 	root   int
+	split  bool // has parts of its own, which do the work
 	pool   int
 	inPool bool
 	runs   float64 // threads that run it
@@ -124,8 +125,8 @@ func (b *builder) parts(in *input) (all []part) {
 	return all
 }
 
-// parents finds the task that each part belongs to, which may be on another node. One whose parent
-// is not shown is a task itself.
+// parents finds the task that each part belongs to, which may be on another node, and says which have parts. One
+// whose parent is not shown is a task itself.
 func parents(parts []part) {
 	at := make(map[string]int, len(parts))
 	for i := range parts {
@@ -138,6 +139,7 @@ func parents(parts []part) {
 			if !ok {
 				break
 			}
+			parts[up].split = true
 			parts[i].root = up
 		}
 	}
@@ -157,7 +159,8 @@ func hottest(nodes map[string]nodeView) (hot [len(poolNames)]string) {
 	return hot
 }
 
-// place says which parts of a pool run and which wait. Where the server does not tell how many threads
+// place says which parts of a pool run and which wait. A part that has parts itself has given its thread back: an
+// update is a part that reads, then a bulk request with a part for the shard, with one for the primary. Where the server does not tell how many threads
 // run a part, the youngest parts of a node are taken to wait, as many as its queue has.
 func place(in *input, parts []part, pool int) {
 	waiting := map[string]int64{}
@@ -166,7 +169,7 @@ func place(in *input, parts []part, pool int) {
 	}
 	for i := len(parts) - 1; i >= 0; i-- {
 		p := &parts[i]
-		if of, ok := poolOf(p.Action); !ok || of != pool {
+		if of, ok := poolOf(p.Action); !ok || of != pool || p.split {
 			continue
 		}
 		p.pool, p.inPool = pool, true
@@ -199,6 +202,7 @@ func (b *builder) roots(in *input, parts []part) []*track.Entry {
 		sort := sortOf(p.Action)
 		t.Kind, t.Background, t.Barred = p.statement.Fingerprint, sort.background, sort.bar
 		t.Done, t.Total = progress(p.Status)
+		t.Ending = p.Cancelled
 		if p.Cancellable && in.mayCancel {
 			t.Steps = culprit.StepsOf(culprit.Statement)
 		}

@@ -2,6 +2,8 @@ package search
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -98,6 +100,54 @@ func TestLook(t *testing.T) {
 		if len(kinds) != 2 {
 			t.Errorf("%d kinds, expected that of the searches and that of one with a thousand times as many terms", len(kinds))
 		}
+	}
+}
+
+// A part that has parts of its own waits for these, not for a thread: of writes, the last one of each waits or
+// runs.
+func TestWrites(t *testing.T) {
+	v := &tasksView{}
+	tasks := map[string]taskView{}
+	add := func(id int64, action string, parent int64) {
+		start, running := int64(5), 100-id // the larger the number the younger
+		task := taskView{Node: "a", ID: &id, Action: action, Start: &start, Running: &running}
+		if parent != 0 {
+			task.Parent = fmt.Sprintf("a:%d", parent)
+		}
+		tasks[task.name()] = task
+	}
+	add(1, "indices:data/write/bulk", 0)
+	add(2, "indices:data/write/bulk[s]", 1)
+	add(3, "indices:data/write/bulk[s][p]", 2)
+	for i := range int64(3) {
+		first := 10 * (i + 1)
+		for k, action := range []string{"indices:data/write/update", "indices:data/write/update[s]", "indices:data/write/bulk", "indices:data/write/bulk[s]", "indices:data/write/bulk[s][p]"} {
+			parent := first + int64(k) - 1
+			if k == 0 {
+				parent = 0
+			}
+			add(first+int64(k), action, parent)
+		}
+	}
+	body, err := json.Marshal(map[string]any{"nodes": map[string]any{"a": map[string]any{"tasks": tasks}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err = decodeTasks(body); err != nil {
+		t.Fatal(err)
+	}
+	l := newBuilder().build(&input{at: 1e9, tasks: v, nodes: map[string]nodeView{"a": {Pools: map[string]poolView{"write": {Queue: 3, Active: 1}}}}})
+	holds, waits := []int64{}, 0
+	for _, h := range l.Sample.Holds {
+		if h.Resource == writePool && h.HeldSince != culprit.Unset {
+			holds = append(holds, l.Sessions[h.Task].Process)
+		}
+		if h.Resource == writePool && h.WaitingSince != culprit.Unset {
+			waits++
+		}
+	}
+	if len(l.Sample.Tasks) != 4 || waits != 3 || len(holds) != 1 || holds[0] != 1 {
+		t.Errorf("%d tasks, %d wait, %v hold a thread; expected 4, 3 and the first", len(l.Sample.Tasks), waits, holds)
 	}
 }
 
