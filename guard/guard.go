@@ -290,6 +290,7 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 	g.cfg.Rules.apply(look)
 	decision := g.engine.Observe(&look.Sample)
 	g.report(look, decision, took, why)
+	g.keepOutThere(ctx, source) // before the cancel, after which its client may try again
 	if a := decision.Action; a.Step != culprit.NoStep && !a.Would {
 		done, err := source.Act(ctx, a.Task, a.Step)
 		g.acted(look, a, done, err)

@@ -33,6 +33,12 @@ type Source interface {
 	Close()
 }
 
+// keeper is a Source whose server can itself keep tasks of a kind from beginning.
+type keeper interface {
+	// KeepOut has the server refuse tasks of a kind for a time from now on.
+	KeepOut(ctx context.Context, kind uint64, d time.Duration) error
+}
+
 // scheme is a kind of server.
 type scheme struct {
 	open  func(ctx context.Context, url string, objective time.Duration) (Source, error)

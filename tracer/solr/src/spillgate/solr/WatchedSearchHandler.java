@@ -35,7 +35,11 @@ public final class WatchedSearchHandler extends SearchHandler {
   public void handleRequestBody(SolrQueryRequest req, SolrQueryResponse rsp) throws Exception {
     Queries all = Queries.of(req.getCore());
     Object client = req.getHttpSolrCall() == null ? null : req.getHttpSolrCall().getReq().getHeader("X-Opaque-Id");
-    Query q = all.begin(String.valueOf(req.getPath()), req.getParamString(), client == null ? "" : client.toString());
+    Query q = all.begin(Shape.of(String.valueOf(req.getPath()), req.getOriginalParams()), client == null ? "" : client.toString());
+    if (q == null) {
+      throw new SolrException(ErrorCode.SERVICE_UNAVAILABLE, "queries of this kind are kept out for now: one blocked others; do not send it again at once");
+    }
+    q.enter();
     try {
       if (slots != null) {
         slots.acquire();
@@ -52,6 +56,7 @@ public final class WatchedSearchHandler extends SearchHandler {
         }
       }
     } finally {
+      q.leave();
       all.end(q);
     }
   }
