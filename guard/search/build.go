@@ -207,7 +207,7 @@ func (b *builder) roots(in *input, parts []part) []*track.Entry {
 			t.Steps = culprit.StepsOf(culprit.Statement)
 		}
 		s.Process, s.Application, s.Database, s.Client = *p.ID, p.Headers["X-Opaque-Id"], p.indices, p.Node
-		s.Statement, s.State = p.statement, p.Action
+		s.Statement, s.State, s.Route = p.statement, p.Action, routeOf(p.Action, p.indices)
 		if p.Cancelled {
 			s.State += " (cancelled)"
 		}

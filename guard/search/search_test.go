@@ -346,6 +346,16 @@ func TestSorts(t *testing.T) {
 	}
 }
 
+// Bulk requests are named as the proxy names them; searches of one path are not all alike.
+func TestRoutes(t *testing.T) {
+	for _, tt := range [][3]string{{"indices:data/write/bulk", "docs", "POST /docs/_bulk"}, {"indices:data/write/bulk", "a, b", "POST /_bulk"}, {"indices:data/write/bulk", "logs-2026.11", "POST /*/_bulk"},
+		{"indices:data/write/bulk", "", "POST /_bulk"}, {"indices:data/read/search", "docs", ""}} {
+		if got := routeOf(tt[0], tt[1]); got != tt[2] {
+			t.Errorf("%s of %s: %q, expected %q", tt[0], tt[1], got, tt[2])
+		}
+	}
+}
+
 // Completions are what nodes counted since the look before, never less than none.
 func TestCompleted(t *testing.T) {
 	node := func(requests, shards, writes int64) (n nodeView) {
