@@ -72,7 +72,7 @@ func openSearch(ctx context.Context) (*bench, error) {
 
 // c12 is a query with many clauses over all documents.
 func c12() *scene {
-	s := &scene{name: "c12", title: "OpenSearch, processors: queries with thousands of ranges", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true,
+	s := &scene{name: "c12", title: "OpenSearch, processors: queries with thousands of ranges", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true, slow: true,
 		about: `Requests search for a word. From the onset on, four clients send a query with 4,500 overlapping ranges over
 all documents, again and again: each takes seconds, and two of them all four search threads. Switched off to allow for
 it, as in Atropos' case of 1,500 to 4,500 terms: the server's limit of 1,024 clauses.`,
@@ -123,7 +123,7 @@ func ranges(seed int) string {
 
 // c13 is a bulk request with many operations on one document.
 func c13() *scene {
-	s := &scene{name: "c13", title: "OpenSearch, document lock: a bulk request of one document", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true,
+	s := &scene{name: "c13", title: "OpenSearch, document lock: a bulk request of one document", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true, slow: true,
 		about: `Requests update a document. At the onset four clients send one bulk request each with 60,000 operations on
 the same document, which hold the threads for writes, and the document's lock in turn. The server cannot cancel a
 bulk request (its task says cancellable: false), so it is named, and its kind is to be kept out in front of the

@@ -87,7 +87,7 @@ clauses (maxBooleanClauses).`, func(seed int) url.Values { return url.Values{"q"
 
 // solrScene is a case of a core with few slots, whose culprits send one query after the other.
 func solrScene(name, title, about string, culprit func(seed int) url.Values) *scene {
-	s := &scene{name: name, title: title, objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: startSolr, byOpaque: true,
+	s := &scene{name: name, title: title, objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: startSolr, byOpaque: true, slow: true,
 		about: about + `
 The handlers of tracer/solr are in the core in every run; the experiment builds them and needs a checkout of the sources and a JDK.`,
 		nativeTitle: "timeAllowed 1 s and cpuAllowed 0.5 s in each request"}
