@@ -22,7 +22,7 @@ import (
 // Source is a server as its adapter sees it. It is for one goroutine.
 type Source interface {
 	// Look looks once. An error means that a view failed, hung or has another shape;
-	// the source must then be closed. The Look is valid until the next one.
+	// the source must then be closed, unless the error is track.ErrLate. The Look is valid until the next one.
 	Look(ctx context.Context) (*track.Look, error)
 	// Act does a step to a task of the last look, and reports false if that task was
 	// gone or had become another.

@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/guard/statement"
+	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/mono"
 )
@@ -280,8 +282,13 @@ func TestHangs(t *testing.T) {
 	s := opened(t, f)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Look(ctx); err == nil {
-		t.Error("a look without time succeeded")
+	if _, err := s.Look(ctx); err == nil || errors.Is(err, track.ErrLate) {
+		t.Errorf("%v, expected that the look was given up", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if _, err := s.Look(ctx); !errors.Is(err, track.ErrLate) {
+		t.Errorf("%v, expected that it is late", err)
 	}
 }
 

@@ -117,7 +117,8 @@ func named(elastic bool) string {
 	return "OpenSearch"
 }
 
-// Look looks once. An error means that a view failed; the source is to be closed and opened again.
+// Look looks once. An error means that a view failed; unless it is track.ErrLate, the source is to be closed and
+// opened again.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
 	defer cancel()
@@ -126,10 +127,10 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 		s.in.nodes, err = decodeStats(body)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("search: _nodes/stats: %w", err)
+		return nil, fmt.Errorf("search: _nodes/stats: %w", rest.Late(err))
 	}
 	if err := s.list(ctx); err != nil {
-		return nil, fmt.Errorf("search: _tasks: %w", err)
+		return nil, fmt.Errorf("search: _tasks: %w", rest.Late(err))
 	}
 	return s.builder.build(&s.in), nil
 }

@@ -87,7 +87,7 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	defer cancel()
 	v, err := s.list(ctx, s.Looks)
 	if err != nil {
-		return nil, err
+		return nil, rest.Late(err)
 	}
 	return s.builder.build(live.Now(), v), nil
 }
