@@ -273,6 +273,7 @@ func (e *Engine) keepLimit(d *Decision) {
 			continue
 		}
 		d.Action = Action{Task: t.ID, Kind: t.Kind, Step: step}
+		d.Soon = e.cfg.Objective / 4 // its client tries again, and others may have begun with it
 		done.recent = append(done.recent, v.s.At)
 		done.total++
 		done.take(t.ID, step, v.s.At)
