@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/guard/statement"
@@ -83,7 +84,7 @@ func (b *builder) build(in *input) *track.Look {
 	b.look++
 	b.tracker.Begin(in.at)
 	clear(b.targets)
-	parts := b.parts(in)
+	parts := alone(b.parts(in))
 	parents(parts)
 	hot := hottest(in.nodes)
 	for pool := range poolNames {
@@ -107,6 +108,9 @@ func (b *builder) parts(in *input) (all []part) {
 			if t.Type == "persistent" {
 				continue // it watches for work, and never ends
 			}
+			if !t.measured() {
+				t.Resources = nil
+			}
 			k := b.known[name]
 			fresh := k == nil || k.start != *t.Start
 			if fresh {
@@ -123,6 +127,19 @@ func (b *builder) parts(in *input) (all []part) {
 	}
 	slices.SortFunc(all, func(a, b part) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(*a.ID, *b.ID)) })
 	return all
+}
+
+// alone drops the tasks of requests whose part on a shard does not name them as its parent, updates and gets: the
+// part is the task then.
+func alone(parts []part) []part {
+	orphans, parent := map[string]bool{}, map[string]bool{}
+	for i := range parts {
+		if of, _, ok := strings.Cut(parts[i].Action, "["); ok && parts[i].Parent == "" {
+			orphans[of] = true
+		}
+		parent[parts[i].Parent] = true
+	}
+	return slices.DeleteFunc(parts, func(p part) bool { return orphans[p.Action] && !parent[p.name()] })
 }
 
 // parents finds the task that each part belongs to, which may be on another node, and says which have parts. One

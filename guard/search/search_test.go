@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,51 +106,53 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// A part that has parts of its own waits for these, not for a thread: of writes, the last one of each waits or
-// runs.
+// Of writes, the part that has no parts of its own waits or runs, and OpenSearch measures none. The part of an update
+// names no parent, and counts for it.
 func TestWrites(t *testing.T) {
-	v := &tasksView{}
-	tasks := map[string]taskView{}
-	add := func(id int64, action string, parent int64) {
-		start, running := int64(5), 100-id // the larger the number the younger
-		task := taskView{Node: "a", ID: &id, Action: action, Start: &start, Running: &running}
+	tasks := map[string]json.RawMessage{}
+	add := func(id, parent int, action string) { // the larger the number the younger
+		up := ""
 		if parent != 0 {
-			task.Parent = fmt.Sprintf("a:%d", parent)
+			up = fmt.Sprintf(`"parent_task_id":"a:%d",`, parent)
 		}
-		tasks[task.name()] = task
+		tasks[fmt.Sprintf("a:%d", id)] = json.RawMessage(fmt.Sprintf(`{"node":"a","id":%d,"action":"indices:data/write/%s",%s"start_time_in_millis":5,"running_time_in_nanos":%d,
+			"resource_stats":{"total":{"cpu_time_in_nanos":0},"thread_info":{"thread_executions":0,"active_threads":0}}}`, id, action, up, 100-id))
 	}
-	add(1, "indices:data/write/bulk", 0)
-	add(2, "indices:data/write/bulk[s]", 1)
-	add(3, "indices:data/write/bulk[s][p]", 2)
-	for i := range int64(3) {
-		first := 10 * (i + 1)
-		for k, action := range []string{"indices:data/write/update", "indices:data/write/update[s]", "indices:data/write/bulk", "indices:data/write/bulk[s]", "indices:data/write/bulk[s][p]"} {
-			parent := first + int64(k) - 1
-			if k == 0 {
-				parent = 0
-			}
-			add(first+int64(k), action, parent)
-		}
-	}
+	add(1, 0, "bulk")
+	add(2, 1, "bulk[s]")
+	add(3, 2, "bulk[s][p]")
+	add(10, 0, "update") // has read, and writes
+	add(11, 0, "update[s]")
+	add(12, 11, "bulk")
+	add(13, 12, "bulk[s]")
+	add(14, 13, "bulk[s][p]")
+	add(20, 0, "update")
+	add(21, 0, "update[s]")
+	add(30, 0, "update")
+	add(31, 0, "update[s]")
 	body, err := json.Marshal(map[string]any{"nodes": map[string]any{"a": map[string]any{"tasks": tasks}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, err = decodeTasks(body); err != nil {
+	v, err := decodeTasks(body)
+	if err != nil {
 		t.Fatal(err)
 	}
 	l := newBuilder().build(&input{at: 1e9, tasks: v, nodes: map[string]nodeView{"a": {Pools: map[string]poolView{"write": {Queue: 3, Active: 1}}}}})
-	holds, waits := []int64{}, 0
+	holds, waits := []int64{}, []int64{}
 	for _, h := range l.Sample.Holds {
 		if h.Resource == writePool && h.HeldSince != culprit.Unset {
 			holds = append(holds, l.Sessions[h.Task].Process)
 		}
 		if h.Resource == writePool && h.WaitingSince != culprit.Unset {
-			waits++
+			waits = append(waits, l.Sessions[h.Task].Process)
+		}
+		if h.WaitTime != 0 {
+			t.Errorf("%+v lost time without having waited before", h)
 		}
 	}
-	if len(l.Sample.Tasks) != 4 || waits != 3 || len(holds) != 1 || holds[0] != 1 {
-		t.Errorf("%d tasks, %d wait, %v hold a thread; expected 4, 3 and the first", len(l.Sample.Tasks), waits, holds)
+	if len(l.Sample.Tasks) != 4 || !slices.Equal(holds, []int64{1}) || !slices.Equal(waits, []int64{11, 21, 31}) {
+		t.Errorf("%d tasks, %v wait, %v hold a thread; expected 4, the updates' parts and the bulk request", len(l.Sample.Tasks), waits, holds)
 	}
 }
 

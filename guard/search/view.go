@@ -36,6 +36,12 @@ type taskView struct {
 	} `json:"resource_stats"`
 }
 
+// measured reports whether Resources says anything: OpenSearch measures searches, and shows zeros for other tasks.
+func (t *taskView) measured() bool {
+	r := t.Resources
+	return r != nil && (r.Threads.Executions > 0 || r.Total.CPU > 0 || strings.HasPrefix(t.Action, "indices:data/read/search"))
+}
+
 // name is what the server calls the task.
 func (t *taskView) name() string { return fmt.Sprintf("%s:%d", t.Node, *t.ID) }
 

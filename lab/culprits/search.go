@@ -54,7 +54,7 @@ func made(scenes ...func() *scene) (all []experiment.Experiment) {
 // openSearch starts a node with the documents that the scenes share.
 func openSearch(ctx context.Context) (*bench, error) {
 	server, err := servers.OpenSearch(ctx, servers.SearchConfig{HeapMiB: searchHeap, Fetch: true,
-		Settings: map[string]string{"indices.query.bool.max_clause_count": strconv.Itoa(searchClauses)}})
+		Settings: map[string]string{"indices.query.bool.max_clause_count": strconv.Itoa(2 * searchClauses)}})
 	if err != nil {
 		return nil, err
 	}
