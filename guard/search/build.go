@@ -177,30 +177,32 @@ func hottest(nodes map[string]nodeView) (hot [len(poolNames)]string) {
 }
 
 // place says which parts of a pool run and which wait. A part that has parts itself has given its thread back: an
-// update is a part that reads, then a bulk request with a part for the shard, with one for the primary. Where the server does not tell how many threads
-// run a part, the youngest parts of a node are taken to wait, as many as its queue has.
+// update is a part that reads, then a bulk request with a part for the shard, with one for the primary.
+//
+// A pool with a queue has no thread left. Where the server does not tell how many threads run a part, the oldest run
+// then, as many as there are threads, and all others wait: the length of the queue is some time older than the list.
 func place(in *input, parts []part, pool int) {
-	waiting := map[string]int64{}
+	full, free := map[string]bool{}, map[string]int64{}
 	for id, n := range in.nodes {
-		waiting[id] = n.Pools[poolNames[pool]].Queue
+		p := n.Pools[poolNames[pool]]
+		full[id], free[id] = p.Queue > 0, max(p.Active, 1)
 	}
-	for i := len(parts) - 1; i >= 0; i-- {
+	for i := range parts {
 		p := &parts[i]
 		if of, ok := poolOf(p.Action); !ok || of != pool || p.split {
 			continue
 		}
 		p.pool, p.inPool = pool, true
-		left := waiting[p.Node]
 		switch {
 		case p.Resources != nil && p.Resources.Threads.Active > 0:
 			p.runs = float64(p.Resources.Threads.Active)
 		case p.Resources != nil && p.Resources.Threads.Executions > 0:
 			// between two executions: it waits for something else than a thread
-		case left > 0:
-			p.waits = true
-			waiting[p.Node]--
-		case p.Resources == nil:
+		case p.Resources != nil, full[p.Node] && free[p.Node] == 0:
+			p.waits = full[p.Node]
+		default:
 			p.runs = 1
+			free[p.Node]--
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // writer imitates a node with two write threads, as OpenSearch shows it: an update every 16 ms, which waits while bulk
-// requests have both threads.
+// requests have both threads. Its statistics are older than its list of tasks, as those of a node in trouble are.
 type writer struct {
 	at        time.Duration
 	bulk      time.Duration // their begin, 0 for none
@@ -19,7 +19,7 @@ type writer struct {
 
 // input is what the node shows.
 func (w *writer) input() *input {
-	const every, node = 16 * time.Millisecond, "a"
+	const every, lag, node = 16 * time.Millisecond, 200 * time.Millisecond, "a"
 	v := &tasksView{}
 	tasks := map[string]taskView{}
 	add := func(id, parent int64, action, description string, since time.Duration) {
@@ -42,7 +42,9 @@ func (w *writer) input() *input {
 			id := 100 + 10*int64(since/every)
 			add(id, 0, "update", "", since)
 			add(id+1, 0, "update[s]", "", since)
-			waiting++
+			if since < w.at-lag {
+				waiting++
+			}
 		}
 	} else {
 		w.completed = int64(w.at / every)
