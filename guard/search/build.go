@@ -180,7 +180,7 @@ func hottest(nodes map[string]nodeView) (hot [len(poolNames)]string) {
 // update is a part that reads, then a bulk request with a part for the shard, with one for the primary.
 //
 // A pool with a queue has no thread left. Where the server does not tell how many threads run a part, the oldest run
-// then, as many as there are threads, and all others wait: the length of the queue is some time older than the list.
+// then, as many as there are threads, and all others wait: the queue's length may be some time older than the list.
 func place(in *input, parts []part, pool int) {
 	full, free := map[string]bool{}, map[string]int64{}
 	for id, n := range in.nodes {

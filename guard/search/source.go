@@ -122,17 +122,25 @@ func named(elastic bool) string {
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
 	defer cancel()
+	counted := make(chan error, 1)
+	go func() { counted <- s.count(ctx) }() // at the same time: each answer of a node in trouble takes long
+	err := s.list(ctx)
+	if e := <-counted; e != nil {
+		return nil, fmt.Errorf("search: _nodes/stats: %w", rest.Late(e))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("search: _tasks: %w", rest.Late(err))
+	}
+	return s.builder.build(&s.in), nil
+}
+
+// count asks what the nodes count.
+func (s *Source) count(ctx context.Context) error {
 	body, err := s.Looks.Do(ctx, http.MethodGet, statsPath, rightStats)
 	if err == nil {
 		s.in.nodes, err = decodeStats(body)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("search: _nodes/stats: %w", rest.Late(err))
-	}
-	if err := s.list(ctx); err != nil {
-		return nil, fmt.Errorf("search: _tasks: %w", rest.Late(err))
-	}
-	return s.builder.build(&s.in), nil
+	return err
 }
 
 // list lists the tasks, in detail if that is not too dear.
