@@ -28,8 +28,10 @@ type builder struct {
 	targets map[uint64]goal     // of the present look, by ID
 	look    uint64
 	before  mono.Time
-	shards  float64 // that a search asks in the mean
-	part    float64 // of a completion that was not told yet
+	// measures tells that the server measures searches: one that was on no thread yet waits for its first.
+	measures bool
+	shards   float64 // that a search asks in the mean
+	part     float64 // of a completion that was not told yet
 }
 
 // known is what is remembered of a task or a part of one.
@@ -84,6 +86,7 @@ func (b *builder) build(in *input) *track.Look {
 	b.look++
 	b.tracker.Begin(in.at)
 	clear(b.targets)
+	b.measures = b.measures || in.tasks.measured()
 	parts := alone(b.parts(in))
 	parents(parts)
 	hot := hottest(in.nodes)
@@ -108,8 +111,8 @@ func (b *builder) parts(in *input) (all []part) {
 			if t.Type == "persistent" {
 				continue // it watches for work, and never ends
 			}
-			if !t.measured() {
-				t.Resources = nil
+			if r := t.Resources; r != nil && r.Threads.Executions == 0 && !(b.measures && isSearch(t.Action)) {
+				t.Resources = nil // shown, and not measured
 			}
 			k := b.known[name]
 			fresh := k == nil || k.start != *t.Start
@@ -199,7 +202,7 @@ func place(in *input, parts []part, pool int) {
 		case p.Resources != nil && p.Resources.Threads.Executions > 0:
 			// between two executions: it waits for something else than a thread
 		case p.Resources != nil, full[p.Node] && free[p.Node] == 0:
-			p.waits = full[p.Node]
+			p.waits = true
 		default:
 			p.runs = 1
 			free[p.Node]--

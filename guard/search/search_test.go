@@ -156,6 +156,31 @@ func TestWrites(t *testing.T) {
 	}
 }
 
+// A search that a server measures waits until it was on a thread, whatever older statistics say of the queue. One that
+// a server does not measure may be on one.
+func TestFirstThread(t *testing.T) {
+	for measured, want := range map[int]int{1: 1, 0: 0} {
+		one := func(id, executions int) string {
+			return fmt.Sprintf(`"a:%d":{"node":"a","id":%d,"action":"indices:data/read/search[phase/query]","start_time_in_millis":5,"running_time_in_nanos":9,
+				"resource_stats":{"total":{},"thread_info":{"thread_executions":%d,"active_threads":%d}}}`, id, id, executions, executions)
+		}
+		v, err := decodeTasks([]byte(`{"nodes":{"a":{"tasks":{` + one(1, measured) + `,` + one(2, 0) + `}}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newBuilder().build(&input{at: 1e9, tasks: v, nodes: map[string]nodeView{"a": {Pools: map[string]poolView{"search": {Active: 4}}}}})
+		waits := 0
+		for _, h := range l.Sample.Holds {
+			if h.WaitingSince != culprit.Unset {
+				waits++
+			}
+		}
+		if waits != want {
+			t.Errorf("%d executions of the first: %d wait, expected %d", measured, waits, want)
+		}
+	}
+}
+
 // theCulprit returns the ID of the culprit at a look.
 func theCulprit(t *testing.T, s *Source) uint64 {
 	t.Helper()

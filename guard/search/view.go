@@ -36,12 +36,6 @@ type taskView struct {
 	} `json:"resource_stats"`
 }
 
-// measured reports whether Resources says anything: OpenSearch measures searches, and shows zeros for other tasks.
-func (t *taskView) measured() bool {
-	r := t.Resources
-	return r != nil && (r.Threads.Executions > 0 || r.Total.CPU > 0 || strings.HasPrefix(t.Action, "indices:data/read/search"))
-}
-
 // name is what the server calls the task.
 func (t *taskView) name() string { return fmt.Sprintf("%s:%d", t.Node, *t.ID) }
 
@@ -63,6 +57,19 @@ type tasksView struct {
 	} `json:"nodes"`
 	NodeFailures []failure `json:"node_failures"`
 	TaskFailures []failure `json:"task_failures"`
+}
+
+// measured reports whether the list shows a task that was measured: OpenSearch measures searches, unless it is told not
+// to, and shows zeros for other tasks.
+func (v *tasksView) measured() bool {
+	for _, n := range v.Nodes {
+		for name := range n.Tasks {
+			if r := n.Tasks[name].Resources; r != nil && r.Threads.Executions > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // decodeTasks reads a list of tasks. It refuses one that a node is missing from, because the
