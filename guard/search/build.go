@@ -40,7 +40,8 @@ type known struct {
 	started   mono.Time
 	statement statement.Statement
 	indices   string
-	described bool // statement and indices are more than the action tells
+	described bool // statement, size and indices are more than the action tells
+	size      int  // how many digits its number of requests has, 0 for one request
 	cpu, heap int64
 	ran       mono.Time // when it was first seen to run
 	look      uint64
@@ -122,7 +123,7 @@ func (b *builder) parts(in *input) (all []part) {
 			}
 			if !k.described && (in.detailed || fresh) {
 				k.described, k.indices = in.detailed, indicesOf(t.Description)
-				k.statement = statementOf(t.Action, t.Description, sortOf(t.Action).class)
+				k.statement, k.size = statementOf(t.Action, t.Description, sortOf(t.Action).class), sizeOf(t.Description)
 			}
 			k.look = b.look
 			all = append(all, part{taskView: &t, known: k, fresh: fresh})
@@ -182,19 +183,23 @@ func hottest(nodes map[string]nodeView) (hot [len(poolNames)]string) {
 // place says which parts of a pool run and which wait. A part that has parts itself has given its thread back: an
 // update is a part that reads, then a bulk request with a part for the shard, with one for the primary.
 //
-// A pool with a queue has no thread left. Where the server does not tell how many threads run a part, the oldest run
-// then, as many as there are threads, and all others wait: the queue's length may be some time older than the list.
+// A pool with a queue has no thread left. Where the server does not tell how many threads run a part, the largest run
+// then, and of equals the oldest, as many as there are threads, and all others wait: what a thread is seen at is mostly
+// large, an update that is tried again is old without running, and the queue's length may be older than the list.
 func place(in *input, parts []part, pool int) {
 	full, free := map[string]bool{}, map[string]int64{}
 	for id, n := range in.nodes {
 		p := n.Pools[poolNames[pool]]
 		full[id], free[id] = p.Queue > 0, max(p.Active, 1)
 	}
+	var order []*part
 	for i := range parts {
-		p := &parts[i]
-		if of, ok := poolOf(p.Action); !ok || of != pool || p.split {
-			continue
+		if of, ok := poolOf(parts[i].Action); ok && of == pool && !parts[i].split {
+			order = append(order, &parts[i])
 		}
+	}
+	slices.SortStableFunc(order, func(a, b *part) int { return cmp.Compare(b.size, a.size) })
+	for _, p := range order {
 		p.pool, p.inPool = pool, true
 		switch {
 		case p.Resources != nil && p.Resources.Threads.Active > 0:

@@ -32,12 +32,17 @@ func (w *writer) input() *input {
 	}
 	waiting := int64(0)
 	if w.bulk != 0 {
-		for i := range int64(4) {
+		for i := int64(6); i < 10; i++ {
 			add(10*i+1, 0, "bulk", "requests[60000], indices[docs]", w.bulk)
 			add(10*i+2, 10*i+1, "bulk[s]", "requests[60000], index[docs][0]", w.bulk)
 			add(10*i+3, 10*i+2, "bulk[s][p]", "requests[60000], index[docs][0]", w.bulk)
 		}
 		waiting = 2
+		for i := range int64(3) { // updates that conflict with the bulk requests are tried again, and wait again
+			add(50+2*i, 0, "update", "", w.bulk-every)
+			add(51+2*i, 0, "update[s]", "", w.bulk-every)
+			waiting++
+		}
 		for since := w.bulk + every; since < w.at; since += every {
 			id := 100 + 10*int64(since/every)
 			add(id, 0, "update", "", since)
