@@ -28,6 +28,9 @@ const (
 	// shortestPeriod is the least time from one look to the next when a decision asks for one
 	// soon. It is no shorter than the look took, or a server in trouble would do nothing else.
 	shortestPeriod = 20 * time.Millisecond
+	// longestLate is for how long a server may answer no look in time before its source is opened anew: a
+	// few times as long as an answer may take. What was learned of its tasks is lost then.
+	longestLate = 10 * time.Second
 	// checkEvery is how often the connection that acts is checked.
 	checkEvery = 10 * time.Second
 )
@@ -133,6 +136,8 @@ type Guard struct {
 	engine engine
 	mode   culprit.Mode // of the engine
 	ids    numbers
+
+	answered time.Time // when the last look was
 
 	// OnCancel, if not nil, is told of every cancel that was done or would have been.
 	// It must be set before Run, and must return soon.
@@ -242,6 +247,7 @@ func (g *Guard) watch(ctx context.Context) error {
 	}
 	defer source.Close()
 	g.ids.begin()
+	g.answered = time.Now()
 	tick := time.NewTicker(g.cfg.Period)
 	defer tick.Stop()
 	checked := time.Now()
@@ -286,14 +292,19 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 	}
 	began := time.Now()
 	look, err := source.Look(ctx)
+	if errors.Is(err, track.ErrLate) {
+		return 0, g.late(err, began)
+	}
 	if err != nil {
 		return 0, err
 	}
+	g.answered = time.Now()
 	took := time.Since(began)
 	g.ids.enter(look)
 	g.cfg.Rules.apply(look)
 	decision := g.engine.Observe(&look.Sample)
 	g.report(look, decision, took, why)
+	g.keepOutThere(ctx, source) // before the cancel, after which its client may try again
 	if a := decision.Action; a.Step != culprit.NoStep && !a.Would {
 		if err := g.act(ctx, source, look, a); err != nil {
 			return 0, err
@@ -325,6 +336,20 @@ func (g *Guard) act(ctx context.Context, source Source, look *track.Look, a culp
 	return nil
 }
 
+// late enters a look that began at an instant and was not answered in time. It returns an error if none was for
+// long.
+func (g *Guard) late(err error, began time.Time) error {
+	if began.Sub(g.answered) > longestLate {
+		return err
+	}
+	g.engine.Observe(&culprit.Sample{At: live.Now(), Blind: err.Error()})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.counts.failures++
+	g.status.Connected, g.status.Blind, g.status.State = false, err.Error(), "blind"
+	return nil
+}
+
 // lost notes that the server cannot be seen, once for a series of failures with one
 // cause.
 func (g *Guard) lost(err error, pause time.Duration) {
@@ -344,7 +369,6 @@ func (g *Guard) lost(err error, pause time.Duration) {
 
 func (g *Guard) connected() {
 	g.mu.Lock()
-	g.status.Connected, g.status.Blind = true, ""
 	g.told.failure = ""
 	g.mu.Unlock()
 	g.log.Info("watching", slog.String("mode", g.mode.String()), slog.Duration("slo", g.cfg.Objective), slog.Duration("period", g.cfg.Period))

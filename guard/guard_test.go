@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/culprit/audit"
 	"github.com/spillgate/spillgate/internal/harness/servers"
+	"github.com/spillgate/spillgate/internal/live"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -302,5 +304,38 @@ func TestRules(t *testing.T) {
 		if task := l.Sample.Tasks[0]; task.Barred != tt.want || task.Background != tt.background {
 			t.Errorf("%+v, barred %v, only %v: %+v, expected %v", tt.session, tt.barred, tt.only, task, tt.want)
 		}
+	}
+}
+
+// tardy is a Source whose looks are late while it is told so.
+type tardy struct {
+	Source
+	late bool
+}
+
+func (s *tardy) Look(context.Context) (*track.Look, error) {
+	if s.late {
+		return nil, fmt.Errorf("the list: %w", track.ErrLate)
+	}
+	return &track.Look{Sample: culprit.Sample{At: live.Now()}}, nil
+}
+
+// Looks that are late make a guard blind and leave its source open, but not for long.
+func TestLate(t *testing.T) {
+	g, err := New(Config{URL: "solr://127.0.0.1/solr/docs", Objective: time.Second}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := &tardy{}
+	g.answered = time.Now()
+	for i, late := range []bool{false, true, true, false} {
+		source.late = late
+		if _, err := g.step(t.Context(), source); err != nil || (g.Status().Blind != "") != late || g.Status().Connected == late {
+			t.Errorf("look %d: %v, blind %q, expected that its being late is %v", i, err, g.Status().Blind, late)
+		}
+	}
+	source.late, g.answered = true, time.Now().Add(-longestLate-time.Second)
+	if _, err := g.step(t.Context(), source); !errors.Is(err, track.ErrLate) {
+		t.Errorf("%v, expected that the source is given up", err)
 	}
 }

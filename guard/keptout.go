@@ -1,7 +1,9 @@
 package guard
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -27,9 +29,10 @@ const mostKeptOut = 64
 
 // keeping is a kind that is kept out.
 type keeping struct {
-	kind  uint64
-	until time.Time
-	told  KeptOut
+	kind   uint64
+	until  time.Time
+	told   KeptOut
+	leased time.Time // until when the server keeps it out by itself
 }
 
 // keepOut enters what a decision advises, and what of that still stands. The lock is held.
@@ -48,7 +51,12 @@ func (g *Guard) keepOut(l *track.Look, d *culprit.Decision, now time.Time) {
 				break
 			}
 		}
-		g.keeps = slices.DeleteFunc(g.keeps, func(old keeping) bool { return old.kind == k.kind })
+		g.keeps = slices.DeleteFunc(g.keeps, func(old keeping) bool {
+			if old.kind == k.kind {
+				k.leased = old.leased
+			}
+			return old.kind == k.kind
+		})
 		g.keeps = append(g.keeps[max(0, len(g.keeps)-mostKeptOut+1):], k)
 	}
 	g.keeps = slices.DeleteFunc(g.keeps, func(k keeping) bool { return !k.until.After(now) || g.mode != culprit.Enforce })
@@ -56,5 +64,48 @@ func (g *Guard) keepOut(l *track.Look, d *culprit.Decision, now time.Time) {
 	for _, k := range g.keeps {
 		k.told.For = k.until.Sub(now).Seconds()
 		g.status.KeptOut = append(g.status.KeptOut, k.told)
+	}
+}
+
+// lease is for how long a server is asked to keep a kind out by itself. It is asked anew after half of
+// that, so that a guard that ended, or only monitors now, keeps nothing out for longer.
+const lease = 2 * time.Second
+
+// keepOutThere has the server itself keep out what is kept out, if it can. A server that fails at that
+// is asked again as if it had not.
+func (g *Guard) keepOutThere(ctx context.Context, source Source) {
+	server, ok := source.(keeper)
+	if !ok {
+		return
+	}
+	now := time.Now()
+	for _, kind := range g.unleased(now) {
+		if err := server.KeepOut(ctx, kind, lease); err != nil {
+			g.log.Error("the server does not keep a kind out", slog.String("fingerprint", fmt.Sprintf("%016x", kind)), slog.Any("error", err))
+		}
+		g.leased(kind, now.Add(lease))
+	}
+}
+
+// unleased returns the kinds that the server is to be asked to keep out, now or anew.
+func (g *Guard) unleased(now time.Time) (kinds []uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, k := range g.keeps {
+		if k.leased.Sub(now) < lease/2 && k.until.After(now) {
+			kinds = append(kinds, k.kind)
+		}
+	}
+	return kinds
+}
+
+// leased notes that the server keeps a kind out until an instant.
+func (g *Guard) leased(kind uint64, until time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.keeps {
+		if g.keeps[i].kind == kind {
+			g.keeps[i].leased = until
+		}
 	}
 }

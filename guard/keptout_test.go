@@ -1,7 +1,11 @@
 package guard
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +59,47 @@ func TestKeepOut(t *testing.T) {
 	if n := len(g.status.KeptOut); n != mostKeptOut {
 		t.Errorf("%d kinds are kept out, expected %d", n, mostKeptOut)
 	}
+}
+
+// keeps is a Source that keeps kinds out.
+type keeps struct {
+	Source
+	kinds []uint64
+	err   error
+}
+
+func (k *keeps) KeepOut(_ context.Context, kind uint64, d time.Duration) error {
+	if k.kinds = append(k.kinds, kind); d != lease {
+		return errors.New("another lease than expected")
+	}
+	return k.err
+}
+
+// A server that can is asked to keep out what is kept out, anew only when half of its lease is over.
+func TestKeepOutThere(t *testing.T) {
+	var log lines
+	g := &Guard{mode: culprit.Enforce, log: slog.New(slog.NewTextHandler(&log, nil))}
+	server := &keeps{}
+	ask := func(want ...uint64) {
+		t.Helper()
+		server.kinds = nil
+		if g.keepOutThere(t.Context(), server); !slices.Equal(server.kinds, want) {
+			t.Errorf("the server was asked for %v, expected %v", server.kinds, want)
+		}
+	}
+	ask()
+	g.keeps = []keeping{{kind: 7, until: time.Now().Add(time.Minute)}, {kind: 8, until: time.Now().Add(-time.Second)}}
+	ask(7)
+	ask()
+	g.leased(7, time.Now().Add(lease/2-time.Millisecond))
+	server.err = errors.New("no right")
+	ask(7)
+	ask() // a failure is told once in a while
+	if !strings.Contains(log.String(), "no right") {
+		t.Error(log.String())
+	}
+	var deaf struct{ Source }
+	g.keepOutThere(t.Context(), deaf)
 }
 
 func TestSchemes(t *testing.T) {

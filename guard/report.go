@@ -160,7 +160,7 @@ func (g *Guard) report(l *track.Look, d *culprit.Decision, took time.Duration, w
 	defer g.mu.Unlock()
 	s, e := &g.status, &d.Evidence
 	g.counts.looks++
-	s.Mode, s.State, s.Why, s.Blind = g.mode.String(), d.State.String(), d.Why.String(), ""
+	s.Mode, s.State, s.Why, s.Connected, s.Blind = g.mode.String(), d.State.String(), d.Why.String(), true, ""
 	s.InFlight, s.Late, s.Stuck, s.Throughput, s.Baseline, s.LookTime = e.InFlight, e.Late, e.Stuck, e.Throughput, e.Baseline, took.Seconds()
 	if why != "" {
 		s.Mode += " (" + why + ")"

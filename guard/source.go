@@ -22,7 +22,7 @@ import (
 // Source is a server as its adapter sees it. It is for one goroutine.
 type Source interface {
 	// Look looks once. An error means that a view failed, hung or has another shape;
-	// the source must then be closed. The Look is valid until the next one.
+	// the source must then be closed, unless the error is track.ErrLate. The Look is valid until the next one.
 	Look(ctx context.Context) (*track.Look, error)
 	// Act does a step to a task of the last look, and reports false if that task was
 	// gone or had become another.
@@ -31,6 +31,12 @@ type Source interface {
 	Alive(ctx context.Context) error
 	// Close ends the connections.
 	Close()
+}
+
+// keeper is a Source whose server can itself keep tasks of a kind from beginning.
+type keeper interface {
+	// KeepOut has the server refuse tasks of a kind for a time from now on.
+	KeepOut(ctx context.Context, kind uint64, d time.Duration) error
 }
 
 // scheme is a kind of server.

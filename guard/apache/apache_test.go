@@ -21,6 +21,7 @@ import (
 
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/harness/looks"
 	"github.com/spillgate/spillgate/internal/harness/servers"
 )
 
@@ -44,8 +45,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// patience only ends a test that hangs.
-const patience = time.Minute
+const patience = looks.Patience
 
 // stage is an Apache with the module, and a source that looks at it.
 type stage struct {
@@ -124,21 +124,9 @@ func (s *stage) answered(t *testing.T, ch <-chan reply) reply {
 	}
 }
 
-// until looks until a look is as wanted.
 func (s *stage) until(t *testing.T, what string, want func(*track.Look) bool) *track.Look {
 	t.Helper()
-	var l *track.Look
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
-		var err error
-		if l, err = s.source.Look(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if want(l) {
-			return l
-		}
-	}
-	t.Fatalf("no %s; the last look shows %+v of %+v", what, l.Sample.Tasks, l.Sessions)
-	return nil
+	return looks.Until(t, s.source, what, want)
 }
 
 // tasks returns the tasks of a path.

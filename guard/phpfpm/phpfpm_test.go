@@ -17,6 +17,7 @@ import (
 
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/harness/looks"
 	"github.com/spillgate/spillgate/internal/harness/servers"
 	"github.com/spillgate/spillgate/internal/mono"
 )
@@ -168,23 +169,11 @@ func (p *pool) get(script string) <-chan string {
 	return ch
 }
 
-// patience only ends a test that hangs.
-const patience = time.Minute
+const patience = looks.Patience
 
 func (p *pool) until(t *testing.T, what string, want func(*track.Look) bool) *track.Look {
 	t.Helper()
-	var l *track.Look
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
-		var err error
-		if l, err = p.source.Look(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if want(l) {
-			return l
-		}
-	}
-	t.Fatalf("no %s; the last look shows %+v of %+v", what, l.Sample.Tasks, l.Sessions)
-	return nil
+	return looks.Until(t, p.source, what, want)
 }
 
 // count returns how many sessions are of a script, or in a state.

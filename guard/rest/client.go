@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/spillgate/spillgate/guard/track"
 )
 
 // Bounds of one answer.
@@ -98,4 +100,12 @@ func Status(err error) int {
 		return r.status
 	}
 	return 0
+}
+
+// Late returns err, as track.ErrLate if it only says that the time of an answer is over.
+func Late(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", track.ErrLate, err)
+	}
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/guard/statement"
@@ -27,8 +28,10 @@ type builder struct {
 	targets map[uint64]goal     // of the present look, by ID
 	look    uint64
 	before  mono.Time
-	shards  float64 // that a search asks in the mean
-	part    float64 // of a completion that was not told yet
+	// measures tells that the server measures searches: one that was on no thread yet waits for its first.
+	measures bool
+	shards   float64 // that a search asks in the mean
+	part     float64 // of a completion that was not told yet
 }
 
 // known is what is remembered of a task or a part of one.
@@ -37,7 +40,8 @@ type known struct {
 	started   mono.Time
 	statement statement.Statement
 	indices   string
-	described bool // statement and indices are more than the action tells
+	described bool // statement, size and indices are more than the action tells
+	size      int  // how many digits its number of requests has, 0 for one request
 	cpu, heap int64
 	ran       mono.Time // when it was first seen to run
 	look      uint64
@@ -70,6 +74,7 @@ type part struct {
 	*taskView
 	*known
 	root   int
+	split  bool // has parts of its own, which do the work
 	pool   int
 	inPool bool
 	runs   float64 // threads that run it
@@ -82,7 +87,8 @@ func (b *builder) build(in *input) *track.Look {
 	b.look++
 	b.tracker.Begin(in.at)
 	clear(b.targets)
-	parts := b.parts(in)
+	b.measures = b.measures || in.tasks.measured()
+	parts := alone(b.parts(in))
 	parents(parts)
 	hot := hottest(in.nodes)
 	for pool := range poolNames {
@@ -106,6 +112,9 @@ func (b *builder) parts(in *input) (all []part) {
 			if t.Type == "persistent" {
 				continue // it watches for work, and never ends
 			}
+			if r := t.Resources; r != nil && r.Threads.Executions == 0 && !(b.measures && isSearch(t.Action)) {
+				t.Resources = nil // shown, and not measured
+			}
 			k := b.known[name]
 			fresh := k == nil || k.start != *t.Start
 			if fresh {
@@ -114,7 +123,7 @@ func (b *builder) parts(in *input) (all []part) {
 			}
 			if !k.described && (in.detailed || fresh) {
 				k.described, k.indices = in.detailed, indicesOf(t.Description)
-				k.statement = statementOf(t.Action, t.Description, sortOf(t.Action).class)
+				k.statement, k.size = statementOf(t.Action, t.Description, sortOf(t.Action).class), sizeOf(t.Description)
 			}
 			k.look = b.look
 			all = append(all, part{taskView: &t, known: k, fresh: fresh})
@@ -124,8 +133,21 @@ func (b *builder) parts(in *input) (all []part) {
 	return all
 }
 
-// parents finds the task that each part belongs to, which may be on another node. One whose parent
-// is not shown is a task itself.
+// alone drops the tasks of requests whose part on a shard does not name them as its parent, updates and gets: the
+// part is the task then.
+func alone(parts []part) []part {
+	orphans, parent := map[string]bool{}, map[string]bool{}
+	for i := range parts {
+		if of, _, ok := strings.Cut(parts[i].Action, "["); ok && parts[i].Parent == "" {
+			orphans[of] = true
+		}
+		parent[parts[i].Parent] = true
+	}
+	return slices.DeleteFunc(parts, func(p part) bool { return orphans[p.Action] && !parent[p.name()] })
+}
+
+// parents finds the task that each part belongs to, which may be on another node, and says which have parts. One
+// whose parent is not shown is a task itself.
 func parents(parts []part) {
 	at := make(map[string]int, len(parts))
 	for i := range parts {
@@ -138,6 +160,7 @@ func parents(parts []part) {
 			if !ok {
 				break
 			}
+			parts[up].split = true
 			parts[i].root = up
 		}
 	}
@@ -157,30 +180,37 @@ func hottest(nodes map[string]nodeView) (hot [len(poolNames)]string) {
 	return hot
 }
 
-// place says which parts of a pool run and which wait. Where the server does not tell how many threads
-// run a part, the youngest parts of a node are taken to wait, as many as its queue has.
+// place says which parts of a pool run and which wait. A part that has parts itself has given its thread back: an
+// update is a part that reads, then a bulk request with a part for the shard, with one for the primary.
+//
+// A pool with a queue has no thread left. Where the server does not tell how many threads run a part, the largest run
+// then, and of equals the oldest, as many as there are threads, and all others wait: what a thread is seen at is mostly
+// large, an update that is tried again is old without running, and the queue's length may be older than the list.
 func place(in *input, parts []part, pool int) {
-	waiting := map[string]int64{}
+	full, free := map[string]bool{}, map[string]int64{}
 	for id, n := range in.nodes {
-		waiting[id] = n.Pools[poolNames[pool]].Queue
+		p := n.Pools[poolNames[pool]]
+		full[id], free[id] = p.Queue > 0, max(p.Active, 1)
 	}
-	for i := len(parts) - 1; i >= 0; i-- {
-		p := &parts[i]
-		if of, ok := poolOf(p.Action); !ok || of != pool {
-			continue
+	var order []*part
+	for i := range parts {
+		if of, ok := poolOf(parts[i].Action); ok && of == pool && !parts[i].split {
+			order = append(order, &parts[i])
 		}
+	}
+	slices.SortStableFunc(order, func(a, b *part) int { return cmp.Compare(b.size, a.size) })
+	for _, p := range order {
 		p.pool, p.inPool = pool, true
-		left := waiting[p.Node]
 		switch {
 		case p.Resources != nil && p.Resources.Threads.Active > 0:
 			p.runs = float64(p.Resources.Threads.Active)
 		case p.Resources != nil && p.Resources.Threads.Executions > 0:
 			// between two executions: it waits for something else than a thread
-		case left > 0:
+		case p.Resources != nil, full[p.Node] && free[p.Node] == 0:
 			p.waits = true
-			waiting[p.Node]--
-		case p.Resources == nil:
+		default:
 			p.runs = 1
+			free[p.Node]--
 		}
 	}
 }
@@ -199,11 +229,12 @@ func (b *builder) roots(in *input, parts []part) []*track.Entry {
 		sort := sortOf(p.Action)
 		t.Kind, t.Background, t.Barred = p.statement.Fingerprint, sort.background, sort.bar
 		t.Done, t.Total = progress(p.Status)
+		t.Ending = p.Cancelled
 		if p.Cancellable && in.mayCancel {
 			t.Steps = culprit.StepsOf(culprit.Statement)
 		}
 		s.Process, s.Application, s.Database, s.Client = *p.ID, p.Headers["X-Opaque-Id"], p.indices, p.Node
-		s.Statement, s.State = p.statement, p.Action
+		s.Statement, s.State, s.Route = p.statement, p.Action, routeOf(p.Action, p.indices)
 		if p.Cancelled {
 			s.State += " (cancelled)"
 		}

@@ -1,9 +1,12 @@
 package search
 
 import (
+	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/spillgate/spillgate/guard/statement"
+	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/culprit"
 )
 
@@ -41,4 +44,18 @@ func sortOf(action string) sort {
 		}
 	}
 	return sort{statement.Other, culprit.Maintenance, true}
+}
+
+// routeOf names the requests that a proxy in front of the cluster is to keep out with a task, "" if it cannot tell
+// them from others: bulk requests, because these cannot be cancelled. Other requests of one path differ by their
+// bodies, which a proxy does not read.
+func routeOf(action, indices string) string {
+	if action != "indices:data/write/bulk" {
+		return ""
+	}
+	path := "/_bulk"
+	if indices != "" && !strings.ContainsAny(indices, ", ") {
+		path = "/" + indices + path
+	}
+	return httpgate.Kind(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}})
 }

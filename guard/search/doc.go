@@ -8,10 +8,11 @@
 // What it knows of these servers:
 //
 //   - A task is what a client asked for. Its parts on the shards, which do the work, name it
-//     as their parent, and count for it.
+//     as their parent, and count for it. Those of updates and gets name none: they are the tasks then.
 //   - A part waits for its thread pool until a thread runs it. OpenSearch tells how many
-//     threads run a part. Elasticsearch tells how many parts of a node wait: the youngest do.
-//   - OpenSearch tells what each part used of processors and heap. Where no server tells, the parts
+//     threads run a part of a search. Otherwise, and with Elasticsearch, the largest parts of a node run, and of equals the oldest,
+//     as many as the pool has threads, if the pool has a queue, and all of them if it has none.
+//   - OpenSearch tells what each part of a search used of processors and heap. Where no server tells, the parts
 //     that run are taken to share the node's processors equally.
 //   - A list in detail has the text of each query, which the server writes anew each time. After a large
 //     one some looks do without, so that no more than detailRate are asked for.

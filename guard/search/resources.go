@@ -26,6 +26,9 @@ var resources = []culprit.Resource{
 // poolNames are the servers' names of the pools, by resource.
 var poolNames = [...]string{searchPool: "search", writePool: "write", getPool: "get"}
 
+// isSearch reports whether a task is a search, or a part of one.
+func isSearch(action string) bool { return strings.HasPrefix(action, "indices:data/read/search") }
+
 // poolOf returns the pool whose threads run a part of a task; false for an action that only
 // starts parts and gathers their answers.
 func poolOf(action string) (pool int, ok bool) {

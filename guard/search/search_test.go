@@ -2,7 +2,11 @@ package search
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/guard/statement"
+	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/mono"
 )
@@ -97,6 +102,81 @@ func TestLook(t *testing.T) {
 		}
 		if len(kinds) != 2 {
 			t.Errorf("%d kinds, expected that of the searches and that of one with a thousand times as many terms", len(kinds))
+		}
+	}
+}
+
+// Of writes, the part that has no parts of its own waits or runs, and OpenSearch measures none. The part of an update
+// names no parent, and counts for it.
+func TestWrites(t *testing.T) {
+	tasks := map[string]json.RawMessage{}
+	add := func(id, parent int, action string) { // the larger the number the younger
+		up := ""
+		if parent != 0 {
+			up = fmt.Sprintf(`"parent_task_id":"a:%d",`, parent)
+		}
+		tasks[fmt.Sprintf("a:%d", id)] = json.RawMessage(fmt.Sprintf(`{"node":"a","id":%d,"action":"indices:data/write/%s",%s"start_time_in_millis":5,"running_time_in_nanos":%d,
+			"resource_stats":{"total":{"cpu_time_in_nanos":0},"thread_info":{"thread_executions":0,"active_threads":0}}}`, id, action, up, 100-id))
+	}
+	add(1, 0, "bulk")
+	add(2, 1, "bulk[s]")
+	add(3, 2, "bulk[s][p]")
+	add(10, 0, "update") // has read, and writes
+	add(11, 0, "update[s]")
+	add(12, 11, "bulk")
+	add(13, 12, "bulk[s]")
+	add(14, 13, "bulk[s][p]")
+	add(20, 0, "update")
+	add(21, 0, "update[s]")
+	add(30, 0, "update")
+	add(31, 0, "update[s]")
+	body, err := json.Marshal(map[string]any{"nodes": map[string]any{"a": map[string]any{"tasks": tasks}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := decodeTasks(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newBuilder().build(&input{at: 1e9, tasks: v, nodes: map[string]nodeView{"a": {Pools: map[string]poolView{"write": {Queue: 3, Active: 1}}}}})
+	holds, waits := []int64{}, []int64{}
+	for _, h := range l.Sample.Holds {
+		if h.Resource == writePool && h.HeldSince != culprit.Unset {
+			holds = append(holds, l.Sessions[h.Task].Process)
+		}
+		if h.Resource == writePool && h.WaitingSince != culprit.Unset {
+			waits = append(waits, l.Sessions[h.Task].Process)
+		}
+		if h.WaitTime != 0 {
+			t.Errorf("%+v lost time without having waited before", h)
+		}
+	}
+	if len(l.Sample.Tasks) != 4 || !slices.Equal(holds, []int64{1}) || !slices.Equal(waits, []int64{11, 21, 31}) {
+		t.Errorf("%d tasks, %v wait, %v hold a thread; expected 4, the updates' parts and the bulk request", len(l.Sample.Tasks), waits, holds)
+	}
+}
+
+// A search that a server measures waits until it was on a thread, whatever older statistics say of the queue. One that
+// a server does not measure may be on one.
+func TestFirstThread(t *testing.T) {
+	for measured, want := range map[int]int{1: 1, 0: 0} {
+		one := func(id, executions int) string {
+			return fmt.Sprintf(`"a:%d":{"node":"a","id":%d,"action":"indices:data/read/search[phase/query]","start_time_in_millis":5,"running_time_in_nanos":9,
+				"resource_stats":{"total":{},"thread_info":{"thread_executions":%d,"active_threads":%d}}}`, id, id, executions, executions)
+		}
+		v, err := decodeTasks([]byte(`{"nodes":{"a":{"tasks":{` + one(1, measured) + `,` + one(2, 0) + `}}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newBuilder().build(&input{at: 1e9, tasks: v, nodes: map[string]nodeView{"a": {Pools: map[string]poolView{"search": {Active: 4}}}}})
+		waits := 0
+		for _, h := range l.Sample.Holds {
+			if h.WaitingSince != culprit.Unset {
+				waits++
+			}
+		}
+		if waits != want {
+			t.Errorf("%d executions of the first: %d wait, expected %d", measured, waits, want)
 		}
 	}
 }
@@ -230,8 +310,13 @@ func TestHangs(t *testing.T) {
 	s := opened(t, f)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Look(ctx); err == nil {
-		t.Error("a look without time succeeded")
+	if _, err := s.Look(ctx); err == nil || errors.Is(err, track.ErrLate) {
+		t.Errorf("%v, expected that the look was given up", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if _, err := s.Look(ctx); !errors.Is(err, track.ErrLate) {
+		t.Errorf("%v, expected that it is late", err)
 	}
 }
 
@@ -292,6 +377,16 @@ func TestSorts(t *testing.T) {
 	} {
 		if got := sortOf(action); got != want {
 			t.Errorf("%s: %+v, expected %+v", action, got, want)
+		}
+	}
+}
+
+// Bulk requests are named as the proxy names them; searches of one path are not all alike.
+func TestRoutes(t *testing.T) {
+	for _, tt := range [][3]string{{"indices:data/write/bulk", "docs", "POST /docs/_bulk"}, {"indices:data/write/bulk", "a, b", "POST /_bulk"}, {"indices:data/write/bulk", "logs-2026.11", "POST /*/_bulk"},
+		{"indices:data/write/bulk", "", "POST /_bulk"}, {"indices:data/read/search", "docs", ""}} {
+		if got := routeOf(tt[0], tt[1]); got != tt[2] {
+			t.Errorf("%s of %s: %q, expected %q", tt[0], tt[1], got, tt[2])
 		}
 	}
 }

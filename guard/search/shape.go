@@ -12,6 +12,8 @@ import (
 const (
 	// longestText is in bytes; the rest of a description is ignored.
 	longestText = 1 << 20
+	// longestNumber is that of a 64-bit integer, in digits.
+	longestNumber = 19
 	// deepest is how many brackets deep a query is looked into; servers allow 20 to 30.
 	deepest = 64
 	// longestShape bounds, in bytes, what is kept of a shape.
@@ -48,6 +50,19 @@ func headOf(text string) string {
 		out = append(out, "["+names+"]")
 	}
 	return strings.Join(out, " ")
+}
+
+// sizeOf returns how many digits the number of requests has that a description is about, 0 if it is about one.
+func sizeOf(description string) int {
+	rest, ok := strings.CutPrefix(description, "requests[")
+	if !ok {
+		return 0
+	}
+	n, _, _ := strings.Cut(rest[:min(len(rest), longestNumber)], "]")
+	if n == "1" {
+		return 0
+	}
+	return len(n)
 }
 
 // indicesOf returns the indices that a description names first.

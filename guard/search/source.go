@@ -31,11 +31,11 @@ const detailRate = 4 << 20
 
 // Source is a cluster. It is for one goroutine.
 type Source struct {
-	target      *rest.Target
-	looks, acts *rest.Client
-	builder     *builder
-	in          input
-	due         time.Time // from when on a detailed list may be asked for
+	target *rest.Target
+	rest.Pair
+	builder *builder
+	in      input
+	due     time.Time // from when on a detailed list may be asked for
 }
 
 // Check reports what is wrong with a URL, without its password.
@@ -60,7 +60,7 @@ func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{target: t, looks: rest.New(t), acts: rest.New(t), builder: newBuilder()}
+	s := &Source{target: t, Pair: rest.Both(t), builder: newBuilder()}
 	ctx, cancel := context.WithTimeout(ctx, rest.OpenTimeout)
 	defer cancel()
 	if err := s.learn(ctx); err != nil {
@@ -72,21 +72,21 @@ func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
 
 // learn asks what does not change while connected.
 func (s *Source) learn(ctx context.Context) error {
-	body, err := s.looks.Do(ctx, http.MethodGet, "/", rightMain)
+	body, err := s.Looks.Do(ctx, http.MethodGet, "/", rightMain)
 	if err != nil {
 		return err
 	}
 	if err := recognise(body, s.target.Scheme == "elasticsearch"); err != nil {
 		return err
 	}
-	if body, err = s.looks.Do(ctx, http.MethodGet, nodesPath, rightNodes); err != nil {
+	if body, err = s.Looks.Do(ctx, http.MethodGet, nodesPath, rightNodes); err != nil {
 		return err
 	}
 	if s.in.processors, err = decodeProcessors(body); err != nil {
 		return err
 	}
 	// Nothing has this action: only the right is asked for.
-	_, err = s.acts.Do(ctx, http.MethodPost, "/_tasks/_cancel?actions=spillgate:none", rightCancel)
+	_, err = s.Acts.Do(ctx, http.MethodPost, "/_tasks/_cancel?actions=spillgate:none", rightCancel)
 	if s.in.mayCancel = err == nil; rest.Status(err) == http.StatusForbidden {
 		err = nil
 	}
@@ -117,21 +117,30 @@ func named(elastic bool) string {
 	return "OpenSearch"
 }
 
-// Look looks once. An error means that a view failed; the source is to be closed and opened again.
+// Look looks once. An error means that a view failed; unless it is track.ErrLate, the source is to be closed and
+// opened again.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
 	defer cancel()
-	body, err := s.looks.Do(ctx, http.MethodGet, statsPath, rightStats)
+	counted := make(chan error, 1)
+	go func() { counted <- s.count(ctx) }() // at the same time: each answer of a node in trouble takes long
+	err := s.list(ctx)
+	if e := <-counted; e != nil {
+		return nil, fmt.Errorf("search: _nodes/stats: %w", rest.Late(e))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("search: _tasks: %w", rest.Late(err))
+	}
+	return s.builder.build(&s.in), nil
+}
+
+// count asks what the nodes count.
+func (s *Source) count(ctx context.Context) error {
+	body, err := s.Looks.Do(ctx, http.MethodGet, statsPath, rightStats)
 	if err == nil {
 		s.in.nodes, err = decodeStats(body)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("search: _nodes/stats: %w", err)
-	}
-	if err := s.list(ctx); err != nil {
-		return nil, fmt.Errorf("search: _tasks: %w", err)
-	}
-	return s.builder.build(&s.in), nil
+	return err
 }
 
 // list lists the tasks, in detail if that is not too dear.
@@ -141,7 +150,7 @@ func (s *Source) list(ctx context.Context) error {
 	if s.in.detailed {
 		path += "&detailed=true"
 	}
-	body, err := s.looks.Do(ctx, http.MethodGet, path, rightTasks)
+	body, err := s.Looks.Do(ctx, http.MethodGet, path, rightTasks)
 	if s.in.at = live.Now(); s.in.detailed {
 		s.due = began.Add(time.Duration(len(body)) * time.Second / detailRate)
 	}
@@ -166,7 +175,7 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
 	defer cancel()
 	path := "/_tasks/" + url.PathEscape(goal.name)
-	body, err := s.acts.Do(ctx, http.MethodGet, path, rightTask)
+	body, err := s.Acts.Do(ctx, http.MethodGet, path, rightTask)
 	switch {
 	case rest.Status(err) == http.StatusNotFound:
 		return false, nil
@@ -176,7 +185,7 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	if same, err := goal.is(body); err != nil || !same {
 		return false, err
 	}
-	if body, err = s.acts.Do(ctx, http.MethodPost, path+"/_cancel", rightCancel); err != nil {
+	if body, err = s.Acts.Do(ctx, http.MethodPost, path+"/_cancel", rightCancel); err != nil {
 		return false, fmt.Errorf("search: cancel: %w", err)
 	}
 	return goal.cancelled(body)
@@ -215,14 +224,8 @@ func (g *goal) cancelled(body []byte) (bool, error) {
 
 // Alive checks the connection that acts.
 func (s *Source) Alive(ctx context.Context) error {
-	_, err := s.acts.Do(ctx, http.MethodGet, "/", rightMain)
+	_, err := s.Acts.Do(ctx, http.MethodGet, "/", rightMain)
 	return err
-}
-
-// Close ends the connections.
-func (s *Source) Close() {
-	s.looks.Close()
-	s.acts.Close()
 }
 
 // Setup returns a role with the rights that a guard needs and no other, for both servers.

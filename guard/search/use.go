@@ -93,8 +93,12 @@ func (b *builder) add(at mono.Time, p *part, u *usage, r rate) {
 		cpu = time.Duration(max(total.CPU-p.cpu, 0))
 		u.memory += uint64(max(total.Memory-p.heap, 0))
 		p.cpu, p.heap = max(total.CPU, p.cpu), max(total.Memory, p.heap)
-	} else if r.known {
-		cpu = time.Duration(r.each * float64(ran-collected))
+	} else {
+		each := 1.0 // a node of which nothing is known yet is taken not to lack processors
+		if r.known {
+			each = r.each
+		}
+		cpu = time.Duration(each * float64(ran-collected))
 		p.cpu += int64(cpu) // the next detailed look tells the whole
 	}
 	u.cpu += uint64(max(cpu, 0))

@@ -59,6 +59,19 @@ type tasksView struct {
 	TaskFailures []failure `json:"task_failures"`
 }
 
+// measured reports whether the list shows a task that was measured: OpenSearch measures searches, unless it is told not
+// to, and shows zeros for other tasks.
+func (v *tasksView) measured() bool {
+	for _, n := range v.Nodes {
+		for name := range n.Tasks {
+			if r := n.Tasks[name].Resources; r != nil && r.Threads.Executions > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // decodeTasks reads a list of tasks. It refuses one that a node is missing from, because the
 // tasks of that node did not end.
 func decodeTasks(body []byte) (*tasksView, error) {

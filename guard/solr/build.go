@@ -85,7 +85,7 @@ func (b *builder) query(at mono.Time, boot int64, q *queryView, collecting float
 	k := b.known[q.Number]
 	fresh := k == nil
 	if fresh {
-		k = &known{started: max(at.Add(-time.Duration(max(q.Running, 0))), 0), statement: statementOf(q.Path, q.Text, q.Length)}
+		k = &known{started: max(at.Add(-time.Duration(max(q.Running, 0))), 0), statement: q.statement()}
 		b.known[q.Number] = k
 	}
 	if k.look == b.look {
@@ -94,7 +94,7 @@ func (b *builder) query(at mono.Time, boot int64, q *queryView, collecting float
 	k.look = b.look
 	e := b.tracker.Task(track.Key{Process: boot, Session: q.Number}, k.started)
 	t, s := b.tracker.At(e)
-	t.Kind, t.Steps = k.statement.Fingerprint, culprit.StepsOf(culprit.Statement)
+	t.Kind, t.Steps, t.Ending = k.statement.Fingerprint, culprit.StepsOf(culprit.Statement), q.Cancelled
 	b.targets[t.ID] = goal{boot, q.Number}
 	s.Process, s.Application, s.Database, s.Statement, s.State = q.Number, q.Client, b.core, k.statement, "running"
 	if q.Cancelled {

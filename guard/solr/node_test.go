@@ -20,7 +20,7 @@ import (
 )
 
 // On a real Solr with the handlers of tracer/solr, a query is seen and ends with status 503 when it is
-// cancelled, and another is seen to wait for its slot. Solr is used where it is in the
+// cancelled, another is seen to wait for its slot, and their kind can be kept out. Solr is used where it is in the
 // cache, and not by continuous integration; SPILLGATE_FETCH=1 fetches it.
 func TestNode(t *testing.T) {
 	fetch := os.Getenv("SPILLGATE_FETCH") == "1"
@@ -88,7 +88,7 @@ func TestNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer source.Close()
-	waited := false
+	waited, kind := false, uint64(0)
 	for began := time.Now(); refused.Load() == 0 || !waited; {
 		if time.Since(began) > time.Minute {
 			t.Fatalf("in a minute %d queries ended with 503, one was seen to wait %v", refused.Load(), waited)
@@ -101,6 +101,7 @@ func TestNode(t *testing.T) {
 			waited = waited || h.Resource == slots && h.WaitingSince != culprit.Unset
 		}
 		for i, task := range l.Sample.Tasks {
+			kind = task.Kind
 			if s := l.Sessions[i]; s.Application != "long" || s.Database != "docs" || !strings.Contains(s.Statement.Text, "q(n)") {
 				t.Fatalf("session %+v", s)
 			}
@@ -111,5 +112,16 @@ func TestNode(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+	stop()
+	searching.Wait()
+	if err := source.KeepOut(t.Context(), kind, 30*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if s := send(t.Context(), "/select", "application/x-www-form-urlencoded", form); s != http.StatusTooManyRequests {
+		t.Errorf("a query of a kind that is kept out: status %d, expected 429", s)
+	}
+	if s := send(t.Context(), "/select", "application/x-www-form-urlencoded", "q=n:7"); s != http.StatusOK {
+		t.Errorf("a query of another kind: status %d, expected 200", s)
 	}
 }

@@ -27,6 +27,7 @@ type fake struct {
 	from    time.Time // the culprit's begin; zero: none
 	until   time.Time // its end; zero: it goes on
 	cancels int
+	kept    []string // out: kind and for how many milliseconds
 	status  int
 	answer  string
 }
@@ -64,12 +65,16 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(f.answer))
 		return
 	}
-	out := map[string]any{"version": 1, "boot": f.boot}
+	out := map[string]any{"version": 2, "boot": f.boot}
 	if number := r.FormValue("cancel"); number != "" {
 		hit := r.Method == http.MethodPost && f.alive() && number == fmt.Sprint(fakeCulprit) && r.FormValue("boot") == fmt.Sprint(f.boot)
 		if out["cancelled"] = hit; hit {
 			f.until = time.Now()
 			f.cancels++
+		}
+	} else if kind := r.FormValue("keep_out"); kind != "" {
+		if out["kept_out"] = r.Method == http.MethodPost; r.Method == http.MethodPost {
+			f.kept = append(f.kept, kind+" "+r.FormValue("millis"))
 		}
 	} else {
 		out["queries"], out["ended"], out["collecting_millis"] = f.queries(), int(time.Since(f.began)/fakeEvery)-f.waiting(), 3
@@ -87,9 +92,9 @@ func (f *fake) waiting() int {
 func (f *fake) queries() []any {
 	out := []any{}
 	now := time.Now()
-	add := func(number int, text string, length int, since time.Time, waiting bool) {
+	add := func(number int, kind, shape string, since time.Time, waiting bool) {
 		age := now.Sub(since).Nanoseconds()
-		q := map[string]any{"number": number, "path": "/select", "text": text, "length": length, "client": "app", "running_nanos": age, "waiting": waiting, "admitted_nanos": 0,
+		q := map[string]any{"number": number, "kind": kind, "shape": shape, "client": "app", "running_nanos": age, "waiting": waiting, "admitted_nanos": 0,
 			"cpu_nanos": 0, "memory_bytes": 0, "cancelled": false}
 		if !waiting {
 			q["admitted_nanos"], q["cpu_nanos"] = age, age/2
@@ -97,10 +102,10 @@ func (f *fake) queries() []any {
 		out = append(out, q)
 	}
 	if f.alive() {
-		add(fakeCulprit, "q=body:(secret+words)", 90_000, f.from, false)
+		add(fakeCulprit, "f00000000000000f", "/select q(body) x10000", f.from, false)
 	}
 	for i := range f.waiting() {
-		add(1000+i, "q=body:secret&rows=10", 21, f.from.Add(time.Duration(i+1)*fakeEvery), true)
+		add(1000+i, "12", "/select q(body) rows", f.from.Add(time.Duration(i+1)*fakeEvery), true)
 	}
 	return out
 }
@@ -142,7 +147,7 @@ func TestLook(t *testing.T) {
 	kinds := map[uint64]int{}
 	for i, task := range l.Sample.Tasks {
 		kinds[task.Kind]++
-		if text := l.Sessions[i].Statement.Text; strings.Contains(text, "secret") || !strings.Contains(text, "q(body)") {
+		if text := l.Sessions[i].Statement.Text; !strings.Contains(text, "q(body)") {
 			t.Errorf("text %q", text)
 		}
 	}
@@ -176,7 +181,7 @@ func TestAct(t *testing.T) {
 		"loaded again":  {func(f *fake) { f.boot = 6 }, culprit.Statement, false, ""},
 		"another step":  {func(*fake) {}, culprit.Session, false, "expected statement"},
 		"no right":      {func(f *fake) { f.status = http.StatusForbidden }, culprit.Statement, false, "lacks the privilege config-edit"},
-		"another shape": {func(f *fake) { f.answer = `{"spillgate":{"version":1,"boot":5}}` }, culprit.Statement, false, "does not tell"},
+		"another shape": {func(f *fake) { f.answer = `{"spillgate":{"version":2,"boot":5}}` }, culprit.Statement, false, "does not tell"},
 	} {
 		f := newFake()
 		s := opened(t, f)
@@ -197,8 +202,8 @@ func TestAct(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for answer, want := range map[string]string{
-		`<html>`: "another shape", `{}`: "is not that of the handler", `{"spillgate":{"version":2}}`: "version 2, expected 1", `{"spillgate":{"version":1}}`: "boot 0",
-		`{"spillgate":{"version":1,"boot":1}}`: "lacks ended or queries", `{"spillgate":{"version":1,"boot":1,"ended":1,"queries":{}}}`: "another shape",
+		`<html>`: "another shape", `{}`: "is not that of the handler", `{"spillgate":{"version":1}}`: "version 1, expected 2", `{"spillgate":{"version":2}}`: "boot 0",
+		`{"spillgate":{"version":2,"boot":1}}`: "lacks ended or queries", `{"spillgate":{"version":2,"boot":1,"ended":1,"queries":{}}}`: "another shape",
 	} {
 		f := newFake()
 		f.answer = answer
@@ -221,22 +226,33 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-func TestStatements(t *testing.T) {
-	of := func(text string) uint64 { return statementOf("/select", text, int64(len(text))).Fingerprint }
-	if of("q=a:1+OR+b:2&rows=10") != of("rows=20&q=b%3A3+AND+a%3A7") {
-		t.Error("other literals, order and escapes are not other work")
+// A kind is kept out as the core names it, and a core that does not do so fails.
+func TestKeepOut(t *testing.T) {
+	f := newFake()
+	s := opened(t, f)
+	f.strike()
+	l, err := s.Look(t.Context())
+	if err != nil || l.Sample.Tasks[0].Kind != 0xf00000000000000f {
+		t.Fatal(err, l)
 	}
-	if of("q=a:1") == of("q=b:1") || of("q=a:1") == of("q=a:1&facet=true") || of("q=a:1") == of("q=a:"+strings.Repeat("1", 5000)) {
-		t.Error("other fields, parameters and magnitudes are other work")
+	if err := s.KeepOut(t.Context(), l.Sample.Tasks[0].Kind, 2*time.Second); err != nil || len(f.kept) != 1 || f.kept[0] != "f00000000000000f 2000" {
+		t.Errorf("%v, %q", err, f.kept)
+	}
+	f.mu.Lock()
+	f.answer = `{"spillgate":{"version":2,"boot":5,"kept_out":false}}`
+	f.mu.Unlock()
+	if err := s.KeepOut(t.Context(), 1, time.Second); err == nil || !strings.Contains(err.Error(), "does not keep the kind out") {
+		t.Error(err)
 	}
 }
 
 // Whatever a core answers, a look succeeds or says what is wrong, and its sample is one that the engine takes.
 func FuzzView(f *testing.F) {
-	f.Add([]byte(`{"spillgate":{"version":1,"boot":1,"ended":3,"queries":[{"number":1,"running_nanos":-5,"text":"q=a:%zz"},{"number":1}]}}`))
-	f.Add([]byte(`{"spillgate":{"version":1,"boot":1,"ended":-1,"collecting_millis":9223372036854775807,"queries":[{"number":2,"cpu_nanos":9223372036854775807,"admitted_nanos":9223372036854775807}]}}`))
+	f.Add([]byte(`{"spillgate":{"version":2,"boot":1,"ended":3,"queries":[{"number":1,"running_nanos":-5,"kind":"zz","shape":"a:%zz"},{"number":1}]}}`))
+	f.Add([]byte(`{"spillgate":{"version":2,"boot":1,"ended":-1,"collecting_millis":9223372036854775807,"queries":[{"number":2,"cpu_nanos":9223372036854775807,"admitted_nanos":9223372036854775807}]}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		_, _ = decodeCancel(body)
+		_ = decodeKeepOut(body)
 		v, err := decodeQueries(body)
 		if err != nil {
 			return

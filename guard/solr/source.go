@@ -25,9 +25,9 @@ const handler = "/spillgate"
 
 // Source is a core. It is for one goroutine.
 type Source struct {
-	looks, acts *rest.Client
-	path        string
-	builder     *builder
+	rest.Pair
+	path    string
+	builder *builder
 }
 
 // Check reports what is wrong with a URL, without its password.
@@ -52,11 +52,11 @@ func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{looks: rest.New(t), acts: rest.New(t), path: t.Path + handler, builder: newBuilder(t.Path[strings.LastIndexByte(t.Path, '/')+1:])}
+	s := &Source{Pair: rest.Both(t), path: t.Path + handler, builder: newBuilder(t.Path[strings.LastIndexByte(t.Path, '/')+1:])}
 	opening, cancel := context.WithTimeout(ctx, rest.OpenTimeout)
 	defer cancel()
-	if _, err = s.list(opening, s.looks); err == nil {
-		_, err = s.list(opening, s.acts)
+	if _, err = s.list(opening, s.Looks); err == nil {
+		_, err = s.list(opening, s.Acts)
 	}
 	if err != nil {
 		s.Close()
@@ -85,9 +85,9 @@ func (s *Source) list(ctx context.Context, c *rest.Client) (*view, error) {
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
 	defer cancel()
-	v, err := s.list(ctx, s.looks)
+	v, err := s.list(ctx, s.Looks)
 	if err != nil {
-		return nil, err
+		return nil, rest.Late(err)
 	}
 	return s.builder.build(live.Now(), v), nil
 }
@@ -103,7 +103,7 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	}
 	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
 	defer cancel()
-	body, err := s.acts.Do(ctx, http.MethodPost, fmt.Sprintf("%s?wt=json&boot=%d&cancel=%d", s.path, goal.boot, goal.number), rightCancel)
+	body, err := s.Acts.Do(ctx, http.MethodPost, fmt.Sprintf("%s?wt=json&boot=%d&cancel=%d", s.path, goal.boot, goal.number), rightCancel)
 	var done bool
 	if err == nil {
 		done, err = decodeCancel(body)
@@ -114,16 +114,24 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	return done, nil
 }
 
-// Alive checks the connection that acts.
-func (s *Source) Alive(ctx context.Context) error {
-	_, err := s.list(ctx, s.acts)
-	return err
+// KeepOut has the core refuse queries of a kind for a time from now on.
+func (s *Source) KeepOut(ctx context.Context, kind uint64, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
+	defer cancel()
+	body, err := s.Acts.Do(ctx, http.MethodPost, fmt.Sprintf("%s?wt=json&keep_out=%x&millis=%d", s.path, kind, d.Milliseconds()), rightCancel)
+	if err == nil {
+		err = decodeKeepOut(body)
+	}
+	if err != nil {
+		return fmt.Errorf("solr: keep out: %w", err)
+	}
+	return nil
 }
 
-// Close ends the connections.
-func (s *Source) Close() {
-	s.looks.Close()
-	s.acts.Close()
+// Alive checks the connection that acts.
+func (s *Source) Alive(ctx context.Context) error {
+	_, err := s.list(ctx, s.Acts)
+	return err
 }
 
 // Setup returns the handlers that a core needs, and a role with the rights that a guard needs and no other.
@@ -131,9 +139,10 @@ func Setup(user string) string {
 	quoted, _ := json.Marshal(user)
 	return strings.Join([]string{
 		"<!-- solrconfig.xml of each core that is guarded, with spillgate-solr.jar in its lib directory; the first takes the place of",
-		"     the search handler. slots bounds how many queries run at once, 0 is no bound. -->",
+		"     the search handler. slots bounds how many queries run at once, 0 is no bound. The last lets cancelled queries end sooner. -->",
 		`<requestHandler name="/select" class="spillgate.solr.WatchedSearchHandler"><int name="slots">0</int></requestHandler>`,
 		`<requestHandler name="/spillgate" class="spillgate.solr.QueriesHandler"/>`,
+		`<indexReaderFactory name="IndexReaderFactory" class="spillgate.solr.CancellableReaderFactory"/>`,
 		"",
 		"<!-- security.json, with the rule-based authorization; " + rightCancel + " is only needed for the mode enforce:",
 		`     "user-role": {` + string(quoted) + `: "spillgate"},`,

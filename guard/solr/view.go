@@ -3,21 +3,25 @@ package solr
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spillgate/spillgate/guard/statement"
 )
 
 const (
 	// version of the answer that is understood.
-	version = 1
+	version = 2
 	// mostQueries bounds how many queries a look may show: a server has fewer threads.
 	mostQueries = 8192
 )
 
 // queryView is a query as the handler shows it.
 type queryView struct {
-	Number    int64  `json:"number"`
-	Path      string `json:"path"`
-	Text      string `json:"text"`
-	Length    int64  `json:"length"`
+	Number int64 `json:"number"`
+	// Kind is the hash of Shape in hexadecimal digits; Shape has no literals.
+	Kind      string `json:"kind"`
+	Shape     string `json:"shape"`
 	Client    string `json:"client"`
 	Running   int64  `json:"running_nanos"`
 	Waiting   bool   `json:"waiting"`
@@ -35,6 +39,13 @@ type view struct {
 	Collecting int64        `json:"collecting_millis"`
 	Queries    *[]queryView `json:"queries"`
 	Cancelled  *bool        `json:"cancelled"`
+	KeptOut    *bool        `json:"kept_out"`
+}
+
+// statement is what a query does; one whose kind cannot be read is of no kind.
+func (q *queryView) statement() statement.Statement {
+	kind, _ := strconv.ParseUint(q.Kind, 16, 64)
+	return statement.Statement{Fingerprint: kind, Text: strings.ToValidUTF8(q.Shape, ""), Class: statement.Select}
 }
 
 // decode reads an answer; what says what was asked for.
@@ -80,4 +91,16 @@ func decodeCancel(body []byte) (bool, error) {
 		return false, fmt.Errorf("the answer to a cancel does not tell whether the query was there: %.200s", body)
 	}
 	return *v.Cancelled, nil
+}
+
+// decodeKeepOut reads the answer to a kind that is to be kept out.
+func decodeKeepOut(body []byte) error {
+	v, err := decode(body)
+	switch {
+	case err != nil:
+		return err
+	case v.KeptOut == nil || !*v.KeptOut:
+		return fmt.Errorf("the core does not keep the kind out: %.200s", body)
+	}
+	return nil
 }

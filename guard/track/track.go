@@ -18,12 +18,17 @@
 package track
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/mono"
 )
+
+// ErrLate is the error of a look that a server did not answer in time, and that left its source as it was: the
+// next look goes on from the one before.
+var ErrLate = errors.New("the server answers too late")
 
 // MaxResources is how many resources a tracker has at most.
 const MaxResources = 16

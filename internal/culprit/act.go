@@ -151,7 +151,7 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 }
 
 // another reports whether the pending action was on another of several tasks that
-// hog a resource together, and took effect. Then relief comes with the last of them. A
+// hog a resource together, and took effect or is about to. Then relief comes with the last of them. A
 // task of a kind that was cancelled lately is one of them, in whatever number they come.
 func (e *Engine) another(t *Task, several bool) bool {
 	p := &e.cancels.pending
@@ -159,7 +159,7 @@ func (e *Engine) another(t *Task, several bool) bool {
 		return false
 	}
 	there := e.now.find(p.task)
-	return there < 0 || !e.view.hogs(there)
+	return there < 0 || !e.view.hogs(there) || e.view.s.Tasks[there].Ending
 }
 
 // replaced reports whether a task of a limited kind has just taken the place of one that was
@@ -273,6 +273,7 @@ func (e *Engine) keepLimit(d *Decision) {
 			continue
 		}
 		d.Action = Action{Task: t.ID, Kind: t.Kind, Step: step}
+		d.Soon = e.cfg.Objective / 4 // its client tries again, and others may have begun with it
 		done.recent = append(done.recent, v.s.At)
 		done.total++
 		done.take(t.ID, step, v.s.At)

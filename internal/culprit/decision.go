@@ -136,7 +136,7 @@ type Decision struct {
 	Outcome Outcome
 	// Soon, if not 0, says after which time another look is worth its cost: a pick is
 	// to be confirmed, or several tasks hog a resource together and one of them is
-	// cancelled. A source may keep its own pace.
+	// cancelled, or one of a limited kind is. A source may keep its own pace.
 	Soon time.Duration
 }
 

@@ -56,6 +56,8 @@ type Task struct {
 	// Steps are the ways in which the source can act on the task now. The empty
 	// set means that it cannot be cancelled.
 	Steps Steps `json:"steps,omitzero"`
+	// Ending tells that the server has taken a cancel of the task, which goes on until it looks.
+	Ending bool `json:"ending,omitzero"`
 	// Undo is how long undoing the task's work is expected to take, for example
 	// a rollback. The resources stay held meanwhile. 0 means at once or unknown.
 	Undo time.Duration `json:"undo,omitzero"`

@@ -24,7 +24,7 @@ type script struct {
 //	resources table=lock pool=queue …
 //	look at=1s [done=N timed=N late=N blind=view anew=true]
 //	  ID began=INSTANT [kind=] [holds=R] [waits=R] [since=INSTANT] [shared] [used=] [gets=]
-//	     [behind=INSTANT, since when it waits for more of what it holds] [lost=DURATION, of finished waits] [progress=K/N] [undo=] [barred=] [steps=] [background] [idle]
+//	     [behind=INSTANT, since when it waits for more of what it holds] [lost=DURATION, of finished waits] [progress=K/N] [undo=] [barred=] [steps=] [background] [idle] [ending]
 //	  WAITER>BLOCKER R
 //	calm until=INSTANT every=DURATION done=N          looks in which nobody is in flight
 //
@@ -157,6 +157,8 @@ func (s *script) line(t *testing.T, d *datadriven.TestData, sample *Sample, word
 			}
 		case "background":
 			task.Background = true
+		case "ending":
+			task.Ending = true
 		case "idle":
 			task.Idle = true
 		case "holds":

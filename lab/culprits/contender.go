@@ -15,6 +15,7 @@ import (
 type contender struct {
 	name  string
 	alone bool // without the culprit
+	rule  bool // another way to choose among what a guard sees
 	// run starts it; what it returns waits for its end, when ctx has ended.
 	run func(ctx context.Context, s *scene, b *bench, cancelled func(process int64, step string)) (wait func(), err error)
 }
@@ -25,9 +26,9 @@ func contenders() []contender {
 		{name: "no culprit", alone: true},
 		{name: "no control"},
 		{name: "hand-set limits", run: handSet},
-		{name: "oldest first", run: chooser(time.Second, oldest)},
-		{name: "victims dropped", run: chooser(guard.DefaultPeriod, victims)},
-		{name: "greedy", run: chooser(guard.DefaultPeriod, greedy)},
+		{name: "oldest first", rule: true, run: chooser(time.Second, oldest)},
+		{name: "victims dropped", rule: true, run: chooser(guard.DefaultPeriod, victims)},
+		{name: "greedy", rule: true, run: chooser(guard.DefaultPeriod, greedy)},
 		{name: ours, run: spillgate},
 	}
 }

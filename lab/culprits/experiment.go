@@ -86,6 +86,9 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	if s.contenders != nil {
 		all = s.contenders()
 	}
+	if o.Quick && s.slow {
+		all = slices.DeleteFunc(all, func(c contender) bool { return c.rule })
+	}
 	n := repeats
 	if o.Quick {
 		n = 1

@@ -65,6 +65,8 @@ type scene struct {
 	rules guard.Rules
 	// contenders are those that play it, nil for all that work beside a database.
 	contenders func() []contender
+	// slow tells that the server takes long to start, so that the quick form leaves out other rules to choose.
+	slow bool
 	// byOpaque tells that requests say by their X-Opaque-Id whose they are, see whose.
 	byOpaque bool
 	// mend puts back between two runs what the culprit changed.

@@ -19,22 +19,20 @@ import (
 	"github.com/spillgate/spillgate/lab/experiment"
 )
 
-// The core of c15.
+// The core of c14 and c15.
 const (
 	solrSlots     = 4
 	solrDocuments = 60_000
-	// solrClauses is how many ranges the culprit asks for. Solr takes 1,024 unless it is told more.
+	// solrClauses is how many ranges the culprit of c15 asks for. Solr takes 1,024 unless it is told more.
 	solrClauses = 3_000
+	// solrFields is how many fields of strings there are, of which solrWide documents have solrEach each.
+	solrFields, solrWide, solrEach = 2_000, 10_000, 20
 )
 
-// solrExperiments is c15 on a real Solr.
-func solrExperiments() []experiment.Experiment {
-	s := c15()
-	return []experiment.Experiment{{Name: "atropos/" + s.name, Title: s.title, About: s.about, Live: true,
-		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) { return run(ctx, o, c15()) }}}
-}
+// solrExperiments are c14 and c15 on a real Solr.
+func solrExperiments() []experiment.Experiment { return made(c14, c15) }
 
-// startSolr starts a Solr with the documents of c15.
+// startSolr starts a Solr with the documents of the scenes.
 func startSolr(ctx context.Context) (*bench, error) {
 	handlers, err := checkout(filepath.Join("tracer", "solr"), "build.sh")
 	if err != nil {
@@ -73,37 +71,48 @@ func checkout(source, file string) (string, error) {
 	}
 }
 
+// c14 asks for statistics of many fields.
+func c14() *scene {
+	return solrScene("c14", "Solr, few slots: statistics of thousands of fields", `Requests search for a word, four at once. From the onset on, four clients ask for statistics of 2,000 fields of
+strings, again and again, as in Atropos' case. There the requests wait for a lock of the index; Solr 9.9 reads such fields from columns, without
+a lock, so here they wait for a slot and a processor.`, solrStats)
+}
+
 // c15 is a query with many ranges where few queries run at once.
 func c15() *scene {
-	s := &scene{name: "c15", title: "Solr, few slots: queries with thousands of ranges", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: startSolr, byOpaque: true,
-		about: `Requests search for a word, four at once. From the onset on, four clients send a query with 3,000 ranges, again
+	return solrScene("c15", "Solr, few slots: queries with thousands of ranges", `Requests search for a word, four at once. From the onset on, four clients send a query with 3,000 ranges, again
 and again, as those of Atropos' case have nested ranges or 80,000 terms. Switched off to allow for it: Solr's limit of 1,024
-clauses (maxBooleanClauses). The handlers of tracer/solr are in the core in every run; the experiment builds them and needs a checkout of the
-sources and a JDK.`,
-		nativeTitle: "timeAllowed 1 s in each request"}
+clauses (maxBooleanClauses).`, func(seed int) url.Values { return url.Values{"q": {solrRanges(seed)}} })
+}
+
+// solrScene is a case of a core with few slots, whose culprits send one query after the other.
+func solrScene(name, title, about string, culprit func(seed int) url.Values) *scene {
+	s := &scene{name: name, title: title, objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: startSolr, byOpaque: true, slow: true,
+		about: about + `
+The handlers of tracer/solr are in the core in every run; the experiment builds them and needs a checkout of the sources and a JDK.`,
+		nativeTitle: "timeAllowed 1 s and cpuAllowed 0.5 s in each request"}
 	var limited atomic.Bool
 	s.request = func(ctx context.Context, b *bench, i int) error {
-		return b.search.query(ctx, fmt.Sprintf("body:w%d", i*7919%searchWords), limited.Load())
+		return b.search.query(ctx, url.Values{"q": {fmt.Sprintf("body:w%d", i*7919%searchWords)}}, limited.Load())
 	}
-	for k := range searchClients {
-		s.culprits = append(s.culprits, func(ctx context.Context, b *bench, size float64, mark func(int64)) error {
-			mark(searchCulprit)
-			ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(s.lasts)*size))
-			defer cancel()
-			for i := 0; ctx.Err() == nil; i++ {
-				if err := b.search.as(searchOpaque).query(ctx, solrRanges(k+i*searchClients), limited.Load()); err != nil {
-					_ = pause(ctx, 25*ms) // as a client that tries again
-				}
-			}
-			return nil
-		})
-	}
+	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error {
+		return c.query(ctx, culprit(seed), limited.Load())
+	})
 	s.native = func(_ context.Context, _ *bench, on bool) error {
 		limited.Store(on)
 		return nil
 	}
 	s.mend = s.calm
 	return s
+}
+
+// solrStats asks for the statistics of all fields of strings.
+func solrStats(seed int) url.Values {
+	form := url.Values{"q": {fmt.Sprintf("n:[%d TO *]", seed)}, "stats": {"true"}}
+	for i := range solrFields {
+		form.Add("stats.field", fmt.Sprintf("s_%d", i))
+	}
+	return form
 }
 
 // solrRanges is the query of c15.
@@ -120,10 +129,13 @@ func solrRanges(seed int) string {
 }
 
 // query searches a core of Solr. An answer with partial results is a failure.
-func (c *searchClient) query(ctx context.Context, q string, limited bool) error {
-	form := url.Values{"q": {q}, "rows": {"10"}, "wt": {"json"}, "cache": {"false"}}
+func (c *searchClient) query(ctx context.Context, form url.Values, limited bool) error {
+	form.Set("rows", "10")
+	form.Set("wt", "json")
+	form.Set("cache", "false")
 	if limited {
 		form.Set("timeAllowed", "1000")
+		form.Set("cpuAllowed", "500")
 	}
 	answer, err := c.send(ctx, http.MethodPost, "/select", "application/x-www-form-urlencoded", []byte(form.Encode()))
 	if err != nil {
@@ -145,21 +157,22 @@ func (c *searchClient) query(ctx context.Context, q string, limited bool) error 
 
 // fillSolr puts the documents into the core.
 func (c *searchClient) fillSolr(ctx context.Context) error {
-	type document struct {
-		ID   string `json:"id"`
-		Body string `json:"body"`
-		N    int    `json:"n"`
-	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	const most = 10_000
 	for from := 0; from < solrDocuments; from += most {
-		var all []document
+		var all []map[string]any
 		for i := from; i < from+most; i++ {
 			var text strings.Builder
 			for range 10 {
 				fmt.Fprintf(&text, "w%d ", rng.IntN(searchWords))
 			}
-			all = append(all, document{strconv.Itoa(i), text.String(), i})
+			document := map[string]any{"id": strconv.Itoa(i), "body": text.String(), "n": i}
+			for k := range solrEach {
+				if i < solrWide {
+					document[fmt.Sprintf("s_%d", (i*solrEach+k)%solrFields)] = fmt.Sprintf("%x", rng.Uint64())
+				}
+			}
+			all = append(all, document)
 		}
 		var body bytes.Buffer
 		if err := json.NewEncoder(&body).Encode(all); err != nil {

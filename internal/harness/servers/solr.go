@@ -45,7 +45,8 @@ const (
 	solrConfig = `<config><luceneMatchVersion>9.12</luceneMatchVersion><directoryFactory name="DirectoryFactory" class="solr.MMapDirectoryFactory"/><schemaFactory class="ClassicIndexSchemaFactory"/>
 <updateHandler class="solr.DirectUpdateHandler2"/><query><maxBooleanClauses>200000</maxBooleanClauses></query>
 <requestHandler name="/select" class="spillgate.solr.WatchedSearchHandler"><int name="slots">%d</int></requestHandler>
-<requestHandler name="/spillgate" class="spillgate.solr.QueriesHandler"/></config>`
+<requestHandler name="/spillgate" class="spillgate.solr.QueriesHandler"/>
+<indexReaderFactory name="IndexReaderFactory" class="spillgate.solr.CancellableReaderFactory"/></config>`
 	solrSchema = `<schema name="docs" version="1.6"><fieldType name="string" class="solr.StrField" docValues="true"/><fieldType name="int" class="solr.IntPointField" docValues="true"/>
 <fieldType name="text" class="solr.TextField"><analyzer><tokenizer class="solr.WhitespaceTokenizerFactory"/></analyzer></fieldType>
 <field name="id" type="string" required="true"/><field name="n" type="int"/><field name="body" type="text"/><dynamicField name="s_*" type="string"/><uniqueKey>id</uniqueKey></schema>`

@@ -7,9 +7,12 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.solr.core.SolrCore;
 
-/** The queries of one core. */
+/** The queries of one core, and the kinds of them that are kept out. */
 final class Queries {
   private static final Map<SolrCore, Queries> CORES = new WeakHashMap<>();
+
+  /** How many kinds are kept out at once; a further one takes the place of none. */
+  private static final int MOST_KEPT_OUT = 64;
 
   /** Tells the numbers of this core from those that it gave before a restart. Positive. */
   final long boot = ThreadLocalRandom.current().nextLong(1, Long.MAX_VALUE);
@@ -17,6 +20,9 @@ final class Queries {
   final ConcurrentHashMap<Long, Query> running = new ConcurrentHashMap<>();
   final AtomicLong ended = new AtomicLong();
   private final AtomicLong last = new AtomicLong();
+
+  /** By kind, until when no query of it begins, on the clock of System.nanoTime. */
+  private final ConcurrentHashMap<Long, Long> keptOut = new ConcurrentHashMap<>();
 
   private Queries() {}
 
@@ -27,8 +33,13 @@ final class Queries {
     }
   }
 
-  Query begin(String path, String text, String client) {
-    Query q = new Query(last.incrementAndGet(), path, text, client);
+  /** Enters a query, or returns null if its kind is kept out. */
+  Query begin(Shape shape, String client) {
+    Long until = keptOut.get(shape.kind);
+    if (until != null && until - System.nanoTime() > 0) {
+      return null;
+    }
+    Query q = new Query(last.incrementAndGet(), shape, client);
     running.put(q.number, q);
     return q;
   }
@@ -46,6 +57,17 @@ final class Queries {
       return false;
     }
     q.cancelled = true;
+    return true;
+  }
+
+  /** Keeps a kind out for a time from now on. Reports false if as many are as may be. */
+  boolean keepOut(long kind, long nanos) {
+    long now = System.nanoTime();
+    keptOut.values().removeIf(until -> until - now <= 0);
+    if (keptOut.size() >= MOST_KEPT_OUT && !keptOut.containsKey(kind)) {
+      return false;
+    }
+    keptOut.put(kind, now + nanos);
     return true;
   }
 }

@@ -13,30 +13,52 @@ import org.apache.solr.security.AuthorizationContext;
 import org.apache.solr.security.PermissionNameProvider;
 
 /**
- * Lists the queries of a core, and with {@code boot} and {@code cancel}, the number of one, cancels that one. To do so takes
- * the permission to edit a core's configuration, to list takes that to read metrics.
+ * Lists the queries of a core. With {@code boot} and {@code cancel}, the number of one, it cancels that one; with {@code keep_out},
+ * a kind, and {@code millis}, it keeps queries of that kind from beginning for so long. Either takes the permission to edit a core's
+ * configuration, to list takes that to read metrics.
  */
 public final class QueriesHandler extends RequestHandlerBase implements PermissionNameProvider {
   /** The version of the answer. */
-  private static final int VERSION = 1;
+  private static final int VERSION = 2;
+
+  /** For how long a kind is kept out at most by one request. */
+  private static final long LONGEST_MILLIS = 60_000;
 
   @Override
   public void handleRequestBody(SolrQueryRequest req, SolrQueryResponse rsp) {
     rsp.setHttpCaching(false);
     Queries all = Queries.of(req.getCore());
     Long number = req.getParams().getLong("cancel");
+    String kind = req.getParams().get("keep_out");
     Map<String, Object> out = new LinkedHashMap<>();
     out.put("version", VERSION);
     out.put("boot", all.boot);
+    if ((number != null || kind != null) && !"POST".equals(req.getHttpMethod())) {
+      throw new SolrException(ErrorCode.BAD_REQUEST, "a change by " + req.getHttpMethod() + ", expected POST");
+    }
     if (number != null) {
-      if (!"POST".equals(req.getHttpMethod())) {
-        throw new SolrException(ErrorCode.BAD_REQUEST, "a cancel by " + req.getHttpMethod() + ", expected POST");
-      }
       out.put("cancelled", all.cancel(req.getParams().getLong("boot", 0), number));
+    } else if (kind != null) {
+      out.put("kept_out", all.keepOut(parsed(kind), millis(req.getParams().getLong("millis", 0)) * 1_000_000));
     } else {
       list(all, out);
     }
     rsp.add("spillgate", out);
+  }
+
+  private static long parsed(String kind) {
+    try {
+      return Long.parseUnsignedLong(kind, 16);
+    } catch (NumberFormatException e) {
+      throw new SolrException(ErrorCode.BAD_REQUEST, "keep_out is not a kind, expected up to 16 hexadecimal digits");
+    }
+  }
+
+  private static long millis(long n) {
+    if (n <= 0 || n > LONGEST_MILLIS) {
+      throw new SolrException(ErrorCode.BAD_REQUEST, "millis is " + n + ", expected 1 to " + LONGEST_MILLIS);
+    }
+    return n;
   }
 
   private static void list(Queries all, Map<String, Object> out) {
@@ -45,9 +67,8 @@ public final class QueriesHandler extends RequestHandlerBase implements Permissi
     for (Query q : all.running.values()) {
       Map<String, Object> one = new LinkedHashMap<>();
       one.put("number", q.number);
-      one.put("path", q.path);
-      one.put("text", q.text);
-      one.put("length", q.length);
+      one.put("kind", Long.toHexString(q.shape.kind));
+      one.put("shape", q.shape.text);
       one.put("client", q.client);
       one.put("running_nanos", now - q.began);
       one.put("waiting", q.admitted == 0);
@@ -64,11 +85,12 @@ public final class QueriesHandler extends RequestHandlerBase implements Permissi
 
   @Override
   public String getDescription() {
-    return "lists and cancels the queries of a core";
+    return "lists the queries of a core, cancels them and keeps kinds of them out";
   }
 
   @Override
   public Name getPermissionName(AuthorizationContext request) {
-    return request.getParams().get("cancel") == null ? Name.METRICS_READ_PERM : Name.CONFIG_EDIT_PERM;
+    boolean lists = request.getParams().get("cancel") == null && request.getParams().get("keep_out") == null;
+    return lists ? Name.METRICS_READ_PERM : Name.CONFIG_EDIT_PERM;
   }
 }

@@ -2,13 +2,10 @@ package spillgate.solr;
 
 /** One query that runs, or waits for a slot. Fields are written by its own thread, and read by any. */
 final class Query {
-  /** How much of a request's parameters is shown, in characters. */
-  private static final int LONGEST_TEXT = 4096;
+  private static final ThreadLocal<Query> CURRENT = new ThreadLocal<>();
 
   final long number;
-  final String path;
-  final String text;
-  final int length;
+  final Shape shape;
   final String client;
   final long began = System.nanoTime();
   final Thread thread = Thread.currentThread();
@@ -18,11 +15,25 @@ final class Query {
   volatile long admitted;
   volatile boolean cancelled;
 
-  Query(long number, String path, String text, String client) {
+  Query(long number, Shape shape, String client) {
     this.number = number;
-    this.path = path;
-    this.text = text.substring(0, Math.min(text.length(), LONGEST_TEXT));
-    this.length = text.length();
+    this.shape = shape;
     this.client = client;
+  }
+
+  /** Makes this the query that the calling thread works for. */
+  void enter() {
+    CURRENT.set(this);
+  }
+
+  /** Ends what enter began. */
+  void leave() {
+    CURRENT.remove();
+  }
+
+  /** Reports whether the calling thread works for a query that was cancelled. */
+  static boolean currentIsCancelled() {
+    Query q = CURRENT.get();
+    return q != null && q.cancelled;
   }
 }

@@ -35,7 +35,12 @@ public final class WatchedSearchHandler extends SearchHandler {
   public void handleRequestBody(SolrQueryRequest req, SolrQueryResponse rsp) throws Exception {
     Queries all = Queries.of(req.getCore());
     Object client = req.getHttpSolrCall() == null ? null : req.getHttpSolrCall().getReq().getHeader("X-Opaque-Id");
-    Query q = all.begin(String.valueOf(req.getPath()), req.getParamString(), client == null ? "" : client.toString());
+    Query q = all.begin(Shape.of(String.valueOf(req.getPath()), req.getOriginalParams()), client == null ? "" : client.toString());
+    if (q == null) {
+      // A client's mistake, of which Solr logs no stack: clients may try again often.
+      throw new SolrException(ErrorCode.TOO_MANY_REQUESTS, "queries of this kind are kept out for now: one blocked others; do not send it again at once");
+    }
+    q.enter();
     try {
       if (slots != null) {
         slots.acquire();
@@ -52,6 +57,7 @@ public final class WatchedSearchHandler extends SearchHandler {
         }
       }
     } finally {
+      q.leave();
       all.end(q);
     }
   }
