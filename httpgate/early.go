@@ -74,7 +74,7 @@ func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early 
 		select {
 		case _, more := <-e.came:
 			if !more {
-				e.request.Trailer = r.Trailer
+				e.whole, e.request.Trailer = e.err == io.EOF, r.Trailer // nobody writes them any more
 				return e
 			}
 			timer.Reset(min(pause, time.Until(end)))
@@ -98,9 +98,8 @@ func (e *early) read() {
 		e.mu.Lock()
 		e.buf = append(e.buf, room[have-n:have]...)
 		e.err = err
-		if e.ended = err != nil || e.left || have >= e.most || e.envelopes && hasMessage(room[:have]); e.ended {
-			e.whole = err == io.EOF && !e.left
-		} else if have == len(room) {
+		e.ended = err != nil || e.left || have >= e.most || e.envelopes && hasMessage(room[:have])
+		if !e.ended && have == len(room) {
 			if larger := min(4*have, e.most); e.count(int64(larger - have)) {
 				room = append(make([]byte, 0, larger), room...)[:larger]
 			} else {
