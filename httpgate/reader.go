@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // writePiece is how much of an answer is written under one deadline, in bytes.
@@ -21,9 +22,9 @@ const smallBody = 2 << 10
 // enough: nothing is lost for this one, whose answer is made. before and after are called by
 // the goroutine that writes.
 type slowReader struct {
-	patience *Patience
-	control  *http.ResponseController
-	watch    stopwatch
+	w       *writer
+	control http.ResponseController
+	watch   stopwatch
 
 	mu      sync.Mutex
 	timed   bool // a write may have a deadline
@@ -31,20 +32,25 @@ type slowReader struct {
 	set     bool // the write under way has one
 }
 
-// newSlowReader watches what is written to w. crowded says whether others wait for a slot.
-func newSlowReader(p *Patience, w http.ResponseWriter, r *http.Request, crowded func() bool, giveBack func()) *slowReader {
-	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
-	s := &slowReader{patience: p, control: http.NewResponseController(w)}
-	s.timed = p.Write > 0 && (server == nil || server.WriteTimeout == 0)
-	s.watch.long = func() bool {
-		s.deadline()
-		return crowded()
-	}
-	s.watch.start(p.Blocked, func() bool {
-		giveBack()
-		return true
-	})
+// newSlowReader watches what is written to w.
+func newSlowReader(w *writer) *slowReader {
+	server, _ := w.r.Context().Value(http.ServerContextKey).(*http.Server)
+	s := &slowReader{w: w, control: *http.NewResponseController(w.ResponseWriter)}
+	s.timed = w.h.patience.Write > 0 && (server == nil || server.WriteTimeout == 0)
+	s.watch.start(w.h.patience.Blocked, s)
 	return s
+}
+
+// fire implements timed.
+func (s *slowReader) fire() bool {
+	s.w.leave(work.Ignored)
+	return true
+}
+
+// long implements timed.
+func (s *slowReader) long() bool {
+	s.deadline()
+	return s.w.target.gate.Stats().Waiting > 0
 }
 
 // before is called in front of each write of at most writePiece.
@@ -66,7 +72,7 @@ func (s *slowReader) deadline() {
 	defer s.mu.Unlock()
 	if s.timed && s.writing && !s.set {
 		s.set = true
-		s.timed = s.control.SetWriteDeadline(time.Now().Add(s.patience.Write)) == nil
+		s.timed = s.control.SetWriteDeadline(time.Now().Add(s.w.h.patience.Write)) == nil
 	}
 }
 

@@ -12,17 +12,21 @@ import (
 // exact it is, and each look costs a timer's goroutine of a request that waits anyway.
 const looksPerLimit = 10
 
+// timed is what waits for a client.
+type timed interface {
+	// fire is called when the client was waited for as long as the limit in all, again until it
+	// reports that it did what it is for.
+	fire() bool
+	// long is called in each wait that has taken a look's time of the limit, and with each look
+	// from then on until fire did what it is for. It may have fire called before the limit.
+	long() bool
+}
+
 // stopwatch adds up how long a handler waits for its client, and has another goroutine look at
 // a wait that goes on. begin and end are called by one goroutine at a time.
 type stopwatch struct {
 	limit time.Duration
-	// fire is called when the client was waited for as long as limit in all, again until it
-	// reports that it did what it is for.
-	fire func() bool
-	// long, if there is one, is called in each wait that has taken a look's time of the limit,
-	// and with each look from then on until fire did what it is for; it may have fire called
-	// before the limit.
-	long func() bool
+	of    timed
 
 	timer  *time.Timer
 	fired  bool         // of look
@@ -32,8 +36,8 @@ type stopwatch struct {
 }
 
 // start makes the stopwatch ready. A limit that is not above 0 is never reached.
-func (s *stopwatch) start(limit time.Duration, fire func() bool) {
-	s.limit, s.fire = limit, fire
+func (s *stopwatch) start(limit time.Duration, of timed) {
+	s.limit, s.of = limit, of
 	if limit > 0 {
 		s.timer = time.AfterFunc(time.Hour, s.look)
 		s.timer.Stop()
@@ -52,19 +56,18 @@ func (s *stopwatch) look() {
 	}
 	now := live.Now().Sub(mono.Time(since))
 	over := time.Duration(s.waited.Load())+now >= s.limit
-	isLong := s.long != nil && now >= s.limit/looksPerLimit
-	if isLong && s.long() {
+	isLong := now >= s.limit/looksPerLimit
+	if isLong && s.of.long() {
 		over = true
 	}
 	if over && !s.fired {
-		s.fired = s.fire()
+		s.fired = s.of.fire()
 	}
-	switch {
-	case !s.fired || s.long != nil && !isLong:
-		s.timer.Reset(s.tick())
-	case s.long != nil:
+	if s.fired && isLong {
 		s.armed.Store(false) // the next wait is looked at
+		return
 	}
+	s.timer.Reset(s.tick())
 }
 
 func (s *stopwatch) tick() time.Duration { return max(s.limit/looksPerLimit, time.Millisecond) }

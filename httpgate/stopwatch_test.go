@@ -7,6 +7,12 @@ import (
 	"github.com/spillgate/spillgate/internal/live"
 )
 
+// watched is what a test times.
+type watched struct{ fires, longs func() bool }
+
+func (w watched) fire() bool { return w.fires() }
+func (w watched) long() bool { return w.longs != nil && w.longs() }
+
 // TestStopwatchIsOverAtOnce: a limit so short that it is over before anybody looks fires all
 // the same, once a wait has been as long, and again until what it is for was done.
 func TestStopwatchIsOverAtOnce(t *testing.T) {
@@ -14,19 +20,19 @@ func TestStopwatchIsOverAtOnce(t *testing.T) {
 		fired := make(chan struct{})
 		var s stopwatch
 		n := 0
-		s.start(1, func() bool {
+		s.start(1, watched{fires: func() bool {
 			if n++; n == 3 {
 				close(fired)
 			}
 			return n == 3
-		})
+		}})
 		s.begin(live.Now().Add(-time.Second))
 		<-fired
 		s.stop()
 	}
 	var s stopwatch
 	early := make(chan struct{}, 1)
-	s.start(1, func() bool { early <- struct{}{}; return true })
+	s.start(1, watched{fires: func() bool { early <- struct{}{}; return true }})
 	now := live.Now()
 	s.begin(now)
 	s.end(now)
@@ -41,8 +47,7 @@ func TestStopwatchIsOverAtOnce(t *testing.T) {
 func TestStopwatchLooksAtOneWait(t *testing.T) {
 	var s stopwatch
 	fired, looked := make(chan struct{}), 0
-	s.long = func() bool { looked++; return looked == 3 }
-	s.start(time.Second, func() bool { close(fired); return true })
+	s.start(time.Second, watched{func() bool { close(fired); return true }, func() bool { looked++; return looked == 3 }})
 	defer s.stop()
 	s.begin(live.Now())
 	<-fired

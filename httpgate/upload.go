@@ -35,13 +35,19 @@ func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.
 	if server, _ := r.Context().Value(http.ServerContextKey).(*http.Server); length > 0 && (server == nil || server.ReadTimeout == 0) {
 		u.pace = newPace(&w.h.patience, w.ResponseWriter, r)
 	}
-	u.watch.start(w.h.patience.Blocked, u.lend)
+	u.watch.start(w.h.patience.Blocked, u)
 	u.stop, u.sample = u.watch.stop, true
 	w.seat, r.Body = u.seat, u
 	if w.quiet {
 		u.away()
 	}
 }
+
+// fire implements timed.
+func (u *upload) fire() bool { return u.lend() }
+
+// long implements timed: the slot is not lent before the limit, as another one is needed.
+func (u *upload) long() bool { return false }
 
 // Read implements io.Reader.
 func (u *upload) Read(p []byte) (int, error) {

@@ -150,8 +150,7 @@ func (w *writer) Write(p []byte) (int, error) {
 // beyond smallBody, or a flush. waited is called behind a write beyond largeBody.
 func (w *writer) waits() (start mono.Time) {
 	if w.slow == nil {
-		crowded := func() bool { return w.target.gate.Stats().Waiting > 0 }
-		w.slow = newSlowReader(&w.h.patience, w.ResponseWriter, w.r, crowded, func() { w.leave(work.Ignored) })
+		w.slow = newSlowReader(w)
 	}
 	start = live.Now()
 	w.slow.before(start)
@@ -228,7 +227,7 @@ func (w *writer) FlushError() error {
 		w.stream = time.AfterFunc(w.h.streamAfter, func() { w.leave(work.Ignored) })
 	}
 	w.waits()
-	err := http.NewResponseController(w.ResponseWriter).Flush()
+	err := w.slow.control.Flush()
 	w.slow.after(live.Now())
 	return err
 }
