@@ -24,7 +24,7 @@ type early struct {
 
 	envelopes bool          // what comes is messages of gRPC, or such
 	most      int           // bytes that are awaited
-	counted   *atomic.Int64 // bytes of bodies that are being awaited
+	counted   *atomic.Int64 // bytes of memory for bodies that are being awaited
 	came      chan struct{} // has one more than was seen of what came; closed when nothing more is awaited
 
 	mu    sync.Mutex
