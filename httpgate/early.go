@@ -100,7 +100,8 @@ func (e *early) read() {
 		e.err = err
 		e.ended = err != nil || e.left || have >= e.most || e.envelopes && hasMessage(room[:have])
 		if !e.ended && have == len(room) {
-			if larger := min(4*have, e.most); e.count(int64(larger - have)) {
+			// Twice: what is read is copied, so that the reader may have it meanwhile.
+			if larger := min(4*have, e.most); e.count(2 * int64(larger-have)) {
 				room = append(make([]byte, 0, larger), room...)[:larger]
 			} else {
 				e.ended = true // no memory for more

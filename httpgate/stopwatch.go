@@ -48,10 +48,7 @@ func (s *stopwatch) start(limit time.Duration, of timed) {
 func (s *stopwatch) look() {
 	since := s.since.Load()
 	if since == 0 {
-		s.armed.Store(false)
-		if s.since.Load() != 0 {
-			s.arm() // it began meanwhile, and saw that a look would come
-		}
+		s.disarm(since)
 		return
 	}
 	now := live.Now().Sub(mono.Time(since))
@@ -64,7 +61,7 @@ func (s *stopwatch) look() {
 		s.fired = s.of.fire()
 	}
 	if s.fired && isLong {
-		s.armed.Store(false) // the next wait is looked at
+		s.disarm(since)
 		return
 	}
 	s.timer.Reset(s.tick())
@@ -75,6 +72,15 @@ func (s *stopwatch) tick() time.Duration { return max(s.limit/looksPerLimit, tim
 func (s *stopwatch) arm() {
 	if s.timer != nil && !s.armed.Swap(true) {
 		s.timer.Reset(s.tick())
+	}
+}
+
+// disarm ends the looks at the wait that began at since; the next one is looked at, also if it
+// has begun meanwhile and saw that a look would come.
+func (s *stopwatch) disarm(since int64) {
+	s.armed.Store(false)
+	if next := s.since.Load(); next != since && next != 0 {
+		s.arm()
 	}
 }
 
