@@ -19,6 +19,10 @@ const (
 	// defaultHold is how long a stream that does no work keeps slot and credit. A
 	// second is far beyond what a service with an objective takes to answer.
 	defaultHold = time.Second
+	// longestSend is how long one message may wait for the client to take it before the stream
+	// gives its slot back: what httpgate.Patience has for answers. Messages wait for nothing else
+	// than that, once 64 KiB are not taken.
+	longestSend = 100 * time.Millisecond
 	// defaultStreams is the most open streams of a client: as many as an HTTP/2
 	// server of net/http allows on a connection.
 	defaultStreams = 250
@@ -32,6 +36,7 @@ type servedStream struct {
 	call  *call
 	hold  time.Duration // negative: for life
 	timer *time.Timer   // gives the ticket back
+	sends *time.Timer   // does so while the client takes nothing; nil before the second message
 	spoke atomic.Bool   // the handler, first
 	over  atomic.Bool   // a ticket was back before the end
 
@@ -120,9 +125,21 @@ func (c *call) another(ctx context.Context) live.Request {
 	return r
 }
 
-// SendMsg sends an answer. After the first, what follows is a stream.
+// SendMsg sends an answer. After the first, which does not wait for the client, what follows is
+// a stream.
 func (s *servedStream) SendMsg(m any) error {
+	watched := s.hold >= 0 && s.spoke.Load() && !s.over.Load()
+	switch {
+	case !watched:
+	case s.sends == nil:
+		s.sends = time.AfterFunc(longestSend, s.giveBack)
+	default:
+		s.sends.Reset(longestSend)
+	}
 	err := s.ServerStream.SendMsg(m)
+	if watched {
+		s.sends.Stop()
+	}
 	if s.hold >= 0 && !s.spoke.Swap(true) {
 		s.timer.Reset(s.hold)
 	}

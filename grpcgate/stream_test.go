@@ -3,6 +3,7 @@ package grpcgate
 import (
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,6 +124,26 @@ func TestStreamsTakeAnotherSlot(t *testing.T) {
 	err = ss.RecvMsg(new(wrapperspb.StringValue))
 	if info, retry := details(err); status.Code(err) != codes.Unavailable || info.GetReason() != "DRAINING" || retry == nil || ss.Trailer()["grpc-retry-pushback-ms"][0] == "-1" {
 		t.Errorf("a stream that got no slot: %v, trailer %v", err, ss.Trailer())
+	}
+}
+
+// A stream whose client takes nothing of what its handler sends holds no slot.
+func TestUnreadStreamsHoldNoSlot(t *testing.T) {
+	gate := newGate(t, fixed(2))
+	s := serve(t, gate, &echo{chat: func(ss grpc.ServerStream) error {
+		for {
+			if err := ss.SendMsg(wrapperspb.String(strings.Repeat("x", 60<<10))); err != nil {
+				return err
+			}
+		}
+	}}, []Option{WithStreamHold(time.Hour)})
+	conn := dial(t, s.addr)
+	for range 6 {
+		openChat(t, conn)
+	}
+	eventually(t, "their slots to be free", func() bool { st := gate.Stats(); return st.Running == 0 && st.Served[work.Ignored] == 6 })
+	if _, err := call1(within(t), conn, "x"); err != nil {
+		t.Errorf("a call beside them: %v", err)
 	}
 }
 

@@ -30,10 +30,16 @@
 // reader of its body waiting for StreamAfter, so silent streams hold no slots; the
 // server's limit of streams per connection (HTTP2Config.MaxConcurrentStreams) bounds
 // their number. If the client goes on before the answer has begun, the request takes
-// another slot before the handler sees what came, or is refused then. None of these is a sample of service time. While an eighth of the slots or
-// more are in use, a two-way stream asks for its slot only once its first bytes have come,
-// or StreamAfter is over. A body that is too long to be read first gives the slot back
-// while its client is slow: see [Patience].
+// another slot before the handler sees what came, or is refused then. None of these is a
+// sample of service time.
+//
+// While an eighth of the slots or more are in use, a request with a body of unknown length asks
+// for its slot once the body has ended, or as much of it has come as is gathered of any body,
+// or the first message of a gRPC call. A client that stops before that for [Patience].Blocked,
+// or says nothing for StreamAfter, has no slot until it goes on: a call with its next message,
+// any other request at the end of its body. A body that is too long to be read first gives the
+// slot back while its client is slow, and so does an answer that its client does not take: see
+// [Patience].
 //
 // Invariants: a ticket is returned exactly once, also if a handler panics, hijacks the
 // connection or never ends its stream; nothing that comes from outside grows without a

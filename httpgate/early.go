@@ -2,67 +2,187 @@ package httpgate
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
 	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// early is the body of a stream whose first bytes are awaited before the request asks for a
-// slot: a stream that says nothing holds none. It is read by one goroutine at a time.
+// early is the body of a request of unknown length, of which what comes first is awaited before
+// the request asks for a slot: a client that stops there holds none. It has one reader at a time.
 type early struct {
 	io.ReadCloser
-	quiet bool // nothing had come when the wait was over
+	// request is the one whose body it is. It is a copy: with the end of the body, the server writes
+	// trailers into its own.
+	request *http.Request
 
-	came  chan struct{} // closed when the first read has returned
-	buf   [512]byte
-	n     int
+	quiet bool // the client had stopped when the wait was over
+	whole bool // the end came
+
+	envelopes bool          // what comes is messages of gRPC, or such
+	most      int           // bytes that are awaited
+	counted   *atomic.Int64 // bytes of memory for bodies that are being awaited
+	came      chan struct{} // has one more than was seen of what came; closed when nothing more is awaited
+
+	mu    sync.Mutex
+	more  sync.Cond
+	buf   []byte // unread
 	err   error
-	given int // of n
+	ended bool  // nothing more is awaited
+	left  bool  // the wait is over
+	held  int64 // of counted
 }
 
-// busyShare is what part of its slots a gate must have in use for streams to be awaited: where
-// fewer are, one that is held for nothing keeps none from others, and the wait costs a
-// goroutine a request.
-const busyShare = 8
+const (
+	// busyShare is what part of its slots a gate must have in use for bodies to be awaited:
+	// where fewer are, one that is held for nothing keeps none from others, and the wait costs a
+	// goroutine a request.
+	busyShare = 8
+	// firstRoom is how many bytes are awaited of any request, and envelope is how many are in front
+	// of each message of gRPC: flags, and the message's length in four.
+	firstRoom, envelope = 512, 5
+)
 
-// await waits for the first bytes of r's body, where it may be half of a two-way stream, for
-// as long as a stream may be silent that holds a slot. It returns nil where it did not wait.
+// await waits for what comes first of r's body of unknown length: for its end, for as much as is
+// gathered of any body, or for the first message of a call of gRPC, which may be half of a two-way
+// stream. It waits for no longer than a stream may be silent that holds a slot, and once
+// something came, for a pause of Patience.Blocked. It returns nil where it did not wait.
 func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early {
-	if r.ProtoMajor < 2 || r.ContentLength >= 0 || r.Body == nil || r.Body == http.NoBody || h.streamAfter <= 0 {
+	if r.ContentLength >= 0 || r.Body == nil || r.Body == http.NoBody || h.streamAfter <= 0 || r.Header["Expect"] != nil || r.Header["Upgrade"] != nil {
 		return nil
 	}
 	if s := t.gate.Stats(); (s.Running+s.Waiting)*busyShare < s.Limit {
 		return nil
 	}
-	e := &early{ReadCloser: r.Body, came: make(chan struct{})}
-	go func() {
-		defer close(e.came)
-		e.n, e.err = e.ReadCloser.Read(e.buf[:]) // returns when the stream ends, at the latest
-	}()
+	e := &early{ReadCloser: r.Body, request: r.WithContext(r.Context()), most: max(h.patience.Gather, firstRoom), counted: &h.gathering, came: make(chan struct{}, 1)}
+	e.more.L = &e.mu
+	if ct := r.Header["Content-Type"]; len(ct) == 1 {
+		e.envelopes = strings.HasPrefix(ct[0], "application/grpc") || strings.HasPrefix(ct[0], "application/connect+")
+	}
+	go e.read()
+	defer e.leave()
+	pause := h.streamAfter
+	if h.patience.Blocked > 0 {
+		pause = min(pause, h.patience.Blocked)
+	}
 	timer := time.NewTimer(h.streamAfter)
 	defer timer.Stop()
-	select {
-	case <-e.came:
-	case <-ctx.Done():
-	case <-timer.C:
-		e.quiet = true
+	for end := time.Now().Add(h.streamAfter); ; {
+		select {
+		case _, more := <-e.came:
+			if !more {
+				e.whole, e.request.Trailer = e.err == io.EOF, r.Trailer // nobody writes them any more
+				return e
+			}
+			timer.Reset(min(pause, time.Until(end)))
+		case <-ctx.Done():
+			return e
+		case <-timer.C:
+			e.quiet = true
+			return e
+		}
 	}
-	return e
+}
+
+// read reads what is awaited. A read that waits when the wait is over returns with what comes
+// next, or when the body ends or is closed.
+func (e *early) read() {
+	room := make([]byte, firstRoom)
+	have := 0
+	for {
+		n, err := e.ReadCloser.Read(room[have:])
+		have += n
+		e.mu.Lock()
+		e.buf = append(e.buf, room[have-n:have]...)
+		e.err = err
+		e.ended = err != nil || e.left || have >= e.most || e.envelopes && hasMessage(room[:have])
+		if !e.ended && have == len(room) {
+			// Twice: what is read is copied, so that the reader may have it meanwhile.
+			if larger := min(4*have, e.most); e.count(2 * int64(larger-have)) {
+				room = append(make([]byte, 0, larger), room...)[:larger]
+			} else {
+				e.ended = true // no memory for more
+			}
+		}
+		ended := e.ended
+		e.more.Broadcast()
+		e.mu.Unlock()
+		if ended {
+			close(e.came)
+			return
+		}
+		select {
+		case e.came <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// hasMessage reports whether the first message is whole.
+func hasMessage(b []byte) bool {
+	return len(b) >= envelope && int64(len(b)) >= envelope+int64(binary.BigEndian.Uint32(b[1:]))
+}
+
+// uploads reports whether the client sent something that is no message of gRPC, and not the end:
+// what it sends has to have an end before it can be worth a slot.
+func (e *early) uploads() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.envelopes && len(e.buf) > 0
+}
+
+// count takes n bytes of what may be awaited of all bodies; the lock is held.
+func (e *early) count(n int64) bool {
+	if e.counted.Add(n) > mostGathered {
+		e.counted.Add(-n)
+		return false
+	}
+	e.held += n
+	return true
+}
+
+// leave ends the wait.
+func (e *early) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.left = true
+	e.counted.Add(-e.held)
 }
 
 // Read implements io.Reader.
 func (e *early) Read(p []byte) (int, error) {
-	<-e.came
-	if e.given < e.n {
-		n := copy(p, e.buf[e.given:e.n])
-		e.given += n
-		if e.given < e.n {
-			return n, nil
-		}
-		return n, e.err
+	e.mu.Lock()
+	for len(e.buf) == 0 && !e.ended {
+		e.more.Wait()
 	}
-	if e.err != nil {
-		return 0, e.err
+	n := copy(p, e.buf)
+	if e.buf = e.buf[n:]; len(e.buf) == 0 {
+		e.buf = nil // its memory is free
 	}
-	return e.ReadCloser.Read(p)
+	err, rest := e.err, len(e.buf)
+	e.mu.Unlock()
+	switch {
+	case n == 0 && err == nil && len(p) > 0:
+		return e.ReadCloser.Read(p)
+	case rest > 0:
+		return n, nil
+	}
+	return n, err
+}
+
+// done is called when the request was answered: over HTTP/1, whose bodies cannot be closed
+// while somebody reads, nobody reads any more then.
+func (e *early) done(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	ended := e.ended
+	e.mu.Unlock()
+	if ended || r.ProtoMajor > 1 {
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
+	for range e.came { // until it is closed
+	}
 }

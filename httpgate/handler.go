@@ -80,7 +80,8 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	quiet := false
 	if body == nil {
 		if e := h.await(ctx, r, t); e != nil {
-			body, quiet = e, e.quiet
+			body, quiet, whole, r = e, e.quiet, e.whole, e.request
+			defer e.done(rw, r)
 		}
 	}
 	for before := 0; t != nil; before++ {
@@ -138,10 +139,12 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	if body != nil {
 		r.Body = body
 	}
+	awaited, _ := body.(*early)
 	switch {
-	case r.ProtoMajor >= 2 && r.ContentLength < 0:
+	case w.whole:
+	case r.ProtoMajor >= 2 && r.ContentLength < 0 && (awaited == nil || !awaited.uploads()):
 		w.watchStream(ctx, r, request)
-	case !w.whole:
+	default:
 		w.watchUpload(ctx, r, request)
 	}
 	t.next.ServeHTTP(w, r)

@@ -11,8 +11,10 @@ import (
 // the rule off.
 type Patience struct {
 	// Gather is how much of a request body is read before the request asks for a slot, in
-	// bytes. Default 64 KiB. The length must be announced; a client that waits for "100
-	// Continue" is asked for its body only when it has a slot.
+	// bytes. Default 64 KiB. The length must be announced; other bodies are awaited while their
+	// clients send without a pause, where slots are in use. A client that waits for "100
+	// Continue" is asked for its body when it has a slot, which it then gives back until the
+	// body is there.
 	Gather int
 	// Rate is the least rate at which that must come, on average and after Grace,
 	// in bytes per second. Default 240. A slower client is answered 408.
@@ -23,13 +25,14 @@ type Patience struct {
 	// announced length, which must come at Rate too. Default 60 s. Then the body fails.
 	Silence time.Duration
 	// Blocked is how long in all the handler may wait for a client to read what it
-	// writes, beyond 64 KiB, before the request gives its slot back: the answer is made,
-	// and only its way takes time. And how long in all it may wait for the client to send
+	// writes, beyond 2 KiB or with a flush, before the request gives its slot back: the answer is
+	// made, and only its way takes time. While others wait for a slot, one wait of a tenth of
+	// that is enough. And how long in all it may wait for the client to send
 	// a body that was not read before: the request gives its slot back, and takes one
 	// again for what follows the end of the body, or is refused then. Default 100 ms.
 	Blocked time.Duration
-	// Write is how long a client may take to read 256 KiB more of an answer of more than 64
-	// KiB. Default 60 s. A slower one is disconnected. A server with a WriteTimeout of its
+	// Write is how long a client may take to read what is written at once, up to 256 KiB of
+	// it. Default 60 s. A slower one is disconnected. A server with a WriteTimeout of its
 	// own keeps that, as one with a ReadTimeout does for Rate.
 	Write time.Duration
 }

@@ -57,6 +57,13 @@ func (s *seat) lend() bool {
 	return s.reading
 }
 
+// away gives the slot back of a request whose client has nothing to say yet.
+func (s *seat) away() {
+	s.begin()
+	s.lend()
+	s.end()
+}
+
 // end is called behind a read.
 func (s *seat) end() {
 	s.mu.Lock()

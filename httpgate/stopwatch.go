@@ -8,48 +8,97 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// stopwatch adds up how long a handler waits for its client, and calls fire from another
-// goroutine when that has been long enough, once. begin and end are called by one goroutine
-// at a time.
+// looksPerLimit is how many times a stopwatch looks at a wait within its limit: that is how
+// exact it is, and each look costs a timer's goroutine of a request that waits anyway.
+const looksPerLimit = 10
+
+// timed is what waits for a client.
+type timed interface {
+	// fire is called when the client was waited for as long as the limit in all, again until it
+	// reports that it did what it is for.
+	fire() bool
+	// long is called in each wait that has taken a look's time of the limit, and with each look
+	// from then on until fire did what it is for. It may have fire called before the limit.
+	long() bool
+}
+
+// stopwatch adds up how long a handler waits for its client, and has another goroutine look at
+// a wait that goes on. begin and end are called by one goroutine at a time.
 type stopwatch struct {
 	limit time.Duration
-	fire  func()
+	of    timed
 
 	timer  *time.Timer
+	fired  bool         // of look
+	armed  atomic.Bool  // a look will come, or none is needed any more
 	since  atomic.Int64 // mono.Time; the wait under way began, 0: there is none
 	waited atomic.Int64 // time.Duration, in the waits before
 }
 
 // start makes the stopwatch ready. A limit that is not above 0 is never reached.
-func (s *stopwatch) start(limit time.Duration, fire func()) {
-	s.limit, s.fire = limit, fire
+func (s *stopwatch) start(limit time.Duration, of timed) {
+	s.limit, s.of = limit, of
 	if limit > 0 {
-		s.timer = time.AfterFunc(time.Hour, s.look) // look needs the timer: it must not run before that is known
-		s.timer.Reset(limit)
+		s.timer = time.AfterFunc(time.Hour, s.look)
+		s.timer.Stop()
 	}
 }
 
-// look fires if it is time, else it looks again.
+// look fires if it is time, else it looks again for as long as the wait goes on.
 func (s *stopwatch) look() {
-	waited := time.Duration(s.waited.Load())
-	if since := s.since.Load(); since != 0 {
-		waited += live.Now().Sub(mono.Time(since))
-	}
-	if rest := s.limit - waited; rest > 0 {
-		s.timer.Reset(max(rest, time.Millisecond))
+	since := s.since.Load()
+	if since == 0 {
+		s.disarm(since)
 		return
 	}
-	s.fire()
+	now := live.Now().Sub(mono.Time(since))
+	over := time.Duration(s.waited.Load())+now >= s.limit
+	isLong := now >= s.limit/looksPerLimit
+	if isLong && s.of.long() {
+		over = true
+	}
+	if over && !s.fired {
+		s.fired = s.of.fire()
+	}
+	if s.fired && isLong {
+		s.disarm(since)
+		return
+	}
+	s.timer.Reset(s.tick())
 }
 
-func (s *stopwatch) begin(now mono.Time) { s.since.Store(int64(now)) }
+func (s *stopwatch) tick() time.Duration { return max(s.limit/looksPerLimit, time.Millisecond) }
+
+func (s *stopwatch) arm() {
+	if s.timer != nil && !s.armed.Swap(true) {
+		s.timer.Reset(s.tick())
+	}
+}
+
+// disarm ends the looks at the wait that began at since; the next one is looked at, also if it
+// has begun meanwhile and saw that a look would come.
+func (s *stopwatch) disarm(since int64) {
+	s.armed.Store(false)
+	if next := s.since.Load(); next != since && next != 0 {
+		s.arm()
+	}
+}
+
+func (s *stopwatch) begin(now mono.Time) {
+	s.since.Store(int64(now))
+	if !s.armed.Load() {
+		s.arm()
+	}
+}
 
 func (s *stopwatch) end(now mono.Time) {
 	s.waited.Add(int64(now.Sub(mono.Time(s.since.Swap(0)))))
 }
 
+// stop ends all looks, but for one that has begun.
 func (s *stopwatch) stop() {
 	if s.timer != nil {
+		s.armed.Store(true)
 		s.timer.Stop()
 	}
 }

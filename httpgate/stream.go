@@ -36,9 +36,7 @@ func (w *writer) watchStream(ctx context.Context, r *http.Request, request live.
 	s.stop = func() { s.timer.Stop() }
 	w.seat, r.Body = s.seat, s
 	if w.quiet {
-		s.begin()
-		s.lend()
-		s.end()
+		s.away()
 	}
 }
 

@@ -12,13 +12,15 @@ import (
 // slot: it is long, or of unknown length. While the handler waits for the client to send it,
 // nobody works on the request. So once that took Patience.Blocked in all, the request lends its
 // slot, and asks for another before the handler sees the end of the body: what is done with
-// it is done in a slot.
+// it is done in a slot. A client that waits to be asked for its body, and may never send it, has
+// the slot only until it is asked.
 type upload struct {
 	io.ReadCloser
 	*seat
 	left  int64 // until the length that was announced; negative without one
 	pace  pace
 	over  bool // the end was reached
+	asks  bool // the first read asks the client for the body
 	watch stopwatch
 }
 
@@ -29,21 +31,30 @@ func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.
 	if r.Body == nil || r.Body == http.NoBody || length == 0 || w.h.patience.Blocked <= 0 {
 		return
 	}
-	u := &upload{ReadCloser: r.Body, seat: newSeat(ctx, w, request), left: length}
+	u := &upload{ReadCloser: r.Body, seat: newSeat(ctx, w, request), left: length, asks: r.Header["Expect"] != nil}
 	if server, _ := r.Context().Value(http.ServerContextKey).(*http.Server); length > 0 && (server == nil || server.ReadTimeout == 0) {
 		u.pace = newPace(&w.h.patience, w.ResponseWriter, r)
 	}
-	u.watch.start(w.h.patience.Blocked, func() {
-		if !u.lend() {
-			u.watch.timer.Reset(u.watch.limit) // nor at the end of the next wait is it too late
-		}
-	})
+	u.watch.start(w.h.patience.Blocked, u)
 	u.stop, u.sample = u.watch.stop, true
 	w.seat, r.Body = u.seat, u
+	if w.quiet {
+		u.away()
+	}
 }
+
+// fire implements timed.
+func (u *upload) fire() bool { return u.lend() }
+
+// long implements timed: the slot is not lent before the limit, as another one is needed.
+func (u *upload) long() bool { return false }
 
 // Read implements io.Reader.
 func (u *upload) Read(p []byte) (int, error) {
+	if u.asks {
+		u.asks = false
+		u.away()
+	}
 	u.begin()
 	now := live.Now()
 	u.watch.begin(now)

@@ -52,7 +52,7 @@ type writer struct {
 	size    int64
 	blocked time.Duration // in writing what is beyond largeBody
 	stream  *time.Timer
-	slow    *slowReader // of what is beyond largeBody
+	slow    *slowReader // of what is beyond smallBody, or flushed
 	seat    *seat       // nil: the body takes no part in holding the slot
 	shed    wire.Shed   // from further down
 	hasShed bool
@@ -123,8 +123,15 @@ func (w *writer) Write(p []byte) (int, error) {
 	if w.cut {
 		return len(p), nil
 	}
-	if w.size+int64(len(p)) <= largeBody {
+	switch all := w.size + int64(len(p)); {
+	case all <= smallBody:
 		n, err := w.ResponseWriter.Write(p)
+		w.size += int64(n)
+		return n, err
+	case all <= largeBody:
+		w.waits()
+		n, err := w.ResponseWriter.Write(p)
+		w.slow.after(live.Now())
 		w.size += int64(n)
 		return n, err
 	}
@@ -139,11 +146,11 @@ func (w *writer) Write(p []byte) (int, error) {
 	}
 }
 
-// waits is called in front of a write of at most writePiece beyond largeBody, and waited
-// behind it.
+// waits is called in front of what may wait for the client: a write of at most writePiece
+// beyond smallBody, or a flush. waited is called behind a write beyond largeBody.
 func (w *writer) waits() (start mono.Time) {
 	if w.slow == nil {
-		w.slow = newSlowReader(&w.h.patience, w.ResponseWriter, w.r, func() { w.leave(work.Ignored) })
+		w.slow = newSlowReader(w)
 	}
 	start = live.Now()
 	w.slow.before(start)
@@ -219,7 +226,10 @@ func (w *writer) FlushError() error {
 	if w.stream == nil && w.h.streamAfter >= 0 {
 		w.stream = time.AfterFunc(w.h.streamAfter, func() { w.leave(work.Ignored) })
 	}
-	return http.NewResponseController(w.ResponseWriter).Flush()
+	w.waits()
+	err := w.slow.control.Flush()
+	w.slow.after(live.Now())
+	return err
 }
 
 // Hijack implements http.Hijacker. The slot is given back: what happens on the

@@ -219,7 +219,8 @@ type Limits struct {
 	// disconnected. Streams of HTTP/2 may be silent.
 	BodyTimeout time.Duration
 	// BodyBuffer is how much of a request body is read before the request asks for a
-	// slot, in bytes; its length must be announced. Default 64 KiB; negative is none. A
+	// slot, in bytes; its length must be announced, or its client must send it without a pause.
+	// Default 64 KiB; negative is none. A
 	// client that sends such a body slowly holds nothing that others need. One that sends a
 	// longer body slowly holds no slot, but a connection of the upstream: larger is better
 	// for servers with a worker for each connection.
@@ -228,8 +229,8 @@ type Limits struct {
 	// and after 5 s, in bytes per second. Default 240; negative is none. The answer then is
 	// 408.
 	BodyRate int
-	// SendTimeout is how long a client may take to read 256 KiB more of an answer of more
-	// than 64 KiB. Default 60 s. A slower one is disconnected.
+	// SendTimeout is how long a client may take to read what is sent at once of an answer, at
+	// most 256 KiB. Default 60 s. A slower one is disconnected.
 	SendTimeout time.Duration
 	// IdleTimeout is how long a connection between two requests is kept, on both
 	// sides. Default 90 s.

@@ -70,10 +70,10 @@
 // not protected by its gates.
 //
 // Streams. A slot is for work, so a stream gives its slot back when it has been answered for
-// a second or its client has been silent for one, as package httpgate says. A stream that is
-// silent from the start asks for no slot for a second, unless the upstream is nearly idle. If its
-// client goes on before it was answered, it takes another slot. Of a body of known length, the
-// first Limits.BodyBuffer bytes come before the request asks for a slot. A long upload gives its
+// a second or its client has been silent for one, as package httpgate says. If its
+// client goes on before it was answered, it takes another slot. The first Limits.BodyBuffer bytes
+// of a body come before the request asks for a slot; of one of unknown length, and unless the
+// upstream is nearly idle, for as long as they come without a pause. A long upload gives its
 // slot back while its client is slow, and takes another one before its end goes to the upstream,
 // or is refused then. Limits.Streams bounds the open streams
 // without a slot per connection of a client, Limits.Connections those of all clients.

@@ -29,6 +29,32 @@ var ways = map[string]func(a *Attack, ctx context.Context) error{
 	"slowloris":       (*Attack).slowloris,
 	"half a header":   (*Attack).halfHeader,
 	"idle connection": (*Attack).idle,
+
+	"chunk extensions": (*Attack).chunkExtensions,
+	"small chunks":     (*Attack).smallChunks,
+	"chunked silence":  (*Attack).chunkedSilence,
+	"expect":           (*Attack).expect,
+	"trailers":         (*Attack).trailers,
+	"pipeline":         (*Attack).pipeline,
+	"leaves":           (*Attack).leaves,
+	"half closed":      (*Attack).halfClosed,
+	"connect":          (*Attack).connect,
+	"upgrade":          (*Attack).upgrade,
+	"long header":      (*Attack).longHeader,
+	"names":            (*Attack).names,
+
+	"settings":     (*Attack).settings,
+	"pings":        (*Attack).pings,
+	"windows":      (*Attack).windows,
+	"priorities":   (*Attack).priorities,
+	"empty data":   (*Attack).emptyData,
+	"header bomb":  (*Attack).headerBomb,
+	"slow header":  (*Attack).slowHeader,
+	"last stream":  (*Attack).lastStream,
+	"no window":    (*Attack).noWindow,
+	"one byte":     (*Attack).oneByte,
+	"rapid reset":  (*Attack).rapidReset,
+	"unknown kind": (*Attack).garbage,
 }
 
 // atOnce is how many connections are opened at the same time.

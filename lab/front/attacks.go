@@ -39,6 +39,36 @@ func scenes() []scene {
 	}
 }
 
+// strange are those that were found by asking what else a stranger may send.
+func strange() []scene {
+	return []scene{
+		{"64 times chunk extensions", "chunk extensions", 64, 0},
+		{"64 bodies in chunks of a byte", "small chunks", 64, 0},
+		{"64 chunked bodies that stop, ten a second each", "chunked silence", 64, 0},
+		{"64 bodies that are asked for in vain, ten a second each", "expect", 64, 0},
+		{"16 times many trailers", "trailers", 16, 0},
+		{"8 pipelines of 1,000 requests", "pipeline", 8, 0},
+		{"16 clients that ask and leave, ten times a second", "leaves", 16, 0},
+		{"16 clients that ask and close one direction", "half closed", 16, 0},
+		{"64 times CONNECT and absolute targets", "connect", 64, 0},
+		{"200 upgraded connections", "upgrade", 200, 0},
+		{"64 times long targets and many fields", "long header", 64, 0},
+		{"64 clients that invent names", "names", 64, 0},
+		{"16 floods of SETTINGS", "settings", 16, 0},
+		{"16 floods of PING", "pings", 16, 0},
+		{"16 floods of WINDOW_UPDATE", "windows", 16, 0},
+		{"16 floods of PRIORITY", "priorities", 16, 0},
+		{"16 floods of empty DATA", "empty data", 16, 0},
+		{"16 floods of headers that unpack to 1 MB", "header bomb", 16, 0},
+		{"64 headers of HTTP/2 that never end", "slow header", 64, 0},
+		{"64 times the last stream", "last stream", 64, 0},
+		{"200 streams that take no answer, a second each", "no window", 4, 0},
+		{"200 bodies of a byte, a second each", "one byte", 4, 0},
+		{"16 times rapid reset", "rapid reset", 16, 0},
+		{"16 floods of unknown frames", "unknown kind", 16, 0},
+	}
+}
+
 // perAttacker is the most connections of one process that attacks.
 const perAttacker = 5000
 
@@ -58,19 +88,35 @@ func attacks() experiment.Experiment {
 Normal clients ask for half of what it can do: first alone, then, on the same proxy, beside an attack that goes on. A slow
 client sends or reads a byte every 100 ms. The bars are on what of the normal requests beside an attack was not served, and
 on their p99 by that of the time before. Medians of the repeats.`,
-		Live: true,
-		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
-			p := play{objective: objective, perSecond: perSecond, pause: 100 * time.Millisecond, before: 4 * time.Second, beside: 8 * time.Second, repeats: 3}
-			if o.Quick {
-				p.before, p.beside, p.repeats = 2*time.Second, 3*time.Second, 1
-			}
-			return p.run(ctx, o)
-		},
+		Live: true, Run: scenesOf(scenes),
+	}
+}
+
+func hostile() experiment.Experiment {
+	return experiment.Experiment{
+		Name:  "front/hostile",
+		Title: "normal requests through the proxy beside half requests, floods of frames and answers that nobody takes",
+		About: `As front/attacks, with attacks that need less of their clients: each connection sends a burst every 100 ms, of what HTTP/1 or
+HTTP/2 allows and no ordinary client sends, and begins anew when the proxy closes it. The attackers do not ask for
+more than the server can do beside the normal requests, but for those that pipeline.`,
+		Live: true, Run: scenesOf(strange),
+	}
+}
+
+// scenesOf returns what plays scenes.
+func scenesOf(all func() []scene) func(context.Context, experiment.Options) (*experiment.Result, error) {
+	return func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+		p := play{scenes: all(), objective: objective, perSecond: perSecond, pause: 100 * time.Millisecond, before: 4 * time.Second, beside: 8 * time.Second, repeats: 3}
+		if o.Quick {
+			p.before, p.beside, p.repeats = 2*time.Second, 3*time.Second, 1
+		}
+		return p.run(ctx, o)
 	}
 }
 
 // play is how scenes are played.
 type play struct {
+	scenes                           []scene
 	objective, pause, before, beside time.Duration
 	perSecond, repeats               int
 }
@@ -78,16 +124,18 @@ type play struct {
 // outcome is one scene, played once.
 type outcome struct {
 	alone, beside *seen
+	cpu, memory   float64 // of the proxy beside the attack: share of a processor, MB at its end
 	disturbed     []string
 }
 
 func (p play) run(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
 	r := &experiment.Result{Quick: o.Quick}
 	t := &table.Table{Title: "Normal requests", Columns: []table.Column{{Name: "beside"}, {Name: "not served before", Unit: "%", Format: "%.2f"},
-		{Name: "not served", Unit: "%", Format: "%.2f"}, {Name: "p99 before", Unit: "ms", Format: "%.1f"}, {Name: "p99", Unit: "ms", Format: "%.1f"}, {Name: "ratio", Format: "%.2f"}}}
-	all := scenes()
+		{Name: "not served", Unit: "%", Format: "%.2f"}, {Name: "p99 before", Unit: "ms", Format: "%.1f"}, {Name: "p99", Unit: "ms", Format: "%.1f"}, {Name: "ratio", Format: "%.2f"},
+		{Name: "proxy's processor", Format: "%.2f"}, {Name: "memory", Unit: "MB", Format: "%.0f"}}}
+	all := p.scenes
 	for i, s := range all {
-		var bad, badBefore, alone, beside, ratio []float64
+		var bad, badBefore, alone, beside, ratio, cpu, memory []float64
 		var disturbed []string
 		for n := range p.repeats {
 			o.Step(i*p.repeats+n, len(all)*p.repeats, s.name)
@@ -98,9 +146,10 @@ func (p play) run(ctx context.Context, o experiment.Options) (*experiment.Result
 			before, after := out.alone.p99().Seconds()*1e3, out.beside.p99().Seconds()*1e3
 			bad, badBefore = append(bad, 100*out.beside.bad()), append(badBefore, 100*out.alone.bad())
 			alone, beside, ratio = append(alone, before), append(beside, after), append(ratio, after/before)
+			cpu, memory = append(cpu, out.cpu), append(memory, out.memory)
 			disturbed = append(disturbed, out.disturbed...)
 		}
-		t.Add(s.name, median(badBefore), median(bad), median(alone), median(beside), median(ratio))
+		t.Add(s.name, median(badBefore), median(bad), median(alone), median(beside), median(ratio), median(cpu), median(memory))
 		r.On(experiment.Machine{Ours: disturbed}, func() {
 			r.Ceiling("normal requests not served beside "+s.name, " %", 0.5, 0.5, median(bad))
 			r.Ceiling("their p99 by that without, beside "+s.name, "", 1.5, 0.5, median(ratio))
@@ -152,7 +201,14 @@ func (p play) scene(ctx context.Context, s scene) (*outcome, error) {
 		defer attacker.Stop(0)
 		children = append(children, attacker)
 	}
+	began := machine.Used(front.Pid())
 	out.beside = p.watched(out, used, "beside the attack", func() *seen { return ask(ctx, client, url, p.perSecond, p.beside) })
+	out.cpu = (machine.Used(front.Pid()) - began).Seconds() / p.beside.Seconds()
+	bytes, err := resident(front.Pid())
+	if err != nil {
+		return nil, err
+	}
+	out.memory = bytes / 1e6
 	return out, ctx.Err()
 }
 

@@ -2,6 +2,7 @@
 // ordinary ones, and clients that ask too much of an Apache or a Tomcat.
 //
 //	front/attacks   normal requests beside each attack, and just before it
+//	front/hostile   the same beside what no ordinary client sends
 //	front/proxies   what a request and an idle connection cost, beside other proxies
 //	front/stock     servers of others, asked for twice what they can do
 //
@@ -20,5 +21,5 @@ import "github.com/spillgate/spillgate/lab/experiment"
 
 // Experiments returns the experiments of this package.
 func Experiments() []experiment.Experiment {
-	return []experiment.Experiment{attacks(), Proxies(), Stock()}
+	return []experiment.Experiment{attacks(), hostile(), Proxies(), Stock()}
 }

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,12 +20,16 @@ func TestMain(m *testing.M) {
 // as slots and more.
 func TestNormalRequestsAreServed(t *testing.T) {
 	p := play{objective: time.Minute, perSecond: 50, pause: 20 * time.Millisecond, before: 100 * time.Millisecond, beside: 400 * time.Millisecond}
-	for _, s := range scenes() {
+	for i, s := range slices.Concat(scenes(), strange()) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			s.many = min(s.many, 3*workers*10)
-			if s.kind == "silent stream" {
-				s.many = 1
+			if i >= len(scenes()) {
+				s.many = min(s.many, workers)
+			}
+			switch s.kind {
+			case "silent stream", "no window", "one byte", "pipeline", "trailers", "leaves", "half closed":
+				s.many = 1 // what they ask for is work, and pauses are short here
 			}
 			out, err := p.scene(t.Context(), s)
 			if err != nil {
@@ -40,7 +45,7 @@ func TestNormalRequestsAreServed(t *testing.T) {
 }
 
 func TestAttacks(t *testing.T) {
-	for _, s := range scenes() {
+	for _, s := range slices.Concat(scenes(), strange()) {
 		if ways[s.kind] == nil {
 			t.Errorf("%s: no attack of the kind %q, there are %s", s.name, s.kind, kinds())
 		}

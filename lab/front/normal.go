@@ -36,6 +36,17 @@ func server() http.Handler {
 		work()
 		_, _ = w.Write(answer)
 	})
+	mux.HandleFunc("/nothing", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer[:100]) })
+	mux.HandleFunc("/upgrade", func(w http.ResponseWriter, _ *http.Request) {
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: nothing\r\n\r\n")
+		_ = rw.Flush()
+		_, _ = io.Copy(io.Discard, rw)
+	})
 	return mux
 }
 
