@@ -27,6 +27,7 @@ const (
 	publishSubjects  = "spillgate.publish."
 	shareSubjects    = "spillgate.share."
 	replySubjects    = "spillgate.reply."
+	unheardSubjects  = "spillgate.unheard."
 	sessionSubjects  = "spillgate.session."
 	logStream        = "SPILLGATE_LOG"
 	retainedStream   = "SPILLGATE_RETAINED"
@@ -65,6 +66,7 @@ type Plane struct {
 	heardShared chan *nats.Msg
 	retained    retained
 	diverted    diverted
+	unheard     unheard
 	sessions    sessions
 	offered     atomic.Uint64 // position in the log that the feed has begun to deliver
 	position    atomic.Uint64 // the one that it has delivered
@@ -235,6 +237,9 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	if err := p.serveDiverted(); err != nil {
 		return err
 	}
+	if err := p.hearUnheard(); err != nil {
+		return err
+	}
 	p.done.Go(func() {
 		b := hub.NewBatch()
 		p.follow(logStream, info.State.LastSeq, func(all []arrived) { p.deliver(b, all) })
@@ -322,6 +327,9 @@ func (p *Plane) name(m *engine.Message) number {
 // Forward sends a message of QoS 0 to nodes that want it, and to all what is retained.
 func (p *Plane) Forward(_ *engine.Batch, m *engine.Message) {
 	if p.alone && !m.Retain {
+		if a, asks := m.From.(engine.Asker); asks {
+			a.Unheard()
+		}
 		return
 	}
 	if m.Retain {
@@ -348,7 +356,7 @@ func (p *Plane) forward() {
 		for i := range all {
 			m := &all[i].kept.Message
 			data := all[i].packet(live.Now())
-			if err := p.nc.Publish(subjectOf(liveSubjects, m.Topic.Name()), data); err != nil {
+			if err := p.nc.PublishMsg(&nats.Msg{Subject: subjectOf(liveSubjects, m.Topic.Name()), Reply: p.asking(m.From), Data: data}); err != nil {
 				p.lost.Add(1)
 			}
 			if m.Retain {
