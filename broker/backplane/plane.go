@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/follow"
 	"github.com/spillgate/spillgate/internal/live"
 )
 
@@ -242,7 +243,7 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	}
 	p.done.Go(func() {
 		b := hub.NewBatch()
-		p.follow(logStream, info.State.LastSeq, func(all []arrived) { p.deliver(b, all) })
+		p.streamOf(logStream).Follow(p.ctx, info.State.LastSeq, func(all []follow.Message) { p.deliver(b, all) })
 	})
 	p.done.Go(p.forward)
 	p.done.Go(p.subscribe)
@@ -254,6 +255,45 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	}
 	p.done.Go(p.trim)
 	return nil
+}
+
+// streamOf returns a stream to be read.
+func (p *Plane) streamOf(name string) follow.Stream {
+	return follow.Stream{JS: p.js, Name: name, Log: p.log}
+}
+
+// load follows a stream from its beginning. It returns when what the stream had is handled.
+func (p *Plane) load(ctx context.Context, stream string, handle func(*follow.Message)) error {
+	wrap := func(err error) error { return fmt.Errorf("backplane: %s: %w", stream, err) }
+	var s jetstream.Stream
+	if err := p.ask(ctx, func(ctx context.Context) (err error) {
+		s, err = p.js.Stream(ctx, stream)
+		return err
+	}); err != nil {
+		return wrap(err)
+	}
+	had, loaded := s.CachedInfo().State, make(chan struct{})
+	last := false
+	p.done.Go(func() {
+		p.streamOf(stream).Follow(p.ctx, 0, func(all []follow.Message) {
+			for i := range all {
+				handle(&all[i])
+			}
+			if !last && all[len(all)-1].Position >= had.LastSeq {
+				last = true
+				close(loaded)
+			}
+		})
+	})
+	if had.Msgs == 0 {
+		return nil
+	}
+	select {
+	case <-loaded:
+		return nil
+	case <-ctx.Done():
+		return wrap(ctx.Err())
+	}
 }
 
 // Close ends everything. What waits to be stored is not acknowledged.
