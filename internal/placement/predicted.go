@@ -59,25 +59,79 @@ func (d *Distribution) try(from int) bool {
 
 // enough returns the fewest brokers, from some number on, with which the model predicts that
 // the objective is met; if no number is enough, the one with which it is missed by least.
+//
+// Equal shares may fill a broker that others use too, up to its last message a second, while
+// those beside it have time to spare. So where the objective is missed with equal shares,
+// it is tried with shares that keep each broker's own delay below it (narrow).
 func (d *Distribution) enough(from int) int {
 	best, least := from, math.Inf(1)
+	narrow, narrowed := []float64(nil), false
 	for k := from; k <= len(byRoom(d.brokers)); k++ {
-		_, rest, worst := d.Predicted(k)
-		if rest == 0 && worst <= d.topic.Objective {
-			return k
-		}
-		if worst < least {
-			best, least = k, worst
+		for _, try := range [...]bool{false, true} {
+			if d.room = nil; try {
+				if narrow == nil {
+					narrow = d.narrow()
+				}
+				if d.room = narrow; narrow == nil {
+					break
+				}
+			}
+			_, rest, worst := d.Predicted(k)
+			if rest == 0 && worst <= d.topic.Objective {
+				return k
+			}
+			if worst < least && (rest == 0 || !try) {
+				best, least, narrowed = k, worst, try
+			}
 		}
 	}
+	if d.room = nil; narrowed {
+		d.room = narrow
+	}
 	return best
+}
+
+// below is how far below the objective a broker's own delay is kept where its room is limited
+// by that: as far as the published search stops below it (section 4.3).
+const below = 0.2
+
+// narrow returns the rate of the topic at which the model predicts that each broker's own
+// p99 is below the objective by that part, in messages a second; nil where all brokers are
+// alike, and equal shares are best.
+func (d *Distribution) narrow() (room []float64) {
+	alike := func(b Broker) bool { return b == d.brokers[0] }
+	if !slices.ContainsFunc(d.brokers, func(b Broker) bool { return !alike(b) }) {
+		return nil
+	}
+	room = make([]float64, len(d.brokers))
+	for b := range d.brokers {
+		low, high := 0.0, min(d.brokers[b].Residual(), d.rate(nil))
+		for range 10 { // to a thousandth
+			if middle := (low + high) / 2; d.model.busyP99(d.share(b, middle)) > (1-below)*d.topic.Objective {
+				high = middle
+			} else {
+				low = middle
+			}
+		}
+		room[b] = low
+	}
+	return room
+}
+
+// offers returns the brokers with the room that they may give the topic.
+func (d *Distribution) offers() []Broker {
+	all := slices.Clone(d.brokers)
+	for b, room := range d.room {
+		all[b].Capacity = min(all[b].Capacity, all[b].Load+room)
+	}
+	return all
 }
 
 // Predicted returns what k brokers would get, in messages a second in the order of brokers, or more of them where the room of k is
 // not enough; what finds no room; and the p99 in seconds that the model predicts at the worst of them,
 // infinite without a model.
 func (d *Distribution) Predicted(k int) (quotas []float64, rest, p99 float64) {
-	quotas, rest = Quotas(d.brokers, d.rate(nil), k)
+	quotas, rest = Quotas(d.offers(), d.rate(nil), k)
 	if d.model == nil {
 		return quotas, rest, math.Inf(1)
 	}
