@@ -127,11 +127,12 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 	if err == nil && u.retained != nil {
 		err = p.await(u.retained)
 	}
-	for pause := 50 * time.Millisecond; err != nil && !hopeless(err) && live.Now().Sub(u.since) < p.cfg.Patience && p.ctx.Err() == nil; pause = min(2*pause, time.Second) {
+	for pause := 50 * time.Millisecond; err != nil && !p.hopeless(err) && live.Now().Sub(u.since) < p.cfg.Patience && p.ctx.Err() == nil; pause = min(2*pause, time.Second) {
 		b.End() // what was settled before need not wait for this
 		p.sleep(pause)
 		b.Begin(live.Now())
 		err = p.again(u)
+		p.stuck.CompareAndSwap(false, p.alone && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)))
 	}
 	m := &u.kept.Message
 	if m.Retain {
@@ -147,7 +148,7 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 		m.From.Released(b, m, u.id)
 	} else if from, ok := m.From.(engine.Refusable); ok && p.ctx.Err() == nil {
 		reason := ErrNotStored
-		if hopeless(err) {
+		if p.hopeless(err) {
 			reason = ErrFull
 		}
 		p.log.Debug("a message is not stored", "topic", m.Topic.Name(), "error", err)

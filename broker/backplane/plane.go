@@ -75,6 +75,10 @@ type Plane struct {
 
 	lost atomic.Uint64 // messages of QoS 0 that found no room
 	bad  atomic.Uint64 // packets that are none
+	full atomic.Bool   // the disk is
+	// stuck says that the log of a single node does not answer, which never takes it seconds.
+	stuck atomic.Bool
+	room  func(dir string, bytes int) error // whether they fit
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -87,7 +91,7 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	cfg = cfg.WithDefaults()
 	var random [8]byte
 	_, _ = crypto.Read(random[:]) // never fails
-	p := &Plane{cfg: cfg, log: log, started: time.Now(), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
+	p := &Plane{cfg: cfg, log: log, started: time.Now(), room: room, alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
 	p.interest.more = make(chan struct{}, 1)
 	p.sessions.all = map[string]known{}
 	p.heard, p.heardShared = make(chan *nats.Msg, heardMessages), make(chan *nats.Msg, heardMessages)
@@ -157,6 +161,9 @@ func (p *Plane) prepare(ctx context.Context) error {
 		cancel()
 		if err == nil {
 			return nil
+		}
+		if p.alone && full(err) {
+			return p.cfg.noRoom(err)
 		}
 		p.log.Debug("the cluster is not ready", "error", err)
 		if !told {
@@ -254,6 +261,11 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 		return err
 	}
 	p.done.Go(p.trim)
+	if p.server != nil {
+		if limits := p.server.JetStreamConfig(); limits != nil {
+			p.done.Go(func() { p.watchDisk(*limits) })
+		}
+	}
 	return nil
 }
 

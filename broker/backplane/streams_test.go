@@ -14,7 +14,11 @@ import (
 // opened returns a plane of one node.
 func opened(t *testing.T) *Plane {
 	t.Helper()
-	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	return open(t, New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler)))
+}
+
+func open(t *testing.T, p *Plane) *Plane {
+	t.Helper()
 	hub := engine.New(engine.Config{})
 	t.Cleanup(hub.Close)
 	t.Cleanup(p.Close)
