@@ -65,23 +65,23 @@ func (d *Distribution) try(from int) bool {
 // it is tried with shares that keep each broker's own delay below it (narrow).
 func (d *Distribution) enough(from int) int {
 	best, least := from, math.Inf(1)
-	narrow, narrowed := []float64(nil), false
+	rooms, narrowed := [][]float64{nil}, false
+	narrow := d.narrow()
+	if narrow != nil {
+		rooms = append(rooms, narrow)
+	}
 	for k := from; k <= len(byRoom(d.brokers)); k++ {
-		for _, try := range [...]bool{false, true} {
-			if d.room = nil; try {
-				if narrow == nil {
-					narrow = d.narrow()
-				}
-				if d.room = narrow; narrow == nil {
-					break
-				}
+		for _, room := range rooms {
+			d.room = room
+			quotas, rest, worst := d.Predicted(k)
+			if room != nil && (rest > 0 || count(quotas) > k) { // that is another number of brokers
+				continue
 			}
-			_, rest, worst := d.Predicted(k)
 			if rest == 0 && worst <= d.topic.Objective {
 				return k
 			}
-			if worst < least && (rest == 0 || !try) {
-				best, least, narrowed = k, worst, try
+			if worst < least {
+				best, least, narrowed = k, worst, room != nil
 			}
 		}
 	}
@@ -89,6 +89,16 @@ func (d *Distribution) enough(from int) int {
 		d.room = narrow
 	}
 	return best
+}
+
+// count returns how many brokers get something.
+func count(quotas []float64) (n int) {
+	for _, q := range quotas {
+		if q > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // below is how far below the objective a broker's own delay is kept where its room is limited
