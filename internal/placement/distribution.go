@@ -105,7 +105,7 @@ func NewDistribution(topic Topic, brokers []Broker, model *Model) (*Distribution
 			d.brokers[b].Capacity = 1 / m.Cost
 			d.brokers[b].Load, d.brokers[b].Busy = busy/m.Cost, busy
 		}
-		d.least = d.enough(1)
+		d.least, d.room = d.enough(1)
 		d.tried = append(d.tried, d.least)
 	}
 	d.restart()
@@ -281,7 +281,7 @@ func (d *Distribution) restart() {
 // place gives what has no broker to those that have room, and has these measured.
 func (d *Distribution) place() {
 	free, publishers := d.nowhere()
-	room := d.beside(d.offers())
+	room := d.beside(d.offers(d.room))
 	for b := range room {
 		room[b].Full = room[b].Full || d.parts[b].full
 	}
