@@ -18,6 +18,10 @@ import (
 const (
 	// diskPause is how often it is looked at whether the disk is full.
 	diskPause = 500 * time.Millisecond
+	// stuckTime is for how long the log of a single node must not answer before JetStream is
+	// begun again: half of the default of Config.Patience, so that a slow disk has time, and
+	// messages that wait are told meanwhile.
+	stuckTime = 10 * time.Second
 	// diskRoom is how many bytes have to fit on the disk before JetStream begins again: with
 	// less, it would be full again after a second at 10,000 messages of 1 KB a second.
 	diskRoom = 16 << 20

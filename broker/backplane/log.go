@@ -132,7 +132,9 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 		p.sleep(pause)
 		b.Begin(live.Now())
 		err = p.again(u)
-		p.stuck.CompareAndSwap(false, p.alone && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)))
+		if p.alone && live.Now().Sub(u.since) >= stuckTime && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)) {
+			p.stuck.Store(true)
+		}
 	}
 	m := &u.kept.Message
 	if m.Retain {

@@ -76,7 +76,7 @@ type Plane struct {
 	lost atomic.Uint64 // messages of QoS 0 that found no room
 	bad  atomic.Uint64 // packets that are none
 	full atomic.Bool   // the disk is
-	// stuck says that the log of a single node does not answer, which never takes it seconds.
+	// stuck says that the log of a single node has not answered for stuckTime.
 	stuck atomic.Bool
 	room  func(dir string, bytes int) error // whether they fit
 
