@@ -29,10 +29,11 @@ const patience = time.Minute
 // testWindow is that of the shares of buckets.
 var testWindow time.Duration
 
-// run runs a broker until stop is called, which returns what Run did.
+// run runs a broker until stop is called, which returns what Run did. It listens for
+// clients of MQTT, and at what else cfg names.
 func run(t *testing.T, cfg Config) (b *Broker, addr, admin string, stop func() error) {
 	t.Helper()
-	cfg.Listen, cfg.Admin = []string{"127.0.0.1:0"}, "127.0.0.1:0"
+	cfg.Listen, cfg.Admin = append([]string{"127.0.0.1:0"}, cfg.Listen...), "127.0.0.1:0"
 	b, err := New(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eclipse/paho.golang/paho"
 	mqtt "github.com/eclipse/paho.mqtt.golang"
+	"github.com/nats-io/nats.go"
 
 	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
@@ -279,7 +280,7 @@ func placed(t *testing.T) (brokers []*Broker, addr []string, home, other int) {
 	}
 	testWindow = 500 * time.Millisecond
 	t.Cleanup(func() { testWindow = 0 })
-	brokers, addr = clusterAt(t, 2, Config{}, url)
+	brokers, addr = clusterAt(t, 2, Config{Listen: []string{"nats://127.0.0.1:0"}}, url)
 	other = 1
 	if at, err := placer.Place(t.Context(), "t", place.Join{Publisher: "pub"}); err != nil {
 		t.Fatal(err)
@@ -345,6 +346,50 @@ func TestWrongNode(t *testing.T) {
 	}
 	if released := limitOf(brokers[home], "t").Released; released != 12 {
 		t.Errorf("%d messages went through the bucket, want 12", released)
+	}
+}
+
+// A request of a NATS client is answered from whichever node has a responder, and at once
+// with "no responders" if none has: where it is forwarded, and where its topic's bucket is
+// at another node.
+func TestRequestAcross(t *testing.T) {
+	brokers, _, home, other := placed(t)
+	dial := func(b *Broker) *nats.Conn {
+		addresses, _ := b.Addresses()
+		nc, err := nats.Connect("nats://" + addresses[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	nc, at := dial(brokers[other]), []*nats.Conn{dial(brokers[home]), dial(brokers[other])}
+	for _, subject := range []string{"free.of.limits", "t"} {
+		for range 20 {
+			if _, err := nc.Request(subject, nil, patience); !errors.Is(err, nats.ErrNoResponders) {
+				t.Fatalf("%s, nobody there: %v", subject, err)
+			}
+		}
+		for i, responder := range at {
+			sub, err := responder.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond([]byte("yes")) })
+			if err != nil || responder.Flush() != nil {
+				t.Fatal(err)
+			}
+			await(t, "the answer", func() bool {
+				m, err := nc.Request(subject, nil, patience)
+				if err != nil && !errors.Is(err, nats.ErrNoResponders) { // the other node has not heard of it yet
+					t.Fatalf("%s, responder %d: %v", subject, i, err)
+				}
+				return err == nil && string(m.Data) == "yes"
+			})
+			if err := sub.Unsubscribe(); err != nil || responder.Flush() != nil {
+				t.Fatal(err)
+			}
+			await(t, "nobody again", func() bool {
+				_, err := nc.Request(subject, nil, time.Second)
+				return errors.Is(err, nats.ErrNoResponders)
+			})
+		}
 	}
 }
 

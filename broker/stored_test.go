@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -72,6 +73,9 @@ func TestStoredProtocols(t *testing.T) {
 		if have["mqtt m"] != 1 || have["nats m"] != 1 || have["nsq m"] != 1 {
 			t.Errorf("came %v", have)
 		}
+	}
+	if _, err := nc.Request("nobody", nil, patience); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("a request that nobody subscribes to: %v", err)
 	}
 	c.Disconnect(10)
 	await(t, "the client to be away", func() bool { return b.Status().Protocols["mqtt"].Connections == 0 })

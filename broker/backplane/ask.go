@@ -34,11 +34,11 @@ func leaderless(err error) bool {
 		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.As(err, &api) && api.Code == 503 && !full(err)
 }
 
-// hopeless reports whether an error is not worth another attempt: the log is full, or
-// the message is not one that it takes.
-func hopeless(err error) bool {
+// hopeless reports whether an error is not worth another attempt: the log is full, or the
+// only disk, or the message is not one that it takes.
+func (p *Plane) hopeless(err error) bool {
 	var api *jetstream.APIError
-	return full(err) || errors.Is(err, nats.ErrMaxPayload) || errors.As(err, &api) && api.Code == 400
+	return p.alone && p.full.Load() || full(err) || errors.Is(err, nats.ErrMaxPayload) || errors.As(err, &api) && api.Code == 400
 }
 
 // full reports whether an error says that there is no room to store anything.

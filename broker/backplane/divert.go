@@ -94,7 +94,8 @@ func (p *Plane) Divert(_ *engine.Batch, m *engine.Message, id uint16) bool {
 	if p.holder(m.Topic.Name()) == "" {
 		return false
 	}
-	if _, far := m.From.(*remote); far { // it was diverted to here: once is enough
+	switch m.From.(type) {
+	case *remote, *question: // it was diverted to here: once is enough
 		return false
 	}
 	n := p.name(m)
@@ -152,7 +153,9 @@ func (p *Plane) sendAway(a *away) {
 	m := &a.kept.Message
 	a.sent = live.Now()
 	msg := &nats.Msg{Subject: publishSubjects + token(p.holder(m.Topic.Name())), Data: a.packet(a.sent)}
-	if m.QoS > 0 {
+	if m.QoS == 0 {
+		msg.Reply = p.asking(m.From)
+	} else {
 		msg.Reply = p.replySubject() + strconv.FormatUint(a.origin, 36) + "-" + strconv.FormatUint(a.count, 36)
 		p.diverted.mu.Lock()
 		p.diverted.under[a.number] = a
@@ -286,7 +289,12 @@ func (p *Plane) publish(b *engine.Batch, asked *nats.Msg) {
 	}
 	r := &remote{p: p, number: pk.number, reply: asked.Reply}
 	m.From = r // which Divert knows: two nodes that each think the other has the topic do not send it to and fro
-	if m.QoS > 0 {
+	if m.QoS == 0 {
+		if asked.Reply != "" && !p.hub.Wanted(m.Topic) {
+			m.From = &question{*r}
+		}
+		r.reply = "" // only question answers
+	} else {
 		p.diverted.mu.Lock()
 		_, again := p.diverted.here[pk.number]
 		p.diverted.here[pk.number] = r

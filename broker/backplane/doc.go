@@ -20,7 +20,7 @@
 //     is the file system, with three a majority of them: the death of any one process
 //     loses none. A log that is full, or has no majority, refuses messages.
 //   - A stream is read on within seconds after the death of any one node, since a consumer that
-//     says nothing is replaced (follow.go). A session, and a message by its position, are read
+//     says nothing is replaced (package follow). A session, and a message by its position, are read
 //     from their stream's leader: other copies may lack what was stored a moment ago.
 //   - A session is stored by the connection that loaded it last (Session.Writer).
 //   - A message goes to each node once: a node delivers a received message and sends it

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/follow"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 )
@@ -126,11 +127,14 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 	if err == nil && u.retained != nil {
 		err = p.await(u.retained)
 	}
-	for pause := 50 * time.Millisecond; err != nil && !hopeless(err) && live.Now().Sub(u.since) < p.cfg.Patience && p.ctx.Err() == nil; pause = min(2*pause, time.Second) {
+	for pause := 50 * time.Millisecond; err != nil && !p.hopeless(err) && live.Now().Sub(u.since) < p.cfg.Patience && p.ctx.Err() == nil; pause = min(2*pause, time.Second) {
 		b.End() // what was settled before need not wait for this
 		p.sleep(pause)
 		b.Begin(live.Now())
 		err = p.again(u)
+		if p.alone && live.Now().Sub(u.since) >= stuckTime && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)) {
+			p.stuck.Store(true)
+		}
 	}
 	m := &u.kept.Message
 	if m.Retain {
@@ -146,7 +150,7 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 		m.From.Released(b, m, u.id)
 	} else if from, ok := m.From.(engine.Refusable); ok && p.ctx.Err() == nil {
 		reason := ErrNotStored
-		if hopeless(err) {
+		if p.hopeless(err) {
 			reason = ErrFull
 		}
 		p.log.Debug("a message is not stored", "topic", m.Topic.Name(), "error", err)
@@ -190,7 +194,7 @@ func (p *Plane) sleep(d time.Duration) {
 }
 
 // deliver delivers what the log has to the subscribers of this node.
-func (p *Plane) deliver(b *engine.Batch, all []arrived) {
+func (p *Plane) deliver(b *engine.Batch, all []follow.Message) {
 	b.Begin(live.Now())
 	defer b.End()
 	for i := range all {
@@ -198,14 +202,14 @@ func (p *Plane) deliver(b *engine.Batch, all []arrived) {
 			p.offered.Store(msg.Position)
 			b.Deliver(&msg)
 		}
-		p.position.Store(all[i].position)
+		p.position.Store(all[i].Position)
 	}
 }
 
 // logged returns a message of the log as one for the hub.
-func (p *Plane) logged(m *arrived, now mono.Time) (msg engine.Message, err error) {
-	msg, err = p.aged(m.Data(), m.stored, now)
-	msg.Position = m.position
+func (p *Plane) logged(m *follow.Message, now mono.Time) (msg engine.Message, err error) {
+	msg, err = p.aged(m.Data(), m.Stored, now)
+	msg.Position = m.Position
 	return msg, err
 }
 
@@ -234,32 +238,13 @@ func (p *Plane) Read(ctx context.Context, after uint64, each func(*engine.Messag
 	if info.State.LastSeq <= after || info.State.Msgs == 0 {
 		return max(after, info.State.LastSeq), nil
 	}
-	c, err := p.consumer(ctx, logStream, after)
-	if err != nil {
-		return after, err
+	if after, err = p.streamOf(logStream).Read(ctx, after, func(m *follow.Message) bool {
+		msg, err := p.logged(m, live.Now())
+		return err != nil || each(&msg)
+	}); err != nil {
+		return after, fmt.Errorf("backplane: the log: %w", err)
 	}
-	for n, left := uint64(1), c.CachedInfo().NumPending; ; {
-		// A fetch says that nobody answers, unlike an iterator of the library, which then waits for a heartbeat in vain.
-		batch, err := c.Fetch(int(min(max(left, 1), waitingMessages)), jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(silence))
-		if err != nil {
-			return after, fmt.Errorf("backplane: the log: %w", err)
-		}
-		for m := range batch.Messages() {
-			a, err := arrivedOf(m, n)
-			if err != nil {
-				return after, err
-			}
-			if msg, err := p.logged(&a, live.Now()); err == nil && !each(&msg) {
-				return after, nil
-			}
-			if after, left, n = a.position, a.after, n+1; left == 0 {
-				return after, nil
-			}
-		}
-		if err := batch.Error(); err != nil {
-			return after, fmt.Errorf("backplane: the log: %w", err)
-		}
-	}
+	return after, nil
 }
 
 // At returns the message at a position of the log. It reports false if the log has it no more.

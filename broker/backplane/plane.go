@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/follow"
 	"github.com/spillgate/spillgate/internal/live"
 )
 
@@ -27,6 +28,7 @@ const (
 	publishSubjects  = "spillgate.publish."
 	shareSubjects    = "spillgate.share."
 	replySubjects    = "spillgate.reply."
+	unheardSubjects  = "spillgate.unheard."
 	sessionSubjects  = "spillgate.session."
 	logStream        = "SPILLGATE_LOG"
 	retainedStream   = "SPILLGATE_RETAINED"
@@ -65,6 +67,7 @@ type Plane struct {
 	heardShared chan *nats.Msg
 	retained    retained
 	diverted    diverted
+	unheard     unheard
 	sessions    sessions
 	offered     atomic.Uint64 // position in the log that the feed has begun to deliver
 	position    atomic.Uint64 // the one that it has delivered
@@ -72,6 +75,10 @@ type Plane struct {
 
 	lost atomic.Uint64 // messages of QoS 0 that found no room
 	bad  atomic.Uint64 // packets that are none
+	full atomic.Bool   // the disk is
+	// stuck says that the log of a single node has not answered for stuckTime.
+	stuck atomic.Bool
+	room  func(dir string, bytes int) error // whether they fit
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -84,7 +91,7 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	cfg = cfg.WithDefaults()
 	var random [8]byte
 	_, _ = crypto.Read(random[:]) // never fails
-	p := &Plane{cfg: cfg, log: log, started: time.Now(), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
+	p := &Plane{cfg: cfg, log: log, started: time.Now(), room: room, alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
 	p.interest.more = make(chan struct{}, 1)
 	p.sessions.all = map[string]known{}
 	p.heard, p.heardShared = make(chan *nats.Msg, heardMessages), make(chan *nats.Msg, heardMessages)
@@ -154,6 +161,9 @@ func (p *Plane) prepare(ctx context.Context) error {
 		cancel()
 		if err == nil {
 			return nil
+		}
+		if p.alone && full(err) {
+			return p.cfg.noRoom(err)
 		}
 		p.log.Debug("the cluster is not ready", "error", err)
 		if !told {
@@ -235,9 +245,12 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	if err := p.serveDiverted(); err != nil {
 		return err
 	}
+	if err := p.hearUnheard(); err != nil {
+		return err
+	}
 	p.done.Go(func() {
 		b := hub.NewBatch()
-		p.follow(logStream, info.State.LastSeq, func(all []arrived) { p.deliver(b, all) })
+		p.streamOf(logStream).Follow(p.ctx, info.State.LastSeq, func(all []follow.Message) { p.deliver(b, all) })
 	})
 	p.done.Go(p.forward)
 	p.done.Go(p.subscribe)
@@ -248,7 +261,51 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 		return err
 	}
 	p.done.Go(p.trim)
+	if p.server != nil {
+		if limits := p.server.JetStreamConfig(); limits != nil {
+			p.done.Go(func() { p.watchDisk(*limits) })
+		}
+	}
 	return nil
+}
+
+// streamOf returns a stream to be read.
+func (p *Plane) streamOf(name string) follow.Stream {
+	return follow.Stream{JS: p.js, Name: name, Log: p.log}
+}
+
+// load follows a stream from its beginning. It returns when what the stream had is handled.
+func (p *Plane) load(ctx context.Context, stream string, handle func(*follow.Message)) error {
+	wrap := func(err error) error { return fmt.Errorf("backplane: %s: %w", stream, err) }
+	var s jetstream.Stream
+	if err := p.ask(ctx, func(ctx context.Context) (err error) {
+		s, err = p.js.Stream(ctx, stream)
+		return err
+	}); err != nil {
+		return wrap(err)
+	}
+	had, loaded := s.CachedInfo().State, make(chan struct{})
+	last := false
+	p.done.Go(func() {
+		p.streamOf(stream).Follow(p.ctx, 0, func(all []follow.Message) {
+			for i := range all {
+				handle(&all[i])
+			}
+			if !last && all[len(all)-1].Position >= had.LastSeq {
+				last = true
+				close(loaded)
+			}
+		})
+	})
+	if had.Msgs == 0 {
+		return nil
+	}
+	select {
+	case <-loaded:
+		return nil
+	case <-ctx.Done():
+		return wrap(ctx.Err())
+	}
 }
 
 // Close ends everything. What waits to be stored is not acknowledged.
@@ -322,6 +379,9 @@ func (p *Plane) name(m *engine.Message) number {
 // Forward sends a message of QoS 0 to nodes that want it, and to all what is retained.
 func (p *Plane) Forward(_ *engine.Batch, m *engine.Message) {
 	if p.alone && !m.Retain {
+		if a, asks := m.From.(engine.Asker); asks {
+			a.Unheard()
+		}
 		return
 	}
 	if m.Retain {
@@ -348,7 +408,7 @@ func (p *Plane) forward() {
 		for i := range all {
 			m := &all[i].kept.Message
 			data := all[i].packet(live.Now())
-			if err := p.nc.Publish(subjectOf(liveSubjects, m.Topic.Name()), data); err != nil {
+			if err := p.nc.PublishMsg(&nats.Msg{Subject: subjectOf(liveSubjects, m.Topic.Name()), Reply: p.asking(m.From), Data: data}); err != nil {
 				p.lost.Add(1)
 			}
 			if m.Retain {

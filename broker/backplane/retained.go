@@ -5,6 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/spillgate/spillgate/broker/follow"
 	"github.com/spillgate/spillgate/internal/live"
 )
 
@@ -54,8 +55,8 @@ func (p *Plane) storeRetained(topic string, data []byte) {
 }
 
 // retain takes a message of the stream.
-func (p *Plane) retain(m *arrived) {
-	msg, err := p.aged(m.Data(), m.stored, live.Now())
+func (p *Plane) retain(m *follow.Message) {
+	msg, err := p.aged(m.Data(), m.Stored, live.Now())
 	if err != nil {
 		return
 	}

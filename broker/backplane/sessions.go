@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/spillgate/spillgate/broker/follow"
 )
 
 // Session is what is kept of a client's session, whatever node it is at.
@@ -245,16 +247,16 @@ func (p *Plane) OnKick(kick func(client, owner string) bool) { p.sessions.kick =
 const deletedHeader = "KV-Operation"
 
 // knows takes a change of a session, which a node of the cluster has stored.
-func (p *Plane) knows(m *arrived) {
+func (p *Plane) knows(m *follow.Message) {
 	p.sessions.mu.Lock()
 	defer p.sessions.mu.Unlock()
-	p.sessions.revision = m.position
+	p.sessions.revision = m.Position
 	key := strings.TrimPrefix(m.Subject(), bucketSubjects+sessionBucket+".")
 	var s Session
 	if m.Headers().Get(deletedHeader) != "" || json.Unmarshal(m.Data(), &s) != nil { // it was deleted
 		delete(p.sessions.all, key)
 		return
 	}
-	s.State, s.Revision = nil, m.position
-	p.sessions.all[key] = known{s, m.stored}
+	s.State, s.Revision = nil, m.Position
+	p.sessions.all[key] = known{s, m.Stored}
 }

@@ -5,12 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/spillgate/spillgate/broker/engine"
 )
@@ -18,7 +14,11 @@ import (
 // opened returns a plane of one node.
 func opened(t *testing.T) *Plane {
 	t.Helper()
-	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	return open(t, New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler)))
+}
+
+func open(t *testing.T, p *Plane) *Plane {
+	t.Helper()
 	hub := engine.New(engine.Config{})
 	t.Cleanup(hub.Close)
 	t.Cleanup(p.Close)
@@ -26,78 +26,6 @@ func opened(t *testing.T) *Plane {
 		t.Fatal(err)
 	}
 	return p
-}
-
-// deaf is a JetStream that makes every other consumer without saying so, as where the node
-// is dead that it is placed on. It takes no name twice.
-type deaf struct {
-	jetstream.JetStream
-	mu    sync.Mutex
-	names []string
-}
-
-func (d *deaf) CreateConsumer(ctx context.Context, stream string, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
-	c, err := d.JetStream.CreateConsumer(ctx, stream, cfg)
-	if err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	name := c.CachedInfo().Name
-	if slices.Contains(d.names, name) {
-		return nil, jetstream.ErrConsumerExists
-	}
-	if d.names = append(d.names, name); len(d.names)%2 == 1 {
-		return nil, context.DeadlineExceeded
-	}
-	return c, nil
-}
-
-// What a stream has is handled once and in order, although consumers are lost.
-func TestFollow(t *testing.T) {
-	p := opened(t)
-	s, err := p.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "T", Subjects: []string{"t"}, Storage: jetstream.MemoryStorage})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &deaf{JetStream: p.js}
-	p.js = d
-	var mu sync.Mutex
-	var got []uint64
-	count := func() int { mu.Lock(); defer mu.Unlock(); return len(got) }
-	p.done.Go(func() {
-		p.follow("T", 1, func(all []arrived) {
-			mu.Lock()
-			defer mu.Unlock()
-			for i := range all {
-				got = append(got, all[i].position)
-			}
-		})
-	})
-	const rounds, each = 4, 50
-	for round := range rounds {
-		for range each {
-			if _, err := d.Publish(t.Context(), "t", nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for end := time.Now().Add(time.Minute); count() < (round+1)*each-1; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("round %d: %d messages came", round, count())
-			}
-		}
-		for name := range s.ConsumerNames(t.Context()).Name() {
-			_ = s.DeleteConsumer(t.Context(), name) // some are deleted twice over
-		}
-	}
-	for i, at := range got {
-		if want := uint64(i + 2); at != want {
-			t.Fatalf("message %d is at %d of the stream, want %d", i, at, want)
-		}
-	}
-	if len(d.names) < 2*rounds-1 {
-		t.Errorf("only %d consumers were made", len(d.names))
-	}
 }
 
 // A session is stored by the connection that loaded it last, and by no other.

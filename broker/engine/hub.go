@@ -32,8 +32,14 @@ type Subscriber interface {
 	Online() bool
 }
 
+// Asker is a Source of a message of QoS 0 that wants an answer, and that nobody here gets.
+// Unheard tells it that nobody elsewhere gets it either. The same holds of Unheard as of
+// Released; it is called at most once.
+type Asker interface{ Unheard() }
+
 // Forwarder takes every message that was released and not stored, for subscribers
-// that are not here. The same holds of Forward as of the methods of a Source.
+// that are not here. The same holds of Forward as of the methods of a Source. It tells an
+// Asker whether there were any.
 type Forwarder interface {
 	Forward(b *Batch, m *Message)
 }

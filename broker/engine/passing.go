@@ -23,9 +23,12 @@ func (h *Hub) Passing(by *Maker, name []byte) (*Topic, error) {
 	return t, nil
 }
 
-// Wanted reports whether t may have subscribers now: where messages are forwarded, it
-// always may.
+// Wanted reports whether t has subscribers here now.
 func (h *Hub) Wanted(t *Topic) bool {
 	f := h.fanOf(t)
-	return len(f.each) > 0 || len(f.groups) > 0 || h.cfg.Forward != nil
+	return len(f.each) > 0 || len(f.groups) > 0
 }
+
+// Forwards reports whether there is a Forwarder, so that a topic may have subscribers that
+// the hub does not know.
+func (h *Hub) Forwards() bool { return h.cfg.Forward != nil }

@@ -87,12 +87,12 @@ func TestRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	room := NewRoom(2)
+	room := NewRoom[string](2)
 	guests := make(chan *guest, 10)
 	done := make(chan error, 1)
 	go func() {
 		done <- Accept(l, func(nc net.Conn) {
-			room.Enter(nc, func(nc net.Conn) Guest {
+			room.Enter(nc, func(nc net.Conn) Guest[string] {
 				g := &guest{nc: nc, done: make(chan struct{})}
 				guests <- g
 				return g
@@ -118,7 +118,7 @@ func TestRoom(t *testing.T) {
 	if now, turned := room.Count(); now != 2 || turned != 1 {
 		t.Errorf("%d connections, %d turned away; want 2 and 1", now, turned)
 	}
-	room.Kick("out", func(g Guest) bool { return g == first })
+	room.Kick("out", func(g Guest[string]) bool { return g == first })
 	if first.reason != "out" || second.reason != "" {
 		t.Errorf("the reasons are %q and %q", first.reason, second.reason)
 	}

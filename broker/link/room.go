@@ -7,22 +7,22 @@ import (
 	"sync"
 )
 
-// Guest is a connection in a Room.
-type Guest interface {
+// Guest is a connection in a Room. R is what tells a client why it must go.
+type Guest[R any] interface {
 	// Serve serves the connection until it ends.
 	Serve()
 	// Kick tells the client why it must go, closes the connection, and returns when
 	// Serve has ended.
-	Kick(reason string)
+	Kick(reason R)
 }
 
 // Room holds the connections of one server. Its methods may be called from any
 // goroutine.
-type Room struct {
+type Room[R any] struct {
 	most int // connections
 
 	mu      sync.Mutex
-	guests  map[Guest]struct{}
+	guests  map[Guest[R]]struct{}
 	turned  uint64
 	closing bool
 	serving sync.WaitGroup
@@ -30,11 +30,11 @@ type Room struct {
 
 // NewRoom returns a room for at most that many connections; the next is closed at
 // once.
-func NewRoom(most int) *Room { return &Room{most: most, guests: map[Guest]struct{}{}} }
+func NewRoom[R any](most int) *Room[R] { return &Room[R]{most: most, guests: map[Guest[R]]struct{}{}} }
 
 // Enter serves nc, as the guest that is made of it, unless the room is full or
 // closed.
-func (r *Room) Enter(nc net.Conn, guest func(net.Conn) Guest) {
+func (r *Room[R]) Enter(nc net.Conn, guest func(net.Conn) Guest[R]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing || len(r.guests) >= r.most {
@@ -53,7 +53,7 @@ func (r *Room) Enter(nc net.Conn, guest func(net.Conn) Guest) {
 }
 
 // Kick kicks the guests that which names.
-func (r *Room) Kick(reason string, which func(Guest) bool) {
+func (r *Room[R]) Kick(reason R, which func(Guest[R]) bool) {
 	var kicking sync.WaitGroup
 	r.mu.Lock()
 	for g := range r.guests {
@@ -66,13 +66,13 @@ func (r *Room) Kick(reason string, which func(Guest) bool) {
 }
 
 // Close kicks everybody and returns when all have gone or ctx has ended.
-func (r *Room) Close(ctx context.Context, reason string) error {
+func (r *Room[R]) Close(ctx context.Context, reason R) error {
 	r.mu.Lock()
 	r.closing = true
 	r.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
-		r.Kick(reason, func(Guest) bool { return true })
+		r.Kick(reason, func(Guest[R]) bool { return true })
 		r.serving.Wait()
 		close(done)
 	}()
@@ -86,7 +86,7 @@ func (r *Room) Close(ctx context.Context, reason string) error {
 
 // Count returns how many connections there are, and how many were closed because
 // there were as many as may be.
-func (r *Room) Count() (now int, turned uint64) {
+func (r *Room[R]) Count() (now int, turned uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.guests), r.turned

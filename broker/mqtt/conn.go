@@ -47,8 +47,8 @@ type conn struct {
 	will    *will
 }
 
-// serve reads until the connection ends.
-func (c *conn) serve() {
+// Serve reads until the connection ends.
+func (c *conn) Serve() {
 	defer close(c.done)
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.srv.limits.Connect))
 	c.finish(c.reader.Run(c.handle))
@@ -325,9 +325,9 @@ func (c *conn) disconnect(pk *packets.Packet) error {
 	return errDisconnect
 }
 
-// kick closes the connection from outside, with a reason for those who understand
+// Kick closes the connection from outside, with a reason for those who understand
 // one, and waits until its goroutine has ended.
-func (c *conn) kick(why packets.Code) {
+func (c *conn) Kick(why packets.Code) {
 	if c.version == v5 {
 		c.out.Send([]byte{packets.Disconnect << 4, 1, why.Code})
 	}

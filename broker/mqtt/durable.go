@@ -128,7 +128,7 @@ func (srv *Server) kick(client, owner string) bool {
 	case s.owner != owner:
 		return false
 	}
-	c.kick(packets.ErrSessionTakenOver)
+	c.Kick(packets.ErrSessionTakenOver)
 	return true
 }
 
@@ -522,7 +522,7 @@ func (s *session) keepSaved(c *conn) {
 		}
 		cut, err := s.saveTo(time.Time{})
 		if errors.Is(err, packets.ErrSessionTakenOver) { // this node did not hear of it
-			s.srv.serving.Go(func() { c.kick(packets.ErrSessionTakenOver) })
+			s.srv.serving.Go(func() { c.Kick(packets.ErrSessionTakenOver) })
 			return
 		}
 		if err != nil {
@@ -733,7 +733,7 @@ func (s *session) Refused(b *engine.Batch, m *engine.Message, id uint16, err err
 	if c != nil && c.version == v311 {
 		delete(s.inbound, id)
 		delete(s.numbers, id)
-		s.srv.serving.Go(func() { c.kick(code) })
+		s.srv.serving.Go(func() { c.Kick(code) })
 		return
 	}
 	s.acknowledge(b, m.QoS, id, code)

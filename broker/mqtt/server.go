@@ -35,23 +35,23 @@ type Server struct {
 
 	dropped [numDrops]atomic.Uint64
 	refused atomic.Uint64 // messages
-	turned  atomic.Uint64 // connections beyond the limit
 	codes   [256]atomic.Uint64
 
 	plane  *backplane.Plane // nil: sessions end with the process
 	places Places           // nil: nobody is sent elsewhere
 
+	room     *link.Room[packets.Code]
 	mu       sync.Mutex
-	conns    map[*conn]struct{}
 	sessions map[string]*session
 	closing  bool
-	serving  sync.WaitGroup
+	serving  sync.WaitGroup // what goes on beside connections
 }
 
 // NewServer returns a server for the clients of hub. limits must be free of
 // mistakes, see Limits.Check.
 func NewServer(hub *engine.Hub, limits Limits, log *slog.Logger) *Server {
-	return &Server{hub: hub, limits: limits.WithDefaults(), log: log, conns: map[*conn]struct{}{}, sessions: map[string]*session{}}
+	limits = limits.WithDefaults()
+	return &Server{hub: hub, limits: limits, log: log, room: link.NewRoom[packets.Code](limits.Connections), sessions: map[string]*session{}}
 }
 
 // Serve serves the connections of l until l is closed, and returns why it ended.
@@ -59,19 +59,11 @@ func NewServer(hub *engine.Hub, limits Limits, log *slog.Logger) *Server {
 // last had arrived.
 func (srv *Server) Serve(l net.Listener) error { return link.Accept(l, srv.accept) }
 
-func (srv *Server) accept(nc net.Conn) {
-	c := &conn{srv: srv, nc: nc, reader: link.NewReader(nc), done: make(chan struct{}), batch: srv.hub.NewBatch(), maker: engine.NewMaker(srv.limits.Topics),
+func (srv *Server) accept(nc net.Conn) { srv.room.Enter(nc, srv.newConn) }
+
+func (srv *Server) newConn(nc net.Conn) link.Guest[packets.Code] {
+	return &conn{srv: srv, nc: nc, reader: link.NewReader(nc), done: make(chan struct{}), batch: srv.hub.NewBatch(), maker: engine.NewMaker(srv.limits.Topics),
 		out: engine.NewOutbox(nc, srv.limits.Outbound, srv.limits.Stall)}
-	srv.mu.Lock()
-	if srv.closing || len(srv.conns) >= srv.limits.Connections {
-		srv.mu.Unlock()
-		srv.turned.Add(1)
-		_ = nc.Close()
-		return
-	}
-	srv.conns[c] = struct{}{}
-	srv.serving.Go(c.serve)
-	srv.mu.Unlock()
 }
 
 // enter gives c the session of a client, which it takes over from a connection
@@ -89,7 +81,7 @@ func (srv *Server) enter(c *conn, id string, clean bool, expiry time.Duration, w
 		}
 		old := s.conn
 		srv.mu.Unlock()
-		old.kick(packets.ErrSessionTakenOver)
+		old.Kick(packets.ErrSessionTakenOver)
 	}
 	defer srv.mu.Unlock()
 	s := srv.sessions[id]
@@ -128,7 +120,6 @@ func (srv *Server) enter(c *conn, id string, clean bool, expiry time.Duration, w
 func (srv *Server) leave(c *conn) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	delete(srv.conns, c)
 	s := c.session
 	if s == nil {
 		return
@@ -212,17 +203,12 @@ func (srv *Server) closed(code packets.Code) {
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.mu.Lock()
 	srv.closing = true
-	all := make([]*conn, 0, len(srv.conns))
-	for c := range srv.conns {
-		all = append(all, c)
-	}
 	srv.mu.Unlock()
-	var kicking sync.WaitGroup
-	for _, c := range all {
-		kicking.Go(func() { c.kick(packets.ErrServerShuttingDown) })
+	if err := srv.room.Close(ctx, packets.ErrServerShuttingDown); err != nil {
+		return err
 	}
 	done := make(chan struct{})
-	go func() { kicking.Wait(); srv.serving.Wait(); close(done) }()
+	go func() { srv.serving.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -253,10 +239,11 @@ type Stats struct {
 
 // Stats returns the numbers of now.
 func (srv *Server) Stats() Stats {
+	s := Stats{Refused: srv.refused.Load()}
+	s.Connections, s.Turned = srv.room.Count()
 	srv.mu.Lock()
-	s := Stats{Connections: len(srv.conns), Sessions: len(srv.sessions)}
+	s.Sessions = len(srv.sessions)
 	srv.mu.Unlock()
-	s.Turned, s.Refused = srv.turned.Load(), srv.refused.Load()
 	s.Dropped, s.Closed = map[string]uint64{}, map[byte]uint64{}
 	for i, name := range dropNames {
 		s.Dropped[name] = srv.dropped[i].Load()

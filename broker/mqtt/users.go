@@ -71,7 +71,7 @@ func (srv *Server) Review() {
 	}
 	srv.mu.Unlock()
 	for _, c := range stale {
-		c.kick(packets.ErrAdministrativeAction)
+		c.Kick(packets.ErrAdministrativeAction)
 	}
 	srv.mu.Lock()
 	defer srv.mu.Unlock()

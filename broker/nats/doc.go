@@ -15,7 +15,8 @@
 //
 // Headers travel as user properties of MQTT 5 and the reply subject as the response
 // topic, in both directions, so that a request of one protocol may be answered by
-// the other. A status in the first line of a header is not passed on. A queue group
+// the other. A request that nobody gets, here or at another node, is answered with status
+// 503. A status in the first line of a header is not passed on. A queue group
 // is a shared subscription of that name and filter.
 //
 // NATS has no acknowledgements, so a message that waits for its topic's rate waits

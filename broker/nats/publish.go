@@ -50,10 +50,10 @@ func (c *conn) publish(cmd *command) error {
 		c.refuse(string(cmd.subject), errors.New("its header is no lines of UTF-8"))
 		return nil
 	}
-	if len(cmd.reply) > 0 && c.options.NoResponders && !c.srv.hub.Wanted(t) {
-		c.reply(cmd.reply, nobody, "")
-	}
 	c.message = engine.Message{Topic: t, Payload: cmd.payload, Properties: c.properties, Expires: never, From: c}
+	if len(cmd.reply) > 0 && c.options.NoResponders && !c.srv.hub.Wanted(t) {
+		c.message.From = c.request(cmd.reply)
+	}
 	switch v := c.batch.Publish(&c.message, 0); v {
 	case engine.Went, engine.Waits:
 	default:
@@ -103,17 +103,56 @@ func (c *conn) refuse(topic string, why error) {
 // reply answers a request of this client, on the subscription that waits for it. It
 // reports false if there is none.
 func (c *conn) reply(topic []byte, header, payload string) bool {
-	for _, s := range c.subs {
-		if !engine.Matches(s.filter, string(topic)) || !s.take() {
-			continue
-		}
-		subject, _ := appendSubject(nil, topic)
-		line := fmt.Sprintf("MSG %s %s %d\r\n", subject, s.sid, len(payload))
-		if header != "" {
-			line = fmt.Sprintf("HMSG %s %s %d %d\r\n", subject, s.sid, len(header), len(header)+len(payload))
-		}
-		c.say(line + header + payload + "\r\n")
-		return true
+	s := c.waiting(topic)
+	if s == nil || !s.take() {
+		return false
 	}
-	return false
+	c.say(s.answer(topic, header, payload))
+	return true
+}
+
+// waiting returns the subscription that waits for the answer to a request, nil if none does.
+func (c *conn) waiting(topic []byte) *sub {
+	for _, s := range c.subs {
+		if engine.Matches(s.filter, string(topic)) && s.Online() {
+			return s
+		}
+	}
+	return nil
+}
+
+// answer is a message of this server itself.
+func (s *sub) answer(topic []byte, header, payload string) string {
+	subject, _ := appendSubject(nil, topic)
+	line := fmt.Sprintf("MSG %s %s %d\r\n", subject, s.sid, len(payload))
+	if header != "" {
+		line = fmt.Sprintf("HMSG %s %s %d %d\r\n", subject, s.sid, len(header), len(header)+len(payload))
+	}
+	return line + header + payload + "\r\n"
+}
+
+// request is the Source of a request that nobody here subscribes to.
+type request struct {
+	*sub
+	reply []byte
+}
+
+// request returns the Source of a request to be answered on reply. It has been answered
+// already where nobody elsewhere can get it.
+func (c *conn) request(reply []byte) engine.Source {
+	if !c.srv.hub.Forwards() {
+		c.reply(reply, nobody, "")
+		return c
+	}
+	if s := c.waiting(reply); s != nil {
+		return &request{s, bytes.Clone(reply)}
+	}
+	return c
+}
+
+// Unheard implements engine.Asker.
+func (r *request) Unheard() {
+	if r.take() {
+		r.c.out.Send([]byte(r.answer(r.reply, nobody, "")))
+	}
 }

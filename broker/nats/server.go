@@ -29,7 +29,7 @@ type Server struct {
 	log    *slog.Logger
 	id     string
 
-	room            *link.Room
+	room            *link.Room[string]
 	number          atomic.Uint64 // of connections
 	refused         atomic.Uint64 // messages
 	dropped, closed link.Tally
@@ -41,7 +41,7 @@ func NewServer(hub *engine.Hub, users *access.Book, limits Limits, log *slog.Log
 	var id [12]byte
 	_, _ = rand.Read(id[:]) // never fails
 	limits = limits.WithDefaults()
-	return &Server{hub: hub, limits: limits, users: users, log: log, id: hex.EncodeToString(id[:]), room: link.NewRoom(limits.Connections)}
+	return &Server{hub: hub, limits: limits, users: users, log: log, id: hex.EncodeToString(id[:]), room: link.NewRoom[string](limits.Connections)}
 }
 
 // Serve serves the connections of l until l is closed, and returns why it ended.
@@ -49,14 +49,14 @@ func NewServer(hub *engine.Hub, users *access.Book, limits Limits, log *slog.Log
 // use TLS.
 func (srv *Server) Serve(l net.Listener, secure *tls.Config) error {
 	return link.Accept(l, func(nc net.Conn) {
-		srv.room.Enter(nc, func(nc net.Conn) link.Guest { return srv.newConn(nc, secure) })
+		srv.room.Enter(nc, func(nc net.Conn) link.Guest[string] { return srv.newConn(nc, secure) })
 	})
 }
 
 // Review disconnects clients whose user is gone or has other rights, with "User
 // Authentication Revoked". Call it after a change of users.
 func (srv *Server) Review() {
-	srv.room.Kick(string(errRevoked), func(g link.Guest) bool {
+	srv.room.Kick(string(errRevoked), func(g link.Guest[string]) bool {
 		c := g.(*conn)
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -36,7 +36,7 @@ type Server struct {
 	users  *access.Book
 	log    *slog.Logger
 
-	room            *link.Room
+	room            *link.Room[string]
 	refused         atomic.Uint64 // messages
 	dropped, closed link.Tally
 
@@ -51,7 +51,7 @@ type Server struct {
 // be free of mistakes, see Limits.Check.
 func NewServer(hub *engine.Hub, users *access.Book, limits Limits, log *slog.Logger) *Server {
 	limits = limits.WithDefaults()
-	return &Server{hub: hub, limits: limits, users: users, log: log, room: link.NewRoom(limits.Connections),
+	return &Server{hub: hub, limits: limits, users: users, log: log, room: link.NewRoom[string](limits.Connections),
 		channels: map[channelKey]*channel{}, deferred: map[*deferral]struct{}{}}
 }
 
@@ -59,14 +59,14 @@ func NewServer(hub *engine.Hub, users *access.Book, limits Limits, log *slog.Log
 // With a TLS configuration clients have to ask for TLS in IDENTIFY.
 func (srv *Server) Serve(l net.Listener, secure *tls.Config) error {
 	return link.Accept(l, func(nc net.Conn) {
-		srv.room.Enter(nc, func(nc net.Conn) link.Guest { return srv.newConn(nc, secure) })
+		srv.room.Enter(nc, func(nc net.Conn) link.Guest[string] { return srv.newConn(nc, secure) })
 	})
 }
 
 // Review disconnects clients whose user is gone or has other rights. Call it after a
 // change of users.
 func (srv *Server) Review() {
-	srv.room.Kick("rights", func(g link.Guest) bool {
+	srv.room.Kick("rights", func(g link.Guest[string]) bool {
 		c := g.(*conn)
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/spillgate/spillgate/broker/follow"
 )
 
 const (
@@ -21,6 +24,10 @@ const (
 	bucketName = "spillgate-place"
 	// key is the state's key in that bucket.
 	key = "state"
+	// bucketStream is the bucket as a stream, which holds that key alone. deletedHeader is on
+	// a value there that was deleted.
+	bucketStream  = "KV_" + bucketName
+	deletedHeader = "KV-Operation"
 	// maxState is the largest packed state in bytes, enough for about a hundred thousand publishers. A change that
 	// would make the state larger is refused. A NATS server takes messages of 1 MiB unless told otherwise, headers included.
 	maxState = 1<<20 - 4096
@@ -28,15 +35,17 @@ const (
 	maxUnpacked = 64 << 20
 	// history is how many older states are kept, to be looked at by hand.
 	history = 5
-	// attempts is how often a change is made again because another placer was faster.
-	attempts = 100
+	// longestPause is the most between two attempts of a change, where another placer was
+	// faster: some writes to a cluster.
+	longestPause = 20 * time.Millisecond
 )
 
-// ErrBusy is returned when others changed the state all the time.
+// ErrBusy is of a change that others' changes overtook until its context ended.
 var ErrBusy = errors.New("place: other placers keep changing the state; try again later")
 
 // Placer decides on a state that it shares with others. It is safe for concurrent use.
 type Placer struct {
+	js  jetstream.JetStream
 	kv  jetstream.KeyValue
 	now func() time.Time
 	// turn is held during a change: those of one process wait for each other instead of overtaking each other.
@@ -62,7 +71,7 @@ func Open(ctx context.Context, nc *nats.Conn, replicas int) (*Placer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("place: the state in JetStream (is it on at %s?): %w", nc.ConnectedUrlRedacted(), err)
 	}
-	return &Placer{kv: kv, now: time.Now, turn: make(chan struct{}, 1), joining: map[string]*batch{}}, nil
+	return &Placer{js: js, kv: kv, now: time.Now, turn: make(chan struct{}, 1), joining: map[string]*batch{}}, nil
 }
 
 // Load returns the state and its revision, 0 if there is none yet.
@@ -83,55 +92,28 @@ func (p *Placer) Load(ctx context.Context) (*State, uint64, error) {
 }
 
 // Watch sends the state whenever it has changed, and first as it is, until ctx ends. Of
-// several that nobody took yet only the last is sent. to has room for one. What it holds
-// at the server ends with the connection.
+// several that nobody took yet only the last is sent. to has room for one.
 func (p *Placer) Watch(ctx context.Context, to chan *State, log *slog.Logger) {
-	for ctx.Err() == nil {
-		w, err := p.kv.Watch(ctx, key)
-		if err != nil {
-			log.Debug("the state is not watched", "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-			continue
-		}
-		p.follow(ctx, w, to, log)
-		if ctx.Err() == nil { // otherwise it ends with the connection, without asking a server that may be gone
-			_ = w.Stop()
-		}
-	}
-}
-
-// follow sends what a watcher sees.
-func (p *Placer) follow(ctx context.Context, w jetstream.KeyWatcher, to chan *State, log *slog.Logger) {
-	for {
-		select {
-		case <-ctx.Done():
+	follow.Stream{JS: p.js, Name: bucketStream, Log: log}.Follow(ctx, 0, func(all []follow.Message) {
+		last := all[len(all)-1]
+		if last.Left > 0 || last.Headers().Get(deletedHeader) != "" { // a later one comes, or there is none
 			return
-		case e, ok := <-w.Updates():
-			switch {
-			case !ok:
-				return
-			case e == nil || e.Operation() != jetstream.KeyValuePut:
-				continue
-			}
-			s := &State{}
-			if err := unpack(e.Value(), s); err != nil {
-				log.Warn("the state cannot be read", "revision", e.Revision(), "error", err)
-				continue
-			}
-			select {
-			case <-to:
-			default:
-			}
-			to <- s // this is the only sender
 		}
-	}
+		s := &State{}
+		if err := unpack(last.Data(), s); err != nil {
+			log.Warn("the state cannot be read", "revision", last.Position, "error", err)
+			return
+		}
+		select {
+		case <-to:
+		default:
+		}
+		to <- s // this is the only sender
+	})
 }
 
 // Update changes the state: it loads it, lets change change it, and writes it if no other placer did meanwhile,
-// otherwise it starts over. An error of change ends it, and nothing is written. The state that it returns is
+// otherwise it starts over, until ctx ends. An error of change ends it, and nothing is written. The state that it returns is
 // what was written.
 func (p *Placer) Update(ctx context.Context, change func(*State) error) (*State, error) {
 	select {
@@ -145,7 +127,7 @@ func (p *Placer) Update(ctx context.Context, change func(*State) error) (*State,
 
 // update is Update for the goroutine that has the turn.
 func (p *Placer) update(ctx context.Context, change func(*State) error) (*State, error) {
-	for n := range attempts {
+	for longest := time.Millisecond; ; longest = min(2*longest, longestPause) {
 		s, revision, err := p.changed(ctx, change)
 		if err != nil {
 			return nil, err
@@ -158,11 +140,10 @@ func (p *Placer) update(ctx context.Context, change func(*State) error) (*State,
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(time.Duration(n) * time.Millisecond):
+			return nil, fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+		case <-time.After(rand.N(longest)): // by chance, or the same two meet again
 		}
 	}
-	return nil, ErrBusy
 }
 
 // write writes the state if it is still of a revision; jetstream.ErrKeyExists if not.

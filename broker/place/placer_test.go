@@ -64,6 +64,28 @@ func TestTwoPlacers(t *testing.T) {
 	}
 }
 
+// A change that another placer overtakes more than a hundred times is made in the end.
+func TestOvertaken(t *testing.T) {
+	a, b := two(t)
+	node := func(name string) func(*State) error {
+		return func(s *State) error { return s.SetNode(name, Node{Address: "h", Capacity: 1000}) }
+	}
+	overtaken := 0
+	const times = 120
+	s, err := a.Update(t.Context(), func(s *State) error {
+		if overtaken++; overtaken <= times {
+			if _, err := b.Update(t.Context(), node(fmt.Sprint("b", overtaken))); err != nil {
+				return err
+			}
+		}
+		return node("a")(s)
+	})
+	must(t, err)
+	if len(s.Nodes) != times+1 {
+		t.Errorf("%d nodes, want %d: changes were lost", len(s.Nodes), times+1)
+	}
+}
+
 func TestRefusedChangeWritesNothing(t *testing.T) {
 	a, b := two(t)
 	_, err := a.Update(t.Context(), func(s *State) error { return s.SetTopic("t", limits(1)) })

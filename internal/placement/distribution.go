@@ -69,8 +69,9 @@ type Distribution struct {
 	round    int
 	restarts int
 	least    int
-	tried    []int // numbers of brokers that the model has asked for
-	best     []int // the placement of everybody that meets the objective, or has the least p99, so far
+	room     []float64 // of each broker, in messages a second, where the model limits it
+	tried    []int     // numbers of brokers that the model has asked for
+	best     []int     // the placement of everybody that meets the objective, or has the least p99, so far
 	least99  float64
 	forced   bool // some publishers are where measurements left no room
 	done     bool
@@ -104,7 +105,7 @@ func NewDistribution(topic Topic, brokers []Broker, model *Model) (*Distribution
 			d.brokers[b].Capacity = 1 / m.Cost
 			d.brokers[b].Load, d.brokers[b].Busy = busy/m.Cost, busy
 		}
-		d.least = d.enough(1)
+		d.least, d.room = d.enough(1)
 		d.tried = append(d.tried, d.least)
 	}
 	d.restart()
@@ -237,7 +238,7 @@ func (d *Distribution) settle() {
 		copy(d.at, d.best)
 	}
 	left, publishers := d.nowhere()
-	quotas, _ := Quotas(d.room(), d.rate(left), 0)
+	quotas, _ := Quotas(d.beside(d.brokers), d.rate(left), 0)
 	for k, b := range Assign(publishers, quotas) {
 		d.at[left[k]] = b
 	}
@@ -259,9 +260,9 @@ func (d *Distribution) nowhere() (which []int, publishers []Publisher) {
 	return which, publishers
 }
 
-// room returns the brokers with what they have of the topic.
-func (d *Distribution) room() []Broker {
-	room := slices.Clone(d.brokers)
+// beside returns brokers with what they have of the topic.
+func (d *Distribution) beside(brokers []Broker) []Broker {
+	room := slices.Clone(brokers)
 	for b := range room {
 		room[b].Load += d.parts[b].rate
 	}
@@ -280,7 +281,7 @@ func (d *Distribution) restart() {
 // place gives what has no broker to those that have room, and has these measured.
 func (d *Distribution) place() {
 	free, publishers := d.nowhere()
-	room := d.room()
+	room := d.beside(d.offers(d.room))
 	for b := range room {
 		room[b].Full = room[b].Full || d.parts[b].full
 	}

@@ -160,3 +160,42 @@ func TestDistributionOutOfReach(t *testing.T) {
 		}
 	}
 }
+
+// Where equal shares would fill a broker that others use up to its last message, it gets less, and no
+// further broker is needed; brokers that are alike get equal shares.
+func TestTimeToSpare(t *testing.T) {
+	const wake, message = 5.4e-6, 10e-6 // seconds; others send batches of ten
+	topic := Topic{Bucket: Bucket{Rate: 99_000, Burst: 30}, Objective: 1e-3, Publishers: make([]Publisher, 9000)}
+	for i := range topic.Publishers {
+		topic.Publishers[i].Rate = 10
+	}
+	var used, alike []Broker
+	for _, load := range []float64{10e3, 40e3, 50e3, 60e3, 70e3, 80e3} {
+		used = append(used, Broker{Capacity: 1 / (message + wake), Load: load, Busy: load * (message + wake/10)})
+		alike = append(alike, Broker{Capacity: 1 / (message + wake), Load: 50e3, Busy: 50e3 * (message + wake/10)})
+	}
+	for _, tt := range []struct {
+		brokers []Broker
+		nodes   int
+		equal   bool
+	}{{used, 3, false}, {alike, 4, true}} {
+		d, err := NewDistribution(topic, tt.brokers, &Model{Cost: message + wake})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := map[int]int{}
+		for _, b := range d.Plan() {
+			held[b]++
+		}
+		most, least := 0, len(topic.Publishers)
+		for b, n := range held {
+			most, least = max(most, n), min(least, n)
+			if p99 := d.model.P99(d.share(b, 10*float64(n))); p99 > topic.Objective {
+				t.Errorf("broker %d with %d publishers: a p99 of %v is predicted", b, n, p99)
+			}
+		}
+		if len(held) != tt.nodes || held[Nowhere] > 0 || (most-least <= 1) != tt.equal {
+			t.Errorf("%v have %v publishers, want %d brokers, equal shares: %v", tt.brokers, held, tt.nodes, tt.equal)
+		}
+	}
+}

@@ -56,6 +56,26 @@ func (m Model) processing(s Share) float64 {
 	return correction * burstP99(s.Arriving*cost, cost*max(s.Together, 1), 0)
 }
 
+// busyP99 is processing by the asymptote of the queue, for brokers that are so busy that it is near:
+// a thousand times as fast.
+func (m Model) busyP99(s Share) float64 {
+	free := 1 - s.Beside
+	if free <= 0 {
+		return math.Inf(1)
+	}
+	cost, correction := m.Cost/free, m.Correction
+	if correction == 0 {
+		correction = 1
+	}
+	load := s.Arriving * cost
+	if load >= 1 {
+		return math.Inf(1)
+	}
+	// ∫ C·e^(−ηu) du over [x−1, x] is C·e^(−ηx)/ρ, since ρ(e^η−1) = η.
+	c, eta := Queue{load}.Decay()
+	return correction * cost * max(s.Together, 1) * max(1, math.Log(c/(load*P99))/eta)
+}
+
 // burstP99 returns the p99 of a queue of a load whose arrivals are bursts of a length, both
 // in seconds of service, for messages that are spread over the burst, less what is
 // forgiven: P(delay > t) = ∫ P(U > t/length − u) du over the places u in the burst.

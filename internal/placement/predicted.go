@@ -26,7 +26,8 @@ func (d *Distribution) fewer() bool {
 		}
 	}
 	used := d.learn()
-	return d.enough(1) < used && d.try(1)
+	k, _ := d.enough(1)
+	return k < used && d.try(1)
 }
 
 // learn corrects the model by the broker that processes slowest, and returns how many are in use.
@@ -48,36 +49,104 @@ func (d *Distribution) learn() (used int) {
 
 // try sets the number of brokers to what the model says, from some number on, if that is a new one.
 func (d *Distribution) try(from int) bool {
-	k := d.enough(from)
+	k, room := d.enough(from)
 	if k > len(byRoom(d.brokers)) || slices.Contains(d.tried, k) {
 		return false
 	}
-	d.least = k
+	d.least, d.room = k, room
 	d.tried = append(d.tried, k)
 	return true
 }
 
 // enough returns the fewest brokers, from some number on, with which the model predicts that
-// the objective is met; if no number is enough, the one with which it is missed by least.
-func (d *Distribution) enough(from int) int {
+// the objective is met, and the room that they then have for the topic, nil for all of it; if no
+// number is enough, the one with which it is missed by least.
+//
+// Equal shares may fill a broker that others use too, up to its last message a second, while
+// those beside it have time to spare. So where the objective is missed with equal shares,
+// it is tried with shares that keep each broker's own delay below it (narrow).
+func (d *Distribution) enough(from int) (k int, room []float64) {
 	best, least := from, math.Inf(1)
+	var narrow []float64
 	for k := from; k <= len(byRoom(d.brokers)); k++ {
-		_, rest, worst := d.Predicted(k)
+		_, rest, worst := d.predicted(k, nil)
 		if rest == 0 && worst <= d.topic.Objective {
-			return k
+			return k, nil
 		}
 		if worst < least {
-			best, least = k, worst
+			best, least, room = k, worst, nil
+		}
+		if narrow == nil {
+			narrow = d.narrow()
+		}
+		quotas, rest, worst := d.predicted(k, narrow)
+		switch {
+		case rest > 0 || count(quotas) > k: // that is another number of brokers
+		case worst <= d.topic.Objective:
+			return k, narrow
+		case worst < least:
+			best, least, room = k, worst, narrow
 		}
 	}
-	return best
+	return best, room
+}
+
+// count returns how many brokers get something.
+func count(quotas []float64) (n int) {
+	for _, q := range quotas {
+		if q > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// below is how far below the objective a broker's own delay is kept where its room is limited
+// by that: as far as the published search stops below it (section 4.3).
+const below = 0.2
+
+// narrow returns the rate of the topic at which the model predicts that each broker's own
+// p99 is below the objective by that part, in messages a second.
+func (d *Distribution) narrow() []float64 {
+	room, all, group := make([]float64, len(d.brokers)), d.rate(nil), d.group()
+	for b, broker := range d.brokers {
+		if b > 0 && broker == d.brokers[b-1] { // brokers are often alike
+			room[b] = room[b-1]
+			continue
+		}
+		low, high := 0.0, min(broker.Residual(), all)
+		for range 10 { // to a thousandth
+			middle := (low + high) / 2
+			s := Share{Arriving: middle, Together: max(1, middle/all*group) * d.topic.Batch, Beside: broker.busy()}
+			if d.model.busyP99(s) > (1-below)*d.topic.Objective {
+				high = middle
+			} else {
+				low = middle
+			}
+		}
+		room[b] = low
+	}
+	return room
+}
+
+// offers returns the brokers with the room that they may give the topic, nil for all that they have.
+func (d *Distribution) offers(room []float64) []Broker {
+	all := slices.Clone(d.brokers)
+	for b, most := range room {
+		all[b].Capacity = min(all[b].Capacity, all[b].Load+most)
+	}
+	return all
 }
 
 // Predicted returns what k brokers would get, in messages a second in the order of brokers, or more of them where the room of k is
 // not enough; what finds no room; and the p99 in seconds that the model predicts at the worst of them,
 // infinite without a model.
 func (d *Distribution) Predicted(k int) (quotas []float64, rest, p99 float64) {
-	quotas, rest = Quotas(d.brokers, d.rate(nil), k)
+	return d.predicted(k, d.room)
+}
+
+func (d *Distribution) predicted(k int, room []float64) (quotas []float64, rest, p99 float64) {
+	quotas, rest = Quotas(d.offers(room), d.rate(nil), k)
 	if d.model == nil {
 		return quotas, rest, math.Inf(1)
 	}

@@ -1,0 +1,175 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// makeTime bounds how long NATS may take to make a consumer. It exceeds the 3 s after
+	// which NATS places none on a node that does not answer, so the second one is elsewhere.
+	makeTime = 4 * time.Second
+	// unusedTime is how long NATS keeps a consumer that nobody reads from.
+	unusedTime = 30 * time.Second
+	// silence is how long a stream may send this node nothing, not even that there is
+	// nothing, twice over, before a consumer is given up.
+	silence = time.Second
+	// waitingMessages is how many messages of a stream wait to be handled here. The
+	// stream is asked for more when they have been.
+	waitingMessages = 512
+	// pause is between two consumers.
+	pause = 100 * time.Millisecond
+)
+
+// errGap is of a consumer whose messages did not all come.
+var errGap = errors.New("follow: messages are missing")
+
+// Stream is a stream of JetStream.
+type Stream struct {
+	JS   jetstream.JetStream
+	Name string
+	// Log is told, for debugging, why a stream is read anew.
+	Log *slog.Logger
+}
+
+// Message is a message of a stream.
+type Message struct {
+	jetstream.Msg
+	// Position is its sequence number in the stream.
+	Position uint64
+	// Stored is when the stream took it.
+	Stored time.Time
+	// Left is how many the stream had after it when it was sent.
+	Left uint64
+}
+
+// arrived returns a message that is to be the nth of its consumer.
+func arrived(m jetstream.Msg, n uint64) (a Message, err error) {
+	meta, err := m.Metadata()
+	if err != nil {
+		return a, err
+	}
+	if meta.Sequence.Consumer != n {
+		return a, errGap
+	}
+	return Message{m, meta.Sequence.Stream, meta.Timestamp, meta.NumPending}, nil
+}
+
+// consumer makes a consumer of what a stream has after a position.
+func (s Stream) consumer(ctx context.Context, after uint64) (jetstream.Consumer, error) {
+	ctx, cancel := context.WithTimeout(ctx, makeTime)
+	defer cancel()
+	c, err := s.JS.CreateConsumer(ctx, s.Name, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
+		AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: unusedTime, Replicas: 1, MemoryStorage: true})
+	if err != nil {
+		return nil, fmt.Errorf("a consumer of %s: %w", s.Name, err)
+	}
+	return c, nil
+}
+
+// Follow calls handle for the messages of a stream after a position, each once and in
+// order, as many at a time as there are, until ctx ends. handle may not keep the slice.
+func (s Stream) Follow(ctx context.Context, after uint64, handle func([]Message)) {
+	for ctx.Err() == nil {
+		err := s.once(ctx, &after, handle)
+		if ctx.Err() != nil {
+			return
+		}
+		s.Log.Debug("a stream is read anew", "stream", s.Name, "after", after, "because", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// once follows a stream through one consumer, and returns why that ended.
+func (s Stream) once(ctx context.Context, after *uint64, handle func([]Message)) error {
+	c, err := s.consumer(ctx, *after)
+	if err != nil {
+		return err
+	}
+	messages, broken, done := make(chan jetstream.Msg, waitingMessages), make(chan error, 1), make(chan struct{})
+	defer close(done)
+	consuming, err := c.Consume(func(m jetstream.Msg) {
+		select {
+		case messages <- m:
+		case <-done:
+		}
+	}, jetstream.PullMaxMessages(waitingMessages), jetstream.PullExpiry(4*silence), jetstream.PullHeartbeat(silence),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+			select {
+			case broken <- err:
+			default: // one reason is enough
+			}
+		}))
+	if err != nil {
+		return err
+	}
+	defer consuming.Stop()
+	var all []Message
+	for n := uint64(1); ; {
+		all = all[:0]
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-broken:
+			return err
+		case m := <-messages:
+			for more := true; more && err == nil; {
+				var a Message
+				if a, err = arrived(m, n); err == nil {
+					all, n = append(all, a), n+1
+				}
+				if more = len(messages) > 0 && len(all) < waitingMessages; more {
+					m = <-messages
+				}
+			}
+		}
+		if len(all) > 0 {
+			handle(all)
+			*after = all[len(all)-1].Position
+			clear(all)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Read calls each for the messages that a stream has after a position, in order, until each
+// returns false or there are no more. It returns the position of the last one for which each
+// returned true. There has to be one at least, or it waits until there is.
+func (s Stream) Read(ctx context.Context, after uint64, each func(*Message) bool) (uint64, error) {
+	c, err := s.consumer(ctx, after)
+	if err != nil {
+		return after, err
+	}
+	for n, left := uint64(1), c.CachedInfo().NumPending; ; {
+		// A fetch says that nobody answers, unlike an iterator of the library, which then waits for a heartbeat in vain.
+		batch, err := c.Fetch(int(min(max(left, 1), waitingMessages)), jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(silence))
+		if err != nil {
+			return after, err
+		}
+		for m := range batch.Messages() {
+			a, err := arrived(m, n)
+			if err != nil {
+				return after, err
+			}
+			if !each(&a) {
+				return after, nil
+			}
+			if after, left, n = a.Position, a.Left, n+1; left == 0 {
+				return after, nil
+			}
+		}
+		if err := batch.Error(); err != nil {
+			return after, err
+		}
+	}
+}
