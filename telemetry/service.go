@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
@@ -22,14 +23,36 @@ func Prometheus(gate *live.Gate, name string) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := t.NewGate(name, slog.Default())
-	if err != nil {
-		return nil, err
-	}
-	if _, err := g.of(gate); err != nil {
+	if err := t.of(gate, name); err != nil {
 		return nil, err
 	}
 	return t.Handler(), nil
+}
+
+// Register adds the metrics of a gate, under a name that becomes a label, to a registry that
+// the service serves already, such as prometheus.DefaultRegisterer. Several gates may share a
+// registry if their names differ. Earlier requests are not counted. Close the gate to end it.
+//
+//	err := telemetry.Register(prometheus.DefaultRegisterer, gate, "orders")
+func Register(registry prometheus.Registerer, gate *live.Gate, name string) error {
+	if registry == nil || gate == nil {
+		return errors.New("telemetry: no registry or no gate: make the gate first, with spillgate.New")
+	}
+	t, err := newIn(registry)
+	if err != nil {
+		return err
+	}
+	return t.of(gate, name)
+}
+
+// of counts what gate does, under name.
+func (t *Telemetry) of(gate *live.Gate, name string) error {
+	g, err := t.NewGate(name, slog.Default())
+	if err != nil {
+		return err
+	}
+	_, err = g.of(gate)
+	return err
 }
 
 // Report reports the metrics of a gate, under a name that becomes a label, through
