@@ -29,7 +29,12 @@ its place: file:line:column. If a file is right, print how its workflows, rules,
 and classes are understood. The command starts nothing and resolves no names. The exit
 code is 0 if all files are right, and 1 otherwise.`,
 		Example: "  spillgate check spillgate.yaml",
-		Args:    cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("no file named, expected one such as spillgate.yaml")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			mistakes := 0
 			for _, path := range args {
