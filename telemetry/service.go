@@ -35,8 +35,8 @@ func Prometheus(gate *live.Gate, name string) (http.Handler, error) {
 //
 //	err := telemetry.Register(prometheus.DefaultRegisterer, gate, "orders")
 func Register(registry prometheus.Registerer, gate *live.Gate, name string) error {
-	if registry == nil || gate == nil {
-		return errors.New("telemetry: no registry or no gate: make the gate first, with spillgate.New")
+	if registry == nil {
+		return errors.New("telemetry: no registry, expected one such as prometheus.DefaultRegisterer")
 	}
 	t, err := newIn(registry)
 	if err != nil {
@@ -67,8 +67,8 @@ func Report(gate *live.Gate, name string) (stop func() error, err error) {
 
 // ReportTo is Report through another provider.
 func ReportTo(provider metric.MeterProvider, gate *live.Gate, name string) (stop func() error, err error) {
-	if provider == nil || gate == nil {
-		return nil, errors.New("telemetry: no meter provider or no gate: make the gate first, with spillgate.New")
+	if provider == nil {
+		return nil, errors.New("telemetry: no meter provider")
 	}
 	g, err := NewGate(provider.Meter(Scope), name, slog.Default())
 	if err != nil {
@@ -79,6 +79,9 @@ func ReportTo(provider metric.MeterProvider, gate *live.Gate, name string) (stop
 
 // of has g observe gate and watch it.
 func (g *Gate) of(gate *live.Gate) (stop func() error, err error) {
+	if gate == nil {
+		return nil, errors.New("telemetry: no gate: make it first, with spillgate.New")
+	}
 	if stop, err = g.Watch(gate); err != nil {
 		return nil, err
 	}

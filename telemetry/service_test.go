@@ -113,8 +113,14 @@ func TestInARegistryOfTheService(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, w.Body)
 		}
 	}
-	if telemetry.Register(nil, nil, "shop") == nil {
-		t.Error("neither a registry nor a gate, and no error")
+	if telemetry.Register(nil, newGate(t, admission.Config{Objective: time.Minute}), "shop") == nil {
+		t.Error("no registry, and no error")
+	}
+	if telemetry.Register(prometheus.NewRegistry(), nil, "shop") == nil {
+		t.Error("no gate, and no error")
+	}
+	if _, err := telemetry.Prometheus(nil, "shop"); err == nil {
+		t.Error("no gate, and no error")
 	}
 }
 
