@@ -31,7 +31,8 @@ func Prometheus(gate *live.Gate, name string) (http.Handler, error) {
 
 // Register adds the metrics of a gate, under a name that becomes a label, to a registry that
 // the service serves already, such as prometheus.DefaultRegisterer. Several gates may share a
-// registry if their names differ. Earlier requests are not counted. Close the gate to end it.
+// registry if their names differ. Earlier requests are not counted. The metrics stay there for
+// good, so a gate that takes the place of another needs another name.
 //
 //	err := telemetry.Register(prometheus.DefaultRegisterer, gate, "orders")
 func Register(registry prometheus.Registerer, gate *live.Gate, name string) error {
