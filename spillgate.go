@@ -20,6 +20,7 @@
 package spillgate
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
@@ -99,10 +100,17 @@ const (
 	Interactive = work.Interactive
 )
 
+// LeastObjective is the shortest objective that New takes: no answer comes through a socket
+// in less, and a time.Duration without a unit is far below.
+const LeastObjective = 10 * time.Microsecond
+
 // New returns an open gate for a service that should answer within objective, counted
 // from the arrival of a request. The gate measures everything else while the service
-// runs. An objective of 0 or less is an error.
+// runs. An objective below LeastObjective is an error.
 func New(objective time.Duration) (*Gate, error) {
+	if objective > 0 && objective < LeastObjective {
+		return nil, fmt.Errorf("spillgate: the objective is %v, expected %v or more, for example 100*time.Millisecond: a number without a unit counts nanoseconds", objective, LeastObjective)
+	}
 	return NewWith(Config{Config: Admission{Objective: objective}})
 }
 

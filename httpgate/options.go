@@ -59,8 +59,9 @@ func ProbePaths() []string { return []string{"/healthz", "/livez", "/readyz", "/
 
 // Exempt names requests that pass without a slot and are never refused: health
 // checks, which must not fail because of load, and streams that wait for long
-// before they answer anything. Default Paths(ProbePaths()...); nil is none. Of several,
-// the last counts.
+// before they answer anything. Default Paths(ProbePaths()...), which a service that exempts
+// more names again: Paths(append(ProbePaths(), "/polls/")...). Nil is none. Of several, the
+// last counts.
 func Exempt(exempt func(*http.Request) bool) Option {
 	return func(o *options) { o.exempt = exempt }
 }

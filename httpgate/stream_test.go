@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -131,4 +132,30 @@ func TestStreamsAreRefusedWhenTheyGoOn(t *testing.T) {
 	if b, err := io.ReadAll(resp.Body); string(b) != "x" || err != nil {
 		t.Errorf("a stream whose answer had begun: %q, %v", b, err)
 	}
+}
+
+// Frameworks that ask the writer, and not the context, learn that a client has gone.
+func TestTheWriterTellsThatTheClientLeft(t *testing.T) {
+	began, told := make(chan struct{}), make(chan struct{})
+	gate := newGate(t, oneSlot(), nil)
+	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		gone := w.(interface{ CloseNotify() <-chan bool }).CloseNotify()
+		close(began)
+		<-gone
+		close(told)
+	})))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-began
+		cancel()
+	}()
+	r, err := http.NewRequestWithContext(ctx, "GET", s.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.DefaultClient.Do(r); err == nil {
+		resp.Body.Close()
+		t.Error("an answer of a handler that waits for the client to go")
+	}
+	<-told
 }

@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"math"
 	"net"
@@ -241,6 +242,14 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		w.leave(work.Ignored)
 	}
 	return c, rw, err
+}
+
+// CloseNotify implements http.CloseNotifier, which is deprecated, and which frameworks assume
+// that every writer has (gin, for its streams).
+func (w *writer) CloseNotify() <-chan bool {
+	gone := make(chan bool, 1)
+	context.AfterFunc(w.r.Context(), func() { gone <- true })
+	return gone
 }
 
 // failing reports whether a header says that the request failed.

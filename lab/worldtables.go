@@ -83,7 +83,19 @@ func (p *played) clientRow(g int, w *world.World) []any {
 		rate(func(g *world.GroupReport) int { return g.Refused }),
 		rate(func(g *world.GroupReport) int { return g.Expired + g.Failed }),
 		p.longest(func(r *world.Report) time.Duration { return r.Groups[g].P50 }), p99,
-		p.longest(func(r *world.Report) time.Duration { return r.Groups[g].Told }))
+		p.told(g))
+}
+
+// told returns the time within which refused clients knew; nil if none was refused.
+func (p *played) told(g int) any {
+	if !slices.ContainsFunc(p.reports, func(r *world.Report) bool { return r.Groups[g].Refused > 0 }) {
+		return nil
+	}
+	longest := time.Duration(0)
+	for _, r := range p.reports {
+		longest = max(longest, r.Groups[g].Told)
+	}
+	return longest
 }
 
 // reasonTable shows why requests were refused, with a column for each reason that

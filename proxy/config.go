@@ -465,6 +465,49 @@ func (c *Config) checkServers(wrong func(field, value, want string)) {
 	names := map[string]string{}
 	checkUpstreams(wrong, "upstreams", c.Upstreams, names)
 	c.checkGroups(wrong, names)
+	c.checkLoops(wrong, "upstreams", c.Upstreams)
+	for i := range c.Groups {
+		c.checkLoops(wrong, fmt.Sprintf("groups[%d].upstreams", i), c.Groups[i].Upstreams)
+	}
+}
+
+// checkLoops finds the upstreams in list that are the proxy itself: each request to one would
+// come back until all slots are taken, and be refused as if the server were at its capacity.
+func (c *Config) checkLoops(wrong func(field, value, want string), list string, all []Upstream) {
+	for i, u := range all {
+		for k := range c.Listen {
+			if c.Listen[k].is(u) {
+				wrong(fmt.Sprintf("%s[%d].url", list, i), quote(u.URL), fmt.Sprintf("the address of a server: this is listen[%d], the proxy's own", k))
+			}
+		}
+	}
+}
+
+// is reports whether a connection to u reaches l, as far as their addresses tell without a
+// look-up.
+func (l *Listener) is(u Upstream) bool {
+	if path, scheme := u.socket(); scheme != "" {
+		return l.Address == unixScheme+path
+	}
+	target, mistake := u.target()
+	host, port, err := net.SplitHostPort(l.Address)
+	if mistake != "" || err != nil || port != portOf(target) {
+		return false
+	}
+	at, _ := netip.ParseAddr(numeric(host))
+	to, _ := netip.ParseAddr(numeric(target.Hostname()))
+	if host == "" || at.IsUnspecified() {
+		return to.IsLoopback() || to.IsUnspecified()
+	}
+	return host == target.Hostname() || at.IsValid() && at == to
+}
+
+// numeric is host, and an address in place of the name that every system gives to itself.
+func numeric(host string) string {
+	if host == "localhost" {
+		return "127.0.0.1"
+	}
+	return host
 }
 
 // checkUpstreams finds the mistakes in upstreams that stand in a field. names are those of

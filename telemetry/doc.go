@@ -12,7 +12,8 @@
 // docs/metrics.md lists every metric with its meaning, its labels and their values; it is
 // made from this source.
 //
-// A service calls one function: Prometheus, or Report where OpenTelemetry is set up.
+// A service calls one function: Prometheus; Register where it serves a registry of Prometheus
+// already; or Report where OpenTelemetry is set up.
 //
 // Invariants: the number of label values is bounded. The gate's name comes from the
 // configuration; methods and targets are those that the process calls, at most

@@ -13,14 +13,14 @@ import (
 // gate: at ten seconds a day of overload is 8,640 lines, not one a request.
 const Notice = 10 * time.Second
 
-// notice sums up refusals for the log.
+// notice sums up refusals for the log: the first at once, those that follow when Notice has
+// passed, also if none came lately.
 type notice struct {
 	log    *slog.Logger
 	gate   string
 	counts [work.NumReasons]atomic.Int64
-	// last is when the last line was written, in nanoseconds since the Unix
-	// epoch, 0 before the first.
-	last atomic.Int64
+	// waits is true from a line until Notice has passed without a refusal.
+	waits atomic.Bool
 }
 
 // reach logs that the objective cannot be met, or can be again.
@@ -36,18 +36,43 @@ func (n *notice) reach(r live.Reach) {
 	n.log.Info("objective within reach again", attrs...)
 }
 
-// refused counts a refusal, and logs what was counted since the last line if
-// that is long ago. Concurrent calls write one line between them.
+// refused counts a refusal, and logs it if it is the first for a while. Concurrent calls
+// write one line between them.
 func (n *notice) refused(r work.Reason) {
 	if n.log == nil {
 		return
 	}
 	n.counts[r].Add(1)
-	now, last := time.Now(), n.last.Load()
-	since := now.Sub(time.Unix(0, last))
-	if last != 0 && since < Notice || !n.last.CompareAndSwap(last, now.UnixNano()) {
-		return
+	if n.waits.CompareAndSwap(false, true) {
+		n.line()
+		time.AfterFunc(Notice, n.again)
 	}
+}
+
+// again logs what was refused since the last line, Notice ago. After a Notice without a
+// refusal, the next one is logged at once.
+func (n *notice) again() {
+	for !n.line(slog.Duration("since", Notice)) {
+		n.waits.Store(false)
+		if !n.some() || !n.waits.CompareAndSwap(false, true) {
+			return
+		}
+	}
+	time.AfterFunc(Notice, n.again)
+}
+
+// some reports whether a refusal is counted that no line has.
+func (n *notice) some() bool {
+	for r := range n.counts {
+		if n.counts[r].Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// line logs what is counted, and starts again; it reports false if that is nothing.
+func (n *notice) line(more ...any) bool {
 	attrs := []any{slog.String("gate", n.gate)}
 	total := int64(0)
 	for r := range n.counts {
@@ -56,9 +81,10 @@ func (n *notice) refused(r work.Reason) {
 			attrs = append(attrs, slog.Int64(work.Reason(r).String(), c))
 		}
 	}
-	attrs = append(attrs, slog.Int64("refused", total))
-	if last != 0 {
-		attrs = append(attrs, slog.Duration("since", since.Round(time.Millisecond)))
+	if total == 0 {
+		return false
 	}
-	n.log.Warn("overload: requests refused", attrs...)
+	attrs = append(attrs, slog.Int64("refused", total))
+	n.log.Warn("overload: requests refused", append(attrs, more...)...)
+	return true
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
@@ -22,14 +23,37 @@ func Prometheus(gate *live.Gate, name string) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := t.NewGate(name, slog.Default())
-	if err != nil {
-		return nil, err
-	}
-	if _, err := g.of(gate); err != nil {
+	if err := t.of(gate, name); err != nil {
 		return nil, err
 	}
 	return t.Handler(), nil
+}
+
+// Register adds the metrics of a gate, under a name that becomes a label, to a registry that
+// the service serves already, such as prometheus.DefaultRegisterer. Several gates may share a
+// registry if their names differ. Earlier requests are not counted. The metrics stay there for
+// good, so a gate that takes the place of another needs another name.
+//
+//	err := telemetry.Register(prometheus.DefaultRegisterer, gate, "orders")
+func Register(registry prometheus.Registerer, gate *live.Gate, name string) error {
+	if registry == nil {
+		return errors.New("telemetry: no registry, expected one such as prometheus.DefaultRegisterer")
+	}
+	t, err := newIn(registry)
+	if err != nil {
+		return err
+	}
+	return t.of(gate, name)
+}
+
+// of counts what gate does, under name.
+func (t *Telemetry) of(gate *live.Gate, name string) error {
+	g, err := t.NewGate(name, slog.Default())
+	if err != nil {
+		return err
+	}
+	_, err = g.of(gate)
+	return err
 }
 
 // Report reports the metrics of a gate, under a name that becomes a label, through
@@ -44,8 +68,8 @@ func Report(gate *live.Gate, name string) (stop func() error, err error) {
 
 // ReportTo is Report through another provider.
 func ReportTo(provider metric.MeterProvider, gate *live.Gate, name string) (stop func() error, err error) {
-	if provider == nil || gate == nil {
-		return nil, errors.New("telemetry: no meter provider or no gate: make the gate first, with spillgate.New")
+	if provider == nil {
+		return nil, errors.New("telemetry: no meter provider")
 	}
 	g, err := NewGate(provider.Meter(Scope), name, slog.Default())
 	if err != nil {
@@ -56,6 +80,9 @@ func ReportTo(provider metric.MeterProvider, gate *live.Gate, name string) (stop
 
 // of has g observe gate and watch it.
 func (g *Gate) of(gate *live.Gate) (stop func() error, err error) {
+	if gate == nil {
+		return nil, errors.New("telemetry: no gate: make it first, with spillgate.New")
+	}
 	if stop, err = g.Watch(gate); err != nil {
 		return nil, err
 	}

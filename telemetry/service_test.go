@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/credit"
@@ -81,6 +84,43 @@ func TestOneLineOfMetrics(t *testing.T) {
 	select {
 	case <-entered:
 	default:
+	}
+}
+
+// A service that serves a registry of its own finds the metrics of all its gates there, beside
+// its own metrics.
+func TestInARegistryOfTheService(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "orders_total"}))
+	for _, name := range []string{"shop", "store"} {
+		gate := newGate(t, admission.Config{Objective: time.Minute})
+		if err := telemetry.Register(registry, gate, name); err != nil {
+			t.Fatal(err)
+		}
+		httpgate.Handler(gate, http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	}
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, want := range []string{
+		"orders_total 0",
+		`spillgate_requests_total{class="default",decision="admit",gate="shop",outcome="done",reason="none"} 1`,
+		`spillgate_requests_total{class="default",decision="admit",gate="store",outcome="done",reason="none"} 1`,
+		`spillgate_service_seconds_count{gate="shop"} 1`,
+		`spillgate_service_seconds_count{gate="store"} 1`,
+		`spillgate_slots_limit{gate="store"} `,
+	} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("no %s in\n%s", want, w.Body)
+		}
+	}
+	if telemetry.Register(nil, newGate(t, admission.Config{Objective: time.Minute}), "shop") == nil {
+		t.Error("no registry, and no error")
+	}
+	if telemetry.Register(prometheus.NewRegistry(), nil, "shop") == nil {
+		t.Error("no gate, and no error")
+	}
+	if _, err := telemetry.Prometheus(nil, "shop"); err == nil {
+		t.Error("no gate, and no error")
 	}
 }
 

@@ -30,17 +30,31 @@ type Telemetry struct {
 // New returns a provider of its own, registered nowhere else.
 func New() (*Telemetry, error) {
 	registry := prometheus.NewRegistry()
+	t, err := newIn(registry)
+	if err != nil {
+		return nil, err
+	}
+	t.registry = registry
+	return t, nil
+}
+
+// newIn returns a provider whose metrics are part of a registry, which may have those of other
+// providers.
+func newIn(registry prometheus.Registerer) (*Telemetry, error) {
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: Prometheus exporter: %w", err)
 	}
-	t := &Telemetry{
-		provider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)),
-		registry: registry,
-	}
+	t := &Telemetry{provider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))}
 	timed := func(what, meaning string) *prometheus.HistogramVec {
 		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: what + "_seconds", Help: meaning, Buckets: secondsBuckets()}, []string{gateLabel})
-		err = errors.Join(err, registry.Register(h))
+		failed := registry.Register(h)
+		if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](failed); ok {
+			if there, ok := already.ExistingCollector.(*prometheus.HistogramVec); ok {
+				return there // that of another gate in this registry
+			}
+		}
+		err = errors.Join(err, failed)
 		return h
 	}
 	t.queued, t.served = timed(queueDelay, queueDelayMeaning), timed(service, serviceMeaning)

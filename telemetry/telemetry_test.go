@@ -3,12 +3,14 @@ package telemetry
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -121,32 +123,77 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// One line says that overload began; the flood that follows adds none.
+// One line says that overload began; the flood that follows is one more, also if it ends
+// before that is due, and after a calm the next refusal is a line at once.
 func TestOverloadNoticesAreRateLimited(t *testing.T) {
-	var out bytes.Buffer
-	n := notice{log: slog.New(slog.NewTextHandler(&out, nil)), gate: "orders"}
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for range 1000 {
-				n.refused(work.Delay)
+	synctest.Test(t, func(t *testing.T) {
+		var out lockedText
+		n := notice{log: slog.New(slog.NewTextHandler(&out, nil)), gate: "orders"}
+		lines := func(want ...string) {
+			t.Helper()
+			got := strings.SplitAfter(out.take(), "\n")
+			if len(got) != len(want)+1 {
+				t.Fatalf("%d lines, want %d: %q", len(got)-1, len(want), got)
 			}
-		})
-	}
-	wg.Wait()
-	n.refused(work.Share)
-	if got := strings.Count(out.String(), "\n"); got != 1 {
-		t.Fatalf("%d lines, want 1:\n%s", got, out.String())
-	}
-	out.Reset()
-	n.last.Store(time.Now().Add(-Notice - time.Second).UnixNano())
-	n.refused(work.Delay)
-	line := out.String()
-	for _, want := range []string{"gate=orders", "share=1", "since=11"} {
-		if !strings.Contains(line, want) {
-			t.Errorf("no %s in %q", want, line)
+			for i, w := range want {
+				if !strings.Contains(got[i], w) {
+					t.Errorf("no %q in %q", w, got[i])
+				}
+			}
 		}
-	}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 1000 {
+					n.refused(work.Delay)
+				}
+			})
+		}
+		wg.Wait()
+		n.refused(work.Share)
+		first := out.take()
+		if strings.Count(first, "\n") != 1 || !strings.Contains(first, "gate=orders delay=") {
+			t.Fatalf("lines at once: %q, want one", first)
+		}
+		var said int
+		if _, err := fmt.Sscanf(first[strings.Index(first, "refused="):], "refused=%d", &said); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(Notice + time.Second)
+		lines(fmt.Sprintf("share=1 refused=%d since=10s", 4001-said))
+		time.Sleep(Notice - 2*time.Second)
+		n.refused(work.Delay)
+		lines()
+		time.Sleep(2 * time.Second)
+		lines("gate=orders delay=1 refused=1 since=10s")
+		time.Sleep(2 * Notice)
+		lines()
+		n.refused(work.Delay)
+		lines("gate=orders delay=1 refused=1\n")
+		time.Sleep(2 * Notice) // the timer ends with the calm
+	})
+}
+
+// lockedText is what a log wrote, from any goroutine.
+type lockedText struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	return len(p), nil
+}
+
+// take returns what was written since the last call.
+func (l *lockedText) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := string(l.text)
+	l.text = nil
+	return s
 }
 
 // At debug level every request is a line, at others none.

@@ -29,7 +29,12 @@ its place: file:line:column. If a file is right, print how its workflows, rules,
 and classes are understood. The command starts nothing and resolves no names. The exit
 code is 0 if all files are right, and 1 otherwise.`,
 		Example: "  spillgate check spillgate.yaml",
-		Args:    cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("no file named, expected one such as spillgate.yaml")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			mistakes := 0
 			for _, path := range args {
@@ -65,6 +70,7 @@ code is 0 if all files are right, and 1 otherwise.`,
 
 // describe prints how c is understood, a line for each part of it.
 func describe(w io.Writer, c *proxy.Config) {
+	describeDoor(w, c)
 	describeGroups(w, c)
 	describeRules(w, c)
 	switch slots := c.Slots; {
@@ -80,6 +86,25 @@ func describe(w io.Writer, c *proxy.Config) {
 	for _, e := range c.Egress {
 		fmt.Fprintf(w, "  egress %s: calls of the upstreams to %s\n", e.Address, e.URL)
 	}
+}
+
+// describeDoor prints where the proxy listens, what it enforces, and for which servers.
+func describeDoor(w io.Writer, c *proxy.Config) {
+	var listen, upstreams []string
+	for i := range c.Listen {
+		listen = append(listen, c.Listen[i].Address)
+	}
+	for i := range c.Upstreams {
+		upstreams = append(upstreams, c.Upstreams[i].URL)
+	}
+	fmt.Fprintf(w, "  proxy %s: mode %v, slo %v", strings.Join(listen, ", "), c.Mode, c.Objective)
+	if len(upstreams) > 0 {
+		fmt.Fprintf(w, ", in front of %s", strings.Join(upstreams, ", "))
+	}
+	if c.Admin != "" {
+		fmt.Fprintf(w, "; admin %s", c.Admin)
+	}
+	fmt.Fprintln(w)
 }
 
 // describeGroups prints which requests go where, and the access log.

@@ -38,7 +38,12 @@ would have accepted, and how full it was. ID is in the refused answer: the membe
 remembers the last ` + strconv.Itoa(live.MostExplained) + `.`,
 		Example: `  spillgate explain 127.0.0.1:9090
   spillgate explain 127.0.0.1:9090 5f3a0c1e0000002a`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 {
+				return fmt.Errorf("%d arguments, expected the admin address of a proxy or a service, such as 127.0.0.1:9090, and at most an ID", len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := ""
 			if len(args) == 2 {
@@ -81,7 +86,9 @@ func runExplain(ctx context.Context, out io.Writer, admin, id string, f explainF
 	text, err := at.getWith(ctx, telemetry.PathRefusals, query)
 	switch {
 	case errors.Is(err, errNoPage) && id != "":
-		return fmt.Errorf("no gate at %s remembers the refusal %s: each remembers its newest %d", admin, id, live.MostExplained)
+		return fmt.Errorf("no gate at %s remembers the refusal %s: each remembers its newest %d, and a Go service tells of them if it serves telemetry.Refusals", admin, id, live.MostExplained)
+	case errors.Is(err, errNoPage):
+		return fmt.Errorf("%s has no page %s: a proxy has it at its admin address, and a Go service if it serves telemetry.Refusals", admin, telemetry.PathRefusals)
 	case err != nil:
 		return err
 	}

@@ -61,10 +61,17 @@ func TestExplain(t *testing.T) {
 		"0123456789abcdef": "no gate at",
 		"0123":             "expected 16 hexadecimal digits",
 		"--last 0":         "--last is 0, expected 1 to 4096",
+		"1 2":              "3 arguments, expected the admin address",
 	} {
 		if code, text := explain(strings.Fields(args)...); code == exitOK || !strings.Contains(text, want) {
 			t.Errorf("explain %s: %d %s, want %q", args, code, text, want)
 		}
+	}
+	without := httptest.NewServer(http.NotFoundHandler())
+	defer without.Close()
+	var out bytes.Buffer
+	if code := run(t.Context(), []func() *cobra.Command{newExplain}, []string{"explain", without.Listener.Addr().String()}, &out, &out); code != exitFailure || !strings.Contains(out.String(), "serves telemetry.Refusals") {
+		t.Errorf("a service without the page: %d %s", code, out.String())
 	}
 	for i := range work.NumReasons {
 		r := work.Reason(i)

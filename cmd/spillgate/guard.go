@@ -139,11 +139,26 @@ func (f *guardFlags) complete(file *config.File, urls []string) error {
 		return errors.Join(mistakes...)
 	}
 	if len(mistakes) == 0 {
-		for _, m := range cfg.Check() {
-			mistakes = append(mistakes, m)
-		}
+		mistakes = f.missing(cfg.Check())
 	}
 	return errors.Join(mistakes...)
+}
+
+// missing returns the mistakes of a configuration, with the flag's name for an objective that
+// neither a flag nor a file names.
+func (f *guardFlags) missing(all []guard.Mistake) (mistakes []error) {
+	said := false
+	for _, m := range all {
+		if f.config != "" || m.Value != "" || !strings.HasSuffix(m.Field, ".slo") {
+			mistakes = append(mistakes, m)
+			continue
+		}
+		if !said {
+			mistakes = append(mistakes, fmt.Errorf("--slo is missing, expected %s", m.Want))
+		}
+		said = true // once for all servers
+	}
+	return mistakes
 }
 
 // override puts the flags into cfg and returns what cannot be read.

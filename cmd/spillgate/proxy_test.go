@@ -58,12 +58,14 @@ access_log: {path: stderr, served: 0.01}
 		{"proxy --config no-such-file", exitUsage, []string{"no-such-file"}},
 		{"proxy --slo 1s --listen 127.0.0.1:0 --upstream http://x --upstream-insecure", exitUsage, []string{"--upstream-insecure true: expected an https:// url"}},
 		{"proxy --slo 1s --listen 127.0.0.1:99999 --upstream http://x", exitUsage, []string{`--listen "127.0.0.1:99999"`}},
-		{"check", exitUsage, []string{"at least 1 arg"}},
-		{"check " + bad + " ../../examples/http/spillgate.yaml", exitFailure, []string{"bad.yaml:1:6: slo", "bad.yaml:2:1: port", "spillgate.yaml: ok", "2 mistakes"}},
+		{"check", exitUsage, []string{"no file named, expected one such as spillgate.yaml"}},
+		{"check " + bad + " ../../examples/http/spillgate.yaml", exitFailure, []string{"bad.yaml:1:6: slo", "bad.yaml:2:1: port", "spillgate.yaml: ok", "proxy ", "mode enforce, slo ", "in front of http://", "2 mistakes"}},
+		{"proxy --slo 1s --listen :8123 --upstream http://localhost:8123", exitUsage, []string{`--upstream "http://localhost:8123": expected the address of a server: this is listen[0], the proxy's own`}},
+		{"guard postgres://u@h/d mariadb://u@h", exitUsage, []string{"guard: --slo is missing, expected a duration"}},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			var out bytes.Buffer
-			if code := run(t.Context(), proxyCommands(), strings.Fields(test.args), &out, &out); code != test.code {
+			if code := run(t.Context(), subcommands(), strings.Fields(test.args), &out, &out); code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
 			rest := out.String()

@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -159,7 +160,11 @@ func bounded(n int) int { return min(max(n, 1), MaxClients) }
 
 func (c *checker) fault(path string, f *Fault) {
 	c.instant(path+".at", f.At)
-	c.duration(path+".for", f.For, time.Nanosecond)
+	if f.For == 0 {
+		c.wrong(path+".for", "", "how long it lasts, for example 1s")
+	} else {
+		c.duration(path+".for", f.For, time.Nanosecond)
+	}
 	if f.Every != 0 {
 		c.duration(path+".every", f.Every, max(f.For, MinEvery))
 	}
@@ -211,6 +216,12 @@ func (c *checker) unknown(path, name, what string, known []string) {
 		value = ""
 	}
 	const most = 10
+	seen := map[string]bool{}
+	known = slices.DeleteFunc(slices.Clone(known), func(name string) bool { // a name given twice is another mistake
+		twice := seen[name]
+		seen[name] = true
+		return twice
+	})
 	list := strings.Join(known[:min(len(known), most)], ", ")
 	if len(known) > most {
 		list += ", …"

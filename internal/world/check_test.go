@@ -107,7 +107,7 @@ services[0].methods[0].steps[1].lock: "door", expected none: a lock is held for 
 services[1].locks[0].permits: -1, expected 0 to 1000000
 services[1].locks[1].name: "door", expected another name: services[1].locks[0].name has it
 services[1].locks[2].name: "workers", expected another name, for it is that of the workers
-services[1].methods[0].steps[0].lock: "dor", expected a lock of the service: door, door, workers
+services[1].methods[0].steps[0].lock: "dor", expected a lock of the service: door, workers
 services[1].methods[1].answer: 2 to 1 bytes, expected 0 to 16777216, the least first
 clients[0].give_up: -1ns, expected 0s to 24h0m0s
 clients[0].cycle: -1, expected 0 to 1000000`},
@@ -180,7 +180,7 @@ clients[2].retry.attempts: 101, expected 0 to 100`},
 	{"faults", func(w *World) {
 		w.Faults = append(w.Faults, Fault{At: 20 * time.Second, Service: "shelf"}, Fault{For: ms, Every: 100 * time.Microsecond, Service: "store", Replica: 4, Stop: true, Slower: -1})
 	}, `faults[1].at: 20s, expected an instant of the run, 0s to less than 20s
-faults[1].for: 0s, expected 1ns to 24h0m0s
+faults[1].for: missing, expected how long it lasts, for example 1s
 faults[1].service: "shelf", expected a service: api, store
 faults[1]: 0 of slower, stop, kill and vanish, expected one of them
 faults[2].every: 100µs, expected 1ms to 24h0m0s

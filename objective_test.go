@@ -1,0 +1,27 @@
+package spillgate_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate"
+)
+
+// An objective without a unit is nanoseconds, and a mistake.
+func TestAnObjectiveWithoutAUnit(t *testing.T) {
+	for objective, want := range map[time.Duration]string{
+		100: "the objective is 100ns, expected 10µs or more",
+		0:   "Objective is 0s",
+		-1:  "Objective is -1ns",
+	} {
+		if _, err := spillgate.New(objective); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New(%d): %v, want it to say %q", int64(objective), err, want)
+		}
+	}
+	gate, err := spillgate.New(spillgate.LeastObjective)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate.Close()
+}
