@@ -31,7 +31,7 @@ func runAblation(ctx context.Context, o experiment.Options) (*experiment.Result,
 	warmup, length := 100*time.Millisecond, 400*time.Millisecond
 	if o.Quick {
 		loads = []float64{0.7, 1, 1.4, 2}
-		warmup, length = 50*time.Millisecond, 150*time.Millisecond
+		length = 250 * time.Millisecond
 	}
 	variants := []mesh.Control{
 		contenders.None(setting()),
