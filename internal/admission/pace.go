@@ -54,10 +54,8 @@ func (p *pace) follow(l *slots.Limit) {
 	}
 	p.slots = l.Limit()
 	switch {
-	case !p.busy && p.gap.value > 0:
-		// Without a queue inside the residence stays and the gap moves with the limit; with one the gap stays.
-		x := was / is
-		p.gap.multiply(min(max(float64(l.Service())/is/p.gap.value, min(x, 1)), max(x, 1)))
+	case !p.busy:
+		p.gap.multiply(was / is) // the residence is what it was
 	case knee > 0:
 		p.gap.multiply(min(was, knee) / min(is, knee))
 		fallthrough
