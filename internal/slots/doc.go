@@ -27,7 +27,8 @@
 //	regime                        limit
 //	ranks confirm a line          knee, and a tenth or one more
 //	residence is well inside the  grows until the residence is 0.4 of the objective: a hidden
-//	objective, no line confirmed  queue costs nobody anything, a slot too few costs throughput
+//	objective, no line confirmed  queue costs nobody anything, a slot too few costs throughput; where
+//	                              times vary, and a knee is known, of one in fifty late at most
 //	residence beyond that         knee from trials, and as much more as they leave in doubt
 //	no slot is missing            sinks towards a quarter above the most that ran at once, with
 //	                              or without a slot
@@ -35,6 +36,7 @@
 //	residence passes half of the  at once to what is known to be served at once
 //	objective while it builds up
 //	callers gave up on all of it  a quarter, then doubles while residence stays short
+//	few run, as fast as before    as many as once ran without a queue: a slowdown is over
 //	processors are short          no less than they are, if this process uses them; no order of ends is
 //	                              taken for a line; a trial goes down to them, and by its residence more
 //	                              are of use or not; where hardly anything is in time a quarter, and
