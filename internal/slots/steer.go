@@ -369,8 +369,8 @@ func (l *Limit) target() float64 {
 		// is a part of the objective.
 		return l.knee + min(max(margin*l.knee, hidden), fed*l.rate*slack)
 	}
-	queued := l.rate * min(l.hidden(), l.bounded())
-	queued = max(queued, min(l.rate*l.hidden(), l.knee+few)) // so few may be a knee that was measured too low
+	// A few more than the knee may be one that was measured too low.
+	queued := min(l.rate*l.hidden(), max(l.rate*l.bounded(), l.knee+few))
 	return max(min(l.knee*(1+l.doubt()), max(l.knee, most*slack*l.rate)), queued)
 }
 
@@ -385,7 +385,7 @@ func (l *Limit) hidden() float64 {
 // bounded is the residence, in ns, with which one request in fifty takes longer than the objective less a
 // Slack for the way. Where the order inside is not that of arrival, or requests share what does them, some
 // wait for much longer than the mean. Behind a store whose processors are shared a tenth of the requests were
-// given up while they ran (TestSharedStore).
+// given up while they ran (wild/hosts has such a store).
 func (l *Limit) bounded() float64 {
 	return (whole - 1) * float64(l.cfg.Slack) / (1 + (scarce-1)*l.deviation())
 }
