@@ -288,11 +288,12 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	}
 	defer c.leave(ctx)
 	held := newServedStream(ss, ctx, &c, s.o.hold)
+	held.talks = info.IsClientStream
 	defer held.end() // also when the handler panics
 	err = handle(srv, held)
 	err = held.stop(c.ended(ctx, err))
 	if c.outcome.Executed() && (held.end() || info.IsClientStream) {
-		c.outcome = work.Ignored // nobody knows how much of the time was work
+		c.outcome = work.Released // nobody knows how much of the time was work
 	}
 	return err
 }

@@ -39,6 +39,7 @@ type servedStream struct {
 	sends *time.Timer   // does so while the client takes nothing; nil before the second message
 	spoke atomic.Bool   // the handler, first
 	over  atomic.Bool   // a ticket was back before the end
+	talks bool          // the client sends a stream too
 
 	mu      sync.Mutex
 	ticket  *live.Ticket
@@ -59,7 +60,17 @@ func (s *servedStream) giveBack() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lent = true
-	s.ticket.Leave(work.Ignored)
+	s.ticket.Leave(work.Released)
+}
+
+// answers says that the answer has begun, unless the client may have taken its time before.
+func (s *servedStream) answers() {
+	if s.talks {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ticket.Begun()
 }
 
 // Context returns the call's context, with its deadline and tags.
@@ -105,7 +116,7 @@ func (s *servedStream) takeAnother() error {
 	defer s.mu.Unlock()
 	s.ticket = t
 	if s.ended || s.lent { // meanwhile
-		t.Leave(work.Ignored)
+		t.Leave(work.Released)
 	}
 	return nil
 }
@@ -141,6 +152,7 @@ func (s *servedStream) SendMsg(m any) error {
 		s.sends.Stop()
 	}
 	if s.hold >= 0 && !s.spoke.Swap(true) {
+		s.answers()
 		s.timer.Reset(s.hold)
 	}
 	return err
@@ -154,7 +166,7 @@ func (s *servedStream) end() bool {
 	defer s.mu.Unlock()
 	s.ended = true
 	if s.ticket != s.call.in.ticket {
-		s.ticket.Leave(work.Ignored)
+		s.ticket.Leave(work.Released)
 	}
 	return s.over.Load()
 }

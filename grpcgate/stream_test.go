@@ -76,7 +76,7 @@ func TestQuietStreamsHoldNoSlot(t *testing.T) {
 		}
 	}
 	eventually(t, "all returned", settled(c, conn, gate))
-	if got := gate.Stats().Served; got[work.Done] != before[work.Done]+1 || got[work.Ignored] != before[work.Ignored]+20+10 { // ten took another slot
+	if got := gate.Stats().Served; got[work.Done] != before[work.Done]+1 || got[work.Released] != before[work.Released]+20+10 { // ten took another slot
 		t.Errorf("%v after %v: streams are no samples", got, before)
 	}
 }
@@ -98,7 +98,7 @@ func TestStreamsTakeAnotherSlot(t *testing.T) {
 	ss := openChat(t, dial(t, s.addr))
 	lent := func(n uint64) {
 		t.Helper()
-		eventually(t, "the slot is lent", func() bool { return gate.Stats().Served[work.Ignored] == n && gate.Stats().Running == 0 })
+		eventually(t, "the slot is lent", func() bool { return gate.Stats().Served[work.Released] == n && gate.Stats().Running == 0 })
 	}
 	for n := range 2 {
 		lent(uint64(n + 1))
@@ -141,7 +141,7 @@ func TestUnreadStreamsHoldNoSlot(t *testing.T) {
 	for range 6 {
 		openChat(t, conn)
 	}
-	eventually(t, "their slots to be free", func() bool { st := gate.Stats(); return st.Running == 0 && st.Served[work.Ignored] == 6 })
+	eventually(t, "their slots to be free", func() bool { st := gate.Stats(); return st.Running == 0 && st.Served[work.Released] == 6 })
 	if _, err := call1(within(t), conn, "x"); err != nil {
 		t.Errorf("a call beside them: %v", err)
 	}

@@ -126,7 +126,7 @@ func TestClientLeavesDuringUpload(t *testing.T) {
 	<-done
 	eventually(t, "it left", func() bool { return gate.Stats().Running == 0 && len(seen.list()) == 2 })
 	for _, e := range seen.list() {
-		if e.Outcome != work.Ignored {
+		if e.Outcome != work.Released {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -202,7 +202,7 @@ func TestSlowLongBodiesAskForNoSlot(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	if got := gate.Stats(); got.Running != 0 || got.Waiting != 0 || got.Served[work.Ignored] != 0 || got.Served[work.Done] != 20 {
+	if got := gate.Stats(); got.Running != 0 || got.Waiting != 0 || got.Served[work.Released] != 0 || got.Served[work.Done] != 20 {
 		t.Errorf("%+v: slow clients asked for a slot", got)
 	}
 	for _, one := range slow {

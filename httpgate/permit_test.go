@@ -135,7 +135,7 @@ func TestFlushGivesTheSlotBack(t *testing.T) {
 	defer resp.Body.Close()
 	defer close(release)
 	eventually(t, "the slot to be back", func() bool { return gate.Stats().Running == 0 })
-	if n := gate.Stats().Served[work.Ignored]; n != 1 {
+	if n := gate.Stats().Served[work.Released]; n != 1 {
 		t.Errorf("%d requests ended as no sample, expected 1", n)
 	}
 }
@@ -146,7 +146,7 @@ func TestASlowReaderIsNoSample(t *testing.T) {
 	for _, tt := range []struct {
 		blocked time.Duration // of an hour
 		want    work.Outcome
-	}{{0, work.Done}, {29 * time.Minute, work.Done}, {31 * time.Minute, work.Ignored}, {59 * time.Minute, work.Ignored}} {
+	}{{0, work.Done}, {29 * time.Minute, work.Done}, {31 * time.Minute, work.Released}, {59 * time.Minute, work.Released}} {
 		w := &writer{in: &served{Context: t.Context()}, began: live.Now().Add(-time.Hour), blocked: tt.blocked}
 		if got := w.result(true); got != tt.want {
 			t.Errorf("%v of an hour in writing: %v, expected %v", tt.blocked, got, tt.want)

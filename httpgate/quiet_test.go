@@ -61,7 +61,7 @@ func TestQuietStreamsHoldNoSlot(t *testing.T) {
 		resp.Body.Close()
 	}
 	for _, e := range seen.list() {
-		if e.Outcome != work.Ignored {
+		if e.Outcome != work.Released {
 			t.Errorf("%+v: a quiet stream is no sample", e)
 		}
 	}

@@ -43,7 +43,7 @@ func newSlowReader(w *writer) *slowReader {
 
 // fire implements timed.
 func (s *slowReader) fire() bool {
-	s.w.leave(work.Ignored)
+	s.w.leave(work.Released)
 	return true
 }
 

@@ -52,7 +52,7 @@ func (s *seat) lend() bool {
 	defer s.mu.Unlock()
 	if s.reading {
 		s.lent = true
-		s.w.leave(work.Ignored)
+		s.w.leave(work.Released)
 	}
 	return s.reading
 }
@@ -91,7 +91,7 @@ func (s *seat) take() error {
 	}
 	s.again.Store(t)
 	if s.ended.Load() {
-		t.Leave(work.Ignored)
+		t.Leave(work.Released)
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (s *seat) leave(o work.Outcome) {
 	case s.sample:
 		t.Leave(o)
 	default:
-		t.Leave(work.Ignored)
+		t.Leave(work.Released)
 	}
 }
 
@@ -118,7 +118,7 @@ func (s *seat) finish() {
 	}
 	s.stop()
 	s.ended.Store(true)
-	s.leave(work.Ignored)
+	s.leave(work.Released)
 }
 
 // refused returns why the request got no other slot, nil if that is not so.

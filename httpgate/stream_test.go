@@ -56,7 +56,7 @@ func TestStreamsTakeAnotherSlot(t *testing.T) {
 	in, answer := silentStream(t, rt, s.url)
 	lent := func(n uint64) {
 		t.Helper()
-		eventually(t, "the slot to be lent", func() bool { return gate.Stats().Served[work.Ignored] == n && gate.Stats().Running == 0 })
+		eventually(t, "the slot to be lent", func() bool { return gate.Stats().Served[work.Released] == n && gate.Stats().Running == 0 })
 	}
 	for n := range 3 {
 		lent(uint64(n + 1))
@@ -108,7 +108,7 @@ func TestStreamsAreRefusedWhenTheyGoOn(t *testing.T) {
 	rt := base(t, 2)
 	silent, refused := silentStream(t, rt, s.url+"/silent")
 	speaks, answered := silentStream(t, rt, s.url+"/answers")
-	eventually(t, "the slots to be lent", func() bool { return gate.Stats().Served[work.Ignored] == 2 && gate.Stats().Running == 0 })
+	eventually(t, "the slots to be lent", func() bool { return gate.Stats().Served[work.Released] == 2 && gate.Stats().Running == 0 })
 	gate.Drain()
 	go silent.Write([]byte("x"))
 	if resp := <-refused; resp == nil || resp.StatusCode != http.StatusServiceUnavailable {

@@ -87,7 +87,7 @@ func TestSlowUploadsHoldNoSlot(t *testing.T) {
 			for range 3 {
 				slow = append(slow, begin(t, s.url, size, chunked))
 			}
-			eventually(t, "their slots to be given back", func() bool { return gate.Stats().Served[work.Ignored] == 3 })
+			eventually(t, "their slots to be given back", func() bool { return gate.Stats().Served[work.Released] == 3 })
 			for range 3 { // nobody is in the way
 				resp, err := (&http.Client{Transport: base(t, 1)}).Get(s.url)
 				if err != nil {
@@ -125,7 +125,7 @@ func TestUploadsAreRefusedAtTheirEnd(t *testing.T) {
 		return func(e End) { end = e; ends.Add(1) }
 	})))
 	slow := begin(t, s.url, 256<<10, false)
-	eventually(t, "the slot to be given back", func() bool { return gate.Stats().Served[work.Ignored] == 1 })
+	eventually(t, "the slot to be given back", func() bool { return gate.Stats().Served[work.Released] == 1 })
 	gate.Drain()
 	status, body := slow.finish()
 	if status != 503 || !strings.Contains(body, `"reason":"draining"`) {
@@ -153,7 +153,7 @@ func TestFastUploadsKeepTheirSlot(t *testing.T) {
 		t.Errorf("read %s", got)
 	}
 	eventually(t, "the request to end", func() bool { return gate.Stats().Running == 0 })
-	if served := gate.Stats().Served; served[work.Done] != 1 || served[work.Ignored] != 0 {
+	if served := gate.Stats().Served; served[work.Done] != 1 || served[work.Released] != 0 {
 		t.Errorf("served %v", served)
 	}
 }

@@ -97,7 +97,7 @@ func (w *writer) WriteHeader(code int) {
 	w.bare = w.bare || code == http.StatusNoContent || code == http.StatusNotModified
 	switch {
 	case code == http.StatusSwitchingProtocols:
-		w.leave(work.Ignored)
+		w.leave(work.Released)
 	case w.grpc && h["Grpc-Status"] != nil:
 		// All there is to say is in the header, so the work is done.
 		w.bare = true
@@ -105,7 +105,8 @@ func (w *writer) WriteHeader(code int) {
 		w.keepGrant()
 	default:
 		if ct := h["Content-Type"]; len(ct) == 1 && strings.HasPrefix(ct[0], "text/event-stream") {
-			w.leave(work.Ignored)
+			w.begun()
+			w.leave(work.Released)
 		}
 	}
 	if w.speaks && (w.bare || !w.trailers || w.asks) {
@@ -225,7 +226,8 @@ func (w *writer) FlushError() error {
 		w.WriteHeader(http.StatusOK)
 	}
 	if w.stream == nil && w.h.streamAfter >= 0 {
-		w.stream = time.AfterFunc(w.h.streamAfter, func() { w.leave(work.Ignored) })
+		w.begun()
+		w.stream = time.AfterFunc(w.h.streamAfter, func() { w.leave(work.Released) })
 	}
 	w.waits()
 	err := w.slow.control.Flush()
@@ -239,7 +241,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.hijacked = true
-		w.leave(work.Ignored)
+		w.leave(work.Released)
 	}
 	return c, rw, err
 }
@@ -258,6 +260,13 @@ func (w *writer) failing(code int, h http.Header) bool {
 		return v[0] != "0"
 	}
 	return code >= http.StatusBadRequest
+}
+
+// begun says that the answer has begun, unless the client may have taken its time with the request before.
+func (w *writer) begun() {
+	if w.seat == nil || w.seat.sample {
+		w.in.ticket.Begun()
+	}
 }
 
 // leave gives back the slot that the request has.
@@ -355,7 +364,7 @@ func (w *writer) result(returned bool) work.Outcome {
 	case w.in.Err() != nil:
 		return work.Ignored // the caller left, or its time is over
 	case w.blocked > 0 && 2*w.blocked > live.Now().Sub(w.began):
-		return work.Ignored // the caller was the slow one
+		return work.Released // the caller was the slow one
 	}
 	return work.Done
 }

@@ -37,7 +37,7 @@ func TestSlowClientsHoldNoSlots(t *testing.T) {
 				c := dialFrom(t, "127.0.0.1", p.addr)
 				fmt.Fprintf(c, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", size, half)
 				slow = append(slow, upload{c, bufio.NewReader(c)})
-				eventually(t, "its slot to be given back", func() bool { return gate.Stats().Served[work.Ignored] == uint64(i+1) })
+				eventually(t, "its slot to be given back", func() bool { return gate.Stats().Served[work.Released] == uint64(i+1) })
 			}
 			streams := client(t, 2, nil)
 			var ends []func()

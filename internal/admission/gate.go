@@ -92,9 +92,11 @@ type Ticket struct {
 	state      state
 	plain      bool // over its window or without one: stricter AQM
 	started    mono.Time
-	since      mono.Time     // in the queue for a slot
-	due        mono.Time     // its objective ends, counted from its start
-	overdue    bool          // it has, and the slot is still held
+	since      mono.Time // in the queue for a slot
+	due        mono.Time // its objective ends, counted from its start
+	overdue    bool      // it has, and the slot is still held
+	answered   bool      // its answer has begun, at answer
+	answer     mono.Time
 	scale      float64       // of residences, when it started
 	promised   time.Duration // the wait that was expected then
 	slot       slots.Place   // see slots.Limit
@@ -858,6 +860,18 @@ func (g *Gate) Oldest() *Ticket {
 	return nil
 }
 
+// Answer says that the answer to a ticket that runs has begun. Should the ticket leave as work.Released
+// its time up to here is a sample of the service. A second call does nothing.
+func (g *Gate) Answer(now mono.Time, t *Ticket) {
+	if t.answered || t.state != running {
+		return
+	}
+	t.answered, t.answer = true, now
+	if !t.lent {
+		g.limit.Answer(now, &t.slot)
+	}
+}
+
 // Leave returns the slot of a ticket that ran. A second call does nothing.
 func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	if !t.End() {
@@ -867,11 +881,17 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	g.gone(t)
 	g.pass(now)
 	g.running.remove(t)
-	ran := now.Sub(t.started)
-	sample := g.sample(t)
-	if sample && !t.lent && o != work.Cancelled && (o.Executed() || float64(ran) > g.pace.ran.value) {
+	until, executed, sample := now, o.Executed(), g.sample(t)
+	if o == work.Released {
+		if t.answered {
+			until = t.answer
+		}
+		executed, sample = t.answered, sample && t.answered
+	}
+	ran := until.Sub(t.started)
+	if sample && !t.lent && o != work.Cancelled && (executed || float64(ran) > g.pace.ran.value) {
 		g.pace.ran.add(float64(ran))
-		took := now.Sub(t.since) - t.promised
+		took := until.Sub(t.since) - t.promised
 		if g.cfg.Schedule.Order.ByDeadline() {
 			took = ran // to be overtaken is no doubt about how long a service takes
 		}
@@ -895,6 +915,8 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		g.limit.Repay()
 	case !sample:
 		g.limit.Return(now, t.slot)
+	case o == work.Released:
+		g.limit.Part(now, t.started.Add(-g.behind(now)), t.slot)
 	default:
 		g.limit.Release(now, t.started.Add(-g.behind(now)), t.slot, o.Executed())
 	}

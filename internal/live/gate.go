@@ -545,6 +545,21 @@ func (g *Gate) refuse(t *Ticket, r work.Reason, pushback time.Duration, cause er
 	return refusal
 }
 
+// Begun says that the answer has begun. Should it go on for so long that the slot comes back
+// before its end (work.Released), the time up to here says how long such work takes. Calls at once from several
+// goroutines are allowed; only the first counts.
+func (t *Ticket) Begun() {
+	g, now := t.gate, Now()
+	g.lock()
+	now = g.at(now)
+	if t.left || t.mode == Off {
+		g.mu.Unlock()
+		return
+	}
+	g.node.Answer(now, t.core)
+	g.finish(now)
+}
+
 // Leave returns the ticket's slot and says how the request ended. Work that is Done
 // after the deadline of its caller, or after the objective, is Late. Only the first
 // call counts; calls at once from several goroutines are allowed.

@@ -130,6 +130,13 @@ func (n *Node) Leave(now mono.Time, t *admission.Ticket, o work.Outcome) {
 	n.door.Leave(now, t, o)
 }
 
+// Answer says that the answer to a ticket that runs has begun: see admission.Gate.
+func (n *Node) Answer(now mono.Time, t *admission.Ticket) {
+	if n.gate != nil {
+		n.gate.Answer(now, t)
+	}
+}
+
 // Feedback is called once for the reply to each ticket, and ends its stay. It
 // announces a rate to a sender that named itself.
 func (n *Node) Feedback(now mono.Time, t *admission.Ticket) (f baseline.Feedback) {

@@ -20,6 +20,10 @@ type calm struct {
 	// count and apart are the distances between two ends in a row while none ran beyond the
 	// reach, as parts of the line; before is the place of the last one, from 0 to 1.
 	count, apart, before float64
+	// longer tells whether those that found more running took longer.
+	longer longer
+	// doubted is how many times a line that it was certain of was none.
+	doubted int
 }
 
 const sure = 9.21 // the evidence that is enough: ln 10⁴, a chance of one in ten thousand
@@ -32,10 +36,11 @@ const stirred = 0.25
 // in a hundred ends is then missed in one case of seven.
 const settledRanks = 4 * enoughRanks
 
-// end takes the rank of a completion while so many ran. It reports whether a line is certain.
-func (c *calm) end(rank int, ran float64) bool {
+// end takes the rank of a completion while so many ran, that took r ns and found so many running, itself
+// included. It reports whether a line is certain.
+func (c *calm) end(rank int, ran, found, r float64) bool {
 	if float64(rank) > c.reach {
-		*c = calm{reach: float64(rank)}
+		*c = calm{reach: float64(rank), doubted: c.doubted}
 	}
 	if n := min(ran, c.reach); rank > 0 && n > 1 {
 		place := float64(rank-1) / (n - 1)
@@ -44,5 +49,14 @@ func (c *calm) end(rank int, ran float64) bool {
 	if rank > 0 && ran > moves*c.reach {
 		c.behind += math.Log(ran / c.reach)
 	}
-	return c.behind >= sure && c.count >= settledRanks && c.apart >= stirred*c.count
+	if found >= c.reach {
+		c.longer.add(found, r)
+	}
+	return c.behind >= sure*float64(int(1)<<(2*c.doubted)) && c.count >= settledRanks && c.apart >= stirred*c.count && c.longer.line()
 }
+
+// mostDoubted is how often the evidence that is enough is multiplied by four.
+const mostDoubted = 4
+
+// refuted begins anew: what was certain was not so.
+func (c *calm) refuted() { *c = calm{reach: c.reach, doubted: min(c.doubted+1, mostDoubted)} }

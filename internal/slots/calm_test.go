@@ -7,10 +7,10 @@ import (
 )
 
 // discipline is a server that works on the requests in it: on the k oldest, each at full speed, or
-// on all of them, who share so many processors.
-type discipline struct{ workers, processors float64 }
+// on all of them, who share so many processors. Then each takes as long as after, wherever the others are.
+type discipline struct{ workers, processors, after float64 }
 
-// speed returns how fast it works on each of the n in it, and on how many of the oldest.
+// speed returns how fast it works on each of the n that it has not done with, and on how many of the oldest.
 func (d discipline) speed(n int) (speed float64, served int) {
 	switch {
 	case d.workers > 0:
@@ -21,40 +21,52 @@ func (d discipline) speed(n int) (speed float64, served int) {
 	return 1, n
 }
 
+// asked is a request in a server, in the order of arrival; left is what is to be worked on it, and over
+// when it ends, once that is none.
+type asked struct{ left, began, found, over float64 }
+
 // settled plays Poisson arrivals at the rates, each for so many completions, and returns after how many
 // of them the ranks make a line certain, 0 if never, and how far they reach.
 func settled(d discipline, draw func(*rand.Rand) float64, seed uint64, each int, rates ...float64) (after int, reach float64) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var c calm
-	var left []float64
-	done := 0
+	var all []*asked
+	now, done := 0.0, 0
 	for _, rate := range rates {
-		arrival := rng.ExpFloat64() / rate
+		arrival := now + rng.ExpFloat64()/rate
 		for end := done + each; done < end; {
-			speed, served := d.speed(len(left))
-			next := 0
-			for i := range served {
-				if left[i] < left[next] {
-					next = i
+			var worked []*asked
+			next, ends := arrival, -1
+			for i, a := range all {
+				if a.left > 0 {
+					worked = append(worked, a)
+				} else if a.over <= next {
+					next, ends = a.over, i
 				}
 			}
-			if len(left) == 0 || left[next]/speed > arrival {
-				for i := range served {
-					left[i] -= arrival * speed
+			speed, served := d.speed(len(worked))
+			var first *asked
+			for _, a := range worked[:served] {
+				if at := now + a.left/speed; at <= next {
+					next, ends, first = at, -1, a
 				}
-				left, arrival = append(left, draw(rng)), rng.ExpFloat64()/rate
-				continue
 			}
-			took := left[next]
-			for i := range served {
-				left[i] -= took
+			for _, a := range worked[:served] {
+				a.left -= (next - now) * speed
 			}
-			arrival -= took / speed
-			ran := float64(len(left))
-			left = slices.Delete(left, next, next+1)
-			done++
-			if c.end(next+1, ran) {
-				return done, c.reach
+			now = next
+			switch {
+			case first != nil:
+				first.left, first.over = 0, now+d.after
+			case ends < 0:
+				all = append(all, &asked{left: draw(rng), began: now, found: float64(len(all) + 1)})
+				arrival = now + rng.ExpFloat64()/rate
+			default:
+				a, ran := all[ends], float64(len(all))
+				all = slices.Delete(all, ends, ends+1)
+				if done++; c.end(ends+1, ran, a.found, now-a.began) {
+					return done, c.reach
+				}
 			}
 		}
 	}
@@ -98,6 +110,8 @@ func TestALineShowsInCalm(t *testing.T) {
 		{"4 processors, exponential", discipline{processors: 4}, exponential, []float64{2, 3.6}, 0, 0},
 		{"4 processors, uniform", discipline{processors: 4}, uniform, []float64{2, 3.6}, 40_000, 4},
 		{"4 processors, nearly equal times", discipline{processors: 4}, nearly, []float64{2, 3.6}, 0, 0},
+		{"4 connections, then elsewhere for thrice as long", discipline{workers: 4, after: 3}, exponential, []float64{2, 3}, 0, 0},
+		{"a lock for a thirtieth of the time", discipline{workers: 1, after: 30}, nearly, []float64{0.5, 0.7}, 0, 0},
 		{"one processor, bimodal", discipline{processors: 1}, bimodal, []float64{0.5, 0.95}, 40_000, 2},
 	} {
 		for seed := range uint64(10) {

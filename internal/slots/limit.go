@@ -15,6 +15,7 @@ type Limit struct {
 	inUse int
 	ended mono.Time // the last release, or loan of a slot that was taken for stuck
 	lent  int       // running requests that gave their slots back; see Lend
+	begun int       // requests that hold slots while their answers are under way; see Answer
 	ends  uint64    // releases
 	// overdue requests hold slots beyond their objectives; passed is how many of them would have
 	// ended by chance, had they been like the others, since the last of them did.
@@ -42,6 +43,7 @@ type Limit struct {
 	ordered bool    // see SetOrdered
 	level   level   // all windows under this limit
 	other   point   // the level before, to compare with
+	calmly  point   // the windows in which slots were free
 
 	length        float64 // ns, of the last window
 	held, long    float64 // ns of slots a window, smoothed, and those of requests that turned out long by nature
@@ -131,16 +133,30 @@ func (l *Limit) Knee() float64 { return l.knee }
 // Acquire takes a slot. The caller asks Free first; taking more than the limit
 // is allowed and counted, for requests that must run. The place is for Release or Lend.
 func (l *Limit) Acquire(now mono.Time) Place {
-	l.window.integrate(now, l.inUse, l.lent, l.Free())
+	l.integrate(now)
 	if l.inUse == 0 {
 		l.ended = now // nothing is stuck
 	}
 	l.inUse++
 	l.window.most = max(l.window.most, l.inUse)
 	place := l.line.enter(now, l.mean*apart)
-	place.ends = l.ends
+	place.ends, place.found = l.ends, l.inUse
 	return place
 }
+
+// Answer says that the answer of a request that holds a slot has begun. Should its slot come back before
+// the answer ends it is one of a stream, whose service is what came before: see Part. Until it is known,
+// what it holds the slot for is left out of what the slots are used for.
+func (l *Limit) Answer(now mono.Time, place *Place) {
+	if place.answered == 0 {
+		l.integrate(now)
+		l.begun++
+		place.answered = now
+	}
+}
+
+// integrate advances the averages of the window up to now.
+func (l *Limit) integrate(now mono.Time) { l.window.integrate(now, l.inUse-l.begun, l.lent, l.Free()) }
 
 // Release returns a slot that was taken at started, at a place. A request that was executed to
 // its end is a sample of the residence time. One that was given up is one if it
@@ -150,7 +166,15 @@ func (l *Limit) Acquire(now mono.Time) Place {
 func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 	w, ran := &l.window, float64(l.inUse)
 	rank := l.vacate(now, place)
-	r := float64(max(now.Sub(started), 1))
+	if place.answered != 0 {
+		w.area += float64(now.Sub(place.answered)) // it is no stream
+	}
+	l.sample(now, started, place, rank, ran, float64(max(now.Sub(started), 1)), executed)
+}
+
+// sample takes what an end tells: of a request that ran for r ns, at a rank of so many that ran.
+func (l *Limit) sample(now, started mono.Time, place Place, rank int, ran, r float64, executed bool) {
+	w := &l.window
 	if l.overdue == 0 || r > whole*float64(l.cfg.Slack) {
 		l.passed = 0
 	} else if executed {
@@ -164,7 +188,7 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 		off := r - l.mean
 		l.mean += off / 32
 		l.spread += (math.Abs(off) - l.spread) / 32
-		if l.calm.end(rank, ran) && !l.fifo {
+		if l.calm.end(rank, ran, float64(place.found), r) && !l.fifo {
 			l.confirm(l.reach.most())
 		}
 	}
@@ -183,11 +207,22 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 // Return is Release for a request that tells nothing of the service.
 func (l *Limit) Return(now mono.Time, place Place) { l.vacate(now, place) }
 
+// Part is Release for a stream, whose answer has begun and goes on without a slot: what came before is a
+// sample.
+func (l *Limit) Part(now, started mono.Time, place Place) {
+	ran := float64(l.inUse)
+	rank := l.vacate(now, place)
+	l.sample(now, started, place, rank, ran, float64(max(place.answered.Sub(started), 1)), true)
+}
+
 // vacate takes a slot back at the end of a request, and returns its rank in the line.
 func (l *Limit) vacate(now mono.Time, place Place) (rank int) {
-	l.window.integrate(now, l.inUse, l.lent, l.Free())
+	l.integrate(now)
 	l.ended = now
 	rank = l.line.leave(place)
+	if place.answered != 0 {
+		l.begun--
+	}
 	l.inUse--
 	l.ends++
 	return rank
@@ -261,16 +296,21 @@ func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 	if few && !stuck || l.lent >= l.cfg.Max || !l.Lends() {
 		return false
 	}
-	l.window.integrate(now, l.inUse, l.lent, l.Free())
+	l.integrate(now)
 	if few {
 		l.ended = now
 	}
-	l.window.lent += float64(now.Sub(started))
+	held := float64(now.Sub(started))
+	if place.answered != 0 {
+		held = float64(place.answered.Sub(started))
+		l.begun--
+	}
+	l.window.lent += held
 	l.line.leave(place)
 	l.inUse--
 	l.lent++
 	if w := &l.window; !w.moved && w.flush == 0 && w.done > 0 {
-		w.add(now, float64(now.Sub(started)), true, false) // as far as slots are concerned
+		w.add(now, held, true, false) // as far as slots are concerned
 	}
 	return true
 }

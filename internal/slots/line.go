@@ -23,8 +23,12 @@ type line struct {
 	since mono.Time
 }
 
-// Place is where a request entered the line, and after how many others had ended.
-type Place struct{ number, batch, ends uint64 }
+// Place is where a request entered the line, after how many others had ended, and when its answer began.
+type Place struct {
+	number, batch, ends uint64
+	found               int       // running, itself included
+	answered            mono.Time // 0: it has not
+}
 
 // The order is known of the last lineSize requests, in half a kilobyte. Those that entered
 // before them and still run count for the ranks of others, and have none. No world of

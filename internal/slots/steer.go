@@ -130,6 +130,7 @@ func (l *Limit) roam(p point) {
 		return
 	}
 	l.idle++
+	l.calmly.blend(p)
 	switch {
 	case p.residence < l.alone:
 		l.alone += (p.residence - l.alone) / 2
@@ -172,6 +173,9 @@ func (l *Limit) full(p point) {
 	here.throughput, here.samples = l.rate, p.samples+l.level.done
 	here.took = (p.took*p.samples + l.level.sum) / (p.samples + l.level.ends)
 	l.compare(l.other, here)
+	if l.fifo && l.outdone(here) {
+		return
+	}
 	switch {
 	case l.knee == 0 && l.useful == 0 && p.residence <= l.harmless():
 		l.limit = min(l.limit*up, max(l.limit, max(roomy*slack, l.hidden())*p.throughput))
@@ -277,6 +281,22 @@ func (l *Limit) compare(a, b point) {
 	case c < 0 || worse && min(a.samples, b.samples) >= enoughRanks:
 		l.refute()
 	}
+}
+
+// outdone refutes a line for the sake of which fewer run at p than did while slots were free, and do less: it is
+// none that they would only have waited in. Who is first through the first of several stages is first at the end,
+// and ranks say nothing of the others.
+func (l *Limit) outdone(p point) bool {
+	a := l.calmly
+	part := p.concurrency / a.concurrency
+	if a.samples < enoughRanks || p.samples < enoughRanks || part*moves > 1 || slower(a, p) ||
+		p.throughput >= a.throughput*(1-max(margin, min(chance(a, p), (1-part)/2))) {
+		return false
+	}
+	l.refute()
+	l.calm.refuted()
+	l.knee, l.limit, l.samples, l.untried = a.concurrency, max(l.limit, a.concurrency), 0, l.gap/2
+	return true
 }
 
 // confirm says that there is a line behind a knee.

@@ -235,3 +235,16 @@ func (v *level) add(w *window, length float64) {
 	v.ends += float64(w.done)
 	v.order.merge(w.order)
 }
+
+// calmMemory is over how many completions the mean of windows is smoothed in which slots were free.
+const calmMemory = 256
+
+// blend takes a window into the mean p of windows.
+func (p *point) blend(q point) {
+	had := min(p.samples, calmMemory)
+	share := q.samples / (had + q.samples)
+	p.concurrency += (q.concurrency - p.concurrency) * share
+	p.throughput += (q.throughput - p.throughput) * share
+	p.residence += (q.residence - p.residence) * share
+	p.samples = had + q.samples
+}

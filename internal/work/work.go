@@ -94,6 +94,10 @@ const (
 	// Cancelled: the gate cancelled the work, because others waited for what it held.
 	// It is charged what it used, and is no sample of anything.
 	Cancelled
+	// Released: the slot came back before the request ended, because what held it was no work of
+	// this server any more: a stream that goes on, a client that is silent or slow. It
+	// is no sample, unless its answer had begun: then its time up to there is one.
+	Released
 
 	numOutcomes
 )
@@ -118,6 +122,8 @@ func (o Outcome) String() string {
 		return "late"
 	case Cancelled:
 		return "cancelled"
+	case Released:
+		return "released"
 	}
 	return "unknown"
 }

@@ -1,0 +1,52 @@
+package slots
+
+import "math"
+
+// longer tells whether requests that find more running take longer, in proportion: behind k in service one that
+// is the n-th takes n/k of a service time. Requests may end in the order in which they began although none waits
+// for another: where the first of several stages lets few through at a time, and the others take as long for
+// each. Ranks reach no further than through the first stage then, and most of what runs is beyond.
+type longer struct{ count, found, took, foundFound, foundTook, tookTook float64 }
+
+const (
+	// inLine is the elasticity of the residence in the number found from which on they are in line: midway
+	// between none and the whole proportion.
+	inLine = 0.7
+	// elastic is how well the elasticity must be known, as a standard deviation: half of inLine. With 4
+	// workers, exponential times and 70 % of the capacity it takes some 150 requests that find all workers busy.
+	elastic = 0.25
+	// longerMemory is after how many requests older ones count half.
+	longerMemory = 512
+)
+
+// add takes a request that found so many running, itself included, and took r ns.
+func (l *longer) add(found, r float64) {
+	if l.count >= longerMemory {
+		l.count, l.found, l.took, l.foundFound, l.foundTook, l.tookTook = l.count/2, l.found/2, l.took/2, l.foundFound/2, l.foundTook/2, l.tookTook/2
+	}
+	l.count++
+	l.found += found
+	l.took += r
+	l.foundFound += found * found
+	l.foundTook += found * r
+	l.tookTook += r * r
+}
+
+// elasticity returns by which part of itself the residence grows with the number found, relatively, and the
+// standard deviation of that.
+func (l *longer) elasticity() (by, deviation float64) {
+	found, took := l.found/l.count, l.took/l.count
+	varied := l.foundFound/l.count - found*found
+	if !(varied > 0) {
+		return 0, math.Inf(1)
+	}
+	slope := (l.foundTook/l.count - found*took) / varied
+	left := max(l.tookTook/l.count-took*took-slope*slope*varied, 0)
+	return slope * found / took, math.Sqrt(left/varied/l.count) * found / took
+}
+
+// line reports whether they are in line, as far as is known.
+func (l *longer) line() bool {
+	by, deviation := l.elasticity()
+	return by >= inLine && deviation <= elastic
+}
