@@ -52,6 +52,7 @@ type Limit struct {
 	before        point   // the last trial that lowered the limit, until it is seen whether rightly
 	untried       int     // binding windows since the last trial
 	gap, raiseGap int     // of them between two trials
+	wideGap       int     // and between two wide ones
 	idle          int     // windows in a row in which the limit did not bind
 	peak          float64 // requests at once, decaying
 
@@ -70,7 +71,7 @@ func New(cfg Config) (*Limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limit{cfg: cfg, limit: float64(cfg.Initial), gap: trialFirst, raiseGap: raiseFirst}
+	l := &Limit{cfg: cfg, limit: float64(cfg.Initial), gap: trialFirst, raiseGap: raiseFirst, wideGap: wideFirst}
 	l.window = newWindow(math.MinInt64, math.MinInt64) // time may begin anywhere
 	return l, nil
 }

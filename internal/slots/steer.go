@@ -199,6 +199,10 @@ func (l *Limit) full(p point) {
 		l.try(here, -1)
 		return
 	}
+	if l.widens(here) {
+		l.widen(here)
+		return
+	}
 	if dir := l.due(here); dir != 0 {
 		l.try(here, dir)
 		return

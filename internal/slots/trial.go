@@ -44,6 +44,7 @@ const (
 // service time; with more, the throughput tells whether they were too few.
 type trial struct {
 	dir    int8  // -1: fewer run, 1: more; 0: no trial
+	wide   bool  // upwards, whatever the ranks say: see widen
 	last   int8  // direction of the last one
 	from   point // where it began, with the throughput of all windows there
 	before point // the stage before this one
@@ -95,6 +96,8 @@ func (l *Limit) lower(p point) float64 {
 func (l *Limit) judge(p point) {
 	l.compare(l.trial.before, p)
 	switch {
+	case l.trial.wide:
+		l.judgeWide(p)
 	case l.trial.dir < 0 && p.concurrency < down*l.limit: // fewer came than may run
 		l.limit = l.trial.from.concurrency
 		l.end()
@@ -220,6 +223,44 @@ func (l *Limit) judgeUp(p point) {
 	}
 	l.end()
 	l.limit = l.target()
+}
+
+// wideFirst is how many binding windows pass before the first wide trial of a line. Each that confirms it doubles
+// the number, up to trialLast.
+const wideFirst = 4
+
+// widens reports whether it is time for a wide trial, which takes half as long again for each request.
+func (l *Limit) widens(p point) bool {
+	return l.fifo && l.untried >= l.wideGap && p.residence*up <= whole*float64(l.cfg.Slack) && p.limit >= 1
+}
+
+// widen begins a trial with half as many again as the ranks of a line say. They reach no further than the first of
+// several stages, or hardly as far where requests end nearly in order: then more of them do more.
+func (l *Limit) widen(p point) {
+	from := p
+	from.throughput, from.residence = l.rate, max(p.residence, p.concurrency/l.rate)
+	l.trial = trial{dir: 1, wide: true, last: l.trial.last, from: from, before: from}
+	l.untried = 0
+	l.limit = max(math.Ceil(p.concurrency*up), math.Floor(p.concurrency+1.5))
+}
+
+// judgeWide refutes the line if half as many again did more, and took no longer.
+func (l *Limit) judgeWide(p point) {
+	f := l.trial.from
+	distance := math.Log(p.concurrency / f.concurrency)
+	more, longer := math.Log(p.throughput/f.throughput), math.Log(p.took/f.took)
+	if distance <= 0 || more <= queued*distance || longer >= (1-queued)*distance {
+		l.end()
+		l.wideGap = min(2*l.wideGap, trialLast)
+		l.limit = l.target()
+		return
+	}
+	l.refute()
+	l.calm.refuted()
+	l.trial.wide, l.wideGap = false, wideFirst
+	l.alone = f.concurrency / f.throughput
+	l.knee, l.rate, l.gap, l.raiseGap = min(p.concurrency, p.throughput*l.alone), p.throughput, memory, raiseFirst
+	l.step(p)
 }
 
 // learn takes a measurement of the knee and of the service time.

@@ -176,6 +176,8 @@ func (l *Limit) enough(length float64) bool {
 		return false
 	case l.trial.dir < 0:
 		samples = max(samples, 3*l.limit)
+	case l.trial.wide:
+		samples = max(4*samples, 8*l.limit)
 	case l.trial.dir > 0:
 		samples = max(2*samples, 4*l.limit)
 	}
@@ -192,7 +194,7 @@ func (l *Limit) enough(length float64) bool {
 		return true // more may run: no slot is to be missing for longer than it takes to see that
 	case l.fifo && l.trial.dir == 0 && w.done >= 2*earlySize && w.residence() > slowed*l.alone:
 		return true // what the ranks told stays, but each slot costs more than it did
-	case l.fifo && l.trial.dir > 0:
+	case l.fifo && l.trial.dir > 0 && !l.trial.wide:
 		return float64(w.done) >= 2*l.limit // the rank of one more is not among them once in eight times
 	}
 	// The first one is needed too soon for that. The first comparison is no condition of its own, but true of
