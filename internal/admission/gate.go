@@ -912,7 +912,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	}
 	switch {
 	case t.lent:
-		g.limit.Repay()
+		g.limit.Repay(now, t.started, t.slot, executed || o == work.Released)
 	case !sample:
 		g.limit.Return(now, t.slot)
 	case o == work.Released:

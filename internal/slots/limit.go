@@ -35,15 +35,16 @@ type Limit struct {
 	// without a hidden queue, now; alone the same as last measured.
 	rate, service, alone float64
 
-	line    line
-	reach   reach
-	calm    calm
-	fifo    bool    // ranks show that requests wait in line behind those in service
-	unlined unlined // counts again once there is no line
-	ordered bool    // see SetOrdered
-	level   level   // all windows under this limit
-	other   point   // the level before, to compare with
-	calmly  point   // the windows in which slots were free
+	line     line
+	reach    reach
+	calm     calm
+	overlong overlong
+	fifo     bool    // ranks show that requests wait in line behind those in service
+	unlined  unlined // counts again once there is no line
+	ordered  bool    // see SetOrdered
+	level    level   // all windows under this limit
+	other    point   // the level before, to compare with
+	calmly   point   // the windows in which slots were free
 
 	length        float64 // ns, of the last window
 	held, long    float64 // ns of slots a window, smoothed, and those of requests that turned out long by nature
@@ -141,7 +142,7 @@ func (l *Limit) Acquire(now mono.Time) Place {
 	l.inUse++
 	l.window.most = max(l.window.most, l.inUse)
 	place := l.line.enter(now, l.mean*apart)
-	place.ends, place.found = l.ends, l.inUse
+	place.ends, place.found, place.all = l.ends, l.inUse, l.inUse+l.lent
 	return place
 }
 
@@ -180,6 +181,9 @@ func (l *Limit) sample(now, started mono.Time, place Place, rank int, ran, r flo
 		l.passed = 0
 	} else if executed {
 		l.passed += float64(l.overdue) / ran
+	}
+	if r > whole*float64(l.cfg.Slack) {
+		l.overlong.add(float64(place.all), r, executed)
 	}
 	sample := executed || r > l.mean && (l.mean > 0 || r > half*float64(l.cfg.Slack))
 	if executed {
@@ -294,7 +298,7 @@ func (l *Limit) SetOverdue(n int) {
 func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 	few := l.ends-place.ends <= outlives*uint64(l.inUse) && l.passed <= outlast
 	stuck := !l.Free() && now.Sub(l.ended) > time.Duration(whole*l.cfg.Slack)
-	if few && !stuck || l.lent >= l.cfg.Max || !l.Lends() {
+	if few && !stuck || l.lent >= l.cfg.Max || !l.Lends() || l.overlong.wait() {
 		return false
 	}
 	l.integrate(now)
@@ -320,8 +324,13 @@ func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 // whose owner has decided how many run.
 func (l *Limit) Lends() bool { return l.cfg.Min < l.cfg.Max }
 
-// Repay ends a request whose slot was lent.
-func (l *Limit) Repay() { l.lent-- }
+// Repay ends a request whose slot was lent, which began at started, at a place.
+func (l *Limit) Repay(now, started mono.Time, place Place, executed bool) {
+	l.lent--
+	if place.answered == 0 {
+		l.overlong.add(float64(place.all), float64(now.Sub(started)), executed)
+	}
+}
 
 // Lent returns the requests that run without a slot.
 func (l *Limit) Lent() int { return l.lent }

@@ -206,7 +206,7 @@ func TestLend(t *testing.T) {
 		t.Errorf("%d run without a slot and %d with, want 20 and 0", l.Lent(), l.InUse())
 	}
 	for range 20 {
-		l.Repay()
+		l.Repay(now, began, long[0], true)
 	}
 	if now = shortOnes(l, now, 1000, time.Millisecond); l.Lent() != 0 || l.Service() > 2*time.Millisecond {
 		t.Errorf("%d run without a slot, and others take %v, want none and 1ms", l.Lent(), l.Service())
@@ -279,7 +279,7 @@ func TestOutgrow(t *testing.T) {
 		if !l.Lend(now, polls[0].began, polls[0].place) {
 			t.Fatal("no slot was lent though nothing ends")
 		}
-		l.Repay()
+		l.Repay(now, polls[0].began, polls[0].place, true)
 		polls = polls[1:]
 		now = shortOnes(l, now, 1, time.Millisecond)
 	}
@@ -393,8 +393,8 @@ func TestSinkKeepsRoomForThoseWithoutSlots(t *testing.T) {
 	if l.Limit() < 50 || l.Limit() > 70 {
 		t.Errorf("the limit is %d while 50 run without a slot and one with, want 50 or a little more", l.Limit())
 	}
-	for range polls {
-		l.Repay()
+	for _, p := range polls {
+		l.Repay(now, began, p, true)
 	}
 	if shortOnes(l, now, 5000, time.Millisecond); l.Limit() > 5 {
 		t.Errorf("the limit is %d when they are gone, want what one at a time needs", l.Limit())

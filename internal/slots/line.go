@@ -26,7 +26,7 @@ type line struct {
 // Place is where a request entered the line, after how many others had ended, and when its answer began.
 type Place struct {
 	number, batch, ends uint64
-	found               int       // running, itself included
+	found, all          int       // running, itself included; and with those without a slot
 	answered            mono.Time // 0: it has not
 }
 

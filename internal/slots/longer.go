@@ -22,7 +22,7 @@ const (
 // add takes a request that found so many running, itself included, and took r ns.
 func (l *longer) add(found, r float64) {
 	if l.count >= longerMemory {
-		l.count, l.found, l.took, l.foundFound, l.foundTook, l.tookTook = l.count/2, l.found/2, l.took/2, l.foundFound/2, l.foundTook/2, l.tookTook/2
+		l.halve()
 	}
 	l.count++
 	l.found += found
@@ -30,6 +30,10 @@ func (l *longer) add(found, r float64) {
 	l.foundFound += found * found
 	l.foundTook += found * r
 	l.tookTook += r * r
+}
+
+func (l *longer) halve() {
+	l.count, l.found, l.took, l.foundFound, l.foundTook, l.tookTook = l.count/2, l.found/2, l.took/2, l.foundFound/2, l.foundTook/2, l.tookTook/2
 }
 
 // elasticity returns by which part of itself the residence grows with the number found, relatively, and the

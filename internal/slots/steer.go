@@ -33,6 +33,8 @@ const (
 	fed = 0.25
 	// scarce is how many means one in fifty of exponential times takes, ln 50.
 	scarce = 3.9
+	// unsure is by how much a hidden queue may be longer than bounded has it while the knee is unknown.
+	unsure = 1.75
 	// few is how many more than the knee run for a hidden queue, however much residence times vary.
 	few = 2
 	// half, most and whole are half of the objective, most and all of it, in Slacks of a
@@ -163,7 +165,6 @@ const near = 1.25
 
 // full is for a window in which the limit bound.
 func (l *Limit) full(p point) {
-	slack := float64(l.cfg.Slack)
 	l.idle = 0
 	l.rate = l.level.throughput(p, l.length)
 	l.untried++
@@ -178,7 +179,7 @@ func (l *Limit) full(p point) {
 	}
 	switch {
 	case l.knee == 0 && l.useful == 0 && p.residence <= l.harmless():
-		l.limit = min(l.limit*up, max(l.limit, max(roomy*slack, l.hidden())*p.throughput))
+		l.limit = min(l.limit*up, max(l.limit, l.spacious()*p.throughput))
 		return
 	case l.knee == 0 && l.fifo:
 		l.knee = l.counted(here.order)
@@ -415,7 +416,14 @@ func (l *Limit) bounded() float64 {
 }
 
 // harmless is the residence, in ns, up to which it is not asked whether it is a queue.
-func (l *Limit) harmless() float64 { return max(harmless*float64(l.cfg.Slack), l.hidden()) }
+func (l *Limit) harmless() float64 {
+	return max(harmless*float64(l.cfg.Slack), min(l.hidden(), unsure*l.bounded()))
+}
+
+// spacious is the residence, in ns, that a hidden queue may make while the knee is unknown.
+func (l *Limit) spacious() float64 {
+	return min(max(roomy*float64(l.cfg.Slack), l.hidden()), unsure*l.bounded())
+}
 
 // doubt is how far, relatively, the limit lies above the knee at least: a slot too few
 // costs more than one too many.

@@ -1,0 +1,45 @@
+package slots
+
+// overlong tells whether requests that run for longer than the objective are long by nature, as polls and exports
+// are, or wait for each other somewhere inside, as those do that share a pool of connections: the more of them
+// there are, the longer each takes then, or most of their callers give up in the end. Short requests
+// that need no connection may end beside them all the time.
+type overlong struct {
+	longer longer
+	ends   float64 // of them, the older half as much
+	given  float64 // up, of these
+}
+
+const (
+	// overlongMemory is after how many ends older ones count half, and overlongLeast how many there must be to tell
+	// anything.
+	overlongMemory, overlongLeast = 256, 16
+	// abandoned is the share of callers that give up from which on they wait in vain.
+	abandoned = 0.5
+	// shared is the elasticity of their residence in the number found from which on they wait for each other: others
+	// run beside them, and those that take less than the objective are not among them.
+	shared = 0.3
+)
+
+// add takes the end of a request that took r ns, longer than the objective, and found so many running, itself and
+// those without a slot included.
+func (o *overlong) add(found, r float64, executed bool) {
+	if o.ends >= overlongMemory {
+		o.ends, o.given = o.ends/2, o.given/2
+		o.longer.halve()
+	}
+	if o.ends++; !executed {
+		o.given++
+		return
+	}
+	o.longer.add(found, r)
+}
+
+// wait reports whether they wait for each other, as far as is known.
+func (o *overlong) wait() bool {
+	if o.ends < overlongLeast || o.given > abandoned*o.ends {
+		return o.ends >= overlongLeast
+	}
+	by, deviation := o.longer.elasticity()
+	return o.longer.count >= overlongLeast && by >= shared && by >= 2*deviation
+}
