@@ -298,7 +298,7 @@ func (l *Limit) SetOverdue(n int) {
 func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 	few := l.ends-place.ends <= outlives*uint64(l.inUse) && l.passed <= outlast
 	stuck := !l.Free() && now.Sub(l.ended) > time.Duration(whole*l.cfg.Slack)
-	if few && !stuck || l.lent >= l.cfg.Max || !l.Lends() || l.overlong.wait() {
+	if (few || l.overlong.wait()) && !stuck || l.lent >= l.cfg.Max || !l.Lends() {
 		return false
 	}
 	l.integrate(now)

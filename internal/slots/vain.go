@@ -19,6 +19,9 @@ const (
 	respiteFirst, respiteLast = 128, 1024
 	// lateRow is how many late answers in a row there must be where no processor is known to be short.
 	lateRow = 64
+	// soothes is how many late answers one makes up for that takes as long as the objective, and shorter ones
+	// less: if late ones take nearly all of the slots' time, no number of short ones beside them does.
+	soothes = 16
 	// lastLook is after how many windows what is still in vain is not what the server was given before.
 	lastLook = 4
 )
@@ -57,7 +60,7 @@ type vain struct {
 	// as long, and respite for how long the last one was.
 	beyond  mono.Time
 	respite time.Duration
-	row     int // late answers since the last that was in time
+	row     float64 // late answers, less those in time: see soothes
 	// looks is how many windows of so few have shown much in vain, and usual what share is, if it is
 	// much, when they are caught up with.
 	looks int
@@ -68,8 +71,8 @@ type vain struct {
 // way. Where no processor is known to be short they are late because the work is slow, mostly, and it
 // takes many in a row to ask whether fewer would be in time.
 func (l *Limit) tooLate(r float64) bool {
-	if r <= whole*float64(l.cfg.Slack) {
-		l.vain.row = 0
+	if part := r / (whole * float64(l.cfg.Slack)); part <= 1 {
+		l.vain.row = max(l.vain.row-soothes*part, 0)
 		return false
 	}
 	l.vain.row++
@@ -81,14 +84,15 @@ func (l *Limit) tooLate(r float64) bool {
 // chance: three standard deviations must say that it is more than half of them.
 func (l *Limit) inVain(now mono.Time) bool {
 	w := &l.window
-	n, least := float64(w.given), futile*float64(w.done)
+	n, spent := float64(w.given), 0.0
 	if now >= l.vain.beyond {
-		n += float64(w.late)
+		n, spent = n+float64(w.late), w.spent
 	}
+	least := futile
 	if w.late > 0 && l.recovering == recovered {
-		least = max(least, float64(w.done)/2+1.5*math.Sqrt(float64(w.done)))
+		least = max(least, 0.5+1.5/math.Sqrt(float64(w.done)))
 	}
-	return w.done >= 2*earlySize && n > least && l.cfg.Min < l.cfg.Max && !(l.recovering == catchingUp && now < l.patient)
+	return w.done >= 2*earlySize && max(n/float64(w.done), spent/w.sum) > least && l.cfg.Min < l.cfg.Max && !(l.recovering == catchingUp && now < l.patient)
 }
 
 // giveWay quarters the limit when all work is in vain. A server that does not hear

@@ -32,6 +32,7 @@ type window struct {
 	given int     // up, of done: no throughput
 	late  int     // of the others, those that were late: see Limit.tooLate
 	sum   float64 // of residence times
+	spent float64 // of it, of those late
 	lent  float64 // of them, up to when their slots were lent
 	order order
 	first mono.Time // of the completions
@@ -80,6 +81,7 @@ func (w *window) add(now mono.Time, r float64, executed, late bool) {
 		w.given++
 	case late:
 		w.late++
+		w.spent += r
 	}
 	w.sum += r
 	w.group += r

@@ -31,7 +31,7 @@ func scenes(quick bool) []scene {
 	}
 	return append(all, cheap(2), cheap(4), retries(), fanOut(), givenUp(world.Constant), givenUp(world.Exponential), weighted(world.Plain), weighted(world.Credits), ramp(),
 		slowReplica(0.8), slowReplica(1.5), burstsOf(), oneGate(world.Plain), oneGate(world.Credits), store(world.Plain), store(world.Credits),
-		neighbour())
+		neighbour(), stages(95), stages(800), lockFirst(350), lockFirst(1000), misses())
 }
 
 func target(service string) world.Target { return world.Target{Service: service, Method: "do"} }
@@ -230,6 +230,45 @@ func neighbour() scene {
 	w.Clients = append(w.Clients, world.Group{Name: "polls", Kind: world.Plain, Clients: 20, Ask: poll, Load: perSecond(100), Deadline: -1},
 		world.Group{Name: "jobs", Kind: world.Plain, Clients: 4, Ask: asks("batch"), Load: world.Load{Users: 4}, Deadline: -1})
 	return scene{world: w, semaphores: []string{"semaphore:1000"}, calm: true, first: true}
+}
+
+// held is a step that holds a lock of the service.
+func held(lock string, mean time.Duration, shape world.Shape) world.Step {
+	return world.Step{Lock: lock, Wait: &world.Draw{Shape: shape, Mean: mean}}
+}
+
+// stages is a service that holds one of 4 connections for a while, and then is elsewhere for thrice as long. Requests
+// end in the order in which they got a connection, whatever runs beside them.
+func stages(rate float64) scene {
+	w := plot(fmt.Sprintf("4 connections for 10 ms, then 30 ms elsewhere, %v/s of 400", rate), 150*ms, []world.Service{
+		{Name: "api", Workers: 20, Locks: []world.Lock{{Name: "connections", Permits: 4}}, Methods: does(
+			held("connections", 10*ms, world.Exponential), world.Step{Wait: &world.Draw{Mean: 30 * ms}})},
+	}, perSecond(rate))
+	w.Clients[0].Kind = world.Plain
+	return scene{world: w, semaphores: []string{"semaphore:12:12", "semaphore:16:16", "semaphore:20:8", "semaphore:24:24", "semaphore:32:32"}, calm: rate < 0.7*400, first: true}
+}
+
+// lockFirst is a service whose requests hold a mutex for 2 ms and then call another for 60.
+func lockFirst(rate float64) scene {
+	w := plot(fmt.Sprintf("a mutex for 2 ms, then a call of 40 ms and more, %v/s of 500", rate), 200*ms, []world.Service{
+		{Name: "api", Locks: []world.Lock{{Name: "mutex"}}, Methods: does(
+			world.Step{Lock: "mutex", Wait: &world.Draw{Mean: 2 * ms}}, world.Step{Wait: &world.Draw{Mean: 40 * ms}}, waits(20*ms))},
+	}, perSecond(rate))
+	w.Clients[0].Kind = world.Plain
+	return scene{world: w, semaphores: []string{"semaphore:32:32", "semaphore:48:16", "semaphore:64"}, calm: rate <= 0.7*500, first: true}
+}
+
+// misses is a cache in front of a pool of connections: eight in ten are answered at once, the others wait for one.
+func misses() scene {
+	w := plot("a cache, and a pool of 4 connections for one in five", 100*ms, []world.Service{
+		{Name: "api", Locks: []world.Lock{{Name: "connections", Permits: 4}}, Methods: []world.Method{
+			{Name: "do", Steps: []world.Step{{Wait: &world.Draw{Mean: 200 * time.Microsecond}}}},
+			{Name: "miss", Steps: []world.Step{held("connections", 10*ms, world.Exponential)}},
+		}},
+	}, perSecond(2000))
+	w.Clients[0].Kind = world.Plain
+	w.Clients[0].Ask = []world.Ask{{Target: target("api"), Weight: 4}, {Target: world.Target{Service: "api", Method: "miss"}, Weight: 1}}
+	return scene{world: w, semaphores: []string{"semaphore:8:8", "semaphore:16:16", "semaphore:24:24", "semaphore:32"}, first: true}
 }
 
 func perSecond(rate float64) world.Load { return world.Load{Steps: []world.Rate{{PerSecond: rate}}} }

@@ -1,0 +1,120 @@
+package slots
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestLonger: behind busy workers each waits for those that it found; where nothing is short it takes as long as
+// ever, and where the others are elsewhere, for most of the time, hardly longer.
+func TestLonger(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		took func(found, random float64) float64
+		want bool
+	}{
+		{"in line behind 4", func(found, random float64) float64 { return (found-4)/4 + random }, true},
+		{"nothing is short", func(_, random float64) float64 { return random }, false},
+		{"elsewhere for most of the time", func(found, random float64) float64 { return 10 + found/10 + random }, false},
+	} {
+		for seed := range uint64(10) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			var l longer
+			for range 400 {
+				found := float64(5 + rng.IntN(12))
+				l.add(found, 1e6*tt.took(found, rng.ExpFloat64()))
+			}
+			if got := l.line(); got != tt.want {
+				by, deviation := l.elasticity()
+				t.Errorf("%s, seed %d: in line: %v (elasticity %.2f±%.2f), want %v", tt.name, seed, got, by, deviation, tt.want)
+			}
+		}
+	}
+}
+
+// TestOverlong: polls last as long as they last; requests that wait for each other inside last longer the more there
+// are, or until their callers give up.
+func TestOverlong(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, tt := range []struct {
+		name  string
+		took  func(found float64) float64
+		given bool
+		want  bool
+	}{
+		{"polls", func(float64) float64 { return 2e9 }, false, false},
+		{"exports", func(float64) float64 { return 1e9 * (1 + rng.ExpFloat64()) }, false, false},
+		{"a pool of connections", func(found float64) float64 { return 5e6 * found }, false, true},
+		{"callers that give up", func(float64) float64 { return 1e9 }, true, true},
+	} {
+		var o overlong
+		for range 200 {
+			found := float64(40 + rng.IntN(60))
+			o.add(found, tt.took(found), !tt.given)
+		}
+		if got := o.wait(); got != tt.want {
+			t.Errorf("%s: they wait for each other: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestFewerThatDoLessAreNoLine: ranks said that 4 are served. With 4 slots less is done than when 8 ran and slots
+// were free; or the server has become slower, and it says nothing.
+func TestFewerThatDoLessAreNoLine(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		throughput float64 // of that in calm
+		took       float64 // ms
+		want       bool
+	}{
+		{"half of it", 0.5, 40, true},
+		{"as much", 1, 40, false},
+		{"a quarter, each takes twice as long", 0.25, 80, false},
+	} {
+		l, err := New(Config{Slack: 15 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.fifo, l.knee, l.limit, l.rate = true, 4, 4, 1e-7
+		l.calmly = point{concurrency: 8, throughput: 2e-7, residence: 40e6, samples: 256}
+		p := point{concurrency: 4, throughput: 2e-7 * tt.throughput, residence: tt.took * 1e6, took: tt.took * 1e6, samples: 64, limit: 4}
+		if got := l.outdone(p); got != tt.want || l.fifo == tt.want || tt.want && l.limit != 8 {
+			t.Errorf("%s: outdone: %v, a line: %v, limit %v; want %v, %v, and 8 if so", tt.name, got, l.fifo, l.limit, tt.want, !tt.want)
+		}
+	}
+}
+
+// TestWideTrial: half as many again as a line's ranks say do more and take no longer, so it is none; or they take
+// longer and do no more, and the next such trial is later.
+func TestWideTrial(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		gain, longer float64
+		want         bool
+	}{
+		{"more is done", 1.4, 1.05, true},
+		{"they wait", 1.02, 1.45, false},
+	} {
+		l, err := New(Config{Slack: 20 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.fifo, l.knee, l.limit, l.rate, l.alone = true, 12, 13, 2e-7, 60e6
+		from := point{concurrency: 12, throughput: 2e-7, residence: 60e6, took: 60e6, samples: 128, limit: 13, bound: true}
+		l.untried = wideFirst - 1
+		if l.widens(from) {
+			t.Errorf("%s: a wide trial after %d windows, want %d", tt.name, l.untried, wideFirst)
+		}
+		if l.untried++; !l.widens(from) {
+			t.Fatalf("%s: no wide trial after %d windows", tt.name, l.untried)
+		}
+		if l.widen(from); l.Limit() != 18 {
+			t.Errorf("%s: %d run in the trial, want 18", tt.name, l.Limit())
+		}
+		l.judge(point{concurrency: 18, throughput: 2e-7 * tt.gain, residence: 60e6 * tt.longer, took: 60e6 * tt.longer, samples: 144, limit: 18, bound: true})
+		if l.fifo == tt.want || !tt.want && l.wideGap != 2*wideFirst || tt.want && l.Limit() < 24 {
+			t.Errorf("%s: a line: %v, limit %d, next wide trial after %d windows; want %v", tt.name, l.fifo, l.Limit(), l.wideGap, !tt.want)
+		}
+	}
+}
