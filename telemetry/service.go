@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -31,13 +32,23 @@ func Prometheus(gate *live.Gate, name string) (http.Handler, error) {
 
 // Register adds the metrics of a gate, under a name that becomes a label, to a registry that
 // the service serves already, such as prometheus.DefaultRegisterer. Several gates may share a
-// registry if their names differ. Earlier requests are not counted. The metrics stay there for
-// good, so a gate that takes the place of another needs another name.
+// registry if their names differ: a second gate of a name is an error. Earlier requests are not
+// counted. The metrics stay there for good, so a gate that takes the place of another needs
+// another name.
 //
 //	err := telemetry.Register(prometheus.DefaultRegisterer, gate, "orders")
 func Register(registry prometheus.Registerer, gate *live.Gate, name string) error {
 	if registry == nil {
 		return errors.New("telemetry: no registry, expected one such as prometheus.DefaultRegisterer")
+	}
+	if gate == nil {
+		return errNoGate
+	}
+	if err := registry.Register(named(name)); err != nil {
+		if _, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+			return fmt.Errorf("telemetry: the registry has the metrics of a gate %q already, expected another name for each gate", name)
+		}
+		return fmt.Errorf("telemetry: gate %q: %w", name, err)
 	}
 	t, err := newIn(registry)
 	if err != nil {
@@ -45,6 +56,20 @@ func Register(registry prometheus.Registerer, gate *live.Gate, name string) erro
 	}
 	return t.of(gate, name)
 }
+
+// named is the collector that takes a gate's name in a registry and has no metrics. Two gates of
+// one name would have the same ones, for which a registry refuses to serve any.
+type named string
+
+// Describe implements prometheus.Collector.
+func (n named) Describe(to chan<- *prometheus.Desc) {
+	to <- prometheus.NewDesc("spillgate_gate", "Takes the name of a gate.", nil, prometheus.Labels{gateLabel: string(n)})
+}
+
+// Collect implements prometheus.Collector.
+func (named) Collect(chan<- prometheus.Metric) {}
+
+var errNoGate = errors.New("telemetry: no gate: make it first, with spillgate.New")
 
 // of counts what gate does, under name.
 func (t *Telemetry) of(gate *live.Gate, name string) error {
@@ -81,7 +106,7 @@ func ReportTo(provider metric.MeterProvider, gate *live.Gate, name string) (stop
 // of has g observe gate and watch it.
 func (g *Gate) of(gate *live.Gate) (stop func() error, err error) {
 	if gate == nil {
-		return nil, errors.New("telemetry: no gate: make it first, with spillgate.New")
+		return nil, errNoGate
 	}
 	if stop, err = g.Watch(gate); err != nil {
 		return nil, err

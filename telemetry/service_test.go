@@ -113,6 +113,13 @@ func TestInARegistryOfTheService(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, w.Body)
 		}
 	}
+	err := telemetry.Register(registry, newGate(t, admission.Config{Objective: time.Minute}), "shop")
+	if err == nil || !strings.Contains(err.Error(), `a gate "shop" already`) {
+		t.Errorf("a second gate of the name shop: %v, want an error that says so", err)
+	}
+	if _, err := registry.Gather(); err != nil {
+		t.Errorf("after that the registry serves nothing: %v", err)
+	}
 	if telemetry.Register(nil, newGate(t, admission.Config{Objective: time.Minute}), "shop") == nil {
 		t.Error("no registry, and no error")
 	}

@@ -49,7 +49,7 @@ Act 5: one request takes the lock of a store: first without Spillgate, then behi
 gate that cancels that request.`,
 		Example: `  spillgate demo
   spillgate demo --quick --plain`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var badAddr, badOut error
 			if _, _, err := net.SplitHostPort(f.addr); err != nil {

@@ -183,7 +183,7 @@ func TestDemoMistakes(t *testing.T) {
 	}{
 		{"demo --addr nowhere --out=", "2 mistakes"},
 		{"demo --seed -1", "--seed"},
-		{"demo now", "unknown command"},
+		{"demo now", `unexpected argument "now"`},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), subcommands(), strings.Fields(test.args), &stdout, &stderr)

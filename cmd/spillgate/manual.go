@@ -17,7 +17,7 @@ func newManual() *cobra.Command {
 
   spillgate man > spillgate.1 && man ./spillgate.1`,
 		Example: "  spillgate man > spillgate.1",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return writeManual(cmd.OutOrStdout(), cmd.Root())
 		},

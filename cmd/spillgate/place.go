@@ -61,7 +61,7 @@ from a node that is silent all do; "place moves" says why.`,
   spillgate place where sensors device-17 --group hall-3
   spillgate place explain sensors
   spillgate place drain n1 --dry-run`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	cmd.PersistentFlags().StringVar(&f.nats, "nats", "nats://127.0.0.1:4222", "`URL` of the NATS server with the state, or several separated by commas")
 	cmd.PersistentFlags().StringVar(&f.ca, "ca", "", "PEM `file` with the authority of the NATS server's certificate")
@@ -143,7 +143,7 @@ whoever reaches the address. Without --nats a NATS server with JetStream is star
 this process; several that serve at once share one with --nats.`,
 		Example: `  spillgate place serve --data ./place
   spillgate place serve --nats nats://nats1:4222,nats://nats2:4222 --listen 127.0.0.1:9481`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url := f.nats
 			if !cmd.Flags().Changed("nats") {
@@ -194,7 +194,7 @@ func (f *placeFlags) serve(cmd *cobra.Command, url, listen string) error {
 
 func newPlaceList(f *placeFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List nodes and topics", Example: "  spillgate place list", Args: cobra.NoArgs,
+		Use: "list", Short: "List nodes and topics", Example: "  spillgate place list", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.with(cmd, func(ctx context.Context, p *place.Placer) error {
 				s, revision, err := p.Load(ctx)
@@ -335,7 +335,7 @@ func newPlaceDrain(f *placeFlags) *cobra.Command {
 
 func newPlaceMoves(f *placeFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "moves", Short: "List the last moves", Example: "  spillgate place moves", Args: cobra.NoArgs,
+		Use: "moves", Short: "List the last moves", Example: "  spillgate place moves", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.with(cmd, func(ctx context.Context, p *place.Placer) error {
 				s, _, err := p.Load(ctx)

@@ -25,7 +25,7 @@ func newServe() *cobra.Command {
 		Use:     "serve",
 		Short:   "Serve",
 		Example: "  spillgate serve --slo 100ms",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var badSLO, badClients error
 			if slo < 0 {
@@ -73,7 +73,7 @@ Run 'spillgate serve --help' for its flags and arguments.
   --slo "fast": time: invalid duration "fast", expected a duration such as 100ms
   --clients "many": invalid syntax, expected int
   --fail "perhaps": invalid syntax, expected bool
-  unknown command "here" for "spillgate serve"
+  unexpected argument "here": whatever this command needs is a flag
 Run 'spillgate serve --help' for its flags and arguments.
 `},
 		{"serve --no-such --slo", exitUsage, `spillgate serve: 2 mistakes:

@@ -32,6 +32,15 @@ func usage(mistakes ...error) error {
 	return nil
 }
 
+// noArgs is for commands that have flags alone. cobra.NoArgs calls a word that follows an unknown
+// command, although these have none.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unexpected argument %q: whatever this command needs is a flag", args[0])
+	}
+	return nil
+}
+
 // flagMistakes returns all that is wrong with args, the whole command line, when
 // something is wrong with a flag. Parsing stops at the first mistake, so it is repeated, with each
 // mistake mended, until none is left.

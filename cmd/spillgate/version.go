@@ -14,7 +14,7 @@ func newVersion() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version, the commit and the platform",
 		Example: "  spillgate version",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info, ok := debug.ReadBuildInfo()
 			if !ok {
