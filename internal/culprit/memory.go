@@ -135,7 +135,9 @@ func (n *normal) remember(kind uint64, at mono.Time) {
 		k.since = at
 	}
 	k.kind, k.at = kind, at
-	n.met, n.metAt = n.metBy(at)+1, at
+	if kind != 0 {
+		n.met, n.metAt = n.metBy(at)+1, at
+	}
 }
 
 // metBy returns how many tasks were seen to end of late.

@@ -188,6 +188,7 @@ func (k *cancels) visit(c *codec) {
 	whole(c, &p.task)
 	whole(c, &p.step)
 	whole(c, &p.at)
+	whole(c, &p.first)
 	whole(c, &p.stuck)
 	c.bool(&p.several)
 	c.bool(&p.dam)
