@@ -125,8 +125,8 @@ func (b *builder) build(in *input) *track.Look {
 		done = 0
 	}
 	b.questions = in.questions
-	b.pools.End(b.tracker, connections, done)
 	b.consume(v, done)
+	b.pools.End(b.tracker, connections, done)
 	b.before = in.at
 	return b.tracker.End(done)
 }

@@ -121,12 +121,12 @@ func (b *builder) build(in *input) *track.Look {
 		}
 	}
 	completed := b.ended.Add(in.at, in.summary.ended, advanced)
-	b.pools.End(b.tracker, connections, completed)
 	b.measure(in, entries, leaders)
 	holder := b.snapshots(in, entries)
 	b.waits(in, entries, leaders)
 	b.ask(in)
 	b.consume(in, entries, holder, completed)
+	b.pools.End(b.tracker, connections, completed)
 	b.before = in.at
 	for _, p := range in.progress {
 		if e := entries[p.pid]; e != nil && p.total > 0 && p.done >= 0 {

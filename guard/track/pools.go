@@ -89,9 +89,9 @@ func (p *Pools) Session(name Pool, size, free int, ended bool, keeps *Entry) {
 // hiddenRequest is the Session of the keys of requests that wait in the application.
 const hiddenRequest = -2
 
-// End ends a look at which completed tasks of all pools have ended since the one before. It adds to t, as
-// waiting for a resource, the requests that wait in applications, and their edges to all that keep a
-// connection of their pool.
+// End ends a look at which completed tasks of all pools have ended since the one before, once t knows who waits. It
+// adds to t, as waiting for a resource, the requests that wait in applications, and their edges to
+// all that keep a connection of their pool.
 func (p *Pools) End(t *Tracker, resource int, completed uint64) {
 	dt := t.at.Sub(p.at)
 	known := p.at != 0 && dt > 0
@@ -144,6 +144,18 @@ func (p *Pools) enter(q *pool, dt time.Duration, weight float64, completed uint6
 	q.served += part * float64(completed)
 }
 
+// victims reports whether half of those that keep a connection wait for something themselves. Then
+// the victims can be seen, and what they wait for is the matter.
+func (q *pool) victims(t *Tracker) bool {
+	waiting := 0
+	for _, h := range q.holders {
+		if h.waits(t.n) {
+			waiting++
+		}
+	}
+	return 2*waiting >= len(q.holders)
+}
+
 // hidden enters the requests of one pool.
 func (p *Pools) hidden(t *Tracker, resource int, q *pool) {
 	if q.since == 0 || p.learned < costWindow {
@@ -151,7 +163,7 @@ func (p *Pools) hidden(t *Tracker, resource int, q *pool) {
 	}
 	asked := q.usual * t.at.Sub(q.since).Seconds()
 	owes := asked - q.served
-	if owes < owing || q.served > slower*asked {
+	if owes < owing || q.served > slower*asked || q.victims(t) {
 		return
 	}
 	for k := int64(q.served) + 1; k <= int64(q.served)+int64(min(owes, mostHidden)); k++ {

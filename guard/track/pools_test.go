@@ -16,7 +16,7 @@ type shop struct {
 }
 
 func newShop() *shop {
-	return &shop{tracker: New([]culprit.Resource{{Name: "connections", Kind: culprit.Queue}}), at: mono.Time(time.Hour)}
+	return &shop{tracker: New([]culprit.Resource{{Name: "connections", Kind: culprit.Queue}, {Name: "lock", Kind: culprit.Lock}}), at: mono.Time(time.Hour)}
 }
 
 // look looks 100 ms later: held connections of the pool of 4 are kept by old tasks, of free ones
@@ -98,6 +98,33 @@ func TestPoolThatIsNotExhausted(t *testing.T) {
 	for k := range 3 { // one in ten ended in it: 10/s, of which too few are missing
 		if n := s.look(4, 0, 0, 9); n != 0 {
 			t.Fatalf("look %d: %d requests wait, expected none yet", k, n)
+		}
+	}
+}
+
+// Where those that keep the connections wait themselves, the victims can be seen.
+func TestPoolOfVictims(t *testing.T) {
+	for _, waiting := range []int{1, 2} {
+		s := newShop()
+		for range 30 {
+			s.look(1, 2, 10, 0)
+		}
+		hidden := 0
+		for range 5 {
+			s.at = s.at.Add(100 * time.Millisecond)
+			s.tracker.Begin(s.at)
+			s.pools.Begin()
+			for k := range 4 {
+				e := s.tracker.Task(Key{Process: int64(k)}, s.at.Add(-time.Second))
+				if s.pools.Session(Pool{User: "app"}, 4, 0, false, e); k < waiting {
+					s.tracker.Samples(e, 1)
+				}
+			}
+			s.pools.End(s.tracker, 0, 0)
+			hidden = len(s.tracker.End(0).Sample.Tasks) - 4
+		}
+		if (hidden > 0) != (waiting < 2) {
+			t.Errorf("%d of 4 wait: %d requests are taken to wait in the application", waiting, hidden)
 		}
 	}
 }

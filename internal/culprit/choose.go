@@ -236,6 +236,14 @@ func (e *Engine) without(v *view, c *contender) float64 {
 	return e.normal.metBy(v.s.At) + e.normal.throughput*held
 }
 
+// demand reports whether c does what tasks do in normal times as well. Where many of these hog a resource
+// together, and none alone, all have become slow or too many have come: what slows them down need not be
+// in view. An idle task does nothing, whatever it did last.
+func (e *Engine) demand(v *view, c *contender) bool {
+	t := &v.s.Tasks[c.task]
+	return !t.Idle && e.normal.regular(t.Kind, v.s.At) && !e.limited(t.Kind)
+}
+
 // pick returns the index in found of the task to cancel, -1 if there is none, and
 // whether it is one of several that hog a resource together. Those of several resources
 // count together only where none has a clear share alone: a task that is to blame for
@@ -248,7 +256,7 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 	for k := range e.found {
 		c := &e.found[k]
 		c.common = e.kindWaits(v, c)
-		if c.why = e.judge(v, c); c.why == WhyNot && !c.common && !c.dam {
+		if c.why = e.judge(v, c); c.why == WhyNot && !c.common && !c.dam && !e.demand(v, c) {
 			group += c.score
 			e.together[c.resource] += c.score
 		}
@@ -306,6 +314,9 @@ func (e *Engine) kindWaits(v *view, c *contender) bool {
 		return true
 	}
 	waiting, alike := len(e.mainly), e.mainlyOf(kind)
+	if unknown := e.mainlyOf(0); waiting-unknown >= stuckVictims {
+		waiting -= unknown // those that are known tell of the others
+	}
 	if waits(v, c.task) {
 		waiting, alike = waiting-1, alike-1 // c is not among its victims
 	}
