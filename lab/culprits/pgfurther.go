@@ -10,7 +10,7 @@ import (
 // postgresFurther are more culprits that Atropos did not try: those that leave the application no
 // connection, and others that hold locks.
 func postgresFurther() []scene {
-	return []scene{pgPool(), pgForUpdate(), pgParent(), pgChain(), pgTruncate(), pgSort()}
+	return []scene{pgPool(), pgForUpdate(), pgParent(), pgChain(), pgTruncate()}
 }
 
 const pgProcess = "SELECT pg_backend_pid()"
@@ -68,21 +68,5 @@ func pgTruncate() scene {
 	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{
 		pgIdle(4*time.Second, []string{"BEGIN", "SELECT count(*) FROM scratch"}, "COMMIT"),
 		pgSession(500*ms, false, func(ctx context.Context, c *sql.Conn, _ float64) error { return exec(ctx, c, "TRUNCATE scratch") })}
-	return s
-}
-
-func pgSort() scene {
-	s := aScene("pg-sort", "PostgreSQL, storage and processors: sorts that spill to disk",
-		"Two reports sort a table that is far larger than their memory, again and again.")
-	s.objective, s.rate, s.load, s.parts = 0, 0, 0.6, 2
-	s.start = postgres(map[string]string{"fsync": "on", "work_mem": "1MB"}, bigTable, "ANALYZE big")
-	sorting := pgCulprit(func(size float64) []string {
-		return []string{fmt.Sprintf("SELECT count(*) FROM (SELECT b.pad || k AS p FROM big b, generate_series(1, %d) k ORDER BY md5(b.pad || k || b.id) OFFSET 0) s", int(10*size)+1)}
-	})
-	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{sorting, sorting}
-	s.nativeTitle = "statement_timeout 1 s"
-	s.native = func(ctx context.Context, b *bench, on bool) error {
-		return pgSettings(ctx, b, on, "statement_timeout", "1s")
-	}
 	return s
 }
