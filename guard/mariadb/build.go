@@ -279,6 +279,12 @@ func barOf(r *sessionRow, class statement.Class) culprit.Bar {
 // ended in one is told by the statement that began in it since.
 func (b *builder) connections(v *view) {
 	b.pools.Begin()
+	inside := map[track.Pool]int{} // asleep in a transaction
+	for i := range v.sessions {
+		if r := &v.sessions[i]; v.connected != nil && r.idle() && v.entries[r.id] != nil && r.elapsed >= float64(track.FreeAfter/time.Millisecond) {
+			inside[r.pool()]++
+		}
+	}
 	for i := range v.sessions {
 		r := &v.sessions[i]
 		e := v.entries[r.id]
@@ -290,12 +296,7 @@ func (b *builder) connections(v *view) {
 		name := r.pool()
 		size, free := 1, 1
 		if c, ok := v.connected[name]; ok {
-			size, free = c.size, c.asleep
-			for j := range v.sessions { // in a transaction
-				if o := &v.sessions[j]; o.idle() && v.entries[o.id] != nil && o.pool() == name && o.elapsed >= float64(track.FreeAfter/time.Millisecond) {
-					free--
-				}
-			}
+			size, free = c.size, c.asleep-inside[name]
 		}
 		b.pools.Session(name, size, max(free, 0), e.Fresh && !r.idle(), e)
 	}
