@@ -35,6 +35,7 @@ type builder struct {
 	cost      track.Cost
 	snapshots snapshots
 	queue     map[int64]queueWait // by connection
+	pools     track.Pools
 }
 
 // known is what the look before saw of a session.
@@ -69,6 +70,7 @@ type input struct {
 	locks        []lockRow
 	queues       []queued
 	own          []int64 // sessions of the guard
+	connected    map[track.Pool]connected
 	usage        func(thread int64) (procfs.Usage, bool)
 	state        func(thread int64) procfs.State
 	notes        []string
@@ -113,6 +115,7 @@ func (b *builder) build(in *input) *track.Look {
 	b.metadata(v)
 	b.flushes(v)
 	b.pool(v)
+	b.connections(v)
 	for _, n := range in.notes {
 		b.tracker.Note(n)
 	}
@@ -123,6 +126,7 @@ func (b *builder) build(in *input) *track.Look {
 	}
 	b.questions = in.questions
 	b.consume(v, done)
+	b.pools.End(b.tracker, connections, done)
 	b.before = in.at
 	return b.tracker.End(done)
 }
@@ -269,6 +273,33 @@ func barOf(r *sessionRow, class statement.Class) culprit.Bar {
 		return culprit.Schema
 	}
 	return culprit.NotBarred
+}
+
+// connections enters what sessions have to do with the pools of their applications. That something
+// ended in one is told by the statement that began in it since.
+func (b *builder) connections(v *view) {
+	b.pools.Begin()
+	inside := map[track.Pool]int{} // asleep in a transaction
+	for i := range v.sessions {
+		if r := &v.sessions[i]; v.connected != nil && r.idle() && v.entries[r.id] != nil && r.elapsed >= float64(track.FreeAfter/time.Millisecond) {
+			inside[r.pool()]++
+		}
+	}
+	for i := range v.sessions {
+		r := &v.sessions[i]
+		e := v.entries[r.id]
+		if e == nil || r.command == killed {
+			continue
+		}
+		t, _ := b.tracker.At(e)
+		b.tracker.Holds(e, connections, t.Started, 1, false)
+		name := r.pool()
+		size, free := 1, 1
+		if c, ok := v.connected[name]; ok {
+			size, free = c.size, c.asleep-inside[name]
+		}
+		b.pools.Session(name, size, max(free, 0), e.Fresh && !r.idle(), e)
+	}
 }
 
 // rows enters the sessions that wait for rows.

@@ -26,6 +26,9 @@
 //     the statement that uses it; the server reports its age to a second.
 //   - Where no view shows what a running statement waits for, the state of its thread does:
 //     storage, a latch, a processor.
+//   - Who waits for a connection of an exhausted pool waits in the application. Where two sessions
+//     or more keep their connections, the guard counts those of each application that are free; where none is, and
+//     much less ends than is usual, requests are taken to wait for all that keep one.
 //   - InnoDB's views repeat their last answer when they are read more than ten times a
 //     second. They are read no more often.
 //   - With a thread pool, requests that wait for a thread are in no process list, and new

@@ -14,6 +14,7 @@ const (
 	processor
 	versions
 	internals
+	connections
 )
 
 var resources = []culprit.Resource{
@@ -27,6 +28,7 @@ var resources = []culprit.Resource{
 	processor:    {Name: "processor", Kind: culprit.System},
 	versions:     {Name: "row versions", Kind: culprit.Memory},
 	internals:    {Name: "internals", Kind: culprit.System},
+	connections:  {Name: "connections", Kind: culprit.Queue},
 }
 
 // resourceOf returns the resource of a kind of object in metadata_locks.

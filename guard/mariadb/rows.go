@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spillgate/spillgate/guard/track"
 )
 
 // sessionRow is a session that does something, or is in a transaction.
@@ -27,6 +29,33 @@ type sessionRow struct {
 
 // idle tells a session that waits for its client.
 func (r *sessionRow) idle() bool { return r.command == "Sleep" }
+
+// pool names the pool that a session is of.
+func (r *sessionRow) pool() track.Pool {
+	host, _, _ := strings.Cut(r.host, ":")
+	return track.Pool{User: r.user, Database: r.database, Client: host}
+}
+
+// connected is how many sessions a pool has, and how many of them do nothing.
+type connected struct{ size, asleep int }
+
+// readConnected counts the sessions of each pool. MySQL knows since when one does nothing to a second.
+func readConnected(ctx context.Context, c *sql.Conn, mysql bool) (map[track.Pool]connected, error) {
+	text := fmt.Sprintf("SELECT USER, SUBSTRING_INDEX(HOST, ':', 1), COALESCE(DB, ''), COUNT(*), SUM(COMMAND = 'Sleep' AND TIME_MS >= %d) FROM information_schema.PROCESSLIST GROUP BY 1, 2, 3 LIMIT %d", track.FreeAfter.Milliseconds(), mostRows)
+	if mysql {
+		text = fmt.Sprintf(`SELECT COALESCE(PROCESSLIST_USER, ''), SUBSTRING_INDEX(COALESCE(PROCESSLIST_HOST, ''), ':', 1), COALESCE(PROCESSLIST_DB, ''), COUNT(*), SUM(PROCESSLIST_COMMAND = 'Sleep' AND PROCESSLIST_TIME >= 1)
+FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL GROUP BY 1, 2, 3 LIMIT %d`, mostRows)
+	}
+	all := map[track.Pool]connected{}
+	err := query(ctx, c, text, func(rows *sql.Rows) error {
+		var name track.Pool
+		var n connected
+		err := rows.Scan(&name.User, &name.Client, &name.Database, &n.size, &n.asleep)
+		all[name] = n
+		return err
+	})
+	return all, err
+}
 
 // transactionRow is a transaction, as INNODB_TRX shows it.
 type transactionRow struct {

@@ -307,6 +307,12 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 		return fail("SHOW GLOBAL STATUS")
 	}
 	s.asked += 2
+	if in.connected = nil; s.crowded() {
+		if in.connected, err = readConnected(ctx, c, s.mysql); err != nil {
+			return fail("the process list")
+		}
+		s.asked++
+	}
 	in.stale = time.Since(s.transactionsRead)
 	if err = s.waits(ctx); err != nil {
 		return nil, err
@@ -322,6 +328,19 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 		in.state = func(thread int64) procfs.State { return procfs.ThreadState(s.pid, thread) }
 	}
 	return s.builder.build(in), nil
+}
+
+// crowded reports whether two sessions keep their connections for long enough that their pool may
+// be exhausted: how many are free is worth a second reading of the process list then.
+func (s *Source) crowded() bool {
+	kept := 0
+	for i := range s.in.sessions {
+		r := &s.in.sessions[i]
+		if r.elapsed >= float64(track.FreeAfter/time.Millisecond) && !slices.Contains(s.in.own, r.id) {
+			kept++
+		}
+	}
+	return kept >= 2
 }
 
 // The views of InnoDB's transactions and locks show what they showed before while they are read

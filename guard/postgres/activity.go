@@ -27,6 +27,7 @@ type activityRow struct {
 	hidden      bool    // by a lack of rights, which hides the state as well: a session may send the text that stands for it
 	superuser   bool
 	horizon     int64 // transactions since the oldest that it must still see as open
+	pool, free  int   // sessions that its application has from its place; those of them that are free
 }
 
 // summary is what one look says of the whole server.
@@ -51,11 +52,13 @@ const activitySQL = `WITH a AS MATERIALIZED (
     coalesce(wait_event_type, '') AS wait_type, coalesce(wait_event, '') AS wait, usesysid, coalesce(usename::text, '') AS usename, coalesce(application_name, '') AS application,
     coalesce(datname::text, '') AS datname, coalesce(host(client_addr), '') AS client, greatest(client_port, 0) AS port,
     CASE WHEN query_start >= $1 AND coalesce(state, '') <> 'idle' THEN left(query, $2) END AS text, query = '<insufficient privilege>' AND state IS NULL AS hidden,
-    greatest(age(backend_xmin), age(backend_xid), 0)::bigint AS horizon
-  FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (application_name IS DISTINCT FROM $3 OR usename IS DISTINCT FROM current_user))
+    greatest(age(backend_xmin), age(backend_xid), 0)::bigint AS horizon, count(*) OVER pool AS pool,
+    count(*) FILTER (WHERE state = 'idle' AND state_change < statement_timestamp() - interval '20 ms') OVER pool AS free
+  FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (application_name IS DISTINCT FROM $3 OR usename IS DISTINCT FROM current_user)
+  WINDOW pool AS (PARTITION BY usesysid, application_name, datid, client_addr, backend_type))
 SELECT clock_timestamp(), statement_timestamp(), s.ended, s.finished, a.pid, a.leader, a.backend, a.backend_start, a.xact_start, a.query_start, a.state_change, a.state,
   a.wait_type, a.wait, a.usename, a.application, a.datname, a.client, a.port, a.text, coalesce(a.hidden, false),
-  coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = a.usesysid), false), coalesce(a.horizon, 0)
+  coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = a.usesysid), false), coalesce(a.horizon, 0), coalesce(a.pool, 0), coalesce(a.free, 0)
 FROM (SELECT (SELECT coalesce(sum(pg_stat_get_db_xact_commit(oid) + pg_stat_get_db_xact_rollback(oid)), 0)::bigint FROM pg_database) AS ended,
     (SELECT count(*) FROM a WHERE state LIKE 'idle%' AND state_change >= $1) AS finished) s
   LEFT JOIN a ON a.hidden OR (a.state <> 'idle' OR a.state_change >= $1 OR a.port = ANY($5)) AND a.backend IN ('client backend', 'parallel worker', 'autovacuum worker', 'walsender', 'background worker',
@@ -68,7 +71,7 @@ LIMIT $4`
 const byPidSQL = `SELECT clock_timestamp(), statement_timestamp(), 0::bigint, 0::bigint, pid, coalesce(leader_pid, 0), coalesce(backend_type, ''), backend_start, xact_start, query_start, state_change, coalesce(state, ''),
   coalesce(wait_event_type, ''), coalesce(wait_event, ''), coalesce(usename::text, ''), coalesce(application_name, ''), coalesce(datname::text, ''), coalesce(host(client_addr), ''), 0,
   left(query, $2), coalesce(query = '<insufficient privilege>' AND state IS NULL, false), coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = usesysid), false),
-  greatest(age(backend_xmin), age(backend_xid), 0)::bigint
+  greatest(age(backend_xmin), age(backend_xid), 0)::bigint, 0::bigint, 0::bigint
 FROM pg_stat_activity WHERE pid = ANY($1)`
 
 // readActivity runs one of the two statements.
@@ -91,7 +94,7 @@ func readActivity(ctx context.Context, conn *pgx.Conn, into []activityRow, sql s
 			port                        *int32
 		)
 		if err := rows.Scan(&s.now, &s.began, &ended, &finished, &pid, &leader, &backend, &begun, &xact, &query, &changed, &state,
-			&waitType, &wait, &user, &app, &database, &client, &port, &r.text, &r.hidden, &r.superuser, &r.horizon); err != nil {
+			&waitType, &wait, &user, &app, &database, &client, &port, &r.text, &r.hidden, &r.superuser, &r.horizon, &r.pool, &r.free); err != nil {
 			return s, into, err
 		}
 		s.ended, s.finished = uint64(max(ended, 0)), uint64(max(finished, 0))

@@ -31,6 +31,7 @@ type builder struct {
 	cost    track.Cost
 	use     use
 	asks    map[int64]ask // by process
+	pools   track.Pools
 }
 
 // known is what the look before saw of a session.
@@ -62,6 +63,7 @@ type input struct {
 	rows     []activityRow
 	locks    []lockRow
 	progress []progress
+	since    time.Time // when the look before began
 	// unread are the ports of clients whose requests no process had read at an instant.
 	unread   []int
 	unreadAt mono.Time
@@ -87,6 +89,7 @@ func (b *builder) build(in *input) *track.Look {
 	b.look++
 	b.meter.Begin()
 	b.tracker.Begin(in.at)
+	b.pools.Begin()
 	clear(b.targets)
 	blocking, advisory := blockers(in.locks)
 	entries := map[int64]*track.Entry{}
@@ -102,12 +105,15 @@ func (b *builder) build(in *input) *track.Look {
 		if r.leader != 0 && r.leader != r.pid {
 			leaders[r.pid] = r.leader
 		}
-		if b.remember(r) {
+		ended := b.remember(r)
+		if ended {
 			advanced++
 		}
-		if e := b.task(in, r, blocking[r.pid], advisory[r.pid]); e != nil {
+		e := b.task(in, r, blocking[r.pid], advisory[r.pid])
+		if e != nil {
 			entries[r.pid] = e
 		}
+		b.connection(in, r, e, ended)
 	}
 	for pid, k := range b.known {
 		if k.look != b.look {
@@ -120,6 +126,7 @@ func (b *builder) build(in *input) *track.Look {
 	b.waits(in, entries, leaders)
 	b.ask(in)
 	b.consume(in, entries, holder, completed)
+	b.pools.End(b.tracker, connections, completed)
 	b.before = in.at
 	for _, p := range in.progress {
 		if e := entries[p.pid]; e != nil && p.total > 0 && p.done >= 0 {
@@ -136,6 +143,19 @@ func (b *builder) build(in *input) *track.Look {
 	l := b.tracker.End(completed)
 	l.Sample.Finished.Timed, l.Sample.Finished.Late = b.late(completed)
 	return l
+}
+
+// connection enters what a session has to do with the pool of its application.
+func (b *builder) connection(in *input, r *activityRow, e *track.Entry, ended bool) {
+	if r.backend != "client backend" || r.pool == 0 {
+		return
+	}
+	if e != nil {
+		t, _ := b.tracker.At(e)
+		b.tracker.Holds(e, connections, t.Started, 1, false)
+	}
+	ended = ended || strings.HasPrefix(r.state, "idle") && !r.changed.Before(in.since)
+	b.pools.Session(track.Pool{User: r.user, Application: r.application, Database: r.database, Client: r.client}, r.pool, r.free, ended, e)
 }
 
 // blockers returns the processes that hold, or asked for, what others wait for, and

@@ -24,6 +24,9 @@
 //     that is most of the wait. So the guard looks for unread requests of idle sessions in
 //     their sockets, and the time that sessions waited for a processor tells how many
 //     statements were late.
+//   - Who waits for a connection of an exhausted pool waits in the application, and no session
+//     of the server does. Where all sessions that an application has from one place are in use and much
+//     less ends in them than is usual, requests are taken to wait for all that keep one.
 //   - The foreground is judged by its statements. A long transaction of short
 //     statements is a conversation and misses no objective.
 //

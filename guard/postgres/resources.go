@@ -19,6 +19,7 @@ const (
 	processor
 	internals
 	versions
+	connections
 )
 
 var resources = []culprit.Resource{
@@ -32,6 +33,7 @@ var resources = []culprit.Resource{
 	processor:    {Name: "processor", Kind: culprit.System},
 	internals:    {Name: "internals", Kind: culprit.System},
 	versions:     {Name: "row versions", Kind: culprit.Memory},
+	connections:  {Name: "connections", Kind: culprit.Queue},
 }
 
 // resourceOf returns the lock resource of a lock type, which is also the wait event

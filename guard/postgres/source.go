@@ -123,7 +123,7 @@ func (s *Source) learn(ctx context.Context) error {
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
-	in := input{role: s.role, super: s.super, maySignal: s.maySignal}
+	in := input{since: s.since, role: s.role, super: s.super, maySignal: s.maySignal}
 	if s.unread = s.unread[:0]; s.beside && s.builder.use.delayed() {
 		s.unread = procfs.Unread(s.unread, s.pid, s.port)
 		in.unread, in.unreadAt = s.unread, live.Now()

@@ -76,6 +76,7 @@ type pending struct {
 	task     uint64
 	step     Step
 	at       mono.Time
+	first    mono.Time // when the first of several was, that went before without a pause
 	stuck    int
 	several  bool
 	dam      bool
@@ -116,7 +117,7 @@ func (e *Engine) patience(undo time.Duration) time.Duration {
 func (e *Engine) act(d *Decision, c *contender, several bool) {
 	v, done := &e.view, &e.cancels
 	t := &v.s.Tasks[c.task]
-	another, limited := e.another(t, several), e.limited(t.Kind)
+	another, limited := e.another(c, several), e.limited(t.Kind)
 	switch {
 	case done.tripped:
 		return
@@ -147,15 +148,24 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 		d.Soon = e.cfg.Objective / 4
 	}
 	done.take(t.ID, c.step, v.s.At)
-	done.pending = pending{active: true, task: t.ID, step: c.step, at: v.s.At, stuck: v.stuck, several: several, dam: c.dam, patience: e.patience(t.Undo)}
+	first := v.s.At
+	if done.pending.active && another {
+		first = done.pending.first
+	}
+	done.pending = pending{active: true, task: t.ID, step: c.step, at: v.s.At, first: first, stuck: v.stuck, several: several, dam: c.dam, patience: e.patience(t.Undo)}
 }
 
 // another reports whether the pending action was on another of several tasks that
 // hog a resource together, and took effect or is about to. Then relief comes with the last of them. A
-// task of a kind that was cancelled lately is one of them, in whatever number they come.
-func (e *Engine) another(t *Task, several bool) bool {
-	p := &e.cancels.pending
+// task of a kind that was cancelled lately is one of them, in whatever number they come. Those that
+// are idle keep a slot for a client that does something else, which may keep the slot even so: there
+// something must have ended since the first of them was cancelled.
+func (e *Engine) another(c *contender, several bool) bool {
+	p, t := &e.cancels.pending, &e.view.s.Tasks[c.task]
 	if !p.active || p.task == t.ID || !(p.several && several || e.limited(t.Kind)) {
+		return false
+	}
+	if t.Idle && e.view.s.Resources[c.resource].Kind == Queue && e.recent.still >= e.view.s.At.Sub(p.first) {
 		return false
 	}
 	there := e.now.find(p.task)
@@ -212,7 +222,7 @@ func (e *Engine) limit(v *view, c *contender) Limit {
 // kind is what is left. As with several that can be cancelled, throughput must fall.
 func (e *Engine) fixedTogether(v *view) bool {
 	first := &e.found[0]
-	if first.why != Fixed || first.common || !e.normal.falling(e.recent.throughput()) {
+	if first.why != Fixed || first.common || !e.normal.falling(&e.recent) {
 		return false
 	}
 	sum := 0.0

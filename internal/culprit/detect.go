@@ -185,7 +185,8 @@ const standstill = 7
 // stands reports whether nothing ends any more, whatever ended shortly before.
 func (n *normal) stands(still time.Duration) bool { return n.throughput*still.Seconds() >= standstill }
 
-// falling reports whether throughput is below the baseline by more than noise.
-func (n *normal) falling(throughput float64) bool {
-	return n.seen == 0 || throughput < n.throughput-2*n.noise
+// falling reports whether throughput is below the baseline by more than noise, or nothing has ended
+// for longer than by chance: a baseline of few or bursty requests has more noise than height.
+func (n *normal) falling(w *recent) bool {
+	return n.seen == 0 || w.throughput() < n.throughput-2*n.noise || n.stands(w.still)
 }

@@ -154,7 +154,7 @@ func (e *Engine) decide(d *Decision) {
 	explained := explain(v, &e.recent, &e.normal, e.blame)
 	e.graph.build(v, e.cfg.Objective.Seconds())
 	e.rank(v)
-	best, several := e.pick(v, e.normal.falling(e.recent.throughput()))
+	best, several := e.pick(v, e.normal.falling(&e.recent))
 	agreed := best
 	switch {
 	case explained < 0.5:

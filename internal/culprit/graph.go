@@ -35,14 +35,15 @@ type graph struct {
 
 // poolOf is what the waits for one resource are distributed by.
 type poolOf struct {
-	edges             bool    // the source knows which task waits for which
-	edged             float64 // lost by victims that have edges
-	exclusive, shared float64 // lost by victims of each mode
-	gain              float64 // future use of all holders
-	used              float64 // present use of all holders
-	longest           float64 // seconds that the last of the holders goes on
-	toHolders         float64 // part of the lost time that holders are to blame for
-	kept              float64 // sum of keeps
+	edges             bool      // the source knows which task waits for which
+	edged             float64   // lost by victims that have edges
+	exclusive, shared float64   // lost by victims of each mode
+	gain              float64   // future use of all holders
+	used              float64   // present use of all holders
+	longest           float64   // seconds that the last of the holders goes on
+	since             mono.Time // when the first of the holders began to hold, Unset
+	toHolders         float64   // part of the lost time that holders are to blame for
+	kept              float64   // sum of keeps
 	exclusiveHolders  int
 	dam               int32 // task with the oldest pending exclusive request, -1
 	damSince          mono.Time
@@ -134,7 +135,8 @@ func (g *graph) index(v *view) {
 func (g *graph) pools(v *view) {
 	g.queued = resized(g.queued, v.r)
 	for r := range g.queued {
-		g.queued[r].dam, g.queued[r].damSince, g.queued[r].nextSince = -1, Unset, Unset
+		p := &g.queued[r]
+		p.dam, p.damSince, p.nextSince, p.since = -1, Unset, Unset, Unset
 	}
 	for _, e := range v.s.Edges {
 		g.queued[e.Resource].edges = true
@@ -146,6 +148,7 @@ func (g *graph) pools(v *view) {
 		if h.HeldSince != Unset {
 			p.gain += v.uses[i].gain
 			p.longest = max(p.longest, v.uses[i].remain)
+			p.since = min(p.since, h.HeldSince)
 			if !h.Shared {
 				p.exclusiveHolders++
 			}

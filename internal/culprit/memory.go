@@ -107,6 +107,8 @@ type normal struct {
 	usual      []float64     // median use of tasks that ended, by resource; 0 unknown
 	held       []float64     // units in use, by resource
 	kinds      [seenKinds]seenKind
+	met        float64   // tasks of any kind that ended, fading over regularFor
+	metAt      mono.Time // when it faded last
 }
 
 // learning is the time constant of what is normal: long against an incident,
@@ -133,6 +135,14 @@ func (n *normal) remember(kind uint64, at mono.Time) {
 		k.since = at
 	}
 	k.kind, k.at = kind, at
+	if kind != 0 {
+		n.met, n.metAt = n.metBy(at)+1, at
+	}
+}
+
+// metBy returns how many tasks were seen to end of late.
+func (n *normal) metBy(at mono.Time) float64 {
+	return n.met * math.Exp(-float64(at.Sub(n.metAt))/float64(regularFor))
 }
 
 // regular reports whether tasks of a kind come and go: one ended in normal times,

@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 5
+const stateVersion = 6
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -110,9 +110,10 @@ func (w *recent) visit(c *codec) {
 func (n *normal) visit(c *codec) {
 	whole(c, &n.seen)
 	whole(c, &n.above.lasted)
-	for _, f := range []*float64{&n.throughput, &n.noise, &n.above.done, &n.above.off, &n.inFlight, &n.busy} {
+	for _, f := range []*float64{&n.throughput, &n.noise, &n.above.done, &n.above.off, &n.inFlight, &n.busy, &n.met} {
 		c.float(f)
 	}
+	whole(c, &n.metAt)
 	n.lost = list(c, n.lost, MaxResources, c.float)
 	n.usual = list(c, n.usual, MaxResources, c.float)
 	n.held = list(c, n.held, MaxResources, c.float)
@@ -187,6 +188,7 @@ func (k *cancels) visit(c *codec) {
 	whole(c, &p.task)
 	whole(c, &p.step)
 	whole(c, &p.at)
+	whole(c, &p.first)
 	whole(c, &p.stuck)
 	c.bool(&p.several)
 	c.bool(&p.dam)

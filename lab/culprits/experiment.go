@@ -143,8 +143,8 @@ func (s *scene) judge(o experiment.Options, all []contender, results [][]result)
 	t := &table.Table{Title: fmt.Sprintf("%s, objective %v, from %v after the onset on, worst of %d", s.title, s.objective, settle, len(results[0])),
 		Columns: []table.Column{{Name: "contender"}, {Name: "answered", Unit: "/s", Format: "%.0f"}, {Name: "of no culprit", Format: "%.3f"},
 			{Name: "p99", Unit: "ms", Format: "%.1f"}, {Name: "times no culprit", Format: "%.2f"}, {Name: "late", Format: "%.3f"}, {Name: "dropped", Format: "%.4f"},
-			{Name: "cancels of the culprit"}, {Name: "of others"}, {Name: "decided", Unit: "ms after the onset", Format: "%.0f"}, {Name: "others used", Unit: "processors", Format: "%.2f"}},
-		Note: "hand-set limits: " + s.nativeTitle}
+			{Name: "cancels of the culprit"}, {Name: "of others"}, {Name: "decided", Unit: "ms after the onset", Format: "%.0f"}, {Name: "first late", Unit: "ms after the onset", Format: "%.0f"}, {Name: "others used", Unit: "processors", Format: "%.2f"}},
+		Note: "hand-set limits: " + s.nativeTitle + "; first late: when the first request that left after the onset missed the objective, which no decision can be expected to come before"}
 	for i, c := range all {
 		for k := range results[i] {
 			mine, none := &results[i][k], &results[0][k]
@@ -154,7 +154,7 @@ func (s *scene) judge(o experiment.Options, all []contender, results [][]result)
 			if len(results[i]) > 1 {
 				name = fmt.Sprintf("%s, %d", c.name, k+1)
 			}
-			t.Add(name, mine.rate, rate, float64(mine.p99)/float64(ms), p99, mine.late, mine.dropped, right, wrong, float64(after)/float64(ms), mine.played.others)
+			t.Add(name, mine.rate, rate, float64(mine.p99)/float64(ms), p99, mine.late, mine.dropped, right, wrong, float64(after)/float64(ms), float64(mine.played.harm(s.objective))/float64(ms), mine.played.others)
 			if i == len(all)-1 {
 				s.bars(r, k, len(results[i]), mine, none, right, wrong, after)
 			}

@@ -52,6 +52,9 @@ func goCases() []goCase {
 and readers behind the writers.`, goStarved},
 		{"cache", "a report floods a cache", `Requests get eight of 400 values from a cache of 500; to load one takes 10 ms. A report reads other values, one after
 the other, and displaces these.`, goCache},
+		{"mutex", "a report keeps a mutex over a slow call", `Requests keep a mutex for 0.2 ms, and every second one an inner mutex after it. A report keeps the inner one while it waits for
+another service: requests wait for requests that wait for it.`, goMutex},
+		{"semaphore", "a report takes most of a semaphore", `Requests need one of sixteen units for 4 ms. A report asks for all but one at once, and keeps them.`, goSemaphore},
 	}
 }
 
@@ -125,6 +128,46 @@ func goCache(tr *tracer.Tracer) goHandler {
 			}
 		}
 		return nil
+	}
+}
+
+func goMutex(tr *tracer.Tracer) goHandler {
+	orders, stock := tr.NewMutex("orders"), tr.NewMutex("stock")
+	return func(ctx context.Context, what string, i int) error {
+		if what == "report" {
+			if err := stock.Lock(ctx); err != nil {
+				return err
+			}
+			defer stock.Unlock(ctx)
+			return pause(ctx, goLasts)
+		}
+		if err := orders.Lock(ctx); err != nil {
+			return err
+		}
+		defer orders.Unlock(ctx)
+		if i%2 == 0 {
+			if err := stock.Lock(ctx); err != nil {
+				return err
+			}
+			defer stock.Unlock(ctx)
+		}
+		return pause(ctx, ms/5)
+	}
+}
+
+func goSemaphore(tr *tracer.Tracer) goHandler {
+	const units = 16
+	semaphore := tr.NewPool("units", units)
+	return func(ctx context.Context, what string, _ int) error {
+		n, lasts := int64(1), 4*ms
+		if what == "report" {
+			n, lasts = units-1, goLasts
+		}
+		if err := semaphore.Acquire(ctx, n); err != nil {
+			return err
+		}
+		defer semaphore.Release(ctx, n)
+		return pause(ctx, lasts)
 	}
 }
 

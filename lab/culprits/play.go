@@ -197,6 +197,18 @@ func (p *played) figures(objective time.Duration) figures {
 	return f
 }
 
+// harm returns how long after the onset the first request that left since missed the objective, 0
+// if none did.
+func (p *played) harm(objective time.Duration) time.Duration {
+	first := time.Duration(0)
+	for _, a := range p.answers {
+		if at := a.left - p.onset + objective; a.left >= p.onset && (!a.ok || a.took > objective) && (first == 0 || at < first) {
+			first = at
+		}
+	}
+	return first
+}
+
 // right counts cancels of the culprit and of others, and how long after the onset the
 // first of the culprit came.
 func (p *played) right() (right, wrong int, after time.Duration) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,7 +131,9 @@ func cancelledByServer(err error) bool {
 }
 
 // postgresScenes are c6 to c8 and others.
-func postgresScenes() []scene { return append([]scene{c6(), c7(), c8()}, postgresOthers()...) }
+func postgresScenes() []scene {
+	return slices.Concat([]scene{c6(), c7(), c8()}, postgresOthers(), postgresFurther())
+}
 
 // c6: a transaction locks the table against writers and updates all of it.
 func c6() scene {
