@@ -601,7 +601,7 @@ func (t *Ticket) depart(now mono.Time, o work.Outcome) bool {
 		took := t.span.end(now)
 		g.node.Took(now, t.core, took, o)
 		if t.visit != nil {
-			t.visit.took = took
+			t.visit.took(took)
 		}
 	}
 	g.node.Leave(now, t.core, o)

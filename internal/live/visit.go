@@ -25,7 +25,9 @@ type visit struct {
 	calls  atomic.Int32
 	stint  *stint // that of the request, in one allocation with v
 	did    share.Course
-	took   progress.Result // once it is known: see Ticket.depart
+	// What the request took, of progress.Result, once it is known: see Ticket.depart.
+	measured     bool
+	service, own time.Duration
 }
 
 // passage is a visit and a stint.
@@ -60,7 +62,7 @@ func (g *Gate) begin(ctx context.Context, arrived mono.Time, r *Request, t *Tick
 	v.shares, v.ctx = g.shares, ctx
 	v.before = min(max(r.Elapsed.Service, 0), wire.MaxDuration)
 	v.calls.Store(0)
-	v.did, v.took = share.Course{}, progress.Result{}
+	v.did, v.measured = share.Course{}, false
 	return v
 }
 
@@ -84,13 +86,13 @@ func (v *visit) admitted() {
 // end ends the visit of a ticket that has left. A request that failed is no example
 // of what its kind does.
 func (v *visit) end(t *Ticket, now mono.Time, o work.Outcome) {
-	took, did, gone := v.took, v.did, v.ctx.Err() != nil && o != work.Cancelled
-	if took == (progress.Result{}) {
-		took = t.span.end(now)
+	did, gone := v.did, v.ctx.Err() != nil && o != work.Cancelled
+	if !v.measured {
+		v.took(t.span.end(now))
 	}
 	did.Hops = max(did.Hops, int(v.calls.Load()))
 	if did.Service <= 0 {
-		did.Service, did.Own = took.Service, took.Own
+		did.Service, did.Own = v.service, v.own
 	}
 	if did.Total <= 0 {
 		did.Total = v.before + did.Service
@@ -103,6 +105,9 @@ func (v *visit) end(t *Ticket, now mono.Time, o work.Outcome) {
 	defer s.mu.Unlock()
 	s.core.End(now, &v.Visit, o, t.queued, now.Sub(t.started), gone, did)
 }
+
+// took notes what the request took.
+func (v *visit) took(r progress.Result) { v.measured, v.service, v.own = true, r.Service, r.Own }
 
 // Did says what the request does that its calls and its span do not show, of what is
 // not 0: how many services it goes to, or what it takes. It is called before Leave.
