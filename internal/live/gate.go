@@ -381,7 +381,7 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 
 // Admit is Enter for who has room for a ticket in something of his own, and allocates
 // nothing for a request that need not wait. What t was before does not matter, but
-// no request may be in a gate with it, and nobody may still mean that one by it.
+// no request may be in a gate with it, and nobody may still mean that one by it, or by its Span: both are used again.
 func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
 	turn := g.take(ctx, &r, t)
 	return turn.Await(ctx)
