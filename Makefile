@@ -86,7 +86,8 @@ cross: ## Build and vet for linux and darwin, amd64 and arm64.
 	scripts/cross.sh
 
 .PHONY: bench
-bench: ## What a decision and each edge cost, beside the plain thing in the same run, and the bars (a minute or two).
+bench: ## What a decision and each edge cost, beside the plain thing in the same run, and the bars (two minutes).
+	go run ./cmd/spillgate lab run bench/decision
 	go run ./cmd/spillgate lab run bench/cost
 
 .PHONY: benchall

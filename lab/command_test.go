@@ -31,10 +31,10 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
-// The shortest experiments of two kinds reach their bars, and the same seed gives the same
+// The shortest experiments of three kinds reach their bars, and the same seed gives the same
 // figures.
 func TestRepeated(t *testing.T) {
-	for _, name := range []string{"breakwater/ablation", "wisp/slack"} {
+	for _, name := range []string{"admission/coldstart", "wisp/slack", "atropos/sim-c1"} {
 		e, ok := find(name)
 		if !ok {
 			t.Fatalf("no experiment %s", name)

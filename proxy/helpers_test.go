@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -17,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -49,6 +51,7 @@ func start(t testing.TB, cfg Config) *running {
 // startWith is start with a change to the proxy before it runs.
 func startWith(t testing.TB, cfg Config, change func(*Proxy)) *running {
 	t.Helper()
+	watch(t)
 	if cfg.Objective == 0 {
 		cfg.Objective = 10 * time.Second
 	}
@@ -88,6 +91,20 @@ func startWith(t testing.TB, cfg Config, change func(*Proxy)) *running {
 	})
 	eventually(t, "the proxy to serve", func() bool { return p.phase.Load() == serving })
 	return r
+}
+
+// longest is more than any test here takes, many times over.
+const longest = 100 * time.Second
+
+// watch ends the program, with its goroutines' stacks, if a test does not end: one that waits for what never comes
+// would else wait until the package's time is over, and take that of all others.
+func watch(t testing.TB) {
+	name := t.Name()
+	hangs := time.AfterFunc(longest, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("%s still runs after %v", name, longest))
+	})
+	t.Cleanup(func() { hangs.Stop() })
 }
 
 // wait returns what Run returned, and leaves it for the test's end.

@@ -21,12 +21,9 @@ import (
 	"github.com/spillgate/spillgate/internal/demo/stage"
 )
 
-// marker is in the environment of every process of this test.
-const marker = "SPILLGATE_DEMO_TEST"
-
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "part" {
-		if err := stage.Run(context.Background(), os.Args[2], os.Stdout); err != nil {
+	if len(os.Args) == 4 && os.Args[1] == "part" { // after the mark of its test
+		if err := stage.Run(context.Background(), os.Args[3], os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -63,22 +60,27 @@ func hasty() demo.Plan {
 	return p
 }
 
-// children returns the processes of this test but itself.
+// part returns the arguments with which this program plays a part in a demo of one test, and the mark among them
+// by which its processes are known.
+func part(t *testing.T) (command []string, mark string) {
+	t.Helper()
+	mark = fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())
+	return []string{"part", mark}, mark
+}
+
+// children returns the processes that play a part with a mark.
 func children(t *testing.T, mark string) []string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		return nil
 	}
-	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var found []string
-	for _, path := range environments {
-		if path == fmt.Sprintf("/proc/%d/environ", os.Getpid()) {
-			continue
-		}
-		if env, err := os.ReadFile(path); err == nil && bytes.Contains(env, []byte(marker+"="+mark)) {
+	for _, path := range lines {
+		if line, err := os.ReadFile(path); err == nil && bytes.Contains(line, []byte(mark)) {
 			found = append(found, path)
 		}
 	}
@@ -102,15 +104,15 @@ func checkGone(t *testing.T, mark string) {
 // A whole demo with real processes: both acts get the same requests, the states
 // come in order, and nothing is left.
 func TestPlay(t *testing.T) {
-	mark := fmt.Sprint(time.Now().UnixNano())
-	t.Setenv(marker, mark)
+	command, mark := part(t)
 	var scenes []demo.Scene
 	number := 0
 	var lines bytes.Buffer
 	view := demo.NewLines(&lines)
 	final, err := demo.Play(t.Context(), demo.Config{
-		Plan: short(), Seed: 5, Command: []string{"part"},
-		Report: func(s demo.State) (string, error) { return demo.WriteReport(t.TempDir(), s) },
+		Plan: short(), Seed: 5, Command: command,
+		// TestReport draws one: the race detector takes seconds for the pictures.
+		Report: func(demo.State) (string, error) { return "report", nil },
 		Publish: func(s demo.State) {
 			if s.Number != number+1 {
 				t.Errorf("state %d after %d", s.Number, number)
@@ -219,12 +221,12 @@ func TestPlay(t *testing.T) {
 
 // An interrupt in the middle of an act ends everything.
 func TestPlayInterrupted(t *testing.T) {
-	mark := fmt.Sprint(time.Now().UnixNano())
-	t.Setenv(marker, mark)
+	t.Parallel() // with the other interrupts, none of which is about how fast the machine is
+	command, mark := part(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	final, err := demo.Play(ctx, demo.Config{
-		Plan: short(), Command: []string{"part"},
+		Plan: short(), Command: command,
 		Publish: func(s demo.State) {
 			if len(s.Acts) == 1 && len(s.Acts[0].Points) > 1 {
 				cancel()
@@ -239,12 +241,12 @@ func TestPlayInterrupted(t *testing.T) {
 
 // An interrupt in the middle of the tenants' act ends everything too.
 func TestPlayInterruptedWithTenants(t *testing.T) {
-	mark := fmt.Sprint(time.Now().UnixNano())
-	t.Setenv(marker, mark)
+	t.Parallel() // with the other interrupts, none of which is about how fast the machine is
+	command, mark := part(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	final, err := demo.Play(ctx, demo.Config{
-		Plan: hasty(), Command: []string{"part"},
+		Plan: hasty(), Command: command,
 		Publish: func(s demo.State) {
 			if s.Tenants != nil && s.Tenants.Settled() > 0 {
 				cancel()
@@ -259,12 +261,12 @@ func TestPlayInterruptedWithTenants(t *testing.T) {
 
 // And one in the middle of the checkouts'.
 func TestPlayInterruptedWithCheckouts(t *testing.T) {
-	mark := fmt.Sprint(time.Now().UnixNano())
-	t.Setenv(marker, mark)
+	t.Parallel() // with the other interrupts, none of which is about how fast the machine is
+	command, mark := part(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	final, err := demo.Play(ctx, demo.Config{
-		Plan: hasty(), Command: []string{"part"},
+		Plan: hasty(), Command: command,
 		Publish: func(s demo.State) {
 			if o := s.Checkout.Order(demo.Shares); o != nil && len(o.Kinds[0].Points) > 0 {
 				cancel()
@@ -279,12 +281,12 @@ func TestPlayInterruptedWithCheckouts(t *testing.T) {
 
 // And one in the middle of the culprit's.
 func TestPlayInterruptedWithCulprit(t *testing.T) {
-	mark := fmt.Sprint(time.Now().UnixNano())
-	t.Setenv(marker, mark)
+	t.Parallel() // with the other interrupts, none of which is about how fast the machine is
+	command, mark := part(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	final, err := demo.Play(ctx, demo.Config{
-		Plan: hasty(), Command: []string{"part"},
+		Plan: hasty(), Command: command,
 		Publish: func(s demo.State) {
 			if r := s.Culprit.Running(); r != nil && len(s.Culprit.Runs) == 2 && len(r.Points) > 0 {
 				cancel()

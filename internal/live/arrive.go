@@ -35,7 +35,7 @@ func (g *Gate) take(ctx context.Context, r *Request, t *Ticket) Turn {
 		// Nobody waits for the answer: it has no budget, whatever its deadline.
 		r.Deadline = now - 1
 	}
-	v := g.begin(ctx, now, r)
+	v := g.begin(ctx, now, r, t)
 	g.arrive(now, r, t, v)
 	g.lag.Load().poke(t.started)
 	return Turn{ticket: t, visit: v, elapsed: r.Elapsed, gone: gone}
@@ -71,7 +71,7 @@ func (u *Turn) Await(ctx context.Context) error {
 		if t.verdict == admission.Wait {
 			now = Now()
 		}
-		t.span = &t.room
+		t.span = &t.place
 		t.span.begin(now, u.elapsed) // the waits in the gate are over
 		if t.visit = u.visit; u.visit != nil {
 			u.visit.admitted()

@@ -2,6 +2,7 @@ package live
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/share"
@@ -13,6 +14,8 @@ import (
 // servers do that can stand in for each other. All its methods may be called at
 // once from any goroutine.
 type Classes struct {
+	plain atomic.Bool // every kind has the default class: see share.Classifier.Plain
+
 	mu   sync.Mutex
 	core *share.Classifier
 }
@@ -23,11 +26,16 @@ func NewClasses(cfg share.ClassifierConfig) (*Classes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Classes{core: core}, nil
+	c := &Classes{core: core}
+	c.plain.Store(core.Plain())
+	return c, nil
 }
 
 // Classify returns the class of requests with this key.
 func (c *Classes) Classify(k share.Key) work.Class {
+	if c.plain.Load() {
+		return work.Default
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.core.Classify(k)
@@ -45,7 +53,11 @@ func (c *Classes) Explain(k share.Key) share.Verdict {
 func (c *Classes) Learn(k share.Key, did share.Course) (isolated time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.core.Learn(k, did)
+	isolated = c.core.Learn(k, did)
+	if plain := c.core.Plain(); plain != c.plain.Load() { // to store takes much longer
+		c.plain.Store(plain)
+	}
+	return isolated
 }
 
 // AppendVerdicts appends what is known of up to n keys, those learned last first,

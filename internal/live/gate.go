@@ -311,6 +311,7 @@ type Ticket struct {
 	pushback time.Duration
 	refusal  RefusalID
 	parting  parting
+	room     *stint // that of the request before, if t is used again
 }
 
 // prepare gives t its ticket of the core, with what r says. Nobody else knows t yet, so the lock is not needed.
@@ -380,7 +381,7 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Ticket, error) {
 
 // Admit is Enter for who has room for a ticket in something of his own, and allocates
 // nothing for a request that need not wait. What t was before does not matter, but
-// no request may be in a gate with it, and nobody may still mean that one by it.
+// no request may be in a gate with it, and nobody may still mean that one by it, or by its Span: both are used again.
 func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
 	turn := g.take(ctx, &r, t)
 	return turn.Await(ctx)
@@ -389,7 +390,8 @@ func (g *Gate) Admit(ctx context.Context, r Request, t *Ticket) error {
 // arrive is the middle of Arrive: the request is in the gate from now on, with the
 // ticket t. It never waits.
 func (g *Gate) arrive(now mono.Time, r *Request, t *Ticket, v *visit) {
-	*t = Ticket{gate: g, mode: Mode(g.mode.Load()), verdict: admission.Run}
+	mode, room := Mode(g.mode.Load()), t.room // in the literal they would make a copy of it
+	*t = Ticket{gate: g, mode: mode, verdict: admission.Run, room: room}
 	if t.mode != Off {
 		t.prepare(now, r)
 	}
@@ -611,7 +613,11 @@ func (t *Ticket) depart(now mono.Time, o work.Outcome) bool {
 		o, t.parting.reach = g.node.End(now, t.core, o)
 	}
 	if t.Span() != nil && o.Executed() && !t.failed.Load() {
-		g.node.Took(now, t.core, t.span.end(now), o)
+		took := t.span.end(now)
+		g.node.Took(now, t.core, took, o)
+		if t.visit != nil {
+			t.visit.took(took)
+		}
 	}
 	g.node.Leave(now, t.core, o)
 	t.reply(now)

@@ -3,6 +3,7 @@ package live
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
@@ -43,11 +44,13 @@ func (c *SharesConfig) check() error {
 // sees more of a request than its gate.
 //
 // All its methods may be called at once from any goroutine. A request of a gate with
-// ClassShares costs four locks beside the gate's.
+// ClassShares costs two locks beside the gate's, and a third while any kind is interactive or has an override.
 type Shares struct {
 	weigh   func(work.Class, float64) bool
 	decided func(share.Decision)
 	classes *Classes
+	// admitted counts what was admitted since the core was told, so that a request need not take the lock for it.
+	admitted [work.NumClasses]atomic.Int64
 
 	mu      sync.Mutex
 	core    *node.Shares
@@ -101,9 +104,23 @@ func (s *Shares) due() time.Duration { return max(s.core.NextWake().Sub(Now()), 
 // period ends a period if it is over, with the lock held. The gate's lock is taken
 // inside of this one, and never the other way round.
 func (s *Shares) period(now mono.Time) share.Decision {
+	s.tell()
 	d := s.core.OnWake(now)
 	s.core.Weigh(s.weigh)
 	return d
+}
+
+// admit counts a request that was let in. It takes no lock: the core only adds such requests up until a period
+// ends.
+func (s *Shares) admit(class work.Class) { s.admitted[node.Known(class)].Add(1) }
+
+// tell tells the core of what was admitted. It is called with the lock held.
+func (s *Shares) tell() {
+	for class := range s.admitted {
+		if n := s.admitted[class].Swap(0); n > 0 {
+			s.core.Admitted(work.Class(class), int(n))
+		}
+	}
 }
 
 func (s *Shares) onTimer() {
@@ -130,6 +147,7 @@ func (s *Shares) onTimer() {
 func (s *Shares) Stats() SharesStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.tell()
 	stats := s.core.Stats()
 	stats.Keys, _ = s.classes.Keys()
 	return stats
@@ -145,11 +163,7 @@ func (s *Shares) Classes() *Classes { return s.classes }
 // share.Controller has it: that it was let in to wait or run, and that it was
 // completed, or that its caller left before the end. A class that does not exist
 // counts as work.Default.
-func (s *Shares) OnArrival(class work.Class) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.core.Admitted(class)
-}
+func (s *Shares) OnArrival(class work.Class) { s.admit(class) }
 
 // OnDone is explained at OnArrival.
 func (s *Shares) OnDone(class work.Class, did share.Sample) {

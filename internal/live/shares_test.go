@@ -278,3 +278,54 @@ func TestCallsMakeInteractive(t *testing.T) {
 		t.Errorf("%d kinds are known, want 2", known)
 	}
 }
+
+// A ticket that is used again brings nothing along from the request before: neither how that ended, nor what it
+// did, called or was told, nor how long it took.
+func TestTicketUsedAgain(t *testing.T) {
+	g, s := sharing(t, 1, SharesConfig{})
+	var ticket Ticket
+	admit := func(r Request) {
+		t.Helper()
+		if err := g.Admit(t.Context(), r, &ticket); err != nil {
+			t.Fatal(err)
+		}
+	}
+	admit(Request{Key: orders, Process: 7, Elapsed: wire.Progress{Service: time.Hour, Work: time.Hour}})
+	room := ticket.room
+	ticket.Failed()
+	ticket.Did(share.Course{Hops: 9, Total: time.Hour})
+	ticket.visit.calls.Add(3)
+	ticket.Leave(work.Done)
+
+	admit(Request{Key: pages})
+	if ticket.room != room {
+		t.Error("the second request has memory of its own")
+	}
+	if ticket.failed.Load() || ticket.visit.did != (share.Course{}) || ticket.visit.calls.Load() != 0 || ticket.announced != (announced{}) {
+		t.Error("the second request begins with what the first one did")
+	}
+	if spent := ticket.Span().Elapsed(); spent.Service > time.Minute {
+		t.Errorf("the second request had %v before, as the first one", spent)
+	}
+	before := ticket.Span().Spent()
+	time.Sleep(time.Millisecond)
+	if ticket.Span().Spent() == before {
+		t.Error("the span of the second request stands still")
+	}
+	ticket.Leave(work.Done)
+	if v := s.Explain(pages); v.Seen != 1 || v.Hops != 0 {
+		t.Errorf("of the second kind is known %+v, want one request without hops", v)
+	}
+	if v := s.Explain(orders); v.Seen != 0 {
+		t.Errorf("a request that failed taught %+v", v)
+	}
+	if n := s.Stats().Admitted; n[work.Default] != 2 {
+		t.Errorf("%v were admitted, want 2", n)
+	}
+	admit(Request{Key: orders, Process: 7})
+	ticket.Leave(work.Done)
+	var r wire.Reply
+	if ticket.Answer(&r); !r.HasProgress || r.Progress.Service > time.Minute {
+		t.Errorf("the third request answers %+v, want its own progress", r.Progress)
+	}
+}

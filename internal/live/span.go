@@ -46,7 +46,7 @@ func NewSpan(elapsed wire.Progress) *Span {
 
 // begin begins the measurement.
 func (s *Span) begin(now mono.Time, elapsed wire.Progress) {
-	s.before = elapsed
+	s.before, s.ended = elapsed, false
 	s.core.Begin(now)
 }
 

@@ -51,7 +51,8 @@ const (
 type turns struct {
 	busy    atomic.Bool  // this process itself uses most of its processors
 	until   atomic.Int64 // instant from which on nobody takes a turn
-	handler atomic.Int64 // ns, about the median of what handlers take
+	long    atomic.Bool  // handlers take so long that turns are worth while
+	handler int64        // ns, about the median of what they take; see ran
 	mu      sync.Mutex
 	waiting []chan struct{}
 	over    bool // nobody gives one any more
@@ -61,7 +62,7 @@ type turns struct {
 // if that was just now, the lag is short or handlers are, or others use the processors. A nil lag is
 // short. It reports whether time has passed.
 func (l *lag) turn(now mono.Time) bool {
-	if l == nil || !l.turns.busy.Load() || l.turns.handler.Load() < int64(leastTurn) {
+	if l == nil || !l.turns.busy.Load() || !l.turns.long.Load() {
 		return false
 	}
 	least := max(l.gap/turnShare, leastTurn)
@@ -85,10 +86,10 @@ func (l *lag) turn(now mono.Time) bool {
 // ran notes what a handler took. The estimate takes steps of at most an eighth of
 // itself: some are always interrupted for long. It is called by one goroutine at a time.
 func (t *turns) ran(d time.Duration) {
-	have := t.handler.Load()
-	step := max(have/8, int64(time.Microsecond))
-	if now := max(have+min(max(int64(d)-have, -step), step), 0); now != have {
-		t.handler.Store(now)
+	step := max(t.handler/8, int64(time.Microsecond))
+	t.handler = max(t.handler+min(max(int64(d)-t.handler, -step), step), 0)
+	if long := t.handler >= int64(leastTurn); long != t.long.Load() { // to store takes much longer
+		t.long.Store(long)
 	}
 }
 

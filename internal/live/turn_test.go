@@ -54,20 +54,20 @@ func TestTurnsAreForLongHandlers(t *testing.T) {
 		l.turns.ran(20 * time.Microsecond)
 	}
 	l.turns.ran(time.Second)
-	if d := time.Duration(l.turns.handler.Load()); d < 15*time.Microsecond || d > 30*time.Microsecond {
+	if d := time.Duration(l.turns.handler); d < 15*time.Microsecond || d > 30*time.Microsecond {
 		t.Errorf("handlers take 20µs but for one, and count as %v", d)
 	}
 	for range 100 {
 		l.turns.ran(2 * time.Millisecond)
 	}
-	if d := time.Duration(l.turns.handler.Load()); d < 1900*time.Microsecond || d > 2*time.Millisecond {
+	if d := time.Duration(l.turns.handler); d < 1900*time.Microsecond || d > 2*time.Millisecond {
 		t.Errorf("handlers take 2ms, and count as %v", d)
 	}
 	l.turns.ran(-time.Second)
 	for range 1000 {
 		l.turns.ran(0)
 	}
-	if d := l.turns.handler.Load(); d < 0 || d > int64(time.Microsecond) {
+	if d := l.turns.handler; d < 0 || d > int64(time.Microsecond) {
 		t.Errorf("handlers take no time, and count as %v", time.Duration(d))
 	}
 }
@@ -92,7 +92,7 @@ func TestTurnsAreForABusyProcess(t *testing.T) {
 		useProcessor(g, used)
 		g.onLag(time.Second)
 		l.turns.until.Store(int64(mono.Never))
-		l.turns.handler.Store(int64(leastTurn))
+		l.turns.long.Store(true)
 		l.read.Store(0)
 		if took, want := l.turn(Now()), used == busyGap; took != want {
 			t.Errorf("the process uses %v of %v: a request waits for a turn: %v, want %v", used, busyGap, took, want)
@@ -129,7 +129,7 @@ func TestReadersComeFirst(t *testing.T) {
 	first := 0
 	for range requests {
 		l.turns.until.Store(int64(mono.Never))
-		l.turns.handler.Store(int64(leastTurn))
+		l.turns.long.Store(true)
 		useProcessor(g, busyGap)
 		l.turns.busy.Store(true)
 		if _, err := w.Write([]byte{1}); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/node"
+	"github.com/spillgate/spillgate/internal/progress"
 	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -22,13 +23,22 @@ type visit struct {
 	ctx    context.Context
 	before time.Duration // service that the request had before it came here
 	calls  atomic.Int32
-	stint  *stint // room for that of the request
+	stint  *stint // that of the request, in one allocation with v
 	did    share.Course
+	// What the request took, of progress.Result, once it is known: see Ticket.depart.
+	measured     bool
+	service, own time.Duration
 }
 
-// begin gives a request its class, and its visit. It returns nil for a gate without
-// ClassShares.
-func (g *Gate) begin(ctx context.Context, arrived mono.Time, r *Request) *visit {
+// passage is a visit and a stint.
+type passage struct {
+	visit
+	stint
+}
+
+// begin gives a request its class, and its visit, which is that of the request before it with the ticket t
+// if there was one. It returns nil for a gate without ClassShares.
+func (g *Gate) begin(ctx context.Context, arrived mono.Time, r *Request, t *Ticket) *visit {
 	if g.shares == nil {
 		return nil
 	}
@@ -39,15 +49,21 @@ func (g *Gate) begin(ctx context.Context, arrived mono.Time, r *Request) *visit 
 		r.Key.Callee = g.service
 	}
 	r.Class = node.Classify(g.shares.classes, r.Key, r.Class)
-	both := new(struct {
-		visit
-		stint
-	}) // one allocation
-	both.visit = visit{
-		Visit: node.Begin(r.Key, r.Class, arrived, r.Deadline), shares: g.shares, ctx: ctx,
-		before: min(max(r.Elapsed.Service, 0), wire.MaxDuration), stint: &both.stint,
+	var v *visit
+	if t.room != nil {
+		v = t.room.home
 	}
-	return &both.visit
+	if v == nil {
+		both := new(passage)
+		v = &both.visit
+		v.stint, both.stint.home = &both.stint, v
+	}
+	v.Visit.Begin(&r.Key, r.Class, arrived, r.Deadline)
+	v.shares, v.ctx = g.shares, ctx
+	v.before = min(max(r.Elapsed.Service, 0), wire.MaxDuration)
+	v.calls.Store(0)
+	v.did, v.measured = share.Course{}, false
+	return v
 }
 
 // refused notes that the request of v does not run. If its caller left while it
@@ -64,18 +80,19 @@ func (v *visit) refused(err *Refusal, gone bool) {
 
 // admitted notes that the request of v runs.
 func (v *visit) admitted() {
-	v.shares.mu.Lock()
-	defer v.shares.mu.Unlock()
-	v.shares.core.Admitted(v.Class)
+	v.shares.admit(v.Class)
 }
 
 // end ends the visit of a ticket that has left. A request that failed is no example
 // of what its kind does.
 func (v *visit) end(t *Ticket, now mono.Time, o work.Outcome) {
-	took, did, gone := t.span.end(now), v.did, v.ctx.Err() != nil && o != work.Cancelled
+	did, gone := v.did, v.ctx.Err() != nil && o != work.Cancelled
+	if !v.measured {
+		v.took(t.span.end(now))
+	}
 	did.Hops = max(did.Hops, int(v.calls.Load()))
 	if did.Service <= 0 {
-		did.Service, did.Own = took.Service, took.Own
+		did.Service, did.Own = v.service, v.own
 	}
 	if did.Total <= 0 {
 		did.Total = v.before + did.Service
@@ -88,6 +105,9 @@ func (v *visit) end(t *Ticket, now mono.Time, o work.Outcome) {
 	defer s.mu.Unlock()
 	s.core.End(now, &v.Visit, o, t.queued, now.Sub(t.started), gone, did)
 }
+
+// took notes what the request took.
+func (v *visit) took(r progress.Result) { v.measured, v.service, v.own = true, r.Service, r.Own }
 
 // Did says what the request does that its calls and its span do not show, of what is
 // not 0: how many services it goes to, or what it takes. It is called before Leave.

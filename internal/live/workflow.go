@@ -16,8 +16,17 @@ type stint struct {
 	span   *Span // nil unless it is measured
 	failed atomic.Bool
 	visit  *visit // nil without class shares
-	room   Span   // for span
+	home   *visit // in one allocation with the stint, nil if there is none
+	place  Span   // for span
 	announced
+}
+
+// begin makes s as new for a request; Describe and Span.begin do the rest.
+func (s *stint) begin() {
+	s.span, s.visit, s.announced = nil, nil, announced{}
+	if s.failed.Load() { // to store takes much longer
+		s.failed.Store(false)
+	}
 }
 
 // announced is the rate for the process that sent a request.
@@ -37,11 +46,14 @@ func (a *announced) fill(r *wire.Reply) {
 // describe tells the node what the tags of the request say. It is called with the
 // lock held, where they matter.
 func (t *Ticket) describe(now mono.Time, r *Request, v *visit) {
-	if v != nil {
-		t.stint = v.stint
-	} else {
-		t.stint = new(stint)
+	switch {
+	case v != nil:
+		t.room = v.stint
+	case t.room == nil:
+		t.room = new(stint)
 	}
+	t.stint = t.room
+	t.stint.begin()
 	tags := node.Tags{Process: r.Process, Claim: r.Claim, Total: r.Total, Elapsed: r.Elapsed}
 	t.gate.node.Describe(now, t.core, &tags, &t.stay)
 }

@@ -64,3 +64,11 @@ func (t Time) String() string {
 	}
 	return time.Duration(t).String()
 }
+
+// Seconds is d.Seconds(), the same to the last bit, without its integer divisions below a second.
+func Seconds(d time.Duration) float64 {
+	if d < time.Second && d > -time.Second {
+		return float64(d) / 1e9
+	}
+	return d.Seconds()
+}

@@ -54,3 +54,12 @@ func TestString(t *testing.T) {
 		t.Errorf("Never.String = %q", got)
 	}
 }
+
+// Seconds says the same as the library, to the last bit.
+func TestSeconds(t *testing.T) {
+	for _, d := range []time.Duration{0, 1, -1, 7, 1e9 - 1, 1e9, 1e9 + 1, -1e9, 123456789, 987654321, 12345678987654321, math.MaxInt64, math.MinInt64} {
+		if got, want := Seconds(d), d.Seconds(); got != want {
+			t.Errorf("Seconds(%d) = %v, want %v", d, got, want)
+		}
+	}
+}

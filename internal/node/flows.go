@@ -37,6 +37,7 @@ type Flows struct {
 	all    []*Flow // by number
 	max    int
 	hand   int
+	asked  *Flow // about which was asked last: as a rule the next question is about the same
 }
 
 // NewFlows returns the flows of a queue that tells max workflows apart.
@@ -48,8 +49,12 @@ func NewFlows(max int) Flows {
 // Of returns the flow of a name. fresh says that its number is new or was another
 // workflow's.
 func (f *Flows) Of(now mono.Time, name string) (w *Flow, fresh bool) {
-	if w := f.byName[name]; w != nil {
-		w.heard = now
+	w = f.asked
+	if w == nil || w.Name != name {
+		w = f.byName[name]
+	}
+	if w != nil {
+		w.heard, f.asked = now, w
 		return w, false
 	}
 	if len(f.all) < f.max {

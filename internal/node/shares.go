@@ -72,30 +72,37 @@ func Classify(c Classes, k share.Key, claimed work.Class) work.Class {
 
 // Begin begins the visit of a request that reached the process at an instant and
 // is of use until a deadline, 0 and mono.Never if it has none.
-func Begin(k share.Key, class work.Class, arrived, deadline mono.Time) Visit {
-	v := Visit{Class: class, key: k, arrived: arrived}
-	if deadline != 0 && deadline != mono.Never {
-		v.allowed = max(deadline.Sub(arrived), 1)
-	}
+func Begin(k share.Key, class work.Class, arrived, deadline mono.Time) (v Visit) {
+	v.Begin(&k, class, arrived, deadline)
 	return v
 }
 
-// Admitted counts a request that was let in to wait or run. One that was shed is
-// not counted.
-func (s *Shares) Admitted(class work.Class) {
-	s.stats.Admitted[known(class)]++
-	s.controller.OnArrival(class)
+// Begin is the function Begin for a v that was used before.
+func (v *Visit) Begin(k *share.Key, class work.Class, arrived, deadline mono.Time) {
+	if v.Class, v.arrived, v.allowed = class, arrived, 0; v.key != *k {
+		v.key = *k
+	}
+	if deadline != 0 && deadline != mono.Never {
+		v.allowed = max(deadline.Sub(arrived), 1)
+	}
+}
+
+// Admitted counts n requests that were let in to wait or run in this period.
+// One that was shed is not counted.
+func (s *Shares) Admitted(class work.Class, n int) {
+	s.stats.Admitted[Known(class)] += uint64(n)
+	s.controller.OnArrivals(class, n)
 }
 
 // GaveUp counts a request that was let in and whose caller left after a time.
 func (s *Shares) GaveUp(class work.Class, after time.Duration) {
-	s.stats.GaveUp[known(class)]++
+	s.stats.GaveUp[Known(class)]++
 	s.controller.OnCancel(class, after)
 }
 
 // GaveUpWaiting counts a visit whose caller left before it ran.
 func (s *Shares) GaveUpWaiting(now mono.Time, v *Visit) {
-	s.Admitted(v.Class)
+	s.Admitted(v.Class, 1)
 	s.GaveUp(v.Class, now.Sub(v.arrived))
 }
 
@@ -148,8 +155,8 @@ func (s *Shares) Weigh(set func(work.Class, float64) bool) {
 // Stats returns a copy, for display.
 func (s *Shares) Stats() SharesStats { return s.stats }
 
-// known takes a class that does not exist for the default one.
-func known(class work.Class) work.Class {
+// Known takes a class that does not exist for the default one.
+func Known(class work.Class) work.Class {
 	if class >= work.NumClasses {
 		return work.Default
 	}

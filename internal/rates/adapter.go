@@ -385,7 +385,7 @@ func (a *Adapter) OnUse(w Workflow, resource int, busy time.Duration) {
 		return
 	}
 	u := &f.use[resource]
-	s := busy.Seconds()
+	s := mono.Seconds(busy)
 	u.busy += s
 	u.owed += s
 	u.total += s

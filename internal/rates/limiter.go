@@ -80,7 +80,7 @@ type limiter struct {
 
 // sample takes the latency of an admitted request.
 func (l *limiter) sample(d time.Duration) {
-	l.sum += max(d.Seconds(), 0)
+	l.sum += max(mono.Seconds(d), 0)
 	l.samples++
 }
 
@@ -298,5 +298,5 @@ func (l *limiter) learnService(d time.Duration) {
 	if _, any := l.service.Value(); !any {
 		l.service = signal.NewAverage(sampleWeight)
 	}
-	l.service.Add(d.Seconds())
+	l.service.Add(mono.Seconds(d))
 }

@@ -30,6 +30,7 @@ type table[K comparable] struct {
 	rows  []row[K]
 	free  []int
 	limit int
+	last  int // place that was found last: mostly the next question is about the same; 0: none
 }
 
 type row[K comparable] struct {
@@ -45,7 +46,12 @@ func newTable[K comparable](limit int) table[K] {
 
 // find returns the place of a key.
 func (t *table[K]) find(key K) (i int, ok bool) {
-	i, ok = t.byKey[key]
+	if t.last > 0 && t.rows[t.last].key == key {
+		return t.last, true
+	}
+	if i, ok = t.byKey[key]; ok {
+		t.last = i
+	}
 	return i, ok
 }
 
@@ -69,6 +75,9 @@ func (t *table[K]) add(key K) (i int, ok bool) {
 
 func (t *table[K]) remove(i int) {
 	r := &t.rows[i]
+	if t.last == i {
+		t.last = 0
+	}
 	delete(t.byKey, r.key)
 	var none K
 	r.key, r.used = none, false

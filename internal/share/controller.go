@@ -153,17 +153,20 @@ func (c *Controller) Weight() float64 { return c.weight }
 // OnArrival counts a request that was admitted to the queue. A shed request is
 // not to be reported: it brings no work. A class that does not exist counts as
 // Default, here and below.
-func (c *Controller) OnArrival(class work.Class) { c.of(class).arrivals++ }
+func (c *Controller) OnArrival(class work.Class) { c.OnArrivals(class, 1) }
+
+// OnArrivals is OnArrival for n requests of a period.
+func (c *Controller) OnArrivals(class work.Class, n int) { c.of(class).arrivals += n }
 
 // OnDone takes a request that was completed. Times that cannot be are moved to the
 // nearest that can.
 func (c *Controller) OnDone(class work.Class, s Sample) {
 	a := c.of(class)
 	// Isolated is a mean: a request may take less, and its latency be shorter.
-	isolated := min(max(s.Isolated, 1).Seconds(), longest)
-	latency := min(max(s.Latency, 1).Seconds(), longest)
-	waited := min(max(s.Waited, 0).Seconds(), latency)
-	service := min(max(s.Service, 0).Seconds(), latency)
+	isolated := min(mono.Seconds(max(s.Isolated, 1)), longest)
+	latency := min(mono.Seconds(max(s.Latency, 1)), longest)
+	waited := min(mono.Seconds(max(s.Waited, 0)), latency)
+	service := min(mono.Seconds(max(s.Service, 0)), latency)
 	a.now.count++
 	a.now.latency += latency
 	a.now.isolated += isolated

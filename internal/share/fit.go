@@ -3,6 +3,8 @@ package share
 import (
 	"math"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 const (
@@ -49,7 +51,7 @@ func (f *fitter) Left(wait time.Duration) { f.add(wait, true) }
 func (f *fitter) Stayed(wait time.Duration) { f.add(wait, false) }
 
 func (f *fitter) add(wait time.Duration, left bool) {
-	x := max(wait, 0).Seconds()
+	x := mono.Seconds(max(wait, 0))
 	k := 0
 	if x > shortestWait {
 		k = min(int(math.Log10(x/shortestWait)*binsPerTen)+1, fitBins-1)

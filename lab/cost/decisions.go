@@ -19,6 +19,50 @@ import (
 	"github.com/spillgate/spillgate/lab/experiment"
 )
 
+func decision() experiment.Experiment {
+	return experiment.Experiment{
+		Name:  "bench/decision",
+		Title: "what a decision costs, on one processor and on two",
+		About: `A decision is Admit and Leave of a gate that admits, as grpcgate and httpgate call them, timed in batches in
+turn with things of like size that everybody knows. While two readings of the clock take over 80 ns, others slow the
+processor down: what counts are the batches right before and after which they do not, if there are enough; without
+them, a decision that takes too long says nothing. A decision as deployed, with the network watched and with all that a gate can do, is beside the two readings
+that were timed right before it, in each batch; so is the throughput of two goroutines beside that of one, with a microsecond of work to each decision.`,
+		Live: true,
+		Run:  runDecision,
+	}
+}
+
+// runDecision spreads its rounds over half a minute, because the machine is now fast and now slow, for seconds.
+func runDecision(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
+	rounds := 150
+	if o.Quick {
+		rounds = 40
+	}
+	d, err := newDecisions()
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	for n := range rounds {
+		o.Step(n, rounds, "decisions")
+		if err := d.round(ctx); err != nil {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	r := &experiment.Result{Quick: o.Quick}
+	d.judge(r)
+	return r, nil
+}
+
+// pause is as long as a round.
+const pause = 100 * time.Millisecond
+
 // decisions times what happens inside one process.
 type decisions struct {
 	gates []*live.Gate

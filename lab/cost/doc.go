@@ -1,7 +1,8 @@
 // Package cost measures what Spillgate costs: a decision, a gate in each edge, a simulated event, and ten
 // thousand connected clients.
 //
-//	bench/cost               decisions, in this process; gates, beside the same service without
+//	bench/decision           decisions, in this process
+//	bench/cost               gates, beside the same service without
 //	bench/edges              gRPC and net/http as deployed, with 8 and 64 requests in flight
 //	bench/simulator          events a second of the simulator, with policies and without
 //	breakwater/clients-live  10,000 clients beside 10, with and without gates
@@ -26,7 +27,7 @@ import (
 
 // Experiments returns the experiments of this package.
 func Experiments() []experiment.Experiment {
-	return []experiment.Experiment{clients(), cost(), edge(), simulator()}
+	return []experiment.Experiment{clients(), cost(), decision(), edge(), simulator()}
 }
 
 // side is a service that does next to nothing, and who asks it.

@@ -15,12 +15,8 @@ import (
 func cost() experiment.Experiment {
 	return experiment.Experiment{
 		Name:  "bench/cost",
-		Title: "what a decision costs, and what a gate costs gRPC, net/http and a reverse proxy",
-		About: `A decision is Admit and Leave of a gate that admits, as grpcgate and httpgate call them, timed in batches in
-turn with things of like size that everybody knows. While two readings of the clock take over 80 ns, others slow the
-processor down: what counts are the batches right before and after which they do not, if there are enough; without
-them, a decision that takes too long says nothing. A decision as deployed, with the network watched and with all that a gate can do, is beside the two readings
-that were timed right before it, in each batch; so is the throughput of two goroutines beside that of one, with a microsecond of work to each decision. The servers run in processes of their own on one core, a plain and
+		Title: "what a gate costs gRPC, net/http and a reverse proxy",
+		About: `The servers run in processes of their own on one core, a plain and
 a gated one at once, and answer five requests each at a time; what counts is their own processor time for a request: one core's throughput is its inverse. The
 proxies forward to like servers. Medians of the runs.`,
 		Live: true,
@@ -40,28 +36,16 @@ var edges = []struct {
 }
 
 func runCost(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
-	repeats, length := 7, 8*time.Second
+	repeats, length := 5, 5*time.Second // about 100 s, children and all
 	if o.Quick {
 		repeats, length = 2, 4*time.Second
 	}
-	d, err := newDecisions()
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
 	times := make([][2][]float64, len(edges)) // µs plain and gated, by repeat
 	ratios := make([][]float64, len(edges))
 	for n := range repeats * len(edges) {
 		k := n % len(edges)
 		e := edges[k]
 		o.Step(n, repeats*len(edges), e.name)
-		// Decisions are timed between the servers, not all at the start: the machine is now
-		// fast and now slow, for seconds.
-		for range 7 {
-			if err := d.round(ctx); err != nil {
-				return nil, err
-			}
-		}
 		w := abreast(length, side{"plain", 10, e.kind, true}, side{"gated", 10, e.kind, false})
 		played, err := bed.Play(ctx, w, e.policy, o.Seed+uint64(n/len(edges)))
 		if err != nil {
@@ -89,7 +73,6 @@ func runCost(ctx context.Context, o experiment.Options) (*experiment.Result, err
 		}
 		t.Add(e.name, median(times[k][0]), median(times[k][1]), ratio, 100*(1-1/ratio), bar)
 	}
-	d.judge(r)
 	r.Table = append(r.Table, t)
 	return r, nil
 }

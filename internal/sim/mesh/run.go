@@ -19,7 +19,7 @@ func (w *World) start(c *call) {
 		c.span.Begin(w.Now()) // the waits before it are over
 	}
 	if s := c.process.share; s != nil {
-		s.Admitted(c.visit.Class)
+		s.Admitted(c.visit.Class, 1)
 	}
 	c.pc = w.program.stages[c.stage].first
 	w.advance(c)
