@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -34,6 +35,7 @@ func begin(t *testing.T, url string, n int, chunked bool) *slowly {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(await.Patience))
 	half := strings.Repeat("x", n/2)
 	s := &slowly{t: t, conn: c, rest: half}
 	length := fmt.Sprintf("Content-Length: %d", n)
@@ -185,7 +187,7 @@ func TestSilentStreamsWaitOutside(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	all.Go(func() { send("/held", nil) }) // the gate is in use all the time
-	<-entered
+	await.Value(t, entered, "a request to reach the handler")
 	var ends []*io.PipeWriter
 	for range 20 {
 		r, w := io.Pipe()
@@ -206,7 +208,7 @@ func TestSilentStreamsWaitOutside(t *testing.T) {
 	}
 	eventually(t, "the streams to be served", func() bool { return streams.Load() == 20 })
 	close(held)
-	all.Wait()
+	await.All(t, &all, "the clients to end")
 }
 
 // A long body must come at the least rate, and its client may not fall silent, over HTTP/1

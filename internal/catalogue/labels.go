@@ -67,6 +67,7 @@ func labelsOf() map[string][]Label {
 			"spillgate_rule_refusals":       {{"rule", "the rule's place in the configuration, from 1", "256"}},
 			"spillgate_kept_out":            {},
 			"spillgate_connections_evicted": nil, "spillgate_requests_inside": nil, "spillgate_malformed_tags": nil, "spillgate_traced": nil,
+			"spillgate_connections":      {closed("state", "busy", "idle")},
 			"spillgate_upstream_retries": {upstream, closed("decision", "sent", "budget")},
 			"spillgate_upstream_checks":  {upstream, closed("result", "good", "bad")},
 			"spillgate_name_errors":      {{"name", "the name of an upstream in the configuration", "one per name"}},

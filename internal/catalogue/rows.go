@@ -92,6 +92,7 @@ func proxyPanels() []Panel {
 			[]Query{perSecond("spillgate_client_limited", job, "limit", "client {{limit}}"), perSecond("spillgate_connections_evicted", job, "job", "connections evicted"),
 				perSecond("spillgate_rule_refusals", job, "rule", "rule {{rule}}"), perSecond("spillgate_unrouted", job, "job", "unrouted")}, false},
 		{"Requests inside", "Requests that the proxy works on.", "short", []Query{value("spillgate_requests_inside", job, "{{instance}}")}, false},
+		{"Connections", "Client connections: busy with a request, or idle.", "short", []Query{value("spillgate_connections", job, "{{state}}")}, false},
 		{"Access log", "Lines per second.", "short", []Query{perSecond("spillgate_access_log_lines", job, "fate", "{{fate}}")}, false},
 	}
 }
