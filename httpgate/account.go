@@ -221,6 +221,7 @@ type Target struct {
 	gate   *live.Gate
 	next   http.Handler
 	closed atomic.Bool
+	first  answersFirst
 }
 
 // NewTarget returns a target. Where next does its work in this process, call

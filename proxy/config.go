@@ -225,9 +225,9 @@ type Limits struct {
 	// longer body slowly holds no slot, but a connection of the upstream: larger is better
 	// for servers with a worker for each connection.
 	BodyBuffer int
-	// BodyRate is the least rate at which bodies of announced length must come, on average
-	// and after 5 s, in bytes per second. Default 240; negative is none. The answer then is
-	// 408.
+	// BodyRate is the least rate at which bodies of announced length, and all of HTTP/1, must
+	// come, on average and after 5 s, in bytes per second. Default 240; negative is none, for
+	// bodies that are streams of events. The answer then is 408.
 	BodyRate int
 	// SendTimeout is how long a client may take to read what is sent at once of an answer, at
 	// most 256 KiB. Default 60 s. A slower one is disconnected.
