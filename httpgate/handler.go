@@ -184,7 +184,7 @@ func (h *handler) sender(w *writer, r *http.Request, tags *wire.Tags) (client *l
 		}
 	} else if tags.Credits {
 		h.untracked.Do(func() {
-			slog.Warn("httpgate: clients ask for credits and get none: call httpgate.Track with the http.Server before it serves")
+			slog.Warn("httpgate: clients ask for credits and get none: call httpgate.Install, or httpgate.Track, with the http.Server before it serves")
 		})
 	}
 	return client, sender
