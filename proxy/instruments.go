@@ -18,6 +18,8 @@ type instruments struct {
 	retried   metric.Int64Counter // requests that could go to another upstream
 	lookups   metric.Int64Counter // of names, that failed
 	perClient metric.Int64Counter // refused for what their client has
+
+	latency metric.Float64Histogram // by workflow
 }
 
 // count makes the counters.

@@ -79,6 +79,8 @@ func labelsOf() map[string][]Label {
 			"spillgate_client_window":   {gate, target}, "spillgate_client_waiting": {gate, target},
 
 			"spillgate_workflow_requests": {gate, workflow, closed("decision", "admit", "refuse", "would_refuse"), reason},
+			"spillgate_workflow_latency":  {gate, workflow},
+			"spillgate_build_info":        {{"version", "the version of Spillgate; `(devel)` for a build from a clone, `unknown` for one that knows none", "1"}, {"go", "the version of Go", "1"}},
 			"spillgate_workflow_offered":  {gate, workflow}, "spillgate_workflow_shaping": {gate, workflow},
 			"spillgate_workflow_rate": {gate, workflow, closed("bound", "limit", "own", "downstream")},
 

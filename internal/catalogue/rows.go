@@ -51,6 +51,7 @@ func gatePanels() []Panel {
 			[]Query{value("spillgate_credits", pick, "pool"+ofGate), value("spillgate_credits_issued", pick, "issued"+ofGate), value("spillgate_clients", pick, "clients"+ofGate), value("spillgate_clients_drained", pick, "drained"+ofGate)}, false},
 		{"Mode and reach", "Mode: 0 enforce, 1 monitor, 2 off. Unreachable: 1 if the service takes longer than the objective although nothing waits.", "short",
 			[]Query{value("spillgate_mode", pick, "mode"+ofGate), value("spillgate_objective_unreachable", pick, "unreachable"+ofGate)}, false},
+		{"Builds", "The version of Spillgate and of Go of each process.", "short", []Query{value("spillgate_build_info", job, "{{instance}} {{version}} {{go}}")}, false},
 	}
 }
 
@@ -101,6 +102,8 @@ func graphPanels() []Panel {
 	return []Panel{
 		{"Workflows", "Requests per second by workflow and decision.", "reqps",
 			[]Query{perSecond("spillgate_workflow_requests", pick, "workflow, decision", "{{workflow}} {{decision}}")}, true},
+		{"Workflows, p99", "Time that requests wait for their slot and hold it.", "s",
+			[]Query{quantile(0.99, "spillgate_workflow_latency_seconds", pick, "workflow", "p99 {{workflow}}")}, false},
 		{"Rates", "What each workflow asks for and what it may have, in requests per second, and requests that wait for their rate.", "reqps",
 			[]Query{value("spillgate_workflow_offered", pick, "offered {{workflow}}"), value("spillgate_workflow_rate", pick, "{{bound}} {{workflow}}"), value("spillgate_workflow_shaping", pick, "shaping {{workflow}}")}, false},
 		{"Share of interactive requests", "Their weight at each gate, and why it was last moved.", "short",
