@@ -60,7 +60,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	t := h.choose(r)
 	if t == nil {
 		refusal := &live.Refusal{Reason: work.Draining, Pushback: time.Second}
-		refuse(rw, r, refusal, answer(refusal, wire.Grant{}, false), 0, grpc)
+		h.refuse(rw, r, refusal, answer(refusal, wire.Grant{}, false), 0, grpc)
 		return
 	}
 	if h.exempt != nil && h.exempt(r) {
