@@ -38,7 +38,9 @@ func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.
 		u.pace = newPace(&w.h.patience, w.ResponseWriter, r)
 	}
 	u.keeps = w.target.first.has(live.Now(), r)
-	u.watch.start(w.h.patience.Blocked, u)
+	if !u.keeps {
+		u.watch.start(w.h.patience.Blocked, u)
+	}
 	u.stop, u.sample, u.first = u.watch.stop, true, &w.target.first
 	w.seat, r.Body = u.seat, u
 	if w.quiet && !u.keeps {
@@ -47,7 +49,7 @@ func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.
 }
 
 // fire implements timed.
-func (u *upload) fire() bool { return !u.keeps && u.lend() }
+func (u *upload) fire() bool { return u.lend() }
 
 // long implements timed: the slot is not lent before the limit, as another one is needed.
 func (u *upload) long() bool { return false }
