@@ -365,3 +365,20 @@ func TestTheProcessIsShown(t *testing.T) {
 		}
 	}
 }
+
+// Who does not know the paths of an admin address asks it.
+func TestTheAdminAddressListsItsPaths(t *testing.T) {
+	telemetry, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer telemetry.Shutdown(context.Background())
+	admin := telemetry.Admin(func() any { return nil }, func() (string, bool) { return "serving", true }, "/more")
+	for path, want := range map[string]string{"/": PathMetrics + "\n" + PathStatus + "\n" + PathLive + "\n" + PathReady + "\n/more\n", PathReady: "serving\n", "/unknown": "404 page not found\n"} {
+		w := httptest.NewRecorder()
+		admin.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if got := w.Body.String(); got != want {
+			t.Errorf("%s: %q, expected %q", path, got, want)
+		}
+	}
+}
