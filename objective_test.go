@@ -25,3 +25,14 @@ func TestAnObjectiveWithoutAUnit(t *testing.T) {
 	}
 	gate.Close()
 }
+
+// MustNew takes what New takes, and panics with the mistake otherwise.
+func TestMustNew(t *testing.T) {
+	_ = spillgate.MustNew(time.Second).Close()
+	defer func() {
+		if err, _ := recover().(error); err == nil || !strings.Contains(err.Error(), "counts nanoseconds") {
+			t.Errorf("the panic is %v, expected New's error", err)
+		}
+	}()
+	spillgate.MustNew(100)
+}

@@ -114,5 +114,14 @@ func New(objective time.Duration) (*Gate, error) {
 	return NewWith(Config{Config: Admission{Objective: objective}})
 }
 
+// MustNew is New for an objective that the program's text says, and panics with New's error.
+func MustNew(objective time.Duration) *Gate {
+	gate, err := New(objective)
+	if err != nil {
+		panic(err)
+	}
+	return gate
+}
+
 // NewWith returns an open gate as cfg describes it, or every mistake in cfg.
 func NewWith(cfg Config) (*Gate, error) { return live.NewGate(cfg) }

@@ -193,6 +193,8 @@ func (d *decoder) decode(root node) *File {
 			p.Exempt = []string{} // an empty list is none, not the default
 			d.texts(n, &p.Exempt)
 		},
+		"overload_status": func(n node) { d.Integer(n, &p.OverloadStatus) },
+
 		"health":    func(n node) { d.health(n, &p.Health) },
 		"workflows": func(n node) { d.workflows(n, &p.Workflows) },
 		"rules":     func(n node) { d.rules(n, &p.Rules) },

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/work"
@@ -61,12 +62,12 @@ func TestCallsAreCounted(t *testing.T) {
 	for range cap(done) {
 		go func() { _, err := call1(within(t), conn, "held"); done <- err }()
 	}
-	<-entered
+	await.Value(t, entered, "a request to reach the handler")
 	eventually(t, "the wallet refuses", func() bool { return count(live.Unsent, work.WalletExpired) > 0 })
 	gate.Drain()
 	close(held)
 	for range cap(done) {
-		<-done
+		await.Value(t, done, "the request to end")
 	}
 	_, err := call1(within(t), conn, "late")
 	if status.Code(err) != codes.Unavailable {

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
@@ -78,7 +79,7 @@ func newScript(t *testing.T, withControl bool) *script {
 	}
 	s.testServer = &testServer{Server: srv, addr: lis.Addr().String(), done: make(chan struct{})}
 	go func() { defer close(s.done); srv.Serve(lis) }()
-	t.Cleanup(func() { srv.Stop(); <-s.done })
+	t.Cleanup(func() { srv.Stop(); await.Value(t, s.done, "the server to stop") })
 	return s
 }
 
@@ -117,13 +118,13 @@ func TestTagsOnRequests(t *testing.T) {
 	s := newScript(t, false)
 	conn, _ := dialGated(t, s.addr, nil)
 	warm(t, conn)
-	<-s.tags
-	<-s.tags
+	await.Value(t, s.tags, "the tags of a call")
+	await.Value(t, s.tags, "the tags of a call")
 	ctx := live.WithTags(within(t), wire.Tags{Workflow: "shop", Class: work.Interactive, Priority: 7})
 	if _, err := call1(ctx, conn, "x"); err != nil {
 		t.Fatal(err)
 	}
-	got := <-s.tags
+	got := await.Value(t, s.tags, "the tags of a call")
 	if got.Budget != 0 {
 		t.Errorf("budget %v beside that of grpc-timeout", got.Budget)
 	}
@@ -204,7 +205,7 @@ func TestWaitHonoursTheContext(t *testing.T) {
 	wallet := poolOf(c, conn).wallet
 	eventually(t, "the call waits", func() bool { return wallet.Waiting() == 1 })
 	cancel()
-	if err := <-done; status.Code(err) != codes.Canceled {
+	if err := await.Value(t, done, "the request to end"); status.Code(err) != codes.Canceled {
 		t.Errorf("canceled while it waited: %v", err)
 	}
 	short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -217,7 +218,7 @@ func TestWaitHonoursTheContext(t *testing.T) {
 	for range 3 {
 		go func() { _, err := call1(within(t), conn, "x"); done <- err }()
 	}
-	err = <-done // the oldest of three, in a queue of two
+	err = await.Value(t, done, "the request to end") // the oldest of three, in a queue of two
 	if info, _ := details(err); status.Code(err) != codes.ResourceExhausted || info.Reason != "WALLET_FULL" {
 		t.Errorf("pushed out: %v", err)
 	}
@@ -226,7 +227,7 @@ func TestWaitHonoursTheContext(t *testing.T) {
 	}
 	conn.Close() // ends the waits of the other two
 	for range 2 {
-		if err := <-done; status.Code(err) != codes.Canceled {
+		if err := await.Value(t, done, "the request to end"); status.Code(err) != codes.Canceled {
 			t.Errorf("closed: %v", err)
 		}
 	}
@@ -242,7 +243,7 @@ func TestControlStreamWakesADrainedClient(t *testing.T) {
 	for range 3 {
 		go func() { _, err := call1(within(t), conn, "x"); done <- err }()
 	}
-	ss := <-s.control
+	ss := await.Value(t, s.control, "a control stream")
 	var msg wrapperspb.BytesValue
 	if err := ss.RecvMsg(&msg); err != nil {
 		t.Fatal(err)
@@ -257,7 +258,7 @@ func TestControlStreamWakesADrainedClient(t *testing.T) {
 	s.grants(3, time.Hour)
 	ss.SendMsg(wrapperspb.Bytes(wire.Reply{HasGrant: true, Grant: wire.Grant{Epoch: 1, Seq: uint32(s.calls.Load()) + 1, Window: 3}}.Append(nil)))
 	for range 3 {
-		if err := <-done; err != nil {
+		if err := await.Value(t, done, "the request to end"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -307,7 +308,7 @@ func TestPlainServerIsNotLimited(t *testing.T) {
 	}
 	eventually(t, "64 calls run at once", func() bool { return running.Load() == 64 })
 	close(release)
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 	eventually(t, "all returned", settled(c, conn))
 }
 
@@ -330,7 +331,7 @@ func TestNotConnected(t *testing.T) {
 	gate := newGate(t, admission.Config{})
 	serveAt(t, addr, gate, &echo{}, nil)
 	conn.ResetConnectBackoff()
-	if err := <-done; err != nil {
+	if err := await.Value(t, done, "the request to end"); err != nil {
 		t.Errorf("after the server came up: %v", err)
 	}
 	eventually(t, "all returned", settled(c, conn, gate))
@@ -408,7 +409,7 @@ func TestClientKilledMidFlight(t *testing.T) {
 		eventually(t, "calls run", func() bool { return gate.Stats().Running > 0 })
 		conn.Close()
 		for range 10 {
-			if err := <-done; err == nil {
+			if err := await.Value(t, done, "the request to end"); err == nil {
 				t.Error("a call survived its ClientConn")
 			}
 		}
@@ -455,7 +456,7 @@ func TestGracefulStopWithControlStream(t *testing.T) {
 	ctx, cancel := context.WithCancel(within(t))
 	done := make(chan struct{})
 	go func() { call1(ctx, gated, "x"); close(done) }()
-	<-fake.control
+	await.Value(t, fake.control, "a control stream")
 	stopped := make(chan struct{})
 	go func() { fake.GracefulStop(); close(stopped) }()
 	select {
@@ -464,7 +465,7 @@ func TestGracefulStopWithControlStream(t *testing.T) {
 		t.Error("the control stream keeps the server from stopping")
 	}
 	cancel()
-	<-done
+	await.Value(t, done, "the request to end")
 }
 
 func TestControlStreamsAreBounded(t *testing.T) {
@@ -618,13 +619,13 @@ func TestRetriesStayInBudget(t *testing.T) {
 	}
 	// A second attempt says so.
 	for len(s.tags) > 0 {
-		<-s.tags
+		await.Value(t, s.tags, "the tags of a call")
 	}
 	for range 10 {
 		c.retries.Earn(context.Background(), nil, live.Now())
 	}
 	call1(within(t), conn, "x")
-	first, second := <-s.tags, <-s.tags
+	first, second := await.Value(t, s.tags, "the tags of a call"), await.Value(t, s.tags, "the tags of a call")
 	if first.Attempt != 0 || second.Attempt != 1 {
 		t.Errorf("attempts %d and %d, expected 0 and 1", first.Attempt, second.Attempt)
 	}
@@ -651,10 +652,10 @@ func TestGrpcRetryPolicy(t *testing.T) {
 		t.Errorf("%d attempts, the policy says 4", got)
 	}
 	for range before {
-		<-s.tags
+		await.Value(t, s.tags, "the tags of a call")
 	}
 	for want := range 4 {
-		if got := (<-s.tags).Attempt; got != want {
+		if got := await.Value(t, s.tags, "the tags of a call").Attempt; got != want {
 			t.Errorf("attempt %d, expected %d", got, want)
 		}
 	}
@@ -723,7 +724,7 @@ func TestBalancingFollowsCredits(t *testing.T) {
 			}
 		}()
 	}
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 	w, n := wide.calls.Load()-wideBefore, narrow.calls.Load()-narrowBefore
 	if w+n != 400 || n > 100 {
 		t.Errorf("%d calls to the server with 90 credits, %d to the one with 1", w, n)
@@ -799,7 +800,7 @@ func TestServersComeAndGo(t *testing.T) {
 	before = served(2)
 	eventually(t, "calls flow after the stop", func() bool { return served(2) > before+100 || failed.Load() > 0 })
 	close(stop)
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 	eventually(t, "all returned", settled(c, conn, gates...))
 }
 
@@ -834,7 +835,7 @@ func TestMoreClientsThanCredits(t *testing.T) {
 			eventually(t, "all returned", settled(c, conn))
 		}()
 	}
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 	eventually(t, "all accounts closed", func() bool { st := gate.Stats(); return st.Clients == 0 && st.Issued == 0 && st.Running == 0 })
 }
 
@@ -978,7 +979,7 @@ func TestGateTurnedOff(t *testing.T) {
 	eventually(t, "100 calls run at once", func() bool { return running.Load() == 100 })
 	gate.SetMode(live.Enforce)
 	close(release)
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 	warm(t, conn)
 	eventually(t, "all returned", settled(c, conn, gate))
 }

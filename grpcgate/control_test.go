@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/wire"
 )
 
@@ -42,7 +43,7 @@ func TestControlSendsTheNewest(t *testing.T) {
 	for _, seq := range []uint32{2, 5, 3, 4} {
 		c.offer(wire.Grant{Seq: seq})
 	}
-	if got := []uint32{(<-s.sent).Seq, (<-s.sent).Seq}; got[0] != 1 || got[1] != 5 {
+	if got := []uint32{await.Value(t, s.sent, "a message").Seq, await.Value(t, s.sent, "a message").Seq}; got[0] != 1 || got[1] != 5 {
 		t.Errorf("sent %v, expected 1 and 5", got)
 	}
 	eventually(t, "nothing is being sent", func() bool {
@@ -63,8 +64,8 @@ func TestControlSendsTheNewest(t *testing.T) {
 		t.Error("closed while a message was being sent")
 	case <-time.After(20 * time.Millisecond):
 	}
-	<-s.sent
-	<-closed
+	await.Value(t, s.sent, "a message")
+	await.Value(t, closed, "the control stream to end")
 	c.offer(wire.Grant{Seq: 7}) // must not send any more
 	c.mu.Lock()
 	defer c.mu.Unlock()

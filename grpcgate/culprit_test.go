@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/work"
@@ -107,7 +108,7 @@ func newStore(t *testing.T, mode culprit.Mode, cfg admission.Config, report func
 	}()
 	t.Cleanup(func() {
 		server.Stop()
-		<-done
+		await.Value(t, done, "the server to stop")
 	})
 	s.client, err = grpc.NewClient(lis.Addr().String(), append(DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
@@ -128,7 +129,7 @@ func newStore(t *testing.T, mode culprit.Mode, cfg admission.Config, report func
 	}
 	t.Cleanup(func() {
 		stop()
-		readers.Wait()
+		await.All(t, &readers, "the clients to end")
 	})
 	s.read100(t, "before the culprit")
 	return s
@@ -221,7 +222,7 @@ func TestTheHolderOfALockIsCancelled(t *testing.T) {
 	defer cancel()
 	err := s.seize(ctx)
 	t.Logf("cancelled after %v: %v", time.Since(began).Round(time.Millisecond), err)
-	if cause := <-causes; !errors.Is(cause, tracer.ErrCancelled) {
+	if cause := await.Value(t, causes, "the cause of the end"); !errors.Is(cause, tracer.ErrCancelled) {
 		t.Fatalf("the cause is %v, expected %v", cause, tracer.ErrCancelled)
 	}
 	st, _ := status.FromError(err)
@@ -295,7 +296,7 @@ func TestMonitorOnlyReports(t *testing.T) {
 		t.Errorf("told %+v, expected that %s would have been cancelled for the store", n, reportMethod)
 	}
 	close(release)
-	if err := <-done; err != nil {
+	if err := await.Value(t, done, "the request to end"); err != nil {
 		t.Errorf("the culprit: %v, expected an answer", err)
 	}
 	if c := s.gate.Culprits(); c.Cancels != 0 || c.Would == 0 || c.Limits != 0 {
@@ -323,7 +324,7 @@ func TestWhoDoesNotListenIsNamed(t *testing.T) {
 		t.Errorf("told %+v, expected the kind %s", n, reportMethod)
 	}
 	close(release)
-	if err := <-done; err != nil {
+	if err := await.Value(t, done, "the request to end"); err != nil {
 		t.Errorf("the culprit: %v, expected the answer that it made all the same", err)
 	}
 	if c := s.gate.Culprits(); c.Cancels != 1 {
@@ -346,12 +347,12 @@ func TestWhoHoldsTheSlotsIsNamed(t *testing.T) {
 	for range 2 {
 		go func() { errs <- s.seize(ctx) }()
 	}
-	err := <-errs
+	err := await.Value(t, errs, "a request to end")
 	t.Logf("after %v: %v", time.Since(began).Round(time.Millisecond), err)
 	if code := status.Code(err); code != codes.Aborted {
 		t.Errorf("a holder of a slot: %v, expected ABORTED", err)
 	}
 	s.read100(t, "at the end") // one slot is enough for these
 	cancel()
-	<-errs
+	await.Value(t, errs, "a request to end")
 }

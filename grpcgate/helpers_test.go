@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/slots"
 	"github.com/spillgate/spillgate/internal/wire"
@@ -139,7 +140,7 @@ func serveAt(t testing.TB, addr string, gate *live.Gate, e *echo, opts []Option,
 	}()
 	t.Cleanup(func() {
 		s.Stop()
-		<-s.done
+		await.Value(t, s.done, "the server to stop")
 	})
 	return s
 }
@@ -209,7 +210,7 @@ func watchProcessor(t testing.TB) (away func() time.Duration) {
 	t.Helper()
 	var longest atomic.Int64
 	stop, done := make(chan struct{}), make(chan struct{})
-	t.Cleanup(func() { close(stop); <-done })
+	t.Cleanup(func() { close(stop); await.Value(t, done, "the server to stop") })
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(time.Millisecond)

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
@@ -42,7 +43,7 @@ func sharing(t *testing.T, target string) (addr string) {
 	lis := listen(t)
 	done := make(chan struct{})
 	go func() { defer close(done); s.Serve(lis) }()
-	t.Cleanup(func() { s.Close(); onward.CloseIdleConnections(); <-done })
+	t.Cleanup(func() { s.Close(); onward.CloseIdleConnections(); await.Value(t, done, "the server to stop") })
 	return lis.Addr().String()
 }
 
@@ -87,7 +88,7 @@ func TestClientsBehindAProxy(t *testing.T) {
 			})
 		}
 	}
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 	if n := late.Load(); n > clients*10*20/4 {
 		t.Errorf("%d of %d calls were refused although their clients wait for credits", n, clients*10*20)
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
@@ -96,7 +97,7 @@ func TestGoAwayOfTheOnlyServer(t *testing.T) {
 	var held error
 	var wg sync.WaitGroup
 	wg.Go(func() { _, held = call1(within(t), conn, "hold") })
-	<-inside
+	await.Value(t, inside, "a request to reach the handler")
 	wg.Go(old.GracefulStop)
 	eventually(t, "the server takes no connection", func() bool {
 		p := poolOf(c, conn)
@@ -111,7 +112,7 @@ func TestGoAwayOfTheOnlyServer(t *testing.T) {
 	gate := newGate(t, fixed(4))
 	serveAt(t, old.addr, gate, &echo{}, nil)
 	close(release)
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 	if held != nil {
 		t.Errorf("the call inside: %v", held)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 // A plain client is told from others by its connection: where the queue is full, a request
@@ -46,11 +48,11 @@ func TestPlainClientsAreToldApart(t *testing.T) {
 		t.Fatalf("the client that had nothing: %v", err)
 	}
 	close(release)
-	if err := <-its; err != nil {
+	if err := await.Value(t, its, "the call to end"); err != nil {
 		t.Errorf("the client that had nothing: %v", err)
 	}
 	for range queue {
-		if err := <-ends; err != nil {
+		if err := await.Value(t, ends, "a call to end"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -157,12 +158,12 @@ func TestGrantIsMadeAfterTheHandler(t *testing.T) {
 		_, err := call1(ctx, conn, "slow", grpc.Trailer(&slow))
 		done <- err
 	}()
-	<-entered
+	await.Value(t, entered, "a request to reach the handler")
 	if _, err := call1(ctx, conn, "fast", grpc.Trailer(&fast)); err != nil {
 		t.Fatal(err)
 	}
 	close(leave)
-	if err := <-done; err != nil {
+	if err := await.Value(t, done, "the request to end"); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := seq(slow), seq(fast); int32(a-b) <= 0 {
@@ -327,7 +328,7 @@ func TestShortLivedClientsLeaveNothingBehind(t *testing.T) {
 			}
 		}()
 	}
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 	eventually(t, "all accounts closed", func() bool { st := gate.Stats(); return st.Clients == 0 && st.Issued == 0 })
 	conn, c := dialGated(t, s.addr, nil)
 	for range 50 {
@@ -403,7 +404,7 @@ func TestBudgetTagWinsWhenShorter(t *testing.T) {
 	if _, err := call1(withTags(within(t), wire.Tags{Budget: 50 * time.Second}), conn, "x"); err != nil {
 		t.Fatal(err)
 	}
-	if d := <-left; d > 50*time.Second || d < 0 {
+	if d := await.Value(t, left, "what the handler saw"); d > 50*time.Second || d < 0 {
 		t.Errorf("%v left, the tag said 50s", d)
 	}
 	long, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -411,7 +412,7 @@ func TestBudgetTagWinsWhenShorter(t *testing.T) {
 	if _, err := call1(withTags(long, wire.Tags{Budget: time.Hour}), conn, "x"); err != nil {
 		t.Fatal(err)
 	}
-	if d := <-left; d > 30*time.Second || d < 0 {
+	if d := await.Value(t, left, "what the handler saw"); d > 30*time.Second || d < 0 {
 		t.Errorf("%v left, grpc-timeout said 30s", d)
 	}
 	ss, err := conn.NewStream(withTags(within(t), wire.Tags{Budget: 50 * time.Second}), &grpc.StreamDesc{ServerStreams: true}, watchMethod)
@@ -420,7 +421,7 @@ func TestBudgetTagWinsWhenShorter(t *testing.T) {
 	}
 	ss.SendMsg(wrapperspb.String(""))
 	ss.CloseSend()
-	if d := <-left; d > 50*time.Second || d < 0 {
+	if d := await.Value(t, left, "what the handler saw"); d > 50*time.Second || d < 0 {
 		t.Errorf("%v left in a stream, the tag said 50s", d)
 	}
 	if err := ss.RecvMsg(new(wrapperspb.StringValue)); err == nil {
@@ -455,7 +456,7 @@ func TestClassifierDecidesWhatToBelieve(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := wire.Tags{Workflow: "edge", Priority: 100, Credits: true, Demand: 4}
-	if tags := <-got; tags != want {
+	if tags := await.Value(t, got, "what the server got"); tags != want {
 		t.Errorf("%+v, expected %+v", tags, want)
 	}
 	if gate.Stats().Clients != 1 {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -103,7 +104,7 @@ func TestStreamsTakeAnotherSlot(t *testing.T) {
 	for n := range 2 {
 		lent(uint64(n + 1))
 		ss.SendMsg(wrapperspb.String("x"))
-		if running := <-saw; running != 1 {
+		if running := await.Value(t, saw, "what the handler saw"); running != 1 {
 			t.Errorf("%d slots are in use while the handler works, expected its own", running)
 		}
 	}
@@ -115,7 +116,7 @@ func TestStreamsTakeAnotherSlot(t *testing.T) {
 	ss.SendMsg(wrapperspb.String("x"))
 	eventually(t, "the stream waits for a slot", func() bool { return gate.Stats().Waiting == 1 })
 	holder.Leave(work.Ignored)
-	if running := <-saw; running != 1 {
+	if running := await.Value(t, saw, "what the handler saw"); running != 1 {
 		t.Errorf("%d slots are in use while the handler works, expected its own", running)
 	}
 	lent(5)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/slots"
@@ -191,7 +192,7 @@ func TestEntryShedsWhatTheLeafCannotServe(t *testing.T) {
 		return err
 	}
 	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer await.All(t, &wg, "the clients to end")
 	stop := make(chan struct{})
 	defer close(stop)
 	var good, bad atomic.Int64
@@ -352,7 +353,7 @@ func TestRatesAreAskedFor(t *testing.T) {
 		for ; !limited(entry) && time.Now().Before(end); time.Sleep(2 * ms) {
 			wg.Go(func() { _, _ = call1(ctx, conn, "F") })
 		}
-		wg.Wait() // the last answers may lift the limit: then once more
+		await.All(t, &wg, "the clients to end") // the last answers may lift the limit: then once more
 	}
 	slow.Store(false)
 	if !limited(entry) {

@@ -44,6 +44,18 @@ func Track(s *http.Server) {
 	}
 }
 
+// Install puts gate in front of all that s serves, as Handler does, and has its clients get
+// credits, as Track does. Call it once, before s serves and when s.Handler is what it will be; nil
+// is http.DefaultServeMux.
+func Install(gate *live.Gate, s *http.Server, opts ...Option) {
+	next := s.Handler
+	if next == nil {
+		next = http.DefaultServeMux
+	}
+	s.Handler = Handler(gate, next, opts...)
+	Track(s)
+}
+
 type connKey struct{}
 
 // conn is one connection and the accounts that it keeps open.
@@ -221,6 +233,7 @@ type Target struct {
 	gate   *live.Gate
 	next   http.Handler
 	closed atomic.Bool
+	first  answersFirst
 }
 
 // NewTarget returns a target. Where next does its work in this process, call

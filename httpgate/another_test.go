@@ -54,7 +54,7 @@ func TestAnotherTarget(t *testing.T) {
 		path, body, want string
 		status           int
 	}{{"/", "what was sent", "what was sent", 200}, {"/once", "", "", 502}} {
-		resp, err := http.Post(server.URL+c.path, "text/plain", strings.NewReader(c.body))
+		resp, err := (&http.Client{Transport: base(t, 1)}).Post(server.URL+c.path, "text/plain", strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
@@ -88,7 +89,7 @@ func culpritEnds(t *testing.T, ending func(w http.ResponseWriter), want int) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
-	defer readers.Wait()
+	defer await.All(t, &readers, "the clients to end")
 	defer stop()
 	for range 8 {
 		readers.Go(func() {
@@ -142,7 +143,7 @@ func culpritEnds(t *testing.T, ending func(w http.ResponseWriter), want int) {
 	// The token counts once the server has been well for a while, which with readers a busy
 	// machine may never be.
 	stop()
-	readers.Wait()
+	await.All(t, &readers, "the clients to end")
 	again(t, client, server.URL+"/report", resp.Header.Get(resendField))
 }
 

@@ -9,7 +9,7 @@
 // Spillgate field; a gRPC request is answered with a gRPC status.
 //
 // Credits. A client with a wallet says so in its requests. Its account lives as long as
-// its connections, if [Track] was called for the server. Every other client is a
+// its connections, if [Install] or [Track] was called for the server. Every other client is a
 // non-credit client, which only the delay AQM controls. HTTP/2 replies carry credits in
 // a trailer, because what the client may send next is known best when the request has
 // left. HTTP/1.1 replies carry them in the header: a trailer would need a chunked body,

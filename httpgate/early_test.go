@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -41,8 +42,8 @@ func inUse(t *testing.T, opts ...Option) (s *server, gate interface{ running() i
 			resp.Body.Close()
 		}
 	})
-	<-entered
-	t.Cleanup(func() { close(held); all.Wait() })
+	await.Value(t, entered, "a request to reach the handler")
+	t.Cleanup(func() { close(held); await.All(t, &all, "the clients to end") })
 	return s, counted{func() int { return g.Stats().Running }}, seen
 }
 
@@ -144,7 +145,7 @@ func TestFirstMessageIsAwaited(t *testing.T) {
 	_, _ = io.WriteString(pw, "y")
 	eventually(t, "the handler to see the message", func() bool { return seen.Load() == 1 })
 	pw.Close()
-	<-done
+	await.Value(t, done, "the request to end")
 }
 
 // A client that asks to be asked for its body, and does not send it, has no slot once it was

@@ -12,19 +12,15 @@ import (
 	"github.com/spillgate/spillgate/httpgate"
 )
 
-// A server takes a handler around its own and one call; a client takes a transport.
+// A server takes one call; a client takes a transport.
 func Example() {
-	gate, err := spillgate.New(100 * time.Millisecond)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	gate := spillgate.MustNew(100 * time.Millisecond)
 	defer gate.Close()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /orders", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "three orders") })
 
-	server := httptest.NewUnstartedServer(httpgate.Handler(gate, mux))
-	httpgate.Track(server.Config) // so that clients get credits
+	server := httptest.NewUnstartedServer(mux)
+	httpgate.Install(gate, server.Config)
 	server.Start()
 	defer server.Close()
 

@@ -60,7 +60,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	t := h.choose(r)
 	if t == nil {
 		refusal := &live.Refusal{Reason: work.Draining, Pushback: time.Second}
-		refuse(rw, r, refusal, answer(refusal, wire.Grant{}, false), 0, grpc)
+		h.refuse(rw, r, refusal, answer(refusal, wire.Grant{}, false), 0, grpc)
 		return
 	}
 	if h.exempt != nil && h.exempt(r) {
@@ -184,7 +184,7 @@ func (h *handler) sender(w *writer, r *http.Request, tags *wire.Tags) (client *l
 		}
 	} else if tags.Credits {
 		h.untracked.Do(func() {
-			slog.Warn("httpgate: clients ask for credits and get none: call httpgate.Track with the http.Server before it serves")
+			slog.Warn("httpgate: clients ask for credits and get none: call httpgate.Install, or httpgate.Track, with the http.Server before it serves")
 		})
 	}
 	return client, sender

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -128,7 +129,7 @@ func TestRefusals(t *testing.T) {
 	b := base(t, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() { send(t, b, request(t, s.url, wire.Tags{})) })
-	<-entered
+	await.Value(t, entered, "a request to reach the handler")
 
 	// Out of time on arrival, and in the queue.
 	for _, budget := range []time.Duration{1, 20 * time.Millisecond} {
@@ -165,7 +166,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	close(leave)
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 	if got := served.Load(); got != 1 {
 		t.Errorf("%d requests reached the handler, want 1", got)
 	}
@@ -293,6 +294,7 @@ func TestStreamsHoldNoSlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(await.Patience))
 	fmt.Fprintf(nc, "GET /upgrade HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	br := bufio.NewReader(nc)
 	resp, err := http.ReadResponse(br, nil)

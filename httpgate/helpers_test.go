@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/slots"
 	"github.com/spillgate/spillgate/internal/wire"
@@ -73,16 +75,24 @@ func serve(t testing.TB, h http.Handler) *server {
 	Track(s.Server)
 	done := make(chan struct{})
 	go func() { defer close(done); s.Serve(l) }()
-	t.Cleanup(func() { s.Close(); <-done })
+	t.Cleanup(func() { s.Close(); await.Value(t, done, "the server to stop") })
 	return s
 }
 
-// base is a transport that speaks one version of HTTP.
+// base is a transport that speaks one version of HTTP, over connections that end if a test
+// waits for them too long.
 func base(t testing.TB, major int) *http.Transport {
 	t.Helper()
 	b := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
 	b.Protocols.SetHTTP1(major == 1)
 	b.Protocols.SetUnencryptedHTTP2(major == 2)
+	b.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil {
+			err = c.SetDeadline(time.Now().Add(2 * await.Patience))
+		}
+		return c, err
+	}
 	t.Cleanup(b.CloseIdleConnections)
 	return b
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -123,7 +124,7 @@ func TestClientLeavesDuringUpload(t *testing.T) {
 	pw.Write([]byte("half"))
 	eventually(t, "it runs", func() bool { return gate.Stats().Running == 1 })
 	cancel()
-	<-done
+	await.Value(t, done, "the request to end")
 	eventually(t, "it left", func() bool { return gate.Stats().Running == 0 && len(seen.list()) == 2 })
 	for _, e := range seen.list() {
 		if e.Outcome != work.Released {

@@ -43,6 +43,7 @@ type options struct {
 	malformed   func(*http.Request, error)
 	patience    Patience
 	badBody     func(*http.Request, error)
+	overload    func(*http.Request) int // status; nil: 503
 	onEnd       func(*http.Request) (tell func(End))
 }
 

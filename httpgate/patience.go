@@ -21,15 +21,18 @@ type Patience struct {
 	Rate int
 	// Grace is how much longer than Rate allows a body may take. Default 5 s.
 	Grace time.Duration
-	// Silence is how long a client may send nothing in the middle of a longer body of
-	// announced length, which must come at Rate too. Default 60 s. Then the body fails.
+	// Silence is how long a client may send nothing in the middle of a longer body, which must
+	// come at Rate too. Default 60 s. Then the body fails. A body of unknown length over HTTP/2 may
+	// be half of a two-way stream, and is held to neither.
 	Silence time.Duration
 	// Blocked is how long in all the handler may wait for a client to read what it
 	// writes, beyond 2 KiB or with a flush, before the request gives its slot back: the answer is
 	// made, and only its way takes time. While others wait for a slot, one wait of a tenth of
 	// that is enough. And how long in all it may wait for the client to send
 	// a body that was not read before: the request gives its slot back, and takes one
-	// again for what follows the end of the body, or is refused then. Default 100 ms.
+	// again for what follows the end of the body, or is refused then. A request whose like was
+	// answered before the end of its body in the last ten minutes keeps its slot: its work does
+	// not wait for the client. Default 100 ms.
 	Blocked time.Duration
 	// Write is how long a client may take to read what is written at once, up to 256 KiB of
 	// it. Default 60 s. A slower one is disconnected. A server with a WriteTimeout of its

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -60,7 +61,7 @@ func TestPlainServerIsNotLimited(t *testing.T) {
 			}
 		})
 	}
-	defer wg.Wait()
+	defer await.All(t, &wg, "the clients to end")
 	defer close(release)
 	eventually(t, "all requests to be at the server", func() bool { return inside.Load() == many })
 }
@@ -82,7 +83,7 @@ func TestARequestWithoutCreditUsesNoServer(t *testing.T) {
 	eventually(t, "the request to wait for a credit", func() bool { return only.wallet.Waiting() == 1 })
 	cancel()
 	var refusal *live.Refusal
-	if err := <-failed; !errors.As(err, &refusal) || refusal.Reason != work.Canceled {
+	if err := await.Value(t, failed, "the request to end"); !errors.As(err, &refusal) || refusal.Reason != work.Canceled {
 		t.Fatalf("%v, expected a refusal as the caller left", err)
 	}
 	rt.mu.Lock()
@@ -105,13 +106,13 @@ func TestAServerInUseIsNotForgotten(t *testing.T) {
 		defer close(done)
 		send(t, rt, get(t, t.Context(), s.url))
 	}()
-	<-inside
+	await.Value(t, inside, "a request to reach the handler")
 	rt.mu.Lock()
 	rt.evict(live.Now().Add(time.Hour), 0)
 	during := len(rt.hosts)
 	rt.mu.Unlock()
 	close(release)
-	<-done
+	await.Value(t, done, "the request to end")
 	rt.CloseIdleConnections()
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

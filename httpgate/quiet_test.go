@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -46,7 +47,7 @@ func TestQuietStreamsHoldNoSlot(t *testing.T) {
 	}
 	for _, st := range open {
 		st.in.Write([]byte("x"))
-		resp := <-st.resp
+		resp := await.Value(t, st.resp, "the answer")
 		if resp == nil {
 			continue
 		}

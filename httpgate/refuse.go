@@ -25,7 +25,7 @@ const (
 
 // Status returns the HTTP status of a refusal: 429 if the client's own means or its
 // workflow's are spent, 503 if the server is short, 504 if nothing can help in time, 499 if the
-// caller left.
+// caller left. A Handler with OverloadStatus may answer with another.
 func Status(r work.Reason) int {
 	switch r {
 	case work.WalletFull, work.WalletExpired, work.RetryBudget, work.Share, work.Rate:
@@ -41,7 +41,32 @@ func Status(r work.Reason) int {
 // Refuse answers r with a refusal that a handler met itself, such as that of a
 // Transport's wallet, in the form in which a Handler refuses.
 func Refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal) {
-	refuse(w, r, refusal, answer(refusal, wire.Grant{}, false), 0, isGRPC(r.Header))
+	var o *options
+	if own := writerIn(w); own != nil {
+		o = &own.h.options
+	}
+	o.refuse(w, r, refusal, answer(refusal, wire.Grant{}, false), 0, isGRPC(r.Header))
+}
+
+// OverloadStatus chooses the status of requests that are refused because the server is short, in
+// place of 503: some balancers and clients take a 503 for a server that is broken, and send 429
+// again later. f says it for a request, 0 for 503; it must not block. A server that drains, or that
+// cancelled the request, still says 503, and a client beyond its own share 429. Of several, the
+// last counts.
+func OverloadStatus(f func(*http.Request) int) Option {
+	return func(o *options) { o.overload = f }
+}
+
+// status returns the status of a refusal. o may be nil.
+func (o *options) status(r *http.Request, reason work.Reason) int {
+	status := Status(reason)
+	if o == nil || o.overload == nil || status != http.StatusServiceUnavailable || reason == work.Draining || reason == work.Culprit {
+		return status
+	}
+	if own := o.overload(r); own != 0 {
+		return own
+	}
+	return status
 }
 
 // RefuseBelow answers r if err is the refusal of a service that r's handler called, of its
@@ -86,7 +111,7 @@ func (w *writer) refuse(r *http.Request, err error) {
 	case Status(refusal.Reason) == http.StatusServiceUnavailable && refusal.Reason != work.Draining && refusal.Reason != work.Culprit:
 		quota = w.target.gate.Stats().Limit
 	}
-	refuse(w.ResponseWriter, r, refusal, answer(refusal, grant, has), quota, w.grpc)
+	w.h.options.refuse(w.ResponseWriter, r, refusal, answer(refusal, grant, has), quota, w.grpc)
 }
 
 // answer is the exact form of a refusal.
@@ -97,8 +122,8 @@ func answer(r *live.Refusal, grant wire.Grant, has bool) wire.Reply {
 }
 
 // refuse writes a refusal. quota is the number of concurrent requests that the
-// policy in question allows, 0 if it is not known.
-func refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal, reply wire.Reply, quota int, grpc bool) {
+// policy in question allows, 0 if it is not known. o may be nil.
+func (o *options) refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal, reply wire.Reply, quota int, grpc bool) {
 	h := w.Header()
 	var buf [wire.MaxReply]byte
 	h[fieldFor(grpc)] = []string{encodeField(reply.Append(buf[:0]), grpc)}
@@ -106,9 +131,9 @@ func refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal, reply
 		refuseGRPC(w, refusal)
 		return
 	}
-	status := Status(refusal.Reason)
+	status := o.status(r, refusal.Reason)
 	policy := ""
-	switch status {
+	switch Status(refusal.Reason) {
 	case http.StatusTooManyRequests:
 		if policy = policyCredit; refusal.Reason == work.Rate {
 			policy = policyRate

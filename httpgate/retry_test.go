@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -90,14 +91,14 @@ func TestRetries(t *testing.T) {
 			}
 			earn(t, rt, s.url, 31)
 			for len(s.tags) > 0 {
-				<-s.tags
+				await.Value(t, s.tags, "the tags of a call")
 			}
 			s.left.Store(2)
 			if resp, text, n := post(strings.NewReader("again")); resp.StatusCode != 200 || text != "again" || n != 3 || made.Load() != 2 {
 				t.Errorf("refused twice: %d %q after %d attempts, %d retries", resp.StatusCode, text, n, made.Load())
 			}
 			for want := range 3 {
-				got := <-s.tags
+				got := await.Value(t, s.tags, "the tags of a call")
 				if got.Attempt != want {
 					t.Errorf("attempt %d, expected %d", got.Attempt, want)
 				}

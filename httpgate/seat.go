@@ -3,6 +3,7 @@ package httpgate
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"sync/atomic"
 
@@ -19,14 +20,16 @@ import (
 type seat struct {
 	w       *writer
 	ctx     context.Context
-	request live.Request // for another slot
-	stop    func()       // no more lending
-	sample  bool         // the time in the other slot is work alone
+	request live.Request  // for another slot
+	stop    func()        // no more lending
+	sample  bool          // the time in the other slot is work alone
+	first   *answersFirst // nil: that an answer may come first is in the nature of the request
 
 	mu      sync.Mutex // of lent and of reading
 	reading bool
 	lent    bool
 
+	whole     atomic.Bool // the end of the body came
 	answering atomic.Bool
 	ended     atomic.Bool // the handler returned
 	again     atomic.Pointer[live.Ticket]
@@ -94,6 +97,24 @@ func (s *seat) take() error {
 		t.Leave(work.Released)
 	}
 	return nil
+}
+
+// answers is called when the answer begins.
+func (s *seat) answers(code int) {
+	if s == nil {
+		return
+	}
+	s.answering.Store(true)
+	if s.first == nil || s.whole.Load() || code >= http.StatusBadRequest {
+		return // who refuses a body need not read it
+	}
+	now := live.Now()
+	s.mu.Lock()
+	lent := s.lent
+	s.mu.Unlock()
+	if lent || s.first.has(now, s.w.r) {
+		s.first.note(now, s.w.r)
+	}
 }
 
 // leave gives the slot back that was taken last, if any was.

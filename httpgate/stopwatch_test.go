@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
 )
 
@@ -27,7 +28,7 @@ func TestStopwatchIsOverAtOnce(t *testing.T) {
 			return n == 3
 		}})
 		s.begin(live.Now().Add(-time.Second))
-		<-fired
+		await.Value(t, fired, "the stopwatch to fire")
 		s.stop()
 	}
 	var s stopwatch
@@ -50,7 +51,7 @@ func TestStopwatchLooksAtOneWait(t *testing.T) {
 	s.start(time.Second, watched{func() bool { close(fired); return true }, func() bool { looked++; return looked == 3 }})
 	defer s.stop()
 	s.begin(live.Now())
-	<-fired
+	await.Value(t, fired, "the stopwatch to fire")
 	if looked == 0 {
 		t.Error("it fired without a look")
 	}

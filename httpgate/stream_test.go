@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -61,7 +62,7 @@ func TestStreamsTakeAnotherSlot(t *testing.T) {
 	for n := range 3 {
 		lent(uint64(n + 1))
 		in.Write([]byte("x"))
-		if running := <-saw; running != 1 {
+		if running := await.Value(t, saw, "what the handler saw"); running != 1 {
 			t.Errorf("%d slots are in use while the handler works, expected its own", running)
 		}
 	}
@@ -78,16 +79,16 @@ func TestStreamsTakeAnotherSlot(t *testing.T) {
 		}
 		resp.Body.Close()
 	}()
-	<-saw
+	await.Value(t, saw, "what the handler saw")
 	in.Write([]byte("x"))
 	eventually(t, "the stream to wait for a slot", func() bool { return gate.Stats().Waiting == 1 })
 	saw <- 0 // the other one ends
-	if running := <-saw; running != 1 {
+	if running := await.Value(t, saw, "what the handler saw"); running != 1 {
 		t.Errorf("%d slots are in use while the handler works, expected its own", running)
 	}
-	<-done
+	await.Value(t, done, "the request to end")
 	in.Close()
-	if resp := <-answer; resp == nil || resp.StatusCode != 200 {
+	if resp := await.Value(t, answer, "the answer"); resp == nil || resp.StatusCode != 200 {
 		t.Errorf("the stream ended with %+v", resp)
 	}
 	eventually(t, "all slots to be back", func() bool { return gate.Stats().Running == 0 })
@@ -111,7 +112,7 @@ func TestStreamsAreRefusedWhenTheyGoOn(t *testing.T) {
 	eventually(t, "the slots to be lent", func() bool { return gate.Stats().Served[work.Released] == 2 && gate.Stats().Running == 0 })
 	gate.Drain()
 	go silent.Write([]byte("x"))
-	if resp := <-refused; resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
+	if resp := await.Value(t, refused, "the refusal"); resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a stream without a slot was answered %+v", resp)
 	} else {
 		var problem struct{ Reason, Refusal string }
@@ -124,7 +125,7 @@ func TestStreamsAreRefusedWhenTheyGoOn(t *testing.T) {
 		speaks.Write([]byte("x"))
 		speaks.Close()
 	}()
-	resp := <-answered
+	resp := await.Value(t, answered, "the answer")
 	if resp == nil {
 		return
 	}
@@ -153,9 +154,9 @@ func TestTheWriterTellsThatTheClientLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resp, err := http.DefaultClient.Do(r); err == nil {
+	if resp, err := (&http.Client{Transport: base(t, 1)}).Do(r); err == nil {
 		resp.Body.Close()
 		t.Error("an answer of a handler that waits for the client to go")
 	}
-	<-told
+	await.Value(t, told, "the handler to hear that its client left")
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
@@ -70,7 +71,7 @@ func TestTogether(t *testing.T) {
 					}
 				})
 			}
-			wg.Wait()
+			await.All(t, &wg, "the clients to end")
 			if n := outstanding(rt); n != 0 {
 				t.Errorf("%d permits are not back", n)
 			}
@@ -299,7 +300,7 @@ func TestWindowFollowsDemand(t *testing.T) {
 		}
 		eventually(t, "more to run at once than a first flight", func() bool { return most.Load() > callers/2 })
 		close(stop)
-		wg.Wait()
+		await.All(t, &wg, "the clients to end")
 	}
 }
 

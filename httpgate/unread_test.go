@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/credit"
 )
 
@@ -61,7 +62,7 @@ func TestBodiesClosedUnread(t *testing.T) {
 				eventually(t, "all to be under way", func() bool { return inside.Load() == 40 })
 			}
 			close(release)
-			all.Wait()
+			await.All(t, &all, "the clients to end")
 			if m := most.Load(); gated && m > 2 {
 				t.Errorf("HTTP/%d: %d ran at once in 2 slots", major, m)
 			}

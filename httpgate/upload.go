@@ -13,7 +13,8 @@ import (
 // nobody works on the request. So once that took Patience.Blocked in all, the request lends its
 // slot, and asks for another before the handler sees the end of the body: what is done with
 // it is done in a slot. A client that waits to be asked for its body, and may never send it, has
-// the slot only until it is asked.
+// the slot only until it is asked. A request of a kind that the target answers first keeps its
+// slot.
 type upload struct {
 	io.ReadCloser
 	*seat
@@ -21,6 +22,7 @@ type upload struct {
 	pace  pace
 	over  bool // the end was reached
 	asks  bool // the first read asks the client for the body
+	keeps bool // the slot, however slow the client is
 	watch stopwatch
 }
 
@@ -32,13 +34,16 @@ func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.
 		return
 	}
 	u := &upload{ReadCloser: r.Body, seat: newSeat(ctx, w, request), left: length, asks: r.Header["Expect"] != nil}
-	if server, _ := r.Context().Value(http.ServerContextKey).(*http.Server); length > 0 && (server == nil || server.ReadTimeout == 0) {
+	if server, _ := r.Context().Value(http.ServerContextKey).(*http.Server); (length > 0 || r.ProtoMajor == 1) && (server == nil || server.ReadTimeout == 0) {
 		u.pace = newPace(&w.h.patience, w.ResponseWriter, r)
 	}
-	u.watch.start(w.h.patience.Blocked, u)
-	u.stop, u.sample = u.watch.stop, true
+	u.keeps = w.target.first.has(live.Now(), r)
+	if !u.keeps {
+		u.watch.start(w.h.patience.Blocked, u)
+	}
+	u.stop, u.sample, u.first = u.watch.stop, true, &w.target.first
 	w.seat, r.Body = u.seat, u
-	if w.quiet {
+	if w.quiet && !u.keeps {
 		u.away()
 	}
 }
@@ -51,7 +56,7 @@ func (u *upload) long() bool { return false }
 
 // Read implements io.Reader.
 func (u *upload) Read(p []byte) (int, error) {
-	if u.asks {
+	if u.asks && !u.keeps {
 		u.asks = false
 		u.away()
 	}
@@ -69,6 +74,7 @@ func (u *upload) Read(p []byte) (int, error) {
 		return n, err
 	}
 	u.over = true
+	u.whole.Store(true)
 	u.watch.stop()
 	u.pace.over()
 	if refused := u.take(); refused != nil {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
+	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -34,6 +36,7 @@ func begin(t *testing.T, url string, n int, chunked bool) *slowly {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(await.Patience))
 	half := strings.Repeat("x", n/2)
 	s := &slowly{t: t, conn: c, rest: half}
 	length := fmt.Sprintf("Content-Length: %d", n)
@@ -185,7 +188,7 @@ func TestSilentStreamsWaitOutside(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	all.Go(func() { send("/held", nil) }) // the gate is in use all the time
-	<-entered
+	await.Value(t, entered, "a request to reach the handler")
 	var ends []*io.PipeWriter
 	for range 20 {
 		r, w := io.Pipe()
@@ -206,7 +209,7 @@ func TestSilentStreamsWaitOutside(t *testing.T) {
 	}
 	eventually(t, "the streams to be served", func() bool { return streams.Load() == 20 })
 	close(held)
-	all.Wait()
+	await.All(t, &all, "the clients to end")
 }
 
 // A long body must come at the least rate, and its client may not fall silent, over HTTP/1
@@ -258,3 +261,87 @@ func TestLongBodiesMustCome(t *testing.T) {
 }
 
 func isDeadline(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// A server that works before it has the whole body is seen to do so once; then clients that keep
+// the end back have that work done in a slot, and others wait for it.
+func TestWorkBeforeTheEndOfTheBodyHasASlot(t *testing.T) {
+	gate := newGate(t, oneSlot(), nil)
+	leave := make(chan struct{})
+	var working atomic.Int64
+	target := NewTarget(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		read := make(chan struct{})
+		go func() { // as a proxy does for its upstream
+			defer close(read)
+			_, _ = io.Copy(io.Discard, r.Body)
+		}()
+		working.Add(1)
+		<-leave
+		working.Add(-1)
+		fmt.Fprint(w, "done")
+		_ = http.NewResponseController(w).Flush()
+		<-read
+	}))
+	s := serve(t, Spread(func(*http.Request) *Target { return target }, Patient(Patience{Blocked: 5 * time.Millisecond})))
+	held := func() *slowly { return begin(t, s.url, 256<<10, false) }
+	first := held()
+	eventually(t, "the slot to be lent", func() bool { return working.Load() == 1 && gate.Stats().Running == 0 })
+	leave <- struct{}{}
+	eventually(t, "the early answer to be noted", target.first.known.Load)
+	if status, _ := first.finish(); status != 200 {
+		t.Errorf("the first: %d", status)
+	}
+	second, third := held(), held()
+	eventually(t, "one to work and one to wait", func() bool { s := gate.Stats(); return working.Load() == 1 && s.Running == 1 && s.Waiting == 1 })
+	time.Sleep(50 * time.Millisecond) // ten times what a slot is lent after
+	if s := gate.Stats(); s.Running != 1 || working.Load() != 1 {
+		t.Errorf("%d slots are in use for %d requests that are worked on, expected one", s.Running, working.Load())
+	}
+	close(leave)
+	for _, one := range []*slowly{second, third} {
+		if status, _ := one.finish(); status != 200 {
+			t.Errorf("another: %d", status)
+		}
+	}
+}
+
+// A chunked body over HTTP/1 must come as one of known length must.
+func TestSilenceInChunkedBodies(t *testing.T) {
+	gate := newGate(t, oneSlot(), nil)
+	failed := make(chan error, 1)
+	s := serve(t, Handler(gate, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		failed <- err
+	}), Patient(Patience{Silence: 50 * time.Millisecond})))
+	begin(t, s.url, 256<<10, true)
+	if err := await.Value(t, failed, "the body to fail"); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the body of a client that fell silent: %v, expected a deadline", err)
+	}
+	eventually(t, "the request to end", func() bool { return gate.Stats().Running == 0 })
+}
+
+// What a target answers first is forgotten, and strangers cannot fill the memory for good.
+func TestAnswersFirstForgets(t *testing.T) {
+	var a answersFirst
+	kind := func(n int) *http.Request {
+		r, err := http.NewRequest(fmt.Sprint("M", n), "http://x/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	now := mono.Time(1)
+	for n := range 2 * mostFirst {
+		a.note(now, kind(n))
+	}
+	if !a.has(now, kind(mostFirst-1)) || a.has(now, kind(mostFirst)) || len(a.until) != mostFirst {
+		t.Errorf("%d kinds are remembered, expected the first %d", len(a.until), mostFirst)
+	}
+	now = now.Add(firstFor)
+	if a.has(now, kind(0)) {
+		t.Error("a kind is remembered for longer than it counts")
+	}
+	if a.note(now, kind(mostFirst)); !a.has(now, kind(mostFirst)) || len(a.until) != 1 {
+		t.Errorf("%d kinds after all others ended, expected one", len(a.until))
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/slots"
@@ -106,7 +107,7 @@ func TestProgressAndRatesOfThreeTiers(t *testing.T) {
 
 			ctx, cancel := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
-			defer wg.Wait()
+			defer await.All(t, &wg, "the clients to end")
 			defer cancel()
 			wg.Go(func() { // 500/s of F, where the leaf can do 100/s
 				tick := time.NewTicker(2 * ms)

@@ -87,9 +87,7 @@ func (w *writer) WriteHeader(code int) {
 		return
 	}
 	w.wrote = true
-	if w.seat != nil {
-		w.seat.answering.Store(true)
-	}
+	w.seat.answers(code)
 	if code >= http.StatusBadRequest {
 		w.in.ticket.Failed()
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -73,10 +74,10 @@ func TestAccessLog(t *testing.T) {
 	ask("/down/x")
 	done := make(chan struct{})
 	go func() { defer close(done); ask("/held") }()
-	<-entered
+	await.Value(t, entered, "a request to reach the handler")
 	ask("/held") // one too many
 	close(held)
-	<-done
+	await.Value(t, done, "the request to end")
 	want := map[string]string{
 		"/ok": "200 admit none default", "/bad": "500 admit none default", "/healthz": "200 exempt none default", "/down/x": "502 fail connect default",
 		"/held": "200 admit none one, 429 refuse share one",
@@ -197,9 +198,9 @@ func TestAccessLogNeverBlocks(t *testing.T) {
 		}
 	}()
 	l.close()
-	<-l.done
+	await.Value(t, l.done, "the log to be written")
 	reader.Close()
-	<-ended
+	await.Value(t, ended, "the reader to end")
 }
 
 func TestMistakesInAccessLog(t *testing.T) {

@@ -42,7 +42,7 @@ func (p *Proxy) Admin() http.Handler {
 			return "too few upstreams are well", false
 		}
 		return phaseNames[phase], phase == serving
-	})
+	}, PathClasses, PathRefusals)
 	mux.HandleFunc("GET "+PathClasses, p.serveClasses)
 	mux.Handle("GET "+PathRefusals, telemetry.Refusals(p.gates))
 	return mux

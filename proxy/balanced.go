@@ -80,12 +80,12 @@ func (b *balanced) accept() {
 
 // hear reads the header of a connection and hands it on.
 func (b *balanced) hear(c net.Conn) {
+	_ = c.SetReadDeadline(time.Now().Add(b.patience)) // before that of Close, which counts
 	quiet := context.AfterFunc(b.ending, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
-	_ = c.SetReadDeadline(time.Now().Add(b.patience))
 	r := bufio.NewReaderSize(c, 512)
 	from, err := readProxyLine(r)
 	if !quiet() || err != nil {
-		if err != nil {
+		if err != nil && b.ending.Err() == nil {
 			b.p.badProxyLine(c, err)
 		}
 		c.Close()

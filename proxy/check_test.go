@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	grpchealth "google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 // An upstream that fails its checks is put out without one request lost to it, and is back
@@ -179,6 +181,6 @@ func TestChecksOfGRPC(t *testing.T) {
 		well.SetServingStatus(service, grpc_health_v1.HealthCheckResponse_SERVING)
 		eventually(t, "the server to be back", func() bool { return !ups[0].out.Load() })
 		server.Stop()
-		<-done
+		await.Value(t, done, "the server to stop")
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 // What a client does wrong in the middle of its request is answered as its own mistake,
@@ -63,15 +65,12 @@ func TestClientsMistakesAreNotTheUpstreams(t *testing.T) {
 				t.Errorf("%s upstream %s: %d failures, out %v, expected none: its clients made the mistakes", scheme, u.Name, p.state.Load().upstreams[i].health.failed, p.state.Load().upstreams[i].out.Load())
 			}
 		}
-		if resp, err := http.Get(p.url); err != nil || resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: %v, %v", scheme, resp, err)
-		} else {
-			resp.Body.Close()
+		if resp, _ := get(t, client(t, 1, nil), p.url); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", scheme, resp.Status)
 		}
 		if strings.Contains(p.log.String(), "upstream failed") {
 			t.Errorf("%s: the log blames the upstream:\n%s", scheme, p.log)
 		}
-		http.DefaultClient.CloseIdleConnections()
 	}
 }
 
@@ -107,7 +106,7 @@ func TestSlowClientsHoldNoSlot(t *testing.T) {
 		s := p.Status()
 		return s.Inside == 16 && s.Upstreams[0].Running == 0 || s.Inside < 16
 	})
-	client := &http.Client{Transport: &http.Transport{}}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: await.Patience}
 	defer client.CloseIdleConnections()
 	for range 20 {
 		if resp, _ := get(t, client, p.url); resp.StatusCode != http.StatusOK {

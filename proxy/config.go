@@ -3,8 +3,10 @@ package proxy
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +19,9 @@ import (
 	"github.com/spillgate/spillgate/internal/reread"
 	"github.com/spillgate/spillgate/internal/urlpath"
 )
+
+// statusOverloaded is what some servers say if they are short; it is not registered.
+const statusOverloaded = 529
 
 // Config describes a proxy. Required are Objective, Listen and Upstreams; zero
 // fields take the default named in their comment. Check finds every mistake.
@@ -48,6 +53,10 @@ type Config struct {
 	// path that ends in a slash covers all below it, however a request writes it: see
 	// httpgate.Paths. Default httpgate.ProbePaths where it is nil.
 	Exempt []string
+	// OverloadStatus is the HTTP status of requests that are refused because the upstream is short:
+	// 503, 429 or 529. Default 503. Balancers that take a server with 503 out of service need
+	// another. Can change while the proxy runs. gRPC has its own.
+	OverloadStatus int
 	// Health says when an upstream is passed over. Can change while the proxy
 	// runs; the gates then learn anew.
 	Health Health
@@ -225,9 +234,9 @@ type Limits struct {
 	// longer body slowly holds no slot, but a connection of the upstream: larger is better
 	// for servers with a worker for each connection.
 	BodyBuffer int
-	// BodyRate is the least rate at which bodies of announced length must come, on average
-	// and after 5 s, in bytes per second. Default 240; negative is none. The answer then is
-	// 408.
+	// BodyRate is the least rate at which bodies of announced length, and all of HTTP/1, must
+	// come, on average and after 5 s, in bytes per second. Default 240; negative is none, for
+	// bodies that are streams of events. The answer then is 408.
 	BodyRate int
 	// SendTimeout is how long a client may take to read what is sent at once of an answer, at
 	// most 256 KiB. Default 60 s. A slower one is disconnected.
@@ -288,6 +297,9 @@ func (c Config) WithDefaults() Config {
 	if c.Limits.Connections == 0 {
 		c.Limits.Connections = defaultConnections
 	}
+	if c.OverloadStatus == 0 {
+		c.OverloadStatus = http.StatusServiceUnavailable
+	}
 	if c.Limits.Header == 0 {
 		c.Limits.Header = 64 << 10
 	}
@@ -343,6 +355,9 @@ func (c Config) Check() []*Mistake {
 		if !p.IsValid() {
 			wrong(fmt.Sprintf("trust[%d]", i), "an invalid network", "a network such as 10.0.0.0/8")
 		}
+	}
+	if !slices.Contains([]int{0, http.StatusServiceUnavailable, http.StatusTooManyRequests, statusOverloaded}, c.OverloadStatus) {
+		wrong("overload_status", strconv.Itoa(c.OverloadStatus), "503, 429 or 529")
 	}
 	for i, p := range c.Exempt {
 		if want := urlpath.Want(p); want != "" {

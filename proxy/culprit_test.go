@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/culprit"
 )
 
@@ -42,7 +43,7 @@ func TestWhatWaitsUpstreamIsCancelled(t *testing.T) {
 			t.Logf("the gate: %+v\nthe audit log's end:\n%s\nthe log:\n%s", p.Status().Upstreams[0], text[max(len(text)-4000, 0):], p.log)
 		}
 	})
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: await.Patience}
 	defer client.CloseIdleConnections()
 	ctx, stop := context.WithCancel(t.Context())
 	ask := func(path string) (int, http.Header) {
@@ -67,7 +68,7 @@ func TestWhatWaitsUpstreamIsCancelled(t *testing.T) {
 			}
 		})
 	}
-	defer callers.Wait()
+	defer await.All(t, &callers, "the clients to end")
 	defer stop()
 	eventually(t, "reads", func() bool { return reads.Load() > 100 })
 	var cancelled atomic.Int64

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 // Whoever stops the proxy a second time need not wait: what is inside is cut off, and the
@@ -28,7 +30,7 @@ func TestHurry(t *testing.T) {
 		}
 		answered <- err
 	}()
-	<-entered
+	await.Value(t, entered, "a request to reach the handler")
 	p.stop()
 	eventually(t, "the drain to begin", func() bool { return p.phase.Load() == noticing })
 	p.Hurry()
@@ -36,7 +38,7 @@ func TestHurry(t *testing.T) {
 	if err := p.wait(t); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-answered; err == nil {
+	if err := await.Value(t, answered, "the answer"); err == nil {
 		t.Error("the request was answered, expected that it is cut off")
 	}
 	for _, want := range []string{"requests are cut off", "requests=1", "told again to stop", addr + ": 1"} {
@@ -67,15 +69,15 @@ func TestDrainSendsAnswers(t *testing.T) {
 			}
 			got <- read(t, resp)
 		}()
-		<-entered
+		await.Value(t, entered, "a request to reach the handler")
 		cork.close()
 		close(leave)
-		<-cork.writing
+		await.Value(t, cork.writing, "the answer to be written")
 		p.stop()
 		eventually(t, "the handler to return", func() bool { return p.phase.Load() == draining && p.active.Load() == 0 })
 		time.Sleep(50 * time.Millisecond) // in which the connection would be closed
 		close(cork.free)
-		if answer := <-got; answer != "done" {
+		if answer := await.Value(t, got, "the answer"); answer != "done" {
 			t.Errorf("HTTP/%d: %q, expected the answer", major, answer)
 		}
 		if err := p.wait(t); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/guard/etcd/keyrange"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/harness/servers"
 )
 
@@ -46,7 +47,7 @@ func TestEtcd(t *testing.T) {
 		err := conn.Invoke(ctx, method, etcdMessage(fields), out)
 		return string(out.ProtoReflect().GetUnknown()), err
 	}
-	client := &http.Client{Transport: &http.Transport{}}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: await.Patience}
 	defer client.CloseIdleConnections()
 	seen := func() int {
 		_, metrics := get(t, client, p.admin+"/metrics")

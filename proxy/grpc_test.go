@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 // echoService answers a unary call and a stream; its messages are strings.
@@ -97,7 +99,7 @@ func serveGRPC(t testing.TB) (*grpc.Server, string) {
 	s.RegisterService(describe(), &echo{t})
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }()
-	t.Cleanup(func() { s.Stop(); <-done })
+	t.Cleanup(func() { s.Stop(); await.Value(t, done, "the server to stop") })
 	return s, l.Addr().String()
 }
 
@@ -188,7 +190,7 @@ func TestGRPC(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 }
 
 // Refusals and failures are gRPC statuses, with what a client needs to react.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -169,7 +170,7 @@ func TestFailingFast(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 	// Five to put it out, a few under way then, and a probe now and then.
 	if n := failures.Load(); n > requests/10 {
 		t.Errorf("%d of %d requests went to the upstream that fails", n, requests)

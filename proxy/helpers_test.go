@@ -27,6 +27,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -151,7 +152,7 @@ func serve(t testing.TB, h http.Handler) (s *http.Server, addr string) {
 	httpgate.Track(s)
 	done := make(chan struct{})
 	go func() { defer close(done); s.Serve(l) }()
-	t.Cleanup(func() { s.Close(); <-done })
+	t.Cleanup(func() { s.Close(); await.Value(t, done, "the server to stop") })
 	return s, l.Addr().String()
 }
 

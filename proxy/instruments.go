@@ -18,6 +18,8 @@ type instruments struct {
 	retried   metric.Int64Counter // requests that could go to another upstream
 	lookups   metric.Int64Counter // of names, that failed
 	perClient metric.Int64Counter // refused for what their client has
+
+	latency metric.Float64Histogram // by workflow
 }
 
 // count makes the counters.
@@ -66,5 +68,12 @@ func (p *Proxy) watchSelf() error {
 			}
 			return nil
 		}))
-	return errors.Join(err1, err2, err3, err4)
+	_, err5 := meter.Int64ObservableGauge("spillgate_connections", metric.WithDescription("Client connections that are open: busy with a request, or idle. Limits.connections bounds their sum."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			open, idle := p.places.Load().load()
+			o.Observe(open-idle, metric.WithAttributes(attribute.String("state", "busy")))
+			o.Observe(idle, metric.WithAttributes(attribute.String("state", "idle")))
+			return nil
+		}))
+	return errors.Join(err1, err2, err3, err4, err5)
 }

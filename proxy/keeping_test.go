@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
@@ -235,7 +236,7 @@ func prefork(t *testing.T, processes int, takes time.Duration) (addr string, acc
 	t.Cleanup(func() {
 		cancel()
 		_ = l.Close()
-		all.Wait()
+		await.All(t, &all, "the clients to end")
 	})
 	return l.Addr().String(), accepted
 }
@@ -307,7 +308,7 @@ func TestEachClientOfAPreforkServerIsAnswered(t *testing.T) {
 		}
 	}
 	going.Store(false)
-	all.Wait()
+	await.All(t, &all, "the clients to end")
 }
 
 // A server that keeps up is sent its requests on connections that are kept.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 // Certificates, authorities and client certificates are read again when their files
@@ -30,7 +32,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	})}
 	done := make(chan struct{})
 	go func() { defer close(done); s.Serve(l) }()
-	t.Cleanup(func() { s.Close(); <-done })
+	t.Cleanup(func() { s.Close(); await.Value(t, done, "the server to stop") })
 	cfg := Config{
 		Listen:    []Listener{{Address: "127.0.0.1:0", Cert: frontCert, Key: frontKey}},
 		Upstreams: []Upstream{{URL: "https://" + l.Addr().String(), CA: servers.pem, Cert: proxyCert, Key: proxyKey}},

@@ -1,13 +1,16 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 // What an upstream answers after the objective is counted as late, in the status and in
@@ -82,5 +85,51 @@ func TestAnObjectiveOutOfReach(t *testing.T) {
 	}
 	if log := p.log.String(); strings.Count(log, "objective out of reach") != 1 || !strings.Contains(log, "objective=5ms service=") {
 		t.Errorf("expected one line with the objective and the time:\n%s", log)
+	}
+}
+
+// Who is refused because the upstream is short gets the status that the configuration says, and
+// a drain keeps its own.
+func TestOverloadStatus(t *testing.T) {
+	addr, entered, leave := waits(t, "/", "ok")
+	defer close(leave)
+	cfg := to("http://" + addr)
+	cfg.Slots, cfg.Objective, cfg.OverloadStatus = Slots{Min: 1, Max: 1}, 20*time.Millisecond, http.StatusTooManyRequests
+	p := start(t, cfg)
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ask := func() (int, http.Header) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/", nil)
+		if err != nil {
+			t.Error(err)
+			return 0, nil
+		}
+		resp, err := client(t, 1, nil).Do(r)
+		if err != nil {
+			return 0, nil
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode, resp.Header
+	}
+	all.Go(func() { ask() })
+	await.Value(t, entered, "the slot to be in use")
+	status, header := 0, http.Header{}
+	eventually(t, "a refusal", func() bool { status, header = ask(); return status != 0 })
+	if status != http.StatusTooManyRequests || header.Get("Retry-After") == "" || !strings.Contains(header.Get("Ratelimit"), "capacity") {
+		t.Errorf("%d, %v, expected 429 for want of capacity and when to come again", status, header)
+	}
+	next := p.state.Load().cfg
+	next.OverloadStatus = 0
+	if _, err := p.Reload(next); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := ask(); status != http.StatusServiceUnavailable {
+		t.Errorf("after the reload: %d, expected 503", status)
+	}
+	next.OverloadStatus = 200
+	if all := next.Check(); len(all) != 1 || all[0].Field != "overload_status" {
+		t.Errorf("mistakes %v, expected one in overload_status", all)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 // serveOn serves HTTP/1.1 and cleartext HTTP/2 at an address until the test ends.
@@ -31,7 +32,7 @@ func serveOn(t testing.TB, address string, h http.Handler) {
 	httpgate.Track(s)
 	done := make(chan struct{})
 	go func() { defer close(done); s.Serve(l) }()
-	t.Cleanup(func() { s.Close(); <-done })
+	t.Cleanup(func() { s.Close(); await.Value(t, done, "the server to stop") })
 }
 
 // leaveSocket leaves a socket at path on which nobody listens.
@@ -164,7 +165,7 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 		}
 	}
 	close(held)
-	if got := <-slow; got != gone {
+	if got := await.Value(t, slow, "the answer"); got != gone {
 		t.Errorf("the request that was at %s got %q", gone, got)
 	}
 }

@@ -17,7 +17,11 @@ func readable(c syscall.Conn) error {
 	}
 	return raw.Read(func(fd uintptr) bool {
 		var b [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
-		return err != syscall.EAGAIN && err != syscall.EINTR
+		for {
+			// Nobody tells again of what came before: only an empty socket is waited for.
+			if _, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK); err != syscall.EINTR {
+				return err != syscall.EAGAIN
+			}
+		}
 	})
 }

@@ -8,6 +8,9 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 // dialFrom connects from an address of the loopback network.
@@ -19,6 +22,7 @@ func dialFrom(t testing.TB, from, to string) net.Conn {
 		t.Skip(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(await.Patience))
 	return c
 }
 
@@ -58,9 +62,9 @@ func TestLimitsOfOneClient(t *testing.T) {
 	if status := askBy(dialFrom(t, "127.0.0.2", p.addr), "/"); status != 0 {
 		t.Errorf("status %d of one connection too many, expected that it is closed", status)
 	}
-	done := make(chan int)
+	done := make(chan int, 1)
 	go func() { done <- askBy(one, "/held") }()
-	<-entered
+	await.Value(t, entered, "a request to reach the handler")
 	if status := askBy(two, "/"); status != 429 {
 		t.Errorf("status %d of one request too many, expected 429", status)
 	}
@@ -70,7 +74,7 @@ func TestLimitsOfOneClient(t *testing.T) {
 		}
 	}
 	close(held)
-	if status := <-done; status != 200 {
+	if status := await.Value(t, done, "the request to end"); status != 200 {
 		t.Errorf("status %d of the first request", status)
 	}
 	three.Close()

@@ -32,8 +32,9 @@ type Proxy struct {
 	state     atomic.Pointer[state]
 	access    atomic.Pointer[accessLog] // nil: there was none yet
 	phase     atomic.Int32
-	active    atomic.Int64 // requests inside, upgraded connections included
-	parked    atomic.Int64 // connections without a goroutine of a server: see parking
+	active    atomic.Int64         // requests inside, upgraded connections included
+	places    atomic.Pointer[room] // of client connections; nil before Run
+	parked    atomic.Int64         // connections without a goroutine of a server: see parking
 	parkAfter time.Duration
 	visited   atomic.Bool // a request had a visit; never false again
 	malformed atomic.Int64
@@ -137,6 +138,7 @@ func (p *Proxy) gated() http.Handler {
 		}),
 		httpgate.Patient(httpgate.Patience{Gather: limits.BodyBuffer, Rate: limits.BodyRate, Silence: limits.BodyTimeout, Write: limits.SendTimeout}),
 		httpgate.OnBadBody(p.badBody),
+		httpgate.OverloadStatus(func(*http.Request) int { return p.state.Load().cfg.OverloadStatus }),
 		httpgate.OnEnd(func(r *http.Request) func(httpgate.End) {
 			if a := p.logOf(r); a != nil {
 				return a.left

@@ -22,6 +22,7 @@ import (
 
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -72,7 +73,7 @@ func TestStreaming(t *testing.T) {
 
 // Single writes arrive while the answer goes on: nothing waits for a buffer.
 func TestFlush(t *testing.T) {
-	step := make(chan struct{})
+	step := make(chan struct{}, 3)
 	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for range 3 {
 			<-step
@@ -122,6 +123,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	c.SetDeadline(time.Now().Add(await.Patience))
 	fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	br := bufio.NewReader(c)
 	resp, err := http.ReadResponse(br, nil)
@@ -171,7 +173,7 @@ func TestForwarding(t *testing.T) {
 			t.Fatal(err)
 		}
 		read(t, resp)
-		in := <-got
+		in := await.Value(t, got, "the request that the server got")
 		want := map[string]string{
 			"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": "shop.example", "X-Forwarded-Proto": "http", "X-Forwarded-Port": "",
 			"X-Real-Ip": "", "Forwarded": "", "Baggage": "a=b",
@@ -231,7 +233,7 @@ func TestCredits(t *testing.T) {
 					}
 				})
 			}
-			wg.Wait()
+			await.All(t, &wg, "the clients to end")
 			st := p.Status().Upstreams[0]
 			if st.Clients == 0 || st.Issued == 0 {
 				t.Errorf("the proxy's client has no account: %+v", st)
@@ -385,7 +387,7 @@ func TestUpstreamDiesDuringUpload(t *testing.T) {
 		}
 		defer c.Close()
 		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
-		<-reading
+		await.Value(t, reading, "the server to read the body")
 		s.Close()
 		c.SetDeadline(time.Now().Add(time.Minute))
 		want := map[string]int{"http://": 408, "h2c://": 502}[scheme]
@@ -492,7 +494,7 @@ func TestChoice(t *testing.T) {
 		}
 	}
 	close(hold)
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 }
 
 func TestTLS(t *testing.T) {
@@ -517,7 +519,7 @@ func TestTLS(t *testing.T) {
 	})}
 	done := make(chan struct{})
 	go func() { defer close(done); s.Serve(l) }()
-	t.Cleanup(func() { s.Close(); <-done })
+	t.Cleanup(func() { s.Close(); await.Value(t, done, "the server to stop") })
 
 	listen := []Listener{{Address: "127.0.0.1:0", Cert: frontCert, Key: frontKey, ClientCA: clients.pem}}
 	good := Upstream{URL: "https://" + l.Addr().String(), CA: servers.pem, Cert: proxyCert, Key: proxyKey}
@@ -590,7 +592,7 @@ func TestDrain(t *testing.T) {
 			}
 			result <- read(t, resp)
 		}()
-		<-entered
+		await.Value(t, entered, "a request to reach the handler")
 	}
 	p.stop()
 	eventually(t, "readiness to fail", func() bool {
@@ -606,15 +608,16 @@ func TestDrain(t *testing.T) {
 	if resp, _ := get(t, c, p.admin+PathLive); resp.StatusCode != 200 {
 		t.Errorf("alive while draining: %d", resp.StatusCode)
 	}
+	fresh := client(t, 1, nil)
 	eventually(t, "new requests to be refused", func() bool {
-		resp, err := http.DefaultClient.Get(p.url)
+		resp, err := fresh.Get(p.url)
 		if err != nil {
 			return true // the listener is closed
 		}
 		resp.Body.Close()
 		return resp.StatusCode == 503
 	})
-	http.DefaultClient.CloseIdleConnections()
+	fresh.CloseIdleConnections()
 	select {
 	case err := <-p.done:
 		t.Fatalf("Run returned %v with requests inside", err)
@@ -622,7 +625,7 @@ func TestDrain(t *testing.T) {
 	}
 	close(leave)
 	for range 2 {
-		if got := <-result; got != "done" {
+		if got := await.Value(t, result, "an answer"); got != "done" {
 			t.Errorf("a request inside: %q", got)
 		}
 	}
@@ -656,8 +659,8 @@ func TestDrainCutsOff(t *testing.T) {
 	if err := p.wait(t); err != nil {
 		t.Error(err)
 	}
-	<-failed
-	<-failed
+	await.Value(t, failed, "the request to end")
+	await.Value(t, failed, "the request to end")
 }
 
 func TestReload(t *testing.T) {
@@ -686,7 +689,7 @@ func TestReload(t *testing.T) {
 		_, body := get(t, c, p.url+"/long")
 		result <- body
 	}()
-	<-entered
+	await.Value(t, entered, "a request to reach the handler")
 	next := withRequired(to(b, d), p)
 	next.Listen, next.Admin, next.Limits.Header = []Listener{{Address: ":1"}}, "127.0.0.1:2", 8192
 	ignored, err := p.Reload(next)
@@ -702,7 +705,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("answers from %v, want b and d", seen)
 	}
 	close(leave)
-	if got := <-result; got != "a" {
+	if got := await.Value(t, result, "an answer"); got != "a" {
 		t.Errorf("the request inside: %q", got)
 	}
 	// An upstream that stays keeps its gate.
@@ -765,7 +768,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	close(stop)
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 }
 
 func TestLimits(t *testing.T) {

@@ -11,8 +11,11 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 // line2 is a header of version 2.
@@ -173,7 +176,7 @@ func TestCertificatesByName(t *testing.T) {
 	cfg.Listen = []Listener{{Address: "127.0.0.1:0", Cert: cert, Key: key, More: []KeyPair{{Cert: cert2, Key: key2}}}}
 	p := start(t, cfg)
 	for name, want := range map[string]string{"first.example": "first", "second.example": "second", "a.second.example": "second", "other.example": "first", "": "first"} {
-		c, err := tls.Dial("tcp", p.addr, &tls.Config{ServerName: name, InsecureSkipVerify: true})
+		c, err := tls.DialWithDialer(&net.Dialer{Timeout: await.Patience}, "tcp", p.addr, &tls.Config{ServerName: name, InsecureSkipVerify: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,5 +189,39 @@ func TestCertificatesByName(t *testing.T) {
 	Listener{More: []KeyPair{{}, {Cert: "a"}}, Address: "unix:/x", Balancers: []netip.Prefix{{}}}.checkMore(func(field, _, _ string) { got = append(got, field) }, "listen[0]")
 	if want := "listen[0].certs[0].cert listen[0].certs[1].key listen[0].certs listen[0].proxy_protocol[0] listen[0].proxy_protocol"; strings.Join(got, " ") != want {
 		t.Errorf("mistakes in %v, expected %s", got, want)
+	}
+}
+
+// closesFirst is a connection whose listener is closed while its first deadline is set.
+type closesFirst struct {
+	net.Conn
+	b     *balanced
+	asked atomic.Bool
+}
+
+func (c *closesFirst) SetReadDeadline(t time.Time) error {
+	if !c.asked.Swap(true) {
+		c.b.end()
+		time.Sleep(20 * time.Millisecond) // in which whatever waits for the end acts
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// A listener that is closed waits for no connection that has said nothing yet, whenever that
+// came.
+func TestBalancersThatSayNothingHoldUpNoEnd(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{log: discard()}
+	b := p.behind(l, []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, time.Hour).(*balanced)
+	near, far := net.Pipe()
+	defer far.Close()
+	heard := make(chan struct{})
+	go func() { defer close(heard); b.hear(&closesFirst{Conn: near, b: b}) }()
+	await.Value(t, heard, "the connection to be given up")
+	if err := b.Close(); err != nil {
+		t.Error(err)
 	}
 }

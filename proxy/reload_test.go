@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -39,13 +40,12 @@ func under(t *testing.T, p *running, n int, change func(i int)) (answered int64)
 		})
 	}
 	for i := range n {
-		for before := count.Load(); count.Load() < before+20 && lost.Load() == 0; {
-			time.Sleep(time.Millisecond)
-		}
+		before := count.Load()
+		eventually(t, "twenty more answers", func() bool { return count.Load() >= before+20 || lost.Load() > 0 })
 		change(i)
 	}
 	close(stop)
-	wg.Wait()
+	await.All(t, &wg, "the clients to end")
 	return count.Load()
 }
 
@@ -152,7 +152,7 @@ func TestReplacedGateFinishesWhatItShapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range cap(answers) {
-		if got := <-answers; got != "200 ok" {
+		if got := await.Value(t, answers, "an answer"); got != "200 ok" {
 			t.Errorf("a request that waited: %s", got)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/credit"
 )
 
@@ -47,7 +48,7 @@ func hangup(t testing.TB) (addr string, met *atomic.Int64) {
 			c.Close()
 		}
 	}()
-	t.Cleanup(func() { l.Close(); <-done })
+	t.Cleanup(func() { l.Close(); await.Value(t, done, "the server to stop") })
 	return l.Addr().String(), met
 }
 

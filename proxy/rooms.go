@@ -76,6 +76,17 @@ func (r *room) enter(c net.Conn, client *oneClient, done <-chan struct{}) (*plac
 	return own, true
 }
 
+// load returns how many connections have a place, and on how many of these no request runs. r
+// may be nil.
+func (r *room) load() (open, idle int64) {
+	if r == nil {
+		return 0, 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return int64(r.taken), int64(r.quiet.Len())
+}
+
 // sendsFor is how long the answer of a request that has ended may take to leave: what is left of
 // it is in the buffers of net/http, 4 KiB or some frames. After that its client reads nothing, and
 // the connection is one on which nothing happens.

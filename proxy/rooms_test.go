@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 // asking is a connection on which a test asks.
@@ -39,6 +41,18 @@ func (a *asking) answer() (int, error) {
 	return resp.StatusCode, err
 }
 
+// sent returns how many connections of a room have nothing to send and nothing to read.
+func sent(r *room) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for e := r.quiet.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*placed); !c.busy && !c.ended.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
 // Where all places are taken, the connection that has been idle for longest makes room;
 // one on which a request runs does not.
 func TestRoomForConnections(t *testing.T) {
@@ -54,6 +68,8 @@ func TestRoomForConnections(t *testing.T) {
 		if code, err := c.answer(); code != http.StatusOK {
 			t.Fatalf("%d, %v", code, err)
 		}
+		// The client may have its answer before the server knows that it is sent.
+		eventually(t, "the connection to be idle", func() bool { return sent(p.places.Load()) == min(i+1, 2) })
 	}
 	first, second, third := conns[0], conns[1], conns[2]
 	if _, err := first.r.ReadByte(); err != io.EOF {
@@ -61,8 +77,8 @@ func TestRoomForConnections(t *testing.T) {
 	}
 	second.ask("/wait")
 	third.ask("/wait")
-	<-running
-	<-running
+	await.Value(t, running, "a request to reach the handler")
+	await.Value(t, running, "a request to reach the handler")
 	fourth := connectTo(t, p.addr)
 	fourth.ask("/")
 	fourth.SetDeadline(time.Now().Add(50 * time.Millisecond))
@@ -98,12 +114,12 @@ func TestNoRoomBeforeTheAnswer(t *testing.T) {
 		})
 		first := connectTo(t, p.addr)
 		first.ask("/wait")
-		<-entered
+		await.Value(t, entered, "a request to reach the handler")
 		second := connectTo(t, p.addr)
 		second.ask("/")
 		cork.close()
 		close(leave)
-		<-cork.writing
+		await.Value(t, cork.writing, "the answer to be written")
 		eventually(t, "the handler to return", func() bool { return p.active.Load() == 0 })
 		if !ends {
 			if code, err := first.answer(); err == nil {

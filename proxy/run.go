@@ -96,6 +96,7 @@ func (r *started) servers(cfg Config, servers []*http.Server) {
 	most := p.connections(cfg.Limits.Connections)
 	places := p.newRoom(most)
 	places.clients = p.newPerClient(cfg.Limits)
+	p.places.Store(places)
 	// The servers' own calls have places of their own: if clients could take them
 	// all, requests that wait for others would never end.
 	placesOut := p.newRoom(most)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -104,8 +105,8 @@ func TestSlotWhileAway(t *testing.T) {
 			answers <- body
 		}()
 	}
-	<-called
-	<-called // the second would wait for the first one's slot
+	await.Value(t, called, "the call to arrive")
+	await.Value(t, called, "the call to arrive") // the second would wait for the first one's slot
 	if _, body := from(t, "web", p.url+"/page"); body != "page" {
 		t.Errorf("answer %q", body)
 	}
@@ -115,7 +116,7 @@ func TestSlotWhileAway(t *testing.T) {
 	}
 	close(release)
 	for range 2 {
-		if body := <-answers; body != "shop, stock" {
+		if body := await.Value(t, answers, "an answer"); body != "shop, stock" {
 			t.Errorf("answer %q", body)
 		}
 	}
@@ -133,7 +134,7 @@ func TestLimitAway(t *testing.T) {
 	var all sync.WaitGroup
 	for range 2 {
 		all.Go(func() { from(t, "web", p.url+"/order") })
-		<-called
+		await.Value(t, called, "the call to arrive")
 	}
 	all.Go(func() { from(t, "web", p.url+"/order") })
 	eventually(t, "the third to wait", func() bool {
@@ -141,7 +142,7 @@ func TestLimitAway(t *testing.T) {
 		return st.Running == 1 && st.Waiting == 1 && st.Share.Away == 1 && st.Share.Kept == 1
 	})
 	close(release)
-	all.Wait()
+	await.All(t, &all, "the clients to end")
 }
 
 // TestLearnsWhoGoesOn: what calls others becomes interactive, from there its calls are
@@ -297,7 +298,7 @@ func TestWhoGivesTheClass(t *testing.T) {
 			if fifo {
 				want = work.Default
 			}
-			if got := <-seen; got != want.String()+" <nil>" {
+			if got := await.Value(t, seen, "what the server saw"); got != want.String()+" <nil>" {
 				t.Errorf("fifo %v, %+v: the server was told %s", fifo, test, got)
 			}
 			eventually(t, "the request to be learned", func() bool { return len(p.Classes()) > 0 && p.traces.count() == 0 && p.active.Load() == 0 })
@@ -334,7 +335,7 @@ func TestInteractiveFirst(t *testing.T) {
 				})
 			}
 			close(hold)
-			all.Wait()
+			await.All(t, &all, "the clients to end")
 			// The class that waited first may have one turn before the weights count.
 			want := []string{"[/first /chain /chain /a /b]", "[/first /a /chain /chain /b]"}
 			if order == OneFIFO {
@@ -402,7 +403,7 @@ func TestHostileTraces(t *testing.T) {
 		t.Errorf("%d were too many, want 10", n)
 	}
 	close(g.hold)
-	all.Wait()
+	await.All(t, &all, "the clients to end")
 	eventually(t, "nothing to be left", func() bool {
 		s := u.gate.Stats()
 		return p.traces.count() == 0 && u.loose.Load() == 0 && s.Running == 0 && s.Waiting == 0
@@ -430,11 +431,11 @@ func TestCallsThatNeverEnd(t *testing.T) {
 	g.where = p.EgressAddrs()[0].String()
 	ctx, leave := context.WithCancel(context.Background())
 	r, _ := http.NewRequestWithContext(ctx, "GET", p.url+"/order", nil)
-	gone := make(chan error)
+	gone := make(chan error, 1)
 	go func() { _, err := client(t, 1, nil).Do(r); gone <- err }()
-	<-called
+	await.Value(t, called, "the call to arrive")
 	leave()
-	<-gone
+	await.Value(t, gone, "the request to end")
 	u := p.state.Load().upstreams[0]
 	eventually(t, "the request to have ended", func() bool { return p.traces.count() == 0 && u.loose.Load() == 0 && p.active.Load() == 0 })
 	if n := p.outside.Load(); n != 1 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -50,7 +51,7 @@ func TestSlowClientsHoldNoSlots(t *testing.T) {
 						resp.Body.Close()
 					}
 				}()
-				ends = append(ends, func() { w.Close(); <-done })
+				ends = append(ends, func() { w.Close(); await.Value(t, done, "the request to end") })
 			}
 			c := client(t, 1, nil)
 			for range 50 {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -78,9 +79,9 @@ func TestClientLeavesDuringUpload(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n%s", strings.Repeat("x", 80_000))
-		<-reading
+		await.Value(t, reading, "the server to read the body")
 		c.Close()
-		<-left
+		await.Value(t, left, "the server to hear that the client left")
 		eventually(t, "the request to leave", func() bool { st := p.Status(); return st.Inside == 0 && st.Upstreams[0].Running == 0 })
 		if st := p.Status().Upstreams[0]; st.Served["ignored"] != 1 || st.Out || p.state.Load().upstreams[0].health.failed != 0 {
 			t.Errorf("%s: %+v: the client's doing is no failure of the upstream", scheme, st)

@@ -29,19 +29,28 @@ type tally struct {
 	admitted atomic.Int64
 	refused  [work.NumReasons]atomic.Int64 // by the gate
 	would    [work.NumReasons]atomic.Int64 // ran, because the gate only monitors
+	labels   []metric.RecordOption         // of latency
 }
 
 // tallies are those of one upstream, by workflow.
 type tallies struct {
+	gate    string                  // its name
+	latency metric.Float64Histogram // nil: not recorded
+
 	known atomic.Pointer[map[string]*tally] // replaced, never changed
 	mu    sync.Mutex                        // of replacing
 	free  int                               // room for what nobody listed
 }
 
-func newTallies() *tallies {
-	t := &tallies{free: maxTallies}
-	t.known.Store(&map[string]*tally{"": {}, otherName: {}})
+func newTallies(gate string, latency metric.Float64Histogram) *tallies {
+	t := &tallies{gate: gate, latency: latency, free: maxTallies}
+	t.known.Store(&map[string]*tally{"": t.fresh(""), otherName: t.fresh(otherName)})
 	return t
+}
+
+func (t *tallies) fresh(workflow string) *tally {
+	labels := metric.WithAttributeSet(attribute.NewSet(attribute.String("gate", t.gate), attribute.String("workflow", label(workflow))))
+	return &tally{labels: []metric.RecordOption{labels}}
 }
 
 // list makes room for the workflows of a configuration.
@@ -51,7 +60,7 @@ func (t *tallies) list(workflows map[string]Workflow) {
 	next := maps.Clone(*t.known.Load())
 	for name := range workflows {
 		if next[inside(name)] == nil {
-			next[inside(name)] = &tally{}
+			next[inside(name)] = t.fresh(name)
 		}
 	}
 	t.known.Store(&next)
@@ -73,7 +82,7 @@ func (t *tallies) of(workflow string) *tally {
 	}
 	t.free--
 	next := maps.Clone(known)
-	next[workflow] = &tally{}
+	next[workflow] = t.fresh(workflow)
 	t.known.Store(&next)
 	return next[workflow]
 }
@@ -87,6 +96,9 @@ func (t *tallies) observe(e live.Event) {
 	switch {
 	case e.Reason == work.None:
 		w.admitted.Add(1)
+		if t.latency != nil {
+			t.latency.Record(context.Background(), (e.Queued + e.Service).Seconds(), w.labels...)
+		}
 	case e.Enforced:
 		w.refused[e.Reason].Add(1)
 	default:
@@ -104,6 +116,9 @@ func label(workflow string) string {
 
 // watchWorkflows makes the instruments for the workflows of all upstreams.
 func (p *Proxy) watchWorkflows() error {
+	var err0 error
+	p.latency, err0 = p.metrics.Meter().Float64Histogram("spillgate_workflow_latency", metric.WithUnit("s"),
+		metric.WithDescription("Time that a request of a workflow waited for its slot and held it, of requests that ran."))
 	requests, err1 := p.metrics.Meter().Int64ObservableCounter("spillgate_workflow_requests",
 		metric.WithDescription("Requests by workflow, the gate's decision and the reason of a refusal."))
 	offered, err2 := p.metrics.Meter().Float64ObservableGauge("spillgate_workflow_offered",
@@ -112,7 +127,7 @@ func (p *Proxy) watchWorkflows() error {
 		metric.WithDescription("Rate limit of a workflow in requests per second: limit applies and is announced to callers, own is what the upstream's slots allow, downstream is what the services behind announced. Missing without a limit."))
 	shaping, err4 := p.metrics.Meter().Int64ObservableGauge("spillgate_workflow_shaping",
 		metric.WithDescription("Requests that wait for their workflow's rate."))
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	if err := errors.Join(err0, err1, err2, err3, err4); err != nil {
 		return err
 	}
 	_, err := p.metrics.Meter().RegisterCallback(func(_ context.Context, o metric.Observer) error {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/needs"
 )
 
@@ -250,7 +251,7 @@ func compare(t *testing.T, addr, moved string) {
 		}()
 	}
 	for range cap(errs) {
-		if err := <-errs; err != nil {
+		if err := await.Value(t, errs, "a request to end"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/slots"
@@ -39,12 +40,12 @@ func TestATokenThroughAChain(t *testing.T) {
 	calls := httpgate.Transport(&http.Transport{MaxIdleConnsPerHost: 32})
 	middle := gated(t, live.GateConfig{Config: admission.Config{Objective: time.Second}}, relay(t, calls, back))
 	front := start(t, Config{Objective: time.Second, Upstreams: []Upstream{{Name: "shop", URL: middle}}})
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: await.Patience}
 	defer client.CloseIdleConnections()
 	ctx, stop := context.WithCancel(t.Context())
 	ask := func(path, token string) (int, string) { return askWith(ctx, client, front.url+path, token) }
 	var callers sync.WaitGroup
-	defer callers.Wait()
+	defer await.All(t, &callers, "the clients to end")
 	defer stop()
 	reading, stopReading := context.WithCancel(ctx)
 	defer stopReading()

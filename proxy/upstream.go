@@ -81,7 +81,7 @@ func (p *Proxy) newUpstream(g *group, u Upstream, slots int) (*upstream, error) 
 	if err != nil {
 		return nil, err
 	}
-	up := &upstream{p: p, cfg: u, group: g.name, retries: g.retries, base: base, keys: keys, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http", bodyTimeout: cfg.Limits.BodyTimeout, tallies: newTallies(), made: cfg, shared: map[string]bool{}}
+	up := &upstream{p: p, cfg: u, group: g.name, retries: g.retries, base: base, keys: keys, name: u.label(), prefix: target.Path != "" && target.Path != "/", http1: target.Scheme == "http", bodyTimeout: cfg.Limits.BodyTimeout, tallies: newTallies(u.label(), p.latency), made: cfg, shared: map[string]bool{}}
 	up.lifetime, up.endLife = context.WithCancel(p.stopped)
 	for name := range cfg.shares() {
 		up.shared[name] = true

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -49,7 +50,7 @@ func TestWhatCannotBeCancelledIsKeptOut(t *testing.T) {
 			{Set: classify.Set{Use: classify.Use{Needs: "table"}}},
 		},
 	})
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: await.Patience}
 	defer client.CloseIdleConnections()
 	stop := make(chan struct{})
 	ask := func(path string) int {
@@ -75,7 +76,7 @@ func TestWhatCannotBeCancelledIsKeptOut(t *testing.T) {
 	}
 	var reads, refused, answered atomic.Int64
 	var callers sync.WaitGroup
-	defer callers.Wait()
+	defer await.All(t, &callers, "the clients to end")
 	defer close(stop)
 	for range 32 {
 		callers.Go(loop(20*time.Millisecond, func() {
@@ -124,7 +125,7 @@ func TestAtOnce(t *testing.T) {
 	defer upstream.Close()
 	p := start(t, Config{Upstreams: []Upstream{{URL: upstream.URL}}, Rules: []classify.Rule{
 		{Match: classify.Match{Path: []string{"/export"}}, Set: classify.Set{Use: classify.Use{AtOnce: 2}}}}})
-	client := &http.Client{Transport: &http.Transport{}}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: await.Patience}
 	defer client.CloseIdleConnections()
 	var callers sync.WaitGroup
 	for range 2 {
@@ -133,7 +134,7 @@ func TestAtOnce(t *testing.T) {
 				t.Errorf("an export within the bound: %s", resp.Status)
 			}
 		})
-		<-inside
+		await.Value(t, inside, "a request to reach the handler")
 	}
 	if resp, _ := get(t, client, p.url+"/export"); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("one more: %s, expected 429 and when to come again", resp.Status)
@@ -142,7 +143,7 @@ func TestAtOnce(t *testing.T) {
 		t.Errorf("another request: %s", resp.Status)
 	}
 	close(release)
-	callers.Wait()
+	await.All(t, &callers, "the clients to end")
 	if resp, _ := get(t, client, p.url+"/export"); resp.StatusCode != http.StatusOK {
 		t.Errorf("an export after the others: %s", resp.Status)
 	}

@@ -184,7 +184,7 @@ func cloned(m map[string]Workflow) map[string]Workflow {
 
 // Whatever names come, the labels are few, and nothing is lost from the sum.
 func TestTallies(t *testing.T) {
-	a := newTallies()
+	a := newTallies("x", nil)
 	a.list(map[string]Workflow{"listed": {}, classify.DefaultName: {}})
 	for i := range 1000 {
 		a.observe(live.Event{Workflow: fmt.Sprint("w", i)})
@@ -204,6 +204,26 @@ func TestTallies(t *testing.T) {
 	if a.observe(live.Event{Workflow: "late"}); (*a.known.Load())["late"].admitted.Load() != 1 {
 		t.Error("a workflow that was listed later has no count of its own")
 	}
+}
+
+// The time of requests is told apart by workflow, in bounds of seconds.
+func TestLatencyByWorkflow(t *testing.T) {
+	addr := slowly(t)
+	p := start(t, byTenant(addr))
+	c := client(t, 1, nil)
+	ask(t, c, p.url, "X-Tenant", "acme")
+	ask(t, c, p.url)
+	eventually(t, "both to be counted", func() bool {
+		got := metrics(t, p)
+		gate := strings.TrimPrefix(addr, "http://")
+		for _, workflow := range []string{"acme", "default"} {
+			labels := fmt.Sprintf(`{gate="%s",workflow="%s"`, gate, workflow)
+			if !strings.Contains(got, "spillgate_workflow_latency_seconds_count"+labels+"} 1\n") || !strings.Contains(got, "spillgate_workflow_latency_seconds_bucket"+labels+`,le="0.0025"} `) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // Rates are shown, and their absence too.

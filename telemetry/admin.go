@@ -5,6 +5,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -23,10 +24,13 @@ const (
 const adminConnections = 64
 
 // Admin returns what every admin listener serves: metrics, the status as JSON, and health.
-// ready says whether the program can serve, and in a word why. A caller may add paths. It
-// answers every client, so it belongs on a private address.
-func (t *Telemetry) Admin(status func() any, ready func() (word string, ok bool)) *http.ServeMux {
+// ready says whether the program can serve, and in a word why. A caller may add paths, which the
+// list at / names if they are among more. It answers every client, so it belongs on a private
+// address.
+func (t *Telemetry) Admin(status func() any, ready func() (word string, ok bool), more ...string) *http.ServeMux {
 	mux := http.NewServeMux()
+	list := strings.Join(append([]string{PathMetrics, PathStatus, PathLive, PathReady}, more...), "\n") + "\n"
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(list)) })
 	mux.Handle("GET "+PathMetrics, t.Handler())
 	mux.HandleFunc("GET "+PathStatus, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

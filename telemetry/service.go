@@ -71,6 +71,14 @@ func (named) Collect(chan<- prometheus.Metric) {}
 
 var errNoGate = errors.New("telemetry: no gate: make it first, with spillgate.New")
 
+// MustRegister is Register for prometheus.DefaultRegisterer, which promhttp.Handler serves, and
+// panics with Register's error, as prometheus.MustRegister does.
+func MustRegister(gate *live.Gate, name string) {
+	if err := Register(prometheus.DefaultRegisterer, gate, name); err != nil {
+		panic(err)
+	}
+}
+
 // of counts what gate does, under name.
 func (t *Telemetry) of(gate *live.Gate, name string) error {
 	g, err := t.NewGate(name, slog.Default())

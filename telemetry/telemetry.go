@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
+	"runtime/debug"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -27,7 +31,8 @@ type Telemetry struct {
 	queued, served *prometheus.HistogramVec // by gate
 }
 
-// New returns a provider of its own, registered nowhere else.
+// New returns a provider of its own, registered nowhere else. It also has the metrics of the Go
+// runtime and of the process (go_…, process_…), and spillgate_build_info.
 func New() (*Telemetry, error) {
 	registry := prometheus.NewRegistry()
 	t, err := newIn(registry)
@@ -35,7 +40,38 @@ func New() (*Telemetry, error) {
 		return nil, err
 	}
 	t.registry = registry
+	for _, c := range [...]prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
+		err = errors.Join(err, registry.Register(c))
+	}
+	if err = errors.Join(err, t.watchBuild()); err != nil {
+		return nil, fmt.Errorf("telemetry: the process's own metrics: %w", err)
+	}
 	return t, nil
+}
+
+// watchBuild has the metrics say which build runs.
+func (t *Telemetry) watchBuild() error {
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = builtAs(info)
+	}
+	build := metric.WithAttributes(attribute.String("version", version), attribute.String("go", runtime.Version()))
+	_, err := t.Meter().Int64ObservableGauge("spillgate_build_info", metric.WithDescription("1, with the version of Spillgate and of Go that the process was built with."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(1, build)
+			return nil
+		}))
+	return err
+}
+
+// builtAs returns the version of Spillgate in a program, which may be Spillgate's own.
+func builtAs(info *debug.BuildInfo) string {
+	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
+		if m.Path == Scope && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "unknown"
 }
 
 // newIn returns a provider whose metrics are part of a registry, which may have those of other
@@ -45,7 +81,10 @@ func newIn(registry prometheus.Registerer) (*Telemetry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: Prometheus exporter: %w", err)
 	}
-	t := &Telemetry{provider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))}
+	// The default bounds are for milliseconds.
+	inSeconds := sdkmetric.NewView(sdkmetric.Instrument{Kind: sdkmetric.InstrumentKindHistogram, Unit: "s"},
+		sdkmetric.Stream{Aggregation: sdkmetric.AggregationExplicitBucketHistogram{Boundaries: secondsBuckets()}})
+	t := &Telemetry{provider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithView(inSeconds))}
 	timed := func(what, meaning string) *prometheus.HistogramVec {
 		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: what + "_seconds", Help: meaning, Buckets: secondsBuckets()}, []string{gateLabel})
 		failed := registry.Register(h)

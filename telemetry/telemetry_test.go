@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -335,5 +338,47 @@ func TestObjectiveOutOfReach(t *testing.T) {
 	serve(0, "objective within reach again")
 	if got, want := scrape(t, telemetry), `spillgate_objective_unreachable{gate="orders"} 0`; !strings.Contains(got, want) {
 		t.Errorf("no %s in\n%s", want, got)
+	}
+}
+
+// A provider of its own shows the process that it is in, and what that was built from.
+func TestTheProcessIsShown(t *testing.T) {
+	telemetry, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer telemetry.Shutdown(context.Background())
+	w := httptest.NewRecorder()
+	telemetry.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{"\ngo_goroutines ", "spillgate_build_info{go=\"" + runtime.Version() + "\",version="} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("no %q in the metrics", want)
+		}
+	}
+	for want, info := range map[string]*debug.BuildInfo{
+		"v1.2.3":  {Main: debug.Module{Path: Scope, Version: "v1.2.3"}},
+		"v0.9.0":  {Main: debug.Module{Path: "example.com/shop", Version: "v3.0.0"}, Deps: []*debug.Module{{Path: Scope, Version: "v0.9.0"}}},
+		"unknown": {Main: debug.Module{Path: "example.com/shop"}},
+	} {
+		if got := builtAs(info); got != want {
+			t.Errorf("built as %q, expected %q", got, want)
+		}
+	}
+}
+
+// Who does not know the paths of an admin address asks it.
+func TestTheAdminAddressListsItsPaths(t *testing.T) {
+	telemetry, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer telemetry.Shutdown(context.Background())
+	admin := telemetry.Admin(func() any { return nil }, func() (string, bool) { return "serving", true }, "/more")
+	for path, want := range map[string]string{"/": PathMetrics + "\n" + PathStatus + "\n" + PathLive + "\n" + PathReady + "\n/more\n", PathReady: "serving\n", "/unknown": "404 page not found\n"} {
+		w := httptest.NewRecorder()
+		admin.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if got := w.Body.String(); got != want {
+			t.Errorf("%s: %q, expected %q", path, got, want)
+		}
 	}
 }

@@ -51,9 +51,19 @@ func (f *logFlags) override(to *config.Log) (mistakes []error) {
 func newLogger(cmd *cobra.Command, json bool, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if json {
+		options.ReplaceAttr = durationsAsText
 		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options))
 	}
 	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options))
+}
+
+// durationsAsText has JSON say a duration as text does, with its unit: slog would write
+// nanoseconds, as a number that looks like any other.
+func durationsAsText(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // serving is a program that takes a changed configuration file while it runs.

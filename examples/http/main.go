@@ -41,15 +41,11 @@ func main() {
 
 // run serves and calls until ctx ends.
 func run(ctx context.Context, out io.Writer) error {
-	// The server: a gate around the handler, and Track so that clients can have
-	// credits. Only the objective is needed.
-	gate, err := spillgate.New(objective)
-	if err != nil {
-		return err
-	}
+	// The server: a gate in front of it. Only the objective is needed.
+	gate := spillgate.MustNew(objective)
 	defer gate.Close()
-	server := &http.Server{Handler: httpgate.Handler(gate, work())}
-	httpgate.Track(server)
+	server := &http.Server{Handler: work()}
+	httpgate.Install(gate, server)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -67,6 +67,7 @@ func labelsOf() map[string][]Label {
 			"spillgate_rule_refusals":       {{"rule", "the rule's place in the configuration, from 1", "256"}},
 			"spillgate_kept_out":            {},
 			"spillgate_connections_evicted": nil, "spillgate_requests_inside": nil, "spillgate_malformed_tags": nil, "spillgate_traced": nil,
+			"spillgate_connections":      {closed("state", "busy", "idle")},
 			"spillgate_upstream_retries": {upstream, closed("decision", "sent", "budget")},
 			"spillgate_upstream_checks":  {upstream, closed("result", "good", "bad")},
 			"spillgate_name_errors":      {{"name", "the name of an upstream in the configuration", "one per name"}},
@@ -78,6 +79,8 @@ func labelsOf() map[string][]Label {
 			"spillgate_client_window":   {gate, target}, "spillgate_client_waiting": {gate, target},
 
 			"spillgate_workflow_requests": {gate, workflow, closed("decision", "admit", "refuse", "would_refuse"), reason},
+			"spillgate_workflow_latency":  {gate, workflow},
+			"spillgate_build_info":        {{"version", "the version of Spillgate; `(devel)` for a build from a clone, `unknown` for one that knows none", "1"}, {"go", "the version of Go", "1"}},
 			"spillgate_workflow_offered":  {gate, workflow}, "spillgate_workflow_shaping": {gate, workflow},
 			"spillgate_workflow_rate": {gate, workflow, closed("bound", "limit", "own", "downstream")},
 

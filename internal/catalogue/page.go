@@ -37,6 +37,7 @@ func Page(metrics []Metric) []byte {
 	out.WriteString(`# Metrics
 
 Every program serves its metrics at ` + "`/metrics`" + ` of its admin address, as Prometheus or OpenMetrics text. A Go service has them from package ` + "`telemetry`" + `: see [go.md](go.md#metrics).
+There are also the metrics of the Go runtime and of the process, ` + "`go_…` and `process_…`" + `, under the names that Prometheus's Go client gives them.
 Through OpenTelemetry a metric has the same name without the suffixes ` + "`_seconds` and `_total`" + `.
 
 This page is made from the source: ` + "`go test ./internal/catalogue -rewrite`" + `. Labels come from the configuration or from enumerations; no label takes a value that a client sends,

@@ -51,6 +51,7 @@ func gatePanels() []Panel {
 			[]Query{value("spillgate_credits", pick, "pool"+ofGate), value("spillgate_credits_issued", pick, "issued"+ofGate), value("spillgate_clients", pick, "clients"+ofGate), value("spillgate_clients_drained", pick, "drained"+ofGate)}, false},
 		{"Mode and reach", "Mode: 0 enforce, 1 monitor, 2 off. Unreachable: 1 if the service takes longer than the objective although nothing waits.", "short",
 			[]Query{value("spillgate_mode", pick, "mode"+ofGate), value("spillgate_objective_unreachable", pick, "unreachable"+ofGate)}, false},
+		{"Builds", "The version of Spillgate and of Go of each process.", "short", []Query{value("spillgate_build_info", job, "{{instance}} {{version}} {{go}}")}, false},
 	}
 }
 
@@ -92,6 +93,7 @@ func proxyPanels() []Panel {
 			[]Query{perSecond("spillgate_client_limited", job, "limit", "client {{limit}}"), perSecond("spillgate_connections_evicted", job, "job", "connections evicted"),
 				perSecond("spillgate_rule_refusals", job, "rule", "rule {{rule}}"), perSecond("spillgate_unrouted", job, "job", "unrouted")}, false},
 		{"Requests inside", "Requests that the proxy works on.", "short", []Query{value("spillgate_requests_inside", job, "{{instance}}")}, false},
+		{"Connections", "Client connections: busy with a request, or idle.", "short", []Query{value("spillgate_connections", job, "{{state}}")}, false},
 		{"Access log", "Lines per second.", "short", []Query{perSecond("spillgate_access_log_lines", job, "fate", "{{fate}}")}, false},
 	}
 }
@@ -100,6 +102,8 @@ func graphPanels() []Panel {
 	return []Panel{
 		{"Workflows", "Requests per second by workflow and decision.", "reqps",
 			[]Query{perSecond("spillgate_workflow_requests", pick, "workflow, decision", "{{workflow}} {{decision}}")}, true},
+		{"Workflows, p99", "Time that requests wait for their slot and hold it.", "s",
+			[]Query{quantile(0.99, "spillgate_workflow_latency_seconds", pick, "workflow", "p99 {{workflow}}")}, false},
 		{"Rates", "What each workflow asks for and what it may have, in requests per second, and requests that wait for their rate.", "reqps",
 			[]Query{value("spillgate_workflow_offered", pick, "offered {{workflow}}"), value("spillgate_workflow_rate", pick, "{{bound}} {{workflow}}"), value("spillgate_workflow_shaping", pick, "shaping {{workflow}}")}, false},
 		{"Share of interactive requests", "Their weight at each gate, and why it was last moved.", "short",

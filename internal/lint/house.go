@@ -73,7 +73,7 @@ func Spillgate() House {
 			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table", "internal/plainyaml", "internal/spelling", "internal/reread"}},
 			// Checks exist for tests alone; nothing else imports them.
 			{Name: "checks", ThirdParty: true, Imports: append(edges[:7:7], "programs", "examples"), Dirs: []string{"internal/lint",
-				"internal/catalogue", "internal/needs", "internal/parity", "internal/seeded", "internal/tracers"}},
+				"internal/await", "internal/catalogue", "internal/needs", "internal/parity", "internal/seeded", "internal/tracers"}},
 		},
 		Edges: []Edge{
 			{"internal/work", "internal/mono", "a request carries the instants at which it came and must be done"},

@@ -26,6 +26,7 @@ var ways = map[string]func(a *Attack, ctx context.Context) error{
 	"slow long body":  (*Attack).slowLongBody,
 	"silent stream":   (*Attack).silentStreams,
 	"slow reader":     (*Attack).slowReader,
+	"reader":          (*Attack).reader,
 	"slowloris":       (*Attack).slowloris,
 	"half a header":   (*Attack).halfHeader,
 	"idle connection": (*Attack).idle,
@@ -168,6 +169,19 @@ func (a *Attack) slowReader(ctx context.Context) error {
 		_, err := c.Read(make([]byte, 1))
 		return err
 	})
+	return nil
+}
+
+// reader asks for a large answer and reads it.
+func (a *Attack) reader(ctx context.Context) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(c, "GET /large HTTP/1.1\r\nHost: "+a.Target+"\r\nConnection: close\r\n\r\n"); err != nil {
+		return err
+	}
+	go func() { _, _ = io.Copy(io.Discard, c) }()
 	return nil
 }
 

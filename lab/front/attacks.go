@@ -24,6 +24,9 @@ type scene struct {
 	files uint64 // that the proxy may open; 0: many
 }
 
+// control reports whether the scene is no attack but what one is compared with. It has no bar.
+func (s scene) control() bool { return s.kind == "reader" }
+
 // scenes are what the front door must bear.
 func scenes() []scene {
 	return []scene{
@@ -31,6 +34,7 @@ func scenes() []scene {
 		{"64 slow bodies of 10 MiB", "slow long body", 64, 0},
 		{"200 silent streams of HTTP/2", "silent stream", 4, 0},
 		{"64 slow readers of 8 MiB", "slow reader", 64, 0},
+		{"64 ordinary readers of 8 MiB", "reader", 64, 0}, // they ask at once, as slow ones do
 		{"200 times slowloris", "slowloris", 200, 0},
 		{"200 halves of a header", "half a header", 200, 0},
 		{"20,000 idle connections", "idle connection", 20_000, 0},
@@ -86,7 +90,8 @@ func attacks() experiment.Experiment {
 		Title: "normal requests through the proxy beside slow, silent and hostile clients",
 		About: `A server with eight workers of 10 ms each stands behind the proxy, which has eight slots and an objective of 100 ms.
 Normal clients ask for half of what it can do: first alone, then, on the same proxy, beside an attack that goes on. A slow
-client sends or reads a byte every 100 ms. The bars are on what of the normal requests beside an attack was not served, and
+client sends or reads a byte every 100 ms. The slow readers ask for their answers at once, which is 80 ms of the server's work;
+as many ordinary readers show what that alone costs. The bars are on what of the normal requests beside an attack was not served, and
 on their p99 by that of the time before. Medians of the repeats.`,
 		Live: true, Run: scenesOf(scenes),
 	}
@@ -150,6 +155,9 @@ func (p play) run(ctx context.Context, o experiment.Options) (*experiment.Result
 			disturbed = append(disturbed, out.disturbed...)
 		}
 		t.Add(s.name, median(badBefore), median(bad), median(alone), median(beside), median(ratio), median(cpu), median(memory))
+		if s.control() {
+			continue
+		}
 		r.On(experiment.Machine{Ours: disturbed}, func() {
 			r.Ceiling("normal requests not served beside "+s.name, " %", 0.5, 0.5, median(bad))
 			r.Ceiling("their p99 by that without, beside "+s.name, "", 1.5, 0.5, median(ratio))

@@ -1,0 +1,35 @@
+package plain
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	pb "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// retries has grpc try a call again that did not reach the store.
+const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.01s", "maxBackoff": "0.1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
+
+// Edge is the service that users call, the middle tier: it asks the store for each order.
+func Edge(address, store string) (*http.Server, error) {
+	conn, err := grpc.NewClient(store, grpc.WithDefaultServiceConfig(retries), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	mux.Handle("GET /metrics", promhttp.Handler())
+	mux.HandleFunc("GET /orders", func(w http.ResponseWriter, r *http.Request) {
+		order, err := pb.NewHealthClient(conn).Check(r.Context(), &pb.HealthCheckRequest{Service: "orders"})
+		if err != nil {
+			http.Error(w, "the store failed", http.StatusBadGateway)
+			return
+		}
+		_, _ = w.Write([]byte(order.Status.String()))
+	})
+	server := &http.Server{Addr: address, Handler: mux}
+	server.RegisterOnShutdown(func() { conn.Close() })
+	return server, nil
+}
