@@ -59,7 +59,9 @@ func splits(ctx context.Context, o experiment.Options, publishers int, r *experi
 						delayed++
 					}
 				}
-				access, whole = append(access, node.access...), append(whole, node.latencies...)
+				if access = append(access, node.access...); w < shownWindows {
+					whole = append(whole, node.latencies...)
+				}
 			}
 		}
 		p99, mean := quantile(whole, 0.99), sum/n
@@ -82,6 +84,9 @@ func splits(ctx context.Context, o experiment.Options, publishers int, r *experi
 	r.Floor(fmt.Sprintf("%d: best, at least", publishers), "", want, 0, float64(best+1))
 	return line, nil
 }
+
+// shownWindows is how many windows the columns of the whole delay are of, which no formula is beside: all would take gigabytes.
+const shownWindows = 10
 
 // windows returns how many windows are played where the exact formula is beside and that share of messages waits.
 // Waits come in clusters, and the fewer messages wait the fewer clusters there are: the mean of one window of two
