@@ -34,6 +34,9 @@ func errorCode(code int) int {
 // errNoStreams is the answer where the node stores nothing.
 var errNoStreams = &callError{503, "JetStream is not here: this broker stores nothing; start it with --data"}
 
+// errNoLeader is the answer where a stream has just gone, or its nodes have yet to find a leader.
+var errNoLeader = &callError{503, "the stream does not answer; try again"}
+
 // streams handles a message for JetStream itself: a request, an acknowledgement, an answer to flow control.
 func (c *conn) streams(cmd *command) error {
 	subject, reply := string(cmd.subject), string(cmd.reply)

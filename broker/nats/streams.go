@@ -245,8 +245,12 @@ func (s *Streams) stored(b *engine.Batch, m *client.Msg) {
 	if err != nil {
 		return
 	}
+	answer := m.Data
+	if len(answer) == 0 { // a status: no stream has it
+		answer = []byte(answerError(errNoLeader))
+	}
 	b.Begin(live.Now())
-	b.Publish(&engine.Message{Topic: t, Payload: m.Data, Expires: never, From: s}, 0)
+	b.Publish(&engine.Message{Topic: t, Payload: answer, Expires: never, From: s}, 0)
 	b.End()
 }
 
