@@ -247,6 +247,34 @@ func TestStreamRefusals(t *testing.T) {
 	if info := must[*jetstream.AccountInfo](t, "account")(js.AccountInfo(ctx)); info == nil {
 		t.Error("no account")
 	}
+	answers := subscribeSync(t, nc, nats.NewInbox())
+	many := 0
+	for range 5000 {
+		if err := nc.PublishRequest("$JS.API.INFO", answers.Subject, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5000 {
+		m, err := answers.NextMsg(patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(m.Data), `"code":429`) {
+			many++
+		}
+	}
+	if many == 0 {
+		t.Error("5,000 requests at once are all served")
+	}
+}
+
+func subscribeSync(t *testing.T, nc *nats.Conn, subject string) *nats.Subscription {
+	t.Helper()
+	s, err := nc.SubscribeSync(subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // A message counts against its topic's bucket before it reaches its stream.
@@ -311,6 +339,18 @@ func TestStreamRights(t *testing.T) {
 		t.Error("a message is had by its number without a right")
 	}
 	must[*jetstream.RawStreamMsg](t, "message")(hs.GetMsg(ctx, 1))
+	cfg.AllowDirect = true
+	must[jetstream.Stream](t, "update")(all.UpdateStream(ctx, cfg))
+	spoof := nats.NewMsg("a.2")
+	spoof.Header = nats.Header{"Nats-Subject": {"a.1"}, "Status": {"404"}}
+	ack := must[*jetstream.PubAck](t, "publish")(all.PublishMsg(ctx, spoof))
+	hs = must[jetstream.Stream](t, "stream")(half.Stream(ctx, "A"))
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	if m, err := hs.GetMsg(short, ack.Sequence); err == nil {
+		t.Errorf("a message that claims another subject is had without a right: %+v", m)
+	}
+	must[*jetstream.RawStreamMsg](t, "direct")(hs.GetMsg(ctx, 1))
 }
 
 // Of several nodes one stores each message, and a stream that is made at one is there for clients of all.

@@ -59,6 +59,9 @@ func (c *conn) ask(subject, reply string, body []byte) error {
 	}
 	if strings.HasPrefix(subject, streamCalls) {
 		operation, _, err := operationOf(subject)
+		if err == nil && !s.allows(operation) {
+			err = &callError{429, "too many requests of all clients of this node; try again"}
+		}
 		if err == nil {
 			body, err = rewrite(operation, body, c.srv.limits, c.pushed, c.who.MaySubscribe)
 		}
@@ -129,8 +132,9 @@ func (c *conn) subscribed(subject string) (*sub, error) {
 func (s *sub) fromStreams(at *mirror, m *client.Msg) {
 	subject, answered := strings.CutPrefix(m.Subject, at.prefix)
 	data, header := m.Data, m.Header
-	switch origin := header.Get("Nats-Subject"); {
-	case !answered && !mayHave(subject, s.c.who.MaySubscribe), answered && origin != "" && !mayHave(origin, s.c.who.MaySubscribe):
+	may := func(subject string) bool { return mayHave(subject, s.c.who.MaySubscribe) }
+	switch origins := header["Nats-Subject"]; { // of a message that was asked for; its publisher may have added others
+	case !answered && !may(subject), answered && slices.ContainsFunc(origins, func(o string) bool { return !may(o) }):
 		s.c.srv.dropped.Add(dropRights)
 		return
 	case answered:
@@ -148,7 +152,10 @@ func (s *sub) fromStreams(at *mirror, m *client.Msg) {
 	if !s.take() {
 		return
 	}
-	packet := appendMessage(nil, subject, s.sid, m.Reply, header, data, s.c.options.Headers)
+	if !s.c.options.Headers {
+		header = nil
+	}
+	packet := appendMessage(nil, subject, s.sid, m.Reply, header, data, answered)
 	if buf, ok := s.c.out.Lock(len(packet), false); ok {
 		s.c.out.Unlock(at.batch, append(buf, packet...))
 		at.batch.End()
@@ -160,11 +167,11 @@ func (s *sub) fromStreams(at *mirror, m *client.Msg) {
 	}
 }
 
-// appendMessage appends MSG or HMSG.
-func appendMessage(buf []byte, subject, sid, reply string, header client.Header, data []byte, headers bool) []byte {
+// appendMessage appends MSG or HMSG. What is answered may have a status.
+func appendMessage(buf []byte, subject, sid, reply string, header client.Header, data []byte, answered bool) []byte {
 	var lines []byte
-	if headers && len(header) > 0 {
-		lines = appendLines(nil, header)
+	if len(header) > 0 {
+		lines = appendLines(nil, header, answered)
 	}
 	if reply != "" {
 		reply += " "
@@ -177,10 +184,10 @@ func appendMessage(buf []byte, subject, sid, reply string, header client.Header,
 	return append(append(append(buf, lines...), data...), "\r\n"...)
 }
 
-// appendLines appends a header with its status, which the library keeps as two values.
-func appendLines(buf []byte, header client.Header) []byte {
+// appendLines appends a header, with its status if it may have one, which the library keeps as two values.
+func appendLines(buf []byte, header client.Header, answered bool) []byte {
 	buf = append(buf, headerVersion...)
-	if status := header.Get("Status"); status != "" {
+	if status := header.Get("Status"); answered && status != "" {
 		buf = append(append(buf, ' '), status...)
 		if about := header.Get("Description"); about != "" {
 			buf = append(append(buf, ' '), about...)
@@ -189,7 +196,7 @@ func appendLines(buf []byte, header client.Header) []byte {
 	buf = append(buf, "\r\n"...)
 	keys := make([]string, 0, len(header))
 	for key := range header {
-		if key != "Status" && key != "Description" {
+		if !answered || key != "Status" && key != "Description" {
 			keys = append(keys, key)
 		}
 	}

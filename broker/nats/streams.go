@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/bucket"
 	"github.com/spillgate/spillgate/internal/live"
 )
 
@@ -28,6 +29,9 @@ const (
 	// that may take.
 	lookEvery = 10 * time.Second
 	lookTime  = 5 * time.Second
+	// callRate is how many requests in a second, and at once, all clients of a node may make, beside those for messages:
+	// NATS drops everybody's requests, the broker's own among them, where 10,000 wait, and serves some thousands a second.
+	callRate = 1000
 	// mostStoring is how many messages, and mostStoringBytes how many bytes of them, wait to be sent to
 	// their stream. What comes beyond is dropped, and counted: its publisher gets no acknowledgement.
 	mostStoring      = 16_384
@@ -49,6 +53,9 @@ type Streams struct {
 	log   *slog.Logger
 	acks  string // begins the subjects of the answers to what is stored
 	calls string // and those of the answers to requests of clients
+
+	asking  sync.Mutex
+	allowed *bucket.Bucket // guarded by asking
 
 	number  atomic.Uint64 // of subscriptions of clients
 	lost    atomic.Uint64 // messages that no stream has taken
@@ -72,7 +79,11 @@ func OpenStreams(nc *client.Conn, hub *engine.Hub, id string, log *slog.Logger) 
 	if err != nil {
 		return nil, fmt.Errorf("nats: %w", err)
 	}
-	s := &Streams{nc: nc, js: js, hub: hub, log: log, acks: "spillgate.stored." + id + ".", calls: "spillgate.calls." + id + ".",
+	allowed, err := bucket.New(live.Now(), bucket.Config{Rate: callRate, Burst: callRate})
+	if err != nil {
+		return nil, err
+	}
+	s := &Streams{allowed: allowed, nc: nc, js: js, hub: hub, log: log, acks: "spillgate.stored." + id + ".", calls: "spillgate.calls." + id + ".",
 		storing: make(chan *engine.Kept, mostStoring), changed: make(chan struct{}, 1), captured: map[string]*engine.Subscription{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	b := hub.NewBatch()
@@ -161,6 +172,16 @@ func (s *Streams) look() {
 	}
 	filters := slices.Collect(maps.Keys(s.captured))
 	s.filters.Store(&filters)
+}
+
+// allows reports whether a client may make a request now. Those for messages do not wait where all others do.
+func (s *Streams) allows(operation string) bool {
+	if operation == "CONSUMER.MSG.NEXT" || operation == "DIRECT.GET" {
+		return true
+	}
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	return s.allowed.Allow(live.Now())
 }
 
 // captures reports whether a stream is to have the messages of a topic.
