@@ -234,7 +234,8 @@ func (s setting) distribute(seed uint64, model *placement.Model) ([]int, placed)
 // sure measures until every broker's verdict is, and each publisher has sent twice: before, a bucket that was full at
 // the beginning has not seen how those fall together that send at even distances.
 func (s setting) sure(rng *rand.Rand, d *placement.Distribution) ([]*served, float64) {
-	for seconds := max(1, 2*float64(s.traffic.batch)/s.traffic.rate); ; seconds *= 1.5 {
+	twice := 2 * float64(s.traffic.batch) / s.traffic.rate
+	for seconds := 1.0; ; seconds *= 1.5 {
 		nodes := s.measure(rng, d.Plan(), seconds)
 		open := false
 		for b, n := range nodes {
@@ -243,7 +244,7 @@ func (s setting) sure(rng *rand.Rand, d *placement.Distribution) ([]*served, flo
 				open = open || !sure
 			}
 		}
-		if !open || seconds > round/3 {
+		if !open && seconds >= twice || seconds > round/3 {
 			return nodes, seconds
 		}
 	}
