@@ -220,15 +220,40 @@ func (b *Broker) join(ctx context.Context) (leave func(), err error) {
 	if b.plane == nil {
 		return func() {}, nil
 	}
+	var streams *nats.Streams
 	if err = b.open(ctx); err == nil {
-		leave, err = b.takePart(ctx)
+		streams, err = b.openStreams()
+	}
+	if err == nil {
+		var end func()
+		end, err = b.takePart(ctx)
+		leave = func() { end(); streams.Close() }
 	}
 	if err != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.closeListeners()
+		if streams != nil {
+			streams.Close()
+		}
 	}
 	return leave, err
+}
+
+// openStreams lets clients of NATS use JetStream.
+func (b *Broker) openStreams() (*nats.Streams, error) {
+	nc, err := b.plane.Dial()
+	if err != nil {
+		return nil, err
+	}
+	origin, count := b.plane.Number()
+	s, err := nats.OpenStreams(nc, b.hub, fmt.Sprintf("%x-%x", origin, count), b.log)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	b.edges["nats"].(*nats.Server).Keep(s)
+	return s, nil
 }
 
 // open opens the plane, and turns clients away until that is done: they go to

@@ -54,6 +54,7 @@ func (d *decoder) nats(n node, l *nats.Limits) {
 		"outbound":      func(n node) { d.Integer(n, &l.Outbound) },
 		"subscriptions": func(n node) { d.Integer(n, &l.Subscriptions) },
 		"topics":        func(n node) { d.Integer(n, &l.Topics) },
+		"stream_bytes":  func(n node) { d.Integer(n, &l.StreamBytes) },
 		"connect":       func(n node) { d.Duration(n, &l.Connect) },
 		"stall":         func(n node) { d.Duration(n, &l.Stall) },
 		"ping":          func(n node) { d.Duration(n, &l.Ping) },

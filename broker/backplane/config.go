@@ -94,6 +94,9 @@ func (c Config) Check(wrong func(field, value, want string)) {
 		}
 		return
 	}
+	if c.Data != "" && c.URL != "" {
+		wrong("data", strconv.Quote(c.Data), "data for the NATS server in this process, or url for one that runs elsewhere")
+	}
 	if c.Node == "" || len(c.Node) > maxNode || strings.ContainsAny(c.Node, " \t\r\n.*>/\\") {
 		wrong("node", strconv.Quote(c.Node), fmt.Sprintf("a name of its own for each node, 1 to %d bytes without blanks, dots, slashes, * and >", maxNode))
 	}

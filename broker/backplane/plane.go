@@ -123,30 +123,36 @@ func (p *Plane) connect() (err error) {
 			return err
 		}
 	}
-	secure, err := p.cfg.secure()
-	if err != nil {
+	if p.nc, err = p.Dial(nats.NoEcho()); err != nil {
 		return err
 	}
-	dial := func(more ...nats.Option) (*nats.Conn, error) {
-		options := append(more, nats.Name("spillgate broker "+p.cfg.Node), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond),
-			nats.ReconnectBufSize(p.cfg.PendingBytes), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-				p.log.Debug("NATS", "error", err)
-			}))
-		if p.server != nil {
-			options = append(options, nats.InProcessServer(p.server))
-		} else if secure != nil {
-			options = append(options, nats.Secure(secure))
-		}
-		return nats.Connect(p.cfg.URL, options...)
-	}
-	if p.nc, err = dial(nats.NoEcho()); err == nil {
-		p.jc, err = dial()
-	}
-	if err != nil {
-		return fmt.Errorf("backplane: NATS at %s: %w", p.cfg.URL, err)
+	if p.jc, err = p.Dial(); err != nil {
+		return err
 	}
 	p.js, err = jetstream.New(p.jc, jetstream.WithPublishAsyncTimeout(ackTime), jetstream.WithPublishAsyncMaxPending(2*maxUnder))
 	return err
+}
+
+// Dial returns a new connection to NATS, which the caller closes, before Close.
+func (p *Plane) Dial(more ...nats.Option) (*nats.Conn, error) {
+	secure, err := p.cfg.secure()
+	if err != nil {
+		return nil, err
+	}
+	options := append(more, nats.Name("spillgate broker "+p.cfg.Node), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond),
+		nats.ReconnectBufSize(p.cfg.PendingBytes), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			p.log.Debug("NATS", "error", err)
+		}))
+	if p.server != nil {
+		options = append(options, nats.InProcessServer(p.server))
+	} else if secure != nil {
+		options = append(options, nats.Secure(secure))
+	}
+	nc, err := nats.Connect(p.cfg.URL, options...)
+	if err != nil {
+		return nil, fmt.Errorf("backplane: NATS at %s: %w", p.cfg.URL, err)
+	}
+	return nc, nil
 }
 
 // attemptTime bounds one attempt to make what NATS keeps.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -25,6 +26,9 @@ func embed(c Config) (*server.Server, error) {
 	if secure != nil {
 		o.TLSConfig, o.TLSTimeout, o.TLSVerify = secure, tlsTime, true
 		o.Cluster.TLSConfig, o.Cluster.TLSTimeout = secure.Clone(), tlsTime
+	}
+	if err := os.MkdirAll(c.Data, 0o750); err != nil {
+		return nil, fmt.Errorf("backplane: the directory for messages: %w", err)
 	}
 	taken := []string{}
 	if c.Cluster != "" && c.Listen == "" { // without a listener for clients it starts none for nodes

@@ -32,6 +32,9 @@ func frame(buf []byte, most int) (head packets.FixedHeader, body []byte, need in
 		n |= int(c&127) << (7 * (at - 1))
 		at++
 		if c < 128 {
+			if c == 0 && at > 2 { // more bytes than the length needs
+				return head, nil, 0, packets.ErrMalformedVariableByteInteger
+			}
 			break
 		}
 		if at == 5 {
@@ -59,6 +62,9 @@ func decode(head packets.FixedHeader, version byte, body []byte) (pk packets.Pac
 			err = packets.ErrMalformedPacket
 		}
 	}()
+	if err := checkBody(head.Type, version, body); err != nil {
+		return pk, err
+	}
 	switch head.Type {
 	case packets.Connect:
 		err = pk.ConnectDecode(body)
@@ -133,6 +139,9 @@ func decodePublish(head packets.FixedHeader, version byte, body []byte, now mono
 			return p, packets.ErrMalformedProperties
 		}
 		if rest[0] != 0 {
+			if _, err := checkProperties(rest, packets.Publish); err != nil {
+				return p, err
+			}
 			return decodeWithProperties(head, body, now)
 		}
 		rest = rest[1:]

@@ -33,6 +33,8 @@
 // A client that says so (PropertyRedirect) is sent to the node where it belongs, by
 // reason code 0x9C and a Server Reference, as it connects or while it publishes.
 //
+// What MQTT 5 forbids is refused as its numbered statements say (statements_test.go), beyond what the codec looks at.
+//
 // What this package does not do: it speaks no TLS itself (its listener may), no WebSocket and no MQTT 3.1. It offers no topic
 // aliases and no extended authentication. Of a shared subscription, a stored session
 // gets only what comes while its client is connected. A retained message of QoS 1 or 2

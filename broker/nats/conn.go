@@ -44,6 +44,7 @@ type info struct {
 	Auth    bool   `json:"auth_required"`
 	TLS     bool   `json:"tls_required"`
 	Verify  bool   `json:"tls_verify"`
+	Streams bool   `json:"jetstream,omitempty"`
 }
 
 // options are what a client says in CONNECT.
@@ -105,7 +106,7 @@ func (c *conn) greet() error {
 	until := time.Now().Add(c.srv.limits.Connect)
 	_ = c.nc.SetDeadline(until)
 	text, err := json.Marshal(&info{ID: c.srv.id, Name: "spillgate", Version: speaks, Proto: 1, Headers: true, Payload: c.srv.limits.Payload, Client: c.number,
-		Auth: c.srv.users.Needed(c.nc), TLS: c.secure != nil, Verify: c.secure != nil && c.secure.ClientCAs != nil})
+		Auth: c.srv.users.Needed(c.nc), TLS: c.secure != nil, Verify: c.secure != nil && c.secure.ClientCAs != nil, Streams: c.srv.streams.Load() != nil})
 	if err != nil {
 		return err
 	}

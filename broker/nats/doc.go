@@ -29,7 +29,14 @@
 // bytes from outside never panic and take memory in proportion to Limits; a message
 // whose client is too far behind is dropped and counted, and delays no other client.
 //
-// What this package does not do: JetStream; its requests are answered with an error.
+// Where the broker stores, clients use JetStream, which NATS behind the broker keeps (Streams). Requests,
+// acknowledgements and what consumers send pass through: each subscription of a client that waits for them has
+// one of NATS behind it, so that both end together. Requests that concern the broker's own streams, other servers or
+// data without a topic are refused. A user needs the right to publish to the subject of a request, as with nats-server,
+// and gets no message of a topic that it may not subscribe to, whoever made the consumer. What is published reaches
+// a stream after its topic's bucket, over any protocol; the stream's answer is the only sign that it is stored there.
+//
+// What this package does not do: push consumers that are durable or have a group, and streams that copy others.
 // There are no accounts, no authentication except by name and password or by
 // certificate, no connections to other servers, and no WebSocket. A member of a queue
 // group gets its own messages even with echo off.

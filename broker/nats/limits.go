@@ -25,6 +25,9 @@ type Limits struct {
 	// Topics is the most topics that one connection makes and that are not forgotten.
 	// Default 10,000. A message to a further one is refused.
 	Topics int
+	// StreamBytes is the most bytes of one stream of JetStream, and what one has that asks for no
+	// limit: NATS sets as much of the disk aside. Default 256 MiB.
+	StreamBytes int
 	// Connect is how long a client may take to send CONNECT, TLS included. Default
 	// 10 s. Then it is disconnected.
 	Connect time.Duration
@@ -44,6 +47,7 @@ func (l *Limits) fields() link.Limits {
 	f.Number("outbound", &l.Outbound, 8<<20, 4096, 1<<30, "bytes")
 	f.Number("subscriptions", &l.Subscriptions, 1000, 1, 1_000_000, "subscriptions")
 	f.Number("topics", &l.Topics, 10_000, 1, 10_000_000, "topics")
+	f.Number("stream_bytes", &l.StreamBytes, 256<<20, 1<<20, 1<<50, "bytes")
 	f.Duration("connect", &l.Connect, 10*time.Second, 24*time.Hour)
 	f.Duration("stall", &l.Stall, 30*time.Second, 24*time.Hour)
 	f.Duration("ping", &l.Ping, 2*time.Minute, 24*time.Hour)

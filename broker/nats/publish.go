@@ -13,10 +13,6 @@ const (
 	// inbox begins, as topics, the subjects that clients make for replies, each of
 	// which is used once.
 	inbox = "_INBOX/"
-	// jetStream begins the subjects of requests to JetStream, as topics.
-	jetStream = "$JS/API/"
-	// noJetStream answers them: the error that nats-server has where it is turned off.
-	noJetStream = `{"type":"io.nats.jetstream.api.v1.error","error":{"code":503,"err_code":10076,"description":"JetStream is not here: this broker keeps no streams; publish and subscribe without it"}}`
 	// nobody answers a request that no one subscribes to, and tooMany one that is over
 	// the rate of its topic.
 	nobody  = headerVersion + " 503\r\n\r\n"
@@ -28,6 +24,10 @@ var errRights = errors.New("not among the user's rights")
 
 // publish takes PUB and HPUB.
 func (c *conn) publish(cmd *command) error {
+	if bytes.HasPrefix(cmd.subject, []byte(streamCalls)) || bytes.HasPrefix(cmd.subject, []byte(streamAcks)) || bytes.HasPrefix(cmd.subject, []byte(streamFlow)) {
+		c.accepted()
+		return c.streams(cmd)
+	}
 	if !toTopic(cmd.subject) || len(cmd.reply) > 0 && !toTopic(cmd.reply) {
 		c.refuse("", errors.New("no subject that can be published to"))
 		return nil
@@ -36,10 +36,6 @@ func (c *conn) publish(cmd *command) error {
 		return errNoHeader
 	}
 	c.accepted()
-	if len(cmd.reply) > 0 && bytes.HasPrefix(cmd.subject, []byte(jetStream)) {
-		c.reply(cmd.reply, "", noJetStream)
-		return nil
-	}
 	t, err := c.topicOf(cmd.subject)
 	if err != nil {
 		c.refuse(string(cmd.subject), err)
@@ -57,13 +53,22 @@ func (c *conn) publish(cmd *command) error {
 	switch v := c.batch.Publish(&c.message, 0); v {
 	case engine.Went, engine.Waits:
 	default:
-		if len(cmd.reply) > 0 && c.options.Headers && c.reply(cmd.reply, tooMany, "") {
+		if len(cmd.reply) > 0 && c.options.Headers && c.reply(cmd.reply, tooMany, c.notStored(string(cmd.subject), v)) {
 			c.srv.refused.Add(1)
 			return nil
 		}
 		c.refuse(string(cmd.subject), fmt.Errorf("over the rate of its topic (%v)", v))
 	}
 	return nil
+}
+
+// notStored is what a publisher that waits for a stream to acknowledge a refused message is told, empty
+// where no stream is to have it.
+func (c *conn) notStored(topic string, v engine.Verdict) string {
+	if s := c.srv.streams.Load(); s == nil || !s.captures(topic) {
+		return ""
+	}
+	return answerError(&callError{429, fmt.Sprintf("over the rate of its topic (%v)", v)})
 }
 
 // topicOf returns the topic of a name that is published to.
@@ -111,14 +116,15 @@ func (c *conn) reply(topic []byte, header, payload string) bool {
 	return true
 }
 
-// waiting returns the subscription that waits for the answer to a request, nil if none does.
-func (c *conn) waiting(topic []byte) *sub {
+// waiting returns the subscription that waits for the answer to a request, nil if none does. Of
+// several it is the one with the longest filter: others only listen.
+func (c *conn) waiting(topic []byte) (found *sub) {
 	for _, s := range c.subs {
-		if engine.Matches(s.filter, string(topic)) && s.Online() {
-			return s
+		if engine.Matches(s.filter, string(topic)) && s.Online() && (found == nil || len(s.filter) > len(found.filter)) {
+			found = s
 		}
 	}
-	return nil
+	return found
 }
 
 // answer is a message of this server itself.

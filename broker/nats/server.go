@@ -18,6 +18,8 @@ import (
 const (
 	dropOutbound = "outbound" // its socket was too far behind
 	dropSubject  = "subject"  // its topic is no subject
+	dropRights   = "rights"   // a consumer's message that its user may not have
+	dropStream   = "stream"   // as much waits for the streams as may
 )
 
 // Server speaks the client protocol of NATS. Its methods may be called from any
@@ -29,6 +31,7 @@ type Server struct {
 	log    *slog.Logger
 	id     string
 
+	streams         atomic.Pointer[Streams] // nil: JetStream is not here
 	room            *link.Room[string]
 	number          atomic.Uint64 // of connections
 	refused         atomic.Uint64 // messages
@@ -43,6 +46,9 @@ func NewServer(hub *engine.Hub, users *access.Book, limits Limits, log *slog.Log
 	limits = limits.WithDefaults()
 	return &Server{hub: hub, limits: limits, users: users, log: log, id: hex.EncodeToString(id[:]), room: link.NewRoom[string](limits.Connections)}
 }
+
+// Keep has clients use streams, nil none. The Server does not close it.
+func (srv *Server) Keep(s *Streams) { srv.streams.Store(s) }
 
 // Serve serves the connections of l until l is closed, and returns why it ended.
 // With a TLS configuration, which clients learn from the first line, they have to
@@ -73,5 +79,12 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 // Stats returns the numbers of now.
 func (srv *Server) Stats() link.Stats {
 	now, turned := srv.room.Count()
-	return link.Stats{Connections: now, Turned: turned, Refused: srv.refused.Load(), Dropped: srv.dropped.Get(), Closed: srv.closed.Get()}
+	dropped := srv.dropped.Get()
+	if s := srv.streams.Load(); s != nil && s.lost.Load() > 0 {
+		if dropped == nil {
+			dropped = map[string]uint64{}
+		}
+		dropped[dropStream] = s.lost.Load()
+	}
+	return link.Stats{Connections: now, Turned: turned, Refused: srv.refused.Load(), Dropped: dropped, Closed: srv.closed.Get()}
 }

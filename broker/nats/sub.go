@@ -20,6 +20,8 @@ type sub struct {
 	grouped     bool
 	on          *engine.Subscription
 	taken, most atomic.Int64 // messages; most is 0 without an end
+	// answers is nil until JetStream is to answer on it, pushed until a consumer is to push to it.
+	answers, pushed *mirror
 }
 
 // subscribe takes SUB.
@@ -72,6 +74,11 @@ func (c *conn) unsubscribe(cmd *command) {
 func (c *conn) remove(sid string) {
 	if s := c.subs[sid]; s != nil {
 		c.srv.hub.Unsubscribe(s.on)
+		for _, m := range [...]*mirror{s.answers, s.pushed} {
+			if m != nil {
+				m.close()
+			}
+		}
 		delete(c.subs, sid)
 	}
 }

@@ -124,13 +124,13 @@ func (e *Explained) String() string {
 	for _, p := range e.Parts {
 		total += p.Publishers
 	}
-	fmt.Fprintf(&b, "%d publishers send %.6g/s", total, e.Sending)
+	fmt.Fprintf(&b, "%s, %.6g/s together", several(total, "publisher"), e.Sending)
 	if e.Groups > 0 {
-		fmt.Fprintf(&b, ", in %d groups of up to %d that fire together", e.Groups, e.Largest)
+		fmt.Fprintf(&b, ", in %s of up to %d that fire together", several(e.Groups, "group"), e.Largest)
 	}
-	fmt.Fprintf(&b, "\non %d nodes: %s\n", len(e.Parts), e.Reason)
+	fmt.Fprintf(&b, "\non %s: %s\n", several(len(e.Parts), "node"), e.Reason)
 	for _, p := range e.Parts {
-		fmt.Fprintf(&b, "  %s (%s): %d publishers, %.6g/s, bucket %.6g/s and %.6g\n", p.Node, p.Address, p.Publishers, p.Sending, p.Rate, p.Burst)
+		fmt.Fprintf(&b, "  %s (%s): %s, %.6g/s, bucket %.6g/s and %.6g\n", p.Node, p.Address, several(p.Publishers, "publisher"), p.Sending, p.Rate, p.Burst)
 	}
 	for _, o := range e.Options {
 		fmt.Fprintf(&b, "  with %d: ", o.Nodes)
@@ -157,4 +157,12 @@ func seconds(s float64) time.Duration {
 		}
 	}
 	return d
+}
+
+// several returns a number of things.
+func several(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -193,7 +193,11 @@ func (s *State) Drain(name string, on bool) error {
 		return unknown("node", name)
 	}
 	n.Draining = on
-	return s.SetNode(name, n)
+	err := s.SetNode(name, n)
+	if on {
+		s.because(fmt.Sprintf("node %s is drained", name))
+	}
+	return err
 }
 
 // SetDown notes that a node is not heard of, which moves everything from it, or that it

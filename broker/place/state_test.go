@@ -117,7 +117,7 @@ func TestDrain(t *testing.T) {
 			t.Fatalf("%s was at %s, is at %s", id, before[id], p.Node)
 		}
 	}
-	if len(s.Moves) != maxMoves || s.Moves[0].From != parts[0].Node {
+	if len(s.Moves) != maxMoves || s.Moves[0].From != parts[0].Node || s.Moves[0].Why != "node "+parts[0].Node+" is drained" {
 		t.Errorf("%d moves are kept, the first %+v", len(s.Moves), s.Moves[0])
 	}
 	must(t, s.RemoveNode(parts[0].Node))

@@ -40,7 +40,7 @@ func TestPlace(t *testing.T) {
 		{"topic t --rate NaN --burst 0.5 --objective 1ms", exitUsage, "burst is 0.5, expected 1 to"},
 		{"topic t --rate 100 --burst 26 --objective 1ms --publisher-rate 1", exitOK, ""},
 		{"where t p1 --group g", exitOK, "h1:1883"},
-		{"explain t", exitOK, "1 publishers send 1/s"},
+		{"explain t", exitOK, "1 publisher, 1/s together"},
 		{"drain n1 --dry-run", exitOK, "Nothing is changed"},
 		{"drain n1", exitOK, "p1"},
 		{"where t p1 --group g", exitOK, "h2:1883"},

@@ -97,7 +97,7 @@ func labelsOf() map[string][]Label {
 
 			"spillgate_broker_messages": {limit, closed("result", "released", "over_rate", "queue_full")},
 			"spillgate_broker_access":   {limit, quantile}, "spillgate_broker_processing": {limit, quantile},
-			"spillgate_broker_dropped":     {protocol, closed("reason", "session_queue", "outbound", "packet_size", "subject", "channel_queue", "message_size")},
+			"spillgate_broker_dropped":     {protocol, closed("reason", "session_queue", "outbound", "packet_size", "subject", "channel_queue", "message_size", "rights", "stream")},
 			"spillgate_broker_closed":      {protocol, {"code", "MQTT: a reason code of version 5, in hexadecimal; NATS and NSQ: an error or reason", "tens"}},
 			"spillgate_broker_connections": {protocol}, "spillgate_broker_turned_away": {protocol}, "spillgate_broker_refused": {protocol},
 		}

@@ -199,3 +199,55 @@ func TestTimeToSpare(t *testing.T) {
 		}
 	}
 }
+
+// Where brokers are fast enough and messages wait for tokens, the bucket is divided less, if that helps.
+func TestUndivided(t *testing.T) {
+	for _, c := range []struct {
+		about       string
+		burst       float64
+		one         Seen // where all are at one broker
+		brokers     int
+		leastRounds int
+	}{
+		{"one broker is fast enough", 800, Seen{P99: 0.8e-3, Processing: 0.8e-3}, 1, 2},
+		{"one broker is too slow", 800, Seen{P99: 5e-3, Processing: 5e-3}, 2, 2},
+		{"waits may come by chance", 6000, Seen{P99: 0.8e-3, Processing: 0.8e-3}, 2, 1},
+	} {
+		topic := Topic{Bucket: Bucket{Rate: 1100, Burst: c.burst}, Objective: 1e-3, Batch: 10}
+		for i := range 100 {
+			topic.Publishers = append(topic.Publishers, Publisher{Rate: 10, Group: uint32(1 + i/20)})
+		}
+		brokers := []Broker{{Capacity: 1e5}, {Capacity: 1e5}, {Capacity: 1e5}}
+		d, err := NewDistribution(topic, brokers, &Model{Cost: 8e-6}) // 200 messages at once take it 1.6 ms
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := func() int {
+			used := map[int]bool{}
+			for _, b := range d.Plan() {
+				used[b] = true
+			}
+			return len(used)
+		}
+		if n := count(); n != 2 {
+			t.Fatalf("the model begins with %d brokers", n)
+		}
+		for !d.Done() {
+			seen := c.one
+			if count() > 1 {
+				seen = Seen{P99: 3e-3, Processing: 0.9e-3}
+			}
+			for b := range brokers {
+				if d.Measuring(b) {
+					d.Observe(b, seen)
+				}
+			}
+			if d.Next(); d.Round() > 20 {
+				t.Fatalf("%s: no end", c.about)
+			}
+		}
+		if n := count(); n != c.brokers || d.Round() < c.leastRounds {
+			t.Errorf("%s: %d brokers after %d rounds, expected %d", c.about, n, d.Round(), c.brokers)
+		}
+	}
+}

@@ -30,6 +30,32 @@ func (d *Distribution) fewer() bool {
 	return k < used && d.try(1)
 }
 
+// undivided reports whether messages miss the objective by waiting for tokens alone, and one broker less, which the
+// model says is too slow, has not been tried yet. Then it is next. It is only where messages come more evenly than by
+// chance, since what was seen then comes again; otherwise waits come in rare clusters, which say nothing of the division.
+func (d *Distribution) undivided() bool {
+	used, late := 0, false
+	for b := range d.parts {
+		p := &d.parts[b]
+		if p.rate == 0 {
+			continue
+		}
+		if used++; !p.seen || d.share(b, p.rate).Steady >= 1 {
+			return false
+		}
+		late = late || p.last.P99 > d.topic.Objective
+	}
+	if !late || used < 2 || slices.Contains(d.tried, used-1) {
+		return false
+	}
+	if _, rest := Quotas(d.brokers, d.rate(nil), used-1); rest > 0 {
+		return false
+	}
+	d.least, d.room = used-1, nil
+	d.tried = append(d.tried, d.least)
+	return true
+}
+
 // learn corrects the model by the broker that processes slowest, and returns how many are in use.
 func (d *Distribution) learn() (used int) {
 	worst := -1

@@ -18,7 +18,11 @@ func (d *Decoder) AnyText(n Node, to *string) bool {
 	case *ast.IntegerNode, *ast.FloatNode:
 		*to = v.GetToken().Value
 	default:
-		d.Wrong(n, kind(n.ast), "a text")
+		want := "a text"
+		if n.Mapping() {
+			want = "a text, in quotes if it has a colon"
+		}
+		d.Wrong(n, kind(n.ast), want)
 		return false
 	}
 	return true

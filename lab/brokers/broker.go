@@ -38,7 +38,7 @@ times that with a burst of 38. Mosquitto speaks MQTT, nats-server its own protoc
 		{Name: "srtm/live", Title: "Three nodes, 1,000 publishers: the objective met by placement and missed by an even split", Live: true, Run: runPlaced,
 			About: `A topic of 1,000 publishers with a p99 objective of 2 ms, a limit of 1.1 times what they send and the smallest burst
 behind which one message in two hundred waits. Three nodes are processes on one processor, the generator has another. Publishers connect to any node: for an even split each stays, one
-after the other in turn; otherwise the cluster sends each to where the placer wants it (Server Reference). One subscriber is at the first node, whichever node has
+after the other in turn, or group after group where they fire together, which brings the same number of publishers to each node; otherwise the cluster sends each to where the placer wants it (Server Reference). One subscriber is at the first node, whichever node has
 the topic. The nodes divide the bucket by the traffic in both cases.`},
 		{Name: "srtm/faults", Title: "Nodes that are killed, stopped and cut off: nothing acknowledged is lost, no share is too large", Live: true, Run: runFaults,
 			About: `Three nodes as processes, a placed topic, six publishers of QoS 1 that offer more than its rate, and a subscriber whose session is stored. Nodes are killed (kill -9) and started

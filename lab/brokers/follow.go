@@ -48,7 +48,7 @@ func (g *generator) spread() error {
 
 // enter connects one publisher.
 func (g *generator) enter(i int) (s socket, err error) {
-	addr := g.o.Nodes[i%len(g.o.Nodes)]
+	addr := g.o.Nodes[i/max(g.o.Dealt, 1)%len(g.o.Nodes)]
 	for range len(g.o.Nodes) {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {

@@ -36,9 +36,10 @@ type order struct {
 	// 0 is 1.
 	Together int
 	// Nodes are those of a cluster, over which the publishers of the only stream are
-	// spread; none: all are at Addr, where the subscriber is. Follow has each go to where
-	// the cluster sends it.
+	// spread in turn, Dealt of them, one after the other, at the same node (0 is 1); none: all are at Addr, where the
+	// subscriber is. Follow has each go to where the cluster sends it.
 	Nodes  []string
+	Dealt  int
 	Follow bool
 }
 

@@ -231,8 +231,16 @@ func (s setting) distribute(seed uint64, model *placement.Model) ([]int, placed)
 	return slices.Clone(d.Plan()), took
 }
 
-// sure measures until every broker's verdict is.
+// window is how long, in seconds, a round lasts at least where messages come more evenly than by chance, as that of a
+// node does: the bucket is full at the beginning, and hides for some seconds what then comes again and again.
+const window = 10
+
+// sure measures until every broker's verdict is, and for a window where messages come evenly.
 func (s setting) sure(rng *rand.Rand, d *placement.Distribution) ([]*served, float64) {
+	least := 0.0
+	if s.bucket.Burst < placement.SmallestBurst(1/1.1, placement.P99)*float64(s.traffic.batch*max(s.traffic.group, 1)) {
+		least = window
+	}
 	for seconds := 1.0; ; seconds *= 1.5 {
 		nodes := s.measure(rng, d.Plan(), seconds)
 		open := false
@@ -242,7 +250,7 @@ func (s setting) sure(rng *rand.Rand, d *placement.Distribution) ([]*served, flo
 				open = open || !sure
 			}
 		}
-		if !open || seconds > round/3 {
+		if !open && seconds >= least || seconds > round/3 {
 			return nodes, seconds
 		}
 	}
