@@ -13,17 +13,8 @@ import (
 
 // session describes a task of the file.
 func (s *Source) session(t *culprit.Task, o *taskfile.Origin) track.Session {
-	what, known := s.names[t.Kind]
-	if !known {
-		if len(s.names) >= mostNames {
-			clear(s.names)
-		}
-		name := s.engine.KindName(t.Kind)
-		what = statement.Statement{Fingerprint: t.Kind, Text: name, Class: classOf(name)}
-		if name != "" { // else its name may still come
-			s.names[t.Kind] = what
-		}
-	}
+	name := s.file.Name(t.Kind)
+	what := statement.Statement{Fingerprint: t.Kind, Text: name, Class: classOf(name)}
 	method, path, host := route(what.Text)
 	state, asked := "request", method+" "+path
 	if path == "" {

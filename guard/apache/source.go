@@ -5,17 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/mapped"
 	"github.com/spillgate/spillgate/guard/procfs"
-	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/mono"
-	"github.com/spillgate/spillgate/internal/taskfile"
 )
 
 // What the names begin with that the module gives to workers: processes, or threads, whose requests
@@ -59,24 +57,14 @@ func workers(s *culprit.Sample) (resource int, all bool) {
 // smaller than that: their sequence would have to count for centuries.
 const waiting = 1 << 63
 
-// reclaimEvery is how often what dead processes left in the file is freed.
-const reclaimEvery = time.Second
-
-// mostNames bounds the names of kinds that are remembered; with more, all are read again.
-const mostNames = 4096
-
 // Source is an Apache. It is for one goroutine.
 type Source struct {
-	at        location
-	objective time.Duration
-	engine    *taskfile.Engine
-	file      os.FileInfo
-	pid       int64 // of a process of Apache, 0 if none was seen
-	reclaimed time.Time
-	names     map[uint64]statement.Statement
-	queue     *track.Tracker
-	backlog   []procfs.Pending
-	look      track.Look
+	at      location
+	file    *mapped.File
+	pid     int64 // of a process of Apache, 0 if none was seen
+	queue   *track.Tracker
+	backlog []procfs.Pending
+	look    track.Look
 }
 
 // location is what a URL says.
@@ -128,35 +116,18 @@ func Open(_ context.Context, text string, objective time.Duration) (*Source, err
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{at: at, objective: objective, names: map[uint64]statement.Statement{},
-		queue: track.New([]culprit.Resource{{Name: workersName, Kind: culprit.Queue}})}
-	if s.engine, err = taskfile.Attach(at.path, taskfile.Geometry{}); err != nil {
-		return nil, fmt.Errorf("apache: %w", err)
-	}
-	if s.file, err = os.Stat(at.path); err == nil {
-		err = s.engine.SetMode(taskfile.Precise)
-	}
+	file, err := mapped.Attach(at.path, objective)
 	if err != nil {
-		s.Close()
 		return nil, fmt.Errorf("apache: %w", err)
 	}
-	return s, nil
+	return &Source{at: at, file: file, queue: track.New([]culprit.Resource{{Name: workersName, Kind: culprit.Queue}})}, nil
 }
 
 // Look looks once. An error means that the file is gone or was damaged; the source is to be
 // closed and opened again.
 func (s *Source) Look(context.Context) (*track.Look, error) {
-	if now := time.Now(); now.Sub(s.reclaimed) >= reclaimEvery {
-		if _, err := s.engine.Reclaim(); err != nil {
-			return nil, fmt.Errorf("apache: %w", err)
-		}
-		s.reclaimed = now
-	}
-	if err := s.engine.Tick(); err != nil {
-		return nil, fmt.Errorf("apache: %w", err)
-	}
 	s.backlog = procfs.Backlog(s.backlog[:0], s.pid, s.at.ports...) // before the file: what is taken meanwhile is in neither, or in both
-	file, err := s.engine.Look(s.objective)
+	file, err := s.file.Look()
 	if err != nil {
 		return nil, fmt.Errorf("apache: %w", err)
 	}
@@ -207,26 +178,20 @@ func (s *Source) Act(_ context.Context, task uint64, step culprit.Step) (bool, e
 	if step != culprit.Statement || task >= waiting {
 		return false, fmt.Errorf("apache: there is no step %v for the task, expected statement, of a request", step)
 	}
-	switch err := s.engine.Cancel(task, taskfile.Culprit); {
-	case errors.Is(err, taskfile.ErrEnded):
-		return false, nil
-	case err != nil:
+	done, err := s.file.Cancel(task)
+	if err != nil {
 		return false, fmt.Errorf("apache: %w", err)
 	}
-	return true, nil
+	return done, nil
 }
 
 // Alive checks that the file is still the one that Apache opens.
 func (s *Source) Alive(context.Context) error {
-	now, err := os.Stat(s.at.path)
-	if err != nil {
-		return fmt.Errorf("apache: the task file: %w", err)
-	}
-	if !os.SameFile(now, s.file) {
-		return errors.New("apache: the task file was replaced; it is opened again, and Apache needs a restart if it has not had one since")
+	if err := s.file.Alive(); err != nil {
+		return fmt.Errorf("apache: %w", err)
 	}
 	return nil
 }
 
 // Close lets go of the file. Apache then records nothing any more.
-func (s *Source) Close() { _ = s.engine.Close() }
+func (s *Source) Close() { s.file.Close() }

@@ -1,5 +1,9 @@
 // Package search looks at an OpenSearch or Elasticsearch cluster through its public
-// interface and cancels what it is told to.
+// interface, or at a node of OpenSearch through the task file of the plugin tracer/opensearch, and cancels what it is told to.
+//
+//	task file ── every look, where there is one ─▶ track.Look;  cancel word ◀── Act
+//
+// Without a task file:
 //
 //	GET _tasks ───── every look, in detail while that is cheap ─┐
 //	GET _nodes/stats ─ pools, heap, totals ─────────────────────┴─▶ views ─▶ build ─▶ track.Look

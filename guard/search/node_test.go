@@ -2,11 +2,13 @@ package search_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,42 +46,202 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// cancelOne sends long searches until one of them is cancelled.
-func cancelOne(t *testing.T, name string, port int) {
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	send := func(ctx context.Context, method, path, body string) int {
-		r, err := http.NewRequestWithContext(ctx, method, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), strings.NewReader(body))
-		if err != nil {
-			t.Error(err)
-			return 0
-		}
-		r.Header.Set("Content-Type", "application/x-ndjson")
-		if strings.HasPrefix(body, "{") {
-			r.Header.Set("Content-Type", "application/json")
-		}
-		r.Header.Set("X-Opaque-Id", "long")
-		resp, err := client.Do(r)
-		if err != nil {
-			return 0
-		}
-		defer resp.Body.Close()
-		_, _ = io.Copy(io.Discard, resp.Body)
-		return resp.StatusCode
+// With the plugin, requests are seen and cancelled through the task file, a bulk request too, of which what was not
+// executed is given up.
+func TestPlugin(t *testing.T) {
+	fetch := os.Getenv("SPILLGATE_FETCH") == "1"
+	if os.Getenv("CI") == "true" && !fetch {
+		t.Skip("continuous integration does not fetch 133 MB")
 	}
-	if s := send(t.Context(), http.MethodPut, "/docs", `{"settings":{"number_of_shards":2,"number_of_replicas":0},"mappings":{"properties":{"n":{"type":"integer"}}}}`); s != http.StatusOK {
+	plugin, err := filepath.Abs(filepath.Join("..", "..", "tracer", "opensearch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := servers.OpenSearch(t.Context(), servers.SearchConfig{Fetch: fetch, Plugin: plugin})
+	if errors.Is(err, servers.ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	c := client(t, server.Port)
+	source, err := search.Open(t.Context(), fmt.Sprintf("opensearch://127.0.0.1:%d?tasks=%s", server.Port, server.TaskFile()), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	c.fill(t)
+	t.Run("search", func(t *testing.T) {
+		seen := seize(t, source, 6, "read/search docs bool range(n) x100", func(ctx context.Context) (int, string) {
+			return c.send(ctx, http.MethodPost, longSearch, c.long)
+		})
+		for _, want := range []string{"search threads held", "search threads awaited", "processor used", "heap used"} {
+			if !seen[want] {
+				t.Errorf("no look showed %s, of %v", want, seen)
+			}
+		}
+	})
+	t.Run("bulk", func(t *testing.T) {
+		var body strings.Builder
+		for i := range 20_000 {
+			fmt.Fprintf(&body, "{\"index\":{\"_id\":\"hot\"}}\n{\"n\":%d}\n", i)
+		}
+		seen := seize(t, source, 4, "write/bulk docs x10000", func(ctx context.Context) (int, string) {
+			return c.send(ctx, http.MethodPost, "/docs/_bulk", body.String())
+		})
+		for _, want := range []string{"write threads held", "write threads awaited", "processor used"} {
+			if !seen[want] {
+				t.Errorf("no look showed %s, of %v", want, seen)
+			}
+		}
+		// The others go on without their clients. An operation that was given up and had a number would stay a gap.
+		for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+			s, answer := c.send(t.Context(), http.MethodGet, "/docs/_stats?level=shards&filter_path=indices.docs.shards.*.seq_no", "")
+			if s == http.StatusOK && !gap(t, answer) {
+				break
+			}
+			if time.Since(began) > time.Minute {
+				t.Fatalf("an operation is missing in a shard: status %d, %s", s, answer)
+			}
+		}
+		if s, answer := c.send(t.Context(), http.MethodPost, "/docs/_update/hot", `{"doc":{"n":1}}`); s != http.StatusOK {
+			t.Errorf("an update afterwards: status %d, %.300s", s, answer)
+		}
+	})
+}
+
+// gap reports whether a shard has given numbers to operations that it did not execute.
+func gap(t *testing.T, answer string) bool {
+	var v struct {
+		Indices map[string]struct {
+			Shards map[string][]struct {
+				Numbers struct {
+					Most  int64 `json:"max_seq_no"`
+					Local int64 `json:"local_checkpoint"`
+				} `json:"seq_no"`
+			} `json:"shards"`
+		} `json:"indices"`
+	}
+	if err := json.Unmarshal([]byte(answer), &v); err != nil {
+		t.Fatal(err)
+	}
+	for _, shard := range v.Indices["docs"].Shards {
+		if n := shard[0].Numbers; n.Most != n.Local {
+			return true
+		}
+	}
+	return len(v.Indices["docs"].Shards) == 0
+}
+
+// seize has clients send one request after the other, until one of a kind that holds a thread was cancelled and its client
+// was told. It returns what the looks showed.
+func seize(t *testing.T, source search.Source, clients int, kind string, send func(ctx context.Context) (int, string)) map[string]bool {
+	ctx, stop := context.WithCancel(t.Context())
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	defer stop()
+	var told atomic.Int64
+	for range clients {
+		sending.Go(func() {
+			for ctx.Err() == nil {
+				if _, answer := send(ctx); strings.Contains(answer, "cancelled by a guard") {
+					told.Add(1)
+				}
+			}
+		})
+	}
+	seen := map[string]bool{}
+	for began := time.Now(); told.Load() == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("no client was told of a cancel in a minute; looks showed %v", seen)
+		}
+		l, err := source.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range l.Sample.Holds {
+			name, s, task := l.Sample.Resources[h.Resource].Name, &l.Sessions[h.Task], &l.Sample.Tasks[h.Task]
+			if s.Statement.Text != kind {
+				continue // of the test before
+			}
+			if s.Application != "long" || s.Database != "docs" {
+				t.Fatalf("session %+v", s)
+			}
+			held := h.HeldSince != culprit.Unset && h.Used > 0
+			seen[name+" held"] = seen[name+" held"] || held
+			seen[name+" awaited"] = seen[name+" awaited"] || h.WaitingSince != culprit.Unset
+			seen[name+" used"] = seen[name+" used"] || h.Gets > 0
+			if held && l.Sample.At.Sub(task.Started) > 200*time.Millisecond && strings.HasSuffix(name, "threads") && len(seen) >= 4 {
+				if _, err := source.Act(t.Context(), task.ID, culprit.Statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return seen
+}
+
+// longSearch is the path of searches that take long, none of which is answered in part.
+const longSearch = "/docs/_search?request_cache=false&allow_partial_search_results=false"
+
+// requester sends requests to a node.
+type requester struct {
+	base string
+	http http.Client
+	long string // the body of a search that takes long
+}
+
+func client(t *testing.T, port int) *requester {
+	c := &requester{base: fmt.Sprintf("http://127.0.0.1:%d", port), http: http.Client{Transport: &http.Transport{}}}
+	t.Cleanup(c.http.CloseIdleConnections)
+	var query strings.Builder
+	for i := range 400 { // each counts twice, and a node takes 1,024
+		fmt.Fprintf(&query, `,{"range":{"n":{"gte":%d,"lte":%d,"boost":%d}}}`, 20*i, 20*i+10_000, i+1)
+	}
+	c.long = `{"query":{"bool":{"should":[` + query.String()[1:] + `]}}}`
+	return c
+}
+
+// send sends a request of the application "long", and returns 0 if it was not answered.
+func (c *requester) send(ctx context.Context, method, path, body string) (int, string) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, strings.NewReader(body))
+	if err != nil {
+		return 0, err.Error()
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if strings.HasSuffix(path, "_bulk") || strings.Contains(path, "_bulk?") {
+		r.Header.Set("Content-Type", "application/x-ndjson")
+	}
+	r.Header.Set("X-Opaque-Id", "long")
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	answer, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(answer)
+}
+
+// fill makes an index of documents.
+func (c *requester) fill(t *testing.T) {
+	t.Helper()
+	if s, _ := c.send(t.Context(), http.MethodPut, "/docs", `{"settings":{"number_of_shards":2,"number_of_replicas":0},"mappings":{"properties":{"n":{"type":"integer"}}}}`); s != http.StatusOK {
 		t.Fatalf("the index: status %d", s)
 	}
-	var bulk, query strings.Builder
+	var bulk strings.Builder
 	for i := range 20_000 {
-		fmt.Fprintf(&bulk, "\n{\"index\":{}}\n{\"n\":%d}", i)
+		fmt.Fprintf(&bulk, "{\"index\":{}}\n{\"n\":%d}\n", i)
 	}
-	if s := send(t.Context(), http.MethodPost, "/docs/_bulk?refresh=true", bulk.String()+"\n"); s != http.StatusOK {
+	if s, _ := c.send(t.Context(), http.MethodPost, "/docs/_bulk?refresh=true", bulk.String()); s != http.StatusOK {
 		t.Fatalf("documents: status %d", s)
 	}
-	for i := range 900 {
-		fmt.Fprintf(&query, `,{"range":{"n":{"gte":%d,"lte":%d,"boost":%d}}}`, 10*i, 10*i+10_000, i+1)
-	}
+}
+
+// cancelOne sends long searches until one of them is cancelled.
+func cancelOne(t *testing.T, name string, port int) {
+	c := client(t, port)
+	c.fill(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var searching sync.WaitGroup
 	defer searching.Wait()
@@ -88,9 +250,15 @@ func cancelOne(t *testing.T, name string, port int) {
 	for range 2 {
 		searching.Go(func() {
 			for ctx.Err() == nil {
-				// A search whose parts are cancelled fails, whatever its status is.
-				if s := send(ctx, http.MethodPost, "/docs/_search?request_cache=false&allow_partial_search_results=false", `{"query":{"bool":{"should":[`+query.String()[1:]+`]}}}`); s != http.StatusOK && ctx.Err() == nil {
+				// A search whose parts are cancelled fails, whatever its status is; of another failure the test is to hear.
+				s, answer := c.send(ctx, http.MethodPost, longSearch, c.long)
+				switch {
+				case s == http.StatusOK || ctx.Err() != nil:
+				case strings.Contains(answer, "cancelled"):
 					failed.Add(1)
+				default:
+					t.Errorf("a search: status %d, %.300s", s, answer)
+					return
 				}
 			}
 		})

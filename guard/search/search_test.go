@@ -28,6 +28,8 @@ func TestCheck(t *testing.T) {
 		"opensearch://h:9200?tls=skip-verify":   "",
 		"opensearch://h:9200?tls=maybe":         "tls=maybe, expected true or skip-verify",
 		"opensearch://h:9200?user=x":            `parameter "user"`,
+		"opensearch://h:9200?tasks=/x&tls=true": "",
+		"elasticsearch://h:9200?tasks=/x":       `parameter "tasks"`,
 		"opensearch://h:9200/index":             `the path "/index"`,
 		"opensearch://u:pw@:9200":               "cannot be read",
 		"opensearch://u:pw@h:port":              "cannot be read",
@@ -46,14 +48,14 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func opened(t *testing.T, f *fake) *Source {
+func opened(t *testing.T, f *fake) *cluster {
 	t.Helper()
 	s, err := Open(t.Context(), f.serve(t), time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return s
+	return s.(*cluster)
 }
 
 // A look shows who has the threads and who waits for them, with both servers.
@@ -182,7 +184,7 @@ func TestFirstThread(t *testing.T) {
 }
 
 // theCulprit returns the ID of the culprit at a look.
-func theCulprit(t *testing.T, s *Source) uint64 {
+func theCulprit(t *testing.T, s *cluster) uint64 {
 	t.Helper()
 	l, err := s.Look(t.Context())
 	if err != nil {

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/mapped"
 	"github.com/spillgate/spillgate/guard/rest"
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
@@ -29,38 +31,65 @@ const (
 // processor.
 const detailRate = 4 << 20
 
-// Source is a cluster. It is for one goroutine.
-type Source struct {
+// Source is a cluster, or one node of it. It is for one goroutine. The methods do what those of guard.Source do.
+type Source interface {
+	Look(ctx context.Context) (*track.Look, error)
+	Act(ctx context.Context, task uint64, step culprit.Step) (bool, error)
+	Alive(ctx context.Context) error
+	Close()
+}
+
+// cluster is a Source that asks through the public interface.
+type cluster struct {
 	target *rest.Target
 	rest.Pair
 	builder *builder
 	in      input
 	due     time.Time // from when on a detailed list may be asked for
+	note    string    // why it does not read a task file that it was told of, "" if it was told of none
 }
 
 // Check reports what is wrong with a URL, without its password.
 func Check(text string) error {
-	_, err := parse(text)
+	_, _, err := parse(text)
 	return err
 }
 
-// parse reads opensearch://user:password@host:port?tls=…, or elasticsearch://….
-func parse(text string) (*rest.Target, error) {
+// parse reads opensearch://user:password@host:port?tls=…, or elasticsearch://…, and what tasks=… says: the path of a task file,
+// "" for none.
+func parse(text string) (t *rest.Target, tasks string, err error) {
 	const expected = "opensearch://user@host:port, or elasticsearch://user@host:port"
-	t, err := rest.Parse("search", text, "9200", expected, "opensearch", "elasticsearch")
+	if u, err := url.Parse(text); err == nil && u.Scheme == "opensearch" {
+		if q := u.Query(); q.Has("tasks") {
+			tasks = q.Get("tasks")
+			q.Del("tasks")
+			u.RawQuery = q.Encode()
+			text = u.String()
+		}
+	}
+	t, err = rest.Parse("search", text, "9200", expected, "opensearch", "elasticsearch")
 	if err == nil && t.Path != "" {
 		err = fmt.Errorf("search: the URL has the path %q, expected %s", t.Path, expected)
 	}
-	return t, err
+	return t, tasks, err
 }
 
-// Open connects twice: to look, and to act. The objective is the engine's, and not needed to look.
-func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
-	t, err := parse(text)
+// Open reads the task file of the URL, if it is there. Otherwise it connects twice: to look, and to act. The objective
+// tells late requests in a task file.
+func Open(ctx context.Context, text string, objective time.Duration) (Source, error) {
+	t, tasks, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{target: t, Pair: rest.Both(t), builder: newBuilder()}
+	note := ""
+	if tasks != "" {
+		file, err := attach(tasks, objective)
+		if err == nil {
+			return &node{file: file}, nil
+		}
+		note = "the task file is not read, and the node is asked instead: " + err.Error()
+	}
+	s := &cluster{target: t, Pair: rest.Both(t), builder: newBuilder(), note: note}
 	ctx, cancel := context.WithTimeout(ctx, rest.OpenTimeout)
 	defer cancel()
 	if err := s.learn(ctx); err != nil {
@@ -70,8 +99,16 @@ func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
 	return s, nil
 }
 
+// attach opens a task file that the node has made: one of this process's making could be of another user.
+func attach(path string, objective time.Duration) (*mapped.File, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	return mapped.Attach(path, objective)
+}
+
 // learn asks what does not change while connected.
-func (s *Source) learn(ctx context.Context) error {
+func (s *cluster) learn(ctx context.Context) error {
 	body, err := s.Looks.Do(ctx, http.MethodGet, "/", rightMain)
 	if err != nil {
 		return err
@@ -119,9 +156,7 @@ func named(elastic bool) string {
 
 // Look looks once. An error means that a view failed; unless it is track.ErrLate, the source is to be closed and
 // opened again.
-func (s *Source) Look(ctx context.Context) (*track.Look, error) {
-	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
-	defer cancel()
+func (s *cluster) Look(ctx context.Context) (*track.Look, error) {
 	counted := make(chan error, 1)
 	go func() { counted <- s.count(ctx) }() // at the same time: each answer of a node in trouble takes long
 	err := s.list(ctx)
@@ -131,11 +166,15 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	if err != nil {
 		return nil, fmt.Errorf("search: _tasks: %w", rest.Late(err))
 	}
-	return s.builder.build(&s.in), nil
+	l := s.builder.build(&s.in)
+	if s.note != "" {
+		l.Notes = append(l.Notes, s.note)
+	}
+	return l, nil
 }
 
 // count asks what the nodes count.
-func (s *Source) count(ctx context.Context) error {
+func (s *cluster) count(ctx context.Context) error {
 	body, err := s.Looks.Do(ctx, http.MethodGet, statsPath, rightStats)
 	if err == nil {
 		s.in.nodes, err = decodeStats(body)
@@ -144,7 +183,7 @@ func (s *Source) count(ctx context.Context) error {
 }
 
 // list lists the tasks, in detail if that is not too dear.
-func (s *Source) list(ctx context.Context) error {
+func (s *cluster) list(ctx context.Context) error {
 	path, began := tasksPath, time.Now()
 	s.in.detailed = !began.Before(s.due)
 	if s.in.detailed {
@@ -164,7 +203,7 @@ func (s *Source) list(ctx context.Context) error {
 // Act does a step to a task of the last look. It reports false if the task was gone. The interface
 // takes no condition, so start and action are compared right before; a number is used again only after
 // its node was restarted.
-func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool, error) {
+func (s *cluster) Act(ctx context.Context, task uint64, step culprit.Step) (bool, error) {
 	goal, ok := s.builder.targets[task]
 	if !ok {
 		return false, nil
@@ -223,7 +262,7 @@ func (g *goal) cancelled(body []byte) (bool, error) {
 }
 
 // Alive checks the connection that acts.
-func (s *Source) Alive(ctx context.Context) error {
+func (s *cluster) Alive(ctx context.Context) error {
 	_, err := s.Acts.Do(ctx, http.MethodGet, "/", rightMain)
 	return err
 }
@@ -233,6 +272,7 @@ func Setup(user string) string {
 	quoted, _ := json.Marshal(user)
 	rights := fmt.Sprintf("%q, %q, %q, %q, %q, %q", rightMain, rightTasks, rightTask, rightNodes, rightStats, rightCancel)
 	return strings.Join([]string{
+		"# A node of OpenSearch with the plugin tracer/opensearch needs no role: opensearch://127.0.0.1:9200?tasks=/run/spillgate/opensearch.tasks",
 		"# Least rights for spillgate guard. " + rightCancel + " is only needed for --mode enforce.",
 		"# OpenSearch with its security plugin; make the user " + string(quoted) + " first:",
 		"PUT _plugins/_security/api/roles/spillgate",

@@ -83,8 +83,6 @@ func (s *Source) list(ctx context.Context, c *rest.Client) (*view, error) {
 
 // Look looks once. An error means that the view failed; the source is to be closed and opened again.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
-	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
-	defer cancel()
 	v, err := s.list(ctx, s.Looks)
 	if err != nil {
 		return nil, rest.Late(err)
@@ -101,8 +99,6 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	if step != culprit.Statement {
 		return false, fmt.Errorf("solr: there is no step %v, expected statement", step)
 	}
-	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
-	defer cancel()
 	body, err := s.Acts.Do(ctx, http.MethodPost, fmt.Sprintf("%s?wt=json&boot=%d&cancel=%d", s.path, goal.boot, goal.number), rightCancel)
 	var done bool
 	if err == nil {
@@ -116,8 +112,6 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 
 // KeepOut has the core refuse queries of a kind for a time from now on.
 func (s *Source) KeepOut(ctx context.Context, kind uint64, d time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, rest.Timeout)
-	defer cancel()
 	body, err := s.Acts.Do(ctx, http.MethodPost, fmt.Sprintf("%s?wt=json&keep_out=%x&millis=%d", s.path, kind, d.Milliseconds()), rightCancel)
 	if err == nil {
 		err = decodeKeepOut(body)

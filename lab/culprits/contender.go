@@ -17,8 +17,10 @@ type contender struct {
 	alone bool // without the culprit
 	rule  bool // another way to choose among what a guard sees
 	// run starts it; what it returns waits for its end, when ctx has ended.
-	run func(ctx context.Context, s *scene, b *bench, cancelled func(process int64, step string)) (wait func(), err error)
+	run runner
 }
+
+type runner func(ctx context.Context, s *scene, b *bench, cancelled func(process int64, step string)) (wait func(), err error)
 
 // contenders returns all, the one without a culprit first, ours last.
 func contenders() []contender {
@@ -44,16 +46,23 @@ func handSet(ctx context.Context, s *scene, b *bench, _ func(int64, string)) (fu
 	return func() { _ = s.native(context.WithoutCancel(ctx), b, false) }, s.native(ctx, b, true)
 }
 
-// spillgate runs a guard. It is connected before the load begins, as guards are.
+// spillgate runs a guard.
 func spillgate(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (func(), error) {
-	g, err := guard.New(guard.Config{URL: b.url, Objective: s.watched(), Mode: culprit.Enforce, Rules: s.rules}, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		return nil, err
+	return guardOf(func(b *bench) string { return b.url })(ctx, s, b, cancelled)
+}
+
+// guardOf runs a guard of a URL. It is connected before the load begins, as guards are.
+func guardOf(url func(b *bench) string) runner {
+	return func(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (func(), error) {
+		g, err := guard.New(guard.Config{URL: url(b), Objective: s.watched(), Mode: culprit.Enforce, Rules: s.rules}, slog.New(slog.DiscardHandler), nil)
+		if err != nil {
+			return nil, err
+		}
+		g.OnCancel = func(c guard.Cancel) { cancelled(s.whose(c.Process, c.Application), c.Step) }
+		var running sync.WaitGroup
+		running.Go(func() { _ = g.Run(ctx) })
+		return running.Wait, nil
 	}
-	g.OnCancel = func(c guard.Cancel) { cancelled(s.whose(c.Process, c.Application), c.Step) }
-	var running sync.WaitGroup
-	running.Go(func() { _ = g.Run(ctx) })
-	return running.Wait, nil
 }
 
 // choice is a task to cancel, by index in a look.
@@ -64,7 +73,7 @@ type choice struct {
 
 // chooser returns a contender that sees what a guard sees and chooses by f, which is
 // told the objective.
-func chooser(period time.Duration, f func(l *track.Look, objective time.Duration) []choice) func(context.Context, *scene, *bench, func(int64, string)) (func(), error) {
+func chooser(period time.Duration, f func(l *track.Look, objective time.Duration) []choice) runner {
 	return func(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (func(), error) {
 		source, err := guard.Open(ctx, b.url, s.watched())
 		if err != nil {

@@ -13,6 +13,8 @@ import (
 type bench struct {
 	// url is what a guard is given.
 	url string
+	// asked is the URL of a guard that reads no task file, if url is that of one that does.
+	asked string
 	// root is what connects its administrator.
 	root string
 	// programs is the directory of its client programs.

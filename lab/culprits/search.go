@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,8 +37,8 @@ const (
 	searchOthers  = 0
 )
 
-// searchExperiments are c12 and c13 on a real node.
-func searchExperiments() []experiment.Experiment { return made(c12, c13) }
+// searchExperiments are c11, c12 and c13 on a real node.
+func searchExperiments() []experiment.Experiment { return made(c11, c12, c13) }
 
 // made makes an experiment of each scene, and the scene anew for each run.
 func made(scenes ...func() *scene) (all []experiment.Experiment) {
@@ -53,7 +54,11 @@ func made(scenes ...func() *scene) (all []experiment.Experiment) {
 
 // openSearch starts a node with the documents that the scenes share.
 func openSearch(ctx context.Context) (*bench, error) {
-	server, err := servers.OpenSearch(ctx, servers.SearchConfig{HeapMiB: searchHeap, Fetch: true,
+	plugin, err := checkout(filepath.Join("tracer", "opensearch"), "build.sh")
+	if err != nil {
+		return nil, err
+	}
+	server, err := servers.OpenSearch(ctx, servers.SearchConfig{HeapMiB: searchHeap, Fetch: true, Plugin: plugin,
 		Settings: map[string]string{"indices.query.bool.max_clause_count": strconv.Itoa(2 * searchClauses)}})
 	if err != nil {
 		return nil, err
@@ -67,7 +72,43 @@ func openSearch(ctx context.Context) (*bench, error) {
 		stop()
 		return nil, fmt.Errorf("filling OpenSearch: %w", err)
 	}
-	return &bench{url: fmt.Sprintf("opensearch://127.0.0.1:%d", server.Port), search: c, stop: stop, used: server.CPU}, nil
+	asked := fmt.Sprintf("opensearch://127.0.0.1:%d", server.Port)
+	return &bench{url: asked + "?tasks=" + server.TaskFile(), asked: asked, search: c, stop: stop, used: server.CPU}, nil
+}
+
+// c11 is an aggregation in fifty others.
+func c11() *scene {
+	s := &scene{name: "c11", title: "OpenSearch, heap and processors: fifty aggregations in each other", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true, slow: true,
+		about: `Requests search for a word. From the onset on, four clients ask for a histogram in fifty others, of a thousand
+buckets each, over all documents, again and again, as in Atropos' case. The server's limit of buckets (search.max_buckets) stands.` + pluginAbout,
+		nativeTitle: "search.default_search_timeout 1 s"}
+	s.request = findWord
+	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error { return c.find(ctx, histograms(seed)) })
+	s.native = searchTimeout
+	s.contenders, s.mend = searchContenders, s.calm
+	return s
+}
+
+// histograms is the query of c11.
+func histograms(seed int) string {
+	const levels, buckets = 50, 1000
+	open := fmt.Sprintf(`"aggs":{"a":{"histogram":{"field":"n","interval":%d,"offset":%d}`, searchDocuments/buckets, seed)
+	return `{"size":0,` + strings.Repeat(open+",", levels-1) + open + strings.Repeat("}}", levels) + "}"
+}
+
+// pluginAbout is what the cases of OpenSearch share.
+const pluginAbout = `
+The plugin tracer/opensearch is in the node in every run, and records while a guard reads its task file; the experiment builds it and needs a checkout of
+the sources. The guard "over HTTP" asks the node instead.`
+
+// findWord is a request that searches for a word.
+func findWord(ctx context.Context, b *bench, i int) error {
+	return b.search.find(ctx, fmt.Sprintf(`{"query":{"match":{"body":"w%d"}}}`, i*7919%searchWords))
+}
+
+// searchTimeout sets the server's own limit.
+func searchTimeout(ctx context.Context, b *bench, on bool) error {
+	return b.search.settings(ctx, on, map[string]string{"search.default_search_timeout": "1s"})
 }
 
 // c12 is a query with many clauses over all documents.
@@ -75,15 +116,11 @@ func c12() *scene {
 	s := &scene{name: "c12", title: "OpenSearch, processors: queries with thousands of ranges", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true, slow: true,
 		about: `Requests search for a word. From the onset on, four clients send a query with 4,500 overlapping ranges over
 all documents, again and again: each takes seconds, and two of them all four search threads. Switched off to allow for
-it, as in Atropos' case of 1,500 to 4,500 terms: the server's limit of 1,024 clauses.`,
+it, as in Atropos' case of 1,500 to 4,500 terms: the server's limit of 1,024 clauses.` + pluginAbout,
 		nativeTitle: "search.default_search_timeout 1 s"}
-	s.request = func(ctx context.Context, b *bench, i int) error {
-		return b.search.find(ctx, fmt.Sprintf(`{"query":{"match":{"body":"w%d"}}}`, i*7919%searchWords))
-	}
+	s.request = findWord
 	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error { return c.find(ctx, ranges(seed)) })
-	s.native = func(ctx context.Context, b *bench, on bool) error {
-		return b.search.settings(ctx, on, map[string]string{"search.default_search_timeout": "1s"})
-	}
+	s.native = searchTimeout
 	s.contenders, s.mend = searchContenders, s.calm
 	return s
 }
@@ -126,8 +163,8 @@ func c13() *scene {
 	s := &scene{name: "c13", title: "OpenSearch, document lock: a bulk request of one document", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true, slow: true,
 		about: `Requests update a document. At the onset four clients send one bulk request each with 60,000 operations on
 the same document, which hold the threads for writes, and the document's lock in turn. The server cannot cancel a
-bulk request (its task says cancellable: false), so it is named, and its kind is to be kept out in front of the
-server. Updates are of fields, not by a script: the distribution for tests has no script language.`,
+bulk request (its task says cancellable: false): over HTTP it is named, and its kind is to be kept out in front of the
+server. The plugin gives up what is left of one. Updates are of fields, not by a script: the distribution for tests has no script language.` + pluginAbout,
 		nativeTitle: "index.refresh_interval as it is: the server has no limit for this"}
 	s.request = func(ctx context.Context, b *bench, i int) error { return b.search.update(ctx, "hot", i) }
 	for k := range searchClients {
@@ -137,12 +174,14 @@ server. Updates are of fields, not by a script: the distribution for tests has n
 		})
 	}
 	s.native, s.mend = func(context.Context, *bench, bool) error { return nil }, s.calm
-	s.contenders = func() []contender {
-		all := contenders()
-		all[len(all)-1].run = naming
-		return all
-	}
+	s.contenders = func() []contender { return overHTTP(contenders(), naming) }
 	return s
+}
+
+// overHTTP adds a guard that asks the server, in front of ours.
+func overHTTP(all []contender, run runner) []contender {
+	last := len(all) - 1
+	return append(all[:last:last], contender{name: ours + ", over HTTP", run: run}, all[last])
 }
 
 // searchContenders are those of databases and the server's own backpressure.
@@ -150,8 +189,11 @@ func searchContenders() []contender {
 	all := contenders()
 	last := len(all) - 1
 	own := contender{name: "search backpressure", run: backpressure}
-	return append(all[:last:last], own, all[last])
+	return overHTTP(append(all[:last:last], own, all[last]), guardOf(asked))
 }
+
+// asked is the URL of a guard that asks the server.
+func asked(b *bench) string { return b.asked }
 
 // backpressure lets the server cancel by itself, as an operator who knows the objective would set it. By
 // default it only watches, and looks for tasks that use a processor for 15 s or 30 s.
@@ -166,7 +208,7 @@ func backpressure(ctx context.Context, _ *scene, b *bench, _ func(int64, string)
 
 // naming runs the guard, and takes the naming of a task that cannot be cancelled for its cancel.
 func naming(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (func(), error) {
-	g, err := guard.New(guard.Config{URL: b.url, Objective: s.watched(), Mode: culprit.Enforce, Rules: s.rules}, slog.New(slog.DiscardHandler), nil)
+	g, err := guard.New(guard.Config{URL: b.asked, Objective: s.watched(), Mode: culprit.Enforce, Rules: s.rules}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -38,8 +38,13 @@ type ApacheConfig struct {
 	CPUs []int
 }
 
-// TaskFile returns the path of the task file of an Apache with a Module.
-func (s *Server) TaskFile() string { return filepath.Join(s.Dir, "tasks") }
+// TaskFile returns the path of the task file of an Apache with a Module, or of an OpenSearch with a Plugin.
+func (s *Server) TaskFile() string {
+	if s.Name == openSearch.name {
+		return filepath.Join(s.Dir, "tasks", "opensearch.tasks")
+	}
+	return filepath.Join(s.Dir, "tasks")
+}
 
 // Apache starts an Apache httpd that may be thrown away.
 func Apache(ctx context.Context, c ApacheConfig) (*Server, error) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +21,10 @@ type SearchConfig struct {
 	Settings map[string]string
 	// HeapMiB is the size of the heap. Default 512.
 	HeapMiB int
+	// Plugin is the directory tracer/opensearch of a checkout: the plugin is built with the javac of the server's
+	// Java, and writes TaskFile. The server then runs as this process's user, because a task file is of one user.
+	// Default: none.
+	Plugin string
 	// Fetch allows to fetch the server from Maven Central with mvn, 97 or 133 MB, if it is not in the
 	// user's cache directory. Default: ErrMissing then.
 	Fetch bool
@@ -73,13 +78,24 @@ func (k *searchKind) start(ctx context.Context, c SearchConfig) (*Server, error)
 		heap = c.HeapMiB
 	}
 	root := func(dir string) string { return filepath.Join(dir, strings.TrimSuffix(k.file, ".zip")) }
+	user, prefix := "nobody", []string(nil)
+	if c.Plugin != "" {
+		if user = ""; os.Getuid() == 0 {
+			prefix = notRoot
+		}
+	}
 	return start(ctx, spec{
-		name: k.name, user: "nobody", ask: syscall.SIGTERM, extra: true, patience: searchPatience,
-		prepare: func(_ func(string, ...string) error, dir string) error {
+		name: k.name, user: user, ask: syscall.SIGTERM, extra: true, patience: searchPatience,
+		prepare: func(run func(string, ...string) error, dir string) error {
 			if err := unzip(archive, dir); err != nil {
 				return err
 			}
-			return k.configure(root(dir), dir, heap)
+			if c.Plugin == "" {
+				return k.configure(root(dir), dir, heap, nil)
+			}
+			tasks := filepath.Join(dir, "tasks")
+			return errors.Join(os.Mkdir(tasks, 0o700), k.configure(root(dir), dir, heap, []string{"-Dspillgate.tasks=" + tasks}),
+				install(run, c.Plugin, root(dir), dir, filepath.Join(java, "bin", "javac"), tasks))
 		},
 		command: func(dir string, port, extra int) []string {
 			params := map[string]string{"cluster.name": "spillgate", "node.name": "one", "path.data": filepath.Join(dir, "data"), "path.logs": filepath.Join(dir, "logs"),
@@ -87,7 +103,7 @@ func (k *searchKind) start(ctx context.Context, c SearchConfig) (*Server, error)
 				"cluster.routing.allocation.disk.threshold_enabled": "false"}
 			maps.Copy(params, k.settings)
 			maps.Copy(params, c.Settings)
-			words := []string{filepath.Join(root(dir), "bin", k.program)}
+			words := slices.Concat(prefix, []string{filepath.Join(root(dir), "bin", k.program)})
 			return append(words, settings("-E", params, func(name, value string) []string { return []string{name + "=" + value} })...)
 		},
 		env: func(dir string) []string {
@@ -102,15 +118,30 @@ func (k *searchKind) fetched(ctx context.Context, fetch bool) (string, error) {
 	return mavenFile(ctx, mavenArtifact{name: k.artifact, file: k.file, sum: k.sum}, fetch)
 }
 
-// configure sets the heap, and leaves out logs and dumps, whose places are relative to a directory that
+// notRoot runs a program that refuses to run as root, whose files are root's all the same.
+var notRoot = []string{"unshare", "--user", "--map-user=65534", "--map-group=65534"}
+
+// install builds a plugin and puts it where the server looks for it.
+func install(run func(string, ...string) error, plugin, root, dir, javac, tasks string) error {
+	if _, err := os.Stat(javac); err != nil {
+		return fmt.Errorf("%w: there is no %s", ErrMissing, javac)
+	}
+	built := filepath.Join(dir, "built")
+	if err := run("bash", filepath.Join(plugin, "build.sh"), root, built, javac, tasks); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(built, "spillgate"), filepath.Join(root, "plugins", "spillgate"))
+}
+
+// configure sets the heap and more options, and leaves out logs and dumps, whose places are relative to a directory that
 // is not the server's.
-func (k *searchKind) configure(root, dir string, heap int) error {
+func (k *searchKind) configure(root, dir string, heap int, options []string) error {
 	file := filepath.Join(root, "config", "jvm.options")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	lines := []string{fmt.Sprintf("-Xms%dm", heap), fmt.Sprintf("-Xmx%dm", heap)}
+	lines := append([]string{fmt.Sprintf("-Xms%dm", heap), fmt.Sprintf("-Xmx%dm", heap)}, options...)
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line != "" && !strings.Contains(line, "HeapDump") && !strings.Contains(line, "-Xlog") && !strings.Contains(line, "ErrorFile") &&
 			!strings.HasPrefix(line, "-Xm") && !strings.HasPrefix(line, "#") {

@@ -71,13 +71,18 @@ public final class Tracer implements AutoCloseable {
         return Header.fingerprint(bytes);
     }
 
+    /** Returns whether tasks are recorded that begin now; for programs that take work to describe one. */
+    public boolean recording() {
+        long mode = file == null ? 0 : file.get(TaskFile.CLOCK) & TaskFile.MODE_BITS;
+        return mode == TaskFile.COARSE || mode == TaskFile.PRECISE;
+    }
+
     /** Begins a task; if the mode is off or no slot is free, one whose events do nothing. */
     public Task begin(Info info) {
         if (file == null) {
             return Task.NONE;
         }
-        long mode = file.get(TaskFile.CLOCK) & TaskFile.MODE_BITS;
-        if (mode != TaskFile.COARSE && mode != TaskFile.PRECISE) {
+        if (!recording()) {
             return Task.NONE;
         }
         int slots = file.geometry.slots();

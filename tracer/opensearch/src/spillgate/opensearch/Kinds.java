@@ -1,0 +1,146 @@
+package spillgate.opensearch;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.TreeSet;
+import org.apache.lucene.search.BooleanClause;
+import org.opensearch.action.IndicesRequest;
+import org.opensearch.action.bulk.BulkRequest;
+import org.opensearch.action.search.MultiSearchRequest;
+import org.opensearch.action.search.SearchRequest;
+import org.opensearch.index.query.QueryBuilder;
+import org.opensearch.index.query.QueryBuilderVisitor;
+import org.opensearch.index.query.WithFieldName;
+import org.opensearch.search.aggregations.AggregationBuilder;
+import org.opensearch.search.builder.SearchSourceBuilder;
+import spillgate.tracer.Info;
+
+/**
+ * Tells which requests do the same work: by their action, the indices, the queries and aggregations with their fields, and how
+ * many of these there are, as a power of ten. Values are left out.
+ *
+ * <pre>read/search docs bool range(n) x1000</pre>
+ */
+final class Kinds {
+  private static final String PREFIX = "indices:data/";
+
+  /** How many different words of a query, and indices, are told apart. */
+  private static final int MOST = 16;
+
+  /** How many bytes a name has at most, by the format of the task file. */
+  private static final int LONGEST = 96;
+
+  /** How many bytes of a longer name are kept, beside the hash of the whole. */
+  private static final int KEPT = LONGEST - 17;
+
+  private Kinds() {}
+
+  /** Reports whether requests of an action are shown. Replication is not, and neither is what changes no data. */
+  static boolean watched(String action) {
+    return action.startsWith(PREFIX) && !action.contains("replication") && !action.contains("ccr") && !action.endsWith("]");
+  }
+
+  /** Returns the flags of an action: work by query has no client that waits, and single reads cannot be cancelled. */
+  static long flags(String action) {
+    boolean background = action.endsWith("byquery") || action.endsWith("reindex");
+    boolean barred = action.startsWith(PREFIX + "read/get") || action.startsWith(PREFIX + "read/mget");
+    return (background ? Info.BACKGROUND : 0) | (barred ? Info.BARRED : 0);
+  }
+
+  static String of(String action, Object request) {
+    Words words = new Words();
+    Collection<String> indices = List.of();
+    if (request instanceof BulkRequest b) {
+      indices = b.getIndices();
+      words.count = b.requests().size();
+    } else if (request instanceof IndicesRequest i && i.indices() != null) {
+      indices = List.of(i.indices());
+    }
+    if (request instanceof SearchRequest s) {
+      words.add(s.source());
+    } else if (request instanceof MultiSearchRequest m) {
+      for (SearchRequest s : m.requests()) {
+        words.add(s.source());
+      }
+    }
+    List<String> all = new ArrayList<>(List.of(action.substring(PREFIX.length()), names(indices)));
+    all.addAll(words.different);
+    int digits = Integer.toString(words.count).length();
+    if (digits > 2) {
+      all.add("x1" + "0".repeat(digits - 1));
+    }
+    return shortened(String.join(" ", all));
+  }
+
+  /** Names of indices, whose numbers come and go, in order; "*" for none and for many. */
+  private static String names(Collection<String> indices) {
+    TreeSet<String> different = new TreeSet<>();
+    for (String name : indices) {
+      different.add(name.replaceAll("[0-9]+", "?").replaceAll("\\p{Cntrl}", ""));
+      if (different.size() > MOST) {
+        return "*";
+      }
+    }
+    return different.isEmpty() ? "*" : String.join(",", different);
+  }
+
+  private static String shortened(String name) {
+    byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
+    if (bytes.length <= LONGEST) {
+      return name;
+    }
+    long h = 0xcbf29ce484222325L;
+    for (byte b : bytes) {
+      h = (h ^ (b & 0xff)) * 0x100000001b3L;
+    }
+    int end = KEPT;
+    while ((bytes[end] & 0xc0) == 0x80) {
+      end--;
+    }
+    return new String(bytes, 0, end, StandardCharsets.UTF_8) + "#" + String.format("%016x", h);
+  }
+
+  /** The words of queries and aggregations. */
+  private static final class Words implements QueryBuilderVisitor {
+    final TreeSet<String> different = new TreeSet<>();
+    int count;
+
+    void add(SearchSourceBuilder source) {
+      if (source == null) {
+        return;
+      }
+      if (source.query() != null) {
+        source.query().visit(this);
+      }
+      if (source.aggregations() != null) {
+        aggregations(source.aggregations().getAggregatorFactories(), 1);
+      }
+    }
+
+    private void add(String word) {
+      count++;
+      if (different.size() < MOST) {
+        different.add(word);
+      }
+    }
+
+    @Override
+    public void accept(QueryBuilder q) {
+      add(q instanceof WithFieldName f ? q.getName() + "(" + f.fieldName() + ")" : q.getName());
+    }
+
+    @Override
+    public QueryBuilderVisitor getChildVisitor(BooleanClause.Occur occur) {
+      return this;
+    }
+
+    private void aggregations(Collection<AggregationBuilder> all, int depth) {
+      for (AggregationBuilder a : all) {
+        add(a.getType() + (depth < 10 ? "" : "/10")); // aggregations in ten others are other work
+        aggregations(a.getSubAggregations(), depth + 1);
+      }
+    }
+  }
+}

@@ -1,0 +1,110 @@
+package spillgate.opensearch;
+
+import java.io.IOException;
+import java.util.function.Supplier;
+import org.opensearch.common.util.concurrent.ThreadContext;
+import org.opensearch.core.common.io.stream.StreamInput;
+import org.opensearch.core.transport.TransportResponse;
+import org.opensearch.transport.Transport;
+import org.opensearch.transport.TransportException;
+import org.opensearch.transport.TransportInterceptor;
+import org.opensearch.transport.TransportRequest;
+import org.opensearch.transport.TransportRequestOptions;
+import org.opensearch.transport.TransportResponseHandler;
+
+/** Sees the parts of requests wait for threads: from when they are sent to when a thread of the pool has them. */
+final class Parts implements TransportInterceptor {
+  private final Requests requests;
+
+  Parts(Requests requests) {
+    this.requests = requests;
+  }
+
+  /** Returns the pool whose threads run an action, null for another one. */
+  private static Pool pool(String action) {
+    if (action.startsWith("indices:data/read/search[phase/query") || action.startsWith("indices:data/read/search[phase/fetch")) {
+      return Pool.SEARCH;
+    }
+    return action.startsWith("indices:data/write/") && (action.endsWith("[p]") || action.endsWith("/update[s]")) ? Pool.WRITE : null;
+  }
+
+  @Override
+  public AsyncSender interceptSender(AsyncSender sender) {
+    return new AsyncSender() {
+      @Override
+      public <T extends TransportResponse> void sendRequest(
+          Transport.Connection to, String action, TransportRequest request, TransportRequestOptions options, TransportResponseHandler<T> handler) {
+        Pool pool = pool(action);
+        Request r = pool == null || !requests.isHere(to.getNode()) ? null : requests.current();
+        if (r == null) {
+          sender.sendRequest(to, action, request, options, handler);
+          return;
+        }
+        WritePart part = action.endsWith("[p]") && requests.context.getTransient(WritePart.KEY) == null ? new WritePart(r, request) : null;
+        Answered<T> answered = new Answered<>(handler, r, pool, part, requests.context.newRestorableContext(true));
+        r.sent(pool);
+        try (ThreadContext.StoredContext before = requests.context.newStoredContext(true)) {
+          if (part != null) {
+            requests.context.putTransient(WritePart.KEY, part);
+          }
+          sender.sendRequest(to, action, request, options, answered);
+        }
+      }
+    };
+  }
+
+  /** Tells a request that a part of it was answered. */
+  private static final class Answered<T extends TransportResponse> implements TransportResponseHandler<T> {
+    private final TransportResponseHandler<T> to;
+    private final Request request;
+    private final Pool pool;
+    private final WritePart part; // or null
+    private final Supplier<ThreadContext.StoredContext> context; // of whoever sent the part, which has no part
+
+    Answered(TransportResponseHandler<T> to, Request request, Pool pool, WritePart part, Supplier<ThreadContext.StoredContext> context) {
+      this.to = to;
+      this.request = request;
+      this.pool = pool;
+      this.part = part;
+      this.context = context;
+    }
+
+    private void ends() {
+      if (part != null) {
+        part.ends();
+      }
+      request.answered(pool);
+    }
+
+    @Override
+    public T read(StreamInput in) throws IOException {
+      return to.read(in);
+    }
+
+    @Override
+    public void handleResponse(T response) {
+      ends();
+      try (ThreadContext.StoredContext before = context.get()) {
+        to.handleResponse(response);
+      }
+    }
+
+    @Override
+    public void handleException(TransportException e) {
+      ends();
+      try (ThreadContext.StoredContext before = context.get()) {
+        to.handleException(e);
+      }
+    }
+
+    @Override
+    public void handleRejection(Exception e) {
+      to.handleRejection(e);
+    }
+
+    @Override
+    public String executor() {
+      return to.executor();
+    }
+  }
+}

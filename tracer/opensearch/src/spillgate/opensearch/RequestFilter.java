@@ -1,0 +1,53 @@
+package spillgate.opensearch;
+
+import org.opensearch.action.ActionRequest;
+import org.opensearch.action.support.ActionFilter;
+import org.opensearch.action.support.ActionFilterChain;
+import org.opensearch.common.util.concurrent.ThreadContext;
+import org.opensearch.core.action.ActionListener;
+import org.opensearch.core.action.ActionResponse;
+import org.opensearch.tasks.Task;
+
+/** Sees requests begin and end. */
+final class RequestFilter implements ActionFilter {
+  private final Requests requests;
+
+  RequestFilter(Requests requests) {
+    this.requests = requests;
+  }
+
+  @Override
+  public int order() {
+    return Integer.MIN_VALUE; // so that what other filters do belongs to the request
+  }
+
+  // OpenSearch 3.0 to 3.4 have this method; the one that takes its place is not in all of them.
+  @Override
+  @SuppressWarnings("removal")
+  public <Q extends ActionRequest, A extends ActionResponse> void apply(
+      Task task, String action, Q request, ActionListener<A> listener, ActionFilterChain<Q, A> chain) {
+    Request r = Kinds.watched(action) ? requests.begin(task, action, request) : null;
+    if (r == null) {
+      chain.proceed(task, action, request, listener);
+      return;
+    }
+    ActionListener<A> ending =
+        new ActionListener<>() {
+          @Override
+          public void onResponse(A answer) {
+            requests.end(r);
+            listener.onResponse(answer);
+          }
+
+          @Override
+          public void onFailure(Exception e) {
+            requests.end(r);
+            listener.onFailure(r.cancelled() ? Request.refusal(e) : e);
+          }
+        };
+    try (ThreadContext.StoredContext before = requests.context.newStoredContext(true)) {
+      requests.enter(r);
+      chain.proceed(task, action, request, ending);
+    }
+  }
+}
