@@ -22,8 +22,6 @@ type calm struct {
 	count, apart, before float64
 	// longer tells whether those that found more running took longer.
 	longer longer
-	// doubted is how many times a line that it was certain of was none.
-	doubted int
 }
 
 const sure = 9.21 // the evidence that is enough: ln 10⁴, a chance of one in ten thousand
@@ -40,7 +38,7 @@ const settledRanks = 4 * enoughRanks
 // included. It reports whether a line is certain.
 func (c *calm) end(rank int, ran, found, r float64) bool {
 	if float64(rank) > c.reach {
-		*c = calm{reach: float64(rank), doubted: c.doubted}
+		*c = calm{reach: float64(rank)}
 	}
 	if n := min(ran, c.reach); rank > 0 && n > 1 {
 		place := float64(rank-1) / (n - 1)
@@ -52,11 +50,5 @@ func (c *calm) end(rank int, ran, found, r float64) bool {
 	if found >= c.reach {
 		c.longer.add(found, r)
 	}
-	return c.behind >= sure*float64(int(1)<<(2*c.doubted)) && c.count >= settledRanks && c.apart >= stirred*c.count && c.longer.line()
+	return c.behind >= sure && c.count >= settledRanks && c.apart >= stirred*c.count && c.longer.line()
 }
-
-// mostDoubted is how often the evidence that is enough is multiplied by four.
-const mostDoubted = 4
-
-// refuted begins anew: what was certain was not so.
-func (c *calm) refuted() { *c = calm{reach: c.reach, doubted: min(c.doubted+1, mostDoubted)} }

@@ -298,8 +298,7 @@ func (l *Limit) outdone(p point) bool {
 		p.throughput >= a.throughput*(1-max(margin, min(chance(a, p), (1-part)/2))) {
 		return false
 	}
-	l.refute()
-	l.calm.refuted()
+	l.disprove()
 	l.knee, l.limit, l.samples, l.untried = a.concurrency, max(l.limit, a.concurrency), 0, l.gap/2
 	return true
 }
@@ -308,6 +307,9 @@ func (l *Limit) outdone(p point) bool {
 func (l *Limit) confirm(knee float64) {
 	if l.Sharing() {
 		return // those in service share the processors: fewer than the line lets in do as much
+	}
+	if l.wary > 0 {
+		return // what the ranks say was wrong
 	}
 	if !l.fifo {
 		l.fifo, l.unlined = true, unlined{l.knee, l.samples}
@@ -327,6 +329,13 @@ func (l *Limit) refute() {
 		l.knee, l.samples = l.unlined.knee, l.unlined.samples
 	}
 	l.fifo = false
+}
+
+// disprove refutes a line for what more requests did. Ranks are not believed for a while.
+func (l *Limit) disprove() {
+	l.refute()
+	l.calm = calm{}
+	l.wary, l.wideGap = trialLast, wideFirst
 }
 
 // counted returns how many requests are in service by the ranks that were seen: as far as they

@@ -255,9 +255,8 @@ func (l *Limit) judgeWide(p point) {
 		l.limit = l.target()
 		return
 	}
-	l.refute()
-	l.calm.refuted()
-	l.trial.wide, l.wideGap = false, wideFirst
+	l.disprove()
+	l.trial.wide = false
 	l.alone = f.concurrency / f.throughput
 	l.knee, l.rate, l.gap, l.raiseGap = min(p.concurrency, p.throughput*l.alone), p.throughput, memory, raiseFirst
 	l.step(p)

@@ -121,6 +121,7 @@ func (l *Limit) endWindow(now mono.Time) {
 	p := w.point(length, float64(l.Limit()))
 	l.length = length
 	l.weigh()
+	l.wary = max(l.wary-1, 0)
 	if l.service == 0 {
 		// It began with nothing running, so nothing was done for the first while.
 		if since := float64(now.Sub(w.first)); since > 0 && w.done > earlySize {
