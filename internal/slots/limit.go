@@ -229,6 +229,9 @@ func (l *Limit) vacate(now mono.Time, place Place) (rank int) {
 	if place.answered != 0 {
 		l.begun--
 	}
+	if l.window.flush > 0 && place.number < l.window.next {
+		l.window.old--
+	}
 	l.inUse--
 	l.ends++
 	return rank
@@ -252,17 +255,33 @@ func (l *Limit) settling(now mono.Time) bool {
 		fresh := w.fresh || l.trial.dir < 0
 		*w = newWindow(now, now)
 		if fresh {
-			w.flush = l.inUse
+			w.flush, w.old, w.next = l.inUse, l.inUse, l.line.next
 		}
 	}
 	if w.flush > 0 {
-		if w.flush--; w.flush == 0 {
+		if w.flush--; w.flush == 0 && l.mixed() {
+			w.flush = 1
+		}
+		if w.flush == 0 {
 			*w = newWindow(now, now)
 		}
 		return true
 	}
 	return false
 }
+
+// mixed reports whether more of what runs is from before the change of the limit than may be, where times vary
+// much.
+func (l *Limit) mixed() bool {
+	return l.window.old > l.inUse/leftOver && l.deviation() > wild
+}
+
+const (
+	// leftOver is which part of what runs, inverted, may be from before a change.
+	leftOver = 4
+	// wild is the coefficient of variation from which on the number of ends does not tell how many of them are gone.
+	wild = 1.5
+)
 
 // apart is which part of a residence two requests must start apart for the order in which
 // they end to tell something: constant times vary by some hundredths.
@@ -313,6 +332,9 @@ func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 	}
 	l.window.lent += held
 	l.line.leave(place)
+	if l.window.flush > 0 && place.number < l.window.next {
+		l.window.old--
+	}
 	l.inUse--
 	l.lent++
 	if w := &l.window; !w.moved && w.flush == 0 && w.done > 0 {

@@ -48,6 +48,10 @@ type window struct {
 	// gone is not asked: counting only requests that started since would count
 	// the short ones first.
 	flush int
+	// old of those that ran then run still, of which number next would have been the first that did not. Where
+	// times vary far more than exponential ones many short requests end while long ones from before still wait.
+	old  int
+	next uint64
 }
 
 // earlySize is the number of completions whose mean is the first idea of the
