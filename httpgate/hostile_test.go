@@ -127,7 +127,7 @@ func TestClientLeavesDuringUpload(t *testing.T) {
 	await.Value(t, done, "the request to end")
 	eventually(t, "it left", func() bool { return gate.Stats().Running == 0 && len(seen.list()) == 2 })
 	for _, e := range seen.list() {
-		if e.Outcome != work.Released {
+		if e.Outcome != work.Ignored {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -118,7 +118,7 @@ func TestQuietStreams(t *testing.T) {
 	}
 	eventually(t, "the streams to be there without slots", func() bool {
 		st := p.Status()
-		return st.Inside == 20 && st.Upstreams[0].Running == 0 && st.Upstreams[0].Served[work.Ignored.String()] == 20 && len(st.Upstreams[0].Served) == 1
+		return st.Inside == 20 && st.Upstreams[0].Running == 0 && st.Upstreams[0].Served[work.Released.String()] == 20 && len(st.Upstreams[0].Served) == 1
 	})
 	for i, s := range open {
 		if i%2 == 1 {

@@ -16,9 +16,10 @@
 //
 //	observation                                 tells                          fails for
 //	the order in which requests end (line.go):  the highest rank is the knee   times that are nearly
-//	first come, first served, with k workers                                   equal; shared processors
-//	none ends beyond the k-th in line; also
-//	while more than ever ran (calm.go)
+//	first come, first served, with k workers                                   equal; shared processors; a
+//	none ends beyond the k-th in line; also                                    first stage that lets few
+//	while more than ever ran, if those that                                    through
+//	found more took longer (calm.go)
 //	residence while fewer run (trial.go)        knee = throughput × residence  random times, few samples
 //	throughput while more run (trial.go)        whether the knee is higher     a residence near the objective
 //
@@ -48,6 +49,10 @@
 // Where it matters who is served first (SetOrdered) the hidden queue is kept to a tenth
 // of the objective.
 //
+// What the ranks say is asked again. Where fewer run for their sake and do less than was done while slots were free,
+// or half as many again do more and take no longer, there is no line, and none is believed for a while: requests that
+// hold one of a few connections first and are elsewhere afterwards end in order, whatever runs beside them.
+//
 // Invariants: the limit stays within Min and Max; while nothing binds, low throughput
 // lowers no limit below what runs; no verdict by ranks stands against a throughput that
 // fell with the limit, and the knee that it counted goes with it; a trial after which the
@@ -57,7 +62,10 @@
 // on, once four times as many as run at once have ended meanwhile, or so many beside it
 // and those like it that some of them should have been among these: see Lend. So long
 // polls and rare long requests neither hold the slots of the others nor pass for slow
-// service; and where the work itself is slow, nothing more is let in.
+// service; and where the work itself is slow, nothing more is let in. Nor where requests take longer the more of
+// them there are, or their callers give up: short ones may end beside them all the time (overlong.go).
+//
+// A request whose answer goes on without a slot is a sample up to the answer's beginning: see Answer and Part.
 //
 // Where no reason stands beside a constant, it is a round number that may be another: half
 // of it or twice as much loses, in the worlds of the experiment tuning/core, no more than

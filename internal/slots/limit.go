@@ -54,6 +54,7 @@ type Limit struct {
 	untried       int     // binding windows since the last trial
 	gap, raiseGap int     // of them between two trials
 	wideGap       int     // and between two wide ones
+	narrow        int     // binding windows since the last wide one
 	wary          int     // windows in which no line is believed, because one was none
 	idle          int     // windows in a row in which the limit did not bind
 	peak          float64 // requests at once, decaying

@@ -102,18 +102,22 @@ func TestWideTrial(t *testing.T) {
 		}
 		l.fifo, l.knee, l.limit, l.rate, l.alone = true, 12, 13, 2e-7, 60e6
 		from := point{concurrency: 12, throughput: 2e-7, residence: 60e6, took: 60e6, samples: 128, limit: 13, bound: true}
-		l.untried = wideFirst - 1
+		l.narrow = wideFirst - 1
 		if l.widens(from) {
-			t.Errorf("%s: a wide trial after %d windows, want %d", tt.name, l.untried, wideFirst)
+			t.Errorf("%s: a wide trial after %d windows, want %d", tt.name, l.narrow, wideFirst)
 		}
-		if l.untried++; !l.widens(from) {
-			t.Fatalf("%s: no wide trial after %d windows", tt.name, l.untried)
+		if l.narrow++; !l.widens(from) {
+			t.Fatalf("%s: no wide trial after %d windows", tt.name, l.narrow)
 		}
 		if l.widen(from); l.Limit() != 18 {
 			t.Errorf("%s: %d run in the trial, want 18", tt.name, l.Limit())
 		}
-		l.judge(point{concurrency: 18, throughput: 2e-7 * tt.gain, residence: 60e6 * tt.longer, took: 60e6 * tt.longer, samples: 144, limit: 18, bound: true})
-		if l.fifo == tt.want || !tt.want && l.wideGap != 2*wideFirst || tt.want && l.Limit() < 24 {
+		for range 2 {
+			if l.trial.wide {
+				l.judge(point{concurrency: 18, throughput: 2e-7 * tt.gain, residence: 60e6 * tt.longer, took: 60e6 * tt.longer, samples: 144, limit: 18, bound: true})
+			}
+		}
+		if l.fifo == tt.want || !tt.want && l.wideGap != 4*wideFirst || tt.want && l.Limit() < 24 {
 			t.Errorf("%s: a line: %v, limit %d, next wide trial after %d windows; want %v", tt.name, l.fifo, l.Limit(), l.wideGap, !tt.want)
 		}
 	}

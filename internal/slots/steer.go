@@ -168,6 +168,7 @@ func (l *Limit) full(p point) {
 	l.idle = 0
 	l.rate = l.level.throughput(p, l.length)
 	l.untried++
+	l.narrow++
 	l.hurry(p)
 	here := p
 	here.order.merge(l.level.order)

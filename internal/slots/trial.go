@@ -45,6 +45,7 @@ const (
 type trial struct {
 	dir    int8  // -1: fewer run, 1: more; 0: no trial
 	wide   bool  // upwards, whatever the ranks say: see widen
+	sure   bool  // a window of it has refuted the line already
 	last   int8  // direction of the last one
 	from   point // where it began, with the throughput of all windows there
 	before point // the stage before this one
@@ -225,13 +226,18 @@ func (l *Limit) judgeUp(p point) {
 	l.limit = l.target()
 }
 
-// wideFirst is how many binding windows pass before the first wide trial of a line. Each that confirms it doubles
-// the number, up to trialLast.
-const wideFirst = 4
+// wideFirst is how many binding windows pass before the first wide trial of a line. Each that confirms it makes four
+// times as many of it, up to trialLast.
+const wideFirst = 8
 
-// widens reports whether it is time for a wide trial, which takes half as long again for each request.
+// widens reports whether it is time for a wide trial, which takes half as long again for each request. Where it matters
+// who is served first it is seldom.
 func (l *Limit) widens(p point) bool {
-	return l.fifo && l.untried >= l.wideGap && p.residence*up <= whole*float64(l.cfg.Slack) && p.limit >= 1
+	gap := l.wideGap
+	if l.ordered {
+		gap = trialLast
+	}
+	return l.fifo && l.narrow >= gap && p.residence*up <= whole*float64(l.cfg.Slack) && p.limit >= 1
 }
 
 // widen begins a trial with half as many again as the ranks of a line say. They reach no further than the first of
@@ -240,19 +246,26 @@ func (l *Limit) widen(p point) {
 	from := p
 	from.throughput, from.residence = l.rate, max(p.residence, p.concurrency/l.rate)
 	l.trial = trial{dir: 1, wide: true, last: l.trial.last, from: from, before: from}
-	l.untried = 0
+	l.narrow = 0
 	l.limit = max(math.Ceil(p.concurrency*up), math.Floor(p.concurrency+1.5))
 }
 
-// judgeWide refutes the line if half as many again did more, and took no longer.
+// judgeWide refutes the line if half as many again did more, and took no longer, in two windows.
 func (l *Limit) judgeWide(p point) {
 	f := l.trial.from
 	distance := math.Log(p.concurrency / f.concurrency)
 	more, longer := math.Log(p.throughput/f.throughput), math.Log(p.took/f.took)
+	if longer < -unmoved {
+		l.endWide() // the work has become faster
+		return
+	}
 	if distance <= 0 || more <= queued*distance || longer >= (1-queued)*distance {
-		l.end()
-		l.wideGap = min(2*l.wideGap, trialLast)
-		l.limit = l.target()
+		l.endWide()
+		l.wideGap = min(4*l.wideGap, trialLast)
+		return
+	}
+	if !l.trial.sure {
+		l.trial.sure = true // one window says so by chance once in twenty times
 		return
 	}
 	l.disprove()
@@ -260,6 +273,14 @@ func (l *Limit) judgeWide(p point) {
 	l.alone = f.concurrency / f.throughput
 	l.knee, l.rate, l.gap, l.raiseGap = min(p.concurrency, p.throughput*l.alone), p.throughput, memory, raiseFirst
 	l.step(p)
+}
+
+// endWide ends a wide trial that found nothing. The others come when they would have come without it.
+func (l *Limit) endWide() {
+	untried, last := l.untried, l.trial.last
+	l.end()
+	l.untried, l.trial.last = untried, last
+	l.limit = l.target()
 }
 
 // learn takes a measurement of the knee and of the service time.
@@ -276,6 +297,6 @@ func (l *Limit) learn(knee float64, p point) {
 
 // end ends the trial.
 func (l *Limit) end() {
-	l.trial.last, l.trial.dir = l.trial.dir, 0
+	l.trial.last, l.trial.dir, l.trial.wide = l.trial.dir, 0, false
 	l.untried = 0
 }

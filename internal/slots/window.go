@@ -183,8 +183,6 @@ func (l *Limit) enough(length float64) bool {
 		return false
 	case l.trial.dir < 0:
 		samples = max(samples, 3*l.limit)
-	case l.trial.wide:
-		samples = max(4*samples, 8*l.limit)
 	case l.trial.dir > 0:
 		samples = max(2*samples, 4*l.limit)
 	}
