@@ -353,6 +353,18 @@ func TestStreamRights(t *testing.T) {
 	must[*jetstream.RawStreamMsg](t, "direct")(hs.GetMsg(ctx, 1))
 }
 
+// A message that looks like an answer of JetStream comes back as its publisher wrote it.
+func TestStoredAnswers(t *testing.T) {
+	at, _ := stored(t, Config{})
+	_, js := streamsOf(t, at)
+	s := must[jetstream.Stream](t, "stream")(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "A", Subjects: []string{"a"}, AllowDirect: true}))
+	const body = `{"type":"io.nats.jetstream.api.v1.stream_names_response","total":1,"streams":["SPILLGATE_LOG"]}`
+	must[*jetstream.PubAck](t, "publish")(js.Publish(t.Context(), "a", []byte(body)))
+	if m := must[*jetstream.RawStreamMsg](t, "direct")(s.GetMsg(t.Context(), 1)); string(m.Data) != body {
+		t.Errorf("it comes back as %s", m.Data)
+	}
+}
+
 // Of several nodes one stores each message, and a stream that is made at one is there for clients of all.
 func TestStreamOfNodes(t *testing.T) {
 	nodes, _ := cluster(t, 3, Config{Listen: []string{"nats://127.0.0.1:0"}})

@@ -137,7 +137,7 @@ func (s *sub) fromStreams(at *mirror, m *client.Msg) {
 	case !answered && !may(subject), answered && slices.ContainsFunc(origins, func(o string) bool { return !may(o) }):
 		s.c.srv.dropped.Add(dropRights)
 		return
-	case answered:
+	case answered && len(origins) == 0: // else data is its publisher's, whatever it looks like
 		if kind := kindOf(data); kind != "" {
 			var ok bool
 			if data, ok = visible(data, s.c.who.MaySubscribe); !ok {

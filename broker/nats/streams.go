@@ -20,6 +20,7 @@ import (
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/internal/bucket"
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 const (
@@ -64,6 +65,7 @@ type Streams struct {
 	changed chan struct{}
 
 	looking  sync.Mutex
+	looked   mono.Time                       // the last look that was answered began; guarded by looking
 	captured map[string]*engine.Subscription // by filter; guarded by looking
 	filters  atomic.Pointer[[]string]        // of captured
 
@@ -131,10 +133,16 @@ func (s *Streams) watch() {
 	}
 }
 
-// look lists the streams, and has the engine deliver what they are to have. Without an answer all stays as it was.
+// look lists the streams, and has the engine deliver what they are to have. Without an answer all stays as it was. Of several calls
+// that wait for one another, one looks for all.
 func (s *Streams) look() {
+	asked := live.Now()
 	s.looking.Lock()
 	defer s.looking.Unlock()
+	if s.looked >= asked {
+		return
+	}
+	began := live.Now()
 	ctx, cancel := context.WithTimeout(s.ctx, lookTime)
 	defer cancel()
 	list := s.js.ListStreams(ctx)
@@ -172,6 +180,7 @@ func (s *Streams) look() {
 	}
 	filters := slices.Collect(maps.Keys(s.captured))
 	s.filters.Store(&filters)
+	s.looked = began
 }
 
 // allows reports whether a client may make a request now. Those for messages do not wait where all others do.
