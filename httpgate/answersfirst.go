@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +53,7 @@ func (a *answersFirst) note(now mono.Time, r *http.Request) {
 			return
 		}
 	}
-	a.until[kind] = now.Add(firstFor)
+	a.until[strings.Clone(kind)] = now.Add(firstFor) // it may be part of a long path
 	a.known.Store(true)
 }
 
