@@ -50,7 +50,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal) {
 
 // OverloadStatus chooses the status of requests that are refused because the server is short, in
 // place of 503: some balancers and clients take a 503 for a server that is broken, and send 429
-// again later. f says it for a request, 0 for 503; it must not block. A server that drains, or that
+// again later. f says it for a request, from 400 to 599, or 0 for 503; it must not block. A server that drains, or that
 // cancelled the request, still says 503, and a client beyond its own share 429. Of several, the
 // last counts.
 func OverloadStatus(f func(*http.Request) int) Option {
