@@ -428,16 +428,12 @@ func (g *Gate) arrive(now mono.Time, r *Request, t *Ticket, v *visit) {
 		token := r.Token
 		t.shown = &token
 	}
-	switch {
-	case t.mode == Monitor:
-		would, _ := g.node.Observe(now, t.core)
-		if would == admission.Shed {
-			t.would = t.core.Reason()
-			g.tallies.Would[t.would]++
-			g.explain(now, t, true)
-		}
-	default:
+	if t.mode != Monitor {
 		t.verdict = g.node.Arrive(now, t.core)
+	} else if would, _ := g.node.Observe(now, t.core); would == admission.Shed {
+		t.would = t.core.Reason()
+		g.tallies.Would[t.would]++
+		g.explain(now, t, true)
 	}
 	switch t.verdict {
 	case admission.Shed:
