@@ -55,6 +55,7 @@ type Limit struct {
 	gap, raiseGap int     // of them between two trials
 	wideGap       int     // and between two wide ones
 	narrow        int     // binding windows since the last wide one
+	proven        float64 // as many ran before the last wide one that confirmed a line
 	wary          int     // windows in which no line is believed, because one was none
 	idle          int     // windows in a row in which the limit did not bind
 	peak          float64 // requests at once, decaying

@@ -122,3 +122,23 @@ func TestWideTrial(t *testing.T) {
 		}
 	}
 }
+
+// TestLowerLimitThatDoesLess: ranks said that 15 are served, and with so many less is done than with 39, which took no
+// longer. So there is no line, and the knee is what Little's law says.
+func TestLowerLimitThatDoesLess(t *testing.T) {
+	l, err := New(Config{Slack: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.limit = 39
+	l.level = level{length: 1e9, done: 500, area: 39e9, sum: 500 * 78e6, ends: 500, windows: 4, order: order{count: 500, sum: 1000, top: 15}}
+	l.begin(0, 16.0/39)
+	l.fifo, l.knee, l.limit = true, 15, 16
+	l.compare(l.other, point{concurrency: 16, throughput: 250e-9, residence: 62e6, samples: 96, order: order{count: 96, sum: 192, top: 8}})
+	if l.fifo || l.knee < 30 || l.knee > 32 {
+		t.Errorf("a line: %v, knee %.1f, want none and 31", l.fifo, l.knee)
+	}
+	if l.confirm(15); l.fifo {
+		t.Error("what the ranks say is believed again at once")
+	}
+}

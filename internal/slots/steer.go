@@ -284,7 +284,10 @@ func (l *Limit) compare(a, b point) {
 	switch c := contrast(a.order, b.order, a.concurrency, b.concurrency); {
 	case c > 0 && !worse:
 		l.confirm(l.counted(b.order))
-	case c < 0 || worse && min(a.samples, b.samples) >= enoughRanks:
+	case worse && l.fifo && ratio < least-sure && min(a.samples, b.samples) >= enoughRanks: // three standard deviations
+		l.disprove()
+		l.knee = max(l.knee, l.unlined.knee, min(a.concurrency, a.throughput*b.residence))
+	case c < 0 || worse && l.trial.dir != 0 && min(a.samples, b.samples) >= enoughRanks:
 		l.refute()
 	}
 }
@@ -296,7 +299,7 @@ func (l *Limit) outdone(p point) bool {
 	a := l.calmly
 	part := p.concurrency / a.concurrency
 	if a.samples < enoughRanks || p.samples < enoughRanks || part*moves > 1 || slower(a, p) ||
-		p.throughput >= a.throughput*(1-max(margin, min(chance(a, p), (1-part)/2))) {
+		p.throughput >= a.throughput*(1-max(margin, 2*chance(a, p))) { // three standard deviations
 		return false
 	}
 	l.disprove()

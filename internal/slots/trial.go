@@ -234,6 +234,9 @@ const wideFirst = 8
 // who is served first it is seldom.
 func (l *Limit) widens(p point) bool {
 	gap := l.wideGap
+	if l.knee*near < l.proven {
+		gap = min(gap, wideFirst) // the ranks say less than they did
+	}
 	if l.ordered {
 		gap = trialLast
 	}
@@ -261,6 +264,7 @@ func (l *Limit) judgeWide(p point) {
 	}
 	if distance <= 0 || more <= queued*distance || longer >= (1-queued)*distance {
 		l.endWide()
+		l.proven = f.concurrency
 		l.wideGap = min(4*l.wideGap, trialLast)
 		return
 	}

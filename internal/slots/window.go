@@ -170,7 +170,7 @@ func (l *Limit) begin(now mono.Time, moved float64) {
 		return
 	}
 	if v := &l.level; v.order.count >= enoughRanks/4 {
-		l.other = point{concurrency: v.area / v.length, throughput: v.done / v.length, samples: v.done, order: v.order}
+		l.other = point{concurrency: v.area / v.length, throughput: v.done / v.length, residence: max(v.sum, v.area) / v.ends, samples: v.done, order: v.order}
 	}
 	l.level = level{}
 }
@@ -183,6 +183,8 @@ func (l *Limit) enough(length float64) bool {
 		return false
 	case l.trial.dir < 0:
 		samples = max(samples, 3*l.limit)
+	case l.trial.wide:
+		samples = max(4*samples, 8*l.limit)
 	case l.trial.dir > 0:
 		samples = max(2*samples, 4*l.limit)
 	}
