@@ -26,7 +26,7 @@ final class RequestFilter implements ActionFilter {
   @SuppressWarnings("removal")
   public <Q extends ActionRequest, A extends ActionResponse> void apply(
       Task task, String action, Q request, ActionListener<A> listener, ActionFilterChain<Q, A> chain) {
-    Request r = Kinds.watched(action) ? requests.begin(task, action, request) : null;
+    Request r = Kinds.watched(action) ? begin(task, action, request) : null;
     if (r == null) {
       chain.proceed(task, action, request, listener);
       return;
@@ -48,6 +48,15 @@ final class RequestFilter implements ActionFilter {
     try (ThreadContext.StoredContext before = requests.context.newStoredContext(true)) {
       requests.enter(r);
       chain.proceed(task, action, request, ending);
+    }
+  }
+
+  /** Returns null for a request that cannot be described: it is served all the same, unwatched. */
+  private Request begin(Task task, String action, ActionRequest request) {
+    try {
+      return requests.begin(task, action, request);
+    } catch (RuntimeException e) {
+      return null;
     }
   }
 }

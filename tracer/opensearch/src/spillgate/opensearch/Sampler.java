@@ -28,7 +28,11 @@ final class Sampler {
       long collecting = Usage.collecting();
       double share = now > before ? Math.min((collecting - collected) * 1e6 / (now - before), 1) : 0;
       for (Request r : requests.all()) {
-        r.sample(share);
+        try {
+          r.sample(share);
+        } catch (RuntimeException e) {
+          // One request that cannot be read is no reason to lose sight of the others.
+        }
       }
       before = now;
       collected = collecting;
