@@ -37,11 +37,7 @@ func TestFollowsTheServer(t *testing.T) {
 				t.Run(fmt.Sprintf("k=%d/slack=%v/%s", k, slack, shape), func(t *testing.T) {
 					t.Parallel()
 					const mean = time.Millisecond
-					// A hundred workers end ten times as many requests as ten: fewer runs say as much.
-					seeds := 6
-					if k == 100 {
-						seeds = 2
-					}
+					const seeds = 6
 					got := make([]float64, len(phases))
 					most := make([]int, len(phases))
 					for seed := range uint64(seeds) {

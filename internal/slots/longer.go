@@ -9,12 +9,11 @@ import "math"
 type longer struct{ count, found, took, foundFound, foundTook, tookTook float64 }
 
 const (
-	// inLine is the elasticity of the residence in the number found from which on they are in line: midway
-	// between none and the whole proportion.
+	// inLine is the elasticity of the residence in the number found from which on they may be in line. It is 1 in a
+	// line; where a first stage of several is busy for little more than half of the time, half of that.
 	inLine = 0.7
-	// elastic is how well the elasticity must be known, as a standard deviation: half of inLine. With 4
-	// workers, exponential times and 70 % of the capacity it takes some 150 requests that find all workers busy.
-	elastic = 0.25
+	// longerLeast is how many requests there must be to tell anything.
+	longerLeast = 16
 	// longerMemory is after how many requests older ones count half.
 	longerMemory = 512
 )
@@ -49,8 +48,11 @@ func (l *longer) elasticity() (by, deviation float64) {
 	return slope * found / took, math.Sqrt(left/varied/l.count) * found / took
 }
 
-// line reports whether they are in line, as far as is known.
+// line reports whether they may be in line, as far as is known.
 func (l *longer) line() bool {
+	if l.count < longerLeast {
+		return true
+	}
 	by, deviation := l.elasticity()
-	return by >= inLine && deviation <= elastic
+	return by+2*deviation >= inLine
 }

@@ -230,8 +230,8 @@ func (l *Limit) judgeUp(p point) {
 // times as many of it, up to trialLast.
 const wideFirst = 8
 
-// widens reports whether it is time for a wide trial, which takes half as long again for each request. Where it matters
-// who is served first it is seldom.
+// widens reports whether it is time for a wide trial, which takes half as long again for each request, and is none where
+// that passes half of the objective. Where it matters who is served first it is seldom.
 func (l *Limit) widens(p point) bool {
 	gap := l.wideGap
 	if l.knee*near < l.proven {
@@ -240,7 +240,7 @@ func (l *Limit) widens(p point) bool {
 	if l.ordered {
 		gap = trialLast
 	}
-	return l.fifo && l.narrow >= gap && p.residence*up <= whole*float64(l.cfg.Slack) && p.limit >= 1
+	return l.fifo && l.narrow >= gap && p.residence*up <= half*float64(l.cfg.Slack) && p.limit >= 1
 }
 
 // widen begins a trial with half as many again as the ranks of a line say. They reach no further than the first of
