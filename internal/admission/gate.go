@@ -92,11 +92,10 @@ type Ticket struct {
 	state      state
 	plain      bool // over its window or without one: stricter AQM
 	started    mono.Time
-	since      mono.Time // in the queue for a slot
-	due        mono.Time // its objective ends, counted from its start
-	overdue    bool      // it has, and the slot is still held
-	answered   bool      // its answer has begun, at answer
-	answer     mono.Time
+	since      mono.Time     // in the queue for a slot
+	due        mono.Time     // its objective ends, counted from its start
+	overdue    bool          // it has, and the slot is still held
+	answered   mono.Time     // its answer began, 0 before
 	scale      float64       // of residences, when it started
 	promised   time.Duration // the wait that was expected then
 	slot       slots.Place   // see slots.Limit
@@ -863,10 +862,10 @@ func (g *Gate) Oldest() *Ticket {
 // Answer says that the answer to a ticket that runs has begun. Should the ticket leave as work.Released
 // its time up to here is a sample of the service. A second call does nothing.
 func (g *Gate) Answer(now mono.Time, t *Ticket) {
-	if t.answered || t.state != running {
+	if t.answered != 0 || t.state != running {
 		return
 	}
-	t.answered, t.answer = true, now
+	t.answered = now
 	if !t.lent {
 		g.limit.Answer(now, &t.slot)
 	}
@@ -883,10 +882,10 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	g.running.remove(t)
 	until, executed, sample := now, o.Executed(), g.sample(t)
 	if o == work.Released {
-		if t.answered {
-			until = t.answer
+		executed = t.answered != 0
+		if sample = sample && executed; executed {
+			until = t.answered
 		}
-		executed, sample = t.answered, sample && t.answered
 	}
 	ran := until.Sub(t.started)
 	if sample && !t.lent && o != work.Cancelled && (executed || float64(ran) > g.pace.ran.value) {

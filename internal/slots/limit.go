@@ -227,7 +227,12 @@ func (l *Limit) Part(now, started mono.Time, place Place) {
 func (l *Limit) vacate(now mono.Time, place Place) (rank int) {
 	l.integrate(now)
 	l.ended = now
-	rank = l.line.leave(place)
+	l.ends++
+	return l.drop(place)
+}
+
+// drop takes a slot out of what is in use, and returns its rank in the line.
+func (l *Limit) drop(place Place) (rank int) {
 	if place.answered != 0 {
 		l.begun--
 	}
@@ -235,8 +240,7 @@ func (l *Limit) vacate(now mono.Time, place Place) (rank int) {
 		l.window.old--
 	}
 	l.inUse--
-	l.ends++
-	return rank
+	return l.line.leave(place)
 }
 
 // Forget begins to measure anew: what was seen since the last change tells nothing.
@@ -261,8 +265,8 @@ func (l *Limit) settling(now mono.Time) bool {
 		}
 	}
 	if w.flush > 0 {
-		if w.flush--; w.flush == 0 && l.mixed() {
-			w.flush = 1
+		if w.flush > 1 || !l.mixed() {
+			w.flush--
 		}
 		if w.flush == 0 {
 			*w = newWindow(now, now)
@@ -330,14 +334,9 @@ func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 	held := float64(now.Sub(started))
 	if place.answered != 0 {
 		held = float64(place.answered.Sub(started))
-		l.begun--
 	}
 	l.window.lent += held
-	l.line.leave(place)
-	if l.window.flush > 0 && place.number < l.window.next {
-		l.window.old--
-	}
-	l.inUse--
+	l.drop(place)
 	l.lent++
 	if w := &l.window; !w.moved && w.flush == 0 && w.done > 0 {
 		w.add(now, held, true, false) // as far as slots are concerned

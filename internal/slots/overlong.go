@@ -37,9 +37,14 @@ func (o *overlong) add(found, r float64, executed bool) {
 
 // wait reports whether they wait for each other, as far as is known.
 func (o *overlong) wait() bool {
-	if o.ends < overlongLeast || o.given > abandoned*o.ends {
-		return o.ends >= overlongLeast
+	switch {
+	case o.ends < overlongLeast:
+		return false
+	case o.given > abandoned*o.ends:
+		return true
+	case o.longer.count < overlongLeast:
+		return false
 	}
 	by, deviation := o.longer.elasticity()
-	return o.longer.count >= overlongLeast && by >= shared && by >= 2*deviation
+	return by >= shared && by >= 2*deviation
 }

@@ -56,13 +56,17 @@ func (l *Limit) try(p point, dir int8) {
 	if p.concurrency < float64(l.cfg.Min)+0.5 {
 		dir = 1
 	}
-	from := p
-	// The rate may be that of a start, when nothing waited yet.
-	from.throughput, from.residence = l.rate, max(p.residence, p.concurrency/l.rate)
+	from := l.origin(p)
 	l.trial = trial{dir: dir, from: from}
 	l.untried = 0
 	l.least *= forget
 	l.step(from)
+}
+
+// origin is p as what a trial begins at. The rate may be that of a start, when nothing waited yet.
+func (l *Limit) origin(p point) point {
+	p.throughput, p.residence = l.rate, max(p.residence, p.concurrency/l.rate)
+	return p
 }
 
 // step moves the limit to the next stage of the trial, from p.
@@ -70,9 +74,9 @@ func (l *Limit) step(p point) {
 	switch slack := float64(l.cfg.Slack); {
 	case l.trial.dir < 0:
 		l.limit = max(l.lower(p), float64(l.fewest()))
-	case l.fifo:
+	case l.fifo && !l.trial.wide:
 		l.limit = math.Floor(p.concurrency + 1.5) // its rank shows whether it is served
-	case p.residence > half*slack:
+	case p.residence > half*slack && !l.trial.wide:
 		l.limit = max(math.Ceil(p.concurrency*littleUp), math.Floor(p.concurrency+1.5))
 	default:
 		l.limit = max(math.Ceil(p.concurrency*up), math.Floor(p.concurrency+1.5))
@@ -246,11 +250,10 @@ func (l *Limit) widens(p point) bool {
 // widen begins a trial with half as many again as the ranks of a line say. They reach no further than the first of
 // several stages, or hardly as far where requests end nearly in order: then more of them do more.
 func (l *Limit) widen(p point) {
-	from := p
-	from.throughput, from.residence = l.rate, max(p.residence, p.concurrency/l.rate)
-	l.trial = trial{dir: 1, wide: true, last: l.trial.last, from: from, before: from}
+	from := l.origin(p)
+	l.trial = trial{dir: 1, wide: true, last: l.trial.last, from: from}
 	l.narrow = 0
-	l.limit = max(math.Ceil(p.concurrency*up), math.Floor(p.concurrency+1.5))
+	l.step(from)
 }
 
 // judgeWide refutes the line if half as many again did more, and took no longer, in two windows.
