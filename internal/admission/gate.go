@@ -888,13 +888,15 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		}
 	}
 	ran := until.Sub(t.started)
+	took := g.pace.ran.value // where this one tells nothing
 	if sample && !t.lent && o != work.Cancelled && (executed || float64(ran) > g.pace.ran.value) {
 		g.pace.ran.add(float64(ran))
-		took := until.Sub(t.since) - t.promised
+		took = float64(ran)
+		all := until.Sub(t.since) - t.promised
 		if g.cfg.Schedule.Order.ByDeadline() {
-			took = ran // to be overtaken is no doubt about how long a service takes
+			all = ran // to be overtaken is no doubt about how long a service takes
 		}
-		g.worth.add(g.pace.share(took, t.scale))
+		g.worth.add(g.pace.share(all, t.scale))
 	}
 	if !t.lent && g.pace.ran.value > 0 {
 		g.usage.add(&t.senders, min(float64(ran)/g.pace.ran.value, longest)-1)
@@ -925,7 +927,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		g.idle = now
 	}
 	if sample {
-		g.pace.left(now, busy, g.cfg.Objective)
+		g.pace.left(now, busy, g.cfg.Objective, took)
 	} else {
 		g.pace.busy, g.pace.last, g.pace.quiet = false, now, silence{last: now}
 	}

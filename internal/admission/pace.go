@@ -64,10 +64,10 @@ func (p *pace) follow(l *slots.Limit) {
 	}
 }
 
-// left measures a departure: if every slot was taken since the last one, the time
-// between them is the pace. It is called when the slot is free again, with whether all
+// left measures the departure of a request that ran for so many ns: if every slot was taken since
+// the last one, the time between them is the pace. It is called when the slot is free again, with whether all
 // are taken now: a departure that leaves a slot empty begins no such time.
-func (p *pace) left(now mono.Time, busy bool, longest time.Duration) {
+func (p *pace) left(now mono.Time, busy bool, longest time.Duration, ran float64) {
 	p.quiet.pass(now, &p.gap)
 	p.quiet.leave()
 	p.quiet.full = busy
@@ -76,10 +76,11 @@ func (p *pace) left(now mono.Time, busy bool, longest time.Duration) {
 	}
 	if p.busy {
 		p.gap.add(float64(min(max(now.Sub(p.last), 1), longest)))
-	} else if p.gap.value > 0 && p.ran.value > 0 {
+	} else if p.gap.value > 0 && ran > 0 {
 		// As if all slots had been taken: a pace that was taken for far too slow lets
-		// nobody wait, and would never be seen to be better.
-		p.gap.add(p.ran.value / float64(p.slots))
+		// nobody wait, and would never be seen to be better. By what this one took, and not by the mean, which
+		// is late itself: two workers that were slow for a while refused a quarter for three more seconds.
+		p.gap.add(ran / float64(p.slots))
 	}
 	p.busy, p.last = busy, now
 }

@@ -292,7 +292,7 @@ func scenes() (all []*scene) {
 		all = append(all, &scene{
 			clients: 5, workers: 4, service: 10 * time.Millisecond, deadline: deadline, delay: 3 * time.Millisecond,
 			rates: []mesh.Change{{Rate: 280}, {At: 2 * time.Second, Rate: 1200}, {At: 5 * time.Second, Rate: 200}},
-			node:  node.Config{Config: admission.Config{Objective: 200 * time.Millisecond, Credit: credit.Config{Epoch: 1}}}, length: 7 * time.Second, seed: uint64(seed) + 50,
+			node:  node.Config{Config: admission.Config{Objective: 200 * time.Millisecond, Credit: credit.Config{Epoch: 1}}}, length: 7 * time.Second, seed: uint64(seed) + 20,
 		})
 	}
 	return all

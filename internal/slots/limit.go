@@ -31,6 +31,7 @@ type Limit struct {
 	// each other, 0 while unknown, and samples how many completions say so; least are so
 	// many that were seen to run without a queue, in swift ns each.
 	knee, samples, least, swift float64
+	once, freely                float64 // the most of them while slots were free, and their residence
 	// rate is the completions per ns while the limit binds; service the residence in ns
 	// without a hidden queue, now; alone the same as last measured.
 	rate, service, alone float64

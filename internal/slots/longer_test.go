@@ -142,3 +142,72 @@ func TestLowerLimitThatDoesLess(t *testing.T) {
 		t.Error("what the ranks say is believed again at once")
 	}
 }
+
+// TestRegretALine: a trial found that requests end in the order of 4 in line, and the limit went down from 27. With so
+// few less is done than before, although they take no longer than in calm: there is no line, and the knee is by Little's
+// law. Where they take longer the work has become slower, and a few of them tell nothing yet.
+func TestRegretALine(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		throughput float64 // of that before
+		took       float64 // ms; 40 in calm
+		samples    float64
+		want       bool
+	}{
+		{"a third of it", 0.33, 40, 40, true},
+		{"a third of it, of few", 0.33, 40, 8, false},
+		{"as much", 1, 40, 40, false},
+		{"a third of it, each takes three times as long", 0.33, 120, 40, false},
+	} {
+		l, err := New(Config{Slack: 15 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.fifo, l.knee, l.limit, l.rate = true, 4, 5, 400e-9*tt.throughput
+		l.before = point{concurrency: 27, throughput: 400e-9, residence: 70e6, samples: 80}
+		l.calmly = point{concurrency: 10, throughput: 250e-9, residence: 40e6, samples: 256}
+		p := point{concurrency: 5, throughput: l.rate, residence: tt.took * 1e6, took: tt.took * 1e6, samples: tt.samples}
+		if got := l.regret(p); got != tt.want || l.fifo == tt.want || tt.want && (l.knee < 15 || l.knee > 17) {
+			t.Errorf("%s: regretted: %v, a line: %v, knee %.1f; want %v, %v, and 16 if so", tt.name, got, l.fifo, l.knee, tt.want, !tt.want)
+		}
+	}
+}
+
+// TestSlownessIsOverBehindALine: during a slowdown of five times ranks said that 4 are served, as only the first stage
+// was seen. Now they take as long as when 14 ran and slots were free: as many run again, and there is no line.
+func TestSlownessIsOverBehindALine(t *testing.T) {
+	l, err := New(Config{Slack: 15 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.once, l.freely = 14, 43e6
+	l.fifo, l.knee, l.limit, l.rate, l.alone, l.service = true, 4, 4, 20e-9, 200e6, 200e6
+	for _, took := range []float64{200e6, 41e6} {
+		l.steer(point{concurrency: 4, throughput: 4 / took, residence: took, took: took, samples: 32, limit: 4, bound: true})
+		if over := took < 100e6; (l.Limit() >= 14) != over || l.fifo == over {
+			t.Errorf("they take %v ms: limit %d, a line: %v; want 14 and none only once they take 41", took/1e6, l.Limit(), l.fifo)
+		}
+	}
+}
+
+// TestDownAfterUp: a trial with more that does no more says that there is a queue. Where the knee was never measured the
+// next one is with fewer, at once, although the ranks reach as far as what runs: they always do where those that wait are
+// served at random, or share what serves them.
+func TestDownAfterUp(t *testing.T) {
+	full := order{count: 64, sum: 64 * 20, top: 40}
+	for _, samples := range []float64{0, 128} {
+		l, err := New(Config{Slack: 10 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.knee, l.samples, l.limit, l.rate, l.alone = 41, samples, 45, 1e-6, 41e6
+		p := point{concurrency: 44, throughput: 1e-6, residence: 44e6, took: 44e6, samples: 256, limit: 45, bound: true, order: full}
+		l.try(p, 1)
+		p.concurrency, p.residence, p.took, p.limit = 55, 55e6, 55e6, 56
+		l.judge(p)
+		p.concurrency, p.residence, p.took, p.limit = 44, 44e6, 44e6, 45
+		if want := map[float64]int8{0: -1, 128: 0}[samples]; l.due(p) != want {
+			t.Errorf("the knee is known by %v samples: the next trial goes %d, want %d", samples, l.due(p), want)
+		}
+	}
+}

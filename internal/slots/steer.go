@@ -44,6 +44,9 @@ const (
 	// lost is what is left of the throughput when a trial has lowered the limit too far: half
 	// of it, as a stage halves what runs, and what chance adds. No world of tuning/core sees it.
 	lost = 0.6
+	// uncertain is how many completions must show that a line does less than was done before it was believed:
+	// of exponential times that is 0.6 of it by chance once in a hundred times.
+	uncertain = 32
 	// much is how far the residence of one window must fall under the service time to
 	// replace it at once: two standard deviations of the mean of exponential times.
 	much = 0.65
@@ -72,8 +75,11 @@ const (
 func (l *Limit) steer(p point) {
 	switch {
 	case l.asBefore(p):
+		if l.fifo {
+			l.disprove() // so many did not wait in it
+		}
 		l.trial, l.recovering, l.untried = trial{}, recovered, 0
-		l.limit, l.knee, l.alone, l.service = l.least, 0, p.residence, p.residence
+		l.limit, l.knee, l.alone, l.service = max(l.least, l.once), 0, p.residence, p.residence
 	case l.recovering != recovered:
 		l.recover(p)
 	case p.bound && l.long > dominated*l.held:
@@ -91,9 +97,13 @@ func (l *Limit) steer(p point) {
 }
 
 // asBefore reports whether far fewer run than once did without a queue, and take as little as they did then:
-// the work was slower for a while.
+// the work was slower for a while. In a trial downwards that is no news.
 func (l *Limit) asBefore(p point) bool {
-	return p.bound && l.useful == 0 && l.limit < down*l.least && p.residence <= near*l.swift && p.samples >= 2*earlySize
+	if !p.bound || l.useful > 0 || p.samples < 2*earlySize {
+		return false
+	}
+	return l.limit < down*l.least && p.residence <= near*l.swift ||
+		l.trial.dir >= 0 && l.limit < down*l.once && p.residence <= near*l.freely
 }
 
 // outgrow is for a window whose slots were held, most of the time, by requests that turned out to be
@@ -146,6 +156,9 @@ func (l *Limit) roam(p point) {
 			l.least, l.swift = p.concurrency, l.alone
 		} else if l.least > 0 && p.concurrency > l.least {
 			l.least, l.swift = l.least+(p.concurrency-l.least)/4, l.alone
+		}
+		if l.least > l.once {
+			l.once, l.freely = l.least, l.alone
 		}
 		if l.knee > 0 && !l.fifo {
 			l.knee = max(l.knee, p.concurrency)
@@ -240,6 +253,8 @@ func (l *Limit) due(p point) int8 {
 	switch {
 	case l.useful > 0 && l.Limit() <= l.useful:
 		return 0
+	case !l.fifo && l.samples == 0 && l.trial.last > 0 && l.untried >= l.gap && p.residence > l.harmless():
+		return -1 // more were tried, and the knee was never measured
 	case (p.order.full(p.limit) || p.order.count < enoughRanks && !l.fifo && !l.Sharing()) && l.untried >= l.raiseGap && p.residence <= whole*float64(l.cfg.Slack):
 		return 1 // nothing shows a queue
 	case l.fifo && p.limit <= math.Round(l.knee):
@@ -381,12 +396,22 @@ func (l *Limit) ranked() bool { return l.reach.most() >= max(l.least, 2) }
 // regret undoes what the last trial did if fewer requests do less: it was wrong.
 func (l *Limit) regret(p point) bool {
 	b := l.before
-	if b.samples == 0 || l.level.windows == 0 {
+	switch {
+	case b.samples == 0:
 		return false
+	case l.fifo && p.samples+l.level.done < uncertain, !l.fifo && l.level.windows == 0:
+		return false // it is not seen yet
 	}
 	l.before = point{}
 	if l.rate >= lost*b.throughput || p.concurrency >= b.concurrency {
 		return false
+	}
+	if l.fifo {
+		if l.calmly.samples > 0 && p.residence > near*l.calmly.residence {
+			return false // the work has become slower
+		}
+		l.disprove()
+		b.concurrency = max(l.unlined.knee, min(b.concurrency, b.throughput*p.residence))
 	}
 	l.knee, l.limit, l.samples, l.untried = b.concurrency, b.concurrency, 0, l.gap/2
 	return true

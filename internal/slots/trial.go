@@ -60,6 +60,7 @@ func (l *Limit) try(p point, dir int8) {
 	l.trial = trial{dir: dir, from: from}
 	l.untried = 0
 	l.least *= forget
+	l.once *= forget
 	l.step(from)
 }
 
@@ -110,6 +111,9 @@ func (l *Limit) judge(p point) {
 	case l.fifo:
 		if l.raiseGap = min(2*l.raiseGap, trialLast); l.reach.most() > math.Round(l.knee) {
 			l.raiseGap = raiseFirst
+		}
+		if l.trial.dir < 0 {
+			l.before = l.trial.from
 		}
 		l.end()
 		l.gap = min(2*l.gap, trialLast)
@@ -227,7 +231,12 @@ func (l *Limit) judgeUp(p point) {
 		l.raiseGap = min(2*l.raiseGap, trialLast)
 	}
 	l.end()
-	l.limit = l.target()
+	if l.limit = l.target(); l.knee == 0 {
+		l.limit = t.from.concurrency // there was a line a moment ago, and nothing is known without it
+	}
+	if l.samples == 0 {
+		l.untried = l.gap // there is a queue, and the knee is below, where it was never measured
+	}
 }
 
 // wideFirst is how many binding windows pass before the first wide trial of a line. Each that confirms it makes four
