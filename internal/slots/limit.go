@@ -46,6 +46,7 @@ type Limit struct {
 	level    level   // all windows under this limit
 	other    point   // the level before, to compare with
 	calmly   point   // the windows in which slots were free
+	growing  point   // the last of them
 
 	length        float64 // ns, of the last window
 	held, long    float64 // ns of slots a window, smoothed, and those of requests that turned out long by nature

@@ -121,3 +121,38 @@ func TestShort(t *testing.T) {
 		t.Errorf("where processors are short: line %v, late counts %v, a trial goes to %v, want no line, true and 33", l.fifo, l.tooLate(late), l.lower(point{concurrency: 66}))
 	}
 }
+
+// TestCrowdAtTheStart: requests share processors that nobody sees, and come twice as fast as they can be done. The ranks
+// reach as far as what runs, and the throughput stays where it is while two and a half times as many run: what is more
+// waits. Where it rises with them nothing does; and of a few that is chance.
+func TestCrowdAtTheStart(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		ran  float64 // in the second window
+		gain float64 // in throughput
+		want int
+	}{
+		{"as much is done", 33, 1, 25},
+		{"twice as much is done", 33, 2, 256},
+		{"a few more, and as much", 10, 1, 256},
+	} {
+		l, err := New(Config{Slack: 10 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.alone, l.service, l.rate = 5e6, 5e6, 400e-9
+		for _, p := range []point{
+			{concurrency: tt.ran / 2.5, throughput: 400e-9, samples: 32},
+			{concurrency: tt.ran, throughput: 400e-9 * tt.gain, samples: 16},
+		} {
+			for range 20 {
+				l.reach.add(int(p.concurrency))
+			}
+			p.residence, p.took, p.limit = 80e6, 20e6, 256
+			l.roam(p)
+		}
+		if l.Limit() > tt.want || tt.want == 256 && l.Limit() < 256 {
+			t.Errorf("%s: the limit is %d, want %d", tt.name, l.Limit(), tt.want)
+		}
+	}
+}

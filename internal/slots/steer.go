@@ -44,6 +44,9 @@ const (
 	// lost is what is left of the throughput when a trial has lowered the limit too far: half
 	// of it, as a stage halves what runs, and what chance adds. No world of tuning/core sees it.
 	lost = 0.6
+	// crowd is how many requests at once are more than chance makes of a few in calm: with 1 two that ran where one did passed for a
+	// queue, in one of 400 random worlds for good (wild/random).
+	crowd = 16
 	// uncertain is how many completions must show that a line does less than was done before it was believed:
 	// of exponential times that is 0.6 of it by chance once in a hundred times.
 	uncertain = 32
@@ -125,11 +128,10 @@ func (l *Limit) outgrow() {
 // time, unless a queue builds up.
 func (l *Limit) roam(p point) {
 	l.before, l.level = point{}, level{}
-	if known := l.known(); p.residence > l.alarm() && p.concurrency > near*known {
-		slack := float64(l.cfg.Slack)
-		if l.limit = max(known, p.concurrency*down); l.knee == 0 && l.least == 0 {
-			l.limit = max(p.throughput*min(half*slack+2*l.alone, whole*slack), known*(1+margin)+1)
-		}
+	piled := piles(l.growing, p)
+	l.growing = p
+	if known := l.known(); p.residence > l.alarm() && (p.concurrency > near*known || piled) {
+		l.halt(p, known, piled)
 		return
 	}
 	if l.window.hasty {
@@ -170,6 +172,28 @@ func (l *Limit) roam(p point) {
 	if l.window.full > 0 && l.lent == 0 && l.overdue == 0 && l.useful == 0 && p.residence <= l.alone*near && p.residence <= l.harmless() {
 		l.limit *= littleUp // slots were missing in a burst, and nothing shows a queue behind them
 	}
+}
+
+// halt lowers the limit to what is known to be served at once, because a queue builds up at p. Where nothing was
+// measured yet it is what leaves half of the objective at the throughput of now; how far the ranks reach counts only
+// where more was done when more ran.
+func (l *Limit) halt(p point, known float64, piled bool) {
+	l.limit = max(known, p.concurrency*down)
+	if l.knee > 0 || l.least > 0 {
+		return
+	}
+	slack, least := float64(l.cfg.Slack), known*(1+margin)+1
+	if piled {
+		least = p.concurrency * down
+	}
+	l.limit = max(p.throughput*min(half*slack+2*l.alone, whole*slack), least)
+}
+
+// piles reports whether at b, where half as many again run than at a, hardly more is done: what is more waits,
+// whatever the order in which requests end. The ranks reach as far as what runs where requests share what serves them.
+func piles(a, b point) bool {
+	return a.samples > 0 && b.concurrency >= max(up*a.concurrency, crowd) &&
+		math.Log(b.throughput/a.throughput) < queued*math.Log(b.concurrency/a.concurrency)
 }
 
 // near is how much longer than the service time, relatively, a residence may be that
