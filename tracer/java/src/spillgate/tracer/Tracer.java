@@ -77,6 +77,14 @@ public final class Tracer implements AutoCloseable {
         return mode == TaskFile.COARSE || mode == TaskFile.PRECISE;
     }
 
+    /**
+     * Returns whether the engine asks that no task of a kind begins at present: the program then refuses the request in its
+     * own way. It costs a look at one word while no kind is kept out.
+     */
+    public boolean keptOut(long kind) {
+        return file != null && file.get(TaskFile.KEEPS) != 0 && file.keptOut(kind, System.nanoTime());
+    }
+
     /** Begins a task; if the mode is off or no slot is free, one whose events do nothing. */
     public Task begin(Info info) {
         if (file == null) {
