@@ -1,6 +1,7 @@
 package spillgate.opensearch;
 
 import java.util.concurrent.locks.LockSupport;
+import spillgate.tracer.Usage;
 
 /** A thread that records what running requests use, because they do not end often enough to be asked then. */
 final class Sampler {

@@ -4,6 +4,7 @@ import org.opensearch.action.bulk.BulkItemRequest;
 import org.opensearch.action.bulk.BulkShardRequest;
 import org.opensearch.action.support.replication.TransportReplicationAction;
 import org.opensearch.transport.TransportRequest;
+import spillgate.tracer.Usage;
 
 /**
  * A part of a request that a thread for writes runs. That thread finds it in its context, once it executes the first operation: before,

@@ -11,6 +11,7 @@ import org.apache.solr.request.SolrQueryRequest;
 import org.apache.solr.response.SolrQueryResponse;
 import org.apache.solr.security.AuthorizationContext;
 import org.apache.solr.security.PermissionNameProvider;
+import spillgate.tracer.Usage;
 
 /**
  * Lists the queries of a core. With {@code boot} and {@code cancel}, the number of one, it cancels that one; with {@code keep_out},

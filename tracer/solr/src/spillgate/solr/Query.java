@@ -1,5 +1,7 @@
 package spillgate.solr;
 
+import spillgate.tracer.Usage;
+
 /** One query that runs, or waits for a slot. Fields are written by its own thread, and read by any. */
 final class Query {
   private static final ThreadLocal<Query> CURRENT = new ThreadLocal<>();
