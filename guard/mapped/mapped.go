@@ -91,6 +91,10 @@ func (f *File) Cancel(task uint64) (bool, error) {
 	return err == nil, err
 }
 
+// KeepOut asks the server to refuse tasks of a kind for a time from now on, taskfile.LongestKeep at most. A server whose
+// tracer does not look there begins them all the same.
+func (f *File) KeepOut(kind uint64, d time.Duration) error { return f.engine.KeepOut(kind, d) }
+
 // Alive checks that the file is still the one that the server opens.
 func (f *File) Alive() error {
 	now, err := os.Stat(f.path)
