@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spillgate/spillgate/guard/mapped"
 	"github.com/spillgate/spillgate/guard/statement"
@@ -56,6 +57,14 @@ func (n *node) Act(_ context.Context, task uint64, step culprit.Step) (bool, err
 		return false, fmt.Errorf("search: cancel: %w", err)
 	}
 	return done, nil
+}
+
+// KeepOut has the node refuse requests of a kind for a time from now on.
+func (n *node) KeepOut(_ context.Context, kind uint64, d time.Duration) error {
+	if err := n.file.KeepOut(kind, d); err != nil {
+		return fmt.Errorf("search: keep out: %w", err)
+	}
+	return nil
 }
 
 // Alive checks that the file is still the one that the node writes.

@@ -1,6 +1,8 @@
 package search
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,13 +76,23 @@ func TestTaskFile(t *testing.T) {
 	if err := s.Alive(t.Context()); err != nil {
 		t.Error(err)
 	}
+	keeper, ok := s.(interface {
+		KeepOut(ctx context.Context, kind uint64, d time.Duration) error
+	})
+	if !ok {
+		t.Fatal("the node cannot be asked to keep a kind out")
+	}
+	if err := keeper.KeepOut(t.Context(), l.Sample.Tasks[0].Kind, time.Second); err != nil {
+		t.Error(err)
+	}
 	get.End()
 	long.End()
 }
 
-// Where the task file is missing, the node is asked, and the looks say so.
+// Where the task file is missing, the node is asked, and the looks say so, until the node has made the file.
 func TestTaskFileMissing(t *testing.T) {
-	s, err := Open(t.Context(), newFake().serve(t)+"?tasks=/does/not/be", time.Second)
+	path, url := filepath.Join(t.TempDir(), "opensearch.tasks"), newFake().serve(t)
+	s, err := Open(t.Context(), url+"?tasks="+path, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +101,26 @@ func TestTaskFileMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(l.Notes) != 1 || !strings.Contains(l.Notes[0], "/does/not/be") {
+	if len(l.Notes) != 1 || !strings.Contains(l.Notes[0], path) {
 		t.Errorf("notes %q, expected that the task file is not read", l.Notes)
+	}
+	if err := s.Alive(t.Context()); err != nil {
+		t.Errorf("%v: expected that the node is asked on", err)
+	}
+	f, err := taskfile.Open(path, taskfile.Geometry{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := s.Alive(t.Context()); !errors.Is(err, ErrTaskFile) {
+		t.Errorf("%v, expected %v", err, ErrTaskFile)
+	}
+	again, err := Open(t.Context(), url+"?tasks="+path, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if _, ok := again.(*node); !ok {
+		t.Errorf("a source of type %T, expected that the task file is read", again)
 	}
 }

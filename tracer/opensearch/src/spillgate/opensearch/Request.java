@@ -1,6 +1,7 @@
 package spillgate.opensearch;
 
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.Set;
 import org.opensearch.OpenSearchStatusException;
 import org.opensearch.core.rest.RestStatus;
@@ -152,11 +153,17 @@ final class Request {
       used += part.cpu();
       taken += part.memory();
     }
-    for (Task t : measured) {
-      all.refresh(t);
+    for (Iterator<Task> i = measured.iterator(); i.hasNext(); ) {
+      Task t = i.next();
+      boolean lasts = all.refresh(t);
       TaskResourceUsage u = t.getTotalResourceStats();
       used += u.getCpuTimeInNanos();
       taken += u.getMemoryInBytes();
+      if (!lasts) { // a reindex has parts without end
+        cpu += u.getCpuTimeInNanos();
+        memory += u.getMemoryInBytes();
+        i.remove();
+      }
     }
     long threads = Math.max(threads(), 1);
     long lost = (long) (collecting * ran);
