@@ -53,7 +53,7 @@ line (culprit.guard).`,
 		})
 	}
 	fronted := func(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (func(), error) {
-		address, wait, err := guardedFront(ctx, s, b, cancelled)
+		address, wait, err := guardedFront(ctx, s, &guarded{url: b.url, root: b.root}, cancelled)
 		if err != nil {
 			return nil, err
 		}
@@ -76,13 +76,21 @@ line (culprit.guard).`,
 	return s
 }
 
+// guarded is a server behind a proxy that is told of its guard.
+type guarded struct {
+	url  string // for the guard
+	root string // of the server
+	// watch, if not nil, is called while the guard runs, in a goroutine of its own.
+	watch func(ctx context.Context, g *guard.Guard)
+}
+
 // guardedFront runs a guard, and a proxy that is told of it. It returns where the proxy listens.
-func guardedFront(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (address string, wait func(), err error) {
-	g, err := guard.New(guard.Config{URL: b.url, Objective: s.watched(), Mode: culprit.Enforce, Rules: s.rules}, slog.New(slog.DiscardHandler), nil)
+func guardedFront(ctx context.Context, s *scene, server *guarded, cancelled func(int64, string)) (address string, wait func(), err error) {
+	g, err := guard.New(guard.Config{URL: server.url, Objective: s.watched(), Mode: culprit.Enforce, Rules: s.rules}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return "", nil, err
 	}
-	g.OnCancel = func(c guard.Cancel) { cancelled(c.Process, c.Step) }
+	g.OnCancel = func(c guard.Cancel) { cancelled(s.whose(c.Process, c.Application), c.Step) }
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
@@ -90,7 +98,7 @@ func guardedFront(ctx context.Context, s *scene, b *bench, cancelled func(int64,
 	admin := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"guards": []guard.Status{g.Status()}})
 	})}
-	p, err := proxy.New(proxy.Config{Objective: s.objective, Listen: []proxy.Listener{{Address: "127.0.0.1:0"}}, Upstreams: []proxy.Upstream{{Name: "apache", URL: b.root}},
+	p, err := proxy.New(proxy.Config{Objective: s.objective, Listen: []proxy.Listener{{Address: "127.0.0.1:0"}}, Upstreams: []proxy.Upstream{{Name: "server", URL: server.root}},
 		Culprit: proxy.Culprit{Mode: culprit.Enforce, Guard: "http://" + l.Addr().String()}, Drain: proxy.Drain{Timeout: time.Second}}, slog.New(slog.DiscardHandler))
 	if err == nil {
 		err = p.Listen()
@@ -101,6 +109,9 @@ func guardedFront(ctx context.Context, s *scene, b *bench, cancelled func(int64,
 	front, _ := p.Addrs()
 	var running sync.WaitGroup
 	running.Go(func() { _ = g.Run(ctx) })
+	if server.watch != nil {
+		running.Go(func() { server.watch(ctx, g) })
+	}
 	running.Go(func() { _ = admin.Serve(l) })
 	running.Go(func() {
 		_ = p.Run(ctx)
