@@ -119,10 +119,10 @@ func keepOut(t *testing.T, source search.Source, c *requester) {
 	keeper := source.(interface {
 		KeepOut(ctx context.Context, kind uint64, d time.Duration) error
 	})
-	began := time.Now()
 	if err := keeper.KeepOut(t.Context(), taskfile.Fingerprint(long), d); err != nil {
 		t.Fatal(err)
 	}
+	began := time.Now()
 	if s, answer := c.send(t.Context(), http.MethodPost, longSearch, c.long); s != http.StatusTooManyRequests || !strings.Contains(answer, "kept out") {
 		t.Errorf("a search of a kind that is kept out: status %d, %.300s", s, answer)
 	}

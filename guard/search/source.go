@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -46,13 +45,9 @@ type cluster struct {
 	rest.Pair
 	builder *builder
 	in      input
-	due     time.Time // from when on a detailed list may be asked for
-	// tasks is the path of a task file that it was told of and could not read, "" for none; note says why.
-	tasks, note string
+	due     time.Time     // from when on a detailed list may be asked for
+	absent  mapped.Absent // the task file that it does not read
 }
-
-// ErrTaskFile is that a task file is there by now, so that the source is better opened again.
-var ErrTaskFile = errors.New("search: the task file can be read now; the node is not asked any more")
 
 // Check reports what is wrong with a URL, without its password.
 func Check(text string) error {
@@ -64,13 +59,8 @@ func Check(text string) error {
 // "" for none.
 func parse(text string) (t *rest.Target, tasks string, err error) {
 	const expected = "opensearch://user@host:port, or elasticsearch://user@host:port"
-	if u, err := url.Parse(text); err == nil && u.Scheme == "opensearch" {
-		if q := u.Query(); q.Has("tasks") {
-			tasks = q.Get("tasks")
-			q.Del("tasks")
-			u.RawQuery = q.Encode()
-			text = u.String()
-		}
+	if strings.HasPrefix(text, "opensearch://") {
+		text, tasks = mapped.Told(text)
 	}
 	t, err = rest.Parse("search", text, "9200", expected, "opensearch", "elasticsearch")
 	if err == nil && t.Path != "" {
@@ -86,15 +76,11 @@ func Open(ctx context.Context, text string, objective time.Duration) (Source, er
 	if err != nil {
 		return nil, err
 	}
-	s := &cluster{target: t, Pair: rest.Both(t), builder: newBuilder(), tasks: tasks}
-	if tasks != "" {
-		file, err := attach(tasks, objective)
-		if err == nil {
-			s.Close()
-			return &node{file: file}, nil
-		}
-		s.note = "the task file is not read, and the node is asked instead: " + err.Error()
+	file, absent := mapped.Existing(tasks, objective)
+	if file != nil {
+		return mapped.NewSource("search", file, describe), nil
 	}
+	s := &cluster{target: t, Pair: rest.Both(t), builder: newBuilder(), absent: absent}
 	ctx, cancel := context.WithTimeout(ctx, rest.OpenTimeout)
 	defer cancel()
 	if err := s.learn(ctx); err != nil {
@@ -102,14 +88,6 @@ func Open(ctx context.Context, text string, objective time.Duration) (Source, er
 		return nil, fmt.Errorf("search: %w", err)
 	}
 	return s, nil
-}
-
-// attach opens a task file that the node has made: one of this process's making could be of another user.
-func attach(path string, objective time.Duration) (*mapped.File, error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, err
-	}
-	return mapped.Attach(path, objective)
 }
 
 // learn asks what does not change while connected.
@@ -168,8 +146,8 @@ func (s *cluster) Look(ctx context.Context) (*track.Look, error) {
 		return nil, fmt.Errorf("search: _tasks: %w", rest.Late(err))
 	}
 	l := s.builder.build(&s.in)
-	if s.note != "" {
-		l.Notes = append(l.Notes, s.note)
+	if note := s.absent.Note(); note != "" {
+		l.Notes = append(l.Notes, note)
 	}
 	return l, nil
 }
@@ -264,11 +242,8 @@ func (g *goal) cancelled(body []byte) (bool, error) {
 
 // Alive checks the connection that acts, and looks again for a task file, which a node makes as it starts.
 func (s *cluster) Alive(ctx context.Context) error {
-	if s.tasks != "" {
-		if file, err := attach(s.tasks, time.Second); err == nil {
-			file.Close()
-			return ErrTaskFile
-		}
+	if err := s.absent.Alive(); err != nil {
+		return fmt.Errorf("search: %w", err)
 	}
 	_, err := s.Acts.Do(ctx, http.MethodGet, alivePath, rightNodes)
 	return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/mapped"
 	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/taskfile"
@@ -112,15 +113,15 @@ func TestTaskFileMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := s.Alive(t.Context()); !errors.Is(err, ErrTaskFile) {
-		t.Errorf("%v, expected %v", err, ErrTaskFile)
+	if err := s.Alive(t.Context()); !errors.Is(err, mapped.ErrThere) {
+		t.Errorf("%v, expected %v", err, mapped.ErrThere)
 	}
 	again, err := Open(t.Context(), url+"?tasks="+path, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if _, ok := again.(*node); !ok {
+	if _, ok := again.(*mapped.Source); !ok {
 		t.Errorf("a source of type %T, expected that the task file is read", again)
 	}
 }

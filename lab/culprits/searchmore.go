@@ -36,7 +36,9 @@ func c13Again() *scene {
 	s.about = `As c13, but each client of a bulk request sends the next when it has an answer, or 25 ms after it was refused. "Over HTTP, proxy in
 front" is the guard of a stock server, which cannot cancel them, and Spillgate's proxy in front of the server, in culprit mode
 enforce, which is told of the guard by one line (culprit.guard).` + pluginAbout
-	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error { return c.bulkOne(ctx, "hot", searchBulk, seed) })
+	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error {
+		return c.bulkOne(ctx, "hot", searchBulk, seed)
+	})
 	s.contenders = func() []contender {
 		all := overHTTP(contenders(), naming)
 		last := len(all) - 1
@@ -88,4 +90,3 @@ func elastic(s *scene) *scene {
 
 func c11Elastic() *scene { return elastic(c11()) }
 func c12Elastic() *scene { return elastic(c12()) }
-

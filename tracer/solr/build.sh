@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds spillgate-solr.jar, for Solr 9.9 and Java 17, with the JDK alone.
+# Builds spillgate-solr.jar, with the tracer in it, for Solr 9.9 and Java 17, with the JDK alone.
 # usage: build.sh directory-of-Solr's-jars directory for what is built [javac, default the one on PATH]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

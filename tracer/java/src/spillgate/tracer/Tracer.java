@@ -1,6 +1,7 @@
 package spillgate.tracer;
 
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.LockSupport;
@@ -75,6 +76,22 @@ public final class Tracer implements AutoCloseable {
     public boolean recording() {
         long mode = file == null ? 0 : file.get(TaskFile.CLOCK) & TaskFile.MODE_BITS;
         return mode == TaskFile.COARSE || mode == TaskFile.PRECISE;
+    }
+
+    /**
+     * Returns a name that fits: of a longer one its beginning and the hash of the whole, so that names with one beginning stay
+     * apart. For names of kinds that a program makes up from requests.
+     */
+    public static String fitting(String name) {
+        byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
+        if (bytes.length <= Names.LONGEST) {
+            return name;
+        }
+        int end = Names.LONGEST - 17; // "#" and 16 digits
+        while ((bytes[end] & 0xc0) == 0x80) {
+            end--;
+        }
+        return new String(bytes, 0, end, StandardCharsets.UTF_8) + "#" + String.format("%016x", Header.fingerprint(bytes));
     }
 
     /**

@@ -1,6 +1,5 @@
 package spillgate.opensearch;
 
-import java.util.Collection;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.opensearch.cluster.node.DiscoveryNode;
@@ -29,7 +28,6 @@ final class Requests {
   final Resource processor;
   final Resource heap;
   volatile ThreadContext context;
-  volatile boolean stopped;
 
   private final Tracer tracer;
   private final ConcurrentHashMap<Long, Request> running = new ConcurrentHashMap<>();
@@ -50,10 +48,6 @@ final class Requests {
   void serve(TransportService transport, TaskResourceTrackingService tracking) {
     this.transport = transport;
     this.tracking = tracking;
-  }
-
-  void stop() {
-    stopped = true;
   }
 
   /** Returns whether requests of an action are recorded, here and now. What begins as a part of one is not a request. */
@@ -114,8 +108,15 @@ final class Requests {
     r.end();
   }
 
-  Collection<Request> all() {
-    return running.values();
+  /** Records what all have used; collecting is the share of the time for which the collector stopped them. */
+  void sample(double collecting) {
+    for (Request r : running.values()) {
+      try {
+        r.sample(collecting);
+      } catch (RuntimeException e) {
+        // One request that cannot be read is no reason to lose sight of the others.
+      }
+    }
   }
 
   /** Brings up to date what the node has measured of a task. Returns false if the task has ended: it is measured no more. */
