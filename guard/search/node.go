@@ -12,6 +12,11 @@ import (
 func describe(kind uint64, name string) track.Session {
 	action, rest, _ := strings.Cut(name, " ")
 	indices, _, _ := strings.Cut(rest, " ")
-	what := statement.Statement{Fingerprint: kind, Text: name, Class: sortOf("indices:data/" + action).class}
-	return track.Session{Database: indices, Statement: what, State: "indices:data/" + action}
+	action = "indices:data/" + action
+	what := statement.Statement{Fingerprint: kind, Text: name, Class: sortOf(action).class}
+	route := ""
+	if !strings.ContainsAny(indices, "?*") { // the name has no numbers of indices, and the path has
+		route = routeOf(action, indices)
+	}
+	return track.Session{Database: indices, Statement: what, State: action, Route: route}
 }

@@ -53,6 +53,13 @@ func TestTaskFile(t *testing.T) {
 			which, text, database, application, steps = 2, "read/get docs", "docs", "", false
 		}
 		ids[which] = l.Sample.Tasks[i].ID
+		route := ""
+		if which == 1 {
+			route = "POST /docs/_bulk"
+		}
+		if session.Route != route {
+			t.Errorf("%s: route %q, expected %q", text, session.Route, route)
+		}
 		if session.Statement.Text != text || session.Statement.Class != class || session.Database != database || session.Application != application {
 			t.Errorf("session %+v, expected %s of class %v, index %s and application %q", session, text, class, database, application)
 		}

@@ -19,8 +19,8 @@ import (
 // askAgain is how long a client whose page was refused or cut off waits before it asks again.
 const askAgain = 50 * ms
 
-// againScene is c9 with clients that take no for an answer to nothing: a guard alone cancels them
-// for as long as they come; a proxy that is told of the guard keeps them out.
+// againScene is c9 with clients that take no for an answer to nothing: with a guard alone Apache refuses them, by a worker
+// each; a proxy that is told of the guard keeps them out.
 func againScene() scene {
 	var front atomic.Pointer[string]
 	at := func(b *bench) string {
@@ -30,8 +30,8 @@ func againScene() scene {
 		return b.root
 	}
 	s := scene{name: "c9-again", title: "Slow PHP pages are asked for again and again (c9)", objective: 100 * ms, rate: 200, lasts: 10 * time.Second,
-		about: `As c9, but a client whose slow page was cut off or refused asks again after 50 ms. "guard alone" cancels each of them;
-ours is the guard with Spillgate's proxy in front, in culprit mode enforce, which is told of the guard by one
+		about: `As c9, but a client whose slow page was cut off or refused asks again after 50 ms. With "guard alone" Apache refuses them
+itself; ours is the guard with Spillgate's proxy in front, in culprit mode enforce, which is told of the guard by one
 line (culprit.guard).`,
 		start: startApache, native: limitScripts, nativeTitle: "max_execution_time 1, which does not count waiting"}
 	s.request = func(ctx context.Context, b *bench, _ int) error { return page(ctx, at(b)+"/fast.php", nil) }
