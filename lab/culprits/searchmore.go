@@ -33,35 +33,44 @@ func smallAggregation(i int) string {
 func c13Again() *scene {
 	s := c13()
 	s.name, s.title = "c13-again", "OpenSearch, document lock: bulk requests of one document, again and again"
-	s.about = `As c13, but each client of a bulk request sends the next when it has an answer, or 25 ms after it was refused. "Over HTTP, proxy in
-front" is the guard of a stock server, which cannot cancel them, and Spillgate's proxy in front of the server, in culprit mode
-enforce, which is told of the guard by one line (culprit.guard).` + pluginAbout
+	s.about = `As c13, but each client of a bulk request sends the next when it has an answer, or 25 ms after it was refused. "Proxy in front" is
+Spillgate's proxy in front of the server, in culprit mode enforce, which is told of the guard by one line (culprit.guard): it
+refuses bulk requests before their bodies are read. "Over HTTP" the guard cannot cancel those that have begun.` + pluginAbout
 	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error {
 		return c.bulkOne(ctx, "hot", searchBulk, seed)
 	})
 	s.contenders = func() []contender {
 		all := overHTTP(contenders(), naming)
-		last := len(all) - 1
-		return append(all[:last:last], contender{name: ours + ", over HTTP, proxy in front", run: frontNaming}, all[last])
+		all[len(all)-1].name += ", no proxy"
+		return append(all, contender{name: ours + ", over HTTP, proxy in front", run: inFront(asked)}, contender{name: ours, run: inFront(watched)})
 	}
 	return s
 }
 
-// frontNaming is naming with a proxy in front, which the application and the culprits ask.
-func frontNaming(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (func(), error) {
-	direct := b.search
-	server := guarded{url: b.asked, root: direct.base, watch: func(ctx context.Context, g *guard.Guard) { names(ctx, s, g, cancelled) }}
-	address, wait, err := guardedFront(ctx, s, &server, cancelled)
-	if err != nil {
-		return nil, err
+// watched is the URL of a guard that reads a task file, where there is one.
+func watched(b *bench) string { return b.url }
+
+// inFront runs a guard of a URL with a proxy in front of the server, which the application and the culprits ask. A task that
+// cannot be cancelled counts when it is named.
+func inFront(url func(b *bench) string) runner {
+	return func(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (func(), error) {
+		direct := b.search
+		server := guarded{url: url(b), root: direct.base}
+		if server.url == b.asked {
+			server.watch = func(ctx context.Context, g *guard.Guard) { names(ctx, s, g, cancelled) }
+		}
+		address, wait, err := guardedFront(ctx, s, &server, cancelled)
+		if err != nil {
+			return nil, err
+		}
+		front := *direct
+		front.base = address
+		b.search = &front
+		return func() {
+			wait()
+			b.search = direct
+		}, nil
 	}
-	front := *direct
-	front.base = address
-	b.search = &front
-	return func() {
-		wait()
-		b.search = direct
-	}, nil
 }
 
 // openElastic starts a node of Elasticsearch with the same documents. It takes as many clauses as its heap allows.
