@@ -1,5 +1,6 @@
 package spillgate.opensearch;
 
+import org.opensearch.OpenSearchStatusException;
 import org.opensearch.action.bulk.BulkItemRequest;
 import org.opensearch.action.bulk.BulkShardRequest;
 import org.opensearch.action.support.replication.TransportReplicationAction;
@@ -39,9 +40,10 @@ final class WritePart {
     }
     given = true;
     BulkItemRequest[] items = bulk.items();
+    OpenSearchStatusException why = Request.refusal(null); // one for all: its stack is dear
     try {
       for (int i = items.length - 1; i >= 0; i--) {
-        items[i].abort(items[i].index(), Request.refusal(null));
+        items[i].abort(items[i].index(), why);
       }
     } catch (IllegalStateException e) {
       // as expected: this item and those before it were executed
