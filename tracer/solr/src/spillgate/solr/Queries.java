@@ -6,6 +6,7 @@ import java.nio.file.Path;
 import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.solr.core.CloseHook;
@@ -21,6 +22,12 @@ final class Queries {
   /** How many kinds are kept out at once; a further one takes the place of none. */
   private static final int MOST_KEPT_OUT = 64;
 
+  /** For how long a refusal is held back. */
+  private static final long HELD_MILLIS = 1000;
+
+  /** How many are held back at once, each with a thread of the server, of which Solr has 10,000. */
+  private static final int MOST_HELD = 32;
+
   /** Tells the numbers of this core from those that it gave before a restart. Positive. */
   final long boot = ThreadLocalRandom.current().nextLong(1, Long.MAX_VALUE);
 
@@ -31,6 +38,8 @@ final class Queries {
 
   /** By kind, until when no query of it begins, on the clock of System.nanoTime. */
   private final ConcurrentHashMap<Long, Long> keptOut = new ConcurrentHashMap<>();
+
+  private final Semaphore held = new Semaphore(MOST_HELD);
 
   private Queries() {}
 
@@ -92,6 +101,20 @@ final class Queries {
     }
     q.cancelled = true;
     return true;
+  }
+
+  /**
+   * Waits before a query is refused whose kind is kept out, unless many do. A client that sends it again at once costs the node its
+   * reading each time, of thousands of clauses milliseconds of a processor: one that waits for each answer comes so much less often.
+   */
+  void holdBack() throws InterruptedException {
+    if (held.tryAcquire()) {
+      try {
+        Thread.sleep(HELD_MILLIS);
+      } finally {
+        held.release();
+      }
+    }
   }
 
   /** Keeps a kind out for a time from now on. Reports false if as many are as may be. */

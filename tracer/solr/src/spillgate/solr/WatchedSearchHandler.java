@@ -51,6 +51,7 @@ public final class WatchedSearchHandler extends SearchHandler {
     Object client = req.getHttpSolrCall() == null ? null : req.getHttpSolrCall().getReq().getHeader("X-Opaque-Id");
     Query q = all.begin(Shape.of(String.valueOf(req.getPath()), req.getOriginalParams()), client == null ? "" : client.toString(), slots != null);
     if (q == null) {
+      all.holdBack();
       // A client's mistake, of which Solr logs no stack: clients may try again often.
       throw new SolrException(ErrorCode.TOO_MANY_REQUESTS, "queries of this kind are kept out for now: one blocked others; do not send it again at once");
     }
