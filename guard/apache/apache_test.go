@@ -23,6 +23,7 @@ import (
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/harness/looks"
 	"github.com/spillgate/spillgate/internal/harness/servers"
+	"github.com/spillgate/spillgate/internal/taskfile"
 )
 
 // module is built once; the directory is one that a server of another user may read.
@@ -333,6 +334,43 @@ func TestThreads(t *testing.T) {
 	s.until(t, "end of the requests", func(l *track.Look) bool { return len(l.Sample.Tasks) == 0 })
 }
 
+// Requests of a kind that is kept out are refused at once, in processes and in threads, others are served, and the kind is
+// served again when the time is over or the guard has gone.
+func TestKeepOut(t *testing.T) {
+	t.Parallel()
+	settings, release := slow(t)
+	release()
+	for name, event := range map[string]bool{"processes": false, "threads": true} {
+		s := serve(t, servers.ApacheConfig{Event: event, Modules: proxied, Settings: settings})
+		kind := taskfile.Fingerprint("GET /slow/*")
+		if r := s.answered(t, s.get("/slow/17")); r.status != 200 {
+			t.Errorf("%s: before: %+v", name, r)
+		}
+		if err := s.source.KeepOut(t.Context(), kind, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if r := s.answered(t, s.get("/slow/18")); r.status != 503 || r.header.Get("Retry-After") == "" || r.header.Get("Spillgate-Cause") == "" {
+			t.Errorf("%s: of the kind that is kept out: %+v", name, r)
+		}
+		if r := s.answered(t, s.get("/fast")); r.status != 200 {
+			t.Errorf("%s: of another kind: %+v", name, r)
+		}
+		if err := s.source.KeepOut(t.Context(), kind, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := s.answered(t, s.get("/slow/19")); r.status != 200 {
+			t.Errorf("%s: after the time: %+v", name, r)
+		}
+		if err := s.source.KeepOut(t.Context(), kind, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		s.source.Close()
+		if r := s.answered(t, s.get("/slow/20")); r.status != 200 {
+			t.Errorf("%s: without the guard: %+v", name, r)
+		}
+	}
+}
+
 // Whatever becomes of the guard, the file and the configuration, requests are served, and a guard
 // that comes again sees them.
 func TestServesOn(t *testing.T) {
@@ -421,6 +459,12 @@ func TestSanitized(t *testing.T) {
 		if r := s.answered(t, a); r.status == 0 && i < 3 {
 			t.Errorf("%s: %+v", path, r)
 		}
+	}
+	if err := s.source.KeepOut(t.Context(), taskfile.Fingerprint("GET /slow"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.answered(t, s.get("/slow")); r.status != 503 {
+		t.Errorf("of a kind that is kept out: %+v", r)
 	}
 	if err := syscall.Kill(s.Pid(), syscall.SIGUSR1); err != nil {
 		t.Fatal(err)

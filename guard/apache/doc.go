@@ -4,6 +4,7 @@
 //	task file ─────── every look ──── requests, workers, time in the accept queue ──┐
 //	/proc/net/tcp ─── every look ──── connections that no worker has accepted ──────┼─▶ track.Look
 //	Act ─▶ cancel word of the task file ─▶ the thread in the worker's process       ┘
+//	KeepOut ─▶ table of the task file ─▶ 503 for requests of a kind
 //
 // What it knows of Apache:
 //

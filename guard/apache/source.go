@@ -185,6 +185,15 @@ func (s *Source) Act(_ context.Context, task uint64, step culprit.Step) (bool, e
 	return done, nil
 }
 
+// KeepOut has Apache refuse requests of a kind for a time from now on. A module that was built before it could do so
+// serves them all the same.
+func (s *Source) KeepOut(_ context.Context, kind uint64, d time.Duration) error {
+	if err := s.file.KeepOut(kind, d); err != nil {
+		return fmt.Errorf("apache: keep out: %w", err)
+	}
+	return nil
+}
+
 // Alive checks that the file is still the one that Apache opens.
 func (s *Source) Alive(context.Context) error {
 	if err := s.file.Alive(); err != nil {

@@ -2,6 +2,10 @@
 //
 //	path ─▶ Attach ─▶ File ── Look ──▶ tasks, names of kinds
 //	                       ── Cancel ─▶ the cancel word of a task
+//	                       ── KeepOut ▶ the table of kinds that do not begin
+//
+// A Source is the whole adapter of a server that shows itself: a search server with a plugin. Absent is its task file as long as
+// it is not there, while the server is asked.
 //
 // Invariants: a look makes no request to the server. When this process goes, the server goes on; what it records while
 // there is no guard costs nothing to speak of.
@@ -90,6 +94,10 @@ func (f *File) Cancel(task uint64) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// KeepOut asks the server to refuse tasks of a kind for a time from now on, taskfile.LongestKeep at most. A server whose
+// tracer does not look there begins them all the same.
+func (f *File) KeepOut(kind uint64, d time.Duration) error { return f.engine.KeepOut(kind, d) }
 
 // Alive checks that the file is still the one that the server opens.
 func (f *File) Alive() error {

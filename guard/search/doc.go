@@ -1,7 +1,7 @@
 // Package search looks at an OpenSearch or Elasticsearch cluster through its public
 // interface, or at a node of OpenSearch through the task file of the plugin tracer/opensearch, and cancels what it is told to.
 //
-//	task file ── every look, where there is one ─▶ track.Look;  cancel word ◀── Act
+//	task file ── every look, where there is one ─▶ track.Look;  cancel word ◀── Act;  kinds ◀── KeepOut
 //
 // Without a task file:
 //

@@ -74,14 +74,12 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	one := fmt.Sprintf("/_tasks/%s:%d", fakeNode, fakeCulprit)
 	var answer any
 	switch path := r.URL.Path; {
-	case path == "/":
-		version := map[string]any{"number": "3.4.0", "distribution": "opensearch"}
-		if f.elastic {
-			version = map[string]any{"number": "8.19.0", "build_flavor": "default"}
-		}
-		answer = map[string]any{"version": version}
 	case path == "/_nodes/os":
-		answer = map[string]any{"nodes": map[string]any{fakeNode: map[string]any{"os": map[string]any{"allocated_processors": 2}}}}
+		node := map[string]any{"version": "3.4.0", "os": map[string]any{"allocated_processors": 2}}
+		if f.elastic {
+			node["version"], node["build_flavor"] = "8.19.0", "default"
+		}
+		answer = map[string]any{"nodes": map[string]any{fakeNode: node}}
 	case strings.HasPrefix(path, "/_nodes/stats/"):
 		answer = f.stats()
 	case path == "/_tasks/_cancel" && f.noCancel:

@@ -18,6 +18,7 @@ import (
 	"github.com/spillgate/spillgate/guard/search"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/harness/servers"
+	"github.com/spillgate/spillgate/internal/taskfile"
 )
 
 // On a real node, a search is seen with all its parts as one task, and ends when it is cancelled. The
@@ -82,6 +83,7 @@ func TestPlugin(t *testing.T) {
 			}
 		}
 	})
+	t.Run("keep out", func(t *testing.T) { keepOut(t, source, c) })
 	t.Run("bulk", func(t *testing.T) {
 		var body strings.Builder
 		for i := range 20_000 {
@@ -109,6 +111,28 @@ func TestPlugin(t *testing.T) {
 			t.Errorf("an update afterwards: status %d, %.300s", s, answer)
 		}
 	})
+}
+
+// keepOut has the node refuse long searches, and no others, until the time is over.
+func keepOut(t *testing.T, source search.Source, c *requester) {
+	const long, d = "read/search docs bool range(n) x100", 2 * time.Second
+	keeper := source.(interface {
+		KeepOut(ctx context.Context, kind uint64, d time.Duration) error
+	})
+	if err := keeper.KeepOut(t.Context(), taskfile.Fingerprint(long), d); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if s, answer := c.send(t.Context(), http.MethodPost, longSearch, c.long); s != http.StatusTooManyRequests || !strings.Contains(answer, "kept out") {
+		t.Errorf("a search of a kind that is kept out: status %d, %.300s", s, answer)
+	}
+	if s, answer := c.send(t.Context(), http.MethodPost, longSearch, `{"query":{"match_all":{}}}`); s != http.StatusOK {
+		t.Errorf("a search of another kind: status %d, %.300s", s, answer)
+	}
+	time.Sleep(time.Until(began.Add(d)))
+	if s, answer := c.send(t.Context(), http.MethodPost, longSearch, c.long); s != http.StatusOK {
+		t.Errorf("a search of the kind afterwards: status %d, %.300s", s, answer)
+	}
 }
 
 // gap reports whether a shard has given numbers to operations that it did not execute.

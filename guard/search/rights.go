@@ -2,7 +2,6 @@ package search
 
 // Rights of the role, as both servers name them.
 const (
-	rightMain   = "cluster:monitor/main"
 	rightTasks  = "cluster:monitor/tasks/lists"
 	rightTask   = "cluster:monitor/task/get"
 	rightStats  = "cluster:monitor/nodes/stats"

@@ -240,13 +240,17 @@ func TestRefusals(t *testing.T) {
 		spoil func(f *fake)
 		want  string
 	}{
-		"password":     {func(f *fake) { f.password = "x" }, "refuses user or password"},
-		"no right":     {func(f *fake) { f.statuses["/_tasks"] = http.StatusForbidden }, "lacks the privilege cluster:monitor/tasks/lists"},
-		"moved":        {func(f *fake) { f.statuses["/_tasks"] = http.StatusFound }, "answers 302"},
-		"other server": {func(f *fake) { f.override["/"] = `{"version":{"number":"8.19.0"}}` }, "use elasticsearch://"},
-		"no server":    {func(f *fake) { f.override["/"] = `<html>` }, "does not tell its version"},
-		"no JSON":      {func(f *fake) { f.override["/_tasks"] = `{"nodes":` }, "another shape"},
-		"no nodes":     {func(f *fake) { f.override["/_tasks"] = `{}` }, "has no nodes"},
+		"password": {func(f *fake) { f.password = "x" }, "refuses user or password"},
+		"no right": {func(f *fake) { f.statuses["/_tasks"] = http.StatusForbidden }, "lacks the privilege cluster:monitor/tasks/lists"},
+		"moved":    {func(f *fake) { f.statuses["/_tasks"] = http.StatusFound }, "answers 302"},
+		"other server": {func(f *fake) {
+			f.override["/_nodes/os"] = `{"nodes":{"b":{"version":"8.19.0","build_flavor":"default"}}}`
+		}, "use elasticsearch://"},
+		"no server":         {func(f *fake) { f.override["/_nodes/os"] = `<html>` }, "another shape"},
+		"no version":        {func(f *fake) { f.override["/_nodes/os"] = `{"nodes":{"b":{}}}` }, "does not tell the version"},
+		"describes nothing": {func(f *fake) { f.override["/_nodes/os"] = `{}` }, "describes no node"},
+		"no JSON":           {func(f *fake) { f.override["/_tasks"] = `{"nodes":` }, "another shape"},
+		"no nodes":          {func(f *fake) { f.override["/_tasks"] = `{}` }, "has no nodes"},
 		"a node is away": {func(f *fake) {
 			f.override["/_tasks"] = `{"nodes":{},"node_failures":[{"node_id":"b","reason":"gone"}]}`
 		}, "node b: gone"},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -23,7 +22,8 @@ const (
 	tasksPath = "/_tasks?actions=indices:data/*,indices:admin/*,cluster:admin/snapshot/*"
 	statsPath = "/_nodes/stats/thread_pool,jvm,process,breaker,indices/search?filter_path=_nodes,nodes.*.thread_pool.search,nodes.*.thread_pool.write,nodes.*.thread_pool.get," +
 		"nodes.*.indices.search.query_total,nodes.*.indices.search.request.took.total,nodes.*.jvm.gc,nodes.*.process.cpu,nodes.*.breakers.*.tripped"
-	nodesPath = "/_nodes/os?filter_path=nodes.*.os.allocated_processors"
+	nodesPath = "/_nodes/os?filter_path=nodes.*.version,nodes.*.build_flavor,nodes.*.os.allocated_processors"
+	alivePath = "/_nodes/os?filter_path=_nodes.total"
 )
 
 // detailRate is how many bytes of detailed lists of tasks are asked for per second. The server writes each query
@@ -45,8 +45,8 @@ type cluster struct {
 	rest.Pair
 	builder *builder
 	in      input
-	due     time.Time // from when on a detailed list may be asked for
-	note    string    // why it does not read a task file that it was told of, "" if it was told of none
+	due     time.Time     // from when on a detailed list may be asked for
+	absent  mapped.Absent // the task file that it does not read
 }
 
 // Check reports what is wrong with a URL, without its password.
@@ -59,13 +59,8 @@ func Check(text string) error {
 // "" for none.
 func parse(text string) (t *rest.Target, tasks string, err error) {
 	const expected = "opensearch://user@host:port, or elasticsearch://user@host:port"
-	if u, err := url.Parse(text); err == nil && u.Scheme == "opensearch" {
-		if q := u.Query(); q.Has("tasks") {
-			tasks = q.Get("tasks")
-			q.Del("tasks")
-			u.RawQuery = q.Encode()
-			text = u.String()
-		}
+	if strings.HasPrefix(text, "opensearch://") {
+		text, tasks = mapped.Told(text)
 	}
 	t, err = rest.Parse("search", text, "9200", expected, "opensearch", "elasticsearch")
 	if err == nil && t.Path != "" {
@@ -81,15 +76,11 @@ func Open(ctx context.Context, text string, objective time.Duration) (Source, er
 	if err != nil {
 		return nil, err
 	}
-	note := ""
-	if tasks != "" {
-		file, err := attach(tasks, objective)
-		if err == nil {
-			return &node{file: file}, nil
-		}
-		note = "the task file is not read, and the node is asked instead: " + err.Error()
+	file, absent := mapped.Existing(tasks, objective)
+	if file != nil {
+		return mapped.NewSource("search", file, describe), nil
 	}
-	s := &cluster{target: t, Pair: rest.Both(t), builder: newBuilder(), note: note}
+	s := &cluster{target: t, Pair: rest.Both(t), builder: newBuilder(), absent: absent}
 	ctx, cancel := context.WithTimeout(ctx, rest.OpenTimeout)
 	defer cancel()
 	if err := s.learn(ctx); err != nil {
@@ -99,28 +90,22 @@ func Open(ctx context.Context, text string, objective time.Duration) (Source, er
 	return s, nil
 }
 
-// attach opens a task file that the node has made: one of this process's making could be of another user.
-func attach(path string, objective time.Duration) (*mapped.File, error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, err
-	}
-	return mapped.Attach(path, objective)
-}
-
 // learn asks what does not change while connected.
 func (s *cluster) learn(ctx context.Context) error {
-	body, err := s.Looks.Do(ctx, http.MethodGet, "/", rightMain)
+	body, err := s.Looks.Do(ctx, http.MethodGet, nodesPath, rightNodes)
 	if err != nil {
 		return err
 	}
-	if err := recognise(body, s.target.Scheme == "elasticsearch"); err != nil {
+	nodes, err := decodeNodes(body)
+	if err != nil {
 		return err
 	}
-	if body, err = s.Looks.Do(ctx, http.MethodGet, nodesPath, rightNodes); err != nil {
-		return err
-	}
-	if s.in.processors, err = decodeProcessors(body); err != nil {
-		return err
+	s.in.processors = map[string]int{}
+	for id, n := range nodes {
+		if err := n.recognise(s.target.Scheme == "elasticsearch"); err != nil {
+			return err
+		}
+		s.in.processors[id] = max(n.OS.Processors, 1)
 	}
 	// Nothing has this action: only the right is asked for.
 	_, err = s.Acts.Do(ctx, http.MethodPost, "/_tasks/_cancel?actions=spillgate:none", rightCancel)
@@ -130,19 +115,13 @@ func (s *cluster) learn(ctx context.Context) error {
 	return err
 }
 
-// recognise checks that the server is of the kind that the URL says.
-func recognise(body []byte, elastic bool) error {
-	var v struct {
-		Version struct {
-			Number       string `json:"number"`
-			Distribution string `json:"distribution"`
-		} `json:"version"`
+// recognise checks that a node is of the kind that the URL says.
+func (n *nodeInfo) recognise(elastic bool) error {
+	if n.Version == "" {
+		return errors.New("the server does not tell the version of its nodes as OpenSearch and Elasticsearch do")
 	}
-	if err := json.Unmarshal(body, &v); err != nil || v.Version.Number == "" {
-		return errors.New("the server does not tell its version as OpenSearch and Elasticsearch do")
-	}
-	if (v.Version.Distribution == "opensearch") == elastic {
-		return fmt.Errorf("the server is %s %s, expected another: use %s://", named(!elastic), v.Version.Number, strings.ToLower(named(!elastic)))
+	if (n.Flavor != "") != elastic {
+		return fmt.Errorf("the server is %s %s, expected another: use %s://", named(!elastic), n.Version, strings.ToLower(named(!elastic)))
 	}
 	return nil
 }
@@ -167,8 +146,8 @@ func (s *cluster) Look(ctx context.Context) (*track.Look, error) {
 		return nil, fmt.Errorf("search: _tasks: %w", rest.Late(err))
 	}
 	l := s.builder.build(&s.in)
-	if s.note != "" {
-		l.Notes = append(l.Notes, s.note)
+	if note := s.absent.Note(); note != "" {
+		l.Notes = append(l.Notes, note)
 	}
 	return l, nil
 }
@@ -261,16 +240,19 @@ func (g *goal) cancelled(body []byte) (bool, error) {
 	return false, nil
 }
 
-// Alive checks the connection that acts.
+// Alive checks the connection that acts, and looks again for a task file, which a node makes as it starts.
 func (s *cluster) Alive(ctx context.Context) error {
-	_, err := s.Acts.Do(ctx, http.MethodGet, "/", rightMain)
+	if err := s.absent.Alive(); err != nil {
+		return fmt.Errorf("search: %w", err)
+	}
+	_, err := s.Acts.Do(ctx, http.MethodGet, alivePath, rightNodes)
 	return err
 }
 
 // Setup returns a role with the rights that a guard needs and no other, for both servers.
 func Setup(user string) string {
 	quoted, _ := json.Marshal(user)
-	rights := fmt.Sprintf("%q, %q, %q, %q, %q, %q", rightMain, rightTasks, rightTask, rightNodes, rightStats, rightCancel)
+	rights := fmt.Sprintf("%q, %q, %q, %q, %q", rightTasks, rightTask, rightNodes, rightStats, rightCancel)
 	return strings.Join([]string{
 		"# A node of OpenSearch with the plugin tracer/opensearch needs no role: opensearch://127.0.0.1:9200?tasks=/run/spillgate/opensearch.tasks",
 		"# Least rights for spillgate guard. " + rightCancel + " is only needed for --mode enforce.",

@@ -1,11 +1,14 @@
 package search
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/mapped"
 	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/taskfile"
@@ -50,6 +53,13 @@ func TestTaskFile(t *testing.T) {
 			which, text, database, application, steps = 2, "read/get docs", "docs", "", false
 		}
 		ids[which] = l.Sample.Tasks[i].ID
+		route := ""
+		if which == 1 {
+			route = "POST /docs/_bulk"
+		}
+		if session.Route != route {
+			t.Errorf("%s: route %q, expected %q", text, session.Route, route)
+		}
 		if session.Statement.Text != text || session.Statement.Class != class || session.Database != database || session.Application != application {
 			t.Errorf("session %+v, expected %s of class %v, index %s and application %q", session, text, class, database, application)
 		}
@@ -74,13 +84,23 @@ func TestTaskFile(t *testing.T) {
 	if err := s.Alive(t.Context()); err != nil {
 		t.Error(err)
 	}
+	keeper, ok := s.(interface {
+		KeepOut(ctx context.Context, kind uint64, d time.Duration) error
+	})
+	if !ok {
+		t.Fatal("the node cannot be asked to keep a kind out")
+	}
+	if err := keeper.KeepOut(t.Context(), l.Sample.Tasks[0].Kind, time.Second); err != nil {
+		t.Error(err)
+	}
 	get.End()
 	long.End()
 }
 
-// Where the task file is missing, the node is asked, and the looks say so.
+// Where the task file is missing, the node is asked, and the looks say so, until the node has made the file.
 func TestTaskFileMissing(t *testing.T) {
-	s, err := Open(t.Context(), newFake().serve(t)+"?tasks=/does/not/be", time.Second)
+	path, url := filepath.Join(t.TempDir(), "opensearch.tasks"), newFake().serve(t)
+	s, err := Open(t.Context(), url+"?tasks="+path, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +109,26 @@ func TestTaskFileMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(l.Notes) != 1 || !strings.Contains(l.Notes[0], "/does/not/be") {
+	if len(l.Notes) != 1 || !strings.Contains(l.Notes[0], path) {
 		t.Errorf("notes %q, expected that the task file is not read", l.Notes)
+	}
+	if err := s.Alive(t.Context()); err != nil {
+		t.Errorf("%v: expected that the node is asked on", err)
+	}
+	f, err := taskfile.Open(path, taskfile.Geometry{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := s.Alive(t.Context()); !errors.Is(err, mapped.ErrThere) {
+		t.Errorf("%v, expected %v", err, mapped.ErrThere)
+	}
+	again, err := Open(t.Context(), url+"?tasks="+path, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if _, ok := again.(*mapped.Source); !ok {
+		t.Errorf("a source of type %T, expected that the task file is read", again)
 	}
 }

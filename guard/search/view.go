@@ -168,23 +168,28 @@ func decodeStats(body []byte) (map[string]nodeView, error) {
 	return v.Nodes, nil
 }
 
-// decodeProcessors reads how many processors each node uses.
-func decodeProcessors(body []byte) (map[string]int, error) {
+// nodeInfo is what does not change of a node.
+type nodeInfo struct {
+	Version string `json:"version"`
+	// Flavor is there with Elasticsearch.
+	Flavor string `json:"build_flavor"`
+	OS     struct {
+		Processors int `json:"allocated_processors"`
+	} `json:"os"`
+}
+
+// decodeNodes reads what nodes tell of themselves.
+func decodeNodes(body []byte) (map[string]nodeInfo, error) {
 	var v struct {
-		Nodes map[string]struct {
-			OS struct {
-				Processors int `json:"allocated_processors"`
-			} `json:"os"`
-		} `json:"nodes"`
+		Nodes map[string]nodeInfo `json:"nodes"`
 	}
 	if err := json.Unmarshal(body, &v); err != nil {
 		return nil, fmt.Errorf("the nodes' description has another shape than expected: %w", err)
 	}
-	out := map[string]int{}
-	for id, n := range v.Nodes {
-		out[id] = max(n.OS.Processors, 1)
+	if len(v.Nodes) == 0 {
+		return nil, fmt.Errorf("the server describes no node: %.200s", body)
 	}
-	return out, nil
+	return v.Nodes, nil
 }
 
 // progress reads how many documents a by-query task has dealt with, of how many. Other tasks have

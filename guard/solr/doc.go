@@ -1,5 +1,9 @@
-// Package solr looks at a core of Solr through the handlers of tracer/solr, and cancels what
-// it is told to.
+// Package solr looks at a core of Solr through the handlers of tracer/solr, or through the task file that they write,
+// and cancels what it is told to.
+//
+//	task file ── every look, where there is one ─▶ track.Look;  cancel word ◀── Act;  kinds ◀── KeepOut
+//
+// Without a task file:
 //
 //	GET  core/spillgate ── every look ──▶ view ─▶ build ─▶ track.Look
 //	POST core/spillgate?boot=…&cancel=… ◀── Act

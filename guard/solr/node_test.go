@@ -20,7 +20,8 @@ import (
 )
 
 // On a real Solr with the handlers of tracer/solr, a query is seen and ends with status 503 when it is
-// cancelled, another is seen to wait for its slot, and their kind can be kept out. Solr is used where it is in the
+// cancelled, another is seen to wait for its slot, and their kind can be kept out: through the handler, and through the
+// task file. Solr is used where it is in the
 // cache, and not by continuous integration; SPILLGATE_FETCH=1 fetches it.
 func TestNode(t *testing.T) {
 	fetch := os.Getenv("SPILLGATE_FETCH") == "1"
@@ -43,32 +44,50 @@ func TestNode(t *testing.T) {
 	defer client.CloseIdleConnections()
 	base := fmt.Sprintf("http://127.0.0.1:%d/solr/docs", server.Port)
 	send := func(ctx context.Context, path, kind, body string) int {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, strings.NewReader(body))
-		if err != nil {
-			t.Error(err)
-			return 0
-		}
-		r.Header.Set("Content-Type", kind)
-		r.Header.Set("X-Opaque-Id", "long")
-		resp, err := client.Do(r)
-		if err != nil {
-			return 0
-		}
-		defer resp.Body.Close()
-		_, _ = io.Copy(io.Discard, resp.Body)
-		return resp.StatusCode
+		return post(ctx, client, base+path, kind, body)
 	}
-	var documents, query strings.Builder
+	var documents strings.Builder
 	for i := range 20_000 {
 		fmt.Fprintf(&documents, `,{"id":"%d","n":%d}`, i, i)
 	}
 	if s := send(t.Context(), "/update?commit=true", "application/json", "["+documents.String()[1:]+"]"); s != http.StatusOK {
 		t.Fatalf("documents: status %d", s)
 	}
+	url := fmt.Sprintf("solr://127.0.0.1:%d/solr/docs", server.Port)
+	t.Run("handler", func(t *testing.T) { cancelOne(t, url, send) })
+	t.Run("task file", func(t *testing.T) { cancelOne(t, url+"?tasks="+server.TaskFile(), send) })
+}
+
+// post sends a request of the client "long", and returns 0 if it was not answered.
+func post(ctx context.Context, client *http.Client, url, kind, body string) int {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0
+	}
+	r.Header.Set("Content-Type", kind)
+	r.Header.Set("X-Opaque-Id", "long")
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
+// longQuery takes seconds.
+func longQuery() string {
+	var query strings.Builder
 	for i := range 2000 {
 		fmt.Fprintf(&query, " OR n:[%d TO %d]^%d", 5*i, 5*i+10_000, i+1)
 	}
-	form := url.Values{"q": {query.String()[4:]}, "cache": {"false"}}.Encode()
+	return url.Values{"q": {query.String()[4:]}, "cache": {"false"}}.Encode()
+}
+
+// cancelOne has two clients send long queries until one of them was cancelled and one was seen to wait, and keeps them out then.
+func cancelOne(t *testing.T, url string, send func(ctx context.Context, path, kind, body string) int) {
+	const asForm = "application/x-www-form-urlencoded"
+	form := longQuery()
 	ctx, stop := context.WithCancel(t.Context())
 	var searching sync.WaitGroup
 	defer searching.Wait()
@@ -77,51 +96,58 @@ func TestNode(t *testing.T) {
 	for range 2 {
 		searching.Go(func() {
 			for ctx.Err() == nil {
-				if s := send(ctx, "/select", "application/x-www-form-urlencoded", form); s == http.StatusServiceUnavailable {
+				if s := send(ctx, "/select", asForm, form); s == http.StatusServiceUnavailable {
 					refused.Add(1)
 				}
 			}
 		})
 	}
-	source, err := Open(t.Context(), fmt.Sprintf("solr://127.0.0.1:%d/solr/docs", server.Port), time.Second)
+	source, err := Open(t.Context(), url, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer source.Close()
-	waited, kind := false, uint64(0)
-	for began := time.Now(); refused.Load() == 0 || !waited; {
+	kind, seen := uint64(0), map[string]bool{}
+	for began := time.Now(); refused.Load() == 0 || !seen["query slots awaited"] || !seen["processor used"]; time.Sleep(5 * time.Millisecond) {
 		if time.Since(began) > time.Minute {
-			t.Fatalf("in a minute %d queries ended with 503, one was seen to wait %v", refused.Load(), waited)
+			t.Fatalf("in a minute %d queries ended with 503, and looks showed %v", refused.Load(), seen)
 		}
 		l, err := source.Look(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, h := range l.Sample.Holds {
-			waited = waited || h.Resource == slots && h.WaitingSince != culprit.Unset
-		}
-		for i, task := range l.Sample.Tasks {
-			kind = task.Kind
+		for i := range l.Sample.Tasks {
+			kind = l.Sample.Tasks[i].Kind
 			if s := l.Sessions[i]; s.Application != "long" || s.Database != "docs" || !strings.Contains(s.Statement.Text, "q(n)") {
 				t.Fatalf("session %+v", s)
 			}
-			if l.Sessions[i].State != "running" || !waited {
-				continue
-			}
-			if _, err := source.Act(t.Context(), task.ID, culprit.Statement); err != nil {
-				t.Fatal(err)
+		}
+		for _, h := range l.Sample.Holds {
+			name := l.Sample.Resources[h.Resource].Name
+			seen[name+" awaited"] = seen[name+" awaited"] || h.WaitingSince != culprit.Unset
+			seen[name+" used"] = seen[name+" used"] || h.Gets > 0
+			if name == "query slots" && h.HeldSince != culprit.Unset && seen[name+" awaited"] && seen["processor used"] {
+				if _, err := source.Act(t.Context(), l.Sample.Tasks[h.Task].ID, culprit.Statement); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}
 	stop()
 	searching.Wait()
-	if err := source.KeepOut(t.Context(), kind, 30*time.Second); err != nil {
+	const d = 2 * time.Second
+	if err := source.KeepOut(t.Context(), kind, d); err != nil {
 		t.Fatal(err)
 	}
-	if s := send(t.Context(), "/select", "application/x-www-form-urlencoded", form); s != http.StatusTooManyRequests {
+	began := time.Now()
+	if s := send(t.Context(), "/select", asForm, form); s != http.StatusTooManyRequests {
 		t.Errorf("a query of a kind that is kept out: status %d, expected 429", s)
 	}
-	if s := send(t.Context(), "/select", "application/x-www-form-urlencoded", "q=n:7"); s != http.StatusOK {
+	if s := send(t.Context(), "/select", asForm, "q=n:7"); s != http.StatusOK {
 		t.Errorf("a query of another kind: status %d, expected 200", s)
+	}
+	time.Sleep(time.Until(began.Add(d)))
+	if s := send(t.Context(), "/select", asForm, form); s != http.StatusOK {
+		t.Errorf("a query of the kind after the time: status %d, expected 200", s)
 	}
 }

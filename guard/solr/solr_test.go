@@ -110,7 +110,7 @@ func (f *fake) queries() []any {
 	return out
 }
 
-func opened(t *testing.T, f *fake) *Source {
+func opened(t *testing.T, f *fake) Source {
 	t.Helper()
 	s, err := Open(t.Context(), f.serve(t), time.Second)
 	if err != nil {
@@ -121,7 +121,7 @@ func opened(t *testing.T, f *fake) *Source {
 }
 
 func TestCheck(t *testing.T) {
-	for url, ok := range map[string]bool{"solr://u:pw@h/solr/docs": true, "solr://h:1/solr/docs/?tls=true": true, "solr://h": false, "solr://h/solr": false, "solr://h/solr/a/b": false,
+	for url, ok := range map[string]bool{"solr://u:pw@h/solr/docs": true, "solr://h:1/solr/docs/?tls=true": true, "solr://h/solr/docs?tasks=/run/a": true, "solr://h": false, "solr://h/solr": false, "solr://h/solr/a/b": false,
 		"http://h/solr/docs": false, "solr://u:pw@h/solr/docs?x=1": false} {
 		if err := Check(url); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "pw") {
 			t.Errorf("%s: %v", url, err)

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/mapped"
 	"github.com/spillgate/spillgate/guard/rest"
+	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
@@ -23,36 +25,56 @@ const (
 // handler is the path of the handler below the core.
 const handler = "/spillgate"
 
-// Source is a core. It is for one goroutine.
-type Source struct {
+// Source is a core. It is for one goroutine. The methods do what those of guard.Source do.
+type Source interface {
+	Look(ctx context.Context) (*track.Look, error)
+	Act(ctx context.Context, task uint64, step culprit.Step) (bool, error)
+	// KeepOut has the core refuse queries of a kind for a time from now on.
+	KeepOut(ctx context.Context, kind uint64, d time.Duration) error
+	Alive(ctx context.Context) error
+	Close()
+}
+
+// core is a Source that asks the handler.
+type core struct {
 	rest.Pair
 	path    string
 	builder *builder
+	absent  mapped.Absent // the task file that it does not read
 }
 
 // Check reports what is wrong with a URL, without its password.
 func Check(text string) error {
-	_, err := parse(text)
+	_, _, err := parse(text)
 	return err
 }
 
-// parse reads solr://user:password@host:port/solr/core?tls=….
-func parse(text string) (*rest.Target, error) {
+// parse reads solr://user:password@host:port/solr/core?tls=…, and what tasks=… says: the path of a task file, "" for none.
+func parse(text string) (t *rest.Target, tasks string, err error) {
 	const expected = "solr://user@host:port/solr/core"
-	t, err := rest.Parse("solr", text, "8983", expected, "solr")
+	text, tasks = mapped.Told(text)
+	t, err = rest.Parse("solr", text, "8983", expected, "solr")
 	if err == nil && strings.Count(t.Path, "/") != 2 {
 		err = fmt.Errorf("solr: the URL has the path %q, expected %s", t.Path, expected)
 	}
-	return t, err
+	return t, tasks, err
 }
 
-// Open connects twice: to look, and to act. The objective is the engine's, and not needed to look.
-func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
-	t, err := parse(text)
+// Open reads the task file of the URL, if it is there. Otherwise it connects twice: to look, and to act. The objective
+// tells late requests in a task file.
+func Open(ctx context.Context, text string, objective time.Duration) (Source, error) {
+	t, tasks, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{Pair: rest.Both(t), path: t.Path + handler, builder: newBuilder(t.Path[strings.LastIndexByte(t.Path, '/')+1:])}
+	name := t.Path[strings.LastIndexByte(t.Path, '/')+1:]
+	file, absent := mapped.Existing(tasks, objective)
+	if file != nil {
+		return mapped.NewSource("solr", file, func(kind uint64, text string) track.Session {
+			return track.Session{Database: name, Statement: statement.Statement{Fingerprint: kind, Text: text, Class: statement.Select}, State: "query"}
+		}), nil
+	}
+	s := &core{Pair: rest.Both(t), path: t.Path + handler, builder: newBuilder(name), absent: absent}
 	opening, cancel := context.WithTimeout(ctx, rest.OpenTimeout)
 	defer cancel()
 	if _, err = s.list(opening, s.Looks); err == nil {
@@ -66,7 +88,7 @@ func Open(ctx context.Context, text string, _ time.Duration) (*Source, error) {
 }
 
 // list asks for the queries.
-func (s *Source) list(ctx context.Context, c *rest.Client) (*view, error) {
+func (s *core) list(ctx context.Context, c *rest.Client) (*view, error) {
 	body, err := c.Do(ctx, http.MethodGet, s.path+"?wt=json", rightList)
 	if rest.Status(err) == http.StatusNotFound {
 		return nil, fmt.Errorf("solr: there is no %s, expected the core with the handlers that --print-setup shows: %w", s.path, err)
@@ -82,16 +104,20 @@ func (s *Source) list(ctx context.Context, c *rest.Client) (*view, error) {
 }
 
 // Look looks once. An error means that the view failed; the source is to be closed and opened again.
-func (s *Source) Look(ctx context.Context) (*track.Look, error) {
+func (s *core) Look(ctx context.Context) (*track.Look, error) {
 	v, err := s.list(ctx, s.Looks)
 	if err != nil {
 		return nil, rest.Late(err)
 	}
-	return s.builder.build(live.Now(), v), nil
+	l := s.builder.build(live.Now(), v)
+	if note := s.absent.Note(); note != "" {
+		l.Notes = append(l.Notes, note)
+	}
+	return l, nil
 }
 
 // Act does a step to a query of the last look. It reports false if the query was gone.
-func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool, error) {
+func (s *core) Act(ctx context.Context, task uint64, step culprit.Step) (bool, error) {
 	goal, ok := s.builder.targets[task]
 	if !ok {
 		return false, nil
@@ -111,7 +137,7 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 }
 
 // KeepOut has the core refuse queries of a kind for a time from now on.
-func (s *Source) KeepOut(ctx context.Context, kind uint64, d time.Duration) error {
+func (s *core) KeepOut(ctx context.Context, kind uint64, d time.Duration) error {
 	body, err := s.Acts.Do(ctx, http.MethodPost, fmt.Sprintf("%s?wt=json&keep_out=%x&millis=%d", s.path, kind, d.Milliseconds()), rightCancel)
 	if err == nil {
 		err = decodeKeepOut(body)
@@ -122,8 +148,11 @@ func (s *Source) KeepOut(ctx context.Context, kind uint64, d time.Duration) erro
 	return nil
 }
 
-// Alive checks the connection that acts.
-func (s *Source) Alive(ctx context.Context) error {
+// Alive checks the connection that acts, and looks again for a task file, which a core makes as it is loaded.
+func (s *core) Alive(ctx context.Context) error {
+	if err := s.absent.Alive(); err != nil {
+		return fmt.Errorf("solr: %w", err)
+	}
 	_, err := s.list(ctx, s.Acts)
 	return err
 }
@@ -133,8 +162,9 @@ func Setup(user string) string {
 	quoted, _ := json.Marshal(user)
 	return strings.Join([]string{
 		"<!-- solrconfig.xml of each core that is guarded, with spillgate-solr.jar in its lib directory; the first takes the place of",
-		"     the search handler. slots bounds how many queries run at once, 0 is no bound. The last lets cancelled queries end sooner. -->",
-		`<requestHandler name="/select" class="spillgate.solr.WatchedSearchHandler"><int name="slots">0</int></requestHandler>`,
+		"     the search handler. slots bounds how many queries run at once, 0 is no bound. With tasks, a guard that runs on the same machine,",
+		"     as the same user and with ?tasks=/run/spillgate/solr.tasks, needs no answer of Solr. The last lets cancelled queries end sooner. -->",
+		`<requestHandler name="/select" class="spillgate.solr.WatchedSearchHandler"><int name="slots">0</int><str name="tasks">/run/spillgate/solr.tasks</str></requestHandler>`,
 		`<requestHandler name="/spillgate" class="spillgate.solr.QueriesHandler"/>`,
 		`<indexReaderFactory name="IndexReaderFactory" class="spillgate.solr.CancellableReaderFactory"/>`,
 		"",

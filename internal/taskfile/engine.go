@@ -79,6 +79,7 @@ func attach(f *File) (*Engine, error) {
 			e.reader.frozen, e.reader.attached = word&^modeBits, now
 		}
 		atomic.StoreUint64(&f.live.clock, packClock(now, Off))
+		atomic.StoreUint64(&f.live.keeps, 0)
 		e.reader.remember()
 		return nil
 	})
@@ -144,11 +145,12 @@ func (e *Engine) Cancel(id uint64, why Reason) error {
 	})
 }
 
-// Close sets the mode to Off and gives the file up. The file stays.
+// Close sets the mode to Off, keeps nothing out any more and gives the file up. The file stays.
 func (e *Engine) Close() error {
 	err := e.SetMode(Off)
 	if err == nil {
 		err = e.guarded(func() error {
+			atomic.StoreUint64(&e.file.live.keeps, 0)
 			atomic.CompareAndSwapUint64(&e.file.live.engine, uint64(e.file.self), 0)
 			return nil
 		})

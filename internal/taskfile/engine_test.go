@@ -112,6 +112,16 @@ func TestACancelReachesItsTaskAlone(t *testing.T) {
 	if why, cancelled := second.Cancelled(); !cancelled || why != Operator {
 		t.Errorf("cancelled %v for %v", cancelled, why)
 	}
+	second.Delivered()
+	if look, err := e.Look(0); err != nil || !look.Sample.Tasks[0].Ending {
+		t.Errorf("%v: a task whose cancel was delivered is not about to end", err)
+	}
+	second.End()
+	third := f.Begin(Task{})
+	if look, err := e.Look(0); err != nil || look.Sample.Tasks[0].Ending {
+		t.Errorf("%v: the next task of the slot is about to end", err)
+	}
+	third.End()
 	if err := e.Cancel(1<<40+5, Culprit); err == nil {
 		t.Error("an id of no slot is cancelled")
 	}

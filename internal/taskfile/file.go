@@ -150,6 +150,11 @@ func (f *File) Detach() error { return detachFile(f.mem) }
 // Close unmaps the file. No slot may be in use.
 func (f *File) Close() error { return errors.Join(unmapFile(f.mem), f.disk.Close()) }
 
+// kept returns the table of kinds that are kept out.
+func (f *File) kept() *[mostKept]keepWords {
+	return (*[mostKept]keepWords)(unsafe.Pointer(&f.mem[keptOffset]))
+}
+
 // words returns the start of slot i.
 func (f *File) words(i int) *slotWords {
 	return (*slotWords)(unsafe.Pointer(&f.mem[f.geo.slotsOffset()+i*f.geo.slotBytes()]))

@@ -15,6 +15,8 @@ const (
 
 	clockOffset    = 128
 	untracedOffset = 256
+	keptOffset     = 512
+	mostKept       = 64 // kinds that are kept out at once
 )
 
 // magic are the first bytes of every task file.
@@ -22,10 +24,13 @@ const magic = "sgtasks\n"
 
 // liveWords is the part of the header that changes, from clockOffset on.
 type liveWords struct {
-	clock, engine, cancels uint64
-	_                      [13]uint64
-	untraced               uint64
+	clock, engine, cancels, keeps uint64
+	_                             [12]uint64
+	untraced                      uint64
 }
+
+// keepWords is an entry of the table of kinds that are kept out.
+type keepWords struct{ kind, until uint64 }
 
 // slotWords is the start of a slot: the owner's words, then the engine's.
 type slotWords struct {

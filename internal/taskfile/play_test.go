@@ -65,6 +65,10 @@ func (p *player) setting(verb, rest string) bool {
 		p.slots[int(n[0])] = &s
 	case "untraced":
 		p.f.live.untraced++
+	case "keep":
+		p.f.kept()[n[0]] = keepWords{Fingerprint(strings.SplitN(rest, " ", 3)[2]), n[1]}
+	case "keeps":
+		p.f.live.keeps = n[0]
 	default:
 		return false
 	}
@@ -131,6 +135,9 @@ func dump(f *File) string {
 	for i := range f.kindNames() {
 		if name, _, ok := f.kindNames()[i].read(); ok {
 			fmt.Fprintf(&out, "kind %d %016x %s\n", i, Fingerprint(name), name)
+			if keptOut(f, Fingerprint(name), l.clock&^modeBits) {
+				fmt.Fprintf(&out, "kind %d is kept out\n", i)
+			}
 		}
 	}
 	for i := range g.Slots {
@@ -139,6 +146,16 @@ func dump(f *File) string {
 		}
 	}
 	return out.String()
+}
+
+// keptOut is what a tracer answers about a kind at an instant.
+func keptOut(f *File, kind, now uint64) bool {
+	for _, k := range f.kept()[:min(f.live.keeps, mostKept)] {
+		if k.kind == kind && kind != 0 && k.until > now && k.until-now <= uint64(LongestKeep) {
+			return true
+		}
+	}
+	return false
 }
 
 func dumpSlot(out *strings.Builder, f *File, i int, w *slotWords) {

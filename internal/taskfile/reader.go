@@ -151,6 +151,7 @@ func (r *reader) task(w *slotWords, i int, sequence uint64) (culprit.Task, Origi
 		Total:      min(atomic.LoadUint64(&w.total), mostCount),
 		Background: flags&Background != 0,
 		Idle:       flags&Idle != 0,
+		Ending:     atomic.LoadUint64(&w.delivered) == sequence,
 	}
 	if flags&Barred == 0 {
 		task.Steps = culprit.StepsOf(culprit.Statement)

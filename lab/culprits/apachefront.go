@@ -19,8 +19,8 @@ import (
 // askAgain is how long a client whose page was refused or cut off waits before it asks again.
 const askAgain = 50 * ms
 
-// againScene is c9 with clients that take no for an answer to nothing: a guard alone cancels them
-// for as long as they come; a proxy that is told of the guard keeps them out.
+// againScene is c9 with clients that take no for an answer to nothing: with a guard alone Apache refuses them, by a worker
+// each; a proxy that is told of the guard keeps them out.
 func againScene() scene {
 	var front atomic.Pointer[string]
 	at := func(b *bench) string {
@@ -30,8 +30,8 @@ func againScene() scene {
 		return b.root
 	}
 	s := scene{name: "c9-again", title: "Slow PHP pages are asked for again and again (c9)", objective: 100 * ms, rate: 200, lasts: 10 * time.Second,
-		about: `As c9, but a client whose slow page was cut off or refused asks again after 50 ms. "guard alone" cancels each of them;
-ours is the guard with Spillgate's proxy in front, in culprit mode enforce, which is told of the guard by one
+		about: `As c9, but a client whose slow page was cut off or refused asks again after 50 ms. With "guard alone" Apache refuses them
+itself; ours is the guard with Spillgate's proxy in front, in culprit mode enforce, which is told of the guard by one
 line (culprit.guard).`,
 		start: startApache, native: limitScripts, nativeTitle: "max_execution_time 1, which does not count waiting"}
 	s.request = func(ctx context.Context, b *bench, _ int) error { return page(ctx, at(b)+"/fast.php", nil) }
@@ -53,7 +53,7 @@ line (culprit.guard).`,
 		})
 	}
 	fronted := func(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (func(), error) {
-		address, wait, err := guardedFront(ctx, s, b, cancelled)
+		address, wait, err := guardedFront(ctx, s, &guarded{url: b.url, root: b.root}, cancelled)
 		if err != nil {
 			return nil, err
 		}
@@ -76,13 +76,21 @@ line (culprit.guard).`,
 	return s
 }
 
+// guarded is a server behind a proxy that is told of its guard.
+type guarded struct {
+	url  string // for the guard
+	root string // of the server
+	// watch, if not nil, is called while the guard runs, in a goroutine of its own.
+	watch func(ctx context.Context, g *guard.Guard)
+}
+
 // guardedFront runs a guard, and a proxy that is told of it. It returns where the proxy listens.
-func guardedFront(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (address string, wait func(), err error) {
-	g, err := guard.New(guard.Config{URL: b.url, Objective: s.watched(), Mode: culprit.Enforce, Rules: s.rules}, slog.New(slog.DiscardHandler), nil)
+func guardedFront(ctx context.Context, s *scene, server *guarded, cancelled func(int64, string)) (address string, wait func(), err error) {
+	g, err := guard.New(guard.Config{URL: server.url, Objective: s.watched(), Mode: culprit.Enforce, Rules: s.rules}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return "", nil, err
 	}
-	g.OnCancel = func(c guard.Cancel) { cancelled(c.Process, c.Step) }
+	g.OnCancel = func(c guard.Cancel) { cancelled(s.whose(c.Process, c.Application), c.Step) }
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
@@ -90,7 +98,7 @@ func guardedFront(ctx context.Context, s *scene, b *bench, cancelled func(int64,
 	admin := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"guards": []guard.Status{g.Status()}})
 	})}
-	p, err := proxy.New(proxy.Config{Objective: s.objective, Listen: []proxy.Listener{{Address: "127.0.0.1:0"}}, Upstreams: []proxy.Upstream{{Name: "apache", URL: b.root}},
+	p, err := proxy.New(proxy.Config{Objective: s.objective, Listen: []proxy.Listener{{Address: "127.0.0.1:0"}}, Upstreams: []proxy.Upstream{{Name: "server", URL: server.root}},
 		Culprit: proxy.Culprit{Mode: culprit.Enforce, Guard: "http://" + l.Addr().String()}, Drain: proxy.Drain{Timeout: time.Second}}, slog.New(slog.DiscardHandler))
 	if err == nil {
 		err = p.Listen()
@@ -101,6 +109,9 @@ func guardedFront(ctx context.Context, s *scene, b *bench, cancelled func(int64,
 	front, _ := p.Addrs()
 	var running sync.WaitGroup
 	running.Go(func() { _ = g.Run(ctx) })
+	if server.watch != nil {
+		running.Go(func() { server.watch(ctx, g) })
+	}
 	running.Go(func() { _ = admin.Serve(l) })
 	running.Go(func() {
 		_ = p.Run(ctx)

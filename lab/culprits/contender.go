@@ -48,7 +48,7 @@ func handSet(ctx context.Context, s *scene, b *bench, _ func(int64, string)) (fu
 
 // spillgate runs a guard.
 func spillgate(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (func(), error) {
-	return guardOf(func(b *bench) string { return b.url })(ctx, s, b, cancelled)
+	return guardOf(watched)(ctx, s, b, cancelled)
 }
 
 // guardOf runs a guard of a URL. It is connected before the load begins, as guards are.

@@ -127,10 +127,15 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	return r, nil
 }
 
-// warmUp plays a second that is not measured, unless a calibration did.
+// warmUp plays a second that is not measured, unless a calibration did. Servers that take long to start are Java's: they
+// compile what they run often, and the first run would be the slowest.
 func warmUp(ctx context.Context, s *scene, b *bench, seed uint64) error {
+	length := time.Second
+	if s.slow {
+		length = 6 * time.Second
+	}
 	if s.load == 0 {
-		if _, err := play(ctx, s, b, plan{warm: time.Second, rest: ms, rate: s.rate, alone: true, seed: seed}, contender{}); err != nil {
+		if _, err := play(ctx, s, b, plan{warm: length, rest: ms, rate: s.rate, alone: true, seed: seed}, contender{}); err != nil {
 			return err
 		}
 	}

@@ -37,8 +37,10 @@ const (
 	searchOthers  = 0
 )
 
-// searchExperiments are c11, c12 and c13 on a real node.
-func searchExperiments() []experiment.Experiment { return made(c11, c12, c13) }
+// searchExperiments are c10 to c13 on a real node.
+func searchExperiments() []experiment.Experiment {
+	return made(c10, c11, c12, c13, c13Again, c11Elastic, c12Elastic)
+}
 
 // made makes an experiment of each scene, and the scene anew for each run.
 func made(scenes ...func() *scene) (all []experiment.Experiment) {
@@ -59,10 +61,21 @@ func openSearch(ctx context.Context) (*bench, error) {
 		return nil, err
 	}
 	server, err := servers.OpenSearch(ctx, servers.SearchConfig{HeapMiB: searchHeap, Fetch: true, Plugin: plugin,
-		Settings: map[string]string{"indices.query.bool.max_clause_count": strconv.Itoa(2 * searchClauses)}})
+		Settings: map[string]string{"indices.query.bool.max_clause_count": strconv.Itoa(2 * searchClauses), "indices.requests.cache.size": "1mb"}})
 	if err != nil {
 		return nil, err
 	}
+	b, err := filled(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	b.asked = fmt.Sprintf("opensearch://127.0.0.1:%d", server.Port)
+	b.url = b.asked + "?tasks=" + server.TaskFile()
+	return b, nil
+}
+
+// filled puts the documents into a node.
+func filled(ctx context.Context, server *servers.Server) (*bench, error) {
 	c := newSearchClient(server.Port)
 	stop := func() {
 		c.close()
@@ -70,10 +83,9 @@ func openSearch(ctx context.Context) (*bench, error) {
 	}
 	if err := c.fill(ctx); err != nil {
 		stop()
-		return nil, fmt.Errorf("filling OpenSearch: %w", err)
+		return nil, fmt.Errorf("filling %s: %w", server.Name, err)
 	}
-	asked := fmt.Sprintf("opensearch://127.0.0.1:%d", server.Port)
-	return &bench{url: asked + "?tasks=" + server.TaskFile(), asked: asked, search: c, stop: stop, used: server.CPU}, nil
+	return &bench{search: c, stop: stop, used: server.CPU}, nil
 }
 
 // c11 is an aggregation in fifty others.
@@ -215,19 +227,22 @@ func naming(ctx context.Context, s *scene, b *bench, cancelled func(int64, strin
 	g.OnCancel = func(c guard.Cancel) { cancelled(s.whose(c.Process, c.Application), c.Step) }
 	var running sync.WaitGroup
 	running.Go(func() { _ = g.Run(ctx) })
-	running.Go(func() {
-		told := map[uint64]bool{}
-		for pause(ctx, 20*ms) == nil {
-			status := g.Status()
-			if status.State != culprit.Named.String() || len(status.Candidates) == 0 || told[status.Candidates[0].ID] {
-				continue
-			}
-			first := status.Candidates[0]
-			told[first.ID] = true
-			cancelled(s.whose(first.Process, first.Application), status.State)
-		}
-	})
+	running.Go(func() { names(ctx, s, g, cancelled) })
 	return running.Wait, nil
+}
+
+// names tells of each task that a guard names.
+func names(ctx context.Context, s *scene, g *guard.Guard, cancelled func(int64, string)) {
+	told := map[uint64]bool{}
+	for pause(ctx, 20*ms) == nil {
+		status := g.Status()
+		if status.State != culprit.Named.String() || len(status.Candidates) == 0 || told[status.Candidates[0].ID] {
+			continue
+		}
+		first := status.Candidates[0]
+		told[first.ID] = true
+		cancelled(s.whose(first.Process, first.Application), status.State)
+	}
 }
 
 // calm waits until requests are answered again about in time, or for calmWithin: a server goes on for a while with

@@ -82,6 +82,23 @@ func (c *searchClient) find(ctx context.Context, query string) error {
 	return nil
 }
 
+// cached searches, and takes an answer from the cache.
+func (c *searchClient) cached(ctx context.Context, query string) error {
+	_, err := c.send(ctx, http.MethodPost, "/docs/_search?request_cache=true&allow_partial_search_results=false", asJSON, []byte(query))
+	return err
+}
+
+// cachedAtOnce sends eight aggregations in one request, whose answers have some hundred kilobytes each.
+func (c *searchClient) cachedAtOnce(ctx context.Context, seed int) error {
+	const at, buckets = 8, 5000
+	var body strings.Builder
+	for i := range at {
+		fmt.Fprintf(&body, "{\"request_cache\":true}\n"+`{"size":0,"aggs":{"a":{"histogram":{"field":"n","interval":%d,"offset":%d},"aggs":{"m":{"avg":{"field":"n"}}}}}}`+"\n", searchDocuments/buckets, seed*at+i)
+	}
+	_, err := c.send(ctx, http.MethodPost, "/docs/_msearch", asLines, []byte(body.String()))
+	return err
+}
+
 // update changes a field of a document.
 func (c *searchClient) update(ctx context.Context, id string, value int) error {
 	_, err := c.send(ctx, http.MethodPost, "/docs/_update/"+id+"?retry_on_conflict=10", asJSON, fmt.Appendf(nil, `{"doc":{"n":%d}}`, value))

@@ -52,7 +52,8 @@ func startSolr(ctx context.Context) (*bench, error) {
 		stop()
 		return nil, fmt.Errorf("filling Solr: %w", err)
 	}
-	return &bench{url: fmt.Sprintf("solr://127.0.0.1:%d/solr/docs", server.Port), search: c, stop: stop, used: server.CPU}, nil
+	asked := fmt.Sprintf("solr://127.0.0.1:%d/solr/docs", server.Port)
+	return &bench{url: asked + "?tasks=" + server.TaskFile(), asked: asked, search: c, stop: stop, used: server.CPU}, nil
 }
 
 // checkout returns a directory of the sources that has a file, which it looks for upwards from here.
@@ -89,7 +90,8 @@ clauses (maxBooleanClauses).`, func(seed int) url.Values { return url.Values{"q"
 func solrScene(name, title, about string, culprit func(seed int) url.Values) *scene {
 	s := &scene{name: name, title: title, objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: startSolr, byOpaque: true, slow: true,
 		about: about + `
-The handlers of tracer/solr are in the core in every run; the experiment builds them and needs a checkout of the sources and a JDK.`,
+The handlers of tracer/solr are in the core in every run, and write a task file while a guard reads it; the experiment builds them and needs a checkout of the
+sources and a JDK. The guard "over HTTP" asks the handler instead.`,
 		nativeTitle: "timeAllowed 1 s and cpuAllowed 0.5 s in each request"}
 	var limited atomic.Bool
 	s.request = func(ctx context.Context, b *bench, i int) error {
@@ -102,6 +104,7 @@ The handlers of tracer/solr are in the core in every run; the experiment builds 
 		limited.Store(on)
 		return nil
 	}
+	s.contenders = func() []contender { return overHTTP(contenders(), guardOf(asked)) }
 	s.mend = s.calm
 	return s
 }

@@ -28,9 +28,12 @@
  *     process notices.
  *   - Whatever happens to the task file or to its engine, requests are served.
  *
- * What this module does not do: it decides nothing and refuses nothing. Under a
- * threaded MPM it cancels nothing either: what a process has connected there
- * belongs to many requests. Linux only, as the tracer. */
+ *   - A request of a kind that the engine keeps out is answered 503 as soon as its
+ *     headers are read, under any MPM. It takes the worker for no longer than that.
+ *
+ * What this module does not do: it decides nothing. Under a threaded MPM it cancels
+ * nothing: what a process has connected there belongs to many requests. Linux
+ * only, as the tracer. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -480,9 +483,23 @@ static apr_status_t end_request(void *arg) {
 	return APR_SUCCESS;
 }
 
+/* Refuses a request of a kind that is kept out. Its connection ends with it, because
+ * a client that tries again at once would hold the worker in between. */
+static int refuse(request_rec *r) {
+	apr_table_setn(r->err_headers_out, "Retry-After", "1");
+	apr_table_setn(r->err_headers_out, "Cache-Control", "no-store");
+	apr_table_setn(r->err_headers_out, "Spillgate-Cause", "a request of this kind kept others from a worker");
+	r->connection->keepalive = AP_CONN_CLOSE;
+	return HTTP_SERVICE_UNAVAILABLE;
+}
+
 static int post_read_request(request_rec *r) {
 	if (!tracer || workers < 0)
 		return DECLINED;
+	char name[sizeof((visit *)0)->name];
+	name_request(r, name, sizeof name);
+	if (intact() && sg_kept_out(tracer, kind_of(name)))
+		return refuse(r);
 	acquaintance *a = acquaintance_of(r->connection);
 	uint64_t waited = 0;
 	if (a) {
@@ -496,7 +513,7 @@ static int post_read_request(request_rec *r) {
 	/* What waits behind an earlier answer, or is encrypted, is sent by httpd alone. */
 	bool plain = !r->connection->data_in_output_filters && !(is_https && is_https(r->connection));
 	s->visit.answer = plain ? UNANSWERED : ANSWERED;
-	name_request(r, s->visit.name, sizeof s->visit.name);
+	memcpy(s->visit.name, name, sizeof name);
 	bool dummy = r->method_number == M_OPTIONS && r->uri && strcmp(r->uri, "*") == 0; /* httpd's to itself */
 	if (!begin_visit(&s->visit, r->connection, dummy ? SG_BACKGROUND : 0, waited))
 		return DECLINED;

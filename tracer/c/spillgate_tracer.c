@@ -2,7 +2,7 @@
  * happens to the file; the order of stores is its order.
  *
  * In this file, from top to bottom: the layout; who this process is; the file;
- * names; tasks; events; cancels; helpers.
+ * names; kinds that are kept out; tasks; events; cancels; helpers.
  */
 #define _GNU_SOURCE
 #include "spillgate_tracer.h"
@@ -42,8 +42,12 @@ enum {
 	PRECISE = 2,
 	MOST_SLOTS = 65536,
 	MOST_RESOURCES = 64,
-	MOST_KINDS = 4096
+	MOST_KINDS = 4096,
+	KEPT = 512, /* offset of the kinds that are kept out */
+	MOST_KEPT = 64
 };
+
+#define LONGEST_KEEP UINT64_C(60000000000) /* an instant further ahead is damage */
 
 #define NAME_READY (UINT64_C(1) << 63)
 
@@ -52,8 +56,12 @@ static const char MAGIC[9] = "sgtasks\n";
 typedef _Atomic uint64_t word;
 
 typedef struct {
-	word clock, engine, cancels, unused[13], untraced;
+	word clock, engine, cancels, keeps, unused[12], untraced;
 } live_words;
+
+typedef struct {
+	word kind, until;
+} keep_words;
 
 typedef struct {
 	word owner, sequence, started, key, kind, flags, done, total;
@@ -520,6 +528,22 @@ uint64_t sg_kind(sg_tracer *t, const char *name) {
 	intern(t, kinds_offset(&t->size), t->size.kinds, name, 0);
 	return fnv1a(name, name_length(name));
 }
+
+/* ---- Kinds that are kept out ---- */
+
+/* Returns whether a kind is kept out at an instant. */
+static bool kept_out(const sg_tracer *t, uint64_t kind, uint64_t now) {
+	uint64_t n = get(&t->live->keeps);
+	const keep_words *k = (const keep_words *)(t->memory + KEPT);
+	for (uint64_t i = 0; i < n && i < MOST_KEPT; i++, k++) {
+		uint64_t until = atomic_load_explicit(&k->until, memory_order_acquire); /* before the kind: the engine writes it last */
+		if (until > now && until - now <= LONGEST_KEEP && get(&k->kind) == kind)
+			return kind != 0;
+	}
+	return false;
+}
+
+bool sg_kept_out(sg_tracer *t, uint64_t kind) { return t && get(&t->live->keeps) != 0 && kept_out(t, kind, monotonic()); }
 
 /* ---- Tasks ---- */
 

@@ -87,6 +87,11 @@ enum {
 	SG_IDLE = 4        /* holds things and runs nothing */
 };
 
+/* Returns whether the engine asks that no task of a kind begins at present: the
+ * program then refuses the request in its own way. It costs a look at one word
+ * while no kind is kept out. Any thread may ask. */
+bool sg_kept_out(sg_tracer *tracer, uint64_t kind);
+
 /* Describes a task that begins; all fields may be zero. */
 typedef struct {
 	uint64_t key;     /* the program's own number for the task */

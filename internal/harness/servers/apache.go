@@ -38,10 +38,13 @@ type ApacheConfig struct {
 	CPUs []int
 }
 
-// TaskFile returns the path of the task file of an Apache with a Module, or of an OpenSearch with a Plugin.
+// TaskFile returns the path of the task file of an Apache with a Module, of an OpenSearch with a Plugin, or of a Solr.
 func (s *Server) TaskFile() string {
-	if s.Name == openSearch.name {
+	switch s.Name {
+	case openSearch.name:
 		return filepath.Join(s.Dir, "tasks", "opensearch.tasks")
+	case solrName:
+		return filepath.Join(s.Dir, "tasks", "solr.tasks")
 	}
 	return filepath.Join(s.Dir, "tasks")
 }

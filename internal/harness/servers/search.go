@@ -109,7 +109,8 @@ func (k *searchKind) start(ctx context.Context, c SearchConfig) (*Server, error)
 		env: func(dir string) []string {
 			return []string{k.variables + "_JAVA_HOME=" + java, k.variables + "_TMPDIR=" + filepath.Join(dir, "tmp"), "HOME=" + dir}
 		},
-		ready: func(ctx context.Context, port int) error { return answersHTTP(ctx, port, "/") },
+		// The distribution of Elasticsearch for tests has no answer to "/".
+		ready: func(ctx context.Context, port int) error { return answersHTTP(ctx, port, "/_cluster/health") },
 	})
 }
 

@@ -32,6 +32,7 @@ type SolrConfig struct {
 
 // Solr's jars, without a distribution, which Maven Central does not have.
 const (
+	solrName    = "Solr"
 	solrVersion = "9.9.0"
 	solrSum     = "ea48b41b313924cd33ee61bc32506913e9087bba8ac4e58c5b994cb3363968c0" // SHA-256 of the output of sha256sum *.jar
 	solrPOM     = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>spillgate</groupId><artifactId>solr</artifactId><version>1</version><dependencies>
@@ -44,7 +45,7 @@ const (
 	solrXML    = `<solr><int name="maxBooleanClauses">200000</int></solr>`
 	solrConfig = `<config><luceneMatchVersion>9.12</luceneMatchVersion><directoryFactory name="DirectoryFactory" class="solr.MMapDirectoryFactory"/><schemaFactory class="ClassicIndexSchemaFactory"/>
 <updateHandler class="solr.DirectUpdateHandler2"/><query><maxBooleanClauses>200000</maxBooleanClauses></query>
-<requestHandler name="/select" class="spillgate.solr.WatchedSearchHandler"><int name="slots">%d</int></requestHandler>
+<requestHandler name="/select" class="spillgate.solr.WatchedSearchHandler"><int name="slots">%d</int><str name="tasks">%s</str></requestHandler>
 <requestHandler name="/spillgate" class="spillgate.solr.QueriesHandler"/>
 <indexReaderFactory name="IndexReaderFactory" class="spillgate.solr.CancellableReaderFactory"/></config>`
 	solrSchema = `<schema name="docs" version="1.6"><fieldType name="string" class="solr.StrField" docValues="true"/><fieldType name="int" class="solr.IntPointField" docValues="true"/>
@@ -71,9 +72,9 @@ func Solr(ctx context.Context, c SolrConfig) (*Server, error) {
 		heap = c.HeapMiB
 	}
 	return start(ctx, spec{
-		name: "Solr", user: "root", ask: syscall.SIGTERM, patience: searchPatience,
+		name: solrName, user: "root", ask: syscall.SIGTERM, patience: searchPatience,
 		prepare: func(run func(string, ...string) error, dir string) error {
-			if err := writeCore(filepath.Join(dir, "home"), c.Slots); err != nil {
+			if err := writeCore(dir, c.Slots); err != nil {
 				return err
 			}
 			if err := run("bash", filepath.Join(c.Handlers, "build.sh"), jars, filepath.Join(dir, "built"), javac); err != nil {
@@ -89,12 +90,13 @@ func Solr(ctx context.Context, c SolrConfig) (*Server, error) {
 	})
 }
 
-// writeCore makes Solr's home with the core docs.
-func writeCore(home string, slots int) error {
+// writeCore makes Solr's home with the core docs, whose task file is below dir.
+func writeCore(dir string, slots int) error {
+	home := filepath.Join(dir, "home")
 	conf := filepath.Join(home, "docs", "conf")
-	err := os.MkdirAll(conf, 0o755)
+	err := errors.Join(os.MkdirAll(conf, 0o755), os.Mkdir(filepath.Join(dir, "tasks"), 0o700))
 	for name, text := range map[string]string{filepath.Join(home, "solr.xml"): solrXML, filepath.Join(home, "docs", "core.properties"): "name=docs\n",
-		filepath.Join(conf, "solrconfig.xml"): fmt.Sprintf(solrConfig, slots), filepath.Join(conf, "schema.xml"): solrSchema} {
+		filepath.Join(conf, "solrconfig.xml"): fmt.Sprintf(solrConfig, slots, filepath.Join(dir, "tasks", "solr.tasks")), filepath.Join(conf, "schema.xml"): solrSchema} {
 		err = errors.Join(err, os.WriteFile(name, []byte(text), 0o644))
 	}
 	return err

@@ -50,6 +50,22 @@ static void check_names(void) {
 	CHECK(sg_resource(tracer, "x", (sg_resource_kind)0) == -1 && sg_resource(tracer, "x", (sg_resource_kind)5) == -1);
 }
 
+static void check_kept_out(void) {
+	keep_words *k = (keep_words *)(tracer->memory + KEPT);
+	CHECK(!sg_kept_out(NULL, 7) && !sg_kept_out(tracer, 7));
+	put(&k->kind, 7);
+	put(&k->until, monotonic() + LONGEST_KEEP / 2);
+	CHECK(!sg_kept_out(tracer, 7)); /* no entry counts */
+	put(&tracer->live->keeps, 1);
+	CHECK(sg_kept_out(tracer, 7) && !sg_kept_out(tracer, 8));
+	put(&k->until, monotonic() - 1);
+	CHECK(!sg_kept_out(tracer, 7));
+	put(&k->until, UINT64_MAX);
+	put(&tracer->live->keeps, UINT64_MAX);
+	CHECK(!sg_kept_out(tracer, 7) && !sg_kept_out(tracer, 0) && !sg_kept_out(tracer, 8));
+	put(&tracer->live->keeps, 0);
+}
+
 static void check_wild_resources(void) {
 	sg_task *task = sg_begin(tracer, NULL);
 	CHECK(task);
@@ -323,6 +339,7 @@ int main(int argc, char **argv) {
 	check_off();
 	check_names();
 	set_mode(COARSE);
+	check_kept_out();
 	check_wild_resources();
 	check_fork();
 	check_cancel();

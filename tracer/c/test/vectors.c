@@ -62,6 +62,13 @@ static bool setting(sg_tracer **t, const char *verb, const char *line, const uin
 		sg_resource(*t, rest_after(line, 2), (sg_resource_kind)(index_of(text, kinds) + 1));
 	} else if (strcmp(verb, "kind") == 0) {
 		sg_kind(*t, rest_after(line, 1));
+	} else if (strcmp(verb, "keep") == 0) {
+		const char *kind = rest_after(line, 3);
+		keep_words *k = (keep_words *)((*t)->memory + KEPT) + n[0];
+		put(&k->kind, fnv1a(kind, strlen(kind)));
+		put(&k->until, n[1]);
+	} else if (strcmp(verb, "keeps") == 0) {
+		put(&(*t)->live->keeps, n[0]);
 	} else if (strcmp(verb, "untraced") == 0) {
 		atomic_fetch_add(&(*t)->live->untraced, 1);
 	} else if (strcmp(verb, "begin") == 0) {
@@ -155,8 +162,11 @@ static void dump_names(sg_tracer *t) {
 			printf("resource %u type %" PRIu64 " %.*s\n", i, e->type, (int)e->length, e->text);
 	e = (name_words *)(t->memory + kinds_offset(&t->size));
 	for (uint32_t i = 0; i < t->size.kinds; i++, e++)
-		if (get(&e->state) == NAME_READY)
+		if (get(&e->state) == NAME_READY) {
 			printf("kind %u %016" PRIx64 " %.*s\n", i, e->hash, (int)e->length, e->text);
+			if (kept_out(t, e->hash, get(&t->live->clock) & ~(uint64_t)MODE_BITS))
+				printf("kind %u is kept out\n", i);
+		}
 }
 
 static void dump_slot(sg_tracer *t, uint32_t i) {

@@ -9,7 +9,7 @@ import java.util.Arrays;
 /** The tables of names. */
 final class Names {
     private static final long READY = 1L << 63;
-    private static final int LONGEST = 96;
+    static final int LONGEST = 96;
     private static final int TYPE = 8;
     private static final int HASH = 16;
     private static final int LENGTH = 24;

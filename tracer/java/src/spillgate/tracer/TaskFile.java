@@ -18,6 +18,11 @@ import java.nio.file.attribute.PosixFilePermissions;
 final class TaskFile {
     static final int CLOCK = 128;
     static final int CANCELS = 144;
+    static final int KEEPS = 152;
+    private static final int KEPT = 512;
+    private static final int KEEP = 16;
+    private static final int MOST_KEPT = 64;
+    private static final long LONGEST_KEEP_NS = 60_000_000_000L; // an instant further ahead is damage
     static final int UNTRACED = 256;
     static final int MODE_BITS = 3;
     static final int COARSE = 1;
@@ -165,6 +170,19 @@ final class TaskFile {
 
     void add(int at, long value) {
         LONG.getAndAdd(memory, at, value);
+    }
+
+    /** Returns whether a kind is kept out at an instant. */
+    boolean keptOut(long kind, long now) {
+        long n = get(KEEPS);
+        n = n < 0 || n > MOST_KEPT ? MOST_KEPT : n;
+        for (int i = 0; i < n; i++) {
+            long left = getAcquire(KEPT + KEEP * i + 8) - now; // before the kind: the engine writes it last
+            if (left > 0 && left <= LONGEST_KEEP_NS && get(KEPT + KEEP * i) == kind) {
+                return kind != 0;
+            }
+        }
+        return false;
     }
 
     /** Adds 1 to a counter of 32 bits that this thread alone writes. */

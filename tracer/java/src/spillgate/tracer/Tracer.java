@@ -1,6 +1,7 @@
 package spillgate.tracer;
 
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.LockSupport;
@@ -75,6 +76,30 @@ public final class Tracer implements AutoCloseable {
     public boolean recording() {
         long mode = file == null ? 0 : file.get(TaskFile.CLOCK) & TaskFile.MODE_BITS;
         return mode == TaskFile.COARSE || mode == TaskFile.PRECISE;
+    }
+
+    /**
+     * Returns a name that fits: of a longer one its beginning and the hash of the whole, so that names with one beginning stay
+     * apart. For names of kinds that a program makes up from requests.
+     */
+    public static String fitting(String name) {
+        byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
+        if (bytes.length <= Names.LONGEST) {
+            return name;
+        }
+        int end = Names.LONGEST - 17; // "#" and 16 digits
+        while ((bytes[end] & 0xc0) == 0x80) {
+            end--;
+        }
+        return new String(bytes, 0, end, StandardCharsets.UTF_8) + "#" + String.format("%016x", Header.fingerprint(bytes));
+    }
+
+    /**
+     * Returns whether the engine asks that no task of a kind begins at present: the program then refuses the request in its
+     * own way. It costs a look at one word while no kind is kept out.
+     */
+    public boolean keptOut(long kind) {
+        return file != null && file.get(TaskFile.KEEPS) != 0 && file.keptOut(kind, System.nanoTime());
     }
 
     /** Begins a task; if the mode is off or no slot is free, one whose events do nothing. */

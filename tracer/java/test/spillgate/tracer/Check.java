@@ -40,6 +40,9 @@ final class Check {
         c.cancels();
         c.waiters();
         c.cache();
+        c.keptOut();
+        c.consumption();
+        names();
         c.many();
         c.truncation();
         c.threads.shutdownNow();
@@ -49,6 +52,46 @@ final class Check {
         if (!so) {
             throw new AssertionError("not so: " + what);
         }
+    }
+
+    private void keptOut() {
+        check(!tracer.keptOut(7) && !Tracer.none().keptOut(7), "no kind is kept out by itself");
+        engine.put(512, 7);
+        engine.put(520, System.nanoTime() + 30_000_000_000L);
+        check(!tracer.keptOut(7), "an entry that does not count keeps nothing out");
+        engine.put(TaskFile.KEEPS, 1);
+        check(tracer.keptOut(7) && !tracer.keptOut(8), "a kind alone is kept out");
+        engine.put(520, System.nanoTime() - 1);
+        check(!tracer.keptOut(7), "its time is over");
+        engine.put(TaskFile.KEEPS, -1); // damage
+        check(!tracer.keptOut(8) && !tracer.keptOut(0), "more entries than there are keep nothing out");
+        engine.put(TaskFile.KEEPS, 0);
+    }
+
+    /** Time without a processor is lost to the processor, but for the collector's part, by each of two threads. */
+    private void consumption() {
+        Resource cpu = tracer.resource("cpu", Resource.Kind.SYSTEM);
+        Resource heap = tracer.resource("heap", Resource.Kind.SYSTEM);
+        try (Task task = tracer.begin(Info.REQUEST.withKey(99))) {
+            Consumption use = new Consumption(task, cpu, heap);
+            use.record(300, 4096, 1000, 2, 0.25);
+            use.record(200, 4096, 0, 0, 1); // totals do not fall
+            int slot = 0;
+            while (engine.get(engine.slot(slot)) == 0 || engine.get(engine.slot(slot) + 24) != 99) {
+                slot++;
+            }
+            int at = engine.slot(slot) + 256;
+            check(engine.get(at + 64 * cpu.number) == 300 && engine.get(at + 64 * cpu.number + 24) == 225, "processor time is used, and (1000 - 250 - 300) / 2 lost");
+            check(engine.get(at + 64 * heap.number) == 4096 && engine.get(at + 64 * heap.number + 24) == 125, "heap is used, and 250 / 2 lost");
+        }
+    }
+
+    private static void names() {
+        String longest = "x".repeat(96);
+        check(Tracer.fitting(longest).equals(longest), "a name that fits stays");
+        String a = Tracer.fitting(longest + "a");
+        check(a.length() == 96 && a.startsWith("x".repeat(79) + "#") && !a.equals(Tracer.fitting(longest + "b")), "names with one beginning stay apart");
+        check(Names.encode(Tracer.fitting("ä".repeat(60))).length <= 96, "a character is not cut");
     }
 
     private void mode(long mode) {

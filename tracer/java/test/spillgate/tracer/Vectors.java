@@ -92,6 +92,11 @@ final class Vectors {
             case "clock" -> file.put(TaskFile.CLOCK, n[0] | MODES.indexOf(fields[2]));
             case "resource" -> tracer.resource(line.split(" ", 3)[2], Resource.Kind.values()[KINDS.indexOf(fields[1])]);
             case "kind" -> tracer.kind(line.split(" ", 2)[1]);
+            case "keep" -> {
+                file.put(512 + 16 * (int) n[0], Header.fingerprint(Names.encode(line.split(" ", 4)[3])));
+                file.put(520 + 16 * (int) n[0], n[1]);
+            }
+            case "keeps" -> file.put(TaskFile.KEEPS, n[0]);
             case "untraced" -> file.add(TaskFile.UNTRACED, 1);
             case "begin" -> begin(n, line.split(" ", 6)[5]);
             default -> event(fields[0], tasks.get(n[0]), new Resource((int) n[1]), n);
@@ -134,6 +139,7 @@ final class Vectors {
         long clock = b.getLong(128);
         System.out.printf("mode %s clock %d engine %d cancels %d untraced %d%n", MODES.get((int) (clock & 3)), clock & ~3L, b.getLong(136),
             b.getLong(144), b.getLong(256));
+        TaskFile f = new TaskFile(g, TOKEN, null, b);
         for (int i = 0; i < g.resources() + g.kinds(); i++) {
             int at = Geometry.HEADER + i * Geometry.NAME;
             String name = new String(content, at + 32, (int) b.getLong(at + 24), StandardCharsets.UTF_8);
@@ -143,6 +149,9 @@ final class Vectors {
                 System.out.printf("resource %d type %d %s%n", i, b.getLong(at + 8), name);
             } else {
                 System.out.printf("kind %d %016x %s%n", i - g.resources(), b.getLong(at + 16), name);
+                if (f.keptOut(b.getLong(at + 16), clock & ~3L)) {
+                    System.out.printf("kind %d is kept out%n", i - g.resources());
+                }
             }
         }
         for (int i = 0; i < g.slots(); i++) {

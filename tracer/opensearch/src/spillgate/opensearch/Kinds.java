@@ -1,6 +1,5 @@
 package spillgate.opensearch;
 
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
@@ -16,6 +15,7 @@ import org.opensearch.index.query.WithFieldName;
 import org.opensearch.search.aggregations.AggregationBuilder;
 import org.opensearch.search.builder.SearchSourceBuilder;
 import spillgate.tracer.Info;
+import spillgate.tracer.Tracer;
 
 /**
  * Tells which requests do the same work: by their action, the indices, the queries and aggregations with their fields, and how
@@ -28,12 +28,6 @@ final class Kinds {
 
   /** How many different words of a query, and indices, are told apart. */
   private static final int MOST = 16;
-
-  /** How many bytes a name has at most, by the format of the task file. */
-  private static final int LONGEST = 96;
-
-  /** How many bytes of a longer name are kept, beside the hash of the whole. */
-  private static final int KEPT = LONGEST - 17;
 
   private Kinds() {}
 
@@ -71,7 +65,7 @@ final class Kinds {
     if (digits > 2) {
       all.add("x1" + "0".repeat(digits - 1));
     }
-    return shortened(String.join(" ", all));
+    return Tracer.fitting(String.join(" ", all));
   }
 
   /** Names of indices, whose numbers come and go, in order; "*" for none and for many. */
@@ -84,22 +78,6 @@ final class Kinds {
       }
     }
     return different.isEmpty() ? "*" : String.join(",", different);
-  }
-
-  private static String shortened(String name) {
-    byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
-    if (bytes.length <= LONGEST) {
-      return name;
-    }
-    long h = 0xcbf29ce484222325L;
-    for (byte b : bytes) {
-      h = (h ^ (b & 0xff)) * 0x100000001b3L;
-    }
-    int end = KEPT;
-    while ((bytes[end] & 0xc0) == 0x80) {
-      end--;
-    }
-    return new String(bytes, 0, end, StandardCharsets.UTF_8) + "#" + String.format("%016x", h);
   }
 
   /** The words of queries and aggregations. */

@@ -1,12 +1,14 @@
 package spillgate.opensearch;
 
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.Set;
 import org.opensearch.OpenSearchStatusException;
 import org.opensearch.core.rest.RestStatus;
 import org.opensearch.core.tasks.resourcetracker.TaskResourceUsage;
 import org.opensearch.tasks.CancellableTask;
 import org.opensearch.tasks.Task;
+import spillgate.tracer.Consumption;
 import spillgate.tracer.Info;
 import spillgate.tracer.Tracer;
 
@@ -15,6 +17,7 @@ final class Request {
   final Task task;
   private final Requests all;
   private spillgate.tracer.Task traced;
+  private Consumption consumption;
   private volatile boolean cancelled;
 
   // By pool.
@@ -27,8 +30,6 @@ final class Request {
   private final Set<WritePart> writing = new HashSet<>(); // which the node does not measure
   private long cpu; // of those that have ended
   private long memory;
-  private long told; // of processor time, and of heap
-  private long toldMemory;
   private long ran; // threads times nanoseconds until changed, since the last sample
   private long changed;
   private boolean ended;
@@ -44,6 +45,7 @@ final class Request {
   /** Returns whether the request is traced. */
   synchronized boolean begin(Tracer tracer, Info info) {
     traced = tracer.begin(info);
+    consumption = new Consumption(traced, all.processor, all.heap);
     changed = System.nanoTime();
     return traced.traced();
   }
@@ -137,10 +139,7 @@ final class Request {
     changed = now;
   }
 
-  /**
-   * Records what was used since the last call, and how long that delayed the request: its threads lose the share of the time
-   * for which the collector stopped all, and, for the rest of the time without a processor, that to the others.
-   */
+  /** Records what was used since the last call, and lost; collecting is the share of the time for which the collector stopped all. */
   synchronized void sample(double collecting) {
     if (ended) {
       return;
@@ -152,29 +151,20 @@ final class Request {
       used += part.cpu();
       taken += part.memory();
     }
-    for (Task t : measured) {
-      all.refresh(t);
+    for (Iterator<Task> i = measured.iterator(); i.hasNext(); ) {
+      Task t = i.next();
+      boolean lasts = all.refresh(t);
       TaskResourceUsage u = t.getTotalResourceStats();
       used += u.getCpuTimeInNanos();
       taken += u.getMemoryInBytes();
+      if (!lasts) { // a reindex has parts without end
+        cpu += u.getCpuTimeInNanos();
+        memory += u.getMemoryInBytes();
+        i.remove();
+      }
     }
-    long threads = Math.max(threads(), 1);
-    long lost = (long) (collecting * ran);
-    consume(all.processor, used - told, (ran - lost - Math.max(used - told, 0)) / threads);
-    consume(all.heap, taken - toldMemory, lost / threads);
-    told = Math.max(told, used);
-    toldMemory = Math.max(toldMemory, taken);
+    consumption.record(used, taken, ran, threads(), collecting);
     ran = 0;
-  }
-
-  private void consume(spillgate.tracer.Resource resource, long units, long lost) {
-    if (units > 0) {
-      traced.acquire(resource, units);
-      traced.release(resource, units);
-    }
-    if (lost > 0) {
-      traced.waited(resource, lost);
-    }
   }
 
   synchronized void end() {

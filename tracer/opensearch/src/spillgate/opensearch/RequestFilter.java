@@ -8,12 +8,14 @@ import org.opensearch.core.action.ActionListener;
 import org.opensearch.core.action.ActionResponse;
 import org.opensearch.tasks.Task;
 
-/** Sees requests begin and end. */
+/** Sees requests begin and end, and refuses those of kinds that a guard keeps out. */
 final class RequestFilter implements ActionFilter {
   private final Requests requests;
+  private final Refusals refusals;
 
   RequestFilter(Requests requests) {
     this.requests = requests;
+    refusals = new Refusals(requests);
   }
 
   @Override
@@ -26,11 +28,30 @@ final class RequestFilter implements ActionFilter {
   @SuppressWarnings("removal")
   public <Q extends ActionRequest, A extends ActionResponse> void apply(
       Task task, String action, Q request, ActionListener<A> listener, ActionFilterChain<Q, A> chain) {
-    Request r = Kinds.watched(action) ? begin(task, action, request) : null;
+    Long kind = requests.watched(action) ? kind(action, request) : null;
+    if (kind != null && requests.keptOut(kind)) {
+      refusals.refuse(request, listener);
+      return;
+    }
+    Request r = kind == null ? null : requests.begin(task, action, kind);
     if (r == null) {
       chain.proceed(task, action, request, listener);
       return;
     }
+    serve(r, task, action, request, listener, chain);
+  }
+
+  /** Returns null for a request that cannot be described: it is served all the same, unwatched. */
+  private Long kind(String action, ActionRequest request) {
+    try {
+      return requests.kind(action, request);
+    } catch (RuntimeException e) {
+      return null;
+    }
+  }
+
+  private <Q extends ActionRequest, A extends ActionResponse> void serve(
+      Request r, Task task, String action, Q request, ActionListener<A> listener, ActionFilterChain<Q, A> chain) {
     ActionListener<A> ending =
         new ActionListener<>() {
           @Override
@@ -48,15 +69,6 @@ final class RequestFilter implements ActionFilter {
     try (ThreadContext.StoredContext before = requests.context.newStoredContext(true)) {
       requests.enter(r);
       chain.proceed(task, action, request, ending);
-    }
-  }
-
-  /** Returns null for a request that cannot be described: it is served all the same, unwatched. */
-  private Request begin(Task task, String action, ActionRequest request) {
-    try {
-      return requests.begin(task, action, request);
-    } catch (RuntimeException e) {
-      return null;
     }
   }
 }

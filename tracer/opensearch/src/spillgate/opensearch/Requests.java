@@ -1,14 +1,16 @@
 package spillgate.opensearch;
 
-import java.util.Collection;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.opensearch.cluster.node.DiscoveryNode;
+import org.opensearch.common.unit.TimeValue;
 import org.opensearch.common.util.concurrent.ThreadContext;
 import org.opensearch.core.action.ActionListener;
+import org.opensearch.core.concurrency.OpenSearchRejectedExecutionException;
 import org.opensearch.tasks.CancellableTask;
 import org.opensearch.tasks.Task;
 import org.opensearch.tasks.TaskResourceTrackingService;
+import org.opensearch.threadpool.ThreadPool;
 import org.opensearch.transport.TransportService;
 import spillgate.tracer.Info;
 import spillgate.tracer.Resource;
@@ -26,7 +28,6 @@ final class Requests {
   final Resource processor;
   final Resource heap;
   volatile ThreadContext context;
-  volatile boolean stopped;
 
   private final Tracer tracer;
   private final ConcurrentHashMap<Long, Request> running = new ConcurrentHashMap<>();
@@ -49,18 +50,25 @@ final class Requests {
     this.tracking = tracking;
   }
 
-  void stop() {
-    stopped = true;
+  /** Returns whether requests of an action are recorded, here and now. What begins as a part of one is not a request. */
+  boolean watched(String action) {
+    TransportService t = transport;
+    return tracer.recording() && t != null && t.getLocalNode() != null && Kinds.watched(action) && context.getHeader(HEADER) == null;
   }
 
-  /** Begins a request, or returns null if nobody watches, or if it is a part of one. */
-  Request begin(Task task, String action, Object body) {
-    TransportService t = transport;
-    if (!tracer.recording() || t == null || t.getLocalNode() == null || context.getHeader(HEADER) != null) {
-      return null;
-    }
+  /** Returns the fingerprint of what a request does. */
+  long kind(String action, Object body) {
+    return tracer.kind(Kinds.of(action, body));
+  }
+
+  boolean keptOut(long kind) {
+    return tracer.keptOut(kind);
+  }
+
+  /** Begins a request, or returns null if there is no room for another. */
+  Request begin(Task task, String action, long kind) {
     Request r = new Request(this, task);
-    Info info = new Info(application(task), tracer.kind(Kinds.of(action, body)), Kinds.flags(action), task.getStartTimeNanos(), r::cancel);
+    Info info = new Info(application(task), kind, Kinds.flags(action), task.getStartTimeNanos(), r::cancel);
     if (!r.begin(tracer, info)) {
       return null;
     }
@@ -100,13 +108,31 @@ final class Requests {
     r.end();
   }
 
-  Collection<Request> all() {
-    return running.values();
+  /** Records what all have used; collecting is the share of the time for which the collector stopped them. */
+  void sample(double collecting) {
+    for (Request r : running.values()) {
+      try {
+        r.sample(collecting);
+      } catch (RuntimeException e) {
+        // One request that cannot be read is no reason to lose sight of the others.
+      }
+    }
   }
 
-  /** Brings up to date what the node has measured of a task. */
-  void refresh(Task task) {
+  /** Brings up to date what the node has measured of a task. Returns false if the task has ended: it is measured no more. */
+  boolean refresh(Task task) {
+    boolean lasts = tracking.getResourceAwareTasks().get(task.getId()) == task;
     tracking.refreshResourceStats(task);
+    return lasts;
+  }
+
+  /** Runs a task on a thread of the node after some milliseconds, or at once if the node stops. */
+  void later(long millis, Runnable task) {
+    try {
+      transport.getThreadPool().schedule(task, TimeValue.timeValueMillis(millis), ThreadPool.Names.GENERIC);
+    } catch (OpenSearchRejectedExecutionException e) {
+      task.run();
+    }
   }
 
   /** Has the node cancel a task and all its parts. */

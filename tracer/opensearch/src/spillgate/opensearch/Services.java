@@ -4,6 +4,7 @@ import org.opensearch.common.inject.Inject;
 import org.opensearch.common.lifecycle.AbstractLifecycleComponent;
 import org.opensearch.tasks.TaskResourceTrackingService;
 import org.opensearch.transport.TransportService;
+import spillgate.tracer.Sampler;
 
 /** Hands the node's own services over once they are there. */
 public final class Services extends AbstractLifecycleComponent {
@@ -11,23 +12,21 @@ public final class Services extends AbstractLifecycleComponent {
   static volatile Requests requests;
 
   private final Requests own = requests;
-  private final Sampler sampler;
+  private volatile Sampler sampler;
 
   @Inject
-  @SuppressWarnings("this-escape")
   public Services(TransportService transport, TaskResourceTrackingService tracking) {
     own.serve(transport, tracking);
-    sampler = new Sampler(own);
   }
 
   @Override
   protected void doStart() {
-    sampler.start();
+    sampler = new Sampler(own::sample);
   }
 
   @Override
   protected void doStop() {
-    own.stop();
+    sampler.close();
   }
 
   @Override

@@ -67,7 +67,6 @@ public final class SpillgatePlugin extends Plugin implements ActionPlugin, Netwo
 
   @Override
   public void close() throws IOException {
-    requests.stop();
     tracer.close();
   }
 }

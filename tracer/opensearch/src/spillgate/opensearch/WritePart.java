@@ -1,9 +1,11 @@
 package spillgate.opensearch;
 
+import org.opensearch.OpenSearchStatusException;
 import org.opensearch.action.bulk.BulkItemRequest;
 import org.opensearch.action.bulk.BulkShardRequest;
 import org.opensearch.action.support.replication.TransportReplicationAction;
 import org.opensearch.transport.TransportRequest;
+import spillgate.tracer.Usage;
 
 /**
  * A part of a request that a thread for writes runs. That thread finds it in its context, once it executes the first operation: before,
@@ -38,9 +40,10 @@ final class WritePart {
     }
     given = true;
     BulkItemRequest[] items = bulk.items();
+    OpenSearchStatusException why = Request.refusal(null); // one for all: its stack is dear
     try {
       for (int i = items.length - 1; i >= 0; i--) {
-        items[i].abort(items[i].index(), Request.refusal(null));
+        items[i].abort(items[i].index(), why);
       }
     } catch (IllegalStateException e) {
       // as expected: this item and those before it were executed

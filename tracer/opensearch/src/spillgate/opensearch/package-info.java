@@ -7,6 +7,7 @@
  *   Parts ── sent, started, ended ─▶   │
  *   Sampler ── processor, heap ────▶   ▼
  *   TaskManager, bulk items ◀──── cancel ◀───────────────────────────── cancel word
+ *   Refusals ◀── 429 ── RequestFilter ◀──────────────────────────────── kinds kept out
  * </pre>
  *
  * <p>Invariants: a request that is not watched costs a look into its headers. Nothing here waits for a request. An item of

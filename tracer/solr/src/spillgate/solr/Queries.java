@@ -1,18 +1,32 @@
 package spillgate.solr;
 
+import java.io.IOException;
+import java.lang.invoke.MethodHandles;
+import java.nio.file.Path;
 import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.solr.core.CloseHook;
 import org.apache.solr.core.SolrCore;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** The queries of one core, and the kinds of them that are kept out. */
 final class Queries {
+  private static final Logger LOG = LoggerFactory.getLogger(MethodHandles.lookup().lookupClass());
   private static final Map<SolrCore, Queries> CORES = new WeakHashMap<>();
 
   /** How many kinds are kept out at once; a further one takes the place of none. */
   private static final int MOST_KEPT_OUT = 64;
+
+  /** For how long a refusal is held back. */
+  private static final long HELD_MILLIS = 1000;
+
+  /** How many are held back at once, each with a thread of the server, of which Solr has 10,000. */
+  private static final int MOST_HELD = 32;
 
   /** Tells the numbers of this core from those that it gave before a restart. Positive. */
   final long boot = ThreadLocalRandom.current().nextLong(1, Long.MAX_VALUE);
@@ -20,9 +34,12 @@ final class Queries {
   final ConcurrentHashMap<Long, Query> running = new ConcurrentHashMap<>();
   final AtomicLong ended = new AtomicLong();
   private final AtomicLong last = new AtomicLong();
+  private volatile TaskFile tasks; // or null
 
   /** By kind, until when no query of it begins, on the clock of System.nanoTime. */
   private final ConcurrentHashMap<Long, Long> keptOut = new ConcurrentHashMap<>();
+
+  private final Semaphore held = new Semaphore(MOST_HELD);
 
   private Queries() {}
 
@@ -33,19 +50,45 @@ final class Queries {
     }
   }
 
-  /** Enters a query, or returns null if its kind is kept out. */
-  Query begin(Shape shape, String client) {
+  /** Shows the queries in a task file until the core is closed. Without one they are served all the same. */
+  synchronized void show(SolrCore core, Path path) {
+    if (tasks != null) {
+      return; // of another handler
+    }
+    try {
+      TaskFile file = new TaskFile(path, this);
+      tasks = file;
+      core.addCloseHook(
+          new CloseHook() {
+            @Override
+            public void postClose(SolrCore closed) {
+              file.close();
+            }
+          });
+    } catch (IOException e) {
+      LOG.error("queries are shown over HTTP alone: the task file {} cannot be opened", path, e);
+    }
+  }
+
+  /** Enters a query, which waits if it may have to, or returns null if its kind is kept out. */
+  Query begin(Shape shape, String client, boolean waits) {
+    TaskFile file = tasks;
+    long kind = file == null ? 0 : file.kind(shape);
     Long until = keptOut.get(shape.kind);
-    if (until != null && until - System.nanoTime() > 0) {
+    if (until != null && until - System.nanoTime() > 0 || kind != 0 && file.keptOut(kind)) {
       return null;
     }
     Query q = new Query(last.incrementAndGet(), shape, client);
     running.put(q.number, q);
+    if (kind != 0) {
+      q.show(file.begin(q, kind), waits);
+    }
     return q;
   }
 
   void end(Query q) {
     if (running.remove(q.number) != null) {
+      q.end();
       ended.incrementAndGet();
     }
   }
@@ -58,6 +101,20 @@ final class Queries {
     }
     q.cancelled = true;
     return true;
+  }
+
+  /**
+   * Waits before a query is refused whose kind is kept out, unless many do. A client that sends it again at once costs the node its
+   * reading each time, of thousands of clauses milliseconds of a processor: one that waits for each answer comes so much less often.
+   */
+  void holdBack() throws InterruptedException {
+    if (held.tryAcquire()) {
+      try {
+        Thread.sleep(HELD_MILLIS);
+      } finally {
+        held.release();
+      }
+    }
   }
 
   /** Keeps a kind out for a time from now on. Reports false if as many are as may be. */

@@ -11,6 +11,7 @@ import org.apache.solr.request.SolrQueryRequest;
 import org.apache.solr.response.SolrQueryResponse;
 import org.apache.solr.security.AuthorizationContext;
 import org.apache.solr.security.PermissionNameProvider;
+import spillgate.tracer.Usage;
 
 /**
  * Lists the queries of a core. With {@code boot} and {@code cancel}, the number of one, it cancels that one; with {@code keep_out},
@@ -73,8 +74,8 @@ public final class QueriesHandler extends RequestHandlerBase implements Permissi
       one.put("running_nanos", now - q.began);
       one.put("waiting", q.admitted == 0);
       one.put("admitted_nanos", q.admitted == 0 ? 0 : now - q.admitted);
-      one.put("cpu_nanos", Math.max(Usage.cpu(q.thread) - q.cpu, 0));
-      one.put("memory_bytes", Math.max(Usage.memory(q.thread) - q.memory, 0));
+      one.put("cpu_nanos", q.used());
+      one.put("memory_bytes", q.taken());
       one.put("cancelled", q.cancelled);
       shown.add(one);
     }

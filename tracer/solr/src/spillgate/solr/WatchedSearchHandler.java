@@ -1,10 +1,12 @@
 package spillgate.solr;
 
+import java.nio.file.Path;
 import java.util.Map;
 import java.util.concurrent.Semaphore;
 import org.apache.solr.common.SolrException;
 import org.apache.solr.common.SolrException.ErrorCode;
 import org.apache.solr.core.PluginInfo;
+import org.apache.solr.core.SolrCore;
 import org.apache.solr.handler.component.SearchHandler;
 import org.apache.solr.request.SolrQueryRequest;
 import org.apache.solr.request.SolrRequestInfo;
@@ -16,13 +18,17 @@ import org.apache.solr.search.QueryLimits;
  *
  * <p>Its entry in solrconfig.xml is that of the search handler with another class. {@code <int name="slots">}
  * bounds how many of its queries run at once, 0 (the default) is no bound: those that wait are then seen to wait.
+ * {@code <str name="tasks">} is the path of a task file, in which a guard on the same machine sees the queries of the core without
+ * asking for them; the default is none.
  */
 public final class WatchedSearchHandler extends SearchHandler {
   private Semaphore slots;
+  private String tasks; // or null
 
   @Override
   public void init(PluginInfo info) {
     super.init(info);
+    tasks = (String) info.initArgs.get("tasks");
     Object n = info.initArgs.get("slots");
     if (n instanceof Integer count && count > 0) {
       slots = new Semaphore(count, true);
@@ -32,11 +38,20 @@ public final class WatchedSearchHandler extends SearchHandler {
   }
 
   @Override
+  public void inform(SolrCore core) {
+    super.inform(core);
+    if (tasks != null) {
+      Queries.of(core).show(core, Path.of(tasks));
+    }
+  }
+
+  @Override
   public void handleRequestBody(SolrQueryRequest req, SolrQueryResponse rsp) throws Exception {
     Queries all = Queries.of(req.getCore());
     Object client = req.getHttpSolrCall() == null ? null : req.getHttpSolrCall().getReq().getHeader("X-Opaque-Id");
-    Query q = all.begin(Shape.of(String.valueOf(req.getPath()), req.getOriginalParams()), client == null ? "" : client.toString());
+    Query q = all.begin(Shape.of(String.valueOf(req.getPath()), req.getOriginalParams()), client == null ? "" : client.toString(), slots != null);
     if (q == null) {
+      all.holdBack();
       // A client's mistake, of which Solr logs no stack: clients may try again often.
       throw new SolrException(ErrorCode.TOO_MANY_REQUESTS, "queries of this kind are kept out for now: one blocked others; do not send it again at once");
     }
@@ -46,7 +61,7 @@ public final class WatchedSearchHandler extends SearchHandler {
         slots.acquire();
       }
       try {
-        q.admitted = Math.max(System.nanoTime(), 1);
+        q.admit();
         check(q);
         limit(req, rsp, q);
         super.handleRequestBody(req, rsp);

@@ -7,6 +7,7 @@
  *                  │ refuses its kind        │                    │
  *                  ▼                         │                    │
  *              Queries  ◀── list, cancel, keep out ── QueriesHandler ◀── guard
+ *                  └──▶ TaskFile ◀── looks, cancels, keeps out ─────────── guard on the same machine
  * </pre>
  *
  * A query has a number, the time at which it began, what its thread used since of processor and heap, and

@@ -1,0 +1,101 @@
+package culprits
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/guard"
+	"github.com/spillgate/spillgate/internal/harness/servers"
+)
+
+// c10 is a cache of answers that is too small for what is asked.
+func c10() *scene {
+	s := &scene{name: "c10", title: "OpenSearch, cache of answers: aggregations that fill it", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true, slow: true,
+		about: `Requests ask for one of twenty small aggregations, whose answers the node keeps in a cache of 1 MB, as in Atropos'
+case. From the onset on, four clients send eight large aggregations at once (_msearch), whose answers fill the cache, again and
+again. The plugin does not see what the cache holds, but the threads and processors that the requests use.` + pluginAbout,
+		nativeTitle: "search.default_search_timeout 1 s"}
+	s.request = func(ctx context.Context, b *bench, i int) error { return b.search.cached(ctx, smallAggregation(i)) }
+	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error { return c.cachedAtOnce(ctx, seed) })
+	s.native = searchTimeout
+	s.contenders, s.mend = searchContenders, s.calm
+	return s
+}
+
+// smallAggregation is one of twenty whose answers are small.
+func smallAggregation(i int) string {
+	return fmt.Sprintf(`{"size":0,"aggs":{"a":{"histogram":{"field":"n","interval":%d}}}}`, searchDocuments/20+i%20)
+}
+
+// c13Again is c13 with clients that send one bulk request after the other.
+func c13Again() *scene {
+	s := c13()
+	s.name, s.title = "c13-again", "OpenSearch, document lock: bulk requests of one document, again and again"
+	s.about = `As c13, but each client of a bulk request sends the next when it has an answer, or 25 ms after it was refused. "Proxy in front" is
+Spillgate's proxy in front of the server, in culprit mode enforce, which is told of the guard by one line (culprit.guard): it
+refuses bulk requests before their bodies are read. "Over HTTP" the guard cannot cancel those that have begun.` + pluginAbout
+	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error {
+		return c.bulkOne(ctx, "hot", searchBulk, seed)
+	})
+	s.contenders = func() []contender {
+		all := overHTTP(contenders(), naming)
+		all[len(all)-1].name += ", no proxy"
+		return append(all, contender{name: ours + ", over HTTP, proxy in front", run: inFront(asked)}, contender{name: ours, run: inFront(watched)})
+	}
+	return s
+}
+
+// watched is the URL of a guard that reads a task file, where there is one.
+func watched(b *bench) string { return b.url }
+
+// inFront runs a guard of a URL with a proxy in front of the server, which the application and the culprits ask. A task that
+// cannot be cancelled counts when it is named.
+func inFront(url func(b *bench) string) runner {
+	return func(ctx context.Context, s *scene, b *bench, cancelled func(int64, string)) (func(), error) {
+		direct := b.search
+		server := guarded{url: url(b), root: direct.base}
+		if server.url == b.asked {
+			server.watch = func(ctx context.Context, g *guard.Guard) { names(ctx, s, g, cancelled) }
+		}
+		address, wait, err := guardedFront(ctx, s, &server, cancelled)
+		if err != nil {
+			return nil, err
+		}
+		front := *direct
+		front.base = address
+		b.search = &front
+		return func() {
+			wait()
+			b.search = direct
+		}, nil
+	}
+}
+
+// openElastic starts a node of Elasticsearch with the same documents. It takes as many clauses as its heap allows.
+func openElastic(ctx context.Context) (*bench, error) {
+	server, err := servers.Elasticsearch(ctx, servers.SearchConfig{HeapMiB: searchHeap, Fetch: true})
+	if err != nil {
+		return nil, err
+	}
+	b, err := filled(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	b.url = fmt.Sprintf("elasticsearch://127.0.0.1:%d", server.Port)
+	b.asked = b.url
+	return b, nil
+}
+
+// elastic is a case of OpenSearch on Elasticsearch, which the guard asks over HTTP alone.
+func elastic(s *scene) *scene {
+	s.name += "-elastic"
+	s.title = strings.Replace(s.title, "OpenSearch", "Elasticsearch", 1)
+	s.about = strings.Replace(s.about, pluginAbout, "\nThe guard asks the node over HTTP: there is no plugin for Elasticsearch.", 1)
+	s.start, s.contenders = openElastic, nil
+	return s
+}
+
+func c11Elastic() *scene { return elastic(c11()) }
+func c12Elastic() *scene { return elastic(c12()) }

@@ -1,0 +1,71 @@
+package spillgate.solr;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Path;
+import java.util.concurrent.ConcurrentHashMap;
+import spillgate.tracer.Consumption;
+import spillgate.tracer.Info;
+import spillgate.tracer.Resource;
+import spillgate.tracer.Sampler;
+import spillgate.tracer.Task;
+import spillgate.tracer.Tracer;
+
+/** Shows the queries of one handler to a guard that reads a task file, and cancels the one that it names. */
+final class TaskFile implements AutoCloseable {
+  /** How many names of clients are made known; a further one has a number and no name. */
+  private static final int MOST_CLIENTS = 128;
+
+  private final Tracer tracer;
+  private final Resource slots;
+  private final Resource processor;
+  private final Resource heap;
+  private final Sampler sampler;
+  private final ConcurrentHashMap<String, Long> clients = new ConcurrentHashMap<>();
+
+  /** Opens the file at path, and makes it if it is not there. What running queries use is recorded while it is open. */
+  TaskFile(Path path, Queries all) throws IOException {
+    tracer = Tracer.open(path);
+    slots = tracer.resource("query slots", Resource.Kind.QUEUE);
+    processor = tracer.resource("processor", Resource.Kind.SYSTEM);
+    heap = tracer.resource("heap", Resource.Kind.SYSTEM);
+    sampler = new Sampler(share -> all.running.values().forEach(q -> q.sample(share)));
+  }
+
+  /** Returns the fingerprint of a shape, 0 while no guard reads. */
+  long kind(Shape shape) {
+    return tracer.recording() ? tracer.kind(Tracer.fitting(shape.text)) : 0;
+  }
+
+  boolean keptOut(long kind) {
+    return tracer.keptOut(kind);
+  }
+
+  /** Begins a task for a query, which the same thread ends. */
+  Traced begin(Query q, long kind) {
+    Task task = tracer.begin(new Info(client(q.client), kind, 0, q.began, () -> q.cancelled = true));
+    return new Traced(task, slots, new Consumption(task, processor, heap));
+  }
+
+  /** Returns the number of a client, whose name the table of kinds has. */
+  private long client(String name) {
+    if (name.isEmpty() || clients.size() >= MOST_CLIENTS && !clients.containsKey(name)) {
+      return 0;
+    }
+    return clients.computeIfAbsent(name, tracer::kind);
+  }
+
+  /** Is called when the core is closed: what still runs is recorded no more. */
+  @Override
+  public void close() {
+    sampler.close();
+    try {
+      tracer.close();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** The task of a query. Its methods exclude each other in the query. */
+  record Traced(Task task, Resource slots, Consumption use) {}
+}
