@@ -40,8 +40,10 @@ func (all *endings) longest(kind uint64, at mono.Time) float64 {
 	return k.held * math.Exp(-float64(at.Sub(k.at))/float64(learning))
 }
 
-// ended enters what tasks held that were there at the look before and are gone, without those that
-// were cancelled.
+// ended enters what tasks held that were there at the look before and are gone. One that was
+// cancelled tells of its kind only where others of the kind wait: it would have gone on for as long
+// again, by the prior of an unknown progress, and if the next of them does as well, all of them have become
+// slow.
 func (e *Engine) ended() {
 	v := &e.view
 	for _, k := range e.before.kept {
@@ -49,8 +51,13 @@ func (e *Engine) ended() {
 			continue
 		}
 		kind := v.s.Resources[k.resource].Kind
-		if (kind == Lock || kind == Queue) && e.stepTaken(e.before.ids[k.task]) == NoStep {
-			e.endings.add(e.before.kinds[k.task], k.amount, v.s.At)
+		if kind != Lock && kind != Queue {
+			continue
 		}
+		whole := k.amount
+		if e.stepTaken(e.before.ids[k.task]) != NoStep {
+			whole *= 2
+		}
+		e.endings.add(e.before.kinds[k.task], whole, v.s.At)
 	}
 }
