@@ -28,6 +28,8 @@ type view struct {
 	waited  []float64 // by task and resource: seconds since the task began
 	behind  []bool    // by task: waits at present
 	overdue []bool    // by task: foreground and older than the objective
+	due     []float64 // by task and resource: share of an overdue task's time that explains why it is late, see delay
+	delayed []float64 // by task: the sum over resources, at most 1
 	uses    []usage   // by hold
 	holdOf  []int32   // by task and resource: index of the hold plus 1
 
@@ -89,6 +91,7 @@ func (v *view) reset(s *Sample, before *looked, objective time.Duration) {
 	v.span, v.left, v.wait = resized(v.span, v.n), resized(v.left, v.n), resized(v.wait, v.n)
 	v.lost, v.waited = resized(v.lost, v.n*v.r), resized(v.waited, v.n*v.r)
 	v.behind, v.overdue = resized(v.behind, v.n), resized(v.overdue, v.n)
+	v.due, v.delayed = resized(v.due, v.n*v.r), resized(v.delayed, v.n)
 	v.uses, v.holdOf = resized(v.uses, len(s.Holds)), resized(v.holdOf, v.n*v.r)
 	v.lostTo, v.levels = resized(v.lostTo, v.r), resized(v.levels, v.r)
 }
@@ -156,6 +159,25 @@ func (v *view) task(i int, before, now *looked, objective time.Duration) {
 		v.newlyLate += seenLate(v.s.At.Sub(t.Started)-objective, objective, v.dt)
 	}
 	now.late[i], v.overdue[i] = true, true
+	v.delay(i)
+}
+
+// delay says what an overdue task is late for: what it has lost most of its life to, or what it loses most of
+// its time to now. It may have waited at first and run since, and a look that comes soon after the one
+// before would see it run alone.
+func (v *view) delay(i int) {
+	row := v.due[i*v.r : (i+1)*v.r]
+	sum := 0.0
+	for r := range row {
+		at := i*v.r + r
+		row[r] = max(v.lost[at], min(ratio(v.waited[at], v.age[i]), 1))
+		sum += row[r]
+	}
+	if v.delayed[i] = min(sum, 1); sum > 1 {
+		for r := range row {
+			row[r] /= sum
+		}
+	}
 }
 
 // seenLate returns how many late tasks one stands for that a look finds late for the
