@@ -20,7 +20,9 @@ type ending struct {
 }
 
 // alikeHolds is how many times as long as others of its kind did a task must hold what it holds to
-// be unlike them. What ended was seen last at the look before, so it may have lasted for twice as long.
+// be unlike them. What ended was seen last at the look before, so it may have lasted for twice as long. None is
+// unlike them before it has held that for so many minimum ages: one that holds for an age is late, and may have been
+// kept from a processor like the others.
 const alikeHolds = 2
 
 // add enters a hold that ended by itself.
@@ -38,6 +40,15 @@ func (all *endings) longest(kind uint64, at mono.Time) float64 {
 		return 0
 	}
 	return k.held * math.Exp(-float64(at.Sub(k.at))/float64(learning))
+}
+
+// alike returns for how long a task of a kind that its victims have may hold what they wait for and still be
+// one like them. Of an unknown kind nothing is known.
+func (e *Engine) alike(kind uint64) float64 {
+	if kind == 0 {
+		return 0
+	}
+	return max(e.endings.longest(kind, e.view.s.At), e.cfg.MinAge.Seconds())
 }
 
 // ended enters what tasks held that were there at the look before and are gone. One that was
