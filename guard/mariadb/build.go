@@ -33,6 +33,7 @@ type builder struct {
 	used         []used
 	kinds        kinds
 	cost         track.Cost
+	starved      bool // threads lacked a processor for longer than they had one, at the look before
 	snapshots    snapshots
 	transactions transactions
 	queue        map[int64]queueWait // by connection
@@ -70,6 +71,7 @@ type input struct {
 	rowWaits     []rowWait
 	locks        []lockRow
 	queues       []queued
+	pooled       bool    // queues are those of the thread pool, else of processors
 	own          []int64 // sessions of the guard
 	connected    map[track.Pool]connected
 	usage        func(thread int64) (procfs.Usage, bool)
@@ -433,6 +435,9 @@ func (b *builder) pool(v *view) {
 	}
 	for i := range v.sessions {
 		r := &v.sessions[i]
+		if !v.pooled {
+			break
+		}
 		// One that was killed gives its thread back soon: it is not to be cancelled again
 		// while the next is.
 		if e := v.entries[r.id]; e != nil && !r.idle() && r.command != killed {
@@ -460,5 +465,10 @@ func (b *builder) awaitThread(v *view, q queued) {
 	e := b.tracker.Task(track.Key{Process: q.connection, Session: 2, Work: w.number}, w.since)
 	_, s := b.tracker.At(e)
 	s.Process, s.State = q.connection, "waits for a thread of the pool"
+	if !v.pooled {
+		s.State = "its request is not read yet"
+		b.tracker.Waits(e, processor, w.since)
+		return
+	}
 	b.tracker.Waits(e, threads, w.since)
 }

@@ -53,6 +53,7 @@ func (b *builder) consume(v *view, done uint64) {
 		b.used = append(b.used, u)
 	}
 	part := b.meter.Part(cpu)
+	b.starved = time.Duration(float64(delay)*part) > cpu
 	m := machine{storing: storing, lacks: part * float64(delay) / max(float64(cpu+delay), 1), holder: holder}
 	m.dear, m.sleeps = b.dear(v, held, running, slept, done, time.Duration(float64(lacked)*part))
 	for i := range b.used {
