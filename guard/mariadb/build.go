@@ -413,8 +413,8 @@ type queueWait struct {
 	joined mono.Time // the queue; Unset while it is unread: since is when it was seen first
 }
 
-// pool enters the requests that wait for a thread, which no process list shows, and the
-// statements that have one.
+// pool enters the requests that wait for a thread, or for a processor that its thread lacks, which no process
+// list shows, and the statements that have a thread of the pool.
 //
 // While all threads of a group work, nobody reads its connections either: until the
 // server takes the group for stalled, half a second by default, requests wait in their
@@ -433,11 +433,11 @@ func (b *builder) pool(v *view) {
 			delete(b.queue, id)
 		}
 	}
+	if !v.pooled { // each statement has a thread of its own
+		return
+	}
 	for i := range v.sessions {
 		r := &v.sessions[i]
-		if !v.pooled {
-			break
-		}
 		// One that was killed gives its thread back soon: it is not to be cancelled again
 		// while the next is.
 		if e := v.entries[r.id]; e != nil && !r.idle() && r.command != killed {

@@ -7,7 +7,8 @@ import (
 )
 
 // lately is for how long statements of a kind that has begun again and again are expected to go on to: where all
-// wait for one, none begins, and those that wait are statements such as begin all the time.
+// wait for one, none begins, and those that wait are statements such as begin all the time. It is as long as
+// a track.Cost takes to believe what it sees, and longer than a culprit is to last.
 const lately = 2 * time.Second
 
 // kinds are those of statements that began lately.
