@@ -21,21 +21,23 @@ const undoRate = 100_000
 
 // builder turns rows into looks. It has all that is remembered between them.
 type builder struct {
-	objective time.Duration
-	mysql     bool
-	tracker   *track.Tracker
-	questions uint64
-	meter     procfs.Meter
-	known     map[int64]known // by session
-	targets   map[uint64]target
-	look      uint64
-	before    mono.Time // of the look before
-	used      []used
-	kinds     map[uint64]bool // of statements that began since the look before
-	cost      track.Cost
-	snapshots snapshots
-	queue     map[int64]queueWait // by connection
-	pools     track.Pools
+	objective    time.Duration
+	mysql        bool
+	tracker      *track.Tracker
+	questions    uint64
+	meter        procfs.Meter
+	known        map[int64]known // by session
+	targets      map[uint64]target
+	look         uint64
+	before       mono.Time // of the look before
+	used         []used
+	kinds        kinds
+	cost         track.Cost
+	starved      bool // threads lacked a processor for longer than they had one, at the look before
+	snapshots    snapshots
+	transactions transactions
+	queue        map[int64]queueWait // by connection
+	pools        track.Pools
 }
 
 // known is what the look before saw of a session.
@@ -56,7 +58,7 @@ type target struct {
 }
 
 func newBuilder(objective time.Duration, mysql bool) *builder {
-	return &builder{objective: objective, mysql: mysql, tracker: track.New(resources), known: map[int64]known{}, targets: map[uint64]target{}, kinds: map[uint64]bool{}, snapshots: snapshots{}, queue: map[int64]queueWait{}}
+	return &builder{objective: objective, mysql: mysql, tracker: track.New(resources), known: map[int64]known{}, targets: map[uint64]target{}, kinds: kinds{}, snapshots: snapshots{}, transactions: transactions{}, queue: map[int64]queueWait{}}
 }
 
 // input is what the views showed at one look.
@@ -69,6 +71,7 @@ type input struct {
 	rowWaits     []rowWait
 	locks        []lockRow
 	queues       []queued
+	pooled       bool    // queues are those of the thread pool, else of processors
 	own          []int64 // sessions of the guard
 	connected    map[track.Pool]connected
 	usage        func(thread int64) (procfs.Usage, bool)
@@ -97,7 +100,8 @@ func (b *builder) build(in *input) *track.Look {
 	clear(b.targets)
 	v := b.index(in)
 	v.old = b.snapshots.look(v, b.questions, b.objective)
-	clear(b.kinds)
+	b.transactions.look(v)
+	b.kinds.look(in.at)
 	for i := range in.sessions {
 		r := &in.sessions[i]
 		if slices.Contains(in.own, r.id) {
@@ -191,10 +195,8 @@ func (b *builder) task(v *view, r *sessionRow) {
 	if r.idle() && trx == nil && !v.blocks[r.id] {
 		return
 	}
-	began, whole := v.millis(r.elapsed), v.millis(r.elapsed)
-	if trx != nil {
-		whole = min(whole, v.at.Add(-time.Duration(trx.age)*time.Second))
-	}
+	began := v.millis(r.elapsed)
+	whole, long := b.transactions.since(v, trx, began, b.objective)
 	old := v.old[r.id]
 	if old != nil && trx.single {
 		old = nil // its snapshot ends with the statement
@@ -207,7 +209,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 		began = whole
 	case old != nil:
 		began, background = whole, true
-	case v.at.Sub(whole) > b.objective+time.Second && (short || v.blocks[r.id]):
+	case long && (short || v.blocks[r.id]):
 		began, background = whole, short
 	}
 	e := b.tracker.Task(key, began)
@@ -225,7 +227,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 		t.Steps = culprit.StepsOf(culprit.Session) // what it keeps does not end with a statement
 	}
 	if e.Fresh && !r.idle() {
-		b.kinds[parsed.Fingerprint] = true
+		b.kinds.began(parsed.Fingerprint, v.at)
 	}
 	if r.command == killed {
 		t.Steps = 0
@@ -233,9 +235,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 	if trx != nil {
 		t.Undo = time.Duration(min(max(trx.modified, 0), 1e12)) * time.Second / undoRate
 	}
-	if r.of > 0 && r.stage > 0 && r.stage <= 100 {
-		t.Done, t.Total = uint64(r.stage*1000), 100_000
-	}
+	t.Done, t.Total = r.progress()
 	b.targets[t.ID] = goal
 }
 
@@ -413,8 +413,8 @@ type queueWait struct {
 	joined mono.Time // the queue; Unset while it is unread: since is when it was seen first
 }
 
-// pool enters the requests that wait for a thread, which no process list shows, and the
-// statements that have one.
+// pool enters the requests that wait for a thread, or for a processor that its thread lacks, which no process
+// list shows, and the statements that have a thread of the pool.
 //
 // While all threads of a group work, nobody reads its connections either: until the
 // server takes the group for stalled, half a second by default, requests wait in their
@@ -432,6 +432,9 @@ func (b *builder) pool(v *view) {
 		if w.look != b.look {
 			delete(b.queue, id)
 		}
+	}
+	if !v.pooled { // each statement has a thread of its own
+		return
 	}
 	for i := range v.sessions {
 		r := &v.sessions[i]
@@ -462,5 +465,10 @@ func (b *builder) awaitThread(v *view, q queued) {
 	e := b.tracker.Task(track.Key{Process: q.connection, Session: 2, Work: w.number}, w.since)
 	_, s := b.tracker.At(e)
 	s.Process, s.State = q.connection, "waits for a thread of the pool"
+	if !v.pooled {
+		s.State = "its request is not read yet"
+		b.tracker.Waits(e, processor, w.since)
+		return
+	}
 	b.tracker.Waits(e, threads, w.since)
 }

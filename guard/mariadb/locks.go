@@ -72,11 +72,26 @@ func waits(rows []lockRow, since func(session int64) float64) (all []lockWait) {
 			one.blockers = track.Blockers(group[:i], func(h *lockRow) bool {
 				return h.session != w.session && excluded(w.kind, w.mode, h.mode)
 			}, func(h *lockRow) bool { return h.granted })
+			if len(one.blockers) == 0 {
+				one.blockers = upgraded(group[:i], w)
+			}
 			edges += len(one.blockers)
 			all = append(all, one)
 		}
 	}
 	return all
+}
+
+// upgraded returns who may hold what w waits for in a stronger mode than its row tells: the view shows the mode
+// in which a lock was taken, also when a change of a table has upgraded it since, to keep out writers while it copies.
+// At most one session at a time has such a lock.
+func upgraded(front []*lockRow, w *lockRow) []*lockRow {
+	for _, h := range front {
+		if h.granted && h.session != w.session && slices.Contains([]string{"SHARED_UPGRADABLE", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE"}, h.mode) {
+			return []*lockRow{h}
+		}
+	}
+	return nil
 }
 
 func b2i(b bool) int {

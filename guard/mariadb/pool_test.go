@@ -28,7 +28,7 @@ func TestAwaitThread(t *testing.T) {
 		{[]queued{{connection: 7, unread: true}, {connection: 8, waited: 220_000}}, "7:0 8:220"},
 	} {
 		at := mono.Time(time.Second).Add(time.Duration(i) * 100 * time.Millisecond)
-		l := b.build(&input{at: at, queues: step.queues, own: []int64{1}})
+		l := b.build(&input{at: at, queues: step.queues, pooled: true, own: []int64{1}})
 		var got []string
 		for _, h := range l.Sample.Holds {
 			if h.Resource == threads && h.WaitingSince != culprit.Unset {
@@ -37,6 +37,28 @@ func TestAwaitThread(t *testing.T) {
 		}
 		if strings.Join(got, " ") != step.want {
 			t.Errorf("look %d: %q, expected %q", i, got, step.want)
+		}
+	}
+}
+
+// Without a thread pool each connection has a thread, and a request that is not read waits for a processor. Nobody
+// holds a thread of a pool that is not there.
+func TestUnreadRequestsWaitForAProcessor(t *testing.T) {
+	b := newBuilder(tick, false)
+	for i := range 2 {
+		at := mono.Time(time.Second).Add(time.Duration(i) * tick)
+		s := &b.build(&input{at: at, queues: []queued{{connection: 7, unread: true}}, sessions: []sessionRow{{id: 2, command: "Query", text: "SELECT 1", elapsed: 5000}}}).Sample
+		waits := 0
+		for _, h := range s.Holds {
+			if h.Resource == threads {
+				t.Errorf("look %d: %+v of the thread pool", i, h)
+			}
+			if h.Resource == processor && h.WaitingSince == mono.Time(time.Second) && b.targets[s.Tasks[h.Task].ID].session == 0 {
+				waits++
+			}
+		}
+		if waits != 1 {
+			t.Errorf("look %d: %d requests wait for a processor since they were seen first, want 1", i, waits)
 		}
 	}
 }

@@ -27,6 +27,18 @@ type sessionRow struct {
 	stages, of int64
 }
 
+// progress returns how far a statement has come in all of its stages, in thousandths of a per cent of one;
+// zeros if that is not known.
+func (r *sessionRow) progress() (done, total uint64) {
+	if r.of < 1 || r.of > 1000 || r.stages < 1 || r.stages > r.of || r.stage < 0 || r.stage > 100 {
+		return 0, 0
+	}
+	if done = uint64(r.stages-1)*100_000 + uint64(r.stage*1000); done == 0 {
+		return 0, 0
+	}
+	return done, uint64(r.of) * 100_000
+}
+
 // idle tells a session that waits for its client.
 func (r *sessionRow) idle() bool { return r.command == "Sleep" }
 

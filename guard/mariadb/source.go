@@ -273,6 +273,7 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	in, c := &s.in, s.looks.conn
+	in.pooled = s.pool
 	in.own, in.notes, in.rowWaits, in.locks, in.queues = []int64{s.looks.id, s.acts.id}, s.notes, nil, in.locks[:0], nil
 	var err error
 	fail := func(view string) (*track.Look, error) { return nil, fmt.Errorf("mariadb: %s: %w", view, err) }
@@ -317,10 +318,8 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 	if err = s.waits(ctx); err != nil {
 		return nil, err
 	}
-	if s.pool {
-		if err = s.queues(ctx); err != nil {
-			return nil, err
-		}
+	if err = s.queues(ctx); err != nil {
+		return nil, err
 	}
 	in.questions -= min(s.asked, in.questions)
 	if in.usage, in.state = nil, nil; s.pid != 0 {
@@ -360,14 +359,17 @@ func (s *Source) refreshed() bool {
 }
 
 // queues reads what waits for a thread of the pool: in its queues and, on this machine, in
-// the sockets of connections that run nothing.
+// the sockets of connections that run nothing. Without a pool each connection has a thread, and what is in a
+// socket waits until that gets a processor.
 func (s *Source) queues(ctx context.Context) (err error) {
 	in := &s.in
-	if in.queues, err = readQueues(ctx, s.looks.conn); err != nil {
-		return fmt.Errorf("mariadb: THREAD_POOL_QUEUES: %w", err)
+	if s.pool {
+		if in.queues, err = readQueues(ctx, s.looks.conn); err != nil {
+			return fmt.Errorf("mariadb: THREAD_POOL_QUEUES: %w", err)
+		}
+		s.asked++
 	}
-	s.asked++
-	if s.pid == 0 {
+	if s.pid == 0 || !s.pool && !s.builder.starved {
 		return nil
 	}
 	if s.unread = procfs.Unread(s.unread[:0], s.pid, s.port); len(s.unread) == 0 {

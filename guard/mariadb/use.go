@@ -42,7 +42,7 @@ func (b *builder) consume(v *view, done uint64) {
 		if b.runs(v, r) {
 			u.state = v.state(r.thread)
 			storing = storing || u.state == procfs.Storing
-			if u.state != procfs.Storing && e != holder && b.alike(e, r) {
+			if u.state != procfs.Storing && e != holder && b.alike(v, e, r) {
 				running++
 				lacked += u.Delay
 				if u.state == procfs.Sleeping && !talks(r.state) {
@@ -53,6 +53,7 @@ func (b *builder) consume(v *view, done uint64) {
 		b.used = append(b.used, u)
 	}
 	part := b.meter.Part(cpu)
+	b.starved = time.Duration(float64(delay)*part) > cpu
 	m := machine{storing: storing, lacks: part * float64(delay) / max(float64(cpu+delay), 1), holder: holder}
 	m.dear, m.sleeps = b.dear(v, held, running, slept, done, time.Duration(float64(lacked)*part))
 	for i := range b.used {
@@ -87,7 +88,7 @@ func (b *builder) unseen(v *view, u *used, m *machine) {
 	t, _ := b.tracker.At(e)
 	since := min(v.at.Sub(t.Started), v.at.Sub(b.before))
 	dear, sleeps := 0.0, 0.0
-	if m.holder != nil && e != m.holder && b.alike(e, u.row) {
+	if m.holder != nil && e != m.holder && b.alike(v, e, u.row) {
 		dear, sleeps = m.dear, m.sleeps
 	}
 	switch u.state {
@@ -128,6 +129,6 @@ func (b *builder) runs(v *view, r *sessionRow) bool {
 }
 
 // alike reports whether a session runs a statement such as begin and end all the time.
-func (b *builder) alike(e *track.Entry, r *sessionRow) bool {
-	return e.Fresh || b.kinds[b.known[r.id].parsed.Fingerprint]
+func (b *builder) alike(v *view, e *track.Entry, r *sessionRow) bool {
+	return e.Fresh || b.kinds.usual(b.known[r.id].parsed.Fingerprint, v.at)
 }

@@ -340,7 +340,8 @@ func (e *Engine) verify(miss bool) Outcome {
 	out := Outcome{Task: p.task, Step: p.step, After: e.view.s.At.Sub(p.at)}
 	there := e.now.find(p.task)
 	switch {
-	case !miss || e.view.stuck <= p.stuck/2 && e.view.stuck < p.stuck:
+	// Fewer that wait are no relief if none has ended: they gave up, or were refused.
+	case !miss || e.view.stuck <= p.stuck/2 && e.view.stuck < p.stuck && e.recent.still < out.After:
 		out.Verdict = Relieved
 		c.futile = 0
 	case out.After < p.patience:

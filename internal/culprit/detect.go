@@ -40,8 +40,8 @@ func (d *delayed) add(v *view, keep float64) {
 		return
 	}
 	for i := range v.n {
-		if v.overdue[i] && v.wait[i] >= 0.5 {
-			addTo(d.lost, v.lost[i*v.r:(i+1)*v.r], 1)
+		if v.overdue[i] && v.delayed[i] >= 0.5 {
+			addTo(d.lost, v.due[i*v.r:(i+1)*v.r], 1)
 		}
 	}
 }

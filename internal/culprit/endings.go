@@ -20,7 +20,9 @@ type ending struct {
 }
 
 // alikeHolds is how many times as long as others of its kind did a task must hold what it holds to
-// be unlike them. What ended was seen last at the look before, so it may have lasted for twice as long.
+// be unlike them. What ended was seen last at the look before, so it may have lasted for twice as long. None is
+// unlike them before it has held that for so many minimum ages: one that holds for an age is late, and may have been
+// kept from a processor like the others.
 const alikeHolds = 2
 
 // add enters a hold that ended by itself.
@@ -40,8 +42,19 @@ func (all *endings) longest(kind uint64, at mono.Time) float64 {
 	return k.held * math.Exp(-float64(at.Sub(k.at))/float64(learning))
 }
 
-// ended enters what tasks held that were there at the look before and are gone, without those that
-// were cancelled.
+// alike returns for how long a task of a kind that its victims have may hold what they wait for and still be
+// one like them. Of an unknown kind nothing is known.
+func (e *Engine) alike(kind uint64) float64 {
+	if kind == 0 {
+		return 0
+	}
+	return max(e.endings.longest(kind, e.view.s.At), e.cfg.MinAge.Seconds())
+}
+
+// ended enters what tasks held that were there at the look before and are gone. One that was
+// cancelled tells of its kind only where others of the kind wait: it would have gone on for as long
+// again, by the prior of an unknown progress, and if the next of them does as well, all of them have become
+// slow.
 func (e *Engine) ended() {
 	v := &e.view
 	for _, k := range e.before.kept {
@@ -49,8 +62,13 @@ func (e *Engine) ended() {
 			continue
 		}
 		kind := v.s.Resources[k.resource].Kind
-		if (kind == Lock || kind == Queue) && e.stepTaken(e.before.ids[k.task]) == NoStep {
-			e.endings.add(e.before.kinds[k.task], k.amount, v.s.At)
+		if kind != Lock && kind != Queue {
+			continue
 		}
+		whole := k.amount
+		if e.stepTaken(e.before.ids[k.task]) != NoStep {
+			whole *= 2
+		}
+		e.endings.add(e.before.kinds[k.task], whole, v.s.At)
 	}
 }

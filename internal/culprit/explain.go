@@ -40,14 +40,14 @@ func weight(v *view, w *recent, r int) float64 {
 	return min(lost, 1)
 }
 
-// lateTasks counts the late foreground tasks: those that mainly wait, and those
+// lateTasks counts the late foreground tasks: those that mainly wait, or waited, and those
 // that are busy and hold nothing that others lose time to. What a culprit does
 // itself is neither.
 func lateTasks(v *view) (waiting, busy int) {
 	for i := range v.n {
 		switch {
 		case !v.overdue[i]:
-		case v.wait[i] >= 0.5:
+		case v.delayed[i] >= 0.5:
 			waiting++
 		case !v.hogs(i):
 			busy++
@@ -71,8 +71,8 @@ func explainLate(v *view, late float64, blame []Blame) {
 		blame[r].Explains = 0
 	}
 	for i := range v.n {
-		if v.overdue[i] && v.wait[i] >= 0.5 {
-			for r, lost := range v.lost[i*v.r : (i+1)*v.r] {
+		if v.overdue[i] && v.delayed[i] >= 0.5 {
+			for r, lost := range v.due[i*v.r : (i+1)*v.r] {
 				blame[r].Explains += lost
 			}
 		}

@@ -11,10 +11,11 @@ import (
 const leastProgress = 0.01
 
 // ahead returns (1−p)/p for a progress of k of N: how many times what was done is
-// still to come. An unknown progress has the prior p = 0.5. So has k > N, because
-// it proves the estimate of N wrong and tells nothing about the end.
+// still to come. An unknown progress has the prior p = 0.5. So has a task that is there
+// although k has reached N: it does more than N counts, as a command of several phases does
+// whose view counts the first alone.
 func ahead(k, n uint64) float64 {
-	if n == 0 || k > n {
+	if n == 0 || k >= n {
 		return 1
 	}
 	p := max(float64(k)/float64(n), leastProgress)

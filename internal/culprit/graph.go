@@ -62,11 +62,20 @@ func (g *graph) build(v *view, horizon float64) {
 	g.pools(v)
 	g.shares(v, horizon)
 	g.blame(v)
-	g.onward, g.waits = resized(g.onward, cells), resized(g.waits, v.n)
+	g.passOn(v)
+	g.flow.spread(v, g)
+	g.relieve(v)
+}
+
+// passOn fills onward and waits: which share of its time a task loses to others while it keeps what it is
+// blamed for.
+func (g *graph) passOn(v *view) {
+	g.onward, g.waits = resized(g.onward, v.n*v.r), resized(g.waits, v.n)
 	for at, part := range g.keeps {
 		g.queued[at%v.r].kept += part
 	}
-	for at, lost := range v.lost {
+	for at := range v.lost {
+		lost := v.loses(at)
 		// What it keeps itself it does not wait for: a task that takes nine tenths of
 		// the processors is slowed down by itself. Where an edge says for whom it waits, it
 		// does: the resource may be many locks, of which it keeps one and waits for another.
@@ -81,8 +90,14 @@ func (g *graph) build(v *view, horizon float64) {
 			g.waits[at/v.r] += g.onward[at]
 		}
 	}
-	g.flow.spread(v, g)
-	g.relieve(v)
+	for i, sum := range g.waits {
+		if sum > 1 { // what it waits for now counts since it took its slot, see loses
+			g.waits[i] = 1
+			for r := range v.r {
+				g.onward[i*v.r+r] /= sum
+			}
+		}
+	}
 }
 
 // relieve fills ends: what a dam is to blame for directly, as a share of what the others

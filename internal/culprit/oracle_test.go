@@ -41,12 +41,12 @@ func TestScalar(t *testing.T) {
 	}
 }
 
-// ahead is (1−p)/p. p = 0.4 → 1.5; unknown → prior 0.5 → 1; k > N proves N wrong.
+// ahead is (1−p)/p. p = 0.4 → 1.5; unknown → prior 0.5 → 1; k ≥ N proves N wrong.
 func TestAhead(t *testing.T) {
 	for _, tt := range []struct {
 		k, n uint64
 		want float64
-	}{{4, 10, 1.5}, {9, 10, 1.0 / 9}, {10, 10, 0}, {11, 10, 1}, {0, 0, 1}, {7, 0, 1}, {1, 100, 99}, {0, 100, 99}, {math.MaxUint64, math.MaxUint64, 0}} {
+	}{{4, 10, 1.5}, {9, 10, 1.0 / 9}, {10, 10, 1}, {11, 10, 1}, {0, 0, 1}, {7, 0, 1}, {1, 100, 99}, {0, 100, 99}, {math.MaxUint64, math.MaxUint64, 1}} {
 		if got := ahead(tt.k, tt.n); math.Abs(got-tt.want) > 1e-9 {
 			t.Errorf("ahead(%d, %d) = %v, want %v", tt.k, tt.n, got, tt.want)
 		}

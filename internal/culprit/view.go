@@ -28,6 +28,9 @@ type view struct {
 	waited  []float64 // by task and resource: seconds since the task began
 	behind  []bool    // by task: waits at present
 	overdue []bool    // by task: foreground and older than the objective
+	due     []float64 // by task and resource: share of an overdue task's time that explains why it is late, see delay
+	delayed []float64 // by task: the sum over resources, at most 1
+	slotFor []float64 // by task: seconds since it took the slot that it took last, 0 if it has none
 	uses    []usage   // by hold
 	holdOf  []int32   // by task and resource: index of the hold plus 1
 
@@ -89,6 +92,8 @@ func (v *view) reset(s *Sample, before *looked, objective time.Duration) {
 	v.span, v.left, v.wait = resized(v.span, v.n), resized(v.left, v.n), resized(v.wait, v.n)
 	v.lost, v.waited = resized(v.lost, v.n*v.r), resized(v.waited, v.n*v.r)
 	v.behind, v.overdue = resized(v.behind, v.n), resized(v.overdue, v.n)
+	v.due, v.delayed = resized(v.due, v.n*v.r), resized(v.delayed, v.n)
+	v.slotFor = resized(v.slotFor, v.n)
 	v.uses, v.holdOf = resized(v.uses, len(s.Holds)), resized(v.holdOf, v.n*v.r)
 	v.lostTo, v.levels = resized(v.lostTo, v.r), resized(v.levels, v.r)
 }
@@ -114,6 +119,11 @@ func (v *view) hold(i int, before, now *looked) {
 	u := use(kind, h, v.s.At, v.age[h.Task], v.left[h.Task], got, span)
 	if v.uses[i] = u; u.now > 0 {
 		now.kept = append(now.kept, keptUse{h.Task, h.Resource, u.sofar})
+	}
+	if kind == Queue && h.HeldSince != Unset {
+		if held := seconds(v.s.At.Sub(h.HeldSince)); v.slotFor[h.Task] == 0 || held < v.slotFor[h.Task] {
+			v.slotFor[h.Task] = held
+		}
 	}
 	v.levels[h.Resource].add(kind, h, v.s.At, v.age[h.Task], v.waited[at])
 	switch {
@@ -156,6 +166,25 @@ func (v *view) task(i int, before, now *looked, objective time.Duration) {
 		v.newlyLate += seenLate(v.s.At.Sub(t.Started)-objective, objective, v.dt)
 	}
 	now.late[i], v.overdue[i] = true, true
+	v.delay(i)
+}
+
+// delay says what an overdue task is late for: what it has lost most of its life to, or what it loses most of
+// its time to now. It may have waited at first and run since, and a look that comes soon after the one
+// before would see it run alone.
+func (v *view) delay(i int) {
+	row := v.due[i*v.r : (i+1)*v.r]
+	sum := 0.0
+	for r := range row {
+		at := i*v.r + r
+		row[r] = max(v.lost[at], min(ratio(v.waited[at], v.age[i]), 1))
+		sum += row[r]
+	}
+	if v.delayed[i] = min(sum, 1); sum > 1 {
+		for r := range row {
+			row[r] /= sum
+		}
+	}
 }
 
 // seenLate returns how many late tasks one stands for that a look finds late for the
@@ -175,6 +204,23 @@ func seenLate(over, objective, dt time.Duration) float64 {
 // grain returns how many tasks the count of late ones in flight grows by at once.
 func grain(objective, dt time.Duration) float64 {
 	return max(float64(dt)/float64(objective), 1)
+}
+
+// loses returns the share of its time that a task loses to a resource, at being their place in the matrices,
+// for as long as it has kept a slot. What it waited for before is no reason to keep the slot, its wait for the
+// slot least of all.
+func (v *view) loses(at int) float64 {
+	i, h := at/v.r, v.holdOf[at]
+	if h == 0 || v.slotFor[i] == 0 || v.slotFor[i] >= v.span[i] {
+		return v.lost[at]
+	}
+	switch hold := &v.s.Holds[h-1]; {
+	case hold.WaitingSince != Unset:
+		return max(v.lost[at], min(seconds(v.s.At.Sub(hold.WaitingSince))/v.slotFor[i], 1))
+	case v.s.Resources[hold.Resource].Kind == Queue && hold.HeldSince != Unset:
+		return 0
+	}
+	return v.lost[at]
 }
 
 // victim reports whether task i counts as foreground.

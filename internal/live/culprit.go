@@ -277,7 +277,7 @@ func (f *finder) act(d *culprit.Decision) *CulpritNotice {
 		told = &n
 	}
 	f.stats.State, f.stats.Why = d.State, d.Why
-	if d.State >= culprit.Overload {
+	if d.State >= culprit.Overload || d.Action.Task != 0 {
 		f.name(d, &n)
 	}
 	if v := d.Outcome.Verdict; v != culprit.Pending {
@@ -302,19 +302,21 @@ func (f *finder) act(d *culprit.Decision) *CulpritNotice {
 	return &n
 }
 
-// name says who the first candidate is, or who is acted on.
+// name says who is acted on, or who the first candidate is. A task of a limited kind is acted on
+// without being a candidate.
 func (f *finder) name(d *culprit.Decision, n *CulpritNotice) {
+	who := d.Action.Task
+	if who == 0 && len(d.Candidates) > 0 {
+		who = d.Candidates[0].Task
+	}
 	for i := range d.Candidates {
-		c := &d.Candidates[i]
-		if d.Action.Task != 0 && c.Task != d.Action.Task || d.Action.Task == 0 && i > 0 {
-			continue
+		if c := &d.Candidates[i]; c.Task == who {
+			n.Score, n.Victims, n.Resource = c.Score, c.Victims, f.sample.Resources[c.Resource].Name
 		}
-		n.Score, n.Victims, n.Resource = c.Score, c.Victims, f.sample.Resources[c.Resource].Name
-		for at := range f.sample.Tasks {
-			if f.sample.Tasks[at].ID == c.Task {
-				n.Age = f.sample.At.Sub(f.sample.Tasks[at].Started)
-				n.Kind = f.kindOf(at)
-			}
+	}
+	for at := range f.sample.Tasks {
+		if t := &f.sample.Tasks[at]; who != 0 && t.ID == who {
+			n.Age, n.Kind = f.sample.At.Sub(t.Started), f.kindOf(at)
 		}
 	}
 }

@@ -217,3 +217,25 @@ func TestMistakesOfCulprits(t *testing.T) {
 		}
 	}
 }
+
+// A task of a limited kind is cancelled without being a candidate, and has a name all the same.
+func TestANoticeNamesWhoIsActedOn(t *testing.T) {
+	f := &finder{sample: culprit.Sample{At: 5, Resources: []culprit.Resource{{Name: "pool"}}, Tasks: []culprit.Task{{ID: 7, Started: 2}, {ID: 8, Started: 1}}},
+		kinds: []what{{kind: kind("read"), request: true}, {kind: kind("report"), request: true}}}
+	first := []culprit.Candidate{{Task: 7, Score: 0.5}}
+	for _, tt := range []struct {
+		d    culprit.Decision
+		kind string
+		age  time.Duration
+	}{
+		{culprit.Decision{Action: culprit.Action{Task: 8}}, "report", 4},
+		{culprit.Decision{Action: culprit.Action{Task: 8}, Candidates: first}, "report", 4},
+		{culprit.Decision{Candidates: first}, "read", 3},
+		{culprit.Decision{}, "", 0},
+	} {
+		var n CulpritNotice
+		if f.name(&tt.d, &n); !strings.HasSuffix(n.Kind, tt.kind) || (n.Kind == "") != (tt.kind == "") || n.Age != tt.age {
+			t.Errorf("%+v: %q of age %d, want %q of %d", tt.d, n.Kind, n.Age, tt.kind, tt.age)
+		}
+	}
+}

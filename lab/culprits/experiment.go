@@ -175,6 +175,10 @@ func (s *scene) bars(r *experiment.Result, k, n int, mine, none *result, right, 
 	if n > 1 {
 		name = fmt.Sprintf("%s, seed %d", s.name, k+1)
 	}
+	r.Ceiling(name+": cancels of others", "", 0, 0, float64(wrong))
+	if s.nobody {
+		return
+	}
 	m := experiment.Machine{Ours: void(mine), Theirs: void(none)}
 	r.On(m, func() {
 		r.Floor(name+": throughput", " of no culprit", leastRate, 0.02, mine.rate/none.rate)
@@ -182,7 +186,6 @@ func (s *scene) bars(r *experiment.Result, k, n int, mine, none *result, right, 
 	})
 	r.Ceiling(name+": dropped", " of the requests", mostDropped, 0, mine.dropped)
 	r.Floor(name+": cancels of the culprit", "", 1, 0, float64(right))
-	r.Ceiling(name+": cancels of others", "", 0, 0, float64(wrong))
 	if right > 0 {
 		r.On(m, func() { r.Ceiling(name+": decided after", " s", mostAfter.Seconds(), 0.2, after.Seconds()) })
 	}

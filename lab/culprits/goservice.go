@@ -40,22 +40,26 @@ type goCase struct {
 	name, title, about string
 	// open makes the resource and what uses it; tr is nil without a gate.
 	open func(tr *tracer.Tracer) goHandler
+	// reports is how many reports come at once, 1 if it is 0.
+	reports int
+	// nobody tells that nobody can be named, so that cancelling anybody is wrong.
+	nobody bool
 }
 
 // goLasts is for how long a report goes on if it is left alone.
 const goLasts = 2500 * ms
 
 func goCases() []goCase {
-	return []goCase{
-		{"pool", "a report takes all connections of a pool", `Requests need one of eight connections for 2 ms. A report takes one after the other and keeps them.`, goPool},
-		{"starved", "a reader starves the writers of a lock", `Requests read or write for 1 ms under a lock for readers and writers. A report reads for seconds: writers wait for it,
-and readers behind the writers.`, goStarved},
-		{"cache", "a report floods a cache", `Requests get eight of 400 values from a cache of 500; to load one takes 10 ms. A report reads other values, one after
-the other, and displaces these.`, goCache},
-		{"mutex", "a report keeps a mutex over a slow call", `Requests keep a mutex for 0.2 ms, and every second one an inner mutex after it. A report keeps the inner one while it waits for
-another service: requests wait for requests that wait for it.`, goMutex},
-		{"semaphore", "a report takes most of a semaphore", `Requests need one of sixteen units for 4 ms. A report asks for all but one at once, and keeps them.`, goSemaphore},
-	}
+	return append([]goCase{
+		{name: "pool", title: "a report takes all connections of a pool", about: `Requests need one of eight connections for 2 ms. A report takes one after the other and keeps them.`, open: goPool},
+		{name: "starved", title: "a reader starves the writers of a lock", about: `Requests read or write for 1 ms under a lock for readers and writers. A report reads for seconds: writers wait for it,
+and readers behind the writers.`, open: goStarved},
+		{name: "cache", title: "a report floods a cache", about: `Requests get eight of 400 values from a cache of 500; to load one takes 10 ms. A report reads other values, one after
+the other, and displaces these.`, open: goCache},
+		{name: "mutex", title: "a report keeps a mutex over a slow call", about: `Requests keep a mutex for 0.2 ms, and every second one an inner mutex after it. A report keeps the inner one while it waits for
+another service: requests wait for requests that wait for it.`, open: goMutex},
+		{name: "semaphore", title: "a report takes most of a semaphore", about: `Requests need one of sixteen units for 4 ms. A report asks for all but one at once, and keeps them.`, open: goSemaphore},
+	}, goMore()...)
 }
 
 func goPool(tr *tracer.Tracer) goHandler {
@@ -331,7 +335,7 @@ func goScene(c goCase, overHTTP bool) *scene {
 	if overHTTP {
 		name, over = name+"-http", "HTTP"
 	}
-	s := &scene{name: name, title: c.title + ", over " + over, objective: goObjective, rate: 400, lasts: goLasts, nativeTitle: "none"}
+	s := &scene{name: name, title: c.title + ", over " + over, objective: goObjective, rate: 400, lasts: goLasts, nativeTitle: "none", nobody: c.nobody}
 	var front atomic.Pointer[goServer]
 	through := func(mode *culprit.Mode) func(context.Context, *scene, *bench, func(int64, string)) (func(), error) {
 		return func(_ context.Context, _ *scene, _ *bench, cancelled func(int64, string)) (func(), error) {
@@ -355,16 +359,20 @@ func goScene(c goCase, overHTTP bool) *scene {
 		return &bench{used: func() time.Duration { return 0 }, stop: server.stop}, nil
 	}
 	s.request = func(ctx context.Context, _ *bench, i int) error { return front.Load().call(ctx, "read", i) }
-	s.culprits = append(s.culprits, func(ctx context.Context, _ *bench, _ float64, mark func(int64)) error {
-		mark(goReport)
-		for ctx.Err() == nil { // as a client that knows nothing of Spillgate
-			if err := front.Load().call(ctx, "report", 0); err == nil {
-				break
+	for range max(c.reports, 1) {
+		s.culprits = append(s.culprits, func(ctx context.Context, _ *bench, _ float64, mark func(int64)) error {
+			if !c.nobody {
+				mark(goReport)
 			}
-			_ = pause(ctx, 25*ms)
-		}
-		return nil
-	})
+			for ctx.Err() == nil { // as a client that knows nothing of Spillgate
+				if err := front.Load().call(ctx, "report", 0); err == nil {
+					break
+				}
+				_ = pause(ctx, 25*ms)
+			}
+			return nil
+		})
+	}
 	off, enforce := culprit.Off, culprit.Enforce
 	s.contenders = func() []contender {
 		return []contender{

@@ -140,7 +140,7 @@ func mySettings(ctx context.Context, b *bench, on bool, settings ...string) erro
 
 // mariadbScenes are c1 to c5, c1 on MySQL, and others than those of the paper.
 func mariadbScenes() []scene {
-	return append([]scene{c1(), c1MySQL(), c2(), c3(), c4(), c5(), behindAlter(), idleHolder(), namedLock()}, mariadbOthers()...)
+	return append([]scene{c1(), c1MySQL(), c2(), c3(), c4(), c5(), behindAlter(), idleHolder(), namedLock()}, append(mariadbOthers(), mariadbMore()...)...)
 }
 
 // c2: a few heavy joins take all threads of the pool.

@@ -73,8 +73,10 @@ func pgAdvisoryActive() scene {
 	return s
 }
 
-// schemaAllowed is what the guard is told where the culprit changes tables.
+// schemaAllowed says what the guard is told where the culprit changes tables, allowSchema.
 const schemaAllowed = " Changes of tables are barred unless listed: the guard is told that they may be cancelled."
+
+var allowSchema = guard.Rules{Allow: []guard.Rule{{Kind: "schema"}}}
 
 func pgIndex() scene {
 	s := aScene("pg-index", "PostgreSQL, CREATE INDEX beside writers",
@@ -83,7 +85,7 @@ func pgIndex() scene {
 	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{pgCulprit(func(size float64) []string {
 		return []string{fmt.Sprintf("CREATE INDEX dear ON hot (dear(v)) WHERE id <= %d", int(min(12_000*size, rows)))}
 	})}
-	s.rules = guard.Rules{Allow: []guard.Rule{{Kind: "schema"}}}
+	s.rules = allowSchema
 	s.mend = pgMend("DROP INDEX IF EXISTS dear", "VACUUM hot")
 	return s
 }
@@ -98,7 +100,7 @@ func pgAlter() scene {
 		pgSession(500*ms, true, func(ctx context.Context, c *sql.Conn, _ float64) error {
 			return exec(ctx, c, "ALTER TABLE hot ALTER COLUMN v SET DEFAULT 0")
 		})}
-	s.rules = guard.Rules{Allow: []guard.Rule{{Kind: "schema"}}}
+	s.rules = allowSchema
 	return s
 }
 

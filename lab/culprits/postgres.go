@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of the load
 
-	"github.com/spillgate/spillgate/guard"
 	"github.com/spillgate/spillgate/internal/harness/servers"
 )
 
@@ -132,7 +131,7 @@ func cancelledByServer(err error) bool {
 
 // postgresScenes are c6 to c8 and others.
 func postgresScenes() []scene {
-	return slices.Concat([]scene{c6(), c7(), c8()}, postgresOthers(), postgresFurther())
+	return slices.Concat([]scene{c6(), c7(), c8()}, postgresOthers(), postgresFurther(), postgresMore())
 }
 
 // c6: a transaction locks the table against writers and updates all of it.
@@ -197,7 +196,7 @@ func c8() scene {
 		native: func(ctx context.Context, b *bench, on bool) error {
 			return pgSettings(ctx, b, on, "statement_timeout", "1s")
 		},
-		rules: guard.Rules{Allow: []guard.Rule{{Kind: "schema"}}},
+		rules: allowSchema,
 		mend:  pgMend("VACUUM hot"),
 	}
 }

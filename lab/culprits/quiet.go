@@ -7,6 +7,7 @@ import (
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,11 +62,22 @@ func quietServers() []quietServer {
 			{"pg_dump", dump("pg_dump", func(b *bench) []string { return []string{"--dbname", b.url, "--table", "big", "--file", os.DevNull} })},
 			{"report", run("SELECT sum(v), count(DISTINCT pad) FROM big")}, {"index", run("CREATE INDEX CONCURRENTLY quiet ON big (v)", "DROP INDEX quiet")},
 			{"idle transaction", run("BEGIN", "SELECT count(*) FROM hot", "SELECT pg_sleep(1)", "COMMIT")},
+			{"another client", another},
+			{"base backup", client("pg_basebackup", func(b *bench) []string {
+				return []string{"--dbname", b.url, "--format", "tar", "--wal-method", "none", "--checkpoint", "fast", "--pgdata", "-", "--no-sync"}
+			})},
+			{"REINDEX CONCURRENTLY", run("REINDEX INDEX CONCURRENTLY hot_pkey")}, {"VACUUM of all", asRoot("pgx", "VACUUM ANALYZE")},
+			{"clean-up in batches", run("DELETE FROM big WHERE id % 1000 = 1 AND id <= 50000", "INSERT INTO big SELECT i, 0, repeat('x', 200) FROM generate_series(1, 50000, 1000) i")},
 		}},
 		{my, []chore{
 			{"ANALYZE", run("ANALYZE TABLE hot")}, {"CHECK", run("CHECK TABLE hot")}, {"report", run("SELECT SUM(v), COUNT(DISTINCT pad) FROM big")},
 			{"index", run("CREATE INDEX quiet ON big (v)", "DROP INDEX quiet ON big")}, {"idle transaction", run("BEGIN", "SELECT COUNT(*) FROM hot", "SELECT SLEEP(1)", "COMMIT")},
 			{"flush logs", asRoot("mysql", "FLUSH LOGS")},
+			{"dump", client("mariadb-dump", func(b *bench) []string { return append(dumps(b), "--single-transaction", "d") })},
+			{"dump of a table that is locked for it", client("mariadb-dump", func(b *bench) []string { return append(dumps(b), "d", "big") })},
+			{"another client", another},
+			{"ALTER", run("ALTER TABLE big COMMENT = 'quiet'", "ALTER TABLE hot ADD INDEX quiet (v), ALGORITHM=INPLACE, LOCK=NONE", "ALTER TABLE hot DROP INDEX quiet")},
+			{"OPTIMIZE", run("OPTIMIZE TABLE big")},
 		}},
 	}
 }
@@ -75,6 +87,44 @@ func dump(name string, args func(b *bench) []string) func(context.Context, *benc
 	return func(ctx context.Context, b *bench) error {
 		return osexec.CommandContext(ctx, filepath.Join(b.programs, name), args(b)...).Run()
 	}
+}
+
+// client runs a client program of this machine, and throws away what it writes.
+func client(name string, args func(b *bench) []string) func(context.Context, *bench) error {
+	return func(ctx context.Context, b *bench) error {
+		c := osexec.CommandContext(ctx, name, args(b)...)
+		said := new(strings.Builder)
+		c.Stderr = said
+		if err := c.Run(); err != nil {
+			return fmt.Errorf("%w: %.300s", err, said)
+		}
+		return nil
+	}
+}
+
+// another is an application with tables of its own: it makes them, works on them for two seconds and removes
+// them.
+func another(ctx context.Context, b *bench) error {
+	for _, command := range []string{"prepare", "run", "cleanup"} {
+		err := client("sysbench", func(b *bench) []string {
+			return append(append([]string{}, b.sysbench...), "--tables=1", "--table-size=1000", "--threads=2", "--time=2", "oltp_read_write", command)
+		})(ctx, b)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dumps are the arguments with which mariadb-dump connects as the administrator.
+func dumps(b *bench) []string {
+	var all []string
+	for _, a := range b.sysbench {
+		if rest, ok := strings.CutPrefix(a, "--mysql-"); ok && !strings.HasPrefix(rest, "db=") {
+			all = append(all, "--"+rest)
+		}
+	}
+	return all
 }
 
 // quiet guards each database in mode enforce while nothing is wrong.

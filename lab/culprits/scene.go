@@ -58,6 +58,9 @@ type scene struct {
 	// themselves; size is about 1. They end by themselves, and soon after ctx does. They
 	// tell by mark which of their sessions is to blame, which no contender is told.
 	culprits []func(ctx context.Context, b *bench, size float64, mark func(process int64)) error
+	// nobody tells that no session can be ended that would help, or be told from the others: whoever is
+	// cancelled is a victim.
+	nobody bool
 	// lasts is about how long the culprit takes if it is left alone.
 	lasts time.Duration
 	// native sets, and takes back, what an operator would set by hand.
