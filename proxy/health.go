@@ -159,14 +159,13 @@ func (h *health) take(now mono.Time) bool {
 
 // judged is the way to an upstream, seen by its health.
 type judged struct {
-	u    *upstream
-	next http.RoundTripper
+	u *upstream
 }
 
 // RoundTrip implements http.RoundTripper.
 func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := live.Now()
-	resp, err := j.next.RoundTrip(r)
+	resp, err := (*j.u.calls.Load()).RoundTrip(r)
 	what := judge(r, resp, err)
 	if what == failed && err == nil {
 		// The work was not done, so its time says nothing.
