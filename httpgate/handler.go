@@ -21,15 +21,15 @@ import (
 // Handler admits each request through gate before next serves it. Install it
 // outside of all other middleware that does work, because overload control
 // cannot save the work done before admission, and call Track with the server, so
-// that clients can have credits.
+// that clients can have credits. A nil next is http.DefaultServeMux; a nil gate panics.
 //
 // The context of an admitted request has the deadline that the client's budget
 // sets, and the tags that live.TagsFrom returns; Transport and the gRPC edge
 // send both on. A gate with GateConfig.ClassShares learns which kinds of requests
 // (Kind, told apart by workflow) are interactive, and the tags say what it learned.
 func Handler(gate *live.Gate, next http.Handler, opts ...Option) http.Handler {
-	gate.WatchNetwork()
 	t := NewTarget(gate, next)
+	gate.WatchNetwork()
 	return Spread(func(*http.Request) *Target { return t }, opts...)
 }
 
