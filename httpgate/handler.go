@@ -14,6 +14,7 @@ import (
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/spanevent"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -114,12 +115,14 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	}
 	tell, arrived := h.told(r)
 	if err := t.gate.Admit(in, request, &in.room); err != nil {
+		spanevent.Refused(ctx, err)
 		w.refuse(r, err)
 		if tell != nil {
 			tell(w.refused(err, arrived))
 		}
 		return nil
 	}
+	spanevent.Waited(ctx, spanevent.SlotWait, in.room.Queued())
 	w.began = live.Now()
 	in.ticket, in.tags.Total = &in.room, in.room.Total()
 	if class, ok := in.room.Class(); ok {
