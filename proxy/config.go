@@ -589,7 +589,7 @@ func checkAddress(wrong func(field, value, want string), field, address string) 
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		wrong(field, quote(address), "host:port with a port from 0 to 65535, for example 127.0.0.1:8080 or :8080")
+		wrong(field, quote(address), "host:port with a port from 0 to 65535, for example 127.0.0.1:8080, [::1]:8080 or :8080")
 	}
 }
 

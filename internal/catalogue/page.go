@@ -59,6 +59,7 @@ except where the number of values is bounded below. "Most" is the largest number
 	writeLabels(&out, metrics)
 	out.WriteString(`
 Classic buckets of histograms have the bounds 100 µs to 100 s, three to a decade. Native ones have eight buckets to an octave (schema 3).
+The dashboard reads the classic ones; a Prometheus that scrapes native histograms keeps both with ` + "`always_scrape_classic_histograms: true`" + ` (before version 3 ` + "`scrape_classic_histograms`" + `).
 
 ## Queries
 
