@@ -17,8 +17,9 @@ import (
 )
 
 // Timer is a histogram of durations, by labels, that a request pays little for: an observation is two atomic
-// additions, a tenth of what OpenTelemetry's takes and a quarter of Prometheus's with native buckets
-// (go test -bench Observe ./telemetry). It is a collector of Prometheus:
+// additions. Both histograms of a gate take 40 to 54 ns a request; Prometheus's took 118 to 197 ns, with native
+// buckets 294 to 404 ns, and OpenTelemetry's take 503 ns (go test -bench Observe ./telemetry, on a machine that
+// others used). It is a collector of Prometheus:
 //
 //	cells     │  │   │  │ │  │   │   │     divided at the bounds of both kinds of buckets
 //	classic   └──────────┘ └──┘   ...      19 bounds, three to a decade
@@ -94,7 +95,7 @@ func cellOf(d time.Duration) int {
 	bits := math.Float64bits(s)
 	slot := int(bits>>(exponent-slicesLog)) - (bias+leastOctave)<<slicesLog
 	switch {
-	case d <= 0 || slot < 0:
+	case slot < 0:
 		return 0
 	case slot >= len(cellAt):
 		return numCells - 1
@@ -106,8 +107,9 @@ func cellOf(d time.Duration) int {
 	return i
 }
 
-// Observe counts a duration.
+// Observe counts a duration; one below 0 is 0.
 func (t *Times) Observe(d time.Duration) {
+	d = max(d, 0)
 	t.cells[cellOf(d)].Add(1)
 	t.sum.Add(int64(d))
 }

@@ -214,11 +214,15 @@ func (g *Gate) WatchNetwork() {
 	if g.lag.Load() != nil || g.closed {
 		return
 	}
-	gap := g.Objective() / lagsInObjective
+	g.lag.Store(newLag(g.lagGap(), g.onLag))
+}
+
+// lagGap is the time between two measurements of the network. It is called with the lock held.
+func (g *Gate) lagGap() time.Duration {
 	if own := g.node.Gate(); own != nil {
-		gap = own.Pool().Config().Interval
+		return own.Pool().Config().Interval
 	}
-	g.lag.Store(newLag(gap, g.onLag))
+	return g.Objective() / lagsInObjective
 }
 
 // lagsInObjective is how often the network is looked at in an objective for another

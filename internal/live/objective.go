@@ -40,6 +40,9 @@ func (g *Gate) setObjective(d time.Duration) error {
 		}
 	}
 	g.objective.Store(int64(d))
+	if l := g.lag.Load(); l != nil {
+		l.gap.Store(int64(g.lagGap()))
+	}
 	return nil
 }
 
