@@ -70,6 +70,7 @@ var ways = map[string]func(a *Attack, ctx context.Context) error{
 	"flips window":    (*Attack).flipsWindow,
 	"tiny windows":    (*Attack).tinyWindows,
 	"HTTP/2 trailers": (*Attack).http2Trailers,
+	"half bodies":     (*Attack).halfBodies,
 	"gRPC length":     (*Attack).grpcLength,
 	"gRPC bomb":       (*Attack).grpcBomb,
 	"gRPC deadlines":  (*Attack).grpcDeadlines,

@@ -87,6 +87,7 @@ func strange() []scene {
 		{"16 floods of table sizes", "table sizes", 16, 0},
 		{"16 floods of windows that open and close", "flips window", 16, 0},
 		{"16 answers of 8 MiB by windows of a byte", "tiny windows", 16, 0},
+		{"2,000 halves of bodies at once", "half bodies", 8, 0},
 		{"16 floods of trailers of HTTP/2", "HTTP/2 trailers", 16, 0},
 		{"16 floods of gRPC lengths that lie", "gRPC length", 16, 0},
 		{"16 floods of gRPC bombs", "gRPC bomb", 16, 0},

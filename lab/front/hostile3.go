@@ -145,6 +145,23 @@ func (a *Attack) http2Trailers(ctx context.Context) error {
 	})
 }
 
+// mostStreams is how many requests the proxy takes on one connection at a time, by default.
+const mostStreams = 250
+
+// halfBodies begins as many requests as a connection takes, each with the first part of a body, at once, and says
+// nothing more.
+func (a *Attack) halfBodies(ctx context.Context) error {
+	f, err := a.speak(ctx)
+	if err != nil {
+		return err
+	}
+	for range mostStreams {
+		f.ask("POST", "/nothing", false)
+		_ = f.framer.WriteData(f.stream, false, make([]byte, 3000))
+	}
+	return f.send()
+}
+
 // grpc are the fields of a call.
 var grpc = []hpack.HeaderField{{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}}
 
