@@ -2,7 +2,6 @@ package admission
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
@@ -32,14 +31,14 @@ func (g *Gate) SetObjective(now mono.Time, d time.Duration) error {
 	return nil
 }
 
-// SetHold changes Config.Hold from or to a time above 0. A hold that is open ends as it would have.
-func (g *Gate) SetHold(d time.Duration) error {
+// SetHold changes Config.Hold from one time above 0 to another; where either is not above 0, it changes nothing. A
+// hold that is open ends as it would have.
+func (g *Gate) SetHold(d time.Duration) {
 	if d <= 0 || g.hold.length <= 0 {
-		return fmt.Errorf("admission: Hold is %v and becomes %v, expected above 0 both", g.hold.length, d)
+		return
 	}
 	g.asked.Hold, g.cfg.Hold = d, d
 	g.hold.length, g.hold.left = d, min(g.hold.left, d)
-	return nil
 }
 
 // Learned is what a Gate has found out about its service: with it, another Gate in front of the same

@@ -188,15 +188,15 @@ func (f *finder) follow() {
 	}
 }
 
-// retune has a new engine look for culprits at another objective: what the old one knew is about the
-// old objective. Its log goes on with the new configuration.
-func (f *finder) retune(objective time.Duration) error {
+// retune has a new engine look for culprits at the gate's objective, which has changed: what the old one knew is
+// about the old objective. Its log goes on with the new configuration.
+func (f *finder) retune() error {
 	if f == nil {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	engine := f.engine
+	objective, engine := f.gate.Objective(), f.engine
 	engine.Objective = objective
 	recorder, err := audit.NewRecorder(f.cfg.Source, engine)
 	if err != nil {

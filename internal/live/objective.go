@@ -22,7 +22,7 @@ func (g *Gate) SetObjective(d time.Duration) error {
 	if err := g.setObjective(d); err != nil {
 		return err
 	}
-	return g.finder.retune(d)
+	return g.finder.retune()
 }
 
 func (g *Gate) setObjective(d time.Duration) error {
@@ -33,9 +33,9 @@ func (g *Gate) setObjective(d time.Duration) error {
 		if err := core.SetObjective(now, d); err != nil {
 			return err
 		}
-		if hold := core.Config().Hold; hold > 0 && g.finder != nil {
-			if err := core.SetHold(g.finder.cfg.hold(d)); err != nil {
-				return err
+		if f := g.finder; f != nil {
+			if was := f.cfg.hold(g.Objective()); was > 0 && core.Config().Hold == was { // it follows from the objective
+				core.SetHold(f.cfg.hold(d))
 			}
 		}
 	}

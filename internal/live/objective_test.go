@@ -65,3 +65,17 @@ func TestSetObjectiveOfAnotherPolicy(t *testing.T) {
 		t.Errorf("%v, objective %v, learned %v", err, g.Objective(), g.Learned())
 	}
 }
+
+// A hold that was configured stays, whatever the culprits' mode is.
+func TestSetObjectiveKeepsAConfiguredHold(t *testing.T) {
+	for _, mode := range []culprit.Mode{culprit.Monitor, culprit.Enforce, culprit.Off} {
+		g, err := NewGate(GateConfig{Config: admission.Config{Objective: 100 * time.Millisecond, Hold: 7 * time.Second}, Culprit: CulpritConfig{Mode: mode}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.SetObjective(time.Second); err != nil || g.Objective() != time.Second || g.node.Gate().Config().Hold != 7*time.Second {
+			t.Errorf("%v: %v, objective %v, hold %v", mode, err, g.Objective(), g.node.Gate().Config().Hold)
+		}
+		g.Close()
+	}
+}
