@@ -163,12 +163,12 @@ func (b *Broker) watch(meter metric.Meter) error {
 	var errs []error
 	var all []metric.Observable
 	counter := func(name, about string) metric.Int64ObservableCounter {
-		i, err := meter.Int64ObservableCounter("spillgate_broker_"+name, metric.WithDescription(about))
+		i, err := meter.Int64ObservableCounter("spillgate.broker."+name, metric.WithDescription(about))
 		errs, all = append(errs, err), append(all, i)
 		return i
 	}
 	gauge := func(name, unit, about string) metric.Float64ObservableGauge {
-		i, err := meter.Float64ObservableGauge("spillgate_broker_"+name, metric.WithUnit(unit), metric.WithDescription(about))
+		i, err := meter.Float64ObservableGauge("spillgate.broker."+name, metric.WithUnit(unit), metric.WithDescription(about))
 		errs, all = append(errs, err), append(all, i)
 		return i
 	}

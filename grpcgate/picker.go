@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/spanevent"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -82,7 +83,9 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 	o.fetching = true
 	attempt := o.attempts
 	go func() {
+		from := live.Now()
 		permit, err := wallet.Acquire(ctx)
+		spanevent.Waited(ctx, spanevent.CreditWait, live.Now().Sub(from))
 		o.mu.Lock()
 		if o.attempts != attempt { // it was sent with another one, found by a pick
 			o.mu.Unlock()
@@ -93,6 +96,7 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 		}
 		o.fetching = false
 		if err != nil {
+			spanevent.Refused(ctx, err)
 			o.in.refusedBelow()
 			o.client.o.calls.Target(o.conn.Target()).NotSent(err)
 			o.err = refusalError(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/spanevent"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -138,9 +139,11 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 		if c.cancel != nil {
 			c.cancel()
 		}
+		spanevent.Refused(ctx, err)
 		s.refuse(ctx, in, err)
 		return c, ctx, refusalError(err)
 	}
+	spanevent.Waited(ctx, spanevent.SlotWait, in.room.Queued())
 	in.ticket, in.tags.Total = &in.room, in.room.Total()
 	if class, ok := in.room.Class(); ok {
 		in.tags.Class = class

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/spanevent"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -107,11 +108,13 @@ func (s *servedStream) takeAnother() error {
 	}
 	t, err := s.call.server.gate.Enter(s.ctx, s.call.another(s.ctx))
 	if err != nil {
+		spanevent.Refused(s.ctx, err)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		errors.As(err, &s.refused)
 		return refusalError(err)
 	}
+	spanevent.Waited(s.ctx, spanevent.SlotWait, t.Queued())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ticket = t

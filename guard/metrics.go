@@ -23,12 +23,12 @@ import (
 func watchMetrics(meter metric.Meter, guards []*Guard) error {
 	var errs []error
 	counter := func(name, about string) metric.Int64ObservableCounter {
-		i, err := meter.Int64ObservableCounter("spillgate_guard_"+name, metric.WithDescription(about))
+		i, err := meter.Int64ObservableCounter("spillgate.guard."+name, metric.WithDescription(about))
 		errs = append(errs, err)
 		return i
 	}
 	gauge := func(name, unit, about string) metric.Float64ObservableGauge {
-		i, err := meter.Float64ObservableGauge("spillgate_guard_"+name, metric.WithUnit(unit), metric.WithDescription(about))
+		i, err := meter.Float64ObservableGauge("spillgate.guard."+name, metric.WithUnit(unit), metric.WithDescription(about))
 		errs = append(errs, err)
 		return i
 	}

@@ -48,11 +48,7 @@ func Track(s *http.Server) {
 // credits, as Track does. Call it once, before s serves and when s.Handler is what it will be; nil
 // is http.DefaultServeMux.
 func Install(gate *live.Gate, s *http.Server, opts ...Option) {
-	next := s.Handler
-	if next == nil {
-		next = http.DefaultServeMux
-	}
-	s.Handler = Handler(gate, next, opts...)
+	s.Handler = Handler(gate, s.Handler, opts...)
 	Track(s)
 }
 
@@ -238,8 +234,15 @@ type Target struct {
 
 // NewTarget returns a target. Where next does its work in this process, call
 // gate.WatchNetwork too: a busy processor leaves requests in their sockets.
-// Handler does.
+// Handler does. A nil next is http.DefaultServeMux, as it is for http.Server. A nil gate panics: no request
+// could be served.
 func NewTarget(gate *live.Gate, next http.Handler) *Target {
+	if gate == nil {
+		panic("httpgate: no gate: make it first, with spillgate.New")
+	}
+	if next == nil {
+		next = http.DefaultServeMux
+	}
 	return &Target{gate: gate, next: next}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/spanevent"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -21,15 +22,15 @@ import (
 // Handler admits each request through gate before next serves it. Install it
 // outside of all other middleware that does work, because overload control
 // cannot save the work done before admission, and call Track with the server, so
-// that clients can have credits.
+// that clients can have credits. A nil next is http.DefaultServeMux; a nil gate panics.
 //
 // The context of an admitted request has the deadline that the client's budget
 // sets, and the tags that live.TagsFrom returns; Transport and the gRPC edge
 // send both on. A gate with GateConfig.ClassShares learns which kinds of requests
 // (Kind, told apart by workflow) are interactive, and the tags say what it learned.
 func Handler(gate *live.Gate, next http.Handler, opts ...Option) http.Handler {
-	gate.WatchNetwork()
 	t := NewTarget(gate, next)
+	gate.WatchNetwork()
 	return Spread(func(*http.Request) *Target { return t }, opts...)
 }
 
@@ -114,12 +115,14 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	}
 	tell, arrived := h.told(r)
 	if err := t.gate.Admit(in, request, &in.room); err != nil {
+		spanevent.Refused(ctx, err)
 		w.refuse(r, err)
 		if tell != nil {
 			tell(w.refused(err, arrived))
 		}
 		return nil
 	}
+	spanevent.Waited(ctx, spanevent.SlotWait, in.room.Queued())
 	w.began = live.Now()
 	in.ticket, in.tags.Total = &in.room, in.room.Total()
 	if class, ok := in.room.Class(); ok {

@@ -500,3 +500,27 @@ func FuzzRequestField(f *testing.F) {
 		}
 	})
 }
+
+// A service without a handler of its own is http.DefaultServeMux, as for http.Server; one without a gate is a
+// mistake that is said at once, not with the first request.
+func TestNilHandlerAndNilGate(t *testing.T) {
+	w := httptest.NewRecorder()
+	Handler(newGate(t, roomy(), nil), nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/nothing/here", nil))
+	if w.Code != http.StatusNotFound {
+		t.Errorf("status %d, expected the 404 of http.DefaultServeMux", w.Code)
+	}
+	for name, call := range map[string]func(){
+		"Handler":   func() { Handler(nil, http.NotFoundHandler()) },
+		"Install":   func() { Install(nil, &http.Server{}) },
+		"NewTarget": func() { NewTarget(nil, nil) },
+	} {
+		func() {
+			defer func() {
+				if said, _ := recover().(string); !strings.Contains(said, "spillgate.New") {
+					t.Errorf("%s without a gate: %q, expected a message that says what is missing", name, said)
+				}
+			}()
+			call()
+		}()
+	}
+}

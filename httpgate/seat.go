@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/spanevent"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -86,12 +87,14 @@ func (s *seat) take() error {
 	}
 	t := new(live.Ticket)
 	if err := s.w.target.gate.Admit(s.ctx, s.request, t); err != nil {
+		spanevent.Refused(s.ctx, err)
 		var refusal *live.Refusal
 		if errors.As(err, &refusal) {
 			s.refusal.Store(refusal)
 		}
 		return err
 	}
+	spanevent.Waited(s.ctx, spanevent.SlotWait, t.Queued())
 	s.again.Store(t)
 	if s.ended.Load() {
 		t.Leave(work.Released)

@@ -13,6 +13,7 @@ import (
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/spanevent"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -187,9 +188,12 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 		span.BeginWait()
 		permit, err = h.wallet.Acquire(ctx)
 		span.EndWait()
+		from := now
 		now = live.Now()
+		spanevent.Waited(ctx, spanevent.CreditWait, now.Sub(from))
 	}
 	if err != nil {
+		spanevent.Refused(ctx, err)
 		t.leave(h)
 		h.called.NotSent(err)
 		closeBody(r)

@@ -21,7 +21,7 @@ type upload struct {
 	left  int64 // until the length that was announced; negative without one
 	pace  pace
 	over  bool // the end was reached
-	asks  bool // the first read asks the client for the body
+	asks  bool // the first read lends the slot: it asks the client for the body, or the client is silent
 	keeps bool // the slot, however slow the client is
 	watch stopwatch
 }
@@ -33,7 +33,7 @@ func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.
 	if r.Body == nil || r.Body == http.NoBody || length == 0 || w.h.patience.Blocked <= 0 {
 		return
 	}
-	u := &upload{ReadCloser: r.Body, seat: newSeat(ctx, w, request), left: length, asks: r.Header["Expect"] != nil}
+	u := &upload{ReadCloser: r.Body, seat: newSeat(ctx, w, request), left: length, asks: r.Header["Expect"] != nil || w.quiet}
 	if server, _ := r.Context().Value(http.ServerContextKey).(*http.Server); (length > 0 || r.ProtoMajor == 1) && (server == nil || server.ReadTimeout == 0) {
 		u.pace = newPace(&w.h.patience, w.ResponseWriter, r)
 	}
@@ -43,9 +43,6 @@ func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.
 	}
 	u.stop, u.sample, u.first = u.watch.stop, true, &w.target.first
 	w.seat, r.Body = u.seat, u
-	if w.quiet && !u.keeps {
-		u.away()
-	}
 }
 
 // fire implements timed.

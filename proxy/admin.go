@@ -77,15 +77,17 @@ type UpstreamStatus struct {
 	Reachable bool `json:"reachable"`
 	// Out is true while the upstream is out of rotation because of its failures and gets probes
 	// alone.
-	Out     bool    `json:"out"`
-	Limit   int     `json:"slots_limit"`
-	Running int     `json:"running"`
-	Waiting int     `json:"waiting"`
-	Delay   float64 `json:"delay_seconds"`
-	Service float64 `json:"service_seconds"`
-	Clients int     `json:"clients"`
-	Credits int     `json:"credits"`
-	Issued  int     `json:"credits_issued"`
+	Out bool `json:"out"`
+	// Objective is that of its group.
+	Objective float64 `json:"slo_seconds"`
+	Limit     int     `json:"slots_limit"`
+	Running   int     `json:"running"`
+	Waiting   int     `json:"waiting"`
+	Delay     float64 `json:"delay_seconds"`
+	Service   float64 `json:"service_seconds"`
+	Clients   int     `json:"clients"`
+	Credits   int     `json:"credits"`
+	Issued    int     `json:"credits_issued"`
 	// Unreachable says that the upstream takes longer than the objective even where
 	// nothing waits.
 	Unreachable bool `json:"objective_unreachable"`
@@ -113,7 +115,7 @@ func (p *Proxy) Status() Status {
 	for _, u := range s.upstreams {
 		g := u.gate.Stats()
 		st := UpstreamStatus{
-			Name: u.name, Group: u.group, URL: redact(u.cfg.URL), Reachable: mono.Time(u.downUntil.Load()) <= now, Out: u.out.Load(),
+			Name: u.name, Group: u.group, URL: redact(u.cfg.URL), Reachable: mono.Time(u.downUntil.Load()) <= now, Out: u.out.Load(), Objective: g.Objective.Seconds(),
 			Limit: g.Limit, Running: g.Running, Waiting: g.Waiting, Delay: g.Delay.Seconds(), Service: g.Service.Seconds(),
 			Clients: g.Clients, Credits: g.Credits, Issued: g.Issued, Unreachable: g.Unreachable,
 			Served: map[string]uint64{}, Refused: map[string]uint64{}, WouldRefuse: map[string]uint64{},

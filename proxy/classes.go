@@ -198,15 +198,15 @@ func (p *Proxy) watchClasses() error {
 		errs = append(errs, err)
 		return i
 	}
-	weight := gauge("spillgate_share_weight", "Share of the slots that interactive requests get while both classes wait.")
-	away := gauge("spillgate_away", "Requests that gave their slot back because they called another service.")
-	kinds := gauge("spillgate_classes", "Kinds of requests (caller, callee, method), by class and by why they have it.")
-	under := gauge("spillgate_traced", "Requests inside that the proxy can find by their trace.")
-	decisions := count("spillgate_share_decisions", "Decisions about the share of interactive requests, by reason.")
-	kept := count("spillgate_away_kept", "Requests that kept their slot while they called another service, because limits.away was reached.")
-	calls := count("spillgate_egress_calls", "Calls that upstreams made, by whether the proxy could match them to a request.")
-	failures := count("spillgate_egress_failures", "Calls that upstreams made and that were not answered.")
-	bad := count("spillgate_traces_refused", "Requests that the proxy cannot find by their trace: it was malformed, or the table was full.")
+	weight := gauge("spillgate.share.weight", "Share of the slots that interactive requests get while both classes wait.")
+	away := gauge("spillgate.away", "Requests that gave their slot back because they called another service.")
+	kinds := gauge("spillgate.classes", "Kinds of requests (caller, callee, method), by class and by why they have it.")
+	under := gauge("spillgate.traced", "Requests inside that the proxy can find by their trace.")
+	decisions := count("spillgate.share.decisions", "Decisions about the share of interactive requests, by reason.")
+	kept := count("spillgate.away_kept", "Requests that kept their slot while they called another service, because limits.away was reached.")
+	calls := count("spillgate.egress.calls", "Calls that upstreams made, by whether the proxy could match them to a request.")
+	failures := count("spillgate.egress.failures", "Calls that upstreams made and that were not answered.")
+	bad := count("spillgate.traces_refused", "Requests that the proxy cannot find by their trace: it was malformed, or the table was full.")
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type Config struct {
 	Mode live.Mode
 	// Objective is the latency objective: the time from arrival to answer that
 	// clients are to see. Required, 1 ms to an hour. Can change while the proxy
-	// runs; the gates then learn anew.
+	// runs; the gates keep what they have learned.
 	Objective time.Duration
 	// Listen are the addresses to serve on. At least one.
 	Listen []Listener
@@ -58,7 +58,7 @@ type Config struct {
 	// another. Can change while the proxy runs. gRPC has its own.
 	OverloadStatus int
 	// Health says when an upstream is passed over. Can change while the proxy
-	// runs; the gates then learn anew.
+	// runs; new gates then begin with what the old ones learned of the servers.
 	Health Health
 	// Workflows are the workflows that are told apart, by name, and what they are
 	// granted; classify.DefaultName is that of all other requests. Default none. Can
@@ -74,20 +74,20 @@ type Config struct {
 	// change while the proxy runs.
 	Names int
 	// Schedule is the order in which requests wait. Can change while the proxy
-	// runs; the gates then learn anew.
+	// runs; new gates then begin with what the old ones learned of the servers.
 	Schedule Schedule
-	// Rates holds each workflow to a rate. Can change while the proxy runs; the
-	// gates then learn anew.
+	// Rates holds each workflow to a rate. Can change while the proxy runs; new
+	// gates then begin with what the old ones learned of the servers.
 	Rates Rates
 	// Slots are how many requests each upstream works on at once. Default: that is
-	// learned. Can change while the proxy runs; the gates then learn anew.
+	// learned. Can change while the proxy runs; new gates then begin with what the old ones learned of the servers.
 	Slots Slots
 	// Share divides the slots between requests that go on to other services and those
 	// that do not. Default off. Can change while the proxy runs; what is known of
 	// classes then stays, unless Share.Classes change.
 	Share Share
 	// Culprit says how each gate looks for requests that keep others waiting for a slot.
-	// Default: it names them. Can change while the proxy runs; the gates then learn anew.
+	// Default: it names them. Can change while the proxy runs; new gates then begin with what the old ones learned of the servers.
 	Culprit Culprit
 	// Egress are the addresses at which the upstreams' own calls go out. Default none.
 	// At most MaxEgress.
@@ -589,7 +589,7 @@ func checkAddress(wrong func(field, value, want string), field, address string) 
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		wrong(field, quote(address), "host:port with a port from 0 to 65535, for example 127.0.0.1:8080 or :8080")
+		wrong(field, quote(address), "host:port with a port from 0 to 65535, for example 127.0.0.1:8080, [::1]:8080 or :8080")
 	}
 }
 

@@ -24,7 +24,7 @@ type Culprit struct {
 	// Guard is the admin address of a guard that watches the server behind the proxy, such as
 	// http://127.0.0.1:9091. What a guard in mode enforce cannot keep out, the proxy refuses: kinds
 	// of requests of which one was cancelled, or cannot be. Default none. Can change while the proxy
-	// runs; the gates then learn anew.
+	// runs; new gates then begin with what the old ones learned of the servers.
 	Guard string
 }
 

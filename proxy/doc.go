@@ -59,7 +59,8 @@
 //
 // Changes. Reload takes a new configuration between two requests and closes no connection.
 // A gate stays if it can be told what is new: rules, deadlines, ranks, weights and
-// guarantees. Otherwise a new gate takes the next requests, with as many slots, and the old
+// guarantees, and the objective. Otherwise a new gate, which begins with what the old one learned of the server,
+// takes the next requests, and the old
 // one finishes what it has; until then the upstream may have up to twice as many requests.
 //
 // Delay. The gates see only their own queues, not the time that requests lie in the proxy's

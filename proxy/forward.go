@@ -136,7 +136,7 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		// The proxy has no credit of the upstream. To the client that is the
 		// delay in front of a server that is short, and nothing was executed.
 		httpgate.SetOutcome(w, work.Dropped)
-		pushback := max(refusal.Pushback, u.made.Objective/10)
+		pushback := max(refusal.Pushback, u.gate.Objective()/10)
 		httpgate.Refuse(w, r, &live.Refusal{Reason: work.Delay, Pushback: pushback})
 		return
 	}

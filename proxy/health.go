@@ -159,14 +159,13 @@ func (h *health) take(now mono.Time) bool {
 
 // judged is the way to an upstream, seen by its health.
 type judged struct {
-	u    *upstream
-	next http.RoundTripper
+	u *upstream
 }
 
 // RoundTrip implements http.RoundTripper.
 func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := live.Now()
-	resp, err := j.next.RoundTrip(r)
+	resp, err := (*j.u.calls.Load()).RoundTrip(r)
 	what := judge(r, resp, err)
 	if what == failed && err == nil {
 		// The work was not done, so its time says nothing.
@@ -245,13 +244,13 @@ func (u *upstream) leaves(r result) bool {
 // watchHealth makes the instruments for the health of all upstreams.
 func (p *Proxy) watchHealth() error {
 	meter := p.metrics.Meter()
-	out, err1 := meter.Int64ObservableGauge("spillgate_upstream_out",
+	out, err1 := meter.Int64ObservableGauge("spillgate.upstream.out",
 		metric.WithDescription("1 while the upstream is out of rotation because of failures or checks."))
-	outs, err2 := meter.Int64ObservableCounter("spillgate_upstream_outs",
+	outs, err2 := meter.Int64ObservableCounter("spillgate.upstream.outs",
 		metric.WithDescription("Times that the upstream was taken out of rotation because of failures or checks."))
-	failures, err3 := meter.Int64ObservableCounter("spillgate_upstream_failures",
+	failures, err3 := meter.Int64ObservableCounter("spillgate.upstream.failures",
 		metric.WithDescription("Requests that the upstream answered with 500, 502, 503 or 504, or not at all. Refusals of an upstream's own gate do not count."))
-	checks, err5 := meter.Int64ObservableCounter("spillgate_upstream_checks",
+	checks, err5 := meter.Int64ObservableCounter("spillgate.upstream.checks",
 		metric.WithDescription("Checks of upstreams (health.check), by result: good or bad."))
 	_, err4 := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s := p.state.Load()

@@ -6,6 +6,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/spillgate/spillgate/telemetry"
 )
 
 // instruments are the counters of a proxy as a whole.
@@ -19,7 +21,7 @@ type instruments struct {
 	lookups   metric.Int64Counter // of names, that failed
 	perClient metric.Int64Counter // refused for what their client has
 
-	latency metric.Float64Histogram // by workflow
+	latency *telemetry.Timer // by workflow
 }
 
 // count makes the counters.
@@ -29,14 +31,14 @@ func (i *instruments) count(meter metric.Meter) error {
 		to            *metric.Int64Counter
 		name, meaning string
 	}{
-		{&i.errors, "spillgate_upstream_errors", "Requests that the proxy could not answer from an upstream, by kind of failure."},
-		{&i.crowds, "spillgate_rule_refusals", "Requests refused because at_once requests of their rule were inside, or in mode monitor those that would have been."},
-		{&i.keptOut, "spillgate_kept_out", "Requests refused because the guard of the server behind keeps their kind out, or in mode monitor those that would have been."},
-		{&i.clients, "spillgate_client_errors", "Requests answered 400 or 408 before they asked for a slot, because their body was malformed or too slow, and connections closed because of their PROXY protocol header."},
-		{&i.evicted, "spillgate_connections_evicted", "Idle client connections that were closed to make room for new ones at limits.connections."},
-		{&i.retried, "spillgate_upstream_retries", "Requests that an upstream did not accept and that another one may get: sent, or not sent because of the retry budget."},
-		{&i.lookups, "spillgate_name_errors", "Lookups of an upstream's name that failed. The upstream keeps its addresses."},
-		{&i.perClient, "spillgate_client_limited", "Connections closed and requests refused because their client had reached its limit, by limit."},
+		{&i.errors, "spillgate.upstream.errors", "Requests that the proxy could not answer from an upstream, by kind of failure."},
+		{&i.crowds, "spillgate.rule_refusals", "Requests refused because at_once requests of their rule were inside, or in mode monitor those that would have been."},
+		{&i.keptOut, "spillgate.kept_out", "Requests refused because the guard of the server behind keeps their kind out, or in mode monitor those that would have been."},
+		{&i.clients, "spillgate.client.errors", "Requests answered 400 or 408 before they asked for a slot, because their body was malformed or too slow, and connections closed because of their PROXY protocol header."},
+		{&i.evicted, "spillgate.connections_evicted", "Idle client connections that were closed to make room for new ones at limits.connections."},
+		{&i.retried, "spillgate.upstream.retries", "Requests that an upstream did not accept and that another one may get: sent, or not sent because of the retry budget."},
+		{&i.lookups, "spillgate.name_errors", "Lookups of an upstream's name that failed. The upstream keeps its addresses."},
+		{&i.perClient, "spillgate.client.limited", "Connections closed and requests refused because their client had reached its limit, by limit."},
 	} {
 		made, err := meter.Int64Counter(c.name, metric.WithDescription(c.meaning))
 		*c.to = made
@@ -54,13 +56,13 @@ func (p *Proxy) watchSelf() error {
 			return nil
 		}
 	}
-	_, err1 := meter.Int64ObservableGauge("spillgate_requests_inside", metric.WithDescription("Requests inside the proxy, upgraded connections and streams included."),
+	_, err1 := meter.Int64ObservableGauge("spillgate.requests_inside", metric.WithDescription("Requests inside the proxy, upgraded connections and streams included."),
 		metric.WithInt64Callback(shows(p.active.Load)))
-	_, err2 := meter.Int64ObservableCounter("spillgate_malformed_tags", metric.WithDescription("Requests whose Spillgate tags were malformed and therefore ignored."),
+	_, err2 := meter.Int64ObservableCounter("spillgate.malformed_tags", metric.WithDescription("Requests whose Spillgate tags were malformed and therefore ignored."),
 		metric.WithInt64Callback(shows(p.malformed.Load)))
-	_, err3 := meter.Int64ObservableCounter("spillgate_unrouted", metric.WithDescription("Requests answered 404 because no group of upstreams matches their host and path."),
+	_, err3 := meter.Int64ObservableCounter("spillgate.unrouted", metric.WithDescription("Requests answered 404 because no group of upstreams matches their host and path."),
 		metric.WithInt64Callback(shows(p.unrouted.Load)))
-	_, err4 := meter.Int64ObservableCounter("spillgate_access_log_lines", metric.WithDescription("Lines of the access log: written, or dropped because writing was too slow or failed."),
+	_, err4 := meter.Int64ObservableCounter("spillgate.access_log.lines", metric.WithDescription("Lines of the access log: written, or dropped because writing was too slow or failed."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			if l := p.access.Load(); l != nil {
 				o.Observe(l.written.Load(), metric.WithAttributes(attribute.String("fate", "written")))
@@ -68,7 +70,7 @@ func (p *Proxy) watchSelf() error {
 			}
 			return nil
 		}))
-	_, err5 := meter.Int64ObservableGauge("spillgate_connections", metric.WithDescription("Client connections that are open: busy with a request, or idle. Limits.connections bounds their sum."),
+	_, err5 := meter.Int64ObservableGauge("spillgate.connections", metric.WithDescription("Client connections that are open: busy with a request, or idle. Limits.connections bounds their sum."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			open, idle := p.places.Load().load()
 			o.Observe(open-idle, metric.WithAttributes(attribute.String("state", "busy")))

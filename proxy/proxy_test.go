@@ -715,8 +715,8 @@ func TestReload(t *testing.T) {
 	}
 	other := withRequired(to(b), p)
 	other.Objective = time.Second
-	if _, err := p.Reload(other); err != nil || p.state.Load().upstreams[0] == before {
-		t.Errorf("another objective kept the gate: %v", err)
+	if _, err := p.Reload(other); err != nil || p.state.Load().upstreams[0] != before || before.gate.Objective() != time.Second {
+		t.Errorf("another objective changed the gate, or did not come there: %v, %v", err, before.gate.Objective())
 	}
 	// A mistake changes nothing.
 	if _, err := p.Reload(withRequired(to("nonsense"), p)); err == nil || p.Status().Upstreams[0].URL != b {

@@ -13,9 +13,10 @@ import (
 
 // Reload takes a new configuration while the proxy runs: mode, objective,
 // upstreams, groups, trust, exempt, health, workflows, rules, names, schedule, rates, slots,
-// share and drain. An upstream that is as it was keeps its gate and what that has learned,
-// unless objective, health, schedule, rates or slots say otherwise, or the workflows have
-// become more than it has room for; its successor begins with as many slots. One
+// share and drain. An upstream that is as it was keeps its gate and what that has learned, also
+// if the objective changes. Where health, schedule, rates, slots or culprit change, or the workflows have
+// become more than the gate has room for, it gets a new gate, which begins with what the old one learned
+// of the server; clients that use credits begin anew. One
 // that is gone finishes what it has. The other fields cannot change, and Reload
 // returns the names of those that are different. Certificates whose files changed are read
 // again, as they are every 10 s, and the file of the access log is opened again. With an error, nothing changed but these.
@@ -144,17 +145,17 @@ func (p *Proxy) fill(next, old *state) (fresh []*upstream, err error) {
 			g.retries = &retries{}
 		}
 		for _, u := range p.expanded(g) {
-			slots := 0
+			var learned *live.Learned
 			have := old.find(g.name, u)
 			if have != nil && have.serves(&g.cfg) && have.made.Slots == g.cfg.Slots {
 				stays[have] = g
 				g.upstreams = append(g.upstreams, have)
 				continue
 			}
-			if have != nil && have.made.Objective == g.cfg.Objective {
-				slots = have.gate.Stats().Limit
+			if have != nil {
+				learned = have.gate.Learned()
 			}
-			up, err := p.newUpstream(g, u, slots)
+			up, err := p.newUpstream(g, u, learned)
 			if err != nil {
 				return fresh, err
 			}
@@ -167,6 +168,7 @@ func (p *Proxy) fill(next, old *state) (fresh []*upstream, err error) {
 		next.upstreams = append(next.upstreams, g.upstreams...)
 	}
 	for up, g := range stays {
+		up.retune(&g.cfg)
 		up.grant(&g.cfg)
 		if err := up.steer(&g.cfg, next.classes); err != nil {
 			p.log.Error("the weights of classes stay as they are", "upstream", up.name, "error", err)

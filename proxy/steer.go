@@ -28,14 +28,9 @@ type steering struct {
 
 // gated describes the gate of an upstream as gate does, with the slots that the
 // configuration allows.
-func (c *Config) gated(slots int) live.GateConfig {
-	out := live.GateConfig{Config: c.gate(slots), Mode: c.Mode, Shares: c.shares()}
+func (c *Config) gated() live.GateConfig {
+	out := live.GateConfig{Config: c.gate(), Mode: c.Mode, Shares: c.shares()}
 	out.Slots.Min, out.Slots.Max = c.Slots.Min, c.Slots.Max
-	if lo, hi := max(c.Slots.Min, 1), c.Slots.Max; slots > 0 {
-		if out.Slots.Initial = max(slots, lo); hi > 0 {
-			out.Slots.Initial = min(out.Slots.Initial, hi)
-		}
-	}
 	return out
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/work"
+	"github.com/spillgate/spillgate/telemetry"
 )
 
 const (
@@ -29,28 +30,31 @@ type tally struct {
 	admitted atomic.Int64
 	refused  [work.NumReasons]atomic.Int64 // by the gate
 	would    [work.NumReasons]atomic.Int64 // ran, because the gate only monitors
-	labels   []metric.RecordOption         // of latency
+	latency  *telemetry.Times              // nil: not recorded
 }
 
 // tallies are those of one upstream, by workflow.
 type tallies struct {
-	gate    string                  // its name
-	latency metric.Float64Histogram // nil: not recorded
+	gate    string           // its name
+	latency *telemetry.Timer // nil: not recorded
 
 	known atomic.Pointer[map[string]*tally] // replaced, never changed
 	mu    sync.Mutex                        // of replacing
 	free  int                               // room for what nobody listed
 }
 
-func newTallies(gate string, latency metric.Float64Histogram) *tallies {
+func newTallies(gate string, latency *telemetry.Timer) *tallies {
 	t := &tallies{gate: gate, latency: latency, free: maxTallies}
 	t.known.Store(&map[string]*tally{"": t.fresh(""), otherName: t.fresh(otherName)})
 	return t
 }
 
 func (t *tallies) fresh(workflow string) *tally {
-	labels := metric.WithAttributeSet(attribute.NewSet(attribute.String("gate", t.gate), attribute.String("workflow", label(workflow))))
-	return &tally{labels: []metric.RecordOption{labels}}
+	w := new(tally)
+	if t.latency != nil {
+		w.latency, _ = t.latency.With(t.gate, label(workflow)) // names are ASCII
+	}
+	return w
 }
 
 // list makes room for the workflows of a configuration.
@@ -96,8 +100,8 @@ func (t *tallies) observe(e live.Event) {
 	switch {
 	case e.Reason == work.None:
 		w.admitted.Add(1)
-		if t.latency != nil {
-			t.latency.Record(context.Background(), (e.Queued + e.Service).Seconds(), w.labels...)
+		if w.latency != nil {
+			w.latency.Observe(e.Queued + e.Service)
 		}
 	case e.Enforced:
 		w.refused[e.Reason].Add(1)
@@ -117,15 +121,14 @@ func label(workflow string) string {
 // watchWorkflows makes the instruments for the workflows of all upstreams.
 func (p *Proxy) watchWorkflows() error {
 	var err0 error
-	p.latency, err0 = p.metrics.Meter().Float64Histogram("spillgate_workflow_latency", metric.WithUnit("s"),
-		metric.WithDescription("Time that a request of a workflow waited for its slot and held it, of requests that ran."))
-	requests, err1 := p.metrics.Meter().Int64ObservableCounter("spillgate_workflow_requests",
+	p.latency, err0 = p.metrics.Timer("spillgate.workflow.latency", "Time that a request of a workflow waited for its slot and held it, of requests that ran.", "gate", "workflow")
+	requests, err1 := p.metrics.Meter().Int64ObservableCounter("spillgate.workflow.requests",
 		metric.WithDescription("Requests by workflow, the gate's decision and the reason of a refusal."))
-	offered, err2 := p.metrics.Meter().Float64ObservableGauge("spillgate_workflow_offered",
+	offered, err2 := p.metrics.Meter().Float64ObservableGauge("spillgate.workflow.offered",
 		metric.WithDescription("Requests per second that arrive of a workflow, if rates are on."))
-	rate, err3 := p.metrics.Meter().Float64ObservableGauge("spillgate_workflow_rate",
+	rate, err3 := p.metrics.Meter().Float64ObservableGauge("spillgate.workflow.rate",
 		metric.WithDescription("Rate limit of a workflow in requests per second: limit applies and is announced to callers, own is what the upstream's slots allow, downstream is what the services behind announced. Missing without a limit."))
-	shaping, err4 := p.metrics.Meter().Int64ObservableGauge("spillgate_workflow_shaping",
+	shaping, err4 := p.metrics.Meter().Int64ObservableGauge("spillgate.workflow.shaping",
 		metric.WithDescription("Requests that wait for their workflow's rate."))
 	if err := errors.Join(err0, err1, err2, err3, err4); err != nil {
 		return err

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/httpgate"
-	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/reread"
 	"github.com/spillgate/spillgate/telemetry"
@@ -51,7 +50,8 @@ type upstream struct {
 	// bodyTimeout is Limits.BodyTimeout.
 	bodyTimeout time.Duration
 	gate        *live.Gate
-	made        Config          // what the gate was made by
+	made        Config // what the gate was made by; the objective is the gate's
+	calls       atomic.Pointer[http.RoundTripper]
 	shared      map[string]bool // workflows that ever had a share; with the lock of p
 	target      *httpgate.Target
 	base        *connections
@@ -72,9 +72,9 @@ type upstream struct {
 	traced                traced
 }
 
-// newUpstream builds an upstream of g. slots is how many one that it replaces has found,
-// 0 if there was none.
-func (p *Proxy) newUpstream(g *group, u Upstream, slots int) (*upstream, error) {
+// newUpstream builds an upstream of g. learned is what the gate that it replaces has found
+// out, nil if there was none.
+func (p *Proxy) newUpstream(g *group, u Upstream, learned *live.Learned) (*upstream, error) {
 	cfg := g.cfg
 	target, _ := u.target() // checked before
 	base, keys, err := connect(cfg.Limits, u, target.Scheme, cfg.Objective)
@@ -94,7 +94,8 @@ func (p *Proxy) newUpstream(g *group, u Upstream, slots int) (*upstream, error) 
 	if up.metrics, err = p.metrics.NewGate(up.name, p.log); err != nil {
 		return nil, err
 	}
-	gate := cfg.gated(slots)
+	gate := cfg.gated()
+	gate.Learned = learned
 	gate.Observe = func(e live.Event) {
 		up.metrics.Observe(e)
 		up.tallies.observe(e)
@@ -105,11 +106,10 @@ func (p *Proxy) newUpstream(g *group, u Upstream, slots int) (*upstream, error) 
 	if err != nil {
 		return nil, err
 	}
+	up.calls.Store(up.caller(cfg.Objective))
 	reverse := &httputil.ReverseProxy{
-		Rewrite: up.rewrite,
-		// The wait for an upstream's credits comes on top of that in the gate; an
-		// answer after the objective helps nobody.
-		Transport:  &judged{up, httpgate.Transport(up.base, httpgate.KeepHeader(), httpgate.CountCalls(up.gate.Calls()), httpgate.Wallet(credit.WalletConfig{MaxWait: cfg.Objective * 4 / 5}))},
+		Rewrite:    up.rewrite,
+		Transport:  &judged{up},
 		BufferPool: p.buffers,
 		ModifyResponse: func(r *http.Response) error {
 			if v := p.visitOf(r.Request); v != nil {

@@ -40,6 +40,8 @@ func (u Upstream) target() (target *url.URL, mistake string) {
 	}
 	t, err := url.Parse(u.URL)
 	switch {
+	case err != nil && strings.Count(u.URL, ":") > 2 && !strings.Contains(u.URL, "["):
+		return nil, want + ", with an address of IPv6 in brackets, such as http://[::1]:8080"
 	case err != nil || t.Opaque != "":
 		return nil, want
 	case t.Scheme != "http" && t.Scheme != "https" && t.Scheme != "h2c":

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/work"
@@ -167,15 +170,13 @@ func weight(w Workflow) float64 {
 	return w.Weight
 }
 
-// gate describes the gate of an upstream whose predecessor, if there was one, had
-// found that many slots.
-func (c *Config) gate(slots int) admission.Config {
+// gate describes the gate of an upstream.
+func (c *Config) gate() admission.Config {
 	out := admission.Config{Objective: c.Objective}
 	out.Schedule = schedule.Config{Order: c.Schedule.Order, Fair: c.Schedule.Fair, Aging: c.Schedule.Aging, Workflows: c.told()}
 	if r := c.Rates; r.Enabled {
 		out.Rates = &rates.Config{Policy: r.Policy, Period: r.Period, Quantile: r.Quantile, IdleCost: r.IdleCost, Terms: c.terms(), MaxWorkflows: c.told()}
 	}
-	out.Slots.Initial = slots
 	return out
 }
 
@@ -194,7 +195,7 @@ func (c *Config) terms() map[string]rates.Terms {
 	return all
 }
 
-// serves reports whether the gate serves next as well, once it is told.
+// serves reports whether the gate serves next as well, once it is told: see grant and retune.
 func (u *upstream) serves(next *Config) bool {
 	c := &u.made
 	// A workflow that had a share once keeps its place in the gate.
@@ -206,8 +207,29 @@ func (u *upstream) serves(next *Config) bool {
 			}
 		}
 	}
-	return c.Objective == next.Objective && c.Health == next.Health && c.Schedule == next.Schedule && c.Rates == next.Rates && c.Culprit == next.Culprit &&
+	return c.Health == next.Health && c.Schedule == next.Schedule && c.Rates == next.Rates && c.Culprit == next.Culprit &&
 		places+next.Names <= c.told()-spareWorkflows/2
+}
+
+// retune gives the gate the objective of next. It keeps what it has learned.
+func (u *upstream) retune(next *Config) {
+	was, is := u.gate.Objective(), next.Objective
+	if was == is {
+		return
+	}
+	if err := u.gate.SetObjective(is); err != nil { // cannot be: it was checked
+		u.p.log.Error("the objective stays as it is", "upstream", u.name, "error", err)
+		return
+	}
+	u.calls.Store(u.caller(is))
+	u.p.log.Info("objective changed", "upstream", u.name, "from", was, "to", is, "slots", u.gate.Stats().Limit)
+}
+
+// caller returns what sends requests to the server, for an objective. The wait for credits of the upstream comes
+// on top of that in the gate, and an answer after the objective helps no client.
+func (u *upstream) caller(objective time.Duration) *http.RoundTripper {
+	t := httpgate.Transport(u.base, httpgate.KeepHeader(), httpgate.CountCalls(u.gate.Calls()), httpgate.Wallet(credit.WalletConfig{MaxWait: objective * 4 / 5}))
+	return &t
 }
 
 // grant gives the gate the shares and terms of next. Workflows that next does not

@@ -18,11 +18,11 @@ type calls struct {
 }
 
 func newCalls(meter metric.Meter) (calls, error) {
-	requests, err1 := meter.Int64ObservableCounter("spillgate_client_requests",
+	requests, err1 := meter.Int64ObservableCounter("spillgate.client.requests",
 		metric.WithDescription("Attempts to send a request: answered, refused by a server, unsent because the client refused it, or failed. The reason is that of the refusal."))
-	window, err2 := meter.Int64ObservableGauge("spillgate_client_window",
+	window, err2 := meter.Int64ObservableGauge("spillgate.client.window",
 		metric.WithDescription("Requests that this client may have outstanding at the target. Missing while the target grants no credits."))
-	waiting, err3 := meter.Int64ObservableGauge("spillgate_client_waiting",
+	waiting, err3 := meter.Int64ObservableGauge("spillgate.client.waiting",
 		metric.WithDescription("Requests that wait at this client for a credit of the target."))
 	return calls{requests, window, waiting}, errors.Join(err1, err2, err3)
 }

@@ -22,12 +22,12 @@ type culpritMeters struct {
 
 func watchCulprits(meter metric.Meter) (m culpritMeters, err error) {
 	var errs [6]error
-	m.state, errs[0] = meter.Int64ObservableGauge("spillgate_culprit_state", metric.WithDescription("1 for the present state of the culprit engine, 0 for the others."))
-	m.limits, errs[1] = meter.Int64ObservableGauge("spillgate_culprit_limits", metric.WithDescription("Kinds of requests that may not begin now, because a request of the kind was cancelled."))
-	m.tokens, errs[2] = meter.Int64ObservableGauge("spillgate_culprit_tokens", metric.WithDescription("Cancelled requests that may be sent again with their token."))
-	m.cancels, errs[3] = meter.Int64ObservableCounter("spillgate_culprit_cancels", metric.WithDescription("Requests that were cancelled because they blocked others, or would have been."))
-	m.outcomes, errs[4] = meter.Int64ObservableCounter("spillgate_culprit_outcomes", metric.WithDescription("Cancels by their effect on the requests that waited."))
-	m.unwritten, errs[5] = meter.Int64ObservableCounter("spillgate_culprit_audit_lost", metric.WithDescription("Lines of the audit log that could not be written."))
+	m.state, errs[0] = meter.Int64ObservableGauge("spillgate.culprit.state", metric.WithDescription("1 for the present state of the culprit engine, 0 for the others."))
+	m.limits, errs[1] = meter.Int64ObservableGauge("spillgate.culprit.limits", metric.WithDescription("Kinds of requests that may not begin now, because a request of the kind was cancelled."))
+	m.tokens, errs[2] = meter.Int64ObservableGauge("spillgate.culprit.tokens", metric.WithDescription("Cancelled requests that may be sent again with their token."))
+	m.cancels, errs[3] = meter.Int64ObservableCounter("spillgate.culprit.cancels", metric.WithDescription("Requests that were cancelled because they blocked others, or would have been."))
+	m.outcomes, errs[4] = meter.Int64ObservableCounter("spillgate.culprit.outcomes", metric.WithDescription("Cancels by their effect on the requests that waited."))
+	m.unwritten, errs[5] = meter.Int64ObservableCounter("spillgate.culprit.audit_lost", metric.WithDescription("Lines of the audit log that could not be written."))
 	return m, errors.Join(errs[:]...)
 }
 

@@ -7,7 +7,7 @@
 //
 // Everything goes through OpenTelemetry, so a program with a meter provider of its own
 // passes its meter to NewGate and needs no Telemetry. Only the histograms of
-// Telemetry.NewGate are Prometheus's own, because each request pays for them.
+// Telemetry.NewGate are a Timer's, because each request pays for them.
 //
 // docs/metrics.md lists every metric with its meaning, its labels and their values; it is
 // made from this source.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -39,15 +40,15 @@ type Gate struct {
 
 // The histograms of a gate.
 const (
-	queueDelay        = "spillgate_queue_delay"
+	queueDelay        = "spillgate.queue.delay"
 	queueDelayMeaning = "Time that a request waited in the gate's queue, of requests that ran."
-	service           = "spillgate_service"
+	service           = "spillgate.service"
 	serviceMeaning    = "Time that a request held its slot, of requests that ran."
 	gateLabel         = "gate"
 )
 
-// histogram takes times in seconds.
-type histogram interface{ Observe(seconds float64) }
+// histogram takes times.
+type histogram interface{ Observe(time.Duration) }
 
 // instrument is a histogram of OpenTelemetry for one gate.
 type instrument struct {
@@ -56,8 +57,8 @@ type instrument struct {
 }
 
 // Observe implements histogram.
-func (i instrument) Observe(seconds float64) {
-	i.Record(context.Background(), seconds, i.labels...)
+func (i instrument) Observe(d time.Duration) {
+	i.Record(context.Background(), d.Seconds(), i.labels...)
 }
 
 // NewGate returns the instruments for a gate called name. The name becomes a label,
@@ -112,8 +113,8 @@ func (g *Gate) Observe(e live.Event) {
 	case stopped: // no sample
 		return
 	}
-	g.queued.Observe(e.Queued.Seconds())
-	g.served.Observe(e.Service.Seconds())
+	g.queued.Observe(e.Queued)
+	g.served.Observe(e.Service)
 }
 
 // line logs one request: what was decided and why, and how long it waited and held
@@ -139,26 +140,26 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 		errs = append(errs, err)
 		return i
 	}
-	requests, err := g.meter.Int64ObservableCounter("spillgate_requests", metric.WithDescription("Requests by the gate's decision, the reason of a refusal, and the outcome."))
+	requests, err := g.meter.Int64ObservableCounter("spillgate.requests", metric.WithDescription("Requests by the gate's decision, the reason of a refusal, and the outcome."))
 	errs = append(errs, err)
-	untagged, err := g.meter.Int64ObservableCounter("spillgate_untagged", metric.WithDescription("Calls whose handler dropped the context of the request that it serves, by method. They go out without class, priority, workflow and deadline."))
+	untagged, err := g.meter.Int64ObservableCounter("spillgate.untagged", metric.WithDescription("Calls whose handler dropped the context of the request that it serves, by method. They go out without class, priority, workflow and deadline."))
 	errs = append(errs, err)
-	delay, err := g.meter.Float64ObservableGauge("spillgate_delay", metric.WithUnit("s"), metric.WithDescription("Queueing delay now: in the gate's queue, and in sockets that a busy process has not read."))
+	delay, err := g.meter.Float64ObservableGauge("spillgate.delay", metric.WithUnit("s"), metric.WithDescription("Queueing delay now: in the gate's queue, and in sockets that a busy process has not read."))
 	errs = append(errs, err)
-	objective, err := g.meter.Float64ObservableGauge("spillgate_objective", metric.WithUnit("s"), metric.WithDescription("Latency objective of the gate."))
+	objective, err := g.meter.Float64ObservableGauge("spillgate.objective", metric.WithUnit("s"), metric.WithDescription("Latency objective of the gate."))
 	errs = append(errs, err)
-	estimate, err := g.meter.Float64ObservableGauge("spillgate_service_estimate", metric.WithUnit("s"), metric.WithDescription("Estimate of the service time of a request that does not wait behind the gate."))
+	estimate, err := g.meter.Float64ObservableGauge("spillgate.service_estimate", metric.WithUnit("s"), metric.WithDescription("Estimate of the service time of a request that does not wait behind the gate."))
 	errs = append(errs, err)
 	var (
-		unreachable = gauge("spillgate_objective_unreachable", "", "1 while the service takes longer than the objective although no request waits.")
-		limit       = gauge("spillgate_slots_limit", "", "Concurrency limit: the most requests that may run at once.")
-		inUse       = gauge("spillgate_slots_in_use", "", "Requests that hold a slot.")
-		waiting     = gauge("spillgate_waiting", "", "Requests that wait in the gate's queue.")
-		credits     = gauge("spillgate_credits", "", "Credits in the pool: the sum that clients may hold.")
-		issued      = gauge("spillgate_credits_issued", "", "Credits that clients hold now.")
-		clients     = gauge("spillgate_clients", "", "Clients that use credits and have an account.")
-		drained     = gauge("spillgate_clients_drained", "", "Clients that use credits and hold none.")
-		mode        = gauge("spillgate_mode", "", "Mode of the gate: 0 enforce, 1 monitor, 2 off.")
+		unreachable = gauge("spillgate.objective_unreachable", "", "1 while the service takes longer than the objective although no request waits.")
+		limit       = gauge("spillgate.slots.limit", "", "Concurrency limit: the most requests that may run at once.")
+		inUse       = gauge("spillgate.slots.in_use", "", "Requests that hold a slot.")
+		waiting     = gauge("spillgate.waiting", "", "Requests that wait in the gate's queue.")
+		credits     = gauge("spillgate.credits", "", "Credits in the pool: the sum that clients may hold.")
+		issued      = gauge("spillgate.credits_issued", "", "Credits that clients hold now.")
+		clients     = gauge("spillgate.clients", "", "Clients that use credits and have an account.")
+		drained     = gauge("spillgate.clients_drained", "", "Clients that use credits and hold none.")
+		mode        = gauge("spillgate.mode", "", "Mode of the gate: 0 enforce, 1 monitor, 2 off.")
 	)
 	culprits, err := watchCulprits(g.meter)
 	errs = append(errs, err)

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,11 +51,23 @@ func Register(registry prometheus.Registerer, gate *live.Gate, name string) erro
 		}
 		return fmt.Errorf("telemetry: gate %q: %w", name, err)
 	}
+	if err := registerAs(registry, gate, name); err != nil {
+		registry.Unregister(named(name)) // a call without the mistake can have it
+		return err
+	}
+	return nil
+}
+
+// registerAs adds the metrics of a gate whose name is taken.
+func registerAs(registry prometheus.Registerer, gate *live.Gate, name string) error {
 	t, err := newIn(registry)
 	if err != nil {
 		return err
 	}
-	return t.of(gate, name)
+	if err := t.of(gate, name); err != nil {
+		return errors.Join(err, t.Shutdown(context.Background()))
+	}
+	return nil
 }
 
 // named is the collector that takes a gate's name in a registry and has no metrics. Two gates of
@@ -63,7 +76,7 @@ type named string
 
 // Describe implements prometheus.Collector.
 func (n named) Describe(to chan<- *prometheus.Desc) {
-	to <- prometheus.NewDesc("spillgate_gate", "Takes the name of a gate.", nil, prometheus.Labels{gateLabel: string(n)})
+	to <- prometheus.NewDesc("spillgate.gate", "Takes the name of a gate.", nil, prometheus.Labels{gateLabel: string(n)})
 }
 
 // Collect implements prometheus.Collector.

@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -128,6 +129,37 @@ func TestInARegistryOfTheService(t *testing.T) {
 	}
 	if _, err := telemetry.Prometheus(nil, "shop"); err == nil {
 		t.Error("no gate, and no error")
+	}
+}
+
+// moody takes some collectors, and no more.
+type moody struct {
+	*prometheus.Registry
+	takes int
+}
+
+func (m *moody) Register(c prometheus.Collector) error {
+	if m.takes--; m.takes < 0 {
+		return errors.New("moody")
+	}
+	return m.Registry.Register(c)
+}
+
+// A registration that fails leaves the name free for one that does not.
+func TestAFailedRegistrationKeepsNoName(t *testing.T) {
+	registry := &moody{Registry: prometheus.NewRegistry()}
+	gate := newGate(t, admission.Config{Objective: time.Minute})
+	for registry.takes = range 4 { // the name, two histograms, the exporter
+		if err := telemetry.Register(registry, gate, "shop"); err == nil {
+			t.Fatalf("the registry took %d collectors; expected an error", registry.takes)
+		}
+	}
+	registry.takes = 4
+	if err := telemetry.Register(registry, gate, "shop"); err != nil {
+		t.Errorf("after the mistake is gone: %v", err)
+	}
+	if _, err := registry.Gather(); err != nil {
+		t.Errorf("the registry serves nothing: %v", err)
 	}
 }
 

@@ -47,14 +47,18 @@ func (f *logFlags) override(to *config.Log) (mistakes []error) {
 	return mistakes
 }
 
-// newLogger logs to the command's standard error.
+// newLogger logs to the command's standard error, and has what libraries write with package log come there in the
+// same form: net/http reports so, for example, what a server sends on an idle connection.
 func newLogger(cmd *cobra.Command, json bool, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
+	handler := slog.Handler(slog.NewTextHandler(cmd.ErrOrStderr(), options))
 	if json {
 		options.ReplaceAttr = durationsAsText
-		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options))
+		handler = slog.NewJSONHandler(cmd.ErrOrStderr(), options)
 	}
-	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options))
+	log := slog.New(handler)
+	slog.SetDefault(log)
+	return log
 }
 
 // durationsAsText has JSON say a duration as text does, with its unit: slog would write

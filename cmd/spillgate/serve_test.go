@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"log"
 	"log/slog"
 	"strings"
 	"testing"
@@ -26,5 +28,23 @@ func TestLogsSayDurationsWithUnits(t *testing.T) {
 				t.Errorf("no %s in %s", w, out.String())
 			}
 		}
+	}
+}
+
+// What a library writes with package log is a line of the log like any other.
+func TestLinesOfLibraries(t *testing.T) {
+	before := slog.Default()
+	defer func() {
+		slog.SetDefault(before)
+		log.SetOutput(io.Discard) // SetDefault leaves it with the command's
+		log.SetFlags(log.LstdFlags)
+	}()
+	var out bytes.Buffer
+	cmd := &cobra.Command{}
+	cmd.SetErr(&out)
+	newLogger(cmd, true, slog.LevelInfo)
+	log.Print("Unsolicited response")
+	if got := out.String(); !strings.HasPrefix(got, "{") || !strings.Contains(got, `"msg":"Unsolicited response"`) {
+		t.Errorf("%q, expected a line in JSON", got)
 	}
 }

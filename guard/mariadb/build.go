@@ -216,8 +216,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 	v.entries[r.id] = e
 	t, s := b.tracker.At(e)
 	parsed := b.known[r.id].parsed
-	host, _, _ := strings.Cut(r.host, ":")
-	*s = track.Session{Process: r.id, User: r.user, Database: r.database, Client: host, Statement: parsed, State: strings.ToLower(r.command)}
+	*s = track.Session{Process: r.id, User: r.user, Database: r.database, Client: r.host, Statement: parsed, State: strings.ToLower(r.command)}
 	if r.state != "" {
 		s.State += ", " + r.state
 	}

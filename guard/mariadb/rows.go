@@ -15,7 +15,7 @@ import (
 type sessionRow struct {
 	id         int64
 	user       string
-	host       string
+	host       string // without a port
 	database   string
 	command    string
 	state      string
@@ -44,8 +44,7 @@ func (r *sessionRow) idle() bool { return r.command == "Sleep" }
 
 // pool names the pool that a session is of.
 func (r *sessionRow) pool() track.Pool {
-	host, _, _ := strings.Cut(r.host, ":")
-	return track.Pool{User: r.user, Database: r.database, Client: host}
+	return track.Pool{User: r.user, Database: r.database, Client: r.host}
 }
 
 // connected is how many sessions a pool has, and how many of them do nothing.
@@ -53,9 +52,9 @@ type connected struct{ size, asleep int }
 
 // readConnected counts the sessions of each pool. MySQL knows since when one does nothing to a second.
 func readConnected(ctx context.Context, c *sql.Conn, mysql bool) (map[track.Pool]connected, error) {
-	text := fmt.Sprintf("SELECT USER, SUBSTRING_INDEX(HOST, ':', 1), COALESCE(DB, ''), COUNT(*), SUM(COMMAND = 'Sleep' AND TIME_MS >= %d) FROM information_schema.PROCESSLIST GROUP BY 1, 2, 3 LIMIT %d", track.FreeAfter.Milliseconds(), mostRows)
+	text := fmt.Sprintf("SELECT USER, %s, COALESCE(DB, ''), COUNT(*), SUM(COMMAND = 'Sleep' AND TIME_MS >= %d) FROM information_schema.PROCESSLIST GROUP BY 1, 2, 3 LIMIT %d", hostSQL("HOST"), track.FreeAfter.Milliseconds(), mostRows)
 	if mysql {
-		text = fmt.Sprintf(`SELECT COALESCE(PROCESSLIST_USER, ''), SUBSTRING_INDEX(COALESCE(PROCESSLIST_HOST, ''), ':', 1), COALESCE(PROCESSLIST_DB, ''), COUNT(*), SUM(PROCESSLIST_COMMAND = 'Sleep' AND PROCESSLIST_TIME >= 1)
+		text = fmt.Sprintf(`SELECT COALESCE(PROCESSLIST_USER, ''), COALESCE(PROCESSLIST_HOST, ''), COALESCE(PROCESSLIST_DB, ''), COUNT(*), SUM(PROCESSLIST_COMMAND = 'Sleep' AND PROCESSLIST_TIME >= 1)
 FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL GROUP BY 1, 2, 3 LIMIT %d`, mostRows)
 	}
 	all := map[track.Pool]connected{}
@@ -108,6 +107,13 @@ const (
 	mostRows = 10_000
 )
 
+// hostSQL returns the expression for the host of a client in MariaDB's list of processes, which has a port behind the
+// last colon: an address of IPv6 has colons too. A client of a socket is localhost, without a port. MySQL's threads have
+// the host alone.
+func hostSQL(of string) string {
+	return fmt.Sprintf("SUBSTRING(%[1]s, 1, CHAR_LENGTH(%[1]s) - LOCATE(':', REVERSE(%[1]s)))", of)
+}
+
 // sessionsSQL returns the statement for sessions that do something, and those that
 // are in a transaction or are asked for by number.
 func sessionsSQL(mysql bool, ids []int64) string {
@@ -120,8 +126,8 @@ func sessionsSQL(mysql bool, ids []int64) string {
 		if also != "" {
 			also = fmt.Sprintf(also, "ID")
 		}
-		return fmt.Sprintf(`SELECT ID, USER, HOST, COALESCE(DB, ''), COMMAND, COALESCE(STATE, ''), COALESCE(LEFT(INFO, %d), ''), TIME_MS, QUERY_ID, TID, PROGRESS, STAGE, MAX_STAGE
-FROM information_schema.PROCESSLIST WHERE COMMAND %s%s LIMIT %d`, maxText, busy, also, mostRows+1)
+		return fmt.Sprintf(`SELECT ID, USER, %s, COALESCE(DB, ''), COMMAND, COALESCE(STATE, ''), COALESCE(LEFT(INFO, %d), ''), TIME_MS, QUERY_ID, TID, PROGRESS, STAGE, MAX_STAGE
+FROM information_schema.PROCESSLIST WHERE COMMAND %s%s LIMIT %d`, hostSQL("HOST"), maxText, busy, also, mostRows+1)
 	}
 	if also != "" {
 		also = fmt.Sprintf(also, "t.PROCESSLIST_ID")

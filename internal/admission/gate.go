@@ -219,7 +219,8 @@ const lagIntervals = 8
 // Gate is a server's control in one machine. It is not safe for concurrent use;
 // calls take constant time, but for a Next that sheds many, and do not allocate.
 type Gate struct {
-	cfg      Config
+	cfg      Config // with defaults
+	asked    Config // as configured
 	limit    *slots.Limit
 	pool     *credit.Pool
 	queue    *schedule.Queue
@@ -254,9 +255,9 @@ type Gate struct {
 	hold     hold
 }
 
-// New returns an open gate, or every mistake in cfg.
-func New(cfg Config) (*Gate, error) {
-	cfg, err := cfg.withDefaults()
+// New returns an open gate, or every mistake in its configuration.
+func New(asked Config) (*Gate, error) {
+	cfg, err := asked.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +269,7 @@ func New(cfg Config) (*Gate, error) {
 		return nil, err
 	}
 	limit.SetOrdered(cfg.Rates != nil || cfg.Schedule.Fair || cfg.Schedule.Order != schedule.FIFO)
-	return &Gate{cfg: cfg, limit: limit, pool: pool, queue: queue, shaper: shaper, lends: limit.Lends(), lendAt: math.MinInt64, worth: newWorth(cfg.Objective), usage: newUsage(), pace: pace{slots: limit.Limit(), scale: 1}, hold: newHold(cfg.Hold)}, nil // time may begin anywhere
+	return &Gate{cfg: cfg, asked: asked, limit: limit, pool: pool, queue: queue, shaper: shaper, lends: limit.Lends(), lendAt: math.MinInt64, worth: newWorth(cfg.Objective), usage: newUsage(), pace: pace{slots: limit.Limit(), scale: 1}, hold: newHold(cfg.Hold)}, nil // time may begin anywhere
 }
 
 // Config returns the configuration with its defaults filled in.

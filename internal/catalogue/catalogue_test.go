@@ -54,7 +54,8 @@ func TestScan(t *testing.T) {
 	gauge("helped", "h")
 	for _, c := range [...]struct{ to *int; name, meaning string }{{&a, "first", "1"}, {&b, "second", "2"}} {
 		meter.Int64Counter(c.name, metric.WithDescription(c.meaning))
-	}`)
+	}
+	t.Timer("with.dots", "w", "gate")`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestScan(t *testing.T) {
 	for _, i := range found {
 		got = append(got, i.Prometheus()+": "+string(i.Kind)+" "+i.Meaning)
 	}
-	want := []string{"by_constant: histogram d", "first_total: counter 1", "plain_seconds: gauge what it is", "pre_helped: gauge h", "second_total: counter 2"}
+	want := []string{"by_constant: histogram d", "first_total: counter 1", "plain_seconds: gauge what it is", "pre_helped: gauge h", "second_total: counter 2", "with_dots_seconds: histogram w"}
 	if !slices.Equal(got, want) {
 		t.Errorf("found %q, expected %q", got, want)
 	}

@@ -53,67 +53,67 @@ func labelsOf() map[string][]Label {
 		target   = Label{"target", "a called host or gRPC target", fmt.Sprintf("%d, then `%s`", live.MaxTargets, live.TargetRest)}
 		quantile = closed("quantile", "0.5", "0.95", "0.99")
 		labels   = map[string][]Label{
-			"spillgate_requests": {gate, closed("decision", "admit", "refuse", "would_refuse", "cancel"), reason, class,
+			"spillgate.requests": {gate, closed("decision", "admit", "refuse", "would_refuse", "cancel"), reason, class,
 				closed("outcome", words(work.Outcome(0), work.Outcome(work.NumOutcomes-1))...)},
-			"spillgate_untagged": {gate, {"method", "the called method, or method and host", fmt.Sprintf("%d, then `%s`", live.MaxUntagged, live.UntaggedRest)}},
+			"spillgate.untagged": {gate, {"method", "the called method, or method and host", fmt.Sprintf("%d, then `%s`", live.MaxUntagged, live.UntaggedRest)}},
 
-			"spillgate_culprit_state":    {gate, state},
-			"spillgate_culprit_cancels":  {gate, closed("action", "cancel", "would_cancel")},
-			"spillgate_culprit_outcomes": {gate, verdict},
+			"spillgate.culprit.state":    {gate, state},
+			"spillgate.culprit.cancels":  {gate, closed("action", "cancel", "would_cancel")},
+			"spillgate.culprit.outcomes": {gate, verdict},
 
-			"spillgate_upstream_out": {upstream}, "spillgate_upstream_outs": {upstream}, "spillgate_upstream_failures": {upstream},
-			"spillgate_upstream_errors":     {upstream, closed("kind", "connect", "timeout", "reset", "client_left", "client_slow", "client_malformed", "no_files")},
-			"spillgate_client_errors":       {closed("kind", "client_slow", "client_malformed", "proxy_protocol")},
-			"spillgate_rule_refusals":       {{"rule", "the rule's place in the configuration, from 1", "256"}},
-			"spillgate_kept_out":            {},
-			"spillgate_connections_evicted": nil, "spillgate_requests_inside": nil, "spillgate_malformed_tags": nil, "spillgate_traced": nil,
-			"spillgate_connections":      {closed("state", "busy", "idle")},
-			"spillgate_upstream_retries": {upstream, closed("decision", "sent", "budget")},
-			"spillgate_upstream_checks":  {upstream, closed("result", "good", "bad")},
-			"spillgate_name_errors":      {{"name", "the name of an upstream in the configuration", "one per name"}},
-			"spillgate_client_limited":   {closed("limit", "connections", "requests")},
-			"spillgate_access_log_lines": {closed("fate", "written", "dropped")},
-			"spillgate_unrouted":         nil,
+			"spillgate.upstream.out": {upstream}, "spillgate.upstream.outs": {upstream}, "spillgate.upstream.failures": {upstream},
+			"spillgate.upstream.errors":     {upstream, closed("kind", "connect", "timeout", "reset", "client_left", "client_slow", "client_malformed", "no_files")},
+			"spillgate.client.errors":       {closed("kind", "client_slow", "client_malformed", "proxy_protocol")},
+			"spillgate.rule_refusals":       {{"rule", "the rule's place in the configuration, from 1", "256"}},
+			"spillgate.kept_out":            {},
+			"spillgate.connections_evicted": nil, "spillgate.requests_inside": nil, "spillgate.malformed_tags": nil, "spillgate.traced": nil,
+			"spillgate.connections":      {closed("state", "busy", "idle")},
+			"spillgate.upstream.retries": {upstream, closed("decision", "sent", "budget")},
+			"spillgate.upstream.checks":  {upstream, closed("result", "good", "bad")},
+			"spillgate.name_errors":      {{"name", "the name of an upstream in the configuration", "one per name"}},
+			"spillgate.client.limited":   {closed("limit", "connections", "requests")},
+			"spillgate.access_log.lines": {closed("fate", "written", "dropped")},
+			"spillgate.unrouted":         nil,
 
-			"spillgate_client_requests": {gate, target, closed("decision", "answered", "refused", "unsent", "failed"), reason},
-			"spillgate_client_window":   {gate, target}, "spillgate_client_waiting": {gate, target},
+			"spillgate.client.requests": {gate, target, closed("decision", "answered", "refused", "unsent", "failed"), reason},
+			"spillgate.client.window":   {gate, target}, "spillgate.client.waiting": {gate, target},
 
-			"spillgate_workflow_requests": {gate, workflow, closed("decision", "admit", "refuse", "would_refuse"), reason},
-			"spillgate_workflow_latency":  {gate, workflow},
-			"spillgate_build_info":        {{"version", "the version of Spillgate; `(devel)` for a build from a clone, `unknown` for one that knows none", "1"}, {"go", "the version of Go", "1"}},
-			"spillgate_workflow_offered":  {gate, workflow}, "spillgate_workflow_shaping": {gate, workflow},
-			"spillgate_workflow_rate": {gate, workflow, closed("bound", "limit", "own", "downstream")},
+			"spillgate.workflow.requests": {gate, workflow, closed("decision", "admit", "refuse", "would_refuse"), reason},
+			"spillgate.workflow.latency":  {gate, workflow},
+			"spillgate.build.info":        {{"version", "the version of Spillgate; `(devel)` for a build from a clone, `unknown` for one that knows none", "1"}, {"go", "the version of Go", "1"}},
+			"spillgate.workflow.offered":  {gate, workflow}, "spillgate.workflow.shaping": {gate, workflow},
+			"spillgate.workflow.rate": {gate, workflow, closed("bound", "limit", "own", "downstream")},
 
-			"spillgate_share_weight": {gate}, "spillgate_away": {gate}, "spillgate_away_kept": {gate},
-			"spillgate_share_decisions": {gate, closed("reason", words(share.Early, share.Neutral)...)},
-			"spillgate_classes":         {class, closed("why", words(share.ByOverride, share.ByNeither)...)},
-			"spillgate_egress_calls":    {egress, closed("call", "matched", "strange", "untraced")},
-			"spillgate_egress_failures": {egress},
-			"spillgate_traces_refused":  {closed("why", "malformed", "crowded")},
+			"spillgate.share.weight": {gate}, "spillgate.away": {gate}, "spillgate.away_kept": {gate},
+			"spillgate.share.decisions": {gate, closed("reason", words(share.Early, share.Neutral)...)},
+			"spillgate.classes":         {class, closed("why", words(share.ByOverride, share.ByNeither)...)},
+			"spillgate.egress.calls":    {egress, closed("call", "matched", "strange", "untraced")},
+			"spillgate.egress.failures": {egress},
+			"spillgate.traces_refused":  {closed("why", "malformed", "crowded")},
 
-			"spillgate_guard_cancels": {server, closed("step", words(culprit.Throttle, culprit.Session)...), closed("result", "done", "would", "gone", "error")},
-			"spillgate_guard_state":   {server, state}, "spillgate_guard_verdicts": {server, verdict},
-			"spillgate_guard_lost": {server, {"resource", "a resource that the adapter knows, such as a lock or a pool", "tens per server"}},
+			"spillgate.guard.cancels": {server, closed("step", words(culprit.Throttle, culprit.Session)...), closed("result", "done", "would", "gone", "error")},
+			"spillgate.guard.state":   {server, state}, "spillgate.guard.verdicts": {server, verdict},
+			"spillgate.guard.lost": {server, {"resource", "a resource that the adapter knows, such as a lock or a pool", "tens per server"}},
 
-			"spillgate_broker_messages": {limit, closed("result", "released", "over_rate", "queue_full")},
-			"spillgate_broker_access":   {limit, quantile}, "spillgate_broker_processing": {limit, quantile},
-			"spillgate_broker_dropped":     {protocol, closed("reason", "session_queue", "outbound", "packet_size", "subject", "channel_queue", "message_size", "rights", "stream")},
-			"spillgate_broker_closed":      {protocol, {"code", "MQTT: a reason code of version 5, in hexadecimal; NATS and NSQ: an error or reason", "tens"}},
-			"spillgate_broker_connections": {protocol}, "spillgate_broker_turned_away": {protocol}, "spillgate_broker_refused": {protocol},
+			"spillgate.broker.messages": {limit, closed("result", "released", "over_rate", "queue_full")},
+			"spillgate.broker.access":   {limit, quantile}, "spillgate.broker.processing": {limit, quantile},
+			"spillgate.broker.dropped":     {protocol, closed("reason", "session_queue", "outbound", "packet_size", "subject", "channel_queue", "message_size", "rights", "stream")},
+			"spillgate.broker.closed":      {protocol, {"code", "MQTT: a reason code of version 5, in hexadecimal; NATS and NSQ: an error or reason", "tens"}},
+			"spillgate.broker.connections": {protocol}, "spillgate.broker.turned_away": {protocol}, "spillgate.broker.refused": {protocol},
 		}
 	)
-	for _, name := range []string{"queue_delay", "service", "objective", "objective_unreachable", "service_estimate", "slots_limit", "slots_in_use", "waiting",
-		"delay", "credits", "credits_issued", "clients", "clients_drained", "mode", "culprit_limits", "culprit_tokens", "culprit_audit_lost"} {
-		labels["spillgate_"+name] = []Label{gate}
+	for _, name := range []string{"queue.delay", "service", "objective", "objective_unreachable", "service_estimate", "slots.limit", "slots.in_use", "waiting",
+		"delay", "credits", "credits_issued", "clients", "clients_drained", "mode", "culprit.limits", "culprit.tokens", "culprit.audit_lost"} {
+		labels["spillgate."+name] = []Label{gate}
 	}
 	for _, name := range []string{"looks", "failures", "in_flight", "late", "stuck", "throughput", "look", "connected"} {
-		labels["spillgate_guard_"+name] = []Label{server}
+		labels["spillgate.guard."+name] = []Label{server}
 	}
 	for _, name := range []string{"waited", "topics", "rate", "backlog", "backlog_bytes"} {
-		labels["spillgate_broker_"+name] = []Label{limit}
+		labels["spillgate.broker."+name] = []Label{limit}
 	}
 	for _, name := range []string{"sessions", "subscriptions", "retained", "retained_bytes", "storing", "lost"} {
-		labels["spillgate_broker_"+name] = nil
+		labels["spillgate.broker."+name] = nil
 	}
 	return labels
 }

@@ -10,10 +10,10 @@ import (
 // package whose prefix is the longest that its name has.
 var sections = [...]struct{ title, about, dir, prefix string }{
 	{"Gates", "One gate per upstream in the proxy, and those that a Go service makes.", "telemetry", ""},
-	{"Culprits", "Of each gate whose culprit mode is not off.", "telemetry", "spillgate_culprit_"},
-	{"Clients", "Of the requests that a Go service sends, if its clients count them (`httpgate.CountCalls`, `grpcgate.WithCalls`). A program without a gate (`telemetry.WatchCalls`) has no label `gate`.", "telemetry", "spillgate_client_"},
+	{"Culprits", "Of each gate whose culprit mode is not off.", "telemetry", "spillgate.culprit."},
+	{"Clients", "Of the requests that a Go service sends, if its clients count them (`httpgate.CountCalls`, `grpcgate.WithCalls`). A program without a gate (`telemetry.WatchCalls`) has no label `gate`.", "telemetry", "spillgate.client."},
 	{"Proxy", "Of `spillgate proxy`.", "proxy", ""},
-	{"Workflows", "Of `spillgate proxy`, by workflow.", "proxy", "spillgate_workflow_"},
+	{"Workflows", "Of `spillgate proxy`, by workflow.", "proxy", "spillgate.workflow."},
 	{"Guard", "Of `spillgate guard`.", "guard", ""},
 	{"Broker", "Of `spillgate broker`.", "broker", ""},
 	{"Libraries", "Of the packages that a Go service imports.", "", ""},
@@ -38,7 +38,7 @@ func Page(metrics []Metric) []byte {
 
 Every program serves its metrics at ` + "`/metrics`" + ` of its admin address, as Prometheus or OpenMetrics text. A Go service has them from package ` + "`telemetry`" + `: see [go.md](go.md#metrics).
 There are also the metrics of the Go runtime and of the process, ` + "`go_…` and `process_…`" + `, under the names that Prometheus's Go client gives them.
-Through OpenTelemetry a metric has the same name without the suffixes ` + "`_seconds` and `_total`" + `.
+Through OpenTelemetry (` + "`telemetry.Report`" + `) a metric has the name with dots, and its unit apart. Histograms are served with the classic buckets and as native histograms, for a Prometheus that scrapes those.
 
 This page is made from the source: ` + "`go test ./internal/catalogue -rewrite`" + `. Labels come from the configuration or from enumerations; no label takes a value that a client sends,
 except where the number of values is bounded below. "Most" is the largest number of values.
@@ -48,17 +48,18 @@ except where the number of values is bounded below. "Most" is the largest number
 `)
 	parts := make([]bytes.Buffer, len(sections))
 	for _, m := range metrics {
-		fmt.Fprintf(&parts[section(m)], "| `%s` | %s | %s | %s |\n", m.Prometheus(), m.Kind, m.Meaning, labelNames(m.Labels))
+		fmt.Fprintf(&parts[section(m)], "| `%s` | `%s` | %s | %s | %s |\n", m.Prometheus(), m.Name, m.Kind, m.Meaning, labelNames(m.Labels))
 	}
 	for i, s := range sections {
 		if parts[i].Len() > 0 {
-			fmt.Fprintf(&out, "## %s\n\n%s\n\n| metric | kind | meaning | labels |\n|---|---|---|---|\n%s\n", s.title, s.about, parts[i].String())
+			fmt.Fprintf(&out, "## %s\n\n%s\n\n| metric | OpenTelemetry | kind | meaning | labels |\n|---|---|---|---|---|\n%s\n", s.title, s.about, parts[i].String())
 		}
 	}
 	out.WriteString("## Labels\n\n| label | of | values | most |\n|---|---|---|---|\n")
 	writeLabels(&out, metrics)
 	out.WriteString(`
-Histograms have the bounds 100 µs to 100 s, three to a decade.
+Classic buckets of histograms have the bounds 100 µs to 100 s, three to a decade. Native ones have eight buckets to an octave (schema 3).
+The dashboard reads the classic ones; a Prometheus that scrapes native histograms keeps both with ` + "`always_scrape_classic_histograms: true`" + ` (before version 3 ` + "`scrape_classic_histograms`" + `).
 
 ## Queries
 

@@ -38,7 +38,7 @@ type Instrument struct {
 
 // Prometheus returns the name under which a Prometheus endpoint shows the instrument.
 func (i Instrument) Prometheus() string {
-	name := i.Name
+	name := strings.ReplaceAll(i.Name, ".", "_")
 	if i.Unit == "s" {
 		name += "_seconds"
 	}
@@ -48,8 +48,8 @@ func (i Instrument) Prometheus() string {
 	return name
 }
 
-// method matches the methods of an OpenTelemetry meter that make instruments.
-var method = regexp.MustCompile(`^(?:Int64|Float64)(?:Observable)?(Counter|Gauge|UpDownCounter|Histogram)$`)
+// method matches the methods of an OpenTelemetry meter that make instruments, and telemetry.Timer.
+var method = regexp.MustCompile(`^(?:Int64|Float64)(?:Observable)?(Counter|Gauge|UpDownCounter|Histogram)$|^Timer$`)
 
 // scan returns the instruments that the packages in dirs, below root, make, or every place
 // that it cannot read. It follows constants, functions that make an instrument out of
@@ -240,7 +240,7 @@ func instrumentOf(call *ast.CallExpr) Kind {
 		return ""
 	case found[1] == "Counter":
 		return Counter
-	case found[1] == "Histogram":
+	case found[1] == "Histogram", found[0] == "Timer":
 		return Histogram
 	}
 	return Gauge
@@ -255,6 +255,10 @@ func (s *scanner) add(from, call *ast.CallExpr, env map[string]string) {
 		return
 	}
 	i := Instrument{Name: name, Kind: instrumentOf(call), At: s.fset.Position(from.Pos()).Filename}
+	if sel := call.Fun.(*ast.SelectorExpr); sel.Sel.Name == "Timer" && len(call.Args) > 1 {
+		i.Unit = "s"
+		i.Meaning, _ = s.text(call.Args[1], env)
+	}
 	for _, arg := range call.Args[1:] {
 		option, ok := arg.(*ast.CallExpr)
 		if !ok || len(option.Args) != 1 {

@@ -69,7 +69,7 @@ func (c *Client) Demand() int { return c.demand }
 // concurrent use. No call allocates but Register, and the first that says something new of a
 // client; every call but Check takes constant time.
 type Pool struct {
-	cfg         Config
+	cfg, asked  Config // with defaults, and as configured
 	total       float64
 	issued      int
 	clients     int
@@ -111,14 +111,15 @@ type Pool struct {
 	dirty      list
 }
 
-// NewPool returns an empty pool, or every mistake in cfg.
-func NewPool(cfg Config) (*Pool, error) {
-	cfg, err := cfg.withDefaults()
+// NewPool returns an empty pool, or every mistake in its configuration.
+func NewPool(asked Config) (*Pool, error) {
+	cfg, err := asked.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	p := &Pool{
 		cfg:    cfg,
+		asked:  asked,
 		total:  float64(cfg.MinTotal),
 		calm:   calmIntervals,
 		season: 2, // a new client was active in none before
@@ -132,6 +133,21 @@ func NewPool(cfg Config) (*Pool, error) {
 		p.workflows[i].share = 1
 	}
 	return p, nil
+}
+
+// SetObjective changes Config.TargetDelay and Objective, and what follows from them unless it was
+// configured. The pool, the windows and what was learned of the clients stay. A client hears of the new
+// objective with its next grant, which is at most sixteen replies away. With a mistake nothing changes.
+func (p *Pool) SetObjective(target, objective time.Duration) error {
+	asked := p.asked
+	asked.TargetDelay, asked.Objective = target, objective
+	cfg, err := asked.withDefaults()
+	if err != nil {
+		return err
+	}
+	p.rate *= float64(cfg.Interval) / float64(p.cfg.Interval) // it counts by the interval
+	p.cfg, p.asked = cfg, asked
+	return nil
 }
 
 // Total returns the size of the pool in credits. It may be smaller than Issued

@@ -63,7 +63,7 @@ func Spillgate() House {
 			{Name: "drivers", Imports: node, Dirs: []string{"internal/sim/...", "internal/live", "internal/culprit/audit", "internal/taskfile"}},
 			// What users import or run; the root package is among them.
 			{Name: "edges", Imports: drivers, ThirdParty: true, Dirs: []string{".", "grpcgate", "httpgate", "proxy", "telemetry",
-				"classify", "config", "tracer", "fastrpc", "guard/...", "broker/..."}},
+				"classify", "config", "tracer", "fastrpc", "guard/...", "broker/...", "internal/spanevent"}},
 			{Name: "programs", Imports: edges, ThirdParty: true, Dirs: []string{"cmd/...", "lab/...",
 				"internal/harness/...", "internal/demo/..."}},
 			// Examples see what users see.
@@ -102,6 +102,8 @@ func Spillgate() House {
 			{"guard/...", "httpgate", "kinds of requests have one name, in a gate, a proxy and a guard"},
 			{"guard/...", "grpcgate", "an embedded server is guarded in its interceptors"},
 			{"guard/...", "tracer", "a guard inside of a server records what its requests hold"},
+			{"grpcgate", "internal/spanevent", "a span tells what the gate did to its request"},
+			{"httpgate", "internal/spanevent", "a span tells what the gate did to its request"},
 			{"proxy", "internal/reread", "certificates are taken while the proxy runs"},
 			{"broker/...", "internal/reread", "certificates and passwords are taken while the broker runs"},
 			{"config", "internal/plainyaml", "the file is YAML, and its mistakes are reported as those of every file"},

@@ -122,7 +122,8 @@ const restAfter = 20
 // empty.
 type finder struct {
 	gate   *Gate
-	every  time.Duration
+	cfg    CulpritConfig // as configured
+	every  time.Duration // written with mu and the gate's lock, so either is enough to read it
 	notify func(CulpritNotice)
 	log    io.Writer
 
@@ -157,7 +158,7 @@ func (g *Gate) find(cfg CulpritConfig, objective time.Duration, service string) 
 	if err := errors.Join(cfg.check(objective), errEngine, errReadmit); err != nil {
 		return err
 	}
-	f := &finder{gate: g, every: cfg.every(objective), notify: cfg.Notify, log: cfg.Audit, recorder: recorder, engine: engine, mode: cfg.Mode}
+	f := &finder{gate: g, cfg: cfg, every: cfg.every(objective), notify: cfg.Notify, log: cfg.Audit, recorder: recorder, engine: engine, mode: cfg.Mode}
 	f.stats.Mode = engine.Mode
 	f.timer = time.AfterFunc(time.Hour, f.look)
 	f.timer.Stop()
@@ -185,6 +186,27 @@ func (f *finder) follow() {
 	if lines, _ := f.recorder.Configure(f.engine); f.begun { // what was accepted is in every mode
 		f.write(lines)
 	}
+}
+
+// retune has a new engine look for culprits at the gate's objective, which has changed: what the old one knew is
+// about the old objective. Its log goes on with the new configuration.
+func (f *finder) retune() error {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	objective, engine := f.gate.Objective(), f.engine
+	engine.Objective = objective
+	recorder, err := audit.NewRecorder(f.cfg.Source, engine)
+	if err != nil {
+		return err
+	}
+	f.engine, f.recorder, f.begun = engine, recorder, false
+	f.gate.mu.Lock()
+	defer f.gate.mu.Unlock()
+	f.every = f.cfg.every(objective)
+	return nil
 }
 
 // close ends the looks. One that is under way ends first.
@@ -246,7 +268,7 @@ func (f *finder) see() {
 	f.kinds = g.tasks.show(now, g.cancels, &f.sample, f.kinds)
 	g.node.Look(now)
 	g.mu.Unlock()
-	f.kinds = f.file.see(&f.sample, f.kinds, g.objective)
+	f.kinds = f.file.see(&f.sample, f.kinds, g.Objective())
 }
 
 // observe has the engine decide, and writes down what it decided.

@@ -43,6 +43,9 @@ type GateConfig struct {
 	// Culprit says how the gate looks for requests that keep others waiting. Default: it
 	// names them.
 	Culprit CulpritConfig
+	// Learned, if not nil, is what the gate knows from the first request on: what another gate
+	// of the same service has found out, as Gate.Learned returns it. The bounds in Slots hold. Default: nothing.
+	Learned *Learned
 	// Observe, if set, is told the end of every request's passage. It is called
 	// on the request's goroutine, outside the lock, and must not block.
 	Observe func(Event)
@@ -88,12 +91,12 @@ type Request struct {
 type Gate struct {
 	observe   atomic.Pointer[func(Event)] // nil: nobody is told
 	lag       atomic.Pointer[lag]
-	busy      busy   // of onLag alone
-	id        uint64 // of this gate among processes
-	service   string // "" if it has no name
-	objective time.Duration
-	urgent    bool    // see ByDeadline
-	shares    *Shares // nil: classes are not learned
+	busy      busy         // of onLag alone
+	id        uint64       // of this gate among processes
+	service   string       // "" if it has no name
+	objective atomic.Int64 // ns; see SetObjective
+	urgent    bool         // see ByDeadline
+	shares    *Shares      // nil: classes are not learned
 	untagged  Untagged
 	calls     Calls
 
@@ -137,6 +140,11 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	n, err := node.New(node.Config{Config: cfg.Config, Service: cfg.Service, Number: id, Shares: cfg.Shares})
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
+	}
+	if cfg.Learned != nil {
+		if err := n.Gate().Learn(cfg.Learned.Learned); err != nil { // cannot be: it is new
+			return nil, err
+		}
 	}
 	g := openGate(n, id, cfg.Objective)
 	g.mode.Store(uint32(cfg.Mode))
@@ -184,7 +192,8 @@ func NewGateOf(policy baseline.Door, objective time.Duration) *Gate {
 }
 
 func openGate(n *node.Node, id uint64, objective time.Duration) *Gate {
-	g := &Gate{node: n, id: id, objective: objective, armed: mono.Never, latest: math.MinInt64} // time may begin anywhere
+	g := &Gate{node: n, id: id, armed: mono.Never, latest: math.MinInt64} // time may begin anywhere
+	g.objective.Store(int64(objective))
 	g.timer = time.AfterFunc(time.Hour, g.onTimer)
 	g.timer.Stop()
 	return g
@@ -205,11 +214,15 @@ func (g *Gate) WatchNetwork() {
 	if g.lag.Load() != nil || g.closed {
 		return
 	}
-	gap := g.objective / lagsInObjective
+	g.lag.Store(newLag(g.lagGap(), g.onLag))
+}
+
+// lagGap is the time between two measurements of the network. It is called with the lock held.
+func (g *Gate) lagGap() time.Duration {
 	if own := g.node.Gate(); own != nil {
-		gap = own.Pool().Config().Interval
+		return own.Pool().Config().Interval
 	}
-	g.lag.Store(newLag(gap, g.onLag))
+	return g.Objective() / lagsInObjective
 }
 
 // lagsInObjective is how often the network is looked at in an objective for another
@@ -334,7 +347,7 @@ func (t *Ticket) prepare(now mono.Time, r *Request) {
 		c.Deadline = mono.Never
 	case g.urgent && r.Untrusted && c.Deadline > now:
 		// Its context still ends at its own deadline.
-		c.Deadline = max(c.Deadline, now.Add(cmp.Or(r.Objective, g.objective)))
+		c.Deadline = max(c.Deadline, now.Add(cmp.Or(r.Objective, g.Objective())))
 	}
 	t.core = c
 }
@@ -469,7 +482,7 @@ func (t *Ticket) wait(ctx context.Context) *Refusal {
 	}
 	switch {
 	case t.closed:
-		return g.refuse(t, work.Draining, g.objective, nil)
+		return g.refuse(t, work.Draining, g.Objective(), nil)
 	case verdict == admission.Shed:
 		return g.refuse(t, t.core.Reason(), t.pushback, nil)
 	}
@@ -523,7 +536,7 @@ func (t *Ticket) reply(now mono.Time) {
 	switch t.pushback = f.Pushback; {
 	case t.pushback != 0: // else the policy does not say
 	case f.Reason.Retryable():
-		t.pushback = t.gate.objective
+		t.pushback = t.gate.Objective()
 	default:
 		t.pushback = -1
 	}

@@ -18,7 +18,7 @@ import (
 // goroutines that read connections wait for theirs, says when it got it.
 type lag struct {
 	r, w   *os.File
-	gap    time.Duration
+	gap    atomic.Int64 // ns
 	tell   func(d time.Duration)
 	sent   atomic.Int64 // instant of the byte under way; 0: none
 	next   atomic.Int64 // no other byte before this instant
@@ -36,7 +36,8 @@ func newLag(gap time.Duration, tell func(time.Duration)) *lag {
 	if err != nil {
 		return nil
 	}
-	l := &lag{r: r, w: w, gap: gap, tell: tell, done: make(chan struct{})}
+	l := &lag{r: r, w: w, tell: tell, done: make(chan struct{})}
+	l.gap.Store(int64(gap))
 	go l.listen()
 	return l
 }
@@ -47,9 +48,12 @@ func (l *lag) poke(now mono.Time) {
 	if l == nil || int64(now) < l.next.Load() || !l.sent.CompareAndSwap(0, int64(now)) {
 		return
 	}
-	l.next.Store(int64(now.Add(l.gap)))
+	l.next.Store(int64(now.Add(l.every())))
 	l.ask()
 }
+
+// every is the least time between two bytes.
+func (l *lag) every() time.Duration { return time.Duration(l.gap.Load()) }
 
 func (l *lag) listen() {
 	defer close(l.done)

@@ -58,7 +58,8 @@ func TestGateKnowsOfALagUnderWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lag{r: r, w: w, gap: time.Hour, done: make(chan struct{})}
+	l := &lag{r: r, w: w, done: make(chan struct{})}
+	l.gap.Store(int64(time.Hour))
 	close(l.done) // nobody reads, so the byte stays under way
 	g.lag.Store(l)
 	ticket, err := g.Enter(context.Background(), Request{})

@@ -49,7 +49,7 @@ func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
-	s := Stats{Tallies: g.tallies, Mode: Mode(g.mode.Load()), Running: g.off, Objective: g.objective, Lag: g.lag.Load().value(now)}
+	s := Stats{Tallies: g.tallies, Mode: Mode(g.mode.Load()), Running: g.off, Objective: g.Objective(), Lag: g.lag.Load().value(now)}
 	core := g.node.Gate()
 	if core == nil {
 		return s

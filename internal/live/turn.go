@@ -65,8 +65,9 @@ func (l *lag) turn(now mono.Time) bool {
 	if l == nil || !l.turns.busy.Load() || !l.turns.long.Load() {
 		return false
 	}
-	least := max(l.gap/turnShare, leastTurn)
-	if !l.turns.on(now, l.value(now) >= least, turnsLast*l.gap) || now.Sub(mono.Time(l.read.Load())) < least {
+	gap := l.every()
+	least := max(gap/turnShare, leastTurn)
+	if !l.turns.on(now, l.value(now) >= least, turnsLast*gap) || now.Sub(mono.Time(l.read.Load())) < least {
 		return false
 	}
 	wait, first := l.turns.take()

@@ -48,7 +48,8 @@ func TestTurns(t *testing.T) {
 // Where handlers are short nobody takes a turn, and a long one among them is an
 // exception.
 func TestTurnsAreForLongHandlers(t *testing.T) {
-	l := &lag{gap: time.Millisecond}
+	l := &lag{}
+	l.gap.Store(int64(time.Millisecond))
 	l.turns.over = true // what would wait goes on
 	for range 200 {
 		l.turns.ran(20 * time.Microsecond)

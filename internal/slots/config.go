@@ -60,7 +60,10 @@ func (c Config) withDefaults() (Config, error) {
 		c.Samples = 32
 	}
 	if c.MaxWindow == 0 {
-		c.MaxWindow = max(40*c.Slack, 250*time.Millisecond)
+		c.MaxWindow = longestWindow(c.Slack)
 	}
 	return c, errors.Join(errs...)
 }
+
+// longestWindow is the default of Config.MaxWindow.
+func longestWindow(slack time.Duration) time.Duration { return max(40*slack, 250*time.Millisecond) }

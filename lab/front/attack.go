@@ -56,6 +56,26 @@ var ways = map[string]func(a *Attack, ctx context.Context) error{
 	"one byte":     (*Attack).oneByte,
 	"rapid reset":  (*Attack).rapidReset,
 	"unknown kind": (*Attack).garbage,
+
+	"long extension":  (*Attack).longExtension,
+	"long trailers":   (*Attack).longTrailers,
+	"bodied pipeline": (*Attack).bodiedPipeline,
+	"expect and send": (*Attack).expectAndSend,
+	"talks":           (*Attack).talks,
+	"half upgrade":    (*Attack).halfUpgrade,
+	"churn":           (*Attack).churn,
+	"not TLS":         (*Attack).notTLS,
+	"forged":          (*Attack).forged,
+	"table sizes":     (*Attack).tableSizes,
+	"flips window":    (*Attack).flipsWindow,
+	"tiny windows":    (*Attack).tinyWindows,
+	"HTTP/2 trailers": (*Attack).http2Trailers,
+	"half bodies":     (*Attack).halfBodies,
+	"gRPC length":     (*Attack).grpcLength,
+	"gRPC bomb":       (*Attack).grpcBomb,
+	"gRPC deadlines":  (*Attack).grpcDeadlines,
+	"slow handshake":  (*Attack).slowHandshake,
+	"handshakes":      (*Attack).handshakes,
 }
 
 // atOnce is how many connections are opened at the same time.

@@ -2,10 +2,12 @@ package front
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -26,6 +28,9 @@ type scene struct {
 
 // control reports whether the scene is no attack but what one is compared with. It has no bar.
 func (s scene) control() bool { return s.kind == "reader" }
+
+// overTLS reports whether the proxy speaks TLS and nothing else.
+func (s scene) overTLS() bool { return s.kind == "slow handshake" || s.kind == "handshakes" }
 
 // scenes are what the front door must bear.
 func scenes() []scene {
@@ -70,6 +75,25 @@ func strange() []scene {
 		{"200 bodies of a byte, a second each", "one byte", 4, 0},
 		{"16 times rapid reset", "rapid reset", 16, 0},
 		{"16 floods of unknown frames", "unknown kind", 16, 0},
+		{"16 chunk extensions of 1 MB, ten a second each", "long extension", 16, 0},
+		{"16 trailers of 1 MB, ten a second each", "long trailers", 16, 0},
+		{"4 pipelines of requests with bodies", "bodied pipeline", 4, 0},
+		{"64 requests in place of the body asked for", "expect and send", 64, 0},
+		{"64 WebSockets that ping without end", "talks", 64, 0},
+		{"64 upgrades that the server refuses", "half upgrade", 64, 0},
+		{"8 times 200 connections a second", "churn", 8, 0},
+		{"64 handshakes of TLS where there is none", "not TLS", 64, 0},
+		{"64 clients that forge their tags", "forged", 64, 0},
+		{"16 floods of table sizes", "table sizes", 16, 0},
+		{"16 floods of windows that open and close", "flips window", 16, 0},
+		{"16 answers of 8 MiB by windows of a byte", "tiny windows", 16, 0},
+		{"2,000 halves of bodies at once", "half bodies", 8, 0},
+		{"16 floods of trailers of HTTP/2", "HTTP/2 trailers", 16, 0},
+		{"16 floods of gRPC lengths that lie", "gRPC length", 16, 0},
+		{"16 floods of gRPC bombs", "gRPC bomb", 16, 0},
+		{"16 floods of gRPC deadlines", "gRPC deadlines", 16, 0},
+		{"200 slow handshakes of TLS", "slow handshake", 200, 0},
+		{"4 times 50 handshakes of TLS a second", "handshakes", 4, 0},
 	}
 }
 
@@ -102,7 +126,7 @@ func hostile() experiment.Experiment {
 		Name:  "front/hostile",
 		Title: "normal requests through the proxy beside half requests, floods of frames and answers that nobody takes",
 		About: `As front/attacks, with attacks that need less of their clients: each connection sends a burst every 100 ms, of what HTTP/1 or
-HTTP/2 allows and no ordinary client sends, and begins anew when the proxy closes it. The attackers do not ask for
+HTTP/2 allows and no ordinary client sends, or of gRPC, WebSocket, TLS and Spillgate's tags, and begins anew when the proxy closes it. The attackers do not ask for
 more than the server can do beside the normal requests, but for those that pipeline.`,
 		Live: true, Run: scenesOf(strange),
 	}
@@ -179,8 +203,7 @@ func (p play) scene(ctx context.Context, s scene) (*outcome, error) {
 	go func() { _ = back.Serve(l) }()
 	defer back.Close()
 
-	front, err := role.Start(ctx, order{Proxy: &proxyOrder{Upstream: l.Addr().String(), Objective: p.objective, Slots: workers, Files: s.files}},
-		proc.Spec{Name: "proxy", CPUs: []int{0}})
+	front, scheme, err := p.front(ctx, s, l.Addr().String())
 	if err != nil {
 		return nil, err
 	}
@@ -194,9 +217,9 @@ func (p play) scene(ctx context.Context, s scene) (*outcome, error) {
 		return all
 	}
 
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: patience}
 	defer client.CloseIdleConnections()
-	url := "http://" + front.Addr() + "/work"
+	url := scheme + "://" + front.Addr() + "/work"
 	ask(ctx, client, url, p.perSecond, p.before/4) // connections are made
 	out := &outcome{}
 	out.alone = p.watched(out, used, "before the attack", func() *seen { return ask(ctx, client, url, p.perSecond, p.before) })
@@ -218,6 +241,25 @@ func (p play) scene(ctx context.Context, s scene) (*outcome, error) {
 	}
 	out.memory = bytes / 1e6
 	return out, ctx.Err()
+}
+
+// front starts the proxy of a scene, which lasts as long as ctx, and says by which scheme it is asked.
+func (p play) front(ctx context.Context, s scene, upstream string) (front *proc.Child, scheme string, err error) {
+	its := &proxyOrder{Upstream: upstream, Objective: p.objective, Slots: workers, Files: s.files}
+	scheme = "http"
+	if s.overTLS() {
+		scheme = "https"
+		dir, err := os.MkdirTemp("", "spillgate-front-")
+		if err != nil {
+			return nil, "", err
+		}
+		context.AfterFunc(ctx, func() { _ = os.RemoveAll(dir) }) // the proxy reads them again and again
+		if its.Cert, its.Key, err = certificate(dir); err != nil {
+			return nil, "", err
+		}
+	}
+	front, err = role.Start(ctx, order{Proxy: its}, proc.Spec{Name: "proxy", CPUs: []int{0}})
+	return front, scheme, err
 }
 
 // patience is how long a normal client waits for its answer.

@@ -28,6 +28,7 @@ type proxyOrder struct {
 	Slots     int // 0: learned
 	Mode      live.Mode
 	Files     uint64 // that it may open; 0: as many as the system allows
+	Cert, Key string // PEM files; empty: no TLS
 }
 
 // Child plays a child's part and ends the process, if it is a child of an experiment of
@@ -52,7 +53,7 @@ func (o *proxyOrder) serve() error {
 	}
 	p, err := proxy.New(proxy.Config{
 		Objective: o.Objective, Mode: o.Mode,
-		Listen:    []proxy.Listener{{Address: "127.0.0.1:0"}},
+		Listen:    []proxy.Listener{{Address: "127.0.0.1:0", Cert: o.Cert, Key: o.Key}},
 		Upstreams: []proxy.Upstream{{URL: "http://" + o.Upstream}},
 		Slots:     proxy.Slots{Min: o.Slots, Max: o.Slots},
 	}, slog.New(slog.NewTextHandler(os.Stderr, nil)))
