@@ -165,7 +165,10 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // has no wallet.
 func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Response, *exchange, error) {
 	ctx := r.Context()
-	now := live.Now()
+	now := began
+	if try > 0 {
+		now = live.Now()
+	}
 	h, err := t.enter(now, hostKey{r.URL.Scheme, r.URL.Host})
 	if err != nil {
 		closeBody(r)
@@ -181,27 +184,23 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 		call.End(wire.Reply{})
 		return resp, nil, err
 	}
-	permit := h.wallet.TryAcquire(ctx)
-	if permit == nil {
-		span := live.SpanFrom(ctx)
-		span.BeginWait()
-		permit, err = h.wallet.Acquire(ctx)
-		span.EndWait()
-		now = live.Now()
-	}
-	if err != nil {
-		t.leave(h)
+	x := &exchange{t: t, host: h, ctx: ctx, sent: now, grpc: isGRPC(r.Header)}
+	permit := &x.permit
+	if err := h.wallet.AcquireTo(ctx, permit); err != nil {
+		t.leave(h, live.Now())
 		h.called.NotSent(err)
 		closeBody(r)
 		noteBelow(ctx, err)
 		return nil, nil, err
 	}
-	x := &exchange{t: t, host: h, permit: permit, ctx: ctx, sent: now, grpc: isGRPC(r.Header)}
+	if permit.Waited() > 0 {
+		x.sent = live.Now()
+	}
 	var tags wire.Tags
 	x.call, tags = live.BeginCall(ctx, h.callee, try)
 	tags.Token = live.TokenFrom(ctx)
 	if tags.Waited = permit.Waited(); try > 0 {
-		tags.Waited = now.Sub(began)
+		tags.Waited = x.sent.Sub(began)
 	}
 	out := t.tagged(r, tags, permit, x.grpc)
 	if out.ContentLength <= 0 {
@@ -257,10 +256,10 @@ func (t *transport) enter(now mono.Time, key hostKey) (*host, error) {
 	return h, nil
 }
 
-func (t *transport) leave(h *host) {
+func (t *transport) leave(h *host, now mono.Time) {
 	t.mu.Lock()
 	h.users--
-	h.used = live.Now()
+	h.used = max(h.used, now)
 	t.mu.Unlock()
 }
 
@@ -343,7 +342,7 @@ func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit,
 	return out
 }
 
-func webForm(t *wire.Tags) any { return tagsField(t, false) }
+func webForm(t wire.Tags) any { return tagsField(&t, false) }
 
 // tagsField is tags as the values of the field in which they travel.
 func tagsField(t *wire.Tags, grpc bool) []string {
@@ -370,7 +369,7 @@ func grpcTimeoutText(d time.Duration) string {
 type exchange struct {
 	t      *transport
 	host   *host
-	permit *live.Permit
+	permit live.Permit
 	ctx    context.Context
 	sent   mono.Time
 	grpc   bool
@@ -449,8 +448,9 @@ func (x *exchange) take(h http.Header) {
 // release gives the credit back, once.
 func (x *exchange) release(served time.Duration) {
 	x.once.Do(func() {
-		x.permit.Return(served)
-		x.t.leave(x.host)
+		now := live.Now()
+		x.permit.ReturnAt(now, nil, served)
+		x.t.leave(x.host, now)
 	})
 }
 
