@@ -114,9 +114,10 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	t := w.target
 	client, sender := h.sender(w, r, tags)
 	t.gate.Untagged().Served(tags)
-	in := &served{Context: ctx, method: r.Method, path: r.URL.Path, grpc: w.grpc, tags: wire.Tags{
-		Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority, Attempt: tags.Attempt, Total: tags.Total, Elapsed: tags.Elapsed,
-	}}
+	in := &w.room
+	in.Context, in.method, in.path, in.grpc = ctx, r.Method, r.URL.Path, w.grpc
+	in.tags.Workflow, in.tags.Class, in.tags.Priority = tags.Workflow, tags.Class, tags.Priority
+	in.tags.Attempt, in.tags.Total, in.tags.Elapsed = tags.Attempt, tags.Total, tags.Elapsed
 	if in.tags == (wire.Tags{}) {
 		in.tags = live.TagsFrom(ctx) // of a handler further out
 	}

@@ -180,7 +180,7 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	if h == nil { // nor rates: nobody will read the reply
 		call, tags := live.BeginCall(ctx, nil, try)
 		tags.Token = live.TokenFrom(ctx)
-		resp, err := t.base.RoundTrip(t.tagged(r, tags, nil, isGRPC(r.Header)))
+		resp, err := t.base.RoundTrip(t.tagged(r, new(http.Request), tags, nil, isGRPC(r.Header)))
 		call.End(wire.Reply{})
 		return resp, nil, err
 	}
@@ -202,8 +202,8 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	if tags.Waited = permit.Waited(); try > 0 {
 		tags.Waited = x.sent.Sub(began)
 	}
-	out := t.tagged(r, tags, permit, x.grpc)
-	if out.ContentLength <= 0 {
+	out := t.tagged(r, &x.out, tags, permit, x.grpc)
+	if out.ContentLength <= 0 && out.Body != nil {
 		watchQuiet(out, StreamAfter, func() { x.release(0) })
 	}
 	resp, err := t.base.RoundTrip(out)
@@ -297,9 +297,9 @@ func (t *transport) forget(h *host) {
 }
 
 // tagged returns a request like r with the tags that travel: r itself where KeepHeader
-// allows that and it has no body, which watchQuiet may replace. A permit of nil is a
+// allows that and it has no body, which watchQuiet may replace; else room. A permit of nil is a
 // request without a wallet, whose sender wants no credits.
-func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit, grpc bool) *http.Request {
+func (t *transport) tagged(r, room *http.Request, tags wire.Tags, permit *live.Permit, grpc bool) *http.Request {
 	ctx := r.Context()
 	rank := wire.Tags{Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority}
 	if d, ok := ctx.Deadline(); ok {
@@ -312,7 +312,7 @@ func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit,
 	}
 	out := r
 	if !t.keep || r.Header == nil || r.Body != nil {
-		out = new(http.Request)
+		out = room
 		*out = *r
 	}
 	if !t.keep || r.Header == nil {
@@ -374,6 +374,9 @@ type exchange struct {
 	sent   mono.Time
 	grpc   bool
 
+	out  http.Request // r as it is sent, where that is not r itself
+	body body         // of the response; both are here for one allocation in place of three
+
 	once    sync.Once
 	call    live.Outgoing
 	reply   wire.Reply // what was said up to now
@@ -402,8 +405,8 @@ func (x *exchange) onHeader(resp *http.Response) {
 		x.end()
 		return
 	}
-	b := &body{ReadCloser: resp.Body, x: x, resp: resp}
-	resp.Body = b
+	x.body.ReadCloser, x.body.x, x.body.resp = resp.Body, x, resp
+	resp.Body = &x.body
 	switch {
 	case resp.ContentLength >= 0:
 	case isEventStream(resp.Header):

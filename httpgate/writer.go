@@ -27,7 +27,8 @@ const largeBody = 64 << 10
 type writer struct {
 	http.ResponseWriter
 	h       *handler
-	in      *served
+	in      *served // room, which spares an allocation
+	room    served
 	r       *http.Request
 	target  *Target
 	account *account
