@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/internal/live"
@@ -94,7 +93,9 @@ type outgoing struct {
 	conn   *grpc.ClientConn
 	in     *incoming // the request served by making this call, if any
 	told   bool      // the tags say that this client obeys credits
-	stream bool
+	// metadata is what the context says under outgoingMetadata, nil if a context around it does.
+	metadata any
+	stream   bool
 
 	mu       sync.Mutex
 	permit   *live.Permit // for the next attempt
@@ -102,7 +103,7 @@ type outgoing struct {
 	err      error        // why there will be no permit
 	fetching bool         // of this attempt
 	attempts int          // sent
-	reply    wire.Reply   // to the last attempt
+	reply    *wire.Reply  // to the last attempt, nil if that said nothing
 	sent     live.Outgoing
 
 	first attempt // spares most calls an allocation, and so does room
@@ -112,8 +113,11 @@ type outgoing struct {
 type outgoingKey struct{}
 
 func (o *outgoing) Value(key any) any {
-	if key == (outgoingKey{}) {
+	switch {
+	case key == (outgoingKey{}):
 		return o
+	case o.metadata != nil && key == outgoingMetadata:
+		return o.metadata
 	}
 	return o.Context.Value(key)
 }
@@ -155,33 +159,8 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, bega
 	if tags == (wire.Tags{}) {
 		return o, o, nil
 	}
-	var said *live.Said
-	if permit != nil {
-		said = permit.Server().Said()
-	}
-	return o, withMetadata(o, &tags, said), nil
+	return o, o.withTags(&tags), nil
 }
-
-// withMetadata returns ctx with tags in its metadata. The budget is not among them, as grpc
-// says it itself. said, if not nil, is what was said to the server before.
-func withMetadata(ctx context.Context, tags *wire.Tags, said *live.Said) context.Context {
-	if said == nil {
-		return metadata.AppendToOutgoingContext(ctx, wire.MetadataKey, text(tags))
-	}
-	md := said.Form(tags, asMetadata).(metadata.MD)
-	if _, more := metadata.FromOutgoingContext(ctx); more {
-		return metadata.AppendToOutgoingContext(ctx, wire.MetadataKey, md[wire.MetadataKey][0])
-	}
-	return metadata.NewOutgoingContext(ctx, md)
-}
-
-func text(tags *wire.Tags) string {
-	var buf [wire.MaxTags]byte
-	return string(tags.Append(buf[:0]))
-}
-
-// asMetadata is tags as grpc sends them.
-func asMetadata(tags *wire.Tags) any { return metadata.MD{wire.MetadataKey: {text(tags)}} }
 
 // take returns the permit for the next attempt, if there is one.
 func (o *outgoing) take() (*live.Permit, error) {
@@ -214,10 +193,13 @@ func (o *outgoing) server() *live.Server {
 }
 
 // last returns the reply to the last attempt.
-func (o *outgoing) last() wire.Reply {
+func (o *outgoing) last() (r wire.Reply) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.reply
+	if o.reply != nil {
+		r = *o.reply
+	}
+	return r
 }
 
 func (c *client) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {

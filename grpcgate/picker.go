@@ -130,7 +130,7 @@ func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.Pic
 	}
 	o.attempts++
 	o.fetching = false
-	o.reply = wire.Reply{}
+	o.reply = nil
 	o.holds = permit
 	o.mu.Unlock()
 	*a = attempt{call: o, pool: p.pool, on: b, permit: permit, sent: live.Now()}
@@ -155,8 +155,9 @@ func (a *attempt) done(info balancer.DoneInfo) {
 	}
 	if reply != (wire.Reply{}) {
 		o.sent.Answered(a.on.callee, reply)
+		said := reply
 		o.mu.Lock()
-		o.reply = reply
+		o.reply = &said
 		o.mu.Unlock()
 	}
 	if o.stream {
@@ -168,15 +169,15 @@ func (a *attempt) done(info balancer.DoneInfo) {
 			a.pool.drained(server, reply.Shed.Pushback)
 		}
 	}
-	var served time.Duration
+	now, served := live.Now(), time.Duration(0)
 	executed := !reply.HasShed && info.BytesReceived && answered(code)
 	if executed && !o.stream {
-		served = live.Now().Sub(a.sent)
+		served = now.Sub(a.sent)
 	}
 	if reply.HasGrant {
-		a.permit.ReturnWith(reply.Grant, served)
+		a.permit.ReturnAt(now, &reply.Grant, served)
 	} else {
-		a.permit.Return(served)
+		a.permit.ReturnAt(now, nil, served)
 	}
 	called := a.pool.called
 	switch {

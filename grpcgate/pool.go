@@ -204,7 +204,7 @@ func (p *pool) clientState() (sum live.ClientState) {
 	return sum
 }
 
-// acquire waits for a credit, for which room has room. It returns neither permit nor error if no server
+// acquire waits for a credit, for which there is room. It returns neither permit nor error if no server
 // is connected, or none any more: what happens then is for grpc's rules on
 // failing fast and waiting for ready.
 func (p *pool) acquire(ctx context.Context, room *live.Permit) (*live.Permit, error) {
@@ -214,20 +214,10 @@ func (p *pool) acquire(ctx context.Context, room *live.Permit) (*live.Permit, er
 	if none {
 		return nil, nil
 	}
-	if wallet.TryAcquireTo(ctx, room) {
-		return room, nil
+	if ok, err := wallet.AcquireOr(ctx, lost.Done(), room); !ok {
+		return nil, err
 	}
-	span := live.SpanFrom(ctx)
-	span.BeginWait()
-	defer span.EndWait()
-	wait, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(lost, cancel)()
-	permit, err := wallet.Acquire(wait)
-	if err != nil && lost.Err() != nil && ctx.Err() == nil {
-		return nil, nil
-	}
-	return permit, err
+	return room, nil
 }
 
 // behind returns what is connected to a server in the wallet, nil if it is gone.

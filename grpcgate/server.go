@@ -82,13 +82,30 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	switch {
 	case info.FullMethodName == controlMethod:
 		ctx = &controlled{ctx, s.connectionOf(ctx)}
-	case !s.o.exempt.has(info.FullMethodName):
+	case s.o.exempt.has(info.FullMethodName):
+	case s.passes(info.Header):
+		ctx = live.Passing(ctx)
+	default:
 		ctx = &incoming{Context: ctx, arrived: live.Now(), unread: info.Header, server: s}
 	}
 	if s.o.tap != nil {
 		return s.o.tap(ctx, info)
 	}
 	return ctx, nil
+}
+
+// passes reports whether a call with that header is served without a ticket: the gate's mode is Off, nothing is
+// added to answers, and there are no tags, which the handler's context would have.
+func (s *server) passes(header metadata.MD) bool {
+	if !s.gate.Bypassed() || s.o.classify != nil || s.load != nil {
+		return false
+	}
+	return len(header[wire.MetadataKey]) == 0 && len(header["baggage"]) == 0 && len(header[attemptsKey]) == 0
+}
+
+// passed reports whether tap let the call of ctx pass. Without tap, as with net/http's transport, none does.
+func (s *server) passed(ctx context.Context) bool {
+	return s.gate.Bypassed() && incomingFrom(ctx) == nil && live.Serving(ctx)
 }
 
 // call is one admitted call.
@@ -104,7 +121,7 @@ type call struct {
 // called and its handler be given the context returned.
 func (s *server) enter(ctx context.Context, method string, content Content) (call, context.Context, error) {
 	in := incomingFrom(ctx)
-	if in == nil { // net/http's transport has no tap handle, and makes a Peer for each request
+	if in == nil { // net/http's transport has no tap handle, and makes a Peer for each request; or the gate was off
 		md, _ := metadata.FromIncomingContext(ctx)
 		in = &incoming{Context: ctx, tags: tagsOf(md, nil, &s.o.counters.Malformed)}
 		ctx = in
@@ -255,7 +272,7 @@ func (s *server) setTrailer(ctx context.Context, md metadata.MD) {
 }
 
 func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	if s.o.exempt.has(info.FullMethod) {
+	if s.o.exempt.has(info.FullMethod) || s.passed(ctx) {
 		return handle(ctx, req)
 	}
 	var content Content
@@ -275,10 +292,10 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 }
 
 func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	if s.o.exempt.has(info.FullMethod) {
+	was := ss.Context()
+	if s.o.exempt.has(info.FullMethod) || s.passed(was) {
 		return handle(srv, ss)
 	}
-	was := ss.Context()
 	if open := s.streamsOf(was); open != nil {
 		defer open.Add(-1)
 		if n := open.Add(1); s.o.streams > 0 && int(n) > s.o.streams {

@@ -193,7 +193,7 @@ func (a *account) sum() {
 }
 
 // newest returns the newest grant for the client, if there is one that it was not told, or one
-// at all for a client that asks.
+// at all for a client that asks; else none.
 func (a *account) newest(asks bool) (wire.Grant, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -203,11 +203,11 @@ func (a *account) newest(asks bool) (wire.Grant, bool) {
 			break
 		}
 	}
-	tell := a.has && (asks || a.news)
-	if tell {
-		a.news = false
+	if !a.has || !asks && !a.news {
+		return wire.Grant{}, false
 	}
-	return a.latest, tell
+	a.news = false
+	return a.latest, true
 }
 
 func (a *account) close() {

@@ -31,7 +31,9 @@ import (
 func Handler(gate *live.Gate, next http.Handler, opts ...Option) http.Handler {
 	t := NewTarget(gate, next)
 	gate.WatchNetwork()
-	return Spread(func(*http.Request) *Target { return t }, opts...)
+	h := Spread(func(*http.Request) *Target { return t }, opts...).(*handler)
+	h.only = t
+	return h
 }
 
 // Spread is a Handler over several targets, each with a gate of its own because
@@ -45,6 +47,7 @@ func Spread(choose func(*http.Request) *Target, opts ...Option) http.Handler {
 type handler struct {
 	options
 	choose func(*http.Request) *Target
+	only   *Target // nil: there may be others, or a request may be of interest even where its gate is not
 	ledger *live.Ledger[*account]
 
 	gathering atomic.Int64 // bytes of bodies that are being read
@@ -54,6 +57,10 @@ type handler struct {
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	grpc := isGRPC(r.Header)
+	if h.passes(r, grpc) {
+		h.only.next.ServeHTTP(rw, r.WithContext(live.Passing(r.Context())))
+		return
+	}
 	tags, speaks := h.readTags(r, grpc)
 	if grpc {
 		tags.Attempt = max(tags.Attempt, attemptsBefore(r.Header))
@@ -91,19 +98,30 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// passes reports whether r is served without a ticket: the gate's mode is Off, nobody is told of the end, and
+// there are neither tags nor a budget, which the handler's context would have.
+func (h *handler) passes(r *http.Request, grpc bool) bool {
+	if h.only == nil || h.onEnd != nil || h.classify != nil || grpc || !h.only.gate.Bypassed() {
+		return false
+	}
+	_, tagged := r.Header[field]
+	_, ranked := r.Header[baggage]
+	return !tagged && !ranked
+}
+
 // serve has the request admitted by the gate of w's target, and served. It returns the
 // target that the request goes on to, nil where it was answered.
 func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *wire.Tags, body io.ReadCloser) *Target {
 	t := w.target
 	client, sender := h.sender(w, r, tags)
 	t.gate.Untagged().Served(tags)
-	in := &served{Context: ctx, method: r.Method, path: r.URL.Path, grpc: w.grpc, tags: wire.Tags{
-		Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority, Attempt: tags.Attempt, Total: tags.Total, Elapsed: tags.Elapsed,
-	}}
+	in := &w.room
+	in.Context, in.method, in.path, in.grpc = ctx, r.Method, r.URL.Path, w.grpc
+	in.tags.Workflow, in.tags.Class, in.tags.Priority = tags.Workflow, tags.Class, tags.Priority
+	in.tags.Attempt, in.tags.Total, in.tags.Elapsed = tags.Attempt, tags.Total, tags.Elapsed
 	if in.tags == (wire.Tags{}) {
 		in.tags = live.TagsFrom(ctx) // of a handler further out
 	}
-	in.done = ctx.Done()
 	in.deadline, in.limited = ctx.Deadline()
 	w.in, w.r = in, r
 
@@ -130,7 +148,7 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	}
 	if cancel {
 		if watched, may := in.room.Watch(in.Context); may {
-			in.Context, in.done = watched, nil
+			in.Context, in.watched = watched, true
 			defer in.room.Unwatch()
 		}
 	}
@@ -260,9 +278,10 @@ func grpcTimeout(s string) (time.Duration, bool) {
 type served struct {
 	context.Context
 	// What Context says of its end. It is asked several times on the way from here, and
-	// looks for it in all that it was derived from. done is nil while only a cancel, which nobody
-	// may listen for, is added to it.
-	done     <-chan struct{}
+	// looks for it in all that it was derived from. done is empty until somebody asks, because
+	// net/http makes a channel then, and while only a cancel, which nobody may listen for, is added to it.
+	done     atomic.Value // <-chan struct{}
+	watched  bool         // such a cancel is
 	deadline time.Time
 	limited  bool
 
@@ -301,10 +320,15 @@ type servedKey struct{}
 
 // Done implements context.Context.
 func (s *served) Done() <-chan struct{} {
-	if s.done != nil {
-		return s.done
+	if s.watched {
+		return s.Context.Done()
 	}
-	return s.Context.Done()
+	if done, ok := s.done.Load().(<-chan struct{}); ok {
+		return done
+	}
+	done := s.Context.Done()
+	s.done.Store(done)
+	return done
 }
 
 // Deadline implements context.Context.

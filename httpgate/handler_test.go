@@ -88,7 +88,8 @@ func TestIdentities(t *testing.T) {
 	}
 	one.CloseIdleConnections()
 	time.Sleep(time.Millisecond) // the account must survive whenever the server notices
-	if resp, _ := send(t, two, request(t, s.url, wire.Tags{Credits: true, Client: 7})); replyIn(t, resp.Header) == nil {
+	// It asks, as an answer without news carries no grant, and no field either.
+	if resp, _ := send(t, two, request(t, s.url, wire.Tags{Credits: true, Asks: true, Client: 7})); replyIn(t, resp.Header) == nil || !replyIn(t, resp.Header).HasGrant {
 		t.Error("no grant on the second connection after the first closed")
 	}
 	for id := range uint64(3 * live.MaxBindings) {
@@ -522,5 +523,55 @@ func TestNilHandlerAndNilGate(t *testing.T) {
 			}()
 			call()
 		}()
+	}
+}
+
+// An answer says something where there is something to say, and carries no field else.
+func TestNothingNew(t *testing.T) {
+	s := serve(t, Handler(newGate(t, roomy(), nil), text("")))
+	b := base(t, 1)
+	fields, grants := 0, 0
+	for i := range 100 {
+		resp, _ := send(t, b, request(t, s.url, wire.Tags{Credits: true, Asks: i == 0, Client: 7}))
+		if r := replyIn(t, resp.Header); r != nil {
+			fields++
+			if r.HasGrant {
+				grants++
+			}
+		}
+	}
+	if fields != grants || grants < 100/16-1 || grants > 20 {
+		t.Errorf("%d of 100 answers carry the field, %d a grant; want the same, one in 16 or a few more", fields, grants)
+	}
+}
+
+// With mode Off, a request that says nothing about itself is served without a ticket, and knows all the same that
+// requests made for it are not at the edge; one with tags is served with them, and one behind Spread with a ticket.
+func TestOffPasses(t *testing.T) {
+	gate := newGate(t, roomy(), nil)
+	var ticket *live.Ticket
+	var serving, tagged bool
+	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		ticket, serving, tagged = live.TicketFrom(ctx), live.Serving(ctx), live.TagsFrom(ctx).Workflow == "w"
+	})
+	target := NewTarget(gate, next)
+	one := serve(t, Handler(gate, next, Trust(Everyone)))
+	spread := serve(t, Spread(func(*http.Request) *Target { return target }, Trust(Everyone)))
+	b := base(t, 1)
+	for _, mode := range []live.Mode{live.Enforce, live.Off, live.Enforce} {
+		gate.SetMode(mode)
+		for _, url := range []string{one.url, spread.url} {
+			for _, workflow := range []string{"", "w"} {
+				r, _ := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+				if workflow != "" {
+					r = request(t, url, wire.Tags{Workflow: workflow})
+				}
+				send(t, b, r)
+				if passes := mode == live.Off && workflow == "" && url == one.url; (ticket == nil) != passes || !serving || tagged != (workflow != "") {
+					t.Errorf("%v, %s, workflow %q: ticket %v, serving %v, tagged %v", mode, url, workflow, ticket != nil, serving, tagged)
+				}
+			}
+		}
 	}
 }

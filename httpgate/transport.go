@@ -166,7 +166,10 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // has no wallet.
 func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Response, *exchange, error) {
 	ctx := r.Context()
-	now := live.Now()
+	now := began
+	if try > 0 {
+		now = live.Now()
+	}
 	h, err := t.enter(now, hostKey{r.URL.Scheme, r.URL.Host})
 	if err != nil {
 		closeBody(r)
@@ -178,37 +181,32 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	if h == nil { // nor rates: nobody will read the reply
 		call, tags := live.BeginCall(ctx, nil, try)
 		tags.Token = live.TokenFrom(ctx)
-		resp, err := t.base.RoundTrip(t.tagged(r, tags, nil, isGRPC(r.Header)))
+		resp, err := t.base.RoundTrip(t.tagged(r, new(http.Request), tags, nil, isGRPC(r.Header)))
 		call.End(wire.Reply{})
 		return resp, nil, err
 	}
-	permit := h.wallet.TryAcquire(ctx)
-	if permit == nil {
-		span := live.SpanFrom(ctx)
-		span.BeginWait()
-		permit, err = h.wallet.Acquire(ctx)
-		span.EndWait()
-		from := now
-		now = live.Now()
-		spanevent.Waited(ctx, spanevent.CreditWait, now.Sub(from))
-	}
-	if err != nil {
+	x := &exchange{t: t, host: h, ctx: ctx, sent: now, grpc: isGRPC(r.Header)}
+	permit := &x.permit
+	if err := h.wallet.AcquireTo(ctx, permit); err != nil {
 		spanevent.Refused(ctx, err)
-		t.leave(h)
+		t.leave(h, live.Now())
 		h.called.NotSent(err)
 		closeBody(r)
 		noteBelow(ctx, err)
 		return nil, nil, err
 	}
-	x := &exchange{t: t, host: h, permit: permit, ctx: ctx, sent: now, grpc: isGRPC(r.Header)}
+	if permit.Waited() > 0 {
+		x.sent = live.Now()
+		spanevent.Waited(ctx, spanevent.CreditWait, permit.Waited())
+	}
 	var tags wire.Tags
 	x.call, tags = live.BeginCall(ctx, h.callee, try)
 	tags.Token = live.TokenFrom(ctx)
 	if tags.Waited = permit.Waited(); try > 0 {
-		tags.Waited = now.Sub(began)
+		tags.Waited = x.sent.Sub(began)
 	}
-	out := t.tagged(r, tags, permit, x.grpc)
-	if out.ContentLength <= 0 {
+	out := t.tagged(r, &x.out, tags, permit, x.grpc)
+	if out.ContentLength <= 0 && out.Body != nil {
 		watchQuiet(out, StreamAfter, func() { x.release(0) })
 	}
 	resp, err := t.base.RoundTrip(out)
@@ -261,10 +259,10 @@ func (t *transport) enter(now mono.Time, key hostKey) (*host, error) {
 	return h, nil
 }
 
-func (t *transport) leave(h *host) {
+func (t *transport) leave(h *host, now mono.Time) {
 	t.mu.Lock()
 	h.users--
-	h.used = live.Now()
+	h.used = max(h.used, now)
 	t.mu.Unlock()
 }
 
@@ -302,9 +300,9 @@ func (t *transport) forget(h *host) {
 }
 
 // tagged returns a request like r with the tags that travel: r itself where KeepHeader
-// allows that and it has no body, which watchQuiet may replace. A permit of nil is a
+// allows that and it has no body, which watchQuiet may replace; else room. A permit of nil is a
 // request without a wallet, whose sender wants no credits.
-func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit, grpc bool) *http.Request {
+func (t *transport) tagged(r, room *http.Request, tags wire.Tags, permit *live.Permit, grpc bool) *http.Request {
 	ctx := r.Context()
 	rank := wire.Tags{Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority}
 	if d, ok := ctx.Deadline(); ok {
@@ -317,7 +315,7 @@ func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit,
 	}
 	out := r
 	if !t.keep || r.Header == nil || r.Body != nil {
-		out = new(http.Request)
+		out = room
 		*out = *r
 	}
 	if !t.keep || r.Header == nil {
@@ -347,7 +345,7 @@ func (t *transport) tagged(r *http.Request, tags wire.Tags, permit *live.Permit,
 	return out
 }
 
-func webForm(t *wire.Tags) any { return tagsField(t, false) }
+func webForm(t wire.Tags) any { return tagsField(&t, false) }
 
 // tagsField is tags as the values of the field in which they travel.
 func tagsField(t *wire.Tags, grpc bool) []string {
@@ -374,10 +372,13 @@ func grpcTimeoutText(d time.Duration) string {
 type exchange struct {
 	t      *transport
 	host   *host
-	permit *live.Permit
+	permit live.Permit
 	ctx    context.Context
 	sent   mono.Time
 	grpc   bool
+
+	out  http.Request // r as it is sent, where that is not r itself
+	body body         // of the response; both are here for one allocation in place of three
 
 	once    sync.Once
 	call    live.Outgoing
@@ -407,8 +408,8 @@ func (x *exchange) onHeader(resp *http.Response) {
 		x.end()
 		return
 	}
-	b := &body{ReadCloser: resp.Body, x: x, resp: resp}
-	resp.Body = b
+	x.body.ReadCloser, x.body.x, x.body.resp = resp.Body, x, resp
+	resp.Body = &x.body
 	switch {
 	case resp.ContentLength >= 0:
 	case isEventStream(resp.Header):
@@ -453,8 +454,9 @@ func (x *exchange) take(h http.Header) {
 // release gives the credit back, once.
 func (x *exchange) release(served time.Duration) {
 	x.once.Do(func() {
-		x.permit.Return(served)
-		x.t.leave(x.host)
+		now := live.Now()
+		x.permit.ReturnAt(now, nil, served)
+		x.t.leave(x.host, now)
 	})
 }
 

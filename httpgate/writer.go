@@ -27,7 +27,8 @@ const largeBody = 64 << 10
 type writer struct {
 	http.ResponseWriter
 	h       *handler
-	in      *served
+	in      *served // room, which spares an allocation
+	room    served
 	r       *http.Request
 	target  *Target
 	account *account
@@ -38,6 +39,7 @@ type writer struct {
 	bare     bool // the answer has no body
 	trailers bool // the protocol has trailers
 	wrote    bool // the header
+	touched  bool // the handler had the header, and may have put something there
 	hijacked bool
 	cut      bool // the gate cancelled the request and answered it
 	returned bool // the handler, without a panic
@@ -72,6 +74,20 @@ func SetOutcome(w http.ResponseWriter, o work.Outcome) {
 // Unwrap lets http.ResponseController reach the writer below.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// Header implements http.ResponseWriter. Where nobody asks for the header net/http makes no copies of it.
+func (w *writer) Header() http.Header {
+	w.touched = true
+	return w.ResponseWriter.Header()
+}
+
+// said returns the header if the handler may have put something there, else nil.
+func (w *writer) said() http.Header {
+	if !w.touched {
+		return nil
+	}
+	return w.ResponseWriter.Header()
+}
+
 // WriteHeader implements http.ResponseWriter.
 func (w *writer) WriteHeader(code int) {
 	if w.wrote || w.hijacked {
@@ -82,7 +98,7 @@ func (w *writer) WriteHeader(code int) {
 		w.ResponseWriter.WriteHeader(code)
 		return
 	}
-	h := w.Header()
+	h := w.said()
 	if w.failing(code, h) && w.cancelled() {
 		return
 	}
@@ -110,7 +126,7 @@ func (w *writer) WriteHeader(code int) {
 	if w.speaks && (w.bare || !w.trailers || w.asks) {
 		// A client that knows no grant hears of one at once, even where trailers could say it: it may
 		// never read a body to its end.
-		w.put(h, "", false)
+		w.put("", false)
 	}
 	w.ResponseWriter.WriteHeader(code)
 }
@@ -311,7 +327,7 @@ func (w *writer) end() {
 	if w.returned && !w.wrote && !w.hijacked && w.cancelled() {
 		return
 	}
-	w.takeShed(w.Header())
+	w.takeShed(w.said())
 	if w.grpc && w.failed() {
 		w.in.ticket.Failed()
 	}
@@ -320,11 +336,11 @@ func (w *writer) end() {
 	if !w.returned || w.hijacked || !w.speaks {
 		return
 	}
-	switch h := w.Header(); {
+	switch {
 	case !w.wrote: // the header is sent when the server's own code ends
-		w.put(h, "", true)
+		w.put("", true)
 	case w.trailers && !w.bare:
-		w.put(h, http.TrailerPrefix, true)
+		w.put(http.TrailerPrefix, true)
 	}
 }
 
@@ -341,7 +357,7 @@ func (w *writer) keepGrant() {
 // failed reports whether an answer of gRPC says that the call failed.
 func (w *writer) failed() bool {
 	for _, key := range [...]string{"Grpc-Status", http.TrailerPrefix + "Grpc-Status"} {
-		if v := w.Header()[key]; len(v) > 0 && v[0] != "0" {
+		if v := w.said()[key]; len(v) > 0 && v[0] != "0" {
 			return true
 		}
 	}
@@ -394,9 +410,9 @@ func (w *writer) takeShedAs(h http.Header, key string, grpc bool) {
 	}
 }
 
-// put adds the field to h: the client's newest credits, why the request was
-// refused further down, and once it has left, what it took.
-func (w *writer) put(h http.Header, prefix string, left bool) {
+// put adds the field to the header, if there is something to say: the client's newest credits,
+// why the request was refused further down, and once it has left, what it took.
+func (w *writer) put(prefix string, left bool) {
 	r := wire.Reply{Shed: w.shed, HasShed: w.hasShed}
 	if w.account != nil {
 		r.Grant, r.HasGrant = w.account.newest(w.asks)
@@ -411,5 +427,5 @@ func (w *writer) put(h http.Header, prefix string, left bool) {
 		return
 	}
 	var buf [wire.MaxReply]byte
-	h[prefix+fieldFor(w.grpc)] = []string{encodeField(r.Append(buf[:0]), w.grpc)}
+	w.ResponseWriter.Header()[prefix+fieldFor(w.grpc)] = []string{encodeField(r.Append(buf[:0]), w.grpc)}
 }

@@ -101,6 +101,7 @@ type Gate struct {
 	calls     Calls
 
 	mode   atomic.Uint32          // a Mode
+	shut   atomic.Bool            // as closed, without the lock
 	handed atomic.Pointer[Ticket] // see leave
 	// spares are tickets of the core for later requests: to allocate one takes longer than to decide. A
 	// processor gets back those that it used last.
@@ -758,6 +759,7 @@ func (g *Gate) Close() error {
 	g.mu.Lock()
 	now := g.now()
 	g.closed = true
+	g.shut.Store(true)
 	g.timer.Stop()
 	g.node.Drain()
 	for t := g.node.Oldest(); t != nil; t = g.node.Oldest() {

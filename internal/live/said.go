@@ -17,11 +17,11 @@ type said struct {
 }
 
 // Form returns what form makes of t, which nobody may write to.
-func (s *Said) Form(t *wire.Tags, form func(*wire.Tags) any) any {
+func (s *Said) Form(t *wire.Tags, form func(wire.Tags) any) any {
 	if last := s.last.Load(); last != nil && last.tags == *t {
 		return last.form
 	}
-	made := form(t)
+	made := form(*t)
 	if t.Budget == 0 { // else no two are the same
 		s.last.Store(&said{*t, made})
 	}

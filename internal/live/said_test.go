@@ -11,7 +11,7 @@ import (
 func TestSaid(t *testing.T) {
 	var s Said
 	made := 0
-	form := func(t *wire.Tags) any { made++; return string(t.Append(nil)) }
+	form := func(t wire.Tags) any { made++; return string(t.Append(nil)) }
 	for i, step := range []struct {
 		tags wire.Tags
 		made int

@@ -26,7 +26,7 @@ func (w *Wallet) TryAcquireTo(ctx context.Context, p *Permit) bool {
 		w.mu.Unlock()
 		return false
 	}
-	now := Now()
+	now := w.now()
 	step, _ := w.core.Submit(now, &p.core)
 	if step != credit.Send {
 		w.core.Cancel(&p.core)

@@ -23,6 +23,7 @@ type Wallet struct {
 	core   *credit.Wallet
 	timer  *time.Timer
 	armed  mono.Time
+	latest mono.Time // instant that the core was told of
 	closed bool
 }
 
@@ -73,14 +74,14 @@ func (w *Wallet) Open(notify func(demand int)) *Server {
 	w.mu.Lock()
 	s.window = w.core.Open()
 	s.window.Owner = s
-	w.finish(Now())
+	w.finish(w.now())
 	return s
 }
 
 // OnGrant takes a grant of the server that came without a reply: see Permit.OnGrant.
 func (s *Server) OnGrant(g wire.Grant) {
 	s.wallet.mu.Lock()
-	now := Now()
+	now := s.wallet.now()
 	s.wallet.core.OnGrant(now, s.window, g)
 	s.wallet.finish(now)
 }
@@ -108,7 +109,7 @@ func (s *Server) OnPlainReply() {
 	s.wallet.mu.Lock()
 	s.plain.Store(true)
 	s.wallet.core.OnPlainReply(s.window)
-	s.wallet.finish(Now())
+	s.wallet.finish(s.wallet.now())
 }
 
 // Reset forgets the server's grants, after a reconnect.
@@ -116,14 +117,14 @@ func (s *Server) Reset() {
 	s.wallet.mu.Lock()
 	s.plain.Store(false)
 	s.wallet.core.Reset(s.window)
-	s.wallet.finish(Now())
+	s.wallet.finish(s.wallet.now())
 }
 
 // Close removes the server. Permits for it stay valid and must be returned.
 func (s *Server) Close() {
 	s.wallet.mu.Lock()
 	s.wallet.core.Close(s.window)
-	s.wallet.finish(Now())
+	s.wallet.finish(s.wallet.now())
 }
 
 // Outstanding returns the requests sent to the server and not answered.
@@ -140,10 +141,13 @@ type Permit struct {
 	server   *Server
 	demand   int
 	waited   time.Duration
-	wake     chan verdict
+	wake     chan verdict // while it waits
 	asks     bool
 	returned bool
 }
+
+// wakes are the channels of requests that wait for a credit. Each is empty while nobody waits on it.
+var wakes = sync.Pool{New: func() any { return make(chan verdict, 1) }}
 
 type verdict struct {
 	step   credit.Step
@@ -166,7 +170,7 @@ func (p *Permit) Waited() time.Duration { return p.waited }
 
 // begin makes p a permit for a request of ctx, which has no server yet.
 func (p *Permit) begin(ctx context.Context, w *Wallet) {
-	*p = Permit{wallet: w, wake: p.wake}
+	*p = Permit{wallet: w}
 	p.core.Owner, p.core.Deadline = p, mono.Never
 	if t := tagsIn(ctx); t != nil {
 		p.core.Workflow = t.Workflow
@@ -176,7 +180,7 @@ func (p *Permit) begin(ctx context.Context, w *Wallet) {
 // OnGrant takes the grant on the answer to the request that was sent with p.
 func (p *Permit) OnGrant(g wire.Grant) {
 	p.wallet.mu.Lock()
-	now := Now()
+	now := p.wallet.now()
 	p.wallet.core.OnPart(&p.core, g.Part)
 	p.wallet.core.OnGrant(now, p.server.window, g)
 	p.wallet.finish(now)
@@ -193,9 +197,16 @@ func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
 	return p, nil
 }
 
-// AcquireTo is Acquire for a caller that has room for a permit, and allocates nothing for a
-// request that need not wait. What p was before does not matter, if it was returned.
+// AcquireTo is Acquire for a caller that has room for a permit, and allocates nothing, also if the
+// request waits. What p was before does not matter, if it was returned.
 func (w *Wallet) AcquireTo(ctx context.Context, p *Permit) error {
+	_, err := w.AcquireOr(ctx, nil, p)
+	return err
+}
+
+// AcquireOr is AcquireTo with a wait that also ends when lost is closed: it then returns false
+// and no error.
+func (w *Wallet) AcquireOr(ctx context.Context, lost <-chan struct{}, p *Permit) (ok bool, err error) {
 	p.begin(ctx, w)
 	if d, ok := ctx.Deadline(); ok {
 		p.core.Deadline = Instant(d)
@@ -203,44 +214,60 @@ func (w *Wallet) AcquireTo(ctx context.Context, p *Permit) error {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
-		return &Refusal{Reason: work.Canceled, Pushback: -1}
+		return false, &Refusal{Reason: work.Canceled, Pushback: -1}
 	}
-	now := Now()
+	now := w.now()
 	step, reason := w.core.Submit(now, &p.core)
 	switch step {
 	case credit.Send:
 		p.sent(now)
 		w.finish(now)
-		return nil
+		return true, nil
 	case credit.Refuse:
 		w.finish(now)
-		return &Refusal{Reason: reason, Pushback: -1}
+		return false, &Refusal{Reason: reason, Pushback: -1, cause: context.DeadlineExceeded} // it has passed
 	}
-	if p.wake == nil {
-		p.wake = make(chan verdict, 1)
-	}
+	p.wake = wakes.Get().(chan verdict)
 	w.finish(now)
 
-	var v verdict
-	select {
-	case v = <-p.wake:
-	case <-ctx.Done():
-		w.mu.Lock()
-		if w.core.Cancel(&p.core) {
-			w.finish(Now())
-			return notSent(ctx)
-		}
-		w.mu.Unlock()
-		v = <-p.wake
-	}
-	if v.step == credit.Refuse {
+	span := SpanFrom(ctx)
+	span.BeginWait()
+	defer span.EndWait()
+	v, ok := p.wait(ctx, lost)
+	wakes.Put(p.wake)
+	p.wake = nil
+	switch {
+	case !ok && ctx.Err() == nil:
+		return false, nil
+	case !ok:
+		return false, notSent(ctx)
+	case v.step == credit.Refuse:
 		pushback := time.Duration(-1)
 		if v.reason.Retryable() {
 			pushback = 0
 		}
-		return &Refusal{Reason: v.reason, Pushback: pushback}
+		return false, &Refusal{Reason: v.reason, Pushback: pushback}
 	}
-	return nil
+	return true, nil
+}
+
+// wait waits for the verdict on a request that waits in the wallet, and reports false if there
+// is none, because ctx ended or lost was closed before.
+func (p *Permit) wait(ctx context.Context, lost <-chan struct{}) (verdict, bool) {
+	select {
+	case v := <-p.wake:
+		return v, true
+	case <-ctx.Done():
+	case <-lost:
+	}
+	w := p.wallet
+	w.mu.Lock()
+	if w.core.Cancel(&p.core) {
+		w.finish(w.now())
+		return verdict{}, false
+	}
+	w.mu.Unlock()
+	return <-p.wake, true
 }
 
 // notSent is the refusal of a request whose context ended while it waited.
@@ -262,31 +289,36 @@ func (p *Permit) sent(now mono.Time) {
 // Return gives the credit back. served is the time from sending to the answer if
 // the server executed the request, 0 if it refused, failed or was canceled. Only
 // the first call counts.
-func (p *Permit) Return(served time.Duration) {
-	w := p.wallet
-	w.mu.Lock()
-	if p.returned {
-		w.mu.Unlock()
-		return
-	}
-	p.returned = true
-	w.core.Return(&p.core, served)
-	w.finish(Now())
-}
+func (p *Permit) Return(served time.Duration) { p.ReturnAt(Now(), nil, served) }
 
 // ReturnWith is OnGrant and Return in one.
-func (p *Permit) ReturnWith(g wire.Grant, served time.Duration) {
+func (p *Permit) ReturnWith(g wire.Grant, served time.Duration) { p.ReturnAt(Now(), &g, served) }
+
+// ReturnAt is Return, or with a grant ReturnWith, for a caller that has just read the clock.
+func (p *Permit) ReturnAt(now mono.Time, g *wire.Grant, served time.Duration) {
 	w := p.wallet
 	w.mu.Lock()
-	now := Now()
-	w.core.OnPart(&p.core, g.Part)
-	w.core.OnGrant(now, p.server.window, g)
+	now = w.at(now)
+	if g != nil {
+		w.core.OnPart(&p.core, g.Part)
+		w.core.OnGrant(now, p.server.window, *g)
+	}
 	if !p.returned {
 		p.returned = true
 		w.core.Return(&p.core, served)
 	}
 	w.finish(now)
 }
+
+// at returns the instant for the core of what happened at now, which was read before the lock was taken. It is
+// called with the lock held.
+func (w *Wallet) at(now mono.Time) mono.Time {
+	w.latest = max(w.latest, now)
+	return w.latest
+}
+
+// now returns the present for the core. It is called with the lock held.
+func (w *Wallet) now() mono.Time { return w.at(Now()) }
 
 // Waiting returns the number of requests that wait for a credit.
 func (w *Wallet) Waiting() int {
@@ -341,5 +373,5 @@ func (w *Wallet) onTimer() {
 		return
 	}
 	w.armed = mono.Never
-	w.finish(Now())
+	w.finish(w.now())
 }

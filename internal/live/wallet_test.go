@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"testing"
 	"time"
@@ -90,5 +91,68 @@ func TestPermitUnderWayWhenTheContextEnds(t *testing.T) {
 	}
 	if n := s.Outstanding(); n != 0 {
 		t.Errorf("%d outstanding in the end", n)
+	}
+}
+
+// TestAcquireOr: a wait ends when what it is for is lost, without an error and without a credit; and channels of
+// waits that ended in any way are fit for others.
+func TestAcquireOr(t *testing.T) {
+	w, err := NewWallet(credit.WalletConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	s := w.Open(nil)
+	s.OnGrant(wire.Grant{Epoch: 1, Seq: 1, Window: 1, Revive: time.Hour})
+	var held Permit
+	if ok, err := w.AcquireOr(t.Context(), nil, &held); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	for range 3 {
+		lost := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		type end struct {
+			ok  bool
+			err error
+		}
+		ends := make(chan end, 2)
+		for range 2 {
+			go func() {
+				ok, err := w.AcquireOr(ctx, lost, new(Permit))
+				ends <- end{ok, err}
+			}()
+		}
+		for w.Waiting() != 2 {
+			time.Sleep(time.Millisecond)
+		}
+		close(lost)
+		for range 2 {
+			if e := <-ends; e.ok || e.err != nil {
+				t.Errorf("lost: %v, %v", e.ok, e.err)
+			}
+		}
+		go func() {
+			ok, err := w.AcquireOr(ctx, nil, new(Permit))
+			ends <- end{ok, err}
+		}()
+		for w.Waiting() != 1 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		if e := <-ends; e.ok || !errors.Is(e.err, context.Canceled) {
+			t.Errorf("canceled: %v, %v", e.ok, e.err)
+		}
+		if n, waiting := s.Outstanding(), w.Waiting(); n != 1 || waiting != 0 {
+			t.Errorf("%d outstanding, %d wait; want 1 and 0", n, waiting)
+		}
+	}
+	held.Return(0)
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	if ok, err := w.AcquireOr(late, nil, new(Permit)); ok || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("after its deadline: %v, %v", ok, err)
+	}
+	if n := s.Outstanding(); n != 0 {
+		t.Errorf("%d outstanding at the end", n)
 	}
 }

@@ -1,0 +1,76 @@
+package grpcgate
+
+import (
+	"context"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/spillgate/spillgate/internal/wire"
+)
+
+// A call takes its metadata from its context, where package metadata puts it under a key of its own. Most calls
+// say the same as the one before, so outgoing answers to that key with what NewOutgoingContext made once: a
+// context a call, which all lookups on the way to the connection have to pass, and its value are spared.
+
+// outgoingMetadata is the key under which NewOutgoingContext puts metadata, nil if that is not how it does.
+var outgoingMetadata = func() any {
+	var asked spy
+	metadata.FromOutgoingContext(&asked)
+	if asked.key == nil {
+		return nil
+	}
+	md := metadata.MD{wire.MetadataKey: {"x"}}
+	found := metadata.NewOutgoingContext(context.Background(), md).Value(asked.key)
+	if got, ok := metadata.FromOutgoingContext(context.WithValue(context.Background(), asked.key, found)); !ok || got[wire.MetadataKey][0] != "x" {
+		return nil
+	}
+	return asked.key
+}()
+
+// spy is a context that notes what it is asked for.
+type spy struct {
+	context.Context
+	key any
+}
+
+func (l *spy) Value(key any) any {
+	l.key = key
+	return nil
+}
+
+// said is tags as grpc sends them.
+type said struct {
+	md metadata.MD
+	// value is what NewOutgoingContext makes of md, nil without outgoingMetadata.
+	value any
+}
+
+func asMetadata(tags wire.Tags) any {
+	s := &said{md: metadata.MD{wire.MetadataKey: {text(&tags)}}}
+	if outgoingMetadata != nil {
+		s.value = metadata.NewOutgoingContext(context.Background(), s.md).Value(outgoingMetadata)
+	}
+	return s
+}
+
+func text(tags *wire.Tags) string {
+	var buf [wire.MaxTags]byte
+	return string(tags.Append(buf[:0]))
+}
+
+// withTags returns the context of the call with tags in its metadata. The budget is not among them, as grpc
+// says it itself.
+func (o *outgoing) withTags(tags *wire.Tags) context.Context {
+	if o.permit == nil {
+		return metadata.AppendToOutgoingContext(o, wire.MetadataKey, text(tags))
+	}
+	s := o.permit.Server().Said().Form(tags, asMetadata).(*said)
+	if _, more := metadata.FromOutgoingContext(o.Context); more {
+		return metadata.AppendToOutgoingContext(o, wire.MetadataKey, s.md[wire.MetadataKey][0])
+	}
+	if s.value == nil {
+		return metadata.NewOutgoingContext(o, s.md)
+	}
+	o.metadata = s.value
+	return o
+}
