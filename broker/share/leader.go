@@ -158,7 +158,7 @@ func (l *leader) reported(now mono.Time, data []byte) {
 			continue
 		}
 		if i := slices.Index(s.members, r.Node); i >= 0 {
-			s.adaptor.Report(now, i, placement.Report{Messages: o.Messages, Backlog: o.Backlog, Waiting: o.Waiting, Version: o.Version})
+			s.adaptor.Report(now, i, placement.Report{Messages: o.Messages, Span: o.Span, Backlog: o.Backlog, Waiting: o.Waiting, Version: o.Version})
 		}
 	}
 }

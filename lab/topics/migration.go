@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/placement"
 	"github.com/spillgate/spillgate/internal/plot"
@@ -119,7 +120,7 @@ func (o *overloaded) second(now float64) []*served {
 		s.Bucket = o.adaptor.Grant(k).Bucket
 		s.most = 0
 		out[k] = s.serve(split[k], 1, objective)
-		o.adaptor.Report(instant(now+1), k, placement.Report{Messages: float64(len(split[k])), Backlog: s.most, Waiting: s.waiting(now + 1), Version: o.adaptor.Grant(k).Version})
+		o.adaptor.Report(instant(now+1), k, placement.Report{Messages: float64(len(split[k])), Span: time.Second, Backlog: s.most, Waiting: s.waiting(now + 1), Version: o.adaptor.Grant(k).Version})
 	}
 	o.adaptor.Step(instant(now + 1))
 	return out
