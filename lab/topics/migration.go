@@ -51,7 +51,7 @@ type overloaded struct {
 func (o overload) start(seed uint64) *overloaded {
 	w := &overloaded{overload: o, at: make([]int, o.publishers), first: make([]bool, o.publishers), moved: make([]int, o.publishers), rng: chance(seed, 0x6d69)}
 	load := traffic{publishers: o.publishers, rate: o.rate, batch: 1}
-	w.topic = placement.Topic{Objective: objective, Publishers: load.list(), Batch: 1, Bucket: load.bucket(w.rng)}
+	w.topic = placement.Topic{Objective: objective, Publishers: load.list(), Batch: 1, Bucket: load.bucket(w.rng, nil)}
 	w.topic.Burst *= 4 // the bucket is not what this is about: split over three it still lets all through
 	for i := range w.at {
 		w.at[i], w.first[i] = i%2, i%2 == 0
