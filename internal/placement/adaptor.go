@@ -491,5 +491,12 @@ func (a *Adaptor) Adopt(broker int, obeys Bucket, version uint64, expires mono.T
 	b.expiring = expires
 }
 
+// Expect tells, before the first Step and after Adopt, the share of the bucket that a broker's publishers are expected to need, by what
+// is known of them: the part that it is to have until its traffic says more.
+func (a *Adaptor) Expect(broker int, share float64) {
+	to, floor := a.cfg.Split(share), a.floor()
+	a.brokers[broker].target = Bucket{max(to.Rate, floor.Rate), max(to.Burst, floor.Burst)}
+}
+
 // Use returns the most that a broker may let through now, by all that it may obey.
 func (a *Adaptor) Use(broker int) Bucket { return a.brokers[broker].use() }
