@@ -393,6 +393,35 @@ func TestRequestAcross(t *testing.T) {
 	}
 }
 
+// A client that subscribes to a new subject and asks for an answer there at once gets it, wherever the responder is.
+func TestAnswerOnANewSubject(t *testing.T) {
+	brokers, _, home, other := placed(t)
+	dial := func(b *Broker) *nats.Conn {
+		addresses, _ := b.Addresses()
+		nc, err := nats.Connect("nats://"+addresses[1], nats.UseOldRequestStyle()) // which takes a new subject for each answer
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	nc, at := dial(brokers[other]), dial(brokers[home])
+	for _, subject := range []string{"free.of.limits", "t"} {
+		if _, err := at.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond([]byte("yes")) }); err != nil || at.Flush() != nil {
+			t.Fatal(err)
+		}
+		await(t, "a first answer", func() bool {
+			_, err := nc.Request(subject, nil, time.Second)
+			return err == nil
+		})
+		for n := range 300 {
+			if _, err := nc.Request(subject, nil, patience); err != nil {
+				t.Fatalf("%s, request %d: %v", subject, n, err)
+			}
+		}
+	}
+}
+
 // A client that understands it is sent to its node, when it publishes, or as it connects
 // if it says what it is going to publish to.
 func TestServerReference(t *testing.T) {

@@ -248,7 +248,7 @@ func TestStreamRefusals(t *testing.T) {
 		t.Error("no account")
 	}
 	answers := subscribeSync(t, nc, nats.NewInbox())
-	many := 0
+	many, began := 0, time.Now()
 	for range 5000 {
 		if err := nc.PublishRequest("$JS.API.INFO", answers.Subject, nil); err != nil {
 			t.Fatal(err)
@@ -263,8 +263,9 @@ func TestStreamRefusals(t *testing.T) {
 			many++
 		}
 	}
-	if many == 0 {
-		t.Error("5,000 requests at once are all served")
+	// A slow machine takes so long for all of them that most may be served.
+	if most := 1100 + 1000*time.Since(began).Seconds(); float64(5000-many) > most {
+		t.Errorf("%d of 5,000 requests at once are served, at most %.0f may be", 5000-many, most)
 	}
 }
 

@@ -35,8 +35,8 @@ type Config struct {
 	// Routes names three nodes or more, otherwise 1. With 3 any one node may die, and
 	// nothing is acknowledged while two are dead.
 	Replicas int
-	// MaxBytes is the most bytes of stored messages. Default 8 GiB. At that limit nothing
-	// is acknowledged until sessions have caught up or expired.
+	// MaxBytes is the most bytes of stored messages. Default 8 GiB, or half of what the disk has room for if that is
+	// less, as found when the log is made. At that limit nothing is acknowledged until sessions have caught up or expired.
 	MaxBytes int
 	// MaxAge is the longest that a message is stored for sessions that are away. Default
 	// one day.
@@ -62,7 +62,7 @@ func (c Config) WithDefaults() Config {
 	for _, f := range [...]struct {
 		n     *int
 		value int
-	}{{&c.MaxBytes, 8 << 30}, {&c.Pending, 16_384}, {&c.PendingBytes, 64 << 20}, {&c.MaxMessage, 1 << 20}} {
+	}{{&c.Pending, 16_384}, {&c.PendingBytes, 64 << 20}, {&c.MaxMessage, 1 << 20}} {
 		if *f.n == 0 {
 			*f.n = f.value
 		}

@@ -1,6 +1,7 @@
 package backplane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // A NATS server that finds its disk full ends its JetStream, or a stream of it then takes
@@ -25,7 +27,46 @@ const (
 	// diskRoom is how many bytes have to fit on the disk before JetStream begins again: with
 	// less, it would be full again after a second at 10,000 messages of 1 KB a second.
 	diskRoom = 16 << 20
+	// logBytes is what the log may become unless it is said: it holds 2 hours of 1,000 messages of 1 KB a second.
+	logBytes = 8 << 30
+	// leastLog is the smallest log that is made unless another size is said: below it nobody who is away for a minute could
+	// catch up at 1,000 messages of 1 KB a second.
+	leastLog = 64 << 20
 )
+
+// logSize returns how large the log may become: as was said; else as it is, if it exists; else half of what NATS
+// may use of the disk of this node, and halved as often as the disks of others had no room for it. The other half is for what clients keep.
+func (p *Plane) logSize(ctx context.Context) (bytes int64, err error) {
+	if p.cfg.MaxBytes > 0 {
+		return int64(p.cfg.MaxBytes), nil
+	}
+	err = p.ask(ctx, func(ctx context.Context) error {
+		s, err := p.js.Stream(ctx, logStream)
+		if err == nil {
+			bytes = s.CachedInfo().Config.MaxBytes
+		}
+		return err
+	})
+	if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return bytes, err
+	}
+	bytes = logBytes
+	if p.server != nil {
+		if limits := p.server.JetStreamConfig(); limits != nil {
+			bytes = min(bytes, limits.MaxStore/2)
+		}
+	}
+	return bytes >> p.halved, nil
+}
+
+// smaller has a log whose size nobody said be half as large in the next attempt, and reports whether it may.
+func (p *Plane) smaller() bool {
+	if p.cfg.MaxBytes > 0 || p.size/2 < leastLog {
+		return false
+	}
+	p.halved++
+	return true
+}
 
 // watchDisk has JetStream begin again, until the plane is closed. limits are those that it
 // began with.
@@ -78,6 +119,6 @@ func room(dir string, n int) (err error) {
 }
 
 // noRoom is of a disk that is smaller than the log may become.
-func (c Config) noRoom(err error) error {
-	return fmt.Errorf("backplane: the disk of %s has no room for a log of %d bytes: make room, or set max_bytes lower (%w)", c.Data, c.MaxBytes, err)
+func (p *Plane) noRoom(err error) error {
+	return fmt.Errorf("backplane: the disk of %s has no room for a log of %d bytes: make room, or set max_bytes lower (%w)", p.cfg.Data, p.size, err)
 }

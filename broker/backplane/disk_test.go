@@ -73,3 +73,32 @@ func TestRoom(t *testing.T) {
 		t.Error("there is room in a directory that does not exist")
 	}
 }
+
+// Unless its size is said, the log takes no more than half of what the disk has room for, and keeps its size when that changes.
+func TestLogFitsTheDisk(t *testing.T) {
+	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	p.halved = 3 // as if the disks of others were too small
+	open(t, p)
+	info, err := p.stream.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := min(int64(logBytes), p.server.JetStreamConfig().MaxStore/2) / 8
+	if info.Config.MaxBytes != want || p.size != want {
+		t.Errorf("a log of %d and %d bytes, want %d", info.Config.MaxBytes, p.size, want)
+	}
+	p.halved = 0
+	if size, err := p.logSize(t.Context()); size != want || err != nil {
+		t.Errorf("once it is there, a log of %d bytes, want %d: %v", size, want, err)
+	}
+	for p.smaller() {
+		p.size /= 2
+	}
+	if p.size < leastLog || p.size >= 2*leastLog {
+		t.Errorf("the smallest log has %d bytes, want %d or a little more", p.size, leastLog)
+	}
+	p.cfg.MaxBytes = 1 << 30
+	if size, err := p.logSize(t.Context()); size != 1<<30 || err != nil || p.smaller() {
+		t.Errorf("a log of %d bytes where 1 GiB was asked for: %v", size, err)
+	}
+}

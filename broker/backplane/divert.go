@@ -133,6 +133,7 @@ func (p *Plane) divert() {
 			return
 		case <-d.out.more:
 			all = d.out.take(all)
+			p.interested()
 			for _, e := range all {
 				p.sendAway(&away{entry: e})
 			}

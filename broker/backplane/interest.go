@@ -2,6 +2,7 @@ package backplane
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 
@@ -31,6 +32,11 @@ type interest struct {
 	changed map[wish]bool // wanted or not, to be applied
 	more    chan struct{}
 	queues  map[string]wish // by queue group
+	// open is set while something may have changed that is not applied yet.
+	open atomic.Bool
+
+	applying sync.Mutex // held by who applies; guards subs
+	subs     map[wish][]*nats.Subscription
 }
 
 // Wanted has other nodes send what a filter covers.
@@ -42,9 +48,10 @@ func (p *Plane) Unwanted(group, filter string) { p.interest.set(wish{group, filt
 func (i *interest) set(w wish, wanted bool) {
 	i.mu.Lock()
 	if i.changed == nil {
-		i.changed, i.queues = map[wish]bool{}, map[string]wish{}
+		i.changed, i.queues, i.subs = map[wish]bool{}, map[string]wish{}, map[wish][]*nats.Subscription{}
 	}
 	i.changed[w] = wanted
+	i.open.Store(true)
 	i.mu.Unlock()
 	select {
 	case i.more <- struct{}{}:
@@ -84,27 +91,41 @@ func (i *interest) forget(w wish) {
 
 // subscribe applies what Wanted and Unwanted say.
 func (p *Plane) subscribe() {
-	subs := map[wish][]*nats.Subscription{}
 	for {
 		select {
 		case <-p.ctx.Done():
 			return
 		case <-p.interest.more:
-		}
-		for w, wanted := range p.interest.take() {
-			have := subs[w]
-			switch {
-			case wanted && have == nil:
-				subs[w] = p.listen(w)
-			case !wanted:
-				for _, sub := range have {
-					_ = sub.Unsubscribe()
-				}
-				delete(subs, w)
-				p.interest.forget(w)
-			}
+			p.interested()
 		}
 	}
+}
+
+// interested applies what Wanted and Unwanted have said until now. Whoever sends messages on calls it first: a client that
+// subscribes to an answer and then asks gets that, because NATS knows of the subscription at each node before that node has the question.
+func (p *Plane) interested() {
+	i := &p.interest
+	if !i.open.Load() {
+		return
+	}
+	i.applying.Lock()
+	defer i.applying.Unlock()
+	for w, wanted := range i.take() {
+		have := i.subs[w]
+		switch {
+		case wanted && have == nil:
+			i.subs[w] = p.listen(w)
+		case !wanted:
+			for _, sub := range have {
+				_ = sub.Unsubscribe()
+			}
+			delete(i.subs, w)
+			i.forget(w)
+		}
+	}
+	i.mu.Lock()
+	i.open.Store(len(i.changed) > 0)
+	i.mu.Unlock()
 }
 
 // listen subscribes to what covers a filter.

@@ -79,6 +79,9 @@ type Plane struct {
 	// stuck says that the log of a single node has not answered for stuckTime.
 	stuck atomic.Bool
 	room  func(dir string, bytes int) error // whether they fit
+	// size is how large the log may become, in bytes, and halved how often that was found too much, see logSize.
+	size   int64
+	halved int
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -166,10 +169,16 @@ func (p *Plane) prepare(ctx context.Context) error {
 		err := p.make(try)
 		cancel()
 		if err == nil {
+			if p.cfg.MaxBytes == 0 && p.size < logBytes {
+				p.log.Info("the disk is small, so the log of messages is, too; max_bytes sets another size", "data", p.cfg.Data, "bytes", p.size)
+			}
 			return nil
 		}
+		if full(err) && p.smaller() {
+			continue
+		}
 		if p.alone && full(err) {
-			return p.cfg.noRoom(err)
+			return p.noRoom(err)
 		}
 		p.log.Debug("the cluster is not ready", "error", err)
 		if !told {
@@ -187,10 +196,15 @@ func (p *Plane) prepare(ctx context.Context) error {
 // make makes all at once: with several nodes each finds its own leader first, which
 // takes seconds.
 func (p *Plane) make(ctx context.Context) error {
+	size, err := p.logSize(ctx)
+	if err != nil {
+		return err
+	}
+	p.size = size
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() (err error) {
 		p.stream, err = p.keep(ctx, jetstream.StreamConfig{Name: logStream, Description: "messages of QoS 1 and 2", Subjects: []string{logSubjects + ">"},
-			Discard: jetstream.DiscardNew, MaxBytes: int64(p.cfg.MaxBytes), MaxAge: p.cfg.MaxAge, Duplicates: min(2*time.Minute, p.cfg.MaxAge)})
+			Discard: jetstream.DiscardNew, MaxBytes: size, MaxAge: p.cfg.MaxAge, Duplicates: min(2*time.Minute, p.cfg.MaxAge)})
 		return err
 	})
 	all.Go(func() error {
@@ -411,6 +425,7 @@ func (p *Plane) forward() {
 		case <-p.out.more:
 		}
 		all = p.out.take(all)
+		p.interested()
 		for i := range all {
 			m := &all[i].kept.Message
 			data := all[i].packet(live.Now())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/spillgate/spillgate/broker/place"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/placement"
@@ -158,7 +159,7 @@ func (l *leader) reported(now mono.Time, data []byte) {
 			continue
 		}
 		if i := slices.Index(s.members, r.Node); i >= 0 {
-			s.adaptor.Report(now, i, placement.Report{Messages: o.Messages, Backlog: o.Backlog, Waiting: o.Waiting, Version: o.Version})
+			s.adaptor.Report(now, i, placement.Report{Messages: o.Messages, Span: o.Span, Backlog: o.Backlog, Waiting: o.Waiting, Version: o.Version})
 		}
 	}
 }
@@ -179,7 +180,7 @@ func (l *leader) step(now mono.Time) {
 	l.n.mu.Unlock()
 	known := l.known(now, slices.Collect(maps.Keys(state.Nodes)))
 	for topic, t := range state.Topics {
-		l.divide(now, topic, placement.Bucket{Rate: t.Rate, Burst: t.Burst}, holders(state, topic), known)
+		l.divide(now, topic, placement.Bucket{Rate: t.Rate, Burst: t.Burst}, sharesOf(state, topic), known)
 	}
 	l.mover.step(now, state)
 	for topic, s := range l.topics {
@@ -208,11 +209,24 @@ func (l *leader) known(now mono.Time, nodes []string) bool {
 	return true
 }
 
-// divide has the right nodes share a topic. Its adaptor begins anew when they change,
+// sharesOf returns the share of a topic's publishers, by their rates, of each node that holds some.
+func sharesOf(s *place.State, topic string) map[string]float64 {
+	shares := map[string]float64{}
+	parts, _, err := s.Parts(topic)
+	if err != nil {
+		return shares
+	}
+	for _, p := range parts {
+		shares[p.Node] = p.Rate / s.Topics[topic].Rate
+	}
+	return shares
+}
+
+// divide has the right nodes share a topic, by their shares of its publishers. Its adaptor begins anew when they change,
 // with what each may obey.
-func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, nodes []string, known bool) {
+func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, shares map[string]float64, known bool) {
 	s := l.topics[topic]
-	members := slices.Clone(nodes)
+	members := slices.Sorted(maps.Keys(shares))
 	obey := map[string]obeyed{}
 	for node, r := range l.reports {
 		for _, o := range r.Topics {
@@ -225,7 +239,7 @@ func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, nod
 		}
 	}
 	slices.Sort(members)
-	if !known || len(nodes) == 0 || s != nil && slices.Equal(s.members, members) && s.whole == whole {
+	if !known || len(shares) == 0 || s != nil && slices.Equal(s.members, members) && s.whole == whole {
 		return
 	}
 	adaptor, err := placement.NewAdaptor(now-1, placement.AdaptorConfig{Bucket: whole.Split(1 - reserve), Brokers: len(members), Window: l.n.cfg.Window, Steps: steps})
@@ -244,7 +258,30 @@ func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, nod
 		}
 		adaptor.Adopt(i, use, version, max(expires, now.Add(2*l.n.cfg.Window)))
 	}
+	expect(adaptor, whole, members, shares, obey)
 	l.topics[topic] = &shared{whole: whole, members: members, adaptor: adaptor}
+}
+
+// expect has those that have just got their first publishers begin with their share of these, and the others divide the rest as they
+// do already. Else what nobody has used yet would stay where it was, and a node with new publishers would
+// wait for a decision when they begin to send.
+func expect(a *placement.Adaptor, whole placement.Bucket, members []string, shares map[string]float64, obey map[string]obeyed) {
+	fresh := func(node string) bool { return obey[node].Rate <= reserve*whole.Rate }
+	left, had := 1.0, 0.0
+	for _, node := range members {
+		if fresh(node) {
+			left -= shares[node]
+		} else {
+			had += obey[node].Rate
+		}
+	}
+	for i, node := range members {
+		if fresh(node) {
+			a.Expect(i, shares[node])
+		} else {
+			a.Expect(i, max(0, left)*obey[node].Rate/had)
+		}
+	}
 }
 
 // tell sends a node its grants.

@@ -70,8 +70,9 @@ type held struct {
 	floor   placement.Bucket
 	version uint64
 	expires mono.Time
-	fresh   bool // no grant has come since it got its first publisher; those up to version are old
-	leaving bool // it holds no publisher any more, and messages wait
+	fresh   bool      // no grant has come since it got its first publisher; those up to version are old
+	leaving bool      // it holds no publisher any more, and messages wait
+	told    mono.Time // when it was reported last
 }
 
 // ask is a publisher without a place.
@@ -279,6 +280,10 @@ func (n *Node) report(now mono.Time) {
 		if h.bucket.Rate > 0 && !h.leaving {
 			seen, _ := n.hub.Seen(topic)
 			o.Messages, o.Backlog, o.Waiting = seen.Messages, seen.Backlog, seen.Waiting
+			if h.told > 0 {
+				o.Span = now.Sub(h.told)
+			}
+			h.told = now
 			o.Access, o.Processing = delays[topic].Access.P99.Seconds(), delays[topic].Processing.P99.Seconds()
 		}
 		r.Topics = append(r.Topics, o)

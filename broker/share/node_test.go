@@ -212,6 +212,26 @@ func (b *bed) silence(i int) {
 	b.silent = append(b.silent, b.nodes[i])
 }
 
+// A node that gets its first publishers of a topic that nobody sends to has its share of the bucket before they send.
+func TestSharesOfTheIdle(t *testing.T) {
+	b := start(t, 2)
+	whole := engine.Share{Rate: 1500, Burst: 100}
+	at := func(node, publisher string) func(*place.State) error {
+		return func(s *place.State) error {
+			s.Topics["t"].Publishers[publisher] = place.Publisher{Rate: 100, Node: node}
+			return nil
+		}
+	}
+	b.update(func(s *place.State) error {
+		return errors.Join(s.SetTopic("t", place.Limits{Rate: whole.Rate, Burst: whole.Burst, Objective: 1, Each: 100}), at(name(0), "p")(s))
+	})
+	b.run(0)
+	b.run(1)
+	b.await("all at one node", whole, func() bool { return b.hubs[0].share("t").Rate > 0.9*whole.Rate })
+	b.update(at(name(1), "q"))
+	b.await("half at the other", whole, func() bool { return b.hubs[1].share("t").Rate > 0.45*whole.Rate })
+}
+
 // A node that holds no publisher of a topic has nothing of its bucket, and its publishers
 // are placed and sent on.
 func TestMoves(t *testing.T) {

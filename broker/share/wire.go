@@ -32,14 +32,15 @@ type obeyed struct {
 	Burst   float64       `json:"burst"`
 	Version uint64        `json:"version"`
 	Left    time.Duration `json:"left"`
-	// Messages arrived since the last report; Backlog is the most that was behind the
-	// bucket, Waiting what waits now. Access and Processing are p99s of the last window
+	// Messages arrived within Span, which is the time since the last report, in nanoseconds; Backlog is the most that was
+	// behind the bucket, Waiting what waits now. Access and Processing are p99s of the last window
 	// of statistics, in seconds.
-	Messages   float64 `json:"messages"`
-	Backlog    float64 `json:"backlog"`
-	Waiting    float64 `json:"waiting"`
-	Access     float64 `json:"access_p99"`
-	Processing float64 `json:"processing_p99"`
+	Messages   float64       `json:"messages"`
+	Span       time.Duration `json:"span"`
+	Backlog    float64       `json:"backlog"`
+	Waiting    float64       `json:"waiting"`
+	Access     float64       `json:"access_p99"`
+	Processing float64       `json:"processing_p99"`
 }
 
 // grants are what the leader tells a node, in every step.

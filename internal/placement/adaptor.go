@@ -28,6 +28,9 @@ type AdaptorConfig struct {
 	Change float64
 }
 
+// maxSteps is the most parts of a window.
+const maxSteps = 100
+
 // MaxBrokers is the most brokers that one topic may be on.
 const MaxBrokers = 1 << 10
 
@@ -42,7 +45,7 @@ func (c AdaptorConfig) filled() (AdaptorConfig, error) {
 	wrong(c.Burst >= 1 && !math.IsInf(c.Burst, 1), "Burst", c.Burst, "1 message or more")
 	wrong(c.Brokers >= 1 && c.Brokers <= MaxBrokers, "Brokers", c.Brokers, fmt.Sprintf("1 to %d", MaxBrokers))
 	wrong(c.Window >= 0, "Window", c.Window, "a duration of 0 or more")
-	wrong(c.Steps >= 0 && c.Steps <= 1000, "Steps", c.Steps, "0 to 1000")
+	wrong(c.Steps >= 0 && c.Steps <= maxSteps, "Steps", c.Steps, fmt.Sprintf("0 to %d", maxSteps))
 	wrong(c.Floor >= 0 && c.Floor < 1, "Floor", c.Floor, "a share below 1")
 	wrong(c.Change >= 0 && !math.IsInf(c.Change, 1), "Change", c.Change, "a ratio of 0 or more")
 	set(&c.Window, 10*time.Second)
@@ -63,6 +66,9 @@ func set[T comparable](field *T, value T) {
 type Report struct {
 	// Messages is how many arrived.
 	Messages float64
+	// Span is over how long they did. 0 stands for the time since the last report that arrived here, which is wrong where one is
+	// late or lost.
+	Span time.Duration
 	// Backlog is the most that the queue behind the bucket had, in messages: the burst that
 	// would have let all of them through at once.
 	Backlog float64
@@ -83,10 +89,12 @@ type Grant struct {
 	Floor Bucket
 }
 
-// Adaptor lets the parts of a topic's bucket follow the traffic of its brokers (section 5.4): rates in
-// proportion to the mean rate of a window, bursts to the largest backlog. Where messages wait at one broker for
-// longer than a step while others have tokens to spare, half of what the topic has to spare goes to those that wait,
-// and where the last step is no chance by its window either, traffic has moved: that window begins anew.
+// Adaptor lets the parts of a topic's bucket follow the traffic of its brokers (section 5.4). A broker gets what it uses: the
+// mean rate of a window, the largest backlog. What the topic has to spare stays divided as the parts are, so parts come to be in
+// proportion to the traffic, the sooner the less there is to spare, and the first report of a topic that was idle moves next to
+// nothing: brokers do not report at the same instant, and a division by traffic alone would take the bucket from those that are heard later.
+// Where messages wait at one broker for longer than a step while others have tokens to spare, half of what there is to spare goes to
+// those that wait, and where the last step is no chance by its window either, traffic has moved: that window begins anew.
 //
 //	report ──▶ Report ──▶ wanted parts ──▶ cuts at once ──▶ raises, from what cuts were confirmed
 //
@@ -107,6 +115,7 @@ type adapted struct {
 	next     int
 	heard    mono.Time
 	grant    Grant   // the last one issued
+	target   Bucket  // the part that grants go to: cuts at once, raises out of what cuts set free
 	issued   []issue // what it may obey: the grant that it confirmed last and all since
 	expiring mono.Time
 }
@@ -119,11 +128,6 @@ type issue struct {
 
 // maxIssues bounds how many are told apart. Of more the two oldest count as one, the larger.
 const maxIssues = 32
-
-type step struct {
-	at                        mono.Time
-	span, n, backlog, waiting float64
-}
 
 // silence is after how many windows without a word a broker is given up: it has fallen back to
 // its floor by itself then.
@@ -140,7 +144,7 @@ func NewAdaptor(now mono.Time, cfg AdaptorConfig) (*Adaptor, error) {
 		b := &a.brokers[i]
 		b.steps, b.heard = make([]step, 0, cfg.Steps), now
 		b.grant = Grant{Bucket: cfg.Split(1 / float64(cfg.Brokers)), Version: 1, Expires: now.Add(silence * cfg.Window), Floor: a.floor()}
-		b.issued, b.expiring = []issue{{b.grant.Bucket, 1}}, b.grant.Expires
+		b.target, b.issued, b.expiring = b.grant.Bucket, []issue{{b.grant.Bucket, 1}}, b.grant.Expires
 	}
 	return a, nil
 }
@@ -157,7 +161,18 @@ func (a *Adaptor) Report(now mono.Time, broker int, r Report) {
 	if now <= b.heard {
 		return
 	}
-	s := step{at: now, span: now.Sub(b.heard).Seconds(), n: sane(r.Messages), backlog: sane(r.Backlog), waiting: sane(r.Waiting)}
+	span := r.Span
+	if span <= 0 {
+		span = now.Sub(b.heard)
+	}
+	s := step{at: now, span: span.Seconds(), n: sane(r.Messages), backlog: sane(r.Backlog), waiting: sane(r.Waiting)}
+	if s.waiting > 0 { // for a rate, it may be, and that says nothing of bursts
+		s.backlog = min(s.backlog, b.target.Burst)
+	}
+	if s.n > 0 && b.idle(now, a.cfg.Window) { // traffic began somewhere within it, elsewhere in that of another broker
+		s.n, s.span = 0, 0
+		b.steps, b.next = b.steps[:0], 0
+	}
 	if len(b.steps) < a.cfg.Steps {
 		b.steps = append(b.steps, s)
 	} else {
@@ -184,7 +199,7 @@ func sane(x float64) float64 {
 // with them at the next Step, instead of following their messages.
 func (a *Adaptor) Moved(now mono.Time, from, to int, rate float64) {
 	f, t := &a.brokers[from], &a.brokers[to]
-	had, burst := f.seen(now, a.cfg.Window)
+	had, burst, _ := f.seen(now, a.cfg.Window)
 	if from == to || !(rate > 0 && had > 0) {
 		return
 	}
@@ -197,6 +212,9 @@ func (a *Adaptor) Moved(now mono.Time, from, to int, rate float64) {
 		t.steps[i].n += part * had * t.steps[i].span
 		t.steps[i].backlog += part * burst
 	}
+	with := f.target.Split(part)
+	f.target = Bucket{f.target.Rate - with.Rate, f.target.Burst - with.Burst}
+	t.target = Bucket{t.target.Rate + with.Rate, t.target.Burst + with.Burst}
 }
 
 // Step decides the grants anew. Call it once a step of the window; the driver sends every
@@ -205,13 +223,13 @@ func (a *Adaptor) Step(now mono.Time) {
 	for i := range a.brokers {
 		a.expire(now, &a.brokers[i])
 	}
-	wanted := a.wanted(now)
-	if a.worth(wanted) {
-		for i := range a.brokers { // cuts at once
-			b := &a.brokers[i]
-			if cut := lesser(wanted[i], b.grant.Bucket); off(cut.Rate, b.grant.Rate) > leastChange || off(cut.Burst, b.grant.Burst) > leastChange {
-				a.change(b, cut)
-			}
+	if wanted, known := a.wanted(now); known {
+		a.aim(wanted)
+	}
+	for i := range a.brokers { // cuts at once
+		b := &a.brokers[i]
+		if cut := lesser(b.target, b.grant.Bucket); off(cut.Rate, b.grant.Rate) > leastChange || off(cut.Burst, b.grant.Burst) > leastChange {
+			a.change(b, cut)
 		}
 	}
 	free := a.cfg.Bucket
@@ -219,7 +237,7 @@ func (a *Adaptor) Step(now mono.Time) {
 		used := a.brokers[i].use()
 		free.Rate, free.Burst = free.Rate-used.Rate, free.Burst-used.Burst
 	}
-	a.raise(wanted, free)
+	a.raise(free)
 	for i := range a.brokers {
 		b := &a.brokers[i]
 		b.grant.Expires = b.heard.Add(silence * a.cfg.Window)
@@ -233,42 +251,54 @@ func (a *Adaptor) expire(now mono.Time, b *adapted) {
 		return // a step more, for the time that the grant was on its way
 	}
 	b.steps, b.next = b.steps[:0], 0
-	a.change(b, a.floor())
+	b.target = a.floor()
+	a.change(b, b.target)
 	b.issued = append(b.issued[:0], issue{b.grant.Bucket, b.grant.Version})
 }
 
 // wanted returns each broker's part by its traffic in the window. A broker that is not heard keeps what it may
-// use until that expires; the others share the rest.
-func (a *Adaptor) wanted(now mono.Time) []Bucket {
+// use until that expires; the others share the rest. It reports whether there is enough to go by.
+func (a *Adaptor) wanted(now mono.Time) (out []Bucket, known bool) {
 	n := len(a.brokers)
 	rates, bursts, waiting := make([]float64, n), make([]float64, n), make([]float64, n)
-	if a.behind(waiting) {
+	behind := a.behind(waiting)
+	if behind {
 		a.restart(now)
 	}
-	rest, arriving, waits := a.cfg.Bucket, 0.0, 0.0
-	out := make([]Bucket, n)
+	rest, waits := a.cfg.Bucket, 0.0
+	arriving, held := Bucket{}, Bucket{}
+	out, known = make([]Bucket, n), true
 	for i := range a.brokers {
 		b := &a.brokers[i]
-		if now.Sub(b.heard) > unheard*a.step() {
+		if float64(now.Sub(b.heard)) > unheard*float64(a.step()) {
 			out[i] = b.use()
 			rates[i], bursts[i] = -1, -1
 			rest.Rate, rest.Burst = rest.Rate-out[i].Rate, rest.Burst-out[i].Burst
 			continue
 		}
-		rates[i], bursts[i] = b.seen(now, a.cfg.Window)
-		arriving, waits = arriving+rates[i], waits+waiting[i]
+		steps := 0
+		rates[i], bursts[i], steps = b.seen(now, a.cfg.Window)
+		known = known && (steps >= leastSteps || behind)
+		arriving.Rate, arriving.Burst = arriving.Rate+rates[i], arriving.Burst+bursts[i]
+		held.Rate, held.Burst = held.Rate+b.target.Rate, held.Burst+b.target.Burst
+		waits += waiting[i]
 	}
 	rest = Bucket{max(rest.Rate, a.floor().Rate), max(rest.Burst, a.floor().Burst)}
-	spare := max(0, rest.Rate-arriving)
-	if waits > 0 && arriving > 0 {
-		for i := range rates {
-			if rates[i] >= 0 {
-				rates[i] += spare / 2 * (rates[i]/arriving + waiting[i]/waits)
-			}
+	spare := Bucket{max(0, rest.Rate-arriving.Rate), max(0, rest.Burst-arriving.Burst)}
+	for i := range a.brokers {
+		if rates[i] < 0 {
+			continue
 		}
+		has := a.brokers[i].target
+		keeps := ratio(has.Rate, held.Rate)
+		if waits > 0 {
+			keeps = (keeps + waiting[i]/waits) / 2
+		}
+		rates[i] += spare.Rate * keeps
+		bursts[i] += spare.Burst * ratio(has.Burst, held.Burst)
 	}
 	// Within half of what is to spare nobody falls behind.
-	a.worthwhile = min(a.cfg.Change, max(spare/rest.Rate/2, leastChange))
+	a.worthwhile = min(a.cfg.Change, max(spare.Rate/rest.Rate/2, leastChange))
 	floor := a.floor()
 	share(rates, floor.Rate/rest.Rate)
 	share(bursts, max(floor.Burst, min(1, rest.Burst/float64(2*n)))/rest.Burst) // a message is a whole one
@@ -277,32 +307,21 @@ func (a *Adaptor) wanted(now mono.Time) []Bucket {
 			out[i] = Bucket{max(rates[i]*rest.Rate, floor.Rate), max(bursts[i]*rest.Burst, floor.Burst)}
 		}
 	}
-	return out
+	return out, known
 }
 
 const (
-	// unheard is after how many steps without a word a broker is not planned with.
-	unheard = 3
+	// leastSteps is how many whole steps of each broker there must be to go by, unless messages wait: by fewer the
+	// noise of bursts is more than the topic has to spare.
+	leastSteps = 3
+	// unheard is after how many steps without a word a broker is not planned with: one report is missing then. Its window ends
+	// earlier than those of the others, so that where all of them begin to send it would seem to send less.
+	unheard = 1.5
 	// leastChange is the least change of a part that is worth a grant, whatever little there is to spare.
 	leastChange = 0.02
 )
 
 func (a *Adaptor) step() time.Duration { return a.cfg.Window / time.Duration(a.cfg.Steps) }
-
-// seen returns the rate of a broker in the window, in messages a second, and its largest backlog.
-func (b *adapted) seen(now mono.Time, window time.Duration) (rate, burst float64) {
-	span := 0.0
-	for _, s := range b.steps {
-		if now.Sub(s.at) < window {
-			rate, span = rate+s.n, span+s.span
-			burst = max(burst, s.backlog)
-		}
-	}
-	if span > 0 {
-		rate /= span
-	}
-	return rate, burst
-}
 
 // behind enters what waits at brokers that will not have it through for longer than a step, and reports whether
 // others have enough to spare for these.
@@ -321,28 +340,6 @@ func (a *Adaptor) behind(waiting []float64) bool {
 		}
 	}
 	return short > 0 && spare > a.cfg.Change*short
-}
-
-// moved reports whether the last step of a broker is no chance, by its window.
-func (a *Adaptor) moved(now mono.Time, b *adapted) bool {
-	last, ok := b.last()
-	if !ok {
-		return false
-	}
-	rate, _ := b.seen(now, a.cfg.Window)
-	mean := rate * last.span
-	return math.Abs(last.n-mean) > max(sure*math.Sqrt(mean), a.cfg.Change*mean)
-}
-
-// sure is how many deviations of a Poisson count are no chance: 4 are one in 16,000.
-const sure = 4
-
-// last returns the last step of a broker, if there is any.
-func (b *adapted) last() (step, bool) {
-	if len(b.steps) == 0 {
-		return step{}, false
-	}
-	return b.steps[(b.next+len(b.steps)-1)%len(b.steps)], true
 }
 
 // restart begins the window of brokers anew with the last step where traffic has moved: what was before tells nothing
@@ -402,15 +399,30 @@ func weigh(weights []float64, low []bool, floor float64) (sum, left, n float64) 
 	return sum, left, n
 }
 
-// worth reports whether any part is far enough from what it should be.
-func (a *Adaptor) worth(wanted []Bucket) bool {
+// aim makes what is wanted the target, rates or bursts or both, if any part of these is far enough from what it should be.
+func (a *Adaptor) aim(wanted []Bucket) {
+	rates, bursts := false, false
 	for i, w := range wanted {
-		has := a.brokers[i].grant.Bucket
-		if off(w.Rate, has.Rate) > a.worthwhile || off(w.Burst, has.Burst) > a.cfg.Change {
-			return true
+		has := a.brokers[i].target
+		rates = rates || off(w.Rate, has.Rate) > a.worthwhile
+		bursts = bursts || off(w.Burst, has.Burst) > a.cfg.Change
+	}
+	for i, w := range wanted {
+		if rates {
+			a.brokers[i].target.Rate = w.Rate
+		}
+		if bursts {
+			a.brokers[i].target.Burst = w.Burst
 		}
 	}
-	return false
+}
+
+// ratio is 0 where there is nothing.
+func ratio(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return part / whole
 }
 
 func off(want, has float64) float64 { return math.Abs(want-has) / max(min(want, has), 1e-300) }
@@ -442,17 +454,17 @@ func (a *Adaptor) change(b *adapted, to Bucket) {
 
 // raise gives what is free to those that have less than they should, in proportion to what
 // they lack.
-func (a *Adaptor) raise(wanted []Bucket, free Bucket) {
+func (a *Adaptor) raise(free Bucket) {
 	var lack Bucket
-	for i, w := range wanted {
-		has := a.brokers[i].use()
-		lack.Rate, lack.Burst = lack.Rate+max(0, w.Rate-has.Rate), lack.Burst+max(0, w.Burst-has.Burst)
+	for i := range a.brokers {
+		want, has := a.brokers[i].target, a.brokers[i].use()
+		lack.Rate, lack.Burst = lack.Rate+max(0, want.Rate-has.Rate), lack.Burst+max(0, want.Burst-has.Burst)
 	}
 	give := Bucket{portion(free.Rate, lack.Rate), portion(free.Burst, lack.Burst)}
-	for i, w := range wanted {
+	for i := range a.brokers {
 		b := &a.brokers[i]
 		has := b.use()
-		more := Bucket{max(0, w.Rate-has.Rate) * give.Rate, max(0, w.Burst-has.Burst) * give.Burst}
+		more := Bucket{max(0, b.target.Rate-has.Rate) * give.Rate, max(0, b.target.Burst-has.Burst) * give.Burst}
 		if more.Rate > 1e-9*a.cfg.Rate || more.Burst > 1e-9*a.cfg.Burst {
 			a.change(b, Bucket{b.grant.Rate + more.Rate, b.grant.Burst + more.Burst})
 		}
@@ -474,9 +486,16 @@ func portion(free, lack float64) float64 {
 func (a *Adaptor) Adopt(broker int, obeys Bucket, version uint64, expires mono.Time) {
 	b := &a.brokers[broker]
 	a.version = max(a.version, version)
-	b.grant.Bucket, b.grant.Version = obeys, version
+	b.grant.Bucket, b.grant.Version, b.target = obeys, version, obeys
 	b.issued = append(b.issued[:0], issue{obeys, version})
 	b.expiring = expires
+}
+
+// Expect tells, before the first Step and after Adopt, the share of the bucket that a broker's publishers are expected to need, by what
+// is known of them: the part that it is to have until its traffic says more.
+func (a *Adaptor) Expect(broker int, share float64) {
+	to, floor := a.cfg.Split(share), a.floor()
+	a.brokers[broker].target = Bucket{max(to.Rate, floor.Rate), max(to.Burst, floor.Burst)}
 }
 
 // Use returns the most that a broker may let through now, by all that it may obey.

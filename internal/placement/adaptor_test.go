@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -167,9 +168,9 @@ func TestAdaptorOfNonsense(t *testing.T) {
 	}
 	var zero float64
 	for at := second; at < 30*second; at += second {
-		a.Report(at, 0, Report{zero / zero, -5, zero / zero, 1 << 60})
-		a.Report(at, 1, Report{1 / zero, 1 / zero, 1 / zero, 0})
-		a.Report(at-2*second, 2, Report{1, 1, 1, 1})
+		a.Report(at, 0, Report{zero / zero, -1, -5, zero / zero, 1 << 60})
+		a.Report(at, 1, Report{1 / zero, math.MaxInt64, 1 / zero, 1 / zero, 0})
+		a.Report(at-2*second, 2, Report{1, 1, 1, 1, 1})
 		a.Step(at)
 		for i := range 3 {
 			if g := a.Grant(i); !(g.Rate > 0 && g.Rate <= 1000 && g.Burst > 0 && g.Burst <= 100) {
@@ -282,6 +283,46 @@ func TestAdopt(t *testing.T) {
 	for i := range versions {
 		if got := a.Grant(i).Rate; got < 45 || got > 55 {
 			t.Errorf("broker %d has %v of an even load", i, got)
+		}
+	}
+}
+
+// A topic that was idle begins at all its brokers, whose reports come one after the other: no part is taken from those that are
+// heard last, and none follows the noise of traffic that stays where it is, in whatever bursts it comes and though one report in a hundred is lost.
+func TestAdaptorOfATopicThatBegins(t *testing.T) {
+	for together, least := range map[float64]float64{1: 0.9, 25: 0.8} { // three steps are less sure the larger the bursts are
+		for seed := range uint64(20) {
+			rng := rand.New(rand.NewPCG(seed, 9))
+			a, err := NewAdaptor(0, AdaptorConfig{Bucket: Bucket{5500, 750}, Brokers: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := make([]mono.Time, 3)
+			for k := 1; k <= 600; k++ {
+				now := mono.Time(k) * second / 10
+				for i := range told {
+					if (k+3*i)%10 != 0 {
+						continue
+					}
+					r := Report{Span: time.Duration(now - told[i]), Version: a.Grant(i).Version}
+					if now > 20*second {
+						mean := 5000. / 3 * min(r.Span.Seconds(), now.Sub(20*second).Seconds()) / together
+						r.Messages = together * max(0, math.Round(mean+math.Sqrt(mean)*rng.NormFloat64()))
+						r.Backlog = together * (1 + rng.ExpFloat64())
+					}
+					if told[i] = now; rng.IntN(100) > 0 {
+						a.Report(now, i, r)
+					}
+				}
+				if k%10 == 0 {
+					a.Step(now)
+				}
+				for i := range told {
+					if g := a.Grant(i); g.Rate < 5500./3*least {
+						t.Fatalf("seed %d, bursts of %v, %v: broker %d of three has %.0f of 5500/s", seed, together, time.Duration(now), i, g.Rate)
+					}
+				}
+			}
 		}
 	}
 }

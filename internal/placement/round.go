@@ -7,8 +7,11 @@ import "math"
 // of a placement.
 //
 // Messages that arrive together are late together, so what is counted is bursts: n messages of which
-// some were late. The zero value is a round that begins.
+// some were late. Bursts that are late one after the other count as one: near its capacity a broker is behind for many of
+// them at a time, and each by itself would make a few such times look like many misses, or a time without them like a proof. The zero
+// value is a round that begins.
 type Round struct {
+	runMessages, runLate        float64 // of the late bursts that have come since the last one in time
 	bursts                      int
 	messages, late              float64
 	latenessSquare, cross, size float64 // Σ late², Σ late·n, Σ n²
@@ -21,15 +24,33 @@ const doubts = 2.3
 // Burst enters messages that came together, late of which missed the objective.
 func (r *Round) Burst(messages, late int) {
 	n, l := float64(messages), float64(late)
+	if late > 0 {
+		r.runMessages, r.runLate = r.runMessages+n, r.runLate+l
+		return
+	}
+	r.end()
+	r.count(n, 0)
+}
+
+// end counts the run of late bursts.
+func (r *Round) end() {
+	if r.runLate > 0 {
+		r.count(r.runMessages, r.runLate)
+		r.runMessages, r.runLate = 0, 0
+	}
+}
+
+func (r *Round) count(n, late float64) {
 	r.bursts++
-	r.messages, r.late = r.messages+n, r.late+l
-	r.latenessSquare, r.cross, r.size = r.latenessSquare+l*l, r.cross+l*n, r.size+n*n
+	r.messages, r.late = r.messages+n, r.late+late
+	r.latenessSquare, r.cross, r.size = r.latenessSquare+late*late, r.cross+late*n, r.size+n*n
 }
 
 // Verdict says whether no more than P99 of the messages are late, and whether that is sure. To what was
 // seen a burst of mean size is added, half of it late: without it a round in which
 // nothing was late yet would be sure at once.
 func (r *Round) Verdict() (met, sure bool) {
+	r.end()
 	if r.bursts == 0 {
 		return true, false
 	}

@@ -139,6 +139,26 @@ func (c *cluster) granted(ctx context.Context, topic string) (rate float64) {
 	return rate
 }
 
+// divided reports whether each node has the part of a topic's bucket that belongs to its publishers.
+func (c *cluster) divided(ctx context.Context, topic string) bool {
+	state, _, err := c.placer.Load(ctx)
+	if err != nil {
+		return false
+	}
+	parts, _, err := state.Parts(topic)
+	for _, p := range parts {
+		for _, n := range c.nodes {
+			if n.spec.Name != p.Node {
+				continue
+			}
+			if s, err := n.status(ctx); err != nil || limitOf(s, topic).Limit < 0.95*p.Rate {
+				return false
+			}
+		}
+	}
+	return err == nil && len(parts) > 0
+}
+
 // limitOf returns what a node says of a topic's bucket, nothing where it has no part.
 func limitOf(s broker.Status, topic string) (l broker.LimitStatus) {
 	for _, l := range s.Limits {

@@ -27,6 +27,9 @@ const (
 	placedTopic   = "lab/00"
 	fleetLoad     = 1 / 1.1 // of the bucket, as in the paper
 	fleetSettling = 4.0     // seconds until the parts of the bucket have followed the traffic
+	// forgetting is until the leader, which looks once a second, has seen that the topic is gone: else the next one begins with
+	// the parts that followed from the traffic before.
+	forgetting = 2500 * time.Millisecond
 )
 
 // case of srtm/live: how publishers send, and what a node can hold.
@@ -122,8 +125,8 @@ func (s *fleetRun) measure(ctx context.Context, c *cluster, f fleetCase, w way, 
 	if err := c.describe(ctx, f, w); err != nil {
 		return err
 	}
-	// What came before the nodes have their parts would wait for a minute.
-	if err := c.await(ctx, "the bucket is divided", grantTime, func(ctx context.Context) bool { return c.granted(ctx, placedTopic) > 0.99*f.limits().Rate }); err != nil {
+	// What came before the nodes have their parts would wait for a minute, and another way to place was before this one.
+	if err := c.await(ctx, "the bucket is divided", grantTime, func(ctx context.Context) bool { return c.divided(ctx, placedTopic) }); err != nil {
 		return err
 	}
 	o.Protocol, o.Addr, o.Streams = mqtt5, c.nodes[0].cfg.Listen[0], []stream{{fleet * fleetRate, fleet}}
@@ -168,6 +171,9 @@ func (c *cluster) describe(ctx context.Context, f fleetCase, w way) error {
 		return err
 	}
 	if err := c.await(ctx, "the topic is forgotten", grantTime, func(ctx context.Context) bool { return c.granted(ctx, placedTopic) == 0 }); err != nil {
+		return err
+	}
+	if err := pause(ctx, forgetting); err != nil {
 		return err
 	}
 	_, err := c.placer.Update(ctx, func(s *brokerplace.State) error {

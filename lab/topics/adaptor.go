@@ -103,9 +103,41 @@ func runAdaptor(ctx context.Context, o experiment.Options) (*experiment.Result, 
 		r.Ceiling(m.name+": followed, cut off", "s", adaptorWindow, 0, ours.followed(2, at.cut, at.end))
 		r.Ceiling(m.name+": against leases, p99 in two windows", "", 1, 0, ours.p99(at.shift, at.shift+20)/theirs.p99(at.shift, at.shift+20))
 	}
-	r.Table, r.Chart = []*table.Table{t}, []*plot.Chart{chart}
+	r.Table, r.Chart = []*table.Table{t, beginnings(o, r)}, []*plot.Chart{chart}
 	r.Notes = append(r.Notes, fmt.Sprintf("followed: from when on the part is as large as what arrives there, and for a window not less than 0.95 of it; a window is %.0f s; waits at the broker that is cut off are left out; a wait is by the part that the broker has when the message arrives, and ends sooner where that grows", adaptorWindow))
 	return r, nil
+}
+
+// beginnings plays topics that are idle at first and then come to all brokers alike, and stay. Nothing has to follow: the bar is what
+// fixed even parts have, with room for what noise moves.
+func beginnings(o experiment.Options, r *experiment.Result) *table.Table {
+	const end = 200
+	t := &table.Table{Title: "Wait for tokens of a topic that begins at all brokers at once", Columns: []table.Column{{Name: "topic"}, {Name: "contender"}, {Name: "p99 in two windows", Unit: "ms", Format: "%.0f"}, {Name: "p99 later", Unit: "ms", Format: "%.0f"}}}
+	for _, k := range []struct {
+		name     string
+		begins   float64
+		together int
+	}{{"new, 1 at once", 0.5, 1}, {"idle for 20 s, 1 at once", 20, 1}, {"new, 25 at once", 0.5, 25}, {"idle for 20 s, 25 at once", 20, 25}} {
+		name, begins, together := k.name, k.begins, k.together
+		s := shift{seed: o.Seed, until: end, together: together, cutOff: func(int, float64) bool { return false },
+			bucket: placement.Bucket{Rate: 5500, Burst: float64(together) * placement.SmallestBurst(1/1.1, placement.P99)},
+			rates: func(now float64) []float64 {
+				if now < begins {
+					return []float64{0, 0, 0}
+				}
+				return []float64{5000. / 3, 5000. / 3, 5000. / 3}
+			}}
+		first, later := make([]float64, len(followers)), make([]float64, len(followers))
+		for i, f := range followers {
+			q := s.play(f.new(s.bucket, 3))
+			first[i], later[i] = q.p99(begins, begins+20)*ms, q.p99(begins+20, end)*ms
+			t.Add(name, f.name, first[i], later[i])
+		}
+		fixed, ours := 0, len(followers)-1
+		r.Ceiling(name+": p99 in two windows, of that of fixed even parts", "", 2, 0, first[ours]/first[fixed])
+		r.Ceiling(name+": p99 later, of that of fixed even parts", "", 2, 0, later[ours]/later[fixed])
+	}
+	return t
 }
 
 // line is the part of the second broker over time.

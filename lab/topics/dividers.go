@@ -65,6 +65,7 @@ type leased struct {
 	wants, renewed, until float64
 	messages, since       float64
 	grant                 placement.Grant
+	had                   float64 // what it obeys until it has heard of the grant, in messages a second
 }
 
 func newLeases(b placement.Bucket, n int) *leases {
@@ -78,6 +79,9 @@ func newLeases(b placement.Bucket, n int) *leases {
 func (l *leases) report(now float64, broker int, r placement.Report) {
 	b := &l.brokers[broker]
 	b.messages += r.Messages
+	if r.Version == b.grant.Version {
+		b.had = 0
+	}
 	if now-b.renewed < renewal-stepped/2. {
 		return
 	}
@@ -95,7 +99,7 @@ func (l *leases) renew(now float64, broker int) {
 	for i := range l.brokers {
 		b := &l.brokers[i]
 		if i != broker && now < b.until {
-			free -= b.grant.Rate
+			free -= max(b.had, b.grant.Rate)
 		}
 		wanted += b.wants
 		beyond += max(0, b.wants-equal)
@@ -108,7 +112,7 @@ func (l *leases) renew(now float64, broker int) {
 	}
 	rate = max(0.001*l.whole.Rate, min(rate, free))
 	l.versions++
-	b.until = now + leaseTime
+	b.until, b.had = now+leaseTime, max(b.had, b.grant.Rate)
 	b.grant = placement.Grant{Bucket: l.whole.Split(rate / l.whole.Rate), Version: l.versions, Expires: instant(b.until)}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/placement"
 	"github.com/spillgate/spillgate/internal/plot"
@@ -50,7 +51,7 @@ type overloaded struct {
 func (o overload) start(seed uint64) *overloaded {
 	w := &overloaded{overload: o, at: make([]int, o.publishers), first: make([]bool, o.publishers), moved: make([]int, o.publishers), rng: chance(seed, 0x6d69)}
 	load := traffic{publishers: o.publishers, rate: o.rate, batch: 1}
-	w.topic = placement.Topic{Objective: objective, Publishers: load.list(), Batch: 1, Bucket: load.bucket(w.rng)}
+	w.topic = placement.Topic{Objective: objective, Publishers: load.list(), Batch: 1, Bucket: load.bucket(w.rng, nil)}
 	w.topic.Burst *= 4 // the bucket is not what this is about: split over three it still lets all through
 	for i := range w.at {
 		w.at[i], w.first[i] = i%2, i%2 == 0
@@ -119,7 +120,7 @@ func (o *overloaded) second(now float64) []*served {
 		s.Bucket = o.adaptor.Grant(k).Bucket
 		s.most = 0
 		out[k] = s.serve(split[k], 1, objective)
-		o.adaptor.Report(instant(now+1), k, placement.Report{Messages: float64(len(split[k])), Backlog: s.most, Waiting: s.waiting(now + 1), Version: o.adaptor.Grant(k).Version})
+		o.adaptor.Report(instant(now+1), k, placement.Report{Messages: float64(len(split[k])), Span: time.Second, Backlog: s.most, Waiting: s.waiting(now + 1), Version: o.adaptor.Grant(k).Version})
 	}
 	o.adaptor.Step(instant(now + 1))
 	return out

@@ -66,7 +66,7 @@ func (s setting) measure(rng *rand.Rand, at []int, seconds float64) []*served {
 func (s setting) judge(seed uint64, at []int, seconds float64) outcome {
 	var o outcome
 	var all []float32
-	for _, n := range s.measure(rand.New(rand.NewPCG(seed, 0x6a75)), at, seconds) {
+	for _, n := range s.measure(judging(seed), at, seconds) {
 		if n == nil {
 			continue
 		}

@@ -156,7 +156,7 @@ func runRandom(ctx context.Context, o experiment.Options) (*experiment.Result, e
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			s := setting{traffic: t, bucket: t.bucket(chance(seed, 0x62+uint64(i))), nodes: nodes}
+			s := setting{traffic: t, bucket: t.bucket(chance(seed, 0x62+uint64(i)), nil), nodes: nodes}
 			if i == len(topics)-1 && len(nodes) > 3 { // it also finds one node less
 				s = s.without(s.largest(run.contenders[len(run.contenders)-1], seed))
 			}

@@ -3,6 +3,7 @@ package topics
 import (
 	"math"
 	"math/rand/v2"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/placement"
 )
@@ -13,6 +14,8 @@ type shift struct {
 	bucket placement.Bucket
 	seed   uint64
 	until  float64 // seconds
+	// together is how many messages arrive at the same instant, of publishers at one broker that fire together; 0 is 1.
+	together int
 	// rates returns the messages a second that arrive at each broker.
 	rates func(now float64) []float64
 	// cutOff reports whether a broker is.
@@ -86,6 +89,7 @@ type site struct {
 	shaper
 	grant    placement.Grant
 	messages float64
+	told     float64 // when it reported last
 }
 
 // letter is on its way.
@@ -113,12 +117,13 @@ func (s shift) play(d divider) *shifted {
 	for k := range int(s.until / tick) {
 		now := float64(k) * tick
 		mail = deliver(mail, now, d, sites)
-		if k%int(math.Round(stepped/tick)) == 0 && k > 0 {
-			for i := range sites {
-				at := &sites[i]
-				post(letter{due: now, broker: i, report: &placement.Report{Messages: at.messages, Backlog: at.most, Waiting: at.waiting(now), Version: at.grant.Version}})
-				at.messages, at.most = 0, 0
+		for i := range sites {
+			if at := &sites[i]; k > 0 && at.speaks(i, k) {
+				post(letter{due: now, broker: i, report: &placement.Report{Messages: at.messages, Span: time.Duration((now - at.told) * 1e9), Backlog: at.most, Waiting: at.waiting(now), Version: at.grant.Version}})
+				at.messages, at.most, at.told = 0, 0, now
 			}
+		}
+		if k > 0 && k%perStep == 0 {
 			d.step(now)
 			for i := range sites {
 				post(letter{due: now, broker: i, grant: d.part(i)})
@@ -155,19 +160,28 @@ func (s shift) serve(rng *rand.Rand, sites []site, now float64, out *shifted) mo
 		}
 		m.parts[i] = at.Bucket
 		sum.Rate, sum.Burst = sum.Rate+at.Rate, sum.Burst+at.Burst
+		n := max(s.together, 1)
 		for t := now; m.arriving[i] > 0; {
-			if t += rng.ExpFloat64() / m.arriving[i]; t >= now+tick {
+			if t += rng.ExpFloat64() * float64(n) / m.arriving[i]; t >= now+tick {
 				break
 			}
-			if wait := float32(at.pass(t)); !s.cutOff(i, now) {
-				out.waits[int(t)] = append(out.waits[int(t)], wait)
+			for range n {
+				if wait := float32(at.pass(t)); !s.cutOff(i, now) {
+					out.waits[int(t)] = append(out.waits[int(t)], wait)
+				}
+				at.messages++
 			}
-			at.messages++
 		}
 	}
 	out.rate, out.burst = max(out.rate, sum.Rate/s.bucket.Rate), max(out.burst, sum.Burst/s.bucket.Burst)
 	return m
 }
+
+// perStep is how many ticks a step has.
+const perStep = int(stepped / tick)
+
+// speaks reports whether a broker reports in a tick. No two do in the same one: nothing makes their clocks agree.
+func (s *site) speaks(broker, k int) bool { return (k+7*broker)%perStep == 0 }
 
 // waiting returns how many messages have no token yet.
 func (s *shaper) waiting(now float64) float64 {

@@ -34,7 +34,7 @@ func TestQuickForms(t *testing.T) {
 func TestSplittingNeverHelps(t *testing.T) {
 	for _, load := range []traffic{{publishers: 100, rate: 10, batch: 1}, together(25, false, 0), together(25, true, 4e-3)} {
 		batches := load.play(chance(1, 2), 20)
-		bucket := load.bucket(chance(1, 3))
+		bucket := load.bucket(chance(1, 3), nil)
 		bucket.Burst /= 4 // so that much waits
 		whole, parts := shaper{Bucket: bucket}, make([]shaper, 3)
 		for i := range parts {
@@ -62,7 +62,7 @@ func TestBucketOfGroups(t *testing.T) {
 		t.Skip("plays some million messages")
 	}
 	load := traffic{publishers: 100, rate: 10, batch: 1}
-	s := shaper{Bucket: load.bucket(chance(1, 3))}
+	s := shaper{Bucket: load.bucket(chance(1, 3), nil)}
 	waited, n := 0.0, 0.0
 	for _, b := range load.play(chance(1, 2), 4000) {
 		if n++; s.pass(b.at) > 0 {
