@@ -73,7 +73,7 @@ func (l *Limit) steer(p point) {
 	switch {
 	case l.asBefore(p):
 		l.trial, l.recovering, l.untried = trial{}, recovered, 0
-		l.limit, l.knee, l.alone, l.service = l.least, 0, p.residence, p.residence
+		l.limit, l.knee, l.alone, l.service, l.crowd = l.least, 0, p.residence, p.residence, crowd{}
 	case l.recovering != recovered:
 		l.recover(p)
 	case p.bound && l.long > dominated*l.held:
@@ -115,6 +115,10 @@ func (l *Limit) outgrow() {
 // time, unless a queue builds up.
 func (l *Limit) roam(p point) {
 	l.before, l.level = point{}, level{}
+	if l.window.hasty && l.collapses() {
+		l.limit = l.past.concurrency
+		return
+	}
 	if known := l.known(); p.residence > l.alarm() && p.concurrency > near*known {
 		slack := float64(l.cfg.Slack)
 		if l.limit = max(known, p.concurrency*down); l.knee == 0 && l.least == 0 {
@@ -132,6 +136,7 @@ func (l *Limit) roam(p point) {
 		return
 	}
 	l.idle++
+	l.crowd.most = point{}
 	l.calmly.blend(p)
 	switch {
 	case p.residence < l.alone:
@@ -176,6 +181,13 @@ func (l *Limit) full(p point) {
 	here.took = (p.took*p.samples + l.level.sum) / (p.samples + l.level.ends)
 	l.compare(l.other, here)
 	if l.fifo && l.outdone(here) {
+		return
+	}
+	if l.crowd.bound > 0 {
+		l.climb(here)
+		return
+	}
+	if l.crowd.unclimbed++; l.outpaced(p, here) {
 		return
 	}
 	switch {
@@ -312,7 +324,7 @@ func (l *Limit) confirm(knee float64) {
 	if l.Sharing() {
 		return // those in service share the processors: fewer than the line lets in do as much
 	}
-	if l.wary > 0 {
+	if l.wary > 0 || l.crowd.bound > 0 {
 		return // what the ranks say was wrong
 	}
 	if !l.fifo {
@@ -392,8 +404,16 @@ func (l *Limit) regret(p point) bool {
 	return true
 }
 
-// target is the limit with the hidden queue that it is to have.
+// target is the limit with the hidden queue that it is to have, where more do no less.
 func (l *Limit) target() float64 {
+	if l.crowd.bound > 0 {
+		return l.crowd.bound
+	}
+	return l.unbounded()
+}
+
+// unbounded is the limit with the hidden queue that it is to have.
+func (l *Limit) unbounded() float64 {
 	if l.useful > 0 {
 		return max(l.knee, float64(l.useful))
 	}
@@ -460,6 +480,9 @@ func (l *Limit) alarm() float64 {
 // alarmed reports whether a hidden queue builds up that is too long to wait for the end of the
 // window.
 func (l *Limit) alarmed() bool {
+	if l.collapses() {
+		return true
+	}
 	w := &l.window
 	enough, known := earlySize, max(l.knee, l.least)
 	if l.service == 0 && float64(w.last.Sub(w.start))*float64(w.done) < 2*w.sum {
