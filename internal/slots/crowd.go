@@ -38,6 +38,9 @@ const (
 	// laden is how many times as long as alone requests take where it is asked whether fewer do more: those that hold each other
 	// up take twice as long at the peak, or nearly as long where there is hardly any contention at all.
 	laden = 1.5
+	// alike is the coefficient of variation below which times are constant: what is emptied is filled in batches then, whose
+	// order of ends is taken for a line.
+	alike = 0.25
 	// gains is the elasticity of the throughput from which on more of them are right. A few percent are
 	// not worth the time that each of them takes longer.
 	gains = queued / 2
@@ -54,7 +57,7 @@ func outdoes(a, b point) bool {
 // suspect asks whether fewer than at p do more, after more of them did less. No processors say how many are of use, and
 // requests take longer than alone.
 func (l *Limit) suspect(p point) bool {
-	if c := &l.crowd; l.useful > 0 || c.unclimbed < c.gap || p.took <= min(laden*l.alone, half*float64(l.cfg.Slack)) {
+	if c := &l.crowd; l.useful > 0 || c.unclimbed < c.gap || l.deviation() < alike || p.took <= min(laden*l.alone, half*float64(l.cfg.Slack)) {
 		return false
 	}
 	l.climbs(p, -1)
