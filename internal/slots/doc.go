@@ -31,6 +31,8 @@
 //	objective, no line confirmed  queue costs nobody anything, a slot too few costs throughput; where
 //	                              times vary, and a knee is known, of one in fifty late at most
 //	residence beyond that         knee from trials, and as much more as they leave in doubt
+//	fewer were seen to do more    as many as do the most, found in steps that are judged by what is done (crowd.go):
+//	                              requests hold each other up, and a hidden queue is none that costs nothing
 //	no slot is missing            sinks towards a quarter above the most that ran at once, with
 //	                              or without a slot
 //	long requests held the slots  grows: it tells nothing of the others
@@ -56,7 +58,8 @@
 // Invariants: the limit stays within Min and Max; while nothing binds, low throughput
 // lowers no limit below what runs; no verdict by ranks stands against a throughput that
 // fell with the limit, and the knee that it counted goes with it; a trial after which the
-// server does less is undone.
+// server does less is undone; what is believed to do the most is compared with more and with fewer for as long as slots are
+// missing.
 //
 // A request that runs for longer than the objective gives its slot back while it runs
 // on, once four times as many as run at once have ended meanwhile, or so many beside it

@@ -40,13 +40,15 @@ type Limit struct {
 	reach    reach
 	calm     calm
 	overlong overlong
+	crowd    crowd
+	past     point   // the last window
 	fifo     bool    // ranks show that requests wait in line behind those in service
 	unlined  unlined // counts again once there is no line
+	lined    lined   // what the line did, and with how many in service
 	ordered  bool    // see SetOrdered
 	level    level   // all windows under this limit
 	other    point   // the level before, to compare with
 	calmly   point   // the windows in which slots were free
-	growing  point   // the last of them
 
 	length        float64 // ns, of the last window
 	held, long    float64 // ns of slots a window, smoothed, and those of requests that turned out long by nature
@@ -70,6 +72,9 @@ type Limit struct {
 
 // unlined is what was known of the knee before a line was confirmed.
 type unlined struct{ knee, samples float64 }
+
+// lined is how many a line has in service, and what they do.
+type lined struct{ knee, rate float64 }
 
 // New returns a limit at its initial value, or every mistake in cfg.
 func New(cfg Config) (*Limit, error) {
@@ -107,6 +112,9 @@ func (l *Limit) Service() time.Duration {
 // that nobody knows.
 func (l *Limit) SetUseful(n int) {
 	if n > 0 && l.useful == 0 {
+		if l.crowd.bound > 0 {
+			l.crowd, l.knee = crowd{}, 0
+		}
 		l.refute()
 		l.gap, l.trial.last = trialFirst, 1 // what runs for nothing is worth finding out
 		l.untried = l.gap
@@ -260,7 +268,7 @@ func (l *Limit) settling(now mono.Time) bool {
 		return true
 	}
 	if w.moved {
-		fresh := w.fresh || l.trial.dir < 0
+		fresh := w.fresh || l.trial.dir < 0 || l.trial.crowd
 		*w = newWindow(now, now)
 		if fresh {
 			w.flush, w.old, w.next = l.inUse, l.inUse, l.line.next
@@ -279,14 +287,17 @@ func (l *Limit) settling(now mono.Time) bool {
 }
 
 // mixed reports whether more of what runs is from before the change of the limit than may be, where times vary
-// much.
+// much. What began in a crowd may take long after it: where fewer may do more hardly any of it may be left.
 func (l *Limit) mixed() bool {
+	if l.trial.crowd || l.trial.dir < 0 && l.trial.from.residence > max(whole*float64(l.cfg.Slack), far*l.alone) {
+		return l.window.old > l.inUse/hardlyOver
+	}
 	return l.window.old > l.inUse/leftOver && l.deviation() > wild
 }
 
 const (
-	// leftOver is which part of what runs, inverted, may be from before a change.
-	leftOver = 4
+	// leftOver is which part of what runs, inverted, may be from before a change, hardlyOver where that is hardly any.
+	leftOver, hardlyOver = 4, 16
 	// wild is the coefficient of variation from which on the number of ends does not tell how many of them are gone.
 	wild = 1.5
 )

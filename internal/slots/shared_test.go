@@ -150,6 +150,7 @@ func TestCrowdAtTheStart(t *testing.T) {
 			}
 			p.residence, p.took, p.limit = 80e6, 20e6, 256
 			l.roam(p)
+			l.past = p
 		}
 		if l.Limit() > tt.want || tt.want == 256 && l.Limit() < 256 {
 			t.Errorf("%s: the limit is %d, want %d", tt.name, l.Limit(), tt.want)

@@ -44,9 +44,9 @@ const (
 	// lost is what is left of the throughput when a trial has lowered the limit too far: half
 	// of it, as a stage halves what runs, and what chance adds. No world of tuning/core sees it.
 	lost = 0.6
-	// crowd is how many requests at once are more than chance makes of a few in calm: with 1 two that ran where one did passed for a
+	// several is how many requests at once are more than chance makes of a few in calm: with 1 two that ran where one did passed for a
 	// queue, in one of 400 random worlds for good (wild/random).
-	crowd = 16
+	several = 16
 	// uncertain is how many completions must show that a line does less than was done before it was believed:
 	// of exponential times that is 0.6 of it by chance once in a hundred times.
 	uncertain = 32
@@ -82,7 +82,7 @@ func (l *Limit) steer(p point) {
 			l.disprove() // so many did not wait in it
 		}
 		l.trial, l.recovering, l.untried = trial{}, recovered, 0
-		l.limit, l.knee, l.alone, l.service = max(l.least, l.once), 0, p.residence, p.residence
+		l.limit, l.knee, l.alone, l.service, l.crowd = max(l.least, l.once), 0, p.residence, p.residence, crowd{}
 	case l.recovering != recovered:
 		l.recover(p)
 	case p.bound && l.long > dominated*l.held:
@@ -128,8 +128,11 @@ func (l *Limit) outgrow() {
 // time, unless a queue builds up.
 func (l *Limit) roam(p point) {
 	l.before, l.level = point{}, level{}
-	piled := piles(l.growing, p)
-	l.growing = p
+	if l.window.hasty && l.collapses() {
+		l.limit = l.past.concurrency
+		return
+	}
+	piled := piles(l.past, p)
 	if known := l.known(); p.residence > l.alarm() && (p.concurrency > near*known || piled) {
 		l.halt(p, known, piled)
 		return
@@ -144,6 +147,7 @@ func (l *Limit) roam(p point) {
 		return
 	}
 	l.idle++
+	l.crowd.most = point{}
 	l.calmly.blend(p)
 	switch {
 	case p.residence < l.alone:
@@ -192,7 +196,7 @@ func (l *Limit) halt(p point, known float64, piled bool) {
 // piles reports whether at b, where half as many again run than at a, hardly more is done: what is more waits,
 // whatever the order in which requests end. The ranks reach as far as what runs where requests share what serves them.
 func piles(a, b point) bool {
-	return a.samples > 0 && b.concurrency >= max(up*a.concurrency, crowd) &&
+	return a.samples > 0 && b.concurrency >= max(up*a.concurrency, several) &&
 		math.Log(b.throughput/a.throughput) < queued*math.Log(b.concurrency/a.concurrency)
 }
 
@@ -213,6 +217,13 @@ func (l *Limit) full(p point) {
 	here.took = (p.took*p.samples + l.level.sum) / (p.samples + l.level.ends)
 	l.compare(l.other, here)
 	if l.fifo && l.outdone(here) {
+		return
+	}
+	if l.crowd.bound > 0 {
+		l.climb(here)
+		return
+	}
+	if l.crowd.unclimbed++; l.outpaced(p, here) {
 		return
 	}
 	switch {
@@ -351,11 +362,11 @@ func (l *Limit) confirm(knee float64) {
 	if l.Sharing() {
 		return // those in service share the processors: fewer than the line lets in do as much
 	}
-	if l.wary > 0 {
+	if l.wary > 0 || l.crowd.bound > 0 {
 		return // what the ranks say was wrong
 	}
 	if !l.fifo {
-		l.fifo, l.unlined = true, unlined{l.knee, l.samples}
+		l.fifo, l.unlined, l.lined = true, unlined{l.knee, l.samples}, lined{}
 	}
 	if l.trial.dir > 0 && l.trial.before != l.trial.from {
 		knee = max(knee, l.knee) // so many did more than fewer
@@ -396,6 +407,15 @@ func (l *Limit) counted(o order) float64 {
 func (l *Limit) rely(p point, rate float64) {
 	if p.order.count >= enoughRanks {
 		l.knee = max(l.knee, l.counted(p.order))
+	}
+	switch was := l.lined; {
+	case was.rate == 0:
+		l.lined = lined{l.knee, rate}
+	case l.knee >= up*was.knee && math.Log(rate/was.rate) < queued*math.Log(l.knee/was.knee):
+		l.disprove() // they would have done more: ranks that follow what runs are those of requests that share what there is
+		return
+	case l.knee >= up*was.knee:
+		l.lined = lined{l.knee, rate}
 	}
 	l.samples = samplesMost
 	l.alone = min(l.knee/rate, p.residence)
@@ -441,8 +461,16 @@ func (l *Limit) regret(p point) bool {
 	return true
 }
 
-// target is the limit with the hidden queue that it is to have.
+// target is the limit with the hidden queue that it is to have, where more do no less.
 func (l *Limit) target() float64 {
+	if l.crowd.bound > 0 {
+		return l.crowd.bound
+	}
+	return l.unbounded()
+}
+
+// unbounded is the limit with the hidden queue that it is to have.
+func (l *Limit) unbounded() float64 {
 	if l.useful > 0 {
 		return max(l.knee, float64(l.useful))
 	}
@@ -509,6 +537,9 @@ func (l *Limit) alarm() float64 {
 // alarmed reports whether a hidden queue builds up that is too long to wait for the end of the
 // window.
 func (l *Limit) alarmed() bool {
+	if l.collapses() {
+		return true
+	}
 	w := &l.window
 	enough, known := earlySize, max(l.knee, l.least)
 	if l.service == 0 && float64(w.last.Sub(w.start))*float64(w.done) < 2*w.sum {

@@ -46,6 +46,7 @@ type trial struct {
 	dir    int8  // -1: fewer run, 1: more; 0: no trial
 	wide   bool  // upwards, whatever the ranks say: see widen
 	sure   bool  // a window of it has refuted the line already
+	crowd  bool  // whether so many do more: see climbs
 	last   int8  // direction of the last one
 	from   point // where it began, with the throughput of all windows there
 	before point // the stage before this one
@@ -91,7 +92,11 @@ func (l *Limit) lower(p point) float64 {
 	if l.useful > 0 {
 		return float64(l.fewest())
 	}
-	low := max(math.Floor(p.concurrency*down+0.25), math.Floor(min(l.least, p.concurrency)))
+	part := down
+	if all := whole * float64(l.cfg.Slack); p.residence > hopeless*all {
+		part = max(down*all/p.residence, steep)
+	}
+	low := max(math.Floor(p.concurrency*part+0.25), math.Floor(min(l.least, p.concurrency)))
 	if o := l.trial.from.order; !l.Sharing() && o.short(l.trial.from.limit) && o.top <= p.concurrency/up {
 		low = max(low, min(math.Ceil(o.top), math.Floor(p.concurrency/moves)))
 	}
@@ -100,6 +105,10 @@ func (l *Limit) lower(p point) float64 {
 
 // judge looks at the window of a trial's stage.
 func (l *Limit) judge(p point) {
+	if l.trial.crowd {
+		l.judgeCrowd(p)
+		return
+	}
 	l.compare(l.trial.before, p)
 	switch {
 	case l.trial.wide:
@@ -138,9 +147,12 @@ func (l *Limit) judge(p point) {
 // whether there was a queue is needed, and none can starve the server.
 func (l *Limit) judgeDown(p point) {
 	t, slack := &l.trial, float64(l.cfg.Slack)
+	if l.thins(p) {
+		return
+	}
 	if !l.excused && faster(t.from, p) {
-		// The work has become faster meanwhile, which passes for a queue that is gone. Where fewer do more
-		// because they are in each other's way, the next trial says so again.
+		// Fewer than processors are of use do not thin: the work has become faster meanwhile, which passes for a
+		// queue that is gone.
 		l.limit, l.excused = max(l.limit, t.from.concurrency), true
 		l.end()
 		l.untried = max(l.gap-memory/2, 0)
@@ -230,7 +242,11 @@ func (l *Limit) judgeUp(p point) {
 		}
 		l.raiseGap = min(2*l.raiseGap, trialLast)
 	}
+	from := t.before
 	l.end()
+	if more < 0 && l.suspect(from) {
+		return
+	}
 	if l.limit = l.target(); l.knee == 0 {
 		l.limit = t.from.concurrency // there was a line a moment ago, and nothing is known without it
 	}
@@ -276,6 +292,9 @@ func (l *Limit) judgeWide(p point) {
 	}
 	if distance <= 0 || more <= queued*distance || longer >= (1-queued)*distance {
 		l.endWide()
+		if more < 0 && l.suspect(f) {
+			return
+		}
 		l.proven = f.concurrency
 		l.wideGap = min(4*l.wideGap, trialLast)
 		return
@@ -313,6 +332,6 @@ func (l *Limit) learn(knee float64, p point) {
 
 // end ends the trial.
 func (l *Limit) end() {
-	l.trial.last, l.trial.dir, l.trial.wide = l.trial.dir, 0, false
+	l.trial.last, l.trial.dir, l.trial.wide, l.trial.crowd = l.trial.dir, 0, false, false
 	l.untried = 0
 }

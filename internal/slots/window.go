@@ -145,9 +145,13 @@ func (l *Limit) endWindow(now mono.Time) {
 			l.sink(w.most + l.lent)
 			was = l.limit
 		}
+		if l.crowd.bound > 0 && l.trial.dir == 0 {
+			l.limit = min(l.limit, l.crowd.bound)
+		}
 		l.limit = max(float64(l.fewest()), min(l.limit, float64(l.cfg.Max)))
 	}
 	l.level.add(w, length)
+	l.past = p
 	l.begin(now, l.limit/was)
 }
 
@@ -178,9 +182,15 @@ func (l *Limit) begin(now mono.Time, moved float64) {
 // enough reports whether the running window, length ns long, holds enough completions.
 func (l *Limit) enough(length float64) bool {
 	w, samples := &l.window, float64(l.cfg.Samples)
+	// No fewer than ran at once, or the window is shorter than a residence time.
+	many := float64(w.done+1)*length > w.area
 	switch {
 	case w.done < earlySize:
 		return false
+	case l.trial.crowd && float64(w.done) >= samples && many && outdoes(w.point(length, l.limit), l.trial.from):
+		return true // less is done
+	case l.trial.crowd:
+		samples = max(4*samples, 8*l.limit)
 	case l.trial.dir < 0:
 		samples = max(samples, 3*l.limit)
 	case l.trial.wide:
@@ -188,20 +198,18 @@ func (l *Limit) enough(length float64) bool {
 	case l.trial.dir > 0:
 		samples = max(2*samples, 4*l.limit)
 	}
-	// No fewer than ran at once, or the window is shorter than a residence time.
-	many := float64(w.done+1)*length > w.area
 	switch {
 	case length >= float64(l.cfg.MaxWindow):
 		return true
 	case l.recovering != recovered && w.done >= 2*earlySize && many:
 		return true
-	case l.trial.dir < 0 && w.done >= 2*earlySize && many && w.sum >= l.trial.from.residence*float64(w.done):
+	case l.trial.dir < 0 && !l.trial.crowd && w.done >= 2*earlySize && many && w.sum >= l.trial.from.residence*float64(w.done):
 		return true // fewer take as long: if half of them had waited, the mean of eight were twice as long once in a hundred times
 	case l.limit < l.peak && l.knee == 0 && l.service > 0 && l.useful == 0 && l.trial.dir == 0 && w.done >= 2*earlySize && many && w.full >= binding*length && w.residence() <= l.harmless():
 		return true // more may run: no slot is to be missing for longer than it takes to see that
 	case l.fifo && l.trial.dir == 0 && w.done >= 2*earlySize && w.residence() > slowed*l.alone:
 		return true // what the ranks told stays, but each slot costs more than it did
-	case l.fifo && l.trial.dir > 0 && !l.trial.wide:
+	case l.fifo && l.trial.dir > 0 && !l.trial.wide && !l.trial.crowd:
 		return float64(w.done) >= 2*l.limit // the rank of one more is not among them once in eight times
 	}
 	// The first one is needed too soon for that. The first comparison is no condition of its own, but true of

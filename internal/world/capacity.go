@@ -5,12 +5,13 @@ import "math"
 // Capacity returns the most requests per second, in the mix that group number i asks
 // for, that the world can work on: what its scarcest workers or processors allow. A
 // worker is held for the mean of every step, calls included as long as their own
-// steps take unless the service is Async; locks are not looked at; processors pay for computations and messages. Nobody else's load counts,
+// steps take unless the service is Async; locks are not looked at; where requests are in each other's way, no more of
+// them are at work at once than get the most done; processors pay for computations and messages. Nobody else's load counts,
 // and no queue. It is infinite where neither workers nor a host limit it. It expects a
 // world from WithDefaults that Check accepts.
 func (w *World) Capacity(i int) float64 {
 	u := usage{world: w, methods: map[Target]*Method{}, services: map[string]int{}, hosts: map[string]int{},
-		workers: make([]float64, len(w.Services)), processors: make([]float64, len(w.Hosts))}
+		workers: make([]float64, len(w.Services)), waits: make([]float64, len(w.Services)), processors: make([]float64, len(w.Hosts))}
 	for k := range w.Hosts {
 		u.hosts[w.Hosts[k].Name] = k
 	}
@@ -34,10 +35,32 @@ func (w *World) Capacity(i int) float64 {
 			least = min(least, float64(s.Workers*s.Replicas)/used)
 		}
 	}
+	for k, used := range u.waits {
+		if s := &w.Services[k]; s.Contention != (Contention{}) {
+			least = min(least, s.Contention.most(s.Workers)*float64(s.Replicas)/used)
+		}
+	}
 	for k, used := range u.processors {
 		least = min(least, float64(w.Hosts[k].Processors)/used)
 	}
 	return least
+}
+
+// most returns how many times as much is done as by one request alone by as many as do the most, of the workers, if
+// there are any.
+func (c Contention) most(workers int) float64 {
+	n := float64(workers)
+	if workers == 0 {
+		n = math.Inf(1)
+	}
+	if c.Pair > 0 {
+		n = min(n, max(math.Sqrt((1-c.Each)/c.Pair), 1)) // where the throughput has its peak
+	}
+	if math.IsInf(n, 1) {
+		return 1 / c.Each
+	}
+	below, above := math.Floor(n), math.Ceil(n)
+	return max(below/c.Factor(below), above/c.Factor(above))
 }
 
 // usage is what one request uses, in seconds.
@@ -45,8 +68,8 @@ type usage struct {
 	world           *World
 	methods         map[Target]*Method
 	services, hosts map[string]int
-	// workers is per service, processors per host.
-	workers, processors []float64
+	// workers and waits are per service, processors per host.
+	workers, waits, processors []float64
 }
 
 // visit adds times calls of a method and returns how long one takes alone.
@@ -63,6 +86,7 @@ func (u *usage) visit(at Target, times float64) float64 {
 		switch {
 		case step.Wait != nil:
 			own += step.Wait.Mean.Seconds()
+			u.waits[k] += times * step.Wait.Mean.Seconds()
 		case step.Compute != nil:
 			own += step.Compute.Mean.Seconds()
 			computed += step.Compute.Mean.Seconds()

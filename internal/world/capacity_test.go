@@ -23,6 +23,8 @@ func TestCapacity(t *testing.T) {
 			{Name: "b", Host: "box", Replicas: 3, Workers: 2, Methods: []Method{{Name: "do",
 				Steps: []Step{{Compute: draw(2 * ms)}, {Wait: draw(28 * ms)}, {Call: []Target{{"c", "do"}}}}}}},
 			{Name: "async", Workers: 2, Async: true, Methods: []Method{{Name: "do", Steps: []Step{{Wait: draw(10 * ms)}, {Call: []Target{{"c", "do"}}}, {Wait: draw(10 * ms)}}}}},
+			{Name: "crowd", Contention: Contention{Each: 0.1, Pair: 0.1}, Methods: []Method{{Name: "do", Steps: []Step{{Wait: draw(10 * ms)}}}}},
+			{Name: "crew", Workers: 2, Contention: Contention{Each: 0.1, Pair: 0.1}, Methods: []Method{{Name: "do", Steps: []Step{{Wait: draw(10 * ms)}}}}},
 			{Name: "c", Methods: []Method{{Name: "do", Steps: []Step{{Wait: draw(30 * ms)}}}}},
 		},
 		Clients: []Group{
@@ -31,6 +33,8 @@ func TestCapacity(t *testing.T) {
 			{Ask: []Ask{{Target: Target{"front", "poll"}}}},
 			{Ask: []Ask{{Target: Target{"a", "do"}}}},
 			{Ask: []Ask{{Target: Target{"async", "do"}}}},
+			{Ask: []Ask{{Target: Target{"crowd", "do"}}}},
+			{Ask: []Ask{{Target: Target{"crew", "do"}}}},
 			{Ask: []Ask{{Target{"front", "get"}, 3}, {Target{"front", "both"}, 1}}},
 		},
 	}).WithDefaults()
@@ -40,6 +44,8 @@ func TestCapacity(t *testing.T) {
 		math.Inf(1),              // polls hold no worker
 		333.333,                  // 4 ms and two messages, on two processors
 		100,                      // two workers, twice 10 ms: none is held for c
+		3 / 0.018,                // three get the most done, for 10 ms times 1 + 0.1 × 2 + 0.1 × 6 each; four take 25 ms
+		2 / 0.013,                // as many as there are workers
 		8 / (0.010 + 0.060*0.25), // front is held for 25 ms on average, b for 15 ms of six
 	} {
 		if got := w.Capacity(i); math.Abs(got-want) > 1e-3 && got != want {

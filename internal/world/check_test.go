@@ -162,12 +162,14 @@ clients[0].load.steps[3].at: 2s, expected later than the step before, 20s
 clients[0].load.steps[3].every: 0s, expected 1ms to 24h0m0s
 clients[0].load.steps[4].every: 1ms, expected 2ms to 24h0m0s
 clients[2].load.steps[0]: a burst, expected a rate without for and every in the first step, which holds between bursts`},
+	{"contention", func(w *World) { w.Services[0].Contention = Contention{Each: 2, Pair: -1} }, `services[0].contention.each: 2, expected 0 to 1
+services[0].contention.pair: -1, expected 0 to 1`},
 	{"a multiple of no capacity", func(w *World) { w.Services[0].Host = ""; w.Clients[1].Load = Load{Steps: []Rate{{Times: 2}}} },
-		`clients[1].load.steps[0].rate: 2x, expected a rate such as 200/s: what the group asks for has no capacity, for no service has workers or a host`},
+		`clients[1].load.steps[0].rate: 2x, expected a rate such as 200/s: what the group asks for has no capacity, for no service has workers, a host or contention`},
 	{"a host that nothing costs", func(w *World) {
 		w.Services[0].Host = "fast"
 		w.Clients[1].Load = Load{Steps: []Rate{{Times: 2}}}
-	}, `clients[1].load.steps[0].rate: 2x, expected a rate such as 200/s: what the group asks for has no capacity, for no service has workers or a host`},
+	}, `clients[1].load.steps[0].rate: 2x, expected a rate such as 200/s: what the group asks for has no capacity, for no service has workers, a host or contention`},
 	{"a multiple of a huge capacity", func(w *World) {
 		w.Services[0].Methods[0].Steps = w.Services[0].Methods[0].Steps[:1]
 		w.Hosts[0].Message = -1

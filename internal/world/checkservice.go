@@ -40,6 +40,8 @@ func (c *checker) services() {
 			c.wrong(path+".async", "true", "workers, who are the ones that are given back")
 		}
 		c.locks(path+".locks", s.Locks)
+		c.number(path+".contention.each", s.Contention.Each, 1, false)
+		c.number(path+".contention.pair", s.Contention.Pair, 1, false)
 		if s.Objective != 0 {
 			c.duration(path+".objective", s.Objective, time.Microsecond)
 		}

@@ -70,6 +70,8 @@ type Service struct {
 	Async bool
 	// Locks are what requests contend for inside a process, beside its workers.
 	Locks []Lock
+	// Contention makes the Waits of a process take longer the more of them pass at once. Default: none.
+	Contention Contention
 	// Message is the time for which a worker is kept by a message of no request that is
 	// worked on, before any request: a refusal costs two, credits without an answer and
 	// demand without a request one each. It takes Workers, and stands for servers
@@ -97,6 +99,24 @@ type Lock struct {
 	Name string
 	// Permits is how many hold it at a time. Default 1.
 	Permits int
+}
+
+// Contention is how requests that are at work at once hold each other up, by the universal scalability law: n of them
+// get n / (1 + Each (n-1) + Pair n (n-1)) times as much done as one alone. It applies at every instant to the number
+// that there is then.
+type Contention struct {
+	// Each is the part of its time by which every other one delays a request: what only one of them does at a time.
+	// With it alone the throughput has a bound, which more requests approach. 0 to 1.
+	Each float64
+	// Pair is the part by which every pair does: locks that are asked for again and again, caches that are taken from
+	// each other, conflicts that undo work, paging. With it the throughput falls from some number on. 0 to 1.
+	Pair float64
+}
+
+// Factor returns how many times longer each of n takes than one alone.
+func (c Contention) Factor(n float64) float64 {
+	n = max(n, 1)
+	return 1 + c.Each*(n-1) + c.Pair*n*(n-1)
 }
 
 // Method is what a request of one kind does.

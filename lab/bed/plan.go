@@ -34,6 +34,11 @@ func newPlan(w *world.World) (*plan, error) {
 	if n := w.Network; n.LoseGrant > 0 || n.RepeatGrant > 0 || n.DelayGrant > 0 {
 		errs = append(errs, fmt.Errorf("bed: network: shares of grants are %v, %v, %v, expected 0: real connections lose none", n.LoseGrant, n.RepeatGrant, n.DelayGrant))
 	}
+	for i := range w.Services {
+		if w.Services[i].Contention != (world.Contention{}) {
+			errs = append(errs, fmt.Errorf("bed: services[%d].contention: %+v, expected none: the waits of real processes are timers, which do not know of each other", i, w.Services[i].Contention))
+		}
+	}
 	for i := range w.Faults {
 		if w.Faults[i].Vanish > 0 {
 			errs = append(errs, fmt.Errorf("bed: faults[%d].vanish: %v, expected 0: connections of real clients do not vanish", i, w.Faults[i].Vanish))

@@ -29,6 +29,7 @@ func scenes(quick bool) []scene {
 		}
 		all = append(all, sharedLoop(processors))
 	}
+	all = append(all, contention(quick)...)
 	return append(all, cheap(2), cheap(4), retries(), fanOut(), givenUp(world.Constant), givenUp(world.Exponential), weighted(world.Plain), weighted(world.Credits), ramp(),
 		slowReplica(0.8), slowReplica(1.5), burstsOf(), oneGate(world.Plain), oneGate(world.Credits), store(world.Plain), store(world.Credits),
 		neighbour(), stages(95), stages(800), lockFirst(350), lockFirst(1000), misses())

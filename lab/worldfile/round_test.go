@@ -104,6 +104,9 @@ func (r *random) service(w *world.World, i int) world.Service {
 	for k := range r.IntN(3) {
 		s.Locks = append(s.Locks, world.Lock{Name: fmt.Sprint("l", k), Permits: r.IntN(4)})
 	}
+	if r.yes() {
+		s.Contention = world.Contention{Each: r.Float64(), Pair: r.Float64()}
+	}
 	if len(w.Hosts) > 0 && r.yes() {
 		s.Host = w.Hosts[r.IntN(len(w.Hosts))].Name
 	}
@@ -197,8 +200,8 @@ func write(w *world.World, files map[string]string) string {
 	}
 	b.WriteString("services:\n")
 	for _, s := range w.Services {
-		fmt.Fprintf(&b, "- name: %s\n  host: %q\n  replicas: %d\n  threads: %d\n  workers: %d\n  objective: %v\n  gate: %v\n  deaf: %v\n  proxied: %v\n  message: %v\n  async: %v\n",
-			s.Name, s.Host, s.Replicas, s.Threads, s.Workers, s.Objective, !s.Ungated, s.Deaf, s.Proxied, s.Message, s.Async)
+		fmt.Fprintf(&b, "- name: %s\n  host: %q\n  replicas: %d\n  threads: %d\n  workers: %d\n  objective: %v\n  gate: %v\n  deaf: %v\n  proxied: %v\n  message: %v\n  async: %v\n  contention: {each: %g, pair: %g}\n",
+			s.Name, s.Host, s.Replicas, s.Threads, s.Workers, s.Objective, !s.Ungated, s.Deaf, s.Proxied, s.Message, s.Async, s.Contention.Each, s.Contention.Pair)
 		b.WriteString("  locks:\n")
 		for _, l := range s.Locks {
 			fmt.Fprintf(&b, "  - {name: %s, permits: %d}\n", l.Name, l.Permits)

@@ -38,6 +38,12 @@ func (d *decoder) service(n node) world.Service {
 				s.Locks = append(s.Locks, l)
 			})
 		},
+		"contention": func(n node) {
+			d.Object(n, keys{
+				"each": func(n node) { d.Number(n, &s.Contention.Each) },
+				"pair": func(n node) { d.Number(n, &s.Contention.Pair) },
+			})
+		},
 		"proxied": func(n node) { d.Boolean(n, &s.Proxied) },
 		"message": func(n node) { d.Duration(n, &s.Message) },
 		"methods": func(n node) {

@@ -169,6 +169,7 @@ func (w *World) place(p *process) {
 	if w.hosts == nil {
 		w.openHosts(d.world.Hosts)
 	}
+	p.throng.law = d.world.Services[p.service].Contention
 	for i := range d.world.Hosts {
 		if d.world.Hosts[i].Name == d.world.Services[p.service].Host {
 			p.host = w.hosts[i]
@@ -214,6 +215,8 @@ func (w *World) handleDescribed(ev event) {
 		if c := w.calls[ev.who]; c.gen == ev.arg && c.state == working && c.ends == w.Now() {
 			w.passed(c)
 		}
+	case endThronged:
+		w.leaveThrong(w.processes[ev.who], ev.arg)
 	case faultBegins:
 		w.faultBegins(ev.who)
 	case faultEnds:

@@ -64,6 +64,9 @@ func busyWorld(seed uint64) *world.World {
 			{At: 1700 * msec, For: 200 * msec, Vanish: 0.5, Notice: 50 * msec},
 		},
 	}
+	if seed%3 == 1 {
+		w.Services[2].Contention = world.Contention{Each: 0.1, Pair: 0.1}
+	}
 	return w
 }
 

@@ -29,6 +29,10 @@ func (w *World) pass(c *call, s *step) {
 		w.give(p, job{kind: jobCompute, who: c.id, gen: c.gen, left: ns * p.pace.factor()})
 		return
 	}
+	if s.kind == stepWait && p.thronged() {
+		w.jostle(c, ns)
+		return
+	}
 	c.left, c.since = ns, w.Now()
 	w.armWait(c)
 }
@@ -58,7 +62,9 @@ func (w *World) changePace(p *process, change func(*pace)) {
 		w.preempt(p)
 		p.pace.stops--
 	}
+	w.catchUp(p)
 	change(&p.pace)
+	w.armThrong(p)
 	after := p.pace.factor()
 	for i := p.jobs.head; i < len(p.jobs.buf); i++ {
 		if p.jobs.buf[i].kind == jobCompute {
@@ -70,6 +76,9 @@ func (w *World) changePace(p *process, change func(*pace)) {
 			continue
 		}
 		s := &w.program.steps[c.pc]
+		if s.kind == stepWait && p.thronged() {
+			continue
+		}
 		if s.kind != stepWait && (s.kind != stepCompute || p.host != nil) {
 			continue
 		}

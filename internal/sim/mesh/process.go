@@ -40,12 +40,13 @@ type process struct {
 	busy            time.Duration
 
 	// Of a world with hosts and faults that end.
-	host  *host
-	jobs  ring[job]
-	ready bool // in the line of its host
-	pace  pace
-	lag   lag
-	used  float64 // ns of processors
+	host   *host
+	jobs   ring[job]
+	ready  bool // in the line of its host
+	pace   pace
+	throng throng
+	lag    lag
+	used   float64 // ns of processors
 	// Of a service whose workers handle messages.
 	chores     ring[chore]
 	busyChores int32
@@ -73,6 +74,7 @@ func (w *World) boot(p *process) {
 func (w *World) clear(p *process) {
 	kinds := w.cfg.Services[p.service].Resources
 	w.dropChores(p)
+	w.disperse(p)
 	if p.resources == nil {
 		p.resources = make([]resource, len(kinds))
 	}

@@ -117,11 +117,12 @@ const (
 	hangUp                            // who: link
 	depart                            // who: client
 	rejoinNetwork                     // who: client, arg: 1 if of its own accord
+	endThronged                       // who: process, arg: its throng's armed
 )
 
 var eventNames = [...]string{"arrival", "users", "request", "end-work", "resume", "reply", "refused", "cancel", "timeouts",
 	"deadline", "retry", "wake-door", "wake-link", "grant", "demand", "fault", "restart", "break", "back",
-	"poll", "rate", "bin", "wake-share", "wake-queue", "group-arrival", "join", "end-slice", "end-wait", "fault-begins", "fault-ends", "tally-bin", "end-chore", "hang-up", "depart", "rejoin"}
+	"poll", "rate", "bin", "wake-share", "wake-queue", "group-arrival", "join", "end-slice", "end-wait", "fault-begins", "fault-ends", "tally-bin", "end-chore", "hang-up", "depart", "rejoin", "end-thronged"}
 
 // New builds a world, or returns every mistake in cfg.
 func New(cfg Config) (*World, error) {
