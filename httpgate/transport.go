@@ -188,8 +188,10 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	x := &exchange{t: t, host: h, ctx: ctx, sent: now, grpc: isGRPC(r.Header)}
 	permit := &x.permit
 	if err := h.wallet.AcquireTo(ctx, permit); err != nil {
+		refused := live.Now()
+		spanevent.Waited(ctx, spanevent.CreditWait, refused.Sub(now))
 		spanevent.Refused(ctx, err)
-		t.leave(h, live.Now())
+		t.leave(h, refused)
 		h.called.NotSent(err)
 		closeBody(r)
 		noteBelow(ctx, err)
