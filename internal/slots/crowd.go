@@ -35,6 +35,9 @@ const (
 	// again is how many binding windows pass until both neighbours of the bound are tried once more. The two steps
 	// cost a tenth to a fifth of four windows each.
 	again = 2 * trialFirst
+	// often is the part of a window in which slots were missing, though not for most of it, from which on the bound
+	// gives way where what runs takes no longer than alone.
+	often = 1.0 / 8
 	// laden is how many times as long as alone requests take where it is asked whether fewer do more: those that hold each other
 	// up take twice as long at the peak, or nearly as long where there is hardly any contention at all.
 	laden = 1.5
@@ -105,7 +108,7 @@ func (l *Limit) thins(p point) bool {
 	best, last, rises := c.best, c.best == p, c.rises
 	l.end()
 	l.settle(best.limit, best)
-	l.crowd.lower, l.crowd.higher = !last, rises > 1
+	l.crowd.lower, l.crowd.higher = !last, rises > 1 && best.took > laden*l.alone
 	return true
 }
 
@@ -172,7 +175,7 @@ func (l *Limit) judgeCrowd(p point) {
 		l.limit = from.limit
 		c.lower, c.higher = c.lower || dir < 0, c.higher || dir > 0
 		if c.bound == 0 {
-			c.unclimbed, c.gap = 0, min(max(2*c.gap, memory), trialLast)
+			c.unclimbed, c.gap = 0, min(max(2*c.gap, trialFirst), trialLast)
 		}
 		return
 	case dir > 0 && p.limit >= l.unbounded() && gain > queued*distance:

@@ -53,7 +53,9 @@
 //
 // What the ranks say is asked again. Where fewer run for their sake and do less than was done while slots were free,
 // or half as many again do more and take no longer, there is no line, and none is believed for a while: requests that
-// hold one of a few connections first and are elsewhere afterwards end in order, whatever runs beside them.
+// hold one of a few connections first and are elsewhere afterwards end in order, whatever runs beside them. So it is where
+// less is done than just before the limit went down for their sake, where ever more are found in service and do no more, and where
+// few take as little as many did before the work became slower.
 //
 // Invariants: the limit stays within Min and Max; while nothing binds, low throughput
 // lowers no limit below what runs; no verdict by ranks stands against a throughput that

@@ -6,7 +6,7 @@ import (
 )
 
 // TestAsBefore: work became slower for a while, so that hardly anything was in time and the limit went down
-// to two. As soon as two take as little as 25 once did without a queue, 25 may run: no trial at a time, which
+// to two. As soon as two take as little as 25 once did without a queue, 25 may run, and two deviations more: no trial at a time, which
 // took 4 s for 45 workers (wild/random, world 1054).
 func TestAsBefore(t *testing.T) {
 	const swift = 33 * float64(time.Millisecond)
@@ -18,8 +18,8 @@ func TestAsBefore(t *testing.T) {
 		recovery  recovery
 		want      int
 	}{
-		{"as fast as before", 1.2 * swift, 0, 9, recovered, 25},
-		{"as fast as before, while it gives way", 1.2 * swift, 0, 9, regrowing, 25},
+		{"as fast as before", 1.2 * swift, 0, 9, recovered, 35},
+		{"as fast as before, while it gives way", 1.2 * swift, 0, 9, regrowing, 35},
 		{"still slower", 2 * swift, 0, 9, recovered, 2},
 		{"too few to tell", swift, 0, 3, recovered, 2},
 		{"where processors are short they are fast because they are few", swift, 1, 9, recovered, 2},
@@ -34,7 +34,7 @@ func TestAsBefore(t *testing.T) {
 		l.level = level{windows: 1, length: 1e9, done: 1e9 * l.rate}
 		p := point{concurrency: 2, throughput: l.rate, residence: tt.residence, took: tt.residence, samples: tt.samples, limit: 2, bound: true}
 		l.steer(p)
-		if tt.want == 25 && l.Limit() != 25 || tt.want == 2 && l.Limit() > 5 {
+		if tt.want == 35 && l.Limit() != 35 || tt.want == 2 && l.Limit() > 5 {
 			t.Errorf("%s: the limit is %d, want %d", tt.name, l.Limit(), tt.want)
 		}
 	}

@@ -82,7 +82,8 @@ func (l *Limit) steer(p point) {
 			l.disprove() // so many did not wait in it
 		}
 		l.trial, l.recovering, l.untried = trial{}, recovered, 0
-		l.limit, l.knee, l.alone, l.service, l.crowd = max(l.least, l.once), 0, p.residence, p.residence, crowd{}
+		n := max(l.least, l.once) // on average, and now and then by two standard deviations more
+		l.limit, l.knee, l.alone, l.service, l.crowd = n+2*math.Sqrt(n), 0, p.residence, p.residence, crowd{}
 	case l.recovering != recovered:
 		l.recover(p)
 	case p.bound && l.long > dominated*l.held:
@@ -175,6 +176,9 @@ func (l *Limit) roam(p point) {
 	}
 	if l.window.full > 0 && l.lent == 0 && l.overdue == 0 && l.useful == 0 && p.residence <= l.alone*near && p.residence <= l.harmless() {
 		l.limit *= littleUp // slots were missing in a burst, and nothing shows a queue behind them
+		if l.window.full >= often*float64(l.window.last.Sub(l.window.start)) && p.residence <= l.freely {
+			l.crowd.bound *= littleUp // and nobody in the way
+		}
 	}
 }
 

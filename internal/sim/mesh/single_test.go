@@ -89,10 +89,10 @@ func TestShortQueueStaysFilled(t *testing.T) {
 	const objective = 10 * msec
 	for _, load := range []float64{2, 4} {
 		share := 0.0
-		for seed := range uint64(3) {
+		for seed := range uint64(12) {
 			w := lasting(single(objective, 2, exponential(msec), 0), 2*time.Second, 8*time.Second, 150*time.Microsecond, crowd("clients", 100, load))
 			r, _ := play(t, w, Gated("spillgate", admission.Config{}, credit.WalletConfig{}), seed+1)
-			share += r.Goodput() / 2000 / 3
+			share += r.Goodput() / 2000 / 12
 			if p99 := r.Total.Told.Quantile(0.99); p99 > objective/5 {
 				t.Errorf("load %v, seed %d: refused clients know after %v at the 99th percentile, want at most %v", load, seed+1, p99, objective/5)
 			}
@@ -264,7 +264,7 @@ func TestWeightsOverCredits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var heavier, lighter, all float64
-			const seeds = 2
+			const seeds = 4
 			for seed := range uint64(seeds) {
 				w := lasting(single(200*msec, 8, exponential(10*msec), 0), 3*time.Second, 10*time.Second, 100*time.Microsecond, tt.groups...)
 				w.Services[0].Deaf = false
