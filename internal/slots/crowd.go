@@ -191,7 +191,7 @@ func (l *Limit) judgeCrowd(p point) {
 // the slower the more there is of it.
 func (l *Limit) collapses() bool {
 	w, a := &l.window, &l.past
-	if l.knee > 0 || l.least > 0 || l.trial.dir != 0 || w.residence() < hopeless*whole*float64(l.cfg.Slack) ||
+	if l.knee > 0 || l.least > 0 || l.lent > 0 || l.trial.dir != 0 || w.residence() < hopeless*whole*float64(l.cfg.Slack) ||
 		float64(l.inUse-l.begun) < 2*a.concurrency {
 		return false
 	}

@@ -133,7 +133,7 @@ func (l *Limit) roam(p point) {
 		l.limit = l.past.concurrency
 		return
 	}
-	piled := piles(l.past, p)
+	piled := l.lent == 0 && piles(l.past, p) // what is long by nature piles up without harm
 	if known := l.known(); p.residence > l.alarm() && (p.concurrency > near*known || piled) {
 		l.halt(p, known, piled)
 		return
