@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/spanevent"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -136,9 +137,14 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, bega
 	if p, ok := c.pools.Load(conn); ok {
 		var err error
 		if permit, err = p.(*pool).acquire(ctx, &o.room); err != nil {
+			spanevent.Waited(ctx, spanevent.CreditWait, o.room.Waited())
+			spanevent.Refused(ctx, err)
 			o.in.refusedBelow()
 			c.o.calls.Target(conn.Target()).NotSent(err)
 			return nil, nil, refusalError(err)
+		}
+		if permit != nil {
+			spanevent.Waited(ctx, spanevent.CreditWait, permit.Waited())
 		}
 		if permit != nil && live.Serving(ctx) {
 			if b := p.(*pool).behind(permit.Server()); b != nil {

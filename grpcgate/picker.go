@@ -83,9 +83,12 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 	o.fetching = true
 	attempt := o.attempts
 	go func() {
-		from := live.Now()
-		permit, err := wallet.Acquire(ctx)
-		spanevent.Waited(ctx, spanevent.CreditWait, live.Now().Sub(from))
+		permit := new(live.Permit)
+		err := wallet.AcquireTo(ctx, permit)
+		spanevent.Waited(ctx, spanevent.CreditWait, permit.Waited())
+		if err != nil {
+			permit = nil
+		}
 		o.mu.Lock()
 		if o.attempts != attempt { // it was sent with another one, found by a pick
 			o.mu.Unlock()

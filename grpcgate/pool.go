@@ -215,6 +215,9 @@ func (p *pool) acquire(ctx context.Context, room *live.Permit) (*live.Permit, er
 		return nil, nil
 	}
 	if ok, err := wallet.AcquireOr(ctx, lost.Done(), room); !ok {
+		if lost.Err() != nil && ctx.Err() == nil {
+			return nil, nil // whichever was heard of first
+		}
 		return nil, err
 	}
 	return room, nil

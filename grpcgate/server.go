@@ -103,9 +103,10 @@ func (s *server) passes(header metadata.MD) bool {
 	return len(header[wire.MetadataKey]) == 0 && len(header["baggage"]) == 0 && len(header[attemptsKey]) == 0
 }
 
-// passed reports whether tap let the call of ctx pass. Without tap, as with net/http's transport, none does.
+// passed reports whether tap let the call of ctx pass. Without tap none does, but for one that httpgate let pass
+// before.
 func (s *server) passed(ctx context.Context) bool {
-	return s.gate.Bypassed() && incomingFrom(ctx) == nil && live.Serving(ctx)
+	return s.gate.Bypassed() && s.o.classify == nil && s.load == nil && incomingFrom(ctx) == nil && live.Serving(ctx)
 }
 
 // call is one admitted call.
@@ -160,7 +161,9 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 		s.refuse(ctx, in, err)
 		return c, ctx, refusalError(err)
 	}
-	spanevent.Waited(ctx, spanevent.SlotWait, in.room.Queued())
+	if in.room.Waited() {
+		spanevent.Waited(ctx, spanevent.SlotWait, in.room.Queued())
+	}
 	in.ticket, in.tags.Total = &in.room, in.room.Total()
 	if class, ok := in.room.Class(); ok {
 		in.tags.Class = class

@@ -114,7 +114,9 @@ func (s *servedStream) takeAnother() error {
 		errors.As(err, &s.refused)
 		return refusalError(err)
 	}
-	spanevent.Waited(s.ctx, spanevent.SlotWait, t.Queued())
+	if t.Waited() {
+		spanevent.Waited(s.ctx, spanevent.SlotWait, t.Queued())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ticket = t

@@ -140,7 +140,9 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 		}
 		return nil
 	}
-	spanevent.Waited(ctx, spanevent.SlotWait, in.room.Queued())
+	if in.room.Waited() {
+		spanevent.Waited(ctx, spanevent.SlotWait, in.room.Queued())
+	}
 	w.began = live.Now()
 	in.ticket, in.tags.Total = &in.room, in.room.Total()
 	if class, ok := in.room.Class(); ok {

@@ -94,7 +94,9 @@ func (s *seat) take() error {
 		}
 		return err
 	}
-	spanevent.Waited(s.ctx, spanevent.SlotWait, t.Queued())
+	if t.Waited() {
+		spanevent.Waited(s.ctx, spanevent.SlotWait, t.Queued())
+	}
 	s.again.Store(t)
 	if s.ended.Load() {
 		t.Leave(work.Released)

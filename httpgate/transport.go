@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -116,6 +117,8 @@ type transport struct {
 	mu     sync.Mutex
 	hosts  map[hostKey]*host
 	latest *host // one of hosts, or nil: many transports have but one
+	// retired: another took its place, and a server is forgotten when its last request is over.
+	retired bool
 }
 
 type hostKey struct{ scheme, host string }
@@ -188,10 +191,9 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	x := &exchange{t: t, host: h, ctx: ctx, sent: now, grpc: isGRPC(r.Header)}
 	permit := &x.permit
 	if err := h.wallet.AcquireTo(ctx, permit); err != nil {
-		refused := live.Now()
-		spanevent.Waited(ctx, spanevent.CreditWait, refused.Sub(now))
+		spanevent.Waited(ctx, spanevent.CreditWait, permit.Waited())
 		spanevent.Refused(ctx, err)
-		t.leave(h, refused)
+		t.leave(h, live.Now())
 		h.called.NotSent(err)
 		closeBody(r)
 		noteBelow(ctx, err)
@@ -265,6 +267,18 @@ func (t *transport) leave(h *host, now mono.Time) {
 	t.mu.Lock()
 	h.users--
 	h.used = max(h.used, now)
+	if t.retired && h.users == 0 && t.hosts[h.key] == h {
+		t.forget(h)
+	}
+	t.mu.Unlock()
+}
+
+// Retire is for a transport that another one with the same base takes the place of: it forgets its servers, each
+// when the last request to it is over, and leaves the connections to the other.
+func (t *transport) Retire() {
+	t.mu.Lock()
+	t.retired = true
+	t.evict(live.Now(), math.MinInt64)
 	t.mu.Unlock()
 }
 

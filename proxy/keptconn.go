@@ -28,6 +28,13 @@ func newKeeper(objective time.Duration, closeIdle func()) *keeper {
 	return &keeper{closeIdle: closeIdle, policy: keeping{patience: objective / 8}}
 }
 
+// retune gives it another objective.
+func (k *keeper) retune(objective time.Duration) {
+	k.mu.Lock()
+	k.policy.patience = objective / 8
+	k.mu.Unlock()
+}
+
 // dialer returns what dials as dial does, connections that are watched.
 func (k *keeper) dialer(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -221,7 +221,12 @@ func (u *upstream) retune(next *Config) {
 		u.p.log.Error("the objective stays as it is", "upstream", u.name, "error", err)
 		return
 	}
-	u.calls.Store(u.caller(is))
+	if old, ok := (*u.calls.Swap(u.caller(is))).(interface{ Retire() }); ok {
+		old.Retire()
+	}
+	if k := u.base.keeper; k != nil {
+		k.retune(is)
+	}
 	u.p.log.Info("objective changed", "upstream", u.name, "from", was, "to", is, "slots", u.gate.Stats().Limit)
 }
 

@@ -43,7 +43,7 @@ func (p *Plane) logSize(ctx context.Context) (bytes int64, err error) {
 	err = p.ask(ctx, func(ctx context.Context) error {
 		s, err := p.js.Stream(ctx, logStream)
 		if err == nil {
-			bytes = s.CachedInfo().Config.MaxBytes
+			bytes, p.sized = s.CachedInfo().Config.MaxBytes, true
 		}
 		return err
 	})
@@ -59,9 +59,9 @@ func (p *Plane) logSize(ctx context.Context) (bytes int64, err error) {
 	return bytes >> p.halved, nil
 }
 
-// smaller has a log whose size nobody said be half as large in the next attempt, and reports whether it may.
+// smaller has a log that does not exist yet, and whose size nobody said, be half as large in the next attempt, and reports whether it may.
 func (p *Plane) smaller() bool {
-	if p.cfg.MaxBytes > 0 || p.size/2 < leastLog {
+	if p.cfg.MaxBytes > 0 || p.sized || p.size/2 < leastLog {
 		return false
 	}
 	p.halved++

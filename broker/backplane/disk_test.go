@@ -91,6 +91,10 @@ func TestLogFitsTheDisk(t *testing.T) {
 	if size, err := p.logSize(t.Context()); size != want || err != nil {
 		t.Errorf("once it is there, a log of %d bytes, want %d: %v", size, want, err)
 	}
+	if p.smaller() {
+		t.Error("a log that exists is to be made smaller")
+	}
+	p.sized = false
 	for p.smaller() {
 		p.size /= 2
 	}

@@ -82,6 +82,7 @@ type Plane struct {
 	// size is how large the log may become, in bytes, and halved how often that was found too much, see logSize.
 	size   int64
 	halved int
+	sized  bool // the log exists already
 
 	ctx  context.Context
 	stop context.CancelFunc

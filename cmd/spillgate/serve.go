@@ -57,6 +57,7 @@ func newLogger(cmd *cobra.Command, json bool, level slog.Leveler) *slog.Logger {
 		handler = slog.NewJSONHandler(cmd.ErrOrStderr(), options)
 	}
 	log := slog.New(handler)
+	slog.SetLogLoggerLevel(slog.LevelWarn) // what they say at all is worth more than what this program says in passing
 	slog.SetDefault(log)
 	return log
 }

@@ -74,7 +74,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	one := fmt.Sprintf("/_tasks/%s:%d", fakeNode, fakeCulprit)
 	var answer any
 	switch path := r.URL.Path; {
-	case path == "/_nodes/os":
+	case path == "/_nodes/os", path == "/_nodes/_local/os":
 		node := map[string]any{"version": "3.4.0", "os": map[string]any{"allocated_processors": 2}}
 		if f.elastic {
 			node["version"], node["build_flavor"] = "8.19.0", "default"

@@ -23,7 +23,7 @@ const (
 	statsPath = "/_nodes/stats/thread_pool,jvm,process,breaker,indices/search?filter_path=_nodes,nodes.*.thread_pool.search,nodes.*.thread_pool.write,nodes.*.thread_pool.get," +
 		"nodes.*.indices.search.query_total,nodes.*.indices.search.request.took.total,nodes.*.jvm.gc,nodes.*.process.cpu,nodes.*.breakers.*.tripped"
 	nodesPath = "/_nodes/os?filter_path=nodes.*.version,nodes.*.build_flavor,nodes.*.os.allocated_processors"
-	alivePath = "/_nodes/os?filter_path=_nodes.total"
+	alivePath = "/_nodes/_local/os?filter_path=_nodes.total"
 )
 
 // detailRate is how many bytes of detailed lists of tasks are asked for per second. The server writes each query

@@ -38,7 +38,8 @@ func (g *Gate) SetHold(d time.Duration) {
 		return
 	}
 	g.asked.Hold, g.cfg.Hold = d, d
-	g.hold.length, g.hold.left = d, min(g.hold.left, d)
+	h := &g.hold
+	h.length, h.left = d, time.Duration(float64(h.left)*(float64(d)/float64(h.length))) // the same part of it is left
 }
 
 // Learned is what a Gate has found out about its service: with it, another Gate in front of the same

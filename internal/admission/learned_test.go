@@ -131,3 +131,16 @@ func TestLearn(t *testing.T) {
 		t.Error("a gate that has seen requests learned from another")
 	}
 }
+
+// A hold that has never opened is as long as the new one from the start.
+func TestSetHoldOfAHoldThatNeverOpened(t *testing.T) {
+	g, err := New(Config{Objective: 100 * time.Millisecond, Hold: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.SetHold(2 * time.Second)
+	g.keep(0, g.hold.length/2)
+	if !g.Holding(0) || !g.Holding(mono.Time(1900*time.Millisecond)) {
+		t.Errorf("holding: %v, and %v after 1.9 s, expected both", g.Holding(0), g.Holding(mono.Time(1900*time.Millisecond)))
+	}
+}

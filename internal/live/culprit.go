@@ -37,7 +37,8 @@ type CulpritConfig struct {
 	Audit io.Writer
 	// Source is what the lines of Audit call the gate. Default GateConfig.Service.
 	Source string
-	// Notify, if set, is told what is decided. It is called outside the locks of the gate,
+	// Notify, if set, is told what is decided. It must not call Culprits, SetObjective or Close of the gate, which wait
+	// for it. It is called outside the locks of the gate,
 	// from one goroutine at a time, and must not block.
 	Notify func(CulpritNotice)
 }
@@ -206,6 +207,8 @@ func (f *finder) retune() error {
 	f.gate.mu.Lock()
 	defer f.gate.mu.Unlock()
 	f.every = f.cfg.every(objective)
+	f.cfg.Readmit.Objective = objective
+	f.gate.tasks.readmit.SetConfig(f.cfg.Readmit)
 	return nil
 }
 

@@ -370,6 +370,9 @@ func (t *Ticket) recycle() {
 // Began returns when the handler of an admitted request could begin.
 func (t *Ticket) Began() mono.Time { return t.began }
 
+// Waited reports whether the request had to wait for a slot. If not, Queued tells of the way to the gate alone.
+func (t *Ticket) Waited() bool { return t.verdict == admission.Wait }
+
 // Queued returns how long the request waited for its turn.
 func (t *Ticket) Queued() time.Duration { return t.queued }
 

@@ -165,7 +165,7 @@ func (p *Permit) Demand() int { return p.demand }
 // an answer without a grant then says that the server grants none.
 func (p *Permit) Asks() bool { return p.asks }
 
-// Waited returns for how long the request waited for the permit.
+// Waited returns for how long the request waited for the permit, or until it was refused one.
 func (p *Permit) Waited() time.Duration { return p.waited }
 
 // begin makes p a permit for a request of ctx, which has no server yet.
@@ -236,6 +236,9 @@ func (w *Wallet) AcquireOr(ctx context.Context, lost <-chan struct{}, p *Permit)
 	v, ok := p.wait(ctx, lost)
 	wakes.Put(p.wake)
 	p.wake = nil
+	if !ok || v.step == credit.Refuse {
+		p.waited = Now().Sub(now)
+	}
 	switch {
 	case !ok && ctx.Err() == nil:
 		return false, nil

@@ -141,6 +141,9 @@ func New(cfg Config) (*List, error) {
 	return &List{cfg: cfg.filled(), tokens: map[wire.Token]*grant{}}, nil
 }
 
+// SetConfig changes the configuration, which New or Check has found right. Tokens and limits stay.
+func (l *List) SetConfig(cfg Config) { l.cfg = cfg.filled() }
+
 // Empty reports that Ask would say Admit of every request.
 func (l *List) Empty() bool { return len(l.tokens) == 0 && len(l.limits) == 0 }
 

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // The events. Times are in seconds.
@@ -43,15 +44,15 @@ func Waited(ctx context.Context, what string, d time.Duration) {
 	}
 }
 
-// Refused writes that the request of ctx was refused with err. An error that is no refusal, as of a caller
-// that left, has no event.
+// Refused writes that the request of ctx was refused with err. An error that is no refusal has no event, nor has a
+// caller that left.
 func Refused(ctx context.Context, err error) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
 	}
 	var refusal *live.Refusal
-	if !errors.As(err, &refusal) {
+	if !errors.As(err, &refusal) || refusal.Reason == work.Canceled {
 		return
 	}
 	attributes := []attribute.KeyValue{attribute.String("spillgate.reason", refusal.Reason.String())}

@@ -28,7 +28,7 @@ func (e *Engine) KeepOut(kind uint64, d time.Duration) error {
 				at = i
 				break
 			}
-			if table[i].until <= now && at == used {
+			if until := table[i].until; (until <= now || until-now > uint64(LongestKeep)) && at == used { // what lies further ahead is damage
 				at = i // and on, because a later one may be of this kind
 			}
 		}

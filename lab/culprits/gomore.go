@@ -104,7 +104,7 @@ func goCondition(tr *tracer.Tracer) goHandler {
 	resource, _ := tr.Resource("buffers", tracer.Queue)
 	take := func(ctx context.Context, n int) error {
 		task := tracer.From(ctx)
-		stop := context.AfterFunc(ctx, some.Broadcast)
+		stop := context.AfterFunc(ctx, func() { mu.Lock(); defer mu.Unlock(); some.Broadcast() })
 		defer stop()
 		mu.Lock()
 		defer mu.Unlock()

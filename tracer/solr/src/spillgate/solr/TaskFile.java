@@ -32,9 +32,12 @@ final class TaskFile implements AutoCloseable {
     sampler = new Sampler(share -> all.running.values().forEach(q -> q.sample(share)));
   }
 
+  /** What a name in the task file cannot be made of; a query with a parameter of such a name is shown all the same. */
+  private static final java.util.regex.Pattern UNFIT = java.util.regex.Pattern.compile("[\\p{Cc}\\p{Cs}]");
+
   /** Returns the fingerprint of a shape, 0 while no guard reads. */
   long kind(Shape shape) {
-    return tracer.recording() ? tracer.kind(Tracer.fitting(shape.text)) : 0;
+    return tracer.recording() ? tracer.kind(Tracer.fitting(UNFIT.matcher(shape.text).replaceAll("?"))) : 0;
   }
 
   boolean keptOut(long kind) {
