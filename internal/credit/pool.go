@@ -543,22 +543,21 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 	return max(1, least)
 }
 
-// share returns the part of the pool that is due to c. One that is due more than an equal share has a part of a credit
-// for that part of the seasons in which others have none: where few clients of a heavy workflow are due one and nine
-// tenths each, cut off they had one, beside many of a light one that take turns.
+// share returns the part of the pool that is due to c. Where shares differ, one has a part of a credit for that part of
+// the seasons in which others have none: where few clients of a heavy workflow are due one and nine tenths each, cut off
+// they had one, beside many of a light one that take turns. Among equals a cut off part is missed by nobody.
 func (p *Pool) share(c *Client) int {
 	part := p.dueOfRest(c)
 	due := min(p.total*part/float64(p.others()), float64(p.cfg.MaxWindow))
-	if due < 1 || part <= moreThanEqual {
+	if due < 1 || math.Abs(part-1) <= nearlyEqual {
 		return int(due)
 	}
 	_, phase := math.Modf(golden * float64(c.number+uint64(p.season)))
 	return int(due + phase)
 }
 
-// moreThanEqual is the part, of an equal share, from which on a cut off credit is missed: shares of parties that differ
-// in size by chance are less.
-const moreThanEqual = 1.25
+// nearlyEqual is how far a share is from an equal one by chance: parties are counted by season.
+const nearlyEqual = 0.25
 
 // golden is the fraction whose multiples fill the time from one whole number to the next most evenly.
 const golden = 0.6180339887
