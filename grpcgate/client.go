@@ -145,10 +145,10 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, bega
 		}
 		if permit != nil {
 			spanevent.Waited(ctx, spanevent.CreditWait, permit.Waited())
-		}
-		if permit != nil && live.Serving(ctx) {
-			if b := p.(*pool).behind(permit.Server()); b != nil {
-				to = b.callee
+			if live.Serving(ctx) {
+				if b := p.(*pool).behind(permit.Server()); b != nil {
+					to = b.callee
+				}
 			}
 		}
 	}

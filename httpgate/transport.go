@@ -190,8 +190,9 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	}
 	x := &exchange{t: t, host: h, ctx: ctx, sent: now, grpc: isGRPC(r.Header)}
 	permit := &x.permit
-	if err := h.wallet.AcquireTo(ctx, permit); err != nil {
-		spanevent.Waited(ctx, spanevent.CreditWait, permit.Waited())
+	err = h.wallet.AcquireTo(ctx, permit)
+	spanevent.Waited(ctx, spanevent.CreditWait, permit.Waited())
+	if err != nil {
 		spanevent.Refused(ctx, err)
 		t.leave(h, live.Now())
 		h.called.NotSent(err)
@@ -201,7 +202,6 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	}
 	if permit.Waited() > 0 {
 		x.sent = live.Now()
-		spanevent.Waited(ctx, spanevent.CreditWait, permit.Waited())
 	}
 	var tags wire.Tags
 	x.call, tags = live.BeginCall(ctx, h.callee, try)
