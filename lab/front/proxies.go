@@ -28,7 +28,7 @@ func Proxies(third ...Contender) experiment.Experiment {
 		Title: "what a request and an idle connection cost the proxy, beside others",
 		About: `Each proxy has a processor to itself, in front of a server that answers 100 bytes at once. Throughput is the inverse
 of the processor time that a request costs, with 32 connections that ask all the time. p99 is that at half of the least
-throughput of all. Memory is what the resident set grows by, for each of thousands of idle connections: that never said
+throughput of all, or of what the clients do without a proxy. Memory is what the resident set grows by, for each of thousands of idle connections: that never said
 anything, and that had an answer, five seconds later. Spillgate learns its slots and has an objective of 1 s. Medians of the repeats.`,
 		Live: true,
 		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
@@ -68,6 +68,9 @@ func (d *duel) run(ctx context.Context, o experiment.Options) (*experiment.Resul
 	go func() { _ = back.Serve(l) }()
 	defer back.Close()
 
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: busy}, Timeout: patience}
+	direct := float64(load(ctx, client, l.Addr().String(), d.length)) / d.length.Seconds()
+	client.CloseIdleConnections()
 	all := make([]figures, len(d.contenders))
 	for n := range d.repeats {
 		for i := range d.contenders {
@@ -81,7 +84,7 @@ func (d *duel) run(ctx context.Context, o experiment.Options) (*experiment.Resul
 				return nil, fmt.Errorf("%s: %w", d.contenders[i].Name, err)
 			}
 		}
-		rate := math.Inf(1)
+		rate := direct / 2 // clients that are late would pass for a slow proxy
 		for i := range all {
 			rate = min(rate, all[i].throughput[n]/2)
 		}
@@ -123,33 +126,34 @@ const busy = 32
 // cost measures what a request costs.
 func (f *figures) cost(ctx context.Context, d *duel, child *proc.Child, addr string) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: busy}, Timeout: patience}
-	load := func(length time.Duration) int64 {
-		var done atomic.Int64
-		var wg sync.WaitGroup
-		end := time.Now().Add(length)
-		for range busy {
-			wg.Go(func() {
-				for time.Now().Before(end) && ctx.Err() == nil {
-					if status, err := get(ctx, client, "http://"+addr+"/"); err == nil && status == http.StatusOK {
-						done.Add(1)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		return done.Load()
-	}
-	load(d.length / 4)
+	load(ctx, client, addr, d.length/4)
 	before := machine.Used(child.Pid())
-	done := load(d.length)
+	done := load(ctx, client, addr, d.length)
 	used := machine.Used(child.Pid()) - before
 	client.CloseIdleConnections()
 	if done == 0 || used == 0 {
 		return fmt.Errorf("%d requests took %v of processor time, expected more", done, used)
 	}
 	f.throughput = append(f.throughput, float64(done)/used.Seconds())
-
 	return nil
+}
+
+// load asks on busy connections for a time, and returns how many requests were served.
+func load(ctx context.Context, client *http.Client, addr string, length time.Duration) int64 {
+	var done atomic.Int64
+	var wg sync.WaitGroup
+	end := time.Now().Add(length)
+	for range busy {
+		wg.Go(func() {
+			for time.Now().Before(end) && ctx.Err() == nil {
+				if status, err := get(ctx, client, "http://"+addr+"/"); err == nil && status == http.StatusOK {
+					done.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return done.Load()
 }
 
 // memory measures what idle connections take, those of each kind in a process of their own:
@@ -225,9 +229,13 @@ func resident(pid int) (float64, error) {
 	return pages * float64(os.Getpagesize()), nil
 }
 
+// spare is how many connections are kept for requests that meet: one that had to be opened for each burst
+// would be what is measured.
+const spare = 1024
+
 // latency measures the p99 at a rate in requests per second.
 func (f *figures) latency(ctx context.Context, d *duel, child *proc.Child, addr string, rate float64) error {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4 * busy}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: spare}, Timeout: patience}
 	defer client.CloseIdleConnections()
 	url := "http://" + addr + "/"
 	ask(ctx, client, url, int(rate), d.length/4)
