@@ -37,8 +37,8 @@ func TestTrialEndsWhereFewerTakeAsLong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.limit, l.service = 32, 50*float64(time.Millisecond)
-		l.trial = trial{dir: -1, from: point{concurrency: 64, residence: 90 * float64(time.Millisecond)}}
+		l.limit, l.knee.service = 32, 50*float64(time.Millisecond)
+		l.trial = trial{kind: fewer, from: point{concurrency: 64, residence: 90 * float64(time.Millisecond)}}
 		l.window.done, l.window.sum = c.done, float64(c.done)*c.took
 		if got := l.enough(400 * float64(time.Millisecond)); got != c.want {
 			t.Errorf("%d that took %v ns end the window: %v, want %v", c.done, c.took, got, c.want)
@@ -54,7 +54,7 @@ func TestAlike(t *testing.T) {
 		concurrency, took float64
 		want              bool
 	}{{10, 55, true}, {10, 45, false}, {20, 75, true}, {20, 65, false}} {
-		if got := l.alike(point{concurrency: c.concurrency, took: c.took}); got != c.want {
+		if got := l.takeAsLong(point{concurrency: c.concurrency, took: c.took}); got != c.want {
 			t.Errorf("%v instead of 40 that take %v instead of 100 take as long: %v, want %v", c.concurrency, c.took, got, c.want)
 		}
 	}
