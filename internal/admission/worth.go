@@ -188,11 +188,10 @@ func (w *worth) refresh(p *pace, load, deviations, overload float64) {
 	w.wait = w.worthwhile(w.objective)
 }
 
-// worthwhile returns the longest wait that is worth while for a request that has so
-// much time. In an overload, who is told to wait and is refused at its turn has waited in
-// vain, and its client with it: so the wait may be longer by some deviations than it was
-// expected to be. While few are refused the queue will be empty again, and who may be
-// in time may wait.
+// worthwhile returns the longest wait that is worth while for a request with a time
+// budget. In an overload, a request that waits and is refused at its turn has waited in
+// vain, so its wait must leave room to be some deviations longer than expected. While few
+// requests are refused the queue soon runs empty, and a request that may be in time may wait.
 func (w *worth) worthwhile(budget time.Duration) time.Duration {
 	strict := float64(w.longest - (w.objective - budget))
 	if left := float64(budget - w.need); left > 0 {
