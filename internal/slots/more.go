@@ -14,15 +14,10 @@ const (
 // judgeMore looks at the window p of a stage upwards. If more was done, the trial goes on.
 func (l *Limit) judgeMore(p point) {
 	t, a := &l.trial, &l.agenda
-	// Long requests that were there before and are not now have left room for others.
-	distance := math.Log((p.concurrency + max(t.before.lent-p.lent, 0)) / t.before.concurrency)
-	least := queued
-	if p.order.full(p.limit) {
-		least /= 2 // nothing shows a queue, so a smaller gain counts
-	}
+	distance := math.Log(p.concurrency / t.before.concurrency)
 	// By Little's law the two say the same; each is disturbed by other things.
 	gain, longer := math.Log(p.throughput/t.before.throughput), math.Log(p.took/t.before.took)
-	if distance > 0 && gain > least*distance && longer < (1-least)*distance {
+	if distance > 0 && gain > queued*distance && longer < (1-queued)*distance {
 		l.didMore(t.before, p)
 		return
 	}

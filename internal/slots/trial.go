@@ -173,14 +173,11 @@ func (l *Limit) judge(p point) {
 // judgeByRanks ends a trial at p in which a line was, or became, confirmed.
 func (l *Limit) judgeByRanks(p point) {
 	a := &l.agenda
-	if a.upGap = min(2*a.upGap, trialLast); l.reach.most() > math.Round(l.knee.at) {
-		a.upGap = raiseFirst
-	}
 	if l.trial.kind == fewer {
 		l.lowered = l.trial.from
 	}
 	l.end()
-	a.gap = min(2*a.gap, trialLast)
+	a.gap, a.upGap = min(2*a.gap, trialLast), min(2*a.upGap, trialLast)
 	l.rely(p, l.trial.from.throughput)
 	l.knee.service = l.knee.alone
 	l.limit = l.target()
