@@ -83,9 +83,6 @@ func (l *Limit) guessKnee(p, here point) bool {
 	case l.told.useful == 0 && l.unqueued.n > 0:
 		// As many as ran without a queue when the work was faster.
 		k.at, l.agenda.last = max(l.known(), p.concurrency*down), fewer
-		if !l.ranked() {
-			l.agenda.untried = l.agenda.gap // a trial soon shows whether more can
-		}
 	case l.seen.level.windows == 0:
 		return false // one window is too little to compare with
 	default:

@@ -25,27 +25,6 @@ func TestTrialWhereProcessorsAreShort(t *testing.T) {
 	}
 }
 
-// TestTrialEndsWhereFewerTakeAsLong: eight requests that take as long as those in the whole line are
-// enough; eight that take half of it are not, nor seven.
-func TestTrialEndsWhereFewerTakeAsLong(t *testing.T) {
-	for _, c := range []struct {
-		done int
-		took float64
-		want bool
-	}{{8, 100 * float64(time.Millisecond), true}, {8, 50 * float64(time.Millisecond), false}, {7, 100 * float64(time.Millisecond), false}} {
-		l, err := New(Config{Slack: 20 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.limit, l.knee.service = 32, 50*float64(time.Millisecond)
-		l.trial = trial{kind: fewer, from: point{concurrency: 64, residence: 90 * float64(time.Millisecond)}}
-		l.window.done, l.window.sum = c.done, float64(c.done)*c.took
-		if got := l.enough(400 * float64(time.Millisecond)); got != c.want {
-			t.Errorf("%d that took %v ns end the window: %v, want %v", c.done, c.took, got, c.want)
-		}
-	}
-}
-
 // TestAlike: a quarter as many that take half as long lie between a queue that is gone and none.
 func TestAlike(t *testing.T) {
 	var l Limit

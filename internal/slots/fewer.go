@@ -47,22 +47,11 @@ func (l *Limit) judgeFewer(p point) {
 	}
 	l.learn(min(t.from.throughput*p.residence, t.from.concurrency), p)
 	l.knee.service = min(p.residence, l.knee.at/l.knee.rate)
-	l.limit = l.target()
-	if unqueued {
-		if t.from.concurrency > l.unqueued.n {
-			l.unqueued.n, l.unqueued.residence = t.from.concurrency, p.residence
-		}
+	if l.limit = l.target(); unqueued {
 		l.limit = max(l.limit, t.from.concurrency)
 	}
 	l.lowered = t.from
-	switch {
-	case unqueued && p.residence > whole*slack:
-		l.endFor(memory / 2) // hardly anything is in time: a trial costs nothing
-	case unqueued && l.told.useful > 0:
-		l.endFor(0) // requests wait for something else than processors: are more of use?
-	default:
-		l.end()
-	}
+	l.end()
 }
 
 // voidFewer ends a trial downwards that tells nothing.

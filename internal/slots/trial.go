@@ -123,9 +123,8 @@ func (l *Limit) step(p point) {
 	l.trial.before = p
 }
 
-// lower returns how many run in the next stage downwards from p: half of them, fewer if they take several objectives,
-// but no fewer than ran without a queue, nor than the ranks reach if that is a third less at least. A smaller step
-// would tell nothing.
+// lower returns how many run in the next stage downwards from p: half of them, or fewer if they take several
+// objectives.
 func (l *Limit) lower(p point) float64 {
 	if l.told.useful > 0 {
 		return float64(l.fewest())
@@ -134,11 +133,7 @@ func (l *Limit) lower(p point) float64 {
 	if all := whole * float64(l.cfg.Slack); p.residence > hopeless*all {
 		part = max(down*all/p.residence, steep)
 	}
-	low := max(math.Floor(p.concurrency*part+0.25), math.Floor(min(l.unqueued.n, p.concurrency)))
-	if o := l.trial.from.order; !l.Sharing() && o.short(l.trial.from.limit) && o.top <= p.concurrency/up {
-		low = max(low, min(math.Ceil(o.top), math.Floor(p.concurrency/moves)))
-	}
-	return low
+	return math.Floor(p.concurrency*part + 0.25)
 }
 
 // judge looks at the window p of a trial's stage.

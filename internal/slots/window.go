@@ -193,10 +193,6 @@ func (l *Limit) soon(length float64, many bool) bool {
 	switch {
 	case l.vain.state != recovered && many:
 		return true
-	case l.trial.kind == fewer && many && w.sum >= l.trial.from.residence*float64(w.done):
-		// Fewer take as long. If half of them had waited before, the mean of eight exponential times would be twice
-		// as long once in a hundred times.
-		return true
 	case l.trial.kind != noTrial:
 		return false
 	case l.limit < l.seen.peak && l.knee.at == 0 && l.knee.service > 0 && l.told.useful == 0 && many && w.full >= binding*length && w.residence() <= l.harmless():
