@@ -74,7 +74,7 @@ func (l *Limit) guessKnee(p, here point) bool {
 		l.limit = min(l.limit*up, max(l.limit, l.spacious()*p.throughput))
 		return false
 	case l.line.confirmed:
-		k.at = l.counted(here.order)
+		k.at = l.reach.most()
 	case l.told.useful == 0 && l.vain.caught > 0:
 		k.at, k.samples, l.vain.caught = min(k.rate*k.alone, p.concurrency), l.vain.caught, 0
 		if n := l.reach.most(); n <= 2*p.limit {

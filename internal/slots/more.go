@@ -57,9 +57,6 @@ func (l *Limit) didMore(a, p point) {
 func (l *Limit) widens(p point) bool {
 	a := &l.agenda
 	gap := a.wideGap
-	if l.knee.at*near < a.proven {
-		gap = min(gap, wideFirst) // the ranks say less than they did
-	}
 	if l.told.ordered {
 		gap = trialLast
 	}
@@ -89,7 +86,6 @@ func (l *Limit) judgeWide(p point) {
 		if gain < 0 && l.suspectCrowd(f) {
 			return
 		}
-		l.agenda.proven = f.concurrency
 		l.agenda.wideGap = min(4*l.agenda.wideGap, trialLast)
 	case !l.trial.sure:
 		l.trial.sure = true

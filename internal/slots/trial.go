@@ -55,7 +55,6 @@ type agenda struct {
 	upGap     int       // between two trials upwards, where ranks show no queue
 	wideGap   int       // between two wide trials
 	sinceWide int       // since the last wide trial
-	proven    float64   // requests that ran before the last wide trial that confirmed a line
 	excused   bool      // the last trial downwards told nothing because the work had become faster
 }
 

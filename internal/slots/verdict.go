@@ -9,9 +9,6 @@ const (
 	// uncertain is how many completions must show that a line does less than was done before it was believed: of
 	// exponential times so many do 0.6 of it by chance once in a hundred times.
 	uncertain = 32
-	// fewRanks is the rank up to which all ranks are seen soon, and beyondTop how far the mean may lead beyond the
-	// highest rank seen. No world of tuning/core sees either.
-	fewRanks, beyondTop = 16, 1.15
 )
 
 // line is the verdict on whether requests wait in line behind those in service, first come, first served. The ranks
@@ -51,7 +48,7 @@ func (l *Limit) compare(a, b point) {
 	worse, enough := ratio < least, min(a.samples, b.samples) >= enoughRanks
 	switch c := contrast(a.order, b.order, a.concurrency, b.concurrency); {
 	case c > 0 && !worse:
-		l.confirm(l.counted(b.order))
+		l.confirm(l.reach.most())
 	case worse && l.line.confirmed && ratio < least-sure && enough: // three standard deviations
 		l.disprove()
 		l.knee.at = max(l.knee.at, l.line.before.knee, min(a.concurrency, a.throughput*b.residence))
@@ -93,22 +90,12 @@ func (l *Limit) disprove() {
 	l.line.wary, l.agenda.wideGap = trialLast, wideFirst
 }
 
-// counted returns how many requests are in service by the ranks of o: the highest rank of late, or, because the
-// highest of many is seldom seen, twice their mean.
-func (l *Limit) counted(o order) float64 {
-	top := l.reach.most()
-	if top > fewRanks {
-		top = max(top, min(2*o.beyond()+1, top*beyondTop))
-	}
-	return top
-}
-
 // rely takes the knee of a confirmed line from the ranks at p, and the service time from it and a rate. A higher knee
 // counts at once; compare lowers it. A knee that grew by a half without more being done refutes the line: ranks that
 // follow what runs are those of requests that share what serves them.
 func (l *Limit) rely(p point, rate float64) {
 	if p.order.count >= enoughRanks {
-		l.knee.at = max(l.knee.at, l.counted(p.order))
+		l.knee.at = max(l.knee.at, l.reach.most())
 	}
 	switch was := l.line.grown; {
 	case was.rate == 0:
