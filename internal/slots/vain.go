@@ -1,7 +1,6 @@
 package slots
 
 import (
-	"math"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
@@ -17,10 +16,6 @@ const (
 	respiteFirst, respiteLast = 128, 1024
 	// lateRow is how many late answers in a row there must be where no processor is known to be short.
 	lateRow = 64
-	// soothes is how many late answers an answer makes up for that takes as long as the objective, and a shorter one
-	// in proportion less. If late requests take nearly all of the slots' time, no number of short ones beside them
-	// makes up for that.
-	soothes = 16
 	// lastLook is after how many windows work that is still in vain is not what the server was given before.
 	lastLook = 4
 )
@@ -45,7 +40,7 @@ type vain struct {
 	// for how long the last one was.
 	beyond  mono.Time
 	respite time.Duration
-	row     float64 // late answers, less what answers in time make up for: see soothes
+	row     int // late answers in a row
 	// looks is how many windows at the low limit have shown much in vain, and usual their share in vain if that stays
 	// so once the server has caught up.
 	looks int
@@ -77,28 +72,23 @@ func (l *Limit) restore(b belief) {
 // processor is known to be short, requests are late mostly because the work is slow, so only many late ones in a row
 // ask whether fewer would be in time.
 func (l *Limit) tooLate(r float64) bool {
-	if part := r / (whole * float64(l.cfg.Slack)); part <= 1 {
-		l.vain.row = max(l.vain.row-soothes*part, 0)
+	if r <= whole*float64(l.cfg.Slack) {
+		l.vain.row = 0
 		return false
 	}
 	l.vain.row++
 	return l.Sharing() || l.vain.row > lateRow || l.vain.state != recovered
 }
 
-// inVain reports whether hardly anything in the running window was finished in time, and before its caller gave up.
-// Where the service takes most of the objective many are late by chance, so three standard deviations must say that
-// more than half are.
+// inVain reports whether hardly anything in the running window was finished in time, and before its caller gave up,
+// by number or by time in slots.
 func (l *Limit) inVain(now mono.Time) bool {
 	w := &l.window
 	n, spent := float64(w.given), 0.0
 	if now >= l.vain.beyond {
 		n, spent = n+float64(w.late), w.spent
 	}
-	least := futile
-	if w.late > 0 && l.vain.state == recovered {
-		least = max(least, 0.5+1.5/math.Sqrt(float64(w.done)))
-	}
-	return w.done >= 2*earlySize && max(n/float64(w.done), spent/w.sum) > least && l.Lends() && !(l.vain.state == catchingUp && now < l.vain.patient)
+	return w.done >= 2*earlySize && max(n/float64(w.done), spent/w.sum) > futile && l.Lends() && !(l.vain.state == catchingUp && now < l.vain.patient)
 }
 
 // giveWay quarters the limit when all work is in vain. A server that does not hear that callers gave up goes on
@@ -119,8 +109,6 @@ func (l *Limit) giveWay(now mono.Time, p point) {
 		l.grantRespite(now)
 		l.begin(now, l.limit/was)
 		return
-	case late:
-		v.from = p
 	}
 	l.limit = max(float64(l.fewest()), min(l.limit, p.concurrency)/4)
 	v.state, v.patient = catchingUp, now.Add(catchUp*whole*l.cfg.Slack)
@@ -145,11 +133,8 @@ func (l *Limit) outOfReach(p point) bool { return l.takeAsLong(p) || l.Limit() <
 
 // grantRespite gives back what was taken away for the sake of late answers, and lets them be late for a while.
 func (l *Limit) grantRespite(now mono.Time) {
-	v, least := &l.vain, time.Duration(respiteFirst)
-	if l.told.useful == 0 {
-		least *= 4
-	}
-	v.respite = min(max(2*v.respite, least*whole*l.cfg.Slack), respiteLast*whole*l.cfg.Slack)
+	v := &l.vain
+	v.respite = min(max(2*v.respite, respiteFirst*whole*l.cfg.Slack), respiteLast*whole*l.cfg.Slack)
 	v.beyond, v.looks, v.state = now.Add(v.respite), 0, recovered
 	l.restore(v.before)
 }
