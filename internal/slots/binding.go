@@ -4,15 +4,10 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-const (
-	// much is the ratio of a window's residence to the service time below which it replaces that at once: two
-	// standard deviations of the mean of exponential times.
-	much = 0.65
-	// slowed is the ratio of the residence to the known service time from which on a window ends after a few
-	// completions where a line is confirmed. The knee stays, but each slot costs more than it did; 32 completions of
-	// a server that became 20 times slower take most of a second.
-	slowed = 2
-)
+// slowed is the ratio of the residence to the known service time from which on a window ends after a few completions
+// where a line is confirmed. The knee stays, but each slot costs more than it did; 32 completions of a server that
+// became 20 times slower take most of a second.
+const slowed = 2
 
 // whileBinding is for a window p in which the limit bound, so its throughput is the capacity at that limit.
 func (l *Limit) whileBinding(p point) {
@@ -52,10 +47,6 @@ func (l *Limit) whileBinding(p point) {
 	}
 	if l.regret(p) {
 		return
-	}
-	if p.residence < k.alone*much {
-		// The work takes less than it did. A trial asks whether more can be done at once, too.
-		k.alone, l.agenda.untried, l.agenda.last = p.residence, l.agenda.gap, fewer
 	}
 	if l.line.confirmed {
 		l.rely(here, k.rate)

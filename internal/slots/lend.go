@@ -94,10 +94,6 @@ func (l *Limit) Lent() int { return l.use.lent }
 // nature. Such a window tells nothing of other requests, except that there are too few slots to find out; and long
 // polls that are refused come again, and would hold the slots for good.
 func (l *Limit) outgrow() {
-	if t := &l.trial; t.kind == fewer && t.before != t.from {
-		l.judgeFewer(t.before) // what the earlier stages told stays
-		return
-	}
 	if l.trial.kind != noTrial {
 		l.limit = max(l.limit, l.trial.from.concurrency)
 		l.end()

@@ -520,21 +520,3 @@ func TestALongRequestInAShortWindow(t *testing.T) {
 		}
 	}
 }
-
-// TestOutgrownTrial: where a long request spoils a stage of a trial downwards, what the stages before it told
-// stays: here, that six in seven of those that ran only waited.
-func TestOutgrownTrial(t *testing.T) {
-	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 12})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.knee.rate, l.knee.at, l.knee.samples = 800/1e9, 70, 100
-	from := point{concurrency: 70, throughput: l.knee.rate, residence: 87e6, took: 87e6, samples: 500, limit: 70, bound: true}
-	stage := point{concurrency: 12, throughput: l.knee.rate, residence: 15e6, took: 15e6, samples: 100, limit: 12, bound: true}
-	l.trial = trial{kind: fewer, from: from, before: stage}
-	l.limit, l.slotTime.all, l.slotTime.long = 6, 100, 60
-	l.steer(point{concurrency: 6, throughput: l.knee.rate / 2, residence: 15e6, took: 15e6, samples: 32, limit: 6, bound: true})
-	if l.trial.kind != noTrial || l.knee.at < 11 || l.knee.at > 13 {
-		t.Errorf("the knee is %v in a trial towards %d, want 12 and no trial", l.knee.at, l.trial.kind)
-	}
-}

@@ -5,12 +5,8 @@ import "github.com/spillgate/spillgate/internal/mono"
 const (
 	// unmoved is the relative change of the limit below which running requests count as admitted under it.
 	unmoved = 1.0 / 16
-	// leftOver is which part of what runs, inverted, may be older than the limit, and hardlyOver the same where
-	// hardly any may be.
-	leftOver, hardlyOver = 4, 16
-	// wild is the coefficient of variation from which on the number of ends does not tell how many of the requests
-	// that ran before a change are gone.
-	wild = 1.5
+	// hardlyOver is which part of what runs, inverted, may be older than the limit where hardly any may be.
+	hardlyOver = 16
 )
 
 // begin begins a window after the limit changed by a factor. A lower limit is in force once no more run than it
@@ -58,12 +54,10 @@ func (l *Limit) settling(now mono.Time) bool {
 	return true
 }
 
-// mixed reports whether too many of the running requests are older than the limit for a window to begin. Where times
-// vary much, many short requests end while long ones from before still run. Requests that began in a crowd may take
-// long after it is over, so hardly any of them may be left where fewer may do more.
+// mixed reports whether too many of the running requests are older than the limit for a window to begin. Requests
+// that began in a crowd may take long after it is over, so hardly any of them may be left where fewer may do more.
 func (l *Limit) mixed() bool {
-	if t := &l.trial; t.kind.climbs() || t.kind == fewer && t.from.residence > max(whole*float64(l.cfg.Slack), far*l.knee.alone) {
-		return l.window.old > l.use.slots/hardlyOver
-	}
-	return l.window.old > l.use.slots/leftOver && l.times.deviation() > wild
+	t := &l.trial
+	crowded := t.kind.climbs() || t.kind == fewer && t.from.residence > max(whole*float64(l.cfg.Slack), far*l.knee.alone)
+	return crowded && l.window.old > l.use.slots/hardlyOver
 }

@@ -13,8 +13,6 @@ const (
 	fed = 0.25
 	// scarce is how many means the longest one in fifty of exponential times takes, ln 50.
 	scarce = 3.9
-	// unsure is by how much a hidden queue may be longer than bounded allows while the knee is unknown.
-	unsure = 1.75
 	// few is how many requests more than the knee run, however much residence times vary.
 	few = 2
 	// margin is how far, relatively, the limit lies above the knee. The knee is known to a tenth or two, and a slot
@@ -68,12 +66,12 @@ func (l *Limit) bounded() float64 {
 
 // harmless is the residence, in ns, up to which no trial asks whether there is a queue.
 func (l *Limit) harmless() float64 {
-	return max(harmless*float64(l.cfg.Slack), min(l.hidden(), unsure*l.bounded()))
+	return max(harmless*float64(l.cfg.Slack), l.hidden())
 }
 
 // spacious is the residence with a hidden queue, in ns, that is allowed while the knee is unknown.
 func (l *Limit) spacious() float64 {
-	return min(max(roomy*float64(l.cfg.Slack), l.hidden()), unsure*l.bounded())
+	return max(roomy*float64(l.cfg.Slack), l.hidden())
 }
 
 // doubt is how far, relatively, the limit lies above the knee at least: margin, or the standard error of the knee's
