@@ -79,13 +79,8 @@ func (l *Limit) judgeWide(p point) {
 	distance := math.Log(p.concurrency / f.concurrency)
 	gain, longer := math.Log(p.throughput/f.throughput), math.Log(p.took/f.took)
 	switch {
-	case longer < -unmoved: // the work has become faster
-		l.endWide()
 	case distance <= 0 || gain <= queued*distance || longer >= (1-queued)*distance:
 		l.endWide()
-		if gain < 0 && l.suspectCrowd(f) {
-			return
-		}
 		l.agenda.wideGap = min(4*l.agenda.wideGap, trialLast)
 	case !l.trial.sure:
 		l.trial.sure = true

@@ -146,9 +146,6 @@ func (l *Limit) judge(p point) {
 	switch {
 	case t.kind == wide:
 		l.judgeWide(p)
-	case t.kind == fewer && p.concurrency < down*l.limit: // fewer came than may run
-		l.limit = t.from.concurrency
-		l.endFor(memory)
 	case l.line.confirmed:
 		l.judgeByRanks(p)
 	case t.kind == fewer:

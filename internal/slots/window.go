@@ -89,17 +89,10 @@ func (w *window) point(length, limit float64) point {
 	done := float64(w.done)
 	return point{
 		concurrency: w.area / length,
-		// Half a completion stands for none, which is chance.
-		throughput: max(float64(w.done-w.given), 0.5) / length,
-		residence:  w.residence(),
-		took:       w.sum / done,
-		samples:    done,
-		limit:      limit,
-		vain:       float64(w.given+w.late) / done,
-		given:      float64(w.given) / done,
-		lent:       w.aside / length,
-		order:      w.order,
-		bound:      w.full >= binding*length || w.area >= crowded*limit*length,
+		throughput:  max(float64(w.done-w.given), 0.5) / length, // no completion is chance, and counts half
+		residence:   w.residence(), took: w.sum / done, samples: done, limit: limit,
+		vain: float64(w.given+w.late) / done, given: float64(w.given) / done, lent: w.aside / length,
+		order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length,
 	}
 }
 
