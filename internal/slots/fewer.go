@@ -26,13 +26,6 @@ func (l *Limit) judgeFewer(p point) {
 	if l.peaksBelow(p) {
 		return
 	}
-	if !l.agenda.excused && faster(t.from, p) {
-		// The work became faster during the trial, which passes for a queue that is gone.
-		l.agenda.excused = true
-		l.voidFewer()
-		return
-	}
-	l.agenda.excused = false
 	unqueued := p.residence > stays(t.from, p)*t.from.residence
 	if slower(t.from, p) || unqueued && p.lent > t.from.lent+another {
 		// The work became slower during the trial, or long requests took a part of what does it.
@@ -86,12 +79,6 @@ func stays(a, b point) float64 {
 func slower(a, b point) bool {
 	by := max(margin, chance(a, b))
 	return b.throughput < a.throughput*b.concurrency/a.concurrency*(1-by) || b.residence > a.residence*(1+max(by, near-1))
-}
-
-// faster reports whether the work became faster from a to b, with fewer running: by more than chance, they do more
-// than all that was done before, requests whose callers had given up included.
-func faster(a, b point) bool {
-	return b.throughput*(1-a.given) > a.throughput*max(near, 1+chance(a, b))
 }
 
 // chance is the relative difference of two throughputs that may be chance.

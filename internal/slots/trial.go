@@ -55,7 +55,6 @@ type agenda struct {
 	upGap     int       // between two trials upwards, where ranks show no queue
 	wideGap   int       // between two wide trials
 	sinceWide int       // since the last wide trial
-	excused   bool      // the last trial downwards told nothing because the work had become faster
 }
 
 // due returns the kind of the trial that is due at p.

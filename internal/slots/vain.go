@@ -41,10 +41,7 @@ type vain struct {
 	beyond  mono.Time
 	respite time.Duration
 	row     int // late answers in a row
-	// looks is how many windows at the low limit have shown much in vain, and usual their share in vain if that stays
-	// so once the server has caught up.
-	looks int
-	usual float64
+	looks   int // windows at the low limit that have shown much in vain
 }
 
 // belief is what a limit follows from.
@@ -80,15 +77,14 @@ func (l *Limit) tooLate(r float64) bool {
 	return l.Sharing() || l.vain.row > lateRow || l.vain.state != recovered
 }
 
-// inVain reports whether hardly anything in the running window was finished in time, and before its caller gave up,
-// by number or by time in slots.
+// inVain reports whether hardly anything in the running window was finished in time, and before its caller gave up.
 func (l *Limit) inVain(now mono.Time) bool {
 	w := &l.window
-	n, spent := float64(w.given), 0.0
+	n := w.given
 	if now >= l.vain.beyond {
-		n, spent = n+float64(w.late), w.spent
+		n += w.late
 	}
-	return w.done >= 2*earlySize && max(n/float64(w.done), spent/w.sum) > futile && l.Lends() && !(l.vain.state == catchingUp && now < l.vain.patient)
+	return w.done >= 2*earlySize && float64(n) > futile*float64(w.done) && l.Lends() && !(l.vain.state == catchingUp && now < l.vain.patient)
 }
 
 // giveWay quarters the limit when all work is in vain. A server that does not hear that callers gave up goes on
@@ -143,7 +139,7 @@ func (l *Limit) grantRespite(now mono.Time) {
 func (l *Limit) recover(p point) {
 	v, k := &l.vain, &l.knee
 	switch {
-	case v.state == regrowing && p.vain > v.usual+1-futile:
+	case v.state == regrowing && p.vain > 1-futile:
 		l.limit, v.state = l.limit/2, recovered
 		l.window.hasty = true // what runs now does not tell of half as many
 		// A third of them may be in vain by chance, so more are tried soon.
@@ -159,10 +155,7 @@ func (l *Limit) recover(p point) {
 	case v.state == catchingUp:
 		// So few run that this is the service time; the one of before may have made the work vain.
 		k.service, k.alone = p.residence, p.residence
-		v.state, v.caught, v.respite, v.usual, v.looks = regrowing, p.samples, 0, 0, 0
-		if p.vain > 1-futile {
-			v.usual = p.vain // however few run
-		}
+		v.state, v.caught, v.respite, v.looks = regrowing, p.samples, 0, 0
 	}
 	if p.residence > k.service+max(float64(l.cfg.Slack), 0.4*k.service) {
 		v.state = recovered

@@ -18,7 +18,6 @@ type window struct {
 	given int       // of these, requests whose callers gave up: no throughput
 	late  int       // of the others, late ones: see tooLate
 	sum   float64   // of residence times, in ns
-	spent float64   // part of sum, of late requests
 	lent  float64   // time for which requests held slots that they then gave back, in ns
 	order order
 	first mono.Time // completion
@@ -70,7 +69,6 @@ func (w *window) add(now mono.Time, r float64, executed, late bool) {
 		w.given++
 	case late:
 		w.late++
-		w.spent += r
 	}
 	w.sum += r
 	w.group += r
