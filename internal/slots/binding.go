@@ -4,10 +4,15 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// slowed is the ratio of the residence to the known service time from which on a window ends after a few completions
-// where a line is confirmed. The knee stays, but each slot costs more than it did; 32 completions of a server that
-// became 20 times slower take most of a second.
-const slowed = 2
+const (
+	// much is the ratio of a window's residence to the service time below which it replaces that at once: two standard
+	// deviations of the mean of exponential times.
+	much = 0.65
+	// slowed is the ratio of the residence to the known service time from which on a window ends after a few completions
+	// where a line is confirmed. The knee stays, but each slot costs more than it did; 32 completions of a server that
+	// became 20 times slower take most of a second.
+	slowed = 2
+)
 
 // whileBinding is for a window p in which the limit bound, so its throughput is the capacity at that limit.
 func (l *Limit) whileBinding(p point) {
@@ -48,6 +53,10 @@ func (l *Limit) whileBinding(p point) {
 	if l.regret(p) {
 		return
 	}
+	if p.residence < k.alone*much {
+		// The work takes less than it did. A trial asks whether more can be done at once, too.
+		k.alone, l.agenda.untried, l.agenda.last = p.residence, l.agenda.gap, fewer
+	}
 	if l.line.confirmed {
 		l.rely(here, k.rate)
 	}
@@ -65,7 +74,7 @@ func (l *Limit) guessKnee(p, here point) bool {
 		l.limit = min(l.limit*up, max(l.limit, l.spacious()*p.throughput))
 		return false
 	case l.line.confirmed:
-		k.at = l.reach.most()
+		k.at = l.counted(here.order)
 	case l.told.useful == 0 && l.vain.caught > 0:
 		k.at, k.samples, l.vain.caught = min(k.rate*k.alone, p.concurrency), l.vain.caught, 0
 		if n := l.reach.most(); n <= 2*p.limit {

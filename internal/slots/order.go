@@ -61,9 +61,8 @@ const (
 	ranksVary = 0.58
 )
 
-// short reports whether the ranks stay clearly below n, full whether they do not. Both are false for too few ranks.
-func (o *order) short(n float64) bool { return o.count >= enoughRanks && o.top < reaches*n }
-func (o *order) full(n float64) bool  { return o.count >= enoughRanks && o.top >= reaches*n }
+// full reports whether the ranks, if there are enough of them, reach nearly n.
+func (o *order) full(n float64) bool { return o.count >= enoughRanks && o.top >= reaches*n }
 
 // contrast is what the ranks at two levels, with na and nb running, tell of a queue behind those in service. It is 1
 // if ranks stay where they are, because requests beyond them only wait; -1 if they move with what runs, because
