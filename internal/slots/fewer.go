@@ -28,8 +28,10 @@ func (l *Limit) judgeFewer(p point) {
 	}
 	unqueued := p.residence > stays(t.from, p)*t.from.residence
 	if slower(t.from, p) || unqueued && p.lent > t.from.lent+another {
-		// The work became slower during the trial, or long requests took a part of what does it.
-		l.voidFewer()
+		// The work became slower during the trial, or long requests took a part of what does it: it tells nothing.
+		l.limit = max(l.limit, t.from.concurrency)
+		l.end()
+		l.agenda.untried = max(l.agenda.gap-memory/2, 0)
 		return
 	}
 	ratio := p.residence / t.before.residence
@@ -45,12 +47,6 @@ func (l *Limit) judgeFewer(p point) {
 	}
 	l.lowered = t.from
 	l.end()
-}
-
-// voidFewer ends a trial downwards that tells nothing.
-func (l *Limit) voidFewer() {
-	l.limit = max(l.limit, l.trial.from.concurrency)
-	l.endFor(memory / 2)
 }
 
 // learn takes a measurement of the knee, and of the service time, at p.

@@ -181,9 +181,3 @@ func (l *Limit) end() {
 	}
 	l.trial.kind = noTrial
 }
-
-// endFor ends a trial that told nothing, and has the next one come after some binding windows.
-func (l *Limit) endFor(windows int) {
-	l.end()
-	l.agenda.untried = max(l.agenda.gap-windows, 0)
-}
