@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/internal/work"
 )
 
-// Because is what a gate went by when it refused a ticket, for people who ask why.
+// Because explains a refusal: what the gate knew when it refused a ticket.
 type Because struct {
 	Reason work.Reason
 	// Expected is the wait that the ticket was expected to have when it came, and Accepted

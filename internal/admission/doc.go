@@ -12,10 +12,10 @@
 //	slots.Limit     how many run        credit.Pool      how many may be sent
 //	schedule.Queue  who is next         rates.Adapter    whose they are
 //
-// A request is refused as early as what is known allows: on arrival if the wait
-// it would have is too long, at its turn if the wait it had was. Where the queue is full, a
-// request of somebody who had clearly more of late makes room for one of somebody who had
-// less, if one waits: max-min over the senders that the driver tells apart.
+// A request is refused as early as possible: on arrival if its expected wait is too long,
+// at its turn if its actual wait was. When the queue is full, a waiting request whose
+// sender had clearly more of late makes room for one whose sender had less: max-min over
+// the senders that the driver tells apart.
 //
 // Invariants: a ticket that was told to run is returned once; a ticket that
 // waits is named by Next exactly once or canceled; the queueing delay is read
@@ -23,8 +23,8 @@
 // anything is admitted. Instants that run backwards spoil a measurement, never the
 // gate.
 //
-// While nothing ends at all and Config.Hold allows it, requests wait that would be refused
-// for their delay: one request may be to blame, and about to be cancelled. See hold.
+// While nothing ends at all, requests that would be refused for their delay wait, if
+// Config.Hold allows it: one request may be to blame, and about to be cancelled. See hold.
 //
 // The time a request is held back for its workflow's rate is no queueing delay:
 // the AQM and the credits do not see it.

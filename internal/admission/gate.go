@@ -65,18 +65,18 @@ type Ticket struct {
 	// Least is what of Remaining is likely to be needed: see schedule.Task.
 	Least time.Duration
 	// From is the process that sent the request, and Claim the rate at which it
-	// would send such requests if nobody held it back, in requests/s, 0 if it did
-	// not say. They count where workflows have rates: see rates.Request.
+	// would send requests of this workflow if nothing held it back, in requests/s, 0
+	// if it did not say. They count where workflows have rates: see rates.Request.
 	From  rates.Peer
 	Claim float64
-	// Source is who sends the request, and Peer who answers for all that are sent from
-	// there, as an address does for its connections: numbers that the driver chose, 0 if
-	// it does not know. Where a queue is full those are refused first who had more than
-	// others: peers among each other, sources among those of one peer. Without a Source
-	// it is the Client.
+	// Source is the sender of the request, and Peer the party that answers for all of its
+	// sources, as an address does for its connections: numbers that the driver chose, 0
+	// if it does not know. When the queue is full, requests of those that had more than
+	// others are refused first: peers among each other, sources among those of one peer.
+	// Without a Source, the Client is the sender.
 	Source, Peer uint64
-	// Objective is within which time an answer to this request helps its caller, where
-	// that is not the gate's objective: of a method of its own kind. 0 is the gate's.
+	// Objective is the time within which an answer to this request helps its caller, for a
+	// method whose objective is not the gate's. 0 means the gate's.
 	Objective time.Duration
 	// Barred is why the driver has the request refused on arrival, work.None if it has
 	// no reason of its own.
@@ -175,14 +175,12 @@ const (
 // times as long for numbers that are nearly too small to be written down.
 const forgotten = 1e-30
 
-// A process that uses busyFrom of its processors on average over busyCalls calls of
-// OnBusy is short of them, until it uses busyUntil; and at once if it uses allBusy of them, which is
-// all but for chance, while messages wait: a burst is over before the average has risen. What refusals
-// use does not count,
-// refusalTime each, system and gRPC included: more running requests can be of use then.
-// That is what each takes of 5,000 in a second; of 1,000, between requests that run,
-// each takes sparseRefusalTime, as it has to wake up all that takes part in it (a
-// server on one core that refuses everything).
+// A process is short of processors if its CPU utilization, averaged over busyCalls calls of OnBusy, reaches
+// busyFrom, until it falls to busyUntil. It is short at once if it uses allBusy of them, all but for chance, while
+// messages wait, because a burst ends before the average has risen. The CPU time of refusals does not count, because
+// more running requests can be useful beside them. A refusal takes refusalTime, system and gRPC included, at 5,000
+// refusals/s; at 1,000/s, between running requests, it takes sparseRefusalTime, because it has to wake up everything
+// that takes part in it (measured with a server on one core that refuses everything).
 const (
 	busyFrom          = 0.8
 	busyUntil         = 0.6
@@ -192,11 +190,10 @@ const (
 	sparseRefusalTime = 250 * time.Microsecond
 )
 
-// hostShort is the share of the host's processors in use from which on they are short, and hostLag the part
-// of the objective that messages must have waited for this process within the last hostLagged objectives: a
-// neighbour that takes what others leave harms nobody, and where long polls were late beside one, four of five
-// short requests were refused. A tenth of the objective is too much: call graphs that share a machine lose a
-// twentieth of their worst worlds then.
+// The host's processors are short if hostShort of them are in use and messages have waited for this process for
+// hostLag of the objective within the last hostLagged objectives. Without the second condition a neighbour that uses
+// only what others leave counted as a shortage, and four of five short requests beside late long polls were refused.
+// With a tenth of the objective the worst call graphs that share a machine lose a twentieth.
 const (
 	hostShort  = 0.95
 	hostLag    = 1.0 / 100
@@ -204,13 +201,13 @@ const (
 )
 
 // shortLag is the part of the objective from which on a lag shows that the processors are
-// short, whatever uses them: where they are not, messages do not wait. Refusals of 17 µs
-// counted as refusalTime let the slots of handlers of 100 µs grow without end; of a fifth,
-// a tenth, a twentieth and a fortieth none is better (simulation).
+// short, whatever uses them: otherwise messages do not wait. Without it, refusals of 17 µs
+// that counted as refusalTime let the limit for handlers of 100 µs grow without end. A
+// fifth, a twentieth and a fortieth are no better (simulation).
 const shortLag = 1.0 / 10
 
-// changed is for how many objectives credits are out that were granted before a server became slower:
-// a second where the objective is 200 ms.
+// changed is how long, in objectives, credits stay out that were granted before a server became
+// slower: a second where the objective is 200 ms.
 const changed = 5
 
 // lagIntervals is how many intervals of the pool a short lag counts.
@@ -279,7 +276,7 @@ func (g *Gate) Config() Config { return g.cfg }
 func (g *Gate) Objective() time.Duration { return g.cfg.Objective }
 
 // Pool returns the credit pool, for registering clients and sending their
-// grants. Nobody else may wake it.
+// grants. Only the gate may wake it.
 func (g *Gate) Pool() *credit.Pool { return g.pool }
 
 // Slots returns the limit on running requests, for looking at.
@@ -317,9 +314,9 @@ func (g *Gate) SetShare(flow int, share float64) bool {
 func (g *Gate) Drain() { g.draining = true }
 
 // Delay returns the queueing delay at now: the age of the oldest waiting
-// request, and what requests waited before they were seen. What requests wait inside the server, unseen, is the slots' business
-// alone: counted here as well, it made credits and slots shrink each other, down
-// to 7 % of the capacity of a server that had become slow (simulation).
+// request, and the lag of messages in sockets. The hidden queue inside the server concerns the slots alone:
+// counted here as well, it made credits and slots shrink each other, down to 7 % of the capacity of a server
+// that had become slow (simulation).
 func (g *Gate) Delay(now mono.Time) time.Duration {
 	// What the oldest waited unseen is part of its age. A processor that comes late to
 	// read a request comes late to write its answer.
@@ -337,9 +334,8 @@ func (g *Gate) Delay(now mono.Time) time.Duration {
 // over HTTP/1.1 and 2; from the reader of the connection to the handler it was a tenth.
 const socketWait = 0.75
 
-// begin begins t. The time that it lay in a socket counts once: here, unless the driver
-// knows better when it arrived. Its answer will wait for the processor as well, once it has
-// left: so much less of the objective is there for it.
+// begin begins t. The socket wait on the way in counts once: here, unless the driver knows when
+// t arrived. The answer waits for a processor as long again, which shortens the objective.
 func (g *Gate) begin(now mono.Time, t *Ticket) {
 	if t.Arrived == 0 {
 		t.Arrived = now.Add(-time.Duration(socketWait * float64(g.unseen(now))))
@@ -460,13 +456,13 @@ func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 	g.tick(now)
 }
 
-// OnBusy takes what this process used of its processors since the last call, about a
-// fiftieth of a second ago, and what it could have used of so many. Where that is nearly
-// all, requests that run beside as many others as there are processors only share them. What
-// refusals use is not what requests use, until messages wait for the processors: then what
-// they cost is not known well enough. host is the share of the host's processors that was in use, whatever
-// used them, 0 where nobody knows: those of a call graph on one machine may be short although this process
-// uses few of them. That is so if messages wait for this process as well: see OnLag.
+// OnBusy takes the CPU time that this process used since the last call, about 20 ms ago, and
+// the most that it could have used of its processors. If the two are close, more running
+// requests than processors only share these. The CPU time of refusals does not count, unless
+// messages wait for the processors: its estimate is too rough then. host is the CPU utilization
+// of the host by all processes, 0 if unknown. The processors of a machine that runs a whole call
+// graph may be short although this process uses few of them; messages wait for this process
+// then (OnLag).
 func (g *Gate) OnBusy(used, all time.Duration, processors int, host float64) {
 	g.host += (host - g.host) / busyCalls
 	if g.lagged -= all / time.Duration(max(processors, 1)); float64(g.lag) >= hostLag*float64(g.cfg.Objective) {
@@ -490,13 +486,13 @@ func (g *Gate) OnBusy(used, all time.Duration, processors int, host float64) {
 	}
 }
 
-// Busy reports whether this process itself uses most of its processors: see OnBusy. Where messages wait
-// and it is not busy, they wait for other processes.
+// Busy reports whether this process itself uses most of its processors: see OnBusy. If it does not, messages
+// that wait do so because of other processes.
 func (g *Gate) Busy() bool { return g.own >= busyUntil }
 
-// behind is for how long the messages of a request wait for this process's own work, on the
-// way in and on the way out: that is part of what many slots cost. Where others use the
-// processors fewer slots would change nothing.
+// behind is how long the messages of a request wait for this process's own work, on the way in
+// and on the way out: a part of what many slots cost. If other processes use the processors,
+// fewer slots would change nothing.
 func (g *Gate) behind(now mono.Time) time.Duration {
 	if !g.Busy() {
 		return 0
@@ -548,7 +544,7 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	return Run, 0
 }
 
-// judge returns why t is refused on arrival, if it is. Others may have to make room for it.
+// judge returns why t is refused on arrival, if it is. With room, it may push out another request for it.
 func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 	switch {
 	case g.draining:
@@ -581,7 +577,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 		}
 	}
 	if t.Client != nil && t.plain && (expected > 0 || g.pool.Demand() > t.Client.Demand()) {
-		// More than it was granted. Where others wait for a grant, a free slot is theirs.
+		// Beyond its grant. A free slot belongs to the clients that wait for a grant.
 		return work.Share
 	}
 	if wait <= 0 {
@@ -603,18 +599,16 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 	return work.None
 }
 
-// yields reports whether a retry that would wait so long is refused for the sake of fresh
-// requests. In an overload somebody is refused all the time, and of a request that was
-// refused before less of the objective is left: a retry may wait for the less, the more
-// of an overload there is, and in a full one not at all. A free slot is anybody's. It is
-// no sign of an overload that retries are refused, or that they come: the load is what
-// comes for the first time.
+// yields reports whether a retry that would wait so long is refused in favour of fresh
+// requests, which have more of their objectives left. The heavier the overload, the shorter
+// a retry may wait; in a full overload it may not wait at all. A free slot serves a retry,
+// too. Retries and their refusals are no sign of overload: first attempts are the load.
 func (g *Gate) yields(now mono.Time, wait time.Duration, queued bool) bool {
 	return queued && float64(wait) > (1-g.overload(now))*float64(g.maxDelay())
 }
 
-// tooLong returns why a request is refused that would wait so long, above 0, if it is. A free
-// slot refuses nothing for its deadline by estimate: were the estimate too high,
+// tooLong returns why a request with an expected wait above 0 is refused, if it is. While a slot is
+// free, no request is refused for its deadline by estimate: if the estimate were too high,
 // nothing would run to correct it.
 func (g *Gate) tooLong(t *Ticket, wait time.Duration, queued bool) work.Reason {
 	most := g.maxDelay()
@@ -637,9 +631,9 @@ func (g *Gate) tooLong(t *Ticket, wait time.Duration, queued bool) work.Reason {
 	return work.Infeasible
 }
 
-// crowded reports whether clients without credits, taken together, have half of
-// the gate where there are clients with credits. A queue of requests that nobody
-// asked for would take the credits from those who wait to be asked.
+// crowded reports whether clients without credits, taken together, have half of the
+// gate beside clients with credits. A queue of their requests would take the credits of
+// the clients that wait for one.
 func (g *Gate) crowded() bool {
 	return g.pool.Clients() > 0 && 2*g.unasked >= g.queue.Len()+g.limit.InUse()
 }
@@ -647,8 +641,8 @@ func (g *Gate) crowded() bool {
 // maxDelay is the expected wait beyond which a request is refused on arrival.
 func (g *Gate) maxDelay() time.Duration { return min(g.cfg.MaxDelay, g.worth.wait) }
 
-// overload is 1 where many are refused, or the queue has been there for long, and 0 where
-// few are and it runs empty now and then.
+// overload is 1 if many requests are refused or the queue stands for long, and 0 if few are
+// refused and the queue runs empty now and then.
 func (g *Gate) overload(now mono.Time) float64 {
 	standing := float64(now.Sub(g.idle))/float64(g.cfg.Objective) - 1
 	return max(0, min(max(g.refused/refusedMuch, standing), 1))
@@ -661,16 +655,16 @@ func (g *Gate) decide(now mono.Time) {
 	}
 	g.events = 0
 	if g.sunk > 0 {
-		// Services further up hold back what this one cannot do, if they see its queue.
+		// Services further up hold requests back if they see this one's queue.
 		g.limit.SetOrdered(true)
 	}
 	load := 0.0
 	if g.between > 0 {
 		load = g.pace.gap.value / g.between
 	}
-	// Of the waits that are promised one in a hundred is then so much longer that it ends
-	// with a refusal. Where the processors are short, what starts late and what is refused
-	// late has to wait for one once more on its way out.
+	// One wait in a hundred is then longer than promised by so much that it ends with a
+	// refusal. While processors are short, a late start or refusal waits for one once more on
+	// its way out.
 	deviations := 3.0
 	if g.limit.Useful() > 0 {
 		deviations = 4
@@ -685,8 +679,8 @@ func (g *Gate) decide(now mono.Time) {
 // 0.01 to 0.5. With two slots and exponential times, at twice the capacity, that
 // is 5 % of the goodput (simulation).
 //
-// What a refused request has had from others counts as a cost of its refusal: far
-// down a call graph nothing is worth refusing that could be held back at the entry.
+// The upstream work already spent on a request counts as a cost of its refusal: far down a
+// call graph, requests are better held back at the entry.
 func (g *Gate) tolerated() float64 {
 	refusal := refusalCost
 	if g.limit.Useful() > 0 {
@@ -741,8 +735,8 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 	return t, g.run(now, t, now.Sub(task.Arrived))
 }
 
-// released takes what its rate lets through out of the shaper. It returns what does
-// not go on to wait for a slot.
+// released takes the requests that their rates let through out of the shaper. It returns each one
+// that does not go on to wait for a slot.
 func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
 	for {
 		t, r := g.shaper.next(now)
@@ -806,9 +800,9 @@ func (g *Gate) stale(now mono.Time, t *Ticket) work.Reason {
 }
 
 // staleAt is the last instant at which t may still start: later its answer would
-// likely miss its deadline or the objective. While others wait behind it the time is
-// better spent on one of them; but not where the processors are short, where who is
-// refused late costs as much as who is served.
+// likely miss its deadline or the objective. While others wait behind it, the time is
+// better spent on one of them. While processors are short it is not, because a late
+// refusal costs as much as an answer.
 func (g *Gate) staleAt(t *Ticket) mono.Time {
 	need := g.worth.hope
 	switch {
@@ -1094,9 +1088,8 @@ func (g *Gate) pass(now mono.Time) {
 	}
 }
 
-// lend takes the slots back of what runs for longer than the objective: others may
-// be served meanwhile. NextWake names the instant, so that it does not depend on what
-// else happens.
+// lend takes back the slots of requests that run for longer than the objective. NextWake
+// names the instant, so that it does not depend on other events.
 func (g *Gate) lend(now mono.Time) {
 	if !g.lends {
 		return

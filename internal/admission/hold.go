@@ -7,8 +7,8 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// hold keeps requests that the delay AQM would refuse, while what delays them may be one
-// request that is about to be cancelled. Refusing them frees nothing then.
+// hold keeps requests that the delay AQM would refuse, while one request that is about to be
+// cancelled may be what delays them. Refusing them frees nothing then.
 //
 //	           nothing has ended for too long,
 //	           and one would be refused                OnCulprit
@@ -19,12 +19,12 @@ import (
 //	      └────────────────────────────────────────────────────────┘
 //	        far fewer end than usual, and OnCulprit
 //
-// The gate's own evidence opens it: nothing ends, or far less than usual and an engine suspects
-// one request. In an overload as many go on to end, so it stays closed whatever is suspected.
-// A service that is slow for all goes on, too: that ends a doubt which nothing but a pause
-// began. Doubt may take a tenth of the time, and mostHold bounds the whole. Meanwhile requests
-// wait for as long as their callers do, and neither the credits nor what is known of the
-// service follow what is seen: when it closes they are what they were.
+// The gate's own evidence opens the hold: nothing ends, or far fewer end than usual while an
+// engine suspects one request. In an overload as many end as before, so the hold stays closed
+// whatever is suspected. Requests of a service that is slow for all go on to end, too, which ends
+// a doubt that began with a mere pause. Doubt may take a tenth of the time, and mostHold bounds
+// the whole. Meanwhile requests wait for as long as their callers do, and the credits and the
+// knowledge of the service stay as they are.
 type hold struct {
 	length   time.Duration // Config.Hold; 0: never
 	open     bool
@@ -45,40 +45,39 @@ type hold struct {
 }
 
 const (
-	// improbable is how many departures must be missing, at the rate at which they come
-	// while as many run: at random so many are missing once in a million times, e^-14.
+	// improbable is how many expected departures must be missing: chance makes that once in a
+	// million times, e^-14.
 	improbable = 14
-	// overdue is for how many residences nothing must have left: requests that take equally
-	// long and began together leave together.
+	// overdue is how many residences must pass without a departure, because requests that take
+	// equally long and began together leave together.
 	overdue = 2
-	// lull is the part of the objective for which nothing must have left: shorter ones are
+	// lull is the part of the objective that must pass without a departure: shorter pauses are
 	// over before they matter.
 	lull = 1.0 / 8
-	// mostHold is for how many objectives requests are kept at most.
+	// mostHold bounds the time for which requests are kept, in objectives.
 	mostHold = 10
-	// suspects is for how many times Config.Hold a suspicion alone keeps them.
+	// suspects bounds it for a suspicion alone, in units of Config.Hold.
 	suspects = 2
-	// drains is after how many objectives the victims must be fewer than they were when the
-	// culprit let go. What it took may come back slowly: a cache is filled again by as many
-	// requests as there are slots.
+	// drains is after how many objectives the victims must be fewer than when the culprit let go.
+	// The service may recover slowly: a cache is filled again by as many requests as there are slots.
 	drains = 4
-	// usual is for how many objectives the usual rate of departures is averaged, fewer the part of
-	// it that counts as far less, and scarce how much evidence of that is enough beside a
-	// suspicion: by chance there is as much once in twenty thousand times, e^-10.
+	// usual is over how many objectives the usual rate of departures is averaged, fewer the part of it
+	// that counts as far less, and scarce the evidence of that which is enough beside a suspicion:
+	// chance makes as much once in twenty thousand times, e^-10.
 	usual  = 10
 	fewer  = 1.0 / 2
 	scarce = 10
-	// disproof is how many departures end a doubt that no suspicion confirms. One or two may be
-	// of requests that needed nothing of what the others wait for.
+	// disproof is how many departures end a doubt that no suspicion confirms. One or two requests
+	// may not need what the others wait for.
 	disproof = 3
-	// disproved is the part of Config.Hold that doubt may take at most after that.
+	// disproved is the part of Config.Hold that doubt may take after that.
 	disproved = 1.0 / 4
-	// seldom is how many times as long as doubt takes passes before it may take as long again.
+	// seldom is how many times the length of a doubt must pass before another may take as long.
 	seldom = 10
 )
 
-// perDeparture is what a departure adds to the evidence: the logarithm of fewer, by which part it is likelier
-// where as many leave as usual.
+// perDeparture is what a departure adds to the evidence: the logarithm of fewer, the ratio of its likelihoods
+// at the lower and at the usual rate.
 const perDeparture = -math.Ln2
 
 func newHold(length time.Duration) hold {
@@ -100,8 +99,8 @@ func (g *Gate) watch(now mono.Time) {
 	}
 }
 
-// keep opens the hold, if doubt may take a time again: opened for an instant at each departure
-// of a server that has become slow, it would keep that from being learned.
+// keep opens the hold if doubt may take at least some time again. A hold that opened for an instant
+// at each departure of a server that has become slow would keep the gate from learning that.
 func (g *Gate) keep(now mono.Time, least time.Duration) {
 	h := &g.hold
 	if h.until > math.MinInt64 {
@@ -124,9 +123,9 @@ func (g *Gate) release(at mono.Time) {
 	g.limit.Forget(at)
 }
 
-// OnCulprit says that one request is suspected of keeping the others waiting, or was
-// cancelled for it: found. Only the latter opens a hold that the gate has no reason for; for
-// a suspicion it is reason enough that far fewer end than usual.
+// OnCulprit says that one request is suspected of blocking the others, or was cancelled for it
+// (found). A cancel opens the hold in any case, a suspicion only if far fewer requests end than
+// usual.
 func (g *Gate) OnCulprit(now mono.Time, found bool) {
 	h := &g.hold
 	if h.length == 0 {
@@ -154,10 +153,10 @@ func (g *Gate) OnCulprit(now mono.Time, found bool) {
 // Holding reports whether requests are kept at now that the delay AQM would refuse.
 func (g *Gate) Holding(now mono.Time) bool { return g.hold.open && now < g.hold.until }
 
-// sample reports whether what becomes of t tells of the service: not if it met a hold.
+// sample reports whether t's end tells of the service: not if t met a hold.
 func (g *Gate) sample(t *Ticket) bool { return !g.hold.open && t.since >= g.hold.until }
 
-// count adds what should have left up to now. It comes before what runs changes.
+// count adds the departures expected up to now. It comes before the number of running requests changes.
 func (g *Gate) count(now mono.Time) {
 	h := &g.hold
 	if h.length == 0 {
@@ -177,15 +176,15 @@ func (g *Gate) count(now mono.Time) {
 }
 
 // slowed reports whether far fewer requests than usual left a moment ago although some waited,
-// by more than chance. It is a sequential test of their rate: what was expected speaks for it,
-// each departure against it, and evidence against it is not saved up.
+// by more than chance. It is a sequential test of the rate: expected departures speak for a lower
+// one, each actual departure speaks against it, and the sum does not fall below 0.
 func (g *Gate) slowed(now mono.Time) bool {
 	g.count(now)
 	return g.hold.slowed >= now.Add(-g.hold.length)
 }
 
-// departs counts a departure. Before the first one after a stall it is seen whether that was
-// one: how long those took that were in it is no sample either.
+// departs counts a departure. The first one after a pause opens the hold if the pause was a stall,
+// so that requests of the stall are no samples.
 func (g *Gate) departs(now mono.Time) {
 	if g.hold.length == 0 {
 		return // it never opens
@@ -200,14 +199,14 @@ func (g *Gate) departs(now mono.Time) {
 	h.went++
 	switch {
 	case h.open && !h.named && h.went > disproof: // the first of them opened it, or found it open
-		// What was seen since is what the service is like.
+		// It was the service itself that was slow.
 		h.open, h.until, h.filled = false, h.began, now
 		h.left = min(h.left-now.Sub(h.began), time.Duration(disproved*float64(h.length)))
 	case !h.open || !h.found:
 	case h.resumed == mono.Never:
 		h.resumed, h.backlog = now, g.queue.Len()
 	case now >= h.resumed.Add(drains*g.cfg.Objective) && g.queue.Len() >= h.backlog:
-		g.release(now) // more come than are served: kept, they would make all the others late
+		g.release(now) // more come than are served; kept, they would make all the others late
 	}
 }
 

@@ -10,11 +10,10 @@ type mean struct {
 }
 
 const (
-	// meanMemory is over how many values a mean is smoothed, quickMemory how many tell
-	// that it has changed, if they are longer or shorter by such a factor: for times of
-	// which each is as random as exponential ones that is so by chance once in a hundred
-	// thousand. With 6 values it is once in a thousand, and with 400,000 departures a second cost
-	// 1 to 6 % of the goodput (simulation).
+	// meanMemory is how many values a mean spans. If the mean of the last quickMemory values is
+	// longer times the mean, or 1/shorter of it, the mean has changed: for exponential times
+	// chance says so once in a hundred thousand. With 6 values it does once in a thousand,
+	// which at 400,000 departures/s cost 1 to 6 % of the goodput (simulation).
 	meanMemory      = 128
 	quickMemory     = 12
 	longer, shorter = 2.5, 4
@@ -29,5 +28,5 @@ func (m *mean) add(x float64) {
 	}
 }
 
-// multiply says that all values are so many times as large from now on.
+// multiply scales the mean, because all values are larger by a factor from now on.
 func (m *mean) multiply(by float64) { m.value, m.quick = m.value*by, m.quick*by }

@@ -7,14 +7,14 @@ import (
 	"github.com/spillgate/spillgate/internal/slots"
 )
 
-// pace is how fast requests leave the slots, and, by Little's law, how long they hold
-// them:
+// pace is the inter-departure time of the slots and, by Little's law, the residence time:
 //
-//	time between two departures × slots = residence
+//	inter-departure time × slots = residence time
 //
-// So a limit that moves says at once what it does to those who start under it: above
-// the knee the residence moves with the limit and the gap stays, below it the other way
-// round. To measure that anew would take until all who started before are gone.
+// A limit that moves therefore tells at once what it does to requests that start under it.
+// Above the knee the residence moves with the limit and the gap stays; below it the gap
+// moves and the residence stays. A measurement would have to wait until all requests that
+// started before have ended.
 type pace struct {
 	gap   mean      // ns between two departures while every slot is taken
 	ran   mean      // ns in a slot
@@ -37,8 +37,8 @@ func (p *pace) residence() float64 {
 	return p.gap.value * float64(p.slots)
 }
 
-// share returns which part of the residence that is to be expected now a request took
-// that started when the scale was another.
+// share returns the time that a request took, which started at another scale, as a part of
+// the residence to be expected now.
 func (p *pace) share(took time.Duration, scale float64) float64 {
 	return float64(max(took, 1)) * p.scale / scale / p.residence()
 }
@@ -64,9 +64,9 @@ func (p *pace) follow(l *slots.Limit) {
 	}
 }
 
-// left measures the departure of a request that ran for so many ns: if every slot was taken since
-// the last one, the time between them is the pace. It is called when the slot is free again, with whether all
-// are taken now: a departure that leaves a slot empty begins no such time.
+// left measures the departure of a request that ran for ran ns. If every slot was taken since the last
+// departure, the time between the two is the pace. busy says whether every slot is taken after this departure:
+// one that leaves a slot empty begins no measurement.
 func (p *pace) left(now mono.Time, busy bool, longest time.Duration, ran float64) {
 	p.quiet.pass(now, &p.gap)
 	p.quiet.leave()
@@ -77,9 +77,9 @@ func (p *pace) left(now mono.Time, busy bool, longest time.Duration, ran float64
 	if p.busy {
 		p.gap.add(float64(min(max(now.Sub(p.last), 1), longest)))
 	} else if p.gap.value > 0 && ran > 0 {
-		// As if all slots had been taken: a pace that was taken for far too slow lets
-		// nobody wait, and would never be seen to be better. By what this one took, and not by the mean, which
-		// is late itself: two workers that were slow for a while refused a quarter for three more seconds.
+		// As if all slots had been taken: a pace that seems far too slow lets no request wait, so it would
+		// never be corrected. This request's own time counts, not the mean, which lags: two workers that had
+		// been slow for a while refused a quarter for three more seconds.
 		p.gap.add(ran / float64(p.slots))
 	}
 	p.busy, p.last = busy, now

@@ -10,13 +10,13 @@ import (
 
 // maxShapingPushback is the longest that a client is told to stay away for what
 // waits for its workflow's rate. By then the rate was decided anew a hundred times,
-// so a longer hint would tell what nobody knows.
+// so a longer hint would be a guess.
 const maxShapingPushback = 10 * time.Second
 
-// Pushback returns how long a refused client should wait before it tries again:
-// the time until what waits now has gone, at least a tenth of the objective. What
-// waits for the rate of the same workflow goes at that rate, and counts for no more
-// than 10 s. Pushback is negative if the client should not try again.
+// Pushback returns the retry-after of a refused client: the time until the requests
+// that wait now have left the queue, at least a tenth of the objective. Requests that
+// wait for the rate of the same workflow leave at that rate, and count for at most
+// 10 s. Pushback is negative if the client should not try again.
 func (g *Gate) Pushback(now mono.Time, t *Ticket) time.Duration {
 	if !t.reason.Retryable() {
 		return -1

@@ -7,24 +7,23 @@ import (
 	"github.com/spillgate/spillgate/internal/work"
 )
 
-// Where a queue is as long as it may be, somebody has to be refused: whoever has had
-// most, not whoever comes. That is max-min: who asks for less than an equal share gets
-// what it asks for, and the others share the rest.
+// When the queue is full, the sender that has had most is refused, not the one that
+// comes. That is max-min: a sender that asks for less than an equal share gets what it
+// asks for, and the others share the rest.
 const (
-	// lookedAt is how many of those that wait are looked at for one to make room. Who has
-	// a tenth of the queue is among 32 in 97 of 100 cases.
+	// lookedAt is how many waiting requests are looked at for one to make room. A sender
+	// with a tenth of the queue is among 32 in 97 of 100 cases.
 	lookedAt = 32
-	// heavier is by how much more, and by how many deviations of a count, a sender must
-	// have had than another, not to be it by chance: the most of 32 that are alike has two
-	// deviations more than the mean, and the one that comes has two less at times.
+	// A sender had clearly more than another if it had heavier times as much, and more by
+	// heavierBy deviations of a count: the most of 32 equal senders has two deviations more
+	// than the mean, and the one that comes sometimes two less.
 	heavier, heavierBy = 1.1, 4
-	// longest is how many requests as long as the mean a long one counts at most.
+	// longest is how many requests of the mean length a long request counts at most.
 	longest = 16
 )
 
-// makeRoom pushes out of the queue a request whose sender had clearly more than that of t,
-// which would have to wait just as t would. It reports whether there was one: Next then
-// names it.
+// makeRoom pushes a request out of the queue whose sender had clearly more than that of t,
+// and reports whether there was one. Next then names it.
 func (g *Gate) makeRoom(now mono.Time, t *Ticket) bool {
 	out := g.heaviest(t)
 	if out == nil {
@@ -37,8 +36,8 @@ func (g *Gate) makeRoom(now mono.Time, t *Ticket) bool {
 	return true
 }
 
-// spare lets t start after all, as it may still be in time and somebody who waits had
-// clearly more.
+// spare lets t start after all if it may still be in time and the sender of a waiting
+// request had clearly more.
 func (g *Gate) spare(now mono.Time, t *Ticket) bool {
 	if t.spared || g.queue.Len() == 0 || g.heaviest(t) == nil {
 		return false
@@ -47,8 +46,8 @@ func (g *Gate) spare(now mono.Time, t *Ticket) bool {
 	return now <= g.staleAt(t)
 }
 
-// heaviest returns one of those that wait whose sender had clearly more than that of t:
-// of some, the one with the most, and of its requests the newest; nil if there is none.
+// heaviest returns a waiting request whose sender had clearly more than that of t: of those
+// looked at, the newest of the sender that had most; nil if there is none.
 func (g *Gate) heaviest(t *Ticket) *Ticket {
 	var out *Ticket
 	for range min(len(g.waiters.tickets), lookedAt) {

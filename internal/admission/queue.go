@@ -81,7 +81,7 @@ func (t *Ticket) Refuse(now mono.Time, r work.Reason) Verdict {
 }
 
 // End notes that t has left. It reports false if t did not run, or has left
-// already: then nothing is to be returned for it.
+// already: there is no slot to return then.
 func (t *Ticket) End() bool {
 	if t.state != running {
 		return false

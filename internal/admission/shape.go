@@ -166,7 +166,7 @@ func (s *shaper) leave(now mono.Time, t *Ticket, o work.Outcome, used time.Durat
 // due reports whether a period ends at now, or the first one begins.
 func (s *shaper) due(now mono.Time) bool { return s.adapter == nil || now >= s.adapter.NextWake() }
 
-// nextWake returns when a line has a token, or drops somebody.
+// nextWake returns when a line has a token, or drops a request.
 func (s *shaper) nextWake() mono.Time {
 	at := mono.Never
 	for _, l := range s.busy {
@@ -175,9 +175,8 @@ func (s *shaper) nextWake() mono.Time {
 	return at
 }
 
-// Rates returns what adapts the workflows' rates, nil without Config.Rates: for
-// what happens at the egress of this process, and for looking at. Nobody else may
-// wake it.
+// Rates returns the adapter of the workflows' rates, nil without Config.Rates, for
+// events at the egress of this process, and for looking at. Only the gate may wake it.
 func (g *Gate) Rates(now mono.Time) *rates.Adapter {
 	if g.shaper == nil {
 		return nil
@@ -228,7 +227,7 @@ func (g *Gate) OnAnswer(now mono.Time, t *Ticket, from rates.Peer, rate float64,
 
 // shortOfTime is the share of refused requests, beyond those the pool tolerates,
 // that is an overload whether or not credits bind: with more connections than
-// credits, each holds one, nobody waits for any, and the AQM does the work.
+// credits, each holds one, no client waits for one, and the AQM does the work.
 const shortOfTime = 0.05
 
 // adapt ends a period of the rates if it is over. While there are credits their
@@ -241,9 +240,9 @@ func (g *Gate) adapt(now mono.Time) {
 	period := a.Config().Period
 	slots := rates.Pressure{Delay: g.waited(now)}
 	if !g.settling() {
-		// Else the queue is that of a limit which was too high. Taken for an overload at
-		// the start of a server with four times its capacity offered, it made rates of
-		// a hundredth of what there was, for ten seconds (simulation).
+		// While the limit settles, the queue is that of a limit which was too high. Counted
+		// as an overload, at the start of a server that was offered four times its
+		// capacity, it cut the rates to a hundredth for ten seconds (simulation).
 		slots.Target = g.maxDelay() / 2
 	}
 	g.shaper.pressures[slotsResource] = slots
@@ -257,10 +256,10 @@ func (g *Gate) adapt(now mono.Time) {
 	g.bound = 0
 }
 
-// waited is the queueing delay of the period of the rates that ends: the mean of those
-// who got a slot, or, if nobody did, that of the first in line. The latter alone would be
-// a glance, at somebody who in an order of fairness is mostly of the greediest workflow:
-// with works of 80 ms and a target of 10 it held that to half of what was left for it.
+// waited is the queueing delay of the ending period of the rates: the mean of the requests
+// that got a slot or, if none did, that of the first in line. The first in line alone would
+// be a single sample, and in an order of fairness mostly one of the greediest workflow: with
+// a service time of 80 ms and a target of 10 ms that workflow got half of its due.
 func (g *Gate) waited(now mono.Time) time.Duration {
 	s := g.shaper.waits.End(now)
 	if s.Count == 0 {

@@ -3,10 +3,10 @@ package admission
 import "github.com/spillgate/spillgate/internal/mono"
 
 // silence is the evidence that departures have become rarer while every slot was taken: the
-// CUSUM test (Page 1954) for a Poisson process whose rate falls. Time in which nothing departs
-// counts while it passes. The mean of departures knows that a server became 20 times slower only
-// when a dozen have come, after 300 ms where they were 1 ms apart, and requests start meanwhile
-// that are late for certain. This takes three, 60 ms. The zero silence knows nothing.
+// CUSUM test (Page 1954) for a Poisson process whose rate falls. Time without a departure counts
+// while it passes. If departures were 1 ms apart and a server becomes 20 times slower, their mean
+// shows it after a dozen departures, 300 ms, and all requests that start meanwhile are late. This
+// test takes three departures, 60 ms. The zero silence knows nothing.
 type silence struct {
 	odds  float64   // logarithm of the likelihood ratio, from 0
 	since float64   // part of them that is of the time since the last departure
@@ -17,16 +17,15 @@ type silence struct {
 }
 
 const (
-	// rarer is how many times rarer the departures are that the test looks for, and perEnd its
-	// logarithm. Those of a server that became four times slower are enough after 35 of the old gaps.
-	// At 0.6 of the old rate the odds stay where they are, so that chance decides: the gap that is
-	// then taken is the one that was seen.
+	// rarer is the factor by which departures become rarer that the test looks for, and perEnd its
+	// logarithm. A server that became four times slower is recognized after 35 of the old gaps. At 0.6
+	// of the old rate the odds stay constant, so chance decides, and the measured gap is taken.
 	rarer  = 3
 	perEnd = 1.0986
 	// clearly is the evidence that is enough: ln 10⁶, at random departures a chance of one in a million.
 	clearly = 13.8
-	// each is the most that one gap counts: a server that stops for a moment goes on as before, and what
-	// waits may be in time. It takes two long gaps, and a part of a third, to tell that from one that is slow.
+	// each is the most that one gap counts, because a server that stops for a moment goes on as before, and
+	// requests that wait may be in time. Two long gaps and a part of a third tell a slow server from that.
 	each = clearly / 2
 	// rounds is how many residences the evidence must span: requests that take equally long and
 	// began together leave together, one residence after the others.

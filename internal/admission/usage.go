@@ -1,14 +1,13 @@
 package admission
 
-// usage is what each sender was let have of late, in requests as long as the mean: of
-// usageMemory requests, the newest counting most. It tells who asks for more than others
-// and who made the queue.
+// usage is what each sender had of the last usageMemory requests, the newest counting
+// most, in requests of the mean length. It tells which senders ask for more than others
+// and made the queue.
 //
-// Senders are numbers that the driver chose, and so are those who answer for them, their
-// peers. Each counts in one cell of every row, and has what the smaller of its cells
-// says, as in a count-min sketch (Cormode and Muthukrishnan 2005): it never seems to have
-// had less than it had, and of a thousand others few share both cells with one that has
-// had much. So the memory is bounded, and nobody has to be forgotten.
+// Senders and their peers are numbers that the driver chose. Each counts in one cell of
+// every row, and has what the smaller of its cells says, as in a count-min sketch (Cormode
+// and Muthukrishnan 2005). So a sender never seems to have had less than it had, few of a
+// thousand others share both cells with one that had much, and the memory is bounded.
 type usage struct {
 	unit  float64 // of a request that is let in now: as what counts grows, all else fades
 	all   float64 // in the unit at the start
@@ -16,9 +15,9 @@ type usage struct {
 }
 
 const (
-	// usageMemory requests are 200 of each of 20 senders, of which a half is seen to be
-	// less: of fewer it would be by chance. Until a sender that changes is seen to have
-	// changed takes about as many.
+	// usageMemory requests are 200 of each of 20 senders, the least number of which half
+	// as many is clearly less. A sender that changes is seen to have changed after about
+	// as many requests.
 	usageMemory = 4096
 	usageRows   = 2
 	usageCells  = 1024

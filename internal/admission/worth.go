@@ -8,15 +8,15 @@ import (
 // worth estimates how many requests are answered within the objective after a wait,
 // and from it how long a wait is worth while.
 //
-//	residence times ÷ their mean ──▶ which share ends within a time
+//	residence times ÷ their mean ──▶ the share that ends within a time
 //	departures while all slots are taken ──▶ the wait of the n-th in the queue
 //	arrivals ──▶ the load
 //
-// A longer queue lets the server idle less, and makes those in it late. With a load of
-// ρ, n slots and K places the numbers in the gate are those of a birth and death
-// process, of which each state k > n weighs ρ of the one before; a request that comes
-// then waits for k−n departures, and the share within of what is left of the objective
-// of such is answered in time. The best K is where the most are, per unit of time.
+// A longer queue lets the server idle less, and makes the requests in it late. With a load
+// of ρ, n slots and K places, the number of requests in the gate is a birth and death
+// process in which each state k > n weighs ρ times the one before. A request that comes in
+// state k waits for k−n departures; within gives the share of these requests that is
+// answered in the rest of the objective. The best K has the most answers in time.
 //
 // The shape of the residence times is learned here, slowly, in means; the mean is the
 // pace's, which a server that becomes slow changes at once.
@@ -30,10 +30,10 @@ type worth struct {
 	low, high int                  // all of shape is in the buckets from low to high; high is below low while it is empty
 	edges     [buckets + 1]float64 // where the buckets begin, in means
 
-	// What refresh decided: how long a wait is worth while for a request that has the
-	// whole objective, and how much of its budget must be left when it starts: if
-	// others could start in its place, the same with a credit, and if none could.
-	// strict is what wait is in an overload.
+	// What refresh decided. wait is the longest wait that is worth while for a request with
+	// the whole objective, and strict the same in an overload. The others are how much of
+	// its budget must be left when it starts: need if others could start in its place,
+	// credited the same with a credit, and hope if none could.
 	wait, strict, need, credited, hope time.Duration
 	longest                            time.Duration // wait, if there were no doubt about it
 	slow                               float64       // ns; see worthwhile
@@ -41,8 +41,8 @@ type worth struct {
 }
 
 const (
-	// The shape is known in so many buckets, perOctave of them from one residence to its
-	// double, from least means on; the last holds everything from 16 means on.
+	// The shape has this many buckets, perOctave of them from one residence to its double,
+	// from least means on; the last bucket holds everything from 16 means on.
 	buckets   = 112
 	perOctave = 16
 	least     = 1.0 / 8
@@ -60,19 +60,19 @@ const (
 	spare = 1.0 / 20
 	// flat is how near to the best a longer queue may come: refusals cost something.
 	flat = 0.99
-	// spoiled is what is left of the share in time for the last in a queue that is longer
-	// than it need be.
+	// spoiled bounds a queue that is longer than necessary: the last request in it keeps this
+	// part of its chance to be in time.
 	spoiled = 0.995
 	// lenience is the part of the time left that may be waited while there is no overload.
 	lenience = 0.8
-	// replaced is how much less likely to be in time than one that comes just now a
-	// request may be at its turn, while others wait behind it.
+	// replaced is the least chance to be in time of a request at its turn, as a part of the
+	// chance of one that comes just now, while others wait behind it.
 	replaced = 0.95
-	// asked is the same for a request that came with a credit: it was asked for, and with
-	// credits such waits are rare.
+	// asked is the same for a request that came with a credit, because the server asked for
+	// it, and with credits long waits are rare.
 	asked = 0.75
-	// outdatedBy is the change of the residence that is not left for the next few departures:
-	// those of a server that became 20 times slower are a second apart.
+	// outdatedBy is the change of the residence that refreshes at once, without waiting for the
+	// next departures: those of a server that became 20 times slower are a second apart.
 	outdatedBy = 1.25
 )
 
@@ -188,11 +188,10 @@ func (w *worth) refresh(p *pace, load, deviations, overload float64) {
 	w.wait = w.worthwhile(w.objective)
 }
 
-// worthwhile returns the longest wait that is worth while for a request that has so
-// much time. In an overload, who is told to wait and is refused at its turn has waited in
-// vain, and its client with it: so the wait may be longer by some deviations than it was
-// expected to be. While few are refused the queue will be empty again, and who may be
-// in time may wait.
+// worthwhile returns the longest wait that is worth while for a request with a time
+// budget. In an overload, a request that waits and is refused at its turn has waited in
+// vain, so its wait must leave room to be some deviations longer than expected. While few
+// requests are refused the queue soon runs empty, and a request that may be in time may wait.
 func (w *worth) worthwhile(budget time.Duration) time.Duration {
 	strict := float64(w.longest - (w.objective - budget))
 	if left := float64(budget - w.need); left > 0 {

@@ -16,9 +16,8 @@ const (
 	standings
 )
 
-// A client is modest that had less than the share modestShare of what an active one had on
-// average, and heavy that had more than heavyShare of it, by so many deviations of a count:
-// else it is by chance.
+// A client is modest if it had less than modestShare of an active client's average, and heavy
+// if it had more than heavyShare of it, each by some deviations of a count, so not by chance.
 const (
 	modestShare, heavyShare = 0.9, 1.1
 	deviations              = 2
@@ -29,9 +28,9 @@ const (
 	enough = 16
 )
 
-// OnUse takes what a client had of late, its peer, and all together, in requests. Who asks
-// for clearly less than an equal share finds a credit whenever it has a request, beside
-// the pool: what others may have is divided among them. Who had clearly more waits while
+// OnUse takes what a client had of late, its peer, and all together, in requests. A client
+// that had clearly less than an equal share gets a credit for every request, beside the
+// pool, and the other clients divide the pool. A client that had clearly more waits while
 // others do. Peers are compared with each other, and clients with those of their peer.
 func (p *Pool) OnUse(now mono.Time, c *Client, had, peerHad, all float64) {
 	if c.gone || p.cfg.NoSpeculation {
@@ -64,7 +63,7 @@ func (p *Pool) OnUse(now mono.Time, c *Client, had, peerHad, all float64) {
 	}
 }
 
-// compare tells the standing of who had so many requests where an equal share is so many.
+// compare returns the standing of a party that had a number of requests, beside an equal share.
 func compare(had, equal float64) standing {
 	switch {
 	case equal < enough:

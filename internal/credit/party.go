@@ -2,8 +2,8 @@ package credit
 
 import "math/bits"
 
-// census counts who asked for something, in the last season, a lease long, and in the
-// running one, by how much they had.
+// census counts the parties that asked for something, by standing, in the last season, which
+// is a lease long, and in the running one.
 type census struct {
 	last, now       [standings]int32
 	allLast, allNow int32 // their sums, which every request asks for
@@ -12,13 +12,13 @@ type census struct {
 // all returns how many there are.
 func (s *census) all() int { return int(max(s.allLast, s.allNow)) }
 
-// join counts somebody in the running season, quit counts it no more, and retire no more in
-// the last.
+// join counts a party in the running season, quit takes it out of that, and retire out of
+// the last one.
 func (s *census) join(as standing)   { s.now[as]++; s.allNow++ }
 func (s *census) quit(as standing)   { s.now[as]--; s.allNow-- }
 func (s *census) retire(as standing) { s.last[as]--; s.allLast-- }
 
-// move gives somebody of the running season another standing.
+// move gives a party of the running season another standing.
 func (s *census) move(from, to standing) { s.now[from]--; s.now[to]++ }
 
 // of returns how many of them have a standing.
@@ -42,7 +42,7 @@ func (a *attendance) attend(season uint32, as standing) {
 	a.season = season
 }
 
-// leave calls f for each count of somebody who counts no more in a season.
+// leave calls now or last for a season in which the party no longer counts.
 func (a *attendance) leave(season uint32, now, last func(as standing)) {
 	switch {
 	case a.season == season:
@@ -55,8 +55,8 @@ func (a *attendance) leave(season uint32, now, last func(as standing)) {
 	}
 }
 
-// party is who shares the pool with others: a peer with all its clients, which share its
-// part, or a client without a known peer. So clients cost nothing, and gain nothing. A
+// party is a unit that shares the pool with others: a peer with all its clients, which share
+// its part, or a client without a known peer. So more clients gain a peer nothing. A
 // client that never asked for anything has none yet, and counts as one by itself.
 type party struct {
 	attendance
@@ -81,7 +81,7 @@ func (a *party) of(season uint32) *census {
 	return &a.members
 }
 
-// OnPeer notes who answers for c, a number that the driver chose, 0 if it does not know.
+// OnPeer notes the peer of c, a number that the driver chose, 0 if it does not know.
 // It comes before OnWorkflow, OnUse and OnRequest. A peer has as much of the pool as a
 // client without a known peer, however many clients it has.
 func (p *Pool) OnPeer(c *Client, number uint64) {
@@ -135,7 +135,7 @@ func (p *Pool) rest(a *party, n int32) {
 	p.hold(was, a.clients > a.idle)
 }
 
-// hold counts the parties of whom somebody has something or wants it.
+// hold counts the parties with a client that has a credit or wants one.
 func (p *Pool) hold(was, is bool) {
 	switch {
 	case is && !was:
@@ -189,8 +189,8 @@ func (p *Pool) recount(c *Client) {
 	c.as = c.standing
 }
 
-// forget takes a client out of its party, and the party out of the pool with the last
-// one: who asked for as much as it did counts in its stead at once.
+// forget takes a client out of its party, and the party out of the pool with its last
+// client. Its part goes to the others at once.
 func (p *Pool) forget(c *Client) {
 	p.era++
 	a := c.party

@@ -306,8 +306,8 @@ func (p *Pool) OnReply(now mono.Time, c *Client) wire.Grant {
 	return p.grant(c)
 }
 
-// Reply is OnReply and Tells: it writes the grant to g, if the reply is to carry it, and reports that. To
-// make a grant of which nobody hears takes a tenth of what a reply does.
+// Reply is OnReply and Tells: it writes the grant to g if the reply must carry it, and reports that. A grant
+// that no reply carries would take a tenth of the time of a reply.
 func (p *Pool) Reply(now mono.Time, c *Client, asked, part bool, g *wire.Grant) (tells bool) {
 	if !c.gone {
 		p.reply(now, c)
@@ -338,8 +338,8 @@ func (p *Pool) reply(now mono.Time, c *Client) {
 	}
 	switch {
 	case p.hungry.len > 0 && w <= share && c.standing != modest && p.settled():
-		// What is free goes to those who wait, who may be due less than one each. If too
-		// many are issued, somebody else has more than its share.
+		// Free credits go to the clients that wait, which may be due less than one each. If too
+		// many are issued, another client has more than its share.
 		w = min(share, w+1, max(c.pending+c.demand, w))
 	case free >= 0:
 		w = p.steady(c, min(c.pending+c.demand+p.overcommit(c), c.window+free))
@@ -397,8 +397,8 @@ func (p *Pool) NextWake() mono.Time {
 // Due reports whether OnWake would do something at now.
 func (p *Pool) Due(now mono.Time) bool { return p.clients > 0 && now >= p.wake }
 
-// Wanted reports whether somebody waits for what NextWake brings: a client without a credit or, if a
-// request came no more than a lease before, at seen, one that wants more.
+// Wanted reports whether a client waits for the next interval: one without a credit or, if the last
+// request came at most a lease ago, at seen, one that wants more.
 func (p *Pool) Wanted(seen mono.Time) bool {
 	return p.hungry.head != nil || p.idle.head != nil || p.demand > 0 && p.NextWake() <= seen.Add(p.cfg.Lease)
 }
@@ -521,10 +521,10 @@ func (p *Pool) overcommit(c *Client) int {
 }
 
 // fair is the largest window for c. While others wait for credits, or active ones
-// have none, it is an equal share, approached by one a reply. Where there is less than one credit a client, those with demand
-// take turns of a quantum: handing the credit on at each reply would cost a
-// message a request. The original has neither: who asks first has all that is
-// free, and keeps a last credit for as long as the pool does not shrink.
+// have none, it is an equal share, approached by one a reply. With less than one credit a client, those
+// with demand take turns of a quantum: handing the credit on at each reply would cost a message a request.
+// The original has neither: the first client that asks gets everything free, and keeps a last credit for
+// as long as the pool does not shrink.
 func (p *Pool) fair(now mono.Time, c *Client) int {
 	if c.standing == modest || !p.short(c) {
 		return p.cfg.MaxWindow
@@ -545,7 +545,7 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 
 // share returns the part of the pool that is due to c. Where shares differ, one has a part of a credit for that part of
 // the seasons in which others have none: where few clients of a heavy workflow are due one and nine tenths each, cut off
-// they had one, beside many of a light one that take turns. Among equals a cut off part is missed by nobody.
+// they had one, beside many of a light one that take turns. Among equal clients a rounded-off part harms none.
 func (p *Pool) share(c *Client) int {
 	part := p.dueOfRest(c)
 	due := min(p.total*part/float64(p.others()), float64(p.cfg.MaxWindow))

@@ -43,9 +43,9 @@ func (p *Pool) Tells(c *Client, asked, part bool) bool {
 	return true
 }
 
-// steady returns w or, where nobody waits for credits, c's window, if w is less by no more than what a
-// client need not be told of a growth, or by one: that is how many of its requests happen to be here. Ten
-// clients without overload were else told a smaller window with a quarter of all replies.
+// steady returns w or, while no client waits for credits, c's window, if w is smaller by one or by no more
+// than a growth that a client need not be told: w follows the number of its requests that happen to be here.
+// Without this rule, ten clients without overload were told a smaller window with a quarter of all replies.
 func (p *Pool) steady(c *Client, w int) int {
 	if p.demand == 0 && !p.cfg.NoSpeculation && w < c.window && c.window-w <= max(c.window/tellGrowth, 1) {
 		return c.window

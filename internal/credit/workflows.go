@@ -11,13 +11,13 @@ type workflow struct {
 	census
 	share float64 // its weight
 	// each is the weight divided by the parties, left the weight divided by those that are
-	// not modest: both in such a unit that parties have 1 on average.
+	// not modest, both in the unit in which parties have 1 on average.
 	each, left float64
 }
 
 // SetShare sets the weight of a workflow, by the number that OnWorkflow has, 1 at first.
-// Those who ask for a workflow have credits by its weight, in equal parts: who asks for
-// two has its part of both. Other numbers, and weights not above 0, change nothing.
+// The parties that ask for a workflow divide the credits of its weight in equal parts; one
+// that asks for two has its part of both. Other numbers, and weights not above 0, change nothing.
 func (p *Pool) SetShare(number int, share float64) {
 	if number >= 0 && number < maxWorkflows && share > 0 {
 		p.workflows[number].share = share

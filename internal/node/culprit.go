@@ -5,7 +5,7 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// culprits is what a node knows of requests that keep the others waiting:
+// culprits is what a node knows of requests that block the others:
 //
 //	Look … Look ── Mark ─────────────── Leave
 //	credits noted   the pool keeps its   and returns in one step to four fifths of
@@ -26,8 +26,8 @@ type mark struct {
 }
 
 // markObjectives is for how many objectives a mark keeps the pool as it is. A handler
-// that has not let go by then does not heed its cancel, and what it holds is lost for
-// now: credits must follow.
+// that has not let go by then ignores its cancel, and the credits must follow the loss of
+// what it holds.
 const markObjectives = 10
 
 // Look notes how many credits there are. A driver calls it whenever it looks for
@@ -88,8 +88,8 @@ func (n *Node) excuse(now mono.Time) (marked bool) {
 	return marked
 }
 
-// history is how many credits there were in the past, one number a look. It reaches
-// back 64 looks, some seconds: what was before that is no part of the incident.
+// history is the number of credits in the past, one value a look. It reaches back 64
+// looks, some seconds: anything earlier is no part of the incident.
 type history struct {
 	looks [64]struct {
 		at    mono.Time

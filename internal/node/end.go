@@ -7,10 +7,10 @@ import (
 	"github.com/spillgate/spillgate/internal/work"
 )
 
-// End returns how a request ended that is about to Leave: what is Done after the
-// deadline of its caller, or after its objective, is Late. reach is not nil if with this
-// request it has changed whether the objective can be met at all: once a change. A
-// policy that is not the gate knows no objective: under it o stays as it is.
+// End returns the outcome of a request that is about to Leave: a request that is Done after
+// the deadline of its caller, or after its objective, is Late. reach is not nil if this request
+// changes whether the objective can be met at all. A policy other than the gate knows no
+// objective and keeps o.
 func (n *Node) End(now mono.Time, t *admission.Ticket, o work.Outcome) (_ work.Outcome, reach *Reach) {
 	if n.gate == nil {
 		return o, nil
@@ -28,15 +28,14 @@ func (n *Node) End(now mono.Time, t *admission.Ticket, o work.Outcome) (_ work.O
 	return o, reach
 }
 
-// Unreachable reports whether the service takes longer than the objective even where
-// nothing waits: see Reach.
+// Unreachable reports whether the service takes longer than the objective even without a
+// queue: see Reach.
 func (n *Node) Unreachable() bool { return n.reach.out }
 
-// Took takes what a request took that is about to Leave, executed to its end without an
-// error of the application: where it entered the system for what whole requests take, and
-// elsewhere for what they take from there on. One that is work.Late says what an overload makes of its workflow, and counts
-// only while nothing else is known of it: else a workflow that is always late would have
-// no estimate at all.
+// Took takes the work of a request that is about to Leave, executed to its end without an error of
+// the application. At the entry it counts for the work of whole requests, elsewhere for the work from
+// there on. A request that is work.Late shows an overload rather than its workflow, and counts only
+// while nothing else is known, because a workflow that is always late would have no estimate.
 func (n *Node) Took(now mono.Time, t *admission.Ticket, r progress.Result, o work.Outcome) {
 	s := stayOf(t)
 	if s == nil || n.totals == nil {

@@ -2,39 +2,35 @@ package slots
 
 import "math"
 
-// calm tells, without any trial, whether requests wait in line behind those in service. Now
-// and then more run than the ranks have ever reached. If all that run were served, one of the
-// newer would soon be the next to end. Where none ever is, they wait.
+// calm recognizes, without a trial, that requests wait in line behind those in service. Now and then more requests
+// run than the ranks have ever reached. If all of them were served, one of the newer would soon be the next to end;
+// where none ever is, they wait.
 //
-// That is so only where any of those in service may be the next: two ends in a row are as
-// far apart in the line as chance puts them. Short requests of one length that pass long ones end in
-// order, next to each other.
-//
-// Requests of one length that share processors may pass for a line. The reach is then beyond
-// the processors, where more of them only share what there is.
+// This holds only where any request in service may end next, so that two ends in a row are as far apart in the order
+// of arrival as chance puts them. Short requests of one length that pass long ones end in order, next to each other.
+// Requests of one length that share processors may pass for a line; the reach then lies beyond the processors, where
+// more requests only share what there is.
 type calm struct {
-	reach float64 // the highest rank
-	// behind is the logarithm of the odds that all those which ended while others ran beyond the
-	// reach did so by chance.
-	behind float64
-	// count and apart are the distances between two ends in a row while none ran beyond the
-	// reach, as parts of the line; before is the place of the last one, from 0 to 1.
+	reach  float64 // the highest rank
+	behind float64 // −ln of the probability that every end while others ran beyond the reach was chance
+	// count and apart are the number and the sum of the distances between two ends in a row, in parts of what was
+	// served; before is the place of the last end, from 0 to 1.
 	count, apart, before float64
-	// longer tells whether those that found more running took longer.
-	longer longer
+	longer               longer // whether requests that found more running took longer
 }
 
-const sure = 9.21 // the evidence that is enough: ln 10⁴, a chance of one in ten thousand
+const (
+	// sure is the evidence that is enough, ln 10⁴: a chance of one in ten thousand.
+	sure = 9.21
+	// stirred is the mean distance from which on ends are at random. Independent ends are 1/3 apart, ends of constant
+	// times 0.
+	stirred = 0.25
+	// settledRanks is how many ends there must be since the reach last grew. A rank that comes once in a hundred ends
+	// is then missed in one case of seven.
+	settledRanks = 4 * enoughRanks
+)
 
-// stirred is the mean distance from which on the ends are at random: independent ones are 1/3
-// apart, constant times 0.
-const stirred = 0.25
-
-// settledRanks is how many ends there must be since the reach was last passed. A rank that comes once
-// in a hundred ends is then missed in one case of seven.
-const settledRanks = 4 * enoughRanks
-
-// end takes the rank of a completion while so many ran, that took r ns and found so many running, itself
+// end takes the rank of a request that ended while ran held slots, took r ns, and had found so many of them, itself
 // included. It reports whether a line is certain.
 func (c *calm) end(rank int, ran, found, r float64) bool {
 	if float64(rank) > c.reach {

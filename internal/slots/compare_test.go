@@ -24,10 +24,10 @@ func TestCompareAcrossAChangeOfTheWork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.fifo = tt.was
+		l.line.confirmed = tt.was
 		l.compare(more, point{concurrency: 10, throughput: tt.throughput, samples: 400, order: ranks})
-		if l.fifo != tt.want {
-			t.Errorf("%s: a line is %v, want %v", tt.name, l.fifo, tt.want)
+		if l.line.confirmed != tt.want {
+			t.Errorf("%s: a line is %v, want %v", tt.name, l.line.confirmed, tt.want)
 		}
 	}
 }
@@ -41,14 +41,14 @@ func TestATrialAcrossASlowdownTellsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.rate, l.alone, l.knee = 300.0/1e9, 10*millisecond, 12
-	l.try(point{concurrency: 12, throughput: 300.0 / 1e9, residence: 40 * millisecond, samples: 64, limit: 12, bound: true}, -1)
+	l.knee.rate, l.knee.alone, l.knee.at = 300.0/1e9, 10*millisecond, 12
+	l.try(point{concurrency: 12, throughput: 300.0 / 1e9, residence: 40 * millisecond, samples: 64, limit: 12, bound: true}, fewer)
 	l.judge(point{concurrency: 6, throughput: 30.0 / 1e9, residence: 200 * millisecond, samples: 32, limit: 6, bound: true})
-	if l.trial.dir != 0 || l.Limit() != 12 || l.knee != 12 {
-		t.Errorf("the limit is %d, in a trial: %v, the knee %v; want 12, none and 12", l.Limit(), l.trial.dir != 0, l.knee)
+	if l.trial.kind != noTrial || l.Limit() != 12 || l.knee.at != 12 {
+		t.Errorf("the limit is %d, in a trial: %v, the knee %v; want 12, none and 12", l.Limit(), l.trial.kind != noTrial, l.knee.at)
 	}
-	if l.gap-l.untried > memory {
-		t.Errorf("the next trial is %d windows away, want %d at most", l.gap-l.untried, memory)
+	if l.agenda.gap-l.agenda.untried > memory {
+		t.Errorf("the next trial is %d windows away, want %d at most", l.agenda.gap-l.agenda.untried, memory)
 	}
 }
 
@@ -61,39 +61,39 @@ func TestATrialAcrossASlowdownOfFew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.rate, l.alone = 21.1/1e9, 53*millisecond
-	l.try(point{concurrency: 9.3, throughput: 21.1 / 1e9, residence: 421 * millisecond, samples: 32, limit: 10, bound: true}, -1)
+	l.knee.rate, l.knee.alone = 21.1/1e9, 53*millisecond
+	l.try(point{concurrency: 9.3, throughput: 21.1 / 1e9, residence: 421 * millisecond, samples: 32, limit: 10, bound: true}, fewer)
 	l.judge(point{concurrency: 3.8, throughput: 4.9 / 1e9, residence: 784 * millisecond, took: 700 * millisecond, samples: 8, limit: 4, bound: true})
-	if l.trial.dir != 0 || l.knee != 0 || l.least != 0 {
-		t.Errorf("in a trial: %v, the knee %v, %v seen without a queue; want none, 0 and 0", l.trial.dir != 0, l.knee, l.least)
+	if l.trial.kind != noTrial || l.knee.at != 0 || l.unqueued.n != 0 {
+		t.Errorf("in a trial: %v, the knee %v, %v seen without a queue; want none, 0 and 0", l.trial.kind != noTrial, l.knee.at, l.unqueued.n)
 	}
 }
 
 // TestARefutedLineTakesItsKneeAlong: a line had the knee as far as ranks reach. Once it is refuted what was known
 // before counts again, unless requests take no longer by that knee than a hidden queue may.
 func TestARefutedLineTakesItsKneeAlong(t *testing.T) {
-	for _, before := range []unlined{{}, {knee: 12, samples: 96}} {
+	for _, before := range []measured{{}, {knee: 12, samples: 96}} {
 		l, err := New(Config{Slack: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.knee, l.samples = before.knee, before.samples
+		l.knee.at, l.knee.samples = before.knee, before.samples
 		l.confirm(170)
 		l.confirm(175) // more of the same
-		if !l.fifo || l.knee != 175 || l.samples != samplesMost {
-			t.Errorf("confirmed: a line is %v, its knee %v of %v samples, want 175 of %v", l.fifo, l.knee, l.samples, samplesMost)
+		if !l.line.confirmed || l.knee.at != 175 || l.knee.samples != samplesMost {
+			t.Errorf("confirmed: a line is %v, its knee %v of %v samples, want 175 of %v", l.line.confirmed, l.knee.at, l.knee.samples, samplesMost)
 		}
-		l.rate = 175.0 / 50 // a residence of 50, where a hidden queue may make one of 40
+		l.knee.rate = 175.0 / 50 // a residence of 50, where a hidden queue may make one of 40
 		l.refute()
-		l.knee += 3 // learned since
+		l.knee.at += 3 // learned since
 		l.refute()
-		if l.fifo || l.knee != before.knee+3 || l.samples != before.samples {
-			t.Errorf("refuted: a line is %v, the knee %v of %v samples, want %v of %v", l.fifo, l.knee, l.samples, before.knee+3, before.samples)
+		if l.line.confirmed || l.knee.at != before.knee+3 || l.knee.samples != before.samples {
+			t.Errorf("refuted: a line is %v, the knee %v of %v samples, want %v of %v", l.line.confirmed, l.knee.at, l.knee.samples, before.knee+3, before.samples)
 		}
 		l.confirm(175)
-		l.rate = 175.0 / 30
-		if l.refute(); l.fifo || l.knee != 175 {
-			t.Errorf("refuted, with a knee that hides nothing: a line is %v, the knee %v, want 175", l.fifo, l.knee)
+		l.knee.rate = 175.0 / 30
+		if l.refute(); l.line.confirmed || l.knee.at != 175 {
+			t.Errorf("refuted, with a knee that hides nothing: a line is %v, the knee %v, want 175", l.line.confirmed, l.knee.at)
 		}
 	}
 }
@@ -116,9 +116,9 @@ func TestFewerWithShorterResidence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.rate, l.alone = 1000.0/1e9, 5*millisecond
-		from := point{concurrency: 150, throughput: l.rate, residence: 150 * millisecond, samples: 600, limit: 150, bound: true}
-		l.try(from, -1)
+		l.knee.rate, l.knee.alone = 1000.0/1e9, 5*millisecond
+		from := point{concurrency: 150, throughput: l.knee.rate, residence: 150 * millisecond, samples: 600, limit: 150, bound: true}
+		l.try(from, fewer)
 		l.limit = tt.fewer * 150
 		l.judge(point{concurrency: l.limit, throughput: l.limit / (tt.shorter * from.residence), residence: tt.shorter * from.residence, samples: 600, limit: l.limit, bound: true})
 		if l.Limit() < tt.limitAtLeast || l.Limit() > tt.most {
@@ -143,11 +143,11 @@ func TestMoreInVainSaysNothingAgainstFewer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.rate, l.alone, l.knee = 1000.0/1e9, 35*millisecond, 38
-		l.try(point{concurrency: 40, throughput: l.rate, residence: 40 * millisecond, took: 40 * millisecond, samples: 100, limit: 40, order: tt.ranks, bound: true}, 1)
-		l.judge(point{concurrency: 60, throughput: l.rate, residence: 60 * millisecond, took: 60 * millisecond, samples: 100, limit: 60, bound: true})
-		if l.trial.dir != 0 || l.gap != tt.gap || l.raiseGap != 2*raiseFirst {
-			t.Errorf("%s: in a trial: %v, the next one with fewer in %d windows, with more in %d; want none, %d and %d", tt.name, l.trial.dir != 0, l.gap, l.raiseGap, tt.gap, 2*raiseFirst)
+		l.knee.rate, l.knee.alone, l.knee.at = 1000.0/1e9, 35*millisecond, 38
+		l.try(point{concurrency: 40, throughput: l.knee.rate, residence: 40 * millisecond, took: 40 * millisecond, samples: 100, limit: 40, order: tt.ranks, bound: true}, more)
+		l.judge(point{concurrency: 60, throughput: l.knee.rate, residence: 60 * millisecond, took: 60 * millisecond, samples: 100, limit: 60, bound: true})
+		if l.trial.kind != noTrial || l.agenda.gap != tt.gap || l.agenda.upGap != 2*raiseFirst {
+			t.Errorf("%s: in a trial: %v, the next one with fewer in %d windows, with more in %d; want none, %d and %d", tt.name, l.trial.kind != noTrial, l.agenda.gap, l.agenda.upGap, tt.gap, 2*raiseFirst)
 		}
 	}
 }
@@ -160,16 +160,16 @@ func TestHastyWindows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.rate, l.alone, l.knee, l.idle = 1000.0/1e9, 5*millisecond, 40, believe
+	l.knee.rate, l.knee.alone, l.knee.at, l.seen.unbound = 1000.0/1e9, 5*millisecond, 40, believe
 	p := point{concurrency: 40, throughput: 9000.0 / 1e9, residence: 60 * millisecond, took: 60 * millisecond, samples: 4, limit: 60}
 	l.window.hasty = true
-	l.roam(p)
-	if l.rate != 1000.0/1e9 || l.alone != 5*millisecond {
-		t.Errorf("a hasty window: %v/s and a service of %v ns, want 1000 and 5e6", l.rate*1e9, l.alone)
+	l.whileFree(p)
+	if l.knee.rate != 1000.0/1e9 || l.knee.alone != 5*millisecond {
+		t.Errorf("a hasty window: %v/s and a service of %v ns, want 1000 and 5e6", l.knee.rate*1e9, l.knee.alone)
 	}
 	l.window.hasty = false
-	l.roam(p)
-	if l.rate == 1000.0/1e9 {
+	l.whileFree(p)
+	if l.knee.rate == 1000.0/1e9 {
 		t.Error("a whole window says nothing of the throughput")
 	}
 }

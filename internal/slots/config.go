@@ -8,22 +8,19 @@ import (
 
 // Config bounds a Limit. Zero fields take the default named in their comment.
 type Config struct {
-	// Slack is a tenth of the latency objective, in which residence times are judged.
-	// Required. Larger hides more of the queue, and idles the server less.
+	// Slack is a tenth of the latency objective, in which residence times are judged. Required. Larger hides more of
+	// the queue, and idles the server less.
 	Slack time.Duration
-	// Initial is the limit before anything was measured, in requests. Default 256.
-	// A larger one lets a burst in that a small server takes long to work off; a
-	// smaller one refuses work that a large server could do, for the few measuring
-	// windows in which it grows by a half each.
+	// Initial is the limit before anything was measured, in requests. Default 256. A larger one lets a burst in that
+	// a small server takes long to work off; a smaller one refuses work that a large server could do, for the few
+	// measuring windows in which it grows by a half each.
 	Initial int
-	// Min and Max bound the limit, in requests. Defaults 1 and 100,000. Equal
-	// values fix the limit.
+	// Min and Max bound the limit, in requests. Defaults 1 and 100,000. Equal values fix the limit.
 	Min, Max int
-	// Samples is how many completions make a measuring window. Default 32.
-	// Larger is steadier and slower.
+	// Samples is how many completions make a measuring window. Default 32. Larger is steadier and slower.
 	Samples int
-	// MaxWindow ends a measuring window that has too few completions, if it has
-	// a few. Default 40 times Slack, at least 250 ms.
+	// MaxWindow ends a measuring window that has too few completions, if it has a few. Default 40 times Slack, at
+	// least 250 ms.
 	MaxWindow time.Duration
 }
 

@@ -2,32 +2,30 @@ package slots
 
 import "time"
 
-// Learned is what a Limit has found out about its service: with it, another Limit in front of the
-// same service goes on from there.
+// Learned is what a Limit knows of its service. Another Limit in front of the same service can begin with it.
 type Learned struct {
-	belief       belief
-	mean, spread float64
+	belief belief
+	times  times
 }
 
-// Learned returns what l knows now. Of a trial it is the level at which the trial began.
+// Learned returns what l knows now. During a trial the limit is that at which the trial began.
 func (l *Limit) Learned() Learned {
-	k := Learned{l.belief(), l.mean, l.spread}
-	if l.trial.dir != 0 && l.trial.from.limit > 0 {
+	k := Learned{l.belief(), l.times}
+	if l.trial.kind != noTrial && l.trial.from.limit > 0 {
 		k.belief.limit = l.trial.from.limit
 	}
 	return k
 }
 
-// Learn has l, which has seen no request yet, begin with what another limit knew, within its own
-// bounds.
+// Learn has l, which has seen no request yet, begin with what another limit knew, within l's bounds.
 func (l *Limit) Learn(k Learned) {
 	l.restore(k.belief)
-	l.mean, l.spread = k.mean, k.spread
+	l.times = k.times
 	l.limit = max(float64(l.cfg.Min), min(l.limit, float64(l.cfg.Max)))
 }
 
-// SetSlack changes Config.Slack, and MaxWindow to what follows from it unless it was configured. What
-// was learned stays: it is about the service.
+// SetSlack changes Config.Slack, and the default of MaxWindow with it. What was learned stays, because it is about
+// the service.
 func (l *Limit) SetSlack(d time.Duration) {
 	if l.cfg.MaxWindow == longestWindow(l.cfg.Slack) {
 		l.cfg.MaxWindow = longestWindow(d)

@@ -291,12 +291,12 @@ func TestLineEndsATrialUpwards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.fifo, l.knee, l.rate, l.alone, l.samples = true, 8, 8/10e6, 10e6, samplesMost
-	from := point{concurrency: 8.9, throughput: l.rate, residence: 11e6, took: 11e6, samples: 200, limit: 9}
-	l.trial = trial{dir: 1, from: from, before: from}
-	l.judge(point{concurrency: 11, throughput: l.rate, residence: 11e6, took: 11e6, samples: 4, limit: 14})
-	if l.knee != 8 || l.trial.dir != 0 {
-		t.Errorf("the knee is %v in a trial towards %d, want 8 and no trial", l.knee, l.trial.dir)
+	l.line.confirmed, l.knee.at, l.knee.rate, l.knee.alone, l.knee.samples = true, 8, 8/10e6, 10e6, samplesMost
+	from := point{concurrency: 8.9, throughput: l.knee.rate, residence: 11e6, took: 11e6, samples: 200, limit: 9}
+	l.trial = trial{kind: more, from: from, before: from}
+	l.judge(point{concurrency: 11, throughput: l.knee.rate, residence: 11e6, took: 11e6, samples: 4, limit: 14})
+	if l.knee.at != 8 || l.trial.kind != noTrial {
+		t.Errorf("the knee is %v in a trial towards %d, want 8 and no trial", l.knee.at, l.trial.kind)
 	}
 }
 
@@ -313,7 +313,7 @@ func TestSurplusBehindALine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.fifo, l.knee, l.rate, l.idle = true, 8, c.perSecond/1e9, 1
+		l.line.confirmed, l.knee.at, l.knee.rate, l.seen.unbound = true, 8, c.perSecond/1e9, 1
 		l.limit = l.target()
 		if l.Limit() != c.want {
 			t.Errorf("with 8 in service and %v departures a second the limit is %d, want %d", c.perSecond, l.Limit(), c.want)
@@ -329,7 +329,7 @@ func TestALineIsTriedWithOneMore(t *testing.T) {
 	if n := s.limit.Limit(); n < 8 || n > 9 {
 		t.Fatalf("the limit of 8 workers is %d, want 8, or 9 in a trial", n)
 	}
-	if s.limit.raiseGap <= raiseFirst {
+	if s.limit.agenda.upGap <= raiseFirst {
 		t.Errorf("the next trial comes as soon as the first")
 	}
 	s.k = 16
@@ -355,7 +355,7 @@ func TestSlow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.fifo, l.knee, l.rate, l.alone, l.service = c.fifo, 8, 8/10e6, 10e6, 10e6
+		l.line.confirmed, l.knee.at, l.knee.rate, l.knee.alone, l.knee.service = c.fifo, 8, 8/10e6, 10e6, 10e6
 		l.Slow(0, c.gap)
 		if l.Limit() != c.want {
 			t.Errorf("%s: the limit is %d, want %d", c.name, l.Limit(), c.want)
@@ -509,8 +509,8 @@ func TestALongRequestInAShortWindow(t *testing.T) {
 			if i%c.every == c.every-1 {
 				l.window.lent = 101e6
 			}
-			l.weigh()
-			l.limit, l.knee, l.fifo, l.rate, l.samples, l.trial = 8, 8, true, 8/13e6, samplesMost, trial{}
+			l.slotTime.add(&l.window)
+			l.limit, l.knee.at, l.line.confirmed, l.knee.rate, l.knee.samples, l.trial = 8, 8, true, 8/13e6, samplesMost, trial{}
 			if l.steer(p); l.limit >= up*8 {
 				grown = true
 			}
@@ -518,23 +518,5 @@ func TestALongRequestInAShortWindow(t *testing.T) {
 		if grown != c.want {
 			t.Errorf("one in %d windows: the limit grew is %v, want %v", c.every, grown, c.want)
 		}
-	}
-}
-
-// TestOutgrownTrial: where a long request spoils a stage of a trial downwards, what the stages before it told
-// stays: here, that six in seven of those that ran only waited.
-func TestOutgrownTrial(t *testing.T) {
-	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 12})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.rate, l.knee, l.samples = 800/1e9, 70, 100
-	from := point{concurrency: 70, throughput: l.rate, residence: 87e6, took: 87e6, samples: 500, limit: 70, bound: true}
-	stage := point{concurrency: 12, throughput: l.rate, residence: 15e6, took: 15e6, samples: 100, limit: 12, bound: true}
-	l.trial = trial{dir: -1, from: from, before: stage}
-	l.limit, l.held, l.long = 6, 100, 60
-	l.steer(point{concurrency: 6, throughput: l.rate / 2, residence: 15e6, took: 15e6, samples: 32, limit: 6, bound: true})
-	if l.trial.dir != 0 || l.knee < 11 || l.knee > 13 {
-		t.Errorf("the knee is %v in a trial towards %d, want 12 and no trial", l.knee, l.trial.dir)
 	}
 }

@@ -76,11 +76,11 @@ func TestFewerThatDoLessAreNoLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.fifo, l.knee, l.limit, l.rate = true, 4, 4, 1e-7
-		l.calmly = point{concurrency: 8, throughput: 2e-7, residence: 40e6, samples: 256}
+		l.line.confirmed, l.knee.at, l.limit, l.knee.rate = true, 4, 4, 1e-7
+		l.seen.free = point{concurrency: 8, throughput: 2e-7, residence: 40e6, samples: 256}
 		p := point{concurrency: 4, throughput: 2e-7 * tt.throughput, residence: tt.took * 1e6, took: tt.took * 1e6, samples: 64, limit: 4}
-		if got := l.outdone(p); got != tt.want || l.fifo == tt.want || tt.want && l.limit != 8 {
-			t.Errorf("%s: outdone: %v, a line: %v, limit %v; want %v, %v, and 8 if so", tt.name, got, l.fifo, l.limit, tt.want, !tt.want)
+		if got := l.freeDidMore(p); got != tt.want || l.line.confirmed == tt.want || tt.want && l.limit != 8 {
+			t.Errorf("%s: outdone: %v, a line: %v, limit %v; want %v, %v, and 8 if so", tt.name, got, l.line.confirmed, l.limit, tt.want, !tt.want)
 		}
 	}
 }
@@ -100,25 +100,25 @@ func TestWideTrial(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.fifo, l.knee, l.limit, l.rate, l.alone = true, 12, 13, 2e-7, 60e6
+		l.line.confirmed, l.knee.at, l.limit, l.knee.rate, l.knee.alone = true, 12, 13, 2e-7, 60e6
 		from := point{concurrency: 12, throughput: 2e-7, residence: 60e6, took: 60e6, samples: 128, limit: 13, bound: true}
-		l.narrow = wideFirst - 1
+		l.agenda.sinceWide = wideFirst - 1
 		if l.widens(from) {
-			t.Errorf("%s: a wide trial after %d windows, want %d", tt.name, l.narrow, wideFirst)
+			t.Errorf("%s: a wide trial after %d windows, want %d", tt.name, l.agenda.sinceWide, wideFirst)
 		}
-		if l.narrow++; !l.widens(from) {
-			t.Fatalf("%s: no wide trial after %d windows", tt.name, l.narrow)
+		if l.agenda.sinceWide++; !l.widens(from) {
+			t.Fatalf("%s: no wide trial after %d windows", tt.name, l.agenda.sinceWide)
 		}
 		if l.widen(from); l.Limit() != 18 {
 			t.Errorf("%s: %d run in the trial, want 18", tt.name, l.Limit())
 		}
 		for range 2 {
-			if l.trial.wide {
+			if l.trial.kind == wide {
 				l.judge(point{concurrency: 18, throughput: 2e-7 * tt.gain, residence: 60e6 * tt.longer, took: 60e6 * tt.longer, samples: 144, limit: 18, bound: true})
 			}
 		}
-		if l.fifo == tt.want || !tt.want && l.wideGap != 4*wideFirst || tt.want && l.Limit() < 24 {
-			t.Errorf("%s: a line: %v, limit %d, next wide trial after %d windows; want %v", tt.name, l.fifo, l.Limit(), l.wideGap, !tt.want)
+		if l.line.confirmed == tt.want || !tt.want && l.agenda.wideGap != 4*wideFirst || tt.want && l.Limit() < 24 {
+			t.Errorf("%s: a line: %v, limit %d, next wide trial after %d windows; want %v", tt.name, l.line.confirmed, l.Limit(), l.agenda.wideGap, !tt.want)
 		}
 	}
 }
@@ -131,14 +131,14 @@ func TestLowerLimitThatDoesLess(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.limit = 39
-	l.level = level{length: 1e9, done: 500, area: 39e9, sum: 500 * 78e6, ends: 500, windows: 4, order: order{count: 500, sum: 1000, top: 15}}
+	l.seen.level = level{length: 1e9, done: 500, area: 39e9, sum: 500 * 78e6, ends: 500, windows: 4, order: order{count: 500, sum: 1000, top: 15}}
 	l.begin(0, 16.0/39)
-	l.fifo, l.knee, l.limit = true, 15, 16
-	l.compare(l.other, point{concurrency: 16, throughput: 250e-9, residence: 62e6, samples: 96, order: order{count: 96, sum: 192, top: 8}})
-	if l.fifo || l.knee < 30 || l.knee > 32 {
-		t.Errorf("a line: %v, knee %.1f, want none and 31", l.fifo, l.knee)
+	l.line.confirmed, l.knee.at, l.limit = true, 15, 16
+	l.compare(l.seen.other, point{concurrency: 16, throughput: 250e-9, residence: 62e6, samples: 96, order: order{count: 96, sum: 192, top: 8}})
+	if l.line.confirmed || l.knee.at < 30 || l.knee.at > 32 {
+		t.Errorf("a line: %v, knee %.1f, want none and 31", l.line.confirmed, l.knee.at)
 	}
-	if l.confirm(15); l.fifo {
+	if l.confirm(15); l.line.confirmed {
 		t.Error("what the ranks say is believed again at once")
 	}
 }
@@ -163,12 +163,12 @@ func TestRegretALine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.fifo, l.knee, l.limit, l.rate = true, 4, 5, 400e-9*tt.throughput
-		l.before = point{concurrency: 27, throughput: 400e-9, residence: 70e6, samples: 80}
-		l.calmly = point{concurrency: 10, throughput: 250e-9, residence: 40e6, samples: 256}
-		p := point{concurrency: 5, throughput: l.rate, residence: tt.took * 1e6, took: tt.took * 1e6, samples: tt.samples}
-		if got := l.regret(p); got != tt.want || l.fifo == tt.want || tt.want && (l.knee < 15 || l.knee > 17) {
-			t.Errorf("%s: regretted: %v, a line: %v, knee %.1f; want %v, %v, and 16 if so", tt.name, got, l.fifo, l.knee, tt.want, !tt.want)
+		l.line.confirmed, l.knee.at, l.limit, l.knee.rate = true, 4, 5, 400e-9*tt.throughput
+		l.lowered = point{concurrency: 27, throughput: 400e-9, residence: 70e6, samples: 80}
+		l.seen.free = point{concurrency: 10, throughput: 250e-9, residence: 40e6, samples: 256}
+		p := point{concurrency: 5, throughput: l.knee.rate, residence: tt.took * 1e6, took: tt.took * 1e6, samples: tt.samples}
+		if got := l.regret(p); got != tt.want || l.line.confirmed == tt.want || tt.want && (l.knee.at < 15 || l.knee.at > 17) {
+			t.Errorf("%s: regretted: %v, a line: %v, knee %.1f; want %v, %v, and 16 if so", tt.name, got, l.line.confirmed, l.knee.at, tt.want, !tt.want)
 		}
 	}
 }
@@ -180,12 +180,12 @@ func TestSlownessIsOverBehindALine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.once, l.freely = 14, 43e6
-	l.fifo, l.knee, l.limit, l.rate, l.alone, l.service = true, 4, 4, 20e-9, 200e6, 200e6
+	l.mostUnqueued.n, l.mostUnqueued.residence = 14, 43e6
+	l.line.confirmed, l.knee.at, l.limit, l.knee.rate, l.knee.alone, l.knee.service = true, 4, 4, 20e-9, 200e6, 200e6
 	for _, took := range []float64{200e6, 41e6} {
 		l.steer(point{concurrency: 4, throughput: 4 / took, residence: took, took: took, samples: 32, limit: 4, bound: true})
-		if over := took < 100e6; (l.Limit() >= 14) != over || l.fifo == over {
-			t.Errorf("they take %v ms: limit %d, a line: %v; want 14 and none only once they take 41", took/1e6, l.Limit(), l.fifo)
+		if over := took < 100e6; (l.Limit() >= 14) != over || l.line.confirmed == over {
+			t.Errorf("they take %v ms: limit %d, a line: %v; want 14 and none only once they take 41", took/1e6, l.Limit(), l.line.confirmed)
 		}
 	}
 }
@@ -200,13 +200,13 @@ func TestDownAfterUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.knee, l.samples, l.limit, l.rate, l.alone = 41, samples, 45, 1e-6, 41e6
+		l.knee.at, l.knee.samples, l.limit, l.knee.rate, l.knee.alone = 41, samples, 45, 1e-6, 41e6
 		p := point{concurrency: 44, throughput: 1e-6, residence: 44e6, took: 44e6, samples: 256, limit: 45, bound: true, order: full}
-		l.try(p, 1)
+		l.try(p, more)
 		p.concurrency, p.residence, p.took, p.limit = 55, 55e6, 55e6, 56
 		l.judge(p)
 		p.concurrency, p.residence, p.took, p.limit = 44, 44e6, 44e6, 45
-		if want := map[float64]int8{0: -1, 128: 0}[samples]; l.due(p) != want {
+		if want := map[float64]trialKind{0: fewer, 128: noTrial}[samples]; l.due(p) != want {
 			t.Errorf("the knee is known by %v samples: the next trial goes %d, want %d", samples, l.due(p), want)
 		}
 	}
@@ -223,11 +223,11 @@ func TestALineThatOnlyGrows(t *testing.T) {
 		l.confirm(40)
 		for i, knee := range []int{40, 64} {
 			l.reach = reach{top: float64(knee)}
-			l.rate = []float64{400e-9, 400e-9 * gain}[i]
-			l.rely(point{residence: 160e6, order: order{count: 64, sum: 64 * float64(knee) / 2, top: float64(knee)}}, l.rate)
+			l.knee.rate = []float64{400e-9, 400e-9 * gain}[i]
+			l.rely(point{residence: 160e6, order: order{count: 64, sum: 64 * float64(knee) / 2, top: float64(knee)}}, l.knee.rate)
 		}
-		if l.fifo != want {
-			t.Errorf("with 1.6 times as many in service %.2f times as much is done: a line: %v, want %v", gain, l.fifo, want)
+		if l.line.confirmed != want {
+			t.Errorf("with 1.6 times as many in service %.2f times as much is done: a line: %v, want %v", gain, l.line.confirmed, want)
 		}
 	}
 }

@@ -2,7 +2,7 @@ package slots
 
 import "math"
 
-// order sums up the ranks of completions: see line.
+// order sums up the ranks of completions: see arrivals.
 type order struct{ count, sum, top float64 }
 
 func (o *order) add(rank int) {
@@ -19,8 +19,7 @@ func (o *order) merge(b order) {
 	o.top = max(o.top, b.top)
 }
 
-// beyond is the mean of the ranks less one: 0 where every request ends before all that
-// started later.
+// beyond is the mean rank less one: 0 where every request ends before all that started later.
 func (o *order) beyond() float64 {
 	if o.count == 0 {
 		return 0
@@ -34,8 +33,7 @@ type reach struct {
 	top, before float64
 }
 
-// reachMemory is such that a rank that comes once in 300 completions is missed once in a
-// thousand times.
+// reachMemory is such that a rank that comes once in 300 completions is missed once in a thousand times.
 const reachMemory = 2048
 
 func (r *reach) add(rank int) {
@@ -51,28 +49,24 @@ func (r *reach) add(rank int) {
 func (r *reach) most() float64 { return max(r.top, r.before) }
 
 const (
-	// enoughRanks is how many ranks reach the knee, of requests as random as exponential
-	// ones: the highest of 48 is short of it by more than a tenth once in a hundred times.
+	// enoughRanks is how many ranks reach the knee if times are as random as exponential ones: the highest of 48 is
+	// short of it by more than a tenth once in a hundred times.
 	enoughRanks = 48
 	// reaches is which part of what runs the ranks reach where no queue shows.
 	reaches = 0.95
-	// mixed is the mean rank of times that are random enough, between 0 for the first and 1 for
-	// the highest: exponential ones have 0.5, lognormal ones of half the variation 0.33.
+	// mixed is the least mean rank, between 0 for the first and 1 for the highest, of times that are random enough:
+	// exponential ones have 0.5, lognormal ones of half the variation 0.33.
 	mixed = 0.4
-	// fewRanks is how many are all seen soon, and beyondTop how far the mean may lead beyond the
-	// highest that was seen. No world of tuning/core sees either.
-	fewRanks, beyondTop = 16, 1.15
-	// ranksVary is the coefficient of variation of ranks, if all up to the knee are alike: 1/√3.
+	// ranksVary is the coefficient of variation of ranks, if all up to the knee are equally frequent: 1/√3.
 	ranksVary = 0.58
 )
 
-// short reports whether the ranks stay clearly below n, full whether they do not.
-func (o *order) short(n float64) bool { return o.count >= enoughRanks && o.top < reaches*n }
-func (o *order) full(n float64) bool  { return o.count >= enoughRanks && o.top >= reaches*n }
+// full reports whether the ranks, if there are enough of them, reach nearly n.
+func (o *order) full(n float64) bool { return o.count >= enoughRanks && o.top >= reaches*n }
 
-// contrast is what the ranks at two levels, with na and nb running, tell of the queue behind those in
-// service: the ranks stay where they are if what is beyond only waits (1), move with what
-// runs if nothing waits or all share what there is (-1), or do not tell (0).
+// contrast is what the ranks at two levels, with na and nb running, tell of a queue behind those in service. It is 1
+// if ranks stay where they are, because requests beyond them only wait; -1 if they move with what runs, because
+// nothing waits or all share what there is; 0 if they do not tell.
 func contrast(a, b order, na, nb float64) int {
 	if na < nb {
 		a, b, na, nb = b, a, nb, na

@@ -1,23 +1,23 @@
 package slots
 
 // overlong tells whether requests that run for longer than the objective are long by nature, as polls and exports
-// are, or wait for each other somewhere inside, as those do that share a pool of connections: the more of them
-// there are, the longer each takes then, or most of their callers give up in the end. Short requests
-// that need no connection may end beside them all the time.
+// are, or wait for each other inside, as requests do that share a pool of connections. In the second case the more of
+// them there are, the longer each takes, or most of their callers give up. Short requests that need no connection may
+// end beside them all the time.
 type overlong struct {
 	longer longer
-	ends   float64 // of them, the older half as much
-	given  float64 // up, of these
+	ends   float64 // of such requests, the older ones counting half
+	given  float64 // of these, requests whose callers gave up
 }
 
 const (
 	// overlongMemory is after how many ends older ones count half, and overlongLeast how many there must be to tell
 	// anything.
 	overlongMemory, overlongLeast = 256, 16
-	// abandoned is the share of callers that give up from which on they wait in vain.
+	// abandoned is the share of callers that give up from which on the requests wait in vain.
 	abandoned = 0.5
-	// shared is the elasticity of their residence in the number found from which on they wait for each other: others
-	// run beside them, and those that take less than the objective are not among them.
+	// shared is the elasticity of their residence in the number found from which on they wait for each other. Others
+	// run beside them, and requests that take less than the objective are not among them.
 	shared = 0.3
 )
 
@@ -35,7 +35,7 @@ func (o *overlong) add(found, r float64, executed bool) {
 	o.longer.add(found, r)
 }
 
-// wait reports whether they wait for each other, as far as is known.
+// wait reports whether the requests wait for each other, as far as is known.
 func (o *overlong) wait() bool {
 	switch {
 	case o.ends < overlongLeast:

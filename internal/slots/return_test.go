@@ -28,11 +28,11 @@ func TestAsBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.limit, l.knee, l.least, l.swift = 2, 1.7, 25, swift
-		l.rate, l.service, l.alone, l.recovering = 2/tt.residence, tt.residence, tt.residence, tt.recovery
-		l.useful = tt.useful
-		l.level = level{windows: 1, length: 1e9, done: 1e9 * l.rate}
-		p := point{concurrency: 2, throughput: l.rate, residence: tt.residence, took: tt.residence, samples: tt.samples, limit: 2, bound: true}
+		l.limit, l.knee.at, l.unqueued.n, l.unqueued.residence = 2, 1.7, 25, swift
+		l.knee.rate, l.knee.service, l.knee.alone, l.vain.state = 2/tt.residence, tt.residence, tt.residence, tt.recovery
+		l.told.useful = tt.useful
+		l.seen.level = level{windows: 1, length: 1e9, done: 1e9 * l.knee.rate}
+		p := point{concurrency: 2, throughput: l.knee.rate, residence: tt.residence, took: tt.residence, samples: tt.samples, limit: 2, bound: true}
 		l.steer(p)
 		if tt.want == 35 && l.Limit() != 35 || tt.want == 2 && l.Limit() > 5 {
 			t.Errorf("%s: the limit is %d, want %d", tt.name, l.Limit(), tt.want)
@@ -49,13 +49,13 @@ func TestMoreThatDidMoreIsNoLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		from, first := point{concurrency: 14, throughput: 1e-6}, point{concurrency: 19, throughput: 1.4e-6}
-		l.knee, l.trial = 19, trial{dir: 1, from: from, before: from}
+		l.knee.at, l.trial = 19, trial{kind: more, from: from, before: from}
 		want := 13.0
 		if proven {
 			l.trial.before, want = first, 19
 		}
-		if l.confirm(13); l.knee != want {
-			t.Errorf("more did more: %v, the knee is %v, want %v", proven, l.knee, want)
+		if l.confirm(13); l.knee.at != want {
+			t.Errorf("more did more: %v, the knee is %v, want %v", proven, l.knee.at, want)
 		}
 	}
 }
@@ -78,10 +78,10 @@ func TestRoomThatLongRequestsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		from := point{concurrency: 10, throughput: 1e-6, took: 10e6, samples: 400, limit: 10, lent: tt.lent}
-		l.knee, l.rate, l.alone, l.gap = 10, 1e-6, 10e6, trialFirst
-		l.trial = trial{dir: 1, from: from, before: from}
-		l.judgeUp(point{concurrency: 15, throughput: tt.gain * 1e-6, took: 11e6, samples: 400, limit: 15})
-		if goesOn := l.trial.dir > 0; goesOn != tt.want {
+		l.knee.at, l.knee.rate, l.knee.alone, l.agenda.gap = 10, 1e-6, 10e6, trialFirst
+		l.trial = trial{kind: more, from: from, before: from}
+		l.judgeMore(point{concurrency: 15, throughput: tt.gain * 1e-6, took: 11e6, samples: 400, limit: 15})
+		if goesOn := l.trial.kind == more; goesOn != tt.want {
 			t.Errorf("%s: the trial goes on: %v, want %v", tt.name, goesOn, tt.want)
 		}
 	}
@@ -95,18 +95,18 @@ func TestFewRanksPutOffNoTrial(t *testing.T) {
 		order order
 		fifo  bool
 		short bool
-		want  int8
+		want  trialKind
 	}{
-		{"few", order{count: 20, sum: 20, top: 1}, false, false, 1},
-		{"many, and none beyond the first", order{count: 100, sum: 100, top: 1}, false, false, 0},
-		{"few, behind a line", order{count: 20, sum: 20, top: 1}, true, false, 0},
-		{"few, on processors that are short", order{count: 20, sum: 20, top: 1}, false, true, 0},
+		{"few", order{count: 20, sum: 20, top: 1}, false, false, more},
+		{"many, and none beyond the first", order{count: 100, sum: 100, top: 1}, false, false, noTrial},
+		{"few, behind a line", order{count: 20, sum: 20, top: 1}, true, false, noTrial},
+		{"few, on processors that are short", order{count: 20, sum: 20, top: 1}, false, true, noTrial},
 	} {
 		l, err := New(Config{Slack: 20 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.knee, l.fifo, l.short, l.untried = 2, tt.fifo, tt.short, raiseFirst
+		l.knee.at, l.line.confirmed, l.told.short, l.agenda.untried = 2, tt.fifo, tt.short, raiseFirst
 		if got := l.due(point{concurrency: 2, limit: 2, residence: 90e6, order: tt.order}); got != tt.want {
 			t.Errorf("%s: the trial that is due goes %d, want %d", tt.name, got, tt.want)
 		}
@@ -131,8 +131,8 @@ func TestVariedResidenceHasLessHidden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.knee, l.samples, l.rate = tt.knee, samplesMost, tt.rate/float64(10*time.Millisecond)
-		l.mean, l.spread = 1e6, tt.deviation*1e6/1.36
+		l.knee.at, l.knee.samples, l.knee.rate = tt.knee, samplesMost, tt.rate/float64(10*time.Millisecond)
+		l.times.mean, l.times.spread = 1e6, tt.deviation*1e6/1.36
 		if got := l.target(); got > tt.most || got < tt.least {
 			t.Errorf("%s: the limit is to be %v, want %v to %v", tt.name, got, tt.least, tt.most)
 		}

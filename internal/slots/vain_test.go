@@ -99,14 +99,14 @@ func TestNoLineOnProcessors(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.confirm(40)
-	if !l.fifo {
+	if !l.line.confirmed {
 		t.Fatal("a line is not believed although nothing speaks against it")
 	}
 	l.SetUseful(2)
-	if l.fifo {
+	if l.line.confirmed {
 		t.Error("a line is believed where processors are short")
 	}
-	if l.confirm(40); l.fifo {
+	if l.confirm(40); l.line.confirmed {
 		t.Error("a line was confirmed where processors are short")
 	}
 }
@@ -154,24 +154,24 @@ func TestAFasterServerIsNoQueue(t *testing.T) {
 	}
 	many := point{concurrency: 60, throughput: 6e-8, residence: 1e9, took: 1e9, samples: 64, limit: 60}
 	few := point{concurrency: 30, throughput: 1.2e-7, residence: 25e7, took: 25e7, samples: 64, limit: 30, bound: true}
-	l.rate, l.alone, l.service = many.throughput, 5e7, 5e7
+	l.knee.rate, l.knee.alone, l.knee.service = many.throughput, 5e7, 5e7
 	l.limit = 60
-	l.try(many, -1)
+	l.try(many, fewer)
 	l.judge(few)
-	if l.Limit() >= 30 || l.trial.dir >= 0 {
-		t.Fatalf("the limit is %d in a trial (%d), want one that goes on below 30", l.Limit(), l.trial.dir)
+	if l.Limit() >= 30 || !l.trial.kind.down() {
+		t.Fatalf("the limit is %d in a trial (%d), want one that goes on below 30", l.Limit(), l.trial.kind)
 	}
 	n := float64(l.Limit())
 	l.judge(point{concurrency: n, throughput: n * 4e-9, residence: 25e7, took: 25e7, samples: 64, limit: n, bound: true})
-	if l.Limit() != 30 || l.trial.dir != 0 {
-		t.Fatalf("the limit is %d in a trial (%d), want 30, which did the most, and none", l.Limit(), l.trial.dir)
+	if l.Limit() != 30 || l.trial.kind != noTrial {
+		t.Fatalf("the limit is %d in a trial (%d), want 30, which did the most, and none", l.Limit(), l.trial.kind)
 	}
 	for n := 30.0; n < 60; {
 		here := point{concurrency: n, throughput: n * 4e-9, residence: 25e7, took: 25e7, samples: 64, limit: n, bound: true}
-		l.rate, l.level.windows = here.throughput, 1
+		l.knee.rate, l.seen.level.windows = here.throughput, 1
 		l.climb(here)
-		if n = float64(l.Limit()); l.trial.dir != 1 {
-			t.Fatalf("%v run in a trial (%d), want more of them", n, l.trial.dir)
+		if n = float64(l.Limit()); l.trial.kind != climbUp {
+			t.Fatalf("%v run in a trial (%d), want more of them", n, l.trial.kind)
 		}
 		l.judge(point{concurrency: n, throughput: n * 4e-9, residence: 25e7, took: 25e7, samples: 64, limit: n, bound: true})
 		if float64(l.Limit()) != n {

@@ -6,63 +6,47 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// point is an operating point: requests running, completions per nanosecond,
-// nanoseconds from start to end; means over a number of completions.
-type point struct {
-	concurrency, throughput, residence float64
-	took                               float64 // ns, the mean of those done
-	samples                            float64
-	limit                              float64
-	vain                               float64 // share of them that were late, or whose callers gave up
-	given                              float64 // share of the latter
-	lent                               float64 // requests that ran without a slot
-	order                              order
-	bound                              bool // slots were missing for half of the time
-}
-
 // window collects completions under one limit.
 type window struct {
 	start mono.Time
-	last  mono.Time // of the two integrals
-	area  float64   // ∫ inUse dt
-	full  float64   // ns without a free slot
-	aside float64   // ∫ lent dt
+	last  mono.Time // instant up to which the three integrals go
+	area  float64   // ∫ requests that hold slots dt, in ns
+	full  float64   // time without a free slot, in ns
+	aside float64   // ∫ requests without slots dt, in ns
 	most  int       // requests that ran at once
-	done  int
-	given int     // up, of done: no throughput
-	late  int     // of the others, those that were late: see Limit.tooLate
-	sum   float64 // of residence times
-	spent float64 // of it, of those late
-	lent  float64 // of them, up to when their slots were lent
+	done  int       // completions
+	given int       // of these, requests whose callers gave up: no throughput
+	late  int       // of the others, late ones: see tooLate
+	sum   float64   // of residence times, in ns
+	lent  float64   // time for which requests held slots that they then gave back, in ns
 	order order
-	first mono.Time // of the completions
-	early float64   // smallest mean of earlySize completions
-	group float64
-	// moved is set while a change of the limit is not in force: see Limit.settling.
-	moved bool
-	fresh bool // only requests count that began under the limit, as in a trial
-	hasty bool // ended early: see Limit.alarmed
-	opens mono.Time
-	// flush is how many completions are not counted yet: those of requests that
-	// ran when a trial's limit came in force tell of the queue before. Which of them are
-	// gone is not asked: counting only requests that started since would count
-	// the short ones first.
+	first mono.Time // completion
+	early float64   // smallest mean of earlySize completions in a row, in ns
+	group float64   // sum of those in the present row
+	hasty bool      // it ended early: see alarmed
+
+	// A changed limit is not in force at once: see settling.
+	moved bool      // the limit changed before this window, and is not in force yet
+	fresh bool      // only requests count that began under the limit
+	opens mono.Time // the limit is not in force before
+	// flush is how many completions are still left out, because those of requests that ran when the limit came in
+	// force tell of the queue before. Leaving out exactly the requests that ran then would count short requests
+	// first.
 	flush int
-	// old of those that ran then run still, of which number next would have been the first that did not. Where
-	// times vary far more than exponential ones many short requests end while long ones from before still wait.
+	// old of these requests run still; next is the number of the first request after them.
 	old  int
 	next uint64
 }
 
-// earlySize is the number of completions whose mean is the first idea of the
-// service time: the mean of four exponential times is off by a half.
+// earlySize is how many completions give a first idea of the service time: the mean of four exponential times is off
+// by a half.
 const earlySize = 4
 
 func newWindow(now, start mono.Time) window {
 	return window{start: start, last: now, early: math.Inf(1)}
 }
 
-// integrate advances the time averages, with so many running up to now.
+// integrate advances the integrals to now: running requests held slots, and lent ones ran without.
 func (w *window) integrate(now mono.Time, running, lent int, free bool) {
 	if dt := float64(now.Sub(w.last)); dt > 0 {
 		w.area += dt * float64(running)
@@ -74,7 +58,7 @@ func (w *window) integrate(now mono.Time, running, lent int, free bool) {
 	}
 }
 
-// add takes a completion.
+// add takes a completion that took r ns.
 func (w *window) add(now mono.Time, r float64, executed, late bool) {
 	if w.done == 0 {
 		w.first = now
@@ -85,7 +69,6 @@ func (w *window) add(now mono.Time, r float64, executed, late bool) {
 		w.given++
 	case late:
 		w.late++
-		w.spent += r
 	}
 	w.sum += r
 	w.group += r
@@ -95,18 +78,23 @@ func (w *window) add(now mono.Time, r float64, executed, late bool) {
 	}
 }
 
-// residence is how long a request takes, as Little's law has it or as those had it that
-// are done: a queue that builds up shows in the first before it is served.
+// residence is the larger of two estimates of the mean residence time, in ns: that of the completions, and that of
+// Little's law, in which a queue that builds up shows before it is served.
 func (w *window) residence() float64 { return max(w.sum, w.area) / float64(w.done) }
 
-// point sums the window up.
+// point sums up a window that is length ns long.
 func (w *window) point(length, limit float64) point {
-	// Half a completion stands for none: it is in this window by chance.
-	return point{concurrency: w.area / length, throughput: max(float64(w.done-w.given), 0.5) / length, residence: w.residence(), took: w.sum / float64(w.done), samples: float64(w.done),
-		limit: limit, lent: w.aside / length, vain: float64(w.given+w.late) / float64(w.done), given: float64(w.given) / float64(w.done), order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length}
+	done := float64(w.done)
+	return point{
+		concurrency: w.area / length,
+		throughput:  max(float64(w.done-w.given), 0.5) / length, // no completion is chance, and counts half
+		residence:   w.residence(), took: w.sum / done, samples: done, limit: limit,
+		vain: float64(w.given+w.late) / done, given: float64(w.given) / done, lent: w.aside / length,
+		order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length,
+	}
 }
 
-// endWindow acts on the running window once it holds enough completions.
+// endWindow acts on the running window once that holds enough completions.
 func (l *Limit) endWindow(now mono.Time) {
 	w := &l.window
 	length := float64(now.Sub(w.start))
@@ -123,145 +111,83 @@ func (l *Limit) endWindow(now mono.Time) {
 		}
 	}
 	p := w.point(length, float64(l.Limit()))
-	l.length = length
-	l.weigh()
-	l.wary = max(l.wary-1, 0)
-	if l.service == 0 {
-		// It began with nothing running, so nothing was done for the first while.
-		if since := float64(now.Sub(w.first)); since > 0 && w.done > earlySize {
-			p.throughput = float64(w.done-1) / since
-		}
-		// Should a queue have built up in this window, some met little of it.
-		l.alone = min(p.residence, w.early)
-		l.service = l.alone
+	l.seen.length = length
+	l.slotTime.add(w)
+	l.line.wary = max(l.line.wary-1, 0)
+	if l.knee.service == 0 {
+		l.firstEstimate(now, &p)
 	}
 	was := l.limit
-	l.peak = max(float64(w.most+l.lent), l.peak*(1-1.0/(2*memory)))
-	if l.cfg.Min == l.cfg.Max {
-		l.service += (min(p.residence, l.service*2) - l.service) / memory
-	} else {
+	l.seen.peak = max(float64(w.most+l.use.lent), l.seen.peak*(1-1.0/(2*memory)))
+	if l.Lends() {
 		l.steer(p)
-		if w.full == 0 && l.trial.dir == 0 && l.limit == was {
-			l.sink(w.most + l.lent)
+		if w.full == 0 && l.trial.kind == noTrial && l.limit == was {
+			l.sink(w.most + l.use.lent)
 			was = l.limit
 		}
-		if l.crowd.bound > 0 && l.trial.dir == 0 {
+		if l.crowd.bound > 0 && l.trial.kind == noTrial {
 			l.limit = min(l.limit, l.crowd.bound)
 		}
 		l.limit = max(float64(l.fewest()), min(l.limit, float64(l.cfg.Max)))
+	} else {
+		l.knee.service += (min(p.residence, l.knee.service*2) - l.knee.service) / memory
 	}
-	l.level.add(w, length)
-	l.past = p
+	l.seen.level.add(w, length)
+	l.seen.past = p
 	l.begin(now, l.limit/was)
 }
 
-// weigh adds the window to what requests held the slots for, and to what long ones did.
-func (l *Limit) weigh() {
-	l.held += (l.window.area - l.held) / memory
-	l.long += (l.window.lent - l.long) / memory
+// firstEstimate takes the service time from the first window, p, and corrects p's throughput: nothing ended while the
+// first requests ran. If a queue built up in this window, its earliest requests met little of it.
+func (l *Limit) firstEstimate(now mono.Time, p *point) {
+	w := &l.window
+	if since := float64(now.Sub(w.first)); since > 0 && w.done > earlySize {
+		p.throughput = float64(w.done-1) / since
+	}
+	l.knee.alone = min(p.residence, w.early)
+	l.knee.service = l.knee.alone
 }
 
-// begin begins a window after the limit moved by a factor.
-func (l *Limit) begin(now mono.Time, moved float64) {
-	hasty := l.window.hasty && l.useful > 0 // what shares the processors ends late, one as well as another
-	l.window = newWindow(now, now)
-	switch {
-	case moved < 1-unmoved:
-		l.window.moved, l.window.opens, l.window.fresh = true, now, hasty
-	case moved > 1+unmoved:
-		l.window.moved, l.window.opens = true, now.Add(l.turn())
-	default:
-		return
-	}
-	if v := &l.level; v.order.count >= enoughRanks/4 {
-		l.other = point{concurrency: v.area / v.length, throughput: v.done / v.length, residence: max(v.sum, v.area) / v.ends, samples: v.done, order: v.order}
-	}
-	l.level = level{}
-}
-
-// enough reports whether the running window, length ns long, holds enough completions.
+// enough reports whether the running window, length ns long, holds enough completions. A trial asks for more of them,
+// because its window is compared with others.
 func (l *Limit) enough(length float64) bool {
-	w, samples := &l.window, float64(l.cfg.Samples)
-	// No fewer than ran at once, or the window is shorter than a residence time.
+	w, samples, limit := &l.window, float64(l.cfg.Samples), l.limit
+	// A window with fewer completions than ran at once is shorter than a residence time.
 	many := float64(w.done+1)*length > w.area
-	switch {
-	case w.done < earlySize:
+	if w.done < earlySize {
 		return false
-	case l.trial.crowd && float64(w.done) >= samples && many && outdoes(w.point(length, l.limit), l.trial.from):
+	}
+	switch k := l.trial.kind; {
+	case k.climbs() && float64(w.done) >= samples && many && outdoes(w.point(length, limit), l.trial.from):
 		return true // less is done
-	case l.trial.crowd:
-		samples = max(4*samples, 8*l.limit)
-	case l.trial.dir < 0:
-		samples = max(samples, 3*l.limit)
-	case l.trial.wide:
-		samples = max(4*samples, 8*l.limit)
-	case l.trial.dir > 0:
-		samples = max(2*samples, 4*l.limit)
+	case k.climbs(), k == wide:
+		samples = max(4*samples, 8*limit)
+	case k == fewer:
+		samples = max(samples, 3*limit)
+	case k == more:
+		samples = max(2*samples, 4*limit)
 	}
+	if length >= float64(l.cfg.MaxWindow) || w.done >= 2*earlySize && l.soon(length, many) {
+		return true
+	}
+	if l.line.confirmed && l.trial.kind == more {
+		return float64(w.done) >= 2*limit // the rank of one more is not among them once in eight times
+	}
+	// The first comparison follows from the second, and saves most calls the rest. The first window is needed too
+	// soon to wait for many.
+	return float64(w.done) >= samples && float64(w.done) >= samples*l.variation() && (many || l.knee.service == 0)
+}
+
+// soon reports whether eight completions are enough for the running window.
+func (l *Limit) soon(length float64, many bool) bool {
+	w := &l.window
 	switch {
-	case length >= float64(l.cfg.MaxWindow):
+	case l.vain.state != recovered && many:
 		return true
-	case l.recovering != recovered && w.done >= 2*earlySize && many:
-		return true
-	case l.trial.dir < 0 && !l.trial.crowd && w.done >= 2*earlySize && many && w.sum >= l.trial.from.residence*float64(w.done):
-		return true // fewer take as long: if half of them had waited, the mean of eight were twice as long once in a hundred times
-	case l.limit < l.peak && l.knee == 0 && l.service > 0 && l.useful == 0 && l.trial.dir == 0 && w.done >= 2*earlySize && many && w.full >= binding*length && w.residence() <= l.harmless():
-		return true // more may run: no slot is to be missing for longer than it takes to see that
-	case l.fifo && l.trial.dir == 0 && w.done >= 2*earlySize && w.residence() > slowed*l.alone:
-		return true // what the ranks told stays, but each slot costs more than it did
-	case l.fifo && l.trial.dir > 0 && !l.trial.wide && !l.trial.crowd:
-		return float64(w.done) >= 2*l.limit // the rank of one more is not among them once in eight times
+	case l.trial.kind != noTrial:
+		return false
+	case l.limit < l.seen.peak && l.knee.at == 0 && l.knee.service > 0 && l.told.useful == 0 && many && w.full >= binding*length && w.residence() <= l.harmless():
+		return true // more may run, and each window without them refuses some
 	}
-	// The first one is needed too soon for that. The first comparison is no condition of its own, but true of
-	// few calls.
-	return float64(w.done) >= samples && float64(w.done) >= samples*l.variation() && (many || l.service == 0)
-}
-
-// level is the sum of the windows under one limit, so that what falls into one and
-// not into the next by chance is right in the end.
-type level struct {
-	length, done, area float64
-	sum                float64 // of residence times
-	ends               float64 // as many as there are in it
-	windows            int
-	order              order
-}
-
-// throughput returns that of the windows and of p, which was length ns long, together; of
-// p alone, and forgets the others, if that is another one.
-func (v *level) throughput(p point, length float64) float64 {
-	if v.windows == 0 {
-		return p.throughput
-	}
-	x := (v.done + p.throughput*length) / (v.length + length)
-	if away := p.throughput / x; away > 2 || away < 0.5 {
-		*v, x = level{}, p.throughput
-	}
-	return x
-}
-
-func (v *level) add(w *window, length float64) {
-	if v.windows++; v.windows > memory {
-		v.length, v.done, v.area, v.sum, v.ends, v.windows = v.length/2, v.done/2, v.area/2, v.sum/2, v.ends/2, memory/2
-		v.order.count, v.order.sum = v.order.count/2, v.order.sum/2
-	}
-	v.length += length
-	v.done += float64(w.done - w.given)
-	v.area += w.area
-	v.sum += w.sum
-	v.ends += float64(w.done)
-	v.order.merge(w.order)
-}
-
-// calmMemory is over how many completions the mean of windows is smoothed in which slots were free.
-const calmMemory = 256
-
-// blend takes a window into the mean p of windows.
-func (p *point) blend(q point) {
-	had := min(p.samples, calmMemory)
-	share := q.samples / (had + q.samples)
-	p.concurrency += (q.concurrency - p.concurrency) * share
-	p.throughput += (q.throughput - p.throughput) * share
-	p.residence += (q.residence - p.residence) * share
-	p.samples = had + q.samples
+	return l.line.confirmed && w.residence() > slowed*l.knee.alone // each slot costs more than it did
 }

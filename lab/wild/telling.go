@@ -44,7 +44,8 @@ func Tell() []Telling {
 	}
 	obeys.Name, floods.Name = "greedy, "+one.String()+", it obeys", "greedy, "+one.String()+", it floods"
 	all = append(all, Telling{obeys, polite}, Telling{floods, polite})
-	for _, s := range []scene{shared(1, 0.7), shared(1, 1.2), sharedLoop(1), retries(), fanOut(), ramp()} {
+	scenes := []scene{shared(1, 0.7), shared(1, 1.2), sharedLoop(1), retries(), fanOut(), ramp()}
+	for _, s := range append(scenes, contention(true)...) {
 		all = append(all, Telling{brief(s), between(s.from, s.to)})
 	}
 	return append(all, Telling{brief(weighted(world.Credits)), func(r *world.Report) float64 {

@@ -21,7 +21,7 @@ func TestLineAgainstASlice(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
-			var l line
+			var l arrivals
 			var plain []Place
 			now := mono.Time(0)
 			for range 6 * lineSize {
@@ -55,7 +55,7 @@ func TestLineAgainstASlice(t *testing.T) {
 
 // TestBatch: which of those that entered together ends first tells nothing.
 func TestBatch(t *testing.T) {
-	var l line
+	var l arrivals
 	ms := mono.Time(time.Millisecond)
 	first := l.enter(1*ms, float64(ms))
 	together := []Place{l.enter(10*ms, float64(ms)), l.enter(10*ms, float64(ms)), l.enter(11*ms, float64(ms))}
@@ -167,10 +167,10 @@ func TestThroughputRefutesRanks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.fifo = !tt.want
+		l.line.confirmed = !tt.want
 		l.compare(at(24, 1), at(10, tt.less))
-		if l.fifo != tt.want {
-			t.Errorf("%s done with 10 than with 24: a line is %v, want %v", tt.name, l.fifo, tt.want)
+		if l.line.confirmed != tt.want {
+			t.Errorf("%s done with 10 than with 24: a line is %v, want %v", tt.name, l.line.confirmed, tt.want)
 		}
 	}
 }
@@ -194,10 +194,10 @@ func TestALineDoesLessWithFewerThanItsKnee(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.fifo, l.knee = true, tt.knee
+		l.line.confirmed, l.knee.at = true, tt.knee
 		l.compare(at(tt.many, 1), at(tt.few, tt.less))
-		if l.fifo != tt.want {
-			t.Errorf("%s, %v of the throughput: a line is %v, want %v", tt.name, tt.less, l.fifo, tt.want)
+		if l.line.confirmed != tt.want {
+			t.Errorf("%s, %v of the throughput: a line is %v, want %v", tt.name, tt.less, l.line.confirmed, tt.want)
 		}
 	}
 }

@@ -1,0 +1,128 @@
+package slots
+
+import (
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+const (
+	// much is the ratio of a window's residence to the service time below which it replaces that at once: two standard
+	// deviations of the mean of exponential times.
+	much = 0.65
+	// slowed is the ratio of the residence to the known service time from which on a window ends after a few completions
+	// where a line is confirmed. The knee stays, but each slot costs more than it did; 32 completions of a server that
+	// became 20 times slower take most of a second.
+	slowed = 2
+)
+
+// whileBinding is for a window p in which the limit bound, so its throughput is the capacity at that limit.
+func (l *Limit) whileBinding(p point) {
+	k := &l.knee
+	l.seen.unbound = 0
+	k.rate = l.seen.level.throughput(p, l.seen.length)
+	l.agenda.untried++
+	l.agenda.sinceWide++
+	l.hurry(p)
+	here := l.seen.level.with(p, k.rate)
+	l.compare(l.seen.other, here)
+	if l.line.confirmed && l.freeDidMore(here) {
+		return
+	}
+	if l.crowd.bound > 0 {
+		l.climb(here)
+		return
+	}
+	l.crowd.unclimbed++
+	if l.fewerDidMore(p, here) {
+		return
+	}
+	if k.at == 0 {
+		if !l.guessKnee(p, here) {
+			return
+		}
+	} else if l.seen.level.windows == 0 {
+		return // one window is too little to compare with
+	}
+	if l.widens(here) {
+		l.widen(here)
+		return
+	}
+	if kind := l.due(here); kind != noTrial {
+		l.try(here, kind)
+		return
+	}
+	if l.regret(p) {
+		return
+	}
+	if p.residence < k.alone*much {
+		// The work takes less than it did. A trial asks whether more can be done at once, too.
+		k.alone, l.agenda.untried, l.agenda.last = p.residence, l.agenda.gap, fewer
+	}
+	if l.line.confirmed {
+		l.rely(here, k.rate)
+	}
+	k.service = min(k.at/k.rate, p.residence)
+	l.limit = min(l.target(), l.limit*up)
+}
+
+// guessKnee sets an unknown knee from what else is known, and reports whether it did. If nothing is, it lets the
+// limit grow while the residence is short, and begins a trial once it is not. p is the last window, and here the
+// level with it.
+func (l *Limit) guessKnee(p, here point) bool {
+	k := &l.knee
+	switch {
+	case l.told.useful == 0 && p.residence <= l.harmless():
+		l.limit = min(l.limit*up, max(l.limit, l.spacious()*p.throughput))
+		return false
+	case l.line.confirmed:
+		k.at = l.counted(here.order)
+	case l.told.useful == 0 && l.vain.caught > 0:
+		k.at, k.samples, l.vain.caught = min(k.rate*k.alone, p.concurrency), l.vain.caught, 0
+		if n := l.reach.most(); n <= 2*p.limit {
+			k.at = max(k.at, n) // the requests that told so short a time may be far too few
+		}
+	case l.told.useful == 0 && l.unqueued.n > 0:
+		// As many as ran without a queue when the work was faster.
+		k.at, l.agenda.last = max(l.known(), p.concurrency*down), fewer
+	case l.seen.level.windows == 0:
+		return false // one window is too little to compare with
+	default:
+		l.try(here, fewer)
+		return false
+	}
+	return true
+}
+
+// hurry brings the next trial forward if hardly anything is in time: there may be a queue. If ranks tell nothing
+// because times are nearly equal, it forgets how many ran without one.
+func (l *Limit) hurry(p point) {
+	if p.residence <= most*float64(l.cfg.Slack) {
+		return
+	}
+	l.agenda.untried += memory
+	if !l.ranked() {
+		l.unqueued.n = 0
+	}
+}
+
+// ranked reports whether the ranks reach as far as what ran without a queue. Where requests end nearly in order they
+// do not, and tell nothing of how many run at once.
+func (l *Limit) ranked() bool { return l.reach.most() >= max(l.unqueued.n, 2) }
+
+// Slow says that departures are gap ns apart while every slot is taken, much longer than before; a window would tell
+// later. The knee stays, and each slot beyond it costs more than it did.
+func (l *Limit) Slow(now mono.Time, gap float64) {
+	k := &l.knee
+	if !l.line.confirmed || k.at == 0 || l.trial.kind.down() || 1/gap > k.rate || !l.Lends() {
+		return
+	}
+	if l.trial.kind != noTrial {
+		l.end()
+	}
+	k.rate = 1 / gap
+	k.alone = k.at * gap
+	k.service = k.alone
+	was := l.limit
+	l.limit = max(float64(l.fewest()), min(was, l.target()))
+	l.seen.level = level{}
+	l.begin(now, l.limit/was)
+}

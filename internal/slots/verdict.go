@@ -1,0 +1,166 @@
+package slots
+
+import "math"
+
+const (
+	// lost is the share of the throughput below which a trial has lowered the limit too far: half, because a stage
+	// halves what runs, and chance. No world of tuning/core sees it.
+	lost = 0.6
+	// uncertain is how many completions must show that a line does less than was done before it was believed: of
+	// exponential times so many do 0.6 of it by chance once in a hundred times.
+	uncertain = 32
+	// fewRanks is the rank up to which all ranks are seen soon, and beyondTop how far the mean may lead beyond the
+	// highest rank seen. Without the mean 100 workers with bimodal times did 0.83 of their capacity after a slowdown
+	// instead of 0.87 (TestFollowsTheServer).
+	fewRanks, beyondTop = 16, 1.15
+)
+
+// line is the verdict on whether requests wait in line behind those in service, first come, first served. The ranks
+// suggest it (calm, contrast), and the throughput can refute it.
+type line struct {
+	confirmed bool
+	before    measured // what was known of the knee before; it counts again once the line is refuted
+	grown     lined    // the line when its knee last grew by a half
+	wary      int      // windows for which no line is believed, because the last one was none
+}
+
+// measured is a knee and the number of completions that it was measured with.
+type measured struct{ knee, samples float64 }
+
+// lined is how many requests a line has in service, and their throughput per ns.
+type lined struct{ knee, rate float64 }
+
+// compare learns from two levels, of which one had moves times as many running, whether there is a line: then fewer
+// running requests do as much. A throughput that fell with the limit refutes a line, whatever the order of ends. One
+// that fell by more than the limit, or rose, tells nothing: the work has become slower or faster.
+func (l *Limit) compare(a, b point) {
+	if a.concurrency < b.concurrency {
+		a, b = b, a
+	}
+	if b.throughput == 0 || a.throughput == 0 || a.concurrency < moves*b.concurrency {
+		return
+	}
+	sure := chance(a, b)
+	ratio, part := b.throughput/a.throughput, b.concurrency/a.concurrency
+	if slower(a, b) || ratio > 1+max(margin, sure) {
+		return
+	}
+	least := 1 - max(margin, min(sure, (1-part)/2))
+	if l.line.confirmed && l.knee.at > 0 { // a line does less with fewer than its knee
+		least *= min(b.concurrency, l.knee.at) / min(a.concurrency, l.knee.at)
+	}
+	worse, enough := ratio < least, min(a.samples, b.samples) >= enoughRanks
+	switch c := contrast(a.order, b.order, a.concurrency, b.concurrency); {
+	case c > 0 && !worse:
+		l.confirm(l.counted(b.order))
+	case worse && l.line.confirmed && ratio < least-sure && enough: // three standard deviations
+		l.disprove()
+		l.knee.at = max(l.knee.at, l.line.before.knee, min(a.concurrency, a.throughput*b.residence))
+	case c < 0 || worse && l.trial.kind != noTrial && enough:
+		l.refute()
+	}
+}
+
+// confirm says that there is a line behind a knee. It does nothing where requests share processors, because fewer
+// than the line lets in do as much there, or where the ranks were wrong of late.
+func (l *Limit) confirm(knee float64) {
+	if l.Sharing() || l.line.wary > 0 || l.crowd.bound > 0 {
+		return
+	}
+	if !l.line.confirmed {
+		l.line = line{confirmed: true, before: measured{l.knee.at, l.knee.samples}}
+	}
+	if l.trial.kind == more && l.trial.before != l.trial.from {
+		knee = max(knee, l.knee.at) // so many did more than fewer
+	}
+	l.knee.at, l.knee.samples = knee, samplesMost
+}
+
+// refute says that there is no line. A knee that makes requests take longer than a hidden queue may was believed for
+// the line alone, so what was known before it counts again. Chance confirms a line now and then, with a knee as high
+// as ranks reach, which is all that ever ran. Where a process takes turns with others, a knee that stayed held the
+// residence at twice the objective (TestTurnTaking).
+func (l *Limit) refute() {
+	if l.line.confirmed && l.knee.at > l.knee.rate*l.hidden() {
+		l.knee.at, l.knee.samples = l.line.before.knee, l.line.before.samples
+	}
+	l.line.confirmed = false
+}
+
+// disprove refutes a line because of what more requests did. No line is believed for trialLast windows.
+func (l *Limit) disprove() {
+	l.refute()
+	l.calm = calm{}
+	l.line.wary, l.agenda.wideGap = trialLast, wideFirst
+}
+
+// counted returns how many requests are in service by the ranks of o: the highest rank of late, or, because the highest
+// of many is seldom seen, twice their mean.
+func (l *Limit) counted(o order) float64 {
+	top := l.reach.most()
+	if top > fewRanks {
+		top = max(top, min(2*o.beyond()+1, top*beyondTop))
+	}
+	return top
+}
+
+// rely takes the knee of a confirmed line from the ranks at p, and the service time from it and a rate. A higher knee
+// counts at once; compare lowers it. A knee that grew by a half without more being done refutes the line: ranks that
+// follow what runs are those of requests that share what serves them.
+func (l *Limit) rely(p point, rate float64) {
+	if p.order.count >= enoughRanks {
+		l.knee.at = max(l.knee.at, l.counted(p.order))
+	}
+	switch was := l.line.grown; {
+	case was.rate == 0:
+		l.line.grown = lined{l.knee.at, rate}
+	case l.knee.at >= up*was.knee && math.Log(rate/was.rate) < queued*math.Log(l.knee.at/was.knee):
+		l.disprove()
+		return
+	case l.knee.at >= up*was.knee:
+		l.line.grown = lined{l.knee.at, rate}
+	}
+	l.knee.samples = samplesMost
+	l.knee.alone = min(l.knee.at/rate, p.residence)
+}
+
+// freeDidMore refutes a line, and reports that, if fewer requests run at p for its sake than did while slots were
+// free, and do less. Requests that pass the first of several stages in order end in order, and their ranks say
+// nothing of the other stages.
+func (l *Limit) freeDidMore(p point) bool {
+	a := l.seen.free
+	part := p.concurrency / a.concurrency
+	if a.samples < enoughRanks || p.samples < enoughRanks || part*moves > 1 || slower(a, p) ||
+		p.throughput >= a.throughput*(1-max(margin, 2*chance(a, p))) { // three standard deviations
+		return false
+	}
+	l.disprove()
+	l.knee.at, l.knee.samples = a.concurrency, 0
+	l.limit, l.agenda.untried = max(l.limit, a.concurrency), l.agenda.gap/2
+	return true
+}
+
+// regret undoes the last trial that lowered the limit, and reports that, if fewer requests do much less at p.
+func (l *Limit) regret(p point) bool {
+	b := l.lowered
+	switch {
+	case b.samples == 0:
+		return false
+	case l.line.confirmed && p.samples+l.seen.level.done < uncertain, !l.line.confirmed && l.seen.level.windows == 0:
+		return false // it is not seen yet
+	}
+	l.lowered = point{}
+	if l.knee.rate >= lost*b.throughput || p.concurrency >= b.concurrency {
+		return false
+	}
+	if l.line.confirmed {
+		if free := l.seen.free; free.samples > 0 && p.residence > near*free.residence {
+			return false // the work has become slower
+		}
+		l.disprove()
+		b.concurrency = max(l.line.before.knee, min(b.concurrency, b.throughput*p.residence))
+	}
+	l.knee.at, l.knee.samples = b.concurrency, 0
+	l.limit, l.agenda.untried = b.concurrency, l.agenda.gap/2
+	return true
+}
