@@ -65,6 +65,10 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 	}
 	r.Out.Trailer = r.In.Trailer // filled in when the body has ended; a copy would stay empty
 	in, out := r.In.Header, r.Out.Header
+	if leavesGate(out["Upgrade"]) {
+		delete(out, "Upgrade")
+		delete(out, "Connection")
+	}
 	trusted := u.p.state.Load().trusts(r.In)
 	if trusted {
 		if v := in["X-Forwarded-For"]; v != nil {
@@ -95,6 +99,21 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 		// gets it begun.
 		out["Forwarded"] = []string{strings.Join(v, ", ") + ", " + forwarded(r.In)}
 	}
+}
+
+// leavesGate reports whether an Upgrade field asks for another version of HTTP or for TLS. An
+// upstream that agreed would take any number of requests on that connection, past the rules, the
+// trust and the gate (known as h2c smuggling). A server may ignore the field (RFC 9110 §7.8).
+func leavesGate(upgrade []string) bool {
+	for _, v := range upgrade {
+		for protocol := range strings.SplitSeq(v, ",") {
+			name, _, _ := strings.Cut(strings.TrimSpace(protocol), "/")
+			if strings.EqualFold(name, "h2c") || strings.EqualFold(name, "http") || strings.EqualFold(name, "tls") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // forwarded is the element of the Forwarded field for the hop from r's client.
