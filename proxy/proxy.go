@@ -76,8 +76,8 @@ type state struct {
 	exempt    func(*http.Request) bool // nil: nothing
 	rules     *classify.Rules
 	names     *classify.Names
-	classes   *live.Classes  // nil: none are learned
-	inside    []atomic.Int64 // requests that are in the proxy, by rule
+	classes   *live.Classes   // nil: none are learned
+	inside    []*atomic.Int64 // requests that are in the proxy, by rule; see compile
 }
 
 // The phases of a proxy's life.
@@ -205,7 +205,7 @@ func (p *Proxy) serve(s *state, w http.ResponseWriter, r *http.Request, a *acces
 		return
 	}
 	if most := what.Use.AtOnce; most > 0 && !s.exempts(r) && s.cfg.Mode != live.Off {
-		inside := &s.inside[what.Rule]
+		inside := s.inside[what.Rule]
 		defer inside.Add(-1)
 		if n := inside.Add(1); n > int64(most) && p.crowded(s, w, r, what.Rule) {
 			a.say("refuse", work.Share.String())
