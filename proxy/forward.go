@@ -140,6 +140,7 @@ const (
 	connectFailed kind = "connect"
 	timedOut      kind = "timeout"
 	brokeOff      kind = "reset"
+	truncated     kind = "truncated" // in the middle of the answer's body
 	clientLeft    kind = "client_left"
 	clientSlow    kind = "client_slow"
 	clientFoul    kind = "client_malformed" // or broke off in the middle

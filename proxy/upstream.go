@@ -62,7 +62,6 @@ type upstream struct {
 	steering
 
 	health                health
-	out                   atomic.Bool  // as health has it
 	downUntil             atomic.Int64 // mono.Time; for the status page
 	failures              throttle
 	lifetime              context.Context // ends when it is closed or leaves
