@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -170,6 +171,7 @@ func (u *upstream) stopWatching() {
 // leave finishes what the upstream has, for as long as that may take, and closes
 // it.
 func (u *upstream) leave(ctx context.Context, timeout time.Duration) {
+	defer u.forget()
 	u.endLife()
 	u.target.Close()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -187,6 +189,18 @@ func (u *upstream) leave(ctx context.Context, timeout time.Duration) {
 			u.close()
 			return
 		}
+	}
+}
+
+// forget drops the upstream's histograms, unless another one has its name. Addresses of names
+// (Upstream.Resolve) come and go, and each has a name of its own.
+func (u *upstream) forget() {
+	p := u.p
+	p.mu.Lock() // nobody begins with them meanwhile
+	defer p.mu.Unlock()
+	if !slices.ContainsFunc(p.state.Load().upstreams, func(other *upstream) bool { return other.name == u.name }) {
+		p.metrics.ForgetGate(u.name)
+		p.latency.Forget(u.name)
 	}
 }
 
