@@ -166,25 +166,41 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own.begin()
 	defer own.end()
 	own.holds(r)
-	if r.Method == http.MethodConnect {
-		http.Error(w, "CONNECT is for forward proxies", http.StatusMethodNotAllowed)
-		return
-	}
 	s := p.state.Load()
-	if refused, end := p.tooMany(own, w, r); refused {
-		return
-	} else if end != nil {
-		defer end()
-	}
 	if s.cfg.Access.Path == "" {
-		p.serve(s, w, r, nil)
+		p.limit(s, own, w, r, nil)
 		return
 	}
 	a, r := p.access.Load().enter(w, r)
 	returned := false
 	defer func() { a.leave(s, r, returned) }()
-	p.serve(s, a, r, a)
+	p.limit(s, own, a, r, a)
 	returned = true
+}
+
+// limit answers a request that no upstream is asked, and serves any other. a is its entry in the
+// access log, nil if there is none.
+func (p *Proxy) limit(s *state, own *placed, w http.ResponseWriter, r *http.Request, a *access) {
+	if r.Method == http.MethodConnect {
+		a.say(broken, "connect")
+		refuseConnect(w)
+		return
+	}
+	refused, end := p.tooMany(own, w, r)
+	switch {
+	case refused:
+		a.say("refuse", work.Share.String())
+		return
+	case end != nil:
+		defer end()
+	}
+	p.serve(s, w, r, a)
+}
+
+// refuseConnect answers a request for a tunnel. Allow is required beside 405 (RFC 9110 §15.5.6).
+func refuseConnect(w http.ResponseWriter) {
+	w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE")
+	http.Error(w, "CONNECT is for forward proxies, and this is a reverse proxy: send the request itself", http.StatusMethodNotAllowed)
 }
 
 // serve handles one request. a is its entry in the access log, nil if there is none.
