@@ -76,11 +76,10 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 		}
 	} else {
 		for name := range out {
-			if strings.HasPrefix(name, "X-Forwarded-") {
+			if namesClient(name) {
 				delete(out, name)
 			}
 		}
-		delete(out, "X-Real-Ip")
 	}
 	r.SetXForwarded()
 	if !trusted {
@@ -99,6 +98,17 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 		// gets it begun.
 		out["Forwarded"] = []string{strings.Join(v, ", ") + ", " + forwarded(r.In)}
 	}
+}
+
+// namesClient reports whether a field says who the client is. Servers that hand fields on as
+// variables (CGI, WSGI, PHP) read X_Forwarded_For as X-Forwarded-For.
+func namesClient(field string) bool {
+	const forwarded, real = "X-Forwarded-", "X-Real-Ip"
+	if len(field) < len(real) || field[0] != 'X' && field[0] != 'x' {
+		return false
+	}
+	field = strings.ReplaceAll(field, "_", "-")
+	return strings.EqualFold(field, real) || len(field) > len(forwarded) && strings.EqualFold(field[:len(forwarded)], forwarded)
 }
 
 // leavesGate reports whether an Upgrade field asks for another version of HTTP or for TLS. An
@@ -189,7 +199,13 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	end := endings[what]
 	switch what {
 	case clientSlow, clientFoul:
-		w.Header().Set("Connection", "close")
+		if isGRPC(r) {
+			httpgate.WriteGRPCStatus(w, status.New(end.grpc, end.title))
+			return
+		}
+		if r.ProtoMajor == 1 { // over HTTP/2 it would end a connection of which the other streams are well
+			w.Header().Set("Connection", "close")
+		}
 		httpgate.Problem(w, r, end.code, end.title)
 		return
 	case noFiles:
