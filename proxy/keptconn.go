@@ -74,6 +74,21 @@ func (k *keeper) wake() {
 	}
 }
 
+// stale notes that the server closed a kept connection under a request, or just before one.
+func (k *keeper) stale() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.policy.stale(live.Now())
+	if !k.armed {
+		k.armed = true
+		time.AfterFunc(0, k.wake) // which closes what is idle
+	}
+}
+
+// errClosedIdle is the text of the error that http.Transport has for a request whose connection the
+// server closed before anything of the request was sent. It exports no value to compare with.
+const errClosedIdle = "http: server closed idle connection"
+
 // watchedConn tells its keeper when a request is sent on it, and when an answer begins.
 type watchedConn struct {
 	net.Conn
@@ -98,12 +113,22 @@ func (c *watchedConn) ReadFrom(r io.Reader) (int64, error) {
 // Read implements net.Conn.
 func (c *watchedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if err != nil && n == 0 && c.asked.Load() && !c.closed.Load() && !isTimeout(err) && c.kept() {
+		c.keeper.stale()
+	}
 	if n > 0 && c.asked.Load() && c.asked.Swap(false) {
 		c.keeper.mu.Lock()
 		c.keeper.policy.answer(live.Now(), &c.line)
 		c.keeper.mu.Unlock()
 	}
 	return n, err
+}
+
+// kept reports whether the connection was kept after an answer.
+func (c *watchedConn) kept() bool {
+	c.keeper.mu.Lock()
+	defer c.keeper.mu.Unlock()
+	return c.line.heard
 }
 
 // Close implements net.Conn.

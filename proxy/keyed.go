@@ -75,10 +75,14 @@ func connect(l Limits, u Upstream, scheme string, objective time.Duration) (*con
 
 // RoundTrip implements http.RoundTripper.
 func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
-	if c.keeper != nil {
-		r = c.keeper.sent(r)
+	if c.keeper == nil {
+		return c.current.Load().RoundTrip(r)
 	}
-	return c.current.Load().RoundTrip(r)
+	resp, err := c.current.Load().RoundTrip(c.keeper.sent(r))
+	if err != nil && err.Error() == errClosedIdle {
+		c.keeper.stale()
+	}
+	return resp, err
 }
 
 // CloseIdleConnections closes those that no request uses.
