@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -130,7 +131,6 @@ func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *
 	t := &http.Transport{
 		DialContext:            dial,
 		TLSClientConfig:        tlsConfig,
-		TLSHandshakeTimeout:    l.Connect,
 		ResponseHeaderTimeout:  l.Response,
 		MaxResponseHeaderBytes: int64(l.AnswerHeader),
 		MaxIdleConns:           idleConnections,
@@ -147,10 +147,38 @@ func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *
 	case "https":
 		t.Protocols.SetHTTP1(true)
 		t.Protocols.SetHTTP2(true)
+		t.DialTLSContext = securely(dial, tlsConfig, l.Connect)
 	default:
 		t.Protocols.SetHTTP1(true)
 	}
 	return t
+}
+
+// securely returns what dials and shakes hands. A handshake that fails is a connection that could
+// not be made: nothing of a request was sent. http.Transport, which would shake hands itself, does
+// not tell such an error from that of a request.
+func securely(dial dialer, config *tls.Config, timeout time.Duration) dialer {
+	config = config.Clone()
+	config.NextProtos = []string{"h2", "http/1.1"}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		own := config
+		if own.ServerName == "" {
+			own = config.Clone()
+			own.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		secure := tls.Client(c, own)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			c.Close()
+			return nil, &net.OpError{Op: "dial", Net: "tls", Addr: c.RemoteAddr(), Err: err}
+		}
+		return secure, nil
+	}
 }
 
 // watch reports the gate's state in metrics, until unwatched.
