@@ -65,6 +65,7 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 	}
 	r.Out.Trailer = r.In.Trailer // filled in when the body has ended; a copy would stay empty
 	in, out := r.In.Header, r.Out.Header
+	delete(out, "Proxy") // no field of HTTP; CGI takes it for the proxy of the server's own calls ("httpoxy")
 	if leavesGate(out["Upgrade"]) {
 		delete(out, "Upgrade")
 		delete(out, "Connection")
