@@ -400,3 +400,39 @@ func TestServerThatClosesKeptConnections(t *testing.T) {
 		}
 	}
 }
+
+// An upgraded connection that the server closes after the client said something is no kept one that
+// failed: connections are kept as before.
+func TestUpgradedConnectionsAreNotKept(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			return
+		}
+		c, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_ = rw.Flush()
+		_, _ = rw.ReadByte()
+	}))
+	p := start(t, to("http://"+addr))
+	for range 3 {
+		c := connectTo(t, p.addr)
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != 101 {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		fmt.Fprint(c, "x")
+		_, _ = io.Copy(io.Discard, c.r) // until the server has closed it
+		get(t, client(t, 1, nil), p.url)
+	}
+	k := p.state.Load().upstreams[0].base.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.policy.phase != keep {
+		t.Error("connections are not kept")
+	}
+}

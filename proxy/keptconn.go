@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // keeper drives the policy keeping for the connections to one server. Its methods may be
 // called at once from any goroutine.
 type keeper struct {
 	closeIdle func()
+	cut       atomic.Int64 // mono.Time when a server closed a kept connection under a request, or an upgraded one
 
 	mu     sync.Mutex
 	policy keeping
@@ -74,6 +76,14 @@ func (k *keeper) wake() {
 	}
 }
 
+// failed notes that a request failed that was sent at an instant. Only a failure counts: an upgraded
+// connection is closed in the same way, and http.Transport sends a request again that may be.
+func (k *keeper) failed(sent mono.Time, err error) {
+	if err.Error() == errClosedIdle || mono.Time(k.cut.Load()) >= sent {
+		k.stale()
+	}
+}
+
 // stale notes that the server closed a kept connection under a request, or just before one.
 func (k *keeper) stale() {
 	k.mu.Lock()
@@ -114,7 +124,7 @@ func (c *watchedConn) ReadFrom(r io.Reader) (int64, error) {
 func (c *watchedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err != nil && n == 0 && c.asked.Load() && !c.closed.Load() && !isTimeout(err) && c.kept() {
-		c.keeper.stale()
+		c.keeper.cut.Store(int64(live.Now()))
 	}
 	if n > 0 && c.asked.Load() && c.asked.Swap(false) {
 		c.keeper.mu.Lock()

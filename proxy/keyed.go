@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/reread"
 )
 
@@ -78,9 +79,10 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.keeper == nil {
 		return c.current.Load().RoundTrip(r)
 	}
+	sent := live.Now()
 	resp, err := c.current.Load().RoundTrip(c.keeper.sent(r))
-	if err != nil && err.Error() == errClosedIdle {
-		c.keeper.stale()
+	if err != nil {
+		c.keeper.failed(sent, err)
 	}
 	return resp, err
 }
