@@ -178,12 +178,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	returned = true
 }
 
-// limit answers a request that no upstream is asked, and serves any other. a is its entry in the
+// limit answers a request that goes to no upstream, and serves any other. a is its entry in the
 // access log, nil if there is none.
 func (p *Proxy) limit(s *state, own *placed, w http.ResponseWriter, r *http.Request, a *access) {
-	if r.Method == http.MethodConnect {
-		a.say(broken, "connect")
-		refuseConnect(w)
+	if lastHop(w, r, a) {
 		return
 	}
 	refused, end := p.tooMany(own, w, r)
@@ -195,12 +193,6 @@ func (p *Proxy) limit(s *state, own *placed, w http.ResponseWriter, r *http.Requ
 		defer end()
 	}
 	p.serve(s, w, r, a)
-}
-
-// refuseConnect answers a request for a tunnel. Allow is required beside 405 (RFC 9110 §15.5.6).
-func refuseConnect(w http.ResponseWriter) {
-	w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE")
-	http.Error(w, "CONNECT is for forward proxies, and this is a reverse proxy: send the request itself", http.StatusMethodNotAllowed)
 }
 
 // serve handles one request. a is its entry in the access log, nil if there is none.
