@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"crypto/tls"
 	"net/http"
 	"sync/atomic"
@@ -77,6 +78,9 @@ func connect(l Limits, u Upstream, scheme string, objective time.Duration) (*con
 // RoundTrip implements http.RoundTripper.
 func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.keeper == nil {
+		if r.Header["Upgrade"] != nil && r.URL.Scheme == "https" {
+			r = r.WithContext(context.WithValue(r.Context(), http1Key{}, true))
+		}
 		return c.current.Load().RoundTrip(r)
 	}
 	sent := live.Now()

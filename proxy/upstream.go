@@ -154,20 +154,30 @@ func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *
 	return t
 }
 
+// http1Key is the key under which the context of a request says that its connection must speak
+// HTTP/1.1: it asks to be upgraded, and HTTP/2 knows no such thing. http.Transport has such
+// connections apart from others, and dials each with the context of the request that it is for.
+type http1Key struct{}
+
 // securely returns what dials and shakes hands. A handshake that fails is a connection that could
 // not be made: nothing of a request was sent. http.Transport, which would shake hands itself, does
 // not tell such an error from that of a request.
 func securely(dial dialer, config *tls.Config, timeout time.Duration) dialer {
 	config = config.Clone()
 	config.NextProtos = []string{"h2", "http/1.1"}
+	first := config.Clone()
+	first.NextProtos = nil
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
 		own := config
+		if ctx.Value(http1Key{}) != nil {
+			own = first
+		}
 		if own.ServerName == "" {
-			own = config.Clone()
+			own = own.Clone()
 			own.ServerName, _, _ = net.SplitHostPort(address)
 		}
 		ctx, cancel := context.WithTimeout(ctx, timeout)
