@@ -263,6 +263,14 @@ func whatFailed(r *http.Request, err error) kind {
 	return what
 }
 
+// over reports whether a request has ended: its client left, or its deadline is over, also if the
+// timer that ends its context is late. A server that knows the deadline breaks off at that moment,
+// which is no failure of it.
+func over(ctx context.Context) bool {
+	d, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(d)
+}
+
 // meaning says what an error of a round trip means.
 func meaning(ctx context.Context, err error) kind {
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -276,7 +284,7 @@ func meaning(ctx context.Context, err error) kind {
 		return noFiles
 	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &unknownAuthority), errors.As(err, &badCertificate):
 		return connectFailed
-	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+	case errors.Is(err, context.DeadlineExceeded), isTimeout(err), over(ctx):
 		return timedOut
 	}
 	return brokeOff

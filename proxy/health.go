@@ -242,8 +242,8 @@ func (u *upstream) truncated(r *http.Request, began mono.Time, err error) {
 		return
 	case clientSlow, clientFoul:
 	default:
-		if r.Context().Err() != nil {
-			return // the request's deadline is over
+		if over(r.Context()) {
+			return
 		}
 		what = truncated
 		u.note(live.Now(), began, cutShort)
@@ -259,7 +259,7 @@ func judge(r *http.Request, resp *http.Response, err error) result {
 		var refusal *live.Refusal
 		b, _ := r.Body.(*requestBody)
 		switch {
-		case errors.As(err, &refusal), r.Context().Err() != nil:
+		case errors.As(err, &refusal), over(r.Context()):
 			return saysNothing
 		case b != nil && (b.clients() || b.broken.Load()):
 			return saysNothing
