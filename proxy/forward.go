@@ -95,8 +95,7 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 		}
 	}
 	if v := in["Forwarded"]; v != nil {
-		// Who uses the standard field (RFC 7239) gets it continued; nobody else
-		// gets it begun.
+		// The standard field (RFC 7239) is continued where a client sends it, and begun for no client.
 		out["Forwarded"] = []string{strings.Join(v, ", ") + ", " + forwarded(r.In)}
 	}
 }
@@ -295,8 +294,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// isGRPC reports whether a request is one of gRPC, which takes its errors as
-// gRPC statuses.
+// isGRPC reports whether a request is a gRPC call, whose client expects errors as gRPC statuses.
 func isGRPC(r *http.Request) bool {
 	rest, ok := strings.CutPrefix(r.Header.Get("Content-Type"), "application/grpc")
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')

@@ -296,8 +296,9 @@ func (u *upstream) note(now, began mono.Time, r result) {
 }
 
 // leaves reports whether the upstream can be spared, and then shows it as out. The lock of its
-// health is held, and sparing has one upstream at a time decide: for their answers up to half are, because what makes more of
-// them fail is likely elsewhere; for not being reached all but one.
+// health is held; the lock sparing lets one upstream at a time decide. For their answers, up to
+// half of the upstreams are put out, because a fault that more of them show is likely elsewhere.
+// For not being reached, all but one are.
 func (u *upstream) leaves(r result) bool {
 	u.p.sparing.Lock()
 	defer u.p.sparing.Unlock()

@@ -253,9 +253,9 @@ func (u *upstream) close() {
 	u.stopWatching()
 }
 
-// choose names the upstream for a request: the one whose slots are least in use,
-// counting who waits for one and who failed lately, among those that are not put
-// out; or one that is, if it is time for its probe.
+// choose names the upstream for a request: the one whose slots are least in use, where requests that
+// wait for a slot and recent failures count as use. An upstream that is put out is chosen only if it
+// is time for its probe.
 func (p *Proxy) choose(r *http.Request) *httpgate.Target {
 	g := p.state.Load().group(r)
 	if g == nil {
