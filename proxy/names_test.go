@@ -194,3 +194,26 @@ func TestNamesLeaveNoMetrics(t *testing.T) {
 		return strings.Contains(text, `spillgate_service_seconds_count{gate="app.example:9@127.0.0.1:9"}`) && strings.Contains(text, `spillgate_service_seconds_count{gate="app.example:9@127.0.0.2:9"}`)
 	})
 }
+
+// A name that cannot be looked up is said once, and again if it fails in another way or after it was
+// well: a name is looked up as often as each second.
+func TestFailedLookupsAreSaidOnce(t *testing.T) {
+	var names register
+	names.set(nil, "127.0.0.1")
+	cfg := to("http://app.example:9")
+	cfg.Upstreams[0].Resolve = time.Hour
+	p := startWith(t, cfg, func(p *Proxy) { p.names.lookup = names.lookup })
+	said := func() int { return strings.Count(p.log.String(), "lookup of an upstream's name failed") }
+	for i, step := range []struct {
+		err  error
+		want int
+	}{{errors.New("a"), 1}, {errors.New("a"), 1}, {errors.New("b"), 2}, {errors.New("b"), 2}, {nil, 2}, {errors.New("b"), 3}} {
+		names.set(step.err, "127.0.0.1")
+		if addrs := p.lookUp(t.Context(), "app.example"); addrs != nil {
+			p.addressed(map[string][]netip.Addr{"app.example": addrs})
+		}
+		if got := said(); got != step.want {
+			t.Errorf("step %d: said %d times, expected %d", i, got, step.want)
+		}
+	}
+}
