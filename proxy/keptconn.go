@@ -17,7 +17,7 @@ import (
 // called at once from any goroutine.
 type keeper struct {
 	closeIdle func()
-	cut       atomic.Int64 // mono.Time when a server closed a kept connection under a request, or an upgraded one
+	cut       atomic.Int64 // mono.Time when the server last closed a kept connection, idle and upgraded ones included
 
 	mu     sync.Mutex
 	policy keeping
@@ -76,8 +76,9 @@ func (k *keeper) wake() {
 	}
 }
 
-// failed notes that a request failed that was sent at an instant. Only a failure counts: an upgraded
-// connection is closed in the same way, and http.Transport sends a request again that may be.
+// failed notes that a request failed that was sent at an instant. If the server closed a kept
+// connection since, that is taken for the cause. Only a failure counts: a server may close idle and
+// upgraded connections at any time, and http.Transport sends a request again that may be.
 func (k *keeper) failed(sent mono.Time, err error) {
 	if err.Error() == errClosedIdle || mono.Time(k.cut.Load()) >= sent {
 		k.stale()
@@ -123,7 +124,7 @@ func (c *watchedConn) ReadFrom(r io.Reader) (int64, error) {
 // Read implements net.Conn.
 func (c *watchedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if err != nil && n == 0 && c.asked.Load() && !c.closed.Load() && !isTimeout(err) && c.kept() {
+	if err != nil && n == 0 && !c.closed.Load() && !isTimeout(err) && c.kept() {
 		c.keeper.cut.Store(int64(live.Now()))
 	}
 	if n > 0 && c.asked.Load() && c.asked.Swap(false) {
