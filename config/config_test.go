@@ -2,9 +2,15 @@ package config
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -261,8 +267,47 @@ func TestWatch(t *testing.T) {
 	if c := <-changes; c.err != nil || c.f.Proxy.Objective != 3*time.Second {
 		t.Errorf("after the repair: %+v", c)
 	}
+	// The file comes before the certificate that it names, which is one mistake and is told once.
+	dir := filepath.Dir(path)
+	write(t, path, "slo: 4s\nlisten: {address: ':0', cert: c.pem, key: k.pem}\nupstreams: http://x\n")
+	if c := <-changes; c.err == nil || !strings.Contains(c.err.Error(), "c.pem") {
+		t.Errorf("without the certificate: %+v", c)
+	}
+	cert, key := pair(t)
+	write(t, filepath.Join(dir, "k.pem"), key)
+	write(t, filepath.Join(dir, "c.pem"), cert)
+	for c := range changes {
+		if c.err == nil {
+			if c.f.Proxy.Objective != 4*time.Second {
+				t.Errorf("with the certificate: %+v", c)
+			}
+			break
+		} // while only one of both is there, that is another mistake
+	}
 	cancel()
 	<-done
+}
+
+// pair returns a certificate and its key, as PEM.
+func pair(t *testing.T) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	return block("CERTIFICATE", der), block("PRIVATE KEY", private)
 }
 
 func FuzzDecode(f *testing.F) {

@@ -33,7 +33,7 @@ type early struct {
 	err   error
 	ended bool  // nothing more is awaited
 	left  bool  // the wait is over
-	held  int64 // of counted
+	held  int64 // of counted, until buf was read
 }
 
 const (
@@ -144,12 +144,18 @@ func (e *early) count(n int64) bool {
 	return true
 }
 
-// leave ends the wait.
+// leave ends the wait. What came and was not read yet stays in memory, and counts.
 func (e *early) leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.left = true
-	e.counted.Add(-e.held)
+	e.free(min(e.held, int64(len(e.buf))))
+}
+
+// free has all but so many bytes no longer count; the lock is held.
+func (e *early) free(but int64) {
+	e.counted.Add(but - e.held)
+	e.held = but
 }
 
 // Read implements io.Reader.
@@ -161,6 +167,9 @@ func (e *early) Read(p []byte) (int, error) {
 	n := copy(p, e.buf)
 	if e.buf = e.buf[n:]; len(e.buf) == 0 {
 		e.buf = nil // its memory is free
+		if e.left {
+			e.free(0)
+		}
 	}
 	err, rest := e.err, len(e.buf)
 	e.mu.Unlock()
@@ -178,6 +187,7 @@ func (e *early) Read(p []byte) (int, error) {
 func (e *early) done(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	ended := e.ended
+	e.free(0)
 	e.mu.Unlock()
 	if ended || r.ProtoMajor > 1 {
 		return

@@ -5,21 +5,29 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// mostGathered is how many bytes of bodies a handler gathers at once. Requests beyond that
-// ask for a slot first, as those with longer bodies do.
+// mostGathered is how many bytes of bodies a handler has in memory at once, those of requests that
+// wait for a slot with their body read included. Requests beyond that ask for a slot first, as those
+// with longer bodies do.
 const mostGathered = 64 << 20
 
 // gathered is a request's body of which the first part, or all, is in memory.
 type gathered struct {
 	rest []byte        // of that part
 	more io.ReadCloser // what follows; nil: nothing
+	held atomic.Int64  // bytes that counted has of it
+	// counted is what all bodies take.
+	counted *atomic.Int64
 }
+
+// free says that the memory of what was read is of no more use. Further calls do nothing.
+func (g *gathered) free() { g.counted.Add(-g.held.Swap(0)) }
 
 // Read implements io.Reader.
 func (g *gathered) Read(p []byte) (int, error) {
@@ -28,6 +36,7 @@ func (g *gathered) Read(p []byte) (int, error) {
 	}
 	n := copy(p, g.rest)
 	if g.rest = g.rest[n:]; len(g.rest) == 0 {
+		g.free()
 		if g.more == nil {
 			return n, io.EOF
 		}
@@ -46,24 +55,29 @@ func (g *gathered) Close() error {
 
 // gather reads the body of r, or the first part of a long one, if its length is announced. It
 // returns the body, nil if that is left where it is, whether all of it was read, and false if
-// the request was answered because its body came too slowly or broke off.
-func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body io.ReadCloser, whole, ok bool) {
+// the request was answered because its body came too slowly or broke off. free must follow.
+func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body *gathered, whole, ok bool) {
 	size := min(r.ContentLength, int64(h.patience.Gather))
 	if size <= 0 || r.Header["Expect"] != nil || r.Header["Upgrade"] != nil {
 		return nil, false, true
 	}
-	defer h.gathering.Add(-size)
 	if h.gathering.Add(size) > mostGathered {
+		h.gathering.Add(-size)
 		return nil, false, true
 	}
 	whole = size == r.ContentLength
+	body = &gathered{counted: &h.gathering}
+	body.held.Store(size)
 	part, err := h.read(w, r, int(size), whole)
 	switch {
 	case err == nil && whole:
-		return &gathered{rest: part}, true, true
+		body.rest = part
+		return body, true, true
 	case err == nil:
-		return &gathered{part, r.Body}, false, true
+		body.rest, body.more = part, r.Body
+		return body, false, true
 	}
+	body.free()
 	if h.badBody != nil {
 		h.badBody(r, err)
 	}

@@ -75,9 +75,14 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		t.next.ServeHTTP(rw, r)
 		return
 	}
-	body, whole, ok := h.gather(rw, r)
+	first, whole, ok := h.gather(rw, r)
 	if !ok {
 		return
+	}
+	var body io.ReadCloser
+	if first != nil {
+		body = first
+		defer first.free()
 	}
 	ctx := r.Context()
 	if budget := shortest(tags.Budget, grpc, r.Header); budget < math.MaxInt64 {

@@ -165,7 +165,7 @@ func TestBrokenBodies(t *testing.T) {
 	gate := newGate(t, roomy(), nil)
 	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("it was served") })))
 	h2 := base(t, 2)
-	r, _ := http.NewRequestWithContext(t.Context(), "POST", s.url, &gathered{rest: []byte("hello")})
+	r, _ := http.NewRequestWithContext(t.Context(), "POST", s.url, io.NopCloser(strings.NewReader("hello")))
 	r.ContentLength = 10
 	if resp, err := h2.RoundTrip(r); err == nil {
 		resp.Body.Close()

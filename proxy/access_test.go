@@ -210,3 +210,59 @@ func TestMistakesInAccessLog(t *testing.T) {
 		t.Errorf("mistakes in %v, expected %s", got, want)
 	}
 }
+
+// Lines that the file does not take are dropped, and none of them counts as written.
+func TestAccessLogOnFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip(err)
+	}
+	_, addr := serve(t, http.NotFoundHandler())
+	cfg := to("http://" + addr)
+	cfg.Access.Path = "/dev/full"
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	for range 20 {
+		get(t, c, p.url)
+	}
+	l := p.access.Load()
+	eventually(t, "20 lines to be counted", func() bool { return l.dropped.Load()+l.written.Load() == 20 })
+	if n := l.written.Load(); n != 0 {
+		t.Errorf("%d lines count as written, expected none", n)
+	}
+	if !strings.Contains(p.log.String(), "access log is not written") {
+		t.Errorf("log:\n%s", p.log)
+	}
+}
+
+// What the proxy answers by itself is logged too: requests beyond the limit of one client, and
+// requests for a tunnel.
+func TestAccessLogOfRefusedClients(t *testing.T) {
+	addr, entered, leave := waits(t, "/held", "ok")
+	cfg := to("http://" + addr)
+	cfg.Access.Path = filepath.Join(t.TempDir(), "log")
+	cfg.Limits.ClientRequests = 1
+	p := start(t, cfg)
+	done := make(chan struct{})
+	one, two := dialFrom(t, "127.0.0.2", p.addr), dialFrom(t, "127.0.0.2", p.addr)
+	go func() { defer close(done); askBy(one, "/held") }()
+	await.Value(t, entered, "a request to reach the handler")
+	if status := askBy(two, "/more"); status != 429 {
+		t.Errorf("status %d of one request too many, expected 429", status)
+	}
+	close(leave)
+	await.Value(t, done, "the request to end")
+	r, _ := http.NewRequest("CONNECT", p.url, nil)
+	if resp, err := client(t, 1, nil).Transport.RoundTrip(r); err != nil {
+		t.Error(err)
+	} else if resp.Body.Close(); resp.StatusCode != 405 || resp.Header.Get("Allow") == "" {
+		t.Errorf("CONNECT: %s, Allow %q", resp.Status, resp.Header.Get("Allow"))
+	}
+	var refused, tunnel bool
+	for _, l := range logged(t, cfg.Access.Path, 3) {
+		refused = refused || l.Path == "/more" && l.Status == 429 && l.Decision == "refuse" && l.Reason == "share"
+		tunnel = tunnel || l.Method == "CONNECT" && l.Status == 405 && l.Decision == broken && l.Reason == "connect"
+	}
+	if !refused || !tunnel {
+		t.Errorf("logged: a request beyond the limit %v, CONNECT %v, expected both", refused, tunnel)
+	}
+}

@@ -25,6 +25,7 @@ type accessLog struct {
 	done    chan struct{}
 	dropped atomic.Int64
 	written atomic.Int64
+	pending int64 // lines in the buffer; of the goroutine
 	warned  throttle
 }
 
@@ -80,7 +81,7 @@ func (l *accessLog) run() {
 	w := bufio.NewWriterSize(io.Discard, 64<<10)
 	var file *os.File
 	shut := func() {
-		l.note(w.Flush())
+		l.flush(w, file)
 		if file != nil && file != os.Stderr && file != os.Stdout {
 			l.note(file.Close())
 		}
@@ -106,7 +107,7 @@ func (l *accessLog) run() {
 		case line := <-l.lines:
 			l.write(w, file, line)
 			l.drain(w, file)
-			l.note(w.Flush())
+			l.flush(w, file)
 		}
 	}
 }
@@ -128,13 +129,29 @@ func (l *accessLog) write(w *bufio.Writer, file *os.File, line []byte) {
 		l.dropped.Add(1)
 		return
 	}
+	l.pending++
 	if _, err := w.Write(line); err != nil {
-		l.dropped.Add(1)
-		l.note(err)
-		w.Reset(file) // or the error would stay after there is space again
+		l.lost(w, file, err)
+	}
+}
+
+// flush writes the buffer to the file, and counts its lines.
+func (l *accessLog) flush(w *bufio.Writer, file *os.File) {
+	if err := w.Flush(); err != nil {
+		l.lost(w, file, err)
 		return
 	}
-	l.written.Add(1)
+	l.written.Add(l.pending)
+	l.pending = 0
+}
+
+// lost counts the lines of the buffer as dropped, and empties it: its error would stay after there
+// is space again.
+func (l *accessLog) lost(w *bufio.Writer, file *os.File, err error) {
+	l.dropped.Add(l.pending)
+	l.pending = 0
+	l.note(err)
+	w.Reset(file)
 }
 
 // note says in the log, now and then, what went wrong.

@@ -115,7 +115,7 @@ func (p *Proxy) Status() Status {
 	for _, u := range s.upstreams {
 		g := u.gate.Stats()
 		st := UpstreamStatus{
-			Name: u.name, Group: u.group, URL: redact(u.cfg.URL), Reachable: mono.Time(u.downUntil.Load()) <= now, Out: u.out.Load(), Objective: g.Objective.Seconds(),
+			Name: u.name, Group: u.group, URL: redact(u.cfg.URL), Reachable: mono.Time(u.downUntil.Load()) <= now, Out: u.health.isOut.Load(), Objective: g.Objective.Seconds(),
 			Limit: g.Limit, Running: g.Running, Waiting: g.Waiting, Delay: g.Delay.Seconds(), Service: g.Service.Seconds(),
 			Clients: g.Clients, Credits: g.Credits, Issued: g.Issued, Unreachable: g.Unreachable,
 			Served: map[string]uint64{}, Refused: map[string]uint64{}, WouldRefuse: map[string]uint64{},

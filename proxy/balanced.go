@@ -33,7 +33,7 @@ type balanced struct {
 }
 
 // behind returns l as the listener of connections from balancers in these networks. From
-// elsewhere connections are taken as they are: whoever is not trusted can say what he likes.
+// elsewhere connections are taken as they are: a header of the PROXY protocol on one of those proves nothing.
 func (p *Proxy) behind(l net.Listener, from []netip.Prefix, patience time.Duration) net.Listener {
 	if len(from) == 0 {
 		return l

@@ -52,7 +52,7 @@ func newRequestBody(w http.ResponseWriter, r *http.Request, silence time.Duratio
 // Read implements io.Reader.
 func (b *requestBody) Read(p []byte) (int, error) {
 	if b.whole {
-		return 0, io.EOF // who knows the length asks whether there is more
+		return 0, io.EOF // a reader that knows the length asks whether more follows
 	}
 	b.begun.Store(true)
 	if b.ended.Load() {
@@ -62,7 +62,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		_ = b.control.SetReadDeadline(time.Now().Add(b.silence))
 	}
 	n, err := b.body.Read(p)
-	// Who knows the length may not ask for the end.
+	// A reader that knows the length may not read up to the end.
 	last := b.left > 0 && b.left <= int64(n)
 	b.left -= int64(n)
 	if last && err == nil {

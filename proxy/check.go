@@ -113,6 +113,8 @@ func (h *health) checked(now mono.Time, good bool) (left, back bool) {
 			return false, false
 		}
 		h.out, h.ill, h.since, h.row = false, false, now, 0
+		h.isOut.Store(false)
+		h.cuts.Store(0)
 		return false, true
 	}
 	h.checks = max(h.checks-1, -c.Bad)
@@ -122,6 +124,7 @@ func (h *health) checked(now mono.Time, good bool) (left, back bool) {
 	left = !h.out
 	if h.ill = true; left {
 		h.out, h.since = true, now
+		h.isOut.Store(true)
 		h.outs++
 	}
 	return left, false
@@ -187,10 +190,8 @@ func (u *upstream) checked(err error) {
 	left, back := u.health.checked(live.Now(), err == nil)
 	switch {
 	case left:
-		u.out.Store(true)
 		u.p.log.Warn("upstream out of rotation: it fails its checks", "upstream", u.name, "error", err)
 	case back:
-		u.out.Store(false)
 		u.p.log.Info("upstream back in rotation: it passes its checks", "upstream", u.name)
 	}
 }
@@ -224,7 +225,7 @@ func (s *state) ready() bool {
 	for _, g := range s.groups {
 		in := 0
 		for _, u := range g.upstreams {
-			if !u.out.Load() {
+			if !u.health.isOut.Load() {
 				in++
 			}
 		}

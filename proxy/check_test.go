@@ -40,7 +40,7 @@ func TestChecks(t *testing.T) {
 		resp, _ := get(t, c, p.admin+PathReady)
 		return resp.StatusCode == 200
 	}
-	out := func(i int) bool { return p.state.Load().upstreams[i].out.Load() }
+	out := func(i int) bool { return p.state.Load().upstreams[i].health.isOut.Load() }
 	eventually(t, "readiness", ready)
 	ill[1].Store(true)
 	eventually(t, "the upstream to be put out", func() bool { return out(1) })
@@ -75,10 +75,14 @@ func TestChecks(t *testing.T) {
 func TestChecksAndAnswers(t *testing.T) {
 	h := &health{rule: Health{Failures: 1, Check: Check{Path: "/"}}.withDefaults()}
 	yes := func(result) bool { return true }
+	h.checked(0, true)
+	h.checked(0, true) // good checks of the time before say nothing
 	if left, _ := h.note(1, 0, failed, yes); !left {
 		t.Fatal("not put out")
 	}
-	h.checked(2, true)
+	if _, back := h.checked(2, true); back {
+		t.Error("back after one good check, expected two")
+	}
 	if _, back := h.checked(3, true); !back {
 		t.Error("not back after two good checks")
 	}
@@ -172,14 +176,14 @@ func TestChecksOfGRPC(t *testing.T) {
 		cfg.Health.Check = Check{GRPC: true, Service: service, Interval: 10 * time.Millisecond, Timeout: 5 * time.Second, Bad: 1, Good: 1}
 		p := start(t, cfg)
 		ups := p.state.Load().upstreams
-		eventually(t, "the server without health to be out", func() bool { return ups[1].out.Load() && ups[0].goodChecks.Load() > 0 })
-		if ups[0].out.Load() {
+		eventually(t, "the server without health to be out", func() bool { return ups[1].health.isOut.Load() && ups[0].goodChecks.Load() > 0 })
+		if ups[0].health.isOut.Load() {
 			t.Error("a server that is well is out")
 		}
 		well.SetServingStatus(service, grpc_health_v1.HealthCheckResponse_NOT_SERVING)
-		eventually(t, "the server to be out", ups[0].out.Load)
+		eventually(t, "the server to be out", ups[0].health.isOut.Load)
 		well.SetServingStatus(service, grpc_health_v1.HealthCheckResponse_SERVING)
-		eventually(t, "the server to be back", func() bool { return !ups[0].out.Load() })
+		eventually(t, "the server to be back", func() bool { return !ups[0].health.isOut.Load() })
 		server.Stop()
 		await.Value(t, done, "the server to stop")
 	}

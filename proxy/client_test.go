@@ -61,8 +61,8 @@ func TestClientsMistakesAreNotTheUpstreams(t *testing.T) {
 			}
 		}
 		for i, u := range p.Status().Upstreams {
-			if p.state.Load().upstreams[i].health.failed > 0 || p.state.Load().upstreams[i].out.Load() {
-				t.Errorf("%s upstream %s: %d failures, out %v, expected none: its clients made the mistakes", scheme, u.Name, p.state.Load().upstreams[i].health.failed, p.state.Load().upstreams[i].out.Load())
+			if p.state.Load().upstreams[i].health.failed > 0 || p.state.Load().upstreams[i].health.isOut.Load() {
+				t.Errorf("%s upstream %s: %d failures, out %v, expected none: its clients made the mistakes", scheme, u.Name, p.state.Load().upstreams[i].health.failed, p.state.Load().upstreams[i].health.isOut.Load())
 			}
 		}
 		if resp, _ := get(t, client(t, 1, nil), p.url); resp.StatusCode != http.StatusOK {

@@ -170,8 +170,8 @@ type Upstream struct {
 // answers, and all but one for not being reached.
 type Health struct {
 	// Failures is how many requests in a row must fail: answers 500, 502, 503 and
-	// 504 (gRPC: INTERNAL and UNAVAILABLE alone), connections broken off, and
-	// Limits.Response exceeded. One failure to connect is enough. Default 5.
+	// 504 (gRPC: INTERNAL and UNAVAILABLE alone), connections broken off, also in the
+	// middle of an answer, and Limits.Response exceeded. One failure to connect is enough. Default 5.
 	// Larger tolerates more errors of the application; smaller loses fewer
 	// requests. Negative never puts one out; its failures then still count as
 	// load for a while.

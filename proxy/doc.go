@@ -84,7 +84,8 @@
 //
 // Kept connections. An HTTP/1 server without TLS that has a process for each connection may
 // leave a request on a new connection unread while requests on kept ones are answered. While
-// that is so, connections are not kept (keeping).
+// that is so, connections are not kept (keeping). Neither are they after the server closed one
+// under a request.
 //
 // Clients. Limits.ClientConnections and Limits.ClientRequests bound what one client may have
 // at once; the metric spillgate_client_limited_total{limit} counts what exceeded them.

@@ -137,7 +137,7 @@ func (x *exit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own.begin()
 	defer own.end()
 	if r.Method == http.MethodConnect {
-		http.Error(w, "CONNECT is for forward proxies", http.StatusMethodNotAllowed)
+		refuseConnect(w)
 		return
 	}
 	if r.ProtoMajor == 1 && r.ContentLength != 0 {
@@ -244,15 +244,18 @@ func (x *exit) fail(w http.ResponseWriter, r *http.Request, err error) {
 			x.p.log.Warn("a call of the upstream failed", "egress", x.name, "kind", string(what), "error", err, "also", skipped)
 		}
 	}
-	code, title := http.StatusBadGateway, "The called server closed the connection before it answered"
+	code, rpc, title := http.StatusBadGateway, codes.Unavailable, "The called server closed the connection before it answered"
 	switch what {
-	case timedOut:
-		code, title = http.StatusGatewayTimeout, "The called server did not answer in time"
+	case timedOut: // it may have done the work, so the code is none that clients of gRPC send again
+		code, rpc, title = http.StatusGatewayTimeout, codes.DeadlineExceeded, "The called server did not answer in time"
 	case connectFailed:
 		title = "The called server cannot be reached"
+	case noFiles:
+		w.Header().Set("Retry-After", "1")
+		code, title = http.StatusServiceUnavailable, endings[noFiles].title
 	}
 	if isGRPC(r) {
-		httpgate.WriteGRPCStatus(w, status.New(codes.Unavailable, title))
+		httpgate.WriteGRPCStatus(w, status.New(rpc, title))
 		return
 	}
 	httpgate.Problem(w, r, code, title)

@@ -65,6 +65,11 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 	}
 	r.Out.Trailer = r.In.Trailer // filled in when the body has ended; a copy would stay empty
 	in, out := r.In.Header, r.Out.Header
+	delete(out, "Proxy") // no field of HTTP; CGI takes it for the proxy of the server's own calls ("httpoxy")
+	if leavesGate(out["Upgrade"]) {
+		delete(out, "Upgrade")
+		delete(out, "Connection")
+	}
 	trusted := u.p.state.Load().trusts(r.In)
 	if trusted {
 		if v := in["X-Forwarded-For"]; v != nil {
@@ -72,11 +77,10 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 		}
 	} else {
 		for name := range out {
-			if strings.HasPrefix(name, "X-Forwarded-") {
+			if namesClient(name) {
 				delete(out, name)
 			}
 		}
-		delete(out, "X-Real-Ip")
 	}
 	r.SetXForwarded()
 	if !trusted {
@@ -91,10 +95,35 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 		}
 	}
 	if v := in["Forwarded"]; v != nil {
-		// Who uses the standard field (RFC 7239) gets it continued; nobody else
-		// gets it begun.
+		// The standard field (RFC 7239) is continued where a client sends it, and begun for no client.
 		out["Forwarded"] = []string{strings.Join(v, ", ") + ", " + forwarded(r.In)}
 	}
+}
+
+// namesClient reports whether a field says who the client is. Servers that hand fields on as
+// variables (CGI, WSGI, PHP) read X_Forwarded_For as X-Forwarded-For.
+func namesClient(field string) bool {
+	const forwarded, real = "X-Forwarded-", "X-Real-Ip"
+	if len(field) < len(real) || field[0] != 'X' && field[0] != 'x' {
+		return false
+	}
+	field = strings.ReplaceAll(field, "_", "-")
+	return strings.EqualFold(field, real) || len(field) > len(forwarded) && strings.EqualFold(field[:len(forwarded)], forwarded)
+}
+
+// leavesGate reports whether an Upgrade field asks for another version of HTTP or for TLS. An
+// upstream that agreed would take any number of requests on that connection, past the rules, the
+// trust and the gate (known as h2c smuggling). A server may ignore the field (RFC 9110 §7.8).
+func leavesGate(upgrade []string) bool {
+	for _, v := range upgrade {
+		for protocol := range strings.SplitSeq(v, ",") {
+			name, _, _ := strings.Cut(strings.TrimSpace(protocol), "/")
+			if strings.EqualFold(name, "h2c") || strings.EqualFold(name, "http") || strings.EqualFold(name, "tls") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // forwarded is the element of the Forwarded field for the hop from r's client.
@@ -121,6 +150,7 @@ const (
 	connectFailed kind = "connect"
 	timedOut      kind = "timeout"
 	brokeOff      kind = "reset"
+	truncated     kind = "truncated" // in the middle of the answer's body
 	clientLeft    kind = "client_left"
 	clientSlow    kind = "client_slow"
 	clientFoul    kind = "client_malformed" // or broke off in the middle
@@ -169,7 +199,13 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	end := endings[what]
 	switch what {
 	case clientSlow, clientFoul:
-		w.Header().Set("Connection", "close")
+		if isGRPC(r) {
+			httpgate.WriteGRPCStatus(w, status.New(end.grpc, end.title))
+			return
+		}
+		if r.ProtoMajor == 1 { // over HTTP/2 it would end a connection of which the other streams are well
+			w.Header().Set("Connection", "close")
+		}
 		httpgate.Problem(w, r, end.code, end.title)
 		return
 	case noFiles:
@@ -226,6 +262,14 @@ func whatFailed(r *http.Request, err error) kind {
 	return what
 }
 
+// over reports whether a request has ended: its client left, or its deadline is over, also if the
+// timer that ends its context is late. A server that knows the deadline breaks off at that moment,
+// which is no failure of it.
+func over(ctx context.Context) bool {
+	d, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(d)
+}
+
 // meaning says what an error of a round trip means.
 func meaning(ctx context.Context, err error) kind {
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -239,7 +283,7 @@ func meaning(ctx context.Context, err error) kind {
 		return noFiles
 	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &unknownAuthority), errors.As(err, &badCertificate):
 		return connectFailed
-	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+	case errors.Is(err, context.DeadlineExceeded), isTimeout(err), over(ctx):
 		return timedOut
 	}
 	return brokeOff
@@ -250,8 +294,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// isGRPC reports whether a request is one of gRPC, which takes its errors as
-// gRPC statuses.
+// isGRPC reports whether a request is a gRPC call, whose client expects errors as gRPC statuses.
 func isGRPC(r *http.Request) bool {
 	rest, ok := strings.CutPrefix(r.Header.Get("Content-Type"), "application/grpc")
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')

@@ -112,7 +112,7 @@ func TestGroupsAreHealthyApart(t *testing.T) {
 	}
 	out := 0
 	for _, u := range p.state.Load().members("down") {
-		if u.out.Load() {
+		if u.health.isOut.Load() {
 			out++
 		}
 	}

@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -253,4 +256,37 @@ func TestGRPCRefusals(t *testing.T) {
 		t.Errorf("the server is gone: %v", err)
 	}
 	eventually(t, "all to leave", func() bool { st := again.Status(); return st.Inside == 0 && st.Upstreams[0].Running == 0 })
+}
+
+// A call whose request is malformed, and one through Egress that took too long, end with a status of
+// gRPC: that of a call that may have been executed is none that clients send again by themselves.
+func TestStatusOfFailedCalls(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/hangs" {
+			<-r.Context().Done()
+		}
+	}))
+	cfg := to("h2c://" + addr)
+	cfg.Egress = []Egress{{Address: "127.0.0.1:0", URL: "h2c://" + addr}}
+	cfg.Limits.Response = 50 * time.Millisecond
+	p := start(t, cfg)
+	for _, test := range []struct{ to, path, body, want string }{
+		{p.addr, "/", "this is no chunk\r\n", "1"},
+		{p.EgressAddrs()[0].String(), "/hangs", "0\r\n\r\n", "4"},
+	} {
+		c, err := net.Dial("tcp", test.to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n%s", test.path, test.body)
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Errorf("%s: %v", test.path, err)
+		} else if got := resp.Header.Get("Grpc-Status"); resp.StatusCode != 200 || got != test.want {
+			t.Errorf("%s: answered %d with the status %q, expected %s", test.path, resp.StatusCode, got, test.want)
+		}
+	}
 }

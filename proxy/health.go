@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -25,6 +27,10 @@ const (
 	// times a second for each slot-load that the others have, where by its
 	// running requests alone it would seem idle and be chosen always.
 	failureWeight = time.Second
+	// leastWeight is the weight below which failures count for nothing: the load of one request
+	// at a limit of 100. Without a bound, an upstream that failed once got nothing while the others
+	// were idle, for 12 minutes.
+	leastWeight = 0.01
 	// longestPause is the longest time between two probes of an upstream, and how
 	// long one must have stayed in for the next pause to be the shortest again.
 	longestPause = 30 * time.Second
@@ -64,6 +70,7 @@ type result uint8
 const (
 	wellDone    result = iota
 	failed             // answered 500, 502, 503 or 504, broke off, or was too slow
+	cutShort           // answered, and broke off in the middle of the body
 	unreachable        // could not be connected to
 	saysNothing        // refused by a gate, or the client's or the proxy's own doing
 )
@@ -76,8 +83,13 @@ const (
 type health struct {
 	rule Health
 
+	// isOut is out, for readers without the lock; written with the lock held.
+	isOut atomic.Bool
+	// cuts is the answers in a row that broke off in their bodies; see whole.
+	cuts atomic.Int32
+
 	mu     sync.Mutex
-	row    int       // failures in a row
+	row    int       // failures in a row, those of cuts left out: their headers were well
 	weight float64   // of failures, at weighed
 	last   mono.Time // when weight was true
 	out    bool
@@ -106,29 +118,44 @@ func (h *health) note(now, began mono.Time, r result, mayLeave func(r result) bo
 		h.row = 0
 		if back = h.out && !h.ill; back {
 			h.out, h.since = false, now
+			h.isOut.Store(false)
 		}
 		return false, back
 	}
 	h.failed++
 	h.weight = h.weightAt(now) + 1
 	h.last = now
-	h.row++
+	cuts := h.cuts.Load()
+	if r == cutShort {
+		cuts = h.cuts.Add(1)
+	} else {
+		h.row++
+	}
 	switch {
 	case h.rule.Failures < 0:
 	case h.out:
 		h.pause = min(2*h.pause, longestPause)
 		h.probe = now.Add(h.pause)
-	case (r == unreachable || h.row >= h.rule.Failures) && mayLeave(r):
+	case (r == unreachable || max(h.row, int(cuts)) >= h.rule.Failures) && mayLeave(r):
 		if h.outs > 0 && now.Sub(h.since) < longestPause {
 			h.pause = min(2*h.pause, longestPause)
 		} else {
 			h.pause = h.rule.Pause
 		}
 		h.out, h.since, h.probe = true, now, now.Add(h.pause)
+		h.checks = min(h.checks, 0) // as many good checks bring it back as one that failed them
+		h.isOut.Store(true)
 		h.outs++
 		return true, false
 	}
 	return false, false
+}
+
+// whole notes that the body of an answer came to its end.
+func (h *health) whole() {
+	if h.cuts.Load() != 0 {
+		h.cuts.Store(0)
+	}
 }
 
 func (h *health) weightAt(now mono.Time) float64 {
@@ -141,7 +168,9 @@ func (h *health) look(now mono.Time) (out, due bool, weight float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.weight > 0 {
-		weight = h.weightAt(now)
+		if weight = h.weightAt(now); weight < leastWeight {
+			h.weight, weight = 0, 0
+		}
 	}
 	return h.out, h.out && !h.ill && now >= h.probe, weight
 }
@@ -173,9 +202,55 @@ func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if what == wellDone {
 		j.u.retries.earn()
+		if resp.StatusCode != http.StatusSwitchingProtocols && resp.Body != nil && resp.Body != http.NoBody {
+			resp.Body = &answerBody{ReadCloser: resp.Body, u: j.u, r: r, began: began}
+		}
 	}
 	j.u.note(live.Now(), began, what)
 	return resp, err
+}
+
+// answerBody is the body of an answer whose header was well. It sees whether the body comes to
+// its end: the reverse proxy breaks the answer off otherwise, and tells nobody why.
+type answerBody struct {
+	io.ReadCloser
+	u     *upstream
+	r     *http.Request
+	began mono.Time
+	ended bool
+}
+
+// Read implements io.Reader.
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !b.ended {
+		b.ended = true
+		if err == io.EOF {
+			b.u.health.whole()
+		} else {
+			b.u.truncated(b.r, b.began, err)
+		}
+	}
+	return n, err
+}
+
+// truncated takes the error by which the body of an answer ended before its end.
+func (u *upstream) truncated(r *http.Request, began mono.Time, err error) {
+	what := whatFailed(r, err)
+	switch what {
+	case clientLeft:
+		return
+	case clientSlow, clientFoul:
+	default:
+		if over(r.Context()) {
+			return
+		}
+		what = truncated
+		u.note(live.Now(), began, cutShort)
+		u.warn(what, err)
+	}
+	u.p.logOf(r).say(broken, string(what))
+	u.p.errors.Add(context.Background(), 1, metric.WithAttributes(attribute.String("upstream", u.name), attribute.String("kind", string(what))))
 }
 
 // judge says what the end of a round trip means for the upstream.
@@ -184,7 +259,7 @@ func judge(r *http.Request, resp *http.Response, err error) result {
 		var refusal *live.Refusal
 		b, _ := r.Body.(*requestBody)
 		switch {
-		case errors.As(err, &refusal), r.Context().Err() != nil:
+		case errors.As(err, &refusal), over(r.Context()):
 			return saysNothing
 		case b != nil && (b.clients() || b.broken.Load()):
 			return saysNothing
@@ -216,28 +291,28 @@ func (u *upstream) note(now, began mono.Time, r result) {
 	case left:
 		u.p.log.Warn("upstream out of rotation", "upstream", u.name, "reachable", r != unreachable)
 	case back:
-		u.out.Store(false)
 		u.p.log.Info("upstream back in rotation", "upstream", u.name)
 	}
 }
 
-// leaves puts the upstream out of those to choose from, and reports false if it
-// cannot be spared: for their answers up to half are, because what makes more of
-// them fail is likely elsewhere; for not being reached all but one.
+// leaves reports whether the upstream can be spared, and then shows it as out. The lock of its
+// health is held; the lock sparing lets one upstream at a time decide. For their answers, up to
+// half of the upstreams are put out, because a fault that more of them show is likely elsewhere.
+// For not being reached, all but one are.
 func (u *upstream) leaves(r result) bool {
 	u.p.sparing.Lock()
 	defer u.p.sparing.Unlock()
 	all := u.p.state.Load().members(u.group)
 	out := 1
 	for _, other := range all {
-		if other != u && other.out.Load() {
+		if other != u && other.health.isOut.Load() {
 			out++
 		}
 	}
 	if r == unreachable && out >= len(all) || r != unreachable && out > len(all)/2 {
 		return false
 	}
-	u.out.Store(true)
+	u.health.isOut.Store(true)
 	return true
 }
 
@@ -249,7 +324,7 @@ func (p *Proxy) watchHealth() error {
 	outs, err2 := meter.Int64ObservableCounter("spillgate.upstream.outs",
 		metric.WithDescription("Times that the upstream was taken out of rotation because of failures or checks."))
 	failures, err3 := meter.Int64ObservableCounter("spillgate.upstream.failures",
-		metric.WithDescription("Requests that the upstream answered with 500, 502, 503 or 504, or not at all. Refusals of an upstream's own gate do not count."))
+		metric.WithDescription("Requests that the upstream answered with 500, 502, 503 or 504, in part, or not at all. Refusals of an upstream's own gate do not count."))
 	checks, err5 := meter.Int64ObservableCounter("spillgate.upstream.checks",
 		metric.WithDescription("Checks of upstreams (health.check), by result: good or bad."))
 	_, err4 := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {

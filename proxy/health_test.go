@@ -94,6 +94,9 @@ func TestHealth(t *testing.T) {
 	if _, _, weight := h.look(at.Add(time.Second)); weight < 36 || weight > 37 {
 		t.Errorf("weight %v after a second, expected 100/e", weight)
 	}
+	if _, _, weight := h.look(at.Add(10 * time.Second)); weight != 0 {
+		t.Errorf("weight %v after ten seconds, expected 0: an idle upstream is as good as another idle one", weight)
+	}
 }
 
 // Whatever the upstreams answer, there is one to choose that is in.
@@ -105,6 +108,8 @@ func TestNeverAllOut(t *testing.T) {
 		for range 2 + chance.IntN(5) {
 			s.upstreams = append(s.upstreams, &upstream{p: p, health: health{rule: Health{Failures: 1 + chance.IntN(5), Pause: time.Second}}})
 		}
+		s.groups = []*group{{upstreams: s.upstreams}}
+		outs := int64(0)
 		p.state.Store(s)
 		now := mono.Time(0)
 		for range 2000 {
@@ -113,16 +118,20 @@ func TestNeverAllOut(t *testing.T) {
 			u.note(now, now, [...]result{wellDone, failed, failed, failed, unreachable, saysNothing}[chance.IntN(6)])
 			out := 0
 			for _, u := range s.upstreams {
-				if u.out.Load() != u.health.out {
-					t.Fatalf("seed %d: out %v, %v", seed, u.out.Load(), u.health.out)
+				if u.health.isOut.Load() != u.health.out {
+					t.Fatalf("seed %d: out %v, %v", seed, u.health.isOut.Load(), u.health.out)
 				}
 				if u.health.out {
 					out++
 				}
+				outs += u.health.outs
 			}
 			if out == len(s.upstreams) {
 				t.Fatalf("seed %d: all are out", seed)
 			}
+		}
+		if outs == 0 {
+			t.Errorf("seed %d: none was ever out, so nothing was tried", seed)
 		}
 	}
 }
@@ -224,6 +233,98 @@ func TestWhatIsNoFailure(t *testing.T) {
 		get(t, c, p.url+fmt.Sprint("/status?", code))
 		if failures() != int64(i)+1 {
 			t.Errorf("%d is no failure", code)
+		}
+	}
+}
+
+// An upstream whose answers break off in the middle is seen: in the metrics, the log and the
+// access log, and it is put out as one that does not answer.
+func TestTruncatedAnswers(t *testing.T) {
+	var well atomic.Bool
+	cut := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Who", "cut")
+		if well.Load() {
+			fmt.Fprint(w, "whole")
+			return
+		}
+		w.Header().Set("Content-Length", "100000")
+		_, _ = w.Write(make([]byte, 50_000))
+		panic(http.ErrAbortHandler)
+	})
+	whole := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "whole") })
+	_, bad := serve(t, cut)
+	_, good := serve(t, whole)
+	for _, scheme := range []string{"http://", "h2c://"} {
+		well.Store(false)
+		cfg := to(scheme+bad, scheme+good)
+		cfg.Health = Health{Failures: 3, Pause: 10 * time.Millisecond}
+		cfg.Access.Path = t.TempDir() + "/log"
+		p := start(t, cfg)
+		c := client(t, 1, nil)
+		first := p.state.Load().upstreams[0]
+		eventually(t, "the upstream that breaks off to be out", func() bool {
+			var all sync.WaitGroup
+			for range 4 { // at once, so that each upstream gets some
+				all.Go(func() {
+					if resp, err := c.Get(p.url); err == nil {
+						_, _ = io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+				})
+			}
+			await.All(t, &all, "the clients to end")
+			return first.health.isOut.Load()
+		})
+		if text := metrics(t, p); !strings.Contains(text, `kind="truncated"`) {
+			t.Errorf("%s: no kind=\"truncated\" in the metrics", scheme)
+		}
+		if log := p.log.String(); !strings.Contains(log, "upstream failed") || !strings.Contains(log, "kind=truncated") {
+			t.Errorf("%s: log:\n%s", scheme, log)
+		}
+		found := false
+		for _, l := range logged(t, cfg.Access.Path, 3) {
+			found = found || l.Decision == broken && l.Reason == string(truncated) && l.Aborted && l.Upstream == first.name
+		}
+		if !found {
+			t.Errorf("%s: no line of the access log says that an answer broke off", scheme)
+		}
+		well.Store(true)
+		eventually(t, "the upstream to be back, with a whole answer", func() bool {
+			get(t, c, p.url)
+			return !first.health.isOut.Load() && first.health.cuts.Load() == 0
+		})
+	}
+}
+
+// A client that leaves in the middle of an answer is no failure of the upstream.
+func TestClientLeavesAnswer(t *testing.T) {
+	left := make(chan struct{}, 1)
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+				break
+			}
+		}
+		left <- struct{}{}
+	}))
+	for major := 1; major <= 2; major++ {
+		p := start(t, to("http://"+addr))
+		resp, err := client(t, major, nil).Get(p.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.CopyN(io.Discard, resp.Body, 1000)
+		resp.Body.Close()
+		await.Value(t, left, "the upstream to see that the client left")
+		eventually(t, "the request to end", func() bool { return p.active.Load() == 0 })
+		u := p.state.Load().upstreams[0]
+		u.health.mu.Lock()
+		if u.health.failed != 0 {
+			t.Errorf("HTTP/%d: %d failures, expected none", major, u.health.failed)
+		}
+		u.health.mu.Unlock()
+		if strings.Contains(metrics(t, p), `kind="truncated"`) {
+			t.Errorf("HTTP/%d: the client's leaving counts as a truncated answer", major)
 		}
 	}
 }

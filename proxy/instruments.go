@@ -31,7 +31,7 @@ func (i *instruments) count(meter metric.Meter) error {
 		to            *metric.Int64Counter
 		name, meaning string
 	}{
-		{&i.errors, "spillgate.upstream.errors", "Requests that the proxy could not answer from an upstream, by kind of failure."},
+		{&i.errors, "spillgate.upstream.errors", "Requests that the proxy could not answer from an upstream, or not to the end, by kind of failure."},
 		{&i.crowds, "spillgate.rule_refusals", "Requests refused because at_once requests of their rule were inside, or in mode monitor those that would have been."},
 		{&i.keptOut, "spillgate.kept_out", "Requests refused because the guard of the server behind keeps their kind out, or in mode monitor those that would have been."},
 		{&i.clients, "spillgate.client.errors", "Requests answered 400 or 408 before they asked for a slot, because their body was malformed or too slow, and connections closed because of their PROXY protocol header."},

@@ -25,6 +25,10 @@ import (
 //	 │                                                                  │ it is answered
 //	 └────── after a pause that doubles ◀── part: none is kept ◀────────┘
 //
+// A server may also close a kept connection without a word, after an idle time that only it knows:
+// a request that is sent at that moment fails, and if it may not be executed twice, its client gets
+// 502. Such a failure leads to part at once (stale).
+//
 // A trial that was wrong costs some connections that are made anew, and is tried again at
 // growing distances.
 type keeping struct {
@@ -108,8 +112,8 @@ func (k *keeping) answer(now mono.Time, l *link) {
 		k.takes = took
 	}
 	if k.phase == try && began <= k.asked {
-		k.doubted, k.parted = 0, min(max(2*k.parted, firstParting), longestParting)
-		k.phase, k.until = part, now.Add(k.parted)
+		k.doubted = 0
+		k.part(now)
 	}
 }
 
@@ -128,6 +132,28 @@ func (k *keeping) forget(l *link) {
 	}
 }
 
+// stale notes that the server closed a kept connection under a request, or just before one was sent.
+func (k *keeping) stale(now mono.Time) {
+	if k.phase == part && now < k.until {
+		return // a connection of before
+	}
+	k.rested(now)
+	k.part(now)
+}
+
+// part begins the time without kept connections, twice as long as the last one.
+func (k *keeping) part(now mono.Time) {
+	k.parted = min(max(2*k.parted, firstParting), longestParting)
+	k.phase, k.until = part, now.Add(k.parted)
+}
+
+// rested forgets how long the last time without kept connections was, if that is long ago.
+func (k *keeping) rested(now mono.Time) {
+	if k.parted > 0 && now.Sub(k.until) > longestParting {
+		k.parted = 0
+	}
+}
+
 // parts reports whether the connection of a request that is sent now is not kept.
 func (k *keeping) parts(now mono.Time) bool { return k.phase != keep && now < k.until }
 
@@ -139,9 +165,7 @@ func (k *keeping) wake(now mono.Time) (again mono.Time, closeIdle bool) {
 		k.conclude(now)
 	}
 	if k.phase == keep && now >= k.earliest && k.suspicious(now) {
-		if k.parted > 0 && now.Sub(k.until) > longestParting {
-			k.parted = 0 // the last time is long ago
-		}
+		k.rested(now)
 		k.phase, k.asked, k.until = try, now.Add(-k.wait()), now.Add(k.answersTake(trialAnswers, k.patience, 8*k.patience))
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -325,5 +326,113 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 	if n := accepted.Load(); n > 4 {
 		t.Errorf("%d connections for 200 requests one after another", n)
+	}
+}
+
+// A connection that the server closed under a request has none kept for a second, then for two, and
+// so on; after a minute without such a failure, for a second again.
+func TestKeepingAfterStaleConnections(t *testing.T) {
+	s := newKeptScene(t)
+	for _, parting := range []time.Duration{firstParting, 2 * firstParting, 4 * firstParting} {
+		s.k.stale(s.now)
+		s.want("after a failure", part)
+		s.k.stale(s.now) // another connection of before
+		if again, closeIdle := s.k.wake(s.now); !closeIdle || again != s.now.Add(parting) {
+			t.Fatalf("again after %v, idle ones closed: %v, want %v and yes", again.Sub(s.now), closeIdle, parting)
+		}
+		s.pass(parting)
+		s.k.wake(s.now)
+		s.want("after the time", keep)
+	}
+	s.pass(longestParting + time.Second)
+	s.k.stale(s.now)
+	if again, _ := s.k.wake(s.now); again != s.now.Add(firstParting) {
+		t.Errorf("again after %v, want %v", again.Sub(s.now), firstParting)
+	}
+}
+
+// A server that closes kept connections without a word costs a few of the requests that may not be
+// executed twice, and not a part of all: connections to it are not kept for a while.
+func TestServerThatClosesKeptConnections(t *testing.T) {
+	for _, after := range []time.Duration{0, 2 * time.Millisecond} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var conns sync.WaitGroup
+		conns.Go(func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				conns.Go(func() {
+					defer c.Close()
+					_ = c.SetDeadline(time.Now().Add(time.Minute))
+					r, err := http.ReadRequest(bufio.NewReader(c))
+					if err != nil {
+						return
+					}
+					_, _ = io.Copy(io.Discard, r.Body)
+					fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+					time.Sleep(after)
+				})
+			}
+		})
+		t.Cleanup(func() { l.Close(); await.All(t, &conns, "the server to stop") })
+		p := start(t, to("http://"+l.Addr().String()))
+		c := client(t, 1, nil)
+		failed := 0
+		for range 400 {
+			resp, err := c.Post(p.url, "text/plain", strings.NewReader("hello"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if read(t, resp); resp.StatusCode != 200 {
+				failed++
+			}
+			time.Sleep(after)
+		}
+		t.Logf("closes after %v: %d of 400 requests failed", after, failed)
+		// Connections are kept again after 1, 3, 7 s and so on, which may cost a request each time.
+		if failed > 10 {
+			t.Errorf("%d of 400 requests failed at a server that closes after %v, expected a few", failed, after)
+		}
+	}
+}
+
+// An upgraded connection that the server closes after the client said something is no kept one that
+// failed: connections are kept as before.
+func TestUpgradedConnectionsAreNotKept(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			return
+		}
+		c, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_ = rw.Flush()
+		_, _ = rw.ReadByte()
+	}))
+	p := start(t, to("http://"+addr))
+	for range 3 {
+		c := connectTo(t, p.addr)
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != 101 {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		fmt.Fprint(c, "x")
+		_, _ = io.Copy(io.Discard, c.r) // until the server has closed it
+		get(t, client(t, 1, nil), p.url)
+	}
+	k := p.state.Load().upstreams[0].base.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.policy.phase != keep {
+		t.Error("connections are not kept")
 	}
 }

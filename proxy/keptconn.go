@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // keeper drives the policy keeping for the connections to one server. Its methods may be
 // called at once from any goroutine.
 type keeper struct {
 	closeIdle func()
+	cut       atomic.Int64 // mono.Time when the server last closed a kept connection, idle and upgraded ones included
 
 	mu     sync.Mutex
 	policy keeping
@@ -74,6 +76,30 @@ func (k *keeper) wake() {
 	}
 }
 
+// failed notes that a request failed that was sent at an instant. If the server closed a kept
+// connection since, that is taken for the cause. Only a failure counts: a server may close idle and
+// upgraded connections at any time, and http.Transport sends a request again that may be.
+func (k *keeper) failed(sent mono.Time, err error) {
+	if err.Error() == errClosedIdle || mono.Time(k.cut.Load()) >= sent {
+		k.stale()
+	}
+}
+
+// stale notes that the server closed a kept connection under a request, or just before one.
+func (k *keeper) stale() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.policy.stale(live.Now())
+	if !k.armed {
+		k.armed = true
+		time.AfterFunc(0, k.wake) // which closes what is idle
+	}
+}
+
+// errClosedIdle is the text of the error that http.Transport has for a request whose connection the
+// server closed before anything of the request was sent. It exports no value to compare with.
+const errClosedIdle = "http: server closed idle connection"
+
 // watchedConn tells its keeper when a request is sent on it, and when an answer begins.
 type watchedConn struct {
 	net.Conn
@@ -98,12 +124,22 @@ func (c *watchedConn) ReadFrom(r io.Reader) (int64, error) {
 // Read implements net.Conn.
 func (c *watchedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if err != nil && n == 0 && !c.closed.Load() && !isTimeout(err) && c.kept() {
+		c.keeper.cut.Store(int64(live.Now()))
+	}
 	if n > 0 && c.asked.Load() && c.asked.Swap(false) {
 		c.keeper.mu.Lock()
 		c.keeper.policy.answer(live.Now(), &c.line)
 		c.keeper.mu.Unlock()
 	}
 	return n, err
+}
+
+// kept reports whether the connection was kept after an answer.
+func (c *watchedConn) kept() bool {
+	c.keeper.mu.Lock()
+	defer c.keeper.mu.Unlock()
+	return c.line.heard
 }
 
 // Close implements net.Conn.

@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"context"
 	"crypto/tls"
 	"net/http"
 	"sync/atomic"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/reread"
 )
 
@@ -75,10 +77,18 @@ func connect(l Limits, u Upstream, scheme string, objective time.Duration) (*con
 
 // RoundTrip implements http.RoundTripper.
 func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
-	if c.keeper != nil {
-		r = c.keeper.sent(r)
+	if c.keeper == nil {
+		if r.Header["Upgrade"] != nil && r.URL.Scheme == "https" {
+			r = r.WithContext(context.WithValue(r.Context(), http1Key{}, true))
+		}
+		return c.current.Load().RoundTrip(r)
 	}
-	return c.current.Load().RoundTrip(r)
+	sent := live.Now()
+	resp, err := c.current.Load().RoundTrip(c.keeper.sent(r))
+	if err != nil {
+		c.keeper.failed(sent, err)
+	}
+	return resp, err
 }
 
 // CloseIdleConnections closes those that no request uses.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -131,5 +132,33 @@ func TestOverloadStatus(t *testing.T) {
 	next.OverloadStatus = 200
 	if all := next.Check(); len(all) != 1 || all[0].Field != "overload_status" {
 		t.Errorf("mistakes %v, expected one in overload_status", all)
+	}
+}
+
+// untimely is a context whose deadline is over, and whose timer has not come yet.
+type untimely struct{ context.Context }
+
+func (untimely) Deadline() (time.Time, bool) { return time.Now().Add(-time.Microsecond), true }
+
+// A server that breaks off at the deadline of a request, which it was told, has not failed, and the
+// answer is that the time is over, also where the timer of the proxy's own context is late.
+func TestServersThatKnowTheDeadline(t *testing.T) {
+	r, err := http.NewRequestWithContext(untimely{t.Context()}, "GET", "http://x/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reset := errors.New("stream error: CANCEL")
+	if what := whatFailed(r, reset); what != timedOut {
+		t.Errorf("kind %s, expected %s", what, timedOut)
+	}
+	if what := judge(r, nil, reset); what != saysNothing {
+		t.Errorf("it says %d of the upstream, expected nothing (%d)", what, saysNothing)
+	}
+	if repeatable(r, brokeOff) {
+		t.Error("it goes to another upstream")
+	}
+	r = r.WithContext(t.Context())
+	if what := whatFailed(r, reset); what != brokeOff {
+		t.Errorf("without a deadline: kind %s, expected %s", what, brokeOff)
 	}
 }

@@ -30,16 +30,25 @@ type names struct {
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
 	// With the lock of the proxy.
-	known map[string][]netip.Addr
-	due   map[string]time.Time
+	known  map[string][]netip.Addr
+	due    map[string]time.Time
+	failed map[string]failedLookup // the failures that the log was told last
 }
+
+type failedLookup struct {
+	text string
+	at   time.Time
+}
+
+// lookupNotice is the least time between two log lines about one name that fails in one way.
+const lookupNotice = time.Minute
 
 func newResolver() names {
 	return names{
 		lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		},
-		known: map[string][]netip.Addr{}, due: map[string]time.Time{},
+		known: map[string][]netip.Addr{}, due: map[string]time.Time{}, failed: map[string]failedLookup{},
 	}
 }
 
@@ -94,6 +103,7 @@ func (n *names) asked(cfg *Config, now time.Time) (hosts []string) {
 		if _, ok := every[host]; !ok {
 			delete(n.due, host)
 			delete(n.known, host)
+			delete(n.failed, host)
 		}
 	}
 	return hosts
@@ -136,7 +146,7 @@ func (p *Proxy) lookUp(ctx context.Context, host string) []netip.Addr {
 	if err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) {
 			p.lookups.Add(context.Background(), 1, metric.WithAttributes(attribute.String("name", host)))
-			p.log.Warn("lookup of an upstream's name failed; the upstream keeps its addresses", "name", host, "error", err)
+			p.lookupFailed(host, err)
 		}
 		return nil
 	}
@@ -152,12 +162,31 @@ func (p *Proxy) lookUp(ctx context.Context, host string) []netip.Addr {
 	return addrs
 }
 
+// lookupFailed says in the log, at first and then each lookupNotice, that a name has no addresses.
+func (p *Proxy) lookupFailed(host string, err error) {
+	p.mu.Lock()
+	said, known, now := p.names.failed[host], len(p.names.known[host]), time.Now()
+	tell := said.text != err.Error() || now.Sub(said.at) >= lookupNotice
+	if tell {
+		p.names.failed[host] = failedLookup{err.Error(), now}
+	}
+	p.mu.Unlock()
+	switch {
+	case !tell:
+	case known == 0:
+		p.log.Warn("lookup of an upstream's name failed, and no address of it is known: requests to it fail", "name", host, "error", err)
+	default:
+		p.log.Warn("lookup of an upstream's name failed; the upstream keeps its addresses", "name", host, "addresses", known, "error", err)
+	}
+}
+
 // addressed takes the addresses of names.
 func (p *Proxy) addressed(found map[string][]netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changed := false
 	for host, addrs := range found {
+		delete(p.names.failed, host)
 		if have := p.names.known[host]; !slices.Equal(have, addrs) {
 			p.names.known[host] = addrs
 			changed = true

@@ -169,3 +169,51 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 		t.Errorf("the request that was at %s got %q", gone, got)
 	}
 }
+
+// An address that a name has no more leaves no histograms behind: in a cluster, addresses come
+// and go for as long as the proxy runs.
+func TestNamesLeaveNoMetrics(t *testing.T) {
+	var names register
+	names.set(nil, "127.0.0.1", "127.0.0.2")
+	cfg := to("http://app.example:9")
+	cfg.Upstreams[0].Resolve = time.Second
+	p := startWith(t, cfg, func(p *Proxy) { p.names.lookup = names.lookup })
+	c := client(t, 1, nil) // the admin listener has few connections
+	metrics := func() string {
+		_, text := get(t, c, p.admin+PathMetrics)
+		return text
+	}
+	if text := metrics(); !strings.Contains(text, `gate="app.example:9@127.0.0.1:9"`) || !strings.Contains(text, `gate="app.example:9@127.0.0.2:9"`) {
+		t.Fatal("the metrics do not have both addresses")
+	}
+	names.set(nil, "127.0.0.2")
+	eventually(t, "the metrics of the first address to go", func() bool { return !strings.Contains(metrics(), `gate="app.example:9@127.0.0.1:9"`) })
+	names.set(nil, "127.0.0.1", "127.0.0.2")
+	eventually(t, "the metrics of both addresses", func() bool {
+		text := metrics()
+		return strings.Contains(text, `spillgate_service_seconds_count{gate="app.example:9@127.0.0.1:9"}`) && strings.Contains(text, `spillgate_service_seconds_count{gate="app.example:9@127.0.0.2:9"}`)
+	})
+}
+
+// A name that cannot be looked up is said once, and again if it fails in another way or after it was
+// well: a name is looked up as often as each second.
+func TestFailedLookupsAreSaidOnce(t *testing.T) {
+	var names register
+	names.set(nil, "127.0.0.1")
+	cfg := to("http://app.example:9")
+	cfg.Upstreams[0].Resolve = time.Hour
+	p := startWith(t, cfg, func(p *Proxy) { p.names.lookup = names.lookup })
+	said := func() int { return strings.Count(p.log.String(), "lookup of an upstream's name failed") }
+	for i, step := range []struct {
+		err  error
+		want int
+	}{{errors.New("a"), 1}, {errors.New("a"), 1}, {errors.New("b"), 2}, {errors.New("b"), 2}, {nil, 2}, {errors.New("b"), 3}} {
+		names.set(step.err, "127.0.0.1")
+		if addrs := p.lookUp(t.Context(), "app.example"); addrs != nil {
+			p.addressed(map[string][]netip.Addr{"app.example": addrs})
+		}
+		if got := said(); got != step.want {
+			t.Errorf("step %d: said %d times, expected %d", i, got, step.want)
+		}
+	}
+}

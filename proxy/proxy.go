@@ -76,8 +76,8 @@ type state struct {
 	exempt    func(*http.Request) bool // nil: nothing
 	rules     *classify.Rules
 	names     *classify.Names
-	classes   *live.Classes  // nil: none are learned
-	inside    []atomic.Int64 // requests that are in the proxy, by rule
+	classes   *live.Classes   // nil: none are learned
+	inside    []*atomic.Int64 // requests that are in the proxy, by rule; see compile
 }
 
 // The phases of a proxy's life.
@@ -166,25 +166,33 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own.begin()
 	defer own.end()
 	own.holds(r)
-	if r.Method == http.MethodConnect {
-		http.Error(w, "CONNECT is for forward proxies", http.StatusMethodNotAllowed)
-		return
-	}
 	s := p.state.Load()
-	if refused, end := p.tooMany(own, w, r); refused {
-		return
-	} else if end != nil {
-		defer end()
-	}
 	if s.cfg.Access.Path == "" {
-		p.serve(s, w, r, nil)
+		p.limit(s, own, w, r, nil)
 		return
 	}
 	a, r := p.access.Load().enter(w, r)
 	returned := false
 	defer func() { a.leave(s, r, returned) }()
-	p.serve(s, a, r, a)
+	p.limit(s, own, a, r, a)
 	returned = true
+}
+
+// limit answers a request that goes to no upstream, and serves any other. a is its entry in the
+// access log, nil if there is none.
+func (p *Proxy) limit(s *state, own *placed, w http.ResponseWriter, r *http.Request, a *access) {
+	if lastHop(w, r, a) {
+		return
+	}
+	refused, end := p.tooMany(own, w, r)
+	switch {
+	case refused:
+		a.say("refuse", work.Share.String())
+		return
+	case end != nil:
+		defer end()
+	}
+	p.serve(s, w, r, a)
 }
 
 // serve handles one request. a is its entry in the access log, nil if there is none.
@@ -205,7 +213,7 @@ func (p *Proxy) serve(s *state, w http.ResponseWriter, r *http.Request, a *acces
 		return
 	}
 	if most := what.Use.AtOnce; most > 0 && !s.exempts(r) && s.cfg.Mode != live.Off {
-		inside := &s.inside[what.Rule]
+		inside := s.inside[what.Rule]
 		defer inside.Add(-1)
 		if n := inside.Add(1); n > int64(most) && p.crowded(s, w, r, what.Rule) {
 			a.say("refuse", work.Share.String())

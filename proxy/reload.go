@@ -102,7 +102,7 @@ func (p *Proxy) applyLocked(cfg Config) error {
 
 // compile returns the state of a configuration, without upstreams.
 func (p *Proxy) compile(cfg Config, old *state) (*state, error) {
-	next := &state{cfg: cfg, names: classify.NewNames(cfg.Names), inside: make([]atomic.Int64, len(cfg.Rules)), groups: cfg.groups()}
+	next := &state{cfg: cfg, names: classify.NewNames(cfg.Names), inside: insideOf(cfg.Rules, old), groups: cfg.groups()}
 	if old != nil && old.cfg.Names == cfg.Names {
 		next.names = old.names
 	}
@@ -127,6 +127,26 @@ func (p *Proxy) compile(cfg Config, old *state) (*state, error) {
 		next.exempt = httpgate.Paths(cfg.Exempt...)
 	}
 	return next, nil
+}
+
+// insideOf returns the counts of requests inside by rule. A rule for the same requests as one
+// that old has goes on with its count, so that AtOnce also holds for those that came before.
+func insideOf(rules []classify.Rule, old *state) []*atomic.Int64 {
+	counts := make([]*atomic.Int64, len(rules))
+	taken := map[int]bool{} // rules of old
+	for i := range rules {
+		counts[i] = new(atomic.Int64)
+		if old == nil {
+			continue
+		}
+		for j := range old.cfg.Rules {
+			if !taken[j] && reflect.DeepEqual(old.cfg.Rules[j].Match, rules[i].Match) {
+				counts[i], taken[j] = old.inside[j], true
+				break
+			}
+		}
+	}
+	return counts
 }
 
 // fill gives the groups of next their upstreams: those that old has where they serve, else

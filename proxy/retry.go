@@ -76,7 +76,7 @@ func (u *upstream) countRetry(decision string) {
 // repeatable reports whether a request may be sent to another upstream: nothing of it went
 // out, or it may be executed twice and has no body.
 func repeatable(r *http.Request, what kind) bool {
-	if r.Context().Err() != nil {
+	if over(r.Context()) {
 		return false
 	}
 	b, _ := r.Body.(*requestBody)

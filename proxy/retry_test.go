@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -196,5 +197,44 @@ func TestNoRetryBeyondBudgetAndLimit(t *testing.T) {
 				t.Errorf("the budget is not in the metrics:\n%s", got)
 			}
 		})
+	}
+}
+
+// A handshake of TLS that fails, or does not end in time, is a connection that was not made: nothing
+// of the request was sent, so another upstream gets it, whatever its method.
+func TestRetryAfterHandshake(t *testing.T) {
+	a := newAuthority(t, "ca")
+	cert, key := a.issue("server")
+	well := start(t, Config{Listen: []Listener{{Address: "127.0.0.1:0", Cert: cert, Key: key}}, Upstreams: []Upstream{{URL: "http://" + func() string { _, addr := serve(t, mirror); return addr }()}}})
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the system accepts, and nobody answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	plain, _ := hangup(t)
+	for name, broken := range map[string]string{"silent": silent.Addr().String(), "no TLS": plain} {
+		_, port, _ := net.SplitHostPort(well.addr)
+		cfg := Config{Upstreams: []Upstream{{URL: "https://" + broken, Insecure: true}, {URL: "https://localhost:" + port, CA: a.write("ca", "CERTIFICATE", a.cert.Raw)}}}
+		cfg.Limits.Connect = 50 * time.Millisecond
+		cfg.Health.Failures = -1 // it is asked again and again
+		p := start(t, cfg)
+		c := client(t, 1, nil)
+		var all sync.WaitGroup
+		for range 8 { // at once, so that both get some
+			all.Go(func() {
+				resp, err := c.Post(p.url, "text/plain", bytes.NewReader([]byte("hello")))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if text := read(t, resp); resp.StatusCode != 200 || text != "hello" {
+					t.Errorf("%s: %s %s", name, resp.Status, text)
+				}
+			})
+		}
+		await.All(t, &all, "the requests to end")
+		if u := p.state.Load().upstreams[0]; !strings.Contains(metrics(t, p), `kind="connect",upstream="`+u.name+`"`) {
+			t.Errorf("%s: no failed connection in the metrics", name)
+		}
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"io"
 	"log"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,7 +64,6 @@ type upstream struct {
 	steering
 
 	health                health
-	out                   atomic.Bool  // as health has it
 	downUntil             atomic.Int64 // mono.Time; for the status page
 	failures              throttle
 	lifetime              context.Context // ends when it is closed or leaves
@@ -130,7 +131,6 @@ func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *
 	t := &http.Transport{
 		DialContext:            dial,
 		TLSClientConfig:        tlsConfig,
-		TLSHandshakeTimeout:    l.Connect,
 		ResponseHeaderTimeout:  l.Response,
 		MaxResponseHeaderBytes: int64(l.AnswerHeader),
 		MaxIdleConns:           idleConnections,
@@ -147,10 +147,48 @@ func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *
 	case "https":
 		t.Protocols.SetHTTP1(true)
 		t.Protocols.SetHTTP2(true)
+		t.DialTLSContext = securely(dial, tlsConfig, l.Connect)
 	default:
 		t.Protocols.SetHTTP1(true)
 	}
 	return t
+}
+
+// http1Key is the key under which the context of a request says that its connection must speak
+// HTTP/1.1: it asks to be upgraded, and HTTP/2 knows no such thing. http.Transport has such
+// connections apart from others, and dials each with the context of the request that it is for.
+type http1Key struct{}
+
+// securely returns what dials and shakes hands. A handshake that fails is a connection that could
+// not be made: nothing of a request was sent. http.Transport, which would shake hands itself, does
+// not tell such an error from that of a request.
+func securely(dial dialer, config *tls.Config, timeout time.Duration) dialer {
+	config = config.Clone()
+	config.NextProtos = []string{"h2", "http/1.1"}
+	first := config.Clone()
+	first.NextProtos = nil
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		own := config
+		if ctx.Value(http1Key{}) != nil {
+			own = first
+		}
+		if own.ServerName == "" {
+			own = own.Clone()
+			own.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		secure := tls.Client(c, own)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			c.Close()
+			return nil, &net.OpError{Op: "dial", Net: "tls", Addr: c.RemoteAddr(), Err: err}
+		}
+		return secure, nil
+	}
 }
 
 // watch reports the gate's state in metrics, until unwatched.
@@ -171,6 +209,7 @@ func (u *upstream) stopWatching() {
 // leave finishes what the upstream has, for as long as that may take, and closes
 // it.
 func (u *upstream) leave(ctx context.Context, timeout time.Duration) {
+	defer u.forget()
 	u.endLife()
 	u.target.Close()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -191,6 +230,18 @@ func (u *upstream) leave(ctx context.Context, timeout time.Duration) {
 	}
 }
 
+// forget drops the upstream's histograms, unless another one has its name. Addresses of names
+// (Upstream.Resolve) come and go, and each has a name of its own.
+func (u *upstream) forget() {
+	p := u.p
+	p.mu.Lock() // nobody begins with them meanwhile
+	defer p.mu.Unlock()
+	if !slices.ContainsFunc(p.state.Load().upstreams, func(other *upstream) bool { return other.name == u.name }) {
+		p.metrics.ForgetGate(u.name)
+		p.latency.Forget(u.name)
+	}
+}
+
 func (u *upstream) close() {
 	u.endLife()
 	u.unsteer()
@@ -202,9 +253,9 @@ func (u *upstream) close() {
 	u.stopWatching()
 }
 
-// choose names the upstream for a request: the one whose slots are least in use,
-// counting who waits for one and who failed lately, among those that are not put
-// out; or one that is, if it is time for its probe.
+// choose names the upstream for a request: the one whose slots are least in use, where requests that
+// wait for a slot and recent failures count as use. An upstream that is put out is chosen only if it
+// is time for its probe.
 func (p *Proxy) choose(r *http.Request) *httpgate.Target {
 	g := p.state.Load().group(r)
 	if g == nil {

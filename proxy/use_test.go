@@ -151,3 +151,51 @@ func TestAtOnce(t *testing.T) {
 		t.Error("the metrics do not count the refusal")
 	}
 }
+
+// TestAtOnceOverReloads: requests that were let in under one configuration count under the next,
+// also where their rule has another place or another bound. Else each reload, and each change of
+// an upstream's addresses, would let in as many again.
+func TestAtOnceOverReloads(t *testing.T) {
+	release, inside := make(chan struct{}), make(chan struct{}, 8)
+	_, addr := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/export" {
+			inside <- struct{}{}
+			<-release
+		}
+	}))
+	export := func(most int) classify.Rule {
+		return classify.Rule{Match: classify.Match{Path: []string{"/export"}}, Set: classify.Set{Use: classify.Use{AtOnce: most}}}
+	}
+	cfg := to("http://" + addr)
+	cfg.Rules = []classify.Rule{export(1)}
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	var callers sync.WaitGroup
+	callers.Go(func() {
+		if resp, _ := get(t, c, p.url+"/export"); resp.StatusCode != http.StatusOK {
+			t.Errorf("the first export: %s", resp.Status)
+		}
+	})
+	await.Value(t, inside, "a request to reach the handler")
+	for _, rules := range [][]classify.Rule{
+		{export(1)},
+		{{Match: classify.Match{Path: []string{"/other"}}, Set: classify.Set{Use: classify.Use{AtOnce: 1}}}, export(1)},
+	} {
+		next := p.state.Load().cfg
+		next.Rules = rules
+		if _, err := p.Reload(next); err != nil {
+			t.Fatal(err)
+		}
+		if resp, _ := get(t, c, p.url+"/export"); resp.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("one more export after a reload with %d rules: %s, expected 429", len(rules), resp.Status)
+		}
+		if resp, _ := get(t, c, p.url+"/other"); resp.StatusCode != http.StatusOK {
+			t.Errorf("another request: %s", resp.Status)
+		}
+	}
+	close(release)
+	await.All(t, &callers, "the client to end")
+	if resp, _ := get(t, c, p.url+"/export"); resp.StatusCode != http.StatusOK {
+		t.Errorf("an export after the other: %s", resp.Status)
+	}
+}

@@ -109,6 +109,13 @@ func (t *Telemetry) NewGate(name string, log *slog.Logger) (*Gate, error) {
 	return &Gate{meter: t.Meter(), name: name, queued: queued, served: served, notice: notice{log: log, gate: name}}, nil
 }
 
+// ForgetGate drops the histograms of the gate called name, which is gone for good: a program whose
+// gates come and go under ever new names would otherwise keep those of all.
+func (t *Telemetry) ForgetGate(name string) {
+	t.queued.Forget(name)
+	t.served.Forget(name)
+}
+
 // Meter returns the meter for gates and for a program's own instruments.
 func (t *Telemetry) Meter() metric.Meter { return t.provider.Meter(Scope) }
 

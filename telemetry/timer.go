@@ -3,6 +3,7 @@ package telemetry
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -158,6 +159,15 @@ func (t *Timer) With(values ...string) (*Times, error) {
 	fresh := &Times{pairs: said.Label, since: time.Now()}
 	t.all[key] = fresh
 	return fresh, nil
+}
+
+// Forget drops what the timer counts under these values of its first labels, whatever the other
+// labels say. Observations of a Times that was dropped go nowhere.
+func (t *Timer) Forget(first ...string) {
+	key := strings.Join(first, "\xff")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.all, func(known string, _ *Times) bool { return known == key || strings.HasPrefix(known, key+"\xff") })
 }
 
 // Describe implements prometheus.Collector.

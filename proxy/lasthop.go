@@ -1,0 +1,55 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// The methods of RFC 9110 that a server behind the proxy may have, for Allow, and without TRACE, which
+// the proxy does not answer itself: its answer would be the request, secrets included.
+const (
+	ownMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+	allMethods = ownMethods + ", TRACE"
+)
+
+// lastHop answers a request that goes to no server behind the proxy, and reports true: one for a
+// tunnel, and one that has no hop left by its Max-Forwards (RFC 9110 §7.6.2). Of one that has, it
+// counts this one. a is its entry in the access log, nil if there is none.
+func lastHop(w http.ResponseWriter, r *http.Request, a *access) bool {
+	switch r.Method {
+	case http.MethodConnect:
+		a.say(broken, "connect")
+		refuseConnect(w)
+		return true
+	case http.MethodOptions, http.MethodTrace:
+	default:
+		return false
+	}
+	v := r.Header["Max-Forwards"]
+	if len(v) != 1 {
+		return false
+	}
+	left, err := strconv.ParseUint(strings.TrimSpace(v[0]), 10, 31)
+	switch {
+	case err != nil:
+		return false
+	case left > 0:
+		r.Header["Max-Forwards"] = []string{strconv.FormatUint(left-1, 10)}
+		return false
+	}
+	a.say(exempted, "max_forwards")
+	w.Header().Set("Allow", ownMethods)
+	if r.Method == http.MethodTrace {
+		http.Error(w, "the proxy does not answer TRACE itself", http.StatusMethodNotAllowed)
+	} else {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return true
+}
+
+// refuseConnect answers a request for a tunnel. Allow is required beside 405 (RFC 9110 §15.5.6).
+func refuseConnect(w http.ResponseWriter) {
+	w.Header().Set("Allow", allMethods)
+	http.Error(w, "CONNECT is for forward proxies, and this is a reverse proxy: send the request itself", http.StatusMethodNotAllowed)
+}

@@ -1,0 +1,91 @@
+package proxy
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// A request to go on as HTTP/2 in the clear, or as TLS, is served as one of HTTP/1: an upstream
+// that agreed would take any number of requests on the connection, past the rules and the gate.
+func TestNoUpgradeToHTTPOrTLS(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			if r.Header["Http2-Settings"] != nil || r.Header["Connection"] != nil {
+				t.Errorf("the upstream got %v", r.Header)
+			}
+			fmt.Fprint(w, "as HTTP/1")
+			return
+		}
+		c, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		fmt.Fprintf(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\nbehind the gate", r.Header.Get("Upgrade"))
+		_ = rw.Flush()
+	}))
+	p := start(t, to("http://"+addr))
+	for upgrade, want := range map[string]int{"h2c": 200, "H2C": 200, "HTTP/2.0": 200, "TLS/1.3, HTTP/1.1": 200, "websocket, h2c": 200, "websocket": 101, "h2cx": 101} {
+		c, err := net.Dial("tcp", p.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n", upgrade)
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Errorf("Upgrade: %s: %v", upgrade, err)
+		} else if resp.StatusCode != want {
+			t.Errorf("Upgrade: %s: answered %d, expected %d", upgrade, resp.StatusCode, want)
+		}
+	}
+}
+
+// A WebSocket passes to an upstream of TLS that offers HTTP/2, which knows no upgrades, and other
+// requests use HTTP/2 beside it.
+func TestUpgradeOverTLS(t *testing.T) {
+	a := newAuthority(t, "ca")
+	cert, key := a.issue("server")
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			fmt.Fprint(w, r.Proto)
+			return
+		}
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_ = rw.Flush()
+	}))
+	back.EnableHTTP2 = true
+	back.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	back.StartTLS()
+	defer back.Close()
+	_, port, _ := net.SplitHostPort(back.Listener.Addr().String())
+	p := start(t, Config{Upstreams: []Upstream{{URL: "https://localhost:" + port, CA: a.write("ca", "CERTIFICATE", a.cert.Raw)}}})
+	for range 2 {
+		if _, text := get(t, client(t, 1, nil), p.url); text != "HTTP/2.0" {
+			t.Errorf("a request by %s, expected HTTP/2.0", text)
+		}
+		c := connectTo(t, p.addr)
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != 101 {
+			t.Errorf("WebSocket: %v, %v", resp, err)
+		}
+	}
+}
