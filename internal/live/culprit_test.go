@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -180,6 +181,41 @@ func TestCreditsComeBack(t *testing.T) {
 	defer g.mu.Unlock()
 	if got := pool.Total(); got < 80 || got > 90 {
 		t.Errorf("%d credits after the cancel, expected 80 of 100", got)
+	}
+}
+
+// failing takes a part of a line while it is told to.
+type failing struct {
+	bytes.Buffer
+	fails bool
+}
+
+func (f *failing) Write(p []byte) (int, error) {
+	if !f.fails {
+		return f.Buffer.Write(p)
+	}
+	n, _ := f.Buffer.Write(p[:min(len(p), 30)])
+	return n, io.ErrShortWrite
+}
+
+// TestALogBeginsAnewAfterAFailure: so that what follows can be computed again.
+func TestALogBeginsAnewAfterAFailure(t *testing.T) {
+	var log failing
+	g := newGate(t, 0, GateConfig{Config: admission.Config{Objective: time.Second}, Culprit: CulpritConfig{Source: "s", Audit: &log}})
+	for _, fails := range []bool{false, false, true, true, false, false} {
+		log.fails = fails
+		if fails {
+			g.finder.mu.Lock()
+			g.finder.write([]byte(`{"source":"s","state":"lost, and cut off"}`))
+			g.finder.mu.Unlock()
+		}
+		g.finder.look()
+	}
+	if n := strings.Count(log.String(), `"config":{`); n != 2 {
+		t.Errorf("%d beginnings, expected two:\n%s", n, log.String())
+	}
+	if err := audit.Replay(&log.Buffer, func(*audit.Look) error { return nil }); !errors.Is(err, audit.ErrCutOff) {
+		t.Errorf("the log cannot be replayed: %v", err)
 	}
 }
 
