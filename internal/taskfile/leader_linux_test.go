@@ -70,6 +70,10 @@ func TestAProcessOutlivesItsFirstThread(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
@@ -102,5 +106,4 @@ func TestAProcessOutlivesItsFirstThread(t *testing.T) {
 			t.Fatal("the slot of a zombie is not freed")
 		}
 	}
-	_ = cmd.Wait()
 }
