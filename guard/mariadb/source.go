@@ -489,30 +489,60 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	return true, nil
 }
 
-// keepsSQL counts the locks that a session keeps for itself.
-const keepsSQL = `SELECT COUNT(*) FROM performance_schema.metadata_locks l JOIN performance_schema.threads t ON t.THREAD_ID = l.OWNER_THREAD_ID
-WHERE t.PROCESSLIST_ID = ? AND l.LOCK_DURATION = 'EXPLICIT' AND l.LOCK_STATUS = 'GRANTED'`
-
 // same reports whether a session still does the task, or still keeps what it is for. The
 // numbers of sessions are not used again while the server runs.
 func (s *Source) same(ctx context.Context, goal target, step culprit.Step) (bool, error) {
-	s.asked++
 	if goal.whole && step == culprit.Session {
-		var n int
-		err := s.acts.conn.QueryRowContext(ctx, keepsSQL, goal.session).Scan(&n)
-		return n > 0, err
+		return s.keeps(ctx, goal)
 	}
-	if (goal.snapshot || goal.transaction != 0) && step == culprit.Session {
-		var n int
-		// Those that only read have no number of their own.
-		err := s.acts.conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_id = ? AND trx_mysql_thread_id = ? AND TIMESTAMPDIFF(SECOND, trx_started, NOW()) >= ?",
-			goal.transaction, goal.session, goal.age).Scan(&n)
-		return n > 0, err
-	}
+	s.asked++
 	rows, err := readSessions(ctx, s.acts.conn, nil, s.mysql, []int64{goal.session})
-	return slices.ContainsFunc(rows, func(r sessionRow) bool {
-		return r.id == goal.session && r.query == goal.query && (step == culprit.Session || !r.idle() && r.command != killed)
-	}), err
+	at := slices.IndexFunc(rows, func(r sessionRow) bool { return r.id == goal.session })
+	if err != nil || at < 0 || rows[at].command == killed {
+		return false, err
+	}
+	r := &rows[at]
+	// MySQL does not count what a session did before it went idle.
+	alike := r.query == goal.query && r.idle() == goal.idle && !(s.mysql && r.idle())
+	switch inside := goal.snapshot || goal.transaction != 0; {
+	case step == culprit.Statement && (r.query != goal.query || r.idle()):
+		return false, nil
+	case inside && !(alike && goal.settled):
+		return s.inside(ctx, goal)
+	case !inside && s.mysql && r.idle() && goal.lock != "":
+		return s.keeps(ctx, goal)
+	}
+	return r.query == goal.query, nil
+}
+
+// keepsSQL counts the locks of an object that a session has.
+const keepsSQL = `SELECT COUNT(*) FROM performance_schema.metadata_locks l JOIN performance_schema.threads t ON t.THREAD_ID = l.OWNER_THREAD_ID
+WHERE t.PROCESSLIST_ID = ? AND CONCAT(l.OBJECT_TYPE, '/', COALESCE(l.OBJECT_SCHEMA, ''), '/', COALESCE(l.OBJECT_NAME, '')) = ? AND l.LOCK_STATUS = 'GRANTED' AND (l.LOCK_DURATION = 'EXPLICIT' OR NOT ?)`
+
+// keeps reports whether a session still has the lock that it is to let go.
+func (s *Source) keeps(ctx context.Context, goal target) (bool, error) {
+	var n int
+	s.asked++
+	err := s.acts.conn.QueryRowContext(ctx, keepsSQL, goal.session, goal.lock, goal.whole).Scan(&n)
+	return n > 0, err
+}
+
+// inside reports whether a session is still in the transaction. The view of transactions shows what it showed
+// before until nobody has read it for a while, so the answer takes that while: what the look saw would prove
+// nothing about now.
+func (s *Source) inside(ctx context.Context, goal target) (bool, error) {
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-time.After(innodbIdle + time.Millisecond - time.Since(s.transactionsRead)):
+	}
+	var n int
+	s.asked++
+	// Those that only read have no number of their own.
+	err := s.acts.conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_id = ? AND trx_mysql_thread_id = ? AND TIMESTAMPDIFF(SECOND, trx_started, NOW()) >= ?",
+		goal.transaction, goal.session, goal.age).Scan(&n)
+	s.transactionsRead = time.Now()
+	return n > 0, err
 }
 
 // Alive checks the connection that acts.
