@@ -93,11 +93,13 @@ func Parse(url string) (*pgx.ConnConfig, error) {
 // learn asks what does not change while connected.
 func (s *Source) learn(ctx context.Context) error {
 	var version int
-	var stats bool
+	var there bool
 	var timeout string
+	var begun time.Time
 	err := s.looks.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('statement_timeout'), pg_backend_pid(), current_setting('port')::int, current_user::text,
-  (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), pg_has_role(current_user, 'pg_signal_backend', 'USAGE'), pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')`).
-		Scan(&version, &timeout, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &stats)
+  (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), pg_has_role(current_user, 'pg_signal_backend', 'USAGE'),
+  (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())`).
+		Scan(&version, &timeout, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &begun)
 	if err != nil {
 		return err
 	}
@@ -106,6 +108,12 @@ func (s *Source) learn(ctx context.Context) error {
 	}
 	if pooled(s.pid, s.looks.PgConn().PID(), timeout) {
 		return errors.New("there is a pooler in front of the server, expected the address of the server itself: a pool has no connection left when the guard needs one")
+	}
+	if err := s.acts.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2)", int32(s.pid), begun).Scan(&there); err != nil {
+		return err
+	}
+	if !there {
+		return errors.New("two connections reached two servers, expected the address of one: what is seen on one could not be cancelled on the other")
 	}
 	s.version = version
 	s.maySignal = s.maySignal || s.super
@@ -219,14 +227,18 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	}
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
-	sql := "SELECT " + call + "(a.pid) FROM pg_stat_activity a WHERE a.pid = $1 AND a.backend_start = $2"
+	sql := "SELECT " + call + "(a.pid) FROM pg_stat_activity a WHERE a.pid = $1 AND a.backend_start = $2 AND "
 	args := []any{int32(goal.pid), goal.begun}
 	switch {
-	case goal.keeps:
-		sql += " AND EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted)"
+	case len(goal.keeps) > 0:
+		sql += "EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.granted AND " + lockSQL + " = ANY($3))"
+		args = append(args, goal.keeps)
 	case !goal.transaction.IsZero():
-		sql += " AND a.xact_start = $3"
+		sql += "a.xact_start = $3"
 		args = append(args, goal.transaction)
+	default:
+		sql += "a.xact_start IS NULL AND a.query_start = $3"
+		args = append(args, goal.statement)
 	}
 	var done bool
 	switch err := s.acts.QueryRow(ctx, sql, args...).Scan(&done); {
