@@ -59,8 +59,8 @@ const (
 	// suspects is for how many times Config.Hold a suspicion alone keeps them.
 	suspects = 2
 	// drains is after how many objectives the victims must be fewer than they were when the
-	// culprit let go. What it took may come back slowly: a cache is filled again by as many
-	// requests as there are slots.
+	// culprit let go, unless far fewer end than usual: what it took may come back slowly, as
+	// a cache that is filled again by as many requests as there are slots.
 	drains = 4
 	// usual is for how many objectives the usual rate of departures is averaged, fewer the part of
 	// it that counts as far less, and scarce how much evidence of that is enough beside a
@@ -206,7 +206,7 @@ func (g *Gate) departs(now mono.Time) {
 	case !h.open || !h.found:
 	case h.resumed == mono.Never:
 		h.resumed, h.backlog = now, g.queue.Len()
-	case now >= h.resumed.Add(drains*g.cfg.Objective) && g.queue.Len() >= h.backlog:
+	case now >= h.resumed.Add(drains*g.cfg.Objective) && g.queue.Len() >= h.backlog && !g.slowed(now):
 		g.release(now) // more come than are served: kept, they would make all the others late
 	}
 }
