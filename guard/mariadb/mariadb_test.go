@@ -181,6 +181,50 @@ func TestRowLocks(t *testing.T) {
 	}
 }
 
+// A server that is too slow for a look keeps the guard's connection to cancel, and what was known of its tasks.
+func TestALateLook(t *testing.T) {
+	s := open(t, start(t))
+	holder, waiter := client(t), client(t)
+	holder.do("SELECT GET_LOCK('late', 1)")
+	waiter.begin("SELECT GET_LOCK('late', 90)")
+	l := looktest.Until(t, s, "an idle holder", func(l *track.Look) bool { _, ok := idleBlocker(l); return ok })
+	id, _ := idleBlocker(l)
+	acts := s.acts.id
+	ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+	defer cancel()
+	<-ctx.Done()
+	if _, err := s.Look(ctx); !errors.Is(err, track.ErrLate) {
+		t.Errorf("%v, expected that the server answers too late", err)
+	}
+	l, err := s.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, _ := idleBlocker(l); same != id || s.acts.id != acts {
+		t.Errorf("the next look is\n%s", looktest.Picture(l))
+	}
+	if done, err := s.Act(t.Context(), id, culprit.Session); !done || err != nil {
+		t.Errorf("not killed: %v, %v", done, err)
+	}
+	if err := waiter.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What could be cancelled nowhere is not looked at.
+func TestTwoServersAreRefused(t *testing.T) {
+	s := open(t, start(t))
+	other, err := servers.MariaDB(t.Context(), servers.MariaDBConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Stop()
+	two := open(t, other.MySQLURL("mariadb"))
+	if err := (&Source{looks: s.looks, acts: two.acts}).alike(t.Context()); err == nil || !strings.Contains(err.Error(), "two servers") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A session that ended the transaction of the look, and is in the next one by the time of the cancel, is not killed,
 // although the view of transactions still shows what the look saw.
 func TestTheNextTransactionIsSpared(t *testing.T) {

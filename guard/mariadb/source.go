@@ -21,8 +21,7 @@ import (
 	"github.com/spillgate/spillgate/internal/live"
 )
 
-// LookTimeout is how long one look may take. Then it fails, and its connection with
-// it.
+// LookTimeout is how long one look may take. Then it is late, and its connection is replaced.
 const LookTimeout = time.Second
 
 // oldestWaiters is how many transactions are asked for their blockers.
@@ -33,6 +32,7 @@ const dear = 10
 
 // Source is a server. It is for one goroutine.
 type Source struct {
+	cfg         *mysql.Config // of the port that looks and acts use
 	looks, acts *connection
 	builder     *builder
 	mysql       bool
@@ -89,6 +89,7 @@ func (s *Source) open(ctx context.Context, cfg *mysql.Config) (err error) {
 	if s.acts, err = connect(ctx, cfg); err != nil {
 		return err
 	}
+	s.cfg = cfg
 	return s.learn(ctx)
 }
 
@@ -182,8 +183,25 @@ func (s *Source) reserved(ctx context.Context, cfg *mysql.Config) *mysql.Config 
 	return other
 }
 
+// alike refuses two connections that reached two servers, as an address of several may have them do.
+func (s *Source) alike(ctx context.Context) error {
+	var names [2]string
+	for i, c := range []*connection{s.looks, s.acts} {
+		if err := c.conn.QueryRowContext(ctx, "SELECT CONCAT_WS('/', @@hostname, @@port, @@datadir, @@pid_file)").Scan(&names[i]); err != nil {
+			return err
+		}
+	}
+	if names[0] != names[1] {
+		return errors.New("two connections reached two servers, expected the address of one: what is seen on one could not be cancelled on the other")
+	}
+	return nil
+}
+
 // learn asks what does not change while connected.
 func (s *Source) learn(ctx context.Context) error {
+	if err := s.alike(ctx); err != nil {
+		return err
+	}
 	var version, handling, pidFile string
 	var schema bool
 	const text = "SELECT VERSION(), @@thread_handling, @@pid_file, @@performance_schema, @@port"
@@ -268,8 +286,47 @@ func missing(grants string, isMySQL bool) (notes []string) {
 }
 
 // Look looks once. An error means that a view failed; the source must be closed and
-// opened again.
+// opened again, unless the error is track.ErrLate.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
+	if s.looks == nil {
+		if err := s.again(ctx); err != nil {
+			return nil, fmt.Errorf("mariadb: connect again: %w: %w", track.ErrLate, err)
+		}
+	}
+	l, err := s.look(ctx)
+	if late(err) {
+		s.looks.close() // the driver has given it up, or the server is still at it
+		s.looks = nil
+		err = fmt.Errorf("%w: %w", track.ErrLate, err)
+	}
+	return l, err
+}
+
+// again replaces the connection for looks, which ends with a look that takes too long. The other one is kept: the server may
+// take no more connections by now.
+func (s *Source) again(ctx context.Context) (err error) {
+	if s.looks, err = connect(ctx, s.cfg); err != nil {
+		s.looks = nil
+		return err
+	}
+	s.notes = s.notes[:0]
+	if err = s.learn(ctx); err != nil {
+		s.looks.close()
+		s.looks = nil
+	}
+	return err
+}
+
+// late reports whether the server was too slow, and nothing else is wrong.
+func late(err error) bool {
+	var told *mysql.MySQLError
+	if errors.As(err, &told) {
+		return told.Number == 1969 || told.Number == 3024 || told.Number == 1205 // by max_statement_time, by max_execution_time, by lock_wait_timeout
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	in, c := &s.in, s.looks.conn

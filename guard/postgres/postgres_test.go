@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -312,6 +313,39 @@ func TestTwoServersAreRefused(t *testing.T) {
 	}
 	if err := s.learn(t.Context()); err == nil || !strings.Contains(err.Error(), "two servers") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A server that is too slow for a look keeps the guard's connection to cancel, and what was known of its tasks.
+func TestALateLook(t *testing.T) {
+	super, least := start(t)
+	s := open(t, least)
+	busy := connect(t, super)
+	busy.do("BEGIN; LOCK TABLE t IN EXCLUSIVE MODE")
+	connect(t, super).begin("UPDATE t SET v = v + 1 WHERE id = 12")
+	l := looktest.Until(t, s, "the holder", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	id, pid := l.Sample.Tasks[l.Sample.Edges[0].Blocker].ID, s.acts.PgConn().PID()
+	for _, patience := range []time.Duration{time.Minute, 100 * time.Millisecond} { // the server gives up, and the guard does
+		slow, err := pgx.Connect(t.Context(), super)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := slow.Exec(t.Context(), "BEGIN; LOCK TABLE pg_authid IN ACCESS EXCLUSIVE MODE"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		if _, err := s.Look(ctx); !errors.Is(err, track.ErrLate) {
+			t.Errorf("with a patience of %v: %v, expected that the server answers too late", patience, err)
+		}
+		cancel()
+		slow.Close(context.Background())
+		l, err := s.Look(t.Context())
+		if err != nil || len(l.Sample.Edges) != 1 || l.Sample.Tasks[l.Sample.Edges[0].Blocker].ID != id || s.acts.PgConn().PID() != pid {
+			t.Fatalf("with a patience of %v: %v, the next look is\n%s", patience, err, looktest.Picture(l))
+		}
+	}
+	if done, err := s.Act(t.Context(), id, culprit.Session); !done || err != nil {
+		t.Errorf("not terminated: %v, %v", done, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/spillgate/spillgate/guard/procfs"
 	"github.com/spillgate/spillgate/guard/statement"
@@ -20,8 +21,7 @@ import (
 // every look; sessions of another role that call themselves so are not.
 const Application = "spillgate guard"
 
-// LookTimeout is how long one look may take. Then it fails, and its connection with
-// it.
+// LookTimeout is how long one look may take. Then it is late, and its connection is replaced.
 const LookTimeout = time.Second
 
 // ownTimeout is statement_timeout of the guard's sessions as the server shows it.
@@ -35,6 +35,7 @@ func pooled(process int64, told uint32, timeout string) bool {
 
 // Source is a server. It is for one goroutine.
 type Source struct {
+	cfg         *pgx.ConnConfig
 	looks, acts *pgx.Conn
 	builder     *builder
 	version     int
@@ -58,7 +59,7 @@ func Open(ctx context.Context, url string, objective time.Duration) (*Source, er
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{builder: newBuilder(objective), since: time.Unix(0, 0)}
+	s := &Source{cfg: cfg, builder: newBuilder(objective), since: time.Unix(0, 0)}
 	if s.looks, err = pgx.ConnectConfig(ctx, cfg); err == nil {
 		s.acts, err = pgx.ConnectConfig(ctx, cfg)
 	}
@@ -127,8 +128,45 @@ func (s *Source) learn(ctx context.Context) error {
 }
 
 // Look looks once. An error means that a view failed; the source must be closed and
-// opened again.
+// opened again, unless the error is track.ErrLate.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
+	if s.looks.IsClosed() {
+		if err := s.again(ctx); err != nil {
+			return nil, fmt.Errorf("postgres: connect again: %w: %w", track.ErrLate, err)
+		}
+	}
+	l, err := s.look(ctx)
+	if late(err) {
+		err = fmt.Errorf("%w: %w", track.ErrLate, err)
+	}
+	return l, err
+}
+
+// again replaces the connection for looks, which ends with a look that takes too long. The other one is kept: the server may
+// take no more connections by now.
+func (s *Source) again(ctx context.Context) (err error) {
+	conn, err := pgx.ConnectConfig(ctx, s.cfg)
+	if err != nil {
+		return err
+	}
+	s.looks = conn
+	if err = s.learn(ctx); err != nil {
+		_ = conn.Close(ctx) // to be tried again
+	}
+	return err
+}
+
+// late reports whether the server was too slow, and nothing else is wrong.
+func late(err error) bool {
+	const cancelled, noLock = "57014", "55P03" // by statement_timeout, by lock_timeout
+	var told *pgconn.PgError
+	if errors.As(err, &told) {
+		return told.Code == cancelled || told.Code == noLock
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	in := input{since: s.since, role: s.role, super: s.super, maySignal: s.maySignal}
