@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/culprit/audit"
 	"github.com/spillgate/spillgate/internal/slots"
+	"github.com/spillgate/spillgate/internal/taskfile"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -216,6 +218,38 @@ func TestALogBeginsAnewAfterAFailure(t *testing.T) {
 	}
 	if err := audit.Replay(&log.Buffer, func(*audit.Look) error { return nil }); !errors.Is(err, audit.ErrCutOff) {
 		t.Errorf("the log cannot be replayed: %v", err)
+	}
+}
+
+// TestACrowdedGateIsSeen: what the engine cannot take is left out, and does not blind it.
+func TestACrowdedGateIsSeen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks")
+	engine, err := taskfile.Attach(path, taskfile.Geometry{})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer engine.Close()
+	if err := engine.SetMode(taskfile.Precise); err != nil {
+		t.Fatal(err)
+	}
+	tracer, err := taskfile.Open(path, taskfile.Geometry{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tracer.Close()
+	r, _ := tracer.Resource("pool", taskfile.Queue)
+	for range 3 { // tasks that are no requests
+		s := tracer.Begin(taskfile.Task{Flags: taskfile.Background})
+		s.Acquire(r, 1)
+	}
+	f := file{engine: engine, place: map[uint64]int32{}, pairs: map[[2]int32]int{}}
+	s := culprit.Sample{At: Now(), Resources: []culprit.Resource{{Name: "slots", Kind: culprit.Queue}}}
+	for i := range culprit.MaxTasks - 1 {
+		s.Tasks = append(s.Tasks, culprit.Task{ID: uint64(i + 1)})
+	}
+	kinds := f.see(&s, make([]what, len(s.Tasks)), time.Second)
+	if err := s.Check(); err != nil || len(s.Tasks) != culprit.MaxTasks || len(kinds) != len(s.Tasks) || len(s.Holds) != 1 {
+		t.Errorf("%d tasks, %d kinds, %d holds, %v", len(s.Tasks), len(kinds), len(s.Holds), err)
 	}
 }
 
