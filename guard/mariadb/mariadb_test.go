@@ -203,6 +203,8 @@ func TestALateLook(t *testing.T) {
 	if same, _ := idleBlocker(l); same != id || s.acts.id != acts {
 		t.Errorf("the next look is\n%s", looktest.Picture(l))
 	}
+	// Nor does a lost connection to cancel cost what was known.
+	s.acts.close()
 	if done, err := s.Act(t.Context(), id, culprit.Session); !done || err != nil {
 		t.Errorf("not killed: %v, %v", done, err)
 	}

@@ -509,12 +509,22 @@ func oldest(all []transactionRow) (ids []uint64) {
 	return ids
 }
 
-// Act does a step to a task of the last look. It reports false if the task was gone.
+// Act does a step to a task of the last look. It reports false if the task was gone. Over a connection that is lost
+// it is done again over another one.
 func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool, error) {
 	goal, ok := s.builder.targets[task]
 	if !ok {
 		return false, nil
 	}
+	done, err := s.act(ctx, goal, step)
+	var told *mysql.MySQLError
+	if err == nil || errors.As(err, &told) || step != culprit.Statement && step != culprit.Session || s.Alive(ctx) != nil {
+		return done, err
+	}
+	return s.act(ctx, goal, step)
+}
+
+func (s *Source) act(ctx context.Context, goal target, step culprit.Step) (bool, error) {
 	var kill string
 	switch step {
 	case culprit.Statement:
@@ -602,12 +612,22 @@ func (s *Source) inside(ctx context.Context, goal target) (bool, error) {
 	return n > 0, err
 }
 
-// Alive checks the connection that acts.
+// Alive checks the connection that acts, and replaces one that is gone: what was learned stays.
 func (s *Source) Alive(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	ping, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	s.asked++
-	return s.acts.conn.PingContext(ctx)
+	gone := s.acts.conn.PingContext(ping)
+	if gone == nil || s.looks == nil {
+		return gone
+	}
+	other, err := connect(ctx, s.cfg)
+	if err != nil {
+		return errors.Join(gone, err)
+	}
+	s.acts.close()
+	s.acts = other
+	return s.alike(ctx)
 }
 
 // Close ends both connections.

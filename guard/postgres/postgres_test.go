@@ -344,6 +344,15 @@ func TestALateLook(t *testing.T) {
 			t.Fatalf("with a patience of %v: %v, the next look is\n%s", patience, err, looktest.Picture(l))
 		}
 	}
+	// Nor does a lost connection to cancel cost what was known.
+	admin, err := pgx.Connect(t.Context(), super)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(context.Background())
+	if _, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend($1, 60000)", int32(pid)); err != nil {
+		t.Fatal(err)
+	}
 	if done, err := s.Act(t.Context(), id, culprit.Session); !done || err != nil {
 		t.Errorf("not terminated: %v, %v", done, err)
 	}

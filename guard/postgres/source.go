@@ -43,7 +43,8 @@ type Source struct {
 	super       bool
 	maySignal   bool
 	beside      bool
-	pid         int64 // of a process of the server
+	pid         int64     // of a process of the server, that of looks
+	begun       time.Time // when that began
 	port        int
 	unread      []int // client ports
 	locksSQL    string
@@ -94,13 +95,11 @@ func Parse(url string) (*pgx.ConnConfig, error) {
 // learn asks what does not change while connected.
 func (s *Source) learn(ctx context.Context) error {
 	var version int
-	var there bool
 	var timeout string
-	var begun time.Time
 	err := s.looks.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('statement_timeout'), pg_backend_pid(), current_setting('port')::int, current_user::text,
   (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), pg_has_role(current_user, 'pg_signal_backend', 'USAGE'),
   (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())`).
-		Scan(&version, &timeout, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &begun)
+		Scan(&version, &timeout, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &s.begun)
 	if err != nil {
 		return err
 	}
@@ -110,11 +109,8 @@ func (s *Source) learn(ctx context.Context) error {
 	if pooled(s.pid, s.looks.PgConn().PID(), timeout) {
 		return errors.New("there is a pooler in front of the server, expected the address of the server itself: a pool has no connection left when the guard needs one")
 	}
-	if err := s.acts.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2)", int32(s.pid), begun).Scan(&there); err != nil {
+	if err := s.alike(ctx); err != nil {
 		return err
-	}
-	if !there {
-		return errors.New("two connections reached two servers, expected the address of one: what is seen on one could not be cancelled on the other")
 	}
 	s.version = version
 	s.maySignal = s.maySignal || s.super
@@ -248,12 +244,21 @@ func (s *Source) commands(now time.Time) bool {
 }
 
 // Act does a step to a task of the last look. It reports false if the task was gone:
-// the statement that signals compares the session and the transaction itself.
+// the statement that signals compares the session and the transaction itself. Over a connection that is lost
+// it is done again over another one.
 func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool, error) {
 	goal, ok := s.builder.targets[task]
 	if !ok {
 		return false, nil
 	}
+	done, err := s.act(ctx, goal, step)
+	if err != nil && s.acts.IsClosed() && s.Alive(ctx) == nil {
+		return s.act(ctx, goal, step)
+	}
+	return done, err
+}
+
+func (s *Source) act(ctx context.Context, goal target, step culprit.Step) (bool, error) {
 	var call string
 	switch step {
 	case culprit.Statement:
@@ -288,11 +293,35 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	return done, nil
 }
 
-// Alive checks the connection that acts.
+// Alive checks the connection that acts, and replaces one that is gone: what was learned stays.
 func (s *Source) Alive(ctx context.Context) error {
+	ping, cancel := context.WithTimeout(ctx, LookTimeout)
+	defer cancel()
+	gone := s.acts.Ping(ping)
+	if gone == nil {
+		return nil
+	}
+	conn, err := pgx.ConnectConfig(ctx, s.cfg)
+	if err != nil {
+		return errors.Join(gone, err)
+	}
+	_ = s.acts.Close(ping)
+	s.acts = conn
+	return s.alike(ctx)
+}
+
+// alike refuses two connections that reached two servers, as an address of several may have them do.
+func (s *Source) alike(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
-	return s.acts.Ping(ctx)
+	var there bool
+	if err := s.acts.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2)", int32(s.pid), s.begun).Scan(&there); err != nil {
+		return err
+	}
+	if !there {
+		return errors.New("two connections reached two servers, expected the address of one: what is seen on one could not be cancelled on the other")
+	}
+	return nil
 }
 
 // Close ends both connections.
