@@ -53,7 +53,7 @@ type target struct {
 	session, query int64
 	transaction    uint64 // 0: not in one, or its number means nothing
 	age            int64  // of the transaction, seconds
-	lock           string // the object that it keeps from others; ""; none that a view of locks shows
+	lock           string // the object that it keeps from others; "": none that a view of locks shows
 	whole          bool   // the session itself, for that lock
 	snapshot       bool   // the transaction, for what it keeps
 	idle           bool

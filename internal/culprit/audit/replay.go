@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/mono"
@@ -52,7 +54,9 @@ func Replay(log io.Reader, each func(*Look) error) error {
 		look, err := p.play(scan.Bytes())
 		if errors.Is(err, errNoObject) {
 			if err = fmt.Errorf("line %d: %w", n, err); whole {
-				p.tear(scan.Bytes(), err)
+				if p.tear(scan.Bytes(), err); len(p.torn) > maxSources {
+					return p.rest()
+				}
 				continue
 			}
 			return errors.Join(p.gaps, fmt.Errorf("%w: %w", ErrCutOff, err))
@@ -103,13 +107,15 @@ func (p *player) tear(text []byte, err error) {
 		clear(p.engines)
 		p.anybodys = true
 	}
-	p.torn[source] = err
+	if p.torn[source] == nil {
+		p.torn[source] = err
+	}
 }
 
 // rest returns what is wrong with a log that ended.
 func (p *player) rest() error {
-	for _, err := range p.torn { // nothing follows that could tell it from damage
-		return err
+	for _, source := range slices.Sorted(maps.Keys(p.torn)) { // nothing follows that could tell it from damage
+		return p.torn[source]
 	}
 	return p.gaps
 }
