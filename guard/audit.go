@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,10 +20,13 @@ type Audit struct {
 	w      io.Writer
 	log    *slog.Logger
 	failed bool
+	torn   bool   // the last line may lack its end
+	gaps   uint64 // writes that failed
 }
 
 // NewAudit returns an audit that appends to w. When w fails, log says so once, and the
-// audit goes on to try.
+// audit goes on to try: what was to be written is lost, and every engine begins its log anew, so that what comes
+// after the gap can be computed again.
 func NewAudit(w io.Writer, log *slog.Logger) *Audit { return &Audit{w: w, log: log} }
 
 // write appends whole lines.
@@ -32,12 +36,28 @@ func (a *Audit) write(lines []byte) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, err := a.w.Write(lines)
+	if a.torn {
+		lines = slices.Concat([]byte("\n"), lines)
+	}
+	n, err := a.w.Write(lines)
+	a.torn = err != nil && (a.torn || n > 0)
+	if err != nil {
+		a.gaps++
+	}
 	if failed := err != nil; failed != a.failed {
 		if a.failed = failed; failed {
 			a.log.Error("the audit log cannot be written", slog.Any("error", err))
+		} else {
+			a.log.Warn("the audit log can be written again", slog.Uint64("lost", a.gaps))
 		}
 	}
+}
+
+// lost returns how many writes have failed.
+func (a *Audit) lost() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.gaps
 }
 
 // engine is a culprit engine whose decisions are written to the audit log, if there is one.
@@ -49,18 +69,23 @@ type engine interface {
 // recorded writes down what an engine decides.
 type recorded struct {
 	*audit.Recorder
-	to *Audit
+	to   *Audit
+	gaps uint64 // of the log, when it began to write or began anew
 }
 
 // Observe implements engine.
-func (r recorded) Observe(s *culprit.Sample) *culprit.Decision {
+func (r *recorded) Observe(s *culprit.Sample) *culprit.Decision {
+	if lost := r.to.lost(); lost != r.gaps {
+		r.gaps = lost
+		r.to.write(r.Begin())
+	}
 	d, lines := r.Recorder.Observe(s)
 	r.to.write(lines)
 	return d
 }
 
 // Configure implements engine.
-func (r recorded) Configure(cfg culprit.Config) error {
+func (r *recorded) Configure(cfg culprit.Config) error {
 	lines, err := r.Recorder.Configure(cfg)
 	r.to.write(lines)
 	return err
@@ -75,8 +100,9 @@ func (a *Audit) engine(server string, cfg culprit.Config) (engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	one := &recorded{Recorder: r, to: a, gaps: a.lost()}
 	a.write(r.Begin())
-	return recorded{r, a}, nil
+	return one, nil
 }
 
 // event notes what was done to a task, or what came of it.

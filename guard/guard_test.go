@@ -307,6 +307,22 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// A pattern says what it seems to say: a * stands for a / too, and a bracket for itself.
+func TestMatches(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"*", "", true}, {"*", "a/b", true}, {"nightly-*", "nightly-a/b", true}, {"nightly-*", "nightly", false}, {"*-job", "a-job-job", true}, {"*-job", "a-jobs", false},
+		{"a*b*c", "a/b/b/c", true}, {"a*b*c", "acb", false}, {"?", "é", true}, {"?", "", false}, {"[etl]", "[etl]", true}, {"[etl]", "e", false}, {`a\b`, `a\b`, true},
+		{"/admin/*", "/admin/users/*", true}, {"**", "x", true}, {"x**", "x", true}, {"x", "xy", false}, {"xy", "x", false},
+	} {
+		if got := matches(tt.pattern, tt.name); got != tt.want {
+			t.Errorf("%q and %q: %v", tt.pattern, tt.name, got)
+		}
+	}
+}
+
 // tardy is a Source whose looks are late while it is told so.
 type tardy struct {
 	Source

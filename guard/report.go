@@ -247,13 +247,14 @@ func (g *Guard) outcome(o culprit.Outcome) {
 		return
 	}
 	g.counts.verdicts[o.Verdict]++
-	for i := len(g.status.Cancels) - 1; i >= 0; i-- {
-		if c := &g.status.Cancels[i]; c.ID == o.Task && c.Verdict == "" {
-			c.Verdict, c.After = o.Verdict.String(), o.After.Seconds()
-			g.audit.event(g.cfg.Name, "outcome", c)
-			break
+	c := &Cancel{Task: Task{ID: o.Task}, Step: o.Step.String(), Met: true} // if so many came after it that it is not kept
+	for i := range g.status.Cancels {
+		if one := &g.status.Cancels[i]; one.ID == o.Task && one.Verdict == "" {
+			c = one
 		}
 	}
+	c.Verdict, c.After = o.Verdict.String(), o.After.Seconds()
+	g.audit.event(g.cfg.Name, "outcome", c)
 	g.log.Info("cancel verified", slog.Uint64("task", o.Task), slog.String("verdict", o.Verdict.String()), slog.Duration("after", o.After))
 }
 

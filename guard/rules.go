@@ -2,7 +2,6 @@ package guard
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,9 +12,10 @@ import (
 )
 
 // Rule says which tasks it is about. A field that is empty fits all, and a rule fits a
-// task if all its fields do. Names may have * and ?, as in file names.
+// task if all its fields do.
 type Rule struct {
-	// User, Application and Database are as the server shows them.
+	// User, Application and Database are as the server shows them. In a rule, * stands for any characters or none, and
+	// ? for any one.
 	User, Application, Database string
 	// Fingerprint is that of a statement as logs show it, 16 hexadecimal digits.
 	Fingerprint string
@@ -55,11 +55,6 @@ func (r *Rule) check(at string) (all []Mistake) {
 	if *r == (Rule{}) {
 		return []Mistake{{at, "an empty rule, which fits every task", "user, application, database, fingerprint or kind"}}
 	}
-	for _, f := range [...]struct{ name, pattern string }{{"user", r.User}, {"application", r.Application}, {"database", r.Database}} {
-		if _, err := path.Match(f.pattern, ""); err != nil {
-			all = append(all, Mistake{at + "." + f.name, strconv.Quote(f.pattern), "a name, with * and ? for parts of it"})
-		}
-	}
 	if n, err := strconv.ParseUint(r.Fingerprint, 16, 64); r.Fingerprint != "" && (err != nil || n == 0) {
 		all = append(all, Mistake{at + ".fingerprint", strconv.Quote(r.Fingerprint), "up to 16 hexadecimal digits, as logs show them"})
 	}
@@ -71,10 +66,7 @@ func (r *Rule) check(at string) (all []Mistake) {
 
 // fits reports whether the rule is about a session, which is barred so unless a rule allows it.
 func (r *Rule) fits(s *track.Session, barred culprit.Bar) bool {
-	fit := func(pattern, name string) bool {
-		ok, err := path.Match(pattern, name)
-		return pattern == "" || ok && err == nil
-	}
+	fit := func(pattern, name string) bool { return pattern == "" || matches(pattern, name) }
 	if !fit(r.User, s.User) || !fit(r.Application, s.Application) || !fit(r.Database, s.Database) {
 		return false
 	}
@@ -84,6 +76,32 @@ func (r *Rule) fits(s *track.Session, barred culprit.Bar) bool {
 		}
 	}
 	return r.Kind == "" || r.Kind == s.Statement.Class.String() || r.Kind == barred.String()
+}
+
+// matches reports whether a name is as a pattern says, in which * stands for any characters or none, a / too, and ? for
+// any one.
+func matches(pattern, name string) bool {
+	p, n := []rune(pattern), []rune(name)
+	star, from := -1, 0 // the last * of the pattern, and what of the name comes behind what it stands for
+	i := 0
+	for k := 0; k < len(n); {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, from = i, k
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == n[k]):
+			i, k = i+1, k+1
+		case star >= 0:
+			from++
+			i, k = star+1, from
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
 }
 
 func anyFits(rules []Rule, s *track.Session, barred culprit.Bar) bool {

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/spillgate/spillgate/internal/culprit"
+	record "github.com/spillgate/spillgate/internal/culprit/audit"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -86,11 +87,11 @@ func NewSet(cfg SetConfig, log *slog.Logger) (*Set, error) {
 	s := &Set{cfg: cfg, log: log}
 	var audit *Audit
 	if cfg.Audit != "" {
-		f, err := os.OpenFile(cfg.Audit, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
+		var err error
+		if s.file, err = record.Append(cfg.Audit); err != nil {
 			return nil, fmt.Errorf("guard: the audit log: %w", err)
 		}
-		s.file, audit = f, NewAudit(f, log)
+		audit = NewAudit(s.file, log)
 	}
 	err := s.make(audit)
 	if err != nil {

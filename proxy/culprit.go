@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/culprit/audit"
 	"github.com/spillgate/spillgate/internal/live"
 )
 
@@ -60,7 +61,7 @@ func (l *auditLog) Write(lines []byte) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file == nil {
-		if l.file, err = os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+		if l.file, err = audit.Append(l.path); err != nil {
 			l.file = nil
 			return 0, err
 		}

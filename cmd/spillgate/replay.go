@@ -56,7 +56,7 @@ func replay(w io.Writer, path string, log io.Reader, asJSON bool) error {
 		return nil
 	})
 	if errors.Is(err, audit.ErrCutOff) {
-		fmt.Fprintf(w, "%s: %v\n", path, err) // what a crash leaves; the rest counts
+		fmt.Fprintf(w, "%s: %v\n", path, err) // what crashes and full disks leave; the rest counts
 	} else if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -25,9 +25,6 @@ import (
 // reclaimEvery is how often what dead processes left in the file is freed.
 const reclaimEvery = time.Second
 
-// mostNames bounds the names of kinds that are remembered; with more, all are read again.
-const mostNames = 4096
-
 // File is a task file of which this process is the engine.
 type File struct {
 	path      string
@@ -35,7 +32,6 @@ type File struct {
 	engine    *taskfile.Engine
 	file      os.FileInfo
 	reclaimed time.Time
-	names     map[uint64]string
 }
 
 // Attach becomes the engine of the file at path, and makes the file if the server has not yet. The foreground's objective
@@ -45,7 +41,7 @@ func Attach(path string, objective time.Duration) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{path: path, objective: objective, engine: engine, names: map[uint64]string{}}
+	f := &File{path: path, objective: objective, engine: engine}
 	if f.file, err = os.Stat(path); err == nil {
 		err = engine.SetMode(taskfile.Precise)
 	}
@@ -73,17 +69,10 @@ func (f *File) Look() (*taskfile.Look, error) {
 
 // Name returns the name of a kind, "" if it has none, or not yet.
 func (f *File) Name(kind uint64) string {
-	name, known := f.names[kind]
-	if known || kind == 0 {
-		return name
+	if kind == 0 {
+		return ""
 	}
-	if len(f.names) >= mostNames {
-		clear(f.names)
-	}
-	if name = f.engine.KindName(kind); name != "" {
-		f.names[kind] = name
-	}
-	return name
+	return f.engine.KindName(kind)
 }
 
 // Cancel asks the server to cancel a task of the last look. It reports false if the task was gone.

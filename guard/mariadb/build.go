@@ -53,8 +53,11 @@ type target struct {
 	session, query int64
 	transaction    uint64 // 0: not in one, or its number means nothing
 	age            int64  // of the transaction, seconds
-	whole          bool   // the session itself
+	lock           string // the object that it keeps from others; "": none that a view of locks shows
+	whole          bool   // the session itself, for that lock
 	snapshot       bool   // the transaction, for what it keeps
+	idle           bool
+	settled        bool // its statement, or its idling, began before transactions were read: both are of one instant
 }
 
 func newBuilder(objective time.Duration, mysql bool) *builder {
@@ -87,7 +90,8 @@ type view struct {
 	trx       map[int64]*transactionRow  // by session
 	byTrx     map[uint64]*transactionRow // by transaction
 	blocks    map[int64]bool             // sessions that hold what others wait for
-	whole     map[int64]bool             // those that hold it for their session
+	locked    map[int64]string           // the object of a lock that one of those holds
+	whole     map[int64]string           // the same of those that hold it for their session
 	lockWaits []lockWait
 	old       map[int64]*snapshot // by session
 }
@@ -137,7 +141,7 @@ func (b *builder) build(in *input) *track.Look {
 
 func (b *builder) index(in *input) *view {
 	v := &view{input: in, entries: map[int64]*track.Entry{}, rows: map[int64]*sessionRow{}, trx: map[int64]*transactionRow{}, byTrx: map[uint64]*transactionRow{},
-		blocks: map[int64]bool{}, whole: map[int64]bool{}}
+		blocks: map[int64]bool{}, locked: map[int64]string{}, whole: map[int64]string{}}
 	for i := range in.sessions {
 		v.rows[in.sessions[i].id] = &in.sessions[i]
 	}
@@ -158,9 +162,12 @@ func (b *builder) index(in *input) *view {
 	})
 	for _, w := range v.lockWaits {
 		for _, h := range w.blockers {
-			if h.granted {
-				v.blocks[h.session] = true
-				v.whole[h.session] = v.whole[h.session] || h.explicit
+			if !h.granted {
+				continue
+			}
+			v.blocks[h.session], v.locked[h.session] = true, h.object
+			if h.explicit {
+				v.whole[h.session] = h.object
 			}
 		}
 	}
@@ -241,7 +248,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 // identity returns what tells the task of a session from others, to the server and from look
 // to look.
 func (v *view) identity(r *sessionRow, trx *transactionRow, old *snapshot) (target, track.Key) {
-	goal := target{session: r.id, query: r.query}
+	goal := target{session: r.id, query: r.query, lock: v.locked[r.id], idle: r.idle(), settled: r.elapsed >= v.stale.Seconds()*1000}
 	key := track.Key{Process: r.id, Work: r.query}
 	if trx != nil {
 		if goal.age = trx.age; trx.id < numbered {
@@ -249,8 +256,8 @@ func (v *view) identity(r *sessionRow, trx *transactionRow, old *snapshot) (targ
 		}
 	}
 	switch {
-	case v.whole[r.id]:
-		goal.whole, key.Work = true, -1
+	case v.whole[r.id] != "":
+		goal.whole, goal.lock, key.Work = true, v.whole[r.id], -1
 	case goal.transaction != 0:
 		key.Session, key.Work = 1, int64(goal.transaction)
 	case old != nil:

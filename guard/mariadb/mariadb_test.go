@@ -181,6 +181,97 @@ func TestRowLocks(t *testing.T) {
 	}
 }
 
+// A server that is too slow for a look keeps the guard's connection to cancel, and what was known of its tasks.
+func TestALateLook(t *testing.T) {
+	s := open(t, start(t))
+	holder, waiter := client(t), client(t)
+	holder.do("SELECT GET_LOCK('late', 1)")
+	waiter.begin("SELECT GET_LOCK('late', 90)")
+	l := looktest.Until(t, s, "an idle holder", func(l *track.Look) bool { _, ok := idleBlocker(l); return ok })
+	id, _ := idleBlocker(l)
+	acts := s.acts.id
+	ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+	defer cancel()
+	<-ctx.Done()
+	if _, err := s.Look(ctx); !errors.Is(err, track.ErrLate) {
+		t.Errorf("%v, expected that the server answers too late", err)
+	}
+	l, err := s.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, _ := idleBlocker(l); same != id || s.acts.id != acts {
+		t.Errorf("the next look is\n%s", looktest.Picture(l))
+	}
+	// Nor does a lost connection to cancel cost what was known.
+	s.acts.close()
+	if done, err := s.Act(t.Context(), id, culprit.Session); !done || err != nil {
+		t.Errorf("not killed: %v, %v", done, err)
+	}
+	if err := waiter.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What could be cancelled nowhere is not looked at.
+func TestTwoServersAreRefused(t *testing.T) {
+	s := open(t, start(t))
+	other, err := servers.MariaDB(t.Context(), servers.MariaDBConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Stop()
+	two := open(t, other.MySQLURL("mariadb"))
+	if err := (&Source{looks: s.looks, acts: two.acts}).alike(t.Context()); err == nil || !strings.Contains(err.Error(), "two servers") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A session that ended the transaction of the look, and is in the next one by the time of the cancel, is not killed,
+// although the view of transactions still shows what the look saw.
+func TestTheNextTransactionIsSpared(t *testing.T) {
+	s := open(t, start(t))
+	holder := client(t)
+	for _, next := range []string{"BEGIN", "UPDATE t SET v = 2 WHERE id = 600"} {
+		for _, step := range []culprit.Step{culprit.Session, culprit.Statement} {
+			holder.do("BEGIN")
+			holder.do("UPDATE t SET v = 1 WHERE id = 5")
+			waiter := client(t)
+			waiter.begin("UPDATE t SET v = v + 1 WHERE id = 5")
+			l := looktest.Until(t, s, "an idle holder", func(l *track.Look) bool { _, ok := idleBlocker(l); return ok && s.fresh })
+			id, _ := idleBlocker(l)
+			holder.do("COMMIT")
+			holder.do(next)
+			if done, err := s.Act(t.Context(), id, step); done || err != nil {
+				t.Fatalf("the next transaction was ended by a step %v: %v, %v", step, done, err)
+			}
+			holder.do("COMMIT")
+			if err := waiter.ends(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// The session of a name that it let go, and that keeps another one now, is not killed.
+func TestAnotherLockIsSpared(t *testing.T) {
+	s := open(t, start(t))
+	holder, waiter := client(t), client(t)
+	holder.do("SELECT GET_LOCK('first', 1)")
+	waiter.begin("SELECT GET_LOCK('first', 90)")
+	l := looktest.Until(t, s, "an idle holder", func(l *track.Look) bool { _, ok := idleBlocker(l); return ok })
+	id, _ := idleBlocker(l)
+	holder.do("SELECT RELEASE_ALL_LOCKS()")
+	holder.do("SELECT GET_LOCK('second', 1)")
+	if err := waiter.ends(); err != nil {
+		t.Error(err)
+	}
+	if done, err := s.Act(t.Context(), id, culprit.Session); done || err != nil {
+		t.Errorf("killed for another lock than that of the look: %v, %v", done, err)
+	}
+	holder.do("SELECT RELEASE_ALL_LOCKS()")
+}
+
 // A long UPDATE, FLUSH TABLES WITH READ LOCK that waits for it, and writers behind the
 // pending request: the request dams, and killing it loses nothing.
 func TestFlushDams(t *testing.T) {

@@ -132,7 +132,8 @@ FROM information_schema.PROCESSLIST WHERE COMMAND %s%s LIMIT %d`, hostSQL("HOST"
 	if also != "" {
 		also = fmt.Sprintf(also, "t.PROCESSLIST_ID")
 	}
-	return fmt.Sprintf(`SELECT t.PROCESSLIST_ID, COALESCE(t.PROCESSLIST_USER, ''), COALESCE(t.PROCESSLIST_HOST, ''), COALESCE(t.PROCESSLIST_DB, ''), COALESCE(t.PROCESSLIST_COMMAND, ''),
+	// MySQL's threads that apply what another server did have no user of their own here.
+	return fmt.Sprintf(`SELECT t.PROCESSLIST_ID, IF(t.NAME LIKE 'thread/sql/slave%%' OR t.NAME LIKE 'thread/sql/replica%%', 'system user', COALESCE(t.PROCESSLIST_USER, '')), COALESCE(t.PROCESSLIST_HOST, ''), COALESCE(t.PROCESSLIST_DB, ''), COALESCE(t.PROCESSLIST_COMMAND, ''),
   COALESCE(t.PROCESSLIST_STATE, ''), COALESCE(LEFT(t.PROCESSLIST_INFO, %d), ''), COALESCE(MAX(s.TIMER_WAIT) / 1e9, t.PROCESSLIST_TIME * 1000), COALESCE(MIN(s.EVENT_ID), 0), COALESCE(t.THREAD_OS_ID, 0), 0, 0, 0
 FROM performance_schema.threads t LEFT JOIN performance_schema.events_statements_current s ON s.THREAD_ID = t.THREAD_ID AND s.END_EVENT_ID IS NULL
 WHERE t.PROCESSLIST_ID IS NOT NULL AND (t.PROCESSLIST_COMMAND %s%s) GROUP BY t.THREAD_ID LIMIT %d`, maxText, busy, also, mostRows+1)

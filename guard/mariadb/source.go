@@ -21,8 +21,7 @@ import (
 	"github.com/spillgate/spillgate/internal/live"
 )
 
-// LookTimeout is how long one look may take. Then it fails, and its connection with
-// it.
+// LookTimeout is how long one look may take. Then it is late, and its connection is replaced.
 const LookTimeout = time.Second
 
 // oldestWaiters is how many transactions are asked for their blockers.
@@ -33,6 +32,7 @@ const dear = 10
 
 // Source is a server. It is for one goroutine.
 type Source struct {
+	cfg         *mysql.Config // of the port that looks and acts use
 	looks, acts *connection
 	builder     *builder
 	mysql       bool
@@ -89,6 +89,7 @@ func (s *Source) open(ctx context.Context, cfg *mysql.Config) (err error) {
 	if s.acts, err = connect(ctx, cfg); err != nil {
 		return err
 	}
+	s.cfg = cfg
 	return s.learn(ctx)
 }
 
@@ -182,8 +183,25 @@ func (s *Source) reserved(ctx context.Context, cfg *mysql.Config) *mysql.Config 
 	return other
 }
 
+// alike refuses two connections that reached two servers, as an address of several may have them do.
+func (s *Source) alike(ctx context.Context) error {
+	var names [2]string
+	for i, c := range []*connection{s.looks, s.acts} {
+		if err := c.conn.QueryRowContext(ctx, "SELECT CONCAT_WS('/', @@hostname, @@port, @@datadir, @@pid_file)").Scan(&names[i]); err != nil {
+			return err
+		}
+	}
+	if names[0] != names[1] {
+		return errors.New("two connections reached two servers, expected the address of one: what is seen on one could not be cancelled on the other")
+	}
+	return nil
+}
+
 // learn asks what does not change while connected.
 func (s *Source) learn(ctx context.Context) error {
+	if err := s.alike(ctx); err != nil {
+		return err
+	}
 	var version, handling, pidFile string
 	var schema bool
 	const text = "SELECT VERSION(), @@thread_handling, @@pid_file, @@performance_schema, @@port"
@@ -268,8 +286,47 @@ func missing(grants string, isMySQL bool) (notes []string) {
 }
 
 // Look looks once. An error means that a view failed; the source must be closed and
-// opened again.
+// opened again, unless the error is track.ErrLate.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
+	if s.looks == nil {
+		if err := s.again(ctx); err != nil {
+			return nil, fmt.Errorf("mariadb: connect again: %w: %w", track.ErrLate, err)
+		}
+	}
+	l, err := s.look(ctx)
+	if late(err) {
+		s.looks.close() // the driver has given it up, or the server is still at it
+		s.looks = nil
+		err = fmt.Errorf("%w: %w", track.ErrLate, err)
+	}
+	return l, err
+}
+
+// again replaces the connection for looks, which ends with a look that takes too long. The other one is kept: the server may
+// take no more connections by now.
+func (s *Source) again(ctx context.Context) (err error) {
+	if s.looks, err = connect(ctx, s.cfg); err != nil {
+		s.looks = nil
+		return err
+	}
+	s.notes = s.notes[:0]
+	if err = s.learn(ctx); err != nil {
+		s.looks.close()
+		s.looks = nil
+	}
+	return err
+}
+
+// late reports whether the server was too slow, and nothing else is wrong.
+func late(err error) bool {
+	var told *mysql.MySQLError
+	if errors.As(err, &told) {
+		return told.Number == 1969 || told.Number == 3024 || told.Number == 1205 // by max_statement_time, by max_execution_time, by lock_wait_timeout
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	in, c := &s.in, s.looks.conn
@@ -452,12 +509,22 @@ func oldest(all []transactionRow) (ids []uint64) {
 	return ids
 }
 
-// Act does a step to a task of the last look. It reports false if the task was gone.
+// Act does a step to a task of the last look. It reports false if the task was gone. Over a connection that is lost
+// it is done again over another one.
 func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool, error) {
 	goal, ok := s.builder.targets[task]
 	if !ok {
 		return false, nil
 	}
+	done, err := s.act(ctx, goal, step)
+	var told *mysql.MySQLError
+	if err == nil || errors.As(err, &told) || step != culprit.Statement && step != culprit.Session || s.Alive(ctx) != nil {
+		return done, err
+	}
+	return s.act(ctx, goal, step)
+}
+
+func (s *Source) act(ctx context.Context, goal target, step culprit.Step) (bool, error) {
 	var kill string
 	switch step {
 	case culprit.Statement:
@@ -489,38 +556,78 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	return true, nil
 }
 
-// keepsSQL counts the locks that a session keeps for itself.
-const keepsSQL = `SELECT COUNT(*) FROM performance_schema.metadata_locks l JOIN performance_schema.threads t ON t.THREAD_ID = l.OWNER_THREAD_ID
-WHERE t.PROCESSLIST_ID = ? AND l.LOCK_DURATION = 'EXPLICIT' AND l.LOCK_STATUS = 'GRANTED'`
-
 // same reports whether a session still does the task, or still keeps what it is for. The
 // numbers of sessions are not used again while the server runs.
 func (s *Source) same(ctx context.Context, goal target, step culprit.Step) (bool, error) {
-	s.asked++
 	if goal.whole && step == culprit.Session {
-		var n int
-		err := s.acts.conn.QueryRowContext(ctx, keepsSQL, goal.session).Scan(&n)
-		return n > 0, err
+		return s.keeps(ctx, goal)
 	}
-	if (goal.snapshot || goal.transaction != 0) && step == culprit.Session {
-		var n int
-		// Those that only read have no number of their own.
-		err := s.acts.conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_id = ? AND trx_mysql_thread_id = ? AND TIMESTAMPDIFF(SECOND, trx_started, NOW()) >= ?",
-			goal.transaction, goal.session, goal.age).Scan(&n)
-		return n > 0, err
-	}
+	s.asked++
 	rows, err := readSessions(ctx, s.acts.conn, nil, s.mysql, []int64{goal.session})
-	return slices.ContainsFunc(rows, func(r sessionRow) bool {
-		return r.id == goal.session && r.query == goal.query && (step == culprit.Session || !r.idle() && r.command != killed)
-	}), err
+	at := slices.IndexFunc(rows, func(r sessionRow) bool { return r.id == goal.session })
+	if err != nil || at < 0 || rows[at].command == killed {
+		return false, err
+	}
+	r := &rows[at]
+	// MySQL does not count what a session did before it went idle.
+	alike := r.query == goal.query && r.idle() == goal.idle && !(s.mysql && r.idle())
+	switch inside := goal.snapshot || goal.transaction != 0; {
+	case step == culprit.Statement && (r.query != goal.query || r.idle()):
+		return false, nil
+	case inside && !(alike && goal.settled):
+		return s.inside(ctx, goal)
+	case !inside && s.mysql && r.idle() && goal.lock != "":
+		return s.keeps(ctx, goal)
+	}
+	return r.query == goal.query, nil
 }
 
-// Alive checks the connection that acts.
+// keepsSQL counts the locks of an object that a session has.
+const keepsSQL = `SELECT COUNT(*) FROM performance_schema.metadata_locks l JOIN performance_schema.threads t ON t.THREAD_ID = l.OWNER_THREAD_ID
+WHERE t.PROCESSLIST_ID = ? AND CONCAT(l.OBJECT_TYPE, '/', COALESCE(l.OBJECT_SCHEMA, ''), '/', COALESCE(l.OBJECT_NAME, '')) = ? AND l.LOCK_STATUS = 'GRANTED' AND (l.LOCK_DURATION = 'EXPLICIT' OR NOT ?)`
+
+// keeps reports whether a session still has the lock that it is to let go.
+func (s *Source) keeps(ctx context.Context, goal target) (bool, error) {
+	var n int
+	s.asked++
+	err := s.acts.conn.QueryRowContext(ctx, keepsSQL, goal.session, goal.lock, goal.whole).Scan(&n)
+	return n > 0, err
+}
+
+// inside reports whether a session is still in the transaction. The view of transactions shows what it showed
+// before until nobody has read it for a while, so the answer takes that while: what the look saw would prove
+// nothing about now.
+func (s *Source) inside(ctx context.Context, goal target) (bool, error) {
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-time.After(innodbIdle + time.Millisecond - time.Since(s.transactionsRead)):
+	}
+	var n int
+	s.asked++
+	// Those that only read have no number of their own.
+	err := s.acts.conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_id = ? AND trx_mysql_thread_id = ? AND TIMESTAMPDIFF(SECOND, trx_started, NOW()) >= ?",
+		goal.transaction, goal.session, goal.age).Scan(&n)
+	s.transactionsRead = time.Now()
+	return n > 0, err
+}
+
+// Alive checks the connection that acts, and replaces one that is gone: what was learned stays.
 func (s *Source) Alive(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	ping, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	s.asked++
-	return s.acts.conn.PingContext(ctx)
+	gone := s.acts.conn.PingContext(ping)
+	if gone == nil || s.looks == nil {
+		return gone
+	}
+	other, err := connect(ctx, s.cfg)
+	if err != nil {
+		return errors.Join(gone, err)
+	}
+	s.acts.close()
+	s.acts = other
+	return s.alike(ctx)
 }
 
 // Close ends both connections.

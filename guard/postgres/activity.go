@@ -46,12 +46,13 @@ const mostRows = 10_000
 
 // activitySQL shows the sessions that do something, or did since the look before, the
 // oldest statement first, those of some client ports, and the summary beside each: one row at least.
-// Texts are those that began since the look before, of sessions that are not idle.
+// Texts are those that began since a second before the look before, of sessions that are not idle: a statement begins when its
+// process reads it, and is shown when the process has had a processor for that.
 const activitySQL = `WITH a AS MATERIALIZED (
   SELECT pid, coalesce(leader_pid, 0) AS leader, coalesce(backend_type, '') AS backend, backend_start, xact_start, query_start, state_change, coalesce(state, '') AS state,
     coalesce(wait_event_type, '') AS wait_type, coalesce(wait_event, '') AS wait, usesysid, coalesce(usename::text, '') AS usename, coalesce(application_name, '') AS application,
     coalesce(datname::text, '') AS datname, coalesce(host(client_addr), '') AS client, greatest(client_port, 0) AS port,
-    CASE WHEN query_start >= $1 AND coalesce(state, '') <> 'idle' THEN left(query, $2) END AS text, query = '<insufficient privilege>' AND state IS NULL AS hidden,
+    CASE WHEN query_start >= $1::timestamptz - interval '1 second' AND coalesce(state, '') <> 'idle' THEN left(query, $2) END AS text, query = '<insufficient privilege>' AND state IS NULL AS hidden,
     greatest(age(backend_xmin), age(backend_xid), 0)::bigint AS horizon, count(*) OVER pool AS pool,
     count(*) FILTER (WHERE state = 'idle' AND state_change < statement_timestamp() - interval '20 ms') OVER pool AS free
   FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (application_name IS DISTINCT FROM $3 OR usename IS DISTINCT FROM current_user)
@@ -129,11 +130,14 @@ type lockRow struct {
 	since   time.Time // of the wait, zero if unknown
 }
 
+// lockSQL names what a row of pg_locks is about.
+const lockSQL = "concat_ws('/', locktype, database, relation, page, tuple, virtualxid, transactionid, classid, objid, objsubid)"
+
 // locksSQL shows every contended lock, with its holders. The
 // column after granted is waitstart, which came with version 14.
 const locksSQL = `SELECT key, locktype, coalesce(pid, 0), virtualtransaction, mode, granted, since FROM (
   SELECT *, bool_or(NOT granted) OVER (PARTITION BY key) AS contended FROM (
-    SELECT concat_ws('/', locktype, database, relation, page, tuple, virtualxid, transactionid, classid, objid, objsubid) AS key,
+    SELECT ` + lockSQL + ` AS key,
       locktype, pid, virtualtransaction, mode, granted, %s AS since FROM pg_locks WHERE mode <> 'SIReadLock') l) c
 WHERE contended ORDER BY granted DESC, since NULLS LAST, pid LIMIT $1`
 

@@ -48,8 +48,9 @@ type known struct {
 type target struct {
 	pid         int64
 	begun       time.Time
-	transaction time.Time // zero: the session itself
-	keeps       bool      // the session itself, for an advisory lock that it keeps
+	transaction time.Time // zero: what it does in none
+	statement   time.Time
+	keeps       []string // the session itself, for advisory locks that it keeps: their groups
 }
 
 func newBuilder(objective time.Duration) *builder {
@@ -158,14 +159,18 @@ func (b *builder) connection(in *input, r *activityRow, e *track.Entry, ended bo
 	b.pools.Session(track.Pool{User: r.user, Application: r.application, Database: r.database, Client: r.client}, r.pool, r.free, ended, e)
 }
 
-// blockers returns the processes that hold, or asked for, what others wait for, and
-// those of them that hold it for their session and not for a transaction.
-func blockers(rows []lockRow) (blocking, advisory map[int64]bool) {
-	blocking, advisory = map[int64]bool{}, map[int64]bool{}
+// blockers returns the processes that hold what others wait for, and the groups of the locks
+// that they may hold for their session and not for a transaction.
+func blockers(rows []lockRow) (blocking map[int64]bool, advisory map[int64][]string) {
+	blocking, advisory = map[int64]bool{}, map[int64][]string{}
 	for i := range rows {
-		if r := &rows[i]; r.pid != 0 && r.granted {
-			blocking[r.pid] = true
-			advisory[r.pid] = advisory[r.pid] || r.kind == "advisory"
+		r := &rows[i]
+		if r.pid == 0 || !r.granted {
+			continue
+		}
+		blocking[r.pid] = true
+		if r.kind == "advisory" {
+			advisory[r.pid] = append(advisory[r.pid], r.group)
 		}
 	}
 	return blocking, advisory
@@ -182,8 +187,11 @@ func (b *builder) remember(r *activityRow) (ended bool) {
 	making := strings.HasPrefix(r.wait, "WALInit")
 	k.segment = making || k.making
 	ended = same && k.active && !k.statement.Equal(r.statement) && r.backend == "client backend" && !strings.HasPrefix(r.state, "idle")
-	if r.text != nil && (!same || !k.statement.Equal(r.statement) || k.parsed.Fingerprint == 0) && !r.hidden {
+	switch other := !same || !k.statement.Equal(r.statement); {
+	case r.text != nil && (other || k.parsed.Fingerprint == 0):
 		k.parsed = statement.Of(*r.text, statement.Postgres)
+	case other: // whatever it does, it is not what it did before
+		k.parsed = statement.Statement{}
 	}
 	k.statement, k.active, k.making, k.look = r.statement, r.state == "active", making, b.look
 	b.known[r.pid] = k
@@ -191,14 +199,14 @@ func (b *builder) remember(r *activityRow) (ended bool) {
 }
 
 // task adds the task of a session, nil if it has none.
-func (b *builder) task(in *input, r *activityRow, blocks, advisory bool) *track.Entry {
+func (b *builder) task(in *input, r *activityRow, blocks bool, advisory []string) *track.Entry {
 	idle := strings.HasPrefix(r.state, "idle")
 	if r.leader != 0 && r.leader != r.pid || idle && !blocks && r.transaction.IsZero() {
 		return nil // a helper of another session; nothing to do
 	}
-	goal := target{pid: r.pid, begun: r.begun, transaction: r.transaction}
-	if advisory { // the session keeps it from one transaction to the next
-		goal.transaction, goal.keeps = time.Time{}, true
+	goal := target{pid: r.pid, begun: r.begun, transaction: r.transaction, statement: r.statement, keeps: advisory}
+	if len(advisory) > 0 { // the session keeps it from one transaction to the next
+		goal.transaction = time.Time{}
 	}
 	key := track.Key{Process: r.pid, Session: r.begun.UnixMicro()}
 	if !goal.transaction.IsZero() {
@@ -246,10 +254,8 @@ func barOf(r *activityRow, class statement.Class) culprit.Bar {
 	switch {
 	case r.backend == "walsender", strings.HasPrefix(r.backend, "logical replication"), class == statement.Replication:
 		return culprit.Replication
-	case r.backend == "autovacuum worker":
-		return culprit.Maintenance
-	case r.backend == "background worker":
-		return culprit.Maintenance
+	case r.backend != "client backend" && r.backend != "parallel worker":
+		return culprit.Maintenance // the server's own, or an extension's, whose workers have any name and may replicate
 	case class == statement.Backup, strings.HasPrefix(r.application, "pg_dump"), r.application == "pg_basebackup":
 		return culprit.Backup
 	case class == statement.Schema:

@@ -126,4 +126,20 @@ func TestOldSnapshot(t *testing.T) {
 	}
 }
 
+// A statement whose text was not seen is of no known kind, and not of that of the one before.
+func TestTextThatWasNotSeen(t *testing.T) {
+	b := newBuilder(20 * ms)
+	clock, text := time.Unix(1000, 0), "SELECT 1"
+	seen := &text
+	for i, want := range []bool{true, false} {
+		clock = clock.Add(100 * ms)
+		row := activityRow{pid: 1, backend: "client backend", begun: time.Unix(0, 1), state: "active", statement: clock.Add(-ms), transaction: clock.Add(-ms), text: seen}
+		l := b.build(&input{at: mono.Time(time.Second).Add(time.Duration(i) * 100 * ms), summary: summary{now: clock}, rows: []activityRow{row}})
+		if got := l.Sample.Tasks[0].Kind != 0; got != want || (l.Sessions[0].Statement.Text != "") != want {
+			t.Errorf("look %d: kind %x, text %q", i, l.Sample.Tasks[0].Kind, l.Sessions[0].Statement.Text)
+		}
+		seen = nil
+	}
+}
+
 const ms = time.Millisecond

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -230,9 +231,13 @@ func TestRowsAdvisoryAndPrepared(t *testing.T) {
 	}
 	goal := s.builder.targets[ids[1]]
 	free := connect(t, super)
-	s.builder.targets[ids[1]] = target{pid: int64(free.PgConn().PID()), begun: startOf(t, free), keeps: true}
-	if done, err := s.Act(t.Context(), ids[1], culprit.Session); done || err != nil {
-		t.Errorf("a session was terminated that keeps no lock any more: %v, %v", done, err)
+	free.do("SELECT pg_advisory_lock(8)")
+	for what, goal := range map[string]target{"keeps another lock now": {keeps: goal.keeps}, "does something else, in no transaction": {statement: goal.statement}} {
+		goal.pid, goal.begun = int64(free.PgConn().PID()), startOf(t, free)
+		s.builder.targets[ids[1]] = goal
+		if done, err := s.Act(t.Context(), ids[1], culprit.Session); done || err != nil {
+			t.Errorf("a session was terminated that %s: %v, %v", what, done, err)
+		}
 	}
 	free.do("SELECT 1")
 	s.builder.targets[ids[1]] = goal
@@ -275,6 +280,101 @@ func TestWorkersOfTheServer(t *testing.T) {
 	if got := steps(&input{role: "postgres", super: true, maySignal: true}, worker, false); got != culprit.StepsOf(culprit.Statement) {
 		t.Errorf("a superuser may do %b to a worker, expected to cancel its statement", got)
 	}
+}
+
+// Workers of extensions have any name, and may apply what another server did.
+func TestWorkersOfExtensionsAreBarred(t *testing.T) {
+	for backend, want := range map[string]culprit.Bar{"client backend": culprit.NotBarred, "parallel worker": culprit.NotBarred, "pglogical apply 16384:1": culprit.Maintenance,
+		"pg_cron": culprit.Maintenance, "startup": culprit.Maintenance, "logical replication apply worker": culprit.Replication, "walsender": culprit.Replication} {
+		if got := barOf(&activityRow{backend: backend, state: "active"}, statement.Select); got != want {
+			t.Errorf("%s: %v, expected %v", backend, got, want)
+		}
+	}
+}
+
+// What could be cancelled nowhere is not looked at.
+func TestTwoServersAreRefused(t *testing.T) {
+	super, _ := start(t)
+	other, err := servers.Postgres(t.Context(), servers.PostgresConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Stop()
+	s := &Source{builder: newBuilder(time.Second)}
+	defer s.Close()
+	for conn, url := range map[**pgx.Conn]string{&s.looks: super, &s.acts: other.PostgresURL("postgres")} {
+		cfg, err := Parse(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *conn, err = pgx.ConnectConfig(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.learn(t.Context()); err == nil || !strings.Contains(err.Error(), "two servers") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A server that is too slow for a look keeps the guard's connection to cancel, and what was known of its tasks.
+func TestALateLook(t *testing.T) {
+	super, least := start(t)
+	s := open(t, least)
+	busy := connect(t, super)
+	busy.do("BEGIN; LOCK TABLE t IN EXCLUSIVE MODE")
+	connect(t, super).begin("UPDATE t SET v = v + 1 WHERE id = 12")
+	l := looktest.Until(t, s, "the holder", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	id, pid := l.Sample.Tasks[l.Sample.Edges[0].Blocker].ID, s.acts.PgConn().PID()
+	for _, patience := range []time.Duration{time.Minute, 100 * time.Millisecond} { // the server gives up, and the guard does
+		slow, err := pgx.Connect(t.Context(), super)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := slow.Exec(t.Context(), "BEGIN; LOCK TABLE pg_authid IN ACCESS EXCLUSIVE MODE"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		if _, err := s.Look(ctx); !errors.Is(err, track.ErrLate) {
+			t.Errorf("with a patience of %v: %v, expected that the server answers too late", patience, err)
+		}
+		cancel()
+		slow.Close(context.Background())
+		l, err := s.Look(t.Context())
+		if err != nil || len(l.Sample.Edges) != 1 || l.Sample.Tasks[l.Sample.Edges[0].Blocker].ID != id || s.acts.PgConn().PID() != pid {
+			t.Fatalf("with a patience of %v: %v, the next look is\n%s", patience, err, looktest.Picture(l))
+		}
+	}
+	// Nor does a lost connection to cancel cost what was known.
+	admin, err := pgx.Connect(t.Context(), super)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(context.Background())
+	if _, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend($1, 60000)", int32(pid)); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := s.Act(t.Context(), id, culprit.Session); !done || err != nil {
+		t.Errorf("not terminated: %v, %v", done, err)
+	}
+}
+
+// A text in another database may be of an encoding that this one's functions refuse.
+func TestTextsOfOtherEncodings(t *testing.T) {
+	super, least := start(t)
+	s := open(t, least)
+	admin, err := pgx.Connect(t.Context(), super)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(context.Background())
+	if _, err := admin.Exec(t.Context(), "CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'"); err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, strings.Replace(super, "/postgres?", "/latin?", 1))
+	c.do("SELECT 'été \u00e9'")
+	c.begin("SELECT '\xe9t\xe9', pg_sleep(600)")
+	defer func() { _ = c.PgConn().CancelRequest(context.Background()) }()
+	looktest.Until(t, s, "the text", func(l *track.Look) bool { return find(l, statement.Select, "pg_sleep") >= 0 })
 }
 
 // A session does not escape the guard by the guard's name, or by the text of a hidden one; another guard's sessions are left out.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/spillgate/spillgate/guard/procfs"
 	"github.com/spillgate/spillgate/guard/statement"
@@ -20,8 +21,7 @@ import (
 // every look; sessions of another role that call themselves so are not.
 const Application = "spillgate guard"
 
-// LookTimeout is how long one look may take. Then it fails, and its connection with
-// it.
+// LookTimeout is how long one look may take. Then it is late, and its connection is replaced.
 const LookTimeout = time.Second
 
 // ownTimeout is statement_timeout of the guard's sessions as the server shows it.
@@ -35,6 +35,7 @@ func pooled(process int64, told uint32, timeout string) bool {
 
 // Source is a server. It is for one goroutine.
 type Source struct {
+	cfg         *pgx.ConnConfig
 	looks, acts *pgx.Conn
 	builder     *builder
 	version     int
@@ -42,7 +43,8 @@ type Source struct {
 	super       bool
 	maySignal   bool
 	beside      bool
-	pid         int64 // of a process of the server
+	pid         int64     // of a process of the server, that of looks
+	begun       time.Time // when that began
 	port        int
 	unread      []int // client ports
 	locksSQL    string
@@ -58,7 +60,7 @@ func Open(ctx context.Context, url string, objective time.Duration) (*Source, er
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{builder: newBuilder(objective), since: time.Unix(0, 0)}
+	s := &Source{cfg: cfg, builder: newBuilder(objective), since: time.Unix(0, 0)}
 	if s.looks, err = pgx.ConnectConfig(ctx, cfg); err == nil {
 		s.acts, err = pgx.ConnectConfig(ctx, cfg)
 	}
@@ -93,11 +95,11 @@ func Parse(url string) (*pgx.ConnConfig, error) {
 // learn asks what does not change while connected.
 func (s *Source) learn(ctx context.Context) error {
 	var version int
-	var stats bool
 	var timeout string
 	err := s.looks.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('statement_timeout'), pg_backend_pid(), current_setting('port')::int, current_user::text,
-  (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), pg_has_role(current_user, 'pg_signal_backend', 'USAGE'), pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')`).
-		Scan(&version, &timeout, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &stats)
+  (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), pg_has_role(current_user, 'pg_signal_backend', 'USAGE'),
+  (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())`).
+		Scan(&version, &timeout, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &s.begun)
 	if err != nil {
 		return err
 	}
@@ -106,6 +108,9 @@ func (s *Source) learn(ctx context.Context) error {
 	}
 	if pooled(s.pid, s.looks.PgConn().PID(), timeout) {
 		return errors.New("there is a pooler in front of the server, expected the address of the server itself: a pool has no connection left when the guard needs one")
+	}
+	if err := s.alike(ctx); err != nil {
+		return err
 	}
 	s.version = version
 	s.maySignal = s.maySignal || s.super
@@ -119,8 +124,45 @@ func (s *Source) learn(ctx context.Context) error {
 }
 
 // Look looks once. An error means that a view failed; the source must be closed and
-// opened again.
+// opened again, unless the error is track.ErrLate.
 func (s *Source) Look(ctx context.Context) (*track.Look, error) {
+	if s.looks.IsClosed() {
+		if err := s.again(ctx); err != nil {
+			return nil, fmt.Errorf("postgres: connect again: %w: %w", track.ErrLate, err)
+		}
+	}
+	l, err := s.look(ctx)
+	if late(err) {
+		err = fmt.Errorf("%w: %w", track.ErrLate, err)
+	}
+	return l, err
+}
+
+// again replaces the connection for looks, which ends with a look that takes too long. The other one is kept: the server may
+// take no more connections by now.
+func (s *Source) again(ctx context.Context) (err error) {
+	conn, err := pgx.ConnectConfig(ctx, s.cfg)
+	if err != nil {
+		return err
+	}
+	s.looks = conn
+	if err = s.learn(ctx); err != nil {
+		_ = conn.Close(ctx) // to be tried again
+	}
+	return err
+}
+
+// late reports whether the server was too slow, and nothing else is wrong.
+func late(err error) bool {
+	const cancelled, noLock = "57014", "55P03" // by statement_timeout, by lock_timeout
+	var told *pgconn.PgError
+	if errors.As(err, &told) {
+		return told.Code == cancelled || told.Code == noLock
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	in := input{since: s.since, role: s.role, super: s.super, maySignal: s.maySignal}
@@ -202,12 +244,21 @@ func (s *Source) commands(now time.Time) bool {
 }
 
 // Act does a step to a task of the last look. It reports false if the task was gone:
-// the statement that signals compares the session and the transaction itself.
+// the statement that signals compares the session and the transaction itself. Over a connection that is lost
+// it is done again over another one.
 func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool, error) {
 	goal, ok := s.builder.targets[task]
 	if !ok {
 		return false, nil
 	}
+	done, err := s.act(ctx, goal, step)
+	if err != nil && s.acts.IsClosed() && s.Alive(ctx) == nil {
+		return s.act(ctx, goal, step)
+	}
+	return done, err
+}
+
+func (s *Source) act(ctx context.Context, goal target, step culprit.Step) (bool, error) {
 	var call string
 	switch step {
 	case culprit.Statement:
@@ -219,14 +270,18 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	}
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
-	sql := "SELECT " + call + "(a.pid) FROM pg_stat_activity a WHERE a.pid = $1 AND a.backend_start = $2"
+	sql := "SELECT " + call + "(a.pid) FROM pg_stat_activity a WHERE a.pid = $1 AND a.backend_start = $2 AND "
 	args := []any{int32(goal.pid), goal.begun}
 	switch {
-	case goal.keeps:
-		sql += " AND EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted)"
+	case len(goal.keeps) > 0:
+		sql += "EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.granted AND " + lockSQL + " = ANY($3))"
+		args = append(args, goal.keeps)
 	case !goal.transaction.IsZero():
-		sql += " AND a.xact_start = $3"
+		sql += "a.xact_start = $3"
 		args = append(args, goal.transaction)
+	default:
+		sql += "a.xact_start IS NULL AND a.query_start = $3"
+		args = append(args, goal.statement)
 	}
 	var done bool
 	switch err := s.acts.QueryRow(ctx, sql, args...).Scan(&done); {
@@ -238,11 +293,35 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	return done, nil
 }
 
-// Alive checks the connection that acts.
+// Alive checks the connection that acts, and replaces one that is gone: what was learned stays.
 func (s *Source) Alive(ctx context.Context) error {
+	ping, cancel := context.WithTimeout(ctx, LookTimeout)
+	defer cancel()
+	gone := s.acts.Ping(ping)
+	if gone == nil {
+		return nil
+	}
+	conn, err := pgx.ConnectConfig(ctx, s.cfg)
+	if err != nil {
+		return errors.Join(gone, err)
+	}
+	_ = s.acts.Close(ping)
+	s.acts = conn
+	return s.alike(ctx)
+}
+
+// alike refuses two connections that reached two servers, as an address of several may have them do.
+func (s *Source) alike(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
-	return s.acts.Ping(ctx)
+	var there bool
+	if err := s.acts.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2)", int32(s.pid), s.begun).Scan(&there); err != nil {
+		return err
+	}
+	if !there {
+		return errors.New("two connections reached two servers, expected the address of one: what is seen on one could not be cancelled on the other")
+	}
+	return nil
 }
 
 // Close ends both connections.

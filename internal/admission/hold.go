@@ -58,8 +58,9 @@ const (
 	mostHold = 10
 	// suspects bounds it for a suspicion alone, in units of Config.Hold.
 	suspects = 2
-	// drains is after how many objectives the victims must be fewer than when the culprit let go.
-	// The service may recover slowly: a cache is filled again by as many requests as there are slots.
+	// drains is after how many objectives the victims must be fewer than when the culprit let go, unless far
+	// fewer requests end than usual: the service may recover slowly, as a cache is filled again by as many
+	// requests as there are slots.
 	drains = 4
 	// usual is over how many objectives the usual rate of departures is averaged, fewer the part of it
 	// that counts as far less, and scarce the evidence of that which is enough beside a suspicion:
@@ -205,7 +206,7 @@ func (g *Gate) departs(now mono.Time) {
 	case !h.open || !h.found:
 	case h.resumed == mono.Never:
 		h.resumed, h.backlog = now, g.queue.Len()
-	case now >= h.resumed.Add(drains*g.cfg.Objective) && g.queue.Len() >= h.backlog:
+	case now >= h.resumed.Add(drains*g.cfg.Objective) && g.queue.Len() >= h.backlog && !g.slowed(now):
 		g.release(now) // more come than are served; kept, they would make all the others late
 	}
 }

@@ -143,3 +143,33 @@ func TestSuspicionInOverload(t *testing.T) {
 		}
 	}
 }
+
+// Once a culprit was cancelled its victims are kept while far fewer end than usual: what it took comes back. Where as many
+// end as usual, and more come than that, they are not kept for long.
+func TestVictimsAreKeptWhileItRecovers(t *testing.T) {
+	for seed := range uint64(4) {
+		for _, overloaded := range []bool{false, true} {
+			b := newBench(t, seed)
+			b.run(2*time.Second, nil)
+			b.serves = time.Hour // behind the culprit
+			b.run(benchObjective, nil)
+			b.gate.OnCulprit(b.now, true)
+			b.run(benchObjective/2, nil)
+			b.held, b.shed, b.serves = 0, 0, 80*time.Millisecond
+			if overloaded {
+				b.serves, b.rate = 4*time.Millisecond, 30*b.rate
+			}
+			for _, v := range b.inside { // it has let go
+				v.ends = b.now.Add(time.Duration(b.rng.ExpFloat64() * float64(b.serves)))
+			}
+			b.run(5*benchObjective, nil)
+			if !overloaded {
+				b.serves = 4 * time.Millisecond // as before
+			}
+			b.run(4*benchObjective, nil)
+			if kept := b.held >= 5*benchObjective && b.shed == 0; kept == overloaded {
+				t.Errorf("seed %d, overloaded %v: kept for %v, %d shed", seed, overloaded, b.held, b.shed)
+			}
+		}
+	}
+}

@@ -205,7 +205,7 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Ordinary
 	case !c.dam && !limited && c.resource < len(e.normal.usual) && c.usage.sofar <= rare*e.normal.usual[c.resource]:
 		return Ordinary
-	case !c.dam && timed && c.common && c.usage.sofar <= alikeHolds*e.alike(t.Kind):
+	case !c.dam && timed && c.common && (c.usage.sofar <= alikeHolds*e.alike(t.Kind) || e.endings.doubted(t.Kind, v.s.At)):
 		return Ordinary
 	case t.Barred != NotBarred:
 		return BarredTask

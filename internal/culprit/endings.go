@@ -17,6 +17,8 @@ type ending struct {
 	kind uint64
 	at   mono.Time
 	held float64
+	// doubt tells that one of the kind was cancelled, and none has let go soon since.
+	doubt bool
 }
 
 // alikeHolds is how many times as long as others of its kind did a task must hold what it holds to
@@ -30,7 +32,22 @@ func (all *endings) add(kind uint64, held float64, at mono.Time) {
 	if kind == 0 || held <= all.longest(kind, at) {
 		return
 	}
-	all[placeOf(kind)] = ending{kind, at, held}
+	k := &all[placeOf(kind)]
+	*k = ending{kind, at, held, k.kind == kind && k.doubt}
+}
+
+// doubted reports whether one of a kind was cancelled, and none has let go soon since: all of them may have
+// become slow.
+func (all *endings) doubted(kind uint64, at mono.Time) bool {
+	k := &all[placeOf(kind)]
+	return kind != 0 && k.kind == kind && k.doubt && at.Sub(k.at) < learning
+}
+
+// trust ends all doubts: requests end in time again, so they have not become slow.
+func (all *endings) trust() {
+	for i := range all {
+		all[i].doubt = false
+	}
 }
 
 // longest returns the longest hold of a kind. It fades as what is normal does.
@@ -53,8 +70,8 @@ func (e *Engine) alike(kind uint64) float64 {
 
 // ended enters what tasks held that were there at the look before and are gone. One that was
 // cancelled tells of its kind only where others of the kind wait: it would have gone on for as long
-// again, by the prior of an unknown progress, and if the next of them does as well, all of them have become
-// slow.
+// again, by the prior of an unknown progress. If the next of them goes on for long as well, all of them have become
+// slow: one that lets go soon would show that they have not.
 func (e *Engine) ended() {
 	v := &e.view
 	for _, k := range e.before.kept {
@@ -65,10 +82,14 @@ func (e *Engine) ended() {
 		if kind != Lock && kind != Queue {
 			continue
 		}
-		whole := k.amount
-		if e.stepTaken(e.before.ids[k.task]) != NoStep {
+		whole, name := k.amount, e.before.kinds[k.task]
+		cancelled := e.stepTaken(e.before.ids[k.task]) != NoStep
+		if cancelled {
 			whole *= 2
 		}
-		e.endings.add(e.before.kinds[k.task], whole, v.s.At)
+		e.endings.add(name, whole, v.s.At)
+		if one := &e.endings[placeOf(name)]; name != 0 && one.kind == name && (cancelled || whole <= e.cfg.MinAge.Seconds()) {
+			one.doubt = cancelled
+		}
 	}
 }

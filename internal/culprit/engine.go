@@ -111,6 +111,9 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		e.relax(v.dt)
 		d.State = Normal
 		e.keepLimit(d)
+		if len(e.cancels.taken) > 0 && v.late == 0 && s.Finished.Count > 0 {
+			e.endings.trust()
+		}
 		if v.inFlight == 0 && s.Finished.Count == 0 {
 			d.State = Idle
 		} else {

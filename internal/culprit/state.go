@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 6
+const stateVersion = 7
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -162,6 +162,7 @@ func (all *endings) visit(c *codec) {
 		whole(c, &k.kind)
 		whole(c, &k.at)
 		c.float(&k.held)
+		c.bool(&k.doubt)
 		if c.reading {
 			all[placeOf(k.kind)] = k
 		}

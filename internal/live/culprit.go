@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,8 +33,8 @@ type CulpritConfig struct {
 	// not used.
 	Readmit readmit.Config
 	// Audit, if not nil, gets a line of JSON for each look of an incident, from which its
-	// decisions can be computed again: see package audit. A Write that fails is tried
-	// again with the next line; what it had is lost.
+	// decisions can be computed again: see package audit. What a Write that fails had is lost, and
+	// the next one begins the log anew.
 	Audit io.Writer
 	// Source is what the lines of Audit call the gate. Default GateConfig.Service.
 	Source string
@@ -135,6 +136,7 @@ type finder struct {
 	engine   culprit.Config
 	mode     culprit.Mode // where the gate enforces
 	begun    bool         // the log
+	torn     bool         // its last line may lack its end
 	sample   culprit.Sample
 	kinds    []what // of the sample's tasks, at the same indices
 	last     mono.Time
@@ -277,8 +279,8 @@ func (f *finder) see() {
 // observe has the engine decide, and writes down what it decided.
 func (f *finder) observe() *culprit.Decision {
 	if f.log != nil && !f.begun {
-		f.write(f.recorder.Begin())
 		f.begun = true
+		f.write(f.recorder.Begin())
 	}
 	d, lines := f.recorder.Observe(&f.sample)
 	f.write(lines)
@@ -289,8 +291,14 @@ func (f *finder) write(lines []byte) {
 	if f.log == nil || len(lines) == 0 {
 		return
 	}
-	if _, err := f.log.Write(lines); err != nil {
+	if f.torn {
+		lines = slices.Concat([]byte("\n"), lines)
+	}
+	n, err := f.log.Write(lines)
+	f.torn = err != nil && (f.torn || n > 0)
+	if err != nil {
 		f.stats.Unwritten++
+		f.begun = false
 	}
 }
 

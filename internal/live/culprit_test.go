@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/culprit/audit"
 	"github.com/spillgate/spillgate/internal/slots"
+	"github.com/spillgate/spillgate/internal/taskfile"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -180,6 +183,73 @@ func TestCreditsComeBack(t *testing.T) {
 	defer g.mu.Unlock()
 	if got := pool.Total(); got < 80 || got > 90 {
 		t.Errorf("%d credits after the cancel, expected 80 of 100", got)
+	}
+}
+
+// failing takes a part of a line while it is told to.
+type failing struct {
+	bytes.Buffer
+	fails bool
+}
+
+func (f *failing) Write(p []byte) (int, error) {
+	if !f.fails {
+		return f.Buffer.Write(p)
+	}
+	n, _ := f.Buffer.Write(p[:min(len(p), 30)])
+	return n, io.ErrShortWrite
+}
+
+// TestALogBeginsAnewAfterAFailure: so that what follows can be computed again.
+func TestALogBeginsAnewAfterAFailure(t *testing.T) {
+	var log failing
+	g := newGate(t, 0, GateConfig{Config: admission.Config{Objective: time.Second}, Culprit: CulpritConfig{Source: "s", Audit: &log}})
+	for _, fails := range []bool{false, false, true, true, false, false} {
+		log.fails = fails
+		if fails {
+			g.finder.mu.Lock()
+			g.finder.write([]byte(`{"source":"s","state":"lost, and cut off"}`))
+			g.finder.mu.Unlock()
+		}
+		g.finder.look()
+	}
+	if n := strings.Count(log.String(), `"config":{`); n != 2 {
+		t.Errorf("%d beginnings, expected two:\n%s", n, log.String())
+	}
+	if err := audit.Replay(&log.Buffer, func(*audit.Look) error { return nil }); !errors.Is(err, audit.ErrCutOff) {
+		t.Errorf("the log cannot be replayed: %v", err)
+	}
+}
+
+// TestACrowdedGateIsSeen: what the engine cannot take is left out, and does not blind it.
+func TestACrowdedGateIsSeen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks")
+	engine, err := taskfile.Attach(path, taskfile.Geometry{})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer engine.Close()
+	if err := engine.SetMode(taskfile.Precise); err != nil {
+		t.Fatal(err)
+	}
+	tracer, err := taskfile.Open(path, taskfile.Geometry{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tracer.Close()
+	r, _ := tracer.Resource("pool", taskfile.Queue)
+	for range 3 { // tasks that are no requests
+		s := tracer.Begin(taskfile.Task{Flags: taskfile.Background})
+		s.Acquire(r, 1)
+	}
+	f := file{engine: engine, place: map[uint64]int32{}, pairs: map[[2]int32]int{}}
+	s := culprit.Sample{At: Now(), Resources: []culprit.Resource{{Name: "slots", Kind: culprit.Queue}}}
+	for i := range culprit.MaxTasks - 1 {
+		s.Tasks = append(s.Tasks, culprit.Task{ID: uint64(i + 1)})
+	}
+	kinds := f.see(&s, make([]what, len(s.Tasks)), time.Second)
+	if err := s.Check(); err != nil || len(s.Tasks) != culprit.MaxTasks || len(kinds) != len(s.Tasks) || len(s.Holds) != 1 {
+		t.Errorf("%d tasks, %d kinds, %d holds, %v", len(s.Tasks), len(kinds), len(s.Holds), err)
 	}
 }
 

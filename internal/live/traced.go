@@ -130,6 +130,8 @@ func (f *file) see(s *culprit.Sample, kinds []what, objective time.Duration) []w
 		key := look.Origins[i].Key
 		at, inside := f.place[key&^requestKey]
 		switch {
+		case key&requestKey == 0 && len(s.Tasks) >= culprit.MaxTasks:
+			at = -1 // with more the engine would see nothing at all
 		case key&requestKey == 0: // no request
 			t.ID |= fileTask
 			t.Started = f.at(t.Started, s.At)

@@ -43,6 +43,9 @@ type Engine struct {
 	turned chan struct{} // has one in it after SetMode, for who keeps the clock
 	gone   atomic.Bool
 	reader reader
+
+	kinds   map[uint64]string // that are known, by fingerprint
+	unnamed []int32           // entries of the table of kinds that are not in kinds
 }
 
 // Attach opens the file at path, creating it if there is none, and makes this

@@ -59,34 +59,45 @@ func here() (Place, Token, error) {
 
 // tokenOf returns the token of a live process.
 func tokenOf(pid int) (Token, bool) {
+	token, ended, ok := statOf(pid)
+	return token, ok && (!ended || otherThreads(pid))
+}
+
+// statOf returns the token of a process, and whether its first thread has ended.
+func statOf(pid int) (token Token, ended, ok bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0, false
+		return 0, false, false
 	}
 	return parseStat(stat, pid)
 }
 
-// parseStat reads the start time of a live process from its stat line. The
+// otherThreads reports whether a process whose first thread has ended has others that go on. One that is
+// gone, and that its parent has not noticed yet, has none.
+func otherThreads(pid int) bool {
+	threads, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	return err == nil && len(threads) > 1
+}
+
+// parseStat reads the start time of a process from its stat line, and whether its first thread has ended. The
 // command's name, field 2, may hold spaces and parentheses, so fields count
 // from the last parenthesis.
-func parseStat(stat []byte, pid int) (Token, bool) {
+func parseStat(stat []byte, pid int) (token Token, ended, ok bool) {
 	end := bytes.LastIndexByte(stat, ')')
 	if end < 0 || pid <= 0 || pid >= 1<<pidBits {
-		return 0, false
+		return 0, false, false
 	}
 	fields := bytes.Fields(stat[end+1:])
 	const state, start = 0, 22 - 3
 	if len(fields) <= start || len(fields[state]) != 1 {
-		return 0, false
-	}
-	if s := fields[state][0]; s == 'Z' || s == 'X' {
-		return 0, false
+		return 0, false, false
 	}
 	ticks, err := strconv.ParseUint(string(fields[start]), 10, 63-pidBits)
 	if err != nil {
-		return 0, false
+		return 0, false, false
 	}
-	return Token(ticks<<pidBits | uint64(pid)), true
+	s := fields[state][0]
+	return Token(ticks<<pidBits | uint64(pid)), s == 'Z' || s == 'X', true
 }
 
 // alive reports whether the process that a token names still runs.

@@ -81,17 +81,27 @@ func (e *Engine) Look(objective time.Duration) (*Look, error) {
 	return &e.reader.look, nil
 }
 
-// KindName returns the name of a fingerprint, "" if it has none. It
-// searches a table, for people to read and not for each task.
-func (e *Engine) KindName(fingerprint uint64) (name string) {
-	e.guarded(func() error { // a file that is gone has no names
-		for i, table := 0, e.file.kindNames(); i < len(table); i++ {
-			if text, _, ok := table[i].read(); ok && Fingerprint(text) == fingerprint {
-				name = text
-				break
+// KindName returns the name of a fingerprint, "" if it has none. A name stays where it is, so each entry of the
+// table is read until it is complete, and no more: kinds without a name cost little.
+func (e *Engine) KindName(fingerprint uint64) string {
+	e.guarded(func() error { // a file that is gone has no further names
+		table := e.file.kindNames()
+		if e.kinds == nil {
+			e.kinds, e.unnamed = map[uint64]string{}, make([]int32, len(table))
+			for i := range e.unnamed {
+				e.unnamed[i] = int32(i)
 			}
 		}
+		left := e.unnamed[:0]
+		for _, i := range e.unnamed {
+			if text, _, ok := table[i].read(); !ok {
+				left = append(left, i)
+			} else if _, twice := e.kinds[Fingerprint(text)]; !twice {
+				e.kinds[Fingerprint(text)] = text
+			}
+		}
+		e.unnamed = left
 		return nil
 	})
-	return name
+	return e.kinds[fingerprint]
 }

@@ -38,3 +38,24 @@ func TestASpectatorWritesNothing(t *testing.T) {
 		t.Error("a file that does not exist is opened")
 	}
 }
+
+// A name is known as soon as it is complete, however often it was asked for before, and stays so.
+func TestNamesOfKindsComeLater(t *testing.T) {
+	f := inMemory(Geometry{Slots: 1, Resources: 1, Kinds: 3})
+	e := attached(t, f)
+	for i, name := range []string{"first", "second", "third", "fourth"} {
+		if got := e.KindName(Fingerprint(name)); got != "" {
+			t.Errorf("%q is called %q before it is there", name, got)
+		}
+		want := name
+		if i == 3 {
+			want = "" // there is no room for it
+		}
+		if got := e.KindName(f.Kind(name)); got != want {
+			t.Errorf("%q is called %q", name, got)
+		}
+		if got := e.KindName(Fingerprint("first")); got != "first" {
+			t.Errorf("the first is called %q after the %d. came", got, i+1)
+		}
+	}
+}

@@ -99,6 +99,28 @@ func TestReplayIsTheSame(t *testing.T) {
 	}
 }
 
+// A line that a crash cut off costs the decisions up to the new beginning, and no other.
+func TestReplayGoesOnAfterACrash(t *testing.T) {
+	log := stalled(t, culprit.Enforce, 1<<30).logs[0].Bytes()
+	lines := bytes.SplitAfter(log, []byte("\n"))
+	cut := bytes.Join(lines[:len(lines)/2], nil)
+	var two bytes.Buffer
+	two.Write(cut[:len(cut)-7])
+	two.WriteString("\n")
+	two.Write(log)
+	all, _, _, err := replay(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _, err := replay(cut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, other, _, err := replay(two.Bytes()); same != before-1+all || other != 0 || !errors.Is(err, audit.ErrCutOff) {
+		t.Errorf("%d decisions are the same and %d are not, %v; expected %d", same, other, err, before-1+all)
+	}
+}
+
 // A changed sample leads to another decision, and the line is named.
 func TestReplayFindsWhatWasChanged(t *testing.T) {
 	log := stalled(t, culprit.Enforce, 1<<30).logs[0].Bytes()
@@ -136,6 +158,10 @@ func TestReplayRefuses(t *testing.T) {
 		{"a damaged state", head + `{"source":"a","state":"AAAA"}` + "\n", "line 2: culprit: the state of an engine is damaged", false},
 		{"an empty line of a source", head + `{"source":"a"}` + "\n", "no config, state, sample or event", false},
 		{"a crash in the middle of a line", head + `{"source":"a","sam`, "line 2", true},
+		{"a crash, and a new beginning", head + `{"source":"a","sam` + "\n" + head, "line 2", true},
+		{"two crashes", head + `{"source":"a","sam` + "\n" + head + "{\n" + head, "line 4", true},
+		{"a crash, and no new beginning", head + `{"source":"a","sam` + "\n" + `{"source":"a","sample":{}}` + "\n", "line 2", false},
+		{"damage at the end", head + `{"source":"a","sam` + "\n", "line 2", false},
 	} {
 		err := audit.Replay(strings.NewReader(tt.log), func(*audit.Look) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), tt.want) || errors.Is(err, audit.ErrCutOff) != tt.cut {

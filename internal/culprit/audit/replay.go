@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"regexp"
+	"slices"
 
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/mono"
@@ -32,7 +35,8 @@ func (l *Look) Same() bool { return bytes.Equal(l.Logged, l.Replayed) }
 
 // Replay reads a log and calls each for every decision, in order. It stops with the
 // first error: of reading, of each, or about a line that is none of this version's.
-// A last line that is cut off, as by a crash, is ErrCutOff; all before it was replayed.
+// A line that is cut off, as by a crash or a full disk, is ErrCutOff if it is the last one, or if its source
+// begins anew after it; all that can be computed was replayed then.
 func Replay(log io.Reader, each func(*Look) error) error {
 	scan := bufio.NewScanner(log)
 	scan.Buffer(nil, maxLine)
@@ -42,16 +46,22 @@ func Replay(log io.Reader, each func(*Look) error) error {
 		whole = advance > len(token)
 		return advance, token, err
 	})
-	p := player{engines: map[string]*culprit.Engine{}}
+	p := player{engines: map[string]*culprit.Engine{}, torn: map[string]error{}}
 	for n := 1; scan.Scan(); n++ {
 		if len(bytes.TrimSpace(scan.Bytes())) == 0 {
 			continue
 		}
 		look, err := p.play(scan.Bytes())
-		if err != nil {
-			if !whole {
-				err = errors.Join(ErrCutOff, err)
+		if errors.Is(err, errNoObject) {
+			if err = fmt.Errorf("line %d: %w", n, err); whole {
+				if p.tear(scan.Bytes(), err); len(p.torn) > maxSources {
+					return p.rest()
+				}
+				continue
 			}
+			return errors.Join(p.gaps, fmt.Errorf("%w: %w", ErrCutOff, err))
+		}
+		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
 		if look != nil {
@@ -66,28 +76,63 @@ func Replay(log io.Reader, each func(*Look) error) error {
 	} else if err != nil {
 		return fmt.Errorf("audit: read the log: %w", err)
 	}
-	return nil
+	return p.rest()
 }
 
-// ErrCutOff tells that the last line of a log is incomplete.
-var ErrCutOff = errors.New("audit: the last line is cut off; the log ends before it")
+// ErrCutOff tells that a line of a log is incomplete, and that all that could be computed again was.
+var ErrCutOff = errors.New("audit: a line is cut off; the log ends before it, or begins anew after it")
+
+// errNoObject is of a line that cannot be read at all.
+var errNoObject = errors.New("audit: no JSON object of a log")
 
 // player replays lines.
 type player struct {
 	engines map[string]*culprit.Engine // by source
+	// torn are lines that are cut off, by source, until that begins anew; anybody's, "" for one whose source is not
+	// known. What a source wrote in between cannot be computed.
+	torn     map[string]error
+	anybodys bool
+	gaps     error // the lines that are cut off, and after which their source has begun anew
+}
+
+// begins is how the writer begins a line.
+var begins = regexp.MustCompile(`^\{(?:"v":\d+,)?"source":("(?:[^"\\]|\\.)*")`)
+
+// tear enters a line that is cut off.
+func (p *player) tear(text []byte, err error) {
+	source := ""
+	if found := begins.FindSubmatch(text); found != nil && json.Unmarshal(found[1], &source) == nil {
+		delete(p.engines, source)
+	} else {
+		clear(p.engines)
+		p.anybodys = true
+	}
+	if p.torn[source] == nil {
+		p.torn[source] = err
+	}
+}
+
+// rest returns what is wrong with a log that ended.
+func (p *player) rest() error {
+	for _, source := range slices.Sorted(maps.Keys(p.torn)) { // nothing follows that could tell it from damage
+		return p.torn[source]
+	}
+	return p.gaps
 }
 
 // play replays one line; it returns nil if the line has no decision.
 func (p *player) play(text []byte) (*Look, error) {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
-		return nil, fmt.Errorf("audit: no JSON object of a log: %w", err)
+		return nil, fmt.Errorf("%w: %w", errNoObject, err)
 	}
 	switch {
 	case l.Event != "":
 		return nil, nil
 	case l.Config != nil:
 		return nil, p.begin(&l)
+	case p.engines[l.Source] == nil && (p.anybodys || p.torn[l.Source] != nil):
+		return nil, nil
 	case p.engines[l.Source] == nil:
 		return nil, fmt.Errorf("audit: source %q has no configuration yet; expected a line with \"v\":%d and \"config\" before", l.Source, version)
 	case l.State != nil:
@@ -114,6 +159,12 @@ func (p *player) begin(l *line) error {
 		return fmt.Errorf("audit: the configuration of source %q: %w", l.Source, err)
 	}
 	p.engines[l.Source] = e
+	for _, source := range []string{"", l.Source} {
+		if err := p.torn[source]; err != nil {
+			p.gaps = errors.Join(p.gaps, fmt.Errorf("%w: %w", ErrCutOff, err))
+			delete(p.torn, source)
+		}
+	}
 	return nil
 }
 
