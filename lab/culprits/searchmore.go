@@ -3,6 +3,7 @@ package culprits
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -75,7 +76,11 @@ func inFront(url func(b *bench) string) runner {
 
 // openElastic starts a node of Elasticsearch with the same documents. It takes as many clauses as its heap allows.
 func openElastic(ctx context.Context) (*bench, error) {
-	server, err := servers.Elasticsearch(ctx, servers.SearchConfig{HeapMiB: searchHeap, Fetch: true})
+	plugin, err := checkout(filepath.Join("tracer", "elasticsearch"), "build.sh")
+	if err != nil {
+		return nil, err
+	}
+	server, err := servers.Elasticsearch(ctx, servers.SearchConfig{HeapMiB: searchHeap, Fetch: true, Plugin: plugin})
 	if err != nil {
 		return nil, err
 	}
@@ -83,17 +88,17 @@ func openElastic(ctx context.Context) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.url = fmt.Sprintf("elasticsearch://127.0.0.1:%d", server.Port)
-	b.asked = b.url
+	b.asked = fmt.Sprintf("elasticsearch://127.0.0.1:%d", server.Port)
+	b.url = b.asked + "?tasks=" + server.TaskFile()
 	return b, nil
 }
 
-// elastic is a case of OpenSearch on Elasticsearch, which the guard asks over HTTP alone.
+// elastic is a case of OpenSearch on Elasticsearch, which has no search backpressure.
 func elastic(s *scene) *scene {
 	s.name += "-elastic"
 	s.title = strings.Replace(s.title, "OpenSearch", "Elasticsearch", 1)
-	s.about = strings.Replace(s.about, pluginAbout, "\nThe guard asks the node over HTTP: there is no plugin for Elasticsearch.", 1)
-	s.start, s.contenders = openElastic, nil
+	s.about = strings.Replace(s.about, "tracer/opensearch", "tracer/elasticsearch", 1)
+	s.start, s.contenders = openElastic, func() []contender { return overHTTP(contenders(), guardOf(asked)) }
 	return s
 }
 
