@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spillgate/spillgate/guard"
@@ -39,7 +40,7 @@ const (
 
 // searchExperiments are c10 to c13 on a real node.
 func searchExperiments() []experiment.Experiment {
-	return made(c10, c11, c12, c13, c13Again, c11Elastic, c12Elastic)
+	return made(c10, c11, c12, c13, c13Again, c13Held, c11Elastic, c12Elastic)
 }
 
 // made makes an experiment of each scene, and the scene anew for each run.
@@ -71,6 +72,7 @@ func openSearch(ctx context.Context) (*bench, error) {
 	}
 	b.asked = fmt.Sprintf("opensearch://127.0.0.1:%d", server.Port)
 	b.url = b.asked + "?tasks=" + server.TaskFile()
+	b.signal = func(s syscall.Signal) error { return syscall.Kill(server.Pid(), s) }
 	return b, nil
 }
 

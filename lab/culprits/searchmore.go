@@ -2,9 +2,11 @@ package culprits
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spillgate/spillgate/guard"
@@ -45,6 +47,26 @@ refuses bulk requests before their bodies are read. "Over HTTP" the guard cannot
 		all[len(all)-1].name += ", no proxy"
 		return append(all, contender{name: ours + ", over HTTP, proxy in front", run: inFront(asked)}, contender{name: ours, run: inFront(watched)})
 	}
+	return s
+}
+
+// c13Held is the load of c13 without any culprit: what is dropped because updates of one document come together.
+func c13Held() *scene {
+	const held = 500 * ms // about as long as c13 stands before the decision
+	s := c13()
+	s.name, s.title = "c13-held", "OpenSearch: updates of one document after half a second without the node"
+	s.about = `The load of c13 without bulk requests: "no control" stops the node's process for half a second at the onset. The updates that have come meanwhile
+read the same version of the document, one of them writes it, and the others try again, ten times. No session is to blame, and no guard runs: what is dropped
+here is dropped as well when a culprit has kept as many updates waiting, however it is ended.`
+	s.nobody = true
+	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{func(ctx context.Context, b *bench, _ float64, _ func(int64)) error {
+		if err := b.signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		err := pause(ctx, held)
+		return errors.Join(err, b.signal(syscall.SIGCONT))
+	}}
+	s.contenders = func() []contender { return []contender{{name: "no culprit", alone: true}, {name: "no control"}} }
 	return s
 }
 
