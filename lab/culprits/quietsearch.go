@@ -31,7 +31,7 @@ func searchServers() []quietServer {
 // findOrWrite is nine searches of ten, and else an update of one of many documents.
 func findOrWrite(ctx context.Context, b *bench, i int) error {
 	if i%10 == 0 {
-		return b.search.update(ctx, fmt.Sprint(i*7919%searchDocuments), i)
+		return b.search.update(ctx, fmt.Sprint(i*7919%searchDocuments), i, searchRetries)
 	}
 	return findWord(ctx, b, i)
 }

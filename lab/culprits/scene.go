@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"syscall"
 	"time"
 
 	"github.com/spillgate/spillgate/guard"
@@ -33,8 +32,6 @@ type bench struct {
 	used func() time.Duration
 	// reload has the server read its configuration again, if it can.
 	reload func() error
-	// signal sends the server's process a signal, where a scene does so.
-	signal func(syscall.Signal) error
 }
 
 // scene is a case: a server, its load, a culprit.

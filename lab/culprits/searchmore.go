@@ -2,11 +2,9 @@ package culprits
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spillgate/spillgate/guard"
@@ -50,23 +48,15 @@ refuses bulk requests before their bodies are read. "Over HTTP" the guard cannot
 	return s
 }
 
-// c13Held is the load of c13 without any culprit: what is dropped because updates of one document come together.
-func c13Held() *scene {
-	const held = 500 * ms // about as long as c13 stands before the decision
+// c13Patient is c13 with updates that are tried again until they are through.
+func c13Patient() *scene {
+	const retries = 1000
 	s := c13()
-	s.name, s.title = "c13-held", "OpenSearch: updates of one document after half a second without the node"
-	s.about = `The load of c13 without bulk requests: "no control" stops the node's process for half a second at the onset. The updates that have come meanwhile
-read the same version of the document, one of them writes it, and the others try again, ten times. No session is to blame, and no guard runs: what is dropped
-here is dropped as well when a culprit has kept as many updates waiting, however it is ended.`
-	s.nobody = true
-	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{func(ctx context.Context, b *bench, _ float64, _ func(int64)) error {
-		if err := b.signal(syscall.SIGSTOP); err != nil {
-			return err
-		}
-		err := pause(ctx, held)
-		return errors.Join(err, b.signal(syscall.SIGCONT))
-	}}
-	s.contenders = func() []contender { return []contender{{name: "no culprit", alone: true}, {name: "no control"}} }
+	s.name, s.title = "c13-patient", "OpenSearch, document lock: updates that are tried again until they are through"
+	s.about = `As c13, but the server tries an update again up to 1,000 times whose document was changed meanwhile, and not ten times. Of updates that have waited together for
+a thread, all read the same version of the document, one writes it and the others try again: of so many more than ten, some fail, whoever kept them waiting and however that was
+ended.` + pluginAbout
+	s.request = func(ctx context.Context, b *bench, i int) error { return b.search.update(ctx, "hot", i, retries) }
 	return s
 }
 
