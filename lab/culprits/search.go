@@ -133,7 +133,9 @@ all documents, again and again: each takes seconds, and two of them all four sea
 it, as in Atropos' case of 1,500 to 4,500 terms: the server's limit of 1,024 clauses.` + pluginAbout,
 		nativeTitle: "search.default_search_timeout 1 s"}
 	s.request = findWord
-	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error { return c.find(ctx, ranges(seed)) })
+	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error {
+		return c.find(ctx, ranges(seed, searchClauses))
+	})
 	s.native = searchTimeout
 	s.contenders, s.mend = searchContenders, s.calm
 	return s
@@ -158,10 +160,10 @@ func repeated(s *scene, send func(ctx context.Context, c *searchClient, seed int
 }
 
 // ranges is the query of c12.
-func ranges(seed int) string {
+func ranges(seed, clauses int) string {
 	var text strings.Builder
 	text.WriteString(`{"size":10,"track_total_hits":true,"query":{"bool":{"should":[`)
-	for i := range searchClauses {
+	for i := range clauses {
 		if i > 0 {
 			text.WriteByte(',')
 		}

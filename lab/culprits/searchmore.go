@@ -115,4 +115,15 @@ func elastic(s *scene) *scene {
 }
 
 func c11Elastic() *scene { return elastic(c11()) }
-func c12Elastic() *scene { return elastic(c12()) }
+
+// c12Elastic has as many clauses as a node of Elasticsearch with this heap takes: 64 a MiB, shared by the search threads of two
+// processors, and each range counts twice. It refuses more by itself.
+func c12Elastic() *scene {
+	const clauses = searchHeap * 64 / 4 / 2
+	s := elastic(c12())
+	s.about = strings.Replace(s.about, "4,500", fmt.Sprint(clauses-1), 1)
+	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error {
+		return c.find(ctx, ranges(seed, clauses-1))
+	})
+	return s
+}
