@@ -41,7 +41,7 @@ type Config struct {
 	// Name is the server's label in logs and metrics. Default: Label(URL).
 	Name string
 	// URL says where the server is: postgres://user:password@host:port/database,
-	// mariadb://…, mysql://…, opensearch://…, elasticsearch://… or solr://host:port/solr/core, OpenSearch and Solr with ?tasks=FILE for a task file;
+	// mariadb://…, mysql://…, opensearch://…, elasticsearch://… or solr://host:port/solr/core, these three with ?tasks=FILE for a task file;
 	// apache://… and php-fpm://… as guard/apache and guard/phpfpm have it. Required.
 	URL string
 	// PasswordFile is a file with the password, read at each connect; white space at

@@ -1,5 +1,5 @@
 // Package search looks at an OpenSearch or Elasticsearch cluster through its public
-// interface, or at a node of OpenSearch through the task file of the plugin tracer/opensearch, and cancels what it is told to.
+// interface, or at a node of one through the task file of a plugin, tracer/opensearch or tracer/elasticsearch, and cancels what it is told to.
 //
 //	task file ── every look, where there is one ─▶ track.Look;  cancel word ◀── Act;  kinds ◀── KeepOut
 //

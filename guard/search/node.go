@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/guard/track"
 )
 
-// describe describes a task of a node whose plugin, tracer/opensearch, writes a task file, by the name of its kind,
+// describe describes a task of a node whose plugin, tracer/opensearch or tracer/elasticsearch, writes a task file, by the name of its kind,
 // "read/search docs bool range(n) x1000", which is an action, indices and the shape of the request.
 func describe(kind uint64, name string) track.Session {
 	action, rest, _ := strings.Cut(name, " ")

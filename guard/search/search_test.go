@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 		"opensearch://h:9200?tls=maybe":         "tls=maybe, expected true or skip-verify",
 		"opensearch://h:9200?user=x":            `parameter "user"`,
 		"opensearch://h:9200?tasks=/x&tls=true": "",
-		"elasticsearch://h:9200?tasks=/x":       `parameter "tasks"`,
+		"elasticsearch://h:9200?tasks=/x":       "",
 		"opensearch://h:9200/index":             `the path "/index"`,
 		"opensearch://u:pw@:9200":               "cannot be read",
 		"opensearch://u:pw@h:port":              "cannot be read",

@@ -59,9 +59,7 @@ func Check(text string) error {
 // "" for none.
 func parse(text string) (t *rest.Target, tasks string, err error) {
 	const expected = "opensearch://user@host:port, or elasticsearch://user@host:port"
-	if strings.HasPrefix(text, "opensearch://") {
-		text, tasks = mapped.Told(text)
-	}
+	text, tasks = mapped.Told(text)
 	t, err = rest.Parse("search", text, "9200", expected, "opensearch", "elasticsearch")
 	if err == nil && t.Path != "" {
 		err = fmt.Errorf("search: the URL has the path %q, expected %s", t.Path, expected)
@@ -254,7 +252,8 @@ func Setup(user string) string {
 	quoted, _ := json.Marshal(user)
 	rights := fmt.Sprintf("%q, %q, %q, %q, %q", rightTasks, rightTask, rightNodes, rightStats, rightCancel)
 	return strings.Join([]string{
-		"# A node of OpenSearch with the plugin tracer/opensearch needs no role: opensearch://127.0.0.1:9200?tasks=/run/spillgate/opensearch.tasks",
+		"# A node with the plugin tracer/opensearch or tracer/elasticsearch needs no role: opensearch://127.0.0.1:9200?tasks=/run/spillgate/opensearch.tasks,",
+		"# or elasticsearch://127.0.0.1:9200?tasks=/run/spillgate/elasticsearch.tasks",
 		"# Least rights for spillgate guard. " + rightCancel + " is only needed for --mode enforce.",
 		"# OpenSearch with its security plugin; make the user " + string(quoted) + " first:",
 		"PUT _plugins/_security/api/roles/spillgate",

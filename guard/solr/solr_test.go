@@ -221,8 +221,8 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestSetup(t *testing.T) {
-	if text := Setup("eve"); !strings.Contains(text, `"eve"`) || !strings.Contains(text, "spillgate.solr.QueriesHandler") {
-		t.Error(text)
+	if text := Setup("eve"); !strings.Contains(text, `"eve"`) || !strings.Contains(text, "spillgate.solr.QueriesHandler") || !strings.Contains(text, ".${solr.core.name}.tasks<") {
+		t.Errorf("%s\nexpected the user, the handler, and a task file for each core", text)
 	}
 }
 

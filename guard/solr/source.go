@@ -163,8 +163,9 @@ func Setup(user string) string {
 	return strings.Join([]string{
 		"<!-- solrconfig.xml of each core that is guarded, with spillgate-solr.jar in its lib directory; the first takes the place of",
 		"     the search handler. slots bounds how many queries run at once, 0 is no bound. With tasks, a guard that runs on the same machine,",
-		"     as the same user and with ?tasks=/run/spillgate/solr.tasks, needs no answer of Solr. The last lets cancelled queries end sooner. -->",
-		`<requestHandler name="/select" class="spillgate.solr.WatchedSearchHandler"><int name="slots">0</int><str name="tasks">/run/spillgate/solr.tasks</str></requestHandler>`,
+		"     as the same user and with ?tasks=/run/spillgate/solr.CORE.tasks, needs no answer of Solr. Solr puts the name of each core in: cores of",
+		"     one set of configuration must not share a file. The last lets cancelled queries end sooner. -->",
+		`<requestHandler name="/select" class="spillgate.solr.WatchedSearchHandler"><int name="slots">0</int><str name="tasks">/run/spillgate/solr.${solr.core.name}.tasks</str></requestHandler>`,
 		`<requestHandler name="/spillgate" class="spillgate.solr.QueriesHandler"/>`,
 		`<indexReaderFactory name="IndexReaderFactory" class="spillgate.solr.CancellableReaderFactory"/>`,
 		"",

@@ -28,6 +28,8 @@ const (
 	searchClauses = 4500
 	// searchBulk is how many operations the bulk request of c13 has.
 	searchBulk = 60_000
+	// searchRetries is how often the server tries an update again whose document was changed meanwhile.
+	searchRetries = 10
 )
 
 // searchCulprit and searchOthers stand for the processes of a scene: requests say by their
@@ -39,7 +41,7 @@ const (
 
 // searchExperiments are c10 to c13 on a real node.
 func searchExperiments() []experiment.Experiment {
-	return made(c10, c11, c12, c13, c13Again, c11Elastic, c12Elastic)
+	return made(c10, c11, c12, c13, c13Again, c13Patient, c11Elastic, c12Elastic)
 }
 
 // made makes an experiment of each scene, and the scene anew for each run.
@@ -131,7 +133,9 @@ all documents, again and again: each takes seconds, and two of them all four sea
 it, as in Atropos' case of 1,500 to 4,500 terms: the server's limit of 1,024 clauses.` + pluginAbout,
 		nativeTitle: "search.default_search_timeout 1 s"}
 	s.request = findWord
-	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error { return c.find(ctx, ranges(seed)) })
+	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error {
+		return c.find(ctx, ranges(seed, searchClauses))
+	})
 	s.native = searchTimeout
 	s.contenders, s.mend = searchContenders, s.calm
 	return s
@@ -156,10 +160,10 @@ func repeated(s *scene, send func(ctx context.Context, c *searchClient, seed int
 }
 
 // ranges is the query of c12.
-func ranges(seed int) string {
+func ranges(seed, clauses int) string {
 	var text strings.Builder
 	text.WriteString(`{"size":10,"track_total_hits":true,"query":{"bool":{"should":[`)
-	for i := range searchClauses {
+	for i := range clauses {
 		if i > 0 {
 			text.WriteByte(',')
 		}
@@ -178,7 +182,7 @@ the same document, which hold the threads for writes, and the document's lock in
 bulk request (its task says cancellable: false): over HTTP it is named, and its kind is to be kept out in front of the
 server. The plugin gives up what is left of one. Updates are of fields, not by a script: the distribution for tests has no script language.` + pluginAbout,
 		nativeTitle: "index.refresh_interval as it is: the server has no limit for this"}
-	s.request = func(ctx context.Context, b *bench, i int) error { return b.search.update(ctx, "hot", i) }
+	s.request = func(ctx context.Context, b *bench, i int) error { return b.search.update(ctx, "hot", i, searchRetries) }
 	for k := range searchClients {
 		s.culprits = append(s.culprits, func(ctx context.Context, b *bench, size float64, mark func(int64)) error {
 			mark(searchCulprit)

@@ -24,10 +24,10 @@ func TestSearchScenes(t *testing.T) {
 			Bool struct{ Should []any }
 		}
 	}
-	if err := json.Unmarshal([]byte(ranges(1)), &query); err != nil || len(query.Query.Bool.Should) != searchClauses {
+	if err := json.Unmarshal([]byte(ranges(1, searchClauses)), &query); err != nil || len(query.Query.Bool.Should) != searchClauses {
 		t.Errorf("%v, %d clauses, expected %d", err, len(query.Query.Bool.Should), searchClauses)
 	}
-	if ranges(1) == ranges(2) || solrRanges(1) == solrRanges(2) {
+	if ranges(1, searchClauses) == ranges(2, searchClauses) || solrRanges(1) == solrRanges(2) {
 		t.Error("the culprits' queries are the same, and may be answered from a cache")
 	}
 	if n := len(solrStats(1)["stats.field"]); n != solrFields {

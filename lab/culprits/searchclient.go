@@ -99,9 +99,10 @@ func (c *searchClient) cachedAtOnce(ctx context.Context, seed int) error {
 	return err
 }
 
-// update changes a field of a document.
-func (c *searchClient) update(ctx context.Context, id string, value int) error {
-	_, err := c.send(ctx, http.MethodPost, "/docs/_update/"+id+"?retry_on_conflict=10", asJSON, fmt.Appendf(nil, `{"doc":{"n":%d}}`, value))
+// update changes a field of a document, and has the server try again so often if it was changed meanwhile.
+func (c *searchClient) update(ctx context.Context, id string, value, retries int) error {
+	path := fmt.Sprintf("/docs/_update/%s?retry_on_conflict=%d", id, retries)
+	_, err := c.send(ctx, http.MethodPost, path, asJSON, fmt.Appendf(nil, `{"doc":{"n":%d}}`, value))
 	return err
 }
 

@@ -3,6 +3,8 @@ package culprits
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,6 +49,18 @@ refuses bulk requests before their bodies are read. "Over HTTP" the guard cannot
 	return s
 }
 
+// c13Patient is c13 with updates that are tried again until they are through.
+func c13Patient() *scene {
+	const retries = 1000
+	s := c13()
+	s.name, s.title = "c13-patient", "OpenSearch, document lock: updates that are tried again until they are through"
+	s.about = `As c13, but the server tries an update again up to 1,000 times whose document was changed meanwhile, and not ten times. Of updates that have waited together for
+a thread, all read the same version of the document, one writes it and the others try again: of so many more than ten, some fail, whoever kept them waiting and however that was
+ended.` + pluginAbout
+	s.request = func(ctx context.Context, b *bench, i int) error { return b.search.update(ctx, "hot", i, retries) }
+	return s
+}
+
 // watched is the URL of a guard that reads a task file, where there is one.
 func watched(b *bench) string { return b.url }
 
@@ -73,9 +87,17 @@ func inFront(url func(b *bench) string) runner {
 	}
 }
 
+// elasticThreads is how many threads for searches the node has, as many as it would make on two processors.
+const elasticThreads = 4
+
 // openElastic starts a node of Elasticsearch with the same documents. It takes as many clauses as its heap allows.
 func openElastic(ctx context.Context) (*bench, error) {
-	server, err := servers.Elasticsearch(ctx, servers.SearchConfig{HeapMiB: searchHeap, Fetch: true})
+	plugin, err := checkout(filepath.Join("tracer", "elasticsearch"), "build.sh")
+	if err != nil {
+		return nil, err
+	}
+	server, err := servers.Elasticsearch(ctx, servers.SearchConfig{HeapMiB: searchHeap, Fetch: true, Plugin: plugin,
+		Settings: map[string]string{"thread_pool.search.size": strconv.Itoa(elasticThreads)}})
 	if err != nil {
 		return nil, err
 	}
@@ -83,19 +105,30 @@ func openElastic(ctx context.Context) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.url = fmt.Sprintf("elasticsearch://127.0.0.1:%d", server.Port)
-	b.asked = b.url
+	b.asked = fmt.Sprintf("elasticsearch://127.0.0.1:%d", server.Port)
+	b.url = b.asked + "?tasks=" + server.TaskFile()
 	return b, nil
 }
 
-// elastic is a case of OpenSearch on Elasticsearch, which the guard asks over HTTP alone.
+// elastic is a case of OpenSearch on Elasticsearch, which has no search backpressure.
 func elastic(s *scene) *scene {
 	s.name += "-elastic"
 	s.title = strings.Replace(s.title, "OpenSearch", "Elasticsearch", 1)
-	s.about = strings.Replace(s.about, pluginAbout, "\nThe guard asks the node over HTTP: there is no plugin for Elasticsearch.", 1)
-	s.start, s.contenders = openElastic, nil
+	s.about = strings.Replace(s.about, "tracer/opensearch", "tracer/elasticsearch", 1)
+	s.start, s.contenders = openElastic, func() []contender { return overHTTP(contenders(), guardOf(asked)) }
 	return s
 }
 
 func c11Elastic() *scene { return elastic(c11()) }
-func c12Elastic() *scene { return elastic(c12()) }
+
+// c12Elastic has as many clauses as a node of Elasticsearch with this heap takes: 64 a MiB, shared by its search threads, and each range
+// counts twice. It refuses more by itself.
+func c12Elastic() *scene {
+	const clauses = searchHeap*64/elasticThreads/2 - 1
+	s := elastic(c12())
+	s.about = strings.Replace(s.about, "4,500", fmt.Sprint(clauses), 1)
+	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error {
+		return c.find(ctx, ranges(seed, clauses))
+	})
+	return s
+}

@@ -38,13 +38,13 @@ type ApacheConfig struct {
 	CPUs []int
 }
 
-// TaskFile returns the path of the task file of an Apache with a Module, of an OpenSearch with a Plugin, or of a Solr.
+// TaskFile returns the path of the task file of an Apache with a Module, of an OpenSearch or Elasticsearch with a Plugin, or of a Solr.
 func (s *Server) TaskFile() string {
 	switch s.Name {
-	case openSearch.name:
-		return filepath.Join(s.Dir, "tasks", "opensearch.tasks")
+	case openSearch.name, elasticsearch.name:
+		return filepath.Join(s.Dir, "tasks", strings.ToLower(s.Name)+".tasks")
 	case solrName:
-		return filepath.Join(s.Dir, "tasks", "solr.tasks")
+		return filepath.Join(s.Dir, "tasks", "solr.docs.tasks")
 	}
 	return filepath.Join(s.Dir, "tasks")
 }

@@ -21,7 +21,7 @@ type SearchConfig struct {
 	Settings map[string]string
 	// HeapMiB is the size of the heap. Default 512.
 	HeapMiB int
-	// Plugin is the directory tracer/opensearch of a checkout: the plugin is built with the javac of the server's
+	// Plugin is the directory tracer/opensearch, or tracer/elasticsearch, of a checkout: the plugin is built with the javac of the server's
 	// Java, and writes TaskFile. The server then runs as this process's user, because a task file is of one user.
 	// Default: none.
 	Plugin string

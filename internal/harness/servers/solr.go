@@ -96,7 +96,7 @@ func writeCore(dir string, slots int) error {
 	conf := filepath.Join(home, "docs", "conf")
 	err := errors.Join(os.MkdirAll(conf, 0o755), os.Mkdir(filepath.Join(dir, "tasks"), 0o700))
 	for name, text := range map[string]string{filepath.Join(home, "solr.xml"): solrXML, filepath.Join(home, "docs", "core.properties"): "name=docs\n",
-		filepath.Join(conf, "solrconfig.xml"): fmt.Sprintf(solrConfig, slots, filepath.Join(dir, "tasks", "solr.tasks")), filepath.Join(conf, "schema.xml"): solrSchema} {
+		filepath.Join(conf, "solrconfig.xml"): fmt.Sprintf(solrConfig, slots, filepath.Join(dir, "tasks", "solr.${solr.core.name}.tasks")), filepath.Join(conf, "schema.xml"): solrSchema} {
 		err = errors.Join(err, os.WriteFile(name, []byte(text), 0o644))
 	}
 	return err

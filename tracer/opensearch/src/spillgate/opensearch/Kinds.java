@@ -4,16 +4,10 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.TreeSet;
-import org.apache.lucene.search.BooleanClause;
 import org.opensearch.action.IndicesRequest;
 import org.opensearch.action.bulk.BulkRequest;
 import org.opensearch.action.search.MultiSearchRequest;
 import org.opensearch.action.search.SearchRequest;
-import org.opensearch.index.query.QueryBuilder;
-import org.opensearch.index.query.QueryBuilderVisitor;
-import org.opensearch.index.query.WithFieldName;
-import org.opensearch.search.aggregations.AggregationBuilder;
-import org.opensearch.search.builder.SearchSourceBuilder;
 import spillgate.tracer.Info;
 import spillgate.tracer.Tracer;
 
@@ -26,7 +20,7 @@ import spillgate.tracer.Tracer;
 final class Kinds {
   private static final String PREFIX = "indices:data/";
 
-  /** How many different words of a query, and indices, are told apart. */
+  /** How many indices are told apart. */
   private static final int MOST = 16;
 
   private Kinds() {}
@@ -78,47 +72,5 @@ final class Kinds {
       }
     }
     return different.isEmpty() ? "*" : String.join(",", different);
-  }
-
-  /** The words of queries and aggregations. */
-  private static final class Words implements QueryBuilderVisitor {
-    final TreeSet<String> different = new TreeSet<>();
-    int count;
-
-    void add(SearchSourceBuilder source) {
-      if (source == null) {
-        return;
-      }
-      if (source.query() != null) {
-        source.query().visit(this);
-      }
-      if (source.aggregations() != null) {
-        aggregations(source.aggregations().getAggregatorFactories(), 1);
-      }
-    }
-
-    private void add(String word) {
-      count++;
-      if (different.size() < MOST) {
-        different.add(word);
-      }
-    }
-
-    @Override
-    public void accept(QueryBuilder q) {
-      add(q instanceof WithFieldName f ? q.getName() + "(" + f.fieldName() + ")" : q.getName());
-    }
-
-    @Override
-    public QueryBuilderVisitor getChildVisitor(BooleanClause.Occur occur) {
-      return this;
-    }
-
-    private void aggregations(Collection<AggregationBuilder> all, int depth) {
-      for (AggregationBuilder a : all) {
-        add(a.getType() + (depth < 10 ? "" : "/10")); // aggregations in ten others are other work
-        aggregations(a.getSubAggregations(), depth + 1);
-      }
-    }
   }
 }

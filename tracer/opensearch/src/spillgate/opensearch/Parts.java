@@ -1,9 +1,7 @@
 package spillgate.opensearch;
 
-import java.io.IOException;
 import java.util.function.Supplier;
 import org.opensearch.common.util.concurrent.ThreadContext;
-import org.opensearch.core.common.io.stream.StreamInput;
 import org.opensearch.core.transport.TransportResponse;
 import org.opensearch.transport.Transport;
 import org.opensearch.transport.TransportException;
@@ -28,6 +26,14 @@ final class Parts implements TransportInterceptor {
     return action.startsWith("indices:data/write/") && (action.endsWith("[p]") || action.endsWith("/update[s]")) ? Pool.WRITE : null;
   }
 
+  /**
+   * Reports whether the answer comes in pieces, which go past {@link Answered}. OpenSearch 3.0 does not know of such, so it is asked
+   * by name.
+   */
+  private static boolean streams(TransportRequestOptions options) {
+    return options.type().name().equals("STREAM");
+  }
+
   @Override
   public AsyncSender interceptSender(AsyncSender sender) {
     return new AsyncSender() {
@@ -35,7 +41,7 @@ final class Parts implements TransportInterceptor {
       public <T extends TransportResponse> void sendRequest(
           Transport.Connection to, String action, TransportRequest request, TransportRequestOptions options, TransportResponseHandler<T> handler) {
         Pool pool = pool(action);
-        Request r = pool == null || !requests.isHere(to.getNode()) ? null : requests.current();
+        Request r = pool == null || streams(options) || !requests.isHere(to.getNode()) ? null : requests.current();
         if (r == null) {
           sender.sendRequest(to, action, request, options, handler);
           return;
@@ -54,31 +60,26 @@ final class Parts implements TransportInterceptor {
   }
 
   /** Tells a request that a part of it was answered. */
-  private static final class Answered<T extends TransportResponse> implements TransportResponseHandler<T> {
-    private final TransportResponseHandler<T> to;
+  private static final class Answered<T extends TransportResponse> extends Forwarded<T> {
     private final Request request;
     private final Pool pool;
     private final WritePart part; // or null
     private final Supplier<ThreadContext.StoredContext> context; // of whoever sent the part, which has no part
 
     Answered(TransportResponseHandler<T> to, Request request, Pool pool, WritePart part, Supplier<ThreadContext.StoredContext> context) {
-      this.to = to;
+      super(to);
       this.request = request;
       this.pool = pool;
       this.part = part;
       this.context = context;
     }
 
-    private void ends() {
+    @Override
+    void ends() {
       if (part != null) {
         part.ends();
       }
       request.answered(pool);
-    }
-
-    @Override
-    public T read(StreamInput in) throws IOException {
-      return to.read(in);
     }
 
     @Override
@@ -95,16 +96,6 @@ final class Parts implements TransportInterceptor {
       try (ThreadContext.StoredContext before = context.get()) {
         to.handleException(e);
       }
-    }
-
-    @Override
-    public void handleRejection(Exception e) {
-      to.handleRejection(e);
-    }
-
-    @Override
-    public String executor() {
-      return to.executor();
     }
   }
 }

@@ -1,6 +1,7 @@
 package spillgate.opensearch;
 
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.ThreadLocalRandom;
 import org.opensearch.OpenSearchStatusException;
 import org.opensearch.action.ActionRequest;
 import org.opensearch.action.bulk.BulkRequest;
@@ -14,8 +15,13 @@ import org.opensearch.core.rest.RestStatus;
  * clauses milliseconds of a processor. Therefore the answer is held back for a while, without a thread.
  */
 final class Refusals {
-  /** For how long an answer is held back: so much less often does a client come that waits for each. */
-  private static final long HELD_MILLIS = 1000;
+  /**
+   * For how long an answer is held back: so much less often does a client come that waits for each. It is drawn anew for each between
+   * these, because what comes back together takes all processors for a moment.
+   */
+  private static final long LEAST_HELD_MILLIS = 1000;
+
+  private static final long MOST_HELD_MILLIS = 3000;
 
   /** What a request is taken to occupy until its answer if it does not tell: a query with 4,500 clauses has 245 kB. */
   private static final int USUAL_KIB = 256;
@@ -36,14 +42,14 @@ final class Refusals {
       return;
     }
     requests.later(
-        HELD_MILLIS,
+        ThreadLocalRandom.current().nextLong(LEAST_HELD_MILLIS, MOST_HELD_MILLIS),
         () -> {
           kib.release(size);
           listener.onFailure(refusal());
         });
   }
 
-  private static OpenSearchStatusException refusal() {
+  static OpenSearchStatusException refusal() {
     return new OpenSearchStatusException(
         "requests of this kind are kept out for now: one blocked others; do not send it again at once", RestStatus.TOO_MANY_REQUESTS);
   }

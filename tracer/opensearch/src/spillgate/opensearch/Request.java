@@ -1,11 +1,12 @@
 package spillgate.opensearch;
 
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
+import java.util.Map;
 import java.util.Set;
 import org.opensearch.OpenSearchStatusException;
 import org.opensearch.core.rest.RestStatus;
-import org.opensearch.core.tasks.resourcetracker.TaskResourceUsage;
 import org.opensearch.tasks.CancellableTask;
 import org.opensearch.tasks.Task;
 import spillgate.tracer.Consumption;
@@ -16,9 +17,13 @@ import spillgate.tracer.Tracer;
 final class Request {
   final Task task;
   private final Requests all;
+  private final long kind;
+  private final boolean items; // it is of operations that are answered one by one
   private spillgate.tracer.Task traced;
   private Consumption consumption;
   private volatile boolean cancelled;
+  private volatile boolean refused; // as it waited for its first thread
+  private boolean begun; // a thread ran a part
 
   // By pool.
   private final int[] sent = new int[Pool.values().length]; // parts without an answer
@@ -26,19 +31,22 @@ final class Request {
   private final int[] running = new int[Pool.values().length]; // threads
   private final boolean[] waits = new boolean[Pool.values().length]; // as recorded
 
-  private final Set<Task> measured = new HashSet<>(); // by the node
-  private final Set<WritePart> writing = new HashSet<>(); // which the node does not measure
+  private final Set<Measure> measured = new HashSet<>(); // by the node
+  private final Map<Thread, ThreadUse> using = new HashMap<>(); // of parts that it does not measure
   private long cpu; // of those that have ended
   private long memory;
   private long ran; // threads times nanoseconds until changed, since the last sample
   private long changed;
   private boolean ended;
 
-  Request(Requests all, Task task) {
+  Request(Requests all, Task task, long kind, boolean items) {
     this.all = all;
     this.task = task;
-    if (task.supportsResourceTracking()) {
-      measured.add(task);
+    this.kind = kind;
+    this.items = items;
+    Measure whole = all.measured(task);
+    if (whole != null) {
+      measured.add(whole);
     }
   }
 
@@ -65,44 +73,46 @@ final class Request {
     record(pool);
   }
 
-  /** A thread for searches runs a part from now on, whose task the node measures. */
-  synchronized void started(Task part) {
-    started(Pool.SEARCH);
-    if (part != null) {
-      measured.add(part);
+  /**
+   * A thread of a pool runs a part from now on, whose use is measured so. If the kind of the request has been kept out since it came, and
+   * this is its first thread, the request ends.
+   */
+  void started(Pool pool, Measure by) {
+    if (starts(pool, by) && pool == Pool.SEARCH && all.keptOut(kind) && task instanceof CancellableTask c) {
+      refused = true;
+      all.cancel(c);
     }
   }
 
-  /** A thread for writes runs a part from now on. */
-  synchronized void started(WritePart part) {
-    started(Pool.WRITE);
-    writing.add(part);
-  }
-
-  private void started(Pool pool) {
+  /** Returns whether it is the first thread. */
+  private synchronized boolean starts(Pool pool, Measure by) {
     int p = pool.ordinal();
     flow();
     queued[p] = Math.max(queued[p] - 1, 0);
+    if (by instanceof ThreadUse u) {
+      using.put(u.thread, u);
+    } else {
+      measured.add(by);
+    }
     if (!ended) {
       running[p]++;
       traced.acquire(all.pools[p], 1);
     }
     record(pool);
+    boolean first = !begun;
+    begun = true;
+    return first;
   }
 
-  /** A thread for writes has run a part. */
-  synchronized void stopped(WritePart part) {
-    if (writing.remove(part)) {
-      cpu += part.cpu();
-      memory += part.memory();
-      stopped(Pool.WRITE);
-    }
-  }
-
-  /** A thread has run a part. */
-  synchronized void stopped(Pool pool) {
+  /** A thread of a pool has run a part. */
+  synchronized void stopped(Pool pool, Thread thread) {
     int p = pool.ordinal();
     flow();
+    ThreadUse u = using.remove(thread);
+    if (u != null) {
+      cpu += u.cpu();
+      memory += u.memory();
+    }
     if (running[p] > 0 && !ended) {
       running[p]--;
       traced.release(all.pools[p], 1);
@@ -147,19 +157,18 @@ final class Request {
     flow();
     long used = cpu;
     long taken = memory;
-    for (WritePart part : writing) {
-      used += part.cpu();
-      taken += part.memory();
+    for (ThreadUse u : using.values()) {
+      used += u.cpu();
+      taken += u.memory();
     }
-    for (Iterator<Task> i = measured.iterator(); i.hasNext(); ) {
-      Task t = i.next();
-      boolean lasts = all.refresh(t);
-      TaskResourceUsage u = t.getTotalResourceStats();
-      used += u.getCpuTimeInNanos();
-      taken += u.getMemoryInBytes();
+    for (Iterator<Measure> i = measured.iterator(); i.hasNext(); ) {
+      Measure m = i.next();
+      boolean lasts = m.refresh();
+      used += m.cpu();
+      taken += m.memory();
       if (!lasts) { // a reindex has parts without end
-        cpu += u.getCpuTimeInNanos();
-        memory += u.getMemoryInBytes();
+        cpu += m.cpu();
+        memory += m.memory();
         i.remove();
       }
     }
@@ -167,9 +176,12 @@ final class Request {
     ran = 0;
   }
 
-  synchronized void end() {
-    sample(0);
-    ended = true;
+  /** The tracer is told without the lock of the request: it waits for a cancel that is being delivered, which may take that lock. */
+  void end() {
+    synchronized (this) {
+      sample(0);
+      ended = true;
+    }
     traced.close();
   }
 
@@ -181,12 +193,26 @@ final class Request {
     }
   }
 
-  boolean cancelled() {
-    return cancelled;
+  /**
+   * Returns what the client gets instead of the operations that are left, null if these are to be executed: those of a bulk request are
+   * answered one by one, so none begins while their kind is kept out.
+   */
+  OpenSearchStatusException left() {
+    if (cancelled) {
+      return cancelled(null);
+    }
+    return items && all.keptOut(kind) ? Refusals.refusal() : null;
   }
 
-  /** What the client of a cancelled request gets. */
-  static OpenSearchStatusException refusal(Exception cause) {
+  /** Returns what the client gets instead of a failure. */
+  Exception answer(Exception failure) {
+    if (cancelled) {
+      return cancelled(failure);
+    }
+    return refused ? Refusals.refusal() : failure;
+  }
+
+  private static OpenSearchStatusException cancelled(Exception cause) {
     return new OpenSearchStatusException("cancelled by a guard: it blocked others; do not send it again at once", RestStatus.SERVICE_UNAVAILABLE, cause);
   }
 }

@@ -1,6 +1,7 @@
 package spillgate.opensearch;
 
 import org.opensearch.action.ActionRequest;
+import org.opensearch.action.bulk.BulkRequest;
 import org.opensearch.action.support.ActionFilter;
 import org.opensearch.action.support.ActionFilterChain;
 import org.opensearch.common.util.concurrent.ThreadContext;
@@ -33,7 +34,7 @@ final class RequestFilter implements ActionFilter {
       refusals.refuse(request, listener);
       return;
     }
-    Request r = kind == null ? null : requests.begin(task, action, kind);
+    Request r = kind == null ? null : begin(task, action, kind, request);
     if (r == null) {
       chain.proceed(task, action, request, listener);
       return;
@@ -45,6 +46,15 @@ final class RequestFilter implements ActionFilter {
   private Long kind(String action, ActionRequest request) {
     try {
       return requests.kind(action, request);
+    } catch (RuntimeException e) {
+      return null;
+    }
+  }
+
+  /** Returns null for a request that cannot be shown: it is served all the same, unwatched. */
+  private Request begin(Task task, String action, long kind, ActionRequest request) {
+    try {
+      return requests.begin(task, action, kind, request instanceof BulkRequest);
     } catch (RuntimeException e) {
       return null;
     }
@@ -63,7 +73,7 @@ final class RequestFilter implements ActionFilter {
           @Override
           public void onFailure(Exception e) {
             requests.end(r);
-            listener.onFailure(r.cancelled() ? Request.refusal(e) : e);
+            listener.onFailure(r.answer(e));
           }
         };
     try (ThreadContext.StoredContext before = requests.context.newStoredContext(true)) {

@@ -3,15 +3,9 @@ package spillgate.opensearch;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.opensearch.cluster.node.DiscoveryNode;
-import org.opensearch.common.unit.TimeValue;
 import org.opensearch.common.util.concurrent.ThreadContext;
-import org.opensearch.core.action.ActionListener;
-import org.opensearch.core.concurrency.OpenSearchRejectedExecutionException;
 import org.opensearch.tasks.CancellableTask;
 import org.opensearch.tasks.Task;
-import org.opensearch.tasks.TaskResourceTrackingService;
-import org.opensearch.threadpool.ThreadPool;
-import org.opensearch.transport.TransportService;
 import spillgate.tracer.Info;
 import spillgate.tracer.Resource;
 import spillgate.tracer.Tracer;
@@ -33,8 +27,7 @@ final class Requests {
   private final ConcurrentHashMap<Long, Request> running = new ConcurrentHashMap<>();
   private final ConcurrentHashMap<String, Long> applications = new ConcurrentHashMap<>();
   private final AtomicInteger named = new AtomicInteger();
-  private volatile TransportService transport;
-  private volatile TaskResourceTrackingService tracking;
+  private volatile Server server;
 
   Requests(Tracer tracer) {
     this.tracer = tracer;
@@ -45,15 +38,19 @@ final class Requests {
     heap = tracer.resource("heap", Resource.Kind.SYSTEM);
   }
 
-  void serve(TransportService transport, TaskResourceTrackingService tracking) {
-    this.transport = transport;
-    this.tracking = tracking;
+  void serve(Server server) {
+    this.server = server;
+  }
+
+  /** Returns this node, null while it starts. */
+  private DiscoveryNode here() {
+    Server s = server;
+    return s == null ? null : s.here();
   }
 
   /** Returns whether requests of an action are recorded, here and now. What begins as a part of one is not a request. */
   boolean watched(String action) {
-    TransportService t = transport;
-    return tracer.recording() && t != null && t.getLocalNode() != null && Kinds.watched(action) && context.getHeader(HEADER) == null;
+    return tracer.recording() && here() != null && Kinds.watched(action) && context.getHeader(HEADER) == null;
   }
 
   /** Returns the fingerprint of what a request does. */
@@ -65,9 +62,9 @@ final class Requests {
     return tracer.keptOut(kind);
   }
 
-  /** Begins a request, or returns null if there is no room for another. */
-  Request begin(Task task, String action, long kind) {
-    Request r = new Request(this, task);
+  /** Begins a request, of operations that are answered one by one or not, or returns null if there is no room for another. */
+  Request begin(Task task, String action, long kind, boolean items) {
+    Request r = new Request(this, task, kind, items);
     Info info = new Info(application(task), kind, Kinds.flags(action), task.getStartTimeNanos(), r::cancel);
     if (!r.begin(tracer, info)) {
       return null;
@@ -78,18 +75,18 @@ final class Requests {
 
   /** Makes the calling thread's work that of a request. */
   void enter(Request r) {
-    context.putHeader(HEADER, transport.getLocalNode().getId() + ":" + r.task.getId());
+    context.putHeader(HEADER, here().getId() + ":" + r.task.getId());
   }
 
   /** Returns the request that the calling thread works for, null if it works for none of this node. */
   Request current() {
     String value = context.getHeader(HEADER);
-    TransportService t = transport;
-    if (value == null || t == null) {
+    DiscoveryNode here = value == null ? null : here();
+    if (here == null) {
       return null;
     }
     int colon = value.lastIndexOf(':');
-    if (!value.regionMatches(0, t.getLocalNode().getId(), 0, colon)) {
+    if (!value.substring(0, Math.max(colon, 0)).equals(here.getId())) {
       return null;
     }
     try {
@@ -100,7 +97,7 @@ final class Requests {
   }
 
   boolean isHere(DiscoveryNode node) {
-    return node != null && node.equals(transport.getLocalNode());
+    return node != null && node.equals(here());
   }
 
   void end(Request r) {
@@ -119,25 +116,19 @@ final class Requests {
     }
   }
 
-  /** Brings up to date what the node has measured of a task. Returns false if the task has ended: it is measured no more. */
-  boolean refresh(Task task) {
-    boolean lasts = tracking.getResourceAwareTasks().get(task.getId()) == task;
-    tracking.refreshResourceStats(task);
-    return lasts;
+  /** Returns what the node measures of a task, null if it measures nothing. */
+  Measure measured(Task task) {
+    return server.measured(task);
   }
 
-  /** Runs a task on a thread of the node after some milliseconds, or at once if the node stops. */
-  void later(long millis, Runnable task) {
-    try {
-      transport.getThreadPool().schedule(task, TimeValue.timeValueMillis(millis), ThreadPool.Names.GENERIC);
-    } catch (OpenSearchRejectedExecutionException e) {
-      task.run();
-    }
+  /** Runs something on a thread of the node after some milliseconds, or at once if the node stops. */
+  void later(long millis, Runnable what) {
+    server.later(millis, what);
   }
 
   /** Has the node cancel a task and all its parts. */
   void cancel(CancellableTask task) {
-    transport.getTaskManager().cancelTaskAndDescendants(task, "cancelled by a guard: it blocked others", false, ActionListener.wrap(() -> {}));
+    server.cancel(task);
   }
 
   /** Returns the number of the application that the request names, whose name the table of kinds has. */

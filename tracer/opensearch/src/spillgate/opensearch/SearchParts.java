@@ -3,7 +3,7 @@ package spillgate.opensearch;
 import org.opensearch.index.shard.SearchOperationListener;
 import org.opensearch.search.internal.SearchContext;
 
-/** Sees threads for searches run the parts of requests. The node measures what these use. */
+/** Sees threads for searches run the parts of requests, each from its begin to its end. */
 final class SearchParts implements SearchOperationListener {
   private final Requests requests;
 
@@ -14,14 +14,15 @@ final class SearchParts implements SearchOperationListener {
   private void started(SearchContext context) {
     Request r = requests.current();
     if (r != null) {
-      r.started(context.getTask());
+      Measure node = requests.measured(context.getTask());
+      r.started(Pool.SEARCH, node != null ? node : new ThreadUse(Thread.currentThread()));
     }
   }
 
   private void stopped() {
     Request r = requests.current();
     if (r != null) {
-      r.stopped(Pool.SEARCH);
+      r.stopped(Pool.SEARCH, Thread.currentThread());
     }
   }
 

@@ -5,7 +5,6 @@ import org.opensearch.action.bulk.BulkItemRequest;
 import org.opensearch.action.bulk.BulkShardRequest;
 import org.opensearch.action.support.replication.TransportReplicationAction;
 import org.opensearch.transport.TransportRequest;
-import spillgate.tracer.Usage;
 
 /**
  * A part of a request that a thread for writes runs. That thread finds it in its context, once it executes the first operation: before,
@@ -17,9 +16,7 @@ final class WritePart {
 
   private final Request request;
   private final BulkShardRequest bulk; // null for another part
-  private volatile Thread thread; // null before the first operation
-  private long cpu; // of the thread before that
-  private long memory;
+  private volatile Thread thread; // null before the first operation, and when it has ended
   private boolean given; // up
 
   WritePart(Request request, TransportRequest part) {
@@ -28,19 +25,20 @@ final class WritePart {
   }
 
   /**
-   * Is called by the thread that executes the part, right before each operation. What is left of a bulk request that was cancelled is
-   * given up here: the operation that is about to be executed is executed, and its answer takes the place of the refusal.
+   * Is called by the thread that executes the part, right before each operation. What is left of a bulk request that was cancelled, or
+   * whose kind is kept out, is given up here: the operation that is about to be executed is executed, and its answer takes the place
+   * of the refusal.
    */
   void operates() {
     if (thread != Thread.currentThread()) {
       begin(Thread.currentThread());
     }
-    if (given || bulk == null || !request.cancelled()) {
+    OpenSearchStatusException why = given || bulk == null ? null : request.left(); // one for all: its stack is dear
+    if (why == null) {
       return;
     }
     given = true;
     BulkItemRequest[] items = bulk.items();
-    OpenSearchStatusException why = Request.refusal(null); // one for all: its stack is dear
     try {
       for (int i = items.length - 1; i >= 0; i--) {
         items[i].abort(items[i].index(), why);
@@ -52,29 +50,17 @@ final class WritePart {
 
   /** A part goes on in another thread if an operation has to wait, for a mapping. */
   private void begin(Thread by) {
-    if (thread != null) {
-      request.stopped(this);
-    }
-    cpu = Usage.cpu(by);
-    memory = Usage.memory(by);
+    ends();
     thread = by;
-    request.started(this);
+    request.started(Pool.WRITE, new ThreadUse(by));
   }
 
   /** The part was answered. Any thread may call it. */
   void ends() {
-    if (thread != null) {
-      request.stopped(this);
+    Thread by = thread;
+    if (by != null) {
+      thread = null;
+      request.stopped(Pool.WRITE, by);
     }
-  }
-
-  /** Returns what the thread has used since it began the part, in nanoseconds. */
-  long cpu() {
-    return Math.max(Usage.cpu(thread) - cpu, 0);
-  }
-
-  /** Returns how many bytes of the heap the thread has taken since it began the part. */
-  long memory() {
-    return Math.max(Usage.memory(thread) - memory, 0);
   }
 }

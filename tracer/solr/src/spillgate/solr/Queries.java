@@ -22,8 +22,10 @@ final class Queries {
   /** How many kinds are kept out at once; a further one takes the place of none. */
   private static final int MOST_KEPT_OUT = 64;
 
-  /** For how long a refusal is held back. */
-  private static final long HELD_MILLIS = 1000;
+  /** For how long a refusal is held back: drawn anew for each, because what comes back together takes all processors for a moment. */
+  private static final long LEAST_HELD_MILLIS = 1000;
+
+  private static final long MOST_HELD_MILLIS = 3000;
 
   /** How many are held back at once, each with a thread of the server, of which Solr has 10,000. */
   private static final int MOST_HELD = 32;
@@ -74,16 +76,25 @@ final class Queries {
   Query begin(Shape shape, String client, boolean waits) {
     TaskFile file = tasks;
     long kind = file == null ? 0 : file.kind(shape);
-    Long until = keptOut.get(shape.kind);
-    if (until != null && until - System.nanoTime() > 0 || kind != 0 && file.keptOut(kind)) {
+    if (keptOut(shape, kind)) {
       return null;
     }
-    Query q = new Query(last.incrementAndGet(), shape, client);
-    running.put(q.number, q);
+    Query q = new Query(last.incrementAndGet(), shape, client, kind);
     if (kind != 0) {
       q.show(file.begin(q, kind), waits);
     }
+    running.put(q.number, q); // last: nothing of it stays behind if the task file is at fault
     return q;
+  }
+
+  /** Reports whether a query, which has waited, is of a kind that is kept out by now. */
+  boolean keptOut(Query q) {
+    return keptOut(q.shape, q.named);
+  }
+
+  private boolean keptOut(Shape shape, long named) {
+    Long until = keptOut.get(shape.kind);
+    return until != null && until - System.nanoTime() > 0 || named != 0 && tasks.keptOut(named);
   }
 
   void end(Query q) {
@@ -110,7 +121,7 @@ final class Queries {
   void holdBack() throws InterruptedException {
     if (held.tryAcquire()) {
       try {
-        Thread.sleep(HELD_MILLIS);
+        Thread.sleep(ThreadLocalRandom.current().nextLong(LEAST_HELD_MILLIS, MOST_HELD_MILLIS));
       } finally {
         held.release();
       }

@@ -9,6 +9,8 @@ final class Query {
   final long number;
   final Shape shape;
   final String client;
+  /** The fingerprint of the shape in the task file, 0 without one. */
+  final long named;
   final long began = System.nanoTime();
   final Thread thread = Thread.currentThread();
   private final long cpu = Usage.cpu(thread);
@@ -22,10 +24,11 @@ final class Query {
 
   private long sampled; // when, 0 while it waits
 
-  Query(long number, Shape shape, String client) {
+  Query(long number, Shape shape, String client, long named) {
     this.number = number;
     this.shape = shape;
     this.client = client;
+    this.named = named;
   }
 
   /** Shows the query in a task file; it may have to wait for a slot. */

@@ -52,8 +52,7 @@ public final class WatchedSearchHandler extends SearchHandler {
     Query q = all.begin(Shape.of(String.valueOf(req.getPath()), req.getOriginalParams()), client == null ? "" : client.toString(), slots != null);
     if (q == null) {
       all.holdBack();
-      // A client's mistake, of which Solr logs no stack: clients may try again often.
-      throw new SolrException(ErrorCode.TOO_MANY_REQUESTS, "queries of this kind are kept out for now: one blocked others; do not send it again at once");
+      throw refusal();
     }
     q.enter();
     try {
@@ -63,6 +62,9 @@ public final class WatchedSearchHandler extends SearchHandler {
       try {
         q.admit();
         check(q);
+        if (slots != null && all.keptOut(q)) {
+          throw refusal();
+        }
         limit(req, rsp, q);
         super.handleRequestBody(req, rsp);
         check(q);
@@ -75,6 +77,11 @@ public final class WatchedSearchHandler extends SearchHandler {
       q.leave();
       all.end(q);
     }
+  }
+
+  /** A client's mistake, of which Solr logs no stack: clients may try again often. */
+  private static SolrException refusal() {
+    return new SolrException(ErrorCode.TOO_MANY_REQUESTS, "queries of this kind are kept out for now: one blocked others; do not send it again at once");
   }
 
   private static void check(Query q) {
