@@ -304,7 +304,7 @@ func TestPlainClientStaysPlain(t *testing.T) {
 // Mistake 5: without deregistration, dead clients keep the credits.
 func TestShortLivedClientsLeaveNothingBehind(t *testing.T) {
 	if testing.Short() {
-		t.Skip("800 connections")
+		t.Skip("400 connections")
 	}
 	gate := newGate(t, fixed(8))
 	s := serve(t, gate, &echo{}, nil)
@@ -314,7 +314,7 @@ func TestShortLivedClientsLeaveNothingBehind(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			for i := 0; i < 800/16 && (i < 20 || time.Now().Before(enough)); i++ {
+			for i := 0; i < 400/16 && (i < 20 || time.Now().Before(enough)); i++ {
 				ctx := withTags(within(t), wire.Tags{Credits: true, Demand: 10, Asks: true})
 				conn, err := grpc.NewClient(s.addr, insecureCreds())
 				if err != nil {

@@ -63,3 +63,38 @@ func TestCreditsOnTheWay(t *testing.T) {
 		t.Errorf("%d credits long after there was use for them, want %d at most", got, most)
 	}
 }
+
+// TestCreditsOnTheWayBesideOthers: a client has as many credits as it uses also where others have some that
+// they do not use, and does not take more than that. The clients have requests in turn, as with batches.
+func TestCreditsOnTheWayBesideOthers(t *testing.T) {
+	for _, flights := range [][]int{{64, 8}, {64, 64}, {64, 1, 1, 1, 1, 1, 1, 1, 1, 1}} {
+		p, err := NewPool(Config{TargetDelay: 8 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []*lone
+		for _, flight := range flights {
+			all = append(all, &lone{p: p, c: p.Register(0), flight: flight})
+		}
+		now, waiting := mono.Time(0), 0
+		for round := range 200 {
+			for _, l := range all {
+				l.now = now
+				l.run(2)
+				now = l.now
+				if round >= 100 && l.waiting == 2 {
+					waiting++
+				}
+			}
+		}
+		if most := 100 * len(flights) / 10; waiting > most {
+			t.Errorf("%v under way: requests waited all the time in %d of %d batches, want %d at most", flights, waiting, 100*len(flights), most)
+		}
+		if got := all[0].c.Window(); got < 60 || got > 96 {
+			t.Errorf("%v under way: the first client has %d credits", flights, got)
+		}
+		if err := p.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -20,6 +20,9 @@ const headroom = 8
 // (TestCreditsOnTheWay).
 const usedFor = 512
 
+// usedSeasons is the same for one client, in seasons: usedFor intervals at the default Lease.
+const usedSeasons = usedFor / 64
+
 // demandLimit is the most demand of one client that counts, in requests: what is
 // claimed beyond it changes nothing until the client has sent some.
 const demandLimit = 1024
@@ -53,6 +56,8 @@ type Client struct {
 	due       float64 // see Pool.dueOfAll, as of an era
 	era       uint64
 	told      telling
+	use       int32  // its window when it last had demand: see uses
+	usedIn    uint32 // the season of that
 	links     [numLinks]link
 	in        [numLinks]uint8 // the mark of the list, 0: in none
 	gone      bool
@@ -262,6 +267,11 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	p.arrived++
 	p.peak = max(p.peak, float64(p.pending))
 	p.setDemand(c, demand)
+	if c.demand > 0 {
+		// A little more than it has: with one credit too few, each of its requests waits. Not all of the demand, which
+		// those under way repeat until the client hears of its larger window.
+		c.use, c.usedIn = int32(c.window+(c.demand+tellGrowth-1)/tellGrowth), p.season
+	}
 	allowed := c.window
 	if c.standing == modest {
 		allowed = max(allowed, p.room(c)) // it has that as soon as it is told
@@ -342,8 +352,8 @@ func (p *Pool) reply(now mono.Time, c *Client) {
 		// many are issued, another client has more than its share.
 		w = min(share, w+1, max(c.pending+c.demand, w))
 	case free >= 0:
-		w = p.steady(c, min(c.pending+c.demand+p.overcommit(c), c.window+free))
-	default:
+		w = p.steady(c, min(p.uses(c)+c.demand+p.overcommit(c), c.window+free))
+	case p.hungry.len > 0 || w > p.uses(c): // who uses all that it has is not the first to give
 		w--
 	}
 	w = p.bound(now, c, w)
@@ -507,6 +517,9 @@ func (p *Pool) bounded(total float64) float64 {
 // each of its calls waited for one (lab run bench/edges).
 func (p *Pool) ceiling() float64 {
 	most := headroom*float64(p.clients) + max(headroom*p.peak, p.used) + float64(p.demand)
+	if p.demand > 0 && p.calm > calmIntervals {
+		most = max(most, float64(p.divided()+p.demand)) // credits that others have do not help those who wait
+	}
 	return max(float64(p.cfg.MinTotal), min(most, float64(p.clients)*float64(p.cfg.MaxWindow)))
 }
 
@@ -518,6 +531,19 @@ func (p *Pool) overcommit(c *Client) int {
 		return 0
 	}
 	return max(int(float64(p.free()+c.window)*p.dueOfAll(c)/float64(p.clients)), 1)
+}
+
+// uses returns how many of its credits c uses, as far as is known: those of the requests that are here, or all that
+// it had when it last had too few, because requests on their way use credits too, and the pool does not see them
+// (see ceiling). By the requests here alone, a client with 64 requests under way, of which the server saw two at a
+// time, had 40 credits beside one that needs eight, and nearly each of its requests waited for a credit (lab run
+// bench/edges; TestCreditsOnTheWayBesideOthers). While requests are delayed, a credit does more for a client whose
+// request is here.
+func (p *Pool) uses(c *Client) int {
+	if p.calm > calmIntervals && p.season-c.usedIn <= usedSeasons {
+		return max(c.pending, int(c.use))
+	}
+	return c.pending
 }
 
 // fair is the largest window for c. While others wait for credits, or active ones

@@ -19,8 +19,6 @@ import (
 const (
 	width  = 560
 	height = 300
-	// dpi of a PNG: sharp on a dense screen and in a document.
-	dpi = 160
 )
 
 // palette holds colours that readers with any of the common colour-vision
