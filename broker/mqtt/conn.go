@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/link"
+	"github.com/spillgate/spillgate/internal/live"
 )
 
 // goodbye is how long a connection that the server closes may take to be sent its
@@ -64,8 +65,12 @@ func (c *conn) handle(unread []byte) (used, need int, err error) {
 	}
 	for used < len(unread) {
 		head, body, need, err := frame(unread[used:], c.srv.limits.Packet)
-		if err != nil || need > 0 {
-			return used, need, err
+		if err != nil {
+			return used, 0, err
+		}
+		if need > 0 {
+			c.session.catchUp(c.batch)
+			return used, need, nil
 		}
 		if err := c.packet(head, body); err != nil {
 			return used, 0, err
@@ -74,6 +79,14 @@ func (c *conn) handle(unread []byte) (used, need int, err error) {
 	}
 	c.session.catchUp(c.batch)
 	return used, 0, nil
+}
+
+// Room implements engine.Roomy: messages that waited for the socket go on.
+func (c *conn) Room() {
+	b := c.srv.hub.NewBatch()
+	b.Begin(live.Now())
+	c.session.catchUp(b)
+	b.End()
 }
 
 // alive moves the deadline of the keep-alive, though not for every packet.
@@ -234,10 +247,12 @@ func (c *conn) released(id uint16) error {
 	s := c.session
 	s.mu.Lock()
 	code := packets.CodeSuccess
-	if s.inbound[id] == received {
+	_, numbered := s.numbers[id]
+	switch state := s.inbound[id]; {
+	case state == received, state == 0 && numbered: // or PUBREC went, and its node died before that was stored
 		delete(s.inbound, id)
 		delete(s.numbers, id)
-	} else {
+	default:
 		code = packets.ErrPacketIdentifierNotFound
 	}
 	s.mu.Unlock()

@@ -39,6 +39,7 @@ type kept struct {
 	reading bool   // from the log; the feed is not listened to
 	loading bool   // CONNACK is yet to go
 	changed bool   // since it was stored last
+	held    bool   // something is stored and found no room in the outbox
 	filters []subscribed
 	numbers map[uint16]numbered // of messages of QoS 2 that are not completed
 
@@ -346,11 +347,14 @@ func (s *session) again(u *under, m *engine.Kept) error {
 	if u.ID == 0 || u.QoS < 1 || u.QoS > 2 {
 		return errors.New("a stored session has a message without a packet identifier or QoS")
 	}
-	if !u.Released {
-		if m == nil {
-			return nil // it is older than the log
-		}
+	switch {
+	case u.Released:
+	case m != nil:
 		_, at.retain, at.ids, _ = s.wants(&m.Message)
+	case u.QoS < 2:
+		return nil // it is older than the log
+	default:
+		at.released = true // as session.skip says
 	}
 	for len(s.slots) < int(u.ID) {
 		s.slots = append(s.slots, slot{})
@@ -563,8 +567,8 @@ func (s *session) sendSaved(b *engine.Batch, saved snapshot) {
 			at.unsaved = false
 		case never:
 			s.complete(u.id)
-		case full: // the client is behind
-			s.touch()
+		case full: // catchUp has it sent when there is room
+			s.held = true
 			return
 		}
 	}
@@ -643,10 +647,14 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 			waits.unsaved = append(waits.unsaved, waiting{u.ID, at.order, at.released})
 		}
 		if at.kept != nil {
-			if u.Position = at.kept.Position; u.Position == 0 {
-				continue // it is not in the log, and cannot be read again
+			switch u.Position = at.kept.Position; {
+			case u.Position > 0:
+				floor = min(floor, u.Position-1)
+			case u.QoS == 2: // it is not in the log, and cannot be read again; its identifier is free after PUBREL
+				u.Released = true
+			default:
+				continue
 			}
-			floor = min(floor, u.Position-1)
 		}
 		in.Under = append(in.Under, u)
 	}

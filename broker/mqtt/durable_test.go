@@ -1,0 +1,119 @@
+package mqtt
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"testing"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/backplane"
+	"github.com/spillgate/spillgate/broker/engine"
+)
+
+// startStored serves MQTT at a node that stores, until the test ends.
+func startStored(t *testing.T) (*Server, string) {
+	t.Helper()
+	p := backplane.New(backplane.Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	hub := engine.New(engine.Config{Forward: p, Log: p, Watch: p})
+	srv := NewServer(hub, Limits{}, slog.New(slog.DiscardHandler))
+	srv.Join(p)
+	t.Cleanup(hub.Close)
+	t.Cleanup(p.Close)
+	if err := p.Open(t.Context(), hub); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = srv.Serve(l); close(done) }()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+		if err := srv.Shutdown(t.Context()); err != nil && t.Context().Err() == nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
+	return srv, l.Addr().String()
+}
+
+// away waits until a client's session is at no connection.
+func (srv *Server) away(t *testing.T, id string) {
+	t.Helper()
+	await(t, func() bool {
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		return srv.sessions[id] == nil
+	})
+}
+
+// again connects a client whose session is stored.
+func again(t *testing.T, srv *Server, addr, id string) *peer {
+	t.Helper()
+	srv.away(t, id)
+	p := dial(t, addr, v5)
+	p.connect(id, keeps)
+	if got := p.read(); got.FixedHeader.Type != packets.Connack || !got.SessionPresent {
+		t.Fatalf("CONNECT was answered %+v", got)
+	}
+	return p
+}
+
+// A node that dies after PUBREC, and before it has stored that, leaves no number behind under which the next message of the
+// same identifier would be taken for the one before.
+func TestReceivedIsNotStored(t *testing.T) {
+	srv, addr := startStored(t)
+	s := join(t, addr, v5, "sub")
+	s.subscribe("a", 0)
+	p := join(t, addr, v5, "pub", keeps)
+	p.publish("a", "1", 2, 7)
+	p.want(packets.Pubrec, 7)
+	s.message("a=1")
+	before, err := srv.plane.LoadSession(t.Context(), "pub")
+	if err != nil || !bytes.Contains(before.State, []byte(`"Stored":false`)) {
+		t.Fatalf("the session is stored as %s: %v", before.State, err)
+	}
+	p.nc.Close()
+	srv.away(t, "pub")
+	now, err := srv.plane.LoadSession(t.Context(), "pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now.State = before.State // as if the node had died
+	if err := srv.plane.SaveSession(t.Context(), "pub", now); err != nil {
+		t.Fatal(err)
+	}
+	p = again(t, srv, addr, "pub")
+	p.ack(packets.Pubrel, 7)
+	if got := p.want(packets.Pubcomp, 7); got.ReasonCode != 0 {
+		t.Errorf("PUBREL was answered %#x", got.ReasonCode)
+	}
+	p.publish("a", "2", 2, 7)
+	p.want(packets.Pubrec, 7)
+	s.message("a=2")
+}
+
+// A retained message of QoS 2 is not sent again by another connection, since the log may not have it. Its identifier is free after
+// PUBREL alone.
+func TestRetainedUnderWay(t *testing.T) {
+	srv, addr := startStored(t)
+	p := join(t, addr, v5, "pub")
+	publish := func(payload string, id uint16, retain bool) {
+		p.publish("a", payload, 2, id, func(pk *packets.Packet) { pk.FixedHeader.Retain = retain })
+		p.want(packets.Pubrec, id)
+	}
+	publish("kept", 1, true)
+	s := join(t, addr, v5, "sub", keeps)
+	s.subscribe("a", 2)
+	id := s.message("a=kept").PacketID
+	s.nc.Close()
+	s = again(t, srv, addr, "sub")
+	s.want(packets.Pubrel, id)
+	publish("next", 2, false)
+	if next := s.message("a=next"); next.PacketID == id {
+		t.Error("the identifier is used again before the client has freed it")
+	}
+}
