@@ -35,8 +35,30 @@ type interest struct {
 	// open is set while something may have changed that is not applied yet.
 	open atomic.Bool
 
-	applying sync.Mutex // held by who applies; guards subs
+	applying sync.Mutex // held by who applies; guards what follows
 	subs     map[wish][]*nats.Subscription
+	dropped  uint64 // messages that subs which have ended had no room for
+}
+
+// lost returns how many messages of other nodes found no room here.
+func (i *interest) lost() uint64 {
+	i.applying.Lock()
+	defer i.applying.Unlock()
+	n := i.dropped
+	for _, subs := range i.subs {
+		n += droppedBy(subs)
+	}
+	return n
+}
+
+// droppedBy returns how many messages subscriptions of NATS had no room for.
+func droppedBy(subs []*nats.Subscription) (n uint64) {
+	for _, sub := range subs {
+		if dropped, err := sub.Dropped(); err == nil {
+			n += uint64(dropped)
+		}
+	}
+	return n
 }
 
 // Wanted has other nodes send what a filter covers.
@@ -47,9 +69,6 @@ func (p *Plane) Unwanted(group, filter string) { p.interest.set(wish{group, filt
 
 func (i *interest) set(w wish, wanted bool) {
 	i.mu.Lock()
-	if i.changed == nil {
-		i.changed, i.queues, i.subs = map[wish]bool{}, map[string]wish{}, map[wish][]*nats.Subscription{}
-	}
 	i.changed[w] = wanted
 	i.open.Store(true)
 	i.mu.Unlock()
@@ -116,6 +135,7 @@ func (p *Plane) interested() {
 		case wanted && have == nil:
 			i.subs[w] = p.listen(w)
 		case !wanted:
+			i.dropped += droppedBy(have)
 			for _, sub := range have {
 				_ = sub.Unsubscribe()
 			}

@@ -39,13 +39,13 @@ func (p *Plane) Append(m *engine.Message, id uint16) bool {
 		return false
 	}
 	if m.Retain {
-		p.retained.sent(m.Topic.Name())
+		p.retained.store(m.Topic.Name())
 	}
 	if p.appends.push(m, id, p.name(m)) {
 		return true
 	}
 	if m.Retain {
-		p.retained.stored(m.Topic.Name())
+		p.retained.stored(m.Topic.Name(), 0)
 	}
 	return false
 }
@@ -58,6 +58,7 @@ type under struct {
 	stored   jetstream.PubAckFuture
 	err      error                  // where it could not be sent
 	retained jetstream.PubAckFuture // nil if it is not
+	position uint64                 // among the retained ones
 }
 
 // appending starts what Append feeds: one goroutine sends to the log, another waits
@@ -74,6 +75,7 @@ func (p *Plane) appending() {
 			case <-p.appends.more:
 			}
 			all = p.appends.take(all)
+			p.interested()
 			for _, e := range all {
 				sent <- p.send(e)
 			}
@@ -100,19 +102,18 @@ func (p *Plane) appending() {
 func (p *Plane) send(e entry) under {
 	u := under{entry: e, since: live.Now()}
 	u.data = e.packet(u.since)
-	topic := e.kept.Topic.Name()
 	if e.kept.Retain {
-		u.retained, u.err = p.js.PublishMsgAsync(&nats.Msg{Subject: subjectOf(retainedSubjects, topic), Data: u.data})
+		u.retained, u.err = p.js.PublishMsgAsync(u.msg(retainedSubjects))
 	}
 	if u.err == nil {
-		u.stored, u.err = p.js.PublishMsgAsync(u.msg())
+		u.stored, u.err = p.js.PublishMsgAsync(u.msg(logSubjects))
 	}
 	return u
 }
 
-// msg is the message as the log has it. Its number lets the log take it once, however often it is sent.
-func (u *under) msg() *nats.Msg {
-	m := nats.NewMsg(subjectOf(logSubjects, u.kept.Topic.Name()))
+// msg is the message as a stream has it. Its number lets the stream take it once, however often it is sent.
+func (u *under) msg(subjects string) *nats.Msg {
+	m := nats.NewMsg(subjectOf(subjects, u.kept.Topic.Name()))
 	m.Data = u.data
 	m.Header.Set(jetstream.MsgIDHeader, strconv.FormatUint(u.origin, 36)+"."+strconv.FormatUint(u.count, 36))
 	return m
@@ -122,10 +123,10 @@ func (u *under) msg() *nats.Msg {
 func (p *Plane) settle(b *engine.Batch, u *under) {
 	err := u.err
 	if err == nil {
-		err = p.await(u.stored)
+		_, err = p.await(u.stored)
 	}
 	if err == nil && u.retained != nil {
-		err = p.await(u.retained)
+		u.position, err = p.await(u.retained)
 	}
 	for pause := 50 * time.Millisecond; err != nil && !p.hopeless(err) && live.Now().Sub(u.since) < p.cfg.Patience && p.ctx.Err() == nil; pause = min(2*pause, time.Second) {
 		b.End() // what was settled before need not wait for this
@@ -138,10 +139,12 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 	}
 	m := &u.kept.Message
 	if m.Retain {
-		if err == nil {
+		if err != nil {
+			u.position = 0
+		}
+		if p.retained.stored(m.Topic.Name(), u.position) {
 			p.hub.Retain(m)
 		}
-		p.retained.stored(m.Topic.Name())
 	}
 	if err == nil {
 		p.share(m.Topic.Name(), u.data)
@@ -164,25 +167,27 @@ func (p *Plane) again(u *under) error {
 	ctx, cancel := context.WithTimeout(p.ctx, ackTime)
 	defer cancel()
 	if u.kept.Retain {
-		if _, err := p.js.PublishMsg(ctx, &nats.Msg{Subject: subjectOf(retainedSubjects, u.kept.Topic.Name()), Data: u.data}); err != nil {
+		ack, err := p.js.PublishMsg(ctx, u.msg(retainedSubjects))
+		if err != nil {
 			return err
 		}
+		u.position = ack.Sequence
 	}
-	_, err := p.js.PublishMsg(ctx, u.msg())
+	_, err := p.js.PublishMsg(ctx, u.msg(logSubjects))
 	return err
 }
 
-// await waits for the answer of the log, for twice ackTime: the library gives up earlier.
-func (p *Plane) await(f jetstream.PubAckFuture) error {
+// await waits for the answer of a stream, for twice ackTime: the library gives up earlier. It returns the position of the message.
+func (p *Plane) await(f jetstream.PubAckFuture) (position uint64, err error) {
 	select {
-	case <-f.Ok():
-		return nil
+	case ack := <-f.Ok():
+		return ack.Sequence, nil
 	case err := <-f.Err():
-		return err
+		return 0, err
 	case <-p.ctx.Done():
-		return p.ctx.Err()
+		return 0, p.ctx.Err()
 	case <-time.After(2 * ackTime):
-		return jetstream.ErrAsyncPublishTimeout
+		return 0, jetstream.ErrAsyncPublishTimeout
 	}
 }
 

@@ -96,7 +96,7 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	var random [8]byte
 	_, _ = crypto.Read(random[:]) // never fails
 	p := &Plane{cfg: cfg, log: log, started: time.Now(), room: room, alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
-	p.interest.more = make(chan struct{}, 1)
+	p.interest.more, p.interest.changed, p.interest.queues, p.interest.subs = make(chan struct{}, 1), map[wish]bool{}, map[string]wish{}, map[wish][]*nats.Subscription{}
 	p.sessions.all = map[string]known{}
 	p.heard, p.heardShared = make(chan *nats.Msg, heardMessages), make(chan *nats.Msg, heardMessages)
 	p.ctx, p.stop = context.WithCancel(context.Background())
@@ -118,7 +118,7 @@ func (p *Plane) Open(ctx context.Context, hub *engine.Hub) error {
 }
 
 // heardMessages is how many messages of other nodes wait to be delivered. What comes
-// beyond is dropped, which NATS counts.
+// beyond is dropped and counted.
 const heardMessages = 8192
 
 func (p *Plane) connect() (err error) {
@@ -133,7 +133,8 @@ func (p *Plane) connect() (err error) {
 	if p.jc, err = p.Dial(); err != nil {
 		return err
 	}
-	p.js, err = jetstream.New(p.jc, jetstream.WithPublishAsyncTimeout(ackTime), jetstream.WithPublishAsyncMaxPending(2*maxUnder))
+	p.js, err = jetstream.New(p.jc, jetstream.WithPublishAsyncTimeout(ackTime), jetstream.WithPublishAsyncMaxPending(2*maxUnder),
+		jetstream.WithPublishAsyncErrHandler(p.notRetained))
 	return err
 }
 
@@ -378,7 +379,7 @@ type Stats struct {
 	Position uint64
 	// Storing and Sending are the messages that wait to be stored and to be sent on.
 	Storing, Sending int
-	// Lost counts messages of QoS 0 for other nodes that found no room, Malformed what
+	// Lost counts messages of QoS 0 for other nodes, and of other nodes, that found no room, Malformed what
 	// other nodes sent and no node can have sent.
 	Lost, Malformed uint64
 }
@@ -386,7 +387,7 @@ type Stats struct {
 // Stats returns the numbers of now.
 func (p *Plane) Stats() Stats {
 	length := func(q *queue) int { q.mu.Lock(); defer q.mu.Unlock(); return len(q.entries) }
-	return Stats{p.Position(), length(p.appends), length(p.out), p.lost.Load(), p.bad.Load()}
+	return Stats{p.Position(), length(p.appends), length(p.out), p.lost.Load() + p.interest.lost(), p.bad.Load()}
 }
 
 // name returns the number of a message, a new one unless it has one.
@@ -411,7 +412,7 @@ func (p *Plane) Forward(_ *engine.Batch, m *engine.Message) {
 	if !p.out.push(m, 0, p.name(m)) {
 		p.lost.Add(1)
 		if m.Retain {
-			p.retained.stored(m.Topic.Name())
+			p.retained.back(m.Topic.Name())
 		}
 	}
 }

@@ -4,20 +4,28 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/spillgate/spillgate/broker/follow"
 	"github.com/spillgate/spillgate/internal/live"
 )
 
-// retained counts the retained messages of this node that the stream was sent and that
-// it has not sent back. While there are any of a topic, what it sends of the topic is
-// older than what is here.
+// retained is what this node has sent to the stream of retained messages and not heard of. The stream's order counts, at every
+// node. A message of QoS 0 is retained here at once, so while one is under way, what the stream sends of its topic is older.
+// One of QoS 1 or 2 is retained here when it is stored, unless the stream has sent it by then, or a later one.
 type retained struct {
-	mu  sync.Mutex
-	own map[string]int
+	mu      sync.Mutex
+	own     map[string]int      // messages of QoS 0 under way, by topic
+	storing map[string]*storing // of QoS 1 and 2
 }
 
-// sent is told of a message that goes to the stream.
+// storing is messages of one topic that are being stored.
+type storing struct {
+	n    int
+	seen uint64 // the last position of the topic that the stream has sent since the first of them
+}
+
+// sent is told of a message of QoS 0 that goes to the stream.
 func (r *retained) sent(topic string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -27,9 +35,9 @@ func (r *retained) sent(topic string) {
 	r.own[topic]++
 }
 
-// stored is told that it has come back, or never will. It reports whether that was the
+// back is told that it has come back, or never will. It reports whether that was the
 // last one under way.
-func (r *retained) stored(topic string) bool {
+func (r *retained) back(topic string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := r.own[topic]; n > 1 {
@@ -40,16 +48,56 @@ func (r *retained) stored(topic string) bool {
 	return true
 }
 
-// under reports whether messages of the topic are under way.
-func (r *retained) under(topic string) bool {
+// store is told of a message of QoS 1 or 2 that is to be stored.
+func (r *retained) store(topic string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.own[topic] > 0
+	if r.storing == nil {
+		r.storing = map[string]*storing{}
+	}
+	if r.storing[topic] == nil {
+		r.storing[topic] = &storing{}
+	}
+	r.storing[topic].n++
+}
+
+// stored is told that it is at a position of the stream, or 0 if it is not stored. It reports whether the message is the
+// topic's last one, as far as this node knows.
+func (r *retained) stored(topic string, position uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.storing[topic]
+	if s == nil {
+		return false
+	}
+	if s.n--; s.n == 0 {
+		delete(r.storing, topic)
+	}
+	return position > s.seen && r.own[topic] == 0
+}
+
+// came is told of a message that the stream sends. It reports whether it is the topic's last one, as far as this node knows.
+func (r *retained) came(topic string, position uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.storing[topic]; s != nil {
+		s.seen = position
+	}
+	return r.own[topic] == 0
 }
 
 // storeRetained sends a message of QoS 0 to the stream.
 func (p *Plane) storeRetained(topic string, data []byte) {
-	if _, err := p.js.PublishMsgAsync(&nats.Msg{Subject: subjectOf(retainedSubjects, topic), Data: data}); err != nil {
+	m := &nats.Msg{Subject: subjectOf(retainedSubjects, topic), Data: data}
+	if _, err := p.js.PublishMsgAsync(m); err != nil {
+		p.notRetained(nil, m, err)
+	}
+}
+
+// notRetained is told of a message that the stream has not taken, as far as is known. One of QoS 0 is not sent again; others are.
+func (p *Plane) notRetained(_ jetstream.JetStream, m *nats.Msg, _ error) {
+	if pk, err := decode(m.Data); err == nil && pk.retain && pk.qos == 0 {
+		p.retained.back(string(pk.topic))
 		p.lost.Add(1)
 	}
 }
@@ -62,11 +110,9 @@ func (p *Plane) retain(m *follow.Message) {
 	}
 	topic := msg.Topic.Name()
 	if msg.Origin == p.origin && msg.QoS == 0 {
-		if !p.retained.stored(topic) {
-			return
-		}
-	} else if p.retained.under(topic) {
-		return
+		p.retained.back(topic)
 	}
-	p.hub.Retain(&msg)
+	if p.retained.came(topic, m.Position) {
+		p.hub.Retain(&msg)
+	}
 }

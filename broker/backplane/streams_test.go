@@ -8,7 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // opened returns a plane of one node.
@@ -77,6 +81,109 @@ func TestSessionHasOneWriter(t *testing.T) {
 	if err := save(&Session{Writer: "d"}); err != nil {
 		t.Error("in place of one that is expired: ", err)
 	}
+}
+
+// kept returns the retained message that this node has of a topic, empty without one.
+func (p *Plane) kept(t *testing.T, topic string) (payload string) {
+	t.Helper()
+	b := p.hub.NewBatch()
+	b.Begin(live.Now())
+	p.hub.Retained(b, topic, func(m *engine.Message) { payload = string(m.Payload) })
+	return payload
+}
+
+// A retained message that is sent to its stream once more, because no answer came, does not replace a later one.
+func TestRetainedOnce(t *testing.T) {
+	p := opened(t)
+	topic, err := p.hub.Topic([]byte("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := func(payload string) *engine.Message {
+		return &engine.Message{Topic: topic, Payload: []byte(payload), Expires: mono.Never, QoS: 1, Retain: true}
+	}
+	first := message("first")
+	e := entry{first.Keep(), 0, p.name(first)}
+	u := p.send(e)
+	if _, err := p.await(u.retained); err != nil {
+		t.Fatal(err)
+	}
+	if !p.Append(message("second"), 0) {
+		t.Fatal("it is not taken")
+	}
+	await(t, "the second is retained", func() bool { return p.kept(t, "t") == "second" })
+	if err := p.again(&u); err != nil {
+		t.Fatal(err)
+	}
+	if !p.Append(&engine.Message{Topic: topic, Payload: []byte("other"), Expires: mono.Never, QoS: 1}, 0) {
+		t.Fatal("it is not taken")
+	}
+	await(t, "the log has all", func() bool { return p.Position() == 3 })
+	if got := p.last(t, "t"); got != "second" {
+		t.Errorf("the stream has %q as the last one", got)
+	}
+}
+
+// last returns what the stream of retained messages has of a topic.
+func (p *Plane) last(t *testing.T, topic string) string {
+	t.Helper()
+	s, err := p.js.Stream(t.Context(), retainedStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := s.GetLastMsgForSubject(t.Context(), subjectOf(retainedSubjects, topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pk, err := decode(raw.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pk.payload)
+}
+
+// What a node has no room for is counted, also after nobody wants it any more.
+func TestLost(t *testing.T) {
+	p := opened(t)
+	p.Wanted("", "a")
+	await(t, "it is subscribed to", func() bool { p.interested(); return !p.interest.open.Load() })
+	full, err := p.nc.ChanSubscribe(subjectOf(liveSubjects, "a"), make(chan *nats.Msg, 1)) // which nobody empties
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.interest.applying.Lock()
+	p.interest.subs[wish{filter: "a"}] = append(p.interest.subs[wish{filter: "a"}], full)
+	p.interest.applying.Unlock()
+	if err := p.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := p.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for range 4 {
+		if err := other.Publish(subjectOf(liveSubjects, "a"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "three are counted", func() bool { return p.Stats().Lost == 3 })
+	p.Unwanted("", "a")
+	await(t, "it is not any more", func() bool { p.interested(); return !p.interest.open.Load() })
+	if n := p.Stats().Lost; n != 3 {
+		t.Errorf("%d are counted afterwards", n)
+	}
+}
+
+// One retained message of QoS 0 that the stream does not take makes this node deaf to others of the topic no longer than that.
+func TestRetainedNotTaken(t *testing.T) {
+	p := opened(t)
+	m := packet{retain: true, number: number{p.origin, 1}, topic: []byte("t"), payload: []byte("lost")}
+	p.retained.sent("t")
+	p.notRetained(nil, &nats.Msg{Data: m.append(nil)}, nats.ErrTimeout)
+	other := packet{retain: true, number: number{p.origin + 1, 1}, topic: []byte("t"), payload: []byte("other's")}
+	p.storeRetained("t", other.append(nil))
+	await(t, "the other node's is here", func() bool { return p.kept(t, "t") == "other's" })
 }
 
 // A message that the log does not have is told apart from a log that cannot be asked.

@@ -166,7 +166,6 @@ func (n *Node) follow(s *place.State) {
 			}
 			continue
 		}
-		n.cfg.Holders(topic, nil)
 		whole := placement.Bucket{Rate: t.Rate, Burst: t.Burst}
 		switch {
 		case h == nil || h.bucket.Rate == 0:
@@ -177,11 +176,12 @@ func (n *Node) follow(s *place.State) {
 			n.obey(topic, h, h.bucket)
 		}
 		h.leaving = false
+		n.cfg.Holders(topic, nil) // now that the bucket is here: in between messages have either
 	}
 	for topic := range gone {
 		delete(n.shares, topic)
-		n.cfg.Holders(topic, nil)
 		n.hub.SetShare(topic, nil)
+		n.cfg.Holders(topic, nil)
 	}
 	if !maps.EqualFunc(s.Topics, n.state.Topics, func(_, _ *place.Topic) bool { return true }) {
 		n.topics.Add(1)
