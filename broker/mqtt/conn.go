@@ -81,6 +81,15 @@ func (c *conn) handle(unread []byte) (used, need int, err error) {
 	return used, 0, nil
 }
 
+// saved stores the session before the client is answered. The client is alive however long that takes.
+func (c *conn) saved() error {
+	err := c.session.save(time.Time{})
+	if c.session.durable {
+		c.alive(time.Now())
+	}
+	return err
+}
+
 // Room implements engine.Roomy: messages that waited for the socket go on.
 func (c *conn) Room() {
 	b := c.srv.hub.NewBatch()
@@ -260,7 +269,7 @@ func (c *conn) released(id uint16) error {
 		c.batch.End()
 	}
 	// The client uses the number again from PUBCOMP on.
-	if err := s.save(time.Time{}); err != nil {
+	if err := c.saved(); err != nil {
 		return err
 	}
 	c.ack(c.batch, packets.Pubcomp, id, code)
@@ -326,9 +335,6 @@ func (c *conn) encoded(encode func(*bytes.Buffer) error) error {
 
 // disconnect takes the client's goodbye.
 func (c *conn) disconnect(pk *packets.Packet) error {
-	if pk.ReasonCode != packets.CodeDisconnectWillMessage.Code {
-		c.will = nil
-	}
 	if s := c.session; pk.Properties.SessionExpiryIntervalFlag {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -337,13 +343,19 @@ func (c *conn) disconnect(pk *packets.Packet) error {
 		}
 		s.expiry = c.srv.expiryOf(pk.Properties.SessionExpiryInterval)
 	}
+	if pk.ReasonCode == packets.CodeSuccess.Code { // with any other code the client has not gone as it should
+		c.will = nil
+	}
 	return errDisconnect
 }
 
 // Kick closes the connection from outside, with a reason for those who understand
 // one, and waits until its goroutine has ended.
 func (c *conn) Kick(why packets.Code) {
-	if c.version == v5 {
+	c.srv.mu.Lock()
+	entered := c.session != nil // since when its version is known
+	c.srv.mu.Unlock()
+	if entered && c.version == v5 {
 		c.out.Send([]byte{packets.Disconnect << 4, 1, why.Code})
 	}
 	c.out.Close(goodbye)

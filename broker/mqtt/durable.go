@@ -690,7 +690,7 @@ func (s *session) keepSubscriptions(c *conn) error {
 		return 1
 	})
 	s.mu.Unlock()
-	return s.save(time.Time{})
+	return c.saved()
 }
 
 // number gives a message of QoS 2 from the client the number under which the log takes
@@ -711,7 +711,7 @@ func (s *session) number(c *conn, id uint16) error {
 	if again {
 		return nil
 	}
-	return s.save(time.Time{})
+	return c.saved()
 }
 
 // sign says in a message of the client who sent it, and its number.
@@ -772,14 +772,12 @@ func (c *conn) suspend() {
 	p.Disclaim(s.id)
 }
 
-// delay publishes the will of a session that is stored, unless its client is back by
-// then, here or elsewhere.
-func (srv *Server) delay(client string, w *will, d time.Duration) {
-	time.AfterFunc(d, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), storeTime)
-		defer cancel()
-		if s, err := srv.plane.LoadSession(ctx, client); err == nil && (s == nil || !s.Until.IsZero()) {
-			w.publish(srv)
-		}
-	})
+// due publishes the delayed will of a session that is stored, unless its client has come back meanwhile, here or elsewhere: then the
+// session has another revision than its last connection left.
+func (srv *Server) due(client string, revision uint64, w *will) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	if s, err := srv.plane.LoadSession(ctx, client); err == nil && (s == nil || s.Revision == revision) {
+		w.publish(srv)
+	}
 }

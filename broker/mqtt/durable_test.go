@@ -106,6 +106,7 @@ func TestRetainedUnderWay(t *testing.T) {
 		p.want(packets.Pubrec, id)
 	}
 	publish("kept", 1, true)
+	await(t, func() bool { return srv.plane.Position() == 1 }) // or it comes by the log too
 	s := join(t, addr, v5, "sub", keeps)
 	s.subscribe("a", 2)
 	id := s.message("a=kept").PacketID
@@ -116,4 +117,24 @@ func TestRetainedUnderWay(t *testing.T) {
 	if next := s.message("a=next"); next.PacketID == id {
 		t.Error("the identifier is used again before the client has freed it")
 	}
+}
+
+// A delayed will is not published once the client has been back, although it is away again.
+func TestDelayedWillOfStored(t *testing.T) {
+	srv, addr := startStored(t)
+	s := join(t, addr, v5, "sub")
+	s.subscribe("gone", 0)
+	join(t, addr, v5, "c", keeps).nc.Close()
+	srv.away(t, "c")
+	left, err := srv.plane.LoadSession(t.Context(), "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &will{topic: []byte("gone"), payload: []byte("c")}
+	srv.due("c", left.Revision, w)
+	s.message("gone=c")
+	again(t, srv, addr, "c").raw([]byte{packets.Disconnect << 4, 0})
+	srv.away(t, "c")
+	srv.due("c", left.Revision, w)
+	s.silent()
 }

@@ -135,7 +135,8 @@ func (srv *Server) leave(c *conn) {
 		w = nil
 	}
 	if s.durable && w != nil && w.delay > 0 && expiry > 0 {
-		srv.delay(s.id, w, min(w.delay, expiry))
+		delayed, revision := w, s.revision // which nobody changes any more
+		time.AfterFunc(min(w.delay, expiry), func() { srv.due(s.id, revision, delayed) })
 		w = nil
 	}
 	if expiry == 0 || s.durable {
