@@ -276,7 +276,7 @@ func (n *Node) report(now mono.Time) {
 	n.mu.Lock()
 	r := report{Node: n.cfg.Node, Term: n.term}
 	for topic, h := range n.shares {
-		o := obeyed{Topic: topic, Rate: h.bucket.Rate, Burst: h.bucket.Burst, Version: h.version, Left: max(h.expires.Sub(now), 0)}
+		o := obeyed{Topic: topic, Rate: h.bucket.Rate, Burst: h.bucket.Burst, Version: h.version, Left: max(h.expires.Sub(now), 0), Fresh: h.fresh}
 		if h.bucket.Rate > 0 && !h.leaving {
 			seen, _ := n.hub.Seen(topic)
 			o.Messages, o.Backlog, o.Waiting = seen.Messages, seen.Backlog, seen.Waiting

@@ -16,6 +16,8 @@ import (
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/place"
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/placement"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -366,6 +368,39 @@ func TestComesBack(t *testing.T) {
 	n.expire(2_000_000_000)
 	if s := hub.share("t"); s.Rate > 1 {
 		t.Errorf("long after the grant it has %v", s)
+	}
+}
+
+// A node that has little of a bucket because its publishers are idle is not taken for one that has just got them: with ten
+// nodes or more the others would lose what they use to it, whenever another node begins to lead.
+func TestIdleIsNotFresh(t *testing.T) {
+	const nodes = 12
+	whole := placement.Bucket{Rate: 1000, Burst: 100}
+	a, err := placement.NewAdaptor(0, placement.AdaptorConfig{Bucket: whole, Brokers: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members []string
+	shares, obey := map[string]float64{}, map[string]obeyed{}
+	idle := a.Grant(0).Floor
+	for i := range nodes {
+		node := fmt.Sprintf("n%02d", i)
+		members = append(members, node)
+		shares[node] = 1. / nodes
+		o := obeyed{Rate: idle.Rate, Burst: idle.Burst}
+		switch i {
+		case 0:
+			o.Rate, o.Burst = 900, 90
+		case 1:
+			o = obeyed{Rate: reserve / nodes * whole.Rate, Burst: 1, Fresh: true}
+		}
+		obey[node] = o
+		a.Adopt(i, o.bucket(), 1, mono.Time(time.Hour))
+	}
+	expect(a, members, shares, obey)
+	a.Step(1)
+	if busy := a.Grant(0).Rate; busy < 850 || busy > 900 {
+		t.Errorf("a busy node with 900/s has %.0f beside idle ones and one that is new, which is expected to need %.0f", busy, whole.Rate/nodes)
 	}
 }
 
