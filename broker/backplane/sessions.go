@@ -186,6 +186,25 @@ var ErrOwned = errors.New("backplane: the client is another user's")
 // notYours is the answer of a node that does not give a client up.
 var notYours = []byte{1}
 
+// askHeader is on a message that only asks whether a client is connected.
+const askHeader = "Spillgate-Connected"
+
+// Connected reports whether a client is connected to any node, as far as that can be found out: true without an answer.
+func (p *Plane) Connected(ctx context.Context, client string) bool {
+	p.sessions.mu.Lock()
+	here := p.sessions.subs[client] != nil
+	p.sessions.mu.Unlock()
+	if here {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	ask := nats.NewMsg(sessionSubjects + token(client))
+	ask.Header.Set(askHeader, "?")
+	_, err := p.nc.RequestMsgWithContext(ctx, ask)
+	return !errors.Is(err, nats.ErrNoResponders)
+}
+
 // Claim has the node that a client is connected to, if that is another one, disconnect it,
 // and this node be told by kick when it connects elsewhere. It is ErrOwned where that
 // connection is not of the same owner, and then nothing has changed.
@@ -205,6 +224,10 @@ func (p *Plane) Claim(ctx context.Context, client, owner string) error {
 		return ErrOwned
 	}
 	sub, err := p.nc.Subscribe(subject, func(m *nats.Msg) {
+		if m.Header.Get(askHeader) != "" {
+			_ = m.Respond(nil)
+			return
+		}
 		go func() { // it waits until the connection has ended
 			var answer []byte
 			if !p.sessions.kick(client, string(m.Data)) {

@@ -142,6 +142,36 @@ func (p *Plane) last(t *testing.T, topic string) string {
 	return string(pk.payload)
 }
 
+// A node finds out whether a client is connected to any, and disconnects nobody by that.
+func TestConnected(t *testing.T) {
+	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	p.OnKick(func(string, string) bool { t.Error("it is disconnected"); return true })
+	open(t, p)
+	ctx := t.Context()
+	if p.Connected(ctx, "c") {
+		t.Error("it is connected to no node")
+	}
+	if err := p.Claim(ctx, "c", ""); err != nil {
+		t.Fatal(err)
+	}
+	if !p.Connected(ctx, "c") {
+		t.Error("it is connected here")
+	}
+	p.sessions.mu.Lock()
+	p.sessions.subs = nil // as if that were another node
+	p.sessions.mu.Unlock()
+	other, err := p.Dial(nats.NoEcho())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	p.nc, other = other, p.nc
+	if !p.Connected(ctx, "c") {
+		t.Error("it is connected to another node")
+	}
+	p.nc, other = other, p.nc
+}
+
 // What a node has no room for is counted, also after nobody wants it any more.
 func TestLost(t *testing.T) {
 	p := opened(t)

@@ -75,7 +75,7 @@ type conn struct {
 	// What a later CONNECT may change while messages come: no echo of its own, and headers.
 	quiet, headers atomic.Bool
 
-	pulse  *time.Timer  // set before out; runs from CONNECT on
+	pulse *time.Timer // set before out; runs from CONNECT on
 
 	// Used by the connection's goroutine alone, or set before there are subscriptions.
 	reader     *link.Reader

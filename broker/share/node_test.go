@@ -81,6 +81,8 @@ type bed struct {
 	silent []*Node // that do not run, and obey their last grants for as long as those say
 	stops  []func()
 	moved  sync.Map // client → address
+
+	connected func(ctx context.Context, client string) bool
 }
 
 const window = 500 * time.Millisecond
@@ -127,7 +129,7 @@ func (b *bed) run(i int) *Node {
 		b.t.Fatal(err)
 	}
 	hub := &fakeHub{mu: &b.mu, shares: map[string]engine.Share{}}
-	n := NewNode(Config{Node: name(i), Window: window, Holders: func(string, []string) {}, Move: func(client, address string) bool {
+	n := NewNode(Config{Node: name(i), Window: window, Connected: b.connected, Holders: func(string, []string) {}, Move: func(client, address string) bool {
 		b.moved.Store(client, address)
 		return true
 	}}, hub, nc, placer, slog.New(slog.DiscardHandler))
@@ -274,6 +276,35 @@ func TestMoves(t *testing.T) {
 		t.Error("a new publisher is to stay at a drained node")
 	}
 	away.Gone("q")
+}
+
+// A client that stays away gives its places up, unless it is connected to another node or has come back.
+func TestForgets(t *testing.T) {
+	b := start(t, 1)
+	b.update(func(s *place.State) error {
+		return s.SetTopic("t", place.Limits{Rate: 100, Burst: 10, Objective: 1, Each: 1})
+	})
+	b.connected = func(_ context.Context, client string) bool { return client == "elsewhere" }
+	n := b.run(0)
+	whole := engine.Share{Rate: 100, Burst: 10}
+	b.await("the state", whole, func() bool { return n.Topics() > 0 })
+	for _, client := range []string{"gone", "elsewhere", "back", "here"} {
+		n.Publishes(client, "t", "")
+	}
+	b.await("all have places", whole, func() bool { _, at := b.at(); return at[name(0)] == 4 })
+	for _, client := range []string{"gone", "elsewhere", "back"} {
+		n.Gone(client)
+	}
+	n.Publishes("back", "t", "")
+	n.forgetAway(t.Context(), live.Now())
+	if s, _ := b.at(); len(s.Topics["t"].Publishers) != 4 {
+		t.Errorf("after a moment there are %v", s.Topics["t"].Publishers)
+	}
+	n.forgetAway(t.Context(), live.Now().Add(forgetAfter))
+	s, _ := b.at()
+	if _, ok := s.Topics["t"].Publishers["gone"]; ok || len(s.Topics["t"].Publishers) != 3 {
+		t.Errorf("after %v there are %v", forgetAfter, s.Topics["t"].Publishers)
+	}
 }
 
 // at counts the publishers of the topic by node.
