@@ -252,6 +252,24 @@ func (p *Plane) Read(ctx context.Context, after uint64, each func(*engine.Messag
 	return after, nil
 }
 
+// Has reports whether the log has a message by its number, as what a topic got after a position. So does the log itself, for as
+// long as it tells numbers that it has from new ones (OnceFor), and without being asked.
+func (p *Plane) Has(ctx context.Context, topic string, after, origin, count uint64) (found bool, err error) {
+	s := p.streamOf(logStream)
+	s.Filter = subjectOf(logSubjects, topic)
+	if _, err = s.Read(ctx, after, func(m *follow.Message) bool {
+		pk, err := decode(m.Data())
+		found = err == nil && pk.number == number{origin, count}
+		return !found
+	}); err != nil {
+		return false, fmt.Errorf("backplane: the log: %w", err)
+	}
+	return found, nil
+}
+
+// OnceFor is how long at least the log takes a message of a number once.
+func (p *Plane) OnceFor() time.Duration { return p.cfg.onceFor() }
+
 // At returns the message at a position of the log. It reports false if the log has it no more.
 func (p *Plane) At(ctx context.Context, position uint64) (m engine.Message, found bool, err error) {
 	var raw *jetstream.RawStreamMsg

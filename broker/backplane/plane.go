@@ -206,7 +206,7 @@ func (p *Plane) make(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() (err error) {
 		p.stream, err = p.keep(ctx, jetstream.StreamConfig{Name: logStream, Description: "messages of QoS 1 and 2", Subjects: []string{logSubjects + ">"},
-			Discard: jetstream.DiscardNew, MaxBytes: size, MaxAge: p.cfg.MaxAge, Duplicates: min(2*time.Minute, p.cfg.MaxAge)})
+			Discard: jetstream.DiscardNew, MaxBytes: size, MaxAge: p.cfg.MaxAge, Duplicates: p.cfg.onceFor()})
 		return err
 	})
 	all.Go(func() error {

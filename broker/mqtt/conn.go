@@ -164,7 +164,7 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 			return err
 		}
 		if head.Qos == 2 {
-			if err := s.number(c, p.id); err != nil {
+			if stored, err := s.number(c, p.id, p.topic); stored || err != nil {
 				return err
 			}
 		}

@@ -73,6 +73,9 @@ type subscribed struct {
 type numbered struct {
 	Origin, Count uint64
 	Stored        bool // PUBREC may have gone
+	// At is a position in the log before that of the message, if it is there, and Since when the message had its number.
+	At    uint64
+	Since time.Time
 }
 
 // under is a message to the client that it may have and has not acknowledged.
@@ -636,6 +639,11 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 		in.Numbers[id] = n
 	}
 	floor := in.Next
+	for _, n := range in.Numbers {
+		if !n.Stored { // it may have to be looked for
+			floor = min(floor, n.At)
+		}
+	}
 	var waits snapshot
 	for i := range s.slots {
 		at := &s.slots[i]
@@ -693,25 +701,37 @@ func (s *session) keepSubscriptions(c *conn) error {
 	return c.saved()
 }
 
-// number gives a message of QoS 2 from the client the number under which the log takes
-// it once, and stores that, unless it has one from before its node died.
-func (s *session) number(c *conn, id uint16) error {
+// number gives a message of QoS 2 from the client the number under which the log takes it once, and stores that, unless it
+// has one from before its node died. It reports true if the log has the message since then, and acknowledges it.
+func (s *session) number(c *conn, id uint16, topic []byte) (stored bool, err error) {
 	if !s.durable {
-		return nil
+		return false, nil
 	}
 	c.batch.End() // what came before it need not wait
 	s.mu.Lock()
-	_, again := s.numbers[id]
+	n, again := s.numbers[id]
 	if !again {
-		n := numbered{}
+		n = numbered{At: s.srv.plane.Offered(), Since: time.Now()}
 		n.Origin, n.Count = s.srv.plane.Number()
 		s.numbers[id] = n
 	}
 	s.mu.Unlock()
-	if again {
-		return nil
+	switch {
+	case !again:
+		return false, c.saved()
+	case time.Since(n.Since) < s.srv.plane.OnceFor()/2: // by the clock of another node, perhaps
+		return false, nil
 	}
-	return c.saved()
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	if stored, err = s.srv.plane.Has(ctx, string(topic), n.At, n.Origin, n.Count); err != nil {
+		s.srv.log.Warn("the log cannot be searched", "error", err)
+		return false, errStore
+	}
+	if stored {
+		c.acknowledge(2, id, packets.CodeSuccess)
+	}
+	return stored, nil
 }
 
 // sign says in a message of the client who sent it, and its number.

@@ -2,9 +2,11 @@ package mqtt
 
 import (
 	"bytes"
+	"encoding/json"
 	"log/slog"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
@@ -94,6 +96,51 @@ func TestReceivedIsNotStored(t *testing.T) {
 	p.publish("a", "2", 2, 7)
 	p.want(packets.Pubrec, 7)
 	s.message("a=2")
+}
+
+// A message of QoS 2 that is sent again long after its node died is looked for in the log, which has forgotten its number by then.
+func TestSentAgainMuchLater(t *testing.T) {
+	srv, addr := startStored(t)
+	p := join(t, addr, v5, "pub", keeps)
+	p.publish("a", "1", 2, 7)
+	p.want(packets.Pubrec, 7)
+	state := func() *backplane.Session {
+		t.Helper()
+		s, err := srv.plane.LoadSession(t.Context(), "pub")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	before := state()
+	p.nc.Close()
+	srv.away(t, "pub")
+	var in stored
+	if err := json.Unmarshal(before.State, &in); err != nil {
+		t.Fatal(err)
+	}
+	n := in.Numbers[7]
+	n.Since = n.Since.Add(-time.Hour)
+	in.Numbers[7] = n
+	in.Numbers[8] = numbered{Origin: n.Origin, Count: n.Count + 1000, At: n.At, Since: n.Since} // the log has none of this number
+	now := state()
+	now.State, _ = json.Marshal(in)
+	if err := srv.plane.SaveSession(t.Context(), "pub", now); err != nil {
+		t.Fatal(err)
+	}
+	published := func() uint64 { all := srv.hub.Stats(); return all[len(all)-1].Released }
+	had := published()
+	p = again(t, srv, addr, "pub")
+	p.publish("a", "1", 2, 7)
+	p.want(packets.Pubrec, 7)
+	if n := published(); n != had {
+		t.Errorf("%d messages were published after what the log has was sent again", n-had)
+	}
+	p.publish("a", "2", 2, 8)
+	p.want(packets.Pubrec, 8)
+	if n := published(); n != had+1 {
+		t.Errorf("%d messages were published after one came that the log does not have", n-had)
+	}
 }
 
 // A retained message of QoS 2 is not sent again by another connection, since the log may not have it. Its identifier is free after
