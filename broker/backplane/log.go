@@ -103,18 +103,28 @@ func (p *Plane) send(e entry) under {
 	u := under{entry: e, since: live.Now()}
 	u.data = e.packet(u.since)
 	if e.kept.Retain {
-		u.retained, u.err = p.js.PublishMsgAsync(u.msg(retainedSubjects))
+		u.retained, u.err = p.js.PublishMsgAsync(u.retainedMsg())
 	}
 	if u.err == nil {
-		u.stored, u.err = p.js.PublishMsgAsync(u.msg(logSubjects))
+		u.stored, u.err = p.js.PublishMsgAsync(u.msg())
 	}
 	return u
 }
 
-// msg is the message as a stream has it. Its number lets the stream take it once, however often it is sent.
-func (u *under) msg(subjects string) *nats.Msg {
-	m := nats.NewMsg(subjectOf(subjects, u.kept.Topic.Name()))
+// msg is the message as the log has it.
+func (u *under) msg() *nats.Msg {
+	m := nats.NewMsg(subjectOf(logSubjects, u.kept.Topic.Name()))
 	m.Data = u.data
+	return u.numbered(m)
+}
+
+// retainedMsg is the message as the stream of retained messages has it.
+func (u *under) retainedMsg() *nats.Msg {
+	return u.numbered(retainedMsg(u.kept.Topic.Name(), u.data, len(u.kept.Payload) == 0))
+}
+
+// numbered gives a message the number by which a stream takes it once, however often it is sent.
+func (u *under) numbered(m *nats.Msg) *nats.Msg {
 	m.Header.Set(jetstream.MsgIDHeader, strconv.FormatUint(u.origin, 36)+"."+strconv.FormatUint(u.count, 36))
 	return m
 }
@@ -126,7 +136,9 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 		_, err = p.await(u.stored)
 	}
 	if err == nil && u.retained != nil {
-		u.position, err = p.await(u.retained)
+		if u.position, err = p.await(u.retained); full(err) {
+			err = nil // it is stored, and not retained
+		}
 	}
 	for pause := 50 * time.Millisecond; err != nil && !p.hopeless(err) && live.Now().Sub(u.since) < p.cfg.Patience && p.ctx.Err() == nil; pause = min(2*pause, time.Second) {
 		b.End() // what was settled before need not wait for this
@@ -167,13 +179,14 @@ func (p *Plane) again(u *under) error {
 	ctx, cancel := context.WithTimeout(p.ctx, ackTime)
 	defer cancel()
 	if u.kept.Retain {
-		ack, err := p.js.PublishMsg(ctx, u.msg(retainedSubjects))
-		if err != nil {
+		switch ack, err := p.js.PublishMsg(ctx, u.retainedMsg()); {
+		case err == nil:
+			u.position = ack.Sequence
+		case !full(err):
 			return err
 		}
-		u.position = ack.Sequence
 	}
-	_, err := p.js.PublishMsg(ctx, u.msg(logSubjects))
+	_, err := p.js.PublishMsg(ctx, u.msg())
 	return err
 }
 

@@ -1,7 +1,9 @@
 package backplane
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -9,6 +11,50 @@ import (
 	"github.com/spillgate/spillgate/broker/follow"
 	"github.com/spillgate/spillgate/internal/live"
 )
+
+const (
+	// storedBytes is how many bytes the stream may take for one that retained messages may have: it has the topic twice,
+	// and a header.
+	storedBytes = 4
+	// goneFor is how long a stream keeps that something was deleted: longer than a node can be cut off from the others and still take
+	// part. It would be kept for good, for every topic and client there ever was.
+	goneFor = 24 * time.Hour
+)
+
+// Bound says how many bytes of messages may be retained; the default is 64 MiB. It must be called before Open.
+func (p *Plane) Bound(retained int) {
+	if retained > 0 {
+		p.retainedBytes = storedBytes * int64(retained)
+	}
+}
+
+// keepRetained makes the stream of retained messages. A message for which it has no room is delivered and not retained. NATS sets
+// the room aside; where the disk has too little of that, the stream has no bound.
+func (p *Plane) keepRetained(ctx context.Context) error {
+	cfg := jetstream.StreamConfig{Name: retainedStream, Description: "retained messages", Subjects: []string{retainedSubjects + ">"}, MaxMsgsPerSubject: 1,
+		Discard: jetstream.DiscardNew, MaxBytes: p.retainedBytes, AllowMsgTTL: true}
+	if p.server != nil {
+		if limits := p.server.JetStreamConfig(); limits != nil { // the log has half, and clients' streams are to have some
+			cfg.MaxBytes = min(cfg.MaxBytes, limits.MaxStore/8)
+		}
+	}
+	_, err := p.keep(ctx, cfg)
+	if full(err) {
+		cfg.MaxBytes = 0
+		_, err = p.keep(ctx, cfg)
+	}
+	return err
+}
+
+// retainedMsg is a message as the stream has it: one without a payload, which deletes, for a while.
+func retainedMsg(topic string, data []byte, deletes bool) *nats.Msg {
+	m := nats.NewMsg(subjectOf(retainedSubjects, topic))
+	m.Data = data
+	if deletes {
+		m.Header.Set(jetstream.MsgTTLHeader, goneFor.String())
+	}
+	return m
+}
 
 // retained is what this node has sent to the stream of retained messages and not heard of. The stream's order counts, at every
 // node. A message of QoS 0 is retained here at once, so while one is under way, what the stream sends of its topic is older.
@@ -87,8 +133,8 @@ func (r *retained) came(topic string, position uint64) bool {
 }
 
 // storeRetained sends a message of QoS 0 to the stream.
-func (p *Plane) storeRetained(topic string, data []byte) {
-	m := &nats.Msg{Subject: subjectOf(retainedSubjects, topic), Data: data}
+func (p *Plane) storeRetained(topic string, data []byte, deletes bool) {
+	m := retainedMsg(topic, data, deletes)
 	if _, err := p.js.PublishMsgAsync(m); err != nil {
 		p.notRetained(nil, m, err)
 	}

@@ -156,7 +156,7 @@ func (p *Plane) written(ctx context.Context, client string, s *Session) (uint64,
 // DeleteSession forgets a client's session, if its revision is still that one.
 func (p *Plane) DeleteSession(ctx context.Context, client string, revision uint64) error {
 	if err := p.ask(ctx, func(ctx context.Context) error {
-		return p.kv.Purge(ctx, keyOf(client), jetstream.LastRevision(revision))
+		return p.kv.Purge(ctx, keyOf(client), jetstream.LastRevision(revision), jetstream.PurgeTTL(goneFor))
 	}); err != nil {
 		return fmt.Errorf("backplane: the session of %q: %w", client, err)
 	}

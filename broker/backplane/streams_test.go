@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/internal/live"
@@ -124,6 +125,70 @@ func TestRetainedOnce(t *testing.T) {
 	}
 }
 
+// The stream of retained messages is bounded: one for which it has no room is stored, delivered and not retained. What was deleted is
+// forgotten in time, and so are sessions.
+func TestRetainedBound(t *testing.T) {
+	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	p.Bound(4 << 10)
+	open(t, p)
+	payload := make([]byte, 1<<10)
+	const n = 64
+	for i := range n {
+		topic, err := p.hub.Topic(fmt.Append(nil, "t/", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !p.Append(&engine.Message{Topic: topic, Payload: payload, Expires: mono.Never, QoS: 1, Retain: true}, 0) {
+			t.Fatal("it is not taken")
+		}
+	}
+	await(t, "all are in the log", func() bool { return p.Position() == n })
+	state := func(stream string) jetstream.StreamState {
+		t.Helper()
+		s, err := p.js.Stream(t.Context(), stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.CachedInfo().State
+	}
+	if s := state(retainedStream); s.Bytes > 16<<10 || s.Msgs < 4 {
+		t.Errorf("%d messages of %d bytes are retained, of %d", s.Msgs, s.Bytes, n)
+	}
+	topic, err := p.hub.Topic([]byte("t/0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.Append(&engine.Message{Topic: topic, Expires: mono.Never, QoS: 1, Retain: true}, 0) {
+		t.Fatal("it is not taken")
+	}
+	await(t, "it is deleted", func() bool { return p.Position() == n+1 && p.kept(t, "t/0") == "" })
+	ttl := func(stream, subject string) string {
+		t.Helper()
+		s, err := p.js.Stream(t.Context(), stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := s.GetLastMsgForSubject(t.Context(), subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw.Header.Get(jetstream.MsgTTLHeader)
+	}
+	if got := ttl(retainedStream, subjectOf(retainedSubjects, "t/0")); got != goneFor.String() {
+		t.Errorf("that it is deleted is kept for %q", got)
+	}
+	s := &Session{Writer: "a"}
+	if err := p.SaveSession(t.Context(), "c", s); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.DeleteSession(t.Context(), "c", s.Revision); err != nil {
+		t.Fatal(err)
+	}
+	if got := ttl(sessionStream, bucketSubjects+sessionBucket+".c"); got != goneFor.String() {
+		t.Errorf("that a session is deleted is kept for %q", got)
+	}
+}
+
 // last returns what the stream of retained messages has of a topic.
 func (p *Plane) last(t *testing.T, topic string) string {
 	t.Helper()
@@ -212,7 +277,7 @@ func TestRetainedNotTaken(t *testing.T) {
 	p.retained.sent("t")
 	p.notRetained(nil, &nats.Msg{Data: m.append(nil)}, nats.ErrTimeout)
 	other := packet{retain: true, number: number{p.origin + 1, 1}, topic: []byte("t"), payload: []byte("other's")}
-	p.storeRetained("t", other.append(nil))
+	p.storeRetained("t", other.append(nil), false)
 	await(t, "the other node's is here", func() bool { return p.kept(t, "t") == "other's" })
 }
 
