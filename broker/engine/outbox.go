@@ -80,7 +80,8 @@ func NewOutbox(conn net.Conn, limit int, stall time.Duration) *Outbox {
 
 // Lock returns the buffer to append a message to, with what waits in front, and
 // holds the outbox until Unlock. It reports false, and holds nothing, when size
-// more bytes do not fit or the connection is gone. Control packets, which are
+// more bytes do not fit or the connection is gone. A message of any size fits where nothing waits:
+// it would wait for good, and all others behind it. Control packets, which are
 // few, fit up to twice the limit; what exceeds that closes the connection.
 func (o *Outbox) Lock(size int, control bool) (buf []byte, ok bool) {
 	o.mu.Lock()
@@ -89,7 +90,7 @@ func (o *Outbox) Lock(size int, control bool) (buf []byte, ok bool) {
 	case o.over:
 		o.mu.Unlock()
 		return nil, false
-	case have <= o.limit, control && have <= 2*o.limit:
+	case have <= o.limit, have == size && !o.writing, control && have <= 2*o.limit:
 		return o.pending, true
 	case control:
 		o.fail(ErrStalled)

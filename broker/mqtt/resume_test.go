@@ -100,6 +100,21 @@ func TestWaitsForSocket(t *testing.T) {
 	}
 }
 
+// A message that is larger than an outbox, with what the broker adds to it, does not keep those behind it waiting for good.
+func TestLargerThanOutbox(t *testing.T) {
+	_, addr := start(t, Limits{Packet: 4 << 10, Outbound: 4 << 10})
+	s := join(t, addr, v5, "sub")
+	s.subscribe("a", 1, func(f *packets.Subscription) { f.Identifier = 1000 })
+	p := join(t, addr, v5, "pub")
+	large := strings.Repeat(".", 4<<10-9)
+	for id, payload := range []string{large, "next"} {
+		p.publish("a", payload, 1, uint16(id+1))
+		p.want(packets.Puback, uint16(id+1))
+	}
+	s.message("a=" + large)
+	s.message("a=next")
+}
+
 // The identifier of a message of QoS 2 that cannot be sent again is free after PUBREL alone: the client may have the message, and
 // would take another one of that identifier for the same.
 func TestResumeExpired(t *testing.T) {
