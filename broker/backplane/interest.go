@@ -1,6 +1,7 @@
 package backplane
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
@@ -34,6 +35,8 @@ type interest struct {
 	queues  map[string]wish // by queue group
 	// open is set while something may have changed that is not applied yet.
 	open atomic.Bool
+	// applied counts the changes that were told to NATS.
+	applied atomic.Uint64
 
 	applying sync.Mutex // held by who applies; guards what follows
 	subs     map[wish][]*nats.Subscription
@@ -143,9 +146,26 @@ func (p *Plane) interested() {
 			i.forget(w)
 		}
 	}
+	i.applied.Add(1) // before open says that all is applied
 	i.mu.Lock()
 	i.open.Store(len(i.changed) > 0)
 	i.mu.Unlock()
+}
+
+// interestKnown is interested for whoever sends by another connection than that of the interest: it waits until NATS has taken what was
+// applied since known, and returns what known is then. Nodes that the log reaches by a third one may hear of it later.
+func (p *Plane) interestKnown(known uint64) uint64 {
+	p.interested()
+	applied := p.interest.applied.Load()
+	if applied == known {
+		return known
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, ackTime)
+	defer cancel()
+	if p.nc.FlushWithContext(ctx) != nil {
+		return known
+	}
+	return applied
 }
 
 // listen subscribes to what covers a filter.

@@ -68,6 +68,7 @@ func (p *Plane) appending() {
 	p.done.Go(func() {
 		defer close(sent)
 		var all []entry
+		known := uint64(0)
 		for {
 			select {
 			case <-p.ctx.Done():
@@ -75,7 +76,7 @@ func (p *Plane) appending() {
 			case <-p.appends.more:
 			}
 			all = p.appends.take(all)
-			p.interested()
+			known = p.interestKnown(known)
 			for _, e := range all {
 				sent <- p.send(e)
 			}
