@@ -60,7 +60,7 @@ type ClusterStatus struct {
 	// other nodes.
 	Storing int `json:"storing"`
 	Sending int `json:"sending"`
-	// Lost counts messages of QoS 0 to other nodes that found no room, Malformed what
+	// Lost counts messages of QoS 0 to and from other nodes that found no room, Malformed what
 	// came from other nodes and was no message.
 	Lost      uint64 `json:"lost"`
 	Malformed uint64 `json:"malformed"`
@@ -183,7 +183,7 @@ func (b *Broker) watch(meter metric.Meter) error {
 		subscriptions: gauge("subscriptions", "", "Subscriptions of all sessions."), retained: gauge("retained", "", "Retained messages."), retainedBytes: gauge("retained_bytes", "", "Bytes of retained messages."),
 	}
 	if b.plane != nil {
-		in.storing, in.lost = gauge("storing", "", "Messages that wait to be stored, which delays their acknowledgements."), counter("lost", "Messages of QoS 0 for other nodes that were dropped because their queue was full.")
+		in.storing, in.lost = gauge("storing", "", "Messages that wait to be stored, which delays their acknowledgements."), counter("lost", "Messages of QoS 0 for and of other nodes that were dropped because a queue was full.")
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -74,6 +74,7 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 	of := engine.Config{Limits: cfg.Limits, Topics: cfg.Topics, Subscriptions: cfg.Subscriptions, Retained: cfg.RetainedBytes}
 	if cfg.Cluster.On() {
 		b.plane = backplane.New(cfg.Cluster, log)
+		b.plane.Bound(cfg.RetainedBytes)
 		of.Forward, of.Log, of.Divert, of.Watch = b.plane, b.plane, b.plane, b.plane
 		of.Shared = !b.plane.Alone()
 	}

@@ -422,6 +422,29 @@ func TestAnswerOnANewSubject(t *testing.T) {
 	}
 }
 
+// The same holds of a question of QoS 1, which goes by the log.
+func TestAnswerToAStoredQuestion(t *testing.T) {
+	_, addr := cluster(t, 2, Config{})
+	responder := client(t, addr[0], "responder")
+	if tok := responder.Subscribe("question", 1, func(c mqtt.Client, m mqtt.Message) { c.Publish(string(m.Payload()), 0, false, "yes") }); !tok.WaitTimeout(patience) || tok.Error() != nil {
+		t.Fatal("subscribe: ", tok.Error())
+	}
+	asker := client(t, addr[1], "asker")
+	for n := range 100 {
+		answer := make(chan struct{}, 1)
+		at := fmt.Sprint("answer/", n)
+		if tok := asker.Subscribe(at, 0, func(mqtt.Client, mqtt.Message) { answer <- struct{}{} }); !tok.WaitTimeout(patience) || tok.Error() != nil {
+			t.Fatal("subscribe: ", tok.Error())
+		}
+		asker.Publish("question", 1, false, at)
+		select {
+		case <-answer:
+		case <-time.After(patience):
+			t.Fatalf("no answer to question %d", n)
+		}
+	}
+}
+
 // A client that understands it is sent to its node, when it publishes, or as it connects
 // if it says what it is going to publish to.
 func TestServerReference(t *testing.T) {

@@ -31,7 +31,7 @@ func (b *Broker) takePart(ctx context.Context) (leave func(), err error) {
 			return nil, fmt.Errorf("broker: entering the node: %w", err)
 		}
 	}
-	node := share.NewNode(share.Config{Node: cluster.Node, Window: b.window, Replicas: cluster.Replicas, Holders: b.plane.SetHolders, Move: b.mqtt.Move},
+	node := share.NewNode(share.Config{Node: cluster.Node, Window: b.window, Replicas: cluster.Replicas, Holders: b.plane.SetHolders, Move: b.mqtt.Move, Connected: b.plane.Connected},
 		b.hub, b.plane.Conn(), placer, b.log)
 	var server *http.Server
 	var running sync.WaitGroup

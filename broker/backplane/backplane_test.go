@@ -175,3 +175,117 @@ func TestDivertOnce(t *testing.T) {
 	}
 	b.End()
 }
+
+// publisher notes what became of its messages.
+type publisher struct{ stored, refused []uint16 }
+
+func (p *publisher) Released(_ *engine.Batch, _ *engine.Message, id uint16) {
+	p.stored = append(p.stored, id)
+}
+
+func (p *publisher) Refused(_ *engine.Batch, _ *engine.Message, id uint16, _ error) {
+	p.refused = append(p.refused, id)
+}
+
+// subscriber notes what it gets.
+type subscriber struct {
+	publisher
+	got []string
+}
+
+func (s *subscriber) Online() bool { return true }
+
+func (s *subscriber) Deliver(_ *engine.Batch, m *engine.Message, _ *engine.Target) {
+	s.got = append(s.got, string(m.Payload))
+}
+
+// Messages that another node was sent and did not answer are published here once no other node has their topic any more.
+func TestDivertedComesHome(t *testing.T) {
+	p := New(Config{Node: "n1", Data: "d"}, slog.New(slog.DiscardHandler))
+	p.diverted.out, p.diverted.under = newQueue(p.cfg), map[number]*away{}
+	hub := engine.New(engine.Config{Divert: p})
+	defer hub.Close()
+	p.hub = hub
+	p.SetHolders("t", []string{"n2"})
+	hub.SetShare("t", &engine.Share{})
+	var s subscriber
+	if err := hub.Subscribe("t", &engine.Subscription{Who: &s}); err != nil {
+		t.Fatal(err)
+	}
+	b := hub.NewBatch()
+	b.Begin(live.Now())
+	topic, err := hub.Topic([]byte("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var from publisher
+	for id := range uint16(9) {
+		if v := b.Publish(&engine.Message{Topic: topic, Payload: []byte{'0' + byte(id)}, Expires: mono.Never, QoS: 1, From: &from}, id); v != engine.Waits {
+			t.Fatalf("message %d: %v", id, v)
+		}
+	}
+	for _, e := range p.diverted.out.take(nil) {
+		p.sendAway(b, &away{entry: e})
+	}
+	if len(from.stored)+len(s.got) > 0 || len(p.diverted.under) != 9 {
+		t.Fatalf("before an answer %d are acknowledged, %d delivered and %d under way", len(from.stored), len(s.got), len(p.diverted.under))
+	}
+	hub.SetShare("t", nil)
+	p.SetHolders("t", nil)
+	for _, a := range p.overdue(live.Now().Add(retryTime)) {
+		p.sendAway(b, a)
+	}
+	b.End()
+	if got := strings.Join(s.got, ""); got != "012345678" || len(from.stored) != 9 || len(p.diverted.under) != 0 {
+		t.Errorf("%q were delivered, %v acknowledged, %d are under way", got, from.stored, len(p.diverted.under))
+	}
+}
+
+// A node whose table of topics is full delivers what the log has all the same.
+func TestDeliveredWithoutRoom(t *testing.T) {
+	hub := engine.New(engine.Config{Topics: 1})
+	defer hub.Close()
+	var s subscriber
+	if err := hub.Subscribe("#", &engine.Subscription{Who: &s, QoS: 1}); err != nil {
+		t.Fatal(err)
+	}
+	b := hub.NewBatch()
+	b.Begin(live.Now())
+	for _, name := range []string{"a", "b", "c"} {
+		pk := packet{qos: 1, topic: []byte(name), payload: []byte(name)}
+		m, err := pk.message(hub, b.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Deliver(&m)
+	}
+	b.End()
+	if got := strings.Join(s.got, ""); got != "abc" {
+		t.Errorf("%q were delivered", got)
+	}
+}
+
+// The order of the stream of retained messages decides which one is the last, whenever this node hears of its own.
+func TestRetainedOrder(t *testing.T) {
+	var r retained
+	r.store("t") // at 5, here
+	if !r.came("t", 4) || !r.came("t", 6) || r.stored("t", 5) {
+		t.Error("one that is stored before another's, and known to be later, is taken for the last")
+	}
+	if len(r.storing) != 0 {
+		t.Error("something is kept of it")
+	}
+	r.store("t")
+	r.store("t")
+	if !r.came("t", 7) || !r.stored("t", 8) || !r.came("t", 8) || !r.stored("t", 9) {
+		t.Error("one that is stored after another's is not taken for the last")
+	}
+	r.store("t")
+	if r.stored("t", 0) {
+		t.Error("one that is not stored is taken for the last")
+	}
+	r.sent("t")
+	if r.came("t", 10) || !r.back("t") || !r.came("t", 11) {
+		t.Error("what comes before this node's own of QoS 0 is taken for the last")
+	}
+}

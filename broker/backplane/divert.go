@@ -1,8 +1,10 @@
 package backplane
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,7 +23,7 @@ import (
 //	here ◀─ reply: one byte, what became of it (QoS 1 and 2) ──────────────┘
 //
 // A message that is not answered is sent again after retryTime, to whichever node has a
-// part then, under the same number: the log takes it once.
+// part then, this one included, under the same number: the log takes it once.
 
 // What became of a message, as the reply says.
 const (
@@ -134,26 +136,35 @@ func (p *Plane) divert() {
 		case <-d.out.more:
 			all = d.out.take(all)
 			p.interested()
+			b.Begin(live.Now())
 			for _, e := range all {
-				p.sendAway(&away{entry: e})
+				p.sendAway(b, &away{entry: e})
 			}
+			b.End()
 		case m := <-d.replies:
 			b.Begin(live.Now())
 			p.answered(b, m)
 			b.End()
 		case <-again.C:
-			for _, a := range p.overdue(live.Now()) {
-				p.sendAway(a)
+			b.Begin(live.Now())
+			for _, a := range p.overdue(b.Now()) {
+				p.sendAway(b, a)
 			}
+			b.End()
 		}
 	}
 }
 
-// sendAway sends a message to the node that has its topic.
-func (p *Plane) sendAway(a *away) {
+// sendAway sends a message to the node that has its topic, or publishes it here if no other one has.
+func (p *Plane) sendAway(b *engine.Batch, a *away) {
 	m := &a.kept.Message
+	holder := p.holder(m.Topic.Name())
+	if holder == "" {
+		p.home(b, a)
+		return
+	}
 	a.sent = live.Now()
-	msg := &nats.Msg{Subject: publishSubjects + token(p.holder(m.Topic.Name())), Data: a.packet(a.sent)}
+	msg := &nats.Msg{Subject: publishSubjects + token(holder), Data: a.packet(a.sent)}
 	if m.QoS == 0 {
 		msg.Reply = p.asking(m.From)
 	} else {
@@ -170,7 +181,34 @@ func (p *Plane) sendAway(a *away) {
 	}
 }
 
-// overdue returns what was not answered for a while.
+// home publishes a message here that no other node is to have any more, under its number: one that had it may have
+// stored it.
+func (p *Plane) home(b *engine.Batch, a *away) {
+	p.diverted.mu.Lock()
+	delete(p.diverted.under, a.number)
+	p.diverted.mu.Unlock()
+	defer a.kept.Release()
+	was := &a.kept.Message
+	v := engine.QueueFull
+	if t, err := p.hub.Topic([]byte(was.Topic.Name())); err == nil { // which may have been forgotten meanwhile
+		v = b.Publish(&engine.Message{Topic: t, Payload: was.Payload, Properties: was.Properties, Expires: was.Expires, QoS: was.QoS, Retain: was.Retain,
+			From: was.From, Sender: was.Sender, Origin: a.origin, Number: a.count}, a.id)
+	}
+	from, may := was.From.(engine.Refusable)
+	switch {
+	case v == engine.Waits:
+	case was.QoS == 0:
+		if v != engine.Went {
+			p.lost.Add(1)
+		}
+	case v == engine.Went && was.From != nil:
+		was.From.Released(b, was, a.id)
+	case v != engine.Went && may:
+		from.Refused(b, was, a.id, ErrRefused)
+	}
+}
+
+// overdue returns what was not answered for a while, in the order in which it was published.
 func (p *Plane) overdue(now mono.Time) (all []*away) {
 	p.diverted.mu.Lock()
 	defer p.diverted.mu.Unlock()
@@ -179,6 +217,7 @@ func (p *Plane) overdue(now mono.Time) (all []*away) {
 			all = append(all, a)
 		}
 	}
+	slices.SortFunc(all, func(a, b *away) int { return cmp.Compare(a.count, b.count) })
 	return all
 }
 
@@ -284,11 +323,17 @@ func (p *Plane) publish(b *engine.Batch, asked *nats.Msg) {
 		p.malformed(err)
 		return
 	}
+	r := &remote{p: p, number: pk.number, reply: asked.Reply}
 	m, err := pk.message(p.hub, b.Now())
+	if err == nil {
+		m.Topic, err = p.hub.Topic(pk.topic) // its limit counts
+	}
 	if err != nil {
+		if pk.qos > 0 {
+			r.answer(replyRefused)
+		}
 		return
 	}
-	r := &remote{p: p, number: pk.number, reply: asked.Reply}
 	m.From = r // which Divert knows: two nodes that each think the other has the topic do not send it to and fro
 	if m.QoS == 0 {
 		if asked.Reply != "" && !p.hub.Wanted(m.Topic) {
@@ -304,10 +349,14 @@ func (p *Plane) publish(b *engine.Batch, asked *nats.Msg) {
 			return // it waits for its rate, or to be stored, and is answered then
 		}
 	}
-	switch b.Publish(&m, 0) {
-	case engine.Waits:
-	case engine.Went:
+	switch v := b.Publish(&m, 0); {
+	case v == engine.Waits:
+	case v == engine.Went:
 		r.answer(replyStored)
+	case m.QoS > 0 && p.Elsewhere(m.Topic.Name()): // the nodes do not agree yet; it comes again
+		p.diverted.mu.Lock()
+		delete(p.diverted.here, pk.number)
+		p.diverted.mu.Unlock()
 	default:
 		r.answer(replyRefused)
 	}

@@ -1,6 +1,7 @@
 package backplane
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
@@ -34,9 +35,33 @@ type interest struct {
 	queues  map[string]wish // by queue group
 	// open is set while something may have changed that is not applied yet.
 	open atomic.Bool
+	// applied counts the changes that were told to NATS.
+	applied atomic.Uint64
 
-	applying sync.Mutex // held by who applies; guards subs
+	applying sync.Mutex // held by who applies; guards what follows
 	subs     map[wish][]*nats.Subscription
+	dropped  uint64 // messages that subs which have ended had no room for
+}
+
+// lost returns how many messages of other nodes found no room here.
+func (i *interest) lost() uint64 {
+	i.applying.Lock()
+	defer i.applying.Unlock()
+	n := i.dropped
+	for _, subs := range i.subs {
+		n += droppedBy(subs)
+	}
+	return n
+}
+
+// droppedBy returns how many messages subscriptions of NATS had no room for.
+func droppedBy(subs []*nats.Subscription) (n uint64) {
+	for _, sub := range subs {
+		if dropped, err := sub.Dropped(); err == nil {
+			n += uint64(dropped)
+		}
+	}
+	return n
 }
 
 // Wanted has other nodes send what a filter covers.
@@ -47,9 +72,6 @@ func (p *Plane) Unwanted(group, filter string) { p.interest.set(wish{group, filt
 
 func (i *interest) set(w wish, wanted bool) {
 	i.mu.Lock()
-	if i.changed == nil {
-		i.changed, i.queues, i.subs = map[wish]bool{}, map[string]wish{}, map[wish][]*nats.Subscription{}
-	}
 	i.changed[w] = wanted
 	i.open.Store(true)
 	i.mu.Unlock()
@@ -116,6 +138,7 @@ func (p *Plane) interested() {
 		case wanted && have == nil:
 			i.subs[w] = p.listen(w)
 		case !wanted:
+			i.dropped += droppedBy(have)
 			for _, sub := range have {
 				_ = sub.Unsubscribe()
 			}
@@ -123,9 +146,26 @@ func (p *Plane) interested() {
 			i.forget(w)
 		}
 	}
+	i.applied.Add(1) // before open says that all is applied
 	i.mu.Lock()
 	i.open.Store(len(i.changed) > 0)
 	i.mu.Unlock()
+}
+
+// interestKnown is interested for whoever sends by another connection than that of the interest: it waits until NATS has taken what was
+// applied since known, and returns what known is then. Nodes that the log reaches by a third one may hear of it later.
+func (p *Plane) interestKnown(known uint64) uint64 {
+	p.interested()
+	applied := p.interest.applied.Load()
+	if applied == known {
+		return known
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, ackTime)
+	defer cancel()
+	if p.nc.FlushWithContext(ctx) != nil {
+		return known
+	}
+	return applied
 }
 
 // listen subscribes to what covers a filter.

@@ -39,13 +39,13 @@ func (p *Plane) Append(m *engine.Message, id uint16) bool {
 		return false
 	}
 	if m.Retain {
-		p.retained.sent(m.Topic.Name())
+		p.retained.store(m.Topic.Name())
 	}
 	if p.appends.push(m, id, p.name(m)) {
 		return true
 	}
 	if m.Retain {
-		p.retained.stored(m.Topic.Name())
+		p.retained.stored(m.Topic.Name(), 0)
 	}
 	return false
 }
@@ -58,6 +58,7 @@ type under struct {
 	stored   jetstream.PubAckFuture
 	err      error                  // where it could not be sent
 	retained jetstream.PubAckFuture // nil if it is not
+	position uint64                 // among the retained ones
 }
 
 // appending starts what Append feeds: one goroutine sends to the log, another waits
@@ -67,6 +68,7 @@ func (p *Plane) appending() {
 	p.done.Go(func() {
 		defer close(sent)
 		var all []entry
+		known := uint64(0)
 		for {
 			select {
 			case <-p.ctx.Done():
@@ -74,6 +76,7 @@ func (p *Plane) appending() {
 			case <-p.appends.more:
 			}
 			all = p.appends.take(all)
+			known = p.interestKnown(known)
 			for _, e := range all {
 				sent <- p.send(e)
 			}
@@ -100,9 +103,8 @@ func (p *Plane) appending() {
 func (p *Plane) send(e entry) under {
 	u := under{entry: e, since: live.Now()}
 	u.data = e.packet(u.since)
-	topic := e.kept.Topic.Name()
 	if e.kept.Retain {
-		u.retained, u.err = p.js.PublishMsgAsync(&nats.Msg{Subject: subjectOf(retainedSubjects, topic), Data: u.data})
+		u.retained, u.err = p.js.PublishMsgAsync(u.retainedMsg())
 	}
 	if u.err == nil {
 		u.stored, u.err = p.js.PublishMsgAsync(u.msg())
@@ -110,10 +112,20 @@ func (p *Plane) send(e entry) under {
 	return u
 }
 
-// msg is the message as the log has it. Its number lets the log take it once, however often it is sent.
+// msg is the message as the log has it.
 func (u *under) msg() *nats.Msg {
 	m := nats.NewMsg(subjectOf(logSubjects, u.kept.Topic.Name()))
 	m.Data = u.data
+	return u.numbered(m)
+}
+
+// retainedMsg is the message as the stream of retained messages has it.
+func (u *under) retainedMsg() *nats.Msg {
+	return u.numbered(retainedMsg(u.kept.Topic.Name(), u.data, len(u.kept.Payload) == 0))
+}
+
+// numbered gives a message the number by which a stream takes it once, however often it is sent.
+func (u *under) numbered(m *nats.Msg) *nats.Msg {
 	m.Header.Set(jetstream.MsgIDHeader, strconv.FormatUint(u.origin, 36)+"."+strconv.FormatUint(u.count, 36))
 	return m
 }
@@ -122,10 +134,12 @@ func (u *under) msg() *nats.Msg {
 func (p *Plane) settle(b *engine.Batch, u *under) {
 	err := u.err
 	if err == nil {
-		err = p.await(u.stored)
+		_, err = p.await(u.stored)
 	}
 	if err == nil && u.retained != nil {
-		err = p.await(u.retained)
+		if u.position, err = p.await(u.retained); full(err) {
+			err = nil // it is stored, and not retained
+		}
 	}
 	for pause := 50 * time.Millisecond; err != nil && !p.hopeless(err) && live.Now().Sub(u.since) < p.cfg.Patience && p.ctx.Err() == nil; pause = min(2*pause, time.Second) {
 		b.End() // what was settled before need not wait for this
@@ -138,10 +152,12 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 	}
 	m := &u.kept.Message
 	if m.Retain {
-		if err == nil {
+		if err != nil {
+			u.position = 0
+		}
+		if p.retained.stored(m.Topic.Name(), u.position) {
 			p.hub.Retain(m)
 		}
-		p.retained.stored(m.Topic.Name())
 	}
 	if err == nil {
 		p.share(m.Topic.Name(), u.data)
@@ -164,7 +180,10 @@ func (p *Plane) again(u *under) error {
 	ctx, cancel := context.WithTimeout(p.ctx, ackTime)
 	defer cancel()
 	if u.kept.Retain {
-		if _, err := p.js.PublishMsg(ctx, &nats.Msg{Subject: subjectOf(retainedSubjects, u.kept.Topic.Name()), Data: u.data}); err != nil {
+		switch ack, err := p.js.PublishMsg(ctx, u.retainedMsg()); {
+		case err == nil:
+			u.position = ack.Sequence
+		case !full(err):
 			return err
 		}
 	}
@@ -172,17 +191,17 @@ func (p *Plane) again(u *under) error {
 	return err
 }
 
-// await waits for the answer of the log, for twice ackTime: the library gives up earlier.
-func (p *Plane) await(f jetstream.PubAckFuture) error {
+// await waits for the answer of a stream, for twice ackTime: the library gives up earlier. It returns the position of the message.
+func (p *Plane) await(f jetstream.PubAckFuture) (position uint64, err error) {
 	select {
-	case <-f.Ok():
-		return nil
+	case ack := <-f.Ok():
+		return ack.Sequence, nil
 	case err := <-f.Err():
-		return err
+		return 0, err
 	case <-p.ctx.Done():
-		return p.ctx.Err()
+		return 0, p.ctx.Err()
 	case <-time.After(2 * ackTime):
-		return jetstream.ErrAsyncPublishTimeout
+		return 0, jetstream.ErrAsyncPublishTimeout
 	}
 }
 
@@ -246,6 +265,24 @@ func (p *Plane) Read(ctx context.Context, after uint64, each func(*engine.Messag
 	}
 	return after, nil
 }
+
+// Has reports whether the log has a message by its number, as what a topic got after a position. So does the log itself, for as
+// long as it tells numbers that it has from new ones (OnceFor), and without being asked.
+func (p *Plane) Has(ctx context.Context, topic string, after, origin, count uint64) (found bool, err error) {
+	s := p.streamOf(logStream)
+	s.Filter = subjectOf(logSubjects, topic)
+	if _, err = s.Read(ctx, after, func(m *follow.Message) bool {
+		pk, err := decode(m.Data())
+		found = err == nil && pk.number == number{origin, count}
+		return !found
+	}); err != nil {
+		return false, fmt.Errorf("backplane: the log: %w", err)
+	}
+	return found, nil
+}
+
+// OnceFor is how long at least the log takes a message of a number once.
+func (p *Plane) OnceFor() time.Duration { return p.cfg.onceFor() }
 
 // At returns the message at a position of the log. It reports false if the log has it no more.
 func (p *Plane) At(ctx context.Context, position uint64) (m engine.Message, found bool, err error) {

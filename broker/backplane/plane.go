@@ -83,6 +83,8 @@ type Plane struct {
 	size   int64
 	halved int
 	sized  bool // the log exists already
+	// retainedBytes is how much the stream of retained messages may take on the disk.
+	retainedBytes int64
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -95,8 +97,8 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	cfg = cfg.WithDefaults()
 	var random [8]byte
 	_, _ = crypto.Read(random[:]) // never fails
-	p := &Plane{cfg: cfg, log: log, started: time.Now(), room: room, alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
-	p.interest.more = make(chan struct{}, 1)
+	p := &Plane{cfg: cfg, log: log, started: time.Now(), room: room, retainedBytes: storedBytes * (64 << 20), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
+	p.interest.more, p.interest.changed, p.interest.queues, p.interest.subs = make(chan struct{}, 1), map[wish]bool{}, map[string]wish{}, map[wish][]*nats.Subscription{}
 	p.sessions.all = map[string]known{}
 	p.heard, p.heardShared = make(chan *nats.Msg, heardMessages), make(chan *nats.Msg, heardMessages)
 	p.ctx, p.stop = context.WithCancel(context.Background())
@@ -118,7 +120,7 @@ func (p *Plane) Open(ctx context.Context, hub *engine.Hub) error {
 }
 
 // heardMessages is how many messages of other nodes wait to be delivered. What comes
-// beyond is dropped, which NATS counts.
+// beyond is dropped and counted.
 const heardMessages = 8192
 
 func (p *Plane) connect() (err error) {
@@ -133,7 +135,8 @@ func (p *Plane) connect() (err error) {
 	if p.jc, err = p.Dial(); err != nil {
 		return err
 	}
-	p.js, err = jetstream.New(p.jc, jetstream.WithPublishAsyncTimeout(ackTime), jetstream.WithPublishAsyncMaxPending(2*maxUnder))
+	p.js, err = jetstream.New(p.jc, jetstream.WithPublishAsyncTimeout(ackTime), jetstream.WithPublishAsyncMaxPending(2*maxUnder),
+		jetstream.WithPublishAsyncErrHandler(p.notRetained))
 	return err
 }
 
@@ -203,14 +206,16 @@ func (p *Plane) make(ctx context.Context) error {
 	}
 	p.size = size
 	all, ctx := errgroup.WithContext(ctx)
+	logged := make(chan struct{}) // the log has its room
 	all.Go(func() (err error) {
+		defer close(logged)
 		p.stream, err = p.keep(ctx, jetstream.StreamConfig{Name: logStream, Description: "messages of QoS 1 and 2", Subjects: []string{logSubjects + ">"},
-			Discard: jetstream.DiscardNew, MaxBytes: size, MaxAge: p.cfg.MaxAge, Duplicates: min(2*time.Minute, p.cfg.MaxAge)})
+			Discard: jetstream.DiscardNew, MaxBytes: size, MaxAge: p.cfg.MaxAge, Duplicates: p.cfg.onceFor()})
 		return err
 	})
 	all.Go(func() error {
-		_, err := p.keep(ctx, jetstream.StreamConfig{Name: retainedStream, Description: "retained messages", Subjects: []string{retainedSubjects + ">"}, MaxMsgsPerSubject: 1})
-		return err
+		<-logged
+		return p.keepRetained(ctx)
 	})
 	for bucket, kv := range map[string]*jetstream.KeyValue{sessionBucket: &p.kv, nodeBucket: &p.nodes} {
 		all.Go(func() (err error) {
@@ -224,7 +229,7 @@ func (p *Plane) make(ctx context.Context) error {
 // bucket makes a bucket of KV.
 func (p *Plane) bucket(ctx context.Context, name string) (kv jetstream.KeyValue, err error) {
 	if _, err := p.keep(ctx, jetstream.StreamConfig{Name: bucketStream + name, Subjects: []string{bucketSubjects + name + ".>"},
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true}); err != nil {
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowMsgTTL: true}); err != nil {
 		return nil, err
 	}
 	err = p.ask(ctx, func(ctx context.Context) (err error) {
@@ -378,7 +383,7 @@ type Stats struct {
 	Position uint64
 	// Storing and Sending are the messages that wait to be stored and to be sent on.
 	Storing, Sending int
-	// Lost counts messages of QoS 0 for other nodes that found no room, Malformed what
+	// Lost counts messages of QoS 0 for other nodes, and of other nodes, that found no room, Malformed what
 	// other nodes sent and no node can have sent.
 	Lost, Malformed uint64
 }
@@ -386,7 +391,7 @@ type Stats struct {
 // Stats returns the numbers of now.
 func (p *Plane) Stats() Stats {
 	length := func(q *queue) int { q.mu.Lock(); defer q.mu.Unlock(); return len(q.entries) }
-	return Stats{p.Position(), length(p.appends), length(p.out), p.lost.Load(), p.bad.Load()}
+	return Stats{p.Position(), length(p.appends), length(p.out), p.lost.Load() + p.interest.lost(), p.bad.Load()}
 }
 
 // name returns the number of a message, a new one unless it has one.
@@ -411,7 +416,7 @@ func (p *Plane) Forward(_ *engine.Batch, m *engine.Message) {
 	if !p.out.push(m, 0, p.name(m)) {
 		p.lost.Add(1)
 		if m.Retain {
-			p.retained.stored(m.Topic.Name())
+			p.retained.back(m.Topic.Name())
 		}
 	}
 }
@@ -434,7 +439,7 @@ func (p *Plane) forward() {
 				p.lost.Add(1)
 			}
 			if m.Retain {
-				p.storeRetained(m.Topic.Name(), data)
+				p.storeRetained(m.Topic.Name(), data, len(m.Payload) == 0)
 			}
 			all[i].kept.Release()
 		}

@@ -1,23 +1,77 @@
 package backplane
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/spillgate/spillgate/broker/follow"
 	"github.com/spillgate/spillgate/internal/live"
 )
 
-// retained counts the retained messages of this node that the stream was sent and that
-// it has not sent back. While there are any of a topic, what it sends of the topic is
-// older than what is here.
-type retained struct {
-	mu  sync.Mutex
-	own map[string]int
+const (
+	// storedBytes is how many bytes the stream may take for one that retained messages may have: it has the topic twice,
+	// and a header.
+	storedBytes = 4
+	// goneFor is how long a stream keeps that something was deleted: longer than a node can be cut off from the others and still take
+	// part. It would be kept for good, for every topic and client there ever was.
+	goneFor = 24 * time.Hour
+)
+
+// Bound says how many bytes of messages may be retained; the default is 64 MiB. It must be called before Open.
+func (p *Plane) Bound(retained int) {
+	if retained > 0 {
+		p.retainedBytes = storedBytes * int64(retained)
+	}
 }
 
-// sent is told of a message that goes to the stream.
+// keepRetained makes the stream of retained messages. A message for which it has no room is delivered and not retained. NATS sets
+// the room aside; where the disk has too little of that, the stream has no bound.
+func (p *Plane) keepRetained(ctx context.Context) error {
+	cfg := jetstream.StreamConfig{Name: retainedStream, Description: "retained messages", Subjects: []string{retainedSubjects + ">"}, MaxMsgsPerSubject: 1,
+		Discard: jetstream.DiscardNew, MaxBytes: p.retainedBytes, AllowMsgTTL: true}
+	if p.server != nil {
+		if limits := p.server.JetStreamConfig(); limits != nil { // the log has half, and clients' streams are to have some
+			cfg.MaxBytes = min(cfg.MaxBytes, limits.MaxStore/8)
+		}
+	}
+	_, err := p.keep(ctx, cfg)
+	if full(err) {
+		cfg.MaxBytes = 0
+		_, err = p.keep(ctx, cfg)
+	}
+	return err
+}
+
+// retainedMsg is a message as the stream has it: one without a payload, which deletes, for a while.
+func retainedMsg(topic string, data []byte, deletes bool) *nats.Msg {
+	m := nats.NewMsg(subjectOf(retainedSubjects, topic))
+	m.Data = data
+	if deletes {
+		m.Header.Set(jetstream.MsgTTLHeader, goneFor.String())
+	}
+	return m
+}
+
+// retained is what this node has sent to the stream of retained messages and not heard of. The stream's order counts, at every
+// node. A message of QoS 0 is retained here at once, so while one is under way, what the stream sends of its topic is older.
+// One of QoS 1 or 2 is retained here when it is stored, unless the stream has sent it by then, or a later one.
+type retained struct {
+	mu      sync.Mutex
+	own     map[string]int      // messages of QoS 0 under way, by topic
+	storing map[string]*storing // of QoS 1 and 2
+}
+
+// storing is messages of one topic that are being stored.
+type storing struct {
+	n    int
+	seen uint64 // the last position of the topic that the stream has sent since the first of them
+}
+
+// sent is told of a message of QoS 0 that goes to the stream.
 func (r *retained) sent(topic string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -27,9 +81,9 @@ func (r *retained) sent(topic string) {
 	r.own[topic]++
 }
 
-// stored is told that it has come back, or never will. It reports whether that was the
+// back is told that it has come back, or never will. It reports whether that was the
 // last one under way.
-func (r *retained) stored(topic string) bool {
+func (r *retained) back(topic string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := r.own[topic]; n > 1 {
@@ -40,16 +94,56 @@ func (r *retained) stored(topic string) bool {
 	return true
 }
 
-// under reports whether messages of the topic are under way.
-func (r *retained) under(topic string) bool {
+// store is told of a message of QoS 1 or 2 that is to be stored.
+func (r *retained) store(topic string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.own[topic] > 0
+	if r.storing == nil {
+		r.storing = map[string]*storing{}
+	}
+	if r.storing[topic] == nil {
+		r.storing[topic] = &storing{}
+	}
+	r.storing[topic].n++
+}
+
+// stored is told that it is at a position of the stream, or 0 if it is not stored. It reports whether the message is the
+// topic's last one, as far as this node knows.
+func (r *retained) stored(topic string, position uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.storing[topic]
+	if s == nil {
+		return false
+	}
+	if s.n--; s.n == 0 {
+		delete(r.storing, topic)
+	}
+	return position > s.seen && r.own[topic] == 0
+}
+
+// came is told of a message that the stream sends. It reports whether it is the topic's last one, as far as this node knows.
+func (r *retained) came(topic string, position uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.storing[topic]; s != nil {
+		s.seen = position
+	}
+	return r.own[topic] == 0
 }
 
 // storeRetained sends a message of QoS 0 to the stream.
-func (p *Plane) storeRetained(topic string, data []byte) {
-	if _, err := p.js.PublishMsgAsync(&nats.Msg{Subject: subjectOf(retainedSubjects, topic), Data: data}); err != nil {
+func (p *Plane) storeRetained(topic string, data []byte, deletes bool) {
+	m := retainedMsg(topic, data, deletes)
+	if _, err := p.js.PublishMsgAsync(m); err != nil {
+		p.notRetained(nil, m, err)
+	}
+}
+
+// notRetained is told of a message that the stream has not taken, as far as is known. One of QoS 0 is not sent again; others are.
+func (p *Plane) notRetained(_ jetstream.JetStream, m *nats.Msg, _ error) {
+	if pk, err := decode(m.Data); err == nil && pk.retain && pk.qos == 0 {
+		p.retained.back(string(pk.topic))
 		p.lost.Add(1)
 	}
 }
@@ -62,11 +156,9 @@ func (p *Plane) retain(m *follow.Message) {
 	}
 	topic := msg.Topic.Name()
 	if msg.Origin == p.origin && msg.QoS == 0 {
-		if !p.retained.stored(topic) {
-			return
-		}
-	} else if p.retained.under(topic) {
-		return
+		p.retained.back(topic)
 	}
-	p.hub.Retain(&msg)
+	if p.retained.came(topic, m.Position) {
+		p.hub.Retain(&msg)
+	}
 }

@@ -156,7 +156,7 @@ func (p *Plane) written(ctx context.Context, client string, s *Session) (uint64,
 // DeleteSession forgets a client's session, if its revision is still that one.
 func (p *Plane) DeleteSession(ctx context.Context, client string, revision uint64) error {
 	if err := p.ask(ctx, func(ctx context.Context) error {
-		return p.kv.Purge(ctx, keyOf(client), jetstream.LastRevision(revision))
+		return p.kv.Purge(ctx, keyOf(client), jetstream.LastRevision(revision), jetstream.PurgeTTL(goneFor))
 	}); err != nil {
 		return fmt.Errorf("backplane: the session of %q: %w", client, err)
 	}
@@ -186,6 +186,25 @@ var ErrOwned = errors.New("backplane: the client is another user's")
 // notYours is the answer of a node that does not give a client up.
 var notYours = []byte{1}
 
+// askHeader is on a message that only asks whether a client is connected.
+const askHeader = "Spillgate-Connected"
+
+// Connected reports whether a client is connected to any node, as far as that can be found out: true without an answer.
+func (p *Plane) Connected(ctx context.Context, client string) bool {
+	p.sessions.mu.Lock()
+	here := p.sessions.subs[client] != nil
+	p.sessions.mu.Unlock()
+	if here {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	ask := nats.NewMsg(sessionSubjects + token(client))
+	ask.Header.Set(askHeader, "?")
+	_, err := p.nc.RequestMsgWithContext(ctx, ask)
+	return !errors.Is(err, nats.ErrNoResponders)
+}
+
 // Claim has the node that a client is connected to, if that is another one, disconnect it,
 // and this node be told by kick when it connects elsewhere. It is ErrOwned where that
 // connection is not of the same owner, and then nothing has changed.
@@ -205,6 +224,10 @@ func (p *Plane) Claim(ctx context.Context, client, owner string) error {
 		return ErrOwned
 	}
 	sub, err := p.nc.Subscribe(subject, func(m *nats.Msg) {
+		if m.Header.Get(askHeader) != "" {
+			_ = m.Respond(nil)
+			return
+		}
 		go func() { // it waits until the connection has ended
 			var answer []byte
 			if !p.sessions.kick(client, string(m.Data)) {

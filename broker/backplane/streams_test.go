@@ -8,7 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // opened returns a plane of one node.
@@ -77,6 +82,203 @@ func TestSessionHasOneWriter(t *testing.T) {
 	if err := save(&Session{Writer: "d"}); err != nil {
 		t.Error("in place of one that is expired: ", err)
 	}
+}
+
+// kept returns the retained message that this node has of a topic, empty without one.
+func (p *Plane) kept(t *testing.T, topic string) (payload string) {
+	t.Helper()
+	b := p.hub.NewBatch()
+	b.Begin(live.Now())
+	p.hub.Retained(b, topic, func(m *engine.Message) { payload = string(m.Payload) })
+	return payload
+}
+
+// A retained message that is sent to its stream once more, because no answer came, does not replace a later one.
+func TestRetainedOnce(t *testing.T) {
+	p := opened(t)
+	topic, err := p.hub.Topic([]byte("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := func(payload string) *engine.Message {
+		return &engine.Message{Topic: topic, Payload: []byte(payload), Expires: mono.Never, QoS: 1, Retain: true}
+	}
+	first := message("first")
+	e := entry{first.Keep(), 0, p.name(first)}
+	u := p.send(e)
+	if _, err := p.await(u.retained); err != nil {
+		t.Fatal(err)
+	}
+	if !p.Append(message("second"), 0) {
+		t.Fatal("it is not taken")
+	}
+	await(t, "the second is retained", func() bool { return p.kept(t, "t") == "second" })
+	if err := p.again(&u); err != nil {
+		t.Fatal(err)
+	}
+	if !p.Append(&engine.Message{Topic: topic, Payload: []byte("other"), Expires: mono.Never, QoS: 1}, 0) {
+		t.Fatal("it is not taken")
+	}
+	await(t, "the log has all", func() bool { return p.Position() == 3 })
+	if got := p.last(t, "t"); got != "second" {
+		t.Errorf("the stream has %q as the last one", got)
+	}
+}
+
+// The stream of retained messages is bounded: one for which it has no room is stored, delivered and not retained. What was deleted is
+// forgotten in time, and so are sessions.
+func TestRetainedBound(t *testing.T) {
+	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	p.Bound(4 << 10)
+	open(t, p)
+	payload := make([]byte, 1<<10)
+	const n = 64
+	for i := range n {
+		topic, err := p.hub.Topic(fmt.Append(nil, "t/", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !p.Append(&engine.Message{Topic: topic, Payload: payload, Expires: mono.Never, QoS: 1, Retain: true}, 0) {
+			t.Fatal("it is not taken")
+		}
+	}
+	await(t, "all are in the log", func() bool { return p.Position() == n })
+	state := func(stream string) jetstream.StreamState {
+		t.Helper()
+		s, err := p.js.Stream(t.Context(), stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.CachedInfo().State
+	}
+	if s := state(retainedStream); s.Bytes > 16<<10 || s.Msgs < 4 {
+		t.Errorf("%d messages of %d bytes are retained, of %d", s.Msgs, s.Bytes, n)
+	}
+	topic, err := p.hub.Topic([]byte("t/0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.Append(&engine.Message{Topic: topic, Expires: mono.Never, QoS: 1, Retain: true}, 0) {
+		t.Fatal("it is not taken")
+	}
+	await(t, "it is deleted", func() bool { return p.Position() == n+1 && p.kept(t, "t/0") == "" })
+	ttl := func(stream, subject string) string {
+		t.Helper()
+		s, err := p.js.Stream(t.Context(), stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := s.GetLastMsgForSubject(t.Context(), subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw.Header.Get(jetstream.MsgTTLHeader)
+	}
+	if got := ttl(retainedStream, subjectOf(retainedSubjects, "t/0")); got != goneFor.String() {
+		t.Errorf("that it is deleted is kept for %q", got)
+	}
+	s := &Session{Writer: "a"}
+	if err := p.SaveSession(t.Context(), "c", s); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.DeleteSession(t.Context(), "c", s.Revision); err != nil {
+		t.Fatal(err)
+	}
+	if got := ttl(sessionStream, bucketSubjects+sessionBucket+".c"); got != goneFor.String() {
+		t.Errorf("that a session is deleted is kept for %q", got)
+	}
+}
+
+// last returns what the stream of retained messages has of a topic.
+func (p *Plane) last(t *testing.T, topic string) string {
+	t.Helper()
+	s, err := p.js.Stream(t.Context(), retainedStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := s.GetLastMsgForSubject(t.Context(), subjectOf(retainedSubjects, topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pk, err := decode(raw.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pk.payload)
+}
+
+// A node finds out whether a client is connected to any, and disconnects nobody by that.
+func TestConnected(t *testing.T) {
+	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	p.OnKick(func(string, string) bool { t.Error("it is disconnected"); return true })
+	open(t, p)
+	ctx := t.Context()
+	if p.Connected(ctx, "c") {
+		t.Error("it is connected to no node")
+	}
+	if err := p.Claim(ctx, "c", ""); err != nil {
+		t.Fatal(err)
+	}
+	if !p.Connected(ctx, "c") {
+		t.Error("it is connected here")
+	}
+	p.sessions.mu.Lock()
+	p.sessions.subs = nil // as if that were another node
+	p.sessions.mu.Unlock()
+	other, err := p.Dial(nats.NoEcho())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	p.nc, other = other, p.nc
+	if !p.Connected(ctx, "c") {
+		t.Error("it is connected to another node")
+	}
+	p.nc, other = other, p.nc
+}
+
+// What a node has no room for is counted, also after nobody wants it any more.
+func TestLost(t *testing.T) {
+	p := opened(t)
+	p.Wanted("", "a")
+	await(t, "it is subscribed to", func() bool { p.interested(); return !p.interest.open.Load() })
+	full, err := p.nc.ChanSubscribe(subjectOf(liveSubjects, "a"), make(chan *nats.Msg, 1)) // which nobody empties
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.interest.applying.Lock()
+	p.interest.subs[wish{filter: "a"}] = append(p.interest.subs[wish{filter: "a"}], full)
+	p.interest.applying.Unlock()
+	if err := p.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := p.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for range 4 {
+		if err := other.Publish(subjectOf(liveSubjects, "a"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "three are counted", func() bool { return p.Stats().Lost == 3 })
+	p.Unwanted("", "a")
+	await(t, "it is not any more", func() bool { p.interested(); return !p.interest.open.Load() })
+	if n := p.Stats().Lost; n != 3 {
+		t.Errorf("%d are counted afterwards", n)
+	}
+}
+
+// One retained message of QoS 0 that the stream does not take makes this node deaf to others of the topic no longer than that.
+func TestRetainedNotTaken(t *testing.T) {
+	p := opened(t)
+	m := packet{retain: true, number: number{p.origin, 1}, topic: []byte("t"), payload: []byte("lost")}
+	p.retained.sent("t")
+	p.notRetained(nil, &nats.Msg{Data: m.append(nil)}, nats.ErrTimeout)
+	other := packet{retain: true, number: number{p.origin + 1, 1}, topic: []byte("t"), payload: []byte("other's")}
+	p.storeRetained("t", other.append(nil), false)
+	await(t, "the other node's is here", func() bool { return p.kept(t, "t") == "other's" })
 }
 
 // A message that the log does not have is told apart from a log that cannot be asked.

@@ -103,7 +103,7 @@ func (p *Plane) needed(ctx context.Context, now time.Time) uint64 {
 	}
 	p.sessions.mu.Unlock()
 	for key, revision := range expired {
-		_ = p.kv.Purge(ctx, key, jetstream.LastRevision(revision)) // the next time, if not now; not if the client came back
+		_ = p.kv.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(goneFor)) // the next time, if not now; not if the client came back
 	}
 	if floor == math.MaxUint64 {
 		return 0

@@ -104,9 +104,9 @@ func decode(data []byte) (p packet, err error) {
 	return p, err
 }
 
-// message returns a packet as one for the hub.
+// message returns a packet as one to be delivered by the hub.
 func (p *packet) message(hub *engine.Hub, now mono.Time) (m engine.Message, err error) {
-	t, err := hub.Topic(p.topic)
+	t, err := hub.Delivered(p.topic)
 	if err != nil {
 		return m, err
 	}

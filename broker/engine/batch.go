@@ -102,8 +102,8 @@ func (b *Batch) End() {
 	if b.direct == 0 && len(b.tallies) == 0 {
 		return
 	}
-	took := b.hub.now().Sub(b.stamp)
-	late := b.hub.now().Sub(b.now)
+	now := b.hub.now()
+	took, late := now.Sub(b.stamp), now.Sub(b.now)
 	if b.direct > 0 {
 		b.hub.rest.enter(&tally{direct: b.direct}, took, late)
 		b.direct = 0

@@ -17,7 +17,8 @@
 // Invariants:
 //
 //   - Messages of one Source to one topic are delivered in the order in which they
-//     were published, waiting or not.
+//     were published, waiting or not, until the topic's bucket goes to another node: what waits
+//     here goes on waiting, and later messages are sent there at once.
 //   - A message is delivered before its Source is told that it was released.
 //   - A message of at most smallMessage bytes that needs no copy allocates nothing,
 //     and one that waits or is stored takes its copy from a pool.

@@ -277,6 +277,20 @@ func TestSetLimits(t *testing.T) {
 	await(t, "what waited, at the new rate", func() bool { return c.count() == 10 })
 }
 
+// A wait that becomes longer than time can say does not end.
+func TestStretch(t *testing.T) {
+	var q queue
+	now := mono.Time(time.Hour)
+	q.push(waiter{due: now - 1, kept: &Kept{}})
+	q.push(waiter{due: now.Add(time.Second), kept: &Kept{}})
+	for _, by := range []float64{2, 1e12} {
+		q.stretch(now, by)
+		if q.at(0).due != now-1 || q.at(1).due <= now.Add(time.Second) {
+			t.Errorf("by %v: due at %v and %v, it is %v", by, q.at(0).due, q.at(1).due, now)
+		}
+	}
+}
+
 func TestRetained(t *testing.T) {
 	h := testHub(t, Config{Retained: 3 * (retainedOverhead + 1)})
 	b := h.NewBatch()

@@ -40,6 +40,8 @@ type Outbox struct {
 	over    bool // no more is taken
 	batch   *Batch
 	err     error
+	roomy   Roomy // nil: nobody is told
+	refused bool  // since the outbox was empty last
 
 	loop    func() // o.write
 	attempt func(fd uintptr) bool
@@ -47,6 +49,12 @@ type Outbox struct {
 	n       int
 	failed  error
 }
+
+// Roomy is told that an outbox which had no room for a message is empty again.
+type Roomy interface{ Room() }
+
+// Tell has r told so, on a goroutine of its own. It must be called before messages are appended.
+func (o *Outbox) Tell(r Roomy) { o.roomy = r }
 
 // stamped is a connection of broker/stamp, which writes as the one below it does.
 // One with TLS, which has NetConn too, does not.
@@ -72,7 +80,8 @@ func NewOutbox(conn net.Conn, limit int, stall time.Duration) *Outbox {
 
 // Lock returns the buffer to append a message to, with what waits in front, and
 // holds the outbox until Unlock. It reports false, and holds nothing, when size
-// more bytes do not fit or the connection is gone. Control packets, which are
+// more bytes do not fit or the connection is gone. A message of any size fits where nothing waits:
+// it would wait for good, and all others behind it. Control packets, which are
 // few, fit up to twice the limit; what exceeds that closes the connection.
 func (o *Outbox) Lock(size int, control bool) (buf []byte, ok bool) {
 	o.mu.Lock()
@@ -81,10 +90,12 @@ func (o *Outbox) Lock(size int, control bool) (buf []byte, ok bool) {
 	case o.over:
 		o.mu.Unlock()
 		return nil, false
-	case have <= o.limit, control && have <= 2*o.limit:
+	case have <= o.limit, have == size && !o.writing, control && have <= 2*o.limit:
 		return o.pending, true
 	case control:
 		o.fail(ErrStalled)
+	default:
+		o.refused = true
 	}
 	o.mu.Unlock()
 	return nil, false
@@ -146,7 +157,7 @@ func (o *Outbox) Flush() {
 		}
 		o.keep(out)
 	}
-	o.writing = false
+	o.idle()
 }
 
 // try writes o.bytes once, without waiting. It is called by raw.Write, by one
@@ -193,11 +204,20 @@ func (o *Outbox) write() {
 			o.fail(err)
 		}
 	}
-	o.rest, o.writing = nil, false
+	o.rest = nil
+	o.idle()
 }
 
-// swap returns what is pending and puts the spare buffer in its place. The lock
-// is held, as in all below.
+// idle notes that nothing is written any more. The lock is held, as in all below.
+func (o *Outbox) idle() {
+	o.writing = false
+	if o.refused && !o.over && o.roomy != nil {
+		o.refused = false
+		go o.roomy.Room()
+	}
+}
+
+// swap returns what is pending and puts the spare buffer in its place.
 func (o *Outbox) swap() []byte {
 	out := o.pending
 	o.pending, o.spare = o.spare[:0], nil

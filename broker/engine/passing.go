@@ -1,5 +1,7 @@
 package engine
 
+import "errors"
+
 // Passing is TopicBy for a name that is used once, as the subjects of replies are:
 // unless the topic exists, or a limit holds it, the hub keeps nothing of it.
 func (h *Hub) Passing(by *Maker, name []byte) (*Topic, error) {
@@ -18,9 +20,24 @@ func (h *Hub) Passing(by *Maker, name []byte) (*Topic, error) {
 	if err := CheckTopic(string(name)); err != nil {
 		return nil, err
 	}
-	t = &Topic{name: string(name)}
+	return loose(name), nil
+}
+
+// loose returns a topic that the hub does not keep.
+func loose(name []byte) *Topic {
+	t := &Topic{name: string(name)}
 	t.gone.Store(true)
-	return t, nil
+	return t
+}
+
+// Delivered is Topic for a message that another node has released, or that the log has: where the hub has as many topics as
+// it may, it keeps nothing of this one, so that the message is not lost.
+func (h *Hub) Delivered(name []byte) (*Topic, error) {
+	t, err := h.Topic(name)
+	if errors.Is(err, ErrTopics) {
+		return loose(name), nil
+	}
+	return t, err
 }
 
 // Wanted reports whether t has subscribers here now.

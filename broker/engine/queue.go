@@ -66,11 +66,11 @@ func (q *queue) push(w waiter) {
 	q.bytes += w.kept.size()
 }
 
-// stretch multiplies what is left of every wait.
+// stretch multiplies what is left of every wait, to centuries at most.
 func (q *queue) stretch(now mono.Time, by float64) {
 	for i := range q.n {
 		if w := q.at(i); w.due > now {
-			w.due = now.Add(time.Duration(float64(w.due.Sub(now)) * by))
+			w.due = now.Add(time.Duration(min(float64(w.due.Sub(now))*by, 1<<62)))
 		}
 	}
 }

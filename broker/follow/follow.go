@@ -33,6 +33,8 @@ var errGap = errors.New("follow: messages are missing")
 type Stream struct {
 	JS   jetstream.JetStream
 	Name string
+	// Filter is the subject of the messages that are read. Default all.
+	Filter string
 	// Log is told, for debugging, why a stream is read anew.
 	Log *slog.Logger
 }
@@ -64,7 +66,7 @@ func arrived(m jetstream.Msg, n uint64) (a Message, err error) {
 func (s Stream) consumer(ctx context.Context, after uint64) (jetstream.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, makeTime)
 	defer cancel()
-	c, err := s.JS.CreateConsumer(ctx, s.Name, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
+	c, err := s.JS.CreateConsumer(ctx, s.Name, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1, FilterSubject: s.Filter,
 		AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: unusedTime, Replicas: 1, MemoryStorage: true})
 	if err != nil {
 		return nil, fmt.Errorf("a consumer of %s: %w", s.Name, err)
@@ -144,11 +146,14 @@ func (s Stream) once(ctx context.Context, after *uint64, handle func([]Message))
 
 // Read calls each for the messages that a stream has after a position, in order, until each
 // returns false or there are no more. It returns the position of the last one for which each
-// returned true. There has to be one at least, or it waits until there is.
+// returned true. Without a Filter there has to be one at least, or it waits until there is.
 func (s Stream) Read(ctx context.Context, after uint64, each func(*Message) bool) (uint64, error) {
 	c, err := s.consumer(ctx, after)
 	if err != nil {
 		return after, err
+	}
+	if s.Filter != "" && c.CachedInfo().NumPending == 0 {
+		return after, nil
 	}
 	for n, left := uint64(1), c.CachedInfo().NumPending; ; {
 		// A fetch says that nobody answers, unlike an iterator of the library, which then waits for a heartbeat in vain.

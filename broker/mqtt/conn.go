@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/link"
+	"github.com/spillgate/spillgate/internal/live"
 )
 
 // goodbye is how long a connection that the server closes may take to be sent its
@@ -64,8 +65,12 @@ func (c *conn) handle(unread []byte) (used, need int, err error) {
 	}
 	for used < len(unread) {
 		head, body, need, err := frame(unread[used:], c.srv.limits.Packet)
-		if err != nil || need > 0 {
-			return used, need, err
+		if err != nil {
+			return used, 0, err
+		}
+		if need > 0 {
+			c.session.catchUp(c.batch)
+			return used, need, nil
 		}
 		if err := c.packet(head, body); err != nil {
 			return used, 0, err
@@ -74,6 +79,23 @@ func (c *conn) handle(unread []byte) (used, need int, err error) {
 	}
 	c.session.catchUp(c.batch)
 	return used, 0, nil
+}
+
+// saved stores the session before the client is answered. The client is alive however long that takes.
+func (c *conn) saved() error {
+	err := c.session.save(time.Time{})
+	if c.session.durable {
+		c.alive(time.Now())
+	}
+	return err
+}
+
+// Room implements engine.Roomy: messages that waited for the socket go on.
+func (c *conn) Room() {
+	b := c.srv.hub.NewBatch()
+	b.Begin(live.Now())
+	c.session.catchUp(b)
+	b.End()
 }
 
 // alive moves the deadline of the keep-alive, though not for every packet.
@@ -142,7 +164,7 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 			return err
 		}
 		if head.Qos == 2 {
-			if err := s.number(c, p.id); err != nil {
+			if stored, err := s.number(c, p.id, p.topic); stored || err != nil {
 				return err
 			}
 		}
@@ -234,10 +256,12 @@ func (c *conn) released(id uint16) error {
 	s := c.session
 	s.mu.Lock()
 	code := packets.CodeSuccess
-	if s.inbound[id] == received {
+	_, numbered := s.numbers[id]
+	switch state := s.inbound[id]; {
+	case state == received, state == 0 && numbered: // or PUBREC went, and its node died before that was stored
 		delete(s.inbound, id)
 		delete(s.numbers, id)
-	} else {
+	default:
 		code = packets.ErrPacketIdentifierNotFound
 	}
 	s.mu.Unlock()
@@ -245,7 +269,7 @@ func (c *conn) released(id uint16) error {
 		c.batch.End()
 	}
 	// The client uses the number again from PUBCOMP on.
-	if err := s.save(time.Time{}); err != nil {
+	if err := c.saved(); err != nil {
 		return err
 	}
 	c.ack(c.batch, packets.Pubcomp, id, code)
@@ -311,9 +335,6 @@ func (c *conn) encoded(encode func(*bytes.Buffer) error) error {
 
 // disconnect takes the client's goodbye.
 func (c *conn) disconnect(pk *packets.Packet) error {
-	if pk.ReasonCode != packets.CodeDisconnectWillMessage.Code {
-		c.will = nil
-	}
 	if s := c.session; pk.Properties.SessionExpiryIntervalFlag {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -322,13 +343,19 @@ func (c *conn) disconnect(pk *packets.Packet) error {
 		}
 		s.expiry = c.srv.expiryOf(pk.Properties.SessionExpiryInterval)
 	}
+	if pk.ReasonCode == packets.CodeSuccess.Code { // with any other code the client has not gone as it should
+		c.will = nil
+	}
 	return errDisconnect
 }
 
 // Kick closes the connection from outside, with a reason for those who understand
 // one, and waits until its goroutine has ended.
 func (c *conn) Kick(why packets.Code) {
-	if c.version == v5 {
+	c.srv.mu.Lock()
+	entered := c.session != nil // since when its version is known
+	c.srv.mu.Unlock()
+	if entered && c.version == v5 {
 		c.out.Send([]byte{packets.Disconnect << 4, 1, why.Code})
 	}
 	c.out.Close(goodbye)

@@ -36,7 +36,7 @@
 // What MQTT 5 forbids is refused as its numbered statements say (statements_test.go), beyond what the codec looks at.
 //
 // What this package does not do: it speaks no TLS itself (its listener may), no WebSocket and no MQTT 3.1. It offers no topic
-// aliases and no extended authentication. Of a shared subscription, a stored session
+// aliases and no extended authentication. A delayed will is lost if its node ends before the delay. Of a shared subscription, a stored session
 // gets only what comes while its client is connected. A retained message of QoS 1 or 2
 // that was sent because of a subscription is not sent again by another node.
 package mqtt

@@ -39,6 +39,7 @@ type kept struct {
 	reading bool   // from the log; the feed is not listened to
 	loading bool   // CONNACK is yet to go
 	changed bool   // since it was stored last
+	held    bool   // something is stored and found no room in the outbox
 	filters []subscribed
 	numbers map[uint16]numbered // of messages of QoS 2 that are not completed
 
@@ -72,6 +73,9 @@ type subscribed struct {
 type numbered struct {
 	Origin, Count uint64
 	Stored        bool // PUBREC may have gone
+	// At is a position in the log before that of the message, if it is there, and Since when the message had its number.
+	At    uint64
+	Since time.Time
 }
 
 // under is a message to the client that it may have and has not acknowledged.
@@ -346,11 +350,14 @@ func (s *session) again(u *under, m *engine.Kept) error {
 	if u.ID == 0 || u.QoS < 1 || u.QoS > 2 {
 		return errors.New("a stored session has a message without a packet identifier or QoS")
 	}
-	if !u.Released {
-		if m == nil {
-			return nil // it is older than the log
-		}
+	switch {
+	case u.Released:
+	case m != nil:
 		_, at.retain, at.ids, _ = s.wants(&m.Message)
+	case u.QoS < 2:
+		return nil // it is older than the log
+	default:
+		at.released = true // as session.skip says
 	}
 	for len(s.slots) < int(u.ID) {
 		s.slots = append(s.slots, slot{})
@@ -563,8 +570,8 @@ func (s *session) sendSaved(b *engine.Batch, saved snapshot) {
 			at.unsaved = false
 		case never:
 			s.complete(u.id)
-		case full: // the client is behind
-			s.touch()
+		case full: // catchUp has it sent when there is room
+			s.held = true
 			return
 		}
 	}
@@ -632,6 +639,11 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 		in.Numbers[id] = n
 	}
 	floor := in.Next
+	for _, n := range in.Numbers {
+		if !n.Stored { // it may have to be looked for
+			floor = min(floor, n.At)
+		}
+	}
 	var waits snapshot
 	for i := range s.slots {
 		at := &s.slots[i]
@@ -643,10 +655,14 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 			waits.unsaved = append(waits.unsaved, waiting{u.ID, at.order, at.released})
 		}
 		if at.kept != nil {
-			if u.Position = at.kept.Position; u.Position == 0 {
-				continue // it is not in the log, and cannot be read again
+			switch u.Position = at.kept.Position; {
+			case u.Position > 0:
+				floor = min(floor, u.Position-1)
+			case u.QoS == 2: // it is not in the log, and cannot be read again; its identifier is free after PUBREL
+				u.Released = true
+			default:
+				continue
 			}
-			floor = min(floor, u.Position-1)
 		}
 		in.Under = append(in.Under, u)
 	}
@@ -682,28 +698,40 @@ func (s *session) keepSubscriptions(c *conn) error {
 		return 1
 	})
 	s.mu.Unlock()
-	return s.save(time.Time{})
+	return c.saved()
 }
 
-// number gives a message of QoS 2 from the client the number under which the log takes
-// it once, and stores that, unless it has one from before its node died.
-func (s *session) number(c *conn, id uint16) error {
+// number gives a message of QoS 2 from the client the number under which the log takes it once, and stores that, unless it
+// has one from before its node died. It reports true if the log has the message since then, and acknowledges it.
+func (s *session) number(c *conn, id uint16, topic []byte) (stored bool, err error) {
 	if !s.durable {
-		return nil
+		return false, nil
 	}
 	c.batch.End() // what came before it need not wait
 	s.mu.Lock()
-	_, again := s.numbers[id]
+	n, again := s.numbers[id]
 	if !again {
-		n := numbered{}
+		n = numbered{At: s.srv.plane.Offered(), Since: time.Now()}
 		n.Origin, n.Count = s.srv.plane.Number()
 		s.numbers[id] = n
 	}
 	s.mu.Unlock()
-	if again {
-		return nil
+	switch {
+	case !again:
+		return false, c.saved()
+	case time.Since(n.Since) < s.srv.plane.OnceFor()/2: // by the clock of another node, perhaps
+		return false, nil
 	}
-	return s.save(time.Time{})
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	if stored, err = s.srv.plane.Has(ctx, string(topic), n.At, n.Origin, n.Count); err != nil {
+		s.srv.log.Warn("the log cannot be searched", "error", err)
+		return false, errStore
+	}
+	if stored {
+		c.acknowledge(2, id, packets.CodeSuccess)
+	}
+	return stored, nil
 }
 
 // sign says in a message of the client who sent it, and its number.
@@ -764,14 +792,12 @@ func (c *conn) suspend() {
 	p.Disclaim(s.id)
 }
 
-// delay publishes the will of a session that is stored, unless its client is back by
-// then, here or elsewhere.
-func (srv *Server) delay(client string, w *will, d time.Duration) {
-	time.AfterFunc(d, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), storeTime)
-		defer cancel()
-		if s, err := srv.plane.LoadSession(ctx, client); err == nil && (s == nil || !s.Until.IsZero()) {
-			w.publish(srv)
-		}
-	})
+// due publishes the delayed will of a session that is stored, unless its client has come back meanwhile, here or elsewhere: then the
+// session has another revision than its last connection left.
+func (srv *Server) due(client string, revision uint64, w *will) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	if s, err := srv.plane.LoadSession(ctx, client); err == nil && (s == nil || s.Revision == revision) {
+		w.publish(srv)
+	}
 }

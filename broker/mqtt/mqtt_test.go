@@ -488,6 +488,12 @@ func TestWill(t *testing.T) {
 		join(t, addr, version, "same")
 		s.message("will/same=gone")
 		if version == v5 {
+			for _, code := range []byte{packets.CodeDisconnectWillMessage.Code, packets.ErrUnspecifiedError.Code, packets.ErrMalformedPacket.Code} {
+				join(t, addr, version, "code", last("will/code", 0)).raw([]byte{packets.Disconnect << 4, 1, code})
+				s.message("will/code=gone")
+			}
+			join(t, addr, version, "longer", last("will/longer", 0)).raw([]byte{packets.Disconnect << 4, 7, 0, 5, packets.PropSessionExpiryInterval, 0, 0, 0, 1})
+			s.message("will/longer=gone") // it had no session to keep, so this is no goodbye
 			join(t, addr, version, "late", last("will/late", 1)).nc.Close()
 			s.message("will/late=gone")
 			join(t, addr, version, "back", last("will/back", 1000)).nc.Close()

@@ -62,8 +62,10 @@ func (srv *Server) Serve(l net.Listener) error { return link.Accept(l, srv.accep
 func (srv *Server) accept(nc net.Conn) { srv.room.Enter(nc, srv.newConn) }
 
 func (srv *Server) newConn(nc net.Conn) link.Guest[packets.Code] {
-	return &conn{srv: srv, nc: nc, reader: link.NewReader(nc), done: make(chan struct{}), batch: srv.hub.NewBatch(), maker: engine.NewMaker(srv.limits.Topics),
+	c := &conn{srv: srv, nc: nc, reader: link.NewReader(nc), done: make(chan struct{}), batch: srv.hub.NewBatch(), maker: engine.NewMaker(srv.limits.Topics),
 		out: engine.NewOutbox(nc, srv.limits.Outbound, srv.limits.Stall)}
+	c.out.Tell(c)
+	return c
 }
 
 // enter gives c the session of a client, which it takes over from a connection
@@ -133,7 +135,8 @@ func (srv *Server) leave(c *conn) {
 		w = nil
 	}
 	if s.durable && w != nil && w.delay > 0 && expiry > 0 {
-		srv.delay(s.id, w, min(w.delay, expiry))
+		delayed, revision := w, s.revision // which nobody changes any more
+		time.AfterFunc(min(w.delay, expiry), func() { srv.due(s.id, revision, delayed) })
 		w = nil
 	}
 	if expiry == 0 || s.durable {

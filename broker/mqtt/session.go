@@ -36,6 +36,8 @@ type session struct {
 	window int // slots that may be used
 	sent   uint64
 	queue  backlog
+	// resend is what connections before left under way and this one has not been sent, in order.
+	resend []uint16
 
 	durable bool   // it is stored at the backplane, see durable.go
 	sender  uint64 // the client, as messages name it
@@ -118,7 +120,7 @@ func (s *session) deliver(b *engine.Batch, m *engine.Message, qos byte, retain b
 		return
 	}
 	q := queued{kept: m.Keep(), qos: qos, retain: retain, ids: ids}
-	if s.conn != nil && s.queue.n == 0 && s.inUse < s.window && s.send(b, q) {
+	if s.conn != nil && len(s.resend) == 0 && s.queue.n == 0 && s.inUse < s.window && s.send(b, q) {
 		return
 	}
 	if !s.queue.push(q, s.srv.limits.Queue, s.srv.limits.QueueBytes) {
@@ -139,6 +141,10 @@ func (s *session) catchUp(b *engine.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pump(b)
+	if s.held {
+		s.held = false
+		s.touch()
+	}
 }
 
 // send gives a message a packet identifier and sends it. It reports false if the
@@ -178,8 +184,14 @@ func (s *session) occupy(i int, q queued) *slot {
 	return &s.slots[i]
 }
 
-// pump sends what waits, as far as the client takes it.
+// pump sends what waits, as far as the client takes it, what was under way before first.
 func (s *session) pump(b *engine.Batch) {
+	for s.conn != nil && len(s.resend) > 0 {
+		if !s.sendAgain(b, s.resend[0]) {
+			return
+		}
+		s.resend = s.resend[1:]
+	}
 	for s.conn != nil && s.queue.n > 0 && s.inUse < s.window {
 		if !s.send(b, *s.queue.head()) {
 			return
@@ -249,22 +261,49 @@ func (s *session) resume(b *engine.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loading = false
-	var under []uint16
+	s.resend = nil
 	for i := range s.slots {
 		if s.slots[i].qos > 0 {
-			under = append(under, uint16(i+1))
+			s.resend = append(s.resend, uint16(i+1))
 		}
 	}
-	slices.SortFunc(under, func(a, b uint16) int { return int(int64(s.slots[a-1].order) - int64(s.slots[b-1].order)) })
-	for _, id := range under {
-		switch at := &s.slots[id-1]; {
-		case at.released:
-			s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
-		case s.conn.publish(b, &outgoing{m: &at.kept.Message, qos: at.qos, dup: true, retain: at.retain, id: id, ids: at.ids}) == never:
-			s.complete(id)
-		}
-	}
+	slices.SortFunc(s.resend, func(a, b uint16) int { return int(int64(s.slots[a-1].order) - int64(s.slots[b-1].order)) })
 	s.pump(b)
+}
+
+// sendAgain sends what a connection before left under way in a slot. It reports false if the client has as much
+// under way as it takes now, or is too far behind.
+func (s *session) sendAgain(b *engine.Batch, id uint16) bool {
+	at := s.slotOf(id)
+	switch {
+	case at == nil: // the client has acknowledged it meanwhile
+		return true
+	case at.released:
+		s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
+		return true
+	case s.inUse-len(s.resend) >= s.window:
+		return false
+	}
+	switch s.conn.publish(b, &outgoing{m: &at.kept.Message, qos: at.qos, dup: true, retain: at.retain, id: id, ids: at.ids}) {
+	case full:
+		return false
+	case never:
+		s.skip(b, id)
+	}
+	return true
+}
+
+// skip gives up a message in a slot that is not to be sent again. If it has QoS 2 the client may have it already, and would
+// take the next message of this identifier for the same one until it gets PUBREL.
+func (s *session) skip(b *engine.Batch, id uint16) {
+	at := &s.slots[id-1]
+	if at.qos < 2 {
+		s.complete(id)
+		return
+	}
+	at.kept.Release()
+	at.kept, at.released, s.changed = nil, true, true
+	s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
 }
 
 // forget gives up all messages to the client.
@@ -276,7 +315,7 @@ func (s *session) forget() {
 			s.slots[i].kept.Release()
 		}
 	}
-	s.slots, s.free, s.inUse = nil, nil, 0
+	s.slots, s.free, s.inUse, s.resend = nil, nil, 0, nil
 	for s.queue.n > 0 {
 		s.queue.pop().kept.Release()
 	}

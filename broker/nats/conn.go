@@ -72,13 +72,15 @@ type conn struct {
 	spent []*sub           // whose last message went
 
 	silent atomic.Int32 // pings without an answer
-	pulse  *time.Timer  // set before out; runs from CONNECT on
+	// What a later CONNECT may change while messages come: no echo of its own, and headers.
+	quiet, headers atomic.Bool
+
+	pulse *time.Timer // set before out; runs from CONNECT on
 
 	// Used by the connection's goroutine alone, or set before there are subscriptions.
 	reader     *link.Reader
 	subs       map[string]*sub
 	options    options
-	quiet      bool // without echo
 	command    command
 	maker      *engine.Maker // counts its topics
 	topic      *engine.Topic // the last one published to, which it may
@@ -181,7 +183,9 @@ func (c *conn) connect(text []byte) error {
 	if c.who != nil && (o.User != c.options.User || o.Pass != c.options.Pass) {
 		return errAuth
 	}
-	c.options, c.quiet = o, o.Echo != nil && !*o.Echo
+	c.options = o
+	c.quiet.Store(o.Echo != nil && !*o.Echo)
+	c.headers.Store(o.Headers)
 	if c.who == nil {
 		if err := c.login(); err != nil {
 			return err

@@ -152,7 +152,7 @@ func (s *sub) fromStreams(at *mirror, m *client.Msg) {
 	if !s.take() {
 		return
 	}
-	if !s.c.options.Headers {
+	if !s.c.headers.Load() {
 		header = nil
 	}
 	packet := appendMessage(nil, subject, s.sid, m.Reply, header, data, answered)

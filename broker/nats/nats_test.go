@@ -355,6 +355,34 @@ func raw(t *testing.T, addr, say string) string {
 	}
 }
 
+// A later CONNECT changes what a client is sent, while messages come.
+func TestConnectAgain(t *testing.T) {
+	_, addr, _ := start(t, access.Config{}, Limits{})
+	done, over := make(chan struct{}), make(chan struct{})
+	other := dial(t, addr)
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				_ = other.Publish("b", []byte("x"))
+				_ = other.Flush()
+			}
+		}
+	}()
+	lines := "CONNECT {}\r\nSUB a 1\r\nSUB b 2\r\n"
+	for range 100 {
+		lines += "CONNECT {\"headers\":true}\r\nCONNECT {\"echo\":false}\r\n"
+	}
+	if got := raw(t, addr, lines+"PUB a 1\r\nx\r\nPING\r\n"); strings.Contains(got, "MSG a") {
+		t.Errorf("without echo came %q", got)
+	}
+	close(over)
+	<-done
+}
+
 func TestLines(t *testing.T) {
 	srv, addr, _ := start(t, access.Config{}, Limits{Payload: 1000, Subscriptions: 2})
 	for say, want := range map[string]string{

@@ -119,11 +119,11 @@ func (s *sub) Released(*engine.Batch, *engine.Message, uint16) {}
 // Deliver sends a message, or drops it where the client is too far behind.
 func (s *sub) Deliver(b *engine.Batch, m *engine.Message, _ *engine.Target) {
 	c := s.c
-	if c.quiet && !s.grouped && m.From == engine.Source(c) || !s.take() {
+	if c.quiet.Load() && !s.grouped && m.From == engine.Source(c) || !s.take() {
 		return
 	}
 	reply, header := extras(m.Properties)
-	if !c.options.Headers {
+	if !c.headers.Load() {
 		header = 0
 	}
 	topic := m.Topic.Name()

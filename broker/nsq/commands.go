@@ -188,7 +188,7 @@ func (c *conn) consume(cmd *command) error {
 				return fatal("E_INVALID", "RDY %q, expected 0 to %d", cmd.params[0], l.Ready)
 			}
 		}
-		c.channel.rate(c.batch, c, n)
+		c.channel.rate(c.batch, c, n, false)
 	case "FIN":
 		ok = c.channel.finish(c.batch, c, cmd.params[0])
 	case "TOUCH":
@@ -200,7 +200,7 @@ func (c *conn) consume(cmd *command) error {
 		}
 		ok = c.channel.requeue(c.batch, c, cmd.params[0], min(after, l.MaxTimeout))
 	case "CLS":
-		c.channel.rate(c.batch, c, 0)
+		c.channel.rate(c.batch, c, 0, true)
 		c.answer(c.batch, frameResponse, "CLOSE_WAIT")
 	}
 	if !ok {

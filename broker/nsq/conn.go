@@ -58,6 +58,7 @@ type conn struct {
 
 	// Guarded by the channel's lock, or set before there is one.
 	ready, flying int
+	closing       bool // CLS came: it gets no more, whatever it says
 	timeout       time.Duration
 }
 

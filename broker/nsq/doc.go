@@ -27,7 +27,8 @@
 // counted; bytes from outside never panic and take memory in proportion to
 // Limits; a message is in one state of one channel, or gone.
 //
-// What this package does not do: it stores nothing beyond the process, has no
+// What this package does not do: it stores nothing beyond the process, shares no channel with other nodes (each node's
+// channel of a name gets every message), has no
 // compression, no sampling, no lookup daemon and no HTTP interface, and drops messages
 // to topics without channels.
 package nsq

@@ -435,6 +435,19 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// A consumer that has said CLS gets no further message, also if it says RDY afterwards.
+func TestClosing(t *testing.T) {
+	_, addr := start(t, access.Config{}, Limits{})
+	p := newPeer(t, addr)
+	p.say("SUB a c\nRDY 1\nCLS\nRDY 5\n" + pub("a", "x") + "FIN 0123456789abcdef\n")
+	p.want(frameResponse, "OK")
+	p.want(frameResponse, "CLOSE_WAIT")
+	p.want(frameResponse, "OK")
+	if kind, text := p.next(); kind != frameError {
+		t.Errorf("got frame %d %q after CLS", kind, text)
+	}
+}
+
 func TestHeartbeat(t *testing.T) {
 	srv, addr := start(t, access.Config{}, Limits{Heartbeat: 200 * time.Millisecond})
 	p := newPeer(t, addr)

@@ -258,15 +258,15 @@ func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, sha
 		}
 		adaptor.Adopt(i, use, version, max(expires, now.Add(2*l.n.cfg.Window)))
 	}
-	expect(adaptor, whole, members, shares, obey)
+	expect(adaptor, members, shares, obey)
 	l.topics[topic] = &shared{whole: whole, members: members, adaptor: adaptor}
 }
 
 // expect has those that have just got their first publishers begin with their share of these, and the others divide the rest as they
 // do already. Else what nobody has used yet would stay where it was, and a node with new publishers would
 // wait for a decision when they begin to send.
-func expect(a *placement.Adaptor, whole placement.Bucket, members []string, shares map[string]float64, obey map[string]obeyed) {
-	fresh := func(node string) bool { return obey[node].Rate <= reserve*whole.Rate }
+func expect(a *placement.Adaptor, members []string, shares map[string]float64, obey map[string]obeyed) {
+	fresh := func(node string) bool { o, told := obey[node]; return !told || o.Fresh }
 	left, had := 1.0, 0.0
 	for _, node := range members {
 		if fresh(node) {

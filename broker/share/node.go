@@ -39,6 +39,8 @@ type Config struct {
 	// Move sends a client to the address of another node, if it understands that, and
 	// reports whether it does. Required.
 	Move func(client, address string) bool
+	// Connected reports whether a client is connected to any node. Nil: nobody is forgotten.
+	Connected func(ctx context.Context, client string) bool
 	// Replicas is how many nodes store who leads. Default 1.
 	Replicas int
 }
@@ -61,6 +63,7 @@ type Node struct {
 	term    uint64
 	shares  map[string]*held
 	clients map[string]map[string]string // client → topic → group
+	away    map[string]away              // clients that have left
 	asking  chan ask
 }
 
@@ -91,7 +94,7 @@ func NewNode(cfg Config, hub Hub, nc *nats.Conn, placer *place.Placer, log *slog
 		cfg.Window = 10 * time.Second
 	}
 	return &Node{cfg: cfg, hub: hub, nc: nc, placer: placer, log: log, state: &place.State{}, shares: map[string]*held{},
-		clients: map[string]map[string]string{}, asking: make(chan ask, maxAsks)}
+		clients: map[string]map[string]string{}, away: map[string]away{}, asking: make(chan ask, maxAsks)}
 }
 
 // Run keeps the shares until ctx ends.
@@ -112,6 +115,7 @@ func (n *Node) Run(ctx context.Context) error {
 	defer cancel()
 	running.Go(func() { n.placer.Watch(ctx, states, n.log) })
 	running.Go(func() { n.ask(ctx) })
+	running.Go(func() { n.forget(ctx) })
 	if err := n.leader.open(ctx, n); err != nil {
 		return err
 	}
@@ -166,7 +170,6 @@ func (n *Node) follow(s *place.State) {
 			}
 			continue
 		}
-		n.cfg.Holders(topic, nil)
 		whole := placement.Bucket{Rate: t.Rate, Burst: t.Burst}
 		switch {
 		case h == nil || h.bucket.Rate == 0:
@@ -177,11 +180,12 @@ func (n *Node) follow(s *place.State) {
 			n.obey(topic, h, h.bucket)
 		}
 		h.leaving = false
+		n.cfg.Holders(topic, nil) // now that the bucket is here: in between messages have either
 	}
 	for topic := range gone {
 		delete(n.shares, topic)
-		n.cfg.Holders(topic, nil)
 		n.hub.SetShare(topic, nil)
+		n.cfg.Holders(topic, nil)
 	}
 	if !maps.EqualFunc(s.Topics, n.state.Topics, func(_, _ *place.Topic) bool { return true }) {
 		n.topics.Add(1)
@@ -276,7 +280,7 @@ func (n *Node) report(now mono.Time) {
 	n.mu.Lock()
 	r := report{Node: n.cfg.Node, Term: n.term}
 	for topic, h := range n.shares {
-		o := obeyed{Topic: topic, Rate: h.bucket.Rate, Burst: h.bucket.Burst, Version: h.version, Left: max(h.expires.Sub(now), 0)}
+		o := obeyed{Topic: topic, Rate: h.bucket.Rate, Burst: h.bucket.Burst, Version: h.version, Left: max(h.expires.Sub(now), 0), Fresh: h.fresh}
 		if h.bucket.Rate > 0 && !h.leaving {
 			seen, _ := n.hub.Seen(topic)
 			o.Messages, o.Backlog, o.Waiting = seen.Messages, seen.Backlog, seen.Waiting
@@ -308,6 +312,7 @@ func (n *Node) Topics() uint64 { return n.topics.Load() }
 func (n *Node) Publishes(client, topic, group string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	delete(n.away, client)
 	t := n.state.Topics[topic]
 	if t == nil {
 		return
@@ -337,7 +342,7 @@ const maxClientTopics = 100
 func (n *Node) Gone(client string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.clients, client)
+	n.left(client)
 }
 
 // Where returns the address that a client belongs to that wants to publish to a topic,
@@ -401,6 +406,6 @@ func (n *Node) move(client string) {
 		}
 	}
 	if to != "" && n.cfg.Move(client, to) {
-		delete(n.clients, client)
+		n.left(client)
 	}
 }

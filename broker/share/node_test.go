@@ -16,6 +16,8 @@ import (
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/place"
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/placement"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -79,6 +81,8 @@ type bed struct {
 	silent []*Node // that do not run, and obey their last grants for as long as those say
 	stops  []func()
 	moved  sync.Map // client → address
+
+	connected func(ctx context.Context, client string) bool
 }
 
 const window = 500 * time.Millisecond
@@ -125,7 +129,7 @@ func (b *bed) run(i int) *Node {
 		b.t.Fatal(err)
 	}
 	hub := &fakeHub{mu: &b.mu, shares: map[string]engine.Share{}}
-	n := NewNode(Config{Node: name(i), Window: window, Holders: func(string, []string) {}, Move: func(client, address string) bool {
+	n := NewNode(Config{Node: name(i), Window: window, Connected: b.connected, Holders: func(string, []string) {}, Move: func(client, address string) bool {
 		b.moved.Store(client, address)
 		return true
 	}}, hub, nc, placer, slog.New(slog.DiscardHandler))
@@ -274,6 +278,35 @@ func TestMoves(t *testing.T) {
 	away.Gone("q")
 }
 
+// A client that stays away gives its places up, unless it is connected to another node or has come back.
+func TestForgets(t *testing.T) {
+	b := start(t, 1)
+	b.update(func(s *place.State) error {
+		return s.SetTopic("t", place.Limits{Rate: 100, Burst: 10, Objective: 1, Each: 1})
+	})
+	b.connected = func(_ context.Context, client string) bool { return client == "elsewhere" }
+	n := b.run(0)
+	whole := engine.Share{Rate: 100, Burst: 10}
+	b.await("the state", whole, func() bool { return n.Topics() > 0 })
+	for _, client := range []string{"gone", "elsewhere", "back", "here"} {
+		n.Publishes(client, "t", "")
+	}
+	b.await("all have places", whole, func() bool { _, at := b.at(); return at[name(0)] == 4 })
+	for _, client := range []string{"gone", "elsewhere", "back"} {
+		n.Gone(client)
+	}
+	n.Publishes("back", "t", "")
+	n.forgetAway(t.Context(), live.Now())
+	if s, _ := b.at(); len(s.Topics["t"].Publishers) != 4 {
+		t.Errorf("after a moment there are %v", s.Topics["t"].Publishers)
+	}
+	n.forgetAway(t.Context(), live.Now().Add(forgetAfter))
+	s, _ := b.at()
+	if _, ok := s.Topics["t"].Publishers["gone"]; ok || len(s.Topics["t"].Publishers) != 3 {
+		t.Errorf("after %v there are %v", forgetAfter, s.Topics["t"].Publishers)
+	}
+}
+
 // at counts the publishers of the topic by node.
 func (b *bed) at() (state *place.State, publishers map[string]int) {
 	b.t.Helper()
@@ -366,6 +399,39 @@ func TestComesBack(t *testing.T) {
 	n.expire(2_000_000_000)
 	if s := hub.share("t"); s.Rate > 1 {
 		t.Errorf("long after the grant it has %v", s)
+	}
+}
+
+// A node that has little of a bucket because its publishers are idle is not taken for one that has just got them: with ten
+// nodes or more the others would lose what they use to it, whenever another node begins to lead.
+func TestIdleIsNotFresh(t *testing.T) {
+	const nodes = 12
+	whole := placement.Bucket{Rate: 1000, Burst: 100}
+	a, err := placement.NewAdaptor(0, placement.AdaptorConfig{Bucket: whole, Brokers: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members []string
+	shares, obey := map[string]float64{}, map[string]obeyed{}
+	idle := a.Grant(0).Floor
+	for i := range nodes {
+		node := fmt.Sprintf("n%02d", i)
+		members = append(members, node)
+		shares[node] = 1. / nodes
+		o := obeyed{Rate: idle.Rate, Burst: idle.Burst}
+		switch i {
+		case 0:
+			o.Rate, o.Burst = 900, 90
+		case 1:
+			o = obeyed{Rate: reserve / nodes * whole.Rate, Burst: 1, Fresh: true}
+		}
+		obey[node] = o
+		a.Adopt(i, o.bucket(), 1, mono.Time(time.Hour))
+	}
+	expect(a, members, shares, obey)
+	a.Step(1)
+	if busy := a.Grant(0).Rate; busy < 850 || busy > 900 {
+		t.Errorf("a busy node with 900/s has %.0f beside idle ones and one that is new, which is expected to need %.0f", busy, whole.Rate/nodes)
 	}
 }
 

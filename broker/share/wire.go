@@ -32,6 +32,8 @@ type obeyed struct {
 	Burst   float64       `json:"burst"`
 	Version uint64        `json:"version"`
 	Left    time.Duration `json:"left"`
+	// Fresh says that this is what a node begins with that has just got its first publishers: no grant has come yet.
+	Fresh bool `json:"fresh,omitempty"`
 	// Messages arrived within Span, which is the time since the last report, in nanoseconds; Backlog is the most that was
 	// behind the bucket, Waiting what waits now. Access and Processing are p99s of the last window
 	// of statistics, in seconds.

@@ -257,7 +257,8 @@ func (a *Adaptor) expire(now mono.Time, b *adapted) {
 }
 
 // wanted returns each broker's part by its traffic in the window. A broker that is not heard keeps what it may
-// use until that expires; the others share the rest. It reports whether there is enough to go by.
+// use until that expires, and one whose traffic has just begun the part that it is to have; the others share the rest. It
+// reports whether there are any.
 func (a *Adaptor) wanted(now mono.Time) (out []Bucket, known bool) {
 	n := len(a.brokers)
 	rates, bursts, waiting := make([]float64, n), make([]float64, n), make([]float64, n)
@@ -267,18 +268,21 @@ func (a *Adaptor) wanted(now mono.Time) (out []Bucket, known bool) {
 	}
 	rest, waits := a.cfg.Bucket, 0.0
 	arriving, held := Bucket{}, Bucket{}
-	out, known = make([]Bucket, n), true
+	out = make([]Bucket, n)
 	for i := range a.brokers {
 		b := &a.brokers[i]
-		if float64(now.Sub(b.heard)) > unheard*float64(a.step()) {
-			out[i] = b.use()
+		steps := 0
+		rates[i], bursts[i], steps = b.seen(now, a.cfg.Window)
+		heard := float64(now.Sub(b.heard)) <= unheard*float64(a.step())
+		if !heard || steps < leastSteps && !behind {
+			if out[i] = b.target; !heard {
+				out[i] = b.use()
+			}
 			rates[i], bursts[i] = -1, -1
 			rest.Rate, rest.Burst = rest.Rate-out[i].Rate, rest.Burst-out[i].Burst
 			continue
 		}
-		steps := 0
-		rates[i], bursts[i], steps = b.seen(now, a.cfg.Window)
-		known = known && (steps >= leastSteps || behind)
+		known = true
 		arriving.Rate, arriving.Burst = arriving.Rate+rates[i], arriving.Burst+bursts[i]
 		held.Rate, held.Burst = held.Rate+b.target.Rate, held.Burst+b.target.Burst
 		waits += waiting[i]

@@ -326,3 +326,36 @@ func TestAdaptorOfATopicThatBegins(t *testing.T) {
 		}
 	}
 }
+
+// A broker that gets a message now and then does not keep the others' parts from following their traffic.
+func TestAdaptorBesideASporadicBroker(t *testing.T) {
+	a, err := NewAdaptor(0, AdaptorConfig{Bucket: Bucket{1000, 100}, Brokers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := mono.Time(0)
+	play := func(steps int, rates ...float64) {
+		for range steps {
+			at += second
+			for i, r := range rates {
+				a.Report(at, i, Report{Messages: r, Backlog: r / 10, Version: a.Grant(i).Version})
+			}
+			a.Step(at)
+		}
+	}
+	play(12, 800, 100, 0)
+	had := a.Grant(0).Rate
+	play(1, 100, 800, 1) // its first message, as the others' traffic moves
+	play(1, 100, 800, 0)
+	if now := a.Grant(0).Rate; now > .97*had {
+		t.Errorf("two steps after traffic has moved, the broker that it left has %.0f, before %.0f", now, had)
+	}
+	for range 30 {
+		play(9, 100, 800, 0)
+		play(1, 100, 800, 1)
+		sum := a.Grant(0).Rate + a.Grant(1).Rate + a.Grant(2).Rate
+		if sum < 990 || sum > 1000.001 {
+			t.Fatalf("the parts are %.1f together", sum)
+		}
+	}
+}

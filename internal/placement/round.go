@@ -48,7 +48,8 @@ func (r *Round) count(n, late float64) {
 
 // Verdict says whether no more than P99 of the messages are late, and whether that is sure. To what was
 // seen a burst of mean size is added, half of it late: without it a round in which
-// nothing was late yet would be sure at once.
+// nothing was late yet would be sure at once. It ends the run of late bursts, so a verdict
+// that is asked for after every burst counts each by itself.
 func (r *Round) Verdict() (met, sure bool) {
 	r.end()
 	if r.bursts == 0 {

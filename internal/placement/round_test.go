@@ -42,3 +42,26 @@ func TestRound(t *testing.T) {
 		t.Error("sure of nothing")
 	}
 }
+
+// Late bursts one after the other are one piece of evidence; the same number of them apart from each other is as many.
+func TestRoundOfRuns(t *testing.T) {
+	const bursts, late, of = 400, 40, 100 // a tenth of the bursts is late, by half
+	play := func(run int) (met, sure bool) {
+		var r Round
+		every := bursts / late * run
+		for i := range bursts {
+			n := 0
+			if i%every >= every-run { // the last ones of each stretch, so that a run is open at the end
+				n = of / 2
+			}
+			r.Burst(of, n)
+		}
+		return r.Verdict()
+	}
+	if met, sure := play(1); met || !sure {
+		t.Errorf("%d late bursts: met %v, sure %v", late, met, sure)
+	}
+	if met, sure := play(late / 2); met || sure {
+		t.Errorf("2 runs of %d: met %v, sure %v", late/2, met, sure)
+	}
+}

@@ -1,0 +1,187 @@
+package mqtt
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/backplane"
+	"github.com/spillgate/spillgate/broker/engine"
+)
+
+// startStored serves MQTT at a node that stores, until the test ends.
+func startStored(t *testing.T) (*Server, string) {
+	t.Helper()
+	p := backplane.New(backplane.Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	hub := engine.New(engine.Config{Forward: p, Log: p, Watch: p})
+	srv := NewServer(hub, Limits{}, slog.New(slog.DiscardHandler))
+	srv.Join(p)
+	t.Cleanup(hub.Close)
+	t.Cleanup(p.Close)
+	if err := p.Open(t.Context(), hub); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = srv.Serve(l); close(done) }()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+		if err := srv.Shutdown(t.Context()); err != nil && t.Context().Err() == nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
+	return srv, l.Addr().String()
+}
+
+// away waits until a client's session is at no connection.
+func (srv *Server) away(t *testing.T, id string) {
+	t.Helper()
+	await(t, func() bool {
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		return srv.sessions[id] == nil
+	})
+}
+
+// again connects a client whose session is stored.
+func again(t *testing.T, srv *Server, addr, id string) *peer {
+	t.Helper()
+	srv.away(t, id)
+	p := dial(t, addr, v5)
+	p.connect(id, keeps)
+	if got := p.read(); got.FixedHeader.Type != packets.Connack || !got.SessionPresent {
+		t.Fatalf("CONNECT was answered %+v", got)
+	}
+	return p
+}
+
+// A node that dies after PUBREC, and before it has stored that, leaves no number behind under which the next message of the
+// same identifier would be taken for the one before.
+func TestReceivedIsNotStored(t *testing.T) {
+	srv, addr := startStored(t)
+	s := join(t, addr, v5, "sub")
+	s.subscribe("a", 0)
+	p := join(t, addr, v5, "pub", keeps)
+	p.publish("a", "1", 2, 7)
+	p.want(packets.Pubrec, 7)
+	s.message("a=1")
+	before, err := srv.plane.LoadSession(t.Context(), "pub")
+	if err != nil || !bytes.Contains(before.State, []byte(`"Stored":false`)) {
+		t.Fatalf("the session is stored as %s: %v", before.State, err)
+	}
+	p.nc.Close()
+	srv.away(t, "pub")
+	now, err := srv.plane.LoadSession(t.Context(), "pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now.State = before.State // as if the node had died
+	if err := srv.plane.SaveSession(t.Context(), "pub", now); err != nil {
+		t.Fatal(err)
+	}
+	p = again(t, srv, addr, "pub")
+	p.ack(packets.Pubrel, 7)
+	if got := p.want(packets.Pubcomp, 7); got.ReasonCode != 0 {
+		t.Errorf("PUBREL was answered %#x", got.ReasonCode)
+	}
+	p.publish("a", "2", 2, 7)
+	p.want(packets.Pubrec, 7)
+	s.message("a=2")
+}
+
+// A message of QoS 2 that is sent again long after its node died is looked for in the log, which has forgotten its number by then.
+func TestSentAgainMuchLater(t *testing.T) {
+	srv, addr := startStored(t)
+	p := join(t, addr, v5, "pub", keeps)
+	p.publish("a", "1", 2, 7)
+	p.want(packets.Pubrec, 7)
+	state := func() *backplane.Session {
+		t.Helper()
+		s, err := srv.plane.LoadSession(t.Context(), "pub")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	before := state()
+	p.nc.Close()
+	srv.away(t, "pub")
+	var in stored
+	if err := json.Unmarshal(before.State, &in); err != nil {
+		t.Fatal(err)
+	}
+	n := in.Numbers[7]
+	n.Since = n.Since.Add(-time.Hour)
+	in.Numbers[7] = n
+	in.Numbers[8] = numbered{Origin: n.Origin, Count: n.Count + 1000, At: n.At, Since: n.Since} // the log has none of this number
+	now := state()
+	now.State, _ = json.Marshal(in)
+	if err := srv.plane.SaveSession(t.Context(), "pub", now); err != nil {
+		t.Fatal(err)
+	}
+	published := func() uint64 { all := srv.hub.Stats(); return all[len(all)-1].Released }
+	had := published()
+	p = again(t, srv, addr, "pub")
+	p.publish("a", "1", 2, 7)
+	p.want(packets.Pubrec, 7)
+	if n := published(); n != had {
+		t.Errorf("%d messages were published after what the log has was sent again", n-had)
+	}
+	p.publish("a", "2", 2, 8)
+	p.want(packets.Pubrec, 8)
+	if n := published(); n != had+1 {
+		t.Errorf("%d messages were published after one came that the log does not have", n-had)
+	}
+}
+
+// A retained message of QoS 2 is not sent again by another connection, since the log may not have it. Its identifier is free after
+// PUBREL alone.
+func TestRetainedUnderWay(t *testing.T) {
+	srv, addr := startStored(t)
+	p := join(t, addr, v5, "pub")
+	publish := func(payload string, id uint16, retain bool) {
+		p.publish("a", payload, 2, id, func(pk *packets.Packet) { pk.FixedHeader.Retain = retain })
+		p.want(packets.Pubrec, id)
+	}
+	publish("kept", 1, true)
+	await(t, func() bool { return srv.plane.Position() == 1 }) // or it comes by the log too
+	s := join(t, addr, v5, "sub", keeps)
+	s.subscribe("a", 2)
+	id := s.message("a=kept").PacketID
+	s.nc.Close()
+	s = again(t, srv, addr, "sub")
+	s.want(packets.Pubrel, id)
+	publish("next", 2, false)
+	if next := s.message("a=next"); next.PacketID == id {
+		t.Error("the identifier is used again before the client has freed it")
+	}
+}
+
+// A delayed will is not published once the client has been back, although it is away again.
+func TestDelayedWillOfStored(t *testing.T) {
+	srv, addr := startStored(t)
+	s := join(t, addr, v5, "sub")
+	s.subscribe("gone", 0)
+	join(t, addr, v5, "c", keeps).nc.Close()
+	srv.away(t, "c")
+	left, err := srv.plane.LoadSession(t.Context(), "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &will{topic: []byte("gone"), payload: []byte("c")}
+	srv.due("c", left.Revision, w)
+	s.message("gone=c")
+	again(t, srv, addr, "c").raw([]byte{packets.Disconnect << 4, 0})
+	srv.away(t, "c")
+	srv.due("c", left.Revision, w)
+	s.silent()
+}

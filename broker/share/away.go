@@ -1,0 +1,102 @@
+package share
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/broker/place"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// A publisher keeps its place while it is away, so that it comes back to where its part of the bucket is. One that stays
+// away gives the place up: clients that take another name each time they connect would fill the state otherwise, and count
+// as traffic that never comes.
+
+const (
+	// forgetAfter is how long a client may be away: longer than a restart of its machine takes.
+	forgetAfter = 10 * time.Minute
+	// forgetEvery is how often it is looked for clients that are away for so long.
+	forgetEvery = 10 * time.Second
+	// maxAway bounds how many are kept in mind. Further ones keep their places for good.
+	maxAway = 100_000
+	// forgetAtOnce bounds how many are asked for in a turn: each takes a round trip to the other nodes.
+	forgetAtOnce = 1000
+)
+
+// away is a client that has left this node.
+type away struct {
+	since  mono.Time
+	topics []string
+}
+
+// left notes that a client is not at this node any more. The lock is held.
+func (n *Node) left(client string) {
+	topics := n.clients[client]
+	delete(n.clients, client)
+	if len(topics) > 0 && len(n.away) < maxAway {
+		n.away[client] = away{live.Now(), slices.Sorted(maps.Keys(topics))}
+	}
+}
+
+// forget takes the places of clients that stay away, until ctx ends.
+func (n *Node) forget(ctx context.Context) {
+	again := time.NewTicker(forgetEvery)
+	defer again.Stop()
+	for n.cfg.Connected != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+			n.forgetAway(ctx, live.Now())
+		}
+	}
+}
+
+// forgetAway takes the places of clients that have been away for forgetAfter at an instant, and are connected to no node.
+func (n *Node) forgetAway(ctx context.Context, now mono.Time) {
+	n.mu.Lock()
+	long := map[string]away{}
+	for client, a := range n.away {
+		if len(long) < forgetAtOnce && now.Sub(a.since) >= forgetAfter {
+			long[client] = a
+			delete(n.away, client)
+		}
+	}
+	n.mu.Unlock()
+	gone := map[string][]string{} // by topic
+	for client, a := range long {
+		if n.cfg.Connected(ctx, client) {
+			continue // that node sees to it
+		}
+		for _, topic := range a.topics {
+			gone[topic] = append(gone[topic], client)
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	try, cancel := context.WithTimeout(ctx, changeTime)
+	defer cancel()
+	_, err := n.placer.Update(try, func(s *place.State) error {
+		for _, topic := range slices.Sorted(maps.Keys(gone)) {
+			if s.Topics[topic] != nil {
+				_ = s.Leave(topic, gone[topic]...) // it knows the topic
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		return
+	}
+	n.log.Debug("publishers that are away keep their places for now", "error", err)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for client, a := range long { // the next time
+		if n.clients[client] == nil {
+			n.away[client] = a
+		}
+	}
+}
