@@ -28,6 +28,9 @@ type crowd struct {
 	unclimbed, gap int
 }
 
+// In the scenes of wild/hosts where requests hold each other up (4 seeds), a stride of 1.25 or 2 loses 2 % of the
+// goodput, twice hopeless 3 % and twice steep 3 % (half of it gains 1.4 %); half and twice of the others lose at most
+// 0.3 %, which is chance.
 const (
 	// stride is how far a step goes. Next to the peak it changes little: where eight do the most, twelve do 8 % less,
 	// and so do five. Where nothing holds requests up, a step downwards from the knee does a third less, which is
