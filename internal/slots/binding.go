@@ -54,8 +54,11 @@ func (l *Limit) whileBinding(p point) {
 		return
 	}
 	if p.residence < k.alone*much {
-		// The work takes less than it did. A trial asks whether more can be done at once, too.
-		k.alone, l.agenda.untried, l.agenda.last = p.residence, l.agenda.gap, fewer
+		// The work takes less than it did. A trial asks whether more can be done at once, too, unless a queue
+		// would do no harm.
+		if k.alone = p.residence; p.residence > l.harmless() {
+			l.agenda.untried, l.agenda.last = l.agenda.gap, fewer
+		}
 	}
 	if l.line.confirmed {
 		l.rely(here, k.rate)

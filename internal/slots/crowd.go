@@ -61,6 +61,13 @@ func outdoes(a, b point) bool {
 	return b.throughput > a.throughput*(1+max(margin, chance(a, b)))
 }
 
+// faster reports whether the work became faster from a to b, with fewer running: they do more than contention explains,
+// by more than chance. Requests that hold each other up in pairs take at most as much longer as the square of their
+// number, so fewer do at most as many times as much as they are fewer.
+func faster(a, b point) bool {
+	return b.throughput*(1-a.given)*b.concurrency > a.throughput*a.concurrency*(1+max(margin, chance(a, b)))
+}
+
 // suspectCrowd begins a step downwards from p, after more requests did less, if p's take longer than alone and
 // processors are not what is short. It reports whether it did.
 func (l *Limit) suspectCrowd(p point) bool {
@@ -101,6 +108,12 @@ func (l *Limit) peaksBelow(p point) bool {
 	case p.throughput > c.best.throughput:
 		c.best = p
 		c.rises++
+	}
+	if faster(t.from, p) {
+		l.limit = max(l.limit, t.from.concurrency)
+		l.end()
+		l.agenda.untried = max(l.agenda.gap-memory/2, 0)
+		return true
 	}
 	if c.best.throughput*(1-t.from.given) < t.from.throughput*(1+max(margin, chance(t.from, c.best))) {
 		return false
@@ -172,7 +185,7 @@ func (l *Limit) judgeClimb(p point) {
 	l.window.order = order{} // a step says nothing of a line
 	gain, distance := math.Log(p.throughput/from.throughput), math.Log(p.concurrency/from.concurrency)
 	switch {
-	case l.told.useful > 0: // which was not so when the step began
+	case l.told.useful > 0, !higher && faster(from, p): // which was not so when the step began
 		l.limit = from.limit
 		return
 	case higher && gain < gains*distance, !higher && gain < unmoved, c.bound == 0 && !outdoes(from, p):
