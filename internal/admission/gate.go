@@ -906,16 +906,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		}
 		g.shaper.leave(now, t, o, used/time.Duration(g.limit.Limit()))
 	}
-	switch {
-	case t.lent:
-		g.limit.Repay(now, t.started, t.slot, executed || o == work.Released)
-	case !sample:
-		g.limit.Return(now, t.slot)
-	case o == work.Released:
-		g.limit.Part(now, t.started.Add(-g.behind(now)), t.slot)
-	default:
-		g.limit.Release(now, t.started.Add(-g.behind(now)), t.slot, o.Executed())
-	}
+	g.free(now, t, o, sample)
 	g.pace.follow(g.limit)
 	busy := g.queue.Len() > 0 || !g.limit.Free()
 	if !busy {
@@ -931,6 +922,20 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	}
 	g.queue.Settle(&t.task, ran)
 	g.tick(now)
+}
+
+// free returns the slot of t, which is a sample of the service or is none.
+func (g *Gate) free(now mono.Time, t *Ticket, o work.Outcome, sample bool) {
+	switch {
+	case t.lent:
+		g.limit.Repay(now, t.started, t.slot, o.Executed() || o == work.Released)
+	case !sample:
+		g.limit.Return(now, t.slot)
+	case o == work.Released:
+		g.limit.Part(now, t.started.Add(-g.behind(now)), t.slot)
+	default:
+		g.limit.Release(now, t.started.Add(-g.behind(now)), t.slot, o.Executed())
+	}
 }
 
 // Reply returns the grant for the reply to t, and false if that carries none, as it would tell the

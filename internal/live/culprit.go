@@ -283,7 +283,9 @@ func (f *finder) observe() *culprit.Decision {
 		f.write(f.recorder.Begin())
 	}
 	d, lines := f.recorder.Observe(&f.sample)
-	f.write(lines)
+	if f.begun { // else nothing could be computed from them: the beginning was not written
+		f.write(lines)
+	}
 	return d
 }
 

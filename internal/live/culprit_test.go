@@ -221,6 +221,38 @@ func TestALogBeginsAnewAfterAFailure(t *testing.T) {
 	}
 }
 
+// lateWriter refuses its first two writes, without taking a byte.
+type lateWriter struct {
+	bytes.Buffer
+	writes int
+}
+
+func (w *lateWriter) Write(p []byte) (int, error) {
+	if w.writes++; w.writes <= 2 {
+		return 0, io.ErrShortWrite
+	}
+	return w.Buffer.Write(p)
+}
+
+// TestALogBeginsWithItsBeginning: nothing is written before that is.
+func TestALogBeginsWithItsBeginning(t *testing.T) {
+	var log lateWriter
+	g := newGate(t, 0, GateConfig{Config: admission.Config{Objective: time.Second}, Culprit: CulpritConfig{Source: "s", Audit: &log}})
+	f := g.finder
+	f.mu.Lock()
+	for range 4 { // an incident
+		f.clear(f.last.Add(2 * time.Second))
+		f.sample.Finished = culprit.Finished{Count: 8, Timed: 8, Late: 8}
+		f.observe()
+	}
+	f.mu.Unlock()
+	looks := 0
+	err := audit.Replay(&log.Buffer, func(*audit.Look) error { looks++; return nil })
+	if err != nil || looks != 2 {
+		t.Errorf("%d looks, %v; expected the two after the failures", looks, err)
+	}
+}
+
 // TestACrowdedGateIsSeen: what the engine cannot take is left out, and does not blind it.
 func TestACrowdedGateIsSeen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks")

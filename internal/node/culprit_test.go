@@ -169,7 +169,7 @@ func (s *shop) turn(now mono.Time) {
 //	mark                            it is cancelled
 //	leave                           it lets go
 //
-// Each prints the credits, how many requests ended, and how many wait.
+// Each prints the credits, how many requests ended, how many wait, and whether the gate keeps victims.
 func TestCulpritStory(t *testing.T) {
 	var s shop
 	datadriven.RunTest(t, "testdata/culprit", func(t *testing.T, d *datadriven.TestData) string {
@@ -212,6 +212,10 @@ func TestCulpritStory(t *testing.T) {
 		default:
 			d.Fatalf(t, "unknown command %q", d.Cmd)
 		}
-		return fmt.Sprintf("credits=%d ended=%d waiting=%d\n", s.node.Gate().Pool().Total(), s.done, s.node.Gate().Waiting())
+		gate, keeps := s.node.Gate(), ""
+		if gate.Holding(s.engine.Now()) {
+			keeps = " keeps"
+		}
+		return fmt.Sprintf("credits=%d ended=%d waiting=%d%s\n", gate.Pool().Total(), s.done, gate.Waiting(), keeps)
 	})
 }

@@ -60,29 +60,25 @@ func TestMoreThatDidMoreIsNoLine(t *testing.T) {
 	}
 }
 
-// TestRoomThatLongRequestsLeft: a trial upwards found more done. What long requests held before and do not now
-// is a part of what the others have more: with it the gain must be as large as for so many slots.
-func TestRoomThatLongRequestsLeft(t *testing.T) {
+// TestATrialUpwardsGoesOn: half as many again ran and did more. The trial goes on if that is more than half of what so
+// many slots could do.
+func TestATrialUpwardsGoesOn(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		lent float64 // long requests beside the 10 that ran before
 		gain float64
 		want bool
 	}{
-		{"no long ones, a third more", 0, 1.33, true},
-		{"two long ones left, and a third more", 2, 1.33, true},
-		{"two long ones left, and as much more as they leave", 2, 1.2, false},
+		{1.33, true}, {1.2, false},
 	} {
 		l, err := New(Config{Slack: 10 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		from := point{concurrency: 10, throughput: 1e-6, took: 10e6, samples: 400, limit: 10, lent: tt.lent}
+		from := point{concurrency: 10, throughput: 1e-6, took: 10e6, samples: 400, limit: 10}
 		l.knee.at, l.knee.rate, l.knee.alone, l.agenda.gap = 10, 1e-6, 10e6, trialFirst
 		l.trial = trial{kind: more, from: from, before: from}
 		l.judgeMore(point{concurrency: 15, throughput: tt.gain * 1e-6, took: 11e6, samples: 400, limit: 15})
 		if goesOn := l.trial.kind == more; goesOn != tt.want {
-			t.Errorf("%s: the trial goes on: %v, want %v", tt.name, goesOn, tt.want)
+			t.Errorf("%v times as much: the trial goes on: %v, want %v", tt.gain, goesOn, tt.want)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("TASKFILE_LEADERLESS") == "" {
 		os.Exit(m.Run())
 	}
-	go m.Run()
+	go func() { os.Exit(m.Run()) }() // it ends here only if the test failed
 	(<-onLeader)()
 }
 
@@ -74,8 +74,8 @@ func TestAProcessOutlivesItsFirstThread(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
+	if text, err := bufio.NewReader(out).ReadString('\n'); err != nil || text != "begun\n" {
+		t.Fatalf("the process says %q, %v", text, err)
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if _, ended, ok := statOf(cmd.Process.Pid); ok && ended {

@@ -160,6 +160,7 @@ func TestReplayRefuses(t *testing.T) {
 		{"a crash in the middle of a line", head + `{"source":"a","sam`, "line 2", true},
 		{"a crash, and a new beginning", head + `{"source":"a","sam` + "\n" + head, "line 2", true},
 		{"two crashes", head + `{"source":"a","sam` + "\n" + head + "{\n" + head, "line 4", true},
+		{"many crashes", strings.Repeat(head+"{\n", 25) + head, "and 5 more such lines", true},
 		{"a crash, and no new beginning", head + `{"source":"a","sam` + "\n" + `{"source":"a","sample":{}}` + "\n", "line 2", false},
 		{"damage at the end", head + `{"source":"a","sam` + "\n", "line 2", false},
 	} {

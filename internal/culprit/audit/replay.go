@@ -21,6 +21,10 @@ const maxLine = 64 << 20
 // maxSources is how many sources one log may have.
 const maxSources = 1000
 
+// maxGaps is how many lines that are cut off are named. A disk that is full for hours leaves thousands; the rest are
+// counted.
+const maxGaps = 20
+
 // Look is one decision of a log, computed again.
 type Look struct {
 	Line   int
@@ -59,7 +63,8 @@ func Replay(log io.Reader, each func(*Look) error) error {
 				}
 				continue
 			}
-			return errors.Join(p.gaps, fmt.Errorf("%w: %w", ErrCutOff, err))
+			p.gap(err)
+			return p.cutOff()
 		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
@@ -92,7 +97,8 @@ type player struct {
 	// known. What a source wrote in between cannot be computed.
 	torn     map[string]error
 	anybodys bool
-	gaps     error // the lines that are cut off, and after which their source has begun anew
+	gaps     []error // lines that are cut off, and after which their source has begun anew, maxGaps at most
+	unnamed  int     // how many more there are
 }
 
 // begins is how the writer begins a line.
@@ -117,7 +123,24 @@ func (p *player) rest() error {
 	for _, source := range slices.Sorted(maps.Keys(p.torn)) { // nothing follows that could tell it from damage
 		return p.torn[source]
 	}
-	return p.gaps
+	return p.cutOff()
+}
+
+// gap enters a line that is cut off and does no harm.
+func (p *player) gap(err error) {
+	if len(p.gaps) == maxGaps {
+		p.unnamed++
+		return
+	}
+	p.gaps = append(p.gaps, fmt.Errorf("%w: %w", ErrCutOff, err))
+}
+
+// cutOff returns the lines that are cut off, nil if there are none.
+func (p *player) cutOff() error {
+	if p.unnamed == 0 {
+		return errors.Join(p.gaps...)
+	}
+	return fmt.Errorf("%w\nand %d more such lines", errors.Join(p.gaps...), p.unnamed)
 }
 
 // play replays one line; it returns nil if the line has no decision.
@@ -161,7 +184,7 @@ func (p *player) begin(l *line) error {
 	p.engines[l.Source] = e
 	for _, source := range []string{"", l.Source} {
 		if err := p.torn[source]; err != nil {
-			p.gaps = errors.Join(p.gaps, fmt.Errorf("%w: %w", ErrCutOff, err))
+			p.gap(err)
 			delete(p.torn, source)
 		}
 	}
