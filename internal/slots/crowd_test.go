@@ -156,3 +156,27 @@ func TestTheWayIsFreeAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestFasterWorkIsNoCrowd: a third of the requests do at most three times as much because they are fewer. More than that
+// is work that became faster, as at the end of a slowdown, and a step during which that happened tells nothing.
+func TestFasterWorkIsNoCrowd(t *testing.T) {
+	for _, c := range []struct {
+		times        float64 // what 4 do, by what 12 do
+		bound, limit float64
+	}{{0.9, 0, 12}, {1.5, 4, 4}, {2.5, 4, 4}, {6.5, 0, 12}} {
+		l, err := New(Config{Slack: 10 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := point{concurrency: 12, limit: 12, throughput: 50e-9, residence: 240e6, took: 240e6, samples: 100, bound: true}
+		l.limit, l.trial = 4, trial{kind: climbDown, from: from, before: from}
+		p := from
+		p.concurrency, p.limit, p.throughput = 4, 4, c.times*from.throughput
+		p.residence = p.concurrency / p.throughput
+		p.took = p.residence
+		l.judgeClimb(p)
+		if l.crowd.bound != c.bound || l.limit != c.limit {
+			t.Errorf("4 do %v times as much as 12: bound %v, limit %v, want %v and %v", c.times, l.crowd.bound, l.limit, c.bound, c.limit)
+		}
+	}
+}
