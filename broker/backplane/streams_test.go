@@ -120,7 +120,7 @@ func TestRetainedOnce(t *testing.T) {
 		t.Fatal("it is not taken")
 	}
 	await(t, "the log has all", func() bool { return p.Position() == 3 })
-	if got := p.last(t, "t"); got != "second" {
+	if got := p.retainedAs(t, "t"); got != "second" {
 		t.Errorf("the stream has %q as the last one", got)
 	}
 }
@@ -189,8 +189,8 @@ func TestRetainedBound(t *testing.T) {
 	}
 }
 
-// last returns what the stream of retained messages has of a topic.
-func (p *Plane) last(t *testing.T, topic string) string {
+// retainedAs returns what the stream of retained messages has of a topic.
+func (p *Plane) retainedAs(t *testing.T, topic string) string {
 	t.Helper()
 	s, err := p.js.Stream(t.Context(), retainedStream)
 	if err != nil {
@@ -291,5 +291,60 @@ func TestAt(t *testing.T) {
 	cancel()
 	if _, _, err := p.At(ctx, 7); err == nil {
 		t.Error("without an answer: no error")
+	}
+}
+
+// A node starts, and cuts its log, although the last of what it reads as it starts is forgotten: that something was deleted.
+func TestStartsAfterForgotten(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	begin := func() (*Plane, func()) {
+		t.Helper()
+		p, hub := New(Config{Node: "n1", Data: dir}, slog.New(slog.DiscardHandler)), engine.New(engine.Config{})
+		end := func() { p.Close(); hub.Close() }
+		if err := p.Open(ctx, hub); err != nil {
+			end()
+			t.Fatal(err)
+		}
+		return p, end
+	}
+	forgotten := func(p *Plane, stream string) func() bool {
+		return func() bool {
+			s, err := p.js.Stream(ctx, stream)
+			return err == nil && s.CachedInfo().State.Msgs == 1
+		}
+	}
+	p, end := begin()
+	m := packet{retain: true, number: number{1, 1}, topic: []byte("kept"), payload: []byte("x")}
+	p.storeRetained("kept", m.append(nil), false)
+	await(t, "it is retained", func() bool { return p.kept(t, "kept") == "x" })
+	m = packet{retain: true, number: number{1, 2}, topic: []byte("gone")}
+	gone := retainedMsg("gone", m.append(nil), true)
+	gone.Header.Set(jetstream.MsgTTLHeader, "1s")
+	if _, err := p.js.PublishMsg(ctx, gone); err != nil {
+		t.Fatal(err)
+	}
+	for _, client := range []string{"kept", "gone"} {
+		s := &Session{Writer: "a"}
+		if err := p.SaveSession(ctx, client, s); err != nil {
+			t.Fatal(err)
+		}
+		if client == "gone" {
+			if err := p.kv.Purge(ctx, keyOf(client), jetstream.LastRevision(s.Revision), jetstream.PurgeTTL(time.Second)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	await(t, "what was deleted is forgotten", forgotten(p, retainedStream))
+	await(t, "the session is forgotten", forgotten(p, sessionStream))
+	end()
+	p, end = begin()
+	defer end()
+	if got := p.kept(t, "kept"); got != "x" || !p.Known("kept") {
+		t.Errorf("%q is retained; the session is known: %v", got, p.Known("kept"))
+	}
+	if !p.knowsAll(ctx) {
+		t.Error("it waits for a session of which it has heard")
 	}
 }
