@@ -45,7 +45,7 @@ func (p *Plane) Append(m *engine.Message, id uint16) bool {
 		return true
 	}
 	if m.Retain {
-		p.retained.stored(m.Topic.Name(), 0)
+		p.retained.stored(m.Topic.Name(), 0, nil) // which is no last one
 	}
 	return false
 }
@@ -155,9 +155,7 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 		if err != nil {
 			u.position = 0
 		}
-		if p.retained.stored(m.Topic.Name(), u.position) {
-			p.hub.Retain(m)
-		}
+		p.retained.stored(m.Topic.Name(), u.position, func() { p.hub.Retain(m) })
 	}
 	if err == nil {
 		p.share(m.Topic.Name(), u.data)
