@@ -37,7 +37,6 @@ import (
 type kept struct {
 	next    uint64 // up to this position of the log everything was sent, queued or not wanted
 	reading bool   // from the log; the feed is not listened to
-	loading bool   // CONNACK is yet to go
 	changed bool   // since it was stored last
 	held    bool   // something is stored and found no room in the outbox
 	filters []subscribed
@@ -247,7 +246,7 @@ func (srv *Server) fetch(ctx context.Context, c *conn, clean bool) (present bool
 	}
 	s.mu.Lock()
 	s.durable, s.next = true, p.Position()
-	s.reading, s.loading = old != nil, true // nothing goes before CONNACK
+	s.reading = old != nil
 	s.room, s.dirty = make(chan struct{}, 1), make(chan struct{}, 1)
 	s.numbers = map[uint16]numbered{}
 	s.mu.Unlock()
@@ -389,11 +388,11 @@ func (s *session) wants(m *engine.Message) (qos byte, retain bool, ids []uint32,
 	return min(qos, m.QoS), retain && m.Retain, ids, ok && !(local && m.Sender == s.sender)
 }
 
-// has reports whether a message need not be delivered: one of the log that was, or is
-// read later, and any before CONNACK. The lock is held.
+// has reports whether a message of a session that is stored need not be delivered: one of the log that was, or is
+// read later, and any other before CONNACK. The lock is held.
 func (s *session) has(position uint64) bool {
 	if !s.durable || position == 0 {
-		return s.loading
+		return s.durable && s.loading
 	}
 	if s.reading || position <= s.next {
 		return true

@@ -185,3 +185,16 @@ func TestDelayedWillOfStored(t *testing.T) {
 	srv.due("c", left.Revision, w)
 	s.silent()
 }
+
+// A client whose session can be neither claimed nor loaded is refused by CONNACK.
+func TestRefusedByConnack(t *testing.T) {
+	versions(t, func(t *testing.T, version byte) {
+		srv, addr := startStored(t)
+		srv.plane.Close()
+		p := dial(t, addr, version)
+		p.connect("c")
+		if got := p.read(); got.FixedHeader.Type != packets.Connack || got.ReasonCode == 0 {
+			t.Errorf("CONNECT was answered %+v", got)
+		}
+	})
+}

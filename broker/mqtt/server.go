@@ -113,7 +113,7 @@ func (srv *Server) enter(c *conn, id string, clean bool, expiry time.Duration, w
 	}
 	c.session = s
 	s.mu.Lock()
-	s.conn, s.expiry, s.window, s.sender = c, expiry, window, senderOf(id)
+	s.conn, s.loading, s.expiry, s.window, s.sender = c, true, expiry, window, senderOf(id)
 	s.mu.Unlock()
 	return present, nil
 }

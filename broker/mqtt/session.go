@@ -39,6 +39,7 @@ type session struct {
 	// resend is what connections before left under way and this one has not been sent, in order.
 	resend []uint16
 
+	loading bool   // CONNACK is yet to go
 	durable bool   // it is stored at the backplane, see durable.go
 	sender  uint64 // the client, as messages name it
 	kept
@@ -72,8 +73,11 @@ type queued struct {
 func (s *session) Online() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.conn != nil
+	return s.online()
 }
+
+// online reports whether the client may be sent something: CONNACK is the first packet that it gets. The lock is held.
+func (s *session) online() bool { return s.conn != nil && !s.loading }
 
 // Released acknowledges a message that has waited.
 func (s *session) Released(b *engine.Batch, m *engine.Message, id uint16) {
@@ -96,7 +100,7 @@ func (s *session) acknowledge(b *engine.Batch, qos byte, id uint16, code packets
 			kind = packets.Pubrec
 		}
 	}
-	if s.conn != nil {
+	if s.online() { // or it sends the message again
 		s.conn.ack(b, kind, id, code)
 	}
 }
@@ -113,14 +117,14 @@ func (s *session) deliver(b *engine.Batch, m *engine.Message, qos byte, retain b
 		return
 	}
 	if qos == 0 {
-		if s.conn == nil {
+		if !s.online() {
 			return
 		}
 		s.conn.publish(b, &outgoing{m: m, qos: 0, retain: retain, ids: ids})
 		return
 	}
 	q := queued{kept: m.Keep(), qos: qos, retain: retain, ids: ids}
-	if s.conn != nil && len(s.resend) == 0 && s.queue.n == 0 && s.inUse < s.window && s.send(b, q) {
+	if s.online() && len(s.resend) == 0 && s.queue.n == 0 && s.inUse < s.window && s.send(b, q) {
 		return
 	}
 	if !s.queue.push(q, s.srv.limits.Queue, s.srv.limits.QueueBytes) {
@@ -186,13 +190,13 @@ func (s *session) occupy(i int, q queued) *slot {
 
 // pump sends what waits, as far as the client takes it, what was under way before first.
 func (s *session) pump(b *engine.Batch) {
-	for s.conn != nil && len(s.resend) > 0 {
+	for s.online() && len(s.resend) > 0 {
 		if !s.sendAgain(b, s.resend[0]) {
 			return
 		}
 		s.resend = s.resend[1:]
 	}
-	for s.conn != nil && s.queue.n > 0 && s.inUse < s.window {
+	for s.online() && s.queue.n > 0 && s.inUse < s.window {
 		if !s.send(b, *s.queue.head()) {
 			return
 		}
