@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,11 +54,11 @@ func (srv *Server) away(t *testing.T, id string) {
 }
 
 // again connects a client whose session is stored.
-func again(t *testing.T, srv *Server, addr, id string) *peer {
+func again(t *testing.T, srv *Server, addr, id string, change ...func(*packets.Packet)) *peer {
 	t.Helper()
 	srv.away(t, id)
 	p := dial(t, addr, v5)
-	p.connect(id, keeps)
+	p.connect(id, append([]func(*packets.Packet){keeps}, change...)...)
 	if got := p.read(); got.FixedHeader.Type != packets.Connack || !got.SessionPresent {
 		t.Fatalf("CONNECT was answered %+v", got)
 	}
@@ -197,4 +198,26 @@ func TestRefusedByConnack(t *testing.T) {
 			t.Errorf("CONNECT was answered %+v", got)
 		}
 	})
+}
+
+// That a message is given up is stored before PUBREL goes, as that it was received is.
+func TestSkippedIsStored(t *testing.T) {
+	srv, addr := startStored(t)
+	s := join(t, addr, v5, "sub", keeps)
+	s.subscribe("a", 2)
+	p := join(t, addr, v5, "pub")
+	p.publish("a", strings.Repeat(".", 200), 2, 1)
+	p.want(packets.Pubrec, 1)
+	id := s.read().PacketID
+	s.nc.Close()
+	s = again(t, srv, addr, "sub", func(pk *packets.Packet) { pk.Properties.MaximumPacketSize = 100 })
+	s.want(packets.Pubrel, id)
+	left, err := srv.plane.LoadSession(t.Context(), "sub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in stored
+	if err := json.Unmarshal(left.State, &in); err != nil || len(in.Under) != 1 || !in.Under[0].Released {
+		t.Errorf("when PUBREL goes, %+v is stored (%v)", in.Under, err)
+	}
 }

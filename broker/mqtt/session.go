@@ -239,16 +239,7 @@ func (s *session) answered(b *engine.Batch, kind byte, id uint16, code byte) err
 	case kind == packets.Puback && at.qos != 1, kind != packets.Puback && at.qos != 2:
 		return packets.ErrProtocolViolation
 	case kind == packets.Pubrec && !refused:
-		if at.kept != nil {
-			at.kept.Release()
-		}
-		at.kept, at.released = nil, true
-		if s.durable {
-			at.unsaved = true
-			s.touch()
-			return nil
-		}
-		s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
+		s.release(b, id)
 		return nil
 	case kind == packets.Pubcomp && !at.released:
 		return packets.ErrProtocolViolation
@@ -280,7 +271,7 @@ func (s *session) resume(b *engine.Batch) {
 func (s *session) sendAgain(b *engine.Batch, id uint16) bool {
 	at := s.slotOf(id)
 	switch {
-	case at == nil: // the client has acknowledged it meanwhile
+	case at == nil, at.unsaved: // the client has acknowledged it meanwhile, or PUBREC came and PUBREL is to come
 		return true
 	case at.released:
 		s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
@@ -305,8 +296,21 @@ func (s *session) skip(b *engine.Batch, id uint16) {
 		s.complete(id)
 		return
 	}
-	at.kept.Release()
-	at.kept, at.released, s.changed = nil, true, true
+	s.release(b, id)
+}
+
+// release has PUBREL go for what a slot holds, once that is stored if it is to be.
+func (s *session) release(b *engine.Batch, id uint16) {
+	at := &s.slots[id-1]
+	if at.kept != nil {
+		at.kept.Release()
+	}
+	at.kept, at.released = nil, true
+	if s.durable {
+		at.unsaved = true
+		s.touch()
+		return
+	}
 	s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
 }
 
