@@ -157,6 +157,9 @@ func (srv *Server) admit(c *conn, id string, clean bool, expiry time.Duration, w
 	if err == nil {
 		present, err = srv.restore(c, clean, present)
 	}
+	if err == nil {
+		srv.recall(id, clean)
+	}
 	return present, err
 }
 
@@ -789,6 +792,50 @@ func (c *conn) suspend() {
 		}
 	}
 	p.Disclaim(s.id)
+}
+
+// postponed is the delayed will of a session that is stored.
+type postponed struct {
+	*will
+	timer *time.Timer
+}
+
+// postpone has a will published after its delay, in place of one that the client left before. Where as many wait as there may be
+// sessions here, it is published at once. The server's lock is held.
+func (srv *Server) postpone(client string, revision uint64, w *will, delay time.Duration) {
+	old := srv.wills[client]
+	if old == nil && len(srv.wills) >= srv.limits.Sessions {
+		srv.serving.Go(func() { w.publish(srv) })
+		return
+	}
+	if old != nil {
+		old.timer.Stop()
+	}
+	p := &postponed{will: w}
+	p.timer = time.AfterFunc(delay, func() {
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		if srv.wills[client] == p && !srv.closing {
+			delete(srv.wills, client)
+			srv.serving.Go(func() { srv.due(client, revision, w) })
+		}
+	})
+	srv.wills[client] = p
+}
+
+// recall ends the wait of a will whose client is back here: it is not published, unless its session has ended.
+func (srv *Server) recall(client string, ended bool) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	p := srv.wills[client]
+	if p == nil {
+		return
+	}
+	p.timer.Stop()
+	delete(srv.wills, client)
+	if ended && !srv.closing {
+		srv.serving.Go(func() { p.publish(srv) })
+	}
 }
 
 // due publishes the delayed will of a session that is stored, unless its client has come back meanwhile, here or elsewhere: then the

@@ -221,3 +221,41 @@ func TestSkippedIsStored(t *testing.T) {
 		t.Errorf("when PUBREL goes, %+v is stored (%v)", in.Under, err)
 	}
 }
+
+// Of a client that comes and goes one delayed will waits at most, and none once it is back. It is published at once where its
+// session ends, and where as many wait as may.
+func TestDelayedWillsAreBounded(t *testing.T) {
+	srv, addr := startStored(t)
+	s := join(t, addr, v5, "sub")
+	s.subscribe("gone/#", 0)
+	wait := func() int {
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		return len(srv.wills)
+	}
+	dies := func(id string, change ...func(*packets.Packet)) {
+		t.Helper()
+		p := join(t, addr, v5, id, append([]func(*packets.Packet){keeps, func(pk *packets.Packet) {
+			pk.Connect.WillFlag, pk.Connect.WillTopic, pk.Connect.WillPayload = true, "gone/"+id, []byte(id)
+			pk.Connect.WillProperties.WillDelayInterval = 1000
+		}}, change...)...)
+		if n := wait(); n != 0 {
+			t.Errorf("%d wills wait while their client is connected", n)
+		}
+		p.nc.Close()
+		srv.away(t, id)
+	}
+	for range 3 {
+		dies("c")
+		await(t, func() bool { return wait() == 1 })
+	}
+	s.silent()
+	dies("c", func(pk *packets.Packet) { pk.Connect.Clean = true })
+	s.message("gone/c=c")
+	srv.mu.Lock()
+	srv.limits.Sessions = 1
+	srv.postpone("d", 0, &will{topic: []byte("gone/d"), payload: []byte("d")}, time.Hour)
+	srv.mu.Unlock()
+	s.message("gone/d=d")
+	s.silent()
+}
