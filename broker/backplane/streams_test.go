@@ -348,3 +348,35 @@ func TestStartsAfterForgotten(t *testing.T) {
 		t.Error("it waits for a session of which it has heard")
 	}
 }
+
+// A message is found by its number, and a search that came to nothing says how far it came.
+func TestHas(t *testing.T) {
+	p := opened(t)
+	ctx := t.Context()
+	for _, name := range []string{"t", "u", "t", "u"} {
+		topic, err := p.hub.Topic([]byte(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !p.Append(&engine.Message{Topic: topic, Payload: []byte("x"), Expires: mono.Never, QoS: 2}, 0) {
+			t.Fatal("it is not taken")
+		}
+	}
+	await(t, "the log has all", func() bool { return p.Position() == 4 })
+	for _, tt := range []struct {
+		topic         string
+		after, number uint64
+		found         bool
+		searched      uint64
+	}{{"t", 0, 3, true, 0}, {"t", 0, 2, false, 3}, {"t", 1, 1, false, 3}, {"u", 4, 1, false, 4}, {"none", 2, 1, false, 2}} {
+		found, searched, err := p.Has(ctx, tt.topic, tt.after, p.origin, tt.number)
+		if err != nil || found != tt.found || !found && searched != tt.searched {
+			t.Errorf("%+v: %v, up to %d, %v", tt, found, searched, err)
+		}
+	}
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	if found, searched, err := p.Has(over, "t", 1, p.origin, 3); err == nil || found || searched != 1 {
+		t.Errorf("without an answer: %v, up to %d, %v", found, searched, err)
+	}
+}

@@ -726,8 +726,13 @@ func (s *session) number(c *conn, id uint16, topic []byte) (stored bool, err err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
-	if stored, err = s.srv.plane.Has(ctx, string(topic), n.At, n.Origin, n.Count); err != nil {
+	stored, n.At, err = s.srv.plane.Has(ctx, string(topic), n.At, n.Origin, n.Count)
+	c.alive(time.Now()) // however long that took
+	if err != nil {
 		s.srv.log.Warn("the log cannot be searched", "error", err)
+		s.mu.Lock()
+		s.numbers[id] = n // the search goes on there when the client is back: a topic may have more than can be read in storeTime
+		s.mu.Unlock()
 		return false, errStore
 	}
 	if stored {
