@@ -41,6 +41,13 @@ func (n *Node) left(client string) {
 	}
 }
 
+// here reports whether a client publishes at this node: it may have come back while the others were asked.
+func (n *Node) here(client string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.clients[client] != nil
+}
+
 // forget takes the places of clients that stay away, until ctx ends.
 func (n *Node) forget(ctx context.Context) {
 	again := time.NewTicker(forgetEvery)
@@ -68,8 +75,8 @@ func (n *Node) forgetAway(ctx context.Context, now mono.Time) {
 	n.mu.Unlock()
 	gone := map[string][]string{} // by topic
 	for client, a := range long {
-		if n.cfg.Connected(ctx, client) {
-			continue // that node sees to it
+		if n.cfg.Connected(ctx, client) || n.here(client) {
+			continue // the node where it is sees to it
 		}
 		for _, topic := range a.topics {
 			gone[topic] = append(gone[topic], client)
