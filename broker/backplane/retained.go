@@ -32,7 +32,7 @@ func (p *Plane) Bound(retained int) {
 // the room aside; where the disk has too little of that, the stream has no bound.
 func (p *Plane) keepRetained(ctx context.Context) error {
 	cfg := jetstream.StreamConfig{Name: retainedStream, Description: "retained messages", Subjects: []string{retainedSubjects + ">"}, MaxMsgsPerSubject: 1,
-		Discard: jetstream.DiscardNew, MaxBytes: p.retainedBytes, AllowMsgTTL: true}
+		Discard: jetstream.DiscardNew, MaxBytes: p.retainedBytes, AllowMsgTTL: true, Duplicates: p.cfg.onceFor()}
 	if p.server != nil {
 		if limits := p.server.JetStreamConfig(); limits != nil { // the log has half, and clients' streams are to have some
 			cfg.MaxBytes = min(cfg.MaxBytes, limits.MaxStore/8)
@@ -40,6 +40,7 @@ func (p *Plane) keepRetained(ctx context.Context) error {
 	}
 	_, err := p.keep(ctx, cfg)
 	if full(err) {
+		p.log.Info("the disk has too little room to set some aside for retained messages, so they have no bound there", "data", p.cfg.Data, "bytes", cfg.MaxBytes)
 		cfg.MaxBytes = 0
 		_, err = p.keep(ctx, cfg)
 	}

@@ -125,6 +125,20 @@ func TestRetainedOnce(t *testing.T) {
 	}
 }
 
+// Both streams know a number for longer than a message is sent to them again.
+func TestKnownForLong(t *testing.T) {
+	p := open(t, New(Config{Node: "n1", Data: t.TempDir(), Patience: time.Hour}, slog.New(slog.DiscardHandler)))
+	for _, name := range []string{logStream, retainedStream} {
+		s, err := p.js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.CachedInfo().Config.Duplicates; got != 2*time.Hour {
+			t.Errorf("%s knows a number for %v", name, got)
+		}
+	}
+}
+
 // The stream of retained messages is bounded: one for which it has no room is stored, delivered and not retained. What was deleted is
 // forgotten in time, and so are sessions.
 func TestRetainedBound(t *testing.T) {
