@@ -26,7 +26,7 @@ const (
 	forgetAtOnce = 1000
 )
 
-// away is a client that has left this node.
+// away is a client that has left this node, or has not come yet.
 type away struct {
 	since  mono.Time
 	topics []string
@@ -39,6 +39,20 @@ func (n *Node) left(client string) {
 	if len(topics) > 0 && len(n.away) < maxAway {
 		n.away[client] = away{live.Now(), slices.Sorted(maps.Keys(topics))}
 	}
+}
+
+// placed notes that a client has a place before it publishes, which it may never do.
+func (n *Node) placed(client, topic string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.clients[client] != nil || n.away[client].topics == nil && len(n.away) >= maxAway {
+		return
+	}
+	topics := n.away[client].topics
+	if !slices.Contains(topics, topic) && len(topics) < maxClientTopics {
+		topics = append(slices.Clip(topics), topic)
+	}
+	n.away[client] = away{live.Now(), topics}
 }
 
 // here reports whether a client publishes at this node: it may have come back while the others were asked.

@@ -297,13 +297,14 @@ func TestForgets(t *testing.T) {
 	for _, client := range []string{"gone", "elsewhere", "back", "just", "here"} {
 		n.Publishes(client, "t", "")
 	}
-	b.await("all have places", whole, func() bool { _, at := b.at(); return at[name(0)] == 5 })
+	n.Where(t.Context(), "never", "t", "") // and it never connects
+	b.await("all have places", whole, func() bool { _, at := b.at(); return at[name(0)] == 6 })
 	for _, client := range []string{"gone", "elsewhere", "back", "just"} {
 		n.Gone(client)
 	}
 	n.Publishes("back", "t", "")
 	n.forgetAway(t.Context(), live.Now())
-	if s, _ := b.at(); len(s.Topics["t"].Publishers) != 5 {
+	if s, _ := b.at(); len(s.Topics["t"].Publishers) != 6 {
 		t.Errorf("after a moment there are %v", s.Topics["t"].Publishers)
 	}
 	n.forgetAway(t.Context(), live.Now().Add(forgetAfter))
