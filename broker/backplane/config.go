@@ -82,7 +82,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// onceFor is how long the log tells numbers that it has from new ones: for longer than a message is sent to it again, which
+// onceFor is how long a stream tells numbers that it has from new ones: for longer than a message is sent to it again, which
 // takes memory for every message of that time.
 func (c Config) onceFor() time.Duration { return min(max(2*time.Minute, 2*c.Patience), c.MaxAge) }
 

@@ -45,7 +45,7 @@ func (p *Plane) Append(m *engine.Message, id uint16) bool {
 		return true
 	}
 	if m.Retain {
-		p.retained.stored(m.Topic.Name(), 0)
+		p.retained.stored(m.Topic.Name(), 0, nil) // which is no last one
 	}
 	return false
 }
@@ -155,9 +155,7 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 		if err != nil {
 			u.position = 0
 		}
-		if p.retained.stored(m.Topic.Name(), u.position) {
-			p.hub.Retain(m)
-		}
+		p.retained.stored(m.Topic.Name(), u.position, func() { p.hub.Retain(m) })
 	}
 	if err == nil {
 		p.share(m.Topic.Name(), u.data)
@@ -267,18 +265,19 @@ func (p *Plane) Read(ctx context.Context, after uint64, each func(*engine.Messag
 }
 
 // Has reports whether the log has a message by its number, as what a topic got after a position. So does the log itself, for as
-// long as it tells numbers that it has from new ones (OnceFor), and without being asked.
-func (p *Plane) Has(ctx context.Context, topic string, after, origin, count uint64) (found bool, err error) {
+// long as it tells numbers that it has from new ones (OnceFor), and without being asked. Where it has not, or after an error,
+// searched is the position up to which that is known.
+func (p *Plane) Has(ctx context.Context, topic string, after, origin, count uint64) (found bool, searched uint64, err error) {
 	s := p.streamOf(logStream)
 	s.Filter = subjectOf(logSubjects, topic)
-	if _, err = s.Read(ctx, after, func(m *follow.Message) bool {
+	if searched, err = s.Read(ctx, after, func(m *follow.Message) bool {
 		pk, err := decode(m.Data())
 		found = err == nil && pk.number == number{origin, count}
 		return !found
 	}); err != nil {
-		return false, fmt.Errorf("backplane: the log: %w", err)
+		return false, searched, fmt.Errorf("backplane: the log: %w", err)
 	}
-	return found, nil
+	return found, searched, nil
 }
 
 // OnceFor is how long at least the log takes a message of a number once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	crypto "crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -265,7 +266,7 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	if err := p.ask(ctx, p.tell); err != nil { // or the others cut the log before this node has read it
 		return fmt.Errorf("backplane: %w", err)
 	}
-	if err := p.load(ctx, retainedStream, p.retain); err != nil {
+	if _, err := p.load(ctx, retainedStream, p.retain); err != nil {
 		return err
 	}
 	if err := p.serveDiverted(); err != nil {
@@ -283,9 +284,11 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	p.done.Go(p.hear)
 	p.done.Go(p.hearShared)
 	p.appending()
-	if err := p.load(ctx, sessionStream, p.knows); err != nil {
+	knows, err := p.load(ctx, sessionStream, p.knows)
+	if err != nil {
 		return err
 	}
+	p.sessions.heard(knows)
 	p.done.Go(p.trim)
 	if p.server != nil {
 		if limits := p.server.JetStreamConfig(); limits != nil {
@@ -300,38 +303,63 @@ func (p *Plane) streamOf(name string) follow.Stream {
 	return follow.Stream{JS: p.js, Name: name, Log: p.log}
 }
 
-// load follows a stream from its beginning. It returns when what the stream had is handled.
-func (p *Plane) load(ctx context.Context, stream string, handle func(*follow.Message)) error {
+// load follows a stream from its beginning. It returns the position up to which what the stream had is handled, when that is so.
+func (p *Plane) load(ctx context.Context, stream string, handle func(*follow.Message)) (had uint64, err error) {
 	wrap := func(err error) error { return fmt.Errorf("backplane: %s: %w", stream, err) }
 	var s jetstream.Stream
 	if err := p.ask(ctx, func(ctx context.Context) (err error) {
 		s, err = p.js.Stream(ctx, stream)
 		return err
 	}); err != nil {
-		return wrap(err)
+		return 0, wrap(err)
 	}
-	had, loaded := s.CachedInfo().State, make(chan struct{})
-	last := false
+	var handled atomic.Uint64
+	came := make(chan struct{}, 1)
 	p.done.Go(func() {
 		p.streamOf(stream).Follow(p.ctx, 0, func(all []follow.Message) {
 			for i := range all {
 				handle(&all[i])
 			}
-			if !last && all[len(all)-1].Position >= had.LastSeq {
-				last = true
-				close(loaded)
+			handled.Store(all[len(all)-1].Position)
+			select {
+			case came <- struct{}{}:
+			default:
 			}
 		})
 	})
-	if had.Msgs == 0 {
-		return nil
+	had = s.CachedInfo().State.LastSeq
+	for last := had; handled.Load() < last; {
+		select {
+		case <-came:
+		case <-ctx.Done():
+			return 0, wrap(ctx.Err())
+		case <-time.After(lookAgain):
+			// The last message may be one that the stream has forgotten, or forgets now.
+			if last, err = p.last(ctx, s); err != nil {
+				return 0, wrap(err)
+			}
+			last = min(last, had)
+		}
 	}
-	select {
-	case <-loaded:
-		return nil
-	case <-ctx.Done():
-		return wrap(ctx.Err())
+	return had, nil
+}
+
+// lookAgain is for how long nothing comes of a stream that is loaded until it is asked what its last message is.
+const lookAgain = 50 * time.Millisecond
+
+// last returns the position of the last message that a stream has, 0 if it has none.
+func (p *Plane) last(ctx context.Context, s jetstream.Stream) (position uint64, err error) {
+	err = p.ask(ctx, func(ctx context.Context) error {
+		m, err := s.GetLastMsgForSubject(ctx, ">")
+		if err == nil {
+			position = m.Sequence
+		}
+		return err
+	})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, nil
 	}
+	return position, err
 }
 
 // Close ends everything. What waits to be stored is not acknowledged.

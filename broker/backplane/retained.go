@@ -32,7 +32,7 @@ func (p *Plane) Bound(retained int) {
 // the room aside; where the disk has too little of that, the stream has no bound.
 func (p *Plane) keepRetained(ctx context.Context) error {
 	cfg := jetstream.StreamConfig{Name: retainedStream, Description: "retained messages", Subjects: []string{retainedSubjects + ">"}, MaxMsgsPerSubject: 1,
-		Discard: jetstream.DiscardNew, MaxBytes: p.retainedBytes, AllowMsgTTL: true}
+		Discard: jetstream.DiscardNew, MaxBytes: p.retainedBytes, AllowMsgTTL: true, Duplicates: p.cfg.onceFor()}
 	if p.server != nil {
 		if limits := p.server.JetStreamConfig(); limits != nil { // the log has half, and clients' streams are to have some
 			cfg.MaxBytes = min(cfg.MaxBytes, limits.MaxStore/8)
@@ -40,6 +40,7 @@ func (p *Plane) keepRetained(ctx context.Context) error {
 	}
 	_, err := p.keep(ctx, cfg)
 	if full(err) {
+		p.log.Info("the disk has too little room to set some aside for retained messages, so they have no bound there", "data", p.cfg.Data, "bytes", cfg.MaxBytes)
 		cfg.MaxBytes = 0
 		_, err = p.keep(ctx, cfg)
 	}
@@ -81,17 +82,15 @@ func (r *retained) sent(topic string) {
 	r.own[topic]++
 }
 
-// back is told that it has come back, or never will. It reports whether that was the
-// last one under way.
-func (r *retained) back(topic string) bool {
+// back is told that it has come back, or never will.
+func (r *retained) back(topic string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := r.own[topic]; n > 1 {
 		r.own[topic] = n - 1
-		return false
+		return
 	}
 	delete(r.own, topic)
-	return true
 }
 
 // store is told of a message of QoS 1 or 2 that is to be stored.
@@ -107,29 +106,33 @@ func (r *retained) store(topic string) {
 	r.storing[topic].n++
 }
 
-// stored is told that it is at a position of the stream, or 0 if it is not stored. It reports whether the message is the
-// topic's last one, as far as this node knows.
-func (r *retained) stored(topic string, position uint64) bool {
+// stored is told that it is at a position of the stream, or 0 if it is not stored. It calls retain if the message is the
+// topic's last one, as far as this node knows. The lock is held meanwhile, or one that came could be retained in between.
+func (r *retained) stored(topic string, position uint64, retain func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.storing[topic]
 	if s == nil {
-		return false
+		return
 	}
 	if s.n--; s.n == 0 {
 		delete(r.storing, topic)
 	}
-	return position > s.seen && r.own[topic] == 0
+	if position > s.seen && r.own[topic] == 0 {
+		retain()
+	}
 }
 
-// came is told of a message that the stream sends. It reports whether it is the topic's last one, as far as this node knows.
-func (r *retained) came(topic string, position uint64) bool {
+// came is told of a message that the stream sends. It calls retain under the same conditions as stored.
+func (r *retained) came(topic string, position uint64, retain func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.storing[topic]; s != nil {
 		s.seen = position
 	}
-	return r.own[topic] == 0
+	if r.own[topic] == 0 {
+		retain()
+	}
 }
 
 // storeRetained sends a message of QoS 0 to the stream.
@@ -158,7 +161,5 @@ func (p *Plane) retain(m *follow.Message) {
 	if msg.Origin == p.origin && msg.QoS == 0 {
 		p.retained.back(topic)
 	}
-	if p.retained.came(topic, m.Position) {
-		p.hub.Retain(&msg)
-	}
+	p.retained.came(topic, m.Position, func() { p.hub.Retain(&msg) })
 }

@@ -266,6 +266,13 @@ func (p *Plane) Disclaim(client string) {
 // before Open.
 func (p *Plane) OnKick(kick func(client, owner string) bool) { p.sessions.kick = kick }
 
+// heard notes that this node has heard of all changes up to a position: the last ones may be of sessions that are forgotten.
+func (s *sessions) heard(position uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision = max(s.revision, position)
+}
+
 // deletedHeader is on a value of KV that was deleted.
 const deletedHeader = "KV-Operation"
 

@@ -120,8 +120,22 @@ func TestRetainedOnce(t *testing.T) {
 		t.Fatal("it is not taken")
 	}
 	await(t, "the log has all", func() bool { return p.Position() == 3 })
-	if got := p.last(t, "t"); got != "second" {
+	if got := p.retainedAs(t, "t"); got != "second" {
 		t.Errorf("the stream has %q as the last one", got)
+	}
+}
+
+// Both streams know a number for longer than a message is sent to them again.
+func TestKnownForLong(t *testing.T) {
+	p := open(t, New(Config{Node: "n1", Data: t.TempDir(), Patience: time.Hour}, slog.New(slog.DiscardHandler)))
+	for _, name := range []string{logStream, retainedStream} {
+		s, err := p.js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.CachedInfo().Config.Duplicates; got != 2*time.Hour {
+			t.Errorf("%s knows a number for %v", name, got)
+		}
 	}
 }
 
@@ -189,8 +203,8 @@ func TestRetainedBound(t *testing.T) {
 	}
 }
 
-// last returns what the stream of retained messages has of a topic.
-func (p *Plane) last(t *testing.T, topic string) string {
+// retainedAs returns what the stream of retained messages has of a topic.
+func (p *Plane) retainedAs(t *testing.T, topic string) string {
 	t.Helper()
 	s, err := p.js.Stream(t.Context(), retainedStream)
 	if err != nil {
@@ -291,5 +305,92 @@ func TestAt(t *testing.T) {
 	cancel()
 	if _, _, err := p.At(ctx, 7); err == nil {
 		t.Error("without an answer: no error")
+	}
+}
+
+// A node starts, and cuts its log, although the last of what it reads as it starts is forgotten: that something was deleted.
+func TestStartsAfterForgotten(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	begin := func() (*Plane, func()) {
+		t.Helper()
+		p, hub := New(Config{Node: "n1", Data: dir}, slog.New(slog.DiscardHandler)), engine.New(engine.Config{})
+		end := func() { p.Close(); hub.Close() }
+		if err := p.Open(ctx, hub); err != nil {
+			end()
+			t.Fatal(err)
+		}
+		return p, end
+	}
+	forgotten := func(p *Plane, stream string) func() bool {
+		return func() bool {
+			s, err := p.js.Stream(ctx, stream)
+			return err == nil && s.CachedInfo().State.Msgs == 1
+		}
+	}
+	p, end := begin()
+	m := packet{retain: true, number: number{1, 1}, topic: []byte("kept"), payload: []byte("x")}
+	p.storeRetained("kept", m.append(nil), false)
+	await(t, "it is retained", func() bool { return p.kept(t, "kept") == "x" })
+	m = packet{retain: true, number: number{1, 2}, topic: []byte("gone")}
+	gone := retainedMsg("gone", m.append(nil), true)
+	gone.Header.Set(jetstream.MsgTTLHeader, "1s")
+	if _, err := p.js.PublishMsg(ctx, gone); err != nil {
+		t.Fatal(err)
+	}
+	for _, client := range []string{"kept", "gone"} {
+		s := &Session{Writer: "a"}
+		if err := p.SaveSession(ctx, client, s); err != nil {
+			t.Fatal(err)
+		}
+		if client == "gone" {
+			if err := p.kv.Purge(ctx, keyOf(client), jetstream.LastRevision(s.Revision), jetstream.PurgeTTL(time.Second)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	await(t, "what was deleted is forgotten", forgotten(p, retainedStream))
+	await(t, "the session is forgotten", forgotten(p, sessionStream))
+	end()
+	p, end = begin()
+	defer end()
+	if got := p.kept(t, "kept"); got != "x" || !p.Known("kept") {
+		t.Errorf("%q is retained; the session is known: %v", got, p.Known("kept"))
+	}
+	if !p.knowsAll(ctx) {
+		t.Error("it waits for a session of which it has heard")
+	}
+}
+
+// A message is found by its number, and a search that came to nothing says how far it came.
+func TestHas(t *testing.T) {
+	p := opened(t)
+	ctx := t.Context()
+	for _, name := range []string{"t", "u", "t", "u"} {
+		topic, err := p.hub.Topic([]byte(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !p.Append(&engine.Message{Topic: topic, Payload: []byte("x"), Expires: mono.Never, QoS: 2}, 0) {
+			t.Fatal("it is not taken")
+		}
+	}
+	await(t, "the log has all", func() bool { return p.Position() == 4 })
+	for _, tt := range []struct {
+		topic         string
+		after, number uint64
+		found         bool
+		searched      uint64
+	}{{"t", 0, 3, true, 0}, {"t", 0, 2, false, 3}, {"t", 1, 1, false, 3}, {"u", 4, 1, false, 4}, {"none", 2, 1, false, 2}} {
+		found, searched, err := p.Has(ctx, tt.topic, tt.after, p.origin, tt.number)
+		if err != nil || found != tt.found || !found && searched != tt.searched {
+			t.Errorf("%+v: %v, up to %d, %v", tt, found, searched, err)
+		}
+	}
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	if found, searched, err := p.Has(over, "t", 1, p.origin, 3); err == nil || found || searched != 1 {
+		t.Errorf("without an answer: %v, up to %d, %v", found, searched, err)
 	}
 }

@@ -353,9 +353,9 @@ func (c *conn) disconnect(pk *packets.Packet) error {
 // one, and waits until its goroutine has ended.
 func (c *conn) Kick(why packets.Code) {
 	c.srv.mu.Lock()
-	entered := c.session != nil // since when its version is known
+	s := c.session // with it the version is known
 	c.srv.mu.Unlock()
-	if entered && c.version == v5 {
+	if s != nil && s.Online() && c.version == v5 {
 		c.out.Send([]byte{packets.Disconnect << 4, 1, why.Code})
 	}
 	c.out.Close(goodbye)
@@ -376,7 +376,7 @@ func (c *conn) finish(err error) {
 	if code.Code != 0 {
 		c.srv.closed(code)
 		switch {
-		case c.session == nil:
+		case c.session == nil || !c.session.Online(): // CONNACK is yet to go
 			c.refuse(code)
 		case c.version == v5:
 			c.out.Send([]byte{packets.Disconnect << 4, 1, code.Code})

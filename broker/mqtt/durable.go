@@ -37,7 +37,6 @@ import (
 type kept struct {
 	next    uint64 // up to this position of the log everything was sent, queued or not wanted
 	reading bool   // from the log; the feed is not listened to
-	loading bool   // CONNACK is yet to go
 	changed bool   // since it was stored last
 	held    bool   // something is stored and found no room in the outbox
 	filters []subscribed
@@ -158,6 +157,9 @@ func (srv *Server) admit(c *conn, id string, clean bool, expiry time.Duration, w
 	if err == nil {
 		present, err = srv.restore(c, clean, present)
 	}
+	if err == nil {
+		srv.recall(id, clean)
+	}
 	return present, err
 }
 
@@ -247,7 +249,7 @@ func (srv *Server) fetch(ctx context.Context, c *conn, clean bool) (present bool
 	}
 	s.mu.Lock()
 	s.durable, s.next = true, p.Position()
-	s.reading, s.loading = old != nil, true // nothing goes before CONNACK
+	s.reading = old != nil
 	s.room, s.dirty = make(chan struct{}, 1), make(chan struct{}, 1)
 	s.numbers = map[uint16]numbered{}
 	s.mu.Unlock()
@@ -389,11 +391,11 @@ func (s *session) wants(m *engine.Message) (qos byte, retain bool, ids []uint32,
 	return min(qos, m.QoS), retain && m.Retain, ids, ok && !(local && m.Sender == s.sender)
 }
 
-// has reports whether a message need not be delivered: one of the log that was, or is
-// read later, and any before CONNACK. The lock is held.
+// has reports whether a message of a session that is stored need not be delivered: one of the log that was, or is
+// read later, and any other before CONNACK. The lock is held.
 func (s *session) has(position uint64) bool {
 	if !s.durable || position == 0 {
-		return s.loading
+		return s.durable && s.loading
 	}
 	if s.reading || position <= s.next {
 		return true
@@ -724,8 +726,13 @@ func (s *session) number(c *conn, id uint16, topic []byte) (stored bool, err err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
-	if stored, err = s.srv.plane.Has(ctx, string(topic), n.At, n.Origin, n.Count); err != nil {
+	stored, n.At, err = s.srv.plane.Has(ctx, string(topic), n.At, n.Origin, n.Count)
+	c.alive(time.Now()) // however long that took
+	if err != nil {
 		s.srv.log.Warn("the log cannot be searched", "error", err)
+		s.mu.Lock()
+		s.numbers[id] = n // the search goes on there when the client is back: a topic may have more than can be read in storeTime
+		s.mu.Unlock()
 		return false, errStore
 	}
 	if stored {
@@ -790,6 +797,50 @@ func (c *conn) suspend() {
 		}
 	}
 	p.Disclaim(s.id)
+}
+
+// postponed is the delayed will of a session that is stored.
+type postponed struct {
+	*will
+	timer *time.Timer
+}
+
+// postpone has a will published after its delay, in place of one that the client left before. Where as many wait as there may be
+// sessions here, it is published at once. The server's lock is held.
+func (srv *Server) postpone(client string, revision uint64, w *will, delay time.Duration) {
+	old := srv.wills[client]
+	if old == nil && len(srv.wills) >= srv.limits.Sessions {
+		srv.serving.Go(func() { w.publish(srv) })
+		return
+	}
+	if old != nil {
+		old.timer.Stop()
+	}
+	p := &postponed{will: w}
+	p.timer = time.AfterFunc(delay, func() {
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		if srv.wills[client] == p && !srv.closing {
+			delete(srv.wills, client)
+			srv.serving.Go(func() { srv.due(client, revision, w) })
+		}
+	})
+	srv.wills[client] = p
+}
+
+// recall ends the wait of a will whose client is back here: it is not published, unless its session has ended.
+func (srv *Server) recall(client string, ended bool) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	p := srv.wills[client]
+	if p == nil {
+		return
+	}
+	p.timer.Stop()
+	delete(srv.wills, client)
+	if ended && !srv.closing {
+		srv.serving.Go(func() { p.publish(srv) })
+	}
 }
 
 // due publishes the delayed will of a session that is stored, unless its client has come back meanwhile, here or elsewhere: then the

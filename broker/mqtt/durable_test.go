@@ -1,10 +1,10 @@
 package mqtt
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,15 +53,36 @@ func (srv *Server) away(t *testing.T, id string) {
 }
 
 // again connects a client whose session is stored.
-func again(t *testing.T, srv *Server, addr, id string) *peer {
+func again(t *testing.T, srv *Server, addr, id string, change ...func(*packets.Packet)) *peer {
 	t.Helper()
 	srv.away(t, id)
 	p := dial(t, addr, v5)
-	p.connect(id, keeps)
+	p.connect(id, append([]func(*packets.Packet){keeps}, change...)...)
 	if got := p.read(); got.FixedHeader.Type != packets.Connack || !got.SessionPresent {
 		t.Fatalf("CONNECT was answered %+v", got)
 	}
 	return p
+}
+
+// unreceived returns the state of a session as it was before it was stored that message 7 is received, with a change.
+func unreceived(t *testing.T, of *backplane.Session, change func(*stored)) []byte {
+	t.Helper()
+	var in stored
+	if err := json.Unmarshal(of.State, &in); err != nil {
+		t.Fatal(err)
+	}
+	n, ok := in.Numbers[7]
+	if !ok {
+		t.Fatalf("after PUBREC the session is stored as %s", of.State)
+	}
+	n.Stored = false
+	in.Numbers[7] = n
+	change(&in)
+	state, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
 }
 
 // A node that dies after PUBREC, and before it has stored that, leaves no number behind under which the next message of the
@@ -75,8 +96,8 @@ func TestReceivedIsNotStored(t *testing.T) {
 	p.want(packets.Pubrec, 7)
 	s.message("a=1")
 	before, err := srv.plane.LoadSession(t.Context(), "pub")
-	if err != nil || !bytes.Contains(before.State, []byte(`"Stored":false`)) {
-		t.Fatalf("the session is stored as %s: %v", before.State, err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	p.nc.Close()
 	srv.away(t, "pub")
@@ -84,7 +105,7 @@ func TestReceivedIsNotStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now.State = before.State // as if the node had died
+	now.State = unreceived(t, before, func(*stored) {}) // as if the node had died
 	if err := srv.plane.SaveSession(t.Context(), "pub", now); err != nil {
 		t.Fatal(err)
 	}
@@ -115,16 +136,13 @@ func TestSentAgainMuchLater(t *testing.T) {
 	before := state()
 	p.nc.Close()
 	srv.away(t, "pub")
-	var in stored
-	if err := json.Unmarshal(before.State, &in); err != nil {
-		t.Fatal(err)
-	}
-	n := in.Numbers[7]
-	n.Since = n.Since.Add(-time.Hour)
-	in.Numbers[7] = n
-	in.Numbers[8] = numbered{Origin: n.Origin, Count: n.Count + 1000, At: n.At, Since: n.Since} // the log has none of this number
 	now := state()
-	now.State, _ = json.Marshal(in)
+	now.State = unreceived(t, before, func(in *stored) {
+		n := in.Numbers[7]
+		n.Since = n.Since.Add(-time.Hour)
+		in.Numbers[7] = n
+		in.Numbers[8] = numbered{Origin: n.Origin, Count: n.Count + 1000, At: n.At, Since: n.Since} // the log has none of this number
+	})
 	if err := srv.plane.SaveSession(t.Context(), "pub", now); err != nil {
 		t.Fatal(err)
 	}
@@ -183,5 +201,78 @@ func TestDelayedWillOfStored(t *testing.T) {
 	again(t, srv, addr, "c").raw([]byte{packets.Disconnect << 4, 0})
 	srv.away(t, "c")
 	srv.due("c", left.Revision, w)
+	s.silent()
+}
+
+// A client whose session can be neither claimed nor loaded is refused by CONNACK.
+func TestRefusedByConnack(t *testing.T) {
+	versions(t, func(t *testing.T, version byte) {
+		srv, addr := startStored(t)
+		srv.plane.Close()
+		p := dial(t, addr, version)
+		p.connect("c")
+		if got := p.read(); got.FixedHeader.Type != packets.Connack || got.ReasonCode == 0 {
+			t.Errorf("CONNECT was answered %+v", got)
+		}
+	})
+}
+
+// That a message is given up is stored before PUBREL goes, as that it was received is.
+func TestSkippedIsStored(t *testing.T) {
+	srv, addr := startStored(t)
+	s := join(t, addr, v5, "sub", keeps)
+	s.subscribe("a", 2)
+	p := join(t, addr, v5, "pub")
+	p.publish("a", strings.Repeat(".", 200), 2, 1)
+	p.want(packets.Pubrec, 1)
+	id := s.read().PacketID
+	s.nc.Close()
+	s = again(t, srv, addr, "sub", func(pk *packets.Packet) { pk.Properties.MaximumPacketSize = 100 })
+	s.want(packets.Pubrel, id)
+	left, err := srv.plane.LoadSession(t.Context(), "sub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in stored
+	if err := json.Unmarshal(left.State, &in); err != nil || len(in.Under) != 1 || !in.Under[0].Released {
+		t.Errorf("when PUBREL goes, %+v is stored (%v)", in.Under, err)
+	}
+}
+
+// Of a client that comes and goes one delayed will waits at most, and none once it is back. It is published at once where its
+// session ends, and where as many wait as may.
+func TestDelayedWillsAreBounded(t *testing.T) {
+	srv, addr := startStored(t)
+	s := join(t, addr, v5, "sub")
+	s.subscribe("gone/#", 0)
+	wait := func() int {
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		return len(srv.wills)
+	}
+	dies := func(id string, change ...func(*packets.Packet)) {
+		t.Helper()
+		p := join(t, addr, v5, id, append([]func(*packets.Packet){keeps, func(pk *packets.Packet) {
+			pk.Connect.WillFlag, pk.Connect.WillTopic, pk.Connect.WillPayload = true, "gone/"+id, []byte(id)
+			pk.Connect.WillProperties.WillDelayInterval = 1000
+		}}, change...)...)
+		if n := wait(); n != 0 {
+			t.Errorf("%d wills wait while their client is connected", n)
+		}
+		p.nc.Close()
+		srv.away(t, id)
+	}
+	for range 3 {
+		dies("c")
+		await(t, func() bool { return wait() == 1 })
+	}
+	s.silent()
+	dies("c", func(pk *packets.Packet) { pk.Connect.Clean = true })
+	s.message("gone/c=c")
+	srv.mu.Lock()
+	srv.limits.Sessions = 1
+	srv.postpone("d", 0, &will{topic: []byte("gone/d"), payload: []byte("d")}, time.Hour)
+	srv.mu.Unlock()
+	s.message("gone/d=d")
 	s.silent()
 }

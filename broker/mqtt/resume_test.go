@@ -2,10 +2,14 @@ package mqtt
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/access"
 )
 
 // keeps asks for a session that outlives its connection.
@@ -135,4 +139,44 @@ func TestResumeExpired(t *testing.T) {
 	}
 	s.ack(packets.Pubcomp, id)
 	s.silent()
+}
+
+// CONNACK is the first packet that a client gets, also if messages of its session come before it is sent.
+func TestNothingBeforeConnack(t *testing.T) {
+	srv, addr := start(t, Limits{})
+	s := join(t, addr, v5, "sub", keeps)
+	s.subscribe("a", 1)
+	p := join(t, addr, v5, "pub")
+	p.publish("a", "0", 1, 1)
+	p.want(packets.Puback, 1)
+	s.message("a=0")
+	s.nc.Close()
+	await(t, func() bool {
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		return srv.sessions["sub"].conn == nil
+	})
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	c := srv.newConn(ours).(*conn)
+	c.version, c.who, c.maxPacket = v5, &access.Identity{}, 1<<20
+	if present, err := srv.enter(c, "sub", false, time.Hour, 10); !present || err != nil {
+		t.Fatalf("entered %v, %v", present, err)
+	}
+	defer srv.leave(c)
+	defer c.out.Close(0)
+	for i := range 2 { // of QoS 0 and 1
+		p.publish("a", "1", byte(i), 2)
+	}
+	p.want(packets.Puback, 2)
+	c.Room()
+	c.control(pong[:]) // in place of CONNACK
+	c.session.resume(c.batch)
+	c.batch.End()
+	s = &peer{t: t, nc: theirs, version: v5}
+	if got := s.read(); got.FixedHeader.Type != packets.Pingresp {
+		t.Fatalf("got %s %s=%s", packets.PacketNames[got.FixedHeader.Type], got.TopicName, got.Payload)
+	}
+	s.message("a=0")
+	s.message("a=1")
 }

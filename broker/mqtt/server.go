@@ -43,6 +43,7 @@ type Server struct {
 	room     *link.Room[packets.Code]
 	mu       sync.Mutex
 	sessions map[string]*session
+	wills    map[string]*postponed
 	closing  bool
 	serving  sync.WaitGroup // what goes on beside connections
 }
@@ -51,7 +52,7 @@ type Server struct {
 // mistakes, see Limits.Check.
 func NewServer(hub *engine.Hub, limits Limits, log *slog.Logger) *Server {
 	limits = limits.WithDefaults()
-	return &Server{hub: hub, limits: limits, log: log, room: link.NewRoom[packets.Code](limits.Connections), sessions: map[string]*session{}}
+	return &Server{hub: hub, limits: limits, log: log, room: link.NewRoom[packets.Code](limits.Connections), sessions: map[string]*session{}, wills: map[string]*postponed{}}
 }
 
 // Serve serves the connections of l until l is closed, and returns why it ended.
@@ -113,7 +114,7 @@ func (srv *Server) enter(c *conn, id string, clean bool, expiry time.Duration, w
 	}
 	c.session = s
 	s.mu.Lock()
-	s.conn, s.expiry, s.window, s.sender = c, expiry, window, senderOf(id)
+	s.conn, s.loading, s.expiry, s.window, s.sender = c, true, expiry, window, senderOf(id)
 	s.mu.Unlock()
 	return present, nil
 }
@@ -135,8 +136,7 @@ func (srv *Server) leave(c *conn) {
 		w = nil
 	}
 	if s.durable && w != nil && w.delay > 0 && expiry > 0 {
-		delayed, revision := w, s.revision // which nobody changes any more
-		time.AfterFunc(min(w.delay, expiry), func() { srv.due(s.id, revision, delayed) })
+		srv.postpone(s.id, s.revision, w, min(w.delay, expiry)) // nobody changes the revision any more
 		w = nil
 	}
 	if expiry == 0 || s.durable {
@@ -223,6 +223,10 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 		s.stopTimers()
 		srv.remove(s)
 	}
+	for _, p := range srv.wills {
+		p.timer.Stop()
+	}
+	clear(srv.wills)
 	return nil
 }
 

@@ -39,6 +39,7 @@ type session struct {
 	// resend is what connections before left under way and this one has not been sent, in order.
 	resend []uint16
 
+	loading bool   // CONNACK is yet to go
 	durable bool   // it is stored at the backplane, see durable.go
 	sender  uint64 // the client, as messages name it
 	kept
@@ -72,8 +73,11 @@ type queued struct {
 func (s *session) Online() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.conn != nil
+	return s.online()
 }
+
+// online reports whether the client may be sent something: CONNACK is the first packet that it gets. The lock is held.
+func (s *session) online() bool { return s.conn != nil && !s.loading }
 
 // Released acknowledges a message that has waited.
 func (s *session) Released(b *engine.Batch, m *engine.Message, id uint16) {
@@ -96,7 +100,7 @@ func (s *session) acknowledge(b *engine.Batch, qos byte, id uint16, code packets
 			kind = packets.Pubrec
 		}
 	}
-	if s.conn != nil {
+	if s.online() { // or it sends the message again
 		s.conn.ack(b, kind, id, code)
 	}
 }
@@ -113,14 +117,14 @@ func (s *session) deliver(b *engine.Batch, m *engine.Message, qos byte, retain b
 		return
 	}
 	if qos == 0 {
-		if s.conn == nil {
+		if !s.online() {
 			return
 		}
 		s.conn.publish(b, &outgoing{m: m, qos: 0, retain: retain, ids: ids})
 		return
 	}
 	q := queued{kept: m.Keep(), qos: qos, retain: retain, ids: ids}
-	if s.conn != nil && len(s.resend) == 0 && s.queue.n == 0 && s.inUse < s.window && s.send(b, q) {
+	if s.online() && len(s.resend) == 0 && s.queue.n == 0 && s.inUse < s.window && s.send(b, q) {
 		return
 	}
 	if !s.queue.push(q, s.srv.limits.Queue, s.srv.limits.QueueBytes) {
@@ -186,13 +190,13 @@ func (s *session) occupy(i int, q queued) *slot {
 
 // pump sends what waits, as far as the client takes it, what was under way before first.
 func (s *session) pump(b *engine.Batch) {
-	for s.conn != nil && len(s.resend) > 0 {
+	for s.online() && len(s.resend) > 0 {
 		if !s.sendAgain(b, s.resend[0]) {
 			return
 		}
 		s.resend = s.resend[1:]
 	}
-	for s.conn != nil && s.queue.n > 0 && s.inUse < s.window {
+	for s.online() && s.queue.n > 0 && s.inUse < s.window {
 		if !s.send(b, *s.queue.head()) {
 			return
 		}
@@ -235,16 +239,7 @@ func (s *session) answered(b *engine.Batch, kind byte, id uint16, code byte) err
 	case kind == packets.Puback && at.qos != 1, kind != packets.Puback && at.qos != 2:
 		return packets.ErrProtocolViolation
 	case kind == packets.Pubrec && !refused:
-		if at.kept != nil {
-			at.kept.Release()
-		}
-		at.kept, at.released = nil, true
-		if s.durable {
-			at.unsaved = true
-			s.touch()
-			return nil
-		}
-		s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
+		s.release(b, id)
 		return nil
 	case kind == packets.Pubcomp && !at.released:
 		return packets.ErrProtocolViolation
@@ -276,7 +271,7 @@ func (s *session) resume(b *engine.Batch) {
 func (s *session) sendAgain(b *engine.Batch, id uint16) bool {
 	at := s.slotOf(id)
 	switch {
-	case at == nil: // the client has acknowledged it meanwhile
+	case at == nil, at.unsaved: // the client has acknowledged it meanwhile, or PUBREC came and PUBREL is to come
 		return true
 	case at.released:
 		s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
@@ -301,8 +296,21 @@ func (s *session) skip(b *engine.Batch, id uint16) {
 		s.complete(id)
 		return
 	}
-	at.kept.Release()
-	at.kept, at.released, s.changed = nil, true, true
+	s.release(b, id)
+}
+
+// release has PUBREL go for what a slot holds, once that is stored if it is to be.
+func (s *session) release(b *engine.Batch, id uint16) {
+	at := &s.slots[id-1]
+	if at.kept != nil {
+		at.kept.Release()
+	}
+	at.kept, at.released = nil, true
+	if s.durable {
+		at.unsaved = true
+		s.touch()
+		return
+	}
 	s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
 }
 

@@ -26,7 +26,7 @@ const (
 	forgetAtOnce = 1000
 )
 
-// away is a client that has left this node.
+// away is a client that has left this node, or has not come yet.
 type away struct {
 	since  mono.Time
 	topics []string
@@ -39,6 +39,27 @@ func (n *Node) left(client string) {
 	if len(topics) > 0 && len(n.away) < maxAway {
 		n.away[client] = away{live.Now(), slices.Sorted(maps.Keys(topics))}
 	}
+}
+
+// placed notes that a client has a place before it publishes, which it may never do.
+func (n *Node) placed(client, topic string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.clients[client] != nil || n.away[client].topics == nil && len(n.away) >= maxAway {
+		return
+	}
+	topics := n.away[client].topics
+	if !slices.Contains(topics, topic) && len(topics) < maxClientTopics {
+		topics = append(slices.Clip(topics), topic)
+	}
+	n.away[client] = away{live.Now(), topics}
+}
+
+// here reports whether a client publishes at this node: it may have come back while the others were asked.
+func (n *Node) here(client string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.clients[client] != nil
 }
 
 // forget takes the places of clients that stay away, until ctx ends.
@@ -68,8 +89,8 @@ func (n *Node) forgetAway(ctx context.Context, now mono.Time) {
 	n.mu.Unlock()
 	gone := map[string][]string{} // by topic
 	for client, a := range long {
-		if n.cfg.Connected(ctx, client) {
-			continue // that node sees to it
+		if n.cfg.Connected(ctx, client) || n.here(client) {
+			continue // the node where it is sees to it
 		}
 		for _, topic := range a.topics {
 			gone[topic] = append(gone[topic], client)

@@ -355,6 +355,9 @@ func (n *Node) Where(ctx context.Context, client, topic, group string) string {
 		return ""
 	}
 	at, err := n.placer.Place(ctx, topic, place.Join{Publisher: client, Group: group})
+	if err == nil {
+		n.placed(client, topic)
+	}
 	if err != nil || at.Node == "" || at.Node == n.cfg.Node {
 		return ""
 	}

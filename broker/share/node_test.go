@@ -284,25 +284,32 @@ func TestForgets(t *testing.T) {
 	b.update(func(s *place.State) error {
 		return s.SetTopic("t", place.Limits{Rate: 100, Burst: 10, Objective: 1, Each: 1})
 	})
-	b.connected = func(_ context.Context, client string) bool { return client == "elsewhere" }
-	n := b.run(0)
+	var n *Node
+	b.connected = func(_ context.Context, client string) bool {
+		if client == "just" { // it comes back as it is asked for
+			n.Publishes(client, "t", "")
+		}
+		return client == "elsewhere"
+	}
+	n = b.run(0)
 	whole := engine.Share{Rate: 100, Burst: 10}
 	b.await("the state", whole, func() bool { return n.Topics() > 0 })
-	for _, client := range []string{"gone", "elsewhere", "back", "here"} {
+	for _, client := range []string{"gone", "elsewhere", "back", "just", "here"} {
 		n.Publishes(client, "t", "")
 	}
-	b.await("all have places", whole, func() bool { _, at := b.at(); return at[name(0)] == 4 })
-	for _, client := range []string{"gone", "elsewhere", "back"} {
+	n.Where(t.Context(), "never", "t", "") // and it never connects
+	b.await("all have places", whole, func() bool { _, at := b.at(); return at[name(0)] == 6 })
+	for _, client := range []string{"gone", "elsewhere", "back", "just"} {
 		n.Gone(client)
 	}
 	n.Publishes("back", "t", "")
 	n.forgetAway(t.Context(), live.Now())
-	if s, _ := b.at(); len(s.Topics["t"].Publishers) != 4 {
+	if s, _ := b.at(); len(s.Topics["t"].Publishers) != 6 {
 		t.Errorf("after a moment there are %v", s.Topics["t"].Publishers)
 	}
 	n.forgetAway(t.Context(), live.Now().Add(forgetAfter))
 	s, _ := b.at()
-	if _, ok := s.Topics["t"].Publishers["gone"]; ok || len(s.Topics["t"].Publishers) != 3 {
+	if _, ok := s.Topics["t"].Publishers["gone"]; ok || len(s.Topics["t"].Publishers) != 4 {
 		t.Errorf("after %v there are %v", forgetAfter, s.Topics["t"].Publishers)
 	}
 }
