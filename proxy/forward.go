@@ -170,7 +170,9 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpgate.Refuse(w, r, &live.Refusal{Reason: work.Delay, Pushback: pushback})
 		return
 	}
+	b, _ := r.Body.(*requestBody)
 	if errors.Is(context.Cause(r.Context()), live.ErrCancelled) {
+		b.last(w.Header())
 		w.WriteHeader(http.StatusServiceUnavailable) // which the gate puts its own answer in place of
 		return
 	}
@@ -193,18 +195,14 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		u.warn(what, err)
 		return
 	}
-	if b, ok := r.Body.(*requestBody); ok {
-		b.abandon()
-	}
+	b.abandon()
+	b.last(w.Header())
 	end := endings[what]
 	switch what {
 	case clientSlow, clientFoul:
 		if isGRPC(r) {
 			httpgate.WriteGRPCStatus(w, status.New(end.grpc, end.title))
 			return
-		}
-		if r.ProtoMajor == 1 { // over HTTP/2 it would end a connection of which the other streams are well
-			w.Header().Set("Connection", "close")
 		}
 		httpgate.Problem(w, r, end.code, end.title)
 		return
