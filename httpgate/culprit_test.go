@@ -78,6 +78,7 @@ func culpritEnds(t *testing.T, ending func(w http.ResponseWriter), want int) {
 		if !errors.Is(context.Cause(ctx), live.ErrCancelled) {
 			t.Errorf("the cause is %v, expected %v", context.Cause(ctx), live.ErrCancelled)
 		}
+		w.Header().Set("Connection", "close")
 		ending(w)
 	})
 	server := httptest.NewUnstartedServer(Handler(gate, mux))
@@ -132,6 +133,9 @@ func culpritEnds(t *testing.T, ending func(w http.ResponseWriter), want int) {
 	read("after the cancel")
 	if want == http.StatusOK {
 		return
+	}
+	if !resp.Close {
+		t.Error("the connection goes on, where the handler had its answer be the last")
 	}
 	var problem struct{ Reason, Title string }
 	if err := json.Unmarshal(body, &problem); err != nil || problem.Reason != "culprit" {

@@ -85,12 +85,12 @@ func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body *gathered
 	if errors.Is(err, ErrSlowBody) {
 		code, title = http.StatusRequestTimeout, "The body of the request arrived too slowly"
 	}
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
 	if isGRPC(r.Header) {
 		WriteGRPCStatus(w, status.New(codes.Canceled, title))
 		return nil, false, false
-	}
-	if r.ProtoMajor == 1 {
-		w.Header().Set("Connection", "close")
 	}
 	Problem(w, r, code, title)
 	return nil, false, false

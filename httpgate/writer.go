@@ -302,7 +302,12 @@ func (w *writer) cancelled() bool {
 	w.wrote, w.cut = true, true
 	w.leave(work.Ignored)
 	w.keepGrant()
-	clear(w.Header())
+	h := w.Header()
+	last, ends := h["Connection"]
+	clear(h)
+	if ends { // the answer is the last on its connection, whatever it says
+		h["Connection"] = last
+	}
 	w.refuse(w.r, refusal)
 	return true
 }

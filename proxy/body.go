@@ -26,7 +26,7 @@ type requestBody struct {
 	control *http.ResponseController // of HTTP/1, nil of HTTP/2
 	silence time.Duration            // of HTTP/1
 	hold    bool                     // Close leaves the body alone
-	whole   bool                     // read to its end; used by the reader alone
+	whole   atomic.Bool              // read to its end
 	begun   atomic.Bool              // somebody read from it
 	ended   atomic.Bool              // by its end, an error or a Close
 	broken  atomic.Bool              // by a Close before its end
@@ -51,7 +51,7 @@ func newRequestBody(w http.ResponseWriter, r *http.Request, silence time.Duratio
 
 // Read implements io.Reader.
 func (b *requestBody) Read(p []byte) (int, error) {
-	if b.whole {
+	if b.whole.Load() {
 		return 0, io.EOF // a reader that knows the length asks whether more follows
 	}
 	b.begun.Store(true)
@@ -68,7 +68,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	if last && err == nil {
 		err = io.EOF
 	}
-	b.whole = err == io.EOF
+	if err == io.EOF {
+		b.whole.Store(true)
+	}
 	if err != nil && err != io.EOF && !b.broken.Load() {
 		if isTimeout(err) {
 			b.slow.Store(true)
@@ -108,6 +110,15 @@ func (b *requestBody) breakOff() error {
 func (b *requestBody) abandon() {
 	if b != nil && !b.hold && b.ended.Load() && !b.begun.Load() {
 		_ = b.breakOff()
+	}
+}
+
+// last makes an answer the last one on its connection, if it is one over HTTP/1 and begins before the
+// body ended: what is left of a body that is broken off or malformed would be taken for the next
+// request. b may be nil.
+func (b *requestBody) last(answer http.Header) {
+	if b != nil && b.control != nil && !b.whole.Load() {
+		answer.Set("Connection", "close")
 	}
 }
 

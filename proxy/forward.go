@@ -161,16 +161,21 @@ const (
 // proxy, before anything was written. What went wrong is for the log; the client
 // learns nothing about what is behind the proxy.
 func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
+	b, _ := r.Body.(*requestBody)
 	var refusal *live.Refusal
 	if errors.As(err, &refusal) && r.Context().Err() == nil {
 		// The proxy has no credit of the upstream. To the client that is the
 		// delay in front of a server that is short, and nothing was executed.
 		httpgate.SetOutcome(w, work.Dropped)
+		if b != nil && b.begun.Load() {
+			b.last(w.Header())
+		}
 		pushback := max(refusal.Pushback, u.gate.Objective()/10)
 		httpgate.Refuse(w, r, &live.Refusal{Reason: work.Delay, Pushback: pushback})
 		return
 	}
 	if errors.Is(context.Cause(r.Context()), live.ErrCancelled) {
+		b.last(w.Header())
 		w.WriteHeader(http.StatusServiceUnavailable) // which the gate puts its own answer in place of
 		return
 	}
@@ -193,29 +198,24 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		u.warn(what, err)
 		return
 	}
-	if b, ok := r.Body.(*requestBody); ok {
-		b.abandon()
+	b.abandon()
+	b.last(w.Header())
+	if what != clientSlow && what != clientFoul {
+		u.warn(what, err)
 	}
+	tell(w, r, what, isTimeout(err))
+}
+
+// tell answers a request that an upstream did not, by the protocol of its client. late is whether a
+// connection that could not be made took too long.
+func tell(w http.ResponseWriter, r *http.Request, what kind, late bool) {
 	end := endings[what]
-	switch what {
-	case clientSlow, clientFoul:
-		if isGRPC(r) {
-			httpgate.WriteGRPCStatus(w, status.New(end.grpc, end.title))
-			return
-		}
-		if r.ProtoMajor == 1 { // over HTTP/2 it would end a connection of which the other streams are well
-			w.Header().Set("Connection", "close")
-		}
-		httpgate.Problem(w, r, end.code, end.title)
-		return
-	case noFiles:
+	switch {
+	case what == noFiles:
 		w.Header().Set("Retry-After", "1")
-	case connectFailed:
-		if isTimeout(err) {
-			end.code = http.StatusGatewayTimeout
-		}
+	case what == connectFailed && late:
+		end.code = http.StatusGatewayTimeout
 	}
-	u.warn(what, err)
 	if isGRPC(r) {
 		httpgate.WriteGRPCStatus(w, status.New(end.grpc, end.title))
 		return

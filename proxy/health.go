@@ -196,6 +196,9 @@ func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := live.Now()
 	resp, err := (*j.u.calls.Load()).RoundTrip(r)
 	what := judge(r, resp, err)
+	if err == nil {
+		resp.Request = r // with its body as ModifyResponse looks for it; what is further on wraps that
+	}
 	if what == failed && err == nil {
 		// The work was not done, so its time says nothing.
 		httpgate.Ignore(r.Context())

@@ -436,3 +436,52 @@ func TestUpgradedConnectionsAreNotKept(t *testing.T) {
 		t.Error("connections are not kept")
 	}
 }
+
+// A client that leaves while the server closes idle connections, as it may at any time, is no connection
+// that the server closed under a request: connections are kept as before.
+func TestLeavingClientsAndIdleConnections(t *testing.T) {
+	entered := make(chan struct{})
+	server, addr := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/held" {
+			close(entered)
+			<-r.Context().Done()
+		}
+	}))
+	c, _, err := connect(Config{}.WithDefaults().Limits, Upstream{URL: "http://" + addr}, "http", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	ask := func(ctx context.Context, path string) error {
+		r, err := http.NewRequestWithContext(ctx, "GET", "http://"+addr+path, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := c.RoundTrip(r)
+		if err == nil {
+			read(t, resp)
+		}
+		return err
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	left := make(chan error, 1)
+	go func() { left <- ask(ctx, "/held") }()
+	await.Value(t, entered, "a request to reach the server")
+	if err := ask(t.Context(), "/"); err != nil { // on a second connection, which is kept
+		t.Fatal(err)
+	}
+	eventually(t, "the server to close the kept connection", func() bool {
+		server.SetKeepAlivesEnabled(false)
+		return c.keeper.cut.Load() != 0
+	})
+	leave()
+	if err := await.Value(t, left, "the request to end"); err == nil {
+		t.Error("the request of a client that left was answered")
+	}
+	c.keeper.mu.Lock()
+	defer c.keeper.mu.Unlock()
+	if c.keeper.policy.phase != keep {
+		t.Error("connections are not kept")
+	}
+}

@@ -76,8 +76,8 @@ func (k *keeper) wake() {
 	}
 }
 
-// failed notes that a request failed that was sent at an instant. If the server closed a kept
-// connection since, that is taken for the cause. Only a failure counts: a server may close idle and
+// failed notes that the server broke off a request that was sent at an instant. If the server closed a
+// kept connection since, that is taken for the cause. Only a failure counts: a server may close idle and
 // upgraded connections at any time, and http.Transport sends a request again that may be.
 func (k *keeper) failed(sent mono.Time, err error) {
 	if err.Error() == errClosedIdle || mono.Time(k.cut.Load()) >= sent {

@@ -85,7 +85,7 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	sent := live.Now()
 	resp, err := c.current.Load().RoundTrip(c.keeper.sent(r))
-	if err != nil {
+	if err != nil && meaning(r.Context(), err) == brokeOff {
 		c.keeper.failed(sent, err)
 	}
 	return resp, err

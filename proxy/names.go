@@ -36,8 +36,22 @@ type names struct {
 }
 
 type failedLookup struct {
-	text string
-	at   time.Time
+	way lookupFailure
+	at  time.Time
+}
+
+// lookupFailure is in which way a lookup failed. The text of a net.DNSError says more, such as which
+// name server was asked from which port, and differs each time.
+type lookupFailure struct {
+	missing, late bool
+	text          string // of another error
+}
+
+func lookupFailureOf(err error) lookupFailure {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return lookupFailure{missing: dns.IsNotFound, late: dns.IsTimeout}
+	}
+	return lookupFailure{text: err.Error()}
 }
 
 // lookupNotice is the least time between two log lines about one name that fails in one way.
@@ -165,10 +179,10 @@ func (p *Proxy) lookUp(ctx context.Context, host string) []netip.Addr {
 // lookupFailed says in the log, at first and then each lookupNotice, that a name has no addresses.
 func (p *Proxy) lookupFailed(host string, err error) {
 	p.mu.Lock()
-	said, known, now := p.names.failed[host], len(p.names.known[host]), time.Now()
-	tell := said.text != err.Error() || now.Sub(said.at) >= lookupNotice
+	said, known, now, way := p.names.failed[host], len(p.names.known[host]), time.Now(), lookupFailureOf(err)
+	tell := said.way != way || now.Sub(said.at) >= lookupNotice
 	if tell {
-		p.names.failed[host] = failedLookup{err.Error(), now}
+		p.names.failed[host] = failedLookup{way, now}
 	}
 	p.mu.Unlock()
 	switch {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -204,10 +205,16 @@ func TestFailedLookupsAreSaidOnce(t *testing.T) {
 	cfg.Upstreams[0].Resolve = time.Hour
 	p := startWith(t, cfg, func(p *Proxy) { p.names.lookup = names.lookup })
 	said := func() int { return strings.Count(p.log.String(), "lookup of an upstream's name failed") }
+	late := func(port int) error {
+		return &net.DNSError{Err: fmt.Sprintf("read udp 127.0.0.1:%d->127.0.0.1:53: i/o timeout", port), Name: "app.example", IsTimeout: true}
+	}
 	for i, step := range []struct {
 		err  error
 		want int
-	}{{errors.New("a"), 1}, {errors.New("a"), 1}, {errors.New("b"), 2}, {errors.New("b"), 2}, {nil, 2}, {errors.New("b"), 3}} {
+	}{
+		{errors.New("a"), 1}, {errors.New("a"), 1}, {errors.New("b"), 2}, {errors.New("b"), 2}, {nil, 2}, {errors.New("b"), 3},
+		{late(40001), 4}, {late(40002), 4}, {&net.DNSError{Err: "no such host", IsNotFound: true}, 5},
+	} {
 		names.set(step.err, "127.0.0.1")
 		if addrs := p.lookUp(t.Context(), "app.example"); addrs != nil {
 			p.addressed(map[string][]netip.Addr{"app.example": addrs})

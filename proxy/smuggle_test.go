@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -86,6 +87,51 @@ func TestUpgradeOverTLS(t *testing.T) {
 		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != 101 {
 			t.Errorf("WebSocket: %v, %v", resp, err)
+		}
+	}
+}
+
+// What is left of a request's body is never taken for the next request: not where the upstream answers
+// or breaks off before the body came to its end, and not behind a body that is malformed.
+func TestBodiesAreNoRequests(t *testing.T) {
+	const hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/early":
+			_ = http.NewResponseController(w).EnableFullDuplex()
+			fmt.Fprint(w, "early")
+		case "/dies":
+			panic(http.ErrAbortHandler)
+		case "/hidden":
+			t.Error("a part of a body was served as a request")
+		default:
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
+	}))
+	part := fmt.Sprintf("%x\r\nx", len(hidden)+1)
+	p := start(t, to("h2c://"+addr))
+	for _, test := range []struct{ path, content, before, after string }{
+		{"/early", "text/plain", part, hidden},
+		{"/early", "application/grpc", part, hidden},
+		{"/dies", "text/plain", part, hidden},
+		{"/dies", "application/grpc", part, hidden},
+		{"/", "text/plain", "no chunk\r\n" + hidden, ""},
+		{"/", "application/grpc", "no chunk\r\n" + hidden, ""},
+	} {
+		c := connectTo(t, p.addr)
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n%s", test.path, test.content, test.before)
+		resp, err := http.ReadResponse(c.r, nil)
+		if err != nil {
+			t.Errorf("%s of %s: %v", test.path, test.content, err)
+			continue
+		}
+		read(t, resp)
+		if !resp.Close {
+			t.Errorf("%s of %s: answered %s, and the connection goes on", test.path, test.content, resp.Status)
+		}
+		fmt.Fprint(c, test.after)
+		if resp, err := http.ReadResponse(c.r, nil); err == nil {
+			t.Errorf("%s of %s: what is left of the body was answered with %s", test.path, test.content, resp.Status)
 		}
 	}
 }

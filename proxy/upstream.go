@@ -116,6 +116,9 @@ func (p *Proxy) newUpstream(g *group, u Upstream, learned *live.Learned) (*upstr
 			if v := p.visitOf(r.Request); v != nil {
 				v.answered(r)
 			}
+			if b, _ := r.Request.Body.(*requestBody); r.StatusCode != http.StatusSwitchingProtocols {
+				b.last(r.Header)
+			}
 			return nil
 		},
 		ErrorHandler: up.fail,

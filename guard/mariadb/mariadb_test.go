@@ -225,6 +225,14 @@ func TestTwoServersAreRefused(t *testing.T) {
 	if err := (&Source{looks: s.looks, acts: two.acts}).alike(t.Context()); err == nil || !strings.Contains(err.Error(), "two servers") {
 		t.Errorf("%v", err)
 	}
+	// Nor is a connection to cancel kept that was made anew and reached another server.
+	two.acts.close()
+	moved := &Source{cfg: two.cfg, looks: s.looks, acts: two.acts}
+	for range 2 {
+		if err := moved.Alive(t.Context()); err == nil || !strings.Contains(err.Error(), "two servers") {
+			t.Errorf("%v", err)
+		}
+	}
 }
 
 // A session that ended the transaction of the look, and is in the next one by the time of the cancel, is not killed,

@@ -627,7 +627,11 @@ func (s *Source) Alive(ctx context.Context) error {
 	}
 	s.acts.close()
 	s.acts = other
-	return s.alike(ctx)
+	if err := s.alike(ctx); err != nil {
+		s.acts.close() // or the next check would find it well
+		return err
+	}
+	return nil
 }
 
 // Close ends both connections.

@@ -314,6 +314,14 @@ func TestTwoServersAreRefused(t *testing.T) {
 	if err := s.learn(t.Context()); err == nil || !strings.Contains(err.Error(), "two servers") {
 		t.Errorf("%v", err)
 	}
+	// Nor is a connection to cancel kept that was made anew and reached another server.
+	s.cfg = s.acts.Config()
+	_ = s.acts.Close(t.Context())
+	for range 2 {
+		if err := s.Alive(t.Context()); err == nil || !strings.Contains(err.Error(), "two servers") {
+			t.Errorf("%v", err)
+		}
+	}
 }
 
 // A server that is too slow for a look keeps the guard's connection to cancel, and what was known of its tasks.

@@ -298,8 +298,8 @@ func (s *Source) Alive(ctx context.Context) error {
 	ping, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	gone := s.acts.Ping(ping)
-	if gone == nil {
-		return nil
+	if gone == nil || s.looks.IsClosed() { // then there is nothing to compare another one with
+		return gone
 	}
 	conn, err := pgx.ConnectConfig(ctx, s.cfg)
 	if err != nil {
@@ -307,7 +307,11 @@ func (s *Source) Alive(ctx context.Context) error {
 	}
 	_ = s.acts.Close(ping)
 	s.acts = conn
-	return s.alike(ctx)
+	if err := s.alike(ctx); err != nil {
+		_ = conn.Close(ctx) // or the next check would find it well
+		return err
+	}
+	return nil
 }
 
 // alike refuses two connections that reached two servers, as an address of several may have them do.
