@@ -71,6 +71,14 @@ func SetOutcome(w http.ResponseWriter, o work.Outcome) {
 	}
 }
 
+// BodyTaken reports whether all of the body of the request that w answers has left its connection,
+// into memory, before the handler was called. w is the handler's response writer or one around it.
+// Without a gate it is false.
+func BodyTaken(w http.ResponseWriter) bool {
+	own := writerIn(w)
+	return own != nil && own.whole
+}
+
 // Unwrap lets http.ResponseController reach the writer below.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/spillgate/spillgate/httpgate"
 )
 
 // errBodyClosed is what a read of a closed request body returns.
@@ -26,6 +28,7 @@ type requestBody struct {
 	control *http.ResponseController // of HTTP/1, nil of HTTP/2
 	silence time.Duration            // of HTTP/1
 	hold    bool                     // Close leaves the body alone
+	taken   bool                     // all of it has left the connection
 	whole   atomic.Bool              // read to its end
 	begun   atomic.Bool              // somebody read from it
 	ended   atomic.Bool              // by its end, an error or a Close
@@ -41,7 +44,7 @@ func newRequestBody(w http.ResponseWriter, r *http.Request, silence time.Duratio
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil
 	}
-	b := &requestBody{body: r.Body, left: r.ContentLength, silence: silence, hold: http1}
+	b := &requestBody{body: r.Body, left: r.ContentLength, silence: silence, hold: http1, taken: httpgate.BodyTaken(w)}
 	if r.ProtoMajor == 1 {
 		b.control = http.NewResponseController(w)
 	}
@@ -117,7 +120,7 @@ func (b *requestBody) abandon() {
 // body ended: what is left of a body that is broken off or malformed would be taken for the next
 // request. b may be nil.
 func (b *requestBody) last(answer http.Header) {
-	if b != nil && b.control != nil && !b.whole.Load() {
+	if b != nil && b.control != nil && !b.taken && !b.whole.Load() {
 		answer.Set("Connection", "close")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 )
@@ -132,6 +133,23 @@ func TestBodiesAreNoRequests(t *testing.T) {
 		fmt.Fprint(c, test.after)
 		if resp, err := http.ReadResponse(c.r, nil); err == nil {
 			t.Errorf("%s of %s: what is left of the body was answered with %s", test.path, test.content, resp.Status)
+		}
+	}
+}
+
+// A body that is in memory before the request goes on leaves nothing behind: the connection goes on,
+// also where the upstream answers without reading the body.
+func TestBodiesInMemoryKeepTheConnection(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "unread") }))
+	p := start(t, to("h2c://"+addr))
+	c := client(t, 1, nil)
+	for range 100 {
+		resp, err := c.Post(p.url, "text/plain", strings.NewReader("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read(t, resp); resp.Close {
+			t.Fatal("the connection ends with the answer")
 		}
 	}
 }
