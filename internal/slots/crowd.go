@@ -61,11 +61,12 @@ func outdoes(a, b point) bool {
 	return b.throughput > a.throughput*(1+max(margin, chance(a, b)))
 }
 
-// faster reports whether the work became faster from a to b, with fewer running: they do more than contention explains,
-// by more than chance. Requests that hold each other up in pairs take at most as much longer as the square of their
-// number, so fewer do at most as many times as much as they are fewer.
+// faster reports whether the work became faster from a to b, with fewer running: they do more than contention explains.
+// Requests that hold each other up in pairs take at most as much longer as the square of their number, so fewer do at
+// most as many times as much as they are fewer. Where far too many ran they do nearly that, so twice the usual chance
+// counts.
 func faster(a, b point) bool {
-	return b.throughput*(1-a.given)*b.concurrency > a.throughput*a.concurrency*(1+max(margin, chance(a, b)))
+	return b.throughput*(1-a.given)*b.concurrency > a.throughput*a.concurrency*(1+2*max(margin, chance(a, b)))
 }
 
 // suspectCrowd begins a step downwards from p, after more requests did less, if p's take longer than alone and
