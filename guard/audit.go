@@ -80,7 +80,9 @@ func (r *recorded) Observe(s *culprit.Sample) *culprit.Decision {
 		r.to.write(r.Begin())
 	}
 	d, lines := r.Recorder.Observe(s)
-	r.to.write(lines)
+	if r.to.lost() == r.gaps { // else nothing could be computed from them: the beginning was not written
+		r.to.write(lines)
+	}
 	return d
 }
 

@@ -94,6 +94,46 @@ func TestAFullDiskCostsNoOtherDecisions(t *testing.T) {
 	}
 }
 
+// refusing refuses its first writes, and takes no byte of them.
+type refusing struct {
+	bytes.Buffer
+	writes int // that are still refused
+}
+
+func (r *refusing) Write(p []byte) (int, error) {
+	if r.writes--; r.writes >= 0 {
+		return 0, io.ErrShortWrite
+	}
+	return r.Buffer.Write(p)
+}
+
+// TestNoLinesBeforeTheirBeginning: what an engine decides is written down once its beginning is.
+func TestNoLinesBeforeTheirBeginning(t *testing.T) {
+	for refused := range 6 {
+		disk := &refusing{writes: refused}
+		a := NewAudit(disk, slog.New(slog.DiscardHandler))
+		one, err := a.engine("one", culprit.Config{Objective: 500 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		looks := 0
+		incident(func(i int, s *culprit.Sample) {
+			if i >= 110 { // it begins in the middle of the incident
+				one.Observe(s)
+			}
+		})
+		err = audit.Replay(&disk.Buffer, func(l *audit.Look) error {
+			if looks++; !l.Same() {
+				t.Errorf("%d writes refused: line %d is computed as\n%s, the log has\n%s", refused, l.Line, l.Replayed, l.Logged)
+			}
+			return nil
+		})
+		if err != nil || looks == 0 {
+			t.Errorf("%d writes refused: %d decisions, %v", refused, looks, err)
+		}
+	}
+}
+
 // TestALogGoesOnAfterACrash: what the next process appends is not lost with the line that was cut off.
 func TestALogGoesOnAfterACrash(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
