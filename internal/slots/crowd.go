@@ -111,9 +111,7 @@ func (l *Limit) peaksBelow(p point) bool {
 		c.rises++
 	}
 	if faster(t.from, p) {
-		l.limit = max(l.limit, t.from.concurrency)
-		l.end()
-		l.agenda.untried = max(l.agenda.gap-memory/2, 0)
+		l.voidFewer()
 		return true
 	}
 	if c.best.throughput*(1-t.from.given) < t.from.throughput*(1+max(margin, chance(t.from, c.best))) {

@@ -29,9 +29,7 @@ func (l *Limit) judgeFewer(p point) {
 	unqueued := p.residence > stays(t.from, p)*t.from.residence
 	if slower(t.from, p) || unqueued && p.lent > t.from.lent+another {
 		// The work became slower during the trial, or long requests took a part of what does it: it tells nothing.
-		l.limit = max(l.limit, t.from.concurrency)
-		l.end()
-		l.agenda.untried = max(l.agenda.gap-memory/2, 0)
+		l.voidFewer()
 		return
 	}
 	ratio := p.residence / t.before.residence
@@ -47,6 +45,13 @@ func (l *Limit) judgeFewer(p point) {
 	}
 	l.lowered = t.from
 	l.end()
+}
+
+// voidFewer ends a trial downwards that tells nothing. The next one is due soon.
+func (l *Limit) voidFewer() {
+	l.limit = max(l.limit, l.trial.from.concurrency)
+	l.end()
+	l.agenda.untried = max(l.agenda.gap-memory/2, 0)
 }
 
 // learn takes a measurement of the knee, and of the service time, at p.
