@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,17 +16,16 @@ import (
 // share one; nil writes nothing.
 type Audit struct {
 	mu     sync.Mutex
-	w      io.Writer
+	to     *audit.Lines
 	log    *slog.Logger
 	failed bool
-	torn   bool   // the last line may lack its end
 	gaps   uint64 // writes that failed
 }
 
 // NewAudit returns an audit that appends to w. When w fails, log says so once, and the
 // audit goes on to try: what was to be written is lost, and every engine begins its log anew, so that what comes
 // after the gap can be computed again.
-func NewAudit(w io.Writer, log *slog.Logger) *Audit { return &Audit{w: w, log: log} }
+func NewAudit(w io.Writer, log *slog.Logger) *Audit { return &Audit{to: audit.NewLines(w), log: log} }
 
 // write appends whole lines.
 func (a *Audit) write(lines []byte) {
@@ -36,11 +34,7 @@ func (a *Audit) write(lines []byte) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.torn {
-		lines = slices.Concat([]byte("\n"), lines)
-	}
-	n, err := a.w.Write(lines)
-	a.torn = err != nil && (a.torn || n > 0)
+	err := a.to.Append(lines)
 	if err != nil {
 		a.gaps++
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -127,7 +126,7 @@ type finder struct {
 	cfg    CulpritConfig // as configured
 	every  time.Duration // written with mu and the gate's lock, so either is enough to read it
 	notify func(CulpritNotice)
-	log    io.Writer
+	log    *audit.Lines // nil: none
 
 	mu       sync.Mutex // before that of the gate
 	closed   bool
@@ -136,7 +135,6 @@ type finder struct {
 	engine   culprit.Config
 	mode     culprit.Mode // where the gate enforces
 	begun    bool         // the log
-	torn     bool         // its last line may lack its end
 	sample   culprit.Sample
 	kinds    []what // of the sample's tasks, at the same indices
 	last     mono.Time
@@ -161,7 +159,10 @@ func (g *Gate) find(cfg CulpritConfig, objective time.Duration, service string) 
 	if err := errors.Join(cfg.check(objective), errEngine, errReadmit); err != nil {
 		return err
 	}
-	f := &finder{gate: g, cfg: cfg, every: cfg.every(objective), notify: cfg.Notify, log: cfg.Audit, recorder: recorder, engine: engine, mode: cfg.Mode}
+	f := &finder{gate: g, cfg: cfg, every: cfg.every(objective), notify: cfg.Notify, recorder: recorder, engine: engine, mode: cfg.Mode}
+	if cfg.Audit != nil {
+		f.log = audit.NewLines(cfg.Audit)
+	}
 	f.stats.Mode = engine.Mode
 	f.timer = time.AfterFunc(time.Hour, f.look)
 	f.timer.Stop()
@@ -293,12 +294,7 @@ func (f *finder) write(lines []byte) {
 	if f.log == nil || len(lines) == 0 {
 		return
 	}
-	if f.torn {
-		lines = slices.Concat([]byte("\n"), lines)
-	}
-	n, err := f.log.Write(lines)
-	f.torn = err != nil && (f.torn || n > 0)
-	if err != nil {
+	if f.log.Append(lines) != nil {
 		f.stats.Unwritten++
 		f.begun = false
 	}

@@ -16,6 +16,6 @@
 // version of the program that wrote it and on the same kind of processor; a log that
 // is damaged, cut off or foreign is reported with its line, and harms nothing.
 //
-// What this package does not do: it rotates and locks no file. Neither type is
+// What this package does not do: it rotates and locks no file. No type is
 // safe for concurrent use.
 package audit

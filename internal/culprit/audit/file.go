@@ -1,6 +1,10 @@
 package audit
 
-import "os"
+import (
+	"io"
+	"os"
+	"slices"
+)
 
 // Append opens the file of a log to append to, and makes it with mode 0600. A last line that a crash has cut off gets
 // its end, so that the next is a line of its own.
@@ -32,4 +36,24 @@ func cutOff(path string) bool {
 	var last [1]byte
 	_, err = f.ReadAt(last[:], info.Size()-1)
 	return err == nil && last[0] != '\n'
+}
+
+// Lines writes whole lines to a log. A line that a failed write has cut off gets its end before the next one. It is not
+// safe for concurrent use.
+type Lines struct {
+	to   io.Writer
+	torn bool // the last line may lack its end
+}
+
+// NewLines returns Lines that writes to w.
+func NewLines(w io.Writer) *Lines { return &Lines{to: w} }
+
+// Append writes lines, each with its end. An error is that of the writer; the lines are lost then, at least in part.
+func (l *Lines) Append(lines []byte) error {
+	if l.torn {
+		lines = slices.Concat([]byte("\n"), lines)
+	}
+	n, err := l.to.Write(lines)
+	l.torn = err != nil && (l.torn || n > 0)
+	return err
 }
