@@ -12,6 +12,9 @@ const (
 	// where a line is confirmed. The knee stays, but each slot costs more than it did; 32 completions of a server that
 	// became 20 times slower take most of a second.
 	slowed = 2
+	// leap is how many times as many may run after a window in which the knee is unknown and residences are short. By
+	// Little's law no more run than leave them short if all of them only wait.
+	leap = 4
 )
 
 // whileBinding is for a window p in which the limit bound, so its throughput is the capacity at that limit.
@@ -74,7 +77,11 @@ func (l *Limit) guessKnee(p, here point) bool {
 	k := &l.knee
 	switch {
 	case l.told.useful == 0 && p.residence <= l.harmless():
-		l.limit = min(l.limit*up, max(l.limit, l.spacious()*p.throughput))
+		by := up
+		if l.unqueued.n == 0 {
+			by = leap
+		}
+		l.limit = min(l.limit*by, max(l.limit, l.spacious()*p.throughput))
 		return false
 	case l.line.confirmed:
 		k.at = l.counted(here.order)

@@ -11,9 +11,9 @@ type Config struct {
 	// Slack is a tenth of the latency objective, in which residence times are judged. Required. Larger hides more of
 	// the queue, and idles the server less.
 	Slack time.Duration
-	// Initial is the limit before anything was measured, in requests. Default 256. A larger one lets a burst in that
-	// a small server takes long to work off; a smaller one refuses work that a large server could do, for the few
-	// measuring windows in which it grows by a half each.
+	// Initial is the limit before anything was measured, in requests. Default 64. A larger one lets a burst in that
+	// a small server takes long to work off, most of all where requests hold each other up; a smaller one refuses work
+	// that a large server could do, for the few measuring windows in which it grows fourfold.
 	Initial int
 	// Min and Max bound the limit, in requests. Defaults 1 and 100,000. Equal values fix the limit.
 	Min, Max int
@@ -48,7 +48,7 @@ func (c Config) withDefaults() (Config, error) {
 		errs = append(errs, fmt.Errorf("slots: Max is %d, expected at least Min, which is %d", c.Max, c.Min))
 	}
 	if c.Initial == 0 {
-		c.Initial = min(max(256, c.Min), max(c.Max, c.Min))
+		c.Initial = min(max(64, c.Min), max(c.Max, c.Min))
 	}
 	if c.Initial < c.Min || c.Initial > c.Max {
 		errs = append(errs, fmt.Errorf("slots: Initial is %d, expected between Min %d and Max %d", c.Initial, c.Min, c.Max))

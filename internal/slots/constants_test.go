@@ -18,7 +18,7 @@ func TestDefaultsFollowFromTheObjective(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (Config{Slack: c.slack, Initial: 256, Min: 1, Max: 100_000, Samples: 32, MaxWindow: c.window}); cfg != want {
+		if want := (Config{Slack: c.slack, Initial: 64, Min: 1, Max: 100_000, Samples: 32, MaxWindow: c.window}); cfg != want {
 			t.Errorf("defaults are %+v, want %+v", cfg, want)
 		}
 	}

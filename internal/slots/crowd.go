@@ -26,6 +26,9 @@ type crowd struct {
 	// unclimbed is how many binding windows there were since the last step, and gap the least number of them between
 	// two questions whether fewer do more, while they never did.
 	unclimbed, gap int
+	// idle is how many windows with free slots there were since fewer were last tried in spite of them, and idleGap
+	// the least number of them between two such trials.
+	idle, idleGap int
 }
 
 // In the scenes of wild/hosts where requests hold each other up (4 seeds), a stride of 1.25 or 2 loses 2 % of the
@@ -54,11 +57,22 @@ const (
 	// hopeless is the residence in objectives from which on a stage of a trial downwards goes further than a half: to
 	// half of an objective, if requests only wait for each other, or to steep of what runs at most.
 	hopeless, steep = 4, 1.0 / 8
+	// someLate is the share of late requests from which on a step asks, while slots are free, whether fewer do more.
+	// rarer is how many times as many windows pass between two of these steps after each, and rarest the most. They
+	// last several windows, and half of what comes may be refused meanwhile.
+	someLate      = 1.0 / 16
+	rarer, rarest = 4, 1 << 14
 )
 
 // outdoes reports whether more was done at b than at a, by more than chance mostly is.
 func outdoes(a, b point) bool {
 	return b.throughput > a.throughput*(1+max(margin, chance(a, b)))
+}
+
+// surelyLess reports whether less was done at a than at b, by twice the usual chance: a step that ends early for it is
+// not judged again for long.
+func surelyLess(a, b point) bool {
+	return b.throughput > a.throughput*(1+2*max(margin, chance(a, b)))
 }
 
 // faster reports whether the work became faster from a to b, with fewer running: they do more than contention explains.
@@ -69,14 +83,27 @@ func faster(a, b point) bool {
 	return b.throughput*(1-a.given)*b.concurrency > a.throughput*a.concurrency*(1+2*max(margin, chance(a, b)))
 }
 
-// suspectCrowd begins a step downwards from p, after more requests did less, if p's take longer than alone and
-// processors are not what is short. It reports whether it did.
+// suspectCrowd begins a step downwards from p, after more requests did less, if they seem to be held up. It reports
+// whether it did.
 func (l *Limit) suspectCrowd(p point) bool {
-	if c := &l.crowd; l.told.useful > 0 || c.unclimbed < c.gap || l.times.deviation() < alike || p.took <= min(laden*l.knee.alone, half*float64(l.cfg.Slack)) {
+	return l.crowd.unclimbed >= l.crowd.gap && l.askFewer(p)
+}
+
+// askFewer begins a step downwards from p if its requests take longer than alone and processors are not what is short.
+// It reports whether it did.
+func (l *Limit) askFewer(p point) bool {
+	if l.told.useful > 0 || l.times.deviation() < alike || p.took <= min(laden*l.knee.alone, half*float64(l.cfg.Slack)) {
 		return false
 	}
 	l.climbFrom(p, climbDown)
 	return l.trial.kind.climbs()
+}
+
+// note keeps the window w, in which slots were missing, if it has the most throughput.
+func (c *crowd) note(w point) {
+	if w.throughput > c.most.throughput {
+		c.most = w
+	}
 }
 
 // fewerDidMore begins a step downwards from p, and reports that, if fewer did more in the window w or an earlier one
@@ -84,15 +111,28 @@ func (l *Limit) suspectCrowd(p point) bool {
 // well, so its lead must be twice the usual one. Work that became slower looks the same, so this is asked once.
 func (l *Limit) fewerDidMore(w, p point) bool {
 	a := &l.crowd.most
-	if w.throughput > a.throughput {
-		*a = w
-	}
+	l.crowd.note(w)
 	if l.line.confirmed || p.residence < half*float64(l.cfg.Slack) || p.concurrency < moves*a.concurrency ||
 		a.throughput < p.throughput*(1+2*max(margin, chance(p, *a))) {
 		return false
 	}
 	*a, l.crowd.gap = point{}, 0
 	return l.suspectCrowd(p)
+}
+
+// freeCrowd begins a step downwards while slots are free, if requests have been late for some time although nothing
+// waits for a slot: the others that run may be what they wait for. Mostly the work just takes that long, so each
+// question makes the next one rarer.
+func (l *Limit) freeCrowd(p point) {
+	c, free := &l.crowd, l.seen.free
+	c.idle++
+	if c.idle < c.idleGap || l.seen.unbound <= believe || free.samples < calmMemory || free.over < someLate || p.over < someLate {
+		return
+	}
+	free.limit, free.order = l.limit, p.order
+	if l.askFewer(free) {
+		c.idle, c.idleGap = 0, min(max(rarer*c.idleGap, trialFirst), rarest)
+	}
 }
 
 // peaksBelow recognizes a trial downwards in which fewer did more than all did before. Such a trial goes on as long
@@ -160,14 +200,17 @@ func (l *Limit) climb(p point) {
 
 // climbFrom begins a step from p. Far from the peak the first step down is longer, because it shows sooner.
 func (l *Limit) climbFrom(p point, kind trialKind) {
-	from := l.origin(p)
-	n := math.Ceil(p.limit * stride)
+	from, at := p, p.concurrency
+	if p.bound {
+		from, at = l.origin(p), p.limit
+	}
+	n := math.Ceil(at * stride)
 	if kind == climbDown {
 		by := stride
 		if l.crowd.bound == 0 || p.residence > whole*float64(l.cfg.Slack) {
 			by *= stride
 		}
-		n = max(math.Floor(p.limit/by), float64(l.cfg.Min))
+		n = max(math.Floor(at/by), float64(l.cfg.Min))
 	}
 	if n == p.limit {
 		l.crowd.lower = true // there are no fewer

@@ -17,10 +17,6 @@ const (
 // builds up.
 func (l *Limit) whileFree(p point) {
 	l.lowered, l.seen.level = point{}, level{}
-	if l.window.hasty && l.collapses() {
-		l.limit = l.seen.past.concurrency
-		return
-	}
 	piled := l.use.lent == 0 && pilesUp(l.seen.past, p) // long requests pile up without harm
 	if known := l.known(); p.residence > l.alarm() && (p.concurrency > near*known || piled) {
 		l.halt(p, known, piled)
@@ -43,6 +39,7 @@ func (l *Limit) whileFree(p point) {
 		l.knee.rate += (p.throughput - l.knee.rate) / memory
 	}
 	l.growInBurst(p)
+	l.freeCrowd(p)
 }
 
 // learnFree takes the service time, and the number that runs without a queue, from a window p with free slots.
@@ -59,7 +56,7 @@ func (l *Limit) learnFree(p point) {
 	if p.residence > k.alone*near {
 		return
 	}
-	if u.n == 0 && l.seen.unbound > memory/2 {
+	if u.n == 0 {
 		*u = unqueued{p.concurrency, k.alone}
 	} else if u.n > 0 && p.concurrency > u.n {
 		*u = unqueued{u.n + (p.concurrency-u.n)/4, k.alone}
@@ -118,9 +115,6 @@ func (l *Limit) alarm() float64 {
 
 // alarmed reports whether the running window ends early because a hidden queue builds up.
 func (l *Limit) alarmed() bool {
-	if l.collapses() {
-		return true
-	}
 	w := &l.window
 	enough, known := earlySize, max(l.knee.at, l.unqueued.n)
 	if l.knee.service == 0 && float64(w.last.Sub(w.start))*float64(w.done) < 2*w.sum {
@@ -131,19 +125,6 @@ func (l *Limit) alarmed() bool {
 	}
 	return l.trial.kind == noTrial && w.done >= enough && (known > 0 || w.full == 0) &&
 		float64(l.use.slots) > near*l.known() && w.residence() > l.alarm()
-}
-
-// collapses reports whether far less is done in the running window than in the one before, when at most half as many
-// ran, and nothing else is known yet. A cold start lets requests in until they are seen to be too many, and where
-// they hold each other up, more of them take even longer to work off.
-func (l *Limit) collapses() bool {
-	w, a := &l.window, &l.seen.past
-	if l.knee.at > 0 || l.unqueued.n > 0 || l.use.lent > 0 || l.trial.kind != noTrial || w.residence() < hopeless*whole*float64(l.cfg.Slack) ||
-		float64(l.use.slots-l.use.answering) < 2*a.concurrency {
-		return false
-	}
-	expected := a.throughput * float64(w.last.Sub(w.start))
-	return float64(w.done) < min(expected/2, expected-2*surely*math.Sqrt(expected))
 }
 
 // sink lowers a limit far above peak, the number that ran at once, with and without a slot, in a window in which no

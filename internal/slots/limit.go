@@ -110,8 +110,10 @@ func (l *Limit) SetUseful(n int) {
 			l.crowd, l.knee.at = crowd{}, 0
 		}
 		l.refute()
-		l.agenda.gap, l.agenda.last = trialFirst, more
-		l.agenda.untried = l.agenda.gap
+		if l.knee.samples == 0 {
+			l.agenda.gap, l.agenda.last = trialFirst, more
+			l.agenda.untried = l.agenda.gap
+		}
 	}
 	l.told.useful = max(n, 0)
 }
@@ -223,6 +225,9 @@ func (l *Limit) sample(now, started mono.Time, place Place, rank int, ran, r flo
 		*w = newWindow(started, started)
 	}
 	w.add(now, r, executed, l.tooLate(r))
+	if r > objective {
+		w.over++
+	}
 	w.order.add(rank)
 	l.reach.add(rank)
 	l.endWindow(now)

@@ -37,7 +37,10 @@ func TestFollowsTheServer(t *testing.T) {
 				t.Run(fmt.Sprintf("k=%d/slack=%v/%s", k, slack, shape), func(t *testing.T) {
 					t.Parallel()
 					const mean = time.Millisecond
-					const seeds = 6
+					seeds := 6
+					if shape == "bimodal" {
+						seeds = 12 // jobs of four times the mean come seldom
+					}
 					got := make([]float64, len(phases))
 					most := make([]int, len(phases))
 					for seed := range uint64(seeds) {
@@ -97,9 +100,9 @@ func TestUnlimitedServerThatSlowsDown(t *testing.T) {
 	}
 }
 
-// TestUseful: a server that is said to have so many processors runs hardly more
-// requests than that (the leeway is two fifths), and none of them idle; when nobody
-// knows any more, it is tried out again whether more would help.
+// TestUseful: a server that is said to have so many processors runs hardly more requests than that, and none of them
+// idle: two more or half as many again, because requests may also wait for something else, and together they wait less
+// than a tenth of the objective. When nobody knows any more, it is tried out again whether more would help.
 func TestUseful(t *testing.T) {
 	const mean = 2 * time.Millisecond
 	for _, k := range []int{1, 2, 8} {
@@ -118,7 +121,7 @@ func TestUseful(t *testing.T) {
 			if served < 0.95*capacity {
 				t.Errorf("%.3f of the capacity", served/capacity)
 			}
-			if running > 1.4*float64(k)+0.4 {
+			if running > max(float64(k)+2, 1.65*float64(k)) {
 				t.Errorf("%.2f requests run, and %d are of use", running, k)
 			}
 			s.limit.SetUseful(0)

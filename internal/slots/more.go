@@ -37,8 +37,8 @@ func (l *Limit) judgeMore(p point) {
 	if l.limit = l.target(); l.knee.at == 0 {
 		l.limit = t.from.concurrency // there was a line a moment ago, and nothing is known without it
 	}
-	if l.knee.samples == 0 {
-		a.untried = a.gap // there is a queue, and the knee is below, where it was never measured
+	if l.knee.doubtful() {
+		a.untried = a.gap // there is a queue, and the knee is below
 	}
 }
 

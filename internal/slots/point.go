@@ -15,6 +15,7 @@ type point struct {
 	limit       float64
 	vain        float64 // share of the completions that were late, or whose callers gave up
 	given       float64 // share of the latter
+	over        float64 // share of the completions that took longer than the objective
 	lent        float64 // requests that ran without a slot
 	order       order
 	bound       bool // slots were missing for half of the time
@@ -90,6 +91,8 @@ func (p *point) blend(q point) {
 	p.concurrency += (q.concurrency - p.concurrency) * share
 	p.throughput += (q.throughput - p.throughput) * share
 	p.residence += (q.residence - p.residence) * share
+	p.took += (q.took - p.took) * share
+	p.over += (q.over - p.over) * share
 	p.samples = had + q.samples
 }
 

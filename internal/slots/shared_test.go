@@ -133,8 +133,8 @@ func TestCrowdAtTheStart(t *testing.T) {
 		want int
 	}{
 		{"as much is done", 33, 1, 25},
-		{"twice as much is done", 33, 2, 256},
-		{"a few more, and as much", 10, 1, 256},
+		{"twice as much is done", 33, 2, 64},
+		{"a few more, and as much", 10, 1, 64},
 	} {
 		l, err := New(Config{Slack: 10 * time.Millisecond})
 		if err != nil {
@@ -148,11 +148,11 @@ func TestCrowdAtTheStart(t *testing.T) {
 			for range 20 {
 				l.reach.add(int(p.concurrency))
 			}
-			p.residence, p.took, p.limit = 80e6, 20e6, 256
+			p.residence, p.took, p.limit = 80e6, 20e6, 64
 			l.whileFree(p)
 			l.seen.past = p
 		}
-		if l.Limit() > tt.want || tt.want == 256 && l.Limit() < 256 {
+		if l.Limit() > tt.want || tt.want == 64 && l.Limit() < 64 {
 			t.Errorf("%s: the limit is %d, want %d", tt.name, l.Limit(), tt.want)
 		}
 	}

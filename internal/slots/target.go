@@ -15,6 +15,9 @@ const (
 	scarce = 3.9
 	// few is how many requests more than the knee run, however much residence times vary.
 	few = 2
+	// between is the part of the knee that runs on top of it where processors are short, because requests also wait for
+	// other things: chance leaves the processors idle for a tenth of the time if no more run than the knee.
+	between = 0.5
 	// margin is how far, relatively, the limit lies above the knee. The knee is known to a tenth or two, and a slot
 	// too few costs more than one too many.
 	margin = 0.1
@@ -33,7 +36,8 @@ func (l *Limit) unbounded() float64 {
 	slack := float64(l.cfg.Slack)
 	switch {
 	case l.told.useful > 0:
-		return max(l.knee.at, float64(l.told.useful))
+		n := max(l.knee.at, float64(l.told.useful))
+		return n + min(max(few, between*n), l.knee.rate*slack)
 	case l.line.confirmed:
 		hidden := min(1, l.knee.rate*slack)
 		if !l.told.ordered && l.seen.unbound == 0 {
@@ -82,6 +86,10 @@ func (k *knee) doubt() float64 {
 	}
 	return max(margin, 1/math.Sqrt(k.samples))
 }
+
+// doubtful reports whether the knee was never measured, or is far above what by Little's law keeps the server busy:
+// then the work has become slower since, or requests hold each other up.
+func (k *knee) doubtful() bool { return k.samples == 0 || k.at > far*k.rate*k.alone }
 
 // fewest is the least limit: Min, or the processors while these are short, because an idle processor does nothing.
 func (l *Limit) fewest() int { return max(l.cfg.Min, min(l.told.useful, l.cfg.Max)) }

@@ -63,8 +63,8 @@ func (l *Limit) due(p point) trialKind {
 	switch {
 	case l.told.useful > 0 && l.Limit() <= l.told.useful:
 		return noTrial
-	case !l.line.confirmed && l.knee.samples == 0 && a.last == more && a.untried >= a.gap && p.residence > l.harmless():
-		return fewer // more were tried, and the knee was never measured
+	case !l.line.confirmed && l.knee.doubtful() && a.last == more && a.untried >= a.gap && p.residence > l.harmless():
+		return fewer // more were tried
 	case (full || p.order.count < enoughRanks && !l.line.confirmed && !l.Sharing()) && a.untried >= a.upGap && p.residence <= whole*float64(l.cfg.Slack):
 		return more // nothing shows a queue
 	case l.line.confirmed && p.limit <= math.Round(l.knee.at):
@@ -78,7 +78,7 @@ func (l *Limit) due(p point) trialKind {
 		return noTrial
 	case a.last == fewer && p.concurrency < up*l.knee.at: // else far more run than the knee
 		return more
-	case l.told.useful > 0 || p.residence > l.harmless():
+	case l.told.useful > 0 && p.residence > near*l.knee.alone, p.residence > l.harmless():
 		return fewer
 	}
 	a.untried, a.last = 0, fewer
@@ -124,9 +124,6 @@ func (l *Limit) step(p point) {
 // lower returns how many run in the next stage downwards from p: half of them, or fewer if they take several
 // objectives.
 func (l *Limit) lower(p point) float64 {
-	if l.told.useful > 0 {
-		return float64(l.fewest())
-	}
 	part := down
 	if all := whole * float64(l.cfg.Slack); p.residence > hopeless*all {
 		part = max(down*all/p.residence, steep)
@@ -142,6 +139,9 @@ func (l *Limit) judge(p point) {
 		return
 	}
 	l.compare(t.before, p)
+	if t.kind == fewer && l.line.confirmed && surelyLess(t.from, p) {
+		l.disprove() // fewer of a line do not do more
+	}
 	switch {
 	case t.kind == wide:
 		l.judgeWide(p)

@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"math"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
@@ -16,6 +17,9 @@ const (
 	respiteFirst, respiteLast = 128, 1024
 	// lateRow is how many late answers in a row there must be where no processor is known to be short.
 	lateRow = 64
+	// flood is how many times as many run as have ended if far too many were let in, and runLonger how many times as
+	// long those that run have run, on average.
+	flood, runLonger = 4, 1.5
 	// lastLook is after how many windows work that is still in vain is not what the server was given before.
 	lastLook = 4
 )
@@ -87,13 +91,36 @@ func (l *Limit) inVain(now mono.Time) bool {
 	return w.done >= 2*earlySize && float64(n) > futile*float64(w.done) && l.Lends() && !(l.vain.state == catchingUp && now < l.vain.patient)
 }
 
+// flooded reports whether a cold start has let in far too many: many times as many run as have ended, by Little's law
+// they take longer than the objective, and they have run for longer already than those that have ended took. Two of
+// these hold elsewhere as well: the first few of requests that take nearly the same time end late in the window, of
+// random times the short ones end first, and long polls run beside short requests.
+func (l *Limit) flooded() bool {
+	w, ran := &l.window, float64(l.use.slots)
+	return l.knee.service == 0 && l.Lends() && !l.Sharing() && l.use.lent == 0 && w.done >= 2*earlySize && ran >= flood*float64(w.done) &&
+		w.residence() > whole*float64(l.cfg.Slack) && (w.area-w.sum)/ran > runLonger*w.sum/float64(w.done)
+}
+
+// collapses reports whether far less is done in the running window than in the one before, when at most half as many
+// ran, and nothing else is known yet. A cold start lets requests in until they are seen to be too many, and where
+// they hold each other up, more of them take even longer to work off.
+func (l *Limit) collapses() bool {
+	w, a := &l.window, &l.seen.past
+	if l.knee.at > 0 || l.unqueued.n > 0 || l.use.lent > 0 || l.trial.kind != noTrial || w.residence() < hopeless*whole*float64(l.cfg.Slack) ||
+		float64(l.use.slots-l.use.answering) < 2*a.concurrency {
+		return false
+	}
+	expected := a.throughput * float64(w.last.Sub(w.start))
+	return float64(w.done) < min(expected/2, expected-2*surely*math.Sqrt(expected))
+}
+
 // giveWay quarters the limit when all work is in vain. A server that does not hear that callers gave up goes on
 // working for nobody as long as it is given more, and how long its work takes cannot be told until it has caught up.
 // Then the limit doubles with every few completions until they take longer again. If a quarter as many are late as
 // well, and take as long as all did, they do not wait for each other: the objective is out of reach, and as many run
-// as before.
-func (l *Limit) giveWay(now mono.Time, p point) {
-	v, late := &l.vain, l.window.late > l.window.given
+// as before. late says that most answers were late, rather than given up.
+func (l *Limit) giveWay(now mono.Time, p point, late bool) {
+	v := &l.vain
 	switch {
 	case v.state == recovered:
 		v.before, v.from = l.belief(), p
@@ -156,6 +183,9 @@ func (l *Limit) recover(p point) {
 		// So few run that this is the service time; the one of before may have made the work vain.
 		k.service, k.alone = p.residence, p.residence
 		v.state, v.caught, v.respite, v.looks = regrowing, p.samples, 0, 0
+	}
+	if p.bound {
+		l.crowd.note(p)
 	}
 	if p.residence > k.service+max(float64(l.cfg.Slack), 0.4*k.service) {
 		v.state = recovered

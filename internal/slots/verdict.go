@@ -114,7 +114,8 @@ func (l *Limit) rely(p point, rate float64) {
 	switch was := l.line.grown; {
 	case was.rate == 0:
 		l.line.grown = lined{l.knee.at, rate}
-	case l.knee.at >= up*was.knee && math.Log(rate/was.rate) < queued*math.Log(l.knee.at/was.knee):
+	case l.knee.at >= up*was.knee && math.Log(rate/was.rate) < queued*math.Log(l.knee.at/was.knee),
+		l.knee.at >= moves*was.knee && rate < was.rate*(1-margin):
 		l.disprove()
 		return
 	case l.knee.at >= up*was.knee:

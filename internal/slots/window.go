@@ -17,6 +17,7 @@ type window struct {
 	done  int       // completions
 	given int       // of these, requests whose callers gave up: no throughput
 	late  int       // of the others, late ones: see tooLate
+	over  int       // completions that took longer than the objective
 	sum   float64   // of residence times, in ns
 	lent  float64   // time for which requests held slots that they then gave back, in ns
 	order order
@@ -89,7 +90,7 @@ func (w *window) point(length, limit float64) point {
 		concurrency: w.area / length,
 		throughput:  max(float64(w.done-w.given), 0.5) / length, // no completion is chance, and counts half
 		residence:   w.residence(), took: w.sum / done, samples: done, limit: limit,
-		vain: float64(w.given+w.late) / done, given: float64(w.given) / done, lent: w.aside / length,
+		vain: float64(w.given+w.late) / done, given: float64(w.given) / done, over: float64(w.over) / done, lent: w.aside / length,
 		order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length,
 	}
 }
@@ -102,7 +103,13 @@ func (l *Limit) endWindow(now mono.Time) {
 		return
 	}
 	if l.inVain(now) {
-		l.giveWay(now, w.point(length, float64(l.Limit())))
+		l.giveWay(now, w.point(length, float64(l.Limit())), w.late > w.given)
+		return
+	}
+	if l.flooded() || l.collapses() {
+		p := w.point(length, float64(l.Limit()))
+		p.took = p.residence // those that have ended met fewer
+		l.giveWay(now, p, true)
 		return
 	}
 	if !l.enough(length) {
@@ -159,7 +166,7 @@ func (l *Limit) enough(length float64) bool {
 	}
 	switch k := l.trial.kind; {
 	case k.climbs() && float64(w.done) >= samples && many && outdoes(w.point(length, limit), l.trial.from):
-		return true // less is done
+		return true
 	case k.climbs(), k == wide:
 		samples = max(4*samples, 8*limit)
 	case k == fewer:
