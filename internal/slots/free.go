@@ -25,7 +25,7 @@ func (l *Limit) whileFree(p point) {
 	if l.window.hasty {
 		return // a few completions, which tell neither the service time nor the throughput
 	}
-	if l.told.useful > 0 && l.Limit() > l.told.useful && p.residence > 2*l.knee.alone {
+	if l.told.useful > 0 && l.Limit() > l.told.useful && p.residence > max(2*l.knee.alone, float64(l.cfg.Slack)) {
 		// Requests share the processors in clumps, which leave slots empty in between.
 		l.knee.rate = max(l.knee.rate, p.throughput)
 		l.try(p, fewer)
