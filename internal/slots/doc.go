@@ -24,7 +24,8 @@
 //
 //	regime              when                                     what the limit does
 //	in vain             two of three requests were late or       falls to a quarter, then doubles while
-//	(vain.go)           given up by their callers                residences stay short; back if fewer take as long
+//	(vain.go)           given up by their callers, or a cold     residences stay short; back if fewer take as long
+//	                    start let far too many in
 //	slowdown over       few run, as fast as once many            returns to what once ran without a queue
 //	(steer.go)
 //	outgrown (lend.go)  long requests held most slots            grows, because the window tells nothing of others
@@ -39,7 +40,8 @@
 //	known                                  target
 //	fewer did more (crowd.go): requests    the number that does the most, found in steps that are judged by
 //	hold each other up                     throughput alone
-//	this process is short of processors    the knee, at least one request a processor
+//	this process is short of processors    half as many again as the knee, which wait a tenth of the objective at
+//	                                       most; at least one request a processor
 //	requests wait in line (verdict.go)     the knee, and a tenth or one more
 //	otherwise                              the residence is 0.4 of the objective, or less if times vary: a hidden
 //	                                       queue that fits into the objective costs nothing, a slot too few costs
@@ -50,8 +52,8 @@
 // objective.
 //
 // A line is never certain. Requests that pass a first stage in order end in order, whatever runs beside them. A line
-// is refuted if fewer requests run for its sake and do less, if half as many again do more and take no longer, or if
-// ever more are found in service and do no more; then none is believed for a while.
+// is refuted if fewer requests run for its sake and do less, if fewer do more, if half as many again do more and take no
+// longer, or if ever more are found in service and do no more; then none is believed for a while.
 //
 // A request that runs for longer than the objective gives its slot back while it runs on (Lend), so that long polls
 // neither hold the slots of others nor pass for slow service. Slow work admits no more requests that way, because

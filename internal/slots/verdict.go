@@ -105,8 +105,8 @@ func (l *Limit) counted(o order) float64 {
 }
 
 // rely takes the knee of a confirmed line from the ranks at p, and the service time from it and a rate. A higher knee
-// counts at once; compare lowers it. A knee that grew by a half without more being done refutes the line: ranks that
-// follow what runs are those of requests that share what serves them.
+// counts at once; compare lowers it. A knee that grew by a half without more being done, or by a fifth while less is
+// done, refutes the line: ranks that follow what runs are those of requests that share what serves them.
 func (l *Limit) rely(p point, rate float64) {
 	if p.order.count >= enoughRanks {
 		l.knee.at = max(l.knee.at, l.counted(p.order))

@@ -29,6 +29,9 @@ func scenes(quick bool) []scene {
 		}
 		all = append(all, sharedLoop(processors))
 	}
+	for _, load := range []float64{0.7, 1, 2} {
+		all = append(all, handlers(1500*time.Microsecond, 8*ms, load), handlers(1500*time.Microsecond, 50*ms, load), handlers(10*ms, 50*ms, load))
+	}
 	all = append(all, contention(quick)...)
 	return append(all, cheap(2), cheap(4), retries(), fanOut(), givenUp(world.Constant), givenUp(world.Exponential), weighted(world.Plain), weighted(world.Credits), ramp(),
 		slowReplica(0.8), slowReplica(1.5), burstsOf(), oneGate(world.Plain), oneGate(world.Credits), store(world.Plain), store(world.Credits),
@@ -101,6 +104,17 @@ func sharedLoop(processors int) scene {
 	w := tree(processors, fmt.Sprintf("five services on %s, 32 users", cores(processors)), world.Load{Users: 32})
 	w.Clients[0].Clients = 32
 	return scene{world: w, semaphores: onHost, calm: true}
+}
+
+// handlers compute a little and then wait for something on another machine, as most do, behind a gate in their own
+// process on its only processor. At twice the load requests wait longest for what they wait for elsewhere, and at a
+// third of them running the processor idles.
+func handlers(compute, wait time.Duration, load float64) scene {
+	w := plot(fmt.Sprintf("handlers that compute %v and wait %v, one core, %vx", compute, wait, load), 200*ms,
+		[]world.Service{{Name: "service", Host: "box", Methods: does(computes(compute), waits(wait))}}, times(load))
+	w.Hosts = []world.Host{{Name: "box", Processors: 1}}
+	w.Clients[0].Kind, w.Clients[0].Deadline = world.Plain, 5*w.Objective
+	return scene{world: w, semaphores: []string{"semaphore:8:8", "semaphore:8:60", "semaphore:16:16", "semaphore:16:51", "semaphore:32:32", "semaphore:64:32", "semaphore:64:64"}, calm: load <= 0.7}
 }
 
 // cheap handlers take no longer than a few messages do.
