@@ -16,6 +16,7 @@ type Engine struct {
 	recent      recent
 	normal      normal
 	endings     endings
+	departures  departures
 	graph       graph
 
 	weights    []float64 // C_r, summing to 1
@@ -93,6 +94,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 	}
 	w.add(v, s.Finished, e.cfg.Objective)
 	e.ended()
+	e.departed()
 	e.cancels.completed += s.Finished.Count
 	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.late[0].late, w.late[0].resolved),
 		Throughput: w.throughput(), Baseline: n.throughput, Noise: n.noise}
