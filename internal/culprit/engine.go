@@ -18,6 +18,7 @@ type Engine struct {
 	endings     endings
 	departures  departures
 	graph       graph
+	knot        knot
 
 	weights    []float64 // C_r, summing to 1
 	found      []contender
@@ -160,6 +161,9 @@ func (e *Engine) decide(d *Decision) {
 	e.graph.build(v, e.cfg.Objective.Seconds())
 	e.rank(v)
 	best, several := e.pick(v, e.normal.falling(&e.recent))
+	if best < 0 {
+		best = e.untie(v)
+	}
 	agreed := best
 	switch {
 	case explained < 0.5:

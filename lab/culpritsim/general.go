@@ -59,6 +59,11 @@ func general() []scene {
 			return hold.Config{Resources: []hold.Resource{lock("table")}, Loads: []hold.Load{open(100*t.load, program(victims, take(0), run(3*ms), give(0)))},
 				Guests: []hold.Guest{t.guest(program(victims, take(0), steady(t.long())))}}
 		}},
+		{"deadlock", "a job takes two locks in the other order, and waits for a request that waits for it", false, 0, func(t trial) hold.Config {
+			return hold.Config{Resources: []hold.Resource{lock("orders"), lock("stock")},
+				Loads:  []hold.Load{open(100*t.load, program(victims, take(0), run(ms), take(1), run(ms), give(1), give(0)))},
+				Guests: []hold.Guest{t.guest(program(heavy, take(1), steady(50*ms), take(0), run(ms), give(0), give(1)))}}
+		}},
 		{"spill", "four reports share a disk, which serves all the others as well, only later", false, 0, func(t trial) hold.Config {
 			cfg := hold.Config{Resources: []hold.Resource{system("disk", 1)}, Loads: []hold.Load{open(100*t.load, program(victims, burn(0, 2*ms)))}}
 			for range 4 {
