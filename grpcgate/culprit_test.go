@@ -72,7 +72,7 @@ func (s *store) desc() *grpc.ServiceDesc {
 }
 
 // newStore serves a store and reads from it until the test ends.
-func newStore(t *testing.T, mode culprit.Mode, cfg admission.Config, report func(ctx context.Context, s *store) error) *store {
+func newStore(t *testing.T, mode culprit.Mode, cfg admission.Config, report func(ctx context.Context, s *store) error, opts ...Option) *store {
 	t.Helper()
 	s := &store{notices: make(chan live.CulpritNotice, 1024)}
 	s.report = func(ctx context.Context) error { return report(ctx, s) }
@@ -98,7 +98,7 @@ func newStore(t *testing.T, mode culprit.Mode, cfg admission.Config, report func
 			t.Error(err)
 		}
 	})
-	server := grpc.NewServer(ServerOptions(s.gate)...)
+	server := grpc.NewServer(ServerOptions(s.gate, opts...)...)
 	server.RegisterService(s.desc(), struct{}{})
 	lis := listen(t)
 	done := make(chan struct{})
@@ -331,6 +331,37 @@ func TestWhoDoesNotListenIsNamed(t *testing.T) {
 		t.Errorf("%+v, expected one cancel", c)
 	}
 	s.read100(t, "at the end")
+}
+
+// TestWhatIsNeverCancelledIsNamed: a call whose content says so keeps its context, and its kind is kept out.
+func TestWhatIsNeverCancelledIsNamed(t *testing.T) {
+	release := make(chan struct{})
+	s := newStore(t, culprit.Enforce, admission.Config{}, func(ctx context.Context, s *store) error {
+		if err := s.lock.Lock(ctx); err != nil {
+			return err
+		}
+		defer s.lock.Unlock(ctx)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-release:
+			return nil
+		}
+	}, WithContent(func(method string, _ any) Content { return Content{NoCancel: method == reportMethod} }))
+	done := make(chan error, 1)
+	go func() { done <- s.seize(context.Background()) }()
+	n := s.told(t, "a culprit that cannot be cancelled", func(n live.CulpritNotice) bool { return n.State == culprit.Named && n.Why == culprit.Fixed })
+	if n.Kind != reportMethod {
+		t.Errorf("told %+v, expected the kind %s", n, reportMethod)
+	}
+	eventually(t, "the kind to be kept out", func() bool { return status.Code(s.call(context.Background(), reportMethod)) == codes.Unavailable })
+	close(release)
+	if err := await.Value(t, done, "the request to end"); err != nil {
+		t.Errorf("the culprit: %v, expected its answer", err)
+	}
+	if c := s.gate.Culprits(); c.Cancels != 0 {
+		t.Errorf("%+v, expected no cancel", c)
+	}
 }
 
 // TestWhoHoldsTheSlotsIsNamed: handlers without any tracer call hold all slots. They are

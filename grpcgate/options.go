@@ -180,6 +180,9 @@ type Content struct {
 	// Background says that the call has no latency objective, as its work is large: it
 	// gets the least priority, and is no victim of others.
 	Background bool
+	// NoCancel says that the call is never cancelled as a culprit, because its handler goes on with what it has begun. Its
+	// kind may be kept from beginning.
+	NoCancel bool
 }
 
 // WithContent calls f with the method, "/pkg.Service/Method", and the message of each

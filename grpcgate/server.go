@@ -168,7 +168,9 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 	if class, ok := in.room.Class(); ok {
 		in.tags.Class = class
 	}
-	ctx, _ = in.room.Watch(ctx)
+	if !content.NoCancel {
+		ctx, _ = in.room.Watch(ctx)
+	}
 	return c, ctx, nil
 }
 

@@ -68,6 +68,7 @@ func (t *Tracer) beginRequest(key uint64) live.Traced {
 	}
 	task := &Task{tracer: t, slot: slot, info: info, gated: true}
 	t.live[slot.Index()].Store(task)
+	t.notice()
 	return task
 }
 

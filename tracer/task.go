@@ -112,6 +112,7 @@ func (t *Tracer) begin(ctx context.Context, info Info, parent *Task) (context.Co
 		task.request, task.gated = parent.request, parent.gated
 	}
 	t.live[slot.Index()].Store(task)
+	t.notice()
 	return &task.ctx, task
 }
 

@@ -30,14 +30,20 @@ type Tracer struct {
 	lost chan struct{} // closed when the file was truncated
 	done chan struct{}
 	gate *gateSide // nil: the engine is somewhere else
+
+	seen   atomic.Uint64 // cancels that the watcher was told of, or saw
+	cancel chan struct{} // has one in it if there are more
 }
 
 // watchEvery is how often a tracer looks for cancels: FORMAT.md asks for 20 ms
 // or less. A look costs one load and one fstat. Waking the thread for it costs about a
-// hundred times as much. watchIdle is for mode off.
+// hundred times as much. watchSeldom is for mode off, and while tasks begin, which see a cancel first.
 const (
-	watchEvery = 16 * time.Millisecond
-	watchIdle  = 100 * time.Millisecond
+	watchEvery  = 16 * time.Millisecond
+	watchSeldom = 100 * time.Millisecond
+	// begunLately is for how long no task may have begun for that: where tasks begin at random and one was seen to
+	// begin within this time, the next seldom takes watchEvery.
+	begunLately = 4 * time.Millisecond
 )
 
 // Open returns a Tracer on the file that cfg names. Its error says what is
@@ -51,7 +57,7 @@ func Open(cfg Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{file: file, live: make([]running, file.Geometry().Slots), stop: make(chan struct{}), lost: make(chan struct{}), done: make(chan struct{})}
+	t := &Tracer{file: file, live: make([]running, file.Geometry().Slots), stop: make(chan struct{}), lost: make(chan struct{}), done: make(chan struct{}), cancel: make(chan struct{}, 1)}
 	go t.watch()
 	return t, nil
 }
@@ -87,16 +93,29 @@ func (t *Tracer) busy() bool {
 	return false
 }
 
+// notice wakes the watcher if there are cancels that it has not seen. A task that begins calls it.
+func (t *Tracer) notice() {
+	if seen, now := t.seen.Load(), t.file.Cancels(); now != seen && t.seen.CompareAndSwap(seen, now) {
+		select {
+		case t.cancel <- struct{}{}:
+		default: // it has not looked since the last
+		}
+	}
+}
+
 // watch delivers cancels until Close.
 func (t *Tracer) watch() {
 	defer close(t.done)
-	seen, again, pause := uint64(0), false, watchEvery
+	again, pause := false, watchEvery
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
+		told := false
 		select {
 		case <-t.stop:
 			return
+		case <-t.cancel:
+			told = true
 		case <-timer.C:
 		}
 		if !t.file.Whole() {
@@ -108,14 +127,14 @@ func (t *Tracer) watch() {
 		}
 		// A task whose cancel comes while it begins is not in the list yet,
 		// therefore the second look.
-		if now := t.file.Cancels(); now != seen || again {
-			again = now != seen
-			seen = now
+		now := t.file.Cancels()
+		if changed := t.seen.Swap(now) != now || told; changed || again {
+			again = changed
 			t.deliver()
 		}
 		pause = watchEvery
-		if t.file.Mode() == taskfile.Off {
-			pause = watchIdle
+		if !again && (t.file.Mode() == taskfile.Off || t.file.Begun() < begunLately) {
+			pause = watchSeldom
 		}
 		timer.Reset(pause)
 	}

@@ -35,5 +35,6 @@
 // for the disk counts as a wait for the index. Only a request that holds the index
 // meanwhile, for longer than an objective, is blamed for it. etcd does not interrupt a
 // walk over the index: a cancel prevents the walks that would follow it, and the limit on
-// the kind prevents new ones.
+// the kind prevents new ones. What writes is never cancelled, because etcd applies what it has proposed whether or not
+// the caller waits: its kind is kept out.
 package etcd

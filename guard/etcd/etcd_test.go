@@ -96,6 +96,24 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s: %q, expected %q", name, got, tt.want)
 		}
 	}
+	// What etcd has proposed it applies, so only what reads is cancelled.
+	puts := field(2, field(2, field(1, "k")))
+	for name, tt := range map[string]struct {
+		method string
+		req    any
+		want   bool
+	}{
+		"a range":                {keyrange.MethodRange, pods, false},
+		"a transaction of lists": {keyrange.MethodTxn, &txn{[]byte(list)}, false},
+		"one that puts as well":  {keyrange.MethodTxn, &txn{[]byte(list + puts)}, true},
+		"a delete":               {keyrange.MethodDeleteRange, &request{"a", "b", 0}, true},
+		"a put":                  {"/etcdserverpb.KV/Put", &request{key: "k"}, true},
+		"one that is unknown":    {keyrange.MethodTxn, 7, true},
+	} {
+		if got := g.content(tt.method, tt.req).NoCancel; got != tt.want {
+			t.Errorf("%s: never cancelled %v, expected %v", name, got, tt.want)
+		}
+	}
 	for i := range maxWidths {
 		g.learn(keyrange.MethodRange, &request{key: strings.Repeat("x", i%100) + string(rune('a'+i%26)) + string(rune(i)), end: "z"}, &answer{1})
 	}

@@ -51,13 +51,14 @@ func (g *Guard) ServerOptions(opts ...grpcgate.Option) []grpc.ServerOption {
 }
 
 // content says of a wide range how wide it is. Its work is in proportion to its width, so
-// it cannot have the objective of a get or a put.
+// it cannot have the objective of a get or a put. What writes is not cancelled: once it is proposed,
+// etcd does it whether or not its caller waits.
 func (g *Guard) content(method string, req any) grpcgate.Content {
-	w := g.widest(method, req)
+	w, writes := g.look(method, req)
 	if !w.wide() {
-		return grpcgate.Content{}
+		return grpcgate.Content{NoCancel: writes}
 	}
-	return grpcgate.Content{Kind: method + w.suffix(), Background: true}
+	return grpcgate.Content{Kind: method + w.suffix(), Background: true, NoCancel: writes}
 }
 
 // record tells the gate what the call does to the index while etcd works on it.
@@ -65,7 +66,7 @@ func (g *Guard) record(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	task := tracer.From(ctx)
 	switch {
 	case task == nil || !contends(info.FullMethod):
-	case g.widest(info.FullMethod, req).wide():
+	case g.wide(info.FullMethod, req):
 		task.SetShared(g.index, true)
 		task.Acquire(g.index, 1)
 		defer task.Release(g.index, 1)

@@ -25,15 +25,22 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // largestBuffer is the most bytes of a buffer that is kept.
 const largestBuffer = 64 << 10
 
-// widest returns the width of the widest range of a request.
-func (g *Guard) widest(method string, req any) width {
-	most := width(1)
+// wide reports whether the widest range of a request is wide.
+func (g *Guard) wide(method string, req any) bool {
+	w, _ := g.look(method, req)
+	return w.wide()
+}
+
+// look returns the width of the widest range of a request, and whether it is not known to read only.
+func (g *Guard) look(method string, req any) (most width, writes bool) {
+	most, writes = width(1), true
 	look := func(r keyrange.Range) bool {
 		most = most.or(g.widths.of(r))
 		return true
 	}
 	switch method {
 	case keyrange.MethodRange, keyrange.MethodDeleteRange:
+		writes = method != keyrange.MethodRange
 		if m, ok := req.(ranged); ok {
 			if r := (keyrange.Range{Key: m.GetKey(), End: m.GetRangeEnd()}); !r.Single() {
 				look(r)
@@ -43,13 +50,14 @@ func (g *Guard) widest(method string, req any) width {
 		b := buffers.Get().(*[]byte)
 		if message, ok := bytesOf((*b)[:0], req); ok {
 			keyrange.Each(method, message, look)
+			writes = keyrange.Writes(message)
 			if cap(message) <= largestBuffer {
 				*b = message
 			}
 		}
 		buffers.Put(b)
 	}
-	return most
+	return most, writes
 }
 
 // bytesOf appends a message to buf.

@@ -229,8 +229,8 @@ func (b *builder) task(v *view, r *sessionRow) {
 	}
 	t.Kind, t.Idle, t.Background, t.Barred = parsed.Fingerprint, r.idle(), background || parsed.Class == statement.Vacuum, barOf(r, parsed.Class)
 	t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
-	if r.idle() || old != nil {
-		t.Steps = culprit.StepsOf(culprit.Session) // what it keeps does not end with a statement
+	if r.idle() || old != nil || long && short {
+		t.Steps = culprit.StepsOf(culprit.Session) // what it keeps does not end with a statement, of which it runs many
 	}
 	if e.Fresh && !r.idle() {
 		b.kinds.began(parsed.Fingerprint, v.at)

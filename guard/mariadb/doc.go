@@ -12,7 +12,7 @@
 // What it knows of these servers:
 //
 //   - KILL QUERY ends a statement and leaves its transaction the row locks; so an idle
-//     transaction can only lose its connection.
+//     transaction, or a long one of short statements, can only lose its connection.
 //   - Views of lock waits are quadratic in the waiters of one row. The blockers of the
 //     oldest waiters are enough. Where even that query is dear, it runs so seldom that it
 //     takes a tenth of the time.

@@ -75,6 +75,9 @@ func waits(rows []lockRow, since func(session int64) float64) (all []lockWait) {
 			if len(one.blockers) == 0 {
 				one.blockers = upgraded(group[:i], w)
 			}
+			if len(one.blockers) == 0 {
+				one.blockers = reader(group[:i], w, since)
+			}
 			edges += len(one.blockers)
 			all = append(all, one)
 		}
@@ -90,6 +93,31 @@ func upgraded(front []*lockRow, w *lockRow) []*lockRow {
 		if h.granted && h.session != w.session && slices.Contains([]string{"SHARED_UPGRADABLE", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE"}, h.mode) {
 			return []*lockRow{h}
 		}
+	}
+	return nil
+}
+
+// reader returns who may keep writers from a table by LOCK TABLES … READ: the view shows its lock in the mode of a plain
+// read, as it was taken. It is the one who has read for as long as the writer has waited, or, if nobody has, the one who reads at
+// all; if there are several of either, nobody is known.
+func reader(front []*lockRow, w *lockRow, since func(session int64) float64) []*lockRow {
+	if !strings.HasPrefix(w.mode, "SHARED_WRITE") {
+		return nil
+	}
+	var all, long []*lockRow
+	for _, h := range front {
+		if !h.granted || h.session == w.session || h.mode != "SHARED_READ" {
+			continue
+		}
+		if all = append(all, h); since(h.session) >= since(w.session) {
+			long = append(long, h)
+		}
+	}
+	switch {
+	case len(long) == 1:
+		return long
+	case len(long) == 0 && len(all) == 1:
+		return all
 	}
 	return nil
 }

@@ -15,9 +15,13 @@ func TestWhoHasUpgradedItsLock(t *testing.T) {
 		"an ALTER that copies":            {[]lockRow{row(1, "SHARED_READ", true), row(2, "SHARED_UPGRADABLE", true), row(9, "SHARED_WRITE", false)}, 2},
 		"a lock that excludes it is sure": {[]lockRow{row(1, "SHARED_READ_ONLY", true), row(2, "SHARED_UPGRADABLE", true), row(9, "SHARED_WRITE", false)}, 1},
 		"its own lock":                    {[]lockRow{row(9, "SHARED_UPGRADABLE", true), row(9, "SHARED_WRITE", false)}, 0},
-		"nobody":                          {[]lockRow{row(1, "SHARED_READ", true), row(9, "SHARED_WRITE", false)}, 0},
+		"LOCK TABLES … READ":              {[]lockRow{row(1, "SHARED_READ", true), row(9, "SHARED_WRITE", false)}, 1},
+		"beside one who reads briefly":    {[]lockRow{row(2, "SHARED_READ", true), row(12, "SHARED_READ", true), row(9, "SHARED_WRITE", false)}, 12},
+		"beside one who reads for long":   {[]lockRow{row(11, "SHARED_READ", true), row(12, "SHARED_READ", true), row(9, "SHARED_WRITE", false)}, 0},
+		"among brief ones":                {[]lockRow{row(1, "SHARED_READ", true), row(2, "SHARED_READ", true), row(9, "SHARED_WRITE", false)}, 0},
+		"an ALTER behind a reader":        {[]lockRow{row(1, "SHARED_READ", true), row(9, "SHARED_UPGRADABLE", false)}, 0},
 	} {
-		all := waits(tt.rows, func(int64) float64 { return 0 })
+		all := waits(tt.rows, func(session int64) float64 { return float64(session) }) // its number is for how long it has run
 		got := int64(0)
 		if len(all) == 1 && len(all[0].blockers) == 1 {
 			got = all[0].blockers[0].session

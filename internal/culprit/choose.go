@@ -207,6 +207,8 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Ordinary
 	case !c.dam && timed && c.common && (c.usage.sofar <= alikeHolds*e.alike(t.Kind) || e.endings.doubted(t.Kind, v.s.At)):
 		return Ordinary
+	case !c.dam && !limited && t.Kind != 0 && v.divided(c.resource) && !e.steady(v, c.task):
+		return Ordinary
 	case t.Barred != NotBarred:
 		return BarredTask
 	case c.step == NoStep && e.cfg.Mode == Monitor && e.stepTaken(t.ID) != NoStep:
@@ -255,8 +257,15 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 	group, clear := 0.0, false
 	for k := range e.found {
 		c := &e.found[k]
-		c.common = e.kindWaits(v, c)
-		if c.why = e.judge(v, c); c.why == WhyNot && !c.common && !c.dam && !e.demand(v, c) {
+		c.common = e.kindWaits(v, c, 0)
+		c.why = e.judge(v, c)
+	}
+	for k := range e.found {
+		c := &e.found[k]
+		if n := e.fellows(v, c); n > 0 {
+			c.common = e.kindWaits(v, c, n)
+		}
+		if c.why == WhyNot && !c.common && !c.dam && !e.demand(v, c) {
 			group += c.score
 			e.together[c.resource] += c.score
 		}
@@ -269,7 +278,7 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 			continue
 		}
 		several := e.together[c.resource] >= e.cfg.Clear || !clear && group >= e.cfg.Clear
-		together := !c.common && !c.dam && (falling && several || e.limited(v.s.Tasks[c.task].Kind))
+		together := !c.common && !c.dam && (falling && several || e.limited(v.s.Tasks[c.task].Kind) || e.oneKind(v, c))
 		if c.score < e.cfg.Clear && !together {
 			c.why = Unclear
 			continue
@@ -283,6 +292,29 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 	}
 	c := &e.found[best] // two that share the blame evenly are several, too
 	return best, c.score < e.cfg.Clear || c.score == e.cfg.Clear && !c.common && !c.dam && group > c.score
+}
+
+// oneKind reports whether c and others of its kind have a clear share of what is divided together, as one task that does
+// their work would. Throughput need not fall then: what is divided serves the others as well, only later.
+func (e *Engine) oneKind(v *view, c *contender) bool {
+	sum := 0.0
+	for k := range e.found {
+		if other := &e.found[k]; v.s.Tasks[other.task].Kind == v.s.Tasks[c.task].Kind && e.lasts(v, other) {
+			sum += other.score
+		}
+	}
+	return sum >= e.cfg.Clear && e.lasts(v, c)
+}
+
+// lasts reports whether c uses what is divided, may be cancelled, and is no demand: tasks of its kind do not come and go.
+func (e *Engine) lasts(v *view, c *contender) bool {
+	return (c.why == WhyNot || c.why == Unclear) && v.divided(c.resource) && !e.demand(v, c) && e.steady(v, c.task)
+}
+
+// divided reports whether all tasks use a resource at the same time, each a part of it.
+func (v *view) divided(r int) bool {
+	kind := v.s.Resources[r].Kind
+	return kind == System || kind == Memory
 }
 
 // dominated reports whether another contender that may be cancelled is at least as
@@ -308,7 +340,8 @@ func (e *Engine) dominated(k int) bool {
 // is the trouble, and admission limits it. An unknown kind may be that of the victims.
 // Where no task mainly waits, those that lose some time count by how much; where none
 // loses any at this look, none is of the kind.
-func (e *Engine) kindWaits(v *view, c *contender) bool {
+// fellows others of the kind are not counted.
+func (e *Engine) kindWaits(v *view, c *contender, fellows int) bool {
 	kind := v.s.Tasks[c.task].Kind
 	if kind == 0 {
 		return true
@@ -319,6 +352,9 @@ func (e *Engine) kindWaits(v *view, c *contender) bool {
 	}
 	if waits(v, c.task) {
 		waiting, alike = waiting-1, alike-1 // c is not among its victims
+	}
+	if waiting, alike = waiting-fellows, alike-fellows; waiting <= 0 && fellows > 0 {
+		return false
 	}
 	all, same := float64(waiting), float64(alike)
 	if waiting == 0 {
@@ -331,6 +367,23 @@ func (e *Engine) kindWaits(v *view, c *contender) bool {
 		}
 	}
 	return all > 0 && same >= 0.5*blamed*all
+}
+
+// fellows returns how many others of the kind of c mainly wait and are no victims all the same: they have used what
+// is divided far beyond what is usual, as c has, and slow each other down as well.
+func (e *Engine) fellows(v *view, c *contender) (n int) {
+	hogs := func(c *contender) bool {
+		return e.lasts(v, c) && c.resource < len(e.normal.usual) && e.normal.usual[c.resource] > 0
+	}
+	if !c.common || !hogs(c) {
+		return 0
+	}
+	for k := range e.found {
+		if other := &e.found[k]; other.task != c.task && v.s.Tasks[other.task].Kind == v.s.Tasks[c.task].Kind && hogs(other) && waits(v, other.task) {
+			n++
+		}
+	}
+	return n
 }
 
 // waits reports whether task i is one of the foreground that mainly waits.

@@ -16,7 +16,9 @@ type Engine struct {
 	recent      recent
 	normal      normal
 	endings     endings
+	departures  departures
 	graph       graph
+	knot        knot
 
 	weights    []float64 // C_r, summing to 1
 	found      []contender
@@ -93,6 +95,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 	}
 	w.add(v, s.Finished, e.cfg.Objective)
 	e.ended()
+	e.departed()
 	e.cancels.completed += s.Finished.Count
 	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.late[0].late, w.late[0].resolved),
 		Throughput: w.throughput(), Baseline: n.throughput, Noise: n.noise}
@@ -158,6 +161,9 @@ func (e *Engine) decide(d *Decision) {
 	e.graph.build(v, e.cfg.Objective.Seconds())
 	e.rank(v)
 	best, several := e.pick(v, e.normal.falling(&e.recent))
+	if best < 0 {
+		best = e.untie(v)
+	}
 	agreed := best
 	switch {
 	case explained < 0.5:

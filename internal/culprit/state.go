@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 7
+const stateVersion = 8
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -41,6 +41,7 @@ func (e *Engine) visit(c *codec) {
 	e.recent.visit(c)
 	e.normal.visit(c)
 	e.endings.visit(c)
+	e.departures.visit(c)
 	whole(c, &e.suspect)
 	whole(c, &e.calm)
 	whole(c, &e.agreed.samples)

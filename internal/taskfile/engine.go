@@ -40,7 +40,7 @@ type Engine struct {
 	fixed  [fixedBytes]byte // of the header, as it was when the file was opened
 	tick   sync.Mutex
 	mode   Mode
-	turned chan struct{} // has one in it after SetMode, for who keeps the clock
+	turned chan struct{} // has one in it after turn, for who keeps the clock
 	gone   atomic.Bool
 	reader reader
 
@@ -98,11 +98,25 @@ func (e *Engine) SetMode(m Mode) error {
 	e.tick.Lock()
 	defer e.tick.Unlock()
 	e.mode = m
+	e.turn()
+	return e.writeClock()
+}
+
+// turn tells who keeps the clock that something has changed.
+func (e *Engine) turn() {
 	select {
 	case e.turned <- struct{}{}:
 	default:
 	}
-	return e.writeClock()
+}
+
+// moves returns how often tracers have moved the clock.
+func (e *Engine) moves() (n uint64) {
+	_ = e.guarded(func() error {
+		n = atomic.LoadUint64(&e.file.live.moves)
+		return nil
+	})
+	return n
 }
 
 // Mode returns what SetMode asked for last.
@@ -113,7 +127,7 @@ func (e *Engine) Mode() Mode {
 }
 
 // Tick writes the present into the file. It is called every 10 ms at least while
-// the mode is Coarse: instants are as exact as the time between two calls. A
+// the mode is Coarse and tasks that begin do not move the clock: instants are as exact as the time between two calls. A
 // late call is harmless. It costs about as much as reading the clock.
 func (e *Engine) Tick() error {
 	e.tick.Lock()

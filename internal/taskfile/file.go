@@ -24,6 +24,9 @@ type File struct {
 	watch stopwatch
 	next  atomic.Uint32 // where the next search for a free slot begins
 	warm  sync.Pool     // of *uint32: slots that tasks of this process ended in
+	_     [line]byte
+	begun atomic.Uint64 // when a task of this process began last, to a millisecond; each reads it, so nothing else is beside it
+	_     [line]byte
 }
 
 // Open maps the task file at path, and creates it with the given geometry if

@@ -24,9 +24,9 @@ const magic = "sgtasks\n"
 
 // liveWords is the part of the header that changes, from clockOffset on.
 type liveWords struct {
-	clock, engine, cancels, keeps uint64
-	_                             [12]uint64
-	untraced                      uint64
+	clock, engine, cancels, keeps, moves uint64
+	_                                    [11]uint64
+	untraced                             uint64
 }
 
 // keepWords is an entry of the table of kinds that are kept out.

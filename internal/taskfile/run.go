@@ -19,8 +19,8 @@ type Loop struct {
 	Period time.Duration
 	// Objective is the latency beyond which a task counts as late. Required.
 	Objective time.Duration
-	// Clock is the period of the coarse clock. Default: a quarter of Objective while tasks
-	// end well in time and nothing waits, an 8th otherwise; 1 to 10 ms. Shorter makes
+	// Clock is the period of the coarse clock while tasks begin too seldom to move it. Default: a quarter of
+	// Objective while tasks end well in time and nothing waits, an 8th otherwise; 1 to 10 ms. Shorter makes
 	// instants more exact and costs more: each tick wakes a thread, which a virtual machine
 	// pays with 25 to 110 µs of a processor.
 	Clock time.Duration
@@ -52,7 +52,7 @@ func (e *Engine) Run(ctx context.Context, l Loop) error {
 	}()
 	ticker := time.NewTicker(l.Period)
 	defer ticker.Stop()
-	for reclaimed := time.Now(); ; {
+	for reclaimed, looked, moves := time.Now(), time.Now(), e.moves(); ; {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -63,6 +63,9 @@ func (e *Engine) Run(ctx context.Context, l Loop) error {
 			return err
 		}
 		rate.follow(look, l.Objective)
+		n, since := e.moves(), time.Since(looked)
+		e.hand(rate, n-moves, since)
+		looked, moves = looked.Add(since), n
 		l.See(look)
 		if time.Since(reclaimed) >= reclaimEvery {
 			reclaimed = time.Now()
@@ -73,11 +76,25 @@ func (e *Engine) Run(ctx context.Context, l Loop) error {
 	}
 }
 
+// movedEvery is how often tracers must move the clock, on average, for the engine to leave it to them until the next look. They
+// move it when it is 1 ms old and a task begins: if tasks begin at random, 1 ms later on average, it is more than 10 ms
+// old once in 8,000 moves, e^-9.
+const movedEvery = 2 * time.Millisecond
+
+// hand leaves the clock to the tracers, which have moved it n times in a while, or takes it back.
+func (e *Engine) hand(rate *clockRate, n uint64, over time.Duration) {
+	kept := n >= uint64(over/movedEvery)
+	if rate.kept.Swap(kept) && !kept {
+		e.turn()
+	}
+}
+
 // clockRate is how fast the coarse clock ticks.
 type clockRate struct {
 	fine, rough time.Duration
 	calm        int          // looks in a row that saw nothing late
 	period      atomic.Int64 // at present
+	kept        atomic.Bool  // tracers move the clock
 }
 
 // hurriedLooks is for how many looks the clock stays fine after the last that saw a reason.
@@ -132,7 +149,7 @@ func exact(look *Look, objective time.Duration) bool {
 }
 
 // slowClock is the time between two ticks while no tracer reads the clock, in modes
-// off and precise. A change of the mode ends it.
+// off and precise, or tracers keep it. A change of that ends it.
 const slowClock = time.Second
 
 // keepClock ticks until ctx ends.
@@ -150,7 +167,7 @@ func (e *Engine) keepClock(ctx context.Context, rate *clockRate) error {
 			return err
 		}
 		next := time.Duration(rate.period.Load())
-		if e.Mode() != Coarse {
+		if rate.kept.Load() || e.Mode() != Coarse {
 			next = max(next, slowClock)
 		}
 		timer.Reset(next)

@@ -82,8 +82,8 @@ func (f *File) begin(index int, t Task, warm *uint32) Slot {
 		clearCell(&cells[bits.TrailingZeros64(mask)])
 	}
 	s := Slot{file: f, words: w, cells: cells, clock: &f.live.clock, index: index, warm: warm}
-	if t.Started == 0 {
-		t.Started = s.now()
+	if now := f.begins(); t.Started == 0 {
+		t.Started = now
 	}
 	put(&w.touched, 0)
 	put(&w.shared, 0)

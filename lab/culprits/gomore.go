@@ -17,6 +17,8 @@ func goMore() []goCase {
 			about: `Requests need one of eight workers for 3 ms. A report splits itself into 64 parts that need one each, for 100 ms: no part is long.`},
 		{name: "chunks", title: "a report takes a mutex again and again", open: goChunks,
 			about: `Requests keep a mutex for 0.2 ms. A report takes it again and again for 20 ms, as one that writes a log does: no hold is long.`},
+		{name: "deadlock", title: "a report and a request wait for each other", open: goDeadlock,
+			about: `Requests lock the orders and then the stock for 0.2 ms. A report locks the stock, works for 50 ms and asks for the orders, which a request has that waits for the stock: neither ever goes on.`},
 		{name: "several", title: "eight reports take a connection each", open: goSeveral, reports: 8,
 			about: `Requests need one of eight connections for 2 ms. Eight reports come at once and keep one each.`},
 		{name: "condition", title: "a report keeps what others wait for on a sync.Cond", open: goCondition,
@@ -79,6 +81,26 @@ func goChunks(tr *tracer.Tracer) goHandler {
 			}
 		}
 		return nil
+	}
+}
+
+func goDeadlock(tr *tracer.Tracer) goHandler {
+	orders, stock := tr.NewMutex("orders"), tr.NewMutex("stock")
+	return func(ctx context.Context, what string, _ int) error {
+		first, second, works := orders, stock, time.Duration(0)
+		if what == "report" {
+			first, second, works = stock, orders, 50*ms
+		}
+		if err := first.Lock(ctx); err != nil {
+			return err
+		}
+		defer first.Unlock(ctx)
+		_ = pause(ctx, works)
+		if err := second.Lock(ctx); err != nil {
+			return err
+		}
+		defer second.Unlock(ctx)
+		return pause(ctx, ms/5)
 	}
 }
 

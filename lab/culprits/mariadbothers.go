@@ -10,7 +10,7 @@ import (
 
 // mariadbOthers are more culprits that Atropos did not try.
 func mariadbOthers() []scene {
-	return []scene{myPool(), myGap(), myTables(), mySource(), myForgotten()}
+	return []scene{myPool(), myGap(), myTables(), myTablesRead(), mySource(), myForgotten()}
 }
 
 const myProcess = "SELECT CONNECTION_ID()"
@@ -49,6 +49,13 @@ func myTables() scene {
 	s := myScene("mariadb-lock-tables", "MariaDB, LOCK TABLES held by a client that does nothing",
 		"A client locks the table for writing, and does nothing: it is in no statement and no transaction.")
 	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{myIdle([]string{"LOCK TABLES hot WRITE"}, 4*time.Second)}
+	return s
+}
+
+func myTablesRead() scene {
+	s := myScene("mariadb-read-lock", "MariaDB, LOCK TABLES … READ held by a client that does nothing",
+		"A client locks the table for reading, and does nothing: writers wait. The view shows its lock in the mode of a plain read.")
+	s.culprits = []func(context.Context, *bench, float64, func(int64)) error{myIdle([]string{"LOCK TABLES hot READ"}, 4*time.Second)}
 	return s
 }
 

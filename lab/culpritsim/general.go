@@ -59,9 +59,25 @@ func general() []scene {
 			return hold.Config{Resources: []hold.Resource{lock("table")}, Loads: []hold.Load{open(100*t.load, program(victims, take(0), run(3*ms), give(0)))},
 				Guests: []hold.Guest{t.guest(program(victims, take(0), steady(t.long())))}}
 		}},
+		{"deadlock", "a job takes two locks in the other order, and waits for a request that waits for it", false, 0, func(t trial) hold.Config {
+			return hold.Config{Resources: []hold.Resource{lock("orders"), lock("stock")},
+				Loads:  []hold.Load{open(100*t.load, program(victims, take(0), run(ms), take(1), run(ms), give(1), give(0)))},
+				Guests: []hold.Guest{t.guest(program(heavy, take(1), steady(50*ms), take(0), run(ms), give(0), give(1)))}}
+		}},
+		{"spill", "four reports share a disk, which serves all the others as well, only later", false, 0, func(t trial) hold.Config {
+			cfg := hold.Config{Resources: []hold.Resource{system("disk", 1)}, Loads: []hold.Load{open(100*t.load, program(victims, burn(0, 2*ms)))}}
+			for range 4 {
+				cfg.Guests = append(cfg.Guests, t.guest(hold.Program{Kind: heavy, Ops: []hold.Op{spend(0, 20*ms)}, Times: int(200 * t.size)}))
+			}
+			return cfg
+		}},
 		{"burst", "a burst of other requests that looks like a culprit", false, 0, func(t trial) hold.Config {
 			burst := hold.Load{Program: program(heavy, take(0), run(20*ms), give(0)), Rate: []hold.Step{{}, {From: t.onset, Rate: 800 * t.size}, {From: t.onset + 2*time.Second}}}
 			return hold.Config{Resources: []hold.Resource{slots("workers", 8)}, Loads: []hold.Load{open(300*t.load, program(victims, take(0), run(8*ms), give(0))), burst}}
+		}},
+		{"crowd", "a burst of other requests that shares the processors", false, 0, func(t trial) hold.Config {
+			crowd := hold.Load{Program: program(heavy, burn(0, 20*ms)), Rate: []hold.Step{{}, {From: t.onset, Rate: 120 * t.size}, {From: t.onset + 2*time.Second}}}
+			return hold.Config{Resources: []hold.Resource{system("processors", 2)}, Loads: []hold.Load{open(300*t.load, program(victims, burn(0, 2*ms))), crowd}}
 		}},
 	}
 }

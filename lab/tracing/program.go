@@ -131,46 +131,41 @@ func clock(id int32) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// speed is what a load does in a mode: its rates, in requests per second of its processor time, over
-// short spans; and what processor time it and this process used in all, in nanoseconds.
+// speed is what a load does for a while.
 type speed struct {
-	rates      []float64
-	load, self float64
+	rate  float64 // requests per second of its processor time, the median of short spans
+	share float64 // part of the processor time that this process, the engine, used
 }
 
-// rate returns the rate of the spans that the rest of the machine disturbed least: others that run
-// beside it, and their use of its caches, only make it slower.
-func (s *speed) rate() float64 { return quantile(s.rates, 0.9) }
-
-// share returns the part of the processor time that this process, the engine, used.
-func (s *speed) share() float64 { return s.self / (s.self + s.load) }
-
-// measure adds n counts from now on.
-func (c *counts) measure(ctx context.Context, n int, to *speed) error {
+// measure takes so many counts from now on, the first settled of which are only waited for.
+func (c *counts) measure(ctx context.Context, settled, n int) (speed, error) {
 	for len(c.next) > 0 {
 		<-c.next // of before
 	}
+	var rates []float64
 	var last count
-	for i := range n + 2 { // the first is not wholly of now
+	var load, self float64
+	settled++ // the first is not wholly of now
+	for i := range settled + n + 1 {
 		var now count
 		select {
 		case now = <-c.next:
 		case <-time.After(10 * time.Second):
-			return fmt.Errorf("tracing: the load counts no more")
+			return speed{}, fmt.Errorf("tracing: the load counts no more")
 		case <-ctx.Done():
-			return ctx.Err()
+			return speed{}, ctx.Err()
 		}
 		used := now.used - last.used
-		if i > 1 && used <= 0 {
-			return fmt.Errorf("tracing: the load used %.0f ns of processor time for %.0f requests, expected more than none", used, now.served-last.served)
+		if i > settled && used <= 0 {
+			return speed{}, fmt.Errorf("tracing: the load used %.0f ns of processor time for %.0f requests, expected more than none", used, now.served-last.served)
 		}
-		if i > 1 {
-			to.rates = append(to.rates, (now.served-last.served)/used*1e9)
-			to.load, to.self = to.load+used, to.self+now.engine-last.engine
+		if i > settled {
+			rates = append(rates, (now.served-last.served)/used*1e9)
+			load, self = load+used, self+now.engine-last.engine
 		}
 		last = now
 	}
-	return nil
+	return speed{quantile(rates, 0.5), self / (self + load)}, nil
 }
 
 // start starts the load of p on a task file, on all processors, with requests of so many steps.

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -56,7 +57,7 @@ static const char MAGIC[9] = "sgtasks\n";
 typedef _Atomic uint64_t word;
 
 typedef struct {
-	word clock, engine, cancels, keeps, unused[12], untraced;
+	word clock, engine, cancels, keeps, moves, unused[11], untraced;
 } live_words;
 
 typedef struct {
@@ -209,6 +210,9 @@ typedef struct {
 	_Atomic uint32_t threads;
 	_Atomic bool stop, watching, detached;
 	pthread_t watcher;
+	word noticed;               /* cancels that the watcher was told of, or saw */
+	_Atomic uint32_t knocks;    /* what the watcher sleeps on */
+	_Alignas(LINE) word begun; /* when a task began last, to MOVED_AFTER; each reads it, so nothing else is beside it */
 } process;
 
 /* Phases of a task; its state is sequence * 4 + phase, 0 for none. Whatever
@@ -239,6 +243,23 @@ struct sg_tracer {
 	int fd;
 	bool poll;
 };
+
+/* Wakes the watcher. */
+static void knock(process *p) {
+	atomic_fetch_add(&p->knocks, 1);
+	syscall(SYS_futex, &p->knocks, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Sleeps for a time, or until there are more knocks than those heard. */
+static void await_knock(process *p, uint32_t heard, const struct timespec *pause) {
+#ifdef SYS_futex_time64 /* of machines of 32 bits */
+	if (sizeof pause->tv_sec == 8) {
+		syscall(SYS_futex_time64, &p->knocks, FUTEX_WAIT_PRIVATE, heard, pause, NULL, 0);
+		return;
+	}
+#endif
+	syscall(SYS_futex, &p->knocks, FUTEX_WAIT_PRIVATE, heard, pause, NULL, 0);
+}
 
 static slot_words *slot_at(const sg_tracer *t, size_t i) {
 	return (slot_words *)(t->memory + slots_offset(&t->size) + i * slot_bytes(&t->size));
@@ -437,6 +458,7 @@ void sg_close(sg_tracer *t) {
 		return;
 	if (atomic_load(&t->process->watching)) {
 		atomic_store(&t->process->stop, true);
+		knock(t->process);
 		pthread_join(t->process->watcher, NULL);
 	}
 	munmap(t->memory, file_bytes(&t->size));
@@ -602,11 +624,37 @@ static uint64_t now(const sg_tracer *t) {
 
 static uint64_t elapsed(uint64_t since, uint64_t until) { return (int64_t)(until - since) > 0 ? until - since : 0; }
 
+/* How old the clock must be for a task that begins to move it. */
+#define MOVED_AFTER UINT64_C(1000000)
+
+/* The instant at which a task begins. If there is an engine, the clock is moved there, so that the engine need not wake up
+ * for that. */
+static uint64_t begins(sg_tracer *t) {
+	uint64_t clock = get(&t->live->clock);
+	if ((clock & MODE_BITS) == COARSE && get(&t->live->engine) == 0)
+		return clock & ~(uint64_t)MODE_BITS;
+	uint64_t present = monotonic();
+	if (elapsed(get(&t->process->begun), present) >= MOVED_AFTER)
+		put(&t->process->begun, present);
+	if ((clock & MODE_BITS) == COARSE && elapsed(clock, present) >= MOVED_AFTER &&
+	    atomic_compare_exchange_strong(&t->live->clock, &clock, (present & ~(uint64_t)MODE_BITS) | COARSE))
+		atomic_fetch_add_explicit(&t->live->moves, 1, memory_order_relaxed);
+	return present;
+}
+
 static void clear_cells(cell *cells, uint64_t touched, uint32_t resources) {
 	for (uint32_t r = 0; r < resources; r++)
 		if (touched >> r & 1)
 			for (word *w = &cells[r].gets; w <= &cells[r].used; w++)
 				put(w, 0);
+}
+
+/* Wakes the watcher if there are cancels that it has not seen. */
+static void notice(sg_tracer *t) {
+	uint64_t seen = get(&t->process->noticed), cancels = get(&t->live->cancels);
+	if (cancels == seen || t->poll || !atomic_compare_exchange_strong(&t->process->noticed, &seen, cancels))
+		return;
+	knock(t->process);
 }
 
 /* Starts a task in a slot that was claimed. */
@@ -619,7 +667,8 @@ static sg_task *begin_in(sg_tracer *t, uint32_t index, const sg_info *info, uint
 	put(&w->shared, 0);
 	put(&w->done, 0);
 	put(&w->total, 0);
-	put(&w->started, info->started ? info->started : now(t));
+	uint64_t present = begins(t);
+	put(&w->started, info->started ? info->started : present);
 	put(&w->key, info->key);
 	put(&w->kind, info->kind);
 	put(&w->flags, info->flags);
@@ -636,6 +685,7 @@ static sg_task *begin_in(sg_tracer *t, uint32_t index, const sg_info *info, uint
 	task->cancel = info->cancel;
 	task->arg = info->arg;
 	put(&task->state, sequence << 2 | RUNNING);
+	notice(t);
 	return task;
 }
 
@@ -825,22 +875,36 @@ static bool lost(sg_tracer *t) {
 	return true;
 }
 
+/* How long the watcher sleeps: FORMAT.md asks for 20 ms or less, and each look wakes a thread; seldom in mode off, and while
+ * tasks begin, which see a cancel first. Where tasks begin at random and one was seen to begin within BEGUN_LATELY, the next
+ * seldom takes WATCH_EVERY. */
+enum { WATCH_EVERY_MS = 16, WATCH_SELDOM_MS = 100, BEGUN_LATELY_MS = 4 };
+
+static struct timespec watch_pause(const sg_tracer *t, bool again) {
+	uint64_t mode = get(&t->live->clock) & MODE_BITS;
+	bool seldom = (mode != COARSE && mode != PRECISE) || elapsed(get(&t->process->begun), monotonic()) < BEGUN_LATELY_MS * UINT64_C(1000000);
+	return (struct timespec){0, (seldom && !again ? WATCH_SELDOM_MS : WATCH_EVERY_MS) * 1000 * 1000};
+}
+
 /* The watching thread. A task whose cancel comes while it begins is not in the
  * list yet, therefore each change is looked at twice. */
 static void *watch(void *tracer) {
 	sg_tracer *t = tracer;
-	const struct timespec pause = {0, 16 * 1000 * 1000}; /* FORMAT.md asks for 20 ms or less; each look wakes a thread */
-	uint64_t seen = 0;
+	process *p = t->process;
 	bool again = false;
-	while (!atomic_load(&t->process->stop)) {
-		nanosleep(&pause, NULL);
+	uint32_t knocks = 0;
+	while (!atomic_load(&p->stop)) {
+		struct timespec pause = watch_pause(t, again);
+		await_knock(p, knocks, &pause);
 		if (lost(t))
 			break;
+		uint32_t heard = atomic_load(&p->knocks);
 		uint64_t cancels = atomic_load_explicit(&t->live->cancels, memory_order_acquire);
-		if (cancels == seen && !again)
+		bool changed = atomic_exchange(&p->noticed, cancels) != cancels || heard != knocks;
+		knocks = heard;
+		if (!changed && !again)
 			continue;
-		again = cancels != seen;
-		seen = cancels;
+		again = changed;
 		for (uint32_t i = 0; i < t->size.slots; i++)
 			deliver(&t->tasks[i], slot_at(t, i));
 	}

@@ -97,6 +97,33 @@ func TestEach(t *testing.T) {
 	}
 }
 
+// TestWrites: a transaction that only reads in all of its branches writes nothing.
+func TestWrites(t *testing.T) {
+	get, put := message(1, string(message(1, "a", 2, "b"))), message(2, string(message(1, "k", 2, "v")))
+	deep := put
+	for range 20 {
+		deep = message(4, string(message(2, string(deep))))
+	}
+	for name, tt := range map[string]struct {
+		txn  []byte
+		want bool
+	}{
+		"nothing":               {nil, false},
+		"conditions":            {message(1, string(message(3, "c", 64, "d"))), false},
+		"reads":                 {message(2, string(get), 3, string(get)), false},
+		"a put":                 {message(2, string(put)), true},
+		"a put if it fails":     {message(2, string(get), 3, string(put)), true},
+		"a delete":              {message(2, string(message(3, string(message(1, "k"))))), true},
+		"a put inside":          {message(2, string(message(4, string(message(3, string(put)))))), true},
+		"reads inside":          {message(2, string(message(4, string(message(3, string(get)))))), false},
+		"too deep to be looked": {message(2, string(deep)), true},
+	} {
+		if got := Writes(tt.txn); got != tt.want {
+			t.Errorf("%s: %v, expected %v", name, got, tt.want)
+		}
+	}
+}
+
 // FuzzEach: no bytes make it fail, and each range that is told lies in the message.
 func FuzzEach(f *testing.F) {
 	f.Add(uint8(0), message(1, "\x00", 2, "\x00", 9, 1), "")

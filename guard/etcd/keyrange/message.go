@@ -56,6 +56,23 @@ func request(n protowire.Number, op []byte, depth int, do func(Range) bool) bool
 	return true
 }
 
+// Writes reports whether a whole TxnRequest puts or deletes in one of its branches, or has a transaction in it that is
+// too deep to be looked into. etcd proposes it then, and applies it whether or not its caller waits.
+func Writes(txn []byte) bool { return writes(txn, deepest) }
+
+func writes(txn []byte, depth int) (found bool) {
+	fields(txn, func(n protowire.Number, part []byte) bool {
+		if n == 2 || n == 3 {
+			fields(part, func(n protowire.Number, op []byte) bool {
+				found = found || n == 2 || n == 3 || n == 4 && (depth == 0 || writes(op, depth-1))
+				return !found
+			})
+		}
+		return !found
+	})
+	return found
+}
+
 // one reads the range of a message with its key and end in fields of these numbers.
 func one(message []byte, key, end protowire.Number, do func(Range) bool) bool {
 	var r Range

@@ -77,7 +77,8 @@ public final class Task implements AutoCloseable {
         file.put(slot + SHARED, 0);
         file.put(slot + DONE, 0);
         file.put(slot + TOTAL, 0);
-        file.put(slot + STARTED, info.started() != 0 ? info.started() : file.now());
+        long now = file.begins();
+        file.put(slot + STARTED, info.started() != 0 ? info.started() : now);
         file.put(slot + KEY, info.key());
         file.put(slot + KIND, info.kind());
         file.put(slot + FLAGS, info.flags());

@@ -17,8 +17,11 @@ import java.nio.file.attribute.PosixFilePermissions;
 /** A mapped task file and its words. Offsets are in bytes. */
 final class TaskFile {
     static final int CLOCK = 128;
+    static final int ENGINE = 136;
     static final int CANCELS = 144;
     static final int KEEPS = 152;
+    private static final int MOVES = 160;
+    private static final long MOVED_AFTER_NS = 1_000_000; // how old the clock must be for a task that begins to move it
     private static final int KEPT = 512;
     private static final int KEEP = 16;
     private static final int MOST_KEPT = 64;
@@ -36,6 +39,10 @@ final class TaskFile {
     private final FileChannel channel; // null for a file in memory
     // Private memory takes the place of a file that lost its pages.
     private ByteBuffer memory;
+    // When a task began last, in the middle of what nothing else is in: each one that begins reads it. It is a hint, so
+    // threads may race.
+    private static final int BEGUN = 16;
+    private final long[] begun = new long[2 * BEGUN + 1];
 
     TaskFile(Geometry geometry, long token, FileChannel channel, ByteBuffer memory) {
         this.geometry = geometry;
@@ -198,6 +205,32 @@ final class TaskFile {
 
     void bytes(int at, byte[] b) {
         memory.put(at, b);
+    }
+
+    /**
+     * Returns the instant at which a task begins. If there is an engine, the clock is moved there, so that the engine need not
+     * wake up for that.
+     */
+    long begins() {
+        long clock = get(CLOCK);
+        boolean coarse = (clock & MODE_BITS) == COARSE;
+        if (coarse && get(ENGINE) == 0) {
+            return clock & ~MODE_BITS;
+        }
+        long now = System.nanoTime();
+        long[] at = begun;
+        if (now - at[BEGUN] >= MOVED_AFTER_NS) {
+            at[BEGUN] = now;
+        }
+        if (coarse && now - clock >= MOVED_AFTER_NS && swap(CLOCK, clock, now & ~MODE_BITS | COARSE)) {
+            add(MOVES, 1);
+        }
+        return now;
+    }
+
+    /** Returns for how many nanoseconds no task of this process has begun, to a millisecond. It is known while there is an engine. */
+    long begun() {
+        return System.nanoTime() - begun[BEGUN];
     }
 
     /** The present as the mode has it. */

@@ -3,14 +3,18 @@ package spillgate.tracer;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.LockSupport;
 
 /** Writes the tasks of this process into a task file. Its methods may be called by any thread. */
 public final class Tracer implements AutoCloseable {
-    // FORMAT.md asks for 20 ms or less; each look wakes a thread.
+    // FORMAT.md asks for 20 ms or less, and each look wakes a thread; seldom in mode off, and while tasks begin, which see a
+    // cancel first. Where tasks begin at random and one was seen to begin within BEGUN_LATELY_NS, the next seldom takes
+    // WATCH_EVERY_NS.
     private static final long WATCH_EVERY_NS = 16_000_000;
-    private static final long WATCH_IDLE_NS = 100_000_000;
+    private static final long WATCH_SELDOM_NS = 100_000_000;
+    private static final long BEGUN_LATELY_NS = 4_000_000;
     private static final int HINTS = 64;
     private static final int INTS_OF_A_LINE = 32;
     private static final Tracer NONE = new Tracer(null);
@@ -22,6 +26,8 @@ public final class Tracer implements AutoCloseable {
     // threads beyond share. It is a hint: the slot is claimed by compare-and-swap.
     private final int[] hints = new int[HINTS * INTS_OF_A_LINE];
     private Thread watcher;
+    private final AtomicLong noticed = new AtomicLong(); // cancels that the watcher was told of, or saw
+    private volatile boolean told;
     private volatile boolean stopped;
     private volatile boolean lost;
 
@@ -133,7 +139,18 @@ public final class Tracer implements AutoCloseable {
         }
         Task task = new Task(this, file, index, info, own);
         live.setRelease(index * INTS_OF_A_LINE, task); // the watcher looks twice
+        notice();
         return task;
+    }
+
+    /** Wakes the watcher if there are cancels that it has not seen. */
+    private void notice() {
+        long seen = noticed.getPlain();
+        long cancels = file.get(TaskFile.CANCELS);
+        if (cancels != seen && noticed.compareAndSet(seen, cancels)) {
+            told = true;
+            LockSupport.unpark(watcher);
+        }
     }
 
     void ended(int index) {
@@ -147,10 +164,10 @@ public final class Tracer implements AutoCloseable {
 
     // A task whose cancel comes while it begins is not in the list yet, therefore each change is looked at twice.
     private void watch() {
-        long seen = 0;
         boolean again = false;
         while (!stopped) {
-            LockSupport.parkNanos((file.get(TaskFile.CLOCK) & TaskFile.MODE_BITS) == 0 ? WATCH_IDLE_NS : WATCH_EVERY_NS);
+            boolean seldom = !again && (!recording() || file.begun() < BEGUN_LATELY_NS);
+            LockSupport.parkNanos(seldom ? WATCH_SELDOM_NS : WATCH_EVERY_NS);
             if (stopped) {
                 return;
             }
@@ -159,10 +176,12 @@ public final class Tracer implements AutoCloseable {
                 lost = true;
                 return;
             }
+            boolean changed = told;
+            told = false;
             long cancels = file.getAcquire(TaskFile.CANCELS);
-            if (cancels != seen || again) {
-                again = cancels != seen;
-                seen = cancels;
+            changed |= noticed.getAndSet(cancels) != cancels;
+            if (changed || again) {
+                again = changed;
                 deliver();
             }
         }
