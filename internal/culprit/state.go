@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 7
+const stateVersion = 8
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -105,6 +105,7 @@ func (w *recent) visit(c *codec) {
 	w.lost = list(c, w.lost, MaxResources, c.float)
 	w.delayed.lost = list(c, w.delayed.lost, MaxResources, c.float)
 	whole(c, &w.still)
+	w.past.visit(c)
 }
 
 func (n *normal) visit(c *codec) {
