@@ -31,6 +31,8 @@ final class Request {
   private final int[] running = new int[Pool.values().length]; // threads
   private final boolean[] waits = new boolean[Pool.values().length]; // as recorded
 
+  private int lined; // parts that wait for their turn at a document
+
   private final Set<Measure> measured = new HashSet<>(); // by the node
   private final Map<Thread, ThreadUse> using = new HashMap<>(); // of parts that it does not measure
   private long cpu; // of those that have ended
@@ -71,6 +73,34 @@ final class Request {
     sent[p]--;
     queued[p] = Math.min(queued[p], sent[p]);
     record(pool);
+  }
+
+  /** A part waits for its turn at a document from now on. */
+  synchronized void lined() {
+    if (++lined == 1 && !ended) {
+      traced.waitBegin(all.document);
+    }
+  }
+
+  /** A part that waited has its turn. */
+  synchronized void itsTurn() {
+    if (--lined == 0 && !ended) {
+      traced.waitEnd(all.document);
+    }
+  }
+
+  /** Another request waits for the turn of a part of this one to end. */
+  synchronized void keepsDocument() {
+    if (!ended) {
+      traced.acquire(all.document, 1);
+    }
+  }
+
+  /** That turn has ended. */
+  synchronized void freesDocument() {
+    if (!ended) {
+      traced.release(all.document, 1);
+    }
   }
 
   /**
