@@ -1,6 +1,7 @@
 package culprits
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,12 +156,14 @@ func quietly(name, title, about string, all func() []quietServer) experiment.Exp
 				return nil, err
 			}
 			r := &experiment.Result{Quick: o.Quick}
-			t := &table.Table{Title: fmt.Sprintf("%v, at once", length), Columns: []table.Column{{Name: "server"}, {Name: "chores done"}, {Name: "requests"},
+			t := &table.Table{Title: fmt.Sprintf("%v, at once", length), Columns: []table.Column{{Name: "server"}, {Name: "chores done"}, {Name: "chores failed"}, {Name: "requests"},
 				{Name: "late", Format: "%.4f"}, {Name: "failed"}, {Name: "cancels"}}}
 			for i, q := range servers {
 				f := &found[i]
-				t.Add(q.scene.name, f.chores, f.requests, float64(f.late)/float64(max(f.requests, 1)), f.failed, f.cancels)
+				t.Add(q.scene.name, f.chores, f.spoiled, f.requests, float64(f.late)/float64(max(f.requests, 1)), f.failed, f.cancels)
+				t.Note = cmp.Or(t.Note, f.first)
 				r.Ceiling(q.scene.name+": cancels", "", 0, 0, float64(f.cancels))
+				r.Ceiling(q.scene.name+": chores failed", "", 0, 0, float64(f.spoiled))
 			}
 			r.Table = append(r.Table, t)
 			return r, nil
@@ -168,7 +171,11 @@ func quietly(name, title, about string, all func() []quietServer) experiment.Exp
 }
 
 // quietFound is what became of a quiet server.
-type quietFound struct{ chores, requests, late, failed, cancels int }
+type quietFound struct {
+	chores, spoiled                 int    // done; failed
+	first                           string // failure of a chore, "" if none failed
+	requests, late, failed, cancels int
+}
 
 func (q *quietServer) run(ctx context.Context, seed uint64, length time.Duration) (found quietFound, err error) {
 	b, err := q.scene.start(ctx)
@@ -191,15 +198,17 @@ func (q *quietServer) run(ctx context.Context, seed uint64, length time.Duration
 	}()
 	var beside sync.WaitGroup
 	choring, stopChores := context.WithCancel(ctx)
-	var failed error
 	beside.Go(func() {
 		for i := 0; choring.Err() == nil; i++ {
 			c := q.chores[i%len(q.chores)]
-			if err := c.do(choring, b); err != nil && choring.Err() == nil {
-				failed = fmt.Errorf("%s: %w", c.name, err)
-				return
+			switch err := c.do(choring, b); {
+			case err == nil:
+				found.chores++
+			case choring.Err() == nil: // cut off, it may be, by a cancel
+				found.spoiled++
+				found.first = cmp.Or(found.first, fmt.Sprintf("%s, %s: %.200v", q.scene.name, c.name, err))
+				_ = pause(choring, time.Second)
 			}
-			found.chores++
 		}
 	})
 	out := &played{}
@@ -212,8 +221,8 @@ func (q *quietServer) run(ctx context.Context, seed uint64, length time.Duration
 	}
 	stopChores()
 	beside.Wait()
-	if err != nil || failed != nil {
-		return found, fmt.Errorf("quiet, %s: %w", q.scene.name, errors.Join(err, failed))
+	if err != nil {
+		return found, fmt.Errorf("quiet, %s: %w", q.scene.name, err)
 	}
 	found.requests = len(out.answers)
 	for _, a := range out.answers {
