@@ -66,14 +66,21 @@ final class Documents {
     private final List<Turn> after = new ArrayList<>(); // that wait for this one
     private int before; // that this one waits for
     private Runnable begin; // of one that waits
+    private boolean lined; // is recorded to wait for the document, else for threads
     private boolean keeps; // is recorded to keep others waiting
     private boolean ended;
+    private boolean counted; // as one that waits for a thread
 
     private Turn(Request request, ShardId shard, UpdateRequest update, BulkShardRequest bulk) {
       this.request = request;
       this.shard = shard;
       this.update = update;
       this.bulk = bulk;
+    }
+
+    /** Reports whether the part was counted as one that waits for a thread before it was sent. */
+    boolean counted() {
+      return counted;
     }
 
     /** Reports whether this bulk request may make an update of a document fail by itself. */
@@ -145,21 +152,32 @@ final class Documents {
     return requests.writesWait() ? same : List.of();
   }
 
+  /**
+   * Records a wait. Behind a bulk request it is for the document, which that keeps. Behind other updates it is for a thread, as if it stood in
+   * the queue of the pool: none of them keeps the others from anything.
+   */
   private void waits(Turn turn, List<Turn> earlier) {
     waiting++;
     turn.before = earlier.size();
-    turn.request.lined();
     for (Turn e : earlier) {
       e.after.add(turn);
-      keeps(e);
+      if (e.bulk != null && e.begin == null) {
+        keeps(e);
+      }
+      turn.lined |= e.bulk != null || turn.bulk != null;
+    }
+    if (turn.lined) {
+      turn.request.lined();
+    } else {
+      turn.request.sent(Pool.WRITE);
+      turn.counted = true;
     }
   }
 
-  /** Records what others wait for, once it has begun: what waits itself keeps nobody. */
-  private static void keeps(Turn turn) {
-    if (turn.begin == null && !turn.keeps) {
-      turn.keeps = true;
-      turn.request.keepsDocument();
+  private static void keeps(Turn bulk) {
+    if (!bulk.keeps) {
+      bulk.keeps = true;
+      bulk.request.keepsDocument();
     }
   }
 
@@ -194,8 +212,10 @@ final class Documents {
     Runnable begin = turn.begin;
     turn.begin = null;
     waiting--;
-    turn.request.itsTurn();
-    if (!turn.after.isEmpty()) {
+    if (turn.lined) {
+      turn.request.itsTurn();
+    }
+    if (turn.bulk != null && !turn.after.isEmpty()) {
       keeps(turn);
     }
     return begin;

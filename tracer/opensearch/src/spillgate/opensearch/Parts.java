@@ -91,7 +91,9 @@ final class Parts implements TransportInterceptor {
 
     /** Sends the part. What waits for it would wait for ever if it could not be sent and were not answered. */
     void send(Runnable send) {
-      request.sent(pool);
+      if (turn == null || !turn.counted()) {
+        request.sent(pool);
+      }
       try {
         send.run();
       } catch (RuntimeException e) {

@@ -23,6 +23,7 @@ final class Request {
   private Consumption consumption;
   private volatile boolean cancelled;
   private volatile boolean refused; // as it waited for its first thread
+  private volatile boolean givenUp; // some operations of a bulk request
   private boolean begun; // a thread ran a part
 
   // By pool.
@@ -228,10 +229,14 @@ final class Request {
    * answered one by one, so none begins while their kind is kept out.
    */
   OpenSearchStatusException left() {
-    if (cancelled) {
-      return cancelled(null);
-    }
-    return items && all.keptOut(kind) ? Refusals.refusal() : null;
+    OpenSearchStatusException why = cancelled ? cancelled(null) : items && all.keptOut(kind) ? Refusals.refusal() : null;
+    givenUp |= why != null;
+    return why;
+  }
+
+  /** Reports whether operations were given up. */
+  boolean givenUp() {
+    return givenUp;
   }
 
   /** Returns what the client gets instead of a failure. */
