@@ -16,11 +16,12 @@ const processorName = "processor"
 // measuredOver is the least time over which a server's use of processors is measured: the kernel counts it in ticks of 10 ms.
 const measuredOver = 100 * time.Millisecond
 
-// processors measures what the server's processors do that is not the server's: then its requests lose time to others
-// than each other.
+// processors measures what other programs use of the processors that the server may use: its requests lose time to them, too, and not to
+// each other alone. What no program uses, requests do not lose to anybody: they wait for a disk, say.
 type processors struct {
 	pid    int64
-	used   time.Duration // at
+	used   time.Duration // by the server, at
+	busy   time.Duration // by all of the machine
 	at     time.Time
 	others float64 // nanoseconds a second
 	known  bool
@@ -45,7 +46,8 @@ func (p *processors) look(resources []culprit.Resource, origins []taskfile.Origi
 		if n := count(resources[r].Name); n > 0 {
 			if pid := server(origins); pid != 0 && (pid != p.pid || now.Sub(p.at) >= measuredOver) {
 				used, ok := procfs.CPU(pid)
-				p.measure(pid, n, now, used, ok)
+				busy, there := procfs.Busy()
+				p.measure(pid, n, now, used, busy, ok && there > 0)
 			}
 			resources[r].Name = processorName
 			if p.known {
@@ -63,11 +65,12 @@ func server(origins []taskfile.Origin) int64 {
 	return int64(origins[len(origins)-1].PID)
 }
 
-// measure enters how much of n processors a process has used since it began.
-func (p *processors) measure(pid int64, n int, now time.Time, used time.Duration, ok bool) {
+// measure enters how much of n processors a process has used since it began, and how much all of the machine were used.
+func (p *processors) measure(pid int64, n int, now time.Time, used, busy time.Duration, ok bool) {
 	span := now.Sub(p.at)
-	if p.known = ok && pid == p.pid && used >= p.used && span < time.Minute; p.known {
-		p.others = max(float64(n)*float64(time.Second)-float64(used-p.used)/span.Seconds(), 0)
+	if p.known = ok && pid == p.pid && used >= p.used && busy >= p.busy && span < time.Minute; p.known {
+		own := used - p.used
+		p.others = float64(max(min(time.Duration(n)*span, busy-p.busy)-own, 0)) / span.Seconds()
 	}
-	p.pid, p.used, p.at = pid, used, now
+	p.pid, p.used, p.busy, p.at = pid, used, busy, now
 }

@@ -169,9 +169,9 @@ func (u *Usage) parseIO(text []byte) {
 	}
 }
 
-// busy returns the processor time that this machine has used in all, to a tick of
+// Busy returns the processor time that this machine has used in all, to a tick of
 // 10 ms, and how many processors it has; zeros if there is no /proc.
-func busy() (used time.Duration, processors int) {
+func Busy() (used time.Duration, processors int) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, 0
@@ -238,7 +238,7 @@ func (m *Meter) Begin() {
 	}
 	m.n++
 	m.before = m.busy
-	m.busy, m.processors = busy()
+	m.busy, m.processors = Busy()
 }
 
 // Load returns which part of the time of this machine's processors was used in the time since the

@@ -143,8 +143,8 @@ type Resource struct {
 	Name string `json:"name,omitzero"`
 	// Kind says how its use and its contention are measured.
 	Kind Kind `json:"kind,omitzero"`
-	// Others is how many units a second of a System the tasks do not get and do not use: those of other programs on the machine, say. What
-	// tasks lose to these no task is to blame for. Default 0: all that there is, the tasks use.
+	// Others is how many units a second of a System others than the tasks use: other programs on the machine, say. What
+	// tasks lose to these no task is to blame for. Default 0: the tasks alone use it.
 	Others float64 `json:"others,omitzero"`
 }
 
