@@ -105,17 +105,13 @@ final class Documents {
 
   /** Begins a turn, now or when those are over that it has to wait for. */
   void begin(Turn turn, Runnable begin) {
-    List<Turn> earlier = new ArrayList<>(turn.update != null ? bulks(turn) : updates(turn));
-    earlier.removeIf(e -> !(turn.update != null ? e.harms(turn.update) : turn.harms(e.update))); // counts, without the lock
+    List<Turn> earlier = enter(turn); // what comes from now on finds this one
+    try {
+      earlier.removeIf(e -> e.bulk != null ? !e.harms(turn.update) : turn.bulk != null && !turn.harms(e.update)); // counts, without the lock
+    } catch (RuntimeException e) {
+      earlier.clear(); // of a part that cannot be read; it has been entered, and others may wait for its end
+    }
     synchronized (this) {
-      Shard shard = shards.computeIfAbsent(turn.shard, s -> new Shard());
-      if (turn.update != null) {
-        List<Turn> same = shard.updates.computeIfAbsent(turn.update.id(), d -> new ArrayList<>());
-        earlier.addAll(ahead(same));
-        same.add(turn);
-      } else {
-        shard.bulks.add(turn);
-      }
       earlier.removeIf(e -> e.ended);
       if (!earlier.isEmpty() && waiting < MOST) {
         turn.begin = begin;
@@ -126,18 +122,20 @@ final class Documents {
     begin.run();
   }
 
-  private synchronized List<Turn> bulks(Turn update) {
-    Shard shard = shards.get(update.shard);
-    return shard == null ? List.of() : List.copyOf(shard.bulks);
-  }
-
-  private synchronized List<Turn> updates(Turn bulk) {
-    List<Turn> all = new ArrayList<>();
-    Shard shard = shards.get(bulk.shard);
-    if (shard != null) {
-      shard.updates.values().forEach(all::addAll);
+  /** Enters a turn, and returns those before it that it may have to wait for. */
+  private synchronized List<Turn> enter(Turn turn) {
+    List<Turn> earlier = new ArrayList<>();
+    Shard shard = shards.computeIfAbsent(turn.shard, s -> new Shard());
+    if (turn.update == null) {
+      shard.updates.values().forEach(earlier::addAll);
+      shard.bulks.add(turn);
+      return earlier;
     }
-    return all;
+    List<Turn> same = shard.updates.computeIfAbsent(turn.update.id(), d -> new ArrayList<>());
+    earlier.addAll(shard.bulks);
+    earlier.addAll(ahead(same));
+    same.add(turn);
+    return earlier;
   }
 
   /** Returns those of the updates of one document, in order, that a further one waits for. */
