@@ -21,8 +21,9 @@ import org.opensearch.transport.TransportRequest;
  * more than the client allows, some fail, whoever kept them waiting. Therefore
  *
  * <ul>
- *   <li>while parts wait for threads for writes, an update begins when those of its document that came before it have ended. Each of
- *       them takes as long as a round of conflicts would, of which one writes too;
+ *   <li>while parts wait for threads for writes, or more updates of its document are under way than half of the number that it may begin again, an
+ *       update begins when those that came before it have ended. Each of them takes as long as a round of conflicts would, of which one writes
+ *       too. Of those that may not begin again, clients expect conflicts: they wait for nothing where threads are free;
  *   <li>an update, and a bulk request that changes its document more often than the update tries again, begin in the order in which
  *       they came.
  * </ul>
@@ -133,13 +134,13 @@ final class Documents {
     }
     List<Turn> same = shard.updates.computeIfAbsent(turn.update.id(), d -> new ArrayList<>());
     earlier.addAll(shard.bulks);
-    earlier.addAll(ahead(same));
+    earlier.addAll(ahead(same, turn.update.retryOnConflict()));
     same.add(turn);
     return earlier;
   }
 
   /** Returns those of the updates of one document, in order, that a further one waits for. */
-  private List<Turn> ahead(List<Turn> same) {
+  private List<Turn> ahead(List<Turn> same, int tries) {
     if (same.isEmpty()) {
       return same;
     }
@@ -147,7 +148,9 @@ final class Documents {
     if (last.begin != null) {
       return List.of(last); // which waits for those before it
     }
-    return requests.writesWait() ? same : List.of();
+    // Each update that is under way with it may make it begin again, and so may some that come later: half of its tries are for these.
+    boolean many = tries > 0 && same.size() > tries / 2;
+    return many || requests.writesWait() ? same : List.of();
   }
 
   /**
