@@ -296,6 +296,9 @@ func TestRules(t *testing.T) {
 		{track.Session{User: "dump", Statement: statement.Statement{Class: statement.Select}}, culprit.Backup, false, culprit.NotBarred, false}, // the SELECT of a dump
 		{track.Session{User: "dump", Statement: statement.Statement{Class: statement.Schema}}, culprit.Schema, false, culprit.Schema, false},
 		{track.Session{Database: "reports", Statement: statement.Statement{Fingerprint: 42}}, culprit.Backup, true, culprit.NotBarred, true},
+		{track.Session{Nameless: true}, culprit.NotBarred, false, culprit.Denied, false}, // it may be a nightly one
+		{track.Session{Nameless: true, Application: "shop"}, culprit.NotBarred, false, culprit.NotBarred, false},
+		{track.Session{Nameless: true, Application: "shop"}, culprit.NotBarred, true, culprit.Denied, false},
 	} {
 		r := rules
 		r.Only = tt.only

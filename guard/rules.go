@@ -32,7 +32,8 @@ type Rules struct {
 	// Only restricts cancels to what Allow names. Default: what is not barred needs no
 	// rule.
 	Only bool
-	// Deny bars what a rule names, whatever Allow says.
+	// Deny bars what a rule names, whatever Allow says, and what may be that: a task file has names for some hundred kinds of
+	// requests, and of a further one the guard knows no more than the fingerprint.
 	Deny []Rule
 	// Background names what has no latency objective, such as nightly reports.
 	Background []Rule
@@ -78,6 +79,19 @@ func (r *Rule) fits(s *track.Session, barred culprit.Bar) bool {
 	return r.Kind == "" || r.Kind == s.Statement.Class.String() || r.Kind == barred.String()
 }
 
+// mayFit reports whether the rule is about a session for all that is known of it. Of one that is nameless, only user, fingerprint and an
+// application that is there tell.
+func (r *Rule) mayFit(s *track.Session, barred culprit.Bar) bool {
+	if !s.Nameless {
+		return r.fits(s, barred)
+	}
+	known := Rule{User: r.User, Fingerprint: r.Fingerprint}
+	if s.Application != "" {
+		known.Application = r.Application
+	}
+	return known.fits(s, barred)
+}
+
 // matches reports whether a name is as a pattern says, in which * stands for any characters or none, a / too, and ? for
 // any one.
 func matches(pattern, name string) bool {
@@ -117,7 +131,7 @@ func (r *Rules) apply(l *track.Look) {
 		s, t := &l.Sessions[i], &l.Sample.Tasks[i]
 		t.Background = t.Background || anyFits(r.Background, s, t.Barred)
 		switch allowed := anyFits(r.Allow, s, t.Barred); {
-		case anyFits(r.Deny, s, t.Barred), r.Only && !allowed:
+		case slices.ContainsFunc(r.Deny, func(r Rule) bool { return r.mayFit(s, t.Barred) }), r.Only && !allowed:
 			t.Barred = culprit.Denied
 		case allowed:
 			t.Barred = culprit.NotBarred

@@ -270,6 +270,25 @@ func TestCancelPHP(t *testing.T) {
 	}
 }
 
+// A request that httpd redirects within itself is one task all the way, with its first name, and is cancelled wherever it is.
+func TestRedirected(t *testing.T) {
+	t.Parallel()
+	s := serve(t, servers.ApacheConfig{PHP: true, Files: map[string]string{"page.php": "<?php sleep(60);"}, Settings: "ErrorDocument 404 /page.php\n"})
+	a := s.get("/missing")
+	time.Sleep(300 * time.Millisecond) // until the script runs, most probably
+	l := s.until(t, "request", func(l *track.Look) bool { return len(tasks(l, "/missing")) == 1 })
+	if n := len(tasks(l, "/page.php")); n != 0 {
+		t.Errorf("%d further tasks of the same request", n)
+	}
+	if ok, err := s.source.Act(t.Context(), tasks(l, "/missing")[0].ID, culprit.Statement); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if r := s.answered(t, a); r.status != 503 {
+		t.Errorf("%+v", r)
+	}
+	s.until(t, "end of the script", func(l *track.Look) bool { return len(tasks(l, "/missing")) == 0 && len(tasks(l, "/page.php")) == 0 })
+}
+
 // A worker that reads a request that does not come, or waits for the next one, is seen as such.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ func (s *Source) session(t *culprit.Task, o *taskfile.Origin) track.Session {
 	if path == "" {
 		state, asked = strings.Trim(what.Text, "()"), ""
 	}
-	return track.Session{Route: asked, Process: int64(o.PID), Application: path, Database: host, Client: client(o.Key), Statement: what, State: state}
+	return track.Session{Route: asked, Process: int64(o.PID), Application: path, Database: host, Client: client(o.Key), Statement: what, State: state, Nameless: name == ""}
 }
 
 // route reads the name of a kind of requests, "GET /path host", of which the host may be missing.

@@ -4,7 +4,8 @@
 //	                       ── Cancel ─▶ the cancel word of a task
 //	                       ── KeepOut ▶ the table of kinds that do not begin
 //
-// A Source is the whole adapter of a server that shows itself: a search server with a plugin. Absent is its task file as long as
+// A Source is the whole adapter of a server that shows itself: a search server with a plugin. What other programs use of the server's
+// processors it learns from /proc, because no task of the file is to blame for that. Absent is its task file as long as
 // it is not there, while the server is asked.
 //
 // Invariants: a look makes no request to the server. When this process goes, the server goes on; what it records while

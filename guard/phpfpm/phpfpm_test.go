@@ -87,6 +87,15 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// A worker that was ended has no process on the page until there is another; the page tells of the others all the same.
+func TestEndedWorker(t *testing.T) {
+	const body = `{"pool":"www","processes":[{"pid":0,"request duration":58572229309,"state":"Idle"},{"pid":7,"state":"Running"}]}`
+	s, err := decode([]byte("Content-type: application/json\r\n\r\n" + body))
+	if err != nil || len(s.Workers) != 1 || s.Workers[0].PID != 7 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 // What waits in a Unix socket's queue leaves in the order in which it came.
 func TestQueue(t *testing.T) {
 	var q queue

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // status is the page, as far as it is used.
@@ -58,6 +59,8 @@ func decode(answer []byte) (*status, error) {
 	if s.Pool == "" || len(s.Workers) > mostWorkers {
 		return nil, fmt.Errorf("a page of pool %q with %d workers, expected a name and at most %d", s.Pool, len(s.Workers), mostWorkers)
 	}
+	// One that was ended is shown with neither process nor request until the master has started another.
+	s.Workers = slices.DeleteFunc(s.Workers, func(w process) bool { return w.PID == 0 })
 	for _, w := range s.Workers {
 		if w.PID <= 1 || w.Duration < 0 {
 			return nil, fmt.Errorf("a worker with pid %d and a request of %d µs", w.PID, w.Duration)

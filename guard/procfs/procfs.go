@@ -4,6 +4,7 @@
 //	/proc/PID[/task/TID]/schedstat ──▶ processor time, time it waited for one
 //	/proc/PID[/task/TID]/io        ──▶ bytes read, bytes written
 //	/proc/PID/task/TID/stat        ──▶ whether it waits for storage
+//	/proc/PID/stat                 ──▶ processor time of all threads
 //	/proc/PID/net/{tcp,unix}       ──▶ requests not read yet, connections not accepted yet
 //
 // Invariants: a figure that cannot be read is absent, not zero. A process number that
@@ -35,6 +36,46 @@ type Usage struct {
 // Process returns the usage of a process's first thread, which is the whole of a
 // process without threads. ok is false if there is no such process or no /proc.
 func Process(pid int64) (Usage, bool) { return read("/proc/" + strconv.FormatInt(pid, 10)) }
+
+// CPU returns the processor time that all threads of a process have used since it began, to a tick of 10 ms. ok is false if
+// there is no such process or no /proc.
+func CPU(pid int64) (used time.Duration, ok bool) {
+	text, err := os.ReadFile("/proc/" + strconv.FormatInt(pid, 10) + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	return parseCPU(text)
+}
+
+// parseCPU reads "pid (name) state … utime stime …", in which a name may hold anything.
+func parseCPU(text []byte) (used time.Duration, ok bool) {
+	_, rest, ok := cutLast(text, ')')
+	fields := bytes.Fields(rest)
+	const first, utime, stime = 3, 14, 15 // of what is behind the name, counted from 1 as proc(5) does
+	if !ok || len(fields) <= stime-first {
+		return 0, false
+	}
+	for _, f := range fields[utime-first : stime-first+1] {
+		n, err := strconv.ParseInt(string(f), 10, 64)
+		if err != nil || n < 0 || n > 1<<53 {
+			return 0, false
+		}
+		used += time.Duration(n) * tick
+	}
+	return used, true
+}
+
+// cutLast cuts text around the last byte c.
+func cutLast(text []byte, c byte) (before, after []byte, found bool) {
+	i := bytes.LastIndexByte(text, c)
+	if i < 0 {
+		return text, nil, false
+	}
+	return text[:i], text[i+1:], true
+}
+
+// tick is the unit of the kernel's counts of processor time.
+const tick = 10 * time.Millisecond
 
 // Thread returns the usage of one thread of a process.
 func Thread(pid, tid int64) (Usage, bool) {
@@ -128,9 +169,9 @@ func (u *Usage) parseIO(text []byte) {
 	}
 }
 
-// busy returns the processor time that this machine has used in all, to a tick of
+// Busy returns the processor time that this machine has used in all, to a tick of
 // 10 ms, and how many processors it has; zeros if there is no /proc.
-func busy() (used time.Duration, processors int) {
+func Busy() (used time.Duration, processors int) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, 0
@@ -165,7 +206,7 @@ func parseBusy(text []byte) (busy time.Duration, ok bool) {
 			return 0, false
 		}
 		if i != 3 && i != 4 { // idle, waiting for disks
-			busy += time.Duration(n) * 10 * time.Millisecond
+			busy += time.Duration(n) * tick
 		}
 	}
 	return busy, true
@@ -197,7 +238,7 @@ func (m *Meter) Begin() {
 	}
 	m.n++
 	m.before = m.busy
-	m.busy, m.processors = busy()
+	m.busy, m.processors = Busy()
 }
 
 // Load returns which part of the time of this machine's processors was used in the time since the

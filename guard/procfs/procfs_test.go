@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"os"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -79,6 +80,21 @@ func TestBusy(t *testing.T) {
 	}
 	if m := (Meter{busy: time.Second}); m.Part(time.Millisecond) != 1 {
 		t.Error("a first look knows the machine")
+	}
+}
+
+// The time of all threads is there, whatever the name of the program is.
+func TestCPU(t *testing.T) {
+	if used, ok := parseCPU([]byte("7 (a) b (c) S 1 7 7 0 -1 4194304 1 2 3 4 150 50 6 7 20 0 9 0 100 1 1")); !ok || used != 2*time.Second {
+		t.Errorf("%v, %v, expected 2 s", used, ok)
+	}
+	for _, text := range []string{"", "7 (a", "7 (a) S 1 7 7 0 -1 4194304 1 2 3 4 150", "7 (a) S 1 7 7 0 -1 4194304 1 2 3 4 x 50 6", "7 (a) S 1 7 7 0 -1 4194304 1 2 3 4 -1 50 6"} {
+		if used, ok := parseCPU([]byte(text)); ok {
+			t.Errorf("%q: %v", text, used)
+		}
+	}
+	if _, ok := CPU(int64(os.Getpid())); !ok && runtime.GOOS == "linux" {
+		t.Error("this process has none")
 	}
 }
 

@@ -18,5 +18,5 @@ func describe(kind uint64, name string) track.Session {
 	if !strings.ContainsAny(indices, "?*") { // the name has no numbers of indices, and the path has
 		route = routeOf(action, indices)
 	}
-	return track.Session{Database: indices, Statement: what, State: action, Route: route}
+	return track.Session{Database: indices, Statement: what, State: action, Route: route, Nameless: name == ""}
 }

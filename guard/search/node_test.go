@@ -100,6 +100,59 @@ func plugin(t *testing.T, name string, start func(context.Context, servers.Searc
 		})
 	})
 	t.Run("bulk", func(t *testing.T) { bulk(t, source, c) })
+	t.Run("documents", func(t *testing.T) { documents(t, source, c) })
+}
+
+// documents has updates of one document come while bulk requests change it: they wait, for the document too, and none fails for a
+// conflict, however many have waited together.
+func documents(t *testing.T, source search.Source, c *requester) {
+	const updates, tries = 60, 3
+	var body strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&body, "{\"index\":{\"_id\":\"same\"}}\n{\"n\":%d}\n", i)
+	}
+	if s, answer := c.send(t.Context(), http.MethodPut, "/docs/_doc/same", `{"n":0}`); s/100 != 2 {
+		t.Fatalf("status %d, %.300s", s, answer)
+	}
+	var sending sync.WaitGroup
+	for range 4 {
+		sending.Go(func() {
+			if s, answer := c.send(t.Context(), http.MethodPost, "/docs/_bulk?filter_path=errors", body.String()); s != http.StatusOK || strings.Contains(answer, "true") {
+				t.Errorf("a bulk request: status %d, %.300s", s, answer)
+			}
+		})
+	}
+	for i := range updates {
+		sending.Go(func() {
+			time.Sleep(time.Duration(i) * 5 * time.Millisecond)
+			if s, answer := c.send(t.Context(), http.MethodPost, fmt.Sprintf("/docs/_update/same?retry_on_conflict=%d", tries), fmt.Sprintf(`{"doc":{"n":%d}}`, -i)); s != http.StatusOK {
+				t.Errorf("update %d: status %d, %.300s", i, s, answer)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { sending.Wait(); close(done) }()
+	held, awaited := false, false
+	for looking := true; looking; {
+		select {
+		case <-done:
+			looking = false
+		case <-time.After(5 * time.Millisecond):
+		}
+		l, err := source.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range l.Sample.Holds {
+			if l.Sample.Resources[h.Resource].Name == "documents" {
+				held = held || h.Used > 0 && l.Sessions[h.Task].Statement.Text == "write/bulk docs x10000"
+				awaited = awaited || h.WaitingSince != culprit.Unset && strings.HasPrefix(l.Sessions[h.Task].Statement.Text, "write/update docs")
+			}
+		}
+	}
+	if !held || !awaited {
+		t.Errorf("looks showed bulk requests that keep the document %v, updates that wait for it %v", held, awaited)
+	}
 }
 
 // bulk has a bulk request cancelled, and then one that has begun refused.

@@ -298,6 +298,31 @@ func TestDetails(t *testing.T) {
 	}
 }
 
+// After a list in detail that failed the next ones have no texts: it may have been too large to be answered in time.
+func TestDetailsFail(t *testing.T) {
+	f := newFake()
+	s := opened(t, f)
+	s.due = time.Time{}
+	f.statuses["/_tasks"] = http.StatusInternalServerError
+	if _, err := s.Look(t.Context()); err == nil || !s.in.detailed {
+		t.Fatalf("%v, in detail %v", err, s.in.detailed)
+	}
+	delete(f.statuses, "/_tasks")
+	if _, err := s.Look(t.Context()); err != nil || s.in.detailed {
+		t.Errorf("%v, in detail %v right after one that failed", err, s.in.detailed)
+	}
+}
+
+// Of a node that has joined the cluster, the guard asks how many processors it has.
+func TestNewNode(t *testing.T) {
+	f := newFake()
+	s := opened(t, f)
+	delete(s.in.processors, fakeNode) // as if it had come since
+	if _, err := s.Look(t.Context()); err != nil || s.in.processors[fakeNode] != 2 {
+		t.Errorf("%v, %v processors, expected 2", err, s.in.processors[fakeNode])
+	}
+}
+
 // Without the right to cancel the guard looks, and says what is missing.
 func TestMayNotCancel(t *testing.T) {
 	f := newFake()

@@ -31,6 +31,9 @@ const (
 // processor.
 const detailRate = 4 << 20
 
+// detailAgain is for how long no detailed list is asked for after one that failed: a few looks without texts, which tell of tasks all the same.
+const detailAgain = time.Second
+
 // Source is a cluster, or one node of it. It is for one goroutine. The methods do what those of guard.Source do.
 type Source interface {
 	Look(ctx context.Context) (*track.Look, error)
@@ -98,17 +101,46 @@ func (s *cluster) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.in.processors = map[string]int{}
-	for id, n := range nodes {
+	for _, n := range nodes {
 		if err := n.recognise(s.target.Scheme == "elasticsearch"); err != nil {
 			return err
 		}
-		s.in.processors[id] = max(n.OS.Processors, 1)
 	}
+	s.describe(nodes)
 	// Nothing has this action: only the right is asked for.
 	_, err = s.Acts.Do(ctx, http.MethodPost, "/_tasks/_cancel?actions=spillgate:none", rightCancel)
 	if s.in.mayCancel = err == nil; rest.Status(err) == http.StatusForbidden {
 		err = nil
+	}
+	return err
+}
+
+// describe enters how many processors nodes have.
+func (s *cluster) describe(nodes map[string]nodeInfo) {
+	s.in.processors = map[string]int{}
+	for id, n := range nodes {
+		s.in.processors[id] = max(n.OS.Processors, 1)
+	}
+}
+
+// newcomers asks again what nodes have if one of those that were counted was not there then.
+func (s *cluster) newcomers(ctx context.Context) error {
+	known := true
+	for id := range s.in.nodes {
+		if _, ok := s.in.processors[id]; !ok {
+			known = false
+		}
+	}
+	if known {
+		return nil
+	}
+	body, err := s.Looks.Do(ctx, http.MethodGet, nodesPath, rightNodes)
+	if err != nil {
+		return err
+	}
+	nodes, err := decodeNodes(body)
+	if err == nil {
+		s.describe(nodes)
 	}
 	return err
 }
@@ -143,6 +175,9 @@ func (s *cluster) Look(ctx context.Context) (*track.Look, error) {
 	if err != nil {
 		return nil, fmt.Errorf("search: _tasks: %w", rest.Late(err))
 	}
+	if err := s.newcomers(ctx); err != nil {
+		return nil, fmt.Errorf("search: _nodes: %w", rest.Late(err))
+	}
 	l := s.builder.build(&s.in)
 	if note := s.absent.Note(); note != "" {
 		l.Notes = append(l.Notes, note)
@@ -171,6 +206,9 @@ func (s *cluster) list(ctx context.Context) error {
 		s.due = began.Add(time.Duration(len(body)) * time.Second / detailRate)
 	}
 	if err != nil {
+		if s.in.detailed { // it may have been too large to be answered in time
+			s.due = time.Now().Add(detailAgain)
+		}
 		return err
 	}
 	s.in.tasks, err = decodeTasks(body)

@@ -53,6 +53,30 @@ func TestNode(t *testing.T) {
 	if s := send(t.Context(), "/update?commit=true", "application/json", "["+documents.String()[1:]+"]"); s != http.StatusOK {
 		t.Fatalf("documents: status %d", s)
 	}
+	t.Run("distributed", func(t *testing.T) {
+		// It has the only slot, and its part on this core must not wait for it.
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		form := url.Values{"q": {"n:7"}, "shards": {fmt.Sprintf("127.0.0.1:%d/solr/docs", server.Port)}}.Encode()
+		if s := send(ctx, "/select", "application/x-www-form-urlencoded", form); s != http.StatusOK {
+			t.Errorf("a distributed query: status %d", s)
+		}
+	})
+	t.Run("rights", func(t *testing.T) {
+		// The right to list and the right to change are told apart by the parameters of the request. Solr adds those of a parameter
+		// "json" after it has checked the rights.
+		for _, hidden := range []string{`{"params":{"boot":"1","cancel":"1"}}`, `{"params":{"keep_out":"1","millis":"10"}}`} {
+			resp, err := client.Post(base+"/spillgate?wt=json&json="+url.QueryEscape(hidden), "application/x-www-form-urlencoded", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if !strings.Contains(string(body), `"queries"`) {
+				t.Errorf("%s: status %d, %s: expected the list, for which the rights were checked", hidden, resp.StatusCode, body)
+			}
+		}
+	})
 	url := fmt.Sprintf("solr://127.0.0.1:%d/solr/docs", server.Port)
 	t.Run("handler", func(t *testing.T) { cancelOne(t, url, send) })
 	t.Run("task file", func(t *testing.T) { cancelOne(t, url+"?tasks="+server.TaskFile(), send) })

@@ -71,7 +71,7 @@ func Open(ctx context.Context, text string, objective time.Duration) (Source, er
 	file, absent := mapped.Existing(tasks, objective)
 	if file != nil {
 		return mapped.NewSource("solr", file, func(kind uint64, text string) track.Session {
-			return track.Session{Database: name, Statement: statement.Statement{Fingerprint: kind, Text: text, Class: statement.Select}, State: "query"}
+			return track.Session{Database: name, Statement: statement.Statement{Fingerprint: kind, Text: text, Class: statement.Select}, State: "query", Nameless: text == ""}
 		}), nil
 	}
 	s := &core{Pair: rest.Both(t), path: t.Path + handler, builder: newBuilder(name), absent: absent}

@@ -45,6 +45,8 @@ type Session struct {
 	State string
 	// Route is what a request of HTTP asks for, as httpgate.Kind names it; else empty.
 	Route string
+	// Nameless tells that the server did not say what the task does: application, database and statement may be anything.
+	Nameless bool
 }
 
 // Look is one sample, with a session for each of its tasks.

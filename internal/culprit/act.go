@@ -123,6 +123,9 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 		return
 	case !limited && !e.confirmed(e.agreed.samples, e.agreed.span): // one of a limited kind should not have begun
 		d.Why = Unconfirmed
+		if rest := e.cfg.Objective/2 - e.agreed.span; e.agreed.samples > 1 && rest > 0 {
+			d.Soon = rest // this look came too early by that much; the next of its source may come a period later
+		}
 		return
 	case done.pending.active && !another, !limited && v.s.At < done.notBefore:
 		d.State, d.Why = Cancelled, BackingOff

@@ -29,8 +29,12 @@ func (s *Sample) Check() error {
 		}
 	}
 	for i := range s.Resources {
-		if s.Resources[i].Kind >= kinds {
-			return fmt.Errorf("culprit: resource %q is of kind %d; expected one below %d", s.Resources[i].Name, s.Resources[i].Kind, kinds)
+		r := &s.Resources[i]
+		if r.Kind >= kinds {
+			return fmt.Errorf("culprit: resource %q is of kind %d; expected one below %d", r.Name, r.Kind, kinds)
+		}
+		if !(r.Others >= 0 && r.Others < 1e18) {
+			return fmt.Errorf("culprit: others use %g units a second of resource %q; expected 0 to 1e18", r.Others, r.Name)
 		}
 	}
 	return s.checkLinks()

@@ -1,6 +1,7 @@
 package culprit
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -27,30 +28,32 @@ func TestConfigCheckNamesEveryMistake(t *testing.T) {
 func TestSampleCheck(t *testing.T) {
 	at := mono.Time(time.Second)
 	good := func() *Sample {
-		return &Sample{At: at, Tasks: []Task{{ID: 1}, {ID: 2}}, Resources: []Resource{{"r", Lock}},
+		return &Sample{At: at, Tasks: []Task{{ID: 1}, {ID: 2}}, Resources: []Resource{{Name: "r", Kind: Lock}},
 			Holds: []Hold{{Task: 1, HeldSince: Unset, WaitingSince: 5}}, Edges: []Edge{{1, 0, 0}}}
 	}
 	if err := good().Check(); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*Sample){
-		"in the past of all":        func(s *Sample) { s.At = -1 },
-		"at no instant":             func(s *Sample) { s.At = mono.Never },
-		"a task of the future":      func(s *Sample) { s.Tasks[0].Started = at + 1 },
-		"an unknown bar":            func(s *Sample) { s.Tasks[0].Barred = bars },
-		"an undo of less than none": func(s *Sample) { s.Tasks[0].Undo = -1 },
-		"an unknown kind":           func(s *Sample) { s.Resources[0].Kind = kinds },
-		"a hold of no task":         func(s *Sample) { s.Holds[0].Task = 2 },
-		"a hold of a negative task": func(s *Sample) { s.Holds[0].Task = -1 },
-		"a hold of no resource":     func(s *Sample) { s.Holds[0].Resource = 1 },
-		"a wait of the future":      func(s *Sample) { s.Holds[0].WaitingSince = at + 1 },
-		"a hold of the future":      func(s *Sample) { s.Holds[0].HeldSince = at + 1 },
-		"a wait of less than none":  func(s *Sample) { s.Holds[0].WaitTime = -1 },
-		"an edge to no task":        func(s *Sample) { s.Edges[0].Blocker = 2 },
-		"an edge over no resource":  func(s *Sample) { s.Edges[0].Resource = -1 },
-		"more tasks than allowed":   func(s *Sample) { s.Tasks = make([]Task, MaxTasks+1) },
-		"more holds than allowed":   func(s *Sample) { s.Holds = make([]Hold, MaxHolds+1) },
-		"more edges than allowed":   func(s *Sample) { s.Edges = make([]Edge, MaxEdges+1) },
+		"in the past of all":           func(s *Sample) { s.At = -1 },
+		"at no instant":                func(s *Sample) { s.At = mono.Never },
+		"a task of the future":         func(s *Sample) { s.Tasks[0].Started = at + 1 },
+		"an unknown bar":               func(s *Sample) { s.Tasks[0].Barred = bars },
+		"an undo of less than none":    func(s *Sample) { s.Tasks[0].Undo = -1 },
+		"an unknown kind":              func(s *Sample) { s.Resources[0].Kind = kinds },
+		"others use less than none":    func(s *Sample) { s.Resources[0].Others = -1 },
+		"others use what is no number": func(s *Sample) { s.Resources[0].Others = math.NaN() },
+		"a hold of no task":            func(s *Sample) { s.Holds[0].Task = 2 },
+		"a hold of a negative task":    func(s *Sample) { s.Holds[0].Task = -1 },
+		"a hold of no resource":        func(s *Sample) { s.Holds[0].Resource = 1 },
+		"a wait of the future":         func(s *Sample) { s.Holds[0].WaitingSince = at + 1 },
+		"a hold of the future":         func(s *Sample) { s.Holds[0].HeldSince = at + 1 },
+		"a wait of less than none":     func(s *Sample) { s.Holds[0].WaitTime = -1 },
+		"an edge to no task":           func(s *Sample) { s.Edges[0].Blocker = 2 },
+		"an edge over no resource":     func(s *Sample) { s.Edges[0].Resource = -1 },
+		"more tasks than allowed":      func(s *Sample) { s.Tasks = make([]Task, MaxTasks+1) },
+		"more holds than allowed":      func(s *Sample) { s.Holds = make([]Hold, MaxHolds+1) },
+		"more edges than allowed":      func(s *Sample) { s.Edges = make([]Edge, MaxEdges+1) },
 		"more resources than allowed": func(s *Sample) {
 			s.Resources = make([]Resource, MaxResources+1)
 		},

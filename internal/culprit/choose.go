@@ -106,9 +106,9 @@ func (e *Engine) shortlist(c contender) {
 func (e *Engine) price(v *view, c *contender) {
 	t := &v.s.Tasks[c.task]
 	for r, g := range c.gains {
-		// As many as lose their time now, or did in the mean of the last samples: few
+		// As many as lose their time now, or did in the mean of the last samples since it began: few
 		// requests at a time make single samples say little.
-		lost := max(v.lostTo[r], ratio(e.recent.lost[r], e.recent.looks))
+		lost := max(v.lostTo[r], e.recent.lostSince(r, t.Started))
 		if c.dam && v.victim(c.task) {
 			lost = max(lost-v.lost[c.task*v.r+r], 0)
 		}

@@ -17,6 +17,7 @@ type recent struct {
 	delayed       delayed
 	still         time.Duration // for how long nothing has ended
 	grain         float64       // of the counts of late requests, at this sample
+	past          past
 }
 
 // delayed is what late tasks in flight lost their time to, summed over samples. Those that mainly
@@ -97,6 +98,7 @@ func (w *recent) add(v *view, f Finished, objective time.Duration) {
 			w.lost[r] += v.lostTo[r]
 		}
 	}
+	w.past.add(v.s.At, float64(v.dt)/float64(window(objective, v.dt)), w)
 }
 
 func ratio(a, b float64) float64 {

@@ -71,6 +71,11 @@ func (g *graph) build(v *view, horizon float64) {
 // blamed for.
 func (g *graph) passOn(v *view) {
 	g.onward, g.waits = resized(g.onward, v.n*v.r), resized(g.waits, v.n)
+	for r := range g.queued { // what others use, they keep
+		if p := &g.queued[r]; v.s.Resources[r].Kind == System {
+			p.kept = ratio(v.s.Resources[r].Others, p.used)
+		}
+	}
 	for at, part := range g.keeps {
 		g.queued[at%v.r].kept += part
 	}
@@ -152,6 +157,11 @@ func (g *graph) pools(v *view) {
 	for r := range g.queued {
 		p := &g.queued[r]
 		p.dam, p.damSince, p.nextSince, p.since = -1, Unset, Unset, Unset
+	}
+	for r := range g.queued {
+		if v.s.Resources[r].Kind == System {
+			g.queued[r].used = v.s.Resources[r].Others
+		}
 	}
 	for _, e := range v.s.Edges {
 		g.queued[e.Resource].edges = true

@@ -60,7 +60,7 @@ func anySample(t *rapid.T, at mono.Time, resources []Resource) *Sample {
 func anyResources(t *rapid.T) []Resource {
 	var all []Resource
 	for k := range rapid.IntRange(1, 5).Draw(t, "resources") {
-		all = append(all, Resource{fmt.Sprint("r", k), Kind(rapid.IntRange(0, int(kinds)-1).Draw(t, "kind"))})
+		all = append(all, Resource{Name: fmt.Sprint("r", k), Kind: Kind(rapid.IntRange(0, int(kinds)-1).Draw(t, "kind")), Others: float64(rapid.IntRange(0, 3).Draw(t, "others"))})
 	}
 	return all
 }

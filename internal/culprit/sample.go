@@ -143,6 +143,9 @@ type Resource struct {
 	Name string `json:"name,omitzero"`
 	// Kind says how its use and its contention are measured.
 	Kind Kind `json:"kind,omitzero"`
+	// Others is how many units a second of a System others than the tasks use: other programs on the machine, say. What
+	// tasks lose to these no task is to blame for. Default 0: the tasks alone use it.
+	Others float64 `json:"others,omitzero"`
 }
 
 // Kind is a kind of resource. Section 3.4 of the paper has the formulas.

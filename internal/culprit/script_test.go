@@ -21,7 +21,7 @@ type script struct {
 // TestScripts runs the stories under testdata/engine. Commands:
 //
 //	engine objective=100ms [mode= trip= persecond= perminute= percompletion= limit= minage= choice=]
-//	resources table=lock pool=queue …
+//	resources table=lock pool=queue disk=(system,OTHERS) …
 //	look at=1s [done=N timed=N late=N blind=view anew=true]
 //	  ID began=INSTANT [kind=] [holds=R] [waits=R] [since=INSTANT] [shared] [used=] [gets=]
 //	     [behind=INSTANT, since when it waits for more of what it holds] [lost=DURATION, of finished waits] [progress=K/N] [undo=] [barred=] [steps=] [background] [idle] [ending]
@@ -42,7 +42,11 @@ func TestScripts(t *testing.T) {
 				for _, a := range d.CmdArgs {
 					for k, name := range kindWords {
 						if name == a.Vals[0] {
-							s.resources = append(s.resources, Resource{a.Key, Kind(k)})
+							r := Resource{Name: a.Key, Kind: Kind(k)}
+							if len(a.Vals) > 1 {
+								r.Others = float64(number(t, d, a.Vals[1]))
+							}
+							s.resources = append(s.resources, r)
 						}
 					}
 				}

@@ -106,6 +106,7 @@ func (w *recent) visit(c *codec) {
 	w.lost = list(c, w.lost, MaxResources, c.float)
 	w.delayed.lost = list(c, w.delayed.lost, MaxResources, c.float)
 	whole(c, &w.still)
+	w.past.visit(c)
 }
 
 func (n *normal) visit(c *codec) {

@@ -37,6 +37,7 @@ func apacheScenes() []scene {
 			})
 		}
 		s.request = func(ctx context.Context, b *bench, _ int) error { return page(ctx, b.root+"/fast.php", nil) }
+		s.contenders = func() []contender { return again(contenders()) }
 		return s
 	}
 	module := form("c9", "Slow PHP pages take all workers of an Apache (c9)", `Apache httpd with MPM prefork and 8 workers runs PHP in its processes. Eight requests for a page that waits

@@ -1,14 +1,15 @@
 package culprits
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/table"
@@ -133,7 +134,8 @@ func quiet() experiment.Experiment {
 		"A load with bursts and idle spells, and beside it, in turn, checkpoints, vacuums, dumps, reports, index builds, idle transactions. No cancel is right.", quietServers)
 }
 
-// quietly guards each of some servers in mode enforce while nothing is wrong.
+// quietly guards each of some servers in mode enforce while nothing is wrong, all at once: a machine that others use is the
+// harder test.
 func quietly(name, title, about string, all func() []quietServer) experiment.Experiment {
 	return experiment.Experiment{Name: name, Title: title, Live: true, About: about,
 		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
@@ -141,40 +143,58 @@ func quietly(name, title, about string, all func() []quietServer) experiment.Exp
 			if o.Quick {
 				length = 16 * time.Second
 			}
-			r := &experiment.Result{Quick: o.Quick}
-			t := &table.Table{Title: fmt.Sprintf("%v each", length), Columns: []table.Column{{Name: "server"}, {Name: "chores done"}, {Name: "requests"},
-				{Name: "late", Format: "%.4f"}, {Name: "failed"}, {Name: "cancels"}}}
 			servers := all()
+			found, failed := make([]quietFound, len(servers)), make([]error, len(servers))
+			o.Step(0, 1, fmt.Sprintf("%d servers", len(servers)))
+			var running sync.WaitGroup
 			for i, q := range servers {
-				o.Step(i, len(servers), q.scene.name)
-				if err := q.run(ctx, o.Seed, length, r, t); err != nil {
-					return nil, err
+				running.Go(func() { found[i], failed[i] = q.run(ctx, o.Seed, length) })
+			}
+			running.Wait()
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			r := &experiment.Result{Quick: o.Quick}
+			t := &table.Table{Title: fmt.Sprintf("%v, at once", length), Columns: []table.Column{{Name: "server"}, {Name: "chores done"}, {Name: "chores failed"}, {Name: "requests"},
+				{Name: "late", Format: "%.4f"}, {Name: "failed"}, {Name: "cancels"}}}
+			for i, q := range servers {
+				f := &found[i]
+				if failed[i] != nil { // what the others came to is told all the same
+					t.Note = cmp.Or(t.Note, fmt.Sprintf("%.300v", failed[i]))
+					r.Ceiling(q.scene.name+": did not run", "", 0, 0, 1)
+					continue
 				}
+				t.Add(q.scene.name, f.chores, f.spoiled, f.requests, float64(f.late)/float64(max(f.requests, 1)), f.failed, f.cancels)
+				t.Note = cmp.Or(t.Note, f.first)
+				r.Ceiling(q.scene.name+": cancels", "", 0, 0, float64(f.cancels))
+				r.Ceiling(q.scene.name+": chores failed", "", 0, 0, float64(f.spoiled))
 			}
 			r.Table = append(r.Table, t)
 			return r, nil
 		}}
 }
 
-func (q *quietServer) run(ctx context.Context, seed uint64, length time.Duration, r *experiment.Result, t *table.Table) error {
+// quietFound is what became of a quiet server.
+type quietFound struct {
+	chores, spoiled                 int    // done; failed
+	first                           string // failure of a chore, "" if none failed
+	requests, late, failed, cancels int
+}
+
+func (q *quietServer) run(ctx context.Context, seed uint64, length time.Duration) (found quietFound, err error) {
 	b, err := q.scene.start(ctx)
 	if err != nil {
-		return fmt.Errorf("quiet: %w", err)
+		return found, fmt.Errorf("quiet, %s: %w", q.scene.name, err)
 	}
 	defer b.stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var mu sync.Mutex
-	cancels := 0
+	var cancels atomic.Int64
 	guarding, stopGuard := context.WithCancel(ctx)
-	wait, err := spillgate(guarding, &q.scene, b, func(int64, string) {
-		mu.Lock()
-		defer mu.Unlock()
-		cancels++
-	})
+	wait, err := spillgate(guarding, &q.scene, b, func(int64, string) { cancels.Add(1) })
 	if err != nil {
 		stopGuard()
-		return err
+		return found, err
 	}
 	defer func() {
 		stopGuard()
@@ -182,15 +202,17 @@ func (q *quietServer) run(ctx context.Context, seed uint64, length time.Duration
 	}()
 	var beside sync.WaitGroup
 	choring, stopChores := context.WithCancel(ctx)
-	done, failed := 0, error(nil)
 	beside.Go(func() {
 		for i := 0; choring.Err() == nil; i++ {
 			c := q.chores[i%len(q.chores)]
-			if err := c.do(choring, b); err != nil && choring.Err() == nil {
-				failed = fmt.Errorf("%s: %w", c.name, err)
-				return
+			switch err := c.do(choring, b); {
+			case err == nil:
+				found.chores++
+			case choring.Err() == nil: // cut off, it may be, by a cancel
+				found.spoiled++
+				found.first = cmp.Or(found.first, fmt.Sprintf("%s, %s: %.200v", q.scene.name, c.name, err))
+				_ = pause(choring, time.Second)
 			}
-			done++
 		}
 	})
 	out := &played{}
@@ -203,20 +225,17 @@ func (q *quietServer) run(ctx context.Context, seed uint64, length time.Duration
 	}
 	stopChores()
 	beside.Wait()
-	if err != nil || failed != nil {
-		return fmt.Errorf("quiet, %s: %w", q.scene.name, errors.Join(err, failed))
+	if err != nil {
+		return found, fmt.Errorf("quiet, %s: %w", q.scene.name, err)
 	}
-	late, lost := 0, 0
+	found.requests = len(out.answers)
 	for _, a := range out.answers {
 		if !a.ok {
-			lost++
+			found.failed++
 		} else if a.took > q.scene.objective {
-			late++
+			found.late++
 		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	t.Add(q.scene.name, done, len(out.answers), float64(late)/float64(max(len(out.answers), 1)), lost, cancels)
-	r.Ceiling(q.scene.name+": cancels", "", 0, 0, float64(cancels))
-	return nil
+	found.cancels = int(cancels.Load())
+	return found, nil
 }

@@ -494,7 +494,7 @@ static int refuse(request_rec *r) {
 }
 
 static int post_read_request(request_rec *r) {
-	if (!tracer || workers < 0)
+	if (!tracer || workers < 0 || r->prev) /* httpd redirected it within itself, as mod_rewrite and ErrorDocument do: it is the same request */
 		return DECLINED;
 	char name[sizeof((visit *)0)->name];
 	name_request(r, name, sizeof name);

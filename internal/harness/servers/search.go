@@ -61,8 +61,8 @@ func Elasticsearch(ctx context.Context, c SearchConfig) (*Server, error) {
 	return elasticsearch.start(ctx, c)
 }
 
-// searchPatience is how long a node may take to start: 10 s on two idle processors.
-const searchPatience = 2 * time.Minute
+// searchPatience is how long a node may take to start: 10 s on two idle processors, 4 minutes where thirty others want them.
+const searchPatience = 6 * time.Minute
 
 func (k *searchKind) start(ctx context.Context, c SearchConfig) (*Server, error) {
 	archive, err := k.fetched(ctx, c.Fetch)

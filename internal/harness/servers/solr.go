@@ -84,6 +84,7 @@ func Solr(ctx context.Context, c SolrConfig) (*Server, error) {
 		},
 		command: func(dir string, port, _ int) []string {
 			return []string{filepath.Join(java, "bin", "java"), fmt.Sprintf("-Xms%dm", heap), fmt.Sprintf("-Xmx%dm", heap),
+				"-Dsolr.disable.allowUrls=true", // a query may name this node as its shard
 				"-cp", filepath.Join(dir, "built", "classes") + ":" + filepath.Join(jars, "*"), "spillgate.solr.Node", filepath.Join(dir, "home"), strconv.Itoa(port)}
 		},
 		ready: func(ctx context.Context, port int) error { return answersHTTP(ctx, port, "/solr/docs/spillgate") },

@@ -1,5 +1,6 @@
 package spillgate.elasticsearch;
 
+import java.util.concurrent.ThreadPoolExecutor;
 import org.elasticsearch.action.ActionListener;
 import org.elasticsearch.cluster.node.DiscoveryNode;
 import org.elasticsearch.cluster.service.ClusterService;
@@ -55,6 +56,11 @@ final class Services extends AbstractLifecycleComponent implements Server {
     } catch (EsRejectedExecutionException e) {
       what.run();
     }
+  }
+
+  @Override
+  public boolean writesWait() {
+    return threads.executor(ThreadPool.Names.WRITE) instanceof ThreadPoolExecutor pool && !pool.getQueue().isEmpty();
   }
 
   @Override

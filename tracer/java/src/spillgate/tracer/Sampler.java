@@ -15,7 +15,7 @@ public final class Sampler implements AutoCloseable {
      * Begins, with a thread of its own.
      *
      * @param each is called 50 times a second with the share of the time since the last call for which a collector stopped all,
-     *     0 to 1; it must not throw
+     *     0 to 1. What it throws goes to the thread's handler of uncaught exceptions, and it is called again
      */
     public Sampler(DoubleConsumer each) {
         this.each = each;
@@ -31,7 +31,12 @@ public final class Sampler implements AutoCloseable {
             LockSupport.parkNanos(EVERY_NS);
             long now = System.nanoTime();
             long collecting = Usage.collecting();
-            each.accept(now > before ? Math.min((collecting - collected) * 1e6 / (now - before), 1) : 0);
+            try {
+                each.accept(now > before ? Math.min((collecting - collected) * 1e6 / (now - before), 1) : 0);
+            } catch (RuntimeException e) {
+                Thread sampler = Thread.currentThread();
+                sampler.getUncaughtExceptionHandler().uncaughtException(sampler, e);
+            }
             before = now;
             collected = collecting;
         }

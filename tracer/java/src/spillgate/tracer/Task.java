@@ -212,7 +212,7 @@ public final class Task implements AutoCloseable {
         }
         try {
             cancel.run();
-        } catch (RuntimeException e) {
+        } catch (Throwable e) { // of the program, whose other tasks must be cancelled all the same
             Thread watcher = Thread.currentThread();
             watcher.getUncaughtExceptionHandler().uncaughtException(watcher, e);
         }

@@ -68,6 +68,14 @@ public final class Tracer implements AutoCloseable {
         return new Resource(Names.intern(file, Geometry.HEADER, file.geometry.resources(), name, kind.ordinal() + 1));
     }
 
+    /**
+     * Returns the resource of the processors, in nanoseconds. Its name says how many this program may use, so that a guard can tell what others use
+     * of them.
+     */
+    public Resource processor() {
+        return resource("processor (" + Runtime.getRuntime().availableProcessors() + ")", Resource.Kind.SYSTEM);
+    }
+
     /** Returns the fingerprint of a kind of task and makes its name known; called once for a kind. A name with control characters is 0. */
     public long kind(String name) {
         byte[] bytes = Names.encode(name);

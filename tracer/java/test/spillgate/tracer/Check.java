@@ -13,6 +13,8 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 
@@ -37,6 +39,7 @@ final class Check {
         c.refusals();
         c.untraced();
         c.mode(TaskFile.PRECISE);
+        c.failures();
         c.cancels();
         c.waiters();
         c.cache();
@@ -148,6 +151,29 @@ final class Check {
         }
         check(tracer.kind("a\nb") == 0 && !tracer.resource("", Resource.Kind.LOCK).traced(), "a wrong name is none");
         check(!tracer.resource("\ud800", Resource.Kind.LOCK).traced(), "half a character is no name");
+    }
+
+    /** Neither a cancel nor a sample that fails keeps the next one from being done. */
+    private void failures() throws Exception {
+        Thread.setDefaultUncaughtExceptionHandler((thread, e) -> check(e instanceof LinkageError || e instanceof IllegalStateException, e.toString()));
+        AtomicInteger calls = new AtomicInteger();
+        try (Task task = tracer.begin(Info.REQUEST.withKey(3).cancelling(() -> {
+            calls.incrementAndGet();
+            throw new NoSuchMethodError("of another version of the program");
+        }))) {
+            cancel(3, false);
+            while (calls.get() == 0 && task.traced()) {
+                Thread.onSpinWait();
+            }
+        }
+        Semaphore samples = new Semaphore(0);
+        Sampler sampler = new Sampler(share -> {
+            samples.release();
+            throw new IllegalStateException("one task that cannot be read");
+        });
+        check(samples.tryAcquire(3, 60, TimeUnit.SECONDS), "samples go on");
+        sampler.close();
+        Thread.setDefaultUncaughtExceptionHandler(null);
     }
 
     private void cancels() throws Exception {

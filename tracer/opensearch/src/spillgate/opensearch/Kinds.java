@@ -3,7 +3,9 @@ package spillgate.opensearch;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Set;
 import java.util.TreeSet;
+import java.util.regex.Pattern;
 import org.opensearch.action.IndicesRequest;
 import org.opensearch.action.bulk.BulkRequest;
 import org.opensearch.action.search.MultiSearchRequest;
@@ -23,6 +25,13 @@ final class Kinds {
   /** How many indices are told apart. */
   private static final int MOST = 16;
 
+  /** Of one document, or reads of some by their identifiers. */
+  private static final Set<String> SINGLE =
+      Set.of(PREFIX + "read/get", PREFIX + "read/mget", PREFIX + "write/index", PREFIX + "write/update", PREFIX + "write/delete");
+
+  /** What a name in the task file cannot be made of: clients make up names of fields. */
+  private static final Pattern UNFIT = Pattern.compile("[\\p{Cc}\\p{Cs}]");
+
   private Kinds() {}
 
   /** Reports whether requests of an action are shown. Replication is not, and neither is what changes no data. */
@@ -30,11 +39,10 @@ final class Kinds {
     return action.startsWith(PREFIX) && !action.contains("replication") && !action.contains("ccr") && !action.endsWith("]");
   }
 
-  /** Returns the flags of an action: work by query has no client that waits, and single reads cannot be cancelled. */
+  /** Returns the flags of an action: work by query has no client that waits, and what is about one document cannot be cancelled. */
   static long flags(String action) {
     boolean background = action.endsWith("byquery") || action.endsWith("reindex");
-    boolean barred = action.startsWith(PREFIX + "read/get") || action.startsWith(PREFIX + "read/mget");
-    return (background ? Info.BACKGROUND : 0) | (barred ? Info.BARRED : 0);
+    return (background ? Info.BACKGROUND : 0) | (SINGLE.contains(action) ? Info.BARRED : 0);
   }
 
   static String of(String action, Object request) {
@@ -59,14 +67,14 @@ final class Kinds {
     if (digits > 2) {
       all.add("x1" + "0".repeat(digits - 1));
     }
-    return Tracer.fitting(String.join(" ", all));
+    return Tracer.fitting(UNFIT.matcher(String.join(" ", all)).replaceAll("?"));
   }
 
   /** Names of indices, whose numbers come and go, in order; "*" for none and for many. */
   private static String names(Collection<String> indices) {
     TreeSet<String> different = new TreeSet<>();
     for (String name : indices) {
-      different.add(name.replaceAll("[0-9]+", "?").replaceAll("\\p{Cntrl}", ""));
+      different.add(name.replaceAll("[0-9]+", "?"));
       if (different.size() > MOST) {
         return "*";
       }

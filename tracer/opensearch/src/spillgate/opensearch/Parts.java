@@ -1,5 +1,6 @@
 package spillgate.opensearch;
 
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
 import org.opensearch.common.util.concurrent.ThreadContext;
 import org.opensearch.core.transport.TransportResponse;
@@ -10,7 +11,7 @@ import org.opensearch.transport.TransportRequest;
 import org.opensearch.transport.TransportRequestOptions;
 import org.opensearch.transport.TransportResponseHandler;
 
-/** Sees the parts of requests wait for threads: from when they are sent to when a thread of the pool has them. */
+/** Sees the parts of requests wait for threads: from when they are sent to when a thread of the pool has them. Writes of one document are sent in order. */
 final class Parts implements TransportInterceptor {
   private final Requests requests;
 
@@ -47,39 +48,74 @@ final class Parts implements TransportInterceptor {
           return;
         }
         WritePart part = action.endsWith("[p]") && requests.context.getTransient(WritePart.KEY) == null ? new WritePart(r, request) : null;
-        Answered<T> answered = new Answered<>(handler, r, pool, part, requests.context.newRestorableContext(true));
-        r.sent(pool);
+        Documents.Turn turn = Documents.turn(r, request, part == null ? null : part.bulk);
+        Answered<T> answered = new Answered<>(handler, r, pool, part, turn, requests.context.newRestorableContext(true));
         try (ThreadContext.StoredContext before = requests.context.newStoredContext(true)) {
           if (part != null) {
             requests.context.putTransient(WritePart.KEY, part);
           }
-          sender.sendRequest(to, action, request, options, answered);
+          if (turn == null) {
+            answered.send(() -> sender.sendRequest(to, action, request, options, answered));
+            return;
+          }
+          Supplier<ThreadContext.StoredContext> own = requests.context.newRestorableContext(true);
+          requests.documents.begin(
+              turn,
+              () -> {
+                try (ThreadContext.StoredContext other = own.get()) {
+                  answered.send(() -> sender.sendRequest(to, action, request, options, answered));
+                }
+              });
         }
       }
     };
   }
 
   /** Tells a request that a part of it was answered. */
-  private static final class Answered<T extends TransportResponse> extends Forwarded<T> {
+  private final class Answered<T extends TransportResponse> extends Forwarded<T> {
     private final Request request;
     private final Pool pool;
     private final WritePart part; // or null
+    private final Documents.Turn turn; // or null
+    private final AtomicBoolean ended = new AtomicBoolean();
     private final Supplier<ThreadContext.StoredContext> context; // of whoever sent the part, which has no part
 
-    Answered(TransportResponseHandler<T> to, Request request, Pool pool, WritePart part, Supplier<ThreadContext.StoredContext> context) {
+    Answered(TransportResponseHandler<T> to, Request request, Pool pool, WritePart part, Documents.Turn turn, Supplier<ThreadContext.StoredContext> context) {
       super(to);
       this.request = request;
       this.pool = pool;
       this.part = part;
+      this.turn = turn;
       this.context = context;
+    }
+
+    /** Sends the part. What waits for it would wait for ever if it could not be sent and were not answered. */
+    void send(Runnable send) {
+      if (turn == null || !turn.counted()) {
+        request.sent(pool);
+      }
+      try {
+        send.run();
+      } catch (RuntimeException e) {
+        if (ended.get()) {
+          throw e; // of whoever was answered
+        }
+        handleException(new TransportException(e));
+      }
     }
 
     @Override
     void ends() {
+      if (!ended.compareAndSet(false, true)) {
+        return;
+      }
       if (part != null) {
         part.ends();
       }
       request.answered(pool);
+      if (turn != null) {
+        requests.documents.end(turn);
+      }
     }
 
     @Override

@@ -23,6 +23,7 @@ final class Request {
   private Consumption consumption;
   private volatile boolean cancelled;
   private volatile boolean refused; // as it waited for its first thread
+  private volatile boolean givenUp; // some operations of a bulk request
   private boolean begun; // a thread ran a part
 
   // By pool.
@@ -30,6 +31,8 @@ final class Request {
   private final int[] queued = new int[Pool.values().length]; // of these, those that no thread has run
   private final int[] running = new int[Pool.values().length]; // threads
   private final boolean[] waits = new boolean[Pool.values().length]; // as recorded
+
+  private int lined; // parts that wait for their turn at a document
 
   private final Set<Measure> measured = new HashSet<>(); // by the node
   private final Map<Thread, ThreadUse> using = new HashMap<>(); // of parts that it does not measure
@@ -71,6 +74,34 @@ final class Request {
     sent[p]--;
     queued[p] = Math.min(queued[p], sent[p]);
     record(pool);
+  }
+
+  /** A part waits for its turn at a document from now on. */
+  synchronized void lined() {
+    if (++lined == 1 && !ended) {
+      traced.waitBegin(all.document);
+    }
+  }
+
+  /** A part that waited has its turn. */
+  synchronized void itsTurn() {
+    if (--lined == 0 && !ended) {
+      traced.waitEnd(all.document);
+    }
+  }
+
+  /** Another request waits for the turn of a part of this one to end. */
+  synchronized void keepsDocument() {
+    if (!ended) {
+      traced.acquire(all.document, 1);
+    }
+  }
+
+  /** That turn has ended. */
+  synchronized void freesDocument() {
+    if (!ended) {
+      traced.release(all.document, 1);
+    }
   }
 
   /**
@@ -198,10 +229,14 @@ final class Request {
    * answered one by one, so none begins while their kind is kept out.
    */
   OpenSearchStatusException left() {
-    if (cancelled) {
-      return cancelled(null);
-    }
-    return items && all.keptOut(kind) ? Refusals.refusal() : null;
+    OpenSearchStatusException why = cancelled ? cancelled(null) : items && all.keptOut(kind) ? Refusals.refusal() : null;
+    givenUp |= why != null;
+    return why;
+  }
+
+  /** Reports whether operations were given up. */
+  boolean givenUp() {
+    return givenUp;
   }
 
   /** Returns what the client gets instead of a failure. */

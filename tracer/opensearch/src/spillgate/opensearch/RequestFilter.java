@@ -67,6 +67,10 @@ final class RequestFilter implements ActionFilter {
           @Override
           public void onResponse(A answer) {
             requests.end(r);
+            if (r.givenUp()) { // to write an answer with thousands of refusals takes long, and this is a thread for writes, for which others wait
+              requests.later(0, () -> listener.onResponse(answer));
+              return;
+            }
             listener.onResponse(answer);
           }
 

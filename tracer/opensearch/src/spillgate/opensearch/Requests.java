@@ -21,6 +21,8 @@ final class Requests {
   final Resource[] pools = new Resource[Pool.values().length];
   final Resource processor;
   final Resource heap;
+  final Resource document;
+  final Documents documents = new Documents(this);
   volatile ThreadContext context;
 
   private final Tracer tracer;
@@ -34,8 +36,9 @@ final class Requests {
     for (Pool p : Pool.values()) {
       pools[p.ordinal()] = tracer.resource(p.title, Resource.Kind.QUEUE);
     }
-    processor = tracer.resource("processor", Resource.Kind.SYSTEM);
+    processor = tracer.processor();
     heap = tracer.resource("heap", Resource.Kind.SYSTEM);
+    document = tracer.resource("documents", Resource.Kind.LOCK);
   }
 
   void serve(Server server) {
@@ -124,6 +127,11 @@ final class Requests {
   /** Runs something on a thread of the node after some milliseconds, or at once if the node stops. */
   void later(long millis, Runnable what) {
     server.later(millis, what);
+  }
+
+  /** Reports whether something waits for a thread for writes. */
+  boolean writesWait() {
+    return server.writesWait();
   }
 
   /** Has the node cancel a task and all its parts. */

@@ -12,6 +12,9 @@ interface Server {
   /** Runs something on a thread of the node after some milliseconds, or at once if the node stops. */
   void later(long millis, Runnable what);
 
+  /** Reports whether something waits for a thread for writes. */
+  boolean writesWait();
+
   /** Has the node cancel a task and all its parts. */
   void cancel(CancellableTask task);
 

@@ -1,5 +1,6 @@
 package spillgate.opensearch;
 
+import java.util.concurrent.ThreadPoolExecutor;
 import org.opensearch.cluster.node.DiscoveryNode;
 import org.opensearch.common.inject.Inject;
 import org.opensearch.common.lifecycle.AbstractLifecycleComponent;
@@ -55,6 +56,11 @@ public final class Services extends AbstractLifecycleComponent implements Server
     } catch (OpenSearchRejectedExecutionException e) {
       what.run();
     }
+  }
+
+  @Override
+  public boolean writesWait() {
+    return transport.getThreadPool().executor(ThreadPool.Names.WRITE) instanceof ThreadPoolExecutor pool && !pool.getQueue().isEmpty();
   }
 
   @Override

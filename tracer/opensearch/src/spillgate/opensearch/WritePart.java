@@ -15,7 +15,7 @@ final class WritePart {
   static final String KEY = "spillgate_part";
 
   private final Request request;
-  private final BulkShardRequest bulk; // null for another part
+  final BulkShardRequest bulk; // null for another part
   private volatile Thread thread; // null before the first operation, and when it has ended
   private boolean given; // up
 

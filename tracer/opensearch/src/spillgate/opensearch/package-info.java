@@ -5,6 +5,7 @@
  * <pre>
  *   RequestFilter ── begin, end ──▶ Request ──▶ spillgate.tracer.Task ──▶ task file ──▶ guard
  *   Parts ── sent, started, ended ─▶   │
+ *     └── writes of one document, in order: Documents
  *   Sampler ── processor, heap ────▶   ▼
  *   TaskManager, bulk items ◀──── cancel ◀───────────────────────────── cancel word
  *   Refusals ◀── 429 ── RequestFilter, searches and bulk items that have not begun ◀── kinds kept out

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.solr.common.SolrException;
 import org.apache.solr.common.SolrException.ErrorCode;
+import org.apache.solr.common.params.SolrParams;
 import org.apache.solr.handler.RequestHandlerBase;
 import org.apache.solr.request.SolrQueryRequest;
 import org.apache.solr.response.SolrQueryResponse;
@@ -29,8 +30,9 @@ public final class QueriesHandler extends RequestHandlerBase implements Permissi
   public void handleRequestBody(SolrQueryRequest req, SolrQueryResponse rsp) {
     rsp.setHttpCaching(false);
     Queries all = Queries.of(req.getCore());
-    Long number = req.getParams().getLong("cancel");
-    String kind = req.getParams().get("keep_out");
+    SolrParams params = req.getOriginalParams(); // for which the rights were checked; Solr has added those of a parameter "json" since
+    Long number = params.getLong("cancel");
+    String kind = params.get("keep_out");
     Map<String, Object> out = new LinkedHashMap<>();
     out.put("version", VERSION);
     out.put("boot", all.boot);
@@ -38,9 +40,9 @@ public final class QueriesHandler extends RequestHandlerBase implements Permissi
       throw new SolrException(ErrorCode.BAD_REQUEST, "a change by " + req.getHttpMethod() + ", expected POST");
     }
     if (number != null) {
-      out.put("cancelled", all.cancel(req.getParams().getLong("boot", 0), number));
+      out.put("cancelled", all.cancel(params.getLong("boot", 0), number));
     } else if (kind != null) {
-      out.put("kept_out", all.keepOut(parsed(kind), millis(req.getParams().getLong("millis", 0)) * 1_000_000));
+      out.put("kept_out", all.keepOut(parsed(kind), millis(params.getLong("millis", 0)) * 1_000_000));
     } else {
       list(all, out);
     }

@@ -42,6 +42,9 @@ final class Shape {
       int left = LONGEST;
       length += p.getKey().length();
       for (String value : p.getValue()) {
+        if (value == null) {
+          continue; // of a request that a program makes inside of Solr
+        }
         length += value.length();
         fields(value.substring(0, Math.min(value.length(), left)), fields);
         left -= Math.min(value.length(), left);

@@ -27,7 +27,7 @@ final class TaskFile implements AutoCloseable {
   TaskFile(Path path, Queries all) throws IOException {
     tracer = Tracer.open(path);
     slots = tracer.resource("query slots", Resource.Kind.QUEUE);
-    processor = tracer.resource("processor", Resource.Kind.SYSTEM);
+    processor = tracer.processor();
     heap = tracer.resource("heap", Resource.Kind.SYSTEM);
     sampler = new Sampler(share -> all.running.values().forEach(q -> q.sample(share)));
   }

@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.concurrent.Semaphore;
 import org.apache.solr.common.SolrException;
 import org.apache.solr.common.SolrException.ErrorCode;
+import org.apache.solr.common.params.ShardParams;
 import org.apache.solr.core.PluginInfo;
 import org.apache.solr.core.SolrCore;
 import org.apache.solr.handler.component.SearchHandler;
@@ -17,7 +18,8 @@ import org.apache.solr.search.QueryLimits;
  * Solr's search handler, whose queries a guard sees and cancels.
  *
  * <p>Its entry in solrconfig.xml is that of the search handler with another class. {@code <int name="slots">}
- * bounds how many of its queries run at once, 0 (the default) is no bound: those that wait are then seen to wait.
+ * bounds how many of its queries run at once, 0 (the default) is no bound: those that wait are then seen to wait. Parts of distributed queries are not
+ * counted, because the whole query is.
  * {@code <str name="tasks">} is the path of a task file, in which a guard on the same machine sees the queries of the core without
  * asking for them; the default is none.
  */
@@ -49,6 +51,7 @@ public final class WatchedSearchHandler extends SearchHandler {
   public void handleRequestBody(SolrQueryRequest req, SolrQueryResponse rsp) throws Exception {
     Queries all = Queries.of(req.getCore());
     Object client = req.getHttpSolrCall() == null ? null : req.getHttpSolrCall().getReq().getHeader("X-Opaque-Id");
+    Semaphore slots = slots(req);
     Query q = all.begin(Shape.of(String.valueOf(req.getPath()), req.getOriginalParams()), client == null ? "" : client.toString(), slots != null);
     if (q == null) {
       all.holdBack();
@@ -77,6 +80,14 @@ public final class WatchedSearchHandler extends SearchHandler {
       q.leave();
       all.end(q);
     }
+  }
+
+  /**
+   * Returns the slots of which a query takes one, null for none. A part of a distributed query takes none: the whole query has one where it
+   * began, and keeps it until its parts are answered. If parts waited for slots of these, no query would end once all have one.
+   */
+  private Semaphore slots(SolrQueryRequest req) {
+    return req.getParams().getBool(ShardParams.IS_SHARD, false) ? null : slots;
   }
 
   /** A client's mistake, of which Solr logs no stack: clients may try again often. */
