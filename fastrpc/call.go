@@ -76,19 +76,19 @@ func (m *Method) call(ctx context.Context, in, out []byte, timed bool) ([]byte, 
 	}
 	outgoing, tags := live.BeginCall(ctx, c.link.callee, 0)
 	if err := c.send(ctx, &tags, in, timed); err != nil {
-		outgoing.End(wire.Reply{})
+		outgoing.End(nil)
 		c.settle()
 		c.recycle()
 		return out, Times{}, err
 	}
 	if !c.wait(ctx) {
-		outgoing.End(wire.Reply{})
+		outgoing.End(nil)
 		return out, Times{}, ended(ctx, m.name)
 	}
 	if c.reply.Process != 0 {
 		outgoing.Answered(c.link.callee, c.reply)
 	}
-	outgoing.End(c.reply)
+	outgoing.End(&c.reply)
 	c.settle()
 	result, times, err := c.out, c.times, c.err
 	c.recycle()

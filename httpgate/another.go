@@ -10,7 +10,7 @@ import "net/http"
 // response writer or one around it. The body, if any was read, is not there again.
 func Another(w http.ResponseWriter, t *Target, most int) bool {
 	own := writerIn(w)
-	if own == nil || own.wrote || own.hijacked || own.cut || own.before+1 >= most || own.in.ticket.Cancelled() != nil {
+	if own == nil || own.wrote || own.hijacked || own.cut || int(own.before)+1 >= most || own.in.ticket.Cancelled() != nil {
 		return false
 	}
 	own.another = t

@@ -97,7 +97,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			defer e.done(rw, r)
 		}
 	}
-	for before := 0; t != nil; before++ {
+	for before := int32(0); t != nil; before++ {
 		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, asks: tags.Credits && tags.Asks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet, whole: whole}
 		t = h.serve(ctx, w, r, &tags, body)
 	}
@@ -120,15 +120,18 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 	t := w.target
 	client, sender := h.sender(w, r, tags)
 	t.gate.Untagged().Served(tags)
-	in := &w.room
+	in := &w.in
 	in.Context, in.method, in.path, in.grpc = ctx, r.Method, r.URL.Path, w.grpc
 	in.tags.Workflow, in.tags.Class, in.tags.Priority = tags.Workflow, tags.Class, tags.Priority
 	in.tags.Attempt, in.tags.Total, in.tags.Elapsed = tags.Attempt, tags.Total, tags.Elapsed
 	if in.tags == (wire.Tags{}) {
 		in.tags = live.TagsFrom(ctx) // of a handler further out
 	}
-	in.deadline, in.limited = ctx.Deadline()
-	w.in, w.r = in, r
+	if d, ok := ctx.Deadline(); ok {
+		limit := d // apart, so that only a request with a deadline has an allocation for it
+		in.deadline = &limit
+	}
+	w.r = r
 
 	request, cancel := h.request(in, r, tags)
 	request.Client, request.Sender = client, sender
@@ -137,7 +140,7 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 		request.Key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
 	}
 	tell, arrived := h.told(r)
-	if err := t.gate.Admit(in, request, &in.room); err != nil {
+	if err := t.gate.Admit(in, request, &in.ticket); err != nil {
 		spanevent.Refused(ctx, err)
 		w.refuse(r, err)
 		if tell != nil {
@@ -145,18 +148,18 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 		}
 		return nil
 	}
-	if in.room.Waited() {
-		spanevent.Waited(ctx, spanevent.SlotWait, in.room.Queued())
+	if in.ticket.Waited() {
+		spanevent.Waited(ctx, spanevent.SlotWait, in.ticket.Queued())
 	}
-	w.began = live.Now()
-	in.ticket, in.tags.Total = &in.room, in.room.Total()
-	if class, ok := in.room.Class(); ok {
+	w.began = in.ticket.Began()
+	in.admitted, in.tags.Total = true, in.ticket.Total()
+	if class, ok := in.ticket.Class(); ok {
 		in.tags.Class = class
 	}
 	if cancel {
-		if watched, may := in.room.Watch(in.Context); may {
+		if watched, may := in.ticket.Watch(in.Context); may {
 			in.Context, in.watched = watched, true
-			defer in.room.Unwatch()
+			defer in.ticket.Unwatch()
 		}
 	}
 	if tell != nil {
@@ -288,17 +291,16 @@ type served struct {
 	// looks for it in all that it was derived from. done is empty until somebody asks, because
 	// net/http makes a channel then, and while only a cancel, which nobody may listen for, is added to it.
 	done     atomic.Value // <-chan struct{}
-	watched  bool         // such a cancel is
-	deadline time.Time
-	limited  bool
+	deadline *time.Time   // nil: none
 
 	method, path string
 	kind         string // empty: as method and path have it
-	grpc         bool
 
-	tags   wire.Tags    // nobody writes to them once the handler runs
-	ticket *live.Ticket // once it is admitted: room
-	room   live.Ticket
+	tags     wire.Tags   // nobody writes to them once the handler runs
+	ticket   live.Ticket // to be looked at once admitted
+	admitted bool
+	grpc     bool
+	watched  bool // a cancel was added to done
 	// below is set when a request made while serving this one was refused.
 	below atomic.Bool
 	// ignored is set by Ignore.
@@ -339,7 +341,12 @@ func (s *served) Done() <-chan struct{} {
 }
 
 // Deadline implements context.Context.
-func (s *served) Deadline() (time.Time, bool) { return s.deadline, s.limited }
+func (s *served) Deadline() (time.Time, bool) {
+	if s.deadline == nil {
+		return time.Time{}, false
+	}
+	return *s.deadline, true
+}
 
 // Value implements context.Context.
 func (s *served) Value(key any) any {
@@ -349,10 +356,10 @@ func (s *served) Value(key any) any {
 	case live.TagsKey{}:
 		return &s.tags
 	}
-	if s.ticket != nil {
+	if s.admitted {
 		switch key {
 		case live.TicketKey{}:
-			return s.ticket
+			return &s.ticket
 		case live.SpanKey{}:
 			return s.ticket.Span()
 		}

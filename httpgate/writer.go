@@ -27,8 +27,7 @@ const largeBody = 64 << 10
 type writer struct {
 	http.ResponseWriter
 	h       *handler
-	in      *served // room, which spares an allocation
-	room    served
+	in      served // here for one allocation in place of two
 	r       *http.Request
 	target  *Target
 	account *account
@@ -45,10 +44,10 @@ type writer struct {
 	returned bool // the handler, without a panic
 	dropped  bool // refused further down
 	outcome  work.Outcome
-	chosen   bool // outcome, by SetOutcome
-	before   int  // targets that the request was at before
-	quiet    bool // a stream that said nothing
-	whole    bool // the body is in memory
+	chosen   bool  // outcome, by SetOutcome
+	quiet    bool  // a stream that said nothing
+	whole    bool  // the body is in memory
+	before   int32 // targets that the request was at before
 	another  *Target
 
 	began   mono.Time
@@ -57,8 +56,7 @@ type writer struct {
 	stream  *time.Timer
 	slow    *slowReader // of what is beyond smallBody, or flushed
 	seat    *seat       // nil: the body takes no part in holding the slot
-	shed    wire.Shed   // from further down
-	hasShed bool
+	shed    *wire.Shed  // from further down, nil: none
 }
 
 // SetOutcome says how the request ended that w answers, where the handler knows
@@ -419,18 +417,21 @@ func (w *writer) takeShedAs(h http.Header, key string, grpc bool) {
 		return
 	}
 	if r, err := wire.ParseReply(msg); err == nil && r.HasShed {
-		w.shed, w.hasShed, w.dropped = r.Shed, true, true
+		w.shed, w.dropped = &r.Shed, true
 	}
 }
 
 // put adds the field to the header, if there is something to say: the client's newest credits,
 // why the request was refused further down, and once it has left, what it took.
 func (w *writer) put(prefix string, left bool) {
-	r := wire.Reply{Shed: w.shed, HasShed: w.hasShed}
+	var r wire.Reply
+	if w.shed != nil {
+		r.Shed, r.HasShed = *w.shed, true
+	}
 	if w.account != nil {
 		r.Grant, r.HasGrant = w.account.newest(w.asks)
 	}
-	if w.in.ticket != nil {
+	if w.in.admitted {
 		w.in.ticket.Answer(&r)
 	}
 	if left && r.HasGrant && !r.HasProgress && w.result(true).Executed() {
