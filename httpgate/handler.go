@@ -61,7 +61,8 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		h.only.next.ServeHTTP(rw, r.WithContext(live.Passing(r.Context())))
 		return
 	}
-	tags, speaks := h.readTags(r, grpc)
+	from, _ := r.Context().Value(connKey{}).(*conn)
+	tags, speaks := h.readTags(r, from, grpc)
 	if grpc {
 		tags.Attempt = max(tags.Attempt, attemptsBefore(r.Header))
 	}
@@ -97,9 +98,9 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			defer e.done(rw, r)
 		}
 	}
-	for before := int32(0); t != nil; before++ {
+	for before := uint8(0); t != nil; before++ {
 		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, asks: tags.Credits && tags.Asks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet, whole: whole}
-		t = h.serve(ctx, w, r, &tags, body)
+		t = h.serve(ctx, w, r, from, &tags, body)
 	}
 }
 
@@ -114,24 +115,20 @@ func (h *handler) passes(r *http.Request, grpc bool) bool {
 	return !tagged && !ranked
 }
 
-// serve has the request admitted by the gate of w's target, and served. It returns the
+// serve has the request, which came by a connection, admitted by the gate of w's target, and served. It returns the
 // target that the request goes on to, nil where it was answered.
-func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *wire.Tags, body io.ReadCloser) *Target {
+func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, from *conn, tags *wire.Tags, body io.ReadCloser) *Target {
 	t := w.target
-	client, sender := h.sender(w, r, tags)
+	client, sender := h.sender(w, r, from, tags)
 	t.gate.Untagged().Served(tags)
 	in := &w.in
-	in.Context, in.method, in.path, in.grpc = ctx, r.Method, r.URL.Path, w.grpc
+	in.Context, in.r, in.path, in.grpc = ctx, r, r.URL.Path, w.grpc
 	in.tags.Workflow, in.tags.Class, in.tags.Priority = tags.Workflow, tags.Class, tags.Priority
 	in.tags.Attempt, in.tags.Total, in.tags.Elapsed = tags.Attempt, tags.Total, tags.Elapsed
 	if in.tags == (wire.Tags{}) {
 		in.tags = live.TagsFrom(ctx) // of a handler further out
 	}
-	if d, ok := ctx.Deadline(); ok {
-		limit := d // apart, so that only a request with a deadline has an allocation for it
-		in.deadline = &limit
-	}
-	w.r = r
+	_, in.limited = ctx.Deadline()
 
 	request, cancel := h.request(in, r, tags)
 	request.Client, request.Sender = client, sender
@@ -166,7 +163,8 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 		defer func() { tell(w.ended()) }()
 	}
 	defer w.end()
-	r = r.WithContext(in)
+	w.request = *r.WithContext(in)
+	r = &w.request
 	if body != nil {
 		r.Body = body
 	}
@@ -203,10 +201,10 @@ func (h *handler) request(in *served, r *http.Request, tags *wire.Tags) (request
 	return request, cancel
 }
 
-// sender returns whose request r is: the account of a client that knows credits, and the
-// connection.
-func (h *handler) sender(w *writer, r *http.Request, tags *wire.Tags) (client *live.Client, sender live.Sender) {
-	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+// sender returns whose request r is, which came by c, nil if nobody tracks connections: the account of a client that
+// knows credits, and the connection.
+func (h *handler) sender(w *writer, r *http.Request, c *conn, tags *wire.Tags) (client *live.Client, sender live.Sender) {
+	if c != nil {
 		sender = c.meet(r)
 		if tags.Credits {
 			if w.account = c.account(h.ledger, r, tags.Client); w.account != nil {
@@ -287,19 +285,19 @@ func grpcTimeout(s string) (time.Duration, bool) {
 // served is the context of a request that a handler works on.
 type served struct {
 	context.Context
-	// What Context says of its end. It is asked several times on the way from here, and
-	// looks for it in all that it was derived from. done is empty until somebody asks, because
+	// done is what Context says of its end. It is empty until somebody asks, because
 	// net/http makes a channel then, and while only a cancel, which nobody may listen for, is added to it.
-	done     atomic.Value // <-chan struct{}
-	deadline *time.Time   // nil: none
+	done atomic.Value // <-chan struct{}
 
-	method, path string
-	kind         string // empty: as method and path have it
+	r    *http.Request // as the server has it
+	path string        // of r, which handlers may change
+	kind string        // empty: as method and path have it
 
 	tags     wire.Tags   // nobody writes to them once the handler runs
 	ticket   live.Ticket // to be looked at once admitted
 	admitted bool
 	grpc     bool
+	limited  bool // it has a deadline
 	watched  bool // a cancel was added to done
 	// below is set when a request made while serving this one was refused.
 	below atomic.Bool
@@ -312,7 +310,7 @@ func (s *served) Kind() string {
 	if s.kind != "" {
 		return s.kind
 	}
-	return kindOf(s.method, s.path, s.grpc)
+	return kindOf(s.r.Method, s.path, s.grpc)
 }
 
 // Ignore says that the request which ctx belongs to ends without its work being
@@ -342,10 +340,10 @@ func (s *served) Done() <-chan struct{} {
 
 // Deadline implements context.Context.
 func (s *served) Deadline() (time.Time, bool) {
-	if s.deadline == nil {
-		return time.Time{}, false
+	if !s.limited {
+		return time.Time{}, false // as mostly, without looking for one in all that Context was derived from
 	}
-	return *s.deadline, true
+	return s.Context.Deadline()
 }
 
 // Value implements context.Context.

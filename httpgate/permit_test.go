@@ -148,7 +148,7 @@ func TestASlowReaderIsNoSample(t *testing.T) {
 		blocked time.Duration // of an hour
 		want    work.Outcome
 	}{{0, work.Done}, {29 * time.Minute, work.Done}, {31 * time.Minute, work.Released}, {59 * time.Minute, work.Released}} {
-		w := &writer{in: served{Context: t.Context()}, began: live.Now().Add(-time.Hour), blocked: tt.blocked}
+		w := &writer{in: served{Context: t.Context()}, began: live.Now().Add(-time.Hour), slow: &slowReader{blocked: tt.blocked}}
 		if got := w.result(true); got != tt.want {
 			t.Errorf("%v of an hour in writing: %v, expected %v", tt.blocked, got, tt.want)
 		}

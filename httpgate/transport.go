@@ -102,6 +102,7 @@ func Transport(base http.RoundTripper, opts ...TransportOption) http.RoundTrippe
 		f(t)
 	}
 	t.keep = t.keep && t.retries == 0 // the first attempt may still be reading it
+	_, t.shares = base.(*http.Transport)
 	return t
 }
 
@@ -109,6 +110,7 @@ type transport struct {
 	base     http.RoundTripper
 	wallet   credit.WalletConfig
 	keep     bool // the header of requests
+	shares   bool // base writes to no header, and nor does what it hands a request to: one may be sent several times
 	retries  int
 	onRetry  func(*http.Request, work.Reason) // nil: nobody asks
 	id       uint64                           // the client's identity
@@ -191,7 +193,7 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	}
 	x := &exchange{t: t, host: h, asked: r, sent: now, grpc: isGRPC(r.Header)}
 	permit := &x.permit
-	err = h.wallet.AcquireTo(ctx, permit)
+	err = h.wallet.AcquireAt(ctx, now, permit)
 	spanevent.Waited(ctx, spanevent.CreditWait, permit.Waited())
 	if err != nil {
 		spanevent.Refused(ctx, err)
@@ -219,6 +221,9 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 		h.called.Count(live.Failed, work.None)
 		x.end()
 		return nil, nil, err
+	}
+	if out != r && len(r.Header) == 0 {
+		resp.Request = r // the header that was sent is not for callers to change: it may be sent again
 	}
 	x.onHeader(resp)
 	return resp, x, nil
@@ -335,13 +340,17 @@ func (t *transport) tagged(r, room *http.Request, tags wire.Tags, permit *live.P
 		out = room
 		*out = *r
 	}
+	if permit != nil && !grpc && t.shares && out == room && len(r.Header) == 0 && rank == (wire.Tags{}) {
+		out.Header = permit.Server().Said().Form(&tags, webForm).(http.Header)
+		return out
+	}
 	if !t.keep || r.Header == nil {
 		if out.Header = maps.Clone(r.Header); out.Header == nil { // the values are shared and not written to
 			out.Header = make(http.Header, 2)
 		}
 	}
 	if permit != nil && !grpc {
-		out.Header[field] = permit.Server().Said().Form(&tags, webForm).([]string)
+		out.Header[field] = permit.Server().Said().Form(&tags, webForm).(http.Header)[field]
 	} else {
 		out.Header[fieldFor(grpc)] = tagsField(&tags, grpc)
 	}
@@ -361,7 +370,8 @@ func (t *transport) tagged(r, room *http.Request, tags wire.Tags, permit *live.P
 	return out
 }
 
-func webForm(t wire.Tags) any { return tagsField(&t, false) }
+// webForm is tags as the header of a request that has no other fields.
+func webForm(t wire.Tags) any { return http.Header{field: tagsField(&t, false)} }
 
 // tagsField is tags as the values of the field in which they travel.
 func tagsField(t *wire.Tags, grpc bool) []string {

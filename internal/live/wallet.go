@@ -207,13 +207,22 @@ func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
 // AcquireTo is Acquire for a caller that has room for a permit, and allocates nothing, also if the
 // request waits. What p was before does not matter, if it was returned.
 func (w *Wallet) AcquireTo(ctx context.Context, p *Permit) error {
-	_, err := w.AcquireOr(ctx, nil, p)
+	return w.AcquireAt(ctx, Now(), p)
+}
+
+// AcquireAt is AcquireTo for a caller that has just read the clock.
+func (w *Wallet) AcquireAt(ctx context.Context, now mono.Time, p *Permit) error {
+	_, err := w.acquire(ctx, now, nil, p)
 	return err
 }
 
 // AcquireOr is AcquireTo with a wait that also ends when lost is closed: it then returns false
 // and no error.
 func (w *Wallet) AcquireOr(ctx context.Context, lost <-chan struct{}, p *Permit) (ok bool, err error) {
+	return w.acquire(ctx, Now(), lost, p)
+}
+
+func (w *Wallet) acquire(ctx context.Context, now mono.Time, lost <-chan struct{}, p *Permit) (ok bool, err error) {
 	p.begin(ctx, w)
 	if d, ok := ctx.Deadline(); ok {
 		p.core.Deadline = Instant(d)
@@ -223,7 +232,7 @@ func (w *Wallet) AcquireOr(ctx context.Context, lost <-chan struct{}, p *Permit)
 		w.mu.Unlock()
 		return false, &Refusal{Reason: work.Canceled, Pushback: -1}
 	}
-	now := w.now()
+	now = w.at(now)
 	step, reason := w.core.Submit(now, &p.core)
 	switch step {
 	case credit.Send:
