@@ -191,17 +191,16 @@ func (s *stay) SetReadDeadline(t time.Time) error {
 	s.deadlines.Lock()
 	defer s.deadlines.Unlock()
 	s.until = t
-	now := time.Now()
 	if s.idle.Load() {
-		s.park = now.Add(s.parking.after)
+		s.park = time.Now().Add(s.parking.after)
 	}
 	counts := s.counts()
 	switch {
-	case s.set.After(now) && (counts.IsZero() || !s.set.After(counts)):
+	case time.Until(s.set) > 0 && (counts.IsZero() || !s.set.After(counts)):
 		return nil
 	case counts.IsZero() && !s.set.IsZero():
 		// What it was is over. One is left for the next idle time, which would set it.
-		counts = now.Add(s.parking.after)
+		counts = time.Now().Add(s.parking.after)
 	}
 	return s.setTo(counts)
 }
