@@ -222,7 +222,7 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 		x.end()
 		return nil, nil, err
 	}
-	if out != r && len(r.Header) == 0 {
+	if t.shares && out != r && len(r.Header) == 0 {
 		resp.Request = r // the header that was sent is not for callers to change: it may be sent again
 	}
 	x.onHeader(resp)
