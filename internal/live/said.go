@@ -99,7 +99,9 @@ func (h *Heard) Tags(text string, parse func(string) (wire.Tags, error)) (wire.T
 		return last.tags, nil
 	}
 	tags, err := parse(text)
-	if err == nil && tags.Budget == 0 { // else no two are the same
+	// With a budget no two are the same, and those that tell of a line change all the time: to remember one takes
+	// as long as to read it.
+	if err == nil && tags.Budget == 0 && tags.Demand == 0 && tags.Waited == 0 {
 		h.last.Store(&heard{text, tags})
 	}
 	return tags, err

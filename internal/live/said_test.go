@@ -51,13 +51,16 @@ func TestCoarse(t *testing.T) {
 	}
 }
 
-// TestHeard: the same text is read once, and what cannot be read each time.
+// TestHeard: the same text is read once, and each time what cannot be read or tells of a line.
 func TestHeard(t *testing.T) {
 	read := 0
 	parse := func(text string) (wire.Tags, error) {
 		read++
-		if text == "bad" {
+		switch text {
+		case "bad":
 			return wire.Tags{}, errors.New("bad")
+		case "line":
+			return wire.Tags{Workflow: text, Demand: 3}, nil
 		}
 		return wire.Tags{Workflow: text}, nil
 	}
@@ -66,7 +69,7 @@ func TestHeard(t *testing.T) {
 		h    *Heard
 		text string
 		read int
-	}{{&h, "a", 1}, {&h, "a", 1}, {&h, "bad", 2}, {&h, "bad", 3}, {&h, "a", 3}, {&h, "b", 4}, {nil, "b", 5}} {
+	}{{&h, "a", 1}, {&h, "a", 1}, {&h, "bad", 2}, {&h, "bad", 3}, {&h, "a", 3}, {&h, "line", 4}, {&h, "line", 5}, {&h, "a", 5}, {&h, "b", 6}, {nil, "b", 7}} {
 		tags, err := step.h.Tags(step.text, parse)
 		if bad := step.text == "bad"; read != step.read || (err != nil) != bad || !bad && tags.Workflow != step.text {
 			t.Errorf("step %d: %+v, %v after %d readings, want %q after %d", i, tags, err, read, step.text, step.read)
