@@ -26,7 +26,7 @@ type call struct {
 	link   *link
 	stream uint32
 	permit live.Permit
-	holds  bool // permit must be returned
+	holds  bool          // permit must be returned
 	sent   mono.Time     // with a credit, from here on it was on its way
 	came   mono.Time     // the answer, when it was read; 0: it was not
 	served time.Duration // until the answer, if the handler ran
