@@ -26,8 +26,9 @@ type call struct {
 	link   *link
 	stream uint32
 	permit live.Permit
-	holds  bool // permit must be returned
-	sent   mono.Time
+	holds  bool          // permit must be returned
+	sent   mono.Time     // with a credit, from here on it was on its way
+	came   mono.Time     // the answer, when it was read; 0: it was not
 	served time.Duration // until the answer, if the handler ran
 	out    []byte
 	err    error
@@ -76,19 +77,19 @@ func (m *Method) call(ctx context.Context, in, out []byte, timed bool) ([]byte, 
 	}
 	outgoing, tags := live.BeginCall(ctx, c.link.callee, 0)
 	if err := c.send(ctx, &tags, in, timed); err != nil {
-		outgoing.End(wire.Reply{})
+		outgoing.End(nil)
 		c.settle()
 		c.recycle()
 		return out, Times{}, err
 	}
 	if !c.wait(ctx) {
-		outgoing.End(wire.Reply{})
+		outgoing.End(nil)
 		return out, Times{}, ended(ctx, m.name)
 	}
 	if c.reply.Process != 0 {
 		outgoing.Answered(c.link.callee, c.reply)
 	}
-	outgoing.End(c.reply)
+	outgoing.End(&c.reply)
 	c.settle()
 	result, times, err := c.out, c.times, c.err
 	c.recycle()
@@ -121,13 +122,16 @@ func (c *call) acquire(ctx context.Context) error {
 			c.link = r.least(client.turn.Add(1))
 			return nil
 		}
-		if err := client.wallet.AcquireTo(ctx, &c.permit); err != nil {
+		c.sent = live.Now()
+		if err := client.wallet.AcquireAt(ctx, c.sent, &c.permit); err != nil {
 			if client.ctx.Err() != nil {
 				return ErrClosed
 			}
 			return err
 		}
-		c.holds = true
+		if c.holds, c.came = true, 0; c.permit.Waited() > 0 {
+			c.sent = live.Now()
+		}
 		if c.link = r.behind[c.permit.Server()]; c.link == nil {
 			c.link = client.routes.Load().behind[c.permit.Server()]
 		}
@@ -190,9 +194,6 @@ func (l *link) send(c *call, h *request, in []byte) error {
 		o.buf = appendMethod(o.buf, h.method, c.method.name)
 	}
 	c.stream, c.link = h.stream, l
-	if c.holds {
-		c.sent = live.Now()
-	}
 	l.flying.Add(1)
 	l.lanes[n].Store(c)
 	o.buf = h.append(o.buf, in)
@@ -232,8 +233,10 @@ func (c *call) answered(h *response, reply *wire.Reply, body []byte) {
 	c.link.flying.Add(-1)
 	here := c.state.CompareAndSwap(waiting, answering)
 	c.reply, c.served = *reply, 0
-	if c.holds && (h.status == statusOK || h.status == statusError) {
-		c.served = live.Now().Sub(c.sent)
+	if c.holds {
+		if c.came = live.Instant(c.link.in.now); h.status == statusOK || h.status == statusError {
+			c.served = max(c.came.Sub(c.sent), 1)
+		}
 	}
 	if !here {
 		c.settle()
@@ -276,10 +279,13 @@ func (c *call) settle() {
 		return
 	}
 	c.holds = false
+	if c.came == 0 {
+		c.came = live.Now()
+	}
 	if c.reply.HasGrant {
-		c.permit.ReturnWith(c.reply.Grant, c.served)
+		c.permit.ReturnAt(c.came, &c.reply.Grant, c.served)
 	} else {
-		c.permit.Return(c.served)
+		c.permit.ReturnAt(c.came, nil, c.served)
 	}
 }
 

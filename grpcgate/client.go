@@ -93,17 +93,16 @@ type outgoing struct {
 	client *client
 	conn   *grpc.ClientConn
 	in     *incoming // the request served by making this call, if any
-	told   bool      // the tags say that this client obeys credits
-	// metadata is what the context says under outgoingMetadata, nil if a context around it does.
-	metadata any
-	stream   bool
+	said   *said     // what the context says under outgoingMetadata, nil if a context around it does
 
 	mu       sync.Mutex
+	attempts int32        // sent
+	fetching bool         // a permit for this attempt
+	told     bool         // the tags say that this client obeys credits; not guarded, and nor is stream
+	stream   bool         // the call is one
 	permit   *live.Permit // for the next attempt
 	holds    *live.Permit // of the last one
 	err      error        // why there will be no permit
-	fetching bool         // of this attempt
-	attempts int          // sent
 	reply    *wire.Reply  // to the last attempt, nil if that said nothing
 	sent     live.Outgoing
 
@@ -117,8 +116,8 @@ func (o *outgoing) Value(key any) any {
 	switch {
 	case key == (outgoingKey{}):
 		return o
-	case o.metadata != nil && key == outgoingMetadata:
-		return o.metadata
+	case o.said != nil && key == outgoingMetadata:
+		return o.said.value
 	}
 	return o.Context.Value(key)
 }
@@ -156,7 +155,8 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, bega
 	o.sent, tags = live.BeginCall(ctx, to, try)
 	if permit != nil {
 		o.permit, o.told = permit, true
-		tags.Credits, tags.Demand, tags.Asks, tags.Client, tags.Waited = true, permit.Demand(), permit.Asks(), permit.Server().Identity(), permit.Waited()
+		permit.Tell(&tags)
+		tags.Client = permit.Server().Identity()
 	}
 	if try > 0 {
 		tags.Waited = live.Now().Sub(began)
@@ -177,16 +177,20 @@ func (o *outgoing) take() (*live.Permit, error) {
 	return p, o.err
 }
 
-// end gives back a permit that no attempt took.
-func (o *outgoing) end() {
+// end gives back a permit that no attempt took, and returns the reply to the last attempt, nil if that said nothing.
+func (o *outgoing) end() *wire.Reply {
 	o.mu.Lock()
-	p := o.permit
+	p, reply := o.permit, o.reply
 	o.permit = nil
 	o.mu.Unlock()
 	if p != nil {
 		p.Return(0)
 	}
+	return reply
 }
+
+// giveBack gives back a permit that no attempt took.
+func (o *outgoing) giveBack() { o.end() }
 
 // server returns the server that the last attempt was sent to, nil if none was.
 func (o *outgoing) server() *live.Server {
@@ -227,8 +231,7 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 		}
 		err = func() error {
 			defer func() { // also when an interceptor further in panics
-				o.end()
-				o.sent.End(o.last())
+				o.sent.End(o.end())
 			}()
 			return invoke(out, method, req, reply, conn, opts...)
 		}()
@@ -277,10 +280,10 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	}
 	o.stream = true
 	// By the time the stream is open an attempt has taken the permit.
-	defer o.end()
+	defer o.giveBack()
 	cs, err := open(out, desc, conn, method, opts...)
 	if err != nil {
-		o.sent.End(o.last())
+		o.sent.End(o.end())
 	}
 	if err != nil || c.o.hold < 0 {
 		return cs, err

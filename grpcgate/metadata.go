@@ -40,15 +40,15 @@ func (l *spy) Value(key any) any {
 
 // said is tags as grpc sends them.
 type said struct {
-	md metadata.MD
-	// value is what NewOutgoingContext makes of md, nil without outgoingMetadata.
+	text string
+	// value is what AppendToOutgoingContext makes of text, without a map, nil without outgoingMetadata.
 	value any
 }
 
 func asMetadata(tags wire.Tags) any {
-	s := &said{md: metadata.MD{wire.MetadataKey: {text(&tags)}}}
+	s := &said{text: text(&tags)}
 	if outgoingMetadata != nil {
-		s.value = metadata.NewOutgoingContext(context.Background(), s.md).Value(outgoingMetadata)
+		s.value = metadata.AppendToOutgoingContext(context.Background(), wire.MetadataKey, s.text).Value(outgoingMetadata)
 	}
 	return s
 }
@@ -65,12 +65,9 @@ func (o *outgoing) withTags(tags *wire.Tags) context.Context {
 		return metadata.AppendToOutgoingContext(o, wire.MetadataKey, text(tags))
 	}
 	s := o.permit.Server().Said().Form(tags, asMetadata).(*said)
-	if _, more := metadata.FromOutgoingContext(o.Context); more {
-		return metadata.AppendToOutgoingContext(o, wire.MetadataKey, s.md[wire.MetadataKey][0])
+	if s.value == nil || o.Context.Value(outgoingMetadata) != nil { // the caller has metadata too
+		return metadata.AppendToOutgoingContext(o, wire.MetadataKey, s.text)
 	}
-	if s.value == nil {
-		return metadata.NewOutgoingContext(o, s.md)
-	}
-	o.metadata = s.value
+	o.said = s
 	return o
 }

@@ -273,18 +273,25 @@ func WithServiceConfig(json string) ClientOption {
 }
 
 // exemptions is a set of methods and services.
-type exemptions map[string]bool
+type exemptions struct {
+	names map[string]bool
+	// lengths has a bit for each length of a name, modulo its size: every call is looked for, and nearly none is
+	// found, so that most need no map.
+	lengths uint64
+}
 
 func newExemptions() exemptions {
-	e := exemptions{}
+	e := exemptions{names: map[string]bool{}}
 	e.add([]string{"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
 		"grpc.reflection.v1alpha.ServerReflection", controlService})
 	return e
 }
 
-func (e exemptions) add(names []string) {
+func (e *exemptions) add(names []string) {
 	for _, name := range names {
-		e[bare(name)] = true
+		name = bare(name)
+		e.names[name] = true
+		e.lengths |= 1 << (len(name) % 64)
 	}
 }
 
@@ -292,10 +299,14 @@ func (e exemptions) add(names []string) {
 func bare(name string) string { return strings.TrimPrefix(strings.TrimSuffix(name, "/"), "/") }
 
 // has reports whether a method, "/pkg.Service/Method", is exempt.
-func (e exemptions) has(method string) bool {
+func (e *exemptions) has(method string) bool {
 	method = strings.TrimPrefix(method, "/")
-	if service, _, ok := strings.Cut(method, "/"); ok && e[service] {
+	if i := strings.IndexByte(method, '/'); i >= 0 && e.named(method[:i]) {
 		return true
 	}
-	return e[method]
+	return e.named(method)
+}
+
+func (e *exemptions) named(name string) bool {
+	return e.lengths&(1<<(len(name)%64)) != 0 && e.names[name]
 }

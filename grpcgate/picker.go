@@ -106,7 +106,7 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 		}
 		o.permit = permit
 		o.mu.Unlock()
-		context.AfterFunc(ctx, o.end) // it may end before it is picked again
+		context.AfterFunc(ctx, o.giveBack) // it may end before it is picked again
 		p.refresh(false)
 	}()
 }
@@ -143,8 +143,15 @@ func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.Pic
 // done reads what the server said and gives the credit back.
 func (a *attempt) done(info balancer.DoneInfo) {
 	o, server := a.call, a.permit.Server()
-	reply := replyOf(info.Trailer, &o.client.o.counters.Malformed)
-	code := status.Code(info.Err)
+	var reply wire.Reply
+	said := len(info.Trailer[wire.MetadataKey]) > 0
+	if said {
+		reply = replyOf(info.Trailer, &o.client.o.counters.Malformed)
+	}
+	code := codes.OK
+	if info.Err != nil {
+		code = status.Code(info.Err)
+	}
 	switch {
 	case reply.HasGrant:
 		a.on.plain.Store(0)
@@ -156,15 +163,15 @@ func (a *attempt) done(info balancer.DoneInfo) {
 			server.OnPlainReply()
 		}
 	}
-	if reply != (wire.Reply{}) {
+	if said && reply != (wire.Reply{}) {
 		o.sent.Answered(a.on.callee, reply)
-		said := reply
+		kept := reply
 		o.mu.Lock()
-		o.reply = &said
+		o.reply = &kept
 		o.mu.Unlock()
 	}
 	if o.stream {
-		o.sent.End(reply)
+		o.sent.End(&reply)
 	}
 	if reply.HasShed {
 		o.in.refusedBelow()

@@ -103,10 +103,13 @@ func (s *server) passes(header metadata.MD) bool {
 	return len(header[wire.MetadataKey]) == 0 && len(header["baggage"]) == 0 && len(header[attemptsKey]) == 0
 }
 
-// passed reports whether tap let the call of ctx pass. Without tap none does, but for one that httpgate let pass
-// before.
-func (s *server) passed(ctx context.Context) bool {
-	return s.gate.Bypassed() && s.o.classify == nil && s.load == nil && incomingFrom(ctx) == nil && live.Serving(ctx)
+// apart reports whether a call, which in is if the tap handle made it, is none for the gate: exempt, or let pass by
+// the tap handle. Without tap none is let pass, but for one that httpgate let pass before.
+func (s *server) apart(ctx context.Context, in *incoming, method string) bool {
+	if in != nil && in.server == s {
+		return false // the tap handle has asked
+	}
+	return s.o.exempt.has(method) || s.gate.Bypassed() && s.o.classify == nil && s.load == nil && in == nil && live.Serving(ctx)
 }
 
 // call is one admitted call.
@@ -118,16 +121,18 @@ type call struct {
 	stopped *live.Refusal      // not nil: the gate cancelled the call, or gave its stream no other slot, and it failed
 }
 
-// enter takes the call through the gate. On success the call's leave must be
+// enter takes the call through the gate, which is in, if the tap handle made it. On success the call's leave must be
 // called and its handler be given the context returned.
-func (s *server) enter(ctx context.Context, method string, content Content) (call, context.Context, error) {
-	in := incomingFrom(ctx)
+func (s *server) enter(ctx context.Context, in *incoming, method string, content Content) (call, context.Context, error) {
 	if in == nil { // net/http's transport has no tap handle, and makes a Peer for each request; or the gate was off
 		md, _ := metadata.FromIncomingContext(ctx)
 		in = &incoming{Context: ctx, tags: tagsOf(md, nil, &s.o.counters.Malformed)}
 		ctx = in
 	}
-	in.method, in.kind = method, content.Kind
+	if in.method = method; content.Kind != "" {
+		kind := content.Kind
+		in.kind = &kind
+	}
 	trusted := s.believe(ctx, method, &in.tags)
 	if content.Background {
 		in.tags.Priority = work.MaxPriority
@@ -153,7 +158,7 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 			ctx, c.cancel = context.WithTimeout(ctx, r.Deadline.Sub(live.Now()))
 		}
 	}
-	if err := s.gate.Admit(ctx, r, &in.room); err != nil {
+	if err := s.gate.Admit(ctx, r, &in.ticket); err != nil {
 		if c.cancel != nil {
 			c.cancel()
 		}
@@ -161,15 +166,15 @@ func (s *server) enter(ctx context.Context, method string, content Content) (cal
 		s.refuse(ctx, in, err)
 		return c, ctx, refusalError(err)
 	}
-	if in.room.Waited() {
-		spanevent.Waited(ctx, spanevent.SlotWait, in.room.Queued())
+	if in.ticket.Waited() {
+		spanevent.Waited(ctx, spanevent.SlotWait, in.ticket.Queued())
 	}
-	in.ticket, in.tags.Total = &in.room, in.room.Total()
-	if class, ok := in.room.Class(); ok {
+	in.admitted, in.tags.Total = true, in.ticket.Total()
+	if class, ok := in.ticket.Class(); ok {
 		in.tags.Class = class
 	}
 	if !content.NoCancel {
-		ctx, _ = in.room.Watch(ctx)
+		ctx, _ = in.ticket.Watch(ctx)
 	}
 	return c, ctx, nil
 }
@@ -277,14 +282,15 @@ func (s *server) setTrailer(ctx context.Context, md metadata.MD) {
 }
 
 func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	if s.o.exempt.has(info.FullMethod) || s.passed(ctx) {
+	in := incomingFrom(ctx)
+	if s.apart(ctx, in, info.FullMethod) {
 		return handle(ctx, req)
 	}
 	var content Content
 	if s.o.content != nil {
 		content = s.o.content(info.FullMethod, req)
 	}
-	c, ctx, err := s.enter(ctx, info.FullMethod, content)
+	c, ctx, err := s.enter(ctx, in, info.FullMethod, content)
 	if err != nil {
 		return nil, err
 	}
@@ -298,16 +304,17 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 
 func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	was := ss.Context()
-	if s.o.exempt.has(info.FullMethod) || s.passed(was) {
+	in := incomingFrom(was)
+	if s.apart(was, in, info.FullMethod) {
 		return handle(srv, ss)
 	}
-	if open := s.streamsOf(was); open != nil {
+	if open := s.streamsOf(in); open != nil {
 		defer open.Add(-1)
 		if n := open.Add(1); s.o.streams > 0 && int(n) > s.o.streams {
 			return s.refuseStream(was)
 		}
 	}
-	c, ctx, err := s.enter(was, info.FullMethod, Content{})
+	c, ctx, err := s.enter(was, in, info.FullMethod, Content{})
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ type servedStream struct {
 }
 
 func newServedStream(ss grpc.ServerStream, ctx context.Context, c *call, hold time.Duration) *servedStream {
-	s := &servedStream{ServerStream: ss, ctx: ctx, call: c, ticket: c.in.ticket, hold: hold}
+	s := &servedStream{ServerStream: ss, ctx: ctx, call: c, ticket: &c.in.ticket, hold: hold}
 	s.timer = time.AfterFunc(time.Hour, s.giveBack)
 	s.timer.Stop()
 	return s
@@ -170,7 +170,7 @@ func (s *servedStream) end() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	if s.ticket != s.call.in.ticket {
+	if s.ticket != &s.call.in.ticket {
 		s.ticket.Leave(work.Released)
 	}
 	return s.over.Load()
@@ -190,8 +190,7 @@ func (s *servedStream) stop(err error) error {
 
 // streamsOf returns the number of open streams of the client that a call comes
 // from, nil if it cannot be told from others.
-func (s *server) streamsOf(ctx context.Context) *atomic.Int32 {
-	in := incomingFrom(ctx)
+func (s *server) streamsOf(in *incoming) *atomic.Int32 {
 	if in == nil {
 		return nil // net/http's transport, which has a limit of its own
 	}

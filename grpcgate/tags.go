@@ -1,7 +1,6 @@
 package grpcgate
 
 import (
-	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -21,14 +20,14 @@ type incoming struct {
 	conn    *connection // that it came by, also that of a plain client
 	account *account    // of a client that obeys credits
 	method  string
-	kind    string       // empty: the method
-	tags    wire.Tags    // nobody writes to them once the handler runs; see read
-	ticket  *live.Ticket // once it is admitted: room
-	room    live.Ticket
-	arrived mono.Time // at the connection reader
+	kind    *string     // nil: the method
+	tags    wire.Tags   // nobody writes to them once the handler runs; see read
+	ticket  live.Ticket // to be looked at once admitted
+	arrived mono.Time   // at the connection reader
 	// downstream is set when a call made while serving this one was refused for
 	// want of capacity.
 	downstream atomic.Bool
+	admitted   bool
 	// unread is the header of a call whose tags nobody has looked at, at server.
 	unread metadata.MD
 	server *server
@@ -58,7 +57,12 @@ func (in *incoming) read() *incoming {
 }
 
 // Kind is what the call does: see live.Kind.
-func (in *incoming) Kind() string { return cmp.Or(in.kind, in.method) }
+func (in *incoming) Kind() string {
+	if in.kind != nil {
+		return *in.kind
+	}
+	return in.method
+}
 
 type incomingKey struct{}
 
@@ -69,10 +73,10 @@ func (in *incoming) Value(key any) any {
 	case live.TagsKey{}:
 		return &in.read().tags
 	}
-	if in.ticket != nil {
+	if in.admitted {
 		switch key {
 		case live.TicketKey{}:
-			return in.ticket
+			return &in.ticket
 		case live.SpanKey{}:
 			return in.ticket.Span()
 		}

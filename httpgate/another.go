@@ -1,6 +1,9 @@
 package httpgate
 
-import "net/http"
+import (
+	"math"
+	"net/http"
+)
 
 // Another has a request answered by another target: the server of its own target has seen
 // nothing of it, as where no connection could be made. The handler returns without an
@@ -10,7 +13,7 @@ import "net/http"
 // response writer or one around it. The body, if any was read, is not there again.
 func Another(w http.ResponseWriter, t *Target, most int) bool {
 	own := writerIn(w)
-	if own == nil || own.wrote || own.hijacked || own.cut || own.before+1 >= most || own.in.ticket.Cancelled() != nil {
+	if own == nil || own.wrote || own.hijacked || own.cut || int(own.before)+1 >= min(most, math.MaxUint8) || own.in.ticket.Cancelled() != nil {
 		return false
 	}
 	own.another = t

@@ -61,14 +61,14 @@ func encodeField(msg []byte, grpc bool) string {
 
 // readTags returns what to believe of what r says about itself and takes it off
 // r.Header, so that a handler which passes headers on does not pass on what was meant
-// for this hop. speaks reports tags that could be read.
-func (h *handler) readTags(r *http.Request, grpc bool) (t wire.Tags, speaks bool) {
+// for this hop. from is its connection, nil if nobody tracks them. speaks reports tags that could be read.
+func (h *handler) readTags(r *http.Request, from *conn, grpc bool) (t wire.Tags, speaks bool) {
 	ranked := false // by baggage
 	for _, v := range r.Header[baggage] {
 		ranked = ranked || strings.Contains(v, "spillgate.")
 	}
 	if h.classify != nil {
-		claimed, speaks := h.claims(r, grpc, ranked)
+		claimed, speaks := h.claims(r, from, grpc, ranked)
 		t = h.classify(r, claimed)
 		t.Credits, t.Demand, t.Asks, t.Client = claimed.Credits, claimed.Demand, claimed.Asks, claimed.Client
 		t.Token = claimed.Token
@@ -85,7 +85,7 @@ func (h *handler) readTags(r *http.Request, grpc bool) (t wire.Tags, speaks bool
 		ranked = false
 		rerank(r.Header, wire.Tags{})
 	}
-	if t, speaks = h.claims(r, grpc, ranked); !trusted {
+	if t, speaks = h.claims(r, from, grpc, ranked); !trusted {
 		t = t.Untrusted()
 	}
 	return t, speaks
@@ -103,7 +103,7 @@ func (h *handler) mayHurry(r *http.Request) bool {
 
 // claims returns what r says about itself, in tags, which it takes off, or, with
 // ranked, in baggage.
-func (h *handler) claims(r *http.Request, grpc, ranked bool) (t wire.Tags, speaks bool) {
+func (h *handler) claims(r *http.Request, from *conn, grpc, ranked bool) (t wire.Tags, speaks bool) {
 	if ranked {
 		if err := wire.ParseBaggage(strings.Join(r.Header[baggage], ","), &t); err != nil {
 			h.tellMalformed(r, err)
@@ -115,7 +115,7 @@ func (h *handler) claims(r *http.Request, grpc, ranked bool) (t wire.Tags, speak
 		return t, false
 	}
 	delete(r.Header, name)
-	own, err := parseField(r, values, grpc)
+	own, err := parseField(from, values, grpc)
 	if err != nil {
 		h.tellMalformed(r, err)
 		return t, false
@@ -126,8 +126,8 @@ func (h *handler) claims(r *http.Request, grpc, ranked bool) (t wire.Tags, speak
 	return own, true
 }
 
-// parseField returns the tags in the values of a field of r, whose connection remembers them.
-func parseField(r *http.Request, values []string, grpc bool) (wire.Tags, error) {
+// parseField returns the tags in the values of a field, which the connection remembers.
+func parseField(from *conn, values []string, grpc bool) (wire.Tags, error) {
 	if grpc || len(values) != 1 {
 		msg, err := decodeField(values, grpc)
 		if err != nil {
@@ -136,8 +136,8 @@ func parseField(r *http.Request, values []string, grpc bool) (wire.Tags, error) 
 		return wire.ParseTags(msg)
 	}
 	var heard *live.Heard
-	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
-		heard = &c.heard
+	if from != nil {
+		heard = &from.heard
 	}
 	return heard.Tags(values[0], parseWeb)
 }

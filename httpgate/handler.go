@@ -61,7 +61,8 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		h.only.next.ServeHTTP(rw, r.WithContext(live.Passing(r.Context())))
 		return
 	}
-	tags, speaks := h.readTags(r, grpc)
+	from, _ := r.Context().Value(connKey{}).(*conn)
+	tags, speaks := h.readTags(r, from, grpc)
 	if grpc {
 		tags.Attempt = max(tags.Attempt, attemptsBefore(r.Header))
 	}
@@ -97,9 +98,9 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			defer e.done(rw, r)
 		}
 	}
-	for before := 0; t != nil; before++ {
+	for before := uint8(0); t != nil; before++ {
 		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, asks: tags.Credits && tags.Asks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet, whole: whole}
-		t = h.serve(ctx, w, r, &tags, body)
+		t = h.serve(ctx, w, r, from, &tags, body)
 	}
 }
 
@@ -114,21 +115,20 @@ func (h *handler) passes(r *http.Request, grpc bool) bool {
 	return !tagged && !ranked
 }
 
-// serve has the request admitted by the gate of w's target, and served. It returns the
+// serve has the request, which came by a connection, admitted by the gate of w's target, and served. It returns the
 // target that the request goes on to, nil where it was answered.
-func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *wire.Tags, body io.ReadCloser) *Target {
+func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, from *conn, tags *wire.Tags, body io.ReadCloser) *Target {
 	t := w.target
-	client, sender := h.sender(w, r, tags)
+	client, sender := h.sender(w, r, from, tags)
 	t.gate.Untagged().Served(tags)
-	in := &w.room
-	in.Context, in.method, in.path, in.grpc = ctx, r.Method, r.URL.Path, w.grpc
+	in := &w.in
+	in.Context, in.r, in.path, in.grpc = ctx, r, r.URL.Path, w.grpc
 	in.tags.Workflow, in.tags.Class, in.tags.Priority = tags.Workflow, tags.Class, tags.Priority
 	in.tags.Attempt, in.tags.Total, in.tags.Elapsed = tags.Attempt, tags.Total, tags.Elapsed
 	if in.tags == (wire.Tags{}) {
 		in.tags = live.TagsFrom(ctx) // of a handler further out
 	}
-	in.deadline, in.limited = ctx.Deadline()
-	w.in, w.r = in, r
+	_, in.limited = ctx.Deadline()
 
 	request, cancel := h.request(in, r, tags)
 	request.Client, request.Sender = client, sender
@@ -137,7 +137,7 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 		request.Key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
 	}
 	tell, arrived := h.told(r)
-	if err := t.gate.Admit(in, request, &in.room); err != nil {
+	if err := t.gate.Admit(in, request, &in.ticket); err != nil {
 		spanevent.Refused(ctx, err)
 		w.refuse(r, err)
 		if tell != nil {
@@ -145,25 +145,26 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, tags *w
 		}
 		return nil
 	}
-	if in.room.Waited() {
-		spanevent.Waited(ctx, spanevent.SlotWait, in.room.Queued())
+	if in.ticket.Waited() {
+		spanevent.Waited(ctx, spanevent.SlotWait, in.ticket.Queued())
 	}
-	w.began = live.Now()
-	in.ticket, in.tags.Total = &in.room, in.room.Total()
-	if class, ok := in.room.Class(); ok {
+	w.began = in.ticket.Began()
+	in.admitted, in.tags.Total = true, in.ticket.Total()
+	if class, ok := in.ticket.Class(); ok {
 		in.tags.Class = class
 	}
 	if cancel {
-		if watched, may := in.room.Watch(in.Context); may {
+		if watched, may := in.ticket.Watch(in.Context); may {
 			in.Context, in.watched = watched, true
-			defer in.room.Unwatch()
+			defer in.ticket.Unwatch()
 		}
 	}
 	if tell != nil {
 		defer func() { tell(w.ended()) }()
 	}
 	defer w.end()
-	r = r.WithContext(in)
+	w.request = *r.WithContext(in)
+	r = &w.request
 	if body != nil {
 		r.Body = body
 	}
@@ -200,10 +201,10 @@ func (h *handler) request(in *served, r *http.Request, tags *wire.Tags) (request
 	return request, cancel
 }
 
-// sender returns whose request r is: the account of a client that knows credits, and the
-// connection.
-func (h *handler) sender(w *writer, r *http.Request, tags *wire.Tags) (client *live.Client, sender live.Sender) {
-	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+// sender returns whose request r is, which came by c, nil if nobody tracks connections: the account of a client that
+// knows credits, and the connection.
+func (h *handler) sender(w *writer, r *http.Request, c *conn, tags *wire.Tags) (client *live.Client, sender live.Sender) {
+	if c != nil {
 		sender = c.meet(r)
 		if tags.Credits {
 			if w.account = c.account(h.ledger, r, tags.Client); w.account != nil {
@@ -284,21 +285,20 @@ func grpcTimeout(s string) (time.Duration, bool) {
 // served is the context of a request that a handler works on.
 type served struct {
 	context.Context
-	// What Context says of its end. It is asked several times on the way from here, and
-	// looks for it in all that it was derived from. done is empty until somebody asks, because
+	// done is what Context says of its end. It is empty until somebody asks, because
 	// net/http makes a channel then, and while only a cancel, which nobody may listen for, is added to it.
-	done     atomic.Value // <-chan struct{}
-	watched  bool         // such a cancel is
-	deadline time.Time
-	limited  bool
+	done atomic.Value // <-chan struct{}
 
-	method, path string
-	kind         string // empty: as method and path have it
-	grpc         bool
+	r    *http.Request // as the server has it
+	path string        // of r, which handlers may change
+	kind string        // empty: as method and path have it
 
-	tags   wire.Tags    // nobody writes to them once the handler runs
-	ticket *live.Ticket // once it is admitted: room
-	room   live.Ticket
+	tags     wire.Tags   // nobody writes to them once the handler runs
+	ticket   live.Ticket // to be looked at once admitted
+	admitted bool
+	grpc     bool
+	limited  bool // it has a deadline
+	watched  bool // a cancel was added to done
 	// below is set when a request made while serving this one was refused.
 	below atomic.Bool
 	// ignored is set by Ignore.
@@ -310,7 +310,7 @@ func (s *served) Kind() string {
 	if s.kind != "" {
 		return s.kind
 	}
-	return kindOf(s.method, s.path, s.grpc)
+	return kindOf(s.r.Method, s.path, s.grpc)
 }
 
 // Ignore says that the request which ctx belongs to ends without its work being
@@ -339,7 +339,12 @@ func (s *served) Done() <-chan struct{} {
 }
 
 // Deadline implements context.Context.
-func (s *served) Deadline() (time.Time, bool) { return s.deadline, s.limited }
+func (s *served) Deadline() (time.Time, bool) {
+	if !s.limited {
+		return time.Time{}, false // as mostly, without looking for one in all that Context was derived from
+	}
+	return s.Context.Deadline()
+}
 
 // Value implements context.Context.
 func (s *served) Value(key any) any {
@@ -349,10 +354,10 @@ func (s *served) Value(key any) any {
 	case live.TagsKey{}:
 		return &s.tags
 	}
-	if s.ticket != nil {
+	if s.admitted {
 		switch key {
 		case live.TicketKey{}:
-			return s.ticket
+			return &s.ticket
 		case live.SpanKey{}:
 			return s.ticket.Span()
 		}

@@ -486,7 +486,7 @@ func FuzzRequestField(f *testing.F) {
 		r.Header[fieldFor(grpc)] = []string{value}
 		r.Header[baggage] = []string{bag}
 		r.Header["Grpc-Timeout"] = []string{timeout}
-		tags, speaks := h.readTags(r, grpc)
+		tags, speaks := h.readTags(r, nil, grpc)
 		if r.Header[fieldFor(grpc)] != nil {
 			t.Fatal("the field stays on the request")
 		}

@@ -24,15 +24,15 @@ func TestARefusalIsNoSampleOfService(t *testing.T) {
 			s.left.Store(1)
 		}
 		resp, x, err := rt.send(get(t, t.Context(), s.url), 0, live.Now())
-		if err != nil || x.shed != shed {
-			t.Fatalf("refused %v, expected %v; %v", x.shed, shed, err)
+		if err != nil || (x.shed != nil) != shed {
+			t.Fatalf("refused %v, expected %v; %v", x.shed != nil, shed, err)
 		}
 		if x.served > 0 == shed {
 			t.Errorf("refused %v: the server worked on it for %v", shed, x.served)
 		}
 		if !shed { // what the trailer of gRPC says comes after the header
 			x.take(http.Header{field: {encodeField(wire.Reply{HasShed: true, Shed: *s.shed.Load()}.Append(nil), false)}})
-			if !x.shed || x.served != 0 {
+			if x.shed == nil || x.served != 0 {
 				t.Errorf("refused in the trailer (%v): the server worked on it for %v", x.shed, x.served)
 			}
 		}
@@ -148,7 +148,7 @@ func TestASlowReaderIsNoSample(t *testing.T) {
 		blocked time.Duration // of an hour
 		want    work.Outcome
 	}{{0, work.Done}, {29 * time.Minute, work.Done}, {31 * time.Minute, work.Released}, {59 * time.Minute, work.Released}} {
-		w := &writer{in: &served{Context: t.Context()}, began: live.Now().Add(-time.Hour), blocked: tt.blocked}
+		w := &writer{in: served{Context: t.Context()}, began: live.Now().Add(-time.Hour), slow: &slowReader{blocked: tt.blocked}}
 		if got := w.result(true); got != tt.want {
 			t.Errorf("%v of an hour in writing: %v, expected %v", tt.blocked, got, tt.want)
 		}

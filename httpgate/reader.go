@@ -25,6 +25,8 @@ type slowReader struct {
 	w       *writer
 	control http.ResponseController
 	watch   stopwatch
+	blocked time.Duration // in writing what is beyond largeBody
+	stream  *time.Timer   // gives the slot of an answer back that was flushed; nil: it was not
 
 	mu      sync.Mutex
 	timed   bool // a write may have a deadline
@@ -34,7 +36,7 @@ type slowReader struct {
 
 // newSlowReader watches what is written to w.
 func newSlowReader(w *writer) *slowReader {
-	server, _ := w.r.Context().Value(http.ServerContextKey).(*http.Server)
+	server, _ := w.in.r.Context().Value(http.ServerContextKey).(*http.Server)
 	s := &slowReader{w: w, control: *http.NewResponseController(w.ResponseWriter)}
 	s.timed = w.h.patience.Write > 0 && (server == nil || server.WriteTimeout == 0)
 	s.watch.start(w.h.patience.Blocked, s)
@@ -88,4 +90,9 @@ func (s *slowReader) after(now mono.Time) {
 }
 
 // done is called behind the last one.
-func (s *slowReader) done() { s.watch.stop() }
+func (s *slowReader) done() {
+	if s.stream != nil {
+		s.stream.Stop()
+	}
+	s.watch.stop()
+}

@@ -25,7 +25,7 @@ func (t *transport) again(r *http.Request, x *exchange, resp *http.Response) *ht
 		return nil
 	}
 	// The body has ended, so its credit is back: no wait holds one.
-	shed := x.refusal
+	shed := *x.shed
 	shed.Pushback = pause(resp.Header, shed.Pushback)
 	why := x.host.budget.Ask(r.Context(), shed)
 	if t.onRetry != nil {

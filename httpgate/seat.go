@@ -117,8 +117,8 @@ func (s *seat) answers(code int) {
 	s.mu.Lock()
 	lent := s.lent
 	s.mu.Unlock()
-	if lent || s.first.has(now, s.w.r) {
-		s.first.note(now, s.w.r)
+	if lent || s.first.has(now, s.w.in.r) {
+		s.first.note(now, s.w.in.r)
 	}
 }
 

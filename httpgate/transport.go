@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -101,6 +102,7 @@ func Transport(base http.RoundTripper, opts ...TransportOption) http.RoundTrippe
 		f(t)
 	}
 	t.keep = t.keep && t.retries == 0 // the first attempt may still be reading it
+	_, t.shares = base.(*http.Transport)
 	return t
 }
 
@@ -108,6 +110,7 @@ type transport struct {
 	base     http.RoundTripper
 	wallet   credit.WalletConfig
 	keep     bool // the header of requests
+	shares   bool // base writes to no header, and nor does what it hands a request to: one may be sent several times
 	retries  int
 	onRetry  func(*http.Request, work.Reason) // nil: nobody asks
 	id       uint64                           // the client's identity
@@ -150,7 +153,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil || x == nil || t.retries == 0 {
 			return resp, err
 		}
-		if !x.shed {
+		if x.shed == nil {
 			if succeeded(resp) {
 				x.host.budget.Earn(r.Context(), x.host.server, began)
 			}
@@ -185,12 +188,12 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 		call, tags := live.BeginCall(ctx, nil, try)
 		tags.Token = live.TokenFrom(ctx)
 		resp, err := t.base.RoundTrip(t.tagged(r, new(http.Request), tags, nil, isGRPC(r.Header)))
-		call.End(wire.Reply{})
+		call.End(nil)
 		return resp, nil, err
 	}
-	x := &exchange{t: t, host: h, ctx: ctx, sent: now, grpc: isGRPC(r.Header)}
+	x := &exchange{t: t, host: h, asked: r, sent: now, grpc: isGRPC(r.Header)}
 	permit := &x.permit
-	err = h.wallet.AcquireTo(ctx, permit)
+	err = h.wallet.AcquireAt(ctx, now, permit)
 	spanevent.Waited(ctx, spanevent.CreditWait, permit.Waited())
 	if err != nil {
 		spanevent.Refused(ctx, err)
@@ -206,7 +209,7 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	var tags wire.Tags
 	x.call, tags = live.BeginCall(ctx, h.callee, try)
 	tags.Token = live.TokenFrom(ctx)
-	if tags.Waited = permit.Waited(); try > 0 {
+	if permit.Tell(&tags); try > 0 {
 		tags.Waited = x.sent.Sub(began)
 	}
 	out := t.tagged(r, &x.out, tags, permit, x.grpc)
@@ -218,6 +221,9 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 		h.called.Count(live.Failed, work.None)
 		x.end()
 		return nil, nil, err
+	}
+	if t.shares && out != r && len(r.Header) == 0 {
+		resp.Request = r // the header that was sent is not for callers to change: it may be sent again
 	}
 	x.onHeader(resp)
 	return resp, x, nil
@@ -327,21 +333,24 @@ func (t *transport) tagged(r, room *http.Request, tags wire.Tags, permit *live.P
 		}
 	}
 	if permit != nil {
-		tags.Credits, tags.Demand, tags.Asks, tags.Client = true, permit.Demand(), permit.Asks(), t.id
+		tags.Client = t.id
 	}
 	out := r
 	if !t.keep || r.Header == nil || r.Body != nil {
 		out = room
 		*out = *r
 	}
+	if permit != nil && !grpc && t.shares && out == room && len(r.Header) == 0 && rank == (wire.Tags{}) {
+		out.Header = permit.Server().Said().Form(&tags, webForm).(http.Header)
+		return out
+	}
 	if !t.keep || r.Header == nil {
-		out.Header = make(http.Header, len(r.Header)+2)
-		for k, v := range r.Header {
-			out.Header[k] = v // the values are shared and not written to
+		if out.Header = maps.Clone(r.Header); out.Header == nil { // the values are shared and not written to
+			out.Header = make(http.Header, 2)
 		}
 	}
 	if permit != nil && !grpc {
-		out.Header[field] = permit.Server().Said().Form(&tags, webForm).([]string)
+		out.Header[field] = permit.Server().Said().Form(&tags, webForm).(http.Header)[field]
 	} else {
 		out.Header[fieldFor(grpc)] = tagsField(&tags, grpc)
 	}
@@ -361,7 +370,8 @@ func (t *transport) tagged(r, room *http.Request, tags wire.Tags, permit *live.P
 	return out
 }
 
-func webForm(t wire.Tags) any { return tagsField(&t, false) }
+// webForm is tags as the header of a request that has no other fields.
+func webForm(t wire.Tags) any { return http.Header{field: tagsField(&t, false)} }
 
 // tagsField is tags as the values of the field in which they travel.
 func tagsField(t *wire.Tags, grpc bool) []string {
@@ -385,25 +395,28 @@ func grpcTimeoutText(d time.Duration) string {
 }
 
 // exchange is one request that was sent, until its credit is back.
+//
+// It is one allocation a request, and small: the copy of the request that is sent and the body of the
+// response are parts of it.
 type exchange struct {
 	t      *transport
 	host   *host
 	permit live.Permit
-	ctx    context.Context
+	asked  *http.Request
+	out    http.Request // asked as it is sent, where that is not asked itself
 	sent   mono.Time
-	grpc   bool
+	call   live.Outgoing
 
-	out  http.Request // r as it is sent, where that is not r itself
-	body body         // of the response; both are here for one allocation in place of three
-
-	once    sync.Once
-	call    live.Outgoing
-	reply   wire.Reply // what was said up to now
+	grpc    bool
 	granted bool
-	shed    bool
-	refusal wire.Shed // if shed
+	shed    *wire.Shed  // nil: it was not refused
+	reply   *wire.Reply // what was said up to now, nil if nothing
 	served  time.Duration
 	timer   *time.Timer
+
+	resp            *http.Response
+	answer          io.ReadCloser // its body
+	ended, released sync.Once
 }
 
 // onHeader takes what the header of the response says.
@@ -413,8 +426,8 @@ func (x *exchange) onHeader(resp *http.Response) {
 		// A server that grants credits tells those who ask in the header.
 		x.host.server.OnPlainReply()
 	}
-	if x.shed {
-		x.host.called.Count(live.Refused, x.refusal.Reason)
+	if x.shed != nil {
+		x.host.called.Count(live.Refused, x.shed.Reason)
 	} else {
 		x.host.called.Count(live.Answered, work.None)
 		x.served = live.Now().Sub(x.sent)
@@ -424,8 +437,8 @@ func (x *exchange) onHeader(resp *http.Response) {
 		x.end()
 		return
 	}
-	x.body.ReadCloser, x.body.x, x.body.resp = resp.Body, x, resp
-	resp.Body = &x.body
+	x.answer, x.resp = resp.Body, resp
+	resp.Body = (*body)(x)
 	switch {
 	case resp.ContentLength >= 0:
 	case isEventStream(resp.Header):
@@ -454,22 +467,22 @@ func (x *exchange) take(h http.Header) {
 		return
 	}
 	x.call.Answered(x.host.callee, r)
-	x.reply = r
+	x.reply = &r
 	if r.HasGrant {
 		x.granted = true
 		x.permit.OnGrant(r.Grant)
 	}
 	if r.HasShed {
-		x.shed, x.refusal = true, r.Shed
+		x.shed = &r.Shed
 		x.served = 0
-		noteShed(x.ctx)
+		noteShed(x.asked.Context())
 		h[name] = []string{encodeField(wire.Reply{Shed: r.Shed, HasShed: true}.Append(nil), x.grpc)}
 	}
 }
 
 // release gives the credit back, once.
 func (x *exchange) release(served time.Duration) {
-	x.once.Do(func() {
+	x.released.Do(func() {
 		now := live.Now()
 		x.permit.ReturnAt(now, nil, served)
 		x.t.leave(x.host, now)
@@ -485,17 +498,12 @@ func (x *exchange) end() {
 	x.release(x.served)
 }
 
-// body gives the credit back at the end of the answer.
-type body struct {
-	io.ReadCloser
-	x    *exchange
-	resp *http.Response
-	once sync.Once
-}
+// body is an exchange as the body of its response, at whose end the credit goes back.
+type body exchange
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.answer.Read(p)
 	if err != nil {
 		b.end(errors.Is(err, io.EOF))
 	}
@@ -504,18 +512,19 @@ func (b *body) Read(p []byte) (int, error) {
 
 // Close implements io.Closer.
 func (b *body) Close() error {
-	err := b.ReadCloser.Close()
+	err := b.answer.Close()
 	b.end(false)
 	return err
 }
 
 // end reads the trailer, which is there after the whole body was.
 func (b *body) end(whole bool) {
-	b.once.Do(func() {
+	b.ended.Do(func() {
+		x := (*exchange)(b)
 		if whole {
-			b.x.take(b.resp.Trailer)
+			x.take(x.resp.Trailer)
 		}
-		b.x.end()
+		x.end()
 	})
 }
 

@@ -27,9 +27,8 @@ const largeBody = 64 << 10
 type writer struct {
 	http.ResponseWriter
 	h       *handler
-	in      *served // room, which spares an allocation
-	room    served
-	r       *http.Request
+	in      served       // here for one allocation in place of two, and so is request
+	request http.Request // the request as the handler has it
 	target  *Target
 	account *account
 
@@ -45,20 +44,17 @@ type writer struct {
 	returned bool // the handler, without a panic
 	dropped  bool // refused further down
 	outcome  work.Outcome
-	chosen   bool // outcome, by SetOutcome
-	before   int  // targets that the request was at before
-	quiet    bool // a stream that said nothing
-	whole    bool // the body is in memory
+	chosen   bool  // outcome, by SetOutcome
+	quiet    bool  // a stream that said nothing
+	whole    bool  // the body is in memory
+	before   uint8 // targets that the request was at before
 	another  *Target
 
-	began   mono.Time
-	size    int64
-	blocked time.Duration // in writing what is beyond largeBody
-	stream  *time.Timer
-	slow    *slowReader // of what is beyond smallBody, or flushed
-	seat    *seat       // nil: the body takes no part in holding the slot
-	shed    wire.Shed   // from further down
-	hasShed bool
+	began mono.Time
+	size  int64
+	slow  *slowReader // of what is beyond smallBody, or flushed
+	seat  *seat       // nil: the body takes no part in holding the slot
+	shed  *wire.Shed  // from further down, nil: none
 }
 
 // SetOutcome says how the request ended that w answers, where the handler knows
@@ -173,18 +169,23 @@ func (w *writer) Write(p []byte) (int, error) {
 // waits is called in front of what may wait for the client: a write of at most writePiece
 // beyond smallBody, or a flush. waited is called behind a write beyond largeBody.
 func (w *writer) waits() (start mono.Time) {
-	if w.slow == nil {
-		w.slow = newSlowReader(w)
-	}
+	w.reads()
 	start = live.Now()
 	w.slow.before(start)
 	return start
 }
 
+// reads has the client's reading watched from now on.
+func (w *writer) reads() {
+	if w.slow == nil {
+		w.slow = newSlowReader(w)
+	}
+}
+
 func (w *writer) waited(start mono.Time, n int64) {
 	end := live.Now()
 	w.slow.after(end)
-	w.blocked += end.Sub(start)
+	w.slow.blocked += end.Sub(start)
 	w.size += n
 }
 
@@ -247,9 +248,10 @@ func (w *writer) FlushError() error {
 	if !w.wrote && !w.hijacked {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.stream == nil && w.h.streamAfter >= 0 {
+	w.reads()
+	if w.slow.stream == nil && w.h.streamAfter >= 0 {
 		w.begun()
-		w.stream = time.AfterFunc(w.h.streamAfter, func() { w.leave(work.Released) })
+		w.slow.stream = time.AfterFunc(w.h.streamAfter, func() { w.leave(work.Released) })
 	}
 	w.waits()
 	err := w.slow.control.Flush()
@@ -272,7 +274,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // that every writer has (gin, for its streams).
 func (w *writer) CloseNotify() <-chan bool {
 	gone := make(chan bool, 1)
-	context.AfterFunc(w.r.Context(), func() { gone <- true })
+	context.AfterFunc(w.in.r.Context(), func() { gone <- true })
 	return gone
 }
 
@@ -316,15 +318,12 @@ func (w *writer) cancelled() bool {
 	if ends { // the answer is the last on its connection, whatever it says
 		h["Connection"] = last
 	}
-	w.refuse(w.r, refusal)
+	w.refuse(w.in.r, refusal)
 	return true
 }
 
 // end returns the ticket, whatever the handler did, and adds the credits.
 func (w *writer) end() {
-	if w.stream != nil {
-		w.stream.Stop()
-	}
 	if w.slow != nil {
 		w.slow.done()
 	}
@@ -390,7 +389,7 @@ func (w *writer) result(returned bool) work.Outcome {
 		return work.Ignored
 	case w.in.Err() != nil:
 		return work.Ignored // the caller left, or its time is over
-	case w.blocked > 0 && 2*w.blocked > live.Now().Sub(w.began):
+	case w.slow != nil && w.slow.blocked > 0 && 2*w.slow.blocked > live.Now().Sub(w.began):
 		return work.Released // the caller was the slow one
 	}
 	return work.Done
@@ -419,18 +418,21 @@ func (w *writer) takeShedAs(h http.Header, key string, grpc bool) {
 		return
 	}
 	if r, err := wire.ParseReply(msg); err == nil && r.HasShed {
-		w.shed, w.hasShed, w.dropped = r.Shed, true, true
+		w.shed, w.dropped = &r.Shed, true
 	}
 }
 
 // put adds the field to the header, if there is something to say: the client's newest credits,
 // why the request was refused further down, and once it has left, what it took.
 func (w *writer) put(prefix string, left bool) {
-	r := wire.Reply{Shed: w.shed, HasShed: w.hasShed}
+	var r wire.Reply
+	if w.shed != nil {
+		r.Shed, r.HasShed = *w.shed, true
+	}
 	if w.account != nil {
 		r.Grant, r.HasGrant = w.account.newest(w.asks)
 	}
-	if w.in.ticket != nil {
+	if w.in.admitted {
 		w.in.ticket.Answer(&r)
 	}
 	if left && r.HasGrant && !r.HasProgress && w.result(true).Executed() {

@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -139,13 +141,21 @@ func (p *parking) stay(c *placed) *stay {
 }
 
 // stay is a connection while a server has it.
+//
+// A server sets a deadline for reads some seven times a request, and none of them is reached. To set one on the
+// connection moves a timer. So it is left as it is where it is set early enough: a read that it ends too soon sets
+// the deadline that counts, and goes on.
 type stay struct {
 	*placed
 	parking *parking
-	idle    atomic.Bool  // it has no request, and may be parked
-	until   atomic.Int64 // what the server takes for the deadline of reads, in Unix ns; 0: none
-	quit    atomic.Bool  // the server was told that it ended, because it is to be parked
+	idle    atomic.Bool // it has no request, and may be parked
+	quit    atomic.Bool // the server was told that it ended, because it is to be parked
 	once    sync.Once
+
+	deadlines sync.Mutex // of those of reads
+	until     time.Time  // what the server takes for it; zero: none
+	park      time.Time  // when the connection is to be parked, should it stay idle
+	set       time.Time  // that of the connection, never after the one that counts; zero: none
 
 	http2 atomic.Bool
 	start []byte  // what came first, until three bytes did
@@ -178,14 +188,46 @@ func (c *placed) parkable() bool {
 // SetReadDeadline implements net.Conn. An idle connection wakes its reader in time to be
 // parked.
 func (s *stay) SetReadDeadline(t time.Time) error {
-	s.until.Store(0)
-	if !t.IsZero() {
-		s.until.Store(t.UnixNano())
+	s.deadlines.Lock()
+	defer s.deadlines.Unlock()
+	s.until = t
+	if s.idle.Load() {
+		s.park = time.Now().Add(s.parking.after)
 	}
-	if park := time.Now().Add(s.parking.after); s.idle.Load() && (t.IsZero() || t.After(park)) {
-		t = park
+	counts := s.counts()
+	switch {
+	case time.Until(s.set) > 0 && (counts.IsZero() || !s.set.After(counts)):
+		return nil
+	case counts.IsZero() && !s.set.IsZero():
+		// What it was is over. One is left for the next idle time, which would set it.
+		counts = time.Now().Add(s.parking.after)
 	}
+	return s.setTo(counts)
+}
+
+// counts returns the deadline of reads that counts, zero if there is none; the lock is held.
+func (s *stay) counts() time.Time {
+	if s.idle.Load() && (s.until.IsZero() || s.until.After(s.park)) {
+		return s.park
+	}
+	return s.until
+}
+
+// setTo sets the deadline of reads on the connection; the lock is held.
+func (s *stay) setTo(t time.Time) error {
+	s.set = t
 	return s.placed.SetReadDeadline(t)
+}
+
+// tooSoon reports whether a read ended before the deadline that counts, which is then set.
+func (s *stay) tooSoon() bool {
+	s.deadlines.Lock()
+	defer s.deadlines.Unlock()
+	counts := s.counts()
+	if !counts.IsZero() && !time.Now().Before(counts) {
+		return false
+	}
+	return s.setTo(counts) == nil
 }
 
 // SetDeadline implements net.Conn.
@@ -195,16 +237,18 @@ func (s *stay) SetDeadline(t time.Time) error {
 }
 
 // deadline is what the server wants.
-func (s *stay) deadline() (t time.Time) {
-	if n := s.until.Load(); n != 0 {
-		t = time.Unix(0, n)
-	}
-	return t
+func (s *stay) deadline() time.Time {
+	s.deadlines.Lock()
+	defer s.deadlines.Unlock()
+	return s.until
 }
 
 // Read implements net.Conn.
 func (s *stay) Read(b []byte) (int, error) {
 	n, err := s.placed.Read(b)
+	for n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && s.tooSoon() {
+		n, err = s.placed.Read(b)
+	}
 	if !s.idle.Load() {
 		s.look(b[:n])
 		return n, err
@@ -212,7 +256,6 @@ func (s *stay) Read(b []byte) (int, error) {
 	if n > 0 { // what comes now is a request
 		s.idle.Store(false)
 		s.look(b[:n])
-		_ = s.placed.SetReadDeadline(s.deadline())
 		return n, err
 	}
 	if end := s.deadline(); isTimeout(err) && (end.IsZero() || time.Now().Before(end)) {

@@ -2,10 +2,13 @@ package proxy
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,4 +153,52 @@ func TestWhatIsNotParked(t *testing.T) {
 		t.Errorf("%d connections are parked", n)
 	}
 	get(t, c, s.p.url+"/")
+}
+
+// timedConn is a connection that notes the deadlines of reads, and some of whose reads end at theirs.
+type timedConn struct {
+	net.Conn
+	set   []time.Time
+	fails int // so many reads end at the deadline
+}
+
+func (c *timedConn) SetReadDeadline(t time.Time) error {
+	c.set = append(c.set, t)
+	return nil
+}
+
+func (c *timedConn) Read(p []byte) (int, error) {
+	if c.fails--; c.fails >= 0 {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return copy(p, "x"), nil
+}
+
+// The deadline of a connection's reads is moved only where it has to be, and one that was set too early does not end
+// a read.
+func TestReadDeadlines(t *testing.T) {
+	c := &timedConn{}
+	s := newParking(time.Minute, new(atomic.Int64)).stay(&placed{Conn: c})
+	now := time.Now()
+	past, header, idle := time.Unix(1, 0), now.Add(10*time.Minute), now.Add(90*time.Minute)
+	for i, step := range []struct {
+		to  time.Time
+		set int // how often, up to now
+	}{
+		{header, 1}, {time.Time{}, 1}, {past, 2}, {time.Time{}, 3}, {idle, 3}, {header, 3}, {time.Time{}, 3},
+		{past, 4}, {time.Time{}, 5}, {header, 5}, {now.Add(30 * time.Second), 6}, {header, 6},
+	} {
+		if err := s.SetReadDeadline(step.to); err != nil || len(c.set) != step.set {
+			t.Fatalf("step %d: %v; the deadline was set %d times, expected %d: %v", i, err, len(c.set), step.set, c.set)
+		}
+	}
+	c.fails = 1
+	if n, err := s.Read(make([]byte, 1)); n != 1 || err != nil || len(c.set) != 7 || !c.set[6].Equal(header) {
+		t.Errorf("a read that ended too soon: %d, %v, and the deadlines %v; expected another one, until %v", n, err, c.set, header)
+	}
+	_ = s.SetReadDeadline(past)
+	c.fails = 1
+	if n, err := s.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a read at its deadline: %d, %v; expected the end", n, err)
+	}
 }

@@ -12,6 +12,7 @@
 //	  - proc runs servers and generators as pinned child processes.
 //	  - service is a server of known capacity.
 //	  - capacity finds the load that one calls 1.0x.
+//	  - contest measures two kinds of calls in turn, for benchmarks.
 //
 // Rules that every part keeps: latency is counted from the instant a request
 // was meant to leave; attainment is counted over offered requests, not over

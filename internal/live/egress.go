@@ -190,8 +190,16 @@ func (o *Outgoing) Answered(from *Callee, r wire.Reply) {
 	g.node.OnAnswer(now, t.core, from, &f)
 }
 
-// End ends the call with what its last reply says it took; see Call.End.
-func (o *Outgoing) End(r wire.Reply) { o.span.End(r) }
+// End ends the call with what its last reply says it took, nil if there was none; see Call.End.
+func (o *Outgoing) End(r *wire.Reply) {
+	switch {
+	case o.span.span == nil: // as mostly
+	case r == nil:
+		o.span.End(wire.Reply{})
+	default:
+		o.span.End(*r)
+	}
+}
 
 // questions returns what is to be asked now. It is called with the lock held.
 func (g *Gate) questions(now mono.Time) []func() {

@@ -53,14 +53,12 @@ func (g *Gate) now() mono.Time { return g.at(Now()) }
 // parting is the end of a ticket.
 type parting struct {
 	outcome work.Outcome
+	first   bool         // call of Leave
+	offer   work.Outcome // of a ticket that was handed over: how it left, when, and the one that was handed over before
+	state   atomic.Uint32
+	now     mono.Time
+	next    *Ticket
 	reach   *node.Reach // of the event
-	first   bool        // call of Leave
-
-	// Of a ticket that was handed over: how and when it left, and the one that was handed over before.
-	offer work.Outcome
-	now   mono.Time
-	next  *Ticket
-	state atomic.Uint32
 }
 
 const (

@@ -1,15 +1,65 @@
 package live
 
 import (
+	"math/bits"
 	"sync/atomic"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/wire"
 )
 
-// Said remembers the tags that travelled to a server last, in the form in which its edge sends
-// them: most requests say the same as the one before. It is ready as its zero value, and its
+// What a request says of the line at its sender is told coarsely, because the next one then says the same, and is
+// neither encoded nor compressed nor read anew: with 64 calls in flight and fewer credits, to tell it exactly took a
+// client 0.9 µs of 38 µs a call.
+const (
+	// waitSteps is how many steps of waiting are told apart in an objective. A wait is told as shorter than it was by
+	// less than 1 % of the objective, which is far below what makes an answer late by chance.
+	waitSteps = 128
+	// demandBits is how many leading bits of a demand are told: as less than it is by at most a sixteenth, half of
+	// what a server must change a grant by before it tells (credit.Pool.Tells). Up to 31 it is exact.
+	demandBits = 5
+)
+
+// coarseWait is a wait as a server with an objective is told of it, exact where that is not known.
+func coarseWait(d, objective time.Duration) time.Duration {
+	if step := objective / waitSteps; d > 0 && step > 0 {
+		d -= d % step
+	}
+	return d
+}
+
+// coarseDemand is a demand, of 0 or more, as a server is told of it.
+func coarseDemand(n int) int {
+	if over := bits.Len(uint(n)) - demandBits; over > 0 {
+		n = n >> over << over
+	}
+	return n
+}
+
+// Said remembers the tags that travelled to a server lately, in the form in which its edge sends
+// them: most requests say the same as one before. It is ready as its zero value, and its
 // methods may be called at once from any goroutine.
-type Said struct{ last atomic.Pointer[said] }
+type Said struct {
+	last  atomic.Pointer[said]
+	lines atomic.Pointer[lines] // nil until a line is told of
+}
+
+// lines are the tags that tell of a line at the sender, by what they tell.
+type lines [16]atomic.Pointer[said]
+
+// place returns where t is remembered.
+func (s *Said) place(t *wire.Tags) *atomic.Pointer[said] {
+	if t.Demand == 0 && t.Waited == 0 {
+		return &s.last
+	}
+	all := s.lines.Load()
+	if all == nil {
+		s.lines.CompareAndSwap(nil, new(lines))
+		all = s.lines.Load()
+	}
+	const golden = 0x9E3779B97F4A7C15 // neighbours get different places
+	return &all[(uint64(t.Demand)+uint64(t.Waited))*golden>>60]
+}
 
 type said struct {
 	tags wire.Tags
@@ -18,13 +68,15 @@ type said struct {
 
 // Form returns what form makes of t, which nobody may write to.
 func (s *Said) Form(t *wire.Tags, form func(wire.Tags) any) any {
-	if last := s.last.Load(); last != nil && last.tags == *t {
+	if t.Budget != 0 { // no two are the same
+		return form(*t)
+	}
+	place := s.place(t)
+	if last := place.Load(); last != nil && last.tags == *t {
 		return last.form
 	}
 	made := form(*t)
-	if t.Budget == 0 { // else no two are the same
-		s.last.Store(&said{*t, made})
-	}
+	place.Store(&said{*t, made})
 	return made
 }
 
@@ -47,7 +99,9 @@ func (h *Heard) Tags(text string, parse func(string) (wire.Tags, error)) (wire.T
 		return last.tags, nil
 	}
 	tags, err := parse(text)
-	if err == nil && tags.Budget == 0 { // else no two are the same
+	// With a budget no two are the same, and those that tell of a line change all the time: to remember one takes
+	// as long as to read it.
+	if err == nil && tags.Budget == 0 && tags.Demand == 0 && tags.Waited == 0 {
 		h.last.Store(&heard{text, tags})
 	}
 	return tags, err

@@ -249,7 +249,7 @@ func TestCallsMakeInteractive(t *testing.T) {
 		for range calls {
 			call, _ := BeginCall(WithTicket(t.Context(), ticket), callee, 0)
 			call.Answered(callee, wire.Reply{})
-			call.End(wire.Reply{})
+			call.End(nil)
 		}
 	}
 	for range 5 {

@@ -139,9 +139,10 @@ type Permit struct {
 	core     credit.Waiter
 	wallet   *Wallet
 	server   *Server
-	demand   int
 	waited   time.Duration
-	wake     chan verdict // while it waits
+	told     time.Duration // of waited
+	wake     chan verdict  // while it waits
+	demand   int32
 	asks     bool
 	returned bool
 }
@@ -157,9 +158,15 @@ type verdict struct {
 // Server returns the server to send to.
 func (p *Permit) Server() *Server { return p.server }
 
+// Tell writes into t what travels with the request: that its sender obeys credits, how many further requests waited
+// for this server when the permit was given, about, for how long this one did, about, and whether it Asks.
+func (p *Permit) Tell(t *wire.Tags) {
+	t.Credits, t.Demand, t.Waited, t.Asks = true, coarseDemand(int(p.demand)), p.told, p.asks
+}
+
 // Demand returns the number of further requests that waited for this server when
-// the permit was given; it travels with the request.
-func (p *Permit) Demand() int { return p.demand }
+// the permit was given.
+func (p *Permit) Demand() int { return int(p.demand) }
 
 // Asks reports whether the client knows no grant of the server: it travels with the request, and
 // an answer without a grant then says that the server grants none.
@@ -200,13 +207,22 @@ func (w *Wallet) Acquire(ctx context.Context) (*Permit, error) {
 // AcquireTo is Acquire for a caller that has room for a permit, and allocates nothing, also if the
 // request waits. What p was before does not matter, if it was returned.
 func (w *Wallet) AcquireTo(ctx context.Context, p *Permit) error {
-	_, err := w.AcquireOr(ctx, nil, p)
+	return w.AcquireAt(ctx, Now(), p)
+}
+
+// AcquireAt is AcquireTo for a caller that has just read the clock.
+func (w *Wallet) AcquireAt(ctx context.Context, now mono.Time, p *Permit) error {
+	_, err := w.acquire(ctx, now, nil, p)
 	return err
 }
 
 // AcquireOr is AcquireTo with a wait that also ends when lost is closed: it then returns false
 // and no error.
 func (w *Wallet) AcquireOr(ctx context.Context, lost <-chan struct{}, p *Permit) (ok bool, err error) {
+	return w.acquire(ctx, Now(), lost, p)
+}
+
+func (w *Wallet) acquire(ctx context.Context, now mono.Time, lost <-chan struct{}, p *Permit) (ok bool, err error) {
 	p.begin(ctx, w)
 	if d, ok := ctx.Deadline(); ok {
 		p.core.Deadline = Instant(d)
@@ -216,7 +232,7 @@ func (w *Wallet) AcquireOr(ctx context.Context, lost <-chan struct{}, p *Permit)
 		w.mu.Unlock()
 		return false, &Refusal{Reason: work.Canceled, Pushback: -1}
 	}
-	now := w.now()
+	now = w.at(now)
 	step, reason := w.core.Submit(now, &p.core)
 	switch step {
 	case credit.Send:
@@ -285,8 +301,10 @@ func notSent(ctx context.Context) *Refusal {
 // sent fills in what a permit knows once it holds a credit; the lock is held.
 func (p *Permit) sent(now mono.Time) {
 	p.server = p.core.Window().Owner.(*Server)
-	p.demand, p.asks = p.wallet.core.Demand(), p.core.Asked()
-	p.waited = p.core.Waited(now)
+	p.demand, p.asks = int32(min(p.wallet.core.Demand(), math.MaxInt32)), p.core.Asked()
+	if p.waited = p.core.Waited(now); p.waited > 0 {
+		p.told = coarseWait(p.waited, p.server.window.Objective())
+	}
 }
 
 // Return gives the credit back. served is the time from sending to the answer if

@@ -207,7 +207,7 @@ func TestCallsOfARequest(t *testing.T) {
 	called := func(ticket *Ticket, below wire.Reply) (claim float64) {
 		call, tags := BeginCall(WithTicket(t.Context(), ticket), callee, 0)
 		call.Answered(callee, below)
-		call.End(below)
+		call.End(&below)
 		return tags.Claim
 	}
 	serve := func(below wire.Reply) (claim float64) {
@@ -222,7 +222,7 @@ func TestCallsOfARequest(t *testing.T) {
 			t.Errorf("%+v", tags)
 		}
 		call.Answered(self, wire.Reply{Process: tags.Process, HasRate: true, Rate: 1})
-		call.End(wire.Reply{})
+		call.End(nil)
 		return called(ticket, below)
 	}
 	below := wire.Reply{Process: 9, Service: "below"}
@@ -256,7 +256,7 @@ func TestCallsOfARequest(t *testing.T) {
 	ticket.Leave(work.Done)
 	call, _ := BeginCall(WithTicket(t.Context(), ticket), callee, 0)
 	call.Answered(callee, wire.Reply{Process: 9})
-	call.End(wire.Reply{})
+	call.End(nil)
 }
 
 // TestQuestions: a limit that is not heard of is asked for, its answer is taken
@@ -276,7 +276,7 @@ func TestQuestions(t *testing.T) {
 	}
 	call, tags := BeginCall(WithTicket(t.Context(), ticket), callee, 0)
 	call.Answered(callee, wire.Reply{Process: 9, HasRate: true, Rate: 1})
-	call.End(wire.Reply{})
+	call.End(nil)
 	ticket.Leave(work.Done)
 	question := <-asked
 	if question.Workflow != "w" || question.Process != tags.Process || question.Credits {

@@ -313,7 +313,7 @@ func real(t *testing.T, cfg admission.Config, log []call) (out []decision, zero 
 					call, _ := live.BeginCall(live.WithTicket(context.Background(), ticket), callee, 0)
 					time.Sleep(c.service)
 					call.Answered(callee, c.down)
-					call.End(c.down)
+					call.End(&c.down)
 				}
 				ticket.Leave(work.Done)
 				out[i] = decision{queued: ticket.Queued(), window: -1}

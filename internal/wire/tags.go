@@ -42,16 +42,16 @@ type Tags struct {
 	// Class and Priority as the sender claims them.
 	Class    work.Class
 	Priority work.Priority
-	// Attempt is 0 for a first attempt and counts retries, up to MaxAttempt.
-	Attempt int
 	// Credits says that the sender keeps a wallet: it obeys grants and wants
 	// them on replies. Demand has a meaning only with it: the further requests
 	// that the sender has ready for this server, 0 to MaxCount.
 	Credits bool
-	Demand  int
 	// Asks says that the sender knows no grant: the reply must carry one, or says that the
 	// server grants none. It has a meaning only with Credits.
-	Asks bool
+	Asks   bool
+	Demand int
+	// Attempt is 0 for a first attempt and counts retries, up to MaxAttempt.
+	Attempt int
 	// Client identifies the sender where connections do not: behind a proxy
 	// that shares them. Zero means that the connection is the identity.
 	Client uint64
