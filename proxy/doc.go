@@ -87,7 +87,8 @@
 // that is so, connections are not kept (keeping). Neither are they after the server closed one
 // under a request.
 //
-// Clients. Limits.ClientConnections and Limits.ClientRequests bound what one client may have
+// Clients. Limits.Requests bounds the requests inside, and a single client to half of them;
+// Limits.ClientConnections and Limits.ClientRequests bound what one client may have
 // at once; the metric spillgate_client_limited_total{limit} counts what exceeded them.
 //
 // Invariants: a mistake in the configuration is found before anything starts, and all
