@@ -79,6 +79,10 @@
 // or is refused then. Limits.Streams bounds the open streams
 // without a slot per connection of a client, Limits.Connections those of all clients.
 //
+// Floods. What connections send is worked on in turns, those first whose peers have cost the
+// processor little (intake), because a proxy whose processor is short is not protected by its gates.
+// Cleartext connections of HTTP/2 are read some frames at a time (ahead).
+//
 // Idle connections. A cleartext HTTP/1 connection that has no request for a second leaves its
 // http.Server and waits with little memory until its client says something (parking).
 //

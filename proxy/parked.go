@@ -147,7 +147,7 @@ type stay struct {
 	quit    atomic.Bool  // the server was told that it ended, because it is to be parked
 	once    sync.Once
 
-	http2 atomic.Bool
+	ahead ahead   // of HTTP/2
 	start []byte  // what came first, until three bytes did
 	tail  [4]byte // what came last, of HTTP/1
 }
@@ -204,6 +204,12 @@ func (s *stay) deadline() (t time.Time) {
 
 // Read implements net.Conn.
 func (s *stay) Read(b []byte) (int, error) {
+	if s.http2.Load() {
+		if s.ahead.has() {
+			return s.ahead.read(s.placed.Conn, b)
+		}
+		return s.placed.readBy(b, func(b []byte) (int, error) { return s.ahead.read(s.placed.Conn, b) })
+	}
 	n, err := s.placed.Read(b)
 	if !s.idle.Load() {
 		s.look(b[:n])
