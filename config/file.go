@@ -252,6 +252,7 @@ func (d *decoder) limits(n node, l *proxy.Limits) {
 		"connections":        func(n node) { d.Integer(n, &l.Connections) },
 		"client_connections": func(n node) { d.Integer(n, &l.ClientConnections) },
 		"client_requests":    func(n node) { d.Integer(n, &l.ClientRequests) },
+		"requests":           func(n node) { d.Integer(n, &l.Requests) },
 		"header":             func(n node) { d.Integer(n, &l.Header) },
 		"header_timeout":     func(n node) { d.Duration(n, &l.HeaderTimeout) },
 		"body_timeout":       func(n node) { d.Duration(n, &l.BodyTimeout) },

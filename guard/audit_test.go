@@ -149,7 +149,7 @@ func TestALogGoesOnAfterACrash(t *testing.T) {
 	}
 	var before int
 	for range 2 {
-		f, err := audit.Append(path)
+		f, err := audit.Append(path, audit.Mode)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -88,7 +88,7 @@ func NewSet(cfg SetConfig, log *slog.Logger) (*Set, error) {
 	var audit *Audit
 	if cfg.Audit != "" {
 		var err error
-		if s.file, err = record.Append(cfg.Audit); err != nil {
+		if s.file, err = record.Append(cfg.Audit, record.Mode); err != nil {
 			return nil, fmt.Errorf("guard: the audit log: %w", err)
 		}
 		audit = NewAudit(s.file, log)

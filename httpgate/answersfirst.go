@@ -18,7 +18,10 @@ import (
 //	                                              └▶ its kind keeps its slots for firstFor
 //
 // A request that keeps its slot must come at Patience.Rate and Patience.Silence as any does, and
-// gives the slot back as any does once its answer begins. Its methods may be called at once from
+// gives the slot back as any does once its answer begins. Where that does not come while the client is
+// silent for an objective, the target waits for the client after all: the slot is lent, and the kind is
+// forgotten. Else a few halves of bodies would keep all slots, once one of their kind was answered
+// first by chance. Its methods may be called at once from
 // any goroutine.
 type answersFirst struct {
 	known atomic.Bool // there is one; most targets never have any
@@ -55,6 +58,14 @@ func (a *answersFirst) note(now mono.Time, r *http.Request) {
 	}
 	a.until[strings.Clone(kind)] = now.Add(firstFor) // it may be part of a long path
 	a.known.Store(true)
+}
+
+// forget takes back what note said of requests like r.
+func (a *answersFirst) forget(r *http.Request) {
+	kind := Kind(r)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.until, kind)
 }
 
 // has reports whether the target works on requests like r before it has their whole body.

@@ -182,14 +182,18 @@ func (e *early) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// done is called when the request was answered: over HTTP/1, whose bodies cannot be closed
-// while somebody reads, nobody reads any more then.
+// done is called when the request was answered: nobody reads the body any more then. Over HTTP/1 bodies cannot be
+// closed while somebody reads; over HTTP/2 the server closes them, but not before the client has taken the answer.
 func (e *early) done(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	ended := e.ended
 	e.free(0)
 	e.mu.Unlock()
-	if ended || r.ProtoMajor > 1 {
+	switch {
+	case ended:
+		return
+	case r.ProtoMajor > 1:
+		_ = e.ReadCloser.Close()
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))

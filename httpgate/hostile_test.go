@@ -2,7 +2,9 @@ package httpgate
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -12,6 +14,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/live"
@@ -61,6 +66,39 @@ func TestExpectContinue(t *testing.T) {
 	gate.Drain()
 	if resp := ask(); resp.StatusCode != 503 || !resp.Close {
 		t.Errorf("refused: %d, close %v; its body is not read, so the connection cannot go on", resp.StatusCode, resp.Close)
+	}
+}
+
+// A client that lets nothing of a refusal come does not keep its stream.
+func TestRefusalThatNobodyTakes(t *testing.T) {
+	gate := newGate(t, roomy(), nil)
+	gate.Drain()
+	s := serve(t, Handler(gate, text("x"), Patient(Patience{Write: 50 * time.Millisecond})))
+	c, br := raw(t, s)
+	var block bytes.Buffer
+	coder := hpack.NewEncoder(&block)
+	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/"}, {":authority", "x"}} {
+		if err := coder.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fmt.Fprint(c, http2.ClientPreface)
+	framer := http2.NewFramer(c, br)
+	if err := errors.Join(framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}),
+		framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true}), framer.WriteData(1, false, []byte("half"))); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatalf("the stream is not ended: %v", err)
+		}
+		if end, ok := frame.(*http2.RSTStreamFrame); ok {
+			if end.ErrCode == http2.ErrCodeNo {
+				t.Error("the stream ended as if the client had taken the answer")
+			}
+			return
+		}
 	}
 }
 

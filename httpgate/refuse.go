@@ -89,6 +89,14 @@ func RefuseBelow(w http.ResponseWriter, r *http.Request, err error) bool {
 	return true
 }
 
+// write is Patience.Write. o may be nil.
+func (o *options) write() time.Duration {
+	if o == nil || o.patience.Write == 0 {
+		return defaultWrite
+	}
+	return o.patience.Write
+}
+
 // refuse answers a request that the gate did not admit.
 func (w *writer) refuse(r *http.Request, err error) {
 	var refusal *live.Refusal
@@ -124,6 +132,10 @@ func answer(r *live.Refusal, grant wire.Grant, has bool) wire.Reply {
 // refuse writes a refusal. quota is the number of concurrent requests that the
 // policy in question allows, 0 if it is not known. o may be nil.
 func (o *options) refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal, reply wire.Reply, quota int, grpc bool) {
+	if write := o.write(); r.ProtoMajor >= 2 && write > 0 {
+		// A client that opens no window for the answer would keep the stream, and its memory.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(write))
+	}
 	h := w.Header()
 	var buf [wire.MaxReply]byte
 	h[fieldFor(grpc)] = []string{encodeField(reply.Append(buf[:0]), grpc)}

@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -14,7 +15,8 @@ import (
 // slot, and asks for another before the handler sees the end of the body: what is done with
 // it is done in a slot. A client that waits to be asked for its body, and may never send it, has
 // the slot only until it is asked. A request of a kind that the target answers first keeps its
-// slot.
+// slot, until it has waited for its client for an objective: then the target seems to wait as well, and
+// the kind is none of those any more.
 type upload struct {
 	io.ReadCloser
 	*seat
@@ -22,7 +24,7 @@ type upload struct {
 	pace  pace
 	over  bool // the end was reached
 	asks  bool // the first read lends the slot: it asks the client for the body, or the client is silent
-	keeps bool // the slot, however slow the client is
+	keeps bool // the slot, for an objective
 	watch stopwatch
 }
 
@@ -38,15 +40,23 @@ func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.
 		u.pace = newPace(&w.h.patience, w.ResponseWriter, r)
 	}
 	u.keeps = w.target.first.has(live.Now(), r)
-	if !u.keeps {
-		u.watch.start(w.h.patience.Blocked, u)
+	limit := w.h.patience.Blocked
+	if u.keeps {
+		limit = max(limit, cmp.Or(request.Objective, w.target.gate.Objective()))
 	}
+	u.watch.start(limit, u)
 	u.stop, u.sample, u.first = u.watch.stop, true, &w.target.first
 	w.seat, r.Body = u.seat, u
 }
 
 // fire implements timed.
-func (u *upload) fire() bool { return u.lend() }
+func (u *upload) fire() bool {
+	lent := u.lend()
+	if lent && u.keeps {
+		u.first.forget(&u.w.request)
+	}
+	return lent
+}
 
 // long implements timed: the slot is not lent before the limit, as another one is needed.
 func (u *upload) long() bool { return false }

@@ -14,8 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/await"
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/slots"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -302,6 +305,25 @@ func TestWorkBeforeTheEndOfTheBodyHasASlot(t *testing.T) {
 		if status, _ := one.finish(); status != 200 {
 			t.Errorf("another: %d", status)
 		}
+	}
+}
+
+// A target that answered a request before the end of its body once, and waits for the end of the next one, keeps no slot
+// for that: half a body would have it for as long as its client likes.
+func TestSlotOfAKindThatIsNotAnsweredFirstAfterAll(t *testing.T) {
+	gate := newGate(t, admission.Config{Objective: 200 * time.Millisecond, Slots: slots.Config{Min: 1, Max: 1}}, nil)
+	target := NewTarget(gate, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	s := serve(t, Spread(func(*http.Request) *Target { return target }, Patient(Patience{Blocked: 5 * time.Millisecond})))
+	first, _ := http.NewRequest("POST", s.url+"/upload", nil)
+	target.first.note(live.Now(), first)
+	one := begin(t, s.url, 256<<10, false)
+	eventually(t, "the request to have the slot", func() bool { return gate.Stats().Running == 1 })
+	eventually(t, "the slot to be lent", func() bool { return gate.Stats().Running == 0 })
+	if target.first.has(live.Now(), first) {
+		t.Error("its kind counts as answered first")
+	}
+	if status, _ := one.finish(); status != 200 {
+		t.Errorf("answered %d in the end", status)
 	}
 }
 

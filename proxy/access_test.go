@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/internal/await"
+	"github.com/spillgate/spillgate/internal/culprit/audit"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -202,6 +204,49 @@ func TestAccessLogNeverBlocks(t *testing.T) {
 	reader.Close()
 	await.Value(t, ended, "the reader to end")
 }
+
+// A line that a full disk has cut off does not join the next one: neither in the open file nor in one that is
+// opened again.
+func TestAccessLogCutOff(t *testing.T) {
+	var out bytes.Buffer
+	l := &accessLog{log: discard()}
+	room := 6
+	f := &accessFile{l: l, file: os.Stderr, whole: audit.NewLines(writerFunc(func(b []byte) (int, error) {
+		n := min(len(b), room)
+		out.Write(b[:n])
+		if n < len(b) {
+			return n, syscall.ENOSPC
+		}
+		return n, nil
+	}))}
+	for _, line := range []string{"first\n", "second\n", "third\n"} {
+		f.write([]byte(line))
+		f.flush()
+		if room = 2; line == "second\n" {
+			room = 100
+		}
+	}
+	if want := "first\nse\nthird\n"; out.String() != want || l.written.Load() != 2 || l.dropped.Load() != 1 {
+		t.Errorf("%q, %d lines written and %d dropped, expected %q, 2 and 1", out.String(), l.written.Load(), l.dropped.Load(), want)
+	}
+
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := openAccess(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if text, _ := os.ReadFile(path); string(text) != "half\n" {
+		t.Errorf("%q, expected the end of the line", text)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 func TestMistakesInAccessLog(t *testing.T) {
 	var got []string

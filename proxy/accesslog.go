@@ -1,12 +1,12 @@
 package proxy
 
 import (
-	"bufio"
-	"io"
 	"log/slog"
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/culprit/audit"
 )
 
 const (
@@ -25,7 +25,6 @@ type accessLog struct {
 	done    chan struct{}
 	dropped atomic.Int64
 	written atomic.Int64
-	pending int64 // lines in the buffer; of the goroutine
 	warned  throttle
 }
 
@@ -78,80 +77,86 @@ func (l *accessLog) close() {
 
 func (l *accessLog) run() {
 	defer close(l.done)
-	w := bufio.NewWriterSize(io.Discard, 64<<10)
-	var file *os.File
-	shut := func() {
-		l.flush(w, file)
-		if file != nil && file != os.Stderr && file != os.Stdout {
-			l.note(file.Close())
-		}
-		file = nil
-	}
-	defer shut()
+	to := &accessFile{l: l}
+	defer to.shut()
 	for {
 		select {
 		case path, more := <-l.paths:
-			l.drain(w, file)
+			l.drain(to)
 			if !more {
 				return
 			}
-			shut()
-			var err error
-			if file, err = openAccess(path); err != nil {
+			to.shut()
+			file, err := openAccess(path)
+			if err != nil {
 				l.note(err)
-				file = nil
-				w.Reset(io.Discard)
 				continue
 			}
-			w.Reset(file)
+			to.file, to.whole = file, audit.NewLines(file)
 		case line := <-l.lines:
-			l.write(w, file, line)
-			l.drain(w, file)
-			l.flush(w, file)
+			to.write(line)
+			l.drain(to)
+			to.flush()
 		}
 	}
 }
 
 // drain writes what waits.
-func (l *accessLog) drain(w *bufio.Writer, file *os.File) {
+func (l *accessLog) drain(to *accessFile) {
 	for {
 		select {
 		case line := <-l.lines:
-			l.write(w, file, line)
+			to.write(line)
 		default:
 			return
 		}
 	}
 }
 
-func (l *accessLog) write(w *bufio.Writer, file *os.File, line []byte) {
-	if file == nil {
-		l.dropped.Add(1)
+// accessBuffer is how many bytes of lines are written at once, about.
+const accessBuffer = 64 << 10
+
+// accessFile is what the log is written to. It belongs to the goroutine of the log.
+type accessFile struct {
+	l     *accessLog
+	file  *os.File // nil: there is none
+	whole *audit.Lines
+	buf   []byte // lines that are not written yet
+	lines int64  // in buf
+}
+
+func (f *accessFile) write(line []byte) {
+	if f.file == nil {
+		f.l.dropped.Add(1)
 		return
 	}
-	l.pending++
-	if _, err := w.Write(line); err != nil {
-		l.lost(w, file, err)
+	f.buf = append(f.buf, line...)
+	if f.lines++; len(f.buf) >= accessBuffer {
+		f.flush()
 	}
 }
 
-// flush writes the buffer to the file, and counts its lines.
-func (l *accessLog) flush(w *bufio.Writer, file *os.File) {
-	if err := w.Flush(); err != nil {
-		l.lost(w, file, err)
+// flush writes the buffer to the file, and counts its lines: as dropped if some may be lost.
+func (f *accessFile) flush() {
+	if f.lines == 0 {
 		return
 	}
-	l.written.Add(l.pending)
-	l.pending = 0
+	if err := f.whole.Append(f.buf); err != nil {
+		f.l.dropped.Add(f.lines)
+		f.l.note(err)
+	} else {
+		f.l.written.Add(f.lines)
+	}
+	f.buf, f.lines = f.buf[:0], 0
 }
 
-// lost counts the lines of the buffer as dropped, and empties it: its error would stay after there
-// is space again.
-func (l *accessLog) lost(w *bufio.Writer, file *os.File, err error) {
-	l.dropped.Add(l.pending)
-	l.pending = 0
-	l.note(err)
-	w.Reset(file)
+// shut writes the buffer and closes the file.
+func (f *accessFile) shut() {
+	f.flush()
+	if f.file != nil && f.file != os.Stderr && f.file != os.Stdout {
+		f.l.note(f.file.Close())
+	}
+	f.file, f.whole = nil, nil
 }
 
 // note says in the log, now and then, what went wrong.
@@ -171,5 +176,5 @@ func openAccess(path string) (*os.File, error) {
 	case "stdout":
 		return os.Stdout, nil
 	}
-	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
+	return audit.Append(path, 0o640)
 }

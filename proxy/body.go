@@ -128,5 +128,13 @@ func (b *requestBody) last(answer http.Header) {
 // clients reports whether the client is why the body ended before its end.
 func (b *requestBody) clients() bool { return b.slow.Load() || b.foul.Load() }
 
+// cut is done for a handler around which no gate ends what is left of the body: else the server would wait for it.
+func (b *requestBody) cut() {
+	b.done()
+	if !b.whole.Load() {
+		_ = b.breakOff()
+	}
+}
+
 // done is called when the handler returns: nothing may read the body any more.
 func (b *requestBody) done() { b.ended.Store(true) }

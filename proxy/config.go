@@ -217,6 +217,12 @@ type Limits struct {
 	// one client that are inside at once; one more is answered 429. Networks under
 	// Trust have no such limits: their connections are of many clients. Default 0: none.
 	ClientConnections, ClientRequests int
+	// Requests bounds the requests that are inside at once, of all clients, those included that hold no slot: a
+	// stream of HTTP/2 on which nothing happens takes some 20 kB. A client may have as many as there is room left
+	// for, so a single one has at most half, and there is always room for others. One more is answered 429.
+	// Clients under Trust may have all. Default twice Connections: a client alone then has at most as many streams
+	// as it could have connections. Larger is for many long streams, and takes the memory.
+	Requests int
 	// Header is the largest request header, in bytes. Default 64 KiB. A larger
 	// one is answered 431.
 	Header int
@@ -296,6 +302,9 @@ func (c Config) WithDefaults() Config {
 	or(&c.Limits.Connect, 5*time.Second)
 	if c.Limits.Connections == 0 {
 		c.Limits.Connections = defaultConnections
+	}
+	if c.Limits.Requests == 0 {
+		c.Limits.Requests = 2 * c.Limits.Connections
 	}
 	if c.OverloadStatus == 0 {
 		c.OverloadStatus = http.StatusServiceUnavailable
@@ -388,6 +397,9 @@ func (l *Limits) check(wrong func(field, value, want string), between func(field
 		if each.value < 0 || each.value > 1_000_000 {
 			wrong("limits."+each.name, strconv.Itoa(each.value), "1 to 1000000, or 0 for no limit")
 		}
+	}
+	if n := l.Requests; n < 0 || n > 2_000_000 {
+		wrong("limits.requests", strconv.Itoa(n), "1 to 2000000, or 0 for the default")
 	}
 	if n := l.Header; n != 0 && (n < 4096 || n > 16<<20) {
 		wrong("limits.header", strconv.Itoa(n), "4096 to 16777216 bytes, or 0 for the default")

@@ -61,7 +61,7 @@ func (l *auditLog) Write(lines []byte) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file == nil {
-		if l.file, err = audit.Append(l.path); err != nil {
+		if l.file, err = audit.Append(l.path, audit.Mode); err != nil {
 			l.file = nil
 			return 0, err
 		}

@@ -79,6 +79,10 @@
 // or is refused then. Limits.Streams bounds the open streams
 // without a slot per connection of a client, Limits.Connections those of all clients.
 //
+// Floods. What connections send is worked on in turns, those first whose peers have cost the
+// processor little (intake), because a proxy whose processor is short is not protected by its gates.
+// Cleartext connections of HTTP/2 are read some frames at a time (ahead).
+//
 // Idle connections. A cleartext HTTP/1 connection that has no request for a second leaves its
 // http.Server and waits with little memory until its client says something (parking).
 //
@@ -87,7 +91,8 @@
 // that is so, connections are not kept (keeping). Neither are they after the server closed one
 // under a request.
 //
-// Clients. Limits.ClientConnections and Limits.ClientRequests bound what one client may have
+// Clients. Limits.Requests bounds the requests inside, and a single client to half of them;
+// Limits.ClientConnections and Limits.ClientRequests bound what one client may have
 // at once; the metric spillgate_client_limited_total{limit} counts what exceeded them.
 //
 // Invariants: a mistake in the configuration is found before anything starts, and all

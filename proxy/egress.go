@@ -87,6 +87,8 @@ type exit struct {
 	base    *connections
 	keys    *reread.File // of base
 	reverse *httputil.ReverseProxy
+	http1   bool          // it speaks nothing newer
+	silence time.Duration // of a body: see Limits.BodyTimeout
 
 	// Calls that belonged to a request, that named a trace of none, and that named
 	// none.
@@ -101,16 +103,28 @@ func (p *Proxy) newExit(l Limits, e Egress) (*exit, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &exit{p: p, cfg: e, name: u.label(), base: base, keys: keys}
+	x := &exit{p: p, cfg: e, name: u.label(), base: base, keys: keys, http1: target.Scheme == "http", silence: l.BodyTimeout}
 	if target.Scheme == "h2c" {
 		target.Scheme = "http"
 	}
 	x.url = target
 	x.reverse = &httputil.ReverseProxy{
-		Rewrite: x.rewrite, Transport: x.base, BufferPool: p.buffers, ErrorHandler: x.fail,
+		Rewrite: x.rewrite, Transport: asked{x.base}, BufferPool: p.buffers, ErrorHandler: x.fail,
 		ModifyResponse: x.answered, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	return x, nil
+}
+
+// asked makes an answer's request the one that was sent, with its body: what is further on wraps that.
+type asked struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (a asked) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := a.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Request = r
+	}
+	return resp, err
 }
 
 // outingKey is the key under which a call's context holds its *out.
@@ -143,6 +157,9 @@ func (x *exit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 && r.ContentLength != 0 {
 		_ = http.NewResponseController(w).EnableFullDuplex() // as for clients: see upstream.serve
 	}
+	if b := newRequestBody(w, r, x.silence, x.http1); b != nil {
+		defer b.cut()
+	}
 	o := &out{}
 	switch id, ok, malformed := traceOf(r.Header); {
 	case ok:
@@ -170,6 +187,9 @@ func (x *exit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (x *exit) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(x.url) // and with it the host
 	r.Out.Trailer = r.In.Trailer
+	if b, ok := r.In.Body.(*requestBody); ok {
+		r.Out.Body = b // its Close does something: see upstream.rewrite
+	}
 	for name, v := range r.In.Header {
 		switch name {
 		case "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto":
@@ -193,6 +213,9 @@ func (x *exit) rewrite(r *httputil.ProxyRequest) {
 
 // answered takes what the callee says of the request's progress.
 func (x *exit) answered(resp *http.Response) error {
+	if b, _ := resp.Request.Body.(*requestBody); resp.StatusCode != http.StatusSwitchingProtocols {
+		b.last(resp.Header)
+	}
 	o := outOf(resp.Request.Context())
 	if o == nil || !o.told {
 		return nil
@@ -237,7 +260,10 @@ func (x *exit) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if o := outOf(r.Context()); o != nil {
 		o.failed = true
 	}
-	what := meaning(r.Context(), err)
+	what := whatFailed(r, err)
+	b, _ := r.Body.(*requestBody)
+	b.abandon()
+	b.last(w.Header())
 	if what != clientLeft {
 		x.failed.Add(1)
 		if skipped, ok := x.warned.allow(time.Second); ok {
@@ -252,7 +278,9 @@ func (x *exit) fail(w http.ResponseWriter, r *http.Request, err error) {
 		title = "The called server cannot be reached"
 	case noFiles:
 		w.Header().Set("Retry-After", "1")
-		code, title = http.StatusServiceUnavailable, endings[noFiles].title
+		fallthrough
+	case clientSlow, clientFoul:
+		code, rpc, title = endings[what].code, endings[what].grpc, endings[what].title
 	}
 	if isGRPC(r) {
 		httpgate.WriteGRPCStatus(w, status.New(rpc, title))

@@ -158,6 +158,7 @@ type stay struct {
 	set       time.Time  // that of the connection, never after the one that counts; zero: none
 
 	http2 atomic.Bool
+	ahead ahead   // of HTTP/2
 	start []byte  // what came first, until three bytes did
 	tail  [4]byte // what came last, of HTTP/1
 }
@@ -245,6 +246,12 @@ func (s *stay) deadline() time.Time {
 
 // Read implements net.Conn.
 func (s *stay) Read(b []byte) (int, error) {
+	if s.http2.Load() {
+		if s.ahead.has() {
+			return s.ahead.read(s.placed.Conn, b)
+		}
+		return s.placed.readBy(b, func(b []byte) (int, error) { return s.ahead.read(s.placed.Conn, b) })
+	}
 	n, err := s.placed.Read(b)
 	for n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && s.tooSoon() {
 		n, err = s.placed.Read(b)

@@ -23,14 +23,14 @@ const limitNotice = 10 * time.Second
 
 // perClient counts the connections and requests of each client, which is an address, or of
 // IPv6 the network of 64 bits that a subscriber has. Those of networks under Config.Trust are not
-// counted: a proxy's connections are of many clients. Nothing is counted where no limit is
-// configured.
+// counted: a proxy's connections are of many clients.
 type perClient struct {
 	p                     *Proxy
 	connections, requests int // most; 0: no limit
+	all                   int // requests of all clients, most
 
-	mu  sync.Mutex
-	all map[netip.Addr]*oneClient
+	mu   sync.Mutex
+	here map[netip.Addr]*oneClient
 }
 
 // oneClient is a client with connections.
@@ -40,12 +40,8 @@ type oneClient struct {
 	requests    atomic.Int64 // under way
 }
 
-// newPerClient returns nil where there is nothing to count.
 func (p *Proxy) newPerClient(l Limits) *perClient {
-	if l.ClientConnections == 0 && l.ClientRequests == 0 {
-		return nil
-	}
-	return &perClient{p: p, connections: l.ClientConnections, requests: l.ClientRequests, all: map[netip.Addr]*oneClient{}}
+	return &perClient{p: p, connections: l.ClientConnections, requests: l.ClientRequests, all: l.Requests, here: map[netip.Addr]*oneClient{}}
 }
 
 // enter counts a connection, and reports false if its client has as many as it may. The
@@ -58,16 +54,13 @@ func (c *perClient) enter(nc net.Conn) (*oneClient, bool) {
 	if !ok || c.p.state.Load().trustsAddr(addr) {
 		return nil, true
 	}
-	if addr.Is6() {
-		network, _ := addr.Prefix(64)
-		addr = network.Addr()
-	}
+	addr = networkOf(addr)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	one := c.all[addr]
+	one := c.here[addr]
 	if one == nil {
 		one = &oneClient{addr: addr}
-		c.all[addr] = one
+		c.here[addr] = one
 	}
 	if c.connections > 0 && one.connections >= c.connections {
 		c.p.limited(nc.RemoteAddr().String(), "connections")
@@ -85,7 +78,7 @@ func (c *perClient) leave(one *oneClient) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if one.connections--; one.connections == 0 {
-		delete(c.all, one.addr)
+		delete(c.here, one.addr)
 	}
 }
 
@@ -97,6 +90,22 @@ func clientOf(a net.Addr) (netip.Addr, bool) {
 	}
 	addr, ok := netip.AddrFromSlice(tcp.IP)
 	return addr.Unmap(), ok
+}
+
+// networkOf returns the address that a client counts by: its own, or of IPv6 the network of 64 bits
+// that a subscriber has.
+func networkOf(addr netip.Addr) netip.Addr {
+	if addr.Is6() {
+		network, _ := addr.Prefix(64)
+		addr = network.Addr()
+	}
+	return addr
+}
+
+// strange reports whether a connection is of an address that is not in a network of Config.Trust.
+func (p *Proxy) strange(c net.Conn) bool {
+	addr, ok := clientOf(c.RemoteAddr())
+	return ok && !p.state.Load().trustsAddr(addr)
 }
 
 // trustsAddr reports whether an address is in a network of Config.Trust.
@@ -118,18 +127,33 @@ func (p *Proxy) limited(client, what string) {
 	}
 }
 
-// tooMany answers a request whose client has as many under way as it may, and reports true;
-// else end is to be called when it ends.
+// tooMany answers a request if its client has as many under way as it may, and reports true;
+// else end is to be called when it ends, unless it is nil.
+//
+// What a client may have of all requests is a dynamic threshold (Choudhury and Hahne 1998): as many as there is room
+// left for. n clients that want more than that have 1/(n+1) of all each, and as much is left for others.
 func (p *Proxy) tooMany(own *placed, w http.ResponseWriter, r *http.Request) (refused bool, end func()) {
-	if own == nil || own.client == nil || own.room.clients.requests == 0 {
+	if own == nil || own.room.clients == nil {
 		return false, nil
 	}
-	one := own.client
-	if one.requests.Add(1) <= int64(own.room.clients.requests) {
-		return false, func() { one.requests.Add(-1) }
+	c, one := own.room.clients, own.client
+	left, limit := int64(c.all)-p.active.Load(), "all_requests"
+	if one == nil {
+		if left >= 0 {
+			return false, nil
+		}
+	} else {
+		n := one.requests.Add(1)
+		within := c.requests == 0 || n <= int64(c.requests)
+		if within && n <= left+1 {
+			return false, func() { one.requests.Add(-1) }
+		}
+		one.requests.Add(-1)
+		if !within {
+			limit = "requests"
+		}
 	}
-	one.requests.Add(-1)
-	p.limited(r.RemoteAddr, "requests")
+	p.limited(r.RemoteAddr, limit)
 	httpgate.Refuse(w, r, &live.Refusal{Reason: work.Share, Pushback: p.state.Load().cfg.Objective})
 	return true, nil
 }

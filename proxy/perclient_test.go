@@ -86,3 +86,33 @@ func TestLimitsOfOneClient(t *testing.T) {
 		}
 	}
 }
+
+// A client has as many requests inside as there is room left for, so no client fills the proxy.
+func TestRequestsOfAllClients(t *testing.T) {
+	held, entered := make(chan struct{}), make(chan struct{}, 8)
+	_, addr := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		entered <- struct{}{}
+		<-held
+	}))
+	cfg := to("http://" + addr)
+	cfg.Limits.Requests = 6
+	p := start(t, cfg)
+	for _, test := range []struct {
+		from string
+		most int
+	}{{"127.0.0.2", 3}, {"127.0.0.3", 2}, {"127.0.0.4", 1}} {
+		for range test.most {
+			c := dialFrom(t, test.from, p.addr)
+			fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			await.Value(t, entered, "a request of "+test.from)
+		}
+		if status := askBy(dialFrom(t, test.from, p.addr), "/"); status != http.StatusTooManyRequests {
+			t.Errorf("request %d of %s was answered %d, expected 429", test.most+1, test.from, status)
+		}
+	}
+	close(held)
+	eventually(t, "the requests to end", func() bool { return p.active.Load() == 0 })
+	if status := askBy(dialFrom(t, "127.0.0.2", p.addr), "/"); status != http.StatusOK {
+		t.Errorf("status %d when the others have ended, expected 200", status)
+	}
+}

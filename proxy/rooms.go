@@ -20,6 +20,7 @@ import (
 type room struct {
 	p       *Proxy
 	clients *perClient // nil: they are not counted
+	door    *doorman   // nil: all bytes are worked on as they come
 
 	mu      sync.Mutex
 	most    int
@@ -71,6 +72,9 @@ func (r *room) enter(c net.Conn, client *oneClient, done <-chan struct{}) (*plac
 	}
 	r.taken++
 	own := &placed{Conn: c, room: r, client: client}
+	if r.door != nil {
+		r.door.meet(&own.turn, c, r.p.strange(c))
+	}
 	own.at = r.quiet.PushBack(own)
 	r.mu.Unlock()
 	return own, true
@@ -123,6 +127,10 @@ type placed struct {
 	once   sync.Once
 	// credits says that a client holds credits here.
 	credits atomic.Bool
+	turn    turn
+	http2   atomic.Bool
+	spoke   atomic.Bool  // over TLS: the handshake is over
+	serving atomic.Int32 // requests that run
 
 	// With the lock of the room.
 	at      *list.Element // in quiet; nil while requests run, or when it left
@@ -137,6 +145,9 @@ func (c *placed) begin() {
 	if c == nil {
 		return
 	}
+	if c.serving.Add(1); !c.http2.Load() {
+		c.goOn()
+	}
 	r := c.room
 	r.mu.Lock()
 	if c.running++; c.at != nil {
@@ -150,6 +161,7 @@ func (c *placed) end() {
 	if c == nil {
 		return
 	}
+	c.serving.Add(-1)
 	r := c.room
 	r.mu.Lock()
 	c.running--
@@ -185,6 +197,7 @@ func (c *placed) rest() {
 
 // Close implements net.Conn.
 func (c *placed) Close() error {
+	c.goOn()
 	err := c.Conn.Close()
 	c.once.Do(func() {
 		r := c.room
@@ -264,7 +277,11 @@ func withPlace(ctx context.Context, c net.Conn) context.Context {
 
 // turned is an http.Server's ConnState.
 func turned(c net.Conn, to http.ConnState) {
-	placeIn(c).turned(to)
+	own := placeIn(c)
+	if t, ok := c.(*tls.Conn); ok && to == http.StateActive && own != nil && !own.spoke.Swap(true) {
+		own.http2.Store(t.ConnectionState().NegotiatedProtocol == "h2")
+	}
+	own.turned(to)
 	if s, ok := c.(*stay); ok {
 		s.turned(to)
 	}

@@ -60,6 +60,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 		s.Close()
 	}
 	admin.Close()
+	r.door.close()
 	unwatch()
 	p.stop()
 	r.wg.Wait()
@@ -79,6 +80,7 @@ type started struct {
 	wg     sync.WaitGroup
 	failed chan error
 	out    []*http.Server // of the upstreams' own calls
+	door   *doorman
 }
 
 // serve has s serve l.
@@ -96,6 +98,8 @@ func (r *started) servers(cfg Config, servers []*http.Server) {
 	most := p.connections(cfg.Limits.Connections)
 	places := p.newRoom(most)
 	places.clients = p.newPerClient(cfg.Limits)
+	places.door = newDoorman()
+	r.door = places.door
 	p.places.Store(places)
 	// The servers' own calls have places of their own: if clients could take them
 	// all, requests that wait for others would never end.

@@ -93,7 +93,8 @@ func TestUpgradeOverTLS(t *testing.T) {
 }
 
 // What is left of a request's body is never taken for the next request: not where the upstream answers
-// or breaks off before the body came to its end, and not behind a body that is malformed.
+// or breaks off before the body came to its end, and not behind a body that is malformed; of a server's own calls
+// neither.
 func TestBodiesAreNoRequests(t *testing.T) {
 	const hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
 	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,8 +110,16 @@ func TestBodiesAreNoRequests(t *testing.T) {
 			_, _ = io.Copy(io.Discard, r.Body)
 		}
 	}))
+	cfg := to("h2c://" + addr)
+	cfg.Egress = []Egress{{Address: "127.0.0.1:0", URL: "h2c://" + addr}}
+	p := start(t, cfg)
+	bodiesAreNoRequests(t, p.addr, hidden)
+	bodiesAreNoRequests(t, p.EgressAddrs()[0].String(), hidden)
+}
+
+func bodiesAreNoRequests(t *testing.T, addr, hidden string) {
+	t.Helper()
 	part := fmt.Sprintf("%x\r\nx", len(hidden)+1)
-	p := start(t, to("h2c://"+addr))
 	for _, test := range []struct{ path, content, before, after string }{
 		{"/early", "text/plain", part, hidden},
 		{"/early", "application/grpc", part, hidden},
@@ -119,7 +128,7 @@ func TestBodiesAreNoRequests(t *testing.T) {
 		{"/", "text/plain", "no chunk\r\n" + hidden, ""},
 		{"/", "application/grpc", "no chunk\r\n" + hidden, ""},
 	} {
-		c := connectTo(t, p.addr)
+		c := connectTo(t, addr)
 		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n%s", test.path, test.content, test.before)
 		resp, err := http.ReadResponse(c.r, nil)
 		if err != nil {

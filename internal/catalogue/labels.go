@@ -71,7 +71,7 @@ func labelsOf() map[string][]Label {
 			"spillgate.upstream.retries": {upstream, closed("decision", "sent", "budget")},
 			"spillgate.upstream.checks":  {upstream, closed("result", "good", "bad")},
 			"spillgate.name_errors":      {{"name", "the name of an upstream in the configuration", "one per name"}},
-			"spillgate.client.limited":   {closed("limit", "connections", "requests")},
+			"spillgate.client.limited":   {closed("limit", "connections", "requests", "all_requests")},
 			"spillgate.access_log.lines": {closed("fate", "written", "dropped")},
 			"spillgate.unrouted":         nil,
 

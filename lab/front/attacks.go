@@ -266,20 +266,29 @@ func (p play) front(ctx context.Context, s scene, upstream string) (front *proc.
 const patience = 10 * time.Second
 
 // watched notes what the machine did while f ran.
-func (p play) watched(out *outcome, used func() time.Duration, when string, f func() *seen) *seen {
+func (p play) watched(out *outcome, used func() time.Duration, when string, f func() *seen) (s *seen) {
+	_ = p.watch(out, used, when, func() error {
+		s = f()
+		return nil
+	})
+	return s
+}
+
+// watch is watched for what may fail.
+func (p play) watch(out *outcome, used func() time.Duration, when string, f func() error) error {
 	var all []int
 	for i := range runtime.NumCPU() {
 		all = append(all, i)
 	}
 	stolen, others := machine.WatchStolen(), machine.WatchOthers(all, used)
-	s := f()
+	err := f()
 	if share := stolen(); share > maxStolen {
 		out.disturbed = append(out.disturbed, fmt.Sprintf("the host took %.0f %% of a processor %s", 100*share, when))
 	}
 	if share := others(); share > maxOthers {
 		out.disturbed = append(out.disturbed, fmt.Sprintf("other processes used %.0f %% of a processor %s", 100*share, when))
 	}
-	return s
+	return err
 }
 
 func median(all []float64) float64 {

@@ -15,8 +15,9 @@ import (
 // role tells a child what to do.
 const role = proc.Role[order]("SPILLGATE_FRONT")
 
-// order is for one child: it is a proxy, or an attacker.
+// order is for one child: it is a proxy, an attacker, or a server.
 type order struct {
+	Lean   bool        `json:",omitempty"`
 	Proxy  *proxyOrder `json:",omitempty"`
 	Attack *Attack     `json:",omitempty"`
 }
@@ -36,7 +37,10 @@ type proxyOrder struct {
 func Child() { role.Play("front", order.obey) }
 
 func (o order) obey() error {
-	if o.Proxy != nil {
+	switch {
+	case o.Lean:
+		return serveLean()
+	case o.Proxy != nil:
 		return o.Proxy.serve()
 	}
 	if err := o.Attack.begin(context.Background()); err != nil {

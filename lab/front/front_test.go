@@ -1,12 +1,16 @@
 package front
 
 import (
+	"bufio"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/spillgate/spillgate/internal/harness/proc"
 )
 
 // The test binary is also the children's program.
@@ -28,7 +32,7 @@ func TestNormalRequestsAreServed(t *testing.T) {
 				s.many = min(s.many, workers)
 			}
 			switch s.kind {
-			case "silent stream", "no window", "one byte", "pipeline", "trailers", "leaves", "half closed":
+			case "silent stream", "no window", "one byte", "pipeline", "trailers", "leaves", "half closed", "table sizes":
 				s.many = 1 // what they ask for is work, and pauses are short here
 			}
 			out, err := p.scene(t.Context(), s)
@@ -53,6 +57,30 @@ func TestAttacks(t *testing.T) {
 	err := (&Attack{Kind: "polite", Connections: 1}).begin(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "polite") {
 		t.Errorf("an unknown attack: %v", err)
+	}
+}
+
+// The client and the server of the proxies understand each other, and the client tells what is no answer.
+func TestLean(t *testing.T) {
+	back, err := role.Start(t.Context(), order{Lean: true}, proc.Spec{Name: "server"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Stop(0)
+	client := newLean(t.Context(), back.Addr())
+	for range 3 {
+		if status, err := client.get(); status != http.StatusOK || err != nil {
+			t.Errorf("answered %d, %v", status, err)
+		}
+	}
+	if len(client.all) != 1 || len(client.idle) != 1 {
+		t.Errorf("%d connections, %d of them idle, expected one", len(client.all), len(client.idle))
+	}
+	for _, answer := range []string{"", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"} {
+		c := leanConn{in: bufio.NewReader(strings.NewReader(answer))}
+		if status, err := c.answer(); err == nil {
+			t.Errorf("%q passes for an answer with status %d", answer, status)
+		}
 	}
 }
 

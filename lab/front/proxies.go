@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/machine"
+	"github.com/spillgate/spillgate/internal/harness/measure"
+	"github.com/spillgate/spillgate/internal/harness/openloop"
 	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -47,6 +48,7 @@ type duel struct {
 	length     time.Duration
 	idle       int
 	repeats    int
+	back       int // the process of the server
 }
 
 // figures are those of one contender.
@@ -59,28 +61,24 @@ func (d *duel) run(ctx context.Context, o experiment.Options) (*experiment.Resul
 	if err := limitFiles(0); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	back, err := role.Start(ctx, order{Lean: true}, proc.Spec{Name: "server", CPUs: []int{1}})
 	if err != nil {
 		return nil, err
 	}
-	answer := []byte(strings.Repeat("x", 100))
-	back := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer) })}
-	go func() { _ = back.Serve(l) }()
-	defer back.Close()
+	defer back.Stop(0)
+	d.back = back.Pid()
 
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: busy}, Timeout: patience}
-	direct := float64(load(ctx, client, l.Addr().String(), d.length)) / d.length.Seconds()
-	client.CloseIdleConnections()
+	direct := float64(load(ctx, back.Addr(), d.length)) / d.length.Seconds()
 	all := make([]figures, len(d.contenders))
 	for n := range d.repeats {
 		for i := range d.contenders {
 			o.Step(2*n*len(all)+i, 2*d.repeats*len(all), d.contenders[i].Name)
-			if err := with(ctx, &d.contenders[i], l.Addr().String(), func(child *proc.Child, addr string) error {
+			if err := with(ctx, &d.contenders[i], back.Addr(), func(child *proc.Child, addr string) error {
 				return all[i].cost(ctx, d, child, addr)
 			}); err != nil {
 				return nil, err
 			}
-			if err := all[i].memory(ctx, d, &d.contenders[i], l.Addr().String()); err != nil {
+			if err := all[i].memory(ctx, d, &d.contenders[i], back.Addr()); err != nil {
 				return nil, fmt.Errorf("%s: %w", d.contenders[i].Name, err)
 			}
 		}
@@ -90,8 +88,8 @@ func (d *duel) run(ctx context.Context, o experiment.Options) (*experiment.Resul
 		}
 		for i := range d.contenders {
 			o.Step((2*n+1)*len(all)+i, 2*d.repeats*len(all), d.contenders[i].Name)
-			if err := with(ctx, &d.contenders[i], l.Addr().String(), func(child *proc.Child, addr string) error {
-				return all[i].latency(ctx, d, child, addr, rate)
+			if err := with(ctx, &d.contenders[i], back.Addr(), func(child *proc.Child, addr string) error {
+				return all[i].latency(ctx, d, child, addr, rate, o.Seed+uint64(n))
 			}); err != nil {
 				return nil, err
 			}
@@ -125,12 +123,10 @@ const busy = 32
 
 // cost measures what a request costs.
 func (f *figures) cost(ctx context.Context, d *duel, child *proc.Child, addr string) error {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: busy}, Timeout: patience}
-	load(ctx, client, addr, d.length/4)
+	load(ctx, addr, d.length/4)
 	before := machine.Used(child.Pid())
-	done := load(ctx, client, addr, d.length)
+	done := load(ctx, addr, d.length)
 	used := machine.Used(child.Pid()) - before
-	client.CloseIdleConnections()
 	if done == 0 || used == 0 {
 		return fmt.Errorf("%d requests took %v of processor time, expected more", done, used)
 	}
@@ -139,14 +135,17 @@ func (f *figures) cost(ctx context.Context, d *duel, child *proc.Child, addr str
 }
 
 // load asks on busy connections for a time, and returns how many requests were served.
-func load(ctx context.Context, client *http.Client, addr string, length time.Duration) int64 {
+func load(ctx context.Context, addr string, length time.Duration) int64 {
+	ctx, cancel := context.WithTimeout(ctx, length+patience)
+	defer cancel()
+	client := newLean(ctx, addr)
 	var done atomic.Int64
 	var wg sync.WaitGroup
 	end := time.Now().Add(length)
 	for range busy {
 		wg.Go(func() {
 			for time.Now().Before(end) && ctx.Err() == nil {
-				if status, err := get(ctx, client, "http://"+addr+"/"); err == nil && status == http.StatusOK {
+				if status, err := client.get(); err == nil && status == http.StatusOK {
 					done.Add(1)
 				}
 			}
@@ -229,22 +228,59 @@ func resident(pid int) (float64, error) {
 	return pages * float64(os.Getpagesize()), nil
 }
 
-// spare is how many connections are kept for requests that meet: one that had to be opened for each burst
-// would be what is measured.
-const spare = 1024
+// mostLate is what part of the p99 the generator may have been late at its p99 in a run that counts: else the p99 may
+// be its own.
+const mostLate = 0.5
 
 // latency measures the p99 at a rate in requests per second.
-func (f *figures) latency(ctx context.Context, d *duel, child *proc.Child, addr string, rate float64) error {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: spare}, Timeout: patience}
-	defer client.CloseIdleConnections()
-	url := "http://" + addr + "/"
-	ask(ctx, client, url, int(rate), d.length/4)
+func (f *figures) latency(ctx context.Context, d *duel, child *proc.Child, addr string, rate float64, seed uint64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	client := newLean(ctx, addr)
+	ask := func(load openloop.Profile) (measure.Result, error) {
+		arrivals, err := openloop.Poisson(load, seed)
+		if err != nil {
+			return measure.Result{}, err
+		}
+		g, err := openloop.New(openloop.Config{Arrivals: arrivals, SLO: patience, Drain: time.Second, Send: func(context.Context, int, time.Time) measure.Outcome {
+			switch status, err := client.get(); {
+			case err != nil:
+				return measure.Outcome{Kind: measure.Failed}
+			case status != http.StatusOK:
+				return measure.Outcome{Kind: measure.Refused}
+			}
+			return measure.Outcome{Kind: measure.Served}
+		}})
+		if err != nil {
+			return measure.Result{}, err
+		}
+		return g.Run(ctx)
+	}
+	// Connections are made, on both sides of the proxy. Steps, because at the whole rate from the first request on
+	// this is what would be measured: thousands were opened while the first ones waited for theirs.
+	var warm openloop.Profile
+	for _, part := range [...]float64{16, 8, 4, 2, 1} {
+		warm = append(warm, openloop.Step{Rate: rate / part, For: d.length / 5})
+	}
+	if _, err := ask(warm); err != nil {
+		return err
+	}
 	out := &outcome{}
-	used := func() time.Duration { return machine.Own() + machine.Used(child.Pid()) }
-	s := play{}.watched(out, used, "in a run", func() *seen { return ask(ctx, client, url, int(rate), d.length) })
+	used := func() time.Duration { return machine.Own() + machine.Used(child.Pid()) + machine.Used(d.back) }
+	var result measure.Result
+	err := play{}.watch(out, used, "in a run", func() (err error) {
+		result, err = ask(openloop.Steady(rate, d.length))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if late := result.SendLag.P99; late.Seconds() > mostLate*result.Total.Latency.P99.Seconds() {
+		out.disturbed = append(out.disturbed, fmt.Sprintf("the generator was %v late in a run", late))
+	}
 	f.disturbed = append(f.disturbed, out.disturbed...)
-	p99 := s.p99().Seconds() * 1e3
-	if s.bad() > 0.01 {
+	p99 := result.Total.Latency.P99.Seconds() * 1e3
+	if float64(result.Total.Served) < 0.99*float64(result.Total.Offered) {
 		p99 = math.Inf(1) // one in a hundred was never served
 	}
 	f.p99 = append(f.p99, p99)

@@ -6,10 +6,13 @@ import (
 	"slices"
 )
 
-// Append opens the file of a log to append to, and makes it with mode 0600. A last line that a crash has cut off gets
-// its end, so that the next is a line of its own.
-func Append(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+// Mode is that of the files of audit logs: what they say of requests is for their owner.
+const Mode os.FileMode = 0o600
+
+// Append opens the file of a log to append to, and makes it with that mode if it is not there. A last line that a crash
+// or a full disk has cut off gets its end, so that the next is a line of its own.
+func Append(path string, mode os.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, mode)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package proxy
+
+import "errors"
+
+const canReadAhead = false
+
+func (a *ahead) fill() error { return errors.ErrUnsupported }
