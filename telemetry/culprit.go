@@ -57,14 +57,17 @@ func (m *culpritMeters) observe(o metric.Observer, s live.CulpritStats, gate att
 	}
 }
 
-// Culprit logs what a gate decides about culprits. It is made for
-// live.CulpritConfig.Notify.
+// Culprit logs what a gate decides about culprits. It is made for live.CulpritConfig.Notify. Changes between states in
+// which no request is to blame are logged at level debug: under load there is one every second or so, and what the gate
+// refuses is logged apart.
 func (g *Gate) Culprit(n live.CulpritNotice) {
 	log := g.notice.log
 	if log == nil {
 		return
 	}
 	level, text := slog.LevelInfo, "culprit state"
+	blames := n.State > culprit.Overload
+	was := g.blamed.Swap(blames)
 	attrs := []slog.Attr{slog.String("gate", g.name), slog.String("state", n.State.String())}
 	if n.Why != culprit.WhyNot {
 		attrs = append(attrs, slog.String("why", n.Why.String()))
@@ -81,6 +84,8 @@ func (g *Gate) Culprit(n live.CulpritNotice) {
 	case n.Verdict != culprit.Pending:
 		text = "culprit cancel verified"
 		attrs = append(attrs, slog.String("verdict", n.Verdict.String()), slog.Duration("after", n.After))
+	case !blames && !was:
+		level = slog.LevelDebug
 	}
 	log.LogAttrs(context.Background(), level, text, attrs...)
 }

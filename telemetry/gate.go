@@ -36,6 +36,7 @@ type Gate struct {
 	queued histogram
 	served histogram
 	notice notice
+	blamed atomic.Bool // the last state of the culprit engine had a request to blame
 }
 
 // The histograms of a gate.

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -225,6 +227,32 @@ func TestRequestsAreLoggedForDebugging(t *testing.T) {
 		if i >= len(lines) || !strings.HasSuffix(lines[i], want) {
 			t.Errorf("line %d of %q, expected %s", i, lines, want)
 		}
+	}
+}
+
+// What names no request is for debugging; a request to blame, and the end of it, is news.
+func TestCulpritStatesThatNameNothingAreForDebugging(t *testing.T) {
+	var out bytes.Buffer
+	g, err := NewGate(newTelemetry(t).Meter(), "orders", slog.New(slog.NewTextHandler(&out, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []culprit.State{culprit.Normal, culprit.Suspect, culprit.Overload, culprit.Normal, culprit.Named, culprit.Normal, culprit.Overload} {
+		g.Culprit(live.CulpritNotice{State: s})
+	}
+	g.Culprit(live.CulpritNotice{State: culprit.Normal, Step: culprit.Throttle, Would: true})
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		_, text, _ := strings.Cut(strings.TrimSpace(line), "level=")
+		got = append(got, text)
+	}
+	want := []string{
+		`INFO msg="culprit state" gate=orders state=named`,
+		`INFO msg="culprit state" gate=orders state=normal`,
+		`WARN msg="culprit would be cancelled" gate=orders state=normal`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("logged %q, expected %q", got, want)
 	}
 }
 
