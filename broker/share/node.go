@@ -191,6 +191,7 @@ func (n *Node) follow(s *place.State) {
 		n.topics.Add(1)
 	}
 	n.state = s
+	n.missing(live.Now())
 	n.moveAll()
 }
 
@@ -323,13 +324,13 @@ func (n *Node) Publishes(client, topic, group string) {
 	if _, known := n.clients[client][topic]; known || len(n.clients[client]) >= maxClientTopics {
 		return
 	}
-	if p, ok := t.Publishers[client]; ok && p.Node != "" && p.Group == group {
+	if p, ok := t.Publishers[client]; ok && p.Node != "" && p.Group == group && p.Client {
 		n.clients[client][topic] = group
 		n.move(client)
 		return
 	}
 	select {
-	case n.asking <- ask{topic, place.Join{Publisher: client, Group: group}}:
+	case n.asking <- ask{topic, place.Join{Publisher: client, Group: group, Client: true}}:
 		n.clients[client][topic] = group
 	default:
 	}
@@ -354,7 +355,7 @@ func (n *Node) Where(ctx context.Context, client, topic, group string) string {
 	if !known {
 		return ""
 	}
-	at, err := n.placer.Place(ctx, topic, place.Join{Publisher: client, Group: group})
+	at, err := n.placer.Place(ctx, topic, place.Join{Publisher: client, Group: group, Client: true})
 	if err == nil {
 		n.placed(client, topic)
 	}

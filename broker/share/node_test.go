@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -311,6 +313,30 @@ func TestForgets(t *testing.T) {
 	s, _ := b.at()
 	if _, ok := s.Topics["t"].Publishers["gone"]; ok || len(s.Topics["t"].Publishers) != 4 {
 		t.Errorf("after %v there are %v", forgetAfter, s.Topics["t"].Publishers)
+	}
+}
+
+// Clients of a node that ends while they are away are forgotten by the node that has their places then; publishers that no
+// node asked for stay.
+func TestForgetsOfAnother(t *testing.T) {
+	b := start(t, 1)
+	b.update(func(s *place.State) error {
+		if err := s.SetTopic("t", place.Limits{Rate: 100, Burst: 10, Objective: 1, Each: 1}); err != nil {
+			return err
+		}
+		return s.Join("t", place.Join{Publisher: "elsewhere", Client: true}, place.Join{Publisher: "entered"}, place.Join{Publisher: "gone", Client: true}, place.Join{Publisher: "here", Client: true})
+	})
+	b.connected = func(_ context.Context, client string) bool { return client == "elsewhere" }
+	n := b.run(0)
+	whole := engine.Share{Rate: 100, Burst: 10}
+	b.await("the state", whole, func() bool { return n.Topics() > 0 })
+	n.Publishes("here", "t", "")
+	for range 2 { // one that is connected elsewhere is asked for again and again
+		n.forgetAway(t.Context(), live.Now().Add(forgetAfter))
+		s, _ := b.at()
+		if got := fmt.Sprint(slices.Sorted(maps.Keys(s.Topics["t"].Publishers))); got != "[elsewhere entered here]" {
+			t.Errorf("there are %s", got)
+		}
 	}
 }
 
