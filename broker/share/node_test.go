@@ -2,6 +2,7 @@ package share
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -432,6 +433,46 @@ func TestComesBack(t *testing.T) {
 	n.expire(2_000_000_000)
 	if s := hub.share("t"); s.Rate > 1 {
 		t.Errorf("long after the grant it has %v", s)
+	}
+}
+
+// A node that had a topic before gets grants that it obeys when the topic comes back to it, also from a leader that knows nothing
+// of that time: it obeys none of a version that it knows.
+func TestComesBackToAnother(t *testing.T) {
+	hub := &fakeHub{mu: &sync.Mutex{}, shares: map[string]engine.Share{}}
+	n := NewNode(Config{Node: "n1", Holders: func(string, []string) {}, Move: func(string, string) bool { return false }}, hub, nil, nil, slog.New(slog.DiscardHandler))
+	n.leader.n = n
+	l := &n.leader
+	l.leads, l.reports, l.heard, l.topics = 1, map[string]report{}, map[string]mono.Time{}, map[string]*shared{}
+	l.mover = newMover(l, 0)
+	whole := placement.Bucket{Rate: 1000, Burst: 100}
+	now := mono.Time(time.Hour)
+	says := func(node string, rate float64, version uint64, fresh bool) {
+		now++
+		data, err := json.Marshal(report{Node: node, Term: 1, Topics: []obeyed{{Topic: "t", Rate: rate, Burst: rate / 10, Version: version, Fresh: fresh}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.reported(now, data)
+	}
+	says("n1", 0, 20, false)
+	says("n2", 0, 0, false)
+	l.divide(now, "t", whole, map[string]float64{"n1": 1}, true)
+	for fresh := range 2 {
+		says("n1", 5, 20, fresh == 1)
+		l.topics["t"].adaptor.Step(now)
+		if g := l.topics["t"].adaptor.Grant(0); g.Version <= 20 || g.Rate < 900 {
+			t.Errorf("fresh %v: it is granted %.0f/s with version %d, and obeys versions above 20", fresh == 1, g.Rate, g.Version)
+		}
+	}
+	had := l.topics["t"].adaptor.Grant(0).Version
+	says("n1", 900, had, false)
+	if g := l.topics["t"].adaptor.Grant(0); g.Version != had {
+		t.Errorf("what it obeys is granted anew, with version %d after %d", g.Version, had)
+	}
+	says("n1", 5, had, true) // it had no publisher in between
+	if g := l.topics["t"].adaptor.Grant(0); g.Version <= had {
+		t.Errorf("as fresh it is granted version %d again", g.Version)
 	}
 }
 
