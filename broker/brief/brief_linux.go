@@ -27,7 +27,7 @@ func Write(fd int, b []byte) (int, error) {
 
 // Receive calls recvmsg on a socket that does not block.
 func Receive(fd uintptr, header *unix.Msghdr) (n uintptr, errno syscall.Errno) {
-	n, _, errno = syscall.RawSyscall(syscall.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(header)), 0)
+	n, _, errno = syscall.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(header)), 0)
 	return n, errno
 }
 

@@ -14,7 +14,7 @@ func Write(fd int, b []byte) (int, error) { return syscall.Write(fd, b) }
 
 // Receive calls recvmsg.
 func Receive(fd uintptr, header *unix.Msghdr) (n uintptr, errno syscall.Errno) {
-	n, _, errno = syscall.Syscall(syscall.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(header)), 0)
+	n, _, errno = syscall.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(header)), 0)
 	return n, errno
 }
 
