@@ -33,7 +33,7 @@ func (d *Distribution) divisible(k int) bool {
 			sizes[p.Group]++
 		}
 	}
-	for _, n := range sizes {
+	for _, n := range sizes { //lint:ordered one that leaves a rest is enough
 		if n%k != 0 {
 			return false
 		}
