@@ -308,7 +308,8 @@ var deliveryStatements = []statement{
 		s := join(t, addr, v5, "s")
 		s.subscribe("x", 0)
 		q := join(t, addr, v5, "q")
-		for qos, answer := range map[byte]byte{1: packets.Puback, 2: packets.Pubrec} {
+		for qos := byte(1); qos <= 2; qos++ {
+			answer := map[byte]byte{1: packets.Puback, 2: packets.Pubrec}[qos]
 			q.publish("policed", "1", qos, 9)
 			if got := q.want(answer, 9); got.ReasonCode == 0 {
 				if qos == 2 {
