@@ -32,7 +32,7 @@ func (p *Placer) Place(ctx context.Context, topic string, j Join) (Place, error)
 		return Place{}, err
 	}
 	if t := s.Topics[topic]; t != nil {
-		if known, ok := t.Publishers[j.Publisher]; ok && known.Node != "" && known.Group == j.Group && (known.Client || !j.Client) && (j.Rate == 0 || j.Rate == known.Rate) {
+		if known, ok := t.Publishers[j.Publisher]; ok && known.Node != "" && known.Group == j.Group && (j.Rate == 0 || j.Rate == known.Rate) {
 			return s.where(topic, j.Publisher), nil
 		}
 	}

@@ -80,8 +80,8 @@ type Publisher struct {
 	Group string  `json:"group,omitempty"`
 	// Node is empty while no node has room.
 	Node string `json:"node,omitempty"`
-	// Client says that a node of the broker has asked for it: it is forgotten when it stays away. Others stay until somebody
-	// removes them.
+	// Client says that a node of the broker has asked for its place: it gives that up when it stays away, also if the node that knew it
+	// has ended.
 	Client bool `json:"client,omitempty"`
 }
 

@@ -324,7 +324,7 @@ func (n *Node) Publishes(client, topic, group string) {
 	if _, known := n.clients[client][topic]; known || len(n.clients[client]) >= maxClientTopics {
 		return
 	}
-	if p, ok := t.Publishers[client]; ok && p.Node != "" && p.Group == group && p.Client {
+	if p, ok := t.Publishers[client]; ok && p.Node != "" && p.Group == group {
 		n.clients[client][topic] = group
 		n.move(client)
 		return
