@@ -203,6 +203,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		b.phase.Store(leaving)
 		b.log.Info("leaving", "notice", cfg.Drain.Notice, "timeout", cfg.Drain.Timeout)
+		b.edges["nats"].(*nats.Server).Leaving()
 		time.Sleep(cfg.Drain.Notice)
 	case err = <-failed:
 		b.log.Error("a listener failed", "error", err)

@@ -97,7 +97,7 @@ func (b *Broker) listen(text string) (served, error) {
 	if err != nil {
 		return served{}, err
 	}
-	s := served{Listener: stamp.Listen(l), protocol: at.protocol, tcp: l.(*net.TCPListener)}
+	s := served{Listener: stamp.ListenBrief(l), protocol: at.protocol, tcp: l.(*net.TCPListener)}
 	if at.tls {
 		s.secure = b.secure
 	}

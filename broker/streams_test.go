@@ -410,3 +410,28 @@ func TestStreamOfNodes(t *testing.T) {
 }
 
 func natsLimits(bytes int) natsedge.Limits { return natsedge.Limits{StreamBytes: bytes} }
+
+// A member of a shared subscription takes nothing from a stream, whatever the group is called.
+func TestStreamHasItsOwnGroup(t *testing.T) {
+	at, mqttAt := stored(t, Config{})
+	ctx := t.Context()
+	nc, js := streamsOf(t, at)
+	s := must[jetstream.Stream](t, "stream")(js.CreateStream(ctx, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}}))
+	for _, queue := range []string{"$streams", "/", "streams"} {
+		if _, err := nc.QueueSubscribe("orders.>", queue, func(*nats.Msg) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := client(t, mqttAt, "member")
+	for _, group := range []string{"$streams", " streams"} {
+		if tok := c.Subscribe("$share/"+group+"/orders/+/#", 0, nil); !tok.WaitTimeout(patience) || tok.Error() != nil {
+			t.Fatal("subscribe over MQTT: ", tok.Error())
+		}
+	}
+	for i := range 10 {
+		must[*jetstream.PubAck](t, "publish")(js.Publish(ctx, fmt.Sprint("orders.", i), nil))
+	}
+	if n := must[*jetstream.StreamInfo](t, "info")(s.Info(ctx)).State.Msgs; n != 10 {
+		t.Errorf("the stream has %d messages of 10", n)
+	}
+}

@@ -67,6 +67,8 @@ type Plane struct {
 	// heardShared is for members of shared subscriptions.
 	heardShared chan *nats.Msg
 	retained    retained
+	retainedLog jetstream.Stream
+	unsure      unsure
 	diverted    diverted
 	unheard     unheard
 	sessions    sessions
@@ -101,6 +103,7 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	p := &Plane{cfg: cfg, log: log, started: time.Now(), room: room, retainedBytes: storedBytes * (64 << 20), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
 	p.interest.more, p.interest.changed, p.interest.queues, p.interest.subs = make(chan struct{}, 1), map[wish]bool{}, map[string]wish{}, map[wish][]*nats.Subscription{}
 	p.sessions.all = map[string]known{}
+	p.unsure.topics, p.unsure.more = map[string]bool{}, make(chan struct{}, 1)
 	p.heard, p.heardShared = make(chan *nats.Msg, heardMessages), make(chan *nats.Msg, heardMessages)
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
@@ -280,6 +283,7 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 		p.streamOf(logStream).Follow(p.ctx, info.State.LastSeq, func(all []follow.Message) { p.deliver(b, all) })
 	})
 	p.done.Go(p.forward)
+	p.done.Go(p.reread)
 	p.done.Go(p.subscribe)
 	p.done.Go(p.hear)
 	p.done.Go(p.hearShared)
@@ -444,7 +448,7 @@ func (p *Plane) Forward(_ *engine.Batch, m *engine.Message) {
 	if !p.out.push(m, 0, p.name(m)) {
 		p.lost.Add(1)
 		if m.Retain {
-			p.retained.back(m.Topic.Name())
+			p.notKept(m.Topic.Name())
 		}
 	}
 }

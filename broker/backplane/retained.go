@@ -38,12 +38,13 @@ func (p *Plane) keepRetained(ctx context.Context) error {
 			cfg.MaxBytes = min(cfg.MaxBytes, limits.MaxStore/8)
 		}
 	}
-	_, err := p.keep(ctx, cfg)
+	s, err := p.keep(ctx, cfg)
 	if full(err) {
 		p.log.Info("the disk has too little room to set some aside for retained messages, so they have no bound there", "data", p.cfg.Data, "bytes", cfg.MaxBytes)
 		cfg.MaxBytes = 0
-		_, err = p.keep(ctx, cfg)
+		s, err = p.keep(ctx, cfg)
 	}
+	p.retainedLog = s
 	return err
 }
 
@@ -128,7 +129,7 @@ func (r *retained) came(topic string, position uint64, retain func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.storing[topic]; s != nil {
-		s.seen = position
+		s.seen = max(s.seen, position)
 	}
 	if r.own[topic] == 0 {
 		retain()
@@ -146,9 +147,15 @@ func (p *Plane) storeRetained(topic string, data []byte, deletes bool) {
 // notRetained is told of a message that the stream has not taken, as far as is known. One of QoS 0 is not sent again; others are.
 func (p *Plane) notRetained(_ jetstream.JetStream, m *nats.Msg, _ error) {
 	if pk, err := decode(m.Data); err == nil && pk.retain && pk.qos == 0 {
-		p.retained.back(string(pk.topic))
 		p.lost.Add(1)
+		p.notKept(string(pk.topic))
 	}
+}
+
+// notKept is told of a topic with a message of QoS 0 that this node retained, and that the stream will not have.
+func (p *Plane) notKept(topic string) {
+	p.retained.back(topic)
+	p.unsure.add(topic)
 }
 
 // retain takes a message of the stream.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -293,6 +294,42 @@ func TestRetainedNotTaken(t *testing.T) {
 	other := packet{retain: true, number: number{p.origin + 1, 1}, topic: []byte("t"), payload: []byte("other's")}
 	p.storeRetained("t", other.append(nil), false)
 	await(t, "the other node's is here", func() bool { return p.kept(t, "t") == "other's" })
+}
+
+// A retained message of QoS 0 for which the stream has no room is not retained at its own node either: the one before stays,
+// and where there was none, none is.
+func TestRetainedWithoutRoom(t *testing.T) {
+	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	p.Bound(4 << 10)
+	open(t, p)
+	publish := func(name, payload string) {
+		t.Helper()
+		topic, err := p.hub.Topic([]byte(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &engine.Message{Topic: topic, Payload: []byte(payload), Expires: mono.Never, Retain: true}
+		p.hub.Retain(m) // as the engine does
+		p.Forward(nil, m)
+	}
+	idle := func(topic string) bool {
+		p.retained.mu.Lock()
+		defer p.retained.mu.Unlock()
+		return p.retained.own[topic] == 0
+	}
+	publish("t", "before")
+	await(t, "the stream has it", func() bool { return idle("t") })
+	long := strings.Repeat("x", 3<<10)
+	for i := range 10 {
+		publish(fmt.Sprint("other/", i), long)
+	}
+	publish("t", long)
+	publish("new", long)
+	await(t, "the one before is here again", func() bool { return p.kept(t, "t") == "before" })
+	await(t, "there is none", func() bool { return idle("new") && p.kept(t, "new") == "" })
+	if n := p.Stats().Lost; n < 3 {
+		t.Errorf("%d are counted as lost", n)
+	}
 }
 
 // A message that the log does not have is told apart from a log that cannot be asked.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -94,11 +95,7 @@ func (b *Batch) Deliver(m *Message) {
 // End writes to every subscriber with messages to send, and enters what was
 // measured.
 func (b *Batch) End() {
-	for i, o := range b.dirty {
-		b.dirty[i] = nil
-		o.Flush()
-	}
-	b.dirty = b.dirty[:0]
+	b.flush()
 	if b.direct == 0 && len(b.tallies) == 0 {
 		return
 	}
@@ -114,6 +111,27 @@ func (b *Batch) End() {
 		*t = tally{waits: t.waits[:0]}
 	}
 	b.tallies = b.tallies[:0]
+}
+
+// flush writes to every subscriber with messages to send. The readers of other connections that are ready may have more for
+// one that was written to a moment ago: they go first, and one write takes what all of them have.
+func (b *Batch) flush() {
+	busy := b.dirty[:0]
+	for _, o := range b.dirty {
+		if o.busy(b.now) {
+			busy = append(busy, o)
+			continue
+		}
+		o.Flush()
+	}
+	if len(busy) > 0 {
+		runtime.Gosched()
+	}
+	for _, o := range busy {
+		o.Flush()
+	}
+	clear(b.dirty)
+	b.dirty = b.dirty[:0]
 }
 
 // tally returns the tally of r.

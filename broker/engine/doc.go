@@ -8,6 +8,9 @@
 //	                            │                                        └────────────────────────────┘
 //	                            └─ no limit: no lane, no lock
 //
+// While a subscriber is written to all the time, a batch for it lets the readers of other connections go first that are ready, and one
+// write takes what all of them have (Batch.End).
+//
 // A limit covers the topics that its filter matches: each with a bucket of its
 // own, or all with one (Limit.Shared). A message that finds no token waits in the
 // lane's queue, or is refused (Limit.Police). The reader never waits. The source

@@ -502,3 +502,36 @@ func BenchmarkPublish(b *testing.B) {
 		})
 	}
 }
+
+// Batches for one subscriber that begin a moment after each other go in one write, unless much waits, or a goroutine writes.
+func TestTogether(t *testing.T) {
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	o := NewOutbox(c, 1<<20, time.Minute)
+	at := mono.Time(time.Hour)
+	for i, tt := range []struct {
+		after   time.Duration
+		pending int
+		want    bool
+	}{{time.Hour, 1, false}, {together - 1, 1, true}, {0, 1, true}, {together, 1, false}, {1, maxWrite - 1, true}, {1, maxWrite, false}, {time.Second, 1, false}} {
+		at = at.Add(tt.after)
+		o.pending = make([]byte, tt.pending)
+		if got := o.busy(at); got != tt.want {
+			t.Errorf("step %d: %v, want %v", i, got, tt.want)
+		}
+	}
+	if p := NewOutbox(near, 1<<20, time.Minute); p.busy(at) || p.busy(at) {
+		t.Error("an outbox whose writes a goroutine makes lets others go first")
+	}
+}

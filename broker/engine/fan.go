@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
+
+	"github.com/spillgate/spillgate/broker/brief"
 )
 
 // Subscription is one subscription of a session.
@@ -183,9 +185,16 @@ func (h *Hub) release(b *Batch, m *Message, id uint16) Verdict {
 	return Went
 }
 
+// crowd is how many subscribers a message may have until what it takes to send it, some 5 µs each, is so long that the
+// scheduler is to watch.
+const crowd = 100
+
 // deliver hands a message to the subscribers of this node.
 func (h *Hub) deliver(b *Batch, m *Message) {
 	f := h.fanOf(m.Topic)
+	if len(f.each) > crowd {
+		brief.Watch()
+	}
 	for i := range f.each {
 		if t := &f.each[i]; !t.NoLocal || t.Who != m.From && (m.Sender == 0 || m.Sender != t.Sender) {
 			t.Who.Deliver(b, m, t)

@@ -6,6 +6,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/spillgate/spillgate/broker/brief"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 const (
@@ -18,6 +21,10 @@ const (
 	// maxWrite is the most bytes of one blocking write, which the time of a stall
 	// counts for.
 	maxWrite = 64 << 10
+	// together is how soon after another a batch must begin to let others go first. A write takes some 4 µs, so at this distance
+	// the writes to one subscriber take a sixth of a processor. Measured with single messages of 1,000 publishers on one processor:
+	// 105,000 messages/s without it, 145,000 with 25 µs, 141,000 with 60 µs; at 10,000 messages/s the p99 is the same.
+	together = 25 * time.Microsecond
 )
 
 // ErrStalled closes a connection whose client does not read what it is sent.
@@ -39,6 +46,7 @@ type Outbox struct {
 	writing bool
 	over    bool // no more is taken
 	batch   *Batch
+	asked   mono.Time // when the last batch with messages for it began
 	err     error
 	roomy   Roomy // nil: nobody is told
 	refused bool  // since the outbox was empty last
@@ -121,6 +129,16 @@ func (o *Outbox) Send(packet []byte) {
 	}
 }
 
+// busy reports whether a batch that began at now should let others go first: the one before it that asked began a moment
+// earlier, and not much waits. One whose writes a goroutine makes does so anyway.
+func (o *Outbox) busy(now mono.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.asked
+	o.asked = now
+	return o.raw != nil && now.Sub(before) < together && len(o.pending) < maxWrite
+}
+
 // Flush writes what waits, as far as that does not block. A goroutine writes the
 // rest.
 func (o *Outbox) Flush() {
@@ -165,7 +183,7 @@ func (o *Outbox) Flush() {
 func (o *Outbox) try(fd uintptr) bool {
 	o.n, o.failed = 0, nil
 	for {
-		n, err := syscall.Write(int(fd), o.bytes)
+		n, err := brief.Write(int(fd), o.bytes)
 		switch {
 		case err == syscall.EINTR:
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net"
+	"slices"
 	"sync"
 )
 
@@ -63,6 +64,16 @@ func (r *Room[R]) Kick(reason R, which func(Guest[R]) bool) {
 	}
 	r.mu.Unlock()
 	kicking.Wait()
+}
+
+// Each calls f for every guest.
+func (r *Room[R]) Each(f func(Guest[R])) {
+	r.mu.Lock()
+	guests := slices.Collect(maps.Keys(r.guests))
+	r.mu.Unlock()
+	for _, g := range guests {
+		f(g)
+	}
 }
 
 // Close kicks everybody and returns when all have gone or ctx has ended.

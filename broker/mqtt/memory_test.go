@@ -28,9 +28,7 @@ func TestNoAllocations(t *testing.T) {
 	_ = sub.nc.SetReadDeadline(time.Time{})
 	go func() { _, _ = io.Copy(io.Discard, sub.nc); close(done) }()
 
-	near, far := net.Pipe()
-	defer near.Close()
-	defer far.Close()
+	near, far := sockets(t) // a pipe allocates for each deadline
 	go func() { _, _ = io.Copy(io.Discard, far) }()
 	c := &conn{srv: srv, nc: near, reader: link.NewReader(near), done: make(chan struct{}), batch: srv.hub.NewBatch(), maker: engine.NewMaker(1000), out: engine.NewOutbox(near, 1<<20, time.Second)}
 	give := func(b []byte) {
@@ -63,6 +61,24 @@ func TestNoAllocations(t *testing.T) {
 	close(c.done)
 	sub.nc.Close()
 	<-done
+}
+
+// sockets returns both ends of a connection.
+func sockets(t *testing.T) (near, far net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if far, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if near, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close(); far.Close() })
+	return near, far
 }
 
 func outgoingBytes(t *testing.T, srv *Server, name string, qos byte) []byte {

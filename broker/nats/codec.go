@@ -24,6 +24,14 @@ const (
 	errSlow     = protocolError("Slow Consumer")
 	errShutdown = protocolError("Server Shutdown")
 	errNoHeader = protocolError("message headers not supported")
+	errProtocol = protocolError("invalid client protocol")
+	errNoAnswer = protocolError("no responders requires headers support")
+)
+
+// Errors after which a client may go on.
+const (
+	errPublish   = protocolError("Invalid Publish Subject")
+	errSubscribe = protocolError("Invalid Subject")
 )
 
 // verb is what a command does.
@@ -35,7 +43,7 @@ const (
 	subscribe
 	unsubscribe
 	ping
-	ignored // PONG, +OK and -ERR
+	ignored // PONG, INFO, +OK and -ERR
 )
 
 // command is one command of a client; its slices are views of what was read.
@@ -52,7 +60,7 @@ type command struct {
 var verbs = [...]struct {
 	word string
 	verb verb
-}{{"PUB", publish}, {"HPUB", publish}, {"SUB", subscribe}, {"UNSUB", unsubscribe}, {"PING", ping}, {"PONG", ignored}, {"CONNECT", connect}, {"+OK", ignored}, {"-ERR", ignored}}
+}{{"PUB", publish}, {"HPUB", publish}, {"SUB", subscribe}, {"UNSUB", unsubscribe}, {"PING", ping}, {"PONG", ignored}, {"INFO", ignored}, {"CONNECT", connect}, {"+OK", ignored}, {"-ERR", ignored}}
 
 // parse reads the first command in buf into c. It returns how many bytes that took,
 // or, if it is not complete, how long buf has to be at least before it is worth

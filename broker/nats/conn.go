@@ -28,6 +28,8 @@ const (
 	speaks = "2.9.0"
 	// complain is how often a client is told, at most, that messages are refused.
 	complain = time.Second
+	// latest is the newest protocol of clients: it is told when the server leaves.
+	latest = 1
 	// maxSilent is how many pings a client may leave without any answer.
 	maxSilent = 2
 )
@@ -45,17 +47,29 @@ type info struct {
 	TLS     bool   `json:"tls_required"`
 	Verify  bool   `json:"tls_verify"`
 	Streams bool   `json:"jetstream,omitempty"`
+	Leaving bool   `json:"ldm,omitempty"`
+}
+
+// line returns the line that tells it.
+func (i *info) line() []byte {
+	text, _ := json.Marshal(i) // never fails
+	return fmt.Appendf(nil, "INFO %s\r\n", text)
 }
 
 // options are what a client says in CONNECT.
 type options struct {
 	Verbose      bool   `json:"verbose"`
+	Pedantic     bool   `json:"pedantic"`
+	Protocol     int    `json:"protocol"`
 	User         string `json:"user"`
 	Pass         string `json:"pass"`
 	Echo         *bool  `json:"echo"`
 	Headers      bool   `json:"headers"`
 	NoResponders bool   `json:"no_responders"`
 }
+
+// unsaid are the options of a client that does not say otherwise, as with nats-server.
+var unsaid = options{Verbose: true, Pedantic: true}
 
 // conn is one connection. Its goroutine reads; others append to out.
 type conn struct {
@@ -74,7 +88,9 @@ type conn struct {
 	silent atomic.Int32 // pings without an answer
 	// What a later CONNECT may change while messages come: no echo of its own, and headers.
 	quiet, headers atomic.Bool
+	hears          atomic.Bool // when the server leaves
 
+	info  info        // that it was told
 	pulse *time.Timer // set before out; runs from CONNECT on
 
 	// Used by the connection's goroutine alone, or set before there are subscriptions.
@@ -90,7 +106,7 @@ type conn struct {
 }
 
 func (srv *Server) newConn(nc net.Conn, secure *tls.Config) *conn {
-	return &conn{srv: srv, nc: nc, secure: secure, number: srv.number.Add(1), batch: srv.hub.NewBatch(), maker: engine.NewMaker(srv.limits.Topics), done: make(chan struct{}), subs: map[string]*sub{}}
+	return &conn{srv: srv, nc: nc, secure: secure, number: srv.number.Add(1), batch: srv.hub.NewBatch(), maker: engine.NewMaker(srv.limits.Topics), done: make(chan struct{}), subs: map[string]*sub{}, options: unsaid}
 }
 
 // Serve reads until the connection ends.
@@ -107,12 +123,9 @@ func (c *conn) Serve() {
 func (c *conn) greet() error {
 	until := time.Now().Add(c.srv.limits.Connect)
 	_ = c.nc.SetDeadline(until)
-	text, err := json.Marshal(&info{ID: c.srv.id, Name: "spillgate", Version: speaks, Proto: 1, Headers: true, Payload: c.srv.limits.Payload, Client: c.number,
-		Auth: c.srv.users.Needed(c.nc), TLS: c.secure != nil, Verify: c.secure != nil && c.secure.ClientCAs != nil, Streams: c.srv.streams.Load() != nil})
-	if err != nil {
-		return err
-	}
-	if _, err := c.nc.Write([]byte("INFO " + string(text) + "\r\n")); err != nil {
+	c.info = info{ID: c.srv.id, Name: "spillgate", Version: speaks, Proto: latest, Headers: true, Payload: c.srv.limits.Payload, Client: c.number,
+		Auth: c.srv.users.Needed(c.nc), TLS: c.secure != nil, Verify: c.secure != nil && c.secure.ClientCAs != nil, Streams: c.srv.streams.Load() != nil}
+	if _, err := c.nc.Write(c.info.line()); err != nil {
 		return err
 	}
 	nc := c.nc
@@ -176,9 +189,15 @@ func (c *conn) do(cmd *command) error {
 
 // connect takes CONNECT. A later one changes the options, as clients may.
 func (c *conn) connect(text []byte) error {
-	o := options{}
+	o := c.options
 	if err := json.Unmarshal(text, &o); err != nil {
 		return errParse
+	}
+	switch {
+	case o.Protocol < 0 || o.Protocol > latest:
+		return errProtocol
+	case o.NoResponders && !o.Headers:
+		return errNoAnswer
 	}
 	if c.who != nil && (o.User != c.options.User || o.Pass != c.options.Pass) {
 		return errAuth
@@ -186,6 +205,7 @@ func (c *conn) connect(text []byte) error {
 	c.options = o
 	c.quiet.Store(o.Echo != nil && !*o.Echo)
 	c.headers.Store(o.Headers)
+	c.hears.Store(o.Protocol >= latest)
 	if c.who == nil {
 		if err := c.login(); err != nil {
 			return err
@@ -252,8 +272,22 @@ func (c *conn) close(why protocolError) {
 	c.mu.Unlock()
 	if out != nil {
 		c.srv.closed.Add(string(why))
-		out.Send([]byte("-ERR '" + string(why) + "'\r\n"))
+		if why != errShutdown { // clients take an error for a reason not to come back
+			out.Send([]byte("-ERR '" + string(why) + "'\r\n"))
+		}
 		out.Close(goodbye)
+	}
+}
+
+// leaving tells the client that the server ends soon, if it understands that.
+func (c *conn) leaving() {
+	c.mu.Lock()
+	out := c.out
+	c.mu.Unlock()
+	if out != nil && c.hears.Load() {
+		last := c.info
+		last.Leaving = true
+		out.Send(last.line())
 	}
 }
 

@@ -25,6 +25,9 @@
 // "Permissions Violation", the one error of the protocol that does not close the
 // connection, at most once a second. Messages have QoS 0.
 //
+// Lines are answered as nats-server answers them, byte for byte (beside_test.go). Exceptions: a malformed command is always
+// told the client, a message with an invalid subject goes to nobody, and the client is told so although it is not pedantic.
+//
 // Invariants: a malformed command closes its connection with an -ERR and is counted;
 // bytes from outside never panic and take memory in proportion to Limits; a message
 // whose client is too far behind is dropped and counted, and delays no other client.

@@ -387,21 +387,22 @@ func TestLines(t *testing.T) {
 	srv, addr, _ := start(t, access.Config{}, Limits{Payload: 1000, Subscriptions: 2})
 	for say, want := range map[string]string{
 		"CONNECT {\"verbose\":true}\r\nSUB a 1\r\nPUB a 1\r\nx\r\nUNSUB 1\r\nPING\r\n": "+OK\r\n+OK\r\n+OK\r\nMSG a 1 1\r\nx\r\n+OK\r\nPONG\r\n",
-		"SUB a 1\r\nSUB a 2\r\nSUB a 3\r\nPING\r\n":                                    "-ERR 'maximum subscriptions exceeded'\r\nPONG\r\n",
-		"SUB a..b 1\r\nPING\r\n":                                                       "-ERR 'Permissions Violation for Subscription to \"a..b\": no subject that can be subscribed to'\r\nPONG\r\n",
-		"PUB a.* 0\r\n\r\nPING\r\n":                                                    "-ERR 'Permissions Violation for Publish to \"\": no subject that can be published to'\r\nPONG\r\n",
-		"PUB a 1001\r\n":                                                               "-ERR 'Maximum Payload Violation'\r\n",
-		"HPUB a 12 12\r\nNATS/1.0\r\n\r\n\r\n":                                         "-ERR 'message headers not supported'\r\n",
-		"CONNECT {\"user\":7}\r\n":                                                     "-ERR 'Parser Error'\r\n",
-		"hello\r\n":                                                                    "-ERR 'Unknown Protocol Operation'\r\n",
-		strings.Repeat("a", maxLine):                                                   "-ERR 'maximum control line exceeded'\r\n",
+		"SUB a 1\r\nSUB a 2\r\nSUB a 3\r\nPING\r\n":                                    "+OK\r\n+OK\r\n-ERR 'maximum subscriptions exceeded'\r\nPONG\r\n",
+		"SUB a+b 1\r\nPING\r\n":     "-ERR 'Permissions Violation for Subscription to \"a+b\": no subject that can be subscribed to'\r\nPONG\r\n",
+		"PUB a.* 0\r\n\r\nPING\r\n": "-ERR 'Invalid Publish Subject'\r\nPONG\r\n",
+		"CONNECT {\"verbose\":false,\"pedantic\":false}\r\nPUB a.* 0\r\n\r\nPING\r\n": "-ERR 'Permissions Violation for Publish to \"\": no subject that can be published to'\r\nPONG\r\n",
+		"PUB a 1001\r\n":                       "-ERR 'Maximum Payload Violation'\r\n",
+		"HPUB a 12 12\r\nNATS/1.0\r\n\r\n\r\n": "-ERR 'message headers not supported'\r\n",
+		"CONNECT {\"user\":7}\r\n":             "-ERR 'Parser Error'\r\n",
+		"hello\r\n":                            "-ERR 'Unknown Protocol Operation'\r\n",
+		strings.Repeat("a", maxLine):           "-ERR 'maximum control line exceeded'\r\n",
 	} {
 		if got := raw(t, addr, say); got != want {
 			t.Errorf("%.60q is answered %q, want %q", say, got, want)
 		}
 	}
 	s := srv.Stats()
-	if s.Closed["Parser Error"] != 1 || s.Closed["Maximum Payload Violation"] != 1 || s.Refused != 1 {
+	if s.Closed["Parser Error"] != 1 || s.Closed["Maximum Payload Violation"] != 1 || s.Refused != 2 {
 		t.Errorf("the numbers are %+v", s)
 	}
 }
@@ -412,7 +413,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("a client that says nothing is answered %q", got)
 	}
 	_, addr, _ = start(t, access.Config{}, Limits{Ping: 20 * time.Millisecond})
-	if got := raw(t, addr, "CONNECT {}\r\n"); got != "PING\r\nPING\r\n-ERR 'Stale Connection'\r\n" {
+	if got := raw(t, addr, "CONNECT {}\r\n"); got != "+OK\r\nPING\r\nPING\r\n-ERR 'Stale Connection'\r\n" {
 		t.Errorf("a client that answers no ping is answered %q", got)
 	}
 	srv, addr, _ := start(t, access.Config{}, Limits{Connections: 1})
@@ -474,7 +475,7 @@ func TestAllocations(t *testing.T) {
 	if err := c.greet(); err != nil {
 		t.Fatal(err)
 	}
-	for _, say := range []string{"CONNECT {\"headers\":true}\r\n", "PUB free.a 3\r\nabc\r\n", "PUB limited 3\r\nabc\r\n", "HPUB free.a r.1 18 21\r\nNATS/1.0\r\nA: b\r\n\r\nabc\r\n"} {
+	for _, say := range []string{"CONNECT {\"verbose\":false,\"headers\":true}\r\n", "PUB free.a 3\r\nabc\r\n", "PUB limited 3\r\nabc\r\n", "HPUB free.a r.1 18 21\r\nNATS/1.0\r\nA: b\r\n\r\nabc\r\n"} {
 		in := make([]byte, len(say))
 		give := func() {
 			copy(in, say) // which the handler may change

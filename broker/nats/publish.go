@@ -13,9 +13,7 @@ const (
 	// inbox begins, as topics, the subjects that clients make for replies, each of
 	// which is used once.
 	inbox = "_INBOX/"
-	// nobody answers a request that no one subscribes to, and tooMany one that is over
-	// the rate of its topic.
-	nobody  = headerVersion + " 503\r\n\r\n"
+	// tooMany answers a request that is over the rate of its topic.
 	tooMany = headerVersion + " 429 Too Many Requests\r\n\r\n"
 )
 
@@ -27,6 +25,11 @@ func (c *conn) publish(cmd *command) error {
 	if bytes.HasPrefix(cmd.subject, []byte(streamCalls)) || bytes.HasPrefix(cmd.subject, []byte(streamAcks)) || bytes.HasPrefix(cmd.subject, []byte(streamFlow)) {
 		c.accepted()
 		return c.streams(cmd)
+	}
+	if c.options.Pedantic && !validSubject(cmd.subject, false) {
+		c.srv.refused.Add(1)
+		c.complain(string(errPublish))
+		return nil
 	}
 	if !toTopic(cmd.subject) || len(cmd.reply) > 0 && !toTopic(cmd.reply) {
 		c.refuse("", errors.New("no subject that can be published to"))
@@ -48,7 +51,7 @@ func (c *conn) publish(cmd *command) error {
 	}
 	c.message = engine.Message{Topic: t, Payload: cmd.payload, Properties: c.properties, Expires: never, From: c}
 	if len(cmd.reply) > 0 && c.options.NoResponders && !c.srv.hub.Wanted(t) {
-		c.message.From = c.request(cmd.reply)
+		c.message.From = c.request(cmd.reply, cmd.subject)
 	}
 	switch v := c.batch.Publish(&c.message, 0); v {
 	case engine.Went, engine.Waits:
@@ -92,17 +95,20 @@ func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
 // refuse counts a message that is not taken, and now and then tells the client why.
 func (c *conn) refuse(topic string, why error) {
 	c.srv.refused.Add(1)
-	now := time.Now()
-	if now.Sub(c.complained) < complain {
-		return
-	}
-	c.complained = now
 	subject, _ := appendSubject(nil, topic)
 	if errors.Is(why, errRights) {
-		c.warn("Permissions Violation for Publish to \"%s\"", subject)
+		c.complain(fmt.Sprintf("Permissions Violation for Publish to \"%s\"", subject))
 		return
 	}
-	c.warn("Permissions Violation for Publish to \"%s\": %v", subject, why)
+	c.complain(fmt.Sprintf("Permissions Violation for Publish to \"%s\": %v", subject, why))
+}
+
+// complain tells the client why a message was not taken, but for one that came right after another.
+func (c *conn) complain(text string) {
+	if now := time.Now(); now.Sub(c.complained) >= complain {
+		c.complained = now
+		c.warn("%s", text)
+	}
 }
 
 // reply answers a request of this client, on the subscription that waits for it. It
@@ -140,25 +146,32 @@ func (s *sub) answer(topic []byte, header, payload string) string {
 // request is the Source of a request that nobody here subscribes to.
 type request struct {
 	*sub
-	reply []byte
+	reply  []byte
+	header string
 }
 
-// request returns the Source of a request to be answered on reply. It has been answered
+// request returns the Source of a request for a topic, to be answered on reply. It has been answered
 // already where nobody elsewhere can get it.
-func (c *conn) request(reply []byte) engine.Source {
+func (c *conn) request(reply, topic []byte) engine.Source {
 	if !c.srv.hub.Forwards() {
-		c.reply(reply, nobody, "")
+		c.reply(reply, nobody(topic), "")
 		return c
 	}
 	if s := c.waiting(reply); s != nil {
-		return &request{s, bytes.Clone(reply)}
+		return &request{s, bytes.Clone(reply), nobody(topic)}
 	}
 	return c
+}
+
+// nobody is the header that answers a request for a topic that no one subscribes to.
+func nobody(topic []byte) string {
+	subject, _ := appendSubject(nil, topic)
+	return headerVersion + " 503\r\nNats-Subject: " + string(subject) + "\r\n\r\n"
 }
 
 // Unheard implements engine.Asker.
 func (r *request) Unheard() {
 	if r.take() {
-		r.c.out.Send([]byte(r.answer(r.reply, nobody, "")))
+		r.c.out.Send([]byte(r.answer(r.reply, r.header, "")))
 	}
 }

@@ -70,6 +70,11 @@ func (srv *Server) Review() {
 	})
 }
 
+// Leaving tells clients that the server ends soon, so that they look for another.
+func (srv *Server) Leaving() {
+	srv.room.Each(func(g link.Guest[string]) { g.(*conn).leaving() })
+}
+
 // Shutdown disconnects every client and returns when all have gone or ctx has ended. No
 // connection is accepted afterwards.
 func (srv *Server) Shutdown(ctx context.Context) error {

@@ -25,7 +25,8 @@ import (
 
 const (
 	// streamGroup is the shared subscription by which all nodes together store a message once.
-	streamGroup = "$streams"
+	// No client can name it: queue groups of NATS have no space, and shared subscriptions of MQTT no slash.
+	streamGroup = "/ streams"
 	// lookEvery is how often the streams are listed, should an event be lost; lookTime is how long
 	// that may take.
 	lookEvery = 10 * time.Second

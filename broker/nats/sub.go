@@ -31,8 +31,11 @@ func (c *conn) subscribe(cmd *command) error {
 		ok = engine.CheckFilter(filter) == nil
 	}
 	switch {
-	case len(cmd.sid) > maxWord || len(cmd.queue) > maxWord || bytes.ContainsAny(cmd.queue, "/+#"):
+	case len(cmd.sid) > maxWord || len(cmd.queue) > maxWord:
 		return errParse
+	case !validSubject(cmd.subject, true):
+		c.warn("%s", errSubscribe)
+		return nil
 	case !ok:
 		c.warn("Permissions Violation for Subscription to \"%s\": no subject that can be subscribed to", printable(cmd.subject))
 		return nil

@@ -2,6 +2,18 @@ package nats
 
 import "bytes"
 
+// validSubject reports whether NATS takes a subject: no token is empty, and where wildcards may be, ">" is the last, elsewhere there is none.
+func validSubject(subject []byte, wildcards bool) bool {
+	for rest, more := subject, true; more; {
+		var token []byte
+		token, rest, more = bytes.Cut(rest, []byte{'.'})
+		if len(token) == 0 || len(token) == 1 && (token[0] == '>' && (more || !wildcards) || token[0] == '*' && !wildcards) {
+			return false
+		}
+	}
+	return true
+}
+
 // toTopic turns a subject that is published to into the name of its topic, in
 // place. It reports false if the subject has no topic: an empty token, a wildcard,
 // a byte that topics or lines may not have. What is left in it is then of no use.

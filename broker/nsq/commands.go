@@ -150,8 +150,11 @@ func (c *conn) publishLater(cmd *command) error {
 
 // subscribe takes SUB.
 func (c *conn) subscribe(cmd *command) error {
-	if c.channel != nil {
+	switch {
+	case c.channel != nil:
 		return fatal("E_INVALID", "cannot SUB in this state")
+	case c.heartbeat == 0:
+		return fatal("E_INVALID", "cannot SUB with heartbeats disabled")
 	}
 	topic, ok := topicName(nil, cmd.params[0])
 	switch {
@@ -178,6 +181,12 @@ func (c *conn) consume(cmd *command) error {
 	if c.channel == nil {
 		return fatal("E_INVALID", "cannot %s in this state", cmd.verb)
 	}
+	switch cmd.verb {
+	case "FIN", "TOUCH", "REQ":
+		if len(cmd.params[0]) != idSize {
+			return fatal("E_INVALID", "%s with a message ID of %d bytes, expected %d", cmd.verb, len(cmd.params[0]), idSize)
+		}
+	}
 	ok := true
 	switch l := &c.srv.limits; cmd.verb {
 	case "RDY":
@@ -200,6 +209,10 @@ func (c *conn) consume(cmd *command) error {
 		}
 		ok = c.channel.requeue(c.batch, c, cmd.params[0], min(after, l.MaxTimeout))
 	case "CLS":
+		if c.closed {
+			return fatal("E_INVALID", "cannot CLS in this state")
+		}
+		c.closed = true
 		c.channel.rate(c.batch, c, 0, true)
 		c.answer(c.batch, frameResponse, "CLOSE_WAIT")
 	}

@@ -55,6 +55,7 @@ type conn struct {
 	topic      *engine.Topic // the last one published to, which it may
 	message    engine.Message
 	channel    *channel
+	closed     bool // CLS has come
 
 	// Guarded by the channel's lock, or set before there is one.
 	ready, flying int

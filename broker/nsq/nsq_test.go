@@ -396,7 +396,14 @@ func TestCommands(t *testing.T) {
 	}{
 		{"NOP\nNOP\n" + body("IDENTIFY\n", "{}") + pub("a", "x"), []string{"OK", "OK"}},
 		{"SUB a c\nRDY 5\nCLS\n", []string{"OK", "CLOSE_WAIT"}},
-		{"SUB a c\nFIN 0123456789abcdef\nREQ 0123456789abcdef 0\nTOUCH xyz\nCLS\n", []string{"OK", "E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAILED", "CLOSE_WAIT"}},
+		{"SUB a c\nFIN 0123456789abcdef\nREQ 0123456789abcdef 0\nTOUCH 0123456789abcdef\nCLS\n", []string{"OK", "E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAILED", "CLOSE_WAIT"}},
+		{"SUB a c\nTOUCH xyz\n", []string{"OK", "E_INVALID"}}, {"SUB a c\nCLS\nCLS\n", []string{"OK", "CLOSE_WAIT", "E_INVALID"}},
+		{"SUB a c\nRDY x\n", []string{"OK", "E_INVALID"}}, {"SUB a c\nREQ 0123456789abcdef x\n", []string{"OK", "E_INVALID"}}, {"SUB a c\nFIN\n", []string{"OK", "E_INVALID"}},
+		{"FIN 0123456789abcdef\n", []string{"E_INVALID"}}, {"CLS\n", []string{"E_INVALID"}}, {body("IDENTIFY\n", "{}") + body("IDENTIFY\n", "{}"), []string{"OK", "E_INVALID"}},
+		{body("IDENTIFY\n", `{"heartbeat_interval":-1}`) + "SUB a c\n", []string{"OK", "E_INVALID"}}, {body("IDENTIFY\n", `{"heartbeat_interval":60001}`), []string{"E_BAD_BODY"}},
+		{body("MPUB a\n", "\x00\x00\x00\x02\x00\x00\x00\x01x\x00\x00\x00\x01y"), []string{"OK"}}, {body("MPUB a\n", "\x00\x00\x00\x00"), []string{"E_BAD_BODY"}},
+		{body("MPUB a\n", "\x00\x00\x00\x01\x00\x00\x00\x00"), []string{"E_BAD_BODY"}}, {body("MPUB a\n", "\x00\x00\x00\x01\x00\x00\x03\xe9"+long), []string{"E_BAD_MESSAGE"}},
+		{body("DPUB a x\n", "x"), []string{"E_INVALID"}}, {body("DPUB a -1\n", "x"), []string{"E_INVALID"}}, {pub(strings.Repeat("a", 65), "x"), []string{"E_BAD_TOPIC"}}, {pub("a#ephemeral", "x"), []string{"OK"}},
 		{"SUB a c\nSUB a c\n", []string{"OK", "E_INVALID"}},
 		{"SUB a d\n", []string{"E_BAD_CHANNEL"}},
 		{"SUB a c\nRDY 6\n", []string{"OK", "E_INVALID"}},
@@ -430,8 +437,8 @@ func TestCommands(t *testing.T) {
 	if _, got := bad.next(); !strings.HasPrefix(got, "E_BAD_PROTOCOL") {
 		t.Errorf("another protocol is answered %q", got)
 	}
-	if n := srv.Stats().Closed["E_BAD_BODY"]; n != 5 {
-		t.Errorf("%d connections were closed with E_BAD_BODY, want 5", n)
+	if n := srv.Stats().Closed["E_BAD_BODY"]; n != 8 {
+		t.Errorf("%d connections were closed with E_BAD_BODY, want 8", n)
 	}
 }
 

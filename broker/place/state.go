@@ -80,6 +80,9 @@ type Publisher struct {
 	Group string  `json:"group,omitempty"`
 	// Node is empty while no node has room.
 	Node string `json:"node,omitempty"`
+	// Client says that a node of the broker has asked for its place: it gives that up when it stays away, also if the node that knew it
+	// has ended.
+	Client bool `json:"client,omitempty"`
 }
 
 // Move is a publisher that was sent elsewhere.
@@ -255,6 +258,8 @@ func (s *State) RemoveTopic(name string) error {
 type Join struct {
 	Publisher, Group string
 	Rate             float64
+	// Client is that of a Publisher. One that was a client once remains one.
+	Client bool
 }
 
 // Join gives publishers a place at the nodes of a topic, and places it anew where these have no room. Those that are
@@ -269,6 +274,7 @@ func (s *State) Join(topic string, joins ...Join) error {
 		if p.Rate, p.Group = j.Rate, j.Group; p.Rate == 0 {
 			p.Rate = t.Each
 		}
+		p.Client = p.Client || j.Client
 		t.Publishers[j.Publisher] = p
 	}
 	s.place(topic)

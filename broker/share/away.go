@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spillgate/spillgate/broker/place"
@@ -22,8 +23,9 @@ const (
 	forgetEvery = 10 * time.Second
 	// maxAway bounds how many are kept in mind. Further ones keep their places for good.
 	maxAway = 100_000
-	// forgetAtOnce bounds how many are asked for in a turn: each takes a round trip to the other nodes.
-	forgetAtOnce = 1000
+	// forgetAtOnce bounds how many are asked for in a turn, and forgetTogether how many at a time: each takes a round trip to the
+	// other nodes, and 3 s where one of them does not answer.
+	forgetAtOnce, forgetTogether = 1000, 100
 )
 
 // away is a client that has left this node, or has not come yet.
@@ -38,6 +40,31 @@ func (n *Node) left(client string) {
 	delete(n.clients, client)
 	if len(topics) > 0 && len(n.away) < maxAway {
 		n.away[client] = away{live.Now(), slices.Sorted(maps.Keys(topics))}
+	}
+}
+
+// missing notes clients whose place is here and that are not: they have not come yet, or the node that knew them as away has
+// ended. The lock is held.
+func (n *Node) missing(now mono.Time) {
+	if n.cfg.Connected == nil {
+		return
+	}
+	for topic, t := range n.state.Topics {
+		for client, p := range t.Publishers {
+			if p.Node != n.cfg.Node || !p.Client || n.clients[client] != nil {
+				continue
+			}
+			a, known := n.away[client]
+			switch {
+			case !known && len(n.away) >= maxAway:
+				return
+			case !known:
+				n.away[client] = away{now, []string{topic}}
+			case !slices.Contains(a.topics, topic) && len(a.topics) < maxClientTopics:
+				a.topics = append(slices.Clip(a.topics), topic)
+				n.away[client] = a
+			}
+		}
 	}
 }
 
@@ -87,15 +114,7 @@ func (n *Node) forgetAway(ctx context.Context, now mono.Time) {
 		}
 	}
 	n.mu.Unlock()
-	gone := map[string][]string{} // by topic
-	for client, a := range long {
-		if n.cfg.Connected(ctx, client) || n.here(client) {
-			continue // the node where it is sees to it
-		}
-		for _, topic := range a.topics {
-			gone[topic] = append(gone[topic], client)
-		}
-	}
+	gone := n.gone(ctx, long)
 	if len(gone) == 0 {
 		return
 	}
@@ -120,4 +139,31 @@ func (n *Node) forgetAway(ctx context.Context, now mono.Time) {
 			n.away[client] = a
 		}
 	}
+}
+
+// gone returns those clients, by topic, that are connected to no node.
+func (n *Node) gone(ctx context.Context, long map[string]away) map[string][]string {
+	var asking sync.WaitGroup
+	var mu sync.Mutex
+	gone := map[string][]string{}
+	room := make(chan struct{}, forgetTogether)
+	for client, a := range long {
+		room <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-room }()
+			if n.cfg.Connected(ctx, client) || n.here(client) {
+				return // the node where it is sees to it
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, topic := range a.topics {
+				gone[topic] = append(gone[topic], client)
+			}
+		})
+	}
+	asking.Wait()
+	for _, clients := range gone {
+		slices.Sort(clients)
+	}
+	return gone
 }

@@ -159,6 +159,10 @@ func (l *leader) reported(now mono.Time, data []byte) {
 			continue
 		}
 		if i := slices.Index(s.members, r.Node); i >= 0 {
+			// Of an earlier time at the topic, which this leader may know nothing of, the node knows versions that it obeys no more.
+			if had := s.adaptor.Grant(i).Version; o.Version > had || o.Fresh && o.Version == had {
+				s.adaptor.Renew(i, o.Version)
+			}
 			s.adaptor.Report(now, i, placement.Report{Messages: o.Messages, Span: o.Span, Backlog: o.Backlog, Waiting: o.Waiting, Version: o.Version})
 		}
 	}

@@ -191,6 +191,7 @@ func (n *Node) follow(s *place.State) {
 		n.topics.Add(1)
 	}
 	n.state = s
+	n.missing(live.Now())
 	n.moveAll()
 }
 
@@ -329,7 +330,7 @@ func (n *Node) Publishes(client, topic, group string) {
 		return
 	}
 	select {
-	case n.asking <- ask{topic, place.Join{Publisher: client, Group: group}}:
+	case n.asking <- ask{topic, place.Join{Publisher: client, Group: group, Client: true}}:
 		n.clients[client][topic] = group
 	default:
 	}
@@ -354,7 +355,7 @@ func (n *Node) Where(ctx context.Context, client, topic, group string) string {
 	if !known {
 		return ""
 	}
-	at, err := n.placer.Place(ctx, topic, place.Join{Publisher: client, Group: group})
+	at, err := n.placer.Place(ctx, topic, place.Join{Publisher: client, Group: group, Client: true})
 	if err == nil {
 		n.placed(client, topic)
 	}

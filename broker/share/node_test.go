@@ -2,10 +2,13 @@ package share
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -314,6 +317,30 @@ func TestForgets(t *testing.T) {
 	}
 }
 
+// Clients of a node that ends while they are away are forgotten by the node that has their places then; publishers that no
+// node asked for stay.
+func TestForgetsOfAnother(t *testing.T) {
+	b := start(t, 1)
+	b.update(func(s *place.State) error {
+		if err := s.SetTopic("t", place.Limits{Rate: 100, Burst: 10, Objective: 1, Each: 1}); err != nil {
+			return err
+		}
+		return s.Join("t", place.Join{Publisher: "elsewhere", Client: true}, place.Join{Publisher: "entered"}, place.Join{Publisher: "gone", Client: true}, place.Join{Publisher: "here", Client: true})
+	})
+	b.connected = func(_ context.Context, client string) bool { return client == "elsewhere" }
+	n := b.run(0)
+	whole := engine.Share{Rate: 100, Burst: 10}
+	b.await("the state", whole, func() bool { return n.Topics() > 0 })
+	n.Publishes("here", "t", "")
+	for range 2 { // one that is connected elsewhere is asked for again and again
+		n.forgetAway(t.Context(), live.Now().Add(forgetAfter))
+		s, _ := b.at()
+		if got := fmt.Sprint(slices.Sorted(maps.Keys(s.Topics["t"].Publishers))); got != "[elsewhere entered here]" {
+			t.Errorf("there are %s", got)
+		}
+	}
+}
+
 // at counts the publishers of the topic by node.
 func (b *bed) at() (state *place.State, publishers map[string]int) {
 	b.t.Helper()
@@ -406,6 +433,46 @@ func TestComesBack(t *testing.T) {
 	n.expire(2_000_000_000)
 	if s := hub.share("t"); s.Rate > 1 {
 		t.Errorf("long after the grant it has %v", s)
+	}
+}
+
+// A node that had a topic before gets grants that it obeys when the topic comes back to it, also from a leader that knows nothing
+// of that time: it obeys none of a version that it knows.
+func TestComesBackToAnother(t *testing.T) {
+	hub := &fakeHub{mu: &sync.Mutex{}, shares: map[string]engine.Share{}}
+	n := NewNode(Config{Node: "n1", Holders: func(string, []string) {}, Move: func(string, string) bool { return false }}, hub, nil, nil, slog.New(slog.DiscardHandler))
+	n.leader.n = n
+	l := &n.leader
+	l.leads, l.reports, l.heard, l.topics = 1, map[string]report{}, map[string]mono.Time{}, map[string]*shared{}
+	l.mover = newMover(l, 0)
+	whole := placement.Bucket{Rate: 1000, Burst: 100}
+	now := mono.Time(time.Hour)
+	says := func(node string, rate float64, version uint64, fresh bool) {
+		now++
+		data, err := json.Marshal(report{Node: node, Term: 1, Topics: []obeyed{{Topic: "t", Rate: rate, Burst: rate / 10, Version: version, Fresh: fresh}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.reported(now, data)
+	}
+	says("n1", 0, 20, false)
+	says("n2", 0, 0, false)
+	l.divide(now, "t", whole, map[string]float64{"n1": 1}, true)
+	for fresh := range 2 {
+		says("n1", 5, 20, fresh == 1)
+		l.topics["t"].adaptor.Step(now)
+		if g := l.topics["t"].adaptor.Grant(0); g.Version <= 20 || g.Rate < 900 {
+			t.Errorf("fresh %v: it is granted %.0f/s with version %d, and obeys versions above 20", fresh == 1, g.Rate, g.Version)
+		}
+	}
+	had := l.topics["t"].adaptor.Grant(0).Version
+	says("n1", 900, had, false)
+	if g := l.topics["t"].adaptor.Grant(0); g.Version != had {
+		t.Errorf("what it obeys is granted anew, with version %d after %d", g.Version, had)
+	}
+	says("n1", 5, had, true) // it had no publisher in between
+	if g := l.topics["t"].adaptor.Grant(0); g.Version <= had {
+		t.Errorf("as fresh it is granted version %d again", g.Version)
 	}
 }
 

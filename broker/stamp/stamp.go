@@ -27,7 +27,11 @@ import (
 //
 // A connection has CloseRead and CloseWrite as a *net.TCPConn, which NetConn returns, for socket options.
 // Reading from that one goes past the stamps.
-func Listen(l net.Listener) net.Listener { return listen(l) }
+func Listen(l net.Listener) net.Listener { return listen(l, false) }
+
+// ListenBrief is Listen for a server whose goroutines say so before they run for long (package brief): its connections
+// read without telling the scheduler, which takes less CPU where few messages come.
+func ListenBrief(l net.Listener) net.Listener { return listen(l, true) }
 
 // Arrival returns when the last byte that was read from c had arrived, and whether that is known. c may be
 // a connection around one of Listen's, such as a *tls.Conn, if it has the method NetConn. It is

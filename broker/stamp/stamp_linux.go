@@ -14,29 +14,34 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/spillgate/spillgate/broker/brief"
 )
 
-func listen(l net.Listener) net.Listener {
+func listen(l net.Listener, brief bool) net.Listener {
 	if s, ok := l.(syscall.Conn); ok {
 		// The kernel begins to stamp a moment after it is asked to for the first time. Connections inherit the
 		// option, so that already their first bytes are stamped.
 		_ = enable(s)
 	}
-	return listener{l}
+	return listener{l, brief}
 }
 
-type listener struct{ net.Listener }
+type listener struct {
+	net.Listener
+	brief bool
+}
 
 func (l listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return wrap(c), nil
+	return wrap(c, l.brief), nil
 }
 
 // wrap returns c with stamps, or c itself if it cannot have them.
-func wrap(c net.Conn) net.Conn {
+func wrap(c net.Conn, brief bool) net.Conn {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok || enable(tcp) != nil {
 		return c
@@ -45,7 +50,7 @@ func wrap(c net.Conn) net.Conn {
 	if err != nil {
 		return c
 	}
-	s := &conn{Conn: tcp, tcp: tcp, raw: raw}
+	s := &conn{Conn: tcp, tcp: tcp, raw: raw, brief: brief}
 	s.header.Iov, s.header.Iovlen = &s.vector, 1
 	s.receive = s.recvmsg
 	return s
@@ -70,6 +75,7 @@ type conn struct {
 	net.Conn
 	tcp     *net.TCPConn
 	raw     syscall.RawConn
+	brief   bool
 	arrived atomic.Int64 // ns since 1970; 0: not known
 
 	reading sync.Mutex // of what is below, all prepared once
@@ -79,6 +85,7 @@ type conn struct {
 	control [8]uint64 // aligned as the kernel writes it; a stamp takes four
 	n       uintptr
 	errno   syscall.Errno
+	reads   int // since there was nothing to read last
 }
 
 // NetConn returns the connection below.
@@ -128,18 +135,28 @@ func (c *conn) failed(err error) error {
 	return &net.OpError{Op: "read", Net: c.LocalAddr().Network(), Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
 }
 
+// briefReads is how many reads of a connection are brief after it had nothing to read: the one that finds what has come, and the
+// one that finds nothing more. One that goes on to find more may keep the processor for long, and is watched.
+const briefReads = 2
+
 // recvmsg reads what there is, and reports false if there is nothing yet.
 func (c *conn) recvmsg(fd uintptr) bool {
 	for {
 		c.header.Control = (*byte)(unsafe.Pointer(&c.control))
 		c.header.SetControllen(int(unsafe.Sizeof(c.control)))
-		c.n, _, c.errno = unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.header)), 0)
+		if c.brief && c.reads < briefReads {
+			c.n, c.errno = brief.Receive(fd, &c.header)
+		} else {
+			c.n, _, c.errno = unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.header)), 0)
+		}
 		switch c.errno {
 		case unix.EINTR:
 			continue
 		case unix.EAGAIN:
+			c.reads = 0
 			return false
 		case 0:
+			c.reads++
 			acquire(fd)
 		}
 		return true

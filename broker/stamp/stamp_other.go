@@ -4,4 +4,4 @@ package stamp
 
 import "net"
 
-func listen(l net.Listener) net.Listener { return l }
+func listen(l net.Listener, _ bool) net.Listener { return l }

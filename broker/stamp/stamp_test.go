@@ -20,13 +20,16 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // pair returns both ends of a connection, the first of which was accepted by a listener of Listen.
-func pair(t testing.TB) (server, client net.Conn) {
+func pair(t testing.TB) (server, client net.Conn) { return pairOf(t, Listen) }
+
+// pairOf is pair with another kind of listener.
+func pairOf(t testing.TB, listen func(net.Listener) net.Listener) (server, client net.Conn) {
 	t.Helper()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := Listen(plain)
+	l := listen(plain)
 	defer l.Close()
 	dialed := make(chan net.Conn, 1)
 	go func() {
@@ -54,10 +57,14 @@ func stamped(t testing.TB) {
 
 // A stamped connection is a net.Conn in all that nettest knows of.
 func TestConn(t *testing.T) {
-	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
-		c1, c2 = pair(t)
-		return c1, c2, func() { c1.Close(); c2.Close() }, nil
-	})
+	for name, listen := range map[string]func(net.Listener) net.Listener{"Listen": Listen, "ListenBrief": ListenBrief} {
+		t.Run(name, func(t *testing.T) {
+			nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
+				c1, c2 = pairOf(t, listen)
+				return c1, c2, func() { c1.Close(); c2.Close() }, nil
+			})
+		})
+	}
 }
 
 // The stamp is of when the bytes came, not of when they were read, and from the first bytes on.

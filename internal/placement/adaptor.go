@@ -446,9 +446,15 @@ func (a *Adaptor) change(b *adapted, to Bucket) {
 	if to == b.grant.Bucket {
 		return
 	}
+	b.grant.Bucket = to
+	a.issue(b)
+}
+
+// issue gives the grant of a broker a new version.
+func (a *Adaptor) issue(b *adapted) {
 	a.version++
-	b.grant.Bucket, b.grant.Version = to, a.version
-	b.issued = append(b.issued, issue{to, a.version})
+	b.grant.Version = a.version
+	b.issued = append(b.issued, issue{b.grant.Bucket, a.version})
 	if len(b.issued) > maxIssues {
 		first, second := b.issued[0], &b.issued[1]
 		second.Rate, second.Burst = max(first.Rate, second.Rate), max(first.Burst, second.Burst)
@@ -500,6 +506,12 @@ func (a *Adaptor) Adopt(broker int, obeys Bucket, version uint64, expires mono.T
 func (a *Adaptor) Expect(broker int, share float64) {
 	to, floor := a.cfg.Split(share), a.floor()
 	a.brokers[broker].target = Bucket{max(to.Rate, floor.Rate), max(to.Burst, floor.Burst)}
+}
+
+// Renew issues a broker's grant anew, with a version above one up to which it obeys none: that of another Adaptor, as it says.
+func (a *Adaptor) Renew(broker int, above uint64) {
+	a.version = max(a.version, above)
+	a.issue(&a.brokers[broker])
 }
 
 // Use returns the most that a broker may let through now, by all that it may obey.

@@ -58,7 +58,7 @@ func (t Topic) Check() error {
 // brokers (section 4.2). With a model the first round uses as many brokers as it says,
 // and a miss corrects the model: an even split over one broker more beats a full broker
 // beside a small share. Where brokers are fast enough and messages that come evenly wait for tokens, one broker less is tried,
-// since dividing a bucket never lets messages go earlier (section 3). When the model was wrong too often, the search decides.
+// since dividing a bucket never lets messages go earlier (section 3); and if that does not do, a number by which every group can be divided evenly. When the model was wrong too often, the search decides.
 //
 // Where no placement meets the objective, the one with everybody placed and the least p99 stands.
 type Distribution struct {
@@ -183,14 +183,14 @@ func (d *Distribution) Next() {
 	d.remember()
 	if d.model != nil && d.restarts < maxRestarts && d.missed() {
 		d.restarts++
-		if d.correct() {
+		if d.correct() || d.evenly() {
 			d.restart()
 			return
 		}
 		d.settle()
 		return
 	}
-	if d.model != nil && d.restarts < maxRestarts && (d.fewer() || d.undivided()) {
+	if d.model != nil && d.restarts < maxRestarts && (d.fewer() || d.undivided() || d.evenly()) {
 		d.restarts++
 		d.restart()
 		return

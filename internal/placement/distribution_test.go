@@ -251,3 +251,50 @@ func TestUndivided(t *testing.T) {
 		}
 	}
 }
+
+// Groups that fire at even distances and that the brokers divide unevenly wait for tokens at the broker with one publisher more. Then a
+// number that divides them evenly is next, and it stands if it meets the objective.
+func TestEvenly(t *testing.T) {
+	topic := Topic{Bucket: Bucket{Rate: 11_000, Burst: 500}, Objective: 1e-3, Batch: 10}
+	for i := range 1000 {
+		topic.Publishers = append(topic.Publishers, Publisher{Rate: 10, Group: uint32(1 + i/20)})
+	}
+	for _, tt := range []struct{ nodes, want int }{{8, 4}, {3, 2}} {
+		brokers := make([]Broker, tt.nodes)
+		for i := range brokers {
+			brokers[i] = Broker{Capacity: 90_000}
+		}
+		d, err := NewDistribution(topic, brokers, &Model{Cost: 10.5e-6})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var used []int
+		for !d.Done() {
+			shares, k := d.Shares(), 0
+			for _, s := range shares {
+				if s.Rate > 0 {
+					k++
+				}
+			}
+			used = append(used, k)
+			processing := 2.1e-3 / float64(k) // two brokers are a little too slow
+			p99 := processing
+			if 20%k != 0 {
+				p99 += 2e-3
+			}
+			for b, s := range shares {
+				if s.Rate > 0 && d.Measuring(b) {
+					d.Observe(b, Seen{P99: p99, Processing: processing})
+				}
+			}
+			d.Next()
+		}
+		last := map[int]bool{}
+		for _, b := range d.Plan() {
+			last[b] = true
+		}
+		if len(last) != tt.want || d.Reached() != (tt.want == 4) {
+			t.Errorf("of %d brokers %d stand, reached %v, after %v; want %d", tt.nodes, len(last), d.Reached(), used, tt.want)
+		}
+	}
+}

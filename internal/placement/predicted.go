@@ -34,18 +34,8 @@ func (d *Distribution) fewer() bool {
 // model says is too slow, has not been tried yet. Then it is next. It is only where messages come more evenly than by
 // chance, since what was seen then comes again; otherwise waits come in rare clusters, which say nothing of the division.
 func (d *Distribution) undivided() bool {
-	used, late := 0, false
-	for b := range d.parts {
-		p := &d.parts[b]
-		if p.rate == 0 {
-			continue
-		}
-		if used++; !p.seen || d.share(b, p.rate).Steady >= 1 {
-			return false
-		}
-		late = late || p.last.P99 > d.topic.Objective
-	}
-	if !late || used < 2 || slices.Contains(d.tried, used-1) {
+	used, waits := d.waiting()
+	if !waits || used < 2 || slices.Contains(d.tried, used-1) {
 		return false
 	}
 	if _, rest := Quotas(d.brokers, d.rate(nil), used-1); rest > 0 {

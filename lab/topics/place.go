@@ -3,6 +3,7 @@ package topics
 import (
 	"math/rand/v2"
 	"slices"
+	"sort"
 
 	"github.com/spillgate/spillgate/internal/placement"
 )
@@ -39,6 +40,11 @@ type outcome struct {
 // measure plays a placement for some seconds and returns what each node met, nil for those
 // without publishers.
 func (s setting) measure(rng *rand.Rand, at []int, seconds float64) []*served {
+	return s.measureFrom(rng, at, 0, seconds)
+}
+
+// measureFrom is measure for what comes after a second.
+func (s setting) measureFrom(rng *rand.Rand, at []int, from, seconds float64) []*served {
 	split := make([][]burst, len(s.nodes))
 	for _, b := range s.traffic.play(rng, seconds) {
 		if k := at[b.publisher]; k != placement.Nowhere {
@@ -57,7 +63,10 @@ func (s setting) measure(rng *rand.Rand, at []int, seconds float64) []*served {
 			}
 		}
 		part := s.bucket.Split(float64(held) / float64(s.traffic.publishers))
-		out[k] = s.nodes[k].serve(batches, s.traffic.batch, &shaper{Bucket: part}, objective)
+		there := &station{node: s.nodes[k], shaper: &shaper{Bucket: part}}
+		begin := sort.Search(len(batches), func(i int) bool { return batches[i].at >= from })
+		there.serve(batches[:begin], s.traffic.batch, objective)
+		out[k] = there.serve(batches[begin:], s.traffic.batch, objective)
 	}
 	return out
 }
@@ -231,18 +240,18 @@ func (s setting) distribute(seed uint64, model *placement.Model) ([]int, placed)
 	return slices.Clone(d.Plan()), took
 }
 
-// window is how long, in seconds, a round lasts at least where messages come more evenly than by chance, as that of a
-// node does: the bucket is full at the beginning, and hides for some seconds what then comes again and again.
+// window is how long, in seconds, a round lasts where messages come more evenly than by chance, as that of a node does, before what
+// is met counts: the bucket is full at the beginning, and hides for some seconds what then comes again and again.
 const window = 10
 
-// sure measures until every broker's verdict is, and for a window where messages come evenly.
+// sure measures until every broker's verdict is, after a window where messages come evenly.
 func (s setting) sure(rng *rand.Rand, d *placement.Distribution) ([]*served, float64) {
-	least := 0.0
+	from := 0.0
 	if s.bucket.Burst < placement.SmallestBurst(1/1.1, placement.P99)*float64(s.traffic.batch*max(s.traffic.group, 1)) {
-		least = window
+		from = window
 	}
 	for seconds := 1.0; ; seconds *= 1.5 {
-		nodes := s.measure(rng, d.Plan(), seconds)
+		nodes := s.measureFrom(rng, d.Plan(), from, from+seconds)
 		open := false
 		for b, n := range nodes {
 			if n != nil && d.Measuring(b) {
@@ -250,8 +259,8 @@ func (s setting) sure(rng *rand.Rand, d *placement.Distribution) ([]*served, flo
 				open = open || !sure
 			}
 		}
-		if !open && seconds >= least || seconds > round/3 {
-			return nodes, seconds
+		if !open || seconds > round/3 {
+			return nodes, from + seconds
 		}
 	}
 }
