@@ -26,6 +26,9 @@ type crowd struct {
 	// unclimbed is how many binding windows there were since the last step, and gap the least number of them between
 	// two questions whether fewer do more, while they never did.
 	unclimbed, gap int
+	// rest is how many windows pass, once both neighbours of the bound did less, until they are tried again. It doubles
+	// as long as they do.
+	rest int
 	// idle is how many windows with free slots there were since fewer were last tried in spite of them, and idleGap
 	// the least number of them between two such trials.
 	idle, idleGap int
@@ -39,9 +42,10 @@ const (
 	// and so do five. Where nothing holds requests up, a step downwards from the knee does a third less, which is
 	// three standard deviations of what a step counts.
 	stride = 1.5
-	// again is how many binding windows pass until both neighbours of the bound are tried once more. The two steps
-	// cost a tenth to a fifth of four windows each.
-	again = 2 * trialFirst
+	// soonAgain and again are how many binding windows pass at first, and at most, until both neighbours of the bound
+	// are tried once more. The two steps cost a tenth to a fifth of four windows each; of those that do less one in ten
+	// does so by chance.
+	soonAgain, again = trialFirst / 4, 2 * trialFirst
 	// often is the part of a window in which slots were missing, though not for most of it, from which on the bound
 	// gives way if requests take no longer than alone.
 	often = 1.0 / 8
@@ -193,8 +197,9 @@ func (l *Limit) climb(p point) {
 		l.climbFrom(p, climbUp)
 	case !c.lower:
 		l.climbFrom(p, climbDown)
-	case c.unclimbed >= again:
+	case c.unclimbed >= max(c.rest, soonAgain):
 		c.higher, c.lower, c.unclimbed = false, false, 0
+		c.rest = min(2*max(c.rest, soonAgain), again)
 	}
 }
 
