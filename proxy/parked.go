@@ -157,7 +157,6 @@ type stay struct {
 	park      time.Time  // when the connection is to be parked, should it stay idle
 	set       time.Time  // that of the connection, never after the one that counts; zero: none
 
-	http2 atomic.Bool
 	ahead ahead   // of HTTP/2
 	start []byte  // what came first, until three bytes did
 	tail  [4]byte // what came last, of HTTP/1
@@ -246,15 +245,19 @@ func (s *stay) deadline() time.Time {
 
 // Read implements net.Conn.
 func (s *stay) Read(b []byte) (int, error) {
+	read := s.placed.Read
 	if s.http2.Load() {
 		if s.ahead.has() {
 			return s.ahead.read(s.placed.Conn, b)
 		}
-		return s.placed.readBy(b, func(b []byte) (int, error) { return s.ahead.read(s.placed.Conn, b) })
+		read = s.readAhead
 	}
-	n, err := s.placed.Read(b)
+	n, err := read(b)
 	for n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && s.tooSoon() {
-		n, err = s.placed.Read(b)
+		n, err = read(b)
+	}
+	if s.http2.Load() {
+		return n, err
 	}
 	if !s.idle.Load() {
 		s.look(b[:n])
@@ -270,6 +273,11 @@ func (s *stay) Read(b []byte) (int, error) {
 		return 0, io.EOF
 	}
 	return n, err
+}
+
+// readAhead reads what a connection of HTTP/2 sends.
+func (s *stay) readAhead(b []byte) (int, error) {
+	return s.placed.readBy(b, func(b []byte) (int, error) { return s.ahead.read(s.placed.Conn, b) })
 }
 
 // look sees whether a connection begins as one of HTTP/2 does, which is never parked, and

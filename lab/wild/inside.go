@@ -16,7 +16,7 @@ const (
 	leastCompute, mostCompute  = 0.0005, 0.05
 	leastWait, mostWait        = 0.01, 0.4
 	mostCores, mostConnections = 4, 16
-	mostHandled                = 3000 // requests/s
+	mostHandled                = mostCapacity
 )
 
 // insideWorld returns the world of a seed in which the gate is in the process of the service, as in most Go services:
