@@ -67,6 +67,7 @@ type knee struct {
 	rate    float64 // throughput while the limit binds
 	service float64 // residence time without a hidden queue, now
 	alone   float64 // the same, as last measured
+	asked   bool    // a shortage of processors has brought a trial forward
 }
 
 // unqueued is a number of requests that ran at once without a queue, and their residence time in ns.
@@ -103,16 +104,16 @@ func (l *Limit) Service() time.Duration {
 // SetUseful tells the limit that this process is short of processors, and that it has n of them; 0 ends the shortage.
 // During a shortage the limit does not fall below n. It stays above n by more than a tenth of the objective is worth
 // only while more requests take no longer than n, because those may wait for something else most of the time. A
-// shortage brings the next trial forward, because it may end useless work, but only while the knee was never measured:
-// fewer that mostly wait end the shortage themselves, and it comes back with the limit.
+// shortage brings the next trial forward, because it may end useless work, but only once, or while the knee was never
+// measured: fewer that mostly wait end the shortage themselves, and it comes back with the limit.
 func (l *Limit) SetUseful(n int) {
 	if n > 0 && l.told.useful == 0 {
 		if l.crowd.bound > 0 {
 			l.crowd, l.knee.at = crowd{}, 0
 		}
 		l.refute()
-		if l.knee.samples == 0 {
-			l.agenda.gap, l.agenda.last = trialFirst, more
+		if l.knee.samples == 0 || !l.knee.asked {
+			l.agenda.gap, l.agenda.last, l.knee.asked = trialFirst, more, true
 			l.agenda.untried = l.agenda.gap
 		}
 	}

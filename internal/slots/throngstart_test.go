@@ -106,21 +106,25 @@ func TestALineThatGrowsAndDoesLess(t *testing.T) {
 	}
 }
 
-// TestShortageAsksOnce: processors that are short now and then bring a trial forward while the knee was never measured,
-// and not again: the trial itself may be what ends the shortage.
+// TestShortageAsksOnce: the first shortage of processors brings a trial forward, and later ones do not once the knee was
+// measured: the trial itself may be what ends the shortage.
 func TestShortageAsksOnce(t *testing.T) {
-	for samples, due := range map[float64]bool{0: true, 64: false} {
+	for samples, again := range map[float64]bool{0: true, 64: false} {
 		l, err := New(Config{Slack: 20 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.knee = knee{at: 6, samples: samples, rate: 650e-9, alone: 10e6}
-		l.SetUseful(1)
-		if got := l.agenda.untried >= l.agenda.gap; got != due {
-			t.Errorf("a knee of %v samples: a trial is due %v, want %v", samples, got, due)
-		}
-		if target := l.target(); target < 8 || target > 9 {
-			t.Errorf("the knee is 6, and %v run where processors are short, want 9: they also wait for something else", target)
+		for i, due := range []bool{true, again, again} {
+			l.agenda.untried = 0
+			l.SetUseful(1)
+			if got := l.agenda.untried >= l.agenda.gap; got != due {
+				t.Errorf("a knee of %v samples: in shortage %d a trial is due %v, want %v", samples, i, got, due)
+			}
+			if target := l.target(); target < 8 || target > 9 {
+				t.Errorf("the knee is 6, and %v run where processors are short, want 9: they also wait for something else", target)
+			}
+			l.SetUseful(0)
 		}
 	}
 }

@@ -29,7 +29,8 @@ func scenes(quick bool) []scene {
 		}
 		all = append(all, sharedLoop(processors))
 	}
-	for _, load := range []float64{0.7, 1, 2} {
+	all = append(all, handlers(1500*time.Microsecond, 8*ms, 0.7))
+	for _, load := range []float64{1, 2} {
 		all = append(all, handlers(1500*time.Microsecond, 8*ms, load), handlers(1500*time.Microsecond, 50*ms, load), handlers(10*ms, 50*ms, load))
 	}
 	all = append(all, contention(quick)...)
