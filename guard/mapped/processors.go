@@ -20,11 +20,17 @@ const measuredOver = 100 * time.Millisecond
 // each other alone. What no program uses, requests do not lose to anybody: they wait for a disk, say.
 type processors struct {
 	pid    int64
-	used   time.Duration // by the server, at
-	busy   time.Duration // by all of the machine
-	at     time.Time
-	others float64 // nanoseconds a second
+	last   usage
+	at     time.Time // of it
+	others float64   // nanoseconds a second
 	known  bool
+}
+
+// usage is what was used of the processors on which a server runs.
+type usage struct {
+	own time.Duration // by the server
+	all time.Duration // by all programs
+	of  int           // processors; 0: not known
 }
 
 // count reads the name of the processors. It returns 0 for another name.
@@ -45,9 +51,7 @@ func (p *processors) look(resources []culprit.Resource, origins []taskfile.Origi
 	for r := range resources {
 		if n := count(resources[r].Name); n > 0 {
 			if pid := server(origins); pid != 0 && (pid != p.pid || now.Sub(p.at) >= measuredOver) {
-				used, ok := procfs.CPU(pid)
-				busy, there := procfs.Busy()
-				p.measure(pid, n, now, used, busy, ok && there > 0)
+				p.measure(pid, n, now, used(pid))
 			}
 			resources[r].Name = processorName
 			if p.known {
@@ -65,12 +69,24 @@ func server(origins []taskfile.Origin) int64 {
 	return int64(origins[len(origins)-1].PID)
 }
 
-// measure enters how much of n processors a process has used since it began, and how much all of the machine were used.
-func (p *processors) measure(pid int64, n int, now time.Time, used, busy time.Duration, ok bool) {
-	span := now.Sub(p.at)
-	if p.known = ok && pid == p.pid && used >= p.used && busy >= p.busy && span < time.Minute; p.known {
-		own := used - p.used
-		p.others = float64(max(min(time.Duration(n)*span, busy-p.busy)-own, 0)) / span.Seconds()
+// used returns what was used so far.
+func used(pid int64) (u usage) {
+	own, ok := procfs.CPU(pid)
+	if ok {
+		u.own = own
+		u.all, u.of = procfs.BusyFor(pid)
 	}
-	p.pid, p.used, p.busy, p.at = pid, used, busy, now
+	return u
+}
+
+// measure enters what was used until now by a process that may use n processors at once. If it may run on more of them than that, as
+// in a container with a limit, others are in its way only as far as they use more than it leaves to them.
+func (p *processors) measure(pid int64, n int, now time.Time, u usage) {
+	span, last := now.Sub(p.at), p.last
+	if p.known = u.of > 0 && u.of == last.of && pid == p.pid && u.own >= last.own && u.all >= last.all && span < time.Minute; p.known {
+		own := u.own - last.own
+		left := time.Duration(max(u.of-n, 0)) * span
+		p.others = float64(max(min(time.Duration(n)*span, u.all-last.all-left)-own, 0)) / span.Seconds()
+	}
+	p.pid, p.last, p.at = pid, u, now
 }

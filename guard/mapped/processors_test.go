@@ -16,14 +16,17 @@ func TestProcessors(t *testing.T) {
 	var p processors
 	at := time.Now()
 	for i, step := range []struct {
-		pid        int64
-		used, busy time.Duration
-		ok, known  bool
-		want       float64 // processors
-	}{{7, 1000 * ms, 9000 * ms, true, false, 0}, {7, 1100 * ms, 9200 * ms, true, true, 1}, {7, 1300 * ms, 9400 * ms, true, true, 0}, {7, 1310 * ms, 9420 * ms, true, true, 0.1},
-		{7, 1320 * ms, 13_420 * ms, true, true, 1.9}, {7, 0, 0, false, false, 0}, {8, 1000 * ms, 20_000 * ms, true, false, 0}, {8, 1000 * ms, 20_200 * ms, true, true, 2}} {
+		pid      int64
+		own, all time.Duration
+		of       int
+		known    bool
+		want     float64 // processors
+	}{{7, 1000 * ms, 9000 * ms, 2, false, 0}, {7, 1100 * ms, 9200 * ms, 2, true, 1}, {7, 1300 * ms, 9400 * ms, 2, true, 0}, {7, 1310 * ms, 9420 * ms, 2, true, 0.1},
+		{7, 1320 * ms, 13_420 * ms, 2, true, 1.9}, {7, 0, 0, 0, false, 0}, {8, 1000 * ms, 20_000 * ms, 2, false, 0}, {8, 1000 * ms, 20_200 * ms, 2, true, 2},
+		// It may run on any of four, two at once: others that use two of these are not in its way.
+		{8, 1000 * ms, 30_000 * ms, 4, false, 0}, {8, 1100 * ms, 30_300 * ms, 4, true, 0}, {8, 1100 * ms, 30_600 * ms, 4, true, 1}, {8, 1110 * ms, 31_000 * ms, 4, true, 1.9}} {
 		at = at.Add(measuredOver)
-		p.measure(step.pid, 2, at, step.used, step.busy, step.ok)
+		p.measure(step.pid, 2, at, usage{step.own, step.all, step.of})
 		if p.known != step.known || p.known && math.Abs(p.others/float64(time.Second)-step.want) > 1e-9 {
 			t.Errorf("step %d: known %v, others %v; expected %v, %v processors", i, p.known, p.others, step.known, step.want)
 		}

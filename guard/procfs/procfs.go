@@ -5,6 +5,7 @@
 //	/proc/PID[/task/TID]/io        ──▶ bytes read, bytes written
 //	/proc/PID/task/TID/stat        ──▶ whether it waits for storage
 //	/proc/PID/stat                 ──▶ processor time of all threads
+//	/proc/PID/status, /proc/stat   ──▶ processor time that all programs used of the processors that it may use
 //	/proc/PID/net/{tcp,unix}       ──▶ requests not read yet, connections not accepted yet
 //
 // Invariants: a figure that cannot be read is absent, not zero. A process number that
@@ -17,6 +18,7 @@ package procfs
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -169,9 +171,9 @@ func (u *Usage) parseIO(text []byte) {
 	}
 }
 
-// Busy returns the processor time that this machine has used in all, to a tick of
+// busy returns the processor time that this machine has used in all, to a tick of
 // 10 ms, and how many processors it has; zeros if there is no /proc.
-func Busy() (used time.Duration, processors int) {
+func busy() (used time.Duration, processors int) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, 0
@@ -181,6 +183,61 @@ func Busy() (used time.Duration, processors int) {
 		return 0, 0
 	}
 	return used, parseProcessors(text)
+}
+
+// BusyFor returns the processor time that was used in all of the processors that a process may use, to a tick of 10 ms, and how many
+// they are; zeros if there is no such process or no /proc.
+func BusyFor(pid int64) (used time.Duration, processors int) {
+	status, err := os.ReadFile("/proc/" + strconv.FormatInt(pid, 10) + "/status")
+	if err != nil {
+		return 0, 0
+	}
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, 0
+	}
+	return parseBusyOf(text, parseAllowed(status))
+}
+
+// parseAllowed reads the line "Cpus_allowed_list:\t0-3,8", first and last of each range. What it cannot read allows none.
+func parseAllowed(status []byte) (all [][2]int) {
+	for line := range bytes.Lines(status) {
+		list, ok := bytes.CutPrefix(line, []byte("Cpus_allowed_list:"))
+		if !ok {
+			continue
+		}
+		for part := range strings.SplitSeq(string(bytes.TrimSpace(list)), ",") {
+			first, last, ranged := strings.Cut(part, "-")
+			if !ranged {
+				last = first
+			}
+			from, wrong := strconv.Atoi(first)
+			to, bad := strconv.Atoi(last)
+			if wrong != nil || bad != nil {
+				return nil
+			}
+			all = append(all, [2]int{from, to})
+		}
+	}
+	return all
+}
+
+// parseBusyOf adds up the lines "cpu0 …" of the processors that are allowed, and counts them.
+func parseBusyOf(text []byte, allowed [][2]int) (busy time.Duration, n int) {
+	for line := range bytes.Lines(text) {
+		name, _, _ := bytes.Cut(line, []byte(" "))
+		number, ok := bytes.CutPrefix(name, []byte("cpu"))
+		cpu, err := strconv.Atoi(string(number))
+		if !ok || err != nil || !slices.ContainsFunc(allowed, func(r [2]int) bool { return r[0] <= cpu && cpu <= r[1] }) {
+			continue
+		}
+		used, ok := parseTimes(bytes.Fields(line))
+		if !ok {
+			return 0, 0
+		}
+		busy, n = busy+used, n+1
+	}
+	return busy, n
 }
 
 // parseProcessors counts the lines "cpu0 …", "cpu1 …" and so on.
@@ -197,7 +254,15 @@ func parseProcessors(text []byte) (n int) {
 func parseBusy(text []byte) (busy time.Duration, ok bool) {
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	fields := bytes.Fields(line)
-	if len(fields) < 9 || string(fields[0]) != "cpu" {
+	if len(fields) == 0 || string(fields[0]) != "cpu" {
+		return 0, false
+	}
+	return parseTimes(fields)
+}
+
+// parseTimes reads the fields of a line of /proc/stat, the first of which is its name.
+func parseTimes(fields [][]byte) (busy time.Duration, ok bool) {
+	if len(fields) < 9 {
 		return 0, false
 	}
 	for i, f := range fields[1:9] {
@@ -238,7 +303,7 @@ func (m *Meter) Begin() {
 	}
 	m.n++
 	m.before = m.busy
-	m.busy, m.processors = Busy()
+	m.busy, m.processors = busy()
 }
 
 // Load returns which part of the time of this machine's processors was used in the time since the

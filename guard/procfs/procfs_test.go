@@ -83,6 +83,27 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// Of the lines of /proc/stat those count whose processors a process may use.
+func TestBusyFor(t *testing.T) {
+	const stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 0 0 90 0 0 0 0 0 0\ncpu1 2 1 0 90 9 0 0 0 0 0\ncpu2 4 0 0 90 0 1 1 1 0 0\ncpu12 50 0 0 90 0 0 0 0 0 0\nintr 1 2\n"
+	for list, want := range map[string]struct {
+		busy time.Duration
+		n    int
+	}{"0": {10 * time.Millisecond, 1}, "0-1": {40 * time.Millisecond, 2}, "2,12-15": {570 * time.Millisecond, 2}, "0-4095": {610 * time.Millisecond, 4},
+		"7": {}, "": {}, "0-": {}, "x": {}, "1-0": {}} {
+		busy, n := parseBusyOf([]byte(stat), parseAllowed([]byte("Name:\tjava\nCpus_allowed:\tff\nCpus_allowed_list:\t"+list+"\nMems_allowed:\t1\n")))
+		if busy != want.busy || n != want.n {
+			t.Errorf("%q: %v of %d processors, expected %v of %d", list, busy, n, want.busy, want.n)
+		}
+	}
+	if busy, n := parseBusyOf([]byte("cpu0 1 0 0 90 0 0 0\n"), [][2]int{{0, 0}}); busy != 0 || n != 0 {
+		t.Errorf("a line that is too short: %v of %d processors", busy, n)
+	}
+	if _, n := BusyFor(int64(os.Getpid())); n == 0 && runtime.GOOS == "linux" {
+		t.Error("this process may use no processor")
+	}
+}
+
 // The time of all threads is there, whatever the name of the program is.
 func TestCPU(t *testing.T) {
 	if used, ok := parseCPU([]byte("7 (a) b (c) S 1 7 7 0 -1 4194304 1 2 3 4 150 50 6 7 20 0 9 0 100 1 1")); !ok || used != 2*time.Second {

@@ -103,6 +103,9 @@ func (e *Engine) untie(v *view) int {
 		if !stuck {
 			continue
 		}
+		if e.cfg.Mode == Monitor && e.stepTaken(v.s.Tasks[i].ID) != NoStep {
+			return -1 // it was reported, and with its end the others would go on
+		}
 		c := contender{task: i, gains: e.graph.final[i*v.r : (i+1)*v.r], resource: int(e.knot.waits[i])}
 		e.price(v, &c)
 		c.common = e.kindWaits(v, &c, 0)

@@ -46,13 +46,16 @@ func TestTheClockIsHandedOver(t *testing.T) {
 			return false
 		}
 	}
+	const ms = time.Millisecond
 	for _, step := range []struct {
 		moves        uint64
+		over         time.Duration
 		kept, turned bool
-	}{{49, false, false}, {50, true, false}, {70, true, false}, {49, false, true}, {0, false, false}} {
-		e.hand(rate, step.moves, 100*time.Millisecond)
+	}{{49, 100 * ms, false, false}, {50, 100 * ms, true, false}, {70, 100 * ms, true, false}, {49, 100 * ms, false, true}, {0, 100 * ms, false, false},
+		{0, ms, false, false}, {1, 3 * ms, false, false}, {1, ms, true, false}, {0, 0, false, true}} {
+		e.hand(rate, step.moves, step.over)
 		if kept, turned := rate.kept.Load(), turned(); kept != step.kept || turned != step.turned {
-			t.Errorf("%d moves in 100 ms: kept by tracers %v, the engine told %v; expected %v, %v", step.moves, kept, turned, step.kept, step.turned)
+			t.Errorf("%d moves in %v: kept by tracers %v, the engine told %v; expected %v, %v", step.moves, step.over, kept, turned, step.kept, step.turned)
 		}
 	}
 }

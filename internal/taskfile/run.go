@@ -81,9 +81,10 @@ func (e *Engine) Run(ctx context.Context, l Loop) error {
 // old once in 8,000 moves, e^-9.
 const movedEvery = 2 * time.Millisecond
 
-// hand leaves the clock to the tracers, which have moved it n times in a while, or takes it back.
+// hand leaves the clock to the tracers, which have moved it n times in a while, or takes it back. Nobody has moved it often
+// who has not moved it at all, however short the while: after a look that took long the next one comes at once.
 func (e *Engine) hand(rate *clockRate, n uint64, over time.Duration) {
-	kept := n >= uint64(over/movedEvery)
+	kept := n > uint64(max(over-1, 0)/movedEvery)
 	if rate.kept.Swap(kept) && !kept {
 		e.turn()
 	}

@@ -21,7 +21,7 @@ func (t *trial) guest(p hold.Program) hold.Guest {
 
 // general are the cases that a Go service behind a gate meets, none of them of the paper.
 func general() []scene {
-	return []scene{
+	return append([]scene{
 		{"pool", "requests that keep their connections exhaust a pool", false, 0, func(t trial) hold.Config {
 			cfg := hold.Config{Resources: []hold.Resource{slots("connections", 10)},
 				Loads: []hold.Load{open(200*t.load, program(victims, take(0), run(5*ms), give(0)))}}
@@ -71,6 +71,12 @@ func general() []scene {
 			}
 			return cfg
 		}},
+	}, bursts()...)
+}
+
+// bursts are of requests that are no culprits.
+func bursts() []scene {
+	return []scene{
 		{"burst", "a burst of other requests that looks like a culprit", false, 0, func(t trial) hold.Config {
 			burst := hold.Load{Program: program(heavy, take(0), run(20*ms), give(0)), Rate: []hold.Step{{}, {From: t.onset, Rate: 800 * t.size}, {From: t.onset + 2*time.Second}}}
 			return hold.Config{Resources: []hold.Resource{slots("workers", 8)}, Loads: []hold.Load{open(300*t.load, program(victims, take(0), run(8*ms), give(0))), burst}}

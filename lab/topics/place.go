@@ -43,7 +43,7 @@ func (s setting) measure(rng *rand.Rand, at []int, seconds float64) []*served {
 	return s.measureFrom(rng, at, 0, seconds)
 }
 
-// measureFrom is measure for what comes after a second.
+// measureFrom is measure for what comes from an instant on, in seconds; what came before has filled queues and used tokens.
 func (s setting) measureFrom(rng *rand.Rand, at []int, from, seconds float64) []*served {
 	split := make([][]burst, len(s.nodes))
 	for _, b := range s.traffic.play(rng, seconds) {

@@ -33,7 +33,7 @@ public final class Sampler implements AutoCloseable {
             long collecting = Usage.collecting();
             try {
                 each.accept(now > before ? Math.min((collecting - collected) * 1e6 / (now - before), 1) : 0);
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
                 Thread sampler = Thread.currentThread();
                 sampler.getUncaughtExceptionHandler().uncaughtException(sampler, e);
             }

@@ -182,7 +182,7 @@ final class Documents {
     }
   }
 
-  /** Ends a turn, and begins those that waited for it alone. Further calls do nothing. */
+  /** Ends a turn, and begins those that waited for it alone. Further calls do nothing. It does not throw. */
   void end(Turn turn) {
     List<Turn> free = ended(turn);
     ArrayDeque<Turn> mine = due.get();
@@ -195,18 +195,15 @@ final class Documents {
     }
     mine = new ArrayDeque<>(free);
     due.set(mine);
-    RuntimeException wrong = null;
     for (Turn next; (next = mine.poll()) != null; ) {
       try {
         start(next).run();
-      } catch (RuntimeException e) {
-        wrong = e; // the others must begin all the same
+      } catch (RuntimeException | Error e) { // of another request; the others must begin all the same, and what has ended must be answered
+        Thread here = Thread.currentThread();
+        here.getUncaughtExceptionHandler().uncaughtException(here, e);
       }
     }
     due.remove();
-    if (wrong != null) {
-      throw wrong;
-    }
   }
 
   private synchronized Runnable start(Turn turn) {

@@ -101,6 +101,11 @@ final class Parts implements TransportInterceptor {
           throw e; // of whoever was answered
         }
         handleException(new TransportException(e));
+      } catch (Error e) {
+        if (!ended.get()) {
+          handleException(new TransportException(e));
+        }
+        throw e;
       }
     }
 
