@@ -296,7 +296,11 @@ func TestForgets(t *testing.T) {
 		case "late":
 			close(asked)
 		case "gone": // asking for it takes so long that another one comes back after it was asked for
-			<-asked
+			select {
+			case <-asked:
+			case <-time.After(10 * time.Second):
+				t.Error("another one was not asked for at the same time")
+			}
 			time.Sleep(20 * time.Millisecond)
 			n.Publishes("late", "t", "")
 		}
