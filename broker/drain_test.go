@@ -126,7 +126,14 @@ func TestDrainUnderLoad(t *testing.T) {
 	running.Wait()
 	want := map[string]bool{}
 	for _, p := range publishers {
-		<-p.Done()
+		await(t, p.name+" ends", func() bool {
+			select {
+			case <-p.Done():
+				return true
+			default:
+				return false
+			}
+		})
 		for _, m := range p.acked {
 			want["t="+m] = true
 		}

@@ -80,16 +80,19 @@ func (p *Plane) agree(topic string) error {
 	}
 	retained := uint64(1<<64 - 1) // none
 	for {
-		position, msg := uint64(0), engine.Message{Topic: t}
-		if err := p.ask(ctx, func(ctx context.Context) error {
-			raw, err := p.retainedLog.GetLastMsgForSubject(ctx, subjectOf(retainedSubjects, topic))
-			if err == nil {
-				position = raw.Sequence
-				msg, err = p.aged(raw.Data, raw.Time, live.Now())
-			}
+		var raw *jetstream.RawStreamMsg
+		if err := p.ask(ctx, func(ctx context.Context) (err error) {
+			raw, err = p.retainedLog.GetLastMsgForSubject(ctx, subjectOf(retainedSubjects, topic))
 			return err
 		}); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
 			return err
+		}
+		position, msg := uint64(0), engine.Message{Topic: t}
+		if raw != nil {
+			position = raw.Sequence
+			if msg, err = p.aged(raw.Data, raw.Time, live.Now()); err != nil {
+				return nil // no message at all, which no node retains: asking again would not help
+			}
 		}
 		if position == retained {
 			return nil

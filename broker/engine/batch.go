@@ -17,6 +17,7 @@ type Batch struct {
 	dirty      []*Outbox
 	tallies    []tally
 	direct     uint32 // messages to topics without a limit
+	handed     int    // messages, and deliveries of them, since it began
 
 	// waiting is how many messages of this connection wait, in all lanes: what comes
 	// after must not overtake them.
@@ -48,7 +49,14 @@ func (b *Batch) Begin(stamp mono.Time) {
 // otherwise claim any.
 const maxStampAge = 100 * time.Millisecond
 
-func (b *Batch) begin(stamp, now mono.Time) { b.stamp, b.now = stamp, now }
+func (b *Batch) begin(stamp, now mono.Time) { b.stamp, b.now, b.handed = stamp, now, 0 }
+
+// long notes a message with some subscribers, and reports, once a batch, that this batch becomes a long one.
+func (b *Batch) long(subscribers int) bool {
+	before := b.handed
+	b.handed += 1 + subscribers
+	return before <= crowd && b.handed > crowd
+}
 
 // Now returns the instant at which the batch began.
 func (b *Batch) Now() mono.Time { return b.now }

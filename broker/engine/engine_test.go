@@ -535,3 +535,20 @@ func TestTogether(t *testing.T) {
 		t.Error("an outbox whose writes a goroutine makes lets others go first")
 	}
 }
+
+// A batch becomes a long one once, by many messages or by many subscribers.
+func TestLongBatch(t *testing.T) {
+	var b Batch
+	for name, each := range map[string]int{"messages to nobody": 0, "one of a few": 4, "one of many": 2 * crowd} {
+		b.begin(0, 0)
+		long, at := 0, 0
+		for i := range 3 * crowd {
+			if b.long(each) {
+				long, at = long+1, i+1
+			}
+		}
+		if want := crowd/(1+each) + 1; long != 1 || at != want {
+			t.Errorf("%s: %d times long, the last by message %d, want once, by message %d", name, long, at, want)
+		}
+	}
+}

@@ -342,6 +342,8 @@ func (h *Hub) laneAt(key laneKey, r *rule, now mono.Time) *lane {
 // queues of filters that stay go on; what waits under a limit that is gone goes
 // at once.
 func (h *Hub) SetLimits(limits []Limit) {
+	b := h.NewBatch()
+	defer b.End() // without the lock: it writes, and lets others go first
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
@@ -365,9 +367,7 @@ func (h *Hub) SetLimits(limits []Limit) {
 			h.rules = append(h.rules, r)
 		}
 	}
-	b := h.NewBatch()
 	b.begin(now, now)
-	defer b.End()
 	for key, l := range h.lanes {
 		if key.share {
 			continue

@@ -15,12 +15,12 @@ type Share struct {
 // that match the topic; nil takes it back. What waits keeps its place, and goes as fast
 // as the new rate lets it.
 func (h *Hub) SetShare(topic string, s *Share) {
+	b := h.NewBatch()
+	defer b.End() // without the lock: it writes, and lets others go first
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	b := h.NewBatch()
 	b.begin(now, now)
-	defer b.End()
 	key := laneKey{filter: topic, topic: topic, share: true}
 	l, r := h.lanes[key], h.shares[topic]
 	if s == nil {

@@ -1,10 +1,13 @@
 package nats
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	client "github.com/nats-io/nats.go"
@@ -65,33 +68,56 @@ func TestBesideServer(t *testing.T) {
 	}
 }
 
-// A client learns that the server leaves, and comes back to it when it is there again.
+// A client learns that the server leaves, and goes to another one when it has left. One that does not understand that is not told.
 func TestLeaving(t *testing.T) {
 	srv, addr, _ := start(t, access.Config{}, Limits{})
 	_, other, _ := start(t, access.Config{}, Limits{})
-	told, again := make(chan struct{}), make(chan struct{})
+	told, again := make(chan struct{}, 1), make(chan struct{}, 1)
 	nc, err := client.Connect("nats://"+addr+",nats://"+other, client.DontRandomize(), client.Timeout(patience), client.ReconnectWait(1), client.MaxReconnects(-1),
-		client.LameDuckModeHandler(func(*client.Conn) { close(told) }), client.ReconnectHandler(func(*client.Conn) { close(again) }))
+		client.LameDuckModeHandler(func(*client.Conn) { told <- struct{}{} }), client.ReconnectHandler(func(*client.Conn) { again <- struct{}{} }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	old, err := net.Dial("tcp", addr) // does not know what it would be told
+	old, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer old.Close()
+	_ = old.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(old, said+end); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(old)
+	for line := ""; line != "PONG\r\n"; {
+		if line, err = lines.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s := subscribed(t, nc, "a")
 	srv.Leaving()
-	<-told
+	comes(t, "the client is told", told)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := srv.Shutdown(ctx); err != nil {
 		t.Fatal(err)
 	}
-	<-again
+	if told, err := io.ReadAll(lines); err != nil || len(told) > 0 {
+		t.Errorf("one that does not understand it is told %q, %v", told, err)
+	}
+	comes(t, "the client is connected again", again)
 	if err := nc.Publish("a", nil); err != nil {
 		t.Fatal(err)
 	}
 	next(t, s, "a=")
+}
+
+// comes waits for a sign.
+func comes(t *testing.T, what string, sign <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-sign:
+	case <-time.After(patience):
+		t.Fatalf("%s: not within %v", what, patience)
+	}
 }

@@ -28,7 +28,9 @@ func (c *conn) publish(cmd *command) error {
 	}
 	if c.options.Pedantic && !validSubject(cmd.subject, false) {
 		c.srv.refused.Add(1)
-		c.complain(string(errPublish))
+		if c.complains() {
+			c.warn("%s", errPublish)
+		}
 		return nil
 	}
 	if !toTopic(cmd.subject) || len(cmd.reply) > 0 && !toTopic(cmd.reply) {
@@ -95,20 +97,25 @@ func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
 // refuse counts a message that is not taken, and now and then tells the client why.
 func (c *conn) refuse(topic string, why error) {
 	c.srv.refused.Add(1)
-	subject, _ := appendSubject(nil, topic)
-	if errors.Is(why, errRights) {
-		c.complain(fmt.Sprintf("Permissions Violation for Publish to \"%s\"", subject))
+	if !c.complains() {
 		return
 	}
-	c.complain(fmt.Sprintf("Permissions Violation for Publish to \"%s\": %v", subject, why))
+	subject, _ := appendSubject(nil, topic)
+	if errors.Is(why, errRights) {
+		c.warn("Permissions Violation for Publish to \"%s\"", subject)
+		return
+	}
+	c.warn("Permissions Violation for Publish to \"%s\": %v", subject, why)
 }
 
-// complain tells the client why a message was not taken, but for one that came right after another.
-func (c *conn) complain(text string) {
-	if now := time.Now(); now.Sub(c.complained) >= complain {
-		c.complained = now
-		c.warn("%s", text)
+// complains reports whether the client is told now why a message is not taken: no message before it was a moment ago.
+func (c *conn) complains() bool {
+	now := time.Now()
+	if now.Sub(c.complained) < complain {
+		return false
 	}
+	c.complained = now
+	return true
 }
 
 // reply answers a request of this client, on the subscription that waits for it. It

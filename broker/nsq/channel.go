@@ -255,13 +255,10 @@ func (ch *channel) touch(b *engine.Batch, c *conn, id []byte) bool {
 	return true
 }
 
-// rate sets how many messages a consumer takes at once: none once it is closing.
-func (ch *channel) rate(b *engine.Batch, c *conn, n int, closing bool) {
+// rate sets how many messages a consumer takes at once.
+func (ch *channel) rate(b *engine.Batch, c *conn, n int) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if c.closing = c.closing || closing; c.closing {
-		n = 0
-	}
 	c.ready = n
 	ch.pump(b)
 }

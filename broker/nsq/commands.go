@@ -197,7 +197,9 @@ func (c *conn) consume(cmd *command) error {
 				return fatal("E_INVALID", "RDY %q, expected 0 to %d", cmd.params[0], l.Ready)
 			}
 		}
-		c.channel.rate(c.batch, c, n, false)
+		if !c.closing {
+			c.channel.rate(c.batch, c, n)
+		}
 	case "FIN":
 		ok = c.channel.finish(c.batch, c, cmd.params[0])
 	case "TOUCH":
@@ -209,11 +211,11 @@ func (c *conn) consume(cmd *command) error {
 		}
 		ok = c.channel.requeue(c.batch, c, cmd.params[0], min(after, l.MaxTimeout))
 	case "CLS":
-		if c.closed {
+		if c.closing {
 			return fatal("E_INVALID", "cannot CLS in this state")
 		}
-		c.closed = true
-		c.channel.rate(c.batch, c, 0, true)
+		c.closing = true
+		c.channel.rate(c.batch, c, 0)
 		c.answer(c.batch, frameResponse, "CLOSE_WAIT")
 	}
 	if !ok {

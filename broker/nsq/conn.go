@@ -55,11 +55,10 @@ type conn struct {
 	topic      *engine.Topic // the last one published to, which it may
 	message    engine.Message
 	channel    *channel
-	closed     bool // CLS has come
+	closing    bool // CLS came: it gets no more, whatever it says
 
 	// Guarded by the channel's lock, or set before there is one.
 	ready, flying int
-	closing       bool // CLS came: it gets no more, whatever it says
 	timeout       time.Duration
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -77,26 +78,8 @@ func TestPlacersAsProcesses(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	const processes, changes = 4, 60
-	seed := rand.Uint64N(1e6)
-	t.Log("seed ", seed)
-	outputs, children := make([]bytes.Buffer, processes), make([]*exec.Cmd, processes)
-	for i := range children {
-		c := exec.Command(os.Args[0])
-		c.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d %s", placerOrder, i, seed+uint64(i), changes, url))
-		c.Stdout, c.Stderr = &outputs[i], os.Stderr
-		must(t, c.Start())
-		children[i] = c
-	}
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		for i, c := range children {
-			if err := c.Wait(); err != nil && i > 0 {
-				t.Errorf("process %d: %v", i, err)
-			}
-		}
-	}()
+	outputs := make([]bytes.Buffer, processes)
+	first, over := startPlacers(t, url, outputs)
 	for begun, killed := uint64(0), false; ; {
 		s, revision, err := watcher.Load(t.Context())
 		must(t, err)
@@ -106,7 +89,7 @@ func TestPlacersAsProcesses(t *testing.T) {
 		}
 		if !killed && revision > begun+processes*changes/4 {
 			killed = true
-			must(t, children[0].Process.Kill())
+			must(t, first.Process.Kill())
 		}
 		select {
 		case <-over:
@@ -115,6 +98,38 @@ func TestPlacersAsProcesses(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+const processes, changes, endless = 4, 60, 1 << 30
+
+// startPlacers starts processes. They end with the test at the latest, and over is closed when all have ended. The first, which it
+// returns, goes on until it is killed.
+func startPlacers(t *testing.T, url string, outputs []bytes.Buffer) (first *exec.Cmd, over <-chan struct{}) {
+	t.Helper()
+	seed := rand.Uint64N(1e6)
+	t.Log("seed ", seed)
+	var running sync.WaitGroup
+	t.Cleanup(running.Wait)
+	for i := range outputs {
+		c, times := exec.CommandContext(t.Context(), os.Args[0]), changes
+		if i == 0 {
+			first, times = c, endless
+		}
+		c.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d %s", placerOrder, i, seed+uint64(i), times, url))
+		c.Stdout, c.Stderr = &outputs[i], os.Stderr
+		must(t, c.Start())
+		running.Go(func() {
+			if err := c.Wait(); err != nil && i > 0 {
+				t.Errorf("process %d: %v", i, err)
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		running.Wait()
+	}()
+	return first, ended
 }
 
 // checkJoined compares the state with what the processes said. The first was killed: what it did last it may not have said.

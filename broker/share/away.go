@@ -123,7 +123,8 @@ func (n *Node) forgetAway(ctx context.Context, now mono.Time) {
 	_, err := n.placer.Update(try, func(s *place.State) error {
 		for _, topic := range slices.Sorted(maps.Keys(gone)) {
 			if s.Topics[topic] != nil {
-				_ = s.Leave(topic, gone[topic]...) // it knows the topic
+				still := slices.DeleteFunc(slices.Clone(gone[topic]), n.here) // asking may have taken long
+				_ = s.Leave(topic, still...)                                  // it knows the topic
 			}
 		}
 		return nil

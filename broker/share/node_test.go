@@ -288,31 +288,43 @@ func TestForgets(t *testing.T) {
 		return s.SetTopic("t", place.Limits{Rate: 100, Burst: 10, Objective: 1, Each: 1})
 	})
 	var n *Node
+	asked := make(chan struct{})
 	b.connected = func(_ context.Context, client string) bool {
-		if client == "just" { // it comes back as it is asked for
+		switch client {
+		case "just": // it comes back as it is asked for
 			n.Publishes(client, "t", "")
+		case "late":
+			close(asked)
+		case "gone": // asking for it takes so long that another one comes back after it was asked for
+			select {
+			case <-asked:
+			case <-time.After(10 * time.Second):
+				t.Error("another one was not asked for at the same time")
+			}
+			time.Sleep(20 * time.Millisecond)
+			n.Publishes("late", "t", "")
 		}
 		return client == "elsewhere"
 	}
 	n = b.run(0)
 	whole := engine.Share{Rate: 100, Burst: 10}
 	b.await("the state", whole, func() bool { return n.Topics() > 0 })
-	for _, client := range []string{"gone", "elsewhere", "back", "just", "here"} {
+	for _, client := range []string{"gone", "elsewhere", "back", "just", "late", "here"} {
 		n.Publishes(client, "t", "")
 	}
 	n.Where(t.Context(), "never", "t", "") // and it never connects
-	b.await("all have places", whole, func() bool { _, at := b.at(); return at[name(0)] == 6 })
-	for _, client := range []string{"gone", "elsewhere", "back", "just"} {
+	b.await("all have places", whole, func() bool { _, at := b.at(); return at[name(0)] == 7 })
+	for _, client := range []string{"gone", "elsewhere", "back", "just", "late"} {
 		n.Gone(client)
 	}
 	n.Publishes("back", "t", "")
 	n.forgetAway(t.Context(), live.Now())
-	if s, _ := b.at(); len(s.Topics["t"].Publishers) != 6 {
+	if s, _ := b.at(); len(s.Topics["t"].Publishers) != 7 {
 		t.Errorf("after a moment there are %v", s.Topics["t"].Publishers)
 	}
 	n.forgetAway(t.Context(), live.Now().Add(forgetAfter))
 	s, _ := b.at()
-	if _, ok := s.Topics["t"].Publishers["gone"]; ok || len(s.Topics["t"].Publishers) != 4 {
+	if _, ok := s.Topics["t"].Publishers["gone"]; ok || len(s.Topics["t"].Publishers) != 5 {
 		t.Errorf("after %v there are %v", forgetAfter, s.Topics["t"].Publishers)
 	}
 }
@@ -506,6 +518,18 @@ func TestIdleIsNotFresh(t *testing.T) {
 	a.Step(1)
 	if busy := a.Grant(0).Rate; busy < 850 || busy > 900 {
 		t.Errorf("a busy node with 900/s has %.0f beside idle ones and one that is new, which is expected to need %.0f", busy, whole.Rate/nodes)
+	}
+}
+
+// No leader counts up to these versions, and the next one after the last would be 0.
+func TestVersions(t *testing.T) {
+	for version, ok := range map[uint64]bool{0: true, maxVersion: true, maxVersion + 1: false, math.MaxUint64: false} {
+		if _, err := decodeReport(fmt.Appendf(nil, `{"node":"n","topics":[{"topic":"t","version":%d}]}`, version)); (err == nil) != ok {
+			t.Errorf("a report of version %d: %v", version, err)
+		}
+		if _, err := decodeGrants(fmt.Appendf(nil, `{"grants":[{"topic":"t","version":%d}]}`, version)); (err == nil) != ok {
+			t.Errorf("a grant of version %d: %v", version, err)
+		}
 	}
 }
 

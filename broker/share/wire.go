@@ -62,8 +62,12 @@ type grant struct {
 	FloorBurst float64 `json:"floor_burst"`
 }
 
-// maxTopics bounds what one message tells of.
-const maxTopics = 20_000
+const (
+	// maxTopics bounds what one message tells of.
+	maxTopics = 20_000
+	// maxVersion is a version that no leader counts up to. One above it is none, and might have no next one.
+	maxVersion = 1 << 63
+)
 
 func decodeReport(data []byte) (r report, err error) {
 	if err := json.Unmarshal(data, &r); err != nil {
@@ -73,6 +77,9 @@ func decodeReport(data []byte) (r report, err error) {
 		return r, fmt.Errorf("share: a report of %q about %d topics, expected a name and at most %d", r.Node, len(r.Topics), maxTopics)
 	}
 	for _, o := range r.Topics {
+		if o.Version > maxVersion {
+			return r, fmt.Errorf("share: a report of %q has version %d, expected at most %d", r.Node, o.Version, uint64(maxVersion))
+		}
 		for _, x := range [...]float64{o.Rate, o.Burst, o.Messages, o.Backlog, o.Waiting} {
 			if !(x >= 0) || math.IsInf(x, 1) {
 				return r, fmt.Errorf("share: a report of %q has %v, expected numbers from 0 on", r.Node, x)
@@ -90,6 +97,9 @@ func decodeGrants(data []byte) (g grants, err error) {
 		return g, fmt.Errorf("share: grants of %d topics, expected at most %d", len(g.Grants), maxTopics)
 	}
 	for _, o := range g.Grants {
+		if o.Version > maxVersion {
+			return g, fmt.Errorf("share: a grant of version %d, expected at most %d", o.Version, uint64(maxVersion))
+		}
 		for _, x := range [...]float64{o.Rate, o.Burst, o.FloorRate, o.FloorBurst} {
 			if !(x >= 0) || math.IsInf(x, 1) {
 				return g, fmt.Errorf("share: a grant of %v, expected numbers from 0 on", x)

@@ -154,7 +154,7 @@ type Seen struct {
 }
 
 // Observe tells what a broker measured in this round. Without a model P99 decides. With one Processing
-// does: what a bucket delays follows from how it is divided, and no broker more makes it less.
+// does: what a bucket delays follows from how it is divided, and a broker more makes it less only where groups then divide evenly.
 func (d *Distribution) Observe(broker int, s Seen) {
 	p := &d.parts[broker]
 	p.last, p.seen = s, true

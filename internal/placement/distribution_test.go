@@ -141,7 +141,7 @@ func TestDistributionWithoutRoom(t *testing.T) {
 	}
 }
 
-// A bucket that delays is no reason for more brokers; and where the objective is out of reach, everybody
+// A bucket that delays is no reason for more brokers, unless groups can be divided evenly (TestEvenly); and where the objective is out of reach, everybody
 // has a place all the same.
 func TestDistributionOutOfReach(t *testing.T) {
 	brokers := []Broker{{Capacity: 80_000}, {Capacity: 80_000}, {Capacity: 80_000}}

@@ -1,6 +1,9 @@
 package placement
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // evenly reports whether messages that come more evenly than by chance miss the objective by waiting for tokens, and there is a larger
 // number of brokers, not tried yet, by which every group can be divided without a rest. Then that is next. Where each group has as many
@@ -11,8 +14,9 @@ func (d *Distribution) evenly() bool {
 	if !waits || d.best != nil && d.least99 <= d.topic.Objective {
 		return false
 	}
-	for k := used + 1; k <= len(byRoom(d.brokers)); k++ {
-		if slices.Contains(d.tried, k) || !d.divisible(k) {
+	sizes := d.sizes()
+	for k := used + 1; k <= len(byRoom(d.brokers)) && len(sizes) > 0 && k <= sizes[0]; k++ {
+		if slices.Contains(d.tried, k) || slices.ContainsFunc(sizes, func(n int) bool { return n%k != 0 }) {
 			continue
 		}
 		if _, rest := Quotas(d.brokers, d.rate(nil), k); rest == 0 {
@@ -24,21 +28,15 @@ func (d *Distribution) evenly() bool {
 	return false
 }
 
-// divisible reports whether every group has as many publishers at each of k brokers, where their shares are equal. Without
-// groups there is nothing to divide.
-func (d *Distribution) divisible(k int) bool {
-	sizes := map[uint32]int{}
+// sizes returns how many publishers groups have, in order and each number once.
+func (d *Distribution) sizes() []int {
+	groups := map[uint32]int{}
 	for _, p := range d.topic.Publishers {
 		if p.Group != 0 {
-			sizes[p.Group]++
+			groups[p.Group]++
 		}
 	}
-	for _, n := range sizes { //lint:ordered one that leaves a rest is enough
-		if n%k != 0 {
-			return false
-		}
-	}
-	return len(sizes) > 0
+	return slices.Compact(slices.Sorted(maps.Values(groups)))
 }
 
 // waiting returns how many brokers are in use, and whether messages miss the objective at one of them although they come more evenly
