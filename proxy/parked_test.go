@@ -211,7 +211,7 @@ func (c *timedConn) Read(p []byte) (int, error) {
 // a read.
 func TestReadDeadlines(t *testing.T) {
 	c := &timedConn{}
-	s := newParking(time.Minute, new(atomic.Int64)).stay(&placed{Conn: c})
+	s := newParking(time.Minute, new(atomic.Int64)).stay(&placed{Conn: c, room: &room{}})
 	now := time.Now()
 	past, header, idle := time.Unix(1, 0), now.Add(10*time.Minute), now.Add(90*time.Minute)
 	for i, step := range []struct {
