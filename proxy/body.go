@@ -64,6 +64,10 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	if b.control != nil {
 		_ = b.control.SetReadDeadline(time.Now().Add(b.silence))
 	}
+	if b.broken.Load() { // since it was looked at: the deadline just set may be in place of the one that breaks it off
+		_ = b.breakOff()
+		return 0, errBodyClosed
+	}
 	n, err := b.body.Read(p)
 	// A reader that knows the length may not read up to the end.
 	last := b.left > 0 && b.left <= int64(n)
