@@ -29,6 +29,7 @@ type requestBody struct {
 	silence time.Duration            // of HTTP/1
 	hold    bool                     // Close leaves the body alone
 	taken   bool                     // all of it has left the connection
+	final   bool                     // the answer is the last on its connection; of the handler's goroutine
 	whole   atomic.Bool              // read to its end
 	begun   atomic.Bool              // somebody read from it
 	ended   atomic.Bool              // by its end, an error or a Close
@@ -126,6 +127,7 @@ func (b *requestBody) abandon() {
 func (b *requestBody) last(answer http.Header) {
 	if b != nil && b.control != nil && !b.taken && !b.whole.Load() {
 		answer.Set("Connection", "close")
+		b.final = true
 	}
 }
 
@@ -140,5 +142,10 @@ func (b *requestBody) cut() {
 	}
 }
 
-// done is called when the handler returns: nothing may read the body any more.
-func (b *requestBody) done() { b.ended.Store(true) }
+// done is called when the handler returns: nothing may read the body any more. What is left of it under the last answer
+// of a connection is broken off, also where nobody began to read it: the server would wait for the client.
+func (b *requestBody) done() {
+	if b.ended.Store(true); b.final && !b.whole.Load() {
+		_ = b.breakOff()
+	}
+}

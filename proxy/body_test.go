@@ -34,3 +34,20 @@ func TestCloseEndsAReadThatBegins(t *testing.T) {
 		t.Errorf("%d bytes, %v, and reads until %v; expected the end of reads", n, err, d.last)
 	}
 }
+
+// A body that nobody read is broken off with the last answer of its connection, and left alone where the request may go on
+// to another upstream.
+func TestUnreadBodiesAreBrokenOff(t *testing.T) {
+	for _, answered := range []bool{true, false} {
+		d := &deadlined{}
+		r := &http.Request{ProtoMajor: 1, ContentLength: -1, Body: io.NopCloser(strings.NewReader("x"))}
+		b := newRequestBody(d, r, time.Hour, false)
+		_ = b.Close() // as a transport whose upstream answered first
+		if answered {
+			b.last(http.Header{})
+		}
+		if b.done(); d.last.Equal(time.Unix(1, 0)) != answered {
+			t.Errorf("answered: %v; reads until %v", answered, d.last)
+		}
+	}
+}
