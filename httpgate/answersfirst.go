@@ -1,7 +1,6 @@
 package httpgate
 
 import (
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,9 +37,9 @@ const (
 	mostFirst = 256
 )
 
-// note says that the answer to r began while the end of its body was missing.
-func (a *answersFirst) note(now mono.Time, r *http.Request) {
-	kind := Kind(r)
+// note says that the answer to a request began while the end of its body was missing.
+func (a *answersFirst) note(now mono.Time, in *served) {
+	kind := in.asks()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.until == nil {
@@ -60,20 +59,20 @@ func (a *answersFirst) note(now mono.Time, r *http.Request) {
 	a.known.Store(true)
 }
 
-// forget takes back what note said of requests like r.
-func (a *answersFirst) forget(r *http.Request) {
-	kind := Kind(r)
+// forget takes back what note said of requests like in.
+func (a *answersFirst) forget(in *served) {
+	kind := in.asks()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.until, kind)
 }
 
-// has reports whether the target works on requests like r before it has their whole body.
-func (a *answersFirst) has(now mono.Time, r *http.Request) bool {
+// has reports whether the target works on requests like in before it has their whole body.
+func (a *answersFirst) has(now mono.Time, in *served) bool {
 	if !a.known.Load() {
 		return false
 	}
-	kind := Kind(r)
+	kind := in.asks()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return now < a.until[kind]

@@ -310,8 +310,11 @@ func (s *served) Kind() string {
 	if s.kind != "" {
 		return s.kind
 	}
-	return kindOf(s.r.Method, s.path, s.grpc)
+	return s.asks()
 }
+
+// asks is what Kind says of the request as it came, which the handler may have changed.
+func (s *served) asks() string { return kindOf(s.r.Method, s.path, s.grpc) }
 
 // Ignore says that the request which ctx belongs to ends without its work being
 // done, as an error of a server further down that a handler passes on, so that

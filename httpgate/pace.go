@@ -47,6 +47,13 @@ func (p *pace) before(now mono.Time) {
 	}
 }
 
+// breakOff ends reads, the next one included. It may be called at once from any goroutine.
+func (p *pace) breakOff() {
+	if p.control != nil {
+		_ = p.control.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
 // over lifts the deadline: the connection may have another request.
 func (p *pace) over() {
 	if p.control != nil {

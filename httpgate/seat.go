@@ -31,6 +31,7 @@ type seat struct {
 	lent    bool
 
 	whole     atomic.Bool // the end of the body came
+	broken    atomic.Bool // the handler has reads of the body end
 	answering atomic.Bool
 	ended     atomic.Bool // the handler returned
 	again     atomic.Pointer[live.Ticket]
@@ -117,8 +118,8 @@ func (s *seat) answers(code int) {
 	s.mu.Lock()
 	lent := s.lent
 	s.mu.Unlock()
-	if lent || s.first.has(now, s.w.in.r) {
-		s.first.note(now, s.w.in.r)
+	if lent || s.first.has(now, &s.w.in) {
+		s.first.note(now, &s.w.in)
 	}
 }
 

@@ -37,12 +37,14 @@ func silentStream(t *testing.T, rt http.RoundTripper, url string) (*io.PipeWrite
 // next, as often as that happens, and waits for one where none is free.
 func TestStreamsTakeAnotherSlot(t *testing.T) {
 	gate := newGate(t, oneSlot(), nil)
-	saw := make(chan int, 1)
+	saw, holds, free := make(chan int, 1), make(chan struct{}), make(chan struct{})
 	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "GET" {
-			saw <- -1
-			io.Copy(io.Discard, r.Body)
-			<-saw
+			close(holds)
+			select {
+			case <-free:
+			case <-r.Context().Done():
+			}
 			return
 		}
 		b := make([]byte, 1)
@@ -79,10 +81,10 @@ func TestStreamsTakeAnotherSlot(t *testing.T) {
 		}
 		resp.Body.Close()
 	}()
-	await.Value(t, saw, "what the handler saw")
+	await.Value(t, holds, "the other request to have the slot")
 	in.Write([]byte("x"))
 	eventually(t, "the stream to wait for a slot", func() bool { return gate.Stats().Waiting == 1 })
-	saw <- 0 // the other one ends
+	close(free) // the other one ends
 	if running := await.Value(t, saw, "what the handler saw"); running != 1 {
 		t.Errorf("%d slots are in use while the handler works, expected its own", running)
 	}

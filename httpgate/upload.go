@@ -39,7 +39,7 @@ func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.
 	if server, _ := r.Context().Value(http.ServerContextKey).(*http.Server); (length > 0 || r.ProtoMajor == 1) && (server == nil || server.ReadTimeout == 0) {
 		u.pace = newPace(&w.h.patience, w.ResponseWriter, r)
 	}
-	u.keeps = w.target.first.has(live.Now(), r)
+	u.keeps = w.target.first.has(live.Now(), &w.in)
 	limit := w.h.patience.Blocked
 	if u.keeps {
 		limit = max(limit, cmp.Or(request.Objective, w.target.gate.Objective()))
@@ -53,7 +53,7 @@ func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.
 func (u *upload) fire() bool {
 	lent := u.lend()
 	if lent && u.keeps {
-		u.first.forget(&u.w.request)
+		u.first.forget(&u.w.in)
 	}
 	return lent
 }
@@ -70,7 +70,9 @@ func (u *upload) Read(p []byte) (int, error) {
 	u.begin()
 	now := live.Now()
 	u.watch.begin(now)
-	u.pace.before(now)
+	if u.pace.before(now); u.broken.Load() {
+		u.pace.breakOff() // the deadline just set may be in place of the handler's
+	}
 	n, err := u.ReadCloser.Read(p)
 	u.watch.end(live.Now())
 	u.pace.came += int64(n)

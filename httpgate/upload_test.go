@@ -314,16 +314,47 @@ func TestSlotOfAKindThatIsNotAnsweredFirstAfterAll(t *testing.T) {
 	gate := newGate(t, admission.Config{Objective: 200 * time.Millisecond, Slots: slots.Config{Min: 1, Max: 1}}, nil)
 	target := NewTarget(gate, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	s := serve(t, Spread(func(*http.Request) *Target { return target }, Patient(Patience{Blocked: 5 * time.Millisecond})))
-	first, _ := http.NewRequest("POST", s.url+"/upload", nil)
+	first := &served{r: &http.Request{Method: "POST"}, path: "/upload"}
 	target.first.note(live.Now(), first)
 	one := begin(t, s.url, 256<<10, false)
 	eventually(t, "the request to have the slot", func() bool { return gate.Stats().Running == 1 })
 	eventually(t, "the slot to be lent", func() bool { return gate.Stats().Running == 0 })
-	if target.first.has(live.Now(), first) {
-		t.Error("its kind counts as answered first")
-	}
+	eventually(t, "its kind to count as any other", func() bool { return !target.first.has(live.Now(), first) })
 	if status, _ := one.finish(); status != 200 {
 		t.Errorf("answered %d in the end", status)
+	}
+}
+
+// deadlines is a response writer that notes the last deadline of reads. before is called once, before one is noted.
+type deadlines struct {
+	http.ResponseWriter
+	last   time.Time
+	before func()
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	if f := d.before; f != nil {
+		d.before = nil
+		f()
+	}
+	d.last = t
+	return nil
+}
+
+// A handler that has reads of a body end, by a deadline in the past, ends one too that is about to set its own.
+func TestBrokenOffReadsHaveNoLaterDeadline(t *testing.T) {
+	d := &deadlines{}
+	w := &writer{ResponseWriter: d, seat: &seat{stop: func() {}}}
+	patience := &Patience{Rate: 1, Silence: time.Hour}
+	u := &upload{ReadCloser: io.NopCloser(strings.NewReader("xx")), seat: w.seat, left: 2, pace: newPace(patience, d, &http.Request{ProtoMajor: 1})}
+	one := make([]byte, 1)
+	d.before = func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }
+	if _, _ = u.Read(one); !d.last.Equal(time.Unix(1, 0)) {
+		t.Errorf("the read waits until %v", d.last)
+	}
+	_ = w.SetReadDeadline(time.Time{})
+	if _, _ = u.Read(one[:0]); !d.last.After(time.Now()) {
+		t.Errorf("once that is lifted, a read has a deadline of %v", d.last)
 	}
 }
 
@@ -345,13 +376,7 @@ func TestSilenceInChunkedBodies(t *testing.T) {
 // What a target answers first is forgotten, and strangers cannot fill the memory for good.
 func TestAnswersFirstForgets(t *testing.T) {
 	var a answersFirst
-	kind := func(n int) *http.Request {
-		r, err := http.NewRequest(fmt.Sprint("M", n), "http://x/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
+	kind := func(n int) *served { return &served{r: &http.Request{Method: fmt.Sprint("M", n)}, path: "/"} }
 	now := mono.Time(1)
 	for n := range 2 * mostFirst {
 		a.note(now, kind(n))

@@ -278,6 +278,15 @@ func (w *writer) CloseNotify() <-chan bool {
 	return gone
 }
 
+// SetReadDeadline is what http.ResponseController calls. One in the past has reads of the body end, and so the body's
+// pace leaves it in place.
+func (w *writer) SetReadDeadline(t time.Time) error {
+	if w.seat != nil {
+		w.seat.broken.Store(!t.IsZero() && !t.After(time.Now()))
+	}
+	return http.NewResponseController(w.ResponseWriter).SetReadDeadline(t)
+}
+
 // failing reports whether a header says that the request failed.
 func (w *writer) failing(code int, h http.Header) bool {
 	if v := h["Grpc-Status"]; w.grpc && len(v) > 0 {

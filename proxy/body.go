@@ -29,6 +29,7 @@ type requestBody struct {
 	silence time.Duration            // of HTTP/1
 	hold    bool                     // Close leaves the body alone
 	taken   bool                     // all of it has left the connection
+	final   bool                     // the answer is the last on its connection; of the handler's goroutine
 	whole   atomic.Bool              // read to its end
 	begun   atomic.Bool              // somebody read from it
 	ended   atomic.Bool              // by its end, an error or a Close
@@ -63,6 +64,10 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	if b.control != nil {
 		_ = b.control.SetReadDeadline(time.Now().Add(b.silence))
+	}
+	if b.broken.Load() { // since it was looked at: the deadline just set may be in place of the one that breaks it off
+		_ = b.breakOff()
+		return 0, errBodyClosed
 	}
 	n, err := b.body.Read(p)
 	// A reader that knows the length may not read up to the end.
@@ -122,6 +127,7 @@ func (b *requestBody) abandon() {
 func (b *requestBody) last(answer http.Header) {
 	if b != nil && b.control != nil && !b.taken && !b.whole.Load() {
 		answer.Set("Connection", "close")
+		b.final = true
 	}
 }
 
@@ -136,5 +142,10 @@ func (b *requestBody) cut() {
 	}
 }
 
-// done is called when the handler returns: nothing may read the body any more.
-func (b *requestBody) done() { b.ended.Store(true) }
+// done is called when the handler returns: nothing may read the body any more. What is left of it under the last answer
+// of a connection is broken off, also where nobody began to read it: the server would wait for the client.
+func (b *requestBody) done() {
+	if b.ended.Store(true); b.final && !b.whole.Load() {
+		_ = b.breakOff()
+	}
+}

@@ -191,6 +191,8 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	u.p.errors.Add(context.Background(), 1, metric.WithAttributes(attribute.String("upstream", u.name), attribute.String("kind", string(what))))
 	if what == clientLeft {
+		// The client may be there all the same: to break a body off ends the request's context.
+		b.last(w.Header())
 		httpgate.Refuse(w, r, &live.Refusal{Reason: work.Canceled, Pushback: -1}) // nobody reads it
 		return
 	}

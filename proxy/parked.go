@@ -191,6 +191,9 @@ func (s *stay) SetReadDeadline(t time.Time) error {
 	s.deadlines.Lock()
 	defer s.deadlines.Unlock()
 	s.until = t
+	if s.http2.Load() {
+		return s.setTo(t) // exactly: the server lifts it once, and reads for as long as the connection lasts
+	}
 	if s.idle.Load() {
 		s.park = time.Now().Add(s.parking.after)
 	}

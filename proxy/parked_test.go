@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -113,6 +115,37 @@ func TestConnectionsWithABeginningAreNotParked(t *testing.T) {
 	time.Sleep(3 * s.p.parkAfter)
 	s.say("ET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	s.answered("")
+}
+
+// A connection of HTTP/2 goes on when one of HTTP/1 would have been parked, with a request and without one.
+func TestHTTP2IsNotParked(t *testing.T) {
+	s := newParkedScene(t, Limits{})
+	c := client(t, 2, nil)
+	first := ""
+	for range 3 {
+		body, send := io.Pipe()
+		go func() {
+			time.Sleep(3 * s.p.parkAfter)
+			_ = send.Close()
+		}()
+		from := ""
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { from = info.Conn.LocalAddr().String() }})
+		r, err := http.NewRequestWithContext(ctx, "POST", s.p.url, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read(t, resp); resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
+			t.Errorf("answered %s by %s", resp.Status, resp.Proto)
+		}
+		if first = cmp.Or(first, from); from != first {
+			t.Error("the connection ended between requests")
+		}
+		time.Sleep(3 * s.p.parkAfter)
+	}
 }
 
 // A parked connection is closed when an idle one would be.
