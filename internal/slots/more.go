@@ -53,14 +53,15 @@ func (l *Limit) didMore(a, p point) {
 }
 
 // widens reports whether a wide trial is due at p, which makes each request take half as long again: none begins
-// where that passes half of the objective. Where the order of service matters, wide trials are rare.
+// where that passes half of the objective, or while p is of so few completions that chance makes it slow. Where the
+// order of service matters, wide trials are rare.
 func (l *Limit) widens(p point) bool {
 	a := &l.agenda
 	gap := a.wideGap
 	if l.told.ordered {
 		gap = trialLast
 	}
-	return l.line.confirmed && a.sinceWide >= gap && p.residence*up <= half*float64(l.cfg.Slack) && p.limit >= 1
+	return l.line.confirmed && a.sinceWide >= gap && p.samples >= enoughRanks && p.residence*up <= half*float64(l.cfg.Slack) && p.limit >= 1
 }
 
 // widen begins a trial with half as many again as the ranks of a line show. They reach no further than the first of
