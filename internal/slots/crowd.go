@@ -158,7 +158,7 @@ func (l *Limit) peaksBelow(p point) bool {
 		l.voidFewer()
 		return true
 	}
-	if c.best.throughput*(1-t.from.given) < t.from.throughput*(1+max(margin, chance(t.from, c.best))) {
+	if c.best.throughput*(1-t.from.given) < t.from.throughput*(1+2*max(margin, chance(t.from, c.best))) {
 		return false
 	}
 	if c.best == p && p.residence > half*float64(l.cfg.Slack) && l.lower(p) < reaches*p.concurrency {
