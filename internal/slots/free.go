@@ -129,7 +129,7 @@ func (l *Limit) alarmed() bool {
 
 // sink lowers a limit far above peak, the number that ran at once, with and without a slot, in a window in which no
 // slot was missing. Such a limit would let as many in before the first window of an overload ended, while a limit
-// that is too low grows by a half each window. It does not sink below the peak, because requests that run without a
+// that is too low grows by a half each window, or more. It does not sink below the peak, because requests that run without a
 // slot need one again when they end and their clients ask anew.
 func (l *Limit) sink(peak int) {
 	if room := max(near*l.seen.peak+spare, l.knee.at*(1+margin)); l.limit > room {

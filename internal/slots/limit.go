@@ -102,10 +102,10 @@ func (l *Limit) Service() time.Duration {
 }
 
 // SetUseful tells the limit that this process is short of processors, and that it has n of them; 0 ends the shortage.
-// During a shortage the limit does not fall below n. It stays above n by more than a tenth of the objective is worth
-// only while more requests take no longer than n, because those may wait for something else most of the time. A
-// shortage brings the next trial forward, because it may end useless work, but only once, or while the knee was never
-// measured: fewer that mostly wait end the shortage themselves, and it comes back with the limit.
+// During a shortage the limit does not fall below n. More than n run as far as the rest waits a tenth of the objective
+// at most, and further while more requests take no longer than n, because those may wait for something else most of
+// the time. A shortage brings the next trial forward, because it may end useless work, but only once, or while the knee
+// was never measured: fewer that mostly wait end the shortage themselves, and it comes back with the limit.
 func (l *Limit) SetUseful(n int) {
 	if n > 0 && l.told.useful == 0 {
 		if l.crowd.bound > 0 {
