@@ -56,7 +56,7 @@ func (l *Limit) learnFree(p point) {
 	if p.residence > k.alone*near {
 		return
 	}
-	if u.n == 0 {
+	if u.n == 0 && l.seen.unbound > memory/2 {
 		*u = unqueued{p.concurrency, k.alone}
 	} else if u.n > 0 && p.concurrency > u.n {
 		*u = unqueued{u.n + (p.concurrency-u.n)/4, k.alone}
