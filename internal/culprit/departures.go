@@ -28,26 +28,5 @@ func (e *Engine) steady(v *view, i int) bool {
 }
 
 func (all *departures) visit(c *codec) {
-	used := 0
-	for i := range all {
-		if all[i].kind != 0 {
-			used++
-		}
-	}
-	if c.reading {
-		*all = departures{}
-	}
-	at := 0
-	for whole(c, &used); used > 0 && !c.failed; used-- { // only those in use
-		for !c.reading && all[at].kind == 0 {
-			at++
-		}
-		k := all[at]
-		whole(c, &k.kind)
-		whole(c, &k.at)
-		if c.reading {
-			all[placeOf(k.kind)] = k
-		}
-		at = min(at+1, seenKinds-1)
-	}
+	byKind(c, (*[seenKinds]departure)(all), func(k *departure) *uint64 { return &k.kind }, func(k *departure) { whole(c, &k.at) })
 }

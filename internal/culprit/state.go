@@ -120,56 +120,45 @@ func (n *normal) visit(c *codec) {
 	n.usual = list(c, n.usual, MaxResources, c.float)
 	n.held = list(c, n.held, MaxResources, c.float)
 	c.failed = c.failed || len(n.lost) != len(n.usual) || len(n.lost) != len(n.held)
+	byKind(c, &n.kinds, func(k *seenKind) *uint64 { return &k.kind }, func(k *seenKind) {
+		whole(c, &k.at)
+		whole(c, &k.since)
+	})
+}
+
+// byKind visits the entries of a table by kind that are in use. kindOf returns where an entry has its kind, which is 0
+// while it is not in use, and rest visits what else it has.
+func byKind[T any](c *codec, all *[seenKinds]T, kindOf func(*T) *uint64, rest func(*T)) {
 	used := 0
-	for i := range n.kinds {
-		if n.kinds[i].kind != 0 {
+	for i := range all {
+		if *kindOf(&all[i]) != 0 {
 			used++
 		}
 	}
 	if c.reading {
-		n.kinds = [seenKinds]seenKind{}
+		*all = [seenKinds]T{}
 	}
 	at := 0
-	for whole(c, &used); used > 0 && !c.failed; used-- { // only those in use
-		for !c.reading && n.kinds[at].kind == 0 {
+	for whole(c, &used); used > 0 && !c.failed; used-- {
+		for !c.reading && *kindOf(&all[at]) == 0 {
 			at++
 		}
-		k := n.kinds[at]
-		whole(c, &k.kind)
-		whole(c, &k.at)
-		whole(c, &k.since)
+		k := all[at]
+		whole(c, kindOf(&k))
+		rest(&k)
 		if c.reading {
-			n.kinds[placeOf(k.kind)] = k
+			all[placeOf(*kindOf(&k))] = k
 		}
 		at = min(at+1, seenKinds-1)
 	}
 }
 
 func (all *endings) visit(c *codec) {
-	used := 0
-	for i := range all {
-		if all[i].kind != 0 {
-			used++
-		}
-	}
-	if c.reading {
-		*all = endings{}
-	}
-	at := 0
-	for whole(c, &used); used > 0 && !c.failed; used-- { // only those in use
-		for !c.reading && all[at].kind == 0 {
-			at++
-		}
-		k := all[at]
-		whole(c, &k.kind)
+	byKind(c, (*[seenKinds]ending)(all), func(k *ending) *uint64 { return &k.kind }, func(k *ending) {
 		whole(c, &k.at)
 		c.float(&k.held)
 		c.bool(&k.doubt)
-		if c.reading {
-			all[placeOf(k.kind)] = k
-		}
-		at = min(at+1, seenKinds-1)
-	}
+	})
 }
 
 func (k *cancels) visit(c *codec) {

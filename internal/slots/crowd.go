@@ -73,8 +73,7 @@ func outdoes(a, b point) bool {
 	return b.throughput > a.throughput*(1+max(margin, chance(a, b)))
 }
 
-// surelyLess reports whether less was done at a than at b, by twice the usual chance: a step that ends early for it is
-// not judged again for long.
+// surelyLess reports whether less was done at a than at b, by twice the usual chance.
 func surelyLess(a, b point) bool {
 	return b.throughput > a.throughput*(1+2*max(margin, chance(a, b)))
 }
@@ -116,8 +115,7 @@ func (c *crowd) note(w point) {
 func (l *Limit) fewerDidMore(w, p point) bool {
 	a := &l.crowd.most
 	l.crowd.note(w)
-	if l.line.confirmed || p.residence < half*float64(l.cfg.Slack) || p.concurrency < moves*a.concurrency ||
-		a.throughput < p.throughput*(1+2*max(margin, chance(p, *a))) {
+	if l.line.confirmed || p.residence < half*float64(l.cfg.Slack) || p.concurrency < moves*a.concurrency || !surelyLess(p, *a) {
 		return false
 	}
 	*a, l.crowd.gap = point{}, 0
@@ -158,7 +156,9 @@ func (l *Limit) peaksBelow(p point) bool {
 		l.voidFewer()
 		return true
 	}
-	if c.best.throughput*(1-t.from.given) < t.from.throughput*(1+2*max(margin, chance(t.from, c.best))) {
+	did := c.best
+	did.throughput *= 1 - t.from.given
+	if !surelyLess(t.from, did) {
 		return false
 	}
 	if c.best == p && p.residence > half*float64(l.cfg.Slack) && l.lower(p) < reaches*p.concurrency {
@@ -177,7 +177,7 @@ func (l *Limit) settleAt(n float64, p point) {
 	if l.line.confirmed {
 		l.disprove()
 	}
-	l.crowd = crowd{bound: n}
+	l.crowd = crowd{bound: n, rest: soonAgain}
 	l.limit, l.knee.at, l.knee.samples, l.knee.rate, l.knee.service = n, n, p.samples, p.throughput, p.residence
 	l.lowered = point{}
 }
@@ -197,9 +197,9 @@ func (l *Limit) climb(p point) {
 		l.climbFrom(p, climbUp)
 	case !c.lower:
 		l.climbFrom(p, climbDown)
-	case c.unclimbed >= max(c.rest, soonAgain):
+	case c.unclimbed >= c.rest:
 		c.higher, c.lower, c.unclimbed = false, false, 0
-		c.rest = min(2*max(c.rest, soonAgain), again)
+		c.rest = min(2*c.rest, again)
 	}
 }
 
