@@ -49,11 +49,17 @@ func anyWorld(seed uint64) drawn {
 	if fault := d.trouble(w, w.Services[len(w.Services)-1].Name); fault != "" {
 		say("%s", fault)
 	}
+	out.end(&d, capacity, says)
+	return out
+}
+
+// end draws the way to the service, and has the world go on until there are enough answers.
+func (o *drawn) end(d *die, capacity float64, says []string) {
+	w := o.world
 	w.Network.Delay = min(d.within(50*time.Microsecond, 5*ms), w.Objective/20).Round(time.Microsecond)
 	window := max(anyLength, time.Duration(anyAnswers/capacity*float64(time.Second)))
 	w.Length = (anyWarmup + window).Round(time.Second)
-	out.text = strings.Join(says, ", ")
-	return out
+	o.text = strings.Join(says, ", ")
 }
 
 // newDie returns the chance of a seed, another one for each kind of world.

@@ -3,7 +3,6 @@ package wild
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/world"
@@ -35,10 +34,7 @@ func insideWorld(seed uint64) drawn {
 	out.n = max(int(math.Ceil(capacity*alone.Seconds())), w.Hosts[0].Processors)
 	out.mean = time.Duration(float64(out.n) / capacity * float64(time.Second))
 	out.load(&d, w, say)
-	w.Network.Delay = min(d.within(50*time.Microsecond, 5*ms), w.Objective/20).Round(time.Microsecond)
-	window := max(anyLength, time.Duration(anyAnswers/capacity*float64(time.Second)))
-	w.Length = (anyWarmup + window).Round(time.Second)
-	out.text = strings.Join(says, ", ")
+	out.end(&d, capacity, says)
 	return out
 }
 
