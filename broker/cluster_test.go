@@ -344,6 +344,8 @@ func TestWrongNode(t *testing.T) {
 			t.Errorf("%s came %d times", m, n)
 		}
 	}
+	// A message is counted after it was delivered.
+	await(t, "all messages to be counted", func() bool { return limitOf(brokers[home], "t").Released >= uint64(len(want)) })
 	if released := limitOf(brokers[home], "t").Released; released != 12 {
 		t.Errorf("%d messages went through the bucket, want 12", released)
 	}
