@@ -232,6 +232,7 @@ type Gate struct {
 	arrived  bool      // something has, at seen
 	idle     mono.Time // when a slot was free last
 	refused  float64   // share of the arrivals that waited too long, smoothed
+	taken    taken
 	events   int       // since what a wait is worth was decided
 	draining bool
 	running  runList
@@ -384,6 +385,7 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	if late := now.Sub(t.Arrived); late > 0 {
 		g.pool.OnDelay(g.pressure(late))
 	}
+	g.taken.pass(now, g.busy(), g.cfg.Objective)
 	g.note(t)
 	if t.Client != nil {
 		g.pool.OnPeer(t.Client, t.Peer)
@@ -508,6 +510,9 @@ func (g *Gate) unseen(now mono.Time) time.Duration {
 	return g.lag
 }
 
+// busy reports whether a request that comes now would have to wait for a slot.
+func (g *Gate) busy() bool { return g.queue.Len() > 0 || !g.limit.Free() }
+
 // Observe decides about a request as Arrive does, and lets it run all the same:
 // the ticket holds a slot, over the limit if need be, and must Leave. It returns
 // what Arrive would have said, Wait with how long for.
@@ -559,7 +564,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 		return work.None
 	}
 	var expected time.Duration
-	if g.queue.Len() > 0 || !g.limit.Free() {
+	if g.busy() {
 		expected = g.expect(now, t.Class, t.Flow)
 	}
 	if expected == 0 {
@@ -644,8 +649,17 @@ func (g *Gate) maxDelay() time.Duration { return min(g.cfg.MaxDelay, g.worth.wai
 // overload is 1 if many requests are refused or the queue stands for long, and 0 if few are
 // refused and the queue runs empty now and then.
 func (g *Gate) overload(now mono.Time) float64 {
-	standing := float64(now.Sub(g.idle))/float64(g.cfg.Objective) - 1
-	return max(0, min(max(g.refused/refusedMuch, standing), 1))
+	return max(0, min(max(g.refused/refusedMuch, g.standing(now)), 1))
+}
+
+// sustained is overload, but that refusals count only once it has lasted for longer than a burst.
+func (g *Gate) sustained(now mono.Time) float64 {
+	return max(0, min(max(min(g.refused/refusedMuch, g.taken.sustained()), g.standing(now)), 1))
+}
+
+// standing is above 0 if for longer than an objective a request would have had to wait, and 1 after two.
+func (g *Gate) standing(now mono.Time) float64 {
+	return float64(now.Sub(g.idle))/float64(g.cfg.Objective) - 1
 }
 
 // decide decides anew what a wait is worth, every few events.
@@ -669,7 +683,7 @@ func (g *Gate) decide(now mono.Time) {
 	if g.limit.Useful() > 0 {
 		deviations = 4
 	}
-	g.worth.refresh(&g.pace, load, deviations, g.overload(now))
+	g.worth.refresh(&g.pace, load, deviations, g.sustained(now))
 }
 
 // tolerated is the share of the arrivals that is worth refusing, for the queue not
@@ -908,7 +922,8 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	}
 	g.free(now, t, o, sample)
 	g.pace.follow(g.limit)
-	busy := g.queue.Len() > 0 || !g.limit.Free()
+	busy := g.busy()
+	g.taken.pass(now, busy, g.cfg.Objective)
 	if !busy {
 		g.idle = now
 	}
