@@ -166,10 +166,10 @@ func (l *Limit) grantRespite(now mono.Time) {
 func (l *Limit) recover(p point) {
 	v, k := &l.vain, &l.knee
 	switch {
-	case v.state == regrowing && p.vain > 1-futile:
+	case v.state == regrowing && p.vain > 1-futile+math.Sqrt(futile*(1-futile)/p.samples): // more than chance
 		l.limit, v.state = l.limit/2, recovered
 		l.window.hasty = true // what runs now does not tell of half as many
-		// A third of them may be in vain by chance, so more are tried soon.
+		// So many of them may be in vain by chance, so more are tried soon.
 		l.agenda.untried, l.agenda.last = max(l.agenda.gap-memory, 0), fewer
 		return
 	case v.state == catchingUp && p.vain > 1-futile && (p.vain > futile || v.looks < lastLook):
