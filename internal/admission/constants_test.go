@@ -75,3 +75,27 @@ func TestOneWrongWaitIsNoRule(t *testing.T) {
 		t.Errorf("the error is %v after one wrong wait, want %v", w.error, want)
 	}
 }
+
+// Refusals alone are no overload that goes on while there are pauses: bursts of one objective with pauses of one between
+// them. Without pauses, they are one after the eight objectives that the mean takes to reach 0.95 and more.
+func TestPausesAreNoOverload(t *testing.T) {
+	const objective = 100 * time.Millisecond
+	for _, c := range []struct {
+		pause bool
+		want  float64
+	}{{true, 0}, {false, 1}} {
+		var f filled
+		now := mono.Time(time.Hour)
+		for i := range 16 * 100 {
+			part := 1.0
+			if c.pause && i/100%2 == 1 {
+				part = 0.2
+			}
+			now = now.Add(objective / 100)
+			f.pass(now, part, objective)
+		}
+		if got := f.sustained(); got != c.want {
+			t.Errorf("pauses %v: %v of an overload that goes on, want %v", c.pause, got, c.want)
+		}
+	}
+}

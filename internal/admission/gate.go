@@ -232,8 +232,8 @@ type Gate struct {
 	arrived  bool      // something has, at seen
 	idle     mono.Time // when a slot was free last
 	refused  float64   // share of the arrivals that waited too long, smoothed
-	taken    taken
-	events   int       // since what a wait is worth was decided
+	filled   filled
+	events   int // since what a wait is worth was decided
 	draining bool
 	running  runList
 	overdue  int           // of those, as the limit was told
@@ -385,7 +385,7 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	if late := now.Sub(t.Arrived); late > 0 {
 		g.pool.OnDelay(g.pressure(late))
 	}
-	g.taken.pass(now, g.busy(), g.cfg.Objective)
+	g.filled.pass(now, g.part(), g.cfg.Objective)
 	g.note(t)
 	if t.Client != nil {
 		g.pool.OnPeer(t.Client, t.Peer)
@@ -512,6 +512,14 @@ func (g *Gate) unseen(now mono.Time) time.Duration {
 
 // busy reports whether a request that comes now would have to wait for a slot.
 func (g *Gate) busy() bool { return g.queue.Len() > 0 || !g.limit.Free() }
+
+// part is how much of the slots is in use, all if requests wait.
+func (g *Gate) part() float64 {
+	if g.busy() {
+		return 1
+	}
+	return float64(g.limit.InUse()) / float64(g.limit.Limit())
+}
 
 // Observe decides about a request as Arrive does, and lets it run all the same:
 // the ticket holds a slot, over the limit if need be, and must Leave. It returns
@@ -652,9 +660,9 @@ func (g *Gate) overload(now mono.Time) float64 {
 	return max(0, min(max(g.refused/refusedMuch, g.standing(now)), 1))
 }
 
-// sustained is overload, but that refusals count only once it has lasted for longer than a burst.
+// sustained is overload, but refusals count only as far as the slots have had no pauses.
 func (g *Gate) sustained(now mono.Time) float64 {
-	return max(0, min(max(min(g.refused/refusedMuch, g.taken.sustained()), g.standing(now)), 1))
+	return max(0, min(max(min(g.refused/refusedMuch, g.filled.sustained()), g.standing(now)), 1))
 }
 
 // standing is above 0 if for longer than an objective a request would have had to wait, and 1 after two.
@@ -923,7 +931,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	g.free(now, t, o, sample)
 	g.pace.follow(g.limit)
 	busy := g.busy()
-	g.taken.pass(now, busy, g.cfg.Objective)
+	g.filled.pass(now, g.part(), g.cfg.Objective)
 	if !busy {
 		g.idle = now
 	}

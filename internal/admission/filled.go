@@ -1,0 +1,42 @@
+package admission
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// filled is the part of the slots that are in use, all of them while requests wait, averaged over some two objectives. It
+// tells an overload that goes on from bursts with pauses between them, which refuse as many while they last. In a burst, a
+// longer queue is what keeps the server busy in the pause; in an overload it only makes every answer later. The
+// zero filled has seen nothing.
+type filled struct {
+	part  float64
+	held  float64 // the part since then
+	since mono.Time
+}
+
+const (
+	// filledFor is over how many objectives the part is averaged.
+	filledFor = 2
+	// paused and going are the parts up to which there are pauses, and from which on there are none. If every refusal
+	// is a sign of overload, bursts of 2x in every other 100 ms lose 8 % of the goodput on average and 26 % at the most
+	// (13 services of other people's kinds, objectives of 100 ms), bursts of 100 ms in each second 2 % (157 random services). If
+	// none is, sustained overloads lose 1 % (640 random services). The share of the time in which all slots are
+	// taken is no better sign: credits arrive in lumps, so slots are free now and then in any overload.
+	paused, going = 0.8, 0.95
+)
+
+// pass takes the time up to now, and the part that is in use from now on.
+func (f *filled) pass(now mono.Time, part float64, objective time.Duration) {
+	if dt := float64(now.Sub(f.since)); dt > 0 {
+		f.part += (f.held - f.part) * dt / (dt + filledFor*float64(objective))
+		f.since = now
+	}
+	f.held = part
+}
+
+// sustained is 0 if there are pauses, and 1 if there are none.
+func (f *filled) sustained() float64 {
+	return max(0, min((f.part-paused)/(going-paused), 1))
+}
