@@ -27,13 +27,17 @@ func TestLongPollsAtTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.window = window{done: 40, sum: 40 * 1e7, area: 45 * 2e8}
+	l.window = window{done: 40, sum: 40 * 1e7, area: 45 * 2e8, newest: 2e8, last: 3e8}
 	if l.use.slots = 45; l.flooded() {
 		t.Error("forty short requests have ended beside long polls, and pass for a flood")
 	}
 	if l.use.slots = 160; !l.flooded() {
 		t.Error("of two hundred requests forty have ended, the others have run for five times as long, and it is no flood")
 	}
+	if l.window.newest = 1e7; l.flooded() {
+		t.Error("the newest have taken as little as the first did, beside long polls, and pass for a flood")
+	}
+	l.window.newest = 2e8
 	if l.SetUseful(2); l.flooded() {
 		t.Error("processors are short, which explains how long requests run, and it passes for a flood")
 	}

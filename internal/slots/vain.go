@@ -20,6 +20,9 @@ const (
 	// flood is how many times as many run as have ended if far too many were let in, and runLonger how many times as
 	// long those that run have run, on average.
 	flood, runLonger = 4, 1.5
+	// grown is the part of the time since the start that the newest completions took if requests wait for each other: of
+	// five times as many as are served, four fifths. Short requests beside long polls take as little as the first did.
+	grown = 0.5
 	// lastLook is after how many windows work that is still in vain is not what the server was given before.
 	lastLook = 4
 )
@@ -92,13 +95,15 @@ func (l *Limit) inVain(now mono.Time) bool {
 }
 
 // flooded reports whether a cold start has let in far too many: many times as many run as have ended, by Little's law
-// they take longer than the objective, and they have run for longer already than those that have ended took. Two of
-// these hold elsewhere as well: the first few of requests that take nearly the same time end late in the window, of
-// random times the short ones end first, and long polls run beside short requests.
+// they take longer than the objective, they have run for longer already than those that have ended took, and the newest
+// end took most of the time since the start. Each of these holds elsewhere as well: the first few of requests that take
+// nearly the same time end late in the window, of random times the short ones end first, and long polls run beside short
+// requests.
 func (l *Limit) flooded() bool {
 	w, ran := &l.window, float64(l.use.slots)
 	return l.knee.service == 0 && l.Lends() && !l.Sharing() && l.use.lent == 0 && w.done >= 2*earlySize && ran >= flood*float64(w.done) &&
-		w.residence() > whole*float64(l.cfg.Slack) && (w.area-w.sum)/ran > runLonger*w.sum/float64(w.done)
+		w.residence() > whole*float64(l.cfg.Slack) && (w.area-w.sum)/ran > runLonger*w.sum/float64(w.done) &&
+		w.newest > grown*float64(w.last.Sub(w.start))
 }
 
 // collapses reports whether far less is done in the running window than in the one before, when at most half as many

@@ -8,23 +8,24 @@ import (
 
 // window collects completions under one limit.
 type window struct {
-	start mono.Time
-	last  mono.Time // instant up to which the three integrals go
-	area  float64   // ∫ requests that hold slots dt, in ns
-	full  float64   // time without a free slot, in ns
-	aside float64   // ∫ requests without slots dt, in ns
-	most  int       // requests that ran at once
-	done  int       // completions
-	given int       // of these, requests whose callers gave up: no throughput
-	late  int       // of the others, late ones: see tooLate
-	over  int       // completions that took longer than the objective
-	sum   float64   // of residence times, in ns
-	lent  float64   // time for which requests held slots that they then gave back, in ns
-	order order
-	first mono.Time // completion
-	early float64   // smallest mean of earlySize completions in a row, in ns
-	group float64   // sum of those in the present row
-	hasty bool      // it ended early: see alarmed
+	start  mono.Time
+	last   mono.Time // instant up to which the three integrals go
+	area   float64   // ∫ requests that hold slots dt, in ns
+	full   float64   // time without a free slot, in ns
+	aside  float64   // ∫ requests without slots dt, in ns
+	most   int       // requests that ran at once
+	done   int       // completions
+	given  int       // of these, requests whose callers gave up: no throughput
+	late   int       // of the others, late ones: see tooLate
+	over   int       // completions that took longer than the objective
+	sum    float64   // of residence times, in ns
+	lent   float64   // time for which requests held slots that they then gave back, in ns
+	order  order
+	first  mono.Time // completion
+	early  float64   // smallest mean of earlySize completions in a row, in ns
+	group  float64   // sum of those in the present row
+	newest float64   // mean of the last full row
+	hasty  bool      // it ended early: see alarmed
 
 	// A changed limit is not in force at once: see settling.
 	moved bool      // the limit changed before this window, and is not in force yet
@@ -74,7 +75,8 @@ func (w *window) add(now mono.Time, r float64, executed, late bool) {
 	w.sum += r
 	w.group += r
 	if w.done%earlySize == 0 {
-		w.early = min(w.early, w.group/earlySize)
+		w.newest = w.group / earlySize
+		w.early = min(w.early, w.newest)
 		w.group = 0
 	}
 }
