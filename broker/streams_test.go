@@ -331,15 +331,20 @@ func TestStreamRights(t *testing.T) {
 		t.Error("the interface is there without a right")
 	}
 	c := must[jetstream.Consumer](t, "consumer")(half.CreateConsumer(ctx, "A", jetstream.ConsumerConfig{Durable: "c"}))
-	got := must[jetstream.MessageBatch](t, "fetch")(c.Fetch(4, jetstream.FetchMaxWait(time.Second)))
-	n := 0
-	for m := range got.Messages() {
-		if n++; m.Subject() != "a.1" {
-			t.Errorf("%s is had without a right", m.Subject())
+	for _, batch := range []struct {
+		size, want int
+		within     time.Duration
+	}{{3, 3, patience}, {1, 0, 300 * time.Millisecond}} {
+		got := must[jetstream.MessageBatch](t, "fetch")(c.Fetch(batch.size, jetstream.FetchMaxWait(batch.within)))
+		n := 0
+		for m := range got.Messages() {
+			if n++; m.Subject() != "a.1" {
+				t.Errorf("%s is had without a right", m.Subject())
+			}
 		}
-	}
-	if n != 3 {
-		t.Errorf("%d messages came", n)
+		if n != batch.want {
+			t.Errorf("%d messages came, expected %d", n, batch.want)
+		}
 	}
 	hs := must[jetstream.Stream](t, "stream")(half.Stream(ctx, "A"))
 	if _, err := hs.GetMsg(ctx, 2); err == nil {

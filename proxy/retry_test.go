@@ -42,7 +42,7 @@ func hangup(t testing.TB) (addr string, met *atomic.Int64) {
 			if err != nil {
 				return
 			}
-			_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_ = c.SetReadDeadline(time.Now().Add(await.Patience))
 			if n, _ := c.Read(make([]byte, 1024)); n > 0 {
 				met.Add(1)
 			}
