@@ -14,8 +14,8 @@ ALONE := lab/admissionlive lab/bed lab/chains lab/cost lab/workflowslive
 # Those of them that take longest begin first: the last of all would else run beside nothing.
 FIRST := cmd/spillgate internal/demo internal/demo/stage proxy grpcgate lab/front httpgate internal/taskfile
 
-# Longer than any package needs on two cores; a test that hangs ends here.
-TIMEOUT := 5m
+# Longer than any package needs on two cores that 30 processes want; a test that hangs ends here.
+TIMEOUT := 10m
 
 # make vet has vetted them, with all checks.
 VETTED := -vet=off
