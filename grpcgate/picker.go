@@ -144,6 +144,10 @@ func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.Pic
 
 // done reads what the server said and gives the credit back.
 func (a *attempt) done(info balancer.DoneInfo) {
+	if !info.BytesSent && info.Err == nil { // its connection had just ended: grpc picks again
+		a.permit.Return(0)
+		return
+	}
 	o, server := a.call, a.permit.Server()
 	var reply wire.Reply
 	said := len(info.Trailer[wire.MetadataKey]) > 0
