@@ -7,12 +7,16 @@
 RACY := internal/live internal/parity grpcgate httpgate fastrpc proxy telemetry config guard broker cmd examples internal/harness internal/demo \
         internal/taskfile tracer lab/admissionlive lab/bed lab/breakwaterlive lab/chains lab/cost lab/experiment lab/front lab/workflowslive
 
-# Those of them whose tests start real-time processes, which leave no processor to each
-# other: they run one after the other, when the rest is done.
+# Those of them whose tests start real-time processes, which leave no processor to the rest:
+# they run two at a time, when the rest is done. Most of their time they wait.
 ALONE := lab/admissionlive lab/bed lab/chains lab/cost lab/workflowslive
 
 # Those of them that take longest begin first: the last of all would else run beside nothing.
 FIRST := cmd/spillgate internal/demo internal/demo/stage proxy grpcgate lab/front httpgate internal/taskfile
+
+# How many packages are built and tested at once under the race detector: one more than there are
+# processors, because half of what these tests do is to wait.
+ABREAST := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # Longer than any package needs on two cores that 30 processes want; a test that hangs ends here.
 TIMEOUT := 10m
@@ -84,8 +88,8 @@ ifeq ($(race),)
 endif
 	@packages=$$(go list $(addprefix ./,$(FIRST)) && go list ./... | grep -E '$(racy_pattern)'); \
 	set -xe; \
-	go test $(race) $(VETTED) -timeout $(TIMEOUT) $$(echo "$$packages" | grep -Ev '$(alone_pattern)'); \
-	go test $(race) $(VETTED) -timeout $(TIMEOUT) -p 1 $$(echo "$$packages" | grep -E '$(alone_pattern)')
+	go test $(race) $(VETTED) -timeout $(TIMEOUT) -p $(ABREAST) $$(echo "$$packages" | grep -Ev '$(alone_pattern)'); \
+	go test $(race) $(VETTED) -timeout $(TIMEOUT) -p 2 $$(echo "$$packages" | grep -E '$(alone_pattern)')
 
 .PHONY: cross
 cross: ## Build and vet for linux and darwin, amd64 and arm64.
