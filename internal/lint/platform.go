@@ -17,8 +17,8 @@ import (
 // Platform returns what does not type-check in the source tree below root, the directory of go.mod,
 // as it is built without cgo for an operating system and an architecture, tests included. Of other
 // modules and of the standard library it reads declarations alone. It compiles nothing, which takes
-// a part of the time (10 s of a processor for two platforms) and shows the same mistakes, but for those of assembly, of which the
-// module has none.
+// a part of the time (5 s of a processor) and shows the same mistakes, but for those of assembly, of
+// which the module has none.
 //
 // An error means that the go command could not list the packages, or that a file could not be
 // parsed.
