@@ -7,12 +7,22 @@
 RACY := internal/live internal/parity grpcgate httpgate fastrpc proxy telemetry config guard broker cmd examples internal/harness internal/demo \
         internal/taskfile tracer lab/admissionlive lab/bed lab/breakwaterlive lab/chains lab/cost lab/experiment lab/front lab/workflowslive
 
-# Those of them whose tests start real-time processes, which leave no processor to each
-# other: they run one after the other, when the rest is done.
+# Those of them whose tests start real-time processes, which leave no processor to the rest:
+# they run two at a time, when the rest is done. Most of their time they wait.
 ALONE := lab/admissionlive lab/bed lab/chains lab/cost lab/workflowslive
 
-# Longer than any package needs on two cores; a test that hangs ends here.
-TIMEOUT := 5m
+# Those of them that take longest begin first: the last of all would else run beside nothing.
+FIRST := cmd/spillgate internal/demo internal/demo/stage proxy grpcgate lab/front httpgate internal/taskfile
+
+# How many packages are built and tested at once under the race detector: one more than there are
+# processors, because half of what these tests do is to wait.
+ABREAST := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
+# Longer than any package needs on two cores that 30 processes want; a test that hangs ends here.
+TIMEOUT := 10m
+
+# make vet has vetted them, with all checks.
+VETTED := -vet=off
 
 FUZZTIME := 10s
 
@@ -38,7 +48,7 @@ help: ## Say what each target does.
 	@awk -F '## ' '/^[a-z-]+:.*## / {sub(/:.*/, "", $$1); printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: vet lint unit race cross ## Everything that must pass: vet, lint, unit tests, race, other platforms.
+test: vet lint unit race ## Everything that must pass: vet, lint (other platforms too), unit tests, race.
 
 .PHONY: vet
 vet: ## gofmt and go vet, for this machine.
@@ -47,7 +57,7 @@ vet: ## gofmt and go vet, for this machine.
 	go vet ./...
 
 .PHONY: lint
-lint: ## The architecture and the documentation rules, as a test.
+lint: ## The architecture, the documentation rules, and whether all type-checks for other platforms, as a test.
 	go test -count=1 -timeout $(TIMEOUT) ./internal/lint
 
 # The versions of the checks; they are run from the module cache and are no dependency.
@@ -68,7 +78,7 @@ lowest: ## Build, and test what users import, with the lowest Go that go.mod all
 
 .PHONY: unit
 unit: ## Unit tests of packages without goroutines; fuzz seeds run as tests.
-	go test -timeout $(TIMEOUT) $$(go list ./... | grep -Ev '$(racy_pattern)' | grep -v '/internal/lint$$')
+	go test $(VETTED) -timeout $(TIMEOUT) $$(go list ./... | grep -Ev '$(racy_pattern)' | grep -v '/internal/lint$$')
 
 .PHONY: race
 race: ## Unit tests of packages with goroutines, under the race detector.
@@ -76,10 +86,10 @@ ifeq ($(race),)
 	@echo "race: cgo is off or there is no C compiler, so the race detector cannot run"
 	@[ "$$CI" != true ]
 endif
-	@packages=$$(go list ./... | grep -E '$(racy_pattern)'); \
+	@packages=$$(go list $(addprefix ./,$(FIRST)) && go list ./... | grep -E '$(racy_pattern)'); \
 	set -xe; \
-	go test $(race) -timeout $(TIMEOUT) $$(echo "$$packages" | grep -Ev '$(alone_pattern)'); \
-	go test $(race) -timeout $(TIMEOUT) -p 1 $$(echo "$$packages" | grep -E '$(alone_pattern)')
+	go test $(race) $(VETTED) -timeout $(TIMEOUT) -p $(ABREAST) $$(echo "$$packages" | grep -Ev '$(alone_pattern)'); \
+	go test $(race) $(VETTED) -timeout $(TIMEOUT) -p 2 $$(echo "$$packages" | grep -E '$(alone_pattern)')
 
 .PHONY: cross
 cross: ## Build and vet for linux and darwin, amd64 and arm64.
@@ -99,7 +109,7 @@ fuzz: ## Every fuzz target for FUZZTIME (10s).
 	scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: soak
-soak: ## Thousands of random simulated worlds with every invariant on, and thousands of new cases of each property (an hour); make test plays a hundred.
+soak: cross ## Thousands of random simulated worlds with every invariant on, and thousands of new cases of each property (an hour); make test plays a hundred.
 	go test -count=1 -timeout 3h -run TestSwarm ./internal/sim/check -args -seeds $(SEEDS) -seed $(SEED)
 	SPILLGATE_SOAK=1 go test -count=1 -timeout 30m -run TestKill ./cmd/spillgate
 	@set -e; for package in $$(go list -f '{{range .TestImports}}{{if eq . "pgregory.net/rapid"}}{{$$.ImportPath}}{{end}}{{end}}' ./...); do \

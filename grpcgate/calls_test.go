@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -92,4 +93,25 @@ func TestCallsWithoutACount(t *testing.T) {
 	var none *live.Calls
 	none.Target("x").Count(live.Answered, work.None)
 	none.Target("x").Watch(nil)()
+}
+
+// An attempt whose connection ends between its pick and its sending is none: grpc picks again.
+func TestAttemptsThatWereNotSentAreNotCounted(t *testing.T) {
+	wallet, err := live.NewWallet(credit.WalletConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wallet.Close()
+	server := wallet.Open(nil)
+	permit, err := wallet.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls live.Calls
+	p := &picker{pool: &pool{wallet: wallet, called: calls.Target("x")}}
+	p.send(&outgoing{Context: t.Context()}, permit, &backend{account: server}).Done(balancer.DoneInfo{})
+	if n := server.Outstanding(); n != 0 {
+		t.Errorf("%d credits are out", n)
+	}
+	calls.Target("x").Counts(func(fate live.Fate, _ work.Reason, n uint64) { t.Errorf("%d are counted as %v", n, fate) })
 }

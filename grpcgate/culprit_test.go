@@ -375,8 +375,10 @@ func TestWhoHoldsTheSlotsIsNamed(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	errs := make(chan error, 2)
-	for range 2 {
+	for range 2 { // each begins itself: one that is refused would take the other's beginning for its own
+		before := s.began.Load()
 		go func() { errs <- s.seize(ctx) }()
+		eventually(t, "a holder of a slot", func() bool { return s.began.Load() > before })
 	}
 	err := await.Value(t, errs, "a request to end")
 	t.Logf("after %v: %v", time.Since(began).Round(time.Millisecond), err)

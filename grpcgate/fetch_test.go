@@ -62,3 +62,30 @@ func TestFetchedTooLate(t *testing.T) {
 		t.Errorf("the next attempt has %v, %d outstanding", err, server.Outstanding())
 	}
 }
+
+// A credit that is found after a pick looked for it, and before that pick asks for one, is the
+// one that the call has: a second one would take its place, and the first be lost for good.
+func TestFetchedBetween(t *testing.T) {
+	wallet, err := live.NewWallet(credit.WalletConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wallet.Close()
+	server := wallet.Open(nil)
+	server.OnGrant(wire.Grant{Epoch: 1, Seq: 1, Window: 2, Revive: time.Hour})
+	o := &outgoing{Context: t.Context()}
+	found := func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return !o.fetching && o.permit != nil
+	}
+	for range 2 {
+		o.fetch(t.Context(), &pool{wallet: wallet}, wallet)
+		eventually(t, "a credit", found)
+	}
+	if n := server.Outstanding(); n != 1 {
+		t.Errorf("%d credits are out for one call", n)
+	}
+	o.end()
+	eventually(t, "the credit is back", func() bool { return server.Outstanding() == 0 })
+}

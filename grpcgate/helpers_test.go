@@ -2,6 +2,8 @@ package grpcgate
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -281,6 +283,22 @@ func listen(t testing.TB) net.Listener {
 	}
 	t.Cleanup(func() { lis.Close() })
 	return lis
+}
+
+// addrForLater returns an address at which nobody listens, of a port that no system gives to a
+// connection by itself, so that it is free when a server is to have it.
+func addrForLater(t testing.TB) string {
+	t.Helper()
+	for tries := 0; ; tries++ {
+		lis, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(12_000)))
+		switch {
+		case err == nil:
+			lis.Close()
+			return lis.Addr().String()
+		case tries > 1000:
+			t.Fatal(err)
+		}
+	}
 }
 
 func demandMessage(n int) *wrapperspb.BytesValue {

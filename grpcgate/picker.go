@@ -73,11 +73,13 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
 }
 
-// fetch waits for a credit on behalf of an attempt and has it picked again.
+// fetch waits for a credit on behalf of an attempt and has it picked again. It does nothing if
+// what an earlier one found is not taken yet: that came after the pick had looked, and the pick
+// that follows it takes it.
 func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.fetching {
+	if o.fetching || o.permit != nil || o.err != nil {
 		return
 	}
 	o.fetching = true
@@ -142,6 +144,10 @@ func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.Pic
 
 // done reads what the server said and gives the credit back.
 func (a *attempt) done(info balancer.DoneInfo) {
+	if !info.BytesSent && info.Err == nil { // its connection had just ended: grpc picks again
+		a.permit.Return(0)
+		return
+	}
 	o, server := a.call, a.permit.Server()
 	var reply wire.Reply
 	said := len(info.Trailer[wire.MetadataKey]) > 0

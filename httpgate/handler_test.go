@@ -209,6 +209,7 @@ func TestFormOfEachReason(t *testing.T) {
 func TestTicketsComeBack(t *testing.T) {
 	var seen events
 	gate := newGate(t, oneSlot(), seen.observe)
+	inside := make(chan struct{})
 	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/abort":
@@ -218,6 +219,7 @@ func TestTicketsComeBack(t *testing.T) {
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		case "/wait":
+			inside <- struct{}{}
 			<-r.Context().Done()
 		case "/error":
 			http.Error(w, "no", 500)
@@ -234,8 +236,10 @@ func TestTicketsComeBack(t *testing.T) {
 			before := len(seen.list())
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			if test.path == "/wait" {
-				cancel()
-				ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+				go func() {
+					<-inside
+					cancel()
+				}()
 			}
 			r, _ := http.NewRequestWithContext(ctx, "GET", s.url+test.path, nil)
 			if resp, err := b.RoundTrip(r); err == nil {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/wire"
 )
 
@@ -42,7 +43,7 @@ func TestAnswersThatNobodyTakes(t *testing.T) {
 			}
 			select {
 			case <-cut:
-			case <-time.After(30 * time.Second):
+			case <-time.After(await.Patience):
 				t.Fatalf("the handler waits for a client that takes nothing; %d slots are in use", gate.Stats().Running)
 			}
 			eventually(t, "the slots to be free", func() bool { return gate.Stats().Running == 0 })

@@ -26,6 +26,7 @@ type requestBody struct {
 	body    io.ReadCloser
 	left    int64                    // until the length that was announced; negative without one
 	control *http.ResponseController // of HTTP/1, nil of HTTP/2
+	own     *placed                  // the connection of HTTP/1; nil where it is unknown
 	silence time.Duration            // of HTTP/1
 	hold    bool                     // Close leaves the body alone
 	taken   bool                     // all of it has left the connection
@@ -47,7 +48,7 @@ func newRequestBody(w http.ResponseWriter, r *http.Request, silence time.Duratio
 	}
 	b := &requestBody{body: r.Body, left: r.ContentLength, silence: silence, hold: http1, taken: httpgate.BodyTaken(w)}
 	if r.ProtoMajor == 1 {
-		b.control = http.NewResponseController(w)
+		b.control, b.own = http.NewResponseController(w), placeOf(r.Context())
 	}
 	r.Body = b
 	return b
@@ -136,16 +137,23 @@ func (b *requestBody) clients() bool { return b.slow.Load() || b.foul.Load() }
 
 // cut is done for a handler around which no gate ends what is left of the body: else the server would wait for it.
 func (b *requestBody) cut() {
-	b.done()
-	if !b.whole.Load() {
-		_ = b.breakOff()
-	}
+	b.ended.Store(true)
+	b.leaveRest()
 }
 
 // done is called when the handler returns: nothing may read the body any more. What is left of it under the last answer
 // of a connection is broken off, also where nobody began to read it: the server would wait for the client.
 func (b *requestBody) done() {
-	if b.ended.Store(true); b.final && !b.whole.Load() {
+	if b.ended.Store(true); b.final {
+		b.leaveRest()
+	}
+}
+
+// leaveRest ends reads of the connection for good if there is more of the body. The server lifts the
+// deadline when it waited for a read that goes on, and then reads what is left.
+func (b *requestBody) leaveRest() {
+	if !b.whole.Load() {
+		b.own.endReads()
 		_ = b.breakOff()
 	}
 }

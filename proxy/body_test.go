@@ -1,11 +1,17 @@
 package proxy
 
 import (
+	"bufio"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/await"
 )
 
 // deadlined is a response writer that notes the last deadline of reads. before is called once, before one is noted.
@@ -48,6 +54,85 @@ func TestUnreadBodiesAreBrokenOff(t *testing.T) {
 		}
 		if b.done(); d.last.Equal(time.Unix(1, 0)) != answered {
 			t.Errorf("answered: %v; reads until %v", answered, d.last)
+		}
+	}
+}
+
+// lateEnds is a listener of connections whose reads tell a while later that they have ended, as
+// those of a busy machine do.
+type lateEnds struct{ net.Listener }
+
+func (l lateEnds) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return lateEnd{c}, err
+}
+
+type lateEnd struct{ net.Conn }
+
+func (c lateEnd) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil {
+		time.Sleep(20 * time.Millisecond)
+	}
+	return n, err
+}
+
+// The server waits, when the handler has returned, for a read of the body that goes on, and lifts the deadline
+// that ended it. What is left of the body is not waited for all the same.
+func TestBodiesEndThoughAReadGoesOn(t *testing.T) {
+	for _, egress := range []bool{false, true} {
+		for _, parks := range []bool{false, true} {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var park *parking
+			if parks {
+				park = newParking(time.Hour, new(atomic.Int64))
+			}
+			over := make(chan struct{})
+			s := &http.Server{ConnContext: withPlace, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_ = http.NewResponseController(w).EnableFullDuplex()
+				b := newRequestBody(w, r, time.Hour, false)
+				reads := make(chan struct{})
+				go func() { // as the transport does
+					defer close(over)
+					for n, err := b.Read(make([]byte, 1)); err == nil; n, err = b.Read(make([]byte, 1)) {
+						if n > 0 {
+							close(reads)
+						}
+					}
+				}()
+				<-reads
+				b.last(w.Header())
+				if egress {
+					b.cut()
+				} else {
+					b.done()
+				}
+			})}
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_ = s.Serve((&Proxy{log: discard()}).newRoom(10).in(lateEnds{l}, park))
+			}()
+			c, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = c.SetDeadline(time.Now().Add(await.Patience))
+			_, _ = fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nx")
+			in := bufio.NewReader(c)
+			if resp, err := http.ReadResponse(in, nil); err != nil || !resp.Close {
+				t.Errorf("egress %v, parks %v: answered %+v, %v", egress, parks, resp, err)
+			}
+			await.Value(t, over, "the read to end")
+			if _, err := in.ReadByte(); err != io.EOF {
+				t.Errorf("egress %v, parks %v: after the answer %v, expected the end", egress, parks, err)
+			}
+			_ = c.Close()
+			_ = s.Close()
+			await.Value(t, ended, "the server to stop")
 		}
 	}
 }

@@ -126,7 +126,7 @@ func TestGRPC(t *testing.T) {
 	_, addr := serveGRPC(t)
 	p := start(t, to("h2c://"+addr))
 	c := dial(t, p.addr)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 
 	var header, trailer metadata.MD
@@ -201,7 +201,7 @@ func TestGRPCRefusals(t *testing.T) {
 	server, addr := serveGRPC(t)
 	p := start(t, to("h2c://"+addr))
 	c := dial(t, p.addr)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	if _, err := call(ctx, c, "x"); err != nil {
 		t.Fatal(err)

@@ -94,8 +94,9 @@ func startWith(t testing.TB, cfg Config, change func(*Proxy)) *running {
 	return r
 }
 
-// longest is more than any test here takes, many times over.
-const longest = 100 * time.Second
+// longest is more than any test here takes, many times over: 15 s on two quiet processors, and ten times that where 30
+// processes want them.
+const longest = 5 * time.Minute
 
 // watch ends the program, with its goroutines' stacks, if a test does not end: one that waits for what never comes
 // would else wait until the package's time is over, and take that of all others.

@@ -304,7 +304,7 @@ func TestEachClientOfAPreforkServerIsAnswered(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(await.Patience):
 			t.Fatal("some clients have no answers")
 		}
 	}

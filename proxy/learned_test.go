@@ -12,14 +12,15 @@ import (
 	"github.com/spillgate/spillgate/internal/work"
 )
 
-// fourWorkers is a server of 800 requests/s.
-func fourWorkers(t *testing.T) (url string) {
+// twoWorkers is a server of 100 requests/s: few enough that on a busy machine it is still the server that is short,
+// and not the processor.
+func twoWorkers(t *testing.T) (url string) {
 	t.Helper()
-	workers := make(chan struct{}, 4)
+	workers := make(chan struct{}, 2)
 	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		workers <- struct{}{}
 		defer func() { <-workers }()
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond)
 		io.WriteString(w, "ok")
 	}))
 	return "http://" + addr
@@ -49,7 +50,7 @@ func crowd(t *testing.T, url string, clients int) {
 				io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 				if resp.StatusCode != http.StatusOK {
-					time.Sleep(50 * time.Millisecond) // its client tries again
+					time.Sleep(200 * time.Millisecond) // its client tries again
 				}
 			}
 		})
@@ -75,14 +76,15 @@ func untried(t *testing.T, u *upstream) int {
 // A change of any setting keeps what the gates have learned of the servers: the door of an overloaded proxy
 // is opened no wider than it was.
 func TestReloadKeepsWhatWasLearned(t *testing.T) {
-	url := fourWorkers(t)
-	cfg := Config{Objective: 100 * time.Millisecond, Upstreams: []Upstream{{Name: "four", URL: url}}}
+	url := twoWorkers(t)
+	cfg := Config{Objective: 100 * time.Millisecond, Upstreams: []Upstream{{Name: "two", URL: url}}}
 	p := start(t, cfg)
-	const clients = 128
+	const clients = 64
 	crowd(t, p.url, clients)
 	up := func() *upstream { return p.state.Load().upstreams[0] }
 	served := func() uint64 { return up().gate.Stats().Served[work.Done] }
-	settled := func() bool { s := up().gate.Stats(); return s.Limit <= clients/2 && s.Served[work.Done] > 200 }
+	// At 100/s the longest objective below allows 20 requests at once, and half as many again while that is tried.
+	settled := func() bool { s := up().gate.Stats(); return s.Limit <= clients && s.Served[work.Done] > 100 }
 	eventually(t, "a gate that knows its server", settled)
 	for _, change := range []struct {
 		what  string
@@ -107,8 +109,12 @@ func TestReloadKeepsWhatWasLearned(t *testing.T) {
 		if (up() == old) != change.stays {
 			t.Errorf("%s: the gate stays: %v, expected %v", change.what, up() == old, change.stays)
 		}
+		s := up().gate.Stats()
+		if !change.stays { // and learned on until it was replaced
+			limit = max(limit, old.gate.Stats().Limit, untried(t, old))
+		}
 		// A gate that knows nothing has 256 slots. Half as many again are tried at times.
-		if s := up().gate.Stats(); s.Objective != cfg.Objective || s.Service == 0 || s.Limit > 2*limit {
+		if s.Objective != cfg.Objective || s.Service == 0 || s.Limit > 2*limit {
 			t.Errorf("%s: objective %v, service %v, limit %d; expected %v, a known service, and the limit that was %d", change.what, s.Objective, s.Service, s.Limit, cfg.Objective, limit)
 		}
 		before := served()

@@ -27,6 +27,12 @@ func serveOn(t testing.TB, address string, h http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveAt(t, l, h)
+}
+
+// serveAt is serveOn for a listener.
+func serveAt(t testing.TB, l net.Listener, h http.Handler) {
+	t.Helper()
 	s := &http.Server{Handler: h, Protocols: new(http.Protocols)}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
@@ -77,25 +83,41 @@ func (r *register) lookup(_ context.Context, host string) ([]netip.Addr, error) 
 	return slices.Clone(r.addrs), r.err
 }
 
+// onePort listens on one port of several addresses.
+func onePort(t *testing.T, ips ...string) (all map[string]net.Listener, port string) {
+	t.Helper()
+	for range 100 { // one that the system gives for the first address may be taken on another
+		all, port = map[string]net.Listener{}, "0"
+		for _, ip := range ips {
+			l, err := net.Listen("tcp", net.JoinHostPort(ip, port))
+			if errors.Is(err, syscall.EADDRNOTAVAIL) {
+				t.Skip("this system has one loopback address only")
+			} else if err != nil && !errors.Is(err, syscall.EADDRINUSE) {
+				t.Fatal(err)
+			} else if err != nil {
+				break
+			}
+			all[ip] = l
+			_, port, _ = net.SplitHostPort(l.Addr().String())
+		}
+		if len(all) == len(ips) {
+			return all, port
+		}
+		for _, l := range all {
+			_ = l.Close()
+		}
+	}
+	t.Fatal("no port is free on all addresses")
+	return nil, ""
+}
+
 // Each address of a name is an upstream of its own; those that come join, those that go
 // finish what they have, and a lookup that fails changes nothing.
 func TestNamesAreResolvedAgain(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
+	all, port := onePort(t, "127.0.0.1", "127.0.0.2", "127.0.0.3")
 	held := make(chan struct{})
-	for _, ip := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} {
-		probe, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
-		if errors.Is(err, syscall.EADDRNOTAVAIL) {
-			t.Skip("this system has one loopback address only")
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		probe.Close()
-		serveOn(t, net.JoinHostPort(ip, port), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	for ip, l := range all {
+		serveAt(t, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/slow" {
 				<-held
 			}

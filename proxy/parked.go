@@ -227,7 +227,7 @@ func (s *stay) tooSoon() bool {
 	s.deadlines.Lock()
 	defer s.deadlines.Unlock()
 	counts := s.counts()
-	if !counts.IsZero() && !time.Now().Before(counts) {
+	if s.unread.Load() || !counts.IsZero() && !time.Now().Before(counts) {
 		return false
 	}
 	return s.setTo(counts) == nil

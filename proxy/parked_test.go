@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/wire"
 )
 
@@ -39,7 +40,7 @@ func newParkedScene(t *testing.T, limits Limits) *parkedScene {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(await.Patience))
 	return &parkedScene{t, p, c, bufio.NewReader(c)}
 }
 

@@ -131,6 +131,7 @@ type placed struct {
 	http2   atomic.Bool
 	spoke   atomic.Bool  // over TLS: the handshake is over
 	serving atomic.Int32 // requests that run
+	unread  atomic.Bool  // nothing more is read
 
 	// With the lock of the room.
 	at      *list.Element // in quiet; nil while requests run, or when it left
@@ -193,6 +194,30 @@ func (c *placed) rest() {
 		c.at = c.room.quiet.PushBack(c)
 		c.room.tell()
 	}
+}
+
+// endReads has the read that goes on, and all others, end at once, whatever deadline is set later; nil
+// does nothing.
+func (c *placed) endReads() {
+	if c != nil {
+		c.unread.Store(true)
+		_ = c.SetReadDeadline(time.Time{})
+	}
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *placed) SetReadDeadline(t time.Time) error {
+	err := c.Conn.SetReadDeadline(t)
+	if c.unread.Load() { // also since it was called
+		err = c.Conn.SetReadDeadline(time.Unix(1, 0))
+	}
+	return err
+}
+
+// SetDeadline implements net.Conn.
+func (c *placed) SetDeadline(t time.Time) error {
+	_ = c.SetWriteDeadline(t)
+	return c.SetReadDeadline(t)
 }
 
 // Close implements net.Conn.

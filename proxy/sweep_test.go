@@ -101,7 +101,7 @@ func TestQuietStreams(t *testing.T) {
 	_, addr := serveGRPC(t)
 	p := start(t, to("h2c://"+addr))
 	c := dial(t, p.addr)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	var open []grpc.ClientStream
 	for i := range 20 {

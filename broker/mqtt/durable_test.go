@@ -156,7 +156,7 @@ func TestSentAgainMuchLater(t *testing.T) {
 	}
 	p.publish("a", "2", 2, 8)
 	p.want(packets.Pubrec, 8)
-	for end := time.Now().Add(10 * time.Second); published() == had && time.Now().Before(end); { // it is counted after it was acknowledged
+	for end := time.Now().Add(patience); published() == had && time.Now().Before(end); { // it is counted after it was acknowledged
 		time.Sleep(time.Millisecond)
 	}
 	if n := published(); n != had+1 {

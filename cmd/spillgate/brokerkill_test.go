@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -49,12 +50,15 @@ func nodes(t *testing.T, n int) (all []*brokerProcess, addresses []string) {
 	t.Helper()
 	var listeners []net.Listener
 	var free []string
-	for range 2 * n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	for tries := 0; len(free) < 2*n; tries++ {
+		// Of ports that no system gives to a connection by itself: a node comes back to its own.
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(12_000)))
+		switch {
+		case err == nil:
+			listeners, free = append(listeners, l), append(free, l.Addr().String())
+		case tries > 1000:
 			t.Fatal(err)
 		}
-		listeners, free = append(listeners, l), append(free, l.Addr().String())
 	}
 	for _, l := range listeners {
 		l.Close()

@@ -120,7 +120,7 @@ func TestProxyRuns(t *testing.T) {
 	go func() { ended <- run(ctx, proxyCommands(), []string{"proxy", "--config", path}, &log, &log) }()
 	waitFor := func(pattern string) []string {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 			if m := regexp.MustCompile(pattern).FindStringSubmatch(log.String()); m != nil {
 				return m
 			}
@@ -148,7 +148,7 @@ func TestProxyRuns(t *testing.T) {
 		if code != exitOK {
 			t.Errorf("exit code %d", code)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the command did not end")
 	}
 }

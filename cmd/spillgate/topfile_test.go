@@ -45,7 +45,7 @@ func TestTopOfATaskFile(t *testing.T) {
 			orders.Unlock(ctx)
 		}
 	}()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for _, r := range []topReader{r, onlooker} {
 		seen(t, r, deadline)
 	}

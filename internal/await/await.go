@@ -18,7 +18,7 @@ import (
 )
 
 // Patience is how long a test waits for one thing: much longer than a busy machine with the race
-// detector was seen to stand still (seconds), and a fifth of the time that a package of tests has.
+// detector was seen to stand still (seconds), and a tenth of the time that a package of tests has.
 const Patience = time.Minute
 
 // Value returns what comes on c, the zero value if c is closed. Otherwise it ends the test. It is

@@ -15,6 +15,7 @@
 // Every file is parsed whatever its build constraints, so that a rule cannot be
 // broken on one platform only. Pure packages are also type-checked, for this
 // platform: the rules about maps and functions follow types and not spelling.
+// [Platform] type-checks all packages and their tests for another platform.
 //
 // What this package does not do: it proves nothing about behaviour. A pure
 // package could still keep state behind a pointer that aliases a table, or let
@@ -43,7 +44,8 @@ const (
 	Order Rule = "order"
 	// State: a pure package has a variable, or work, at package level.
 	State Rule = "state"
-	// Type: a pure package could not be type-checked, so nothing is known.
+	// Type: a pure package could not be type-checked, so nothing is known, or any package
+	// does not type-check on another platform.
 	Type Rule = "type"
 	// Doc: a comment that should be there is missing, or there are two.
 	Doc Rule = "doc"

@@ -34,7 +34,7 @@ func wait(d time.Duration) world.Step {
 	return world.Step{Wait: &world.Draw{Shape: world.Exponential, Mean: d}}
 }
 
-// small is a world of all that a world can have, two seconds long: an entry that computes
+// small is a world of all that a world can have, a second long: an entry that computes
 // and calls a store of two replicas, two clients of each kind, a closed loop.
 func small() *world.World {
 	to := func(service, method string) world.Target { return world.Target{Service: service, Method: method} }
@@ -43,7 +43,7 @@ func small() *world.World {
 	}
 	rate := func(r float64) world.Load { return world.Load{Steps: []world.Rate{{PerSecond: r}}} }
 	w := &world.World{
-		Name: "small", Objective: 200 * ms, Warmup: 500 * ms, Length: 1300 * ms,
+		Name: "small", Objective: 200 * ms, Warmup: 300 * ms, Length: 900 * ms,
 		Hosts: []world.Host{{Name: "box", Processors: 1}},
 		Services: []world.Service{
 			{Name: "entry", Host: "box", Methods: []world.Method{{Name: "get", Steps: []world.Step{
@@ -172,30 +172,33 @@ func TestRunEndsWithItsContext(t *testing.T) {
 
 // A killed service is gone, and there again; a halted one answers nobody, and goes on.
 func TestFaults(t *testing.T) {
-	for _, f := range []world.Fault{
-		{At: 500 * ms, For: 300 * ms, Service: "store", Kill: true},
-		{At: 500 * ms, For: 300 * ms, Service: "store", Stop: true},
-		{At: 500 * ms, For: 300 * ms, Service: "store", Slower: 1000},
+	for name, f := range map[string]world.Fault{
+		"kill":   {At: 500 * ms, For: 300 * ms, Service: "store", Kill: true},
+		"stop":   {At: 500 * ms, For: 300 * ms, Service: "store", Stop: true},
+		"slower": {At: 500 * ms, For: 300 * ms, Service: "store", Slower: 1000},
 	} {
-		w := small()
-		w.Warmup, w.Length, w.Faults = 0, 3500*ms, []world.Fault{f}
-		w.Clients = w.Clients[2:3]
-		r, err := Run(t.Context(), w, "none", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lost, back := 0, 0
-		for i, b := range r.Bins {
-			switch at := time.Duration(i) * r.Bin; {
-			case at >= f.At && at < f.At+f.For:
-				lost += b.Offered - b.Good
-			case at > f.At+f.For:
-				back += b.Good
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each of them mostly waits
+			w := small()
+			w.Warmup, w.Length, w.Faults = 0, 3500*ms, []world.Fault{f}
+			w.Clients = w.Clients[2:3]
+			r, err := Run(t.Context(), w, "none", 1)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if lost == 0 || back == 0 {
-			t.Errorf("%+v: %d lost while it lasted, %d good after it, expected some of both", f, lost, back)
-		}
+			lost, back := 0, 0
+			for i, b := range r.Bins {
+				switch at := time.Duration(i) * r.Bin; {
+				case at >= f.At && at < f.At+f.For:
+					lost += b.Offered - b.Good
+				case at > f.At+f.For:
+					back += b.Good
+				}
+			}
+			if lost == 0 || back == 0 {
+				t.Errorf("%d lost while it lasted, %d good after it, expected some of both", lost, back)
+			}
+		})
 	}
 }
 

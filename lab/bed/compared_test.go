@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/metadata"
 
@@ -19,22 +20,32 @@ func TestComparedPolicies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	w := small()
-	w.Objective, w.Warmup, w.Length = 10*1000*ms, 0, 1000*ms // which the slowest machine meets
-	w.Clients, w.Network = w.Clients[:1], world.Network{}
-	w.Clients[0].Arrive, w.Clients[0].Load = 0, world.Load{Steps: []world.Rate{{PerSecond: 200}}}
-	for _, policy := range worlds.Peers() {
-		r, err := Run(t.Context(), w, policy, 7)
-		if err != nil {
-			t.Errorf("%s: %v", policy, err)
-			continue
-		}
-		g := r.Groups[0]
-		if ended := g.Good + g.Late + g.Refused + g.Expired + g.Failed; ended != g.Offered || g.Failed > 0 || g.Good == 0 {
-			t.Errorf("%s: %+v: expected each to end once, and answers", policy, g.Counts)
-		}
+	compared := func(length time.Duration) *world.World {
+		w := small()
+		w.Objective, w.Warmup, w.Length = 10*1000*ms, 0, length // an objective which the slowest machine meets
+		w.Clients, w.Network = w.Clients[:1], world.Network{}
+		w.Clients[0].Arrive, w.Clients[0].Load = 0, world.Load{Steps: []world.Rate{{PerSecond: 200}}}
+		return w
 	}
-	if _, err := Run(t.Context(), w, "fifo/http", 1); err == nil || !strings.Contains(err.Error(), "fifo") {
+	for _, policy := range worlds.Peers() {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()                                             // each of them mostly waits
+			for times := time.Duration(1); times <= 16; times *= 4 { // a policy may take a machine that is slow to begin for overload
+				r, err := Run(t.Context(), compared(times*500*ms), policy, 7)
+				if err != nil {
+					t.Fatal(err)
+				}
+				g := r.Groups[0]
+				if ended := g.Good + g.Late + g.Refused + g.Expired + g.Failed; ended != g.Offered || g.Failed > 0 || g.Good == 0 && times == 16 {
+					t.Errorf("%+v: expected each to end once, and answers", g.Counts)
+				}
+				if g.Good > 0 {
+					break
+				}
+			}
+		})
+	}
+	if _, err := Run(t.Context(), compared(ms), "fifo/http", 1); err == nil || !strings.Contains(err.Error(), "fifo") {
 		t.Errorf("a compared policy over HTTP: %v", err)
 	}
 }

@@ -176,6 +176,7 @@ func TestSemaphore(t *testing.T) {
 
 func TestTally(t *testing.T) {
 	w := small()
+	w.Warmup, w.Length = 500*ms, 1300*ms
 	p, err := newPlan(w)
 	if err != nil {
 		t.Fatal(err)

@@ -58,6 +58,7 @@ func TestOrders(t *testing.T) {
 	static, _ := static(lawPart)
 	for _, order := range []string{"fifo", "weight 0.9", "lottery 0.9", "priority", static, "share"} {
 		t.Run(order, func(t *testing.T) {
+			t.Parallel() // each of them mostly waits
 			p := drive(t, setting{workers: 1, mean: 2 * ms, answer: world.Size{Least: 1000, Most: 2000}}, inGo(order))
 			l := p.Law()
 			distance, ok := l.Distance()
@@ -81,6 +82,7 @@ func TestOrders(t *testing.T) {
 func TestProxies(t *testing.T) {
 	for _, order := range []string{"plain", "fifo", "share"} {
 		t.Run(order, func(t *testing.T) {
+			t.Parallel() // each of them mostly waits
 			learned(t, order, drive(t, setting{workers: 2, mean: 5 * ms, answer: oneKB, silent: true}, "Go, "+order+"/proxy"))
 		})
 	}

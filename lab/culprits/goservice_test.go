@@ -24,7 +24,7 @@ func TestGoServices(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.stop()
-			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			var all sync.WaitGroup
 			defer all.Wait()
 			defer stop()

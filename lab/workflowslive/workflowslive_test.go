@@ -32,6 +32,7 @@ func TestAllTiersTakePart(t *testing.T) {
 			"hotspot":   func(times time.Duration) *world.World { return hotspotWorld(200*ms, times*400*ms, times*100*ms) },
 		} {
 			t.Run(c+", "+name, func(t *testing.T) {
+				t.Parallel() // each of them mostly waits
 				missing := ""
 				for times := time.Duration(1); times <= 16; times *= 4 {
 					if missing = takePart(t, world(times), c); missing == "" {
