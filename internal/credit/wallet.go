@@ -57,7 +57,7 @@ type Waiter struct {
 	window     *Window
 	asked      bool      // the window was unknown when the request was sent
 	since      mono.Time // of Submit
-	expire     mono.Time
+	expire     mono.Time // while it waits
 	queued     bool
 	prev, next *Waiter
 }
@@ -181,7 +181,6 @@ func (l *Wallet) Demand() int {
 // once. A wait may push out the oldest waiter: call Next after a Wait.
 func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
 	w.window, w.since = nil, now
-	w.expire = l.expiry(w)
 	if w.Deadline <= now {
 		return Refuse, work.WalletExpired
 	}
@@ -191,6 +190,7 @@ func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
 			return Send, work.None
 		}
 	}
+	w.expire = l.expiry(w)
 	l.push(w)
 	return Wait, work.None
 }

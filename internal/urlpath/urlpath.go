@@ -67,24 +67,26 @@ func Want(p string) string {
 	return ""
 }
 
-// plain reports whether p is left as it is.
+// plain reports whether p is left as it is, as most paths are, in one pass: every request is asked.
 func plain(p string) bool {
 	if p == "" || p[0] != '/' && p[0] != '\\' {
 		return true
 	}
-	return !strings.ContainsAny(p, `\;`) && !strings.Contains(p, "//") && !dotted(p)
+	for i := range len(p) {
+		switch p[i] {
+		case '\\', ';':
+			return false
+		case '/':
+			if i+1 < len(p) && (p[i+1] == '/' || p[i+1] == '.' && dotted(p[i+1:])) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
-// dotted reports whether a segment of p is "." or "..".
+// dotted reports whether the first segment of p, which begins with a dot, is "." or "..".
 func dotted(p string) bool {
-	for {
-		_, rest, found := strings.Cut(p, "/.")
-		if !found {
-			return false
-		}
-		if segment, _, _ := strings.Cut(rest, "/"); segment == "" || segment == "." {
-			return true
-		}
-		p = rest
-	}
+	p = strings.TrimPrefix(p[1:], ".")
+	return p == "" || p[0] == '/'
 }
