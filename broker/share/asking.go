@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/broker/place"
 )
 
@@ -27,15 +28,15 @@ type ask struct {
 
 // publishing is what a client of this node publishes to.
 type publishing struct {
-	group string
+	says mqtt.Says
 	// asked: the state will have its place. refused: it will not, as long as the names of topics do not change.
 	asked, refused bool
 }
 
-// Publishes tells that a client of this node publishes to a topic, as one of a group
-// that fires together. The client is placed if the topic is one of the state, and moved
+// Publishes tells that a client of this node publishes to a topic, and what it
+// says of itself. The client is placed if the topic is one of the state, and moved
 // if its place is elsewhere. It does not block.
-func (n *Node) Publishes(client, topic, group string) {
+func (n *Node) Publishes(client, topic string, says mqtt.Says) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.away, client)
@@ -48,7 +49,7 @@ func (n *Node) Publishes(client, topic, group string) {
 		n.clients[client] = topics
 	}
 	if topics[topic] == nil && len(topics) < maxClientTopics {
-		topics[topic] = &publishing{group: group}
+		topics[topic] = &publishing{says: says}
 		n.place(client)
 	}
 }
@@ -69,7 +70,7 @@ func (n *Node) place(client string) {
 			continue
 		}
 		at, known := t.Publishers[client]
-		if known && at.Group == p.group {
+		if known && at.Group == p.says.Group && at.Objective == p.says.Objective.Seconds() {
 			p.asked = false
 		} else {
 			n.want(client, topic, p)
@@ -87,13 +88,18 @@ func (n *Node) place(client string) {
 	}
 }
 
+// join is a client as a publisher that wants a place.
+func join(client string, says mqtt.Says) place.Join {
+	return place.Join{Publisher: client, Group: says.Group, Objective: says.Objective.Seconds(), Client: true}
+}
+
 // want has a client placed, unless that is under way.
 func (n *Node) want(client, topic string, p *publishing) {
 	if p.asked || p.refused {
 		return
 	}
 	select {
-	case n.asking <- ask{topic, place.Join{Publisher: client, Group: p.group, Client: true}}:
+	case n.asking <- ask{topic, join(client, p.says)}:
 		p.asked = true
 	default:
 		n.again = true

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/broker/place"
 )
 
@@ -38,10 +39,10 @@ func TestAsksAgain(t *testing.T) {
 		}
 	}
 	n.follow(state(nil))
-	n.Publishes("c", "t", "")
-	n.Publishes("c", "other", "")
+	n.Publishes("c", "t", says(""))
+	n.Publishes("c", "other", says(""))
 	expect("a client publishes", "c in t")
-	n.Publishes("c", "t", "")
+	n.Publishes("c", "t", says(""))
 	expect("again, while it is asked for")
 	asked := ask{"t", place.Join{Publisher: "c"}}
 	n.notPlaced(asked, errors.New("no majority"))
@@ -61,7 +62,7 @@ func TestAsksAgain(t *testing.T) {
 	expect("it has left")
 
 	for i := range maxAsks + 10 {
-		n.Publishes(fmt.Sprint("d", i), "t", "")
+		n.Publishes(fmt.Sprint("d", i), "t", says(""))
 	}
 	if got := len(asks(n)); got != maxAsks {
 		t.Errorf("%d are asked for at once, want %d", got, maxAsks)
@@ -71,3 +72,6 @@ func TestAsksAgain(t *testing.T) {
 		t.Errorf("in the next step %d are asked for, want 10", got)
 	}
 }
+
+// says is a client that fires with a group.
+func says(group string) mqtt.Says { return mqtt.Says{Group: group} }

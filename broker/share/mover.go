@@ -90,8 +90,8 @@ func (m *mover) step(now mono.Time, s *place.State) {
 	}
 	for _, topic := range slices.Sorted(maps.Keys(s.Topics)) {
 		t := s.Topics[topic]
-		if old := m.topics[topic]; old == nil || old.objective != t.Objective {
-			m.topics[topic] = &moving{objective: t.Objective, migration: placement.NewMigration(t.Objective, len(nodes)), messages: map[string]float64{}}
+		if old := m.topics[topic]; old == nil || old.objective != t.Wanted() {
+			m.topics[topic] = &moving{objective: t.Wanted(), migration: placement.NewMigration(t.Wanted(), len(nodes)), messages: map[string]float64{}}
 		}
 	}
 	if now >= m.ends {

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/broker/place"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
@@ -309,14 +310,14 @@ func (n *Node) Gone(client string) {
 
 // Where returns the address that a client belongs to that wants to publish to a topic,
 // empty for this node, or if that is not known.
-func (n *Node) Where(ctx context.Context, client, topic, group string) string {
+func (n *Node) Where(ctx context.Context, client, topic string, says mqtt.Says) string {
 	n.mu.Lock()
 	known := n.state.Topics[topic] != nil
 	n.mu.Unlock()
 	if !known {
 		return ""
 	}
-	at, err := n.placer.Place(ctx, topic, place.Join{Publisher: client, Group: group, Client: true})
+	at, err := n.placer.Place(ctx, topic, join(client, says))
 	if err == nil {
 		n.placed(client, topic)
 	}
